@@ -1,0 +1,155 @@
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.IO.Internal.Conn
+-- Description : Bytes over one registered descriptor
+-- Stability   : internal, exempt from the version policy
+--
+-- A connection is a 'Slot' whose descriptor carries bytes. Functions here answer with
+-- numbers (a count, or a negative code); "Heddle.IO" turns them into types.
+--
+-- Cost: receiving or sending is one system call and about 20 ns; nothing is registered,
+-- nothing allocated unless it waits.
+-- Owner: one reader and one writer at a time; closing from any thread.
+module Heddle.IO.Internal.Conn
+  ( -- * Receiving
+    receiveUntil,
+    readUntil,
+
+    -- * Sending
+    sendAllUntil,
+    sendMoreAllUntil,
+    sendVectorUntil,
+    writeAllUntil,
+    sendFileAllUntil,
+
+    -- * Codes
+    pattern TimedOutCode,
+    pattern ClosedCode,
+    throwCode,
+    IOClosed (..),
+  )
+where
+
+import Control.Monad (when)
+import Data.Int (Int64)
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr, plusPtr)
+import Foreign.Storable (peekByteOff, pokeByteOff)
+import Heddle.IO.Internal.Slot
+import Heddle.IO.Internal.Types
+import Heddle.Prim.Clock (Deadline)
+import Heddle.Prim.Errno
+import Heddle.Prim.Exception (Exception (..), throwIO)
+import Heddle.Prim.File (sendFile)
+import Heddle.Prim.Socket qualified as S
+import Heddle.Prim.WaitCell (unpark)
+import System.Posix.Types (Fd)
+
+-- | A descriptor was used after it was closed, here or by another thread.
+data IOClosed = IOClosed !String
+
+instance Show IOClosed where
+  showsPrec d e = showParen (d > 10) (showString (displayException e))
+
+instance Exception IOClosed where
+  displayException (IOClosed what) = what ++ ": the connection is closed"
+
+-- | Raise a negative answer.
+--
+-- [Throws]: 'IOClosed', or 'IOError' with the errno.
+throwCode :: String -> Int -> IO a
+throwCode what code
+  | code == ClosedCode = throwIO (IOClosed what)
+  | code == TimedOutCode = throwErrnoFor what ETIMEDOUT
+  | otherwise = throwErrnoFor what (Errno (negate code))
+
+-- | Receive at least one byte; 0 is the peer's end.
+--
+-- [Blocks]: parks.
+receiveUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
+receiveUntil slot p n deadline = filled slot n =<< attempt slot Readable deadline (\fd -> S.recv fd p n)
+{-# INLINE receiveUntil #-}
+
+-- | 'receiveUntil' for what is not a socket.
+--
+-- [Blocks]: parks.
+readUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
+readUntil slot p n deadline = filled slot n =<< attempt slot Readable deadline (\fd -> S.readFd fd p n)
+
+-- A full buffer may leave bytes behind, whose edge is spent: keep a token.
+filled :: Slot -> Int -> Int -> IO Int
+filled slot n r = do
+  when (r == n) (unpark (slotRead slot))
+  pure r
+{-# INLINE filled #-}
+
+-- | Send everything: the count, or a code; what was sent by then is unknown to the peer's
+-- program, so a failed connection is of no more use.
+--
+-- [Blocks]: parks.
+sendAllUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
+sendAllUntil slot p n deadline = whole n p $ \q left -> attempt slot Writable deadline (\fd -> S.send fd q left)
+{-# INLINE sendAllUntil #-}
+
+-- | 'sendAllUntil', announcing that more follows at once.
+--
+-- [Blocks]: parks.
+sendMoreAllUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
+sendMoreAllUntil slot p n deadline = whole n p $ \q left -> attempt slot Writable deadline (\fd -> S.sendMore fd q left)
+
+-- | 'sendAllUntil' for what is not a socket.
+--
+-- [Blocks]: parks.
+writeAllUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
+writeAllUntil slot p n deadline = whole n p $ \q left -> attempt slot Writable deadline (\fd -> S.writeFd fd q left)
+
+whole :: Int -> Ptr Word8 -> (Ptr Word8 -> Int -> IO Int) -> IO Int
+whole n p step = go p n
+  where
+    go q left = do
+      r <- step q left
+      if r < 0
+        then pure r
+        else if r >= left then pure n else go (q `plusPtr` r) (left - r)
+{-# INLINE whole #-}
+
+-- | Send an array of so many @struct iovec@, which is used up.
+--
+-- [Blocks]: parks.
+sendVectorUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
+sendVectorUntil slot vector count deadline = go vector count 0
+  where
+    go _ 0 total = pure total
+    go v k total = do
+      r <- attempt slot Writable deadline (\fd -> S.sendVector fd v (min 1024 k))
+      if r < 0 then pure r else consume v k r (total + r)
+    consume v k left total
+      | k == 0 = pure total
+      | otherwise = do
+          n <- peekByteOff v 8 :: IO Int
+          if left >= n
+            then consume (v `plusPtr` 16) (k - 1) (left - n) total
+            else do
+              base <- peekByteOff v 0 :: IO (Ptr Word8)
+              pokeByteOff v 0 (base `plusPtr` left :: Ptr Word8)
+              pokeByteOff v 8 (n - left)
+              go v k total
+
+-- | Send a part of a file: the count, short if the file ended early, or a code. Goes on
+-- after each full socket without asking for the position or the size again.
+--
+-- [Blocks]: parks; while pages come from the disk, holds an OS thread.
+-- [Source]: Mighttpd, simple-sendfile.
+sendFileAllUntil :: Slot -> Fd -> Int64 -> Int -> (Int -> IO Deadline) -> IO Int
+sendFileAllUntil slot file offset count deadlineAfter = go 0
+  where
+    go done
+      | done == count = pure count
+      | otherwise = do
+          deadline <- deadlineAfter done
+          r <- attempt slot Writable deadline $ \out ->
+            sendFile out file (offset + fromIntegral done) (min 0x400000 (count - done))
+          if r < 0
+            then pure r
+            else if r == 0 then pure done else go (done + r)

@@ -1,0 +1,123 @@
+-- |
+-- Module      : Heddle.IO.Internal.Poll
+-- Description : The poll(2) back end
+-- Stability   : internal, exempt from the version policy
+--
+-- For machines without epoll, and as a second implementation of the contract. poll is
+-- level-triggered, so each wait is announced ('Watch') and an announcement ends with its
+-- event, as in Mio.
+--
+-- Cost: O(announced waits) per look.
+-- Owner: one per event manager; all state belongs to its loop.
+-- [Source]: Mio, section 4.1.
+module Heddle.IO.Internal.Poll
+  ( newPoll,
+  )
+where
+
+import Control.Monad (when)
+import Data.Bits (complement, (.&.), (.|.))
+import Data.Foldable (for_)
+import Data.IntMap.Strict (IntMap)
+import Data.IntMap.Strict qualified as IntMap
+import Data.Word (Word32, Word64, Word8)
+import Foreign.Ptr (Ptr)
+import Foreign.Storable (pokeByteOff)
+import Heddle.IO.Internal.Types
+import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, keepAlive, newBuffer)
+import Heddle.Prim.Poller
+import System.Posix.Types (Fd)
+
+data Watched = Watched !Fd !Word64 !Word32
+
+data State = State
+  { -- | By slot index.
+    stateWatched :: !(Ref (IntMap Watched)),
+    stateEntries :: !(Ref Buffer)
+  }
+
+-- | A poll back end. It owns no descriptor of its own.
+newPoll :: Fd -> Word64 -> IO Backend
+newPoll wakeFd wakeTag = do
+  state <- State <$> newRef IntMap.empty <*> (newBuffer (64 * pollBytes) >>= newRef)
+  pure
+    Backend
+      { backendName = "poll",
+        backendAdd = \fd _ -> addable fd,
+        backendRemove = \_ -> pure 0,
+        backendWatches = True,
+        backendWatch = \slot interest -> do
+          let bits = case interest of
+                Readable -> eventIn .|. eventReadHangUp
+                Writable -> eventOut
+              entry = Watched (slotFd slot) (slotTag (slotStamp slot) (slotIndex slot)) bits
+              merge (Watched fd tag new) (Watched _ oldTag old)
+                | oldTag == tag = Watched fd tag (new .|. old)
+                | otherwise = Watched fd tag new
+          watched <- readRef (stateWatched state)
+          writeRef (stateWatched state) (IntMap.insertWith merge (slotIndex slot) entry watched),
+        backendForget = \slot -> do
+          watched <- readRef (stateWatched state)
+          writeRef (stateWatched state) (IntMap.delete (slotIndex slot) watched),
+        backendPoll = look state wakeFd wakeTag pollNow,
+        backendWait = \events ms -> look state wakeFd wakeTag (\p n -> pollWait p n ms) events,
+        backendClose = pure ()
+      }
+
+-- poll accepts every open descriptor; refuse what epoll would refuse to have one contract.
+addable :: Fd -> IO Int
+addable fd = min 0 <$> pollOne fd 0
+
+look :: State -> Fd -> Word64 -> (Ptr Word8 -> Int -> IO Int) -> Ptr Word8 -> IO Int
+look state wakeFd wakeTag call events = do
+  watched <- readRef (stateWatched state)
+  let count = 1 + IntMap.size watched
+  entries <- entriesFor state count
+  let p = bufferPtr entries
+      slots = IntMap.elems watched
+  pokePoll p 0 wakeFd eventIn
+  for_ (zip [1 ..] slots) $ \(i, Watched fd _ bits) -> pokePoll p i fd bits
+  n <- call p count
+  ready <- if n <= 0 then pure n else collect p slots
+  keepAlive entries
+  pure ready
+  where
+    collect p slots = do
+      wake <- peekPoll p 0
+      start <-
+        if wake == 0
+          then pure 0
+          else do
+            _ <- drainEventFd wakeFd
+            1 <$ emit 0 wakeTag wake
+      go p (1 :: Int) slots start
+    go _ _ [] k = pure k
+    go _ _ _ k | k == eventCapacity = pure k
+    go p i (Watched fd tag bits : rest) k = do
+      got <- peekPoll p i
+      if got == 0
+        then go p (i + 1) rest k
+        else do
+          emit k tag got
+          let index = fromIntegral (tag .&. 0xFFFFFFFF)
+              left = bits .&. complement (got .|. (if got .&. hangs /= 0 then bits else 0))
+              left' = if left .&. (eventIn .|. eventOut) == 0 then 0 else left
+          watched <- readRef (stateWatched state)
+          writeRef (stateWatched state) $
+            if left' == 0
+              then IntMap.delete index watched
+              else IntMap.insert index (Watched fd tag left') watched
+          go p (i + 1) rest (k + 1)
+    hangs = eventError .|. eventHangUp .|. 0x20
+    emit :: Int -> Word64 -> Word32 -> IO ()
+    emit k tag bits = do
+      pokeByteOff events (eventBytes * k) bits
+      pokeByteOff events (eventBytes * k + eventBytes - 8) tag
+
+entriesFor :: State -> Int -> IO Buffer
+entriesFor state count = do
+  old <- readRef (stateEntries state)
+  when (bufferSize old < count * pollBytes) $
+    newBuffer (2 * count * pollBytes) >>= writeRef (stateEntries state)
+  readRef (stateEntries state)

@@ -1,0 +1,202 @@
+-- |
+-- Module      : Heddle.IO.Internal.Runtime
+-- Description : The event managers of a program
+-- Stability   : internal, exempt from the version policy
+--
+-- A 'Runtime' is one event manager per capability, started and stopped together.
+--
+-- Cost: per manager one thread, two descriptors and about 20 KB.
+-- Owner: 'withRuntime'; the system runtime belongs to the process.
+module Heddle.IO.Internal.Runtime
+  ( -- * Configuration
+    Config (..),
+    defaultConfig,
+    BackendChoice (..),
+
+    -- * Life
+    Runtime (..),
+    withRuntime,
+    systemRuntime,
+    IOManagerError (..),
+
+    -- * Managers
+    managerHere,
+    managerOn,
+    capabilitiesOf,
+    leastLoaded,
+    runtimeLive,
+  )
+where
+
+import Control.Monad (unless)
+import Data.Foldable (for_, traverse_)
+import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
+import Heddle.IO.Internal.Manager
+import Heddle.IO.Internal.Slot (closeSlot)
+import Heddle.IO.Internal.Types
+import Heddle.Prim.Atomic
+import Heddle.Prim.Exception
+import Heddle.Prim.Lock (Lock, newLock, withLock)
+import Heddle.Prim.Thread (getCapabilities, myCapability, myThreadId, threadedRuntime)
+import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
+import System.Environment (lookupEnv)
+import System.IO (hPutStrLn, stderr)
+import System.IO.Unsafe (unsafePerformIO)
+
+-- | How to set a runtime up.
+data Config = Config
+  { -- | What tells the managers of events.
+    configBackend :: !BackendChoice,
+    -- | How many managers; 'Nothing' for one per capability.
+    configManagers :: !(Maybe Int)
+  }
+  deriving stock (Eq, Show)
+
+-- | epoll, one manager per capability.
+defaultConfig :: Config
+defaultConfig = Config {configBackend = Epoll, configManagers = Nothing}
+
+-- | One event manager per capability.
+data Runtime = Runtime
+  { runtimeManagers :: !(SmallArray Manager),
+    -- | One cell per manager, with a token when its loop has ended.
+    runtimeEnded :: ![WaitCell],
+    -- | Moves on at each choice of a manager.
+    runtimeTurn :: !Words
+  }
+
+-- | What goes wrong with a whole runtime.
+data IOManagerError
+  = -- | The program was linked without @-threaded@.
+    NotThreaded
+  | -- | A manager's loop died; nothing that waits there would wake again.
+    ManagerDied !Int !String
+
+instance Show IOManagerError where
+  showsPrec d e = showParen (d > 10) (showString (displayException e))
+
+instance Exception IOManagerError where
+  displayException = \case
+    NotThreaded ->
+      "heddle-io needs GHC's threaded runtime, and this program was linked without it.\n"
+        ++ "  Add '-threaded' to its ghc-options and link it again."
+    ManagerDied capability why ->
+      "the event manager of capability " ++ show capability ++ " died: " ++ why
+
+-- | Start the managers, run, and stop them: every slot still open is closed.
+--
+-- [Throws]: 'IOManagerError'; it is also thrown to the caller if a manager dies.
+-- [Masking]: the body runs in the caller's masking state.
+withRuntime :: Config -> (Runtime -> IO a) -> IO a
+withRuntime config body = mask $ \restore -> do
+  caller <- myThreadId
+  runtime <- startRuntime config (throwTo caller)
+  r <- restore (body runtime) `onException` stopRuntime runtime
+  r <$ stopRuntime runtime
+
+startRuntime :: Config -> (IOManagerError -> IO ()) -> IO Runtime
+startRuntime config alarm = do
+  unless threadedRuntime (throwIO NotThreaded)
+  count <- maybe getCapabilities (pure . max 1) (configManagers config)
+  managers <- create (configBackend config) count
+  cells <- traverse start managers
+  Runtime (smallArrayFromList managers) cells <$> newWords 1
+  where
+    start m = do
+      ended <- newWaitCell
+      ended <$ startManager m (supervise m ended)
+    supervise m ended run = do
+      r <- try run
+      case r of
+        Right () -> pure ()
+        Left (e :: SomeException) -> do
+          hPutStrLn stderr (displayException (ManagerDied (managerCapability m) (displayException e)))
+          alarm (ManagerDied (managerCapability m) (displayException e))
+      unpark ended
+
+create :: BackendChoice -> Int -> IO [Manager]
+create choice count = go 0
+  where
+    go i
+      | i == count = pure []
+      | otherwise = bracketOnError (newManager choice i) closeManager $ \m -> (m :) <$> go (i + 1)
+
+stopRuntime :: Runtime -> IO ()
+stopRuntime runtime = uninterruptibleMask_ $ do
+  -- See Note [Stopping].
+  for_ (managersOf runtime) $ \m -> liveSlots m >>= traverse_ closeSlot
+  for_ (managersOf runtime) stopManager
+  traverse_ park (runtimeEnded runtime)
+  for_ (managersOf runtime) $ \m -> do
+    liveSlots m >>= traverse_ closeSlot
+    closeManager m
+
+-- | The process's own runtime, started at its first use and never stopped. Its back end is
+-- the value of the environment variable @HEDDLE_BACKEND@, @epoll@ (default) or @poll@.
+--
+-- [Throws]: 'IOManagerError'.
+-- [Source]: Mio, section 2.2, @getSystemEventManager@.
+systemRuntime :: IO Runtime
+systemRuntime =
+  readRef systemRef >>= \case
+    Just runtime -> pure runtime
+    Nothing -> withLock systemLock $ do
+      again <- readRef systemRef
+      case again of
+        Just runtime -> pure runtime
+        Nothing -> do
+          choice <- lookupEnv "HEDDLE_BACKEND"
+          runtime <- startRuntime defaultConfig {configBackend = if choice == Just "poll" then Poll else Epoll} (\_ -> pure ())
+          runtime <$ writeRef systemRef (Just runtime)
+
+systemRef :: Ref (Maybe Runtime)
+systemRef = unsafePerformIO (newRef Nothing)
+{-# NOINLINE systemRef #-}
+
+systemLock :: Lock
+systemLock = unsafePerformIO newLock
+{-# NOINLINE systemLock #-}
+
+managersOf :: Runtime -> [Manager]
+managersOf runtime = map (indexSmallArray (runtimeManagers runtime)) [0 .. capabilitiesOf runtime - 1]
+
+-- | How many managers there are.
+capabilitiesOf :: Runtime -> Int
+capabilitiesOf = sizeofSmallArray . runtimeManagers
+
+-- | The manager of a capability; capabilities added later share the first ones.
+managerOn :: Runtime -> Int -> Manager
+managerOn runtime capability =
+  indexSmallArray (runtimeManagers runtime) (capability `mod` capabilitiesOf runtime)
+
+-- | The manager of the capability that the caller runs on.
+managerHere :: Runtime -> IO Manager
+managerHere runtime = managerOn runtime <$> myCapability
+
+-- | The less loaded of two managers, which take turns.
+--
+-- [Cost]: one atomic addition, two reads.
+leastLoaded :: Runtime -> IO Manager
+leastLoaded runtime
+  | n == 1 = pure (managerOn runtime 0)
+  | otherwise = do
+      t <- fetchAdd (runtimeTurn runtime) 0 1
+      let a = managerOn runtime (t `mod` n)
+          b = managerOn runtime ((t + 1 + (t `quot` n) `mod` (n - 1)) `mod` n)
+      liveA <- readWord (managerWords a) WordLive
+      liveB <- readWord (managerWords b) WordLive
+      pure (if liveB < liveA then b else a)
+  where
+    n = capabilitiesOf runtime
+
+-- | How many descriptors are registered, over all managers.
+--
+-- [Cost]: O(managers).
+runtimeLive :: Runtime -> IO Int
+runtimeLive runtime = sum <$> traverse (\m -> readWord (managerWords m) WordLive) (managersOf runtime)
+
+-- Note [Stopping]
+-- ~~~~~~~~~~~~~~~
+-- Uninterruptible, but finite: each loop is interrupted by its eventfd and ends at its
+-- next turn. Slots are closed twice: the first time so that waiting threads wake while the
+-- loops still run, the second time for those registered in between.

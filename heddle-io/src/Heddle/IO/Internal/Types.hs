@@ -1,0 +1,223 @@
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.IO.Internal.Types
+-- Description : Managers, slots and the back-end contract
+-- Stability   : internal, exempt from the version policy
+--
+-- A 'Manager' is one capability's event manager; a 'Slot' is one descriptor or timer that
+-- it looks after. Who may write what is said at each field.
+--
+-- Cost: a slot is about 250 bytes and no thread.
+-- Owner: the manager keeps every open slot reachable, so that the collector never takes a
+-- thread parked on one for deadlocked.
+module Heddle.IO.Internal.Types
+  ( -- * Managers
+    Manager (..),
+    Registry (..),
+    Command (..),
+    pattern WordNow,
+    pattern WordAsleep,
+    pattern WordLive,
+    pattern WordStopping,
+    managerWordCount,
+
+    -- * Slots
+    Slot (..),
+    Kind (..),
+    pattern SlotState,
+    pattern SlotSticky,
+    pattern SlotReadDeadline,
+    pattern SlotWriteDeadline,
+    pattern SlotArmed,
+    pattern SlotDetached,
+    pattern SlotLastActive,
+    pattern SlotBeforeLast,
+    slotWordCount,
+    pattern Closing,
+    pattern Released,
+    pattern OneRef,
+    slotTag,
+
+    -- * Back ends
+    Backend (..),
+    Interest (..),
+    eventCapacity,
+  )
+where
+
+import Data.Bits (shiftL, (.|.))
+import Data.ByteString.Short (ShortByteString)
+import Data.Word (Word64, Word8)
+import Foreign.Ptr (Ptr)
+import Heddle.IO.Internal.Wheel (Wheel)
+import Heddle.Prim.Atomic (Ref, Stack, Table, Words)
+import Heddle.Prim.Lock (Lock)
+import Heddle.Prim.WaitCell (WaitCell)
+import System.Posix.Types (Fd)
+
+-- | One capability's event manager.
+data Manager = Manager
+  { -- | The capability that the loop is pinned to.
+    managerCapability :: !Int,
+    managerBackend :: !Backend,
+    -- | See the @Word…@ patterns; each has its own cache line.
+    managerWords :: !Words,
+    -- | Slot by index. Replaced when it grows, under the lock; read freely.
+    managerSlots :: !(Ref (Table (Maybe Slot))),
+    -- | Guards 'managerRegistry' and the growth of 'managerSlots'.
+    managerLock :: !Lock,
+    managerRegistry :: !(Ref Registry),
+    -- | Requests of other threads to the loop.
+    managerInbox :: !(Stack Command),
+    -- | Touched by the loop alone.
+    managerWheel :: !Wheel,
+    -- | Written to interrupt the loop's blocking wait.
+    managerEventFd :: !Fd
+  }
+
+-- | Free slot numbers, the first number never used, and the next stamp.
+data Registry = Registry ![Int] !Int !Int
+
+-- | What a thread asks of a loop.
+data Command
+  = -- | A deadline earlier than the armed one was set.
+    Arm !Slot
+  | -- | The slot is closed: unlink it and reuse its number.
+    Free !Slot
+  | -- | Level-triggered back ends: report the next readiness.
+    Watch !Slot !Interest
+
+-- | A direction to wait for.
+data Interest = Readable | Writable
+  deriving stock (Eq, Show)
+
+-- | The manager's clock in nanoseconds; the loop writes it after each wait.
+pattern WordNow :: Int
+pattern WordNow = 0
+
+-- | 1 while the loop is, or is about to be, in a blocking wait. Set by the loop; whoever
+-- clears it writes the eventfd.
+pattern WordAsleep :: Int
+pattern WordAsleep = 8
+
+-- | How many descriptors are registered.
+pattern WordLive :: Int
+pattern WordLive = 16
+
+-- | 1 when the loop is to end.
+pattern WordStopping :: Int
+pattern WordStopping = 24
+
+-- | The length of 'managerWords'.
+managerWordCount :: Int
+managerWordCount = 32
+
+-- | What a slot stands for.
+data Kind
+  = -- | Its descriptor is closed with the slot.
+    Owned
+  | -- | Its descriptor is taken out of the back end and given to the action.
+    Lent !(IO ())
+  | -- | No descriptor, only a deadline.
+    TimerOnly
+
+-- | One registered descriptor, or one timer.
+data Slot = Slot
+  { slotManager :: !Manager,
+    slotIndex :: !Int,
+    -- | Tells this use of the index from earlier ones.
+    slotStamp :: !Int,
+    slotFd :: !Fd,
+    slotKind :: !Kind,
+    -- | See the @Slot…@ patterns.
+    slotWords :: !Words,
+    slotRead :: !WaitCell,
+    slotWrite :: !WaitCell,
+    -- | What continues a detached slot, in a new thread of the manager's capability.
+    slotResume :: !(Slot -> IO ()),
+    -- | The peer's @sockaddr@, empty when unknown.
+    slotPeer :: !ShortByteString
+  }
+
+-- | 'Closing', 'Released' and 'OneRef' times the system calls in flight.
+pattern SlotState :: Int
+pattern SlotState = 0
+
+-- | Event bits that never go away (hang-ups, errors). Written by the loop.
+pattern SlotSticky :: Int
+pattern SlotSticky = 1
+
+-- | When the present wait for reading ends; written by its waiter.
+pattern SlotReadDeadline :: Int
+pattern SlotReadDeadline = 2
+
+-- | When the present wait for writing ends; written by its waiter.
+pattern SlotWriteDeadline :: Int
+pattern SlotWriteDeadline = 3
+
+-- | When the wheel will look at the slot, 'maxBound' for never. Written by the loop.
+pattern SlotArmed :: Int
+pattern SlotArmed = 4
+
+-- | 1 while no thread runs the slot; whoever changes 1 to 0 continues it.
+pattern SlotDetached :: Int
+pattern SlotDetached = 5
+
+-- | When the slot last did something useful (monotonic nanoseconds); its thread's.
+pattern SlotLastActive :: Int
+pattern SlotLastActive = 6
+
+-- | And the time before that; its thread's.
+pattern SlotBeforeLast :: Int
+pattern SlotBeforeLast = 7
+
+-- | The length of 'slotWords'.
+slotWordCount :: Int
+slotWordCount = 8
+
+-- | No system call may begin.
+pattern Closing :: Int
+pattern Closing = 1
+
+-- | The descriptor is gone.
+pattern Released :: Int
+pattern Released = 2
+
+-- | One system call in flight.
+pattern OneRef :: Int
+pattern OneRef = 4
+
+-- | What the back end gives back with an event: stamp and index.
+slotTag :: Int -> Int -> Word64
+slotTag stamp index = (fromIntegral stamp `shiftL` 32) .|. fromIntegral index
+
+-- | How a loop learns of readiness. Contract: after an attempt that found a direction
+-- not ready, or came back short, the next readiness of that direction is reported once;
+-- if 'backendWatches', only after a 'Watch' command that follows the attempt. Events are
+-- left at the pointer as epoll lays them out, at most 'eventCapacity' of them; spurious
+-- ones are legal. All but 'backendAdd' and 'backendRemove' are called by the loop alone.
+data Backend = Backend
+  { -- | For messages.
+    backendName :: !String,
+    -- | Begin to report a descriptor under a tag; 0 or minus the error number.
+    backendAdd :: !(Fd -> Word64 -> IO Int),
+    -- | Stop reporting a descriptor that stays open.
+    backendRemove :: !(Fd -> IO Int),
+    -- | Must waits be announced by 'Watch'?
+    backendWatches :: !Bool,
+    -- | Report this slot's next readiness.
+    backendWatch :: !(Slot -> Interest -> IO ()),
+    -- | Forget a closed slot.
+    backendForget :: !(Slot -> IO ()),
+    -- | Events there are now; never sleeps.
+    backendPoll :: !(Ptr Word8 -> IO Int),
+    -- | Wait so many milliseconds (-1: for ever); a safe call.
+    backendWait :: !(Ptr Word8 -> Int -> IO Int),
+    -- | Release the back end's own descriptors.
+    backendClose :: !(IO ())
+  }
+
+-- | How many events a back end reports at most at once.
+eventCapacity :: Int
+eventCapacity = 256

@@ -1,0 +1,99 @@
+-- |
+-- Module      : Heddle.Prim.Exception
+-- Description : The one door to exceptions
+-- Stability   : stable
+--
+-- Re-exports what Heddle uses of "Control.Exception" and adds handlers that
+-- catch synchronous exceptions only, so that cancelling always gets through.
+--
+-- Cost: that of the underlying handler frames.
+-- Owner: nothing is stored.
+module Heddle.Prim.Exception
+  ( -- * Raising
+    Exception (..),
+    SomeException (..),
+    throwIO,
+    throwTo,
+    ioError,
+
+    -- * Asynchronous and control exceptions
+    SomeAsyncException (..),
+    AsyncException (..),
+    asyncExceptionToException,
+    asyncExceptionFromException,
+    isAsynchronous,
+
+    -- * Catching
+    catch,
+    try,
+    handleJust,
+    trySync,
+    catchSync,
+
+    -- * Cleaning up
+    bracket,
+    bracket_,
+    bracketOnError,
+    finally,
+    onException,
+
+    -- * Masking
+    MaskingState (..),
+    mask,
+    mask_,
+    uninterruptibleMask,
+    uninterruptibleMask_,
+    getMaskingState,
+    interruptible,
+    allowInterrupt,
+    unsafeUnmask,
+
+    -- * Other exceptions and bugs
+    IOException,
+    BlockedIndefinitelyOnMVar (..),
+    BlockedIndefinitelyOnSTM (..),
+    HeddleBug (..),
+    bug,
+    assert,
+    evaluate,
+  )
+where
+
+import Control.Exception
+import GHC.IO (unsafeUnmask)
+import GHC.Stack (CallStack, HasCallStack, callStack, prettyCallStack)
+
+-- | A broken invariant of Heddle itself: please report it.
+data HeddleBug = HeddleBug String CallStack
+
+instance Show HeddleBug where
+  showsPrec d e = showParen (d > 10) (showString (displayException e))
+
+instance Exception HeddleBug where
+  displayException (HeddleBug what stack) =
+    "bug in Heddle, please report: " ++ what ++ "\n" ++ prettyCallStack stack
+
+-- | Stop with a 'HeddleBug'.
+--
+-- [Throws]: 'HeddleBug', always.
+bug :: HasCallStack => String -> IO a
+bug what = throwIO (HeddleBug what callStack)
+
+-- | Was it thrown from outside ('throwTo'), so that it must not be swallowed?
+isAsynchronous :: SomeException -> Bool
+isAsynchronous e = case fromException e of
+  Just (SomeAsyncException _) -> True
+  Nothing -> False
+
+-- | Like 'try' for every synchronous exception.
+--
+-- [Throws]: asynchronous exceptions pass through.
+trySync :: IO a -> IO (Either SomeException a)
+trySync body = (Right <$> body) `catchSync` (pure . Left)
+
+-- | Like 'catch' for every synchronous exception.
+--
+-- [Throws]: asynchronous exceptions pass through.
+catchSync :: IO a -> (SomeException -> IO a) -> IO a
+catchSync body handler = body `catch` \e ->
+  if isAsynchronous e then throwIO e else handler e

@@ -1,0 +1,184 @@
+-- |
+-- Module      : Heddle.Prim.File
+-- Description : File system calls
+-- Stability   : stable
+--
+-- Opening beneath a root, status, positioned reads and sendfile. What may wait for a disk
+-- leaves the capability (a safe call); the variants named cached or nowait never do.
+-- Results are counts, or minus the error number.
+--
+-- Cost: one system call each.
+-- Owner: the caller answers for the descriptor being open.
+module Heddle.Prim.File
+  ( -- * Opening
+    openFile,
+    openBeneath,
+    openBeneathCached,
+    OpenFlags,
+    readOnly,
+    appendCreate,
+    directoryOnly,
+    closeFile,
+    removeName,
+
+    -- * Status
+    Status (..),
+    FileKind (..),
+    fileStatus,
+
+    -- * Bytes
+    readAt,
+    readAtNoWait,
+    writeWhole,
+    sendFile,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.Int (Int64)
+import Data.Word (Word8)
+import Control.Monad (when)
+import Foreign.C.String (withCString)
+import Heddle.Prim.Errno (Errno (..), throwErrnoFor)
+import Foreign.C.Types (CChar, CInt (..), CLong (..), CSize (..))
+import Foreign.Marshal.Alloc (allocaBytes)
+import Foreign.Ptr (Ptr)
+import Foreign.Storable (peekElemOff)
+import System.Posix.Types (Fd (..))
+
+-- | Flags of open(2).
+newtype OpenFlags = OpenFlags CInt
+
+-- | Read only, without waiting for a FIFO's writer (O_NONBLOCK) and without becoming its
+-- terminal (O_NOCTTY).
+readOnly :: OpenFlags
+readOnly = OpenFlags 0x900
+
+-- | Write at the end, made with mode 0644 when missing.
+appendCreate :: OpenFlags
+appendCreate = OpenFlags 0x441
+
+-- | A directory, as a root to open beneath (O_PATH).
+directoryOnly :: OpenFlags
+directoryOnly = OpenFlags 0x210000
+
+-- | Open a path.
+--
+-- [Blocks]: holds an OS thread.
+openFile :: ByteString -> OpenFlags -> IO Int
+openFile path (OpenFlags f) = B.useAsCString path $ \p -> fromIntegral <$> c_open p f 0o644
+
+-- | Open a relative path beneath a directory; nothing on the way, symbolic links
+-- included, may leave it (else -EXDEV).
+--
+-- [Blocks]: holds an OS thread.
+-- [Source]: openat2(2), RESOLVE_BENEATH.
+openBeneath :: Fd -> ByteString -> OpenFlags -> IO Int
+openBeneath (Fd root) path (OpenFlags f) = B.useAsCString path $ \p -> fromIntegral <$> c_beneath root p f 0
+
+-- | The same from the kernel's cache alone; -EAGAIN when that does not suffice.
+--
+-- [Blocks]: never.
+-- [Source]: openat2(2), RESOLVE_CACHED.
+openBeneathCached :: Fd -> ByteString -> OpenFlags -> IO Int
+openBeneathCached (Fd root) path (OpenFlags f) =
+  B.useAsCString path $ \p -> fromIntegral <$> c_beneath_cached root p f 1
+
+-- | Close a file opened for reading or appending.
+--
+-- [Blocks]: holds an OS thread: a network file system may write first.
+closeFile :: Fd -> IO Int
+closeFile (Fd fd) = fromIntegral <$> c_close fd
+
+-- | Remove a name from its directory.
+--
+-- [Blocks]: holds an OS thread.
+-- [Throws]: 'IOError'.
+removeName :: FilePath -> IO ()
+removeName path = withCString path $ \p -> do
+  r <- c_unlink p
+  when (r < 0) (throwErrnoFor ("remove " ++ path) (Errno (negate (fromIntegral r))))
+
+-- | What an open file is.
+data FileKind = RegularFile | Directory | OtherKind
+  deriving stock (Eq, Show)
+
+-- | The part of fstat(2) that a server needs.
+data Status = Status
+  { statusKind :: !FileKind,
+    -- | In bytes.
+    statusSize :: !Int64,
+    -- | Modification time, seconds since 1970.
+    statusSeconds :: !Int64,
+    -- | And nanoseconds.
+    statusNanos :: !Int64,
+    statusInode :: !Int64,
+    statusDevice :: !Int64
+  }
+  deriving stock (Eq, Show)
+
+-- | Status of an open file, or minus the error number.
+--
+-- [Blocks]: holds an OS thread.
+fileStatus :: Fd -> IO (Either Int Status)
+fileStatus (Fd fd) = allocaBytes 48 $ \p -> do
+  r <- c_stat fd p
+  if r < 0
+    then pure (Left (fromIntegral r))
+    else do
+      mode <- peekElemOff p 0
+      let kind
+            | mode == 0o100000 = RegularFile
+            | mode == 0o040000 = Directory
+            | otherwise = OtherKind
+      Right <$> (Status kind <$> peekElemOff p 1 <*> peekElemOff p 2 <*> peekElemOff p 3 <*> peekElemOff p 4 <*> peekElemOff p 5)
+
+-- | Read at an offset.
+--
+-- [Blocks]: holds an OS thread.
+readAt :: Fd -> Ptr Word8 -> Int -> Int64 -> IO Int
+readAt (Fd fd) p n o = fromIntegral <$> c_pread fd p (fromIntegral n) o
+
+-- | Read at an offset what is in memory; -EAGAIN when a disk would be needed.
+-- -EOPNOTSUPP and -EPERM mean that the file system cannot tell; 0 is a miss, too.
+--
+-- [Blocks]: never.
+-- [Source]: preadv2(2), RWF_NOWAIT.
+readAtNoWait :: Fd -> Ptr Word8 -> Int -> Int64 -> IO Int
+readAtNoWait (Fd fd) p n o = fromIntegral <$> c_pread_nowait fd p (fromIntegral n) o
+
+-- | Write to a disk file, a blocking pipe or a terminal.
+--
+-- [Blocks]: holds an OS thread.
+writeWhole :: Fd -> Ptr Word8 -> Int -> IO Int
+writeWhole (Fd fd) p n = fromIntegral <$> c_write fd p (fromIntegral n)
+
+-- | @sendFile socket file offset count@: bytes moved, 0 at the file's end.
+--
+-- [Blocks]: holds an OS thread: cold pages come from the disk.
+-- [Source]: Mighttpd, simple-sendfile: no lseek, no stat.
+sendFile :: Fd -> Fd -> Int64 -> Int -> IO Int
+sendFile (Fd out) (Fd from) o n = fromIntegral <$> c_sendfile out from o (fromIntegral n)
+
+foreign import ccall safe "heddle_open" c_open :: Ptr CChar -> CInt -> CInt -> IO CLong
+
+foreign import ccall safe "heddle_open_beneath" c_beneath :: CInt -> Ptr CChar -> CInt -> CInt -> IO CLong
+
+-- Unsafe: RESOLVE_CACHED answers from memory or fails at once.
+foreign import ccall unsafe "heddle_open_beneath" c_beneath_cached :: CInt -> Ptr CChar -> CInt -> CInt -> IO CLong
+
+foreign import ccall safe "heddle_close" c_close :: CInt -> IO CLong
+
+foreign import ccall safe "heddle_stat" c_stat :: CInt -> Ptr Int64 -> IO CLong
+
+foreign import ccall safe "heddle_pread" c_pread :: CInt -> Ptr Word8 -> CSize -> Int64 -> IO CLong
+
+-- Unsafe: RWF_NOWAIT answers from memory or fails at once.
+foreign import ccall unsafe "heddle_pread_nowait" c_pread_nowait :: CInt -> Ptr Word8 -> CSize -> Int64 -> IO CLong
+
+foreign import ccall safe "heddle_write" c_write :: CInt -> Ptr Word8 -> CSize -> IO CLong
+
+foreign import ccall safe "heddle_sendfile" c_sendfile :: CInt -> CInt -> Int64 -> CSize -> IO CLong
+
+foreign import ccall safe "heddle_unlink" c_unlink :: Ptr CChar -> IO CLong

@@ -1,0 +1,31 @@
+-- |
+-- Module      : Heddle.Prim.Lock
+-- Description : A lock for short, rare critical sections
+-- Stability   : stable
+--
+-- For what happens once per connection or less; never on a path taken per request.
+--
+-- Cost: about 30 ns uncontended.
+-- Owner: whoever holds it; waiting threads are served in order.
+module Heddle.Prim.Lock
+  ( Lock,
+    newLock,
+    withLock,
+  )
+where
+
+import Control.Concurrent.MVar (MVar, newMVar, withMVarMasked)
+
+-- | A fair lock.
+newtype Lock = Lock (MVar ())
+
+-- | An open lock.
+newLock :: IO Lock
+newLock = Lock <$> newMVar ()
+
+-- | Run with the lock held, asynchronous exceptions masked.
+--
+-- [Blocks]: parks until the lock is free.
+-- [Masking]: the body runs masked and must be short; waiting is interruptible.
+withLock :: Lock -> IO a -> IO a
+withLock (Lock m) body = withMVarMasked m (\() -> body)

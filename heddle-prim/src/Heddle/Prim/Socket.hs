@@ -1,0 +1,188 @@
+-- |
+-- Module      : Heddle.Prim.Socket
+-- Description : Socket system calls
+-- Stability   : stable
+--
+-- One function per system call; a result is minus the error number when it failed. All
+-- descriptors made here are non-blocking and closed on exec; sends never raise SIGPIPE.
+--
+-- Cost: one system call each, as an unsafe foreign call (about 5 ns on top).
+-- Owner: the caller answers for the descriptor being open.
+module Heddle.Prim.Socket
+  ( -- * Bytes
+    recv,
+    send,
+    sendMore,
+    sendVector,
+    readFd,
+    writeFd,
+
+    -- * Life
+    socket,
+    bind,
+    listen,
+    acceptFrom,
+    connect,
+    shutdown,
+    closeSocket,
+    setNonBlocking,
+
+    -- * Names and options
+    localName,
+    peerName,
+    setOption,
+    getOption,
+    pendingError,
+  )
+where
+
+import Data.Int (Int32)
+import Data.Word (Word8)
+import Foreign.C.Types (CInt (..), CLong (..), CSize (..))
+import Foreign.Ptr (Ptr)
+import System.Posix.Types (Fd (..))
+
+-- | Receive at most so many bytes; 0 is the peer's end.
+--
+-- [Blocks]: never.
+recv :: Fd -> Ptr Word8 -> Int -> IO Int
+recv (Fd fd) p n = fromIntegral <$> c_recv fd p (fromIntegral n)
+{-# INLINE recv #-}
+
+-- | Send; the result may be short.
+--
+-- [Blocks]: never.
+send :: Fd -> Ptr Word8 -> Int -> IO Int
+send (Fd fd) p n = fromIntegral <$> c_send fd p (fromIntegral n) 0
+{-# INLINE send #-}
+
+-- | Send, telling the kernel that more follows at once.
+--
+-- [Blocks]: never.
+sendMore :: Fd -> Ptr Word8 -> Int -> IO Int
+sendMore (Fd fd) p n = fromIntegral <$> c_send fd p (fromIntegral n) 1
+
+-- | Send an array of so many @struct iovec@.
+--
+-- [Blocks]: never.
+sendVector :: Fd -> Ptr Word8 -> Int -> IO Int
+sendVector (Fd fd) p n = fromIntegral <$> c_writev fd p (fromIntegral n)
+
+-- | read(2) from a non-blocking pipe, terminal or the like.
+--
+-- [Blocks]: never, given a non-blocking descriptor that is not a disk file.
+readFd :: Fd -> Ptr Word8 -> Int -> IO Int
+readFd (Fd fd) p n = fromIntegral <$> c_read fd p (fromIntegral n)
+
+-- | write(2) to a non-blocking pipe, terminal or the like.
+--
+-- [Blocks]: never, given a non-blocking descriptor that is not a disk file.
+writeFd :: Fd -> Ptr Word8 -> Int -> IO Int
+writeFd (Fd fd) p n = fromIntegral <$> c_write fd p (fromIntegral n)
+
+-- | @socket family type protocol@, in the kernel's numbers.
+socket :: Int -> Int -> Int -> IO Int
+socket f t p = fromIntegral <$> c_socket (fromIntegral f) (fromIntegral t) (fromIntegral p)
+
+-- | Bind to a @struct sockaddr@ of so many bytes.
+--
+-- [Blocks]: holds an OS thread: a Unix socket makes a file.
+bind :: Fd -> Ptr a -> Int -> IO Int
+bind (Fd fd) p n = fromIntegral <$> c_bind fd p (fromIntegral n)
+
+-- | Listen with such a backlog.
+listen :: Fd -> Int -> IO Int
+listen (Fd fd) n = fromIntegral <$> c_listen fd (fromIntegral n)
+
+-- | Accept one connection; the peer's @sockaddr@ goes to the pointer, its length to the
+-- second one (which holds the room beforehand).
+--
+-- [Blocks]: never, given a non-blocking listener.
+acceptFrom :: Fd -> Ptr a -> Ptr Int32 -> IO Int
+acceptFrom (Fd fd) p n = fromIntegral <$> c_accept fd p n
+
+-- | Begin to connect.
+--
+-- [Blocks]: holds an OS thread: a Unix socket looks a path up.
+connect :: Fd -> Ptr a -> Int -> IO Int
+connect (Fd fd) p n = fromIntegral <$> c_connect fd p (fromIntegral n)
+
+-- | Shut the reading (0), writing (1) or both (2) directions.
+shutdown :: Fd -> Int -> IO Int
+shutdown (Fd fd) how = fromIntegral <$> c_shutdown fd (fromIntegral how)
+
+-- | Close a socket.
+--
+-- [Blocks]: never: Heddle sets no SO_LINGER.
+closeSocket :: Fd -> IO Int
+closeSocket (Fd fd) = fromIntegral <$> c_close fd
+
+-- | Make a descriptor non-blocking.
+setNonBlocking :: Fd -> IO Int
+setNonBlocking (Fd fd) = fromIntegral <$> c_nonblock fd
+
+-- | The socket's own address.
+localName :: Fd -> Ptr a -> Ptr Int32 -> IO Int
+localName (Fd fd) p n = fromIntegral <$> c_name fd p n 0
+
+-- | The peer's address.
+peerName :: Fd -> Ptr a -> Ptr Int32 -> IO Int
+peerName (Fd fd) p n = fromIntegral <$> c_name fd p n 1
+
+-- | @setOption fd level name value@.
+setOption :: Fd -> Int -> Int -> Int -> IO Int
+setOption (Fd fd) l o v = fromIntegral <$> c_set fd (fromIntegral l) (fromIntegral o) (fromIntegral v)
+
+-- | @getOption fd level name@.
+getOption :: Fd -> Int -> Int -> IO Int
+getOption (Fd fd) l o = fromIntegral <$> c_get fd (fromIntegral l) (fromIntegral o)
+
+-- | The error number waiting at the socket (SO_ERROR), 0 for none.
+pendingError :: Fd -> IO Int
+pendingError fd = getOption fd 1 4
+
+-- Unsafe: MSG_DONTWAIT.
+foreign import ccall unsafe "heddle_recv" c_recv :: CInt -> Ptr Word8 -> CSize -> IO CLong
+
+-- Unsafe: MSG_DONTWAIT.
+foreign import ccall unsafe "heddle_send" c_send :: CInt -> Ptr Word8 -> CSize -> CInt -> IO CLong
+
+-- Unsafe: MSG_DONTWAIT.
+foreign import ccall unsafe "heddle_writev" c_writev :: CInt -> Ptr Word8 -> CInt -> IO CLong
+
+-- Unsafe: registered descriptors are non-blocking and pollable, so never disk files.
+foreign import ccall unsafe "heddle_read" c_read :: CInt -> Ptr Word8 -> CSize -> IO CLong
+
+-- Unsafe: registered descriptors are non-blocking and pollable, so never disk files.
+foreign import ccall unsafe "heddle_write" c_write :: CInt -> Ptr Word8 -> CSize -> IO CLong
+
+-- Unsafe: allocates in the kernel and returns.
+foreign import ccall unsafe "heddle_socket" c_socket :: CInt -> CInt -> CInt -> IO CLong
+
+foreign import ccall safe "heddle_bind" c_bind :: CInt -> Ptr a -> CInt -> IO CLong
+
+-- Unsafe: changes the socket's state and returns.
+foreign import ccall unsafe "heddle_listen" c_listen :: CInt -> CInt -> IO CLong
+
+-- Unsafe: listeners are non-blocking.
+foreign import ccall unsafe "heddle_accept" c_accept :: CInt -> Ptr a -> Ptr Int32 -> IO CLong
+
+foreign import ccall safe "heddle_connect" c_connect :: CInt -> Ptr a -> CInt -> IO CLong
+
+-- Unsafe: changes the socket's state and returns.
+foreign import ccall unsafe "heddle_shutdown" c_shutdown :: CInt -> CInt -> IO CLong
+
+-- Unsafe: no SO_LINGER, so closing leaves the rest to the kernel.
+foreign import ccall unsafe "heddle_close" c_close :: CInt -> IO CLong
+
+-- Unsafe: fcntl on flags only.
+foreign import ccall unsafe "heddle_nonblock" c_nonblock :: CInt -> IO CLong
+
+-- Unsafe: copies a name.
+foreign import ccall unsafe "heddle_sockname" c_name :: CInt -> Ptr a -> Ptr Int32 -> CInt -> IO CLong
+
+-- Unsafe: the options used here set a field and return.
+foreign import ccall unsafe "heddle_set_option" c_set :: CInt -> CInt -> CInt -> CInt -> IO CLong
+
+-- Unsafe: reads a field.
+foreign import ccall unsafe "heddle_get_option" c_get :: CInt -> CInt -> CInt -> IO CLong
