@@ -113,7 +113,7 @@ static int64_t now(clockid_t clock)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 int64_t heddle_monotonic(void) { return now(CLOCK_MONOTONIC); }
-int64_t heddle_epoch(void) { return now(CLOCK_REALTIME) / 1000000000; }
+int64_t heddle_epoch(void) { return now(CLOCK_REALTIME); }
 int32_t heddle_utc_offset(int64_t seconds)
 {
     time_t t = seconds;

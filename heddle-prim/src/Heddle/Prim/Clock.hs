@@ -29,6 +29,7 @@ module Heddle.Prim.Clock
     -- * Calendar time
     EpochSeconds (..),
     epochNow,
+    epochNowExactly,
     utcOffsetMinutes,
   )
 where
@@ -111,7 +112,16 @@ newtype EpochSeconds = EpochSeconds {epochSeconds :: Int64}
 -- [Cost]: about 25 ns.
 -- [Blocks]: never.
 epochNow :: IO EpochSeconds
-epochNow = EpochSeconds <$> c_epoch
+epochNow = (\n -> EpochSeconds (n `quot` 1000000000)) <$> c_epoch
+
+-- | The present second of the calendar and how much of it is over.
+--
+-- [Cost]: about 25 ns.
+-- [Blocks]: never.
+epochNowExactly :: IO (EpochSeconds, Nanos)
+epochNowExactly = do
+  n <- c_epoch
+  pure (EpochSeconds (n `quot` 1000000000), Nanos (fromIntegral (n `rem` 1000000000)))
 
 -- | How far local time is ahead of UTC at that second.
 --

@@ -22,7 +22,7 @@ module Heddle.Prim.File
     removeName,
 
     -- * Status
-    Status (..),
+    FileStatus (..),
     FileKind (..),
     fileStatus,
 
@@ -105,7 +105,7 @@ data FileKind = RegularFile | Directory | OtherKind
   deriving stock (Eq, Show)
 
 -- | The part of fstat(2) that a server needs.
-data Status = Status
+data FileStatus = FileStatus
   { statusKind :: !FileKind,
     -- | In bytes.
     statusSize :: !Int64,
@@ -121,7 +121,7 @@ data Status = Status
 -- | Status of an open file, or minus the error number.
 --
 -- [Blocks]: holds an OS thread.
-fileStatus :: Fd -> IO (Either Int Status)
+fileStatus :: Fd -> IO (Either Int FileStatus)
 fileStatus (Fd fd) = allocaBytes 48 $ \p -> do
   r <- c_stat fd p
   if r < 0
@@ -132,7 +132,7 @@ fileStatus (Fd fd) = allocaBytes 48 $ \p -> do
             | mode == 0o100000 = RegularFile
             | mode == 0o040000 = Directory
             | otherwise = OtherKind
-      Right <$> (Status kind <$> peekElemOff p 1 <*> peekElemOff p 2 <*> peekElemOff p 3 <*> peekElemOff p 4 <*> peekElemOff p 5)
+      Right <$> (FileStatus kind <$> peekElemOff p 1 <*> peekElemOff p 2 <*> peekElemOff p 3 <*> peekElemOff p 4 <*> peekElemOff p 5)
 
 -- | Read at an offset.
 --

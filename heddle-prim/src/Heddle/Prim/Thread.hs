@@ -22,6 +22,7 @@ module Heddle.Prim.Thread
     yield,
 
     -- * The runtime
+    getProcessors,
     getCapabilities,
     setCapabilities,
     threadedRuntime,
@@ -39,7 +40,7 @@ import Control.Concurrent
     threadCapability,
     yield,
   )
-import GHC.Conc (labelThread)
+import GHC.Conc (getNumProcessors, labelThread)
 
 -- | Start a labelled thread that the scheduler may move.
 --
@@ -81,6 +82,10 @@ labelMe name = myThreadId >>= \t -> labelThread t name
 -- [Cost]: O(1). For an unpinned thread the answer may be old when it arrives.
 myCapability :: IO Int
 myCapability = fst <$> (myThreadId >>= threadCapability)
+
+-- | How many processors this process may run on (its affinity mask counts).
+getProcessors :: IO Int
+getProcessors = getNumProcessors
 
 -- | How many capabilities run Haskell threads.
 getCapabilities :: IO Int

@@ -13,10 +13,12 @@
 -- Owner: one reader and one writer at a time; closing from any thread.
 module Heddle.IO.Internal.Conn
   ( -- * Receiving
+    receiveNow,
     receiveUntil,
     readUntil,
 
     -- * Sending
+    sendNow,
     sendAllUntil,
     sendMoreAllUntil,
     sendVectorUntil,
@@ -43,7 +45,7 @@ import Heddle.Prim.Errno
 import Heddle.Prim.Exception (Exception (..), throwIO)
 import Heddle.Prim.File (sendFile)
 import Heddle.Prim.Socket qualified as S
-import Heddle.Prim.WaitCell (unpark)
+import Heddle.Prim.WaitCell (reset, unpark)
 import System.Posix.Types (Fd)
 
 -- | A descriptor was used after it was closed, here or by another thread.
@@ -64,6 +66,15 @@ throwCode what code
   | code == TimedOutCode = throwErrnoFor what ETIMEDOUT
   | otherwise = throwErrnoFor what (Errno (negate code))
 
+-- | Receive what there is; minus EAGAIN when there is nothing.
+--
+-- [Blocks]: never.
+receiveNow :: Slot -> Ptr Word8 -> Int -> IO Int
+receiveNow slot p n = do
+  _ <- reset (slotRead slot)
+  filled slot n =<< using slot (\fd -> S.recv fd p n)
+{-# INLINE receiveNow #-}
+
 -- | Receive at least one byte; 0 is the peer's end.
 --
 -- [Blocks]: parks.
@@ -83,6 +94,15 @@ filled slot n r = do
   when (r == n) (unpark (slotRead slot))
   pure r
 {-# INLINE filled #-}
+
+-- | Send what the socket takes at once; minus EAGAIN when that is nothing.
+--
+-- [Blocks]: never.
+sendNow :: Slot -> Ptr Word8 -> Int -> IO Int
+sendNow slot p n = do
+  _ <- reset (slotWrite slot)
+  using slot (\fd -> S.send fd p n)
+{-# INLINE sendNow #-}
 
 -- | Send everything: the count, or a code; what was sent by then is unknown to the peer's
 -- program, so a failed connection is of no more use.

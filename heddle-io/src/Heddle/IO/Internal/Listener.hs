@@ -53,6 +53,7 @@ import Heddle.IO.Internal.Manager
 import Heddle.IO.Internal.Runtime
 import Heddle.IO.Internal.Slot
 import Heddle.IO.Internal.Types
+import Heddle.IO.Internal.Wait (Gate, enterUntil, leave, newGate)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
@@ -91,6 +92,8 @@ defaultListenOptions = ListenOptions {listenSpread = OneAcceptor, listenBacklog 
 data Listener = Listener
   { listenerRuntime :: !Runtime,
     listenerSlots :: ![Slot],
+    -- | One per slot: 'acceptUntil' waits in turn, since a slot has one deadline.
+    listenerGates :: ![Gate],
     -- | The address bound, with the port that the kernel chose for 0.
     listenerAddress :: !SockAddr,
     -- | What closing has to undo besides the sockets (a Unix socket's file).
@@ -120,6 +123,7 @@ newListener runtime options address = mask_ $ do
         bracket (boundSocket options False address) S.closeSocket boundName
       else pure address
   slots <- open shared bound managers
+  gates <- traverse (const newGate) slots
   name <- case slots of
     slot : _ -> boundName (slotFd slot) `onException` traverse_ closeSlot slots
     [] -> pure address
@@ -127,6 +131,7 @@ newListener runtime options address = mask_ $ do
     Listener
       { listenerRuntime = runtime,
         listenerSlots = slots,
+        listenerGates = gates,
         listenerAddress = name,
         listenerCleanup = case address of
           SockAddrUnix path -> removeSocketFile path
@@ -186,16 +191,17 @@ acceptUntil :: Listener -> Deadline -> IO Slot
 acceptUntil listener deadline = mask_ $ allocaBytes (addressRoom + 8) $ \scratch -> do
   m <- managerHere (listenerRuntime listener)
   let slots = listenerSlots listener
-      slot = case filter ((== managerCapability m) . managerCapability . slotManager) slots of
-        s : _ -> s
-        [] -> head slots
+      doors = zip slots (listenerGates listener)
+      (slot, gate) = case filter ((== managerCapability m) . managerCapability . slotManager . fst) doors of
+        door : _ -> door
+        [] -> head doors
       go backOff = do
         r <- attempt slot Readable deadline (accept4 scratch)
         if r >= 0
           then do
-            -- One edge may stand for several connections: pass it on.
+            -- One edge may stand for several connections: keep it for the next.
             unpark (slotRead slot)
-            adoptAccepted m scratch (fromIntegral r) Attached (\_ -> pure ())
+            pure (fromIntegral r)
           else case verdict r of
             Again -> go backOff
             Exhausted -> do
@@ -206,7 +212,13 @@ acceptUntil listener deadline = mask_ $ allocaBytes (addressRoom + 8) $ \scratch
               waitUntil slot Writable (min deadline until')
               go (min (milliseconds 100) (backOff * 2))
             Ended -> unpark (slotRead slot) >> throwCode "accept" r
-  go (milliseconds 5)
+  entered <- enterUntil m gate deadline
+  if entered
+    then do
+      fd <- go (milliseconds 5) `onException` leave gate
+      leave gate
+      adoptAccepted m scratch fd Attached (\_ -> pure ())
+    else throwCode "accept" TimedOutCode
 
 accept4 :: Ptr () -> Fd -> IO Int
 accept4 scratch fd = do

@@ -49,7 +49,7 @@ import Heddle.IO.Internal.Wheel
 import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
-import Heddle.Prim.Errno (Errno (..), checked, throwErrnoFor, pattern EINTR)
+import Heddle.Prim.Errno (Errno (..), checked, throwErrnoFor, pattern EBADF, pattern EINTR)
 import Heddle.Prim.Exception (bracketOnError)
 import Heddle.Prim.Lock (newLock, withLock)
 import Heddle.Prim.Poller
@@ -90,6 +90,7 @@ newManager choice capability =
       <*> newStack
       <*> newWheel (tickFloor now)
       <*> pure wakeFd
+      <*> newRef (FreeAlarms 0 [])
 
 -- | Run the loop in a thread of its own; the action hears why it ended.
 startManager :: Manager -> (IO () -> IO ()) -> IO ThreadId
@@ -142,6 +143,9 @@ newSlot m kind fd peer start resume = do
           i : rest -> (i, rest, next)
           [] -> (next, [], next + 1)
         slot = Slot m index stamp fd kind ws readCell writeCell resume peer
+    -- A stopped manager wakes nobody, and its descriptors may be somebody else's.
+    stopping <- atomicRead (managerWords m) WordStopping
+    when (stopping == 1) $ throwErrnoFor "register: the runtime has stopped" EBADF
     table <- readRef (managerSlots m)
     table' <-
       if index < tableSize table
@@ -174,8 +178,9 @@ freeSlot slot = do
   case slotKind slot of
     TimerOnly -> pure ()
     _ -> void (fetchAdd (managerWords m) WordLive (-1))
-  -- No interrupt: a late reuse of the number harms nobody.
   push (managerInbox m) (Free slot)
+  -- A late reuse of the number harms nobody, but see Note [A wait holds the file].
+  when (backendWatches (managerBackend m)) (interrupt m)
 
 -- | Every open slot.
 --
@@ -372,6 +377,12 @@ obey m =
 -- nothing and the blocking wait follows all the same: two system calls for nothing per
 -- request. So a wait that returned at most three events is followed by the next wait at
 -- once, after yielding to the threads it woke; more than three bring the looks back.
+
+-- Note [A wait holds the file]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- A poll(2) in progress keeps the open files it looks at, so a descriptor closed meanwhile
+-- ends its connection only after the call: the peer would see no end of file. So closing
+-- interrupts such a back end. epoll holds nothing.
 
 -- Note [Lazy re-arm]
 -- ~~~~~~~~~~~~~~~~~~

@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : Heddle.IO.Internal.Poll
 -- Description : The poll(2) back end
@@ -20,12 +22,16 @@ import Data.Bits (complement, (.&.), (.|.))
 import Data.Foldable (for_)
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
+import Data.IntSet (IntSet)
+import Data.IntSet qualified as IntSet
 import Data.Word (Word32, Word64, Word8)
 import Foreign.Ptr (Ptr)
 import Foreign.Storable (pokeByteOff)
 import Heddle.IO.Internal.Types
-import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, keepAlive, newBuffer)
+import Heddle.Prim.Errno (Errno (..), pattern EEXIST, pattern EPERM)
+import Heddle.Prim.File (FileKind (..), FileStatus (..), fileStatus)
 import Heddle.Prim.Poller
 import System.Posix.Types (Fd)
 
@@ -34,18 +40,20 @@ data Watched = Watched !Fd !Word64 !Word32
 data State = State
   { -- | By slot index.
     stateWatched :: !(Ref (IntMap Watched)),
-    stateEntries :: !(Ref Buffer)
+    stateEntries :: !(Ref Buffer),
+    -- | Every descriptor added and not removed; any thread's.
+    stateAdded :: !(Ref IntSet)
   }
 
 -- | A poll back end. It owns no descriptor of its own.
 newPoll :: Fd -> Word64 -> IO Backend
 newPoll wakeFd wakeTag = do
-  state <- State <$> newRef IntMap.empty <*> (newBuffer (64 * pollBytes) >>= newRef)
+  state <- State <$> newRef IntMap.empty <*> (newBuffer (64 * pollBytes) >>= newRef) <*> newRef IntSet.empty
   pure
     Backend
       { backendName = "poll",
-        backendAdd = \fd _ -> addable fd,
-        backendRemove = \_ -> pure 0,
+        backendAdd = \fd _ -> add state fd,
+        backendRemove = \fd -> 0 <$ modifyRef (stateAdded state) (\s -> (IntSet.delete (fromIntegral fd) s, ())),
         backendWatches = True,
         backendWatch = \slot interest -> do
           let bits = case interest of
@@ -65,9 +73,22 @@ newPoll wakeFd wakeTag = do
         backendClose = pure ()
       }
 
--- poll accepts every open descriptor; refuse what epoll would refuse to have one contract.
-addable :: Fd -> IO Int
-addable fd = min 0 <$> pollOne fd 0
+-- poll accepts every descriptor; refuse what epoll refuses, to have one contract.
+add :: State -> Fd -> IO Int
+add state fd = do
+  bits <- pollOne fd 0
+  status <- fileStatus fd
+  case status of
+    Left failed -> pure failed
+    Right s
+      | statusKind s /= OtherKind -> pure (refused EPERM)
+      | bits < 0 -> pure bits
+      | otherwise -> do
+          added <- modifyRef (stateAdded state) $ \old ->
+            (IntSet.insert (fromIntegral fd) old, IntSet.notMember (fromIntegral fd) old)
+          pure (if added then 0 else refused EEXIST)
+  where
+    refused = negate . errnoNumber
 
 look :: State -> Fd -> Word64 -> (Ptr Word8 -> Int -> IO Int) -> Ptr Word8 -> IO Int
 look state wakeFd wakeTag call events = do

@@ -15,6 +15,7 @@ module Heddle.IO.Internal.Runtime
 
     -- * Life
     Runtime (..),
+    Foreign (..),
     withRuntime,
     systemRuntime,
     IOManagerError (..),
@@ -28,16 +29,19 @@ module Heddle.IO.Internal.Runtime
   )
 where
 
-import Control.Monad (unless)
+import Control.Monad (unless, void)
 import Data.Foldable (for_, traverse_)
+import Data.IntMap.Strict (IntMap)
+import Data.IntMap.Strict qualified as IntMap
 import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
 import Heddle.IO.Internal.Manager
 import Heddle.IO.Internal.Slot (closeSlot)
 import Heddle.IO.Internal.Types
+import Heddle.IO.Internal.Wait (Gate)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Exception
 import Heddle.Prim.Lock (Lock, newLock, withLock)
-import Heddle.Prim.Thread (getCapabilities, myCapability, myThreadId, threadedRuntime)
+import Heddle.Prim.Thread (fork, getCapabilities, myCapability, myThreadId, threadedRuntime)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 import System.Environment (lookupEnv)
 import System.IO (hPutStrLn, stderr)
@@ -62,8 +66,19 @@ data Runtime = Runtime
     -- | One cell per manager, with a token when its loop has ended.
     runtimeEnded :: ![WaitCell],
     -- | Moves on at each choice of a manager.
-    runtimeTurn :: !Words
+    runtimeTurn :: !Words,
+    -- | By descriptor, those that came from outside.
+    runtimeForeign :: !(Ref (IntMap Foreign)),
+    -- | Held while waits on a foreign descriptor begin or end.
+    runtimeForeignLock :: !Lock
   }
+
+-- | What a descriptor that the runtime did not make is registered for.
+data Foreign
+  = -- | A connection of its own.
+    Registered
+  | -- | So many waits, which share a slot: one turn each way.
+    Shared !Int !Slot !Gate !Gate
 
 -- | What goes wrong with a whole runtime.
 data IOManagerError
@@ -100,7 +115,7 @@ startRuntime config alarm = do
   count <- maybe getCapabilities (pure . max 1) (configManagers config)
   managers <- create (configBackend config) count
   cells <- traverse start managers
-  Runtime (smallArrayFromList managers) cells <$> newWords 1
+  Runtime (smallArrayFromList managers) cells <$> newWords 1 <*> newRef IntMap.empty <*> newLock
   where
     start m = do
       ended <- newWaitCell
@@ -110,8 +125,15 @@ startRuntime config alarm = do
       case r of
         Right () -> pure ()
         Left (e :: SomeException) -> do
-          hPutStrLn stderr (displayException (ManagerDied (managerCapability m) (displayException e)))
-          alarm (ManagerDied (managerCapability m) (displayException e))
+          let cause = ManagerDied (managerCapability m) (displayException e)
+          stopping <- readWord (managerWords m) WordStopping
+          -- Nothing here would wake again: refuse new slots, end the waits on old ones.
+          stopManager m
+          liveSlots m >>= traverse_ closeSlot
+          unless (stopping == 1) $ do
+            hPutStrLn stderr (displayException cause)
+            -- Not in this thread: the caller may be in 'stopRuntime', waiting for it.
+            void (fork "io/alarm" (alarm cause))
       unpark ended
 
 create :: BackendChoice -> Int -> IO [Manager]

@@ -79,7 +79,11 @@ releaseIfLast slot = do
   won <- compareAndSet (slotWords slot) SlotState Closing (Closing .|. Released)
   when won $ do
     case slotKind slot of
-      Owned -> void (closeSocket (slotFd slot))
+      Owned -> do
+        let backend = managerBackend (slotManager slot)
+        -- epoll forgets a closed descriptor by itself.
+        when (backendWatches backend) $ void (backendRemove backend (slotFd slot))
+        void (closeSocket (slotFd slot))
       Lent giveBack -> backendRemove (managerBackend (slotManager slot)) (slotFd slot) >> giveBack
       TimerOnly -> pure ()
     freeSlot slot

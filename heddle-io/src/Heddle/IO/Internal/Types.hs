@@ -33,11 +33,17 @@ module Heddle.IO.Internal.Types
     pattern SlotDetached,
     pattern SlotLastActive,
     pattern SlotBeforeLast,
+    pattern SlotUnparked,
     slotWordCount,
     pattern Closing,
     pattern Released,
     pattern OneRef,
     slotTag,
+
+    -- * Alarms
+    Alarm (..),
+    AlarmState (..),
+    FreeAlarms (..),
 
     -- * Back ends
     Backend (..),
@@ -53,6 +59,7 @@ import Foreign.Ptr (Ptr)
 import Heddle.IO.Internal.Wheel (Wheel)
 import Heddle.Prim.Atomic (Ref, Stack, Table, Words)
 import Heddle.Prim.Lock (Lock)
+import Heddle.Prim.Thread (ThreadId)
 import Heddle.Prim.WaitCell (WaitCell)
 import System.Posix.Types (Fd)
 
@@ -73,7 +80,9 @@ data Manager = Manager
     -- | Touched by the loop alone.
     managerWheel :: !Wheel,
     -- | Written to interrupt the loop's blocking wait.
-    managerEventFd :: !Fd
+    managerEventFd :: !Fd,
+    -- | Timer-only slots between two uses ("Heddle.IO.Internal.Alarm").
+    managerAlarms :: !(Ref FreeAlarms)
   }
 
 -- | Free slot numbers, the first number never used, and the next stamp.
@@ -172,9 +181,13 @@ pattern SlotLastActive = 6
 pattern SlotBeforeLast :: Int
 pattern SlotBeforeLast = 7
 
+-- | 1 after an explicit unpark that no wait has answered yet; written by any thread.
+pattern SlotUnparked :: Int
+pattern SlotUnparked = 8
+
 -- | The length of 'slotWords'.
 slotWordCount :: Int
-slotWordCount = 8
+slotWordCount = 9
 
 -- | No system call may begin.
 pattern Closing :: Int
@@ -191,6 +204,26 @@ pattern OneRef = 4
 -- | What the back end gives back with an event: stamp and index.
 slotTag :: Int -> Int -> Word64
 slotTag stamp index = (fromIntegral stamp `shiftL` 32) .|. fromIntegral index
+
+-- | A timer-only slot that is lent to one wait or one time-out after the other.
+data Alarm = Alarm
+  { alarmSlot :: !Slot,
+    -- | Moves are listed at 'AlarmState'.
+    alarmState :: !(Ref AlarmState)
+  }
+
+-- | Idle -> Armed (the borrower); Armed -> Idle (the borrower) or Ringing (the thread that
+-- the loop started at the deadline), whichever is first; Ringing -> Idle (the borrower).
+data AlarmState
+  = -- | In the pool, or lent for a wait that its own thread ends. The number of uses.
+    AlarmIdle !Int
+  | -- | Interrupts this thread at the slot's deadline. The number of this use.
+    AlarmArmed !Int !ThreadId
+  | -- | The second thread is throwing to the first.
+    AlarmRinging !Int !ThreadId
+
+-- | How many alarms are free, and they themselves.
+data FreeAlarms = FreeAlarms !Int ![Alarm]
 
 -- | How a loop learns of readiness. Contract: after an attempt that found a direction
 -- not ready, or came back short, the next readiness of that direction is reported once;

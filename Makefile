@@ -1,0 +1,100 @@
+# Every entry point of the project. `make` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# Where cabal builds, and how many packages at once (empty: one for each core).
+BUILDDIR ?= dist-newstyle
+JOBS ?=
+
+# What `make serve` serves, and where.
+SITE ?= examples/site
+LISTEN ?= 127.0.0.1:8080
+
+# Options of bench/run.py, such as BENCH="--rounds 10 --only fixed-64".
+BENCH ?=
+
+# Offline: a fresh default configuration would contact Hackage, so cabal gets an empty one,
+# and its own folder beside the build.
+CHECKDIR := $(BUILDDIR)-check
+export CABAL_DIR := $(abspath $(BUILDDIR))/cabal
+export CABAL_CONFIG := $(CABAL_DIR)/config
+export LC_ALL := C.UTF-8
+CABAL_FLAGS = --builddir=$(abspath $(BUILDDIR)) -j$(JOBS)
+CHECK_FLAGS = --builddir=$(abspath $(CHECKDIR)) -j$(JOBS) -v1 --enable-tests --enable-benchmarks -O0 --ghc-options=-Werror
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## install what is missing (Debian 12, root or sudo)
+	@scripts/setup.sh
+
+.PHONY: setup-bench
+setup-bench: ## install also the servers that Heddle is measured against
+	@scripts/setup.sh bench
+
+$(CABAL_CONFIG):
+	@mkdir -p $(@D)
+	@touch $@
+
+.PHONY: build
+build: $(CABAL_CONFIG) ## build the libraries and programs; programs go to bin/
+	@cabal build $(CABAL_FLAGS) all:libs all:exes
+	@scripts/copy_programs.py $(BUILDDIR)
+
+.PHONY: test
+test: setup build ## run every test suite; the summary comes last
+	@cabal build $(CABAL_FLAGS) all:tests
+	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct all
+
+.PHONY: check
+check: check-format check-modules check-lint check-warnings check-documentation ## style, warnings, documentation
+	@echo "check: ok"
+
+.PHONY: check-format
+check-format: ## every file is as Ormolu writes it
+	@scripts/check_format.sh
+
+.PHONY: check-modules
+check-modules: ## export lists, and no module above 700 lines
+	@scripts/check_modules.py
+
+.PHONY: check-lint
+check-lint: ## HLint, with our own rules
+	@scripts/check_lint.sh
+
+.PHONY: check-warnings
+check-warnings: $(CABAL_CONFIG) ## no warnings, in tests and benchmarks either
+	@cabal build $(CHECK_FLAGS) all || { echo "check-warnings: mend the warnings above; here they count as errors" >&2; exit 1; }
+	@echo "check-warnings: ok"
+
+.PHONY: check-documentation
+check-documentation: $(CABAL_CONFIG) ## every export is documented
+	@scripts/check_documentation.py cabal haddock $(CHECK_FLAGS) all
+
+.PHONY: format
+format: ## rewrite every Haskell file as Ormolu would
+	@scripts/sources.sh | xargs -r ormolu --cabal-default-extensions --mode inplace
+
+.PHONY: serve
+serve: setup build ## build, then serve examples/site on http://localhost:8080
+	@exec bin/heddle serve $(SITE) --listen $(LISTEN)
+
+.PHONY: bench-programs
+bench-programs: setup-bench build
+	@$(MAKE) --no-print-directory -C bench
+
+.PHONY: bench-io
+bench-io: bench-programs ## the event manager against C and GHC's own
+	@python3 bench/run.py io $(BENCH)
+
+.PHONY: bench-serve
+bench-serve: bench-programs ## the web server against nginx, h2o, lighttpd, mighttpd2, warp
+	@python3 bench/run.py serve $(BENCH)
+
+.PHONY: clean
+clean: ## remove everything that was built
+	@rm -rf bin bench/build dist-newstyle dist-newstyle-check $(BUILDDIR) $(CHECKDIR)

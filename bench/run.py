@@ -1,0 +1,764 @@
+#!/usr/bin/env python3
+"""Measures Heddle beside C, GHC's own event manager and other servers.
+
+usage: run.py io|serve [--rounds N] [--seconds S] [--only NAME]... [--list]
+
+The server under test has one core and the load another. All contenders of a case run in turn within
+each round, and the ratios are of one round; numbers from different runs do not compare. What is
+measured is CPU: the user and system time of the server's processes, divided by the requests answered.
+The last lines are `RESULT <case>/<contender> <ratio>`, below 1 where Heddle needs less.
+
+Servers run in the foreground, on free ports of the loopback interface, with their files in a temporary
+folder; they are stopped, and the folder removed, however the run ends.
+"""
+import argparse
+import collections
+import contextlib
+import datetime
+import grp
+import http.client
+import os
+import platform
+import pwd
+import re
+import resource
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BENCH = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.path.join(BENCH, "build")
+HEDDLE = os.path.join(os.path.dirname(BENCH), "bin", "heddle")
+
+PAGE = (
+    "<html><head><title>Hi</title></head><body bgcolor=white text=black>"
+    "0123456789012345678901234567890123456789012345678901234567890123456789"
+    "</body></html>"
+).encode()
+
+CONNECTIONS = 16384
+IDLE_SECONDS = 10
+
+Sample = collections.namedtuple("Sample", "cpu_us rate p50_us p99_us")
+
+
+class Unable(Exception):
+    """Something is missing or refuses; the text says what, and what to do."""
+
+
+# ------------------------------------------------------------------------------------------ machine
+
+
+def machine():
+    model = "unknown processor"
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    return f"{now}  {os.cpu_count()} cores, {model}, Linux {platform.release()}"
+
+
+def hard_limit():
+    """As many descriptors as a process may have; root may have more than it was given."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard < 65536:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (65536, 65536))
+            hard = 65536
+    return 1 << 20 if hard == resource.RLIM_INFINITY else hard
+
+
+def processes(root):
+    """A process and all that descend from it."""
+    children = collections.defaultdict(list)
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    children[int(file.read().rpartition(")")[2].split()[1])].append(int(name))
+    found, pending = [], [root]
+    while pending:
+        pid = pending.pop()
+        found.append(pid)
+        pending += children[pid]
+    return found
+
+
+def cpu_times(root):
+    """User and system time of each process, threads that have ended included, in nanoseconds."""
+    times = {}
+    for pid in processes(root):
+        with contextlib.suppress(OSError):
+            times[pid] = time.clock_gettime_ns((~pid << 3) | 2)
+    return times
+
+
+def cpu_between(before, after):
+    return sum(now - before.get(pid, 0) for pid, now in after.items())
+
+
+def memory_bytes(root):
+    """Proportional set size of all its processes."""
+    total = 0
+    for pid in processes(root):
+        with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("Pss:"):
+                    total += 1024 * int(line.split()[1])
+    return total
+
+
+# ------------------------------------------------------------------------------------------ servers
+
+
+class Workplace:
+    """The cores, a temporary folder, and everything that was started."""
+
+    def __init__(self):
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) < 2:
+            raise Unable("one core for the server and one for the load are the minimum; this machine lends us one")
+        self.cores = cores
+        self.server_core, self.load_core = cores[0], cores[1]
+        self.files = hard_limit()
+        self.folder = tempfile.mkdtemp(prefix="heddle-bench-")
+        os.chmod(self.folder, 0o755)
+        self.started = []
+        self.site = os.path.join(self.folder, "site")
+        os.mkdir(self.site)
+        for name, body in (("index.html", PAGE), ("151.html", PAGE), ("16k.html", PAGE * 108 + b" " * 76)):
+            with open(os.path.join(self.site, name), "wb") as file:
+                file.write(body)
+
+    def start(self, command, cores, **options):
+        def prepare():
+            os.sched_setaffinity(0, cores)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.files, self.files))
+
+        process = subprocess.Popen(command, preexec_fn=prepare, **options)
+        self.started.append(process)
+        return process
+
+    def stop(self, process):
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        process.wait()
+        if process in self.started:
+            self.started.remove(process)
+
+    def close(self):
+        for process in list(reversed(self.started)):
+            self.stop(process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A running server: its process and its port."""
+
+    def __init__(self, place, name, command, cores=None):
+        self.place, self.name, self.port = place, name, free_port()
+        self.log = place.path(f"{name}-{self.port}.log")
+        arguments = command(self.port)
+        self.program = shutil.which(arguments[0])
+        if self.program is None:
+            raise Unable(f"{name}: {arguments[0]} is not there; {how_to_get(arguments[0])}")
+        with open(self.log, "wb") as log:
+            self.process = place.start(
+                [self.program] + arguments[1:],
+                cores or {place.server_core},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=place.folder,
+            )
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                ended = self.process.poll() is not None
+                if ended or time.monotonic() > deadline:
+                    place.stop(self.process)
+                    with open(self.log, encoding="utf-8", errors="replace") as log:
+                        said = " / ".join(log.read().strip().splitlines()[-3:])
+                    what = "ended at once" if ended else "did not listen within 10 s"
+                    raise Unable(f"{name}: {' '.join(arguments)} {what}; it said: {said or 'nothing'}") from None
+                time.sleep(0.02)
+
+    def get(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def stop(self):
+        self.place.stop(self.process)
+
+
+def how_to_get(program):
+    if program.startswith(BUILD):
+        return "run: make bench-programs"
+    if program == HEDDLE:
+        return "run: make build"
+    return "run: make setup-bench"
+
+
+def own(name, *more):
+    """One of our own programs in bench/build, which take PORT CAPS."""
+    return lambda port: [os.path.join(BUILD, name), str(port), "1", *more]
+
+
+def c_twin(name, threads=1):
+    return lambda port: [os.path.join(BUILD, name), "--port", str(port), "--threads", str(threads)]
+
+
+def heddle(place, *more, cores=1):
+    return lambda port: [HEDDLE, "serve", place.site, "--listen", f"127.0.0.1:{port}", "--cores", str(cores), *more]
+
+
+def peer(place, name, program, arguments, sendfile="on"):
+    """A peer, configured from the templates in bench/peers in a folder of its own."""
+
+    def command(port):
+        prefix = place.path(f"{name}-{port}")
+        os.mkdir(prefix)
+        values = {
+            "PORT": port,
+            "ROOT": place.site,
+            "PREFIX": prefix,
+            "FILES": place.files,
+            "CONNECTIONS": min(CONNECTIONS, place.files - 64),
+            "USER": pwd.getpwuid(os.getuid()).pw_name,
+            "GROUP": grp.getgrgid(os.getgid()).gr_name,
+            "SENDFILE": sendfile,
+        }
+        for file_name in os.listdir(os.path.join(BENCH, "peers")):
+            if file_name.startswith(name + "."):
+                with open(os.path.join(BENCH, "peers", file_name), encoding="utf-8") as file:
+                    text = re.sub(r"@([A-Z]+)@", lambda match: str(values[match.group(1)]), file.read())
+                with open(os.path.join(prefix, file_name), "w", encoding="utf-8") as file:
+                    file.write(text)
+        return [program] + [argument.replace("@PREFIX@", prefix) for argument in arguments]
+
+    return command
+
+
+def nginx(place, sendfile):
+    return peer(place, "nginx", "nginx", ["-p", "@PREFIX@", "-e", "stderr", "-c", "@PREFIX@/nginx.conf"], sendfile)
+
+
+def file_peers(place, sendfile):
+    return {
+        "nginx": nginx(place, sendfile),
+        "h2o": peer(place, "h2o", "h2o", ["-c", "@PREFIX@/h2o.conf"]),
+        "lighttpd": peer(place, "lighttpd", "lighttpd", ["-D", "-f", "@PREFIX@/lighttpd.conf"]),
+        "mighttpd2": peer(
+            place, "mighttpd2", "mighty", ["@PREFIX@/mighttpd2.conf", "@PREFIX@/mighttpd2.route"]
+        ),
+    }
+
+
+def start_all(place, commands):
+    """Starts what can be started; says what cannot, and why."""
+    servers = {}
+    for name, command in commands.items():
+        try:
+            servers[name] = Server(place, name, command)
+        except Unable as reason:
+            print(f"  without {reason}")
+    return servers
+
+
+# --------------------------------------------------------------------------------------------- load
+
+
+def microseconds(text):
+    number, unit = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text).groups()
+    return float(number) * {"us": 1, "ms": 1e3, "s": 1e6, "m": 6e7}[unit]
+
+
+def wrk(place, connections, path, threads=1, cores=None):
+    """A load: given a server and how long, it answers with a sample."""
+    program = shutil.which("wrk")
+    if program is None:
+        raise Unable("wrk is not there; run: make setup-bench")
+
+    def load(server, seconds):
+        url = f"http://127.0.0.1:{server.port}{path}"
+        command = [program, f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--latency", url]
+        before = cpu_times(server.process.pid)
+        process = place.start(
+            command, cores or {place.load_core}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        output = process.communicate(timeout=seconds + 60)[0]
+        cpu = cpu_between(before, cpu_times(server.process.pid))
+        place.stop(process)
+        requests = re.search(r"(\d+) requests in", output)
+        latencies = {share: microseconds(value) for share, value in re.findall(r"(\d+)%\s+([\d.]+\w+)", output)}
+        complaint = re.search(r"Non-2xx.*|Socket errors: connect (?!0, read 0, write 0).*", output)
+        if process.returncode != 0 or not requests or int(requests.group(1)) == 0 or complaint:
+            raise Unable(f"{server.name}: wrk failed: {complaint.group(0) if complaint else output.strip()}")
+        count = int(requests.group(1))
+        rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output).group(1))
+        return Sample(cpu / 1000 / count, rate, latencies["50"], latencies["99"])
+
+    return load
+
+
+def echoload(place, connections, message=64):
+    program = os.path.join(BUILD, "echoload")
+    if not os.path.exists(program):
+        raise Unable(f"echoload is not there; {how_to_get(program)}")
+
+    def load(server, seconds):
+        command = [program, "--port", str(server.port), "--connections", str(connections)]
+        command += ["--bytes", str(message), "--milliseconds", str(int(1000 * seconds))]
+        process = place.start(
+            command, {place.load_core}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            # Its first line comes when it begins to count, the second when it has counted.
+            first = process.stdout.readline()
+            before = cpu_times(server.process.pid)
+            second = process.stdout.readline()
+            cpu = cpu_between(before, cpu_times(server.process.pid))
+            rest = process.stdout.read()
+            process.wait(10)
+        finally:
+            place.stop(process)
+        if first != "begin\n" or process.returncode != 0:
+            raise Unable(f"{server.name}: echoload failed: {(first + second + rest).strip()}")
+        words = second.split()
+        values = {name: float(value) for name, value in zip(words[::2], words[1::2])}
+        return Sample(cpu / 1000 / values["round_trips"], values["rate"], values["p50_us"], values["p99_us"])
+
+    return load
+
+
+# -------------------------------------------------------------------------------------------- cases
+
+
+def spread(values, form):
+    return f"{statistics.median(values):{form}} [{min(values):{form}}, {max(values):{form}}]"
+
+
+def rounds_of(servers, load, options, warm_up=1):
+    """Samples per server; in every round each server once, and the first changes."""
+    names = list(servers)
+    for name in names:
+        load(servers[name], warm_up)
+    samples = {name: [] for name in names}
+    for number in range(options.rounds):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            samples[name].append(load(servers[name], options.seconds))
+    return samples
+
+
+def print_table(samples, what="request"):
+    width = max(len(name) for name in samples)
+    unit = f"CPU µs/{what}"
+    print(f"  {'':{width}}  {unit:>26}  {what + 's/s':>12}  {'p50 µs':>9}  {'p99 µs':>9}")
+    for name, rows in samples.items():
+        cpu = spread([row.cpu_us for row in rows], ".2f")
+        rate, p50, p99 = (
+            statistics.median(getattr(row, field) for row in rows) for field in ("rate", "p50_us", "p99_us")
+        )
+        print(f"  {name:{width}}  {cpu:>26}  {rate:>12,.0f}  {p50:>9,.1f}  {p99:>9,.1f}")
+
+
+def print_ratios(case, samples, results, field="cpu_us"):
+    if "heddle" not in samples:
+        print("  no ratios: heddle did not run")
+        return
+    for name in samples:
+        if name != "heddle":
+            pairs = zip(samples["heddle"], samples[name])
+            ratios = [getattr(mine, field) / getattr(theirs, field) for mine, theirs in pairs]
+            print(f"  ratio heddle/{name}  {spread(ratios, '.3f')}  {len(ratios)} rounds")
+            results.append((f"{case}/{name}", f"{statistics.median(ratios):.3f}"))
+
+
+def contest(place, case, commands, load, options, results, what="request", check=None):
+    servers = start_all(place, commands)
+    try:
+        for name in list(servers):
+            if check:
+                status, body = servers[name].get(check[0])
+                # Warp's page of 16 KB has other bytes, but as many.
+                if status != 200 or len(body) != len(check[1]) or (name != "warp" and body != check[1]):
+                    print(f"  without {name}: GET {check[0]} gave status {status} and {len(body)} bytes, not the page")
+                    servers.pop(name).stop()
+        if servers:
+            samples = rounds_of(servers, load, options)
+            print_table(samples, what)
+            print_ratios(case, samples, results)
+    finally:
+        for server in servers.values():
+            server.stop()
+
+
+def fixed(connections):
+    def run(place, options, results):
+        commands = {
+            "heddle": own("bench-fixed-heddle"),
+            "c-twin": c_twin("fixed"),
+            "stock": own("bench-fixed-stock"),
+        }
+        load = wrk(place, connections, "/")
+        contest(place, f"fixed-{connections}", commands, load, options, results, check=("/", PAGE))
+
+    return f"fixed-{connections}", f"a fixed response of 151 bytes, {connections} keep-alive connections", run
+
+
+def echo(connections):
+    def run(place, options, results):
+        commands = {
+            "heddle": own("bench-echo-heddle"),
+            "c-twin": c_twin("echo"),
+            "stock": own("bench-echo-stock"),
+        }
+        load = echoload(place, connections)
+        contest(place, f"echo-{connections}", commands, load, options, results, what="round trip")
+
+    plural = "s" if connections > 1 else ""
+    return f"echo-{connections}", f"64 bytes there and back, {connections} connection{plural}", run
+
+
+def timer():
+    def run(place, _options, results):
+        program = os.path.join(BUILD, "bench-timer")
+        if not os.path.exists(program):
+            raise Unable(f"bench-timer is not there; {how_to_get(program)}")
+        process = place.start(
+            [program], {place.server_core}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            for line in process.stdout:
+                words = line.split()
+                if len(words) == 3 and words[0] == "RESULT":
+                    results.append((words[1], words[2]))
+                else:
+                    print(f"  {line.rstrip()}")
+            code = process.wait(60)
+        finally:
+            place.stop(process)
+        if code != 0:
+            raise Unable(f"bench-timer ended with exit code {code}")
+
+    return "timer", "arming and re-arming deadlines", run
+
+
+def static(label, path, warp_bytes, sendfile):
+    def run(place, options, results):
+        # Warp serves a page of the same size from memory, not the file.
+        commands = {"heddle": heddle(place), **file_peers(place, sendfile), "warp": own("bench-warp", *warp_bytes)}
+        with open(place.site + path, "rb") as file:
+            body = file.read()
+        load = wrk(place, 64, path)
+        contest(place, f"static-{label}", commands, load, options, results, check=(path, body))
+
+    return f"static-{label}", f"a file of {label}, 64 keep-alive connections (warp: as many bytes from memory)", run
+
+
+def access_log():
+    def run(place, options, results):
+        log = place.path("access.log")
+        commands = {"heddle": heddle(place, "--access-log", log), "off": heddle(place)}
+        contest(
+            place, "access-log", commands, wrk(place, 64, "/151.html"), options, results, check=("/151.html", PAGE)
+        )
+        if os.path.exists(log):
+            with open(log, "rb") as file:
+                lines = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+            print(f"  {lines:,} lines were logged ('heddle' logs, 'off' is heddle without a log)")
+
+    return "access-log", "the access log on and off, a file of 151B, 64 connections", run
+
+
+def two_cores():
+    def run(place, options, results):
+        cores = place.cores
+        two = {cores[0], cores[1]}
+        load_cores = set(cores[2:4]) if len(cores) >= 4 else two
+        servers = {}
+        try:
+            servers["heddle"] = Server(place, "heddle", heddle(place, cores=2), cores=two)
+            servers["one-core"] = Server(place, "one-core", heddle(place))
+            loads = {
+                "heddle": wrk(place, 128, "/151.html", 2, load_cores),
+                "one-core": wrk(place, 128, "/151.html", 2, load_cores if len(cores) >= 4 else {cores[1]}),
+            }
+            samples = rounds_of(servers, lambda server, seconds: loads[server.name](server, seconds), options)
+        finally:
+            for server in servers.values():
+                server.stop()
+        print_table(samples)
+        print_ratios("two-cores", samples, results, field="rate")
+        busy = [row.cpu_us * row.rate / 1e6 for row in samples["heddle"]]
+        print(f"  on two cores the server was given {spread(busy, '.2f')} cores of CPU")
+        if len(cores) < 4:
+            print(f"  limited by the load generator: it has to share the {len(cores)} cores with the server")
+        pairs = zip(samples["heddle"], samples["one-core"])
+        capacity = [2 * theirs.cpu_us / mine.cpu_us for mine, theirs in pairs]
+        print(f"  capacity, by CPU per request: {spread(capacity, '.2f')} times one core")
+        results.append(("two-cores-capacity/one-core", f"{statistics.median(capacity):.3f}"))
+
+    return "two-cores", "two cores against one, a file of 151B, 128 connections", run
+
+
+def idle():
+    def run(place, _options, results):
+        program = os.path.join(BUILD, "idle")
+        if not os.path.exists(program):
+            raise Unable(f"idle is not there; {how_to_get(program)}")
+        count = min(15000, (place.files - 1000) // 1000 * 1000)
+        if count < 15000:
+            print(f"  only {count:,} connections: {place.files:,} descriptors are allowed (ulimit -Hn)")
+        commands = {"heddle": heddle(place), "nginx": nginx(place, "off"), "warp": own("bench-warp")}
+        for name, command in commands.items():
+            try:
+                server = Server(place, name, command)
+            except Unable as reason:
+                print(f"  without {reason}")
+                continue
+            try:
+                points = memory_of_connections(place, server, program, count)
+            finally:
+                server.stop()
+            slope = statistics.linear_regression([x for x, _ in points], [y for _, y in points]).slope
+            first, last = points[0], points[-1]
+            print(
+                f"  {name:8}  {slope:>8,.0f} bytes a connection"
+                f"  ({first[1] / 1e6:.1f} MB at {first[0]:,}, {last[1] / 1e6:.1f} MB at {last[0]:,})"
+            )
+            if name == "heddle":
+                results.append(("idle-connection-bytes", f"{slope:.0f}"))
+
+    return "idle-memory", "memory of idle keep-alive connections (process memory; the kernel's is not in it)", run
+
+
+def memory_of_connections(place, server, program, count):
+    """Memory after every thousand connections that have each made a request."""
+    points = []
+    process = place.start(
+        [program, "--port", str(server.port), "--count", str(count), "--step", "1000"],
+        {place.load_core},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for line in process.stdout:
+            points.append((int(line.split()[1]), settled_memory(server.process.pid)))
+            if points[-1][0] == count:
+                break
+            process.stdin.write("\n")
+            process.stdin.flush()
+        process.stdin.close()
+        process.wait(30)
+    finally:
+        place.stop(process)
+    if not points or points[-1][0] != count:
+        raise Unable(f"{server.name}: opened {points[-1][0] if points else 0} of {count} connections")
+    return points
+
+
+def settled_memory(pid):
+    """The memory once two readings in a row agree."""
+    last = -1
+    for _ in range(50):
+        now = memory_bytes(pid)
+        if now == last:
+            break
+        last = now
+        time.sleep(0.05)
+    return last
+
+
+class Strace:
+    """Counts the system calls of a server for as long as the block runs."""
+
+    def __init__(self, place, server):
+        self.place, self.server, self.calls = place, server, {}
+        self.output = place.path("strace.txt")
+        self.program = shutil.which("strace")
+        if self.program is None:
+            raise Unable("strace is not there; run: make setup")
+
+    def __enter__(self):
+        command = [self.program, "-c", "-f", "-o", self.output]
+        command += [word for pid in processes(self.server.process.pid) for word in ("-p", str(pid))]
+        self.process = self.place.start(command, {self.place.load_core}, stderr=subprocess.PIPE, text=True)
+        line = self.process.stderr.readline()
+        if "attached" not in line:
+            self.place.stop(self.process)
+            raise Unable(f"strace cannot attach to {self.server.name}: {line.strip()}")
+        return self
+
+    def __exit__(self, *_):
+        # An interrupt makes strace detach and write what it has counted.
+        self.process.send_signal(signal.SIGINT)
+        self.process.communicate(timeout=30)
+        self.place.stop(self.process)
+        with open(self.output, encoding="utf-8") as file:
+            for line in file:
+                # % time, seconds, usecs/call, calls, errors (if any), name
+                row = re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:(\d+)\s+)?(\w+)\s*$", line)
+                if row and row.group(3) != "total":
+                    self.calls[row.group(3)] = (int(row.group(1)), int(row.group(2) or 0))
+
+
+def syscalls():
+    def run(place, _options, results):
+        server = Server(place, "heddle", heddle(place))
+        try:
+            calls = saturated_calls(place, server, 64)
+            received = sum(
+                number - errors for name, (number, errors) in calls.items() if name in ("recvfrom", "recvmsg", "readv")
+            )
+            # wrk sends each request in one piece and waits for its answer.
+            requests = received or sum(n - e for name, (n, e) in calls.items() if name == "read")
+            total = sum(number for number, _ in calls.values())
+            if requests == 0:
+                raise Unable("strace saw no request; is the load running?")
+            for name, (number, errors) in sorted(calls.items(), key=lambda item: -item[1][0]):
+                print(f"  {name:20} {number:>10,} calls {number / requests:>8.3f} a request {errors:>8,} errors")
+            print(f"  {'total':20} {total:>10,} calls {total / requests:>8.3f} a request, {requests:,} requests")
+            results.append(("syscalls-per-request", f"{total / requests:.3f}"))
+            results.append(("epoll_ctl-after-accept", str(calls.get("epoll_ctl", (0, 0))[0])))
+        finally:
+            server.stop()
+
+    return "syscalls", "system calls of a saturated server once its 64 connections are open (strace -c -f)", run
+
+
+def saturated_calls(place, server, connections):
+    command = [shutil.which("wrk") or "wrk", "-t1", f"-c{connections}", "-d8s"]
+    command.append(f"http://127.0.0.1:{server.port}/151.html")
+    load = place.start(command, {place.load_core}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(2)
+        with Strace(place, server) as strace:
+            time.sleep(3)
+            if load.poll() is not None:
+                raise Unable("wrk ended early")
+        return strace.calls
+    finally:
+        place.stop(load)
+
+
+def idle_calls():
+    def run(place, _options, results):
+        server = Server(place, "heddle", heddle(place))
+        try:
+            server.get("/151.html")
+            held = socket.create_connection(("127.0.0.1", server.port))
+            with held:
+                time.sleep(2)
+                with Strace(place, server) as strace:
+                    time.sleep(IDLE_SECONDS)
+            for name, (number, _) in strace.calls.items():
+                print(f"  {name:20} {number:>10,} calls")
+            total = sum(number for number, _ in strace.calls.values())
+            print(f"  {total} system calls in {IDLE_SECONDS} s with one idle connection")
+            results.append((f"idle-syscalls-{IDLE_SECONDS}s", str(total)))
+        finally:
+            server.stop()
+
+    return "idle-syscalls", f"system calls of an idle server in {IDLE_SECONDS} s", run
+
+
+CASES = {
+    "io": [fixed(64), fixed(400), echo(1), echo(64), timer()],
+    "serve": [
+        static("151B", "/151.html", [], "off"),
+        static("16KB", "/16k.html", ["16384"], "on"),
+        access_log(),
+        two_cores(),
+        idle(),
+        syscalls(),
+        idle_calls(),
+    ],
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suite", choices=sorted(CASES))
+    parser.add_argument("--rounds", type=int, default=5, help="how often each contender is measured (5)")
+    parser.add_argument("--seconds", type=int, default=3, help="how long each time (3)")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only this case; may be repeated")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases")
+    options = parser.parse_args()
+    cases = CASES[options.suite]
+    if options.list:
+        for name, title, _ in cases:
+            print(f"{name:16} {title}")
+        return 0
+    unknown = set(options.only or []) - {name for name, _, _ in cases}
+    if unknown:
+        parser.error(f"no case {', '.join(sorted(unknown))}; the cases are {', '.join(name for name, _, _ in cases)}")
+    if options.rounds < 1 or options.seconds < 1:
+        parser.error("--rounds and --seconds must be at least 1")
+
+    # Ends the run through the finally blocks, so that nothing is left behind.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
+    # Debian keeps nginx and lighttpd in sbin, which is not on everyone's PATH.
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+
+    print(machine())
+    results, failures = [], 0
+    try:
+        place = Workplace()
+    except Unable as reason:
+        sys.exit(f"run.py: {reason}")
+    try:
+        print(
+            f"server on core {place.server_core}, load on core {place.load_core};"
+            f" {options.rounds} rounds of {options.seconds} s; median [least, most]"
+        )
+        for name, title, run in cases:
+            if options.only and name not in options.only:
+                continue
+            print(f"\n{name}: {title}", flush=True)
+            try:
+                run(place, options, results)
+            except Unable as reason:
+                failures += 1
+                print(f"  not measured: {reason}", flush=True)
+    finally:
+        place.close()
+    print()
+    for name, value in results:
+        print(f"RESULT {name} {value}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

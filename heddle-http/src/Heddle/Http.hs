@@ -1,0 +1,74 @@
+-- |
+-- Module      : Heddle.Http
+-- Description : HTTP/1.1 servers in plain blocking code
+-- Stability   : stable
+--
+-- Write a 'Handler', give it to 'runServer'. Each connection is a thread only while it has
+-- work; every size, wait and rate is bounded by the 'Settings'.
+--
+-- Cost: two system calls and about a microsecond of Haskell per kept request.
+-- Owner: the server; a 'Request' is valid until its handler returns.
+module Heddle.Http
+  ( -- * Serving
+    runServer,
+    Server,
+    withServer,
+    drainUntil,
+    cutShort,
+    connectionsOpen,
+    Handler,
+    LogHook,
+    Logged (..),
+
+    -- * Settings
+    Settings (..),
+    Pace (..),
+    defaultSettings,
+    Limits (..),
+    defaultLimits,
+
+    -- * Requests
+    Request,
+    method,
+    methodBytes,
+    target,
+    rawPath,
+    query,
+    form,
+    TargetForm (..),
+    host,
+    httpMinor,
+    header,
+    headerNamed,
+    headers,
+    peer,
+
+    -- ** Bodies
+    readBody,
+    readWholeBody,
+    BodyError (..),
+
+    -- * Replies
+    Reply (..),
+    Header (..),
+    Segment (..),
+    Writer (..),
+    Prebuilt,
+    PrebuiltBody (..),
+    newPrebuilt,
+
+    -- * Names
+    module Heddle.Http.Names,
+    module Heddle.Http.Status,
+  )
+where
+
+import Heddle.Http.Connection (Handler, LogHook, Logged (..))
+import Heddle.Http.Head (TargetForm (..))
+import Heddle.Http.Names
+import Heddle.Http.Parse (Limits (..), defaultLimits)
+import Heddle.Http.Reply
+import Heddle.Http.Request
+import Heddle.Http.Server
+import Heddle.Http.Settings
+import Heddle.Http.Status

@@ -1,0 +1,294 @@
+{-# LANGUAGE MultiWayIf #-}
+
+-- |
+-- Module      : Heddle.Http.Chunked
+-- Description : Chunked bodies, decoded in place as they arrive
+-- Stability   : internal; exempt from the version policy
+--
+-- Decodes a chunked body piece by piece: data is not copied but pointed at, and
+-- everything between is checked byte by byte and consumed at once, so that no
+-- byte is looked at twice. The answer does not depend on how the bytes were cut.
+--
+-- Owner: one connection at a time; a state is used again for every body.
+-- Cost: O(bytes between the data); 24 bytes allocated per step. Nothing blocks,
+-- throws or calls the system.
+module Heddle.Http.Chunked
+  ( -- * States
+    ChunkState,
+    newChunkState,
+    resetChunkState,
+
+    -- * Decoding
+    ChunkStep (..),
+    chunkNext,
+    chunkedTotal,
+  )
+where
+
+import Control.Monad.ST (RealWorld)
+import Data.Bits (unsafeShiftL, unsafeShiftR, (.|.))
+import Data.Foldable (for_)
+import Data.Primitive.ByteArray
+  ( MutableByteArray,
+    newByteArray,
+    readByteArray,
+    setByteArray,
+    writeByteArray,
+  )
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr)
+import Heddle.Http.Parse (Limits (..))
+import Heddle.Http.Scan (byteAt, hexValue, isFieldByte, isHexByte, isTokenByte)
+import Heddle.Http.Status (Status, Why (..), whyStatus)
+
+-- | How far the decoding of one body has come.
+newtype ChunkState = ChunkState (MutableByteArray RealWorld)
+
+-- | The numbers of a state, by their place in it.
+data Field
+  = FieldPhase
+  | -- | Size of the chunk while its line is read; then what remains of its data.
+    FieldSize
+  | -- | Digits of the size so far.
+    FieldDigits
+  | -- | Bytes of data announced by all chunks so far.
+    FieldTotal
+  | -- | Bytes of extension that the data has not paid for.
+    FieldExtensions
+  | -- | Bytes of trailer lines so far.
+    FieldTrailers
+  | FieldLimitBody
+  | FieldLimitExtensions
+  | FieldLimitTrailers
+  | -- | The 'Why' of a failed body.
+    FieldWhy
+  deriving stock (Bounded, Enum)
+
+-- | What the next byte belongs to.
+data Phase
+  = -- | The digits of a size.
+    InSize
+  | -- | White space between a size and the semicolon of its extension.
+    BeforeExtension
+  | -- | An extension.
+    InExtension
+  | -- | The LF of a size line.
+    SizeFeed
+  | -- | Data.
+    InData
+  | -- | The CR after data.
+    DataReturn
+  | -- | The LF after data.
+    DataFeed
+  | -- | The first byte of a trailer line.
+    TrailerStart
+  | -- | The name of a trailer.
+    TrailerName
+  | -- | The value of a trailer.
+    TrailerValue
+  | -- | The LF of a trailer line.
+    TrailerFeed
+  | -- | The LF of the last, empty line.
+    LastFeed
+  | -- | The body is over.
+    Finished
+  | -- | The body is malformed.
+    Failed
+  deriving stock (Bounded, Enum, Eq)
+
+-- | A new state; call 'resetChunkState' before its first use.
+--
+-- [Cost]: O(1); about 100 bytes, once.
+newChunkState :: IO ChunkState
+newChunkState = do
+  let fields = fromEnum (maxBound :: Field) + 1
+  array <- newByteArray (8 * fields)
+  setByteArray array 0 fields (0 :: Int)
+  pure (ChunkState array)
+
+-- | Begin a new body under these limits: 'limitBody', 'limitTrailers' and
+-- 'limitChunkExtensions'.
+--
+-- [Cost]: O(1); 0 bytes.
+resetChunkState :: Limits -> ChunkState -> IO ()
+resetChunkState limits state = do
+  for_ [FieldPhase, FieldSize, FieldDigits, FieldTotal, FieldExtensions, FieldTrailers, FieldWhy] $
+    \field -> set state field 0
+  set state FieldLimitBody (limitBody limits)
+  set state FieldLimitExtensions (limitChunkExtensions limits)
+  set state FieldLimitTrailers (limitTrailers limits)
+
+-- | One step of decoding. What was consumed never needs to be given again.
+data ChunkStep
+  = -- | All bytes, so many, were consumed without reaching data.
+    ChunkMore !Int
+  | -- | Data: its offset and its length, at least 1. Bytes before and within it
+    -- are consumed.
+    ChunkData !Int !Int
+  | -- | The body is over, its trailers included; so many bytes were consumed, and
+    -- what follows them is the next request.
+    ChunkEnd !Int
+  | -- | The body is malformed or too large: answer the status, and close.
+    ChunkReject !Status !Why
+  deriving stock (Eq, Show)
+
+-- | Bytes of data that the chunks so far announced.
+--
+-- [Cost]: one load.
+chunkedTotal :: ChunkState -> IO Int
+chunkedTotal state = get state FieldTotal
+
+-- | Decode from a buffer of so many bytes, none of which was consumed before.
+-- After 'ChunkEnd' or 'ChunkReject' it repeats that answer, consuming nothing.
+--
+-- Trailers are checked, counted and dropped: a field after the body could not be
+-- checked before the body was acted upon, so none is ever merged into the head.
+--
+-- Law (splitting): the data joined, the end and the refusal are those of one call
+-- with all the bytes.
+--
+-- [Cost]: O(bytes consumed, less those of data); one result allocated.
+-- [Source]: RFC 9112, section 7.1; RFC 9110, section 6.5.1.
+chunkNext :: ChunkState -> Ptr Word8 -> Int -> IO ChunkStep
+chunkNext !state !buffer !end = do
+  phase <- toEnum <$> get state FieldPhase
+  from phase 0
+  where
+    from :: Phase -> Int -> IO ChunkStep
+    from phase !i
+      | phase == Finished = pure (ChunkEnd i)
+      | phase == Failed = do
+        why <- toEnum <$> get state FieldWhy
+        pure (ChunkReject (whyStatus why) why)
+      | i >= end = do
+        set state FieldPhase (fromEnum phase)
+        pure (ChunkMore end)
+      | phase == InData = do
+        size <- get state FieldSize
+        let len = min size (end - i)
+        set state FieldSize (size - len)
+        set state FieldPhase (fromEnum (if len == size then DataReturn else InData))
+        pure (ChunkData i len)
+      | otherwise = do
+        byte <- byteAt buffer i
+        step phase byte (i + 1)
+
+    step :: Phase -> Word8 -> Int -> IO ChunkStep
+    step phase !byte !next = case phase of
+      InSize
+        | isHexByte byte -> digit byte next
+        | otherwise -> do
+          digits <- get state FieldDigits
+          if digits == 0 then failed BadChunkSize else afterSize byte next
+      BeforeExtension
+        | byte == 0x3B || byte == 0x20 || byte == 0x09 -> afterSize byte next
+        | otherwise -> failed BadChunkSize
+      InExtension
+        | byte == 0x0D -> from SizeFeed next
+        | isFieldByte byte -> extension InExtension next
+        | otherwise -> failed BadChunkExtension
+      SizeFeed
+        | byte == 0x0A -> sizeDone next
+        | otherwise -> failed BadChunkExtension
+      DataReturn
+        | byte == 0x0D -> from DataFeed next
+        | otherwise -> failed BadChunkEnd
+      DataFeed
+        | byte == 0x0A -> do
+          set state FieldSize 0
+          set state FieldDigits 0
+          from InSize next
+        | otherwise -> failed BadChunkEnd
+      TrailerStart
+        | byte == 0x0D -> from LastFeed next
+        | isTokenByte byte -> trailer TrailerName next
+        | otherwise -> failed BadTrailer
+      TrailerName
+        | byte == 0x3A -> trailer TrailerValue next
+        | isTokenByte byte -> trailer TrailerName next
+        | otherwise -> failed BadTrailer
+      TrailerValue
+        | byte == 0x0D -> trailer TrailerFeed next
+        | isFieldByte byte -> trailer TrailerValue next
+        | otherwise -> failed BadTrailer
+      TrailerFeed
+        | byte == 0x0A -> trailer TrailerStart next
+        | otherwise -> failed BadTrailer
+      LastFeed
+        | byte == 0x0A -> do
+          set state FieldPhase (fromEnum Finished)
+          pure (ChunkEnd next)
+        | otherwise -> failed BadTrailer
+      _ -> from phase (next - 1)
+
+    -- One more digit of a size. The total stays within the limit at every
+    -- digit, and so can never overflow.
+    digit !byte !next = do
+      size <- get state FieldSize
+      digits <- get state FieldDigits
+      total <- get state FieldTotal
+      limit <- get state FieldLimitBody
+      let !larger = (size `unsafeShiftL` 4) .|. hexValue byte
+      if
+          | digits >= longestSize -> failed BadChunkSize
+          | size > maxBound `unsafeShiftR` 4 || larger > limit - total -> failed BodyTooLarge
+          | otherwise -> do
+            set state FieldSize larger
+            set state FieldDigits (digits + 1)
+            from InSize next
+
+    afterSize !byte !next = case byte of
+      0x0D -> from SizeFeed next
+      0x3B -> extension InExtension next
+      0x20 -> extension BeforeExtension next
+      0x09 -> extension BeforeExtension next
+      _ -> failed BadChunkSize
+
+    extension phase !next = do
+      spent <- get state FieldExtensions
+      limit <- get state FieldLimitExtensions
+      set state FieldExtensions (spent + 1)
+      if spent >= limit then failed ChunkExtensionsTooLong else from phase next
+
+    sizeDone !next = do
+      size <- get state FieldSize
+      total <- get state FieldTotal
+      spent <- get state FieldExtensions
+      set state FieldTotal (total + size)
+      set state FieldExtensions (max 0 (spent - earned size))
+      from (if size == 0 then TrailerStart else InData) next
+
+    trailer phase !next = do
+      spent <- get state FieldTrailers
+      limit <- get state FieldLimitTrailers
+      set state FieldTrailers (spent + 1)
+      if spent >= limit then failed TrailersTooLarge else from phase next
+
+    failed why = do
+      set state FieldPhase (fromEnum Failed)
+      set state FieldWhy (fromEnum why)
+      pure (ChunkReject (whyStatus why) why)
+
+-- | Digits of a size, leading zeros included.
+longestSize :: Int
+longestSize = 16
+
+-- | Bytes of extension that a chunk's data pays for; see Note [Extensions].
+earned :: Int -> Int
+earned size = (size `unsafeShiftR` 3) + min size 16
+
+get :: ChunkState -> Field -> IO Int
+get (ChunkState array) field = readByteArray array (fromEnum field)
+{-# INLINE get #-}
+
+set :: ChunkState -> Field -> Int -> IO ()
+set (ChunkState array) field = writeByteArray array (fromEnum field)
+{-# INLINE set #-}
+
+-- Note [Extensions]
+-- ~~~~~~~~~~~~~~~~~
+-- Extensions are ignored, so a client could send far more of them than data, and
+-- a limit per chunk would not help, since chunks may be one byte long. A limit on
+-- their sum would break long uploads that sign every chunk. So data pays for
+-- extensions: an eighth of its size, and up to 16 bytes per chunk; only the excess
+-- is bounded.

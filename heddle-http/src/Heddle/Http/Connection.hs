@@ -1,0 +1,389 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Http.Connection
+-- Description : One connection's conversation
+-- Stability   : internal; exempt from the version policy
+--
+-- Straight-line code: receive, parse, decide the framing, call the handler, send, go on
+-- with what is buffered, and idle when there is nothing. Runs masked; handlers run
+-- unmasked.
+--
+-- Cost per kept request: recv, send and a share of epoll_wait; one clock reading.
+-- Owner: the connection's thread, on the connection's capability.
+-- Shared writes per request: 0.
+module Heddle.Http.Connection
+  ( Context (..),
+    Handler,
+    LogHook,
+    Logged (..),
+    newContext,
+    converse,
+  )
+where
+
+import Control.Monad (when)
+import Data.ByteString (ByteString)
+import Data.ByteString.Char8 qualified as C
+import Foreign.Marshal.Utils (moveBytes)
+import Foreign.Ptr (plusPtr)
+import Heddle.Http.Date
+import Heddle.Http.Framing
+import Heddle.Http.Names (pattern MethodGet, pattern MethodHead)
+import Heddle.Http.Output
+import Heddle.Http.Parse
+import Heddle.Http.Reply
+import Heddle.Http.Request
+import Heddle.Http.Settings
+import Heddle.Http.Status
+import Heddle.Http.Workspace
+import Heddle.IO.Internal
+  ( After (IdleUntil),
+    Slot (..),
+    deadlineOver,
+    hungUp,
+    markActive,
+    receiveNow,
+    receiveUntil,
+    using,
+    pattern SlotReadDeadline,
+    pattern TimedOutCode,
+  )
+import Heddle.IO.Internal qualified as IO (After (Done))
+import Heddle.Prim.Atomic (Words, readWord)
+import Heddle.Prim.Buffer (Pool, borrow, giveBack, newPool)
+import Heddle.Prim.Clock
+import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
+import Heddle.Prim.Exception
+import Heddle.Prim.Socket qualified as S
+import Heddle.Prim.Thread (yield)
+
+-- | Answers one request.
+type Handler = Request -> IO Reply
+
+-- | What a log line is about.
+data Logged
+  = -- | A request that was parsed.
+    LoggedRequest
+  | -- | Bytes that made none; only their beginning can be shown.
+    LoggedGarbage
+
+-- | Called once per reply, after it was sent or given up: with the request, what it is,
+-- the status and the bytes of content sent.
+type LogHook = Request -> Logged -> Status -> Int -> IO ()
+
+-- | What the connections of one capability share.
+data Context = Context
+  { contextSettings :: !Settings,
+    contextCapability :: !Int,
+    contextPool :: !(Pool Workspace),
+    contextDate :: !DateClock,
+    contextHandler :: !Handler,
+    contextLog :: !(Maybe LogHook),
+    -- | Word 0 is 1 while the server drains; shared by all capabilities, written once.
+    contextDraining :: !Words
+  }
+
+-- | The context of a capability.
+newContext :: Settings -> Int -> Words -> Handler -> Maybe LogHook -> IO Context
+newContext settings capability draining handler hook = do
+  pool <- newPool 256 (newWorkspace (settingLimits settings))
+  date <- newDateClock
+  pure (Context settings capability pool date handler hook draining)
+
+-- | Serve what a connection has to say now.
+converse :: Context -> Slot -> IO After
+converse context slot = do
+  ws <- borrow (contextPool context)
+  after' <- begin (Talk context slot ws (outputOf ws)) `catch` \e -> do
+    case fromException e of
+      Just ConnectionLost -> pure IO.Done
+      Nothing -> giveBack (contextPool context) ws >> throwIO e
+  giveBack (contextPool context) ws
+  pure after'
+  where
+    outputOf ws = Output slot ws (contextSettings context) (contextDate context)
+
+data Talk = Talk
+  { talkContext :: !Context,
+    talkConn :: !Slot,
+    talkWork :: !Workspace,
+    talkOutput :: !Output
+  }
+
+settingsOf :: Talk -> Settings
+settingsOf = contextSettings . talkContext
+{-# INLINE settingsOf #-}
+
+-- Look for input without waiting.
+begin :: Talk -> IO After
+begin talk = do
+  let ws = talkWork talk
+      size = inputSize ws
+  set ws WorkBurst 0
+  set ws WorkUsed 0
+  receiveFresh talk size
+
+receiveFresh :: Talk -> Int -> IO After
+receiveFresh talk size = do
+  let ws = talkWork talk
+  n <- receiveNow (talkConn talk) (inputPtr ws) size
+  if n > 0
+    then do
+      set ws WorkStart 0
+      set ws WorkEnd n
+      set ws WorkShort (if n < size then 1 else 0)
+      nextHead talk
+    else again n
+  where
+    again n
+      | n == 0 = pure IO.Done
+      | Errno (negate n) == EINTR = receiveFresh talk size
+      | Errno (negate n) == EAGAIN = do
+          -- Nothing after all: back to waiting, by the deadline set before.
+          deadline <- Deadline <$> readWord (slotWords (talkConn talk)) SlotReadDeadline
+          late <- deadlineOver (talkConn talk) deadline
+          draining <- readWord (contextDraining (talkContext talk)) 0
+          pure (if late || draining == 1 then IO.Done else IdleUntil deadline)
+      | otherwise = pure IO.Done
+
+-- Parse the head that begins at the unread input.
+nextHead :: Talk -> IO After
+nextHead talk = do
+  let ws = talkWork talk
+  start <- get ws WorkStart
+  set ws WorkBase start
+  startHead (workHead ws)
+  parseOn talk never
+
+parseOn :: Talk -> Deadline -> IO After
+parseOn talk deadline = do
+  let ws = talkWork talk
+  base <- get ws WorkBase
+  end <- get ws WorkEnd
+  parseHead (settingLimits (settingsOf talk)) (inputPtr ws `plusPtr` base) (end - base) (workHead ws) >>= \case
+    Done n -> set ws WorkStart (base + n) >> serveRequest talk
+    Reject status why -> reject talk LoggedGarbage status why
+    More -> do
+      deadline' <- if deadline == never then deadlineIn (settingHead (settingsOf talk)) else pure deadline
+      moreHead talk deadline'
+
+moreHead :: Talk -> Deadline -> IO After
+moreHead talk deadline = do
+  let ws = talkWork talk
+      size = inputSize ws
+  flush (talkOutput talk)
+  base <- get ws WorkBase
+  end <- get ws WorkEnd
+  when (base > 0 && size - end < 4096) $ do
+    moveBytes (inputPtr ws) (inputPtr ws `plusPtr` base) (end - base)
+    set ws WorkBase 0
+    set ws WorkEnd (end - base)
+  end' <- get ws WorkEnd
+  let room = size - end'
+  n <- receiveUntil (talkConn talk) (inputPtr ws `plusPtr` end') room deadline
+  if n > 0
+    then do
+      set ws WorkEnd (end' + n)
+      set ws WorkShort (if n < room then 1 else 0)
+      parseOn talk deadline
+    else if n == TimedOutCode then refuse talk LoggedGarbage status408 "The request did not arrive in time." else pure IO.Done
+
+-- The head is complete: decide, call the handler, answer.
+serveRequest :: Talk -> IO After
+serveRequest talk = do
+  let ws = talkWork talk
+      settings = settingsOf talk
+  base <- get ws WorkBase
+  let p = inputPtr ws `plusPtr` base
+      table = workHead ws
+  framing <- framingOf (settingLimits settings) p table
+  case framing of
+    FramingReject status why -> reject talk LoggedRequest status why
+    _ -> do
+      expectation <- expectsContinue p table
+      case expectation of
+        ExpectUnknown -> reject talk LoggedRequest status417 UnknownExpectation
+        _ -> do
+          startBody settings ws framing (expectation == ExpectContinue && framing /= NoBody)
+          now <- monotonicNow
+          let request = requestAt talk now
+          reply <- try (unsafeUnmask (contextHandler (talkContext talk) request))
+          case reply of
+            Right r -> answer talk request r
+            Left e -> handlerFailed talk request e
+
+requestAt :: Talk -> Deadline -> Request
+requestAt talk now =
+  Request
+    { requestConn = talkConn talk,
+      requestWork = talkWork talk,
+      requestSettings = settingsOf talk,
+      requestCapability = contextCapability (talkContext talk),
+      requestBegan = now,
+      requestFlush = beforeBody talk
+    }
+{-# INLINE requestAt #-}
+
+-- Before waiting for a body: what was gathered goes out, and the client is told to go on.
+beforeBody :: Talk -> IO ()
+beforeBody talk = do
+  let ws = talkWork talk
+  owed <- get ws WorkContinue
+  when (owed == 1) $ do
+    set ws WorkContinue 0
+    putBytes (talkOutput talk) "HTTP/1.1 100 Continue\r\n\r\n"
+  flush (talkOutput talk)
+
+answer :: Talk -> Request -> Reply -> IO After
+answer talk request reply
+  | unsafeReply reply = do
+      settingFailed (settingsOf talk) (toException (userError "a handler's header holds CR, LF or NUL"))
+      releaseReply reply
+      answer talk request (plain status500 "The server made a malformed reply.")
+  | otherwise = do
+      let ws = talkWork talk
+          context = talkContext talk
+          table = workHead ws
+      base <- get ws WorkBase
+      persistence <- persistenceOf (inputPtr ws `plusPtr` base) table
+      minor <- httpMinor request
+      code <- method request
+      draining <- readWord (contextDraining context) 0
+      now <- monotonicNow
+      unread <- bodyUnread request
+      -- What the handler left of the body is dropped before the reply, so that the
+      -- connection header can say what will happen.
+      kept <- if unread then discardBody request (settingDiscard (settingsOf talk)) `catch` \(_ :: BodyError) -> pure False else pure True
+      start <- get ws WorkStart
+      end <- get ws WorkEnd
+      let closes = persistence == Close || draining == 1 || not kept
+          closing
+            | closes = Closes
+            | minor == 0 = StaysTold
+            | otherwise = Stays
+          gather = start < end && not closes
+      r <- try (sendReply (talkOutput talk) now gather code minor closing reply)
+      case r of
+        Right stays -> do
+          logged talk request LoggedRequest (replyStatus reply)
+          if closes || not stays
+            then flush (talkOutput talk) >> (if kept then pure IO.Done else linger talk)
+            else next talk now
+        Left e -> do
+          logged talk request LoggedRequest (replyStatus reply)
+          case fromException e of
+            Just ConnectionLost -> pure ()
+            Nothing
+              | isAsynchronous e -> throwIO e
+              | otherwise -> settingFailed (settingsOf talk) e
+          pure IO.Done
+{-# INLINE answer #-}
+
+unsafeReply :: Reply -> Bool
+unsafeReply = \case
+  Ready _ -> False
+  Whole _ h _ -> not (headersAreSafe h)
+  Segments _ h _ _ -> not (headersAreSafe h)
+  Stream _ h _ -> not (headersAreSafe h)
+{-# INLINE unsafeReply #-}
+
+releaseReply :: Reply -> IO ()
+releaseReply = \case
+  Segments _ _ _ release -> release
+  _ -> pure ()
+
+logged :: Talk -> Request -> Logged -> Status -> IO ()
+logged talk request what status = case contextLog (talkContext talk) of
+  Nothing -> pure ()
+  Just hook -> get (talkWork talk) WorkSent >>= hook request what status
+{-# INLINE logged #-}
+
+handlerFailed :: Talk -> Request -> SomeException -> IO After
+handlerFailed talk request e
+  | Just failure <- fromException e = case failure of
+      BodyRejected status why -> reject talk LoggedRequest status why
+      BodyTooSlow -> refuse talk LoggedRequest status408 "The request's body did not arrive in time."
+      BodyCutShort -> pure IO.Done
+  | Just ConnectionLost <- fromException e = pure IO.Done
+  | isAsynchronous e = throwIO e
+  | otherwise = do
+      settingFailed (settingsOf talk) e
+      answer talk request (plain status500 "The server failed to answer this request.")
+
+-- After a reply on a connection that stays: the next request, or rest.
+next :: Talk -> Deadline -> IO After
+next talk now = do
+  let ws = talkWork talk
+  start <- get ws WorkStart
+  end <- get ws WorkEnd
+  if start < end
+    then do
+      burst <- get ws WorkBurst
+      if burst == 15
+        then do
+          flush (talkOutput talk)
+          set ws WorkBurst 0
+          yield
+        else set ws WorkBurst (burst + 1)
+      nextHead talk
+    else do
+      flush (talkOutput talk)
+      short <- get ws WorkShort
+      hung <- hungUp (talkConn talk)
+      markActive (talkConn talk)
+      if short == 1 && not hung
+        then pure (IdleUntil (after (settingIdle (settingsOf talk)) now))
+        else receiveFresh' talk now
+{-# INLINE next #-}
+
+-- More may be waiting: look, and if there is nothing idle from now on.
+receiveFresh' :: Talk -> Deadline -> IO After
+receiveFresh' talk now =
+  receiveFresh talk (inputSize (talkWork talk)) >>= \case
+    IdleUntil _ -> pure (IdleUntil (after (settingIdle (settingsOf talk)) now))
+    done -> pure done
+
+-- Refusals ---------------------------------------------------------------------
+
+reject :: Talk -> Logged -> Status -> Why -> IO After
+reject talk what status why = refuse talk what status (whyText why)
+
+-- Answer an error and close, so that nothing after it can be taken for a request.
+refuse :: Talk -> Logged -> Status -> ByteString -> IO After
+refuse talk what status text = do
+  now <- monotonicNow
+  code <- case what of
+    LoggedRequest -> method request0
+    LoggedGarbage -> pure MethodGet
+  set (talkWork talk) WorkSent 0
+  _ <- sendReply (talkOutput talk) now False (if code == MethodHead then MethodHead else MethodGet) 1 Closes (plain status text)
+  logged talk (requestAt talk now) what status
+  linger talk
+  where
+    request0 = requestAt talk (Deadline 0)
+
+plain :: Status -> ByteString -> Reply
+plain status text =
+  Whole
+    status
+    [Header "Content-Type" "text/plain; charset=utf-8"]
+    (C.concat [C.pack (show (statusCode status)), " ", reasonPhrase status, "\n", text, "\n"])
+
+-- Closing while the client still sends makes the kernel answer with a reset, which may
+-- destroy the reply on its way. So: end our side, read on a little, then close.
+linger :: Talk -> IO After
+linger talk = do
+  flush (talkOutput talk)
+  _ <- using slot (\fd -> S.shutdown fd 1)
+  deadline <- deadlineIn (seconds 2)
+  go deadline (0 :: Int)
+  where
+    slot = talkConn talk
+    ws = talkWork talk
+    go deadline dropped
+      | dropped > 262144 = pure IO.Done
+      | otherwise = do
+          n <- receiveUntil slot (inputPtr ws) (inputSize ws) deadline
+          if n > 0 then go deadline (dropped + n) else pure IO.Done

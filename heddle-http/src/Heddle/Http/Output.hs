@@ -1,0 +1,289 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Http.Output
+-- Description : Sending replies
+-- Stability   : internal; exempt from the version policy
+--
+-- Small output gathers in the workspace while more requests wait in the input, so that a
+-- pipelined burst is answered by one system call; a lone prebuilt reply goes out directly.
+-- A first attempt that takes everything costs no clock reading and sets no deadline.
+--
+-- Cost: one system call per flush.
+-- Owner: the connection's thread.
+module Heddle.Http.Output
+  ( Output (..),
+    ConnectionLost (..),
+    Closing (..),
+    sendReply,
+    flush,
+    putBytes,
+    sendPaced,
+  )
+where
+
+import Control.Monad (unless, when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Internal qualified as BI (memcpy)
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Foldable (for_)
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
+import Heddle.Bytes.Decimal (hexLength, pokeHex)
+import Heddle.Http.Date
+import Heddle.Http.Head (MethodCode)
+import Heddle.Http.Names (pattern MethodHead)
+import Heddle.Http.Reply
+import Heddle.Http.Settings
+import Heddle.Http.Status
+import Heddle.Http.Workspace
+import Heddle.IO.Internal (Interest (..), Slot, attempt, sendFileAllUntil, sendMoreAllUntil, sendNow)
+import Heddle.Prim.Atomic (readWord, writeWord)
+import Heddle.Prim.Buffer (Buffer, keepAlive, newBuffer, withBuffer)
+import Heddle.Prim.Clock (Deadline, after, monotonicNow)
+import Heddle.Prim.Exception (Exception (..), finally, throwIO)
+import Heddle.Prim.Socket qualified as S
+
+-- | What sending needs to know.
+data Output = Output
+  { outputConn :: !Slot,
+    outputWork :: !Workspace,
+    outputSettings :: !Settings,
+    outputDate :: !DateClock
+  }
+
+-- | The client is gone or too slow; caught by the engine, which closes.
+data ConnectionLost = ConnectionLost
+  deriving stock (Show)
+
+instance Exception ConnectionLost where
+  displayException ConnectionLost = "the client went away"
+
+-- | What the head says about the connection's future.
+data Closing
+  = -- | Nothing (HTTP/1.1) : it stays.
+    Stays
+  | -- | It stays, and a 1.0 client must be told.
+    StaysTold
+  | -- | It closes after this reply.
+    Closes
+  deriving stock (Eq)
+
+closingLine :: Closing -> ByteString
+closingLine = \case
+  Stays -> ""
+  StaysTold -> "Connection: keep-alive\r\n"
+  Closes -> "Connection: close\r\n"
+
+-- | Send, or gather, a reply; answers whether the connection can still be kept (a stream
+-- to an HTTP/1.0 client ends by closing). The content's length is left in 'WorkSent'.
+--
+-- [Blocks]: parks.
+-- [Throws]: 'ConnectionLost'; what a stream's action throws.
+sendReply :: Output -> Deadline -> Bool -> MethodCode -> Int -> Closing -> Reply -> IO Bool
+sendReply out now gather method minor closing = \case
+  Ready p -> do
+    second <- currentSecond (outputDate out) now
+    shown <- readWord (prebuiltShows p) 0
+    when (shown /= second) $ do
+      text <- dateText (outputDate out)
+      -- One memcpy in an unsafe call: no thread of this capability sees half of it.
+      _ <- withBuffer (prebuiltBuffer p) $ \b -> pokeBytes (b `plusPtr` prebuiltDateAt p) text
+      writeWord (prebuiltShows p) 0 second
+    let size = if method == MethodHead then prebuiltHead p else prebuiltSize p
+    set ws WorkSent (size - prebuiltHead p)
+    if closing == Stays
+      then withBuffer (prebuiltBuffer p) $ \b -> gatherOrSend out gather b size
+      else do
+        -- The connection line goes before the empty line that ends the head.
+        withBuffer (prebuiltBuffer p) $ \b -> do
+          putRaw out b (prebuiltHead p - 2)
+          putBytes out (closingLine closing)
+          putRaw out (b `plusPtr` (prebuiltHead p - 2)) (size - prebuiltHead p + 2)
+        unless gather (flush out)
+    pure True
+  Whole status headers content -> do
+    let n = B.length content
+        bare = statusForbidsContent status
+    headOut out now status headers (if bare then Nothing else Just n) (closingLine closing)
+    if method == MethodHead || bare
+      then set ws WorkSent 0
+      else set ws WorkSent n >> putBytes out content
+    unless gather (flush out)
+    pure True
+  Segments status headers segments release -> flip finally release $ do
+    let total = sum (map segmentLength segments)
+        bare = statusForbidsContent status
+        silent = method == MethodHead || bare
+    headOut out now status headers (if bare then Nothing else Just total) (closingLine closing)
+    set ws WorkSent 0
+    unless silent $ for_ segments $ \case
+      SegmentBytes b -> do
+        putBytes out b
+        sent <- get ws WorkSent
+        set ws WorkSent (sent + B.length b)
+      SegmentFile file offset n -> do
+        flushMore out
+        began <- monotonicNow
+        done <- sendFileAllUntil (outputConn out) file offset n (paced began)
+        sent <- get ws WorkSent
+        set ws WorkSent (sent + max 0 done)
+        -- Short: the file shrank. The length is announced, so only closing is honest.
+        when (done < n) (throwIO ConnectionLost)
+    unless gather (flush out)
+    pure True
+  Stream status headers body
+    | statusForbidsContent status || method == MethodHead -> do
+        headOut out now status headers Nothing (chunkedLine <> closingLine closing)
+        set ws WorkSent 0
+        unless gather (flush out)
+        pure True
+    | minor == 0 -> do
+        headOut out now status headers Nothing (closingLine Closes)
+        set ws WorkSent 0
+        body (Writer (\b -> counted b >> putBytes out b) (flush out))
+        flush out
+        pure False
+    | otherwise -> do
+        headOut out now status headers Nothing (chunkedLine <> closingLine closing)
+        set ws WorkSent 0
+        body (Writer (\b -> counted b >> putChunk out b) (flush out))
+        putBytes out "0\r\n\r\n"
+        unless gather (flush out)
+        pure True
+    where
+      chunkedLine
+        | minor == 0 || statusForbidsContent status = ""
+        | otherwise = "Transfer-Encoding: chunked\r\n"
+  where
+    ws = outputWork out
+    paced began done = do
+      t <- monotonicNow
+      -- Each megabyte begins a window of its own.
+      pure (if done == 0 then paceDeadline pace began 0 else after (paceGrace pace) t)
+    pace = settingReplyPace (outputSettings out)
+    counted b = get ws WorkSent >>= \n -> set ws WorkSent (n + B.length b)
+
+headOut :: Output -> Deadline -> Status -> [Header] -> Maybe Int -> ByteString -> IO ()
+headOut out now status headers len extra = do
+  _ <- currentSecond (outputDate out) now
+  let server = settingServerName (outputSettings out)
+      room = headRoom server headers + B.length extra
+  used <- get ws WorkUsed
+  if room <= outputSize ws - used
+    then do
+      end <- write (outputPtr ws `plusPtr` used) server
+      set ws WorkUsed (end `minusPtr` outputPtr ws)
+    else do
+      flush out
+      if room <= outputSize ws
+        then do
+          end <- write (outputPtr ws) server
+          set ws WorkUsed (end `minusPtr` outputPtr ws)
+        else do
+          buffer <- newBuffer room :: IO Buffer
+          withBuffer buffer $ \p -> do
+            end <- write p server
+            sendPaced out p (end `minusPtr` p)
+  where
+    ws = outputWork out
+    write p server = do
+      (dateAt, end) <- pokeHead p server status headers len extra
+      _ <- dateText (outputDate out) >>= pokeBytes dateAt
+      pure end
+
+gatherOrSend :: Output -> Bool -> Ptr Word8 -> Int -> IO ()
+gatherOrSend out gather p n = do
+  used <- get (outputWork out) WorkUsed
+  if gather || used > 0
+    then putRaw out p n >> unless gather (flush out)
+    else sendPaced out p n
+{-# INLINE gatherOrSend #-}
+
+-- | Add bytes to the output; what does not fit is sent.
+--
+-- [Blocks]: parks.
+-- [Throws]: 'ConnectionLost'.
+putBytes :: Output -> ByteString -> IO ()
+putBytes out b = unsafeUseAsCStringLen b $ \(p, n) -> putRaw out (castPtr p) n
+
+putRaw :: Output -> Ptr Word8 -> Int -> IO ()
+putRaw out p n = do
+  used <- get ws WorkUsed
+  if n <= outputSize ws - used
+    then do
+      BI.memcpy (outputPtr ws `plusPtr` used) p n
+      set ws WorkUsed (used + n)
+    else do
+      when (used > 0) (flushMore out)
+      if n <= outputSize ws
+        then BI.memcpy (outputPtr ws) p n >> set ws WorkUsed n
+        else sendPaced out p n
+  where
+    ws = outputWork out
+
+putChunk :: Output -> ByteString -> IO ()
+putChunk out b = unless (B.null b) $ do
+  let ws = outputWork out
+      n = fromIntegral (B.length b)
+  used <- get ws WorkUsed
+  when (outputSize ws - used < hexLength n + 2) (flushMore out)
+  at <- get ws WorkUsed
+  end <- pokeHex (outputPtr ws `plusPtr` at) n
+  end' <- pokeBytes end "\r\n"
+  set ws WorkUsed (end' `minusPtr` outputPtr ws)
+  putBytes out b
+  putBytes out "\r\n"
+
+-- | Send what was gathered.
+--
+-- [Blocks]: parks.
+-- [Throws]: 'ConnectionLost'.
+flush :: Output -> IO ()
+flush out = do
+  used <- get (outputWork out) WorkUsed
+  when (used > 0) $ do
+    set (outputWork out) WorkUsed 0
+    sendPaced out (outputPtr (outputWork out)) used
+    keepAlive (workOutput (outputWork out))
+{-# INLINE flush #-}
+
+-- The same, announcing that more follows at once.
+flushMore :: Output -> IO ()
+flushMore out = do
+  used <- get ws WorkUsed
+  when (used > 0) $ do
+    set ws WorkUsed 0
+    deadline <- paceDeadline (settingReplyPace (outputSettings out)) <$> monotonicNow <*> pure 0
+    r <- sendMoreAllUntil (outputConn out) (outputPtr ws) used deadline
+    keepAlive (workOutput ws)
+    when (r < 0) (throwIO ConnectionLost)
+  where
+    ws = outputWork out
+
+-- | Send bytes at least at the settings' pace.
+--
+-- [Cost]: one system call when the socket has room.
+-- [Blocks]: parks.
+-- [Throws]: 'ConnectionLost'.
+sendPaced :: Output -> Ptr Word8 -> Int -> IO ()
+sendPaced out p n = do
+  r <- sendNow (outputConn out) p n
+  unless (r == n) (slowly (max 0 r))
+  where
+    pace = settingReplyPace (outputSettings out)
+    slowly done = do
+      began <- monotonicNow
+      go done began 0
+    go done began moved = when (done < n) $ do
+      r <-
+        attempt (outputConn out) Writable (paceDeadline pace began moved) $ \fd ->
+          S.send fd (p `plusPtr` done) (n - done)
+      when (r < 0) (throwIO ConnectionLost)
+      t <- monotonicNow
+      if t > after (paceGrace pace) began
+        then go (done + r) t 0
+        else go (done + r) began (moved + r)
+{-# INLINE sendPaced #-}

@@ -1,0 +1,195 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Http.Reply
+-- Description : What a handler answers
+-- Stability   : stable
+--
+-- A 'Reply' says what to send; the engine adds the date, the server's name, the framing
+-- and the connection headers, leaves the content out for HEAD, and sends.
+--
+-- Cost: values; a 'Prebuilt' holds its head and content in one pinned buffer.
+-- Owner: the engine, from the handler's return on.
+module Heddle.Http.Reply
+  ( -- * Replies
+    Reply (..),
+    Header (..),
+    Segment (..),
+    segmentLength,
+    replyStatus,
+
+    -- * Streams
+    Writer (..),
+
+    -- * Prebuilt replies
+    Prebuilt (..),
+    newPrebuilt,
+    PrebuiltBody (..),
+
+    -- * Writing heads
+    headRoom,
+    pokeHead,
+    pokeBytes,
+    headersAreSafe,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Internal qualified as BI (memcpy)
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Foldable (foldlM)
+import Data.Int (Int64)
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
+import Heddle.Bytes.Decimal (pokeDecimal)
+import Heddle.Bytes.HttpDate (httpDateLength)
+import Heddle.Http.Status
+import Heddle.Prim.Atomic (Words, newWords)
+import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
+import System.Posix.Types (Fd)
+
+-- | A header line of a reply: name and value.
+data Header = Header !ByteString !ByteString
+  deriving stock (Eq, Show)
+
+-- | A piece of content.
+data Segment
+  = SegmentBytes !ByteString
+  | -- | Descriptor, offset and length in bytes, sent by sendfile(2).
+    SegmentFile !Fd !Int64 !Int
+
+-- | How long a piece is.
+--
+-- [Units]: bytes.
+segmentLength :: Segment -> Int
+segmentLength = \case
+  SegmentBytes b -> B.length b
+  SegmentFile _ _ n -> n
+
+-- | What to send.
+data Reply
+  = -- | As it stands, with the date brought up to date: one system call.
+    Ready !Prebuilt
+  | -- | Status, headers, content.
+    Whole !Status ![Header] !ByteString
+  | -- | Status, headers, pieces of content, and what releases them afterwards.
+    Segments !Status ![Header] ![Segment] !(IO ())
+  | -- | Content of unknown length, written by the action: chunked for HTTP/1.1, ended by
+    -- closing for HTTP/1.0.
+    Stream !Status ![Header] !(Writer -> IO ())
+
+-- | The status of a reply.
+replyStatus :: Reply -> Status
+replyStatus = \case
+  Ready p -> prebuiltStatus p
+  Whole s _ _ -> s
+  Segments s _ _ _ -> s
+  Stream s _ _ -> s
+
+-- | Where a stream's content goes. Each action throws when the connection is lost.
+data Writer = Writer
+  { -- | Add bytes.
+    writerPut :: ByteString -> IO (),
+    -- | Send what was added.
+    writerFlush :: IO ()
+  }
+
+-- | A reply in the form it is sent in.
+data Prebuilt = Prebuilt
+  { prebuiltStatus :: !Status,
+    -- | Head, then content.
+    prebuiltBuffer :: !Buffer,
+    -- | The head's length, its empty line included.
+    prebuiltHead :: !Int,
+    -- | The length of all of it.
+    prebuiltSize :: !Int,
+    -- | Where the date is.
+    prebuiltDateAt :: !Int,
+    -- | Word 0: the second (since 1970) that the date shows.
+    prebuiltShows :: !Words
+  }
+
+-- | The content of a prebuilt reply.
+data PrebuiltBody
+  = -- | None, and no length announced (304, 204).
+    NoContent
+  | -- | So many bytes, filled in by the action.
+    ContentOf !Int (Ptr Word8 -> IO ())
+
+-- | Build a reply once, to be sent often by one capability.
+--
+-- [Cost]: a pinned buffer of its size.
+-- [Threads]: the date is changed in place, so a prebuilt reply belongs to one capability.
+newPrebuilt :: ByteString -> Status -> [Header] -> PrebuiltBody -> IO Prebuilt
+newPrebuilt server status headers body = do
+  let (len, fill) = case body of
+        NoContent -> (Nothing, \_ -> pure ())
+        ContentOf n f -> (Just n, f)
+  buffer <- newBuffer (headRoom server headers + maybe 0 id len)
+  shows' <- newWords 1
+  withBuffer buffer $ \p -> do
+    (dateAt, end) <- pokeHead p server status headers len ""
+    fill end
+    pure
+      Prebuilt
+        { prebuiltStatus = status,
+          prebuiltBuffer = buffer,
+          prebuiltHead = end `minusPtr` p,
+          prebuiltSize = (end `minusPtr` p) + maybe 0 id len,
+          prebuiltDateAt = dateAt `minusPtr` p,
+          prebuiltShows = shows'
+        }
+
+-- | How much room 'pokeHead' may need.
+--
+-- [Units]: bytes.
+headRoom :: ByteString -> [Header] -> Int
+headRoom server headers = 256 + B.length server + sum [B.length n + B.length v + 4 | Header n v <- headers]
+
+-- | Write a head: where the date belongs ('httpDateLength' bytes, left unwritten), and
+-- the end. The length is announced when given; extra header lines (each with its CRLF) go
+-- last.
+pokeHead :: Ptr Word8 -> ByteString -> Status -> [Header] -> Maybe Int -> ByteString -> IO (Ptr Word8, Ptr Word8)
+pokeHead p0 server status headers len extra = do
+  p1 <- pokeBytes p0 (statusLine status)
+  dateAt <- pokeBytes p1 "Date: "
+  p2 <- pokeBytes (dateAt `plusPtr` httpDateLength) "\r\n"
+  p3 <- if B.null server then pure p2 else pokeLine p2 "Server" server
+  p4 <- foldlM (\p (Header n v) -> pokeLine p n v) p3 headers
+  p5 <- case len of
+    Nothing -> pure p4
+    Just n -> do
+      q <- pokeBytes p4 "Content-Length: "
+      q' <- pokeDecimal q n
+      pokeBytes q' "\r\n"
+  p6 <- pokeBytes p5 extra
+  end <- pokeBytes p6 "\r\n"
+  pure (dateAt, end)
+
+pokeLine :: Ptr Word8 -> ByteString -> ByteString -> IO (Ptr Word8)
+pokeLine p name value = do
+  p1 <- pokeBytes p name
+  p2 <- pokeBytes p1 ": "
+  p3 <- pokeBytes p2 value
+  pokeBytes p3 "\r\n"
+
+-- | Copy bytes to a place; answers the end.
+pokeBytes :: Ptr Word8 -> ByteString -> IO (Ptr Word8)
+pokeBytes p b = unsafeUseAsCStringLen b $ \(source, n) -> do
+  BI.memcpy p (castPtr source) n
+  pure (p `plusPtr` n)
+{-# INLINE pokeBytes #-}
+
+statusLine :: Status -> ByteString
+statusLine status
+  | status == status200 = "HTTP/1.1 200 OK\r\n"
+  | status == status304 = "HTTP/1.1 304 Not Modified\r\n"
+  | otherwise = B.concat ["HTTP/1.1 ", C.pack (show (statusCode status)), " ", reasonPhrase status, "\r\n"]
+
+-- | Is there no CR, LF or NUL that would end a line early, and no empty name?
+headersAreSafe :: [Header] -> Bool
+headersAreSafe = all (\(Header n v) -> safe n && safe v && not (B.null n))
+  where
+    safe = not . B.any (\b -> b == 13 || b == 10 || b == 0)

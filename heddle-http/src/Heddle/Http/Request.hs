@@ -1,0 +1,309 @@
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Http.Request
+-- Description : A request, as its handler sees it
+-- Stability   : stable
+--
+-- A 'Request' is a view of the connection's workspace: it is valid until the handler
+-- returns (or, in a stream, until the stream's action does), and what is taken out of it is
+-- copied.
+--
+-- Cost: reading a field is a load; a 'ByteString' is a copy.
+-- Owner: the connection's thread.
+module Heddle.Http.Request
+  ( -- * Requests
+    Request (..),
+
+    -- ** The request line
+    method,
+    methodBytes,
+    target,
+    rawPath,
+    query,
+    form,
+    host,
+    httpMinor,
+
+    -- ** Headers
+    header,
+    headerNamed,
+    headers,
+
+    -- ** The connection
+    peer,
+
+    -- * Bodies
+    readBody,
+    readWholeBody,
+    BodyError (..),
+
+    -- * For the engine
+    withHead,
+    bodyUnread,
+    discardBody,
+    startBody,
+  )
+where
+
+import Control.Monad (when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Internal qualified as BI (create, memcpy)
+import Data.ByteString.Short (ShortByteString)
+import Data.Word (Word8)
+import Foreign.Marshal.Utils (moveBytes)
+import Foreign.Ptr (Ptr, plusPtr)
+import Heddle.Http.Chunked
+import Heddle.Http.Framing (FramingResult (..))
+import Heddle.Http.Head hiding (requestMethod)
+import Heddle.Http.Head qualified as Head
+import Heddle.Http.Settings
+import Heddle.Http.Status
+import Heddle.Http.Workspace
+import Heddle.IO.Internal (Slot (..), receiveUntil, pattern TimedOutCode)
+import Heddle.Prim.Clock (Deadline (..), after, monotonicNow)
+import Heddle.Prim.Exception (Exception (..), throwIO)
+
+-- | One request.
+data Request = Request
+  { requestConn :: !Slot,
+    requestWork :: !Workspace,
+    requestSettings :: !Settings,
+    -- | The capability it runs on, for state kept per capability.
+    requestCapability :: !Int,
+    -- | When its head was complete.
+    requestBegan :: !Deadline,
+    -- | Sends what waits in the output, and the 100 Continue that is owed.
+    requestFlush :: !(IO ())
+  }
+
+-- | What can go wrong with a body. Thrown by 'readBody'; if the handler lets it pass, the
+-- engine answers and closes.
+data BodyError
+  = -- | Malformed or too large.
+    BodyRejected !Status !Why
+  | -- | Slower than the least rate.
+    BodyTooSlow
+  | -- | The client went away.
+    BodyCutShort
+  deriving stock (Eq)
+
+instance Show BodyError where
+  showsPrec d e = showParen (d > 10) (showString (displayException e))
+
+instance Exception BodyError where
+  displayException = \case
+    BodyRejected _ why -> "request body rejected: " ++ C.unpack (whyText why)
+    BodyTooSlow -> "request body came too slowly"
+    BodyCutShort -> "the client went away before the end of the request body"
+
+-- | Use the head's memory.
+withHead :: Request -> (Ptr Word8 -> HeadTable -> IO a) -> IO a
+withHead request use = do
+  base <- get (requestWork request) WorkBase
+  use (inputPtr (requestWork request) `plusPtr` base) (workHead (requestWork request))
+{-# INLINE withHead #-}
+
+slice :: Request -> (HeadTable -> IO Slice) -> IO ByteString
+slice request part = withHead request $ \p table -> part table >>= copySlice p
+
+-- | The method, if it is one of RFC 9110's or PATCH.
+method :: Request -> IO MethodCode
+method request = Head.requestMethod (workHead (requestWork request))
+{-# INLINE method #-}
+
+-- | The method's bytes.
+methodBytes :: Request -> IO ByteString
+methodBytes request = slice request methodSlice
+
+-- | The target, as sent.
+target :: Request -> IO ByteString
+target request = slice request targetSlice
+
+-- | The path, as sent (still escaped), without the query.
+rawPath :: Request -> IO ByteString
+rawPath request = slice request pathSlice
+
+-- | What follows the question mark, as sent; empty without one.
+query :: Request -> IO ByteString
+query request = slice request querySlice
+
+-- | The target's form.
+form :: Request -> IO TargetForm
+form request = targetForm (workHead (requestWork request))
+
+-- | Host and port asked for: of an absolute target, else of the Host header.
+host :: Request -> IO ByteString
+host request = slice request effectiveHost
+
+-- | The y of HTTP/1.y.
+httpMinor :: Request -> IO Int
+httpMinor request = minorVersion (workHead (requestWork request))
+
+-- | The first value of a well-known header.
+--
+-- [Cost]: one load, and a copy.
+header :: Request -> KnownHeader -> IO (Maybe ByteString)
+header request known = withHead request $ \p table -> lookupKnown p table known
+
+-- | The first value of a header, by name in any case.
+--
+-- [Cost]: O(headers).
+headerNamed :: Request -> ByteString -> IO (Maybe ByteString)
+headerNamed request name = withHead request $ \p table -> lookupHeader p table name
+
+-- | All header lines in order.
+--
+-- [Cost]: O(bytes).
+headers :: Request -> IO [(ByteString, ByteString)]
+headers request = withHead request $ \p table ->
+  reverse <$> foldHeaders table (\acc n v -> (\a b -> (a, b) : acc) <$> copySlice p n <*> copySlice p v) []
+
+-- | The peer's @sockaddr@.
+peer :: Request -> ShortByteString
+peer = slotPeer . requestConn
+
+-- Bodies ----------------------------------------------------------------------
+
+-- | Prepare the workspace for a body so framed.
+startBody :: Settings -> Workspace -> FramingResult -> Bool -> IO ()
+startBody settings ws framing continue = do
+  set ws WorkLeft $ case framing of
+    Sized n -> n
+    ChunkedBody -> -1
+    _ -> 0
+  set ws WorkContinue (if continue then 1 else 0)
+  set ws WorkBodyBegan 0
+  case framing of
+    ChunkedBody -> resetChunkState (settingLimits settings) (workChunks ws)
+    _ -> pure ()
+{-# INLINE startBody #-}
+
+-- | The next piece of the body; empty at its end.
+--
+-- [Cost]: a copy of the piece.
+-- [Blocks]: parks.
+-- [Throws]: 'BodyError'.
+readBody :: Request -> IO ByteString
+readBody request = bodyStep request $ \p n -> BI.create n (\q -> BI.memcpy q p n)
+
+-- | The whole body; 'BodyRejected' with 413 beyond so many bytes.
+--
+-- [Blocks]: parks.
+-- [Throws]: 'BodyError'.
+readWholeBody :: Request -> Int -> IO ByteString
+readWholeBody request most = go 0 []
+  where
+    go n pieces
+      | n > most = throwIO (BodyRejected status413 BodyTooLarge)
+      | otherwise = do
+          piece <- readBody request
+          if B.null piece then pure (B.concat (reverse pieces)) else go (n + B.length piece) (piece : pieces)
+
+-- | Is there some of the body that was not read?
+bodyUnread :: Request -> IO Bool
+bodyUnread request = (/= 0) <$> get (requestWork request) WorkLeft
+{-# INLINE bodyUnread #-}
+
+-- | Read and drop the rest, at most so many bytes; 'True' when that reached the end. A
+-- client that still waits for 100 Continue sends none: 'False'.
+discardBody :: Request -> Int -> IO Bool
+discardBody request most = do
+  owed <- get (requestWork request) WorkContinue
+  left <- get (requestWork request) WorkLeft
+  if left == 0 then pure True else if owed == 1 || left > most then pure False else go most
+  where
+    go room
+      | room < 0 = pure False
+      | otherwise = do
+          n <- bodyStep request (\_ n -> pure n)
+          if n == 0 then pure True else go (room - n)
+
+class Piece a where
+  noPiece :: a
+
+instance Piece ByteString where
+  noPiece = B.empty
+
+instance Piece Int where
+  noPiece = 0
+
+bodyStep :: Piece a => Request -> (Ptr Word8 -> Int -> IO a) -> IO a
+bodyStep request use = do
+  left <- get ws WorkLeft
+  case left of
+    0 -> pure noPiece
+    -1 -> chunked
+    _ -> sized left
+  where
+    ws = requestWork request
+    sized left = do
+      start <- get ws WorkStart
+      end <- get ws WorkEnd
+      if start == end
+        then fill request >> sized left
+        else do
+          let n = min left (end - start)
+          set ws WorkStart (start + n)
+          set ws WorkLeft (left - n)
+          use (inputPtr ws `plusPtr` start) n
+    chunked = do
+      start <- get ws WorkStart
+      end <- get ws WorkEnd
+      chunkNext (workChunks ws) (inputPtr ws `plusPtr` start) (end - start) >>= \case
+        ChunkMore used -> set ws WorkStart (start + used) >> fill request >> chunked
+        ChunkData offset n -> do
+          set ws WorkStart (start + offset + n)
+          use (inputPtr ws `plusPtr` (start + offset)) n
+        ChunkEnd used -> do
+          set ws WorkStart (start + used)
+          set ws WorkLeft 0
+          pure noPiece
+        ChunkReject status why -> throwIO (BodyRejected status why)
+
+-- Receive more of the body behind the head.
+fill :: Request -> IO ()
+fill request = do
+  requestFlush request
+  began <- get ws WorkBodyBegan
+  Deadline now <- monotonicNow
+  -- A new window each time the last one was kept: a client must go on, not only begin well.
+  when (began == 0 || Deadline now > after (paceGrace pace) (Deadline began)) $ do
+    set ws WorkBodyBegan now
+    set ws WorkBodyGot 0
+  makeRoom ws
+  end <- get ws WorkEnd
+  since <- get ws WorkBodyBegan
+  got <- get ws WorkBodyGot
+  let room = inputSize ws - end
+      deadline = paceDeadline pace (Deadline since) got
+  r <- receiveUntil (requestConn request) (inputPtr ws `plusPtr` end) room deadline
+  if r > 0
+    then do
+      set ws WorkEnd (end + r)
+      set ws WorkBodyGot (got + r)
+      set ws WorkShort (if r < room then 1 else 0)
+    else throwIO (if r == TimedOutCode then BodyTooSlow else BodyCutShort)
+  where
+    ws = requestWork request
+    pace = settingBodyPace (requestSettings request)
+
+-- Move the head to the front and unread input behind it, when there is little room left.
+makeRoom :: Workspace -> IO ()
+makeRoom ws = do
+  base <- get ws WorkBase
+  headBytes <- headLength (workHead ws)
+  start <- get ws WorkStart
+  end <- get ws WorkEnd
+  let size = inputSize ws
+      p = inputPtr ws
+  if start == end && size - (base + headBytes) >= 4096
+    then set ws WorkStart (base + headBytes) >> set ws WorkEnd (base + headBytes)
+    else when (size - end < 1024) $ do
+      when (base > 0) $ moveBytes p (p `plusPtr` base) headBytes
+      moveBytes (p `plusPtr` headBytes) (p `plusPtr` start) (end - start)
+      set ws WorkBase 0
+      set ws WorkStart headBytes
+      set ws WorkEnd (headBytes + end - start)

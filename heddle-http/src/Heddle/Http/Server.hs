@@ -1,0 +1,101 @@
+-- |
+-- Module      : Heddle.Http.Server
+-- Description : Listeners, contexts, draining
+-- Stability   : stable
+--
+-- A 'Server' serves any number of listeners with one handler per capability.
+--
+-- Cost: one thread per listening socket; none per idle connection.
+-- Owner: 'withServer'.
+module Heddle.Http.Server
+  ( Server,
+    withServer,
+    drainUntil,
+    cutShort,
+    connectionsOpen,
+
+    -- * Plain use
+    runServer,
+  )
+where
+
+import Data.Foldable (for_, traverse_)
+import Data.Primitive.SmallArray (indexSmallArray, smallArrayFromList)
+import Heddle.Http.Connection
+import Heddle.Http.Settings
+import Heddle.IO.Internal
+import Heddle.Prim.Atomic (Words, atomicWrite, newWords)
+import Heddle.Prim.Clock (Deadline)
+import Heddle.Prim.Exception (bracket)
+import Heddle.Prim.WaitCell (newWaitCell, park)
+import Network.Socket (SockAddr)
+
+-- | A running server.
+data Server = Server
+  { serverServices :: ![Service],
+    serverDraining :: !Words
+  }
+
+-- | Serve listeners while the body runs, then close what is left at once.
+--
+-- The function makes the handler, and the log if there is one, of each capability.
+--
+-- [Blocks]: as the body does.
+withServer :: Runtime -> Settings -> (Int -> IO (Handler, Maybe LogHook)) -> [Listener] -> (Server -> IO a) -> IO a
+withServer runtime settings make listeners = bracket open cutShort
+  where
+    open = do
+      draining <- newWords 1
+      contexts <- smallArrayFromList <$> traverse (context draining) [0 .. capabilitiesOf runtime - 1]
+      let options =
+            ServiceOptions
+              { serviceName = "http",
+                serviceFirstByte = settingHead settings,
+                serviceHandler = \slot ->
+                  converse (indexSmallArray contexts (managerCapability (slotManager slot))) slot,
+                serviceFailed = settingFailed settings,
+                servicePaused = settingPaused settings
+              }
+      services <- traverse (`startService` options) listeners
+      pure (Server services draining)
+    context draining i = do
+      (handler, hook) <- make i
+      newContext settings i draining handler hook
+
+-- | Stop accepting, end idle connections, let the others finish their request; 'True'
+-- when all had ended by the deadline.
+--
+-- [Blocks]: parks.
+drainUntil :: Server -> Deadline -> IO Bool
+drainUntil server deadline = do
+  traverse_ stopAccepting (serverServices server)
+  atomicWrite (serverDraining server) 0 1
+  traverse_ nudgeAll (serverServices server)
+  and <$> traverse (`awaitDrainedUntil` deadline) (serverServices server)
+
+-- | Stop accepting and close every connection at once; a drain under way ends.
+--
+-- [Blocks]: never.
+cutShort :: Server -> IO ()
+cutShort server = do
+  atomicWrite (serverDraining server) 0 1
+  for_ (serverServices server) $ \service -> stopAccepting service >> closeConnections service
+
+-- | How many connections are open.
+connectionsOpen :: Server -> IO Int
+connectionsOpen server = sum <$> traverse serviceLive (serverServices server)
+
+-- | Serve addresses with one handler for ever.
+--
+-- [Blocks]: parks, until an exception ends it.
+-- [Throws]: 'IOError' when an address cannot be listened on.
+runServer :: Settings -> [SockAddr] -> Handler -> IO ()
+runServer settings addresses handler = withRuntime defaultConfig (\runtime -> go runtime addresses [])
+  where
+    go runtime (address : rest) listeners =
+      withListener runtime defaultListenOptions {listenSpread = PortPerCapability} address $ \listener ->
+        go runtime rest (listener : listeners)
+    go runtime [] listeners =
+      withServer runtime settings (\_ -> pure (handler, Nothing)) (reverse listeners) $ \_ -> do
+        forever' <- newWaitCell
+        park forever'

@@ -1,0 +1,83 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Http.Settings
+-- Description : Limits, deadlines and hooks of a server
+-- Stability   : stable
+--
+-- Start from 'defaultSettings' and change fields.
+--
+-- Cost: read per request.
+-- Owner: immutable.
+module Heddle.Http.Settings
+  ( Settings (..),
+    Pace (..),
+    defaultSettings,
+    paceDeadline,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Heddle.Http.Parse (Limits, defaultLimits)
+import Heddle.Prim.Clock (Deadline, Nanos (..), after, seconds)
+import Heddle.Prim.Errno (Errno)
+import Heddle.Prim.Exception (SomeException)
+
+-- | A time to begin in, then a least rate.
+data Pace = Pace
+  { paceGrace :: !Nanos,
+    -- | Bytes per second.
+    paceRate :: !Int
+  }
+  deriving stock (Eq, Show)
+
+-- | How a server treats its clients.
+data Settings = Settings
+  { -- | Sizes.
+    settingLimits :: !Limits,
+    -- | The Server header; empty for none.
+    settingServerName :: !ByteString,
+    -- | How long a kept connection may be silent between requests.
+    settingIdle :: !Nanos,
+    -- | How long a request's head may take from its first byte on, and a new connection's
+    -- first byte.
+    settingHead :: !Nanos,
+    -- | How slowly a body may come.
+    settingBodyPace :: !Pace,
+    -- | How slowly a client may take a reply.
+    settingReplyPace :: !Pace,
+    -- | How much of a body that the handler left unread is read and dropped to keep the
+    -- connection.
+    settingDiscard :: !Int,
+    -- | Hears of handlers that throw.
+    settingFailed :: !(SomeException -> IO ()),
+    -- | Hears, once per pause, that accepting paused for want of descriptors.
+    settingPaused :: !(Errno -> IO ())
+  }
+
+-- | 60 s idle, 10 s for a head, bodies and replies at least 240 B/s after 10 s, 64 KB
+-- discarded; failures are ignored.
+defaultSettings :: Settings
+defaultSettings =
+  Settings
+    { settingLimits = defaultLimits,
+      settingServerName = "heddle",
+      settingIdle = seconds 60,
+      settingHead = seconds 10,
+      settingBodyPace = Pace (seconds 10) 240,
+      settingReplyPace = Pace (seconds 10) 240,
+      settingDiscard = 65536,
+      settingFailed = \_ -> pure (),
+      settingPaused = \_ -> pure ()
+    }
+
+-- | By when a window of a transfer that began then must have moved more than so many
+-- bytes: at most twice the grace, so that no early rush buys a long stall.
+--
+-- [Cost]: arithmetic: a slow client costs one store per attempt.
+paceDeadline :: Pace -> Deadline -> Int -> Deadline
+paceDeadline (Pace grace rate) began moved = after (grace + min grace earned) began
+  where
+    earned
+      | moved >= rate * 1000000 = grace
+      | otherwise = Nanos (moved * 1000000000 `quot` max 1 rate)

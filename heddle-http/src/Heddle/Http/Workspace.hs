@@ -1,0 +1,145 @@
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Http.Workspace
+-- Description : What a connection needs while it has work
+-- Stability   : internal; exempt from the version policy
+--
+-- Input and output buffer, head table, chunk decoder and a few counters, lent from a pool
+-- of the capability: an idle connection has none.
+--
+-- Invariant: unread input lies from 'WorkStart' to 'WorkEnd'; the head being served begins
+-- at 'WorkBase', before it.
+-- Owner: the connection's thread, from borrowing to giving back.
+-- Cost: about 34 KB with the default limits.
+module Heddle.Http.Workspace
+  ( Workspace (..),
+    newWorkspace,
+    inputSize,
+    outputSize,
+    inputPtr,
+    outputPtr,
+    get,
+    set,
+    pattern WorkStart,
+    pattern WorkEnd,
+    pattern WorkBase,
+    pattern WorkUsed,
+    pattern WorkShort,
+    pattern WorkLeft,
+    pattern WorkContinue,
+    pattern WorkBodyBegan,
+    pattern WorkBodyGot,
+    pattern WorkBurst,
+    pattern WorkSent,
+  )
+where
+
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr)
+import Heddle.Http.Chunked (ChunkState, newChunkState)
+import Heddle.Http.Head (HeadTable, newHeadTable)
+import Heddle.Http.Parse (Limits (..))
+import Heddle.Prim.Atomic (Words, newWords, readWord, writeWord)
+import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, newBuffer)
+
+-- | A connection's working memory.
+data Workspace = Workspace
+  { workInput :: !Buffer,
+    workOutput :: !Buffer,
+    -- | For whoever formats something about the request, such as its log line.
+    workScratch :: !Buffer,
+    workHead :: !HeadTable,
+    workChunks :: !ChunkState,
+    workWords :: !Words
+  }
+
+-- | Make one for such limits.
+newWorkspace :: Limits -> IO Workspace
+newWorkspace limits =
+  Workspace
+    -- A body always finds 8 KB behind the longest head.
+    <$> newBuffer (limitHeadBytes limits + 8192)
+    <*> newBuffer 8192
+    <*> newBuffer 4096
+    <*> newHeadTable (limitHeaders limits)
+    <*> newChunkState
+    <*> newWords 12
+
+-- | Room for input.
+--
+-- [Units]: bytes.
+inputSize :: Workspace -> Int
+inputSize = bufferSize . workInput
+{-# INLINE inputSize #-}
+
+-- | Room for output.
+--
+-- [Units]: bytes.
+outputSize :: Workspace -> Int
+outputSize = bufferSize . workOutput
+{-# INLINE outputSize #-}
+
+-- | The input's memory; the workspace keeps it.
+inputPtr :: Workspace -> Ptr Word8
+inputPtr = bufferPtr . workInput
+{-# INLINE inputPtr #-}
+
+-- | The output's memory; the workspace keeps it.
+outputPtr :: Workspace -> Ptr Word8
+outputPtr = bufferPtr . workOutput
+{-# INLINE outputPtr #-}
+
+-- | Read a counter.
+get :: Workspace -> Int -> IO Int
+get ws = readWord (workWords ws)
+{-# INLINE get #-}
+
+-- | Write a counter.
+set :: Workspace -> Int -> Int -> IO ()
+set ws = writeWord (workWords ws)
+{-# INLINE set #-}
+
+-- | Where unread input begins.
+pattern WorkStart :: Int
+pattern WorkStart = 0
+
+-- | Where it ends.
+pattern WorkEnd :: Int
+pattern WorkEnd = 1
+
+-- | Where the present head begins.
+pattern WorkBase :: Int
+pattern WorkBase = 2
+
+-- | Bytes waiting in the output.
+pattern WorkUsed :: Int
+pattern WorkUsed = 3
+
+-- | 1 when the last receive was short, so that the next would find nothing.
+pattern WorkShort :: Int
+pattern WorkShort = 4
+
+-- | Bytes of a sized body still to come; -1 for a chunked one not yet at its end.
+pattern WorkLeft :: Int
+pattern WorkLeft = 5
+
+-- | 1 while the client waits for 100 Continue.
+pattern WorkContinue :: Int
+pattern WorkContinue = 6
+
+-- | When reading the body began (monotonic nanoseconds).
+pattern WorkBodyBegan :: Int
+pattern WorkBodyBegan = 7
+
+-- | Bytes received for the body since then.
+pattern WorkBodyGot :: Int
+pattern WorkBodyGot = 8
+
+-- | Requests served since the thread last let others run.
+pattern WorkBurst :: Int
+pattern WorkBurst = 9
+
+-- | Bytes of content sent for the present reply.
+pattern WorkSent :: Int
+pattern WorkSent = 10

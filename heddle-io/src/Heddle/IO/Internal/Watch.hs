@@ -1,0 +1,137 @@
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.IO.Internal.Watch
+-- Description : Waiting on descriptors that belong to somebody else
+-- Stability   : internal, exempt from the version policy
+--
+-- Level semantics over an edge-triggered manager, for any pollable descriptor and any
+-- number of threads: poll(2) is asked before and after each park. While somebody waits,
+-- the descriptor has one slot, shared by all its waiters; in each direction they take
+-- turns at it ("Heddle.IO.Internal.Wait"), so each has its own deadline.
+--
+-- Invariant: a shared slot exists exactly while its count of waiters is positive.
+-- Cost: a wait that parks costs two epoll_ctl and about 1 µs; one that need not, poll(2).
+-- Owner: the runtime; the descriptor stays the caller's.
+-- [Source]: Mio, sections 2.4 and 4.3.
+module Heddle.IO.Internal.Watch
+  ( -- * Readiness
+    readyNow,
+    readableBits,
+    writableBits,
+
+    -- * Waiting
+    waitOnUntil,
+  )
+where
+
+import Control.Monad (when)
+import Data.Bits ((.&.), (.|.))
+import Data.IntMap.Strict qualified as IntMap
+import Data.Word (Word32)
+import Heddle.IO.Internal.Alarm (isOver)
+import Heddle.IO.Internal.Manager
+import Heddle.IO.Internal.Runtime
+import Heddle.IO.Internal.Slot
+import Heddle.IO.Internal.Types
+import Heddle.IO.Internal.Wait
+import Heddle.Prim.Atomic
+import Heddle.Prim.Clock (Deadline)
+import Heddle.Prim.Errno
+import Heddle.Prim.Exception
+import Heddle.Prim.Lock (withLock)
+import Heddle.Prim.Poller
+import Heddle.Prim.WaitCell (reset)
+import System.Posix.Types (Fd)
+
+-- | What makes a descriptor readable: bytes, the end, an error.
+readableBits :: Word32
+readableBits = eventIn .|. eventReadHangUp
+
+-- | What makes a descriptor writable.
+writableBits :: Word32
+writableBits = eventOut
+
+-- | The poll bits that are set now.
+--
+-- [Cost]: one system call.
+-- [Blocks]: never.
+-- [Throws]: 'IOError' (EBADF) for a number that is no open descriptor.
+readyNow :: Fd -> Word32 -> IO Word32
+readyNow fd bits = do
+  r <- pollOne fd bits
+  let failed = throwErrnoFor ("wait for descriptor " ++ show fd)
+  if r < 0
+    then if Errno (negate r) == EINTR then readyNow fd bits else failed (Errno (negate r))
+    else if fromIntegral r .&. invalid /= 0 then failed EBADF else pure (fromIntegral r)
+  where
+    invalid = 0x20 :: Word32 -- POLLNVAL
+
+-- | Park until the descriptor is ready; 'False' when the deadline passed first.
+--
+-- [Blocks]: parks.
+-- [Masking]: interruptible.
+-- [Throws]: 'IOError': EBADF, EPERM when it is not pollable, EEXIST when a connection of
+-- this runtime owns it.
+-- [Threads]: any number.
+waitOnUntil :: Runtime -> Fd -> Interest -> Deadline -> IO Bool
+waitOnUntil runtime fd interest deadline = do
+  ready <- isReady
+  if ready then pure True else bracket (enter runtime fd) (\_ -> quit runtime fd) parked
+  where
+    bits = case interest of
+      Readable -> readableBits
+      Writable -> writableBits
+    isReady = (/= 0) <$> readyNow fd bits
+    parked (slot, readGate, writeGate) = mask_ $ do
+      let gate = case interest of
+            Readable -> readGate
+            Writable -> writeGate
+      entered <- enterUntil (slotManager slot) gate deadline
+      if entered then look slot `finally` leave gate else isReady
+    look slot = do
+      _ <- reset (cellOf slot interest)
+      ready <- isReady
+      if ready
+        then pure True
+        else do
+          over <- isOver deadline
+          closing <- isClosing slot
+          when closing $ throwErrnoFor ("wait for descriptor " ++ show fd ++ ": the runtime has stopped") EBADF
+          if over
+            then pure False
+            else do
+              -- poll denies an old hang-up or error: do not spin on it.
+              writeWord (slotWords slot) SlotSticky 0
+              waitUntil slot interest deadline
+              look slot
+
+enter :: Runtime -> Fd -> IO (Slot, Gate, Gate)
+enter runtime fd = withLock (runtimeForeignLock runtime) $ do
+  known <- IntMap.lookup key <$> readRef (runtimeForeign runtime)
+  case known of
+    Just (Shared n slot r w) -> set (Shared (n + 1) slot r w) >> pure (slot, r, w)
+    Just Registered -> throwErrnoFor ("wait for descriptor " ++ show fd ++ ", which is a connection's") EEXIST
+    Nothing -> do
+      m <- managerHere runtime
+      r <- newGate
+      w <- newGate
+      slot <- newSlot m (Lent (pure ())) fd mempty Attached (\_ -> pure ())
+      set (Shared 1 slot r w)
+      pure (slot, r, w)
+  where
+    key = fromIntegral fd
+    set entry = modifyRef (runtimeForeign runtime) (\old -> (IntMap.insert key entry old, ()))
+
+-- Runs masked, as the release of a bracket.
+quit :: Runtime -> Fd -> IO ()
+quit runtime fd = uninterruptibleMask_ . withLock (runtimeForeignLock runtime) $ do
+  left <- modifyRef (runtimeForeign runtime) $ \old -> case IntMap.lookup key old of
+    Just (Shared 1 slot _ _) -> (IntMap.delete key old, Just slot)
+    Just (Shared n slot r w) -> (IntMap.insert key (Shared (n - 1) slot r w) old, Nothing)
+    _ -> (old, Nothing)
+  -- Inside the lock: the next registration must find the back end rid of this one. The
+  -- lock is held for finite steps only, so waiting for it may be uninterruptible.
+  mapM_ closeSlot left
+  where
+    key = fromIntegral fd

@@ -1,0 +1,19 @@
+/*
+ * A byte ring for one capability's lines. Several Haskell threads of that capability put; an unsafe
+ * call is never interrupted by the scheduler, so a whole put is atomic for them. One thread, anywhere,
+ * takes. Positions only grow; head is written by putters, tail by the taker, each on its own line.
+ */
+#include "heddle_sys.h"
+#include <string.h>
+
+/* words[0] = head, words[8] = tail; capacity is a power of two. */
+int64_t heddle_ring_put(int64_t *words, uint8_t *bytes, int64_t capacity, const uint8_t *line, int64_t length)
+{
+    int64_t head = words[0], tail = __atomic_load_n(&words[8], __ATOMIC_ACQUIRE);
+    if (length > capacity - (head - tail)) return -1;
+    int64_t at = head & (capacity - 1), first = capacity - at < length ? capacity - at : length;
+    memcpy(bytes + at, line, (size_t)first);
+    memcpy(bytes, line + first, (size_t)(length - first));
+    __atomic_store_n(&words[0], head + length, __ATOMIC_SEQ_CST);
+    return head + length - tail;
+}

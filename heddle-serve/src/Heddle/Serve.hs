@@ -1,0 +1,219 @@
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Serve
+-- Description : Serve a directory
+-- Stability   : stable
+--
+-- What @heddle serve@ does, as a function: open the root, the log and the listeners, serve
+-- on every core, drain at SIGTERM or SIGINT.
+--
+-- Cost: per core one cache of at most 64 MB and one log ring of 1 MB.
+-- Owner: 'serveSite' releases everything it opened.
+module Heddle.Serve
+  ( -- * Serving
+    serveSite,
+    ServeOptions (..),
+    defaultServeOptions,
+    ServeEvent (..),
+    ServeError (..),
+
+    -- * Addresses
+    ListenSpec (..),
+    parseListen,
+    renderListen,
+  )
+where
+
+import Control.Monad (unless)
+import Data.ByteString (ByteString)
+import Data.Foldable (for_)
+import Data.Text qualified as T
+import Data.Text.Encoding qualified as T
+import Heddle.Http
+import Heddle.IO.Internal
+import Heddle.Prim.Atomic
+import Heddle.Prim.Clock
+import Heddle.Prim.Errno
+import Heddle.Prim.Exception
+import Heddle.Prim.File (closeFile)
+import Heddle.Prim.Signal
+import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
+import Heddle.Prim.WaitCell
+import Heddle.Serve.AccessLog
+import Heddle.Serve.FileCache (newFileCache)
+import Heddle.Serve.Listen
+import Heddle.Serve.Static
+import Network.Socket (SockAddr)
+
+-- | What to serve and how.
+data ServeOptions = ServeOptions
+  { serveDirectory :: !FilePath,
+    serveListen :: ![ListenSpec],
+    -- | How many cores; 'Nothing' for those the process has.
+    serveCores :: !(Maybe Int),
+    -- | A file, or @-@ for standard output.
+    serveAccessLog :: !(Maybe FilePath),
+    -- | Names tried for a directory.
+    serveIndexes :: ![FilePath],
+    -- | Serve names that begin with a dot.
+    serveHidden :: !Bool,
+    -- | How long open connections may take to end after SIGTERM.
+    serveDrain :: !Nanos,
+    -- | How connections reach the cores.
+    serveSpread :: !Spread,
+    -- | What tells the event managers of events.
+    serveBackend :: !BackendChoice,
+    serveSettings :: !Settings
+  }
+
+-- | A directory on @localhost:8080@, all cores, no log, @index.html@.
+defaultServeOptions :: FilePath -> ServeOptions
+defaultServeOptions directory =
+  ServeOptions
+    { serveDirectory = directory,
+      serveListen = [ListenHost "localhost" 8080],
+      serveCores = Nothing,
+      serveAccessLog = Nothing,
+      serveIndexes = ["index.html", "index.htm"],
+      serveHidden = False,
+      serveDrain = seconds 30,
+      serveSpread = PortPerCapability,
+      serveBackend = Epoll,
+      serveSettings = defaultSettings
+    }
+
+-- | What happens while serving.
+data ServeEvent
+  = -- | Connections are accepted at these URLs, on so many cores.
+    Serving ![String] !Int
+  | -- | A signal came; so many connections are open.
+    Draining !Int
+  | -- | All over; so many connections had to be cut.
+    Stopped !Int
+  | -- | Something an operator should know; serving goes on.
+    Trouble !String
+  deriving stock (Eq, Show)
+
+-- | Why serving could not begin.
+data ServeError
+  = -- | The directory, and what the system said.
+    CannotServe !FilePath !Errno
+  | -- | The place, and what the system said.
+    CannotListen !String !Errno
+  | -- | The place, and why it has no address.
+    CannotResolve !String !String
+  | -- | The log file, and what the system said.
+    CannotLog !FilePath !Errno
+  deriving stock (Eq)
+
+instance Show ServeError where
+  showsPrec d e = showParen (d > 10) (showString (displayException e))
+
+instance Exception ServeError where
+  displayException = \case
+    CannotServe path e ->
+      "cannot serve " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
+        ENOENT -> "Give the name of a directory that exists."
+        ENOTDIR -> "It is not a directory; give the directory that it is in."
+        EACCES -> "Give this user the right to read it, or run as one who has it."
+        _ -> "Check the directory and its file system."
+    CannotListen place e ->
+      "cannot listen on " ++ place ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
+        EADDRINUSE -> "Another program listens there; stop it, or choose another port with --listen."
+        EACCES -> "Ports below 1024 need a privilege; try --listen localhost:8080."
+        EADDRNOTAVAIL -> "This machine does not have that address; 'ip address' lists those it has."
+        ENOENT -> "The directory of the socket does not exist."
+        _ -> "Choose another address with --listen."
+    CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
+    CannotLog path e ->
+      "cannot write the access log " ++ path ++ ": " ++ describeErrno e ++ ".\n  Choose another file with --access-log, or - for standard output."
+
+-- | Serve until SIGTERM or SIGINT, then drain. A second signal ends at once; SIGUSR1 and
+-- SIGHUP reopen the access log.
+--
+-- [Blocks]: parks.
+-- [Throws]: 'ServeError' before serving begins.
+serveSite :: ServeOptions -> (ServeEvent -> IO ()) -> IO ()
+serveSite options tell = do
+  cores <- maybe getProcessors pure (serveCores options)
+  now <- getCapabilities
+  unless (cores == now) (setCapabilities cores)
+  ignoreSignal sigPIPE
+  withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
+    bracket (naming (CannotServe (serveDirectory options)) (openRoot (utf8 (serveDirectory options)))) closeFile $ \root ->
+      withLog runtime $ \accessLog -> do
+        let server = settingServerName settings
+            site = Site root (map utf8 (serveIndexes options)) (serveHidden options) server
+            make capability = do
+              cache <- newFileCache
+              hook <- traverse (`accessLogHook` capability) accessLog
+              pure (staticHandler site cache, hook)
+        withListeners runtime options $ \places ->
+          withServer runtime settings make (map snd places) $ \http -> do
+            stop <- newWaitCell
+            signals <- newWords 1
+            -- The first signal drains, the second ends at once.
+            let onStop = do
+                  before <- fetchAdd signals 0 1
+                  if before == 0 then unpark stop else cutShort http
+            onSignal sigTERM onStop
+            onSignal sigINT onStop
+            for_ accessLog $ \l -> onSignal sigUSR1 (reopen l) >> onSignal sigHUP (reopen l)
+            tell (Serving [listenUrl spec (listenerAddress l) | (spec, l) <- places] cores)
+            park stop
+            open <- connectionsOpen http
+            tell (Draining open)
+            deadline <- deadlineIn (serveDrain options)
+            _ <- drainUntil http deadline
+            left <- connectionsOpen http
+            tell (Stopped left)
+  where
+    settings =
+      (serveSettings options)
+        { settingFailed = \e -> tell (Trouble ("a request failed: " ++ displayException e)),
+          settingPaused = \e -> tell (Trouble ("accepting pauses: " ++ describeErrno e ++ "; raise the limit of open files (ulimit -n)"))
+        }
+    withLog runtime body = case serveAccessLog options of
+      Nothing -> body Nothing
+      Just path -> withAccessLog runtime (naming (CannotLog path)) path (tell . Trouble) (body . Just)
+
+withListeners :: Runtime -> ServeOptions -> ([(ListenSpec, Listener)] -> IO a) -> IO a
+withListeners runtime options body = go (serveListen options) []
+  where
+    go [] found = body (reverse found)
+    go (spec : rest) found = do
+      resolved <- resolveListen spec
+      addresses <- either (throwIO . CannotResolve (renderListen spec)) pure resolved
+      each spec addresses found Nothing (go rest)
+    -- A name may have addresses that this machine lacks (::1 without IPv6): one is enough.
+    each spec [] found failure next
+      | any ((== spec) . fst) found = next found
+      | otherwise = throwIO (maybe (CannotResolve (renderListen spec) "it has no usable address") id failure)
+    each spec (address : rest) found failure next = do
+      let listenOptions = defaultListenOptions {listenSpread = serveSpread options}
+      opened <- try (newListener runtime listenOptions (samePort spec found address))
+      case opened of
+        Right listener -> (each spec rest ((spec, listener) : found) failure next) `finally` closeListener listener
+        Left (e :: IOException) -> case errnoOf e of
+          Just errno
+            | errno `elem` [EADDRNOTAVAIL, EAFNOSUPPORT] -> each spec rest found (Just (cannot spec errno)) next
+            | otherwise -> throwIO (cannot spec errno)
+          Nothing -> throwIO e
+    cannot spec = CannotListen (renderListen spec)
+
+-- Port 0 of a name with several addresses: all get the port that the first one got.
+samePort :: ListenSpec -> [(ListenSpec, Listener)] -> SockAddr -> SockAddr
+samePort spec found address = case [l | (s, l) <- found, s == spec] of
+  l : _ -> withPortOf (listenerAddress l) address
+  [] -> address
+
+-- What goes wrong with a system call of ours, said in the user's terms.
+naming :: (Errno -> ServeError) -> IO a -> IO a
+naming wrap action =
+  try action >>= \case
+    Right r -> pure r
+    Left (e :: IOException) -> maybe (throwIO e) (throwIO . wrap) (errnoOf e)
+
+utf8 :: FilePath -> ByteString
+utf8 = T.encodeUtf8 . T.pack

@@ -1,0 +1,220 @@
+-- |
+-- Module      : Heddle.Serve.FileCache
+-- Description : Small files, ready to send, per capability
+-- Stability   : internal, exempt from the version policy
+--
+-- A set-associative table from the path as sent to what answers it: 1,024 sets of four.
+-- Only paths that name existing files get in, so a client cannot fill it with inventions;
+-- a full set gives up its longest unused entry. An entry is trusted for a second, then
+-- checked against the file.
+--
+-- Cost: a hit is a hash of the path, one comparison and three loads; nothing allocated.
+-- Owner: one capability; threads of others must not touch it.
+-- Shared writes per hit: 0.
+module Heddle.Serve.FileCache
+  ( -- * The cache
+    FileCache,
+    newFileCache,
+    lookupPath,
+    insertEntry,
+    removeEntry,
+
+    -- * Entries
+    Entry (..),
+    Stamp (..),
+    newEntry,
+    entryChecked,
+    markChecked,
+
+    -- * Facts
+    cacheBudget,
+  )
+where
+
+import Control.Monad (when)
+import Data.Bits (unsafeShiftL, unsafeShiftR, xor, (.&.))
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Int (Int64)
+import Data.Word (Word64, Word8)
+import Foreign.Ptr (Ptr, castPtr)
+import Foreign.Storable (peekByteOff)
+import Heddle.Http.Conditional (Validators)
+import Heddle.Http.Reply (Prebuilt (..))
+import Heddle.Prim.Atomic
+import Heddle.Prim.Clock (Deadline (..))
+
+-- | What identifies a version of a file.
+data Stamp = Stamp
+  { stampSize :: !Int64,
+    stampSeconds :: !Int64,
+    stampNanos :: !Int64,
+    stampInode :: !Int64,
+    stampDevice :: !Int64
+  }
+  deriving stock (Eq, Show)
+
+-- | A small file.
+data Entry = Entry
+  { -- | The path as clients send it.
+    entryPath :: !ByteString,
+    -- | The file beneath the root.
+    entryFile :: !ByteString,
+    entryStamp :: !Stamp,
+    entryValidators :: !Validators,
+    entryMedia :: !ByteString,
+    -- | 200 with the content.
+    entryReply :: !Prebuilt,
+    -- | 304.
+    entryUnchanged :: !Prebuilt,
+    -- | Word 0: when it was last found current; 1: when it was last used.
+    entryWords :: !Words
+  }
+
+-- | An entry found current now.
+newEntry :: Deadline -> (Words -> Entry) -> IO Entry
+newEntry now make = do
+  ws <- newWords 2
+  let entry = make ws
+  entry <$ markChecked entry now
+
+-- | When the entry was last found current.
+entryChecked :: Entry -> IO Deadline
+entryChecked entry = Deadline <$> readWord (entryWords entry) 0
+{-# INLINE entryChecked #-}
+
+-- | The file was found unchanged.
+markChecked :: Entry -> Deadline -> IO ()
+markChecked entry (Deadline now) = writeWord (entryWords entry) 0 now >> writeWord (entryWords entry) 1 now
+
+-- | The table.
+data FileCache = FileCache
+  { cacheTable :: !(Table (Maybe Entry)),
+    -- | Word 0: bytes held; word 1: the turn counter that stands for time.
+    cacheWords :: !Words
+  }
+
+sets, ways :: Int
+sets = 1024
+ways = 4
+
+-- | How many bytes of replies one capability keeps.
+--
+-- [Units]: bytes.
+cacheBudget :: Int
+cacheBudget = 67108864
+
+-- | An empty cache.
+--
+-- [Cost]: 32 KB.
+newFileCache :: IO FileCache
+newFileCache = FileCache <$> newTable (sets * ways) Nothing <*> newWords 2
+
+-- | The entry of a path in memory.
+--
+-- [Cost]: O(length); no allocation.
+lookupPath :: FileCache -> Ptr Word8 -> Int -> IO (Maybe Entry)
+lookupPath cache p n = do
+  h <- hashPath p n
+  go (setOf h) 0
+  where
+    go :: Int -> Int -> IO (Maybe Entry)
+    go base way
+      | way == ways = pure Nothing
+      | otherwise =
+        readEntry (cacheTable cache) (base + way) >>= \case
+          found@(Just entry) | B.length (entryPath entry) == n -> do
+            same <- equals (entryPath entry)
+            if same then pure found else go base (way + 1)
+          _ -> go base (way + 1)
+    equals path = unsafeUseAsCStringLen path $ \(q, _) -> sameBytes p (castPtr q) n
+{-# INLINE lookupPath #-}
+
+-- | Add an entry, replacing one of the same path or the longest unused of its set.
+--
+-- [Cost]: O(ways).
+insertEntry :: FileCache -> Entry -> IO ()
+insertEntry cache entry = do
+  removeEntry cache (entryPath entry)
+  base <- setOf <$> unsafeUseAsCStringLen (entryPath entry) (\(p, n) -> hashPath (castPtr p) n)
+  held <- readWord (cacheWords cache) 0
+  let size = entrySize entry
+  when (size <= cacheBudget) $ do
+    victim <- choose base 0 base maxBound
+    freed <- maybe 0 entrySize <$> readEntry (cacheTable cache) victim
+    -- Over the budget, nothing new gets in until something leaves its own set.
+    when (held - freed + size <= cacheBudget) $ do
+      writeEntry (cacheTable cache) victim (Just entry)
+      writeWord (cacheWords cache) 0 (held - freed + size)
+  where
+    choose :: Int -> Int -> Int -> Int -> IO Int
+    choose base way best bestUsed
+      | way == ways = pure best
+      | otherwise =
+        readEntry (cacheTable cache) (base + way) >>= \case
+          Nothing -> pure (base + way)
+          Just e -> do
+            used <- readWord (entryWords e) 1
+            if used < bestUsed then choose base (way + 1) (base + way) used else choose base (way + 1) best bestUsed
+
+-- | Forget a path.
+--
+-- [Cost]: O(ways).
+removeEntry :: FileCache -> ByteString -> IO ()
+removeEntry cache path = do
+  base <- setOf <$> unsafeUseAsCStringLen path (\(p, n) -> hashPath (castPtr p) n)
+  go base 0
+  where
+    go :: Int -> Int -> IO ()
+    go base way = when (way < ways) $ do
+      readEntry (cacheTable cache) (base + way) >>= \case
+        Just e | entryPath e == path -> do
+          writeEntry (cacheTable cache) (base + way) Nothing
+          held <- readWord (cacheWords cache) 0
+          writeWord (cacheWords cache) 0 (held - entrySize e)
+        _ -> pure ()
+      go base (way + 1)
+
+entrySize :: Entry -> Int
+entrySize e = prebuiltSize (entryReply e) + prebuiltSize (entryUnchanged e) + 512
+
+setOf :: Word64 -> Int
+setOf h = fromIntegral ((h `unsafeShiftR` 40) .&. fromIntegral (sets - 1)) * ways
+{-# INLINE setOf #-}
+
+-- Eight bytes at a time; only names of existing files get in, so no secret is needed.
+hashPath :: Ptr Word8 -> Int -> IO Word64
+hashPath p n = go 0 (fromIntegral n)
+  where
+    go :: Int -> Word64 -> IO Word64
+    go i h
+      | i + 8 <= n = do
+        w <- peekByteOff p i
+        go (i + 8) (mix h w)
+      | i < n = tailOf i 0 h
+      | otherwise = pure h
+    tailOf :: Int -> Word64 -> Word64 -> IO Word64
+    tailOf i w h
+      | i == n = pure (mix h w)
+      | otherwise = do
+        b <- peekByteOff p i :: IO Word8
+        tailOf (i + 1) ((w `unsafeShiftL` 8) + fromIntegral b) h
+    mix :: Word64 -> Word64 -> Word64
+    mix h w = let x = (h `xor` w) * 0x9E3779B97F4A7C15 in x `xor` (x `unsafeShiftR` 29)
+{-# INLINE hashPath #-}
+
+sameBytes :: Ptr Word8 -> Ptr Word8 -> Int -> IO Bool
+sameBytes p q n = go 0
+  where
+    go :: Int -> IO Bool
+    go i
+      | i + 8 <= n = do
+        a <- peekByteOff p i :: IO Word64
+        b <- peekByteOff q i
+        if a == b then go (i + 8) else pure False
+      | i < n = do
+        a <- peekByteOff p i :: IO Word8
+        b <- peekByteOff q i
+        if a == b then go (i + 1) else pure False
+      | otherwise = pure True

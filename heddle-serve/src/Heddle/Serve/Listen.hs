@@ -1,0 +1,109 @@
+-- |
+-- Module      : Heddle.Serve.Listen
+-- Description : Addresses as users write them
+-- Stability   : stable
+--
+-- @8080@, @:8080@, @127.0.0.1:8080@, @[::1]:8080@, @localhost:8080@, @unix:\/path@.
+--
+-- Cost: a name look-up when the host is a name.
+-- Owner: values.
+module Heddle.Serve.Listen
+  ( ListenSpec (..),
+    parseListen,
+    renderListen,
+    resolveListen,
+    listenUrl,
+    withPortOf,
+  )
+where
+
+import Data.List (isPrefixOf, nub)
+import Heddle.Prim.Exception (IOException, try)
+import Network.Socket
+import Text.Read (readMaybe)
+
+-- | Where to listen.
+data ListenSpec
+  = -- | Host (empty: every IPv4 and IPv6 address) and port.
+    ListenHost !String !Int
+  | -- | A Unix socket's path.
+    ListenUnix !FilePath
+  deriving stock (Eq, Show)
+
+-- | Read an address.
+--
+-- >>> parseListen "[::1]:80"
+-- Right (ListenHost "::1" 80)
+parseListen :: String -> Either String ListenSpec
+parseListen text
+  | "unix:" `isPrefixOf` text = case drop 5 text of
+    "" -> Left "after 'unix:' a path is needed, such as unix:/run/site.sock"
+    path
+      | length path > 107 -> Left "a Unix socket's path has at most 107 bytes"
+      | otherwise -> Right (ListenUnix path)
+  | '[' : rest <- text = case break (== ']') rest of
+    (host, ']' : ':' : p) -> ListenHost host <$> port p
+    (host, "]") -> Right (ListenHost host 8080)
+    _ -> wrong
+  | otherwise = case break (== ':') (reverse text) of
+    (_, "") | all (`elem` ['0' .. '9']) text && not (null text) -> ListenHost "" <$> port text
+    (_, "") | not (null text) -> Right (ListenHost text 8080)
+    (p, ':' : host)
+      | ':' `elem` host -> Left "write an IPv6 address in brackets, such as [::1]:8080"
+      | otherwise -> ListenHost (reverse host) <$> port (reverse p)
+    _ -> wrong
+  where
+    wrong = Left "expected ADDRESS:PORT, such as 127.0.0.1:8080, [::1]:8080, :8080 or unix:/run/site.sock"
+    port p = case readMaybe p of
+      Just n | all (`elem` ['0' .. '9']) p, n >= 0, n <= (65535 :: Int) -> Right n
+      _ -> Left ("'" ++ p ++ "' is not a port; ports go from 0 (any free one) to 65535")
+
+-- | As 'parseListen' reads it.
+renderListen :: ListenSpec -> String
+renderListen = \case
+  ListenUnix path -> "unix:" ++ path
+  ListenHost host p
+    | ':' `elem` host -> "[" ++ host ++ "]:" ++ show p
+    | otherwise -> host ++ ":" ++ show p
+
+-- | The socket addresses of a place; a name may have several.
+--
+-- [Blocks]: holds an OS thread while a name is looked up.
+resolveListen :: ListenSpec -> IO (Either String [SockAddr])
+resolveListen = \case
+  ListenUnix path -> pure (Right [SockAddrUnix path])
+  ListenHost host p -> do
+    let hints = defaultHints {addrFlags = [AI_PASSIVE], addrSocketType = Stream}
+    found <- try (getAddrInfo (Just hints) (if null host then Nothing else Just host) (Just (show p)))
+    pure $ case found of
+      Right infos@(_ : _) -> Right (nub (map addrAddress infos))
+      Right [] -> Left "the name has no address"
+      Left (_ :: IOException) -> Left "the name is unknown or not an address of this machine"
+
+-- | The URL to open for a place that listens at such an address.
+listenUrl :: ListenSpec -> SockAddr -> String
+listenUrl spec address = case (spec, address) of
+  (ListenUnix path, _) -> "unix:" ++ path
+  (ListenHost host _, SockAddrInet p _) -> "http://" ++ named host ++ suffix (fromIntegral p)
+  (ListenHost host _, SockAddrInet6 p _ _ _) -> "http://" ++ named host ++ suffix (fromIntegral p)
+  (ListenHost host p, _) -> "http://" ++ named host ++ suffix p
+  where
+    named host
+      | null host || host == "0.0.0.0" || host == "::" = "localhost"
+      | ':' `elem` host = "[" ++ host ++ "]"
+      | otherwise = host
+    suffix :: Int -> String
+    suffix 80 = ""
+    suffix p = ":" ++ show p
+
+-- | An address with the port of another one.
+withPortOf :: SockAddr -> SockAddr -> SockAddr
+withPortOf from to = case (port from, to) of
+  (Just p, SockAddrInet _ host) -> SockAddrInet p host
+  (Just p, SockAddrInet6 _ flow host scope) -> SockAddrInet6 p flow host scope
+  _ -> to
+  where
+    port = \case
+      SockAddrInet p _ -> Just p
+      SockAddrInet6 p _ _ _ -> Just p
+      _ -> Nothing

@@ -1,0 +1,28 @@
+-- |
+-- Module      : Main
+-- Description : The heddle command
+--
+-- One sub-command per tool; each lives in a module of its own.
+module Main
+  ( main,
+  )
+where
+
+import Control.Monad (join)
+import Options.Applicative
+import ServeCommand (serveCommand)
+
+main :: IO ()
+main = join (customExecParser (prefs showHelpOnEmpty) commands)
+
+commands :: ParserInfo (IO ())
+commands =
+  info
+    (hsubparser (command "serve" serveCommand) <**> version <**> helper)
+    ( fullDesc
+        <> header "heddle - concurrent Haskell at C's speed"
+        <> footer "'heddle COMMAND --help' says more about a command."
+        <> failureCode 2
+    )
+  where
+    version = infoOption "heddle 0.1.0.0" (long "version" <> help "Show the version")

@@ -1,0 +1,118 @@
+-- |
+-- Module      : ServeCommand
+-- Description : heddle serve
+--
+-- Options, start-up line and messages of the web server.
+module ServeCommand
+  ( serveCommand,
+  )
+where
+
+import Heddle.Http (Settings (..), defaultSettings)
+import Heddle.IO.Internal (BackendChoice (..), Spread (..))
+import Heddle.Prim.Clock (seconds)
+import Heddle.Prim.Exception (displayException, try)
+import Heddle.Prim.Thread (labelMe)
+import Heddle.Serve
+import Options.Applicative
+import System.Exit (ExitCode (..), exitWith)
+import System.IO (hFlush, hPutStrLn, stderr, stdout)
+
+-- | The sub-command's options and action.
+serveCommand :: ParserInfo (IO ())
+serveCommand =
+  info
+    (run <$> options)
+    ( fullDesc
+        <> progDesc "Serve a directory's files over HTTP/1.1"
+        <> footer
+          "SIGTERM and SIGINT (Ctrl-C) let open requests finish, then end; a second signal ends \
+          \at once. SIGUSR1 and SIGHUP reopen the access log. Exit codes: 0 after a signal, 2 when \
+          \serving could not begin."
+        <> failureCode 2
+    )
+
+options :: Parser ServeOptions
+options =
+  build
+    <$> strArgument (metavar "DIR" <> help "The directory to serve")
+    <*> many
+      ( option
+          (eitherReader parseListen)
+          ( long "listen" <> short 'l' <> metavar "ADDR:PORT"
+              <> help "Listen here; may be given more than once. Also :PORT for every address, and unix:PATH (default: localhost:8080)"
+          )
+      )
+    <*> optional
+      ( option
+          (positive "a number of cores")
+          (long "cores" <> short 'N' <> metavar "N" <> help "Use so many cores (default: all)")
+      )
+    <*> optional
+      ( strOption
+          (long "access-log" <> metavar "FILE" <> help "Append Apache's combined log format to a file; - for standard output")
+      )
+    <*> many
+      ( strOption
+          (long "index" <> metavar "NAME" <> help "Name of a directory's index; may be given more than once (default: index.html, index.htm)")
+      )
+    <*> switch (long "hidden" <> help "Serve names that begin with a dot, too")
+    <*> option
+      (positive "a number of seconds")
+      (long "drain" <> metavar "SECONDS" <> value 30 <> showDefault <> help "How long open connections may take to end after a signal")
+    <*> option
+      (positive "a number of seconds")
+      (long "idle" <> metavar "SECONDS" <> value 60 <> showDefault <> help "How long a kept connection may be silent")
+    <*> switch (long "one-acceptor" <> help "One listening socket for all cores, instead of one per core (SO_REUSEPORT)")
+    <*> option
+      (eitherReader backend)
+      (long "backend" <> metavar "epoll|poll" <> value Epoll <> showDefaultWith (const "epoll") <> help "The system calls that tell of events")
+  where
+    build directory listen cores accessLog indexes dotted drain idle one choice =
+      defaults
+        { serveListen = if null listen then serveListen defaults else listen,
+          serveCores = cores,
+          serveAccessLog = accessLog,
+          serveIndexes = if null indexes then serveIndexes defaults else indexes,
+          serveHidden = dotted,
+          serveDrain = seconds drain,
+          serveSpread = if one then OneAcceptor else PortPerCapability,
+          serveBackend = choice,
+          serveSettings = defaultSettings {settingIdle = seconds idle}
+        }
+      where
+        defaults = defaultServeOptions directory
+    backend = \case
+      "epoll" -> Right Epoll
+      "poll" -> Right Poll
+      other -> Left ("'" ++ other ++ "' is not a back end; there are epoll and poll")
+
+positive :: String -> ReadM Int
+positive what = eitherReader $ \text -> case reads text of
+  [(n, "")] | n > 0 && n < 1000000 -> Right n
+  _ -> Left ("'" ++ text ++ "' is not " ++ what)
+
+run :: ServeOptions -> IO ()
+run chosen = do
+  labelMe "heddle/serve"
+  result <- try (serveSite chosen (say chosen))
+  case result of
+    Right () -> pure ()
+    Left (e :: ServeError) -> do
+      hPutStrLn stderr ("heddle serve: " ++ displayException e)
+      exitWith (ExitFailure 2)
+
+say :: ServeOptions -> ServeEvent -> IO ()
+say chosen = \case
+  Serving urls cores -> do
+    out ("Serving " ++ serveDirectory chosen ++ " on " ++ unwords urls ++ " (" ++ count cores "core" ++ "; Ctrl-C stops)")
+  Draining open -> out ("Stopping; " ++ count open "open connection" ++ ".")
+  Stopped 0 -> out "Stopped."
+  Stopped cut -> out ("Stopped; " ++ count cut "connection" ++ " cut.")
+  Trouble what -> hPutStrLn stderr ("heddle serve: " ++ what)
+  where
+    -- Standard output may be the access log.
+    out line
+      | serveAccessLog chosen == Just "-" = hPutStrLn stderr line
+      | otherwise = putStrLn line >> hFlush stdout
+    count n what = show n ++ " " ++ what ++ (if n == 1 then "" else "s")

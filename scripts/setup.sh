@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Installs what Heddle needs from Debian's archive, and nothing that is there already.
+#
+#   scripts/setup.sh          what building, testing and checking need
+#   scripts/setup.sh bench    the same, and the web servers that Heddle is measured against
+set -euo pipefail
+
+build_packages=(
+  gcc make git python3
+  ghc cabal-install
+  libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
+  libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
+  # bench/ is a package of the project, so the solver asks for these even where it is not built.
+  libghc-http-types-dev libghc-wai-dev libghc-warp-dev
+  # make check
+  ormolu hlint
+  # make test: real clients, and system calls counted
+  curl wget chromium strace
+)
+bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind)
+
+packages=("${build_packages[@]}")
+if [ "${1:-}" = bench ]; then packages+=("${bench_packages[@]}"); fi
+
+cannot() {
+  {
+    echo "make setup: $1"
+    echo "  Heddle is built on Debian 12 (bookworm) with these packages:"
+    printf '%s\n' "${packages[@]}" | fmt -w 88 | sed 's/^/    /'
+    echo "  $2"
+  } >&2
+  exit 1
+}
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  cannot "this system has no apt." "Install their equivalents by hand, or use a Debian 12 machine or container."
+fi
+codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-unknown}")
+if [ "$codename" != bookworm ]; then
+  cannot "this is not Debian 12 (bookworm) but '$codename'." \
+    "Other releases have another GHC; use a Debian 12 machine or container."
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  if [ "$status" != installed ]; then missing+=("$package"); fi
+done
+if [ "${#missing[@]}" -eq 0 ]; then exit 0; fi
+
+if [ "$(id -u)" -eq 0 ]; then
+  as_root=()
+elif command -v sudo >/dev/null; then
+  as_root=(sudo)
+else
+  cannot "not installed: ${missing[*]}; installing needs root or sudo, and there is neither." \
+    "Ask an administrator to run: apt-get install ${missing[*]}"
+fi
+
+# Web servers start themselves on port 80 when installed. While our own apt runs, the
+# distribution's policy hook says no; a hook that is already there is left in charge.
+policy=/usr/sbin/policy-rc.d
+policy_is_ours=no
+remove_policy() {
+  if [ "$policy_is_ours" = yes ]; then "${as_root[@]}" rm -f "$policy"; fi
+}
+trap remove_policy EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+if [ ! -e "$policy" ]; then
+  policy_is_ours=yes
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+  "${as_root[@]}" chmod 755 "$policy"
+fi
+
+echo "make setup: installing ${missing[*]}"
+apt_get() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@"
+}
+apt_get update
+apt_get install -y --no-install-recommends "${missing[@]}"

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs every test suite, one after the other, and ends with a summary of them all.
+#
+# usage: test.sh CABAL-COMMAND...
+set -uo pipefail
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+"$@" 2>&1 | tee "$log"
+code=${PIPESTATUS[0]}
+
+echo
+echo "Test summary"
+awk '
+  /^Test suite .*: RUNNING/ { suite = $3; sub(/:$/, "", suite); detail = "" }
+  /^All [0-9]+ tests? passed/ { detail = $2 " passed"; passed += $2 }
+  /^[0-9]+ out of [0-9]+ tests? failed/ { detail = $1 " of " $4 " failed"; failed += $1; passed += $4 - $1 }
+  /^Test suite .*: (PASS|FAIL)$/ {
+    name = $3; sub(/:$/, "", name)
+    if (name != suite) detail = ""
+    printf "  %-32s %s  %s\n", name, $NF, detail
+    suites++
+    if ($NF == "FAIL") bad++
+  }
+  END { printf "%d suites (%d failed), %d tests passed, %d failed\n", suites, bad, passed, failed }
+' "$log"
+if [ "$code" -ne 0 ]; then
+  echo "FAILED (exit code $code)"
+else
+  echo "PASSED"
+fi
+exit "$code"
