@@ -8,7 +8,7 @@
 -- What @heddle serve@ does, as a function: open the root, the log and the listeners, serve
 -- on every core, drain at SIGTERM or SIGINT.
 --
--- Cost: per core one cache of at most 64 MB and one log ring of 1 MB.
+-- Cost: per core one cache of at most 64 MB and one log ring of 256 KB.
 -- Owner: 'serveSite' releases everything it opened.
 module Heddle.Serve
   ( -- * Serving

@@ -59,8 +59,9 @@ data AccessLog = AccessLog
     logTrouble :: !(String -> IO ())
   }
 
+-- Small enough to stay in the core's cache.
 ringSize :: Int
-ringSize = 1048576
+ringSize = 262144
 
 -- Wake the writer at once when so much waits.
 eager :: Int

@@ -23,14 +23,14 @@ module Heddle.Serve.LogLine
 where
 
 import Control.Monad (when)
+import Data.Bits (complement, xor, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Internal qualified as BI (create, memcpy)
 import Data.ByteString.Short (ShortByteString)
 import Data.ByteString.Short qualified as Short
-import Data.Word (Word32, Word8)
-import Foreign.Marshal.Alloc (allocaBytes)
-import Foreign.Ptr (Ptr, minusPtr, plusPtr)
+import Data.Word (Word32, Word64, Word8)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
 import Heddle.Bytes.Address (pokeIPv4, pokeIPv6)
 import Heddle.Bytes.Decimal (pokeDecimal)
@@ -122,38 +122,43 @@ firstLine ws p = do
   n <- seek 0 (max 0 (min 512 (end - base)))
   escaped input (Slice 0 n) 512 p
 
+-- The kernel's bytes are laid out behind the text first: nothing is allocated.
 pokePeer :: Ptr Word8 -> ShortByteString -> IO (Ptr Word8)
 pokePeer p address
-  | n >= 8 && family == 2 = allocaBytes 4 $ \a -> do
-    pokeByteOff a 0 (at 4)
-    pokeByteOff a 1 (at 5)
-    pokeByteOff a 2 (at 6)
-    pokeByteOff a 3 (at 7)
-    peek a >>= \w -> pokeIPv4 p (w :: Word32)
-  | n >= 24 && family == 10 = allocaBytes 16 $ \a -> do
-    mapM_ (\i -> pokeByteOff a i (at (8 + i))) [0 .. 15]
-    pokeIPv6 p a
+  | n >= 8 && family == 2 = do
+    raw 4 4
+    peek (castPtr behind) >>= \w -> pokeIPv4 p (w :: Word32)
+  | n >= 24 && family == 10 = raw 8 16 >> pokeIPv6 p behind
   | otherwise = pokeBytes p "unix:"
   where
     n = Short.length address
-    family = if n >= 2 then at 0 else 0
-    at = Short.index address
+    family = if n >= 2 then Short.index address 0 else 0
+    behind = p `plusPtr` 64
+    raw :: Int -> Int -> IO ()
+    raw from count = go 0
+      where
+        go i = when (i < count) $ do
+          pokeByteOff behind i (Short.index address (from + i))
+          go (i + 1)
 
 -- At most so many bytes are written.
 escaped :: Ptr Word8 -> Slice -> Int -> Ptr Word8 -> IO (Ptr Word8)
 escaped h (Slice offset n) most p = plainRun 0
   where
     from = h `plusPtr` offset
-    -- A field without anything to escape is one copy.
+    -- A field without anything to escape is one copy; eight bytes are looked at at once.
     plainRun :: Int -> IO (Ptr Word8)
     plainRun i
-      | i == n = do
+      | i + 8 <= n = do
+        w <- peekByteOff from i
+        if allPlain w then plainRun (i + 8) else slowly 0 p
+      | i < n = do
+        b <- peekByteOff from i :: IO Word8
+        if isPlain b then plainRun (i + 1) else slowly 0 p
+      | otherwise = do
         let len = min n most
         BI.memcpy p from len
         pure (p `plusPtr` len)
-      | otherwise = do
-        b <- peekByteOff from i :: IO Word8
-        if isPlain b then plainRun (i + 1) else slowly 0 p
     slowly :: Int -> Ptr Word8 -> IO (Ptr Word8)
     slowly i q
       | i == n || (q `minusPtr` p) + 4 > most = pure q
@@ -174,3 +179,13 @@ escaped h (Slice offset n) most p = plainRun 0
 isPlain :: Word8 -> Bool
 isPlain b = b >= 0x20 && b < 0x7F && b /= 0x22 && b /= 0x5C
 {-# INLINE isPlain #-}
+
+-- Is each of eight bytes plain? A byte's high bit is set in a term when the byte is below
+-- 0x20, 0x7F or above, a quote or a backslash; borrows only ever add alarms.
+allPlain :: Word64 -> Bool
+allPlain w = (low .|. high .|. zeroIn (w `xor` 0x2222222222222222) .|. zeroIn (w `xor` 0x5C5C5C5C5C5C5C5C)) .&. 0x8080808080808080 == 0
+  where
+    low = w - 0x2020202020202020
+    high = w .|. (w + 0x0101010101010101)
+    zeroIn x = (x - 0x0101010101010101) .&. complement x
+{-# INLINE allPlain #-}

@@ -140,20 +140,20 @@ timeoutOn :: Manager -> Deadline -> IO a -> IO (Maybe a)
 timeoutOn m deadline body
   | deadline == never = Just <$> body
   | otherwise = mask $ \restore -> do
-      me <- myThreadId
-      alarm <- borrowAlarm m
-      let slot = alarmSlot alarm
-      use <- modifyRef (alarmState alarm) (startUse me)
-      writeWord (slotWords slot) SlotDetached 1
-      armUntil slot Readable deadline
-      r <- try (restore body)
-      endUse alarm
-      returnAlarm alarm
-      case r of
-        Right x -> pure (Just x)
-        Left e
-          | Just (Expired cell n) <- fromException e, n == use, cell == slotRead slot -> pure Nothing
-          | otherwise -> throwIO (e :: SomeException)
+    me <- myThreadId
+    alarm <- borrowAlarm m
+    let slot = alarmSlot alarm
+    use <- modifyRef (alarmState alarm) (startUse me)
+    writeWord (slotWords slot) SlotDetached 1
+    armUntil slot Readable deadline
+    r <- try (restore body)
+    endUse alarm
+    returnAlarm alarm
+    case r of
+      Right x -> pure (Just x)
+      Left e
+        | Just (Expired cell n) <- fromException e, n == use, cell == slotRead slot -> pure Nothing
+        | otherwise -> throwIO (e :: SomeException)
 
 startUse :: ThreadId -> AlarmState -> (AlarmState, Int)
 startUse me state = (AlarmArmed use me, use)

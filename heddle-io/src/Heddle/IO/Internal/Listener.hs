@@ -61,7 +61,7 @@ import Heddle.Prim.File (removeName)
 import Heddle.Prim.Exception
 import Heddle.Prim.Socket qualified as S
 import Heddle.Prim.Thread (forkOn, yield)
-import Heddle.Prim.WaitCell (reset, unpark)
+import Heddle.Prim.WaitCell (WaitCell, newWaitCell, reset, unpark)
 import Network.Socket (SockAddr (..))
 import System.Posix.Types (Fd)
 
@@ -97,7 +97,9 @@ data Listener = Listener
     -- | The address bound, with the port that the kernel chose for 0.
     listenerAddress :: !SockAddr,
     -- | What closing has to undo besides the sockets (a Unix socket's file).
-    listenerCleanup :: !(IO ())
+    listenerCleanup :: !(IO ()),
+    -- | Has a token from closing on; who takes it leaves it again.
+    listenerClosed :: !WaitCell
   }
 
 -- | Listen, run, close.
@@ -124,6 +126,7 @@ newListener runtime options address = mask_ $ do
       else pure address
   slots <- open shared bound managers
   gates <- traverse (const newGate) slots
+  closed <- newWaitCell
   name <- case slots of
     slot : _ -> boundName (slotFd slot) `onException` traverse_ closeSlot slots
     [] -> pure address
@@ -135,7 +138,8 @@ newListener runtime options address = mask_ $ do
         listenerAddress = name,
         listenerCleanup = case address of
           SockAddrUnix path -> removeSocketFile path
-          _ -> pure ()
+          _ -> pure (),
+        listenerClosed = closed
       }
   where
     boundName fd = fromMaybe address <$> nameOf "getsockname" (S.localName fd)
@@ -151,6 +155,7 @@ closeListener :: Listener -> IO ()
 closeListener listener = do
   closed <- traverse closeSlot (listenerSlots listener)
   when (or closed) (listenerCleanup listener)
+  unpark (listenerClosed listener)
 
 boundSocket :: ListenOptions -> Bool -> SockAddr -> IO Fd
 boundSocket options shared address = do
@@ -328,6 +333,8 @@ acceptLoop service slot = mask_ $ allocaBytes (addressRoom + 8) (\scratch -> go 
           Ended -> unless (r == ClosedCode) $ do
             failed <- trySync (throwCode "accept" r)
             either (serviceFailed options) pure failed
+            -- A service without its acceptor must not look alive.
+            closeListener listener
     yieldHere = yield
 
 -- | Note that the connection did something useful: one that does so twice within a second

@@ -47,7 +47,7 @@ import Heddle.IO.Internal.Poll (newPoll)
 import Heddle.IO.Internal.Types
 import Heddle.IO.Internal.Wheel
 import Heddle.Prim.Atomic
-import Heddle.Prim.Buffer (newBuffer, withBuffer)
+import Heddle.Prim.Buffer (newBuffer, newPool, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Errno (Errno (..), checked, throwErrnoFor, pattern EBADF, pattern EINTR)
 import Heddle.Prim.Exception (bracketOnError)
@@ -91,6 +91,7 @@ newManager choice capability =
       <*> newWheel (tickFloor now)
       <*> pure wakeFd
       <*> newRef (FreeAlarms 0 [])
+      <*> newPool 64 (newBuffer 32768)
 
 -- | Run the loop in a thread of its own; the action hears why it ended.
 startManager :: Manager -> (IO () -> IO ()) -> IO ThreadId
@@ -315,7 +316,7 @@ continue slot = do
 expire :: Manager -> Int -> IO Int
 expire m now = do
   let wheel = managerWheel m
-  tick <- nextTick wheel
+  tick <- nextTurn wheel
   if tick > tickFloor now
     then pure 0
     else do
@@ -353,11 +354,8 @@ obey m =
       Deadline now <- monotonicNow
       for_ (reverse newestFirst) $ \case
         Arm slot -> do
-          r <- readWord (slotWords slot) SlotReadDeadline
-          w <- readWord (slotWords slot) SlotWriteDeadline
-          armed <- readWord (slotWords slot) SlotArmed
-          released <- readWord (slotWords slot) SlotState
-          when (released .&. Released == 0 && min r w < armed) (rearm m now slot True)
+          state <- readWord (slotWords slot) SlotState
+          when (state .&. Released == 0) (rearm m now slot True)
         Watch slot interest -> do
           state <- readWord (slotWords slot) SlotState
           when (state .&. Closing == 0) (backendWatch (managerBackend m) slot interest)

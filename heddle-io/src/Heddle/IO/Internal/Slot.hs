@@ -216,6 +216,9 @@ detachUntil slot deadline = do
   when (backendWatches (managerBackend (slotManager slot))) $
     submit (slotManager slot) (Watch slot Readable)
   armUntil slot Readable deadline
+  armed <- readWord ws SlotArmed
+  -- About to rest: link it where it belongs, lest the old time wake an idle program.
+  when (Deadline armed < deadline) (submit (slotManager slot) (Arm slot))
   waiting <- reset (slotRead slot)
   closing <- isClosing slot
   hung <- hungUp slot

@@ -58,6 +58,7 @@ import Data.Word (Word64, Word8)
 import Foreign.Ptr (Ptr)
 import Heddle.IO.Internal.Wheel (Wheel)
 import Heddle.Prim.Atomic (Ref, Stack, Table, Words)
+import Heddle.Prim.Buffer (Buffer, Pool)
 import Heddle.Prim.Lock (Lock)
 import Heddle.Prim.Thread (ThreadId)
 import Heddle.Prim.WaitCell (WaitCell)
@@ -82,7 +83,9 @@ data Manager = Manager
     -- | Written to interrupt the loop's blocking wait.
     managerEventFd :: !Fd,
     -- | Timer-only slots between two uses ("Heddle.IO.Internal.Alarm").
-    managerAlarms :: !(Ref FreeAlarms)
+    managerAlarms :: !(Ref FreeAlarms),
+    -- | Buffers for one system call each.
+    managerBuffers :: !(Pool Buffer)
   }
 
 -- | Free slot numbers, the first number never used, and the next stamp.
@@ -90,7 +93,8 @@ data Registry = Registry ![Int] !Int !Int
 
 -- | What a thread asks of a loop.
 data Command
-  = -- | A deadline earlier than the armed one was set.
+  = -- | A deadline earlier than the armed one was set, or one so much later that the armed
+    -- one would only wake the loop for nothing.
     Arm !Slot
   | -- | The slot is closed: unlink it and reuse its number.
     Free !Slot

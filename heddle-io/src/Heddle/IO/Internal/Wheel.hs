@@ -26,6 +26,7 @@ module Heddle.IO.Internal.Wheel
     insert,
     remove,
     nextTick,
+    nextTurn,
     advance,
   )
 where
@@ -140,18 +141,48 @@ room w entry = do
       writeRef (wheelLinks w) larger
       pure larger
 
--- | The tick to wake at: no entry is due before it, and the first one at it or, when
--- that is far, after it; 'noTick' when nothing is linked.
+-- | A tick before which nothing is due: exact when it is near or when few entries are
+-- linked around it, else the start of the range that holds the first one; 'noTick' when
+-- nothing is linked.
+--
+-- [Cost]: O(1).
 nextTick :: Wheel -> IO Tick
-nextTick w = go 0
+nextTick w = lowest w (\level position -> if level == 0 then bucketStart w level position else earliest w level position)
+
+-- | When to look at a bucket again, to fire its entries or to spread them over lower levels.
+--
+-- [Cost]: O(1), less than 'nextTick'.
+nextTurn :: Wheel -> IO Tick
+nextTurn w = lowest w (bucketStart w)
+
+lowest :: Wheel -> (Int -> Int -> IO Tick) -> IO Tick
+lowest w found = go 0
   where
+    go :: Int -> IO Tick
     go level
       | level == levels = pure noTick
       | otherwise = do
-          mask <- readWord (wheelMasks w) level
-          if mask == 0
-            then go (level + 1)
-            else bucketStart w level (countTrailingZeros mask)
+        mask <- readWord (wheelMasks w) level
+        if mask == 0
+          then go (level + 1)
+          else found level (countTrailingZeros mask)
+{-# INLINE lowest #-}
+
+-- The first tick in a bucket, if it holds few entries.
+earliest :: Wheel -> Int -> Int -> IO Tick
+earliest w level position = do
+  links <- readRef (wheelLinks w)
+  first <- readWord (wheelHeads w) (64 * level + position)
+  start <- bucketStart w level position
+  let go :: Int -> Int -> Int -> IO Tick
+      go count chain best
+        | chain == 0 = pure best
+        | count == 0 = pure start
+        | otherwise = do
+          tick <- readWord links (4 * (chain - 1) + 3)
+          next <- readWord links (4 * (chain - 1))
+          go (count - 1) next (min best tick)
+  go 64 first noTick
 
 bucketStart :: Wheel -> Int -> Int -> IO Tick
 bucketStart w level position = do
@@ -165,7 +196,7 @@ advance :: Wheel -> Tick -> (Int -> IO ()) -> IO ()
 advance w target fire = step
   where
     step = do
-      tick <- nextTick w
+      tick <- nextTurn w
       if tick > target
         then do
           present <- readWord (wheelMasks w) levels

@@ -1,0 +1,531 @@
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.IO.Connection
+-- Description : Connections, answering with types
+-- Stability   : hidden; "Heddle.IO" exports it
+--
+-- A 'Conn' is a slot and what is to be done when it closes. Every wait has a deadline and
+-- answers with a value; exceptions are for what the kernel refuses.
+--
+-- Cost: that of "Heddle.IO.Internal.Conn"; results are allocated.
+-- Owner: one thread reads and one writes at a time; any thread closes.
+module Heddle.IO.Connection
+  ( Conn (..),
+    ofSlot,
+    ConnectError (..),
+    connectUntil,
+    register,
+    adopt,
+    deregister,
+    Wake (..),
+    readableUntil,
+    writableUntil,
+    unpark,
+    RecvResult (..),
+    recvIntoUntil,
+    recvUntil,
+    SendResult (..),
+    sendAllUntil,
+    sendVUntil,
+    touchUntil,
+    close,
+    isOpen,
+    peerAddress,
+    localAddress,
+    failedOn,
+  )
+where
+
+import Control.Monad (unless, void, when)
+import Data.Bits ((.&.), (.|.))
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Short qualified as Short
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Int (Int32)
+import Data.IntMap.Strict qualified as IntMap
+import Data.Word (Word32, Word8)
+import Foreign.Marshal.Alloc (allocaBytes)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
+import Heddle.IO.Internal.Address
+import Heddle.IO.Internal.Alarm (isOver, sleepOn)
+import Heddle.IO.Internal.Conn (IOClosed (..), readUntil, receiveUntil)
+import Heddle.IO.Internal.Manager
+import Heddle.IO.Internal.Runtime
+import Heddle.IO.Internal.Slot
+import Heddle.IO.Internal.Types
+import Heddle.Prim.Atomic
+import Heddle.Prim.Buffer (borrow, bufferPtr, bufferSize, giveBack, keepAlive)
+import Heddle.Prim.Clock
+import Heddle.Prim.Errno
+import Heddle.Prim.Exception
+import Heddle.Prim.File (closeFile)
+import Heddle.Prim.Poller
+import Heddle.Prim.Socket qualified as S
+import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, reset)
+import Heddle.Prim.WaitCell qualified as Cell
+import Network.Socket qualified as Network
+import System.Posix.Types (Fd)
+
+-- | A registered descriptor: a connection, a pipe, a terminal, a pidfd.
+data Conn = Conn
+  { connSlot :: !Slot,
+    -- | recv and send work on it; read and write are used otherwise.
+    connSocket :: !Bool,
+    -- | For a descriptor from outside: where it goes.
+    connCustody :: !(Maybe Custody)
+  }
+
+instance Eq Conn where
+  a == b = slotRead (connSlot a) == slotRead (connSlot b)
+
+instance Show Conn where
+  show conn = "connection on descriptor " ++ show (slotFd (connSlot conn))
+
+-- | Word 0: 0 undecided, 1 goes back ('deregister'), 2 closed (the slot's release), decided
+-- by whoever changes it first. The cell gets a token when a descriptor that goes back is
+-- free of the runtime.
+data Custody = Custody !Words !WaitCell
+
+-- | A socket's slot as a connection.
+ofSlot :: Slot -> Conn
+ofSlot slot = Conn slot True Nothing
+{-# INLINE ofSlot #-}
+
+-- | Why no connection came about.
+data ConnectError
+  = -- | The deadline passed first.
+    ConnectTimedOut !Network.SockAddr
+  | -- | The system refused: ECONNREFUSED, ENETUNREACH, ENOENT, EMFILE…
+    ConnectFailed !Network.SockAddr !Errno
+  deriving stock (Eq, Show)
+
+instance Exception ConnectError where
+  displayException = \case
+    ConnectTimedOut address ->
+      "cannot connect to " ++ renderAddress address ++ ": no answer before the deadline.\n  Is the address right, and does a firewall let it through?"
+    ConnectFailed address e ->
+      "cannot connect to " ++ renderAddress address ++ ": " ++ describeErrno e ++ "." ++ advice e
+    where
+      advice e
+        | e == ECONNREFUSED = "\n  Does a server listen there?"
+        | e == EMFILE || e == ENFILE = "\n  Close descriptors, or raise the limit (ulimit -n)."
+        | otherwise = ""
+
+-- | Connect a stream socket. Small segments are sent at once (TCP_NODELAY).
+--
+-- [Cost]: four system calls.
+-- [Blocks]: parks; a Unix socket's path lookup holds an OS thread for a moment.
+-- [Masking]: interruptible; the socket is then closed.
+-- [Throws]: 'IOError' when the runtime has stopped.
+connectUntil :: Runtime -> Network.SockAddr -> Deadline -> IO (Either ConnectError Conn)
+connectUntil runtime address deadline = mask_ $ do
+  m <- managerHere runtime
+  r <- S.socket (familyOf address) 1 0
+  if r < 0
+    then pure (failed r)
+    else do
+      let fd = fromIntegral r
+      case address of
+        Network.SockAddrUnix _ -> pure ()
+        _ -> void (S.setOption fd 6 1 1) -- IPPROTO_TCP TCP_NODELAY
+      begin m fd (milliseconds 1) `onException` S.closeSocket fd >>= \case
+        Left e -> Left e <$ S.closeSocket fd
+        Right () -> do
+          peer <- withAddress address peerBytes
+          slot <- newSlot m Owned fd peer Attached (\_ -> pure ()) `onException` S.closeSocket fd
+          finish slot `onException` closeSlot slot
+  where
+    failed :: Int -> Either ConnectError a
+    failed r = Left (ConnectFailed address (Errno (negate r)))
+    begin m fd backOff = do
+      r <- withAddress address (S.connect fd)
+      let e = Errno (negate r)
+      if r >= 0 || e == EINPROGRESS || e == EINTR
+        then pure (Right ())
+        else
+          if e /= EAGAIN
+            then pure (failed r)
+            else do
+              -- A Unix listener whose queue is full, for which nothing can be waited.
+              over <- isOver deadline
+              if over
+                then pure (Left (ConnectTimedOut address))
+                else do
+                  next <- deadlineIn backOff
+                  sleepOn m (min deadline next)
+                  begin m fd (min (milliseconds 50) (backOff * 2))
+    finish slot = do
+      _ <- reset (slotWrite slot)
+      r <- using slot (`pollOne` eventOut)
+      case () of
+        _
+          | r == 0 -> do
+            over <- isOver deadline
+            if over
+              then Left (ConnectTimedOut address) <$ closeSlot slot
+              else waitUntil slot Writable deadline >> finish slot
+          | r == ClosedCode -> throwIO (IOClosed ("connect to " ++ renderAddress address))
+          | Errno (negate r) == EINTR -> finish slot
+          | otherwise -> do
+            e <- using slot S.pendingError
+            if e == 0
+              then pure (Right (ofSlot slot))
+              else failed (negate (abs e)) <$ closeSlot slot
+
+-- | Register a descriptor from outside, which becomes non-blocking. 'close' closes it,
+-- 'deregister' gives it back.
+--
+-- [Cost]: four system calls.
+-- [Blocks]: never.
+-- [Throws]: 'IOError': EPERM for a regular file or a directory, EEXIST for one that is
+-- registered with this runtime, EBADF.
+register :: Runtime -> Fd -> IO Conn
+register runtime fd = registerWith runtime fd $ do
+  kind <- S.getOption fd 1 3 -- SOL_SOCKET SO_TYPE
+  void (if kind >= 0 then S.closeSocket fd else closeFile fd)
+
+-- | Register a socket of the network package. The connection keeps it alive, and closes
+-- it through 'Network.close'; from now on use the connection only.
+--
+-- [Throws]: as 'register'.
+adopt :: Runtime -> Network.Socket -> IO Conn
+adopt runtime socket = Network.withFdSocket socket $ \fd ->
+  -- close takes locks of GHC's own manager, and must not be interrupted there.
+  registerWith runtime (fromIntegral fd) (uninterruptibleMask_ (Network.close socket))
+
+registerWith :: Runtime -> Fd -> IO () -> IO Conn
+registerWith runtime fd closing = mask_ $ do
+  m <- managerHere runtime
+  kind <- S.getOption fd 1 3 -- SOL_SOCKET SO_TYPE
+  decision <- newWords 1
+  released <- newWaitCell
+  let forget = modifyRef (runtimeForeign runtime) (\old -> (IntMap.delete key old, ()))
+      release = do
+        forget
+        ours <- compareAndSet decision 0 0 2
+        if ours then void (trySync closing) else Cell.unpark released
+  fresh <- modifyRef (runtimeForeign runtime) $ \old ->
+    if IntMap.member key old then (old, False) else (IntMap.insert key Registered old, True)
+  unless fresh (throwErrnoFor what EEXIST)
+  flip onException forget $ do
+    _ <- checked what (S.setNonBlocking fd)
+    slot <- newSlot m (Lent release) fd mempty Attached (\_ -> pure ())
+    pure (Conn slot (kind >= 0) (Just (Custody decision released)))
+  where
+    key = fromIntegral fd
+    what = "register descriptor " ++ show fd
+
+-- | Give a registered descriptor back, open: the connection is closed, its waits end, and
+-- no system call uses it. 'Nothing' if it was closed before, or if the runtime made it.
+--
+-- [Blocks]: until the system calls in flight have returned.
+-- [Masking]: not interruptible, so that the descriptor cannot get lost.
+deregister :: Conn -> IO (Maybe Fd)
+deregister conn = case connCustody conn of
+  Nothing -> pure Nothing
+  Just (Custody decision released) -> uninterruptibleMask_ $ do
+    won <- compareAndSet decision 0 0 1
+    if won
+      then do
+        _ <- closeSlot (connSlot conn)
+        Just (slotFd (connSlot conn)) <$ park released
+      else pure Nothing
+
+-- | Why a wait for readiness ended.
+data Wake
+  = -- | There is something to do.
+    Ready
+  | -- | The peer has hung up, or an error is pending: reading does not wait any more. Read
+    -- on; bytes may be left before the end.
+    HungUp
+  | -- | The deadline has passed.
+    Late
+  | -- | Another thread called 'unpark'.
+    Unparked
+  | -- | The connection is closed.
+    Gone
+  deriving stock (Eq, Show)
+
+-- | Park until something can be read. Holding no buffer meanwhile is the point of it.
+--
+-- [Cost]: one system call before, and one after each park.
+-- [Blocks]: parks.
+-- [Masking]: interruptible.
+-- [Throws]: 'IOError'.
+-- [Threads]: one reader at a time.
+readableUntil :: Conn -> Deadline -> IO Wake
+readableUntil = readyUntil Readable (eventIn .|. eventReadHangUp)
+
+-- | Park until something can be written.
+--
+-- [Cost]: one system call before, and one after each park.
+-- [Blocks]: parks.
+-- [Masking]: interruptible.
+-- [Throws]: 'IOError'.
+-- [Threads]: one writer at a time.
+writableUntil :: Conn -> Deadline -> IO Wake
+writableUntil = readyUntil Writable eventOut
+
+readyUntil :: Interest -> Word32 -> Conn -> Deadline -> IO Wake
+readyUntil interest bits conn deadline = go
+  where
+    slot = connSlot conn
+    cell = cellOf slot interest
+    go = do
+      _ <- reset cell
+      -- After the reset: who unparks marks first and then leaves its token.
+      asked <- if interest == Readable then compareAndSet (slotWords slot) SlotUnparked 1 0 else pure False
+      if asked then pure Unparked else look
+    look = do
+      r <- using slot (`pollOne` bits)
+      case () of
+        _
+          | r == ClosedCode -> Gone <$ Cell.unpark cell
+          | r < 0 && Errno (negate r) == EINTR -> go
+          | r < 0 -> failedOn "wait on" conn r
+          | r == 0 -> do
+            over <- isOver deadline
+            if over
+              then pure Late
+              else do
+                -- poll denies an old hang-up or error: do not spin on it.
+                when (interest == Readable) (writeWord (slotWords slot) SlotSticky 0)
+                waitUntil slot interest deadline
+                go
+          | fromIntegral r .&. (eventReadHangUp .|. eventHangUp .|. eventError) /= 0 -> pure HungUp
+          | otherwise -> pure Ready
+
+-- | End the 'readableUntil' that waits now, or else the next one, with 'Unparked'.
+--
+-- [Cost]: O(1).
+-- [Blocks]: never.
+-- [Threads]: any.
+unpark :: Conn -> IO ()
+unpark conn = do
+  atomicWrite (slotWords (connSlot conn)) SlotUnparked 1
+  Cell.unpark (slotRead (connSlot conn))
+
+-- | What came of receiving.
+data RecvResult a
+  = -- | So many bytes, or these; at least one.
+    Got !a
+  | -- | The peer has sent everything.
+    Eof
+  | -- | Nothing came before the deadline.
+    TimedOut
+  | -- | The connection was closed on this side.
+    Closed
+  deriving stock (Eq, Show)
+
+-- | Receive at least one byte, at most so many, to an address.
+--
+-- [Cost]: one system call and about 20 ns, if it need not park.
+-- [Blocks]: parks.
+-- [Masking]: interruptible while parked.
+-- [Throws]: 'IOError': EINVAL for a length below 1, ECONNRESET, ETIMEDOUT of the peer.
+-- [Units]: bytes.
+-- [Threads]: one reader at a time.
+recvIntoUntil :: Conn -> Ptr Word8 -> Int -> Deadline -> IO (RecvResult Int)
+recvIntoUntil conn p n deadline = do
+  atLeastOne "recvIntoUntil" n
+  r <-
+    if connSocket conn
+      then receiveUntil (connSlot conn) p n deadline
+      else readUntil (connSlot conn) p n deadline
+  if r > 0 then pure (Got r) else noBytes conn r
+
+noBytes :: Conn -> Int -> IO (RecvResult a)
+noBytes conn r
+  | r == 0 = pure Eof
+  | r == TimedOutCode = pure TimedOut
+  | r == ClosedCode = pure Closed
+  | otherwise = failedOn "receive on" conn r
+
+atLeastOne :: String -> Int -> IO ()
+atLeastOne what n = when (n < 1) $ throwErrnoFor (what ++ " with length " ++ show n ++ ", which must be at least 1") EINVAL
+
+-- | Receive at least one byte, at most so many (and at most 32 KiB). The thread owns no
+-- buffer while it is parked; the bytes are copied out of a borrowed one.
+--
+-- [Cost]: as 'recvIntoUntil', and a copy.
+-- [Blocks]: parks.
+-- [Masking]: interruptible while parked.
+-- [Throws]: 'IOError': EINVAL for a length below 1, ECONNRESET, ETIMEDOUT of the peer.
+-- [Units]: bytes.
+-- [Threads]: one reader at a time.
+recvUntil :: Conn -> Int -> Deadline -> IO (RecvResult ByteString)
+recvUntil conn n deadline = do
+  atLeastOne "recvUntil" n
+  out <- newRef B.empty
+  r <- attempt slot Readable deadline $ \fd -> do
+    -- Runs masked and does not park: the buffer comes back.
+    buffer <- borrow pool
+    let p = bufferPtr buffer
+        room = min n (bufferSize buffer)
+    r <- if connSocket conn then S.recv fd p room else S.readFd fd p room
+    when (r > 0) (B.packCStringLen (castPtr p, r) >>= writeRef out)
+    keepAlive buffer
+    giveBack pool buffer
+    -- A full buffer may leave bytes behind, whose edge is spent.
+    when (r == room) (Cell.unpark (slotRead slot))
+    pure r
+  if r > 0 then Got <$> readRef out else noBytes conn r
+  where
+    slot = connSlot conn
+    pool = managerBuffers (slotManager slot)
+
+-- | What came of sending. A failure says how many bytes the kernel had taken by then.
+data SendResult
+  = -- | All of it.
+    Sent
+  | -- | So many bytes before the deadline.
+    SendTimedOut !Int
+  | -- | So many bytes before the connection was closed on this side.
+    SendClosed !Int
+  deriving stock (Eq, Show)
+
+-- | Send all bytes.
+--
+-- [Cost]: one system call and about 20 ns, if it need not park.
+-- [Blocks]: parks.
+-- [Masking]: interruptible while parked; how much went is then unknown.
+-- [Throws]: 'IOError' that says how much went: EPIPE, ECONNRESET.
+-- [Threads]: one writer at a time.
+sendAllUntil :: Conn -> ByteString -> Deadline -> IO SendResult
+sendAllUntil conn bytes deadline
+  | B.null bytes = nothingToSend conn
+  | otherwise = unsafeUseAsCStringLen bytes $ \(p, n) -> go (castPtr p) n 0
+  where
+    slot = connSlot conn
+    go :: Ptr Word8 -> Int -> Int -> IO SendResult
+    go p left done = do
+      r <- attempt slot Writable deadline $ \fd -> if connSocket conn then S.send fd p left else S.writeFd fd p left
+      case () of
+        _
+          | r >= left -> pure Sent
+          | r >= 0 -> go (p `plusPtr` r) (left - r) (done + r)
+          | otherwise -> notSent conn r done (B.length bytes)
+
+nothingToSend :: Conn -> IO SendResult
+nothingToSend conn = (\closed -> if closed then SendClosed 0 else Sent) <$> isClosing (connSlot conn)
+
+notSent :: Conn -> Int -> Int -> Int -> IO SendResult
+notSent conn r done total
+  | r == TimedOutCode = pure (SendTimedOut done)
+  | r == ClosedCode = pure (SendClosed done)
+  | otherwise = failedOn ("send (" ++ show done ++ " of " ++ show total ++ " bytes went) on") conn r
+
+-- | Send all bytes of all strings, in as few system calls as the kernel allows.
+--
+-- [Cost]: one system call for every 256 strings, 16 bytes a string.
+-- [Blocks]: parks.
+-- [Masking]: interruptible while parked; how much went is then unknown.
+-- [Throws]: 'IOError' that says how much went: EPIPE, ECONNRESET.
+-- [Threads]: one writer at a time.
+sendVUntil :: Conn -> [ByteString] -> Deadline -> IO SendResult
+sendVUntil conn strings deadline
+  | not (connSocket conn) = sendAllUntil conn (B.concat strings) deadline
+  | null full = nothingToSend conn
+  | otherwise = pieces full 0
+  where
+    full = filter (not . B.null) strings
+    total = sum (map B.length full)
+    pieces [] _ = pure Sent
+    pieces rest done = do
+      let (now, later) = splitAt 256 rest
+      vectorUntil conn now total deadline done >>= \case
+        Sent -> pieces later (done + sum (map B.length now))
+        other -> pure other
+
+vectorUntil :: Conn -> [ByteString] -> Int -> Deadline -> Int -> IO SendResult
+vectorUntil conn strings total deadline before = allocaBytes (16 * count) $ \vector -> fill vector vector strings
+  where
+    count = length strings
+    slot = connSlot conn
+    fill vector _ [] = go vector count before
+    fill vector at (b : rest) = unsafeUseAsCStringLen b $ \(p, n) -> do
+      pokeByteOff at 0 p
+      pokeByteOff at 8 n
+      fill vector (at `plusPtr` 16) rest
+    go :: Ptr Word8 -> Int -> Int -> IO SendResult
+    go _ 0 _ = pure Sent
+    go v k done = do
+      r <- attempt slot Writable deadline (\fd -> S.sendVector fd v k)
+      if r < 0 then notSent conn r done total else consume v k r (done + r)
+    consume v k left done
+      | k == 0 = pure Sent
+      | otherwise = do
+        n <- peekByteOff v 8 :: IO Int
+        if left >= n
+          then consume (v `plusPtr` 16) (k - 1) (left - n) done
+          else do
+            base <- peekByteOff v 0 :: IO (Ptr Word8)
+            pokeByteOff v 0 (base `plusPtr` left :: Ptr Word8)
+            pokeByteOff v 8 (n - left)
+            go v k done
+
+-- | Move the deadline of the read that waits now: it will not be woken before. An earlier
+-- deadline wakes it earlier, which its own deadline then judges.
+--
+-- [Cost]: one store for a later deadline.
+-- [Blocks]: never.
+-- [Threads]: any.
+touchUntil :: Conn -> Deadline -> IO ()
+touchUntil conn = armUntil (connSlot conn) Readable
+
+-- | Close: no system call begins after this, every wait ends, and the descriptor is closed
+-- now or by the last call in flight. Idempotent.
+--
+-- [Cost]: one system call.
+-- [Blocks]: never.
+-- [Threads]: any.
+close :: Conn -> IO ()
+close = void . closeSlot . connSlot
+
+-- | Has nobody closed it on this side?
+--
+-- [Cost]: one read.
+isOpen :: Conn -> IO Bool
+isOpen conn = not <$> isClosing (connSlot conn)
+
+-- | The peer's address; 'Nothing' if it has none.
+--
+-- [Cost]: a copy; a system call if the connection was registered.
+-- [Throws]: 'IOClosed', 'IOError'.
+peerAddress :: Conn -> IO (Maybe Network.SockAddr)
+peerAddress conn
+  | Short.null known = askName conn S.peerName
+  | otherwise = decodeAddress known
+  where
+    known = slotPeer (connSlot conn)
+
+-- | This side's address; 'Nothing' if it has none.
+--
+-- [Cost]: one system call.
+-- [Throws]: 'IOClosed', 'IOError'.
+localAddress :: Conn -> IO (Maybe Network.SockAddr)
+localAddress conn = askName conn S.localName
+
+askName :: Conn -> (Fd -> Ptr () -> Ptr Int32 -> IO Int) -> IO (Maybe Network.SockAddr)
+askName conn call = allocaBytes addressRoom $ \p -> allocaBytes 4 $ \size -> do
+  poke size (fromIntegral addressRoom)
+  r <- using (connSlot conn) (\fd -> call fd p size)
+  if r < 0
+    then
+      if errnoNumber (Errno (negate r)) `elem` [88, 107] -- ENOTSOCK ENOTCONN
+        then pure Nothing
+        else failedOn "ask for the address of" conn r
+    else do
+      n <- peek size
+      peerBytes p (fromIntegral n) >>= decodeAddress
+
+-- | Throw what a negative answer means, naming the connection.
+failedOn :: String -> Conn -> Int -> IO a
+failedOn what conn code
+  | code == ClosedCode = throwIO (IOClosed (what ++ " " ++ show conn))
+  | otherwise = do
+    peer <- decodeAddress (slotPeer (connSlot conn))
+    throwErrnoFor (what ++ " " ++ show conn ++ maybe "" ((" with " ++) . renderAddress) peer) (Errno (negate code))

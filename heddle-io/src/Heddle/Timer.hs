@@ -1,0 +1,253 @@
+-- |
+-- Module      : Heddle.Timer
+-- Description : Deadlines that wake and interrupt threads
+-- Stability   : stable
+--
+-- Sleeping, time-outs, and timers as values, kept by the event manager of the caller's
+-- capability in the system runtime ('Heddle.IO.systemRuntime').
+--
+-- Invariant: a timer fires or is closed, never both; a time-out's exception never arrives
+-- after the call has returned.
+-- Cost: arming and disarming take no lock and, unless the deadline is the earliest one of
+-- its slot so far, tell the event manager nothing.
+-- Owner: the wheel of the capability where the timer was made.
+module Heddle.Timer
+  ( -- * Sleeping
+    sleepFor,
+    sleepUntil,
+
+    -- * Time-outs
+    timeout,
+    timeoutUntil,
+
+    -- * Timers, bracketed
+    Timer,
+    withTimerUntil,
+    await,
+    rearmUntil,
+    TimerClosed (..),
+
+    -- * Low level
+
+    -- | A timer that is never closed is kept for ever.
+    newTimerUntil,
+    newTimerOnUntil,
+    closeTimer,
+
+    -- * Time
+    Deadline,
+    Nanos,
+    deadlineIn,
+    monotonicNow,
+    never,
+    nanos,
+    microseconds,
+    milliseconds,
+    seconds,
+  )
+where
+
+import Heddle.IO.Internal.Alarm
+import Heddle.IO.Internal.Runtime (Runtime, managerHere, systemRuntime)
+import Heddle.IO.Internal.Slot (armUntil)
+import Heddle.IO.Internal.Types
+import Heddle.Prim.Atomic
+import Heddle.Prim.Clock
+import Heddle.Prim.Exception
+import Heddle.Prim.WaitCell (park, reset)
+
+-- | Park the calling thread for so long.
+--
+-- [Cost]: about 200 ns; no system call of its own.
+-- [Blocks]: parks.
+-- [Masking]: interruptible.
+-- [Units]: wakes up to 2 ms late.
+-- [Threads]: any.
+-- @since 0.1.0.0
+sleepFor :: Nanos -> IO ()
+sleepFor n
+  | n <= 0 = pure ()
+  | otherwise = deadlineIn n >>= sleepUntil
+
+-- | Park the calling thread until the deadline passes; not at all if it has.
+--
+-- [Cost]: about 200 ns; no system call of its own.
+-- [Blocks]: parks.
+-- [Masking]: interruptible.
+-- [Units]: wakes up to 2 ms late.
+-- [Threads]: any.
+-- @since 0.1.0.0
+sleepUntil :: Deadline -> IO ()
+sleepUntil deadline = do
+  m <- systemRuntime >>= managerHere
+  sleepOn m deadline
+
+-- | Run for so long at most: 'Nothing' when the time was over first, and the body has been
+-- interrupted by an asynchronous exception. A time of zero or less does not run it.
+--
+-- [Cost]: about 150 ns besides the body's.
+-- [Blocks]: as the body does.
+-- [Masking]: the body runs in the caller's state, and where that defers asynchronous
+-- exceptions, the time-out is deferred.
+-- [Units]: up to 2 ms late.
+-- [Threads]: nests to any depth: each time-out interrupts its own body.
+-- [Source]: "System.Timeout"; Parallel and Concurrent Programming, chapter 9.
+-- @since 0.1.0.0
+timeout :: Nanos -> IO a -> IO (Maybe a)
+timeout n body
+  | n <= 0 = pure Nothing
+  | otherwise = do
+    deadline <- deadlineIn n
+    m <- systemRuntime >>= managerHere
+    timeoutOn m deadline body
+
+-- | 'timeout' with a deadline. One that has passed does not run the body.
+--
+-- [Cost]: as 'timeout'.
+-- [Blocks]: as the body does.
+-- [Masking]: as 'timeout'.
+-- [Units]: up to 2 ms late.
+-- [Threads]: as 'timeout'.
+-- @since 0.1.0.0
+timeoutUntil :: Deadline -> IO a -> IO (Maybe a)
+timeoutUntil deadline body = do
+  over <- isOver deadline
+  if over
+    then pure Nothing
+    else do
+      m <- systemRuntime >>= managerHere
+      timeoutOn m deadline body
+
+-- | A deadline that wakes at most one thread.
+data Timer = Timer
+  { -- | Word 0, see Note [Fire or close].
+    timerState :: !Words,
+    timerAlarm :: !Alarm
+  }
+
+-- | The timer was closed before its deadline.
+data TimerClosed = TimerClosed
+  deriving stock (Eq, Show)
+
+instance Exception TimerClosed where
+  displayException TimerClosed = "waiting for a timer: another thread closed it before its deadline"
+
+armed, awaited, fired, closed :: Int
+armed = 0
+awaited = 1
+fired = 2
+closed = 3
+
+-- | Make a timer, run, close it.
+--
+-- [Cost]: as 'newTimerUntil' and 'closeTimer'.
+-- [Blocks]: as the body does.
+-- [Masking]: the body runs in the caller's state.
+-- @since 0.1.0.0
+withTimerUntil :: Deadline -> (Timer -> IO a) -> IO a
+withTimerUntil deadline = bracket (newTimerUntil deadline) closeTimer
+
+-- | A timer that fires at the deadline.
+--
+-- [Cost]: O(1), about 60 ns; without a system call unless the manager sleeps past the
+-- deadline.
+-- [Blocks]: never.
+-- [Threads]: any.
+-- @since 0.1.0.0
+newTimerUntil :: Deadline -> IO Timer
+newTimerUntil deadline = systemRuntime >>= \runtime -> newTimerOnUntil runtime deadline
+
+-- | 'newTimerUntil' in a runtime of the caller's choice, within whose life it fires.
+--
+-- [Cost]: as 'newTimerUntil'.
+-- [Blocks]: never.
+-- [Throws]: 'IOError' (EBADF) when the runtime has stopped.
+-- [Threads]: any.
+-- @since 0.1.0.0
+newTimerOnUntil :: Runtime -> Deadline -> IO Timer
+newTimerOnUntil runtime deadline = mask_ $ do
+  alarm <- managerHere runtime >>= borrowAlarm
+  let slot = alarmSlot alarm
+  state <- newWords 1
+  _ <- reset (slotRead slot)
+  writeWord (slotWords slot) SlotDetached 0
+  armUntil slot Readable deadline
+  pure (Timer state alarm)
+
+-- | Park until the timer fires; at once if it has.
+--
+-- [Cost]: O(1).
+-- [Blocks]: parks.
+-- [Masking]: interruptible.
+-- [Throws]: 'TimerClosed' if the timer is closed first.
+-- [Units]: wakes up to 2 ms late.
+-- [Threads]: one waiter per timer, on any capability.
+-- [Source]: Mio, section 4.2.
+-- @since 0.1.0.0
+await :: Timer -> IO ()
+await timer = go
+  where
+    slot = alarmSlot (timerAlarm timer)
+    go = do
+      state <- atomicRead (timerState timer) 0
+      case () of
+        _
+          | state == fired -> pure ()
+          | state == closed -> throwIO TimerClosed
+          | state == armed -> compareAndSet (timerState timer) 0 armed awaited >> go
+          | otherwise -> do
+            deadline <- Deadline <$> atomicRead (slotWords slot) SlotReadDeadline
+            over <- isOver deadline
+            if over
+              then mask_ $ do
+                won <- compareAndSet (timerState timer) 0 awaited fired
+                if won then discardAlarm (timerAlarm timer) else pure ()
+              else park (slotRead slot)
+            go
+
+-- | Move the deadline of a timer that has neither fired nor been closed: 'False' if it has.
+--
+-- [Cost]: a later deadline is one store, about 10 ns.
+-- [Blocks]: never.
+-- [Threads]: one at a time, and not while another closes the timer.
+-- @since 0.1.0.0
+rearmUntil :: Timer -> Deadline -> IO Bool
+rearmUntil timer deadline = do
+  state <- readWord (timerState timer) 0
+  if state >= fired
+    then pure False
+    else True <$ armUntil (alarmSlot (timerAlarm timer)) Readable deadline
+{-# INLINE rearmUntil #-}
+
+-- | Close a timer; 'True' for the caller that did, 'False' if it had fired or was closed.
+--
+-- [Cost]: O(1), about 30 ns; without a system call.
+-- [Blocks]: never.
+-- [Threads]: any.
+-- @since 0.1.0.0
+closeTimer :: Timer -> IO Bool
+closeTimer timer = mask_ go
+  where
+    go = do
+      state <- atomicRead (timerState timer) 0
+      case () of
+        _
+          | state >= fired -> pure False
+          | otherwise -> do
+            won <- compareAndSet (timerState timer) 0 state closed
+            if not won
+              then go
+              else
+                True
+                  <$ if state == armed
+                    then returnAlarm (timerAlarm timer)
+                    else discardAlarm (timerAlarm timer)
+
+-- Note [Fire or close]
+-- ~~~~~~~~~~~~~~~~~~~~
+-- States: armed -> awaited (the waiter, before it first looks at the slot); armed or
+-- awaited -> closed (any thread); awaited -> fired (the waiter, when the deadline is over).
+-- All moves are compare-and-sets, so a timer is never both. The alarm is given up by the
+-- thread that makes the last move. If nobody ever waited, no thread can be parked on it,
+-- and it goes back to the pool; otherwise it is closed, which wakes the waiter, and a new
+-- use of it could not be confused with this one.

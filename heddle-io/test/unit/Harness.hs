@@ -1,0 +1,159 @@
+-- | What the tests share: runtimes of both kinds, pairs of connections, deadlines that turn
+-- a hang into a failure, and waiting for a state instead of for a time.
+module Harness
+  ( bothBackends,
+    limited,
+    soon,
+    late,
+    withLoopback,
+    withPair,
+    withUnixPair,
+    withPipe,
+    loopback,
+    waitParked,
+    waitUntilTrue,
+    forkTask,
+    joinTask,
+    killTask,
+    taskThread,
+    descriptors,
+    withoutLeak,
+    got,
+    expectIOError,
+    child,
+    testIn,
+  )
+where
+
+import Control.Concurrent
+import Control.Exception
+import Control.Monad
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
+import Heddle.IO
+import Heddle.Prim.Errno (Errno, errnoOf)
+import Network.Socket qualified as N
+import System.Directory (listDirectory)
+import System.Environment (getEnvironment, getExecutablePath)
+import System.Exit (ExitCode)
+import System.Posix.IO (closeFd, createPipe)
+import System.Posix.Types (Fd)
+import System.Process (CreateProcess (..), proc, readCreateProcessWithExitCode)
+import System.Timeout (timeout)
+import Test.Tasty
+import Test.Tasty.HUnit
+
+-- | The test once for each back end, in a runtime of its own that must leak nothing.
+bothBackends :: TestName -> (Runtime -> Assertion) -> TestTree
+bothBackends name body =
+  testGroup name [testIn (show b) (withoutLeak (withRuntime defaultConfig {configBackend = b} body)) | b <- [Epoll, Poll]]
+
+-- | A test that fails instead of hanging.
+testIn :: TestName -> Assertion -> TestTree
+testIn name = testCase name . limited
+
+-- | Fail after a minute.
+limited :: IO a -> IO a
+limited body = timeout 60000000 body >>= maybe (assertFailure "did not end within a minute") pure
+
+-- | A deadline that comes, when it has to.
+soon :: IO Deadline
+soon = deadlineIn (milliseconds 30)
+
+-- | A deadline that does not come in a test that passes.
+late :: IO Deadline
+late = deadlineIn (seconds 50)
+
+loopback :: N.SockAddr
+loopback = N.SockAddrInet 0 (N.tupleToHostAddress (127, 0, 0, 1))
+
+withLoopback :: Runtime -> (Listener -> IO a) -> IO a
+withLoopback runtime = withListener runtime defaultListenOptions loopback
+
+-- | Two ends of a TCP connection: the connecting one and the accepted one.
+withPair :: Runtime -> (Conn -> Conn -> IO a) -> IO a
+withPair runtime body = withLoopback runtime $ \listener -> do
+  deadline <- late
+  bracket (connectUntil runtime (listenerAddress listener) deadline >>= either throwIO pure) close $ \a ->
+    bracket (accept listener) close (body a)
+
+-- | Two ends of a Unix socket pair, adopted.
+withUnixPair :: Runtime -> (Conn -> Conn -> IO a) -> IO a
+withUnixPair runtime body = do
+  (x, y) <- N.socketPair N.AF_UNIX N.Stream N.defaultProtocol
+  bracket (adopt runtime x) close $ \a -> bracket (adopt runtime y) close (body a)
+
+-- | A pipe's reading and writing end; a body that closes an end itself says so by itself.
+withPipe :: ((Fd, Fd) -> IO a) -> IO a
+withPipe = bracket createPipe (\(r, w) -> quietly (closeFd r) >> quietly (closeFd w))
+  where
+    quietly act = void (try act :: IO (Either IOException ()))
+
+-- | Wait until a thread is parked.
+waitParked :: ThreadId -> IO ()
+waitParked t = waitUntilTrue $ (\s -> s `elem` [ThreadBlocked BlockedOnMVar, ThreadBlocked BlockedOnSTM]) <$> threadStatus t
+
+-- | Wait for a state.
+waitUntilTrue :: IO Bool -> IO ()
+waitUntilTrue state = do
+  there <- state
+  unless there (yield >> waitUntilTrue state)
+
+-- | A thread with a result.
+data Task a = Task {taskThread :: ThreadId, taskResult :: MVar (Either SomeException a)}
+
+forkTask :: IO a -> IO (Task a)
+forkTask body = do
+  result <- newEmptyMVar
+  t <- mask $ \restore -> forkIO (try (restore body) >>= putMVar result)
+  pure (Task t result)
+
+joinTask :: Task a -> IO a
+joinTask t = readMVar (taskResult t) >>= either throwIO pure
+
+-- | Kill it and wait; the exception that ended it.
+killTask :: Task a -> IO (Maybe SomeException)
+killTask t = killThread (taskThread t) >> either Just (const Nothing) <$> readMVar (taskResult t)
+
+-- | How many descriptors the process has.
+descriptors :: IO Int
+descriptors = length <$> listDirectory "/proc/self/fd"
+
+-- | Fail if the body leaves descriptors open.
+withoutLeak :: IO a -> IO a
+withoutLeak body = do
+  before <- descriptors
+  r <- body
+  after' <- descriptors
+  r <$ assertEqual "open descriptors" before after'
+
+-- | The bytes received.
+got :: RecvResult ByteString -> IO ByteString
+got = \case
+  Got b -> pure b
+  other -> assertFailure ("expected bytes, not " ++ show (fmap' B.length other))
+  where
+    fmap' f = \case
+      Got b -> Got (f b)
+      Eof -> Eof
+      TimedOut -> TimedOut
+      Closed -> Closed
+
+-- | Expect an 'IOException' with this errno.
+expectIOError :: Errno -> IO a -> Assertion
+expectIOError wanted body =
+  try body >>= \case
+    Left e -> assertEqual (show e) (Just wanted) (errnoOf e)
+    Right _ -> assertFailure ("expected " ++ show wanted)
+
+-- | Run this program again, with a scenario's name in @HEDDLE_TEST_CHILD@ and other
+-- variables, under a deadline: exit code, output, errors.
+child :: String -> [(String, String)] -> [String] -> IO (ExitCode, String, String)
+child scenario variables arguments = do
+  program <- getExecutablePath
+  inherited <- getEnvironment
+  let ours = ("HEDDLE_TEST_CHILD", scenario) : variables
+      environment = ours ++ filter ((`notElem` map fst ours) . fst) inherited
+  timeout 100000000 (readCreateProcessWithExitCode (proc program arguments) {env = Just environment} "")
+    >>= maybe (assertFailure ("the child process " ++ scenario ++ " did not end")) pure
