@@ -13,7 +13,7 @@ import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
 import Heddle.IO.Internal
 import Heddle.Prim.Buffer (borrow, giveBack, newBuffer, newPool, withBuffer)
-import Heddle.Prim.Clock (deadlineIn, never, seconds)
+import Heddle.Prim.Clock (after, never, seconds)
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 
 -- | Serve this port of the loopback interface. The handler has a connection, its
@@ -34,7 +34,7 @@ serveHeddle port room handle = withRuntime defaultConfig $ \runtime -> do
             serviceHandler = \slot -> do
               let pool = indexSmallArray pools (managerCapability (slotManager slot))
               buffer <- borrow pool
-              after <- withBuffer buffer $ \p ->
+              next <- withBuffer buffer $ \p ->
                 let loop state = do
                       got <- receiveUntil slot p room never
                       if got <= 0
@@ -43,12 +43,12 @@ serveHeddle port room handle = withRuntime defaultConfig $ \runtime -> do
                           state' <- handle slot p got state
                           more <- hungUp slot
                           if state' == 0 && got < room && not more
-                            then IdleUntil <$> deadlineIn (seconds 60)
+                            then IdleUntil . after (seconds 60) <$> freshNow (slotManager slot)
                             else loop state'
                  in loop 0
               giveBack pool buffer
               markActive slot
-              pure after,
+              pure next,
             serviceFailed = print,
             servicePaused = print
           }

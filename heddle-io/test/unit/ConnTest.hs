@@ -4,7 +4,7 @@
 -- | Connections: bytes, waits, closing, registering.
 module ConnTest (tests) where
 
-import Control.Concurrent (getNumCapabilities, forkOn, newEmptyMVar, putMVar, takeMVar)
+import Control.Concurrent hiding (threadWaitRead)
 import Control.Exception
 import Control.Monad
 import Data.ByteString (ByteString)
@@ -27,7 +27,7 @@ import Test.Tasty
 import Test.Tasty.HUnit
 
 bytes :: Int -> ByteString
-bytes n = B.pack (map fromIntegral (take n (iterate (\x -> (x * 1103515245 + 12345) `mod` 2147483648) (n + 7 :: Int))))
+bytes n = fst (B.unfoldrN n (\x -> Just (fromIntegral (x `div` 65536), (x * 1103515245 + 12345) `mod` 2147483648)) (n + 7))
 
 -- Everything up to the end.
 drain :: Conn -> IO ByteString
@@ -379,17 +379,17 @@ addresses =
       bothBackends "one port per capability" $ \rt -> do
         n <- getNumCapabilities
         withListener rt defaultListenOptions {listenSpread = PortPerCapability} loopback $ \l -> do
-          done <- newEmptyMVar
+          done <- newMVar (0 :: Int)
           acceptors <- forM [0 .. n - 1] $ \i -> forkOn i $ handle (\(IOClosed _) -> pure ()) $ forever $ do
             c <- accept l
             _ <- sendAllUntil c "hi" never
             close c
-            putMVar done ()
+            modifyMVar_ done (pure . (+ 1))
           replicateM_ 40 $ do
             Right c <- connectUntil rt (listenerAddress l) never
             drain c >>= (@?= "hi")
             close c
-          replicateM_ 40 (takeMVar done)
+          waitUntilTrue ((== 40) <$> readMVar done)
           closeListener l
           length acceptors @?= n
     ]

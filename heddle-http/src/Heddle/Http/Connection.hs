@@ -42,6 +42,7 @@ import Heddle.IO.Internal
   ( After (IdleUntil),
     Slot (..),
     deadlineOver,
+    freshNow,
     hungUp,
     markActive,
     receiveNow,
@@ -93,17 +94,15 @@ newContext settings capability draining handler hook = do
   pure (Context settings capability pool date handler hook draining)
 
 -- | Serve what a connection has to say now.
+--
+-- [Throws]: 'ConnectionLost', and asynchronous exceptions; the workspace is then left to
+-- the collector, which costs less than a handler frame per request.
 converse :: Context -> Slot -> IO After
 converse context slot = do
   ws <- borrow (contextPool context)
-  after' <- begin (Talk context slot ws (outputOf ws)) `catch` \e -> do
-    case fromException e of
-      Just ConnectionLost -> pure IO.Done
-      Nothing -> giveBack (contextPool context) ws >> throwIO e
+  after' <- begin (Talk context slot ws (Output slot ws (contextSettings context) (contextDate context)))
   giveBack (contextPool context) ws
   pure after'
-  where
-    outputOf ws = Output slot ws (contextSettings context) (contextDate context)
 
 data Talk = Talk
   { talkContext :: !Context,
@@ -207,7 +206,7 @@ serveRequest talk = do
         ExpectUnknown -> reject talk LoggedRequest status417 UnknownExpectation
         _ -> do
           startBody settings ws framing (expectation == ExpectContinue && framing /= NoBody)
-          now <- monotonicNow
+          now <- freshNow (slotManager (talkConn talk))
           let request = requestAt talk now
           reply <- try (unsafeUnmask (contextHandler (talkContext talk) request))
           case reply of
@@ -251,11 +250,14 @@ answer talk request reply
       minor <- httpMinor request
       code <- method request
       draining <- readWord (contextDraining context) 0
-      now <- monotonicNow
+      now <- freshNow (slotManager (talkConn talk))
       unread <- bodyUnread request
       -- What the handler left of the body is dropped before the reply, so that the
       -- connection header can say what will happen.
-      kept <- if unread then discardBody request (settingDiscard (settingsOf talk)) `catch` \(_ :: BodyError) -> pure False else pure True
+      kept <-
+        if unread
+          then (discardBody request (settingDiscard (settingsOf talk)) `catch` \(_ :: BodyError) -> pure False) `onException` releaseReply reply
+          else pure True
       start <- get ws WorkStart
       end <- get ws WorkEnd
       let closes = persistence == Close || draining == 1 || not kept
@@ -274,11 +276,13 @@ answer talk request reply
         Left e -> do
           logged talk request LoggedRequest (replyStatus reply)
           case fromException e of
-            Just ConnectionLost -> pure ()
+            Just ConnectionLost -> pure IO.Done
             Nothing
               | isAsynchronous e -> throwIO e
-              | otherwise -> settingFailed (settingsOf talk) e
-          pure IO.Done
+              | otherwise -> do
+                  settingFailed (settingsOf talk) e
+                  -- What was gathered goes out, earlier replies among it; no last chunk.
+                  linger talk
 {-# INLINE answer #-}
 
 unsafeReply :: Reply -> Bool

@@ -34,6 +34,7 @@ module Heddle.Http.Reply
   )
 where
 
+import Control.Monad (unless)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -48,6 +49,7 @@ import Heddle.Bytes.HttpDate (httpDateLength)
 import Heddle.Http.Status
 import Heddle.Prim.Atomic (Words, newWords)
 import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
+import Heddle.Prim.Exception (throwIO)
 import System.Posix.Types (Fd)
 
 -- | A header line of a reply: name and value.
@@ -121,9 +123,11 @@ data PrebuiltBody
 -- | Build a reply once, to be sent often by one capability.
 --
 -- [Cost]: a pinned buffer of its size.
+-- [Throws]: 'IOError' when a header holds CR, LF or NUL.
 -- [Threads]: the date is changed in place, so a prebuilt reply belongs to one capability.
 newPrebuilt :: ByteString -> Status -> [Header] -> PrebuiltBody -> IO Prebuilt
 newPrebuilt server status headers body = do
+  unless (headersAreSafe headers) (throwIO (userError "a prebuilt reply's header holds CR, LF or NUL, or has no name"))
   let (len, fill) = case body of
         NoContent -> (Nothing, \_ -> pure ())
         ContentOf n f -> (Just n, f)

@@ -128,7 +128,7 @@ rawPath request = slice request pathSlice
 
 -- | What follows the question mark, as sent; empty without one.
 query :: Request -> IO ByteString
-query request = slice request querySlice
+query request = B.drop 1 <$> slice request querySlice
 
 -- | The target's form.
 form :: Request -> IO TargetForm

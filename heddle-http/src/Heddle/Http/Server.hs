@@ -22,11 +22,12 @@ where
 import Data.Foldable (for_, traverse_)
 import Data.Primitive.SmallArray (indexSmallArray, smallArrayFromList)
 import Heddle.Http.Connection
+import Heddle.Http.Output (ConnectionLost (..))
 import Heddle.Http.Settings
 import Heddle.IO.Internal
 import Heddle.Prim.Atomic (Words, atomicWrite, newWords)
 import Heddle.Prim.Clock (Deadline)
-import Heddle.Prim.Exception (bracket)
+import Heddle.Prim.Exception (bracket, fromException)
 import Heddle.Prim.WaitCell (newWaitCell, park)
 import Network.Socket (SockAddr)
 
@@ -53,7 +54,9 @@ withServer runtime settings make listeners = bracket open cutShort
                 serviceFirstByte = settingHead settings,
                 serviceHandler = \slot ->
                   converse (indexSmallArray contexts (managerCapability (slotManager slot))) slot,
-                serviceFailed = settingFailed settings,
+                serviceFailed = \e -> case fromException e of
+                  Just ConnectionLost -> pure ()
+                  Nothing -> settingFailed settings e,
                 servicePaused = settingPaused settings
               }
       services <- traverse (`startService` options) listeners

@@ -369,8 +369,8 @@ recvUntil conn n deadline = do
     when (r > 0) (B.packCStringLen (castPtr p, r) >>= writeRef out)
     keepAlive buffer
     giveBack pool buffer
-    -- A full buffer may leave bytes behind, whose edge is spent.
-    when (r == room) (Cell.unpark (slotRead slot))
+    -- A full buffer may leave bytes behind, whose edge is spent, as is that of the end.
+    when (r == room || r == 0) (Cell.unpark (slotRead slot))
     pure r
   if r > 0 then Got <$> readRef out else noBytes conn r
   where

@@ -153,9 +153,9 @@ compareAndSet (Words (MutableByteArray a)) (I# i) (I# old) (I# new) = IO $ \s ->
 -- | A mutable reference.
 newtype Ref a = Ref (MutVar RealWorld a)
 
--- | A reference to a value.
+-- | A reference to a value, evaluated first.
 newRef :: a -> IO (Ref a)
-newRef x = Ref <$> newMutVar x
+newRef !x = Ref <$> newMutVar x
 
 -- | Read.
 readRef :: Ref a -> IO a

@@ -23,7 +23,6 @@ module Heddle.Prim.Buffer
     newPool,
     borrow,
     giveBack,
-    lent,
   )
 where
 
@@ -36,7 +35,7 @@ import Data.Primitive.ByteArray
   )
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
-import Heddle.Prim.Atomic (Stack, Words, fetchAdd, newStack, newWords, pop, push, readWord)
+import Heddle.Prim.Atomic (Ref, modifyRef, newRef)
 
 -- | Pinned, writable memory.
 newtype Buffer = Buffer (MutableByteArray RealWorld)
@@ -79,14 +78,15 @@ data Pool a = Pool
   { poolMake :: IO a,
     -- | A bound, so that one burst is not kept for ever.
     poolLimit :: !Int,
-    poolFree :: !(Stack a),
-    -- | Word 0: how many are lent; word 8, on its own cache line: how many are free.
-    poolCounts :: !Words
+    poolFree :: !(Ref (Free a))
   }
+
+-- Each cell knows how many there are up to it.
+data Free a = None | Free !Int !a !(Free a)
 
 -- | A pool that keeps at most so many free things, made by the action when none is free.
 newPool :: Int -> IO a -> IO (Pool a)
-newPool limit make = Pool make limit <$> newStack <*> newWords 16
+newPool limit make = Pool make limit <$> newRef None
 
 -- | Borrow one.
 --
@@ -94,23 +94,20 @@ newPool limit make = Pool make limit <$> newStack <*> newWords 16
 -- [Blocks]: never.
 borrow :: Pool a -> IO a
 borrow p = do
-  _ <- fetchAdd (poolCounts p) 0 1
-  pop (poolFree p) >>= \case
-    Just x -> x <$ fetchAdd (poolCounts p) 8 (-1)
-    Nothing -> poolMake p
+  found <- modifyRef (poolFree p) $ \case
+    None -> (None, Nothing)
+    Free _ x rest -> (rest, Just x)
+  maybe (poolMake p) pure found
+{-# INLINE borrow #-}
 
 -- | Give one back; the caller must not use it again.
 --
 -- [Cost]: one compare-and-set.
 -- [Blocks]: never.
 giveBack :: Pool a -> a -> IO ()
-giveBack p x = do
-  _ <- fetchAdd (poolCounts p) 0 (-1)
-  free <- fetchAdd (poolCounts p) 8 1
-  if free >= poolLimit p
-    then () <$ fetchAdd (poolCounts p) 8 (-1)
-    else push (poolFree p) x
-
--- | How many are lent now.
-lent :: Pool a -> IO Int
-lent p = readWord (poolCounts p) 0
+giveBack p !x = modifyRef (poolFree p) $ \case
+  None -> (Free 1 x None, ())
+  free@(Free n _ _)
+    | n >= poolLimit p -> (free, ())
+    | otherwise -> (Free (n + 1) x free, ())
+{-# INLINE giveBack #-}

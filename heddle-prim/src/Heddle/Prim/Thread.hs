@@ -1,3 +1,5 @@
+{-# LANGUAGE RankNTypes #-}
+
 -- |
 -- Module      : Heddle.Prim.Thread
 -- Description : Labelled threads and capabilities
@@ -14,6 +16,8 @@ module Heddle.Prim.Thread
     fork,
     forkOn,
     forkUnlabelledOn,
+    forkMasked,
+    forkMaskedOn,
 
     -- * The calling thread
     myThreadId,
@@ -40,6 +44,7 @@ import Control.Concurrent
     threadCapability,
     yield,
   )
+import Control.Exception (mask_)
 import GHC.Conc (getNumProcessors, labelThread)
 
 -- | Start a labelled thread that the scheduler may move.
@@ -70,6 +75,25 @@ forkOn capability name body = do
 forkUnlabelledOn :: Int -> IO () -> IO ThreadId
 forkUnlabelledOn capability body = forkOnWithUnmask capability (\unmask -> unmask body)
 {-# INLINE forkUnlabelledOn #-}
+
+-- | Start a thread that is masked until it applies its argument, for who must see to it
+-- that the thread's end is noticed; unlabelled, and the scheduler may move it.
+--
+-- [Cost]: about 150 ns; 1.1 KB.
+-- [Blocks]: never.
+-- [Masking]: the thread begins masked; the argument unmasks.
+forkMasked :: ((forall a. IO a -> IO a) -> IO ()) -> IO ThreadId
+forkMasked body = mask_ (forkIOWithUnmask body)
+{-# INLINE forkMasked #-}
+
+-- | 'forkMasked' on one capability, where the thread stays.
+--
+-- [Cost]: about 150 ns; 1.1 KB.
+-- [Blocks]: never.
+-- [Masking]: the thread begins masked; the argument unmasks.
+forkMaskedOn :: Int -> ((forall a. IO a -> IO a) -> IO ()) -> IO ThreadId
+forkMaskedOn capability body = mask_ (forkOnWithUnmask capability body)
+{-# INLINE forkMaskedOn #-}
 
 -- | Name the calling thread.
 --

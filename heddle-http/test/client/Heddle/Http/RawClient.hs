@@ -21,6 +21,7 @@ module Heddle.Http.RawClient
     say,
     sayPieces,
     finish,
+    abort,
 
     -- * Hearing
     Answer (..),
@@ -114,6 +115,10 @@ sayPieces client = mapM_ (say client)
 -- | Send nothing more.
 finish :: Client -> IO ()
 finish (Client s _) = void (try (shutdown s ShutdownSend) :: IO (Either IOException ()))
+
+-- | Close with a reset.
+abort :: Client -> IO ()
+abort (Client s _) = setSockOpt s Linger (StructLinger 1 0) >> close s
 
 -- | A reply.
 data Answer = Answer

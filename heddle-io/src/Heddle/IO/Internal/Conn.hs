@@ -88,10 +88,11 @@ receiveUntil slot p n deadline = filled slot n =<< attempt slot Readable deadlin
 readUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
 readUntil slot p n deadline = filled slot n =<< attempt slot Readable deadline (\fd -> S.readFd fd p n)
 
--- A full buffer may leave bytes behind, whose edge is spent: keep a token.
+-- A full buffer may leave bytes behind, whose edge is spent: keep a token. The end keeps
+-- one for a second reader, if somebody has one.
 filled :: Slot -> Int -> Int -> IO Int
 filled slot n r = do
-  when (r == n) (unpark (slotRead slot))
+  when (r == n || r == 0) (unpark (slotRead slot))
   pure r
 {-# INLINE filled #-}
 
@@ -99,9 +100,7 @@ filled slot n r = do
 --
 -- [Blocks]: never.
 sendNow :: Slot -> Ptr Word8 -> Int -> IO Int
-sendNow slot p n = do
-  _ <- reset (slotWrite slot)
-  using slot (\fd -> S.send fd p n)
+sendNow slot p n = using slot (\fd -> S.send fd p n)
 {-# INLINE sendNow #-}
 
 -- | Send everything: the count, or a code; what was sent by then is unknown to the peer's
@@ -109,7 +108,15 @@ sendNow slot p n = do
 --
 -- [Blocks]: parks.
 sendAllUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
-sendAllUntil slot p n deadline = whole n p $ \q left -> attempt slot Writable deadline (\fd -> S.send fd q left)
+sendAllUntil slot p n deadline = do
+  -- Most sockets take it all; only waiting needs the cell reset.
+  r <- sendNow slot p n
+  if r == n then pure n else slowly (max 0 r)
+  where
+    slowly done = do
+      rest <- whole (n - done) (p `plusPtr` done) $ \q left ->
+        attempt slot Writable deadline (\fd -> S.send fd q left)
+      pure (if rest < 0 then rest else n)
 {-# INLINE sendAllUntil #-}
 
 -- | 'sendAllUntil', announcing that more follows at once.

@@ -349,37 +349,39 @@ markActive slot = do
   writeWord (slotWords slot) SlotLastActive now
 {-# INLINE markActive #-}
 
--- One life of a connection's thread; see Note [Threads are earned].
+-- One life of a connection's thread; see Note [Threads are earned]. One handler frame
+-- serves all of its requests. 'True' from the talk: somebody else runs the slot now.
 activate :: Service -> Slot -> IO ()
-activate service slot = mask_ go
+activate service slot = mask_ $
+  try talk >>= \case
+    Right True -> pure ()
+    Right False -> finish
+    Left e -> do
+      finish
+      unless (isAsynchronous e) (serviceFailed options e)
   where
     options = serviceOptions service
-    go =
-      try (serviceHandler options slot) >>= \case
-        Right (IdleUntil deadline) -> idle deadline
-        Right Done -> finish
-        Left e -> do
-          finish
-          unless (isAsynchronous e) (serviceFailed options e)
-    idle deadline = do
+    talk =
+      serviceHandler options slot >>= \case
+        IdleUntil deadline -> idle deadline
+        Done -> pure False
+    idle deadline@(Deadline d) = do
       Deadline now <- managerNow (slotManager slot)
       before <- readWord (slotWords slot) SlotBeforeLast
       latest <- readWord (slotWords slot) SlotLastActive
       if now - before < keep && now - latest < keep
         then do
-          r <- try (waitUntil slot Readable (min deadline (Deadline (latest + keep))))
-          case r of
-            Right () -> armDeadline deadline >> go
-            Left (e :: SomeException) -> finish >> throwIO e
+          waitUntil slot Readable (min deadline (Deadline (latest + keep)))
+          -- The handler reads its own deadline from the slot.
+          writeWord (slotWords slot) SlotReadDeadline d
+          talk
         else do
           parked <- detachUntil slot deadline
-          unless parked go
-    -- The handler reads its own deadline from the slot.
-    armDeadline (Deadline d) = writeWord (slotWords slot) SlotReadDeadline d
+          if parked then pure True else talk
     keep = 1000000000
     finish = do
-      closed <- closeSlot slot
-      closed `seq` countDown service
+      _ <- closeSlot slot
+      countDown service
 
 countDown :: Service -> IO ()
 countDown service = do

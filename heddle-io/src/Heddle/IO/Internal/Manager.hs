@@ -31,6 +31,7 @@ module Heddle.IO.Internal.Manager
     submit,
     interrupt,
     managerNow,
+    freshNow,
     continue,
   )
 where
@@ -113,6 +114,16 @@ closeManager m = backendClose (managerBackend m) >> void (closeSocket (managerEv
 managerNow :: Manager -> IO Deadline
 managerNow m = Deadline <$> readWord (managerWords m) WordNow
 {-# INLINE managerNow #-}
+
+-- | The present, as old as the loop's last turn at most: its clock while it takes turns,
+-- the real one while it sleeps.
+--
+-- [Cost]: two reads, or one reading of the clock.
+freshNow :: Manager -> IO Deadline
+freshNow m = do
+  resting <- readWord (managerWords m) WordResting
+  if resting == 0 then managerNow m else monotonicNow
+{-# INLINE freshNow #-}
 
 -- | How a slot's life begins.
 data Start
@@ -246,6 +257,7 @@ look m events = backendPoll (managerBackend m) events >>= arrived m events
 
 sleep :: Manager -> Ptr Word8 -> IO Int
 sleep m events = do
+  writeWord (managerWords m) WordResting 1
   atomicWrite (managerWords m) WordAsleep 1
   idle <- isEmpty (managerInbox m)
   stopping <- atomicRead (managerWords m) WordStopping
@@ -264,6 +276,7 @@ arrived :: Manager -> Ptr Word8 -> Int -> IO Int
 arrived m events n = do
   Deadline now <- monotonicNow
   writeWord (managerWords m) WordNow now
+  writeWord (managerWords m) WordResting 0
   fired <- expire m now
   if n > 0
     then do

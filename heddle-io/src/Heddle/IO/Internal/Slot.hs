@@ -200,7 +200,8 @@ attempt slot interest deadline call = go
               go
       | Errno (negate r) == EINTR = go
       | r == ClosedCode = ClosedCode <$ unpark (cellOf slot interest)
-      | otherwise = pure r
+      -- An error comes with one edge, too, and shows once: let the next waiter look.
+      | otherwise = r <$ unpark (cellOf slot interest)
 {-# INLINE attempt #-}
 
 -- | Give the slot's thread up: 'True' when the caller may end, since an event, the deadline

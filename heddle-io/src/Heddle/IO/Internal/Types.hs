@@ -18,6 +18,7 @@ module Heddle.IO.Internal.Types
     Command (..),
     pattern WordNow,
     pattern WordAsleep,
+    pattern WordResting,
     pattern WordLive,
     pattern WordStopping,
     managerWordCount,
@@ -113,6 +114,10 @@ pattern WordNow = 0
 -- clears it writes the eventfd.
 pattern WordAsleep :: Int
 pattern WordAsleep = 8
+
+-- | 1 from before a blocking wait until the clock was read after it; the loop's alone.
+pattern WordResting :: Int
+pattern WordResting = 1
 
 -- | How many descriptors are registered.
 pattern WordLive :: Int

@@ -1,0 +1,208 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Slow clients, idle clients, and the end of a server.
+module EngineDeadlines
+  ( tests,
+  )
+where
+
+import Control.Concurrent (forkIO)
+import Control.Concurrent.MVar
+import Control.Exception (IOException, try)
+import Control.Monad (forM_, replicateM_, unless)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import EngineFixture
+import Heddle.Http
+import Heddle.Http.RawClient
+import Heddle.IO.Internal (BackendChoice)
+import Heddle.Prim.Clock (deadlineIn, milliseconds, seconds)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (testCase, (@?=))
+
+tests :: TestTree
+tests =
+  testGroup
+    "deadlines"
+    [ onBothBackends "slow clients" slow,
+      onBothBackends "draining" draining
+    ]
+
+slow :: BackendChoice -> [TestTree]
+slow backend =
+  [ testCase "a client that says nothing is closed without an answer" $
+      withEngine backend soon echo $ \engine ->
+        withClient (engineAddress engine) hearEnd,
+    testCase "a head that stops: 408" $
+      withEngine backend soon echo $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client "GET /1 HTTP/1.1\r\nHost: a\r\nX"
+          map answerCode <$> hearAll client >>= (@?= [408]),
+    testCase "a head that trickles: 408, though each byte comes in time" $
+      withEngine backend soon echo $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client "GET /1 HTTP/1.1\r\nHost: a\r\nX: "
+          trickle client "a"
+          answers <- hearAll client
+          map answerCode answers @?= [408]
+          map (`answerHeader` "connection") answers @?= [Just "close"],
+    testCase "a second head that stops: 408, after the first answer" $
+      withEngine backend soon echo $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client (get "/1" <> "GET /2 HT")
+          map answerCode <$> hearAll client >>= (@?= [200, 408]),
+    testCase "a kept connection that is silent is closed without an answer" $
+      withEngine backend tight {settingIdle = milliseconds 200} echo $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          replicateM_ 3 $ do
+            say client (get "/1")
+            hearAnswer client >>= answersWith 200 "GET /1\n"
+          hearEnd client,
+    testCase "a sized body that stops: 408" $
+      withEngine backend soon echo $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc"
+          map answerCode <$> hearAll client >>= (@?= [408]),
+    testCase "a chunked body that stops: 408" $
+      withEngine backend soon echo $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client "POST /1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+          map answerCode <$> hearAll client >>= (@?= [408]),
+    testCase "a body that trickles below the least rate: 408, though each byte comes in time" $
+      withEngine backend soon echo $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n"
+          trickle client "a"
+          map answerCode <$> hearAll client >>= (@?= [408]),
+    testCase "a body that the handler does not read and that stops: answered and closed" $
+      withEngine backend soon (\_ -> pure (Whole status200 [] "done")) $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc"
+          answers <- hearAll client
+          map answerBody answers @?= ["done"]
+          map (`answerHeader` "connection") answers @?= [Just "close"],
+    testCase "a client that does not take a reply is closed" $
+      forM_ [Whole status200 [] large, Stream status200 [] (`writerPut` large)] $ \reply ->
+        withEngine backend soon (\_ -> pure reply) $ \engine ->
+          withClient (engineAddress engine) $ \client -> do
+            say client (get "/1")
+            ok <- hearsWithin client patience
+            ok @?= True
+            _ <- eventually "the server to give up" (connectionsOpen (engineServer engine)) (== 0)
+            (got, _) <- hearRest client
+            unless (B.length got < B.length large) $
+              unexpected "a part of the reply" (show (B.length got) ++ " bytes"),
+    testCase "a client that takes a reply slowly, but above the least rate, gets it all" $
+      withEngine backend tight {settingReplyPace = Pace (milliseconds 500) 1000} (\_ -> pure (Whole status200 [] large)) $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client (get "/1")
+          answer <- hearAnswer client
+          B.length (answerBody answer) @?= B.length large,
+    testCase "a refused client that goes on sending is cut in the end" $
+      withEngine backend tight echo $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client "BAD\r\n\r\n"
+          replicateM_ 200 (say client (C.replicate 65536 'x'))
+          _ <- eventually "the server to give up" (connectionsOpen (engineServer engine)) (== 0)
+          pure ()
+  ]
+  where
+    soon =
+      tight
+        { settingHead = milliseconds 200,
+          settingBodyPace = Pace (milliseconds 200) 1000000,
+          settingReplyPace = Pace (milliseconds 200) 1000000
+        }
+    large = C.replicate 30000000 'x'
+
+-- A byte whenever nothing was heard for 20 ms, until something is.
+trickle :: Client -> ByteString -> IO ()
+trickle client byte = go (2000 :: Int)
+  where
+    go 0 = unexpected "an answer to a trickle" "none within 2,000 bytes"
+    go n = do
+      say client byte
+      heard <- hearsWithin client 20000
+      unless heard (go (n - 1))
+
+draining :: BackendChoice -> [TestTree]
+draining backend =
+  [ testCase "idle connections close, a request under way is finished, then all is over" $ do
+      go <- newEmptyMVar
+      withEngine backend tight (held go) $ \engine ->
+        withClient (engineAddress engine) $ \idle -> withClient (engineAddress engine) $ \silent -> withClient (engineAddress engine) $ \busy -> do
+          say idle (get "/1")
+          hearAnswer idle >>= answersWith 200 "/1"
+          say busy (get "/wait")
+          _ <- eventually "the request to be under way" (engineSeen engine) ("/wait" `elem`)
+          -- Accepted before the drain, or the listener's close would reset it.
+          _ <- eventually "three connections" (connectionsOpen (engineServer engine)) (== 3)
+          drained <- drainIn engine (seconds 20)
+          hearEnd idle
+          hearEnd silent
+          refused <- try (withClient (engineAddress engine) pure)
+          case refused of
+            Left (_ :: IOException) -> pure ()
+            Right _ -> unexpected "no connection while draining" "one"
+          early <- tryReadMVar drained
+          early @?= Nothing
+          putMVar go ()
+          answers <- hearAll busy
+          map answerBody answers @?= ["/wait"]
+          map (`answerHeader` "connection") answers @?= [Just "close"]
+          readMVar drained >>= (@?= True),
+    testCase "requests behind the one under way are not begun" $ do
+      go <- newEmptyMVar
+      withEngine backend tight (held go) $ \engine ->
+        withClient (engineAddress engine) $ \client -> withClient (engineAddress engine) $ \idle -> do
+          say idle (get "/1")
+          hearAnswer idle >>= answersWith 200 "/1"
+          say client (get "/wait" <> get "/2")
+          _ <- eventually "the request to be under way" (engineSeen engine) ("/wait" `elem`)
+          drained <- drainIn engine (seconds 20)
+          hearEnd idle
+          putMVar go ()
+          map answerBody <$> hearAll client >>= (@?= ["/wait"])
+          readMVar drained >>= (@?= True),
+    testCase "a request that outlasts the deadline: False, then cutShort ends it" $ do
+      go <- newEmptyMVar
+      withEngine backend tight (held go) $ \engine -> do
+        withClient (engineAddress engine) $ \client -> do
+          say client (get "/wait")
+          _ <- eventually "the request to be under way" (engineSeen engine) ("/wait" `elem`)
+          drained <- drainIn engine (milliseconds 100)
+          readMVar drained >>= (@?= False)
+          cutShort (engineServer engine)
+          _ <- hearRest client
+          putMVar go (),
+    testCase "nothing open: done at once" $
+      withEngine backend tight echo $ \engine -> do
+        drained <- drainIn engine (seconds 20)
+        readMVar drained >>= (@?= True),
+    testCase "a server that ends cuts its idle connections" $ do
+      opened <- newEmptyMVar
+      ended <- newEmptyMVar
+      _ <- forkIO $ do
+        withEngine backend tight echo $ \engine -> do
+          putMVar opened (engineAddress engine)
+          takeMVar ended
+          cutShort (engineServer engine)
+        putMVar ended ()
+      address <- takeMVar opened
+      withClient address $ \client -> do
+        say client (get "/1")
+        hearAnswer client >>= answersWith 200 "GET /1\n"
+        putMVar ended ()
+        hearEnd client
+      takeMVar ended
+  ]
+  where
+    held go r = do
+      t <- target r
+      if t == "/wait" then readMVar go else pure ()
+      pure (Whole status200 [] t)
+    drainIn engine time = do
+      done <- newEmptyMVar
+      _ <- forkIO (deadlineIn time >>= drainUntil (engineServer engine) >>= putMVar done)
+      pure done

@@ -1,0 +1,87 @@
+module ListenTest (tests) where
+
+import Data.Either (isLeft)
+import Data.List (isInfixOf)
+import Heddle.Serve.Listen
+import Network.Socket (SockAddr (..), tupleToHostAddress)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
+import Test.Tasty.QuickCheck
+
+tests :: TestTree
+tests =
+  testGroup
+    "Listen"
+    [ testGroup
+        "examples"
+        [ testCase text (parseListen text @?= Right expected)
+          | (text, expected) <-
+              [ ("8080", ListenHost "" 8080),
+                (":8080", ListenHost "" 8080),
+                ("localhost", ListenHost "localhost" 8080),
+                ("localhost:0", ListenHost "localhost" 0),
+                ("127.0.0.1:65535", ListenHost "127.0.0.1" 65535),
+                ("[::1]:80", ListenHost "::1" 80),
+                ("[::1]", ListenHost "::1" 8080),
+                ("unix:/run/site.sock", ListenUnix "/run/site.sock"),
+                ("unix:a:b", ListenUnix "a:b")
+              ]
+        ],
+      testProperty "parseUndoesRender" $ forAll validSpec $ \spec -> parseListen (renderListen spec) === Right spec,
+      testProperty "invalidIsRefusedWithAHint" $ forAll invalidText $ \text ->
+        case parseListen text of
+          Left why -> counterexample why (length why > 20)
+          Right spec -> counterexample (show spec) False,
+      testProperty "any text gets an answer, and an accepted one means the same when rendered" $ \text ->
+        either (const (property True)) (\spec -> parseListen (renderListen spec) === Right spec) (parseListen text),
+      testCase "a Unix socket's path is measured in bytes" $ do
+        assertBool "107 bytes are accepted" (not (isLeft (parseListen ("unix:" ++ replicate 107 'a'))))
+        assertBool "108 bytes are refused" (isLeft (parseListen ("unix:" ++ replicate 108 'a')))
+        assertBool "54 letters of two bytes are refused" (isLeft (parseListen ("unix:" ++ replicate 54 'ä'))),
+      testCase "URLs" $ do
+        let inet p = SockAddrInet p (tupleToHostAddress (127, 0, 0, 1))
+        listenUrl (ListenHost "" 0) (inet 4321) @?= "http://localhost:4321"
+        listenUrl (ListenHost "0.0.0.0" 80) (inet 80) @?= "http://localhost"
+        listenUrl (ListenHost "::1" 0) (SockAddrInet6 4321 0 (0, 0, 0, 1) 0) @?= "http://[::1]:4321"
+        listenUrl (ListenHost "example.org" 8080) (inet 8080) @?= "http://example.org:8080"
+        listenUrl (ListenUnix "/run/a") (SockAddrUnix "/run/a") @?= "unix:/run/a",
+      testCase "addresses are found" $
+        resolveListen (ListenHost "127.0.0.1" 81) >>= (@?= Right [SockAddrInet 81 (tupleToHostAddress (127, 0, 0, 1))]),
+      testCase "a name without address says so" $
+        resolveListen (ListenHost "no.such.name.invalid" 80) >>= \case
+          Left why -> assertBool why ("unknown" `isInfixOf` why)
+          Right found -> assertFailure ("expected no address, but got " ++ show found)
+    ]
+
+validSpec :: Gen ListenSpec
+validSpec =
+  oneof
+    [ ListenUnix <$> resize 100 (listOf1 (elements "/abc:.[]")),
+      ListenHost <$> host <*> choose (0, 65535)
+    ]
+  where
+    host =
+      oneof
+        [ elements ["", "localhost", "example.org", "0.0.0.0", "127.0.0.1", "::", "::1", "fe80::1%eth0", "2001:db8::8a2e:370:7334"],
+          listOf1 (elements (['a' .. 'z'] ++ "-."))
+        ]
+
+invalidText :: Gen String
+invalidText =
+  oneof
+    [ pure "",
+      pure ":",
+      pure "unix:",
+      pure "[]",
+      pure "[]:80",
+      pure "[localhost]:80",
+      (\p -> "localhost:" ++ show (p :: Int)) <$> choose (65536, 10000000),
+      (\p -> "localhost:" ++ show (p :: Int)) <$> choose (-70000, -1),
+      (\p -> "localhost:" ++ p) <$> elements ["http", "80a", "0x50", "8 0", "", "+80", "80.0", "٨٠"],
+      pure "::1",
+      pure "::1:80",
+      pure "2001:db8::1",
+      elements ["[::1", "[::1]80", "[::1]:", "[::1]x:80", "[::1]:99999", "["],
+      (\n -> "unix:/" ++ replicate n 'x') <$> choose (107, 400),
+      (\n -> show (n :: Integer)) <$> choose (65536, 10 ^ (30 :: Int))
+    ]
