@@ -95,6 +95,11 @@ long heddle_open_beneath(int root, const char *p, int flags, int cached)
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (cached ? RESOLVE_CACHED : 0) };
     ANSWER(syscall(SYS_openat2, root, p, &how, sizeof how));
 }
+int heddle_is_socket(const char *p)
+{
+    struct stat s;
+    return lstat(p, &s) == 0 && S_ISSOCK(s.st_mode);
+}
 long heddle_unlink(const char *p) { ANSWER(unlink(p)); }
 long heddle_stat(int fd, int64_t *out)
 {

@@ -33,6 +33,7 @@ long heddle_pread(int fd, void *buffer, size_t length, int64_t offset);
 long heddle_pread_nowait(int fd, void *buffer, size_t length, int64_t offset);
 long heddle_open(const char *path, int flags, int mode);
 long heddle_open_beneath(int root, const char *path, int flags, int cached);
+int heddle_is_socket(const char *path);
 long heddle_unlink(const char *path);
 long heddle_stat(int fd, int64_t *out);
 int64_t heddle_monotonic(void);

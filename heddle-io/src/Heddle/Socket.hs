@@ -88,7 +88,7 @@ import Foreign.C.Types (CInt)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peek, poke)
-import Heddle.IO.Connection hiding (close)
+import Heddle.IO.Connection hiding (close, unpark)
 import Heddle.IO.Connection qualified as Conn
 import Heddle.IO.Internal.Address
 import Heddle.IO.Internal.Alarm (sleepOn)

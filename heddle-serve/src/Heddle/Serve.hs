@@ -28,6 +28,7 @@ where
 import Control.Monad (unless)
 import Data.ByteString (ByteString)
 import Data.Foldable (for_)
+import Data.List (isPrefixOf, nub)
 import Data.Text qualified as T
 import Data.Text.Encoding qualified as T
 import Heddle.Http
@@ -121,6 +122,7 @@ instance Exception ServeError where
     CannotListen place e ->
       "cannot listen on " ++ place ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
         EADDRINUSE -> "Another program listens there; stop it, or choose another port with --listen."
+        EACCES | "unix:" `isPrefixOf` place -> "Give this user the right to write to the socket's directory."
         EACCES -> "Ports below 1024 need a privilege; try --listen localhost:8080."
         EADDRNOTAVAIL -> "This machine does not have that address; 'ip address' lists those it has."
         ENOENT -> "The directory of the socket does not exist."
@@ -159,8 +161,10 @@ serveSite options tell = do
                   if before == 0 then unpark stop else cutShort http
             onSignal sigTERM onStop
             onSignal sigINT onStop
-            for_ accessLog $ \l -> onSignal sigUSR1 (reopen l) >> onSignal sigHUP (reopen l)
-            tell (Serving [listenUrl spec (listenerAddress l) | (spec, l) <- places] cores)
+            -- Without a log, USR1 means nothing and HUP that the terminal is gone.
+            onSignal sigUSR1 (for_ accessLog reopen)
+            onSignal sigHUP (maybe onStop reopen accessLog)
+            tell (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
             park stop
             open <- connectionsOpen http
             tell (Draining open)

@@ -42,7 +42,7 @@ import Heddle.Http.Workspace
 import Heddle.IO.Internal (Interest (..), Slot, attempt, sendFileAllUntil, sendMoreAllUntil, sendNow)
 import Heddle.Prim.Atomic (readWord, writeWord)
 import Heddle.Prim.Buffer (Buffer, keepAlive, newBuffer, withBuffer)
-import Heddle.Prim.Clock (Deadline, after, monotonicNow)
+import Heddle.Prim.Clock (Deadline (..), after, monotonicNow)
 import Heddle.Prim.Exception (Exception (..), finally, throwIO)
 import Heddle.Prim.Socket qualified as S
 
@@ -126,10 +126,12 @@ sendReply out now gather method minor closing = \case
         set ws WorkSent (sent + B.length b)
       SegmentFile file offset n -> do
         flushMore out
-        began <- monotonicNow
-        done <- sendFileAllUntil (outputConn out) file offset n (paced began)
+        Deadline began <- monotonicNow
+        set ws WorkPaceBegan began
+        set ws WorkPaceDone 0
+        done <- sendFileAllUntil (outputConn out) file offset n paced
         sent <- get ws WorkSent
-        set ws WorkSent (sent + max 0 done)
+        set ws WorkSent (sent + done)
         -- Short: the file shrank. The length is announced, so only closing is honest.
         when (done < n) (throwIO ConnectionLost)
     unless gather (flush out)
@@ -159,10 +161,17 @@ sendReply out now gather method minor closing = \case
         | otherwise = "Transfer-Encoding: chunked\r\n"
   where
     ws = outputWork out
-    paced began done = do
-      t <- monotonicNow
-      -- Each megabyte begins a window of its own.
-      pure (if done == 0 then paceDeadline pace began 0 else after (paceGrace pace) t)
+    -- Windows of the pace, one after the other.
+    paced done = do
+      began <- get ws WorkPaceBegan
+      before <- get ws WorkPaceDone
+      t@(Deadline t') <- monotonicNow
+      if t > after (paceGrace pace) (Deadline began)
+        then do
+          set ws WorkPaceBegan t'
+          set ws WorkPaceDone done
+          pure (paceDeadline pace t 0)
+        else pure (paceDeadline pace (Deadline began) (done - before))
     pace = settingReplyPace (outputSettings out)
     counted b = get ws WorkSent >>= \n -> set ws WorkSent (n + B.length b)
 

@@ -11,7 +11,7 @@
 -- Invariant: unread input lies from 'WorkStart' to 'WorkEnd'; the head being served begins
 -- at 'WorkBase', before it.
 -- Owner: the connection's thread, from borrowing to giving back.
--- Cost: about 34 KB with the default limits.
+-- Cost: about 39 KB with the default limits.
 module Heddle.Http.Workspace
   ( Workspace (..),
     newWorkspace,
@@ -32,6 +32,8 @@ module Heddle.Http.Workspace
     pattern WorkBodyGot,
     pattern WorkBurst,
     pattern WorkSent,
+    pattern WorkPaceBegan,
+    pattern WorkPaceDone,
   )
 where
 
@@ -64,7 +66,7 @@ newWorkspace limits =
     <*> newBuffer 4096
     <*> newHeadTable (limitHeaders limits)
     <*> newChunkState
-    <*> newWords 12
+    <*> newWords 13
 
 -- | Room for input.
 --
@@ -143,3 +145,11 @@ pattern WorkBurst = 9
 -- | Bytes of content sent for the present reply.
 pattern WorkSent :: Int
 pattern WorkSent = 10
+
+-- | When the present window of sending a file began (monotonic nanoseconds).
+pattern WorkPaceBegan :: Int
+pattern WorkPaceBegan = 11
+
+-- | Bytes of the file sent by then.
+pattern WorkPaceDone :: Int
+pattern WorkPaceDone = 12

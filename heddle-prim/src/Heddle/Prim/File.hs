@@ -20,6 +20,7 @@ module Heddle.Prim.File
     directoryOnly,
     closeFile,
     removeName,
+    isSocketName,
 
     -- * Status
     FileStatus (..),
@@ -99,6 +100,12 @@ removeName :: FilePath -> IO ()
 removeName path = withCString path $ \p -> do
   r <- c_unlink p
   when (r < 0) (throwErrnoFor ("remove " ++ path) (Errno (negate (fromIntegral r))))
+
+-- | Is there a Unix socket under this name?
+--
+-- [Blocks]: holds an OS thread.
+isSocketName :: FilePath -> IO Bool
+isSocketName path = withCString path $ \p -> (== 1) <$> c_is_socket p
 
 -- | What an open file is.
 data FileKind = RegularFile | Directory | OtherKind
@@ -182,3 +189,5 @@ foreign import ccall safe "heddle_write" c_write :: CInt -> Ptr Word8 -> CSize -
 foreign import ccall safe "heddle_sendfile" c_sendfile :: CInt -> CInt -> Int64 -> CSize -> IO CLong
 
 foreign import ccall safe "heddle_unlink" c_unlink :: Ptr CChar -> IO CLong
+
+foreign import ccall safe "heddle_is_socket" c_is_socket :: Ptr CChar -> IO CInt

@@ -37,7 +37,7 @@ import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Prim.File
 import Heddle.Prim.Ring
-import Heddle.Prim.Thread (fork)
+import Heddle.Prim.Thread (fork, yield)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.LogLine
 import System.Posix.Types (Fd)
@@ -47,8 +47,6 @@ data AccessLog = AccessLog
   { logRings :: ![Ring],
     -- | A timer slot: its write cell wakes the writer.
     logWake :: !Slot,
-    -- | A timer slot: its write cell has a token when there may be room again.
-    logRoom :: !Slot,
     -- | Word 0: the writer rests and wants to be woken by the first line; 8: reopen; 16:
     -- end; 24: lines dropped.
     logWords :: !Words,
@@ -80,11 +78,10 @@ withAccessLog runtime opening path trouble = bracket open close
       fd <- maybe (pure 1) (opening . openLog) toFile
       rings <- mapM (\_ -> newRing ringSize) [1 .. capabilitiesOf runtime]
       wake <- timerSlot
-      room <- timerSlot
       ws <- newWords 32
       ended <- newWaitCell
       file <- newRef fd
-      let log' = AccessLog rings wake room ws ended toFile file trouble
+      let log' = AccessLog rings wake ws ended toFile file trouble
       _ <- fork "serve/access-log" (writer log' `finally` unpark ended)
       pure log'
     timerSlot = newSlot (managerOn runtime 0) TimerOnly (-1) mempty Attached (\_ -> pure ())
@@ -94,7 +91,6 @@ withAccessLog runtime opening path trouble = bracket open close
       unpark (slotWrite (logWake log'))
       park (logEnded log')
       void (closeSlot (logWake log'))
-      void (closeSlot (logRoom log'))
       when (toFile /= Nothing) $ readRef (logFile log') >>= void . closeFile
 
 openLog :: FilePath -> IO Fd
@@ -117,15 +113,16 @@ accessLogHook log' capability = do
         put deadline = do
           waiting <- putLine ring p n
           if waiting >= 0 then announce waiting n else full deadline
+        -- The connection's own slot keeps the time; the writer empties a ring at once.
         full deadline = do
           unpark (slotWrite (logWake log'))
-          limit <- if deadline == never then deadlineIn (seconds 1) else pure deadline
-          late <- (>= limit) <$> monotonicNow
-          if late
+          now <- monotonicNow
+          let limit = if deadline == never then after (seconds 1) now else deadline
+          if now >= limit
             then void (fetchAdd (logWords log') 24 1)
             else do
-              waitUntil (logRoom log') Writable limit
-              unpark (slotWrite (logRoom log'))
+              _ <- reset (slotWrite (requestConn request))
+              restUntil (requestConn request) (min limit (after (milliseconds 5) now))
               put limit
     put never
   where
@@ -137,6 +134,13 @@ accessLogHook log' capability = do
       -- The line that crosses the threshold wakes the writer, not each one after it.
       when (waiting >= eager && waiting - n < eager) $ unpark (slotWrite (logWake log'))
 {-# INLINE accessLogHook #-}
+
+-- Park on a connection's slot, whatever its socket is ready for.
+restUntil :: Slot -> Deadline -> IO ()
+restUntil slot deadline = do
+  armUntil slot Writable deadline
+  closing <- isClosing slot
+  if closing then yield else park (slotWrite slot)
 
 -- The writer ---------------------------------------------------------------------
 
@@ -181,7 +185,6 @@ drain log' ring = go False
         then pure wrote
         else do
           consume ring n
-          unpark (slotWrite (logRoom log'))
           go True
     writeAll l p n = do
       fd <- readRef (logFile l)

@@ -60,6 +60,8 @@ types = Map.union ours defaultMimeMap
           ("zst", "application/zstd"),
           ("yaml", "application/yaml"),
           ("yml", "application/yaml"),
-          ("hs", "text/plain"),
           ("log", "text/plain")
         ]
+        `Map.union` Map.fromList [(extension, "text/plain") | extension <- sources]
+    -- Shown by browsers instead of downloaded.
+    sources = ["hs", "lhs", "cabal", "py", "c", "h", "cc", "cpp", "hpp", "rs", "go", "java", "sh", "rb", "pl", "lua", "ml", "toml", "ini", "conf", "cfg", "diff", "patch"]

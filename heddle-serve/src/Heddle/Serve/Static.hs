@@ -118,11 +118,14 @@ copyOut reply from n = withBuffer (prebuiltBuffer reply) $ \p ->
   B.packCStringLen (castPtr p `plusPtr` (prebuiltHead reply + from), n)
 
 revalidate :: Site -> FileCache -> Request -> MethodCode -> Entry -> IO Reply
-revalidate site cache request code entry = do
-  same <- withOpened site (entryFile entry) (\_ status -> pure (statusKind status == RegularFile && stampOf status == entryStamp entry))
-  case same of
-    Right True -> markChecked entry (requestBegan request) >> current request code entry
-    _ -> removeEntry cache (entryPath entry) >> uncached site cache request code
+revalidate site cache request code entry
+  -- Another index may have come before this one.
+  | "/" `B.isSuffixOf` entryPath entry = uncached site cache request code
+  | otherwise = do
+    same <- withOpened site (entryFile entry) (\_ status -> pure (statusKind status == RegularFile && stampOf status == entryStamp entry))
+    case same of
+      Right True -> markChecked entry (requestBegan request) >> current request code entry
+      _ -> removeEntry cache (entryPath entry) >> uncached site cache request code
 
 -- Conditions first, then ranges (RFC 9110, section 13.2.2).
 deciding ::

@@ -163,8 +163,9 @@ sendVectorUntil slot vector count deadline = go vector count 0
               pokeByteOff v 8 (n - left)
               go v k total
 
--- | Send a part of a file: the count, short if the file ended early, or a code. Goes on
--- after each full socket without asking for the position or the size again.
+-- | Send a part of a file: the count, which is short if the file ended early or the
+-- connection failed. Goes on after each full socket without asking for the position or the
+-- size again; the action gives the deadline of the next piece, given the count so far.
 --
 -- [Blocks]: parks; while pages come from the disk, holds an OS thread.
 -- [Source]: Mighttpd, simple-sendfile.
@@ -174,9 +175,7 @@ sendFileAllUntil slot file offset count deadlineAfter = go 0
     go done
       | done == count = pure count
       | otherwise = do
-          deadline <- deadlineAfter done
-          r <- attempt slot Writable deadline $ \out ->
-            sendFile out file (offset + fromIntegral done) (min 0x400000 (count - done))
-          if r < 0
-            then pure r
-            else if r == 0 then pure done else go (done + r)
+        deadline <- deadlineAfter done
+        r <- attempt slot Writable deadline $ \out ->
+          sendFile out file (offset + fromIntegral done) (min 0x400000 (count - done))
+        if r <= 0 then pure done else go (done + r)

@@ -57,7 +57,7 @@ import Heddle.IO.Internal.Wait (Gate, enterUntil, leave, newGate)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
-import Heddle.Prim.File (removeName)
+import Heddle.Prim.File (isSocketName, removeName)
 import Heddle.Prim.Exception
 import Heddle.Prim.Socket qualified as S
 import Heddle.Prim.Thread (forkOn, yield)
@@ -181,7 +181,8 @@ removeStaleSocket :: FilePath -> SockAddr -> IO ()
 removeStaleSocket path address = do
   probe <- fromIntegral <$> checked "socket" (S.socket 1 1 0) :: IO Fd
   r <- withAddress address (S.connect probe) `finally` S.closeSocket probe
-  when (Errno (negate r) == ECONNREFUSED) (removeSocketFile path)
+  isSocket <- isSocketName path
+  when (Errno (negate r) == ECONNREFUSED && isSocket) (removeSocketFile path)
 
 removeSocketFile :: FilePath -> IO ()
 removeSocketFile path = void (trySync (removeName path))
@@ -222,7 +223,7 @@ acceptUntil listener deadline = mask_ $ allocaBytes (addressRoom + 8) $ \scratch
     then do
       fd <- go (milliseconds 5) `onException` leave gate
       leave gate
-      adoptAccepted m scratch fd Attached (\_ -> pure ())
+      adoptAccepted m Owned scratch fd Attached (\_ -> pure ())
     else throwCode "accept" TimedOutCode
 
 accept4 :: Ptr () -> Fd -> IO Int
@@ -233,11 +234,11 @@ accept4 scratch fd = do
 lengthOf :: Ptr () -> Ptr Int32
 lengthOf scratch = scratch `plusPtr` addressRoom
 
-adoptAccepted :: Manager -> Ptr () -> Fd -> Start -> (Slot -> IO ()) -> IO Slot
-adoptAccepted m scratch fd start resume = do
+adoptAccepted :: Manager -> Kind -> Ptr () -> Fd -> Start -> (Slot -> IO ()) -> IO Slot
+adoptAccepted m kind scratch fd start resume = do
   n <- peek (lengthOf scratch)
   peer <- peerBytes scratch (fromIntegral n)
-  newSlot m Owned fd peer start resume `onException` S.closeSocket fd
+  newSlot m kind fd peer start resume `onException` S.closeSocket fd
 
 data Verdict = Again | Exhausted | Ended
 
@@ -279,6 +280,8 @@ data ServiceOptions = ServiceOptions
 -- | A listener being served.
 data Service = Service
   { serviceListener :: !Listener,
+    -- | Tells its connections from those of others.
+    serviceNumber :: !Int,
     serviceOptions :: !ServiceOptions,
     -- | Word 0: connections open; 8: accepting is paused; 16: draining.
     serviceWords :: !Words,
@@ -293,7 +296,8 @@ data Service = Service
 startService :: Listener -> ServiceOptions -> IO Service
 startService listener options = mask_ $ do
   drained <- newSlot (managerOn (listenerRuntime listener) 0) TimerOnly (-1) mempty Attached (\_ -> pure ())
-  service <- (\ws -> Service listener options ws drained) <$> newWords 24
+  number <- fetchAdd (runtimeTurn (listenerRuntime listener)) 8 1
+  service <- (\ws -> Service listener number options ws drained) <$> newWords 24
   for_ (listenerSlots listener) $ \slot -> do
     let capability = managerCapability (slotManager slot)
     forkOn capability (serviceName options ++ "/accept/" ++ show capability) (acceptLoop service slot)
@@ -313,7 +317,7 @@ acceptLoop service slot = mask_ $ allocaBytes (addressRoom + 8) (\scratch -> go 
           m <- if alone then leastLoaded (listenerRuntime listener) else pure (slotManager slot)
           _ <- fetchAdd (serviceWords service) 0 1
           first <- deadlineIn (serviceFirstByte options)
-          opened <- trySync (adoptAccepted m scratch (fromIntegral r) (DetachedUntil first) (activate service))
+          opened <- trySync (adoptAccepted m (Served (serviceNumber service)) scratch (fromIntegral r) (DetachedUntil first) (activate service))
           case opened of
             Right _ -> pure ()
             Left e -> countDown service >> serviceFailed options e
@@ -409,10 +413,10 @@ closeConnections service = allSlots service (void . closeSlot)
 
 allSlots :: Service -> (Slot -> IO ()) -> IO ()
 allSlots service act = for_ [0 .. capabilitiesOf runtime - 1] $ \i ->
-  liveSlots (managerOn runtime i) >>= traverse_ (\slot -> unless (timer slot) (act slot))
+  liveSlots (managerOn runtime i) >>= traverse_ (\slot -> when (ours slot) (act slot))
   where
     runtime = listenerRuntime (serviceListener service)
-    timer slot = case slotKind slot of TimerOnly -> True; _ -> False
+    ours slot = case slotKind slot of Served number -> number == serviceNumber service; _ -> False
 
 -- | How many connections are open.
 serviceLive :: Service -> IO Int

@@ -39,8 +39,7 @@ where
 import Control.Monad (unless, void, when)
 import Data.Bits (shiftR, (.&.), (.|.))
 import Data.ByteString.Short (ShortByteString)
-import Data.Foldable (for_, traverse_)
-import Data.Maybe (catMaybes)
+import Data.Foldable (for_)
 import Data.Word (Word32, Word8)
 import Foreign.Ptr (Ptr)
 import Heddle.IO.Internal.Epoll (newEpoll)
@@ -84,15 +83,29 @@ newManager choice capability =
       Epoll -> do
         b <- newEpoll
         b <$ checked "epoll_ctl" (backendAdd b wakeFd wakeTag)
-    Manager capability backend ws
-      <$> (newTable 64 Nothing >>= newRef)
-      <*> newLock
-      <*> newRef (Registry [] 0 1)
+    slots <- noTable >>= newRef
+    m <-
+      Manager capability backend ws slots
+      <$> newLock
+      <*> newRef (Registry [] 1 1)
       <*> newStack
       <*> newWheel (tickFloor now)
       <*> pure wakeFd
       <*> newRef (FreeAlarms 0 [])
       <*> newPool 64 (newBuffer 32768)
+    none <- blankSlot m
+    newTable 64 none >>= writeRef slots
+    pure m
+  where
+    -- Nothing is read from it before the real one takes its place.
+    noTable = newTable 0 (error "slot of an empty table")
+
+-- What the table holds where there is no slot: closed, with a stamp that no event carries.
+blankSlot :: Manager -> IO Slot
+blankSlot m = do
+  ws <- newWords slotWordCount
+  writeWord ws SlotState (Closing .|. Released)
+  (\r w -> Slot m 0 (-1) (-1) TimerOnly ws r w (\_ -> pure ()) mempty) <$> newWaitCell <*> newWaitCell
 
 -- | Run the loop in a thread of its own; the action hears why it ended.
 startManager :: Manager -> (IO () -> IO ()) -> IO ThreadId
@@ -162,8 +175,8 @@ newSlot m kind fd peer start resume = do
     table' <-
       if index < tableSize table
         then pure table
-        else growTable table (2 * tableSize table) Nothing
-    writeEntry table' index (Just slot)
+        else readEntry table 0 >>= growTable table (2 * tableSize table)
+    writeEntry table' index slot
     writeRef (managerSlots m) table'
     writeRef (managerRegistry m) (Registry free' next' ((stamp + 1) .&. 0xFFFFFFFF))
     pure slot
@@ -200,7 +213,7 @@ freeSlot slot = do
 liveSlots :: Manager -> IO [Slot]
 liveSlots m = withLock (managerLock m) $ do
   table <- readRef (managerSlots m)
-  catMaybes <$> traverse (readEntry table) [0 .. tableSize table - 1]
+  filter ((/= 0) . slotIndex) <$> traverse (readEntry table) [1 .. tableSize table - 1]
 
 -- | Leave a command and see that the loop finds it.
 --
@@ -288,16 +301,15 @@ arrived m events n = do
         throwErrnoFor (backendName (managerBackend m)) (Errno (negate n))
       pure fired
   where
-    dispatch :: Table (Maybe Slot) -> Int -> IO ()
+    dispatch :: Table Slot -> Int -> IO ()
     dispatch table i = when (i < n) $ do
       bits <- peekEventBits events i
       tag <- peekEventTag events i
       when (tag /= wakeTag) $ do
         let index = fromIntegral (tag .&. 0xFFFFFFFF)
             stamp = fromIntegral (tag `shiftR` 32)
-        readEntry table index >>= \case
-          Just slot | slotStamp slot == stamp -> deliver slot bits
-          _ -> pure ()
+        slot <- readEntry table index
+        when (slotStamp slot == stamp) (deliver slot bits)
       dispatch table (i + 1)
 
 deliver :: Slot -> Word32 -> IO ()
@@ -306,8 +318,12 @@ deliver slot bits = do
   when (hung /= 0) $ do
     old <- readWord (slotWords slot) SlotSticky
     writeWord (slotWords slot) SlotSticky (old .|. fromIntegral hung)
-  when (bits .&. eventOut /= 0 || bits .&. (eventHangUp .|. eventError) /= 0) $
-    unpark (slotWrite slot)
+  when (bits .&. (eventOut .|. eventHangUp .|. eventError) /= 0) $ do
+    -- Each IN edge may carry OUT; nearly always nobody waits for it.
+    writing <- atomicRead (slotWords slot) SlotWriting
+    when (writing == 1) $ do
+      writeWord (slotWords slot) SlotWriting 0
+      unpark (slotWrite slot)
   when (bits .&. eventIn /= 0 || hung /= 0) $ do
     unpark (slotRead slot)
     continue slot
@@ -335,7 +351,7 @@ expire m now = do
     else do
       table <- readRef (managerSlots m)
       advance wheel (tickFloor now) $ \index ->
-        readEntry table index >>= traverse_ (\slot -> rearm m now slot False)
+        readEntry table index >>= \slot -> rearm m now slot False
       pure 1
 
 -- Look at both deadlines of a slot: wake the waits that are over, link the slot at the
@@ -377,7 +393,7 @@ obey m =
           backendForget (managerBackend m) slot
           withLock (managerLock m) $ do
             table <- readRef (managerSlots m)
-            writeEntry table (slotIndex slot) Nothing
+            readEntry table 0 >>= writeEntry table (slotIndex slot)
             Registry free next stamp <- readRef (managerRegistry m)
             writeRef (managerRegistry m) (Registry (slotIndex slot : free) next stamp)
 

@@ -65,7 +65,7 @@ data Runtime = Runtime
   { runtimeManagers :: !(SmallArray Manager),
     -- | One cell per manager, with a token when its loop has ended.
     runtimeEnded :: ![WaitCell],
-    -- | Moves on at each choice of a manager.
+    -- | Word 0 moves on at each choice of a manager, word 8 with each service.
     runtimeTurn :: !Words,
     -- | By descriptor, those that came from outside.
     runtimeForeign :: !(Ref (IntMap Foreign)),
@@ -115,7 +115,7 @@ startRuntime config alarm = do
   count <- maybe getCapabilities (pure . max 1) (configManagers config)
   managers <- create (configBackend config) count
   cells <- traverse start managers
-  Runtime (smallArrayFromList managers) cells <$> newWords 1 <*> newRef IntMap.empty <*> newLock
+  Runtime (smallArrayFromList managers) cells <$> newWords 16 <*> newRef IntMap.empty <*> newLock
   where
     start m = do
       ended <- newWaitCell

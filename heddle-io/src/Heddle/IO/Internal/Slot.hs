@@ -46,6 +46,7 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..), monotonicNow, never)
 import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
 import Heddle.Prim.Exception (mask_)
+import Heddle.Prim.Poller (eventError, eventHangUp, eventOut, pollOne)
 import Heddle.Prim.Socket (closeSocket, shutdown)
 import Heddle.Prim.WaitCell (WaitCell, park, reset, unpark)
 import System.Posix.Types (Fd)
@@ -79,14 +80,17 @@ releaseIfLast slot = do
   won <- compareAndSet (slotWords slot) SlotState Closing (Closing .|. Released)
   when won $ do
     case slotKind slot of
-      Owned -> do
-        let backend = managerBackend (slotManager slot)
-        -- epoll forgets a closed descriptor by itself.
-        when (backendWatches backend) $ void (backendRemove backend (slotFd slot))
-        void (closeSocket (slotFd slot))
+      Owned -> closeIt
+      Served _ -> closeIt
       Lent giveBack -> backendRemove (managerBackend (slotManager slot)) (slotFd slot) >> giveBack
       TimerOnly -> pure ()
     freeSlot slot
+  where
+    backend = managerBackend (slotManager slot)
+    closeIt = do
+      -- epoll forgets a closed descriptor by itself.
+      when (backendWatches backend) $ void (backendRemove backend (slotFd slot))
+      void (closeSocket (slotFd slot))
 {-# NOINLINE releaseIfLast #-}
 
 -- | Close: no system call begins after this, every waiter wakes, and the descriptor is
@@ -103,6 +107,7 @@ closeSlot slot = mask_ $ do
       others = old .&. complement 3 > OneRef
   when (first && others) $ case slotKind slot of
     Owned -> void (shutdown (slotFd slot) 2)
+    Served _ -> void (shutdown (slotFd slot) 2)
     _ -> pure ()
   _ <- fetchAdd (slotWords slot) SlotState (-OneRef)
   releaseIfLast slot
@@ -153,8 +158,10 @@ waitUntil slot interest deadline = do
     submit (slotManager slot) (Watch slot interest)
   when (deadline /= never) (armUntil slot interest deadline)
   closing <- isClosing slot
-  hung <- if interest == Readable then hungUp slot else pure False
-  if closing || hung
+  ready <- case interest of
+    Readable -> hungUp slot
+    Writable -> writableAlready slot
+  if closing || ready
     then pure ()
     else do
       park cell
@@ -164,6 +171,20 @@ waitUntil slot interest deadline = do
   where
     cell = cellOf slot interest
 {-# INLINE waitUntil #-}
+
+-- The loop looks for a writer only after being told of one; an edge that came between the
+-- attempt and the telling is found here.
+writableAlready :: Slot -> IO Bool
+writableAlready slot = do
+  told <- atomicRead ws SlotWriting
+  if told == 1 || slotFd slot < 0
+    then pure False
+    else do
+      atomicWrite ws SlotWriting 1
+      (/= 0) <$> using slot (`pollOne` writableBits)
+  where
+    ws = slotWords slot
+    writableBits = eventOut .|. eventHangUp .|. eventError
 
 -- | Has the deadline passed? The manager's clock answers first, the real one only when
 -- that says no.

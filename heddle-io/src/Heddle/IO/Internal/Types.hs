@@ -34,6 +34,7 @@ module Heddle.IO.Internal.Types
     pattern SlotDetached,
     pattern SlotLastActive,
     pattern SlotBeforeLast,
+    pattern SlotWriting,
     pattern SlotUnparked,
     slotWordCount,
     pattern Closing,
@@ -72,8 +73,9 @@ data Manager = Manager
     managerBackend :: !Backend,
     -- | See the @Word…@ patterns; each has its own cache line.
     managerWords :: !Words,
-    -- | Slot by index. Replaced when it grows, under the lock; read freely.
-    managerSlots :: !(Ref (Table (Maybe Slot))),
+    -- | Slot by index; number 0 stands for none. Replaced when it grows, under the lock;
+    -- read freely.
+    managerSlots :: !(Ref (Table Slot)),
     -- | Guards 'managerRegistry' and the growth of 'managerSlots'.
     managerLock :: !Lock,
     managerRegistry :: !(Ref Registry),
@@ -135,6 +137,8 @@ managerWordCount = 32
 data Kind
   = -- | Its descriptor is closed with the slot.
     Owned
+  | -- | The same, for a connection of the service with this number.
+    Served !Int
   | -- | Its descriptor is taken out of the back end and given to the action.
     Lent !(IO ())
   | -- | No descriptor, only a deadline.
@@ -194,9 +198,14 @@ pattern SlotBeforeLast = 7
 pattern SlotUnparked :: Int
 pattern SlotUnparked = 8
 
+-- | 1 while somebody may wait for writability; only then the loop looks for him. Set by
+-- waiters, cleared by the loop.
+pattern SlotWriting :: Int
+pattern SlotWriting = 9
+
 -- | The length of 'slotWords'.
 slotWordCount :: Int
-slotWordCount = 9
+slotWordCount = 10
 
 -- | No system call may begin.
 pattern Closing :: Int

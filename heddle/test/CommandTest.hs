@@ -1,0 +1,256 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | The command line: help, errors, addresses, signals.
+module CommandTest (tests) where
+
+import Control.Monad (forM_, unless)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.List (isInfixOf, isPrefixOf)
+import Heddle.Http.RawClient
+import Network.Socket (SockAddr (..))
+import Program
+import System.Directory
+import System.Exit (ExitCode (..))
+import System.FilePath ((</>))
+import System.Posix.Files (setFileMode)
+import System.Posix.Signals
+import System.Posix.User (getEffectiveUserID)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+
+tests :: TestTree
+tests =
+  testGroup
+    "command"
+    [ testGroup "help and version" help,
+      testGroup "what cannot begin: exit code 2, and what to do" refusals,
+      testGroup "listening" listening,
+      testGroup "signals" signals
+    ]
+
+help :: [TestTree]
+help =
+  [ testCase "--help lists the commands" $ do
+      ended <- runTool "heddle" ["--help"]
+      endedCode ended @?= ExitSuccess
+      contains "serve" (out ended)
+      contains "heddle COMMAND --help" (out ended),
+    testCase "serve --help lists every option" $ do
+      ended <- runTool "heddle" ["serve", "--help"]
+      endedCode ended @?= ExitSuccess
+      forM_ ["DIR", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "SIGTERM", "Exit codes"] $ \part ->
+        contains part (out ended),
+    testCase "--version" $ do
+      ended <- runTool "heddle" ["--version"]
+      endedCode ended @?= ExitSuccess
+      assertBool (show ended) ("heddle " `B.isPrefixOf` endedOut ended),
+    testCase "nothing at all: help, and not success" $ do
+      ended <- runTool "heddle" []
+      endedCode ended @?= ExitFailure 2
+      contains "serve" (out ended ++ endedErr ended)
+  ]
+  where
+    out = C.unpack . endedOut
+
+refusals :: [TestTree]
+refusals =
+  [ refused "no directory" ["serve"] ["DIR"],
+    refused "a command that is not there" ["weave"] ["weave"],
+    refused "an option that is not there" ["serve", "/tmp", "--lisen", ":1"] ["--lisen"],
+    refused "a directory that is missing" ["serve", "/no/such/directory"] ["heddle serve: cannot serve /no/such/directory", "ENOENT", "directory that exists"],
+    refused "a file instead of a directory" ["serve", "/etc/passwd"] ["cannot serve /etc/passwd", "ENOTDIR", "not a directory"],
+    refused "a port beyond the last" ["serve", "/tmp", "--listen", "localhost:65536"] ["65535"],
+    refused "a port that is no number" ["serve", "/tmp", "--listen", "localhost:http"] ["'http' is not a port"],
+    refused "an IPv6 address without brackets" ["serve", "/tmp", "--listen", "::1:80"] ["[::1]:8080"],
+    refused "an address of another machine" ["serve", "/tmp", "--listen", "192.0.2.1:8080"] ["cannot listen on 192.0.2.1:8080", "EADDRNOTAVAIL"],
+    refused "a name without address" ["serve", "/tmp", "--listen", "no.such.name.invalid:80"] ["cannot listen on no.such.name.invalid:80", "unknown"],
+    refused "a Unix socket in a missing directory" ["serve", "/tmp", "--listen", "unix:/no/such/directory/s"] ["cannot listen on unix:/no/such/directory/s", "directory"],
+    refused "a log in a missing directory" ["serve", "/tmp", "--listen", "127.0.0.1:0", "--access-log", "/no/such/directory/log"] ["cannot write the access log /no/such/directory/log", "ENOENT"],
+    refused "no cores" ["serve", "/tmp", "--cores", "0"] ["'0' is not a number of cores"],
+    refused "cores in words" ["serve", "/tmp", "--cores", "two"] ["'two' is not a number of cores"],
+    refused "more cores than the runtime can have" ["serve", "/tmp", "--listen", "127.0.0.1:0", "--cores", "100000"] ["'100000' is not a number of cores"],
+    refused "a back end that is not there" ["serve", "/tmp", "--backend", "select"] ["epoll and poll"],
+    testCase "a busy port" $
+      forM_ [[], ["--one-acceptor"]] $ \more -> withProgram (["serve", "/tmp"] ++ free) $ \program -> do
+        let SockAddrInet port _ = addressOf program
+            place = "127.0.0.1:" ++ show port
+        ended <- runTool "heddle" (["serve", "/tmp", "--listen", place] ++ more)
+        complains ended ["cannot listen on " ++ place, "EADDRINUSE", "--listen"]
+        withClient (addressOf program) $ \client -> say client "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n" >> hearAnswer client >>= \a -> answerCode a @?= 404,
+    testCase "a Unix socket where somebody listens" $
+      withDirectory $ \d -> withProgram ["serve", d, "--listen", "unix:" ++ d </> "s"] $ \_ -> do
+        ended <- runTool "heddle" ["serve", d, "--listen", "unix:" ++ d </> "s"]
+        complains ended ["cannot listen on unix:", "EADDRINUSE"],
+    testCase "a port below 1024 without the privilege (skipped where every user may bind it)" $ do
+      first <- readFile "/proc/sys/net/ipv4/ip_unprivileged_port_start"
+      if read first <= (80 :: Int)
+        then putStrLn "\n        skipped: this system lets every user bind port 80 (ip_unprivileged_port_start)"
+        else asNobody ["serve", "/tmp", "--listen", "127.0.0.1:80"] $ \ended ->
+          complains ended ["cannot listen on 127.0.0.1:80", "EACCES", "Ports below 1024 need a privilege"],
+    testCase "a directory that may not be entered" $
+      withDirectory $ \d -> do
+        createDirectoryIfMissing True (d </> "closed" </> "site")
+        setFileMode d 0o755
+        setFileMode (d </> "closed") 0
+        asNobody ["serve", d </> "closed" </> "site", "--listen", "127.0.0.1:0"] $ \ended ->
+          complains ended ["cannot serve", "EACCES", "right to read it"]
+  ]
+  where
+    refused what arguments parts = testCase what (runTool "heddle" arguments >>= (`complains` parts))
+
+complains :: Ended -> [String] -> IO ()
+complains ended parts = do
+  unless (endedCode ended == ExitFailure 2) (unexpected "exit code 2" (show ended))
+  endedOut ended @?= ""
+  mapM_ (`contains` endedErr ended) parts
+
+-- Run heddle as a user without privileges, from where that user can reach it.
+asNobody :: [String] -> (Ended -> IO ()) -> IO ()
+asNobody arguments check = do
+  user <- getEffectiveUserID
+  if user /= 0
+    then runTool "heddle" arguments >>= check
+    else withDirectory $ \d -> do
+      Just heddle <- findExecutable "heddle"
+      copyFile heddle (d </> "heddle")
+      setFileMode (d </> "heddle") 0o755
+      setFileMode d 0o755
+      runTool "setpriv" (["--reuid=65534", "--regid=65534", "--clear-groups", d </> "heddle"] ++ arguments) >>= check
+
+-- Listening ---------------------------------------------------------------------------
+
+listening :: [TestTree]
+listening =
+  [ testCase "the start-up line names directory, URL and cores" $
+      withSite $ \d -> withProgram (["serve", d, "--cores", "2"] ++ free) $ \program -> do
+        said <- programOut program
+        contains ("Serving " ++ d ++ " on http://127.0.0.1:") said
+        contains "(2 cores; Ctrl-C stops)" said
+        serves program,
+    testCase "one core" $
+      withSite $ \d -> withProgram (["serve", d, "--cores", "1"] ++ free) $ \program -> do
+        programOut program >>= contains "(1 core;"
+        serves program,
+    testCase "--one-acceptor" $ withSite $ \d -> withProgram (["serve", d, "--one-acceptor", "--cores", "2"] ++ free) serves,
+    testCase "--backend poll" $ withSite $ \d -> withProgram (["serve", d, "--backend", "poll", "--cores", "2"] ++ free) serves,
+    testCase "--index and --hidden" $
+      withSite $ \d -> do
+        writeFile (d </> ".hidden") "hidden"
+        withProgram (["serve", d, "--index", "second.html", "--hidden"] ++ free) $ \program -> do
+          fetch (addressOf program) "/" >>= answersWith 200 "second"
+          fetch (addressOf program) "/.hidden" >>= answersWith 200 "hidden",
+    testCase "a name of two families gets one port for both" $
+      withSite $ \d -> withProgram ["serve", d, "--listen", "localhost:0"] $ \program -> do
+        assertBool (show (programUrls program)) (all ("http://localhost:" `isPrefixOf`) (programUrls program))
+        all (== head (programUrls program)) (programUrls program) @?= True
+        serves program,
+    testCase "several addresses, and a Unix socket that is removed at the end" $
+      withSite $ \d -> do
+        let path = d </> "socket"
+        withProgram ["serve", d, "--listen", "127.0.0.1:0", "-l", "127.0.0.1:0", "--listen", "unix:" ++ path] $ \program -> do
+          length (programUrls program) @?= 3
+          forM_ (programUrls program) $ \u ->
+            if "unix:" `isPrefixOf` u
+              then fetch (SockAddrUnix path) "/" >>= answersWith 200 "home"
+              else fetch (addressOf program {programUrls = [u]}) "/" >>= answersWith 200 "home"
+          signal program sigTERM
+          ends program >>= (@?= ExitSuccess)
+        doesPathExist path >>= (@?= False),
+    testCase "a Unix socket left behind by a killed server is taken over" $
+      withSite $ \d -> do
+        let path = d </> "socket"
+        withProgram ["serve", d, "--listen", "unix:" ++ path] (\_ -> pure ())
+        doesPathExist path >>= (@?= True)
+        withProgram ["serve", d, "--listen", "unix:" ++ path] $ \_ ->
+          fetch (SockAddrUnix path) "/" >>= answersWith 200 "home",
+    testCase "namesWereCutToLatin1: names beyond ASCII, in any locale" $
+      forM_ ["C", "C.UTF-8"] $ \locale -> withDirectory $ \d -> do
+        Ended _ heddle _ <- runTool "sh" ["-c", "command -v heddle"]
+        let script = "mkdir \"$1/s\xc3\xafte\" && echo home > \"$1/s\xc3\xafte/index.html\" && exec \"$2\" serve \"$1/s\xc3\xafte\" --listen 127.0.0.1:0 --access-log \"$1/l\xc3\xb6g\""
+        B.writeFile (d </> "run.sh") script
+        withProgramIn [("LC_ALL", locale)] ("/bin/sh", [d </> "run.sh", d, filter (/= '\n') (C.unpack heddle)]) $ \program -> do
+          fetch (addressOf program) "/" >>= answersWith 200 "home\n"
+          signal program sigTERM
+          ends program >>= (@?= ExitSuccess)
+        Ended _ listing _ <- runToolIn [("LC_ALL", locale)] "ls" ["-b", "--quoting-style=literal", "--show-control-chars", d]
+        assertBool ("expected a log named l\xf6g, but got " ++ show listing) ("l\xc3\xb6g" `B.isInfixOf` listing)
+  ]
+
+withSite :: (FilePath -> IO a) -> IO a
+withSite act = withDirectory $ \d -> do
+  writeFile (d </> "index.html") "home"
+  writeFile (d </> "second.html") "second"
+  act d
+
+serves :: Program -> IO ()
+serves program = forM_ [1 :: Int .. 10] $ \_ -> fetch (addressOf program) "/" >>= answersWith 200 "home"
+
+fetch :: SockAddr -> B.ByteString -> IO Answer
+fetch address path = withClient address $ \client -> do
+  say client (B.concat ["GET ", path, " HTTP/1.1\r\nHost: a\r\n\r\n"])
+  hearAnswer client
+
+-- Signals --------------------------------------------------------------------------------
+
+signals :: [TestTree]
+signals =
+  [ testCase (name ++ ": idle connections close, exit code 0") $
+      withSite $ \d -> withProgram (["serve", d] ++ free) $ \program -> do
+        withClient (addressOf program) $ \client -> do
+          say client "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+          hearAnswer client >>= answersWith 200 "home"
+          signal program s
+          hearEnd client
+        ends program >>= (@?= ExitSuccess)
+        said <- programOut program
+        contains "Stopping; 1 open connection." said
+        contains "Stopped." said
+    | (name, s) <- [("SIGTERM", sigTERM), ("SIGINT", sigINT)]
+  ]
+    ++ [ testCase "a slow reader of a big file gets all of it" $
+           withBig $ \d -> withProgram (["serve", d] ++ free) $ \program -> do
+             withClient (addressOf program) $ \client -> withClient (addressOf program) $ \idle -> do
+               say client "GET /big HTTP/1.1\r\nHost: a\r\n\r\n"
+               heard <- hearsWithin client patience
+               heard @?= True
+               say idle "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+               _ <- hearAnswer idle
+               signal program sigTERM
+               hearEnd idle
+               -- The drain is under way, and the file is not.
+               answer <- hearAnswer client
+               answerCode answer @?= 200
+               B.length (answerBody answer) @?= bigSize
+               hearEnd client
+             ends program >>= (@?= ExitSuccess)
+             programOut program >>= contains "Stopped.",
+         testCase "a second signal ends at once" $
+           withBig $ \d -> withProgram (["serve", d] ++ free) $ \program -> do
+             withClient (addressOf program) $ \client -> do
+               say client "GET /big HTTP/1.1\r\nHost: a\r\n\r\n"
+               heard <- hearsWithin client patience
+               heard @?= True
+               signal program sigTERM
+               _ <- eventually "the drain to begin" (programOut program) ("Stopping" `isInfixOf`)
+               signal program sigINT
+               ends program >>= (@?= ExitSuccess)
+               (got, _) <- hearRest client
+               assertBool "the file was cut" (B.length got < bigSize),
+         testCase "--drain limits how long the rest may take" $
+           withBig $ \d -> withProgram (["serve", d, "--drain", "1"] ++ free) $ \program -> do
+             withClient (addressOf program) $ \client -> do
+               say client "GET /big HTTP/1.1\r\nHost: a\r\n\r\n"
+               heard <- hearsWithin client patience
+               heard @?= True
+               signal program sigTERM
+               ends program >>= (@?= ExitSuccess)
+             programOut program >>= contains "Stopped; 1 connection cut.",
+         testCase "a signal right after the start-up line" $
+           forM_ [1 :: Int .. 10] $ \_ -> withProgram (["serve", "/tmp"] ++ free) $ \program -> do
+             signal program sigTERM
+             ends program >>= (@?= ExitSuccess)
+       ]
+  where
+    bigSize = 30000000
+    withBig act = withSite $ \d -> B.writeFile (d </> "big") (B.replicate bigSize 120) >> act d

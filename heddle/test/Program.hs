@@ -1,0 +1,172 @@
+-- | The heddle program, and other programs, as child processes under a deadline.
+module Program
+  ( -- * heddle serve
+    Program (..),
+    withProgram,
+    withProgramIn,
+    addressOf,
+    signal,
+    ends,
+
+    -- * Programs that end by themselves
+    runTool,
+    runToolIn,
+    Ended (..),
+
+    -- * Places
+    withDirectory,
+    contains,
+    free,
+  )
+where
+
+import Control.Concurrent (forkIO)
+import Control.Concurrent.MVar
+import Control.Exception (IOException, bracket, finally, try)
+import Control.Monad (unless, void)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.IORef
+import Data.List (isInfixOf, isPrefixOf, stripPrefix)
+import Data.Maybe (mapMaybe)
+import Heddle.Http.RawClient
+import Network.Socket (SockAddr (..), tupleToHostAddress)
+import System.Directory (findExecutable, removePathForcibly)
+import System.Environment (getEnvironment)
+import System.Exit (ExitCode (..))
+import System.IO (Handle, hClose)
+import System.Posix.Signals (Signal, sigKILL, signalProcess)
+import System.Posix.Temp (mkdtemp)
+import System.Posix.Types (ProcessID)
+import System.Process
+import System.Timeout (timeout)
+
+-- | A running @heddle serve@.
+data Program = Program
+  { programPid :: !ProcessID,
+    -- | From the start-up line, in order.
+    programUrls :: ![String],
+    programOut :: !(IO String),
+    programErr :: !(IO String),
+    programExit :: !(MVar ExitCode)
+  }
+
+-- | Run @heddle@ with these arguments, wait until it serves, act; a program that still runs
+-- then is killed.
+withProgram :: [String] -> (Program -> IO a) -> IO a
+withProgram arguments act = do
+  heddle <- tool "heddle"
+  withProgramIn [] (heddle, arguments) act
+
+-- | The same with changes of the environment, and behind another program such as a shell.
+withProgramIn :: [(String, String)] -> (FilePath, [String]) -> (Program -> IO a) -> IO a
+withProgramIn changes (path, arguments) act = bracket start stop $ \(out, err, pid, exit) -> do
+  let outputs = (++) <$> text out <*> text err
+      text ref = C.unpack <$> readIORef ref
+  _ <- eventually "a start-up line 'Serving DIR on URL…'" ((,) <$> outputs <*> tryReadMVar exit) (\(o, e) -> any served (lines o) || e /= Nothing)
+  began <- outputs
+  case filter served (lines began) of
+    line : _ -> act (Program pid (filter url (words line)) (text out) (text err) exit)
+    [] -> unexpected "a start-up line 'Serving DIR on URL…'" (show began)
+  where
+    served line = "Serving " `isPrefixOf` line && " stops)" `isInfixOf` line
+    url w = any (`isPrefixOf` w) ["http://", "unix:"]
+    start = do
+      environment <- changed changes
+      (_, Just o, Just e, process) <-
+        createProcess (proc path arguments) {std_out = CreatePipe, std_err = CreatePipe, env = Just environment}
+      Just pid <- getPid process
+      out <- collect o
+      err <- collect e
+      exit <- newEmptyMVar
+      _ <- forkIO (waitForProcess process >>= putMVar exit)
+      pure (out, err, pid, exit)
+    stop (_, _, pid, exit) = do
+      over <- tryReadMVar exit
+      unless (over /= Nothing) $ do
+        _ <- try (signalProcess sigKILL pid) :: IO (Either IOException ())
+        void (readMVar exit)
+
+changed :: [(String, String)] -> IO [(String, String)]
+changed changes = (changes ++) . filter ((`notElem` map fst changes) . fst) <$> getEnvironment
+
+-- Everything a handle says, as it comes.
+collect :: Handle -> IO (IORef B.ByteString)
+collect h = do
+  ref <- newIORef B.empty
+  let go = do
+        bytes <- B.hGetSome h 65536
+        unless (B.null bytes) (atomicModifyIORef' ref (\b -> (b <> bytes, ())) >> go)
+  ref <$ forkIO (go `finally` hClose h)
+
+-- | The address of the program's first URL.
+addressOf :: Program -> SockAddr
+addressOf program = case mapMaybe portOf (programUrls program) of
+  port : _ -> SockAddrInet port (tupleToHostAddress (127, 0, 0, 1))
+  [] -> error ("expected a URL with a port, but got " ++ show (programUrls program))
+  where
+    portOf u = do
+      rest <- stripPrefix "http://" u
+      case reads (reverse (takeWhile (/= ':') (reverse rest))) of
+        [(n, "")] -> Just (fromIntegral (n :: Int))
+        _ -> Nothing
+
+-- | Send a signal.
+signal :: Program -> Signal -> IO ()
+signal program s = signalProcess s (programPid program)
+
+-- | The program ends by itself; its exit code.
+ends :: Program -> IO ExitCode
+ends program =
+  timeout patience (readMVar (programExit program)) >>= maybe (unexpected "the program to end" "it runs on") pure
+
+-- | How a program ended, and what it wrote.
+data Ended = Ended
+  { endedCode :: !ExitCode,
+    endedOut :: !B.ByteString,
+    endedErr :: !String
+  }
+  deriving stock (Show)
+
+-- | Run a program to its end.
+runTool :: FilePath -> [String] -> IO Ended
+runTool = runToolIn []
+
+-- | The same with changes of the environment.
+runToolIn :: [(String, String)] -> FilePath -> [String] -> IO Ended
+runToolIn changes name arguments = do
+  path <- tool name
+  environment <- changed changes
+  (_, Just o, Just e, process) <- createProcess (proc path arguments) {std_in = NoStream, std_out = CreatePipe, std_err = CreatePipe, env = Just environment}
+  out <- reading o
+  err <- reading e
+  r <- timeout (2 * patience) ((,,) <$> waitForProcess process <*> readMVar out <*> readMVar err)
+  case r of
+    Just (code, o', e') -> pure (Ended code o' (C.unpack e'))
+    Nothing -> do
+      terminateProcess process
+      unexpected (unwords (name : arguments) ++ " to end") "it ran on"
+  where
+    reading h = do
+      result <- newEmptyMVar
+      result <$ forkIO (B.hGetContents h >>= putMVar result)
+
+tool :: String -> IO FilePath
+tool name =
+  findExecutable name >>= \case
+    Just path -> pure path
+    Nothing
+      | '/' `elem` name -> pure name
+      | otherwise -> unexpected (name ++ " on the PATH") "it is not installed; run 'make setup'"
+
+-- | A new directory that others can enter, removed afterwards.
+withDirectory :: (FilePath -> IO a) -> IO a
+withDirectory = bracket (mkdtemp "/tmp/heddle-test-") removePathForcibly
+
+-- | Fail unless the text contains the part.
+contains :: String -> String -> IO ()
+contains part text = unless (part `isInfixOf` text) (unexpected ("a text that contains " ++ show part) (show text))
+
+-- | Listen on the loopback interface, on any free port.
+free :: [String]
+free = ["--listen", "127.0.0.1:0"]
