@@ -301,7 +301,7 @@ def microseconds(text):
     return float(number) * {"us": 1, "ms": 1e3, "s": 1e6, "m": 6e7}[unit]
 
 
-def wrk(place, connections, path, threads=1, cores=None):
+def wrk(place, connections, path, threads=1, cores=None, headers=()):
     """A load: given a server and how long, it answers with a sample."""
     program = shutil.which("wrk")
     if program is None:
@@ -309,7 +309,8 @@ def wrk(place, connections, path, threads=1, cores=None):
 
     def load(server, seconds):
         url = f"http://127.0.0.1:{server.port}{path}"
-        command = [program, f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--latency", url]
+        command = [program, f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--latency"]
+        command += [word for header in headers for word in ("-H", header)] + [url]
         before = cpu_times(server.process.pid)
         process = place.start(
             command, cores or {place.load_core}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -531,6 +532,27 @@ def two_cores():
     return "two-cores", "two cores against one, a file of 151B, 128 connections", run
 
 
+def accept():
+    def run(place, options, results):
+        both = set(place.cores[:2])
+        servers = {}
+        try:
+            for name, more in (("heddle", []), ("one-acceptor", ["--one-acceptor"])):
+                servers[name] = Server(place, name, heddle(place, *more, cores=2), cores=both)
+            closing = wrk(place, 64, "/151.html", 2, both, ["Connection: close"])
+            kept = wrk(place, 64, "/151.html", 2, both)
+            for what, load in (("closing", closing), ("kept", kept)):
+                print(f"  {what} connections")
+                samples = rounds_of(servers, load, options)
+                print_table(samples)
+                print_ratios(f"accept-{what}", samples, results)
+        finally:
+            for server in servers.values():
+                server.stop()
+
+    return "accept", "SO_REUSEPORT against one acceptor on two cores, a connection per request, and kept ones", run
+
+
 def idle():
     def run(place, _options, results):
         program = os.path.join(BUILD, "idle")
@@ -723,6 +745,7 @@ CASES = {
         static("16KB", "/16k.html", ["16384"], "on"),
         access_log(),
         two_cores(),
+        accept(),
         idle(),
         syscalls(),
         idle_calls(),

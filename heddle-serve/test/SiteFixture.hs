@@ -23,7 +23,7 @@ import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (castPtr, minusPtr)
 import Heddle.Http
 import Heddle.Http.RawClient
-import Heddle.IO.Internal hiding (Closed, freshNow)
+import Heddle.IO.Internal (ListenOptions (..), Listener (..), Spread (..), defaultConfig, defaultListenOptions, withListener, withRuntime)
 import Heddle.Prim.File (closeFile)
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.LogLine
@@ -86,9 +86,13 @@ asking site method' path fields = with site $ \client -> ask client method' path
 with :: Running -> (Client -> IO a) -> IO a
 with = withClient . siteAddress
 
--- | So many bytes without a pattern, the same each time.
+-- | So many bytes, the same each time; a block of prime length over and over, so that no
+-- two pages or buffers are alike.
 noise :: Int -> ByteString
-noise n = fst (B.unfoldrN n step (88172645463325252 :: Word64))
+noise n = B.take n (B.concat (replicate (n `quot` B.length block + 1) block))
+
+block :: ByteString
+block = fst (B.unfoldrN 65521 step (88172645463325252 :: Word64))
   where
     step :: Word64 -> Maybe (Word8, Word64)
     step x0 =

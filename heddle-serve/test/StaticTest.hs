@@ -24,7 +24,7 @@ tests :: TestTree
 tests =
   testGroup
     "Static"
-    [ testGroup "paths, asked twice on one connection" [testCase (C.unpack path) (answered path expected) | (path, expected) <- paths],
+    [ testGroup "paths, asked twice on one connection" [testCase (take 60 (C.unpack path)) (answered path expected) | (path, expected) <- paths],
       testGroup "what is no plain file" kinds,
       testGroup "methods" methods,
       testGroup "large files" large,
@@ -266,7 +266,8 @@ large =
         say client "GET /big HTTP/1.1\r\nHost: test\r\n\r\n"
         heard <- hearsWithin client patience
         heard @?= True
-        setFileSize (siteDirectory running </> "big") 1000
+        -- A multiple of the page: within a page, bytes on their way would turn to zeros.
+        setFileSize (siteDirectory running </> "big") 8192
         answer <- hearAnswer client
         unless (not (answerWhole answer) && answerBody answer `B.isPrefixOf` noise 30000000) $
           unexpected "a true beginning of the file, cut short" (show (answerWhole answer, B.length (answerBody answer)))
@@ -314,7 +315,7 @@ changes =
     testCase "its validators change with it" $
       withSite (\d -> B.writeFile (d </> "file.txt") "first") $ \running -> with running $ \client -> do
         first <- ask client "GET" "/file.txt" []
-        let Just tag = answerHeader first "etag"
+        tag <- maybe (unexpected "an ETag" (show first)) pure (answerHeader first "etag")
         B.writeFile (siteDirectory running </> "file.txt") "second"
         answer <- eventually "200 for the old tag" (ask client "GET" "/file.txt" [("If-None-Match", tag)]) ((== 200) . answerCode)
         answersWith 200 "second" answer
@@ -325,6 +326,6 @@ changes =
         let look = ask client "GET" "/file.txt" []
         look >>= answersWith 200 before
         look >>= answersWith 200 before
-        change (siteDirectory running </> "file.txt")
+        () <- change (siteDirectory running </> "file.txt")
         answer <- eventually "the new content" look (\a -> answerCode a == 200 && answerBody a == after)
         answersWith 200 after answer

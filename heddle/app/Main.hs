@@ -9,11 +9,18 @@ module Main
 where
 
 import Control.Monad (join)
+import GHC.IO.Encoding (getFileSystemEncoding)
 import Options.Applicative
 import ServeCommand (serveCommand)
+import System.IO (hSetEncoding, stderr, stdout)
 
 main :: IO ()
-main = join (customExecParser (prefs showHelpOnEmpty) commands)
+main = do
+  -- Names of files are shown in the bytes that they came in, whatever the locale.
+  encoding <- getFileSystemEncoding
+  hSetEncoding stdout encoding
+  hSetEncoding stderr encoding
+  join (customExecParser (prefs showHelpOnEmpty) commands)
 
 commands :: ParserInfo (IO ())
 commands =

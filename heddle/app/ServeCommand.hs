@@ -45,7 +45,7 @@ options =
       )
     <*> optional
       ( option
-          (positive "a number of cores")
+          (positive 256 "a number of cores")
           (long "cores" <> short 'N' <> metavar "N" <> help "Use so many cores (default: all)")
       )
     <*> optional
@@ -58,10 +58,10 @@ options =
       )
     <*> switch (long "hidden" <> help "Serve names that begin with a dot, too")
     <*> option
-      (positive "a number of seconds")
+      (positive 1000000 "a number of seconds")
       (long "drain" <> metavar "SECONDS" <> value 30 <> showDefault <> help "How long open connections may take to end after a signal")
     <*> option
-      (positive "a number of seconds")
+      (positive 1000000 "a number of seconds")
       (long "idle" <> metavar "SECONDS" <> value 60 <> showDefault <> help "How long a kept connection may be silent")
     <*> switch (long "one-acceptor" <> help "One listening socket for all cores, instead of one per core (SO_REUSEPORT)")
     <*> option
@@ -87,10 +87,10 @@ options =
       "poll" -> Right Poll
       other -> Left ("'" ++ other ++ "' is not a back end; there are epoll and poll")
 
-positive :: String -> ReadM Int
-positive what = eitherReader $ \text -> case reads text of
-  [(n, "")] | n > 0 && n < 1000000 -> Right n
-  _ -> Left ("'" ++ text ++ "' is not " ++ what)
+positive :: Int -> String -> ReadM Int
+positive most what = eitherReader $ \text -> case reads text of
+  [(n, "")] | n > 0 && n <= most -> Right n
+  _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (1 to " ++ show most ++ ")")
 
 run :: ServeOptions -> IO ()
 run chosen = do

@@ -46,6 +46,9 @@ module Heddle.Channel
     next,
     nextUntil,
     tryNext,
+
+    -- * Exceptions
+    ChannelDeserted (..),
   )
 where
 
@@ -59,7 +62,7 @@ import Heddle.IO.Internal.Wait
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline, never)
 import Heddle.Prim.Errno (throwErrnoFor, pattern EINVAL)
-import Heddle.Prim.Exception (bug, mask_, onException)
+import Heddle.Prim.Exception (BlockedIndefinitelyOnMVar (..), Exception (..), bug, catch, mask_, onException, throwIO)
 import Heddle.Prim.WaitCell
 
 -- | A queue between threads.
@@ -68,6 +71,17 @@ data Channel a = Channel
     -- | How many values it holds at most.
     channelCapacity :: !Int
   }
+
+-- | A thread waited at a channel that no other thread could reach any more.
+newtype ChannelDeserted = ChannelDeserted String
+  deriving stock (Eq)
+
+instance Show ChannelDeserted where
+  showsPrec d e = showParen (d > 10) (showString (displayException e))
+
+instance Exception ChannelDeserted where
+  displayException (ChannelDeserted what) =
+    what ++ " would wait for ever: no other thread has this channel any more"
 
 -- | Values; receivers that wait for one; senders that wait to leave theirs.
 data State a = State !(Seq a) !(Seq (Waiter a)) !(Seq (Sender a))
@@ -100,7 +114,9 @@ newChannel capacity = (`Channel` capacity) <$> newRef (State Seq.empty Seq.empty
 --
 -- [Cost]: about 100 ns.
 -- [Blocks]: parks while the channel is full; never if it is unbounded.
--- [Masking]: interruptible while parked; interrupted, it has not sent.
+-- [Masking]: interruptible while parked; interrupted, it has not sent, unless a receiver
+-- took the value in that very moment.
+-- [Throws]: 'ChannelDeserted'.
 -- [Threads]: any number; waiting senders are served in order.
 -- @since 0.1.0.0
 send :: Channel a -> a -> IO ()
@@ -118,7 +134,7 @@ sendUntil channel x deadline = mask_ $ do
   sent <- trySend channel x
   if sent
     then pure True
-    else withCell deadline $ \cell -> do
+    else withCell "send" deadline $ \cell -> do
       w <- newWaiter cell
       step <- modifyRef (channelState channel) $ \s@(State xs receivers senders) ->
         case offer channel x s of
@@ -158,6 +174,7 @@ offer channel x (State xs receivers senders) = case viewl receivers of
 -- [Cost]: about 100 ns.
 -- [Blocks]: parks while the channel is empty.
 -- [Masking]: interruptible while parked; interrupted, it has taken nothing.
+-- [Throws]: 'ChannelDeserted'.
 -- [Threads]: any number; waiting receivers are served in order.
 -- @since 0.1.0.0
 recv :: Channel a -> IO a
@@ -175,7 +192,7 @@ recvUntil channel deadline = mask_ $ do
   now <- tryRecv channel
   case now of
     Just x -> pure (Just x)
-    Nothing -> withCell deadline $ \cell -> do
+    Nothing -> withCell "recv" deadline $ \cell -> do
       w <- newWaiter cell
       step <- modifyRef (channelState channel) $ \s@(State xs receivers senders) ->
         case takeOne s of
@@ -226,9 +243,10 @@ putBack channel x = do
 pending :: Channel a -> IO Int
 pending channel = (\(State xs _ _) -> Seq.length xs) <$> readRef (channelState channel)
 
-withCell :: Deadline -> (WaitCell -> IO a) -> IO a
-withCell deadline use
-  | deadline == never = newWaitCell >>= use
+withCell :: String -> Deadline -> (WaitCell -> IO a) -> IO a
+withCell what deadline use
+  | deadline == never =
+    (newWaitCell >>= use) `catch` \BlockedIndefinitelyOnMVar -> throwIO (ChannelDeserted what)
   | otherwise = systemRuntime >>= managerHere >>= \m -> withCellUntil m deadline use
 
 -- Multicast -------------------------------------------------------------------
@@ -313,6 +331,7 @@ duplicate (Subscription at) = readRef at >>= fmap Subscription . newRef
 -- [Cost]: about 50 ns.
 -- [Blocks]: parks until there is one.
 -- [Masking]: interruptible while parked; interrupted, it has taken nothing.
+-- [Throws]: 'ChannelDeserted'.
 -- [Threads]: several threads on one subscription share its values; to see all, each has
 -- its own.
 -- @since 0.1.0.0
@@ -330,7 +349,7 @@ nextUntil :: Subscription a -> Deadline -> IO (Maybe a)
 nextUntil subscription@(Subscription at) deadline =
   tryNext subscription >>= \case
     Just x -> pure (Just x)
-    Nothing -> mask_ (withCell deadline wait)
+    Nothing -> mask_ (withCell "next" deadline wait)
   where
     wait cell =
       tryNext subscription >>= \case

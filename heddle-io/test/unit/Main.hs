@@ -1,13 +1,42 @@
--- | The tests of heddle-io. A test of waiting or closing runs on both back ends.
+-- | The tests of heddle-io. A test of waiting or closing runs on both back ends; those of
+-- the system runtime run again in a child process, on the other one.
 module Main (main) where
 
+import ChannelTest qualified
 import ConnTest qualified
 import DescriptorTest qualified
 import FileTest qualified
+import Harness (child, limited)
+import ScopeTest qualified
 import ServeTest qualified
-import TimerTest qualified
+import SocketTest qualified
+import System.Environment (lookupEnv)
+import System.Exit (ExitCode (..))
 import Test.Tasty
+import Test.Tasty.HUnit
+import TimerTest qualified
 import WheelTest qualified
 
 main :: IO ()
-main = defaultMain (testGroup "heddle-io" [WheelTest.tests, ConnTest.tests, ServeTest.tests, DescriptorTest.tests, TimerTest.tests, FileTest.tests])
+main = do
+  scenario <- lookupEnv "HEDDLE_TEST_CHILD"
+  case scenario of
+    Just "system" -> defaultMain systemTests
+    Just other -> fail ("no such scenario: " ++ other)
+    Nothing ->
+      defaultMain $
+        testGroup
+          "heddle-io"
+          [ WheelTest.tests,
+            ConnTest.tests,
+            ServeTest.tests,
+            DescriptorTest.tests,
+            FileTest.tests,
+            systemTests,
+            testCase "the system runtime on poll(2)" $ do
+              (code, out, err) <- limited (child "system" [("HEDDLE_BACKEND", "poll")] ["-j1", "--color=never", "--hide-successes"])
+              assertEqual (out ++ err) ExitSuccess code
+          ]
+
+systemTests :: TestTree
+systemTests = testGroup "the system runtime" [TimerTest.tests, ScopeTest.tests, ChannelTest.tests, SocketTest.tests]

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.Serve
 -- Description : Serve a directory
@@ -26,11 +24,9 @@ module Heddle.Serve
 where
 
 import Control.Monad (unless)
-import Data.ByteString (ByteString)
 import Data.Foldable (for_)
 import Data.List (isPrefixOf, nub)
-import Data.Text qualified as T
-import Data.Text.Encoding qualified as T
+import Data.Maybe (fromMaybe)
 import Heddle.Http
 import Heddle.IO.Internal
 import Heddle.Prim.Atomic
@@ -43,6 +39,7 @@ import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.AccessLog
 import Heddle.Serve.FileCache (newFileCache)
+import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.Listen
 import Heddle.Serve.Static
 import Network.Socket (SockAddr)
@@ -142,11 +139,13 @@ serveSite options tell = do
   now <- getCapabilities
   unless (cores == now) (setCapabilities cores)
   ignoreSignal sigPIPE
+  directory <- fileNameBytes (serveDirectory options)
+  indexes <- traverse fileNameBytes (serveIndexes options)
   withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
-    bracket (naming (CannotServe (serveDirectory options)) (openRoot (utf8 (serveDirectory options)))) closeFile $ \root ->
+    bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeFile $ \root ->
       withLog runtime $ \accessLog -> do
         let server = settingServerName settings
-            site = Site root (map utf8 (serveIndexes options)) (serveHidden options) server
+            site = Site root indexes (serveHidden options) server
             make capability = do
               cache <- newFileCache
               hook <- traverse (`accessLogHook` capability) accessLog
@@ -193,12 +192,12 @@ withListeners runtime options body = go (serveListen options) []
     -- A name may have addresses that this machine lacks (::1 without IPv6): one is enough.
     each spec [] found failure next
       | any ((== spec) . fst) found = next found
-      | otherwise = throwIO (maybe (CannotResolve (renderListen spec) "it has no usable address") id failure)
+      | otherwise = throwIO (fromMaybe (CannotResolve (renderListen spec) "it has no usable address") failure)
     each spec (address : rest) found failure next = do
       let listenOptions = defaultListenOptions {listenSpread = serveSpread options}
       opened <- try (newListener runtime listenOptions (samePort spec found address))
       case opened of
-        Right listener -> (each spec rest ((spec, listener) : found) failure next) `finally` closeListener listener
+        Right listener -> each spec rest ((spec, listener) : found) failure next `finally` closeListener listener
         Left (e :: IOException) -> case errnoOf e of
           Just errno
             | errno `elem` [EADDRNOTAVAIL, EAFNOSUPPORT] -> each spec rest found (Just (cannot spec errno)) next
@@ -218,6 +217,3 @@ naming wrap action =
   try action >>= \case
     Right r -> pure r
     Left (e :: IOException) -> maybe (throwIO e) (throwIO . wrap) (errnoOf e)
-
-utf8 :: FilePath -> ByteString
-utf8 = T.encodeUtf8 . T.pack

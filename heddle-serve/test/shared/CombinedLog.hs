@@ -89,7 +89,7 @@ quoted = go []
 readLog :: ByteString -> Either String [Entry]
 readLog content
   | B.null content = Right []
-  | C.last content /= '\n' = Left ("a newline at the end of " ++ show (B.takeEnd 60 content))
+  | C.last content /= '\n' = Left ("a newline at the end of " ++ show (B.drop (B.length content - 60) content))
   | otherwise = traverse numbered (zip [1 :: Int ..] (C.lines content))
   where
     numbered (n, line) = either (\e -> Left ("line " ++ show n ++ ": " ++ e ++ "; the line is " ++ show line)) Right (readEntry line)

@@ -140,11 +140,11 @@ receiveFresh talk size = do
       | n == 0 = pure IO.Done
       | Errno (negate n) == EINTR = receiveFresh talk size
       | Errno (negate n) == EAGAIN = do
-          -- Nothing after all: back to waiting, by the deadline set before.
-          deadline <- Deadline <$> readWord (slotWords (talkConn talk)) SlotReadDeadline
-          late <- deadlineOver (talkConn talk) deadline
-          draining <- readWord (contextDraining (talkContext talk)) 0
-          pure (if late || draining == 1 then IO.Done else IdleUntil deadline)
+        -- Nothing after all: back to waiting, by the deadline set before.
+        deadline <- Deadline <$> readWord (slotWords (talkConn talk)) SlotReadDeadline
+        late <- deadlineOver (talkConn talk) deadline
+        draining <- readWord (contextDraining (talkContext talk)) 0
+        pure (if late || draining == 1 then IO.Done else IdleUntil deadline)
       | otherwise = pure IO.Done
 
 -- Parse the head that begins at the unread input.
@@ -238,52 +238,61 @@ beforeBody talk = do
 answer :: Talk -> Request -> Reply -> IO After
 answer talk request reply
   | unsafeReply reply = do
-      settingFailed (settingsOf talk) (toException (userError "a handler's header holds CR, LF or NUL"))
-      releaseReply reply
-      answer talk request (plain status500 "The server made a malformed reply.")
+    settingFailed (settingsOf talk) (toException (userError "a handler's header holds CR, LF or NUL"))
+    releaseReply reply
+    answer talk request (plain status500 "The server made a malformed reply.")
   | otherwise = do
-      let ws = talkWork talk
-          context = talkContext talk
-          table = workHead ws
-      base <- get ws WorkBase
-      persistence <- persistenceOf (inputPtr ws `plusPtr` base) table
-      minor <- httpMinor request
-      code <- method request
-      draining <- readWord (contextDraining context) 0
-      now <- freshNow (slotManager (talkConn talk))
-      unread <- bodyUnread request
-      -- What the handler left of the body is dropped before the reply, so that the
-      -- connection header can say what will happen.
-      kept <-
-        if unread
-          then (discardBody request (settingDiscard (settingsOf talk)) `catch` \(_ :: BodyError) -> pure False) `onException` releaseReply reply
-          else pure True
-      start <- get ws WorkStart
-      end <- get ws WorkEnd
-      let closes = persistence == Close || draining == 1 || not kept
-          closing
-            | closes = Closes
-            | minor == 0 = StaysTold
-            | otherwise = Stays
-          gather = start < end && not closes
-      r <- try (sendReply (talkOutput talk) now gather code minor closing reply)
-      case r of
-        Right stays -> do
-          logged talk request LoggedRequest (replyStatus reply)
-          if closes || not stays
-            then flush (talkOutput talk) >> (if kept then pure IO.Done else linger talk)
-            else next talk now
-        Left e -> do
-          logged talk request LoggedRequest (replyStatus reply)
-          case fromException e of
-            Just ConnectionLost -> pure IO.Done
-            Nothing
-              | isAsynchronous e -> throwIO e
-              | otherwise -> do
-                  settingFailed (settingsOf talk) e
-                  -- What was gathered goes out, earlier replies among it; no last chunk.
-                  linger talk
+    let ws = talkWork talk
+        context = talkContext talk
+        table = workHead ws
+    base <- get ws WorkBase
+    persistence <- persistenceOf (inputPtr ws `plusPtr` base) table
+    minor <- httpMinor request
+    code <- method request
+    draining <- readWord (contextDraining context) 0
+    now <- freshNow (slotManager (talkConn talk))
+    unread <- bodyUnread request
+    -- What the handler left of the body is dropped before the reply, so that the
+    -- connection header can say what will happen; a stream may still read it.
+    kept <-
+      if unread && not (streams reply)
+        then dropBody request `onException` releaseReply reply
+        else pure True
+    start <- get ws WorkStart
+    end <- get ws WorkEnd
+    let closes = persistence == Close || draining == 1 || not kept
+        closing
+          | closes = Closes
+          | minor == 0 = StaysTold
+          | otherwise = Stays
+        gather = start < end && not closes
+    r <- try (sendReply (talkOutput talk) now gather code minor closing reply)
+    case r of
+      Right stays -> do
+        logged talk request LoggedRequest (replyStatus reply)
+        whole <- if unread && streams reply then dropBody request else pure kept
+        if closes || not stays || not whole
+          then flush (talkOutput talk) >> (if whole then pure IO.Done else linger talk)
+          else next talk now
+      Left e -> do
+        logged talk request LoggedRequest (replyStatus reply)
+        case fromException e of
+          Just ConnectionLost -> pure IO.Done
+          Nothing
+            | isAsynchronous e -> throwIO e
+            | otherwise -> do
+              settingFailed (settingsOf talk) e
+              -- What was gathered goes out, earlier replies among it; no last chunk.
+              linger talk
+  where
+    dropBody r = discardBody r (settingDiscard (settingsOf talk)) `catch` \(_ :: BodyError) -> pure False
 {-# INLINE answer #-}
+
+streams :: Reply -> Bool
+streams = \case
+  Stream {} -> True
+  _ -> False
+{-# INLINE streams #-}
 
 unsafeReply :: Reply -> Bool
 unsafeReply = \case
@@ -307,14 +316,14 @@ logged talk request what status = case contextLog (talkContext talk) of
 handlerFailed :: Talk -> Request -> SomeException -> IO After
 handlerFailed talk request e
   | Just failure <- fromException e = case failure of
-      BodyRejected status why -> reject talk LoggedRequest status why
-      BodyTooSlow -> refuse talk LoggedRequest status408 "The request's body did not arrive in time."
-      BodyCutShort -> pure IO.Done
+    BodyRejected status why -> reject talk LoggedRequest status why
+    BodyTooSlow -> refuse talk LoggedRequest status408 "The request's body did not arrive in time."
+    BodyCutShort -> pure IO.Done
   | Just ConnectionLost <- fromException e = pure IO.Done
   | isAsynchronous e = throwIO e
   | otherwise = do
-      settingFailed (settingsOf talk) e
-      answer talk request (plain status500 "The server failed to answer this request.")
+    settingFailed (settingsOf talk) e
+    answer talk request (plain status500 "The server failed to answer this request.")
 
 -- After a reply on a connection that stays: the next request, or rest.
 next :: Talk -> Deadline -> IO After
@@ -380,7 +389,7 @@ plain status text =
 linger :: Talk -> IO After
 linger talk = do
   flush (talkOutput talk)
-  _ <- using slot (\fd -> S.shutdown fd 1)
+  _ <- using slot (`S.shutdown` 1)
   deadline <- deadlineIn (seconds 2)
   go deadline (0 :: Int)
   where
@@ -389,5 +398,5 @@ linger talk = do
     go deadline dropped
       | dropped > 262144 = pure IO.Done
       | otherwise = do
-          n <- receiveUntil slot (inputPtr ws) (inputSize ws) deadline
-          if n > 0 then go deadline (dropped + n) else pure IO.Done
+        n <- receiveUntil slot (inputPtr ws) (inputSize ws) deadline
+        if n > 0 then go deadline (dropped + n) else pure IO.Done

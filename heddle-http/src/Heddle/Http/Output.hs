@@ -119,42 +119,43 @@ sendReply out now gather method minor closing = \case
         silent = method == MethodHead || bare
     headOut out now status headers (if bare then Nothing else Just total) (closingLine closing)
     set ws WorkSent 0
-    unless silent $ for_ segments $ \case
-      SegmentBytes b -> do
-        putBytes out b
-        sent <- get ws WorkSent
-        set ws WorkSent (sent + B.length b)
-      SegmentFile file offset n -> do
-        flushMore out
-        Deadline began <- monotonicNow
-        set ws WorkPaceBegan began
-        set ws WorkPaceDone 0
-        done <- sendFileAllUntil (outputConn out) file offset n paced
-        sent <- get ws WorkSent
-        set ws WorkSent (sent + done)
-        -- Short: the file shrank. The length is announced, so only closing is honest.
-        when (done < n) (throwIO ConnectionLost)
+    unless silent $
+      for_ segments $ \case
+        SegmentBytes b -> do
+          putBytes out b
+          sent <- get ws WorkSent
+          set ws WorkSent (sent + B.length b)
+        SegmentFile file offset n -> do
+          flushMore out
+          Deadline began <- monotonicNow
+          set ws WorkPaceBegan began
+          set ws WorkPaceDone 0
+          done <- sendFileAllUntil (outputConn out) file offset n paced
+          sent <- get ws WorkSent
+          set ws WorkSent (sent + done)
+          -- Short: the file shrank. The length is announced, so only closing is honest.
+          when (done < n) (throwIO ConnectionLost)
     unless gather (flush out)
     pure True
   Stream status headers body
     | statusForbidsContent status || method == MethodHead -> do
-        headOut out now status headers Nothing (chunkedLine <> closingLine closing)
-        set ws WorkSent 0
-        unless gather (flush out)
-        pure True
+      headOut out now status headers Nothing (chunkedLine <> closingLine closing)
+      set ws WorkSent 0
+      unless gather (flush out)
+      pure True
     | minor == 0 -> do
-        headOut out now status headers Nothing (closingLine Closes)
-        set ws WorkSent 0
-        body (Writer (\b -> counted b >> putBytes out b) (flush out))
-        flush out
-        pure False
+      headOut out now status headers Nothing (closingLine Closes)
+      set ws WorkSent 0
+      body (Writer (\b -> counted b >> putBytes out b) (flush out))
+      flush out
+      pure False
     | otherwise -> do
-        headOut out now status headers Nothing (chunkedLine <> closingLine closing)
-        set ws WorkSent 0
-        body (Writer (\b -> counted b >> putChunk out b) (flush out))
-        putBytes out "0\r\n\r\n"
-        unless gather (flush out)
-        pure True
+      headOut out now status headers Nothing (chunkedLine <> closingLine closing)
+      set ws WorkSent 0
+      body (Writer (\b -> counted b >> putChunk out b) (flush out))
+      putBytes out "0\r\n\r\n"
+      unless gather (flush out)
+      pure True
     where
       chunkedLine
         | minor == 0 || statusForbidsContent status = ""

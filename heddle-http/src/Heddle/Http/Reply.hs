@@ -42,6 +42,7 @@ import Data.ByteString.Internal qualified as BI (memcpy)
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (foldlM)
 import Data.Int (Int64)
+import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Bytes.Decimal (pokeDecimal)
@@ -131,7 +132,7 @@ newPrebuilt server status headers body = do
   let (len, fill) = case body of
         NoContent -> (Nothing, \_ -> pure ())
         ContentOf n f -> (Just n, f)
-  buffer <- newBuffer (headRoom server headers + maybe 0 id len)
+  buffer <- newBuffer (headRoom server headers + fromMaybe 0 len)
   shows' <- newWords 1
   withBuffer buffer $ \p -> do
     (dateAt, end) <- pokeHead p server status headers len ""
@@ -141,7 +142,7 @@ newPrebuilt server status headers body = do
         { prebuiltStatus = status,
           prebuiltBuffer = buffer,
           prebuiltHead = end `minusPtr` p,
-          prebuiltSize = (end `minusPtr` p) + maybe 0 id len,
+          prebuiltSize = (end `minusPtr` p) + fromMaybe 0 len,
           prebuiltDateAt = dateAt `minusPtr` p,
           prebuiltShows = shows'
         }

@@ -199,8 +199,8 @@ readWholeBody request most = go 0 []
     go n pieces
       | n > most = throwIO (BodyRejected status413 BodyTooLarge)
       | otherwise = do
-          piece <- readBody request
-          if B.null piece then pure (B.concat (reverse pieces)) else go (n + B.length piece) (piece : pieces)
+        piece <- readBody request
+        if B.null piece then pure (B.concat (reverse pieces)) else go (n + B.length piece) (piece : pieces)
 
 -- | Is there some of the body that was not read?
 bodyUnread :: Request -> IO Bool
@@ -218,8 +218,8 @@ discardBody request most = do
     go room
       | room < 0 = pure False
       | otherwise = do
-          n <- bodyStep request (\_ n -> pure n)
-          if n == 0 then pure True else go (room - n)
+        n <- bodyStep request (\_ n -> pure n)
+        if n == 0 then pure True else go (room - n)
 
 class Piece a where
   noPiece :: a

@@ -62,14 +62,13 @@ module Heddle.Prim.Errno
   )
 where
 
-import Data.List (lookup)
+import Data.Maybe (fromMaybe)
 import Foreign.C.Error qualified as C
 import Foreign.C.String (peekCString)
-import Foreign.C.Types (CInt (..), CChar)
+import Foreign.C.Types (CChar, CInt (..))
 import Foreign.Ptr (Ptr)
 import GHC.IO.Exception (IOException (..))
 import System.IO.Unsafe (unsafePerformIO)
-import Prelude hiding (lookup)
 
 -- | An error number of this machine's kernel.
 newtype Errno = Errno {errnoNumber :: Int}
@@ -80,7 +79,7 @@ instance Show Errno where
 
 -- | The symbol, such as @EACCES@.
 errnoSymbol :: Errno -> String
-errnoSymbol (Errno n) = maybe ("errno " ++ show n) id (lookup n symbols)
+errnoSymbol (Errno n) = fromMaybe ("errno " ++ show n) (lookup n symbols)
 
 -- | The C library's sentence, in small letters: @permission denied@.
 errnoSentence :: Errno -> String

@@ -95,5 +95,6 @@ trySync body = (Right <$> body) `catchSync` (pure . Left)
 --
 -- [Throws]: asynchronous exceptions pass through.
 catchSync :: IO a -> (SomeException -> IO a) -> IO a
-catchSync body handler = body `catch` \e ->
-  if isAsynchronous e then throwIO e else handler e
+catchSync body handler =
+  body `catch` \e ->
+    if isAsynchronous e then throwIO e else handler e

@@ -35,17 +35,17 @@ module Heddle.Prim.File
   )
 where
 
+import Control.Monad (when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.Int (Int64)
 import Data.Word (Word8)
-import Control.Monad (when)
 import Foreign.C.String (withCString)
-import Heddle.Prim.Errno (Errno (..), throwErrnoFor)
 import Foreign.C.Types (CChar, CInt (..), CLong (..), CSize (..))
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr)
 import Foreign.Storable (peekElemOff)
+import Heddle.Prim.Errno (Errno (..), throwErrnoFor)
 import System.Posix.Types (Fd (..))
 
 -- | Flags of open(2).
@@ -105,7 +105,7 @@ removeName path = withCString path $ \p -> do
 --
 -- [Blocks]: holds an OS thread.
 isSocketName :: FilePath -> IO Bool
-isSocketName path = withCString path $ \p -> (== 1) <$> c_is_socket p
+isSocketName path = withCString path (fmap (== 1) . c_is_socket)
 
 -- | What an open file is.
 data FileKind = RegularFile | Directory | OtherKind

@@ -42,13 +42,13 @@ module Heddle.Prim.Poller
   )
 where
 
+import Data.Int (Int16, Int32)
 import Data.Word (Word32, Word64, Word8)
 import Foreign.C.Types (CInt (..), CLong (..), CSize (..))
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
 import System.Posix.Types (Fd (..))
-import Data.Int (Int16, Int32)
 
 -- | A new epoll descriptor, closed on exec.
 epollCreate :: IO Int

@@ -44,7 +44,7 @@ import Control.Concurrent
     threadCapability,
     yield,
   )
-import Control.Exception (mask_)
+import Heddle.Prim.Exception (mask_)
 import GHC.Conc (getNumProcessors, labelThread)
 
 -- | Start a labelled thread that the scheduler may move.

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.Serve.AccessLog
 -- Description : A ring of lines per capability, one writer
@@ -23,8 +21,8 @@ module Heddle.Serve.AccessLog
 where
 
 import Control.Monad (unless, void, when)
-import Data.ByteString.Char8 qualified as C
 import Data.Foldable (for_)
+import Data.Maybe (fromMaybe, isJust)
 import Foreign.Ptr (minusPtr, plusPtr)
 import Heddle.Http
 import Heddle.Http.Request (Request (..))
@@ -39,6 +37,7 @@ import Heddle.Prim.File
 import Heddle.Prim.Ring
 import Heddle.Prim.Thread (fork, yield)
 import Heddle.Prim.WaitCell
+import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.LogLine
 import System.Posix.Types (Fd)
 
@@ -91,10 +90,12 @@ withAccessLog runtime opening path trouble = bracket open close
       unpark (slotWrite (logWake log'))
       park (logEnded log')
       void (closeSlot (logWake log'))
-      when (toFile /= Nothing) $ readRef (logFile log') >>= void . closeFile
+      when (isJust toFile) $ readRef (logFile log') >>= void . closeFile
 
 openLog :: FilePath -> IO Fd
-openLog path = fromIntegral <$> checked path (openFile (C.pack path) appendCreate)
+openLog path = do
+  name <- fileNameBytes path
+  fromIntegral <$> checked path (openFile name appendCreate)
 
 -- | Open the log's file anew, after it was moved away.
 reopen :: AccessLog -> IO ()
@@ -194,7 +195,7 @@ drain log' ring = go False
               then step (done + r)
               else case Errno (negate r) of
                 EINTR -> step done
-                e -> logTrouble l ("access log: " ++ maybe "standard output" id (logPath l) ++ ": " ++ describeErrno e ++ "; lines are lost")
+                e -> logTrouble l ("access log: " ++ fromMaybe "standard output" (logPath l) ++ ": " ++ describeErrno e ++ "; lines are lost")
       step 0
 
 reopenNow :: AccessLog -> IO ()

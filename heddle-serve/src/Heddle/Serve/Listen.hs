@@ -17,7 +17,10 @@ module Heddle.Serve.Listen
   )
 where
 
+import Data.ByteString qualified as B
 import Data.List (isPrefixOf, nub)
+import Data.Text qualified as T
+import Data.Text.Encoding (encodeUtf8)
 import Heddle.Prim.Exception (IOException, try)
 import Network.Socket
 import Text.Read (readMaybe)
@@ -39,11 +42,11 @@ parseListen text
   | "unix:" `isPrefixOf` text = case drop 5 text of
     "" -> Left "after 'unix:' a path is needed, such as unix:/run/site.sock"
     path
-      | length path > 107 -> Left "a Unix socket's path has at most 107 bytes"
+      | B.length (encodeUtf8 (T.pack path)) > 107 -> Left "a Unix socket's path has at most 107 bytes"
       | otherwise -> Right (ListenUnix path)
   | '[' : rest <- text = case break (== ']') rest of
-    (host, ']' : ':' : p) -> ListenHost host <$> port p
-    (host, "]") -> Right (ListenHost host 8080)
+    (host, ']' : ':' : p) | ':' `elem` host -> ListenHost host <$> port p
+    (host, "]") | ':' `elem` host -> Right (ListenHost host 8080)
     _ -> wrong
   | otherwise = case break (== ':') (reverse text) of
     (_, "") | all (`elem` ['0' .. '9']) text && not (null text) -> ListenHost "" <$> port text

@@ -22,7 +22,7 @@ module Heddle.Serve.LogLine
   )
 where
 
-import Control.Monad (when)
+import Control.Monad (void, when)
 import Data.Bits (complement, xor, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -60,7 +60,7 @@ timeText clock (Deadline now) = do
   when (now >= next) $ do
     (second, Nanos over) <- epochNowExactly
     ahead <- utcOffsetMinutes second
-    text <- BI.create logTimeLength (\p -> () <$ pokeLogTime p second ahead)
+    text <- BI.create logTimeLength (\p -> void (pokeLogTime p second ahead))
     writeRef (clockText clock) text
     writeWord (clockWords clock) 0 (now + 1000000000 - over)
   readRef (clockText clock)

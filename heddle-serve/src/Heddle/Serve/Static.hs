@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE PatternSynonyms #-}
 
 -- |
 -- Module      : Heddle.Serve.Static
@@ -34,7 +33,7 @@ import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Bytes.HttpDate (formatHttpDate)
 import Heddle.Http
 import Heddle.Http.Conditional
-import Heddle.Http.Head (pathSlice, Slice (..))
+import Heddle.Http.Head (Slice (..), pathSlice)
 import Heddle.Http.Head qualified as Head
 import Heddle.Http.Range
 import Heddle.Http.Reply (Prebuilt (..))
@@ -309,6 +308,8 @@ withOpened site relative use =
 openFailed :: Errno -> Reply
 openFailed e
   | e `elem` [ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL] = notFound
+  -- ENXIO, ENODEV: a socket, or a device without a driver.
+  | errnoNumber e `elem` [6, 19] = problem status403 "This is not a file."
   | e `elem` [EACCES, EPERM] = problem status403 "The server may not read this file."
   | e == EXDEV = problem status403 "This path leads out of the site."
   | e `elem` [EMFILE, ENFILE, ENOMEM, EAGAIN] = problem status503 "The server is out of descriptors or memory; try again."

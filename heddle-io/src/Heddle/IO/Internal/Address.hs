@@ -53,7 +53,9 @@ withAddress address use = allocaBytes (max n addressRoom) $ \p -> do
 peerBytes :: Ptr a -> Int -> IO ShortByteString
 peerBytes p n
   | n <= 0 = pure Short.empty
-  | otherwise = Short.toShort <$> unsafePackCStringLen (castPtr p, min addressRoom n) >>= \s -> s `seq` pure s
+  | otherwise = do
+    view <- unsafePackCStringLen (castPtr p, min addressRoom n)
+    pure $! Short.toShort view
 
 -- | The address in bytes kept by 'peerBytes'; 'Nothing' for a nameless Unix peer.
 decodeAddress :: ShortByteString -> IO (Maybe SockAddr)

@@ -30,6 +30,7 @@ module Heddle.IO.Internal.Alarm
   )
 where
 
+import Control.Monad (void)
 import Data.Foldable (for_)
 import Heddle.IO.Internal.Manager (Start (..), newSlot, submit)
 import Heddle.IO.Internal.Slot (armUntil, closeSlot, isClosing)
@@ -81,7 +82,7 @@ returnAlarm alarm = do
 --
 -- [Blocks]: never.
 discardAlarm :: Alarm -> IO ()
-discardAlarm alarm = () <$ closeSlot (alarmSlot alarm)
+discardAlarm alarm = void (closeSlot (alarmSlot alarm))
 
 -- | Has the deadline passed?
 --

@@ -49,7 +49,7 @@ import Heddle.Prim.WaitCell (reset, unpark)
 import System.Posix.Types (Fd)
 
 -- | A descriptor was used after it was closed, here or by another thread.
-data IOClosed = IOClosed !String
+newtype IOClosed = IOClosed String
 
 instance Show IOClosed where
   showsPrec d e = showParen (d > 10) (showString (displayException e))
@@ -154,14 +154,14 @@ sendVectorUntil slot vector count deadline = go vector count 0
     consume v k left total
       | k == 0 = pure total
       | otherwise = do
-          n <- peekByteOff v 8 :: IO Int
-          if left >= n
-            then consume (v `plusPtr` 16) (k - 1) (left - n) total
-            else do
-              base <- peekByteOff v 0 :: IO (Ptr Word8)
-              pokeByteOff v 0 (base `plusPtr` left :: Ptr Word8)
-              pokeByteOff v 8 (n - left)
-              go v k total
+        n <- peekByteOff v 8 :: IO Int
+        if left >= n
+          then consume (v `plusPtr` 16) (k - 1) (left - n) total
+          else do
+            base <- peekByteOff v 0 :: IO (Ptr Word8)
+            pokeByteOff v 0 (base `plusPtr` left :: Ptr Word8)
+            pokeByteOff v 8 (n - left)
+            go v k total
 
 -- | Send a part of a file: the count, which is short if the file ended early or the
 -- connection failed. Goes on after each full socket without asking for the position or the

@@ -13,6 +13,7 @@ module Heddle.IO.Internal.Epoll
   )
 where
 
+import Control.Monad (void)
 import Data.Bits ((.|.))
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Errno (checked)
@@ -37,5 +38,5 @@ newEpoll = do
         backendForget = \_ -> pure (),
         backendPoll = \events -> epollPoll ep events eventCapacity,
         backendWait = \events -> epollWait ep events eventCapacity,
-        backendClose = () <$ closeSocket ep
+        backendClose = void (closeSocket ep)
       }

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.IO.Internal.Listener
 -- Description : Accepting connections on all capabilities
@@ -42,11 +40,11 @@ where
 import Control.Monad (unless, void, when)
 import Data.Bits ((.&.))
 import Data.Foldable (for_, traverse_)
+import Data.Int (Int32)
+import Data.Maybe (fromMaybe)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peek, poke)
-import Data.Int (Int32)
-import Data.Maybe (fromMaybe)
 import Heddle.IO.Internal.Address
 import Heddle.IO.Internal.Conn (throwCode)
 import Heddle.IO.Internal.Manager
@@ -57,8 +55,8 @@ import Heddle.IO.Internal.Wait (Gate, enterUntil, leave, newGate)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
-import Heddle.Prim.File (isSocketName, removeName)
 import Heddle.Prim.Exception
+import Heddle.Prim.File (isSocketName, removeName)
 import Heddle.Prim.Socket qualified as S
 import Heddle.Prim.Thread (forkOn, yield)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, reset, unpark)
@@ -194,37 +192,38 @@ removeSocketFile path = void (trySync (removeName path))
 -- [Throws]: 'Heddle.IO.Internal.Conn.IOClosed', 'IOError'; ETIMEDOUT at the deadline.
 -- [Threads]: any number may accept at once.
 acceptUntil :: Listener -> Deadline -> IO Slot
-acceptUntil listener deadline = mask_ $ allocaBytes (addressRoom + 8) $ \scratch -> do
-  m <- managerHere (listenerRuntime listener)
-  let slots = listenerSlots listener
-      doors = zip slots (listenerGates listener)
-      (slot, gate) = case filter ((== managerCapability m) . managerCapability . slotManager . fst) doors of
-        door : _ -> door
-        [] -> head doors
-      go backOff = do
-        r <- attempt slot Readable deadline (accept4 scratch)
-        if r >= 0
-          then do
-            -- One edge may stand for several connections: keep it for the next.
-            unpark (slotRead slot)
-            pure (fromIntegral r)
-          else case verdict r of
-            Again -> go backOff
-            Exhausted -> do
-              late <- deadlineOver slot deadline
-              when late (void (throwCode "accept" TimedOutCode))
-              until' <- deadlineIn backOff
-              _ <- reset (slotWrite slot)
-              waitUntil slot Writable (min deadline until')
-              go (min (milliseconds 100) (backOff * 2))
-            Ended -> unpark (slotRead slot) >> throwCode "accept" r
-  entered <- enterUntil m gate deadline
-  if entered
-    then do
-      fd <- go (milliseconds 5) `onException` leave gate
-      leave gate
-      adoptAccepted m Owned scratch fd Attached (\_ -> pure ())
-    else throwCode "accept" TimedOutCode
+acceptUntil listener deadline = mask_ $
+  allocaBytes (addressRoom + 8) $ \scratch -> do
+    m <- managerHere (listenerRuntime listener)
+    let slots = listenerSlots listener
+        doors = zip slots (listenerGates listener)
+        (slot, gate) = case filter ((== managerCapability m) . managerCapability . slotManager . fst) doors of
+          door : _ -> door
+          [] -> head doors
+        go backOff = do
+          r <- attempt slot Readable deadline (accept4 scratch)
+          if r >= 0
+            then do
+              -- One edge may stand for several connections: keep it for the next.
+              unpark (slotRead slot)
+              pure (fromIntegral r)
+            else case verdict r of
+              Again -> go backOff
+              Exhausted -> do
+                late <- deadlineOver slot deadline
+                when late (void (throwCode "accept" TimedOutCode))
+                until' <- deadlineIn backOff
+                _ <- reset (slotWrite slot)
+                waitUntil slot Writable (min deadline until')
+                go (min (milliseconds 100) (backOff * 2))
+              Ended -> unpark (slotRead slot) >> throwCode "accept" r
+    entered <- enterUntil m gate deadline
+    if entered
+      then do
+        fd <- go (milliseconds 5) `onException` leave gate
+        leave gate
+        adoptAccepted m Owned scratch fd Attached (\_ -> pure ())
+      else throwCode "accept" TimedOutCode
 
 accept4 :: Ptr () -> Fd -> IO Int
 accept4 scratch fd = do
@@ -356,13 +355,14 @@ markActive slot = do
 -- One life of a connection's thread; see Note [Threads are earned]. One handler frame
 -- serves all of its requests. 'True' from the talk: somebody else runs the slot now.
 activate :: Service -> Slot -> IO ()
-activate service slot = mask_ $
-  try talk >>= \case
-    Right True -> pure ()
-    Right False -> finish
-    Left e -> do
-      finish
-      unless (isAsynchronous e) (serviceFailed options e)
+activate service slot =
+  mask_ $
+    try talk >>= \case
+      Right True -> pure ()
+      Right False -> finish
+      Left e -> do
+        finish
+        unless (isAsynchronous e) (serviceFailed options e)
   where
     options = serviceOptions service
     talk =

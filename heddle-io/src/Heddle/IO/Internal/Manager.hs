@@ -86,13 +86,13 @@ newManager choice capability =
     slots <- noTable >>= newRef
     m <-
       Manager capability backend ws slots
-      <$> newLock
-      <*> newRef (Registry [] 1 1)
-      <*> newStack
-      <*> newWheel (tickFloor now)
-      <*> pure wakeFd
-      <*> newRef (FreeAlarms 0 [])
-      <*> newPool 64 (newBuffer 32768)
+        <$> newLock
+        <*> newRef (Registry [] 1 1)
+        <*> newStack
+        <*> newWheel (tickFloor now)
+        <*> pure wakeFd
+        <*> newRef (FreeAlarms 0 [])
+        <*> newPool 64 (newBuffer 32768)
     none <- blankSlot m
     newTable 64 none >>= writeRef slots
     pure m

@@ -84,9 +84,9 @@ add state fd = do
       | statusKind s /= OtherKind -> pure (refused EPERM)
       | bits < 0 -> pure bits
       | otherwise -> do
-          added <- modifyRef (stateAdded state) $ \old ->
-            (IntSet.insert (fromIntegral fd) old, IntSet.notMember (fromIntegral fd) old)
-          pure (if added then 0 else refused EEXIST)
+        added <- modifyRef (stateAdded state) $ \old ->
+          (IntSet.insert (fromIntegral fd) old, IntSet.notMember (fromIntegral fd) old)
+        pure (if added then 0 else refused EEXIST)
   where
     refused = negate . errnoNumber
 

@@ -40,12 +40,12 @@ import Heddle.IO.Internal.Types
 import Heddle.IO.Internal.Wait (Gate)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Exception
+import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Prim.Thread (fork, getCapabilities, myCapability, myThreadId, threadedRuntime)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 import System.Environment (lookupEnv)
 import System.IO (hPutStrLn, stderr)
-import System.IO.Unsafe (unsafePerformIO)
 
 -- | How to set a runtime up.
 data Config = Config
@@ -172,11 +172,11 @@ systemRuntime =
           runtime <$ writeRef systemRef (Just runtime)
 
 systemRef :: Ref (Maybe Runtime)
-systemRef = unsafePerformIO (newRef Nothing)
+systemRef = unsafeGlobal (newRef Nothing)
 {-# NOINLINE systemRef #-}
 
 systemLock :: Lock
-systemLock = unsafePerformIO newLock
+systemLock = unsafeGlobal newLock
 {-# NOINLINE systemLock #-}
 
 managersOf :: Runtime -> [Manager]
@@ -202,12 +202,12 @@ leastLoaded :: Runtime -> IO Manager
 leastLoaded runtime
   | n == 1 = pure (managerOn runtime 0)
   | otherwise = do
-      t <- fetchAdd (runtimeTurn runtime) 0 1
-      let a = managerOn runtime (t `mod` n)
-          b = managerOn runtime ((t + 1 + (t `quot` n) `mod` (n - 1)) `mod` n)
-      liveA <- readWord (managerWords a) WordLive
-      liveB <- readWord (managerWords b) WordLive
-      pure (if liveB < liveA then b else a)
+    t <- fetchAdd (runtimeTurn runtime) 0 1
+    let a = managerOn runtime (t `mod` n)
+        b = managerOn runtime ((t + 1 + (t `quot` n) `mod` (n - 1)) `mod` n)
+    liveA <- readWord (managerWords a) WordLive
+    liveB <- readWord (managerWords b) WordLive
+    pure (if liveB < liveA then b else a)
   where
     n = capabilitiesOf runtime
 

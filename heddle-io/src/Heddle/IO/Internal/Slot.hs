@@ -192,8 +192,8 @@ deadlineOver :: Slot -> Deadline -> IO Bool
 deadlineOver slot deadline
   | deadline == never = pure False
   | otherwise = do
-      seen <- managerNow (slotManager slot)
-      if seen >= deadline then pure True else (>= deadline) <$> monotonicNow
+    seen <- managerNow (slotManager slot)
+    if seen >= deadline then pure True else (>= deadline) <$> monotonicNow
 
 -- | Try a non-blocking call until it does not answer -EAGAIN, waiting in between. At
 -- least one try is made, even when the deadline has passed.
@@ -210,15 +210,15 @@ attempt slot interest deadline call = go
       if r >= 0 then pure r else failed r
     failed r
       | Errno (negate r) == EAGAIN = do
-          late <- deadlineOver slot deadline
-          if late
-            then pure TimedOutCode
-            else do
-              -- Hung up, yet nothing to read: the next try must not spin.
-              hung <- hungUp slot
-              when (hung && interest == Readable) $ writeWord (slotWords slot) SlotSticky 0
-              waitUntil slot interest deadline
-              go
+        late <- deadlineOver slot deadline
+        if late
+          then pure TimedOutCode
+          else do
+            -- Hung up, yet nothing to read: the next try must not spin.
+            hung <- hungUp slot
+            when (hung && interest == Readable) $ writeWord (slotWords slot) SlotSticky 0
+            waitUntil slot interest deadline
+            go
       | Errno (negate r) == EINTR = go
       | r == ClosedCode = ClosedCode <$ unpark (cellOf slot interest)
       -- An error comes with one edge, too, and shows once: let the next waiter look.

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.IO.Internal.Watch
 -- Description : Waiting on descriptors that belong to somebody else

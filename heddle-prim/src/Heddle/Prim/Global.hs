@@ -1,0 +1,23 @@
+-- |
+-- Module      : Heddle.Prim.Global
+-- Description : State of the whole process
+-- Stability   : stable
+--
+-- For the few things that there is one of per process.
+--
+-- Cost: the action's, once.
+-- Owner: the process.
+module Heddle.Prim.Global
+  ( unsafeGlobal,
+  )
+where
+
+import System.IO.Unsafe (unsafePerformIO)
+
+-- | The result of an action that is run once, when it is first needed.
+--
+-- Unsafe: the definition that holds it must be at top level, of a type without
+-- variables, and marked @NOINLINE@.
+unsafeGlobal :: IO a -> a
+unsafeGlobal = unsafePerformIO
+{-# NOINLINE unsafeGlobal #-}

@@ -1,0 +1,27 @@
+-- |
+-- Module      : Heddle.Serve.FileName
+-- Description : File names as the system's bytes
+-- Stability   : internal, exempt from the version policy
+--
+-- A 'FilePath' that came from the command line holds the system's bytes in GHC's own way,
+-- which depends on the locale; any other conversion would name another file.
+--
+-- Cost: O(length).
+-- Owner: values.
+module Heddle.Serve.FileName
+  ( fileNameBytes,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import GHC.Foreign qualified as Foreign
+import GHC.IO.Encoding (getFileSystemEncoding)
+
+-- | The bytes that a file name was given in, in any locale.
+--
+-- [Blocks]: never.
+fileNameBytes :: FilePath -> IO ByteString
+fileNameBytes path = do
+  encoding <- getFileSystemEncoding
+  Foreign.withCStringLen encoding path B.packCStringLen

@@ -1,0 +1,131 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | The program's access log.
+module LogTest (tests) where
+
+import CombinedLog
+import Control.Concurrent (forkIO)
+import Control.Concurrent.MVar
+import Control.Exception (SomeException, try)
+import Control.Monad (forM, forM_)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.List (isPrefixOf, sort)
+import Heddle.Http.RawClient
+import Network.Socket (SockAddr (..))
+import Program
+import System.Directory (renameFile)
+import System.Exit (ExitCode (..))
+import System.FilePath ((</>))
+import System.Posix.Signals
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+
+tests :: TestTree
+tests =
+  testGroup
+    "access log"
+    [ testCase "a line per request, all there when the program has ended" $
+        withDirectory $ \d -> do
+          let path = d </> "log"
+          withProgram (["serve", "/tmp", "--cores", "2", "--access-log", path] ++ free) $ \program -> do
+            load (addressOf program) 4 "a" 500
+            signal program sigTERM
+            ends program >>= (@?= ExitSuccess)
+          requests path >>= (@?= wanted 4 "a" 500),
+      testCase "a signal while requests come: a line for each one that was answered" $
+        withDirectory $ \d -> do
+          let path = d </> "log"
+          answered <- withProgram (["serve", "/tmp", "--access-log", path] ++ free) $ \program -> do
+            count <- newMVar (0 :: Int)
+            done <- newEmptyMVar
+            _ <- forkIO $ do
+              _ <- try (withClient (addressOf program) (untilEnd count)) :: IO (Either SomeException ())
+              putMVar done ()
+            _ <- eventually "100 answers" (readMVar count) (> 100)
+            signal program sigTERM
+            ends program >>= (@?= ExitSuccess)
+            takeMVar done
+            readMVar count
+          length <$> requests path >>= (@?= answered),
+      testCase "SIGUSR1 and SIGHUP after a rename: reopened, nothing lost" $
+        forM_ [sigUSR1, sigHUP] $ \s -> withDirectory $ \d -> do
+          let path = d </> "log"
+          withProgram (["serve", "/tmp", "--access-log", path] ++ free) $ \program -> do
+            load (addressOf program) 1 "a" 50
+            renameFile path (path ++ ".1")
+            load (addressOf program) 1 "b" 50
+            signal program s
+            _ <- eventually "a new log" (either (const False) (const True) <$> (try (B.readFile path) :: IO (Either SomeException ByteString))) id
+            load (addressOf program) 1 "c" 50
+            signal program sigTERM
+            ends program >>= (@?= ExitSuccess)
+          old <- requests (path ++ ".1")
+          new <- requests path
+          sort (old ++ new) @?= sort (concatMap (\x -> wanted 1 x 50) ["a", "b", "c"])
+          assertBool "what came before the rename is in the old file" (all (`elem` old) (wanted 1 "a" 50))
+          assertBool "what came after the reopening is in the new file" (all (`elem` new) (wanted 1 "c" 50)),
+      testCase "a log that cannot be reopened is reported, and the old file written on" $
+        withDirectory $ \d -> do
+          let path = d </> "dir" </> "log"
+          _ <- runTool "mkdir" [d </> "dir"]
+          withProgram (["serve", "/tmp", "--access-log", path] ++ free) $ \program -> do
+            renameFile (d </> "dir") (d </> "moved")
+            signal program sigUSR1
+            _ <- eventually "a report" (programErr program) (("cannot reopen" `B.isInfixOf`) . C.pack)
+            load (addressOf program) 1 "a" 10
+            signal program sigTERM
+            ends program >>= (@?= ExitSuccess)
+          requests (d </> "moved" </> "log") >>= (@?= wanted 1 "a" 10),
+      testCase "-: lines on standard output, messages on standard error" $
+        withProgram (["serve", "/tmp", "--access-log", "-"] ++ free) $ \program -> do
+          load (addressOf program) 2 "a" 100
+          signal program sigTERM
+          ends program >>= (@?= ExitSuccess)
+          said <- eventually "200 lines" (programOut program) ((== 200) . length . lines)
+          entries <- either fail pure (readLog (C.pack said))
+          sort (map entryRequest entries) @?= wanted 2 "a" 100
+          messages <- programErr program
+          assertBool messages ("Serving /tmp on " `isPrefixOf` messages)
+          contains "Stopped." messages,
+      testCase "a full disk is reported, and the server lives on" $
+        withProgram (["serve", "/tmp", "--access-log", "/dev/full"] ++ free) $ \program -> do
+          load (addressOf program) 1 "a" 10
+          _ <- eventually "a report" (programErr program) (("/dev/full" `B.isInfixOf`) . C.pack)
+          programErr program >>= contains "ENOSPC"
+          load (addressOf program) 1 "b" 10
+          signal program sigTERM
+          ends program >>= (@?= ExitSuccess)
+    ]
+
+name :: Int -> ByteString -> Int -> ByteString
+name c tag i = B.concat ["/", tag, "/", C.pack (show c), "/", C.pack (show i)]
+
+wanted :: Int -> ByteString -> Int -> [ByteString]
+wanted clients tag n = sort [B.concat ["GET ", name c tag i, " HTTP/1.1"] | c <- [1 .. clients], i <- [1 .. n]]
+
+requests :: FilePath -> IO [ByteString]
+requests path = sort . map entryRequest <$> (either fail pure . readLog =<< B.readFile path)
+
+load :: SockAddr -> Int -> ByteString -> Int -> IO ()
+load address clients tag n = do
+  done <- forM [1 .. clients] $ \c -> do
+    result <- newEmptyMVar
+    _ <- forkIO (try (one c) >>= putMVar result)
+    pure result
+  forM_ done $ \result -> readMVar result >>= either (\e -> unexpected "a client to succeed" (show (e :: SomeException))) pure
+  where
+    one c = withClient address $ \client -> do
+      say client (B.concat [B.concat ["GET ", name c tag i, " HTTP/1.1\r\nHost: a\r\n\r\n"] | i <- [1 .. n]])
+      forM_ [1 .. n] $ \_ -> hearAnswer client >>= \a -> answerCode a @?= 404
+
+untilEnd :: MVar Int -> Client -> IO ()
+untilEnd count client = do
+  say client "GET /x HTTP/1.1\r\nHost: a\r\n\r\n"
+  answer <- hear client "GET"
+  case answer of
+    Nothing -> pure ()
+    Just a -> do
+      modifyMVar_ count (pure . (+ 1))
+      if answerHeader a "connection" == Just "close" then pure () else untilEnd count client

@@ -1,0 +1,13 @@
+module Main (main) where
+
+import ClientsTest qualified
+import CommandTest qualified
+import LogTest qualified
+import PressureTest qualified
+import Test.Tasty
+import Test.Tasty.Runners (NumThreads (..))
+
+main :: IO ()
+main =
+  defaultMain . localOption (NumThreads 1) $
+    testGroup "heddle" [CommandTest.tests, LogTest.tests, PressureTest.tests, ClientsTest.tests]
