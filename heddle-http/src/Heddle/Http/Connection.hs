@@ -221,7 +221,7 @@ requestAt talk now =
       requestSettings = settingsOf talk,
       requestCapability = contextCapability (talkContext talk),
       requestBegan = now,
-      requestFlush = beforeBody talk
+      requestFlush = mask_ (beforeBody talk)
     }
 {-# INLINE requestAt #-}
 
@@ -266,7 +266,12 @@ answer talk request reply
           | minor == 0 = StaysTold
           | otherwise = Stays
         gather = start < end && not closes
-    r <- try (sendReply (talkOutput talk) now gather code minor closing reply)
+    r <- case reply of
+      -- No handler frame for the reply that is sent most.
+      Ready p -> do
+        alive <- sendReady (talkOutput talk) now gather code closing p
+        pure (if alive then Right True else Left (toException ConnectionLost))
+      _ -> try (sendReply (talkOutput talk) now gather code minor closing reply)
     case r of
       Right stays -> do
         logged talk request LoggedRequest (replyStatus reply)

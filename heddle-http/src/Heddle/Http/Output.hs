@@ -17,6 +17,7 @@ module Heddle.Http.Output
     ConnectionLost (..),
     Closing (..),
     sendReply,
+    sendReady,
     flush,
     putBytes,
     sendPaced,
@@ -43,7 +44,7 @@ import Heddle.IO.Internal (Interest (..), Slot, attempt, sendFileAllUntil, sendM
 import Heddle.Prim.Atomic (readWord, writeWord)
 import Heddle.Prim.Buffer (Buffer, keepAlive, newBuffer, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), after, monotonicNow)
-import Heddle.Prim.Exception (Exception (..), finally, throwIO)
+import Heddle.Prim.Exception (Exception (..), finally, mask_, throwIO, try, unsafeUnmask)
 import Heddle.Prim.Socket qualified as S
 
 -- | What sending needs to know.
@@ -85,25 +86,8 @@ closingLine = \case
 sendReply :: Output -> Deadline -> Bool -> MethodCode -> Int -> Closing -> Reply -> IO Bool
 sendReply out now gather method minor closing = \case
   Ready p -> do
-    second <- currentSecond (outputDate out) now
-    shown <- readWord (prebuiltShows p) 0
-    when (shown /= second) $ do
-      text <- dateText (outputDate out)
-      -- One memcpy in an unsafe call: no thread of this capability sees half of it.
-      _ <- withBuffer (prebuiltBuffer p) $ \b -> pokeBytes (b `plusPtr` prebuiltDateAt p) text
-      writeWord (prebuiltShows p) 0 second
-    let size = if method == MethodHead then prebuiltHead p else prebuiltSize p
-    set ws WorkSent (size - prebuiltHead p)
-    if closing == Stays
-      then withBuffer (prebuiltBuffer p) $ \b -> gatherOrSend out gather b size
-      else do
-        -- The connection line goes before the empty line that ends the head.
-        withBuffer (prebuiltBuffer p) $ \b -> do
-          putRaw out b (prebuiltHead p - 2)
-          putBytes out (closingLine closing)
-          putRaw out (b `plusPtr` (prebuiltHead p - 2)) (size - prebuiltHead p + 2)
-        unless gather (flush out)
-    pure True
+    alive <- sendReady out now gather method closing p
+    True <$ unless alive (throwIO ConnectionLost)
   Whole status headers content -> do
     let n = B.length content
         bare = statusForbidsContent status
@@ -146,13 +130,13 @@ sendReply out now gather method minor closing = \case
     | minor == 0 -> do
       headOut out now status headers Nothing (closingLine Closes)
       set ws WorkSent 0
-      body (Writer (\b -> counted b >> putBytes out b) (flush out))
+      unsafeUnmask (body (Writer (\b -> mask_ (counted b >> putBytes out b)) (mask_ (flush out))))
       flush out
       pure False
     | otherwise -> do
       headOut out now status headers Nothing (chunkedLine <> closingLine closing)
       set ws WorkSent 0
-      body (Writer (\b -> counted b >> putChunk out b) (flush out))
+      unsafeUnmask (body (Writer (\b -> mask_ (counted b >> putChunk out b)) (mask_ (flush out))))
       putBytes out "0\r\n\r\n"
       unless gather (flush out)
       pure True
@@ -175,6 +159,48 @@ sendReply out now gather method minor closing = \case
         else pure (paceDeadline pace (Deadline began) (done - before))
     pace = settingReplyPace (outputSettings out)
     counted b = get ws WorkSent >>= \n -> set ws WorkSent (n + B.length b)
+
+-- | Send, or gather, a prebuilt reply; 'False' when the client is gone.
+--
+-- [Cost]: one system call; nothing allocated.
+-- [Blocks]: parks.
+sendReady :: Output -> Deadline -> Bool -> MethodCode -> Closing -> Prebuilt -> IO Bool
+sendReady out now gather method closing p = do
+  second <- currentSecond (outputDate out) now
+  shown <- readWord (prebuiltShows p) 0
+  when (shown /= second) $ do
+    text <- dateText (outputDate out)
+    -- One memcpy in an unsafe call: no thread of this capability sees half of it.
+    _ <- withBuffer (prebuiltBuffer p) $ \b -> pokeBytes (b `plusPtr` prebuiltDateAt p) text
+    writeWord (prebuiltShows p) 0 second
+  used <- get ws WorkUsed
+  let size = if method == MethodHead then prebuiltHead p else prebuiltSize p
+  set ws WorkSent (size - prebuiltHead p)
+  if closing == Stays && not gather && used == 0
+    then withBuffer (prebuiltBuffer p) $ \b -> sendQuickly out b size
+    else do
+      r <- try (slowly size)
+      pure (either (\ConnectionLost -> False) (\() -> True) r)
+  where
+    ws = outputWork out
+    slowly size = do
+      withBuffer (prebuiltBuffer p) $ \b ->
+        if closing == Stays
+          then putRaw out b size
+          else do
+            -- The connection line goes before the empty line that ends the head.
+            putRaw out b (prebuiltHead p - 2)
+            putBytes out (closingLine closing)
+            putRaw out (b `plusPtr` (prebuiltHead p - 2)) (size - prebuiltHead p + 2)
+      unless gather (flush out)
+{-# INLINE sendReady #-}
+
+-- Send without gathering; 'False' when the client is gone.
+sendQuickly :: Output -> Ptr Word8 -> Int -> IO Bool
+sendQuickly out p n = do
+  r <- sendNow (outputConn out) p n
+  if r == n then pure True else sendSlowly out p n (max 0 r)
+{-# INLINE sendQuickly #-}
 
 headOut :: Output -> Deadline -> Status -> [Header] -> Maybe Int -> ByteString -> IO ()
 headOut out now status headers len extra = do
@@ -203,14 +229,6 @@ headOut out now status headers len extra = do
       (dateAt, end) <- pokeHead p server status headers len extra
       _ <- dateText (outputDate out) >>= pokeBytes dateAt
       pure end
-
-gatherOrSend :: Output -> Bool -> Ptr Word8 -> Int -> IO ()
-gatherOrSend out gather p n = do
-  used <- get (outputWork out) WorkUsed
-  if gather || used > 0
-    then putRaw out p n >> unless gather (flush out)
-    else sendPaced out p n
-{-# INLINE gatherOrSend #-}
 
 -- | Add bytes to the output; what does not fit is sent.
 --
@@ -280,20 +298,27 @@ flushMore out = do
 -- [Throws]: 'ConnectionLost'.
 sendPaced :: Output -> Ptr Word8 -> Int -> IO ()
 sendPaced out p n = do
-  r <- sendNow (outputConn out) p n
-  unless (r == n) (slowly (max 0 r))
+  alive <- sendQuickly out p n
+  unless alive (throwIO ConnectionLost)
+
+-- The socket was full: the rest at the settings' pace, in windows.
+sendSlowly :: Output -> Ptr Word8 -> Int -> Int -> IO Bool
+sendSlowly out p n sent = do
+  began <- monotonicNow
+  go sent began 0
   where
     pace = settingReplyPace (outputSettings out)
-    slowly done = do
-      began <- monotonicNow
-      go done began 0
-    go done began moved = when (done < n) $ do
-      r <-
-        attempt (outputConn out) Writable (paceDeadline pace began moved) $ \fd ->
-          S.send fd (p `plusPtr` done) (n - done)
-      when (r < 0) (throwIO ConnectionLost)
-      t <- monotonicNow
-      if t > after (paceGrace pace) began
-        then go (done + r) t 0
-        else go (done + r) began (moved + r)
-{-# INLINE sendPaced #-}
+    go done began moved
+      | done >= n = pure True
+      | otherwise = do
+        r <-
+          attempt (outputConn out) Writable (paceDeadline pace began moved) $ \fd ->
+            S.send fd (p `plusPtr` done) (n - done)
+        if r < 0
+          then pure False
+          else do
+            t <- monotonicNow
+            if t > after (paceGrace pace) began
+              then go (done + r) t 0
+              else go (done + r) began (moved + r)
+{-# NOINLINE sendSlowly #-}

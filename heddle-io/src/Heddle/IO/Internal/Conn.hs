@@ -42,7 +42,7 @@ import Heddle.IO.Internal.Slot
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Clock (Deadline)
 import Heddle.Prim.Errno
-import Heddle.Prim.Exception (Exception (..), throwIO)
+import Heddle.Prim.Exception (Exception (..), mask_, throwIO)
 import Heddle.Prim.File (sendFile)
 import Heddle.Prim.Socket qualified as S
 import Heddle.Prim.WaitCell (reset, unpark)
@@ -66,13 +66,13 @@ throwCode what code
   | code == TimedOutCode = throwErrnoFor what ETIMEDOUT
   | otherwise = throwErrnoFor what (Errno (negate code))
 
--- | Receive what there is; minus EAGAIN when there is nothing.
+-- | Receive what there is; minus EAGAIN when there is nothing. The caller is masked.
 --
 -- [Blocks]: never.
 receiveNow :: Slot -> Ptr Word8 -> Int -> IO Int
 receiveNow slot p n = do
   _ <- reset (slotRead slot)
-  filled slot n =<< using slot (\fd -> S.recv fd p n)
+  filled slot n =<< usingMasked slot (\fd -> S.recv fd p n)
 {-# INLINE receiveNow #-}
 
 -- | Receive at least one byte; 0 is the peer's end.
@@ -96,11 +96,12 @@ filled slot n r = do
   pure r
 {-# INLINE filled #-}
 
--- | Send what the socket takes at once; minus EAGAIN when that is nothing.
+-- | Send what the socket takes at once; minus EAGAIN when that is nothing. The caller is
+-- masked.
 --
 -- [Blocks]: never.
 sendNow :: Slot -> Ptr Word8 -> Int -> IO Int
-sendNow slot p n = using slot (\fd -> S.send fd p n)
+sendNow slot p n = usingMasked slot (\fd -> S.send fd p n)
 {-# INLINE sendNow #-}
 
 -- | Send everything: the count, or a code; what was sent by then is unknown to the peer's
@@ -108,7 +109,7 @@ sendNow slot p n = using slot (\fd -> S.send fd p n)
 --
 -- [Blocks]: parks.
 sendAllUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
-sendAllUntil slot p n deadline = do
+sendAllUntil slot p n deadline = mask_ $ do
   -- Most sockets take it all; only waiting needs the cell reset.
   r <- sendNow slot p n
   if r == n then pure n else slowly (max 0 r)
