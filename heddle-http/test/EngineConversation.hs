@@ -163,14 +163,14 @@ validRequest = do
 chunkedOf :: ByteString -> Gen ByteString
 chunkedOf body
   | B.null body = do
-      trailer <- elements ["", "T: x\r\n", "T: x\r\nU:\r\n"]
-      zeros <- elements ["0", "000"]
-      pure (C.concat [zeros, "\r\n", trailer, "\r\n"])
+    trailer <- elements ["", "T: x\r\n", "T: x\r\nU:\r\n"]
+    zeros <- elements ["0", "000"]
+    pure (C.concat [zeros, "\r\n", trailer, "\r\n"])
   | otherwise = do
-      n <- choose (1, B.length body)
-      extension <- elements ["", ";a", ";a=b", "; a=\"b c\""]
-      rest <- chunkedOf (B.drop n body)
-      pure (C.concat [C.pack (showHex n ""), extension, "\r\n", B.take n body, "\r\n", rest])
+    n <- choose (1, B.length body)
+    extension <- elements ["", ";a", ";a=b", "; a=\"b c\""]
+    rest <- chunkedOf (B.drop n body)
+    pure (C.concat [C.pack (showHex n ""), extension, "\r\n", B.take n body, "\r\n", rest])
 
 -- Request bodies ------------------------------------------------------------------
 

@@ -1,11 +1,12 @@
 -- | The engine over real sockets, on both back ends.
 module Main (main) where
 
+import Control.Exception (IOException, try)
 import EngineBadInput qualified
 import EngineConversation qualified
 import EngineDeadlines qualified
 import Heddle.Http.RawClient (eventually)
-import System.Directory (listDirectory)
+import System.Directory (getSymbolicLinkTarget, listDirectory)
 import Test.Tasty
 import Test.Tasty.HUnit (testCase)
 import Test.Tasty.Runners (NumThreads (..))
@@ -21,9 +22,12 @@ main = do
         EngineDeadlines.tests,
         -- Last: tests run one after the other.
         testCase "no descriptor is left" $ do
-          _ <- eventually ("at most " ++ show before ++ " descriptors") descriptors (<= before)
+          _ <- eventually ("at most these descriptors: " ++ show before) descriptors ((<= length before) . length)
           pure ()
       ]
 
-descriptors :: IO Int
-descriptors = length <$> listDirectory "/proc/self/fd"
+-- What each open descriptor is; the one that lists them is gone by then.
+descriptors :: IO [String]
+descriptors = listDirectory "/proc/self/fd" >>= fmap concat . mapM target
+  where
+    target fd = either (const [] :: IOException -> [String]) (\t -> [fd ++ " " ++ t]) <$> try (getSymbolicLinkTarget ("/proc/self/fd/" ++ fd))

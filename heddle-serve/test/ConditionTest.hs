@@ -91,8 +91,9 @@ conditional size fields code = withSite (file size) $ \running -> with running $
   answerHeader plain "accept-ranges" @?= Just "bytes"
   let tag = fromMaybe "" (answerHeader plain "etag")
       fill v = case B.breakSubstring "TAG" v of
-        (before, after) | B.null after -> before
-                        | otherwise -> before <> tag <> B.drop 3 after
+        (before, after)
+          | B.null after -> before
+          | otherwise -> before <> tag <> B.drop 3 after
   forM_ [1 :: Int, 2] $ \_ -> do
     answer <- ask client "GET" "/f.txt" [(n, fill v) | (n, v) <- fields]
     answerCode answer @?= code

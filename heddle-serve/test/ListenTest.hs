@@ -28,10 +28,11 @@ tests =
               ]
         ],
       testProperty "parseUndoesRender" $ forAll validSpec $ \spec -> parseListen (renderListen spec) === Right spec,
-      testProperty "invalidIsRefusedWithAHint" $ forAll invalidText $ \text ->
-        case parseListen text of
-          Left why -> counterexample why (length why > 20)
-          Right spec -> counterexample (show spec) False,
+      testProperty "invalidIsRefusedWithAHint" $
+        forAll invalidText $ \text ->
+          case parseListen text of
+            Left why -> counterexample why (length why > 20)
+            Right spec -> counterexample (show spec) False,
       testProperty "any text gets an answer, and an accepted one means the same when rendered" $ \text ->
         either (const (property True)) (\spec -> parseListen (renderListen spec) === Right spec) (parseListen text),
       testCase "a Unix socket's path is measured in bytes" $ do

@@ -28,17 +28,19 @@ tests =
       testProperty "linesAreWholeAndHarmless: any headers, any target" . withMaxSuccess 200 $
         forAll hostileRequest $ \(target, referer, agent) -> ioProperty $ do
           [line] <- linesOf [B.concat ["GET ", target, " HTTP/1.1\r\nHost: a\r\nReferer: ", referer, "\r\nUser-Agent: ", agent, "\r\n\r\n"]]
-          pure $ wellFormed line $ \entry ->
-            counterexample (show entry) $
-              (B.concat ["GET ", target, " HTTP/1.1"] === entryRequest entry)
-                .&&. (orDash (trim referer) === entryReferer entry)
-                .&&. (orDash (trim agent) === entryAgent entry),
+          pure $
+            wellFormed line $ \entry ->
+              counterexample (show entry) $
+                (B.concat ["GET ", target, " HTTP/1.1"] === entryRequest entry)
+                  .&&. (orDash (trim referer) === entryReferer entry)
+                  .&&. (orDash (trim agent) === entryAgent entry),
       testProperty "longFieldsAreCut" . withMaxSuccess 50 $
         forAll (C.pack <$> vectorOf 3000 (elements "a\"\\/")) $ \long -> ioProperty $ do
           [line] <- linesOf [B.concat ["GET /", long, " HTTP/1.1\r\nHost: a\r\nReferer: ", long, "\r\nUser-Agent: ", long, "\r\n\r\n"]]
-          pure $ wellFormed line $ \entry ->
-            counterexample (show entry) $
-              B.length (entryReferer entry) < 3000 && entryReferer entry `B.isPrefixOf` long && entryAgent entry `B.isPrefixOf` long && not (B.null (entryAgent entry)),
+          pure $
+            wellFormed line $ \entry ->
+              counterexample (show entry) $
+                B.length (entryReferer entry) < 3000 && entryReferer entry `B.isPrefixOf` long && entryAgent entry `B.isPrefixOf` long && not (B.null (entryAgent entry)),
       testProperty "garbageMakesOneHarmlessLine" . withMaxSuccess 200 $
         forAll (B.pack <$> resize 900 (listOf arbitrary)) $ \garbage -> ioProperty $ do
           [line] <- linesOf ["\0" <> garbage <> "\r\n\r\n"]

@@ -3,12 +3,13 @@ module Main (main) where
 import AccessLogTest qualified
 import CacheTest qualified
 import ConditionTest qualified
+import Control.Exception (IOException, try)
 import Heddle.Http.RawClient (eventually)
 import ListenTest qualified
 import LogLineTest qualified
 import MimeTest qualified
 import StaticTest qualified
-import System.Directory (listDirectory)
+import System.Directory (getSymbolicLinkTarget, listDirectory)
 import Test.Tasty
 import Test.Tasty.HUnit (testCase)
 import Test.Tasty.Runners (NumThreads (..))
@@ -28,9 +29,12 @@ main = do
         AccessLogTest.tests,
         -- Last: tests run one after the other.
         testCase "no descriptor is left" $ do
-          _ <- eventually ("at most " ++ show before ++ " descriptors") descriptors (<= before)
+          _ <- eventually ("at most these descriptors: " ++ show before) descriptors ((<= length before) . length)
           pure ()
       ]
 
-descriptors :: IO Int
-descriptors = length <$> listDirectory "/proc/self/fd"
+-- What each open descriptor is; the one that lists them is gone by then.
+descriptors :: IO [String]
+descriptors = listDirectory "/proc/self/fd" >>= fmap concat . mapM target
+  where
+    target fd = either (const [] :: IOException -> [String]) (\t -> [fd ++ " " ++ t]) <$> try (getSymbolicLinkTarget ("/proc/self/fd/" ++ fd))

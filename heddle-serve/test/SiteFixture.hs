@@ -27,6 +27,7 @@ import Heddle.IO.Internal (ListenOptions (..), Listener (..), Spread (..), defau
 import Heddle.Prim.File (closeFile)
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.LogLine
+import Heddle.Serve.Reserve (noReserve)
 import Heddle.Serve.Static
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory (removePathForcibly)
@@ -63,7 +64,7 @@ withSite populate body = withDirectory $ \directory -> do
                       end <- pokeLogLine clock request what status bytes p
                       B.packCStringLen (castPtr p, end `minusPtr` p)
                     atomicModifyIORef' logged (\ls -> (line : ls, ()))
-              pure (staticHandler (Site root ["index.html", "index.htm"] False "heddle") cache, Just hook)
+              pure (staticHandler (Site root ["index.html", "index.htm"] False "heddle" noReserve) cache, Just hook)
         withServer runtime settings make [listener] $ \server -> do
           r <- body (Running directory (listenerAddress listener) (reverse <$> readIORef logged))
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)

@@ -203,33 +203,39 @@ methods =
         again client
     | m <- ["POST", "PUT", "DELETE", "PATCH", "TRACE"]
   ]
-    ++ [ testCase "CONNECT: 405" $ withSite site $ \running -> do
-           answer <- asking running "CONNECT" "test:443" []
-           answerCode answer @?= 405,
-         testCase "an unknown method: 501" $ withSite site $ \running -> with running $ \client -> do
-           answer <- ask client "BREW" "/a.txt" []
-           answerCode answer @?= 501
-           lower <- ask client "get" "/a.txt" []
-           answerCode lower @?= 501
-           again client,
-         testCase "OPTIONS, of a file and of the server: 204" $ withSite site $ \running -> with running $ \client ->
-           forM_ ["/a.txt", "*"] $ \path -> do
-             answer <- ask client "OPTIONS" path []
-             answersWith 204 "" answer
-             answerHeader answer "allow" @?= Just "GET, HEAD, OPTIONS",
-         testCase "POST with a body: 405, and the connection stays" $ withSite site $ \running -> with running $ \client -> do
-           say client "POST /a.txt HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\n\r\nabc"
-           answer <- hearAnswer client
-           answerCode answer @?= 405
-           again client,
-         testCase "an error page is HTML and does not repeat the path" $ withSite site $ \running -> do
-           answer <- asking running "GET" "/<script>" []
-           unless (answerCode answer `elem` [400, 404] && not ("<script>" `B.isInfixOf` answerBody answer)) $
-             unexpected "400 or 404 without the path" (show answer),
-         testCase "types" $ withSite site $ \running -> with running $ \client ->
-           forM_ [("/", "text/html; charset=utf-8"), ("/a.txt", "text/plain; charset=utf-8"), ("/.well-known/x", "application/octet-stream")] $ \(path, media) -> do
-             answer <- ask client "GET" path []
-             answerHeader answer "content-type" @?= Just media
+    ++ [ testCase "CONNECT: 405" $
+           withSite site $ \running -> do
+             answer <- asking running "CONNECT" "test:443" []
+             answerCode answer @?= 405,
+         testCase "an unknown method: 501" $
+           withSite site $ \running -> with running $ \client -> do
+             answer <- ask client "BREW" "/a.txt" []
+             answerCode answer @?= 501
+             lower <- ask client "get" "/a.txt" []
+             answerCode lower @?= 501
+             again client,
+         testCase "OPTIONS, of a file and of the server: 204" $
+           withSite site $ \running -> with running $ \client ->
+             forM_ ["/a.txt", "*"] $ \path -> do
+               answer <- ask client "OPTIONS" path []
+               answersWith 204 "" answer
+               answerHeader answer "allow" @?= Just "GET, HEAD, OPTIONS",
+         testCase "POST with a body: 405, and the connection stays" $
+           withSite site $ \running -> with running $ \client -> do
+             say client "POST /a.txt HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\n\r\nabc"
+             answer <- hearAnswer client
+             answerCode answer @?= 405
+             again client,
+         testCase "an error page is HTML and does not repeat the path" $
+           withSite site $ \running -> do
+             answer <- asking running "GET" "/<script>" []
+             unless (answerCode answer `elem` [400, 404] && not ("<script>" `B.isInfixOf` answerBody answer)) $
+               unexpected "400 or 404 without the path" (show answer),
+         testCase "types" $
+           withSite site $ \running -> with running $ \client ->
+             forM_ [("/", "text/html; charset=utf-8"), ("/a.txt", "text/plain; charset=utf-8"), ("/.well-known/x", "application/octet-stream")] $ \(path, media) -> do
+               answer <- ask client "GET" path []
+               answerHeader answer "content-type" @?= Just media
        ]
   where
     again client = ask client "GET" "/a.txt" [] >>= answersWith 200 "plain"
@@ -266,10 +272,10 @@ large =
         say client "GET /big HTTP/1.1\r\nHost: test\r\n\r\n"
         heard <- hearsWithin client patience
         heard @?= True
-        -- A multiple of the page: within a page, bytes on their way would turn to zeros.
         setFileSize (siteDirectory running </> "big") 8192
         answer <- hearAnswer client
-        unless (not (answerWhole answer) && answerBody answer `B.isPrefixOf` noise 30000000) $
+        -- The kernel may turn bytes on their way, from behind the new end, into zeros.
+        unless (not (answerWhole answer) && B.take 8192 (answerBody answer) == noise 8192) $
           unexpected "a true beginning of the file, cut short" (show (answerWhole answer, B.length (answerBody answer)))
         hearEnd client
   ]
@@ -284,18 +290,20 @@ inBackground action = do
 
 changes :: [TestTree]
 changes =
-  [ testCase "replaced by another" $ served "first" "second" $ \path -> do
-      B.writeFile (path ++ ".new") "second"
-      renameFile (path ++ ".new") path,
+  [ testCase "replaced by another" $
+      served "first" "second" $ \path -> do
+        B.writeFile (path ++ ".new") "second"
+        renameFile (path ++ ".new") path,
     testCase "written anew in place" $ served "first" "second!" $ \path -> B.writeFile path "second!",
     testCase "written anew in place, as long as before" $ served "first" "other" $ \path -> B.writeFile path "other",
     testCase "grown beyond the cache" $ served "first" (noise 100000) $ \path -> B.writeFile path (noise 100000),
     testCase "shrunk into the cache" $ served (noise 100000) "second" $ \path -> B.writeFile path "second",
     testCase "emptied" $ served "first" "" $ \path -> B.writeFile path "",
-    testCase "replaced by a link" $ served "first" "target" $ \path -> do
-      B.writeFile (path ++ ".target") "target"
-      removeFile path
-      createSymbolicLink "file.txt.target" path,
+    testCase "replaced by a link" $
+      served "first" "target" $ \path -> do
+        B.writeFile (path ++ ".target") "target"
+        removeFile path
+        createSymbolicLink "file.txt.target" path,
     testCase "removed: 404; made again: served at once" $
       withSite (\d -> B.writeFile (d </> "file.txt") "first") $ \running -> with running $ \client -> do
         let file = siteDirectory running </> "file.txt"

@@ -73,8 +73,7 @@ refusals =
     refused "a back end that is not there" ["serve", "/tmp", "--backend", "select"] ["epoll and poll"],
     testCase "a busy port" $
       forM_ [[], ["--one-acceptor"]] $ \more -> withProgram (["serve", "/tmp"] ++ free) $ \program -> do
-        let SockAddrInet port _ = addressOf program
-            place = "127.0.0.1:" ++ show port
+        let place = drop (length ("http://" :: String)) (head (programUrls program))
         ended <- runTool "heddle" (["serve", "/tmp", "--listen", place] ++ more)
         complains ended ["cannot listen on " ++ place, "EADDRINUSE", "--listen"]
         withClient (addressOf program) $ \client -> say client "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n" >> hearAnswer client >>= \a -> answerCode a @?= 404,
@@ -112,9 +111,9 @@ asNobody arguments check = do
   if user /= 0
     then runTool "heddle" arguments >>= check
     else withDirectory $ \d -> do
-      Just heddle <- findExecutable "heddle"
-      copyFile heddle (d </> "heddle")
-      setFileMode (d </> "heddle") 0o755
+      heddle <- findExecutable "heddle" >>= maybe (unexpected "heddle on the PATH" "none") pure
+      -- Not copied here: another child of this process could hold the copy open, writing.
+      _ <- runTool "install" ["-m", "755", heddle, d </> "heddle"]
       setFileMode d 0o755
       runTool "setpriv" (["--reuid=65534", "--regid=65534", "--clear-groups", d </> "heddle"] ++ arguments) >>= check
 
@@ -145,7 +144,7 @@ listening =
         assertBool (show (programUrls program)) (all ("http://localhost:" `isPrefixOf`) (programUrls program))
         all (== head (programUrls program)) (programUrls program) @?= True
         serves program,
-    testCase "several addresses, and a Unix socket that is removed at the end" $
+    testCase "samePortTwiceWasBusy: several addresses, any port twice, and a Unix socket that is removed at the end" $
       withSite $ \d -> do
         let path = d </> "socket"
         withProgram ["serve", d, "--listen", "127.0.0.1:0", "-l", "127.0.0.1:0", "--listen", "unix:" ++ path] $ \program -> do

@@ -20,7 +20,7 @@ tests :: TestTree
 tests =
   testGroup
     "out of descriptors"
-    [ testCase (kind ++ ": 200 clients at once, 64 descriptors, every request answered") $
+    [ testCase ("filesFoundNoDescriptors: " ++ kind ++ ": 200 clients at once, 64 descriptors, every request answered") $
         withDirectory $ \d -> do
           writeFile (d </> "index.html") "home"
           withProgramIn [] ("/bin/sh", ["-c", "ulimit -n 64; exec heddle serve " ++ d ++ " --listen 127.0.0.1:0 --cores 2 " ++ options]) $ \program -> do
@@ -34,7 +34,7 @@ tests =
               hearAnswer client >>= answersWith 200 "home"
             signal program sigTERM
             ends program >>= (@?= ExitSuccess)
-    | (kind, options) <- [("epoll, a listener per core", ""), ("epoll, one acceptor", "--one-acceptor"), ("poll", "--backend poll")]
+      | (kind, options) <- [("epoll, a listener per core", ""), ("epoll, one acceptor", "--one-acceptor"), ("poll", "--backend poll")]
     ]
 
 -- All connect and ask before the first one hears its answer.

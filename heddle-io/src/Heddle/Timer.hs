@@ -49,7 +49,7 @@ where
 
 import Heddle.IO.Internal.Alarm
 import Heddle.IO.Internal.Runtime (Runtime, managerHere, systemRuntime)
-import Heddle.IO.Internal.Slot (armUntil)
+import Heddle.IO.Internal.Slot (armUntil, armWordsUntil)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
@@ -122,6 +122,8 @@ timeoutUntil deadline body = do
 data Timer = Timer
   { -- | Word 0, see Note [Fire or close].
     timerState :: !Words,
+    -- | Its slot's words: moving a deadline looks at nothing else.
+    timerWords :: !Words,
     timerAlarm :: !Alarm
   }
 
@@ -172,7 +174,7 @@ newTimerOnUntil runtime deadline = mask_ $ do
   _ <- reset (slotRead slot)
   writeWord (slotWords slot) SlotDetached 0
   armUntil slot Readable deadline
-  pure (Timer state alarm)
+  pure (Timer state (slotWords slot) alarm)
 
 -- | Park until the timer fires; at once if it has.
 --
@@ -216,7 +218,7 @@ rearmUntil timer deadline = do
   state <- readWord (timerState timer) 0
   if state >= fired
     then pure False
-    else True <$ armUntil (alarmSlot (timerAlarm timer)) Readable deadline
+    else True <$ armWordsUntil (timerWords timer) (alarmSlot (timerAlarm timer)) Readable deadline
 {-# INLINE rearmUntil #-}
 
 -- | Close a timer; 'True' for the caller that did, 'False' if it had fired or was closed.

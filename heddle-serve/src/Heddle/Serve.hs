@@ -41,6 +41,7 @@ import Heddle.Serve.AccessLog
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.Listen
+import Heddle.Serve.Reserve (withReserve)
 import Heddle.Serve.Static
 import Network.Socket (SockAddr)
 
@@ -141,11 +142,11 @@ serveSite options tell = do
   ignoreSignal sigPIPE
   directory <- fileNameBytes (serveDirectory options)
   indexes <- traverse fileNameBytes (serveIndexes options)
-  withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
+  withReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeFile $ \root ->
       withLog runtime $ \accessLog -> do
         let server = settingServerName settings
-            site = Site root indexes (serveHidden options) server
+            site = Site root indexes (serveHidden options) server reserve
             make capability = do
               cache <- newFileCache
               hook <- traverse (`accessLogHook` capability) accessLog
@@ -188,14 +189,14 @@ withListeners runtime options body = go (serveListen options) []
     go (spec : rest) found = do
       resolved <- resolveListen spec
       addresses <- either (throwIO . CannotResolve (renderListen spec)) pure resolved
-      each spec addresses found Nothing (go rest)
+      each spec addresses [] Nothing (\mine -> go rest (mine ++ found))
     -- A name may have addresses that this machine lacks (::1 without IPv6): one is enough.
     each spec [] found failure next
-      | any ((== spec) . fst) found = next found
+      | not (null found) = next found
       | otherwise = throwIO (fromMaybe (CannotResolve (renderListen spec) "it has no usable address") failure)
     each spec (address : rest) found failure next = do
       let listenOptions = defaultListenOptions {listenSpread = serveSpread options}
-      opened <- try (newListener runtime listenOptions (samePort spec found address))
+      opened <- try (newListener runtime listenOptions (samePort (map snd found) address))
       case opened of
         Right listener -> each spec rest ((spec, listener) : found) failure next `finally` closeListener listener
         Left (e :: IOException) -> case errnoOf e of
@@ -206,8 +207,8 @@ withListeners runtime options body = go (serveListen options) []
     cannot spec = CannotListen (renderListen spec)
 
 -- Port 0 of a name with several addresses: all get the port that the first one got.
-samePort :: ListenSpec -> [(ListenSpec, Listener)] -> SockAddr -> SockAddr
-samePort spec found address = case [l | (s, l) <- found, s == spec] of
+samePort :: [Listener] -> SockAddr -> SockAddr
+samePort found address = case found of
   l : _ -> withPortOf (listenerAddress l) address
   [] -> address
 

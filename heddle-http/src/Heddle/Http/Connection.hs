@@ -48,7 +48,7 @@ import Heddle.IO.Internal
     receiveNow,
     receiveUntil,
     using,
-    pattern SlotReadDeadline,
+    pattern SlotIdle,
     pattern TimedOutCode,
   )
 import Heddle.IO.Internal qualified as IO (After (Done))
@@ -141,7 +141,7 @@ receiveFresh talk size = do
       | Errno (negate n) == EINTR = receiveFresh talk size
       | Errno (negate n) == EAGAIN = do
         -- Nothing after all: back to waiting, by the deadline set before.
-        deadline <- Deadline <$> readWord (slotWords (talkConn talk)) SlotReadDeadline
+        deadline <- Deadline <$> readWord (slotWords (talkConn talk)) SlotIdle
         late <- deadlineOver (talkConn talk) deadline
         draining <- readWord (contextDraining (talkContext talk)) 0
         pure (if late || draining == 1 then IO.Done else IdleUntil deadline)

@@ -153,9 +153,10 @@ writer log' = go
     go = do
       _ <- reset cell
       again <- atomicRead ws 8
-      when (again == 1) (atomicWrite ws 8 0 >> reopenNow log')
       ending <- atomicRead ws 16
       wrote <- or <$> traverse (drain log') (logRings log')
+      -- What was logged before the request to reopen belongs to the old file.
+      when (again == 1) (atomicWrite ws 8 0 >> reopenNow log')
       dropped <- readWord ws 24
       when (dropped > 0) $ do
         _ <- fetchAdd ws 24 (negate dropped)

@@ -46,6 +46,7 @@ import Heddle.Prim.Exception (onException)
 import Heddle.Prim.File
 import Heddle.Serve.FileCache
 import Heddle.Serve.Mime
+import Heddle.Serve.Reserve
 import Numeric (showHex)
 import System.Posix.Types (Fd)
 
@@ -58,7 +59,9 @@ data Site = Site
     -- | Serve names that begin with a dot (@.well-known@ always is).
     siteHidden :: !Bool,
     -- | The server's name, for prebuilt replies.
-    siteServerName :: !ByteString
+    siteServerName :: !ByteString,
+    -- | Descriptors for files when clients have taken all others.
+    siteReserve :: !Reserve
   }
 
 -- | Open a root directory; close it with 'closeFile'.
@@ -289,10 +292,14 @@ openHere site relative = do
     if cached >= 0 || Errno (negate cached) `elem` [ENOENT, ENOTDIR, EXDEV]
       then pure cached
       else openBeneath (siteRoot site) path readOnly
-  if r < 0
-    then pure (Left (Errno (negate r)))
+  got <-
+    if Errno (negate r) == EMFILE
+      then lending (siteReserve site) (openBeneath (siteRoot site) path readOnly)
+      else pure r
+  if got < 0
+    then pure (Left (Errno (negate got)))
     else do
-      let fd = fromIntegral r
+      let fd = fromIntegral got
       fileStatus fd `onException` closeFile fd >>= \case
         Right status -> pure (Right (fd, status))
         Left e -> Left (Errno (negate e)) <$ closeFile fd

@@ -173,34 +173,34 @@ hear client@(Client _ rest) method = go []
       case B.breakSubstring "\r\n\r\n" bytes of
         (headBytes, tailBytes)
           | not (B.null tailBytes) -> do
-              writeIORef rest (B.drop 4 tailBytes)
-              (code, headers) <- parseAnswer headBytes
-              if code < 200
-                then go (interim ++ [code])
-                else Just <$> content code headers interim
+            writeIORef rest (B.drop 4 tailBytes)
+            (code, headers) <- parseAnswer headBytes
+            if code < 200
+              then go (interim ++ [code])
+              else Just <$> content code headers interim
           | otherwise -> do
-              alive <- more client
-              if alive
-                then go interim
-                else
-                  if B.null bytes && null interim
-                    then pure Nothing
-                    else unexpected "a whole head" ("the end after " ++ show (interim, bytes))
+            alive <- more client
+            if alive
+              then go interim
+              else
+                if B.null bytes && null interim
+                  then pure Nothing
+                  else unexpected "a whole head" ("the end after " ++ show (interim, bytes))
     content code headers interim
       | method == "HEAD" || code == 204 || code == 304 = pure (answer B.empty True)
       | Just coding <- lookup "transfer-encoding" headers = do
-          unless (coding == "chunked") (unexpected "chunked" (show coding))
-          when (lookup "content-length" headers /= Nothing) $
-            unexpected "one framing header" (show headers)
-          (body, end) <- chunks client []
-          pure (answer body end)
+        unless (coding == "chunked") (unexpected "chunked" (show coding))
+        when (lookup "content-length" headers /= Nothing) $
+          unexpected "one framing header" (show headers)
+        (body, end) <- chunks client []
+        pure (answer body end)
       | Just n <- lookup "content-length" headers = do
-          size <- maybe (unexpected "a length" (show n)) (pure . fst) (C.readInt n)
-          body <- exactly client size
-          pure (answer body (B.length body == size))
+        size <- maybe (unexpected "a length" (show n)) (pure . fst) (C.readInt n)
+        body <- exactly client size
+        pure (answer body (B.length body == size))
       | otherwise = do
-          body <- toEnd client
-          pure (answer body True)
+        body <- toEnd client
+        pure (answer body True)
       where
         answer body end = Answer code headers body end interim
 
@@ -212,10 +212,10 @@ parseAnswer bytes = case linesOf bytes of
       C.all isDigit code,
       B.length code == 3,
       " " `B.isPrefixOf` reason -> do
-        headers <- mapM field fields
-        let lengths = [v | ("content-length", v) <- headers]
-        when (length lengths > 1) (unexpected "at most one Content-Length" (show headers))
-        pure (read (C.unpack code), headers)
+      headers <- mapM field fields
+      let lengths = [v | ("content-length", v) <- headers]
+      when (length lengths > 1) (unexpected "at most one Content-Length" (show headers))
+      pure (read (C.unpack code), headers)
   other -> unexpected "a status line 'HTTP/1.1 ddd …'" (show other)
   where
     field line = case C.break (== ':') line of
@@ -238,13 +238,13 @@ exactly client@(Client _ rest) size = do
   where
     go n pieces
       | n >= size = do
-          let (body, left) = B.splitAt size (B.concat (reverse pieces))
-          body <$ writeIORef rest left
+        let (body, left) = B.splitAt size (B.concat (reverse pieces))
+        body <$ writeIORef rest left
       | otherwise = do
-          bytes <- receive client
-          if B.null bytes
-            then B.concat (reverse pieces) <$ writeIORef rest B.empty
-            else go (n + B.length bytes) (bytes : pieces)
+        bytes <- receive client
+        if B.null bytes
+          then B.concat (reverse pieces) <$ writeIORef rest B.empty
+          else go (n + B.length bytes) (bytes : pieces)
 
 toEnd :: Client -> IO ByteString
 toEnd client@(Client _ rest) = do
@@ -263,22 +263,22 @@ chunks client@(Client _ rest) got = do
   case B.breakSubstring "\r\n" bytes of
     (line, after)
       | not (B.null after) -> do
-          unless (not (B.null line) && C.all isHexDigit line) (unexpected "a chunk size" (show line))
-          let size = fst (head (readHex (C.unpack line)))
-          writeIORef rest (B.drop 2 after)
-          piece <- exactly client size
-          if B.length piece < size
-            then pure (joined (piece : got), False)
-            else do
-              end <- exactly client 2
-              if
-                  | B.length end < 2 -> pure (joined (piece : got), False)
-                  | end /= "\r\n" -> unexpected "CR LF after a chunk" (show end)
-                  | size == 0 -> pure (joined got, True)
-                  | otherwise -> chunks client (piece : got)
+        unless (not (B.null line) && C.all isHexDigit line) (unexpected "a chunk size" (show line))
+        let size = fst (head (readHex (C.unpack line)))
+        writeIORef rest (B.drop 2 after)
+        piece <- exactly client size
+        if B.length piece < size
+          then pure (joined (piece : got), False)
+          else do
+            end <- exactly client 2
+            if
+                | B.length end < 2 -> pure (joined (piece : got), False)
+                | end /= "\r\n" -> unexpected "CR LF after a chunk" (show end)
+                | size == 0 -> pure (joined got, True)
+                | otherwise -> chunks client (piece : got)
       | otherwise -> do
-          alive <- more client
-          if alive then chunks client got else pure (joined got, False)
+        alive <- more client
+        if alive then chunks client got else pure (joined got, False)
   where
     joined = B.concat . reverse
 

@@ -370,14 +370,14 @@ activate service slot =
         IdleUntil deadline -> idle deadline
         Done -> pure False
     idle deadline@(Deadline d) = do
+      -- A handler that finds nothing to read asks how long it may go on waiting.
+      writeWord (slotWords slot) SlotIdle d
       Deadline now <- managerNow (slotManager slot)
       before <- readWord (slotWords slot) SlotBeforeLast
       latest <- readWord (slotWords slot) SlotLastActive
       if now - before < keep && now - latest < keep
         then do
           waitUntil slot Readable (min deadline (Deadline (latest + keep)))
-          -- The handler reads its own deadline from the slot.
-          writeWord (slotWords slot) SlotReadDeadline d
           talk
         else do
           parked <- detachUntil slot deadline

@@ -157,6 +157,7 @@ newSlot m kind fd peer start resume = do
         Attached -> (False, maxBound)
         DetachedUntil (Deadline d) -> (True, d)
   writeWord ws SlotReadDeadline firstDeadline
+  writeWord ws SlotIdle firstDeadline
   writeWord ws SlotWriteDeadline maxBound
   writeWord ws SlotArmed maxBound
   when detached (writeWord ws SlotDetached 1)
@@ -417,3 +418,7 @@ obey m =
 -- consistent; only if its deadline is earlier it sends Arm. The loop, when a slot fires,
 -- stores SlotArmed = maxBound and then reads the deadlines. So either the loop sees the
 -- new deadline, or the waiter sees maxBound and sends Arm.
+--
+-- A deadline that is not earlier than the one it replaces needs no such order. If the loop
+-- misses it, it acts on the earlier one: a wake for nothing, after which the waiter arms
+-- again, or a link at a time that comes before the new one and is looked at again then.

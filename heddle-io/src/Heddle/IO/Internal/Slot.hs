@@ -26,6 +26,7 @@ module Heddle.IO.Internal.Slot
     waitUntil,
     deadlineOver,
     armUntil,
+    armWordsUntil,
     cellOf,
     hungUp,
 
@@ -142,17 +143,28 @@ hungUp :: Slot -> IO Bool
 hungUp slot = (/= 0) <$> readWord (slotWords slot) SlotSticky
 {-# INLINE hungUp #-}
 
--- | Set a direction's deadline; a later one is one atomic store.
+-- | Set a direction's deadline; a later one is one plain store.
 --
--- [Cost]: about 7 ns; an earlier one than before sends a command to the loop.
+-- [Cost]: about 3 ns; an earlier one than the armed one sends a command to the loop.
 -- [Blocks]: never.
 armUntil :: Slot -> Interest -> Deadline -> IO ()
-armUntil slot interest (Deadline d) = do
-  let ws = slotWords slot
-  atomicWrite ws (case interest of Readable -> SlotReadDeadline; Writable -> SlotWriteDeadline) d
+armUntil slot = armWordsUntil (slotWords slot) slot
+{-# INLINE armUntil #-}
+
+-- | 'armUntil' for who has the slot's words at hand; the slot is looked at only when the
+-- loop must be told.
+--
+-- [Blocks]: never.
+armWordsUntil :: Words -> Slot -> Interest -> Deadline -> IO ()
+armWordsUntil ws slot interest (Deadline d) = do
+  let at = case interest of
+        Readable -> SlotReadDeadline
+        Writable -> SlotWriteDeadline
+  before <- readWord ws at
+  if d >= before then writeWord ws at d else atomicWrite ws at d
   armed <- readWord ws SlotArmed
   when (d < armed) (submit (slotManager slot) (Arm slot))
-{-# INLINE armUntil #-}
+{-# INLINE armWordsUntil #-}
 
 -- | Park until the direction may be ready, the deadline passes or the slot is closed.
 -- Precede it by 'reset' of the cell and an attempt. Waking says nothing: try again.

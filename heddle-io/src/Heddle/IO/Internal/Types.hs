@@ -35,6 +35,7 @@ module Heddle.IO.Internal.Types
     pattern SlotLastActive,
     pattern SlotBeforeLast,
     pattern SlotWriting,
+    pattern SlotIdle,
     pattern SlotUnparked,
     slotWordCount,
     pattern Closing,
@@ -203,9 +204,13 @@ pattern SlotUnparked = 8
 pattern SlotWriting :: Int
 pattern SlotWriting = 9
 
+-- | Until when a connection without work is kept; its thread's, and its handler's to read.
+pattern SlotIdle :: Int
+pattern SlotIdle = 10
+
 -- | The length of 'slotWords'.
 slotWordCount :: Int
-slotWordCount = 10
+slotWordCount = 11
 
 -- | No system call may begin.
 pattern Closing :: Int
