@@ -38,7 +38,7 @@ slow backend =
       withEngine backend soon echo $ \engine ->
         withClient (engineAddress engine) $ \client -> do
           say client "GET /1 HTTP/1.1\r\nHost: a\r\nX"
-          map answerCode <$> hearAll client >>= (@?= [408]),
+          hearCodes client >>= (@?= [408]),
     testCase "a head that trickles: 408, though each byte comes in time" $
       withEngine backend soon echo $ \engine ->
         withClient (engineAddress engine) $ \client -> do
@@ -51,7 +51,7 @@ slow backend =
       withEngine backend soon echo $ \engine ->
         withClient (engineAddress engine) $ \client -> do
           say client (get "/1" <> "GET /2 HT")
-          map answerCode <$> hearAll client >>= (@?= [200, 408]),
+          hearCodes client >>= (@?= [200, 408]),
     testCase "a kept connection that is silent is closed without an answer" $
       withEngine backend tight {settingIdle = milliseconds 200} echo $ \engine ->
         withClient (engineAddress engine) $ \client -> do
@@ -63,18 +63,18 @@ slow backend =
       withEngine backend soon echo $ \engine ->
         withClient (engineAddress engine) $ \client -> do
           say client "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc"
-          map answerCode <$> hearAll client >>= (@?= [408]),
+          hearCodes client >>= (@?= [408]),
     testCase "a chunked body that stops: 408" $
       withEngine backend soon echo $ \engine ->
         withClient (engineAddress engine) $ \client -> do
           say client "POST /1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
-          map answerCode <$> hearAll client >>= (@?= [408]),
+          hearCodes client >>= (@?= [408]),
     testCase "a body that trickles below the least rate: 408, though each byte comes in time" $
       withEngine backend soon echo $ \engine ->
         withClient (engineAddress engine) $ \client -> do
           say client "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n"
           trickle client "a"
-          map answerCode <$> hearAll client >>= (@?= [408]),
+          hearCodes client >>= (@?= [408]),
     testCase "a body that the handler does not read and that stops: answered and closed" $
       withEngine backend soon (\_ -> pure (Whole status200 [] "done")) $ \engine ->
         withClient (engineAddress engine) $ \client -> do
@@ -163,7 +163,7 @@ draining backend =
           drained <- drainIn engine (seconds 20)
           hearEnd idle
           putMVar go ()
-          map answerBody <$> hearAll client >>= (@?= ["/wait"])
+          hearBodies client >>= (@?= ["/wait"])
           readMVar drained >>= (@?= True),
     testCase "a request that outlasts the deadline: False, then cutShort ends it" $ do
       go <- newEmptyMVar

@@ -88,7 +88,7 @@ logging path body = do
       withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener -> do
         let make capability = do
               hook <- accessLogHook log' capability
-              pure (\r -> Whole status200 [] <$> target r, Just hook)
+              pure (fmap (Whole status200 []) . target, Just hook)
         withServer runtime defaultSettings make [listener] $ \server -> do
           body (listenerAddress listener) log'
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)

@@ -78,7 +78,7 @@ invalidText =
       pure "[localhost]:80",
       (\p -> "localhost:" ++ show (p :: Int)) <$> choose (65536, 10000000),
       (\p -> "localhost:" ++ show (p :: Int)) <$> choose (-70000, -1),
-      (\p -> "localhost:" ++ p) <$> elements ["http", "80a", "0x50", "8 0", "", "+80", "80.0", "٨٠"],
+      ("localhost:" ++) <$> elements ["http", "80a", "0x50", "8 0", "", "+80", "80.0", "٨٠"],
       pure "::1",
       pure "::1:80",
       pure "2001:db8::1",

@@ -203,7 +203,9 @@ chromiums =
   where
     dump d u = do
       ended <-
-        runToolIn [("HOME", d)] "chromium" $
+        runToolIn
+          [("HOME", d)]
+          "chromium"
           ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--user-data-dir=" ++ d </> "profile", "--virtual-time-budget=10000", "--dump-dom", u]
       unless (endedCode ended == ExitSuccess) (unexpected "Chromium to succeed" (show ended))
       pure (C.unpack (endedOut ended))

@@ -48,7 +48,8 @@ tests =
             ends program >>= (@?= ExitSuccess)
             takeMVar done
             readMVar count
-          length <$> requests path >>= (@?= answered),
+          lineCount <- length <$> requests path
+          lineCount @?= answered,
       testCase "reopenedBeforeWriting: SIGUSR1 and SIGHUP after a rename: earlier lines in the old file, nothing lost" $
         forM_ [sigUSR1, sigHUP] $ \s -> withDirectory $ \d -> do
           let path = d </> "log"

@@ -28,7 +28,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Data.List (isInfixOf, isPrefixOf, stripPrefix)
-import Data.Maybe (mapMaybe)
+import Data.Maybe (isJust, mapMaybe)
 import Heddle.Http.RawClient
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory (findExecutable, removePathForcibly)
@@ -48,7 +48,9 @@ data Program = Program
     programUrls :: ![String],
     programOut :: !(IO String),
     programErr :: !(IO String),
-    programExit :: !(MVar ExitCode)
+    programExit :: !(MVar ExitCode),
+    -- | Filled when nothing more can come from it.
+    programSilent :: ![MVar ()]
   }
 
 -- | Run @heddle@ with these arguments, wait until it serves, act; a program that still runs
@@ -60,13 +62,13 @@ withProgram arguments act = do
 
 -- | The same with changes of the environment, and behind another program such as a shell.
 withProgramIn :: [(String, String)] -> (FilePath, [String]) -> (Program -> IO a) -> IO a
-withProgramIn changes (path, arguments) act = bracket start stop $ \(out, err, pid, exit) -> do
+withProgramIn changes (path, arguments) act = bracket start stop $ \(out, err, pid, exit, silent) -> do
   let outputs = (++) <$> text out <*> text err
       text ref = C.unpack <$> readIORef ref
-  _ <- eventually "a start-up line 'Serving DIR on URL…'" ((,) <$> outputs <*> tryReadMVar exit) (\(o, e) -> any served (lines o) || e /= Nothing)
+  _ <- eventually "a start-up line 'Serving DIR on URL…'" ((,) <$> outputs <*> tryReadMVar exit) (\(o, e) -> any served (lines o) || isJust e)
   began <- outputs
   case filter served (lines began) of
-    line : _ -> act (Program pid (filter url (words line)) (text out) (text err) exit)
+    line : _ -> act (Program pid (filter url (words line)) (text out) (text err) exit silent)
     [] -> unexpected "a start-up line 'Serving DIR on URL…'" (show began)
   where
     served line = "Serving " `isPrefixOf` line && " stops)" `isInfixOf` line
@@ -76,28 +78,29 @@ withProgramIn changes (path, arguments) act = bracket start stop $ \(out, err, p
       (_, Just o, Just e, process) <-
         createProcess (proc path arguments) {std_out = CreatePipe, std_err = CreatePipe, env = Just environment}
       Just pid <- getPid process
-      out <- collect o
-      err <- collect e
+      (out, outEnded) <- collect o
+      (err, errEnded) <- collect e
       exit <- newEmptyMVar
       _ <- forkIO (waitForProcess process >>= putMVar exit)
-      pure (out, err, pid, exit)
-    stop (_, _, pid, exit) = do
+      pure (out, err, pid, exit, [outEnded, errEnded])
+    stop (_, _, pid, exit, _) = do
       over <- tryReadMVar exit
-      unless (over /= Nothing) $ do
+      unless (isJust over) $ do
         _ <- try (signalProcess sigKILL pid) :: IO (Either IOException ())
         void (readMVar exit)
 
 changed :: [(String, String)] -> IO [(String, String)]
 changed changes = (changes ++) . filter ((`notElem` map fst changes) . fst) <$> getEnvironment
 
--- Everything a handle says, as it comes.
-collect :: Handle -> IO (IORef B.ByteString)
+-- Everything a handle says, as it comes, and when it is over.
+collect :: Handle -> IO (IORef B.ByteString, MVar ())
 collect h = do
   ref <- newIORef B.empty
+  ended <- newEmptyMVar
   let go = do
         bytes <- B.hGetSome h 65536
         unless (B.null bytes) (atomicModifyIORef' ref (\b -> (b <> bytes, ())) >> go)
-  ref <$ forkIO (go `finally` hClose h)
+  (ref, ended) <$ forkIO (go `finally` (hClose h >> putMVar ended ()))
 
 -- | The address of the program's first URL.
 addressOf :: Program -> SockAddr
@@ -115,10 +118,10 @@ addressOf program = case mapMaybe portOf (programUrls program) of
 signal :: Program -> Signal -> IO ()
 signal program s = signalProcess s (programPid program)
 
--- | The program ends by itself; its exit code.
+-- | The program ends by itself, and all it said is there; its exit code.
 ends :: Program -> IO ExitCode
 ends program =
-  timeout patience (readMVar (programExit program)) >>= maybe (unexpected "the program to end" "it runs on") pure
+  timeout patience (readMVar (programExit program) <* mapM_ readMVar (programSilent program)) >>= maybe (unexpected "the program to end" "it runs on") pure
 
 -- | How a program ended, and what it wrote.
 data Ended = Ended

@@ -170,12 +170,12 @@ status file@(File _ fd) =
 --
 -- [Cost]: one system call when the bytes are in memory, otherwise two; allocates the bytes.
 -- [Blocks]: holds an OS thread while a disk is read.
--- [Throws]: 'IOError': EINVAL for a count below 1, EISDIR, EIO…
+-- [Throws]: 'IOError': EINVAL for a count below 1 or an offset below 0, EISDIR, EIO…
 -- [Threads]: any; the file has no position.
 -- @since 0.1.0.0
 readAt :: File -> Int64 -> Int -> IO ByteString
 readAt file offset count = do
-  atLeastOne "readAt" count
+  allowed "readAt" offset count
   createUptoN count $ \p -> readInto file p offset count
 
 -- | 'readAt' to an address; 0 at or after the end.
@@ -187,7 +187,7 @@ readAt file offset count = do
 -- @since 0.1.0.0
 readInto :: File -> Ptr Word8 -> Int64 -> Int -> IO Int
 readInto file@(File _ fd) p offset count = do
-  atLeastOne "readInto" count
+  allowed "readInto" offset count
   now <- Prim.readAtNoWait fd p count offset
   if now > 0 then pure now else patient
   where
@@ -201,8 +201,11 @@ readInto file@(File _ fd) p offset count = do
           | Errno (negate r) == EINTR -> patient
           | otherwise -> throwErrnoFor ("read " ++ show file) (Errno (negate r))
 
-atLeastOne :: String -> Int -> IO ()
-atLeastOne what n = when (n < 1) $ throwErrnoFor (what ++ " with length " ++ show n ++ ", which must be at least 1") EINVAL
+-- The kernel takes the offset -1 for the descriptor's own position.
+allowed :: String -> Int64 -> Int -> IO ()
+allowed what offset count = do
+  when (count < 1) $ throwErrnoFor (what ++ " with length " ++ show count ++ ", which must be at least 1") EINVAL
+  when (offset < 0) $ throwErrnoFor (what ++ " at offset " ++ show offset ++ ", which must not be negative") EINVAL
 
 -- | What came of sending a file.
 data FileSent
@@ -227,7 +230,7 @@ data FileSent
 -- @since 0.1.0.0
 sendFileUntil :: Conn -> File -> Int64 -> Int -> Deadline -> IO FileSent
 sendFileUntil conn (File _ fd) offset count deadline = do
-  atLeastOne "sendFileUntil" count
+  allowed "sendFileUntil" offset count
   go 0
   where
     go done = do

@@ -92,7 +92,7 @@ import Heddle.IO.Connection hiding (close, unpark)
 import Heddle.IO.Connection qualified as Conn
 import Heddle.IO.Internal.Address
 import Heddle.IO.Internal.Alarm (sleepOn)
-import Heddle.IO.Internal.Conn (receiveUntil)
+import Heddle.IO.Internal.Conn (IOClosed, receiveUntil)
 import Heddle.IO.Internal.Manager
 import Heddle.IO.Internal.Runtime
 import Heddle.IO.Internal.Slot
@@ -441,7 +441,8 @@ getPeerName s = do
   named (peerAddress (socketConn s))
 
 named :: IO (Maybe SockAddr) -> IO SockAddr
-named ask = fromMaybe (SockAddrUnix "") <$> ask
+named ask =
+  (fromMaybe (SockAddrUnix "") <$> ask) `catch` \(_ :: IOClosed) -> refused "ask for a socket's address" ClosedCode
 
 -- | Has it a peer?
 --

@@ -103,8 +103,8 @@ tests =
         taken <- newIORef []
         let n = 4000 :: Int
         receivers <- forM [1 .. 4 :: Int] $ \k -> forkTask $ forever $ do
-          victim <- forkTask $ mask $ \restore -> do
-            r <- restore (if even k then Just <$> recv channel else deadlineIn (microseconds 1200) >>= recvUntil channel)
+          victim <- forkTask $ mask_ $ do
+            r <- if even k then Just <$> recv channel else deadlineIn (microseconds 1200) >>= recvUntil channel
             forM_ r $ \x -> atomicModifyIORef' taken (\xs -> (x : xs, ()))
           replicateM_ 3 yield
           killTask victim
@@ -182,6 +182,8 @@ tests =
         _ <- next s
         pure (),
       testIn "an abandoned receiver is told by the runtime" $ do
-        r <- try (newUnbounded >>= recv) :: IO (Either ChannelDeserted ())
-        r @?= Left (ChannelDeserted "recv")
+        outcome <- newEmptyMVar
+        _ <- forkIO (try (newUnbounded >>= recv) >>= putMVar outcome)
+        waitUntilTrue (performMajorGC >> not <$> isEmptyMVar outcome)
+        takeMVar outcome >>= (@?= (Left (ChannelDeserted "recv") :: Either ChannelDeserted ()))
     ]

@@ -56,7 +56,7 @@ tests =
         stuff w
         waiter <- forkTask (threadWaitWrite rt w)
         waitParked (taskThread waiter)
-        replicateM_ 32 (fdRead r 65536)
+        _ <- fdRead r 65536
         joinTask waiter,
       bothBackends "writable ends with an error when nobody reads" $ \rt -> withPipe $ \(r, w) -> do
         stuff w
@@ -87,7 +87,7 @@ tests =
         writer <- forkTask (threadWaitWrite rt w)
         mapM_ joinTask readers
         waitParked (taskThread writer)
-        replicateM_ 32 (fdRead r 65536)
+        _ <- fdRead r 65536
         joinTask writer,
       bothBackends "the registration goes with the last waiter" $ \rt -> withPipe $ \(r, w) -> do
         before <- runtimeLive rt

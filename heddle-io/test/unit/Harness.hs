@@ -123,6 +123,7 @@ descriptors = length <$> listDirectory "/proc/self/fd"
 -- | Fail if the body leaves descriptors open.
 withoutLeak :: IO a -> IO a
 withoutLeak body = do
+  _ <- systemRuntime
   before <- descriptors
   r <- body
   after' <- descriptors

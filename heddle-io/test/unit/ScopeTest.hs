@@ -13,6 +13,7 @@ import Harness (expectIOError, forkTask, joinTask, killTask, taskThread, testIn,
 import Heddle.Prim.Errno (pattern EINVAL)
 import Heddle.Scope
 import Heddle.Timer (deadlineIn, microseconds, milliseconds, never, seconds, sleepFor)
+import System.Mem (performMajorGC)
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -243,9 +244,11 @@ tests =
         putMVar gate ()
         try (joinTask t) >>= (@?= Left (Boom 15)),
       testIn "two deadlocked threads: the task's exception is what is awaited" $ do
-        r <- withScope $ \s -> do
-          t <- fork s (try (newEmptyMVar >>= takeMVar :: IO ()))
-          await t
+        -- In a thread that nothing refers to, as a whole program would be.
+        outcome <- newEmptyMVar
+        _ <- forkIO (withScope (\s -> fork s (try (newEmptyMVar >>= takeMVar :: IO ())) >>= await) >>= putMVar outcome)
+        waitUntilTrue (performMajorGC >> not <$> isEmptyMVar outcome)
+        r <- takeMVar outcome
         either (\BlockedIndefinitelyOnMVar -> pure ()) (const (assertFailure "returned")) r,
       testIn "chaos: every fork finishes, whatever ends the scope" $ do
         alive <- newIORef (0 :: Int)

@@ -28,6 +28,8 @@ module Heddle.Http.RawClient
     hear,
     hearAnswer,
     hearAll,
+    hearCodes,
+    hearBodies,
     hearEnd,
     hearsWithin,
     hearRest,
@@ -54,6 +56,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Char (isDigit, isHexDigit, toLower)
 import Data.IORef
+import Data.Maybe (isJust)
 import GHC.Clock (getMonotonicTime)
 import Network.Socket
 import Network.Socket.ByteString (recv, sendAll)
@@ -95,6 +98,8 @@ withClient address = bracket open (\(Client s _) -> close s)
   where
     open = do
       s <- socket family Stream 0
+      -- Not for the programs that other threads of a test start.
+      withFdSocket s setCloseOnExecIfNeeded
       patiently "a connection" (connect s address)
       unless (family == AF_UNIX) (setSocketOption s NoDelay 1)
       Client s <$> newIORef B.empty
@@ -190,7 +195,7 @@ hear client@(Client _ rest) method = go []
       | method == "HEAD" || code == 204 || code == 304 = pure (answer B.empty True)
       | Just coding <- lookup "transfer-encoding" headers = do
         unless (coding == "chunked") (unexpected "chunked" (show coding))
-        when (lookup "content-length" headers /= Nothing) $
+        when (isJust (lookup "content-length" headers)) $
           unexpected "one framing header" (show headers)
         (body, end) <- chunks client []
         pure (answer body end)
@@ -294,6 +299,18 @@ hearAnswer client =
 -- [Throws]: 'Unexpected'.
 hearAll :: Client -> IO [Answer]
 hearAll client = hear client "GET" >>= maybe (pure []) (\a -> (a :) <$> hearAll client)
+
+-- | The codes of all replies until the connection ends.
+--
+-- [Throws]: 'Unexpected'.
+hearCodes :: Client -> IO [Int]
+hearCodes client = map answerCode <$> hearAll client
+
+-- | The contents of all replies until the connection ends.
+--
+-- [Throws]: 'Unexpected'.
+hearBodies :: Client -> IO [ByteString]
+hearBodies client = map answerBody <$> hearAll client
 
 -- | The connection ends without another byte.
 --

@@ -422,7 +422,7 @@ allSlots service act = for_ [0 .. capabilitiesOf runtime - 1] $ \i ->
 serviceLive :: Service -> IO Int
 serviceLive service = readWord (serviceWords service) 0
 
--- | Wait until no connection is open; 'False' at the deadline.
+-- | Wait until no connection is open; 'False' at the deadline, or when the runtime stops.
 --
 -- [Blocks]: parks.
 awaitDrainedUntil :: Service -> Deadline -> IO Bool
@@ -435,9 +435,11 @@ awaitDrainedUntil service deadline = do
       _ <- reset (slotWrite slot)
       left <- atomicRead (serviceWords service) 0
       late <- deadlineOver slot deadline
+      -- A runtime that stops closes its slots; nothing would wake us any more.
+      stopped <- isClosing slot
       if left == 0
         then pure True
-        else if late then pure False else waitUntil slot Writable deadline >> go
+        else if late || stopped then pure False else waitUntil slot Writable deadline >> go
 
 -- Note [Threads are earned]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~
