@@ -13,6 +13,7 @@ module SiteFixture
 where
 
 import Control.Exception (bracket)
+import Control.Monad (unless)
 import Data.Bits (shiftR, xor)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -53,7 +54,7 @@ withSite populate body = withDirectory $ \directory -> do
   logged <- newIORef []
   failures <- newIORef []
   let settings = defaultSettings {settingFailed = \e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
-  r <- withRuntime defaultConfig $ \runtime ->
+  withRuntime defaultConfig $ \runtime ->
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
       bracket (openRoot (C.pack directory)) closeFile $ \root -> do
         let make _ = do
@@ -68,9 +69,9 @@ withSite populate body = withDirectory $ \directory -> do
         withServer runtime settings make [listener] $ \server -> do
           r <- body (Running directory (listenerAddress listener) (reverse <$> readIORef logged))
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
+          failed <- readIORef failures
+          unless (null failed) (unexpected "no failure in the server" (show failed))
           pure r
-  failed <- readIORef failures
-  if null failed then pure r else unexpected "no failure in the server" (show failed)
 
 -- | One request on a connection, and its answer.
 ask :: Client -> ByteString -> ByteString -> [(ByteString, ByteString)] -> IO Answer

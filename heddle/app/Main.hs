@@ -12,7 +12,7 @@ import Control.Monad (join)
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Options.Applicative
 import ServeCommand (serveCommand)
-import System.IO (hSetEncoding, stderr, stdout)
+import System.IO (BufferMode (..), hSetBuffering, hSetEncoding, stderr, stdout)
 
 main :: IO ()
 main = do
@@ -20,6 +20,8 @@ main = do
   encoding <- getFileSystemEncoding
   hSetEncoding stdout encoding
   hSetEncoding stderr encoding
+  -- A message is written whole, not byte by byte among those of other threads.
+  hSetBuffering stderr LineBuffering
   join (customExecParser (prefs showHelpOnEmpty) commands)
 
 commands :: ParserInfo (IO ())

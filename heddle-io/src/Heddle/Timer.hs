@@ -49,7 +49,8 @@ where
 
 import Heddle.IO.Internal.Alarm
 import Heddle.IO.Internal.Runtime (Runtime, managerHere, systemRuntime)
-import Heddle.IO.Internal.Slot (armUntil, armWordsUntil)
+import Heddle.IO.Internal.Manager (submit)
+import Heddle.IO.Internal.Slot (armUntil, armWordsUntil, isClosing)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
@@ -181,7 +182,7 @@ newTimerOnUntil runtime deadline = mask_ $ do
 -- [Cost]: O(1).
 -- [Blocks]: parks.
 -- [Masking]: interruptible.
--- [Throws]: 'TimerClosed' if the timer is closed first.
+-- [Throws]: 'TimerClosed' if the timer is closed first, or its runtime stopped.
 -- [Units]: wakes up to 2 ms late.
 -- [Threads]: one waiter per timer, on any capability.
 -- [Source]: Mio, section 4.2.
@@ -200,12 +201,25 @@ await timer = go
           | otherwise -> do
             deadline <- Deadline <$> atomicRead (slotWords slot) SlotReadDeadline
             over <- isOver deadline
-            if over
-              then mask_ $ do
-                won <- compareAndSet (timerState timer) 0 awaited fired
-                if won then discardAlarm (timerAlarm timer) else pure ()
-              else park (slotRead slot)
+            stopped <- isClosing slot
+            case () of
+              _
+                | over -> mask_ $ do
+                  won <- compareAndSet (timerState timer) 0 awaited fired
+                  if won then discardAlarm (timerAlarm timer) else pure ()
+                -- The runtime has ended under it.
+                | stopped -> () <$ compareAndSet (timerState timer) 0 awaited closed
+                | otherwise -> do
+                  ensureArmed slot deadline
+                  park (slotRead slot)
             go
+
+-- The loop may have acted on the deadline before a re-arming while that was on its way to
+-- memory: then it woke the waiter and armed nothing, and nobody else will tell it.
+ensureArmed :: Slot -> Deadline -> IO ()
+ensureArmed slot (Deadline d) = do
+  at <- atomicRead (slotWords slot) SlotArmed
+  if d < at then submit (slotManager slot) (Arm slot) else pure ()
 
 -- | Move the deadline of a timer that has neither fired nor been closed: 'False' if it has.
 --

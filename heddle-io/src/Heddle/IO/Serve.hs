@@ -123,13 +123,8 @@ serve options listener handler = mask_ $ do
           servicePaused = servePaused options
         }
   let closed = listenerClosed listener
-      finish = do
-        _ <- awaitDrainedUntil service never
-        -- Accepted at the very end, a connection may have been missed by the count.
-        late <- modifyRef roster $ \r@(Roster _ open) ->
-          if IntMap.null open then (Roster False open, False) else (r, True)
-        if late then finish else pure ()
-  (park closed >> Cell.unpark closed >> finish) `onException` abandon service roster
+  (park closed >> Cell.unpark closed >> void (awaitDrainedUntil service never))
+    `onException` abandon service roster
   where
     -- Losing the connection is no failure of a handler once the service is abandoned.
     failed roster e = do

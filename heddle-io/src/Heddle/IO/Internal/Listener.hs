@@ -282,7 +282,7 @@ data Service = Service
     -- | Tells its connections from those of others.
     serviceNumber :: !Int,
     serviceOptions :: !ServiceOptions,
-    -- | Word 0: connections open; 8: accepting is paused; 16: draining.
+    -- | Word 0: connections open; 1: accepting threads; 8: accepting is paused; 16: draining.
     serviceWords :: !Words,
     -- | A timer slot whose write cell is woken when the last connection closes.
     serviceDrained :: !Slot
@@ -297,13 +297,15 @@ startService listener options = mask_ $ do
   drained <- newSlot (managerOn (listenerRuntime listener) 0) TimerOnly (-1) mempty Attached (\_ -> pure ())
   number <- fetchAdd (runtimeTurn (listenerRuntime listener)) 8 1
   service <- (\ws -> Service listener number options ws drained) <$> newWords 24
+  _ <- fetchAdd (serviceWords service) 1 (length (listenerSlots listener))
   for_ (listenerSlots listener) $ \slot -> do
     let capability = managerCapability (slotManager slot)
     forkOn capability (serviceName options ++ "/accept/" ++ show capability) (acceptLoop service slot)
   pure service
 
 acceptLoop :: Service -> Slot -> IO ()
-acceptLoop service slot = mask_ $ allocaBytes (addressRoom + 8) (\scratch -> go scratch (0 :: Int) firstBackOff)
+acceptLoop service slot =
+  mask_ $ allocaBytes (addressRoom + 8) (\scratch -> go scratch (0 :: Int) firstBackOff) `finally` gone
   where
     options = serviceOptions service
     listener = serviceListener service
@@ -339,6 +341,8 @@ acceptLoop service slot = mask_ $ allocaBytes (addressRoom + 8) (\scratch -> go 
             -- A service without its acceptor must not look alive.
             closeListener listener
     yieldHere = yield
+    -- What was accepted last is counted by now, so that draining is exact.
+    gone = fetchAdd (serviceWords service) 1 (-1) >> wakeDrainer service
 
 -- | Note that the connection did something useful: one that does so twice within a second
 -- keeps its thread while it waits.
@@ -392,8 +396,12 @@ countDown service = do
   left <- fetchAdd (serviceWords service) 0 (-1)
   paused <- readWord (serviceWords service) 8
   when (paused == 1) $ for_ (listenerSlots (serviceListener service)) (unpark . slotWrite)
+  when (left == 1) (wakeDrainer service)
+
+wakeDrainer :: Service -> IO ()
+wakeDrainer service = do
   draining <- atomicRead (serviceWords service) 16
-  when (left == 1 && draining == 1) $ unpark (slotWrite (serviceDrained service))
+  when (draining == 1) $ unpark (slotWrite (serviceDrained service))
 
 -- | Close the listening sockets; the connections are served on. Idempotent.
 stopAccepting :: Service -> IO ()
@@ -422,7 +430,7 @@ allSlots service act = for_ [0 .. capabilitiesOf runtime - 1] $ \i ->
 serviceLive :: Service -> IO Int
 serviceLive service = readWord (serviceWords service) 0
 
--- | Wait until no connection is open; 'False' at the deadline, or when the runtime stops.
+-- | After 'stopAccepting', wait until no connection is open; 'False' at the deadline, or when the runtime stops.
 --
 -- [Blocks]: parks.
 awaitDrainedUntil :: Service -> Deadline -> IO Bool
@@ -433,7 +441,7 @@ awaitDrainedUntil service deadline = do
     slot = serviceDrained service
     go = do
       _ <- reset (slotWrite slot)
-      left <- atomicRead (serviceWords service) 0
+      left <- (+) <$> atomicRead (serviceWords service) 1 <*> atomicRead (serviceWords service) 0
       late <- deadlineOver slot deadline
       -- A runtime that stops closes its slots; nothing would wake us any more.
       stopped <- isClosing slot
