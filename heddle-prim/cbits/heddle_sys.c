@@ -111,6 +111,8 @@ long heddle_stat(int fd, int64_t *out)
     out[3] = s.st_mtim.tv_nsec;
     out[4] = (int64_t)s.st_ino;
     out[5] = (int64_t)s.st_dev;
+    out[6] = s.st_ctim.tv_sec;
+    out[7] = s.st_ctim.tv_nsec;
     return 0;
 }
 

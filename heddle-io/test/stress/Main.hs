@@ -28,6 +28,7 @@ import Heddle.Prim.Atomic (Words, fetchAdd, newWords, readWord)
 import Heddle.Prim.Clock (after, elapsed, monotonicNow, nanos, nanosCount)
 import Heddle.Timer (timeout)
 import Network.Socket (SockAddr (..))
+import Streams qualified
 import System.Directory (createDirectory, getTemporaryDirectory, listDirectory, removeDirectoryRecursive)
 import System.Environment (lookupEnv)
 import System.Exit (exitFailure)
@@ -42,7 +43,17 @@ main = do
   operations <- fromMaybe 1200000 . (>>= readMaybe) <$> lookupEnv "HEDDLE_OPERATIONS"
   -- Time-outs use it, and it is never stopped: its descriptors are no leak.
   _ <- systemRuntime
-  good <- and <$> sequence [campaign Epoll seed operations, campaign Poll (seed + 1) (operations `div` 10)]
+  -- Half of the operations in scenes that each end in one way, half in streams that anything
+  -- may happen to.
+  let half = operations `div` 2
+  good <-
+    and
+      <$> sequence
+        [ campaign Epoll seed half,
+          Streams.stress Epoll (seed + 1) half,
+          campaign Poll (seed + 2) (half `div` 10),
+          Streams.stress Poll (seed + 3) (half `div` 10)
+        ]
   unless good exitFailure
 
 -- | What went wrong, counted over all workers.

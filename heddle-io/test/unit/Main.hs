@@ -4,7 +4,9 @@ module Main (main) where
 
 import ChannelTest qualified
 import ConnTest qualified
+import Data.Maybe (fromMaybe)
 import DescriptorTest qualified
+import FaultTest qualified
 import FileTest qualified
 import Harness (child, limited)
 import ScopeTest qualified
@@ -22,7 +24,7 @@ main = do
   scenario <- lookupEnv "HEDDLE_TEST_CHILD"
   case scenario of
     Just "system" -> defaultMain systemTests
-    Just other -> fail ("no such scenario: " ++ other)
+    Just other -> fromMaybe (fail ("no such scenario: " ++ other)) (lookup other FaultTest.scenarios)
     Nothing ->
       defaultMain $
         testGroup
@@ -32,6 +34,7 @@ main = do
             ServeTest.tests,
             DescriptorTest.tests,
             FileTest.tests,
+            FaultTest.tests,
             systemTests,
             testCase "the system runtime on poll(2)" $ do
               (code, out, err) <- limited (child "system" [("HEDDLE_BACKEND", "poll")] ["-j1", "--color=never", "--hide-successes"])

@@ -23,7 +23,7 @@ module Heddle.Http.Connection
   )
 where
 
-import Control.Monad (when)
+import Control.Monad (void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 import Foreign.Marshal.Utils (moveBytes)
@@ -88,7 +88,9 @@ data Context = Context
 
 -- | The context of a capability.
 newContext :: Settings -> Int -> Words -> Handler -> Maybe LogHook -> IO Context
-newContext settings capability draining handler hook = do
+newContext given capability draining handler hook = do
+  -- A report that cannot be made must not end the connection that makes it.
+  let settings = given {settingFailed = void . trySync . settingFailed given}
   pool <- newPool 256 (newWorkspace (settingLimits settings))
   date <- newDateClock
   pure (Context settings capability pool date handler hook draining)
@@ -119,14 +121,16 @@ settingsOf = contextSettings . talkContext
 begin :: Talk -> IO After
 begin talk = do
   let ws = talkWork talk
-      size = inputSize ws
   set ws WorkBurst 0
   set ws WorkUsed 0
-  receiveFresh talk size
+  deadline <- Deadline <$> readWord (slotWords (talkConn talk)) SlotIdle
+  receiveFresh talk deadline
 
-receiveFresh :: Talk -> Int -> IO After
-receiveFresh talk size = do
+-- Nothing by the deadline: the connection has idled enough.
+receiveFresh :: Talk -> Deadline -> IO After
+receiveFresh talk deadline = do
   let ws = talkWork talk
+      size = inputSize ws
   n <- receiveNow (talkConn talk) (inputPtr ws) size
   if n > 0
     then do
@@ -138,10 +142,9 @@ receiveFresh talk size = do
   where
     again n
       | n == 0 = pure IO.Done
-      | Errno (negate n) == EINTR = receiveFresh talk size
+      | Errno (negate n) == EINTR = receiveFresh talk deadline
       | Errno (negate n) == EAGAIN = do
-        -- Nothing after all: back to waiting, by the deadline set before.
-        deadline <- Deadline <$> readWord (slotWords (talkConn talk)) SlotIdle
+        -- Nothing after all: back to waiting, by the same deadline.
         late <- deadlineOver (talkConn talk) deadline
         draining <- readWord (contextDraining (talkContext talk)) 0
         pure (if late || draining == 1 then IO.Done else IdleUntil deadline)
@@ -258,9 +261,12 @@ answer talk request reply
       if unread && not (streams reply)
         then dropBody request `onException` releaseReply reply
         else pure True
+    -- A stream may read the body; once its head is out it is too late to ask for it.
+    when (unread && streams reply) (beforeBody talk)
     start <- get ws WorkStart
     end <- get ws WorkEnd
-    let closes = persistence == Close || draining == 1 || not kept
+    let quick = case reply of Ready _ -> not unread; _ -> False
+        closes = persistence == Close || draining == 1 || not kept
         closing
           | closes = Closes
           | minor == 0 = StaysTold
@@ -278,7 +284,7 @@ answer talk request reply
         whole <- if unread && streams reply then dropBody request else pure kept
         if closes || not stays || not whole
           then flush (talkOutput talk) >> (if whole then pure IO.Done else linger talk)
-          else next talk now
+          else next talk =<< if quick then pure now else freshNow (slotManager (talkConn talk))
       Left e -> do
         logged talk request LoggedRequest (replyStatus reply)
         case fromException e of
@@ -353,15 +359,8 @@ next talk now = do
       markActive (talkConn talk)
       if short == 1 && not hung
         then pure (IdleUntil (after (settingIdle (settingsOf talk)) now))
-        else receiveFresh' talk now
+        else receiveFresh talk (after (settingIdle (settingsOf talk)) now)
 {-# INLINE next #-}
-
--- More may be waiting: look, and if there is nothing idle from now on.
-receiveFresh' :: Talk -> Deadline -> IO After
-receiveFresh' talk now =
-  receiveFresh talk (inputSize (talkWork talk)) >>= \case
-    IdleUntil _ -> pure (IdleUntil (after (settingIdle (settingsOf talk)) now))
-    done -> pure done
 
 -- Refusals ---------------------------------------------------------------------
 

@@ -40,11 +40,11 @@ import Heddle.Http.Reply
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
-import Heddle.IO.Internal (Interest (..), Slot, attempt, sendFileAllUntil, sendMoreAllUntil, sendNow)
+import Heddle.IO.Internal (Interest (..), Slot, attempt, closeSlot, sendFileAllUntil, sendMoreAllUntil, sendNow)
 import Heddle.Prim.Atomic (readWord, writeWord)
 import Heddle.Prim.Buffer (Buffer, keepAlive, newBuffer, withBuffer)
-import Heddle.Prim.Clock (Deadline (..), after, monotonicNow)
-import Heddle.Prim.Exception (Exception (..), finally, mask_, throwIO, try, unsafeUnmask)
+import Heddle.Prim.Clock (Deadline (..), monotonicNow)
+import Heddle.Prim.Exception (Exception (..), finally, mask_, onException, throwIO, try, unsafeUnmask)
 import Heddle.Prim.Socket qualified as S
 
 -- | What sending needs to know.
@@ -87,7 +87,7 @@ sendReply :: Output -> Deadline -> Bool -> MethodCode -> Int -> Closing -> Reply
 sendReply out now gather method minor closing = \case
   Ready p -> do
     alive <- sendReady out now gather method closing p
-    True <$ unless alive (throwIO ConnectionLost)
+    True <$ unless alive (lose out)
   Whole status headers content -> do
     let n = B.length content
         bare = statusForbidsContent status
@@ -118,7 +118,7 @@ sendReply out now gather method minor closing = \case
           sent <- get ws WorkSent
           set ws WorkSent (sent + done)
           -- Short: the file shrank. The length is announced, so only closing is honest.
-          when (done < n) (throwIO ConnectionLost)
+          when (done < n) (lose out)
     unless gather (flush out)
     pure True
   Stream status headers body
@@ -151,7 +151,7 @@ sendReply out now gather method minor closing = \case
       began <- get ws WorkPaceBegan
       before <- get ws WorkPaceDone
       t@(Deadline t') <- monotonicNow
-      if t > after (paceGrace pace) (Deadline began)
+      if paceKept pace (Deadline began) (done - before) t
         then do
           set ws WorkPaceBegan t'
           set ws WorkPaceDone done
@@ -285,9 +285,9 @@ flushMore out = do
   when (used > 0) $ do
     set ws WorkUsed 0
     deadline <- paceDeadline (settingReplyPace (outputSettings out)) <$> monotonicNow <*> pure 0
-    r <- sendMoreAllUntil (outputConn out) (outputPtr ws) used deadline
+    r <- sendMoreAllUntil (outputConn out) (outputPtr ws) used deadline `onException` closeSlot (outputConn out)
     keepAlive (workOutput ws)
-    when (r < 0) (throwIO ConnectionLost)
+    when (r < 0) (lose out)
   where
     ws = outputWork out
 
@@ -299,13 +299,15 @@ flushMore out = do
 sendPaced :: Output -> Ptr Word8 -> Int -> IO ()
 sendPaced out p n = do
   alive <- sendQuickly out p n
-  unless alive (throwIO ConnectionLost)
+  unless alive (lose out)
+
+-- What follows a gap would be taken for something else: nothing may follow.
+lose :: Output -> IO a
+lose out = closeSlot (outputConn out) >> throwIO ConnectionLost
 
 -- The socket was full: the rest at the settings' pace, in windows.
 sendSlowly :: Output -> Ptr Word8 -> Int -> Int -> IO Bool
-sendSlowly out p n sent = do
-  began <- monotonicNow
-  go sent began 0
+sendSlowly out p n sent = (monotonicNow >>= \began -> go sent began 0) `onException` closeSlot (outputConn out)
   where
     pace = settingReplyPace (outputSettings out)
     go done began moved
@@ -318,7 +320,7 @@ sendSlowly out p n sent = do
           then pure False
           else do
             t <- monotonicNow
-            if t > after (paceGrace pace) began
+            if paceKept pace began (moved + r) t
               then go (done + r) t 0
               else go (done + r) began (moved + r)
 {-# NOINLINE sendSlowly #-}

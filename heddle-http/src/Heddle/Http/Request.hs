@@ -63,7 +63,7 @@ import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
 import Heddle.IO.Internal (Slot (..), receiveUntil, pattern TimedOutCode)
-import Heddle.Prim.Clock (Deadline (..), after, monotonicNow)
+import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 
 -- | One request.
@@ -269,8 +269,9 @@ fill request = do
   requestFlush request
   began <- get ws WorkBodyBegan
   Deadline now <- monotonicNow
+  before <- get ws WorkBodyGot
   -- A new window each time the last one was kept: a client must go on, not only begin well.
-  when (began == 0 || Deadline now > after (paceGrace pace) (Deadline began)) $ do
+  when (began == 0 || paceKept pace (Deadline began) before (Deadline now)) $ do
     set ws WorkBodyBegan now
     set ws WorkBodyGot 0
   makeRoom ws

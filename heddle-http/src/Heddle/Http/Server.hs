@@ -82,7 +82,10 @@ drainUntil server deadline = do
 cutShort :: Server -> IO ()
 cutShort server = do
   atomicWrite (serverDraining server) 0 1
-  for_ (serverServices server) $ \service -> stopAccepting service >> closeConnections service
+  for_ (serverServices server) $ \service -> do
+    stopAccepting service
+    closeConnections service
+    endService service
 
 -- | How many connections are open.
 connectionsOpen :: Server -> IO Int

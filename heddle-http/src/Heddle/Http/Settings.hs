@@ -14,6 +14,7 @@ module Heddle.Http.Settings
     Pace (..),
     defaultSettings,
     paceDeadline,
+    paceKept,
   )
 where
 
@@ -55,8 +56,8 @@ data Settings = Settings
     settingPaused :: !(Errno -> IO ())
   }
 
--- | 60 s idle, 10 s for a head, bodies and replies at least 240 B/s after 10 s, 64 KB
--- discarded; failures are ignored.
+-- | 60 s idle, 10 s for a head, bodies at least 240 B/s after 10 s and replies after 30 s,
+-- 64 KB discarded; failures are ignored.
 defaultSettings :: Settings
 defaultSettings =
   Settings
@@ -65,7 +66,7 @@ defaultSettings =
       settingIdle = seconds 60,
       settingHead = seconds 10,
       settingBodyPace = Pace (seconds 10) 240,
-      settingReplyPace = Pace (seconds 10) 240,
+      settingReplyPace = Pace (seconds 30) 240,
       settingDiscard = 65536,
       settingFailed = \_ -> pure (),
       settingPaused = \_ -> pure ()
@@ -81,3 +82,9 @@ paceDeadline (Pace grace rate) began moved = after (grace + min grace earned) be
     earned
       | moved >= rate * 1000000 = grace
       | otherwise = Nanos (moved * 1000000000 `quot` max 1 rate)
+
+-- | May the window that began then give way to a new one? Only when it is over and the
+-- rate was kept in it.
+paceKept :: Pace -> Deadline -> Int -> Deadline -> Bool
+paceKept (Pace grace rate) began moved now =
+  now > after grace began && moved >= rate * (nanosCount grace `quot` 1000000000)

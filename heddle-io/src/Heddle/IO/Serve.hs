@@ -145,7 +145,7 @@ converse options listener handler roster slot = do
   if admitted then run else strike
   where
     capability = managerCapability (slotManager slot)
-    key = slotIndex slot * capabilitiesOf (listenerRuntime listener) + capability
+    key = slotStamp slot * capabilitiesOf (listenerRuntime listener) + capability
     enrol thread = modifyRef roster $ \case
       Roster True open -> (Roster True (IntMap.insert key (slot, thread) open), True)
       ended -> (ended, False)

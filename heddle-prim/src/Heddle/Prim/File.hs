@@ -121,7 +121,11 @@ data FileStatus = FileStatus
     -- | And nanoseconds.
     statusNanos :: !Int64,
     statusInode :: !Int64,
-    statusDevice :: !Int64
+    statusDevice :: !Int64,
+    -- | Time of the last change of content or attributes, seconds since 1970.
+    statusChanged :: !Int64,
+    -- | And nanoseconds.
+    statusChangedNanos :: !Int64
   }
   deriving stock (Eq, Show)
 
@@ -129,7 +133,7 @@ data FileStatus = FileStatus
 --
 -- [Blocks]: holds an OS thread.
 fileStatus :: Fd -> IO (Either Int FileStatus)
-fileStatus (Fd fd) = allocaBytes 48 $ \p -> do
+fileStatus (Fd fd) = allocaBytes 64 $ \p -> do
   r <- c_stat fd p
   if r < 0
     then pure (Left (fromIntegral r))
@@ -139,7 +143,7 @@ fileStatus (Fd fd) = allocaBytes 48 $ \p -> do
             | mode == 0o100000 = RegularFile
             | mode == 0o040000 = Directory
             | otherwise = OtherKind
-      Right <$> (FileStatus kind <$> peekElemOff p 1 <*> peekElemOff p 2 <*> peekElemOff p 3 <*> peekElemOff p 4 <*> peekElemOff p 5)
+      Right <$> (FileStatus kind <$> peekElemOff p 1 <*> peekElemOff p 2 <*> peekElemOff p 3 <*> peekElemOff p 4 <*> peekElemOff p 5 <*> peekElemOff p 6 <*> peekElemOff p 7)
 
 -- | Read at an offset.
 --

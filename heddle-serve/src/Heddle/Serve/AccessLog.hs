@@ -1,3 +1,5 @@
+{-# LANGUAGE OverloadedStrings #-}
+
 -- |
 -- Module      : Heddle.Serve.AccessLog
 -- Description : A ring of lines per capability, one writer
@@ -21,9 +23,11 @@ module Heddle.Serve.AccessLog
 where
 
 import Control.Monad (unless, void, when)
+import Data.ByteString qualified as B
 import Data.Foldable (for_)
 import Data.Maybe (fromMaybe, isJust)
-import Foreign.Ptr (minusPtr, plusPtr)
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Http
 import Heddle.Http.Request (Request (..))
 import Heddle.Http.Workspace (Workspace (..))
@@ -47,7 +51,8 @@ data AccessLog = AccessLog
     -- | A timer slot: its write cell wakes the writer.
     logWake :: !Slot,
     -- | Word 0: the writer rests and wants to be woken by the first line; 8: reopen; 16:
-    -- end; 24: lines dropped.
+    -- end; 24: lines dropped; 25: the file ends in half
+    -- a line.
     logWords :: !Words,
     logEnded :: !WaitCell,
     logPath :: !(Maybe FilePath),
@@ -70,8 +75,10 @@ eager = 65536
 -- [Blocks]: opening, and ending, hold an OS thread.
 -- [Throws]: 'IOError' when the file cannot be opened.
 withAccessLog :: Runtime -> (IO Fd -> IO Fd) -> FilePath -> (String -> IO ()) -> (AccessLog -> IO a) -> IO a
-withAccessLog runtime opening path trouble = bracket open close
+withAccessLog runtime opening path report = bracket open close
   where
+    -- A report that cannot be written must not end the writer.
+    trouble = void . trySync . report
     toFile = if path == "-" then Nothing else Just path
     open = do
       fd <- maybe (pure 1) (opening . openLog) toFile
@@ -153,17 +160,18 @@ writer log' = go
     go = do
       _ <- reset cell
       again <- atomicRead ws 8
-      ending <- atomicRead ws 16
-      wrote <- or <$> traverse (drain log') (logRings log')
+      ending <- (||) <$> ((== 1) <$> atomicRead ws 16) <*> isClosing (logWake log')
+      passes <- traverse (drain log') (logRings log')
       -- What was logged before the request to reopen belongs to the old file.
       when (again == 1) (atomicWrite ws 8 0 >> reopenNow log')
       dropped <- readWord ws 24
       when (dropped > 0) $ do
         _ <- fetchAdd ws 24 (negate dropped)
         logTrouble log' ("access log: " ++ show dropped ++ " lines were dropped: the disk does not keep up")
-      unless (ending == 1) $ do
-        if wrote then gather else rest
-        go
+      case maximum passes of
+        More -> go
+        Wrote -> unless ending gather >> go
+        Nothing' -> unless ending (rest >> go)
     -- Lines are coming: let them gather.
     gather = do
       deadline <- deadlineIn (milliseconds 200)
@@ -178,26 +186,45 @@ writer log' = go
       ending <- atomicRead ws 16
       unless (ending == 1) gather
 
-drain :: AccessLog -> Ring -> IO Bool
-drain log' ring = go False
+-- What a pass over one ring did: nothing, all there was, or its share of more.
+data Pass = Nothing' | Wrote | More
+  deriving stock (Eq, Ord)
+
+-- At most so many pieces at a time, so that one busy ring does not hold up the others.
+share :: Int
+share = 4
+
+drain :: AccessLog -> Ring -> IO Pass
+drain log' ring = go 0
   where
-    go wrote = do
-      n <- pending ring $ \p n -> n <$ when (n > 0) (writeAll log' p n)
-      if n == 0
-        then pure wrote
-        else do
-          consume ring n
-          go True
-    writeAll l p n = do
-      fd <- readRef (logFile l)
-      let step done = when (done < n) $ do
-            r <- writeWhole fd (p `plusPtr` done) (n - done)
-            if r > 0
-              then step (done + r)
-              else case Errno (negate r) of
-                EINTR -> step done
-                e -> logTrouble l ("access log: " ++ fromMaybe "standard output" (logPath l) ++ ": " ++ describeErrno e ++ "; lines are lost")
-      step 0
+    go :: Int -> IO Pass
+    go pieces
+      | pieces == share = pure More
+      | otherwise = do
+        n <- pending ring $ \p n -> n <$ when (n > 0) (writePiece log' p n)
+        if n == 0
+          then pure (if pieces == 0 then Nothing' else Wrote)
+          else consume ring n >> go (pieces + 1)
+
+-- Write a piece whole, or say what failed. After half a line the next piece begins on a
+-- line of its own.
+writePiece :: AccessLog -> Ptr Word8 -> Int -> IO ()
+writePiece log' p n = do
+  fd <- readRef (logFile log')
+  torn <- readWord (logWords log') 25
+  when (torn == 1) $ do
+    r <- B.useAsCString "\n" (\line -> writeWhole fd (castPtr line) 1)
+    when (r == 1) (writeWord (logWords log') 25 0)
+  let step done = when (done < n) $ do
+        r <- writeWhole fd (p `plusPtr` done) (n - done)
+        if r > 0
+          then step (done + r)
+          else case Errno (negate r) of
+            EINTR -> step done
+            e -> do
+              when (done > 0) (writeWord (logWords log') 25 1)
+              logTrouble log' ("access log: " ++ fromMaybe "standard output" (logPath log') ++ ": " ++ describeErrno e ++ "; lines are lost")
+  step 0
 
 reopenNow :: AccessLog -> IO ()
 reopenNow log' = for_ (logPath log') $ \path -> do

@@ -31,7 +31,7 @@ module Heddle.Serve.FileCache
   )
 where
 
-import Control.Monad (when)
+import Control.Monad (void, when)
 import Data.Bits (unsafeShiftL, unsafeShiftR, xor, (.&.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -51,7 +51,10 @@ data Stamp = Stamp
     stampSeconds :: !Int64,
     stampNanos :: !Int64,
     stampInode :: !Int64,
-    stampDevice :: !Int64
+    stampDevice :: !Int64,
+    -- | Nobody can set this one back.
+    stampChanged :: !Int64,
+    stampChangedNanos :: !Int64
   }
   deriving stock (Eq, Show)
 
@@ -146,7 +149,7 @@ insertEntry cache entry = do
     -- Over the budget, nothing new gets in until something leaves its own set.
     when (held - freed + size <= cacheBudget) $ do
       writeEntry (cacheTable cache) victim (Just entry)
-      writeWord (cacheWords cache) 0 (held - freed + size)
+      void (fetchAdd (cacheWords cache) 0 (size - freed))
   where
     choose :: Int -> Int -> Int -> Int -> IO Int
     choose base way best bestUsed
@@ -171,8 +174,7 @@ removeEntry cache path = do
       readEntry (cacheTable cache) (base + way) >>= \case
         Just e | entryPath e == path -> do
           writeEntry (cacheTable cache) (base + way) Nothing
-          held <- readWord (cacheWords cache) 0
-          writeWord (cacheWords cache) 0 (held - entrySize e)
+          void (fetchAdd (cacheWords cache) 0 (negate (entrySize e)))
         _ -> pure ()
       go base (way + 1)
 

@@ -18,7 +18,7 @@ module Heddle.Serve.Static
   )
 where
 
-import Control.Monad (void)
+import Control.Monad (void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -42,7 +42,7 @@ import Heddle.Http.UriPath
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
-import Heddle.Prim.Exception (onException)
+import Heddle.Prim.Exception (mask_, onException)
 import Heddle.Prim.File
 import Heddle.Serve.FileCache
 import Heddle.Serve.Mime
@@ -89,8 +89,9 @@ staticHandler site cache request = do
           checked' <- entryChecked entry
           if requestBegan request < after (seconds 1) checked'
             then current request code entry
-            else revalidate site cache request code entry
-        Nothing -> uncached site cache request code
+            else mask_ (revalidate site cache request code entry)
+        -- Masked: a descriptor is open between here and the reply.
+        Nothing -> mask_ (uncached site cache request code)
     else other code
   where
     other code
@@ -227,22 +228,27 @@ hidden path = any (\part -> "." `B.isPrefixOf` part && part /= ".well-known") (C
 -- An open regular file: remember it if it is small, else send it from the page cache.
 serveOpened :: Site -> FileCache -> Request -> MethodCode -> Maybe ByteString -> ByteString -> Fd -> FileStatus -> IO Reply
 serveOpened site cache request code key relative fd status
-  | statusSize status <= smallFile = flip onException (closeFile fd) $ do
-    made <- remember site (requestBegan request) (fromMaybe "" key) relative fd status
+  | statusSize status <= smallFile = do
+    made <- remember site (requestBegan request) (fromMaybe "" key) relative fd status `onException` closeFile fd
     _ <- closeFile fd
+    EpochSeconds second <- epochNow
     case made of
       Nothing -> pure (problem status503 "The file is being changed; try again.")
       Just entry -> do
-        for_ key (\_ -> insertEntry cache entry)
+        -- A file changed just now may change again within the same tick of its clock.
+        let settled = second - max (statusSeconds status) (statusChanged status) > 2
+        when settled $ for_ key (\_ -> insertEntry cache entry)
         current request code entry
-  | otherwise = flip onException (closeFile fd) $ do
+  | otherwise = do
     let size = statusSize status
         validators = validatorsOf status
         media = mediaType relative
         base = Header "Content-Type" media : fileHeaders validators
         segment (ByteRange from to) = pure (SegmentFile fd from (fromIntegral (to - from + 1)))
         whole = Segments status200 base [SegmentFile fd 0 (fromIntegral size)] (pure ())
-    reply <- deciding request code validators media size whole (Whole status304 (fileHeaders validators) "") segment
+    reply <-
+      deciding request code validators media size whole (Whole status304 (fileHeaders validators) "") segment
+        `onException` closeFile fd
     releasing fd reply
 
 -- The descriptor is closed after the reply, or at once if the reply does not need it.
@@ -328,7 +334,7 @@ notFound = problem status404 "There is nothing at this address."
 -- Headers -----------------------------------------------------------------------
 
 stampOf :: FileStatus -> Stamp
-stampOf s = Stamp (statusSize s) (statusSeconds s) (statusNanos s) (statusInode s) (statusDevice s)
+stampOf s = Stamp (statusSize s) (statusSeconds s) (statusNanos s) (statusInode s) (statusDevice s) (statusChanged s) (statusChangedNanos s)
 
 validatorsOf :: FileStatus -> Validators
 validatorsOf s =

@@ -34,6 +34,7 @@ module Heddle.IO.Internal.Listener
     serviceLive,
     awaitDrainedUntil,
     closeConnections,
+    endService,
   )
 where
 
@@ -166,6 +167,9 @@ boundSocket options shared address = do
         set fd 1 2 1 -- SOL_SOCKET SO_REUSEADDR
         when shared (set fd 1 15 1) -- SOL_SOCKET SO_REUSEPORT
         when (listenNoDelay options) (set fd 6 1 1) -- IPPROTO_TCP TCP_NODELAY, inherited
+        -- Also inherited: a socket is writable again when less than so much is unsent, so
+        -- that progress to a slow client shows long before its whole buffer has drained.
+        set fd 6 25 131072 -- IPPROTO_TCP TCP_NOTSENT_LOWAT
     case address of
       SockAddrInet6 {} -> set fd 41 26 1 -- IPPROTO_IPV6 IPV6_V6ONLY
       _ -> pure ()
@@ -293,7 +297,13 @@ data Service = Service
 -- [Cost]: one thread per listening socket.
 -- [Blocks]: never.
 startService :: Listener -> ServiceOptions -> IO Service
-startService listener options = mask_ $ do
+startService listener given = mask_ $ do
+  -- A report that cannot be written must not end the thread that makes it.
+  let options =
+        given
+          { serviceFailed = void . trySync . serviceFailed given,
+            servicePaused = void . trySync . servicePaused given
+          }
   drained <- newSlot (managerOn (listenerRuntime listener) 0) TimerOnly (-1) mempty Attached (\_ -> pure ())
   number <- fetchAdd (runtimeTurn (listenerRuntime listener)) 8 1
   service <- (\ws -> Service listener number options ws drained) <$> newWords 24
@@ -320,7 +330,10 @@ acceptLoop service slot =
           first <- deadlineIn (serviceFirstByte options)
           opened <- trySync (adoptAccepted m (Served (serviceNumber service)) scratch (fromIntegral r) (DetachedUntil first) (activate service))
           case opened of
-            Right _ -> pure ()
+            Right opened' -> do
+              -- A drain that began meanwhile has not seen it.
+              draining <- atomicRead (serviceWords service) 16
+              when (draining == 1) (unpark (slotRead opened') >> continue opened')
             Left e -> countDown service >> serviceFailed options e
           -- A burst lets the connections' threads run now and then.
           when (burst .&. 63 == 63) yieldHere
@@ -335,7 +348,7 @@ acceptLoop service slot =
             waitUntil slot Writable until'
             writeWord (serviceWords service) 8 0
             go scratch burst (min (milliseconds 100) (backOff * 2))
-          Ended -> unless (r == ClosedCode) $ do
+          Ended -> isClosing slot >>= \closing -> unless (closing || r == ClosedCode) $ do
             failed <- trySync (throwCode "accept" r)
             either (serviceFailed options) pure failed
             -- A service without its acceptor must not look alive.
@@ -429,6 +442,12 @@ allSlots service act = for_ [0 .. capabilitiesOf runtime - 1] $ \i ->
 -- | How many connections are open.
 serviceLive :: Service -> IO Int
 serviceLive service = readWord (serviceWords service) 0
+
+-- | Give back what the service itself holds; whoever awaits its drain is told 'False'.
+--
+-- [Blocks]: never.
+endService :: Service -> IO ()
+endService = void . closeSlot . serviceDrained
 
 -- | After 'stopAccepting', wait until no connection is open; 'False' at the deadline, or when the runtime stops.
 --

@@ -50,7 +50,7 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer (newBuffer, newPool, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Errno (Errno (..), checked, throwErrnoFor, pattern EBADF, pattern EINTR)
-import Heddle.Prim.Exception (bracketOnError)
+import Heddle.Prim.Exception (bracketOnError, mask_)
 import Heddle.Prim.Lock (newLock, withLock)
 import Heddle.Prim.Poller
 import Heddle.Prim.Socket (closeSocket)
@@ -179,19 +179,19 @@ newSlot m kind fd peer start resume = do
         else readEntry table 0 >>= growTable table (2 * tableSize table)
     writeEntry table' index slot
     writeRef (managerSlots m) table'
+    -- Still under the lock: whoever lists the slots finds only those that can be closed.
+    r <- case kind of
+      TimerOnly -> pure 0
+      _ -> backendAdd (managerBackend m) fd (slotTag stamp index)
+    when (r < 0) $ do
+      readEntry table' 0 >>= writeEntry table' index
+      throwErrnoFor ("register descriptor " ++ show fd) (Errno (negate r))
+    case kind of
+      TimerOnly -> pure ()
+      _ -> void (fetchAdd (managerWords m) WordLive 1)
     writeRef (managerRegistry m) (Registry free' next' ((stamp + 1) .&. 0xFFFFFFFF))
     pure slot
-  case kind of
-    TimerOnly -> pure ()
-    _ -> do
-      -- Counted first: an event may close the slot before this thread runs on.
-      _ <- fetchAdd (managerWords m) WordLive 1
-      r <- backendAdd (managerBackend m) fd (slotTag (slotStamp slot) (slotIndex slot))
-      when (r < 0) $ do
-        _ <- fetchOr ws SlotState (Closing .|. Released)
-        freeSlot slot
-        throwErrnoFor ("register descriptor " ++ show fd) (Errno (negate r))
-      when (detached && backendWatches (managerBackend m)) (submit m (Watch slot Readable))
+  when (detached && backendWatches (managerBackend m)) (submit m (Watch slot Readable))
   when (firstDeadline /= maxBound) (submit m (Arm slot))
   pure slot
 
@@ -228,7 +228,7 @@ submit m c = push (managerInbox m) c >> interrupt m
 -- [Cost]: a read, or one eventfd write.
 -- [Blocks]: never.
 interrupt :: Manager -> IO ()
-interrupt m = do
+interrupt m = mask_ $ do
   asleep <- atomicRead (managerWords m) WordAsleep
   when (asleep == 1) $ do
     won <- compareAndSet (managerWords m) WordAsleep 1 0
@@ -352,22 +352,21 @@ expire m now = do
     else do
       table <- readRef (managerSlots m)
       advance wheel (tickFloor now) $ \index ->
-        readEntry table index >>= \slot -> rearm m now slot False
+        readEntry table index >>= \slot -> rearm m now slot
       pure 1
 
 -- Look at both deadlines of a slot: wake the waits that are over, link the slot at the
--- earlier of the others. A request may concern a deadline that has passed meanwhile; a
--- firing concerns only those between the armed time and now.
-rearm :: Manager -> Int -> Slot -> Bool -> IO ()
-rearm m now slot requested = do
+-- earlier of the others. A deadline that passed long ago wakes somebody for nothing, who
+-- then sets a new one; to leave it out could lose that, see Note [Lazy re-arm].
+rearm :: Manager -> Int -> Slot -> IO ()
+rearm m now slot = do
   let ws = slotWords slot
-  armed <- readWord ws SlotArmed
   atomicWrite ws SlotArmed maxBound
   state <- readWord ws SlotState
   when (state .&. Closing == 0) $ do
     r <- atomicRead ws SlotReadDeadline
     w <- atomicRead ws SlotWriteDeadline
-    let over d = d <= now && (requested || d + 0x100000 > armed)
+    let over d = d <= now
         next = min (if r <= now then maxBound else r) (if w <= now then maxBound else w)
         tick = tickCeiling next
     when (over r) $ unpark (slotRead slot) >> continue slot
@@ -385,7 +384,7 @@ obey m =
       for_ (reverse newestFirst) $ \case
         Arm slot -> do
           state <- readWord (slotWords slot) SlotState
-          when (state .&. Released == 0) (rearm m now slot True)
+          when (state .&. Released == 0) (rearm m now slot)
         Watch slot interest -> do
           state <- readWord (slotWords slot) SlotState
           when (state .&. Closing == 0) (backendWatch (managerBackend m) slot interest)

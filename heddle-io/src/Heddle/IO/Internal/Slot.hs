@@ -227,7 +227,11 @@ attempt slot interest deadline call = mask_ go
     go = do
       _ <- reset (cellOf slot interest)
       r <- usingMasked slot call
-      if r >= 0 then pure r else failed r
+      if r > 0 then pure r else if r == 0 then ended else failed r
+    -- The end may be the work of our own close, which shuts down what is in flight.
+    ended = do
+      closing <- isClosing slot
+      if closing then failed ClosedCode else pure 0
     failed r
       | Errno (negate r) == EAGAIN = do
         late <- deadlineOver slot deadline
@@ -254,16 +258,21 @@ attempt slot interest deadline call = mask_ go
 detachUntil :: Slot -> Deadline -> IO Bool
 detachUntil slot deadline = do
   let ws = slotWords slot
-  atomicWrite ws SlotDetached 1
-  when (backendWatches (managerBackend (slotManager slot))) $
-    submit (slotManager slot) (Watch slot Readable)
+  -- Armed first: once the slot is detached it may be another thread's.
   armUntil slot Readable deadline
   armed <- readWord ws SlotArmed
   -- About to rest: link it where it belongs, lest the old time wake an idle program.
   when (Deadline armed < deadline) (submit (slotManager slot) (Arm slot))
+  atomicWrite ws SlotDetached 1
+  when (backendWatches (managerBackend (slotManager slot))) $
+    submit (slotManager slot) (Watch slot Readable)
   waiting <- reset (slotRead slot)
   closing <- isClosing slot
   hung <- hungUp slot
   if waiting || closing || hung
-    then not <$> compareAndSet ws SlotDetached 1 0
+    then do
+      won <- compareAndSet ws SlotDetached 1 0
+      -- Lost: the token may have been for the thread that runs the slot now.
+      when (waiting && not won) (unpark (slotRead slot))
+      pure (not won)
     else pure True
