@@ -108,4 +108,4 @@ entryOf :: ByteString -> Int64 -> Int -> IO Entry
 entryOf name n size = do
   reply <- newPrebuilt "" status200 [] (ContentOf size (\_ -> pure ()))
   unchanged <- newPrebuilt "" status304 [] NoContent
-  newEntry (Deadline 0) (Entry name (B.drop 1 name) (Stamp n 0 0 0 0 0 0) (Validators Nothing Nothing) "text/plain" reply unchanged)
+  newEntry (Deadline 0) (Entry name (B.drop 1 name) True (Stamp n 0 0 0 0 0 0) (Validators Nothing Nothing) "text/plain" reply unchanged)

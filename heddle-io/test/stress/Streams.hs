@@ -214,7 +214,8 @@ oneRound run dice listener step = do
       one <- start (close a)
       two <- start (close b)
       ended one >> ended two
-    _ -> deregister b >>= mapM_ closeFd >> close a
+    -- An adopted socket would go back to the network package; a pipe's end is ours.
+    _ -> when (kind == "pipe") (deregister b >>= mapM_ closeFd) >> close a
   close a
   close b
   ended w

@@ -24,7 +24,7 @@ main = do
   scenario <- lookupEnv "HEDDLE_TEST_CHILD"
   case scenario of
     Just "system" -> defaultMain systemTests
-    Just other -> fromMaybe (fail ("no such scenario: " ++ other)) (lookup other FaultTest.scenarios)
+    Just other -> fromMaybe (fail ("no such scenario: " ++ other)) (lookup other [(name, act) | (name, _, act) <- FaultTest.scenarios])
     Nothing ->
       defaultMain $
         testGroup

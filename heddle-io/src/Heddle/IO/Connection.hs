@@ -219,7 +219,8 @@ registerWith runtime fd closing = mask_ $ do
     what = "register descriptor " ++ show fd
 
 -- | Give a registered descriptor back, open: the connection is closed, its waits end, and
--- no system call uses it. 'Nothing' if it was closed before, or if the runtime made it.
+-- no system call uses it. 'Nothing' if it was closed before, or if the runtime made it. The
+-- descriptor of an adopted socket goes back to that socket, through which it must be closed.
 --
 -- [Blocks]: until the system calls in flight have returned.
 -- [Masking]: not interruptible, so that the descriptor cannot get lost.

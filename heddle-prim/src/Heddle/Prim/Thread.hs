@@ -44,8 +44,8 @@ import Control.Concurrent
     threadCapability,
     yield,
   )
-import Heddle.Prim.Exception (mask_)
 import GHC.Conc (getNumProcessors, labelThread)
+import Heddle.Prim.Exception (mask_)
 
 -- | Start a labelled thread that the scheduler may move.
 --

@@ -64,6 +64,8 @@ data Entry = Entry
     entryPath :: !ByteString,
     -- | The file beneath the root.
     entryFile :: !ByteString,
+    -- | Had the file been left alone for a while when it was read?
+    entrySettled :: !Bool,
     entryStamp :: !Stamp,
     entryValidators :: !Validators,
     entryMedia :: !ByteString,

@@ -21,12 +21,13 @@ where
 
 import Control.Monad (when)
 import Heddle.Prim.Exception (bracket, bracket_)
+import Heddle.Prim.Lock (Lock, newLock, withLock)
 import System.Posix.Resource
 
 -- | The everyday limit and the highest one.
 data Reserve
   = NoReserve
-  | Reserve !Integer !Integer
+  | Reserve !Lock !Integer !Integer
 
 -- | Nothing is set aside.
 noReserve :: Reserve
@@ -56,16 +57,16 @@ withReserve body = do
       put n = setResourceLimit ResourceOpenFiles limits {softLimit = n}
   if highest < 3 * kept
     then body NoReserve
-    else bracket (put (ResourceLimit soft)) (\_ -> put (softLimit limits)) (\_ -> body (Reserve soft highest))
+    else bracket (put (ResourceLimit soft)) (\_ -> put (softLimit limits)) (\_ -> newLock >>= \lock -> body (Reserve lock soft highest))
 
 -- | Run one system call with what was set aside, too.
 --
--- [Blocks]: as the action does.
--- [Threads]: any; of two at once, one may find the limit lowered again, and none left.
+-- [Blocks]: as the action does; parks while another thread borrows.
+-- [Threads]: any. A connection accepted meanwhile may take what was lent.
 lending :: Reserve -> IO a -> IO a
 lending reserve action = case reserve of
   NoReserve -> action
-  Reserve soft highest -> bracket_ (put highest) (put soft) action
+  Reserve lock soft highest -> withLock lock (bracket_ (put highest) (put soft) action)
   where
     put n = do
       limits <- getResourceLimit ResourceOpenFiles

@@ -18,7 +18,7 @@ module Heddle.Serve.Static
   )
 where
 
-import Control.Monad (void, when)
+import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -39,6 +39,8 @@ import Heddle.Http.Range
 import Heddle.Http.Reply (Prebuilt (..))
 import Heddle.Http.Request (Request (..), withHead)
 import Heddle.Http.UriPath
+import Heddle.IO.Internal (slotManager)
+import Heddle.IO.Internal.Alarm (sleepOn)
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
@@ -121,14 +123,17 @@ copyOut reply from n = withBuffer (prebuiltBuffer reply) $ \p ->
   B.packCStringLen (castPtr p `plusPtr` (prebuiltHead reply + from), n)
 
 revalidate :: Site -> FileCache -> Request -> MethodCode -> Entry -> IO Reply
-revalidate site cache request code entry
-  -- Another index may have come before this one.
-  | "/" `B.isSuffixOf` entryPath entry = uncached site cache request code
-  | otherwise = do
-    same <- withOpened site (entryFile entry) (\_ status -> pure (statusKind status == RegularFile && stampOf status == entryStamp entry))
-    case same of
-      Right True -> markChecked entry (requestBegan request) >> current request code entry
-      _ -> removeEntry cache (entryPath entry) >> uncached site cache request code
+revalidate site cache request code entry = do
+  same <- withOpened site request (entryFile entry) (\_ status -> pure (statusKind status == RegularFile && stampOf status == entryStamp entry))
+  case same of
+    Right True | trusted -> markChecked entry (requestBegan request) >> current request code entry
+    -- What is at hand is better than nothing.
+    Left e | e `elem` [EMFILE, ENFILE, ENOMEM] -> current request code entry
+    _ -> removeEntry cache (entryPath entry) >> uncached site cache request code
+  where
+    -- A file read right after it changed may have changed again within the same tick of its
+    -- clock; and another index may have come before this one.
+    trusted = entrySettled entry && not ("/" `B.isSuffixOf` entryPath entry)
 
 -- Conditions first, then ranges (RFC 9110, section 13.2.2).
 deciding ::
@@ -189,7 +194,7 @@ uncached site cache request code = do
       | otherwise -> file raw path
   where
     file raw path = do
-      opened <- openHere site (pathRelative path)
+      opened <- openHere site request (pathRelative path)
       case opened of
         Left e -> pure (openFailed e)
         Right (fd, status) -> case statusKind status of
@@ -207,7 +212,7 @@ uncached site cache request code = do
       let inside
             | B.null (pathRelative path) = name
             | otherwise = pathRelative path <> "/" <> name
-      opened <- openHere site inside
+      opened <- openHere site request inside
       case opened of
         Right (fd, status)
           | statusKind status == RegularFile -> serveOpened site cache request code (keyOf raw path) inside fd status
@@ -231,13 +236,10 @@ serveOpened site cache request code key relative fd status
   | statusSize status <= smallFile = do
     made <- remember site (requestBegan request) (fromMaybe "" key) relative fd status `onException` closeFile fd
     _ <- closeFile fd
-    EpochSeconds second <- epochNow
     case made of
       Nothing -> pure (problem status503 "The file is being changed; try again.")
       Just entry -> do
-        -- A file changed just now may change again within the same tick of its clock.
-        let settled = second - max (statusSeconds status) (statusChanged status) > 2
-        when settled $ for_ key (\_ -> insertEntry cache entry)
+        for_ key (\_ -> insertEntry cache entry)
         current request code entry
   | otherwise = do
     let size = statusSize status
@@ -273,7 +275,9 @@ remember site now raw relative fd status = do
       let fill p = withBuffer content $ \q -> copyBytes p q size
       reply <- newPrebuilt (siteServerName site) status200 (Header "Content-Type" media : fileHeaders validators) (ContentOf size fill)
       unchanged <- newPrebuilt (siteServerName site) status304 (fileHeaders validators) NoContent
-      Just <$> newEntry now (Entry raw relative (stampOf status) validators media reply unchanged)
+      EpochSeconds second <- epochNow
+      let settled = second - max (statusSeconds status) (statusChanged status) > 2
+      Just <$> newEntry now (Entry raw relative settled (stampOf status) validators media reply unchanged)
 
 -- | Read so many bytes from the start; fewer only at the file's end or after an error.
 readFully :: Fd -> Ptr Word8 -> Int -> IO Int
@@ -290,18 +294,15 @@ readFully fd p size = go 0
 
 -- Opening ----------------------------------------------------------------------
 
-openHere :: Site -> ByteString -> IO (Either Errno (Fd, FileStatus))
-openHere site relative = do
+openHere :: Site -> Request -> ByteString -> IO (Either Errno (Fd, FileStatus))
+openHere site request relative = do
   let path = if B.null relative then "." else relative
   cached <- openBeneathCached (siteRoot site) path readOnly
   r <-
     if cached >= 0 || Errno (negate cached) `elem` [ENOENT, ENOTDIR, EXDEV]
       then pure cached
       else openBeneath (siteRoot site) path readOnly
-  got <-
-    if Errno (negate r) == EMFILE
-      then lending (siteReserve site) (openBeneath (siteRoot site) path readOnly)
-      else pure r
+  got <- if exhausted r then patiently (20 :: Int) path else pure r
   if got < 0
     then pure (Left (Errno (negate got)))
     else do
@@ -309,10 +310,20 @@ openHere site relative = do
       fileStatus fd `onException` closeFile fd >>= \case
         Right status -> pure (Right (fd, status))
         Left e -> Left (Errno (negate e)) <$ closeFile fd
+  where
+    exhausted r = Errno (negate r) `elem` [EMFILE, ENFILE]
+    -- Other requests give descriptors back within milliseconds; a client rather waits.
+    patiently tries path = do
+      r <- lending (siteReserve site) (openBeneath (siteRoot site) path readOnly)
+      if exhausted r && tries > 0
+        then do
+          deadlineIn (milliseconds 10) >>= sleepOn (slotManager (requestConn request))
+          patiently (tries - 1) path
+        else pure r
 
-withOpened :: Site -> ByteString -> (Fd -> FileStatus -> IO a) -> IO (Either Errno a)
-withOpened site relative use =
-  openHere site relative >>= \case
+withOpened :: Site -> Request -> ByteString -> (Fd -> FileStatus -> IO a) -> IO (Either Errno a)
+withOpened site request relative use =
+  openHere site request relative >>= \case
     Left e -> pure (Left e)
     Right (fd, status) -> do
       r <- use fd status `onException` closeFile fd

@@ -348,11 +348,12 @@ acceptLoop service slot =
             waitUntil slot Writable until'
             writeWord (serviceWords service) 8 0
             go scratch burst (min (milliseconds 100) (backOff * 2))
-          Ended -> isClosing slot >>= \closing -> unless (closing || r == ClosedCode) $ do
-            failed <- trySync (throwCode "accept" r)
-            either (serviceFailed options) pure failed
-            -- A service without its acceptor must not look alive.
-            closeListener listener
+          Ended ->
+            isClosing slot >>= \closing -> unless (closing || r == ClosedCode) $ do
+              failed <- trySync (throwCode "accept" r)
+              either (serviceFailed options) pure failed
+              -- A service without its acceptor must not look alive.
+              closeListener listener
     yieldHere = yield
     -- What was accepted last is counted by now, so that draining is exact.
     gone = fetchAdd (serviceWords service) 1 (-1) >> wakeDrainer service
