@@ -10,7 +10,7 @@ JOBS ?=
 
 # What `make serve` serves, and where.
 SITE ?= examples/site
-LISTEN ?= 127.0.0.1:8080
+LISTEN ?= localhost:8080
 
 # Options of bench/run.py, such as BENCH="--rounds 10 --only fixed-64".
 BENCH ?=

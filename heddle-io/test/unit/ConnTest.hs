@@ -21,7 +21,7 @@ import Network.Socket qualified as N
 import Network.Socket.ByteString qualified as NB
 import System.Directory (getTemporaryDirectory, removeFile)
 import System.IO (hClose, openTempFile)
-import System.Posix.IO (closeFd, defaultFileFlags, fdWrite, openFd, OpenMode (..))
+import System.Posix.IO (closeFd, createPipe, defaultFileFlags, fdWrite, openFd, OpenMode (..))
 import System.Posix.Types (Fd)
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -410,7 +410,8 @@ foreignDescriptors :: TestTree
 foreignDescriptors =
   testGroup
     "descriptors from outside"
-    [ bothBackends "a pipe carries bytes" $ \rt -> withPipe $ \(r, w) -> do
+    [ bothBackends "a pipe carries bytes" $ \rt -> do
+        (r, w) <- createPipe
         reader <- register rt r
         writer <- register rt w
         far <- late

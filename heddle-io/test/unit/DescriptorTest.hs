@@ -49,7 +49,7 @@ tests =
         byte r >>= (@?= 'b')
         atEnd <- forkTask (threadWaitRead rt r)
         waitParked (taskThread atEnd)
-        closeFd w
+        retire w
         joinTask atEnd,
       bothBackends "writable when there is room" $ \rt -> withPipe $ \(r, w) -> do
         threadWaitWrite rt w
@@ -62,7 +62,7 @@ tests =
         stuff w
         waiter <- forkTask (threadWaitWrite rt w)
         waitParked (taskThread waiter)
-        closeFd r
+        retire r
         joinTask waiter,
       bothBackends "each waiter has its own deadline" $ \rt -> withPipe $ \(r, w) -> do
         far <- late

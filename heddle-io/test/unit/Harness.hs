@@ -9,6 +9,7 @@ module Harness
     withPair,
     withUnixPair,
     withPipe,
+    retire,
     loopback,
     waitParked,
     waitUntilTrue,
@@ -37,7 +38,7 @@ import Network.Socket qualified as N
 import System.Directory (listDirectory)
 import System.Environment (getEnvironment, getExecutablePath)
 import System.Exit (ExitCode)
-import System.Posix.IO (closeFd, createPipe)
+import System.Posix.IO (OpenMode (..), closeFd, createPipe, defaultFileFlags, dupTo, openFd)
 import System.Posix.Types (Fd)
 import System.Process (CreateProcess (..), proc, readCreateProcessWithExitCode)
 import System.Timeout (timeout)
@@ -84,11 +85,16 @@ withUnixPair runtime body = do
   (x, y) <- N.socketPair N.AF_UNIX N.Stream N.defaultProtocol
   bracket (adopt runtime x) close $ \a -> bracket (adopt runtime y) close (body a)
 
--- | A pipe's reading and writing end; a body that closes an end itself says so by itself.
+-- | A pipe's reading and writing end; a body that ends one early uses 'retire'.
 withPipe :: ((Fd, Fd) -> IO a) -> IO a
 withPipe = bracket createPipe (\(r, w) -> quietly (closeFd r) >> quietly (closeFd w))
   where
     quietly act = void (try act :: IO (Either IOException ()))
+
+-- | Close what a descriptor stands for, and keep its number taken: 'withPipe' closes the
+-- number, which must not be somebody else's by then.
+retire :: Fd -> IO ()
+retire fd = bracket (openFd "/dev/null" ReadOnly Nothing defaultFileFlags) closeFd (\null' -> void (dupTo null' fd))
 
 -- | Wait until a thread is parked.
 waitParked :: ThreadId -> IO ()

@@ -12,7 +12,7 @@ import Harness (child, limited)
 import ScopeTest qualified
 import ServeTest qualified
 import SocketTest qualified
-import System.Environment (lookupEnv)
+import System.Environment (lookupEnv, setEnv)
 import System.Exit (ExitCode (..))
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -21,6 +21,8 @@ import WheelTest qualified
 
 main :: IO ()
 main = do
+  -- One after the other: descriptors are counted before and after each test.
+  setEnv "TASTY_NUM_THREADS" "1"
   scenario <- lookupEnv "HEDDLE_TEST_CHILD"
   case scenario of
     Just "system" -> defaultMain systemTests
@@ -37,7 +39,7 @@ main = do
             FaultTest.tests,
             systemTests,
             testCase "the system runtime on poll(2)" $ do
-              (code, out, err) <- limited (child "system" [("HEDDLE_BACKEND", "poll")] ["-j1", "--color=never", "--hide-successes"])
+              (code, out, err) <- limited (child "system" [("HEDDLE_BACKEND", "poll")] ["--color=never", "--hide-successes"])
               assertEqual (out ++ err) ExitSuccess code
           ]
 

@@ -29,7 +29,7 @@ module Heddle.IO.Internal.Runtime
   )
 where
 
-import Control.Monad (unless, void)
+import Control.Monad (unless, void, when)
 import Data.Foldable (for_, traverse_)
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
@@ -114,13 +114,14 @@ startRuntime config alarm = do
   unless threadedRuntime (throwIO NotThreaded)
   count <- maybe getCapabilities (pure . max 1) (configManagers config)
   managers <- create (configBackend config) count
-  cells <- traverse start managers
+  told <- newWords 1
+  cells <- traverse (start told) managers
   Runtime (smallArrayFromList managers) cells <$> newWords 16 <*> newRef IntMap.empty <*> newLock
   where
-    start m = do
+    start told m = do
       ended <- newWaitCell
-      ended <$ startManager m (supervise m ended)
-    supervise m ended run = do
+      ended <$ startManager m (supervise told m ended)
+    supervise told m ended run = do
       r <- try run
       case r of
         Right () -> pure ()
@@ -132,8 +133,10 @@ startRuntime config alarm = do
           liveSlots m >>= traverse_ closeSlot
           unless (stopping == 1) $ do
             hPutStrLn stderr (displayException cause)
-            -- Not in this thread: the caller may be in 'stopRuntime', waiting for it.
-            void (fork "io/alarm" (alarm cause))
+            -- Once, and not in this thread: the caller may be in 'stopRuntime', waiting
+            -- for it.
+            first <- compareAndSet told 0 0 1
+            when first $ void (fork "io/alarm" (alarm cause))
       unpark ended
 
 create :: BackendChoice -> Int -> IO [Manager]
