@@ -22,16 +22,19 @@ main = runInUnboundThread $ do
   first <- deadlineIn (seconds 600)
   timers <- smallArrayFromList <$> replicateM armed (newTimerUntil first)
   -- Each round moves every timer later, as a connection does with its idle deadline.
-  cold <- medianOf $ perOperation armed $ do
-    later <- deadlineIn (seconds 600)
-    overAll armed timers (void . (`rearmUntil` later))
+  cold <- medianOf $
+    perOperation armed $ do
+      later <- deadlineIn (seconds 600)
+      overAll armed timers (void . (`rearmUntil` later))
   -- A server's busy connections are few of its many: their deadlines are in the cache.
-  rearm <- medianOf $ perOperation armed $ do
-    later <- deadlineIn (seconds 600)
-    replicateM_ (armed `quot` busy) (overAll busy timers (void . (`rearmUntil` later)))
-  insertCancel <- medianOf $ perOperation 100000 $ do
-    deadline <- deadlineIn (seconds 300)
-    replicateM_ 100000 (newTimerUntil deadline >>= closeTimer)
+  rearm <- medianOf $
+    perOperation armed $ do
+      later <- deadlineIn (seconds 600)
+      replicateM_ (armed `quot` busy) (overAll busy timers (void . (`rearmUntil` later)))
+  insertCancel <- medianOf $
+    perOperation 100000 $ do
+      deadline <- deadlineIn (seconds 300)
+      replicateM_ 100000 (newTimerUntil deadline >>= closeTimer)
   forM_ [0 .. armed - 1] (closeTimer . indexSmallArray timers)
   limits <- pairs (replicateM_ 100000 (timeout (seconds 60) (pure ()))) (replicateM_ 100000 (Base.timeout 60000000 (pure ())))
   tasks <-

@@ -360,6 +360,19 @@ replies backend =
           answer <- hearAnswer client
           answersWith 200 streamed answer
           answerHeader answer "transfer-encoding" @?= Just "chunked",
+    testCase "continueWasWrittenIntoTheStream: a stream that reads the body is announced before its head" $
+      talk backend copying $ \client -> do
+        say client "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+        say client ("12345" <> get "/next")
+        answer <- hearAnswer client
+        answersWith 200 "12345" answer
+        answerInterim answer @?= [100]
+        hearAnswer client >>= answersWith 200 "",
+    testCase "streamFoundNoBody: a stream's action reads what the handler left" $
+      talk backend copying $ \client -> do
+        say client ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n" <> get "/next")
+        hearAnswer client >>= answersWith 200 "abcde"
+        hearAnswer client >>= answersWith 200 "",
     testCase "a stream to HTTP/1.0 ends by closing, though the client would keep" $
       talk backend streaming $ \client -> do
         say client ("GET /1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" <> get "/2")
@@ -442,6 +455,7 @@ replies backend =
   ]
   where
     echoNothing _ = pure (Whole status200 [] "twelve bytes")
+    copying r = pure (Stream status200 [] (\w -> readWholeBody r 100 >>= writerPut w))
     streaming _ = pure (Stream status200 [] (\w -> mapM_ (writerPut w) streamPieces))
     streamPieces = ["a", "", "bcd", C.replicate 20000 'x', "e"]
     streamed = B.concat streamPieces

@@ -75,6 +75,12 @@ slow backend =
           say client "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n"
           trickle client "a"
           hearCodes client >>= (@?= [408]),
+    testCase "windowRolledOverWhateverCame: two bytes around each window's end do not buy another" $
+      withEngine backend soon {settingBodyPace = Pace (milliseconds 300) 1000} echo $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n"
+          trickle client "aa"
+          hearCodes client >>= (@?= [408]),
     testCase "a body that the handler does not read and that stops: answered and closed" $
       withEngine backend soon (\_ -> pure (Whole status200 [] "done")) $ \engine ->
         withClient (engineAddress engine) $ \client -> do

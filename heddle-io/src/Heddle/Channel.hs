@@ -52,7 +52,7 @@ module Heddle.Channel
   )
 where
 
-import Control.Monad (when)
+import Control.Monad (void, when)
 import Data.Foldable (traverse_)
 import Data.Sequence (Seq, ViewL (..), viewl, (<|), (|>))
 import Data.Sequence qualified as Seq
@@ -120,7 +120,7 @@ newChannel capacity = (`Channel` capacity) <$> newRef (State Seq.empty Seq.empty
 -- [Threads]: any number; waiting senders are served in order.
 -- @since 0.1.0.0
 send :: Channel a -> a -> IO ()
-send channel x = () <$ sendUntil channel x never
+send channel x = void (sendUntil channel x never)
 
 -- | 'send'; 'False' when the deadline passed first, and nothing was sent.
 --

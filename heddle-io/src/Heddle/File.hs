@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.File
 -- Description : Files beneath a root, read and sent without stopping a capability

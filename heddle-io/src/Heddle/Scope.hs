@@ -456,10 +456,11 @@ outcomeOf task =
 
 -- The first of the tasks to finish.
 firstUntil :: Deadline -> [Task a] -> IO (Maybe (Task a, Outcome a))
-firstUntil deadline tasks = mask_ $ withCell $ \cell -> do
-  for_ tasks (`watch` cell)
-  r <- wait cell `onException` for_ tasks (`unwatch` cell)
-  r <$ for_ tasks (`unwatch` cell)
+firstUntil deadline tasks = mask_ $
+  withCell $ \cell -> do
+    for_ tasks (`watch` cell)
+    r <- wait cell `onException` for_ tasks (`unwatch` cell)
+    r <$ for_ tasks (`unwatch` cell)
   where
     withCell use
       | deadline == never = newWaitCell >>= use

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.Socket
 -- Description : The network package's sockets on Heddle's event managers
@@ -201,7 +199,7 @@ socketPair family kind protocol = mask_ $ do
 -- @since 0.1.0.0
 bind :: Socket -> SockAddr -> IO ()
 bind s address = do
-  r <- using (slotOf s) (\fd -> withAddress address (S.bind fd))
+  r <- using (slotOf s) (withAddress address . S.bind)
   when (r < 0) $ refused ("bind to " ++ renderAddress address) r
 
 -- | Let connections come, so many waiting for 'accept'.
@@ -262,7 +260,7 @@ connect s address = begin (milliseconds 1)
     slot = slotOf s
     what = "connect to " ++ renderAddress address
     begin backOff = do
-      r <- using slot (\fd -> withAddress address (S.connect fd))
+      r <- using slot (withAddress address . S.connect)
       let e = Errno (negate r)
       case () of
         _

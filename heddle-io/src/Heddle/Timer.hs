@@ -47,9 +47,10 @@ module Heddle.Timer
   )
 where
 
+import Control.Monad (void)
 import Heddle.IO.Internal.Alarm
-import Heddle.IO.Internal.Runtime (Runtime, managerHere, systemRuntime)
 import Heddle.IO.Internal.Manager (submit)
+import Heddle.IO.Internal.Runtime (Runtime, managerHere, systemRuntime)
 import Heddle.IO.Internal.Slot (armUntil, armWordsUntil, isClosing)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
@@ -208,7 +209,7 @@ await timer = go
                   won <- compareAndSet (timerState timer) 0 awaited fired
                   if won then discardAlarm (timerAlarm timer) else pure ()
                 -- The runtime has ended under it.
-                | stopped -> () <$ compareAndSet (timerState timer) 0 awaited closed
+                | stopped -> void (compareAndSet (timerState timer) 0 awaited closed)
                 | otherwise -> do
                   ensureArmed slot deadline
                   park (slotRead slot)

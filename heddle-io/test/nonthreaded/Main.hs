@@ -2,6 +2,7 @@
 module Main (main) where
 
 import Control.Exception (displayException, try)
+import Control.Monad (void)
 import Data.List (isInfixOf)
 import Heddle.IO
 import System.Exit (exitFailure)
@@ -9,7 +10,7 @@ import System.Exit (exitFailure)
 main :: IO ()
 main = do
   refusedBy "withRuntime" (withRuntime defaultConfig (\_ -> pure ()))
-  refusedBy "systemRuntime" (() <$ systemRuntime)
+  refusedBy "systemRuntime" (void systemRuntime)
 
 refusedBy :: String -> IO () -> IO ()
 refusedBy what start = do

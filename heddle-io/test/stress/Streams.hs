@@ -5,7 +5,12 @@
 -- descriptor that was closed and reused shows, and so does a byte lost, doubled or counted
 -- wrongly by a partial send. Every wait is certain to end, so a round that does not end
 -- within half a minute has lost a wake-up. All counts must be 0.
-module Streams (stress) where
+module Streams
+  ( stress,
+    leaks,
+    descriptors,
+  )
+where
 
 import Control.Concurrent hiding (threadWaitRead, threadWaitWrite)
 import Control.Exception
@@ -22,7 +27,7 @@ import Heddle.Prim.Atomic (Words, fetchAdd, newWords, readWord)
 import Heddle.Prim.Clock (Nanos (..), elapsed, microseconds, monotonicNow)
 import Heddle.Timer (closeTimer, newTimerOnUntil, rearmUntil, timeoutUntil)
 import Network.Socket qualified as N
-import System.Directory (listDirectory)
+import System.Directory (getSymbolicLinkTarget, listDirectory)
 import System.Posix.IO (closeFd, createPipe, fdWrite)
 
 -- | What the workers share.
@@ -72,8 +77,15 @@ someDeadline dice =
     1 -> monotonicNow
     _ -> roll dice 3000 >>= deadlineIn . microseconds
 
+-- | How many descriptors the process has, without the timer of GHC's runtime system, which
+-- comes when it comes.
 descriptors :: IO Int
-descriptors = length <$> listDirectory "/proc/self/fd"
+descriptors = listDirectory "/proc/self/fd" >>= fmap length . filterM counts
+  where
+    counts fd =
+      try (getSymbolicLinkTarget ("/proc/self/fd/" ++ fd)) >>= \case
+        Left e -> const (pure False) (e :: IOException) -- the directory's own, closed by now
+        Right target -> pure (target /= "anon_inode:[timerfd]")
 
 -- | So many operations at least, on a back end; were all counts 0?
 stress :: BackendChoice -> Word64 -> Int -> IO Bool
@@ -101,7 +113,7 @@ stress backend seed goal = do
       ++ (", wrong bytes " ++ show wrong ++ ", leaked descriptors " ++ show leaked)
   pure (lost == 0 && wrong == 0 && leaked == 0 && done >= goal)
 
--- Descriptors of the runtime system come and go; a leak stays.
+-- | How many there are more than before. Some of GHC's come and go; a leak stays.
 leaks :: Int -> Int -> IO Int
 leaks before tries = do
   now <- descriptors

@@ -45,19 +45,21 @@ tests =
   testGroup
     "Heddle.Channel"
     [ testProperty "alone, it is a bounded queue" queueModel,
-      testIn "order from one to one" $ forM_ [newUnbounded, newBounded 1, newBounded 4] $ \make -> do
-        channel <- make
-        sender <- forkTask (mapM_ (send channel) [1 .. 20000 :: Int])
-        received <- replicateM 20000 (recv channel)
-        joinTask sender
-        received @?= [1 .. 20000],
-      testIn "many to many lose and double nothing" $ forM_ [newUnbounded, newBounded 2, newBounded 64] $ \make -> do
-        channel <- make
-        senders <- forM [0 .. 7] $ \k -> forkTask (mapM_ (send channel) [k * 1000 .. k * 1000 + 999 :: Int])
-        receivers <- replicateM 8 (forkTask (replicateM 1000 (recv channel)))
-        mapM_ joinTask senders
-        received <- concat <$> mapM joinTask receivers
-        sort received @?= [0 .. 7999],
+      testIn "order from one to one" $
+        forM_ [newUnbounded, newBounded 1, newBounded 4] $ \make -> do
+          channel <- make
+          sender <- forkTask (mapM_ (send channel) [1 .. 20000 :: Int])
+          received <- replicateM 20000 (recv channel)
+          joinTask sender
+          received @?= [1 .. 20000],
+      testIn "many to many lose and double nothing" $
+        forM_ [newUnbounded, newBounded 2, newBounded 64] $ \make -> do
+          channel <- make
+          senders <- forM [0 .. 7] $ \k -> forkTask (mapM_ (send channel) [k * 1000 .. k * 1000 + 999 :: Int])
+          receivers <- replicateM 8 (forkTask (replicateM 1000 (recv channel)))
+          mapM_ joinTask senders
+          received <- concat <$> mapM joinTask receivers
+          sort received @?= [0 .. 7999],
       testIn "a bounded channel makes its senders wait, in order" $ do
         channel <- newBounded 2
         mapM_ (send channel) [1, 2 :: Int]
@@ -102,12 +104,14 @@ tests =
         channel <- newUnbounded
         taken <- newIORef []
         let n = 4000 :: Int
-        receivers <- forM [1 .. 4 :: Int] $ \k -> forkTask $ forever $ do
-          victim <- forkTask $ mask_ $ do
-            r <- if even k then Just <$> recv channel else deadlineIn (microseconds 1200) >>= recvUntil channel
-            forM_ r $ \x -> atomicModifyIORef' taken (\xs -> (x : xs, ()))
-          replicateM_ 3 yield
-          killTask victim
+        receivers <- forM [1 .. 4 :: Int] $ \k -> forkTask $
+          forever $ do
+            victim <- forkTask $
+              mask_ $ do
+                r <- if even k then Just <$> recv channel else deadlineIn (microseconds 1200) >>= recvUntil channel
+                forM_ r $ \x -> atomicModifyIORef' taken (\xs -> (x : xs, ()))
+            replicateM_ 3 yield
+            killTask victim
         forM_ [1 .. n] $ \i -> send channel i >> when (i `mod` 7 == 0) yield
         -- Values counted as taken, or still there: none lost, none double.
         mapM_ killTask receivers
@@ -142,7 +146,7 @@ tests =
       testIn "multicast: publishers in parallel, one order for all" $ do
         m <- newMulticast
         subscriptions <- replicateM 4 (subscribe m)
-        readers <- forM subscriptions (\s -> forkTask (replicateM 4000 (next s)))
+        readers <- forM subscriptions (forkTask . replicateM 4000 . next)
         publishers <- forM [0 .. 3] $ \k -> forkTask (mapM_ (publish m) [k * 1000 .. k * 1000 + 999 :: Int])
         mapM_ joinTask publishers
         seen <- mapM joinTask readers

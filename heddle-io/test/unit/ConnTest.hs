@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE PatternSynonyms #-}
 
 -- | Connections: bytes, waits, closing, registering.
 module ConnTest (tests) where
@@ -21,7 +20,7 @@ import Network.Socket qualified as N
 import Network.Socket.ByteString qualified as NB
 import System.Directory (getTemporaryDirectory, removeFile)
 import System.IO (hClose, openTempFile)
-import System.Posix.IO (closeFd, createPipe, defaultFileFlags, fdWrite, openFd, OpenMode (..))
+import System.Posix.IO (OpenMode (..), closeFd, createPipe, defaultFileFlags, fdWrite, openFd)
 import System.Posix.Types (Fd)
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -314,6 +313,12 @@ addresses =
           Left e | errnoOf e `elem` [Just EADDRNOTAVAIL, Just (Errno 97)] -> pure () -- no IPv6 here
           Left e -> throwIO (e :: IOException)
           Right () -> pure (),
+      bothBackends "regularFileTakenForAStaleSocket: what is no socket is not removed" $ \rt -> do
+        path <- temporaryName
+        writeFile path "keep"
+        expectIOError EADDRINUSE (newListener rt defaultListenOptions (N.SockAddrUnix path))
+        readFile path >>= (@?= "keep")
+        removeFile path,
       bothBackends "a Unix socket's file comes and goes" $ \rt -> do
         path <- temporaryName
         withListener rt defaultListenOptions (N.SockAddrUnix path) $ \l -> do
@@ -380,11 +385,13 @@ addresses =
         n <- getNumCapabilities
         withListener rt defaultListenOptions {listenSpread = PortPerCapability} loopback $ \l -> do
           done <- newMVar (0 :: Int)
-          acceptors <- forM [0 .. n - 1] $ \i -> forkOn i $ handle (\(IOClosed _) -> pure ()) $ forever $ do
-            c <- accept l
-            _ <- sendAllUntil c "hi" never
-            close c
-            modifyMVar_ done (pure . (+ 1))
+          acceptors <- forM [0 .. n - 1] $ \i -> forkOn i $
+            handle (\(IOClosed _) -> pure ()) $
+              forever $ do
+                c <- accept l
+                _ <- sendAllUntil c "hi" never
+                close c
+                modifyMVar_ done (pure . (+ 1))
           replicateM_ 40 $ do
             Right c <- connectUntil rt (listenerAddress l) never
             drain c >>= (@?= "hi")

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- | Waiting on any descriptor, and callbacks.
 module DescriptorTest (tests) where
 

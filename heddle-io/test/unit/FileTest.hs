@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE PatternSynonyms #-}
 
 -- | Files beneath a root.
 module FileTest (tests) where
@@ -13,6 +12,7 @@ import Foreign.Ptr (castPtr)
 import Harness
 import Heddle.File
 import Heddle.IO
+import Heddle.Prim.Clock (monotonicNow)
 import Heddle.Prim.Errno
 import System.Directory
 import System.Posix.Files (createNamedPipe, createSymbolicLink)
@@ -23,9 +23,9 @@ import Test.Tasty.HUnit
 withSite :: (Root -> IO a) -> IO a
 withSite body = do
   base <- getTemporaryDirectory
-  let dir = base ++ "/heddle-file-test"
+  now <- monotonicNow
+  let dir = base ++ "/heddle-file-test-" ++ show now
       site = dir ++ "/site"
-  removePathForcibly dir
   createDirectoryIfMissing True (site ++ "/sub")
   B.writeFile (dir ++ "/secret") "secret"
   B.writeFile (site ++ "/hello") "hello, world"
@@ -51,46 +51,53 @@ tests :: TestTree
 tests =
   testGroup
     "Heddle.File"
-    [ testIn "reading, and nothing left open" $ withoutLeak $ withSite $ \root -> do
-        withFileBeneath root "hello" whole >>= (@?= "hello, world")
-        withFileBeneath root "sub/deep" whole >>= (@?= "deep")
-        withFileBeneath root "inside" whole >>= (@?= "hello, world")
-        withFileBeneath root "sub/../hello" whole >>= (@?= "hello, world")
-        b <- withFileBeneath root "large" whole
-        assertBool "large" (b == large)
-        withFileBeneath root "empty" whole >>= (@?= ""),
-      testIn "offsets and ends" $ withSite $ \root -> withFileBeneath root "hello" $ \f -> do
-        readAt f 7 100 >>= (@?= "world")
-        readAt f 7 2 >>= (@?= "wo")
-        readAt f 12 100 >>= (@?= "")
-        readAt f 1000 100 >>= (@?= "")
-        allocaBytes 5 $ \p -> do
-          readInto f p 0 5 >>= (@?= 5)
-          C.packCStringLen (castPtr p, 5) >>= (@?= "hello")
-        expectIOError EINVAL (readAt f 0 0)
-        expectIOError EINVAL (readAt f (-1) 1),
-      testIn "status" $ withSite $ \root -> do
-        s <- withFileBeneath root "hello" status
-        (statusKind s, statusSize s) @?= (RegularFile, 12)
-        d <- withFileBeneath root "sub" status
-        statusKind d @?= Directory
-        expectIOError EISDIR (withFileBeneath root "sub" (\f -> readAt f 0 1)),
-      testIn "no way out" $ withoutLeak $ withSite $ \root -> do
-        let refuses path e = newFileBeneath root path >>= either (@?= e) (\f -> closeFile f >> assertFailure (C.unpack path))
-        refuses "outside" EXDEV
-        refuses "absolute" EXDEV
-        refuses "../secret" EXDEV
-        refuses "/etc/passwd" EXDEV
-        refuses "sub/../../secret" EXDEV
-        refuses "missing" ENOENT
-        refuses "hello/x" ENOTDIR
-        refuses "loop" ELOOP
-        refuses "hello\0.png" EINVAL
-        refuses (B.replicate 300 97) ENAMETOOLONG
-        expectIOError ENOENT (withFileBeneath root "missing" status),
-      testIn "a FIFO does not hold the program" $ withSite $ \root -> do
-        s <- withFileBeneath root "fifo" status
-        statusKind s @?= OtherKind,
+    [ testIn "reading, and nothing left open" $
+        withoutLeak $
+          withSite $ \root -> do
+            withFileBeneath root "hello" whole >>= (@?= "hello, world")
+            withFileBeneath root "sub/deep" whole >>= (@?= "deep")
+            withFileBeneath root "inside" whole >>= (@?= "hello, world")
+            withFileBeneath root "sub/../hello" whole >>= (@?= "hello, world")
+            b <- withFileBeneath root "large" whole
+            assertBool "large" (b == large)
+            withFileBeneath root "empty" whole >>= (@?= ""),
+      testIn "offsets and ends" $
+        withSite $ \root -> withFileBeneath root "hello" $ \f -> do
+          readAt f 7 100 >>= (@?= "world")
+          readAt f 7 2 >>= (@?= "wo")
+          readAt f 12 100 >>= (@?= "")
+          readAt f 1000 100 >>= (@?= "")
+          allocaBytes 5 $ \p -> do
+            readInto f p 0 5 >>= (@?= 5)
+            C.packCStringLen (castPtr p, 5) >>= (@?= "hello")
+          expectIOError EINVAL (readAt f 0 0)
+          expectIOError EINVAL (readAt f (-1) 1),
+      testIn "status" $
+        withSite $ \root -> do
+          s <- withFileBeneath root "hello" status
+          (statusKind s, statusSize s) @?= (RegularFile, 12)
+          d <- withFileBeneath root "sub" status
+          statusKind d @?= Directory
+          expectIOError EISDIR (withFileBeneath root "sub" (\f -> readAt f 0 1)),
+      testIn "no way out" $
+        withoutLeak $
+          withSite $ \root -> do
+            let refuses path e = newFileBeneath root path >>= either (@?= e) (\f -> closeFile f >> assertFailure (C.unpack path))
+            refuses "outside" EXDEV
+            refuses "absolute" EXDEV
+            refuses "../secret" EXDEV
+            refuses "/etc/passwd" EXDEV
+            refuses "sub/../../secret" EXDEV
+            refuses "missing" ENOENT
+            refuses "hello/x" ENOTDIR
+            refuses "loop" ELOOP
+            refuses "hello\0.png" EINVAL
+            refuses (B.replicate 300 97) ENAMETOOLONG
+            expectIOError ENOENT (withFileBeneath root "missing" status),
+      testIn "a FIFO does not hold the program" $
+        withSite $ \root -> do
+          s <- withFileBeneath root "fifo" status
+          statusKind s @?= OtherKind,
       testIn "a root must be a directory" $ do
         expectIOError ENOENT (withRoot "/nonexistent-heddle" (const (pure ())))
         expectIOError ENOTDIR (withRoot "/proc/self/exe" (const (pure ()))),

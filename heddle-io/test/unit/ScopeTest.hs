@@ -17,7 +17,7 @@ import System.Mem (performMajorGC)
 import Test.Tasty
 import Test.Tasty.HUnit
 
-data Boom = Boom Int
+newtype Boom = Boom Int
   deriving stock (Eq, Show)
 
 instance Exception Boom
@@ -63,11 +63,12 @@ tests =
       testIn "a failing child cancels its siblings and interrupts the body, tagged" $ do
         started <- newEmptyMVar
         ended <- newIORef 0
-        r <- try $ withScopeNamed "the scope" $ \s -> do
-          replicateM_ 3 (fork s (parked started ended))
-          replicateM_ 3 (takeMVar started)
-          _ <- forkNamed s "the task" (throwIO (Boom 1))
-          forEver
+        r <- try $
+          withScopeNamed "the scope" $ \s -> do
+            replicateM_ 3 (fork s (parked started ended))
+            replicateM_ 3 (takeMVar started)
+            _ <- forkNamed s "the task" (throwIO (Boom 1))
+            forEver
         case r of
           Left e -> do
             (failedScope e, failedTask e, causeOf e) @?= ("the scope", "the task", Just (Boom 1))
@@ -84,46 +85,54 @@ tests =
       testIn "the body's exception cancels the children and passes" $ do
         started <- newEmptyMVar
         ended <- newIORef 0
-        r <- try $ withScope $ \s -> do
-          replicateM_ 3 (fork s (parked started ended))
-          replicateM_ 3 (takeMVar started)
-          throwIO (Boom 3)
+        r <- try $
+          withScope $ \s -> do
+            replicateM_ 3 (fork s (parked started ended))
+            replicateM_ 3 (takeMVar started)
+            throwIO (Boom 3)
         r @?= (Left (Boom 3) :: Either Boom ())
         readIORef ended >>= (@?= 3),
-      testIn "an interrupted scope leaves nothing running" $ forM_ [True, False] $ \inBody -> do
-        started <- newEmptyMVar
-        ended <- newIORef 0
-        t <- forkTask $ withScope $ \s -> do
-          replicateM_ 5 (fork s (parked started ended))
-          when inBody forEver
-        replicateM_ 5 (takeMVar started)
-        waitParked (taskThread t)
-        e <- killTask t
-        fmap show e @?= Just "thread killed"
-        readIORef ended >>= (@?= 5),
+      testIn "an interrupted scope leaves nothing running" $
+        forM_ [True, False] $ \inBody -> do
+          started <- newEmptyMVar
+          ended <- newIORef 0
+          t <- forkTask $
+            withScope $ \s -> do
+              replicateM_ 5 (fork s (parked started ended))
+              when inBody forEver
+          replicateM_ 5 (takeMVar started)
+          waitParked (taskThread t)
+          e <- killTask t
+          fmap show e @?= Just "thread killed"
+          readIORef ended >>= (@?= 5),
       testIn "a swallowed interruption still fails the scope" $ do
-        r <- try $ withScope $ \s -> do
-          _ <- fork s (throwIO (Boom 4))
-          (forEver :: IO ()) `catch` \(_ :: SomeException) -> pure ()
-          pure 'x'
+        r <- try $
+          withScope $ \s -> do
+            _ <- fork s (throwIO (Boom 4))
+            (forEver :: IO ()) `catch` \(_ :: SomeException) -> pure ()
+            pure 'x'
         either causeOf (const Nothing) r @?= Just (Boom 4),
       testIn "of nested scopes the right one fails" $ do
-        r <- try $ withScopeNamed "outer" $ \outer -> do
-          inner <- try $ withScopeNamed "inner" $ \s -> fork s (throwIO (Boom 5)) >> forEver
-          either failedScope (\() -> "none") inner @?= "inner"
-          _ <- fork outer (throwIO (Boom 6))
-          withScope (\s -> fork s forEver >>= await :: IO ())
+        r <- try $
+          withScopeNamed "outer" $ \outer -> do
+            inner <- try $ withScopeNamed "inner" $ \s -> fork s (throwIO (Boom 5)) >> forEver
+            either failedScope (\() -> "none") inner @?= "inner"
+            _ <- fork outer (throwIO (Boom 6))
+            withScope (\s -> fork s forEver >>= await :: IO ())
         either (\e -> (failedScope e, causeOf e)) (const ("none", Nothing)) r @?= ("outer", Just (Boom 6)),
-      testIn "scopeExceptionNeverEscapes" $ forM_ [0 .. 2000 :: Int] $ \i -> do
-        -- A failure at about the moment the body ends.
-        r <- try $ withScope $ \s -> do
-          _ <- fork s (spin (i `mod` 60) >> throwIO (Boom i))
-          spin (i `mod` 37)
-        either causeOf (const Nothing) r @?= Just (Boom i)
-        yield,
-      testIn "several failures: the first one is thrown" $ forM_ [1 .. 100 :: Int] $ \_ -> do
-        r <- try (withScope (\s -> replicateM_ 5 (fork s (throwIO (Boom 7)))))
-        either causeOf (const Nothing) r @?= Just (Boom 7),
+      testIn "scopeExceptionNeverEscapes" $
+        forM_ [0 .. 2000 :: Int] $ \i -> do
+          -- A failure at about the moment the body ends.
+          r <- try $
+            withScope $ \s -> do
+              _ <- fork s (spin (i `mod` 60) >> throwIO (Boom i))
+              spin (i `mod` 37)
+          either causeOf (const Nothing) r @?= Just (Boom i)
+          yield,
+      testIn "several failures: the first one is thrown" $
+        forM_ [1 .. 100 :: Int] $ \_ -> do
+          r <- try (withScope (\s -> replicateM_ 5 (fork s (throwIO (Boom 7)))))
+          either causeOf (const Nothing) r @?= Just (Boom 7),
       testIn "an ended scope takes no task" $ do
         s <- withScope pure
         r <- try (fork s (pure ()))
@@ -142,19 +151,21 @@ tests =
           r @?= (Left TaskCancelled :: Either TaskCancelled ())
           tryAwait t >>= maybe (assertFailure "running") (assertBool "cancelled" . isLeft),
       testIn "a cancelled task that throws something else fails the scope" $ do
-        r <- try $ withScope $ \s -> do
-          started <- newEmptyMVar
-          t <- fork s ((putMVar started () >> forEver) `onException` throwIO (Boom 8))
-          takeMVar started
-          cancel t
-          forEver
+        r <- try $
+          withScope $ \s -> do
+            started <- newEmptyMVar
+            t <- fork s ((putMVar started () >> forEver) `onException` throwIO (Boom 8))
+            takeMVar started
+            cancel t
+            forEver
         either causeOf (\() -> Nothing) r @?= Just (Boom 8),
       testIn "a killed task is a failed task" $ do
-        r <- try $ withScope $ \s -> do
-          inside <- newEmptyMVar
-          _ <- fork s (myThreadId >>= putMVar inside >> forEver)
-          takeMVar inside >>= killThread
-          forEver
+        r <- try $
+          withScope $ \s -> do
+            inside <- newEmptyMVar
+            _ <- fork s (myThreadId >>= putMVar inside >> forEver)
+            takeMVar inside >>= killThread
+            forEver
         either (fromException . failedCause) (\() -> Nothing) r @?= Just ThreadKilled,
       testIn "await throws what the task threw; awaitEither returns it" $ do
         r <- withTask (throwIO (Boom 9) :: IO ()) (try . await)
@@ -234,11 +245,12 @@ tests =
         gate <- newEmptyMVar
         started <- newEmptyMVar
         others <- newIORef 0
-        t <- forkTask $ withScope $ \s -> do
-          _ <- fork s (uninterruptibleMask_ (putMVar started () >> takeMVar gate))
-          replicateM_ 3 (fork s (parked started others :: IO ()))
-          replicateM_ 4 (takeMVar started)
-          throwIO (Boom 15) :: IO ()
+        t <- forkTask $
+          withScope $ \s -> do
+            _ <- fork s (uninterruptibleMask_ (putMVar started () >> takeMVar gate))
+            replicateM_ 3 (fork s (parked started others :: IO ()))
+            replicateM_ 4 (takeMVar started)
+            throwIO (Boom 15) :: IO ()
         waitUntilTrue ((== 3) <$> readIORef others)
         threadStatus (taskThread t) >>= assertBool "still waiting" . (`notElem` [ThreadFinished, ThreadDied])
         putMVar gate ()
@@ -253,13 +265,16 @@ tests =
       testIn "chaos: every fork finishes, whatever ends the scope" $ do
         alive <- newIORef (0 :: Int)
         forM_ [1 .. 400 :: Int] $ \i -> do
-          _ <- (try :: IO a -> IO (Either SomeException a)) $ timeout (microseconds (300 * (1 + i `mod` 10))) $ withScope $ \s -> do
-            ts <- forM [1 .. 8 :: Int] $ \k -> fork s $ bracket_ (add alive 1) (add alive (-1)) $ do
-              when (i `mod` 5 == 0 && k == 4) (throwIO (Boom k))
-              sleepFor (microseconds (100 * k))
-              when (k `mod` 3 == 0) (void (fork s (bracket_ (add alive 1) (add alive (-1)) (sleepFor (milliseconds 1)))))
-            mapM_ cancel (take (i `mod` 4) ts)
-            mapM_ awaitEither ts
+          _ <- (try :: IO a -> IO (Either SomeException a)) $
+            timeout (microseconds (300 * (1 + i `mod` 10))) $
+              withScope $ \s -> do
+                ts <- forM [1 .. 8 :: Int] $ \k -> fork s $
+                  bracket_ (add alive 1) (add alive (-1)) $ do
+                    when (i `mod` 5 == 0 && k == 4) (throwIO (Boom k))
+                    sleepFor (microseconds (100 * k))
+                    when (k `mod` 3 == 0) (void (fork s (bracket_ (add alive 1) (add alive (-1)) (sleepFor (milliseconds 1)))))
+                mapM_ cancel (take (i `mod` 4) ts)
+                mapM_ awaitEither ts
           readIORef alive >>= (@?= 0)
     ]
   where

@@ -133,10 +133,11 @@ tests =
       bothBackends "interrupted while connections idle" $ \rt -> withLoopback rt $ \listener -> do
         -- A handler may be called for nothing: count the peers, not the calls.
         peers <- newMVar []
-        server <- forkTask $ serve quiet listener $ \c -> do
-          peer <- peerAddress c
-          modifyMVar_ peers (pure . union [peer])
-          IdleUntil <$> late
+        server <- forkTask $
+          serve quiet listener $ \c -> do
+            peer <- peerAddress c
+            modifyMVar_ peers (pure . union [peer])
+            IdleUntil <$> late
         clients <- replicateM 5 (dial rt listener)
         waitUntilTrue ((== 5) . length <$> readMVar peers)
         _ <- killTask server

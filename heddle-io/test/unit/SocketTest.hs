@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE PatternSynonyms #-}
 
 -- | The network package's interface.
 module SocketTest (tests) where
@@ -38,93 +37,105 @@ tests :: TestTree
 tests =
   testGroup
     "Heddle.Socket"
-    [ testIn "client and server" $ withoutLeak $ withServer $ \server address -> do
-        t <- forkTask $ do
-          (conn, peer) <- accept server
-          getPeerName conn >>= (@?= peer)
-          text <- recv conn 100
-          sendAll conn ("you said " <> text)
-          sendMany conn [", ", "twice ", text]
-          shutdown conn ShutdownSend
-          readAll conn >>= (@?= "")
-          close conn
-        stream $ \c -> do
-          isConnected c >>= (@?= False)
+    [ testIn "client and server" $
+        withoutLeak $
+          withServer $ \server address -> do
+            t <- forkTask $ do
+              (conn, peer) <- accept server
+              getPeerName conn >>= (@?= peer)
+              text <- recv conn 100
+              sendAll conn ("you said " <> text)
+              sendMany conn [", ", "twice ", text]
+              shutdown conn ShutdownSend
+              readAll conn >>= (@?= "")
+              close conn
+            stream $ \c -> do
+              isConnected c >>= (@?= False)
+              connect c address
+              isConnected c >>= (@?= True)
+              getPeerName c >>= (@?= address)
+              n <- send c "hello"
+              n @?= 5
+              readAll c >>= (@?= "you said hello, twice hello")
+            joinTask t,
+      testIn "large transfers, both ways at once" $
+        withServer $ \server address -> do
+          let big = B.replicate 2000000 120
+          t <-
+            forkTask
+              ( accept server >>= \(conn, _) -> do
+                  writer <- forkTask (sendAll conn big >> shutdown conn ShutdownSend)
+                  b <- readAll conn
+                  joinTask writer
+                  close conn
+                  pure (B.length b)
+              )
+          stream $ \c -> do
+            connect c address
+            writer <- forkTask (sendAll c big >> shutdown c ShutdownSend)
+            b <- readAll c
+            joinTask writer
+            B.length b @?= 2000000
+          joinTask t >>= (@?= 2000000),
+      testIn "closing ends another thread's waits with EBADF" $
+        withServer $ \server address -> stream $ \c -> do
           connect c address
-          isConnected c >>= (@?= True)
-          getPeerName c >>= (@?= address)
-          n <- send c "hello"
-          n @?= 5
-          readAll c >>= (@?= "you said hello, twice hello")
-        joinTask t,
-      testIn "large transfers, both ways at once" $ withServer $ \server address -> do
-        let big = B.replicate 2000000 120
-        t <- forkTask (accept server >>= \(conn, _) -> do
-          writer <- forkTask (sendAll conn big >> shutdown conn ShutdownSend)
-          b <- readAll conn
-          joinTask writer
-          close conn
-          pure (B.length b))
-        stream $ \c -> do
-          connect c address
-          writer <- forkTask (sendAll c big >> shutdown c ShutdownSend)
-          b <- readAll c
-          joinTask writer
-          B.length b @?= 2000000
-        joinTask t >>= (@?= 2000000),
-      testIn "closing ends another thread's waits with EBADF" $ withServer $ \server address -> stream $ \c -> do
-        connect c address
-        reader <- forkTask (recv c 10)
-        acceptor <- forkTask (accept server >> accept server)
-        mapM_ waitParked [taskThread reader, taskThread acceptor]
-        close c
-        close server
-        expectIOError EBADF (joinTask reader)
-        expectIOError EBADF (joinTask acceptor)
-        expectIOError EBADF (send c "x")
-        expectIOError EBADF (recv c 1)
-        expectIOError EBADF (getSocketName c),
-      testIn "many acceptors" $ withServer $ \server address -> do
-        acceptors <- replicateM 8 (forkTask (accept server >>= close . fst))
-        mapM_ (waitParked . taskThread) acceptors
-        replicateM_ 8 (stream (`connect` address))
-        mapM_ joinTask acceptors,
-      testIn "a cancelled acceptor passes its connection on" $ withServer $ \server address -> do
-        one <- forkTask (accept server)
-        two <- forkTask (accept server)
-        mapM_ (waitParked . taskThread) [one, two]
-        _ <- killTask one
-        stream (`connect` address)
-        joinTask two >>= close . fst,
-      testIn "errors keep their errno" $ withServer $ \server address -> do
-        expectIOError EADDRINUSE (stream (`bind` address))
-        expectIOError EINVAL (stream (`recv` 0))
-        expectIOError ENOTCONN (stream getPeerName)
-        expectIOError EINVAL (stream (\s -> setSocketOption s Linger 1))
-        close server
-        expectIOError ECONNREFUSED (stream (`connect` address)),
-      testIn "options and ports" $ withServer $ \server address -> do
-        getSocketOption server ReuseAddr >>= (@?= 1)
-        setSocketOption server NoDelay 1
-        getSocketOption server NoDelay >>= (@?= 1)
-        port <- socketPort server
-        address @?= SockAddrInet port (tupleToHostAddress (127, 0, 0, 1))
-        withFdSocket server (\fd -> assertBool "descriptor" (fd > 2))
-        take 9 (show server) @?= "<socket: ",
+          reader <- forkTask (recv c 10)
+          acceptor <- forkTask (accept server >> accept server)
+          mapM_ waitParked [taskThread reader, taskThread acceptor]
+          close c
+          close server
+          expectIOError EBADF (joinTask reader)
+          expectIOError EBADF (joinTask acceptor)
+          expectIOError EBADF (send c "x")
+          expectIOError EBADF (recv c 1)
+          expectIOError EBADF (getSocketName c),
+      testIn "many acceptors" $
+        withServer $ \server address -> do
+          acceptors <- replicateM 8 (forkTask (accept server >>= close . fst))
+          mapM_ (waitParked . taskThread) acceptors
+          replicateM_ 8 (stream (`connect` address))
+          mapM_ joinTask acceptors,
+      testIn "a cancelled acceptor passes its connection on" $
+        withServer $ \server address -> do
+          one <- forkTask (accept server)
+          two <- forkTask (accept server)
+          mapM_ (waitParked . taskThread) [one, two]
+          _ <- killTask one
+          stream (`connect` address)
+          joinTask two >>= close . fst,
+      testIn "errors keep their errno" $
+        withServer $ \server address -> do
+          expectIOError EADDRINUSE (stream (`bind` address))
+          expectIOError EINVAL (stream (`recv` 0))
+          expectIOError ENOTCONN (stream getPeerName)
+          expectIOError EINVAL (stream (\s -> setSocketOption s Linger 1))
+          close server
+          expectIOError ECONNREFUSED (stream (`connect` address)),
+      testIn "options and ports" $
+        withServer $ \server address -> do
+          getSocketOption server ReuseAddr >>= (@?= 1)
+          setSocketOption server NoDelay 1
+          getSocketOption server NoDelay >>= (@?= 1)
+          port <- socketPort server
+          address @?= SockAddrInet port (tupleToHostAddress (127, 0, 0, 1))
+          withFdSocket server (\fd -> assertBool "descriptor" (fd > 2))
+          take 9 (show server) @?= "<socket: ",
       testIn "names are looked up" $ do
         found <- getAddrInfo (Just defaultHints {addrFlags = [AI_NUMERICHOST], addrSocketType = Stream}) (Just "127.0.0.1") (Just "80")
         map addrAddress found @?= [SockAddrInet 80 (tupleToHostAddress (127, 0, 0, 1))]
         bracket (openSocket (head found)) close (\_ -> pure ()),
-      testIn "socket pairs and graceful close" $ withoutLeak $ do
-        (a, b) <- socketPair AF_UNIX Stream defaultProtocol
-        sendAll a "parting"
-        t <- forkTask (gracefulClose a 5000)
-        readAll b >>= (@?= "parting")
-        close b
-        joinTask t
-        (c, d) <- socketPair AF_UNIX Stream defaultProtocol
-        gracefulClose c 20
-        close d,
+      testIn "socket pairs and graceful close" $
+        withoutLeak $ do
+          (a, b) <- socketPair AF_UNIX Stream defaultProtocol
+          sendAll a "parting"
+          t <- forkTask (gracefulClose a 5000)
+          readAll b >>= (@?= "parting")
+          close b
+          joinTask t
+          (c, d) <- socketPair AF_UNIX Stream defaultProtocol
+          gracefulClose c 20
+          close d,
       testIn "datagrams: several readers" $ do
         bracket (socket AF_INET Datagram defaultProtocol) close $ \server -> bracket (socket AF_INET Datagram defaultProtocol) close $ \client -> do
           bind server local
@@ -142,18 +153,21 @@ tests =
         sendAll b "x"
         recv a 10 >>= (@?= "x")
         close a >> close b,
-      testIn "a hundred threads on their own sockets" $ withServer $ \server address -> do
-        done <- newEmptyMVar
-        _ <- forkIO $ replicateM_ 100 $ do
-          (conn, _) <- accept server
-          forkIO (readAll conn >>= sendAll conn . C.map succ >> close conn)
-        forM_ [1 .. 100 :: Int] $ \i -> forkIO $ do
-          r <- try $ stream $ \c -> do
-            connect c address
-            sendAll c (C.pack (show i))
-            shutdown c ShutdownSend
-            readAll c >>= (@?= C.map succ (C.pack (show i)))
-          putMVar done (r :: Either SomeException ())
-        rs <- replicateM 100 (takeMVar done)
-        mapM_ (either throwIO pure) rs
+      testIn "a hundred threads on their own sockets" $
+        withServer $ \server address -> do
+          done <- newEmptyMVar
+          _ <- forkIO $
+            replicateM_ 100 $ do
+              (conn, _) <- accept server
+              forkIO (readAll conn >>= sendAll conn . C.map succ >> close conn)
+          forM_ [1 .. 100 :: Int] $ \i -> forkIO $ do
+            r <- try $
+              stream $ \c -> do
+                connect c address
+                sendAll c (C.pack (show i))
+                shutdown c ShutdownSend
+                readAll c >>= (@?= C.map succ (C.pack (show i)))
+            putMVar done (r :: Either SomeException ())
+          rs <- replicateM 100 (takeMVar done)
+          mapM_ (either throwIO pure) rs
     ]

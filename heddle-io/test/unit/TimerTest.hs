@@ -49,10 +49,11 @@ tests =
       testIn "nested: the outer one ends first" $ do
         r <- timeout (milliseconds 5) (timeout (seconds 50) (forEver :: IO ()))
         r @?= Nothing,
-      testIn "nested: both at once" $ forM_ [1 .. 200 :: Int] $ \_ -> do
-        deadline <- deadlineIn (microseconds 1500)
-        r <- timeoutUntil deadline (timeoutUntil deadline (timeoutUntil deadline forEver))
-        assertBool "some level ended it" (r `elem` [Nothing, Just Nothing, Just (Just (Nothing :: Maybe ()))]),
+      testIn "nested: both at once" $
+        forM_ [1 .. 200 :: Int] $ \_ -> do
+          deadline <- deadlineIn (microseconds 1500)
+          r <- timeoutUntil deadline (timeoutUntil deadline (timeoutUntil deadline forEver))
+          assertBool "some level ended it" (r `elem` [Nothing, Just Nothing, Just (Just (Nothing :: Maybe ()))]),
       testIn "deep nesting" $ do
         let nest :: Int -> IO Int
             nest 0 = pure 0
@@ -123,27 +124,29 @@ tests =
         now <- monotonicNow
         assertBool "early" (now >= near)
         void (closeTimer t),
-      testIn "fire or close, never both" $ forM_ [0 .. 300 :: Int] $ \i -> do
-        deadline <- deadlineIn (microseconds (500 + 5 * i))
-        t <- newTimerUntil deadline
-        waiter <- forkTask (try (await t))
-        spinUntil deadline
-        closed <- closeTimer t
-        outcome <- joinTask waiter
-        outcome @?= if closed then Left TimerClosed else Right (),
-      testIn "a timer of a stopped runtime is refused, its waits end" $ forM_ [Epoll, Poll] $ \b -> do
-        (rt, t, waiter) <- withRuntime defaultConfig {configBackend = b} $ \rt -> do
-          t <- newTimerOnUntil rt never
-          near <- soon
-          fires <- newTimerOnUntil rt near
-          await fires
-          waiter <- forkTask (await t)
-          waitParked (taskThread waiter)
-          pure (rt, t, waiter)
-        _ <- closeTimer t
-        try (joinTask waiter) >>= (@?= Left TimerClosed)
-        r <- try (newTimerOnUntil rt never)
-        either (\e -> const (pure ()) (e :: IOException)) (const (assertFailure "made")) r
+      testIn "fire or close, never both" $
+        forM_ [0 .. 300 :: Int] $ \i -> do
+          deadline <- deadlineIn (microseconds (500 + 5 * i))
+          t <- newTimerUntil deadline
+          waiter <- forkTask (try (await t))
+          spinUntil deadline
+          closed <- closeTimer t
+          outcome <- joinTask waiter
+          outcome @?= if closed then Left TimerClosed else Right (),
+      testIn "a timer of a stopped runtime is refused, its waits end" $
+        forM_ [Epoll, Poll] $ \b -> do
+          (rt, t, waiter) <- withRuntime defaultConfig {configBackend = b} $ \rt -> do
+            t <- newTimerOnUntil rt never
+            near <- soon
+            fires <- newTimerOnUntil rt near
+            await fires
+            waiter <- forkTask (await t)
+            waitParked (taskThread waiter)
+            pure (rt, t, waiter)
+          _ <- closeTimer t
+          try (joinTask waiter) >>= (@?= Left TimerClosed)
+          r <- try (newTimerOnUntil rt never)
+          either (\e -> const (pure ()) (e :: IOException)) (const (assertFailure "made")) r
     ]
 
 spinUntil :: Deadline -> IO ()

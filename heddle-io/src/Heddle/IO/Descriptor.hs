@@ -29,8 +29,8 @@ where
 import Control.Monad (void, when)
 import Data.Bits ((.&.), (.|.))
 import Data.Foldable (for_)
-import Data.Traversable (for)
 import Data.List (intercalate)
+import Data.Traversable (for)
 import Heddle.IO.Internal.Runtime (Runtime)
 import Heddle.IO.Internal.Types (Interest (..))
 import Heddle.IO.Internal.Watch (readableBits, readyNow, waitOnUntil)
@@ -141,8 +141,9 @@ registerFd runtime callback fd event = mask_ $ do
   let key = FdKey fd states threads
   starts <- for (filter (eventIs event . way) [minBound ..]) $ \direction -> do
     start <- newWaitCell
-    t <- fork ("io/callback/" ++ show fd ++ "/" ++ show direction) $
-      mask_ (park start >> subscribed runtime callback key direction)
+    t <-
+      fork ("io/callback/" ++ show fd ++ "/" ++ show direction) $
+        mask_ (park start >> subscribed runtime callback key direction)
     modifyRef threads (\ts -> ((direction, t) : ts, ()))
     pure start
   key <$ for_ starts unpark
