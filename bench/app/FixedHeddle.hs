@@ -7,11 +7,9 @@ where
 import Arguments (portAndCapabilities)
 import Control.Monad (replicateM_)
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
-import Data.Word (Word8)
 import FixedResponse (fixedResponse)
-import Foreign.C.Types (CInt (..), CSize (..))
-import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr, plusPtr)
-import Foreign.Storable (peekByteOff)
+import Foreign.Ptr (castPtr)
+import Heads (countHeads)
 import HeddleServer (sendWhole, serveHeddle)
 
 main :: IO ()
@@ -22,28 +20,3 @@ main = do
       (heads, matched') <- countHeads buffer got matched
       replicateM_ heads (sendWhole connection (castPtr response) len)
       pure matched'
-
--- | How many heads end in these bytes, and how much of CR LF CR LF they end
--- with; like the C twin, it seeks a CR with memchr and looks on from there.
-countHeads :: Ptr Word8 -> Int -> Int -> IO (Int, Int)
-countHeads buffer len = go 0 0
-  where
-    go :: Int -> Int -> Int -> IO (Int, Int)
-    go !at !heads !matched
-      | at == len = pure (heads, matched)
-      | matched == 0 = do
-        found <- memchr (buffer `plusPtr` at) 13 (fromIntegral (len - at))
-        if found == nullPtr
-          then pure (heads, 0)
-          else go (found `minusPtr` buffer + 1) heads 1
-      | otherwise = do
-        byte <- peekByteOff buffer at :: IO Word8
-        case byte of
-          13 -> go (at + 1) heads (if matched == 2 then 3 else 1)
-          10
-            | matched == 3 -> go (at + 1) (heads + 1) 0
-            | matched == 1 -> go (at + 1) heads 2
-          _ -> go (at + 1) heads 0
-
--- Unsafe: reads memory.
-foreign import ccall unsafe "memchr" memchr :: Ptr Word8 -> CInt -> CSize -> IO (Ptr Word8)

@@ -87,4 +87,7 @@ paceDeadline (Pace grace rate) began moved = after (grace + min grace earned) be
 -- rate was kept in it.
 paceKept :: Pace -> Deadline -> Int -> Deadline -> Bool
 paceKept (Pace grace rate) began moved now =
-  now > after grace began && moved >= rate * (nanosCount grace `quot` 1000000000)
+  now > after grace began && number moved * 1e9 >= number rate * number (nanosCount grace)
+  where
+    -- In floating point no setting can overflow.
+    number n = fromIntegral n :: Double

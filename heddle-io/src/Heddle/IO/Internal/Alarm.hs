@@ -45,7 +45,7 @@ import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, reset)
 freeLimit :: Int
 freeLimit = 4096
 
--- | An alarm of this manager, without deadline. The caller is masked.
+-- | An alarm of this manager, whose deadline means nothing yet. The caller is masked.
 --
 -- [Cost]: one compare-and-set, or the making of a slot.
 -- [Blocks]: never.
@@ -64,14 +64,15 @@ borrowAlarm m = do
       slot <- newSlot m TimerOnly (-1) mempty Attached (ring state)
       pure (Alarm slot state)
 
--- | Give an alarm back, without deadline.
+-- | Give an alarm back. Its last deadline stays, so that it stays linked in the wheel; it
+-- passes without effect.
 --
 -- [Cost]: one compare-and-set.
 -- [Blocks]: never.
 returnAlarm :: Alarm -> IO ()
 returnAlarm alarm = do
   let slot = alarmSlot alarm
-  writeWord (slotWords slot) SlotReadDeadline maxBound
+  writeWord (slotWords slot) SlotDetached 0
   kept <- modifyRef (managerAlarms (slotManager slot)) $ \case
     FreeAlarms n rest
       | n < freeLimit -> (FreeAlarms (n + 1) (alarm : rest), True)

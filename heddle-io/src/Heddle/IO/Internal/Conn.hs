@@ -21,8 +21,6 @@ module Heddle.IO.Internal.Conn
     sendNow,
     sendAllUntil,
     sendMoreAllUntil,
-    sendVectorUntil,
-    writeAllUntil,
     sendFileAllUntil,
 
     -- * Codes
@@ -37,7 +35,6 @@ import Control.Monad (when)
 import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, plusPtr)
-import Foreign.Storable (peekByteOff, pokeByteOff)
 import Heddle.IO.Internal.Slot
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Clock (Deadline)
@@ -126,12 +123,6 @@ sendAllUntil slot p n deadline = mask_ $ do
 sendMoreAllUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
 sendMoreAllUntil slot p n deadline = whole n p $ \q left -> attempt slot Writable deadline (\fd -> S.sendMore fd q left)
 
--- | 'sendAllUntil' for what is not a socket.
---
--- [Blocks]: parks.
-writeAllUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
-writeAllUntil slot p n deadline = whole n p $ \q left -> attempt slot Writable deadline (\fd -> S.writeFd fd q left)
-
 whole :: Int -> Ptr Word8 -> (Ptr Word8 -> Int -> IO Int) -> IO Int
 whole n p step = go p n
   where
@@ -141,28 +132,6 @@ whole n p step = go p n
         then pure r
         else if r >= left then pure n else go (q `plusPtr` r) (left - r)
 {-# INLINE whole #-}
-
--- | Send an array of so many @struct iovec@, which is used up.
---
--- [Blocks]: parks.
-sendVectorUntil :: Slot -> Ptr Word8 -> Int -> Deadline -> IO Int
-sendVectorUntil slot vector count deadline = go vector count 0
-  where
-    go _ 0 total = pure total
-    go v k total = do
-      r <- attempt slot Writable deadline (\fd -> S.sendVector fd v (min 1024 k))
-      if r < 0 then pure r else consume v k r (total + r)
-    consume v k left total
-      | k == 0 = pure total
-      | otherwise = do
-        n <- peekByteOff v 8 :: IO Int
-        if left >= n
-          then consume (v `plusPtr` 16) (k - 1) (left - n) total
-          else do
-            base <- peekByteOff v 0 :: IO (Ptr Word8)
-            pokeByteOff v 0 (base `plusPtr` left :: Ptr Word8)
-            pokeByteOff v 8 (n - left)
-            go v k total
 
 -- | Send a part of a file: the count, which is short if the file ended early or the
 -- connection failed. Goes on after each full socket without asking for the position or the
