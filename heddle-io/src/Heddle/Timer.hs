@@ -51,12 +51,12 @@ import Control.Monad (void)
 import Heddle.IO.Internal.Alarm
 import Heddle.IO.Internal.Manager (submit)
 import Heddle.IO.Internal.Runtime (Runtime, managerHere, systemRuntime)
-import Heddle.IO.Internal.Slot (armUntil, armWordsUntil, isClosing)
+import Heddle.IO.Internal.Slot (armWordsUntil, isClosing)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Exception
-import Heddle.Prim.WaitCell (park, reset)
+import Heddle.Prim.WaitCell (park)
 
 -- | Park the calling thread for so long.
 --
@@ -171,12 +171,9 @@ newTimerUntil deadline = systemRuntime >>= \runtime -> newTimerOnUntil runtime d
 newTimerOnUntil :: Runtime -> Deadline -> IO Timer
 newTimerOnUntil runtime deadline = mask_ $ do
   alarm <- managerHere runtime >>= borrowAlarm
-  let slot = alarmSlot alarm
   state <- newWords 1
-  _ <- reset (slotRead slot)
-  writeWord (slotWords slot) SlotDetached 0
-  armUntil slot Readable deadline
-  pure (Timer state (slotWords slot) alarm)
+  armAlarm alarm deadline
+  pure (Timer state (slotWords (alarmSlot alarm)) alarm)
 
 -- | Park until the timer fires; at once if it has.
 --

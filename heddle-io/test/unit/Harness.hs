@@ -14,9 +14,12 @@ module Harness
     waitParked,
     waitUntilTrue,
     forkTask,
+    forkTaskOn,
     joinTask,
     killTask,
     taskThread,
+    openDescriptors,
+    waitTicker,
     withoutLeak,
     got,
     expectIOError,
@@ -109,9 +112,16 @@ waitUntilTrue state = do
 data Task a = Task {taskThread :: ThreadId, taskResult :: MVar (Either SomeException a)}
 
 forkTask :: IO a -> IO (Task a)
-forkTask body = do
+forkTask = forkTaskBy forkIO
+
+-- | On one capability.
+forkTaskOn :: Int -> IO a -> IO (Task a)
+forkTaskOn = forkTaskBy . forkOn
+
+forkTaskBy :: (IO () -> IO ThreadId) -> IO a -> IO (Task a)
+forkTaskBy fork body = do
   result <- newEmptyMVar
-  t <- mask $ \restore -> forkIO (try (restore body) >>= putMVar result)
+  t <- mask $ \restore -> fork (try (restore body) >>= putMVar result)
   pure (Task t result)
 
 joinTask :: Task a -> IO a
@@ -121,28 +131,36 @@ joinTask t = readMVar (taskResult t) >>= either throwIO pure
 killTask :: Task a -> IO (Maybe SomeException)
 killTask t = killThread (taskThread t) >> either Just (const Nothing) <$> readMVar (taskResult t)
 
--- | What the process's descriptors stand for. The timer of GHC's runtime system does not
--- count: it comes when it comes.
-descriptors :: IO [String]
-descriptors = listDirectory "/proc/self/fd" >>= fmap concat . mapM named
+-- | The process's descriptors, and what they stand for.
+openDescriptors :: IO [(Fd, String)]
+openDescriptors = listDirectory "/proc/self/fd" >>= fmap concat . mapM named
   where
     named fd =
       try (getSymbolicLinkTarget ("/proc/self/fd/" ++ fd)) >>= \case
         Left e -> const (pure []) (e :: IOException) -- the directory's own, closed by now
-        Right "anon_inode:[timerfd]" -> pure []
-        Right target -> pure [fd ++ ": " ++ target]
+        Right target -> pure [(read fd, target)]
+
+-- The timer of GHC's runtime system: a thread of its own makes it, some time after the
+-- program has begun, and ends the process if it cannot.
+isTicker :: (Fd, String) -> Bool
+isTicker (_, target) = target == "anon_inode:[timerfd]"
+
+-- | Wait until GHC's runtime system has made all the descriptors that it needs.
+waitTicker :: IO ()
+waitTicker = waitUntilTrue (any isTicker <$> openDescriptors)
 
 -- | Fail if the body leaves descriptors open.
 withoutLeak :: IO a -> IO a
 withoutLeak body = do
   _ <- systemRuntime
-  before <- descriptors
+  before <- counted
   r <- body
   r <$ settled (length before) (10000 :: Int)
   where
+    counted = filter (not . isTicker) <$> openDescriptors
     -- Other threads of the runtime system may have descriptors for a moment.
     settled before tries = do
-      now <- descriptors
+      now <- counted
       if length now <= before
         then pure ()
         else if tries == 0 then assertEqual ("open descriptors: " ++ show now) before (length now) else yield >> settled before (tries - 1)

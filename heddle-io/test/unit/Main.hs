@@ -2,6 +2,7 @@
 -- the system runtime run again in a child process, on the other one.
 module Main (main) where
 
+import AlarmTest qualified
 import ChannelTest qualified
 import ConnTest qualified
 import Data.Maybe (fromMaybe)
@@ -32,6 +33,7 @@ main = do
         testGroup
           "heddle-io"
           [ WheelTest.tests,
+            AlarmTest.tests,
             ConnTest.tests,
             ServeTest.tests,
             DescriptorTest.tests,

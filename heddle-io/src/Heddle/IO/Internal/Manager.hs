@@ -421,3 +421,4 @@ obey m =
 -- A deadline that is not earlier than the one it replaces needs no such order. If the loop
 -- misses it, it acts on the earlier one: a wake for nothing, after which the waiter arms
 -- again, or a link at a time that comes before the new one and is looked at again then.
+-- Alarms are armed once, and always in order ("Heddle.IO.Internal.Alarm").
