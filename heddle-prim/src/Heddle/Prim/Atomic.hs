@@ -32,6 +32,7 @@ module Heddle.Prim.Atomic
     readRef,
     writeRef,
     modifyRef,
+    sameRef,
 
     -- * Arrays of references
     Table,
@@ -180,6 +181,11 @@ modifyRef (Ref (MutVar r)) f = IO go
             (# s2, 0#, _ #) -> (# s2, out #)
             (# s2, _, _ #) -> go s2
 {-# INLINE modifyRef #-}
+
+-- | Are they one reference?
+sameRef :: Ref a -> Ref a -> Bool
+sameRef (Ref a) (Ref b) = a == b
+{-# INLINE sameRef #-}
 
 -- | A fixed number of boxed entries.
 newtype Table a = Table (MutableArray RealWorld a)

@@ -1,3 +1,5 @@
+{-# LANGUAGE MagicHash #-}
+
 -- |
 -- Module      : Heddle.Prim.Exception
 -- Description : The one door to exceptions
@@ -47,6 +49,7 @@ module Heddle.Prim.Exception
     interruptible,
     allowInterrupt,
     unsafeUnmask,
+    unsafeMask,
 
     -- * Other exceptions and bugs
     IOException,
@@ -60,7 +63,8 @@ module Heddle.Prim.Exception
 where
 
 import Control.Exception
-import GHC.IO (unsafeUnmask)
+import GHC.Exts (maskAsyncExceptions#)
+import GHC.IO (IO (..), unsafeUnmask)
 import GHC.Stack (CallStack, HasCallStack, callStack, prettyCallStack)
 
 -- | A broken invariant of Heddle itself: please report it.
@@ -78,6 +82,17 @@ instance Exception HeddleBug where
 -- [Throws]: 'HeddleBug', always.
 bug :: HasCallStack => String -> IO a
 bug what = throwIO (HeddleBug what callStack)
+
+-- | Mask, without restoring afterwards: the last thing a caller does, so that code which
+-- goes on by tail calls can alternate it with 'unsafeUnmask' without growing the stack.
+--
+-- Unsafe: must not run inside 'uninterruptibleMask', which it would weaken.
+--
+-- [Cost]: about 3 ns.
+-- [Blocks]: never.
+unsafeMask :: IO a -> IO a
+unsafeMask (IO io) = IO (maskAsyncExceptions# io)
+{-# INLINE unsafeMask #-}
 
 -- | Was it thrown from outside ('throwTo'), so that it must not be swallowed?
 isAsynchronous :: SomeException -> Bool

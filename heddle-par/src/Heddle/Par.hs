@@ -1,0 +1,174 @@
+{-# LANGUAGE RankNTypes #-}
+
+-- |
+-- Module      : Heddle.Par
+-- Description : Deterministic parallelism
+-- Stability   : stable
+--
+-- Tasks that talk through write-once cells: the answer is the same on every schedule and
+-- on any number of cores.
+--
+-- > fib :: Int -> Par s Int
+-- > fib n
+-- >   | n < 25 = pure (sequentialFib n)
+-- >   | otherwise = do
+-- >     a <- spawn (fib (n - 1))
+-- >     b <- fib (n - 2)
+-- >     (+ b) <$> get a
+-- >
+-- > main = print (runPar (fib 38))
+--
+-- Cost: 'spawn' and 'get' together take some tens of nanoseconds and 200 bytes, so tasks of a
+-- microsecond are worth while.
+-- Owner: a run owns its tasks and IVars; the type @s@ keeps them inside.
+module Heddle.Par
+  ( -- * Runs
+    Par,
+    runPar,
+
+    -- * Tasks
+    fork,
+    spawn,
+
+    -- * IVars
+    IVar,
+    new,
+    newFull,
+    get,
+    put,
+
+    -- * Many at once
+    parMap,
+    parFor,
+    parMapReduce,
+
+    -- * Searching
+    Closed (..),
+    leftmost,
+
+    -- * Exceptions
+    MultiplePut (..),
+    Deadlock (..),
+  )
+where
+
+import Heddle.Par.Internal.Monad (IVar, Par)
+import Heddle.Par.Internal.Monad qualified as Monad
+import Heddle.Par.Internal.Run (Kind (..), Result (..), leftmostOf, runAs)
+import Heddle.Par.Internal.Types (Deadlock (..), MultiplePut (..))
+import Heddle.Prim.Exception (throwIO, throwTo)
+import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Thread (myThreadId)
+
+-- | The answer of a parallel computation.
+--
+-- [Cost]: about 1 microsecond and 0.5 KB.
+-- [Throws]: when evaluated, the exception of the leftmost task that failed, which is the
+-- same on every schedule; 'MultiplePut' before any other; 'Deadlock'.
+-- [Masking]: an asynchronous exception to the evaluating thread cancels every task, and is
+-- thrown when they have ended; who evaluates the value later starts it anew.
+runPar :: (forall s. Par s a) -> a
+runPar p = unsafePure go
+  where
+    go =
+      runAs False p >>= \case
+        Done a -> pure a
+        Thrown e -> throwIO e
+        -- Thrown at ourselves, not from here, so that the value is not that exception for ever.
+        Interrupted e -> myThreadId >>= (`throwTo` e) >> go
+
+-- | Run a task in parallel with what follows.
+--
+-- [Cost]: about 30 ns; 120 bytes.
+-- [Throws]: nothing here; if the task fails, the run does.
+fork :: Par s () -> Par s ()
+fork = Monad.fork
+{-# INLINE fork #-}
+
+-- | Run a task whose result, in weak head normal form, goes into an IVar. If it fails, so
+-- does whoever reads that.
+--
+-- [Cost]: about 40 ns; 160 bytes.
+spawn :: Par s a -> Par s (IVar s a)
+spawn = Monad.spawn
+{-# INLINE spawn #-}
+
+-- | An empty IVar.
+--
+-- [Cost]: 32 bytes.
+new :: Par s (IVar s a)
+new = Monad.new
+{-# INLINE new #-}
+
+-- | An IVar that holds a value, in weak head normal form, from the start.
+--
+-- [Cost]: 48 bytes.
+newFull :: a -> Par s (IVar s a)
+newFull = Monad.newFull
+{-# INLINE newFull #-}
+
+-- | The value of an IVar.
+--
+-- [Cost]: one read if it is there, else about 40 ns when it comes.
+-- [Blocks]: the task, not the worker.
+get :: IVar s a -> Par s a
+get = Monad.get
+{-# INLINE get #-}
+
+-- | Write an IVar; the value is evaluated to weak head normal form first.
+--
+-- [Cost]: one compare-and-set.
+-- [Throws]: 'MultiplePut' if it holds a value already.
+put :: IVar s a -> a -> Par s ()
+put = Monad.put
+{-# INLINE put #-}
+
+-- | Apply a function to every element, a task each, results in weak head normal form.
+--
+-- [Cost]: a 'spawn' and a 'get' for each.
+parMap :: Traversable t => (a -> b) -> t a -> Par s (t b)
+parMap f xs = traverse (\x -> spawn (pure (f x))) xs >>= traverse get
+{-# INLINE parMap #-}
+
+-- | Run the body for every number of a range (both ends included), in tasks of at most so
+-- many numbers; returns when all have ended.
+--
+-- [Cost]: a task for each piece.
+parFor :: Int -> (Int, Int) -> (Int -> Par s ()) -> Par s ()
+parFor grain range body = parMapReduce grain range body (\() () -> ()) ()
+{-# INLINE parFor #-}
+
+-- | Map every number of a range (both ends included) and combine the results from left to
+-- right with an associative function, whose neutral element comes last. The range is halved
+-- into tasks of at most so many numbers.
+--
+-- [Cost]: a task for each piece.
+parMapReduce :: Int -> (Int, Int) -> (Int -> Par s a) -> (a -> a -> a) -> a -> Par s a
+parMapReduce grain (from, to) f combine neutral
+  | from > to = pure neutral
+  | otherwise = go from to
+  where
+    go a b
+      | b - a < max 1 grain = f a >>= piece (a + 1) b
+      | otherwise = do
+        let middle = a + (b - a) `quot` 2
+        left <- spawn (go a middle)
+        right <- go (middle + 1) b
+        l <- get left
+        pure $! combine l right
+    piece i b !acc
+      | i > b = pure acc
+      | otherwise = f i >>= \x -> piece (i + 1) b (combine acc x)
+{-# INLINE parMapReduce #-}
+
+-- | A computation that uses no IVar from outside, so that it can be cancelled without
+-- anybody noticing.
+newtype Closed a = Closed (forall s. Par s a)
+
+-- | Search in parallel, answer as a sequential search would: the result of the leftmost
+-- computation that has one, unless one further left fails, which then is the result. What
+-- lies to the right of it is cancelled.
+--
+-- [Cost]: a scope (64 bytes a capability, and 400) for each.
+leftmost :: [Closed (Maybe a)] -> Par s (Maybe a)
+leftmost branches = leftmostOf Closed' [p | Closed p <- branches]

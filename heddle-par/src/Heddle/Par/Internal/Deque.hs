@@ -1,0 +1,207 @@
+-- |
+-- Module      : Heddle.Par.Internal.Deque
+-- Description : Work-stealing deques
+-- Stability   : internal
+--
+-- The deque of Chase and Lev: its owner pushes and pops at the bottom, thieves take from
+-- the top. Indices only grow; slot i lies at i modulo the capacity.
+--
+-- Cost: a push is two stores; a pop one locked instruction; a steal one compare-and-set.
+-- Owner: one worker; 'steal' is for any thread.
+module Heddle.Par.Internal.Deque
+  ( Deque,
+    newDeque,
+
+    -- * The owner's end
+    reserve,
+    push,
+    popOr,
+    scrub,
+
+    -- * The thieves' end
+    Stolen (..),
+    steal,
+    offers,
+  )
+where
+
+import Control.Monad (forM_, when)
+import Data.Bits ((.&.))
+import Heddle.Prim.Atomic
+  ( Ref,
+    Table,
+    Words,
+    atomicRead,
+    compareAndSet,
+    fetchAdd,
+    newRef,
+    newTable,
+    newWords,
+    readEntry,
+    readRef,
+    readWord,
+    tableSize,
+    writeEntry,
+    writeRef,
+    writeWord,
+  )
+
+-- | A deque that grows as needed.
+data Deque a = Deque
+  { -- | Bottom and the scrubbed index (the owner's line), and top (the thieves').
+    dequeWords :: !Words,
+    -- | Replaced by one twice as large when full; thieves may still read the old one.
+    dequeTable :: !(Ref (Table a)),
+    -- | What an empty slot holds, so that it keeps nothing alive.
+    dequeVoid :: a
+  }
+
+bottomWord, scrubbedWord, topWord :: Int
+bottomWord = 0
+scrubbedWord = 1
+topWord = 8
+
+-- | An empty deque, of a capacity that is a power of two.
+--
+-- [Cost]: O(capacity).
+newDeque :: Int -> a -> IO (Deque a)
+newDeque capacity void = do
+  w <- newWords 16
+  table <- newTable capacity void >>= newRef
+  pure (Deque w table void)
+
+-- | Make sure that one 'push' fits.
+--
+-- [Cost]: two reads; now and then a copy.
+-- [Threads]: the owner.
+reserve :: Deque a -> IO ()
+reserve d = do
+  bottom <- readWord (dequeWords d) bottomWord
+  top <- readWord (dequeWords d) topWord
+  table <- readRef (dequeTable d)
+  when (bottom - top >= tableSize table) (grow d bottom top table)
+{-# INLINE reserve #-}
+
+grow :: Deque a -> Int -> Int -> Table a -> IO ()
+grow d bottom top table = do
+  let size = tableSize table
+      size' = 2 * size
+  table' <- newTable size' (dequeVoid d)
+  forM_ [top .. bottom - 1] $ \i -> readEntry table (i .&. (size - 1)) >>= writeEntry table' (i .&. (size' - 1))
+  writeRef (dequeTable d) table'
+{-# NOINLINE grow #-}
+
+-- | Push at the bottom, after 'reserve'. Allocates nothing, so that no asynchronous
+-- exception falls into it.
+--
+-- [Cost]: two stores. x86-64 keeps their order; see Note [Order of stores].
+-- [Threads]: the owner.
+push :: Deque a -> a -> IO ()
+push d !x = do
+  bottom <- readWord (dequeWords d) bottomWord
+  table <- readRef (dequeTable d)
+  writeEntry table (bottom .&. (tableSize table - 1)) x
+  writeWord (dequeWords d) bottomWord (bottom + 1)
+{-# INLINE push #-}
+
+-- | Pop what was pushed last, or do the first action when there is nothing. Always a full
+-- barrier.
+--
+-- [Cost]: one locked instruction, two for the last element.
+-- [Threads]: the owner.
+popOr :: Deque a -> IO b -> (a -> IO b) -> IO b
+popOr d none some = do
+  let w = dequeWords d
+  before <- fetchAdd w bottomWord (-1)
+  let i = before - 1
+  top <- readWord w topWord
+  if top > i
+    then writeWord w bottomWord before >> none
+    else do
+      table <- readRef (dequeTable d)
+      let slot = i .&. (tableSize table - 1)
+      x <- readEntry table slot
+      if top < i
+        then writeEntry table slot (dequeVoid d) >> some x
+        else do
+          won <- compareAndSet w topWord top (top + 1)
+          writeWord w bottomWord before
+          writeEntry table slot (dequeVoid d)
+          if won then some x else none
+{-# INLINE popOr #-}
+
+-- | Forget what thieves have taken; its slots would keep it alive.
+--
+-- [Cost]: O(steals since the last time), at most the capacity.
+-- [Threads]: the owner, with the deque empty.
+scrub :: Deque a -> IO ()
+scrub d = do
+  let w = dequeWords d
+  bottom <- readWord w bottomWord
+  scrubbed <- readWord w scrubbedWord
+  when (bottom /= scrubbed) $ do
+    table <- readRef (dequeTable d)
+    let size = tableSize table
+        from = max scrubbed (bottom - size)
+    forM_ [from .. bottom - 1] $ \i -> writeEntry table (i .&. (size - 1)) (dequeVoid d)
+    writeWord w scrubbedWord bottom
+
+-- | What a thief got.
+data Stolen a
+  = -- | Nothing was there.
+    Nothing'
+  | -- | Somebody else was faster; there may be more.
+    Lost
+  | -- | The oldest is not for this thief.
+    Refused
+  | -- | The oldest.
+    Stolen a
+
+-- | Take the oldest, if it is acceptable.
+--
+-- [Cost]: two reads when empty; else one compare-and-set.
+-- [Threads]: any.
+steal :: Deque a -> (a -> Bool) -> IO (Stolen a)
+steal d acceptable = do
+  let w = dequeWords d
+  top <- atomicRead w topWord
+  bottom <- atomicRead w bottomWord
+  if top >= bottom
+    then pure Nothing'
+    else do
+      table <- readRef (dequeTable d)
+      x <- readEntry table (top .&. (tableSize table - 1))
+      if acceptable x
+        then do
+          won <- compareAndSet w topWord top (top + 1)
+          pure (if won then Stolen x else Lost)
+        else do
+          top' <- atomicRead w topWord
+          pure (if top' == top then Refused else Lost)
+
+-- | Is there something acceptable to steal now?
+--
+-- [Cost]: two reads when empty.
+-- [Threads]: any.
+offers :: Deque a -> (a -> Bool) -> IO Bool
+offers d acceptable = do
+  let w = dequeWords d
+  top <- atomicRead w topWord
+  bottom <- atomicRead w bottomWord
+  if top >= bottom
+    then pure False
+    else do
+      table <- readRef (dequeTable d)
+      acceptable <$> readEntry table (top .&. (tableSize table - 1))
+
+-- Note [Order of stores]
+-- ~~~~~~~~~~~~~~~~~~~~~~
+-- A thief that sees the new bottom must see the slot (and, behind it, what the pushed
+-- value refers to and the counts of its scope). x86-64 makes a thread's stores visible in
+-- their order, and GHC keeps the order in which we write them. A weaker machine needs a
+-- release store of bottom here; the pair is the thief's atomic read.
+--
+-- The owner clears a slot only after it has taken its element: by index when older ones
+-- remain, or by winning (or losing) the compare-and-set on top when it was the last. A
+-- thief that read the slot before loses that compare-and-set, so it never keeps a
+-- cleared one.

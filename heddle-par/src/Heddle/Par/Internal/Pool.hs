@@ -1,0 +1,697 @@
+-- |
+-- Module      : Heddle.Par.Internal.Pool
+-- Description : Workers: running, stealing, sleeping
+-- Stability   : internal
+--
+-- One pool for the process, a worker for each capability, pinned there. A fork pushes the
+-- rest of its task and runs the child; at its end the worker pops that rest again, unless
+-- a thief took it (the oldest first). A worker without work looks around briefly, then
+-- parks; a push wakes one if any sleeps and none is looking.
+--
+-- The thread that calls a run is a worker, too, while it waits: it borrows its
+-- capability's worker if that sleeps, else takes a spare one. It does its own run's work
+-- only, so a run makes progress however busy the pool is, and however deep runs nest.
+--
+-- Cost: reading two words that seldom change for each push; see the benchmarks.
+-- Owner: the process. Invariant: user code runs unmasked, everything else masked.
+module Heddle.Par.Internal.Pool
+  ( -- * Going on
+    start,
+    next,
+    pushWork,
+    resume,
+    commitFork,
+    finish,
+    driver,
+    search,
+
+    -- * Cells
+    Filled (..),
+    fill,
+    wake,
+
+    -- * Failing
+    failHere,
+    failMasked,
+
+    -- * Callers as workers
+    acquire,
+    release,
+    abort,
+
+    -- * Nobody's work
+    pushSpark,
+  )
+where
+
+import Control.Monad (forM_, forever, unless, void, when)
+import Data.Bits (countTrailingZeros, shiftL, shiftR, testBit, unsafeShiftL, xor, (.&.))
+import Heddle.Par.Internal.Cancel
+import Heddle.Par.Internal.Deque (Stolen (..), newDeque, offers, popOr, push, reserve, scrub, steal)
+import Heddle.Par.Internal.Scope
+import Heddle.Par.Internal.Types
+import Heddle.Prim.Atomic
+  ( Ref,
+    Table,
+    atomicRead,
+    atomicWrite,
+    compareAndSet,
+    fetchAdd,
+    fetchOr,
+    growTable,
+    isEmpty,
+    modifyRef,
+    newRef,
+    newStack,
+    newTable,
+    newWords,
+    readEntry,
+    readRef,
+    readWord,
+    tableSize,
+    wordCount,
+    writeEntry,
+    writeRef,
+    writeWord,
+  )
+import Heddle.Prim.Atomic qualified as Atomic
+import Heddle.Prim.Exception
+  ( Exception (..),
+    SomeException,
+    isAsynchronous,
+    mask_,
+    try,
+    uninterruptibleMask_,
+    unsafeMask,
+    unsafeUnmask,
+  )
+import Heddle.Prim.Global (unsafeGlobal)
+import Heddle.Prim.Lock (newLock, withLock)
+import Heddle.Prim.Thread
+  ( forkMaskedOn,
+    getCapabilities,
+    labelMe,
+    myCapability,
+    myThreadId,
+    yield,
+  )
+import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
+
+-- Running --------------------------------------------------------------------
+
+-- | Run a piece of work, if its scope still wants it.
+--
+-- [Masking]: to be called masked; the work runs unmasked.
+start :: Worker -> Work -> IO ()
+start w (Work t index rest value) = do
+  admitted <- admits (taskScope t) t
+  if admitted
+    then do
+      writeRef (workerTask w) t
+      writeWord (workerWords w) indexWord index
+      writeWord (workerWords w) runningWord 1
+      unsafeUnmask (rest w value)
+    else next w (taskScope t)
+
+-- | Go on with the newest work, after a task of a scope has ended or waits.
+--
+-- [Masking]: to be called masked.
+next :: Worker -> Scope -> IO ()
+next w s =
+  popOr
+    (workerDeque w)
+    (settle w >> retire w s >> search w)
+    ( \work -> do
+        settle w
+        if scopeId (taskScope (workTask work)) == scopeId s then countDown s w else retire w s
+        start w work
+    )
+
+-- | Make counted work available to every worker of its run.
+--
+-- [Masking]: to be called masked.
+pushWork :: Worker -> Work -> IO ()
+pushWork w work = do
+  reserve (workerDeque w)
+  push (workerDeque w) work
+  signal w (taskScope (workTask work))
+
+-- | Push the rest of a task that has waited.
+--
+-- [Masking]: to be called masked.
+resume :: Worker -> Work -> IO ()
+resume w work = do
+  let s = taskScope (workTask work)
+  countUp s w
+  countResumed s w
+  pushWork w work
+
+-- | Push the rest of the running task and go over to the child. Called unmasked.
+--
+-- [Cost]: about ten memory operations, none shared; see Note [No safe point].
+commitFork :: Worker -> Task -> Work -> IO ()
+commitFork w !child !rest = do
+  let s = taskScope child
+  reserve (workerDeque w)
+  plain <- isPlain s
+  if plain
+    then countUpHere s w >> handOver
+    else unsafeMask (countUp s w >> handOver)
+  signal w s
+  where
+    handOver = do
+      writeRef (workerTask w) child
+      writeWord (workerWords w) indexWord 0
+      push (workerDeque w) rest
+    {-# INLINE handOver #-}
+{-# NOINLINE commitFork #-}
+
+-- | The running task has ended, and nobody is to be woken: go on with the newest work.
+-- Called unmasked, and remains so in the common case.
+--
+-- [Cost]: one locked instruction; see Note [No safe point].
+finish :: Worker -> IO ()
+finish w = do
+  !t <- readRef (workerTask w)
+  let s = taskScope t
+  plain <- isPlain s
+  if plain
+    then do
+      writeWord (workerWords w) runningWord 0
+      popOr (workerDeque w) slowly $ \work@(Work t' index rest value) -> do
+        announced <- isAnnounced w
+        if announced || scopeId (taskScope t') /= scopeId s
+          then push (workerDeque w) work >> slowly
+          else do
+            countDownHere s w
+            writeRef (workerTask w) t'
+            writeWord (workerWords w) indexWord index
+            writeWord (workerWords w) runningWord 1
+            rest w value
+    else unsafeMask (writeWord (workerWords w) runningWord 0 >> workerGoOn w)
+  where
+    slowly = unsafeMask (workerGoOn w)
+    {-# INLINE slowly #-}
+{-# NOINLINE finish #-}
+
+-- | Run until the run that this worker is for is quiet; for the pool's own, for ever.
+-- What user code throws ends its task, and the worker goes on.
+--
+-- [Masking]: to be called masked.
+driver :: Worker -> IO () -> IO ()
+driver w action =
+  try action >>= \case
+    Right () -> pure ()
+    Left e -> ended w e >>= driver w
+
+ended :: Worker -> SomeException -> IO (IO ())
+ended w e = do
+  running <- readWord (workerWords w) runningWord
+  t <- readRef (workerTask w)
+  let s = taskScope t
+  atomicWrite (workerWords w) runningWord 0
+  settle w
+  home <- readRef (workerHome w)
+  case (fromException e, home) of
+    _ | running == 0 -> fromOutside >> pure (search w)
+    (Just (Interrupt i), _) | i == workerId w -> pure (next w s)
+    (_, Only _) | isAsynchronous e -> fromOutside >> pure (next w s)
+    _ -> do
+      f <- Failure t e <$> newRef False
+      addFailure s f
+      failTask w t f
+      pure (next w s)
+  where
+    fromOutside = keep w e >> abort w
+
+-- | Cancel the run this worker is for.
+--
+-- [Blocks]: until the running tasks have been interrupted.
+-- [Masking]: to be called masked.
+abort :: Worker -> IO ()
+abort w =
+  readRef (workerHome w) >>= \case
+    Everybody -> pure ()
+    Only s -> do
+      markCancelled s
+      interruptWhere w (\t -> scopeRun (taskScope t) == scopeRun s)
+
+-- Cells ----------------------------------------------------------------------
+
+-- | What writing a cell came to.
+data Filled a = Nobody | Wakes [Waiter a] | Already
+
+-- | Write a cell once. Always a full barrier.
+--
+-- [Cost]: one compare-and-set.
+fill :: Ref (Cell a) -> Cell a -> IO (Filled a)
+fill cell new = modifyRef cell $ \case
+  Empty -> (new, Nobody)
+  Waiting ws -> (new, Wakes ws)
+  old -> (old, Already)
+{-# INLINE fill #-}
+
+-- | Push the rests of those that waited.
+--
+-- [Masking]: to be called masked.
+wake :: Worker -> a -> [Waiter a] -> IO ()
+wake w a ws = forM_ (reverse ws) (\(Waiter t i k) -> resume w (Work t i k a))
+
+-- Failing --------------------------------------------------------------------
+
+-- | End the running task with a failure that it was waiting for.
+failHere :: Worker -> Failure -> IO ()
+failHere w f = unsafeMask $ do
+  t <- readRef (workerTask w)
+  atomicWrite (workerWords w) runningWord 0
+  failMasked w t f
+{-# NOINLINE failHere #-}
+
+-- | The same for a task that is not running any more.
+--
+-- [Masking]: to be called masked.
+failMasked :: Worker -> Task -> Failure -> IO ()
+failMasked w t f = do
+  settle w
+  failTask w t f
+  next w (taskScope t)
+
+-- | Tell whoever waits for the task: readers of its cell, else its scope.
+failTask :: Worker -> Task -> Failure -> IO ()
+failTask w t f = case t of
+  SpawnTask {_taskCell = cell} ->
+    fill cell (Failed f) >>= \case
+      Wakes ws -> forM_ (reverse ws) $ \(Waiter t' i _) -> resume w (Work t' i (\w' () -> failHere w' f) ())
+      _ -> pure ()
+  _ -> do
+    let s = taskScope t
+        failed = failureTask f
+    addFailure s f
+    when (scopeCuts s) $ do
+      markCutoff s failed
+      interruptWhere w (\t' -> within s (taskScope t') && isRightOf t' failed)
+
+within :: Scope -> Scope -> Bool
+within s inner = scopeId s == scopeId inner || maybe False (within s) (scopeAround inner)
+
+-- Sleeping and waking --------------------------------------------------------
+
+sleepersWord, searchersWord, capabilitiesWord, maskBits, maskWords :: Int
+sleepersWord = 0
+searchersWord = 8
+capabilitiesWord = 24
+maskBits = 60
+maskWords = 16
+
+-- | After a push: wake a worker, if some sleep and none is looking already.
+--
+-- [Cost]: two reads of words that seldom change.
+signal :: Worker -> Scope -> IO ()
+signal w s = do
+  sleepers <- readWord (poolWords (workerPool w)) sleepersWord
+  when (sleepers > 0) (wakeOne (workerPool w) s)
+{-# INLINE signal #-}
+
+wakeOne :: Pool -> Scope -> IO ()
+wakeOne pool s = mask_ $ do
+  searchers <- atomicRead (poolWords pool) searchersWord
+  when (searchers == 0) $ do
+    workers <- workersAll <$> readRef (poolWorkers pool)
+    words' <- wordCount (poolMasks pool)
+    let from word
+          | word == words' = pure ()
+          | otherwise = atomicRead (poolMasks pool) word >>= within' word
+        within' word bits
+          | bits == 0 = from (word + 1)
+          | otherwise = do
+            let bit = countTrailingZeros bits
+                number = word * maskBits + bit
+            victim <- readEntry workers number
+            suits <- accepts s <$> readRef (workerHome victim)
+            woken <- if suits then stopSleeping pool number else pure False
+            if woken then unparkWorker victim else within' word (bits .&. (bits - 1))
+    from 0
+{-# NOINLINE wakeOne #-}
+
+accepts :: Scope -> Home -> Bool
+accepts s = \case
+  Everybody -> True
+  Only mine -> scopeRun mine == scopeRun s
+
+unparkWorker :: Worker -> IO ()
+unparkWorker w =
+  readRef (workerHome w) >>= \case
+    Everybody -> unpark (workerCell w)
+    Only _ -> unpark (workerGuestCell w)
+
+setSleeping :: Pool -> Int -> IO ()
+setSleeping pool number = when (number < maskBits * maskWords) $ do
+  let (word, bit) = number `quotRem` maskBits
+  _ <- fetchOr (poolMasks pool) word (1 `unsafeShiftL` bit)
+  void (fetchAdd (poolWords pool) sleepersWord 1)
+
+isSleeping :: Pool -> Int -> IO Bool
+isSleeping pool number = do
+  let (word, bit) = number `quotRem` maskBits
+  if word >= maskWords then pure False else (`testBit` bit) <$> atomicRead (poolMasks pool) word
+
+-- | Take a sleeper's bit; 'True' for exactly one of those who try.
+stopSleeping :: Pool -> Int -> IO Bool
+stopSleeping pool number
+  | word >= maskWords = pure False
+  | otherwise = go
+  where
+    (word, bit) = number `quotRem` maskBits
+    go = do
+      bits <- atomicRead (poolMasks pool) word
+      if not (testBit bits bit)
+        then pure False
+        else do
+          won <- compareAndSet (poolMasks pool) word bits (bits - (1 `unsafeShiftL` bit))
+          if won then fetchAdd (poolWords pool) sleepersWord (-1) >> pure True else go
+
+-- Searching ------------------------------------------------------------------
+
+-- | Find work: one's own, somebody else's; else park. Returns when the run that the
+-- worker is for is quiet.
+--
+-- [Blocks]: parks.
+-- [Masking]: to be called masked.
+search :: Worker -> IO ()
+search w = popOr (workerDeque w) outside (start w)
+  where
+    pool = workerPool w
+    outside = do
+      settle w
+      scrub (workerDeque w)
+      home <- readRef (workerHome w)
+      abandonIfPending
+      done <- finished home
+      retired <- isRetired w home
+      if done
+        then pure ()
+        else
+          if retired
+            then park (workerCell w) >> search w
+            else do
+              _ <- fetchAdd (poolWords pool) searchersWord 1
+              found <- hunt w home hunts
+              last' <- (== 1) <$> fetchAdd (poolWords pool) searchersWord (-1)
+              case found of
+                Just work -> do
+                  when last' (signal w (taskScope (workTask work)))
+                  start w work
+                Nothing -> sleep w home
+    -- Something came from outside while we waited for the end of a handshake.
+    abandonIfPending = readRef (workerPending w) >>= mapM_ (const (abort w))
+
+finished :: Home -> IO Bool
+finished = \case
+  Everybody -> pure False
+  Only s -> isQuiet s
+
+-- | There are fewer capabilities now than there were.
+isRetired :: Worker -> Home -> IO Bool
+isRetired w = \case
+  Everybody -> (workerLine w >=) <$> getCapabilities
+  Only _ -> pure False
+
+-- | So many looks around before parking, about 0.1 ms.
+hunts :: Int
+hunts = 60
+
+hunt :: Worker -> Home -> Int -> IO (Maybe Work)
+hunt _ _ 0 = pure Nothing
+hunt w home n =
+  lookAround w home >>= \case
+    Just work -> pure (Just work)
+    Nothing -> do
+      workers <- readRef (poolWorkers (workerPool w))
+      done <- finished home
+      if done || tableSize (workersAll workers) == 1
+        then pure Nothing
+        else yield >> hunt w home (n - 1)
+
+-- | One look at everybody's oldest work, beginning anywhere.
+lookAround :: Worker -> Home -> IO (Maybe Work)
+lookAround w home = do
+  let pool = workerPool w
+  sparks <- case home of
+    Everybody -> takeSparks w
+    Only _ -> pure False
+  if sparks
+    then popOr (workerDeque w) (pure Nothing) (pure . Just)
+    else do
+      workers <- workersAll <$> readRef (poolWorkers pool)
+      seed <- readWord (workerWords w) seedWord
+      let a = seed `xor` (seed `shiftL` 13)
+          b = a `xor` ((a `shiftR` 7) .&. 0x1ffffffffffffff)
+          seed' = b `xor` (b `shiftL` 17)
+          size = tableSize workers
+          begin = (seed' .&. 0xffffff) `rem` size
+          go k
+            | k == size = pure Nothing
+            | otherwise = do
+              victim <- readEntry workers (if begin + k < size then begin + k else begin + k - size)
+              if workerId victim == workerId w then go (k + 1) else from victim k
+          from victim k =
+            steal (workerDeque victim) (\work -> accepts (taskScope (workTask work)) home) >>= \case
+              Stolen work -> pure (Just work)
+              Lost -> from victim k
+              _ -> go (k + 1)
+      writeWord (workerWords w) seedWord seed'
+      go (0 :: Int)
+
+seedWord :: Int
+seedWord = 2
+
+-- | Announce the sleep, look once more, and park. What was pushed before the announcement
+-- is seen by that look; who pushes after it sees the announcement. (A push is two plain
+-- stores: one that is still on its way to memory at that look is missed, until the next.)
+--
+-- From the announcement on, a caller may borrow the worker of a parked thread: so the look
+-- takes nothing, and who cannot take the announcement back must park.
+sleep :: Worker -> Home -> IO ()
+sleep w home = do
+  writeRef (workerTask w) (poolIdleTask pool)
+  setSleeping pool (workerId w)
+  found <- workAround w home
+  done <- finished home
+  back <- if found || done then stopSleeping pool (workerId w) else pure False
+  unless back $ case home of
+    -- An exception leaves the announcement; 'release' takes it back.
+    Only _ -> unless (found || done) (park (workerGuestCell w)) >> void (stopSleeping pool (workerId w))
+    Everybody -> do
+      parkOwn
+      myThreadId >>= writeRef (workerThread w) . Just
+  search w
+  where
+    pool = workerPool w
+    parkOwn = do
+      park (workerCell w)
+      lent <- atomicRead (workerWords w) lentWord
+      asleep <- isSleeping pool (workerId w)
+      when (lent /= 0 || asleep) parkOwn
+
+-- | Is there work for this worker?
+workAround :: Worker -> Home -> IO Bool
+workAround w home = do
+  sparks <- case home of
+    Everybody -> not <$> isEmpty (poolSparks (workerPool w))
+    Only _ -> pure False
+  workers <- workersAll <$> readRef (poolWorkers (workerPool w))
+  let go i
+        | i == tableSize workers = pure False
+        | otherwise = do
+          victim <- readEntry workers i
+          there <- offers (workerDeque victim) (\work -> accepts (taskScope (workTask work)) home)
+          if there then pure True else go (i + 1)
+  if sparks then pure True else go 0
+
+-- Sparks ---------------------------------------------------------------------
+
+-- | Take everything nobody waits for onto one's own deque, oldest stolen first.
+takeSparks :: Worker -> IO Bool
+takeSparks w = do
+  none <- isEmpty (poolSparks (workerPool w))
+  if none
+    then pure False
+    else do
+      sparks <- Atomic.takeAll (poolSparks (workerPool w))
+      forM_ sparks (\work -> countUp (taskScope (workTask work)) w >> pushWork w work)
+      pure (not (null sparks))
+
+-- | Have an action run by some worker, some time. What it throws is dropped.
+--
+-- [Cost]: one compare-and-set.
+-- [Blocks]: never.
+pushSpark :: IO () -> IO ()
+pushSpark action = mask_ $ do
+  pool <- thePool
+  let t = poolIdleTask pool
+  Atomic.push (poolSparks pool) (Work t 0 (\w () -> void (try' action) >> finishSpark w) ())
+  sleepers <- readWord (poolWords pool) sleepersWord
+  when (sleepers > 0) (wakeOne pool (taskScope t))
+  where
+    try' :: IO () -> IO (Either SomeException ())
+    try' = try
+    finishSpark w = unsafeMask $ do
+      let s = taskScope (poolIdleTask (workerPool w))
+      atomicWrite (workerWords w) runningWord 0
+      next w s
+
+-- The pool -------------------------------------------------------------------
+
+-- | The pool, with a worker for each capability.
+thePool :: IO Pool
+thePool = do
+  let pool = globalPool
+  now <- getCapabilities
+  seen <- readWord (poolWords pool) capabilitiesWord
+  unless (now == seen) (adapt pool now)
+  pure pool
+
+globalPool :: Pool
+globalPool = unsafeGlobal newPool
+{-# NOINLINE globalPool #-}
+
+newPool :: IO Pool
+newPool = do
+  ws <- newWords 32
+  masks <- newWords maskWords
+  nobody <- newTable 0 (error "no worker")
+  workers <- newRef (Workers nobody nobody)
+  growing <- newLock
+  cancelling <- newLock
+  sparks <- newStack
+  spare <- newStack
+  scopeCounts <- newWords 32
+  failures <- newRef []
+  cutoff <- newRef NoCutoff
+  let idle = RootTask {taskParent = idle, taskIndex = 0, taskHome = sparkScope}
+      sparkScope =
+        Scope
+          { scopeId = 0,
+            scopeRun = 0,
+            scopeAround = Nothing,
+            scopeWords = scopeCounts,
+            scopeLines = 0,
+            scopeGuest = -1,
+            scopeClosed = False,
+            scopeCuts = False,
+            scopeCutoff = cutoff,
+            scopeFailures = failures,
+            scopeWhenQuiet = \_ -> pure ()
+          }
+  _ <- fetchAdd ws 16 1
+  pure (Pool ws masks workers growing cancelling sparks spare idle)
+
+-- | Follow a change of the number of capabilities.
+adapt :: Pool -> Int -> IO ()
+adapt pool now = uninterruptibleMask_ . withLock (poolGrowing pool) $ do
+  pinned <- workersPinned <$> readRef (poolWorkers pool)
+  let before = tableSize pinned
+  forM_ [before .. now - 1] $ \line -> do
+    w <- newWorker pool line
+    writeRef (workerThread w) Nothing
+    -- It inherits our state, and must be interruptible where it parks.
+    thread <- forkMaskedOn line $ \_ -> unsafeMask $ do
+      labelMe ("par/worker/" ++ show line)
+      myThreadId >>= writeRef (workerThread w) . Just
+      forever (driver w (search w))
+    writeRef (workerThread w) (Just thread)
+  -- Those that had retired look again.
+  pinned' <- workersPinned <$> readRef (poolWorkers pool)
+  forM_ [0 .. min before (tableSize pinned') - 1] $ \i -> readEntry pinned' i >>= unpark . workerCell
+  atomicWrite (poolWords pool) capabilitiesWord now
+
+-- | A worker, added to the table of all, and to the pinned ones if it has a line.
+newWorker :: Pool -> Int -> IO Worker
+newWorker pool line = do
+  Workers pinned everybody <- readRef (poolWorkers pool)
+  let number = tableSize everybody
+      idle = poolIdleTask pool
+  make <-
+    Worker number line pool <$> newWords 16
+      <*> newDeque 64 (Work idle 0 (\_ () -> pure ()) ())
+      <*> newRef idle
+      <*> newRef Nothing
+      <*> newRef Everybody
+      <*> newRef Nothing
+      <*> newWaitCell
+      <*> newWaitCell
+  let w = make (readRef (workerTask w) >>= next w . taskScope)
+  writeWord (workerWords w) seedWord (0x2545f4914f6cdd1d + number * 0x9e3779b97f4a7c1)
+  everybody' <- append everybody w
+  pinned' <- if line < 0 then pure pinned else append pinned w
+  writeRef (poolWorkers pool) (Workers pinned' everybody')
+  pure w
+
+append :: Table a -> a -> IO (Table a)
+append table x = do
+  table' <- growTable table (tableSize table + 1) x
+  writeEntry table' (tableSize table) x
+  pure table'
+
+-- Callers as workers ---------------------------------------------------------
+
+-- | A worker for the calling thread: its capability's, if that sleeps; else a spare one.
+--
+-- [Cost]: two compare-and-sets; rarely a new worker (1.5 KB), which is kept.
+-- [Masking]: to be called masked.
+acquire :: IO Worker
+acquire = do
+  pool <- thePool
+  capability <- myCapability
+  pinned <- workersPinned <$> readRef (poolWorkers pool)
+  own <- if capability < tableSize pinned then readEntry pinned capability >>= borrow pool else pure Nothing
+  w <- case own of
+    Just w -> pure w
+    Nothing ->
+      Atomic.pop (poolSpare pool) >>= \case
+        Just w -> pure w
+        Nothing -> uninterruptibleMask_ (withLock (poolGrowing pool) (newWorker pool (-1)))
+  -- A caller's line in a scope is found by its number, unless it has borrowed one.
+  myThreadId >>= writeRef (workerThread w) . Just
+  pure w
+
+borrow :: Pool -> Worker -> IO (Maybe Worker)
+borrow pool w = do
+  mine <- compareAndSet (workerWords w) lentWord 0 1
+  if not mine
+    then pure Nothing
+    else do
+      slept <- stopSleeping pool (workerId w)
+      if slept
+        then pure (Just w)
+        else do
+          atomicWrite (workerWords w) lentWord 0
+          unpark (workerCell w)
+          pure Nothing
+
+-- | Give the worker back.
+--
+-- [Masking]: to be called masked.
+release :: Worker -> IO ()
+release w = do
+  let pool = workerPool w
+  _ <- stopSleeping pool (workerId w)
+  writeRef (workerTask w) (poolIdleTask pool)
+  writeRef (workerHome w) Everybody
+  writeRef (workerPending w) Nothing
+  writeRef (workerThread w) Nothing
+  if workerLine w < 0
+    then Atomic.push (poolSpare pool) w
+    else do
+      setSleeping pool (workerId w)
+      atomicWrite (workerWords w) lentWord 0
+      asleep <- isSleeping pool (workerId w)
+      unless asleep (unpark (workerCell w))
+
+-- Note [No safe point]
+-- ~~~~~~~~~~~~~~~~~~~~
+-- Masking costs two calls into the runtime for each task. 'commitFork' and 'finish' do
+-- without: an asynchronous exception reaches a thread only at a safe point, which is where
+-- it allocates or calls; between the first count and the last store they do neither (their
+-- arguments are built before the call, 'workerGoOn' once and for all), so an exception
+-- falls before all of it or after all of it. Code that does not fit this is masked.

@@ -1,0 +1,302 @@
+-- |
+-- Module      : Heddle.Par.Internal.Scope
+-- Description : Counting tasks, and knowing when none is left
+-- Stability   : internal
+--
+-- A scope counts the tasks that run or are ready to. Each worker counts in its own cache
+-- line with plain stores; only a worker that runs out of the scope's work adds them up.
+--
+-- Cost: two plain memory operations a task; no shared write.
+-- Owner: a line belongs to its worker, the last line (atomic) to everybody else.
+module Heddle.Par.Internal.Scope
+  ( newScope,
+
+    -- * Counting
+    isPlain,
+    countUpHere,
+    countDownHere,
+    countUp,
+    countDown,
+    countParked,
+    countResumed,
+    retire,
+    checkQuiet,
+    isQuiet,
+
+    -- * Cancelling
+    markCancelled,
+    markCutoff,
+    isCancelled,
+    admits,
+
+    -- * Failing
+    addFailure,
+    Outcome (..),
+    outcome,
+    handleFailures,
+  )
+where
+
+import Control.Monad (filterM, forM_, void, when)
+import Data.List (minimumBy)
+import Data.Maybe (isJust)
+import Heddle.Par.Internal.Types
+import Heddle.Prim.Atomic
+  ( Ref,
+    atomicRead,
+    compareAndSet,
+    fetchAdd,
+    fetchOr,
+    modifyRef,
+    newRef,
+    newWords,
+    readRef,
+    readWord,
+    tableSize,
+    writeRef,
+    writeWord,
+  )
+import Heddle.Prim.Exception (Exception (..), SomeException)
+
+flagsWord, quietWord, firstLine, lineWords :: Int
+flagsWord = 0
+quietWord = 1
+firstLine = 8
+lineWords = 8
+
+cancelledFlag, cutoffFlag :: Int
+cancelledFlag = 1
+cutoffFlag = 2
+
+-- | A scope with one task counted.
+--
+-- [Cost]: 64 bytes for each capability, and 200.
+newScope :: Worker -> Maybe Scope -> Bool -> Bool -> (Scope -> Worker -> IO ()) -> IO Scope
+newScope w around closed cuts whenQuiet = do
+  number <- fetchAdd (poolWords (workerPool w)) 16 1
+  workers <- readRef (poolWorkers (workerPool w))
+  let pinned = tableSize (workersPinned workers)
+  ws <- newWords (firstLine + lineWords * (pinned + 2))
+  failures <- newRef []
+  cutoff <- newRef NoCutoff
+  let scope =
+        Scope
+          { scopeId = number,
+            scopeRun = maybe number scopeRun around,
+            scopeAround = around,
+            scopeWords = ws,
+            scopeLines = pinned,
+            scopeGuest = maybe (workerId w) scopeGuest around,
+            scopeClosed = closed,
+            scopeCuts = cuts,
+            scopeCutoff = cutoff,
+            scopeFailures = failures,
+            scopeWhenQuiet = whenQuiet scope
+          }
+  countUp scope w
+  pure scope
+
+-- | Is it the outermost scope, with nothing failed or cancelled?
+--
+-- [Cost]: two reads.
+isPlain :: Scope -> IO Bool
+isPlain s = case scopeAround s of
+  Just _ -> pure False
+  Nothing -> (== 0) <$> readWord (scopeWords s) flagsWord
+{-# INLINE isPlain #-}
+
+-- | 'countUp' for the outermost scope; no call, and no safe point.
+countUpHere :: Scope -> Worker -> IO ()
+countUpHere s w = count s w upCount
+{-# INLINE countUpHere #-}
+
+-- | 'countDown' for the outermost scope; no call, and no safe point.
+countDownHere :: Scope -> Worker -> IO ()
+countDownHere s w = count s w downCount
+{-# INLINE countDownHere #-}
+
+-- | One task more is ready or running, here and in the scopes around. Allocates nothing.
+--
+-- [Cost]: two plain memory operations for each scope.
+-- [Threads]: the worker's.
+countUp :: Scope -> Worker -> IO ()
+countUp s w = do
+  count s w upCount
+  case scopeAround s of
+    Nothing -> pure ()
+    Just around -> countUp around w
+
+-- | A task has ended or waits, and the scope cannot end with it, since another task of it
+-- is ready; else 'retire'.
+--
+-- [Cost]: as 'countUp'.
+-- [Threads]: the worker's.
+countDown :: Scope -> Worker -> IO ()
+countDown s w = do
+  count s w downCount
+  case scopeAround s of
+    Nothing -> pure ()
+    Just around -> countDown around w
+
+-- | A task waits; before its 'countDown'.
+countParked :: Scope -> Worker -> IO ()
+countParked s w = count s w parkedCount
+{-# INLINE countParked #-}
+
+-- | A task waits no longer; after its 'countUp'.
+countResumed :: Scope -> Worker -> IO ()
+countResumed s w = count s w resumedCount
+{-# INLINE countResumed #-}
+
+-- | What a line counts.
+upCount, downCount, parkedCount, resumedCount :: Int
+upCount = 0
+downCount = 1
+parkedCount = 2
+resumedCount = 3
+
+count :: Scope -> Worker -> Int -> IO ()
+count s w which
+  | line >= 0 && line < scopeLines s = plain line
+  | workerId w == scopeGuest s = plain (scopeLines s)
+  | otherwise = void (fetchAdd (scopeWords s) (firstLine + lineWords * (scopeLines s + 1) + which) 1)
+  where
+    line = workerLine w
+    plain l = do
+      let i = firstLine + lineWords * l + which
+      n <- readWord (scopeWords s) i
+      writeWord (scopeWords s) i (n + 1)
+{-# INLINE count #-}
+
+-- | Count a task of the scope down, and end the scope, and those around it, where none is
+-- left; of all workers that see it, one does.
+--
+-- A scope that ends lets a task outside go on, so that one is counted up before we count
+-- down there.
+--
+-- [Cost]: O(capabilities) for each scope.
+-- [Masking]: to be called masked.
+retire :: Worker -> Scope -> IO ()
+retire w s = do
+  count s w downCount
+  checkQuiet w s
+  mapM_ (retire w) (scopeAround s)
+
+-- | If no task of the scope is left, end it.
+--
+-- [Cost]: O(capabilities).
+-- [Threads]: any worker, after counting down or cancelling; see Note [Quiet].
+-- [Masking]: to be called masked.
+checkQuiet :: Worker -> Scope -> IO ()
+checkQuiet w s = do
+  -- Our own counts, before we look at those of the others.
+  already <- fetchAdd (scopeWords s) quietWord 0
+  when (already == 0) $ do
+    down <- total downCount
+    resumed <- total resumedCount
+    up <- total upCount
+    parked <- total parkedCount
+    flags <- atomicRead (scopeWords s) flagsWord
+    when (down == up && (scopeClosed s || flags /= 0 || parked == resumed)) $ do
+      first <- compareAndSet (scopeWords s) quietWord 0 1
+      when first $ do
+        markCancelled s
+        scopeWhenQuiet s w
+  where
+    total which = go 0 0
+      where
+        go !acc l
+          | l > scopeLines s + 1 = pure acc
+          | otherwise = do
+            n <- atomicRead (scopeWords s) (firstLine + lineWords * l + which)
+            go (acc + n) (l + 1 :: Int)
+
+-- | Has every task ended?
+--
+-- [Cost]: one read.
+isQuiet :: Scope -> IO Bool
+isQuiet s = (/= 0) <$> atomicRead (scopeWords s) quietWord
+
+-- | Drop every task that has not begun; the running ones are interrupted elsewhere.
+markCancelled :: Scope -> IO ()
+markCancelled s = void (fetchOr (scopeWords s) flagsWord cancelledFlag)
+
+-- | Drop every task to the right of a failed one.
+markCutoff :: Scope -> Task -> IO ()
+markCutoff s failed = do
+  modifyRef (scopeCutoff s) $ \case
+    RightOf other | compareTasks other failed == LT -> (RightOf other, ())
+    _ -> (RightOf failed, ())
+  void (fetchOr (scopeWords s) flagsWord cutoffFlag)
+
+-- | Was the scope, or one around it, cancelled?
+isCancelled :: Scope -> IO Bool
+isCancelled s = do
+  flags <- atomicRead (scopeWords s) flagsWord
+  if odd flags then pure True else maybe (pure False) isCancelled (scopeAround s)
+
+-- | May this task (still) run?
+--
+-- [Cost]: one read for each scope around it, unless something failed.
+admits :: Scope -> Task -> IO Bool
+admits s t = do
+  flags <- readWord (scopeWords s) flagsWord
+  here <- if flags == 0 then pure True else slowly flags
+  if here then maybe (pure True) (`admits` t) (scopeAround s) else pure False
+  where
+    slowly flags
+      | odd flags = pure False
+      | otherwise =
+        readRef (scopeCutoff s) >>= \case
+          RightOf failed -> pure (not (isRightOf t failed))
+          NoCutoff -> pure True
+
+-- | Keep a failure for the end.
+addFailure :: Scope -> Failure -> IO ()
+addFailure s f = modifyRef (scopeFailures s) (\fs -> (f : fs, ()))
+
+-- | How a scope ended.
+data Outcome a
+  = Ended a
+  | Broken !Failure
+  | -- | It was cancelled, or waits for ever.
+    Stuck
+
+-- | The outcome of a quiet scope: the leftmost failure that nobody handled, else the
+-- value. A 'MultiplePut' goes before all others, since which of the two writers comes
+-- second, and hence what follows from it, is a matter of timing.
+--
+-- [Cost]: O(failures).
+outcome :: Scope -> Ref (Maybe a) -> IO (Outcome a)
+outcome s result = do
+  failures <- readRef (scopeFailures s) >>= filterM (fmap not . readRef . failureHandled)
+  case (filter (isMultiplePut . failureException) failures, failures) of
+    (f : fs, _) -> pure (Broken (leftmost f fs))
+    ([], f : fs) -> pure (Broken (leftmost f fs))
+    ([], []) -> maybe Stuck Ended <$> readRef result
+  where
+    leftmost f fs = minimumBy (\a b -> compareTasks (failureTask a) (failureTask b)) (f : fs)
+
+isMultiplePut :: SomeException -> Bool
+isMultiplePut e = isJust (fromException e :: Maybe MultiplePut)
+
+-- | Somebody takes the blame for everything that failed in a scope.
+handleFailures :: Scope -> IO ()
+handleFailures s = readRef (scopeFailures s) >>= \fs -> forM_ fs (\f -> writeRef (failureHandled f) True)
+
+-- Note [Quiet]
+-- ~~~~~~~~~~~~
+-- Every line counts ups and downs and never goes back. A task is counted up before it can
+-- be counted down, a waiting task is counted up again by who wakes it before that one is
+-- itself counted down. We read all downs before all ups. If D and U are the sums so read
+-- and d, u the true sums at the moment between the two passes, then D <= d <= u <= U;
+-- D == U means d == u: at that moment no task was ready or running, so none can come,
+-- unless from outside the scope.
+--
+-- A task that waits is counted parked before it is counted down, and resumed after it is
+-- counted up. We read resumed before up, and parked last: who sees a task resumed sees it
+-- up, so a scope that somebody outside is just waking does not look ended.
+--
+-- Somebody notices: the worker that counted the last one down looks after it (a locked
+-- instruction lies between), and of two that do so at once one sees the other's count.
+-- What wakes a task of a scope that has ended finds it cancelled.

@@ -1,0 +1,230 @@
+{-# LANGUAGE ExistentialQuantification #-}
+
+-- |
+-- Module      : Heddle.Par.Internal.Types
+-- Description : What the scheduler is made of
+-- Stability   : internal
+--
+-- A run of @Par@ is a tree of tasks inside a tree of scopes. A task is a fork; its code
+-- is in continuation-passing style, so what is left of a task at any moment is one
+-- 'Work': a function and its argument. Workers keep work in their deques; a task that
+-- waits for an IVar is a waiter in it and nowhere else.
+--
+-- Cost: a fork allocates a 'Task' (5 words) and a 'Work' (6 words).
+-- Owner: a 'Worker' belongs to the thread that runs it, the rest is shared as said.
+module Heddle.Par.Internal.Types
+  ( -- * Cells
+    Cell (..),
+    Waiter (..),
+
+    -- * Tasks
+    Task (..),
+    Work (..),
+    Failure (..),
+    taskScope,
+    compareTasks,
+    isRightOf,
+
+    -- * Scopes
+    Scope (..),
+    Cutoff (..),
+
+    -- * Workers
+    Worker (..),
+    Home (..),
+    Pool (..),
+    Workers (..),
+
+    -- * Exceptions
+    MultiplePut (..),
+    Deadlock (..),
+    Interrupt (..),
+  )
+where
+
+import Heddle.Par.Internal.Deque (Deque)
+import Heddle.Prim.Atomic (Ref, Stack, Table, Words)
+import Heddle.Prim.Exception
+  ( Exception (..),
+    SomeException,
+    asyncExceptionFromException,
+    asyncExceptionToException,
+  )
+import Heddle.Prim.Lock (Lock)
+import Heddle.Prim.Thread (ThreadId)
+import Heddle.Prim.WaitCell (WaitCell)
+
+-- | Empty -> Waiting -> Full or Failed, each by compare-and-set.
+data Cell a
+  = Empty
+  | -- | The last to come is first.
+    Waiting [Waiter a]
+  | Full a
+  | -- | The task that was to write it failed.
+    Failed !Failure
+
+-- | The rest of a task that waits for a value.
+data Waiter a = Waiter !Task !Int (Worker -> a -> IO ())
+
+-- | A fork, for its place among the others (parent, index) and its scope.
+data Task
+  = -- | The first task of a scope; in the outermost scope it is its own parent.
+    RootTask {taskParent :: Task, taskIndex :: !Int, taskHome :: !Scope}
+  | -- | Nobody waits for it but the scope.
+    ForkTask {taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope}
+  | -- | Its result, or its failure, goes into a cell.
+    forall a. SpawnTask {taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope, _taskCell :: !(Ref (Cell a))}
+
+-- | The scope a task belongs to.
+taskScope :: Task -> Scope
+taskScope = taskHome
+{-# INLINE taskScope #-}
+
+-- | The rest of a task, ready to run: the task, the index of its next fork, and what to
+-- call with what.
+data Work = forall a. Work {workTask :: !Task, _workIndex :: !Int, _workRest :: Worker -> a -> IO (), _workValue :: a}
+
+-- | An exception and the task that threw it first.
+data Failure = Failure
+  { failureTask :: !Task,
+    failureException :: !SomeException,
+    -- | Nothing is silently dropped: at the end of a scope the leftmost failure that
+    -- nobody handled becomes the scope's.
+    failureHandled :: !(Ref Bool)
+  }
+
+-- | The tasks of one run, or of one part of it that succeeds or fails as a whole.
+data Scope = Scope
+  { scopeId :: !Int,
+    -- | Of the outermost scope: the run's.
+    scopeRun :: !Int,
+    scopeAround :: !(Maybe Scope),
+    -- | Flags, the quiet bit, and a line of two counts for each worker;
+    -- see "Heddle.Par.Internal.Scope".
+    scopeWords :: !Words,
+    -- | So many workers have their own line; see 'workerLine'.
+    scopeLines :: !Int,
+    -- | The worker of the calling thread, which has one, too.
+    scopeGuest :: !Int,
+    -- | Can nobody outside wake its tasks? Then it ends when all have ended or wait; else
+    -- the waiting ones must have ended, too.
+    scopeClosed :: !Bool,
+    -- | Does a failure cancel what is to its right? In a pure run it must not: a task to
+    -- the left may wait for one to the right, and would then depend on timing.
+    scopeCuts :: !Bool,
+    scopeCutoff :: !(Ref Cutoff),
+    scopeFailures :: !(Ref [Failure]),
+    -- | What the last worker does when every task has ended or waits for ever.
+    scopeWhenQuiet :: Worker -> IO ()
+  }
+
+-- | Tasks to the right of one that has certainly failed are not needed.
+data Cutoff = NoCutoff | RightOf !Task
+
+-- | A deque and the thread that runs it.
+data Worker = Worker
+  { workerId :: !Int,
+    -- | Its line in a scope's counts, for the pool's own workers; else -1.
+    workerLine :: !Int,
+    workerPool :: !Pool,
+    -- | The index of the next fork, whether user code is running (the owner's line), and
+    -- whether somebody means to interrupt it (the line of the others).
+    workerWords :: !Words,
+    workerDeque :: !(Deque Work),
+    -- | The task that runs or has just ended.
+    workerTask :: !(Ref Task),
+    -- | Who runs it now.
+    workerThread :: !(Ref (Maybe ThreadId)),
+    workerHome :: !(Ref Home),
+    -- | What came from outside while a run was being ended; thrown when it has ended.
+    workerPending :: !(Ref (Maybe SomeException)),
+    -- | Where the pool's thread parks.
+    workerCell :: !WaitCell,
+    -- | Where a thread parks that has borrowed the worker.
+    workerGuestCell :: !WaitCell,
+    -- | Go on after the end of a task; made once, so that going there allocates nothing.
+    workerGoOn :: IO ()
+  }
+
+-- | Whose work a worker does.
+data Home
+  = -- | Any.
+    Everybody
+  | -- | That of one run, until it is quiet.
+    Only !Scope
+
+-- | All workers of the process.
+data Pool = Pool
+  { -- | Sleepers, searchers, and the last scope's number; see "Heddle.Par.Internal.Pool".
+    poolWords :: !Words,
+    -- | A bit for each worker that sleeps and wants to be woken for work.
+    poolMasks :: !Words,
+    poolWorkers :: !(Ref Workers),
+    -- | Held while workers are added.
+    poolGrowing :: !Lock,
+    -- | Held while running tasks are interrupted.
+    poolCancelling :: !Lock,
+    -- | Evaluations that nobody waits for; see "Heddle.Par.Strategies".
+    poolSparks :: !(Stack Work),
+    -- | Workers of callers that have returned.
+    poolSpare :: !(Stack Worker),
+    -- | What an idle worker runs, and what an empty slot holds.
+    poolIdleTask :: !Task
+  }
+
+-- | A snapshot; workers are only added.
+data Workers = Workers
+  { -- | The pool's own, by capability.
+    workersPinned :: !(Table Worker),
+    -- | All.
+    workersAll :: !(Table Worker)
+  }
+
+-- | An IVar was written twice.
+data MultiplePut = MultiplePut
+  deriving stock (Eq, Show)
+
+instance Exception MultiplePut where
+  displayException MultiplePut = "an IVar was written twice: each must have one writer"
+
+-- | Every task of a run has ended or waits for an IVar that nobody will write, and the
+-- run has no result.
+data Deadlock = Deadlock
+  deriving stock (Eq, Show)
+
+instance Exception Deadlock where
+  displayException Deadlock = "deadlock: the run waits for an IVar that no task is left to write"
+
+-- | Thrown to a worker (by number) to end the task it runs; never leaves this package.
+newtype Interrupt = Interrupt Int
+  deriving stock (Show)
+
+instance Exception Interrupt where
+  toException = asyncExceptionToException
+  fromException = asyncExceptionFromException
+
+-- | The way from the outermost task to this one.
+path :: Task -> [Int]
+path = go []
+  where
+    go acc t = case t of
+      RootTask {taskHome = s} | Nothing <- scopeAround s -> acc
+      _ -> go (taskIndex t : acc) (taskParent t)
+
+-- | The order in which a sequential run would see them fail: what a task forks comes
+-- before the rest of the task.
+--
+-- [Cost]: O(depth).
+compareTasks :: Task -> Task -> Ordering
+compareTasks a b = go (path a) (path b)
+  where
+    go (x : xs) (y : ys) = compare x y <> go xs ys
+    go [] [] = EQ
+    go [] _ = GT
+    go _ [] = LT
+
+-- | Would a sequential run not have come to (the rest of) this task when that one failed?
+--
+-- [Cost]: O(depth).
+isRightOf :: Task -> Task -> Bool
+isRightOf a failed = compareTasks a failed == GT

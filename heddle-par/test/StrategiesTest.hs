@@ -1,0 +1,40 @@
+-- | Strategies: the same values as without them, no sooner than they are needed.
+module StrategiesTest (tests) where
+
+import Control.Exception (ErrorCall (..), evaluate, try)
+import Heddle.Par.Strategies
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (testCase, (@?=))
+import Test.Tasty.QuickCheck (testProperty)
+import Trees (onCapabilities)
+
+tests :: TestTree
+tests =
+  testGroup
+    "strategies"
+    [ testProperty "parList" (\xs -> (map (+ 1) xs `using` parList rdeepseq) == map (+ (1 :: Int)) xs),
+      testProperty "parMap" (\xs -> parMap rseq (* 2) xs == map (* (2 :: Int)) xs),
+      testProperty "parListChunk" (\n xs -> (xs `using` parListChunk n rseq) == (xs :: [Int])),
+      testProperty "parListN" (\n xs -> (xs `using` parListN n rseq) == (xs :: [Int])),
+      testProperty "parBuffer" (\n xs -> (xs `using` parBuffer (abs n) rseq) == (xs :: [Int])),
+      testProperty "evalBuffer" (\n xs -> (xs `using` evalBuffer (abs n) rseq) == (xs :: [Int])),
+      testProperty "parTraversable" (\m -> (m `using` parTraversable rseq) == (m :: Maybe Int)),
+      testProperty "tuples" (\a b c -> ((a, b, c) `using` parTuple3 rseq rdeepseq r0) == (a, b, c :: Int) && ((a, b) `using` parTuple2 rseq rseq) == (a :: Int, b :: Int)),
+      testCase "parBuffer is lazy" (take 5 (withStrategy (parBuffer 3 rseq) [1 ..]) @?= [1 .. 5 :: Int]),
+      testCase "an element that throws hurts only who takes it" $ do
+        let xs = parMap rseq (\i -> if i == 3 then error "three" else i) [1 .. 5 :: Int]
+        sum (take 2 xs) @?= 3
+        got <- try (evaluate (sum xs))
+        either (\(ErrorCall m) -> m) show got @?= "three",
+      testCase "sparks of sparks, on 4 capabilities" . onCapabilities 4 $
+        nfib 16 @?= 1597,
+      testCase "dot" ((([1, 2, 3] :: [Int]) `using` (parList rseq `dot` evalList rseq)) @?= [1, 2, 3])
+    ]
+
+nfib :: Int -> Int
+nfib n
+  | n < 2 = 1
+  | otherwise =
+    let a = nfib (n - 1)
+        b = nfib (n - 2)
+     in a `par` (b `pseq` a + b)
