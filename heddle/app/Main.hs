@@ -9,10 +9,13 @@ module Main
 where
 
 import Control.Monad (join)
+import Data.ByteString.Char8 qualified as Char8
+import FindCommand (findCommand, findInfo)
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Options.Applicative
 import ServeCommand (serveCommand)
 import System.IO (BufferMode (..), hSetBuffering, hSetEncoding, stderr, stdout)
+import System.Posix.Env.ByteString qualified as Raw
 
 main :: IO ()
 main = do
@@ -22,12 +25,16 @@ main = do
   hSetEncoding stderr encoding
   -- A message is written whole, not byte by byte among those of other threads.
   hSetBuffering stderr LineBuffering
-  join (customExecParser (prefs showHelpOnEmpty) commands)
+  arguments <- Raw.getArgs
+  case arguments of
+    -- find has a language of its own, over bytes.
+    word : rest | word == Char8.pack "find" -> findCommand rest
+    _ -> join (customExecParser (prefs showHelpOnEmpty) commands)
 
 commands :: ParserInfo (IO ())
 commands =
   info
-    (hsubparser (command "serve" serveCommand) <**> version <**> helper)
+    (hsubparser (command "serve" serveCommand <> command "find" findInfo) <**> version <**> helper)
     ( fullDesc
         <> header "heddle - concurrent Haskell at C's speed"
         <> footer "'heddle COMMAND --help' says more about a command."

@@ -1,0 +1,189 @@
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Walk.Find
+-- Description : find, on all cores
+-- Stability   : stable
+--
+-- GNU find's expression language over the parallel walk: from the words of a command line
+-- to an exit status. @docs/find.md@ tells where it differs from GNU find.
+--
+-- Cost: about 1 ms to start; per entry, see "Heddle.Walk.Find.Compile".
+-- Owner: the caller. It is meant for programs that do nothing else: it adopts the user's
+-- locale, changes the number of capabilities, and writes to the process's standard
+-- output and standard error.
+module Heddle.Walk.Find
+  ( find,
+    findAs,
+  )
+where
+
+import Control.Monad (when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Data.ByteString.Char8 qualified as Char8
+import Data.ByteString.Internal (createAndTrim)
+import Data.Maybe (fromMaybe, isJust)
+import Heddle.Prim.Errno (errnoOf, pattern EBADF, pattern EISDIR, pattern EPIPE)
+import Heddle.Prim.Exception (Exception (..), IOException, bracket, try)
+import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
+import Heddle.Walk.Find.Accounts (newAccounts)
+import Heddle.Walk.Find.Compile
+import Heddle.Walk.Find.Outputs (flushOutputs, withOutputs)
+import Heddle.Walk.Find.Parser
+import Heddle.Walk.Find.Programs (finishPrograms, newPrograms)
+import Heddle.Walk.Find.Render
+import Heddle.Walk.Find.Settings
+import Heddle.Walk.Find.Syntax
+import Heddle.Walk.Find.System
+import Heddle.Walk.Internal.Engine
+import Heddle.Walk.Internal.Options
+import System.Exit (ExitCode (..))
+import System.IO (hFlush, stderr, stdin, stdout)
+import System.Posix.Env.ByteString (getEnv)
+import System.Posix.IO.ByteString (OpenMode (..), closeFd, defaultFileFlags, fdReadBuf, openFd, stdInput, stdOutput)
+import System.Posix.Terminal (queryTerminal)
+
+-- | Run @heddle find@ with these words, the bytes as the kernel passed them.
+--
+-- [Cost]: see the module's header.
+-- [Blocks]: until the walk has ended.
+-- [Throws]: nothing that the command line or the file system could cause.
+-- [Threads]: once per process.
+find :: [ByteString] -> IO ExitCode
+find = findAs (Char8.pack "heddle find")
+
+-- | 'find' under another name, which begins its messages.
+--
+-- [Cost]: as 'find'.
+-- [Blocks]: until the walk has ended.
+-- [Throws]: as 'find'.
+-- [Threads]: once per process.
+findAs :: ByteString -> [ByteString] -> IO ExitCode
+findAs program arguments = do
+  initialise
+  rememberMask
+  now <- timeNow
+  asking <- queryTerminal stdInput
+  posixly <- isJust <$> getEnv (Char8.pack "POSIXLY_CORRECT")
+  parseCommand (defaultSettings program now asking posixly) arguments >>= \case
+    Left (Failure messages) -> ExitFailure 1 <$ mapM_ (complain program) messages
+    Left (BadUsage message) -> do
+      complain program message
+      Bytes.hPut stderr (Bytes.concat [Char8.pack "Try '", program, Char8.pack " --help' for more information.\n"])
+      pure (ExitFailure 1)
+    Left (Answer text) -> ExitSuccess <$ (Bytes.hPut stdout text >> hFlush stdout)
+    Right command ->
+      startingPoints command >>= \case
+        Left message -> ExitFailure 1 <$ complain program message
+        Right (roots, complaints) -> do
+          mapM_ (complain program) complaints
+          ok <- runCommand command roots
+          pure (if ok && null complaints then ExitSuccess else ExitFailure 1)
+
+-- Where to start, and what is wrong with some of them.
+startingPoints :: Command -> IO (Either ByteString ([ByteString], [ByteString]))
+startingPoints command = case setStartsFrom (commandSettings command) of
+  Nothing -> pure (Right (if null (commandRoots command) then [Char8.pack "."] else commandRoots command, []))
+  Just file -> do
+    contents <- try (if file == Char8.pack "-" then Bytes.hGetContents stdin else readWhole file)
+    pure $ case contents of
+      Left (e :: IOException)
+        | isOpenError e -> Left (Bytes.concat [Char8.pack "cannot open ", quote file, Char8.pack " for reading: ", reason e])
+        | otherwise -> Left (Bytes.concat [quote (shown file), Char8.pack ": read error: ", reason e])
+      Right text ->
+        let names = splitNames text
+         in Right
+              ( filter (not . Bytes.null) names,
+                [ Bytes.concat [quote (shown file), Char8.pack ":", Char8.pack (show i), Char8.pack ": invalid zero-length file name"]
+                  | (i, name) <- zip [1 :: Int ..] names,
+                    Bytes.null name
+                ]
+              )
+  where
+    reason e = maybe (Char8.pack "Input/output error") errnoText (errnoOf e)
+    isOpenError e = errnoOf e /= Just EISDIR
+    shown file = if file == Char8.pack "-" then Char8.pack "(standard input)" else file
+    readWhole file = bracket (openFd file ReadOnly Nothing defaultFileFlags) closeFd (pieces [])
+    pieces before fd = do
+      piece <- createAndTrim 65536 (\p -> fromIntegral <$> fdReadBuf fd p 65536)
+      if Bytes.null piece then pure (Bytes.concat (reverse before)) else pieces (piece : before) fd
+    splitNames text
+      | Bytes.null text = []
+      | otherwise = Char8.split '\0' (if Char8.last text == '\0' then Bytes.init text else text)
+
+-- The walk itself.
+runCommand :: Command -> [ByteString] -> IO Bool
+runCommand (Command _ expr chosen) roots = do
+  processors <- getProcessors
+  let program = setProgram chosen
+      found = actions expr
+      specs = [spec | Exec spec <- found]
+      quits = not (null [() | QuitNow <- found])
+      sorted = setOrdered chosen || setFirst chosen
+      -- What must happen one after the other.
+      interactive = any execAsk specs
+      inDirectories = or [execInDirectory spec && execMode spec == Batched | spec <- specs]
+      growing = sorted && not (null [() | List' _ <- found])
+      sequential = setJobs chosen == Just 1 || interactive || inDirectories || growing || (quits && not sorted)
+      jobs = if sequential then 1 else fromMaybe processors (setJobs chosen)
+  before <- getCapabilities
+  when (jobs /= before) (setCapabilities jobs)
+  terminal <- queryTerminal stdOutput
+  accounts <- newAccounts
+  columns <- newColumns
+  let renderer =
+        Renderer
+          { renderAccounts = accounts,
+            renderNow = setNow chosen,
+            renderFollow = setFollow chosen,
+            renderTerminal = terminal,
+            renderPosixly = setPosixly chosen,
+            renderProgram = program,
+            renderColumns = columns
+          }
+      options =
+        defaultWalkOptions
+          { walkFollow = setFollow chosen,
+            walkOrder = if sorted then Sorted else AnyOrder,
+            walkPostOrder = setDepthFirst chosen,
+            walkOneFileSystem = setOneFileSystem chosen,
+            walkMinDepth = setMinDepth chosen,
+            walkMaxDepth = setMaxDepth chosen,
+            walkProgram = program,
+            walkPrompt = terminal,
+            walkSequential = sequential
+          }
+  (ok, written) <- withOutputs sorted chosen $ \outputs -> do
+    programs <- newPrograms program sorted (flushOutputs program outputs) specs
+    let visitor =
+          compileVisitor
+            Environment
+              { envProgram = program,
+                envFollow = setFollow chosen,
+                envSorted = sorted,
+                envFirst = setFirst chosen,
+                envIgnoreRace = setIgnoreRace chosen,
+                envAccounts = accounts,
+                envOutputs = outputs,
+                envPrograms = programs,
+                envRenderer = renderer,
+                envFileRenderer = renderer {renderTerminal = False}
+              }
+            expr
+    result <- try (runWalk options roots visitor)
+    batches <- finishPrograms programs
+    walked <- case result of
+      -- Memory is short, or the directories above an entry are gone.
+      Left (e :: IOException) -> False <$ complain program (Char8.pack (displayException e))
+      Right ended -> case walkProblem ended of
+        Nothing -> pure (not (walkFailed ended))
+        -- A reader that has seen enough is no news.
+        Just EPIPE -> pure False
+        Just e -> do
+          complain program (Bytes.concat [quote (Char8.pack "standard output"), Char8.pack ": ", errnoText e])
+          -- GNU find notices again when it closes its output.
+          complain program (Char8.pack "write error" <> (if e == EBADF then Char8.pack ": " <> errnoText e else Bytes.empty))
+          pure False
+    pure (walked && batches)
+  pure (ok && written)

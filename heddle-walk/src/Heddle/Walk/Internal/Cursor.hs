@@ -1,0 +1,265 @@
+{-# LANGUAGE InterruptibleFFI #-}
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Walk.Internal.Cursor
+-- Description : A worker's memory outside the heap, and the C that works on it
+-- Stability   : internal, exempt from the version policy
+--
+-- One 'Cursor' belongs to each worker of a walk: the entry it visits, its path, its output
+-- buffer, the entries of the directory it read last. The layout is that of
+-- @cbits/heddle_walk.h@, which asserts these offsets.
+--
+-- Cost: a field is one load or store.
+-- Owner: the worker; freed at the end of the walk.
+module Heddle.Walk.Internal.Cursor
+  ( -- * Life
+    Cursor,
+    CursorPtr,
+    newCursor,
+    freeCursor,
+
+    -- * Fields
+    Field (..),
+    readField,
+    writeField,
+    readPtr,
+    writePtr,
+    readInt32,
+    writeInt32,
+    fieldName,
+    fieldNameLength,
+    fieldTail,
+    fieldTailLength,
+    fieldInode,
+    fieldDirectory,
+    fieldDepth,
+    fieldKind,
+    fieldState,
+    fieldFollow,
+    fieldPath,
+    fieldPrefix,
+    fieldRoot,
+    fieldOut,
+    fieldOutUsed,
+    fieldOutCapacity,
+    fieldRecord,
+    fieldEntries,
+    fieldEntriesUsed,
+    fieldEnded,
+    fieldOpenedDevice,
+    fieldOpenedInode,
+    fieldStatus,
+
+    -- * Descriptors
+    Descriptors,
+    newDescriptors,
+    sweepDescriptors,
+    descriptorLimit,
+    lowestDescriptor,
+    openDirectory,
+    readMore,
+    reopenDirectory,
+    closeDirectory,
+    followLink,
+    identify,
+    sameDevice,
+    sortNames,
+    currentDirectory,
+
+    -- * Status
+    cursorStatus,
+    statusAt,
+    statusBytes,
+
+    -- * Buffers
+    reservePath,
+    cursorPath,
+    putPathBytes,
+    putRawBytes,
+    writeBytes,
+    quoteBytes,
+    moveBytes,
+  )
+where
+
+import Data.Int (Int32)
+import Data.Word (Word8)
+import Foreign.C.Types (CInt (..), CSize (..))
+import Foreign.Ptr (Ptr, nullPtr)
+import Foreign.Storable (peekByteOff, pokeByteOff)
+import Heddle.Prim.Errno (throwErrnoFor, pattern ENOMEM)
+
+-- | The C structure's type.
+data Cursor
+
+-- | Where a worker's structure lies.
+type CursorPtr = Ptr Cursor
+
+-- | An offset in the structure.
+newtype Field = Field Int
+
+-- | A cursor without an output buffer.
+--
+-- [Cost]: a few allocations in the C heap; 69 KiB.
+-- [Throws]: 'Heddle.Prim.Exception.IOException' when memory is short.
+newCursor :: IO CursorPtr
+newCursor = do
+  p <- c_cursor
+  if p == nullPtr then throwErrnoFor "heddle walk: cannot allocate a worker's buffers" ENOMEM else pure p
+
+-- | Read a 64-bit field.
+readField :: CursorPtr -> Field -> IO Int
+readField p (Field o) = peekByteOff p o
+{-# INLINE readField #-}
+
+-- | Write a 64-bit field.
+writeField :: CursorPtr -> Field -> Int -> IO ()
+writeField p (Field o) = pokeByteOff p o
+{-# INLINE writeField #-}
+
+-- | Read an address.
+readPtr :: CursorPtr -> Field -> IO (Ptr Word8)
+readPtr p (Field o) = peekByteOff p o
+{-# INLINE readPtr #-}
+
+-- | Write an address.
+writePtr :: CursorPtr -> Field -> Ptr Word8 -> IO ()
+writePtr p (Field o) = pokeByteOff p o
+{-# INLINE writePtr #-}
+
+-- | Read a 32-bit field.
+readInt32 :: CursorPtr -> Field -> IO Int
+readInt32 p (Field o) = do
+  n <- peekByteOff p o
+  pure $! fromIntegral (n :: Int32)
+{-# INLINE readInt32 #-}
+
+-- | Write a 32-bit field.
+writeInt32 :: CursorPtr -> Field -> Int -> IO ()
+writeInt32 p (Field o) n = pokeByteOff p o (fromIntegral n :: Int32)
+{-# INLINE writeInt32 #-}
+
+-- | Named as in @heddle_walk.h@, which says what each holds.
+fieldName, fieldNameLength, fieldTail, fieldTailLength, fieldInode, fieldDirectory, fieldDepth, fieldKind, fieldState, fieldFollow, fieldPath, fieldPrefix, fieldRoot, fieldOut, fieldOutUsed, fieldOutCapacity, fieldRecord, fieldEntries, fieldEntriesUsed, fieldEnded, fieldOpenedDevice, fieldOpenedInode, fieldStatus :: Field
+fieldName = Field 0
+fieldNameLength = Field 8
+fieldTail = Field 16
+fieldTailLength = Field 24
+fieldInode = Field 32
+fieldDirectory = Field 40
+fieldDepth = Field 44
+fieldKind = Field 48
+fieldState = Field 52
+fieldFollow = Field 56
+fieldPath = Field 64
+fieldPrefix = Field 80
+fieldRoot = Field 88
+fieldOut = Field 96
+fieldOutUsed = Field 104
+fieldOutCapacity = Field 112
+fieldRecord = Field 120
+fieldEntries = Field 128
+fieldEntriesUsed = Field 136
+fieldEnded = Field 176
+fieldOpenedDevice = Field 184
+fieldOpenedInode = Field 192
+fieldStatus = Field 200
+
+-- | The descriptors that a walk holds, in C's memory.
+data Descriptors
+
+-- | A table for so many descriptors.
+--
+-- [Throws]: 'Heddle.Prim.Exception.IOException' when memory is short.
+newDescriptors :: Int -> IO (Ptr Descriptors)
+newDescriptors count = do
+  d <- c_descriptors count
+  if d == nullPtr then throwErrnoFor "heddle walk: cannot allocate a table of descriptors" ENOMEM else pure d
+
+-- | Flags of 'openDirectory': the name may be a link; note device and inode; do not read
+-- what is on another device than given; read whole and sort.
+followLink, identify, sameDevice, sortNames :: CInt
+followLink = 1
+identify = 2
+sameDevice = 4
+sortNames = 8
+
+-- | The descriptor that stands for the working directory.
+currentDirectory :: Int
+currentDirectory = -100
+
+-- | How many bytes a status takes.
+statusBytes :: Int
+statusBytes = 144
+
+-- | Where the bytes go, from where, how many; may overlap.
+moveBytes :: Ptr Word8 -> Ptr Word8 -> Int -> IO ()
+moveBytes to from n = c_memmove to from (fromIntegral n) >>= \p -> p `seq` pure ()
+{-# INLINE moveBytes #-}
+
+-- Unsafe, all of these: they allocate or copy memory and never enter the kernel's file
+-- systems.
+foreign import ccall unsafe "heddle_walk_cursor" c_cursor :: IO CursorPtr
+
+-- | Free a cursor and its buffers.
+foreign import ccall unsafe "heddle_walk_free" freeCursor :: CursorPtr -> IO ()
+
+foreign import ccall unsafe "heddle_walk_descriptors" c_descriptors :: Int -> IO (Ptr Descriptors)
+
+foreign import ccall unsafe "memmove" c_memmove :: Ptr Word8 -> Ptr Word8 -> CSize -> IO (Ptr Word8)
+
+-- | How many descriptors the process may have. (Unsafe: @getrlimit@ reads memory.)
+foreign import ccall unsafe "heddle_walk_limit" descriptorLimit :: IO Int
+
+-- | The lowest number that the next descriptor can get, or minus an error number.
+-- (Unsafe: @/@ is always in the kernel's cache.)
+foreign import ccall unsafe "heddle_walk_lowest" lowestDescriptor :: IO Int
+
+-- | Close every descriptor that the walk still holds, and free the table. (Safe: there may
+-- be many.)
+foreign import ccall safe "heddle_walk_sweep" sweepDescriptors :: Ptr Descriptors -> IO ()
+
+-- | Open a directory relative to a descriptor and read its entries into the cursor, as
+-- much as fits or, with 'sortNames', all of it: the descriptor, or minus an error number.
+-- (Safe: disks sleep.)
+foreign import ccall safe "heddle_walk_open"
+  openDirectory :: CursorPtr -> Ptr Descriptors -> CInt -> Ptr Word8 -> CInt -> Int -> IO Int
+
+-- | Read on, keeping so many bytes at the front of the buffer. (Safe: disks sleep.)
+foreign import ccall safe "heddle_walk_more" readMore :: CursorPtr -> CInt -> Int -> CInt -> IO Int
+
+-- | Open a directory without reading it. (Safe: disks sleep.)
+foreign import ccall safe "heddle_walk_reopen"
+  reopenDirectory :: Ptr Descriptors -> CInt -> Ptr Word8 -> CInt -> IO Int
+
+-- | Close a directory. (Unsafe: nothing was written, so nothing is waited for.)
+foreign import ccall unsafe "heddle_walk_close" closeDirectory :: Ptr Descriptors -> CInt -> IO ()
+
+-- | Fill in the status of the entry visited: 0, or minus an error number. (Safe: disks
+-- sleep.)
+foreign import ccall safe "heddle_walk_status" cursorStatus :: CursorPtr -> IO Int
+
+-- | The status of any name, following a link if the flag is not 0. (Safe: disks sleep.)
+foreign import ccall safe "heddle_walk_stat" statusAt :: CInt -> Ptr Word8 -> CInt -> Ptr Word8 -> IO Int
+
+-- | Make the path buffer at least so large. (Unsafe: memory only.)
+foreign import ccall unsafe "heddle_walk_reserve_path" reservePath :: CursorPtr -> Int -> IO Int
+
+-- | Bring the whole path and a NUL into the path buffer; its length. (Unsafe: memory only.)
+foreign import ccall unsafe "heddle_walk_path" cursorPath :: CursorPtr -> IO Int
+
+-- | Append the path and a byte (none when negative) to the output: 0, or the room that
+-- lacks. (Unsafe: memory only.)
+foreign import ccall unsafe "heddle_walk_put_path" putPathBytes :: CursorPtr -> CInt -> IO Int
+
+-- | Append bytes to the output: 0, or the room that lacks. (Unsafe: memory only.)
+foreign import ccall unsafe "heddle_walk_put" putRawBytes :: CursorPtr -> Ptr Word8 -> Int -> IO Int
+
+-- | Write: how much, less than asked only after a signal, or minus an error number.
+-- (Interruptible: a full pipe is waited for, and a cancelled walk waits no longer.)
+foreign import ccall interruptible "heddle_walk_write" writeBytes :: CInt -> Ptr Word8 -> Int -> IO Int
+
+-- | Quote a name as GNU's messages do, into 4 bytes for each and 6 more; the length.
+-- (Unsafe: memory only.)
+foreign import ccall unsafe "heddle_walk_quote" quoteBytes :: Ptr Word8 -> Int -> Ptr Word8 -> IO Int

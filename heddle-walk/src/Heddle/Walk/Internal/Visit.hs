@@ -1,0 +1,437 @@
+{-# LANGUAGE GeneralizedNewtypeDeriving #-}
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Walk.Internal.Visit
+-- Description : What a visitor sees of an entry, and where it writes
+-- Stability   : internal, exempt from the version policy
+--
+-- A 'Visit' is one worker's window on the tree: the same value, whatever the entry. It
+-- is valid while the visitor runs and shows another entry afterwards; addresses taken
+-- from it end with the visitor, too, and those into the path with the next call that
+-- wants the path.
+--
+-- Cost: accessors load from memory and do not allocate; the status is read once per
+-- entry, when it is first asked for.
+-- Owner: the worker that called the visitor, and no other thread.
+module Heddle.Walk.Internal.Visit
+  ( -- * The entry
+    Visit (..),
+    Visitor,
+    visitName,
+    visitAtName,
+    visitDepth,
+    visitKind,
+    visitInode,
+    visitRootLength,
+    visitPrefixLength,
+    visitDirectory,
+
+    -- * Its path
+    visitPath,
+    visitPathBytes,
+
+    -- * Its kind
+    Kind (..),
+    kindUnknown,
+    kindFifo,
+    kindCharacter,
+    kindDirectory,
+    kindBlock,
+    kindFile,
+    kindLink,
+    kindSocket,
+    isKnownKind,
+
+    -- * Its status
+    hasStatus,
+    isBrokenLink,
+    statusMode,
+    statusLinks,
+    statusUser,
+    statusGroup,
+    statusSize,
+    statusBlocks,
+    statusBlockSize,
+    statusDevice,
+    statusInode,
+    statusSpecial,
+    statusAccessed,
+    statusModified,
+    statusChanged,
+    statusBorn,
+    Seconds,
+    NanosOfSecond,
+    Status (..),
+    visitStatus,
+    statusOf,
+
+    -- * Output
+
+    -- | What one call of a visitor appends is one record: no other worker's bytes come
+    -- between.
+    putPath,
+    putBytes,
+    putByteString,
+    putByte,
+    flushOutput,
+    writeRecordTo,
+
+    -- * Trouble
+    reportErrno,
+    reportText,
+    markFailed,
+    quoted,
+    quotedPath,
+  )
+where
+
+import Control.Monad (void, when)
+import Data.ByteString (ByteString)
+import Data.ByteString.Internal qualified as B
+import Data.ByteString.Unsafe qualified as B
+import Data.Word (Word8)
+import Foreign.C.Types (CInt)
+import Foreign.Marshal.Alloc (alloca, allocaBytes)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Foreign.Storable (peekByteOff, poke)
+import Heddle.Prim.Errno (Errno (..), pattern ENOENT)
+import Heddle.Walk.Internal.Cursor
+import Heddle.Walk.Internal.Options (RawPath, Verdict)
+
+-- | One worker's window on the tree. The actions are the engine's; visitors use the
+-- functions below.
+data Visit = Visit
+  { -- | Entry, path and output buffer.
+    visitCursor :: !CursorPtr,
+    -- | Open the parent's descriptor again, which had to be given up.
+    visitReopen :: !(IO Int),
+    -- | Make so much room in the output buffer.
+    visitMakeRoom :: !(Int -> IO ()),
+    -- | Write out what was appended; in sorted order, when its turn has come.
+    visitFlush :: !(IO Bool),
+    -- | Bytes for another descriptor, in their turn.
+    visitWriteTo :: !(CInt -> ByteString -> IO ()),
+    -- | An error of the entry.
+    visitError :: !(Errno -> IO ()),
+    -- | A message, and the walk has failed.
+    visitText :: !(ByteString -> IO ()),
+    -- | The walk has failed.
+    visitFailed :: !(IO ())
+  }
+
+-- | What is called for every entry.
+type Visitor = Visit -> IO Verdict
+
+-- | The last component of the path: address and length. A NUL follows, except after a
+-- starting point given with trailing slashes, which are left out here.
+--
+-- [Cost]: two loads.
+visitName :: Visit -> (Ptr Word8 -> Int -> IO a) -> IO a
+visitName v use = do
+  p <- readPtr (visitCursor v) fieldName
+  n <- readField (visitCursor v) fieldNameLength
+  use p n
+{-# INLINE visitName #-}
+
+-- | The name, with a NUL after it, for system calls relative to 'visitDirectory': the last
+-- component, and for a starting point the whole of it as given.
+--
+-- [Cost]: one load.
+visitAtName :: Visit -> IO (Ptr Word8)
+visitAtName v = readPtr (visitCursor v) fieldTail
+{-# INLINE visitAtName #-}
+
+-- | The parent's descriptor, or that of the working directory for starting points. To be
+-- asked for again after anything else was done with the visit.
+--
+-- [Cost]: one load; may open the directories above, if descriptors are few.
+-- [Throws]: 'Heddle.Prim.Exception.IOException' if they cannot be opened any more.
+visitDirectory :: Visit -> IO CInt
+visitDirectory v = do
+  fd <- readInt32 (visitCursor v) fieldDirectory
+  if fd /= -1 then pure (fromIntegral fd) else fromIntegral <$> visitReopen v
+{-# INLINE visitDirectory #-}
+
+-- | How deep; starting points have depth 0.
+visitDepth :: Visit -> IO Int
+visitDepth v = readInt32 (visitCursor v) fieldDepth
+{-# INLINE visitDepth #-}
+
+-- | How many bytes at the front of the path are the starting point.
+visitRootLength :: Visit -> IO Int
+visitRootLength v = readField (visitCursor v) fieldRoot
+{-# INLINE visitRootLength #-}
+
+-- | How many bytes of the path come before 'visitAtName', slash included; 0 for a starting
+-- point.
+visitPrefixLength :: Visit -> IO Int
+visitPrefixLength v = readField (visitCursor v) fieldPrefix
+{-# INLINE visitPrefixLength #-}
+
+-- | What kind of file it is, links followed as the walk's options say.
+--
+-- [Cost]: one load; a system call where the file system does not say.
+-- [Blocks]: holds an OS thread for that system call.
+visitKind :: Visit -> IO Kind
+visitKind v = do
+  k <- readInt32 (visitCursor v) fieldKind
+  if k /= 0
+    then pure (Kind k)
+    else do
+      void (hasStatus v)
+      Kind <$> readInt32 (visitCursor v) fieldKind
+{-# INLINE visitKind #-}
+
+-- | The inode's number, as 'statusInode' has it; 0 if it cannot be read.
+--
+-- [Cost]: one load; a system call for directories (others may be mounted on them), for
+-- starting points and for links that are followed.
+visitInode :: Visit -> IO Int
+visitInode v = do
+  inode <- readField c fieldInode
+  kind <- readInt32 c fieldKind
+  follow <- readInt32 c fieldFollow
+  state <- readInt32 c fieldState
+  if inode /= 0 && kind /= 0 && kind /= 4 && follow == 0 && state == 0
+    then pure inode
+    else do
+      ok <- hasStatus v
+      if ok then statusInode v else pure 0
+  where
+    c = visitCursor v
+
+-- | The path as it would be printed, with a NUL after it: address and length.
+--
+-- [Cost]: copies the name behind the prefix.
+visitPathBytes :: Visit -> (Ptr Word8 -> Int -> IO a) -> IO a
+visitPathBytes v use = do
+  n <- cursorPath (visitCursor v)
+  p <- readPtr (visitCursor v) fieldPath
+  use p (max 0 n)
+{-# INLINE visitPathBytes #-}
+
+-- | The path as it would be printed.
+--
+-- [Cost]: copies it.
+visitPath :: Visit -> IO RawPath
+visitPath v = visitPathBytes v $ \p n -> B.create n (\to -> moveBytes to p n)
+
+-- | A kind of file: the kernel's @DT_@ number.
+newtype Kind = Kind Int
+  deriving newtype (Eq, Ord, Show)
+
+-- | The kinds; 'kindUnknown' only where the status cannot be read.
+kindUnknown, kindFifo, kindCharacter, kindDirectory, kindBlock, kindFile, kindLink, kindSocket :: Kind
+kindUnknown = Kind 0
+kindFifo = Kind 1
+kindCharacter = Kind 2
+kindDirectory = Kind 4
+kindBlock = Kind 6
+kindFile = Kind 8
+kindLink = Kind 10
+kindSocket = Kind 12
+
+-- | Is it anything but 'kindUnknown'?
+isKnownKind :: Kind -> Bool
+isKnownKind (Kind k) = k /= 0
+
+-- | Read the status, if it was not read before; 'False' if it cannot be, which has then
+-- been reported. Links are followed as the walk's options say, except those that lead
+-- nowhere. The @status…@ accessors are valid after a 'True'.
+--
+-- [Cost]: one load; a system call the first time.
+-- [Blocks]: holds an OS thread for the system call.
+hasStatus :: Visit -> IO Bool
+hasStatus v = do
+  state <- readInt32 c fieldState
+  if state > 0 then pure True else if state < 0 then pure False else ask
+  where
+    c = visitCursor v
+    ask = do
+      void (visitDirectory v)
+      r <- cursorStatus c
+      -- An entry that vanished since its directory was read was never there.
+      when (r < 0 && Errno (negate r) /= ENOENT) (visitError v (Errno (negate r)))
+      pure (r >= 0)
+
+-- | After 'hasStatus': is it a link that should have been followed and leads nowhere?
+isBrokenLink :: Visit -> IO Bool
+isBrokenLink v = (== 2) <$> readInt32 (visitCursor v) fieldState
+{-# INLINE isBrokenLink #-}
+
+status :: Int -> Visit -> IO Int
+status i v = readField (visitCursor v) (Field (at + 8 * i))
+  where
+    Field at = fieldStatus
+{-# INLINE status #-}
+
+-- | As in stat(2). Blocks have 512 bytes, whatever 'statusBlockSize'.
+statusMode, statusLinks, statusUser, statusGroup, statusSize, statusBlocks, statusDevice, statusInode, statusSpecial, statusBlockSize :: Visit -> IO Int
+statusMode = status 0
+statusLinks = status 1
+statusUser = status 2
+statusGroup = status 3
+statusSize = status 4
+statusBlocks = status 5
+statusDevice = status 6
+statusInode = status 7
+statusSpecial = status 8
+statusBlockSize = status 17
+
+-- | Seconds since 1970.
+type Seconds = Int
+
+-- | The rest, 0 to 999,999,999; -1 for a birth time that the file system does not keep.
+type NanosOfSecond = Int
+
+-- | Times of last access, of last change of contents and of status, and of birth.
+statusAccessed, statusModified, statusChanged, statusBorn :: Visit -> (Seconds -> NanosOfSecond -> IO a) -> IO a
+statusAccessed = time 9
+statusModified = time 11
+statusChanged = time 13
+statusBorn = time 15
+
+time :: Int -> Visit -> (Seconds -> NanosOfSecond -> IO a) -> IO a
+time i v use = do
+  s <- status i v
+  n <- status (i + 1) v
+  use s n
+{-# INLINE time #-}
+
+-- | A status as a value.
+data Status = Status
+  { fileMode, fileLinks, fileUser, fileGroup, fileSize, fileBlocks, fileBlockSize :: !Int,
+    fileDevice, fileInode, fileSpecial :: !Int,
+    fileAccessed, fileModified, fileChanged, fileBorn :: !Seconds,
+    fileAccessedNanos, fileModifiedNanos, fileChangedNanos, fileBornNanos :: !NanosOfSecond
+  }
+  deriving stock (Eq, Show)
+
+-- | The entry's status, as 'hasStatus' reads it.
+--
+-- [Cost]: 168 bytes; see 'hasStatus'.
+visitStatus :: Visit -> IO (Maybe Status)
+visitStatus v = do
+  ok <- hasStatus v
+  if ok then Just <$> peekStatus (visitCursor v `plusPtr` at) else pure Nothing
+  where
+    Field at = fieldStatus
+
+-- | The status of another name, NUL-terminated, relative to a directory; the flag says
+-- whether to follow a link.
+--
+-- [Cost]: one system call.
+-- [Blocks]: holds an OS thread.
+statusOf :: CInt -> Ptr Word8 -> Bool -> IO (Either Errno Status)
+statusOf directory name follow = allocaBytes statusBytes $ \p -> do
+  r <- statusAt directory name (if follow then 1 else 0) p
+  if r < 0 then pure (Left (Errno (negate r))) else Right <$> peekStatus p
+
+peekStatus :: Ptr Word8 -> IO Status
+peekStatus p = do
+  let at i = peekByteOff p (8 * i) :: IO Int
+  mode <- at 0
+  links <- at 1
+  user <- at 2
+  group <- at 3
+  size <- at 4
+  blocks <- at 5
+  device <- at 6
+  inode <- at 7
+  special <- at 8
+  accessed <- at 9
+  accessedNs <- at 10
+  modified <- at 11
+  modifiedNs <- at 12
+  changed <- at 13
+  changedNs <- at 14
+  born <- at 15
+  bornNs <- at 16
+  blockSize <- at 17
+  pure
+    Status
+      { fileMode = mode,
+        fileLinks = links,
+        fileUser = user,
+        fileGroup = group,
+        fileSize = size,
+        fileBlocks = blocks,
+        fileBlockSize = blockSize,
+        fileDevice = device,
+        fileInode = inode,
+        fileSpecial = special,
+        fileAccessed = accessed,
+        fileModified = modified,
+        fileChanged = changed,
+        fileBorn = born,
+        fileAccessedNanos = accessedNs,
+        fileModifiedNanos = modifiedNs,
+        fileChangedNanos = changedNs,
+        fileBornNanos = bornNs
+      }
+
+-- | Append the path and one byte, such as a newline or NUL; no byte if negative.
+--
+-- [Cost]: two copies; one write per full buffer.
+putPath :: Visit -> Int -> IO ()
+putPath v end = do
+  lack <- putPathBytes (visitCursor v) (fromIntegral end)
+  when (lack /= 0) $ do
+    visitMakeRoom v lack
+    void (putPathBytes (visitCursor v) (fromIntegral end))
+{-# INLINE putPath #-}
+
+-- | Append bytes.
+putBytes :: Visit -> Ptr Word8 -> Int -> IO ()
+putBytes v p n = do
+  lack <- putRawBytes (visitCursor v) p n
+  when (lack /= 0) $ do
+    visitMakeRoom v lack
+    void (putRawBytes (visitCursor v) p n)
+
+-- | Append a string of bytes.
+putByteString :: Visit -> ByteString -> IO ()
+putByteString v s = B.unsafeUseAsCStringLen s $ \(p, n) -> putBytes v (castPtr p) n
+
+-- | Append one byte.
+putByte :: Visit -> Word8 -> IO ()
+putByte v w = alloca $ \p -> poke p w >> putBytes v p 1
+
+-- | Write out everything appended, so that what another program then writes comes after
+-- it. In sorted order this waits for everything to the left; 'False' when the walk was cut
+-- off to the left meanwhile, so that this visit must have no effect.
+--
+-- [Blocks]: holds an OS thread while the reader is slow; parks while it is not its turn.
+flushOutput :: Visit -> IO Bool
+flushOutput = visitFlush
+
+-- | One record for another descriptor than 'Heddle.Walk.Internal.Options.walkOutput'. In
+-- sorted order, in its turn; it is written at once when that has come.
+--
+-- [Cost]: one system call each.
+writeRecordTo :: Visit -> CInt -> ByteString -> IO ()
+writeRecordTo = visitWriteTo
+
+-- | Report that a system call on this entry failed, in GNU find's words; the walk's status
+-- becomes 1, and what 'Heddle.Walk.Internal.Options.walkOnError' says is done.
+reportErrno :: Visit -> Errno -> IO ()
+reportErrno = visitError
+
+-- | Write a whole message, newline included, to the messages, in its turn; the walk's status
+-- becomes 1.
+reportText :: Visit -> ByteString -> IO ()
+reportText = visitText
+
+-- | The walk's status becomes 1.
+markFailed :: Visit -> IO ()
+markFailed = visitFailed
+
+-- | A name as GNU's messages quote it, in the locale's way: @‘a\\nb’@.
+quoted :: ByteString -> IO ByteString
+quoted s = B.unsafeUseAsCStringLen s $ \(p, n) ->
+  B.createAndTrim (4 * n + 6) $ \out -> quoteBytes (castPtr p) n out
+
+-- | The entry's path, quoted.
+quotedPath :: Visit -> IO ByteString
+quotedPath v = visitPath v >>= quoted

@@ -1,0 +1,250 @@
+-- |
+-- Module      : Heddle.Walk.Internal.Worker
+-- Description : What a walk shares, what each worker owns
+-- Stability   : internal, exempt from the version policy
+--
+-- The walk's options, visitor, descriptors and output; for each worker a cursor, a port and
+-- the 'Visit' that visitors see. Workers are made when they are first needed.
+--
+-- Cost: a worker takes about 135 KiB.
+-- Owner: the walk.
+module Heddle.Walk.Internal.Worker
+  ( -- * The walk
+    Walk (..),
+    newWalk,
+    closeWalk,
+    flushWorkers,
+
+    -- * Workers
+    Worker (..),
+    workerAt,
+    showDirectory,
+
+    -- * Going on
+    goesOn,
+    stopped,
+
+    -- * Errors
+    reportAt,
+    reportLoop,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as ByteString
+import Data.ByteString.Char8 qualified as Char8
+import Data.ByteString.Internal qualified as ByteString (create)
+import Heddle.Prim.Atomic
+  ( Ref,
+    Table,
+    growTable,
+    newRef,
+    newTable,
+    readEntry,
+    readRef,
+    tableSize,
+    writeEntry,
+    writeRef,
+  )
+import Heddle.Prim.Errno (Errno (..), errnoSentence, throwErrnoFor)
+import Heddle.Prim.Lock (Lock, newLock, withLock)
+import Heddle.Prim.Thread (getCapabilities)
+import Heddle.Walk.Internal.Cursor
+import Heddle.Walk.Internal.Directory
+import Heddle.Walk.Internal.Options
+import Heddle.Walk.Internal.Output
+import Heddle.Walk.Internal.Visit
+
+-- | What all workers of a walk share.
+data Walk = Walk
+  { walkOptions :: !WalkOptions,
+    walkVisitor :: !Visitor,
+    -- | Does one worker do it all?
+    walkAlone :: !Bool,
+    walkHolder :: !Holder,
+    walkOut :: !Output,
+    -- | By their number in the pool; replaced by a larger one under the lock.
+    walkWorkers :: !(Ref (Table (Maybe Worker))),
+    walkLock :: !Lock
+  }
+
+-- | What one worker owns.
+data Worker = Worker
+  { workerCursor :: !CursorPtr,
+    workerPort :: !Port,
+    workerVisit :: !Visit,
+    -- | The directory whose entries are visited.
+    workerDir :: !(Ref Dir)
+  }
+
+-- | A walk that has not begun.
+newWalk :: WalkOptions -> Visitor -> IO Walk
+newWalk options visitor = do
+  out <-
+    newOutput
+      (walkOutput options)
+      (walkErrors options)
+      (walkOrder options == Sorted)
+      (walkBuffer options)
+      (walkBacklog options)
+  table <- newTable 4 Nothing >>= newRef
+  lock <- newLock
+  holder <- newHolder (walkDescriptors options)
+  workers <- getCapabilities
+  let alone = walkSequential options || workers <= 1 || tooFew holder workers
+  pure (Walk options visitor alone holder out table lock)
+
+-- | Free what lies outside the heap. No worker may run any more.
+closeWalk :: Walk -> IO ()
+closeWalk walk = do
+  eachWorker walk (freeCursor . workerCursor)
+  closeHolder (walkHolder walk)
+
+-- | In any order: write what the workers still have.
+flushWorkers :: Walk -> IO ()
+flushWorkers walk = eachWorker walk (flushRecords . workerPort)
+
+eachWorker :: Walk -> (Worker -> IO ()) -> IO ()
+eachWorker walk act = do
+  table <- readRef (walkWorkers walk)
+  mapM_ (\i -> readEntry table i >>= mapM_ act) [0 .. tableSize table - 1]
+
+-- | The worker of a number.
+--
+-- [Cost]: a few loads; makes the worker when it is first asked for.
+workerAt :: Walk -> Int -> IO Worker
+workerAt walk i = do
+  table <- readRef (walkWorkers walk)
+  found <- if i < tableSize table then readEntry table i else pure Nothing
+  maybe make pure found
+  where
+    make = withLock (walkLock walk) $ do
+      table <- readRef (walkWorkers walk)
+      large <-
+        if i < tableSize table
+          then pure table
+          else growTable table (2 * i + 2) Nothing
+      w <- newWorker walk
+      writeEntry large i (Just w)
+      writeRef (walkWorkers walk) large
+      pure w
+
+newWorker :: Walk -> IO Worker
+newWorker walk = do
+  cursor <- newCursor
+  port <- newPort (walkOut walk) cursor
+  top <- newTop
+  dir <- newRef top
+  pure
+    Worker
+      { workerCursor = cursor,
+        workerPort = port,
+        workerDir = dir,
+        workerVisit =
+          Visit
+            { visitCursor = cursor,
+              visitReopen = openAgain walk cursor dir,
+              visitMakeRoom = makeRoom port,
+              visitFlush = flushAll port,
+              visitWriteTo = writeTo port,
+              visitError = reportErrnoOf walk port cursor,
+              visitText = writeError port,
+              visitFailed = failPort port
+            }
+      }
+
+-- The visited directory's descriptor was given up.
+openAgain :: Walk -> CursorPtr -> Ref Dir -> IO Int
+openAgain walk cursor ref = do
+  dir <- readRef ref
+  fd <- openOr (walkHolder walk) dir (pure . fromIntegral)
+  if fd < 0 && fd /= currentDirectory
+    then throwErrnoFor "heddle walk: cannot open a directory again" (Errno (negate fd))
+    else fd <$ writeInt32 cursor fieldDirectory fd
+
+-- | Let the visit show entries of a directory, which is in use; whether status follows links.
+showDirectory :: Worker -> Dir -> Int -> IO ()
+showDirectory w dir follow = do
+  writeRef (workerDir w) dir
+  fd <- descriptor dir
+  writeInt32 c fieldDirectory fd
+  writeInt32 c fieldDepth (dirDepth dir + 1)
+  writeField c fieldPrefix (dirPrefix dir)
+  writeField c fieldRoot (dirRoot dir)
+  writeInt32 c fieldFollow follow
+  where
+    c = workerCursor w
+
+-- | Is there a reason to go on with what this worker does?
+--
+-- [Cost]: two loads, unless the walk was cut short.
+goesOn :: Walk -> Worker -> IO Bool
+goesOn walk w = do
+  over <- isStopped (walkOut walk)
+  if over
+    then pure False
+    else do
+      cut <- isCut (walkOut walk)
+      if cut then isLive (workerPort w) else pure True
+{-# INLINE goesOn #-}
+
+-- | Is the whole walk over?
+stopped :: Walk -> IO Bool
+stopped walk = isStopped (walkOut walk)
+{-# INLINE stopped #-}
+
+-- Errors ---------------------------------------------------------------------
+
+reportErrnoOf :: Walk -> Port -> CursorPtr -> Errno -> IO ()
+reportErrnoOf walk port c e = do
+  n <- cursorPath c
+  p <- readPtr c fieldPath
+  path <- ByteString.create n (\to -> moveBytes to p n)
+  reportPath walk port path e
+
+-- | An error of a path of so many bytes, which lies in the path buffer.
+reportAt :: Walk -> Worker -> Int -> Errno -> IO ()
+reportAt walk w n e = do
+  p <- readPtr (workerCursor w) fieldPath
+  path <- ByteString.create n (\to -> moveBytes to p n)
+  reportPath walk (workerPort w) path e
+
+reportPath :: Walk -> Port -> RawPath -> Errno -> IO ()
+reportPath walk port path e = case walkOnError (walkOptions walk) of
+  IgnoreErrors -> failPort port
+  StopAtErrors -> quitHere port (FoundError (WalkError path e))
+  ReportErrors -> do
+    name <- quoted path
+    writeError port $
+      ByteString.concat
+        [walkProgram (walkOptions walk), Char8.pack ": ", name, Char8.pack ": ", sentence e, Char8.pack "\n"]
+
+-- The C library's sentence as it is.
+sentence :: Errno -> ByteString
+sentence e = case errnoSentence e of
+  c : rest | c >= 'a', c <= 'z' -> Char8.pack (toEnum (fromEnum c - 32) : rest)
+  text -> Char8.pack text
+
+-- | The entry visited is one of its own ancestors.
+reportLoop :: Walk -> Worker -> Dir -> IO ()
+reportLoop walk w ancestor = do
+  n <- cursorPath c
+  p <- readPtr c fieldPath
+  path <- ByteString.create n (\to -> moveBytes to p n)
+  let whole = ByteString.take (pathLength ancestor) path
+  case walkOnError (walkOptions walk) of
+    ReportErrors -> do
+      here <- quoted path
+      there <- quoted whole
+      writeError (workerPort w) $
+        ByteString.concat
+          [ walkProgram (walkOptions walk),
+            Char8.pack ": File system loop detected; ",
+            here,
+            Char8.pack " is part of the same file system loop as ",
+            there,
+            Char8.pack ".\n"
+          ]
+    _ -> failPort (workerPort w)
+  where
+    c = workerCursor w

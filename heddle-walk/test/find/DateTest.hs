@@ -1,0 +1,139 @@
+-- |
+-- Module      : DateTest
+-- Description : Dates as GNU's date reads them
+--
+-- The C library of dates is compared with @date -d@, in two zones.
+module DateTest
+  ( dateTests,
+  )
+where
+
+import Control.Monad (forM_)
+import Data.ByteString.Char8 qualified as Char8
+import Heddle.Walk.Find.Date (parseDate)
+import Heddle.Walk.Find.System (Timestamp (..), initialise)
+import System.Environment (setEnv)
+import System.Exit (ExitCode (..))
+import System.Process (readProcessWithExitCode)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertEqual, testCase)
+import Test.Tasty.QuickCheck
+
+-- | A table and generated dates.
+dateTests :: TestTree
+dateTests =
+  testGroup
+    "dates"
+    [ testCase "table" $
+        forM_ table $ \text -> do
+          expected <- gnu text
+          actual <- ours text
+          assertEqual text (fmap close expected) (fmap close actual),
+      testProperty "generated" . withMaxSuccess 100 . forAll generated $ \text -> ioProperty $ do
+        expected <- gnu text
+        actual <- ours text
+        pure (counterexample text (fmap close expected === fmap close actual))
+    ]
+  where
+    -- The two read the clock one after the other.
+    close = (`div` 100)
+
+gnu :: String -> IO (Maybe Int)
+gnu text = do
+  (status, out, _) <- readProcessWithExitCode "env" ["TZ=America/New_York", "date", "-d", text, "+%s"] ""
+  pure (if status == ExitSuccess then Just (read out) else Nothing)
+
+ours :: String -> IO (Maybe Int)
+ours text = do
+  setEnv "TZ" "America/New_York"
+  initialise
+  (_, now, _) <- readProcessWithExitCode "date" ["+%s"] ""
+  found <- parseDate (Timestamp (read now) 0) (Char8.pack text)
+  pure ((\(Timestamp s _) -> fromIntegral s) <$> found)
+
+table :: [String]
+table =
+  [ "2020-01-02",
+    "2020-01-02 03:04",
+    "2020-01-02T03:04:05",
+    "2020-01-02T03:04:05.5Z",
+    "2020-01-02 03:04:05 +0100",
+    "20200102",
+    "20200102 1011",
+    "1/2/2020",
+    "1/2",
+    "1/2/20",
+    "2020/01/02",
+    "20-1-2",
+    "3 Jan 2020",
+    "Jan 3 2020",
+    "3-Jan-2020",
+    "Jan 3, 2020",
+    "Jan 3 12:00 2020",
+    "Sat Nov 21 23:57:08 UTC 2026",
+    "Monday, 3 Jan 2020",
+    "yesterday",
+    "tomorrow",
+    "today",
+    "now",
+    "yesterday 10:00",
+    "10:00 yesterday",
+    "3 days ago",
+    "-3 days",
+    "+3 days",
+    "1 month ago",
+    "last year",
+    "next week",
+    "fortnight ago",
+    "90 minutes ago",
+    "2 weeks ago",
+    "1 year 2 months ago",
+    "friday",
+    "last friday",
+    "next monday",
+    "third friday",
+    "10:00 next monday",
+    "10pm",
+    "12 am",
+    "12:34 PM",
+    "@0",
+    "@1600000000",
+    "@-5",
+    "12:34 jst",
+    "UTC+3",
+    "utc 10:00",
+    "z",
+    "a",
+    "12",
+    "1234",
+    "2020",
+    "",
+    "12:34-05:30",
+    "(a comment) 2020-01-01",
+    "2020-01-31 1 month",
+    "2020-02-29 1 year",
+    "12 +0100",
+    "midnight",
+    "noon",
+    "never",
+    "2020-13-01",
+    "2020-02-30",
+    "25:00",
+    "12:60",
+    "2020-01-02 03:04:60",
+    "1 jan 1 feb",
+    "1:00 2:00",
+    "3 Jan 12:00",
+    "2 fridays ago",
+    "12th",
+    "@",
+    "x",
+    "2020-01-02 24:00",
+    "10:00 am pm"
+  ]
+
+-- Valid parts in any order and number; many combinations mean nothing.
+generated :: Gen String
+generated = unwords <$> (choose (1, 3) >>= \n -> vectorOf n (elements parts))
+  where
+    parts = ["2021-03-04", "12:30", "5 Jun 2019", "tuesday", "next friday", "2 hours ago", "-1 day", "UTC", "10 am", "last month", "4/5/2018", "+2 weeks", "20190203", "bogus"]
