@@ -33,7 +33,7 @@ setup: ## install what is missing (Debian 12, root or sudo)
 	@scripts/setup.sh
 
 .PHONY: setup-bench
-setup-bench: ## install also the servers that Heddle is measured against
+setup-bench: ## install also what Heddle is measured against
 	@scripts/setup.sh bench
 
 $(CABAL_CONFIG):
@@ -94,6 +94,14 @@ bench-io: bench-programs ## the event manager against C and GHC's own
 .PHONY: bench-serve
 bench-serve: bench-programs ## the web server against nginx, h2o, lighttpd, mighttpd2, warp
 	@python3 bench/run.py serve $(BENCH)
+
+.PHONY: bench-par
+bench-par: bench-programs ## tasks against monad-par, sparks and two processes
+	@python3 bench/run.py par $(BENCH)
+
+.PHONY: bench-find
+bench-find: bench-programs ## heddle find against C, GNU find, fd, bfs and the seed's programs
+	@python3 bench/run.py find $(BENCH)
 
 .PHONY: clean
 clean: ## remove everything that was built

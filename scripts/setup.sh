@@ -2,7 +2,7 @@
 # Installs what Heddle needs from Debian's archive, and nothing that is there already.
 #
 #   scripts/setup.sh          what building, testing and checking need
-#   scripts/setup.sh bench    the same, and the web servers that Heddle is measured against
+#   scripts/setup.sh bench    the same, and the programs that Heddle is measured against
 set -euo pipefail
 
 build_packages=(
@@ -12,12 +12,13 @@ build_packages=(
   libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
   # bench/ is a package of the project, so the solver asks for these even where it is not built.
   libghc-http-types-dev libghc-wai-dev libghc-warp-dev
+  libghc-abstract-par-dev libghc-async-dev libghc-monad-par-dev libghc-parallel-dev
   # make check
   ormolu hlint
   # make test: real clients, and system calls counted
   curl wget chromium strace
 )
-bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind)
+bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs)
 
 packages=("${build_packages[@]}")
 if [ "${1:-}" = bench ]; then packages+=("${bench_packages[@]}"); fi
