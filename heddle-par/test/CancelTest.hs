@@ -1,8 +1,8 @@
 -- | Asynchronous exceptions: everything has ended when the call returns.
 module CancelTest (tests) where
 
-import Control.Concurrent (forkIO, forkIOWithUnmask, killThread, myThreadId, newEmptyMVar, putMVar, takeMVar, throwTo, yield)
-import Control.Exception (AsyncException (..), SomeException, bracket_, evaluate, mask_, try, uninterruptibleMask_)
+import Control.Concurrent (forkIO, forkIOWithUnmask, killThread, myThreadId, newEmptyMVar, putMVar, readMVar, takeMVar, throwTo, yield)
+import Control.Exception (AsyncException (..), ErrorCall (..), SomeException, bracket_, evaluate, mask_, try, uninterruptibleMask_)
 import Control.Monad (forM, forM_, forever, replicateM_, unless, void, when)
 import Data.IORef (IORef, atomicModifyIORef', newIORef, readIORef)
 import Heddle.Par qualified as Par
@@ -24,8 +24,37 @@ tests =
       testCase "killing at any moment, 3,000 times" anyMoment,
       testCase "a nested run inside a cancelled one" nestedCancelled,
       testCase "leftmost ends what it cancels before it returns" leftmostEnds,
+      testCase "cancelledWhileItWasBeingStarted" cancelledAtStart,
+      testCase "lateExceptionToAWorker" lateException,
+      testCase "fewerCapabilitiesAndMoreAgain" fewerAndMore,
       testCase "the pool works on after all this" worksOn
     ]
+
+-- | A task that is taken up at the moment in which it is cancelled must not run on.
+cancelledAtStart :: IO ()
+cancelledAtStart = onCapabilities 2 . forM_ [1 .. 20000 :: Int] $ \i -> do
+  hit <- runParIO (leftmost [Just i <$ liftIO (replicateM_ (i `rem` 7) yield), liftIO spin])
+  hit @?= Just i
+
+-- | A task gives its thread away, and somebody throws at it when the task has ended.
+lateException :: IO ()
+lateException = forM_ [1 .. 50 :: Int] $ \i -> do
+  threads <- runParIO (mapM (\_ -> spawn (liftIO (replicateM_ 50 yield >> myThreadId))) [1 .. 6 :: Int] >>= mapM get)
+  me <- myThreadId
+  forM_ (filter (/= me) threads) (`throwTo` ErrorCall "late")
+  evaluate (Par.runPar (Par.parMap (+ i) [1 .. 20])) >>= (@?= map (+ i) [1 .. 20])
+
+-- | All workers there are take part: each of the tasks waits for all others to have begun.
+fewerAndMore :: IO ()
+fewerAndMore = forM_ [4, 2, 4, 1, 3] $ \n -> onCapabilities n $ do
+  _ <- evaluate (Par.runPar (Par.parMap (+ 1) [1 .. 100 :: Int]))
+  begun <- newIORef 0
+  all' <- newEmptyMVar
+  together <- timeout 20000000 . runParIO . forM_ [1 .. n] $ \_ -> fork . liftIO $ do
+    k <- atomicModifyIORef' begun (\k -> (k + 1, k + 1))
+    when (k == n) (putMVar all' ())
+    readMVar all'
+  together @?= Just ()
 
 -- | A task that counts itself while it runs.
 counted :: IORef Int -> IO a -> ParIO a

@@ -25,8 +25,41 @@ tests =
       testCase "a second put is an error, always" twice,
       testCase "who waits for ever is told so" deadlock,
       testCase "a failed writer's readers do not hang the run" failedWriter,
-      testCase "an error in a pure task" pureError
+      testCase "an error in a pure task" pureError,
+      testCase "theExceptionIsItselfAnError" errorAsException,
+      testCase "handledByOneReaderNotByTheOther" secondReader,
+      testCase "aFailingSpawnAndAPut" putAgainstFailure
     ]
+
+-- | What is thrown need not be an exception yet.
+errorAsException :: IO ()
+errorAsException = forM_ [1 .. 100 :: Int] $ \_ -> do
+  got <- try . runParIO $ do
+    fork (pure ())
+    fork (liftIO (throwIO (error "boom" :: SomeException)))
+  either (\(ErrorCall m) -> m) show got @?= "boom"
+
+secondReader :: IO ()
+secondReader = forM_ [1 .. 100 :: Int] $ \_ -> do
+  got <- try . runParIO $ do
+    v <- spawn (liftIO (throwIO (Boom 1)) :: ParIO Int)
+    _ <- ParIO.try (get v) :: ParIO (Either Boom Int)
+    get v
+  got @?= Left (Boom 1)
+  forked' <- try . runParIO $ do
+    v <- spawn (liftIO (throwIO (Boom 2)) :: ParIO Int)
+    fork (void (get v))
+    either (\(Boom i) -> i) id <$> ParIO.try (get v)
+  forked' @?= Left (Boom 2)
+
+putAgainstFailure :: IO ()
+putAgainstFailure = forM_ [1 .. 2000 :: Int] $ \_ -> do
+  let answer = Par.runPar $ do
+        v <- Par.spawn (parallel (Fail 1))
+        Par.put v 1
+        Par.get v
+  got <- try (evaluate answer)
+  got @?= Left MultiplePut
 
 injected :: IO ()
 injected = do

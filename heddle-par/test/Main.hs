@@ -6,10 +6,13 @@ import ExceptionTest qualified
 import ParTest qualified
 import SemaphoreTest qualified
 import StrategiesTest qualified
+import System.Environment (setEnv)
 import Test.Tasty (defaultMain, localOption, mkTimeout, testGroup)
 
 main :: IO ()
-main =
+main = do
+  -- One after the other: they change the number of capabilities, and throw at workers.
+  setEnv "TASTY_NUM_THREADS" "1"
   defaultMain . localOption (mkTimeout 120000000) $
     testGroup
       "heddle-par"

@@ -1,8 +1,12 @@
 -- | Strategies: the same values as without them, no sooner than they are needed.
 module StrategiesTest (tests) where
 
+import Control.Concurrent (newEmptyMVar, putMVar, takeMVar)
 import Control.Exception (ErrorCall (..), evaluate, try)
+import Control.Monad (forM_)
 import Heddle.Par.Strategies
+import System.IO.Unsafe (unsafePerformIO)
+import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 import Test.Tasty.QuickCheck (testProperty)
@@ -26,6 +30,7 @@ tests =
         sum (take 2 xs) @?= 3
         got <- try (evaluate (sum xs))
         either (\(ErrorCall m) -> m) show got @?= "three",
+      testCase "sparksAfterTheFirstIdleMoment" . onCapabilities 2 $ idleBetween,
       testCase "sparks of sparks, on 4 capabilities" . onCapabilities 4 $
         nfib 16 @?= 1597,
       testCase "dot" ((([1, 2, 3] :: [Int]) `using` (parList rseq `dot` evalList rseq)) @?= [1, 2, 3])
@@ -38,3 +43,12 @@ nfib n
     let a = nfib (n - 1)
         b = nfib (n - 2)
      in a `par` (b `pseq` a + b)
+
+-- | Sparks are run by workers, and not only the first of them.
+idleBetween :: IO ()
+idleBetween = forM_ [1 .. 5 :: Int] $ \i -> do
+  ran <- newEmptyMVar
+  () <- evaluate (par (unsafePerformIO (putMVar ran i)) ())
+  -- Nobody else evaluates it.
+  got <- timeout 20000000 (takeMVar ran)
+  got @?= Just i

@@ -127,7 +127,7 @@ put = Monad.put
 --
 -- [Cost]: a 'spawn' and a 'get' for each.
 parMap :: Traversable t => (a -> b) -> t a -> Par s (t b)
-parMap f xs = traverse (\x -> spawn (pure (f x))) xs >>= traverse get
+parMap f xs = traverse (spawn . pure . f) xs >>= traverse get
 {-# INLINE parMap #-}
 
 -- | Run the body for every number of a range (both ends included), in tasks of at most so

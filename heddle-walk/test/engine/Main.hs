@@ -7,15 +7,15 @@ module Main (main) where
 import ExtremeTest qualified
 import GnuTest qualified
 import StopTest qualified
-import System.Environment (getArgs)
+import System.Environment (getArgs, setEnv)
 import Test.Tasty
-import Test.Tasty.Runners (NumThreads (..))
 
 main :: IO ()
 main =
   getArgs >>= \case
     "child" : arguments -> ExtremeTest.child arguments
-    _ ->
+    _ -> do
       -- One after the other: they count descriptors.
-      defaultMain . localOption (NumThreads 1) . localOption (mkTimeout 300000000) $
+      setEnv "TASTY_NUM_THREADS" "1"
+      defaultMain . localOption (mkTimeout 300000000) $
         testGroup "heddle-walk" [GnuTest.tests, StopTest.tests, ExtremeTest.tests]

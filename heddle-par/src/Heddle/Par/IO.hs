@@ -71,7 +71,8 @@ runParIO p =
     Interrupted e -> throwIO e
 
 -- | Run a part as a scope of its own: it returns when all tasks forked in it have ended,
--- and throws the leftmost failure among them.
+-- and throws the leftmost failure among them. If it fails, tasks of it that wait for what
+-- only others outside would write are given up.
 --
 -- [Cost]: 64 bytes a capability, and 400.
 scope :: ParIO a -> ParIO a

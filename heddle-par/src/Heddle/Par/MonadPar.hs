@@ -176,4 +176,4 @@ size :: InclusiveRange -> Int
 size (InclusiveRange from to) = to - from + 1
 
 pieces :: Par Int
-pieces = pure (unsafePure ((4 *) <$> getCapabilities))
+pieces = Monad.par (\w k -> getCapabilities >>= \n -> k w (4 * n))

@@ -37,6 +37,7 @@ module Heddle.Par.Semaphore
   )
 where
 
+import Control.Monad (void)
 import Heddle.Prim.Atomic (Ref, Words, atomicRead, fetchAdd, modifyRef, newRef, newWords, readRef, writeRef, writeWord)
 import Heddle.Prim.Exception (finally, mask)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
@@ -76,7 +77,7 @@ tryAcquire (Semaphore w) = do
 -- [Cost]: one locked instruction.
 -- [Blocks]: never.
 release :: Semaphore -> IO ()
-release (Semaphore w) = () <$ fetchAdd w 0 1
+release (Semaphore w) = void (fetchAdd w 0 1)
 {-# INLINE release #-}
 
 -- | How many units there are now.

@@ -59,10 +59,10 @@ module Heddle.Par.Strategies
 where
 
 import Control.DeepSeq (NFData (..))
-import GHC.Conc (pseq)
+import Control.Monad (void)
 import Heddle.Par.Internal.Pool (pushSpark)
 import Heddle.Prim.Exception (evaluate)
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Pure (pseq, unsafePure)
 
 -- | Says in what order, and where, the parts of a value are evaluated.
 newtype Eval a = Eval (IO a)
@@ -116,16 +116,18 @@ rdeepseq a = Eval (evaluate (rnf a) >> pure a)
 -- [Cost]: about 100 ns.
 -- [Blocks]: never.
 rpar :: Strategy a
-rpar a = Eval (pushSpark (() <$ evaluate a) >> pure a)
+rpar a = Eval (pushSpark (void (evaluate a)) >> pure a)
 
 -- | Hand out for evaluation by a strategy.
 rparWith :: Strategy a -> Strategy a
 rparWith strategy a = Eval $ do
   -- The result is a lazy box, so that handing it out does not demand the value.
   let box = runEval (Box <$> strategy a)
-  pushSpark (() <$ evaluate box)
+  pushSpark (void (evaluate box))
   pure (case box of Box a' -> a')
 
+-- Not a newtype: matching on it must not demand the value.
+{- HLINT ignore Box "Use newtype instead of data" -}
 data Box a = Box a
 
 -- | Map, evaluating every result in parallel.
@@ -204,4 +206,4 @@ infixr 0 `par`
 --
 -- [Cost]: about 100 ns.
 par :: a -> b -> b
-par a b = unsafePure (pushSpark (() <$ evaluate a)) `seq` b
+par a b = unsafePure (pushSpark (void (evaluate a))) `seq` b

@@ -12,9 +12,11 @@ module Heddle.Prim.Pure
 
     -- * For the optimiser
     oneShot,
+    pseq,
   )
 where
 
+import GHC.Conc (pseq)
 import GHC.Exts (oneShot)
 import System.IO.Unsafe (unsafePerformIO)
 

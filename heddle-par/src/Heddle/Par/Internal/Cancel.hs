@@ -13,6 +13,7 @@ module Heddle.Par.Internal.Cancel
     indexWord,
     runningWord,
     lentWord,
+    between,
     isAnnounced,
     settle,
     absorbing,
@@ -37,14 +38,21 @@ import Heddle.Prim.Atomic
   )
 import Heddle.Prim.Exception (Exception (..), SomeException, throwTo, try)
 import Heddle.Prim.Lock (withLock)
+import Heddle.Prim.Thread (yield)
 
--- | Where in 'workerWords': the index of the next fork; whether user code runs (both the
--- owner's line); and, on the line of the others, whether a guest has borrowed the worker.
+-- | Where in 'workerWords': the index of the next fork; whether user code runs (0, 1, or
+-- 'between'; both the owner's line); and, on the line of the others, whether a guest has
+-- borrowed the worker.
 indexWord, runningWord, interruptWord, lentWord :: Int
 indexWord = 0
 runningWord = 1
 interruptWord = 8
 lentWord = 9
+
+-- | What 'runningWord' holds while the worker goes from one task to the next without a
+-- safe point, and may have looked already whether that one is wanted.
+between :: Int
+between = 2
 
 -- | Has somebody announced to interrupt? Without a safe point.
 isAnnounced :: Worker -> IO Bool
@@ -64,7 +72,7 @@ settle w = do
 
 wait :: Worker -> IO ()
 wait w = do
-  absorbing w (withLock (poolCancelling (workerPool w)) (pure ()))
+  absorbing w (withLock (workerHandshake w) (pure ()))
   settle w
 {-# NOINLINE wait #-}
 
@@ -89,13 +97,15 @@ note w e = case fromException e of
 --
 -- [Cost]: O(1).
 keep :: Worker -> SomeException -> IO ()
-keep w e = do
-  modifyRef (workerPending w) $ \case
-    Nothing -> (Just e, ())
-    first -> (first, ())
+keep w e =
   readRef (workerHome w) >>= \case
+    -- To a thread of the pool, whose number a task gave away, and too late: it is nobody's.
     Everybody -> pure ()
-    Only s -> markCancelled s
+    Only s -> do
+      modifyRef (workerPending w) $ \case
+        Nothing -> (Just e, ())
+        first -> (first, ())
+      markCancelled s
 
 -- | Throw 'Interrupt' at every other worker that runs such a task, and return when each
 -- has received it.
@@ -105,40 +115,47 @@ keep w e = do
 -- [Masking]: to be called masked. The condition must go on to hold for what the task
 -- forks.
 interruptWhere :: Worker -> (Task -> Bool) -> IO ()
-interruptWhere w wanted = absorbing w $
-  withLock (poolCancelling (workerPool w)) $ do
-    workers <- workersAll <$> readRef (poolWorkers (workerPool w))
-    let go i
-          | i == tableSize workers = pure ()
-          | otherwise = do
-            victim <- readEntry workers i
-            when (workerId victim /= workerId w) (interrupt victim)
-            go (i + 1)
-    go 0
+interruptWhere w wanted = do
+  workers <- workersAll <$> readRef (poolWorkers (workerPool w))
+  let go i
+        | i == tableSize workers = pure ()
+        | otherwise = do
+          victim <- readEntry workers i
+          when (workerId victim /= workerId w) $ do
+            first <- hits victim
+            when first (absorbing w (withLock (workerHandshake victim) (interrupt victim)))
+          go (i + 1)
+  go 0
   where
     hits victim = do
       running <- atomicRead (workerWords victim) runningWord
-      task <- readRef (workerTask victim)
-      pure (running /= 0 && wanted task)
+      if running == between
+        then yield >> hits victim
+        else do
+          task <- readRef (workerTask victim)
+          pure (running /= 0 && wanted task)
     interrupt victim = do
-      first <- hits victim
-      when first $ do
-        atomicWrite (workerWords victim) interruptWord 1
-        still <- hits victim
-        when still $
-          readRef (workerThread victim)
-            >>= mapM_ (\thread -> absorbing w (throwTo thread (Interrupt (workerId victim))))
-        atomicWrite (workerWords victim) interruptWord 0
+      atomicWrite (workerWords victim) interruptWord 1
+      still <- hits victim
+      when still $
+        readRef (workerThread victim)
+          >>= mapM_ (\thread -> absorbing w (throwTo thread (Interrupt (workerId victim))))
+      atomicWrite (workerWords victim) interruptWord 0
 
 -- Note [Handshake]
 -- ~~~~~~~~~~~~~~~~
--- The worker, at the end of a task: running := 0; full barrier; read the announcement.
--- The other side, under the pool's lock: announce := 1; full barrier; read running and
--- the task. So either the worker sees the announcement, and waits for the lock (parked,
+-- The worker, at the end of a task: running := 0 (or 'between'); full barrier; read the
+-- announcement. The other side, under the worker's lock: announce := 1; full barrier; read
+-- running and the task. So either the worker sees the announcement, and waits for the lock (parked,
 -- where the interrupt reaches it and is dropped), or the other side sees that the task
 -- has ended. If it sees that a task runs, that task cannot end unnoticed: the interrupt
 -- hits its code, or the wait after it, and nothing else. The task it reads may since have
 -- forked, and the worker gone over to the child, which has the same fate.
+--
+-- And at the beginning of a task, where whoever cancels first sets a flag: the worker
+-- writes running (1, or 'between'), full barrier, reads the flag; the other side writes
+-- the flag, full barrier, reads running. So either the worker drops the task, or the other
+-- side sees it run; while it reads 'between', which has no safe point in it, it waits.
 --
 -- Whoever throws may itself be thrown at (it is another run's worker, deeper on the same
 -- thread): it keeps the exception and goes on, so nobody waits for anybody for ever.

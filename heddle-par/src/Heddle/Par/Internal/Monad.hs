@@ -46,6 +46,11 @@ import Heddle.Prim.Pure (oneShot)
 -- [Cost]: a bind is a function call.
 newtype Par s a = Par {unPar :: Worker -> (Worker -> a -> IO ()) -> IO ()}
 
+{- HLINT ignore par "Avoid lambda" -}
+-- oneShot is about lambdas.
+{- HLINT ignore rest "Avoid lambda" -}
+-- The same.
+
 -- | The only way a computation is made: its code is entered once each time it is run, so
 -- GHC need not share anything between runs, and compiles binds to straight code.
 par :: (Worker -> (Worker -> a -> IO ()) -> IO ()) -> Par s a
@@ -159,9 +164,8 @@ endSpawnSlowly cell w a = unsafeMask $ do
       start w (Work t' i k a)
     Wakes ws -> wake w a ws >> next w s
     Already -> do
-      f <- Failure t (toException MultiplePut) <$> newRef False
-      addFailure s f
-      failMasked w t f
+      newFailure t (toException MultiplePut) Nothing >>= addFailure s
+      next w s
 {-# NOINLINE endSpawnSlowly #-}
 
 -- | The number of the worker that runs this task now; the same until the next operation

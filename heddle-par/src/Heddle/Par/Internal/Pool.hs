@@ -1,3 +1,6 @@
+-- See Note [No safe point].
+{-# OPTIONS_GHC -O2 #-}
+
 -- |
 -- Module      : Heddle.Par.Internal.Pool
 -- Description : Workers: running, stealing, sleeping
@@ -31,6 +34,7 @@ module Heddle.Par.Internal.Pool
     wake,
 
     -- * Failing
+    newFailure,
     failHere,
     failMasked,
 
@@ -45,19 +49,19 @@ module Heddle.Par.Internal.Pool
 where
 
 import Control.Monad (forM_, forever, unless, void, when)
-import Data.Bits (countTrailingZeros, shiftL, shiftR, testBit, unsafeShiftL, xor, (.&.))
+import Data.Bits (shiftL, shiftR, xor, (.&.))
+import Foreign.StablePtr (newStablePtr)
 import Heddle.Par.Internal.Cancel
 import Heddle.Par.Internal.Deque (Stolen (..), newDeque, offers, popOr, push, reserve, scrub, steal)
 import Heddle.Par.Internal.Scope
+import Heddle.Par.Internal.Sleep
 import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic
   ( Ref,
     Table,
-    atomicRead,
     atomicWrite,
     compareAndSet,
     fetchAdd,
-    fetchOr,
     growTable,
     isEmpty,
     modifyRef,
@@ -69,7 +73,6 @@ import Heddle.Prim.Atomic
     readRef,
     readWord,
     tableSize,
-    wordCount,
     writeEntry,
     writeRef,
     writeWord,
@@ -78,6 +81,7 @@ import Heddle.Prim.Atomic qualified as Atomic
 import Heddle.Prim.Exception
   ( Exception (..),
     SomeException,
+    evaluate,
     isAsynchronous,
     mask_,
     try,
@@ -109,9 +113,15 @@ start w (Work t index rest value) = do
     then do
       writeRef (workerTask w) t
       writeWord (workerWords w) indexWord index
-      writeWord (workerWords w) runningWord 1
-      unsafeUnmask (rest w value)
+      atomicWrite (workerWords w) runningWord 1
+      still <- admits (taskScope t) t
+      if still then unsafeUnmask (rest w value) else drop'
     else next w (taskScope t)
+  where
+    drop' = do
+      atomicWrite (workerWords w) runningWord 0
+      settle w
+      next w (taskScope t)
 
 -- | Go on with the newest work, after a task of a scope has ended or waits.
 --
@@ -174,13 +184,14 @@ finish :: Worker -> IO ()
 finish w = do
   !t <- readRef (workerTask w)
   let s = taskScope t
-  plain <- isPlain s
-  if plain
-    then do
-      writeWord (workerWords w) runningWord 0
+  case scopeAround s of
+    Just _ -> slowly
+    Nothing -> do
+      writeWord (workerWords w) runningWord between
       popOr (workerDeque w) slowly $ \work@(Work t' index rest value) -> do
         announced <- isAnnounced w
-        if announced || scopeId (taskScope t') /= scopeId s
+        plain <- isPlain s
+        if announced || not plain || scopeId (taskScope t') /= scopeId s
           then push (workerDeque w) work >> slowly
           else do
             countDownHere s w
@@ -188,9 +199,8 @@ finish w = do
             writeWord (workerWords w) indexWord index
             writeWord (workerWords w) runningWord 1
             rest w value
-    else unsafeMask (writeWord (workerWords w) runningWord 0 >> workerGoOn w)
   where
-    slowly = unsafeMask (workerGoOn w)
+    slowly = writeWord (workerWords w) runningWord 0 >> unsafeMask (workerGoOn w)
     {-# INLINE slowly #-}
 {-# NOINLINE finish #-}
 
@@ -205,7 +215,8 @@ driver w action =
     Left e -> ended w e >>= driver w
 
 ended :: Worker -> SomeException -> IO (IO ())
-ended w e = do
+ended w thrown = do
+  e <- forced thrown
   running <- readWord (workerWords w) runningWord
   t <- readRef (workerTask w)
   let s = taskScope t
@@ -213,16 +224,20 @@ ended w e = do
   settle w
   home <- readRef (workerHome w)
   case (fromException e, home) of
-    _ | running == 0 -> fromOutside >> pure (search w)
+    _ | running /= 1 -> fromOutside e >> pure (search w)
     (Just (Interrupt i), _) | i == workerId w -> pure (next w s)
-    (_, Only _) | isAsynchronous e -> fromOutside >> pure (next w s)
+    (_, Only _) | isAsynchronous e -> fromOutside e >> pure (next w s)
     _ -> do
-      f <- Failure t e <$> newRef False
-      addFailure s f
+      f <- newFailure t e Nothing
       failTask w t f
       pure (next w s)
   where
-    fromOutside = keep w e >> abort w
+    fromOutside e = keep w e >> abort w
+    -- An exception may itself be an error, which then is the exception.
+    forced e =
+      try (evaluate e >> evaluate (isAsynchronous e)) >>= \case
+        Right _ -> pure e
+        Left e' -> forced e'
 
 -- | Cancel the run this worker is for.
 --
@@ -267,108 +282,42 @@ failHere w f = unsafeMask $ do
   failMasked w t f
 {-# NOINLINE failHere #-}
 
+-- | A failure that nobody has handled yet.
+newFailure :: Task -> SomeException -> Maybe Failure -> IO Failure
+newFailure t e cause = do
+  handled <- newRef False
+  pure (Failure t e handled cause)
+
 -- | The same for a task that is not running any more.
 --
 -- [Masking]: to be called masked.
 failMasked :: Worker -> Task -> Failure -> IO ()
 failMasked w t f = do
   settle w
-  failTask w t f
+  mine <- newFailure (failureTask f) (failureException f) (Just f)
+  failTask w t mine
   next w (taskScope t)
 
 -- | Tell whoever waits for the task: readers of its cell, else its scope.
 failTask :: Worker -> Task -> Failure -> IO ()
-failTask w t f = case t of
-  SpawnTask {_taskCell = cell} ->
-    fill cell (Failed f) >>= \case
-      Wakes ws -> forM_ (reverse ws) $ \(Waiter t' i _) -> resume w (Work t' i (\w' () -> failHere w' f) ())
-      _ -> pure ()
-  _ -> do
-    let s = taskScope t
-        failed = failureTask f
-    addFailure s f
-    when (scopeCuts s) $ do
+failTask w t f = do
+  addFailure s f
+  case t of
+    SpawnTask {_taskCell = cell} ->
+      fill cell (Failed f) >>= \case
+        Nobody -> pure ()
+        Wakes ws -> forM_ (reverse ws) $ \(Waiter t' i _) -> resume w (Work t' i (\w' () -> failHere w' f) ())
+        -- Somebody has put, too: an error whoever comes first.
+        Already -> newFailure t (toException MultiplePut) Nothing >>= addFailure s
+    _ -> when (scopeCuts s) $ do
       markCutoff s failed
       interruptWhere w (\t' -> within s (taskScope t') && isRightOf t' failed)
+  where
+    s = taskScope t
+    failed = failureTask f
 
 within :: Scope -> Scope -> Bool
 within s inner = scopeId s == scopeId inner || maybe False (within s) (scopeAround inner)
-
--- Sleeping and waking --------------------------------------------------------
-
-sleepersWord, searchersWord, capabilitiesWord, maskBits, maskWords :: Int
-sleepersWord = 0
-searchersWord = 8
-capabilitiesWord = 24
-maskBits = 60
-maskWords = 16
-
--- | After a push: wake a worker, if some sleep and none is looking already.
---
--- [Cost]: two reads of words that seldom change.
-signal :: Worker -> Scope -> IO ()
-signal w s = do
-  sleepers <- readWord (poolWords (workerPool w)) sleepersWord
-  when (sleepers > 0) (wakeOne (workerPool w) s)
-{-# INLINE signal #-}
-
-wakeOne :: Pool -> Scope -> IO ()
-wakeOne pool s = mask_ $ do
-  searchers <- atomicRead (poolWords pool) searchersWord
-  when (searchers == 0) $ do
-    workers <- workersAll <$> readRef (poolWorkers pool)
-    words' <- wordCount (poolMasks pool)
-    let from word
-          | word == words' = pure ()
-          | otherwise = atomicRead (poolMasks pool) word >>= within' word
-        within' word bits
-          | bits == 0 = from (word + 1)
-          | otherwise = do
-            let bit = countTrailingZeros bits
-                number = word * maskBits + bit
-            victim <- readEntry workers number
-            suits <- accepts s <$> readRef (workerHome victim)
-            woken <- if suits then stopSleeping pool number else pure False
-            if woken then unparkWorker victim else within' word (bits .&. (bits - 1))
-    from 0
-{-# NOINLINE wakeOne #-}
-
-accepts :: Scope -> Home -> Bool
-accepts s = \case
-  Everybody -> True
-  Only mine -> scopeRun mine == scopeRun s
-
-unparkWorker :: Worker -> IO ()
-unparkWorker w =
-  readRef (workerHome w) >>= \case
-    Everybody -> unpark (workerCell w)
-    Only _ -> unpark (workerGuestCell w)
-
-setSleeping :: Pool -> Int -> IO ()
-setSleeping pool number = when (number < maskBits * maskWords) $ do
-  let (word, bit) = number `quotRem` maskBits
-  _ <- fetchOr (poolMasks pool) word (1 `unsafeShiftL` bit)
-  void (fetchAdd (poolWords pool) sleepersWord 1)
-
-isSleeping :: Pool -> Int -> IO Bool
-isSleeping pool number = do
-  let (word, bit) = number `quotRem` maskBits
-  if word >= maskWords then pure False else (`testBit` bit) <$> atomicRead (poolMasks pool) word
-
--- | Take a sleeper's bit; 'True' for exactly one of those who try.
-stopSleeping :: Pool -> Int -> IO Bool
-stopSleeping pool number
-  | word >= maskWords = pure False
-  | otherwise = go
-  where
-    (word, bit) = number `quotRem` maskBits
-    go = do
-      bits <- atomicRead (poolMasks pool) word
-      if not (testBit bits bit)
-        then pure False
-        else do
-          won <- compareAndSet (poolMasks pool) word bits (bits - (1 `unsafeShiftL` bit))
-          if won then fetchAdd (poolWords pool) sleepersWord (-1) >> pure True else go
 
 -- Searching ------------------------------------------------------------------
 
@@ -392,16 +341,22 @@ search w = popOr (workerDeque w) outside (start w)
         then pure ()
         else
           if retired
-            then park (workerCell w) >> search w
+            then retireWorker w >> search w
             else do
-              _ <- fetchAdd (poolWords pool) searchersWord 1
-              found <- hunt w home hunts
-              last' <- (== 1) <$> fetchAdd (poolWords pool) searchersWord (-1)
+              found <- searching home (hunt w home hunts)
               case found of
-                Just work -> do
-                  when last' (signal w (taskScope (workTask work)))
-                  start w work
+                Just work -> start w work
                 Nothing -> sleep w home
+    -- Only those who take any work count as looking: who pushes leaves it to them. The last
+    -- to find some sees to it that somebody else looks on.
+    searching home look = case home of
+      Only _ -> look
+      Everybody -> do
+        _ <- fetchAdd (poolWords pool) searchersWord 1
+        found <- look
+        last' <- (== 1) <$> fetchAdd (poolWords pool) searchersWord (-1)
+        when last' (mapM_ (signal w . taskScope . workTask) found)
+        pure found
     -- Something came from outside while we waited for the end of a handshake.
     abandonIfPending = readRef (workerPending w) >>= mapM_ (const (abort w))
 
@@ -415,6 +370,19 @@ isRetired :: Worker -> Home -> IO Bool
 isRetired w = \case
   Everybody -> (workerLine w >=) <$> getCapabilities
   Only _ -> pure False
+
+-- | Park until there are more capabilities again. Who counted on this worker to look for
+-- work finds another.
+retireWorker :: Worker -> IO ()
+retireWorker w = do
+  let pool = workerPool w
+  writeRef (workerTask w) (poolIdleTask pool)
+  -- So that the next run notices if there are more again.
+  getCapabilities >>= atomicWrite (poolWords pool) capabilitiesWord
+  retired <- isRetired w Everybody
+  when retired $ do
+    wakeOne pool (taskScope (poolIdleTask pool))
+    parkQuietly (workerCell w)
 
 -- | So many looks around before parking, about 0.1 ms.
 hunts :: Int
@@ -477,21 +445,30 @@ sleep w home = do
   setSleeping pool (workerId w)
   found <- workAround w home
   done <- finished home
-  back <- if found || done then stopSleeping pool (workerId w) else pure False
-  unless back $ case home of
-    -- An exception leaves the announcement; 'release' takes it back.
-    Only _ -> unless (found || done) (park (workerGuestCell w)) >> void (stopSleeping pool (workerId w))
+  case home of
+    Only _ -> do
+      -- An exception leaves the announcement; 'release' takes it back.
+      unless (found || done) (park (workerGuestCell w))
+      void (stopSleeping pool (workerId w))
     Everybody -> do
-      parkOwn
+      back <- if found then takeBack else pure False
+      unless back $ do
+        -- Lent, or about to be woken: somebody else should see to that work.
+        when found (wakeOne pool (taskScope (poolIdleTask pool)))
+        parkOwn
       myThreadId >>= writeRef (workerThread w) . Just
   search w
   where
     pool = workerPool w
+    -- The announcement and the loan belong together: see 'borrow'.
+    takeBack = holdingLoan (stopSleeping pool (workerId w))
     parkOwn = do
-      park (workerCell w)
-      lent <- atomicRead (workerWords w) lentWord
-      asleep <- isSleeping pool (workerId w)
-      when (lent /= 0 || asleep) parkOwn
+      parkQuietly (workerCell w)
+      awake <- holdingLoan (not <$> isSleeping pool (workerId w))
+      unless awake parkOwn
+    holdingLoan look = do
+      mine <- compareAndSet (workerWords w) lentWord 0 1
+      if mine then look <* atomicWrite (workerWords w) lentWord 0 else pure False
 
 -- | Is there work for this worker?
 workAround :: Worker -> Home -> IO Bool
@@ -518,7 +495,7 @@ takeSparks w = do
     then pure False
     else do
       sparks <- Atomic.takeAll (poolSparks (workerPool w))
-      forM_ sparks (\work -> countUp (taskScope (workTask work)) w >> pushWork w work)
+      forM_ (reverse sparks) (\work -> countUp (taskScope (workTask work)) w >> pushWork w work)
       pure (not (null sparks))
 
 -- | Have an action run by some worker, some time. What it throws is dropped.
@@ -562,11 +539,12 @@ newPool = do
   nobody <- newTable 0 (error "no worker")
   workers <- newRef (Workers nobody nobody)
   growing <- newLock
-  cancelling <- newLock
   sparks <- newStack
   spare <- newStack
   scopeCounts <- newWords 32
-  failures <- newRef []
+  -- One that never ends, so that the sparks' scope does not either.
+  writeWord scopeCounts 8 1
+  failures <- newRef (Failures 0 64 [])
   cutoff <- newRef NoCutoff
   let idle = RootTask {taskParent = idle, taskIndex = 0, taskHome = sparkScope}
       sparkScope =
@@ -584,7 +562,10 @@ newPool = do
             scopeWhenQuiet = \_ -> pure ()
           }
   _ <- fetchAdd ws 16 1
-  pure (Pool ws masks workers growing cancelling sparks spare idle)
+  let pool = Pool ws masks workers growing sparks spare idle
+  -- Its threads are parked, not forgotten.
+  _ <- newStablePtr pool
+  pure pool
 
 -- | Follow a change of the number of capabilities.
 adapt :: Pool -> Int -> IO ()
@@ -593,13 +574,11 @@ adapt pool now = uninterruptibleMask_ . withLock (poolGrowing pool) $ do
   let before = tableSize pinned
   forM_ [before .. now - 1] $ \line -> do
     w <- newWorker pool line
-    writeRef (workerThread w) Nothing
     -- It inherits our state, and must be interruptible where it parks.
-    thread <- forkMaskedOn line $ \_ -> unsafeMask $ do
+    forkMaskedOn line $ \_ -> unsafeMask $ do
       labelMe ("par/worker/" ++ show line)
       myThreadId >>= writeRef (workerThread w) . Just
       forever (driver w (search w))
-    writeRef (workerThread w) (Just thread)
   -- Those that had retired look again.
   pinned' <- workersPinned <$> readRef (poolWorkers pool)
   forM_ [0 .. min before (tableSize pinned') - 1] $ \i -> readEntry pinned' i >>= unpark . workerCell
@@ -618,6 +597,7 @@ newWorker pool line = do
       <*> newRef Nothing
       <*> newRef Everybody
       <*> newRef Nothing
+      <*> newLock
       <*> newWaitCell
       <*> newWaitCell
   let w = make (readRef (workerTask w) >>= next w . taskScope)
@@ -651,7 +631,7 @@ acquire = do
       Atomic.pop (poolSpare pool) >>= \case
         Just w -> pure w
         Nothing -> uninterruptibleMask_ (withLock (poolGrowing pool) (newWorker pool (-1)))
-  -- A caller's line in a scope is found by its number, unless it has borrowed one.
+  writeRef (workerPending w) Nothing
   myThreadId >>= writeRef (workerThread w) . Just
   pure w
 
@@ -685,8 +665,10 @@ release w = do
     else do
       setSleeping pool (workerId w)
       atomicWrite (workerWords w) lentWord 0
-      asleep <- isSleeping pool (workerId w)
-      unless asleep (unpark (workerCell w))
+      -- Its thread looks for work before it sleeps on, if it has not been woken already.
+      there <- workAround w Everybody
+      asleep <- if there then not <$> stopSleeping pool (workerId w) else isSleeping pool (workerId w)
+      when (there || not asleep) (unpark (workerCell w))
 
 -- Note [No safe point]
 -- ~~~~~~~~~~~~~~~~~~~~
@@ -695,3 +677,7 @@ release w = do
 -- it allocates or calls; between the first count and the last store they do neither (their
 -- arguments are built before the call, 'workerGoOn' once and for all), so an exception
 -- falls before all of it or after all of it. Code that does not fit this is masked.
+--
+-- That is a property of the compiled code: with -O1 GHC 9.0 allocates a closure in the
+-- middle of 'finish', and the tests that inject exceptions hang within a second. So this
+-- module, and the packages it is compiled from, insist on -O2.

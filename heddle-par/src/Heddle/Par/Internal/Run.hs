@@ -88,10 +88,7 @@ endRoot cell w a = unsafeMask $ do
 
 -- | Fail with what a scope inside failed with.
 failWith :: Failure -> Par s a
-failWith f = par $ \w _ -> do
-  s <- taskScope <$> readRef (workerTask w)
-  addFailure s f
-  failHere w f
+failWith f = par (\w _ -> failHere w f)
 
 -- | The result of the leftmost computation that has one, or the failure of the leftmost
 -- that fails, whichever is further left. What is right of it is cancelled.
@@ -194,7 +191,8 @@ runElsewhere :: Bool -> Par s a -> IO (Result a)
 runElsewhere cuts p = do
   cell <- newWaitCell
   result <- newRef Nothing
-  thread <- forkMasked $ \_ -> do
+  -- The thread inherits our state, and must be interruptible where it parks.
+  thread <- forkMasked $ \_ -> unsafeMask $ do
     labelMe "par/run"
     r <- try (runMasked cuts p)
     writeRef result (Just r)

@@ -37,7 +37,7 @@ module Heddle.Par.Internal.Scope
   )
 where
 
-import Control.Monad (filterM, forM_, void, when)
+import Control.Monad (filterM, unless, void, when)
 import Data.List (minimumBy)
 import Data.Maybe (isJust)
 import Heddle.Par.Internal.Types
@@ -77,7 +77,7 @@ newScope w around closed cuts whenQuiet = do
   workers <- readRef (poolWorkers (workerPool w))
   let pinned = tableSize (workersPinned workers)
   ws <- newWords (firstLine + lineWords * (pinned + 2))
-  failures <- newRef []
+  failures <- newRef (Failures 0 64 [])
   cutoff <- newRef NoCutoff
   let scope =
         Scope
@@ -252,8 +252,23 @@ admits s t = do
           NoCutoff -> pure True
 
 -- | Keep a failure for the end.
+--
+-- [Cost]: O(1), with now and then a look at those there are.
 addFailure :: Scope -> Failure -> IO ()
-addFailure s f = modifyRef (scopeFailures s) (\fs -> (f : fs, ()))
+addFailure s f = do
+  many <- modifyRef (scopeFailures s) $ \(Failures n limit fs) ->
+    (Failures (n + 1) limit (f : fs), null (drop (limit - 1) fs))
+  unless many (forget s)
+
+-- | Drop those that have been handled.
+forget :: Scope -> IO ()
+forget s = do
+  Failures n _ fs <- readRef (scopeFailures s)
+  open <- filterM (fmap not . readRef . failureHandled) fs
+  let limit = max 64 (2 * length open)
+  modifyRef (scopeFailures s) $ \case
+    Failures n' _ _ | n' == n -> (Failures (n + 1) limit open, ())
+    other -> (other, ())
 
 -- | How a scope ended.
 data Outcome a
@@ -269,7 +284,8 @@ data Outcome a
 -- [Cost]: O(failures).
 outcome :: Scope -> Ref (Maybe a) -> IO (Outcome a)
 outcome s result = do
-  failures <- readRef (scopeFailures s) >>= filterM (fmap not . readRef . failureHandled)
+  Failures _ _ everything <- readRef (scopeFailures s)
+  failures <- filterM (fmap not . readRef . failureHandled) everything
   case (filter (isMultiplePut . failureException) failures, failures) of
     (f : fs, _) -> pure (Broken (leftmost f fs))
     ([], f : fs) -> pure (Broken (leftmost f fs))
@@ -280,9 +296,13 @@ outcome s result = do
 isMultiplePut :: SomeException -> Bool
 isMultiplePut e = isJust (fromException e :: Maybe MultiplePut)
 
--- | Somebody takes the blame for everything that failed in a scope.
+-- | Somebody handles everything that failed in a scope, and what that came from.
 handleFailures :: Scope -> IO ()
-handleFailures s = readRef (scopeFailures s) >>= \fs -> forM_ fs (\f -> writeRef (failureHandled f) True)
+handleFailures s = do
+  Failures _ _ failures <- readRef (scopeFailures s)
+  mapM_ handle failures
+  where
+    handle f = writeRef (failureHandled f) True >> mapM_ handle (failureCause f)
 
 -- Note [Quiet]
 -- ~~~~~~~~~~~~

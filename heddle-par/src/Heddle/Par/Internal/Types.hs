@@ -21,6 +21,7 @@ module Heddle.Par.Internal.Types
     Task (..),
     Work (..),
     Failure (..),
+    Failures (..),
     taskScope,
     compareTasks,
     isRightOf,
@@ -90,8 +91,15 @@ data Failure = Failure
     failureException :: !SomeException,
     -- | Nothing is silently dropped: at the end of a scope the leftmost failure that
     -- nobody handled becomes the scope's.
-    failureHandled :: !(Ref Bool)
+    failureHandled :: !(Ref Bool),
+    -- | The failure that this task met when it read another's result. Who handles this one
+    -- handles that one, but not what other readers made of it.
+    failureCause :: !(Maybe Failure)
   }
+
+-- | Those of a scope, with a number that changes with every change, and how many make it
+-- worth while to look which have been handled.
+data Failures = Failures !Int !Int [Failure]
 
 -- | The tasks of one run, or of one part of it that succeeds or fails as a whole.
 data Scope = Scope
@@ -113,7 +121,7 @@ data Scope = Scope
     -- the left may wait for one to the right, and would then depend on timing.
     scopeCuts :: !Bool,
     scopeCutoff :: !(Ref Cutoff),
-    scopeFailures :: !(Ref [Failure]),
+    scopeFailures :: !(Ref Failures),
     -- | What the last worker does when every task has ended or waits for ever.
     scopeWhenQuiet :: Worker -> IO ()
   }
@@ -138,6 +146,8 @@ data Worker = Worker
     workerHome :: !(Ref Home),
     -- | What came from outside while a run was being ended; thrown when it has ended.
     workerPending :: !(Ref (Maybe SomeException)),
+    -- | Held by who interrupts what this worker runs.
+    workerHandshake :: !Lock,
     -- | Where the pool's thread parks.
     workerCell :: !WaitCell,
     -- | Where a thread parks that has borrowed the worker.
@@ -162,8 +172,6 @@ data Pool = Pool
     poolWorkers :: !(Ref Workers),
     -- | Held while workers are added.
     poolGrowing :: !Lock,
-    -- | Held while running tasks are interrupted.
-    poolCancelling :: !Lock,
     -- | Evaluations that nobody waits for; see "Heddle.Par.Strategies".
     poolSparks :: !(Stack Work),
     -- | Workers of callers that have returned.

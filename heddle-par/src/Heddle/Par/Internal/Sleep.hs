@@ -1,0 +1,122 @@
+-- |
+-- Module      : Heddle.Par.Internal.Sleep
+-- Description : Announcing sleep, and waking who sleeps
+-- Stability   : internal
+--
+-- A worker that is about to park sets its bit; who takes the bit back owns the worker, be
+-- it the worker itself, who wakes it, or a caller that borrows it.
+--
+-- Cost: nothing for who pushes while nobody sleeps, but two reads.
+-- Owner: the pool; the words are changed atomically.
+module Heddle.Par.Internal.Sleep
+  ( -- * The pool's words
+    sleepersWord,
+    searchersWord,
+    capabilitiesWord,
+    maskWords,
+
+    -- * Waking
+    signal,
+    wakeOne,
+    accepts,
+
+    -- * Sleeping
+    setSleeping,
+    isSleeping,
+    stopSleeping,
+    parkQuietly,
+  )
+where
+
+import Control.Monad (unless, void, when)
+import Data.Bits (countTrailingZeros, testBit, unsafeShiftL, (.&.))
+import Heddle.Par.Internal.Types
+import Heddle.Prim.Atomic (atomicRead, compareAndSet, fetchAdd, fetchOr, readEntry, readRef, readWord, wordCount)
+import Heddle.Prim.Exception (SomeException, mask_, try)
+import Heddle.Prim.WaitCell (WaitCell, park, unpark)
+
+sleepersWord, searchersWord, capabilitiesWord, maskBits, maskWords :: Int
+sleepersWord = 0
+searchersWord = 8
+capabilitiesWord = 24
+maskBits = 60
+maskWords = 16
+
+-- | After a push: wake a worker, if some sleep and none is looking already.
+--
+-- [Cost]: two reads of words that seldom change.
+signal :: Worker -> Scope -> IO ()
+signal w s = do
+  sleepers <- readWord (poolWords (workerPool w)) sleepersWord
+  when (sleepers > 0) (wakeOne (workerPool w) s)
+{-# INLINE signal #-}
+
+wakeOne :: Pool -> Scope -> IO ()
+wakeOne pool s = mask_ $ do
+  searchers <- atomicRead (poolWords pool) searchersWord
+  when (searchers == 0) $ do
+    words' <- wordCount (poolMasks pool)
+    let from word
+          | word == words' = pure ()
+          | otherwise = atomicRead (poolMasks pool) word >>= within' word
+        within' word bits
+          | bits == 0 = from (word + 1)
+          | otherwise = do
+            let bit = countTrailingZeros bits
+                number = word * maskBits + bit
+            -- After the bit: a worker is in the table before it first sleeps.
+            workers <- workersAll <$> readRef (poolWorkers pool)
+            victim <- readEntry workers number
+            suits <- accepts s <$> readRef (workerHome victim)
+            woken <- if suits then stopSleeping pool number else pure False
+            when woken (unparkWorker victim)
+            -- It may meanwhile be somebody's who does other work.
+            suited <- accepts s <$> readRef (workerHome victim)
+            unless (woken && suited) (within' word (bits .&. (bits - 1)))
+    from 0
+{-# NOINLINE wakeOne #-}
+
+accepts :: Scope -> Home -> Bool
+accepts s = \case
+  Everybody -> True
+  Only mine -> scopeRun mine == scopeRun s
+
+unparkWorker :: Worker -> IO ()
+unparkWorker w =
+  readRef (workerHome w) >>= \case
+    Everybody -> unpark (workerCell w)
+    Only _ -> unpark (workerGuestCell w)
+
+setSleeping :: Pool -> Int -> IO ()
+setSleeping pool number = when (number < maskBits * maskWords) $ do
+  let (word, bit) = number `quotRem` maskBits
+  before <- fetchOr (poolMasks pool) word (1 `unsafeShiftL` bit)
+  unless (testBit before bit) (void (fetchAdd (poolWords pool) sleepersWord 1))
+
+isSleeping :: Pool -> Int -> IO Bool
+isSleeping pool number = do
+  let (word, bit) = number `quotRem` maskBits
+  if word >= maskWords then pure False else (`testBit` bit) <$> atomicRead (poolMasks pool) word
+
+-- | Take a sleeper's bit; 'True' for exactly one of those who try.
+stopSleeping :: Pool -> Int -> IO Bool
+stopSleeping pool number
+  | word >= maskWords = pure False
+  | otherwise = go
+  where
+    (word, bit) = number `quotRem` maskBits
+    go = do
+      bits <- atomicRead (poolMasks pool) word
+      if not (testBit bits bit)
+        then pure False
+        else do
+          won <- compareAndSet (poolMasks pool) word bits (bits - (1 `unsafeShiftL` bit))
+          if won then fetchAdd (poolWords pool) sleepersWord (-1) >> pure True else go
+
+-- | Park a thread of the pool. What is thrown at it there is meant for a task that has
+-- ended.
+parkQuietly :: WaitCell -> IO ()
+parkQuietly cell =
+  try (park cell) >>= \case
+    Right () -> pure ()
+    Left (_ :: SomeException) -> parkQuietly cell
