@@ -679,5 +679,5 @@ release w = do
 -- falls before all of it or after all of it. Code that does not fit this is masked.
 --
 -- That is a property of the compiled code: with -O1 GHC 9.0 allocates a closure in the
--- middle of 'finish', and the tests that inject exceptions hang within a second. So this
+-- middle of 'finish', and a program that injects exceptions hung within seconds. So this
 -- module, and the packages it is compiled from, insist on -O2.

@@ -26,7 +26,6 @@ module Heddle.Par.Internal.Scope
     -- * Cancelling
     markCancelled,
     markCutoff,
-    isCancelled,
     admits,
 
     -- * Failing
@@ -228,12 +227,6 @@ markCutoff s failed = do
     RightOf other | compareTasks other failed == LT -> (RightOf other, ())
     _ -> (RightOf failed, ())
   void (fetchOr (scopeWords s) flagsWord cutoffFlag)
-
--- | Was the scope, or one around it, cancelled?
-isCancelled :: Scope -> IO Bool
-isCancelled s = do
-  flags <- atomicRead (scopeWords s) flagsWord
-  if odd flags then pure True else maybe (pure False) isCancelled (scopeAround s)
 
 -- | May this task (still) run?
 --

@@ -100,6 +100,7 @@ foreign import ccall unsafe "heddle_find_dialect" c_dialect :: CInt -> IO CStrin
 -- Unsafe: computes; its lock is held for a computation only.
 foreign import ccall unsafe "heddle_find_regex_new" c_new :: CInt -> CInt -> CString -> CSize -> Ptr CString -> IO (Ptr ())
 
+-- Unsafe: frees memory.
 foreign import ccall unsafe "&heddle_find_regex_free" c_free :: FinalizerPtr ()
 
 -- Unsafe: computes on memory; the pattern's lock is free but for a thread that was moved in

@@ -205,8 +205,10 @@ foreign import ccall unsafe "heddle_walk_cursor" c_cursor :: IO CursorPtr
 -- | Free a cursor and its buffers.
 foreign import ccall unsafe "heddle_walk_free" freeCursor :: CursorPtr -> IO ()
 
+-- Unsafe: allocates.
 foreign import ccall unsafe "heddle_walk_descriptors" c_descriptors :: Int -> IO (Ptr Descriptors)
 
+-- Unsafe: moves bytes in memory.
 foreign import ccall unsafe "memmove" c_memmove :: Ptr Word8 -> Ptr Word8 -> CSize -> IO (Ptr Word8)
 
 -- | How many descriptors the process may have. (Unsafe: @getrlimit@ reads memory.)
