@@ -24,6 +24,7 @@ import Data.Word (Word8)
 import Heddle.Prim.Atomic (Words, fetchAdd, newWords)
 import Heddle.Prim.Exception (bracket)
 import Heddle.Prim.Global (unsafeGlobal)
+import System.Directory (getTemporaryDirectory, makeAbsolute)
 import System.Posix.ByteString
   ( closeFd,
     createDirectory,
@@ -96,7 +97,8 @@ withTemporary what = bracket make removeTree
     make = do
       n <- fetchAdd serial 0 1
       process <- getProcessID
-      let path = Char8.pack ("/tmp/heddle-walk-" ++ show process ++ "-" ++ show n ++ "-" ++ what)
+      folder <- getTemporaryDirectory >>= makeAbsolute
+      let path = Char8.pack (folder ++ "/heddle-walk-" ++ show process ++ "-" ++ show n ++ "-" ++ what)
       path <$ makeDirectory path
 
 serial :: Words

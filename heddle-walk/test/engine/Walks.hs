@@ -9,6 +9,7 @@ module Walks
     walkedWith,
     printing,
     ran,
+    ranAlone,
     found,
     toFile,
 
@@ -23,10 +24,11 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
 import Data.ByteString.Char8 qualified as Char8
-import Data.List (sort, sortBy)
-import Heddle.Prim.Exception (bracket)
+import Data.List (isPrefixOf, sort, sortBy)
+import Data.Maybe (catMaybes)
+import Heddle.Prim.Exception (IOException, bracket, try)
 import Heddle.Walk
-import System.Directory (listDirectory)
+import System.Directory (getSymbolicLinkTarget, getTemporaryDirectory, listDirectory)
 import System.Exit (ExitCode (..))
 import System.IO (Handle, hClose, openBinaryTempFile)
 import System.Posix.ByteString (removeLink)
@@ -70,19 +72,28 @@ walkedWith options roots visitor = do
 -- | Run with a handle for a temporary file, which is given back with its contents. The
 -- handle may be turned into a descriptor.
 toFile :: (Handle -> IO a) -> IO (ByteString, a)
-toFile act = bracket (openBinaryTempFile "/tmp" "heddle-walk-out") (removeLink . Char8.pack . fst) $
+toFile act = bracket make (removeLink . Char8.pack . fst) $
   \(path, h) -> do
     a <- act h
     hClose h
     text <- ByteString.readFile path
     pure (text, a)
+  where
+    make = getTemporaryDirectory >>= \folder -> openBinaryTempFile folder "heddle-walk-out"
 
 -- | A program with arguments.
 ran :: String -> [String] -> IO Outcome
-ran program arguments = do
+ran program = ranAs (proc program)
+
+-- | The same, with no descriptors but three.
+ranAlone :: String -> [String] -> IO Outcome
+ranAlone program = ranAs (\arguments -> (proc program arguments) {close_fds = True})
+
+ranAs :: ([String] -> CreateProcess) -> [String] -> IO Outcome
+ranAs how arguments = do
   (out, (err, status)) <- toFile $ \out -> toFile $ \err -> do
     (_, _, _, process) <-
-      createProcess (proc program arguments) {std_out = UseHandle out, std_err = UseHandle err, close_fds = True}
+      createProcess (how arguments) {std_out = UseHandle out, std_err = UseHandle err}
     waitForProcess process
   pure . Outcome out err $ case status of
     ExitSuccess -> 0
@@ -114,6 +125,15 @@ inOrder post = sortBy (\a b -> compared (Char8.split '/' a) (Char8.split '/' b))
     compared _ [] = if post then LT else GT
     compared (x : xs) (y : ys) = compare x y <> compared xs ys
 
--- | How many descriptors this process has.
-openDescriptors :: IO Int
-openDescriptors = length <$> listDirectory "/proc/self/fd"
+-- | What this process has open, except GHC's own timers and polls: those the runtime's
+-- threads open when they first get to run.
+openDescriptors :: IO [String]
+openDescriptors = do
+  names <- listDirectory folder >>= mapM target
+  pure (sort (filter (not . isPrefixOf "anon_inode:") (catMaybes names)))
+  where
+    folder = "/proc/self/fd"
+    -- The listing's own has been closed.
+    target n = either gone Just <$> try (getSymbolicLinkTarget (folder ++ "/" ++ n))
+    gone :: IOException -> Maybe String
+    gone _ = Nothing

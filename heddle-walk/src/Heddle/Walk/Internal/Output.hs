@@ -559,15 +559,13 @@ resumeStolen :: Port -> Link -> IO Bool
 resumeStolen p = \case
   End -> pure False
   Link r -> do
-    lent <- readWord (portLent p) 0
-    writeWord (portLent p) 0 0
     first <- compareAndSet (segmentWords r) 1 forked stolen
     if first
       then do
-        writeRef (portSegment p) r
-        when (lent /= 0) (newBuffer (outputBuffer (portOutput p)) >>= \b -> useBuffer p b 0)
-        pure True
-      else
+        takeBack p
+        True <$ writeRef (portSegment p) r
+      else do
+        writeWord (portLent p) 0 0
         readRef (segmentHandover r) >>= \case
           NoHandover -> pure True
           Handover s buffer used -> do
@@ -585,7 +583,14 @@ currentSegment p = Link <$> readRef (portSegment p)
 takeSegment :: Port -> Link -> IO ()
 takeSegment p = \case
   End -> pure ()
-  Link s -> writeRef (portSegment p) s
+  Link s -> takeBack p >> writeRef (portSegment p) s
+
+-- After 'endTask', who continues the segment may have the buffer: then take a new one.
+takeBack :: Port -> IO ()
+takeBack p = do
+  lent <- readWord (portLent p) 0
+  writeWord (portLent p) 0 0
+  when (lent /= 0) (newBuffer (outputBuffer (portOutput p)) >>= \b -> useBuffer p b 0)
 
 -- | Leave the current segment for another worker, with nothing in the buffer.
 parkSegment :: Port -> IO Link
