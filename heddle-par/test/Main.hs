@@ -4,6 +4,7 @@ module Main (main) where
 import CancelTest qualified
 import ExceptionTest qualified
 import ParTest qualified
+import PatientTest qualified
 import SemaphoreTest qualified
 import StrategiesTest qualified
 import System.Environment (setEnv)
@@ -19,6 +20,7 @@ main = do
       [ ParTest.tests,
         ExceptionTest.tests,
         CancelTest.tests,
+        PatientTest.tests,
         SemaphoreTest.tests,
         StrategiesTest.tests
       ]

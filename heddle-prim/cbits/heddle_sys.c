@@ -2,6 +2,7 @@
 #include "heddle_sys.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -124,6 +125,15 @@ static int64_t now(clockid_t clock)
 }
 int64_t heddle_monotonic(void) { return now(CLOCK_MONOTONIC); }
 int64_t heddle_epoch(void) { return now(CLOCK_REALTIME); }
+void heddle_nap(int64_t nanos)
+{
+    struct timespec t = { .tv_sec = nanos / 1000000000, .tv_nsec = nanos % 1000000000 };
+    nanosleep(&t, NULL);
+}
+int heddle_barrier_register(void)
+{ ANSWER(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0)); }
+int heddle_barrier(void)
+{ ANSWER(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)); }
 int32_t heddle_utc_offset(int64_t seconds)
 {
     time_t t = seconds;

@@ -73,6 +73,7 @@ runPar p = unsafePure go
     go =
       runAs False p >>= \case
         Done a -> pure a
+        Stalled -> throwIO Deadlock
         Thrown e -> throwIO e
         -- Thrown at ourselves, not from here, so that the value is not that exception for ever.
         Interrupted e -> myThreadId >>= (`throwTo` e) >> go

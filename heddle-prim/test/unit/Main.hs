@@ -2,9 +2,10 @@
 module Main (main) where
 
 import AtomicTest qualified
+import BarrierTest qualified
 import SystemTest qualified
 import Test.Tasty
 import ValueTest qualified
 
 main :: IO ()
-main = defaultMain (testGroup "heddle-prim" [AtomicTest.tests, ValueTest.tests, SystemTest.tests])
+main = defaultMain (testGroup "heddle-prim" [AtomicTest.tests, BarrierTest.tests, ValueTest.tests, SystemTest.tests])

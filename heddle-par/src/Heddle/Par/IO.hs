@@ -67,6 +67,7 @@ runParIO :: ParIO a -> IO a
 runParIO p =
   runAs True p >>= \case
     Done a -> pure a
+    Stalled -> throwIO Deadlock
     Thrown e -> throwIO e
     Interrupted e -> throwIO e
 

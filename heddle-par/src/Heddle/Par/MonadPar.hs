@@ -48,6 +48,7 @@ where
 import Control.DeepSeq (NFData (..), force)
 import Heddle.Par.Internal.Monad qualified as Monad
 import Heddle.Par.Internal.Run (Result (..), runAs)
+import Heddle.Par.Internal.Types (Deadlock (..))
 import Heddle.Prim.Exception (throwIO, throwTo)
 import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (getCapabilities, myThreadId)
@@ -75,6 +76,7 @@ runParIO' :: Par a -> IO a
 runParIO' p =
   runAs False p >>= \case
     Done a -> pure a
+    Stalled -> throwIO Deadlock
     Thrown e -> throwIO e
     Interrupted e -> myThreadId >>= (`throwTo` e) >> runParIO' p
 

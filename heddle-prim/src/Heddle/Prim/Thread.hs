@@ -24,6 +24,7 @@ module Heddle.Prim.Thread
     myCapability,
     labelMe,
     yield,
+    nap,
 
     -- * The runtime
     getProcessors,
@@ -44,7 +45,9 @@ import Control.Concurrent
     threadCapability,
     yield,
   )
+import Data.Int (Int64)
 import GHC.Conc (getNumProcessors, labelThread)
+import Heddle.Prim.Clock (Nanos (..))
 import Heddle.Prim.Exception (mask_)
 
 -- | Start a labelled thread that the scheduler may move.
@@ -107,6 +110,14 @@ labelMe name = myThreadId >>= \t -> labelThread t name
 myCapability :: IO Int
 myCapability = fst <$> (myThreadId >>= threadCapability)
 
+-- | Sleep in the operating system, without the event manager: for a thread that has looked
+-- for something in vain and will look again. Not for waiting for an event.
+--
+-- [Blocks]: holds an OS thread, but not the capability.
+-- [Masking]: not interruptible.
+nap :: Nanos -> IO ()
+nap (Nanos n) = c_nap (fromIntegral n)
+
 -- | How many processors this process may run on (its affinity mask counts).
 getProcessors :: IO Int
 getProcessors = getNumProcessors
@@ -124,3 +135,6 @@ setCapabilities = setNumCapabilities
 -- | Was the program linked with @-threaded@?
 threadedRuntime :: Bool
 threadedRuntime = rtsSupportsBoundThreads
+
+-- Safe: it sleeps.
+foreign import ccall safe "heddle_nap" c_nap :: Int64 -> IO ()

@@ -1,4 +1,5 @@
 {-# LANGUAGE MultiParamTypeClasses #-}
+{-# LANGUAGE RoleAnnotations #-}
 {-# LANGUAGE TypeFamilies #-}
 
 -- |
@@ -45,6 +46,11 @@ import Heddle.Prim.Pure (oneShot)
 --
 -- [Cost]: a bind is a function call.
 newtype Par s a = Par {unPar :: Worker -> (Worker -> a -> IO ()) -> IO ()}
+
+-- Else 'Data.Coerce.coerce' would take an IVar out of its run.
+type role Par nominal representational
+
+type role IVar nominal representational
 
 {- HLINT ignore par "Avoid lambda" -}
 -- oneShot is about lambdas.

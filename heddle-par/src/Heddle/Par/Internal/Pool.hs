@@ -21,12 +21,15 @@ module Heddle.Par.Internal.Pool
   ( -- * Going on
     start,
     next,
-    pushWork,
-    resume,
+    nextOldest,
     commitFork,
     finish,
+    finishPatiently,
     driver,
     search,
+
+    -- * The running task
+    pause,
 
     -- * Cells
     Filled (..),
@@ -49,10 +52,12 @@ module Heddle.Par.Internal.Pool
 where
 
 import Control.Monad (forM_, forever, unless, void, when)
-import Data.Bits (shiftL, shiftR, xor, (.&.))
 import Foreign.StablePtr (newStablePtr)
 import Heddle.Par.Internal.Cancel
-import Heddle.Par.Internal.Deque (Stolen (..), newDeque, offers, popOr, push, reserve, scrub, steal)
+import Heddle.Par.Internal.Deque (Stolen (..), newDeque, popOr, push, reserve, scrub, steal)
+import Heddle.Par.Internal.Hunt
+import Heddle.Par.Internal.Patient
+import Heddle.Par.Internal.Ready
 import Heddle.Par.Internal.Scope
 import Heddle.Par.Internal.Sleep
 import Heddle.Par.Internal.Types
@@ -63,7 +68,6 @@ import Heddle.Prim.Atomic
     compareAndSet,
     fetchAdd,
     growTable,
-    isEmpty,
     modifyRef,
     newRef,
     newStack,
@@ -81,6 +85,7 @@ import Heddle.Prim.Atomic qualified as Atomic
 import Heddle.Prim.Exception
   ( Exception (..),
     SomeException,
+    allowInterrupt,
     evaluate,
     isAsynchronous,
     mask_,
@@ -97,7 +102,6 @@ import Heddle.Prim.Thread
     labelMe,
     myCapability,
     myThreadId,
-    yield,
   )
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 
@@ -108,9 +112,11 @@ import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 -- [Masking]: to be called masked; the work runs unmasked.
 start :: Worker -> Work -> IO ()
 start w (Work t index rest value) = do
+  settleChain w
   admitted <- admits (taskScope t) t
   if admitted
     then do
+      link w (taskScope t)
       writeRef (workerTask w) t
       writeWord (workerWords w) indexWord index
       atomicWrite (workerWords w) runningWord 1
@@ -127,34 +133,42 @@ start w (Work t index rest value) = do
 --
 -- [Masking]: to be called masked.
 next :: Worker -> Scope -> IO ()
-next w s =
-  popOr
-    (workerDeque w)
-    (settle w >> retire w s >> search w)
-    ( \work -> do
-        settle w
-        if scopeId (taskScope (workTask work)) == scopeId s then countDown s w else retire w s
-        start w work
-    )
+next w s = do
+  settleChain w
+  takePatient w >>= \case
+    Just work -> goOn work
+    Nothing -> popOr (workerDeque w) (settle w >> retire w s >> search w) goOn
+  where
+    goOn work = do
+      settle w
+      if scopeId (taskScope (workTask work)) == scopeId s then countDown s w else retire w s
+      start w work
 
--- | Make counted work available to every worker of its run.
+-- | 'next', but with the oldest work, for random schedules.
 --
 -- [Masking]: to be called masked.
-pushWork :: Worker -> Work -> IO ()
-pushWork w work = do
-  reserve (workerDeque w)
-  push (workerDeque w) work
-  signal w (taskScope (workTask work))
+nextOldest :: Worker -> Scope -> IO ()
+nextOldest w s =
+  steal (workerDeque w) (const True) >>= \case
+    Stolen work -> do
+      settle w
+      if scopeId (taskScope (workTask work)) == scopeId s then countDown s w else retire w s
+      start w work
+    _ -> next w s
 
--- | Push the rest of a task that has waited.
+-- | 'finish' for who is mostly followed by patient work.
 --
--- [Masking]: to be called masked.
-resume :: Worker -> Work -> IO ()
-resume w work = do
-  let s = taskScope (workTask work)
-  countUp s w
-  countResumed s w
-  pushWork w work
+-- [Cost]: some stores, nothing locked; see Note [A chain].
+finishPatiently :: Worker -> IO ()
+finishPatiently w = do
+  chained <- isChained w
+  if not chained
+    then finish w
+    else liftPatient (workerPatient w) (finish w) $ \(Work t' _ rest value) -> do
+      putOff w
+      writeRef (workerTask w) t'
+      rest w value
+{-# NOINLINE finishPatiently #-}
 
 -- | Push the rest of the running task and go over to the child. Called unmasked.
 --
@@ -228,8 +242,9 @@ ended w thrown = do
     (Just (Interrupt i), _) | i == workerId w -> pure (next w s)
     (_, Only _) | isAsynchronous e -> fromOutside e >> pure (next w s)
     _ -> do
-      f <- newFailure t e Nothing
-      failTask w t f
+      case t of
+        HookedTask {taskIndex = i, _taskThrew = threw} -> threw w i e
+        _ -> newFailure t e Nothing >>= failTask w t
       pure (next w s)
   where
     fromOutside e = keep w e >> abort w
@@ -250,6 +265,17 @@ abort w =
     Only s -> do
       markCancelled s
       interruptWhere w (\t -> scopeRun (taskScope t) == scopeRun s)
+
+-- The running task -----------------------------------------------------------
+
+-- | The running task is at an end, or about to be started anew: from here on nobody
+-- interrupts it.
+--
+-- [Masking]: to be called masked.
+pause :: Worker -> IO ()
+pause w = do
+  atomicWrite (workerWords w) runningWord 0
+  settle w
 
 -- Cells ----------------------------------------------------------------------
 
@@ -327,7 +353,11 @@ within s inner = scopeId s == scopeId inner || maybe False (within s) (scopeArou
 -- [Blocks]: parks.
 -- [Masking]: to be called masked.
 search :: Worker -> IO ()
-search w = popOr (workerDeque w) outside (start w)
+search w = do
+  settleChain w
+  takePatient w >>= \case
+    Just work -> settle w >> start w work
+    Nothing -> popOr (workerDeque w) outside (start w)
   where
     pool = workerPool w
     outside = do
@@ -343,7 +373,7 @@ search w = popOr (workerDeque w) outside (start w)
           if retired
             then retireWorker w >> search w
             else do
-              found <- searching home (hunt w home hunts)
+              found <- searching home (huntOn w home naps hunts)
               case found of
                 Just work -> start w work
                 Nothing -> sleep w home
@@ -359,11 +389,6 @@ search w = popOr (workerDeque w) outside (start w)
         pure found
     -- Something came from outside while we waited for the end of a handshake.
     abandonIfPending = readRef (workerPending w) >>= mapM_ (const (abort w))
-
-finished :: Home -> IO Bool
-finished = \case
-  Everybody -> pure False
-  Only s -> isQuiet s
 
 -- | There are fewer capabilities now than there were.
 isRetired :: Worker -> Home -> IO Bool
@@ -384,55 +409,6 @@ retireWorker w = do
     wakeOne pool (taskScope (poolIdleTask pool))
     parkQuietly (workerCell w)
 
--- | So many looks around before parking, about 0.1 ms.
-hunts :: Int
-hunts = 60
-
-hunt :: Worker -> Home -> Int -> IO (Maybe Work)
-hunt _ _ 0 = pure Nothing
-hunt w home n =
-  lookAround w home >>= \case
-    Just work -> pure (Just work)
-    Nothing -> do
-      workers <- readRef (poolWorkers (workerPool w))
-      done <- finished home
-      if done || tableSize (workersAll workers) == 1
-        then pure Nothing
-        else yield >> hunt w home (n - 1)
-
--- | One look at everybody's oldest work, beginning anywhere.
-lookAround :: Worker -> Home -> IO (Maybe Work)
-lookAround w home = do
-  let pool = workerPool w
-  sparks <- case home of
-    Everybody -> takeSparks w
-    Only _ -> pure False
-  if sparks
-    then popOr (workerDeque w) (pure Nothing) (pure . Just)
-    else do
-      workers <- workersAll <$> readRef (poolWorkers pool)
-      seed <- readWord (workerWords w) seedWord
-      let a = seed `xor` (seed `shiftL` 13)
-          b = a `xor` ((a `shiftR` 7) .&. 0x1ffffffffffffff)
-          seed' = b `xor` (b `shiftL` 17)
-          size = tableSize workers
-          begin = (seed' .&. 0xffffff) `rem` size
-          go k
-            | k == size = pure Nothing
-            | otherwise = do
-              victim <- readEntry workers (if begin + k < size then begin + k else begin + k - size)
-              if workerId victim == workerId w then go (k + 1) else from victim k
-          from victim k =
-            steal (workerDeque victim) (\work -> accepts (taskScope (workTask work)) home) >>= \case
-              Stolen work -> pure (Just work)
-              Lost -> from victim k
-              _ -> go (k + 1)
-      writeWord (workerWords w) seedWord seed'
-      go (0 :: Int)
-
-seedWord :: Int
-seedWord = 2
-
 -- | Announce the sleep, look once more, and park. What was pushed before the announcement
 -- is seen by that look; who pushes after it sees the announcement. (A push is two plain
 -- stores: one that is still on its way to memory at that look is missed, until the next.)
@@ -447,8 +423,9 @@ sleep w home = do
   done <- finished home
   case home of
     Only _ -> do
-      -- An exception leaves the announcement; 'release' takes it back.
-      unless (found || done) (park (workerGuestCell w))
+      -- An exception leaves the announcement; 'release' takes it back. Work that others keep
+      -- to themselves may be there for ever.
+      if found || done then allowInterrupt else park (workerGuestCell w)
       void (stopSleeping pool (workerId w))
     Everybody -> do
       back <- if found then takeBack else pure False
@@ -470,33 +447,7 @@ sleep w home = do
       mine <- compareAndSet (workerWords w) lentWord 0 1
       if mine then look <* atomicWrite (workerWords w) lentWord 0 else pure False
 
--- | Is there work for this worker?
-workAround :: Worker -> Home -> IO Bool
-workAround w home = do
-  sparks <- case home of
-    Everybody -> not <$> isEmpty (poolSparks (workerPool w))
-    Only _ -> pure False
-  workers <- workersAll <$> readRef (poolWorkers (workerPool w))
-  let go i
-        | i == tableSize workers = pure False
-        | otherwise = do
-          victim <- readEntry workers i
-          there <- offers (workerDeque victim) (\work -> accepts (taskScope (workTask work)) home)
-          if there then pure True else go (i + 1)
-  if sparks then pure True else go 0
-
 -- Sparks ---------------------------------------------------------------------
-
--- | Take everything nobody waits for onto one's own deque, oldest stolen first.
-takeSparks :: Worker -> IO Bool
-takeSparks w = do
-  none <- isEmpty (poolSparks (workerPool w))
-  if none
-    then pure False
-    else do
-      sparks <- Atomic.takeAll (poolSparks (workerPool w))
-      forM_ (reverse sparks) (\work -> countUp (taskScope (workTask work)) w >> pushWork w work)
-      pure (not (null sparks))
 
 -- | Have an action run by some worker, some time. What it throws is dropped.
 --
@@ -591,8 +542,9 @@ newWorker pool line = do
   let number = tableSize everybody
       idle = poolIdleTask pool
   make <-
-    Worker number line pool <$> newWords 16
+    Worker number line pool (poolWords pool) <$> newWords 16
       <*> newDeque 64 (Work idle 0 (\_ () -> pure ()) ())
+      <*> newPatient 16 (Work idle 0 (\_ () -> pure ()) ())
       <*> newRef idle
       <*> newRef Nothing
       <*> newRef Everybody

@@ -13,6 +13,7 @@ module Heddle.Par.Internal.Run
     scoped,
     failWith,
     leftmostOf,
+    branchesOf,
 
     -- * Runs
     Result (..),
@@ -24,6 +25,7 @@ import Control.Monad (forM_, when)
 import Heddle.Par.Internal.Cancel (indexWord, interruptWhere, runningWord, settle)
 import Heddle.Par.Internal.Monad (IVar (..), Par (..), get, par)
 import Heddle.Par.Internal.Pool
+import Heddle.Par.Internal.Ready (pushWork, resume)
 import Heddle.Par.Internal.Scope
 import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic
@@ -37,8 +39,7 @@ import Heddle.Prim.Atomic
     writeWord,
   )
 import Heddle.Prim.Exception
-  ( Exception (..),
-    MaskingState (..),
+  ( MaskingState (..),
     SomeException,
     getMaskingState,
     mask_,
@@ -93,7 +94,20 @@ failWith f = par (\w _ -> failHere w f)
 -- | The result of the leftmost computation that has one, or the failure of the leftmost
 -- that fails, whichever is further left. What is right of it is cancelled.
 leftmostOf :: Kind -> [Par s (Maybe a)] -> Par s (Maybe a)
-leftmostOf kind branches = do
+leftmostOf kind branches = branchesOf kind branches >>= collect
+  where
+    collect [] = pure Nothing
+    collect (v : vs) =
+      get v >>= \case
+        Ended Nothing -> collect vs
+        Ended hit -> mapM_ get vs >> pure hit
+        Broken f -> mapM_ get vs >> failWith f
+        Stuck -> mapM_ get vs >> par (\_ _ -> throwIO Deadlock)
+
+-- | Begin them all, each a scope of its own. As soon as one has a result or fails, those to
+-- the right of it are cancelled, and perhaps not begun.
+branchesOf :: Kind -> [Par s (Maybe a)] -> Par s [IVar s (Outcome (Maybe a))]
+branchesOf kind branches = do
   decided <- par (\w k -> newRef maxBound >>= k w)
   started <- par (\w k -> newRef [] >>= k w)
   let open _ [] = pure []
@@ -104,14 +118,7 @@ leftmostOf kind branches = do
           else do
             v <- openBranch kind decided started j p
             (v :) <$> open (j + 1) ps
-      collect [] = pure Nothing
-      collect (v : vs) =
-        get v >>= \case
-          Ended Nothing -> collect vs
-          Ended hit -> mapM_ get vs >> pure hit
-          Broken f -> mapM_ get vs >> failWith f
-          Stuck -> mapM_ get vs >> par (\_ _ -> throwIO Deadlock)
-  open (0 :: Int) branches >>= collect
+  open (0 :: Int) branches
 
 openBranch :: Kind -> Ref Int -> Ref [(Int, Scope)] -> Int -> Par s (Maybe a) -> Par s (IVar s (Outcome (Maybe a)))
 openBranch kind decided started j (Par p) = par $ \w k -> do
@@ -154,6 +161,8 @@ isWithin s inner = scopeId s == scopeId inner || maybe False (isWithin s) (scope
 -- | How a run ended.
 data Result a
   = Done a
+  | -- | Every task has ended or waits.
+    Stalled
   | Thrown SomeException
   | -- | Somebody threw this at the caller; the run was cancelled and has ended.
     Interrupted SomeException
@@ -183,7 +192,7 @@ runMasked cuts (Par p) = do
     (Just e, _) -> Interrupted e
     (Nothing, Ended a) -> Done a
     (Nothing, Broken f) -> Thrown (failureException f)
-    (Nothing, Stuck) -> Thrown (toException Deadlock)
+    (Nothing, Stuck) -> Stalled
 
 -- | The caller is masked and must not be interrupted inside its own code: a thread of its
 -- own runs, and the caller waits in its own masking state.

@@ -17,6 +17,7 @@ module Heddle.Par.Internal.Scope
     countDownHere,
     countUp,
     countDown,
+    countDownBy,
     countParked,
     countResumed,
     retire,
@@ -137,6 +138,13 @@ countDown s w = do
     Nothing -> pure ()
     Just around -> countDown around w
 
+-- | 'countDown' for several tasks of the outermost scope.
+--
+-- [Cost]: as 'countDown'.
+-- [Threads]: the worker's.
+countDownBy :: Int -> Scope -> Worker -> IO ()
+countDownBy n s w = countBy n s w downCount
+
 -- | A task waits; before its 'countDown'.
 countParked :: Scope -> Worker -> IO ()
 countParked s w = count s w parkedCount
@@ -155,17 +163,21 @@ parkedCount = 2
 resumedCount = 3
 
 count :: Scope -> Worker -> Int -> IO ()
-count s w which
+count = countBy 1
+{-# INLINE count #-}
+
+countBy :: Int -> Scope -> Worker -> Int -> IO ()
+countBy by s w which
   | line >= 0 && line < scopeLines s = plain line
   | workerId w == scopeGuest s = plain (scopeLines s)
-  | otherwise = void (fetchAdd (scopeWords s) (firstLine + lineWords * (scopeLines s + 1) + which) 1)
+  | otherwise = void (fetchAdd (scopeWords s) (firstLine + lineWords * (scopeLines s + 1) + which) by)
   where
     line = workerLine w
     plain l = do
       let i = firstLine + lineWords * l + which
       n <- readWord (scopeWords s) i
-      writeWord (scopeWords s) i (n + 1)
-{-# INLINE count #-}
+      writeWord (scopeWords s) i (n + by)
+{-# INLINE countBy #-}
 
 -- | Count a task of the scope down, and end the scope, and those around it, where none is
 -- left; of all workers that see it, one does.

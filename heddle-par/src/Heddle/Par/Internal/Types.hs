@@ -44,6 +44,7 @@ module Heddle.Par.Internal.Types
 where
 
 import Heddle.Par.Internal.Deque (Deque)
+import Heddle.Par.Internal.Patient (Patient)
 import Heddle.Prim.Atomic (Ref, Stack, Table, Words)
 import Heddle.Prim.Exception
   ( Exception (..),
@@ -75,6 +76,9 @@ data Task
     ForkTask {taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope}
   | -- | Its result, or its failure, goes into a cell.
     forall a. SpawnTask {taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope, _taskCell :: !(Ref (Cell a))}
+  | -- | Somebody else's: what it throws goes there, with its index, and not to the scope.
+    -- Called masked, on the worker, in place of the task; see "Heddle.Par.Internal".
+    HookedTask {taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope, _taskThrew :: Worker -> Int -> SomeException -> IO ()}
 
 -- | The scope a task belongs to.
 taskScope :: Task -> Scope
@@ -135,10 +139,15 @@ data Worker = Worker
     -- | Its line in a scope's counts, for the pool's own workers; else -1.
     workerLine :: !Int,
     workerPool :: !Pool,
-    -- | The index of the next fork, whether user code is running (the owner's line), and
-    -- whether somebody means to interrupt it (the line of the others).
+    -- | The pool's words.
+    workerSleepers :: !Words,
+    -- | The index of the next fork, whether user code is running, a seed, a count of tasks
+    -- (the owner's line), and whether somebody means to interrupt it (the line of the
+    -- others).
     workerWords :: !Words,
-    workerDeque :: !(Deque Work),
+    workerDeque :: {-# UNPACK #-} !(Deque Work),
+    -- | What thieves leave to it while it goes from task to task quickly.
+    workerPatient :: {-# UNPACK #-} !(Patient Work),
     -- | The task that runs or has just ended.
     workerTask :: !(Ref Task),
     -- | Who runs it now.

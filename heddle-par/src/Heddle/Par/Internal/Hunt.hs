@@ -1,0 +1,167 @@
+-- |
+-- Module      : Heddle.Par.Internal.Hunt
+-- Description : Looking for work elsewhere
+-- Stability   : internal
+--
+-- Where a worker without work looks, how long, and what it leaves to others.
+--
+-- Cost: only of who has nothing to do; who works pays for being looked at with a cache
+-- miss now and then.
+-- Owner: the worker that looks.
+module Heddle.Par.Internal.Hunt
+  ( huntOn,
+    hunts,
+    naps,
+    workAround,
+    finished,
+  )
+where
+
+import Control.Monad (forM_, unless, when)
+import Data.Bits (shiftL, shiftR, xor, (.&.))
+import Heddle.Par.Internal.Cancel (absorbing)
+import Heddle.Par.Internal.Deque (Stolen (..), offers, popOr, steal)
+import Heddle.Par.Internal.Patient
+import Heddle.Par.Internal.Ready (pushWork, seedWord, ticksOf)
+import Heddle.Par.Internal.Scope
+import Heddle.Par.Internal.Sleep
+import Heddle.Par.Internal.Types
+import Heddle.Prim.Atomic (isEmpty, readEntry, readRef, readWord, tableSize, writeWord)
+import Heddle.Prim.Atomic qualified as Atomic
+import Heddle.Prim.Clock (elapsed, microseconds, monotonicNow, nanosCount)
+import Heddle.Prim.Exception (allowInterrupt)
+import Heddle.Prim.Thread (nap, yield)
+
+-- | Hunt; and as long as others have work that is not worth taking, since they go from task
+-- to task too quickly, nap and look again, instead of being woken by each of their pushes.
+huntOn :: Worker -> Home -> Int -> Int -> IO (Maybe Work)
+huntOn w home left looks = do
+  before <- allTicks
+  hunt w home looks >>= \case
+    Just work -> pure (Just work)
+    Nothing -> do
+      now <- allTicks
+      done <- finished home
+      if done || left == 0 || now == before
+        then pure Nothing
+        else do
+          -- What is thrown at the caller of a run must reach it here, too.
+          case home of
+            Only _ -> allowInterrupt
+            Everybody -> pure ()
+          nap (microseconds (min 500 (20 * 2 ^ (naps - left))))
+          huntOn w home (left - 1) 4
+  where
+    allTicks = do
+      workers <- workersAll <$> readRef (poolWorkers (workerPool w))
+      sum <$> mapM (of' workers) [0 .. tableSize workers - 1]
+    of' workers i = do
+      victim <- readEntry workers i
+      if workerId victim == workerId w then pure 0 else ticksOf victim
+
+-- | So many looks around before parking, about 0.1 ms; so many naps, about 10 ms.
+hunts, naps :: Int
+hunts = 60
+naps = 24
+
+hunt :: Worker -> Home -> Int -> IO (Maybe Work)
+hunt _ _ 0 = pure Nothing
+hunt w home n =
+  lookAround w home >>= \case
+    Just work -> pure (Just work)
+    Nothing -> do
+      workers <- readRef (poolWorkers (workerPool w))
+      done <- finished home
+      if done || tableSize (workersAll workers) == 1
+        then pure Nothing
+        else yield >> hunt w home (n - 1)
+
+-- | One look at everybody's oldest work, beginning anywhere.
+lookAround :: Worker -> Home -> IO (Maybe Work)
+lookAround w home = do
+  let pool = workerPool w
+  sparks <- case home of
+    Everybody -> takeSparks w
+    Only _ -> pure False
+  if sparks
+    then popOr (workerDeque w) (pure Nothing) (pure . Just)
+    else do
+      workers <- workersAll <$> readRef (poolWorkers pool)
+      seed <- readWord (workerWords w) seedWord
+      let a = seed `xor` (seed `shiftL` 13)
+          b = a `xor` ((a `shiftR` 7) .&. 0x1ffffffffffffff)
+          seed' = b `xor` (b `shiftL` 17)
+          size = tableSize workers
+          begin = (seed' .&. 0xffffff) `rem` size
+          go k
+            | k == size = pure Nothing
+            | otherwise = do
+              victim <- readEntry workers (if begin + k < size then begin + k else begin + k - size)
+              if workerId victim == workerId w then go (k + 1) else from victim k
+          from victim k =
+            steal (workerDeque victim) acceptable >>= \case
+              Stolen work -> pure (Just work)
+              Lost -> from victim k
+              _ -> impatiently victim >>= maybe (go (k + 1)) (pure . Just)
+      writeWord (workerWords w) seedWord seed'
+      go (0 :: Int)
+  where
+    acceptable work = accepts (taskScope (workTask work)) home
+    impatiently victim = do
+      some <- holdsSome (workerPatient victim)
+      worthwhile <- if some then isSlow victim else pure False
+      if worthwhile
+        then
+          absorbing w (takeHalf (workerPatient victim) acceptable) >>= \case
+            [] -> pure Nothing
+            work : others -> do
+              forM_ others (\other -> makeRoom (workerPatient w) >> pushPatient (workerPatient w) other)
+              unless (null others) (signal w (taskScope (workTask work)))
+              pure (Just work)
+        else pure Nothing
+
+-- | Does the worker stay with one task for a microsecond or more?
+isSlow :: Worker -> IO Bool
+isSlow victim = do
+  before <- ticksOf victim
+  begin <- monotonicNow
+  let wait = do
+        now <- monotonicNow
+        when (nanosCount (elapsed begin now) < slowNanos) wait
+  wait
+  (== before) <$> ticksOf victim
+
+slowNanos :: Int
+slowNanos = 1000
+
+-- | Is there work for this worker?
+workAround :: Worker -> Home -> IO Bool
+workAround w home = do
+  sparks <- case home of
+    Everybody -> not <$> isEmpty (poolSparks (workerPool w))
+    Only _ -> pure False
+  workers <- workersAll <$> readRef (poolWorkers (workerPool w))
+  let go i
+        | i == tableSize workers = pure False
+        | otherwise = do
+          victim <- readEntry workers i
+          there <- offers (workerDeque victim) (\work -> accepts (taskScope (workTask work)) home)
+          patient <- if workerId victim == workerId w then pure False else holdsSome (workerPatient victim)
+          if there || patient then pure True else go (i + 1)
+  if sparks then pure True else go 0
+
+-- | Take everything nobody waits for onto one's own deque, oldest stolen first.
+takeSparks :: Worker -> IO Bool
+takeSparks w = do
+  none <- isEmpty (poolSparks (workerPool w))
+  if none
+    then pure False
+    else do
+      sparks <- Atomic.takeAll (poolSparks (workerPool w))
+      forM_ (reverse sparks) (\work -> countUp (taskScope (workTask work)) w >> pushWork w work)
+      pure (not (null sparks))
+
+finished :: Home -> IO Bool
+finished = \case
+  Everybody -> pure False
+  Only s -> isQuiet s

@@ -1,0 +1,266 @@
+-- |
+-- Module      : Heddle.Par.Internal.Patient
+-- Description : A worker's stack of rests that are better left to it
+-- Stability   : internal
+--
+-- What a worker resumes by itself, and mostly soon takes up itself. The owner pays no
+-- locked instruction for that: it is the thief who makes every core pass a barrier, and
+-- takes half of what is there for it. See Note [Whose barrier].
+--
+-- Cost: a push is three stores, a pop two and two reads; a theft some microseconds.
+-- Owner: one worker; 'takeHalf' is for any thread.
+module Heddle.Par.Internal.Patient
+  ( Patient,
+    newPatient,
+    isPossible,
+
+    -- * The owner's end
+    makeRoom,
+    pushPatient,
+    popPatient,
+    liftPatient,
+    putBack,
+    popSlowly,
+    topOfPatient,
+
+    -- * The thieves' end
+    holdsSome,
+    takeHalf,
+  )
+where
+
+import Control.Monad (forM, forM_, when)
+import Data.Bits ((.&.))
+import Heddle.Prim.Atomic
+  ( Ref,
+    Table,
+    Words,
+    atomicRead,
+    atomicWrite,
+    newRef,
+    newTable,
+    newWords,
+    readEntry,
+    readRef,
+    readWord,
+    tableSize,
+    writeEntry,
+    writeRef,
+    writeWord,
+  )
+import Heddle.Prim.Barrier (barrierEverywhere, canBarrierEverywhere)
+import Heddle.Prim.Lock (Lock, newLock, withLock)
+
+-- | Entry i lies at i modulo the capacity; those from top to bottom are there.
+data Patient a = Patient
+  { -- | Bottom, and the index above which every slot is void (the owner's line); top, and the top below which thieves have finished (the
+    -- thieves').
+    patientWords :: !Words,
+    patientTable :: !(Ref (Table a)),
+    -- | Held by a thief, and by an owner who comes upon one.
+    patientLock :: !Lock,
+    -- | What an empty slot holds, so that it keeps nothing alive.
+    patientVoid :: a
+  }
+
+bottomWord, highWord, topWord, finishedWord :: Int
+bottomWord = 0
+highWord = 1
+topWord = 8
+finishedWord = 9
+
+-- | An empty stack, of a capacity that is a power of two.
+--
+-- [Cost]: O(capacity).
+newPatient :: Int -> a -> IO (Patient a)
+newPatient capacity void = do
+  w <- newWords 16
+  table <- newTable capacity void >>= newRef
+  lock <- newLock
+  pure (Patient w table lock void)
+
+-- | Does the system let one thread make all pass a barrier?
+isPossible :: Bool
+isPossible = canBarrierEverywhere
+
+-- | Make sure that one 'pushPatient' fits.
+--
+-- [Cost]: two reads; now and then a copy.
+-- [Threads]: the owner.
+makeRoom :: Patient a -> IO ()
+makeRoom p = do
+  bottom <- readWord (patientWords p) bottomWord
+  finished <- readWord (patientWords p) finishedWord
+  table <- readRef (patientTable p)
+  when (bottom - finished >= tableSize table) (grow p bottom finished table)
+{-# INLINE makeRoom #-}
+
+grow :: Patient a -> Int -> Int -> Table a -> IO ()
+grow p bottom finished table = do
+  let size = tableSize table
+      size' = 2 * size
+  table' <- newTable size' (patientVoid p)
+  forM_ [finished .. bottom - 1] $ \i -> readEntry table (i .&. (size - 1)) >>= writeEntry table' (i .&. (size' - 1))
+  writeRef (patientTable p) table'
+{-# NOINLINE grow #-}
+
+-- | Push, after 'makeRoom'. Allocates nothing.
+--
+-- [Cost]: three stores.
+-- [Threads]: the owner.
+pushPatient :: Patient a -> a -> IO ()
+pushPatient p !x = do
+  bottom <- readWord (patientWords p) bottomWord
+  table <- readRef (patientTable p)
+  writeEntry table (bottom .&. (tableSize table - 1)) x
+  writeWord (patientWords p) highWord (bottom + 1)
+  writeWord (patientWords p) bottomWord (bottom + 1)
+{-# INLINE pushPatient #-}
+
+-- | Pop what was pushed last; else, or if a thief is just about it, do the first action.
+-- Then 'popSlowly' tells.
+--
+-- [Cost]: three stores and three reads, nothing locked.
+-- [Threads]: the owner.
+popPatient :: Patient a -> IO b -> (a -> IO b) -> IO b
+popPatient p none some = do
+  let w = patientWords p
+  before <- readWord w bottomWord
+  top <- readWord w topWord
+  if top >= before
+    then none
+    else do
+      let i = before - 1
+      writeWord w bottomWord i
+      -- Not to be moved before the store by the compiler; see the Note for the processor.
+      top' <- readWord w topWord
+      if top' > i
+        then do
+          writeWord w bottomWord before
+          none
+        else do
+          table <- readRef (patientTable p)
+          let slot = i .&. (tableSize table - 1)
+          x <- readEntry table slot
+          writeEntry table slot (patientVoid p)
+          some x
+{-# INLINE popPatient #-}
+
+-- | 'popPatient', but the slot keeps what was there until something else is pushed or
+-- popped; so 'putBack' costs next to nothing.
+--
+-- [Cost]: a store and five reads, nothing locked.
+-- [Threads]: the owner.
+liftPatient :: Patient a -> IO b -> (a -> IO b) -> IO b
+liftPatient p none some = do
+  let w = patientWords p
+  before <- readWord w bottomWord
+  top <- readWord w topWord
+  if top >= before
+    then none
+    else do
+      let i = before - 1
+      writeWord w bottomWord i
+      top' <- readWord w topWord
+      if top' > i
+        then do
+          writeWord w bottomWord before
+          none
+        else do
+          table <- readRef (patientTable p)
+          high <- readWord w highWord
+          when (high > before) (clearAbove p before high)
+          readEntry table (i .&. (tableSize table - 1)) >>= some
+{-# INLINE liftPatient #-}
+
+-- | Undo a 'liftPatient', if nothing has been pushed since.
+--
+-- [Cost]: a store.
+-- [Threads]: the owner.
+putBack :: Patient a -> IO ()
+putBack p = do
+  bottom <- readWord (patientWords p) bottomWord
+  writeWord (patientWords p) bottomWord (bottom + 1)
+{-# INLINE putBack #-}
+
+clearAbove :: Patient a -> Int -> Int -> IO ()
+clearAbove p from to = do
+  table <- readRef (patientTable p)
+  forM_ [from .. to - 1] $ \i -> writeEntry table (i .&. (tableSize table - 1)) (patientVoid p)
+  writeWord (patientWords p) highWord from
+{-# NOINLINE clearAbove #-}
+
+-- | Look at what was pushed last; else do the first action.
+--
+-- [Cost]: three reads.
+-- [Threads]: the owner. A thief may take it the next moment.
+topOfPatient :: Patient a -> IO b -> (a -> IO b) -> IO b
+topOfPatient p none some = do
+  bottom <- readWord (patientWords p) bottomWord
+  top <- readWord (patientWords p) topWord
+  if top >= bottom
+    then none
+    else do
+      table <- readRef (patientTable p)
+      readEntry table ((bottom - 1) .&. (tableSize table - 1)) >>= some
+
+-- | The same as 'popPatient' when that has failed: waits for a thief to finish.
+--
+-- [Threads]: the owner.
+-- [Blocks]: for the time of a theft.
+popSlowly :: Patient a -> IO (Maybe a)
+popSlowly p = withLock (patientLock p) (popPatient p (pure Nothing) (pure . Just))
+
+-- The thieves' end -----------------------------------------------------------
+
+-- | Is anything there?
+--
+-- [Cost]: two reads.
+-- [Threads]: any.
+holdsSome :: Patient a -> IO Bool
+holdsSome p = (<) <$> atomicRead (patientWords p) topWord <*> atomicRead (patientWords p) bottomWord
+
+-- | Take the older half, up to the first that is not acceptable.
+--
+-- [Cost]: some microseconds: a system call that interrupts every core this process runs on.
+-- [Threads]: any but the owner.
+-- [Blocks]: while another thief is at it.
+takeHalf :: Patient a -> (a -> Bool) -> IO [a]
+takeHalf p acceptable = withLock (patientLock p) $ do
+  let w = patientWords p
+  top <- readWord w topWord
+  bottom <- atomicRead w bottomWord
+  let half = (bottom - top + 1) `quot` 2
+  if half <= 0
+    then pure []
+    else do
+      atomicWrite w topWord (top + half)
+      barrierEverywhere
+      -- What the owner has begun to pop before the barrier, this shows.
+      bottom' <- atomicRead w bottomWord
+      table <- readRef (patientTable p)
+      let slot i = i .&. (tableSize table - 1)
+          offered = max 0 (min half (bottom' - top))
+      found <- forM [top .. top + offered - 1] (readEntry table . slot)
+      let taken = takeWhile acceptable found
+          top' = top + length taken
+      forM_ [top .. top' - 1] $ \i -> writeEntry table (slot i) (patientVoid p)
+      atomicWrite w topWord top'
+      atomicWrite w finishedWord top'
+      pure taken
+
+-- Note [Whose barrier]
+-- ~~~~~~~~~~~~~~~~~~~~
+-- The owner announces what it pops by lowering the bottom, then reads the top; a thief
+-- announces what it takes by raising the top, then reads the bottom. For one of them to
+-- see the other, each needs a full barrier in between. The owner's is left out: the
+-- thief's is one that passes on every core (membarrier). If the owner's store lies before
+-- that, the thief sees it; if it lies after, so does the owner's read of the top, which
+-- then is the new one, and the owner backs out.
+--
+-- A thief that sees fewer entries than it announced lowers the top again. So an owner that
+-- finds nothing may have looked at such a moment; before it sleeps, it looks again with
+-- the lock. That the owner may push while the top is too high does no harm: either the
+-- thief sees the new bottom, and with it the new entry, or it lowers the top below it.
+--
+-- A slot is the owner's again when the thief has read it, which the finished top tells.

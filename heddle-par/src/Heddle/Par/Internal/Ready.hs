@@ -1,0 +1,237 @@
+-- See Note [No safe point] in "Heddle.Par.Internal.Pool".
+{-# OPTIONS_GHC -O2 #-}
+
+-- |
+-- Module      : Heddle.Par.Internal.Ready
+-- Description : Making work ready
+-- Stability   : internal
+--
+-- Two ways to offer work: on the deque, for whoever comes first, and patiently, for the
+-- worker itself unless it stays with one task for long.
+--
+-- Cost: some stores, nothing locked; reading a word that seldom changes.
+-- Owner: each function is for the thread that runs the worker.
+module Heddle.Par.Internal.Ready
+  ( -- * For anybody
+    pushWork,
+    pushHere,
+    resume,
+
+    -- * For the worker itself
+    isChained,
+    pushPatiently,
+    offerAgain,
+    resumePatiently,
+    takePatient,
+
+    -- * Chains
+    link,
+    settleChain,
+    putOff,
+
+    -- * The running task
+    runningTask,
+    become,
+    tick,
+    ticksOf,
+    seedWord,
+  )
+where
+
+import Control.Monad (when)
+import Heddle.Par.Internal.Cancel (absorbing, runningWord)
+import Heddle.Par.Internal.Deque (push, reserve)
+import Heddle.Par.Internal.Patient
+import Heddle.Par.Internal.Scope
+import Heddle.Par.Internal.Sleep (signal, sleepersWord, wakeOne)
+import Heddle.Par.Internal.Types
+import Heddle.Prim.Atomic (atomicRead, atomicWrite, readRef, readWord, writeRef, writeWord)
+import Heddle.Prim.Exception (unsafeMask)
+
+-- | What the worker runs.
+runningTask :: Worker -> IO Task
+runningTask w = readRef (workerTask w)
+{-# INLINE runningTask #-}
+
+-- | Go over to another task of the same scope, which is thereby no more waiting.
+--
+-- [Cost]: a store; no safe point.
+become :: Worker -> Task -> IO ()
+become w = writeRef (workerTask w)
+{-# INLINE become #-}
+
+-- | The worker goes from task to task.
+--
+-- [Cost]: a read and a store.
+tick :: Worker -> IO ()
+tick w = do
+  n <- readWord (workerWords w) ticksWord
+  writeWord (workerWords w) ticksWord (n + 1)
+{-# INLINE tick #-}
+
+seedWord, ticksWord, chainWord, downsWord :: Int
+seedWord = 2
+ticksWord = 3
+chainWord = 4
+downsWord = 5
+
+-- | Make counted work available to every worker of its run.
+--
+-- [Masking]: to be called masked.
+pushWork :: Worker -> Work -> IO ()
+pushWork w work = do
+  reserve (workerDeque w)
+  push (workerDeque w) work
+  signal w (taskScope (workTask work))
+
+-- | Push the rest of a task that has waited.
+--
+-- [Masking]: to be called masked.
+resume :: Worker -> Work -> IO ()
+resume w work = do
+  let s = taskScope (workTask work)
+  countUp s w
+  countResumed s w
+  pushWork w work
+
+-- | Make the work of one more task available. Called unmasked.
+--
+-- [Cost]: as 'commitFork'; see Note [No safe point].
+pushHere :: Worker -> Work -> IO ()
+pushHere w !work = do
+  let s = taskScope (workTask work)
+  reserve (workerDeque w)
+  plain <- isPlain s
+  if plain
+    then countUpHere s w >> push (workerDeque w) work
+    else unsafeMask (countUp s w >> push (workerDeque w) work)
+  signal w s
+{-# NOINLINE pushHere #-}
+
+-- | Does 'pushPatiently' push patiently here? Only then may work that stands for several
+-- tasks be pushed: 'offerAgain' relies on that it comes from a patient stack.
+isChained :: Worker -> IO Bool
+isChained w = (/= 0) <$> readWord (workerWords w) chainWord
+{-# INLINE isChained #-}
+
+-- | Can the task about to run be one of a chain?
+link :: Worker -> Scope -> IO ()
+link w s = do
+  alike <- topOfPatient (workerPatient w) (pure True) (pure . (== scopeId s) . scopeId . taskScope . workTask)
+  let outermost = maybe True (const False) (scopeAround s)
+  writeWord (workerWords w) chainWord (if isPossible && outermost && not (scopeCuts s) && alike then 1 else 0)
+
+-- | 'pushHere', but left to this worker while it goes from task to task quickly.
+--
+-- [Cost]: some stores; see Note [A chain].
+pushPatiently :: Worker -> Work -> IO ()
+pushPatiently w !work = do
+  chain <- readWord (workerWords w) chainWord
+  if chain == 0
+    then pushHere w work
+    else do
+      -- First, since it may allocate.
+      makeRoom (workerPatient w)
+      downs <- readWord (workerWords w) downsWord
+      -- One end of a task put off, and one task more: no change.
+      if downs > 0
+        then writeWord (workerWords w) downsWord (downs - 1)
+        else countUpHere (taskScope (workTask work)) w
+      pushPatient (workerPatient w) work
+      sleepers <- readWord (workerSleepers w) sleepersWord
+      when (sleepers > 0) (wakeOne (workerPool w) (taskScope (workTask work)))
+{-# NOINLINE pushPatiently #-}
+
+-- | Offer again what has just been taken up: it stands for several tasks, and the worker
+-- goes on as one of them.
+--
+-- [Cost]: a few stores; see Note [A chain].
+offerAgain :: Worker -> Work -> IO ()
+offerAgain w work = do
+  downs <- readWord (workerWords w) downsWord
+  -- It counts in a chain only.
+  if downs == 0
+    then pushPatiently w work
+    else do
+      -- One task less and one more.
+      writeWord (workerWords w) downsWord (downs - 1)
+      putBack (workerPatient w)
+      sleepers <- readWord (workerSleepers w) sleepersWord
+      when (sleepers > 0) (wakeOne (workerPool w) (taskScope (workTask work)))
+{-# INLINE offerAgain #-}
+
+-- | 'pushPatiently' between tasks.
+--
+-- [Masking]: to be called masked.
+resumePatiently :: Worker -> Work -> IO ()
+resumePatiently w work = do
+  chain <- readWord (workerWords w) chainWord
+  if chain == 0
+    then resume w work
+    else do
+      let s = taskScope (workTask work)
+      makeRoom (workerPatient w)
+      countUp s w
+      countResumed s w
+      pushPatient (workerPatient w) work
+      signal w s
+
+-- | Count down what 'finishPatiently' has put off. The running task must be of the chain.
+--
+-- [Cost]: a read, mostly.
+settleChain :: Worker -> IO ()
+settleChain w = do
+  downs <- readWord (workerWords w) downsWord
+  when (downs > 0) $ do
+    writeWord (workerWords w) downsWord 0
+    t <- readRef (workerTask w)
+    countDownBy downs (taskScope t) w
+{-# INLINE settleChain #-}
+
+-- | The newest of the worker's own patient work, with a full barrier if there is some.
+--
+-- [Masking]: to be called masked, between tasks.
+takePatient :: Worker -> IO (Maybe Work)
+takePatient w = do
+  some <- holdsSome (workerPatient w)
+  if not some
+    then pure Nothing
+    else do
+      -- For 'settle', since 'popPatient' is none.
+      atomicWrite (workerWords w) runningWord 0
+      popPatient (workerPatient w) (absorbing w (popSlowly (workerPatient w))) (pure . Just)
+
+-- | How far the worker has come with its tasks.
+--
+-- [Threads]: any.
+ticksOf :: Worker -> IO Int
+ticksOf w = atomicRead (workerWords w) ticksWord
+
+-- | One end of a task more to be counted later.
+--
+-- [Cost]: a read and a store.
+putOff :: Worker -> IO ()
+putOff w = do
+  downs <- readWord (workerWords w) downsWord
+  writeWord (workerWords w) downsWord (downs + 1)
+{-# INLINE putOff #-}
+
+-- Note [A chain]
+-- ~~~~~~~~~~~~~~
+-- As long as a worker goes from one patient task to the next, it does without most of what
+-- 'finish' does. All of them belong to one run, to no scope inside it, and nothing is cut
+-- off in it: whoever interrupts one of them ends the whole run. So an interrupt may hit
+-- the next task instead, there is no handshake, and 'runningWord' stays 1. Who cancels the
+-- run interrupts every worker that runs a task of it, so the scope's flags are not looked
+-- at either: the chain ends by that interrupt, and what is left of it by 'start'.
+--
+-- The ends of tasks are counted when the chain ends, in 'settleChain'; too many tasks are
+-- counted until then, never too few. That a task ends and a piece of work that stands for
+-- several is offered again is no change at all.
+--
+-- Work that stands for several is pushed in a chain only. So it comes from a patient stack:
+-- lifted by 'finishPatiently', in which case at least one end of a task is put off, and
+-- putting it back is enough; or by 'start', which puts off none, and then it is pushed.
+--
+-- 'link' begins a chain where the task is of that kind and what lies on the patient stack
+-- is of the same run.

@@ -1,0 +1,87 @@
+-- |
+-- Module      : PatientTest
+-- Description : One owner, several thieves, every element once
+-- Stability   : test
+module PatientTest (tests) where
+
+import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar, yield)
+import Control.Monad (forM, forM_, replicateM)
+import Data.IORef
+import Data.List (sort)
+import Heddle.Par.Internal
+import Test.Tasty
+import Test.Tasty.HUnit
+import Test.Tasty.QuickCheck
+
+tests :: TestTree
+tests =
+  testGroup
+    "patient stacks"
+    [ testCase "the owner pops the newest, a thief takes the older half" halves,
+      testCase "a thief takes nothing beyond what it does not want" unwanted,
+      testProperty "between an owner and thieves every element goes to one" shared
+    ]
+
+popped :: Patient a -> IO (Maybe a)
+popped p = popPatient p (popSlowly p) (pure . Just)
+
+pushed :: Patient a -> a -> IO ()
+pushed p a = makeRoom p >> pushPatient p a
+
+halves :: Assertion
+halves = do
+  p <- newPatient 2 (0 :: Int)
+  mapM_ (pushed p) [1 .. 9]
+  popped p >>= (@?= Just 9)
+  takeHalf p (const True) >>= (@?= [1, 2, 3, 4])
+  holdsSome p >>= (@?= True)
+  mapM_ (pushed p) [10, 11]
+  replicateM 6 (popped p) >>= (@?= map Just [11, 10, 8, 7, 6, 5])
+  popped p >>= (@?= Nothing)
+  takeHalf p (const True) >>= (@?= [])
+  -- Lifted and put back.
+  pushed p 12
+  liftPatient p (pure Nothing) (pure . Just) >>= (@?= Just 12)
+  holdsSome p >>= (@?= False)
+  putBack p
+  popped p >>= (@?= Just 12)
+
+unwanted :: Assertion
+unwanted = do
+  p <- newPatient 2 (0 :: Int)
+  mapM_ (pushed p) [1 .. 8]
+  takeHalf p (< 3) >>= (@?= [1, 2])
+  takeHalf p (< 3) >>= (@?= [])
+  replicateM 7 (popped p) >>= (@?= map Just [8, 7 .. 3] ++ [Nothing])
+
+-- The owner pushes and pops as the list says; the thieves take what they can.
+shared :: [NonNegative (Small Int)] -> Positive (Small Int) -> Property
+shared steps (Positive (Small thieves)) = withMaxSuccess 300 . ioProperty $ do
+  p <- newPatient 2 (-1 :: Int)
+  over <- newIORef False
+  bags <- forM [0 .. min 3 thieves] $ \_ -> do
+    bag <- newEmptyMVar
+    bag <$ forkIO (thief p over [] >>= putMVar bag)
+  own <- newIORef []
+  fresh <- newIORef 0
+  forM_ (take 2000 (cycle (0 : 3 : [n | NonNegative (Small n) <- steps]))) $ \n ->
+    if even n
+      then forM_ [0 .. n `rem` 7] $ \_ -> do
+        i <- readIORef fresh
+        writeIORef fresh (i + 1)
+        pushed p i
+      else forM_ [0 .. n `rem` 5] (\_ -> popped p >>= mapM_ (\i -> modifyIORef' own (i :)))
+  let rest = popped p >>= mapM_ (\i -> modifyIORef' own (i :) >> rest)
+  rest
+  writeIORef over True
+  taken <- mapM takeMVar bags
+  rest
+  mine <- readIORef own
+  count <- readIORef fresh
+  pure (counterexample (show (length mine, map length taken)) (sort (concat (mine : taken)) === [0 .. count - 1]))
+
+thief :: Patient Int -> IORef Bool -> [Int] -> IO [Int]
+thief p over found = do
+  new <- takeHalf p (const True)
+  done <- readIORef over
+  if null new && done then pure found else yield >> thief p over (new ++ found)
