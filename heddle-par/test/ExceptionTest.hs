@@ -1,7 +1,7 @@
 -- | Exceptions: always the leftmost, never lost.
 module ExceptionTest (tests) where
 
-import Control.Exception (ErrorCall (..), SomeException, evaluate, throwIO, try)
+import Control.Exception (ErrorCall (..), SomeException, evaluate, throw, throwIO, try)
 import Control.Monad (forM_, unless, void)
 import Data.IORef (atomicModifyIORef', newIORef, readIORef)
 import Heddle.Par qualified as Par
@@ -99,6 +99,9 @@ besideHit = forM_ [1 .. 200 :: Int] $ \_ -> do
   right <- try (runParIO (leftmost [pure Nothing, pure (Just 'x'), liftIO (throwIO (Boom 1))]))
   right @?= (Right (Just 'x') :: Either Boom (Maybe Char))
   left <- try (runParIO (leftmost [pure Nothing, liftIO (throwIO (Boom 1)), pure (Just 'x')]))
+  -- theSchedulerForcedTheResultOfASearch: which hung, masked.
+  lazy <- try (runParIO (leftmost [pure Nothing, pure (throw (Boom 2)), pure (Just 'x')]))
+  either (\(Boom n) -> n) (const 0) lazy @?= 2
   left @?= Left (Boom 1)
 
 siblings :: IO ()

@@ -56,7 +56,7 @@ unwanted = do
 
 -- The owner pushes and pops as the list says; the thieves take what they can.
 shared :: [NonNegative (Small Int)] -> Positive (Small Int) -> Property
-shared steps (Positive (Small thieves)) = withMaxSuccess 300 . ioProperty $ do
+shared steps (Positive (Small thieves)) = withMaxSuccess 40 . ioProperty $ do
   p <- newPatient 2 (-1 :: Int)
   over <- newIORef False
   bags <- forM [0 .. min 3 thieves] $ \_ -> do

@@ -117,7 +117,8 @@ isChained w = (/= 0) <$> readWord (workerWords w) chainWord
 -- | Can the task about to run be one of a chain?
 link :: Worker -> Scope -> IO ()
 link w s = do
-  alike <- topOfPatient (workerPatient w) (pure True) (pure . (== scopeId s) . scopeId . taskScope . workTask)
+  -- Zero is the void's: a thief has just taken what was there.
+  alike <- topOfPatient (workerPatient w) (pure True) (pure . (`elem` [0, scopeId s]) . scopeId . taskScope . workTask)
   let outermost = maybe True (const False) (scopeAround s)
   writeWord (workerWords w) chainWord (if isPossible && outermost && not (scopeCuts s) && alike then 1 else 0)
 
@@ -126,6 +127,8 @@ link w s = do
 -- [Cost]: some stores; see Note [A chain].
 pushPatiently :: Worker -> Work -> IO ()
 pushPatiently w !work = do
+  -- Now: a thunk for it later would be a safe point between the count and the push.
+  let !s = taskScope (workTask work)
   chain <- readWord (workerWords w) chainWord
   if chain == 0
     then pushHere w work
@@ -136,10 +139,10 @@ pushPatiently w !work = do
       -- One end of a task put off, and one task more: no change.
       if downs > 0
         then writeWord (workerWords w) downsWord (downs - 1)
-        else countUpHere (taskScope (workTask work)) w
+        else countUpHere s w
       pushPatient (workerPatient w) work
       sleepers <- readWord (workerSleepers w) sleepersWord
-      when (sleepers > 0) (wakeOne (workerPool w) (taskScope (workTask work)))
+      when (sleepers > 0) (wakeOne (workerPool w) s)
 {-# NOINLINE pushPatiently #-}
 
 -- | Offer again what has just been taken up: it stands for several tasks, and the worker
@@ -157,8 +160,13 @@ offerAgain w work = do
       writeWord (workerWords w) downsWord (downs - 1)
       putBack (workerPatient w)
       sleepers <- readWord (workerSleepers w) sleepersWord
-      when (sleepers > 0) (wakeOne (workerPool w) (taskScope (workTask work)))
+      when (sleepers > 0) (wakeFor w work)
 {-# INLINE offerAgain #-}
+
+-- | A call, so that no thunk is made before it.
+wakeFor :: Worker -> Work -> IO ()
+wakeFor w work = wakeOne (workerPool w) (taskScope (workTask work))
+{-# NOINLINE wakeFor #-}
 
 -- | 'pushPatiently' between tasks.
 --

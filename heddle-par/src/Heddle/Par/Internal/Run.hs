@@ -151,7 +151,8 @@ openBranch kind decided started j (Par p) = par $ \w k -> do
     pushWork w (Work t (i + 1) k (IVar out))
     atomicWrite (workerWords w) runningWord 0
     settle w
-    start w (Work (RootTask t i s) 0 (\w' () -> p w' (endRoot cell)) ())
+    -- Forced in the task: who ends the scope looks at it, masked and between tasks.
+    start w (Work (RootTask t i s) 0 (\w' () -> p w' (\w'' !a -> endRoot cell w'' a)) ())
 
 isWithin :: Scope -> Scope -> Bool
 isWithin s inner = scopeId s == scopeId inner || maybe False (isWithin s) (scopeAround inner)
