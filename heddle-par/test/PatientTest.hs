@@ -5,7 +5,7 @@
 module PatientTest (tests) where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar, yield)
-import Control.Monad (forM, forM_, replicateM)
+import Control.Monad (forM, forM_, replicateM, replicateM_)
 import Data.IORef
 import Data.List (sort)
 import Heddle.Par.Internal
@@ -19,6 +19,7 @@ tests =
     "patient stacks"
     [ testCase "the owner pops the newest, a thief takes the older half" halves,
       testCase "a thief takes nothing beyond what it does not want" unwanted,
+      testCase "a thief who wants nothing hides nothing from the owner" refused,
       testProperty "between an owner and thieves every element goes to one" shared
     ]
 
@@ -34,7 +35,8 @@ halves = do
   mapM_ (pushed p) [1 .. 9]
   popped p >>= (@?= Just 9)
   takeHalf p (const True) >>= (@?= [1, 2, 3, 4])
-  holdsSome p >>= (@?= True)
+  offersSome p (== 5) >>= (@?= True)
+  offersSome p (== 8) >>= (@?= False)
   mapM_ (pushed p) [10, 11]
   replicateM 6 (popped p) >>= (@?= map Just [11, 10, 8, 7, 6, 5])
   popped p >>= (@?= Nothing)
@@ -42,7 +44,8 @@ halves = do
   -- Lifted and put back.
   pushed p 12
   liftPatient p (pure Nothing) (pure . Just) >>= (@?= Just 12)
-  holdsSome p >>= (@?= False)
+  offersSome p (const True) >>= (@?= False)
+  isEmptied p >>= (@?= True)
   putBack p
   popped p >>= (@?= Just 12)
 
@@ -53,6 +56,28 @@ unwanted = do
   takeHalf p (< 3) >>= (@?= [1, 2])
   takeHalf p (< 3) >>= (@?= [])
   replicateM 7 (popped p) >>= (@?= map Just [8, 7 .. 3] ++ [Nothing])
+
+-- While a thief who likes nothing is about it, what is there seems to be gone to who looks
+-- at the top. An owner that believed that slept, or looked elsewhere for ever.
+refused :: Assertion
+refused = do
+  p <- newPatient 2 (0 :: Int)
+  pushed p 1
+  over <- newIORef False
+  ended <- newEmptyMVar
+  _ <- forkIO (refusing p over >> putMVar ended ())
+  replicateM_ 20000 $ do
+    isEmptied p >>= (@?= False)
+    popped p >>= (@?= Just 1)
+    isEmptied p >>= (@?= True)
+    pushed p 1
+  writeIORef over True
+  takeMVar ended
+  where
+    refusing p over = do
+      takeHalf p (const False) >>= (@?= [])
+      done <- readIORef over
+      if done then pure () else yield >> refusing p over
 
 -- The owner pushes and pops as the list says; the thieves take what they can.
 shared :: [NonNegative (Small Int)] -> Positive (Small Int) -> Property

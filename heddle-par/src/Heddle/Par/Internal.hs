@@ -69,7 +69,8 @@ module Heddle.Par.Internal
     popSlowly,
     liftPatient,
     putBack,
-    holdsSome,
+    isEmptied,
+    offersSome,
     takeHalf,
   )
 where

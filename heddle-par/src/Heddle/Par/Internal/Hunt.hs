@@ -108,7 +108,7 @@ lookAround w home = do
   where
     acceptable work = accepts (taskScope (workTask work)) home
     impatiently victim = do
-      some <- holdsSome (workerPatient victim)
+      some <- offersSome (workerPatient victim) acceptable
       worthwhile <- if some then isSlow victim else pure False
       if worthwhile
         then
@@ -145,10 +145,12 @@ workAround w home = do
         | i == tableSize workers = pure False
         | otherwise = do
           victim <- readEntry workers i
-          there <- offers (workerDeque victim) (\work -> accepts (taskScope (workTask work)) home)
-          patient <- if workerId victim == workerId w then pure False else holdsSome (workerPatient victim)
+          there <- offers (workerDeque victim) acceptable
+          patient <- if workerId victim == workerId w then pure False else offersSome (workerPatient victim) acceptable
           if there || patient then pure True else go (i + 1)
   if sparks then pure True else go 0
+  where
+    acceptable work = accepts (taskScope (workTask work)) home
 
 -- | Take everything nobody waits for onto one's own deque, oldest stolen first.
 takeSparks :: Worker -> IO Bool

@@ -22,9 +22,10 @@ module Heddle.Par.Internal.Patient
     putBack,
     popSlowly,
     topOfPatient,
+    isEmptied,
 
     -- * The thieves' end
-    holdsSome,
+    offersSome,
     takeHalf,
   )
 where
@@ -190,17 +191,25 @@ clearAbove p from to = do
   writeWord (patientWords p) highWord from
 {-# NOINLINE clearAbove #-}
 
+-- | Is nothing there, certainly? A thief that is just about it may leave something.
+--
+-- [Cost]: two reads.
+-- [Threads]: the owner.
+isEmptied :: Patient a -> IO Bool
+isEmptied p = (<=) <$> readWord (patientWords p) bottomWord <*> readWord (patientWords p) finishedWord
+{-# INLINE isEmptied #-}
+
 -- | Look at what was pushed last; else do the first action.
 --
 -- [Cost]: three reads.
--- [Threads]: the owner. A thief may take it the next moment.
+-- [Threads]: the owner. A thief may take it the next moment, or have put the void there.
 topOfPatient :: Patient a -> IO b -> (a -> IO b) -> IO b
 topOfPatient p none some = do
-  bottom <- readWord (patientWords p) bottomWord
-  top <- readWord (patientWords p) topWord
-  if top >= bottom
+  emptied <- isEmptied p
+  if emptied
     then none
     else do
+      bottom <- readWord (patientWords p) bottomWord
       table <- readRef (patientTable p)
       readEntry table ((bottom - 1) .&. (tableSize table - 1)) >>= some
 
@@ -213,12 +222,19 @@ popSlowly p = withLock (patientLock p) (popPatient p (pure Nothing) (pure . Just
 
 -- The thieves' end -----------------------------------------------------------
 
--- | Is anything there?
+-- | Is something there, and the oldest acceptable?
 --
--- [Cost]: two reads.
+-- [Cost]: two reads, if not.
 -- [Threads]: any.
-holdsSome :: Patient a -> IO Bool
-holdsSome p = (<) <$> atomicRead (patientWords p) topWord <*> atomicRead (patientWords p) bottomWord
+offersSome :: Patient a -> (a -> Bool) -> IO Bool
+offersSome p acceptable = do
+  top <- atomicRead (patientWords p) topWord
+  bottom <- atomicRead (patientWords p) bottomWord
+  if top >= bottom
+    then pure False
+    else do
+      table <- readRef (patientTable p)
+      acceptable <$> readEntry table (top .&. (tableSize table - 1))
 
 -- | Take the older half, up to the first that is not acceptable.
 --
@@ -258,9 +274,9 @@ takeHalf p acceptable = withLock (patientLock p) $ do
 -- that, the thief sees it; if it lies after, so does the owner's read of the top, which
 -- then is the new one, and the owner backs out.
 --
--- A thief that sees fewer entries than it announced lowers the top again. So an owner that
--- finds nothing may have looked at such a moment; before it sleeps, it looks again with
--- the lock. That the owner may push while the top is too high does no harm: either the
+-- A thief that sees fewer entries than it announced, or likes none, lowers the top again.
+-- So an owner that finds nothing may have looked at such a moment. Whether something may
+-- be left it learns from the finished top, and then waits for the lock. That the owner may push while the top is too high does no harm: either the
 -- thief sees the new bottom, and with it the new entry, or it lowers the top below it.
 --
 -- A slot is the owner's again when the thief has read it, which the finished top tells.

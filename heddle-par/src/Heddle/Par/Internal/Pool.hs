@@ -83,7 +83,8 @@ import Heddle.Prim.Atomic
   )
 import Heddle.Prim.Atomic qualified as Atomic
 import Heddle.Prim.Exception
-  ( Exception (..),
+  ( AsyncException (..),
+    Exception (..),
     SomeException,
     allowInterrupt,
     evaluate,
@@ -104,6 +105,7 @@ import Heddle.Prim.Thread
     myThreadId,
   )
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
+import System.Exit (ExitCode)
 
 -- Running --------------------------------------------------------------------
 
@@ -240,7 +242,7 @@ ended w thrown = do
   case (fromException e, home) of
     _ | running /= 1 -> fromOutside e >> pure (search w)
     (Just (Interrupt i), _) | i == workerId w -> pure (next w s)
-    (_, Only _) | isAsynchronous e -> fromOutside e >> pure (next w s)
+    (_, Only _) | isFromOutside e -> fromOutside e >> pure (next w s)
     _ -> do
       case t of
         HookedTask {taskIndex = i, _taskThrew = threw} -> threw w i e
@@ -253,6 +255,14 @@ ended w thrown = do
       try (evaluate e >> evaluate (isAsynchronous e)) >>= \case
         Right _ -> pure e
         Left e' -> forced e'
+
+-- | Was it thrown at the caller of the run, rather than by the task it hit? Only the type
+-- can tell. A stack overflows where it is used; to exit, one throws at the main thread.
+isFromOutside :: SomeException -> Bool
+isFromOutside e = case (fromException e, fromException e) of
+  (Just StackOverflow, _) -> False
+  (_, Just (_ :: ExitCode)) -> True
+  _ -> isAsynchronous e
 
 -- | Cancel the run this worker is for.
 --
@@ -497,7 +507,7 @@ newPool = do
   writeWord scopeCounts 8 1
   failures <- newRef (Failures 0 64 [])
   cutoff <- newRef NoCutoff
-  let idle = RootTask {taskParent = idle, taskIndex = 0, taskHome = sparkScope}
+  let idle = RootTask {_taskParent = idle, taskIndex = 0, taskHome = sparkScope}
       sparkScope =
         Scope
           { scopeId = 0,

@@ -201,8 +201,8 @@ settleChain w = do
 -- [Masking]: to be called masked, between tasks.
 takePatient :: Worker -> IO (Maybe Work)
 takePatient w = do
-  some <- holdsSome (workerPatient w)
-  if not some
+  none <- isEmptied (workerPatient w)
+  if none
     then pure Nothing
     else do
       -- For 'settle', since 'popPatient' is none.

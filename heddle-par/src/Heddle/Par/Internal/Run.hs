@@ -184,7 +184,7 @@ runMasked cuts (Par p) = do
   cell <- newRef Nothing
   s <- newScope w Nothing True cuts (\_ _ -> unpark (workerGuestCell w))
   writeRef (workerHome w) (Only s)
-  let root = RootTask {taskParent = root, taskIndex = 0, taskHome = s}
+  let root = RootTask {_taskParent = root, taskIndex = 0, taskHome = s}
   driver w (start w (Work root 0 (\w' () -> p w' (endRoot cell)) ()))
   pending <- readRef (workerPending w)
   out <- outcome s cell

@@ -71,14 +71,15 @@ data Waiter a = Waiter !Task !Int (Worker -> a -> IO ())
 -- | A fork, for its place among the others (parent, index) and its scope.
 data Task
   = -- | The first task of a scope; in the outermost scope it is its own parent.
-    RootTask {taskParent :: Task, taskIndex :: !Int, taskHome :: !Scope}
+    RootTask {_taskParent :: Task, taskIndex :: !Int, taskHome :: !Scope}
   | -- | Nobody waits for it but the scope.
-    ForkTask {taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope}
+    ForkTask {_taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope}
   | -- | Its result, or its failure, goes into a cell.
-    forall a. SpawnTask {taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope, _taskCell :: !(Ref (Cell a))}
+    forall a. SpawnTask {_taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope, _taskCell :: !(Ref (Cell a))}
   | -- | Somebody else's: what it throws goes there, with its index, and not to the scope.
-    -- Called masked, on the worker, in place of the task; see "Heddle.Par.Internal".
-    HookedTask {taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope, _taskThrew :: Worker -> Int -> SomeException -> IO ()}
+    -- Called masked, on the worker, in place of the task; see "Heddle.Par.Internal". So it
+    -- is compared with no other task of its scope, and need not tell its parent.
+    HookedTask {taskIndex :: !Int, taskHome :: !Scope, _taskThrew :: Worker -> Int -> SomeException -> IO ()}
 
 -- | The scope a task belongs to.
 taskScope :: Task -> Scope
@@ -226,7 +227,10 @@ path = go []
   where
     go acc t = case t of
       RootTask {taskHome = s} | Nothing <- scopeAround s -> acc
-      _ -> go (taskIndex t : acc) (taskParent t)
+      RootTask {_taskParent = parent} -> go (taskIndex t : acc) parent
+      ForkTask {_taskParent = parent} -> go (taskIndex t : acc) parent
+      SpawnTask {_taskParent = parent} -> go (taskIndex t : acc) parent
+      HookedTask {} -> taskIndex t : acc
 
 -- | The order in which a sequential run would see them fail: what a task forks comes
 -- before the rest of the task.
