@@ -133,18 +133,23 @@ popOr d none some = do
 -- | Forget what thieves have taken; its slots would keep it alive.
 --
 -- [Cost]: O(steals since the last time), at most the capacity.
--- [Threads]: the owner, with the deque empty.
+-- [Threads]: the owner.
 scrub :: Deque a -> IO ()
 scrub d = do
-  let w = dequeWords d
-  bottom <- readWord w bottomWord
-  scrubbed <- readWord w scrubbedWord
-  when (bottom /= scrubbed) $ do
-    table <- readRef (dequeTable d)
-    let size = tableSize table
-        from = max scrubbed (bottom - size)
-    forM_ [from .. bottom - 1] $ \i -> writeEntry table (i .&. (size - 1)) (dequeVoid d)
-    writeWord w scrubbedWord bottom
+  top <- readWord (dequeWords d) topWord
+  scrubbed <- readWord (dequeWords d) scrubbedWord
+  when (top /= scrubbed) (scrubTo d scrubbed top)
+{-# INLINE scrub #-}
+
+scrubTo :: Deque a -> Int -> Int -> IO ()
+scrubTo d scrubbed top = do
+  bottom <- readWord (dequeWords d) bottomWord
+  table <- readRef (dequeTable d)
+  let size = tableSize table
+  -- Further down lies what has been pushed since.
+  forM_ [max scrubbed (bottom - size) .. top - 1] $ \i -> writeEntry table (i .&. (size - 1)) (dequeVoid d)
+  writeWord (dequeWords d) scrubbedWord top
+{-# NOINLINE scrubTo #-}
 
 -- | What a thief got.
 data Stolen a
@@ -204,4 +209,5 @@ offers d acceptable = do
 -- The owner clears a slot only after it has taken its element: by index when older ones
 -- remain, or by winning (or losing) the compare-and-set on top when it was the last. A
 -- thief that read the slot before loses that compare-and-set, so it never keeps a
--- cleared one.
+-- cleared one. So does a thief that reads a slot below the top, which 'scrub' may have
+-- cleared.

@@ -10,8 +10,7 @@
 -- Owner: the worker that looks.
 module Heddle.Par.Internal.Hunt
   ( huntOn,
-    hunts,
-    naps,
+    lookAround,
     workAround,
     finished,
   )
@@ -22,7 +21,7 @@ import Data.Bits (shiftL, shiftR, xor, (.&.))
 import Heddle.Par.Internal.Cancel (absorbing)
 import Heddle.Par.Internal.Deque (Stolen (..), offers, popOr, steal)
 import Heddle.Par.Internal.Patient
-import Heddle.Par.Internal.Ready (pushWork, seedWord, ticksOf)
+import Heddle.Par.Internal.Ready (pushWork, rob, seedWord, ticksOf)
 import Heddle.Par.Internal.Scope
 import Heddle.Par.Internal.Sleep
 import Heddle.Par.Internal.Types
@@ -32,26 +31,35 @@ import Heddle.Prim.Clock (elapsed, microseconds, monotonicNow, nanosCount)
 import Heddle.Prim.Exception (allowInterrupt)
 import Heddle.Prim.Thread (nap, yield)
 
--- | Hunt; and as long as others have work that is not worth taking, since they go from task
--- to task too quickly, nap and look again, instead of being woken by each of their pushes.
-huntOn :: Worker -> Home -> Int -> Int -> IO (Maybe Work)
-huntOn w home left looks = do
-  before <- allTicks
-  hunt w home looks >>= \case
-    Just work -> pure (Just work)
-    Nothing -> do
-      now <- allTicks
-      done <- finished home
-      if done || left == 0 || now == before
-        then pure Nothing
-        else do
-          -- What is thrown at the caller of a run must reach it here, too.
-          case home of
-            Only _ -> allowInterrupt
-            Everybody -> pure ()
-          nap (microseconds (min 500 (20 * 2 ^ (naps - left))))
-          huntOn w home (left - 1) 4
+-- | Hunt. As long as others go from task to task, look again and again, instead of being
+-- woken by each of their pushes: at once if they take more than two microseconds for a task,
+-- since then there will be something worth taking; after a nap if they are quicker.
+--
+-- The action takes one look.
+huntOn :: Worker -> Home -> IO (Maybe Work) -> IO (Maybe Work)
+huntOn w home look = go (0 :: Int) (0 :: Int) hunts
   where
+    go again napped looks = do
+      before <- allTicks
+      begin <- monotonicNow
+      hunt w home look looks >>= \case
+        Just work -> pure (Just work)
+        Nothing -> do
+          now <- allTicks
+          end <- monotonicNow
+          done <- finished home
+          if done || now == before || napped == naps
+            then pure Nothing
+            else do
+              -- What is thrown at the caller of a run must reach it here, too.
+              case home of
+                Only _ -> allowInterrupt
+                Everybody -> pure ()
+              if again < agains && nanosCount (elapsed begin end) > slowNanos * (now - before)
+                then go (again + 1) napped hunts
+                else do
+                  nap (microseconds (min 500 (20 * 2 ^ napped)))
+                  go again (napped + 1) 4
     allTicks = do
       workers <- workersAll <$> readRef (poolWorkers (workerPool w))
       sum <$> mapM (of' workers) [0 .. tableSize workers - 1]
@@ -59,22 +67,24 @@ huntOn w home left looks = do
       victim <- readEntry workers i
       if workerId victim == workerId w then pure 0 else ticksOf victim
 
--- | So many looks around before parking, about 0.1 ms; so many naps, about 10 ms.
-hunts, naps :: Int
+-- | So many looks around before parking, about 0.1 ms; so many more times while others have
+-- tasks of some length; so many naps, about 10 ms.
+hunts, agains, naps :: Int
 hunts = 60
+agains = 40
 naps = 24
 
-hunt :: Worker -> Home -> Int -> IO (Maybe Work)
-hunt _ _ 0 = pure Nothing
-hunt w home n =
-  lookAround w home >>= \case
+hunt :: Worker -> Home -> IO (Maybe Work) -> Int -> IO (Maybe Work)
+hunt _ _ _ 0 = pure Nothing
+hunt w home look n =
+  look >>= \case
     Just work -> pure (Just work)
     Nothing -> do
       workers <- readRef (poolWorkers (workerPool w))
       done <- finished home
       if done || tableSize (workersAll workers) == 1
         then pure Nothing
-        else yield >> hunt w home (n - 1)
+        else yield >> hunt w home look (n - 1)
 
 -- | One look at everybody's oldest work, beginning anywhere.
 lookAround :: Worker -> Home -> IO (Maybe Work)
@@ -115,12 +125,13 @@ lookAround w home = do
           absorbing w (takeHalf (workerPatient victim) acceptable) >>= \case
             [] -> pure Nothing
             work : others -> do
+              rob victim
               forM_ others (\other -> makeRoom (workerPatient w) >> pushPatient (workerPatient w) other)
               unless (null others) (signal w (taskScope (workTask work)))
               pure (Just work)
         else pure Nothing
 
--- | Does the worker stay with one task for a microsecond or more?
+-- | Does the worker stay with one task for two microseconds or more?
 isSlow :: Worker -> IO Bool
 isSlow victim = do
   before <- ticksOf victim
@@ -132,7 +143,7 @@ isSlow victim = do
   (== before) <$> ticksOf victim
 
 slowNanos :: Int
-slowNanos = 1000
+slowNanos = 2000
 
 -- | Is there work for this worker?
 workAround :: Worker -> Home -> IO Bool

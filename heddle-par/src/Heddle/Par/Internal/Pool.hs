@@ -165,11 +165,15 @@ finishPatiently :: Worker -> IO ()
 finishPatiently w = do
   chained <- isChained w
   if not chained
-    then finish w
-    else liftPatient (workerPatient w) (finish w) $ \(Work t' _ rest value) -> do
+    then turnOrFinish False
+    else liftPatient (workerPatient w) (turnOrFinish True) $ \(Work t' _ rest value) -> do
       putOff w
       writeRef (workerTask w) t'
       rest w value
+  where
+    turnOrFinish chained = do
+      turns <- isToTurn w chained
+      if turns then writeWord (workerWords w) runningWord 0 >> unsafeMask (workerGoOn w) else finish w
 {-# NOINLINE finishPatiently #-}
 
 -- | Push the rest of the running task and go over to the child. Called unmasked.
@@ -383,12 +387,13 @@ search w = do
           if retired
             then retireWorker w >> search w
             else do
-              found <- searching home (huntOn w home naps hunts)
+              found <- huntOn w home (searching home (lookAround w home))
               case found of
                 Just work -> start w work
                 Nothing -> sleep w home
-    -- Only those who take any work count as looking: who pushes leaves it to them. The last
-    -- to find some sees to it that somebody else looks on.
+    -- Only those who take any work count as looking, and only while they do: who pushes
+    -- leaves it to them. (Between two looks a worker may have to wait for its capability.)
+    -- The last to find some sees to it that somebody else looks on.
     searching home look = case home of
       Only _ -> look
       Everybody -> do

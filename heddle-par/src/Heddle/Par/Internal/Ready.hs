@@ -28,6 +28,8 @@ module Heddle.Par.Internal.Ready
     link,
     settleChain,
     putOff,
+    isToTurn,
+    rob,
 
     -- * The running task
     runningTask,
@@ -40,7 +42,7 @@ where
 
 import Control.Monad (when)
 import Heddle.Par.Internal.Cancel (absorbing, runningWord)
-import Heddle.Par.Internal.Deque (push, reserve)
+import Heddle.Par.Internal.Deque (push, reserve, scrub)
 import Heddle.Par.Internal.Patient
 import Heddle.Par.Internal.Scope
 import Heddle.Par.Internal.Sleep (signal, sleepersWord, wakeOne)
@@ -69,11 +71,39 @@ tick w = do
   writeWord (workerWords w) ticksWord (n + 1)
 {-# INLINE tick #-}
 
-seedWord, ticksWord, chainWord, downsWord :: Int
+-- | On the line of the others: how far the worker had come when it was last robbed.
+seedWord, ticksWord, chainWord, downsWord, robbedWord :: Int
 seedWord = 2
 ticksWord = 3
 chainWord = 4
 downsWord = 5
+robbedWord = 10
+
+-- | A thief has paid for a barrier: for some tasks, let the worker offer its work to others
+-- in the ordinary way.
+--
+-- [Threads]: any.
+rob :: Worker -> IO ()
+rob victim = ticksOf victim >>= atomicWrite (workerWords victim) robbedWord . max 1
+
+-- | Would the worker go on otherwise if it went the long way between tasks? Then it should.
+--
+-- [Cost]: a read or two; no safe point.
+isToTurn :: Worker -> Bool -> IO Bool
+isToTurn w chained = do
+  robbed <- readWord (workerWords w) robbedWord
+  if robbed == 0
+    then pure False
+    else do
+      ticks <- readWord (workerWords w) ticksWord
+      let over = ticks - robbed > impatience
+      when over (writeWord (workerWords w) robbedWord 0)
+      pure (over /= chained)
+{-# INLINE isToTurn #-}
+
+-- | After so many ticks the worker becomes patient again.
+impatience :: Int
+impatience = 100
 
 -- | Make counted work available to every worker of its run.
 --
@@ -117,10 +147,13 @@ isChained w = (/= 0) <$> readWord (workerWords w) chainWord
 -- | Can the task about to run be one of a chain?
 link :: Worker -> Scope -> IO ()
 link w s = do
+  -- What others took from the deque might be the only thing left of a long list.
+  scrub (workerDeque w)
   -- Zero is the void's: a thief has just taken what was there.
   alike <- topOfPatient (workerPatient w) (pure True) (pure . (`elem` [0, scopeId s]) . scopeId . taskScope . workTask)
   let outermost = maybe True (const False) (scopeAround s)
-  writeWord (workerWords w) chainWord (if isPossible && outermost && not (scopeCuts s) && alike then 1 else 0)
+  robbed <- readWord (workerWords w) robbedWord
+  writeWord (workerWords w) chainWord (if isPossible && outermost && not (scopeCuts s) && alike && robbed == 0 then 1 else 0)
 
 -- | 'pushHere', but left to this worker while it goes from task to task quickly.
 --
