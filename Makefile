@@ -99,6 +99,10 @@ bench-serve: bench-programs ## the web server against nginx, h2o, lighttpd, migh
 bench-par: bench-programs ## tasks against monad-par, sparks and two processes
 	@python3 bench/run.py par $(BENCH)
 
+.PHONY: bench-rendezvous
+bench-rendezvous: bench-programs ## rendezvous against the paper's libraries, Go's channels and C
+	@python3 bench/run.py rendezvous $(BENCH)
+
 .PHONY: bench-find
 bench-find: bench-programs ## heddle find against C, GNU find, fd, bfs and the seed's programs
 	@python3 bench/run.py find $(BENCH)

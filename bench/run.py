@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Heddle beside C, GHC's own event manager, other servers, other libraries and other finds.
 
-usage: run.py io|serve|par|find [--rounds N] [--seconds S] [--tree DIR] [--only NAME]... [--list]
+usage: run.py io|serve|par|rendezvous|find [--rounds N] [--seconds S] [--tree DIR] [--only NAME]... [--list]
 
 All contenders of a case run in turn within each round, and the ratios are of one round; numbers from
 different runs do not compare. The last lines are `RESULT <case>/<contender> <ratio>`, below 1 where
@@ -17,6 +17,7 @@ import sys
 
 import finding
 import parallel
+import rendezvous
 import servers
 from harness import Unable, machine
 
@@ -24,6 +25,7 @@ SUITES = {
     "io": (servers.ServerPlace, servers.CASES["io"]),
     "serve": (servers.ServerPlace, servers.CASES["serve"]),
     "par": (parallel.ParallelPlace, parallel.CASES),
+    "rendezvous": (rendezvous.RendezvousPlace, rendezvous.CASES),
     "find": (finding.FindPlace, finding.CASES),
 }
 
@@ -40,7 +42,7 @@ def main():
     new_place, cases = SUITES[options.suite]
     if options.list:
         for name, title, _ in cases:
-            print(f"{name:16} {title}")
+            print(f"{name:18} {title}")
         return 0
     unknown = set(options.only or []) - {name for name, _, _ in cases}
     if unknown:

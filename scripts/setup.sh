@@ -13,12 +13,14 @@ build_packages=(
   # bench/ is a package of the project, so the solver asks for these even where it is not built.
   libghc-http-types-dev libghc-wai-dev libghc-warp-dev
   libghc-abstract-par-dev libghc-async-dev libghc-monad-par-dev libghc-parallel-dev
+  # examples/rendezvous
+  libghc-juicypixels-dev libghc-vector-dev
   # make check
   ormolu hlint
   # make test: real clients, and system calls counted
   curl wget chromium strace
 )
-bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs)
+bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go)
 
 packages=("${build_packages[@]}")
 if [ "${1:-}" = bench ]; then packages+=("${bench_packages[@]}"); fi

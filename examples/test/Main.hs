@@ -1,0 +1,14 @@
+-- | The examples' suite.
+module Main
+  ( main,
+  )
+where
+
+import CommandTest qualified
+import InputTest qualified
+import ProgramsTest qualified
+import SatTest qualified
+import Test.Tasty (defaultMain, testGroup)
+
+main :: IO ()
+main = defaultMain (testGroup "heddle-examples" [ProgramsTest.tests, SatTest.tests, InputTest.tests, CommandTest.tests])

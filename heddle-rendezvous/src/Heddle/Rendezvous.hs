@@ -1,0 +1,83 @@
+-- |
+-- Module      : Heddle.Rendezvous
+-- Description : Deterministic multi-way rendezvous
+-- Stability   : stable
+--
+-- Branches that run in parallel and communicate by channels only. A channel has one writer
+-- and any number of readers, and a value passes when all of them have come. So a program
+-- has one result, whatever the schedule and the number of cores; and if it deadlocks, it
+-- does so every time, in the same place, with a report that names it.
+--
+-- > squares :: [Int]
+-- > squares = runDet $ do
+-- >   numbers <- newChan "numbers"
+-- >   fst <$> par
+-- >     ( (,)
+-- >         <$> branch (inp numbers) (\i -> replicateM 10 ((^ 2) <$> recv i))
+-- >         <*> branch (out numbers) (\o -> mapM_ (send o) [1 .. 10])
+-- >     )
+--
+-- Who takes part in a channel: the branches that were granted an end of it. A branch that
+-- ends leaves its channels, so nobody waits for the dead: a writer without readers goes on,
+-- and a reader whose writer has ended gets 'WriterEnded'. A branch that throws poisons its
+-- channels for good.
+--
+-- Cost: some 20 ns for each member of a step; nobody wakes a thread.
+-- Owner: a run owns its branches and channels; the type @s@ keeps each end in its branch.
+module Heddle.Rendezvous
+  ( -- * Runs
+    Det,
+    runDet,
+
+    -- * Channels
+    Chan,
+    newChan,
+    Out,
+    send,
+    In,
+    recv,
+
+    -- * Branches
+    par,
+    Branches,
+    branch,
+
+    -- ** Granting
+    Grant (Given),
+    out,
+    inp,
+    Writing,
+    Reading,
+
+    -- * Exceptions
+    throwDet,
+    tryDet,
+    WriterEnded (..),
+    Poisoned (..),
+    DuplicateWriter (..),
+    DuplicateWorld (..),
+    Uncaught (..),
+
+    -- * Deadlocks
+
+    -- | Found as soon as nothing can go on, wherever that is; never found where something
+    -- still can.
+    Deadlock (..),
+    Wait (..),
+    Operation (..),
+
+    -- * Effects
+    runDetIO,
+    World,
+    io,
+
+    -- * Searching
+    Closed (..),
+    leftmost,
+  )
+where
+
+import Heddle.Rendezvous.Internal.Branches
+import Heddle.Rendezvous.Internal.Report
+import Heddle.Rendezvous.Internal.Run
+import Heddle.Rendezvous.Internal.Types

@@ -1,0 +1,589 @@
+-- |
+-- Module      : Heddle.Rendezvous.Internal.Channel
+-- Description : The rendezvous
+-- Stability   : internal
+--
+-- Every member of a channel brings its continuation to a slot of its own and counts down
+-- the channel's word; who comes last finds everybody there, makes them ready to go on, and
+-- goes on itself. See Note [A step].
+--
+-- Cost: an arrival is one store and one fetch-and-add, the last one's not even that; a
+-- resumption one push and pop of the worker's own deque. Nobody wakes a thread.
+-- Owner: a slot belongs to its member, or to who has come last, never to both.
+module Heddle.Rendezvous.Internal.Channel
+  ( newChannel,
+    send',
+    receive,
+
+    -- * A block's words
+    takenWord,
+    keptWord,
+    reportWord,
+
+    -- * Going
+    leaveAll,
+
+    -- * Ending a branch
+    throwIn,
+    endBranch,
+    crashed,
+
+    -- * Random schedules
+    random,
+    shuffle,
+    nextAt,
+  )
+where
+
+import Control.Monad (forM, forM_, void, when)
+import Data.Bits (shiftR, xor, (.&.))
+import Data.List (sortOn)
+import Heddle.Par.Internal
+import Heddle.Prim.Atomic
+  ( Table,
+    Words,
+    atomicRead,
+    fetchAdd,
+    fetchOr,
+    modifyRef,
+    newRef,
+    newTable,
+    newWords,
+    readEntry,
+    readRef,
+    readWord,
+    tableSize,
+    writeEntry,
+    writeWord,
+  )
+import Heddle.Prim.Exception (Exception (..), SomeException, unsafeMask)
+import Heddle.Prim.Lock (newLock, withLock)
+import Heddle.Rendezvous.Internal.Types
+
+-- | A channel whose only member is its creator.
+--
+-- [Cost]: 500 bytes.
+newChannel :: Branch -> String -> IO (End a)
+newChannel b name = do
+  word <- newWords 8
+  writeWord word 0 (oneMember + maybe 0 (const chaosFlag) (branchChaos b))
+  lock <- newLock
+  slots <- newTable 2 Vacant
+  branches <- newTable 1 b
+  inner <- newRef []
+  counts <- newWords 5
+  writeWord counts takenWord 1
+  let channel = Channel {channelName = name, channelWord = word, channelLock = lock, channelRoot = block}
+      block =
+        Block
+          { blockWord = word,
+            blockSlots = slots,
+            blockSize = 1,
+            blockBranches = branches,
+            blockInner = inner,
+            blockWords = counts,
+            blockWrites = True,
+            blockChannel = channel,
+            blockAbove = Nothing
+          }
+  pure (End block 0)
+
+-- Arriving -------------------------------------------------------------------
+
+-- | Bring a value.
+--
+-- [Blocks]: the branch, until every member has arrived.
+send' :: End a -> a -> Branch -> Worker -> (Worker -> () -> IO ()) -> IO ()
+send' (End block i) a b w k = do
+  tick w
+  x <- readWord (blockWord block) 0
+  let half = wordParity x * blockSize block
+  if isLast x
+    then writeLast block a x half w >> k w ()
+    else
+      if isMarked x
+        then slowly block i (Sender b k a) b w
+        else do
+          writeEntry (blockSlots block) (half + i) (Sender b k a)
+          before <- fetchAdd (blockWord block) 0 (-1)
+          if isLast before
+            then do
+              writeEntry (blockSlots block) (half + i) Vacant
+              writeLast block a before half w
+              k w ()
+            else arrived block i before b w
+{-# NOINLINE send' #-}
+
+-- | Come for a value.
+--
+-- [Blocks]: the branch, until every member has arrived.
+receive :: End a -> Branch -> Worker -> (Worker -> a -> IO ()) -> IO ()
+receive (End block i) b w k = do
+  tick w
+  x <- readWord (blockWord block) 0
+  let half = wordParity x * blockSize block
+  if isLast x
+    then
+      readEntry (blockSlots block) half >>= \case
+        Sender b' k' a -> do
+          readLast block b' k' a x half w
+          k w a
+        _ -> slowly block i (Receiver b k) b w
+    else
+      if isMarked x
+        then slowly block i (Receiver b k) b w
+        else do
+          writeEntry (blockSlots block) (half + i) (Receiver b k)
+          before <- fetchAdd (blockWord block) 0 (-1)
+          if isLast before
+            then
+              readEntry (blockSlots block) half >>= \case
+                Sender b' k' a -> do
+                  writeEntry (blockSlots block) (half + i) Vacant
+                  readLast block b' k' a before half w
+                  k w a
+                _ -> arrivedLast block b w
+            else arrived block i before b w
+{-# NOINLINE receive #-}
+
+-- | The writer is the last of all.
+writeLast :: Block a -> a -> Int -> Int -> Worker -> IO ()
+writeLast block a x half w = do
+  writeWord (blockWord block) 0 (freshStep x)
+  case wordEnrolled x of
+    1 -> pure ()
+    2
+      | blockSize block == 2 ->
+        readEntry (blockSlots block) (half + 1) >>= \case
+          Receiver b' k' -> do
+            writeEntry (blockSlots block) (half + 1) Vacant
+            pushPatiently w (Work (branchTask b') 0 k' a)
+          _ -> pure ()
+    n -> batch block a (n - 1) half w
+{-# INLINE writeLast #-}
+
+-- | A reader is the last of all, and this is the writer.
+readLast :: Block a -> Branch -> (Worker -> () -> IO ()) -> a -> Int -> Int -> Worker -> IO ()
+readLast block b' k' a x half w = do
+  writeWord (blockWord block) 0 (freshStep x)
+  case wordEnrolled x of
+    2 -> do
+      writeEntry (blockSlots block) half Vacant
+      pushPatiently w (Work (branchTask b') 0 k' ())
+    n -> batch block a (n - 1) half w
+{-# INLINE readLast #-}
+
+-- | Those of a step that are still to be resumed: whoever holds this resumes one of them
+-- and makes the others available as one piece of work. See Note [A batch].
+data Batch a = Batch
+  { batchSlots :: !(Table (Slot a)),
+    -- | The block's: where it is, and how many are left.
+    batchWords :: !Words,
+    batchValue :: a,
+    batchAgain :: Work
+  }
+
+-- | Resume so many members that are in this half of the slots.
+batch :: Block a -> a -> Int -> Int -> Worker -> IO ()
+batch block a n half w = do
+  chained <- isChained w
+  if chained
+    then do
+      writeWord (blockWords block) cursorWord half
+      writeWord (blockWords block) leftWord n
+      t <- runningTask w
+      let again = Work t 0 drain (Batch (blockSlots block) (blockWords block) a again)
+      pushPatiently w again
+    else oneByOne (blockSlots block) a half (half + blockSize block) w
+{-# NOINLINE batch #-}
+
+-- | Resume those in some of the slots as so many pieces of work.
+oneByOne :: Table (Slot a) -> a -> Int -> Int -> Worker -> IO ()
+oneByOne slots a from to w = forM_ [from .. to - 1] $ \at ->
+  readEntry slots at >>= \case
+    Receiver b k -> writeEntry slots at Vacant >> pushPatiently w (Work (branchTask b) 0 k a)
+    Sender b k _ -> writeEntry slots at Vacant >> pushPatiently w (Work (branchTask b) 0 k ())
+    _ -> pure ()
+{-# NOINLINE oneByOne #-}
+
+drain :: Worker -> Batch a -> IO ()
+drain w b = do
+  at <- readWord (batchWords b) cursorWord
+  readEntry (batchSlots b) at >>= \case
+    Receiver me k -> do
+      advance w b at me
+      k w (batchValue b)
+    Sender me k _ -> do
+      advance w b at me
+      k w ()
+    _ -> do
+      writeWord (batchWords b) cursorWord (at + 1)
+      drain w b
+
+-- | Take one member out.
+advance :: Worker -> Batch a -> Int -> Branch -> IO ()
+advance w b at me = do
+  left <- readWord (batchWords b) leftWord
+  writeEntry (batchSlots b) at Vacant
+  writeWord (batchWords b) cursorWord (at + 1)
+  writeWord (batchWords b) leftWord (left - 1)
+  when (left > 1) $ do
+    chained <- isChained w
+    if chained then offerAgain w (batchAgain b) else spread w b
+  become w (branchTask me)
+{-# INLINE advance #-}
+
+-- | The worker has been robbed, and is not in a chain any more: a batch must not get onto its
+-- deque.
+spread :: Worker -> Batch a -> IO ()
+spread w b = do
+  at <- readWord (batchWords b) cursorWord
+  let half = tableSize (batchSlots b) `quot` 2
+  oneByOne (batchSlots b) (batchValue b) at (if at < half then half else 2 * half) w
+{-# NOINLINE spread #-}
+
+-- | Which of a block's words are what.
+takenWord, endedWord, cursorWord, leftWord, keptWord :: Int
+takenWord = 0
+endedWord = 1
+cursorWord = 2
+leftWord = 3
+keptWord = 4
+
+-- | The word of a channel that is free for a report about it.
+reportWord :: Int
+reportWord = 1
+
+-- | Others have still to come, unless a member threw before we came.
+arrived :: Block a -> Int -> Int -> Branch -> Worker -> IO ()
+arrived block i before b w
+  | isPoisoned before = tooLate block i b w
+  | wordPending before == 1 = arrivedLast block b w
+  | otherwise = finishPatiently w
+{-# INLINE arrived #-}
+
+-- The long way ---------------------------------------------------------------
+
+-- | Everybody is there, but it is not as simple as usual.
+arrivedLast :: Block a -> Branch -> Worker -> IO ()
+arrivedLast block b w = apart w $ \s -> do
+  works <- locked block w (complete (blockChannel block))
+  release b w works
+  nextAt b w s
+{-# NOINLINE arrivedLast #-}
+
+-- | A member threw while we arrived. If it saw us there, we are being resumed already.
+tooLate :: Block a -> Int -> Branch -> Worker -> IO ()
+tooLate block i b w = apart w $ \s -> do
+  mine <- locked block w $ do
+    slot <- mySlot block i
+    case slot of
+      (at, Receiver _ _) -> True <$ writeEntry (blockSlots block) at Vacant
+      (at, Sender {}) -> True <$ writeEntry (blockSlots block) at Vacant
+      -- Gone; or the branch has gone on already, and is planning a par.
+      _ -> pure False
+  if mine then start w (poisonedWork block b) else next w s
+{-# NOINLINE tooLate #-}
+
+mySlot :: Block a -> Int -> IO (Int, Slot a)
+mySlot block i = do
+  x <- atomicRead (blockWord block) 0
+  let at = wordParity x * blockSize block + i
+  slot <- readEntry (blockSlots block) at
+  pure (at, slot)
+
+-- | Arrive at a channel that is marked, or where everybody comes to receive.
+slowly :: Block a -> Int -> Slot a -> Branch -> Worker -> IO ()
+slowly block i slot b w = apart w $ \s -> do
+  later <- case branchChaos b of
+    Just seed -> (== 0) <$> random seed 2
+    Nothing -> pure False
+  if later
+    then do
+      resume w (Work (branchTask b) 0 (\w' () -> slowly block i slot b w') ())
+      nextAt b w s
+    else do
+      went <- locked block w $ do
+        x <- atomicRead (blockWord block) 0
+        if isPoisoned x
+          then pure Nothing
+          else do
+            writeEntry (blockSlots block) (wordParity x * blockSize block + i) slot
+            before <- fetchAdd (blockWord block) 0 (-1)
+            Just <$> if wordPending before == 1 then complete (blockChannel block) else pure []
+      case went of
+        Nothing -> start w (poisonedWork block b)
+        Just works -> do
+          release b w works
+          nextAt b w s
+{-# NOINLINE slowly #-}
+
+-- | Leave the running task where it is: from here on the worker is between tasks.
+apart :: Worker -> (Scope -> IO a) -> IO a
+apart w body = unsafeMask $ do
+  pause w
+  t <- runningTask w
+  body (taskScope t)
+
+-- | With the channel's lock.
+--
+-- [Masking]: to be called masked, between tasks.
+locked :: Block a -> Worker -> IO b -> IO b
+locked block w body = absorbing w (withLock (channelLock (blockChannel block)) body)
+
+release :: Branch -> Worker -> [Work] -> IO ()
+release b w works = case branchChaos b of
+  Nothing -> mapM_ (resumePatiently w) works
+  chaos -> shuffle chaos works >>= mapM_ (resume w)
+
+poisonedWork :: Block a -> Branch -> Work
+poisonedWork block b = failing b (Poisoned (channelName (blockChannel block)))
+
+failing :: Exception e => Branch -> e -> Work
+failing b e = Work (branchTask b) 0 (\w () -> throwIn b w (Failure (branchPath b) False (toException e))) ()
+
+-- | Everybody has arrived. If one of them sends, that is a step. If not, those who share a
+-- block with a writer that has ended are told so; the others wait on.
+--
+-- [Cost]: O(members).
+-- [Threads]: with the lock.
+complete :: Channel a -> IO [Work]
+complete channel = do
+  x <- atomicRead (channelWord channel) 0
+  present <- attendance channel
+  case [a | Present {presentBrings = Just a} <- present] of
+    a : _ -> do
+      mapM_ vacate present
+      writeWord (channelWord channel) 0 (freshStep x)
+      pure [presentGoOn p a | p <- present]
+    [] -> forM [p | p <- present, presentTold p] $ \p -> do
+      vacate p
+      void (fetchAdd (channelWord channel) 0 1)
+      pure (failing (presentBranch p) (WriterEnded (channelName channel)))
+
+-- | A member that has arrived.
+data Present a = Present
+  { presentBlock :: !(Block a),
+    presentSlot :: !Int,
+    -- | Has a writer ended in this block, or in one around it?
+    presentTold :: !Bool,
+    presentBranch :: !Branch,
+    presentBrings :: !(Maybe a),
+    presentGoOn :: a -> Work
+  }
+
+-- | Who has arrived.
+--
+-- [Cost]: O(members).
+-- [Threads]: with the lock, while a member has not arrived, or all have.
+attendance :: Channel a -> IO [Present a]
+attendance channel = do
+  x <- atomicRead (channelWord channel) 0
+  let look over block = do
+        ended <- (|| over) . (/= 0) <$> readWord (blockWords block) endedWord
+        let half = wordParity x * blockSize block
+        here <- forM [half .. half + blockSize block - 1] $ \at ->
+          present block at ended <$> readEntry (blockSlots block) at
+        inside <- readRef (blockInner block) >>= mapM (look ended . snd)
+        pure (concat here ++ concat inside)
+  look False (channelRoot channel)
+  where
+    present block at ended = \case
+      Receiver b k -> [Present block at ended b Nothing (Work (branchTask b) 0 k)]
+      Sender b k a -> [Present block at ended b (Just a) (\_ -> Work (branchTask b) 0 k ())]
+      _ -> []
+
+vacate :: Present a -> IO ()
+vacate p = writeEntry (blockSlots (presentBlock p)) (presentSlot p) Vacant
+
+-- Going ----------------------------------------------------------------------
+
+-- | Leave every channel, poisoned if the branch has thrown; what becomes ready by that.
+--
+-- [Cost]: a lock for each.
+-- [Masking]: to be called masked, between tasks.
+leaveAll :: Branch -> Bool -> Worker -> IO [Work]
+leaveAll b poison w = case b of
+  Top {} -> pure []
+  Branch _ frame holds -> leaveThem frame holds poison w
+  Handling _ _ inner -> leaveAll inner poison w
+
+leaveThem :: Frame -> Holds -> Bool -> Worker -> IO [Work]
+leaveThem frame holds poison w = go holds
+  where
+    go Nothing' = pure []
+    go (Hold block marks) = from block marks
+    go (Holds block marks more) = (++) <$> from block marks <*> go more
+    from block marks = locked block w $ do
+      poisoned <- if poison then poisonChannel (blockChannel block) else pure []
+      (poisoned ++)
+        <$> if holdLent marks
+          then [] <$ giveBack block (holdSeat marks)
+          else leave block (holdSeat marks) (holdWrites marks)
+    giveBack block i = do
+      writeEntry (blockBranches block) i (frameParent frame)
+      when (i == 0) $ do
+        kept <- readWord (blockWords block) keptWord
+        when (kept > 0) (writeWord (blockWords block) keptWord (kept - 1))
+
+-- | One member less. The last to leave a block leaves its place to the parent, who has not
+-- arrived.
+--
+-- [Threads]: with the lock.
+leave :: Block a -> Int -> Bool -> IO [Work]
+leave block i writes = do
+  forM_ (blockAbove block) (\(Above _ _ parent) -> writeEntry (blockBranches block) i parent)
+  when writes (writeWord (blockWords block) endedWord 1)
+  taken <- subtract 1 <$> readWord (blockWords block) takenWord
+  writeWord (blockWords block) takenWord taken
+  case blockAbove block of
+    Just (Above above seat _) | taken == 0 -> do
+      modifyRef (blockInner above) (\inner -> (filter ((/= seat) . fst) inner, ()))
+      x <- atomicRead word 0
+      single <- isSingle (channelRoot channel)
+      when (x .&. treeFlag /= 0 && single) (void (fetchAdd word 0 (-treeFlag)))
+      pure []
+    _ -> do
+      x <- atomicRead word 0
+      if isPoisoned x
+        then pure []
+        else do
+          before <- fetchAdd word 0 (-oneMember)
+          if wordPending before == 1 then complete channel else pure []
+  where
+    channel = blockChannel block
+    word = channelWord channel
+
+-- | Do all members sit in one block?
+isSingle :: Block a -> IO Bool
+isSingle block = do
+  inner <- readRef (blockInner block)
+  taken <- readWord (blockWords block) takenWord
+  case inner of
+    [] -> pure True
+    [(_, only)] | taken == 1 -> isSingle only
+    _ -> pure False
+
+-- | From now on nobody gets anything here.
+--
+-- [Threads]: with the lock.
+poisonChannel :: Channel a -> IO [Work]
+poisonChannel channel = do
+  before <- fetchOr (channelWord channel) 0 poisonFlag
+  if isPoisoned before
+    then pure []
+    else do
+      present <- attendance channel
+      forM present $ \p -> do
+        vacate p
+        pure (failing (presentBranch p) (Poisoned (channelName channel)))
+
+-- Ending a branch ------------------------------------------------------------
+
+-- | Throw to the innermost handler of a branch, which may be its end.
+throwIn :: Branch -> Worker -> Failure -> IO ()
+throwIn b w f = case b of
+  Handling _ handle _ | not (failureCrash f) -> handle w f
+  _ -> endBranch b (Just f) w
+
+-- | The end of a branch; who ends last goes on as the parent.
+endBranch :: Branch -> Maybe Failure -> Worker -> IO ()
+endBranch b failure w = case b of
+  Top {_topEnd = end} -> mapM_ (end w) failure
+  Handling _ _ inner -> endBranch inner failure w
+  Branch _ frame holds -> case holds of
+    Nothing' -> do
+      setDoing b Ended'
+      forM_ failure (\f -> modifyRef (frameFailures frame) (\fs -> ((branchNumber b, f) : fs, ())))
+      left <- fetchAdd (frameLeft frame) 0 (-1)
+      if left == 1
+        then become w (branchTask (frameParent frame)) >> frameEnd frame w
+        else finishPatiently w
+    _ -> apart w $ \s -> do
+      lastOne <- leaving b failure w
+      if lastOne then start w (Work (branchTask (frameParent frame)) 0 (\w' () -> frameEnd frame w') ()) else nextAt b w s
+
+-- | Leave a frame; was this the last branch in it?
+--
+-- [Masking]: to be called masked, between tasks.
+leaving :: Branch -> Maybe Failure -> Worker -> IO Bool
+leaving b failure w = case b of
+  Top {} -> pure False
+  Handling _ _ inner -> leaving inner failure w
+  Branch _ frame _ -> do
+    works <- leaveAll b (maybe False (const True) failure) w
+    release b w works
+    setDoing b Ended'
+    forM_ failure (\f -> modifyRef (frameFailures frame) (\fs -> ((branchNumber b, f) : fs, ())))
+    (== 1) <$> fetchAdd (frameLeft frame) 0 (-1)
+
+-- | Pure code in the branch has thrown.
+--
+-- [Masking]: to be called masked, between tasks.
+crashed :: Branch -> Worker -> SomeException -> IO ()
+crashed b w e = case b of
+  Top {} -> pure ()
+  Handling _ _ inner -> crashed inner w e
+  Branch _ frame _ -> do
+    lastOne <- leaving b (Just (Failure (branchPath b) True e)) w
+    when lastOne $
+      resume w (Work (branchTask (frameParent frame)) 0 (\w' () -> frameEnd frame w') ())
+
+-- Random schedules -----------------------------------------------------------
+
+-- | A number below the bound, from a seed that all workers share.
+random :: Words -> Int -> IO Int
+random seed bound = do
+  x <- fetchAdd seed 0 0x1e3779b97f4a7c15
+  let a = (x `xor` (x `shiftR` 30)) * 0x3f58476d1ce4e5b9
+      c = (a `xor` (a `shiftR` 27)) * 0x14d049bb133111eb
+  pure (((c `xor` (c `shiftR` 31)) .&. maxBound) `rem` bound)
+
+-- | In any order, if the schedule is random.
+shuffle :: Maybe Words -> [a] -> IO [a]
+shuffle chaos xs = case chaos of
+  Just seed | not (null (drop 1 xs)) -> do
+    keys <- mapM (const (random seed maxBound)) xs
+    pure (map snd (sortOn fst (zip keys xs)))
+  _ -> pure xs
+
+-- | Go on with the newest work; with the oldest, half of the time, if the schedule is
+-- random.
+--
+-- [Masking]: to be called masked, between tasks.
+nextAt :: Branch -> Worker -> Scope -> IO ()
+nextAt b w s = case branchChaos b of
+  Nothing -> next w s
+  Just seed -> do
+    old <- (== 0) <$> random seed 2
+    if old then nextOldest w s else next w s
+
+-- Note [A step]
+-- ~~~~~~~~~~~~~
+-- The channel's word counts the members that have not arrived. A member stores its
+-- continuation in its own slot, then counts itself down; the fetch-and-add is a full
+-- barrier, so who finds that nobody else is missing sees every slot. Between that moment
+-- and the new step nobody touches the word: to arrive, to go, to share a seat, one must be
+-- a member that has not arrived, and there is none. So the new step is a plain store.
+--
+-- Who reads that it alone is missing knows that this remains so until it arrives itself,
+-- and saves its fetch-and-add: two parties pay one for each step.
+--
+-- Only running members change the set of members, and hold the lock meanwhile, since two
+-- may do so at once. They count in the same word, with fetch-and-adds, because others
+-- arrive at the same time.
+--
+-- Determinism: every member arrives and goes in the order of its own program, and what a
+-- step brings depends only on who takes part. The only thing that is not a step is
+-- poison: it comes as soon as a member throws, without waiting for the others, but what
+-- it means for a member is the same at whatever time: the step that needed the thrower
+-- fails. So does every later one, for everybody, since the others cannot know when the
+-- thrower's parent would be back in its place.
+--
+-- Note [A batch]
+-- ~~~~~~~~~~~~~~
+-- After a step of many the members are not pushed one by one: one piece of work goes
+-- through the slots, and before it goes on as a member makes itself available again, for
+-- the worker's next pop or for a thief. Its slots remain as they are: members that have
+-- been resumed store into the other half, and nobody stores into this one before the next
+-- step but one, which needs them all.

@@ -1,0 +1,157 @@
+{-# LANGUAGE RankNTypes #-}
+
+-- |
+-- Module      : Heddle.Rendezvous.Internal.Run
+-- Description : Runs, effects, searches
+-- Stability   : internal
+--
+-- What begins and ends a computation, on the scheduler of heddle-par.
+--
+-- Cost: as said at each.
+-- Owner: a run owns its branches; when it returns, none is left.
+module Heddle.Rendezvous.Internal.Run
+  ( runDet,
+    runDetIO,
+    runDetSeeded,
+    runDetIOSeeded,
+    io,
+    Closed (..),
+    leftmost,
+    Uncaught (..),
+  )
+where
+
+import Control.Monad (zipWithM)
+import Control.Monad.ST (RealWorld)
+import Heddle.Par.Internal
+import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readRef, writeRef, writeWord)
+import Heddle.Prim.Exception (Exception (..), SomeException, bug, throwIO, throwTo, trySync)
+import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Thread (myThreadId)
+import Heddle.Rendezvous.Internal.Branches (World (..))
+import Heddle.Rendezvous.Internal.Channel (throwIn)
+import Heddle.Rendezvous.Internal.Report (findDeadlock)
+import Heddle.Rendezvous.Internal.Types
+
+-- | The result of a computation, the same on every schedule and any number of cores.
+--
+-- [Cost]: about 1 microsecond and 1 KB.
+-- [Throws]: when evaluated: 'Uncaught', or 'Heddle.Rendezvous.Deadlock'.
+-- [Masking]: an asynchronous exception to the evaluating thread cancels every branch, and
+-- is thrown when they have ended; who evaluates the value later starts it anew. Of what is
+-- thrown at a thread with 'Control.Exception.throwTo', that is whatever has an asynchronous
+-- type, or is an 'System.Exit.ExitCode'; do not throw anything else, which would be taken
+-- for the running branch's own. And pure code that throws such a type by itself is taken
+-- for the outside, if it happens to run on the caller's thread.
+runDet :: (forall s. Det s a) -> a
+runDet m = unsafePure (purely Nothing m)
+
+-- | 'runDet' on a random schedule, for tests: which branch goes on, in which order others
+-- are resumed, and when, is up to the seed (and the number of cores).
+runDetSeeded :: Int -> (forall s. Det s a) -> a
+runDetSeeded seed m = unsafePure (purely (Just seed) m)
+
+purely :: Maybe Int -> Det s a -> IO a
+purely seed m =
+  runWith seed m >>= \case
+    Right a -> pure a
+    -- Thrown at ourselves, not from here, so that the value is not that exception for ever.
+    Left e -> myThreadId >>= (`throwTo` e) >> purely seed m
+
+-- | A computation one of whose branches at a time has effects, which so have one order.
+--
+-- [Cost]: as 'runDet'.
+-- [Blocks]: parks while all branches that are left run on other workers.
+-- [Masking]: interruptible; an asynchronous exception cancels every branch, waits for their
+-- end, and is thrown again, as with 'runDet'. Effects run unmasked.
+-- [Throws]: 'Uncaught', 'Heddle.Rendezvous.Deadlock'.
+runDetIO :: (forall s. World s -> Det s a) -> IO a
+runDetIO m = runWith Nothing (m World) >>= either throwIO pure
+
+-- | 'runDetIO' on a random schedule.
+runDetIOSeeded :: Int -> (forall s. World s -> Det s a) -> IO a
+runDetIOSeeded seed m = runWith (Just seed) (m World) >>= either throwIO pure
+
+-- | An effect. What it throws, 'tryDet' catches.
+--
+-- [Blocks]: as the action does; other branches go on, on other workers.
+io :: World s -> IO a -> Det s a
+io World action =
+  det $ \b w k ->
+    trySync action >>= \case
+      Right a -> k w a
+      Left e -> throwIn b w (Failure (branchPath b) False e)
+
+-- | 'Left' is what came from outside.
+runWith :: Maybe Int -> Det s a -> IO (Either SomeException a)
+runWith seed m = do
+  chaos <- traverse seedWords seed
+  top <- newRef Nothing
+  runAs False (outermost "main" chaos top m) >>= \case
+    Done (Right a) -> pure (Right a)
+    Done (Left f) -> throwIO (Uncaught (failurePath f) (failureException f))
+    Thrown e -> throwIO (Uncaught "main" e)
+    Stalled -> readRef top >>= maybe (bug "a run without a branch") findDeadlock >>= throwIO
+    Interrupted e -> pure (Left e)
+  where
+    seedWords n = do
+      ws <- newWords 1
+      ws <$ writeWord ws 0 (n * 0x2545f4914f6cdd1d)
+
+-- | Run as a branch that is in no frame, and leave it where a report can find it.
+outermost :: String -> Maybe Words -> Ref (Maybe Branch) -> Det s a -> Par RealWorld (Either Failure a)
+outermost name chaos top m = par $ \w k -> do
+  task <- runningTask w
+  doing <- newRef (Active 0)
+  let b = Top task name doing chaos (\w' f -> k w' (Left f))
+  writeRef top (Just b)
+  unDet m b w (\w' a -> k w' (Right a))
+
+-- Searching ------------------------------------------------------------------
+
+-- | A computation that uses no channel from outside, so that it can be cancelled without
+-- anybody noticing.
+newtype Closed a = Closed (forall s. Det s a)
+
+-- | Search in parallel, answer as a sequential search would: the result of the leftmost
+-- computation that has one, unless one further left throws, or can never end, which then
+-- counts. What lies to the right of it is cancelled.
+--
+-- [Cost]: a scope (64 bytes a capability, and 400) for each.
+-- [Blocks]: the branch, not the worker.
+leftmost :: [Closed (Maybe a)] -> Det s (Maybe a)
+leftmost searches = det $ \b w k -> do
+  tops <- mapM (const (newRef Nothing)) searches
+  parts <- zipWithM (part b) [0 ..] (zip tops searches)
+  let collect [] = pure (Right Nothing)
+      collect ((j, top, v) : vs) =
+        get v >>= \case
+          Ended Nothing -> collect vs
+          Ended (Just (Right hit)) -> Right (Just hit) <$ theOthers vs
+          Ended (Just (Left f)) -> Left f <$ theOthers vs
+          Broken e -> Left (Failure (named b j) True (failureThrown e)) <$ theOthers vs
+          Stuck -> theOthers vs >> stuck b j top
+      theOthers = mapM_ (\(_, _, v) -> get v)
+      search = branchesOf Closed' parts >>= \vs -> collect (zip3 [0 ..] tops vs)
+  unPar search w (\w' -> either (throwIn b w') (k w'))
+  where
+    part b j (top, Closed m) = pure (found <$> outermost (named b j) (branchChaos b) top m)
+    found = \case
+      Right Nothing -> Nothing
+      Right (Just a) -> Just (Right a)
+      Left f -> Just (Left f)
+    stuck b j top = par $ \w k -> do
+      d <- readRef top >>= maybe (bug "a search without a branch") findDeadlock
+      k w (Left (Failure (named b j) True (toException d)))
+
+named :: Branch -> Int -> String
+named b j = branchPath b ++ "/leftmost[" ++ show j ++ "]"
+
+-- Exceptions -----------------------------------------------------------------
+
+-- | What a run threw, and the branch that threw it first.
+data Uncaught = Uncaught {uncaughtPath :: String, uncaughtException :: SomeException}
+  deriving stock (Show)
+
+instance Exception Uncaught where
+  displayException (Uncaught path e) = path ++ ": " ++ displayException e

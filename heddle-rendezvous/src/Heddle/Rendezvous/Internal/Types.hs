@@ -1,0 +1,374 @@
+{-# LANGUAGE ExistentialQuantification #-}
+{-# LANGUAGE RoleAnnotations #-}
+
+-- |
+-- Module      : Heddle.Rendezvous.Internal.Types
+-- Description : What branches and channels are made of
+-- Stability   : internal
+--
+-- A run is a tree of branches: 'Heddle.Rendezvous.par' makes a 'Frame' of them and waits
+-- for all. Code is in continuation-passing style, so a branch that waits is its
+-- continuation in a slot of a channel, and nothing else.
+--
+-- Cost: a branch that waits takes some 200 bytes; see the benchmark @memory@.
+-- Owner: a branch belongs to whichever worker runs it; channels are shared as said.
+module Heddle.Rendezvous.Internal.Types
+  ( -- * Computations
+    Det (..),
+    det,
+
+    -- * Branches
+    Branch (..),
+    branchNumber,
+    Frame (..),
+    Doing (..),
+    Failure (..),
+    branchPath,
+    branchChaos,
+    branchDoing,
+    setDoing,
+    within,
+
+    -- * Channels
+    Channel (..),
+    Block (..),
+    Above (..),
+    Slot (..),
+    Plan (..),
+    Member (..),
+    End (..),
+    Holds (..),
+    hold,
+    holdMarks,
+    holdSeat,
+    holdWrites,
+    holdLent,
+
+    -- * The word of a channel
+    wordPending,
+    wordEnrolled,
+    wordParity,
+    isLast,
+    isMarked,
+    isPoisoned,
+    oneMember,
+    parityFlag,
+    treeFlag,
+    poisonFlag,
+    chaosFlag,
+    freshStep,
+
+    -- * Exceptions
+    Poisoned (..),
+    WriterEnded (..),
+  )
+where
+
+import Data.Bits (testBit, unsafeShiftL, unsafeShiftR, xor, (.&.), (.|.))
+import Heddle.Par.Internal (Task (..), Worker)
+import Heddle.Prim.Atomic (Ref, Table, Words, readEntry, readRef, writeEntry, writeRef)
+import Heddle.Prim.Exception (Exception (..), SomeException)
+import Heddle.Prim.Lock (Lock)
+import Heddle.Prim.Pure (oneShot)
+
+-- | A computation that communicates by channels only, and so has the same result on every
+-- schedule. The type @s@ is the branch that it runs in: ends of channels belong to one.
+--
+-- [Cost]: a bind is a function call.
+newtype Det s a = Det {unDet :: Branch -> Worker -> (Worker -> a -> IO ()) -> IO ()}
+
+type role Det nominal representational
+
+{- HLINT ignore det "Avoid lambda" -}
+-- oneShot is about lambdas.
+{- HLINT ignore rest "Avoid lambda" -}
+-- The same.
+
+-- | The only way a computation is made: its code is entered once each time it is run, so
+-- GHC need not share anything between runs, and compiles binds to straight code.
+det :: (Branch -> Worker -> (Worker -> a -> IO ()) -> IO ()) -> Det s a
+det f = Det (oneShot (\b -> oneShot (\w -> oneShot (\k -> f b w k))))
+{-# INLINE det #-}
+
+-- | A continuation is called once.
+rest :: (Worker -> a -> IO ()) -> Worker -> a -> IO ()
+rest k = oneShot (\w -> oneShot (\a -> k w a))
+{-# INLINE rest #-}
+
+instance Functor (Det s) where
+  fmap f (Det m) = det (\b w k -> m b w (rest (\w' a -> k w' (f a))))
+  {-# INLINE fmap #-}
+
+instance Applicative (Det s) where
+  pure a = det (\_ w k -> k w a)
+  {-# INLINE pure #-}
+  Det mf <*> Det ma = det (\b w k -> mf b w (rest (\w' f -> ma b w' (rest (\w'' a -> k w'' (f a))))))
+  {-# INLINE (<*>) #-}
+  Det ma *> Det mb = det (\b w k -> ma b w (rest (\w' _ -> mb b w' k)))
+  {-# INLINE (*>) #-}
+
+instance Monad (Det s) where
+  Det m >>= f = det (\b w k -> m b w (rest (\w' a -> unDet (f a) b w' k)))
+  {-# INLINE (>>=) #-}
+
+-- Branches -------------------------------------------------------------------
+
+-- | What runs.
+data Branch
+  = -- | A branch of a 'Heddle.Rendezvous.par'; its number there is its task's.
+    Branch
+      { branchTask :: !Task,
+        _branchFrame :: !Frame,
+        -- | The ends it was granted.
+        _branchHolds :: !Holds
+      }
+  | -- | The outermost one: its name, what it does, the seed of a random schedule, and what is
+    -- done with what it throws.
+    Top
+      { branchTask :: !Task,
+        _topName :: String,
+        _topDoing :: !(Ref Doing),
+        _topChaos :: !(Maybe Words),
+        _topEnd :: Worker -> Failure -> IO ()
+      }
+  | -- | One of these, while it would handle what it throws.
+    Handling
+      { branchTask :: !Task,
+        _handler :: Worker -> Failure -> IO (),
+        _handlingBranch :: !Branch
+      }
+
+-- | Which one of its frame a branch is.
+branchNumber :: Branch -> Int
+branchNumber = taskIndex . branchTask
+
+-- | The branches of one 'Heddle.Rendezvous.par'.
+data Frame = Frame
+  { frameParent :: !Branch,
+    -- | Which one of the parent's, from 1.
+    frameNumber :: !Int,
+    frameBranches :: !(Table Branch),
+    frameDoings :: !(Table Doing),
+    -- | How many branches run or wait.
+    frameLeft :: !Words,
+    frameFailures :: !(Ref [(Int, Failure)]),
+    frameChaos :: !(Maybe Words),
+    -- | The rest of the parent, when none does.
+    frameEnd :: Worker -> IO ()
+  }
+
+-- | What a branch does. Written by the branch.
+data Doing
+  = -- | It runs, or waits at a channel; it has had so many frames.
+    Active !Int
+  | -- | It waits for the branches of one.
+    Inside !Frame
+  | -- | It has ended.
+    Ended'
+
+-- | What ended a branch: thrown where, and was it thrown by pure code? Nobody inside a run
+-- catches that, since which of two such exceptions comes first is up to the compiler.
+data Failure = Failure
+  { failurePath :: String,
+    failureCrash :: !Bool,
+    failureException :: !SomeException
+  }
+
+-- | The name of a branch: @main\/par[1]@ is the second branch of main's first
+-- 'Heddle.Rendezvous.par', @main\/par#2[0]@ the first of its second.
+--
+-- [Cost]: O(depth).
+branchPath :: Branch -> String
+branchPath b = case b of
+  Top {_topName = name} -> name
+  Branch _ frame _ -> branchPath (frameParent frame) ++ "/par" ++ number (frameNumber frame) ++ "[" ++ show (branchNumber b) ++ "]"
+  Handling _ _ inner -> branchPath inner
+  where
+    number 1 = ""
+    number n = '#' : show n
+
+-- | The seed of a random schedule.
+branchChaos :: Branch -> Maybe Words
+branchChaos = \case
+  Top {_topChaos = chaos} -> chaos
+  Branch _ frame _ -> frameChaos frame
+  Handling _ _ inner -> branchChaos inner
+
+branchDoing :: Branch -> IO Doing
+branchDoing b = case b of
+  Top {_topDoing = doing} -> readRef doing
+  Branch _ frame _ -> readEntry (frameDoings frame) (branchNumber b)
+  Handling _ _ inner -> branchDoing inner
+
+setDoing :: Branch -> Doing -> IO ()
+setDoing b d = case b of
+  Top {_topDoing = doing} -> writeRef doing d
+  Branch _ frame _ -> writeEntry (frameDoings frame) (branchNumber b) d
+  Handling _ _ inner -> setDoing inner d
+
+-- | The branch and those it is inside of, innermost first.
+within :: Branch -> [Branch]
+within b = case b of
+  Top {} -> [b]
+  Branch _ frame _ -> b : within (frameParent frame)
+  Handling _ _ inner -> within inner
+
+-- Channels -------------------------------------------------------------------
+
+-- | One writer, any number of readers, all of whom take part in every step.
+data Channel a = Channel
+  { channelName :: String,
+    -- | See 'wordPending'.
+    channelWord :: !Words,
+    -- | Held where the set of members changes.
+    channelLock :: !Lock,
+    -- | The creator's.
+    channelRoot :: Block a
+  }
+
+-- | The seats that one frame has on a channel. They never move; a seat whose branch lets
+-- branches of its own take part has another block inside.
+data Block a = Block
+  { blockWord :: !Words,
+    -- | Twice as many as seats: the continuations of this step, and those of the last that
+    -- have not been resumed yet. Each belongs to its member until that arrives.
+    blockSlots :: !(Table (Slot a)),
+    blockSize :: !Int,
+    -- | Who sits there. Changed under the channel's lock.
+    blockBranches :: !(Table Branch),
+    -- | The seats with a block inside. The same.
+    blockInner :: !(Ref [(Int, Block a)]),
+    -- | How many seats are taken; has the writer ended; for a batch of resumptions, where it
+    -- is and how many are left; and how many frames up the writer's end was kept, when seat 0
+    -- was lent without it.
+    blockWords :: !Words,
+    -- | Is seat 0 the writer's?
+    blockWrites :: !Bool,
+    blockChannel :: !(Channel a),
+    blockAbove :: !(Maybe (Above a))
+  }
+
+-- | The seat that a block is inside of, and who gave it up.
+data Above a = Above !(Block a) !Int !Branch
+
+-- | What one member has brought to a step.
+data Slot a
+  = Vacant
+  | Receiver !Branch (Worker -> a -> IO ())
+  | Sender !Branch (Worker -> () -> IO ()) a
+  | -- | Its branch is about to share the seat.
+    Planning !(Plan a)
+
+-- | Who will take part, while a 'Heddle.Rendezvous.par' begins.
+data Plan a = Plan
+  { -- | The last is first.
+    planMembers :: !(Ref [Member]),
+    -- | The number of the branch that may write.
+    planWriter :: !(Ref (Maybe Int)),
+    planBlock :: !(Ref (End a))
+  }
+
+-- | The number of a branch, whether it may write, and its seat.
+data Member = Member {memberBranch :: !Int, memberWrites :: !(Ref Bool), memberSeat :: !(Ref Int)}
+
+-- | A seat.
+data End a = End !(Block a) !Int
+
+-- | The seats of a branch, with their 'holdMarks'.
+data Holds
+  = Nothing'
+  | forall a. Hold !(Block a) !Int
+  | forall a. Holds !(Block a) !Int !Holds
+
+-- | One seat more.
+hold :: Block a -> Int -> Holds -> Holds
+hold block marks = \case
+  Nothing' -> Hold block marks
+  more -> Holds block marks more
+
+-- | A seat's number; whether its branch may write; and whether it has the seat from its
+-- parent, and gives it back: in one word.
+holdMarks :: Int -> Bool -> Bool -> Int
+holdMarks seat writes lent = 4 * seat + 2 * fromEnum writes + fromEnum lent
+
+holdSeat :: Int -> Int
+holdSeat marks = marks `unsafeShiftR` 2
+
+holdWrites, holdLent :: Int -> Bool
+holdWrites marks = testBit marks 1
+holdLent marks = testBit marks 0
+
+-- The word ------------------------------------------------------------------
+
+-- A channel's state is one word: how many members have yet to arrive, how many there are,
+-- which half of the slots is this step's, and what is unusual about it.
+
+-- | How many members have not arrived.
+wordPending :: Int -> Int
+wordPending x = x .&. 0xfffffff
+{-# INLINE wordPending #-}
+
+-- | How many members there are.
+wordEnrolled :: Int -> Int
+wordEnrolled x = (x `unsafeShiftR` 28) .&. 0xfffffff
+{-# INLINE wordEnrolled #-}
+
+-- | Which half of the slots.
+wordParity :: Int -> Int
+wordParity x = (x `unsafeShiftR` 56) .&. 1
+{-# INLINE wordParity #-}
+
+-- | One more member, who has not arrived.
+oneMember :: Int
+oneMember = (1 `unsafeShiftL` 28) + 1
+
+parityFlag, treeFlag, poisonFlag, chaosFlag, markFlags :: Int
+parityFlag = 1 `unsafeShiftL` 56
+
+-- | Not all members sit in one block.
+treeFlag = 1 `unsafeShiftL` 57
+
+-- | A member threw.
+poisonFlag = 1 `unsafeShiftL` 58
+
+-- | Nothing goes the short way: the schedule is random, for tests.
+chaosFlag = 1 `unsafeShiftL` 59
+
+markFlags = treeFlag .|. poisonFlag .|. chaosFlag
+
+-- | Has everybody else arrived, and is nothing unusual?
+isLast :: Int -> Bool
+isLast x = x .&. (0xfffffff .|. markFlags) == 1
+{-# INLINE isLast #-}
+
+isMarked :: Int -> Bool
+isMarked x = x .&. markFlags /= 0
+{-# INLINE isMarked #-}
+
+isPoisoned :: Int -> Bool
+isPoisoned x = x .&. poisonFlag /= 0
+{-# INLINE isPoisoned #-}
+
+-- | The next step of the same members.
+freshStep :: Int -> Int
+freshStep x =
+  let n = wordEnrolled x
+   in ((x .&. (parityFlag .|. markFlags)) `xor` parityFlag) .|. (n `unsafeShiftL` 28) .|. n
+{-# INLINE freshStep #-}
+
+-- Exceptions -----------------------------------------------------------------
+
+-- | A member of this channel threw, and the channel is of no use any more. The exception
+-- itself goes to the parent of who threw it.
+newtype Poisoned = Poisoned String
+  deriving stock (Eq, Show)
+
+instance Exception Poisoned where
+  displayException (Poisoned name) = "channel " ++ show name ++ ": a branch that held an end of it has thrown an exception"
+
+-- | The writer of this channel has ended, so there is nothing left to receive.
+newtype WriterEnded = WriterEnded String
+  deriving stock (Eq, Show)
+
+instance Exception WriterEnded where
+  displayException (WriterEnded name) = "channel " ++ show name ++ ": its writer has ended; nothing is left to receive"

@@ -1,0 +1,48 @@
+-- | The tests of heddle-rendezvous.
+module Main (main) where
+
+import ClassicTest qualified
+import DeadlockTest qualified
+import ExceptionTest qualified
+import LeftmostTest qualified
+import MemoryTest qualified
+import RandomTest qualified
+import RunTest qualified
+import System.Environment (getExecutablePath, lookupEnv, setEnv)
+import System.Exit (ExitCode (..))
+import System.Process (readProcessWithExitCode)
+import Test.Tasty (TestTree, defaultMain, localOption, mkTimeout, testGroup)
+import Test.Tasty.HUnit (assertFailure, testCase)
+import TypeTest qualified
+
+-- | What does not depend on the number of cores, and the rest on two. That is then run on
+-- others, each in a process of its own: to change the number in a process is something at
+-- which GHC 9.0's runtime stands still now and then (in its @setNumCapabilities@).
+main :: IO ()
+main = do
+  setEnv "TASTY_NUM_THREADS" "1"
+  again <- lookupEnv variable
+  defaultMain . localOption (mkTimeout 120000000) $
+    testGroup "heddle-rendezvous" $
+      case again of
+        Just _ -> here
+        Nothing ->
+          [RandomTest.tests, MemoryTest.tests, TypeTest.tests, ClassicTest.tests]
+            ++ here
+            ++ [testGroup "all that again" [testCase ("on " ++ show n ++ " cores") (onCores n) | n <- [1, 3, 4]]]
+
+here :: [TestTree]
+here = [RandomTest.testsHere, DeadlockTest.tests, ExceptionTest.tests, RunTest.tests, LeftmostTest.tests]
+
+onCores :: Int -> IO ()
+onCores n = do
+  program <- getExecutablePath
+  setEnv variable "again"
+  (code, said, complaints) <- readProcessWithExitCode program ["+RTS", "-N" ++ show n, "-RTS"] ""
+  case code of
+    ExitSuccess -> pure ()
+    _ -> assertFailure (said ++ complaints)
+
+-- | Set where the tests are run once more.
+variable :: String
+variable = "HEDDLE_RENDEZVOUS_TEST_AGAIN"

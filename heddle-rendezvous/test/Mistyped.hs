@@ -1,0 +1,171 @@
+{-# OPTIONS_GHC -fdefer-type-errors -fno-defer-typed-holes -fno-defer-out-of-scope-variables -Wno-deferred-type-errors -Wno-unused-matches -Wno-unused-local-binds #-}
+
+-- | Programs that do not typecheck. The compiler is told to go on all the same; what it had
+-- to say is thrown when the program runs. See "TypeTest" for the twins that do typecheck.
+module Mistyped
+  ( endOutsideItsBranch,
+    parentsEndCaptured,
+    parentsChannelCaptured,
+    siblingsEnd,
+    sendOnReadersEnd,
+    recvOnWritersEnd,
+    sendOnChannel,
+    recvOnChannel,
+    sendOnGrant,
+    grantEndOfOther,
+    writingOfReadersEnd,
+    channelOutOfRun,
+    channelOfOtherRun,
+    worldOutOfRun,
+    worldInPureRun,
+    parentsWorldCaptured,
+    effectWithoutWorld,
+    ioInDet,
+    wrongElement,
+    wrongResult,
+    closedWithEnd,
+    closedWithChannel,
+    branchesCoerced,
+  )
+where
+
+import Control.Exception (evaluate)
+import Control.Monad (void)
+import Data.Coerce (coerce)
+import Heddle.Rendezvous
+
+{- HLINT ignore "Avoid lambda" -}
+{- HLINT ignore "Avoid lambda using `infix`" -}
+-- So that what the programs differ in stands out.
+
+-- | The result mentions the branch's own type.
+endOutsideItsBranch :: IO ()
+endOutsideItsBranch = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    o <- par (branch (out c) (\o -> pure o))
+    send o 'x'
+
+parentsEndCaptured :: IO ()
+parentsEndCaptured = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (out c) (\o -> par (branch () (\() -> send o 'x'))))
+
+parentsChannelCaptured :: IO ()
+parentsChannelCaptured = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch () (\() -> par (branch (out c) (\o -> send o 'x'))))
+
+-- | An end made in one branch, used in another.
+siblingsEnd :: IO ()
+siblingsEnd = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    i <- par (branch (inp c) (\i -> pure [i]) <* branch (out c) (\o -> send o 'x'))
+    par (branch () (\() -> mapM_ recv i))
+
+sendOnReadersEnd :: IO ()
+sendOnReadersEnd = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (inp c) (\i -> send i 'x'))
+
+recvOnWritersEnd :: IO ()
+recvOnWritersEnd = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    void (par (branch (out c) (\o -> recv o >>= \x -> pure (x :: Char))))
+
+sendOnChannel :: IO ()
+sendOnChannel = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    send c 'x'
+
+recvOnChannel :: IO ()
+recvOnChannel = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    recv c >>= \x -> x `seq` pure ()
+
+sendOnGrant :: IO ()
+sendOnGrant = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    send (out c) 'x'
+
+-- | A grant of an outer branch's.
+grantEndOfOther :: IO ()
+grantEndOfOther = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (out c) (\o -> par (branch () (\() -> par (branch o (\o' -> send o' 'x'))))))
+
+-- | Who may read does not get the right to write.
+writingOfReadersEnd :: IO ()
+writingOfReadersEnd = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (inp c) (\i -> par (branch (out i) (\o -> send o 'x'))))
+
+channelOutOfRun :: IO ()
+channelOutOfRun = evaluate (runDet (newChan "c") `seq` ())
+
+channelOfOtherRun :: IO ()
+channelOfOtherRun = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    pure $! runDet (par (branch (out c) (\o -> send o 'x')))
+
+worldOutOfRun :: IO ()
+worldOutOfRun = runDetIO pure >>= \w -> w `seq` pure ()
+
+worldInPureRun :: IO ()
+worldInPureRun = runDetIO (\w -> pure $! runDet (io w (pure ())))
+
+parentsWorldCaptured :: IO ()
+parentsWorldCaptured = runDetIO (\w -> par (branch () (\() -> io w (pure ()))))
+
+effectWithoutWorld :: IO ()
+effectWithoutWorld = evaluate $ runDet (io () (pure ()))
+
+ioInDet :: IO ()
+ioInDet = evaluate $
+  runDet $ do
+    pure ()
+    putStr ""
+
+wrongElement :: IO ()
+wrongElement = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    void (par (branch (out c) (\o -> send o 'x') *> branch (inp c) (\i -> recv i >>= \x -> pure $! x + (1 :: Int))))
+
+wrongResult :: IO ()
+wrongResult = evaluate $
+  runDet $ do
+    (x, y) <- par ((,) <$> branch () (\() -> pure 'x') <*> branch () (\() -> pure True))
+    if x then pure () else y `seq` pure ()
+
+-- | What is cancelled must not be a member of a channel from outside.
+closedWithEnd :: IO ()
+closedWithEnd = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    void (par (branch (inp c) (\i -> leftmost [Closed (Just <$> recv i)]) <* branch (out c) (\o -> send o 'x')))
+
+closedWithChannel :: IO ()
+closedWithChannel = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    void (leftmost [Closed (Just <$> par (branch (out c) (\o -> send o 'x')))])
+
+-- | A parent's branch, with what it was granted, as one of a branch's own.
+branchesCoerced :: IO ()
+branchesCoerced = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    let one = branch (out c) (\o -> send o 'x')
+    par (branch () (\() -> par (coerce one)))

@@ -1,0 +1,65 @@
+-- | What the type checker refuses, and that it refuses it for the right reason; and that
+-- it accepts the same without the mistake.
+module TypeTest (tests) where
+
+import Control.Exception (SomeException, TypeError (..), fromException, try)
+import Data.List (isInfixOf)
+import Heddle.Rendezvous (Uncaught (..))
+import Mistyped qualified
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (Assertion, assertBool, assertFailure, testCase)
+import Welltyped qualified
+
+tests :: TestTree
+tests =
+  testGroup
+    "types"
+    [ testGroup
+        name
+        [ testCase "is refused" (refused reasons mistyped),
+          testCase "its twin runs" welltyped
+        ]
+      | (name, reasons, mistyped, welltyped) <- programs
+    ]
+
+-- | Each with what the compiler must mention.
+programs :: [(String, [String], Assertion, Assertion)]
+programs =
+  [ ("an end outside its branch", ["Expected: Out s Char", "Actual: Given t (Writing s Char)"], Mistyped.endOutsideItsBranch, Welltyped.endOutsideItsBranch),
+    ("a parent's end captured", ["Expected: Out t1 Char", "Actual: Given t (Writing s Char)"], Mistyped.parentsEndCaptured, Welltyped.parentsEndCaptured),
+    ("a parent's channel captured", ["type ‘t’ with ‘s’", "c :: Chan s Char"], Mistyped.parentsChannelCaptured, Welltyped.parentsChannelCaptured),
+    ("an end in a branch's result", ["type variable ‘t’ would escape its scope"], Mistyped.siblingsEnd, Welltyped.siblingsEnd),
+    ("send on a reader's end", ["Expected: Out t Char", "Actual: Given t (Reading s"], Mistyped.sendOnReadersEnd, Welltyped.sendOnReadersEnd),
+    ("recv on the writer's end", ["Expected: In t Char", "Actual: Given t (Writing s"], Mistyped.recvOnWritersEnd, Welltyped.recvOnWritersEnd),
+    ("send on a channel", ["expected type: Out s Char", "actual type: Chan s"], Mistyped.sendOnChannel, Welltyped.sendOnChannel),
+    ("recv on a channel", ["expected type: In s", "actual type: Chan s"], Mistyped.recvOnChannel, Welltyped.recvOnChannel),
+    ("send on a grant", ["expected type: Out s Char", "actual type: Writing s"], Mistyped.sendOnGrant, Welltyped.sendOnGrant),
+    ("granting another branch's end", ["type ‘t1’ with ‘t’", "o :: Given t (Writing s Char)"], Mistyped.grantEndOfOther, Welltyped.grantEndOfOther),
+    ("writing with a reader's end", ["Expected: Chan t Char", "Actual: Given t (Reading s"], Mistyped.writingOfReadersEnd, Welltyped.writingOfReadersEnd),
+    ("a channel out of a run", ["type variable ‘s’ would escape its scope", "Chan s"], Mistyped.channelOutOfRun, Welltyped.channelOutOfRun),
+    ("a channel of another run", ["type ‘s1’ with ‘s’", "c :: Chan s Char"], Mistyped.channelOfOtherRun, Welltyped.channelOfOtherRun),
+    ("the world out of a run", ["type variable ‘s’ would escape its scope", "World s"], Mistyped.worldOutOfRun, Welltyped.worldOutOfRun),
+    ("the world in a pure run", ["Expected: Det s1 ()", "Actual: Det s ()", "w :: World s"], Mistyped.worldInPureRun, Welltyped.worldInPureRun),
+    ("the parent's world captured", ["Expected: Det t ()", "Actual: Det s ()", "w :: World s"], Mistyped.parentsWorldCaptured, Welltyped.parentsWorldCaptured),
+    ("an effect without the world", ["expected type ‘World s’", "actual type ‘()’"], Mistyped.effectWithoutWorld, Welltyped.effectWithoutWorld),
+    ("IO in Det", ["Expected: Det s ()", "Actual: IO ()"], Mistyped.ioInDet, Welltyped.ioInDet),
+    ("a value of another type", ["Expected: In t Int", "Actual: Given t (Reading s Char)"], Mistyped.wrongElement, Welltyped.wrongElement),
+    ("results of other types", ["Expected: Det t Bool", "Actual: Det t Char"], Mistyped.wrongResult, Welltyped.wrongResult),
+    ("a search with an end", ["Expected: In s1 Char", "Actual: Given t (Reading s Char)"], Mistyped.closedWithEnd, Welltyped.closedWithEnd),
+    ("a search with a channel", ["type ‘s1’ with ‘s’", "c :: Chan s Char"], Mistyped.closedWithChannel, Welltyped.closedWithChannel),
+    ("branches coerced", ["type ‘t’ with ‘s’ arising from a use of ‘coerce’"], Mistyped.branchesCoerced, Welltyped.branchesCoerced)
+  ]
+
+refused :: [String] -> Assertion -> Assertion
+refused reasons program =
+  try program >>= \case
+    Right () -> assertFailure "it typechecks"
+    Left e -> case cause e of
+      Just (TypeError text) -> mapM_ (\r -> assertBool ("no " ++ show r ++ " in:\n" ++ text) (r `isInfixOf` unwords (words text) || r `isInfixOf` text)) reasons
+      Nothing -> assertFailure ("not a type error: " ++ show e)
+
+-- | What a run threw, and a run inside it.
+cause :: SomeException -> Maybe TypeError
+cause e = case fromException e of
+  Just (Uncaught _ inner) -> cause inner
+  Nothing -> fromException e

@@ -1,0 +1,158 @@
+-- | The twins of the programs in "Mistyped": the same but for the mistake.
+module Welltyped
+  ( endOutsideItsBranch,
+    parentsEndCaptured,
+    parentsChannelCaptured,
+    siblingsEnd,
+    sendOnReadersEnd,
+    recvOnWritersEnd,
+    sendOnChannel,
+    recvOnChannel,
+    sendOnGrant,
+    grantEndOfOther,
+    writingOfReadersEnd,
+    channelOutOfRun,
+    channelOfOtherRun,
+    worldOutOfRun,
+    worldInPureRun,
+    parentsWorldCaptured,
+    effectWithoutWorld,
+    ioInDet,
+    wrongElement,
+    wrongResult,
+    closedWithEnd,
+    closedWithChannel,
+    branchesCoerced,
+  )
+where
+
+import Control.Exception (evaluate)
+import Control.Monad (void)
+import Data.Coerce (coerce)
+import Heddle.Rendezvous
+
+{- HLINT ignore "Avoid lambda" -}
+{- HLINT ignore "Avoid lambda using `infix`" -}
+-- So that what the programs differ in stands out.
+
+endOutsideItsBranch :: IO ()
+endOutsideItsBranch = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (out c) (\o -> send o 'x'))
+
+parentsEndCaptured :: IO ()
+parentsEndCaptured = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (out c) (\o -> par (branch o (\o' -> send o' 'x'))))
+
+parentsChannelCaptured :: IO ()
+parentsChannelCaptured = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (out c) (\o -> par (branch [o] (mapM_ (\o' -> send o' 'x')))))
+
+siblingsEnd :: IO ()
+siblingsEnd = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    x <- par (branch (inp c) (\i -> recv i) <* branch (out c) (\o -> send o 'x'))
+    par (branch () (\() -> x `seq` pure ()))
+
+sendOnReadersEnd :: IO ()
+sendOnReadersEnd = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (out c) (\i -> send i 'x'))
+
+recvOnWritersEnd :: IO ()
+recvOnWritersEnd = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    void (par (branch (inp c) (\o -> recv o >>= \x -> pure (x :: Char)) <* branch (out c) (\o -> send o 'x')))
+
+sendOnChannel :: IO ()
+sendOnChannel = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (out c) (\o -> send o 'x'))
+
+recvOnChannel :: IO ()
+recvOnChannel = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (inp c) (\i -> recv i >>= \x -> x `seq` pure ()) <* branch (out c) (\o -> send o 'x'))
+
+sendOnGrant :: IO ()
+sendOnGrant = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (out c) (\o -> send o 'x'))
+
+grantEndOfOther :: IO ()
+grantEndOfOther = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (out c) (\o -> par (branch o (\o' -> par (branch o' (\o'' -> send o'' 'x'))))))
+
+writingOfReadersEnd :: IO ()
+writingOfReadersEnd = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (out c) (\o -> par (branch o (\o' -> send o' 'x'))))
+
+channelOutOfRun :: IO ()
+channelOutOfRun = evaluate (runDet (newChan "c" >>= \c -> par (branch (out c) (\o -> send o 'x'))) `seq` ())
+
+channelOfOtherRun :: IO ()
+channelOfOtherRun = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (out c) (\o -> send o 'x'))
+    pure $! runDet (newChan "d" >>= \d -> par (branch (out d) (\o -> send o 'x')))
+
+worldOutOfRun :: IO ()
+worldOutOfRun = runDetIO (\w -> io w (pure ())) >>= \x -> x `seq` pure ()
+
+worldInPureRun :: IO ()
+worldInPureRun = runDetIO (\w -> io w (pure ()))
+
+parentsWorldCaptured :: IO ()
+parentsWorldCaptured = runDetIO (\w -> par (branch w (\w' -> io w' (pure ()))))
+
+effectWithoutWorld :: IO ()
+effectWithoutWorld = runDetIO (\w -> io w (pure ()))
+
+ioInDet :: IO ()
+ioInDet = runDetIO $ \w -> do
+  pure ()
+  io w (putStr "")
+
+wrongElement :: IO ()
+wrongElement = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    void (par (branch (out c) (\o -> send o 2) *> branch (inp c) (\i -> recv i >>= \x -> pure $! x + (1 :: Int))))
+
+wrongResult :: IO ()
+wrongResult = evaluate $
+  runDet $ do
+    (x, y) <- par ((,) <$> branch () (\() -> pure True) <*> branch () (\() -> pure 'x'))
+    if x then pure () else y `seq` pure ()
+
+closedWithEnd :: IO ()
+closedWithEnd = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    void (par (branch (inp c) (\i -> recv i >>= \x -> leftmost [Closed (pure (Just x))]) <* branch (out c) (\o -> send o 'x')))
+
+closedWithChannel :: IO ()
+closedWithChannel = evaluate $ runDet (void (leftmost [Closed (newChan "c" >>= \c -> Just <$> par (branch (out c) (\o -> send o 'x')))]))
+
+branchesCoerced :: IO ()
+branchesCoerced = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    let one = branch (out c) (\o -> send o 'x')
+    par (coerce one)
