@@ -15,6 +15,7 @@ module Heddle.Prim.Exception
     Exception (..),
     SomeException (..),
     throwIO,
+    throw,
     throwTo,
     ioError,
 

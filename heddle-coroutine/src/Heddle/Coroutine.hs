@@ -1,0 +1,112 @@
+-- |
+-- Module      : Heddle.Coroutine
+-- Description : Coroutines over any suspension functor
+-- Stability   : stable
+--
+-- A coroutine is a computation in some monad that can suspend itself. What it gives and
+-- what it asks for when it does so is up to a functor: nothing ('Trampoline'), a value it
+-- yields ('Generator'), a value it awaits ('Iteratee'), either ('Transducer'). Coroutines
+-- that fit run together, and only those do.
+--
+-- > double :: Monad m => Transducer Int Int m ()
+-- > double = liftStateless (\a -> [a, a])
+-- >
+-- > main :: IO ()
+-- > main = runGenerator (toGenerator (fromGenerator (mapM_ yield [1 .. 3]) =>= double)) >>= print
+-- > -- ([1,1,2,2,3,3],((),()))
+--
+-- Any base monad will do, and a rest may be resumed more than once. Names and order of
+-- steps are those of "Coroutine Pipelines" (The Monad.Reader 19).
+--
+-- Cost: a bind is a function call, however binds nest; a suspension a few closures.
+-- Owner: values; nothing is shared but what the base monad shares.
+module Heddle.Coroutine
+  ( -- * Coroutines
+    Coroutine,
+    coroutine,
+    resume,
+    suspend,
+    mapSuspension,
+
+    -- * Suspensions
+    Request (..),
+    EitherFunctor (..),
+    InOrOut,
+    Compose (..),
+    Naught,
+
+    -- * Trampolines
+    Trampoline,
+    pause,
+    bounce,
+    run,
+    mzipWith,
+    interleave,
+
+    -- * Generators
+    Generator,
+    yield,
+    runGenerator,
+
+    -- * Iteratees
+    Iteratee,
+    await,
+    runIteratee,
+    NothingToFeed (..),
+
+    -- * Requests
+    request,
+    runRequests,
+
+    -- * Choices
+    choose,
+    runChoices,
+
+    -- * Pairs
+    pipe1,
+    pipe2,
+    pipe3,
+    ProducerEnded (..),
+
+    -- * Transducers
+    Transducer,
+    awaitT,
+    yieldT,
+    lift121,
+    liftStateless,
+    liftStateful,
+
+    -- ** Pipelines
+    (=>=),
+    fromGenerator,
+    fromIteratee,
+    toGenerator,
+    toIteratee,
+    toTrampoline,
+
+    -- * Splitters and joins
+    Splitter,
+    yieldLeft,
+    yieldRight,
+    Join,
+    awaitLeft,
+    awaitRight,
+
+    -- * Steps at once
+    Binder (..),
+    sequentially,
+    inParallel,
+    mzipWithBy,
+    interleaveBy,
+    pipe1By,
+    pipe2By,
+    pipeBy,
+  )
+where
+
+import Data.Functor.Compose (Compose (..))
+import Heddle.Coroutine.Internal.Binder
+import Heddle.Coroutine.Internal.Functors
+import Heddle.Coroutine.Internal.Plain
+import Heddle.Coroutine.Internal.Transducer
+import Heddle.Coroutine.Internal.Types

@@ -1,0 +1,163 @@
+{-# LANGUAGE RankNTypes #-}
+
+-- |
+-- Module      : Heddle.Coroutine.Internal.Transducer
+-- Description : Transducers, and pipelines of any length
+-- Stability   : internal
+--
+-- Listings 12 to 14.
+--
+-- Cost: a value passes a stage at the price of two suspensions.
+-- Owner: whoever runs it.
+module Heddle.Coroutine.Internal.Transducer
+  ( -- * Transducers
+    Transducer,
+    awaitT,
+    yieldT,
+    lift121,
+    liftStateless,
+    liftStateful,
+
+    -- * Pipelines
+    (=>=),
+    pipeBy,
+    pipe3,
+
+    -- * Casts
+    fromGenerator,
+    fromIteratee,
+    toGenerator,
+    toIteratee,
+    toTrampoline,
+
+    -- * Splitters and joins
+    Splitter,
+    yieldLeft,
+    yieldRight,
+    Join,
+    awaitLeft,
+    awaitRight,
+  )
+where
+
+import Data.Functor.Identity (Identity (..))
+import Heddle.Coroutine.Internal.Binder
+import Heddle.Coroutine.Internal.Functors
+import Heddle.Coroutine.Internal.Plain
+import Heddle.Coroutine.Internal.Types
+
+-- | It awaits values from upstream and yields others downstream.
+type Transducer a b = Coroutine (EitherFunctor ((->) (Maybe a)) ((,) b))
+
+-- | The next value from upstream; 'Nothing' when there is none any more. For transducers
+-- and splitters.
+awaitT :: Monad m => Coroutine (EitherFunctor ((->) (Maybe a)) f) m (Maybe a)
+awaitT = Coroutine (pure . Suspended . LeftF)
+{-# INLINE awaitT #-}
+
+-- | Pass a value downstream. For transducers and joins.
+yieldT :: Monad m => b -> Coroutine (EitherFunctor f ((,) b)) m ()
+yieldT b = Coroutine (\k -> pure (Suspended (RightF (b, k ()))))
+{-# INLINE yieldT #-}
+
+-- | One value for each.
+lift121 :: Monad m => (a -> b) -> Transducer a b m ()
+lift121 f = go
+  where
+    go = awaitT >>= maybe (pure ()) (\a -> yieldT (f a) >> go)
+
+-- | Any number of values for each. It ends with its input; the printed one does not.
+liftStateless :: Monad m => (a -> [b]) -> Transducer a b m ()
+liftStateless f = go
+  where
+    go = awaitT >>= maybe (pure ()) (\a -> mapM_ yieldT (f a) >> go)
+
+-- | The same with a state, and something at the end.
+liftStateful :: Monad m => (s -> a -> (s, [b])) -> (s -> [b]) -> s -> Transducer a b m ()
+liftStateful f end = go
+  where
+    go s =
+      awaitT >>= \case
+        Nothing -> mapM_ yieldT (end s)
+        Just a -> case f s a of
+          (s', bs) -> mapM_ yieldT bs >> go s'
+
+infixl 1 =>=
+
+-- | What one yields, the other awaits (Listing 12). The producer is a step ahead of what is
+-- asked of it; when the consumer has ended, the producer still runs to its end.
+--
+-- [Cost]: a value costs the same in a pipeline of any length, for each stage it passes.
+(=>=) :: Monad m => Transducer a b m x -> Transducer b c m y -> Transducer a c m (x, y)
+(=>=) = pipeBy sequentially
+{-# INLINE (=>=) #-}
+
+-- | The same; how a step of each are bound is up to you.
+pipeBy :: Monad m => Binder m -> Transducer a b m x -> Transducer b c m y -> Transducer a c m (x, y)
+pipeBy binder t1 t2 = fromStep (go (begin t1) (begin t2))
+  where
+    go = bindM2 binder proceed
+    proceed (Suspended (LeftF s)) c = pure (Suspended (LeftF (\a -> go (s a) (pure c))))
+    proceed c (Suspended (RightF (b, n))) = pure (Suspended (RightF (b, go (pure c) n)))
+    proceed (Suspended (RightF (b, n))) (Suspended (LeftF f)) = go n (f (Just b))
+    proceed (Suspended (RightF (_, n))) y@(Done _) = go n (pure y)
+    proceed x@(Done _) (Suspended (LeftF f)) = go (pure x) (f Nothing)
+    proceed (Done x) (Done y) = pure (Done (x, y))
+
+-- | A pair with one in the middle.
+pipe3 :: Monad m => Generator a m x -> Transducer a b m y -> Iteratee (Maybe b) m z -> m (x, y, z)
+pipe3 g t i = (\((x, y), z) -> (x, y, z)) <$> pipe2 (toGenerator (fromGenerator g =>= t)) i
+
+-- Casts ----------------------------------------------------------------------
+
+-- | A generator awaits nothing (Listing 13).
+fromGenerator :: Monad m => Generator a m r -> Transducer Naught a m r
+fromGenerator = mapSuspension RightF
+
+-- | An iteratee yields nothing (Listing 13).
+fromIteratee :: Monad m => Iteratee (Maybe a) m r -> Transducer a Naught m r
+fromIteratee = mapSuspension LeftF
+
+-- | A transducer that can be given nothing (Listing 13). If it awaits all the same, that is
+-- the end of its input; the printed one crashes there.
+toGenerator :: Monad m => Transducer Naught a m r -> Generator a m r
+toGenerator t = fromStep (go (begin t))
+  where
+    go m =
+      m >>= \case
+        Done r -> pure (Done r)
+        Suspended (LeftF f) -> go (f Nothing)
+        Suspended (RightF (a, n)) -> pure (Suspended (a, go n))
+
+-- | A transducer that has nothing to yield (Listing 13).
+toIteratee :: Monad m => Transducer a Naught m r -> Iteratee (Maybe a) m r
+toIteratee = mapSuspension (\case LeftF f -> f; RightF (a, _) -> absurd a)
+
+-- | A transducer with no input and nothing to yield (Listing 13). If it awaits, that is the
+-- end of its input, and a pause.
+toTrampoline :: Monad m => Transducer Naught Naught m r -> Trampoline m r
+toTrampoline = mapSuspension (\case LeftF f -> Identity (f Nothing); RightF (a, _) -> absurd a)
+
+-- Splitters and joins --------------------------------------------------------
+
+-- | It awaits values and yields each on the left or on the right (Listing 14).
+type Splitter a = Coroutine (EitherFunctor ((->) (Maybe a)) (EitherFunctor ((,) a) ((,) a)))
+
+-- | Pass a value to the left.
+yieldLeft :: Monad m => a -> Splitter a m ()
+yieldLeft a = Coroutine (\k -> pure (Suspended (RightF (LeftF (a, k ())))))
+
+-- | Pass a value to the right.
+yieldRight :: Monad m => a -> Splitter a m ()
+yieldRight a = Coroutine (\k -> pure (Suspended (RightF (RightF (a, k ())))))
+
+-- | It awaits values from the left or from the right and yields them (Listing 14).
+type Join a = Coroutine (EitherFunctor (EitherFunctor ((->) (Maybe a)) ((->) (Maybe a))) ((,) a))
+
+-- | The next value from the left.
+awaitLeft :: Monad m => Join a m (Maybe a)
+awaitLeft = Coroutine (pure . Suspended . LeftF . LeftF)
+
+-- | The next value from the right.
+awaitRight :: Monad m => Join a m (Maybe a)
+awaitRight = Coroutine (pure . Suspended . LeftF . RightF)
