@@ -5,8 +5,9 @@ module TranscriptTest (tests) where
 import Control.Exception (SomeException, displayException, try)
 import Control.Monad.Trans.Class (lift)
 import Control.Monad.Trans.Reader (ReaderT (..))
-import Data.Bifunctor (first)
+import Data.Bifunctor (first, second)
 import Data.IORef (IORef, modifyIORef, newIORef, readIORef)
+import Data.Maybe (listToMaybe)
 import Heddle.Coroutine
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (Assertion, testCase, (@?=))
@@ -104,6 +105,11 @@ tests =
           testCase "a list is a choice" (session (runChoices pythagorean) ["[(3,4,5),(4,3,5)]"]),
           testCase "a rest resumed twice" (session resumedTwice ["(6,7)"]),
           testCase "symmetric coroutines under a scheduler" (session (scheduled [("a", member "b" 2), ("b", member "a" 3)] "a") ["b2a3b1a2b0a1", "[\"b\"]"])
+        ],
+      testGroup
+        "splitters and joins (Listing 14)"
+        [ testCase "even numbers to the left" (session (split [1 .. 7] evens) ["([2,4,6],[1,3,5,7])"]),
+          testCase "one from each side in turn, until one ends" (session (joined [1, 3, 5] [2, 4] inTurn) ["[1,2,3,4,5]"])
         ],
       testGroup
         "where the listings are wrong"
@@ -208,3 +214,28 @@ scheduled them name = case lookup name them of
     finish other rest = case lookup other rest of
       Just c -> resume c >> sayLine "" >> pure (map fst rest)
       Nothing -> pure []
+
+evens :: Splitter Int Term ()
+evens = awaitT >>= mapM_ (\a -> (if even a then yieldLeft a else yieldRight a) >> evens)
+
+split :: [Int] -> Splitter Int Term () -> Term ([Int], [Int])
+split as s =
+  resume s >>= \case
+    Right () -> pure ([], [])
+    Left (LeftF f) -> case as of
+      a : rest -> split rest (f (Just a))
+      [] -> split [] (f Nothing)
+    Left (RightF (LeftF (a, next))) -> first (a :) <$> split as next
+    Left (RightF (RightF (a, next))) -> second (a :) <$> split as next
+
+inTurn :: Join Int Term ()
+inTurn =
+  awaitLeft >>= mapM_ (\a -> yieldT a >> awaitRight >>= mapM_ (\b -> yieldT b >> inTurn))
+
+joined :: [Int] -> [Int] -> Join Int Term () -> Term [Int]
+joined as bs j =
+  resume j >>= \case
+    Right () -> pure []
+    Left (LeftF (LeftF f)) -> joined (drop 1 as) bs (f (listToMaybe as))
+    Left (LeftF (RightF f)) -> joined as (drop 1 bs) (f (listToMaybe bs))
+    Left (RightF (a, next)) -> (a :) <$> joined as bs next

@@ -21,6 +21,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 import Data.Char (isDigit)
 import Data.Primitive.PrimArray (PrimArray, primArrayFromList)
+import Data.Primitive.Types (Prim)
 
 -- | A line, if there is one to blame, and what is wrong.
 data Complaint = Complaint !(Maybe Int) !String
@@ -35,23 +36,21 @@ complain file (Complaint line what) = file <> maybe "" ((':' :) . show) line <> 
 
 -- | Whole numbers between white space, at least one.
 parseIntegers :: ByteString -> Result (PrimArray Int)
-parseIntegers text = do
-  list <- mapM number (placedWords text)
-  if null list then Left empty else Right (primArrayFromList list)
-  where
-    number (line, word) = case decimal word of
-      Just n -> Right n
-      Nothing -> Left (Complaint (Just line) (quoted word <> " is not a whole number of 64 bits"))
+parseIntegers = parseWords decimal "a whole number of 64 bits"
 
 -- | Numbers such as @-1.5e3@ between white space, at least one.
 parseDecimals :: ByteString -> Result (PrimArray Double)
-parseDecimals text = do
+parseDecimals = parseWords fraction "a number"
+
+-- | What each word must be, and what that is called.
+parseWords :: Prim a => (ByteString -> Maybe a) -> String -> ByteString -> Result (PrimArray a)
+parseWords parse what text = do
   list <- mapM number (placedWords text)
   if null list then Left empty else Right (primArrayFromList list)
   where
-    number (line, word) = case fraction word of
+    number (line, word) = case parse word of
       Just n -> Right n
-      Nothing -> Left (Complaint (Just line) (quoted word <> " is not a number"))
+      Nothing -> Left (Complaint (Just line) (quoted word <> " is not " <> what))
 
 empty :: Complaint
 empty = Complaint Nothing "has no numbers in it"

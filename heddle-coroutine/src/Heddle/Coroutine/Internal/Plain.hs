@@ -193,7 +193,7 @@ runChoices c = go (begin c)
 pipe1 :: Monad m => Generator a m x -> Iteratee a m y -> m (x, y)
 pipe1 = pipe1By sequentially
 
--- | The same; how a step of each are bound is up to you.
+-- | The same; how a step of each is bound is up to you.
 pipe1By :: Monad m => Binder m -> Generator a m x -> Iteratee a m y -> m (x, y)
 pipe1By binder g i = go (begin g) (begin i)
   where
@@ -214,7 +214,7 @@ instance Exception ProducerEnded where
 pipe2 :: Monad m => Generator a m x -> Iteratee (Maybe a) m y -> m (x, y)
 pipe2 = pipe2By sequentially
 
--- | The same; how a step of each are bound is up to you.
+-- | The same; how a step of each is bound is up to you.
 pipe2By :: Monad m => Binder m -> Generator a m x -> Iteratee (Maybe a) m y -> m (x, y)
 pipe2By binder g i = go (begin g) (begin i)
   where

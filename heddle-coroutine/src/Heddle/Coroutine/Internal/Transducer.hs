@@ -92,7 +92,7 @@ infixl 1 =>=
 (=>=) = pipeBy sequentially
 {-# INLINE (=>=) #-}
 
--- | The same; how a step of each are bound is up to you.
+-- | The same; how a step of each is bound is up to you.
 pipeBy :: Monad m => Binder m -> Transducer a b m x -> Transducer b c m y -> Transducer a c m (x, y)
 pipeBy binder t1 t2 = fromStep (go (begin t1) (begin t2))
   where

@@ -54,8 +54,8 @@ import Heddle.Prim.Lock (Lock, newLock, withLock)
 
 -- | Entry i lies at i modulo the capacity; those from top to bottom are there.
 data Patient a = Patient
-  { -- | Bottom, and the index above which every slot is void (the owner's line); top, and the top below which thieves have finished (the
-    -- thieves').
+  { -- | Bottom, and the index above which every slot is void (the owner's line); top, and
+    -- the top below which thieves have finished (the thieves').
     patientWords :: !Words,
     patientTable :: !(Ref (Table a)),
     -- | Held by a thief, and by an owner who comes upon one.
@@ -276,7 +276,8 @@ takeHalf p acceptable = withLock (patientLock p) $ do
 --
 -- A thief that sees fewer entries than it announced, or likes none, lowers the top again.
 -- So an owner that finds nothing may have looked at such a moment. Whether something may
--- be left it learns from the finished top, and then waits for the lock. That the owner may push while the top is too high does no harm: either the
--- thief sees the new bottom, and with it the new entry, or it lowers the top below it.
+-- be left it learns from the finished top, and then waits for the lock. That the owner may
+-- push while the top is too high does no harm: either the thief sees the new bottom, and
+-- with it the new entry, or it lowers the top below it.
 --
 -- A slot is the owner's again when the thief has read it, which the finished top tells.

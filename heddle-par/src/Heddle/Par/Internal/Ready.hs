@@ -71,7 +71,8 @@ tick w = do
   writeWord (workerWords w) ticksWord (n + 1)
 {-# INLINE tick #-}
 
--- | On the line of the others: how far the worker had come when it was last robbed.
+-- | Where in 'workerWords'; the last, on the line of the others, holds how far the worker
+-- had come when it was robbed, and zero when that is long ago.
 seedWord, ticksWord, chainWord, downsWord, robbedWord :: Int
 seedWord = 2
 ticksWord = 3
@@ -274,5 +275,6 @@ putOff w = do
 -- lifted by 'finishPatiently', in which case at least one end of a task is put off, and
 -- putting it back is enough; or by 'start', which puts off none, and then it is pushed.
 --
--- 'link' begins a chain where the task is of that kind and what lies on the patient stack
--- is of the same run.
+-- 'link' begins a chain where the task is of that kind, what lies on the patient stack is
+-- of the same run, and the worker has not just been robbed. It then uses the deque, on which
+-- work that stands for several must not come: whoever has some spreads it before.
