@@ -1,6 +1,10 @@
 -- | The tests of heddle-coroutine.
 module Main (main) where
 
+import ArticleLawTest qualified
+import ArticleProgramTest qualified
+import ArticleTest qualified
+import ChunkTest qualified
 import CostTest qualified
 import ParallelTest qualified
 import ProgramTest qualified
@@ -10,4 +14,4 @@ import TranscriptTest qualified
 main :: IO ()
 main =
   defaultMain . localOption (mkTimeout 60000000) $
-    testGroup "heddle-coroutine" [TranscriptTest.tests, ProgramTest.tests, ParallelTest.tests, CostTest.tests]
+    testGroup "heddle-coroutine" [TranscriptTest.tests, ArticleTest.tests, ProgramTest.tests, ArticleProgramTest.tests, ArticleLawTest.tests, ParallelTest.tests, CostTest.tests, ChunkTest.tests]

@@ -170,11 +170,12 @@ t1 =>= t2 = Coroutine (bindM2 proceed (resume t1) (resume t2))
     proceed (Right x) (Left (LeftF f)) = resume ((return x :: Transducer a b m x) =>= f Nothing)
     proceed (Right x) (Right y) = return $ Right (x, y)
 
--- Listing 13.
-fromGenerator :: Monad m => Generator a m x -> Transducer Naught a m x
+-- Listing 13. Corrected: in print, the first one awaits Naught and the second one yields it,
+-- so that neither fits beside other transducers in a join or a conditional.
+fromGenerator :: Monad m => Generator b m x -> Transducer a b m x
 fromGenerator = mapSuspension RightF
 
-fromIteratee :: Monad m => Iteratee (Maybe a) m x -> Transducer a Naught m x
+fromIteratee :: Monad m => Iteratee (Maybe a) m x -> Transducer a b m x
 fromIteratee = mapSuspension LeftF
 
 -- Corrected: a transducer from nothing may await all the same; the printed one has no

@@ -225,8 +225,10 @@ split as s =
     Left (LeftF f) -> case as of
       a : rest -> split rest (f (Just a))
       [] -> split [] (f Nothing)
-    Left (RightF (LeftF (a, next))) -> first (a :) <$> split as next
-    Left (RightF (RightF (a, next))) -> second (a :) <$> split as next
+    Left (RightF (LeftF (Item a next))) -> first (a :) <$> split as next
+    Left (RightF (RightF (Item a next))) -> second (a :) <$> split as next
+    Left (RightF (LeftF (Edge next))) -> split as next
+    Left (RightF (RightF (Edge next))) -> split as next
 
 inTurn :: Join Int Term ()
 inTurn =

@@ -11,9 +11,7 @@
 #include <grp.h>
 #include <langinfo.h>
 #include <locale.h>
-#include <pthread.h>
 #include <pwd.h>
-#include <regex.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -29,7 +27,6 @@
 
 extern char **environ;
 
-static pthread_mutex_t regex_lock = PTHREAD_MUTEX_INITIALIZER;
 static int utf8, single_byte;
 
 // Before anything else: the user's locale and time zone. Sleeps (reads files).
@@ -87,62 +84,6 @@ size_t heddle_find_terminal(char *s, size_t len)
     i += n;
   }
   return (size_t)(p - s);
-}
-
-/* Regular expressions */
-
-static const struct { const char *name; reg_syntax_t syntax; } dialects[] = {
-  {"findutils-default", RE_SYNTAX_EMACS | RE_DOT_NEWLINE},
-  {"ed", RE_SYNTAX_ED},
-  {"emacs", RE_SYNTAX_EMACS},
-  {"gnu-awk", RE_SYNTAX_GNU_AWK},
-  {"grep", RE_SYNTAX_GREP},
-  {"posix-awk", RE_SYNTAX_POSIX_AWK},
-  {"awk", RE_SYNTAX_AWK},
-  {"posix-basic", RE_SYNTAX_POSIX_BASIC},
-  {"posix-egrep", RE_SYNTAX_POSIX_EGREP},
-  {"egrep", RE_SYNTAX_EGREP},
-  {"posix-extended", RE_SYNTAX_POSIX_EXTENDED},
-  {"posix-minimal-basic", RE_SYNTAX_POSIX_MINIMAL_BASIC},
-  {"sed", RE_SYNTAX_SED},
-};
-
-// The name of a dialect, or NULL after the last.
-const char *heddle_find_dialect(int i)
-{
-  return i >= 0 && (size_t)i < sizeof dialects / sizeof *dialects ? dialects[i].name : NULL;
-}
-
-// Compile; NULL, with the reason in *error, when the pattern is malformed.
-void *heddle_find_regex_new(int dialect, int fold, const char *pattern, size_t len, const char **error)
-{
-  struct re_pattern_buffer *re = calloc(1, sizeof *re);
-  if (!re) {
-    *error = strerror(ENOMEM);
-    return NULL;
-  }
-  // The syntax is a variable of the whole process.
-  pthread_mutex_lock(&regex_lock);
-  re_set_syntax(dialects[dialect].syntax | (fold ? RE_ICASE : 0));
-  *error = re_compile_pattern(pattern, len, re);
-  pthread_mutex_unlock(&regex_lock);
-  if (*error) {
-    free(re);
-    return NULL;
-  }
-  return re;
-}
-
-void heddle_find_regex_free(void *re)
-{
-  regfree(re);
-  free(re);
-}
-
-// Does it match the whole text?
-int heddle_find_regex_match(void *re, const char *text, size_t len)
-{
-  return re_match(re, text, (regoff_t)len, 0, NULL) == (regoff_t)len;
 }
 
 /* Accounts: these read files or ask servers, and sleep. */

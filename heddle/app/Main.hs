@@ -13,6 +13,7 @@ import Data.ByteString.Char8 qualified as Char8
 import FindCommand (findCommand, findInfo)
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Options.Applicative
+import PipeCommand (pipeCommand)
 import ServeCommand (serveCommand)
 import System.IO (BufferMode (..), hSetBuffering, hSetEncoding, stderr, stdout)
 import System.Posix.Env.ByteString qualified as Raw
@@ -34,7 +35,7 @@ main = do
 commands :: ParserInfo (IO ())
 commands =
   info
-    (hsubparser (command "serve" serveCommand <> command "find" findInfo) <**> version <**> helper)
+    (hsubparser (command "serve" serveCommand <> command "find" findInfo <> command "pipe" pipeCommand) <**> version <**> helper)
     ( fullDesc
         <> header "heddle - concurrent Haskell at C's speed"
         <> footer "'heddle COMMAND --help' says more about a command."

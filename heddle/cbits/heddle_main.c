@@ -21,13 +21,14 @@ static void occupy(void)
 int main(int argc, char **argv)
 {
   int finds = argc > 1 && strcmp(argv[1], "find") == 0;
-  if (finds)
+  int pipes = argc > 1 && strcmp(argv[1], "pipe") == 0;
+  if (finds || pipes)
     occupy();
   RtsConfig config = defaultRtsConfig;
   // As -with-rtsopts would; GHC leaves that to us with -no-hs-main.
   // A find needs no tick, since nothing in it is preempted, and little memory, which stays in the cache: the few
   // collections there are go fastest on one core.
-  config.rts_opts = finds ? "-I0 -A512k -qg -V0" : "-I0 -A4m";
+  config.rts_opts = finds ? "-I0 -A512k -qg -V0" : pipes ? "-I0 -A1m -qg" : "-I0 -A4m";
   config.rts_hs_main = true;
   config.rts_opts_enabled = finds ? RtsOptsIgnoreAll : RtsOptsAll;
   return hs_main(argc, argv, &ZCMain_main_closure, config);

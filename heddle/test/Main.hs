@@ -3,6 +3,7 @@ module Main (main) where
 import ClientsTest qualified
 import CommandTest qualified
 import LogTest qualified
+import PipeTest qualified
 import PressureTest qualified
 import Test.Tasty
 import Test.Tasty.Runners (NumThreads (..))
@@ -10,4 +11,4 @@ import Test.Tasty.Runners (NumThreads (..))
 main :: IO ()
 main =
   defaultMain . localOption (NumThreads 1) $
-    testGroup "heddle" [CommandTest.tests, LogTest.tests, PressureTest.tests, ClientsTest.tests]
+    testGroup "heddle" [CommandTest.tests, LogTest.tests, PipeTest.tests, PressureTest.tests, ClientsTest.tests]

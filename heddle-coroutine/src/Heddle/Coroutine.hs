@@ -33,6 +33,7 @@ module Heddle.Coroutine
     EitherFunctor (..),
     InOrOut,
     Compose (..),
+    Part (..),
     Naught,
 
     -- * Trampolines
@@ -85,9 +86,13 @@ module Heddle.Coroutine
     toTrampoline,
 
     -- * Splitters and joins
+
+    -- | Ready-made ones, and what combines them, are in "Heddle.Coroutine.Components".
     Splitter,
     yieldLeft,
     yieldRight,
+    edgeLeft,
+    edgeRight,
     Join,
     awaitLeft,
     awaitRight,

@@ -1,3 +1,6 @@
+{-# LANGUAGE MagicHash #-}
+{-# LANGUAGE UnboxedTuples #-}
+
 -- |
 -- Module      : Heddle.Prim.Buffer
 -- Description : Pinned bytes, lent from a pool
@@ -26,15 +29,17 @@ module Heddle.Prim.Buffer
   )
 where
 
-import Control.Monad.Primitive (RealWorld, touch)
+import Control.Monad.Primitive (RealWorld)
 import Data.Primitive.ByteArray
-  ( MutableByteArray,
+  ( MutableByteArray (..),
     mutableByteArrayContents,
     newAlignedPinnedByteArray,
     sizeofMutableByteArray,
   )
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
+import GHC.Exts (touch#)
+import GHC.IO (IO (..))
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef)
 
 -- | Pinned, writable memory.
@@ -62,7 +67,7 @@ bufferPtr (Buffer b) = mutableByteArrayContents b
 
 -- | Keep the memory until here.
 keepAlive :: Buffer -> IO ()
-keepAlive (Buffer b) = touch b
+keepAlive (Buffer (MutableByteArray b)) = IO (\s -> (# touch# b s, () #))
 {-# INLINE keepAlive #-}
 
 -- | Use the address while the memory is kept.

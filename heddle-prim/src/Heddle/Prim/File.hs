@@ -16,6 +16,7 @@ module Heddle.Prim.File
     openBeneathCached,
     OpenFlags,
     readOnly,
+    readOnlyWaiting,
     appendCreate,
     directoryOnly,
     closeFile,
@@ -28,6 +29,7 @@ module Heddle.Prim.File
     fileStatus,
 
     -- * Bytes
+    readSome,
     readAt,
     readAtNoWait,
     writeWhole,
@@ -55,6 +57,10 @@ newtype OpenFlags = OpenFlags CInt
 -- terminal (O_NOCTTY).
 readOnly :: OpenFlags
 readOnly = OpenFlags 0x900
+
+-- | Read only, waiting for a FIFO's writer, and without becoming its terminal (O_NOCTTY).
+readOnlyWaiting :: OpenFlags
+readOnlyWaiting = OpenFlags 0x100
 
 -- | Write at the end, made with mode 0644 when missing.
 appendCreate :: OpenFlags
@@ -145,6 +151,12 @@ fileStatus (Fd fd) = allocaBytes 64 $ \p -> do
             | otherwise = OtherKind
       Right <$> (FileStatus kind <$> peekElemOff p 1 <*> peekElemOff p 2 <*> peekElemOff p 3 <*> peekElemOff p 4 <*> peekElemOff p 5 <*> peekElemOff p 6 <*> peekElemOff p 7)
 
+-- | Read what comes next.
+--
+-- [Blocks]: holds an OS thread.
+readSome :: Fd -> Ptr Word8 -> Int -> IO Int
+readSome (Fd fd) p n = fromIntegral <$> c_read fd p (fromIntegral n)
+
 -- | Read at an offset.
 --
 -- [Blocks]: holds an OS thread.
@@ -182,6 +194,8 @@ foreign import ccall unsafe "heddle_open_beneath" c_beneath_cached :: CInt -> Pt
 foreign import ccall safe "heddle_close" c_close :: CInt -> IO CLong
 
 foreign import ccall safe "heddle_stat" c_stat :: CInt -> Ptr Int64 -> IO CLong
+
+foreign import ccall safe "heddle_read" c_read :: CInt -> Ptr Word8 -> CSize -> IO CLong
 
 foreign import ccall safe "heddle_pread" c_pread :: CInt -> Ptr Word8 -> CSize -> Int64 -> IO CLong
 

@@ -1,3 +1,4 @@
+{-# LANGUAGE DeriveFunctor #-}
 {-# LANGUAGE EmptyCase #-}
 
 -- |
@@ -14,6 +15,7 @@ module Heddle.Coroutine.Internal.Functors
   ( Request (..),
     EitherFunctor (..),
     InOrOut,
+    Part (..),
     Naught,
     absurd,
   )
@@ -35,6 +37,14 @@ instance (Functor l, Functor r) => Functor (EitherFunctor l r) where
 
 -- | To give a value or to get one, but not both at once.
 type InOrOut a b = EitherFunctor ((,) a) ((->) b)
+
+-- | What a splitter says on one of its sides.
+data Part a x
+  = -- | This item belongs here.
+    Item a x
+  | -- | A new section begins here, even if nothing follows.
+    Edge x
+  deriving stock (Functor)
 
 -- | No value at all: what is neither awaited nor yielded.
 data Naught

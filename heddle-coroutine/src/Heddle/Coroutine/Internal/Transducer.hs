@@ -17,6 +17,7 @@ module Heddle.Coroutine.Internal.Transducer
     lift121,
     liftStateless,
     liftStateful,
+    andThen,
 
     -- * Pipelines
     (=>=),
@@ -34,6 +35,8 @@ module Heddle.Coroutine.Internal.Transducer
     Splitter,
     yieldLeft,
     yieldRight,
+    edgeLeft,
+    edgeRight,
     Join,
     awaitLeft,
     awaitRight,
@@ -60,17 +63,23 @@ yieldT :: Monad m => b -> Coroutine (EitherFunctor f ((,) b)) m ()
 yieldT b = Coroutine (\k -> pure (Suspended (RightF (b, k ()))))
 {-# INLINE yieldT #-}
 
+-- | As long as there are values. A loop that goes on with 'mapM_' instead returns through all
+-- its rounds.
+andThen :: Monad m => m (Maybe a) -> (a -> m ()) -> m ()
+andThen awaiting f = awaiting >>= maybe (pure ()) f
+{-# INLINE andThen #-}
+
 -- | One value for each.
 lift121 :: Monad m => (a -> b) -> Transducer a b m ()
 lift121 f = go
   where
-    go = awaitT >>= maybe (pure ()) (\a -> yieldT (f a) >> go)
+    go = awaitT `andThen` \a -> yieldT (f a) >> go
 
 -- | Any number of values for each. It ends with its input; the printed one does not.
 liftStateless :: Monad m => (a -> [b]) -> Transducer a b m ()
 liftStateless f = go
   where
-    go = awaitT >>= maybe (pure ()) (\a -> mapM_ yieldT (f a) >> go)
+    go = awaitT `andThen` \a -> mapM_ yieldT (f a) >> go
 
 -- | The same with a state, and something at the end.
 liftStateful :: Monad m => (s -> a -> (s, [b])) -> (s -> [b]) -> s -> Transducer a b m ()
@@ -110,12 +119,14 @@ pipe3 g t i = (\((x, y), z) -> (x, y, z)) <$> pipe2 (toGenerator (fromGenerator 
 
 -- Casts ----------------------------------------------------------------------
 
--- | A generator awaits nothing (Listing 13).
-fromGenerator :: Monad m => Generator a m r -> Transducer Naught a m r
+-- | A generator awaits nothing (Listing 13), so it may stand where anything could be
+-- awaited; in print it is 'Naught'.
+fromGenerator :: Monad m => Generator b m r -> Transducer a b m r
 fromGenerator = mapSuspension RightF
 
--- | An iteratee yields nothing (Listing 13).
-fromIteratee :: Monad m => Iteratee (Maybe a) m r -> Transducer a Naught m r
+-- | An iteratee yields nothing (Listing 13), so it may stand where anything could be
+-- yielded; in print it is 'Naught'.
+fromIteratee :: Monad m => Iteratee (Maybe a) m r -> Transducer a b m r
 fromIteratee = mapSuspension LeftF
 
 -- | A transducer that can be given nothing (Listing 13). If it awaits all the same, that is
@@ -140,16 +151,34 @@ toTrampoline = mapSuspension (\case LeftF f -> Identity (f Nothing); RightF (a, 
 
 -- Splitters and joins --------------------------------------------------------
 
--- | It awaits values and yields each on the left or on the right (Listing 14).
-type Splitter a = Coroutine (EitherFunctor ((->) (Maybe a)) (EitherFunctor ((,) a) ((,) a)))
+-- | It awaits values and yields each on the left or on the right (Listing 14). A section is
+-- what it yields on one side without a break and without an edge; an edge ends the section
+-- that is open and begins one, which may stay empty. In print there are no edges, so
+-- sections side by side are one, and none is empty.
+--
+-- Whoever combines splitters expects that they yield all they await, unmodified and in
+-- order.
+type Splitter a = Coroutine (EitherFunctor ((->) (Maybe a)) (EitherFunctor (Part a) (Part a)))
 
 -- | Pass a value to the left.
 yieldLeft :: Monad m => a -> Splitter a m ()
-yieldLeft a = Coroutine (\k -> pure (Suspended (RightF (LeftF (a, k ())))))
+yieldLeft a = Coroutine (\k -> pure (Suspended (RightF (LeftF (Item a (k ()))))))
+{-# INLINE yieldLeft #-}
 
 -- | Pass a value to the right.
 yieldRight :: Monad m => a -> Splitter a m ()
-yieldRight a = Coroutine (\k -> pure (Suspended (RightF (RightF (a, k ())))))
+yieldRight a = Coroutine (\k -> pure (Suspended (RightF (RightF (Item a (k ()))))))
+{-# INLINE yieldRight #-}
+
+-- | A new section begins on the left, even if nothing follows.
+edgeLeft :: Monad m => Splitter a m ()
+edgeLeft = Coroutine (\k -> pure (Suspended (RightF (LeftF (Edge (k ()))))))
+{-# INLINE edgeLeft #-}
+
+-- | A new section begins on the right, even if nothing follows.
+edgeRight :: Monad m => Splitter a m ()
+edgeRight = Coroutine (\k -> pure (Suspended (RightF (RightF (Edge (k ()))))))
+{-# INLINE edgeRight #-}
 
 -- | It awaits values from the left or from the right and yields them (Listing 14).
 type Join a = Coroutine (EitherFunctor (EitherFunctor ((->) (Maybe a)) ((->) (Maybe a))) ((,) a))

@@ -29,13 +29,13 @@ import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr)
 import Foreign.Storable (peekByteOff)
 import Heddle.Prim.Errno (Errno (..))
+import Heddle.Prim.Regex (matchRegex)
 import Heddle.Walk.Find.Accounts
 import Heddle.Walk.Find.Format (Format)
 import Heddle.Walk.Find.Number
 import Heddle.Walk.Find.Outputs (Outputs, putRecord)
 import Heddle.Walk.Find.Pattern (matchPattern)
 import Heddle.Walk.Find.Programs (Programs, runFor)
-import Heddle.Walk.Find.Regex (matchRegex)
 import Heddle.Walk.Find.Render
 import Heddle.Walk.Find.Settings (errnoText, quote)
 import Heddle.Walk.Find.Syntax

@@ -26,6 +26,7 @@ import Data.Word (Word32)
 import Foreign.C.Types (CInt)
 import Foreign.Ptr (castPtr)
 import Heddle.Prim.Errno (Errno (..))
+import Heddle.Prim.Regex (compileRegex, dialects)
 import Heddle.Walk.Find.Date (parseDate)
 import Heddle.Walk.Find.Format
 import Heddle.Walk.Find.Mode (parseMode)
@@ -33,7 +34,6 @@ import Heddle.Walk.Find.Number
 import Heddle.Walk.Find.Outputs (openOutput)
 import Heddle.Walk.Find.Pattern (Fold (..), newPattern)
 import Heddle.Walk.Find.Programs (readExec)
-import Heddle.Walk.Find.Regex (compileRegex, dialects)
 import Heddle.Walk.Find.Settings
 import Heddle.Walk.Find.Syntax
 import Heddle.Walk.Find.System hiding (Account (..))

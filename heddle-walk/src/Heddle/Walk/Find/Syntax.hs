@@ -36,11 +36,11 @@ import Data.Bits (setBit, testBit)
 import Data.ByteString (ByteString)
 import Data.Int (Int64)
 import Data.Word (Word32, Word64)
+import Heddle.Prim.Regex (Regex)
 import Heddle.Walk.Find.Format (Format)
 import Heddle.Walk.Find.Mode (Mode)
 import Heddle.Walk.Find.Number (Age, Count, Window)
 import Heddle.Walk.Find.Pattern (Pattern)
-import Heddle.Walk.Find.Regex (Regex)
 import Heddle.Walk.Find.System (Timestamp)
 
 -- | An expression.

@@ -1,28 +1,32 @@
 -- |
--- Module      : Heddle.Walk.Find.Regex
+-- Module      : Heddle.Prim.Regex
 -- Description : GNU's regular expressions
--- Stability   : internal, exempt from the version policy
+-- Stability   : stable
 --
--- The C library's matcher, in all of GNU find's dialects.
+-- The C library's matcher, in all dialects that GNU's programs know.
 --
 -- A compiled expression holds a lock while it matches; so there is one copy per
 -- capability, and workers that stay on theirs never meet.
 --
 -- Cost: compiling, about 10 us per capability; matching, that of the C library.
 -- Owner: the collector frees the copies.
-module Heddle.Walk.Find.Regex
+module Heddle.Prim.Regex
   ( Dialect,
     dialects,
     defaultDialect,
+    extendedDialect,
     Regex,
     compileRegex,
     matchRegex,
+    testRegex,
+    searchRegex,
   )
 where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Unsafe qualified as Bytes
+import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.C.String (CString)
 import Foreign.C.Types (CInt (..), CSize (..))
@@ -53,6 +57,10 @@ dialects = go 0
 defaultDialect :: Dialect
 defaultDialect = Dialect 2
 
+-- | @egrep@'s, without its rule that a newline stands for an alternative.
+extendedDialect :: Dialect
+extendedDialect = Dialect 10
+
 -- | A compiled expression.
 data Regex
   = -- | A copy per capability that has used it, and how to make another.
@@ -81,28 +89,48 @@ compileRegex (Dialect dialect) fold pattern' =
 --
 -- [Cost]: that of the C library; back references can take exponential time.
 matchRegex :: Regex -> Ptr Word8 -> Int -> IO Bool
-matchRegex (Regex table compileOne) text n = do
+matchRegex regex text n = withCopy regex False $ \re -> (/= 0) <$> c_match re (castPtr text) (fromIntegral n)
+
+-- | Does it match any part of a text in memory?
+--
+-- [Cost]: that of the C library; back references can take exponential time.
+testRegex :: Regex -> Ptr Word8 -> Int -> IO Bool
+testRegex regex text n = withCopy regex False $ \re -> (>= 0) <$> c_search re (castPtr text) (fromIntegral n) 0 nullPtr
+
+-- | The first part at or behind an offset that it matches, the longest of those that begin
+-- there: where it begins and ends.
+--
+-- [Cost]: that of the C library; back references can take exponential time.
+searchRegex :: Regex -> Ptr Word8 -> Int -> Int -> IO (Maybe (Int, Int))
+searchRegex regex text n from = withCopy regex Nothing $ \re -> alloca $ \end -> do
+  found <- c_search re (castPtr text) (fromIntegral n) (fromIntegral from) end
+  if found < 0 then pure Nothing else (\e -> Just (fromIntegral found, fromIntegral e)) <$> peek end
+
+-- With this capability's copy; the other answer is for when memory is short.
+withCopy :: Regex -> a -> (Ptr () -> IO a) -> IO a
+withCopy (Regex table compileOne) without use = do
   capability <- (`rem` tableSize table) <$> myCapability
   known <- readEntry table capability
   case known of
-    Just regex -> match regex
+    Just regex -> withForeignPtr regex use
     Nothing ->
       compileOne >>= \case
-        Right regex -> writeEntry table capability (Just regex) >> match regex
+        Right regex -> writeEntry table capability (Just regex) >> withForeignPtr regex use
         -- It could be compiled before: memory is short. Share the first.
-        Left _ -> readEntry table 0 >>= maybe (pure False) match
-  where
-    match regex = withForeignPtr regex $ \re -> (/= 0) <$> c_match re (castPtr text) (fromIntegral n)
+        Left _ -> readEntry table 0 >>= maybe (pure without) (`withForeignPtr` use)
 
 -- Unsafe: reads a table.
-foreign import ccall unsafe "heddle_find_dialect" c_dialect :: CInt -> IO CString
+foreign import ccall unsafe "heddle_regex_dialect" c_dialect :: CInt -> IO CString
 
 -- Unsafe: computes; its lock is held for a computation only.
-foreign import ccall unsafe "heddle_find_regex_new" c_new :: CInt -> CInt -> CString -> CSize -> Ptr CString -> IO (Ptr ())
+foreign import ccall unsafe "heddle_regex_new" c_new :: CInt -> CInt -> CString -> CSize -> Ptr CString -> IO (Ptr ())
 
 -- Unsafe: frees memory.
-foreign import ccall unsafe "&heddle_find_regex_free" c_free :: FinalizerPtr ()
+foreign import ccall unsafe "&heddle_regex_free" c_free :: FinalizerPtr ()
 
 -- Unsafe: computes on memory; the pattern's lock is free but for a thread that was moved in
 -- between, which computes too and needs nothing of ours to finish.
-foreign import ccall unsafe "heddle_find_regex_match" c_match :: Ptr () -> CString -> CSize -> IO CInt
+foreign import ccall unsafe "heddle_regex_match" c_match :: Ptr () -> CString -> CSize -> IO CInt
+
+-- Unsafe: as above.
+foreign import ccall unsafe "heddle_regex_search" c_search :: Ptr () -> CString -> CSize -> CSize -> Ptr Int64 -> IO Int64

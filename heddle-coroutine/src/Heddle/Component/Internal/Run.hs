@@ -1,0 +1,268 @@
+-- |
+-- Module      : Heddle.Component.Internal.Run
+-- Description : Plans at work
+-- Stability   : internal, exempt from the version policy
+--
+-- Reads sources one after the other as one stream, and runs a plan on it. A front gets
+-- blocks of whole rows: on one core in a buffer that is used again and again; on more, each
+-- worker reads its own parts of a large file, and what it makes of them is taken in order.
+--
+-- Cost: reading, and what the plan costs. In memory: a buffer for each worker, and a few
+-- parts' results.
+-- Owner: the calling thread, and the run's workers, which have ended when it returns.
+module Heddle.Component.Internal.Run
+  ( Settings (..),
+    defaultSettings,
+    runPlan,
+  )
+where
+
+import Control.Monad (forM, unless, void, when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Data.ByteString.Char8 qualified as Char8
+import Data.ByteString.Internal (fromForeignPtr, mallocByteString)
+import Data.Foldable (for_)
+import Data.Int (Int64)
+import Data.Maybe (fromMaybe, isJust, isNothing)
+import Foreign.ForeignPtr (withForeignPtr)
+import Foreign.Marshal.Alloc (allocaBytes)
+import Heddle.Chunk.Internal.Kernels (bestLevel, findByteAt)
+import Heddle.Component.Internal.Machine
+import Heddle.Component.Internal.Plan
+import Heddle.Component.Internal.Ring
+import Heddle.Component.Internal.Rows
+import Heddle.Component.Internal.Source
+import Heddle.Component.Internal.Staging
+import Heddle.Component.Internal.Types
+import Heddle.Component.Internal.Work
+import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Errno (Errno (..))
+import Heddle.Prim.Exception
+import Heddle.Prim.File (readAt)
+import System.Posix.Types (Fd)
+
+-- | How to run.
+data Settings = Settings
+  { -- | How many workers at most.
+    settingJobs :: !Int,
+    -- | How many bytes are read at once, at first.
+    settingBlock :: !Int,
+    -- | How many bytes of a file a worker takes at once; files of less than two parts are
+    -- not worked on in parallel.
+    settingPart :: !Int,
+    -- | How large a row may be, and what a stage may hold back.
+    settingLongest :: !Int,
+    -- | Do not print rows of a file that has a NUL; call this with its name instead, once.
+    settingBinary :: !(Maybe (ByteString -> IO ())),
+    -- | Called when all that has been read so far has been pushed into the sink, by the thread
+    -- that pushes.
+    settingFlush :: !(IO ()),
+    -- | A source could not be read; the run goes on with the next.
+    settingComplain :: !(SourceError -> IO ())
+  }
+
+-- | One worker, blocks of 128 KiB, parts of 2 MiB, rows of up to 256 MiB, binary files as any.
+defaultSettings :: (SourceError -> IO ()) -> Settings
+defaultSettings = Settings 1 131072 2097152 268435456 Nothing (pure ())
+
+-- | Run a plan on some sources, and push what comes out into a sink.
+--
+-- [Cost]: see the module's header.
+-- [Blocks]: until the sources have ended, or nothing more is wanted.
+-- [Throws]: 'StageFailed', 'TooLong', what the sink throws.
+runPlan :: Settings -> Plan -> [Source] -> Sink -> IO ()
+runPlan settings p sources out = withEnv (settingLongest settings) (settingFlush settings) $ \env -> do
+  rest' <- machine (planRest p) env out
+  if isNothingGained (planFront p)
+    then pour settings env sources rest'
+    else runFront settings env p sources rest'
+  -- What other threads have still to do is done here.
+  failureSoFar env
+
+-- Without a front: pieces as they come.
+pour :: Settings -> Env -> [Source] -> Sink -> IO ()
+pour settings env sources sink = do
+  wanted <- newRef True
+  for_ sources $ \source -> do
+    go <- readRef wanted
+    when go . reporting settings $
+      withSource source $ \input -> do
+        let size = 65536
+            loop = do
+              memory <- mallocByteString size
+              n <- withForeignPtr memory (\to -> openedRead input to size)
+              when (n > 0) $ do
+                ok <- push sink (fromForeignPtr memory 0 n)
+                turn env
+                if ok then loop else writeRef wanted False
+        loop
+  finish sink
+
+reporting :: Settings -> IO () -> IO ()
+reporting settings action = action `catch` settingComplain settings
+
+-- Fronts ---------------------------------------------------------------------
+
+-- What the blocks have come to so far.
+data Total = Total
+  { totalRows :: !(Ref Int),
+    totalCount :: !(Ref Int),
+    -- | Does anybody want more?
+    totalWanted :: !(Ref Bool)
+  }
+
+-- Something that came out of a part of a file, in order.
+data Result
+  = Piece !ByteString
+  | Numbered !Int !ByteString
+
+runFront :: Settings -> Env -> Plan -> [Source] -> Sink -> IO ()
+runFront settings env p sources sink = do
+  total <- Total <$> newRef 0 <*> newRef 0 <*> newRef True
+  work <- newWork env front
+  -- What it holds between sources is the beginning of a row that none of them has ended.
+  buffer <- newRowBuffer env (settingBlock settings)
+  let -- A block is worked on at once.
+      direct emit block = do
+        outcome <- work block emit
+        account outcome
+        turn env
+        readRef (totalWanted total)
+      account outcome = do
+        readRef (totalRows total) >>= \n -> writeRef (totalRows total) $! n + outcomeRows outcome
+        readRef (totalCount total) >>= \n -> writeRef (totalCount total) $! n + outcomeCount outcome
+        unless (outcomeWanted outcome) (writeRef (totalWanted total) False)
+      printing =
+        Emit
+          { emitPiece = \piece -> push sink $! (if copies then Bytes.copy piece else piece),
+            emitRow = \i row -> do
+              before <- readRef (totalRows total)
+              push sink $! Bytes.concat [Char8.pack (show (before + i + 1)), between, row]
+          }
+      source isLast one = withSource one $ \input -> do
+        pending <- pendingBytes buffer
+        whole <- if isLast then pure True else openedWhole input
+        binary <- if isJust watching then startsBinary input else pure False
+        case openedFile input of
+          _ | binary, Just tell <- watching -> readRows buffer (openedRead input) (glance (tell (sourceName one)))
+          Just (fd, from, to)
+            | settingJobs settings > 1,
+              pending == 0,
+              whole,
+              to - from >= 2 * fromIntegral (settingPart settings) ->
+              inParts settings env front (sourceName one) fd from to $ \results outcome -> do
+                pushResults results
+                account outcome
+                turn env
+                readRef (totalWanted total)
+          _ -> readRows buffer (openedRead input) (direct printing)
+      pushResults results = do
+        wanted <- readRef (totalWanted total)
+        case results of
+          result : others | wanted -> do
+            ok <- case result of
+              Piece piece -> emitPiece printing piece
+              Numbered i row -> emitRow printing i row
+            unless ok (writeRef (totalWanted total) False)
+            pushResults others
+          _ -> pure ()
+      -- Of a binary file, it is told whether it has such a row; then it is left.
+      glance tell block = do
+        found <- newRef False
+        let stop = False <$ writeRef found True
+        rows <- outcomeRows <$> work block (Emit (const stop) (\_ _ -> stop))
+        readRef (totalRows total) >>= \n -> writeRef (totalRows total) $! n + rows
+        hit <- readRef found
+        when hit tell
+        pure (not hit)
+      go = \case
+        [] -> pure ()
+        one : others -> do
+          wanted <- readRef (totalWanted total)
+          when wanted (reporting settings (source (null others) one) >> go others)
+  go sources
+  wanted <- readRef (totalWanted total)
+  lastRow <- pendingRow buffer
+  when (wanted && not (Bytes.null lastRow)) (void (direct printing lastRow))
+  for_ (frontCount front) $ \_ -> readRef (totalCount total) >>= \n -> push sink (Char8.pack (shows n "\n"))
+  finish sink
+  where
+    front = planFront p
+    between = fromMaybe Bytes.empty (frontSearch front >>= searchNumber)
+    -- What takes the pieces may keep them.
+    copies = planRest p /= Identity
+    -- Where it is rows that are printed.
+    watching
+      | isJust (frontSearch front), frontStage front == Identity, isNothing (frontCount front), planRest p == Identity = settingBinary settings
+      | otherwise = Nothing
+
+-- Does a regular file have a NUL near its beginning?
+startsBinary :: Opened -> IO Bool
+startsBinary input = case openedFile input of
+  Nothing -> pure False
+  Just (fd, from, to) -> do
+    let size = fromIntegral (min 32768 (to - from))
+    allocaBytes (max 1 size) $ \p -> do
+      n <- readAt fd p size from
+      if n <= 0 then pure False else (>= 0) <$> findByteAt bestLevel p n 0
+
+-- A large file, by workers that take its parts by turns. What takes the results says whether
+-- it wants more.
+inParts :: Settings -> Env -> Front -> ByteString -> Fd -> Int64 -> Int64 -> ([Result] -> Outcome -> IO Bool) -> IO ()
+inParts settings env front name fd from to take' = do
+  let jobs = settingJobs settings
+      size = fromIntegral (settingPart settings)
+      parts = [(a, min to (a + size)) | a <- [from, from + size .. to - 1]]
+  -- One failure of reading is told by the thread that runs the plan.
+  rings <- forM [0 .. jobs - 1] $ \i -> do
+    ring <- newRing 2
+    let mine = [part | (part, k) <- zip parts (cycle [0 .. jobs - 1]), k == i]
+    worker <- startWorker env ("coroutine/part/" ++ show i) (partWorker settings env front name fd (from, to) mine ring)
+    pure (ring, worker)
+  let collect = \case
+        [] -> pure ()
+        (ring, _) : others ->
+          takeItem ring >>= \case
+            Nothing -> pure ()
+            Just (Left e) -> throwIO (e :: SourceError)
+            Just (Right (results, outcome)) -> do
+              wanted <- take' results outcome
+              when wanted (collect others)
+  collect (cycle rings) `finally` mapM_ (noMore . fst) rings
+  mapM_ (joinWorker . snd) rings
+  failureSoFar env
+
+partWorker :: Settings -> Env -> Front -> ByteString -> Fd -> (Int64, Int64) -> [(Int64, Int64)] -> Ring (Either SourceError ([Result], Outcome)) -> IO ()
+partWorker settings around front name fd range parts ring = do
+  env <- withOwnTurns around {envSpine = False}
+  work <- newWork env front
+  buffer <- newRowBuffer env (settingBlock settings)
+  let go = \case
+        [] -> pure ()
+        part : others -> do
+          collected <- newRef []
+          sum' <- newRef noOutcome
+          let -- At once: it is a copy of memory that is used again.
+              keep !result = True <$ (readRef collected >>= \rs -> writeRef collected (result : rs))
+              block bytes = do
+                before <- readRef sum'
+                outcome <- work bytes (Emit (keep . Piece . Bytes.copy) (\i row -> keep (Numbered (outcomeRows before + i) (Bytes.copy row))))
+                writeRef sum' $! Outcome (outcomeRows before + outcomeRows outcome) (outcomeCount before + outcomeCount outcome) True
+                pure True
+          result <- try (readPart buffer reading range part block)
+          answer <- case result of
+            Left e -> pure (Left e)
+            Right () -> do
+              results <- readRef collected
+              outcome <- readRef sum'
+              pure (Right (reverse results, outcome))
+          wanted <- putItem ring answer
+          when (wanted && not (isFailure answer)) (go others)
+  go parts
+  closeRing ring
+  where
+    isFailure = either (const True) (const False)
+    reading p n at = do
+      r <- readAt fd p n at
+      if r >= 0 then pure r else throwIO (SourceError name (Errno (negate r)))

@@ -1,0 +1,235 @@
+-- |
+-- Module      : PipeCommand
+-- Description : heddle pipe
+--
+-- Options, messages and exit status of the stream language. @docs/pipe.md@ is its manual.
+module PipeCommand
+  ( pipeCommand,
+  )
+where
+
+import Control.Monad (filterM, forM_, unless, void, when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Data.ByteString.Char8 qualified as Char8
+import Data.Char (isDigit)
+import Data.Maybe (fromMaybe)
+import GHC.Foreign qualified as Foreign
+import GHC.IO.Encoding (getFileSystemEncoding)
+import Heddle.Component
+import Heddle.Component.Language
+import Heddle.Prim.Atomic (newRef, readRef, writeRef)
+import Heddle.Prim.Errno (describeErrno)
+import Heddle.Prim.Exception
+import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilities)
+import Options.Applicative
+import System.Exit (ExitCode (..))
+import System.IO (hFlush, stderr, stdout)
+import System.Posix.Files.ByteString
+import System.Posix.IO.ByteString (stdOutput)
+import System.Posix.Process (exitImmediately)
+import System.Posix.Signals (Handler (..), installHandler, raiseSignal, sigINT, sigPIPE)
+
+data PipeOptions = PipeOptions
+  { optionExplain :: Bool,
+    optionJobs :: Maybe Int,
+    optionNames :: Bool,
+    optionText :: Bool,
+    optionLongest :: Int,
+    optionFile :: Maybe String,
+    optionWords :: [String]
+  }
+
+-- | The sub-command's options and action.
+pipeCommand :: ParserInfo (IO ())
+pipeCommand =
+  info
+    (pipe <$> options <**> infoOption language (long "language" <> help "Print a summary of the language"))
+    ( fullDesc
+        <> progDesc "Run an expression of the stream language on files or standard input"
+        <> footer
+          "For example: heddle pipe 'select row having \"FIND ME\" numbered' access.log. Several files are \
+          \one stream, as with cat. Exit codes: 0 if something came out, 1 if nothing or only a count of 0, \
+          \2 after an error."
+        <> failureCode 2
+    )
+
+options :: Parser PipeOptions
+options =
+  PipeOptions
+    <$> switch (long "explain" <> help "Print how the expression would be run, and the laws behind that; run nothing")
+    <*> optional (option (eitherReader jobs) (long "jobs" <> short 'j' <> metavar "N" <> help "Use so many cores (default: all)"))
+    <*> switch (long "with-filename" <> short 'H' <> help "Run the expression on each file by itself, and put its name and a colon before every row that comes out")
+    <*> switch (long "text" <> short 'a' <> help "Print rows of binary files, too")
+    <*> option
+      (eitherReader size)
+      ( long "longest" <> metavar "SIZE" <> value 268435456 <> showDefaultWith (const "256M")
+          <> help "How large a row may be, and what a stage may hold back; K, M and G are understood"
+      )
+    <*> optional (strOption (long "file" <> short 'f' <> metavar "FILE" <> help "Read the expression from a file; all arguments are then files"))
+    <*> many (strArgument (metavar "EXPR [FILE...]" <> help "The expression (put it in single quotes for the shell's sake), and what it is run on (default: -, standard input)"))
+  where
+    jobs word = case reads word of
+      [(n, "")] | n > 0 && n <= 1024 -> Right n
+      _ -> Left ("'" ++ word ++ "' is not a number of cores (1 to 1024)")
+    size word = case span isDigit word of
+      (digits@(_ : _), unit)
+        | length digits < 12, Just factor <- lookup unit [("", 1), ("K", 1024), ("M", 1048576), ("G", 1073741824)], n <- read digits, n > 0 -> Right (n * factor)
+      _ -> Left ("'" ++ word ++ "' is not a size, such as 64M")
+
+language :: String
+language =
+  unlines
+    [ "STAGES take a stream of bytes and give one; a row is a line with its newline.",
+      "  id                       all of it               suppress          nothing of it",
+      "  A | B                    what A gives, through B A || B            the same, B on its own thread",
+      "  select S                 the true sections of S  select S numbered [TEXT]   with row numbers",
+      "  if S then A else B end   true sections through A, false ones through B, in order",
+      "  foreach S then A else B end   the same, each section by itself",
+      "  A where S, A unless S    A for true (false) sections; the others as they are",
+      "  count [S]                how many true sections (default: row)",
+      "  head [N], tail [N]       the first (last) N rows (default: 10)",
+      "  number [TEXT]            the row's number and TEXT (default: \":\") before each row or section",
+      "  numbers                  for each row its number instead",
+      "  prepend TEXT, append TEXT, instead TEXT   before, behind, in place of the input",
+      "  replace S with TEXT      true sections",
+      "  upper, lower             letters",
+      "  fields 1,3-5 [by TEXT] [with TEXT]   fields of each row (default: separated by blanks)",
+      "  concat (A, B), interleave (A, B), zip (A, B)   the input through both, joined; flip exchanges them",
+      "  command \"sort -u\"        what the shell makes of it",
+      "SPLITTERS cut a stream into true and false sections.",
+      "  row, line (without its newline), word, digits, letters, capitals, blank, whitespace, controls,",
+      "  non-ascii, everything, nothing, bytes TEXT",
+      "  \"text\", \"text\"i          where it occurs; i: whatever the case",
+      "  /regex/, /regex/i        where it matches, within lines (POSIX extended)",
+      "  S having T, S having-only T   true sections of S with a true (no false) section of T",
+      "  S followed-by T          true sections of S behind which T begins true",
+      "  not S, S and T, S or T   byte by byte",
+      "  first [N] S, last [N] S, prefix S, suffix S, from S to T",
+      "having binds tighter than not, first ...; those tighter than and; that tighter than or. # begins a comment."
+    ]
+
+pipe :: PipeOptions -> IO ()
+pipe chosen = do
+  labelMe "heddle/pipe"
+  -- As every C program: an interrupt ends it at once.
+  _ <- installHandler sigINT Default Nothing
+  status <- run chosen `catch` \(e :: SomeException) -> ExitFailure 2 <$ complain (displayException e)
+  mapM_ hFlush [stdout, stderr]
+  -- Everything has ended; the runtime's own farewell would take longer than a small search.
+  exitImmediately status
+
+run :: PipeOptions -> IO ExitCode
+run chosen = do
+  given <- mapM toBytes (optionWords chosen)
+  source <- case (optionFile chosen, given) of
+    (Just file, names) -> do
+      text <- toBytes file >>= readExpression
+      pure ((\t -> (t, names)) <$> text)
+    (Nothing, expression : names) -> pure (Right (expression, names))
+    (Nothing, []) -> pure (Left "an expression is needed; try --language for a summary of the language")
+  case source of
+    Left message -> ExitFailure 2 <$ complain message
+    Right (text, names) ->
+      parseStage text >>= \case
+        Left e -> do
+          Bytes.hPut stderr (Char8.pack "heddle pipe: " <> renderParseError text e)
+          pure (ExitFailure 2)
+        Right stage -> do
+          processors <- getProcessors
+          let jobs = fromMaybe processors (optionJobs chosen)
+          if optionExplain chosen
+            then ExitSuccess <$ putStr (explain stage jobs (compile stage))
+            else execute chosen jobs stage (if null names then [Char8.pack "-"] else names)
+  where
+    readExpression name = do
+      result <- try (runBytes (uncompiled Identity) [sourceFor name])
+      pure $ case result of
+        Left e -> Left (sourceMessage e)
+        Right text -> Right text
+
+execute :: PipeOptions -> Int -> Stage -> [ByteString] -> IO ExitCode
+execute chosen jobs stage names = do
+  trouble <- newRef False
+  let complainOf message = writeRef trouble True >> complain message
+  output <- newOutput stdOutput "standard output"
+  inputs <- filterM (isSafe complainOf) names
+  large <- or <$> mapM isLarge inputs
+  before <- getCapabilities
+  -- More cores take a while to start.
+  let cores = if large || apart stage then jobs else 1
+  when (cores /= before) (setCapabilities cores)
+  let sink = outputSink output
+      settings =
+        (defaultSettings (complainOf . sourceMessage))
+          { settingJobs = if large then jobs else 1,
+            settingLongest = optionLongest chosen,
+            settingFlush = flushOutput output,
+            settingBinary =
+              if optionText chosen
+                then Nothing
+                else Just (\name -> void (push sink (Bytes.concat [Char8.pack "heddle pipe: ", name, Char8.pack ": binary file matches\n"])))
+          }
+  if optionNames chosen
+    then forM_ inputs $ \name -> do
+      gone <- readerGone output
+      unless gone (runPlan settings (compile (stage :> named name)) [sourceFor name] sink)
+    else runPlan settings (compile stage) (map sourceFor inputs) sink
+  flushOutput output
+  gone <- readerGone output
+  -- As every C program whose reader has gone: it ends quietly.
+  when gone (installHandler sigPIPE Default Nothing >> raiseSignal sigPIPE)
+  failed <- readRef trouble
+  nothing <- isOnlyZero output
+  pure (if failed then ExitFailure 2 else if nothing then ExitFailure 1 else ExitSuccess)
+  where
+    named name = ForEach Row (Prepend (name <> Char8.pack ":")) Identity
+
+sourceFor :: ByteString -> Source
+sourceFor name = if name == Char8.pack "-" then standardInput else fileSource name
+
+-- Is something on a thread of its own?
+apart :: Stage -> Bool
+apart = \case
+  _ :|| _ -> True
+  Command _ -> True
+  a :> b -> apart a || apart b
+  _ -> False
+
+-- Is it worth more than one core?
+isLarge :: ByteString -> IO Bool
+isLarge name
+  | name == Char8.pack "-" = large <$> getFdStatus 0
+  | otherwise = either (\(_ :: IOException) -> False) large <$> try (getFileStatus name)
+  where
+    large status = isRegularFile status && fileSize status >= 4194304
+
+-- What is written to must not be read.
+isSafe :: (String -> IO ()) -> ByteString -> IO Bool
+isSafe complainOf name = do
+  to <- getFdStatus stdOutput
+  from <- try (if name == Char8.pack "-" then getFdStatus 0 else getFileStatus name)
+  case from of
+    Right status
+      | isRegularFile to,
+        isRegularFile status,
+        fileID to == fileID status,
+        deviceID to == deviceID status,
+        fileSize status > 0 ->
+        False <$ complainOf (Char8.unpack name ++ ": this file is also the output")
+    -- Opening it says better what is wrong.
+    Left (_ :: IOException) -> pure True
+    Right _ -> pure True
+
+sourceMessage :: SourceError -> String
+sourceMessage (SourceError name e) = Char8.unpack name ++ ": " ++ describeErrno e
+
+-- A message whose bytes are shown as they are.
+complain :: String -> IO ()
+complain message = Bytes.hPut stderr (Char8.pack ("heddle pipe: " ++ message ++ "\n"))
+
+-- The bytes that an argument came in.
+toBytes :: String -> IO ByteString
+toBytes word = do
+  encoding <- getFileSystemEncoding
+  Foreign.withCStringLen encoding word Bytes.packCStringLen
