@@ -103,6 +103,10 @@ bench-par: bench-programs ## tasks against monad-par, sparks and two processes
 bench-rendezvous: bench-programs ## rendezvous against the paper's libraries, Go's channels and C
 	@python3 bench/run.py rendezvous $(BENCH)
 
+.PHONY: bench-coroutine
+bench-coroutine: bench-programs ## pipelines against conduit, pipes, the article, loops, grep and ripgrep
+	@python3 bench/run.py coroutine $(BENCH)
+
 .PHONY: bench-find
 bench-find: bench-programs ## heddle find against C, GNU find, fd, bfs and the seed's programs
 	@python3 bench/run.py find $(BENCH)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Measures Heddle beside C, GHC's own event manager, other servers, other libraries and other finds.
+"""Measures Heddle beside C, GHC's own event manager, other servers, other libraries, other finds and greps.
 
-usage: run.py io|serve|par|rendezvous|find [--rounds N] [--seconds S] [--tree DIR] [--only NAME]... [--list]
+usage: run.py io|serve|par|rendezvous|coroutine|find [--rounds N] [--seconds S] [--tree DIR] [--only NAME]... [--list]
 
 All contenders of a case run in turn within each round, and the ratios are of one round; numbers from
 different runs do not compare. The last lines are `RESULT <case>/<contender> <ratio>`, below 1 where
@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 
+import coroutines
 import finding
 import parallel
 import rendezvous
@@ -26,6 +27,7 @@ SUITES = {
     "serve": (servers.ServerPlace, servers.CASES["serve"]),
     "par": (parallel.ParallelPlace, parallel.CASES),
     "rendezvous": (rendezvous.RendezvousPlace, rendezvous.CASES),
+    "coroutine": (coroutines.CoroutinePlace, coroutines.CASES),
     "find": (finding.FindPlace, finding.CASES),
 }
 

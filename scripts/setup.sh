@@ -10,9 +10,11 @@ build_packages=(
   ghc cabal-install
   libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
   libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
+  libghc-inspection-testing-dev libghc-weigh-dev
   # bench/ is a package of the project, so the solver asks for these even where it is not built.
   libghc-http-types-dev libghc-wai-dev libghc-warp-dev
   libghc-abstract-par-dev libghc-async-dev libghc-monad-par-dev libghc-parallel-dev
+  libghc-conduit-dev libghc-pipes-dev
   # examples/rendezvous
   libghc-juicypixels-dev libghc-vector-dev
   # make check
@@ -20,7 +22,7 @@ build_packages=(
   # make test: real clients, and system calls counted
   curl wget chromium strace
 )
-bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go)
+bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep)
 
 packages=("${build_packages[@]}")
 if [ "${1:-}" = bench ]; then packages+=("${bench_packages[@]}"); fi

@@ -142,8 +142,8 @@ endings =
       contains ("heddle pipe: " ++ missing ++ ": no such file or directory (ENOENT)") (endedErr ended)
       contains (directory </> "d: is a directory (EISDIR)") (endedErr ended),
     testCase "a command that fails is named" . withInput "a\n" $ \_ file -> do
-      ends' ["command \"exit 3\"", file] (ExitFailure 2) "" "heddle pipe: command \"exit 3\": exit status 3\n"
-      ends' ["foreach row then command \"exit 4\" end", file] (ExitFailure 2) "" "heddle pipe: command \"exit 4\": exit status 4\n",
+      ends' ["command \"exit 3\"", file] (ExitFailure 2) "" "heddle pipe: stage command \"exit 3\" failed: exit status 3\n"
+      ends' ["foreach row then command \"exit 4\" end", file] (ExitFailure 2) "" "heddle pipe: stage command \"exit 4\" failed: exit status 4\n",
     testCase "a row that is too long" . withInput (C.replicate 5000 'x') $ \_ file -> do
       ended <- runTool "heddle" ["pipe", "--longest", "1K", "tail 1", file]
       endedCode ended @?= ExitFailure 2

@@ -65,6 +65,7 @@ module Heddle.Component
     -- * Running
     runPlan,
     runBytes,
+    stagePipe,
     Settings (..),
     defaultSettings,
 
@@ -88,6 +89,7 @@ module Heddle.Component
 
     -- * Exceptions
     StageFailed (..),
+    CommandFailed (..),
     TooLong (..),
   )
 where
@@ -97,6 +99,7 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Unsafe qualified as Bytes
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (castPtr)
+import Heddle.Component.Internal.AsPipe
 import Heddle.Component.Internal.Machine
 import Heddle.Component.Internal.Output
 import Heddle.Component.Internal.Plan
@@ -105,6 +108,7 @@ import Heddle.Component.Internal.Run
 import Heddle.Component.Internal.Source
 import Heddle.Component.Internal.Types
 import Heddle.Component.Internal.Vocabulary
+import Heddle.Pipe.Internal.Scope (StageFailed (..))
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef)
 import Heddle.Prim.Exception (throwIO)
 

@@ -1,3 +1,5 @@
+{-# LANGUAGE MagicHash #-}
+
 -- |
 -- Module      : Heddle.Prim.Pure
 -- Description : Values that an action computes
@@ -9,15 +11,18 @@
 -- Owner: whoever evaluates the value first.
 module Heddle.Prim.Pure
   ( unsafePure,
+    sameObject,
 
     -- * For the optimiser
     oneShot,
+    expanded,
     pseq,
   )
 where
 
 import GHC.Conc (pseq)
-import GHC.Exts (oneShot)
+import GHC.Exts (isTrue#, oneShot, reallyUnsafePtrEquality#)
+import GHC.IO (IO (..))
 import System.IO.Unsafe (unsafePerformIO)
 
 -- | The result of an action, run when the value is first needed, by one thread only.
@@ -27,3 +32,23 @@ import System.IO.Unsafe (unsafePerformIO)
 unsafePure :: IO a -> a
 unsafePure = unsafePerformIO
 {-# NOINLINE unsafePure #-}
+
+-- | Are they one object in memory? 'True' is certain. 'False' is certain only if both were
+-- made outright (a lambda, a constructor), not computed or selected from something.
+--
+-- [Cost]: a comparison; evaluates neither.
+sameObject :: a -> a -> Bool
+sameObject a b = isTrue# (reallyUnsafePtrEquality# a b)
+{-# INLINE sameObject #-}
+
+-- | The same action, as a lambda of its own. A function that ends in one takes all that it
+-- needs to run in one call; without, GHC may make it return the action, and callers then
+-- build partial applications.
+--
+-- [Cost]: none.
+
+{- HLINT ignore expanded "Avoid lambda" -}
+-- The lambda is what it is for.
+expanded :: IO a -> IO a
+expanded (IO m) = IO (oneShot (\s -> m s))
+{-# INLINE expanded #-}

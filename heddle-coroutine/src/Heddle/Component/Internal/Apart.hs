@@ -31,6 +31,7 @@ import GHC.IO.Encoding (getFileSystemEncoding)
 import Heddle.Component.Internal.Machine
 import Heddle.Component.Internal.Print (quoted)
 import Heddle.Component.Internal.Ring
+import Heddle.Pipe.Internal.Scope (StageFailed (..))
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Errno (errnoOf, pattern EPIPE)
 import Heddle.Prim.Exception
@@ -183,4 +184,4 @@ endCommand text early process =
       | n == 127 -> failed "the shell found no such command (exit status 127)"
       | otherwise -> failed ("exit status " ++ show n)
   where
-    failed = throwIO . StageFailed ("command " ++ quoted text)
+    failed = throwIO . StageFailed ("command " ++ quoted text) . toException . CommandFailed

@@ -21,12 +21,14 @@ module Heddle.Component.Internal.Machine
     -- * What a machine knows
     Env (..),
     withEnv,
+    openEnv,
+    closeEnv,
     withOwnTurns,
     onTurn,
     turn,
     failRun,
     failureSoFar,
-    StageFailed (..),
+    CommandFailed (..),
 
     -- * Cleaning up
     Scope,
@@ -45,6 +47,7 @@ where
 import Control.Monad (when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
+import Data.Foldable (for_)
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (ThreadId, myThreadId)
@@ -86,8 +89,8 @@ data Env = Env
     -- | The stage that is being made, for messages.
     envStage :: String,
     envScope :: !Scope,
-    -- | The thread that runs the machine.
-    envThread :: !ThreadId,
+    -- | The thread that runs the machine, if it may be interrupted when another thread fails.
+    envThread :: !(Maybe ThreadId),
     -- | Why the run has failed, if a thread of it has.
     envFailure :: !(Ref (Maybe SomeException)),
     -- | What is done whenever everything that has come in has been pushed.
@@ -96,15 +99,12 @@ data Env = Env
     envFlush :: !(IO ())
   }
 
--- | A stage that could not do its work.
-data StageFailed = StageFailed
-  { failedStage :: String,
-    failedReason :: String
-  }
+-- | A command has not ended well; this is how it has ended.
+newtype CommandFailed = CommandFailed String
   deriving stock (Eq, Show)
 
-instance Exception StageFailed where
-  displayException (StageFailed stage reason) = stage ++ ": " ++ reason
+instance Exception CommandFailed where
+  displayException (CommandFailed how) = how
 
 -- Tells the run's thread that another has failed; private to the run.
 data Failed = Failed
@@ -124,8 +124,21 @@ withEnv limit flush body = do
   thread <- myThreadId
   failure <- newRef Nothing
   turns <- newRef []
-  let run = withScope (\scope -> body (Env True 1 limit "" scope thread failure turns flush))
+  let run = withScope (\scope -> body (Env True 1 limit "" scope (Just thread) failure turns flush))
   run `catch` \Failed -> readRef failure >>= maybe (throwIO Failed) throwIO
+
+-- | What machines need, where the caller sees to its end with 'closeEnv'; stages are not
+-- moved to threads of their own.
+openEnv :: Int -> IO Env
+openEnv limit = do
+  scope <- Scope <$> newRef []
+  Env False 1 limit "" scope Nothing <$> newRef Nothing <*> newRef [] <*> pure (pure ())
+
+-- | End what machines have started.
+--
+-- [Masking]: to be called masked.
+closeEnv :: Env -> IO ()
+closeEnv env = leaveScope (envScope env)
 
 -- | A thread of the run has failed: tell the one that runs it.
 failRun :: Env -> SomeException -> IO ()
@@ -136,7 +149,7 @@ failRun env e
     first <- modifyRef (envFailure env) $ \case
       Nothing -> (Just e, True)
       known -> (known, False)
-    when first (throwTo (envThread env) Failed)
+    when first (for_ (envThread env) (`throwTo` Failed))
 
 -- | Throw what a thread of the run threw.
 failureSoFar :: Env -> IO ()
@@ -165,15 +178,21 @@ withScope :: (Scope -> IO a) -> IO a
 withScope body = mask $ \restore -> do
   scope <- newRef []
   r <- restore (body (Scope scope)) `onException` (readRef scope >>= mapM_ quietly)
-  readRef scope >>= leave
+  leaveScope (Scope scope)
   pure r
+
+-- Masked.
+leaveScope :: Scope -> IO ()
+leaveScope (Scope scope) = readRef scope >>= go
   where
-    quietly action = action `catchSync` \_ -> pure ()
-    leave = \case
+    go = \case
       [] -> pure ()
       action : others -> do
         action `onException` mapM_ quietly others
-        leave others
+        go others
+
+quietly :: IO () -> IO ()
+quietly action = action `catchSync` \_ -> pure ()
 
 -- | Register something with the scope; the answer takes it back.
 onExit :: Scope -> IO () -> IO ()

@@ -1,0 +1,46 @@
+-- |
+-- Module      : Heddle.Component.Internal.AsPipe
+-- Description : Stages of byte streams in pipelines
+-- Stability   : internal, exempt from the version policy
+--
+-- Cost: that of the stage's machine, and a hop for each chunk.
+-- Owner: the thread of the pipeline.
+module Heddle.Component.Internal.AsPipe
+  ( stagePipe,
+  )
+where
+
+import Control.Monad.IO.Class (liftIO)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Heddle.Component.Internal.Machine
+import Heddle.Component.Internal.Rewrite
+import Heddle.Component.Internal.Staging
+import Heddle.Component.Internal.Types
+import Heddle.Pipe.Internal.Guard (bracketP)
+import Heddle.Pipe.Internal.Types (Pipe, await, yield)
+import Heddle.Prim.Atomic (newRef, readRef, writeRef)
+
+-- | A stage as a pipe of chunks. What may be held back is limited to so many bytes. ':||' is
+-- ':>' here (for a thread of its own, see 'Heddle.Pipe.buffered'), and a command gives what
+-- it gives when it has ended.
+--
+-- [Cost]: the stage's, and a hop for each chunk.
+-- [Blocks]: where a command does.
+-- [Throws]: 'StageFailed', 'TooLong'.
+stagePipe :: Int -> Stage -> Pipe ByteString ByteString ()
+stagePipe limit stage = bracketP (openEnv limit) closeEnv $ \env -> do
+  kept <- liftIO (newRef [])
+  sink <- liftIO (machine (fst (rewrite stage)) env (ignoring (\piece -> readRef kept >>= \ps -> writeRef kept (piece : ps)) (pure ())))
+  let emit = do
+        pieces <- liftIO (readRef kept)
+        liftIO (writeRef kept [])
+        mapM_ yield (reverse pieces)
+      end' = liftIO (finish sink) *> emit
+      go =
+        await >>= \case
+          Nothing -> end'
+          Just chunk
+            | Bytes.null chunk -> go
+            | otherwise -> liftIO (push sink chunk) >>= \wanted -> emit *> (if wanted then go else end')
+  go

@@ -1,0 +1,204 @@
+-- |
+-- Module      : Heddle.Flow.Internal.Source
+-- Description : Where elements come from
+-- Stability   : internal
+--
+-- Each source is a loop. What it opens is inside an ordinary bracket, so it is closed where
+-- the loop ends: when there is no more, when the sink has had enough, and by exceptions.
+--
+-- Cost: a loop that counts, and a safe point every 4,096 elements (the first one after 64).
+-- Owner: the thread that runs it.
+module Heddle.Flow.Internal.Source
+  ( range,
+    countFrom,
+    fromList,
+    unfold,
+    unfoldM,
+    iterate,
+    repeatM,
+    receiving,
+    receivingLines,
+    bracketed,
+    handleChunks,
+    handleLines,
+    fileChunks,
+    fileLines,
+    glue,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Heddle.Flow.Internal.Types (Next (..), Source (..), every, few, period, start)
+import Heddle.Prim.Exception (bracket)
+import Heddle.Prim.Thread (safePoint)
+import System.IO (Handle, IOMode (..), hClose, openBinaryFile)
+import Prelude hiding (iterate)
+
+-- | The numbers from the first to the second, both included.
+--
+-- [Cost]: 0 bytes for each number.
+-- [Blocks]: never.
+range :: Int -> Int -> Source Int
+range from to = Source $ \step s0 more enough ->
+  let -- By blocks, so that one comparison is enough for the end and for the safe points.
+      go !i !end !s
+        | i /= end = step s i (go (i + 1) end) enough
+        | i == stop = more s
+        | otherwise = case safePoint i of j -> go j (block period j) s
+      -- Unsigned, since the distance may be greater than the greatest number.
+      block size i = if fromIntegral (stop - 1 - i) < (fromIntegral size :: Word) then stop else i + size
+      !stop = to + 1
+   in if from > to then more s0 else go from (block few from) s0
+{-# INLINE range #-}
+
+-- | So many numbers, from the first argument on. For short runs within a flow it is a
+-- little faster than 'range', if how many they are is a constant.
+--
+-- [Cost]: 0 bytes for each number.
+-- [Blocks]: never.
+countFrom :: Int -> Int -> Source Int
+countFrom from n = Source $ \step s0 more enough ->
+  let go !i !end !s
+        | i /= end = step s i (go (i + 1) end) enough
+        | i == stop = more s
+        | otherwise = case safePoint i of j -> go j (if stop - j <= period then stop else j + period) s
+      !stop = from + n
+   in if n <= 0 then more s0 else go from (if n <= few then stop else from + few) s0
+{-# INLINE countFrom #-}
+
+-- | The elements of a list.
+--
+-- [Cost]: 0 bytes for each element, besides the list.
+-- [Blocks]: never.
+fromList :: [a] -> Source a
+fromList = unfold (\case [] -> Nothing; x : xs -> Just (x, xs))
+{-# INLINE fromList #-}
+
+-- | Elements made from a state, until there are none.
+--
+-- [Cost]: 0 bytes for each element, when the function is visible to the optimiser.
+-- [Blocks]: never.
+unfold :: (t -> Maybe (a, t)) -> t -> Source a
+unfold f = unfoldM (pure . f)
+{-# INLINE unfold #-}
+
+-- | The same by an action.
+--
+-- [Cost]: 0 bytes for each element, besides the action's.
+-- [Blocks]: as the action does.
+unfoldM :: (t -> IO (Maybe (a, t))) -> t -> Source a
+unfoldM f t0 = Source $ \step s0 more enough ->
+  let go n !t !s =
+        f t >>= \case
+          Nothing -> more s
+          Just (x, t') -> step s x (\s' -> every n (\n' -> go n' t' s')) enough
+   in go start t0 s0
+{-# INLINE unfoldM #-}
+
+-- | A first element, and for each one the next, without end.
+--
+-- [Cost]: 0 bytes for each element, when the function is visible to the optimiser.
+-- [Blocks]: never.
+iterate :: (a -> a) -> a -> Source a
+iterate f = unfold (\x -> Just (x, f x))
+{-# INLINE iterate #-}
+
+-- | What an action answers, again and again, until it is 'Nothing'.
+--
+-- [Cost]: 0 bytes for each element, besides the action's.
+-- [Blocks]: as the action does.
+repeatM :: IO (Maybe a) -> Source a
+repeatM act = unfoldM (\() -> fmap (\x -> (x, ())) <$> act) ()
+{-# INLINE repeatM #-}
+
+-- | What is received, such as from a socket, until it is empty.
+--
+-- [Cost]: 0 bytes for each element, besides the action's.
+-- [Blocks]: as the action does.
+receiving :: IO ByteString -> Source ByteString
+receiving act = unfoldM (\() -> (\x -> if B.null x then Nothing else Just (x, ())) <$> act) ()
+{-# INLINE receiving #-}
+
+-- | The lines of what is received until it is empty, without the newlines that end them; the
+-- last one need not have one. What is received in one piece is not copied: a line keeps its
+-- piece alive ('Data.ByteString.copy').
+--
+-- [Cost]: one search for each line; 48 bytes, and a copy if it is in several pieces.
+-- [Blocks]: as the action does.
+receivingLines :: IO ByteString -> Source ByteString
+receivingLines act = unfoldM next (Unread True B.empty)
+  where
+    next (Unread open chunk) = case B.elemIndex 10 chunk of
+      Just i -> pure (Just (B.take i chunk, Unread open (B.drop (i + 1) chunk)))
+      Nothing
+        | open -> more [chunk]
+        | B.null chunk -> pure Nothing
+        | otherwise -> pure (Just (chunk, Unread False B.empty))
+    {-# INLINE next #-}
+    -- A line in pieces, of which the last one comes first here.
+    more pieces =
+      act >>= \chunk -> case B.elemIndex 10 chunk of
+        Just i -> pure (Just (glue (B.take i chunk : pieces), Unread True (B.drop (i + 1) chunk)))
+        Nothing
+          | not (B.null chunk) -> more (chunk : pieces)
+          | all B.null pieces -> pure Nothing
+          | otherwise -> pure (Just (glue pieces, Unread False B.empty))
+{-# INLINE receivingLines #-}
+
+-- What 'receivingLines' has yet to cut, and whether there may be more.
+data Unread = Unread !Bool !ByteString
+
+-- | Pieces of a line, of which the last one comes first.
+glue :: [ByteString] -> ByteString
+glue [piece] = piece
+glue pieces = B.concat (reverse pieces)
+
+-- | A source that needs something opened, and closed at its end.
+--
+-- [Cost]: that of 'bracket', once.
+-- [Blocks]: as the actions do.
+-- [Masking]: opens and closes masked; the loop runs as the caller does.
+-- [Throws]: what the actions and the loop throw; it is closed all the same, exactly once.
+bracketed :: IO h -> (h -> IO ()) -> (h -> Source a) -> Source a
+bracketed open close use = Source $ \step s more enough ->
+  bracket open close (\h -> case use h of Source loop -> loop step s (pure . More) (pure . Enough)) >>= \case
+    More s' -> more s'
+    Enough e -> enough e
+{-# INLINE bracketed #-}
+
+-- | What a handle has, in pieces of at most 64 KiB, as they come. Leaves the handle open.
+--
+-- [Cost]: one system call and one buffer for each piece.
+-- [Blocks]: parks the thread, or holds an OS thread, as reading from handles does.
+-- [Throws]: 'IOError'.
+handleChunks :: Handle -> Source ByteString
+handleChunks h = receiving (B.hGetSome h 65536)
+{-# INLINE handleChunks #-}
+
+-- | The lines that a handle has, without the newlines that end them. Leaves the handle open.
+--
+-- [Cost]: that of 'handleChunks' and 'receivingLines'.
+-- [Blocks]: parks the thread, or holds an OS thread, as reading from handles does.
+-- [Throws]: 'IOError'.
+handleLines :: Handle -> Source ByteString
+handleLines h = receivingLines (B.hGetSome h 65536)
+{-# INLINE handleLines #-}
+
+-- | What a file has, in pieces of at most 64 KiB.
+--
+-- [Cost]: one system call and one buffer for each piece.
+-- [Blocks]: parks the thread, or holds an OS thread, as reading from handles does.
+-- [Throws]: 'IOError'.
+fileChunks :: FilePath -> Source ByteString
+fileChunks path = bracketed (openBinaryFile path ReadMode) hClose handleChunks
+{-# INLINE fileChunks #-}
+
+-- | The lines of a file, without the newlines that end them.
+--
+-- [Cost]: that of 'fileChunks' and 'receivingLines'.
+-- [Blocks]: parks the thread, or holds an OS thread, as reading from handles does.
+-- [Throws]: 'IOError'.
+fileLines :: FilePath -> Source ByteString
+fileLines path = bracketed (openBinaryFile path ReadMode) hClose handleLines
+{-# INLINE fileLines #-}

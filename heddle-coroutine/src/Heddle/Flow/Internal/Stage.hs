@@ -1,0 +1,244 @@
+{-# LANGUAGE RankNTypes #-}
+
+-- |
+-- Module      : Heddle.Flow.Internal.Stage
+-- Description : What happens to elements on their way
+-- Stability   : internal
+--
+-- Each flow puts its own work before the step of what comes after it. It names that step
+-- once, so that GHC inlines it; those that push at the end of their input name it twice, and
+-- say so.
+--
+-- Cost: nothing for each element, besides their functions'. States and elements are
+-- evaluated as they pass, so no thunks build up.
+-- Owner: a run; a flow's state begins with it.
+module Heddle.Flow.Internal.Stage
+  ( map,
+    mapM,
+    filter,
+    mapMaybe,
+    concatMap,
+    take,
+    takeWhile,
+    drop,
+    dropWhile,
+    mapAccum,
+    mapAccumMaybe,
+    scan,
+    stateful,
+    number,
+    zipUnfold,
+    distinct,
+    runs,
+    lines,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Heddle.Flow.Internal.Source (glue, unfold)
+import Heddle.Flow.Internal.Types (And (..), Flow (..), Next (..), Seen (..), Sink (..), Source (..), Start (..), Step, Stop (..), unseen)
+import Prelude hiding (concatMap, drop, dropWhile, filter, lines, map, mapM, take, takeWhile)
+
+-- | A function of each element.
+--
+-- [Cost]: 0 bytes, besides the function's.
+map :: (a -> b) -> Flow a b
+map f = Flow (\(Sink begin step end) -> Sink begin (\s x -> step s $! f x) end)
+{-# INLINE map #-}
+
+-- | An action for each element.
+--
+-- [Cost]: 0 bytes, besides the action's.
+mapM :: (a -> IO b) -> Flow a b
+mapM f = Flow (\(Sink begin step end) -> Sink begin (\s x more enough -> f x >>= \ !y -> step s y more enough) end)
+{-# INLINE mapM #-}
+
+-- | The elements of which something is true.
+--
+-- [Cost]: 0 bytes.
+filter :: (a -> Bool) -> Flow a a
+filter p = Flow (\(Sink begin step end) -> Sink begin (\s x more enough -> if p x then step s x more enough else more s) end)
+{-# INLINE filter #-}
+
+-- | A function of each element that may have no answer.
+--
+-- [Cost]: 0 bytes, when the function is visible to the optimiser.
+mapMaybe :: (a -> Maybe b) -> Flow a b
+mapMaybe f = Flow $ \(Sink begin step end) ->
+  Sink begin (\s x more enough -> case f x of Nothing -> more s; Just !y -> step s y more enough) end
+{-# INLINE mapMaybe #-}
+
+-- | A source for each element, one after the other ('Heddle.Flow.fromList' for a list).
+--
+-- [Cost]: 0 bytes, when the function is visible to the optimiser and opens nothing.
+concatMap :: (a -> Source b) -> Flow a b
+concatMap f = Flow (\(Sink begin step end) -> Sink begin (\s x -> case f x of Source loop -> loop step s) end)
+{-# INLINE concatMap #-}
+
+-- | So many elements at most. Having passed the last one, it stops the source; to take 0
+-- does not even open it.
+--
+-- [Cost]: 0 bytes.
+take :: Int -> Flow a a
+take n0 = Flow $ \(Sink begin step end) ->
+  Sink
+    (starting (And n0) (n0 <= 0) <$> begin)
+    (\(And n s) x more enough -> step s x (\s' -> if n == 1 then enough (More s') else more (And (n - 1) s')) (enough . Enough))
+    (\case More (And _ s) -> end (More s); Enough n -> end n)
+{-# INLINE take #-}
+
+-- | The elements before the first of which something is false, which is lost.
+--
+-- [Cost]: 0 bytes.
+takeWhile :: (a -> Bool) -> Flow a a
+takeWhile p = Flow $ \(Sink begin step end) ->
+  Sink
+    (starting id False <$> begin)
+    (\s x more enough -> if p x then step s x more (enough . Enough) else enough (More s))
+    (\case More s -> end (More s); Enough n -> end n)
+{-# INLINE takeWhile #-}
+
+-- | Its beginning, and whether it ends the stream there.
+starting :: (s -> t) -> Bool -> Start s e -> Start t (Next s e)
+starting f stop (Start s going) = Start (f s) $ case going of
+  Stopped e -> Stopped (Enough e)
+  Going -> if stop then Stopped (More s) else Going
+{-# INLINE starting #-}
+
+-- | All but so many elements.
+--
+-- [Cost]: 0 bytes.
+drop :: Int -> Flow a a
+drop n0 = keeping n0 nothing $ \skip step n x -> if n > 0 then skip (n - 1) else step n x
+{-# INLINE drop #-}
+
+-- | The elements from the first on of which something is false.
+--
+-- [Cost]: 0 bytes.
+dropWhile :: (a -> Bool) -> Flow a a
+dropWhile p = keeping True nothing $ \skip step dropping x ->
+  if dropping && p x then skip True else step False x
+{-# INLINE dropWhile #-}
+
+-- | A running state, whose step gives something on for each element.
+--
+-- [Cost]: 0 bytes, when the function is visible to the optimiser.
+mapAccum :: (t -> a -> (t, b)) -> t -> Flow a b
+mapAccum f t0 = keeping t0 nothing (\_ step t x -> case f t x of (t', !y) -> step t' y)
+{-# INLINE mapAccum #-}
+
+-- | The running state itself, after each element.
+--
+-- [Cost]: 0 bytes, when the function is visible to the optimiser.
+scan :: (t -> a -> t) -> t -> Flow a t
+scan f t0 = keeping t0 nothing (\_ step t x -> let !t' = f t x in step t' t')
+{-# INLINE scan #-}
+
+-- | A running state, whose step may give something on.
+--
+-- [Cost]: 0 bytes, when the function is visible to the optimiser.
+mapAccumMaybe :: (t -> a -> (t, Maybe b)) -> t -> Flow a b
+mapAccumMaybe f t0 = keeping t0 nothing $ \skip step t x -> case f t x of
+  (t', Nothing) -> skip t'
+  (t', Just !y) -> step t' y
+{-# INLINE mapAccumMaybe #-}
+
+-- | A running state, whose step gives on any number of elements, and possibly some at the
+-- end of the input (not when the rest has had enough).
+--
+-- [Cost]: 0 bytes when the functions are visible to the optimiser and the second one
+-- always answers 'mempty'. Else what comes after is needed at two places: if it is small,
+-- it is copied; if not, it is called, and allocates its answers, some 80 bytes each.
+-- [Source]: Coroutine Pipelines, liftStateful.
+stateful :: (t -> a -> (t, Source b)) -> (t -> Source b) -> t -> Flow a b
+stateful f atEnd t0 = Flow $ \(Sink begin step end) ->
+  Sink
+    ((\(Start s going) -> Start (And t0 s) going) <$> begin)
+    (\(And t s) x more enough -> case f t x of (!t', Source loop) -> loop step s (more . And t') enough)
+    (flush atEnd step end)
+{-# INLINE stateful #-}
+
+-- | Each element with its number, counted from the argument.
+--
+-- [Cost]: 0 bytes, when what comes next takes the pair apart.
+number :: Int -> Flow a (Int, a)
+number = mapAccum (\n x -> (n + 1, (n, x)))
+{-# INLINE number #-}
+
+-- | Each element with one made from a state, as long as there are both.
+--
+-- [Cost]: 0 bytes, when the functions are visible to the optimiser.
+zipUnfold :: (a -> b -> c) -> (t -> Maybe (b, t)) -> t -> Flow a c
+zipUnfold f g t0 = Flow $ \(Sink begin step end) ->
+  Sink
+    (starting (And t0) False <$> begin)
+    ( \(And t s) x more enough -> case g t of
+        Nothing -> enough (More s)
+        Just (y, t') -> let !z = f x y in step s z (more . And t') (enough . Enough)
+    )
+    (\case More (And _ s) -> end (More s); Enough n -> end n)
+{-# INLINE zipUnfold #-}
+
+-- | Drop elements that are equal to the one before.
+--
+-- [Cost]: one comparison each, and 16 bytes for an element that is given on.
+distinct :: Eq a => Flow a a
+distinct = keeping unseen nothing $ \skip step before@(Seen n y) x ->
+  if n /= 0 && y == x then skip before else step (Seen 1 x) x
+{-# INLINE distinct #-}
+
+-- | Each run of equal elements, as one of them and how many there are.
+--
+-- [Cost]: one comparison each, and some 80 bytes for a run.
+runs :: Eq a => Flow a (a, Int)
+runs = keeping unseen (\(Seen n y) -> if n == 0 then mempty else pure (y, n)) $ \skip step (Seen n y) x ->
+  if n == 0 || x == y then skip (Seen (n + 1) x) else step (Seen 1 x) (y, n)
+{-# INLINE runs #-}
+
+-- | Lines of a stream in pieces, as of 'Heddle.Flow.receivingLines', which is faster.
+--
+-- [Cost]: one search for each line; 48 bytes, and a copy if it is in several pieces; and
+-- what 'stateful' says.
+lines :: Flow ByteString ByteString
+lines = stateful next (\pieces -> if null pieces then mempty else pure (glue pieces)) []
+  where
+    next pieces chunk = case B.elemIndexEnd 10 chunk of
+      Nothing -> (keep chunk pieces, mempty)
+      Just i -> (keep (B.drop (i + 1) chunk) [], unfold cut (Uncut pieces (B.take i chunk)))
+    {-# INLINE next #-}
+    keep chunk pieces = if B.null chunk then pieces else chunk : pieces
+    cut AllCut = Nothing
+    cut (Uncut pieces chunk) = case B.elemIndex 10 chunk of
+      Nothing -> Just (glue (chunk : pieces), AllCut)
+      Just i -> Just (glue (B.take i chunk : pieces), Uncut [] (B.drop (i + 1) chunk))
+    {-# INLINE cut #-}
+{-# INLINE lines #-}
+
+-- What 'lines' has yet to cut of a piece, and the pieces of a line before it.
+data Uncut = AllCut | Uncut [ByteString] !ByteString
+
+-- | A flow with a state, and what it pushes at its end. The last argument goes on with a
+-- new state, or with a new state and an element; to be inlined, it names the latter once.
+--
+-- [Cost]: 0 bytes.
+keeping :: t -> (t -> Source b) -> (forall x. (t -> x) -> (t -> b -> x) -> t -> a -> x) -> Flow a b
+keeping t0 atEnd body = Flow $ \(Sink begin step end) ->
+  Sink
+    ((\(Start s going) -> Start (And t0 s) going) <$> begin)
+    ( \(And t s) x more enough ->
+        body (\t' -> more (And t' s)) (\t' y -> step s y (more . And t') enough) t x
+    )
+    (flush atEnd step end)
+{-# INLINE keeping #-}
+
+-- | Push what is left of a state, unless it was enough.
+flush :: (t -> Source b) -> Step s e b -> (Next s e -> IO r) -> Next (And t s) e -> IO r
+flush atEnd step end = \case
+  More (And t s) -> case atEnd t of Source loop -> loop step s (end . More) (end . Enough)
+  Enough e -> end (Enough e)
+{-# INLINE flush #-}
+
+nothing :: t -> Source b
+nothing _ = mempty
+{-# INLINE nothing #-}

@@ -1,0 +1,201 @@
+{-# OPTIONS_GHC -fno-full-laziness #-}
+
+-- |
+-- Module      : Heddle.Pipe.Internal.Items
+-- Description : The everyday stages
+-- Stability   : internal
+--
+-- Cost: of each a hop for each value, and what the function costs.
+-- Owner: the thread of the run.
+module Heddle.Pipe.Internal.Items
+  ( -- * Sources
+    each,
+    unfold,
+    zipWith,
+    withSource,
+
+    -- * Stages
+    map,
+    mapM,
+    filter,
+    concatMap,
+    take,
+    drop,
+    takeWhile,
+    dropWhile,
+    scan,
+    mapAccum,
+    chunksOf,
+
+    -- * Sinks
+    fold,
+    foldM,
+    forEach,
+    toList,
+    drain,
+  )
+where
+
+import Control.Monad.IO.Class (liftIO)
+import Heddle.Coroutine.Internal.Functors (Naught)
+import Heddle.Pipe.Internal.Scope (innerScope, leave)
+import Heddle.Pipe.Internal.Types
+import Heddle.Prim.Atomic (newRef, readRef, writeRef)
+import Prelude hiding (concatMap, drop, dropWhile, filter, map, mapM, take, takeWhile, zipWith)
+
+{- HLINT ignore "Avoid lambda" -}
+-- They are written so that GHC sees how many arguments there are.
+
+-- Sources --------------------------------------------------------------------
+
+-- | All of these.
+--
+-- [Cost]: a hop each. A list that is written in place is not built.
+each :: Foldable t => t o -> Pipe i o ()
+each = foldr (\o more -> yield o *> more) (pure ())
+{-# INLINE each #-}
+
+-- | What comes of a state, until nothing does.
+unfold :: (s -> IO (Maybe (o, s))) -> s -> Pipe i o ()
+unfold f = go
+  where
+    go s = liftIO (f s) >>= maybe (pure ()) (\(o, s') -> yield o *> go s')
+{-# INLINE unfold #-}
+
+-- | A source to await from whenever this stage likes, besides its input: what the function
+-- is given awaits its next value. The source is cancelled when the function's pipe ends.
+--
+-- [Cost]: a hop, and a write, for each value.
+withSource :: Pipe Naught a x -> (Pipe i o (Maybe a) -> Pipe i o r) -> Pipe i o r
+withSource source body = Pipe $ \env@(Env _ scope run) k u d -> do
+  (inner, before) <- innerScope scope
+  track <- newTrack
+  let envS = Env track inner run
+  left <- newRef (Up (unPipe source envS (\_ u' -> ended envS u') noInput))
+  let next = Pipe $ \_ k' u' d' -> do
+        s <- readRef left
+        -- Until it answers; if it throws, this is what is left of it.
+        writeRef left noInput
+        pull s (Down (\a s' -> writeRef left s' >> k' a u' d'))
+      done r u' d' = do
+        writeRef left noInput
+        leave scope before inner
+        k r u' d'
+  unPipe (body next) env done u d
+
+-- | Of two sources, value by value, until one ends. The other is then cancelled.
+zipWith :: (a -> b -> c) -> Pipe Naught a x -> Pipe Naught b y -> Pipe i c ()
+zipWith f left right =
+  withSource left $ \nextLeft -> withSource right $ \nextRight ->
+    let go =
+          nextLeft >>= \case
+            Nothing -> pure ()
+            Just a ->
+              nextRight >>= \case
+                Nothing -> pure ()
+                Just b -> yield (f a b) *> go
+     in go
+{-# INLINE zipWith #-}
+
+-- Stages ---------------------------------------------------------------------
+
+-- | A function of each.
+map :: (a -> b) -> Pipe a b ()
+map f = go where go = await >>= maybe (pure ()) (\a -> yield (f a) *> go)
+{-# INLINE map #-}
+
+-- | An action for each.
+mapM :: (a -> IO b) -> Pipe a b ()
+mapM f = go where go = await >>= maybe (pure ()) (\a -> liftIO (f a) >>= \b -> yield b *> go)
+{-# INLINE mapM #-}
+
+-- | Those of which something is true.
+filter :: (a -> Bool) -> Pipe a a ()
+filter p = go where go = await >>= maybe (pure ()) (\a -> if p a then yield a *> go else go)
+{-# INLINE filter #-}
+
+-- | Any number for each.
+concatMap :: Foldable t => (a -> t b) -> Pipe a b ()
+concatMap f = go where go = await >>= maybe (pure ()) (\a -> foldr (\b more -> yield b *> more) go (f a))
+{-# INLINE concatMap #-}
+
+-- | The first so many. It does not ask for more than that, and what it leaves is there for
+-- what comes next.
+take :: Int -> Pipe a a ()
+take n
+  | n <= 0 = pure ()
+  | otherwise = await >>= maybe (pure ()) (\a -> yield a *> take (n - 1))
+
+-- | All but the first so many.
+drop :: Int -> Pipe a a ()
+drop n
+  | n <= 0 = forward
+  | otherwise = await >>= maybe (pure ()) (\_ -> drop (n - 1))
+
+-- | As long as something is true. The first of which it is not is taken from the input.
+takeWhile :: (a -> Bool) -> Pipe a a ()
+takeWhile p = go where go = await >>= maybe (pure ()) (\a -> if p a then yield a *> go else pure ())
+{-# INLINE takeWhile #-}
+
+-- | From the first of which something is not true.
+dropWhile :: (a -> Bool) -> Pipe a a ()
+dropWhile p = go where go = await >>= maybe (pure ()) (\a -> if p a then go else yield a *> forward)
+{-# INLINE dropWhile #-}
+
+-- | All, as they are.
+forward :: Pipe a a ()
+forward = map id
+
+-- | The state after each, the first state before them. States are evaluated.
+scan :: (s -> a -> s) -> s -> Pipe a s ()
+scan f s0 = yield s0 *> go s0
+  where
+    go !s = await >>= maybe (pure ()) (\a -> let !s' = f s a in yield s' *> go s')
+{-# INLINE scan #-}
+
+-- | A state, and something of it and each; the last state. States are evaluated.
+mapAccum :: (s -> a -> (s, b)) -> s -> Pipe a b s
+mapAccum f = go
+  where
+    go !s = await >>= maybe (pure s) (\a -> case f s a of (s', b) -> yield b *> go s')
+{-# INLINE mapAccum #-}
+
+-- | Lists of so many (at least one), and of the rest.
+--
+-- [Cost]: a list holds at most so many.
+chunksOf :: Int -> Pipe a [a] ()
+chunksOf size = go (0 :: Int) []
+  where
+    go n as =
+      await >>= \case
+        Nothing -> if null as then pure () else yield (reverse as)
+        Just a
+          | n + 1 >= size -> yield (reverse (a : as)) *> go 0 []
+          | otherwise -> go (n + 1) (a : as)
+
+-- Sinks ----------------------------------------------------------------------
+
+-- | A function of the state so far, evaluated, and each.
+fold :: (s -> a -> s) -> s -> Pipe a o s
+fold f = go where go !s = await >>= maybe (pure s) (\a -> go (f s a))
+{-# INLINE fold #-}
+
+-- | The same by an action.
+foldM :: (s -> a -> IO s) -> s -> Pipe a o s
+foldM f = go where go !s = await >>= maybe (pure s) (\a -> liftIO (f s a) >>= go)
+{-# INLINE foldM #-}
+
+-- | An action for each.
+forEach :: (a -> IO ()) -> Pipe a o ()
+forEach f = go where go = await >>= maybe (pure ()) (\a -> liftIO (f a) *> go)
+{-# INLINE forEach #-}
+
+-- | All of them.
+--
+-- [Cost]: the list is there when the input has ended, not before.
+toList :: Pipe a o [a]
+toList = reverse <$> fold (flip (:)) []
+
+-- | None of them.
+drain :: Pipe a o ()
+drain = forEach (\_ -> pure ())
