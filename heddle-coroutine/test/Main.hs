@@ -5,8 +5,15 @@ import ArticleLawTest qualified
 import ArticleProgramTest qualified
 import ArticleTest qualified
 import ChunkTest qualified
+import ComponentCommandTest qualified
+import ComponentFailureTest qualified
+import ComponentKillTest qualified
+import ComponentLawTest qualified
+import ComponentRegressionTest qualified
+import ComponentTest qualified
 import CostTest qualified
 import FlowTest qualified
+import LanguageTest qualified
 import ParallelTest qualified
 import PipeCostTest qualified
 import PipeFaultTest qualified
@@ -16,16 +23,21 @@ import PipeLeakTest qualified
 import PipeReleaseTest qualified
 import PipeThreadTest qualified
 import ProgramTest qualified
+import System.Environment (setEnv)
 import Test.Tasty (defaultMain, localOption, mkTimeout, testGroup)
+import TierTest qualified
 import TranscriptTest qualified
 
 main :: IO ()
-main =
-  defaultMain . localOption (mkTimeout 120000000) $
+main = do
+  -- Some tests count the process's descriptors, threads and children.
+  setEnv "TASTY_NUM_THREADS" "1"
+  defaultMain . localOption (mkTimeout 180000000) $
     testGroup
       "heddle-coroutine"
       [ testGroup "Heddle.Coroutine" [TranscriptTest.tests, ArticleTest.tests, ProgramTest.tests, ArticleProgramTest.tests, ArticleLawTest.tests, ParallelTest.tests, CostTest.tests],
         testGroup "Heddle.Pipe" [PipeLawTest.tests, PipeItemTest.tests, PipeReleaseTest.tests, PipeThreadTest.tests, PipeFaultTest.tests, PipeLeakTest.tests, PipeCostTest.tests],
         FlowTest.tests,
+        testGroup "Heddle.Component" [ComponentTest.tests, ComponentLawTest.tests, ComponentCommandTest.tests, ComponentFailureTest.tests, ComponentKillTest.tests, ComponentRegressionTest.tests, LanguageTest.tests, TierTest.tests],
         ChunkTest.tests
       ]

@@ -1,6 +1,7 @@
 -- | What hops, binds, stages and brackets cost, in bytes: they repeat exactly.
 module PipeCostTest (tests) where
 
+import Control.Monad (void)
 import Data.IORef
 import Heddle.Pipe (Naught, Pipe, await, yield, (.|))
 import Heddle.Pipe qualified as Pipe
@@ -51,7 +52,7 @@ tests =
       testCase "what is released of 100,000 stages" $ do
         released <- newIORef (0 :: Int)
         let stage = Pipe.bracketP (pure ()) (\_ -> modifyIORef' released (+ 1)) (const opaque)
-        Pipe.runPipe (foldl (.|) (source 3) (replicate 100000 stage) .| (() <$ await))
+        Pipe.runPipe (foldl (.|) (source 3) (replicate 100000 stage) .| void await)
         readIORef released >>= (@?= 100000)
     ]
 

@@ -151,7 +151,7 @@ run counts = \case
   Bracket p -> bracketed counts (run counts p)
   Two p q -> run counts p .| run counts q
   Then p q -> run counts p *> run counts q
-  Drained p q -> () <$ (run counts p =>= run counts q)
+  Drained p q -> void (run counts p =>= run counts q)
   Guarded p -> Pipe.catchP (run counts p) (\e -> liftIO (const (point counts) (e :: IOException)))
   Called p -> Pipe.named "called" (run counts p)
   Buffered n p -> Pipe.withSource (Pipe.buffered n (bracketed counts (Pipe.each [1 .. 40] .| run counts p))) $ \next ->

@@ -4,6 +4,7 @@
 module PipeItemTest (tests) where
 
 import Control.Exception (finally, try)
+import Control.Monad (void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
@@ -35,7 +36,7 @@ tests =
           same "takeWhile" (Pipe.takeWhile (< 5)) (takeWhile (< 5)),
           same "dropWhile" (Pipe.dropWhile (< 5)) (dropWhile (< 5)),
           same "scan" (Pipe.scan (+) 0) (scanl (+) 0),
-          same "mapAccum" (() <$ Pipe.mapAccum (\s a -> (s + a, s * a)) 0) (snd . mapAccumL (\s a -> (s + a, s * a)) 0),
+          same "mapAccum" (void (Pipe.mapAccum (\s a -> (s + a, s * a)) 0)) (snd . mapAccumL (\s a -> (s + a, s * a)) 0),
           testProperty "take" (\n as -> yields (Pipe.each as .| Pipe.take n) (take n (as :: [Int]))),
           testProperty "drop" (\n as -> yields (Pipe.each as .| Pipe.drop n) (drop n (as :: [Int]))),
           testProperty "take, and what comes next" $ \n as ->
@@ -84,7 +85,7 @@ tests =
       testCase "awaiting after the end is the end again" $ do
         r <- Pipe.runPipe (yield 'a' .| ((,,) <$> Pipe.await <*> Pipe.await <*> Pipe.await))
         r @?= (Just 'a', Nothing, Nothing),
-      testCase "awaiting without input is the end" (Pipe.runPipe (() <$ Pipe.await) >>= (@?= ()))
+      testCase "awaiting without input is the end" (Pipe.runPipe (void Pipe.await) >>= (@?= ()))
     ]
 
 same :: String -> Pipe Int Int () -> ([Int] -> [Int]) -> TestTree

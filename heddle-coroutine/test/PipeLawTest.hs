@@ -61,6 +61,10 @@ tests =
         ]
     ]
 
+{- HLINT ignore "Use >>" -}
+{- HLINT ignore "Use <&>" -}
+-- They are what is compared.
+
 -- Programs -------------------------------------------------------------------
 
 data Program

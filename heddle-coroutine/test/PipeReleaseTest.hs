@@ -3,7 +3,7 @@ module PipeReleaseTest (tests) where
 
 import Control.Concurrent (forkIO, killThread, newEmptyMVar, putMVar, takeMVar)
 import Control.Exception
-import Control.Monad (forever)
+import Control.Monad (forever, void)
 import Control.Monad.IO.Class (liftIO)
 import Data.IORef
 import Heddle.Coroutine (awaitT, resume, runGenerator, toGenerator)
@@ -31,7 +31,7 @@ tests =
           events "when take has had enough" ["+a", "-a", "then"] $ \note ->
             Pipe.runPipe (((opened note "a" (Pipe.each [1 :: Int ..]) .| Pipe.take 3) *> act note "then") .| Pipe.drain),
           events "several of one stage, last opened first" ["+a", "+b", "+c", "-c", "-b", "-a"] $ \note ->
-            Pipe.runPipe (opened note "a" (opened note "b" (opened note "c" (yield ()))) .| (() <$ await)),
+            Pipe.runPipe (opened note "a" (opened note "b" (opened note "c" (yield ()))) .| void await),
           events "of several stages, last opened first" ["+c", "+b", "+a", "+d", "-d", "-a", "-b", "-c"] $ \note ->
             failing
               ( Pipe.runPipe
@@ -44,7 +44,7 @@ tests =
             failing (Pipe.runPipe (opened note "a" (Pipe.bracketP (throwIO (userError "no")) (\() -> note "-b") (\_ -> pure ())))),
           events "all, when one cannot be" ["+a", "+b", "+c", "-c", "-b", "-a", "user error (-c)"] $ \note -> do
             let bad name = Pipe.bracketP (note ('+' : name)) (\_ -> note ('-' : name) >> throwIO (userError ('-' : name))) . const
-            r <- try (Pipe.runPipe (bad "a" (bad "b" (bad "c" (yield ()))) .| (() <$ await)))
+            r <- try (Pipe.runPipe (bad "a" (bad "b" (bad "c" (yield ()))) .| void await))
             either (\e -> note (show (e :: IOException))) pure r,
           events "upstream of =>= at its own end" ["+a", "1", "drained", "-a", "then"] $ \note ->
             Pipe.runPipe ((opened note "a" (Pipe.each "12" *> act note "drained") =>= (await >>= mapM_ (\c -> act note [c]))) *> act note "then"),
@@ -72,7 +72,7 @@ tests =
         [ events "what the body throws" ["+a", "-a", "caught"] $ \note ->
             Pipe.runPipe (Pipe.catchP (opened note "a" (liftIO (throwIO (userError "x")))) (\e -> const (act note "caught") (e :: IOException))),
           events "not what upstream throws" ["user error (up)"] $ \note -> do
-            r <- try (Pipe.runPipe (liftIO (throwIO (userError "up")) .| Pipe.catchP (() <$ (await :: Pipe () o (Maybe ()))) (\e -> const (act note "caught") (e :: IOException))))
+            r <- try (Pipe.runPipe (liftIO (throwIO (userError "up")) .| Pipe.catchP (void (await :: Pipe () o (Maybe ()))) (\e -> const (act note "caught") (e :: IOException))))
             either (\e -> note (show (e :: IOException))) pure r,
           events "not what downstream throws" ["user error (down)"] $ \note -> do
             r <- try (Pipe.runPipe (Pipe.catchP (yield ()) (\e -> const (act note "caught") (e :: IOException)) .| (await >> liftIO (throwIO (userError "down")))))
@@ -103,7 +103,7 @@ tests =
           testCase "the inner name" $ failedName (Pipe.named "out" (Pipe.each "abc" .| Pipe.named "in" (failAt 'b')) .| Pipe.drain) >>= (@?= Just "in"),
           testCase "the outer name, where there is no inner one" $ failedName (Pipe.named "out" (Pipe.named "in" (Pipe.each "abc") .| failAt 'b') .| Pipe.drain) >>= (@?= Just "out"),
           testCase "who opened what cannot be released" $
-            failedName (Pipe.named "a" (Pipe.bracketP (pure ()) (\_ -> throwIO (userError "x")) (\_ -> yield 'a')) .| (() <$ await)) >>= (@?= Just "a"),
+            failedName (Pipe.named "a" (Pipe.bracketP (pure ()) (\_ -> throwIO (userError "x")) (\_ -> yield 'a')) .| void await) >>= (@?= Just "a"),
           testCase "on another thread" $ failedName (Pipe.buffered 2 (Pipe.named "a" (yield 'a' *> liftIO (throwIO (userError "x")))) .| Pipe.drain) >>= (@?= Just "a"),
           testCase "after a handler" $
             failedName (Pipe.named "out" ((Pipe.tryP (Pipe.named "in" (liftIO (throwIO (userError "x")))) :: Pipe i o (Either IOException ())) *> liftIO (throwIO (userError "y")))) >>= (@?= Just "out"),

@@ -4,7 +4,7 @@ module PipeThreadTest (tests) where
 import Control.Concurrent (forkIO, killThread, newEmptyMVar, putMVar, takeMVar)
 import Control.Concurrent qualified
 import Control.Exception
-import Control.Monad (forM_, forever, replicateM_, when)
+import Control.Monad (forM_, forever, replicateM_, void, when)
 import Control.Monad.IO.Class (liftIO)
 import Data.IORef
 import Heddle.Pipe (Pipe, await, yield, (.|), (.||))
@@ -74,7 +74,7 @@ tests =
           testCase "nested ones are cancelled from inside" $ do
             over <- newIORef []
             let noted name p = Pipe.bracketP (pure ()) (\_ -> atomicModifyIORef' over (\os -> (name : os, ()))) (const p)
-            Pipe.runPipe (noted 'a' (noted 'b' (noted 'c' (Pipe.each [1 :: Int ..]) .|| Pipe.map id) .|| Pipe.map id) .| (() <$ await))
+            Pipe.runPipe (noted 'a' (noted 'b' (noted 'c' (Pipe.each [1 :: Int ..]) .|| Pipe.map id) .|| Pipe.map id) .| void await)
             readIORef over >>= (@?= "abc"),
           testCase "it starts unmasked, whatever its caller" $ do
             r <- mask_ (Pipe.runList (Pipe.buffered 1 (liftIO getMaskingState >>= yield)))

@@ -69,12 +69,12 @@ int64_t heddle_regex_search(void *re, const char *text, size_t len, size_t from,
 {
   if (!end)
     return re_search(re, text, (regoff_t)len, (regoff_t)from, (regoff_t)(len - from), NULL);
-  struct re_registers registers = {0};
-  ((struct re_pattern_buffer *)re)->regs_allocated = REGS_UNALLOCATED;
+  // One register of the caller's: with those of the groups, glibc's matcher does not end on some nested repetitions.
+  regoff_t start, stop;
+  struct re_registers registers = {.num_regs = 1, .start = &start, .end = &stop};
+  ((struct re_pattern_buffer *)re)->regs_allocated = REGS_FIXED;
   regoff_t found = re_search(re, text, (regoff_t)len, (regoff_t)from, (regoff_t)(len - from), &registers);
   if (found >= 0)
-    *end = registers.end[0];
-  free(registers.start);
-  free(registers.end);
+    *end = stop;
   return found;
 }

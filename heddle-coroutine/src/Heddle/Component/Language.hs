@@ -30,7 +30,8 @@ import Control.Monad.Trans.State.Strict (StateT, evalStateT, get, modify')
 import Data.Bits ((.&.))
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as Char8
-import Data.List (find, intercalate, nub)
+import Data.Char (isAlpha)
+import Data.List (intercalate, nub, sortOn)
 import Data.Maybe (fromMaybe)
 import Heddle.Component.Internal.Print
 import Heddle.Component.Internal.Tokens
@@ -135,9 +136,11 @@ unexpected = do
   let choices = nub (reverse looked)
   failAt at ("expected " ++ alternatives choices ++ ", found " ++ describe found ++ guess found choices)
   where
-    guess found choices = case (found, find (\c -> distance c (describe found) <= 2) choices) of
-      (Name _, Just near) -> "; is " ++ near ++ " meant?"
+    -- The nearest word, if most of its letters are there.
+    guess found choices = case (found, sortOn fst (filter isNear [(distance c (describe found), c) | c@(_ : letter : _) <- choices, isAlpha letter])) of
+      (Name _, (_, near) : _) -> "; is " ++ near ++ " meant?"
       _ -> ""
+    isNear (d, c) = d <= min 2 ((length c - 3) `div` 2)
 
 alternatives :: [String] -> String
 alternatives = \case

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.Component.Internal.Apart
 -- Description : Stages on threads of their own, and commands
@@ -25,18 +23,20 @@ import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Unsafe qualified as Bytes
-import Data.Foldable (for_)
 import GHC.Foreign qualified as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Heddle.Component.Internal.Machine
+import Heddle.Component.Internal.Output
 import Heddle.Component.Internal.Print (quoted)
 import Heddle.Component.Internal.Ring
 import Heddle.Pipe.Internal.Scope (StageFailed (..))
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
-import Heddle.Prim.Errno (errnoOf, pattern EPIPE)
 import Heddle.Prim.Exception
+import Heddle.Prim.File (closeFile)
 import System.Exit (ExitCode (..))
-import System.IO (BufferMode (..), Handle, hClose, hFlush, hSetBinaryMode, hSetBuffering)
+import System.IO (Handle, hClose, hSetBinaryMode)
+import System.Posix.IO (FdOption (..), handleToFd, setFdOption)
+import System.Posix.Signals (sigKILL, signalProcess)
 import System.Process hiding (env)
 
 -- | How many bytes go to another thread at once, as far as there are so many.
@@ -60,7 +60,7 @@ apart below env to = do
       pushAll = \case
         [] -> pure True
         piece : pieces -> push to piece >>= \ok -> if ok then pushAll pieces else pure False
-  worker <- startWorker env "coroutine/stage" (loop `onException` noMore ring)
+  worker <- startWorker env (envBorder below) "coroutine/stage" (loop `onException` noMore ring)
   batch <- newRef []
   size <- newRef (0 :: Int)
   wanting <- newRef True
@@ -91,21 +91,23 @@ apart below env to = do
 -- [Throws]: 'StageFailed' when it ends with another status than 0.
 streamCommand :: ByteString -> Env -> Env -> Sink -> IO Sink
 streamCommand text below env to = do
-  (input, output, process) <- startCommand env text
+  command <- startCommand env text
   stopped <- newRef False
   let loop = do
-        piece <- Bytes.hGetSome output 65536
+        piece <- Bytes.hGetSome (commandOutput command) 65536
         if Bytes.null piece
           then finish to
           else do
             wanted <- push to piece
-            if wanted then turn below >> loop else writeRef stopped True >> hClose output >> finish to
-  worker <- startWorker env "coroutine/command" loop
-  feeding env input $ do
+            if wanted then turn below >> loop else writeRef stopped True >> hClose (commandOutput command) >> finish to
+  worker <- startWorker env (envBorder below) "coroutine/command" loop
+  -- It gets what has come before anything else is waited for.
+  onTurn env (flushOutput (commandInput command))
+  pure . feeding command $ do
     joinWorker worker
     failureSoFar env
     early <- readRef stopped
-    endCommand text early process
+    endCommand text early command
 
 -- | A shell command inside of another stage: what it gives is passed on when it has ended.
 --
@@ -113,75 +115,79 @@ streamCommand text below env to = do
 -- more than may be kept.
 wholeCommand :: ByteString -> Env -> Sink -> IO Sink
 wholeCommand text env to = do
-  (input, output, process) <- startCommand env text
+  command <- startCommand env text
   held <- newHeld env
   kept <- newRef []
   let loop = do
-        piece <- Bytes.hGetSome output 65536
+        piece <- Bytes.hGetSome (commandOutput command) 65536
         unless (Bytes.null piece) $ do
           hold held piece
           modifyRef kept (\pieces -> (piece : pieces, ()))
           loop
-  worker <- startWorker env "coroutine/command" loop
-  feeding env input $ do
+  worker <- startWorker env 1 "coroutine/command" loop
+  pure . feeding command $ do
     joinWorker worker
     failureSoFar env
-    hClose output
-    endCommand text False process
+    endCommand text False command
     readRef kept >>= mapM_ (push to) . reverse
     finish to
 
-startCommand :: Env -> ByteString -> IO (Handle, Handle, ProcessHandle)
+-- A command that runs.
+data Command' = Command'
+  { commandInput :: !Output,
+    closeInput :: !(IO ()),
+    commandOutput :: !Handle,
+    commandProcess :: !ProcessHandle,
+    -- | The run need not end it any more.
+    commandForget :: !(IO ())
+  }
+
+startCommand :: Env -> ByteString -> IO Command'
 startCommand env text = mask_ $ do
   encoding <- getFileSystemEncoding
   line <- Bytes.unsafeUseAsCStringLen text (Foreign.peekCStringLen encoding)
-  (Just input, Just output, _, process) <- createProcess (shell line) {std_in = CreatePipe, std_out = CreatePipe, close_fds = True}
-  onExit (envScope env) $ do
+  (Just handle, Just output, _, process) <- createProcess (shell line) {std_in = CreatePipe, std_out = CreatePipe, close_fds = True}
+  -- Not the handle: closing that would write what is left, and wait for who does not read.
+  input <- handleToFd handle
+  closed <- newRef False
+  let close = modifyRef closed ((,) True) >>= \was -> unless was (void (closeFile input))
+  takeBack <- onExit (envScope env) $ \insisted -> do
     -- It may have ended long ago; then nothing happens here.
     getProcessExitCode process >>= \case
       Just _ -> pure ()
       Nothing -> terminateProcess process
-    quietly (hClose output)
-    quietly (hClose input)
-    void (waitForProcess process)
-  for_ [input, output] (`hSetBinaryMode` True)
-  hSetBuffering input (BlockBuffering (Just 65536))
-  pure (input, output, process)
-  where
-    quietly action = action `catchSync` \_ -> pure ()
+    close
+    hClose output
+    -- Asked to end, it may take its time; not if somebody insists.
+    let kill = do
+          getPid process >>= mapM_ (signalProcess sigKILL)
+          uninterruptibleMask_ (void (waitForProcess process))
+    if insisted then kill else void (waitForProcess process) `onException` kill
+  setFdOption input NonBlockingRead True
+  hSetBinaryMode output True
+  to <- newOutput input ("command " ++ quoted text)
+  pure (Command' to close output process takeBack)
 
 -- Writes to a command, which may have stopped reading.
-feeding :: Env -> Handle -> IO () -> IO Sink
-feeding env input done = do
-  reading <- newRef True
-  let unlessGone action =
-        action `catch` \e ->
-          if errnoOf e == Just EPIPE then writeRef reading False else throwIO e
-      flush = do
-        still <- readRef reading
-        when still (unlessGone (hFlush input))
-  onTurn env flush
-  pure $
-    Sink
-      ( \piece -> do
-          still <- readRef reading
-          when still (unlessGone (Bytes.hPut input piece))
-          readRef reading
-      )
-      ( do
-          unlessGone (hClose input)
-          done
-      )
-
--- Its status; one that was stopped early may have died of that.
-endCommand :: ByteString -> Bool -> ProcessHandle -> IO ()
-endCommand text early process =
-  waitForProcess process >>= \case
-    ExitSuccess -> pure ()
-    ExitFailure n
-      | early && (n == -13 || n == 141) -> pure ()
-      | n < 0 -> failed ("killed by signal " ++ show (negate n))
-      | n == 127 -> failed "the shell found no such command (exit status 127)"
-      | otherwise -> failed ("exit status " ++ show n)
+feeding :: Command' -> IO () -> Sink
+feeding command done =
+  Sink (push input) $ do
+    finish input
+    closeInput command
+    done
   where
-    failed = throwIO . StageFailed ("command " ++ quoted text) . toException . CommandFailed
+    input = outputSink (commandInput command)
+
+-- Its status, unless it was no longer listened to: then it may have died of that.
+endCommand :: ByteString -> Bool -> Command' -> IO ()
+endCommand text early command = do
+  hClose (commandOutput command)
+  waitForProcess (commandProcess command) >>= \case
+    ExitFailure n | not early -> failed n
+    _ -> commandForget command
+  where
+    failed n
+      | n < 0 = failing ("killed by signal " ++ show (negate n))
+      | n == 127 = failing "the shell found no such command (exit status 127)"
+      | otherwise = failing ("exit status " ++ show n)
+    failing = throwIO . StageFailed ("command " ++ quoted text) . toException . CommandFailed

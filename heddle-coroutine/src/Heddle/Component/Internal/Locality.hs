@@ -11,6 +11,7 @@
 module Heddle.Component.Internal.Locality
   ( isLocal,
     isCountLocal,
+    endsRows,
     isRowwise,
     isPointwise,
     isSolid,
@@ -26,19 +27,84 @@ isLocal :: Stage -> Bool
 isLocal = \case
   Identity -> True
   Suppress -> True
-  a :> b -> isLocal a && isLocal b
-  a :|| b -> isLocal a && isLocal b
+  a :> b -> both a b
+  a :|| b -> both a b
   Translate _ -> True
   Fields {} -> True
   If s a b -> labelsLocal s && isPointwise a && isPointwise b
   ForEach s a b -> labelsLocal s && body (trueWithin s) a && body (falseWithin s) b
   _ -> False
   where
+    both a b = isLocal a && isLocal b && (endsRows a || isPointwise b)
     body apart stage = not (usesNumber stage) && (apart || isPointwise stage)
 
 -- | Is the number of its true sections the sum of those of the parts?
 isCountLocal :: Splitter -> Bool
 isCountLocal s = labelsLocal s && trueWithin s
+
+-- | Does what it makes of whole rows end with a newline, if it is anything? Then it is whole
+-- rows for the next stage. (It may be 'False' of more stages than it must.)
+endsRows :: Stage -> Bool
+endsRows = ends False
+  where
+    -- The first: there is at least a row.
+    ends some = \case
+      Identity -> True
+      Suppress -> True
+      a :> b -> ends some a && ends False b
+      a :|| b -> ends some a && ends False b
+      If s a b
+        | isRowwise s -> ends False a && ends False b
+        | otherwise -> isPointwise a && isPointwise b && newlinesKept s a b
+      ForEach s a b
+        | isRowwise s -> ends True a && ends True b
+        | otherwise -> newlinesKept s a b
+      Count _ -> True
+      Number _ -> some
+      Numbers -> True
+      Prepend text -> some || whole text
+      Append text -> whole text
+      Instead text -> whole text
+      Translate t -> translate t 0x0a == 0x0a
+      Fields {} -> True
+      Join joint a b -> joined joint (ends some a) (ends some b)
+      Command _ -> False
+    joined joint a b = case joint of
+      Zipping -> b
+      Flipped other -> joined other b a
+      _ -> a && b
+    whole text = Bytes.null text || Bytes.last text == 0x0a
+    newlinesKept s a b = case newlineLabel s of
+      Just label -> keeps (if label then a else b)
+      Nothing -> keeps a && keeps b
+    keeps = \case
+      Identity -> True
+      Translate t -> translate t 0x0a == 0x0a
+      a :> b -> keeps a && keeps b
+      a :|| b -> keeps a && keeps b
+      _ -> False
+
+-- The label of every newline, and nothing is behind the last one of whole rows.
+newlineLabel :: Splitter -> Maybe Bool
+newlineLabel = \case
+  Row -> Just True
+  Line -> Just False
+  Runs set -> Just (inSet set 0x0a)
+  Substring _ text | not (Bytes.null text), Bytes.notElem 0x0a text -> Just False
+  Matching _ -> Just False
+  Not s -> not <$> newlineLabel s
+  And a b -> pair False (newlineLabel a) (newlineLabel b)
+  Or a b -> pair True (newlineLabel a) (newlineLabel b)
+  Having s _ -> only False (newlineLabel s)
+  HavingOnly s _ -> only False (newlineLabel s)
+  _ -> Nothing
+  where
+    -- The one label decides, the other needs both.
+    pair decides a b
+      | a == Just decides || b == Just decides = Just decides
+      | a == b = a
+      | otherwise = Nothing
+    only label known = if known == Just label then known else Nothing
 
 -- | Is what it does to a stream what it does to each byte, one after the other?
 isPointwise :: Stage -> Bool

@@ -48,6 +48,8 @@ import Control.Monad (when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.Foldable (for_)
+import Data.IntMap.Strict (IntMap)
+import Data.IntMap.Strict qualified as IntMap
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (ThreadId, myThreadId)
@@ -82,6 +84,8 @@ data Sections = Sections
 data Env = Env
   { -- | Is everything downstream called by this machine alone? Then it may move it to a thread.
     envSpine :: !Bool,
+    -- | How many threads' stages are downstream.
+    envBorder :: !Int,
     -- | The number of the row that the input begins in.
     envRow :: !Int,
     -- | How many bytes one component may hold back.
@@ -124,21 +128,21 @@ withEnv limit flush body = do
   thread <- myThreadId
   failure <- newRef Nothing
   turns <- newRef []
-  let run = withScope (\scope -> body (Env True 1 limit "" scope (Just thread) failure turns flush))
+  let run = withScope (\scope -> body (Env True 1 1 limit "" scope (Just thread) failure turns flush))
   run `catch` \Failed -> readRef failure >>= maybe (throwIO Failed) throwIO
 
 -- | What machines need, where the caller sees to its end with 'closeEnv'; stages are not
 -- moved to threads of their own.
 openEnv :: Int -> IO Env
 openEnv limit = do
-  scope <- Scope <$> newRef []
-  Env False 1 limit "" scope Nothing <$> newRef Nothing <*> newRef [] <*> pure (pure ())
+  scope <- Scope <$> newRef (Exits 0 IntMap.empty)
+  Env False 1 1 limit "" scope Nothing <$> newRef Nothing <*> newRef [] <*> pure (pure ())
 
 -- | End what machines have started.
 --
 -- [Masking]: to be called masked.
 closeEnv :: Env -> IO ()
-closeEnv env = leaveScope (envScope env)
+closeEnv env = leaveScope (envScope env) (Right ()) >>= either throwIO pure
 
 -- | A thread of the run has failed: tell the one that runs it.
 failRun :: Env -> SomeException -> IO ()
@@ -168,35 +172,44 @@ turn :: Env -> IO ()
 turn env = readRef (envTurns env) >>= sequence_
 
 -- | What is to be done when the run ends, however it does.
-newtype Scope = Scope (Ref [IO ()])
+newtype Scope = Scope (Ref Exits)
+
+-- The actions by number, and the next number.
+data Exits = Exits !Int !(IntMap (Bool -> IO ()))
 
 -- | Run with a scope. What was registered runs at the end, the last first, all of it even if
--- one throws; the first exception goes on.
+-- one throws or is interrupted; the first exception goes on, or a later one that came from
+-- outside. What is registered meanwhile, by threads that are about to end, runs too.
 --
 -- [Masking]: it runs masked, interruptible where it blocks.
 withScope :: (Scope -> IO a) -> IO a
 withScope body = mask $ \restore -> do
-  scope <- newRef []
-  r <- restore (body (Scope scope)) `onException` (readRef scope >>= mapM_ quietly)
-  leaveScope (Scope scope)
-  pure r
+  exits <- newRef (Exits 0 IntMap.empty)
+  r <- restore (Right <$> body (Scope exits)) `catch` (pure . Left)
+  leaveScope (Scope exits) r >>= either throwIO pure
 
 -- Masked.
-leaveScope :: Scope -> IO ()
-leaveScope (Scope scope) = readRef scope >>= go
+leaveScope :: Scope -> Either SomeException a -> IO (Either SomeException a)
+leaveScope (Scope exits) = leave False
   where
-    go = \case
-      [] -> pure ()
-      action : others -> do
-        action `onException` mapM_ quietly others
-        go others
+    leave insisted r =
+      modifyRef exits newest >>= \case
+        Nothing -> pure r
+        Just action ->
+          try (action insisted) >>= \case
+            Right () -> leave insisted r
+            Left e -> leave (insisted || isAsynchronous e) (Left (either (`graver` e) (const e) r))
+    newest (Exits next actions) = case IntMap.maxView actions of
+      Nothing -> (Exits next actions, Nothing)
+      Just (action, others) -> (Exits next others, Just action)
+    graver first e = if isAsynchronous e && not (isAsynchronous first) then e else first
 
-quietly :: IO () -> IO ()
-quietly action = action `catchSync` \_ -> pure ()
-
--- | Register something with the scope; the answer takes it back.
-onExit :: Scope -> IO () -> IO ()
-onExit (Scope scope) action = modifyRef scope (\actions -> (action : actions, ()))
+-- | Register something with the scope, which is told whether the end was interrupted before:
+-- then somebody insists. The answer takes it back.
+onExit :: Scope -> (Bool -> IO ()) -> IO (IO ())
+onExit (Scope scope) action = do
+  number <- modifyRef scope (\(Exits next actions) -> (Exits (next + 1) (IntMap.insert next action actions), next))
+  pure (modifyRef scope (\(Exits next actions) -> (Exits next (IntMap.delete number actions), ())))
 
 -- | How much a component holds back, and how much it may.
 data Held = Held !(Ref Int) !Int String

@@ -86,9 +86,19 @@ compile stage = Plan front (chain rest) laws
       Count s : others
         | Just search <- searching s -> (Front (Just search) Identity (Just Row), others)
       others -> onward Nothing others
-    onward search stages = case span isLocal stages of
-      (local, Count s : others) | isCountLocal s -> (Front search (chain local) (Just s), others)
-      (local, others) -> (Front search (chain local) Nothing, others)
+    onward search stages = case localOnes True stages of
+      (local, True, Count s : others) | isCountLocal s -> (Front search (chain local) (Just s), others)
+      (local, _, others) -> (Front search (chain local) Nothing, others)
+
+-- The local stages at the beginning: what comes out of one must be whole rows, unless the next
+-- works byte by byte. Whether what comes out of the last is, and the others.
+localOnes :: Bool -> [Stage] -> ([Stage], Bool, [Stage])
+localOnes whole = \case
+  s : ss
+    | isLocal s,
+      whole || isPointwise s ->
+      let (local, whole', others) = localOnes (whole && endsRows s) ss in (s : local, whole', others)
+  ss -> ([], whole, ss)
 
 links :: Stage -> [Stage]
 links = \case
@@ -157,13 +167,15 @@ required rule text
       c : rest
         | c `elem` ".^$*+?{})" -> reverse run : go [] (skipRepeat rest)
         | otherwise -> plainChar c run rest
-    plainChar c run rest = case rest of
-      r : _
-        -- It may be missing.
-        | r `elem` "*?{" -> reverse run : go [] (skipRepeat rest)
+    plainChar c run rest
+      -- It may be a part of a character, and the whole character repeated.
+      | not (isAscii c) = reverse run : go [] (skipRepeat rest)
+      | otherwise = case span (== '+') rest of
+        -- It may be missing; that may be repeated, too.
+        (_, r : _) | r `elem` "*?{" -> reverse run : go [] (skipRepeat rest)
+        ([], _) -> go (c : run) rest
         -- It is there, and perhaps again before what follows.
-        | r == '+' -> reverse (c : run) : go [] (skipRepeat rest)
-      _ -> go (c : run) rest
+        (_, more) -> reverse (c : run) : go [] more
     skipRepeat = \case
       '{' : rest -> skipRepeat (drop 1 (dropWhile (/= '}') rest))
       c : rest | c `elem` "*+?" -> skipRepeat rest

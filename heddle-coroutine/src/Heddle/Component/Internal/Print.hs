@@ -99,7 +99,14 @@ printSplitter = \case
     flag = \case
       IgnoreAsciiCase -> "i"
       CaseMatters -> ""
-    slashed = concatMap (\b -> if b == 0x2f then "\\/" else [chr (fromIntegral b)]) . Bytes.unpack
+    slashed = slash . map (chr . fromIntegral) . Bytes.unpack
+    slash = \case
+      '/' : rest -> "\\/" ++ slash rest
+      -- A slash behind a backslash is one, too.
+      '\\' : c : rest | c /= '/' -> '\\' : c : slash rest
+      '\\' : rest@('/' : _) -> slash rest
+      c : rest -> c : slash rest
+      [] -> []
 
 -- | A text in quotes, with what cannot be shown as escapes.
 quoted :: ByteString -> String

@@ -151,5 +151,6 @@ splitterLaw = \case
 -- The text that an expression without special characters stands for.
 plain :: ByteString -> Maybe ByteString
 plain text
-  | Bytes.null text || Char8.any (`elem` ".[]{}()*+?|^$\\\n") text = Nothing
+  -- Outside of ASCII, an expression matches characters of the locale, not bytes.
+  | Bytes.null text || Char8.any (\c -> c > '\x7f' || c `elem` ".[]{}()*+?|^$\\\n") text = Nothing
   | otherwise = Just text

@@ -12,6 +12,7 @@ module Heddle.Component.Internal.Ring
     Worker,
     startWorker,
     joinWorker,
+    endWorker,
 
     -- * Rings
     Ring,
@@ -29,40 +30,55 @@ import Data.Sequence qualified as Seq
 import Heddle.Component.Internal.Machine
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
-import Heddle.Prim.Thread (forkMasked, labelMe)
+import Heddle.Prim.Thread (forkMaskedOn, labelMe)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 
 -- | A thread of the run.
 data Worker = Worker
   { workerDone :: !(Ref Bool),
-    workerCell :: !WaitCell
+    workerCell :: !WaitCell,
+    -- | Stop it, and wait until it has ended.
+    workerStop :: !(IO ()),
+    -- | The run need not end it any more.
+    workerForget :: !(IO ())
   }
 
 -- | Start a thread of the run. If it fails, so does the run; it has ended when the run ends.
-startWorker :: Env -> String -> IO () -> IO Worker
-startWorker env name body = mask_ $ do
+--
+-- It stays on one capability, by its number: threads that hardly allocate are not moved.
+startWorker :: Env -> Int -> String -> IO () -> IO Worker
+startWorker env number name body = mask_ $ do
   done <- newRef False
   cell <- newWaitCell
-  thread <- forkMasked $ \unmask -> do
+  thread <- forkMaskedOn number $ \unmask -> do
     labelMe name
-    unmask body `catch` failRun env
+    -- Telling of a failure is interrupted when the run ends meanwhile.
+    (unmask body `catch` failRun env) `catch` \(_ :: SomeException) -> pure ()
     writeRef done True
     unpark cell
-  let worker = Worker done cell
   -- Uninterruptible: it ends at once, unless it writes to somebody who does not read.
-  onExit (envScope env) . uninterruptibleMask_ $ do
-    ended <- readRef done
-    unless ended (throwTo thread ThreadKilled)
-    joinWorker worker
-  pure worker
+  let stop = uninterruptibleMask_ $ do
+        ended <- readRef done
+        unless ended (throwTo thread ThreadKilled)
+        waitFor done cell
+  Worker done cell stop <$> onExit (envScope env) (const stop)
+
+-- | Stop it, and wait until it has ended.
+--
+-- [Masking]: not interruptible.
+endWorker :: Worker -> IO ()
+endWorker worker = workerStop worker >> workerForget worker
 
 -- | Wait until it has ended.
 --
 -- [Blocks]: parks the thread.
 joinWorker :: Worker -> IO ()
-joinWorker worker = do
-  done <- readRef (workerDone worker)
-  unless done (park (workerCell worker) >> joinWorker worker)
+joinWorker worker = waitFor (workerDone worker) (workerCell worker) >> workerForget worker
+
+waitFor :: Ref Bool -> WaitCell -> IO ()
+waitFor done cell = do
+  ended <- readRef done
+  unless ended (park cell >> waitFor done cell)
 
 -- | A bounded queue.
 data Ring a = Ring

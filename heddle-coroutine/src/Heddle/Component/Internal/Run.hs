@@ -218,7 +218,7 @@ inParts settings env front name fd from to take' = do
   rings <- forM [0 .. jobs - 1] $ \i -> do
     ring <- newRing 2
     let mine = [part | (part, k) <- zip parts (cycle [0 .. jobs - 1]), k == i]
-    worker <- startWorker env ("coroutine/part/" ++ show i) (partWorker settings env front name fd (from, to) mine ring)
+    worker <- startWorker env i ("coroutine/part/" ++ show i) (partWorker settings env front name fd (from, to) mine ring)
     pure (ring, worker)
   let collect = \case
         [] -> pure ()
@@ -229,8 +229,9 @@ inParts settings env front name fd from to take' = do
             Just (Right (results, outcome)) -> do
               wanted <- take' results outcome
               when wanted (collect others)
-  collect (cycle rings) `finally` mapM_ (noMore . fst) rings
-  mapM_ (joinWorker . snd) rings
+  (collect (cycle rings) >> mapM_ (noMore . fst) rings >> mapM_ (joinWorker . snd) rings)
+    -- Nobody reads the file any more when it is closed.
+    `onException` mapM_ (endWorker . snd) rings
   failureSoFar env
 
 partWorker :: Settings -> Env -> Front -> ByteString -> Fd -> (Int64, Int64) -> [(Int64, Int64)] -> Ring (Either SourceError ([Result], Outcome)) -> IO ()

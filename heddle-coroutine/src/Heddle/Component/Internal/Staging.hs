@@ -65,7 +65,7 @@ spine stages env to = do
       Program text -> border (streamCommand text here)
       where
         border make = do
-          above <- withOwnTurns env
+          above <- withOwnTurns here {envBorder = envBorder here + 1}
           made <- make above sink
           go others made above
 
@@ -268,24 +268,36 @@ joined joint a b env to = case joint of
   Appending -> do
     held <- newHeld env
     kept <- newRef Seq.empty
-    first <- machine a (inside env) to {finish = pure ()}
+    wanting <- newRef True
+    first <- machine a (inside env) (Sink (passed wanting) (pure ()))
     second <- machine b (inside env) (ignoring (\piece -> hold held piece >> modifyRef kept (\pieces -> (pieces |> piece, ()))) (pure ()))
     pure $
-      twice first second $ do
+      twice wanting first second (pure ()) $ do
         pieces <- readRef kept
         for_ pieces (push to)
         finish to
-  Interleaving -> turns (\x y -> push to x >> push to y) (void . push to)
-  Zipping -> turns (\x y -> push to (withoutEnd x <> y)) (\_ -> pure ())
+  Interleaving -> turns (\pass x y -> pass x >> pass y) (void . push to)
+  Zipping -> turns (\pass x y -> pass (withoutEnd x <> y)) (\_ -> pure ())
   where
-    twice first second done =
-      ignoring (\piece -> push first piece >> push second piece >> pure ()) (finish first >> finish second >> done)
+    passed wanting piece = push to piece >>= \ok -> ok <$ unless ok (writeRef wanting False)
+    -- Until neither of them wants more, or what is downstream does not.
+    twice wanting first second between done =
+      Sink
+        ( \piece -> do
+            a' <- push first piece
+            b' <- push second piece
+            () <- between
+            downstream <- readRef wanting
+            pure (downstream && (a' || b'))
+        )
+        (finish first >> finish second >> between >> done)
     withoutEnd row = if not (Bytes.null row) && Bytes.last row == 0x0a then Bytes.init row else row
     -- What is done with a row of each, and with those left over at the end.
     turns pair alone = do
       held <- newHeld env
       rowsA <- newRef Seq.empty
       rowsB <- newRef Seq.empty
+      wanting <- newRef True
       let put rows row = True <$ (hold held row >> modifyRef rows (\queue -> (queue |> row, ())))
           drain = do
             queueA <- readRef rowsA
@@ -295,16 +307,13 @@ joined joint a b env to = case joint of
                 dropHeld held (Bytes.length x + Bytes.length y)
                 writeRef rowsA xs
                 writeRef rowsB ys
-                _ <- pair x y
+                _ <- pair (passed wanting) x y
                 drain
               _ -> pure ()
       first <- byRows env (put rowsA) (pure ()) >>= machine a (inside env)
       second <- byRows env (put rowsB) (pure ()) >>= machine b (inside env)
       pure $
-        ignoring (\piece -> push first piece >> push second piece >> drain) $ do
-          finish first
-          finish second
-          drain
+        twice wanting first second drain $ do
           readRef rowsA >>= mapM_ alone
           readRef rowsB >>= mapM_ alone
           finish to

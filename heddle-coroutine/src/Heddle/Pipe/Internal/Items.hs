@@ -116,7 +116,7 @@ filter p = go where go = await >>= maybe (pure ()) (\a -> if p a then yield a *>
 
 -- | Any number for each.
 concatMap :: Foldable t => (a -> t b) -> Pipe a b ()
-concatMap f = go where go = await >>= maybe (pure ()) (\a -> foldr (\b more -> yield b *> more) go (f a))
+concatMap f = go where go = await >>= maybe (pure ()) (foldr (\b more -> yield b *> more) go . f)
 {-# INLINE concatMap #-}
 
 -- | The first so many. It does not ask for more than that, and what it leaves is there for
@@ -177,7 +177,7 @@ chunksOf size = go (0 :: Int) []
 
 -- | A function of the state so far, evaluated, and each.
 fold :: (s -> a -> s) -> s -> Pipe a o s
-fold f = go where go !s = await >>= maybe (pure s) (\a -> go (f s a))
+fold f = go where go !s = await >>= maybe (pure s) (go . f s)
 {-# INLINE fold #-}
 
 -- | The same by an action.

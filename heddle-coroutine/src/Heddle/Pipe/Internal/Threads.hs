@@ -105,7 +105,7 @@ data Pool a b = Pool
     -- | For each place (and a line apart) 2t + 1 when ticket t is posted, 2t + 2 when done;
     -- then the next ticket to be drawn, whether to stop, and how many have stopped.
     poolWords :: !Words,
-    -- | Wakes the thread that has drawn the place's ticket.
+    -- | Wakes the thread that has drawn a ticket. See Note [One thread at a cell].
     postCells :: !(Table WaitCell),
     -- | Wakes who collects.
     doneCell :: !WaitCell,
@@ -117,6 +117,9 @@ data Place a b = Vacant | Job a | Result b | Failed SomeException
 placeWord :: Pool a b -> Int -> Int
 placeWord pool ticket = 16 * (ticket `rem` window pool)
 
+postCell :: Pool a b -> Int -> IO WaitCell
+postCell pool ticket = readEntry (postCells pool) (ticket `rem` (2 * window pool))
+
 drawWord, stopWord, stoppedWord :: Pool a b -> Int
 drawWord pool = 16 * window pool
 stopWord pool = 16 * window pool + 16
@@ -127,8 +130,8 @@ startPool n f = do
   let threads = max 1 n
       size = 2 * threads
   cell <- newWaitCell
-  cells <- newTable size cell
-  for_ [0 .. size - 1] (\i -> newWaitCell >>= writeEntry cells i)
+  cells <- newTable (2 * size) cell
+  for_ [0 .. 2 * size - 1] (\i -> newWaitCell >>= writeEntry cells i)
   pool <- Pool size <$> newTable size Vacant <*> newWords (16 * size + 48) <*> pure cells <*> newWaitCell <*> newRef []
   started <- replicateM threads $
     forkMasked $ \unmask -> do
@@ -159,7 +162,7 @@ work pool f = go
     go = do
       ticket <- fetchAdd ws (drawWord pool) 1
       let place = ticket `rem` window pool
-      cell <- readEntry (postCells pool) place
+      cell <- postCell pool ticket
       let posted = atomicRead ws (placeWord pool ticket) >>= \w -> when (w /= 2 * ticket + 1) (park cell >> posted)
       posted
       readEntry (places pool) place >>= \case
@@ -177,7 +180,7 @@ post pool ticket a = do
   let place = ticket `rem` window pool
   writeEntry (places pool) place (Job a)
   atomicWrite (poolWords pool) (placeWord pool ticket) (2 * ticket + 1)
-  readEntry (postCells pool) place >>= unpark
+  postCell pool ticket >>= unpark
 
 isDone :: Pool a b -> Int -> IO Bool
 isDone pool ticket = (== 2 * ticket + 2) <$> atomicRead (poolWords pool) (placeWord pool ticket)
@@ -195,6 +198,13 @@ collect pool ticket = do
         Result b -> pure b
         Failed e -> throwIO e
         _ -> bug "a ticket without a result"
+
+-- Note [One thread at a cell]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- A cell's token must not be taken by a thread for which it is not meant. While ticket t is
+-- drawn and its job not done, t is not collected, so tickets up to t + window - 1 are posted at
+-- most, and every thread has drawn one more at most: all are less than t + 2 * window. With
+-- twice as many cells as places no two threads that wait share one.
 
 -- Note [Uninterruptible waits]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
