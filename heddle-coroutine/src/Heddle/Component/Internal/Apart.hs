@@ -33,11 +33,14 @@ import Heddle.Pipe.Internal.Scope (StageFailed (..))
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.File (closeFile)
+import Heddle.Prim.Thread (forkMasked, labelMe)
+import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 import System.Exit (ExitCode (..))
 import System.IO (Handle, hClose, hSetBinaryMode)
 import System.Posix.IO (FdOption (..), handleToFd, setFdOption)
 import System.Posix.Signals (sigKILL, signalProcess)
 import System.Process hiding (env)
+import System.Timeout (timeout)
 
 -- | How many bytes go to another thread at once, as far as there are so many.
 batchBytes :: Int
@@ -158,15 +161,27 @@ startCommand env text = mask_ $ do
       Nothing -> terminateProcess process
     close
     hClose output
-    -- Asked to end, it may take its time; not if somebody insists.
-    let kill = do
-          getPid process >>= mapM_ (signalProcess sigKILL)
-          uninterruptibleMask_ (void (waitForProcess process))
-    if insisted then kill else void (waitForProcess process) `onException` kill
+    reap insisted process
   setFdOption input NonBlockingRead True
   hSetBinaryMode output True
   to <- newOutput input ("command " ++ quoted text)
   pure (Command' to close output process takeBack)
+
+-- Wait for a command that was asked to end. It has half a second, and none if somebody insists.
+-- Another thread waits for the process: to interrupt a system call, the runtime sends one
+-- signal, which does nothing if it comes right before the call.
+reap :: Bool -> ProcessHandle -> IO ()
+reap insisted process = do
+  ended <- newWaitCell
+  _ <- forkMasked $ \_ -> do
+    labelMe "coroutine/reaper"
+    void (trySync (waitForProcess process))
+    unpark ended
+  let kill = do
+        getPid process >>= mapM_ (signalProcess sigKILL)
+        uninterruptibleMask_ (park ended)
+  inTime <- if insisted then pure Nothing else timeout 500000 (park ended) `onException` kill
+  when (inTime == Nothing) kill
 
 -- Writes to a command, which may have stopped reading.
 feeding :: Command' -> IO () -> Sink

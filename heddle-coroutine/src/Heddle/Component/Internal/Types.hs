@@ -91,7 +91,8 @@ data Splitter
 
 -- | A regular expression, in the syntax of POSIX (extended).
 data Pattern = Pattern
-  { patternCase :: !CaseRule,
+  { -- | Whether the case of letters matters.
+    patternCase :: !CaseRule,
     -- | As it was written.
     patternText :: !ByteString,
     patternRegex :: !Regex
