@@ -36,7 +36,7 @@ tests =
           several 400 (directory >>= mishap (stubborn ++ commands) (threadDelay <$> chooseInt (0, 4000)) 2)
       ]
   where
-    several n run = leavesNothing (quickly 100 (replicateM_ n run))
+    several n run = leavesNothing (quickly 170 (replicateM_ n run))
     yields n = replicateM_ n yield
 
 threaded, apart, commands, stubborn :: [ByteString]
