@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test suite, one after the other, and ends with a summary of them all.
+# Runs every test suite, one after the other, and ends with a summary of them all, in which what failed is told again.
 #
 # usage: test.sh CABAL-COMMAND...
 set -uo pipefail
@@ -12,6 +12,12 @@ code=${PIPESTATUS[0]}
 echo
 echo "Test summary"
 awk '
+  # A test that failed, and what it says: the lines below it that are further in.
+  function indent(line) { match(line, /^ */); return RLENGTH }
+  telling > 0 && (indent($0) <= inside || /^$/) { telling = 0 }
+  telling > 0 { complaints = complaints $0 "\n"; telling-- }
+  /^ .*: +FAIL( \([0-9.]+s\))?$/ { inside = indent($0); telling = 8; complaints = complaints suite ": " $0 "\n" }
+
   /^Test suite .*: RUNNING/ { suite = $3; sub(/:$/, "", suite); detail = "" }
   /^All [0-9]+ tests? passed/ { detail = $2 " passed"; passed += $2 }
   /^[0-9]+ out of [0-9]+ tests? failed/ { detail = $1 " of " $4 " failed"; failed += $1; passed += $4 - $1 }
@@ -22,7 +28,10 @@ awk '
     suites++
     if ($NF == "FAIL") bad++
   }
-  END { printf "%d suites (%d failed), %d tests passed, %d failed\n", suites, bad, passed, failed }
+  END {
+    if (complaints != "") printf "\nWhat failed:\n%s\n", complaints
+    printf "%d suites (%d failed), %d tests passed, %d failed\n", suites, bad, passed, failed
+  }
 ' "$log"
 if [ "$code" -ne 0 ]; then
   echo "FAILED (exit code $code)"

@@ -21,7 +21,7 @@ import Heddle.Component.Language
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Errno (describeErrno)
 import Heddle.Prim.Exception
-import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilities)
+import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilities, unbound)
 import Options.Applicative
 import System.Exit (ExitCode (..))
 import System.IO (hFlush, stderr, stdout)
@@ -149,7 +149,7 @@ run chosen = do
         Right text -> Right text
 
 execute :: PipeOptions -> Int -> Stage -> [ByteString] -> IO ExitCode
-execute chosen jobs stage names = do
+execute chosen jobs stage names = unbound $ do
   trouble <- newRef False
   let complainOf message = writeRef trouble True >> complain message
   output <- newOutput stdOutput "standard output"

@@ -25,6 +25,8 @@ import Data.ByteString.Internal (fromForeignPtr, mallocByteString)
 import Data.Foldable (for_)
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe, isJust, isNothing)
+import Data.Sequence (Seq (..), (|>))
+import Data.Sequence qualified as Seq
 import Foreign.ForeignPtr (withForeignPtr)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Heddle.Chunk.Internal.Kernels (bestLevel, findByteAt)
@@ -36,10 +38,11 @@ import Heddle.Component.Internal.Source
 import Heddle.Component.Internal.Staging
 import Heddle.Component.Internal.Types
 import Heddle.Component.Internal.Work
-import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Errno (Errno (..))
 import Heddle.Prim.Exception
 import Heddle.Prim.File (readAt)
+import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 import System.Posix.Types (Fd)
 
 -- | How to run.
@@ -48,8 +51,8 @@ data Settings = Settings
     settingJobs :: !Int,
     -- | How many bytes are read at once, at first.
     settingBlock :: !Int,
-    -- | How many bytes of a file a worker takes at once; files of less than two parts are
-    -- not worked on in parallel.
+    -- | How many bytes of a file a worker takes at once, and up to four times as many of a
+    -- large one; files of less than two parts are not worked on in parallel.
     settingPart :: !Int,
     -- | How large a row may be, and what a stage may hold back.
     settingLongest :: !Int,
@@ -207,41 +210,58 @@ startsBinary input = case openedFile input of
       n <- readAt fd p size from
       if n <= 0 then pure False else (>= 0) <$> findByteAt bestLevel p n 0
 
--- A large file, by workers that take its parts by turns. What takes the results says whether
--- it wants more.
+-- Parts of a file that are left, and the workers of those that were taken, in order.
+data Shares = Shares [(Int64, Int64)] !(Seq Int)
+
+-- How many parts a worker may be ahead of what is printed.
+partsAhead :: Int
+partsAhead = 4
+
+-- A large file, by workers that take its next part whenever they are free: cores are not
+-- equally fast at all times. What takes the results says whether it wants more.
 inParts :: Settings -> Env -> Front -> ByteString -> Fd -> Int64 -> Int64 -> ([Result] -> Outcome -> IO Bool) -> IO ()
 inParts settings env front name fd from to take' = do
   let jobs = settingJobs settings
-      size = fromIntegral (settingPart settings)
+      least = fromIntegral (settingPart settings)
+      size = max least (min (4 * least) ((to - from) `div` (16 * fromIntegral jobs)))
       parts = [(a, min to (a + size)) | a <- [from, from + size .. to - 1]]
+  -- Parts that nobody has taken yet, and which workers took those that have still to be collected.
+  shares <- newRef (Shares parts Seq.empty)
+  taken <- newWaitCell
+  let next i = do
+        part <- modifyRef shares $ \case
+          Shares [] owners -> (Shares [] owners, Nothing)
+          Shares (part : others) owners -> (Shares others (owners |> i), Just part)
+        part <$ unpark taken
+      ownerOfNext =
+        modifyRef shares (\case Shares left (i :<| owners) -> (Shares left owners, Just i); none -> (none, Nothing)) >>= \case
+          Just i -> pure i
+          Nothing -> park taken >> ownerOfNext
   -- One failure of reading is told by the thread that runs the plan.
   rings <- forM [0 .. jobs - 1] $ \i -> do
-    ring <- newRing 2
-    let mine = [part | (part, k) <- zip parts (cycle [0 .. jobs - 1]), k == i]
-    worker <- startWorker env i ("coroutine/part/" ++ show i) (partWorker settings env front name fd (from, to) mine ring)
+    ring <- newRing partsAhead
+    worker <- startWorker env i ("coroutine/part/" ++ show i) (partWorker settings env front name fd (from, to) (next i) ring)
     pure (ring, worker)
-  let collect = \case
-        [] -> pure ()
-        (ring, _) : others ->
-          takeItem ring >>= \case
-            Nothing -> pure ()
-            Just (Left e) -> throwIO (e :: SourceError)
-            Just (Right (results, outcome)) -> do
-              wanted <- take' results outcome
-              when wanted (collect others)
-  (collect (cycle rings) >> mapM_ (noMore . fst) rings >> mapM_ (joinWorker . snd) rings)
+  let collect n = when (n > 0) $ do
+        i <- ownerOfNext
+        takeItem (fst (rings !! i)) >>= \case
+          Nothing -> pure ()
+          Just (Left e) -> throwIO (e :: SourceError)
+          Just (Right (results, outcome)) -> do
+            wanted <- take' results outcome
+            when wanted (collect (n - 1))
+  (collect (length parts) >> mapM_ (noMore . fst) rings >> mapM_ (joinWorker . snd) rings)
     -- Nobody reads the file any more when it is closed.
     `onException` mapM_ (endWorker . snd) rings
   failureSoFar env
 
-partWorker :: Settings -> Env -> Front -> ByteString -> Fd -> (Int64, Int64) -> [(Int64, Int64)] -> Ring (Either SourceError ([Result], Outcome)) -> IO ()
-partWorker settings around front name fd range parts ring = do
+partWorker :: Settings -> Env -> Front -> ByteString -> Fd -> (Int64, Int64) -> IO (Maybe (Int64, Int64)) -> Ring (Either SourceError ([Result], Outcome)) -> IO ()
+partWorker settings around front name fd range next ring = do
   env <- withOwnTurns around {envSpine = False}
   work <- newWork env front
   buffer <- newRowBuffer env (settingBlock settings)
-  let go = \case
-        [] -> pure ()
-        part : others -> do
+  let go =
+        next >>= mapM_ (\part -> do
           collected <- newRef []
           sum' <- newRef noOutcome
           let -- At once: it is a copy of memory that is used again.
@@ -259,8 +279,8 @@ partWorker settings around front name fd range parts ring = do
               outcome <- readRef sum'
               pure (Right (reverse results, outcome))
           wanted <- putItem ring answer
-          when (wanted && not (isFailure answer)) (go others)
-  go parts
+          when (wanted && not (isFailure answer)) go)
+  go
   closeRing ring
   where
     isFailure = either (const True) (const False)
