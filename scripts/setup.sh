@@ -17,6 +17,8 @@ build_packages=(
   libghc-conduit-dev libghc-pipes-dev
   # examples/rendezvous
   libghc-juicypixels-dev libghc-vector-dev
+  # heddle-mpi: it is built against both, and runs under either
+  openmpi-bin libopenmpi-dev mpich libmpich-dev
   # make check
   ormolu hlint
   # make test: real clients, and system calls counted

@@ -261,25 +261,28 @@ partWorker settings around front name fd range next ring = do
   work <- newWork env front
   buffer <- newRowBuffer env (settingBlock settings)
   let go =
-        next >>= mapM_ (\part -> do
-          collected <- newRef []
-          sum' <- newRef noOutcome
-          let -- At once: it is a copy of memory that is used again.
-              keep !result = True <$ (readRef collected >>= \rs -> writeRef collected (result : rs))
-              block bytes = do
-                before <- readRef sum'
-                outcome <- work bytes (Emit (keep . Piece . Bytes.copy) (\i row -> keep (Numbered (outcomeRows before + i) (Bytes.copy row))))
-                writeRef sum' $! Outcome (outcomeRows before + outcomeRows outcome) (outcomeCount before + outcomeCount outcome) True
-                pure True
-          result <- try (readPart buffer reading range part block)
-          answer <- case result of
-            Left e -> pure (Left e)
-            Right () -> do
-              results <- readRef collected
-              outcome <- readRef sum'
-              pure (Right (reverse results, outcome))
-          wanted <- putItem ring answer
-          when (wanted && not (isFailure answer)) go)
+        next
+          >>= mapM_
+            ( \part -> do
+                collected <- newRef []
+                sum' <- newRef noOutcome
+                let -- At once: it is a copy of memory that is used again.
+                    keep !result = True <$ (readRef collected >>= \rs -> writeRef collected (result : rs))
+                    block bytes = do
+                      before <- readRef sum'
+                      outcome <- work bytes (Emit (keep . Piece . Bytes.copy) (\i row -> keep (Numbered (outcomeRows before + i) (Bytes.copy row))))
+                      writeRef sum' $! Outcome (outcomeRows before + outcomeRows outcome) (outcomeCount before + outcomeCount outcome) True
+                      pure True
+                result <- try (readPart buffer reading range part block)
+                answer <- case result of
+                  Left e -> pure (Left e)
+                  Right () -> do
+                    results <- readRef collected
+                    outcome <- readRef sum'
+                    pure (Right (reverse results, outcome))
+                wanted <- putItem ring answer
+                when (wanted && not (isFailure answer)) go
+            )
   go
   closeRing ring
   where

@@ -1,0 +1,65 @@
+/* What heddle_mpi.c (calls), heddle_mpi_handles.c (handles) and heddle_mpi_engine.c (requests) share. */
+#ifndef HEDDLE_MPI_CORE_H
+#define HEDDLE_MPI_CORE_H
+#include <stdatomic.h>
+#include "heddle_mpi.h"
+
+/* The provider in use; 0 before begin. */
+extern const struct heddle_mpi_calls *heddle_mpi_calls;
+
+enum heddle_mpi_state { S_NEW, S_RUNNING, S_FINISHED };
+extern _Atomic int heddle_mpi_state;
+
+static inline int heddle_mpi_refused(void)
+{
+  int state = atomic_load_explicit(&heddle_mpi_state, memory_order_acquire);
+  return __builtin_expect(state == S_RUNNING, 1) ? 0 : state == S_NEW ? NOT_STARTED : FINISHED;
+}
+
+/* Handles.
+ *
+ * What Haskell holds is not the implementation's handle but an index and a generation, so that the use of a closed
+ * object is found out instead of reaching freed memory, and so that what was left open can be counted. A handle is
+ * never reused; 0 is no object. The first ones are fixed. */
+typedef int64_t handle;
+enum heddle_mpi_kind { H_FREE, H_COMM, H_GROUP, H_TYPE, H_FILE, H_PERSISTENT, HANDLE_KINDS };
+enum { H_WORLD = 1, H_SELF = 2, H_ELEMENTS = 16 };
+
+int heddle_mpi_handles_begin(void);
+handle heddle_mpi_handle_new(int kind, native object); /* NO_MEMORY if there is none */
+int heddle_mpi_handle_find(handle h, int kind, native *object); /* 0 or CLOSED */
+int heddle_mpi_handle_take(handle h, int kind, native *object); /* the same, and it is closed now */
+int heddle_mpi_handles_open(int kind); /* without the fixed ones */
+
+/* Operations that have been started.
+ *
+ * One that is not complete at once gets a slot, which its waiters and the engine test. Whoever finds it complete
+ * first takes it, with the outcome: exactly one does. A slot is a number with a generation, as a handle is. Calls
+ * that hold their capability ("held") wait for nothing but a lock that others keep for a microsecond.
+ *
+ * While an operation of more than BULK bytes is outstanding, any test may copy that much: then no held call tests. */
+typedef int64_t slot;
+enum { BULK = 65536 };
+
+struct heddle_mpi_outcome {
+  heddle_mpi_status status;
+  native message; /* of a probe that found one */
+  void *owner;    /* the stable pointer given to heddle_mpi_register; 0 without */
+};
+
+/* What is waited for: a request, or with `probe` a message. */
+struct heddle_mpi_started {
+  native request;
+  int64_t bytes;
+  native comm;
+  int32_t source, tag;
+  int8_t persistent, probe, sends;
+};
+
+int heddle_mpi_engine_begin(void);
+void heddle_mpi_engine_end(void);
+/* Test what was just started for as long as the budget says: 0 and the outcome, or its slot, or NO_MEMORY. */
+slot heddle_mpi_settle(struct heddle_mpi_started *started, int64_t budget, int held, struct heddle_mpi_outcome *outcome);
+/* End a call with an error: the outcome is that. */
+slot heddle_mpi_failed(int code, struct heddle_mpi_outcome *outcome);
+#endif

@@ -1,0 +1,504 @@
+/* Operations that have been started, their waiters, and the thread that tests for those who are parked.
+ * See heddle_mpi_core.h.
+ *
+ * MPI has no descriptor that could be waited for: somebody has to test. In the order of what it costs others:
+ * 1. the call that starts an operation tests for its budget (microseconds, the capability held);
+ * 2. heddle_mpi_wait tests, the capability given up, for the budget of the settings; one thread at a time does,
+ *    since it holds a thread of the system;
+ * 3. then the Haskell thread parks, and the engine tests for all that are parked, with naps that grow while nothing
+ *    happens, and are never shorter than what keeps the engine at a small share of a core. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "heddle_mpi_core.h"
+
+enum { INDEX_BITS = 24 };
+enum slot_state { FREE, PENDING, COMPLETE };
+/* How the engine naps: not at all, as long as nobody is parked, and as long as nothing is pending. */
+enum nap { AWAKE, SHORT, LONG, ENDLESS };
+
+struct place {
+  int64_t generation;
+  struct heddle_mpi_started started;
+  struct heddle_mpi_outcome outcome;
+  int32_t next; /* free, or new, after this one */
+  int8_t state, registered, watched, seen;
+};
+
+/* Two locks. Under `testing`, which is kept while MPI tests: the requests that are tested. Under `table`, which is kept
+ * for a moment, and may be taken under the other: all else. */
+static pthread_mutex_t testing = PTHREAD_MUTEX_INITIALIZER, table = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t news; /* the engine has something new to look at */
+
+/* One array, as test_some wants it; no_request where there is none to test. */
+static native *requests;
+static int *indices;
+static heddle_mpi_status *statuses;
+static int32_t tested_capacity;
+
+static struct place *places;
+static int32_t capacity, used, first_free = -1;
+static int32_t first_new = -1; /* not yet among the requests */
+static int32_t pending, probes, watched, unclaimed;
+static int stopping, napping;
+
+static _Atomic int bulky;    /* outstanding operations above BULK */
+static _Atomic int spinners; /* threads in step 2 */
+static _Atomic int64_t spin_budget = 1000000, longest_nap = 1000000;
+static _Atomic int yielding;
+
+static int64_t now(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+  if (atomic_load_explicit(&yielding, memory_order_relaxed)) sched_yield();
+}
+
+/* Nanoseconds of spinning without a capability, and of the longest nap; whether other processes want the core. */
+void heddle_mpi_configure(int64_t spin, int64_t nap, int yields)
+{
+  atomic_store(&spin_budget, spin);
+  atomic_store(&longest_nap, nap < 50000 ? 50000 : nap);
+  atomic_store(&yielding, yields);
+}
+
+/* Slots, under `table` ----------------------------------------------------------------------------------------- */
+
+static int more_places(void)
+{
+  int32_t larger = capacity ? 2 * capacity : 256;
+  struct place *p = larger > 1 << INDEX_BITS ? 0 : realloc(places, larger * sizeof *places);
+  if (!p) return NO_MEMORY;
+  places = p;
+  memset(places + capacity, 0, (larger - capacity) * sizeof *places);
+  capacity = larger;
+  return 0;
+}
+
+static struct place *place_of(slot s, int32_t *index)
+{
+  if (s <= 0) return 0;
+  *index = (s - 1) & ((1 << INDEX_BITS) - 1);
+  if (*index >= used) return 0;
+  struct place *place = &places[*index];
+  return place->state != FREE && place->generation == (s - 1) >> INDEX_BITS ? place : 0;
+}
+
+static slot occupy(const struct heddle_mpi_started *started)
+{
+  int32_t index = first_free;
+  if (index >= 0) {
+    first_free = places[index].next;
+  } else {
+    if (used == capacity && more_places()) return NO_MEMORY;
+    index = used++;
+  }
+  struct place *place = &places[index];
+  int64_t generation = place->generation;
+  *place = (struct place){.generation = generation, .started = *started, .next = first_new, .state = PENDING};
+  first_new = index;
+  pending++;
+  if (started->probe) probes++;
+  if (started->bytes > BULK) atomic_fetch_add(&bulky, 1);
+  return (generation << INDEX_BITS | index) + 1; /* never 0 */
+}
+
+static void completed(int32_t index)
+{
+  struct place *place = &places[index];
+  place->state = COMPLETE;
+  pending--;
+  if (place->started.probe) probes--;
+  if (place->watched) watched--;
+  if (place->started.bytes > BULK) atomic_fetch_sub(&bulky, 1);
+  unclaimed++;
+}
+
+static void claim(int32_t index, struct heddle_mpi_outcome *outcome)
+{
+  struct place *place = &places[index];
+  *outcome = place->outcome;
+  unclaimed--;
+  place->state = FREE;
+  place->generation++;
+  place->next = first_free;
+  first_free = index;
+}
+
+/* Testing, under `testing` -------------------------------------------------------------------------------------- */
+
+static int more_requests(void)
+{
+  int32_t larger = capacity;
+  void *p;
+  if (!(p = realloc(requests, larger * sizeof *requests))) return NO_MEMORY;
+  requests = p;
+  if (!(p = realloc(indices, larger * sizeof *indices))) return NO_MEMORY;
+  indices = p;
+  if (!(p = realloc(statuses, larger * sizeof *statuses))) return NO_MEMORY;
+  statuses = p;
+  for (int32_t i = tested_capacity; i < larger; i++) requests[i] = heddle_mpi_calls->no_request;
+  tested_capacity = larger;
+  return 0;
+}
+
+/* New slots join the requests; and how many slots there are. */
+static int32_t join(void)
+{
+  pthread_mutex_lock(&table);
+  if (tested_capacity < capacity && more_requests()) {
+    pthread_mutex_unlock(&table);
+    return 0; /* they stay new until there is memory */
+  }
+  while (first_new >= 0) {
+    struct place *place = &places[first_new];
+    requests[first_new] = place->started.probe ? heddle_mpi_calls->no_request : place->started.request;
+    first_new = place->next;
+  }
+  int32_t count = used;
+  pthread_mutex_unlock(&table);
+  return count;
+}
+
+/* One test; with a failure of the call itself as the operation's. */
+static int tested(native *request, heddle_mpi_status *status)
+{
+  int done = 0;
+  int code = heddle_mpi_calls->test(request, &done, status);
+  if (code) {
+    *status = (heddle_mpi_status){.error = code};
+    return 1;
+  }
+  return done != 0;
+}
+
+static int probed(native comm, int source, int tag, struct heddle_mpi_outcome *outcome)
+{
+  int found = 0;
+  int code = heddle_mpi_calls->improbe(comm, source, tag, &found, &outcome->message, &outcome->status);
+  outcome->status.error = code;
+  return code || found;
+}
+
+static int settled(struct heddle_mpi_started *started, struct heddle_mpi_outcome *outcome)
+{
+  return started->probe ? probed(started->comm, started->source, started->tag, outcome)
+                        : tested(&started->request, &outcome->status);
+}
+
+/* The slot is complete, with this: unless it was completed otherwise meanwhile. */
+static void complete(int32_t index, const heddle_mpi_status *status, native message)
+{
+  requests[index] = heddle_mpi_calls->no_request;
+  pthread_mutex_lock(&table);
+  struct place *place = &places[index];
+  place->outcome.status = *status;
+  place->outcome.message = message;
+  completed(index);
+  pthread_mutex_unlock(&table);
+}
+
+/* Is it still pending, and what is it? */
+static int pending_at(int32_t index, struct heddle_mpi_started *started)
+{
+  pthread_mutex_lock(&table);
+  struct place *place = &places[index];
+  int is = place->state == PENDING;
+  *started = place->started;
+  pthread_mutex_unlock(&table);
+  return is;
+}
+
+static void test_slot(slot s)
+{
+  join();
+  pthread_mutex_lock(&table);
+  int32_t index;
+  struct place *place = place_of(s, &index);
+  int is = place && place->state == PENDING && index < tested_capacity;
+  struct heddle_mpi_started started = is ? place->started : (struct heddle_mpi_started){0};
+  pthread_mutex_unlock(&table);
+  if (!is) return;
+  struct heddle_mpi_outcome outcome = {0};
+  if (!started.probe) started.request = requests[index];
+  if (settled(&started, &outcome)) complete(index, &outcome.status, outcome.message);
+  else if (!started.probe) requests[index] = started.request;
+}
+
+static int is_anything_there(native comm)
+{
+  int found = 0;
+  heddle_mpi_status status;
+  return heddle_mpi_calls->iprobe(comm, ANY_SOURCE, ANY_TAG, &found, &status) || found;
+}
+
+static void test_probes(int32_t count)
+{
+  native silent = 0; /* a communicator in which no message waits */
+  struct heddle_mpi_started started;
+  for (int32_t i = 0; i < count; i++) {
+    if (!pending_at(i, &started) || !started.probe || (silent && started.comm == silent)) continue;
+    struct heddle_mpi_outcome outcome = {0};
+    if (settled(&started, &outcome)) complete(i, &outcome.status, outcome.message);
+    else if (!silent && !is_anything_there(started.comm)) silent = started.comm;
+  }
+}
+
+static void test_everything(void)
+{
+  int32_t count = join();
+  int done = 0;
+  /* If the call itself fails, each operation's waiter meets the error. */
+  if (count && !heddle_mpi_calls->test_some(count, requests, &done, indices, statuses))
+    for (int i = 0; i < done; i++) complete(indices[i], &statuses[i], 0);
+  pthread_mutex_lock(&table);
+  int any = probes;
+  pthread_mutex_unlock(&table);
+  if (any) test_probes(count);
+}
+
+/* Step 1 ------------------------------------------------------------------------------------------------------- */
+
+slot heddle_mpi_failed(int code, struct heddle_mpi_outcome *outcome)
+{
+  *outcome = (struct heddle_mpi_outcome){.status = {.error = code}};
+  return 0;
+}
+
+slot heddle_mpi_settle(struct heddle_mpi_started *started, int64_t budget, int held, struct heddle_mpi_outcome *outcome)
+{
+  if (!held || !atomic_load_explicit(&bulky, memory_order_relaxed)) {
+    outcome->message = 0;
+    outcome->owner = 0;
+    if (settled(started, outcome)) return 0;
+    if (budget > 0) {
+      int64_t until = now() + budget;
+      do {
+        for (int i = 0; i < 8; i++) {
+          if (settled(started, outcome)) return 0;
+          relax();
+        }
+      } while (now() < until);
+    }
+  }
+  pthread_mutex_lock(&table);
+  slot s = occupy(started);
+  pthread_mutex_unlock(&table);
+  return s;
+}
+
+/* Step 2 ------------------------------------------------------------------------------------------------------- */
+
+/* 1 and the outcome if it is complete, 0 if it is not, -1 if somebody else has taken it. */
+static int taken(slot s, struct heddle_mpi_outcome *outcome)
+{
+  pthread_mutex_lock(&table);
+  int32_t index;
+  struct place *place = place_of(s, &index);
+  int answer = !place ? -1 : place->state == COMPLETE;
+  if (answer > 0) claim(index, outcome);
+  pthread_mutex_unlock(&table);
+  return answer;
+}
+
+/* Test a slot for a budget, or with -1 for that of the settings: 1 and the outcome, 0 if it is not complete, -1 if
+ * somebody else has taken it. */
+int heddle_mpi_wait(slot s, int64_t budget, int held, struct heddle_mpi_outcome *outcome)
+{
+  if (heddle_mpi_refused()) return -1;
+  int spins = budget < 0;
+  if (spins) budget = atomic_fetch_add(&spinners, 1) ? 0 : atomic_load_explicit(&spin_budget, memory_order_relaxed);
+  int64_t until = now() + budget;
+  int answer = taken(s, outcome);
+  while (!answer) {
+    if ((!held || !atomic_load_explicit(&bulky, memory_order_relaxed)) && !pthread_mutex_trylock(&testing)) {
+      test_slot(s);
+      pthread_mutex_unlock(&testing);
+    }
+    answer = taken(s, outcome);
+    if (!answer && now() >= until) break;
+    if (!answer) relax();
+  }
+  if (spins) atomic_fetch_sub(&spinners, 1);
+  return answer;
+}
+
+/* The engine --------------------------------------------------------------------------------------------------- */
+
+static void wake(enum nap deeper)
+{
+  if (napping > (int)deeper) pthread_cond_signal(&news);
+}
+
+/* From now on the engine may take it, and gives this pointer with the outcome. */
+void heddle_mpi_register(slot s, void *owner)
+{
+  pthread_mutex_lock(&table);
+  int32_t index;
+  struct place *place = place_of(s, &index);
+  if (place) {
+    place->registered = 1;
+    place->outcome.owner = owner;
+    wake(LONG);
+  }
+  pthread_mutex_unlock(&table);
+}
+
+/* Somebody is parked until it is complete. */
+void heddle_mpi_watch(slot s)
+{
+  pthread_mutex_lock(&table);
+  int32_t index;
+  struct place *place = place_of(s, &index);
+  if (place && !place->watched) {
+    place->watched = 1;
+    if (place->state == PENDING) watched++;
+    wake(SHORT);
+  }
+  pthread_mutex_unlock(&table);
+}
+
+/* Cancels a receive or a probe that has not matched; its outcome says whether. May wait for a test. */
+int heddle_mpi_cancel(slot s)
+{
+  int code = heddle_mpi_refused();
+  if (code) return code;
+  pthread_mutex_lock(&testing);
+  join();
+  pthread_mutex_lock(&table);
+  int32_t index;
+  struct place *place = place_of(s, &index);
+  int is = place && place->state == PENDING;
+  int probe = is && place->started.probe;
+  if (probe) {
+    place->outcome.status = (heddle_mpi_status){.source = place->started.source, .tag = place->started.tag, .cancelled = 1};
+    completed(index);
+    wake(AWAKE);
+  }
+  pthread_mutex_unlock(&table);
+  if (is && !probe) code = heddle_mpi_calls->cancel(&requests[index]);
+  pthread_mutex_unlock(&testing);
+  return code;
+}
+
+/* Under `table`: what is complete. What nobody is parked for is left to its waiter for one look. */
+static int collect(struct heddle_mpi_outcome *outcomes, int most)
+{
+  int n = 0;
+  for (int32_t i = 0; i < used && n < most && unclaimed; i++) {
+    struct place *place = &places[i];
+    if (place->state != COMPLETE || !place->registered) continue;
+    if (place->watched || place->seen) claim(i, &outcomes[n++]);
+    else place->seen = 1;
+  }
+  return n;
+}
+
+/* Under `table`. */
+static void nap_for(int64_t nanos)
+{
+  int64_t until = now() + nanos;
+  struct timespec t = {until / 1000000000, until % 1000000000};
+  napping = watched ? SHORT : LONG;
+  pthread_cond_timedwait(&news, &table, &t);
+  napping = AWAKE;
+}
+
+/* The length of a nap: an eighth of how long nothing has happened, and 24 times what a look takes, so that the
+ * engine needs at most 4 % of a core; short only while somebody is parked. */
+static int64_t nap_after(int64_t idle, int64_t look)
+{
+  int64_t longest = atomic_load_explicit(&longest_nap, memory_order_relaxed);
+  int64_t nap = idle / 8;
+  if (!watched) nap = 5 * longest;
+  else if (nap < 20000) nap = 20000;
+  else if (nap > longest) nap = longest;
+  return nap < 24 * look ? 24 * look : nap;
+}
+
+/* Waits, if patient, until operations that were registered are complete, and takes them: how many, or -1 when the
+ * engine is to end. Called by one thread. */
+int heddle_mpi_engine(struct heddle_mpi_outcome *outcomes, int most, int patient)
+{
+  int64_t began = now();
+  for (;;) {
+    int64_t before = now();
+    pthread_mutex_lock(&testing);
+    test_everything();
+    pthread_mutex_unlock(&testing);
+    int64_t after = now();
+    pthread_mutex_lock(&table);
+    int n = stopping ? -1 : collect(outcomes, most);
+    if (!n && patient) {
+      if (pending || unclaimed) {
+        nap_for(nap_after(after - began, after - before));
+      } else {
+        napping = ENDLESS;
+        pthread_cond_wait(&news, &table);
+        napping = AWAKE;
+        began = now();
+      }
+    }
+    pthread_mutex_unlock(&table);
+    if (n || !patient) return n;
+  }
+}
+
+/* Makes the engine return -1. */
+void heddle_mpi_engine_stop(void)
+{
+  pthread_mutex_lock(&table);
+  stopping = 1;
+  pthread_cond_signal(&news);
+  pthread_mutex_unlock(&table);
+}
+
+int heddle_mpi_engine_begin(void)
+{
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  int code = pthread_cond_init(&news, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  return code ? NO_MEMORY : 0;
+}
+
+static int unfinished;
+
+/* Before MPI is finalised: receives that nobody waits for are cancelled, sends have a second to be received. */
+void heddle_mpi_engine_end(void)
+{
+  pthread_mutex_lock(&testing);
+  int32_t count = join();
+  struct heddle_mpi_started started;
+  for (int32_t i = 0; i < count; i++)
+    if (pending_at(i, &started) && !started.probe && !started.sends) heddle_mpi_calls->cancel(&requests[i]);
+  int64_t until = now() + 1000000000;
+  while (pending > probes && now() < until) {
+    test_everything();
+    relax();
+  }
+  for (int32_t i = 0; i < count; i++) {
+    if (!pending_at(i, &started) || started.probe) continue;
+    unfinished += started.sends;
+    if (!started.persistent) heddle_mpi_calls->request_free(&requests[i]);
+  }
+  pthread_mutex_unlock(&testing);
+}
+
+/* How many sends were given up when the world ended. */
+int heddle_mpi_unfinished(void)
+{
+  return unfinished;
+}

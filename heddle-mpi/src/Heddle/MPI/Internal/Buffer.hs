@@ -1,0 +1,262 @@
+{-# LANGUAGE AllowAmbiguousTypes #-}
+{-# LANGUAGE FlexibleContexts #-}
+{-# LANGUAGE FlexibleInstances #-}
+{-# LANGUAGE GeneralizedNewtypeDeriving #-}
+{-# LANGUAGE MonoLocalBinds #-}
+{-# LANGUAGE TypeApplications #-}
+{-# LANGUAGE TypeFamilies #-}
+
+-- |
+-- Module      : Heddle.MPI.Internal.Buffer
+-- Description : Memory that MPI reads and writes as it is
+-- Stability   : internal, exempt from the version policy
+--
+-- What may be sent without being serialised, and what may be received into. Memory that the
+-- collector may move is copied; all else is used in place.
+--
+-- Cost: in place, none; for unpinned arrays, a copy.
+-- Owner: the operation keeps the memory until it is complete, by 'lentDone'.
+module Heddle.MPI.Internal.Buffer
+  ( -- * Elements
+    Datatype (..),
+    byteType,
+    Element (..),
+    elementBytes,
+
+    -- * Buffers
+    Lent (..),
+    lentBytes,
+    SendBuffer (..),
+    ReceiveBuffer (..),
+    withValue,
+  )
+where
+
+import Control.Monad.Primitive (RealWorld, touch)
+import Data.Array.Base (STUArray (..), UArray (..))
+import Data.Array.IO.Internals (IOUArray (..))
+import Data.Array.Storable (StorableArray, getBounds, withStorableArray)
+import Data.ByteString (ByteString)
+import Data.ByteString.Internal (toForeignPtr)
+import Data.Complex (Complex)
+import Data.Int (Int16, Int32, Int64, Int8)
+import Data.Ix (Ix, rangeSize)
+import Data.Primitive.ByteArray
+import Data.Primitive.PrimArray
+import Data.Primitive.Types (Prim, sizeOf)
+import Data.Vector.Storable qualified as Vector
+import Data.Vector.Storable.Mutable qualified as Mutable
+import Data.Word (Word16, Word32, Word64, Word8)
+import Foreign.C.Types
+import Foreign.ForeignPtr (ForeignPtr, touchForeignPtr)
+import Foreign.ForeignPtr.Unsafe (unsafeForeignPtrToPtr)
+import Foreign.Marshal.Alloc (allocaBytes)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Foreign.Storable (Storable)
+import Foreign.Storable qualified as Storable
+
+-- | What MPI takes elements of memory for.
+newtype Datatype = Datatype Int64
+  deriving newtype (Eq, Show)
+
+-- | Bytes that are sent as they are.
+byteType :: Datatype
+byteType = Datatype 16
+
+-- | Types that lie in memory as C's do, which MPI knows or takes for bytes.
+class Storable a => Element a where
+  -- | MPI's type; that of bytes, unless the instance says otherwise. Arithmetic in reductions
+  -- needs MPI's.
+  elementType :: Datatype
+  elementType = byteType
+
+instance Element Int8 where elementType = Datatype 17
+
+instance Element Int16 where elementType = Datatype 18
+
+instance Element Int32 where elementType = Datatype 19
+
+instance Element Int64 where elementType = Datatype 20
+
+instance Element Word8 where elementType = Datatype 21
+
+instance Element Word16 where elementType = Datatype 22
+
+instance Element Word32 where elementType = Datatype 23
+
+instance Element Word64 where elementType = Datatype 24
+
+instance Element Float where elementType = Datatype 25
+
+instance Element Double where elementType = Datatype 26
+
+instance Element (Complex Float) where elementType = Datatype 27
+
+instance Element (Complex Double) where elementType = Datatype 28
+
+instance Element Char where elementType = Datatype 29
+
+instance Element Int where elementType = Datatype 20
+
+instance Element Word where elementType = Datatype 24
+
+instance Element Bool
+
+instance Element CChar where elementType = Datatype 17
+
+instance Element CInt where elementType = Datatype 19
+
+instance Element CUInt where elementType = Datatype 23
+
+instance Element CLong where elementType = Datatype 20
+
+instance Element CULong where elementType = Datatype 24
+
+instance Element CSize where elementType = Datatype 24
+
+instance Element CFloat where elementType = Datatype 25
+
+instance Element CDouble where elementType = Datatype 26
+
+-- | The size of one.
+--
+-- [Units]: bytes.
+elementBytes :: forall a. Storable a => Int
+elementBytes = Storable.sizeOf (undefined :: a)
+{-# INLINE elementBytes #-}
+
+-- | Memory for an operation.
+data Lent = Lent
+  { lentAt :: !(Ptr Word8),
+    -- | In elements of the type.
+    lentCount :: !Int,
+    lentType :: !Datatype,
+    -- | The size of an element.
+    lentEach :: !Int,
+    -- | When the operation is complete: keeps the memory until then, and copies it back if
+    -- it was a copy.
+    lentDone :: !(IO ())
+  }
+
+-- | Its size.
+--
+-- [Units]: bytes.
+lentBytes :: Lent -> Int
+lentBytes lent = lentCount lent * lentEach lent
+
+-- In place, for so many elements.
+inPlace :: forall a x. Element a => ForeignPtr x -> Int -> Int -> Lent
+inPlace memory offset n =
+  Lent (castPtr (unsafeForeignPtrToPtr memory) `plusPtr` offset) (n * units) (elementType @a) each (touchForeignPtr memory)
+  where
+    (units, each) = if elementType @a == byteType then (elementBytes @a, 1) else (1, elementBytes @a)
+{-# INLINE inPlace #-}
+
+-- | What can be sent as it lies in memory. It must not be changed until it has been sent.
+class SendBuffer b where
+  -- | Lend it for reading.
+  lendOut :: b -> IO Lent
+
+-- | What can be received into. Nobody may look at it until the operation is complete.
+class SendBuffer b => ReceiveBuffer b where
+  -- | Lend it for writing.
+  lendIn :: b -> IO Lent
+
+instance SendBuffer ByteString where
+  lendOut bytes = case toForeignPtr bytes of
+    (memory, offset, n) -> pure (inPlace @Word8 memory offset n) {lentType = byteType}
+  {-# INLINE lendOut #-}
+
+instance Element a => SendBuffer (Vector.Vector a) where
+  lendOut v = case Vector.unsafeToForeignPtr0 v of (memory, n) -> pure (inPlace @a memory 0 n)
+  {-# INLINE lendOut #-}
+
+instance (Element a, s ~ RealWorld) => SendBuffer (Mutable.MVector s a) where
+  lendOut v = case Mutable.unsafeToForeignPtr0 v of (memory, n) -> pure (inPlace @a memory 0 n)
+  {-# INLINE lendOut #-}
+
+instance (Element a, s ~ RealWorld) => ReceiveBuffer (Mutable.MVector s a) where
+  lendIn = lendOut
+  {-# INLINE lendIn #-}
+
+-- | Memory that the caller keeps, and how many elements it has.
+instance Element a => SendBuffer (Ptr a, Int) where
+  lendOut (p, n)
+    | elementType @a == byteType = pure (Lent (castPtr p) (n * elementBytes @a) byteType 1 (pure ()))
+    | otherwise = pure (Lent (castPtr p) n (elementType @a) (elementBytes @a) (pure ()))
+  {-# INLINE lendOut #-}
+
+instance Element a => ReceiveBuffer (Ptr a, Int) where
+  lendIn = lendOut
+  {-# INLINE lendIn #-}
+
+instance (Ix i, Element a) => SendBuffer (StorableArray i a) where
+  lendOut array = do
+    n <- rangeSize <$> getBounds array
+    p <- withStorableArray array pure
+    lent <- lendOut (p, n)
+    pure lent {lentDone = withStorableArray array (const (pure ()))}
+
+instance (Ix i, Element a) => ReceiveBuffer (StorableArray i a) where
+  lendIn = lendOut
+
+instance SendBuffer ByteArray where
+  lendOut = bytesOut byteType 1
+
+instance (Prim a, Element a) => SendBuffer (PrimArray a) where
+  lendOut (PrimArray array) = bytesOut (elementType @a) (sizeOf (undefined :: a)) (ByteArray array)
+
+instance (Prim a, Element a, s ~ RealWorld) => SendBuffer (MutablePrimArray s a) where
+  lendOut (MutablePrimArray array) = bytesThrough False (elementType @a) (sizeOf (undefined :: a)) (MutableByteArray array)
+
+instance (Prim a, Element a, s ~ RealWorld) => ReceiveBuffer (MutablePrimArray s a) where
+  lendIn (MutablePrimArray array) = bytesThrough True (elementType @a) (sizeOf (undefined :: a)) (MutableByteArray array)
+
+instance s ~ RealWorld => SendBuffer (MutableByteArray s) where
+  lendOut = bytesThrough False byteType 1
+
+instance s ~ RealWorld => ReceiveBuffer (MutableByteArray s) where
+  lendIn = bytesThrough True byteType 1
+
+-- | Not of 'Bool', whose elements are bits there.
+instance (Prim a, Element a) => SendBuffer (UArray i a) where
+  lendOut (UArray _ _ _ array) = bytesOut (elementType @a) (sizeOf (undefined :: a)) (ByteArray array)
+
+instance (Prim a, Element a) => SendBuffer (IOUArray i a) where
+  lendOut (IOUArray (STUArray _ _ _ array)) = bytesThrough False (elementType @a) (sizeOf (undefined :: a)) (MutableByteArray array)
+
+instance (Prim a, Element a) => ReceiveBuffer (IOUArray i a) where
+  lendIn (IOUArray (STUArray _ _ _ array)) = bytesThrough True (elementType @a) (sizeOf (undefined :: a)) (MutableByteArray array)
+
+bytesOut :: Datatype -> Int -> ByteArray -> IO Lent
+bytesOut type' each array = do
+  pinned <- if isByteArrayPinned array then pure array else copied
+  lentOf (byteArrayContents pinned) type' each n (touch pinned)
+  where
+    n = sizeofByteArray array
+    copied = do
+      to <- newPinnedByteArray n
+      copyByteArray to 0 array 0 n
+      unsafeFreezeByteArray to
+
+bytesThrough :: Bool -> Datatype -> Int -> MutableByteArray RealWorld -> IO Lent
+bytesThrough back type' each array
+  | isMutableByteArrayPinned array = size >>= \n -> lentOf (mutableByteArrayContents array) type' each n (touch array)
+  | otherwise = do
+    n <- size
+    copy <- newPinnedByteArray n
+    copyMutableByteArray copy 0 array 0 n
+    lentOf (mutableByteArrayContents copy) type' each n $
+      if back then copyMutableByteArray array 0 copy 0 n else touch copy
+  where
+    size = getSizeofMutableByteArray array
+
+lentOf :: Ptr Word8 -> Datatype -> Int -> Int -> IO () -> IO Lent
+lentOf p type' each bytes done
+  | type' == byteType = pure (Lent p bytes byteType 1 done)
+  | otherwise = pure (Lent p (bytes `div` each) type' each done)
+
+-- | A place for one element.
+withValue :: forall a r. Storable a => (Ptr a -> IO r) -> IO r
+withValue use = allocaBytes (elementBytes @a) (use . castPtr)
+{-# INLINE withValue #-}

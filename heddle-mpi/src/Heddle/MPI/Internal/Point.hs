@@ -1,0 +1,483 @@
+{-# LANGUAGE AllowAmbiguousTypes #-}
+{-# LANGUAGE FlexibleContexts #-}
+{-# LANGUAGE TypeApplications #-}
+
+-- |
+-- Module      : Heddle.MPI.Internal.Point
+-- Description : Point to point, from memory to memory
+-- Stability   : internal, exempt from the version policy
+--
+-- Messages between two processes, of memory that lies there; see "Heddle.MPI.Fast", which
+-- documents and exports it.
+--
+-- Cost: an 8-byte message, the implementation's time and about 100 ns.
+-- Owner: a buffer belongs to the operation until that is complete.
+module Heddle.MPI.Internal.Point
+  ( -- * Starting
+    Mode (..),
+    sending,
+    receiving,
+    probing,
+    matched,
+
+    -- * Sending
+    send,
+    ssend,
+    rsend,
+    bsend,
+    sendValue,
+    isend,
+    issend,
+    irsend,
+
+    -- * Receiving
+    recv,
+    recvNew,
+    recvValue,
+    irecv,
+    irecvNew,
+    sendrecv,
+
+    -- * Looking first
+    probe,
+    iprobe,
+    Message,
+    messageStatus,
+    takeMessage,
+    mprobe,
+    improbe,
+    mrecv,
+    mrecvNew,
+
+    -- * Persistent requests
+    Persistent,
+    sendInit,
+    recvInit,
+    startRequest,
+    closePersistent,
+
+    -- * Counting
+    statusCount,
+  )
+where
+
+import Control.Monad (void, when)
+import Data.Int (Int64)
+import Data.Vector.Storable (Vector)
+import Data.Vector.Storable qualified as Vector
+import Data.Vector.Storable.Mutable qualified as Mutable
+import Foreign.C.Types (CInt)
+import Foreign.Marshal.Alloc (alloca, allocaBytesAligned)
+import Foreign.Marshal.Utils (copyBytes)
+import Foreign.Ptr (Ptr, castPtr)
+import Foreign.Storable (peek, poke)
+import Heddle.MPI.Internal.Buffer
+import Heddle.MPI.Internal.Error
+import Heddle.MPI.Internal.Foreign
+import Heddle.MPI.Internal.Request
+import Heddle.MPI.Internal.Types
+import Heddle.Prim.Atomic (Ref, modifyRef, newRef)
+import Heddle.Prim.Buffer (Buffer, bufferPtr, keepAlive, newBuffer)
+import Heddle.Prim.Clock (microseconds)
+import Heddle.Prim.Exception
+import Heddle.Prim.Thread (nap)
+
+-- | When a send is complete.
+data Mode = Standard | Synchronous | Ready
+  deriving stock (Enum, Eq)
+
+-- | Send memory.
+sending :: String -> Mode -> Comm kind -> Rank -> Tag -> Lent -> Start
+sending call mode comm (Rank rank) (Tag tag) (Lent p n (Datatype type') _ _) =
+  Start
+    { startCall = call,
+      startFree = c_send h r t m p (fromIntegral n) type',
+      startHeld = c_send_held h r t m p (fromIntegral n) type',
+      startWeight = if n > bulkBytes `div` 16 then Bulky else Light
+    }
+  where
+    h = commHandle comm
+    r = fromIntegral rank
+    t = fromIntegral tag
+    m = fromIntegral (fromEnum mode)
+{-# INLINE sending #-}
+
+-- | Receive into memory.
+receiving :: String -> Comm kind -> Rank -> Tag -> Lent -> Start
+receiving call comm (Rank rank) (Tag tag) (Lent p n (Datatype type') _ _) =
+  Start
+    { startCall = call,
+      startFree = c_recv h r t p (fromIntegral n) type',
+      startHeld = c_recv_held h r t p (fromIntegral n) type',
+      startWeight = if n > bulkBytes `div` 16 then Bulky else Light
+    }
+  where
+    h = commHandle comm
+    r = fromIntegral rank
+    t = fromIntegral tag
+{-# INLINE receiving #-}
+
+-- | Wait for a message.
+probing :: String -> Comm kind -> Rank -> Tag -> Start
+probing call comm (Rank rank) (Tag tag) =
+  Start
+    { startCall = call,
+      startFree = c_mprobe h r t,
+      startHeld = c_mprobe_held h r t,
+      startWeight = Light
+    }
+  where
+    h = commHandle comm
+    r = fromIntegral rank
+    t = fromIntegral tag
+{-# INLINE probing #-}
+
+-- | Receive a message that was found.
+matched :: String -> Int64 -> Lent -> Start
+matched call message (Lent p n (Datatype type') _ _) =
+  Start
+    { startCall = call,
+      startFree = c_mrecv message p (fromIntegral n) type',
+      startHeld = c_mrecv_held message p (fromIntegral n) type',
+      startWeight = if n > bulkBytes `div` 16 then Bulky else Light
+    }
+{-# INLINE matched #-}
+
+-- Sending --------------------------------------------------------------------
+
+done :: Lent -> Outcome -> IO (Next ())
+done lent _ = Finished () <$ lentDone lent
+{-# INLINE done #-}
+
+sendWith :: SendBuffer b => String -> Mode -> Comm kind -> Rank -> Tag -> b -> IO ()
+sendWith call mode comm rank tag b = do
+  lent <- lendOut b
+  perform (sending call mode comm rank tag lent) (done lent)
+{-# INLINE sendWith #-}
+
+isendWith :: SendBuffer b => String -> Mode -> Comm kind -> Rank -> Tag -> b -> IO (Request ())
+isendWith call mode comm rank tag b = do
+  lent <- lendOut b
+  begin (sending call mode comm rank tag lent) (done lent)
+{-# INLINE isendWith #-}
+
+-- | Send. It returns when the memory may be changed again: for a small message that may be
+-- before anybody has received it; see 'ssend'.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+-- [Source]: MPI 3.1, section 3.4.
+send :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO ()
+send = sendWith "send" Standard
+{-# INLINE send #-}
+
+-- | Send, and return when the receiver has begun to receive.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+ssend :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO ()
+ssend = sendWith "ssend" Synchronous
+{-# INLINE ssend #-}
+
+-- | Send to somebody who receives already: anything else is an error of the program.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+rsend :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO ()
+rsend = sendWith "rsend" Ready
+{-# INLINE rsend #-}
+
+-- | Send a copy: returns at once, and needs no buffer to be attached.
+--
+-- [Cost]: a copy of the message.
+-- [Blocks]: never.
+-- [Throws]: 'MPIError'.
+bsend :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO ()
+bsend comm rank tag b = do
+  lent <- lendOut b
+  copy <- newBuffer (lentBytes lent)
+  copyBytes (bufferPtr copy) (lentAt lent) (lentBytes lent)
+  lentDone lent
+  let copied = lent {lentAt = bufferPtr copy, lentDone = keepAlive copy}
+  void (begin (sending "bsend" Standard comm rank tag copied) (done copied))
+
+-- Memory for one value.
+forValue :: forall a. Element a => IO (Buffer, Ptr a, Lent)
+forValue = do
+  memory <- newBuffer (elementBytes @a)
+  let p = castPtr (bufferPtr memory) :: Ptr a
+  lent <- lendOut (p, 1 :: Int)
+  pure (memory, p, lent)
+{-# INLINE forValue #-}
+
+-- | Send one value.
+--
+-- [Blocks]: as 'send'.
+-- [Throws]: 'MPIError'.
+sendValue :: Element a => Comm kind -> Rank -> Tag -> a -> IO ()
+sendValue comm rank tag a = do
+  (memory, p, lent) <- forValue
+  poke p a
+  perform (sending "sendValue" Standard comm rank tag lent) (\_ -> Finished () <$ keepAlive memory)
+{-# INLINE sendValue #-}
+
+-- | Begin to send: 'send', without waiting. The memory must not be changed before the request
+-- is complete.
+--
+-- [Blocks]: never.
+-- [Throws]: 'MPIError', when it is waited for.
+isend :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Request ())
+isend = isendWith "isend" Standard
+{-# INLINE isend #-}
+
+-- | 'ssend', without waiting.
+--
+-- [Blocks]: never.
+issend :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Request ())
+issend = isendWith "issend" Synchronous
+{-# INLINE issend #-}
+
+-- | 'rsend', without waiting.
+--
+-- [Blocks]: never.
+irsend :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Request ())
+irsend = isendWith "irsend" Ready
+{-# INLINE irsend #-}
+
+-- Receiving ------------------------------------------------------------------
+
+received :: Lent -> Outcome -> IO (Next Status)
+received lent outcome = Finished (statusOf outcome) <$ lentDone lent
+{-# INLINE received #-}
+
+-- | Receive into memory, which may be larger than the message.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Masking]: interruptible while it waits: the message may still be received.
+-- [Throws]: 'MPIError': 'Truncated' if the message is larger.
+recv :: ReceiveBuffer b => Comm kind -> Rank -> Tag -> b -> IO Status
+recv comm rank tag b = do
+  lent <- lendIn b
+  perform (receiving "recv" comm rank tag lent) (received lent)
+{-# INLINE recv #-}
+
+-- | Begin to receive: nobody may look at the memory before the request is complete.
+--
+-- [Blocks]: never.
+-- [Throws]: 'MPIError', when it is waited for.
+irecv :: ReceiveBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Request Status)
+irecv comm rank tag b = do
+  lent <- lendIn b
+  begin (receiving "irecv" comm rank tag lent) (received lent)
+{-# INLINE irecv #-}
+
+-- What has arrived in a new vector.
+frozen :: forall a. Element a => String -> Mutable.IOVector a -> Lent -> Outcome -> IO (Next (Vector a, Status))
+frozen call v lent outcome = do
+  lentDone lent
+  let status = statusOf outcome
+      (n, left) = statusBytes status `quotRem` max 1 (elementBytes @a)
+  when (left /= 0) (wrong SizeMismatch call (show (statusBytes status) ++ " bytes are no whole number of elements of " ++ show (elementBytes @a)))
+  whole <- Vector.unsafeFreeze v
+  pure (Finished (Vector.unsafeTake (max 0 n) whole, status))
+
+-- | Receive at most so many elements into a new vector, as long as the message.
+--
+-- [Blocks]: as 'recv'.
+-- [Throws]: 'MPIError': 'Truncated' if there are more, 'SizeMismatch' if the message is no
+-- whole number of elements.
+recvNew :: Element a => Comm kind -> Rank -> Tag -> Int -> IO (Vector a, Status)
+recvNew comm rank tag most = do
+  v <- newVector "recvNew" most
+  lent <- lendIn v
+  perform (receiving "recvNew" comm rank tag lent) (frozen "recvNew" v lent)
+
+-- | 'recvNew', without waiting.
+--
+-- [Blocks]: never.
+irecvNew :: Element a => Comm kind -> Rank -> Tag -> Int -> IO (Request (Vector a, Status))
+irecvNew comm rank tag most = do
+  v <- newVector "irecvNew" most
+  lent <- lendIn v
+  begin (receiving "irecvNew" comm rank tag lent) (frozen "irecvNew" v lent)
+
+newVector :: Element a => String -> Int -> IO (Mutable.IOVector a)
+newVector call n
+  | n < 0 = wrong InvalidCount call (show n ++ " elements")
+  | otherwise = Mutable.unsafeNew n
+
+-- | Receive one value.
+--
+-- [Blocks]: as 'recv'.
+-- [Throws]: 'MPIError': 'SizeMismatch' if the message is shorter.
+recvValue :: forall a kind. Element a => Comm kind -> Rank -> Tag -> IO (a, Status)
+recvValue comm rank tag = do
+  (memory, p, lent) <- forValue
+  perform (receiving "recvValue" comm rank tag lent) $ \outcome -> do
+    let status = statusOf outcome
+    when (statusBytes status /= elementBytes @a) $
+      wrong SizeMismatch "recvValue" (show (statusBytes status) ++ " bytes, not the " ++ show (elementBytes @a) ++ " of the value")
+    a <- peek p
+    keepAlive memory
+    pure (Finished (a, status))
+{-# INLINE recvValue #-}
+
+-- | Send to one and receive from one, both at once: rings do not stop.
+--
+-- [Blocks]: until both are complete.
+-- [Throws]: 'MPIError'.
+sendrecv :: (SendBuffer b, ReceiveBuffer c) => Comm kind -> Rank -> Tag -> b -> Rank -> Tag -> c -> IO Status
+sendrecv comm to sendTag b from recvTag c = do
+  receive <- irecv comm from recvTag c
+  send comm to sendTag b
+  wait receive
+
+-- Looking first --------------------------------------------------------------
+
+-- | Wait for a message, and leave it there; another thread may receive it meanwhile: see
+-- 'mprobe'.
+--
+-- [Blocks]: parks the thread between looks.
+-- [Throws]: 'MPIError'.
+probe :: Comm kind -> Rank -> Tag -> IO Status
+probe comm rank tag = go (0 :: Int)
+  where
+    go n =
+      iprobe comm rank tag >>= \case
+        Just status -> pure status
+        -- Seldom: from 20 microseconds to a millisecond.
+        Nothing -> nap (microseconds (min 1000 (max 0 (n - 1000)))) >> go (n + 1)
+
+-- | Is there a message?
+--
+-- [Blocks]: never.
+-- [Throws]: 'MPIError'.
+iprobe :: Comm kind -> Rank -> Tag -> IO (Maybe Status)
+iprobe comm (Rank rank) (Tag tag) = allocaBytesAligned outcomeBytes 8 $ \p -> do
+  any' <- c_iprobe (commHandle comm) (fromIntegral rank) (fromIntegral tag) p
+  outcome <- peekOutcome p
+  case any' of
+    0 -> pure Nothing
+    1 -> pure (Just (statusOf outcome))
+    _ -> failWith "iprobe" (fromIntegral (outcomeError outcome))
+
+-- | A message that was found, and is received once, by whoever has this.
+data Message = Message !(Ref (Maybe Int64)) !Status
+
+-- | What is known of it.
+messageStatus :: Message -> Status
+messageStatus (Message _ status) = status
+
+-- | The implementation's message, once.
+takeMessage :: String -> Message -> IO Int64
+takeMessage call (Message ref _) =
+  modifyRef ref ((,) Nothing) >>= maybe (wrong InvalidRequest call "this message was received before") pure
+
+found :: Outcome -> IO (Next Message)
+found outcome = do
+  ref <- newRef (Just (outcomeMessage outcome))
+  pure (Finished (Message ref (statusOf outcome)))
+
+-- | Wait for a message, and take it out: nobody else receives it.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+-- [Source]: MPI 3.1, section 3.8.2.
+mprobe :: Comm kind -> Rank -> Tag -> IO Message
+mprobe comm rank tag = perform (probing "mprobe" comm rank tag) found
+
+-- | 'mprobe', without waiting.
+--
+-- [Blocks]: never.
+improbe :: Comm kind -> Rank -> Tag -> IO (Request Message)
+improbe comm rank tag = begin (probing "improbe" comm rank tag) found
+
+-- | Receive what was found.
+--
+-- [Blocks]: until it has come.
+-- [Throws]: 'MPIError': 'Truncated' if the memory is too small, 'InvalidRequest' the second time.
+mrecv :: ReceiveBuffer b => Message -> b -> IO Status
+mrecv message b = mask_ $ do
+  lent <- lendIn b
+  m <- takeMessage "mrecv" message
+  perform (matched "mrecv" m lent) (received lent)
+
+-- | Receive what was found into a new vector of its length.
+--
+-- [Blocks]: until it has come.
+-- [Throws]: 'MPIError': as 'recvNew'.
+mrecvNew :: forall a. Element a => Message -> IO (Vector a, Status)
+mrecvNew message = mask_ $ do
+  let bytes = statusBytes (messageStatus message)
+      each = max 1 (elementBytes @a)
+  when (bytes `rem` each /= 0) (wrong SizeMismatch "mrecvNew" (show bytes ++ " bytes are no whole number of elements of " ++ show each))
+  v <- newVector "mrecvNew" (bytes `quot` each)
+  lent <- lendIn v
+  m <- takeMessage "mrecvNew" message
+  perform (matched "mrecvNew" m lent) (frozen "mrecvNew" v lent)
+
+-- Persistent requests --------------------------------------------------------
+
+-- | The same operation, again and again.
+data Persistent a = Persistent
+  { persistentHandle :: !Int64,
+    persistentLent :: !Lent,
+    persistentSends :: !Bool,
+    persistentGives :: Outcome -> IO (Next a)
+  }
+
+-- | Make ready for sending the same memory, with what it contains each time.
+--
+-- [Throws]: 'MPIError'.
+sendInit :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Persistent ())
+sendInit comm (Rank rank) (Tag tag) b = do
+  lent <- lendOut b
+  let Datatype type' = lentType lent
+  handle <- made "sendInit" (c_send_init (commHandle comm) (fromIntegral rank) (fromIntegral tag) 0 (lentAt lent) (fromIntegral (lentCount lent)) type')
+  pure (Persistent handle lent True (done lent))
+
+-- | Make ready for receiving into the same memory.
+--
+-- [Throws]: 'MPIError'.
+recvInit :: ReceiveBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Persistent Status)
+recvInit comm (Rank rank) (Tag tag) b = do
+  lent <- lendIn b
+  let Datatype type' = lentType lent
+  handle <- made "recvInit" (c_recv_init (commHandle comm) (fromIntegral rank) (fromIntegral tag) (lentAt lent) (fromIntegral (lentCount lent)) type')
+  pure (Persistent handle lent False (received lent))
+
+made :: String -> (Ptr Int64 -> IO CInt) -> IO Int64
+made call make = alloca $ \p -> poke p 0 >> check call (make p) >> peek p
+
+-- | Do it once more; the time before must be complete.
+--
+-- [Blocks]: never.
+-- [Throws]: 'MPIError', when it is waited for.
+startRequest :: Persistent a -> IO (Request a)
+startRequest persistent = begin start (persistentGives persistent)
+  where
+    bytes = lentBytes (persistentLent persistent)
+    sends = if persistentSends persistent then 1 else 0
+    start =
+      Start
+        { startCall = "start",
+          startFree = c_start (persistentHandle persistent) (fromIntegral bytes) sends,
+          startHeld = c_start_held (persistentHandle persistent) (fromIntegral bytes) sends,
+          startWeight = weigh bytes
+        }
+
+-- | Give it back; it must not be under way.
+--
+-- [Throws]: 'MPIError' the second time.
+closePersistent :: Persistent a -> IO ()
+closePersistent persistent = do
+  check "closePersistent" (c_persistent_free (persistentHandle persistent))
+  lentDone (persistentLent persistent)
+
+-- | How many elements a message has; 'Nothing' if it is no whole number of them.
+statusCount :: forall a. Element a => Status -> Maybe Int
+statusCount status
+  | statusBytes status < 0 || left /= 0 = Nothing
+  | otherwise = Just n
+  where
+    (n, left) = statusBytes status `quotRem` max 1 (elementBytes @a)

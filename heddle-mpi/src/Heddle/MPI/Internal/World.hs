@@ -1,0 +1,239 @@
+-- |
+-- Module      : Heddle.MPI.Internal.World
+-- Description : The beginning and the end of a process's part in a job
+-- Stability   : internal, exempt from the version policy
+--
+-- Chooses the implementation, starts it on the engine's thread, runs the program, and ends
+-- both on every path; a process that fails ends the whole job.
+--
+-- Cost: what the implementation needs to start and end: tenths of a second.
+-- Owner: the process; there is one world, once.
+module Heddle.MPI.Internal.World
+  ( mpi,
+    initialized,
+    abort,
+    implementation,
+    tagUpperBound,
+    wtime,
+    wtick,
+  )
+where
+
+import Control.Concurrent (threadDelay)
+import Control.Monad (forM_, forever, unless, when)
+import Data.Char (toLower)
+import Data.Maybe (fromMaybe)
+import Foreign.C.String (peekCString, withCString)
+import Foreign.C.Types (CDouble (..), CInt)
+import Foreign.Marshal.Alloc (allocaBytes, allocaBytesAligned)
+import Foreign.Ptr (nullPtr)
+import Heddle.MPI.Internal.Error
+import Heddle.MPI.Internal.Foreign
+import Heddle.MPI.Internal.Request
+import Heddle.MPI.Internal.Types
+import Heddle.Prim.Atomic (newRef, readRef, writeRef)
+import Heddle.Prim.Exception
+import Heddle.Prim.Thread (fork, forkBound, getProcessors, threadedRuntime)
+import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
+import System.Environment (getProgName, lookupEnv)
+import System.Exit (ExitCode (..))
+import System.IO (hFlush, hPutStrLn, stderr, stdout)
+import Text.Read (readMaybe)
+
+-- | Run a program's part in a job, with the implementation of MPI that has started it; alone,
+-- in a world of one process, if none has.
+--
+-- An exception that nobody catches is reported with the rank, and ends the whole job: the
+-- other processes would wait for ever. So does an exit with a failure.
+--
+-- [Cost]: what the implementation needs to start and to end.
+-- [Blocks]: at the end, until all processes have come there.
+-- [Throws]: 'MPIError', if there is no such implementation, or the launcher is another one's.
+-- [Threads]: one at a time, once per process.
+-- [Source]: Monad.Reader 19, listing 4.
+mpi :: IO a -> IO a
+mpi program = mask $ \restore -> do
+  which <- chosen
+  end <- start which
+  rank <- commRank commWorld
+  size <- commSize commWorld
+  setThisRank (fromIntegral rank)
+  mismatch which size >>= mapM_ (\e -> end >> throwIO e)
+  result <- try (restore program)
+  hFlush stdout
+  case result of
+    Right a -> a <$ end
+    Left e
+      | Just ExitSuccess <- fromException e -> end >> throwIO e
+      -- The runtime tells of it.
+      | size == 1 -> end >> throwIO e
+      | Just (ExitFailure code) <- fromException e -> endAll code
+      | otherwise -> do
+        name <- getProgName
+        hPutStrLn stderr (name ++ ": rank " ++ show rank ++ " of " ++ show size ++ ": " ++ displayException (e :: SomeException))
+        endAll 1
+  where
+    endAll :: Int -> IO a
+    endAll code = do
+      hFlush stderr
+      c_abort (fromIntegral code)
+      bug "MPI did not end the job"
+
+-- The implementations, as HEDDLE_MPI and C number them.
+names :: [(String, CInt)]
+names = [("alone", 0), ("none", 0), ("openmpi", 1), ("mpich", 2)]
+
+nameOf :: CInt -> String
+nameOf which = case which of
+  1 -> "Open MPI"
+  2 -> "MPICH"
+  _ -> "no MPI"
+
+chosen :: IO CInt
+chosen =
+  lookupEnv "HEDDLE_MPI" >>= \case
+    Just name
+      | not (null name) -> case lookup (map toLower name) names of
+        Just which -> pure which
+        Nothing -> wrong InvalidArgument "mpi" ("HEDDLE_MPI is " ++ show name ++ ", not one of openmpi, mpich, alone")
+    _ -> c_guess
+
+-- Begin on a thread of its own, which is the engine then; what ends it.
+start :: CInt -> IO (IO ())
+start which = do
+  available <- c_has_provider which
+  when (available == 0) (wrong NoProvider "mpi" ("this program was built without the headers of " ++ nameOf which))
+  library <- lookupEnv "HEDDLE_MPI_LIBRARY"
+  configure
+  let begin' = maybe ($ nullPtr) withCString library (c_begin which)
+  if threadedRuntime
+    then do
+      begun <- newWaitCell
+      ended <- newWaitCell
+      answer <- newRef Nothing
+      _ <- forkBound "mpi/engine" . mask_ $ do
+        result <- try (check "mpi" begin')
+        writeRef answer (Just (result :: Either SomeException ()))
+        unpark begun
+        when (either (const False) (const True) result) $ do
+          engine
+          ending <- try (check "finalize" c_end)
+          writeRef answer (Just ending)
+          unpark ended
+      uninterruptibleMask_ (park begun)
+      readRef answer >>= mapM_ (either throwIO pure)
+      pure $ do
+        c_engine_stop
+        uninterruptibleMask_ (park ended)
+        tellUnfinished
+        readRef answer >>= mapM_ (either throwIO pure)
+    else do
+      check "mpi" begin'
+      poller <- fork "mpi/engine" (forever (pollEngine >> threadDelay 500))
+      pure $ do
+        throwTo poller ThreadKilled
+        check "finalize" c_end
+        tellUnfinished
+
+-- Takes what is complete, until the end.
+engine :: IO ()
+engine = allocaBytesAligned (engineBatch * outcomeBytes) 8 go
+  where
+    go p = do
+      n <- c_engine p (fromIntegral engineBatch) 1
+      when (n >= 0) (runOutcomes p (fromIntegral n) >> go p)
+
+-- How long waiters test, from the environment: microseconds.
+configure :: IO ()
+configure = do
+  processors <- getProcessors
+  local <- localRanks
+  let crowded = local > processors
+  spin <- microsecondsFrom "HEDDLE_MPI_SPIN" (if crowded then 20 else 1000)
+  nap <- microsecondsFrom "HEDDLE_MPI_NAP" 1000
+  c_configure (spin * 1000) (nap * 1000) (if crowded then 1 else 0)
+  where
+    microsecondsFrom name otherwise' =
+      lookupEnv name >>= \case
+        Nothing -> pure otherwise'
+        Just text -> case readMaybe text of
+          Just n | n >= 0 && n <= 1000000000 -> pure n
+          _ -> wrong InvalidArgument "mpi" (name ++ " is " ++ show text ++ ", not a number of microseconds")
+
+-- How many processes of the job this machine runs, as the launcher says.
+localRanks :: IO Int
+localRanks = go ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]
+  where
+    go = \case
+      [] -> pure 1
+      name : others -> lookupEnv name >>= maybe (go others) (pure . fromMaybe 1 . readMaybe)
+
+-- The launcher of another implementation starts processes that do not find each other.
+mismatch :: CInt -> Int -> IO (Maybe MPIError)
+mismatch which size = do
+  launched <- fromIntegral <$> c_launched
+  pure (if size == 1 && launched > 1 then Just (MPIError LauncherMismatch (-1) "mpi" (text launched) (-1)) else Nothing)
+  where
+    text launched =
+      "the launcher has started " ++ show (launched :: Int) ++ " processes, but " ++ nameOf which
+        ++ " knows of this one only: it is the launcher of another MPI"
+
+tellUnfinished :: IO ()
+tellUnfinished = do
+  sends <- c_unfinished
+  when (sends > 0) (tell (show sends ++ " sends that nobody has received were given up"))
+  wanted <- lookupEnv "HEDDLE_MPI_LEAKS"
+  unless (wanted == Nothing) $
+    forM_ (zip [1 ..] ["communicators", "groups", "types", "files", "persistent requests"]) $ \(kind, what) -> do
+      open <- c_open_handles kind
+      when (open > 0) (tell (show open ++ " " ++ what ++ " were not closed"))
+  where
+    tell text = do
+      name <- getProgName
+      rank <- thisRank
+      hPutStrLn stderr (name ++ ": rank " ++ show rank ++ ": " ++ text)
+
+-- | Is there a world now?
+initialized :: IO Bool
+initialized = (/= 0) <$> c_is_running
+
+-- | End all processes of the job at once, with this exit code.
+--
+-- [Blocks]: does not return.
+abort :: Int -> IO a
+abort code = do
+  hFlush stdout
+  hFlush stderr
+  c_abort (fromIntegral code)
+  bug "MPI did not end the job"
+
+-- | What MPI this is.
+--
+-- [Throws]: 'MPIError' outside of 'mpi'.
+implementation :: IO String
+implementation = allocaBytes 8200 $ \p -> check "implementation" (c_version p 8192) >> peekCString p
+
+-- | The greatest tag.
+--
+-- [Throws]: 'MPIError' outside of 'mpi'.
+tagUpperBound :: IO Tag
+tagUpperBound = do
+  n <- c_greatest_tag
+  if n < 0 then failWith "tagUpperBound" n else pure (Tag (fromIntegral n))
+
+-- | Seconds since some time in the past, by MPI's clock.
+--
+-- [Throws]: 'MPIError' outside of 'mpi'.
+wtime :: IO Double
+wtime = clockFrom c_clock "wtime"
+
+-- | Its resolution in seconds.
+--
+-- [Throws]: 'MPIError' outside of 'mpi'.
+wtick :: IO Double
+wtick = clockFrom c_clock_tick "wtick"
+
+clockFrom :: IO CDouble -> String -> IO Double
+clockFrom read' call = do
+  CDouble t <- read'
+  if t < 0 then wrong NotStarted call "" else pure t

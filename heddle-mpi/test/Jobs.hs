@@ -1,0 +1,153 @@
+-- |
+-- Module      : Jobs
+-- Description : Starts jobs, and makes tests of what they tell
+-- Stability   : internal to the tests
+--
+-- One job runs all cases for its number of ranks, under one MPI; after a failure another one
+-- goes on behind the case that failed. A job that does nothing for half a minute is killed.
+--
+-- Owner: the test program; every job has ended when a test has.
+module Jobs
+  ( jobTests,
+    Job (..),
+    runJob,
+    JobResult (..),
+    implementations,
+  )
+where
+
+import Control.Concurrent (threadDelay)
+import Control.Concurrent.MVar
+import Control.Monad (forM)
+import Data.List (isPrefixOf)
+import Heddle.Prim.Exception
+import Heddle.Prim.Thread (fork)
+import Ranks
+import System.Directory (createDirectoryIfMissing, doesFileExist, getTemporaryDirectory, removeDirectoryRecursive)
+import System.Environment (getEnvironment, getExecutablePath)
+import System.Exit (ExitCode (..))
+import System.IO
+import System.Posix.Process (getProcessID)
+import System.Posix.Signals (sigKILL, signalProcessGroup)
+import System.Process
+import Test.Tasty
+import Test.Tasty.HUnit (assertFailure, testCase)
+
+-- | What to start.
+data Job = Job
+  { -- | @alone@ needs no launcher.
+    jobMpi :: !String,
+    jobRanks :: !Int,
+    -- | Of this program.
+    jobArguments :: ![String],
+    jobEnvironment :: ![(String, String)],
+    -- | Seconds, after which it is killed.
+    jobLimit :: !Int
+  }
+
+-- | What became of it; 'Nothing' if it was killed.
+data JobResult = JobResult
+  { resultExit :: !(Maybe ExitCode),
+    resultOutput :: !String,
+    resultErrors :: !String
+  }
+
+-- | The MPIs that are tested.
+implementations :: [String]
+implementations = ["openmpi", "mpich", "alone"]
+
+-- | Start a job of this program and wait for it.
+runJob :: Job -> IO JobResult
+runJob job = do
+  self <- getExecutablePath
+  nothing <- openFile "/dev/null" ReadMode
+  inherited <- getEnvironment
+  let -- A job inside of a job would take itself for a part of it.
+      clean = [e | e@(name, _) <- inherited, not (any (`isPrefixOf` name) ["OMPI_", "PMI", "HEDDLE_MPI", "HYDI_", "MPIR_"])]
+      environment = jobEnvironment job ++ clean
+      (command, arguments)
+        | jobMpi job == "alone" = (self, jobArguments job)
+        | otherwise = ("heddle-mpirun", ["--mpi", jobMpi job, "-n", show (jobRanks job), self] ++ jobArguments job)
+      process =
+        (proc command arguments)
+          { env = Just environment,
+            std_in = UseHandle nothing,
+            std_out = CreatePipe,
+            std_err = CreatePipe,
+            create_group = True
+          }
+  withCreateProcess process $ \_ out err handle -> do
+    output <- collect out
+    errors <- collect err
+    ended <- newEmptyMVar
+    _ <- fork "test/wait" (waitForProcess handle >>= putMVar ended . Just)
+    _ <- fork "test/limit" (threadDelay (jobLimit job * 1000000) >> putMVar ended Nothing)
+    code <- takeMVar ended
+    case code of
+      Nothing -> getPid handle >>= mapM_ (\pid -> trySync (signalProcessGroup sigKILL pid))
+      Just _ -> pure ()
+    JobResult code <$> takeMVar output <*> takeMVar errors
+  where
+    collect from = do
+      text <- newEmptyMVar
+      _ <- fork "test/read" $ do
+        got <- maybe (pure "") (\h -> hSetEncoding h char8 >> hGetContents h) from
+        putMVar text $! (length got `seq` got)
+      pure text
+
+-- | A test for each case that a world of that size runs.
+jobTests :: [Case] -> [TestTree]
+jobTests cases =
+  [ testGroup mpi [withResource (verdicts mpi n) (const (pure ())) (testsOf n) | n <- sizes mpi]
+    | mpi <- implementations
+  ]
+  where
+    sizes mpi = if mpi == "alone" then [1] else [1 .. 4]
+    testsOf n get =
+      testGroup
+        (show n ++ if n == 1 then " rank" else " ranks")
+        [testCase (caseName c) (get >>= judge i) | (i, c) <- zip [0 ..] cases, n `elem` caseSizes c]
+    judge i results = case lookup i results of
+      Just Passed -> pure ()
+      Just (Failed text) -> assertFailure text
+      Just Began -> assertFailure "it did not end"
+      Nothing -> assertFailure ("it did not begin" ++ maybe "" (\f -> ": " ++ show f) (lookup (-1) results))
+    verdicts mpi n = do
+      temporary <- getTemporaryDirectory
+      pid <- getProcessID
+      let directory = temporary ++ "/heddle-mpi-test-" ++ show pid ++ "-" ++ mpi ++ "-" ++ show n
+      createDirectoryIfMissing True directory
+      goFrom mpi n directory 0 `finally` removeDirectoryRecursive directory
+    -- The verdicts of all ranks, and of the jobs behind failures.
+    goFrom mpi n directory from = do
+      let path = directory ++ "/from-" ++ show (from :: Int)
+      result <- runJob (Job mpi n ["--cases", path, show from] [("HEDDLE_MPI_LEAKS", "1")] 120)
+      ranks <- forM [0 .. n - 1] $ \r -> do
+        let file = path ++ "." ++ show r
+        there <- doesFileExist file
+        if there then readVerdicts file else pure []
+      let merged = [(i, worst [lastOf i rank | rank <- ranks]) | (i, c) <- zip [0 ..] cases, n `elem` caseSizes c, i >= from, any (any ((== i) . fst)) ranks]
+          bad = [i | (i, v) <- merged, v /= Passed]
+          outside = [(-1, Failed (told result)) | resultExit result /= Just ExitSuccess || leaks result]
+      case bad of
+        i : _ -> do
+          let explained = [(k, if k == i then explain result v else v) | (k, v) <- merged, k <= i]
+          (explained ++) <$> goFrom mpi n directory (i + 1)
+        []
+          | null outside -> pure merged
+          | otherwise -> pure (outside ++ [(k, if k == last' merged then Failed (told result) else v) | (k, v) <- merged])
+    last' merged = maximum (-1 : map fst merged)
+    lastOf i rank = case [v | (k, v) <- rank, k == i] of
+      [] -> Began
+      vs -> last vs
+    worst vs = case [v | v@(Failed _) <- vs] of
+      v : _ -> v
+      [] -> if Began `elem` vs then Began else Passed
+    explain result = \case
+      Failed text -> Failed text
+      _ -> Failed ("it did not end on every rank; " ++ told result)
+    leaks result = "were not closed" `elem'` resultErrors result
+    elem' needle text = any (needle `isPrefixOf`) (tails' text)
+    tails' text = if null text then [] else text : tails' (drop 1 text)
+    told result =
+      "the job ended with " ++ maybe "a kill, for it took too long" show (resultExit result) ++ "\n" ++ resultOutput result ++ resultErrors result

@@ -1,0 +1,105 @@
+-- |
+-- Module      : Ranks
+-- Description : Tests that run on all ranks of a job
+-- Stability   : internal to the tests
+--
+-- A case runs on every rank of a world of each of its sizes, under every MPI. An assertion
+-- that fails on any rank fails the case. The job tells its results by a file for each rank.
+--
+-- Owner: the test program, run again by the launcher.
+module Ranks
+  ( -- * Cases
+    Case (..),
+    onRanks,
+    anywhere,
+
+    -- * Assertions
+    assert,
+    (===),
+    throws,
+
+    -- * In the job
+    runCases,
+    Verdict (..),
+    readVerdicts,
+  )
+where
+
+import Control.Monad (unless)
+import Data.Char (isSpace)
+import Heddle.MPI
+import Heddle.Prim.Exception hiding (assert)
+import System.IO
+
+-- | A name, how many ranks it is for, and what each does.
+data Case = Case
+  { caseName :: !String,
+    caseSizes :: ![Int],
+    caseBody :: IO ()
+  }
+
+-- | For worlds of these sizes, of 1 to 4.
+onRanks :: [Int] -> String -> IO () -> Case
+onRanks sizes name = Case name sizes
+
+-- | For worlds of 1 to 4 processes.
+anywhere :: String -> IO () -> Case
+anywhere = onRanks [1 .. 4]
+
+newtype Failure = Failure String
+
+instance Show Failure where
+  showsPrec _ (Failure text) = showString text
+
+instance Exception Failure
+
+-- | Fail with this text unless it is true.
+assert :: String -> Bool -> IO ()
+assert text ok = unless ok (throwIO (Failure text))
+
+infix 1 ===
+
+-- | What there is, and what there should be.
+(===) :: (Eq a, Show a) => a -> a -> IO ()
+actual === expected = assert ("expected " ++ show expected ++ "\n but got " ++ show actual) (actual == expected)
+
+-- | It throws an 'MPIError' of one of these classes.
+throws :: [ErrorClass] -> IO a -> IO ()
+throws classes action =
+  try action >>= \case
+    Left e | errorClass e `elem` classes -> pure ()
+    Left e -> throwIO (Failure ("another error, not of " ++ show classes ++ ": " ++ displayException e))
+    Right _ -> throwIO (Failure ("no error, not of " ++ show classes))
+
+-- | What became of a case on a rank.
+data Verdict = Began | Passed | Failed String
+  deriving stock (Eq, Show)
+
+-- | Run cases one after the other, from this number on, inside of 'mpi'; stop the job at the
+-- first that fails.
+runCases :: FilePath -> Int -> [Case] -> IO ()
+runCases path from cases = do
+  rank <- commRank commWorld
+  size <- commSize commWorld
+  withFile (path ++ "." ++ show rank) AppendMode $ \file -> do
+    let tell line = hPutStrLn file line >> hFlush file
+        run (i, c)
+          | i < from || size `notElem` caseSizes c = pure ()
+          | otherwise = do
+            tell (show i ++ " began")
+            trySync (caseBody c) >>= \case
+              Right () -> tell (show i ++ " passed")
+              Left e -> do
+                tell (show i ++ " failed " ++ show (displayException e))
+                abort 3
+    mapM_ run (zip [0 :: Int ..] cases)
+
+-- | The last that a rank's file tells of each case.
+readVerdicts :: FilePath -> IO [(Int, Verdict)]
+readVerdicts path = map parse . filter (not . all isSpace) . lines <$> readFile path
+  where
+    parse line = case words line of
+      [i, "began"] -> (read i, Began)
+      [i, "passed"] -> (read i, Passed)
+      i : "failed" : _ -> (read i, Failed (read (drop (length i + 8) line)))
+      _ -> (-1, Failed line)
