@@ -1,4 +1,5 @@
 /* Open MPI as a provider: heddle_mpi_shim.h against its mpi.h. HEDDLE_OPENMPI_HEADER names one that lies elsewhere. */
+#define _GNU_SOURCE
 #include "heddle_mpi.h"
 
 #if defined HEDDLE_OPENMPI_HEADER
@@ -37,7 +38,9 @@ static int is_ours(void *opened, const char *version)
 
 static void *predefined(const char *name)
 {
-    void *found = dlsym(library, name);
+    /* Not in the library itself: of a program in C that was linked against it, the program has the objects (they are
+     * copied into it), and the library uses those. */
+    void *found = dlsym(RTLD_DEFAULT, name);
     if (!found) lacking = name;
     return found;
 }

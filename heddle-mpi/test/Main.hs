@@ -8,6 +8,7 @@ module Main
   )
 where
 
+import CollectiveTest qualified
 import FastTest qualified
 import Heddle.MPI (mpi)
 import Jobs
@@ -22,4 +23,4 @@ main =
     _ -> defaultMain (testGroup "heddle-mpi" (jobTests cases))
 
 cases :: [Case]
-cases = FastTest.cases
+cases = FastTest.cases ++ CollectiveTest.cases

@@ -21,6 +21,11 @@ module Heddle.Prim.Buffer
     keepAlive,
     withBuffer,
 
+    -- * Sharing
+    bufferForeign,
+    bufferArray,
+    arrayBuffer,
+
     -- * Pools
     Pool,
     newPool,
@@ -31,15 +36,20 @@ where
 
 import Control.Monad.Primitive (RealWorld)
 import Data.Primitive.ByteArray
-  ( MutableByteArray (..),
+  ( ByteArray,
+    MutableByteArray (..),
     mutableByteArrayContents,
     newAlignedPinnedByteArray,
     sizeofMutableByteArray,
+    unsafeFreezeByteArray,
+    unsafeThawByteArray,
   )
 import Data.Word (Word8)
-import Foreign.Ptr (Ptr)
+import Foreign.Ptr (Ptr, plusPtr)
 import GHC.Exts (touch#)
+import GHC.ForeignPtr (ForeignPtr (..), ForeignPtrContents (..))
 import GHC.IO (IO (..))
+import GHC.Ptr qualified as Ptr (Ptr (..))
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef)
 
 -- | Pinned, writable memory.
@@ -77,6 +87,32 @@ withBuffer b use = do
   keepAlive b
   pure r
 {-# INLINE withBuffer #-}
+
+-- | Its memory from this byte on, as a pointer that keeps the whole buffer.
+--
+-- [Cost]: O(1); the pointer; no finalizer.
+-- [Units]: the offset is in bytes, at most 'bufferSize'.
+bufferForeign :: Buffer -> Int -> ForeignPtr Word8
+bufferForeign buffer@(Buffer (MutableByteArray b)) offset = case bufferPtr buffer `plusPtr` offset of
+  Ptr.Ptr address -> ForeignPtr address (PlainPtr b)
+{-# INLINE bufferForeign #-}
+
+-- | Its memory as an array, without a copy. From now on nobody may write to it.
+--
+-- [Cost]: O(1).
+-- [Blocks]: never.
+bufferArray :: Buffer -> IO ByteArray
+bufferArray (Buffer b) = unsafeFreezeByteArray b
+{-# INLINE bufferArray #-}
+
+-- | The memory of a pinned array as a buffer, without a copy. Nobody may write to it, and
+-- of an array that is not pinned the address would be wrong.
+--
+-- [Cost]: O(1).
+-- [Blocks]: never.
+arrayBuffer :: ByteArray -> IO Buffer
+arrayBuffer array = Buffer <$> unsafeThawByteArray array
+{-# INLINE arrayBuffer #-}
 
 -- | Things lent out and taken back. Free ones beyond a limit are dropped.
 data Pool a = Pool

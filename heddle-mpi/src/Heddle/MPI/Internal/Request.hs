@@ -27,6 +27,7 @@ module Heddle.MPI.Internal.Request
     Next (..),
     Request,
     finishedWith,
+    forked,
 
     -- * Waiting
     await,
@@ -60,7 +61,7 @@ import Heddle.MPI.Internal.Foreign
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef)
 import Heddle.Prim.Clock (Deadline, Nanos (..), elapsed, monotonicNow)
 import Heddle.Prim.Exception
-import Heddle.Prim.Thread (threadedRuntime, yield)
+import Heddle.Prim.Thread (forkMasked, labelMe, threadedRuntime, yield)
 
 -- | How an operation is started: with its budget in nanoseconds, without the capability and
 -- with it.
@@ -162,6 +163,19 @@ newUnder = Under <$> newTVarIO Underway <*> newRef 0 <*> newRef False
 -- | A request that is complete.
 finishedWith :: a -> IO (Request a)
 finishedWith a = (\state slot watched -> Request (Under state slot watched) id) <$> newTVarIO (Over a) <*> newRef 0 <*> newRef False
+
+-- | What a thread of its own works on, as a request: it cannot be cancelled.
+--
+-- [Cost]: a thread.
+-- [Blocks]: never.
+forked :: String -> IO a -> IO (Request a)
+forked name body = do
+  under <- newUnder
+  _ <- forkMasked $ \unmask -> do
+    labelMe name
+    result <- try (unmask body)
+    atomically (writeTVar (underState under) (either Broken Over result))
+  pure (Request under id)
 
 -- Start what comes next. Masked.
 enter :: Under a -> Start -> (Outcome -> IO (Next a)) -> IO ()
@@ -324,7 +338,7 @@ cancel (Request under _) =
   readTVarIO (underState under) >>= \case
     Underway -> do
       slot <- readRef (underSlot under)
-      check "cancel" (c_cancel slot)
+      when (slot /= 0) (check "cancel" (c_cancel slot))
       void (trySync (waitFor under))
       isCancelled
     _ -> isCancelled

@@ -38,6 +38,7 @@ module Heddle.MPI.Internal.Types
     remoteSize,
     closeComm,
     shadowOf,
+    closeShadow,
   )
 where
 
@@ -189,8 +190,16 @@ answerOf call ask = alloca $ \p -> poke p 0 >> check call (ask p) >> peek p
 -- [Throws]: 'MPIError' if it is closed already, or is one that is always there.
 closeComm :: Comm kind -> IO ()
 closeComm comm = mask_ $ do
-  withLock (commLock comm) $ readRef (commShadow comm) >>= mapM_ (\s -> writeRef (commShadow comm) Nothing >> closeComm s)
+  closeShadow comm
   check "closeComm" (c_comm_free (commHandle comm))
+
+-- | Give back the duplicate of 'shadowOf', if there is one; collective.
+--
+-- [Blocks]: as the implementation does.
+closeShadow :: Comm kind -> IO ()
+closeShadow comm =
+  withLock (commLock comm) $
+    readRef (commShadow comm) >>= mapM_ (\s -> writeRef (commShadow comm) Nothing >> closeComm s)
 
 -- | The duplicate for Heddle's own messages: the first call on a communicator is collective.
 --

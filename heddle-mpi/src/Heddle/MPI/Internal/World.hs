@@ -62,7 +62,7 @@ mpi program = mask $ \restore -> do
   result <- try (restore program)
   hFlush stdout
   case result of
-    Right a -> a <$ end
+    Right a -> a <$ (closeShadow commWorld >> closeShadow commSelf >> end)
     Left e
       | Just ExitSuccess <- fromException e -> end >> throwIO e
       -- The runtime tells of it.

@@ -1,0 +1,592 @@
+{-# LANGUAGE DataKinds #-}
+{-# LANGUAGE FlexibleContexts #-}
+{-# LANGUAGE TypeApplications #-}
+
+-- |
+-- Module      : Heddle.MPI.Collective
+-- Description : All ranks at once, memory as it is
+-- Stability   : stable
+--
+-- Every rank of a communicator calls the same function, with the same root, operator and
+-- numbers of elements, in the same order. A rank that waits parks: it stops neither its other
+-- threads nor the collector.
+--
+-- Roots receive, or send, what the others have 'Nothing' for. Forms that begin with @i@ give a
+-- request; what ends in @Value@ or @New@ makes the memory for the result.
+--
+-- These are MPI's non-blocking collectives: ranks in other languages call those as well
+-- (@MPI_Ibcast@), since MPI does not let them meet the blocking ones.
+--
+-- Cost: the implementation's.
+-- Owner: buffers belong to the operation until it is complete.
+module Heddle.MPI.Collective
+  ( -- * All wait for all
+    barrier,
+    ibarrier,
+
+    -- * One to many
+    bcast,
+    ibcast,
+    bcastValue,
+    scatter,
+    iscatter,
+    scatterv,
+    iscatterv,
+
+    -- * Many to one
+    gather,
+    igather,
+    gatherNew,
+    gatherValue,
+    gatherv,
+    igatherv,
+
+    -- * Many to many
+    allgather,
+    iallgather,
+    allgatherValue,
+    allgatherv,
+    iallgatherv,
+    alltoall,
+    ialltoall,
+    alltoallv,
+    ialltoallv,
+
+    -- * Reductions
+    reduce,
+    ireduce,
+    reduceValue,
+    allreduce,
+    iallreduce,
+    allreduceValue,
+    scan,
+    iscan,
+    scanValue,
+    exscan,
+    iexscan,
+    reduceScatter,
+    ireduceScatter,
+
+    -- * Neighbours in a topology
+    neighbourAllgather,
+    ineighbourAllgather,
+    neighbourAlltoall,
+    ineighbourAlltoall,
+
+    -- * Parts of buffers
+    Parts (..),
+    consecutive,
+
+    -- * What reductions do
+    module Heddle.MPI.Operator,
+  )
+where
+
+import Control.Monad (when)
+import Data.Maybe (isJust)
+import Data.Vector.Storable (Vector)
+import Data.Vector.Storable qualified as Vector
+import Data.Vector.Storable.Mutable qualified as Mutable
+import Foreign.C.Types (CInt)
+import Foreign.ForeignPtr (touchForeignPtr)
+import Foreign.ForeignPtr.Unsafe (unsafeForeignPtrToPtr)
+import Foreign.Ptr (castPtr, nullPtr, plusPtr)
+import Foreign.Storable (peek, poke)
+import Heddle.MPI.Internal.Buffer
+import Heddle.MPI.Internal.Collective
+import Heddle.MPI.Internal.Error
+import Heddle.MPI.Internal.Foreign (Asked (..))
+import Heddle.MPI.Internal.Request
+import Heddle.MPI.Internal.Tree
+import Heddle.MPI.Internal.Types
+import Heddle.MPI.Operator
+import Heddle.Prim.Buffer (bufferPtr, keepAlive, newBuffer)
+
+none :: Asked -> Asked
+none = id
+
+-- What arrives from here has to fit: so many elements of the type that is sent.
+fits :: String -> Side -> Side -> Int -> IO ()
+fits call out into n = do
+  sameType call out into
+  when (n > sideCount into) . wrong InvalidCount call $
+    show n ++ " elements do not fit into a buffer of " ++ show (sideCount into)
+
+sameType :: String -> Side -> Side -> IO ()
+sameType call out into =
+  when (sideType out /= sideType into && bytes /= sideType out && bytes /= sideType into) $
+    wrong InvalidType call "what is received into has elements of another type than what is sent"
+  where
+    Datatype bytes = byteType
+
+-- The buffer for the root's side, if this is the root.
+rootSide :: String -> Comm kind -> Rank -> (b -> IO Side) -> Maybe b -> IO (Bool, Side)
+rootSide call comm root lend buffer = do
+  rank <- commRank comm
+  case buffer of
+    Just b | rank == root -> (,) True <$> lend b
+    Nothing | rank == root -> wrong InvalidBuffer call "the root has no buffer"
+    _ -> pure (False, noSide)
+
+-- One to many ----------------------------------------------------------------
+
+barrierC :: Comm 'Intra -> IO (Collective ())
+barrierC comm = pure (collective "barrier" kBarrier comm 0 (-1) False (noSide, 0) (noSide, 0) none (pure ()))
+
+-- | Wait until all ranks have come here.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+-- [Source]: MPI 3.1, section 5.3.
+barrier :: Comm 'Intra -> IO ()
+barrier comm = barrierC comm >>= performNow
+
+-- | 'barrier', without waiting.
+ibarrier :: Comm 'Intra -> IO (Request ())
+ibarrier comm = barrierC comm >>= beginNow
+
+bcastC :: ReceiveBuffer b => Comm 'Intra -> Rank -> b -> IO (Collective ())
+bcastC comm root b = do
+  side <- receiveSide b
+  pure (collective "bcast" kBcast comm root (-1) False (noSide, 0) (side, sideCount side) none (pure ()))
+{-# INLINE bcastC #-}
+
+-- | The root's memory, to all: everybody's has its size.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+-- [Source]: MPI 3.1, section 5.4.
+bcast :: ReceiveBuffer b => Comm 'Intra -> Rank -> b -> IO ()
+bcast comm root b = bcastC comm root b >>= performNow
+{-# INLINE bcast #-}
+
+-- | 'bcast', without waiting.
+ibcast :: ReceiveBuffer b => Comm 'Intra -> Rank -> b -> IO (Request ())
+ibcast comm root b = bcastC comm root b >>= beginNow
+{-# INLINE ibcast #-}
+
+-- | The root's value, to all; what the others give is not looked at.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+bcastValue :: Element a => Comm 'Intra -> Rank -> a -> IO a
+bcastValue comm root a = do
+  v <- Mutable.unsafeNew 1
+  rank <- commRank comm
+  when (rank == root) (Mutable.unsafeWrite v 0 a)
+  bcast comm root v
+  Mutable.unsafeRead v 0
+
+scatterC :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> Maybe b -> c -> IO (Collective ())
+scatterC comm root b c = do
+  (here, out) <- rootSide "scatter" comm root sendSide b
+  into <- receiveSide c
+  size <- commSize comm
+  when here (sameType "scatter" out into)
+  when (here && sideCount out /= size * sideCount into) . wrong InvalidCount "scatter" $
+    show (sideCount out) ++ " elements are not " ++ show (sideCount into) ++ " for each of " ++ show size ++ " ranks"
+  pure (collective "scatter" kScatter comm root (-1) False (out, sideCount into) (into, sideCount into) none (pure ()))
+
+-- | Each rank gets its part of the root's memory; all parts have the same size.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+scatter :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> Maybe b -> c -> IO ()
+scatter comm root b c = scatterC comm root b c >>= performNow
+
+-- | 'scatter', without waiting.
+iscatter :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> Maybe b -> c -> IO (Request ())
+iscatter comm root b c = scatterC comm root b c >>= beginNow
+
+scattervC :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> Maybe (b, Parts) -> c -> IO (Collective ())
+scattervC comm root b c = do
+  (here, out) <- rootSide "scatterv" comm root sendSide (fst <$> b)
+  into <- receiveSide c
+  when here (sameType "scatterv" out into)
+  size <- commSize comm
+  (counts, offsets, keep) <- maybe (pure (nullPtr, nullPtr, pure ())) (if here then withParts "scatterv" size out . snd else const (pure (nullPtr, nullPtr, pure ()))) b
+  let more asked = asked {askedSendCounts = counts, askedSendOffsets = offsets}
+  pure (collective "scatterv" kScatterv comm root (-1) False (out, 0) (into, sideCount into) more keep)
+
+-- | Each rank gets its part of the root's memory, of the size that its own has.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+scatterv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> Maybe (b, Parts) -> c -> IO ()
+scatterv comm root b c = scattervC comm root b c >>= performNow
+
+-- | 'scatterv', without waiting.
+iscatterv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> Maybe (b, Parts) -> c -> IO (Request ())
+iscatterv comm root b c = scattervC comm root b c >>= beginNow
+
+-- Many to one ----------------------------------------------------------------
+
+gatherC :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> b -> Maybe c -> IO (Collective ())
+gatherC comm root b c = do
+  out <- sendSide b
+  (here, into) <- rootSide "gather" comm root receiveSide c
+  size <- commSize comm
+  when here (fits "gather" out into (size * sideCount out))
+  pure (collective "gather" kGather comm root (-1) False (out, sideCount out) (into, if here then sideCount out else 0) none (pure ()))
+{-# INLINE gatherC #-}
+
+-- | Everybody's memory, in the order of the ranks, at the root; all send the same number of
+-- elements.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+-- [Source]: Monad.Reader 19, "Many-to-one communications"; MPI 3.1, section 5.5.
+gather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> b -> Maybe c -> IO ()
+gather comm root b c = gatherC comm root b c >>= performNow
+
+-- | 'gather', without waiting.
+igather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> b -> Maybe c -> IO (Request ())
+igather comm root b c = gatherC comm root b c >>= beginNow
+
+-- | 'gather' into a new vector, at the root.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+gatherNew :: Element a => Comm 'Intra -> Rank -> Vector a -> IO (Maybe (Vector a))
+gatherNew comm root v = do
+  rank <- commRank comm
+  size <- commSize comm
+  if rank == root
+    then do
+      into <- Mutable.unsafeNew (size * Vector.length v)
+      gather comm root v (Just into)
+      Just <$> Vector.unsafeFreeze into
+    else Nothing <$ gather comm root v (Nothing :: Maybe (Mutable.IOVector Int))
+
+-- | A value of each rank, at the root.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+gatherValue :: Element a => Comm 'Intra -> Rank -> a -> IO (Maybe (Vector a))
+gatherValue comm root = gatherNew comm root . Vector.singleton
+
+gathervC :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> b -> Maybe (c, Parts) -> IO (Collective ())
+gathervC comm root b c = do
+  out <- sendSide b
+  (here, into) <- rootSide "gatherv" comm root receiveSide (fst <$> c)
+  when here (sameType "gatherv" out into)
+  size <- commSize comm
+  (counts, offsets, keep) <- maybe (pure (nullPtr, nullPtr, pure ())) (if here then withParts "gatherv" size into . snd else const (pure (nullPtr, nullPtr, pure ()))) c
+  let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = offsets}
+  pure (collective "gatherv" kGatherv comm root (-1) False (out, sideCount out) (into, 0) more keep)
+
+-- | Everybody's memory at its part of the root's.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+gatherv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> b -> Maybe (c, Parts) -> IO ()
+gatherv comm root b c = gathervC comm root b c >>= performNow
+
+-- | 'gatherv', without waiting.
+igatherv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> b -> Maybe (c, Parts) -> IO (Request ())
+igatherv comm root b c = gathervC comm root b c >>= beginNow
+
+-- Many to many ---------------------------------------------------------------
+
+allgatherC :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO (Collective ())
+allgatherC comm b c = do
+  out <- sendSide b
+  into <- receiveSide c
+  size <- commSize comm
+  fits "allgather" out into (size * sideCount out)
+  pure (collective "allgather" kAllgather comm 0 (-1) False (out, sideCount out) (into, sideCount out) none (pure ()))
+
+-- | Everybody's memory, in the order of the ranks, everywhere; all send the same number of
+-- elements.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+allgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO ()
+allgather comm b c = allgatherC comm b c >>= performNow
+
+-- | 'allgather', without waiting.
+iallgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO (Request ())
+iallgather comm b c = allgatherC comm b c >>= beginNow
+
+-- | A value of each rank, everywhere.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+allgatherValue :: Element a => Comm 'Intra -> a -> IO (Vector a)
+allgatherValue comm a = do
+  size <- commSize comm
+  into <- Mutable.unsafeNew size
+  allgather comm (Vector.singleton a) into
+  Vector.unsafeFreeze into
+
+allgathervC :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> Parts -> IO (Collective ())
+allgathervC comm b c parts = do
+  out <- sendSide b
+  into <- receiveSide c
+  sameType "allgatherv" out into
+  size <- commSize comm
+  (counts, offsets, keep) <- withParts "allgatherv" size into parts
+  let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = offsets}
+  pure (collective "allgatherv" kAllgatherv comm 0 (-1) False (out, sideCount out) (into, 0) more keep)
+
+-- | Everybody's memory at its part, everywhere.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+allgatherv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> Parts -> IO ()
+allgatherv comm b c parts = allgathervC comm b c parts >>= performNow
+
+-- | 'allgatherv', without waiting.
+iallgatherv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> Parts -> IO (Request ())
+iallgatherv comm b c parts = allgathervC comm b c parts >>= beginNow
+
+alltoallC :: (SendBuffer b, ReceiveBuffer c) => String -> KindCode -> Int -> Comm kind -> b -> c -> IO (Collective ())
+alltoallC call kind size comm b c = do
+  out <- sendSide b
+  into <- receiveSide c
+  let each = if size == 0 then 0 else sideCount out `quot` size
+  when (each * size /= sideCount out) . wrong InvalidCount call $
+    show (sideCount out) ++ " elements cannot be divided among " ++ show size ++ " ranks"
+  fits call out into (sideCount out)
+  pure (collective call kind comm 0 (-1) False (out, each) (into, each) none (pure ()))
+
+-- | Each rank sends each rank its part; all parts have the same size.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+alltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO ()
+alltoall comm b c = commSize comm >>= \size -> alltoallC "alltoall" kAlltoall size comm b c >>= performNow
+
+-- | 'alltoall', without waiting.
+ialltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO (Request ())
+ialltoall comm b c = commSize comm >>= \size -> alltoallC "ialltoall" kAlltoall size comm b c >>= beginNow
+
+alltoallvC :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> Parts -> c -> Parts -> IO (Collective ())
+alltoallvC comm b sent c received = do
+  out <- sendSide b
+  into <- receiveSide c
+  sameType "alltoallv" out into
+  size <- commSize comm
+  (outCounts, outOffsets, keep) <- withParts "alltoallv" size out sent
+  (inCounts, inOffsets, keep') <- withParts "alltoallv" size into received
+  let more asked =
+        asked
+          { askedSendCounts = outCounts,
+            askedSendOffsets = outOffsets,
+            askedReceiveCounts = inCounts,
+            askedReceiveOffsets = inOffsets
+          }
+  pure (collective "alltoallv" kAlltoallv comm 0 (-1) False (out, 0) (into, 0) more (keep >> keep'))
+
+-- | Each rank sends each rank a part of any size.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+alltoallv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> Parts -> c -> Parts -> IO ()
+alltoallv comm b sent c received = alltoallvC comm b sent c received >>= performNow
+
+-- | 'alltoallv', without waiting.
+ialltoallv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> Parts -> c -> Parts -> IO (Request ())
+ialltoallv comm b sent c received = alltoallvC comm b sent c received >>= beginNow
+
+-- Reductions -----------------------------------------------------------------
+
+-- By MPI, if it knows the operator; else by a tree, on a thread of its own if it is to be begun.
+reduction :: (Collective () -> IO r) -> (IO () -> IO r) -> Operator a -> (CInt -> IO (Collective ())) -> IO () -> IO r
+reduction byMpi byTree op mpis tree = maybe (byTree tree) (\code -> mpis code >>= byMpi) (operatorCode op)
+
+at :: (Collective () -> IO ()) -> Operator a -> (CInt -> IO (Collective ())) -> IO () -> IO ()
+at byMpi = reduction byMpi id
+
+later :: String -> Operator a -> (CInt -> IO (Collective ())) -> IO () -> IO (Request ())
+later name = reduction beginNow (forked name)
+
+sameSize :: String -> Side -> Side -> IO ()
+sameSize call out into =
+  when (sideCount out /= sideCount into) . wrong InvalidCount call $
+    show (sideCount out) ++ " elements cannot be reduced into " ++ show (sideCount into)
+
+reduceC :: Element a => Comm 'Intra -> Rank -> Vector a -> Maybe (Mutable.IOVector a) -> CInt -> IO (Collective ())
+reduceC comm root b c code = do
+  out <- sendSide b
+  (here, into) <- rootSide "reduce" comm root receiveSide c
+  when here (sameSize "reduce" out into)
+  pure (collective "reduce" kReduce comm root code False (out, sideCount out) (into, sideCount into) none (pure ()))
+
+-- | Everybody's vectors combined element by element, at the root.
+--
+-- [Cost]: with a function, a message for each level of a tree.
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+-- [Source]: MPI 3.1, section 5.9.
+reduce :: Element a => Comm 'Intra -> Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> IO ()
+reduce comm root op b c = at performNow op (reduceC comm root b c) (treeReduce comm root op b c)
+
+-- | 'reduce', without waiting.
+ireduce :: Element a => Comm 'Intra -> Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> IO (Request ())
+ireduce comm root op b c = later "mpi/ireduce" op (reduceC comm root b c) (treeReduce comm root op b c)
+
+-- | Everybody's values combined, at the root.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+reduceValue :: Element a => Comm 'Intra -> Rank -> Operator a -> a -> IO (Maybe a)
+reduceValue comm root op a = do
+  rank <- commRank comm
+  into <- if rank == root then Just <$> Mutable.unsafeNew 1 else pure Nothing
+  reduce comm root op (Vector.singleton a) into
+  traverse (`Mutable.unsafeRead` 0) into
+
+allreduceC :: Element a => String -> KindCode -> Comm 'Intra -> Vector a -> Mutable.IOVector a -> CInt -> IO (Collective ())
+allreduceC call kind comm b c code = do
+  out <- sendSide b
+  into <- receiveSide c
+  sameSize call out into
+  pure (collective call kind comm 0 code False (out, sideCount out) (into, sideCount into) none (pure ()))
+{-# INLINE allreduceC #-}
+
+-- | Everybody's vectors combined element by element, everywhere.
+--
+-- [Cost]: of up to a kilobyte, rounds of messages between all pairs, with any operator; of
+-- more, with a function, two messages for each level of a tree. The first time on a
+-- communicator, a duplicate of it.
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'; what the function throws.
+allreduce :: forall a. Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
+allreduce comm op b c
+  | few,
+    Mutable.length c == n,
+    isJust (operatorCode op) = do
+    shadow <- shadowOf comm
+    Vector.unsafeCopy c b
+    theirs <- Mutable.unsafeNew n
+    withMutable c (\p -> withMutable theirs (butterfly "allreduce" shadow (operatorFunction op) n p))
+  | otherwise = at performNow op (allreduceC "allreduce" kAllreduce comm b c) (treeAllreduce comm op b c)
+  where
+    n = Vector.length b
+    few = n * elementBytes @a <= butterflyBytes
+    withMutable v use = let (memory, _) = Mutable.unsafeToForeignPtr0 v in use (unsafeForeignPtrToPtr memory) <* touchForeignPtr memory
+{-# INLINE allreduce #-}
+
+-- | 'allreduce', without waiting.
+iallreduce :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO (Request ())
+iallreduce comm op b c = later "mpi/iallreduce" op (allreduceC "iallreduce" kAllreduce comm b c) (treeAllreduce comm op b c)
+
+-- | Everybody's values combined, everywhere.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'; what the function throws.
+allreduceValue :: forall a. Element a => Comm 'Intra -> Operator a -> a -> IO a
+allreduceValue comm op a
+  | isJust (operatorCode op) = do
+    shadow <- shadowOf comm
+    let each = (elementBytes @a + 15) `div` 16 * 16
+    memory <- newBuffer (2 * each)
+    let mine = castPtr (bufferPtr memory)
+    poke mine a
+    butterfly "allreduceValue" shadow (operatorFunction op) 1 mine (mine `plusPtr` each)
+    peek mine <* keepAlive memory
+  | otherwise = do
+    into <- Mutable.unsafeNew 1
+    allreduce comm op (Vector.singleton a) into
+    Mutable.unsafeRead into 0
+{-# INLINE allreduceValue #-}
+
+-- | The vectors of the ranks up to this one combined.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+scan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
+scan comm op b c = at performNow op (allreduceC "scan" kScan comm b c) (treeScan True comm op b c)
+
+-- | 'scan', without waiting.
+iscan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO (Request ())
+iscan comm op b c = later "mpi/iscan" op (allreduceC "iscan" kScan comm b c) (treeScan True comm op b c)
+
+-- | The values of the ranks up to this one combined.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+scanValue :: Element a => Comm 'Intra -> Operator a -> a -> IO a
+scanValue comm op a = do
+  into <- Mutable.unsafeNew 1
+  scan comm op (Vector.singleton a) into
+  Mutable.unsafeRead into 0
+
+-- | The vectors of the ranks before this one combined; at rank 0 the memory stays as it is.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+exscan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
+exscan comm op b c = at performNow op (allreduceC "exscan" kExscan comm b c) (treeScan False comm op b c)
+
+-- | 'exscan', without waiting.
+iexscan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO (Request ())
+iexscan comm op b c = later "mpi/iexscan" op (allreduceC "iexscan" kExscan comm b c) (treeScan False comm op b c)
+
+reduceScatterC :: Element a => Comm 'Intra -> Vector a -> [Int] -> Mutable.IOVector a -> CInt -> IO (Collective ())
+reduceScatterC comm b counts c code = do
+  out <- sendSide b
+  into <- receiveSide c
+  size <- commSize comm
+  rank <- commRank comm
+  (p, _, keep) <- withParts "reduceScatter" size out (consecutive counts)
+  when (sum counts /= sideCount out) . wrong InvalidCount "reduceScatter" $
+    "the counts add up to " ++ show (sum counts) ++ ", not to the " ++ show (sideCount out) ++ " elements that are sent"
+  fits "reduceScatter" out into (counts !! fromIntegral rank)
+  let more asked = asked {askedReceiveCounts = p}
+  pure (collective "reduceScatter" kReduceScatter comm 0 code False (out, sideCount out) (into, 0) more keep)
+
+-- | Everybody's vectors combined element by element; each rank gets a part of so many elements.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError'.
+reduceScatter :: Element a => Comm 'Intra -> Operator a -> Vector a -> [Int] -> Mutable.IOVector a -> IO ()
+reduceScatter comm op b counts c = at performNow op (reduceScatterC comm b counts c) (treeReduceScatter comm op b counts c)
+
+-- | 'reduceScatter', without waiting.
+ireduceScatter :: Element a => Comm 'Intra -> Operator a -> Vector a -> [Int] -> Mutable.IOVector a -> IO (Request ())
+ireduceScatter comm op b counts c =
+  later "mpi/ireduceScatter" op (reduceScatterC comm b counts c) (treeReduceScatter comm op b counts c)
+
+treeReduceScatter :: Element a => Comm 'Intra -> Operator a -> Vector a -> [Int] -> Mutable.IOVector a -> IO ()
+treeReduceScatter comm op b counts c = do
+  rank <- fromIntegral <$> commRank comm
+  size <- commSize comm
+  when (length counts /= size || any (< 0) counts || sum counts /= Vector.length b || Mutable.length c < (counts !! rank)) $
+    wrong InvalidCount "reduceScatter" ("counts " ++ show counts ++ " for " ++ show (Vector.length b) ++ " elements")
+  whole <- Mutable.unsafeNew (Vector.length b)
+  treeAllreduce comm op b whole
+  let from = sum (take rank counts)
+  Mutable.copy (Mutable.take (counts !! rank) c) (Mutable.slice from (counts !! rank) whole)
+
+-- Neighbours -----------------------------------------------------------------
+
+neighboursC :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO (Collective ())
+neighboursC comm ins b c = do
+  out <- sendSide b
+  into <- receiveSide c
+  fits "neighbourAllgather" out into (ins * sideCount out)
+  pure (collective "neighbourAllgather" kNeighbourAllgather comm 0 (-1) False (out, sideCount out) (into, sideCount out) none (pure ()))
+
+-- | The memory of all neighbours that send to this rank, of which there are so many.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError', if the communicator has no topology.
+neighbourAllgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO ()
+neighbourAllgather comm ins b c = neighboursC comm ins b c >>= performNow
+
+-- | 'neighbourAllgather', without waiting.
+ineighbourAllgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO (Request ())
+ineighbourAllgather comm ins b c = neighboursC comm ins b c >>= beginNow
+
+-- | A part to each neighbour, of which there are so many, and as much from each.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Throws]: 'MPIError', if the communicator has no topology.
+neighbourAlltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO ()
+neighbourAlltoall comm n b c = alltoallC "neighbourAlltoall" kNeighbourAlltoall n comm b c >>= performNow
+
+-- | 'neighbourAlltoall', without waiting.
+ineighbourAlltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO (Request ())
+ineighbourAlltoall comm n b c = alltoallC "ineighbourAlltoall" kNeighbourAlltoall n comm b c >>= beginNow

@@ -1,0 +1,187 @@
+-- | Collectives on memory, against what one process computes.
+module CollectiveTest
+  ( cases,
+  )
+where
+
+import Control.Monad (forM_)
+import Data.Bits (shiftL, shiftR, (.&.), (.|.))
+import Data.Int (Int32, Int64)
+import Data.Vector.Storable (Vector)
+import Data.Vector.Storable qualified as Vector
+import Data.Vector.Storable.Mutable qualified as Mutable
+import Data.Word (Word16)
+import Heddle.MPI
+import Heddle.MPI.Collective
+import Heddle.Prim.Exception (trySync)
+import Ranks
+
+cases :: [Case]
+cases =
+  [ anywhere "barrier, waited for and as a request" $ do
+      barrier commWorld
+      ibarrier commWorld >>= wait,
+    anywhere "bcast from every root" . eachRoot $ \root -> do
+      r <- commRank commWorld
+      v <- Vector.thaw (if r == root then Vector.generate 100 (+ fromIntegral root) else Vector.replicate 100 0) :: IO (Mutable.IOVector Int)
+      bcast commWorld root v
+      got <- Vector.freeze v
+      got === Vector.generate 100 (+ fromIntegral root)
+      x <- bcastValue commWorld root (fromIntegral r * 1.5 :: Double)
+      x === fromIntegral root * 1.5,
+    anywhere "bcast of more than is sent at once" $ do
+      r <- commRank commWorld
+      v <- Vector.thaw (if r == 0 then big else Vector.map (const 0) big)
+      ibcast commWorld 0 v >>= wait
+      got <- Vector.freeze v
+      assert "it arrived" (got == big),
+    anywhere "gather, into memory, new, and a value" . eachRoot $ \root -> do
+      (r, size) <- place
+      let mine = block r
+      got <- gatherNew commWorld root mine
+      got === (if toRank r == root then Just (Vector.concat (map block [0 .. size - 1])) else Nothing)
+      values <- gatherValue commWorld root (fromIntegral r :: Word16)
+      values === (if toRank r == root then Just (Vector.generate size fromIntegral) else Nothing),
+    anywhere "gatherv and scatterv of parts of all sizes, with gaps" . eachRoot $ \root -> do
+      (r, size) <- place
+      let counts = [0 .. size - 1]
+          parts = Parts counts (map (* 10) counts)
+          whole = Vector.generate 50 fromIntegral :: Vector Int32
+      into <- Mutable.replicate r 0
+      scatterv commWorld root (if toRank r == root then Just (whole, parts) else Nothing) into
+      mine <- Vector.freeze into
+      mine === Vector.slice (10 * r) r whole
+      back <- Mutable.replicate 50 (-1) :: IO (Mutable.IOVector Int32)
+      gatherv commWorld root mine (if toRank r == root then Just (back, parts) else Nothing)
+      got <- Vector.freeze back
+      got
+        === Vector.generate
+          50
+          (\i -> if toRank r == root && i `mod` 10 < i `div` 10 && i `div` 10 < size then fromIntegral i else -1),
+    anywhere "scatter" . eachRoot $ \root -> do
+      (r, size) <- place
+      into <- Mutable.new 5
+      scatter commWorld root (if toRank r == root then Just (Vector.concat (map block [0 .. size - 1])) else Nothing) into
+      got <- Vector.freeze into
+      got === block r,
+    anywhere "allgather, allgatherv, a value of each" $ do
+      (r, size) <- place
+      into <- Mutable.new (5 * size)
+      allgather commWorld (block r) into
+      got <- Vector.freeze into
+      got === Vector.concat (map block [0 .. size - 1])
+      let counts = [1 .. size]
+      into' <- Mutable.new (sum counts)
+      allgatherv commWorld (Vector.replicate (r + 1) r) into' (consecutive counts)
+      got' <- Vector.freeze into'
+      got' === Vector.concat [Vector.replicate (i + 1) i | i <- [0 .. size - 1]]
+      values <- allgatherValue commWorld (fromIntegral r :: Float)
+      values === Vector.generate size fromIntegral,
+    anywhere "alltoall and alltoallv transpose" $ do
+      (r, size) <- place
+      into <- Mutable.new size
+      alltoall commWorld (Vector.generate size (\i -> 100 * r + i)) into
+      got <- Vector.freeze into
+      got === Vector.generate size (\i -> 100 * i + r)
+      into' <- Mutable.new (sum [0 .. size - 1] + size * r)
+      let sends = [i + r | i <- [0 .. size - 1]]
+      alltoallv commWorld (Vector.concat [Vector.replicate n (100 * r + i) | (i, n) <- zip [0 ..] sends]) (consecutive sends) into' (consecutive sends)
+      got' <- Vector.freeze into'
+      got' === Vector.concat [Vector.replicate (i + r) (100 * i + r) | i <- [0 .. size - 1]],
+    anywhere "reductions by MPI and by functions agree with folds" $ do
+      (_, size) <- place
+      forM_ [sumOf, productOf, minimumOf, maximumOf, bitwiseXor, bitwiseAnd, bitwiseOr] $ \op -> reductions op (block64 size)
+      reductions affine (block64 size)
+      reductions (operator const) (block64 size)
+      reductions (operator (\_ y -> y)) (block64 size),
+    anywhere "a reduction with a function gives all ranks the same bits" $ do
+      r <- commRank commWorld
+      let mine = 1 / (fromIntegral r + 3) :: Double
+      x <- allreduceValue commWorld (operator (+)) mine
+      all' <- allgatherValue commWorld x
+      assert "the same everywhere" (Vector.all (== x) all'),
+    anywhere "a function that throws on one rank is an exception on all" $ do
+      (r, size) <- place
+      let bad = operator (\x y -> if x == 1 && size > 1 then error "no" else x + y) :: Operator Int
+      outcome <- trySync (allreduceValue commWorld bad (if r == 0 then 1 else 2))
+      either (const True) (const False) outcome === (size > 1)
+      outcome' <- trySync (reduceValue commWorld (toRank (size - 1)) bad (if r == 0 then 1 else 2))
+      either (const True) (const False) outcome' === (size > 1)
+      barrier commWorld,
+    anywhere "characters have no operators of MPI's" $ do
+      (r, size) <- place
+      x <- allreduceValue commWorld maximumOf (toEnum (97 + r) :: Char)
+      x === toEnum (96 + size),
+    anywhere "wrong sizes are found before MPI is called" $ do
+      (_, size) <- place
+      into <- Mutable.new 1 :: IO (Mutable.IOVector Int)
+      throws [InvalidCount] (allgather commWorld (Vector.replicate 2 (0 :: Int)) into)
+      throws [InvalidCount] (allreduce commWorld sumOf (Vector.replicate 2 0) into)
+      throws [InvalidCount] (allreduce commWorld (operator (+)) (Vector.replicate 2 0) into)
+      throws [InvalidCount] (alltoall commWorld (Vector.replicate (2 * size) (0 :: Int)) into)
+      throws [InvalidCount] (allgatherv commWorld (Vector.singleton (0 :: Int)) into (Parts [1] [1]))
+      throws [InvalidBuffer] (commRank commWorld >>= \r -> gather commWorld r (Vector.singleton (0 :: Int)) (Nothing :: Maybe (Mutable.IOVector Int)))
+      wrongType <- Mutable.new size :: IO (Mutable.IOVector Double)
+      throws [InvalidType] (allgather commWorld (Vector.singleton (0 :: Int)) wrongType)
+      throws [InvalidRoot] (reduce commWorld 9 (operator (+)) (Vector.singleton 0) (Just into))
+      barrier commWorld,
+    anywhere "many requests at once, waited for in another order" $ do
+      (r, size) <- place
+      vs <- mapM (\i -> Vector.thaw (Vector.replicate 10 (r + i))) [0 .. 9]
+      requests <- mapM (ibcast commWorld 0) vs
+      _ <- waitAll (reverse requests)
+      got <- mapM Vector.freeze vs
+      got === [Vector.replicate 10 i | i <- [0 .. 9]]
+      assert "the job has ranks" (size > 0)
+  ]
+
+-- Every collective that reduces, with this operator, against folds over the ranks' vectors.
+reductions :: Operator Int64 -> (Int -> Vector Int64) -> IO ()
+reductions op vectors = do
+  (r, size) <- place
+  let f = Vector.zipWith (operatorFunction op)
+      all' = map vectors [0 .. size - 1]
+      total = foldl1 f all'
+      n = Vector.length total
+      fresh = Mutable.replicate n (-7)
+  into <- fresh
+  allreduce commWorld op (vectors r) into
+  Vector.freeze into >>= (=== total)
+  again <- fresh
+  iallreduce commWorld op (vectors r) again >>= wait
+  Vector.freeze again >>= (=== total)
+  eachRoot $ \root -> do
+    at <- fresh
+    reduce commWorld root op (vectors r) (if toRank r == root then Just at else Nothing)
+    Vector.freeze at >>= (=== (if toRank r == root then total else Vector.replicate n (-7)))
+  one <- reduceValue commWorld 0 op (Vector.head (vectors r))
+  one === (if r == 0 then Just (Vector.head total) else Nothing)
+  upTo <- fresh
+  scan commWorld op (vectors r) upTo
+  Vector.freeze upTo >>= (=== foldl1 f (take (r + 1) all'))
+  before <- fresh
+  exscan commWorld op (vectors r) before
+  Vector.freeze before >>= (=== if r == 0 then Vector.replicate n (-7) else foldl1 f (take r all'))
+  let counts = [if i == 0 then n - size + 1 else 1 | i <- [0 .. size - 1]]
+  part <- Mutable.replicate (counts !! r) 0
+  reduceScatter commWorld op (vectors r) counts part
+  Vector.freeze part >>= (=== Vector.slice (sum (take r counts)) (counts !! r) total)
+
+-- The composition of functions x -> ax + b modulo 2^16: associative, not commutative.
+affine :: Operator Int64
+affine = operator (\f g -> ((f `shiftR` 16) * (g `shiftR` 16) .&. 65535) `shiftL` 16 .|. ((f .&. 65535) * (g `shiftR` 16) + g) .&. 65535)
+
+block :: Int -> Vector Int
+block r = Vector.generate 5 (\i -> 1000 * r + i)
+
+block64 :: Int -> Int -> Vector Int64
+block64 size r = Vector.generate 7 (\i -> fromIntegral ((r + 2) * (i + 1) * 37 `mod` (size + 60) + 1))
+
+big :: Vector Double
+big = Vector.generate 500000 fromIntegral
+
+eachRoot :: (Rank -> IO ()) -> IO ()
+eachRoot body = commSize commWorld >>= \size -> mapM_ (body . toRank) [0 .. size - 1]
+
+place :: IO (Int, Int)
+place = (,) <$> (fromIntegral <$> commRank commWorld) <*> commSize commWorld
