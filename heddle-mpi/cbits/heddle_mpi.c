@@ -2,6 +2,7 @@
  * the provider. Those that start an operation return 0 with its outcome, if it was complete within the budget (or
  * failed), else its slot; the others return 0 or an error. See heddle_mpi.h and heddle_mpi_core.h. */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 const struct heddle_mpi_calls *heddle_mpi_calls;
 _Atomic int heddle_mpi_state = S_NEW;
+static _Atomic int joined; /* There are, or were, processes outside of the world that its end may wait for. */
 
 static __thread char detail[512];
 
@@ -108,8 +110,11 @@ int heddle_mpi_begin(int which, const char *library)
   int code = calls->begin(library);
   if (!code) code = heddle_mpi_handles_begin();
   if (!code) code = heddle_mpi_engine_begin();
-  if (!code) atomic_store(&heddle_mpi_state, S_RUNNING);
-  return code;
+  if (code) return code;
+  native spawner = 0;
+  if (!calls->parent(&spawner) && spawner) joined = 1;
+  atomic_store(&heddle_mpi_state, S_RUNNING);
+  return 0;
 }
 
 int heddle_mpi_end(void)
@@ -166,20 +171,28 @@ int heddle_mpi_greatest_tag(void)
   return CALLS->greatest_tag;
 }
 
+/* Those who spawned this process: one handle, however often it is asked for; 0 when it has been closed. */
 int heddle_mpi_parent(handle *made)
 {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static handle known;
+  native comm = 0;
+  int code = 0;
   ENTER();
-  static _Atomic handle known; /* there is one, however often it is asked for */
-  handle parent = atomic_load(&known);
-  if (!parent) {
-    native comm = 0;
-    int code = CALLS->parent(&comm);
-    if (code) return code;
-    if (comm) parent = heddle_mpi_handle_new(H_COMM, comm);
-    atomic_store(&known, parent);
+  *made = 0;
+  pthread_mutex_lock(&lock);
+  if (!known) {
+    code = CALLS->parent(&comm);
+    if (!code && comm) code = keep(code, H_COMM, comm, &known);
   }
-  *made = parent;
-  return 0;
+  if (!code && known && !heddle_mpi_handle_find(known, H_COMM, &comm)) *made = known;
+  pthread_mutex_unlock(&lock);
+  return code;
+}
+
+int heddle_mpi_joined(void)
+{
+  return joined;
 }
 
 /* Point to point ------------------------------------------------------------------------------------------------ */
@@ -760,6 +773,7 @@ int heddle_mpi_comm_accept(const char *port, handle comm, int root, handle *made
   FIND(comm, H_COMM, c);
   native object = 0;
   int code = CALLS->comm_accept(port, c, root, &object);
+  if (!code) joined = 1;
   return keep(code, H_COMM, object, made);
 }
 
@@ -769,6 +783,7 @@ int heddle_mpi_comm_connect(const char *port, handle comm, int root, handle *mad
   FIND(comm, H_COMM, c);
   native object = 0;
   int code = CALLS->comm_connect(port, c, root, &object);
+  if (!code) joined = 1;
   return keep(code, H_COMM, object, made);
 }
 
@@ -778,5 +793,6 @@ int heddle_mpi_comm_spawn(handle comm, int root, const char *program, char *cons
   FIND(comm, H_COMM, c);
   native object = 0;
   int code = CALLS->comm_spawn(c, root, program, arguments, count, &object);
+  if (!code) joined = 1;
   return keep(code, H_COMM, object, made);
 }

@@ -25,7 +25,7 @@ struct place {
   struct heddle_mpi_started started;
   struct heddle_mpi_outcome outcome;
   int32_t next; /* free, or new, after this one */
-  int8_t state, registered, watched, seen;
+  int8_t state, registered, watched, seen, cancelling;
 };
 
 /* Two locks. Under `testing`, which is kept while MPI tests: the requests that are tested. Under `table`, which is kept
@@ -171,7 +171,8 @@ static int32_t join(void)
   return count;
 }
 
-/* One test; with a failure of the call itself as the operation's. */
+/* One test; with a failure of the call itself as the operation's. Whether it was cancelled is known to `complete`: of
+ * what nobody has cancelled, MPICH does not say so reliably. */
 static int tested(native *request, heddle_mpi_status *status)
 {
   int done = 0;
@@ -204,6 +205,7 @@ static void complete(int32_t index, const heddle_mpi_status *status, native mess
   pthread_mutex_lock(&table);
   struct place *place = &places[index];
   place->outcome.status = *status;
+  if (!place->cancelling) place->outcome.status.cancelled = 0;
   place->outcome.message = message;
   completed(index);
   pthread_mutex_unlock(&table);
@@ -381,6 +383,7 @@ int heddle_mpi_cancel(slot s)
   struct place *place = place_of(s, &index);
   int is = place && place->state == PENDING;
   int probe = is && place->started.probe;
+  if (is) place->cancelling = 1;
   if (probe) {
     place->outcome.status = (heddle_mpi_status){.source = place->started.source, .tag = place->started.tag, .cancelled = 1};
     completed(index);

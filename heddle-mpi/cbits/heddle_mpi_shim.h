@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1487,29 +1488,58 @@ static int file_transfer(native file, int write, int place, int together, int64_
 
 /* PROCESSES. */
 
+enum { PORT_ROOM = 4096 }; /* For newer libraries, whose ports may be longer than this header says. */
+
+static int is_refusal(int code)
+{
+    char text[MPI_MAX_ERROR_STRING + 1];
+    if (code == 0) return 0;
+    error_text(code, text, sizeof text);
+    return strstr(text, "not supported") != 0;
+}
+
+/* Some builds, as Debian 12's MPICH with its network module ucx, have none of the calls below. They say so when a port
+ * is opened, but of the others only that they have failed. */
+static int known_reason(int code)
+{
+    char port[PORT_ROOM] = "";
+    if (code == 0) return 0;
+    if (!is_refusal(code)) {
+        int opened = mpi.MPI_Open_port(known.no_info, port);
+        if (opened == 0) mpi.MPI_Close_port(port);
+        if (!is_refusal(opened)) return code;
+    }
+    heddle_mpi_set_detail("this build of " PROVIDER_TITLE " can neither start processes nor connect to any");
+    return UNSUPPORTED;
+}
+
 static int port_open(char *port, int capacity)
 {
-    char name[MPI_MAX_PORT_NAME + 1] = "";
+    char name[PORT_ROOM] = "";
     int code = mpi.MPI_Open_port(known.no_info, name);
-    if (code) return code;
+    if (code) return known_reason(code);
     code = give_text(port, capacity, name, "the name of a port");
     if (code) mpi.MPI_Close_port(name);
     return code;
 }
 
-static int port_close(const char *port) { return mpi.MPI_Close_port(port); }
+static int port_close(const char *port) { return known_reason(mpi.MPI_Close_port(port)); }
 
 static int comm_accept(const char *port, native comm, int root, native *made)
 {
     MPI_Comm got;
     int code = mpi.MPI_Comm_accept(port, known.no_info, to_rank(root), to_comm(comm), &got);
-    return give_comm(code, got, made);
+    return give_comm(known_reason(code), got, made);
 }
 
 static int comm_connect(const char *port, native comm, int root, native *made)
 {
     MPI_Comm got;
-    int code = mpi.MPI_Comm_connect(port, known.no_info, to_rank(root), to_comm(comm), &got);
+    int code = known_reason(mpi.MPI_Comm_connect(port, known.no_info, to_rank(root), to_comm(comm), &got));
+    /* That there is no such port is an internal error to Open MPI's root, and a message too long to the others; to
+     * MPICH it is another error. */
+    int class = code > 0 ? error_class(code) : C_SUCCESS;
+    if (class == C_INTERN || class == C_TRUNCATE || class == C_OTHER) code = MPI_ERR_PORT;
     return give_comm(code, got, made);
 }
 
@@ -1518,16 +1548,107 @@ static int comm_spawn(native comm, int root, const char *program, char *const *a
     MPI_Comm got;
     int code = mpi.MPI_Comm_spawn(program, arguments ? (char **)arguments : MPI_ARGV_NULL, count, known.no_info,
                                   to_rank(root), to_comm(comm), &got, MPI_ERRCODES_IGNORE);
-    return give_comm(code, got, made);
+    return give_comm(known_reason(code), got, made);
 }
+
+#ifdef ONE_CALL_AT_A_TIME
+
+/* The short calls, by one thread at a time. */
+static _Atomic int calling;
+
+static void enter_call(void)
+{
+    for (int tries = 1; atomic_exchange_explicit(&calling, 1, memory_order_acquire); tries++)
+        if (tries % 64 == 0) sched_yield();
+}
+
+static int leave_call(int code)
+{
+    atomic_store_explicit(&calling, 0, memory_order_release);
+    return code;
+}
+
+static int one_isend(native comm, int rank, int tag, int mode, const void *data, int64_t count, native type,
+                     native *request)
+{
+    enter_call();
+    return leave_call(isend(comm, rank, tag, mode, data, count, type, request));
+}
+
+static int one_irecv(native comm, int source, int tag, void *data, int64_t count, native type, native *request)
+{
+    enter_call();
+    return leave_call(irecv(comm, source, tag, data, count, type, request));
+}
+
+static int one_improbe(native comm, int source, int tag, int *found, native *message, heddle_mpi_status *status)
+{
+    enter_call();
+    return leave_call(improbe(comm, source, tag, found, message, status));
+}
+
+static int one_iprobe(native comm, int source, int tag, int *found, heddle_mpi_status *status)
+{
+    enter_call();
+    return leave_call(iprobe(comm, source, tag, found, status));
+}
+
+static int one_imrecv(void *data, int64_t count, native type, native *message, native *request)
+{
+    enter_call();
+    return leave_call(imrecv(data, count, type, message, request));
+}
+
+static int one_start(native *request)
+{
+    enter_call();
+    return leave_call(start(request));
+}
+
+static int one_test(native *request, int *done, heddle_mpi_status *status)
+{
+    enter_call();
+    return leave_call(test(request, done, status));
+}
+
+static int one_test_some(int count, native *requests, int *done, int *indices, heddle_mpi_status *statuses)
+{
+    enter_call();
+    return leave_call(test_some(count, requests, done, indices, statuses));
+}
+
+static int one_cancel(native *request)
+{
+    enter_call();
+    return leave_call(cancel(request));
+}
+
+static int one_request_free(native *request)
+{
+    enter_call();
+    return leave_call(request_free(request));
+}
+
+/* Not those that block. */
+static int one_collective(const struct heddle_mpi_collective_args *args, native *request)
+{
+    if (!request) return collective(args, request);
+    enter_call();
+    return leave_call(collective(args, request));
+}
+
+#define SHORT(name) .name = one_##name
+#else
+#define SHORT(name) .name = name
+#endif
 
 static struct heddle_mpi_calls calls = {
     .name = PROVIDER_NAME,
 #define CALL(name) .name = name
     CALL(begin), CALL(end), CALL(abort_job), CALL(error_class), CALL(error_text), CALL(version),
     .clock = clock_now, CALL(clock_tick), CALL(parent),
-    CALL(isend), CALL(irecv), CALL(improbe), CALL(iprobe), CALL(imrecv), CALL(send_init), CALL(recv_init), CALL(start),
-    CALL(test), CALL(test_some), CALL(cancel), CALL(request_free), CALL(collective),
+    SHORT(isend), SHORT(irecv), SHORT(improbe), SHORT(iprobe), SHORT(imrecv), CALL(send_init), CALL(recv_init),
+    SHORT(start), SHORT(test), SHORT(test_some), SHORT(cancel), SHORT(request_free), SHORT(collective),
     CALL(comm_size), CALL(comm_rank), CALL(comm_remote_size), CALL(comm_compare), CALL(comm_dup), CALL(comm_split),
     CALL(comm_split_shared), CALL(comm_create), CALL(comm_free), CALL(comm_name), CALL(inter_create), CALL(inter_merge),
     CALL(group_of), CALL(group_size), CALL(group_rank), CALL(group_pick), CALL(group_combine), CALL(group_translate),
@@ -1540,4 +1661,5 @@ static struct heddle_mpi_calls calls = {
     CALL(file_atomic), CALL(file_view), CALL(file_seek), CALL(file_tell), CALL(file_transfer),
     CALL(port_open), CALL(port_close), CALL(comm_accept), CALL(comm_connect), CALL(comm_spawn), CALL(comm_disconnect)
 #undef CALL
+#undef SHORT
 };

@@ -2,25 +2,40 @@
 -- Module      : Main
 -- Description : Tests of heddle-mpi, alone and in jobs
 --
--- Run with @--cases FILE FROM@ it is a rank of a job that it has started itself.
+-- Run with @--cases FILE FROM@ it is a rank of a job that it has started itself; with
+-- @--spawned ROLE@, a process that such a job has spawned.
 module Main
   ( main,
   )
 where
 
 import CollectiveTest qualified
+import CommunicatorTest qualified
 import FastTest qualified
 import Heddle.MPI (mpi)
 import Jobs
+import MessageTest qualified
+import ProcessTest qualified
 import Ranks
+import SimpleTest qualified
 import System.Environment (getArgs)
 import Test.Tasty
+import TopologyTest qualified
 
 main :: IO ()
 main =
   getArgs >>= \case
     ["--cases", path, from] -> mpi (runCases path (read from) cases)
-    _ -> defaultMain (testGroup "heddle-mpi" (jobTests cases))
+    "--spawned" : role -> ProcessTest.spawned role
+    _ -> defaultMain (testGroup "heddle-mpi" (MessageTest.tests : jobTests cases ++ ProcessTest.tests))
 
 cases :: [Case]
-cases = FastTest.cases ++ CollectiveTest.cases
+cases =
+  concat
+    [ FastTest.cases,
+      SimpleTest.cases,
+      CollectiveTest.cases,
+      CommunicatorTest.cases,
+      TopologyTest.cases,
+      ProcessTest.cases
+    ]

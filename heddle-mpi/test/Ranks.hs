@@ -28,6 +28,7 @@ where
 import Control.Monad (unless)
 import Data.Char (isSpace)
 import Heddle.MPI
+import Heddle.MPI.Collective (barrier)
 import Heddle.Prim.Exception hiding (assert)
 import System.IO
 
@@ -87,7 +88,8 @@ runCases path from cases = do
           | i < from || size `notElem` caseSizes c = pure ()
           | otherwise = do
             tell (show i ++ " began")
-            trySync (caseBody c) >>= \case
+            -- All leave it together, so that it is known which case a failure belongs to.
+            trySync (caseBody c >> barrier commWorld) >>= \case
               Right () -> tell (show i ++ " passed")
               Left e -> do
                 tell (show i ++ " failed " ++ show (displayException e))

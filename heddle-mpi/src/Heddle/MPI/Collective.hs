@@ -391,15 +391,15 @@ ialltoallv comm b sent c received = alltoallvC comm b sent c received >>= beginN
 
 -- Reductions -----------------------------------------------------------------
 
--- By MPI, if it knows the operator; else by a tree, on a thread of its own if it is to be begun.
-reduction :: (Collective () -> IO r) -> (IO () -> IO r) -> Operator a -> (CInt -> IO (Collective ())) -> IO () -> IO r
-reduction byMpi byTree op mpis tree = maybe (byTree tree) (\code -> mpis code >>= byMpi) (operatorCode op)
+-- By MPI, if it knows the operator; else by a tree.
+reduction :: Comm 'Intra -> Operator a -> (CInt -> IO (Collective ())) -> (Comm 'Intra -> IO ()) -> IO ()
+reduction comm op mpis tree = maybe (together comm tree) (\code -> mpis code >>= performNow) (operatorCode op)
 
-at :: (Collective () -> IO ()) -> Operator a -> (CInt -> IO (Collective ())) -> IO () -> IO ()
-at byMpi = reduction byMpi id
-
-later :: String -> Operator a -> (CInt -> IO (Collective ())) -> IO () -> IO (Request ())
-later name = reduction beginNow (forked name)
+-- The same, without waiting: a tree on a thread of its own.
+ireduction :: String -> Comm 'Intra -> Operator a -> (CInt -> IO (Collective ())) -> (Comm 'Intra -> IO ()) -> IO (Request ())
+ireduction name comm op mpis tree = case operatorCode op of
+  Just code -> mpis code >>= beginNow
+  Nothing -> takeTurn comm >>= \turn -> forked name (inTurn comm turn tree)
 
 sameSize :: String -> Side -> Side -> IO ()
 sameSize call out into =
@@ -420,11 +420,11 @@ reduceC comm root b c code = do
 -- [Throws]: 'MPIError'.
 -- [Source]: MPI 3.1, section 5.9.
 reduce :: Element a => Comm 'Intra -> Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> IO ()
-reduce comm root op b c = at performNow op (reduceC comm root b c) (treeReduce comm root op b c)
+reduce comm root op b c = reduction comm op (reduceC comm root b c) (treeReduce root op b c)
 
 -- | 'reduce', without waiting.
 ireduce :: Element a => Comm 'Intra -> Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> IO (Request ())
-ireduce comm root op b c = later "mpi/ireduce" op (reduceC comm root b c) (treeReduce comm root op b c)
+ireduce comm root op b c = ireduction "mpi/ireduce" comm op (reduceC comm root b c) (treeReduce root op b c)
 
 -- | Everybody's values combined, at the root.
 --
@@ -456,12 +456,11 @@ allreduce :: forall a. Element a => Comm 'Intra -> Operator a -> Vector a -> Mut
 allreduce comm op b c
   | few,
     Mutable.length c == n,
-    isJust (operatorCode op) = do
-    shadow <- shadowOf comm
+    isJust (operatorCode op) = together comm $ \shadow -> do
     Vector.unsafeCopy c b
     theirs <- Mutable.unsafeNew n
     withMutable c (\p -> withMutable theirs (butterfly "allreduce" shadow (operatorFunction op) n p))
-  | otherwise = at performNow op (allreduceC "allreduce" kAllreduce comm b c) (treeAllreduce comm op b c)
+  | otherwise = reduction comm op (allreduceC "allreduce" kAllreduce comm b c) (treeAllreduce op b c)
   where
     n = Vector.length b
     few = n * elementBytes @a <= butterflyBytes
@@ -470,7 +469,7 @@ allreduce comm op b c
 
 -- | 'allreduce', without waiting.
 iallreduce :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO (Request ())
-iallreduce comm op b c = later "mpi/iallreduce" op (allreduceC "iallreduce" kAllreduce comm b c) (treeAllreduce comm op b c)
+iallreduce comm op b c = ireduction "mpi/iallreduce" comm op (allreduceC "iallreduce" kAllreduce comm b c) (treeAllreduce op b c)
 
 -- | Everybody's values combined, everywhere.
 --
@@ -478,8 +477,7 @@ iallreduce comm op b c = later "mpi/iallreduce" op (allreduceC "iallreduce" kAll
 -- [Throws]: 'MPIError'; what the function throws.
 allreduceValue :: forall a. Element a => Comm 'Intra -> Operator a -> a -> IO a
 allreduceValue comm op a
-  | isJust (operatorCode op) = do
-    shadow <- shadowOf comm
+  | isJust (operatorCode op) = together comm $ \shadow -> do
     let each = (elementBytes @a + 15) `div` 16 * 16
     memory <- newBuffer (2 * each)
     let mine = castPtr (bufferPtr memory)
@@ -497,11 +495,11 @@ allreduceValue comm op a
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: 'MPIError'.
 scan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
-scan comm op b c = at performNow op (allreduceC "scan" kScan comm b c) (treeScan True comm op b c)
+scan comm op b c = reduction comm op (allreduceC "scan" kScan comm b c) (treeScan True op b c)
 
 -- | 'scan', without waiting.
 iscan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO (Request ())
-iscan comm op b c = later "mpi/iscan" op (allreduceC "iscan" kScan comm b c) (treeScan True comm op b c)
+iscan comm op b c = ireduction "mpi/iscan" comm op (allreduceC "iscan" kScan comm b c) (treeScan True op b c)
 
 -- | The values of the ranks up to this one combined.
 --
@@ -518,11 +516,11 @@ scanValue comm op a = do
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: 'MPIError'.
 exscan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
-exscan comm op b c = at performNow op (allreduceC "exscan" kExscan comm b c) (treeScan False comm op b c)
+exscan comm op b c = reduction comm op (allreduceC "exscan" kExscan comm b c) (treeScan False op b c)
 
 -- | 'exscan', without waiting.
 iexscan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO (Request ())
-iexscan comm op b c = later "mpi/iexscan" op (allreduceC "iexscan" kExscan comm b c) (treeScan False comm op b c)
+iexscan comm op b c = ireduction "mpi/iexscan" comm op (allreduceC "iexscan" kExscan comm b c) (treeScan False op b c)
 
 reduceScatterC :: Element a => Comm 'Intra -> Vector a -> [Int] -> Mutable.IOVector a -> CInt -> IO (Collective ())
 reduceScatterC comm b counts c code = do
@@ -542,21 +540,21 @@ reduceScatterC comm b counts c code = do
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: 'MPIError'.
 reduceScatter :: Element a => Comm 'Intra -> Operator a -> Vector a -> [Int] -> Mutable.IOVector a -> IO ()
-reduceScatter comm op b counts c = at performNow op (reduceScatterC comm b counts c) (treeReduceScatter comm op b counts c)
+reduceScatter comm op b counts c = reduction comm op (reduceScatterC comm b counts c) (treeReduceScatter op b counts c)
 
 -- | 'reduceScatter', without waiting.
 ireduceScatter :: Element a => Comm 'Intra -> Operator a -> Vector a -> [Int] -> Mutable.IOVector a -> IO (Request ())
 ireduceScatter comm op b counts c =
-  later "mpi/ireduceScatter" op (reduceScatterC comm b counts c) (treeReduceScatter comm op b counts c)
+  ireduction "mpi/ireduceScatter" comm op (reduceScatterC comm b counts c) (treeReduceScatter op b counts c)
 
-treeReduceScatter :: Element a => Comm 'Intra -> Operator a -> Vector a -> [Int] -> Mutable.IOVector a -> IO ()
-treeReduceScatter comm op b counts c = do
-  rank <- fromIntegral <$> commRank comm
-  size <- commSize comm
+treeReduceScatter :: Element a => Operator a -> Vector a -> [Int] -> Mutable.IOVector a -> Comm 'Intra -> IO ()
+treeReduceScatter op b counts c shadow = do
+  rank <- fromIntegral <$> commRank shadow
+  size <- commSize shadow
   when (length counts /= size || any (< 0) counts || sum counts /= Vector.length b || Mutable.length c < (counts !! rank)) $
     wrong InvalidCount "reduceScatter" ("counts " ++ show counts ++ " for " ++ show (Vector.length b) ++ " elements")
   whole <- Mutable.unsafeNew (Vector.length b)
-  treeAllreduce comm op b whole
+  treeAllreduce op b whole shadow
   let from = sum (take rank counts)
   Mutable.copy (Mutable.take (counts !! rank) c) (Mutable.slice from (counts !! rank) whole)
 

@@ -35,8 +35,8 @@ module Heddle.MPI.Fast
     -- * Looking first
     probe,
     iprobe,
-    Message,
-    messageStatus,
+    Found,
+    foundStatus,
     mprobe,
     improbe,
     mrecv,

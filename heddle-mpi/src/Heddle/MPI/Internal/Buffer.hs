@@ -54,6 +54,7 @@ import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (Storable)
 import Foreign.Storable qualified as Storable
+import Heddle.Prim.Buffer (Buffer, bufferPtr, keepAlive)
 
 -- | What MPI takes elements of memory for.
 newtype Datatype = Datatype Int64
@@ -187,6 +188,15 @@ instance Element a => SendBuffer (Ptr a, Int) where
   {-# INLINE lendOut #-}
 
 instance Element a => ReceiveBuffer (Ptr a, Int) where
+  lendIn = lendOut
+  {-# INLINE lendIn #-}
+
+-- | The first bytes of a buffer.
+instance SendBuffer (Buffer, Int) where
+  lendOut (memory, n) = pure (Lent (bufferPtr memory) n byteType 1 (keepAlive memory))
+  {-# INLINE lendOut #-}
+
+instance ReceiveBuffer (Buffer, Int) where
   lendIn = lendOut
   {-# INLINE lendIn #-}
 

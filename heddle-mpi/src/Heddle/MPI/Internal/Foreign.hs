@@ -33,6 +33,7 @@ module Heddle.MPI.Internal.Foreign
     c_clock_tick,
     c_greatest_tag,
     c_parent,
+    c_joined,
     c_open_handles,
     c_unfinished,
 
@@ -150,6 +151,8 @@ foreign import ccall unsafe "heddle_mpi_clock_tick" c_clock_tick :: IO CDouble -
 foreign import ccall unsafe "heddle_mpi_greatest_tag" c_greatest_tag :: IO CInt -- reads a variable
 
 foreign import ccall safe "heddle_mpi_parent" c_parent :: Ptr Int64 -> IO CInt
+
+foreign import ccall unsafe "heddle_mpi_joined" c_joined :: IO CInt -- reads a variable
 
 foreign import ccall unsafe "heddle_mpi_handles_open" c_open_handles :: CInt -> IO CInt -- a lock kept for a moment
 

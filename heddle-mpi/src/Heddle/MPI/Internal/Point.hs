@@ -41,9 +41,9 @@ module Heddle.MPI.Internal.Point
     -- * Looking first
     probe,
     iprobe,
-    Message,
-    messageStatus,
-    takeMessage,
+    Found,
+    foundStatus,
+    takeFound,
     mprobe,
     improbe,
     mrecv,
@@ -362,58 +362,58 @@ iprobe comm (Rank rank) (Tag tag) = allocaBytesAligned outcomeBytes 8 $ \p -> do
     _ -> failWith "iprobe" (fromIntegral (outcomeError outcome))
 
 -- | A message that was found, and is received once, by whoever has this.
-data Message = Message !(Ref (Maybe Int64)) !Status
+data Found = Found !(Ref (Maybe Int64)) !Status
 
 -- | What is known of it.
-messageStatus :: Message -> Status
-messageStatus (Message _ status) = status
+foundStatus :: Found -> Status
+foundStatus (Found _ status) = status
 
 -- | The implementation's message, once.
-takeMessage :: String -> Message -> IO Int64
-takeMessage call (Message ref _) =
+takeFound :: String -> Found -> IO Int64
+takeFound call (Found ref _) =
   modifyRef ref ((,) Nothing) >>= maybe (wrong InvalidRequest call "this message was received before") pure
 
-found :: Outcome -> IO (Next Message)
+found :: Outcome -> IO (Next Found)
 found outcome = do
   ref <- newRef (Just (outcomeMessage outcome))
-  pure (Finished (Message ref (statusOf outcome)))
+  pure (Finished (Found ref (statusOf outcome)))
 
 -- | Wait for a message, and take it out: nobody else receives it.
 --
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: 'MPIError'.
 -- [Source]: MPI 3.1, section 3.8.2.
-mprobe :: Comm kind -> Rank -> Tag -> IO Message
+mprobe :: Comm kind -> Rank -> Tag -> IO Found
 mprobe comm rank tag = perform (probing "mprobe" comm rank tag) found
 
 -- | 'mprobe', without waiting.
 --
 -- [Blocks]: never.
-improbe :: Comm kind -> Rank -> Tag -> IO (Request Message)
+improbe :: Comm kind -> Rank -> Tag -> IO (Request Found)
 improbe comm rank tag = begin (probing "improbe" comm rank tag) found
 
 -- | Receive what was found.
 --
 -- [Blocks]: until it has come.
 -- [Throws]: 'MPIError': 'Truncated' if the memory is too small, 'InvalidRequest' the second time.
-mrecv :: ReceiveBuffer b => Message -> b -> IO Status
+mrecv :: ReceiveBuffer b => Found -> b -> IO Status
 mrecv message b = mask_ $ do
   lent <- lendIn b
-  m <- takeMessage "mrecv" message
+  m <- takeFound "mrecv" message
   perform (matched "mrecv" m lent) (received lent)
 
 -- | Receive what was found into a new vector of its length.
 --
 -- [Blocks]: until it has come.
 -- [Throws]: 'MPIError': as 'recvNew'.
-mrecvNew :: forall a. Element a => Message -> IO (Vector a, Status)
+mrecvNew :: forall a. Element a => Found -> IO (Vector a, Status)
 mrecvNew message = mask_ $ do
-  let bytes = statusBytes (messageStatus message)
+  let bytes = statusBytes (foundStatus message)
       each = max 1 (elementBytes @a)
   when (bytes `rem` each /= 0) (wrong SizeMismatch "mrecvNew" (show bytes ++ " bytes are no whole number of elements of " ++ show each))
   v <- newVector "mrecvNew" (bytes `quot` each)
   lent <- lendIn v
-  m <- takeMessage "mrecvNew" message
+  m <- takeFound "mrecvNew" message
   perform (matched "mrecvNew" m lent) (frozen "mrecvNew" v lent)
 
 -- Persistent requests --------------------------------------------------------

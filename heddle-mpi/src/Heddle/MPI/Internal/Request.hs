@@ -111,21 +111,26 @@ launch start patient p = case startWeight start of
 -- [Masking]: interruptible while it waits: then the operation goes on, and keeps what it needs.
 -- [Throws]: 'MPIError'; what the rest throws.
 perform :: Start -> (Outcome -> IO (Next a)) -> IO a
-perform start rest = do
-  answer <- mask_ . withOutcome $ \p -> do
-    slot <- launch start True p
-    if slot == 0
-      then do
-        e <- peekByteOff p 8 :: IO CInt
-        if e /= 0 then failWith (startCall start) e else Right <$> (peekOutcome p >>= rest)
-      else do
-        under <- newUnder
-        Left under <$ follow under (startCall start) slot rest
-  case answer of
-    Right (Finished a) -> pure a
-    Right (Then start' rest') -> perform start' rest'
-    Left under -> waitFor under
+perform start rest = either waitFor pure =<< mask_ (withOutcome (chain start rest))
 {-# INLINE perform #-}
+
+-- One operation after the other, as far as they are complete at once.
+chain :: Start -> (Outcome -> IO (Next a)) -> Ptr Outcome -> IO (Either (Under a) a)
+chain start rest p = do
+  slot <- launch start True p
+  if slot == 0
+    then do
+      e <- peekByteOff p 8 :: IO CInt
+      if e /= 0
+        then failWith (startCall start) e
+        else
+          peekOutcome p >>= rest >>= \case
+            Finished a -> pure (Right a)
+            Then start' rest' -> chain start' rest' p
+    else do
+      under <- newUnder
+      Left under <$ follow under (startCall start) slot rest
+{-# INLINE chain #-}
 
 -- | Start an operation.
 --

@@ -15,7 +15,8 @@
 --
 -- Cost: a message up for each level of the tree; for all ranks, a broadcast. Of a few elements,
 -- all ranks exchange theirs in rounds of half a round trip, faster than MPI's own collectives.
--- Owner: the calling thread of each rank.
+-- Owner: the calling thread of each rank, when it is its turn on the duplicate, which all of this
+-- is given.
 module Heddle.MPI.Internal.Tree
   ( -- * Of a few elements
     butterfly,
@@ -182,9 +183,8 @@ reduced shadow op b = do
     (Right b)
 
 -- | 'Heddle.MPI.Collective.reduce', with a function.
-treeReduce :: Element a => Comm 'Intra -> Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> IO ()
-treeReduce comm root op b into = do
-  shadow <- shadowOf comm
+treeReduce :: Element a => Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> Comm 'Intra -> IO ()
+treeReduce root op b into shadow = do
   (size, rank) <- place shadow
   when (root < 0 || fromIntegral root >= size) (wrong InvalidRoot "reduce" (show root ++ " of " ++ show size ++ " ranks"))
   result <- reduced shadow op b
@@ -203,11 +203,10 @@ treeReduce comm root op b into = do
   verdict "reduce" shadow (either Just (const Nothing) answer)
 
 -- | 'Heddle.MPI.Collective.allreduce', with a function, or of a few elements.
-treeAllreduce :: forall a. Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
-treeAllreduce comm op b into = do
+treeAllreduce :: forall a. Element a => Operator a -> Vector a -> Mutable.IOVector a -> Comm 'Intra -> IO ()
+treeAllreduce op b into shadow = do
   when (Mutable.length into /= Vector.length b) $
     wrong InvalidCount "allreduce" (show (Vector.length b) ++ " elements cannot be reduced into " ++ show (Mutable.length into))
-  shadow <- shadowOf comm
   (_, rank) <- place shadow
   result <- reduced shadow op b
   copied <- trySync (either throwIO (\v -> when (rank == 0) (copyInto "allreduce" v into)) result)
@@ -216,9 +215,8 @@ treeAllreduce comm op b into = do
   performNow (collective "allreduce" kBcast shadow 0 (-1) False (noSide, 0) (side, sideCount side) id (pure ()))
 
 -- | 'Heddle.MPI.Collective.scan' and 'Heddle.MPI.Collective.exscan', with a function.
-treeScan :: Element a => Bool -> Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
-treeScan inclusive comm op b into = do
-  shadow <- shadowOf comm
+treeScan :: Element a => Bool -> Operator a -> Vector a -> Mutable.IOVector a -> Comm 'Intra -> IO ()
+treeScan inclusive op b into shadow = do
   (size, rank) <- place shadow
   let f = operatorFunction op
       behind x y = zipped f x y

@@ -37,8 +37,14 @@ module Heddle.MPI.Internal.Types
     commRank,
     remoteSize,
     closeComm,
-    shadowOf,
+    closeCommWith,
     closeShadow,
+
+    -- * Heddle's own collectives
+    Turn,
+    takeTurn,
+    inTurn,
+    together,
   )
 where
 
@@ -50,10 +56,11 @@ import Foreign.Ptr (Ptr)
 import Foreign.Storable (Storable, peek, poke)
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
-import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
+import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 
 -- | A process's number in a communicator: from 0.
 newtype Rank = Rank Int
@@ -122,7 +129,9 @@ data Comm (kind :: Kind) = Comm
     commShape :: !(Ref (Maybe (Int, Int))),
     -- | The duplicate that Heddle's own messages go through, once it is needed.
     commShadow :: !(Ref (Maybe (Comm kind))),
-    commLock :: !Lock
+    commLock :: !Lock,
+    -- | What tells that the newest of Heddle's own collectives has ended.
+    commNewest :: !(Ref (Maybe WaitCell))
   }
 
 instance Eq (Comm kind) where
@@ -133,7 +142,7 @@ instance Show (Comm kind) where
 
 -- | With a handle.
 commFrom :: Int64 -> IO (Comm kind)
-commFrom h = Comm h <$> newRef Nothing <*> newRef Nothing <*> newLock
+commFrom h = Comm h <$> newRef Nothing <*> newRef Nothing <*> newLock <*> newRef Nothing
 
 -- | All processes of the job.
 --
@@ -189,21 +198,54 @@ answerOf call ask = alloca $ \p -> poke p 0 >> check call (ask p) >> peek p
 -- [Blocks]: as the implementation does.
 -- [Throws]: 'MPIError' if it is closed already, or is one that is always there.
 closeComm :: Comm kind -> IO ()
-closeComm comm = mask_ $ do
-  closeShadow comm
-  check "closeComm" (c_comm_free (commHandle comm))
+closeComm = closeCommWith "closeComm" c_comm_free
 
--- | Give back the duplicate of 'shadowOf', if there is one; collective.
+-- | By this call, with the duplicate for Heddle's own messages.
+closeCommWith :: String -> (Int64 -> IO CInt) -> Comm kind -> IO ()
+closeCommWith call free comm
+  | commHandle comm <= 2 = wrong InvalidCommunicator call "commWorld and commSelf stay open until the end"
+  | otherwise = mask_ $ do
+    closeShadowWith (closeCommWith call free) comm
+    writeRef (commShape comm) Nothing
+    check call (free (commHandle comm))
+
+-- | A place in the order of Heddle's own collectives on a communicator: they go through the
+-- same duplicate, one after the other, in the order in which they were called.
+data Turn = Turn !(Maybe WaitCell) !WaitCell
+
+-- | The next place.
+--
+-- [Blocks]: never.
+takeTurn :: Comm kind -> IO Turn
+takeTurn comm = do
+  mine <- newWaitCell
+  before <- modifyRef (commNewest comm) (\newest -> (Just mine, newest))
+  pure (Turn before mine)
+
+-- | Run this on the duplicate, when it is its turn.
+--
+-- [Blocks]: parks the thread.
+inTurn :: Comm kind -> Turn -> (Comm kind -> IO a) -> IO a
+inTurn comm (Turn before mine) body = (mapM_ park before >> shadowOf comm >>= body) `finally` unpark mine
+
+-- | Run one of Heddle's own collectives now.
+--
+-- [Blocks]: parks the thread, while others are before it.
+together :: Comm kind -> (Comm kind -> IO a) -> IO a
+together comm body = takeTurn comm >>= \turn -> inTurn comm turn body
+
+-- | Give back the duplicate for Heddle's own collectives, if there is one; collective.
 --
 -- [Blocks]: as the implementation does.
 closeShadow :: Comm kind -> IO ()
-closeShadow comm =
-  withLock (commLock comm) $
-    readRef (commShadow comm) >>= mapM_ (\s -> writeRef (commShadow comm) Nothing >> closeComm s)
+closeShadow = closeShadowWith closeComm
 
--- | The duplicate for Heddle's own messages: the first call on a communicator is collective.
---
--- [Blocks]: the first time, as the implementation does.
+closeShadowWith :: (Comm kind -> IO ()) -> Comm kind -> IO ()
+closeShadowWith close comm =
+  withLock (commLock comm) $
+    readRef (commShadow comm) >>= mapM_ (\s -> writeRef (commShadow comm) Nothing >> close s)
+
+-- The duplicate for Heddle's own messages: the first call on a communicator is collective.
 shadowOf :: Comm kind -> IO (Comm kind)
 shadowOf comm =
   readRef (commShadow comm) >>= \case

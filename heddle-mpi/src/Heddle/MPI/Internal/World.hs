@@ -61,12 +61,13 @@ mpi program = mask $ \restore -> do
   mismatch which size >>= mapM_ (\e -> end >> throwIO e)
   result <- try (restore program)
   hFlush stdout
+  joined <- c_joined
   case result of
     Right a -> a <$ (closeShadow commWorld >> closeShadow commSelf >> end)
     Left e
       | Just ExitSuccess <- fromException e -> end >> throwIO e
-      -- The runtime tells of it.
-      | size == 1 -> end >> throwIO e
+      -- The runtime tells of it. With spawned or connected processes, the end would wait for them.
+      | size == 1 && joined == 0 -> end >> throwIO e
       | Just (ExitFailure code) <- fromException e -> endAll code
       | otherwise -> do
         name <- getProgName

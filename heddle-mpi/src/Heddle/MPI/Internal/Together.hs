@@ -1,0 +1,336 @@
+{-# LANGUAGE DataKinds #-}
+
+-- |
+-- Module      : Heddle.MPI.Internal.Together
+-- Description : Collectives of values
+-- Stability   : internal, exempt from the version policy
+--
+-- Each rank's value goes in a block of a fixed size, by one of MPI's collectives: whether there
+-- is a value, its length, and as much of it as fits. What does not fit follows: where every rank
+-- sees the block, by a second collective; else from rank to rank.
+--
+-- A rank that has no value, since evaluating it threw, says so in its block. Where only some
+-- ranks would meet a failure, all tell each other at the end: see 'verdict'.
+--
+-- Cost: up to 'blockRoom' bytes per rank, one of MPI's collectives.
+-- Owner: the calling thread of each rank, when it is its turn on the duplicate, which all of this
+-- is given.
+module Heddle.MPI.Internal.Together
+  ( bcastTogether,
+    scatterTogether,
+    gatherTogether,
+    allgatherTogether,
+    alltoallTogether,
+    reduceTogether,
+    allreduceTogether,
+    scanTogether,
+    exscanTogether,
+  )
+where
+
+import Control.Monad (forM, forM_, void, when)
+import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes, fillBytes)
+import Foreign.Ptr (Ptr, plusPtr)
+import Foreign.Storable (peekByteOff, pokeByteOff)
+import Heddle.MPI.Internal.Buffer ()
+import Heddle.MPI.Internal.Collective
+import Heddle.MPI.Internal.Error
+import Heddle.MPI.Internal.Foreign (Asked (..))
+import Heddle.MPI.Internal.Message
+import Heddle.MPI.Internal.Parcel
+import Heddle.MPI.Internal.Point
+import Heddle.MPI.Internal.Request
+import Heddle.MPI.Internal.Tree
+import Heddle.MPI.Internal.Types
+import Heddle.Prim.Buffer (Buffer, bufferPtr, keepAlive, newBuffer)
+import Heddle.Prim.Exception
+
+-- The size of a block, and how much of a message is in it: the rest is its length, -1 for none.
+blockBytes, blockRoom :: Int
+blockBytes = 1024
+blockRoom = blockBytes - 16
+
+-- The tags of what does not fit into blocks, and of trees.
+restTag, treeTag :: Tag
+restTag = 2
+treeTag = 3
+
+-- A message in one buffer, or why there is none.
+type Wanted = Either SomeException (Buffer, Int)
+
+prepare :: Message a => a -> IO Wanted
+prepare a = trySync (bytesOf a)
+
+writeBlock :: Ptr Word8 -> Wanted -> IO ()
+writeBlock at = \case
+  Left _ -> fillBytes at 0 blockBytes >> pokeByteOff at 0 (-1 :: Int)
+  Right (memory, n) -> do
+    let here = min n blockRoom
+    pokeByteOff at 0 n
+    pokeByteOff at 8 (0 :: Int)
+    copyBytes (at `plusPtr` 16) (bufferPtr memory) here
+    fillBytes (at `plusPtr` (16 + here)) 0 (blockRoom - here)
+    keepAlive memory
+
+blockLength :: Ptr Word8 -> IO Int
+blockLength at = peekByteOff at 0
+
+-- A message that is in a block as a whole. A slice may be kept by the value: so it is copied out.
+fromBlock :: Ptr Word8 -> Int -> IO Buffer
+fromBlock at n = do
+  memory <- newBuffer (max 16 n)
+  copyBytes (bufferPtr memory) (at `plusPtr` 16) n
+  pure memory
+
+place :: Comm 'Intra -> IO (Int, Int)
+place comm = (\size (Rank rank) -> (size, rank)) <$> commSize comm <*> commRank comm
+
+-- One of MPI's, on bytes: what is sent, how many blocks that is, and how much to each; the same
+-- for what is received.
+onBytes :: String -> KindCode -> Comm 'Intra -> Rank -> Maybe (Buffer, Int, Int) -> Maybe (Buffer, Int, Int) -> IO ()
+onBytes call kind comm root out into = do
+  outSide <- maybe (pure noSide) sendSide (whole <$> out)
+  intoSide <- maybe (pure noSide) receiveSide (whole <$> into)
+  performNow (collective call kind comm root (-1) False (outSide, maybe 0 each out) (intoSide, maybe 0 each into) id (pure ()))
+  where
+    whole (memory, blocks, n) = (memory, blocks * n)
+    each (_, _, n) = n
+
+remote :: String -> Int -> IO a
+remote call rank = wrong RemoteError call ("rank " ++ show rank ++ " has no value")
+
+checkRoot :: String -> Int -> Rank -> IO ()
+checkRoot call size root =
+  when (root < 0 || fromIntegral root >= size) (wrong InvalidRoot call (show root ++ " of " ++ show size ++ " ranks"))
+
+-- Some blocks, one behind the other.
+newBlocks :: Int -> IO Buffer
+newBlocks n = newBuffer (max 16 (n * blockBytes))
+
+blockAt :: Buffer -> Int -> Ptr Word8
+blockAt memory i = bufferPtr memory `plusPtr` (i * blockBytes)
+
+problemOf :: Either SomeException a -> Maybe SomeException
+problemOf = either Just (const Nothing)
+
+-- Everybody tells how it went; then what there is.
+judged :: String -> Comm 'Intra -> Either SomeException a -> IO a
+judged call shadow answer = verdict call shadow (problemOf answer) >> either throwIO pure answer
+
+-- | 'Heddle.MPI.Simple.bcast'.
+bcastTogether :: Message a => Rank -> a -> Comm 'Intra -> IO a
+bcastTogether root a shadow = do
+  (size, rank) <- place shadow
+  checkRoot "bcast" size root
+  let here = Rank rank == root
+  wanted <- if here then Just <$> prepare a else pure Nothing
+  block <- newBlocks 1
+  mapM_ (writeBlock (bufferPtr block)) wanted
+  onBytes "bcast" kBcast shadow root Nothing (Just (block, 1, blockBytes))
+  n <- blockLength (bufferPtr block)
+  case wanted of
+    Just (Left e) -> throwIO e
+    _ | n < 0 -> remote "bcast" (fromIntegral root)
+    _ -> do
+      memory <- case wanted of
+        Just (Right (mine, _)) -> pure mine
+        _ -> if n <= blockRoom then fromBlock (bufferPtr block) n else newBuffer n
+      when (n > blockRoom) (onBytes "bcast" kBcast shadow root Nothing (Just (memory, 1, n)))
+      judged "bcast" shadow =<< if here then pure (Right a) else trySync (decodeOr "bcast" (" from rank " ++ show root) memory 0 n)
+
+-- The values of messages from ranks, or the first failure.
+allOf :: [Either SomeException a] -> Either SomeException [a]
+allOf = sequence
+
+-- What a rank has sent: in its block, or behind it.
+arrived :: Message a => String -> Comm 'Intra -> Ptr Word8 -> Int -> IO (Either SomeException a)
+arrived call shadow block r = do
+  n <- blockLength block
+  if n < 0
+    then trySync (remote call r)
+    else do
+      memory <- if n <= blockRoom then fromBlock block n else newBuffer n
+      when (n > blockRoom) (void (recv shadow (Rank r) restTag (memory, n)))
+      trySync (decodeOr call (" from rank " ++ show r) memory 0 n)
+
+-- What does not fit into the block.
+sendRest :: Comm 'Intra -> Int -> Wanted -> IO [Request ()]
+sendRest shadow to = \case
+  Right (memory, n) | n > blockRoom -> pure <$> isend shadow (Rank to) restTag (memory, n)
+  _ -> pure []
+
+-- The own value counts as it is; if there is none, that is what went wrong.
+own :: Wanted -> a -> Either SomeException a
+own wanted a = a <$ wanted
+
+-- | 'Heddle.MPI.Simple.gather'.
+gatherTogether :: Message a => Rank -> a -> Comm 'Intra -> IO (Maybe [a])
+gatherTogether root a shadow = do
+  (size, rank) <- place shadow
+  checkRoot "gather" size root
+  let here = Rank rank == root
+  wanted <- prepare a
+  block <- newBlocks 1
+  writeBlock (bufferPtr block) wanted
+  blocks <- newBlocks (if here then size else 0)
+  onBytes "gather" kGather shadow root (Just (block, 1, blockBytes)) (if here then Just (blocks, size, blockBytes) else Nothing)
+  if here
+    then do
+      values <- forM [0 .. size - 1] $ \r ->
+        if r == rank then pure (own wanted a) else arrived "gather" shadow (blockAt blocks r) r
+      keepAlive blocks
+      Just <$> judged "gather" shadow (allOf values)
+    else do
+      rest <- sendRest shadow (fromIntegral root) wanted
+      mapM_ wait rest
+      Nothing <$ judged "gather" shadow wanted
+
+-- | 'Heddle.MPI.Simple.scatter'.
+scatterTogether :: Message a => Rank -> [a] -> Comm 'Intra -> IO a
+scatterTogether root as shadow = do
+  (size, rank) <- place shadow
+  checkRoot "scatter" size root
+  let here = Rank rank == root
+  wanted <- if here then values size else pure []
+  blocks <- newBlocks (if here then size else 0)
+  forM_ (zip [0 ..] wanted) (\(i, w) -> writeBlock (blockAt blocks i) w)
+  block <- newBlocks 1
+  onBytes "scatter" kScatter shadow root (if here then Just (blocks, size, blockBytes) else Nothing) (Just (block, 1, blockBytes))
+  if here
+    then do
+      rest <- concat <$> forM [(r, w) | (r, w) <- zip [0 ..] wanted, r /= rank] (uncurry (sendRest shadow))
+      mapM_ wait rest
+      judged "scatter" shadow (sequence wanted >> own (wanted !! rank) (as !! rank))
+    else arrived "scatter" shadow (bufferPtr block) (fromIntegral root) >>= judged "scatter" shadow
+  where
+    values size
+      | length (take (size + 1) as) == size = mapM prepare as
+      | otherwise = replicate size <$> trySync (wrong InvalidCount "scatter" ("there have to be " ++ show size ++ " values, one for each rank"))
+
+-- | 'Heddle.MPI.Simple.allgather'.
+allgatherTogether :: Message a => a -> Comm 'Intra -> IO [a]
+allgatherTogether a shadow = do
+  (size, rank) <- place shadow
+  wanted <- prepare a
+  block <- newBlocks 1
+  writeBlock (bufferPtr block) wanted
+  blocks <- newBlocks size
+  onBytes "allgather" kAllgather shadow 0 (Just (block, 1, blockBytes)) (Just (blocks, size, blockBytes))
+  lengths <- forM [0 .. size - 1] (blockLength . blockAt blocks)
+  let large = maximum lengths > blockRoom
+      -- Each begins where a message may begin.
+      offsets = scanl (+) 0 [(max 0 n + 15) `div` 16 * 16 | n <- lengths]
+  memory <- newBuffer (max 16 (if large then last offsets else 0))
+  when large $ do
+    mine <- either (const (newBuffer 16)) (pure . fst) wanted
+    out <- sendSide (mine, max 0 (lengths !! rank))
+    into <- receiveSide (memory, last offsets)
+    (counts, starts, keep) <- withParts "allgather" size into (Parts (map (max 0) lengths) (take size offsets))
+    let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = starts}
+    performNow (collective "allgather" kAllgatherv shadow 0 (-1) False (out, max 0 (lengths !! rank)) (into, 0) more keep)
+  values <- forM (zip3 [0 ..] lengths offsets) $ \(r, n, offset) ->
+    if r == rank
+      then pure (own wanted a)
+      else trySync $ do
+        when (n < 0) (remote "allgather" r)
+        if large
+          then decodeOr "allgather" (" from rank " ++ show r) memory offset n
+          else fromBlock (blockAt blocks r) n >>= \copy -> decodeOr "allgather" (" from rank " ++ show r) copy 0 n
+  keepAlive blocks
+  judged "allgather" shadow (allOf values)
+
+-- | 'Heddle.MPI.Simple.alltoall'.
+alltoallTogether :: Message a => [a] -> Comm 'Intra -> IO [a]
+alltoallTogether as shadow = do
+  (size, rank) <- place shadow
+  wanted <-
+    if length (take (size + 1) as) == size
+      then mapM prepare as
+      else replicate size <$> trySync (wrong InvalidCount "alltoall" ("there have to be " ++ show size ++ " values, one for each rank"))
+  out <- newBlocks size
+  forM_ (zip [0 ..] wanted) (\(i, w) -> writeBlock (blockAt out i) w)
+  into <- newBlocks size
+  onBytes "alltoall" kAlltoall shadow 0 (Just (out, size, blockBytes)) (Just (into, size, blockBytes))
+  rest <- concat <$> forM [(r, w) | (r, w) <- zip [0 ..] wanted, r /= rank] (uncurry (sendRest shadow))
+  values <- forM [0 .. size - 1] $ \r ->
+    if r == rank then pure (own (wanted !! r) (as !! r)) else arrived "alltoall" shadow (blockAt into r) r
+  keepAlive into
+  mapM_ wait rest
+  judged "alltoall" shadow (sequence wanted >> allOf values)
+
+-- Trees ----------------------------------------------------------------------
+
+-- Instead of a value that could not be made, Nothing is sent.
+receiveMade :: Message a => String -> Comm 'Intra -> Int -> IO (Either SomeException a)
+receiveMade call shadow r = do
+  parcel <- recvParcel call shadow (Rank r) treeTag
+  trySync (openParcel call parcel >>= maybe (remote call r) pure . fst)
+
+-- A value that cannot be encoded counts as one that could not be made.
+giveMade :: Message a => String -> Comm 'Intra -> Int -> Either SomeException a -> IO (Request ())
+giveMade call shadow r made = do
+  begun <- trySync (isendParcel call Standard shadow (Rank r) treeTag (either (const Nothing) Just made))
+  case begun of
+    Right request -> pure request
+    Left _ -> isendParcel call Standard shadow (Rank r) treeTag (Nothing :: Maybe ())
+
+combined :: (a -> a -> a) -> Either SomeException a -> Either SomeException a -> IO (Either SomeException a)
+combined f x y = trySync (f <$> either throwIO pure x <*> either throwIO pure y >>= evaluate)
+
+-- All values combined, at rank 0.
+climbed :: Message a => String -> (a -> a -> a) -> a -> Comm 'Intra -> IO (Either SomeException a)
+climbed call f a shadow = do
+  (size, rank) <- place shadow
+  mine <- trySync (evaluate a)
+  climb size rank (receiveMade call shadow) (\r made -> giveMade call shadow r made >>= wait) (combined f) mine
+
+-- | 'Heddle.MPI.Simple.reduce'.
+reduceTogether :: Message a => Rank -> (a -> a -> a) -> a -> Comm 'Intra -> IO (Maybe a)
+reduceTogether root f a shadow = do
+  (size, rank) <- place shadow
+  checkRoot "reduce" size root
+  result <- climbed "reduce" f a shadow
+  final <-
+    if root /= 0 && rank == 0
+      then (giveMade "reduce" shadow (fromIntegral root) result >>= wait) >> pure result
+      else if root /= 0 && Rank rank == root then receiveMade "reduce" shadow 0 else pure result
+  if Rank rank == root
+    then Just <$> judged "reduce" shadow final
+    else Nothing <$ judged "reduce" shadow (() <$ final)
+
+-- | 'Heddle.MPI.Simple.allreduce'.
+allreduceTogether :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO a
+allreduceTogether f a shadow = do
+  result <- climbed "allreduce" f a shadow
+  -- Rank 0 cannot throw before the others know.
+  bcastTogether 0 (either throw id result) shadow
+
+-- The values of the ranks before this one combined, and the own.
+prefixed :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO (Maybe (Either SomeException a), Either SomeException a)
+prefixed f a shadow = do
+  (size, rank) <- place shadow
+  mine <- trySync (evaluate a)
+  prefix <-
+    prefixes
+      size
+      rank
+      (receiveMade "scan" shadow)
+      (giveMade "scan" shadow)
+      wait
+      (combined f)
+      (\x p -> Just <$> maybe (pure x) (combined f x) p)
+      mine
+  pure (prefix, mine)
+
+-- | 'Heddle.MPI.Simple.scan'.
+scanTogether :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO a
+scanTogether f a shadow = do
+  (prefix, mine) <- prefixed f a shadow
+  maybe (pure mine) (\p -> combined f p mine) prefix >>= judged "scan" shadow
+
+-- | 'Heddle.MPI.Simple.exscan'.
+exscanTogether :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO (Maybe a)
+exscanTogether f a shadow = do
+  (prefix, mine) <- prefixed f a shadow
+  judged "exscan" shadow (mine >> sequence prefix)
