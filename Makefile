@@ -107,6 +107,10 @@ bench-rendezvous: bench-programs ## rendezvous against the paper's libraries, Go
 bench-coroutine: bench-programs ## pipelines against conduit, pipes, the article, loops, grep and ripgrep
 	@python3 bench/run.py coroutine $(BENCH)
 
+.PHONY: bench-mpi
+bench-mpi: bench-programs ## MPI against C and mpi4py, under Open MPI and MPICH
+	@python3 bench/run.py mpi $(BENCH)
+
 .PHONY: bench-find
 bench-find: bench-programs ## heddle find against C, GNU find, fd, bfs and the seed's programs
 	@python3 bench/run.py find $(BENCH)

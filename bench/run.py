@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures Heddle beside C, GHC's own event manager, other servers, other libraries, other finds and greps.
+"""Measures Heddle beside C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
-usage: run.py io|serve|par|rendezvous|coroutine|find [--rounds N] [--seconds S] [--tree DIR] [--only NAME]... [--list]
+usage: run.py io|serve|par|rendezvous|coroutine|find|mpi [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
+              [--only NAME]... [--list]
 
 All contenders of a case run in turn within each round, and the ratios are of one round; numbers from
 different runs do not compare. The last lines are `RESULT <case>/<contender> <ratio>`, below 1 where
@@ -17,6 +18,7 @@ import sys
 
 import coroutines
 import finding
+import mpi
 import parallel
 import rendezvous
 import servers
@@ -28,6 +30,7 @@ SUITES = {
     "par": (parallel.ParallelPlace, parallel.CASES),
     "rendezvous": (rendezvous.RendezvousPlace, rendezvous.CASES),
     "coroutine": (coroutines.CoroutinePlace, coroutines.CASES),
+    "mpi": (mpi.MpiPlace, mpi.CASES),
     "find": (finding.FindPlace, finding.CASES),
 }
 
@@ -38,6 +41,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="how often each contender is measured (5)")
     parser.add_argument("--seconds", type=int, default=3, help="io, serve: how long each time (3)")
     parser.add_argument("--tree", metavar="DIR", default="/usr", help="find: what is searched (/usr)")
+    parser.add_argument("--trapezoids", type=int, metavar="N", default=10**8, help="mpi: how many (100000000)")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this case; may be repeated")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     options = parser.parse_args()
@@ -49,8 +53,8 @@ def main():
     unknown = set(options.only or []) - {name for name, _, _ in cases}
     if unknown:
         parser.error(f"no case {', '.join(sorted(unknown))}; the cases are {', '.join(name for name, _, _ in cases)}")
-    if options.rounds < 1 or options.seconds < 1:
-        parser.error("--rounds and --seconds must be at least 1")
+    if options.rounds < 1 or options.seconds < 1 or options.trapezoids < 1:
+        parser.error("--rounds, --seconds and --trapezoids must be at least 1")
 
     # Ends the run through the finally blocks, so that nothing is left behind.
     for number in (signal.SIGTERM, signal.SIGHUP):

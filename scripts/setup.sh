@@ -24,7 +24,7 @@ build_packages=(
   # make test: real clients, and system calls counted
   curl wget chromium strace
 )
-bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep)
+bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py)
 
 packages=("${build_packages[@]}")
 if [ "${1:-}" = bench ]; then packages+=("${bench_packages[@]}"); fi

@@ -6,9 +6,10 @@ where
 
 import CommandTest qualified
 import InputTest qualified
+import MpiTest qualified
 import ProgramsTest qualified
 import SatTest qualified
 import Test.Tasty (defaultMain, testGroup)
 
 main :: IO ()
-main = defaultMain (testGroup "heddle-examples" [ProgramsTest.tests, SatTest.tests, InputTest.tests, CommandTest.tests])
+main = defaultMain (testGroup "heddle-examples" [ProgramsTest.tests, SatTest.tests, InputTest.tests, CommandTest.tests, MpiTest.tests])

@@ -13,13 +13,18 @@ module Main
   )
 where
 
+import Control.Monad (unless, when)
+import Data.Char (isAlphaNum, isAscii)
+import Data.Foldable (asum)
 import Data.Maybe (catMaybes, fromMaybe)
 import GHC.Conc (getNumProcessors)
 import Options.Applicative
-import System.Directory (doesFileExist, findExecutable)
+import Options.Applicative.Help (Doc, indent, text, vsep)
+import System.Directory (doesDirectoryExist, doesFileExist, executable, findExecutable, getPermissions)
 import System.Environment (getEnvironment)
 import System.Exit (ExitCode (..), exitWith)
 import System.IO (hPutStrLn, stderr)
+import System.IO.Error (catchIOError)
 import System.Posix.Process (executeFile)
 import System.Posix.User (getEffectiveUserID)
 
@@ -45,74 +50,117 @@ options =
   info (parser <**> helper) $
     fullDesc
       <> noIntersperse
+      <> failureCode 2
       <> progDesc "Start N processes of a program, which communicate by MPI"
-      <> footer "Example: heddle-mpirun -n 4 ./heat 1000. A program runs alone without any launcher."
+      <> footerDoc (Just explanation)
   where
     parser =
       Options
-        <$> option (positive "processes") (short 'n' <> long "ranks" <> metavar "N" <> help "How many processes")
-        <*> optional (option implementation (long "mpi" <> metavar "openmpi|mpich" <> help "Whose launcher (default: the one that is installed, Open MPI first)"))
-        <*> optional (option (positive "capabilities") (long "capabilities" <> metavar "N" <> help "Haskell capabilities of each process (default: cores divided by processes)"))
-        <*> optional (option auto (long "spin" <> metavar "MICROSECONDS" <> help "How long a waiting process keeps its core (default: 1000; 20 if there are more processes than cores)"))
-        <*> switch (long "show" <> help "Print the command and its environment instead of running it")
-        <*> strArgument (metavar "PROGRAM" <> help "What to run; found as the shell finds it")
+        <$> option (number "processes" 1) (short 'n' <> long "ranks" <> metavar "N" <> help "How many processes")
+        <*> optional (option implementation (long "mpi" <> metavar "openmpi|mpich" <> help "Whose launcher (default: what HEDDLE_MPI says, else the one that is installed, Open MPI first)"))
+        <*> optional (option (number "capabilities" 1) (long "capabilities" <> metavar "N" <> help "Haskell capabilities of each process (default: cores divided by processes)"))
+        <*> optional (option (number "microseconds" 0) (long "spin" <> metavar "MICROSECONDS" <> help "How long a waiting process keeps its core (default: 1000; 20 if there are more processes than cores)"))
+        <*> switch (long "show" <> help "Print the command and its environment, as a shell takes them, instead of running it")
+        <*> strArgument (metavar "PROGRAM" <> help "What to run: found on PATH, or else in the working directory")
         <*> many (strArgument (metavar "ARGUMENT..."))
-    positive what = eitherReader $ \text -> case reads text of
-      [(n, "")] | n >= 1 && n <= (1000000 :: Int) -> Right n
-      _ -> Left ("not a number of " ++ what ++ ": " ++ text)
-    implementation = eitherReader $ \text -> case [i | i <- [minBound ..], nameOf i == text] of
-      i : _ -> Right i
-      [] -> Left ("not openmpi or mpich: " ++ text)
+    number :: String -> Int -> ReadM Int
+    number what least = eitherReader $ \given -> case reads given of
+      [(n, "")] | n >= toInteger least && n <= 1000000 -> Right (fromInteger n)
+      _ -> Left ("not a number of " ++ what ++ " from " ++ show least ++ " to 1000000: " ++ given)
+    implementation = eitherReader $ \given -> maybe (Left ("not openmpi or mpich: " ++ given)) Right (implementationOf given)
+
+implementationOf :: String -> Maybe Implementation
+implementationOf given = lookup given [(nameOf i, i) | i <- [minBound ..]]
+
+explanation :: Doc
+explanation =
+  vsep
+    [ text "Example: heddle-mpirun -n 4 ./heat 1000. A program runs alone without any launcher.",
+      text "",
+      text "Variables; an option comes before its variable, a variable before what is usual:",
+      indent 2 . vsep . map text $
+        [ "HEDDLE_MPI               openmpi or mpich: whose launcher, and in a program whose library",
+          "HEDDLE_MPI_LIBRARY       the file of that library, if it is not where the system looks",
+          "HEDDLE_MPI_CAPABILITIES  as --capabilities; +RTS -N in the program's arguments has no effect",
+          "HEDDLE_MPI_SPIN          as --spin",
+          "HEDDLE_MPI_NAP           the longest time in microseconds between two looks at a message",
+          "                         that a parked thread waits for (1000)",
+          "HEDDLE_MPI_LEAKS         set: tell at the end what was not closed",
+          "OMPI_MCA_...             Open MPI's parameters; those that are set stay",
+          "MPIR_CVAR_...            MPICH's parameters; those that are set stay"
+        ],
+      text "",
+      text "Exit codes: that of the job, as its launcher says; 2 if it cannot be started. Ctrl-C ends it."
+    ]
 
 main :: IO ()
 main = do
-  chosen <- customExecParser (prefs (noBacktrack <> showHelpOnEmpty)) options
-  found <- catMaybes <$> mapM launcher (maybe [minBound ..] pure (optionMpi chosen))
+  chosen <- customExecParser (prefs showHelpOnEmpty) options
+  inherited <- getEnvironment
+  let asked = optionMpi chosen <|> (lookup "HEDDLE_MPI" inherited >>= implementationOf)
+  found <- catMaybes <$> mapM launcher (maybe [minBound ..] pure asked)
   case found of
-    [] -> die' ("there is no launcher of " ++ maybe "any MPI" nameOf (optionMpi chosen) ++ ".\n  Debian has two: apt-get install openmpi-bin, or mpich.")
+    [] -> refuse ("there is no launcher of " ++ maybe "any MPI" nameOf asked ++ " on the PATH.\n  " ++ maybe "Debian has two: apt-get install openmpi-bin, or mpich." install asked)
     (implementation, path) : _ -> do
       program <- programAt (optionProgram chosen)
+      when (":" `elem` optionArguments chosen) $
+        refuse "an argument ':' is where the launchers of MPI begin another program; there is no way to pass it on.\n  Give the program that argument in another form."
       processors <- getNumProcessors
       root <- (== 0) <$> getEffectiveUserID
-      inherited <- getEnvironment
       let ranks = optionRanks chosen
-          crowded = ranks > processors
           capabilities = fromMaybe (max 1 (processors `div` ranks)) (optionCapabilities chosen)
-          ours =
-            [("HEDDLE_MPI", nameOf implementation), ("HEDDLE_MPI_CAPABILITIES", show capabilities)]
+          -- These are so, whatever the user has set; the others only where nothing is set.
+          fixed =
+            ("HEDDLE_MPI", nameOf implementation) :
+            [("HEDDLE_MPI_CAPABILITIES", show n) | Just n <- [optionCapabilities chosen]]
               ++ [("HEDDLE_MPI_SPIN", show n) | Just n <- [optionSpin chosen]]
-              ++ defaults implementation root crowded
-          -- What the user has set stays, but for which MPI it is.
-          environment = ours' ++ [entry | entry@(name, _) <- inherited, name `notElem` map fst ours']
-            where
-              ours' = [entry | entry@(name, _) <- ours, name == "HEDDLE_MPI" || lookup name inherited == Nothing]
+          usual = ("HEDDLE_MPI_CAPABILITIES", show capabilities) : defaults implementation root (ranks > processors)
+          ours = fixed ++ [entry | entry@(name, _) <- usual, lookup name (fixed ++ inherited) == Nothing]
+          environment = ours ++ [entry | entry@(name, _) <- inherited, lookup name ours == Nothing]
           arguments = launch implementation ranks ++ [program] ++ optionArguments chosen
       if optionShow chosen
-        then putStrLn (unwords ([name ++ "=" ++ setting | (name, setting) <- ours] ++ path : arguments))
-        else executeFile path False arguments (Just environment)
+        then putStrLn (unwords ([name ++ "=" ++ quoted setting | (name, setting) <- ours] ++ map quoted (path : arguments)))
+        else executeFile path False arguments (Just environment) `catchIOError` \e -> refuse (path ++ " cannot be started: " ++ show e ++ ".")
+
+install :: Implementation -> String
+install OpenMpi = "Debian: apt-get install openmpi-bin."
+install Mpich = "Debian: apt-get install mpich."
+
+-- As a shell takes it for one word.
+quoted :: String -> String
+quoted word
+  | not (null word) && all plain word = word
+  | otherwise = "'" ++ concatMap (\c -> if c == '\'' then "'\\''" else [c]) word ++ "'"
+  where
+    plain c = isAscii c && (isAlphaNum c || c `elem` "_-+./:,@%=")
 
 -- Where its launcher is.
 launcher :: Implementation -> IO (Maybe (Implementation, FilePath))
-launcher implementation = go (names implementation)
+launcher implementation = fmap ((,) implementation) . asum <$> mapM findExecutable (names implementation)
   where
-    go [] = pure Nothing
-    go (name : others) = findExecutable name >>= maybe (go others) (\path -> pure (Just (implementation, path)))
     names OpenMpi = ["mpirun.openmpi", "orterun", "prterun"]
     names Mpich = ["mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra"]
 
+-- With a slash, so that no launcher looks for it again.
 programAt :: FilePath -> IO FilePath
 programAt name = do
-  here <- doesFileExist name
   onPath <- if '/' `elem` name then pure Nothing else findExecutable name
-  case onPath <|> (if here then Just name else Nothing) of
-    Just path -> pure (if '/' `elem` path then path else "./" ++ path)
-    Nothing -> die' ("there is no program " ++ name ++ ".")
+  case onPath of
+    Just path -> pure path
+    Nothing -> do
+      directory <- doesDirectoryExist name
+      there <- doesFileExist name
+      when directory (refuse (name ++ " is a directory, not a program."))
+      unless there (refuse ("there is no program " ++ name ++ (if '/' `elem` name then "." else " on the PATH or in the working directory.")))
+      may <- executable <$> getPermissions name
+      unless may (refuse (name ++ " is not a program that may be executed.\n  If it is one, allow it: chmod +x " ++ quoted name))
+      pure (if '/' `elem` name then name else "./" ++ name)
 
 launch :: Implementation -> Int -> [String]
 launch OpenMpi ranks = ["--bind-to", "none", "-n", show ranks]
 launch Mpich ranks = ["-n", show ranks]
 
--- Variables of the implementation, where the user has not set them.
+-- Variables of the implementation.
 defaults :: Implementation -> Bool -> Bool -> [(String, String)]
 defaults OpenMpi root crowded =
   [("OMPI_MCA_rmaps_base_oversubscribe", "1")]
@@ -122,5 +170,5 @@ defaults OpenMpi root crowded =
     ++ [("OMPI_MCA_btl_vader_single_copy_mechanism", "none")]
 defaults Mpich _ crowded = [("MPIR_CVAR_POLLS_BEFORE_YIELD", "1") | crowded]
 
-die' :: String -> IO a
-die' message = hPutStrLn stderr ("heddle-mpirun: " ++ message) >> exitWith (ExitFailure 2)
+refuse :: String -> IO a
+refuse message = hPutStrLn stderr ("heddle-mpirun: " ++ message) >> exitWith (ExitFailure 2)

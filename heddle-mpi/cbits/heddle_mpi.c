@@ -197,9 +197,10 @@ int heddle_mpi_joined(void)
 
 /* Point to point ------------------------------------------------------------------------------------------------ */
 
-/* Bytes, as far as they matter: more than BULK, or not. */
+/* Bytes, as far as they matter: more than BULK, or not. A derived type may be of any size. */
 static inline int64_t weight(int64_t count, handle type)
 {
+  if (__builtin_expect(type >= H_ELEMENTS + ELEMENTS, 0)) return BULK + 1;
   return type == H_ELEMENTS + E_BYTE ? count : count * 16;
 }
 
@@ -654,6 +655,13 @@ int heddle_mpi_type_measure(handle type, int64_t *size, int64_t *lower, int64_t 
   return CALLS->type_measure(t, size, lower, extent);
 }
 
+int heddle_mpi_type_reach(handle type, int64_t *low, int64_t *high)
+{
+  ENTER();
+  FIND(type, H_TYPE, t);
+  return CALLS->type_reach(t, low, high);
+}
+
 int heddle_mpi_type_free(handle type)
 {
   ENTER();
@@ -738,6 +746,23 @@ int heddle_mpi_file_tell(handle file, int shared, int64_t *offset)
   return CALLS->file_tell(f, shared, offset);
 }
 
+/* How many of `most` elements of the view, each of so many bytes, from an offset on lie before the end of the file.
+ * The elements of a view lie in ascending order. */
+int heddle_mpi_file_available(handle file, int64_t offset, int64_t element_bytes, int64_t most, int64_t *available)
+{
+  ENTER();
+  FIND(file, H_FILE, f);
+  int64_t size, byte, low = 0, high = most, middle = most - 1; /* the last one first: mostly it is there */
+  int code = CALLS->file_size(f, &size);
+  while (!code && low < high) {
+    code = CALLS->file_byte(f, offset + middle, &byte);
+    if (byte <= size - element_bytes) low = middle + 1; else high = middle;
+    middle = low + (high - low) / 2;
+  }
+  *available = low;
+  return code;
+}
+
 /* With `blocking` it returns 0 and the outcome. */
 slot heddle_mpi_file_transfer(handle file, int write, int place, int together, int64_t offset, void *data, int64_t count,
                               handle type, int blocking, struct heddle_mpi_outcome *outcome)
@@ -745,7 +770,7 @@ slot heddle_mpi_file_transfer(handle file, int write, int place, int together, i
   START();
   START_WITH(file, H_FILE, f);
   START_WITH(type, H_TYPE, t);
-  struct heddle_mpi_started started = {.bytes = weight(count, type), .sends = write};
+  struct heddle_mpi_started started = {.bytes = weight(count, type), .file = 1};
   *outcome = (struct heddle_mpi_outcome){0};
   int code = CALLS->file_transfer(f, write, place, together, offset, data, count, t, blocking ? 0 : &started.request,
                                   &outcome->status);

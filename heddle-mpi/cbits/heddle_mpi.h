@@ -172,6 +172,7 @@ struct heddle_mpi_calls {
   int (*type_struct)(int count, const int64_t *lengths, const int64_t *offset_bytes, const native *types, native *made);
   int (*type_commit)(native *type);
   int (*type_measure)(native type, int64_t *size, int64_t *lower, int64_t *extent);
+  int (*type_reach)(native type, int64_t *low, int64_t *high); /* the bytes that it really has, without padding */
   int (*type_free)(native *type);
 
   /* Files. A transfer with `request` 0 blocks and fills `status`. */
@@ -185,6 +186,7 @@ struct heddle_mpi_calls {
   int (*file_view)(native file, int64_t offset_bytes, native element, native view);
   int (*file_seek)(native file, int64_t by, int whence, int shared); /* 0 set, 1 current, 2 end */
   int (*file_tell)(native file, int shared, int64_t *offset);
+  int (*file_byte)(native file, int64_t offset, int64_t *byte); /* where an element of the view begins in the file */
   int (*file_transfer)(native file, int write, int place, int together, int64_t offset, void *data, int64_t count,
                        native type, native *request, heddle_mpi_status *status);
 

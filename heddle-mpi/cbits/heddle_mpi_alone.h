@@ -34,6 +34,7 @@ struct run {
 struct layout {
   int refs;
   int64_t low;    /* the lowest offset of a byte */
+  int64_t high;   /* the offset behind the highest one */
   struct layout *next_dead;
   int64_t runs;
   struct run run[];

@@ -365,6 +365,19 @@ static int file_tell(native handle, int shared, int64_t *offset)
   return 0;
 }
 
+static int file_byte(native handle, int64_t offset, int64_t *byte)
+{
+  struct file *file;
+  int64_t position;
+  int code = with_offsets(handle, &file);
+  if (code) return code;
+  pthread_mutex_lock(&file->lock);
+  code = reach(file, offset, file->element, &position);
+  if (!code) *byte = alone_cursor(&file->view, position).at;
+  pthread_mutex_unlock(&file->lock);
+  return code;
+}
+
 /* Transfers. */
 
 /* The pieces of memory that make up the next bytes, `most` at most. */
@@ -489,5 +502,6 @@ void alone_offer_files(struct heddle_mpi_calls *calls)
   calls->file_view = file_view;
   calls->file_seek = file_seek;
   calls->file_tell = file_tell;
+  calls->file_byte = file_byte;
   calls->file_transfer = file_transfer;
 }

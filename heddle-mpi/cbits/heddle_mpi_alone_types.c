@@ -87,6 +87,12 @@ int64_t alone_low(const struct run *run)
   return run->offset + (last < 0 ? last : 0) + (run->child ? run->child->low : 0);
 }
 
+static int64_t run_high(const struct run *run)
+{
+  int64_t last = run->count > 0 ? (run->count - 1) * run->stride : 0;
+  return run->offset + (last > 0 ? last : 0) + (run->child ? run->child->high : run->length);
+}
+
 static int64_t run_size(const struct run *run)
 {
   return run->count * run->length;
@@ -101,8 +107,11 @@ static struct layout *layout_of(const struct run *runs, int64_t count)
   layout->runs = count;
   memcpy(layout->run, runs, (size_t)count * sizeof *runs);
   layout->low = alone_low(runs);
-  for (int64_t i = 1; i < count; i++)
+  layout->high = run_high(runs);
+  for (int64_t i = 1; i < count; i++) {
     if (alone_low(&runs[i]) < layout->low) layout->low = alone_low(&runs[i]);
+    if (run_high(&runs[i]) > layout->high) layout->high = run_high(&runs[i]);
+  }
   return layout;
 }
 
@@ -412,6 +421,15 @@ static int type_measure(native type, int64_t *size, int64_t *lower, int64_t *ext
   return 0;
 }
 
+static int type_reach(native type, int64_t *low, int64_t *high)
+{
+  const struct type *measured = alone_type(type);
+  if (!measured) return C_TYPE;
+  *low = measured->size ? alone_low(&measured->run) : 0;
+  *high = measured->size ? run_high(&measured->run) : 0;
+  return 0;
+}
+
 static int type_free(native *type)
 {
   struct type *freed = alone_type(*type);
@@ -544,5 +562,6 @@ void alone_offer_types(struct heddle_mpi_calls *calls)
   calls->type_struct = type_struct;
   calls->type_commit = type_commit;
   calls->type_measure = type_measure;
+  calls->type_reach = type_reach;
   calls->type_free = type_free;
 }

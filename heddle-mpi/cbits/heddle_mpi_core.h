@@ -53,7 +53,7 @@ struct heddle_mpi_started {
   int64_t bytes;
   native comm;
   int32_t source, tag;
-  int8_t persistent, probe, sends;
+  int8_t persistent, probe, sends, file;
 };
 
 int heddle_mpi_engine_begin(void);

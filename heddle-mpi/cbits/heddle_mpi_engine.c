@@ -25,7 +25,7 @@ struct place {
   struct heddle_mpi_started started;
   struct heddle_mpi_outcome outcome;
   int32_t next; /* free, or new, after this one */
-  int8_t state, registered, watched, seen, cancelling;
+  int8_t state, joined, registered, watched, seen, cancelling;
 };
 
 /* Two locks. Under `testing`, which is kept while MPI tests: the requests that are tested. Under `table`, which is kept
@@ -165,6 +165,7 @@ static int32_t join(void)
     struct place *place = &places[first_new];
     requests[first_new] = place->started.probe ? heddle_mpi_calls->no_request : place->started.request;
     first_new = place->next;
+    place->joined = 1;
   }
   int32_t count = used;
   pthread_mutex_unlock(&table);
@@ -216,7 +217,7 @@ static int pending_at(int32_t index, struct heddle_mpi_started *started)
 {
   pthread_mutex_lock(&table);
   struct place *place = &places[index];
-  int is = place->state == PENDING;
+  int is = place->state == PENDING && place->joined; /* a new one may be here since the last join */
   *started = place->started;
   pthread_mutex_unlock(&table);
   return is;
@@ -283,15 +284,16 @@ slot heddle_mpi_settle(struct heddle_mpi_started *started, int64_t budget, int h
   if (!held || !atomic_load_explicit(&bulky, memory_order_relaxed)) {
     outcome->message = 0;
     outcome->owner = 0;
-    if (settled(started, outcome)) return 0;
-    if (budget > 0) {
-      int64_t until = now() + budget;
-      do {
-        for (int i = 0; i < 8; i++) {
-          if (settled(started, outcome)) return 0;
-          relax();
-        }
-      } while (now() < until);
+    int64_t until = 0;
+    for (int tests = 0;; tests++) {
+      if (settled(started, outcome)) {
+        outcome->status.cancelled = 0; /* nobody could */
+        return 0;
+      }
+      if (budget <= 0) break;
+      if (!until) until = now() + budget;
+      if (tests % 8 == 0 && now() >= until) break;
+      relax();
     }
   }
   pthread_mutex_lock(&table);
@@ -302,13 +304,14 @@ slot heddle_mpi_settle(struct heddle_mpi_started *started, int64_t budget, int h
 
 /* Step 2 ------------------------------------------------------------------------------------------------------- */
 
-/* 1 and the outcome if it is complete, 0 if it is not, -1 if somebody else has taken it. */
+/* 1 and the outcome if it is complete, 0 if it is not, -1 if somebody else has taken it. A slot of a later phase is
+ * known to waiters before its owner is. */
 static int taken(slot s, struct heddle_mpi_outcome *outcome)
 {
   pthread_mutex_lock(&table);
   int32_t index;
   struct place *place = place_of(s, &index);
-  int answer = !place ? -1 : place->state == COMPLETE;
+  int answer = !place ? -1 : place->state == COMPLETE && place->registered;
   if (answer > 0) claim(index, outcome);
   pthread_mutex_unlock(&table);
   return answer;
@@ -352,7 +355,7 @@ void heddle_mpi_register(slot s, void *owner)
   if (place) {
     place->registered = 1;
     place->outcome.owner = owner;
-    wake(LONG);
+    wake(place->watched ? AWAKE : LONG);
   }
   pthread_mutex_unlock(&table);
 }
@@ -486,7 +489,7 @@ void heddle_mpi_engine_end(void)
   int32_t count = join();
   struct heddle_mpi_started started;
   for (int32_t i = 0; i < count; i++)
-    if (pending_at(i, &started) && !started.probe && !started.sends) heddle_mpi_calls->cancel(&requests[i]);
+    if (pending_at(i, &started) && !started.probe && !started.sends && !started.file) heddle_mpi_calls->cancel(&requests[i]);
   int64_t until = now() + 1000000000;
   while (pending > probes && now() < until) {
     test_everything();

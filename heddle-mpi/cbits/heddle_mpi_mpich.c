@@ -48,9 +48,6 @@ static int is_ours(void *opened, const char *version)
     return 0;
 }
 
-/* MPICH 4.0.2 loses count of a request's users, once in thousands of messages on a busy machine, when one thread
- * tests it while another one's progress completes it. */
-#define ONE_CALL_AT_A_TIME
 #define PROVIDER_NAME "mpich"
 #define PROVIDER_TITLE "MPICH"
 #define PROVIDER_LIBRARIES "libmpich.so.12", "libmpi.so.12"

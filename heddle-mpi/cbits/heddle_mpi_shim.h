@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +31,7 @@ _Static_assert(sizeof(MPI_Count) == 8 && sizeof(MPI_Aint) == 8, "arrays of int64
     X(MPI_Comm_test_inter) X(MPI_Dims_create) X(MPI_Dist_graph_create_adjacent) X(MPI_Dist_graph_neighbors) \
     X(MPI_Dist_graph_neighbors_count) X(MPI_Error_class) X(MPI_Error_string) X(MPI_Exscan) X(MPI_File_close) \
     X(MPI_File_delete) X(MPI_File_get_position) X(MPI_File_get_position_shared) X(MPI_File_get_size) \
+    X(MPI_File_get_byte_offset) \
     X(MPI_File_iread) X(MPI_File_iread_all) X(MPI_File_iread_at) X(MPI_File_iread_at_all) X(MPI_File_iread_shared) \
     X(MPI_File_iwrite) X(MPI_File_iwrite_all) X(MPI_File_iwrite_at) X(MPI_File_iwrite_at_all) \
     X(MPI_File_iwrite_shared) X(MPI_File_open) X(MPI_File_preallocate) X(MPI_File_read) X(MPI_File_read_all) \
@@ -53,7 +53,8 @@ _Static_assert(sizeof(MPI_Count) == 8 && sizeof(MPI_Aint) == 8, "arrays of int64
     X(MPI_Scan) X(MPI_Scatter) X(MPI_Scatterv) X(MPI_Send_init) X(MPI_Ssend_init) X(MPI_Start) X(MPI_Test) \
     X(MPI_Test_cancelled) X(MPI_Testsome) X(MPI_Topo_test) X(MPI_Type_commit) X(MPI_Type_contiguous) \
     X(MPI_Type_create_hindexed) X(MPI_Type_create_hvector) X(MPI_Type_create_resized) X(MPI_Type_create_struct) \
-    X(MPI_Type_create_subarray) X(MPI_Type_free) X(MPI_Type_get_extent) X(MPI_Type_size_x) X(MPI_Wtick) X(MPI_Wtime)
+    X(MPI_Type_create_subarray) X(MPI_Type_free) X(MPI_Type_get_extent) X(MPI_Type_get_true_extent) \
+    X(MPI_Type_size_x) X(MPI_Wtick) X(MPI_Wtime)
 
 #if MPI_VERSION >= 4
 #define WIDE_FUNCTIONS(X) \
@@ -1347,6 +1348,15 @@ static int type_measure(native type, int64_t *size, int64_t *lower, int64_t *ext
     return code;
 }
 
+static int type_reach(native type, int64_t *low, int64_t *high)
+{
+    MPI_Aint first = 0, bytes = 0;
+    int code = mpi.MPI_Type_get_true_extent(to_type(type), &first, &bytes);
+    *low = first;
+    *high = first + bytes;
+    return code;
+}
+
 static int type_free(native *type)
 {
     if (*type == 0) return MPI_ERR_TYPE;
@@ -1446,6 +1456,14 @@ static int file_tell(native file, int shared, int64_t *offset)
     MPI_Offset at = 0;
     int code = shared ? mpi.MPI_File_get_position_shared(handle, &at) : mpi.MPI_File_get_position(handle, &at);
     *offset = at;
+    return code;
+}
+
+static int file_byte(native file, int64_t offset, int64_t *byte)
+{
+    MPI_Offset at = 0;
+    int code = mpi.MPI_File_get_byte_offset(to_file(file), offset, &at);
+    *byte = at;
     return code;
 }
 
@@ -1551,104 +1569,13 @@ static int comm_spawn(native comm, int root, const char *program, char *const *a
     return give_comm(known_reason(code), got, made);
 }
 
-#ifdef ONE_CALL_AT_A_TIME
-
-/* The short calls, by one thread at a time. */
-static _Atomic int calling;
-
-static void enter_call(void)
-{
-    for (int tries = 1; atomic_exchange_explicit(&calling, 1, memory_order_acquire); tries++)
-        if (tries % 64 == 0) sched_yield();
-}
-
-static int leave_call(int code)
-{
-    atomic_store_explicit(&calling, 0, memory_order_release);
-    return code;
-}
-
-static int one_isend(native comm, int rank, int tag, int mode, const void *data, int64_t count, native type,
-                     native *request)
-{
-    enter_call();
-    return leave_call(isend(comm, rank, tag, mode, data, count, type, request));
-}
-
-static int one_irecv(native comm, int source, int tag, void *data, int64_t count, native type, native *request)
-{
-    enter_call();
-    return leave_call(irecv(comm, source, tag, data, count, type, request));
-}
-
-static int one_improbe(native comm, int source, int tag, int *found, native *message, heddle_mpi_status *status)
-{
-    enter_call();
-    return leave_call(improbe(comm, source, tag, found, message, status));
-}
-
-static int one_iprobe(native comm, int source, int tag, int *found, heddle_mpi_status *status)
-{
-    enter_call();
-    return leave_call(iprobe(comm, source, tag, found, status));
-}
-
-static int one_imrecv(void *data, int64_t count, native type, native *message, native *request)
-{
-    enter_call();
-    return leave_call(imrecv(data, count, type, message, request));
-}
-
-static int one_start(native *request)
-{
-    enter_call();
-    return leave_call(start(request));
-}
-
-static int one_test(native *request, int *done, heddle_mpi_status *status)
-{
-    enter_call();
-    return leave_call(test(request, done, status));
-}
-
-static int one_test_some(int count, native *requests, int *done, int *indices, heddle_mpi_status *statuses)
-{
-    enter_call();
-    return leave_call(test_some(count, requests, done, indices, statuses));
-}
-
-static int one_cancel(native *request)
-{
-    enter_call();
-    return leave_call(cancel(request));
-}
-
-static int one_request_free(native *request)
-{
-    enter_call();
-    return leave_call(request_free(request));
-}
-
-/* Not those that block. */
-static int one_collective(const struct heddle_mpi_collective_args *args, native *request)
-{
-    if (!request) return collective(args, request);
-    enter_call();
-    return leave_call(collective(args, request));
-}
-
-#define SHORT(name) .name = one_##name
-#else
-#define SHORT(name) .name = name
-#endif
-
 static struct heddle_mpi_calls calls = {
     .name = PROVIDER_NAME,
 #define CALL(name) .name = name
     CALL(begin), CALL(end), CALL(abort_job), CALL(error_class), CALL(error_text), CALL(version),
     .clock = clock_now, CALL(clock_tick), CALL(parent),
-    SHORT(isend), SHORT(irecv), SHORT(improbe), SHORT(iprobe), SHORT(imrecv), CALL(send_init), CALL(recv_init),
-    SHORT(start), SHORT(test), SHORT(test_some), SHORT(cancel), SHORT(request_free), SHORT(collective),
+    CALL(isend), CALL(irecv), CALL(improbe), CALL(iprobe), CALL(imrecv), CALL(send_init), CALL(recv_init),
+    CALL(start), CALL(test), CALL(test_some), CALL(cancel), CALL(request_free), CALL(collective),
     CALL(comm_size), CALL(comm_rank), CALL(comm_remote_size), CALL(comm_compare), CALL(comm_dup), CALL(comm_split),
     CALL(comm_split_shared), CALL(comm_create), CALL(comm_free), CALL(comm_name), CALL(inter_create), CALL(inter_merge),
     CALL(group_of), CALL(group_size), CALL(group_rank), CALL(group_pick), CALL(group_combine), CALL(group_translate),
@@ -1656,10 +1583,9 @@ static struct heddle_mpi_calls calls = {
     CALL(dims_create), CALL(cart_create), CALL(cart_get), CALL(cart_rank), CALL(cart_coordinates), CALL(cart_shift),
     CALL(cart_sub), CALL(graph_create), CALL(graph_neighbours),
     CALL(type_contiguous), CALL(type_vector), CALL(type_indexed), CALL(type_subarray), CALL(type_resized),
-    CALL(type_struct), CALL(type_commit), CALL(type_measure), CALL(type_free),
+    CALL(type_struct), CALL(type_commit), CALL(type_measure), CALL(type_reach), CALL(type_free),
     CALL(file_open), CALL(file_close), CALL(file_delete), CALL(file_size), CALL(file_resize), CALL(file_sync),
-    CALL(file_atomic), CALL(file_view), CALL(file_seek), CALL(file_tell), CALL(file_transfer),
+    CALL(file_atomic), CALL(file_view), CALL(file_seek), CALL(file_tell), CALL(file_byte), CALL(file_transfer),
     CALL(port_open), CALL(port_close), CALL(comm_accept), CALL(comm_connect), CALL(comm_spawn), CALL(comm_disconnect)
 #undef CALL
-#undef SHORT
 };

@@ -11,9 +11,12 @@ where
 
 import CollectiveTest qualified
 import CommunicatorTest qualified
+import DatatypeTest qualified
 import FastTest qualified
+import FileTest qualified
 import Heddle.MPI (mpi)
 import Jobs
+import LauncherTest qualified
 import MessageTest qualified
 import ProcessTest qualified
 import Ranks
@@ -27,7 +30,7 @@ main =
   getArgs >>= \case
     ["--cases", path, from] -> mpi (runCases path (read from) cases)
     "--spawned" : role -> ProcessTest.spawned role
-    _ -> defaultMain (testGroup "heddle-mpi" (MessageTest.tests : jobTests cases ++ ProcessTest.tests))
+    _ -> defaultMain (testGroup "heddle-mpi" (MessageTest.tests : LauncherTest.tests : jobTests cases ++ ProcessTest.tests))
 
 cases :: [Case]
 cases =
@@ -37,5 +40,8 @@ cases =
       CollectiveTest.cases,
       CommunicatorTest.cases,
       TopologyTest.cases,
-      ProcessTest.cases
+      ProcessTest.cases,
+      DatatypeTest.cases,
+      FileTest.cases,
+      LauncherTest.cases
     ]

@@ -20,6 +20,7 @@ module Heddle.MPI.Internal.Buffer
   ( -- * Elements
     Datatype (..),
     byteType,
+    isDerived,
     Element (..),
     elementBytes,
 
@@ -63,6 +64,11 @@ newtype Datatype = Datatype Int64
 -- | Bytes that are sent as they are.
 byteType :: Datatype
 byteType = Datatype 16
+
+-- | Was it made of others? Those that are always there come first in @heddle_mpi_core.h@.
+isDerived :: Datatype -> Bool
+isDerived (Datatype handle) = handle > 30
+{-# INLINE isDerived #-}
 
 -- | Types that lie in memory as C's do, which MPI knows or takes for bytes.
 class Storable a => Element a where

@@ -86,6 +86,11 @@ import Heddle.Prim.Thread (nap)
 data Mode = Standard | Synchronous | Ready
   deriving stock (Enum, Eq)
 
+-- So many elements; one of a derived type may have any size.
+weighElements :: Int -> Int64 -> Weight
+weighElements n type' = if n > bulkBytes `div` 16 || isDerived (Datatype type') then Bulky else Light
+{-# INLINE weighElements #-}
+
 -- | Send memory.
 sending :: String -> Mode -> Comm kind -> Rank -> Tag -> Lent -> Start
 sending call mode comm (Rank rank) (Tag tag) (Lent p n (Datatype type') _ _) =
@@ -93,7 +98,7 @@ sending call mode comm (Rank rank) (Tag tag) (Lent p n (Datatype type') _ _) =
     { startCall = call,
       startFree = c_send h r t m p (fromIntegral n) type',
       startHeld = c_send_held h r t m p (fromIntegral n) type',
-      startWeight = if n > bulkBytes `div` 16 then Bulky else Light
+      startWeight = weighElements n type'
     }
   where
     h = commHandle comm
@@ -109,7 +114,7 @@ receiving call comm (Rank rank) (Tag tag) (Lent p n (Datatype type') _ _) =
     { startCall = call,
       startFree = c_recv h r t p (fromIntegral n) type',
       startHeld = c_recv_held h r t p (fromIntegral n) type',
-      startWeight = if n > bulkBytes `div` 16 then Bulky else Light
+      startWeight = weighElements n type'
     }
   where
     h = commHandle comm
@@ -139,7 +144,7 @@ matched call message (Lent p n (Datatype type') _ _) =
     { startCall = call,
       startFree = c_mrecv message p (fromIntegral n) type',
       startHeld = c_mrecv_held message p (fromIntegral n) type',
-      startWeight = if n > bulkBytes `div` 16 then Bulky else Light
+      startWeight = weighElements n type'
     }
 {-# INLINE matched #-}
 
@@ -191,10 +196,13 @@ rsend = sendWith "rsend" Ready
 --
 -- [Cost]: a copy of the message.
 -- [Blocks]: never.
--- [Throws]: 'MPIError'.
+-- [Throws]: 'MPIError': 'UnsupportedOperation' for memory with a derived type.
 bsend :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO ()
 bsend comm rank tag b = do
   lent <- lendOut b
+  -- What such a type leaves out of the memory would have to be copied as well.
+  when (isDerived (lentType lent)) $
+    wrong UnsupportedOperation "bsend" "memory with a derived type is not copied; use isend"
   copy <- newBuffer (lentBytes lent)
   copyBytes (bufferPtr copy) (lentAt lent) (lentBytes lent)
   lentDone lent

@@ -22,6 +22,7 @@ where
 import Control.Concurrent (threadDelay)
 import Control.Monad (forM_, forever, unless, when)
 import Data.Char (toLower)
+import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Foreign.C.String (peekCString, withCString)
 import Foreign.C.Types (CDouble (..), CInt)
@@ -33,7 +34,7 @@ import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Exception
-import Heddle.Prim.Thread (fork, forkBound, getProcessors, threadedRuntime)
+import Heddle.Prim.Thread (fork, forkBound, getCapabilities, getProcessors, setCapabilities, threadedRuntime)
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 import System.Environment (getProgName, lookupEnv)
 import System.Exit (ExitCode (..))
@@ -144,9 +145,10 @@ engine = allocaBytesAligned (engineBatch * outcomeBytes) 8 go
       n <- c_engine p (fromIntegral engineBatch) 1
       when (n >= 0) (runOutcomes p (fromIntegral n) >> go p)
 
--- How long waiters test, from the environment: microseconds.
+-- How long waiters test, and how many capabilities there are, from the environment.
 configure :: IO ()
 configure = do
+  numberFrom 1 256 "capabilities" "HEDDLE_MPI_CAPABILITIES" >>= mapM_ capabilities
   processors <- getProcessors
   local <- localRanks
   let crowded = local > processors
@@ -154,12 +156,20 @@ configure = do
   nap <- microsecondsFrom "HEDDLE_MPI_NAP" 1000
   c_configure (spin * 1000) (nap * 1000) (if crowded then 1 else 0)
   where
-    microsecondsFrom name otherwise' =
-      lookupEnv name >>= \case
-        Nothing -> pure otherwise'
-        Just text -> case readMaybe text of
-          Just n | n >= 0 && n <= 1000000000 -> pure n
-          _ -> wrong InvalidArgument "mpi" (name ++ " is " ++ show text ++ ", not a number of microseconds")
+    microsecondsFrom name otherwise' = fromMaybe otherwise' <$> numberFrom 0 1000000000 "microseconds" name
+    -- A runtime without threads has one.
+    capabilities wanted = when threadedRuntime $ do
+      now <- getCapabilities
+      when (now /= fromIntegral wanted) (setCapabilities (fromIntegral wanted))
+
+-- A setting, if there is one.
+numberFrom :: Int64 -> Int64 -> String -> String -> IO (Maybe Int64)
+numberFrom least most what name =
+  lookupEnv name >>= \case
+    Nothing -> pure Nothing
+    Just text -> case readMaybe text of
+      Just n | n >= toInteger least && n <= toInteger most -> pure (Just (fromInteger n))
+      _ -> wrong InvalidArgument "mpi" (name ++ " is " ++ show text ++ ", not a number of " ++ what ++ " from " ++ show least ++ " to " ++ show most)
 
 -- How many processes of the job this machine runs, as the launcher says.
 localRanks :: IO Int

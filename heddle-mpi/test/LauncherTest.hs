@@ -1,0 +1,196 @@
+-- |
+-- Module      : LauncherTest
+-- Description : heddle-mpirun: what it starts, and what it refuses
+--
+-- Jobs of shells, which any launcher starts as it does programs with MPI.
+module LauncherTest
+  ( tests,
+    cases,
+  )
+where
+
+import Control.Concurrent (threadDelay)
+import Control.Monad (forM_)
+import Data.List (isInfixOf, isPrefixOf, sort)
+import Heddle.Prim.Exception (finally, trySync)
+import Heddle.Prim.Thread (getCapabilities)
+import Ranks (Case, anywhere, (===))
+import System.Directory
+import System.Environment (getEnvironment, lookupEnv)
+import System.Exit (ExitCode (..))
+import System.IO (hClose, hGetLine)
+import System.Posix.Files (createSymbolicLink)
+import System.Posix.Process (getProcessID)
+import System.Posix.Signals (Signal, nullSignal, sigINT, sigKILL, sigTERM, signalProcess, signalProcessGroup)
+import System.Process
+import System.Timeout (timeout)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
+
+-- | In a job: the capabilities are those that the launcher wants, whatever the program was linked with.
+cases :: [Case]
+cases =
+  [ anywhere "the launcher says how many capabilities there are" $
+      lookupEnv "HEDDLE_MPI_CAPABILITIES" >>= mapM_ (\wanted -> getCapabilities >>= \n -> show n === wanted)
+  ]
+
+-- | The command itself.
+tests :: TestTree
+tests =
+  testGroup
+    "heddle-mpirun"
+    ( [ testGroup mpi (map ($ mpi) [arguments, directory, crowd, exitCode, interrupted "Ctrl-C" sigINT, interrupted "SIGTERM" sigTERM])
+        | mpi <- ["openmpi", "mpich"]
+      ]
+        ++ [choice, settings, quoting, refusals, help]
+    )
+
+-- Running ---------------------------------------------------------------------
+
+-- Of a job inside of a job, and of somebody's settings.
+clean :: [(String, String)] -> [(String, String)]
+clean = filter (\(name, _) -> not (any (`isPrefixOf` name) ["OMPI_", "PMI", "HEDDLE_MPI", "HYDI_", "MPIR_"]))
+
+runIn :: Maybe FilePath -> [(String, String)] -> [String] -> IO (ExitCode, String, String)
+runIn folder more given = do
+  inherited <- clean <$> getEnvironment
+  command <- findExecutable "heddle-mpirun" >>= maybe (assertFailure "heddle-mpirun is not on the PATH") pure
+  let environment = more ++ filter ((`notElem` map fst more) . fst) inherited
+      process = (proc command given) {env = Just environment, cwd = folder}
+  timeout 60000000 (readCreateProcessWithExitCode process "") >>= maybe (assertFailure (unwords given ++ ": did not end")) pure
+
+run :: [String] -> IO (ExitCode, String, String)
+run = runIn Nothing []
+
+withFolder :: String -> (FilePath -> IO a) -> IO a
+withFolder name use = do
+  temporary <- getTemporaryDirectory >>= canonicalizePath
+  pid <- getProcessID
+  let folder = temporary ++ "/heddle-mpirun-test-" ++ name ++ "-" ++ show pid
+  createDirectoryIfMissing True folder
+  use folder `finally` removeDirectoryRecursive folder
+
+-- Jobs ------------------------------------------------------------------------
+
+arguments, directory, crowd, exitCode :: String -> TestTree
+arguments mpi = testCase "arguments arrive as they are" $ do
+  let odd' = ["a b", "", "-n", "--help", "it's", "$HOME", "é", "a:b"]
+  (code, out, err) <- run (["--mpi", mpi, "-n", "2", "sh", "-c", "printf '%s\\n' \"$#\" \"$@\"", "sh"] ++ odd')
+  (code, err) @?= (ExitSuccess, "")
+  sort (lines out) @?= sort (concat (replicate 2 (show (length odd') : odd')))
+directory mpi = testCase "the working directory is the caller's, and a program there is found" $
+  withFolder ("directory-" ++ mpi) $ \folder -> do
+    let script = folder ++ "/a program"
+    writeFile script "#!/bin/sh\npwd\n"
+    getPermissions script >>= setPermissions script . setOwnerExecutable True
+    forM_ ["a program", "./a program", script] $ \name -> do
+      (code, out, err) <- runIn (Just folder) [] ["--mpi", mpi, "-n", "2", name]
+      (code, err, lines out) @?= (ExitSuccess, "", [folder, folder])
+crowd mpi = testCase "more processes than cores" $ do
+  (code, out, err) <- run ["--mpi", mpi, "-n", "9", "sh", "-c", "echo $HEDDLE_MPI $HEDDLE_MPI_CAPABILITIES"]
+  (code, err, lines out) @?= (ExitSuccess, "", replicate 9 (mpi ++ " 1"))
+exitCode mpi = testCase "the job's exit code" $ do
+  (code, _, _) <- run ["--mpi", mpi, "-n", "2", "sh", "-c", "exit 7"]
+  code @?= ExitFailure 7
+
+-- The launcher has become what the caller started, so signals reach it; the job ends with it.
+interrupted :: String -> Signal -> String -> TestTree
+interrupted name signal mpi = testCase (name ++ " ends the job") $ do
+  inherited <- clean <$> getEnvironment
+  let process = (proc "heddle-mpirun" ["--mpi", mpi, "-n", "2", "sh", "-c", "echo $$; exec sleep 1000"]) {env = Just inherited, std_in = CreatePipe, std_out = CreatePipe, std_err = CreatePipe, create_group = True}
+  withCreateProcess process $ \into out _ handle -> do
+    mapM_ hClose into
+    started <- timeout 30000000 (mapM (\h -> (\a b -> map read [a, b]) <$> hGetLine h <*> hGetLine h) out)
+    pid <- getPid handle
+    case (started, pid) of
+      (Just (Just ranks), Just launcher) -> do
+        signalProcess signal launcher
+        ended <- timeout 30000000 (waitForProcess handle)
+        -- With which code depends on who notices first: MPICH's may call it a success.
+        if ended == Nothing then signalProcessGroup sigKILL launcher >> assertFailure "it did not end" else gone (ranks :: [Int])
+      _ -> mapM_ (signalProcessGroup sigKILL) pid >> assertFailure "the job did not start"
+  where
+    -- The launcher may be done just before its processes are.
+    gone ranks = timeout 20000000 (waitGone ranks) >>= maybe (assertFailure "a rank lives on") pure
+    waitGone ranks = do
+      living <- or <$> mapM (fmap (either (const False) (const True)) . trySync . signalProcess nullSignal . fromIntegral) ranks
+      if living then threadDelay 10000 >> waitGone ranks else pure ()
+
+-- Choices ---------------------------------------------------------------------
+
+-- Folders with links to none, one or both of the launchers.
+choice :: TestTree
+choice = testCase "the launcher that is there; of two, Open MPI's, or the one that is asked for" $
+  withFolder "choice" $ \folder -> do
+    let launchers = [("openmpi", "mpirun.openmpi"), ("mpich", "mpiexec.mpich")]
+    forM_ [("openmpi", ["openmpi"]), ("mpich", ["mpich"]), ("both", ["openmpi", "mpich"]), ("none", [])] $ \(name, which) -> do
+      createDirectory (folder ++ "/" ++ name)
+      forM_ [file | (mpi, file) <- launchers, mpi `elem` which] $ \file ->
+        findExecutable file >>= mapM_ (\path -> createSymbolicLink path (folder ++ "/" ++ name ++ "/" ++ file))
+    let chosen name more given = runIn Nothing (("PATH", folder ++ "/" ++ name) : more) (["--show"] ++ given ++ ["-n", "2", "/bin/sh"])
+        starts mpi (code, out, err) = do
+          (code, err) @?= (ExitSuccess, "")
+          assertBool out (("HEDDLE_MPI=" ++ mpi ++ " ") `isPrefixOf` out)
+        refused text (code, _, err) = do
+          code @?= ExitFailure 2
+          assertBool err (text `isInfixOf` err)
+    chosen "openmpi" [] [] >>= starts "openmpi"
+    chosen "mpich" [] [] >>= starts "mpich"
+    chosen "both" [] [] >>= starts "openmpi"
+    chosen "both" [] ["--mpi", "mpich"] >>= starts "mpich"
+    chosen "both" [("HEDDLE_MPI", "mpich")] [] >>= starts "mpich"
+    chosen "both" [("HEDDLE_MPI", "mpich")] ["--mpi", "openmpi"] >>= starts "openmpi"
+    chosen "none" [] [] >>= refused "there is no launcher of any MPI on the PATH"
+    chosen "mpich" [] ["--mpi", "openmpi"] >>= refused "apt-get install openmpi-bin"
+    chosen "openmpi" [("HEDDLE_MPI", "mpich")] [] >>= refused "apt-get install mpich"
+
+settings :: TestTree
+settings = testCase "an option comes before its variable, a variable before what is usual" $ do
+  let shown more given = do
+        (code, out, err) <- runIn Nothing more (given ++ ["--mpi", "mpich", "-n", "2", "sh", "-c", "echo $HEDDLE_MPI_CAPABILITIES,$HEDDLE_MPI_SPIN,$MPIR_CVAR_POLLS_BEFORE_YIELD"])
+        (code, err) @?= (ExitSuccess, "")
+        pure (lines out)
+  shown [("HEDDLE_MPI_CAPABILITIES", "3"), ("MPIR_CVAR_POLLS_BEFORE_YIELD", "5")] [] >>= (@?= ["3,,5", "3,,5"])
+  shown [("HEDDLE_MPI_CAPABILITIES", "3")] ["--capabilities", "4", "--spin", "70"] >>= (@?= ["4,70,", "4,70,"])
+
+quoting :: TestTree
+quoting = testCase "--show prints what a shell runs" $ do
+  (code, out, err) <- run ["--show", "--mpi", "mpich", "-n", "2", "sh", "-c", "printf '%s|' \"$@\"", "sh", "a b", "it's", ""]
+  (code, err) @?= (ExitSuccess, "")
+  (code', out', _) <- readProcessWithExitCode "sh" ["-c", out] ""
+  (code', sort out') @?= (ExitSuccess, sort (concat (replicate 2 "a b|it's||")))
+
+refusals :: TestTree
+refusals =
+  testGroup
+    "exit code 2, and what is wrong"
+    [ refused "no arguments" [] "Usage: heddle-mpirun",
+      refused "no program" ["-n", "2"] "PROGRAM",
+      refused "no number of processes" ["sh"] "-n|--ranks N",
+      refused "no processes" ["-n", "0", "sh"] "not a number of processes",
+      refused "not a number" ["-n", "two", "sh"] "not a number of processes",
+      refused "more than a machine word" ["-n", "18446744073709551618", "sh"] "not a number of processes",
+      refused "negative spin" ["--spin", "-1", "-n", "2", "sh"] "not a number of microseconds",
+      refused "another MPI" ["--mpi", "lam", "-n", "2", "sh"] "not openmpi or mpich: lam",
+      refused "a program that is nowhere" ["-n", "2", "no-such-program"] "there is no program no-such-program on the PATH",
+      refused "a path that leads nowhere" ["-n", "2", "./no/such"] "there is no program ./no/such.",
+      refused "a directory" ["-n", "2", "/"] "/ is a directory",
+      testCase "a file that is no program" . withFolder "refusals" $ \folder -> do
+        let file = folder ++ "/text"
+        writeFile file "text\n"
+        refuses ["-n", "2", file] ("chmod +x " ++ file),
+      refused "a colon, which would begin another program" ["-n", "2", "sh", ":", "sh"] "there is no way to pass it on"
+    ]
+  where
+    refused name given text = testCase name (refuses given text)
+    refuses given text = do
+      (code, out, err) <- run given
+      (code, out) @?= (ExitFailure 2, "")
+      assertBool err (text `isInfixOf` err)
+
+help :: TestTree
+help = testCase "--help tells of the variables" $ do
+  (code, out, err) <- run ["--help"]
+  (code, err) @?= (ExitSuccess, "")
+  forM_ ["HEDDLE_MPI_LIBRARY", "HEDDLE_MPI_CAPABILITIES", "HEDDLE_MPI_SPIN", "HEDDLE_MPI_NAP", "HEDDLE_MPI_LEAKS", "OMPI_MCA_"] $ \name ->
+    assertBool name (name `isInfixOf` out)
