@@ -399,7 +399,7 @@ reduction comm op mpis tree = maybe (together comm tree) (\code -> mpis code >>=
 ireduction :: String -> Comm 'Intra -> Operator a -> (CInt -> IO (Collective ())) -> (Comm 'Intra -> IO ()) -> IO (Request ())
 ireduction name comm op mpis tree = case operatorCode op of
   Just code -> mpis code >>= beginNow
-  Nothing -> takeTurn comm >>= \turn -> forked name (inTurn comm turn tree)
+  Nothing -> togetherLater name comm tree
 
 sameSize :: String -> Side -> Side -> IO ()
 sameSize call out into =

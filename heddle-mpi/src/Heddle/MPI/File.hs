@@ -116,6 +116,7 @@ import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.File
 import Heddle.MPI.Internal.Foreign
 import Heddle.MPI.Internal.Request
+import Heddle.MPI.Internal.Turn
 import Heddle.Prim.Atomic (readRef)
 import Heddle.Prim.Exception
 
@@ -123,10 +124,6 @@ import Heddle.Prim.Exception
 data Place = At !Int | Own | Shared
 
 data Company = Alone | Together
-  deriving stock (Eq)
-
--- Is it waited for in C, or later?
-data Waits = Now | Later
   deriving stock (Eq)
 
 -- All that is known before a transfer.
@@ -144,8 +141,8 @@ data Transfer = Transfer
   }
 
 -- Find out what is wrong before MPI is called.
-prepare :: String -> Waits -> Bool -> Company -> Place -> File -> Lent -> IO Transfer
-prepare call waits writes company place file lent = do
+permitted :: String -> Bool -> Place -> File -> Lent -> IO ()
+permitted call writes place file lent = do
   case (fileMode file, writes) of
     (ReadOnly, True) -> wrong ReadOnlyFile call (filePath file ++ " is open only for reading")
     (WriteOnly _, False) -> wrong AccessDenied call (filePath file ++ " is open only for writing")
@@ -153,21 +150,52 @@ prepare call waits writes company place file lent = do
   view <- readRef (fileShows file)
   when (lentBytes lent `rem` viewElement view /= 0) . wrong InvalidArgument call $
     show (lentBytes lent) ++ " bytes are no whole number of elements of the view, of " ++ show (viewElement view)
-  there <- case place of
-    At offset
-      | offset < 0 -> wrong InvalidArgument call ("the offset " ++ show offset)
-      | known view -> availableBytes file offset view wanted
-    Own | known view -> tell file >>= \offset -> availableBytes file offset view wanted
-    _ -> pure wanted
-  pure (Transfer call file writes place company lent view there)
-  where
-    wanted = lentBytes lent
-    -- What implementations tell of reading through a view, or together, is not what was there
-    -- but what was asked for; and Open MPI 4.1 never completes a request that meets the end.
-    known view = not writes && (waits == Later || company == Together || not (viewPlain view))
+  case place of
+    At offset | offset < 0 -> wrong InvalidArgument call ("the offset " ++ show offset)
+    _ -> pure ()
 
-run :: Transfer -> CInt -> Ptr Outcome -> IO Slot
-run t = c_transfer (fileHandle (transferFile t)) writes place together offset (lentAt lent) (fromIntegral (lentCount lent)) type'
+-- Transfer, in C, when it is its turn; what was transferred.
+transfer :: String -> Bool -> Company -> Place -> File -> Lent -> (Transfer -> Int -> IO a) -> IO a
+transfer call writes company place file lent rest = do
+  view <- readRef (fileShows file)
+  -- What implementations tell of reading through a view, or together, is not what was there
+  -- but what was asked for.
+  let wanted = lentBytes lent
+      known = not writes && (company == Together || not (viewPlain view))
+  there <- case place of
+    At offset | known -> availableBytes file offset view wanted
+    Own | known -> tellNow file >>= \offset -> availableBytes file offset view wanted
+    _ -> pure wanted
+  let t = Transfer call file writes place company lent view there
+  mask_ . allocaBytesAligned outcomeBytes 8 $ \p -> do
+    _ <- run t p
+    outcome <- peekOutcome p
+    lentDone lent
+    let code = fromIntegral (outcomeError outcome)
+    when (code /= 0) (failWith call code)
+    transferred t outcome >>= rest t
+
+-- At an offset, alone, it is nobody's turn: threads may do that beside one another.
+now :: String -> Bool -> Company -> Place -> File -> Lent -> (Transfer -> Int -> IO a) -> IO a
+now call writes company place file lent rest = do
+  permitted call writes place file lent
+  case (company, place) of
+    (Alone, At _) -> go
+    _ -> inOrder (fileTurns file) go
+  where
+    go = transfer call writes company place file lent rest
+
+-- On a thread of its own, with the implementation's blocking call: that of Open MPI 4.1 that does
+-- not block is neither safe with threads nor ever complete at the end of a file; that of MPICH
+-- 4.0 stops at 2 GiB.
+later :: String -> Bool -> Company -> Place -> File -> Lent -> (Transfer -> Int -> IO a) -> IO (Request a)
+later call writes company place file lent rest = do
+  permitted call writes place file lent
+  turn <- nextTurn (fileTurns file)
+  forked ("mpi/" ++ call) (whenTurn turn (transfer call writes company place file lent rest))
+
+run :: Transfer -> Ptr Outcome -> IO Slot
+run t = c_transfer (fileHandle (transferFile t)) writes place together offset (lentAt lent) (fromIntegral (lentCount lent)) type' 1
   where
     lent = transferLent t
     Datatype type' = lentType lent
@@ -177,23 +205,6 @@ run t = c_transfer (fileHandle (transferFile t)) writes place together offset (l
       At from -> (0, fromIntegral from)
       Own -> (1, 0)
       Shared -> (2, 0)
-
--- Transfer, and wait for it in C.
-perform' :: Transfer -> (Int -> IO a) -> IO a
-perform' t rest = mask_ . allocaBytesAligned outcomeBytes 8 $ \p -> do
-  _ <- run t 1 p
-  outcome <- peekOutcome p
-  lentDone (transferLent t)
-  let code = fromIntegral (outcomeError outcome)
-  when (code /= 0) (failWith (transferCall t) code)
-  transferred t outcome >>= rest
-
-begin' :: Transfer -> (Int -> IO a) -> IO (Request a)
-begin' t rest = begin start $ \outcome -> do
-  lentDone (transferLent t)
-  Finished <$> (transferred t outcome >>= rest)
-  where
-    start = Start (transferCall t) (\_ _ -> run t 0) (\_ _ -> run t 0) Light
 
 -- How many bytes of the memory were transferred.
 transferred :: Transfer -> Outcome -> IO Int
@@ -227,13 +238,13 @@ availableBytes file from view bytes
 
 writeWith :: SendBuffer b => String -> Company -> Place -> File -> b -> IO ()
 writeWith call company place file b = do
-  t <- lendOut b >>= prepare call Now True company place file
-  perform' t (const (pure ()))
+  lent <- lendOut b
+  now call True company place file lent (\_ _ -> pure ())
 
 iwriteWith :: SendBuffer b => String -> Company -> Place -> File -> b -> IO (Request ())
 iwriteWith call company place file b = do
-  t <- lendOut b >>= prepare call Later True company place file
-  begin' t (const (pure ()))
+  lent <- lendOut b
+  later call True company place file lent (\_ _ -> pure ())
 
 -- | Write at an offset.
 --
@@ -295,21 +306,21 @@ iwriteAt file offset = iwriteWith "iwriteAt" Alone (At offset) file
 iwriteAtAll :: SendBuffer b => File -> Int -> b -> IO (Request ())
 iwriteAtAll file offset = iwriteWith "iwriteAtAll" Together (At offset) file
 
--- | 'writeNext', without waiting; the pointer moves at once.
+-- | 'writeNext', without waiting: transfers at pointers go one after the other.
 --
 -- [Blocks]: as 'iwriteAt'.
 -- [Throws]: as 'iwriteAt'.
 iwriteNext :: SendBuffer b => File -> b -> IO (Request ())
 iwriteNext = iwriteWith "iwriteNext" Alone Own
 
--- | 'writeAll', without waiting; the pointer moves at once.
+-- | 'writeAll', without waiting: transfers at pointers go one after the other.
 --
 -- [Blocks]: as 'iwriteAt'.
 -- [Throws]: as 'iwriteAt'.
 iwriteAll :: SendBuffer b => File -> b -> IO (Request ())
 iwriteAll = iwriteWith "iwriteAll" Together Own
 
--- | 'writeShared', without waiting; the pointer moves at once.
+-- | 'writeShared', without waiting: transfers at pointers go one after the other.
 --
 -- [Blocks]: as 'iwriteAt'.
 -- [Throws]: as 'iwriteAt'.
@@ -329,31 +340,20 @@ whole call what each bytes = case bytes `quotRem` max 1 each of
 
 readWith :: ReceiveBuffer b => String -> Company -> Place -> File -> b -> IO Int
 readWith call company place file b = do
-  t <- lendIn b >>= prepare call Now False company place file
-  perform' t (elements t)
+  lent <- lendIn b
+  now call False company place file lent elements
 
 ireadWith :: ReceiveBuffer b => String -> Company -> Place -> File -> b -> IO (Request Int)
 ireadWith call company place file b = do
-  t <- lendIn b >>= prepare call Later False company place file
-  case company of
-    _ | transferThere t == lentBytes (transferLent t) -> begin' t (elements t)
-    Alone -> perform' t (elements t) >>= finishedWith
-    Together -> begin' (clip t) (elements t)
-
--- Ask for no more than there is. Memory with gaps cannot be cut.
-clip :: Transfer -> Transfer
-clip t
-  | isDerived (lentType lent) || transferThere t `rem` lentEach lent /= 0 = t
-  | otherwise = t {transferLent = lent {lentCount = transferThere t `quot` lentEach lent}}
-  where
-    lent = transferLent t
+  lent <- lendIn b
+  later call False company place file lent elements
 
 readNewWith :: forall a. Element a => String -> Company -> Place -> File -> Int -> IO (Vector a)
 readNewWith call company place file most = do
   when (most < 0) (wrong InvalidCount call (show most ++ " elements"))
   v <- Mutable.unsafeNew most :: IO (Mutable.IOVector a)
-  t <- lendIn v >>= prepare call Now False company place file
-  n <- perform' t (whole call "wanted" (elementBytes @a))
+  lent <- lendIn v
+  n <- now call False company place file lent (const (whole call "wanted" (elementBytes @a)))
   Vector.unsafeTake n <$> Vector.unsafeFreeze v
 
 -- | Read at an offset, and say how many elements of the view there were: less than there is
@@ -464,22 +464,21 @@ ireadAt file offset = ireadWith "ireadAt" Alone (At offset) file
 ireadAtAll :: ReceiveBuffer b => File -> Int -> b -> IO (Request Int)
 ireadAtAll file offset = ireadWith "ireadAtAll" Together (At offset) file
 
--- | 'readNext', without waiting; the pointer moves at once.
+-- | 'readNext', without waiting: transfers at pointers go one after the other.
 --
 -- [Blocks]: as 'iwriteAt'.
 -- [Throws]: as 'ireadAt'.
 ireadNext :: ReceiveBuffer b => File -> b -> IO (Request Int)
 ireadNext = ireadWith "ireadNext" Alone Own
 
--- | 'readAll', without waiting; the pointer moves at once.
+-- | 'readAll', without waiting: transfers at pointers go one after the other.
 --
 -- [Blocks]: as 'iwriteAt'.
 -- [Throws]: as 'ireadAt'.
 ireadAll :: ReceiveBuffer b => File -> b -> IO (Request Int)
 ireadAll = ireadWith "ireadAll" Together Own
 
--- | 'readShared', without waiting; the pointer moves at once. With Open MPI 4.1, one that
--- meets the end of the file is never complete.
+-- | 'readShared', without waiting: transfers at pointers go one after the other.
 --
 -- [Blocks]: as 'iwriteAt'.
 -- [Throws]: as 'ireadAt'.

@@ -246,33 +246,29 @@ scan comm f a = together comm (scanTogether f a)
 exscan :: Message a => Comm 'Intra -> (a -> a -> a) -> a -> IO (Maybe a)
 exscan comm f a = together comm (exscanTogether f a)
 
--- On a thread of its own, when it is its turn.
-later :: String -> Comm 'Intra -> (Comm 'Intra -> IO a) -> IO (Request a)
-later name comm body = takeTurn comm >>= \turn -> forked name (inTurn comm turn body)
-
 -- | 'bcast', on a thread of its own: collectives of one communicator are done one after the
 -- other, in the order in which they were called, which has to be the same everywhere.
 --
 -- [Blocks]: never.
 ibcast :: Message a => Comm 'Intra -> Rank -> a -> IO (Request a)
-ibcast comm root a = later "mpi/ibcast" comm (bcastTogether root a)
+ibcast comm root a = togetherLater "mpi/ibcast" comm (bcastTogether root a)
 
 -- | 'gather', on a thread of its own; see 'ibcast'.
 igather :: Message a => Comm 'Intra -> Rank -> a -> IO (Request (Maybe [a]))
-igather comm root a = later "mpi/igather" comm (gatherTogether root a)
+igather comm root a = togetherLater "mpi/igather" comm (gatherTogether root a)
 
 -- | 'scatter', on a thread of its own; see 'ibcast'.
 iscatter :: Message a => Comm 'Intra -> Rank -> [a] -> IO (Request a)
-iscatter comm root as = later "mpi/iscatter" comm (scatterTogether root as)
+iscatter comm root as = togetherLater "mpi/iscatter" comm (scatterTogether root as)
 
 -- | 'allgather', on a thread of its own; see 'ibcast'.
 iallgather :: Message a => Comm 'Intra -> a -> IO (Request [a])
-iallgather comm a = later "mpi/iallgather" comm (allgatherTogether a)
+iallgather comm a = togetherLater "mpi/iallgather" comm (allgatherTogether a)
 
 -- | 'alltoall', on a thread of its own; see 'ibcast'.
 ialltoall :: Message a => Comm 'Intra -> [a] -> IO (Request [a])
-ialltoall comm as = later "mpi/ialltoall" comm (alltoallTogether as)
+ialltoall comm as = togetherLater "mpi/ialltoall" comm (alltoallTogether as)
 
 -- | 'allreduce', on a thread of its own; see 'ibcast'.
 iallreduce :: Message a => Comm 'Intra -> (a -> a -> a) -> a -> IO (Request a)
-iallreduce comm f a = later "mpi/iallreduce" comm (allreduceTogether f a)
+iallreduce comm f a = togetherLater "mpi/iallreduce" comm (allreduceTogether f a)

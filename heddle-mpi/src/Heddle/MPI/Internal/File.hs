@@ -38,6 +38,7 @@ module Heddle.MPI.Internal.File
     tell,
     seekShared,
     tellShared,
+    tellNow,
   )
 where
 
@@ -57,6 +58,7 @@ import Heddle.MPI.Internal.Buffer
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
 import Heddle.MPI.Internal.Request
+import Heddle.MPI.Internal.Turn
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Clock (deadlineIn, seconds)
@@ -104,7 +106,9 @@ data File = File
     fileMode :: !FileMode,
     fileShows :: !(Ref View),
     -- | For the processes to meet before they close it; 'Nothing' if there is but one.
-    fileMeeting :: !(Maybe (Comm 'Intra))
+    fileMeeting :: !(Maybe (Comm 'Intra)),
+    -- | Transfers go one after the other, in the order in which they were asked for.
+    fileTurns :: !Turns
   }
 
 instance Eq File where
@@ -152,7 +156,7 @@ openFile comm path mode options = mask_ $ do
   handle <-
     withPath path (withPaths hints . open) `onException` mapM_ closeComm meeting
   shows' <- newRef (View 1 True)
-  pure (File handle path mode shows' meeting)
+  File handle path mode shows' meeting <$> newTurns
   where
     duplicate = made "openFile" (c_comm_dup (commHandle comm)) >>= commFrom
     open name hints = withArrayLen hints $ \n p ->
@@ -193,12 +197,13 @@ withPaths texts use = go texts []
     go [] ps = use (reverse ps)
     go (text : others) ps = withPath text (\p -> go others (p : ps))
 
--- | Close a file: collective. No transfer may be under way.
+-- | Close a file, when the transfers that were begun have ended: collective.
 --
 -- [Blocks]: parks the thread until all processes have come; then holds an OS thread.
 -- [Throws]: 'MPIError': 'AlreadyClosed' the second time.
 closeFile :: File -> IO ()
 closeFile file = mask_ $ do
+  inOrder (fileTurns file) (pure ())
   -- Nobody comes to a meeting for a file that is closed.
   _ <- fileSizeOf "closeFile" file
   met <- meet file
@@ -323,7 +328,7 @@ setView file offset element@(Datatype e) view@(Datatype v) = do
   when (each == 0) (wrong InvalidType call "elements without a byte")
   when (size `rem` each /= 0) . wrong InvalidArgument call $
     "a view of " ++ show size ++ " bytes has no whole number of elements of " ++ show each
-  mask_ $ do
+  inOrder (fileTurns file) . mask_ $ do
     check call (c_view (fileHandle file) (fromIntegral offset) e v)
     writeRef (fileShows file) (View each False)
   where
@@ -361,7 +366,7 @@ seekShared :: File -> Whence -> Int -> IO ()
 seekShared = seekWith "seekShared" 1
 
 seekWith :: String -> CInt -> File -> Whence -> Int -> IO ()
-seekWith call shared file whence by = do
+seekWith call shared file whence by = inOrder (fileTurns file) $ do
   -- Of an implementation, one would be told that something is wrong, but not what.
   from <- case whence of
     FromStart -> pure 0
@@ -375,14 +380,18 @@ seekWith call shared file whence by = do
 -- [Units]: elements of the view.
 -- [Throws]: 'MPIError'.
 tell :: File -> IO Int
-tell file = fromIntegral <$> made "tell" (c_tell (fileHandle file) 0)
+tell file = inOrder (fileTurns file) (tellNow file)
+
+-- | 'tell', by what is in its turn already.
+tellNow :: File -> IO Int
+tellNow file = fromIntegral <$> made "tell" (c_tell (fileHandle file) 0)
 
 -- | Where the shared pointer is.
 --
 -- [Units]: elements of the view.
 -- [Throws]: 'MPIError'.
 tellShared :: File -> IO Int
-tellShared file = fromIntegral <$> made "tellShared" (c_tell (fileHandle file) 1)
+tellShared file = inOrder (fileTurns file) $ fromIntegral <$> made "tellShared" (c_tell (fileHandle file) 1)
 
 -- Note [Closing after an exception]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~

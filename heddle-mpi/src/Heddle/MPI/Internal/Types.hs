@@ -41,10 +41,8 @@ module Heddle.MPI.Internal.Types
     closeShadow,
 
     -- * Heddle's own collectives
-    Turn,
-    takeTurn,
-    inTurn,
     together,
+    togetherLater,
   )
 where
 
@@ -56,11 +54,12 @@ import Foreign.Ptr (Ptr)
 import Foreign.Storable (Storable, peek, poke)
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
-import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
+import Heddle.MPI.Internal.Request (Request, forked)
+import Heddle.MPI.Internal.Turn
+import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
-import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 
 -- | A process's number in a communicator: from 0.
 newtype Rank = Rank Int
@@ -130,8 +129,8 @@ data Comm (kind :: Kind) = Comm
     -- | The duplicate that Heddle's own messages go through, once it is needed.
     commShadow :: !(Ref (Maybe (Comm kind))),
     commLock :: !Lock,
-    -- | What tells that the newest of Heddle's own collectives has ended.
-    commNewest :: !(Ref (Maybe WaitCell))
+    -- | Of Heddle's own collectives.
+    commTurns :: !Turns
   }
 
 instance Eq (Comm kind) where
@@ -142,7 +141,7 @@ instance Show (Comm kind) where
 
 -- | With a handle.
 commFrom :: Int64 -> IO (Comm kind)
-commFrom h = Comm h <$> newRef Nothing <*> newRef Nothing <*> newLock <*> newRef Nothing
+commFrom h = Comm h <$> newRef Nothing <*> newRef Nothing <*> newLock <*> newTurns
 
 -- | All processes of the job.
 --
@@ -209,30 +208,18 @@ closeCommWith call free comm
     writeRef (commShape comm) Nothing
     check call (free (commHandle comm))
 
--- | A place in the order of Heddle's own collectives on a communicator: they go through the
--- same duplicate, one after the other, in the order in which they were called.
-data Turn = Turn !(Maybe WaitCell) !WaitCell
-
--- | The next place.
---
--- [Blocks]: never.
-takeTurn :: Comm kind -> IO Turn
-takeTurn comm = do
-  mine <- newWaitCell
-  before <- modifyRef (commNewest comm) (\newest -> (Just mine, newest))
-  pure (Turn before mine)
-
--- | Run this on the duplicate, when it is its turn.
---
--- [Blocks]: parks the thread.
-inTurn :: Comm kind -> Turn -> (Comm kind -> IO a) -> IO a
-inTurn comm (Turn before mine) body = (mapM_ park before >> shadowOf comm >>= body) `finally` unpark mine
-
--- | Run one of Heddle's own collectives now.
+-- | Run one of Heddle's own collectives on the duplicate for them: they go through it one after
+-- the other, in the order in which they were called.
 --
 -- [Blocks]: parks the thread, while others are before it.
 together :: Comm kind -> (Comm kind -> IO a) -> IO a
-together comm body = takeTurn comm >>= \turn -> inTurn comm turn body
+together comm body = inOrder (commTurns comm) (shadowOf comm >>= body)
+
+-- | The same, on a thread of its own, which has this name.
+--
+-- [Blocks]: never.
+togetherLater :: String -> Comm kind -> (Comm kind -> IO a) -> IO (Request a)
+togetherLater name comm body = nextTurn (commTurns comm) >>= \turn -> forked name (whenTurn turn (shadowOf comm >>= body))
 
 -- | Give back the duplicate for Heddle's own collectives, if there is one; collective.
 --
