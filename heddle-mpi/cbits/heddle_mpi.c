@@ -204,8 +204,11 @@ static inline int64_t weight(int64_t count, handle type)
   return type == H_ELEMENTS + E_BYTE ? count : count * 16;
 }
 
-slot heddle_mpi_send(handle comm, int rank, int tag, int mode, const void *data, int64_t count, handle type, int64_t budget,
-                     int held, struct heddle_mpi_outcome *outcome)
+/* With `outcome` 0 it returns a failure itself: SEND_FAILED minus the error. */
+enum { SEND_FAILED = -1000000 };
+
+static slot sent(handle comm, int rank, int tag, int mode, const void *data, int64_t count, handle type, int64_t budget,
+                 int held, struct heddle_mpi_outcome *outcome)
 {
   START();
   START_WITH(comm, H_COMM, c);
@@ -214,6 +217,15 @@ slot heddle_mpi_send(handle comm, int rank, int tag, int mode, const void *data,
   int code = CALLS->isend(c, rank, tag, mode, data, count, t, &started.request);
   if (__builtin_expect(code, 0)) return heddle_mpi_failed(code, outcome);
   return heddle_mpi_settle(&started, budget, held, outcome);
+}
+
+slot heddle_mpi_send(handle comm, int rank, int tag, int mode, const void *data, int64_t count, handle type, int64_t budget,
+                     int held, struct heddle_mpi_outcome *outcome)
+{
+  if (outcome) return sent(comm, rank, tag, mode, data, count, type, budget, held, outcome);
+  struct heddle_mpi_outcome here;
+  slot s = sent(comm, rank, tag, mode, data, count, type, budget, held, &here);
+  return s == 0 && here.status.error ? SEND_FAILED - here.status.error : s;
 }
 
 slot heddle_mpi_recv(handle comm, int source, int tag, void *data, int64_t count, handle type, int64_t budget, int held,

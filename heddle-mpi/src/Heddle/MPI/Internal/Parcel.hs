@@ -81,7 +81,7 @@ sendParcel call mode comm rank tag a = do
     then do
       let header = outgoingHeader out
           lent = Lent (bufferPtr header) (outgoingBytes out) byteType 1 (keepAlive header)
-      perform (sending call mode comm rank tag lent) (\_ -> Finished () <$ keepAlive header)
+      performSend (sending call mode comm rank tag lent) (keepAlive header)
     else isendParcel' call mode comm rank tag out >>= wait
 {-# INLINE sendParcel #-}
 

@@ -157,7 +157,7 @@ done lent _ = Finished () <$ lentDone lent
 sendWith :: SendBuffer b => String -> Mode -> Comm kind -> Rank -> Tag -> b -> IO ()
 sendWith call mode comm rank tag b = do
   lent <- lendOut b
-  perform (sending call mode comm rank tag lent) (done lent)
+  performSend (sending call mode comm rank tag lent) (lentDone lent)
 {-# INLINE sendWith #-}
 
 isendWith :: SendBuffer b => String -> Mode -> Comm kind -> Rank -> Tag -> b -> IO (Request ())
@@ -226,7 +226,7 @@ sendValue :: Element a => Comm kind -> Rank -> Tag -> a -> IO ()
 sendValue comm rank tag a = do
   (memory, p, lent) <- forValue
   poke p a
-  perform (sending "sendValue" Standard comm rank tag lent) (\_ -> Finished () <$ keepAlive memory)
+  performSend (sending "sendValue" Standard comm rank tag lent) (keepAlive memory)
 {-# INLINE sendValue #-}
 
 -- | Begin to send: 'send', without waiting. The memory must not be changed before the request

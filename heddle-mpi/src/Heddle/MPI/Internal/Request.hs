@@ -21,6 +21,7 @@ module Heddle.MPI.Internal.Request
     Weight (..),
     weigh,
     perform,
+    performSend,
     begin,
 
     -- * Phases
@@ -52,7 +53,7 @@ import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Foreign.C.Types (CInt)
 import Foreign.Marshal.Alloc (allocaBytesAligned)
-import Foreign.Ptr (Ptr, plusPtr)
+import Foreign.Ptr (Ptr, nullPtr, plusPtr)
 import Foreign.StablePtr (deRefStablePtr, freeStablePtr, newStablePtr)
 import Foreign.Storable (peekByteOff)
 import GHC.Conc (unsafeIOToSTM)
@@ -113,6 +114,30 @@ launch start patient p = case startWeight start of
 perform :: Start -> (Outcome -> IO (Next a)) -> IO a
 perform start rest = either waitFor pure =<< mask_ (withOutcome (chain start rest))
 {-# INLINE perform #-}
+
+-- | Start a send and wait until it is complete: without an outcome, which nobody looks at.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Masking]: as 'perform'.
+-- [Throws]: 'MPIError'.
+performSend :: Start -> IO () -> IO ()
+performSend start done = mapM_ waitFor =<< mask_ begun
+  where
+    begun = do
+      slot <- launch start True nullPtr
+      if slot == 0
+        then Nothing <$ done
+        else
+          if slot < sendFailed + 1000
+            then failWith (startCall start) (fromIntegral (sendFailed - slot))
+            else do
+              under <- newUnder
+              Just under <$ follow under (startCall start) slot (\_ -> Finished () <$ done)
+{-# INLINE performSend #-}
+
+-- As heddle_mpi.c has it: minus the error.
+sendFailed :: Slot
+sendFailed = -1000000
 
 -- One operation after the other, as far as they are complete at once.
 chain :: Start -> (Outcome -> IO (Next a)) -> Ptr Outcome -> IO (Either (Under a) a)
