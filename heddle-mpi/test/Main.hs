@@ -12,6 +12,7 @@ where
 import CollectiveTest qualified
 import CommunicatorTest qualified
 import DatatypeTest qualified
+import FailureTest qualified
 import FastTest qualified
 import FileTest qualified
 import Heddle.MPI (mpi)
@@ -29,8 +30,9 @@ main :: IO ()
 main =
   getArgs >>= \case
     ["--cases", path, from] -> mpi (runCases path (read from) cases)
+    "--fails" : role -> FailureTest.failing role
     "--spawned" : role -> ProcessTest.spawned role
-    _ -> defaultMain (testGroup "heddle-mpi" (MessageTest.tests : LauncherTest.tests : jobTests cases ++ ProcessTest.tests))
+    _ -> defaultMain (testGroup "heddle-mpi" (MessageTest.tests : LauncherTest.tests : FailureTest.tests : jobTests cases ++ ProcessTest.tests))
 
 cases :: [Case]
 cases =

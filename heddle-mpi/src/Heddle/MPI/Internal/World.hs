@@ -38,7 +38,7 @@ import Heddle.Prim.Thread (fork, forkBound, getCapabilities, getProcessors, setC
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 import System.Environment (getProgName, lookupEnv)
 import System.Exit (ExitCode (..))
-import System.IO (hFlush, hPutStrLn, stderr, stdout)
+import System.IO (BufferMode (..), hFlush, hPutStrLn, hSetBuffering, stderr, stdout)
 import Text.Read (readMaybe)
 
 -- | Run a program's part in a job, with the implementation of MPI that has started it; alone,
@@ -72,6 +72,8 @@ mpi program = mask $ \restore -> do
       | Just (ExitFailure code) <- fromException e -> endAll code
       | otherwise -> do
         name <- getProgName
+        -- In one piece: a launcher may not wait for more.
+        hSetBuffering stderr (BlockBuffering Nothing)
         hPutStrLn stderr (name ++ ": rank " ++ show rank ++ " of " ++ show size ++ ": " ++ displayException (e :: SomeException))
         endAll 1
   where

@@ -1,0 +1,121 @@
+-- |
+-- Module      : FailureTest
+-- Description : Ranks that fail, and programs that are started wrongly
+--
+-- Each is a job of its own, which has to end by itself within seconds, and to say why.
+module FailureTest
+  ( tests,
+    failing,
+  )
+where
+
+import Control.Monad (forM_, forever, unless, void)
+import Data.List (isInfixOf)
+import Data.Vector.Storable (Vector)
+import Data.Vector.Storable.Mutable qualified as Mutable
+import Heddle.MPI
+import Heddle.MPI.Fast qualified as Fast
+import Heddle.MPI.Simple
+import Heddle.Prim.Clock (Nanos (..), elapsed, monotonicNow)
+import Heddle.Prim.Exception
+import Jobs
+import System.Environment (setEnv)
+import System.Exit (ExitCode (..), exitWith)
+import System.Posix.Process (getProcessID)
+import System.Posix.Signals (sigKILL, signalProcess)
+import Test.Tasty
+import Test.Tasty.HUnit
+
+-- | What a rank of a failing job does.
+failing :: [String] -> IO ()
+failing = \case
+  ["throws"] -> mpi $ do
+    rank <- commRank commWorld
+    if rank == 1 then throwIO (userError "the sky is falling") else void (waitForNobody rank)
+  ["exits"] -> mpi $ do
+    rank <- commRank commWorld
+    if rank == 0 then exitWith (ExitFailure 7) else void (waitForNobody rank)
+  ["is-killed"] -> mpi $ do
+    rank <- commRank commWorld
+    if rank == 1 then getProcessID >>= signalProcess sigKILL >> forever (waitForNobody rank) else void (waitForNobody rank)
+  ["aborts"] -> mpi $ do
+    rank <- commRank commWorld
+    if rank == 1 then abort 9 else void (waitForNobody rank)
+  ["before"] -> void (commSize commWorld)
+  ["after"] -> mpi (pure ()) >> void (commSize commWorld)
+  ["twice"] -> mpi (pure ()) >> mpi (pure ())
+  ["arguments"] -> mpi $ do
+    v <- Mutable.replicate 4 (0 :: Int)
+    forM_
+      [ void (Fast.recvValue commWorld 99 0 :: IO (Int, Status)),
+        Fast.sendValue commWorld (-7) 0 (1 :: Int),
+        Fast.sendValue commWorld 0 (-5) (1 :: Int),
+        Fast.send commWorld 99 0 v,
+        void (Fast.recvNew commWorld 0 0 (-1) :: IO (Vector Int, Status)),
+        void (Fast.sendInit commWorld 99 0 v)
+      ]
+      ( \action ->
+          trySync action >>= \case
+            Left e
+              | Just problem <- fromException e,
+                errorClass problem `elem` [InvalidRank, InvalidTag, InvalidCount] ->
+                pure ()
+              | otherwise -> throwIO e
+            Right () -> throwIO (userError "nothing was wrong")
+      )
+    putStrLn "all refused"
+  ["launcher"] -> setEnv "HEDDLE_MPI" "mpich" >> mpi (pure ())
+  role -> throwIO (userError ("no such role: " ++ show role))
+  where
+    -- A message that nobody sends.
+    waitForNobody rank = recv commWorld rank 1 :: IO (Int, Status)
+
+tests :: TestTree
+tests =
+  testGroup "jobs that fail" $
+    [ testGroup
+        mpi'
+        [ ends mpi' 3 "throws" [1] ["rank 1 of 3", "the sky is falling"],
+          ends mpi' 2 "exits" [7] [],
+          ends mpi' 3 "is-killed" [] [],
+          ends mpi' 2 "aborts" [9] [],
+          ends mpi' 2 "before" [] ["NotStarted"],
+          ends mpi' 2 "after" [] ["AlreadyFinished"],
+          ends mpi' 2 "twice" [] ["AlreadyFinished"],
+          succeeds mpi' 2 "arguments" "all refused"
+        ]
+      | mpi' <- ["openmpi", "mpich"]
+    ]
+      ++ [ testGroup
+             "alone"
+             [ ends "alone" 1 "before" [] ["NotStarted"],
+               ends "alone" 1 "after" [] ["AlreadyFinished"],
+               succeeds "alone" 1 "arguments" "all refused"
+             ],
+           testCase "the launcher of another MPI" $ do
+             result <- runJob (Job "openmpi" 2 ["--fails", "launcher"] [] 30)
+             assertBool (show' result) ("LauncherMismatch" `isInfixOf` resultErrors result)
+         ]
+
+-- It ends by itself, within 5 seconds of its start and what the launcher needs, with one of these
+-- codes, if any are given, and these words.
+ends :: String -> Int -> String -> [Int] -> [String] -> TestTree
+ends mpi' n role codes texts = testCase role $ do
+  began <- monotonicNow
+  result <- runJob (Job mpi' n ["--fails", role] [] 30)
+  Nanos took <- (`elapsed'` began) <$> monotonicNow
+  assertBool ("it took " ++ show (took `div` 1000000) ++ " ms\n" ++ show' result) (took < 15000000000)
+  case resultExit result of
+    Just (ExitFailure code) -> unless (null codes || code `elem` codes) (assertFailure ("code " ++ show code ++ "\n" ++ show' result))
+    _ -> assertFailure (show' result)
+  forM_ texts $ \text -> assertBool (text ++ " is not in\n" ++ show' result) (text `isInfixOf` resultErrors result)
+  where
+    elapsed' now from = elapsed from now
+
+succeeds :: String -> Int -> String -> String -> TestTree
+succeeds mpi' n role text = testCase role $ do
+  result <- runJob (Job mpi' n ["--fails", role] [] 30)
+  assertBool (show' result) (resultExit result == Just ExitSuccess && text `isInfixOf` resultOutput result)
+
+show' :: JobResult -> String
+show' result = show (resultExit result) ++ "\n" ++ resultOutput result ++ resultErrors result
