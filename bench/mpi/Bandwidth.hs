@@ -36,10 +36,10 @@ windowsOf buffers windows = do
   replicateM_ windows $
     if rank == 0
       then do
-        mapM (\(tag, b) -> isend commWorld 1 tag b) tagged >>= mapM_ wait
+        mapM (uncurry (isend commWorld 1)) tagged >>= mapM_ wait
         (_ :: Word8, _) <- recvValue commWorld 1 confirmed
         pure ()
       else do
-        mapM (\(tag, b) -> irecv commWorld 0 tag b) tagged >>= mapM_ wait
+        mapM (uncurry (irecv commWorld 0)) tagged >>= mapM_ wait
         sendValue commWorld 0 confirmed (1 :: Word8)
   pure (fromIntegral (windows * window))

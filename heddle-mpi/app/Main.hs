@@ -17,7 +17,7 @@ import Control.Monad (unless, when)
 import Data.Char (isAlphaNum, isAscii)
 import Data.Foldable (asum)
 import Data.Maybe (catMaybes, fromMaybe)
-import GHC.Conc (getNumProcessors)
+import Heddle.Prim.Thread (getProcessors)
 import Options.Applicative
 import Options.Applicative.Help (Doc, indent, text, vsep)
 import System.Directory (doesDirectoryExist, doesFileExist, executable, findExecutable, getPermissions)
@@ -105,7 +105,7 @@ main = do
       program <- programAt (optionProgram chosen)
       when (":" `elem` optionArguments chosen) $
         refuse "an argument ':' is where the launchers of MPI begin another program; there is no way to pass it on.\n  Give the program that argument in another form."
-      processors <- getNumProcessors
+      processors <- getProcessors
       root <- (== 0) <$> getEffectiveUserID
       let ranks = optionRanks chosen
           capabilities = fromMaybe (max 1 (processors `div` ranks)) (optionCapabilities chosen)

@@ -101,7 +101,7 @@ cases =
           checkAs a (reverse as)
           withGroup (exclude world (map toRank as)) (`checkAs` ([0 .. size - 1] \\ as))
           forM_ subsets $ \bs -> withGroup (include world (map toRank bs)) $ \b -> do
-            withGroup (union a b) (`checkAs` (reverse as `List.union` bs))
+            withGroup (a `union` b) (`checkAs` (reverse as `List.union` bs))
             withGroup (intersection a b) (`checkAs` (reverse as `intersect` bs))
             withGroup (difference a b) (`checkAs` (reverse as \\ bs))
             how <- compareGroups a b
@@ -141,7 +141,7 @@ cases =
       closeGroup gone
       throws [AlreadyClosed] (groupSize gone)
       throws [AlreadyClosed] (include gone [])
-      throws [AlreadyClosed] (union emptyGroup gone)
+      throws [AlreadyClosed] (emptyGroup `union` gone)
       throws [AlreadyClosed] (closeGroup gone),
     onRanks [2 .. 4] "an intercommunicator between two halves" $
       halves $ \own low inter -> do

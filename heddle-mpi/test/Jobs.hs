@@ -84,7 +84,7 @@ runJob job = do
     _ <- fork "test/limit" (threadDelay (jobLimit job * 1000000) >> putMVar ended Nothing)
     code <- takeMVar ended
     case code of
-      Nothing -> getPid handle >>= mapM_ (\pid -> trySync (signalProcessGroup sigKILL pid))
+      Nothing -> getPid handle >>= mapM_ (trySync . signalProcessGroup sigKILL)
       Just _ -> pure ()
     JobResult code <$> takeMVar output <*> takeMVar errors
   where

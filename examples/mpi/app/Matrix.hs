@@ -14,7 +14,7 @@ module Main
   )
 where
 
-import Control.Monad (forM, when)
+import Control.Monad (forM, when, zipWithM_)
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable qualified as Vector
 import Heddle.MPI
@@ -86,7 +86,7 @@ run rows columns path = do
     let megabytes = 8 * fromIntegral (rows * columns) / 1e6 :: Double
         speed what time = putStrLn (what ++ ": " ++ showFFloat (Just 3) time " s, " ++ showFFloat (Just 1) (megabytes / time) " MB/s")
     putStrLn (show rows ++ " x " ++ show columns ++ ", " ++ showFFloat (Just 1) megabytes " MB, " ++ show size ++ " processes")
-    sequence_ (zipWith speed ["written by rows", "read by " ++ show (size `quot` across) ++ " x " ++ show across ++ " blocks"] slowest)
+    zipWithM_ speed ["written by rows", "read by " ++ show (size `quot` across) ++ " x " ++ show across ++ " blocks"] slowest
     putStrLn (if total == 0 then "all elements are the same" else show total ++ " elements differ")
     when (total /= 0) (exitWith (ExitFailure 1))
   where

@@ -89,7 +89,6 @@ import Data.Vector.Storable qualified as Vector
 import Data.Vector.Storable.Mutable qualified as Mutable
 import Foreign.C.Types (CInt)
 import Foreign.ForeignPtr (touchForeignPtr)
-import Foreign.ForeignPtr.Unsafe (unsafeForeignPtrToPtr)
 import Foreign.Ptr (castPtr, nullPtr, plusPtr)
 import Foreign.Storable (peek, poke)
 import Heddle.MPI.Internal.Buffer
@@ -100,7 +99,7 @@ import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Tree
 import Heddle.MPI.Internal.Types
 import Heddle.MPI.Operator
-import Heddle.Prim.Buffer (bufferPtr, keepAlive, newBuffer)
+import Heddle.Prim.Buffer (bufferPtr, foreignAddress, keepAlive, newBuffer)
 
 none :: Asked -> Asked
 none = id
@@ -459,12 +458,12 @@ allreduce comm op b c
     isJust (operatorCode op) = together comm $ \shadow -> do
     Vector.unsafeCopy c b
     theirs <- Mutable.unsafeNew n
-    withMutable c (\p -> withMutable theirs (butterfly "allreduce" shadow (operatorFunction op) n p))
+    withMutable c (withMutable theirs . butterfly "allreduce" shadow (operatorFunction op) n)
   | otherwise = reduction comm op (allreduceC "allreduce" kAllreduce comm b c) (treeAllreduce op b c)
   where
     n = Vector.length b
     few = n * elementBytes @a <= butterflyBytes
-    withMutable v use = let (memory, _) = Mutable.unsafeToForeignPtr0 v in use (unsafeForeignPtrToPtr memory) <* touchForeignPtr memory
+    withMutable v use = let (memory, _) = Mutable.unsafeToForeignPtr0 v in use (foreignAddress memory) <* touchForeignPtr memory
 {-# INLINE allreduce #-}
 
 -- | 'allreduce', without waiting.

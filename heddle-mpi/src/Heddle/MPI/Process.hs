@@ -107,7 +107,7 @@ checkSpawn program arguments count = do
       (first, []) -> [first]
     -- It may be executed, and is no directory.
     executable path = (&&) <$> accessible path 1 <*> (not <$> accessible (path ++ "/.") 0)
-    accessible path how = (== 0) <$> withNative "spawn" path (\p -> c_access p how)
+    accessible path how = (== 0) <$> withNative "spawn" path (`c_access` how)
 
 -- A number of the root's, on all ranks.
 tellAll :: Comm 'Intra -> CInt -> Int32 -> IO Int32

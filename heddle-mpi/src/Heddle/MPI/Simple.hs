@@ -66,6 +66,7 @@ module Heddle.MPI.Simple
   )
 where
 
+import Control.Monad (void)
 import Data.Maybe (fromMaybe)
 import Heddle.MPI.Internal.Message (Message)
 import Heddle.MPI.Internal.Parcel
@@ -101,7 +102,7 @@ rsend = sendParcel "rsend" Ready
 --
 -- [Blocks]: never.
 bsend :: Message a => Comm kind -> Rank -> Tag -> a -> IO ()
-bsend comm rank tag a = () <$ isend comm rank tag a
+bsend comm rank tag a = void (isend comm rank tag a)
 
 -- | Receive a value, of any length.
 --
@@ -156,7 +157,7 @@ bcast comm root a = together comm (bcastTogether root a)
 --
 -- [Source]: the haskell-mpi of Monad.Reader 19.
 bcastSend :: Message a => Comm 'Intra -> Rank -> a -> IO ()
-bcastSend comm root a = () <$ bcast comm root a
+bcastSend comm root a = void (bcast comm root a)
 
 -- | 'bcast', elsewhere.
 --
@@ -195,7 +196,7 @@ gather comm root a = together comm (gatherTogether root a)
 --
 -- [Source]: Monad.Reader 19, "Many-to-one communications".
 gatherSend :: Message a => Comm 'Intra -> Rank -> a -> IO ()
-gatherSend comm root a = () <$ gather comm root a
+gatherSend comm root a = void (gather comm root a)
 
 -- | 'gather', at the root: in the order of the ranks, its own among them.
 --

@@ -25,6 +25,7 @@ module Heddle.Prim.Buffer
     bufferForeign,
     bufferArray,
     arrayBuffer,
+    foreignAddress,
 
     -- * Pools
     Pool,
@@ -47,7 +48,7 @@ import Data.Primitive.ByteArray
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, plusPtr)
 import GHC.Exts (touch#)
-import GHC.ForeignPtr (ForeignPtr (..), ForeignPtrContents (..))
+import GHC.ForeignPtr (ForeignPtr (..), ForeignPtrContents (..), unsafeForeignPtrToPtr)
 import GHC.IO (IO (..))
 import GHC.Ptr qualified as Ptr (Ptr (..))
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef)
@@ -113,6 +114,14 @@ bufferArray (Buffer b) = unsafeFreezeByteArray b
 arrayBuffer :: ByteArray -> IO Buffer
 arrayBuffer array = Buffer <$> unsafeThawByteArray array
 {-# INLINE arrayBuffer #-}
+
+-- | The address of memory that something else keeps: follow the last use with
+-- 'Foreign.ForeignPtr.touchForeignPtr'.
+--
+-- [Cost]: O(1).
+foreignAddress :: ForeignPtr a -> Ptr a
+foreignAddress = unsafeForeignPtrToPtr
+{-# INLINE foreignAddress #-}
 
 -- | Things lent out and taken back. Free ones beyond a limit are dropped.
 data Pool a = Pool

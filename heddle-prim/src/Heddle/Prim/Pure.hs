@@ -11,6 +11,7 @@
 -- Owner: whoever evaluates the value first.
 module Heddle.Prim.Pure
   ( unsafePure,
+    unsafeInSTM,
     sameObject,
 
     -- * For the optimiser
@@ -20,7 +21,7 @@ module Heddle.Prim.Pure
   )
 where
 
-import GHC.Conc (pseq)
+import GHC.Conc (STM, pseq, unsafeIOToSTM)
 import GHC.Exts (isTrue#, oneShot, reallyUnsafePtrEquality#)
 import GHC.IO (IO (..))
 import System.IO.Unsafe (unsafePerformIO)
@@ -32,6 +33,14 @@ import System.IO.Unsafe (unsafePerformIO)
 unsafePure :: IO a -> a
 unsafePure = unsafePerformIO
 {-# NOINLINE unsafePure #-}
+
+-- | Run an action inside of a transaction.
+--
+-- Unsafe: the transaction may be run again, or given up at any time, in which case nothing that
+-- the action did is undone, and it may not have come to its end. It must not start a transaction.
+unsafeInSTM :: IO a -> STM a
+unsafeInSTM = unsafeIOToSTM
+{-# INLINE unsafeInSTM #-}
 
 -- | Are they one object in memory? 'True' is certain. 'False' is certain only if both were
 -- made outright (a lambda, a constructor), not computed or selected from something.

@@ -110,7 +110,7 @@ withNative call text use = do
 
 -- | The handle of what is made, or 0 if there is none.
 newHandle :: String -> (Ptr Int64 -> IO CInt) -> IO Int64
-newHandle call make = answer call 0 make
+newHandle call = answer call 0
 
 -- | A communicator, where this process is in it.
 newCommMaybe :: String -> (Ptr Int64 -> IO CInt) -> IO (Maybe (Comm kind))

@@ -2,7 +2,6 @@
 {-# LANGUAGE FlexibleContexts #-}
 {-# LANGUAGE FlexibleInstances #-}
 {-# LANGUAGE GeneralizedNewtypeDeriving #-}
-{-# LANGUAGE MonoLocalBinds #-}
 {-# LANGUAGE TypeApplications #-}
 {-# LANGUAGE TypeFamilies #-}
 
@@ -50,12 +49,11 @@ import Data.Vector.Storable.Mutable qualified as Mutable
 import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign.C.Types
 import Foreign.ForeignPtr (ForeignPtr, touchForeignPtr)
-import Foreign.ForeignPtr.Unsafe (unsafeForeignPtrToPtr)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (Storable)
 import Foreign.Storable qualified as Storable
-import Heddle.Prim.Buffer (Buffer, bufferPtr, keepAlive)
+import Heddle.Prim.Buffer (Buffer, bufferPtr, foreignAddress, keepAlive)
 
 -- | What MPI takes elements of memory for.
 newtype Datatype = Datatype Int64
@@ -154,7 +152,7 @@ lentBytes lent = lentCount lent * lentEach lent
 -- In place, for so many elements.
 inPlace :: forall a x. Element a => ForeignPtr x -> Int -> Int -> Lent
 inPlace memory offset n =
-  Lent (castPtr (unsafeForeignPtrToPtr memory) `plusPtr` offset) (n * units) (elementType @a) each (touchForeignPtr memory)
+  Lent (castPtr (foreignAddress memory) `plusPtr` offset) (n * units) (elementType @a) each (touchForeignPtr memory)
   where
     (units, each) = if elementType @a == byteType then (elementBytes @a, 1) else (1, elementBytes @a)
 {-# INLINE inPlace #-}

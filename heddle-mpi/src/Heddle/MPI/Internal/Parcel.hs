@@ -28,7 +28,6 @@ import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.C.Types (CInt (..))
 import Foreign.ForeignPtr (touchForeignPtr)
-import Foreign.ForeignPtr.Unsafe (unsafeForeignPtrToPtr)
 import Foreign.Marshal.Alloc (alloca)
 import Foreign.Marshal.Array (withArrayLen)
 import Foreign.Ptr (Ptr, nullPtr, ptrToIntPtr)
@@ -40,7 +39,7 @@ import Heddle.MPI.Internal.Message
 import Heddle.MPI.Internal.Point
 import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Types
-import Heddle.Prim.Buffer (Buffer, bufferPtr, keepAlive, newBuffer)
+import Heddle.Prim.Buffer (Buffer, bufferPtr, foreignAddress, keepAlive, newBuffer)
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
 
@@ -64,7 +63,7 @@ lendOutgoing out
     after _ [] = []
     after end (part : parts) =
       [(bufferPtr gap, fromIntegral (partOffset part - end)) | partOffset part > end]
-        ++ (unsafeForeignPtrToPtr (partMemory part), fromIntegral (partBytes part)) :
+        ++ (foreignAddress (partMemory part), fromIntegral (partBytes part)) :
       after (partOffset part + partBytes part) parts
     keep = keepAlive header >> forM_ (outgoingParts out) (touchForeignPtr . partMemory) >> keepAlive gap
 

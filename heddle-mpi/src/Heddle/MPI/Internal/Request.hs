@@ -56,12 +56,12 @@ import Foreign.Marshal.Alloc (allocaBytesAligned)
 import Foreign.Ptr (Ptr, nullPtr, plusPtr)
 import Foreign.StablePtr (deRefStablePtr, freeStablePtr, newStablePtr)
 import Foreign.Storable (peekByteOff)
-import GHC.Conc (unsafeIOToSTM)
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef)
 import Heddle.Prim.Clock (Deadline, Nanos (..), elapsed, monotonicNow)
 import Heddle.Prim.Exception
+import Heddle.Prim.Pure (unsafeInSTM)
 import Heddle.Prim.Thread (forkMasked, labelMe, threadedRuntime, yield)
 
 -- | How an operation is started: with its budget in nanoseconds, without the capability and
@@ -258,9 +258,9 @@ outcomeOf = \case
 -- Parks until it is over. To tell the engine may be repeated, and undone by nobody.
 over :: Under a -> STM (IO a)
 over under =
-  outcomeOf <$> readTVar (underState under) >>= \case
+  (outcomeOf <$> readTVar (underState under)) >>= \case
     Just answer -> pure answer
-    Nothing -> unsafeIOToSTM watch >> retry
+    Nothing -> unsafeInSTM watch >> retry
   where
     watch = do
       modifyRef (underWatched under) (const (True, ()))
@@ -291,7 +291,7 @@ wait (Request under f) = f <$> waitFor under
 
 waitFor :: Under a -> IO a
 waitFor under =
-  outcomeOf <$> readTVarIO (underState under) >>= \case
+  (outcomeOf <$> readTVarIO (underState under)) >>= \case
     Just answer -> answer
     Nothing -> do
       taken <- testFor under True
@@ -299,7 +299,7 @@ waitFor under =
   where
     park
       | threadedRuntime = join (atomically (over under))
-      | otherwise = outcomeOf <$> readTVarIO (underState under) >>= fromMaybe (pollEngine >> yield >> park)
+      | otherwise = (outcomeOf <$> readTVarIO (underState under)) >>= fromMaybe (pollEngine >> yield >> park)
 
 -- Test for it; whether it was complete, and has been gone on with.
 testFor :: Under a -> Bool -> IO Bool

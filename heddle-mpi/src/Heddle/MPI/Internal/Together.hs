@@ -201,7 +201,7 @@ scatterTogether root as shadow = do
     then do
       rest <- concat <$> forM [(r, w) | (r, w) <- zip [0 ..] wanted, r /= rank] (uncurry (sendRest shadow))
       mapM_ wait rest
-      judged "scatter" shadow (sequence wanted >> own (wanted !! rank) (as !! rank))
+      judged "scatter" shadow (sequence_ wanted >> own (wanted !! rank) (as !! rank))
     else arrived "scatter" shadow (bufferPtr block) (fromIntegral root) >>= judged "scatter" shadow
   where
     values size
@@ -257,7 +257,7 @@ alltoallTogether as shadow = do
     if r == rank then pure (own (wanted !! r) (as !! r)) else arrived "alltoall" shadow (blockAt into r) r
   keepAlive into
   mapM_ wait rest
-  judged "alltoall" shadow (sequence wanted >> allOf values)
+  judged "alltoall" shadow (sequence_ wanted >> allOf values)
 
 -- Trees ----------------------------------------------------------------------
 
@@ -297,7 +297,7 @@ reduceTogether root f a shadow = do
       else if root /= 0 && Rank rank == root then receiveMade "reduce" shadow 0 else pure result
   if Rank rank == root
     then Just <$> judged "reduce" shadow final
-    else Nothing <$ judged "reduce" shadow (() <$ final)
+    else Nothing <$ judged "reduce" shadow (void final)
 
 -- | 'Heddle.MPI.Simple.allreduce'.
 allreduceTogether :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO a

@@ -36,6 +36,7 @@ where
 
 import Control.Monad (forM_, void, when)
 import Data.Bits (xor)
+import Data.Either (fromRight)
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable qualified as Vector
 import Data.Vector.Storable.Mutable qualified as Mutable
@@ -178,7 +179,7 @@ reduced shadow op b = do
     size
     rank
     (receiveFrom shadow (Vector.length b))
-    (\r -> send shadow (Rank r) treeTag . either (const (Vector.take 0 b)) id)
+    (\r -> send shadow (Rank r) treeTag . fromRight (Vector.take 0 b))
     (zipped (operatorFunction op))
     (Right b)
 
@@ -189,7 +190,7 @@ treeReduce root op b into shadow = do
   when (root < 0 || fromIntegral root >= size) (wrong InvalidRoot "reduce" (show root ++ " of " ++ show size ++ " ranks"))
   result <- reduced shadow op b
   let n = Vector.length b
-      give v = send shadow root treeTag v
+      give = send shadow root treeTag
   final <-
     if root == 0
       then pure result
@@ -219,8 +220,8 @@ treeScan :: Element a => Bool -> Operator a -> Vector a -> Mutable.IOVector a ->
 treeScan inclusive op b into shadow = do
   (size, rank) <- place shadow
   let f = operatorFunction op
-      behind x y = zipped f x y
-      give r = isend shadow (Rank r) treeTag . either (const (Vector.take 0 b)) id
+      behind = zipped f
+      give r = isend shadow (Rank r) treeTag . fromRight (Vector.take 0 b)
   prefix <-
     prefixes
       size
