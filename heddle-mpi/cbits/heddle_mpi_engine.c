@@ -320,6 +320,17 @@ static int taken(slot s, struct heddle_mpi_outcome *outcome)
   return answer;
 }
 
+/* A large message needs about a nanosecond a byte, and somebody who tests meanwhile. */
+static int64_t patience(slot s)
+{
+  pthread_mutex_lock(&table);
+  int32_t index;
+  struct place *place = place_of(s, &index);
+  int64_t bytes = place ? place->started.bytes : 0;
+  pthread_mutex_unlock(&table);
+  return bytes < 100000000 ? bytes : 100000000;
+}
+
 /* Test a slot for a budget, or with -1 for that of the settings: 1 and the outcome, 0 if it is not complete, -1 if
  * somebody else has taken it. */
 int heddle_mpi_wait(slot s, int64_t budget, int held, struct heddle_mpi_outcome *outcome)
@@ -327,7 +338,7 @@ int heddle_mpi_wait(slot s, int64_t budget, int held, struct heddle_mpi_outcome 
   if (heddle_mpi_refused()) return -1;
   int spins = budget < 0;
   if (spins) budget = atomic_fetch_add(&spinners, 1) ? 0 : atomic_load_explicit(&spin_budget, memory_order_relaxed);
-  int64_t until = now() + budget;
+  int64_t until = now() + budget + (spins && budget ? patience(s) : 0);
   int answer = taken(s, outcome);
   while (!answer) {
     if ((!held || !atomic_load_explicit(&bulky, memory_order_relaxed)) && !pthread_mutex_trylock(&testing)) {
@@ -417,6 +428,7 @@ static int collect(struct heddle_mpi_outcome *outcomes, int most)
 /* Under `table`. */
 static void nap_for(int64_t nanos)
 {
+  if (nanos < 5000) return; /* the system would take longer */
   int64_t until = now() + nanos;
   struct timespec t = {until / 1000000000, until % 1000000000};
   napping = watched ? SHORT : LONG;
@@ -429,6 +441,11 @@ static void nap_for(int64_t nanos)
 static int64_t nap_after(int64_t idle, int64_t look)
 {
   int64_t longest = atomic_load_explicit(&longest_nap, memory_order_relaxed);
+  /* A large message comes in pieces, of which a look takes one or two. */
+  if (watched && atomic_load_explicit(&bulky, memory_order_relaxed)) {
+    int64_t nap = idle / 256;
+    return nap < longest ? nap : longest;
+  }
   int64_t nap = idle / 8;
   if (!watched) nap = 5 * longest;
   else if (nap < 20000) nap = 20000;

@@ -11,6 +11,7 @@ module Jobs
   ( jobTests,
     Job (..),
     runJob,
+    runProgram,
     JobResult (..),
     implementations,
   )
@@ -58,8 +59,11 @@ implementations = ["openmpi", "mpich", "alone"]
 
 -- | Start a job of this program and wait for it.
 runJob :: Job -> IO JobResult
-runJob job = do
-  self <- getExecutablePath
+runJob job = getExecutablePath >>= \self -> runProgram self job
+
+-- | Start a job of any program and wait for it.
+runProgram :: FilePath -> Job -> IO JobResult
+runProgram self job = do
   nothing <- openFile "/dev/null" ReadMode
   inherited <- getEnvironment
   let -- A job inside of a job would take itself for a part of it.

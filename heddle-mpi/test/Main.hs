@@ -9,8 +9,11 @@ module Main
   )
 where
 
+import ClosureTest qualified
 import CollectiveTest qualified
 import CommunicatorTest qualified
+import CompactTest qualified
+import CompatibilityTest qualified
 import DatatypeTest qualified
 import FailureTest qualified
 import FastTest qualified
@@ -18,10 +21,12 @@ import FileTest qualified
 import Heddle.MPI (mpi)
 import Jobs
 import LauncherTest qualified
+import ListingTest qualified
 import MessageTest qualified
 import ProcessTest qualified
 import Ranks
 import SimpleTest qualified
+import SpmdTest qualified
 import System.Environment (getArgs)
 import Test.Tasty
 import TopologyTest qualified
@@ -32,16 +37,22 @@ main =
     ["--cases", path, from] -> mpi (runCases path (read from) cases)
     "--fails" : role -> FailureTest.failing role
     "--spawned" : role -> ProcessTest.spawned role
-    _ -> defaultMain (testGroup "heddle-mpi" (MessageTest.tests : LauncherTest.tests : FailureTest.tests : jobTests cases ++ ProcessTest.tests))
+    _ ->
+      defaultMain . testGroup "heddle-mpi" $
+        [MessageTest.tests, LauncherTest.tests, FailureTest.tests] ++ jobTests cases ++ ProcessTest.tests ++ ListingTest.tests
 
 cases :: [Case]
 cases =
   concat
     [ FastTest.cases,
       SimpleTest.cases,
+      SpmdTest.cases,
       CollectiveTest.cases,
       CommunicatorTest.cases,
+      CompatibilityTest.cases,
       TopologyTest.cases,
+      ClosureTest.cases,
+      CompactTest.cases,
       ProcessTest.cases,
       DatatypeTest.cases,
       FileTest.cases,

@@ -15,7 +15,9 @@
 -- request; what ends in @Value@ or @New@ makes the memory for the result.
 --
 -- These are MPI's non-blocking collectives: ranks in other languages call those as well
--- (@MPI_Ibcast@), since MPI does not let them meet the blocking ones.
+-- (@MPI_Ibcast@), since MPI does not let them meet the blocking ones. Reductions with Haskell
+-- functions, and 'allreduce' of up to a kilobyte, are messages of Heddle's own: there only
+-- programs of this library take part.
 --
 -- Cost: the implementation's.
 -- Owner: buffers belong to the operation until it is complete.
@@ -446,8 +448,8 @@ allreduceC call kind comm b c code = do
 
 -- | Everybody's vectors combined element by element, everywhere.
 --
--- [Cost]: of up to a kilobyte, rounds of messages between all pairs, with any operator; of
--- more, with a function, two messages for each level of a tree. The first time on a
+-- [Cost]: with one of MPI's operators, of up to a kilobyte, rounds of messages between pairs; of
+-- more, MPI's collective; with a function, two messages for each level of a tree. The first time on a
 -- communicator, a duplicate of it.
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: 'MPIError'; what the function throws.

@@ -54,6 +54,7 @@ import Foreign.Ptr (Ptr)
 import Foreign.Storable (Storable, peek, poke)
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
+import Heddle.MPI.Internal.Message.Class (Message)
 import Heddle.MPI.Internal.Request (Request, forked)
 import Heddle.MPI.Internal.Turn
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
@@ -63,7 +64,7 @@ import Heddle.Prim.Lock (Lock, newLock, withLock)
 
 -- | A process's number in a communicator: from 0.
 newtype Rank = Rank Int
-  deriving newtype (Enum, Eq, Integral, Num, Ord, Read, Real, Show, Storable)
+  deriving newtype (Enum, Eq, Integral, Message, Num, Ord, Read, Real, Show, Storable)
 
 -- | The rank of that number.
 --
@@ -81,7 +82,7 @@ noRank = Rank (-2)
 
 -- | What tells messages between the same processes apart: 0 to 'Heddle.MPI.tagUpperBound'.
 newtype Tag = Tag Int
-  deriving newtype (Enum, Eq, Integral, Num, Ord, Read, Real, Show)
+  deriving newtype (Enum, Eq, Integral, Message, Num, Ord, Read, Real, Show)
 
 -- | Tags may be any type that can be counted.
 --

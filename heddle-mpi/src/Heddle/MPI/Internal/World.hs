@@ -33,8 +33,9 @@ import Heddle.MPI.Internal.Foreign
 import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
+import Heddle.Prim.Clock (milliseconds)
 import Heddle.Prim.Exception
-import Heddle.Prim.Thread (fork, forkBound, getCapabilities, getProcessors, setCapabilities, threadedRuntime)
+import Heddle.Prim.Thread (fork, forkBound, getCapabilities, getProcessors, nap, setCapabilities, threadedRuntime)
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 import System.Environment (getProgName, lookupEnv)
 import System.Exit (ExitCode (..))
@@ -72,7 +73,8 @@ mpi program = mask $ \restore -> do
       | Just (ExitFailure code) <- fromException e -> endAll code
       | otherwise -> do
         name <- getProgName
-        -- In one piece: a launcher may not wait for more.
+        -- In one piece, and with a moment to pass it on: MPICH's launcher takes no more from a
+        -- process that aborts.
         hSetBuffering stderr (BlockBuffering Nothing)
         hPutStrLn stderr (name ++ ": rank " ++ show rank ++ " of " ++ show size ++ ": " ++ displayException (e :: SomeException))
         endAll 1
@@ -80,6 +82,7 @@ mpi program = mask $ \restore -> do
     endAll :: Int -> IO a
     endAll code = do
       hFlush stderr
+      nap (milliseconds 5)
       c_abort (fromIntegral code)
       bug "MPI did not end the job"
 
@@ -155,8 +158,8 @@ configure = do
   local <- localRanks
   let crowded = local > processors
   spin <- microsecondsFrom "HEDDLE_MPI_SPIN" (if crowded then 20 else 1000)
-  nap <- microsecondsFrom "HEDDLE_MPI_NAP" 1000
-  c_configure (spin * 1000) (nap * 1000) (if crowded then 1 else 0)
+  longest <- microsecondsFrom "HEDDLE_MPI_NAP" 1000
+  c_configure (spin * 1000) (longest * 1000) (if crowded then 1 else 0)
   where
     microsecondsFrom name otherwise' = fromMaybe otherwise' <$> numberFrom 0 1000000000 "microseconds" name
     -- A runtime without threads has one.

@@ -1,0 +1,231 @@
+{-# LANGUAGE DataKinds #-}
+{-# LANGUAGE DeriveAnyClass #-}
+{-# LANGUAGE DeriveGeneric #-}
+{-# LANGUAGE ExistentialQuantification #-}
+{-# LANGUAGE GADTs #-}
+{-# LANGUAGE KindSignatures #-}
+{-# LANGUAGE PatternSynonyms #-}
+{-# LANGUAGE RankNTypes #-}
+{-# LANGUAGE TypeApplications #-}
+
+-- |
+-- Module      : Heddle.MPI.Closure
+-- Description : Functions as messages
+-- Stability   : experimental
+--
+-- A closure is a function of the program, by the key of a static pointer to it, with arguments
+-- that are messages, or closures themselves:
+--
+-- > {-# LANGUAGE StaticPointers #-}
+-- >
+-- > primesBelow :: Int -> [Int]
+-- >
+-- > task :: Int -> Closure [Int]
+-- > task n = apply (closure (static (code primesBelow))) (argument (static (taking id)) n)
+-- >
+-- > send commWorld 1 unitTag (task 1000)
+-- > ...
+-- > (f, _) <- recv commWorld 0 unitTag
+-- > print (unclosure f :: [Int])
+--
+-- Instead of the first line of the definition, @task = argument (static (taking primesBelow))@
+-- does.
+--
+-- The receiver checks, before anything is run: that the message is from the same program; that
+-- it has every key; that all parts have types that fit, and the whole has the type wanted. What
+-- it cannot check is a key of a static pointer to something else than 'Code': a sender within
+-- the job that forges those is believed.
+--
+-- Cost: some 100 bytes for each function; the identity of the program is computed once, from its
+-- executable: some milliseconds for each megabyte.
+-- Owner: values.
+module Heddle.MPI.Closure
+  ( -- * Code that can be sent
+    Code,
+    Form (..),
+    code,
+    taking,
+
+    -- * Closures
+    Closure,
+    unclosure,
+    closure,
+    argument,
+    apply,
+    compose,
+
+    -- * The program
+    buildIdentity,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Data.ByteString.Internal qualified as Bytes (create)
+import Data.ByteString.Unsafe qualified as Bytes (unsafeUseAsCString)
+import Data.Kind (Type)
+import Data.Type.Equality ((:~~:) (HRefl))
+import Data.Typeable (Typeable)
+import Data.Word (Word64)
+import Foreign.Marshal.Utils (copyBytes)
+import Foreign.Ptr (castPtr)
+import GHC.Exts (Any)
+import GHC.Fingerprint (Fingerprint (..))
+import GHC.Generics (Generic)
+import GHC.StaticPtr (StaticPtr, deRefStaticPtr, staticKey, unsafeLookupStaticPtr)
+import Heddle.MPI.Internal.Build
+import Heddle.MPI.Internal.Message
+import Heddle.MPI.Internal.Message.Codec (checkedCodec)
+import Heddle.Prim.Buffer (bufferPtr, keepAlive, newBuffer)
+import Heddle.Prim.Pure (unsafePure)
+import Type.Reflection (TypeRep, eqTypeRep, typeRep, typeRepKind, pattern Fun)
+
+-- | Which code it is: a value, or a function of a message.
+data Form
+  = -- | A value as it is, by 'code'.
+    Whole
+  | -- | A function that goes with its argument, by 'taking'.
+    Taking
+
+-- | Something that a static pointer can point to, so that it can be sent.
+data Code (form :: Form) a where
+  WholeCode :: !(TypeRep a) -> a -> Code 'Whole a
+  TakingCode :: Message e => !(TypeRep a) -> (e -> a) -> Code 'Taking (e -> a)
+
+-- | A value, of a type without variables: a function most often.
+code :: Typeable a => a -> Code 'Whole a
+code = WholeCode typeRep
+
+-- | A function of something that can be sent: its argument goes with it.
+taking :: (Message e, Typeable a) => (e -> a) -> Code 'Taking (e -> a)
+taking = TakingCode typeRep
+
+-- | A value that can be sent although it is, or contains, functions.
+data Closure a = Closure Tree a
+
+-- | What it is. What is in a message of the wrong type never comes as far as this.
+unclosure :: Closure a -> a
+unclosure (Closure _ a) = a
+
+-- How a closure is put together.
+data Tree
+  = Key !Word64 !Word64
+  | Bound !Word64 !Word64 !ByteString
+  | Applied !Tree !Tree
+  | Composed !Tree !Tree
+  deriving stock (Generic)
+  deriving anyclass (Message)
+
+-- | Code of the program: @closure (static (code f))@.
+closure :: StaticPtr (Code 'Whole a) -> Closure a
+closure pointer = case deRefStaticPtr pointer of
+  WholeCode _ a -> Closure (uncurry Key (keyOf pointer)) a
+
+-- | Code with its argument: @argument (static (taking f)) x@.
+--
+-- [Cost]: when it is sent, an encoding of the argument.
+-- [Throws]: when it is sent, what evaluating the argument throws.
+argument :: StaticPtr (Code 'Taking (e -> a)) -> e -> Closure a
+argument pointer e = case deRefStaticPtr pointer of
+  TakingCode _ f -> Closure (uncurry Bound (keyOf pointer) (encoded e)) (f e)
+
+-- | A function applied to a value, both of them closures.
+apply :: Closure (a -> b) -> Closure a -> Closure b
+apply (Closure s f) (Closure t a) = Closure (Applied s t) (f a)
+
+-- | One function after the other, as with '.'.
+compose :: Closure (b -> c) -> Closure (a -> b) -> Closure (a -> c)
+compose (Closure s f) (Closure t g) = Closure (Composed s t) (f . g)
+
+keyOf :: StaticPtr a -> (Word64, Word64)
+keyOf pointer = let Fingerprint a b = staticKey pointer in (a, b)
+
+-- The bytes of a message, when they are needed.
+encoded :: Message e => e -> ByteString
+encoded e = unsafePure $ do
+  (memory, n) <- encode e >>= flatten
+  Bytes.create n (\p -> copyBytes p (bufferPtr memory) n) <* keepAlive memory
+
+decoded :: Message e => ByteString -> Either DecodeProblem e
+decoded bytes = unsafePure $ do
+  let n = Bytes.length bytes
+  memory <- newBuffer (max 16 n)
+  Bytes.unsafeUseAsCString bytes (\p -> copyBytes (bufferPtr memory) (castPtr p) n)
+  decode memory n
+
+-- | This program's identity, which ranks have in common: closures are exchanged between equal
+-- ones only.
+--
+-- [Cost]: the first time, reading the executable.
+buildIdentity :: String
+buildIdentity = show thisBuild
+
+-- Receiving ------------------------------------------------------------------
+
+-- What goes over the wire: the program's identity comes first.
+data Wire = Wire !Build !Tree
+  deriving stock (Generic)
+  deriving anyclass (Message)
+
+-- | Within one program; the type is checked.
+instance Typeable a => Message (Closure a) where
+  codec = checkedCodec opened (\(Closure tree _) -> Wire thisBuild tree) codec
+    where
+      opened (Wire theirs tree) = unsafePure $ do
+        sameBuild "closure" "a closure" theirs
+        built <- build tree
+        pure $ case built of
+          Left problem -> Left problem
+          Right (Built have a) -> case eqTypeRep have want of
+            Just HRefl -> Right (Closure tree a)
+            Nothing -> Left ("expected a closure of type " ++ show want ++ ", found one of type " ++ show have)
+      want = typeRep @a
+
+-- A value with its type.
+data Built = forall (a :: Type). Built !(TypeRep a) a
+
+-- Type by type, without running anything.
+build :: Tree -> IO (Either String Built)
+build = \case
+  Key a b ->
+    withKey a b $ \case
+      WholeCode type' value -> Right (Built type' value)
+      TakingCode _ _ -> Left "expected the argument of a closure's function, found none"
+  Bound a b bytes ->
+    withKey a b $ \case
+      TakingCode type' f -> case decoded bytes of
+        Right e -> Right (Built type' (f e))
+        Left problem ->
+          Left $
+            "expected the argument of a closure, found otherwise at its byte " ++ show (problemOffset problem) ++ ": " ++ problemReason problem
+      WholeCode type' _ -> Left ("expected a function that takes an argument in a closure, found one of type " ++ show type')
+  Applied s t -> combined s t applied
+  Composed s t -> combined s t composed
+  where
+    combined s t f = do
+      x <- build s
+      y <- build t
+      pure (x >>= \x' -> y >>= f x')
+
+applied, composed :: Built -> Built -> Either String Built
+applied (Built function f) (Built have a) = case function of
+  Fun want result
+    | Just HRefl <- eqTypeRep want have,
+      Just HRefl <- eqTypeRep (typeRepKind result) (typeRep @Type) ->
+      Right (Built result (f a))
+  _ -> Left ("expected a function of " ++ show have ++ " in a closure, found " ++ show function)
+composed (Built later f) (Built sooner g) = case (later, sooner) of
+  (Fun want result, Fun from between)
+    | Just HRefl <- eqTypeRep want between,
+      Just HRefl <- eqTypeRep (typeRepKind result) (typeRep @Type),
+      Just HRefl <- eqTypeRep (typeRepKind between) (typeRep @Type),
+      Just HRefl <- eqTypeRep (typeRepKind from) (typeRep @Type) ->
+      Right (Built (Fun from result) (f . g))
+  _ -> Left ("expected functions that fit one behind the other in a closure, found " ++ show later ++ " after " ++ show sooner)
+
+-- The code that a key is for.
+withKey :: Word64 -> Word64 -> (forall (form :: Form) (a :: Type). Code form a -> Either String Built) -> IO (Either String Built)
+withKey a b use =
+  unsafeLookupStaticPtr (Fingerprint a b) >>= \case
+    Nothing -> pure (Left ("expected the key of a static pointer of this program, found " ++ show (Fingerprint a b)))
+    Just pointer -> pure (use (deRefStaticPtr (pointer :: StaticPtr (Code Any Any))))

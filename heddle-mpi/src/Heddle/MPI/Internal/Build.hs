@@ -1,0 +1,78 @@
+{-# LANGUAGE DeriveAnyClass #-}
+{-# LANGUAGE DeriveGeneric #-}
+
+-- |
+-- Module      : Heddle.MPI.Internal.Build
+-- Description : Which program this is
+-- Stability   : internal, exempt from the version policy
+--
+-- Code and addresses of code mean something to the same program only. Its identity is the MD5
+-- digest of its executable, and with it that of the keys of its static pointers, which a program
+-- with shared libraries has elsewhere.
+--
+-- Cost: once, reading the executable: some milliseconds for each megabyte.
+-- Owner: the process.
+module Heddle.MPI.Internal.Build
+  ( Build (..),
+    thisBuild,
+    sameBuild,
+    CodePlace (..),
+    codePlace,
+  )
+where
+
+import Control.Monad (when)
+import Data.List (isInfixOf, sort)
+import Data.Word (Word64)
+import Foreign.Ptr (FunPtr, castFunPtrToPtr, ptrToIntPtr)
+import GHC.Fingerprint (Fingerprint (..), fingerprintFingerprints, getFileHash)
+import GHC.Generics (Generic)
+import GHC.StaticPtr (staticPtrKeys)
+import Heddle.MPI.Internal.Error
+import Heddle.MPI.Internal.Message.Class (Message)
+import Heddle.Prim.Global (unsafeGlobal)
+import Numeric (showHex)
+
+-- | A program's identity.
+data Build = Build !Word64 !Word64
+  deriving stock (Eq, Generic)
+  deriving anyclass (Message)
+
+instance Show Build where
+  showsPrec _ (Build a b) = showString (hex a ++ hex b)
+    where
+      hex n = let digits = showHex n "" in replicate (16 - length digits) '0' ++ digits
+
+-- | This program's.
+thisBuild :: Build
+thisBuild = unsafeGlobal $ do
+  executable <- getFileHash "/proc/self/exe"
+  keys <- staticPtrKeys
+  let Fingerprint a b = fingerprintFingerprints (executable : sort keys)
+  pure (Build a b)
+{-# NOINLINE thisBuild #-}
+
+-- | Is what has arrived from this program?
+--
+-- [Throws]: 'MPIError' of class 'BuildMismatch', with both identities.
+sameBuild :: String -> String -> Build -> IO ()
+sameBuild call what theirs =
+  when (theirs /= thisBuild) . wrong BuildMismatch call $
+    what ++ " of the program " ++ show theirs ++ ", and this is the program " ++ show thisBuild
+      ++ ": all ranks have to run the same executable"
+
+-- | Where code lies: the address of a function of this library, and whether Haskell code is in
+-- shared libraries, which may lie elsewhere in each process.
+data CodePlace = CodePlace {placeAddress :: !Word64, placeShared :: !Bool}
+  deriving stock (Eq, Generic, Show)
+  deriving anyclass (Message)
+
+-- | This process's.
+codePlace :: CodePlace
+codePlace = unsafeGlobal $ do
+  maps <- readFile "/proc/self/maps"
+  let shared = any ("/libHS" `isInfixOf`) (lines maps)
+  pure (CodePlace (fromIntegral (ptrToIntPtr (castFunPtrToPtr p_begin))) shared)
+{-# NOINLINE codePlace #-}
+
+foreign import ccall "&heddle_mpi_begin" p_begin :: FunPtr (IO ())
