@@ -14,6 +14,9 @@ import Data.Coerce (coerce)
 import Heddle.MPI
 import Heddle.MPI.Spmd
 
+{- HLINT ignore "Avoid lambda" -}
+{- HLINT ignore "Use >>" -}
+
 -- | With their names.
 mistyped :: [(String, IO ())]
 mistyped =

@@ -122,7 +122,7 @@ cases =
       runSpmd commWorld (say (pure "")),
     onRanks [1, 2] "spmd: evaluating is local" $ do
       -- A value that nobody needs is not evaluated.
-      runSpmd commWorld (() <$ local (\_ -> unsafePerformIO (ioError (userError "evaluated")) :: ()))
+      runSpmd commWorld (void (local (\_ -> unsafePerformIO (ioError (userError "evaluated")) :: ())))
   ]
 
 -- The tree of reduceBlocks.

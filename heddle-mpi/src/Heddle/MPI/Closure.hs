@@ -5,8 +5,10 @@
 {-# LANGUAGE GADTs #-}
 {-# LANGUAGE KindSignatures #-}
 {-# LANGUAGE PatternSynonyms #-}
+{-# LANGUAGE PolyKinds #-}
 {-# LANGUAGE RankNTypes #-}
 {-# LANGUAGE TypeApplications #-}
+{-# LANGUAGE TypeFamilies #-}
 
 -- |
 -- Module      : Heddle.MPI.Closure
@@ -69,7 +71,6 @@ import Data.Typeable (Typeable)
 import Data.Word (Word64)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (castPtr)
-import GHC.Exts (Any)
 import GHC.Fingerprint (Fingerprint (..))
 import GHC.Generics (Generic)
 import GHC.StaticPtr (StaticPtr, deRefStaticPtr, staticKey, unsafeLookupStaticPtr)
@@ -228,4 +229,7 @@ withKey :: Word64 -> Word64 -> (forall (form :: Form) (a :: Type). Code form a -
 withKey a b use =
   unsafeLookupStaticPtr (Fingerprint a b) >>= \case
     Nothing -> pure (Left ("expected the key of a static pointer of this program, found " ++ show (Fingerprint a b)))
-    Just pointer -> pure (use (deRefStaticPtr (pointer :: StaticPtr (Code Any Any))))
+    Just pointer -> pure (use (deRefStaticPtr (pointer :: StaticPtr (Code Unknown Unknown))))
+
+-- The form and the type of a function, before its fingerprint was compared.
+type family Unknown :: k where

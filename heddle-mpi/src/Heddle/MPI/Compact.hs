@@ -31,12 +31,11 @@ module Heddle.MPI.Compact
   )
 where
 
-import Control.Monad (unless)
+import Control.Monad (unless, void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Internal qualified as Bytes (fromForeignPtr)
 import Data.ByteString.Unsafe qualified as Bytes (unsafeUseAsCStringLen)
-import Data.IORef (atomicModifyIORef', newIORef)
 import Data.Proxy (Proxy (..))
 import Data.Typeable (Typeable, typeRep, typeRepFingerprint)
 import Data.Word (Word64)
@@ -51,6 +50,7 @@ import Heddle.MPI.Internal.Build
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Message
 import Heddle.MPI.Internal.Message.Codec (checkedCodec)
+import Heddle.Prim.Atomic (modifyRef, newRef)
 import Heddle.Prim.Exception (bug)
 import Heddle.Prim.Pure (unsafePure)
 
@@ -119,7 +119,7 @@ closed (Region c) = do
     pure (Wire thisBuild codePlace x y (show (typeRep (Proxy @a))) root blocks)
   where
     block (p, n) = do
-      memory <- Concurrent.newForeignPtr (castPtr p) (() <$ compactSize c)
+      memory <- Concurrent.newForeignPtr (castPtr p) (void (compactSize c))
       pure (Block (word p) (Bytes.fromForeignPtr memory 0 (fromIntegral n)))
 
 -- Is it an address in one of these?
@@ -141,7 +141,7 @@ opened (Wire theirs place x y name root blocks) = do
       if not (root `inside` blocks)
         then pure (Left ("expected the root of a region inside of its blocks, found " ++ show root))
         else do
-          rest <- newIORef [bytes | Block _ bytes <- blocks]
+          rest <- newRef [bytes | Block _ bytes <- blocks]
           maybe (Left "expected a compact region, found pointers that lead out of it") (Right . Region)
             <$> importCompact serialized (fill rest)
   where
@@ -150,7 +150,7 @@ opened (Wire theirs place x y name root blocks) = do
     address n = intPtrToPtr (IntPtr (fromIntegral n)) :: Ptr b
     -- The blocks are asked for in their order.
     fill rest p n = do
-      bytes <- atomicModifyIORef' rest (\case b : bs -> (bs, b); [] -> ([], Bytes.empty))
+      bytes <- modifyRef rest (\case b : bs -> (bs, b); [] -> ([], Bytes.empty))
       Bytes.unsafeUseAsCStringLen bytes (\(from, m) -> copyBytes (castPtr p) from (min m (fromIntegral n)))
     samePlace
       | place == codePlace = pure ()

@@ -75,7 +75,7 @@ module Heddle.MPI.Spmd
   )
 where
 
-import Control.Monad (forM, when)
+import Control.Monad (forM, void, when)
 import Heddle.MPI.Internal.Error (ErrorClass (..), wrong)
 import Heddle.MPI.Internal.Request (wait)
 import Heddle.MPI.Internal.Tree (verdict)
@@ -181,7 +181,7 @@ iterateWhile condition step = go
 
 -- | A value that each rank computes by itself.
 local :: (Rank -> a) -> Spmd s (Local s a)
-local f = Spmd (\w -> pure (Local (f (worldRank w))))
+local f = Spmd (pure . Local . f . worldRank)
 
 -- | Each rank's number.
 thisRank :: Spmd s (Local s Rank)
@@ -346,7 +346,7 @@ passTag = 4
 -- 'Heddle.MPI.RemoteError' then.
 onRank :: Rank -> Local s (IO ()) -> Spmd s ()
 onRank rank (Local action) =
-  () <$ guarded "onRank" (\w -> when (rank == worldRank w) action)
+  void (guarded "onRank" (\w -> when (rank == worldRank w) action))
 
 -- | Print a line, once.
 --

@@ -153,10 +153,16 @@ procNull :: MPI.Rank
 procNull = MPI.noRank
 
 -- | haskell-mpi's name of 'MPI.statusSource'.
+
+{- HLINT ignore status_source "Use camelCase" -}
+-- haskell-mpi's name
 status_source :: MPI.Status -> MPI.Rank
 status_source = MPI.statusSource
 
 -- | haskell-mpi's name of 'MPI.statusTag'.
+
+{- HLINT ignore status_tag "Use camelCase" -}
+-- haskell-mpi's name
 status_tag :: MPI.Status -> MPI.Tag
 status_tag = MPI.statusTag
 

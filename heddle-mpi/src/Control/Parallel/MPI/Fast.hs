@@ -11,15 +11,14 @@
 -- Stability   : stable
 --
 -- For programs that were written for haskell-mpi: its names for what "Heddle.MPI.Fast" and
--- "Heddle.MPI.Collective" have. Collectives have a form for ranks that send and one for ranks
--- that receive; new memory for what is received comes from 'intoNewVal' and the like.
+-- "Heddle.MPI.Collective" have. Collectives have a form for ranks that send and one for those that
+-- receive; new memory for that comes from 'intoNewVal' and the like.
 --
 -- What differs: requests are waited for in lists, not in memory ('waitall'); buffers that are too
 -- small, of another type, or at the wrong rank are exceptions; operators of your own are those of
 -- "Heddle.MPI.Operator", for 'Heddle.MPI.Collective.allreduce'.
 --
--- Cost: that of "Heddle.MPI.Fast"; arrays of boxed elements, single values, and what is reduced
--- are copied.
+-- Cost: that of "Heddle.MPI.Fast"; boxed arrays, single values and what is reduced are copied.
 -- Owner: buffers belong to the operation until it is complete.
 module Control.Parallel.MPI.Fast
   ( -- * Point to point
@@ -122,6 +121,7 @@ import Heddle.MPI.Internal.Types (Status (Status))
 import Heddle.MPI.Operator (operator)
 import Heddle.MPI.Operator qualified as Operator
 
+{- HLINT ignore "Avoid lambda" -}
 -- What can be sent -----------------------------------------------------------
 
 -- | haskell-mpi's class of what can be sent: a buffer of "Heddle.MPI.Fast", or one value.

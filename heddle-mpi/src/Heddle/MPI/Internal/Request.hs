@@ -258,7 +258,7 @@ outcomeOf = \case
 -- Parks until it is over. To tell the engine may be repeated, and undone by nobody.
 over :: Under a -> STM (IO a)
 over under =
-  (outcomeOf <$> readTVar (underState under)) >>= \case
+  readTVar (underState under) >>= \state -> case outcomeOf state of
     Just answer -> pure answer
     Nothing -> unsafeInSTM watch >> retry
   where
@@ -291,7 +291,7 @@ wait (Request under f) = f <$> waitFor under
 
 waitFor :: Under a -> IO a
 waitFor under =
-  (outcomeOf <$> readTVarIO (underState under)) >>= \case
+  readTVarIO (underState under) >>= \state -> case outcomeOf state of
     Just answer -> answer
     Nothing -> do
       taken <- testFor under True
@@ -299,7 +299,7 @@ waitFor under =
   where
     park
       | threadedRuntime = join (atomically (over under))
-      | otherwise = (outcomeOf <$> readTVarIO (underState under)) >>= fromMaybe (pollEngine >> yield >> park)
+      | otherwise = readTVarIO (underState under) >>= fromMaybe (pollEngine >> yield >> park) . outcomeOf
 
 -- Test for it; whether it was complete, and has been gone on with.
 testFor :: Under a -> Bool -> IO Bool
