@@ -23,6 +23,7 @@ import Jobs
 import LauncherTest qualified
 import ListingTest qualified
 import MessageTest qualified
+import PeerTest qualified
 import ProcessTest qualified
 import Ranks
 import SimpleTest qualified
@@ -36,10 +37,11 @@ main =
   getArgs >>= \case
     ["--cases", path, from] -> mpi (runCases path (read from) cases)
     "--fails" : role -> FailureTest.failing role
+    ["--peer"] -> PeerTest.peer
     "--spawned" : role -> ProcessTest.spawned role
     _ ->
       defaultMain . testGroup "heddle-mpi" $
-        [MessageTest.tests, LauncherTest.tests, FailureTest.tests] ++ jobTests cases ++ ProcessTest.tests ++ ListingTest.tests
+        [MessageTest.tests, LauncherTest.tests, FailureTest.tests, PeerTest.tests] ++ jobTests cases ++ ProcessTest.tests ++ ListingTest.tests
 
 cases :: [Case]
 cases =
