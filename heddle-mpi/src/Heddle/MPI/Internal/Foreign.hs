@@ -162,7 +162,8 @@ foreign import ccall unsafe "heddle_mpi_configure" c_configure :: Int64 -> Int64
 
 foreign import ccall safe "heddle_mpi_engine" c_engine :: Ptr Outcome -> CInt -> CInt -> IO CInt
 
--- With patience 0 it tests once, and never more than 'bulkBytes' are under way when it is used.
+-- With patience 0 it tests once. Only where the runtime has no threads: there a safe call would
+-- hold up as much.
 foreign import ccall unsafe "heddle_mpi_engine" c_engine_poll :: Ptr Outcome -> CInt -> CInt -> IO CInt
 
 foreign import ccall unsafe "heddle_mpi_engine_stop" c_engine_stop :: IO () -- a lock kept for a moment

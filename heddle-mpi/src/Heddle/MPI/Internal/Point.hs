@@ -343,9 +343,9 @@ sendrecv comm to sendTag b from recvTag c = do
 -- Looking first --------------------------------------------------------------
 
 -- | Wait for a message, and leave it there; another thread may receive it meanwhile: see
--- 'mprobe'.
+-- 'mprobe', which also waits at less cost.
 --
--- [Blocks]: parks the thread between looks.
+-- [Blocks]: looks again and again; naps between, of up to a millisecond, hold an OS thread.
 -- [Throws]: 'MPIError'.
 probe :: Comm kind -> Rank -> Tag -> IO Status
 probe comm rank tag = go (0 :: Int)
@@ -353,7 +353,7 @@ probe comm rank tag = go (0 :: Int)
     go n =
       iprobe comm rank tag >>= \case
         Just status -> pure status
-        -- Seldom: from 20 microseconds to a millisecond.
+        -- At once a thousand times, then after naps that grow to a millisecond.
         Nothing -> nap (microseconds (min 1000 (max 0 (n - 1000)))) >> go (n + 1)
 
 -- | Is there a message?
