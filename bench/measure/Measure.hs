@@ -1,6 +1,6 @@
 {-# LANGUAGE ViewPatterns #-}
 
--- | The command line and the clock of the coroutine benchmarks.
+-- | The command line and the clock of benchmarks that time themselves.
 --
 -- @WAY N [STAGES]@ prints @timed WALL CPU BYTES ANSWER@: nanoseconds of wall and CPU time, bytes that
 -- were allocated, and what came out. The clocks are read inside, after the same work for N + 1 that nobody

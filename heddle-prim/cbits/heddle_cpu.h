@@ -1,0 +1,19 @@
+/*
+ * Which vector instructions this processor and its system offer.
+ *
+ * A level includes all below it. Kernels that exist at several levels give the same answers at each.
+ */
+#ifndef HEDDLE_CPU_H
+#define HEDDLE_CPU_H
+
+enum heddle_cpu_level {
+    HEDDLE_CPU_PLAIN = 0,   /* What every processor of this kind has. */
+    HEDDLE_CPU_SSE4 = 1,    /* SSSE3, SSE4.1, SSE4.2, POPCNT. */
+    HEDDLE_CPU_AVX2 = 2,    /* AVX, AVX2, BMI1, BMI2, LZCNT. */
+    HEDDLE_CPU_AVX512 = 3   /* AVX-512 F, DQ, CD, BW, VL, VBMI, VBMI2: Ice Lake, Zen 4. */
+};
+
+/* The highest level of this machine. Does not read the environment, has no state. */
+int heddle_cpu_best(void);
+
+#endif

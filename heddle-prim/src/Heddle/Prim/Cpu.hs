@@ -1,0 +1,62 @@
+-- |
+-- Module      : Heddle.Prim.Cpu
+-- Description : Which vector instructions there are
+-- Stability   : stable
+--
+-- Kernels exist at several levels, from plain C up, and all give the same answers. Programs
+-- take 'level'; tests and measurements take each of 'levels'.
+--
+-- Cost: the processor is asked once, at the first use.
+-- Owner: the process.
+module Heddle.Prim.Cpu
+  ( Level (..),
+    level,
+    levelCode,
+    levels,
+  )
+where
+
+import Data.Char (toLower)
+import Foreign.C.Types (CInt (..))
+import Heddle.Prim.Global (unsafeGlobal)
+import System.Environment (lookupEnv)
+
+-- | Instructions that a kernel may use; each includes those before it.
+data Level
+  = -- | What every processor of this kind has.
+    Plain
+  | -- | SSSE3, SSE4.1, SSE4.2 and POPCNT.
+    Sse4
+  | -- | AVX2, BMI1, BMI2 and LZCNT.
+    Avx2
+  | -- | AVX-512 as of Ice Lake and Zen 4: F, DQ, CD, BW, VL, VBMI, VBMI2.
+    Avx512
+  deriving stock (Bounded, Enum, Eq, Ord, Show)
+
+-- | The highest level that this machine has; or, where it is lower, the one that the
+-- environment variable @HEDDLE_CPU@ names: @plain@, @sse4@, @avx2@ or @avx512@.
+--
+-- [Cost]: asked once, at the first use.
+level :: Level
+level = unsafeGlobal $ do
+  asked <- lookupEnv "HEDDLE_CPU"
+  pure (maybe best (min best) (asked >>= named))
+  where
+    named text = lookup (map toLower text) [(map toLower (show one), one) | one <- [minBound ..]]
+{-# NOINLINE level #-}
+
+-- | As C knows it (@heddle_cpu.h@).
+levelCode :: Level -> CInt
+levelCode = fromIntegral . fromEnum
+{-# INLINE levelCode #-}
+
+-- | All levels of this machine, whatever the environment says.
+levels :: [Level]
+levels = [minBound .. best]
+
+best :: Level
+best = toEnum (fromIntegral (unsafeGlobal c_best))
+{-# NOINLINE best #-}
+
+-- Unsafe: asks the processor.
+foreign import ccall unsafe "heddle_cpu_best" c_best :: IO CInt
