@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "heddle_chunk.h"
+#include "heddle_cpu.h"
 
 #include <string.h>
 
@@ -150,7 +151,6 @@ static int64_t starts_scalar(const struct heddle_needle *needle, const uint8_t *
 }
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 
 #define find_smaller_sse2 find_plain
@@ -235,19 +235,10 @@ static const struct kernels levels[] = {
 #endif
 };
 
-/* Asked of the processor itself: the compiler's own helper is in a library that GHCi does not load. */
 int heddle_chunk_best(void)
 {
 #if defined(__x86_64__)
-    unsigned a, b, c, d, low, high;
-    const unsigned lzcnt = 1u << 5;
-    if (!__get_cpuid(1, &a, &b, &c, &d)) return 1;
-    if (!(c & bit_OSXSAVE) || !(c & bit_AVX) || !(c & bit_POPCNT)) return 1;
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    if ((low & 6) != 6) return 1;
-    if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & lzcnt)) return 1;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) || !(b & bit_BMI)) return 1;
-    return 2;
+    return heddle_cpu_best() >= HEDDLE_CPU_AVX2 ? 2 : 1;
 #else
     return 0;
 #endif

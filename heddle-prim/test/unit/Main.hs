@@ -6,6 +6,7 @@ import BarrierTest qualified
 import SystemTest qualified
 import Test.Tasty
 import ValueTest qualified
+import WalkTest qualified
 
 main :: IO ()
-main = defaultMain (testGroup "heddle-prim" [AtomicTest.tests, BarrierTest.tests, ValueTest.tests, SystemTest.tests])
+main = defaultMain (testGroup "heddle-prim" [AtomicTest.tests, BarrierTest.tests, ValueTest.tests, SystemTest.tests, WalkTest.tests])
