@@ -115,6 +115,10 @@ bench-mpi: bench-programs ## MPI against C and mpi4py, under Open MPI and MPICH
 bench-find: bench-programs ## heddle find against C, GNU find, fd, bfs and the seed's programs
 	@python3 bench/run.py find $(BENCH)
 
+.PHONY: bench-bytes
+bench-bytes: bench-programs ## numbers, UTF-8, JSON, hashes against bytestring, text, aeson, hashable, simdjson and C
+	@python3 bench/run.py bytes $(BENCH)
+
 .PHONY: clean
 clean: ## remove everything that was built
 	@rm -rf bin bench/build dist-newstyle dist-newstyle-check $(BUILDDIR) $(CHECKDIR)

@@ -193,15 +193,21 @@ def numbers():
     }
 
 
+def write(folder):
+    """All of them, as compact as they can be; answers their paths."""
+    os.makedirs(folder, exist_ok=True)
+    paths = []
+    for make in (twitter, records, numbers):
+        paths.append(os.path.join(folder, make.__name__ + ".json"))
+        with open(paths[-1], "w", encoding="utf-8") as file:
+            json.dump(make(), file, ensure_ascii=False, separators=(",", ":"))
+    return paths
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    folder = sys.argv[1]
-    os.makedirs(folder, exist_ok=True)
-    for make in (twitter, records, numbers):
-        path = os.path.join(folder, make.__name__ + ".json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(make(), file, ensure_ascii=False, separators=(",", ":"))
+    for path in write(sys.argv[1]):
         print(f"{os.path.getsize(path):>9} {path}")
 
 

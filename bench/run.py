@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Heddle beside C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
-usage: run.py io|serve|par|rendezvous|coroutine|find|mpi [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
+usage: run.py io|serve|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
               [--only NAME]... [--list]
 
 All contenders of a case run in turn within each round, and the ratios are of one round; numbers from
@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 
+import bytework
 import coroutines
 import finding
 import mpi
@@ -32,6 +33,7 @@ SUITES = {
     "coroutine": (coroutines.CoroutinePlace, coroutines.CASES),
     "mpi": (mpi.MpiPlace, mpi.CASES),
     "find": (finding.FindPlace, finding.CASES),
+    "bytes": (bytework.BytePlace, bytework.CASES),
 }
 
 

@@ -11,6 +11,9 @@ build_packages=(
   libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
   libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
   libghc-inspection-testing-dev libghc-weigh-dev
+  # heddle-bytes, heddle-aeson
+  libghc-aeson-dev libghc-hashable-dev libghc-scientific-dev libghc-text-short-dev libghc-unordered-containers-dev
+  libghc-quickcheck2-dev
   # bench/ is a package of the project, so the solver asks for these even where it is not built.
   libghc-http-types-dev libghc-wai-dev libghc-warp-dev
   libghc-abstract-par-dev libghc-async-dev libghc-monad-par-dev libghc-parallel-dev
@@ -21,10 +24,11 @@ build_packages=(
   openmpi-bin libopenmpi-dev mpich libmpich-dev
   # make check
   ormolu hlint
-  # make test: real clients, and system calls counted
-  curl wget chromium strace
+  # make test: real clients, another reader of JSON, and system calls counted
+  curl wget chromium nodejs strace
 )
-bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py)
+bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
+  g++ libsimdjson-dev)
 
 packages=("${build_packages[@]}")
 if [ "${1:-}" = bench ]; then packages+=("${bench_packages[@]}"); fi
