@@ -1,17 +1,37 @@
--- | The writers against independent implementations: 'show', Data.Time and the
--- C library.
+-- | The tests of heddle-bytes.
+--
+-- Those of hash keys start this program again, as a child.
 module Main
   ( main,
   )
 where
 
 import AddressTest qualified
+import CheckTest qualified
 import DecimalTest qualified
+import HashFloodTest qualified
+import HashKeyTest qualified
+import HashTest qualified
+import HashTypeTest qualified
 import HttpDateTest qualified
+import OracleTest qualified
+import StreamTest qualified
 import Test.Tasty (adjustOption, defaultMain, testGroup)
 import Test.Tasty.QuickCheck (QuickCheckTests)
 
 main :: IO ()
 main =
-  defaultMain . adjustOption (max (5000 :: QuickCheckTests)) $
-    testGroup "heddle-bytes" [DecimalTest.tests, HttpDateTest.tests, AddressTest.tests]
+  HashKeyTest.orChild . defaultMain . adjustOption (max (5000 :: QuickCheckTests)) $
+    testGroup
+      "heddle-bytes"
+      [ DecimalTest.tests,
+        HttpDateTest.tests,
+        AddressTest.tests,
+        HashTest.tests,
+        HashTypeTest.tests,
+        HashFloodTest.tests,
+        HashKeyTest.tests,
+        CheckTest.tests,
+        StreamTest.tests,
+        OracleTest.tests
+      ]

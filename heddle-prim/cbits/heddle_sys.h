@@ -36,6 +36,7 @@ long heddle_open_beneath(int root, const char *path, int flags, int cached);
 int heddle_is_socket(const char *path);
 long heddle_unlink(const char *path);
 long heddle_stat(int fd, int64_t *out);
+long heddle_random(void *buffer, size_t length);
 int64_t heddle_monotonic(void);
 int64_t heddle_epoch(void);
 void heddle_nap(int64_t nanos);

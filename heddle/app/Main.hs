@@ -12,6 +12,7 @@ import Control.Monad (join)
 import Data.ByteString.Char8 qualified as Char8
 import FindCommand (findCommand, findInfo)
 import GHC.IO.Encoding (getFileSystemEncoding)
+import JsonCommand (jsonCommand)
 import Options.Applicative
 import PipeCommand (pipeCommand)
 import ServeCommand (serveCommand)
@@ -35,7 +36,7 @@ main = do
 commands :: ParserInfo (IO ())
 commands =
   info
-    (hsubparser (command "serve" serveCommand <> command "find" findInfo <> command "pipe" pipeCommand) <**> version <**> helper)
+    (hsubparser (command "serve" serveCommand <> command "find" findInfo <> command "pipe" pipeCommand <> command "json" jsonCommand) <**> version <**> helper)
     ( fullDesc
         <> header "heddle - concurrent Haskell at C's speed"
         <> footer "'heddle COMMAND --help' says more about a command."

@@ -14,14 +14,12 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.Char (isDigit)
 import Data.Maybe (fromMaybe)
-import GHC.Foreign qualified as Foreign
-import GHC.IO.Encoding (getFileSystemEncoding)
 import Heddle.Component
 import Heddle.Component.Language
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
-import Heddle.Prim.Errno (describeErrno)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilities, unbound)
+import Inputs (isSafe, sourceFor, sourceMessage, toBytes)
 import Options.Applicative
 import System.Exit (ExitCode (..))
 import System.IO (hFlush, stderr, stdout)
@@ -185,9 +183,6 @@ execute chosen jobs stage names = unbound $ do
   where
     named name = ForEach Row (Prepend (name <> Char8.pack ":")) Identity
 
-sourceFor :: ByteString -> Source
-sourceFor name = if name == Char8.pack "-" then standardInput else fileSource name
-
 -- Is something on a thread of its own?
 apart :: Stage -> Bool
 apart = \case
@@ -204,32 +199,6 @@ isLarge name
   where
     large status = isRegularFile status && fileSize status >= 4194304
 
--- What is written to must not be read.
-isSafe :: (String -> IO ()) -> ByteString -> IO Bool
-isSafe complainOf name = do
-  to <- getFdStatus stdOutput
-  from <- try (if name == Char8.pack "-" then getFdStatus 0 else getFileStatus name)
-  case from of
-    Right status
-      | isRegularFile to,
-        isRegularFile status,
-        fileID to == fileID status,
-        deviceID to == deviceID status,
-        fileSize status > 0 ->
-        False <$ complainOf (Char8.unpack name ++ ": this file is also the output")
-    -- Opening it says better what is wrong.
-    Left (_ :: IOException) -> pure True
-    Right _ -> pure True
-
-sourceMessage :: SourceError -> String
-sourceMessage (SourceError name e) = Char8.unpack name ++ ": " ++ describeErrno e
-
 -- A message whose bytes are shown as they are.
 complain :: String -> IO ()
 complain message = Bytes.hPut stderr (Char8.pack ("heddle pipe: " ++ message ++ "\n"))
-
--- The bytes that an argument came in.
-toBytes :: String -> IO ByteString
-toBytes word = do
-  encoding <- getFileSystemEncoding
-  Foreign.withCStringLen encoding word Bytes.packCStringLen

@@ -21,7 +21,7 @@ static void occupy(void)
 int main(int argc, char **argv)
 {
   int finds = argc > 1 && strcmp(argv[1], "find") == 0;
-  int pipes = argc > 1 && strcmp(argv[1], "pipe") == 0;
+  int pipes = argc > 1 && (strcmp(argv[1], "pipe") == 0 || strcmp(argv[1], "json") == 0);
   if (finds || pipes)
     occupy();
   RtsConfig config = defaultRtsConfig;

@@ -76,6 +76,7 @@ module Heddle.Component
     standardInput,
     readerSource,
     bytesSource,
+    readingFrom,
     SourceError (..),
 
     -- ** Sinks

@@ -1,4 +1,5 @@
 {-# LANGUAGE MagicHash #-}
+{-# LANGUAGE UnboxedTuples #-}
 
 -- |
 -- Module      : Heddle.Prim.Pure
@@ -11,6 +12,9 @@
 -- Owner: whoever evaluates the value first.
 module Heddle.Prim.Pure
   ( unsafePure,
+    unsafePeek,
+    unsafeRepeatable,
+    unsafeInlined,
     unsafeInSTM,
     sameObject,
 
@@ -22,9 +26,9 @@ module Heddle.Prim.Pure
 where
 
 import GHC.Conc (STM, pseq, unsafeIOToSTM)
-import GHC.Exts (isTrue#, oneShot, reallyUnsafePtrEquality#)
+import GHC.Exts (isTrue#, oneShot, reallyUnsafePtrEquality#, runRW#)
 import GHC.IO (IO (..))
-import System.IO.Unsafe (unsafePerformIO)
+import System.IO.Unsafe (unsafeDupablePerformIO, unsafePerformIO)
 
 -- | The result of an action, run when the value is first needed, by one thread only.
 --
@@ -33,6 +37,38 @@ import System.IO.Unsafe (unsafePerformIO)
 unsafePure :: IO a -> a
 unsafePure = unsafePerformIO
 {-# NOINLINE unsafePure #-}
+
+-- | What an action that only reads constant memory finds there.
+--
+-- Unsafe: the action must do nothing but read memory that never changes and is never freed;
+-- it is run when and as often as the optimiser likes.
+--
+-- [Cost]: the reading; it is inlined.
+unsafePeek :: IO a -> a
+unsafePeek (IO m) = case runRW# m of (# _, x #) -> x
+{-# INLINE unsafePeek #-}
+
+-- | The same for an action that several threads may run at once, and that may be given up at any
+-- place: one that writes only to memory of its own.
+--
+-- Unsafe: as 'unsafePure', and no resource may be held on the way.
+--
+-- [Cost]: a call.
+unsafeRepeatable :: IO a -> a
+unsafeRepeatable = unsafeDupablePerformIO
+{-# NOINLINE unsafeRepeatable #-}
+
+-- | The result of an action that becomes part of the code around it: for calls of C functions
+-- that only read.
+--
+-- Unsafe: as 'unsafePure'; and the action must write to nothing that it did not make itself,
+-- and must make nothing that it writes to, for one run may be shared by several uses and
+-- several threads may run it at once.
+--
+-- [Cost]: none.
+unsafeInlined :: IO a -> a
+unsafeInlined (IO m) = case runRW# m of (# _, x #) -> x
+{-# INLINE unsafeInlined #-}
 
 -- | Run an action inside of a transaction.
 --

@@ -17,6 +17,7 @@ module Heddle.Component.Internal.Source
     fileSource,
     standardInput,
     readerSource,
+    readingFrom,
   )
 where
 
@@ -79,6 +80,13 @@ standardInput = Source name (\use -> opened name (Fd 0) >>= use)
 -- | Anything that can be read.
 readerSource :: ByteString -> (Ptr Word8 -> Int -> IO Int) -> Source
 readerSource name reading = Source name (\use -> use (Opened reading Nothing (pure False)))
+
+-- | Read from it, while it is open: what comes next, up to so many bytes; 0 at the end.
+--
+-- [Blocks]: as the source.
+-- [Throws]: as the source.
+readingFrom :: Source -> ((Ptr Word8 -> Int -> IO Int) -> IO a) -> IO a
+readingFrom source use = withSource source (use . openedRead)
 
 opening :: ByteString -> IO Fd
 opening name = do

@@ -1,0 +1,82 @@
+-- |
+-- Module      : Heddle.Bytes.Hash
+-- Description : Hashes that nobody can flood
+-- Stability   : stable
+--
+-- Hashes under a secret key. Whoever sends keys of a hash table to a server can, where the
+-- hash is known (FNV, an identity, a fixed salt), choose many that have the same one: each
+-- look-up then walks through all of them, and the time grows with the square of their number.
+-- Here the key is made when the process starts, numbers are hashed like strings, and 'Keyed'
+-- brings it to the tables of unordered-containers.
+--
+-- The hashes of a process, and with them the order of tables, differ from run to run: nothing
+-- that must come out the same may depend on them.
+--
+-- Cost: SipHash-1-3; about 6 ns for a short value, 1.4 ns for every 8 bytes of a long string.
+-- Owner: values; the key of the process is made once.
+module Heddle.Bytes.Hash
+  ( -- * Keys
+    HashKey (..),
+    processKey,
+    newKey,
+    keyFromBytes,
+
+    -- * Any type
+    Hash (..),
+
+    -- ** Instances by hand
+    Sip,
+    absorbWord,
+    absorbBytes,
+    absorbList,
+
+    -- * Strings
+    sipHash13,
+    sipHash24,
+    sipHash13Lazy,
+    sipHash24Lazy,
+
+    -- ** Piece by piece
+    Stream,
+    Rounds (..),
+    begin,
+    update,
+    finish,
+
+    -- * Tables
+    Keyed (..),
+  )
+where
+
+import Data.Hashable (Hashable (..))
+import Heddle.Bytes.Hash.Class
+import Heddle.Bytes.Hash.String
+import Heddle.Bytes.Internal.Foreign.Hash (endWords)
+import Heddle.Bytes.Internal.Sip (start)
+
+-- | A key of a hash table that nobody can flood: @HashMap (Keyed Text) a@. Its 'Hashable'
+-- instance is 'hashWith' under 'processKey', whatever 'Hashable' says of the type within.
+--
+-- The order of such a table ('Data.HashMap.Strict.toList' and all folds) changes with every
+-- run of the program.
+--
+-- Law (@keyed@): a table of keyed keys holds what a 'Data.Map.Map' holds.
+newtype Keyed a = Keyed
+  { -- | The key itself.
+    unKeyed :: a
+  }
+  deriving stock (Eq, Ord, Read, Show)
+
+-- | As the value within.
+instance Hash a => Hash (Keyed a) where
+  absorb (Keyed x) = absorb x
+  {-# INLINE absorb #-}
+  hashWith key (Keyed x) = hashWith key x
+  {-# INLINE hashWith #-}
+
+-- | Under 'processKey', of the salt and the value.
+instance Hash a => Hashable (Keyed a) where
+  hash (Keyed x) = fromIntegral (hashWith processKey x)
+  {-# INLINE hash #-}
+  hashWithSalt salt (Keyed x) = fromIntegral (endWords (absorb x (absorb salt (start processKey))))
+  {-# INLINE hashWithSalt #-}

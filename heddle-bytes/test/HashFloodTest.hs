@@ -1,0 +1,63 @@
+-- | What hashes are for: keys that were chosen to collide do not.
+module HashFloodTest
+  ( tests,
+  )
+where
+
+import Control.Monad (forM_)
+import Data.Bits ((.&.))
+import Data.HashMap.Strict qualified as HashMap
+import Data.HashSet qualified as HashSet
+import Data.Hashable (hash, hashWithSalt)
+import Data.List (sort)
+import Data.Map.Strict qualified as Map
+import Data.Set qualified as Set
+import Data.Word (Word8)
+import FloodKeys
+import Heddle.Bytes.Hash
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+import Test.Tasty.QuickCheck hiding ((.&.))
+
+tests :: TestTree
+tests = testGroup "Hash flooding" floodTests
+
+floodTests :: [TestTree]
+floodTests =
+  [ testProperty "keyed: a HashMap of keyed keys is a Map" $ \(pairs :: [(Word8, Int)]) ->
+      let table = HashMap.fromList [(Keyed k, x) | (k, x) <- pairs]
+          set = HashSet.fromList (map (Keyed . fst) pairs)
+          model = Map.fromList pairs
+       in conjoin
+            [ sort [(unKeyed k, x) | (k, x) <- HashMap.toList table] === Map.toList model,
+              conjoin [HashMap.lookup (Keyed k) table === Map.lookup k model | k <- [minBound ..]],
+              sort (map unKeyed (HashSet.toList set)) === Map.keys model
+            ],
+    testProperty "keyed: the salt counts" $ \(n :: Int) salt ->
+      salt /= 0 ==> hashWithSalt salt (Keyed n) =/= hashWithSalt 0 (Keyed n),
+    testCase "2^16 strings with one FNV-1 hash" $ do
+      let chosen = take (2 ^ (16 :: Int)) (fnvKeys hash)
+      distinct chosen @?= 2 ^ (16 :: Int)
+      distinct (map hash chosen) @?= 1
+      distinct (map (hash . Keyed) chosen) @?= 2 ^ (16 :: Int),
+    testCase "2^16 pairs of numbers with one hash" $ do
+      let chosen = take (2 ^ (16 :: Int)) pairKeys
+      distinct (map hash chosen) @?= 1
+      distinct (map (hash . Keyed) chosen) @?= 2 ^ (16 :: Int)
+      distinct (map (hash . Keyed . (\(a, b) -> [a, b])) chosen) @?= 2 ^ (16 :: Int),
+    testCase "2^16 numbers that agree in their low bits" $ do
+      let chosen = take (2 ^ (16 :: Int)) strideKeys
+          low = map (.&. 0xffff)
+      distinct (low (map hash chosen)) @?= 1
+      -- Of 2^16 numbers at random the low 16 bits have 41427 values, give or take 200.
+      let found = distinct (low (map (hash . Keyed) chosen))
+      assertBool ("low bits: " <> show found) (found > 40000 && found < 43000),
+    testCase "a table of chosen keys holds them all" $ do
+      let chosen = take (2 ^ (14 :: Int)) (fnvKeys hash)
+          table = HashMap.fromList (zip (map Keyed chosen) [0 :: Int ..])
+      HashMap.size table @?= length chosen
+      forM_ (zip chosen [0 ..]) $ \(k, i) -> HashMap.lookup (Keyed k) table @?= Just i
+  ]
+
+distinct :: Ord a => [a] -> Int
+distinct = Set.size . Set.fromList

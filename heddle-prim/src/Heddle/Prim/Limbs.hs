@@ -1,0 +1,40 @@
+{-# LANGUAGE MagicHash #-}
+
+-- |
+-- Module      : Heddle.Prim.Limbs
+-- Description : How an Integer lies in memory
+-- Stability   : stable
+--
+-- GHC keeps a small integer in a word, and the magnitude of any other as an array of words,
+-- the lowest first and the highest not 0. The same number always has the same form.
+--
+-- Cost: O(1); nothing is copied.
+-- Owner: the array is the number's, and must not change.
+module Heddle.Prim.Limbs
+  ( Limbs (..),
+    limbs,
+  )
+where
+
+import Data.Primitive.ByteArray (ByteArray (..))
+import GHC.Exts (Int (I#))
+import GHC.Num (Integer (..))
+
+-- | The parts of a number.
+data Limbs
+  = -- | It fits an 'Int'.
+    Small !Int
+  | -- | The words of a greater one.
+    Above !ByteArray
+  | -- | The words of the magnitude of a lesser one.
+    Below !ByteArray
+
+-- | Take a number apart.
+--
+-- [Cost]: O(1).
+limbs :: Integer -> Limbs
+limbs = \case
+  IS n -> Small (I# n)
+  IP array -> Above (ByteArray array)
+  IN array -> Below (ByteArray array)
+{-# INLINE limbs #-}

@@ -1,0 +1,205 @@
+-- |
+-- Module      : JsonCommand
+-- Description : heddle json
+--
+-- Checks JSON and lays it out anew, in memory that does not depend on its length. @docs/json.md@ is its manual.
+--
+-- A block is read, checked, laid out as far as it is right, and written, before the next one is read.
+module JsonCommand
+  ( jsonCommand,
+  )
+where
+
+import Control.Monad (filterM, forM_, unless, void, when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Data.ByteString.Char8 qualified as Char8
+import Data.ByteString.Unsafe qualified as Bytes
+import Data.Maybe (fromMaybe)
+import Foreign.Ptr (castPtr, plusPtr)
+import Heddle.Bytes.Json.Check
+import Heddle.Bytes.Json.Malformed
+import Heddle.Bytes.Json.Options
+import Heddle.Component (Output, Sink (..), flushOutput, newOutput, outputSink, readerGone, readingFrom, sourceName)
+import Heddle.Prim.Atomic (newRef, readRef, writeRef)
+import Heddle.Prim.Buffer (Buffer, bufferSize, newBuffer, withBuffer)
+import Heddle.Prim.Cpu (level)
+import Heddle.Prim.Exception
+import Heddle.Prim.Thread (labelMe, unbound)
+import Inputs (isSafe, sourceFor, sourceMessage, toBytes)
+import Options.Applicative
+import System.Exit (ExitCode (..))
+import System.IO (hFlush, stderr, stdout)
+import System.Posix.IO.ByteString (stdOutput)
+import System.Posix.Process (exitImmediately)
+import System.Posix.Signals (Handler (..), installHandler, raiseSignal, sigINT, sigPIPE)
+
+data Mode = Check | Minify | Pretty | Relines
+  deriving stock (Eq)
+
+data JsonOptions = JsonOptions
+  { optionMode :: Mode,
+    optionIndent :: Int,
+    optionDepth :: Int,
+    optionQuiet :: Bool,
+    optionFiles :: [String]
+  }
+
+-- | The sub-command's options and action.
+jsonCommand :: ParserInfo (IO ())
+jsonCommand =
+  info
+    (json <$> options)
+    ( fullDesc
+        <> progDesc "Check JSON, and lay it out anew: indented, unless another mode is asked for"
+        <> footer
+          "For example: heddle json --check data.json. What is wrong is told as FILE:LINE:COLUMN: REASON, with the \
+          \column in characters. Memory does not depend on the input's size. Exit codes: 0 if all is valid, 1 if \
+          \something is not, 2 after an error."
+        <> failureCode 2
+    )
+
+options :: Parser JsonOptions
+options =
+  JsonOptions
+    <$> mode
+    <*> option (bounded 0 16) (long "indent" <> metavar "N" <> value 2 <> showDefault <> help "Indent by so many blanks for each level, with --pretty")
+    <*> option (bounded 0 100000000) (long "depth" <> metavar "N" <> value 1024 <> showDefault <> help "How deep arrays and objects may be nested")
+    <*> switch (long "quiet" <> short 'q' <> help "Do not tell what is not valid; the exit code says it")
+    <*> many (strArgument (metavar "FILE..." <> help "What to read, each file by itself (default: -, standard input)"))
+  where
+    mode =
+      flag' Check (long "check" <> help "Write nothing; only check")
+        <|> flag' Minify (long "minify" <> help "Without white space")
+        <|> flag' Relines (long "lines" <> help "Any number of values, each on a line of its own without white space (JSON Lines)")
+        <|> flag Pretty Pretty (long "pretty" <> help "Indented: the default")
+    bounded least most = eitherReader $ \word -> case reads word of
+      [(n, "")] | n >= least, n <= (most :: Int) -> Right n
+      _ -> Left ("'" ++ word ++ "' is not a number from " ++ show least ++ " to " ++ show most)
+
+json :: JsonOptions -> IO ()
+json chosen = do
+  labelMe "heddle/json"
+  -- As every C program: an interrupt ends it at once.
+  _ <- installHandler sigINT Default Nothing
+  status <- unbound (run chosen) `catch` \(e :: SomeException) -> ExitFailure 2 <$ complain (displayException e)
+  mapM_ hFlush [stdout, stderr]
+  -- Everything has ended; the runtime's own farewell would take longer than a small file.
+  exitImmediately status
+
+run :: JsonOptions -> IO ExitCode
+run chosen = do
+  given <- mapM toBytes (optionFiles chosen)
+  trouble <- newRef False
+  invalid <- newRef False
+  let names = if null given then [Char8.pack "-"] else given
+      complainOf text = writeRef trouble True >> complain text
+  output <- newOutput stdOutput "standard output"
+  block <- newBuffer blockSize
+  room <- newBuffer blockSize
+  inputs <- if optionMode chosen == Check then pure names else filterM (isSafe complainOf) names
+  let go _ [] = pure ()
+      go separated (name : rest) = do
+        gone <- readerGone output
+        unless gone $ do
+          when separated (put output (Char8.pack "\n"))
+          result <- try (document chosen output block room name)
+          flushOutput output
+          case result of
+            -- There is no output to be kept apart from the next one.
+            Left e -> complainOf (sourceMessage e) >> go separated rest
+            Right wrong -> do
+              forM_ wrong $ \text -> do
+                writeRef invalid True
+                unless (optionQuiet chosen) (Bytes.hPut stderr text)
+              go (optionMode chosen == Minify) rest
+  go False inputs
+  gone <- readerGone output
+  -- As every C program whose reader has gone: it ends quietly.
+  when gone (installHandler sigPIPE Default Nothing >> raiseSignal sigPIPE)
+  failed <- readRef trouble
+  bad <- readRef invalid
+  pure (if failed then ExitFailure 2 else if bad then ExitFailure 1 else ExitSuccess)
+
+-- What a read and a write take, at most.
+blockSize :: Int
+blockSize = 131072
+
+-- One file: what is wrong with it, as a line.
+document :: JsonOptions -> Output -> Buffer -> Buffer -> ByteString -> IO (Maybe ByteString)
+document chosen output block room name = readingFrom source $ \readInto -> do
+  automaton <- newAutomaton level limits (if optionMode chosen == Relines then ManyValues else OneValue)
+  formatter <- newFormatter level $ case optionMode chosen of
+    Relines -> Lines
+    Pretty -> Indented (optionIndent chosen)
+    _ -> Minified
+  place <- newPlace level
+  let write = unless (optionMode chosen == Check) . into formatter
+      loop = withBuffer block $ \p -> do
+        base <- taken automaton
+        n <- readInto p (bufferSize block)
+        if n == 0
+          then
+            atEnd automaton >>= \case
+              Wrong e -> Just <$> told e base
+              _ -> Nothing <$ write Nothing
+          else
+            advance automaton p n >>= \case
+              Wrong e -> do
+                let right = max 0 (malformedOffset e - base)
+                passOver place p right
+                write (Just (p, right))
+                Just <$> told e (base + right)
+              _ -> do
+                passOver place p n
+                write (Just (p, n))
+                -- Whoever reads the output is not to wait for more input.
+                flushOutput output
+                gone <- readerGone output
+                if gone then pure Nothing else loop
+      told e here = do
+        (line, column) <- lineColumn place
+        pure (message (sourceName source) line (stepBack e here column) e)
+  loop
+  where
+    source = sourceFor name
+    limits = defaultLimits {limitDepth = optionDepth chosen, limitNumber = maxBound, limitSize = maxBound}
+    -- Lay a piece out and write it; at the end, what is left.
+    into formatter piece = do
+      when (null piece) (endLayout formatter)
+      let go (p, n) = do
+            (took, wrote) <- withBuffer room $ \out -> do
+              (took, wrote) <- layOut formatter p n out (bufferSize room)
+              when (wrote > 0) (Bytes.unsafePackCStringLen (castPtr out, wrote) >>= put output)
+              pure (took, wrote)
+            gone <- readerGone output
+            unless (gone || (took == n && wrote < bufferSize room)) (go (p `plusPtr` took, n - took))
+      withBuffer room (\anywhere -> go (fromMaybe (anywhere, 0) piece))
+
+put :: Output -> ByteString -> IO ()
+put output piece = void (push (outputSink output) piece)
+
+-- What is wrong may have begun in the block before, on the same line: an escape or a character of several bytes.
+stepBack :: Malformed -> Int -> Int -> Int
+stepBack e here column
+  | malformedOffset e >= here = column
+  | malformedReason e == InvalidUtf8 = column - 1
+  | malformedOffset e == 0 = 1
+  | otherwise = column - (here - malformedOffset e)
+
+message :: ByteString -> Int -> Int -> Malformed -> ByteString
+message name line column e =
+  Bytes.concat
+    [ name,
+      Char8.pack (concat [":", show line, ":", show column, ": ", showReason reason, hint, " (byte ", show (malformedOffset e), ")\n"])
+    ]
+  where
+    reason = malformedReason e
+    hint = case reason of
+      TrailingBytes -> "; --lines takes any number of values"
+      TooDeep _ -> "; --depth sets the limit"
+      _ -> ""
+
+-- A message whose bytes are shown as they are.
+complain :: String -> IO ()
+complain text = Bytes.hPut stderr (Char8.pack ("heddle json: " ++ text ++ "\n"))
