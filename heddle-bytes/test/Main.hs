@@ -16,6 +16,9 @@ import HashTypeTest qualified
 import HttpDateTest qualified
 import OracleTest qualified
 import StreamTest qualified
+import Utf8KernelTest qualified
+import Utf8LiteralTest qualified
+import Utf8Test qualified
 import Test.Tasty (adjustOption, defaultMain, testGroup)
 import Test.Tasty.QuickCheck (QuickCheckTests)
 
@@ -31,6 +34,9 @@ main =
         HashTypeTest.tests,
         HashFloodTest.tests,
         HashKeyTest.tests,
+        Utf8Test.tests,
+        Utf8KernelTest.tests,
+        Utf8LiteralTest.tests,
         CheckTest.tests,
         StreamTest.tests,
         OracleTest.tests

@@ -53,10 +53,10 @@ unsafePeek (IO m) = case runRW# m of (# _, x #) -> x
 --
 -- Unsafe: as 'unsafePure', and no resource may be held on the way.
 --
--- [Cost]: a call.
+-- [Cost]: none; it is inlined.
 unsafeRepeatable :: IO a -> a
 unsafeRepeatable = unsafeDupablePerformIO
-{-# NOINLINE unsafeRepeatable #-}
+{-# INLINE unsafeRepeatable #-}
 
 -- | The result of an action that becomes part of the code around it: for calls of C functions
 -- that only read.

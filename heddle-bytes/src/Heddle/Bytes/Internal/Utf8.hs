@@ -1,0 +1,328 @@
+{-# LANGUAGE GeneralizedNewtypeDeriving #-}
+
+-- |
+-- Module      : Heddle.Bytes.Internal.Utf8
+-- Description : Validated text, and the kernels over texts of any length
+-- Stability   : internal; exempt from the version policy
+--
+-- The kernels of "Heddle.Bytes.Internal.Foreign.Utf8" a slice at a time, at this machine's
+-- level; and the type of their results.
+--
+-- Invariant: the bytes of a 'Utf8' are well-formed UTF-8 (RFC 3629).
+-- Cost: the kernels', and a call for each 32 KiB.
+-- Owner: a 'Utf8' keeps the memory that it is a slice of.
+module Heddle.Bytes.Internal.Utf8
+  ( -- * Types
+    Utf8 (..),
+    Invalid (..),
+
+    -- * Memory
+    withBytes,
+    validPrefix,
+    Measured (..),
+    validUnits,
+    characters,
+    units,
+    fillUnits,
+    newText,
+    measureReplaced,
+    fillReplaced,
+    textOfPtr,
+    utf8OfText,
+    placeOf,
+  )
+where
+
+import Control.Monad (void)
+import Control.Monad.Primitive (RealWorld)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as ByteString
+import Data.ByteString.Internal qualified as ByteString (create, createUptoN', memcpy, toForeignPtr)
+import Data.Primitive.ByteArray (ByteArray, MutableByteArray, indexByteArray, newByteArray, unsafeFreezeByteArray)
+import Data.String (IsString (..))
+import Data.Text (Text)
+import Data.Text qualified as Text
+import Data.Word (Word16, Word8)
+import Foreign.ForeignPtr (touchForeignPtr)
+import Foreign.Ptr (Ptr, plusPtr)
+import Foreign.Storable (peekByteOff)
+import Heddle.Bytes.Internal.Foreign.Utf8
+import Heddle.Bytes.Internal.TextArray (textArray, unsafeText)
+import Heddle.Bytes.Utf8.Plain (Replaced (..))
+import Heddle.Prim.Buffer (foreignAddress)
+import Heddle.Prim.Cpu (level)
+import Heddle.Prim.Exception (Exception (..))
+import Heddle.Prim.Literal (literalBytes)
+import Heddle.Prim.Pure (unsafeRepeatable)
+
+-- | Text in UTF-8, known to be valid: a slice of the bytes that it was found in.
+--
+-- The order is that of the characters' numbers. A literal is its own bytes, with U+FFFD for a
+-- surrogate.
+newtype Utf8 = Utf8 ByteString
+  deriving newtype (Eq, Ord)
+
+instance Semigroup Utf8 where
+  Utf8 a <> Utf8 b = Utf8 (a <> b)
+
+instance Monoid Utf8 where
+  mempty = Utf8 ByteString.empty
+  mconcat texts = Utf8 (ByteString.concat [b | Utf8 b <- texts])
+
+-- | As the text that it is.
+instance Show Utf8 where
+  showsPrec d text = showsPrec d (textOf text)
+
+-- | Costs a literal its bytes and a call.
+instance IsString Utf8 where
+  fromString text = Utf8 (literalBytes text)
+  {-# INLINE fromString #-}
+
+-- | Where text stops being UTF-8.
+data Invalid = Invalid
+  { -- | Bytes before the ill-formed ones, over all chunks.
+    offset :: !Int,
+    -- | How many bytes are ill-formed: the longest beginning of a character, or one byte that
+    -- begins none; what one U+FFFD stands for (a maximal subpart).
+    subpart :: !Int
+  }
+  deriving stock (Eq, Ord, Show)
+
+instance Exception Invalid where
+  displayException (Invalid at n) =
+    "invalid UTF-8 at byte " <> show at <> " (" <> show n <> (if n == 1 then " byte" else " bytes") <> ")"
+
+-- | The bytes at their address; the action must come to an end.
+--
+-- [Cost]: O(1).
+withBytes :: ByteString -> (Ptr Word8 -> Int -> IO a) -> IO a
+withBytes text use = case ByteString.toForeignPtr text of
+  (memory, start, n) -> do
+    result <- use (foreignAddress memory `plusPtr` start) n
+    touchForeignPtr memory
+    pure result
+{-# INLINE withBytes #-}
+
+-- | How many bytes, from the first on, are whole characters of valid text.
+--
+-- [Cost]: O(n), by the machine's vectors; 0 bytes.
+-- [Units]: bytes.
+validPrefix :: Ptr Word8 -> Int -> IO Int
+validPrefix p n = go 0
+  where
+    go at
+      | at == n = pure at
+      | otherwise = do
+        (next, more) <- slicePrefix p at n
+        if more then go next else pure next
+
+-- | Bytes that are valid, and the 16-bit units that they make.
+data Measured = Measured !Int !Int
+
+-- | The same, with the 16-bit units that these bytes have in UTF-16.
+--
+-- [Cost]: O(n), by the machine's vectors.
+-- [Units]: bytes, and 16-bit units.
+validUnits :: Ptr Word8 -> Int -> IO Measured
+validUnits p n = go 0 0
+  where
+    go !at !total
+      | at == n = pure (Measured at total)
+      | otherwise = do
+        (next, more) <- slicePrefix p at n
+        count <- unitCount level (p `plusPtr` at) (next - at)
+        if more then go next (total + count) else pure (Measured next (total + count))
+
+-- Up to where a slice from here on is valid, and whether that is for want of a longer slice.
+slicePrefix :: Ptr Word8 -> Int -> Int -> IO (Int, Bool)
+slicePrefix p at n = do
+  end <- cut p at n
+  next <- (at +) <$> validLength level (p `plusPtr` at) (end - at)
+  -- All of it; but in text that is not valid a slice can end within what might be a character.
+  pure (next, end < n && next > at && end - next < 4)
+{-# INLINE slicePrefix #-}
+
+-- The end of the slice from here on: not within a character, if the text is valid.
+cut :: Ptr Word8 -> Int -> Int -> IO Int
+cut p at n
+  | n - at <= sliceSize = pure n
+  | otherwise = back (at + sliceSize) (3 :: Int)
+  where
+    back end 0 = pure end
+    back end most = do
+      b <- peekByteOff p end :: IO Word8
+      if b >= 0x80 && b < 0xc0 then back (end - 1) (most - 1) else pure end
+
+-- | Characters of valid text of so many bytes.
+--
+-- [Cost]: O(n), by the machine's vectors.
+characters :: Ptr Word8 -> Int -> IO Int
+characters = bySlices (characterCount level)
+{-# INLINE characters #-}
+
+-- | Units of UTF-16 that valid text of so many bytes has.
+--
+-- [Cost]: O(n), by the machine's vectors.
+units :: Ptr Word8 -> Int -> IO Int
+units = bySlices (unitCount level)
+{-# INLINE units #-}
+
+bySlices :: (Ptr Word8 -> Int -> IO Int) -> Ptr Word8 -> Int -> IO Int
+bySlices count p n = go 0 0
+  where
+    go at !total
+      | at >= n = pure total
+      | otherwise = do
+        some <- count (p `plusPtr` at) (min sliceSize (n - at))
+        go (at + sliceSize) (total + some)
+{-# INLINE bySlices #-}
+
+-- | Write valid text of so many bytes as UTF-16, from one place of the array on, never beyond
+-- another; answers where it ended.
+--
+-- [Cost]: O(n), by the machine's vectors.
+-- [Units]: places count 16-bit units.
+fillUnits :: Ptr Word8 -> Int -> MutableByteArray RealWorld -> Int -> Int -> IO Int
+fillUnits p n array start end = go 0 start
+  where
+    go from at
+      | from >= n = pure at
+      | otherwise = do
+        to <- cut p from n
+        next <- pokeUnits level (p `plusPtr` from) (to - from) array at end
+        go to next
+
+-- | A text of so many units, which the action writes.
+--
+-- [Cost]: the units.
+-- [Units]: 16-bit units.
+newText :: Int -> (MutableByteArray RealWorld -> IO ()) -> IO Text
+newText n fill
+  | n == 0 = pure Text.empty
+  | otherwise = do
+    array <- newByteArray (2 * n)
+    fill array
+    frozen <- unsafeFreezeByteArray array
+    pure (unsafeText frozen 0 n)
+{-# INLINE newText #-}
+
+-- | Sum up what a kernel with replacement makes of a text, given where it reads, how many bytes,
+-- and what was made before; answers where it ended, before what the end cuts off, and the sum.
+--
+-- [Cost]: the kernel's.
+measureReplaced :: (Ptr Word8 -> Int -> Int -> IO Replaced) -> Ptr Word8 -> Int -> Int -> IO Measured
+measureReplaced kernel p n = go 0
+  where
+    go at made
+      | at >= n = pure (Measured at made)
+      | otherwise = do
+        let size = min sliceSize (n - at)
+        Replaced got some <- kernel (p `plusPtr` at) size made
+        -- Less than the slice, if that ends within a character: the next one begins there.
+        if at + size == n then pure (Measured (at + got) (made + some)) else go (at + got) (made + some)
+{-# INLINE measureReplaced #-}
+
+-- | Write text that may be ill-formed as UTF-16 with U+FFFD, from one place of the array on, never
+-- beyond another; answers where reading and writing ended.
+--
+-- [Cost]: O(n).
+-- [Units]: places count 16-bit units.
+fillReplaced :: Ptr Word8 -> Int -> MutableByteArray RealWorld -> Int -> Int -> IO Measured
+fillReplaced p n array start end = measureReplaced (\from size at -> pokeReplacedUnits level from size array at end) p n start
+
+-- | Text from valid text.
+--
+-- [Cost]: O(n): its units are counted and written.
+textOfPtr :: Ptr Word8 -> Int -> IO Text
+textOfPtr p n = do
+  count <- units p n
+  newText count (\array -> void (fillUnits p n array 0 count))
+
+textOf :: Utf8 -> Text
+textOf (Utf8 text) = unsafeRepeatable (withBytes text textOfPtr)
+
+-- | The bytes of a text.
+--
+-- [Cost]: O(n): ASCII is written at once; the rest is counted and written.
+utf8OfText :: Text -> IO ByteString
+utf8OfText text = case textArray text of
+  (array, start, len) -> do
+    let glance = min 64 len
+    first <- byteCount level array start (start + glance)
+    if glance == len
+      then ByteString.create first (\p -> void (pokeBytes level array start (start + len) p first))
+      else
+        if first > glance
+          then encoded array start (start + len) ByteString.empty
+          else do
+            -- It may be all ASCII.
+            (ascii, place) <- ByteString.createUptoN' len (asciiOf array start (start + len))
+            if place == start + len then pure ascii else encoded array place (start + len) ascii
+
+-- Write what is ASCII; answer how many bytes, and where it ended.
+asciiOf :: ByteArray -> Int -> Int -> Ptr Word8 -> IO (Int, Int)
+asciiOf array start end p = go start
+  where
+    go at
+      | at >= end = pure (at - start, at)
+      | otherwise = do
+        let next = min end (at + sliceSize)
+        n <- pokeAscii level array at next (p `plusPtr` (at - start))
+        if at + n == next then go next else pure (at + n - start, at + n)
+
+-- These bytes, and then those of the units.
+encoded :: ByteArray -> Int -> Int -> ByteString -> IO ByteString
+encoded array start end before = do
+  size <- count start 0
+  ByteString.create (ByteString.length before + size) $ \p -> do
+    withBytes before (ByteString.memcpy p)
+    fill start (p `plusPtr` ByteString.length before) size
+  where
+    count at !total
+      | at >= end = pure total
+      | otherwise = do
+        n <- byteCount level array at (slice at)
+        count (slice at) (total + n)
+    fill at p room
+      | at >= end = pure ()
+      | otherwise = do
+        n <- pokeBytes level array at (slice at) p room
+        fill (slice at) (p `plusPtr` n) (room - n)
+    -- Not between the two units of a pair.
+    slice at
+      | end - at <= sliceSize = end
+      | low (indexByteArray array (at + sliceSize)) = at + sliceSize - 1
+      | otherwise = at + sliceSize
+    low unit = unit >= (0xdc00 :: Word16) && unit < 0xe000
+
+-- | How many bytes the first so many characters of valid text have.
+--
+-- [Cost]: O(n), by the machine's vectors.
+-- [Units]: bytes.
+placeOf :: Int -> Ptr Word8 -> Int -> IO Int
+placeOf wanted p n = pieces wanted 0
+  where
+    -- By pieces, until one has too many; then by halves of it.
+    pieces left at
+      | left <= 0 = pure at
+      | at >= n = pure n
+      | otherwise = do
+        let size = min pieceSize (n - at)
+        here <- characterCount level (p `plusPtr` at) size
+        if here < left then pieces (left - here) (at + size) else within left at size
+    -- The character is among these: its first byte, and then those that continue it.
+    within left at size
+      | size <= 32 = scan left at
+      | otherwise = do
+        let half = size `quot` 2
+        here <- characterCount level (p `plusPtr` at) half
+        if here < left then within (left - here) (at + half) (size - half) else within left at half
+    scan :: Int -> Int -> IO Int
+    scan left at
+      | at >= n = pure n
+      | otherwise = do
+        b <- peekByteOff p at :: IO Word8
+        if b >= 0x80 && b < 0xc0
+          then scan left (at + 1)
+          else if left == 0 then pure at else scan (left - 1) (at + 1)
+    pieceSize = 4096
