@@ -9,18 +9,21 @@ where
 import AddressTest qualified
 import CheckTest qualified
 import DecimalTest qualified
+import DoubleTest qualified
 import HashFloodTest qualified
 import HashKeyTest qualified
 import HashTest qualified
 import HashTypeTest qualified
 import HttpDateTest qualified
+import LiteralTest qualified
 import OracleTest qualified
+import PutTest qualified
 import StreamTest qualified
+import Test.Tasty (adjustOption, defaultMain, testGroup)
+import Test.Tasty.QuickCheck (QuickCheckTests)
 import Utf8KernelTest qualified
 import Utf8LiteralTest qualified
 import Utf8Test qualified
-import Test.Tasty (adjustOption, defaultMain, testGroup)
-import Test.Tasty.QuickCheck (QuickCheckTests)
 
 main :: IO ()
 main =
@@ -30,6 +33,9 @@ main =
       [ DecimalTest.tests,
         HttpDateTest.tests,
         AddressTest.tests,
+        DoubleTest.tests,
+        PutTest.tests,
+        LiteralTest.tests,
         HashTest.tests,
         HashTypeTest.tests,
         HashFloodTest.tests,

@@ -429,7 +429,7 @@ replies backend =
             answerBody answer @?= "56789"
             answerHeader answer "content-length" @?= Just "10"
             hearEnd client
-            readIORef released >>= (@?= 1),
+            eventually "the release" (readIORef released) (>= 1) >>= (@?= 1),
     testCase "a prebuilt reply, kept and closed, with and without content" $ do
       made <- newPrebuilt "heddle" status200 [Header "X" "y"] (ContentOf 3 (`pokeAll` "abc"))
       talk backend (\_ -> pure (Ready made)) $ \client -> do

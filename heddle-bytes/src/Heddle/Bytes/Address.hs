@@ -25,7 +25,7 @@ import Data.Word (Word32, Word8, byteSwap32)
 import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peekByteOff, poke, pokeByteOff)
 import GHC.ByteOrder (ByteOrder (..), targetByteOrder)
-import Heddle.Bytes.Decimal (pokeDecimal, pokeHex)
+import Heddle.Bytes.Decimal (hexLength, pokeDecimal2)
 
 -- | The most bytes of an IPv4 address: @255.255.255.255@.
 --
@@ -88,7 +88,7 @@ pokeIPv6 target source = do
   mapped <- isMapped source gap
   if mapped
     then do
-      next <- pokeColon target >>= pokeColon >>= (`pokeHex` 0xffff) >>= pokeColon
+      next <- pokeColon target >>= pokeColon >>= (`pokeGroup` 0xffff) >>= pokeColon
       a <- byteAt 12
       b <- byteAt 13
       c <- byteAt 14
@@ -111,7 +111,7 @@ pokeIPv6 target source = do
       | from >= to = pure next
       | otherwise = do
         group <- peekGroup source from
-        end <- pokeHex next group
+        end <- pokeGroup next group
         if from + 1 < to
           then pokeColon end >>= \after -> pokeRange after (from + 1) to
           else pure end
@@ -156,8 +156,35 @@ pokeColon target = do
 
 pokeOctets :: Ptr Word8 -> Int -> Int -> Int -> Int -> IO (Ptr Word8)
 pokeOctets target a b c d =
-  pokeDecimal target a >>= next b >>= next c >>= next d
+  pokeOctet target a >>= next b >>= next c >>= next d
   where
     next octet end = do
       pokeByteOff end 0 (0x2e :: Word8)
-      pokeDecimal (end `plusPtr` 1) octet
+      pokeOctet (end `plusPtr` 1) octet
+
+-- | As the last group of an address has no room behind it, each is written digit by digit.
+pokeOctet :: Ptr Word8 -> Int -> IO (Ptr Word8)
+pokeOctet target octet
+  | octet >= 100 = do
+    let hundreds = if octet >= 200 then 2 else 1
+    poke target (fromIntegral (0x30 + hundreds))
+    pokeDecimal2 (target `plusPtr` 1) (octet - 100 * hundreds)
+  | octet >= 10 = pokeDecimal2 target octet
+  | otherwise = do
+    poke target (fromIntegral (0x30 + octet))
+    pure (target `plusPtr` 1)
+{-# INLINE pokeOctet #-}
+
+-- | A group of up to four hexadecimal digits.
+pokeGroup :: Ptr Word8 -> Word -> IO (Ptr Word8)
+pokeGroup target group = go (4 * (hexLength group - 1)) target
+  where
+    go !shift !at
+      | shift < 0 = pure at
+      | otherwise = do
+        poke at (hexDigit (fromIntegral (group `unsafeShiftR` shift) .&. 15))
+        go (shift - 4) (at `plusPtr` 1)
+    hexDigit nibble
+      | nibble < 10 = 0x30 + nibble
+      | otherwise = 0x57 + nibble
+{-# INLINE pokeGroup #-}

@@ -1,95 +1,162 @@
+{-# LANGUAGE MultiWayIf #-}
+
 -- |
 -- Module      : Heddle.Bytes.Decimal
 -- Description : Numbers as text, written in place and read back strictly
 -- Stability   : stable
 --
--- Writes decimal and hexadecimal numbers straight into memory, two digits at a
--- time, and reads decimals back without ever accepting more than digits.
+-- Writes decimal and hexadecimal numbers straight into memory, eight digits at a time, and
+-- reads decimals back without ever accepting more than digits.
 --
--- Invariant: exactly as many bytes are written as the length functions say.
+-- Invariant: nothing is written outside of the room that a function asks for.
 -- Owner: the memory is the caller's, and only while the call lasts.
--- Cost: linear in the digits; 0 bytes; no system call.
+-- Cost: about two nanoseconds for every eight digits; 0 bytes; no system call.
 module Heddle.Bytes.Decimal
   ( -- * Writing decimals
+
+    -- | Eight bytes are stored at a time: behind the end that is answered, bytes within the
+    -- room may have been written too.
     pokeDecimal,
+    pokeUnsigned,
+    decimalLength,
+    unsignedLength,
+    maxDecimalLength,
+    signed64,
+    unsigned64,
+
+    -- * Fixed width
     pokeDecimal2,
     pokeDecimal4,
-    decimalLength,
-    maxDecimalLength,
+    pokeDecimalFixed,
 
     -- * Writing hexadecimals
     pokeHex,
     hexLength,
+    pokeHexFixed,
 
     -- * Reading decimals
     readDecimal,
   )
 where
 
-import Data.Bits (countLeadingZeros, finiteBitSize, unsafeShiftL, unsafeShiftR, (.&.), (.|.))
-import Data.Word (Word8)
-import Foreign.Ptr (Ptr, plusPtr)
+import Data.Bits (countLeadingZeros, countTrailingZeros, finiteBitSize, unsafeShiftL, unsafeShiftR, xor, (.&.), (.|.))
+import Data.Int (Int64)
+import Data.Word (Word64, Word8, byteSwap64)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekByteOff, poke, pokeByteOff)
+import GHC.ByteOrder (ByteOrder (..), targetByteOrder)
+import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
+import Heddle.Prim.Word128 (timesHigh)
 
 -- | Write a number in decimal, as 'show' does, and return the end of the text.
 --
--- [Cost]: O(digits), one multiplication for every two digits of a number below
--- 2^32 and one division for every further eight; 0 bytes.
+-- [Cost]: about ten instructions for the sign, 25 for every eight digits; 0 bytes.
 -- [Blocks]: never.
--- [Units]: 'decimalLength' bytes are written, at most 'maxDecimalLength'.
+-- [Units]: 'decimalLength' bytes of text, in room for 'maxDecimalLength'.
 -- [Threads]: any.
--- [Source]: O'Sullivan, on writing decimals two digits at a time.
+-- [Source]: O'Sullivan, on writing decimals two digits at a time; here it is eight.
 --
 -- Law (@show@): the bytes written are those of 'show', for every 'Int'.
 --
 -- @since 0.1.0.0
 pokeDecimal :: Ptr Word8 -> Int -> IO (Ptr Word8)
-pokeDecimal target number
-  | number >= 0 = pokeUnsigned target (fromIntegral number)
-  | otherwise = do
-    poke target 0x2d
-    -- As a word even 'minBound' has its magnitude.
-    pokeUnsigned (target `plusPtr` 1) (negate (fromIntegral number))
+pokeDecimal target number = do
+  At end () <- walkFrom signed64 (fromIntegral number) target
+  pure end
+{-# INLINE pokeDecimal #-}
 
-pokeUnsigned :: Ptr Word8 -> Word -> IO (Ptr Word8)
-pokeUnsigned target number
-  | number < 10 = do
-    pokeDigit target number
-    pure (target `plusPtr` 1)
-  | number < 100 = do
-    pokePair target number
-    pure (target `plusPtr` 2)
-  | number < below32 = do
-    let end = target `plusPtr` digits32 number
-    pokeBackwards end number
-    pure end
-  | otherwise = do
-    let (high, low) = number `quotRem` 100000000
-    next <- pokeUnsigned target high
-    pokeEight next low
-    pure (next `plusPtr` 8)
+-- | Write a number of 0 or more in decimal, and return the end of the text.
+--
+-- [Cost]: about 25 instructions for every eight digits; 0 bytes.
+-- [Blocks]: never.
+-- [Units]: 'unsignedLength' bytes of text, in room for 'maxDecimalLength'.
+-- [Threads]: any.
+--
+-- Law (@show@): the bytes written are those of 'show', for every 'Word64'.
+--
+-- @since 0.1.0.0
+pokeUnsigned :: Ptr Word8 -> Word64 -> IO (Ptr Word8)
+pokeUnsigned target number = do
+  At end () <- walkFrom unsigned64 number target
+  pure end
+{-# INLINE pokeUnsigned #-}
 
--- | Fill the bytes that end here with a number below 2^32.
-pokeBackwards :: Ptr Word8 -> Word -> IO ()
-pokeBackwards end number
-  | number < 10 = pokeDigit (end `plusPtr` (-1)) number
-  | number < 100 = pokePair (end `plusPtr` (-2)) number
-  | otherwise = do
-    let high = hundredth number
-    pokePair (end `plusPtr` (-2)) (number - 100 * high)
-    pokeBackwards (end `plusPtr` (-2)) high
+-- | 'pokeDecimal', for those who are moving along memory themselves.
+--
+-- [Cost]: about ten instructions for the sign, 25 for every eight digits; 0 bytes.
+-- [Units]: room for 'maxDecimalLength' bytes is needed.
+signed64 :: Walk Int64 ()
+signed64 = walk $ \number target -> do
+  let ones = number `unsafeShiftR` 63
+      magnitude = fromIntegral ((number `xor` ones) - ones)
+  -- The sign is written in any case, and the digits over it if there is none.
+  poke target 0x2d
+  unsignedAt magnitude (target `plusPtr` fromIntegral (negate ones))
+{-# NOINLINE signed64 #-}
 
--- | Eight digits, with their leading zeros, of a number below 10^8.
-pokeEight :: Ptr Word8 -> Word -> IO ()
-pokeEight target number = do
-  let six = hundredth number
-      four = hundredth six
-      two = hundredth four
-  pokePair target two
-  pokePair (target `plusPtr` 2) (four - 100 * two)
-  pokePair (target `plusPtr` 4) (six - 100 * four)
-  pokePair (target `plusPtr` 6) (number - 100 * six)
-{-# INLINE pokeEight #-}
+-- | 'pokeUnsigned', for those who are moving along memory themselves.
+--
+-- [Cost]: about 25 instructions for every eight digits; 0 bytes.
+-- [Units]: room for 'maxDecimalLength' bytes is needed.
+unsigned64 :: Walk Word64 ()
+unsigned64 = walk unsignedAt
+{-# NOINLINE unsigned64 #-}
+
+-- | See Note [Eight digits at once].
+unsignedAt :: Word64 -> Ptr Word8 -> IO (At ())
+unsignedAt number target
+  | number < 100000000 = leading target (eightDigits number)
+  | number < 10000000000000000 = do
+    let high = tenToEighth number
+    At next () <- leading target (eightDigits high)
+    whole next (eightDigits (number - 100000000 * high))
+  | otherwise = do
+    let middle = tenToEighth number
+        high = tenToEighth middle
+    At next () <- leading target (eightDigits high)
+    At next' () <- whole next (eightDigits (middle - 100000000 * high))
+    whole next' (eightDigits (number - 100000000 * middle))
+{-# INLINE unsignedAt #-}
+
+-- | Eight digits without the zeros before the first, of which eight bytes are written.
+leading :: Ptr Word8 -> Word64 -> IO (At ())
+leading target digits = do
+  pokeLittle target ((digits + 0x3030303030303030) `unsafeShiftR` zeros)
+  pure (At (target `plusPtr` (8 - zeros `unsafeShiftR` 3)) ())
+  where
+    -- The last digit stays in any case.
+    zeros = countTrailingZeros (digits .|. 0x0100000000000000) .&. 0x38
+{-# INLINE leading #-}
+
+-- | Eight digits.
+whole :: Ptr Word8 -> Word64 -> IO (At ())
+whole target digits = do
+  pokeLittle target (digits + 0x3030303030303030)
+  pure (At (target `plusPtr` 8) ())
+{-# INLINE whole #-}
+
+-- | Eight bytes, the lowest first.
+pokeLittle :: Ptr Word8 -> Word64 -> IO ()
+pokeLittle target bytes = case targetByteOrder of
+  LittleEndian -> poke (castPtr target) bytes
+  BigEndian -> poke (castPtr target) (byteSwap64 bytes)
+{-# INLINE pokeLittle #-}
+
+-- | The digits of a number below 10^8, a byte for each, the first in the lowest.
+eightDigits :: Word64 -> Word64
+eightDigits number = (twos `unsafeShiftL` 8) - tens * 2559
+  where
+    high = (number * 109951163) `unsafeShiftR` 40
+    fours = (number `unsafeShiftL` 32) - high * 42949672959999
+    hundreds = ((fours * 10486) `unsafeShiftR` 20) .&. 0x7f0000007f
+    twos = (fours `unsafeShiftL` 16) - hundreds * 6553599
+    tens = ((twos * 103) `unsafeShiftR` 10) .&. 0x000f000f000f000f
+{-# INLINE eightDigits #-}
+
+-- | A number divided by 10^8, rounded down.
+tenToEighth :: Word64 -> Word64
+tenToEighth number = timesHigh number 0xabcc77118461cefd `unsafeShiftR` 26
+{-# INLINE tenToEighth #-}
 
 -- | Write a number from 0 to 99 as two digits and return their end.
 --
@@ -119,16 +186,47 @@ pokeDecimal2 target number = do
 -- @since 0.1.0.0
 pokeDecimal4 :: Ptr Word8 -> Int -> IO (Ptr Word8)
 pokeDecimal4 target number = do
-  let whole = fromIntegral number
-      high = hundredth whole
+  let all_ = fromIntegral number
+      high = hundredth all_
   pokePair target high
-  pokePair (target `plusPtr` 2) (whole - 100 * high)
+  pokePair (target `plusPtr` 2) (all_ - 100 * high)
   pure (target `plusPtr` 4)
 {-# INLINE pokeDecimal4 #-}
 
+-- | Write a number with zeros before it, in so many bytes, from 1 to 20; of a longer number the
+-- last so many digits. Answers the end.
+--
+-- [Cost]: about 25 instructions for every eight digits; 0 bytes.
+-- [Blocks]: never.
+-- [Units]: the width in bytes, in room for eight or for the width, whichever is more.
+-- [Threads]: any.
+--
+-- Law (@padded@): the bytes are the last of those of 'show' behind zeros.
+--
+-- @since 0.1.0.0
+pokeDecimalFixed :: Int -> Ptr Word8 -> Word64 -> IO (Ptr Word8)
+pokeDecimalFixed width target number = do
+  if
+      | width <= 8 -> lastDigits width low
+      | width <= 16 -> lastDigits (width - 8) middle >> pokeLittle (end `plusPtr` (-8)) (ascii low)
+      | otherwise -> do
+        lastDigits (width - 16) high
+        pokeLittle (end `plusPtr` (-16)) (ascii middle)
+        pokeLittle (end `plusPtr` (-8)) (ascii low)
+  pure end
+  where
+    end = target `plusPtr` width
+    above = tenToEighth number
+    high = tenToEighth above
+    low = number - 100000000 * above
+    middle = above - 100000000 * high
+    ascii n = eightDigits n + 0x3030303030303030
+    lastDigits count n = pokeLittle target (ascii n `unsafeShiftR` (64 - 8 * count))
+{-# INLINE pokeDecimalFixed #-}
+
 -- | Count the bytes of a number in decimal, with the sign of a negative one.
 --
--- [Cost]: O(1) below 2^32, one division above; 0 bytes.
+-- [Cost]: a few comparisons; 0 bytes.
 -- [Units]: bytes, from 1 to 'maxDecimalLength'.
 --
 -- Law (@length@): it is the 'length' of the number's 'show'.
@@ -139,15 +237,35 @@ pokeDecimal4 target number = do
 -- @since 0.1.0.0
 decimalLength :: Int -> Int
 decimalLength number
-  | number >= 0 = digits (fromIntegral number)
-  | otherwise = 1 + digits (negate (fromIntegral number))
-  where
-    digits :: Word -> Int
-    digits magnitude
-      | magnitude < below32 = digits32 magnitude
-      | otherwise = 8 + digits (magnitude `quot` 100000000)
+  | number >= 0 = unsignedLength (fromIntegral number)
+  | otherwise = 1 + unsignedLength (negate (fromIntegral number))
 
--- | The most bytes that an 'Int' takes in decimal: those of 'minBound'.
+-- | Count the bytes of a number of 0 or more in decimal.
+--
+-- [Cost]: a few comparisons; 0 bytes.
+-- [Units]: bytes, from 1 to 'maxDecimalLength'.
+--
+-- Law (@length@): it is the 'length' of the number's 'show'.
+--
+-- @since 0.1.0.0
+unsignedLength :: Word64 -> Int
+unsignedLength number
+  | number < 100000000 = digits8 number
+  | number < 10000000000000000 = 8 + digits8 (tenToEighth number)
+  | otherwise = 16 + digits8 (tenToEighth (tenToEighth number))
+
+-- | The digits of a number below 10^8.
+digits8 :: Word64 -> Int
+digits8 number
+  | number < 10000 =
+    if number < 100
+      then if number < 10 then 1 else 2
+      else if number < 1000 then 3 else 4
+  | number < 1000000 = if number < 100000 then 5 else 6
+  | otherwise = if number < 10000000 then 7 else 8
+
+-- | The most bytes that a number of 64 bits takes in decimal: those of 'minBound' and of the
+-- greatest 'Word64'.
 --
 -- [Units]: bytes.
 --
@@ -158,26 +276,70 @@ maxDecimalLength = 20
 -- | Write a number in lower-case hexadecimal, without leading zeros, and return
 -- the end of the text.
 --
--- [Cost]: O(digits); 0 bytes.
+-- [Cost]: about 20 instructions for every eight digits; 0 bytes.
 -- [Blocks]: never.
--- [Units]: 'hexLength' bytes are written, at most 16.
+-- [Units]: 'hexLength' bytes of text, in room for 16.
 -- [Threads]: any.
 --
 -- Law (@showHex@): the bytes written are those of @showHex@, for every 'Word'.
 --
 -- @since 0.1.0.0
 pokeHex :: Ptr Word8 -> Word -> IO (Ptr Word8)
-pokeHex target number = go (4 * (hexLength number - 1)) target
+pokeHex target number
+  | high == 0 = pure' =<< leadingHex target low
+  | otherwise = do
+    At next () <- leadingHex target high
+    pokeLittle next (hexAscii (eightHex low))
+    pure (next `plusPtr` 8)
   where
-    go !shift !at
-      | shift < 0 = pure at
-      | otherwise = do
-        poke at (hexDigit (fromIntegral (number `unsafeShiftR` shift) .&. 15))
-        go (shift - 4) (at `plusPtr` 1)
+    number64 = fromIntegral number :: Word64
+    high = number64 `unsafeShiftR` 32
+    low = number64 .&. 0xffffffff
+    pure' (At end ()) = pure end
+    leadingHex at part = do
+      let digits = eightHex part
+          zeros = countTrailingZeros (digits .|. 0x0100000000000000) .&. 0x38
+      pokeLittle at (hexAscii digits `unsafeShiftR` zeros)
+      pure (At (at `plusPtr` (8 - zeros `unsafeShiftR` 3)) ())
 
-    hexDigit nibble
-      | nibble < 10 = 0x30 + nibble
-      | otherwise = 0x57 + nibble
+-- | Write a number in lower-case hexadecimal in so many bytes, from 1 to 16, with zeros before it;
+-- of a longer number the last so many digits. Answers the end.
+--
+-- [Cost]: about 20 instructions for every eight digits; 0 bytes.
+-- [Blocks]: never.
+-- [Units]: the width in bytes, in room for eight or for the width, whichever is more.
+-- [Threads]: any.
+--
+-- Law (@padded@): the bytes are the last of those of @showHex@ behind zeros.
+--
+-- @since 0.1.0.0
+pokeHexFixed :: Int -> Ptr Word8 -> Word64 -> IO (Ptr Word8)
+pokeHexFixed width target number
+  | width <= 8 = do
+    pokeLittle target (ascii number `unsafeShiftR` (64 - 8 * width))
+    pure end
+  | otherwise = do
+    pokeLittle target (ascii (number `unsafeShiftR` 32) `unsafeShiftR` (128 - 8 * width))
+    pokeLittle (end `plusPtr` (-8)) (ascii number)
+    pure end
+  where
+    end = target `plusPtr` width
+    ascii n = hexAscii (eightHex (n .&. 0xffffffff))
+{-# INLINE pokeHexFixed #-}
+
+-- | The hexadecimal digits of a number below 2^32, a byte for each, the first in the lowest.
+eightHex :: Word64 -> Word64
+eightHex number = byteSwap64 ((bytes .|. (bytes `unsafeShiftL` 4)) .&. 0x0f0f0f0f0f0f0f0f)
+  where
+    pairs = (number .|. (number `unsafeShiftL` 16)) .&. 0x0000ffff0000ffff
+    bytes = (pairs .|. (pairs `unsafeShiftL` 8)) .&. 0x00ff00ff00ff00ff
+{-# INLINE eightHex #-}
+
+hexAscii :: Word64 -> Word64
+hexAscii digits = digits + 0x3030303030303030 + letters * 39
+  where
+    letters = ((digits + 0x0606060606060606) `unsafeShiftR` 4) .&. 0x0101010101010101
+{-# INLINE hexAscii #-}
 
 -- | Count the bytes of a number in hexadecimal.
 --
@@ -223,30 +385,10 @@ readDecimal source len
           then pure (-1)
           else go (at + 1) next
 
-below32 :: Word
-below32 = 1 `unsafeShiftL` 32
-{-# INLINE below32 #-}
-
 -- | A hundredth of a number below 2^32, rounded down; see Note [Hundredths].
 hundredth :: Word -> Word
 hundredth number = (number * 1374389535) `unsafeShiftR` 37
 {-# INLINE hundredth #-}
-
--- | The digits of a number below 2^32.
-digits32 :: Word -> Int
-digits32 number
-  | number < 10000 =
-    if number < 100
-      then if number < 10 then 1 else 2
-      else if number < 1000 then 3 else 4
-  | number < 1000000 = if number < 100000 then 5 else 6
-  | number < 100000000 = if number < 10000000 then 7 else 8
-  | number < 1000000000 = 9
-  | otherwise = 10
-
-pokeDigit :: Ptr Word8 -> Word -> IO ()
-pokeDigit target digit = poke target (fromIntegral (0x30 + digit))
-{-# INLINE pokeDigit #-}
 
 -- | Two digits; the tens are exact below 179.
 pokePair :: Ptr Word8 -> Word -> IO ()
@@ -263,3 +405,18 @@ pokePair target number = do
 -- 2^37/100 rounded up, too large by 0.28, so the shifted product is too large
 -- by less than 2^32 * 0.28 / 2^37 < 0.009, and the fraction of n/100 is at most
 -- 0.99: the sum never reaches the next integer. The product stays below 2^63.
+
+-- Note [Eight digits at once]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- A number below 10^8 is split into two of four digits in the halves of a word, these into
+-- four of two digits, these into eight digits, each time by one multiplication for all lanes:
+-- x `quot` 10000 is (x * 109951163) >> 40 for x < 10^8, x `quot` 100 is (x * 10486) >> 20 for
+-- x < 10^4, x `quot` 10 is (x * 103) >> 10 for x < 100, and no product reaches the next lane. With
+-- q the quotients, (x << w) + q * (1 - d * 2^w) puts each q where x was and the remainder x - d * q
+-- one lane of w bits higher: 42949672959999 is 10000 * 2^32 - 1, 6553599 is 100 * 2^16 - 1 and
+-- 2559 is 10 * 2^8 - 1. The first digit is in the lowest byte, which little-endian processors
+-- store first. Zeros before the first digit are found by counting bits and shifted out: no
+-- branch depends on the number of digits below 10^8, and only two above.
+--
+-- n `quot` 10^8 is the high word of n * 0xabcc77118461cefd, which is 2^90 / 10^8 rounded up,
+-- shifted by 26: exact for all words.

@@ -5,13 +5,16 @@
 --
 -- A 'Write' is a piece whose greatest length is known before it is written: pieces joined by
 -- '<>' are checked for room once, together. A 'Put' is any number of pieces, and goes into
--- memory that grows.
+-- memory that grows, into a buffer at hand, or piece by piece to whoever takes it.
 --
 -- Cost: one comparison for each 'write' and a few instructions for each byte; no allocation
 -- besides the memory that is written.
 -- Owner: whoever runs a 'Put' owns the memory; a 'Put' itself is a value, and may be run again.
+-- Law (@chunking@): all ways of running a 'Put' give the same bytes.
 module Heddle.Bytes.Put
   ( -- * Pieces
+
+    -- | "Heddle.Bytes.Write" has them: numbers, characters, addresses, dates.
     Write,
     writeAtMost,
     pokeWrite,
@@ -20,47 +23,349 @@ module Heddle.Bytes.Put
     Put,
     write,
     slice,
+    lazySlice,
+    shortSlice,
+    string,
+    text,
+    integer,
+    natural,
+    fromBuilder,
+
+    -- * Many
+    sepBy,
+    commaSeparated,
 
     -- * Running
     toByteString,
+    toLazyByteString,
+    toBuilder,
+    tryPutInto,
+    drainTo,
+    hPut,
   )
 where
 
+import Control.Monad (when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
-import Data.ByteString.Internal qualified as ByteString (fromForeignPtr, memcpy)
+import Data.ByteString.Builder (Builder)
+import Data.ByteString.Builder qualified as Builder
+import Data.ByteString.Builder.Extra qualified as Builder
+import Data.ByteString.Internal qualified as ByteString (create, fromForeignPtr, memcpy)
+import Data.ByteString.Lazy qualified as Lazy
+import Data.ByteString.Short (ShortByteString)
+import Data.ByteString.Short qualified as Short
+import Data.ByteString.Short.Internal qualified as Short (copyToPtr)
+import Data.ByteString.Unsafe qualified as ByteString (unsafeUseAsCStringLen)
+import Data.Foldable (toList)
+import Data.Text (Text)
+import Data.Text.Encoding (encodeUtf8)
 import Data.Word (Word8)
-import Foreign.Ptr (Ptr, minusPtr, plusPtr)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
+import Heddle.Bytes.Internal.Digits (Digits (..), digitsOf, pokeDigits)
+import Heddle.Bytes.Internal.Memory
 import Heddle.Bytes.Internal.Sink
-import Heddle.Prim.Atomic (newRef, readRef, writeRef)
-import Heddle.Prim.Buffer (bufferForeign, bufferPtr, bufferSize, newBuffer, withBuffer)
+import Heddle.Bytes.Write
+import Heddle.Prim.Atomic (newRef, newWords, readRef, readWord, writeRef, writeWord)
+import Heddle.Prim.Buffer
+import Heddle.Prim.Exception
+import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Pure (unsafePure)
+import Numeric.Natural (Natural)
+import System.IO (Handle, hPutBuf)
+import Prelude hiding (ioError)
 
--- | A piece of at most so many bytes, from an action that writes it and answers its end.
+-- | The pieces of a lazy byte string.
 --
--- Unsafe in the action's hands: it must write no further than it promised.
-writeAtMost :: Int -> (Ptr Word8 -> IO (Ptr Word8)) -> Write
-writeAtMost = Write
-{-# INLINE writeAtMost #-}
+-- [Cost]: a copy, as far as 'slice' makes one.
+lazySlice :: Lazy.ByteString -> Put
+lazySlice = foldMap slice . Lazy.toChunks
+
+-- | Bytes of the heap.
+--
+-- [Cost]: a copy.
+shortSlice :: ShortByteString -> Put
+shortSlice chunk = go 0
+  where
+    go from
+      | from >= Short.length chunk = mempty
+      | otherwise =
+        writeBounded count (\p -> Short.copyToPtr chunk from p count >> pure (p `plusPtr` count)) <> go (from + count)
+      where
+        count = min 8192 (Short.length chunk - from)
+
+-- | Characters in UTF-8, surrogates as U+FFFD.
+--
+-- [Cost]: a check for each character: for literals and texts there are better ways.
+string :: String -> Put
+string = foldMap (write . charUtf8)
+
+-- | A text, in UTF-8.
+--
+-- [Cost]: O(length).
+text :: Text -> Put
+text = slice . encodeUtf8
+
+-- | A number of any size, in decimal.
+--
+-- [Cost]: that of 'decimal' where it fits a word; else divisions of large numbers, of which
+-- there are as many as the logarithm of the digits has, each of numbers half as long.
+--
+-- Law (@show@): the bytes are those of 'show'.
+--
+-- >>> toByteString (integer (negate (2 ^ 64)))
+-- "-18446744073709551616"
+integer :: Integer -> Put
+integer n
+  | n < 0 = write (char7 '-') <> natural (fromInteger (negate n))
+  | otherwise = natural (fromInteger n)
+
+-- | A number of any size, 0 or more, in decimal.
+--
+-- [Cost]: as 'integer'.
+--
+-- Law (@show@): the bytes are those of 'show'.
+natural :: Natural -> Put
+natural n
+  | n <= 18446744073709551615 = write (decimal (fromIntegral n :: Word))
+  | otherwise = case digitsOf n of digits -> writeBounded (digitsBound digits) (`pokeDigits` digits)
+
+-- | What a 'Builder' writes.
+--
+-- [Cost]: the builder's; its large pieces are treated as slices are.
+fromBuilder :: Builder -> Put
+fromBuilder builder = runningPut (\sink p -> go sink p (Builder.runBuilder builder))
+  where
+    go sink p writer = do
+      end <- sinkEnd sink
+      (count, next) <- writer p (end `minusPtr` p)
+      let p' = p `plusPtr` count
+      case next of
+        Builder.Done -> pure p'
+        Builder.More need writer' -> sinkMore sink p' need >>= \q -> go sink q writer'
+        Builder.Chunk chunk writer' -> runPut (slice chunk) sink p' >>= \q -> go sink q writer'
+
+-- | What is made of each, with something in between.
+--
+-- [Cost]: that of the pieces.
+--
+-- >>> toByteString (sepBy (write (char7 ' ')) (write . decimal) [1 :: Int, 2, 3])
+-- "1 2 3"
+sepBy :: Foldable t => Put -> (a -> Put) -> t a -> Put
+sepBy separator one xs = case toList xs of
+  [] -> mempty
+  first : others -> one first <> rest others
+  where
+    rest [] = mempty
+    rest (x : more) = separator <> one x <> rest more
+{-# INLINE sepBy #-}
+
+-- | What is made of each, with commas in between.
+--
+-- [Cost]: that of the pieces.
+commaSeparated :: Foldable t => (a -> Put) -> t a -> Put
+commaSeparated = sepBy (write (char7 ','))
+{-# INLINE commaSeparated #-}
+
+-- * Running
 
 -- | All of it, in memory of its own.
 --
--- [Cost]: the bytes are written once, and copied when the memory grows.
+-- [Cost]: up to 32 KiB are written into a buffer that is used again, and copied once; more is
+-- written in place, in memory outside of the heap that grows without a copy from 1 MiB on.
 toByteString :: Put -> ByteString
 toByteString put = unsafePure $ do
-  first <- newBuffer 4080
+  scratch <- borrow scratches
+  large <- newRef Nothing
+  base <- newWords 1
+  let start sink at size = do
+        writeWord base 0 (addressOf at)
+        setSinkEnd sink (at `plusPtr` size)
+      grow sink p need = do
+        at <- addressAt <$> readWord base 0
+        let used = p `minusPtr` at
+        end <- sinkEnd sink
+        -- Doubling what there is.
+        let size = max (used + need) (2 * (end `minusPtr` at))
+        memory <-
+          readRef large >>= \case
+            Just memory -> memory <$ growMemory memory size
+            Nothing -> do
+              memory <- newMemory size
+              to <- memoryAddress memory
+              ByteString.memcpy to at used
+              writeRef large (Just memory)
+              pure memory
+        at' <- memoryAddress memory
+        start sink at' size
+        pure (at' `plusPtr` used)
+  sink <- newSink grow (\sink p chunk -> grow sink p (ByteString.length chunk) >>= runPut (slice chunk) sink)
+  start sink (bufferPtr scratch) (bufferSize scratch)
+  end <- runPut put sink (bufferPtr scratch)
+  at <- addressAt <$> readWord base 0
+  let used = end `minusPtr` at
+  result <-
+    readRef large >>= \case
+      Just memory -> finishedMemory memory used
+      Nothing -> ByteString.create used (\to -> ByteString.memcpy to at used)
+  keepAlive scratch
+  giveBack scratches scratch
+  pure result
+{-# NOINLINE toByteString #-}
+
+-- | Where small results are written first. One that a writer did not give back, because of an
+-- exception, is collected.
+scratches :: Pool Buffer
+scratches = unsafeGlobal (newPool 16 (newBuffer chunkSize))
+{-# NOINLINE scratches #-}
+
+-- | A chunk of a lazy byte string, and the buffer of 'drainTo'.
+chunkSize :: Int
+chunkSize = 32768
+
+-- | All of it, in chunks of 32 KiB; larger slices are chunks of their own. It is written when the
+-- first chunk is needed.
+--
+-- [Cost]: the bytes are written once; only the last chunk may be copied, to save memory.
+toLazyByteString :: Put -> Lazy.ByteString
+toLazyByteString put = unsafePure $ do
+  chunks <- newRef []
+  first <- newBuffer chunkSize
   current <- newRef first
-  let grow sink p need = do
-        old <- readRef current
-        let used = p `minusPtr` bufferPtr old
-        new <- newBuffer (max (used + need) (2 * bufferSize old))
-        withBuffer old $ \from -> withBuffer new $ \to -> ByteString.memcpy to from used
-        writeRef current new
-        setSinkEnd sink (bufferPtr new `plusPtr` bufferSize new)
-        pure (bufferPtr new `plusPtr` used)
-  sink <- newSink grow (\sink p text -> grow sink p (ByteString.length text) >>= runPut (slice text) sink)
+  let keep chunk = when (ByteString.length chunk > 0) (readRef chunks >>= writeRef chunks . (chunk :))
+      close p = do
+        buffer <- readRef current
+        let used = p `minusPtr` bufferPtr buffer
+        keep
+          =<< if 2 * used < bufferSize buffer
+            then withBuffer buffer (\from -> ByteString.create used (\to -> ByteString.memcpy to from used))
+            else pure (ByteString.fromForeignPtr (bufferForeign buffer 0) 0 used)
+      open sink size = do
+        buffer <- newBuffer (max chunkSize size)
+        writeRef current buffer
+        setSinkEnd sink (bufferPtr buffer `plusPtr` bufferSize buffer)
+        pure (bufferPtr buffer)
+      more sink p need = close p >> open sink need
+      large sink p chunk
+        | ByteString.length chunk <= chunkSize `quot` 4 = more sink p 0 >>= runPut (slice chunk) sink
+        | otherwise = close p >> keep chunk >> open sink 0
+  sink <- newSink more large
   setSinkEnd sink (bufferPtr first `plusPtr` bufferSize first)
-  end <- runPut put sink (bufferPtr first)
-  last_ <- readRef current
-  let used = end `minusPtr` bufferPtr last_
-  withBuffer last_ (const (pure (ByteString.fromForeignPtr (bufferForeign last_ 0) 0 used)))
+  runPut put sink (bufferPtr first) >>= close
+  Lazy.fromChunks . reverse <$> readRef chunks
+{-# NOINLINE toLazyByteString #-}
+
+-- | As a 'Builder'.
+--
+-- [Cost]: that of 'toLazyByteString', and copies of its small chunks.
+toBuilder :: Put -> Builder
+toBuilder put = Builder.lazyByteString (toLazyByteString put)
+
+-- | Write it into this memory: how many bytes, or nothing if they do not fit, when any of the buffer's
+-- bytes may have been written.
+--
+-- [Cost]: the pieces'; a piece whose bound does not fit is written elsewhere and copied.
+-- [Units]: bytes.
+--
+-- Law (@exact@): it fits if and only if it is no longer than the buffer.
+tryPutInto :: Buffer -> Put -> IO (Maybe Int)
+tryPutInto buffer put = do
+  -- Word 0: how much of the buffer is filled, as far as known. Word 1: where the present piece began.
+  state <- newWords 2
+  aside <- newRef Nothing
+  let start = bufferPtr buffer
+      goTo sink at size = do
+        writeWord state 1 (addressOf at)
+        setSinkEnd sink (at `plusPtr` size)
+        pure at
+      -- Account for what was written from the last 'goTo' on, and copy it if it was written aside.
+      settle p = do
+        used <- readWord state 0
+        at <- addressAt <$> readWord state 1
+        let count = p `minusPtr` at
+        when (count > bufferSize buffer - used) (throwIO DoesNotFit)
+        when (at /= start `plusPtr` used) (ByteString.memcpy (start `plusPtr` used) at count)
+        readRef aside >>= mapM_ keepAlive
+        writeRef aside Nothing
+        writeWord state 0 (used + count)
+      more sink p need = do
+        settle p
+        used <- readWord state 0
+        if need <= bufferSize buffer - used
+          then goTo sink (start `plusPtr` used) (bufferSize buffer - used)
+          else do
+            other <- newBuffer need
+            writeRef aside (Just other)
+            goTo sink (bufferPtr other) need
+      large sink p chunk = do
+        settle p
+        used <- readWord state 0
+        when (ByteString.length chunk > bufferSize buffer - used) (throwIO DoesNotFit)
+        at <- goTo sink (start `plusPtr` used) (bufferSize buffer - used)
+        runPut (slice chunk) sink at
+  sink <- newSink more large
+  _ <- goTo sink start (bufferSize buffer)
+  fitted <- handleJust (\DoesNotFit -> Just ()) (\() -> pure False) $ do
+    runPut put sink start >>= settle
+    pure True
+  keepAlive buffer
+  if fitted then Just <$> readWord state 0 else pure Nothing
+
+-- | Thrown and caught by 'tryPutInto' alone.
+data DoesNotFit = DoesNotFit
+  deriving stock (Show)
+
+instance Exception DoesNotFit where
+  toException = asyncExceptionToException
+  fromException = asyncExceptionFromException
+
+-- | Write it into a buffer of 32 KiB, and call the action, in this thread, with what the buffer holds
+-- whenever the next piece does not fit, and at the end. Larger slices are passed as they are. If the
+-- action throws, nothing further is written.
+--
+-- The memory is the action's only while the call lasts.
+--
+-- [Cost]: the pieces', and the action's.
+-- [Blocks]: as the action does.
+-- [Throws]: what the action throws.
+drainTo :: (Ptr Word8 -> Int -> IO ()) -> Put -> IO ()
+drainTo give put = do
+  buffer <- borrow scratches
+  base <- newWords 1
+  aside <- newRef Nothing
+  let goTo sink at size = do
+        writeWord base 0 (addressOf at)
+        setSinkEnd sink (at `plusPtr` size)
+        pure at
+      drain p = do
+        at <- addressAt <$> readWord base 0
+        when (p /= at) (give at (p `minusPtr` at))
+        readRef aside >>= mapM_ keepAlive
+        writeRef aside Nothing
+      more sink p need = do
+        drain p
+        if need <= bufferSize buffer
+          then goTo sink (bufferPtr buffer) (bufferSize buffer)
+          else do
+            other <- newBuffer need
+            writeRef aside (Just other)
+            goTo sink (bufferPtr other) need
+      large sink p chunk
+        | ByteString.length chunk <= bufferSize buffer = more sink p 0 >>= runPut (slice chunk) sink
+        | otherwise = do
+          drain p
+          ByteString.unsafeUseAsCStringLen chunk (\(from, count) -> give (castPtr from) count)
+          goTo sink (bufferPtr buffer) (bufferSize buffer)
+  sink <- newSink more large
+  _ <- goTo sink (bufferPtr buffer) (bufferSize buffer)
+  runPut put sink (bufferPtr buffer) >>= drain
+  keepAlive buffer
+  giveBack scratches buffer
+
+-- | Write it to a handle.
+--
+-- [Cost]: as 'drainTo'; the handle's own buffer is passed by.
+-- [Blocks]: as 'hPutBuf' does.
+-- [Throws]: as 'hPutBuf' does.
+hPut :: Handle -> Put -> IO ()
+hPut handle = drainTo (hPutBuf handle)

@@ -32,7 +32,7 @@ import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
-import Heddle.Bytes.Decimal (hexLength, pokeHex)
+import Heddle.Bytes.Write (hex, pokeWrite, writeBound)
 import Heddle.Http.Date
 import Heddle.Http.Head (MethodCode)
 import Heddle.Http.Names (pattern MethodHead)
@@ -255,13 +255,12 @@ putRaw out p n = do
 putChunk :: Output -> ByteString -> IO ()
 putChunk out b = unless (B.null b) $ do
   let ws = outputWork out
-      n = fromIntegral (B.length b)
+      size = hex (fromIntegral (B.length b)) <> "\r\n"
   used <- get ws WorkUsed
-  when (outputSize ws - used < hexLength n + 2) (flushMore out)
+  when (outputSize ws - used < writeBound size) (flushMore out)
   at <- get ws WorkUsed
-  end <- pokeHex (outputPtr ws `plusPtr` at) n
-  end' <- pokeBytes end "\r\n"
-  set ws WorkUsed (end' `minusPtr` outputPtr ws)
+  end <- pokeWrite size (outputPtr ws `plusPtr` at)
+  set ws WorkUsed (end `minusPtr` outputPtr ws)
   putBytes out b
   putBytes out "\r\n"
 

@@ -38,15 +38,13 @@ import Control.Monad (unless)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.ByteString.Internal qualified as BI (memcpy)
-import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (foldlM)
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
-import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
-import Heddle.Bytes.Decimal (pokeDecimal)
+import Foreign.Ptr (Ptr, minusPtr, plusPtr)
 import Heddle.Bytes.HttpDate (httpDateLength)
+import Heddle.Bytes.Write (bytes, decimal, pokeWrite)
 import Heddle.Http.Status
 import Heddle.Prim.Atomic (Words, newWords)
 import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
@@ -158,33 +156,19 @@ headRoom server headers = 256 + B.length server + sum [B.length n + B.length v +
 -- last.
 pokeHead :: Ptr Word8 -> ByteString -> Status -> [Header] -> Maybe Int -> ByteString -> IO (Ptr Word8, Ptr Word8)
 pokeHead p0 server status headers len extra = do
-  p1 <- pokeBytes p0 (statusLine status)
-  dateAt <- pokeBytes p1 "Date: "
-  p2 <- pokeBytes (dateAt `plusPtr` httpDateLength) "\r\n"
-  p3 <- if B.null server then pure p2 else pokeLine p2 "Server" server
-  p4 <- foldlM (\p (Header n v) -> pokeLine p n v) p3 headers
-  p5 <- case len of
-    Nothing -> pure p4
-    Just n -> do
-      q <- pokeBytes p4 "Content-Length: "
-      q' <- pokeDecimal q n
-      pokeBytes q' "\r\n"
-  p6 <- pokeBytes p5 extra
-  end <- pokeBytes p6 "\r\n"
+  dateAt <- pokeWrite (bytes (statusLine status) <> "Date: ") p0
+  p1 <- pokeWrite "\r\n" (dateAt `plusPtr` httpDateLength)
+  p2 <- if B.null server then pure p1 else pokeWrite ("Server: " <> bytes server <> "\r\n") p1
+  p3 <- foldlM (\p (Header n v) -> pokeWrite (bytes n <> ": " <> bytes v <> "\r\n") p) p2 headers
+  p4 <- case len of
+    Nothing -> pure p3
+    Just n -> pokeWrite ("Content-Length: " <> decimal n <> "\r\n") p3
+  end <- pokeWrite (bytes extra <> "\r\n") p4
   pure (dateAt, end)
-
-pokeLine :: Ptr Word8 -> ByteString -> ByteString -> IO (Ptr Word8)
-pokeLine p name value = do
-  p1 <- pokeBytes p name
-  p2 <- pokeBytes p1 ": "
-  p3 <- pokeBytes p2 value
-  pokeBytes p3 "\r\n"
 
 -- | Copy bytes to a place; answers the end.
 pokeBytes :: Ptr Word8 -> ByteString -> IO (Ptr Word8)
-pokeBytes p b = unsafeUseAsCStringLen b $ \(source, n) -> do
-  BI.memcpy p (castPtr source) n
-  pure (p `plusPtr` n)
+pokeBytes p b = pokeWrite (bytes b) p
 {-# INLINE pokeBytes #-}
 
 statusLine :: Status -> ByteString

@@ -2,16 +2,19 @@
 
 -- |
 -- Module      : Heddle.Prim.Literal
--- Description : What the compiler makes of string literals
+-- Description : String literals where they lie in the program
 -- Stability   : stable
 --
--- GHC keeps a literal as bytes and unpacks them into characters where a 'String' is wanted. A
--- type of its own bytes can take them as they are: 'literalBytes', with a rule for literals.
+-- GHC compiles a string literal to bytes in the program and a call that makes a list of them.
+-- A type with its own 'FromLiteral' gets the bytes instead: no list is made, and the code for
+-- a literal is a call.
 --
--- Cost: a literal is its bytes and a call.
--- Owner: the bytes of a literal belong to the program.
+-- Cost: none, with optimisation; without, the list is made.
+-- Owner: the program; the bytes never change.
 module Heddle.Prim.Literal
-  ( literalBytes,
+  ( FromLiteral (..),
+    literal,
+    literalLength,
   )
 where
 
@@ -21,26 +24,64 @@ import Data.ByteString qualified as ByteString
 import Data.ByteString.Unsafe qualified as ByteString (unsafeIndex, unsafePackCString)
 import Data.Char (ord)
 import Data.Word (Word8)
-import GHC.Exts (Addr#, Ptr (..), unpackCString#, unpackCStringUtf8#)
+import Foreign.Ptr (castPtr)
+import GHC.Exts (Int (I#), Ptr (..), cstringLength#, unpackCString#, unpackCStringUtf8#)
 import System.IO.Unsafe (unsafeDupablePerformIO)
 
--- | The characters in UTF-8; surrogates, which have no UTF-8, become U+FFFD.
+-- | Types with literals.
+class FromLiteral a where
+  -- | From bytes of ASCII, none of which is 0, and a 0 behind them.
+  fromAscii :: Ptr Word8 -> a
+
+  -- | From characters in UTF-8 as GHC has it, and a 0 behind them: NUL is C0 80, and surrogates have
+  -- three bytes like their neighbours.
+  fromModifiedUtf8 :: Ptr Word8 -> a
+
+  -- | From what is no literal.
+  fromCharacters :: String -> a
+
+-- | What 'Data.String.fromString' should be.
 --
--- Applied to a literal, in a module that is compiled with optimisation, it is the literal's own
--- bytes, without a copy (where the literal has no NUL and no surrogates).
+-- [Cost]: for a literal, that of the address.
+
+{- HLINT ignore literal "Eta reduce" -}
+-- A synonym of the method would be gone before the rules apply.
+literal :: FromLiteral a => String -> a
+literal characters = fromCharacters characters
+-- In phase 1 GHC has turned back what it made of literals for list fusion.
+{-# NOINLINE [0] literal #-}
+
+{-# RULES
+"literal/ASCII" forall a. literal (unpackCString# a) = fromAscii (Ptr a)
+"literal/UTF-8" forall a. literal (unpackCStringUtf8# a) = fromModifiedUtf8 (Ptr a)
+  #-}
+
+-- | The bytes before the 0.
+--
+-- [Cost]: none: of a literal the compiler knows it.
+-- [Units]: bytes.
+literalLength :: Ptr Word8 -> Int
+literalLength (Ptr a) = I# (cstringLength# a)
+{-# INLINE literalLength #-}
+
+-- | UTF-8: of a literal the program's own bytes, without a copy, if it has no NUL and no
+-- surrogates. Surrogates, which have no UTF-8, become U+FFFD.
 --
 -- [Cost]: O(n); of a literal, its length is counted and nothing allocated but the result.
 --
--- >>> literalBytes "\955x"
+-- >>> literal "\955x" :: ByteString
 -- "\206\187x"
-literalBytes :: String -> ByteString
-literalBytes = ByteString.pack . concatMap (utf8 . ord)
-{-# NOINLINE literalBytes #-}
+instance FromLiteral ByteString where
+  fromAscii = constantBytes
+  fromModifiedUtf8 = constantUtf8
+  fromCharacters = encoded
+  {-# INLINE fromAscii #-}
+  {-# INLINE fromModifiedUtf8 #-}
+  {-# INLINE fromCharacters #-}
 
-{-# RULES
-"literalBytes/ASCII" forall a. literalBytes (unpackCString# a) = constantBytes a
-"literalBytes/UTF-8" forall a. literalBytes (unpackCStringUtf8# a) = constantUtf8 a
-  #-}
+encoded :: String -> ByteString
+encoded = ByteString.pack . concatMap (utf8 . ord)
+{-# NOINLINE encoded #-}
 
 utf8 :: Int -> [Word8]
 utf8 c
@@ -54,12 +95,12 @@ utf8 c
     rest n = 0x80 .|. fromIntegral (c `unsafeShiftR` n .&. 0x3f)
 
 -- Up to the NUL behind it.
-constantBytes :: Addr# -> ByteString
-constantBytes a = unsafeDupablePerformIO (ByteString.unsafePackCString (Ptr a))
+constantBytes :: Ptr Word8 -> ByteString
+constantBytes p = unsafeDupablePerformIO (ByteString.unsafePackCString (castPtr p))
 {-# NOINLINE constantBytes #-}
 
-constantUtf8 :: Addr# -> ByteString
-constantUtf8 a = repaired (constantBytes a)
+constantUtf8 :: Ptr Word8 -> ByteString
+constantUtf8 p = repaired (constantBytes p)
 {-# NOINLINE constantUtf8 #-}
 
 -- GHC writes NUL as C0 80, so that the end can be told, and surrogates as if they were

@@ -12,7 +12,6 @@
 -- Owner: whoever evaluates the value first.
 module Heddle.Prim.Pure
   ( unsafePure,
-    unsafePeek,
     unsafeRepeatable,
     unsafeInlined,
     unsafeInSTM,
@@ -37,16 +36,6 @@ import System.IO.Unsafe (unsafeDupablePerformIO, unsafePerformIO)
 unsafePure :: IO a -> a
 unsafePure = unsafePerformIO
 {-# NOINLINE unsafePure #-}
-
--- | What an action that only reads constant memory finds there.
---
--- Unsafe: the action must do nothing but read memory that never changes and is never freed;
--- it is run when and as often as the optimiser likes.
---
--- [Cost]: the reading; it is inlined.
-unsafePeek :: IO a -> a
-unsafePeek (IO m) = case runRW# m of (# _, x #) -> x
-{-# INLINE unsafePeek #-}
 
 -- | The same for an action that several threads may run at once, and that may be given up at any
 -- place: one that writes only to memory of its own.

@@ -1,4 +1,5 @@
 {-# LANGUAGE MagicHash #-}
+{-# LANGUAGE PatternSynonyms #-}
 {-# LANGUAGE UnboxedTuples #-}
 
 -- |
@@ -24,11 +25,24 @@ where
 
 import Control.Monad.IO.Class (MonadIO (..))
 import Data.Word (Word8)
-import GHC.Exts (Addr#, Ptr (..), RealWorld, State#)
+import GHC.Exts (Addr#, Ptr (..), RealWorld, State#, oneShot)
 import GHC.IO (IO (..))
 
 -- | An action over memory, in an environment, with a result.
-newtype Walk env a = Walk (env -> Addr# -> State# RealWorld -> (# State# RealWorld, Addr#, a #))
+newtype Walk env a = Bare (env -> Addr# -> State# RealWorld -> (# State# RealWorld, Addr#, a #))
+
+{- HLINT ignore "Avoid lambda" -}
+-- The lambdas of 'Walk' are what it is for.
+
+-- | An action that is mostly run once where it is made: what it needs is then computed when it
+-- runs, and computed again if it runs again, instead of kept in closures between the two.
+pattern Walk :: (env -> Addr# -> State# RealWorld -> (# State# RealWorld, Addr#, a #)) -> Walk env a
+pattern Walk m <-
+  Bare m
+  where
+    Walk m = Bare (oneShot (\env -> oneShot (\a -> oneShot (\s -> m env a s))))
+
+{-# COMPLETE Walk #-}
 
 -- | Where an action ended, and its result.
 data At a = At !(Ptr Word8) a

@@ -25,19 +25,17 @@ where
 import Control.Monad (void, when)
 import Data.Bits (complement, xor, (.&.), (.|.))
 import Data.ByteString (ByteString)
-import Data.ByteString qualified as B
 import Data.ByteString.Internal qualified as BI (create, memcpy)
 import Data.ByteString.Short (ShortByteString)
 import Data.ByteString.Short qualified as Short
-import Data.Word (Word32, Word64, Word8)
+import Data.Word (Word64, Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
-import Heddle.Bytes.Address (pokeIPv4, pokeIPv6)
-import Heddle.Bytes.Decimal (pokeDecimal)
+import Heddle.Bytes.Address (pokeIPv6)
 import Heddle.Bytes.HttpDate (logTimeLength, pokeLogTime)
+import Heddle.Bytes.Write (bytes, char7, decimal, hexFixed, ipv4, pokeWrite)
 import Heddle.Http
 import Heddle.Http.Head (Slice (..), knownSlice, methodSlice, targetSlice)
-import Heddle.Http.Reply (pokeBytes)
 import Heddle.Http.Request (Request (..), withHead)
 import Heddle.Http.Workspace (Workspace, get, inputPtr, pattern WorkBase, pattern WorkEnd)
 import Heddle.Prim.Atomic
@@ -74,38 +72,30 @@ longestLine = 4096
 -- | Write the line of a request, with its newline; answers the end. There must be room for
 -- 'longestLine'.
 pokeLogLine :: LogClock -> Request -> Logged -> Status -> Int -> Ptr Word8 -> IO (Ptr Word8)
-pokeLogLine clock request what status bytes p0 = do
+pokeLogLine clock request what status sent p0 = do
   text <- timeText clock (requestBegan request)
   p1 <- pokePeer p0 (peer request)
-  p2 <- pokeBytes p1 " - - ["
-  p3 <- pokeBytes p2 text
-  p4 <- pokeBytes p3 "] \""
-  p5 <- case what of
-    LoggedGarbage -> firstLine (requestWork request) p4
+  p2 <- pokeWrite (" - - [" <> bytes text <> "] \"") p1
+  p3 <- case what of
+    LoggedGarbage -> firstLine (requestWork request) p2
     LoggedRequest -> withHead request $ \h table -> do
       m <- methodSlice table
       t <- targetSlice table
       minor <- httpMinor request
-      q1 <- escaped h m 64 p4
-      poke q1 0x20
-      q2 <- escaped h t 2048 (q1 `plusPtr` 1)
-      q3 <- pokeBytes q2 " HTTP/1."
-      pokeDecimal q3 minor
-  p6 <- pokeBytes p5 "\" "
-  p7 <- pokeDecimal p6 (statusCode status)
-  poke p7 0x20
-  p8 <- if bytes == 0 then pokeBytes (p7 `plusPtr` 1) "-" else pokeDecimal (p7 `plusPtr` 1) bytes
-  p9 <- pokeBytes p8 " \""
-  p10 <- field HeaderReferer 768 p9
-  p11 <- pokeBytes p10 "\" \""
-  p12 <- field HeaderUserAgent 512 p11
-  pokeBytes p12 "\"\n"
+      q1 <- escaped h m 64 p2
+      q2 <- escaped h t 2048 =<< pokeWrite (char7 ' ') q1
+      pokeWrite (" HTTP/1." <> decimal minor) q2
+  p4 <- pokeWrite ("\" " <> decimal (statusCode status) <> char7 ' ') p3
+  p5 <- if sent == 0 then pokeWrite "- \"" p4 else pokeWrite (decimal sent <> " \"") p4
+  p6 <- field HeaderReferer 768 p5
+  p7 <- field HeaderUserAgent 512 =<< pokeWrite "\" \"" p6
+  pokeWrite "\"\n" p7
   where
     field known most p = case what of
-      LoggedGarbage -> pokeBytes p "-"
+      LoggedGarbage -> pokeWrite (char7 '-') p
       LoggedRequest -> withHead request $ \h table -> do
         s <- knownSlice table known
-        if sliceLength s <= 0 then pokeBytes p "-" else escaped h s most p
+        if sliceLength s <= 0 then pokeWrite (char7 '-') p else escaped h s most p
 
 -- What made no request is shown as far as its first line goes.
 firstLine :: Workspace -> Ptr Word8 -> IO (Ptr Word8)
@@ -127,9 +117,9 @@ pokePeer :: Ptr Word8 -> ShortByteString -> IO (Ptr Word8)
 pokePeer p address
   | n >= 8 && family == 2 = do
     raw 4 4
-    peek (castPtr behind) >>= \w -> pokeIPv4 p (w :: Word32)
+    peek (castPtr behind) >>= \w -> pokeWrite (ipv4 w) p
   | n >= 24 && family == 10 = raw 8 16 >> pokeIPv6 p behind
-  | otherwise = pokeBytes p "unix:"
+  | otherwise = pokeWrite "unix:" p
   where
     n = Short.length address
     family = if n >= 2 then Short.index address 0 else 0
@@ -170,11 +160,8 @@ escaped h (Slice offset n) most p = plainRun 0
             if b == 0x22 || b == 0x5C
               then poke q 0x5C >> pokeByteOff q 1 b >> slowly (i + 1) (q `plusPtr` 2)
               else do
-                q' <- pokeBytes q "\\x"
-                poke q' (hexDigit (b `quot` 16))
-                pokeByteOff q' 1 (hexDigit (b `rem` 16))
-                slowly (i + 1) (q' `plusPtr` 2)
-    hexDigit d = B.index "0123456789abcdef" (fromIntegral d)
+                -- Eight bytes are stored for the two digits: a line has room for more.
+                pokeWrite ("\\x" <> hexFixed 2 (fromIntegral b)) q >>= slowly (i + 1)
 
 isPlain :: Word8 -> Bool
 isPlain b = b >= 0x20 && b < 0x7F && b /= 0x22 && b /= 0x5C

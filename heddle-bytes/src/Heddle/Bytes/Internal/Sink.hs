@@ -16,6 +16,9 @@ module Heddle.Bytes.Internal.Sink
     newSink,
     sinkEnd,
     setSinkEnd,
+    sinkMore,
+    addressOf,
+    addressAt,
 
     -- * Pieces
     Write (..),
@@ -24,20 +27,34 @@ module Heddle.Bytes.Internal.Sink
     -- * Sequences
     Put,
     runPut,
+    runningPut,
     write,
     writeBounded,
     slice,
+
+    -- * Bytes and characters
+    copySlice,
+    copyInto,
+    pokeUtf8,
   )
 where
 
+import Control.Monad (foldM)
+import Data.Bits (unsafeShiftR, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
-import Data.ByteString.Internal qualified as ByteString (memcpy)
-import Data.ByteString.Unsafe qualified as ByteString (unsafeUseAsCStringLen)
-import Data.Word (Word8)
+import Data.ByteString.Internal qualified as ByteString (memcpy, toForeignPtr)
+import Data.Char (ord)
+import Data.String (IsString (..))
+import Data.Word (Word32, Word64, Word8)
+import Foreign.ForeignPtr (touchForeignPtr)
 import Foreign.Ptr (IntPtr (..), Ptr, castPtr, intPtrToPtr, minusPtr, plusPtr, ptrToIntPtr)
+import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
 import Heddle.Prim.Atomic (Words, newWords, readWord, writeWord)
-import Heddle.Prim.Walk (At (..), Walk, stepping, walkFrom)
+import Heddle.Prim.Buffer (foreignAddress)
+import Heddle.Prim.Exception (assert)
+import Heddle.Prim.Literal (FromLiteral (..), literal, literalLength)
+import Heddle.Prim.Walk (At (..), Walk, stepping, walk, walkFrom)
 
 -- | Where a 'Put' goes.
 data Sink = Sink
@@ -61,13 +78,22 @@ newSink more large = do
 
 -- | Where the memory ends.
 sinkEnd :: Sink -> IO (Ptr Word8)
-sinkEnd sink = intPtrToPtr . IntPtr <$> readWord (sinkWords sink) 0
+sinkEnd sink = addressAt <$> readWord (sinkWords sink) 0
 {-# INLINE sinkEnd #-}
 
 -- | Other memory, which ends here.
 setSinkEnd :: Sink -> Ptr Word8 -> IO ()
-setSinkEnd sink end = case ptrToIntPtr end of IntPtr n -> writeWord (sinkWords sink) 0 n
+setSinkEnd sink end = writeWord (sinkWords sink) 0 (addressOf end)
 {-# INLINE setSinkEnd #-}
+
+-- | An address as a word, and back.
+addressOf :: Ptr Word8 -> Int
+addressOf p = case ptrToIntPtr p of IntPtr n -> n
+{-# INLINE addressOf #-}
+
+addressAt :: Int -> Ptr Word8
+addressAt = intPtrToPtr . IntPtr
+{-# INLINE addressAt #-}
 
 -- | A piece: the most bytes that it takes, and how to write it, which says where it ended.
 data Write = Write !Int (Ptr Word8 -> IO (Ptr Word8))
@@ -85,8 +111,13 @@ instance Monoid Write where
 --
 -- [Cost]: the piece's.
 pokeWrite :: Write -> Ptr Word8 -> IO (Ptr Word8)
-pokeWrite (Write _ f) = f
+pokeWrite (Write bound f) p = f p >>= within bound p
 {-# INLINE pokeWrite #-}
+
+-- | Where a piece ended, which in a library built with the flag @check-bounds@ must be within its bound.
+within :: Int -> Ptr Word8 -> Ptr Word8 -> IO (Ptr Word8)
+within bound p end = assert (end >= p && end `minusPtr` p <= bound) (pure end)
+{-# INLINE within #-}
 
 -- | Any number of pieces.
 newtype Put = Put (Walk Sink ())
@@ -107,6 +138,11 @@ runPut (Put w) sink p = do
   pure end
 {-# INLINE runPut #-}
 
+-- | The sequence that does this: from a place in a sink on, answering where it ended.
+runningPut :: (Sink -> Ptr Word8 -> IO (Ptr Word8)) -> Put
+runningPut = Put . stepping
+{-# INLINE runningPut #-}
+
 -- | A piece, for which room is made if there is none.
 --
 -- [Cost]: one comparison, and the piece's.
@@ -118,7 +154,9 @@ write (Write bound f) = writeBounded bound f
 writeBounded :: Int -> (Ptr Word8 -> IO (Ptr Word8)) -> Put
 writeBounded bound f = Put . stepping $ \sink p -> do
   end <- sinkEnd sink
-  if bound <= end `minusPtr` p then f p else sinkMore sink p bound >>= f
+  -- One continuation for both, so that the piece's code is there once.
+  at <- if bound <= end `minusPtr` p then pure p else sinkMore sink p bound
+  f at >>= within bound at
 {-# INLINE writeBounded #-}
 
 -- | Bytes that are there already: copied if there is room, else the sink decides.
@@ -127,9 +165,140 @@ writeBounded bound f = Put . stepping $ \sink p -> do
 slice :: ByteString -> Put
 slice text = Put . stepping $ \sink p -> do
   end <- sinkEnd sink
-  let len = ByteString.length text
-  if len <= end `minusPtr` p
-    then ByteString.unsafeUseAsCStringLen text $ \(from, n) -> do
-      ByteString.memcpy p (castPtr from) n
-      pure (p `plusPtr` n)
-    else sinkSlice sink p text
+  if ByteString.length text <= end `minusPtr` p then copySlice p text else sinkSlice sink p text
+
+-- | Copy bytes to a place with room for them; answers the end.
+--
+-- [Cost]: a copy.
+copySlice :: Ptr Word8 -> ByteString -> IO (Ptr Word8)
+copySlice p text = do
+  copyInto p (foreignAddress from `plusPtr` offset) len
+  -- The copy always ends, so that this is enough to keep the bytes; 'withForeignPtr' would allocate.
+  touchForeignPtr from
+  pure (p `plusPtr` len)
+  where
+    (from, offset, len) = ByteString.toForeignPtr text
+{-# INLINE copySlice #-}
+
+-- | Copy so many bytes; few of them without a call.
+--
+-- [Cost]: for up to 16 bytes two loads and two stores, which may overlap.
+copyInto :: Ptr Word8 -> Ptr Word8 -> Int -> IO ()
+copyInto !to !from !len
+  | len > 16 = ByteString.memcpy to from len
+  | len >= 8 = do
+    first <- peek (castPtr from) :: IO Word64
+    last_ <- peek (castPtr from `plusPtr` (len - 8)) :: IO Word64
+    poke (castPtr to) first
+    poke (castPtr to `plusPtr` (len - 8)) last_
+  | len >= 4 = do
+    first <- peek (castPtr from) :: IO Word32
+    last_ <- peek (castPtr from `plusPtr` (len - 4)) :: IO Word32
+    poke (castPtr to) first
+    poke (castPtr to `plusPtr` (len - 4)) last_
+  | len > 0 = do
+    -- The first, the middle and the last of one to three bytes.
+    first <- peek from
+    middle <- peekByteOff from (len `unsafeShiftR` 1) :: IO Word8
+    last_ <- peekByteOff from (len - 1) :: IO Word8
+    poke to first
+    pokeByteOff to (len `unsafeShiftR` 1) middle
+    pokeByteOff to (len - 1) last_
+  | otherwise = pure ()
+{-# NOINLINE copyInto #-}
+
+-- * Literals
+
+-- What is compiled for a literal is a call of one of the workers below, with the address of its
+-- bytes and their number: they must not be inlined.
+
+-- | A literal costs its bytes and a call, not code; see "Heddle.Prim.Literal".
+--
+-- Law (@literals@): the bytes are those of the characters in UTF-8, surrogates as U+FFFD.
+-- [Source]: O'Sullivan, on text's literals.
+instance IsString Put where
+  fromString = literal
+  {-# INLINE fromString #-}
+
+instance FromLiteral Put where
+  fromAscii bytes = putAscii bytes (literalLength bytes)
+  {-# INLINE fromAscii #-}
+  fromModifiedUtf8 bytes = putModifiedUtf8 bytes (literalLength bytes)
+  {-# INLINE fromModifiedUtf8 #-}
+  fromCharacters = foldMap (\c -> writeBounded 4 (`pokeUtf8` c))
+
+-- | The same for a piece, whose bound is the number of the literal's bytes.
+instance IsString Write where
+  fromString = literal
+  {-# INLINE fromString #-}
+
+instance FromLiteral Write where
+  fromAscii bytes = Write len (\p -> copyInto p bytes len >> pure (p `plusPtr` len))
+    where
+      len = literalLength bytes
+  {-# INLINE fromAscii #-}
+  fromModifiedUtf8 bytes = Write (literalLength bytes) $ \p -> do
+    At end () <- walkFrom modifiedUtf8 bytes p
+    pure end
+  {-# INLINE fromModifiedUtf8 #-}
+  fromCharacters chars = Write (4 * length chars) (\p -> foldM pokeUtf8 p chars)
+
+putAscii :: Ptr Word8 -> Int -> Put
+putAscii !bytes !len = writeBounded len (\p -> copyInto p bytes len >> pure (p `plusPtr` len))
+{-# NOINLINE putAscii #-}
+
+putModifiedUtf8 :: Ptr Word8 -> Int -> Put
+putModifiedUtf8 !bytes !len = writeBounded len $ \p -> do
+  At end () <- walkFrom modifiedUtf8 bytes p
+  pure end
+{-# NOINLINE putModifiedUtf8 #-}
+
+-- | GHC's UTF-8 up to its 0, made proper: C0 80 is NUL, and ED A0 to ED BF begin surrogates.
+modifiedUtf8 :: Walk (Ptr Word8) ()
+modifiedUtf8 = walk go
+  where
+    go from to =
+      peek from >>= \case
+        0 -> pure (At to ())
+        0xc0 -> poke to 0 >> go (from `plusPtr` 2) (to `plusPtr` 1)
+        0xed -> do
+          second <- peekByteOff from 1 :: IO Word8
+          if second >= 0xa0
+            then do
+              poke to 0xef
+              pokeByteOff to 1 (0xbf :: Word8)
+              pokeByteOff to 2 (0xbd :: Word8)
+              go (from `plusPtr` 3) (to `plusPtr` 3)
+            else poke to 0xed >> go (from `plusPtr` 1) (to `plusPtr` 1)
+        byte -> poke to byte >> go (from `plusPtr` 1) (to `plusPtr` 1)
+{-# NOINLINE modifiedUtf8 #-}
+
+-- | A character in UTF-8, of a surrogate U+FFFD, in up to four bytes; answers the end.
+--
+-- [Cost]: one to four stores.
+pokeUtf8 :: Ptr Word8 -> Char -> IO (Ptr Word8)
+pokeUtf8 p char = go (ord char)
+  where
+    go c
+      | c < 0x80 = do
+        poke p (fromIntegral c)
+        pure (p `plusPtr` 1)
+      | c < 0x800 = do
+        pokeByteOff p 0 (fromIntegral (0xc0 .|. (c `unsafeShiftR` 6)) :: Word8)
+        pokeByteOff p 1 (continuation c)
+        pure (p `plusPtr` 2)
+      | c < 0x10000 = do
+        let c' = if c .&. 0xf800 == 0xd800 then 0xfffd else c
+        pokeByteOff p 0 (fromIntegral (0xe0 .|. (c' `unsafeShiftR` 12)) :: Word8)
+        pokeByteOff p 1 (continuation (c' `unsafeShiftR` 6))
+        pokeByteOff p 2 (continuation c')
+        pure (p `plusPtr` 3)
+      | otherwise = do
+        pokeByteOff p 0 (fromIntegral (0xf0 .|. (c `unsafeShiftR` 18)) :: Word8)
+        pokeByteOff p 1 (continuation (c `unsafeShiftR` 12))
+        pokeByteOff p 2 (continuation (c `unsafeShiftR` 6))
+        pokeByteOff p 3 (continuation c)
+        pure (p `plusPtr` 4)
+    continuation :: Int -> Word8
+    continuation c = fromIntegral (0x80 .|. (c .&. 0x3f))
+{-# INLINE pokeUtf8 #-}

@@ -52,7 +52,7 @@ import Heddle.Bytes.Utf8.Plain (Replaced (..))
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Cpu (level)
 import Heddle.Prim.Exception (Exception (..))
-import Heddle.Prim.Literal (literalBytes)
+import Heddle.Prim.Literal (literal)
 import Heddle.Prim.Pure (unsafeRepeatable)
 
 -- | Text in UTF-8, known to be valid: a slice of the bytes that it was found in.
@@ -75,7 +75,7 @@ instance Show Utf8 where
 
 -- | Costs a literal its bytes and a call.
 instance IsString Utf8 where
-  fromString text = Utf8 (literalBytes text)
+  fromString text = Utf8 (literal text)
   {-# INLINE fromString #-}
 
 -- | Where text stops being UTF-8.

@@ -1,0 +1,65 @@
+-- |
+-- Module      : Heddle.Bytes.Internal.Digits
+-- Description : Decimals of large integers
+-- Stability   : internal; exempt from the version policy
+--
+-- A large number is divided by the greatest power of ten of a fixed series that is not above
+-- it, quotient and remainder likewise, until all parts have 18 digits.
+--
+-- Cost: as many levels of division as the logarithm of the digits.
+-- Owner: values.
+module Heddle.Bytes.Internal.Digits
+  ( Digits (..),
+    digitsOf,
+    pokeDigits,
+  )
+where
+
+import Control.Monad (foldM)
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr)
+import Heddle.Bytes.Decimal (maxDecimalLength, pokeDecimalFixed, pokeUnsigned)
+import Numeric.Natural (Natural)
+
+-- | A number, taken apart: the first digits, then parts of a fixed number of digits each.
+data Digits = Digits
+  { -- | The most bytes that it takes.
+    digitsBound :: !Int,
+    -- | Below 10^18.
+    digitsFirst :: !Natural,
+    digitsParts :: [Part]
+  }
+
+-- | A number, and the powers by which it is to be divided: with k of them it has @18 * 2^k@ digits.
+data Part = Part [Natural] !Natural
+
+-- | Take a number apart.
+--
+-- [Cost]: a division for each power that is not above what is left.
+digitsOf :: Natural -> Digits
+digitsOf n = go n maxDecimalLength [] (descending [] 1000000000000000000)
+  where
+    descending powers power
+      | power > n = powers
+      | otherwise = descending (power : powers) (power * power)
+    go first bound parts = \case
+      [] -> Digits bound first parts
+      power : smaller
+        | power > first -> go first bound parts smaller
+        | (q, r) <- first `quotRem` power -> go q (bound + 18 * 2 ^ length smaller) (Part smaller r : parts) smaller
+
+-- | Write it; answers the end.
+--
+-- [Units]: at most 'digitsBound' bytes are written.
+pokeDigits :: Ptr Word8 -> Digits -> IO (Ptr Word8)
+pokeDigits target digits = do
+  next <- pokeUnsigned target (fromIntegral (digitsFirst digits))
+  foldM pokePart next (digitsParts digits)
+
+pokePart :: Ptr Word8 -> Part -> IO (Ptr Word8)
+pokePart target = \case
+  Part [] n -> pokeDecimalFixed 18 target (fromIntegral n)
+  Part (power : smaller) n -> do
+    let (q, r) = n `quotRem` power
+    next <- pokePart target (Part smaller q)
+    pokePart next (Part smaller r)

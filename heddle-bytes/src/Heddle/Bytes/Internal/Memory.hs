@@ -1,0 +1,114 @@
+-- |
+-- Module      : Heddle.Bytes.Internal.Memory
+-- Description : Memory outside of the heap that grows without a copy
+-- Stability   : internal; exempt from the version policy
+--
+-- Large results are written into memory of the C library, later of the system, that grows by
+-- moving its pages. It is freed when nothing points to it any more, also where the writer was
+-- interrupted. The collector does not see how large it is, and is told to run when much of it
+-- has been made.
+--
+-- Cost: a system call each time it doubles, from 1 MiB on; below, the C library may copy.
+-- Owner: the foreign pointer; whoever made it, until it is shared.
+module Heddle.Bytes.Internal.Memory
+  ( Memory,
+    newMemory,
+    growMemory,
+    memoryAddress,
+    finishedMemory,
+    memoriesHeld,
+    memoriesCounted,
+  )
+where
+
+import Control.Monad (when)
+import Data.ByteString (ByteString)
+import Data.ByteString.Internal qualified as ByteString (fromForeignPtr)
+import Data.Int (Int64)
+import Data.Word (Word8)
+import Foreign.C.Types (CInt (..), CSize (..))
+import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr, plusForeignPtr, withForeignPtr)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr)
+import Foreign.Storable (peek)
+import Heddle.Prim.Exception (ioError, mask_)
+import System.IO.Error (fullErrorType, mkIOError)
+import System.Mem (performMajorGC, performMinorGC)
+import Prelude hiding (ioError)
+
+-- | A stretch of memory that can be made larger.
+newtype Memory = Memory (ForeignPtr Word8)
+
+-- | Of so many bytes.
+--
+-- [Cost]: the C library's or the system's.
+-- [Throws]: 'IOError' when there are not so many.
+newMemory :: Int -> IO Memory
+newMemory size = mask_ $ do
+  cell <- c_new (fromIntegral size)
+  when (cell == nullPtr) (noMemory size)
+  Memory <$> newForeignPtr c_free cell
+
+-- | So many bytes; what was written stays.
+--
+-- [Cost]: a system call; below 1 MiB perhaps a copy.
+-- [Throws]: 'IOError' when there are not so many.
+growMemory :: Memory -> Int -> IO ()
+growMemory (Memory cell) size = do
+  failed <- withForeignPtr cell (\p -> c_resize p (fromIntegral size))
+  when (failed /= 0) (noMemory size)
+
+noMemory :: Int -> IO a
+noMemory size = ioError (mkIOError fullErrorType ("writing a result of " <> show size <> " bytes: no memory left") Nothing Nothing)
+
+-- | Where it is now, until it grows.
+memoryAddress :: Memory -> IO (Ptr Word8)
+memoryAddress (Memory cell) = withForeignPtr cell (peek . castPtr)
+
+-- | The first so many bytes, for good: nothing may be written any more.
+--
+-- [Cost]: a system call, no copy; from time to time a garbage collection.
+finishedMemory :: Memory -> Int -> IO ByteString
+finishedMemory memory@(Memory cell) used = do
+  withForeignPtr cell (\p -> c_trim p (fromIntegral used))
+  address <- memoryAddress memory
+  collectIfDue
+  -- The pointer into the memory keeps the cell, whose finalizer frees both.
+  withForeignPtr cell $ \p ->
+    pure (ByteString.fromForeignPtr (cell `plusForeignPtr` (address `minusPtr` p)) 0 used)
+
+collectIfDue :: IO ()
+collectIfDue =
+  c_due >>= \case
+    0 -> pure ()
+    1 -> performMinorGC
+    _ -> performMajorGC >> c_collected
+
+-- | The bytes of all memories of the process, and how many memories there are.
+--
+-- [Units]: bytes.
+memoriesHeld, memoriesCounted :: IO Int64
+memoriesHeld = c_held
+memoriesCounted = c_count
+
+-- Unsafe: memory management of the C library and of the system, which never sleeps.
+foreign import ccall unsafe "heddle_memory_new" c_new :: CSize -> IO (Ptr Word8)
+
+-- Unsafe: as above; copies less than 1 MiB.
+foreign import ccall unsafe "heddle_memory_resize" c_resize :: Ptr Word8 -> CSize -> IO CInt
+
+-- Unsafe: as above.
+foreign import ccall unsafe "heddle_memory_trim" c_trim :: Ptr Word8 -> CSize -> IO ()
+
+foreign import ccall "&heddle_memory_free" c_free :: FinalizerPtr Word8
+
+-- Unsafe: reads a word.
+foreign import ccall unsafe "heddle_memory_held" c_held :: IO Int64
+
+-- Unsafe: reads a word.
+foreign import ccall unsafe "heddle_memory_count" c_count :: IO Int64
+
+-- Unsafe: reads and writes a few words.
+foreign import ccall unsafe "heddle_memory_due" c_due :: IO CInt
+
+-- Unsafe: writes a word.
+foreign import ccall unsafe "heddle_memory_collected" c_collected :: IO ()

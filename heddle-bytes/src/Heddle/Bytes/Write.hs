@@ -1,0 +1,248 @@
+-- |
+-- Module      : Heddle.Bytes.Write
+-- Description : Pieces of text and the room that they need
+-- Stability   : stable
+--
+-- Numbers, characters, addresses and dates as pieces of a known greatest length. Pieces joined
+-- by '<>' are checked for room once, together; 'Heddle.Bytes.Put.write' makes a sequence of
+-- them, 'pokeWrite' puts one into memory at hand.
+--
+-- Invariant: a piece writes nothing outside of its bound.
+-- Owner: values; the memory is the caller's.
+-- Cost: that of the pokes; a piece known at compile time is only code.
+module Heddle.Bytes.Write
+  ( -- * Pieces
+    Write,
+    writeAtMost,
+    writeBound,
+    pokeWrite,
+
+    -- * Bytes and characters
+    byte,
+    char7,
+    charUtf8,
+    bytes,
+
+    -- * Decimals
+    Decimal (..),
+    decimalFixed,
+
+    -- * Hexadecimals
+    hex,
+    hexFixed,
+
+    -- * Floating point numbers
+    doubleShortest,
+    floatShortest,
+
+    -- * Addresses
+    ipv4,
+    ipv6,
+
+    -- * Dates
+    httpDate,
+    logTime,
+  )
+where
+
+import Data.Char (ord)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as ByteString
+import Data.Int (Int16, Int32, Int64, Int8)
+import Data.Word (Word16, Word32, Word64, Word8, byteSwap64)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Foreign.Storable (poke)
+import GHC.ByteOrder (ByteOrder (..), targetByteOrder)
+import Heddle.Bytes.Address
+import Heddle.Bytes.Decimal
+import Heddle.Bytes.Double
+import Heddle.Bytes.HttpDate
+import Heddle.Bytes.Internal.Sink
+import Heddle.Prim.Clock (EpochSeconds)
+
+-- | A piece of at most so many bytes, from an action that writes it and answers its end.
+--
+-- Unsafe in the action's hands: it must write no further than it promised.
+--
+-- [Cost]: none.
+-- [Units]: bytes.
+writeAtMost :: Int -> (Ptr Word8 -> IO (Ptr Word8)) -> Write
+writeAtMost = Write
+{-# INLINE writeAtMost #-}
+
+-- | The most bytes that a piece takes.
+--
+-- [Cost]: none, where the piece is known.
+-- [Units]: bytes.
+--
+-- >>> writeBound (char7 'a' <> char7 'b')
+-- 2
+writeBound :: Write -> Int
+writeBound (Write bound _) = bound
+{-# INLINE writeBound #-}
+
+-- | One byte.
+--
+-- [Cost]: a store.
+byte :: Word8 -> Write
+byte b = Write 1 (\p -> poke p b >> pure (p `plusPtr` 1))
+{-# INLINE byte #-}
+
+-- | A character of ASCII; of any other, its lowest byte.
+--
+-- [Cost]: a store.
+char7 :: Char -> Write
+char7 c = byte (fromIntegral (ord c))
+{-# INLINE char7 #-}
+
+-- | A character in UTF-8; of a surrogate, which has no UTF-8, U+FFFD.
+--
+-- [Cost]: one to four stores.
+--
+-- Law (@utf8@): the bytes are those that the text package writes.
+charUtf8 :: Char -> Write
+charUtf8 char = Write 4 (`pokeUtf8` char)
+{-# INLINE charUtf8 #-}
+
+-- | Bytes that are there already.
+--
+-- [Cost]: a copy.
+bytes :: ByteString -> Write
+bytes text = Write (ByteString.length text) (`copySlice` text)
+{-# INLINE bytes #-}
+
+-- | Numbers of bounded size, in decimal.
+class Decimal a where
+  -- | As 'show' writes it.
+  --
+  -- [Cost]: about 25 instructions for every eight digits.
+  -- [Source]: O'Sullivan, "What's good for C++ is good for … Haskell!?"
+  --
+  -- Law (@show@): the bytes are those of 'show'.
+  decimal :: a -> Write
+
+instance Decimal Int where
+  decimal n = Write maxDecimalLength (`pokeDecimal` n)
+  {-# INLINE decimal #-}
+
+instance Decimal Int8 where
+  decimal n = Write 9 (`pokeDecimal` fromIntegral n)
+  {-# INLINE decimal #-}
+
+instance Decimal Int16 where
+  decimal n = Write 9 (`pokeDecimal` fromIntegral n)
+  {-# INLINE decimal #-}
+
+instance Decimal Int32 where
+  decimal n = Write 11 (`pokeDecimal` fromIntegral n)
+  {-# INLINE decimal #-}
+
+instance Decimal Int64 where
+  decimal n = Write maxDecimalLength (`pokeDecimal` fromIntegral n)
+  {-# INLINE decimal #-}
+
+instance Decimal Word where
+  decimal n = Write maxDecimalLength (`pokeUnsigned` fromIntegral n)
+  {-# INLINE decimal #-}
+
+instance Decimal Word8 where
+  decimal n = Write 8 (`pokeUnsigned` fromIntegral n)
+  {-# INLINE decimal #-}
+
+instance Decimal Word16 where
+  decimal n = Write 8 (`pokeUnsigned` fromIntegral n)
+  {-# INLINE decimal #-}
+
+instance Decimal Word32 where
+  decimal n = Write 10 (`pokeUnsigned` fromIntegral n)
+  {-# INLINE decimal #-}
+
+instance Decimal Word64 where
+  decimal n = Write maxDecimalLength (`pokeUnsigned` n)
+  {-# INLINE decimal #-}
+
+-- | With zeros before it, in so many bytes (at least 1, at most 20); of a longer number the last digits.
+--
+-- [Cost]: about 25 instructions for every eight digits.
+-- [Units]: the width is in bytes.
+--
+-- Law (@padded@): the bytes are the last of those of 'show' behind zeros.
+decimalFixed :: Int -> Word64 -> Write
+decimalFixed width n = Write (max 8 width') (\p -> pokeDecimalFixed width' p n)
+  where
+    width' = max 1 (min 20 width)
+{-# INLINE decimalFixed #-}
+
+-- | In lower-case hexadecimal.
+--
+-- [Cost]: about 20 instructions for every eight digits.
+--
+-- Law (@showHex@): the bytes are those of @showHex@.
+hex :: Word -> Write
+hex n = Write 16 (`pokeHex` n)
+{-# INLINE hex #-}
+
+-- | In lower-case hexadecimal with zeros before it, in so many bytes (at least 1, at most 16); of a longer
+-- number the last digits.
+--
+-- [Cost]: about 20 instructions for every eight digits.
+-- [Units]: the width is in bytes.
+--
+-- Law (@padded@): the bytes are the last of those of @showHex@ behind zeros.
+hexFixed :: Int -> Word64 -> Write
+hexFixed width n = Write (max 8 width') (\p -> pokeHexFixed width' p n)
+  where
+    width' = max 1 (min 16 width)
+{-# INLINE hexFixed #-}
+
+-- | The shortest decimal that reads back as the same double; see "Heddle.Bytes.Double" for the layout.
+--
+-- [Cost]: that of 'pokeDouble'.
+doubleShortest :: Double -> Write
+doubleShortest x = Write maxDoubleLength (`pokeDouble` x)
+{-# INLINE doubleShortest #-}
+
+-- | The shortest decimal that reads back as the same float.
+--
+-- [Cost]: that of 'pokeFloat'.
+floatShortest :: Float -> Write
+floatShortest x = Write maxFloatLength (`pokeFloat` x)
+{-# INLINE floatShortest #-}
+
+-- | An IPv4 address, in network byte order, as the kernel keeps it.
+--
+-- [Cost]: that of 'pokeIPv4'.
+ipv4 :: Word32 -> Write
+ipv4 address = Write maxIPv4Length (`pokeIPv4` address)
+{-# INLINE ipv4 #-}
+
+-- | An IPv6 address: its first and its second eight bytes, as numbers (the first byte highest).
+--
+-- [Cost]: that of 'pokeIPv6'.
+ipv6 :: Word64 -> Word64 -> Write
+ipv6 high low = Write (maxIPv6Length + 1 + 16) $ \p -> do
+  -- The address is laid out behind the longest text.
+  let raw = p `plusPtr` (maxIPv6Length + 1)
+  poke (castPtr raw) (network high)
+  poke (castPtr (raw `plusPtr` 8)) (network low)
+  pokeIPv6 p raw
+  where
+    network = case targetByteOrder of
+      LittleEndian -> byteSwap64
+      BigEndian -> id
+{-# INLINE ipv6 #-}
+
+-- | A date in the fixed form of HTTP.
+--
+-- [Cost]: that of 'pokeHttpDate'.
+httpDate :: EpochSeconds -> Write
+httpDate time = Write httpDateLength (`pokeHttpDate` time)
+{-# INLINE httpDate #-}
+
+-- | A time as access logs have it, and how far local time is ahead, in minutes.
+--
+-- [Cost]: that of 'pokeLogTime'.
+-- [Units]: the offset is in minutes.
+logTime :: EpochSeconds -> Int -> Write
+logTime time ahead = Write logTimeLength (\p -> pokeLogTime p time ahead)
+{-# INLINE logTime #-}
