@@ -10,11 +10,13 @@ import AddressTest qualified
 import CheckTest qualified
 import DecimalTest qualified
 import DoubleTest qualified
+import FromJsonTest qualified
 import HashFloodTest qualified
 import HashKeyTest qualified
 import HashTest qualified
 import HashTypeTest qualified
 import HttpDateTest qualified
+import JsonDecodeTest qualified
 import LiteralTest qualified
 import OracleTest qualified
 import PutTest qualified
@@ -45,5 +47,7 @@ main =
         Utf8LiteralTest.tests,
         CheckTest.tests,
         StreamTest.tests,
+        JsonDecodeTest.tests,
+        FromJsonTest.tests,
         OracleTest.tests
       ]

@@ -24,7 +24,7 @@ where
 data Limits = Limits
   { -- | How deep arrays and objects may be nested.
     limitDepth :: !Int,
-    -- | How many characters a number may have.
+    -- | How many characters a number may have; decoders take at most 32,767, whatever it says.
     limitNumber :: !Int,
     -- | The greatest magnitude of an exponent of ten for which an 'Integer' is made.
     limitExponent :: !Int,

@@ -1,0 +1,697 @@
+/*
+ * Reading JSON; heddle_json_read.h says what these do.
+ *
+ * A string is searched for its end a vector at a time, for four things at once: the quote, a backslash, a control
+ * character, a byte that is not ASCII. Most strings end in the first vector and need nothing else.
+ */
+#include "heddle_json_read.h"
+#include "heddle_cpu.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+static const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
+
+ALWAYS uint64_t load(const uint8_t *p)
+{
+    uint64_t word;
+    memcpy(&word, p, 8);
+    return word;
+}
+
+ALWAYS int64_t answer(const uint8_t *p, const uint8_t *start, int64_t status)
+{
+    return (p - start) * 256 + status;
+}
+
+/* The top bit of each byte below 0x80 that is zero. */
+ALWAYS uint64_t zeros(uint64_t word)
+{
+    return ~((((word & ~tops) + ~tops) | word) | ~tops);
+}
+
+/* Where strings end. */
+
+/* The last bytes, or all at level 0, where words of 8 bytes are looked at. */
+ALWAYS int64_t string_rest(const uint8_t *start, const uint8_t *p, const uint8_t *end, int64_t flags)
+{
+    for (;;) {
+        while (end - p >= 8) {
+            uint64_t word = load(p), high = word & tops;
+            uint64_t stop = zeros(word ^ (ones * '"')) | zeros(word ^ (ones * '\\')) | zeros(word & (ones * 0xe0));
+            if (stop) {
+                unsigned bit = (unsigned)__builtin_ctzll(stop);
+                if (high & ((1ull << bit) - 1)) flags |= HEDDLE_JSON_HIGH;
+                p += bit / 8;
+                break;
+            }
+            if (high) flags |= HEDDLE_JSON_HIGH;
+            p += 8;
+        }
+        for (;; p++) {
+            if (p >= end) return answer(p, start, flags | HEDDLE_JSON_OPEN);
+            uint8_t c = *p;
+            if (c == '"') return answer(p, start, flags | HEDDLE_JSON_DONE);
+            if (c == '\\') break;
+            if (c < 0x20) return answer(p, start, flags | HEDDLE_JSON_CONTROL);
+            if (c >= 0x80) flags |= HEDDLE_JSON_HIGH;
+        }
+        if (end - p < 2) return answer(p, start, flags | HEDDLE_JSON_OPEN);
+        flags |= HEDDLE_JSON_ESCAPED;
+        /* What is behind the backslash is looked at later; only a quote must not end the string here. */
+        if (p[1] == '"' || p[1] == '\\') p += 2;
+        else p += 1;
+    }
+}
+
+static int64_t string_plain(const uint8_t *p, const uint8_t *end)
+{
+    return string_rest(p, p, end, 0);
+}
+
+#if defined(__x86_64__)
+
+/* One search for each level: WIDTH bytes at once, STEP sets stop and high. */
+#define STRING_LOOP(WIDTH, MASK, STEP)                                                          \
+    const uint8_t *start = p;                                                                   \
+    int64_t flags = 0;                                                                          \
+    while (end - p >= (WIDTH)) {                                                                \
+        MASK stop, high;                                                                        \
+        STEP                                                                                    \
+        if (__builtin_expect(stop != 0, 1)) {                                                   \
+            unsigned bit = (unsigned)__builtin_ctzll(stop);                                     \
+            if (high & (((MASK)1 << bit) - 1)) flags |= HEDDLE_JSON_HIGH;                       \
+            p += bit;                                                                           \
+            if (*p == '"') return answer(p, start, flags | HEDDLE_JSON_DONE);                   \
+            if (*p != '\\') return answer(p, start, flags | HEDDLE_JSON_CONTROL);               \
+            if (end - p < 2) return answer(p, start, flags | HEDDLE_JSON_OPEN);                 \
+            flags |= HEDDLE_JSON_ESCAPED;                                                       \
+            p += p[1] == '"' || p[1] == '\\' ? 2 : 1;                                           \
+        } else {                                                                                \
+            if (high) flags |= HEDDLE_JSON_HIGH;                                                \
+            p += (WIDTH);                                                                       \
+        }                                                                                       \
+    }                                                                                           \
+    return string_rest(start, p, end, flags);
+
+__attribute__((target("sse4.2,popcnt"))) static int64_t string_sse4(const uint8_t *p, const uint8_t *end)
+{
+    STRING_LOOP(16, uint32_t, {
+        __m128i v = _mm_loadu_si128((const __m128i *)p);
+        __m128i hit = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('"')), _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'))),
+                                   _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x1f)), v));
+        stop = (uint32_t)_mm_movemask_epi8(hit);
+        high = (uint32_t)_mm_movemask_epi8(v);
+    })
+}
+
+__attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt"))) static int64_t string_avx2(const uint8_t *p, const uint8_t *end)
+{
+    STRING_LOOP(32, uint64_t, {
+        __m256i v = _mm256_loadu_si256((const __m256i *)p);
+        __m256i hit = _mm256_or_si256(
+            _mm256_or_si256(_mm256_cmpeq_epi8(v, _mm256_set1_epi8('"')), _mm256_cmpeq_epi8(v, _mm256_set1_epi8('\\'))),
+            _mm256_cmpeq_epi8(_mm256_min_epu8(v, _mm256_set1_epi8(0x1f)), v));
+        stop = (uint32_t)_mm256_movemask_epi8(hit);
+        high = (uint32_t)_mm256_movemask_epi8(v);
+    })
+}
+
+#define AVX512 "avx512f,avx512dq,avx512cd,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,lzcnt,popcnt"
+
+__attribute__((target(AVX512))) static int64_t string_avx512(const uint8_t *p, const uint8_t *end)
+{
+    STRING_LOOP(32, uint64_t, {
+        __m256i v = _mm256_loadu_si256((const __m256i *)p);
+        stop = (uint64_t)(_mm256_cmpeq_epi8_mask(v, _mm256_set1_epi8('"')) | _mm256_cmpeq_epi8_mask(v, _mm256_set1_epi8('\\')) |
+                          _mm256_cmplt_epu8_mask(v, _mm256_set1_epi8(0x20)));
+        high = (uint32_t)_mm256_movepi8_mask(v);
+    })
+}
+
+#endif
+
+int64_t heddle_json_read_string(int level, const uint8_t *p, const uint8_t *end)
+{
+#if defined(__x86_64__)
+    switch (level) {
+    case HEDDLE_CPU_AVX512: return string_avx512(p, end);
+    case HEDDLE_CPU_AVX2: return string_avx2(p, end);
+    case HEDDLE_CPU_SSE4: return string_sse4(p, end);
+    }
+#endif
+    (void)level;
+    return string_plain(p, end);
+}
+
+/* What strings contain. */
+
+ALWAYS int hex(uint8_t c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Four hexadecimal digits, or less than 0. */
+ALWAYS int hex4(const uint8_t *p)
+{
+    int a = hex(p[0]), b = hex(p[1]), c = hex(p[2]), d = hex(p[3]);
+    return (a | b | c | d) < 0 ? -1 : (a << 12) | (b << 8) | (c << 4) | d;
+}
+
+/* The escape that p is at: its character, and its length to *length; or minus a status. */
+ALWAYS int32_t escape(const uint8_t *p, const uint8_t *end, int *length)
+{
+    *length = 2;
+    if (end - p < 2) return -HEDDLE_JSON_OPEN;
+    switch (p[1]) {
+    case '"': return '"';
+    case '\\': return '\\';
+    case '/': return '/';
+    case 'b': return '\b';
+    case 'f': return '\f';
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    case 'u': break;
+    default: return -HEDDLE_JSON_BAD_ESCAPE;
+    }
+    /* Of an escape that is cut off, what is there decides first. */
+    if (end - p < 6) {
+        for (const uint8_t *q = p + 2; q < end; q++)
+            if (hex(*q) < 0) return -HEDDLE_JSON_BAD_ESCAPE;
+        return -HEDDLE_JSON_OPEN;
+    }
+    int unit = hex4(p + 2);
+    if (unit < 0) return -HEDDLE_JSON_BAD_ESCAPE;
+    *length = 6;
+    if (unit < 0xd800 || unit > 0xdfff) return unit;
+    if (unit > 0xdbff) return -HEDDLE_JSON_LONE;
+    if (end - p < 12) {
+        const uint8_t *q = p + 6;
+        if (q < end && *q != '\\') return -HEDDLE_JSON_LONE;
+        if (q + 1 < end && q[1] != 'u') return -HEDDLE_JSON_LONE;
+        if (q + 2 < end && (q[2] | 0x20) != 'd') return -HEDDLE_JSON_LONE;
+        if (q + 3 < end && hex(q[3]) < 12) return -HEDDLE_JSON_LONE;
+        if (q + 4 < end && hex(q[4]) < 0) return -HEDDLE_JSON_LONE;
+        return -HEDDLE_JSON_OPEN;
+    }
+    if (p[6] != '\\' || p[7] != 'u') return -HEDDLE_JSON_LONE;
+    int low = hex4(p + 8);
+    if (low < 0xdc00 || low > 0xdfff) return -HEDDLE_JSON_LONE;
+    *length = 12;
+    return 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+}
+
+ALWAYS int continues(uint8_t c)
+{
+    return (c & 0xc0) == 0x80;
+}
+
+/* The character that p is at, whose first byte is not ASCII: likewise. */
+ALWAYS int32_t character(const uint8_t *p, const uint8_t *end, int *length)
+{
+    uint8_t c = p[0];
+    int64_t left = end - p;
+    if (c >= 0xe0 && c < 0xf0) {
+        uint8_t low = c == 0xe0 ? 0xa0 : 0x80, high = c == 0xed ? 0x9f : 0xbf;
+        *length = 3;
+        if (left >= 3) {
+            if (p[1] < low || p[1] > high || !continues(p[2])) return -HEDDLE_JSON_UTF8;
+            return ((c & 15) << 12) | ((p[1] & 63) << 6) | (p[2] & 63);
+        }
+        if (left >= 2 && (p[1] < low || p[1] > high)) return -HEDDLE_JSON_UTF8;
+        return -HEDDLE_JSON_OPEN;
+    }
+    if (c >= 0xc2 && c < 0xe0) {
+        *length = 2;
+        if (left < 2) return -HEDDLE_JSON_OPEN;
+        if (!continues(p[1])) return -HEDDLE_JSON_UTF8;
+        return ((c & 31) << 6) | (p[1] & 63);
+    }
+    if (c >= 0xf0 && c <= 0xf4) {
+        uint8_t low = c == 0xf0 ? 0x90 : 0x80, high = c == 0xf4 ? 0x8f : 0xbf;
+        *length = 4;
+        if (left >= 2 && (p[1] < low || p[1] > high)) return -HEDDLE_JSON_UTF8;
+        if (left >= 3 && !continues(p[2])) return -HEDDLE_JSON_UTF8;
+        if (left < 4) return -HEDDLE_JSON_OPEN;
+        if (!continues(p[3])) return -HEDDLE_JSON_UTF8;
+        return ((c & 7) << 18) | ((p[1] & 63) << 12) | ((p[2] & 63) << 6) | (p[3] & 63);
+    }
+    return -HEDDLE_JSON_UTF8;
+}
+
+enum sink { NOWHERE, UTF16, UTF8 };
+
+/* Plain ASCII to the sink while there are 16 bytes (8 at level 0); answers how many. */
+ALWAYS int64_t ascii_run(int level, enum sink sink, const uint8_t *p, const uint8_t *end, void *out, int64_t at)
+{
+    const uint8_t *start = p;
+#if defined(__x86_64__)
+    if (level > HEDDLE_CPU_PLAIN) {
+        while (end - p >= 16) {
+            __m128i v = _mm_loadu_si128((const __m128i *)p);
+            if (_mm_movemask_epi8(_mm_or_si128(v, _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'))))) break;
+            int64_t to = at + (p - start);
+            if (sink == UTF16) {
+                uint16_t *o = (uint16_t *)out + to;
+                _mm_storeu_si128((__m128i *)o, _mm_unpacklo_epi8(v, _mm_setzero_si128()));
+                _mm_storeu_si128((__m128i *)(o + 8), _mm_unpackhi_epi8(v, _mm_setzero_si128()));
+            } else if (sink == UTF8) {
+                _mm_storeu_si128((__m128i *)((uint8_t *)out + to), v);
+            }
+            p += 16;
+        }
+        return p - start;
+    }
+#endif
+    while (end - p >= 8) {
+        uint64_t word = load(p);
+        if ((word & tops) | zeros(word ^ (ones * '\\'))) break;
+        int64_t to = at + (p - start);
+        if (sink == UTF16)
+            for (int i = 0; i < 8; i++) ((uint16_t *)out)[to + i] = p[i];
+        else if (sink == UTF8) memcpy((uint8_t *)out + to, p, 8);
+        p += 8;
+    }
+    return p - start;
+}
+
+ALWAYS int64_t put(enum sink sink, int32_t c, const uint8_t *p, int length, void *out, int64_t at)
+{
+    if (sink == NOWHERE) return at;
+    if (sink == UTF16) {
+        uint16_t *o = (uint16_t *)out + at;
+        if (c < 0x10000) {
+            o[0] = (uint16_t)c;
+            return at + 1;
+        }
+        o[0] = (uint16_t)(0xd7c0 + (c >> 10));
+        o[1] = (uint16_t)(0xdc00 | (c & 0x3ff));
+        return at + 2;
+    }
+    uint8_t *o = (uint8_t *)out + at;
+    (void)p, (void)length;
+    if (c < 0x80) {
+        o[0] = (uint8_t)c;
+        return at + 1;
+    }
+    if (c < 0x800) {
+        o[0] = (uint8_t)(0xc0 | (c >> 6));
+        o[1] = (uint8_t)(0x80 | (c & 63));
+        return at + 2;
+    }
+    if (c < 0x10000) {
+        o[0] = (uint8_t)(0xe0 | (c >> 12));
+        o[1] = (uint8_t)(0x80 | ((c >> 6) & 63));
+        o[2] = (uint8_t)(0x80 | (c & 63));
+        return at + 3;
+    }
+    o[0] = (uint8_t)(0xf0 | (c >> 18));
+    o[1] = (uint8_t)(0x80 | ((c >> 12) & 63));
+    o[2] = (uint8_t)(0x80 | ((c >> 6) & 63));
+    o[3] = (uint8_t)(0x80 | (c & 63));
+    return at + 4;
+}
+
+ALWAYS int64_t contents(int level, enum sink sink, const uint8_t *p, const uint8_t *end, void *out, int64_t at, int64_t *counts)
+{
+    const uint8_t *start = p;
+    int64_t status = HEDDLE_JSON_DONE;
+    while (p < end) {
+        int length;
+        int32_t c = *p;
+        if (c < 0x80 && c != '\\') {
+            int64_t run = ascii_run(level, sink, p, end, out, at);
+            if (sink != NOWHERE) at += run;
+            p += run;
+            for (; p < end && (c = *p) < 0x80 && c != '\\'; p++) at = put(sink, c, p, 1, out, at);
+            continue;
+        }
+        if (c == '\\') c = escape(p, end, &length);
+        else c = character(p, end, &length);
+        if (c < 0) {
+            status = -c;
+            break;
+        }
+        at = put(sink, c, p, length, out, at);
+        p += length;
+        /* Most of what follows three bytes is three bytes. */
+        while (length == 3 && end - p >= 3 && (*p & 0xf0) == 0xe0) {
+            c = character(p, end, &length);
+            if (c < 0) break;
+            at = put(sink, c, p, 3, out, at);
+            p += 3;
+        }
+    }
+    if (counts) counts[0] = at;
+    return answer(p, start, status);
+}
+
+int64_t heddle_json_read_utf16(int level, const uint8_t *p, const uint8_t *end, uint16_t *out, int64_t at, int64_t *counts)
+{
+    return level > HEDDLE_CPU_PLAIN ? contents(1, UTF16, p, end, out, at, counts) : contents(0, UTF16, p, end, out, at, counts);
+}
+
+int64_t heddle_json_read_utf8(int level, const uint8_t *p, const uint8_t *end, uint8_t *out, int64_t at, int64_t *counts)
+{
+    return level > HEDDLE_CPU_PLAIN ? contents(1, UTF8, p, end, out, at, counts) : contents(0, UTF8, p, end, out, at, counts);
+}
+
+int64_t heddle_json_read_check(int level, const uint8_t *p, const uint8_t *end)
+{
+    return level > HEDDLE_CPU_PLAIN ? contents(1, NOWHERE, p, end, 0, 0, 0) : contents(0, NOWHERE, p, end, 0, 0, 0);
+}
+
+/* Every byte that does not continue a character is a unit, and one of four bytes is two. */
+
+static int64_t units_plain(const uint8_t *p, const uint8_t *end)
+{
+    int64_t total = 0;
+    for (; p < end; p++) total += !continues(*p) + (*p >= 0xf0);
+    return total;
+}
+
+#if defined(__x86_64__)
+
+__attribute__((target("sse4.2,popcnt"))) static int64_t units_sse4(const uint8_t *p, const uint8_t *end)
+{
+    int64_t total = 0;
+    for (; end - p >= 16; p += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)p);
+        /* As signed bytes, 0x80..0xbf are those below -64. */
+        unsigned more = (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(v, _mm_set1_epi8(-64)));
+        unsigned four = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(v, _mm_set1_epi8((char)0xf0)), v));
+        total += 16 - __builtin_popcount(more) + __builtin_popcount(four);
+    }
+    return total + units_plain(p, end);
+}
+
+__attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt"))) static int64_t units_avx2(const uint8_t *p, const uint8_t *end)
+{
+    int64_t total = 0;
+    for (; end - p >= 32; p += 32) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)p);
+        unsigned more = (unsigned)_mm256_movemask_epi8(_mm256_cmpgt_epi8(_mm256_set1_epi8(-64), v));
+        unsigned four = (unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(v, _mm256_set1_epi8((char)0xf0)), v));
+        total += 32 - __builtin_popcount(more) + __builtin_popcount(four);
+    }
+    return total + units_plain(p, end);
+}
+
+#endif
+
+int64_t heddle_json_read_units(int level, const uint8_t *p, const uint8_t *end)
+{
+#if defined(__x86_64__)
+    if (level >= HEDDLE_CPU_AVX2) return units_avx2(p, end);
+    if (level == HEDDLE_CPU_SSE4) return units_sse4(p, end);
+#endif
+    (void)level;
+    return units_plain(p, end);
+}
+
+void heddle_json_read_widen(int level, const uint8_t *p, int64_t length, uint16_t *out)
+{
+    int64_t i = 0;
+#if defined(__x86_64__)
+    if (level > HEDDLE_CPU_PLAIN) {
+        const __m128i zero = _mm_setzero_si128();
+        for (; length - i >= 16; i += 16) {
+            __m128i v = _mm_loadu_si128((const __m128i *)(p + i));
+            _mm_storeu_si128((__m128i *)(out + i), _mm_unpacklo_epi8(v, zero));
+            _mm_storeu_si128((__m128i *)(out + i + 8), _mm_unpackhi_epi8(v, zero));
+        }
+        if (length - i >= 8) {
+            _mm_storeu_si128((__m128i *)(out + i), _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(p + i)), zero));
+            i += 8;
+        }
+        if (i == length) return;
+        /* The last vector overlaps what was written. */
+        if (length >= 8) {
+            i = length - 8;
+            _mm_storeu_si128((__m128i *)(out + i), _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(p + i)), zero));
+            return;
+        }
+        if (length - i >= 4) {
+            uint32_t four;
+            memcpy(&four, p + i, 4);
+            _mm_storel_epi64((__m128i *)(out + i), _mm_unpacklo_epi8(_mm_cvtsi32_si128((int)four), zero));
+            i += 4;
+        }
+    }
+#endif
+    (void)level;
+    for (; i < length; i++) out[i] = p[i];
+}
+
+/* Numbers. */
+
+ALWAYS int is_digit(uint8_t c)
+{
+    return (uint8_t)(c - '0') < 10;
+}
+
+/* Whether all eight bytes are digits. */
+ALWAYS int eight_digits(uint64_t word)
+{
+    return ((word & (ones * 0xf0)) | (((word + ones * 0x06) & (ones * 0xf0)) >> 4)) == ones * 0x33;
+}
+
+ALWAYS uint64_t eight_value(uint64_t word)
+{
+    word -= ones * '0';
+    word = word * 10 + (word >> 8);
+    return (((word & 0x000000ff000000ffu) * 0x000f424000000064u) + (((word >> 16) & 0x000000ff000000ffu) * 0x0000271000000001u)) >> 32;
+}
+
+struct digits {
+    uint64_t mantissa;
+    int64_t taken;      /* Significant digits in the mantissa. */
+    int64_t dropped;    /* Digits behind them. */
+};
+
+ALWAYS const uint8_t *digits(const uint8_t *p, const uint8_t *end, struct digits *d)
+{
+    while (d->taken && d->taken <= 11 && !d->dropped && end - p >= 8 && eight_digits(load(p))) {
+        d->mantissa = d->mantissa * 100000000u + eight_value(load(p));
+        d->taken += 8;
+        p += 8;
+    }
+    for (; p < end && is_digit(*p); p++) {
+        if (d->taken < 19) {
+            d->mantissa = d->mantissa * 10 + (uint64_t)(*p - '0');
+            if (d->mantissa) d->taken++;
+        } else d->dropped++;
+    }
+    return p;
+}
+
+ALWAYS int64_t number(const uint8_t *p, const uint8_t *end, uint64_t *out)
+{
+    const uint8_t *start = p, *from;
+    struct digits d = {0, 0, 0};
+    int64_t flags = 0, exponent = 0;
+    if (p < end && *p == '-') {
+        flags |= HEDDLE_JSON_NEGATIVE;
+        p++;
+    }
+    if (p >= end) return answer(p, start, HEDDLE_JSON_TRUNCATED);
+    if (!is_digit(*p)) return answer(p, start, HEDDLE_JSON_DIGIT);
+    if (*p == '0') {
+        p++;
+        if (p < end && is_digit(*p)) return answer(p, start, HEDDLE_JSON_ZERO);
+    } else p = digits(p, end, &d);
+    if (p < end && *p == '.') {
+        flags |= HEDDLE_JSON_FRACTION;
+        from = ++p;
+        int64_t before = d.dropped;
+        p = digits(p, end, &d);
+        if (p == from) return answer(p, start, p >= end ? HEDDLE_JSON_TRUNCATED : HEDDLE_JSON_DIGIT);
+        /* Those of the fraction that are in the mantissa. */
+        exponent = -((p - from) - (d.dropped - before));
+        exponent += before;
+    } else exponent = d.dropped;
+    if (p < end && (*p | 0x20) == 'e') {
+        flags |= HEDDLE_JSON_FRACTION;
+        int minus = 0;
+        int64_t power = 0;
+        p++;
+        if (p < end && (*p == '+' || *p == '-')) minus = *p++ == '-';
+        from = p;
+        for (; p < end && is_digit(*p); p++)
+            if (power < 100000000000000000) power = power * 10 + (*p - '0');
+        if (p == from) return answer(p, start, p >= end ? HEDDLE_JSON_TRUNCATED : HEDDLE_JSON_DIGIT);
+        exponent += minus ? -power : power;
+    }
+    if (d.dropped) flags |= HEDDLE_JSON_INEXACT;
+    out[0] = d.mantissa;
+    out[1] = (uint64_t)exponent;
+    return answer(p, start, flags);
+}
+
+int64_t heddle_json_read_number(const uint8_t *p, const uint8_t *end, uint64_t *out)
+{
+    return number(p, end, out);
+}
+
+/* Whole values. */
+
+enum { ARRAY_BEGUN = 0, OBJECT_BEGUN = 1, KEY_READ = 2, VALUE_READ = 3, WANT_VALUE = 4, WANT_KEY = 5, WANT_COLON = 6 };
+
+ALWAYS int64_t literal(const uint8_t *p, const uint8_t *end, const char *word, int length, const uint8_t *start, int64_t status)
+{
+    int i = 0;
+    while (i < length && p + i < end && p[i] == (uint8_t)word[i]) i++;
+    if (i == length) return 0;
+    return answer(p + i, start, p + i >= end ? HEDDLE_JSON_TRUNCATED : status);
+}
+
+int64_t heddle_json_read_skip(int level, const uint8_t *p, const uint8_t *end, int64_t *words)
+{
+    int64_t *state = words + 3;
+    uint64_t *bits = (uint64_t *)(words + 8);
+    const uint8_t *start = p, *stop = end - p > HEDDLE_JSON_SLICE ? p + HEDDLE_JSON_SLICE : end;
+    int64_t now = state[0], depth = state[1], most = state[2], longest = state[3], a;
+    uint64_t scratch[2];
+    for (;;) {
+        while (p < stop && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) p++;
+        if (p >= stop) {
+            state[0] = now;
+            state[1] = depth;
+            return answer(p, start, p >= end ? HEDDLE_JSON_TRUNCATED : HEDDLE_JSON_MORE);
+        }
+        uint8_t c = *p;
+        int begun = 0;
+        switch (now) {
+        case VALUE_READ: {
+            int object = (bits[depth >> 6] >> (depth & 63)) & 1;
+            if (c == ',') {
+                p++;
+                now = object ? WANT_KEY : WANT_VALUE;
+                continue;
+            }
+            if (c != (object ? '}' : ']')) return answer(p, start, object ? HEDDLE_JSON_COMMA_OBJECT : HEDDLE_JSON_COMMA_ARRAY);
+        close:
+            p++;
+            now = VALUE_READ;
+            if (--depth == 0) return answer(p, start, HEDDLE_JSON_DONE);
+            continue;
+        }
+        case OBJECT_BEGUN:
+            if (c == '}') goto close;
+            if (c != '"') return answer(p, start, HEDDLE_JSON_KEY_OR_END);
+            now = WANT_COLON;
+            break;
+        case WANT_KEY:
+            if (c != '"') return answer(p, start, HEDDLE_JSON_KEY);
+            now = WANT_COLON;
+            break;
+        case WANT_COLON:
+            if (c != ':') return answer(p, start, HEDDLE_JSON_COLON);
+            p++;
+            now = WANT_VALUE;
+            continue;
+        case KEY_READ:
+            now = WANT_COLON;
+            continue;
+        case ARRAY_BEGUN:
+            if (c == ']') goto close;
+            now = VALUE_READ;
+            begun = 1;
+            break;
+        default:
+            now = VALUE_READ;
+            break;
+        }
+        switch (c) {
+        case '"': {
+            const uint8_t *slice = end - p > HEDDLE_JSON_SLICE ? p + HEDDLE_JSON_SLICE : end;
+            a = heddle_json_read_string(level, p + 1, slice);
+            if ((a & 31) == HEDDLE_JSON_OPEN && slice < end) {
+                state[0] = now == WANT_COLON ? KEY_READ : VALUE_READ;
+                state[1] = depth;
+                return answer(p, start, HEDDLE_JSON_OPEN);
+            }
+            if (a & (HEDDLE_JSON_ESCAPED | HEDDLE_JSON_HIGH | 31)) {
+                const uint8_t *close = p + 1 + (a >> 8);
+                if (a & (HEDDLE_JSON_ESCAPED | HEDDLE_JSON_HIGH) || (a & 31) == HEDDLE_JSON_OPEN) {
+                    int64_t b = heddle_json_read_check(level, p + 1, (a & 31) == HEDDLE_JSON_OPEN ? end : close);
+                    int64_t why = b & 31;
+                    if (why) {
+                        /* Cut off by the quote or a control character, or by the end of the text. */
+                        if (why == HEDDLE_JSON_OPEN) {
+                            if ((a & 31) == HEDDLE_JSON_OPEN) return answer(end, start, HEDDLE_JSON_TRUNCATED);
+                            uint8_t at = p[1 + (b >> 8)];
+                            why = at != '\\' ? HEDDLE_JSON_UTF8
+                                  : close - (p + 1 + (b >> 8)) >= 6 ? HEDDLE_JSON_LONE : HEDDLE_JSON_BAD_ESCAPE;
+                        }
+                        return answer(p + 1 + (b >> 8), start, why);
+                    }
+                }
+                if ((a & 31) == HEDDLE_JSON_OPEN) return answer(end, start, HEDDLE_JSON_TRUNCATED);
+                if (a & 31) return answer(close, start, a & 31);
+            }
+            p += 2 + (a >> 8);
+            break;
+        }
+        case '{':
+        case '[':
+            if (depth >= most) return answer(p, start, HEDDLE_JSON_DEEP);
+            depth++;
+            if (c == '{') bits[depth >> 6] |= 1ull << (depth & 63);
+            else bits[depth >> 6] &= ~(1ull << (depth & 63));
+            now = c == '{' ? OBJECT_BEGUN : ARRAY_BEGUN;
+            p++;
+            break;
+        case 't':
+            if ((a = literal(p, end, "true", 4, start, HEDDLE_JSON_TRUE))) return a;
+            p += 4;
+            break;
+        case 'f':
+            if ((a = literal(p, end, "false", 5, start, HEDDLE_JSON_FALSE))) return a;
+            p += 5;
+            break;
+        case 'n':
+            if ((a = literal(p, end, "null", 4, start, HEDDLE_JSON_NULL))) return a;
+            p += 4;
+            break;
+        case '-': case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9': {
+            const uint8_t *most_end = end - p > longest ? p + longest + 1 : end;
+            a = number(p, most_end, scratch);
+            if (most_end < end && p + (a >> 8) >= most_end) return answer(p, start, HEDDLE_JSON_LONG_NUMBER);
+            if (a & 31) return answer(p + (a >> 8), start, a & 31);
+            if ((a >> 8) > longest) return answer(p, start, HEDDLE_JSON_LONG_NUMBER);
+            p += a >> 8;
+            break;
+        }
+        default:
+            return answer(p, start, begun ? HEDDLE_JSON_VALUE_OR_END : HEDDLE_JSON_VALUE);
+        }
+    }
+}
+
+int64_t heddle_json_read_commas(int level, const uint8_t *p, const uint8_t *end)
+{
+    int64_t total = 0;
+#if defined(__x86_64__)
+    if (level > HEDDLE_CPU_PLAIN) {
+        for (; end - p >= 16; p += 16) {
+            __m128i v = _mm_loadu_si128((const __m128i *)p);
+            unsigned close = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8(']')));
+            unsigned comma = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8(',')));
+            if (close) return (total + __builtin_popcount(comma & (close - 1) & ~close)) * 2 + 1;
+            total += __builtin_popcount(comma);
+        }
+    }
+#endif
+    (void)level;
+    for (; p < end && *p != ']'; p++) total += *p == ',';
+    return total * 2 + (p < end);
+}
