@@ -33,6 +33,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
 import Data.Text (Text)
 import GHC.Generics (Generic)
+import Heddle.Bytes.Json.Encode (ToJson)
 import System.Environment (getEnv)
 
 -- | What a search answers.
@@ -41,7 +42,7 @@ data Search = Search
     search_metadata :: !Metadata
   }
   deriving stock (Eq, Generic, Show)
-  deriving anyclass (FromJSON, NFData)
+  deriving anyclass (FromJSON, NFData, ToJson)
 
 data Status = Status
   { created_at :: !Text,
@@ -63,7 +64,7 @@ data Status = Status
     lang :: !Text
   }
   deriving stock (Eq, Generic, Show)
-  deriving anyclass (FromJSON, NFData)
+  deriving anyclass (FromJSON, NFData, ToJson)
 
 data User = User
   { id :: !Int,
@@ -96,7 +97,7 @@ data User = User
     following :: !Bool
   }
   deriving stock (Eq, Generic, Show)
-  deriving anyclass (FromJSON, NFData)
+  deriving anyclass (FromJSON, NFData, ToJson)
 
 data Entities = Entities
   { hashtags :: ![Hashtag],
@@ -104,14 +105,14 @@ data Entities = Entities
     user_mentions :: ![Mention]
   }
   deriving stock (Eq, Generic, Show)
-  deriving anyclass (FromJSON, NFData)
+  deriving anyclass (FromJSON, NFData, ToJson)
 
 data Hashtag = Hashtag
   { text :: !Text,
     indices :: !(Int, Int)
   }
   deriving stock (Eq, Generic, Show)
-  deriving anyclass (FromJSON, NFData)
+  deriving anyclass (FromJSON, NFData, ToJson)
 
 data Link = Link
   { url :: !Text,
@@ -120,7 +121,7 @@ data Link = Link
     indices :: !(Int, Int)
   }
   deriving stock (Eq, Generic, Show)
-  deriving anyclass (FromJSON, NFData)
+  deriving anyclass (FromJSON, NFData, ToJson)
 
 data Mention = Mention
   { screen_name :: !Text,
@@ -129,7 +130,7 @@ data Mention = Mention
     indices :: !(Int, Int)
   }
   deriving stock (Eq, Generic, Show)
-  deriving anyclass (FromJSON, NFData)
+  deriving anyclass (FromJSON, NFData, ToJson)
 
 data Metadata = Metadata
   { completed_in :: !Double,
@@ -139,7 +140,7 @@ data Metadata = Metadata
     since_id :: !Int
   }
   deriving stock (Eq, Generic, Show)
-  deriving anyclass (FromJSON, NFData)
+  deriving anyclass (FromJSON, NFData, ToJson)
 
 -- | The file is a list of these.
 data Record = Record
@@ -156,7 +157,7 @@ data Record = Record
     manager :: !(Maybe Int)
   }
   deriving stock (Eq, Generic, Show)
-  deriving anyclass (FromJSON, NFData)
+  deriving anyclass (FromJSON, NFData, ToJson)
 
 data Address = Address
   { street :: !Text,
@@ -164,7 +165,7 @@ data Address = Address
     zip :: !Text
   }
   deriving stock (Eq, Generic, Show)
-  deriving anyclass (FromJSON, NFData)
+  deriving anyclass (FromJSON, NFData, ToJson)
 
 data Numbers = Numbers
   { name :: !Text,
@@ -173,7 +174,7 @@ data Numbers = Numbers
     counts :: ![Int]
   }
   deriving stock (Eq, Generic, Show)
-  deriving anyclass (FromJSON, NFData)
+  deriving anyclass (FromJSON, NFData, ToJson)
 
 -- aeson's instances as its documentation recommends them for speed.
 
@@ -201,6 +202,6 @@ instance ToJSON Numbers where toEncoding = genericToEncoding defaultOptions
 
 -- | The file of this name.
 readDocument :: String -> IO ByteString
-readDocument name = do
+readDocument document = do
   folder <- getEnv "HEDDLE_DOCUMENTS"
-  ByteString.readFile (folder <> "/" <> name <> ".json")
+  ByteString.readFile (folder <> "/" <> document <> ".json")

@@ -16,7 +16,11 @@ import HashKeyTest qualified
 import HashTest qualified
 import HashTypeTest qualified
 import HttpDateTest qualified
+import JsonBuildTest qualified
 import JsonDecodeTest qualified
+import JsonEncodeTest qualified
+import JsonLiteralTest qualified
+import JsonTypesTest qualified
 import LiteralTest qualified
 import OracleTest qualified
 import PutTest qualified
@@ -47,6 +51,10 @@ main =
         Utf8LiteralTest.tests,
         CheckTest.tests,
         StreamTest.tests,
+        JsonBuildTest.tests,
+        JsonEncodeTest.tests,
+        JsonLiteralTest.tests,
+        JsonTypesTest.tests,
         JsonDecodeTest.tests,
         FromJsonTest.tests,
         OracleTest.tests

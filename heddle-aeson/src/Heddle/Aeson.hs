@@ -1,0 +1,202 @@
+-- |
+-- Module      : Heddle.Aeson
+-- Description : Bridges between heddle-bytes and aeson
+-- Stability   : stable
+--
+-- aeson's values, written by "Heddle.Bytes.Json.Build" and read by "Heddle.Bytes.Json.Decode", and
+-- instances of either library's classes from the other's.
+--
+-- Cost: a 'Value' between, except where it is said that there is none.
+-- Owner: values.
+module Heddle.Aeson
+  ( -- * Values
+    fromValue,
+    value,
+    valueWithin,
+
+    -- * By aeson's classes
+    encodeAeson,
+    decodeAeson,
+    aeson,
+
+    -- * Deriving
+
+    -- | > deriving (ToJson, FromJson) via (ViaAeson T)
+    --   > deriving (ToJSON, FromJSON) via (ViaHeddle T)
+    ViaAeson (..),
+    ViaHeddle (..),
+  )
+where
+
+import Data.Aeson (FromJSON (..), ToJSON (..), Value (..))
+import Data.Aeson.Encoding (fromEncoding, unsafeToEncoding)
+import Data.Aeson.Internal (IResult (..), JSONPath, JSONPathElement (..), ifromJSON)
+import Data.Aeson.Key qualified as Key
+import Data.Aeson.KeyMap qualified as KeyMap
+import Data.ByteString (ByteString)
+import Data.ByteString.Unsafe qualified as ByteString (unsafeUseAsCString)
+import Data.Foldable (toList)
+import Data.Scientific (Scientific, base10Exponent, coefficient, fromFloatDigits, scientific, toRealFloat)
+import Data.Vector qualified as Vector
+import Foreign.Ptr (minusPtr)
+import Heddle.Bytes.Json.Build (Build, Mixed, arrayOf, bool, double, encode, int, mixed, nameText, null_, object, (<:>))
+import Heddle.Bytes.Json.Build qualified as Build
+import Heddle.Bytes.Json.Decode
+  ( Decoder,
+    Kind (..),
+    byKind,
+    decode,
+    foldElements,
+    foldMembers,
+    raw,
+    refine,
+    textMap,
+  )
+import Heddle.Bytes.Json.Decode qualified as Decode
+import Heddle.Bytes.Json.Encode (ToJson (..), encodeJson)
+import Heddle.Bytes.Json.FromJson (FromJson (..))
+import Heddle.Bytes.Json.Malformed (Malformed (..), Reason (..), Step (..), showPath)
+import Heddle.Bytes.Json.Options (Limits (..), defaultLimits)
+import Heddle.Bytes.Put (Put, fromBuilder, toBuilder, toByteString)
+import Heddle.Prim.Exception (displayException)
+import Heddle.Prim.Pure (unsafePure)
+
+-- | A value of aeson's.
+--
+-- [Cost]: linear.
+--
+-- Law (@inverse@): aeson reads the same value.
+fromValue :: Value -> Build c Mixed
+fromValue = \case
+  Null -> mixed null_
+  Bool b -> mixed (bool b)
+  Number n -> number n
+  String t -> mixed (Build.text t)
+  Array xs -> mixed (arrayOf fromValue (toList xs))
+  Object members ->
+    mixed . object $ KeyMap.foldrWithKey (\key x rest -> nameText (Key.toText key) <:> fromValue x <> rest) mempty members
+
+number :: Scientific -> Build c Mixed
+number n
+  | power >= 0 && power <= 308 = mixed (int (coefficient n * 10 ^ power))
+  | power < 0 && power > -340 && fromFloatDigits nearest == n = mixed (double nearest)
+  | otherwise = mixed (Build.decimal (coefficient n) power)
+  where
+    power = base10Exponent n
+    nearest = toRealFloat n :: Double
+
+-- | A value of aeson's; exponents of ten beyond 1,024 are refused.
+--
+-- [Cost]: linear; equal short keys of one text share their memory.
+value :: Decoder Value
+value = valueWithin 1024
+
+-- | The same with another greatest magnitude of an exponent.
+--
+-- Numbers are exact. That 'Scientific' has an exponent says nothing about how large an 'Integer' of
+-- it is: programs that make one of a stranger's number need a bound.
+--
+-- [Cost]: as 'value'.
+valueWithin :: Int -> Decoder Value
+valueWithin most = go
+  where
+    go = byKind $ \case
+      KindNull -> Null <$ Decode.null_
+      KindBool -> Bool <$> Decode.bool
+      KindNumber -> Number <$> refine bounded Decode.decimal
+      KindString -> String <$> Decode.text
+      KindArray -> (\xs -> Array (Vector.fromListN (length xs) xs)) <$> Decode.list go
+      KindObject -> Object . KeyMap.fromMapText <$> textMap go
+    bounded (mantissa, power)
+      | power <= most && power >= negate most = Right (scientific mantissa power)
+      | otherwise = Left ("an exponent beyond " <> show most)
+
+-- | What aeson's instance writes, without a value between.
+--
+-- [Cost]: aeson's.
+encodeAeson :: ToJSON a => a -> Put
+encodeAeson = fromBuilder . fromEncoding . toEncoding
+
+-- | By aeson's instance, read by heddle-bytes. An error of the instance has the path that aeson gives,
+-- and the offset of the value there.
+--
+-- [Cost]: a 'Value' between; after an error, the text is looked at again.
+decodeAeson :: FromJSON a => Limits -> ByteString -> Either Malformed a
+decodeAeson limits text = do
+  whole <- decode limits value text
+  case ifromJSON whole of
+    ISuccess x -> Right x
+    IError path why -> Left (Malformed (offsetOf limits text steps) steps (Refused why))
+      where
+        steps = stepsOf path
+
+stepsOf :: JSONPath -> [Step]
+stepsOf = map $ \case
+  Key key -> InKey (Key.toText key)
+  Index n -> InElement n
+
+-- | Where the value at the end of a path begins; as far as the path leads.
+offsetOf :: Limits -> ByteString -> [Step] -> Int
+offsetOf limits whole = go whole
+  where
+    go part path = case decode limits (inside path) part of
+      Right (Just (next, rest)) -> go next rest
+      _ -> unsafePure $
+        ByteString.unsafeUseAsCString whole $ \from -> ByteString.unsafeUseAsCString part $ \to -> pure (to `minusPtr` from)
+    inside = \case
+      [] -> pure Nothing
+      InKey key : rest ->
+        byKind $ \case
+          KindObject -> foldMembers (\found k part -> if k == key then Just (part, rest) else found) Nothing raw
+          _ -> pure Nothing
+      InElement n : rest ->
+        byKind $ \case
+          KindArray -> snd <$> foldElements (\(i, found) part -> (i + 1, if i == n then Just (part, rest) else found)) (0, Nothing) raw
+          _ -> pure Nothing
+
+-- | By aeson's instance, as a part of a decoder. The path that aeson gives, from this value on, is in the reason.
+--
+-- [Cost]: a 'Value' between.
+aeson :: FromJSON a => Decoder a
+aeson = refine (result . ifromJSON) value
+  where
+    result = \case
+      ISuccess x -> Right x
+      IError [] why -> Left why
+      IError path why -> Left (showPath (stepsOf path) <> ": " <> why)
+
+-- | heddle-bytes' classes by aeson's.
+newtype ViaAeson a = ViaAeson
+  { -- | The value.
+    viaAeson :: a
+  }
+  deriving stock (Eq, Ord, Show)
+
+-- | What aeson's 'toJSON' makes.
+instance ToJSON a => ToJson (ViaAeson a) where
+  toJson (ViaAeson x) = fromValue (toJSON x)
+  toJsonList = fromValue . toJSONList . map viaAeson
+
+instance FromJSON a => FromJson (ViaAeson a) where
+  fromJson = ViaAeson <$> aeson
+
+-- | aeson's classes by heddle-bytes'.
+newtype ViaHeddle a = ViaHeddle
+  { -- | The value.
+    viaHeddle :: a
+  }
+  deriving stock (Eq, Ord, Show)
+
+-- | Encodings have no value between.
+instance ToJson a => ToJSON (ViaHeddle a) where
+  toEncoding (ViaHeddle x) = unsafeToEncoding (toBuilder (encodeJson x))
+  toJSON (ViaHeddle x) = case decode unlimited (valueWithin maxBound) (toByteString (encodeJson x)) of
+    Right v -> v
+    Left wrong -> error ("ViaHeddle: written, but not read: " <> displayException wrong)
+
+instance FromJson a => FromJSON (ViaHeddle a) where
+  parseJSON v = either (fail . displayException) (pure . ViaHeddle) (decode unlimited fromJson (toByteString (encode (fromValue v))))
+
+-- | For what was in memory already.
+unlimited :: Limits
+unlimited = defaultLimits {limitDepth = maxBound, limitNumber = maxBound, limitSize = maxBound}

@@ -1,0 +1,124 @@
+{-# LANGUAGE DeriveAnyClass #-}
+{-# LANGUAGE DeriveGeneric #-}
+{-# LANGUAGE DerivingVia #-}
+{-# LANGUAGE OverloadedStrings #-}
+{-# OPTIONS_GHC -Wno-orphans #-}
+
+-- | The bridges against aeson itself.
+module Main
+  ( main,
+  )
+where
+
+import Data.Aeson (FromJSON, ToJSON, Value (..))
+import Data.Aeson qualified as Aeson
+import Data.Aeson.Key qualified as Key
+import Data.Aeson.KeyMap qualified as KeyMap
+import Data.ByteString (ByteString)
+import Data.ByteString.Lazy qualified as Lazy
+import Data.Scientific (scientific)
+import Data.Text (Text)
+import Data.Text qualified as Text
+import Data.Vector qualified as Vector
+import GHC.Generics (Generic)
+import Heddle.Aeson
+import Heddle.Bytes.Json.Build (encode)
+import Heddle.Bytes.Json.Decode (decode)
+import Heddle.Bytes.Json.Encode (ToJson, encodeJson)
+import Heddle.Bytes.Json.FromJson (FromJson (..))
+import Heddle.Bytes.Json.Malformed (Malformed (..), Reason (..), Step (..))
+import Heddle.Bytes.Json.Options (defaultLimits)
+import Heddle.Bytes.Put (toByteString)
+import Test.Tasty (TestTree, defaultMain, testGroup)
+import Test.Tasty.HUnit (assertFailure, testCase, (@?=))
+import Test.Tasty.QuickCheck
+
+main :: IO ()
+main =
+  defaultMain $
+    testGroup
+      "heddle-aeson"
+      [ testProperty "inverse: aeson reads what is written" $ \(Any v) ->
+          Aeson.eitherDecodeStrict (toByteString (encode (fromValue v))) === Right v,
+        testProperty "what aeson writes is read" $ \(Any v) -> decode defaultLimits value (strictly v) === Right v,
+        testProperty "encodeAeson is aeson's" $ \(Any v) -> toByteString (encodeAeson v) === strictly v,
+        testProperty "decodeAeson" $ \x -> decodeAeson defaultLimits (strictly x) === Right (x :: Theirs),
+        testProperty "ToJson via aeson" $ \x -> Aeson.decodeStrict (toByteString (encodeJson x)) === Just (x :: Theirs),
+        testProperty "FromJson via aeson" $ \x -> decode defaultLimits fromJson (strictly x) === Right (x :: Theirs),
+        testProperty "ToJSON via heddle" $ \x ->
+          Aeson.decode (Aeson.encode x) === Just (x :: Ours) .&&. Aeson.decodeStrict (strictly (Aeson.toJSON x)) === Just x,
+        testProperty "FromJSON via heddle" $ \x -> Aeson.fromJSON (Aeson.toJSON x) === Aeson.Success (x :: Ours),
+        testGroup "what is refused" refused
+      ]
+
+strictly :: ToJSON a => a -> ByteString
+strictly = Lazy.toStrict . Aeson.encode
+
+refused :: [TestTree]
+refused =
+  [ testCase "an error of an instance, with its place" $
+      case decodeAeson defaultLimits "[{\"name\": \"a\", \"count\": 1},\n {\"name\": \"b\", \"count\": true}]" :: Either Malformed [Theirs] of
+        Left (Malformed offset path (Refused _)) -> do
+          path @?= [InElement 1, InKey "count"]
+          offset @?= 52
+        other -> assertFailure (show other),
+    testCase "an exponent that would be a giant" $
+      case decode defaultLimits value "[1, 1e1000000000]" of
+        Left (Malformed 4 [InElement 1] (Refused _)) -> pure ()
+        other -> assertFailure (show other),
+    testCase "an exponent beyond machine words" $
+      mapM_
+        ( \text -> case decode defaultLimits value text of
+            Left _ -> pure ()
+            other -> assertFailure (show other)
+        )
+        ["1e9223372036854775808", "1e-9223372036854775809", "1e18446744073709551616", "0.1e-9223372036854775808"],
+    testCase "exponents within the bound" $
+      decode defaultLimits value "[1e1000,1e-1000]" @?= Right (Array (Vector.fromList [Number (scientific 1 1000), Number (scientific 1 (-1000))])),
+    testCase "a key twice" $
+      case decode defaultLimits value "{\"a\":1,\"a\":2}" of
+        Left (Malformed _ _ (DuplicateKey "a")) -> pure ()
+        other -> assertFailure (show other),
+    testCase "too deep" $
+      case decode defaultLimits value (toByteString (mconcat (replicate 600 "["))) of
+        Left (Malformed 512 _ (TooDeep 512)) -> pure ()
+        other -> assertFailure (show other)
+  ]
+
+data Theirs = Theirs {name :: Text, count :: Int, more :: Maybe [Theirs]}
+  deriving stock (Eq, Generic, Show)
+  deriving anyclass (FromJSON, ToJSON)
+  deriving (FromJson, ToJson) via (ViaAeson Theirs)
+
+data Ours = Ours {label_ :: Text, amount :: Double, inner :: Maybe [Ours]}
+  deriving stock (Eq, Generic, Show)
+  deriving anyclass (FromJson, ToJson)
+  deriving (FromJSON, ToJSON) via (ViaHeddle Ours)
+
+instance Arbitrary Theirs where
+  arbitrary = sized $ \n -> Theirs <$> texts <*> arbitrary <*> (if n > 1 then Just <$> resize (n `div` 4) (listOf arbitrary) else pure Nothing)
+
+instance Arbitrary Ours where
+  arbitrary = sized $ \n -> Ours <$> texts <*> arbitrary <*> (if n > 1 then Just <$> resize (n `div` 4) (listOf arbitrary) else pure Nothing)
+
+newtype Any = Any Value
+  deriving stock (Show)
+
+instance Arbitrary Any where
+  arbitrary = Any <$> sized go
+    where
+      go n =
+        oneof $
+          [ pure Null,
+            Bool <$> arbitrary,
+            Number <$> (scientific <$> arbitrary <*> oneof [pure 0, choose (-30, 30), choose (-400, 400)]),
+            Number . fromInteger <$> ((\m k -> m * 10 ^ k) <$> arbitrary <*> choose (0, 40 :: Int)),
+            Number . realToFrac <$> (arbitrary :: Gen Double),
+            String <$> texts
+          ]
+            <> [Array . Vector.fromList <$> few (go (n `div` 3)) | n > 0]
+            <> [Object . KeyMap.fromList <$> few ((,) . Key.fromText <$> texts <*> go (n `div` 3)) | n > 0]
+      few = resize 5 . listOf
+
+texts :: Gen Text
+texts = Text.pack <$> resize 12 (listOf (frequency [(5, choose (' ', '~')), (1, elements "\"\\\n\r\t/\b\0\x7f\xe9\x3042\x1f600")]))

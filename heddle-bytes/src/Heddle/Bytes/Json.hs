@@ -1,0 +1,63 @@
+-- |
+-- Module      : Heddle.Bytes.Json
+-- Description : JSON to types and back
+-- Stability   : stable
+--
+-- Types become JSON and JSON becomes types without a tree in between:
+--
+-- > data Person = Person {name :: !Text, age :: !(Maybe Int)}
+-- >   deriving stock (Generic)
+-- >   deriving anyclass (ToJson, FromJson)
+-- >
+-- > toByteString (encodeJson (Person "Zoë" Nothing))      -- {"name":"Zoë","age":null}
+-- > decodeJson "{\"name\": \"Zoë\"}" :: Either Malformed Person
+--
+-- What classes do not say is written out: values with "Heddle.Bytes.Json.Build", decoders with
+-- "Heddle.Bytes.Json.Decode"; both are meant to be imported qualified, as they share words. JSON
+-- that is longer than memory is for "Heddle.Bytes.Json.Stream"; what only has to be checked or laid
+-- out anew, for "Heddle.Bytes.Json.Check".
+--
+-- Cost: linear in the bytes.
+-- Owner: values.
+module Heddle.Bytes.Json
+  ( -- * Encoding
+    ToJson (..),
+    encodeJson,
+    toByteString,
+    ToKey (..),
+    Build,
+    encode,
+
+    -- * Decoding
+    FromJson (..),
+    decodeJson,
+    FromKey (..),
+    Decoder,
+    decode,
+    Limits (..),
+    defaultLimits,
+    Duplicates (..),
+
+    -- * What is wrong
+    Malformed (..),
+    Step (..),
+    Reason (..),
+    showPath,
+    showReason,
+    lineAndColumn,
+
+    -- * Deriving with other names
+    genericToJson,
+    genericFromJson,
+    Options (..),
+    defaultOptions,
+    Sum (..),
+  )
+where
+
+import Heddle.Bytes.Json.Build (Build, encode)
+import Heddle.Bytes.Json.Decode
+import Heddle.Bytes.Json.Encode (ToJson (..), ToKey (..), encodeJson, genericToJson)
+import Heddle.Bytes.Json.FromJson
+import Heddle.Bytes.Json.Malformed
+import Heddle.Bytes.Put (toByteString)
