@@ -41,8 +41,9 @@ tests =
         writes <- sizePerLiteral "Write" (\n -> "w" <> show n <> " :: Write\nw" <> show n <> " = " <> show (name n))
         inside <- sizePerLiteral "Put" (\n -> (if n == 1 then "all :: Put\nall = mempty" else "") <> " <> " <> show (name n))
         texts <- sizePerLiteral "Utf8" (\n -> "t" <> show n <> " :: Utf8\nt" <> show n <> " = " <> show (name n))
-        let found = show (puts, writes, inside, texts) <> " bytes for a Put, for a Write, for a literal inside of a Put, for a Utf8"
-        assertBool found (puts <= 220 && writes <= 280 && inside <= 100 && texts <= 220)
+        names <- sizePerLiteral "Name" (\n -> "k" <> show n <> " :: Name\nk" <> show n <> " = " <> show (name n))
+        let found = show [("a Put" :: String, puts), ("a Write", writes), ("inside of a Put", inside), ("a Utf8", texts), ("a key", names)]
+        assertBool found (puts <= 220 && writes <= 280 && inside <= 100 && texts <= 220 && names <= 250)
     ]
   where
     name :: Int -> String
@@ -75,6 +76,7 @@ sizePerLiteral type_ line = do
         unlines
           [ "{-# LANGUAGE OverloadedStrings #-}",
             "module Literals where",
+            "import Heddle.Bytes.Json.Build (Name)",
             "import Heddle.Bytes.Put",
             "import Heddle.Bytes.Utf8 (Utf8)",
             "import Prelude hiding (all)"

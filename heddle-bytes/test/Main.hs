@@ -19,7 +19,6 @@ import HttpDateTest qualified
 import JsonBuildTest qualified
 import JsonDecodeTest qualified
 import JsonEncodeTest qualified
-import JsonLiteralTest qualified
 import JsonTypesTest qualified
 import LiteralTest qualified
 import OracleTest qualified
@@ -53,7 +52,6 @@ main =
         StreamTest.tests,
         JsonBuildTest.tests,
         JsonEncodeTest.tests,
-        JsonLiteralTest.tests,
         JsonTypesTest.tests,
         JsonDecodeTest.tests,
         FromJsonTest.tests,
