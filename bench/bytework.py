@@ -13,7 +13,7 @@ import documents
 from harness import BUILD, Unable, Workplace, how_to_get, in_turn, ratios, spread
 
 # What one run takes, in nanoseconds, at least for the quickest way and at most for the slowest.
-LEAST, MOST = 0.05e9, 3e9
+LEAST, MOST = 0.03e9, 1e9
 
 # Both sides get the same room, so that neither collects more often than the other.
 AREA = "16m"
@@ -37,12 +37,19 @@ class BytePlace(Workplace):
         return f"core {self.cores[0]}; {options.rounds} rounds; median [least, most]"
 
     def once(self, who, n):
+        flags = ["+RTS", f"-A{AREA}"] if who.program.startswith("bench-") else []
+        return Run(*self.say("timed", 4, who, n, flags))
+
+    def memory(self, program, way, n, flags):
+        """The most bytes above what was there before, and those of the result."""
+        return self.say("memory", 2, Contender(program, way), n, ["+RTS", "-A1m", *flags])
+
+    def say(self, word, count, who, n, flags):
+        """What a program says of a way: a word, and so many numbers."""
         program = os.path.join(BUILD, who.program)
         if not os.path.exists(program):
             raise Unable(f"{who.program} is not there; {how_to_get(program)}")
-        command = [program, who.way, str(n)]
-        if who.program.startswith("bench-"):
-            command += ["+RTS", f"-A{AREA}"]
+        command = [program, who.way, str(n), *flags]
         environment = {**os.environ, "HEDDLE_DOCUMENTS": self.documents}
         pipe = subprocess.PIPE
         process = self.start(command, {self.cores[0]}, stdout=pipe, stderr=pipe, env=environment)
@@ -53,10 +60,10 @@ class BytePlace(Workplace):
         finally:
             self.stop(process)
         words = output.decode(errors="replace").split()
-        if process.returncode != 0 or len(words) != 5 or words[0] != "timed":
+        if process.returncode != 0 or len(words) != 1 + count or words[0] != word:
             said = complaint.decode(errors="replace").strip().splitlines()[-1:] or [output.decode(errors="replace")]
             raise Unable(f"{' '.join(command)} ended with {process.returncode}; it said: {said[0]}")
-        return Run(*map(int, words[1:]))
+        return [int(value) for value in words[1:]]
 
     def size(self, contenders):
         """A number of things for which nobody is too quick to be measured, or too slow to wait for."""
@@ -207,6 +214,27 @@ def checking():
     return "check", "JSON checked, and without its white space", run
 
 
+# ------------------------------------------------------------------------------------------- memory
+
+
+def memory():
+    copies = 20
+    # With the collector as it is, and with one that compacts instead of copying.
+    collectors = {"": [], "-compacting": ["-c"]}
+
+    def run(place, options, results):
+        for job in ("decode", "encode"):
+            for name, flags in collectors.items():
+                for who in ("heddle", "aeson"):
+                    peak, result = place.memory(f"bench-bytes-{job}-memory", who, copies, flags)
+                    case = f"{job}-memory{name}/{who}"
+                    print(f"  {case:30} at most {peak / 1e6:8.1f} MB, the result {result / 1e6:8.1f} MB")
+                    if who == "heddle":
+                        results.append((f"{job}-memory{name}/result", f"{peak / result:.3f}"))
+
+    return "memory", f"the most memory that {copies} copies of records.json take, beside what becomes of them", run
+
+
 # ------------------------------------------------------------------------------------------- hashing
 
 
@@ -249,4 +277,4 @@ def flooding():
     return "flood", f"{keys:,} keys chosen to collide, against random ones, into a HashMap", run
 
 
-CASES = [decimals(), doubles(), utf8(), encoding(), decoding(), checking(), hashing(), flooding()]
+CASES = [decimals(), doubles(), utf8(), encoding(), decoding(), memory(), checking(), hashing(), flooding()]

@@ -17,6 +17,7 @@ module Heddle.Prim.Walk
   ( Walk,
     At (..),
     walk,
+    lasting,
     walkFrom,
     stepping,
     asking,
@@ -53,6 +54,13 @@ data At a = At !(Ptr Word8) a
 walk :: (env -> Ptr Word8 -> IO (At a)) -> Walk env a
 walk f = Walk (\env a s -> case f env (Ptr a) of IO m -> case m s of (# s', At (Ptr a') x #) -> (# s', a', x #))
 {-# INLINE walk #-}
+
+-- | The same for an action that is made once and run often: what it needs is computed once, and kept.
+--
+-- [Cost]: none, where the function is known.
+lasting :: (env -> Ptr Word8 -> IO (At a)) -> Walk env a
+lasting f = Bare (\env a s -> case f env (Ptr a) of IO m -> case m s of (# s', At (Ptr a') x #) -> (# s', a', x #))
+{-# INLINE lasting #-}
 
 -- | Run it from an address.
 --

@@ -72,7 +72,7 @@ import Heddle.Bytes.Json.Malformed
 import Heddle.Bytes.Json.Options
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Exception (Exception, catch, throwIO)
-import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
+import Heddle.Prim.Walk (At (..), Walk, lasting, walkFrom)
 
 -- | How to make an @a@ of one JSON value.
 newtype Decoder a = Decoder (Walk Env a)
@@ -113,9 +113,10 @@ newKeyCache = newMutVar Nothing
 depthWord :: Int
 depthWord = 2
 
--- | A decoder from a function of where the value begins.
+-- | A decoder from a function of where the value begins. What a decoder is made of is kept with it, and
+-- not computed again for each value: tables of keys, above all.
 decoder :: (Env -> Ptr Word8 -> IO (At a)) -> Decoder a
-decoder f = Decoder (walk f)
+decoder f = Decoder (lasting f)
 {-# INLINE decoder #-}
 
 -- | Run it. It is evaluated first: a call of what is a function for certain is a jump, while one of
