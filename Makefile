@@ -50,6 +50,10 @@ test: setup build ## run every test suite; the summary comes last
 	@cabal build $(CABAL_FLAGS) all:tests
 	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct all
 
+.PHONY: test-nightly
+test-nightly: setup build ## what takes too long for every day: UTF-8, all strings of up to four bytes
+	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p UTF-8' heddle-bytes-test
+
 .PHONY: check
 check: check-format check-modules check-lint check-warnings check-documentation ## style, warnings, documentation
 	@echo "check: ok"

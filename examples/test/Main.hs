@@ -6,10 +6,11 @@ where
 
 import CommandTest qualified
 import InputTest qualified
+import JsonTest qualified
 import MpiTest qualified
 import ProgramsTest qualified
 import SatTest qualified
 import Test.Tasty (defaultMain, testGroup)
 
 main :: IO ()
-main = defaultMain (testGroup "heddle-examples" [ProgramsTest.tests, SatTest.tests, InputTest.tests, CommandTest.tests, MpiTest.tests])
+main = defaultMain (testGroup "heddle-examples" [ProgramsTest.tests, SatTest.tests, InputTest.tests, CommandTest.tests, JsonTest.tests, MpiTest.tests])

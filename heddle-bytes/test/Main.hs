@@ -17,6 +17,7 @@ import HashTest qualified
 import HashTypeTest qualified
 import HttpDateTest qualified
 import JsonBuildTest qualified
+import JsonCostTest qualified
 import JsonDecodeTest qualified
 import JsonEncodeTest qualified
 import JsonTypesTest qualified
@@ -54,6 +55,7 @@ main =
         JsonEncodeTest.tests,
         JsonTypesTest.tests,
         JsonDecodeTest.tests,
+        JsonCostTest.tests,
         FromJsonTest.tests,
         OracleTest.tests
       ]
