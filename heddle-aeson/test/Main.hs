@@ -22,9 +22,9 @@ import Data.Text qualified as Text
 import Data.Vector qualified as Vector
 import GHC.Generics (Generic)
 import Heddle.Aeson
-import Heddle.Bytes.Json.Build (encode)
+import Heddle.Bytes.Json.Build (encode, int, mixed, object, (<:>))
 import Heddle.Bytes.Json.Decode (decode)
-import Heddle.Bytes.Json.Encode (ToJson, encodeJson)
+import Heddle.Bytes.Json.Encode (ToJson (..), encodeJson)
 import Heddle.Bytes.Json.FromJson (FromJson (..))
 import Heddle.Bytes.Json.Malformed (Malformed (..), Reason (..), Step (..))
 import Heddle.Bytes.Json.Options (defaultLimits)
@@ -48,6 +48,9 @@ main =
         testProperty "ToJSON via heddle" $ \x ->
           Aeson.decode (Aeson.encode x) === Just (x :: Ours) .&&. Aeson.decodeStrict (strictly (Aeson.toJSON x)) === Just x,
         testProperty "FromJSON via heddle" $ \x -> Aeson.fromJSON (Aeson.toJSON x) === Aeson.Success (x :: Ours),
+        testCase "ToJSON via heddle: keys that are there twice, numbers beyond what decoders take" $ do
+          Aeson.toJSON (ViaHeddle Twice) @?= Aeson.object ["a" Aeson..= (2 :: Int)]
+          Aeson.toJSON (ViaHeddle (7 ^ (50000 :: Int) :: Integer)) @?= Number (7 ^ (50000 :: Int)),
         testGroup "what is refused" refused
       ]
 
@@ -89,6 +92,11 @@ data Theirs = Theirs {name :: Text, count :: Int, more :: Maybe [Theirs]}
   deriving stock (Eq, Generic, Show)
   deriving anyclass (FromJSON, ToJSON)
   deriving (FromJson, ToJson) via (ViaAeson Theirs)
+
+data Twice = Twice
+
+instance ToJson Twice where
+  toJson Twice = mixed . object $ "a" <:> int (1 :: Int) <> "a" <:> int (2 :: Int)
 
 data Ours = Ours {label_ :: Text, amount :: Double, inner :: Maybe [Ours]}
   deriving stock (Eq, Generic, Show)

@@ -1,5 +1,6 @@
 {-# LANGUAGE DeriveAnyClass #-}
 {-# LANGUAGE DeriveGeneric #-}
+{-# LANGUAGE EmptyCase #-}
 {-# LANGUAGE OverloadedStrings #-}
 {-# OPTIONS_GHC -Wno-partial-fields #-}
 
@@ -48,6 +49,9 @@ data Five = Five
   }
   deriving stock (Eq, Generic, Show)
   deriving anyclass (Aeson.ToJSON, FromJson)
+
+data None
+  deriving stock (Generic)
 
 five :: Decoder Five
 five = record fiveFields
@@ -227,6 +231,13 @@ derived =
       let objects = genericFromJson defaultOptions {optionEnumerations = False}
       [decode defaultLimits objects (encoded (Aeson.genericToJSON Aeson.defaultOptions {Aeson.allNullaryToStringTag = False} c)) | c <- [Red ..]] @?= map Right [Red ..]
       why (read' "\"Yellow\"" :: Either Malformed Colour) @?= Left (0, Refused "expected one of \"Red\" \"Green\" \"Blue\""),
+    testCase "a type without constructors" $
+      sequence_
+        [ either malformedReason (\none -> case none of {}) (decode defaultLimits (genericFromJson defaultOptions {optionSum = sum_, optionEnumerations = plain} :: Decoder None) "\"x\"")
+            @?= Refused "expected one of "
+          | sum_ <- [TaggedObject "tag" "contents", SingleKey, TwoElements, Untagged],
+            plain <- [True, False]
+        ],
     testCase "single constructors" $ do
       read' "[]" @?= Right Single
       read' "{\"unwrapped\":5}" @?= Right (Wrapped 5)

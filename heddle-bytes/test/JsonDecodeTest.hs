@@ -417,6 +417,14 @@ choices =
       at (decode wide shape "{\"radius\":1}") @?= Left (11, MissingKey "tag")
       at (decode wide shape "{\"tag\":\"x\"}") @?= Left (7, Refused "expected one of \"circle\" \"square\"")
       at (decode wide shape "{\"tag\":\"circle\",\"radius\":01}") @?= Left (26, Expected "no digit behind a leading zero"),
+    testCase "of two tags the one that counts" $ do
+      let shape = tagged "tag" [("circle", numbered), ("square", negate <$> numbered)]
+          numbered = record (required "tag" skip *> required "n" int)
+          input = "{\"tag\":\"circle\",\"n\":1,\"tag\":\"square\"}"
+      at (decode wide {limitDuplicates = DuplicatesRefused} shape input) @?= Left (22, DuplicateKey "tag")
+      decode wide {limitDuplicates = DuplicatesFirst} shape input @?= Right 1
+      decode wide {limitDuplicates = DuplicatesLast} shape input @?= Right (-1)
+      at (decode wide {limitDuplicates = DuplicatesLast} shape "{\"n\":1}") @?= Left (6, MissingKey "tag"),
     testCase "the same value twice" $ do
       decode wide ((,) <$> raw <*> int) " 12 " @?= Right ("12", 12)
       decode wide (kind >>= \k -> if k == KindString then Text.length <$> text else int) "\"abc\"" @?= Right 3
@@ -449,6 +457,12 @@ large =
         small <- allocated (make 1000)
         big <- allocated (make 1000000)
         assertBool (show (i, small, big)) (big < small + 200000),
+    testCase "an alternative that is no primitive array is not searched for its end" $ do
+      let numbers_ n = "[" <> B.intercalate "," (replicate n "7") <> "]"
+          either_ = list (eitherOf (primArray int :: Decoder (PrimArray Int)) int)
+      small <- madeBy either_ (numbers_ 1000)
+      big <- madeBy either_ (numbers_ 10000)
+      assertBool (show (small, big)) (big < 11 * small),
     testCase "a value's memory is in proportion" $ do
       let one n = "[" <> B.intercalate "," (replicate n "{\"a\":[1,true,\"x\\n\"]}") <> "]"
       small <- made (one 1000)
@@ -461,8 +475,10 @@ large =
       (either (const ()) id (decode loose {limitDepth = 100, limitNumber = 100} skip input)) `seq` pure ()
       after <- getAllocationCounter
       pure (before - after)
-    made input = do
+    made = madeBy tree
+    madeBy :: Show a => Decoder a -> ByteString -> IO Int64
+    madeBy d input = do
       before <- B.length input `seq` getAllocationCounter
-      either (const 0) (length . show) (decode wide tree input) `seq` pure ()
+      either (const 0) (length . show) (decode wide d input) `seq` pure ()
       after <- getAllocationCounter
       pure (before - after)

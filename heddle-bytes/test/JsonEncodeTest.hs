@@ -3,7 +3,8 @@
 {-# LANGUAGE FlexibleContexts #-}
 {-# LANGUAGE GeneralizedNewtypeDeriving #-}
 {-# LANGUAGE OverloadedStrings #-}
-{-# OPTIONS_GHC -O0 #-}
+-- Interfaces that a module reads without their pragmas are without them for the modules compiled after it, too.
+{-# OPTIONS_GHC -O0 -fno-ignore-interface-pragmas #-}
 {-# OPTIONS_GHC -Wno-partial-fields #-}
 
 -- | Derived and given instances against aeson's: the same bytes, with every option that both have.

@@ -1,6 +1,7 @@
 {-# LANGUAGE DataKinds #-}
 {-# LANGUAGE OverloadedStrings #-}
-{-# OPTIONS_GHC -O0 -fdefer-type-errors -Wno-deferred-type-errors #-}
+-- Interfaces that a module reads without their pragmas are without them for the modules compiled after it, too.
+{-# OPTIONS_GHC -O0 -fno-ignore-interface-pragmas -fdefer-type-errors -Wno-deferred-type-errors #-}
 
 -- | What must not have a type. The errors are put off until the program runs, so that each of these expressions is
 -- a test that it is one; with a counterpart that differs only in being right.

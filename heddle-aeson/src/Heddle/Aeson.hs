@@ -29,6 +29,7 @@ module Heddle.Aeson
 where
 
 import Data.Aeson (FromJSON (..), ToJSON (..), Value (..))
+import Data.Aeson qualified as Aeson (decodeStrict')
 import Data.Aeson.Encoding (fromEncoding, unsafeToEncoding)
 import Data.Aeson.Internal (IResult (..), JSONPath, JSONPathElement (..), ifromJSON)
 import Data.Aeson.Key qualified as Key
@@ -36,6 +37,7 @@ import Data.Aeson.KeyMap qualified as KeyMap
 import Data.ByteString (ByteString)
 import Data.ByteString.Unsafe qualified as ByteString (unsafeUseAsCString)
 import Data.Foldable (toList)
+import Data.Maybe (fromMaybe)
 import Data.Scientific (Scientific, base10Exponent, coefficient, fromFloatDigits, scientific, toRealFloat)
 import Data.Vector qualified as Vector
 import Foreign.Ptr (minusPtr)
@@ -56,7 +58,7 @@ import Heddle.Bytes.Json.Decode qualified as Decode
 import Heddle.Bytes.Json.Encode (ToJson (..), encodeJson)
 import Heddle.Bytes.Json.FromJson (FromJson (..))
 import Heddle.Bytes.Json.Malformed (Malformed (..), Reason (..), Step (..), showPath)
-import Heddle.Bytes.Json.Options (Limits (..), defaultLimits)
+import Heddle.Bytes.Json.Options (Duplicates (..), Limits (..), defaultLimits)
 import Heddle.Bytes.Put (Put, fromBuilder, toBuilder, toByteString)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Prim.Pure (unsafePure)
@@ -190,13 +192,17 @@ newtype ViaHeddle a = ViaHeddle
 -- | Encodings have no value between.
 instance ToJson a => ToJSON (ViaHeddle a) where
   toEncoding (ViaHeddle x) = unsafeToEncoding (toBuilder (encodeJson x))
-  toJSON (ViaHeddle x) = case decode unlimited (valueWithin maxBound) (toByteString (encodeJson x)) of
+  toJSON (ViaHeddle x) = case decode unlimited (valueWithin maxBound) text of
     Right v -> v
-    Left wrong -> error ("ViaHeddle: written, but not read: " <> displayException wrong)
+    -- Our decoders take no numbers of more than 32,767 characters, aeson's do.
+    Left wrong -> fromMaybe (error ("ViaHeddle: written, but not read: " <> displayException wrong)) (Aeson.decodeStrict' text)
+    where
+      text = toByteString (encodeJson x)
 
 instance FromJson a => FromJSON (ViaHeddle a) where
   parseJSON v = either (fail . displayException) (pure . ViaHeddle) (decode unlimited fromJson (toByteString (encode (fromValue v))))
 
--- | For what was in memory already.
+-- | For what was in memory already. That the keys of an object differ is not checked where it is built; of equal ones
+-- aeson takes the last.
 unlimited :: Limits
-unlimited = defaultLimits {limitDepth = maxBound, limitNumber = maxBound, limitSize = maxBound}
+unlimited = defaultLimits {limitDepth = maxBound, limitNumber = maxBound, limitSize = maxBound, limitDuplicates = DuplicatesLast}

@@ -156,7 +156,8 @@ instance MonadFail Decoder where
   fail why = decoder $ \env p -> failAt env p (Refused why)
 
 -- | The first that does not fail. If both fail, the error that is further into the text is
--- reported, of two at the same place the second's.
+-- reported, of two at the same place the second's. What the first has read is read again: where a
+-- decoder contains itself on both sides, that doubles with each level.
 instance Alternative Decoder where
   empty = decoder $ \env p -> failAt env p (Refused "no alternative")
   a <|> b = decoder $ \env p -> do

@@ -127,7 +127,9 @@ data Growing a = Growing !(MutablePrimArray RealWorld a) !Int !Int
 -- [Cost]: its memory, once if the elements are numbers: they are counted before.
 primArray :: forall a. Prim a => Decoder a -> Decoder (PrimArray a)
 primArray d = decoder $ \env p -> do
-  n <- count env p 1
+  -- Where there is no array, as another alternative may know, there is nothing to be counted.
+  c <- byteAt env p
+  n <- if c == 0x5b then count env p 1 else pure 0
   start <- newPrimArray n
   At q (Growing array _ used) <-
     elementsFrom

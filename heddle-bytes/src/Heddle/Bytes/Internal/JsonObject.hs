@@ -291,9 +291,11 @@ oneOf choices = decoder $ \env p -> do
 {-# INLINE oneOf #-}
 
 -- | An object with a key whose value says how to decode the object itself, that key included.
+-- Whether the key is there twice only the chosen decoder sees, if it asks for it, too: with
+-- @required tag skip@, as derived ones do.
 --
 -- [Cost]: where that key comes first, its value is read twice; else all that is before it, too, and
--- so at each level that such objects are nested. Make it once.
+-- so at each level that such objects are nested; all of it with 'DuplicatesLast'. Make it once.
 tagged :: Key -> [(Key, Decoder a)] -> Decoder a
 tagged tag choices = decoder $ \env p -> do
   c <- byteAt env p
@@ -308,11 +310,12 @@ tagged tag choices = decoder $ \env p -> do
     !decoders = arrayFromListN (length choices) (map snd choices)
 {-# INLINE tagged #-}
 
--- Which choice the tag of an object names, from its first key on.
+-- Which choice the tag of an object names, from its first key on. Where the last of equal keys counts, all are looked
+-- at.
 tagFrom :: Keys -> Text -> Keys -> [Key] -> Env -> Ptr Word8 -> IO (At Int)
-tagFrom tag tagName names choices env = go True
+tagFrom tag tagName names choices env = go True Nothing
   where
-    go begun p = do
+    go begun found p = do
       c <- byteAt env p
       if
           | c == 0x7d && begun -> failAt env p (MissingKey tagName)
@@ -323,11 +326,13 @@ tagFrom tag tagName names choices env = go True
             c' <- byteAt env q
             when (c' /= 0x3a) (expected env q "':'")
             v <- space env (q `plusPtr` 1)
-            if i == 0 then choice v else skipValue env v >>= rest
-    rest p =
+            if i == 0 && envDuplicates env /= DuplicatesLast
+              then choice v
+              else skipValue env v >>= rest (if i == 0 then Just v else found)
+    rest found p =
       separated env 0x7d "',' or '}'" p >>= \case
-        Comma q -> go False q
-        Close q -> failAt env (q `plusPtr` (-1)) (MissingKey tagName)
+        Comma q -> go False found q
+        Close q -> maybe (failAt env (q `plusPtr` (-1)) (MissingKey tagName)) choice found
     choice v = do
       At q i <- choiceFrom names env v
       if i < 0 then noChoice env v choices else pure (At q i)

@@ -107,6 +107,8 @@ data Constructor a = Constructor
 choose :: Options -> [Constructor a] -> Decoder a
 choose options = \case
   [one] -> constructorContents one
+  -- No string names a constructor of a type without any.
+  [] -> oneOf []
   several
     | optionEnumerations options, Just names <- traverse enumerated several -> oneOf names
     | otherwise -> case optionSum options of

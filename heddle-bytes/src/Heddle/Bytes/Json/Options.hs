@@ -84,7 +84,9 @@ data Sum
     SingleKey
   | -- | @["Circle", {"radius": 1}]@.
     TwoElements
-  | -- | The contents alone; the first constructor whose decoder accepts.
+  | -- | The contents alone; the first constructor whose decoder accepts. Each that does not has read
+    -- its contents in vain, so that decoding a type which contains itself can take time exponential
+    -- in how deep the text is: not for such types, unless 'limitDepth' is small.
     Untagged
   deriving stock (Eq, Show)
 
