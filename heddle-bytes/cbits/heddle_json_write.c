@@ -213,7 +213,7 @@ SSE4 static int64_t utf16_sse4(const uint16_t *in, int64_t length, int64_t most,
  * in a lane of four, and then the lanes pressed together. Ends before any other, and 48 bytes before the
  * room does.
  */
-AVX512 static uint8_t *wide16(const uint16_t *in, int64_t *at, int64_t most, uint8_t *out, const uint8_t *end)
+AVX512 static __attribute__((noinline)) uint8_t *wide16(const uint16_t *in, int64_t *at, int64_t most, uint8_t *out, const uint8_t *end)
 {
     const __m512i low = _mm512_set1_epi32(63), high = _mm512_set1_epi32(0x80);
     int64_t i = *at;

@@ -20,6 +20,7 @@ import JsonBuildTest qualified
 import JsonCostTest qualified
 import JsonDecodeTest qualified
 import JsonEncodeTest qualified
+import JsonGenericTest qualified
 import JsonTypesTest qualified
 import LiteralTest qualified
 import OracleTest qualified
@@ -54,6 +55,7 @@ main =
         JsonBuildTest.tests,
         JsonEncodeTest.tests,
         JsonTypesTest.tests,
+        JsonGenericTest.tests,
         JsonDecodeTest.tests,
         JsonCostTest.tests,
         FromJsonTest.tests,

@@ -148,13 +148,13 @@ tests =
             found <- guarded b (\b' -> pure $! toByteString (slice b' <> write (bytes b')))
             pure (found === (b <> b, b <> b)),
         testCase "large results" $
-          forM_ [32767, 32768, 32769, 65536, 1048575, 1048576, 1048577, 5000000] $ \size -> do
+          forM_ [32767, 32768, 32769, 65536, 1048575, 1048576, 1048577, 2097151, 2097152, 2097153, 4194305, 5000000] $ \size -> do
             let put = foldMap (const (write (char7 'x'))) [1 .. size]
             toByteString put @?= Char8.replicate size 'x',
         testCase "the memory of large results is freed" $ do
           settled 0
           -- Sizes that the compiler does not know, so that nothing is shared with what follows.
-          sizes <- newRef [40000, 80000, 3000000] >>= readRef
+          sizes <- newRef [40000, 80000, 3000000, 5000000] >>= readRef
           let made = [toByteString (slice (Char8.replicate n 'y') <> write (char7 'z')) | n <- sizes]
           forM_ made $ \b -> Char8.last b @?= 'z'
           counted <- memoriesCounted
@@ -163,7 +163,7 @@ tests =
           settled 0,
         testCase "the memory of writers that throw is freed" $ do
           replicateM_ 10 $ do
-            r <- try (evaluate (toByteString (slice (Char8.replicate 2000000 'y') <> write (decimal (throw Unlucky :: Int)))))
+            r <- try (evaluate (toByteString (slice (Char8.replicate 3000000 'y') <> write (decimal (throw Unlucky :: Int)))))
             either (\Unlucky -> pure ()) (\_ -> fail "did not throw") r
           settled 0,
         testCase "the memory of writers that are killed is freed" $ do
@@ -172,7 +172,7 @@ tests =
             ended <- newEmptyMVar
             never <- newEmptyMVar
             let waiting p = putMVar begun () >> takeMVar never >> pure p
-                whole = toByteString (slice (Char8.replicate 2000000 'y') <> write (writeAtMost 1 waiting))
+                whole = toByteString (slice (Char8.replicate 3000000 'y') <> write (writeAtMost 1 waiting))
             thread <- forkIO (void (evaluate whole) `finally` putMVar ended ())
             takeMVar begun
             killThread thread
@@ -183,8 +183,8 @@ tests =
           settled 0
           most <- newRef (0 :: Int)
           forM_ [1 .. 300 :: Int] $ \i -> do
-            let b = toByteString (slice (Char8.replicate 1000000 'y') <> write (decimal i))
-            assertEqual "length" (1000000 + length (show i)) (ByteString.length b)
+            let b = toByteString (slice (Char8.replicate 3000000 'y') <> write (decimal i))
+            assertEqual "length" (3000000 + length (show i)) (ByteString.length b)
             counted <- memoriesCounted
             modifyRef most (\m -> (max m (fromIntegral counted), ()))
           found <- readRef most

@@ -171,12 +171,12 @@ commaSeparated = sepBy (write (char7 ','))
 
 -- | All of it, in memory of its own.
 --
--- [Cost]: up to 32 KiB are written into a buffer that is used again, and copied once; more is
--- written in place, in memory outside of the heap that grows without a copy from 1 MiB on.
+-- [Cost]: up to 2 MiB are written into a buffer that is used again, and copied once; more is
+-- written in place, in memory outside of the heap that grows without a copy.
 toByteString :: Put -> ByteString
 toByteString put = unsafePure $ do
   scratch <- borrow scratches
-  large <- newRef Nothing
+  place <- newRef (Small scratch)
   base <- newWords 1
   let start sink at size = do
         writeWord base 0 (addressOf at)
@@ -187,31 +187,68 @@ toByteString put = unsafePure $ do
         end <- sinkEnd sink
         -- Doubling what there is.
         let size = max (used + need) (2 * (end `minusPtr` at))
-        memory <-
-          readRef large >>= \case
-            Just memory -> memory <$ growMemory memory size
-            Nothing -> do
+            enlarge = do
               memory <- newMemory size
               to <- memoryAddress memory
-              ByteString.memcpy to at used
-              writeRef large (Just memory)
-              pure memory
-        at' <- memoryAddress memory
-        start sink at' size
+              copySlices to at used
+              writeRef place (Large memory)
+              pure (to, size)
+        (at', size') <-
+          readRef place >>= \case
+            Small buffer
+              | used + need <= middleSize -> do
+                middle <- borrow middles
+                ByteString.memcpy (bufferPtr middle) at used
+                writeRef place (Middle middle)
+                keepAlive buffer
+                giveBack scratches buffer
+                pure (bufferPtr middle, bufferSize middle)
+              | otherwise -> enlarge <* keepAlive buffer <* giveBack scratches buffer
+            Middle buffer -> enlarge <* keepAlive buffer <* giveBack middles buffer
+            Large memory -> do
+              growMemory memory size
+              to <- memoryAddress memory
+              pure (to, size)
+        start sink at' size'
         pure (at' `plusPtr` used)
   sink <- newSink grow (\sink p chunk -> grow sink p (ByteString.length chunk) >>= runPut (slice chunk) sink)
   start sink (bufferPtr scratch) (bufferSize scratch)
   end <- runPut put sink (bufferPtr scratch)
   at <- addressAt <$> readWord base 0
   let used = end `minusPtr` at
-  result <-
-    readRef large >>= \case
-      Just memory -> finishedMemory memory used
-      Nothing -> ByteString.create used (\to -> ByteString.memcpy to at used)
-  keepAlive scratch
-  giveBack scratches scratch
-  pure result
+      copied pool buffer = do
+        result <- ByteString.create used (\to -> copySlices to at used)
+        keepAlive buffer
+        giveBack pool buffer
+        pure result
+  readRef place >>= \case
+    Small buffer -> copied scratches buffer
+    Middle buffer -> copied middles buffer
+    Large memory -> finishedMemory memory used
 {-# NOINLINE toByteString #-}
+
+-- | What 'toByteString' writes into.
+data Place
+  = Small !Buffer
+  | Middle !Buffer
+  | Large !Memory
+
+-- | In parts, as a call holds the capability.
+copySlices :: Ptr Word8 -> Ptr Word8 -> Int -> IO ()
+copySlices !to !from !count
+  | count <= chunkSize = ByteString.memcpy to from count
+  | otherwise = do
+    ByteString.memcpy to from chunkSize
+    copySlices (to `plusPtr` chunkSize) (from `plusPtr` chunkSize) (count - chunkSize)
+
+-- | Where results are written first that are not small: fresh memory would cost more than a copy,
+-- because the system clears each page at its first use. Few are kept.
+middles :: Pool Buffer
+middles = unsafeGlobal (newPool 4 (newBuffer middleSize))
+{-# NOINLINE middles #-}
+
+middleSize :: Int
+middleSize = 2097152
 
 -- | Where small results are written first. One that a writer did not give back, because of an
 -- exception, is collected.

@@ -31,12 +31,10 @@ import Data.ByteString.Unsafe qualified as ByteString (unsafeUseAsCStringLen)
 import Data.Char (ord)
 import Data.Primitive.ByteArray (ByteArray, indexByteArray)
 import Data.Word (Word16, Word8)
-import Foreign.C.Types (CInt)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (peekByteOff, poke, pokeByteOff)
 import Heddle.Bytes.Internal.Foreign.Write (Progress (..), pokeUtf16, pokeUtf8)
-import Heddle.Bytes.Internal.Sink (Sink, sinkEnd, sinkMore)
-import Heddle.Prim.Cpu (level, levelCode)
+import Heddle.Bytes.Internal.Sink (Sink, sinkEnd, sinkLevel, sinkMore)
 import Heddle.Prim.Walk (At (..), Walk, walk)
 
 -- | Make room for so many bytes from here; answers where they go.
@@ -56,6 +54,7 @@ putUnits :: ByteArray -> Int -> Int -> Walk Sink ()
 putUnits !array !offset !len = walk $ \sink p0 -> do
   let go !at !left !p = do
         end <- sinkEnd sink
+        ours <- sinkLevel sink
         Progress taken bytes <- pokeUtf16 ours array at left p (end `minusPtr` p - 1)
         goOn (at + taken) (left - taken) (p `plusPtr` bytes)
       goOn !at !left !p
@@ -76,6 +75,7 @@ putChunks chunks = walk $ \sink p0 -> do
         | otherwise = do
           q <- room sink (6 * min left 64) p
           end <- sinkEnd sink
+          ours <- sinkLevel sink
           Progress taken bytes <- pokeUtf16 ours array at left q (end `minusPtr` q)
           within array (at + taken) (left - taken) (q `plusPtr` bytes)
   p <- room sink 1 p0
@@ -88,6 +88,7 @@ putUtf8 :: ByteString -> Walk Sink ()
 putUtf8 text = walk $ \sink p0 -> ByteString.unsafeUseAsCStringLen text $ \(from, len) -> do
   let go !at !left !p = do
         end <- sinkEnd sink
+        ours <- sinkLevel sink
         Progress taken bytes <- pokeUtf8 ours at left p (end `minusPtr` p - 1)
         goOn (at `plusPtr` taken) (left - taken) (p `plusPtr` bytes)
       goOn !at !left !p
@@ -97,10 +98,6 @@ putUtf8 text = walk $ \sink p0 -> ByteString.unsafeUseAsCStringLen text $ \(from
   poke p 0x22
   go (castPtr from) len (p `plusPtr` 1)
 {-# NOINLINE putUtf8 #-}
-
-ours :: CInt
-ours = levelCode level
-{-# NOINLINE ours #-}
 
 -- | Characters in quotes. Halves of surrogate pairs become U+FFFD.
 putChars :: String -> Walk Sink ()

@@ -16,6 +16,7 @@ module Heddle.Bytes.Internal.Sink
     newSink,
     sinkEnd,
     setSinkEnd,
+    sinkLevel,
     sinkMore,
     addressOf,
     addressAt,
@@ -47,18 +48,20 @@ import Data.ByteString.Internal qualified as ByteString (memcpy, toForeignPtr)
 import Data.Char (ord)
 import Data.String (IsString (..))
 import Data.Word (Word32, Word64, Word8)
+import Foreign.C.Types (CInt)
 import Foreign.ForeignPtr (touchForeignPtr)
 import Foreign.Ptr (IntPtr (..), Ptr, castPtr, intPtrToPtr, minusPtr, plusPtr, ptrToIntPtr)
 import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
 import Heddle.Prim.Atomic (Words, newWords, readWord, writeWord)
 import Heddle.Prim.Buffer (foreignAddress)
+import Heddle.Prim.Cpu (level, levelCode)
 import Heddle.Prim.Exception (assert)
 import Heddle.Prim.Literal (FromLiteral (..), literal, literalLength)
 import Heddle.Prim.Walk (At (..), Walk, stepping, walk, walkFrom)
 
 -- | Where a 'Put' goes.
 data Sink = Sink
-  { -- | Word 0: the end of the memory that is being filled.
+  { -- | Word 0: the end of the memory that is being filled. Word 1: the level of the kernels to use.
     sinkWords :: !Words,
     -- | Up to here it is filled, and so many bytes more are needed: takes what is there, and
     -- says where to go on.
@@ -69,10 +72,11 @@ data Sink = Sink
 
 -- | A sink, made with itself at hand, so that its actions can set the end.
 --
--- [Cost]: four words.
+-- [Cost]: some words.
 newSink :: (Sink -> Ptr Word8 -> Int -> IO (Ptr Word8)) -> (Sink -> Ptr Word8 -> ByteString -> IO (Ptr Word8)) -> IO Sink
 newSink more large = do
-  words_ <- newWords 1
+  words_ <- newWords 2
+  writeWord words_ 1 (fromIntegral (levelCode level))
   let sink = Sink {sinkWords = words_, sinkMore = more sink, sinkSlice = large sink}
   pure sink
 
@@ -85,6 +89,11 @@ sinkEnd sink = addressAt <$> readWord (sinkWords sink) 0
 setSinkEnd :: Sink -> Ptr Word8 -> IO ()
 setSinkEnd sink end = writeWord (sinkWords sink) 0 (addressOf end)
 {-# INLINE setSinkEnd #-}
+
+-- | The level of the kernels; from here it is nearer than from where it is computed.
+sinkLevel :: Sink -> IO CInt
+sinkLevel sink = fromIntegral <$> readWord (sinkWords sink) 1
+{-# INLINE sinkLevel #-}
 
 -- | An address as a word, and back.
 addressOf :: Ptr Word8 -> Int
