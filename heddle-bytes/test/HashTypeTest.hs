@@ -36,6 +36,7 @@ import GHC.Generics (Generic)
 import HashValues (allocated, cut, reference, withKey)
 import Heddle.Bytes.Hash
 import Heddle.Bytes.Internal.Sip (finishWords, start)
+import Heddle.Bytes.Utf8 qualified as Utf8
 import Numeric.Natural (Natural)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertFailure, testCase, (@?=))
@@ -109,7 +110,9 @@ typeTests =
                 hashWith key [lazy] === hashWith key [strict],
                 hashWith key [within] === hashWith key [strict],
                 hashWith key short === hashWith key (ShortText.fromText within),
-                hashWith key (Just short) === hashWith key (Just (ShortText.fromText within))
+                hashWith key (Just short) === hashWith key (Just (ShortText.fromText within)),
+                hashWith key (Utf8.fromText within) === hashWith key (Utf8.encode strict),
+                hashWith key (Just (Utf8.fromText within), ()) === hashWith key (Just (Utf8.encode strict), ())
               ],
     testCase "equal: long texts" $ do
       let strict = Text.replicate 30000 "\233\120120"

@@ -3,6 +3,7 @@
 -- | String literals: their bytes, and how large they make a program.
 module LiteralTest
   ( tests,
+    packageDatabase,
   )
 where
 

@@ -10,6 +10,7 @@ import AddressTest qualified
 import CheckTest qualified
 import DecimalTest qualified
 import DoubleTest qualified
+import ExamplesTest qualified
 import FromJsonTest qualified
 import HashFloodTest qualified
 import HashKeyTest qualified
@@ -25,6 +26,7 @@ import JsonTypesTest qualified
 import LiteralTest qualified
 import OracleTest qualified
 import PutTest qualified
+import RoundTripTest qualified
 import StreamTest qualified
 import Test.Tasty (adjustOption, defaultMain, testGroup)
 import Test.Tasty.QuickCheck (QuickCheckTests)
@@ -59,5 +61,7 @@ main =
         JsonDecodeTest.tests,
         JsonCostTest.tests,
         FromJsonTest.tests,
-        OracleTest.tests
+        OracleTest.tests,
+        RoundTripTest.tests,
+        ExamplesTest.tests
       ]

@@ -17,6 +17,7 @@ import Data.ByteString.Lazy qualified as Lazy
 import Data.ByteString.Short qualified as Short
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Int (Int8)
+import Data.String (fromString)
 import Data.Text qualified as Text
 import Data.Text.Encoding qualified as Text
 import Data.Word (Word64, Word8)
@@ -47,6 +48,7 @@ data Piece
   | ShortSlice ByteString
   | Characters String
   | AsText String
+  | AsUtf8 String
   | Whole Integer
   | -- | A piece that promises more than it writes.
     Promising Int ByteString
@@ -63,6 +65,7 @@ putOf = \case
   ShortSlice b -> shortSlice (Short.toShort b)
   Characters s -> string s
   AsText s -> text (Text.pack s)
+  AsUtf8 s -> utf8 (fromString s)
   Whole n -> integer n
   Promising more b -> write (writeAtMost (ByteString.length b + more) (copying b))
   FromBuilder bs -> fromBuilder (foldMap (\b -> Builder.byteString b <> Builder.intDec 7) bs)
@@ -71,18 +74,19 @@ putOf = \case
 bytesOf :: Piece -> ByteString
 bytesOf = \case
   Number n -> Char8.pack (show n <> ";")
-  Character c -> utf8 [c]
+  Character c -> encoded [c]
   Slice b -> b
   LazySlice bs -> mconcat bs
   ShortSlice b -> b
-  Characters s -> utf8 s
-  AsText s -> utf8 s
+  Characters s -> encoded s
+  AsText s -> encoded s
+  AsUtf8 s -> encoded s
   Whole n -> Char8.pack (show n)
   Promising _ b -> b
   FromBuilder bs -> mconcat [b <> "7" | b <- bs]
   Double' x -> toByteString (write (doubleShortest x))
   where
-    utf8 = Text.encodeUtf8 . Text.pack
+    encoded = Text.encodeUtf8 . Text.pack
 
 copying :: ByteString -> Ptr Word8 -> IO (Ptr Word8)
 copying b p = do
@@ -102,6 +106,8 @@ pieces = sized $ \size -> do
         (2, ShortSlice <$> oneof [shortBytes, longBytes]),
         (2, Characters <$> arbitrary),
         (2, AsText <$> arbitrary),
+        (1, AsText <$> longCharacters),
+        (1, AsUtf8 <$> arbitrary),
         (1, Whole <$> arbitrary),
         (1, (\k -> Whole (7 ^ k)) <$> chooseInt (0, 3000)),
         (2, Promising <$> chooseInt (0, 70000) <*> shortBytes),
@@ -112,6 +118,14 @@ pieces = sized $ \size -> do
 shortBytes, longBytes :: Gen ByteString
 shortBytes = ByteString.pack <$> arbitrary
 longBytes = ByteString.replicate <$> chooseInt (1000, 80000) <*> arbitrary
+
+-- | Of one, two, three and four bytes, so that slices end everywhere between and within them.
+longCharacters :: Gen String
+longCharacters = do
+  before <- resize 5 arbitrary
+  cycled <- resize 6 (listOf1 (elements "a\233\12354\128512"))
+  count <- chooseInt (100, 20000)
+  pure (before <> take count (cycle cycled))
 
 tests :: TestTree
 tests =

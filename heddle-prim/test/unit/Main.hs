@@ -3,10 +3,13 @@ module Main (main) where
 
 import AtomicTest qualified
 import BarrierTest qualified
+import LiteralTest qualified
+import SlotTest qualified
 import SystemTest qualified
 import Test.Tasty
 import ValueTest qualified
 import WalkTest qualified
+import WordTest qualified
 
 main :: IO ()
-main = defaultMain (testGroup "heddle-prim" [AtomicTest.tests, BarrierTest.tests, ValueTest.tests, SystemTest.tests, WalkTest.tests])
+main = defaultMain (testGroup "heddle-prim" [AtomicTest.tests, BarrierTest.tests, ValueTest.tests, WordTest.tests, LiteralTest.tests, SlotTest.tests, SystemTest.tests, WalkTest.tests])

@@ -45,9 +45,9 @@ module Heddle.Bytes.Write
   )
 where
 
-import Data.Char (ord)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
+import Data.Char (ord)
 import Data.Int (Int16, Int32, Int64, Int8)
 import Data.Word (Word16, Word32, Word64, Word8, byteSwap64)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)

@@ -64,6 +64,7 @@ import Heddle.Bytes.Hash.String
 import Heddle.Bytes.Internal.Foreign.Hash (endWords, hashWord)
 import Heddle.Bytes.Internal.Sip (Sip, absorbWord, start)
 import Heddle.Bytes.Internal.TextArray (textArray)
+import Heddle.Bytes.Internal.Utf8 (Utf8 (..))
 import Heddle.Prim.Limbs (Limbs (..), limbs)
 import Numeric.Natural (Natural)
 
@@ -248,6 +249,11 @@ instance Hash LazyText.Text where
 instance Hash ShortText where
   absorb = absorb . toShortByteString
   hashWith key = hashWith key . toShortByteString
+
+-- | As its bytes.
+instance Hash Utf8 where
+  absorb (Utf8 bytes) = absorbBytes bytes
+  hashWith key (Utf8 bytes) = sipHash13 key bytes
 
 textFrom :: Sip -> Text -> Word64
 textFrom s text = case textArray text of

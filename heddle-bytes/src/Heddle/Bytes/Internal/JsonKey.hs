@@ -32,10 +32,10 @@ import Data.Primitive.PrimArray (PrimArray, indexPrimArray, primArrayFromList)
 import Data.String (IsString (..))
 import Data.Text (Text)
 import Data.Text qualified as Text
-import Data.Text.Encoding qualified as Text
 import Data.Word (Word64, Word8)
 import Foreign.Ptr (Ptr, minusPtr)
 import Foreign.Storable (peekByteOff)
+import Heddle.Bytes.Utf8 qualified as Utf8 (encode)
 
 -- | A record's key.
 data Key = Key
@@ -70,7 +70,7 @@ newKey text =
       keyBytes = byteArrayFromList (quoted ++ replicate padding 0)
     }
   where
-    utf8 = ByteString.unpack (Text.encodeUtf8 text)
+    utf8 = ByteString.unpack (Utf8.encode text)
     quoted = 0x22 : utf8 ++ [0x22, 0x3a] :: [Word8]
     size = length quoted
     padding = negate size .&. 7

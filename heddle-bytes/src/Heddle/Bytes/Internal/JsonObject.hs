@@ -30,6 +30,7 @@ import Control.Monad.Primitive (RealWorld)
 import Data.Bits (unsafeShiftR, xor, (.&.))
 import Data.ByteString qualified as ByteString
 import Data.ByteString.Internal qualified as ByteString (toForeignPtr)
+import Data.Functor.Identity (Identity (..))
 import Data.Int (Int16, Int32, Int64, Int8)
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
@@ -38,7 +39,7 @@ import Data.Primitive.ByteArray (indexByteArray)
 import Data.Primitive.MutVar (readMutVar, writeMutVar)
 import Data.Text (Text)
 import Data.Text qualified as Text
-import Data.Text.Encoding qualified as Text
+import Data.Text.Lazy qualified as Lazy
 import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign.ForeignPtr (touchForeignPtr)
 import Foreign.Ptr (Ptr, plusPtr)
@@ -51,6 +52,7 @@ import Heddle.Bytes.Internal.JsonString
 import Heddle.Bytes.Internal.TextArray (textArray)
 import Heddle.Bytes.Json.Malformed (Malformed (..), Reason (..), showReason)
 import Heddle.Bytes.Json.Options (Duplicates (..), defaultLimits)
+import Heddle.Bytes.Utf8 qualified as Utf8 (encode)
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Cpu (level, levelCode)
 import Heddle.Prim.Pure (unsafePure)
@@ -64,6 +66,9 @@ class FromKey a where
 
 instance FromKey Text where
   fromKey = Right
+
+instance FromKey Lazy.Text where
+  fromKey = Right . Lazy.fromStrict
 
 instance FromKey String where
   fromKey = Right . Text.unpack
@@ -106,8 +111,10 @@ instance FromKey Natural where fromKey = numberKey natural
 
 instance FromKey Double where fromKey = numberKey double
 
+instance FromKey a => FromKey (Identity a) where fromKey = fmap Identity . fromKey
+
 numberKey :: Decoder a -> Text -> Either String a
-numberKey d key = case unsafePure (runText (levelCode level) defaultLimits d (Text.encodeUtf8 key)) of
+numberKey d key = case unsafePure (runText (levelCode level) defaultLimits d (Utf8.encode key)) of
   Right x -> Right x
   Left malformed -> Left ("the key " <> show key <> ": " <> showReason (malformedReason malformed))
 

@@ -18,10 +18,9 @@ import Data.ByteString.Char8 qualified as Char8
 import Data.ByteString.Unsafe (unsafeIndex)
 import Data.Char (chr, isHexDigit)
 import Data.Text qualified as Text
-import Data.Text.Encoding qualified as Text
-import Data.Text.Encoding.Error (lenientDecode)
 import Data.Word (Word8)
 import Heddle.Bytes.Json.Malformed
+import Heddle.Bytes.Utf8 qualified as Utf8 (decodeReplacing)
 import Numeric (readHex)
 
 -- What is open, and where in it we are.
@@ -111,7 +110,7 @@ contents raw = case Char8.break (== '\\') raw of
       let (char, rest) = escape (Char8.drop 1 escaped)
        in utf8 plain <> Text.singleton char <> contents rest
   where
-    utf8 = Text.decodeUtf8With lenientDecode
+    utf8 = Utf8.decodeReplacing
     escape s = case Char8.uncons s of
       Just ('u', digits)
         | 0xd800 <= high && high < 0xdc00 -> (chr (0x10000 + (high - 0xd800) * 0x400 + (unit (Char8.drop 6 digits) - 0xdc00) `mod` 0x400), Char8.drop 10 digits)

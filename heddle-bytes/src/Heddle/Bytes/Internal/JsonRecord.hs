@@ -23,8 +23,6 @@ import Control.Monad (when)
 import Data.ByteString qualified as ByteString
 import Data.ByteString.Internal qualified as ByteString (toForeignPtr)
 import Data.Primitive.Array (Array, arrayFromListN, indexArray)
-import Data.Text qualified as Text
-import Data.Text.Encoding qualified as Text
 import Data.Word (Word8)
 import Foreign.ForeignPtr (touchForeignPtr)
 import Foreign.Ptr (Ptr, plusPtr)
@@ -32,8 +30,10 @@ import Heddle.Bytes.Internal.Decoder
 import Heddle.Bytes.Internal.Foreign.Read
 import Heddle.Bytes.Internal.JsonKey
 import Heddle.Bytes.Internal.JsonString (unescaped)
+import Heddle.Bytes.Internal.Utf8 (Utf8 (..))
 import Heddle.Bytes.Json.Malformed (Reason (..))
 import Heddle.Bytes.Json.Options (Duplicates (..))
+import Heddle.Bytes.Utf8 qualified as Utf8 (toText)
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Slot
 import Heddle.Prim.Stride (Reached (..), Stride, stride, strideFrom)
@@ -211,24 +211,24 @@ memberKey record env p = do
   a <- closeString env from
   let close = from `plusPtr` answerOffset a
   j <-
-    if
-        | hasEscapes a -> do
-          name <- unescaped env from (answerOffset a)
-          -- As findKey wants it.
-          let (input, offset, len) = ByteString.toForeignPtr (ByteString.cons 0x22 (ByteString.snoc name 0x22))
-          j <- findKey (recordKeys record) (foreignAddress input `plusPtr` offset) (len - 2)
-          touchForeignPtr input
-          pure j
-        | otherwise -> do
-          when (hasHigh a) (checkString env from close)
-          findKey (recordKeys record) p (answerOffset a)
+    if hasEscapes a
+      then do
+        name <- unescaped env from (answerOffset a)
+        -- As findKey wants it.
+        let (input, offset, len) = ByteString.toForeignPtr (ByteString.cons 0x22 (ByteString.snoc name 0x22))
+        j <- findKey (recordKeys record) (foreignAddress input `plusPtr` offset) (len - 2)
+        touchForeignPtr input
+        pure j
+      else do
+        when (hasHigh a) (checkString env from close)
+        findKey (recordKeys record) p (answerOffset a)
   when (j < 0 && recordUnknown record == RefuseUnknown) (unknown from a)
   q <- colon env (close `plusPtr` 1)
   pure (At q j)
   where
     unknown from a = do
       name <- unescaped env from (answerOffset a)
-      failAt env p (UnknownKey (Text.copy (Text.decodeUtf8 name)))
+      failAt env p (UnknownKey (Utf8.toText (Utf8 name)))
 
 -- | Behind the colon.
 colon :: Env -> Ptr Word8 -> IO (Ptr Word8)

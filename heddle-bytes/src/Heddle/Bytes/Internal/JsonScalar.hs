@@ -14,6 +14,8 @@
 module Heddle.Bytes.Internal.JsonScalar
   ( -- * Strings
     text,
+    utf8,
+    shortText,
     byteString,
     shortByteString,
     string,
@@ -58,15 +60,30 @@ import Data.ByteString (ByteString)
 import Data.ByteString.Short (ShortByteString)
 import Data.Int (Int16, Int32, Int64, Int8)
 import Data.Text qualified as Text
+import Data.Text.Short (ShortText)
+import Data.Text.Short.Unsafe qualified as ShortText (fromShortByteStringUnsafe)
 import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (peek)
 import Heddle.Bytes.Internal.Decoder
 import Heddle.Bytes.Internal.JsonNumber
 import Heddle.Bytes.Internal.JsonString
+import Heddle.Bytes.Internal.Utf8 (Utf8 (..))
 import Heddle.Bytes.Json.Malformed (Reason (..))
 import Heddle.Prim.Walk (At (..))
 import Numeric.Natural (Natural)
+
+-- | A string as valid UTF-8; a slice that keeps the whole input where the string has no escapes.
+--
+-- [Cost]: O(length); without escapes nothing is copied.
+utf8 :: Decoder Utf8
+utf8 = Utf8 <$> byteString
+
+-- | A string in memory that the collector may move.
+--
+-- [Cost]: O(length).
+shortText :: Decoder ShortText
+shortText = ShortText.fromShortByteStringUnsafe <$> shortByteString
 
 -- | A string's UTF-8; a slice that keeps the whole input where the string has no escapes.
 --

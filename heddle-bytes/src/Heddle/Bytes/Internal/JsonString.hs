@@ -80,7 +80,7 @@ textContents env p a
 
 longText :: Env -> Ptr Word8 -> Int -> IO Text
 longText env p len = do
-  most <- sliced env p len (\level from to -> countUnits level from to)
+  most <- sliced env p len countUnits
   array <- newByteArray (2 * most)
   used <- copied env p len (\from to at -> toUtf16 (envLevel env) from to array at (envWords env))
   frozen <- fitted array (2 * most) (2 * used)

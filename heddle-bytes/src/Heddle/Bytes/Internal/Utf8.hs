@@ -30,6 +30,11 @@ module Heddle.Bytes.Internal.Utf8
     textOfPtr,
     utf8OfText,
     placeOf,
+
+    -- * A slice of a text
+    wholeSlice,
+    byteCountBetween,
+    pokeBytesBetween,
   )
 where
 
@@ -281,19 +286,45 @@ encoded array start end before = do
     count at !total
       | at >= end = pure total
       | otherwise = do
-        n <- byteCount level array at (slice at)
+        n <- byteCountBetween array at (slice at)
         count (slice at) (total + n)
     fill at p room
       | at >= end = pure ()
       | otherwise = do
-        n <- pokeBytes level array at (slice at) p room
+        n <- pokeBytesBetween array at (slice at) p room
         fill (slice at) (p `plusPtr` n) (room - n)
-    -- Not between the two units of a pair.
-    slice at
-      | end - at <= sliceSize = end
-      | low (indexByteArray array (at + sliceSize)) = at + sliceSize - 1
-      | otherwise = at + sliceSize
+    slice at = wholeSlice sliceSize array at end
+
+-- | From one place in a text, where the next slice of at most so many units ends: not between the
+-- two units of a pair.
+--
+-- [Cost]: O(1).
+-- [Units]: 16-bit units.
+wholeSlice :: Int -> ByteArray -> Int -> Int -> Int
+wholeSlice most array at end
+  | end - at <= most = end
+  | low (indexByteArray array (at + most)) = at + most - 1
+  | otherwise = at + most
+  where
     low unit = unit >= (0xdc00 :: Word16) && unit < 0xe000
+{-# INLINE wholeSlice #-}
+
+-- | Bytes of UTF-8 that a slice of a text has, from one place to another.
+--
+-- [Cost]: O(n), by the machine's vectors.
+-- [Units]: places count 16-bit units.
+byteCountBetween :: ByteArray -> Int -> Int -> IO Int
+byteCountBetween = byteCount level
+{-# INLINE byteCountBetween #-}
+
+-- | Write a slice of a text, from one place to another, as at most so many bytes; answers how many
+-- they were.
+--
+-- [Cost]: O(n), by the machine's vectors.
+-- [Units]: places count 16-bit units.
+pokeBytesBetween :: ByteArray -> Int -> Int -> Ptr Word8 -> Int -> IO Int
+pokeBytesBetween = pokeBytes level
+{-# INLINE pokeBytesBetween #-}
 
 -- | How many bytes the first so many characters of valid text have.
 --

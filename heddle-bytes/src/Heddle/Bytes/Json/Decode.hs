@@ -22,6 +22,8 @@ module Heddle.Bytes.Json.Decode
 
     -- | Each refuses what is no valid UTF-8, and halves of surrogate pairs.
     text,
+    utf8,
+    shortText,
     byteString,
     shortByteString,
     string,

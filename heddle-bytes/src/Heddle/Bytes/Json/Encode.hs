@@ -65,6 +65,8 @@ import Data.Sequence (Seq)
 import Data.Set (Set)
 import Data.Text (Text)
 import Data.Text.Lazy qualified as Lazy
+import Data.Text.Short (ShortText)
+import Data.Text.Short qualified as ShortText (toByteString)
 import Data.Tree (Tree (..))
 import Data.Version (Version, showVersion)
 import Data.Void (Void, absurd)
@@ -81,6 +83,8 @@ import Heddle.Bytes.Internal.JsonGeneric
 import Heddle.Bytes.Internal.Sink (Put, Sink)
 import Heddle.Bytes.Json.Build
 import Heddle.Bytes.Json.Options (Options, defaultOptions)
+import Heddle.Bytes.Utf8 (Utf8)
+import Heddle.Bytes.Utf8 qualified as Utf8 (toByteString)
 import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
 import Numeric.Natural (Natural)
 
@@ -260,6 +264,12 @@ instance ToJson Text where
   toJson = mixed . text
   {-# INLINE toJson #-}
 
+instance ToJson Utf8 where
+  toJson = mixed . utf8 . Utf8.toByteString
+
+instance ToJson ShortText where
+  toJson = mixed . utf8 . ShortText.toByteString
+
 instance ToJson Lazy.Text where
   toJson = mixed . lazyText
   {-# INLINE toJson #-}
@@ -295,7 +305,7 @@ instance ToJson a => ToJson [a] where
   {-# INLINE toJson #-}
 
 instance ToJson a => ToJson (NonEmpty a) where
-  toJson (x :| xs) = toJsonList (x : xs)
+  toJson (x :| xs) = mixed (arrayOf toJson (x : xs))
   {-# INLINE toJson #-}
 
 instance ToJson a => ToJson (Seq a) where

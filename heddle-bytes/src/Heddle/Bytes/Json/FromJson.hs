@@ -33,24 +33,40 @@ where
 import Control.Applicative ((<|>))
 import Data.ByteString (ByteString)
 import Data.ByteString.Short (ShortByteString)
+import Data.Functor.Const (Const (..))
 import Data.Functor.Identity (Identity (..))
 import Data.Int (Int16, Int32, Int64, Int8)
+import Data.IntMap.Strict (IntMap)
+import Data.IntMap.Strict qualified as IntMap
+import Data.IntSet (IntSet)
+import Data.IntSet qualified as IntSet
 import Data.Kind (Type)
 import Data.List.NonEmpty (NonEmpty)
 import Data.Map.Strict (Map)
+import Data.Monoid (All (..), Any (..), First (..), Last (..), Product (..))
+import Data.Monoid qualified as Monoid (Sum (..))
+import Data.Ord (Down (..))
 import Data.Primitive.PrimArray (PrimArray)
 import Data.Primitive.Types (Prim)
 import Data.Proxy (Proxy (..))
+import Data.Ratio (Ratio, (%))
+import Data.Semigroup (Max (..), Min (..))
 import Data.Sequence (Seq)
 import Data.Set (Set)
 import Data.Text (Text)
 import Data.Text qualified as Text
+import Data.Text.Lazy qualified as Lazy
+import Data.Text.Short (ShortText)
+import Data.Tree (Tree (..))
+import Data.Version (Version, parseVersion)
 import Data.Word (Word16, Word32, Word64, Word8)
 import GHC.Generics hiding (Constructor)
 import GHC.TypeLits (KnownSymbol, symbolVal)
 import Heddle.Bytes.Json.Decode
 import Heddle.Bytes.Json.Options
+import Heddle.Bytes.Utf8 (Utf8)
 import Numeric.Natural (Natural)
+import Text.ParserCombinators.ReadP (readP_to_S)
 
 -- | What has a decoder.
 class FromJson a where
@@ -156,16 +172,16 @@ instance (KnownSymbol name, GFields f) => GConstructors (C1 ('MetaCons name fixi
         }
     ]
     where
-      fields = (\x -> make (M1 x)) <$> gFields options
+      fields = make . M1 <$> gFields options
   {-# INLINE gConstructors #-}
 
 instance (KnownSymbol name, GContents f) => GConstructors (C1 ('MetaCons name fixity 'False) f) where
   gConstructors options make =
     [ Constructor
         { constructorName = keyOf (optionConstructor options (symbolVal (Proxy :: Proxy name))),
-          constructorPlain = (\x -> make (M1 x)) <$> gPlain,
+          constructorPlain = make . M1 <$> gPlain,
           constructorFields = Nothing,
-          constructorContents = (\x -> make (M1 x)) <$> gContents
+          constructorContents = make . M1 <$> gContents
         }
     ]
   {-# INLINE gConstructors #-}
@@ -179,7 +195,7 @@ instance (GFields f, GFields g) => GFields (f :*: g) where
   {-# INLINE gFields #-}
 
 instance (Selector meta, FromJson a) => GFields (S1 meta (K1 i a)) where
-  gFields options = (\x -> M1 (K1 x)) <$> defaulting (keyOf (optionField options name)) missing fromJson
+  gFields options = M1 . K1 <$> defaulting (keyOf (optionField options name)) missing fromJson
     where
       name = selName (M1 Proxy :: S1 meta Proxy ())
   {-# INLINE gFields #-}
@@ -195,7 +211,7 @@ instance GContents U1 where
   gPlain = Just U1
 
 instance FromJson a => GContents (S1 meta (K1 i a)) where
-  gContents = (\x -> M1 (K1 x)) <$> fromJson
+  gContents = M1 . K1 <$> fromJson
   {-# INLINE gContents #-}
 
 instance (GElements f, GElements g) => GContents (f :*: g) where
@@ -210,7 +226,7 @@ instance (GElements f, GElements g) => GElements (f :*: g) where
   {-# INLINE gElements #-}
 
 instance FromJson a => GElements (S1 meta (K1 i a)) where
-  gElements = (\x -> M1 (K1 x)) <$> element fromJson
+  gElements = M1 . K1 <$> element fromJson
   {-# INLINE gElements #-}
 
 instance FromJson Int where
@@ -277,12 +293,42 @@ instance FromJson Text where
   fromJson = text
   {-# INLINE fromJson #-}
 
+instance FromJson Lazy.Text where
+  fromJson = Lazy.fromStrict <$> text
+
+-- | A slice that keeps the whole input where the string has no escapes.
+instance FromJson Utf8 where
+  fromJson = utf8
+  {-# INLINE fromJson #-}
+
+instance FromJson ShortText where
+  fromJson = shortText
+  {-# INLINE fromJson #-}
+
+-- | A string of one character.
 instance FromJson Char where
   fromJson = char
   fromJsonList = string
 
+-- | A string's UTF-8.
 instance FromJson ShortByteString where
   fromJson = shortByteString
+
+-- | As derived, in lowest terms or not; the denominator must be above 0.
+instance (Integral a, FromJson a) => FromJson (Ratio a) where
+  fromJson = refine ratio (record ((,) <$> required (keyOf "numerator") fromJson <*> required (keyOf "denominator") fromJson))
+    where
+      ratio (n, d)
+        | d > 0 = Right (n % d)
+        | otherwise = Left "expected a denominator above 0"
+
+-- | A string such as @1.2.3@.
+instance FromJson Version where
+  fromJson = refine version string
+    where
+      version s = case [v | (v, "") <- readP_to_S parseVersion s] of
+        v : _ -> Right v
+        [] -> Left "expected a version"
 
 -- | An empty array.
 instance FromJson () where
@@ -318,6 +364,14 @@ instance (Ord a, FromJson a) => FromJson (Set a) where
   fromJson = setOf fromJson
   {-# INLINE fromJson #-}
 
+-- | An array of integers.
+instance FromJson IntSet where
+  fromJson = foldElements (flip IntSet.insert) IntSet.empty int
+
+-- | An array of a root and its branches.
+instance FromJson a => FromJson (Tree a) where
+  fromJson = tupleOf (Node <$> element fromJson <*> element fromJson)
+
 instance (Prim a, FromJson a) => FromJson (PrimArray a) where
   fromJson = primArray fromJson
   {-# INLINE fromJson #-}
@@ -326,8 +380,17 @@ instance (Ord k, FromKey k, FromJson a) => FromJson (Map k a) where
   fromJson = mapOf fromJson
   {-# INLINE fromJson #-}
 
+-- | An array of pairs, as aeson has it; the last one of equal keys counts.
+instance FromJson a => FromJson (IntMap a) where
+  fromJson = foldElements (\m (k, x) -> IntMap.insert k x m) IntMap.empty fromJson
+
+-- | Null.
+instance FromJson (Proxy a) where
+  fromJson = Proxy <$ null_
+
 instance FromJson a => FromJson (Identity a) where
   fromJson = Identity <$> fromJson
+  fromJsonList = map Identity <$> fromJsonList
   missing = Identity <$> missing
 
 instance (FromJson a, FromJson b) => FromJson (a, b) where
@@ -341,3 +404,52 @@ instance (FromJson a, FromJson b, FromJson c) => FromJson (a, b, c) where
 instance (FromJson a, FromJson b, FromJson c, FromJson d) => FromJson (a, b, c, d) where
   fromJson = tupleOf ((,,,) <$> element fromJson <*> element fromJson <*> element fromJson <*> element fromJson)
   {-# INLINE fromJson #-}
+
+instance (FromJson a, FromJson b, FromJson c, FromJson d, FromJson e) => FromJson (a, b, c, d, e) where
+  fromJson = tupleOf ((,,,,) <$> element fromJson <*> element fromJson <*> element fromJson <*> element fromJson <*> element fromJson)
+
+instance (FromJson a, FromJson b, FromJson c, FromJson d, FromJson e, FromJson f) => FromJson (a, b, c, d, e, f) where
+  fromJson =
+    tupleOf ((,,,,,) <$> element fromJson <*> element fromJson <*> element fromJson <*> element fromJson <*> element fromJson <*> element fromJson)
+
+instance
+  (FromJson a, FromJson b, FromJson c, FromJson d, FromJson e, FromJson f, FromJson g) =>
+  FromJson (a, b, c, d, e, f, g)
+  where
+  fromJson =
+    tupleOf
+      ( (,,,,,,) <$> element fromJson <*> element fromJson <*> element fromJson <*> element fromJson <*> element fromJson <*> element fromJson
+          <*> element fromJson
+      )
+
+instance FromJson a => FromJson (Const a b) where
+  fromJson = Const <$> fromJson
+
+instance FromJson a => FromJson (Down a) where
+  fromJson = Down <$> fromJson
+
+instance FromJson a => FromJson (Max a) where
+  fromJson = Max <$> fromJson
+
+instance FromJson a => FromJson (Min a) where
+  fromJson = Min <$> fromJson
+
+instance FromJson a => FromJson (Monoid.Sum a) where
+  fromJson = Monoid.Sum <$> fromJson
+
+instance FromJson a => FromJson (Product a) where
+  fromJson = Product <$> fromJson
+
+instance FromJson All where
+  fromJson = All <$> bool
+
+instance FromJson Any where
+  fromJson = Any <$> bool
+
+instance FromJson a => FromJson (First a) where
+  fromJson = First <$> fromJson
+  missing = Just (First Nothing)
+
+instance FromJson a => FromJson (Last a) where
+  fromJson = Last <$> fromJson
+  missing = Just (Last Nothing)
