@@ -13,7 +13,7 @@ build_packages=(
   libghc-inspection-testing-dev libghc-weigh-dev
   # heddle-bytes, heddle-aeson
   libghc-aeson-dev libghc-hashable-dev libghc-scientific-dev libghc-text-short-dev libghc-unordered-containers-dev
-  libghc-quickcheck2-dev
+  libghc-quickcheck2-dev libghc-random-dev
   # bench/ is a package of the project, so the solver asks for these even where it is not built.
   libghc-http-types-dev libghc-wai-dev libghc-warp-dev
   libghc-abstract-par-dev libghc-async-dev libghc-monad-par-dev libghc-parallel-dev

@@ -1,4 +1,3 @@
-{-# LANGUAGE DisambiguateRecordFields #-}
 {-# LANGUAGE DuplicateRecordFields #-}
 
 -- | Decoding JSON to types, Heddle against aeson, each with derived instances. Every pass decodes a whole

@@ -233,7 +233,7 @@ derived =
       why (read' "\"Yellow\"" :: Either Malformed Colour) @?= Left (0, Refused "expected one of \"Red\" \"Green\" \"Blue\""),
     testCase "a type without constructors" $
       sequence_
-        [ either malformedReason (\none -> case none of {}) (decode defaultLimits (genericFromJson defaultOptions {optionSum = sum_, optionEnumerations = plain} :: Decoder None) "\"x\"")
+        [ either malformedReason (\case {}) (decode defaultLimits (genericFromJson defaultOptions {optionSum = sum_, optionEnumerations = plain} :: Decoder None) "\"x\"")
             @?= Refused "expected one of "
           | sum_ <- [TaggedObject "tag" "contents", SingleKey, TwoElements, Untagged],
             plain <- [True, False]

@@ -117,9 +117,10 @@ bool b = Build (putBool b)
 {-# INLINE bool #-}
 
 putBool :: Bool -> Steps
-putBool b = piece 8 $ \p -> case b of
-  True -> p `plusPtr` 4 <$ pokeByteOff p 0 (0x65757274 :: Word64)
-  False -> p `plusPtr` 5 <$ pokeByteOff p 0 (0x65736c6166 :: Word64)
+putBool b = piece 8 $ \p ->
+  if b
+    then p `plusPtr` 4 <$ pokeByteOff p 0 (0x65757274 :: Word64)
+    else p `plusPtr` 5 <$ pokeByteOff p 0 (0x65736c6166 :: Word64)
 {-# NOINLINE putBool #-}
 
 -- | A whole number of any type, with all its digits.
@@ -149,6 +150,9 @@ putIntegral = putInteger . toInteger
 "JSON Integer" putIntegral = putInteger
 "JSON Natural" forall (n :: Natural). putIntegral n = putInteger (toInteger n)
   #-}
+
+{- HLINT ignore "Eta reduce" -}
+-- With all arguments these are functions of numbers that nobody has to put on the heap.
 
 putInt :: Int -> Steps
 putInt !n before = piece maxDecimalLength (`pokeDecimal` n) before

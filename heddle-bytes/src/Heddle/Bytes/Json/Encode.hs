@@ -45,6 +45,7 @@ module Heddle.Bytes.Json.Encode
   )
 where
 
+import Control.Monad (void)
 import Data.Functor.Const (Const (..))
 import Data.Functor.Identity (Identity (..))
 import Data.Int (Int16, Int32, Int64, Int8)
@@ -132,6 +133,10 @@ genericToJson options = \x -> Build (\before -> walk (\sink p -> walkFrom (runDa
   where
     plan = planData options
 {-# INLINE genericToJson #-}
+
+{- HLINT ignore "Eta reduce" -}
+{- HLINT ignore "Avoid lambda" -}
+-- The plan is made once for a type, outside of the lambda; and what runs is inlined with all arguments.
 
 -- | What 'Generic' descriptions of types that have a form share.
 class PlanData f => GenericJson (f :: Type -> Type) where
@@ -426,7 +431,7 @@ instance ToKey Text where
   {-# INLINE toKey #-}
 
 instance ToKey Lazy.Text where
-  toKey t = WrittenName (() <$ steps' (lazyText t :: Build 'One Lazy.Text) Build.First)
+  toKey t = WrittenName (void (steps' (lazyText t :: Build 'One Lazy.Text) Build.First))
 
 instance ToKey [Char] where
   toKey = WrittenName . putChars
