@@ -39,7 +39,8 @@ tests =
           mapM (peekByteOff start) [0 .. 2] >>= (@?= [13, 11, 14 :: Word8]),
       testCase "nothing and a function leave state and address" $ do
         allocaBytes 1 $ \start -> do
-          Reached now end x <- strideFrom ((fmap succ . pure) 'a') () 'z' start
+          let nothing = pure 'a'
+          Reached now end x <- strideFrom (succ <$> nothing) () 'z' start
           (now, end == start, x) @?= ('z', True, 'b'),
       testCase "results are evaluated when they are there" $
         allocaBytes 1 $ \start -> do
