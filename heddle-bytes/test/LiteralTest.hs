@@ -43,8 +43,9 @@ tests =
         inside <- sizePerLiteral "Put" (\n -> (if n == 1 then "all :: Put\nall = mempty" else "") <> " <> " <> show (name n))
         texts <- sizePerLiteral "Utf8" (\n -> "t" <> show n <> " :: Utf8\nt" <> show n <> " = " <> show (name n))
         names <- sizePerLiteral "Name" (\n -> "k" <> show n <> " :: Name\nk" <> show n <> " = " <> show (name n))
-        let found = show [("a Put" :: String, puts), ("a Write", writes), ("inside of a Put", inside), ("a Utf8", texts), ("a key", names)]
-        assertBool found (puts <= 220 && writes <= 280 && inside <= 100 && texts <= 220 && names <= 250)
+        keys <- sizePerLiteral "Fields" (\n -> (if n == 1 then "all :: Int -> Fields\nall n = mempty" else "") <> " <> " <> show (name n) <> " <:> int n")
+        let found = show [("a Put" :: String, puts), ("a Write", writes), ("inside of a Put", inside), ("a Utf8", texts), ("a key", names), ("a key and its value", keys)]
+        assertBool found (puts <= 220 && writes <= 280 && inside <= 100 && texts <= 220 && names <= 250 && keys <= 500)
     ]
   where
     name :: Int -> String
@@ -77,7 +78,7 @@ sizePerLiteral type_ line = do
         unlines
           [ "{-# LANGUAGE OverloadedStrings #-}",
             "module Literals where",
-            "import Heddle.Bytes.Json.Build (Name)",
+            "import Heddle.Bytes.Json.Build (Fields, Name, int, (<:>))",
             "import Heddle.Bytes.Put",
             "import Heddle.Bytes.Utf8 (Utf8)",
             "import Prelude hiding (all)"

@@ -1,0 +1,1 @@
+../../heddle-bytes/test/FloodKeys.hs
