@@ -22,6 +22,7 @@ import JsonCostTest qualified
 import JsonDecodeTest qualified
 import JsonEncodeTest qualified
 import JsonGenericTest qualified
+import JsonOracleTest qualified
 import JsonTypesTest qualified
 import LiteralTest qualified
 import OracleTest qualified
@@ -62,6 +63,7 @@ main =
         JsonCostTest.tests,
         FromJsonTest.tests,
         OracleTest.tests,
+        JsonOracleTest.tests,
         RoundTripTest.tests,
         ExamplesTest.tests
       ]
