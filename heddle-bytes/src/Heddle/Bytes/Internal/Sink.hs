@@ -100,6 +100,7 @@ addressOf :: Ptr Word8 -> Int
 addressOf p = case ptrToIntPtr p of IntPtr n -> n
 {-# INLINE addressOf #-}
 
+-- | The address that a word has.
 addressAt :: Int -> Ptr Word8
 addressAt = intPtrToPtr . IntPtr
 {-# INLINE addressAt #-}
