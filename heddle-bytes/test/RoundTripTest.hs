@@ -215,6 +215,7 @@ keys =
     mapOf (arbitraryBoundedIntegral :: Gen Word32),
     mapOf (arbitraryBoundedIntegral :: Gen Word64),
     mapOf integers,
+    mapOf (arbitrary :: Gen Double),
     mapOf (fromInteger . abs <$> integers :: Gen Natural),
     mapOf (Identity <$> texts)
   ]

@@ -77,6 +77,7 @@ import Foreign.Storable (poke)
 import GHC.Generics
 import GHC.TypeLits (KnownSymbol)
 import Heddle.Bytes.Decimal (maxDecimalLength, pokeDecimal)
+import Heddle.Bytes.Double (maxDoubleLength, pokeDouble)
 import Heddle.Bytes.Internal.JsonBuild hiding (First, nameText)
 import Heddle.Bytes.Internal.JsonBuild qualified as Build (Before (First))
 import Heddle.Bytes.Internal.JsonEscape (putChars)
@@ -473,6 +474,15 @@ instance ToKey Natural where
 
 instance ToKey Integer where
   toKey = WrittenName . putChars . show
+
+-- | What is no number, or infinite, is written, but not read.
+instance ToKey Double where
+  toKey x = WrittenName . walk $ \sink p0 -> do
+    p <- room sink (2 + maxDoubleLength) p0
+    poke p 0x22
+    end <- pokeDouble (p `plusPtr` 1) x
+    poke end 0x22
+    pure (At (end `plusPtr` 1) ())
 
 instance ToKey Bool where
   toKey b = if b then "true" else "false"
