@@ -114,9 +114,15 @@ def decimals():
     ancestors = ("naive", "count4-one", "count-one", "count-two-quot-rem", "count-two")
 
     def run(place, options, results):
-        contenders = {way: Contender(program, way) for way in ("heddle", *peers, *ancestors)}
-        contenders |= {f"c-{way}": Contender("bytes_decimal", way) for way in ("table", "swar")}
-        samples = contest("decimal", contenders, results, place, options)
+        # A block after the other, as lazy strings are consumed.
+        contenders = {way: Contender(program, way) for way in (*peers, *ancestors)}
+        samples = contest("decimal", {"heddle": Contender(program, "heddle-blocks")} | contenders, results, place, options)
+        # One string with all of them; and one for each eight.
+        for case, ways in (("decimal-strict", ("heddle", "bytestring-strict")), ("decimal-small", ("heddle-small", "bytestring-small"))):
+            contenders = {way.split("-")[0]: Contender(program, way) for way in ways}
+            if case == "decimal-strict":
+                contenders |= {f"c-{way}": Contender("bytes_decimal", way) for way in ("table", "swar")}
+            contest(case, contenders, results, place, options)
         for before, after in zip(("show", *ancestors), ancestors):
             if before in samples and after in samples:
                 values = ([run.cpu for run in samples[way]] for way in (before, after))

@@ -14,6 +14,7 @@ import Data.ByteString.Builder.Prim ((>$<), (>*<))
 import Data.ByteString.Builder.Prim qualified as Prim
 import Data.ByteString.Lazy qualified as Lazy
 import Data.ByteString.Unsafe qualified as ByteString (unsafeUseAsCStringLen)
+import Data.IORef (modifyIORef', newIORef, readIORef)
 import Data.Primitive.PrimArray
 import Data.Text (Text)
 import Data.Text.Foreign qualified as Text (useAsPtr)
@@ -22,7 +23,7 @@ import Data.Text.Lazy.Builder qualified as Text
 import Data.Word (Word64)
 import Foreign.C.Types (CChar, CSize (..))
 import Foreign.Ptr (Ptr, castPtr)
-import Heddle.Bytes.Put (Put, toByteString, write)
+import Heddle.Bytes.Put (Put, drainTo, toByteString, write)
 import Heddle.Bytes.Write (char7, decimal)
 import Measure (measure)
 import RenderedNumbers qualified as Ancestor
@@ -30,7 +31,9 @@ import RenderedNumbers qualified as Ancestor
 main :: IO ()
 main =
   measure
-    [ ("heddle", strict (\n -> toByteString (heddle n 0))),
+    [ ("heddle-blocks", inBlocks heddle),
+      ("bytestring-strict", \n -> sumOf (Lazy.toStrict (Builder.toLazyByteString (unfolded n)))),
+      ("heddle", strict (\n -> toByteString (heddle n 0))),
       ("bytestring", lazily (`plain` 0)),
       ("bytestring-list", lazily list),
       ("bytestring-prim", lazily unfolded),
@@ -91,6 +94,13 @@ unfolded n = Prim.primUnfoldrBounded ((\x -> (x, ',')) >$< Prim.word64Dec >*< Pr
 
 strict :: (Int -> ByteString) -> Int -> IO Int
 strict f n = sumOf (f n)
+
+-- | A block of 32 KiB after the other, as lazy strings are consumed.
+inBlocks :: (Int -> Int -> Put) -> Int -> IO Int
+inBlocks f n = do
+  total <- newIORef 0
+  drainTo (\p len -> c_sum (castPtr p) (fromIntegral len) >>= \part -> modifyIORef' total (+ fromIntegral part)) (f n 0)
+  readIORef total
 
 lazily :: (Int -> Builder.Builder) -> Int -> IO Int
 lazily f n = sum <$> mapM sumOf (Lazy.toChunks (Builder.toLazyByteString (f n)))
