@@ -29,17 +29,20 @@ module Heddle.Bytes.Internal.JsonBuild
     -- * Objects
     Fields (..),
     Name (..),
-    fixedName,
     nameText,
     nameString,
     putName,
     putField,
 
+    -- * Fixed bytes
+    Fixed,
+    fixed,
+    putFixed,
+
     -- * Punctuation
     open,
     close,
     separate,
-    copyWords,
     putting,
     room,
   )
@@ -166,8 +169,8 @@ instance Monoid Fields where
 
 -- | The key of a pair.
 data Name
-  = -- | Quoted, escaped and with its colon: so many bytes.
-    FixedName !Int !ByteArray
+  = -- | Quoted, escaped and with its colon.
+    FixedName !Fixed
   | -- | Written when it is needed, with quotes, without the colon.
     WrittenName (Walk Sink ())
 
@@ -185,11 +188,11 @@ instance FromLiteral Name where
 --
 -- [Cost]: that of the string, once; then a piece.
 nameString :: String -> Name
-nameString text = fixedName (toByteString (putting (putChars text)) <> colon)
+nameString text = FixedName (fixed (toByteString (putting (putChars text)) <> colon))
 
 -- | The name of a literal of the compiler's.
 literalName :: Ptr Word8 -> Name
-literalName address = fixedName (toByteString (putting (putUtf8 bytes)) <> colon)
+literalName address = FixedName (fixed (toByteString (putting (putUtf8 bytes)) <> colon))
   where
     -- As UTF-8: NUL as one byte, each surrogate as U+FFFD.
     bytes = toByteString (fromModifiedUtf8 address)
@@ -206,12 +209,28 @@ colon :: ByteString
 colon = ByteString.singleton 0x3a
 {-# NOINLINE colon #-}
 
--- | A name that is written as these bytes, to which quotes and colon belong.
-fixedName :: ByteString -> Name
-fixedName text = FixedName len (byteArrayFromListN (8 * wordsOf len) padded)
+-- | Bytes that are written as they are: how many, and in words, behind the last of which is nothing that counts.
+data Fixed = Fixed !Int !ByteArray
+
+-- | These bytes, laid out for copying.
+--
+-- [Cost]: linear, once.
+fixed :: ByteString -> Fixed
+fixed text = Fixed len (byteArrayFromListN (8 * wordsOf len) padded)
   where
     len = ByteString.length text
     padded = [if i < len then ByteString.unsafeIndex text i else 0 | i <- [0 .. 8 * wordsOf len - 1]]
+
+-- | Write them, behind what stands before. One function for all: inlined, it would be more than a kilobyte of code
+-- for each key of a program.
+--
+-- [Cost]: a piece.
+putFixed :: Fixed -> Before -> Walk Sink ()
+putFixed (Fixed len array) before = walk $ \sink p0 -> do
+  p <- room sink (len + 8) p0 >>= separate before
+  copyWords array len p
+  pure (At (p `plusPtr` len) ())
+{-# NOINLINE putFixed #-}
 
 wordsOf :: Int -> Int
 wordsOf len = (len + 7) `quot` 8
@@ -230,14 +249,10 @@ copyWords array len p = go 0
         go (i + 8)
 {-# INLINE copyWords #-}
 
--- | A key with its colon, behind what stands before. One function for all keys: inlined, it would be 1.8 KB of
--- code for each of them.
+-- | A key with its colon, behind what stands before.
 putName :: Name -> Before -> Walk Sink ()
 putName name before = case name of
-  FixedName len array -> walk $ \sink p0 -> do
-    p <- room sink (len + 8) p0 >>= separate before
-    copyWords array len p
-    pure (At (p `plusPtr` len) ())
+  FixedName bytes -> putFixed bytes before
   WrittenName f -> do
     comma before
     f

@@ -20,12 +20,7 @@
 -- Cost: made once; then a load or two for each field.
 -- Owner: a value.
 module Heddle.Bytes.Internal.JsonGeneric
-  ( -- * Fixed bytes
-    Fixed (..),
-    fixed,
-    putFixed,
-
-    -- * Plans
+  ( -- * Plans
     PlanData (..),
     DataPlan (..),
     PlanSum (..),
@@ -39,35 +34,14 @@ where
 
 import Data.ByteString (ByteString)
 import Data.Kind (Type)
-import Data.Primitive.ByteArray (ByteArray)
 import Data.Primitive.SmallArray (SmallArray, indexSmallArray, smallArrayFromList)
 import Data.Proxy (Proxy (..))
-import Foreign.Ptr (plusPtr)
 import GHC.Generics
 import GHC.TypeLits (KnownSymbol, symbolVal)
 import Heddle.Bytes.Internal.JsonBuild
 import Heddle.Bytes.Internal.JsonEscape (putChars)
-import Heddle.Bytes.Internal.Sink (Sink)
 import Heddle.Bytes.Json.Options
 import Heddle.Bytes.Put (toByteString)
-import Heddle.Prim.Walk (At (..), Walk, walk)
-
--- | Bytes, and how many of them.
-data Fixed = Fixed !Int !ByteArray
-
--- | These bytes, laid out for copying.
-fixed :: ByteString -> Fixed
-fixed bytes = case fixedName bytes of
-  FixedName len array -> Fixed len array
-  WrittenName _ -> error "fixed: not a fixed name"
-
--- | Write them, behind what stands before.
-putFixed :: Fixed -> Before -> Walk Sink ()
-putFixed (Fixed len array) before = walk $ \sink p0 -> do
-  p <- room sink (len + 8) p0 >>= separate before
-  copyWords array len p
-  pure (At (p `plusPtr` len) ())
-{-# NOINLINE putFixed #-}
 
 -- | A string as JSON.
 quoted :: String -> ByteString
