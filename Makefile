@@ -123,6 +123,13 @@ bench-find: bench-programs ## heddle find against C, GNU find, fd, bfs and the s
 bench-bytes: bench-programs ## numbers, UTF-8, JSON, hashes against bytestring, text, aeson, hashable, simdjson and C
 	@python3 bench/run.py bytes $(BENCH)
 
+# The other checkout that `make bench-against` measures against.
+OLD ?=
+
+.PHONY: bench-against
+bench-against: bench-programs ## this checkout against another one: make bench-against OLD=DIR
+	@python3 bench/against.py $(BENCH) $(OLD)
+
 .PHONY: clean
 clean: ## remove everything that was built
 	@rm -rf bin bench/build dist-newstyle dist-newstyle-check $(BUILDDIR) $(CHECKDIR)
