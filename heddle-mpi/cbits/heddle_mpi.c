@@ -67,26 +67,40 @@ static int keep(int code, int kind, native object, handle *made)
 
 /* Life --------------------------------------------------------------------------------------------------------- */
 
-/* How many processes a launcher says there are; 0 without a launcher. */
+/* A number that a launcher has set; 0 without it. */
 static int launched(const char *variable)
 {
-  const char *size = getenv(variable);
-  return size ? atoi(size) : 0;
+  const char *value = getenv(variable);
+  return value ? atoi(value) : 0;
 }
 
-/* Which provider: 0 alone, 1 Open MPI, 2 MPICH. Open MPI's launcher, and whoever speaks PMI as MPICH does. */
+/* Was this process started by a launcher that speaks PMIx (prterun, srun --mpi=pmix)? It sets no number of
+   processes; Open MPI asks the launcher's server for it. */
+static int under_pmix(void)
+{
+  return getenv("PMIX_RANK") && getenv("PMIX_NAMESPACE");
+}
+
+/* Which provider: 0 alone, 1 Open MPI, 2 MPICH. Open MPI's launcher sets its own variables, and PMIx is what Open MPI
+   speaks; MPICH's launcher and srun --mpi=pmi2 speak PMI. */
 int heddle_mpi_guess(void)
 {
-  if (launched("OMPI_COMM_WORLD_SIZE")) return 1;
+  if (launched("OMPI_COMM_WORLD_SIZE") || under_pmix()) return 1;
   if (launched("PMI_SIZE")) return 2;
   return 0;
 }
 
-/* How many processes the launcher of any implementation has started. */
+/* At least how many processes a launcher has started together with this one, whichever launcher it was; 0 without
+   one. A batch script is no step of its job, and has no SLURM_STEP_NUM_TASKS. */
 int heddle_mpi_launched(void)
 {
-  int open_mpi = launched("OMPI_COMM_WORLD_SIZE"), pmi = launched("PMI_SIZE");
-  return open_mpi > pmi ? open_mpi : pmi;
+  int most = under_pmix() ? launched("PMIX_RANK") + 1 : 0;
+  const char *sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+  for (int i = 0; i < 3; i++) {
+    int size = launched(sizes[i]);
+    if (size > most) most = size;
+  }
+  return most;
 }
 
 static const struct heddle_mpi_calls *provider(int which)

@@ -14,6 +14,7 @@ import Data.List (isInfixOf)
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable.Mutable qualified as Mutable
 import Heddle.MPI
+import Heddle.MPI.Collective (barrier)
 import Heddle.MPI.Fast qualified as Fast
 import Heddle.MPI.Simple
 import Heddle.Prim.Clock (Nanos (..), elapsed, monotonicNow)
@@ -41,6 +42,16 @@ failing = \case
   ["aborts"] -> mpi $ do
     rank <- commRank commWorld
     if rank == 1 then abort 9 else void (waitForNobody rank)
+  ["exits-all"] -> mpi $ do
+    rank <- commRank commWorld
+    barrier commWorld
+    exitWith (ExitFailure (20 + fromIntegral rank))
+  ["exits-inside"] -> mpi $ do
+    rank <- commRank commWorld
+    -- The others are told that rank 2 could not make its value.
+    let value = if rank == 2 then throw (ExitFailure 9) else 1 :: Int
+    void (allgather commWorld value)
+  ["runs"] -> mpi (pure ())
   ["before"] -> void (commSize commWorld)
   ["after"] -> mpi (pure ()) >> void (commSize commWorld)
   ["twice"] -> mpi (pure ()) >> mpi (pure ())
@@ -79,6 +90,8 @@ tests =
           ends mpi' 2 "exits" [7] [],
           ends mpi' 3 "is-killed" [] [],
           ends mpi' 2 "aborts" [9] [],
+          testGroup "exitCodeWasThatOfWhoeverAbortedFirst" [ends mpi' 3 "exits-all" [20] [] | _ <- [1 .. 3 :: Int]],
+          ends mpi' 3 "exits-inside" [9] [],
           ends mpi' 2 "before" [] ["NotStarted"],
           ends mpi' 2 "after" [] ["AlreadyFinished"],
           ends mpi' 2 "twice" [] ["AlreadyFinished"],
@@ -94,8 +107,22 @@ tests =
              ],
            testCase "the launcher of another MPI" $ do
              result <- runJob (Job "openmpi" 2 ["--fails", "launcher"] [] 30)
-             assertBool (show' result) ("LauncherMismatch" `isInfixOf` resultErrors result)
+             assertBool (show' result) ("LauncherMismatch" `isInfixOf` resultErrors result),
+           testGroup
+             "launchersWithoutASizeMadeWorldsOfOne"
+             [ refused "Slurm, without wire-up" "LauncherMismatch" [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")],
+               refused "PMIx, and no MPI that speaks it" "LauncherMismatch" [("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "job"), ("HEDDLE_MPI", "alone")],
+               -- Open MPI is opened, since it speaks PMIx; here its library is missing.
+               refused "PMIx is for Open MPI" "NoLibrary" [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "job"), ("HEDDLE_MPI_LIBRARY", "/no/such/library.so")],
+               testCase "a Slurm step of one process" $ do
+                 result <- runJob (Job "alone" 1 ["--fails", "runs"] [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")] 30)
+                 assertBool (show' result) (resultExit result == Just ExitSuccess)
+             ]
          ]
+  where
+    refused name text environment = testCase name $ do
+      result <- runJob (Job "alone" 1 ["--fails", "runs"] environment 30)
+      assertBool (show' result) (resultExit result /= Just ExitSuccess && text `isInfixOf` resultErrors result)
 
 -- It ends by itself, within 5 seconds of its start and what the launcher needs, with one of these
 -- codes, if any are given, and these words.

@@ -67,7 +67,7 @@ runProgram self job = do
   nothing <- openFile "/dev/null" ReadMode
   inherited <- getEnvironment
   let -- A job inside of a job would take itself for a part of it.
-      clean = [e | e@(name, _) <- inherited, not (any (`isPrefixOf` name) ["OMPI_", "PMI", "HEDDLE_MPI", "HYDI_", "MPIR_"])]
+      clean = [e | e@(name, _) <- inherited, not (any (`isPrefixOf` name) ["OMPI_", "PMI", "HEDDLE_MPI", "HYDI_", "MPIR_", "SLURM_"])]
       environment = jobEnvironment job ++ clean
       (command, arguments)
         | jobMpi job == "alone" = (self, jobArguments job)

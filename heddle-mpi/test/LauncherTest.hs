@@ -39,7 +39,7 @@ tests :: TestTree
 tests =
   testGroup
     "heddle-mpirun"
-    ( [ testGroup mpi (map ($ mpi) [arguments, directory, crowd, exitCode, interrupted "Ctrl-C" sigINT, interrupted "SIGTERM" sigTERM])
+    ( [ testGroup mpi (map ($ mpi) [arguments, runtimeOptions, directory, crowd, exitCode, interrupted "Ctrl-C" sigINT, interrupted "SIGTERM" sigTERM])
         | mpi <- ["openmpi", "mpich"]
       ]
         ++ [choice, settings, quoting, refusals, help]
@@ -49,7 +49,7 @@ tests =
 
 -- Of a job inside of a job, and of somebody's settings.
 clean :: [(String, String)] -> [(String, String)]
-clean = filter (\(name, _) -> not (any (`isPrefixOf` name) ["OMPI_", "PMI", "HEDDLE_MPI", "HYDI_", "MPIR_"]))
+clean = filter (\(name, _) -> not (any (`isPrefixOf` name) ["OMPI_", "PMI", "HEDDLE_MPI", "HYDI_", "MPIR_", "SLURM_"]))
 
 runIn :: Maybe FilePath -> [(String, String)] -> [String] -> IO (ExitCode, String, String)
 runIn folder more given = do
@@ -72,12 +72,17 @@ withFolder name use = do
 
 -- Jobs ------------------------------------------------------------------------
 
-arguments, directory, crowd, exitCode :: String -> TestTree
+arguments, runtimeOptions, directory, crowd, exitCode :: String -> TestTree
 arguments mpi = testCase "arguments arrive as they are" $ do
   let odd' = ["a b", "", "-n", "--help", "it's", "$HOME", "é", "a:b"]
   (code, out, err) <- run (["--mpi", mpi, "-n", "2", "sh", "-c", "printf '%s\\n' \"$#\" \"$@\"", "sh"] ++ odd')
   (code, err) @?= (ExitSuccess, "")
   sort (lines out) @?= sort (concat (replicate 2 (show (length odd') : odd')))
+runtimeOptions mpi = testCase "launcherTookTheProgramsRuntimeOptions" $ do
+  let given = ["+RTS", "-A1m", "--no-such-flag", "-RTS"]
+  (code, out, err) <- runIn Nothing [("GHCRTS", "--no-such-flag")] (["--mpi", mpi, "-n", "2", "sh", "-c", "echo \"$GHCRTS $*\"", "sh"] ++ given)
+  (code, err) @?= (ExitSuccess, "")
+  lines out @?= replicate 2 (unwords ("--no-such-flag" : given))
 directory mpi = testCase "the working directory is the caller's, and a program there is found" $
   withFolder ("directory-" ++ mpi) $ \folder -> do
     let script = folder ++ "/a program"

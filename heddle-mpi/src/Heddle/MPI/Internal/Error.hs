@@ -94,7 +94,7 @@ data ErrorClass
     NoProvider
   | -- | The implementation is without support for threads.
     NoThreads
-  | -- | Processes were started by the launcher of another implementation.
+  | -- | Processes were started by the launcher of another implementation, or of none.
     LauncherMismatch
   | -- | Bytes that are no value of the type wanted.
     DecodeError
@@ -149,7 +149,9 @@ advice = \case
   AlreadyFinished -> ".\n  A process can call mpi once; everything that communicates belongs inside."
   NoLibrary -> ".\n  Install it (Debian: openmpi-bin, or mpich), or name the file in HEDDLE_MPI_LIBRARY."
   NoProvider -> ".\n  Install libopenmpi-dev or libmpich-dev, and build heddle-mpi again."
-  LauncherMismatch -> ".\n  Start it with heddle-mpirun, or with the launcher of the same MPI; HEDDLE_MPI says which that is."
+  LauncherMismatch ->
+    ".\n  Start it with heddle-mpirun, or with the launcher of the same MPI; HEDDLE_MPI says which that is."
+      ++ "\n  Slurm: srun --mpi=pmix for Open MPI, srun --mpi=pmi2 for MPICH."
   _ -> ""
 
 -- The order of enum heddle_mpi_error.

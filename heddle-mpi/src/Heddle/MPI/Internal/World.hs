@@ -46,7 +46,9 @@ import Text.Read (readMaybe)
 -- in a world of one process, if none has.
 --
 -- An exception that nobody catches is reported with the rank, and ends the whole job: the
--- other processes would wait for ever. So does an exit with a failure.
+-- other processes would wait for ever. So does an exit with a failure. If several ranks fail
+-- within a quarter of a second, the job's exit code is the lowest rank's; see
+-- Note [Which rank's exit code].
 --
 -- [Cost]: what the implementation needs to start and to end.
 -- [Blocks]: at the end, until all processes have come there.
@@ -70,19 +72,21 @@ mpi program = mask $ \restore -> do
       | Just ExitSuccess <- fromException e -> end >> throwIO e
       -- The runtime tells of it. With spawned or connected processes, the end would wait for them.
       | size == 1 && joined == 0 -> end >> throwIO e
-      | Just (ExitFailure code) <- fromException e -> endAll code
+      | Just (ExitFailure code) <- fromException e -> endAll (graceOf rank) code
       | otherwise -> do
         name <- getProgName
-        -- In one piece, and with a moment to pass it on: MPICH's launcher takes no more from a
-        -- process that aborts.
         hSetBuffering stderr (BlockBuffering Nothing)
         hPutStrLn stderr (name ++ ": rank " ++ show rank ++ " of " ++ show size ++ ": " ++ displayException (e :: SomeException))
-        endAll 1
+        endAll (graceOf rank + (if isConsequence e then 2000 else 0)) 1
   where
-    endAll :: Int -> IO a
-    endAll code = do
+    -- Milliseconds; some in any case, since MPICH's launcher takes no more output from a process
+    -- that aborts.
+    graceOf rank = 5 + 250 * fromIntegral (min 4 rank)
+    isConsequence e = (errorClass <$> fromException e) == Just RemoteError
+    endAll :: Int -> Int -> IO a
+    endAll grace code = do
       hFlush stderr
-      nap (milliseconds 5)
+      nap (milliseconds grace)
       c_abort (fromIntegral code)
       bug "MPI did not end the job"
 
@@ -178,21 +182,21 @@ numberFrom least most what name =
 
 -- How many processes of the job this machine runs, as the launcher says.
 localRanks :: IO Int
-localRanks = go ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]
+localRanks = go ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"]
   where
     go = \case
       [] -> pure 1
       name : others -> lookupEnv name >>= maybe (go others) (pure . fromMaybe 1 . readMaybe)
 
--- The launcher of another implementation starts processes that do not find each other.
+-- A launcher that the implementation does not know starts processes that do not find each other.
 mismatch :: CInt -> Int -> IO (Maybe MPIError)
 mismatch which size = do
   launched <- fromIntegral <$> c_launched
   pure (if size == 1 && launched > 1 then Just (MPIError LauncherMismatch (-1) "mpi" (text launched) (-1)) else Nothing)
   where
     text launched =
-      "the launcher has started " ++ show (launched :: Int) ++ " processes, but " ++ nameOf which
-        ++ " knows of this one only: it is the launcher of another MPI"
+      "the launcher has started " ++ show (launched :: Int) ++ " or more processes, but "
+        ++ if which == 0 then "it is not known to be one of MPI" else nameOf which ++ " knows of this one only: it is the launcher of another MPI, or of none"
 
 tellUnfinished :: IO ()
 tellUnfinished = do
@@ -253,3 +257,12 @@ clockFrom :: IO CDouble -> String -> IO Double
 clockFrom read' call = do
   CDouble t <- read'
   if t < 0 then wrong NotStarted call "" else pure t
+
+-- Note [Which rank's exit code]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- A launcher reports the code of whichever rank aborts first, and then kills the others. Where
+-- several ranks fail together, that would be a race, and the code another one from run to run.
+-- So a failing rank aborts after a grace: a quarter of a second for each rank below it, up to a
+-- second, and two seconds more if it only tells of another rank's failure (RemoteError). A rank
+-- that comes first in this order and fails at the same time has then ended the job. No order
+-- can be had of failures that are further apart: the first of them ends the job.
