@@ -2,6 +2,7 @@
 module Main (main) where
 
 import ClassicTest qualified
+import CostTest qualified
 import DeadlockTest qualified
 import ExceptionTest qualified
 import LeftmostTest qualified
@@ -27,7 +28,7 @@ main = do
       case again of
         Just _ -> here
         Nothing ->
-          [RandomTest.tests, MemoryTest.tests, TypeTest.tests, ClassicTest.tests]
+          [RandomTest.tests, MemoryTest.tests, CostTest.tests, TypeTest.tests, ClassicTest.tests]
             ++ here
             ++ [testGroup "all that again" [testCase ("on " ++ show n ++ " cores") (onCores n) | n <- [1, 3, 4]]]
 

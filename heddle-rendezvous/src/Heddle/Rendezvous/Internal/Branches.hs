@@ -48,7 +48,9 @@ where
 
 import Control.Applicative (Applicative (..))
 import Control.Monad (forM_, unless, void, when, zipWithM_)
-import Data.List (intercalate, nub, sort)
+import Data.Containers.ListUtils (nubOrd)
+import Data.IntMap.Strict qualified as IntMap
+import Data.List (intercalate, sort)
 import Heddle.Par.Internal
   ( Task (..),
     Work (..),
@@ -310,7 +312,7 @@ commitPlan parent planned@(Planned (End block i) plan) = do
           size = maybe (n + 1) (const n) writes
       slots <- newTable (2 * size) Vacant
       branches <- newTable size parent
-      inner <- newRef []
+      inner <- newRef IntMap.empty
       counts <- newWords 5
       writeWord counts takenWord n
       let inside =
@@ -329,7 +331,7 @@ commitPlan parent planned@(Planned (End block i) plan) = do
       zipWithM_ (writeRef . memberSeat) readers [1 ..]
       writeRef (planBlock plan) (End inside 0)
       withLock (channelLock (blockChannel block)) $ do
-        modifyRef (blockInner block) (\others -> ((i, inside) : others, ()))
+        modifyRef (blockInner block) (\others -> (IntMap.insert i inside others, ()))
         x <- atomicRead (blockWord block) 0
         unless (wordEnrolled x == 1) (void (fetchOr (blockWord block) 0 treeFlag))
         void (fetchAdd (blockWord block) 0 ((n - 1) * oneMember))
@@ -398,7 +400,7 @@ par (Branches gather) = det $ \b w k -> do
   count <- readRef numbers
   planned <- readRef plans
   writers <- readRef twice
-  worldly <- nub <$> readRef worlds
+  worldly <- nubOrd <$> readRef worlds
   turn <-
     branchDoing b >>= \case
       Active n -> pure (n + 1)
@@ -408,7 +410,7 @@ par (Branches gather) = det $ \b w k -> do
       refuse e = mapM_ forgetPlan planned >> throwIn b w (Failure (branchPath b) False (toException e))
   case (reverse writers, worldly) of
     ((plan, channel, _) : _, _) ->
-      let clashing = sort (nub (concat [is | (p, _, is) <- writers, sameRef p plan]))
+      let clashing = sort (nubOrd (concat [is | (p, _, is) <- writers, sameRef p plan]))
        in refuse (DuplicateWriter channel (map name clashing))
     (_, _ : _ : _) -> refuse (DuplicateWorld (map name (sort worldly)))
     _

@@ -37,6 +37,7 @@ where
 
 import Control.Monad (forM, forM_, void, when)
 import Data.Bits (shiftR, xor, (.&.))
+import Data.IntMap.Strict qualified as IntMap
 import Data.List (sortOn)
 import Heddle.Par.Internal
 import Heddle.Prim.Atomic
@@ -70,7 +71,7 @@ newChannel b name = do
   lock <- newLock
   slots <- newTable 2 Vacant
   branches <- newTable 1 b
-  inner <- newRef []
+  inner <- newRef IntMap.empty
   counts <- newWords 5
   writeWord counts takenWord 1
   let channel = Channel {channelName = name, channelWord = word, channelLock = lock, channelRoot = block}
@@ -384,7 +385,7 @@ attendance channel = do
         let half = wordParity x * blockSize block
         here <- forM [half .. half + blockSize block - 1] $ \at ->
           present block at ended <$> readEntry (blockSlots block) at
-        inside <- readRef (blockInner block) >>= mapM (look ended . snd)
+        inside <- readRef (blockInner block) >>= mapM (look ended) . IntMap.elems
         pure (concat here ++ concat inside)
   look False (channelRoot channel)
   where
@@ -438,7 +439,7 @@ leave block i writes = do
   writeWord (blockWords block) takenWord taken
   case blockAbove block of
     Just (Above above seat _) | taken == 0 -> do
-      modifyRef (blockInner above) (\inner -> (filter ((/= seat) . fst) inner, ()))
+      modifyRef (blockInner above) (\inner -> (IntMap.delete seat inner, ()))
       x <- atomicRead word 0
       single <- isSingle (channelRoot channel)
       when (x .&. treeFlag /= 0 && single) (void (fetchAdd word 0 (-treeFlag)))
@@ -459,9 +460,9 @@ isSingle :: Block a -> IO Bool
 isSingle block = do
   inner <- readRef (blockInner block)
   taken <- readWord (blockWords block) takenWord
-  case inner of
-    [] -> pure True
-    [(_, only)] | taken == 1 -> isSingle only
+  case IntMap.minView inner of
+    Nothing -> pure True
+    Just (only, others) | IntMap.null others, taken == 1 -> isSingle only
     _ -> pure False
 
 -- | From now on nobody gets anything here.

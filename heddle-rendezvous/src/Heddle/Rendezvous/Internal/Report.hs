@@ -22,6 +22,7 @@ import Data.Containers.ListUtils (nubOrd)
 import Data.Graph (SCC (..), stronglyConnComp)
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
+import Data.IntSet qualified as IntSet
 import Data.List (find, intercalate, isPrefixOf, sortOn)
 import Data.Map.Strict qualified as Map
 import Data.Maybe (mapMaybe)
@@ -107,61 +108,145 @@ describe w =
 isAbove :: String -> String -> Bool
 isAbove a b = (a ++ "/") `isPrefixOf` b
 
--- | What is the matter with a run, or a part of one, that has come to rest.
+-- | Why a run, or a part of one, that has come to rest can never go on.
 --
--- [Cost]: O(m log m), with m the members named in 'waitMissing', all together.
+-- [Cost]: O(m log m), with m the number of members of all channels that somebody waits at;
+-- see Note [Channels are nodes].
 findDeadlock :: Branch -> IO Deadlock
 findDeadlock top = do
   looked <- newRef IntMap.empty
-  waits <- waiting looked top
-  readRef looked >>= mapM_ lookedForget
-  pure (Deadlock waits (circleIn waits))
+  trees <- waiting looked top
+  channels <- readRef looked
+  mapM_ lookedForget channels
+  let waiters = concatMap leaves trees
+  pure (Deadlock (map waiterWait waiters) (circleIn (IntMap.map lookedMissing channels) trees waiters))
 
--- | A channel that has been looked at; its words tell which one it is here.
+-- | A channel that has been looked at; its words hold its number here.
 data Looked = Looked {lookedMissing :: [String], lookedForget :: IO ()}
 
--- | That of the leftmost branch that waits for itself, or for a parent who keeps the
--- writer's end: they remain in whatever order channels are used. If there is none, the
+-- | The branches that wait, as the tree of their parents.
+data Tree
+  = Leaf !Waiter
+  | Parent String [Tree]
+
+-- | A branch that waits, and the number of the channel it waits at.
+data Waiter = Waiter {waiterWait :: Wait, waiterChannel :: !Int}
+
+leaves :: Tree -> [Waiter]
+leaves tree = go tree []
+  where
+    go (Leaf w) more = w : more
+    go (Parent _ inside) more = foldr go more inside
+
+-- | The circle of the leftmost branch that waits for itself, or for a parent that keeps the
+-- writer's end: no order of using channels removes such a circle. If there is none, the
 -- shortest through the leftmost branch that is in one. A parent waits for those inside it.
-circleIn :: [Wait] -> [String]
-circleIn waits = case (mapMaybe alone waits, find ((`Map.member` places) . waitThread) waits) of
+circleIn :: IntMap [String] -> [Tree] -> [Waiter] -> [String]
+circleIn channels trees waiters = case (mapMaybe alone waiters, find (`IntMap.member` groups) [0 .. count - 1]) of
   (circle : _, _) -> circle
-  ([], Just w) -> shortest (waitThread w)
+  ([], Just begin) -> shortest graph groups begin
   ([], Nothing) -> []
   where
+    graph@Graph {graphWaiters = count} = graphOf channels trees waiters
+    groups = cyclicGroups graph
     alone w
-      | waitThread w `elem` waitMissing w = Just [waitThread w]
-      | otherwise = (\parent -> [waitThread w, parent]) <$> find (`isAbove` waitThread w) (waitMissing w)
-    byName = Map.fromList [(waitThread w, (i, w)) | (i, w) <- zip [0 :: Int ..] waits]
-    further name = case Map.lookup name byName of
-      Just (_, w) -> waitMissing w
-      -- '0' comes after '/'.
-      Nothing -> map (waitThread . snd) (sortOn fst (Map.elems (Map.takeWhileAntitone (< name ++ "0") (snd (Map.split (name ++ "/") byName)))))
-    names = Set.toList (Set.fromList (concatMap (\w -> waitThread w : waitMissing w) waits))
-    -- Who is in a circle, and in which group of circles.
-    places = Map.fromList (concat (zipWith place [0 :: Int ..] (stronglyConnComp [(n, n, further n) | n <- names])))
-    place i = \case
+      | name `Set.member` absentees = Just [name]
+      | otherwise = (\parent -> [name, parent]) <$> find (`Set.member` absentees) (parentNames name)
+      where
+        name = waitThread (waiterWait w)
+        absentees = IntMap.findWithDefault Set.empty (waiterChannel w) missingNames
+    missingNames = IntMap.map Set.fromList channels
+
+-- | The branches that a branch is inside of, the outermost first.
+parentNames :: String -> [String]
+parentNames name = [take i name | (i, '/') <- zip [0 ..] name]
+
+-- | Who waits for whom: the nodes below 'graphWaiters' are branches that wait, from left to
+-- right; then come the channels, then the parents.
+data Graph = Graph
+  { graphWaiters :: !Int,
+    graphName :: IntMap String,
+    -- | The channel that a waiter waits at.
+    graphAt :: IntMap Int,
+    -- | The members that a channel misses.
+    graphMissing :: IntMap [Int],
+    -- | The nodes directly inside a parent, and the range of the waiters inside it.
+    graphInside :: IntMap ([Int], (Int, Int))
+  }
+
+graphOf :: IntMap [String] -> [Tree] -> [Waiter] -> Graph
+graphOf channels trees waiters =
+  Graph
+    { graphWaiters = count,
+      graphName = IntMap.fromList ([(i, waitThread (waiterWait w)) | (i, w) <- numbered] ++ [(i, name) | (i, name, _, _) <- parents]),
+      graphAt = IntMap.fromList [(i, channel (waiterChannel w)) | (i, w) <- numbered],
+      graphMissing = IntMap.fromList [(channel number, mapMaybe (`Map.lookup` nodes) names) | (number, names) <- IntMap.toList channels],
+      graphInside = IntMap.fromList [(i, (inside, range)) | (i, _, inside, range) <- parents]
+    }
+  where
+    count = length waiters
+    numbered = zip [0 ..] waiters
+    -- They are numbered from 1.
+    channel number = count + number
+    nodes = Map.fromList ([(waitThread (waiterWait w), i) | (i, w) <- numbered] ++ [(name, i) | (i, name, _, _) <- parents])
+    (_, _, parents, _) = nodesOf 0 (count + IntMap.size channels + 1) trees
+    -- The next waiter's number and the next parent's; the parents found, and the nodes of these trees.
+    nodesOf waiter parent [] = (waiter, parent, [], [])
+    nodesOf waiter parent (tree : more) = case tree of
+      Leaf _ ->
+        let (waiter', parent', found, others) = nodesOf (waiter + 1) parent more
+         in (waiter', parent', found, waiter : others)
+      Parent name inside ->
+        let (waiter1, parent1, found1, nodes1) = nodesOf waiter (parent + 1) inside
+            (waiter2, parent2, found2, others) = nodesOf waiter1 parent1 more
+         in (waiter2, parent2, (parent, name, nodes1, (waiter, waiter1)) : found1 ++ found2, parent : others)
+
+-- | The nodes that are in a circle, each with the number of its strongly connected component.
+cyclicGroups :: Graph -> IntMap Int
+cyclicGroups graph = IntMap.fromList (concat (zipWith group [0 ..] (stronglyConnComp edges)))
+  where
+    edges =
+      [(i, i, [c]) | (i, c) <- IntMap.toList (graphAt graph)]
+        ++ [(c, c, members) | (c, members) <- IntMap.toList (graphMissing graph)]
+        ++ [(p, p, inside) | (p, (inside, _)) <- IntMap.toList (graphInside graph)]
+    group i = \case
       CyclicSCC ns -> [(n, i) | n <- ns]
       AcyclicSCC _ -> []
-    -- Ways from a branch, the last step first, shorter ones before longer ones.
-    shortest begin = go (Set.singleton begin) (Seq.singleton [begin])
-      where
-        go seen ways = case Seq.viewl ways of
-          way@(here : _) Seq.:< more
-            | begin `elem` near here -> reverse way
-            | otherwise ->
-              let new = filter (`Set.notMember` seen) (near here)
-               in go (Set.union seen (Set.fromList new)) (more <> Seq.fromList (map (: way) new))
-          _ -> []
-    near name = [n | n <- further name, Map.lookup n places == Map.lookup name places]
 
--- | Everybody below this branch who waits at a channel.
-waiting :: Ref (IntMap Looked) -> Branch -> IO [Wait]
+-- | The shortest circle through a waiter, by breadth-first search. Only branches count as
+-- steps. Each channel is expanded once, since all that wait there miss the same members, and
+-- each waiter is reached once, so that parents inside parents do not enumerate it again.
+shortest :: Graph -> IntMap Int -> Int -> [String]
+shortest graph groups begin = map (\i -> IntMap.findWithDefault "" i (graphName graph)) (go (IntSet.delete begin together) IntSet.empty (Seq.singleton [begin]))
+  where
+    group = IntMap.lookup begin groups
+    together = IntSet.fromDistinctAscList [i | (i, g) <- IntMap.toAscList groups, Just g == group]
+    -- The nodes not reached, the channels expanded, and the ways found, each from its last step back.
+    go unseen expanded ways = case Seq.viewl ways of
+      way@(here : _) Seq.:< more -> case IntMap.lookup here (graphAt graph) of
+        Just channel
+          | channel `IntSet.member` expanded -> go unseen expanded more
+          | otherwise -> reach way more (IntSet.insert channel expanded) (IntMap.findWithDefault [] channel (graphMissing graph)) unseen
+        Nothing -> case IntMap.lookup here (graphInside graph) of
+          Just (_, (from, to))
+            | from <= begin, begin < to -> reverse way
+            | otherwise -> reach way more expanded (takeWhile (< to) (IntSet.toAscList (snd (IntSet.split (from - 1) unseen)))) unseen
+          Nothing -> go unseen expanded more
+      _ -> []
+    reach way more expanded found unseen
+      | begin `elem` found = reverse way
+      | otherwise =
+        let new = filter (`IntSet.member` unseen) found
+         in go (foldr IntSet.delete unseen new) expanded (more <> Seq.fromList (map (: way) new))
+
+-- | The branches below this one that wait at a channel.
+waiting :: Ref (IntMap Looked) -> Branch -> IO [Tree]
 waiting looked b =
   branchDoing b >>= \case
     Ended' -> pure []
-    Inside frame ->
-      concat <$> mapM (\i -> readEntry (frameBranches frame) i >>= waiting looked) [0 .. tableSize (frameBranches frame) - 1]
+    Inside frame -> do
+      inside <- mapM (\i -> readEntry (frameBranches frame) i >>= waiting looked) [0 .. tableSize (frameBranches frame) - 1]
+      pure [Parent (branchPath b) (concat inside)]
     Active _ -> case b of
       Branch _ _ seated -> holds seated
       _ -> pure []
@@ -175,25 +260,28 @@ waiting looked b =
         Receiver _ _ -> pure <$> waitAt Receiving block
         Sender {} -> pure <$> waitAt Sending block
         _ -> elsewhere
-    waitAt operation block = Wait (branchPath b) operation (channelName (blockChannel block)) <$> missing looked (blockChannel block)
+    waitAt operation block = do
+      (number, names) <- missing looked (blockChannel block)
+      pure (Leaf (Waiter (Wait (branchPath b) operation (channelName (blockChannel block)) names) number))
 
--- | Who has not come; else who holds the writer's end. Found out once for each channel.
-missing :: Ref (IntMap Looked) -> Channel a -> IO [String]
+-- | The channel's number, and who has not come; else who holds the writer's end. Found out
+-- once for each channel.
+missing :: Ref (IntMap Looked) -> Channel a -> IO (Int, [String])
 missing looked channel = do
   known <- readRef looked
   number <- readWord (channelWord channel) reportWord
   case IntMap.lookup number known of
-    Just l -> pure (lookedMissing l)
+    Just l -> pure (number, lookedMissing l)
     Nothing -> do
       members <- absent (channelRoot channel)
       names <-
         if null members
           then pure . branchPath <$> writerOf (channelRoot channel)
           else pure (map branchPath (sortOn branchPlaceKey members))
-      let number' = IntMap.size known + 1
+      let number' = maybe 1 ((+ 1) . fst) (IntMap.lookupMax known)
       writeWord (channelWord channel) reportWord number'
       writeRef looked (IntMap.insert number' (Looked names (writeWord (channelWord channel) reportWord 0)) known)
-      pure names
+      pure (number', names)
 
 slotOf :: Block a -> Int -> IO (Slot a)
 slotOf block i = do
@@ -204,7 +292,7 @@ slotOf block i = do
 absent :: Block a -> IO [Branch]
 absent block = do
   inner <- readRef (blockInner block)
-  concat <$> forM (seats block) (\i -> maybe (here i) absent (lookup i inner))
+  concat <$> forM (seats block) (\i -> maybe (here i) absent (IntMap.lookup i inner))
   where
     here i = do
       slot <- slotOf block i
@@ -234,7 +322,7 @@ seats block = [0 .. blockSize block - 1]
 writerOf :: Block a -> IO Branch
 writerOf block = do
   inner <- readRef (blockInner block)
-  case lookup 0 inner of
+  case IntMap.lookup 0 inner of
     Just inside | blockWrites inside -> writerOf inside
     Just inside | Just (Above _ _ parent) <- blockAbove inside -> keeper parent
     _ -> readEntry (blockBranches block) 0 >>= keeper
@@ -243,3 +331,10 @@ writerOf block = do
     keeper b = do
       kept <- readWord (blockWords block) keptWord
       pure (within b !! kept)
+
+-- Note [Channels are nodes]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~
+-- With n branches at a channel and m members missing there, "waits for" has n * m pairs. So
+-- the graph has the channel as a node between them, with n + m edges. In the same way a
+-- parent, which waits for every branch inside it at any depth, has edges only to the branches
+-- and parents directly inside. Neither kind of node is a step of a circle.

@@ -65,6 +65,7 @@ module Heddle.Rendezvous.Internal.Types
 where
 
 import Data.Bits (testBit, unsafeShiftL, unsafeShiftR, xor, (.&.), (.|.))
+import Data.IntMap.Strict (IntMap)
 import Heddle.Par.Internal (Task (..), Worker)
 import Heddle.Prim.Atomic (Ref, Table, Words, readEntry, readRef, writeEntry, writeRef)
 import Heddle.Prim.Exception (Exception (..), SomeException)
@@ -179,11 +180,13 @@ data Failure = Failure
 --
 -- [Cost]: O(depth).
 branchPath :: Branch -> String
-branchPath b = case b of
-  Top {_topName = name} -> name
-  Branch _ frame _ -> branchPath (frameParent frame) ++ "/par" ++ number (frameNumber frame) ++ "[" ++ show (branchNumber b) ++ "]"
-  Handling _ _ inner -> branchPath inner
+branchPath = go []
   where
+    -- With what follows, so that long paths are not copied at every step.
+    go end b = case b of
+      Top {_topName = name} -> name ++ end
+      Branch _ frame _ -> go ("/par" ++ number (frameNumber frame) ++ "[" ++ show (branchNumber b) ++ "]" ++ end) (frameParent frame)
+      Handling _ _ inner -> go end inner
     number 1 = ""
     number n = '#' : show n
 
@@ -236,8 +239,8 @@ data Block a = Block
     blockSize :: !Int,
     -- | Who sits there. Changed under the channel's lock.
     blockBranches :: !(Table Branch),
-    -- | The seats with a block inside. The same.
-    blockInner :: !(Ref [(Int, Block a)]),
+    -- | The blocks inside seats, by seat. Changed under the channel's lock.
+    blockInner :: !(Ref (IntMap (Block a))),
     -- | How many seats are taken; has the writer ended; for a batch of resumptions, where it
     -- is and how many are left; and how many frames up the writer's end was kept, when seat 0
     -- was lent without it.

@@ -1,0 +1,98 @@
+{-# LANGUAGE RankNTypes #-}
+{-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
+
+-- | What grows with the number of branches grows in proportion to it: the bytes allocated
+-- for n branches and for four times as many are compared, which no clock disturbs.
+module CostTest (tests) where
+
+import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar)
+import Control.Monad (replicateM_, void)
+import Data.Foldable (sequenceA_)
+import GHC.Stats (RTSStats (..), getRTSStats, getRTSStatsEnabled)
+import Heddle.Prim.Exception (Exception (..), evaluate, try)
+import Heddle.Rendezvous
+import System.Mem (performGC)
+import System.Timeout (timeout)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (Assertion, assertBool, assertFailure, testCase)
+
+tests :: TestTree
+tests =
+  testGroup
+    "costs in proportion to the number of branches"
+    [ testCase "a deadlock report in which each waits for half of all" (proportional 7 500 (reported halves)),
+      -- Their paths alone are as long as the square of the number.
+      testCase "a deadlock report of parents inside parents" (proportional 20 40 (reported nestedParents)),
+      testCase "a deadlock report of a ring" (proportional 7 500 (reported ring)),
+      testCase "readers that split" (proportional 7 1000 splitting)
+    ]
+
+-- | At most so many times as much for four times as many branches. In proportion, that is 4,
+-- and a little more for sorting; quadratic growth gives 16, cubic growth 64.
+proportional :: Integer -> Int -> (Int -> IO ()) -> Assertion
+proportional most n body = do
+  enabled <- getRTSStatsEnabled
+  assertBool "run with +RTS -T" enabled
+  small <- allocatedBy (body n)
+  large <- allocatedBy (body (4 * n))
+  assertBool
+    (show (4 * n) ++ " branches allocate " ++ show large ++ " bytes, " ++ show n ++ " allocate " ++ show small)
+    (large < most * small)
+
+-- | By all threads, within a time that is a hundred times as long as needed.
+allocatedBy :: IO () -> IO Integer
+allocatedBy body = do
+  before <- sofar
+  done <- newEmptyMVar
+  _ <- forkIO (try body >>= putMVar done)
+  timeout 60000000 (takeMVar done) >>= \case
+    Just (Right ()) -> pure ()
+    Just (Left e) -> assertFailure (displayException (e :: IOError))
+    Nothing -> assertFailure "does not end"
+  after <- sofar
+  pure (after - before)
+  where
+    sofar = performGC >> toInteger . allocated_bytes <$> getRTSStats
+
+-- | All of the report, and its text.
+reported :: (forall s. Int -> Det s ()) -> Int -> IO ()
+reported program n =
+  try (evaluate (runDet (program n))) >>= \case
+    Right () -> assertFailure "no deadlock"
+    Left d -> do
+      -- The lists of missing members are shared, so only one of each is forced.
+      void . evaluate $ length (concatMap waitThread (deadlockWaits d))
+      void . evaluate $ length (concatMap (concat . take 1 . waitMissing) (deadlockWaits d))
+      void . evaluate $ length (concat (deadlockCycle d))
+      void . evaluate $ length (displayException d)
+
+-- | Every branch has an end of both channels; half of them wait at each.
+halves :: Int -> Det s ()
+halves n = do
+  c <- newChan "c"
+  d <- newChan "d"
+  let half k = (n `div` 2) <= k
+  par . sequenceA_ $ [branch (inp c, inp d) (\(i, j) -> if half k then recv i else recv j) | k <- [1 .. n]]
+
+-- | Each has the next inside, beside a branch that waits.
+nestedParents :: Int -> Det s ()
+nestedParents n = newChan "c" >>= \c -> par (branch (inp c) (go n))
+  where
+    go :: Int -> In s () -> Det s ()
+    go k i = if k == 0 then recv i else par (branch i (go (k - 1)) *> branch i recv)
+
+ring :: Int -> Det s ()
+ring n = do
+  cs <- mapM (newChan . show) [1 .. n]
+  par (sequenceA_ [branch (inp a, out b) (\(i, o) -> recv i >>= \() -> send o ()) | (a, b) <- zip cs (drop 1 (cycle cs))])
+
+-- | Every reader lets two branches of its own read, and then reads itself.
+splitting :: Int -> IO ()
+splitting n = evaluate (runDet program)
+  where
+    program :: Det s ()
+    program = do
+      c <- newChan "c"
+      par $
+        branch (out c) (\o -> replicateM_ 2 (send o 'x'))
+          *> sequenceA_ [branch (inp c) (\i -> par (branch i recv *> branch i recv) >> void (recv i)) | _ <- [1 .. n]]
