@@ -51,8 +51,9 @@ test: setup build ## run every test suite; the summary comes last
 	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct all
 
 .PHONY: test-nightly
-test-nightly: setup build ## what takes too long for every day: UTF-8, all strings of up to four bytes
+test-nightly: setup build ## what takes too long for every day: UTF-8, all strings of up to four bytes; rendezvous under 100,000 changes of capabilities
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p UTF-8' heddle-bytes-test
+	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p capabilities' heddle-rendezvous-test
 
 .PHONY: check
 check: check-format check-modules check-lint check-warnings check-documentation ## style, warnings, documentation

@@ -2,6 +2,7 @@
 module Main (main) where
 
 import ClassicTest qualified
+import Control.Monad (unless)
 import CostTest qualified
 import DeadlockTest qualified
 import ExceptionTest qualified
@@ -9,6 +10,7 @@ import LeftmostTest qualified
 import MemoryTest qualified
 import RandomTest qualified
 import RunTest qualified
+import SoakTest qualified
 import System.Environment (getExecutablePath, lookupEnv, setEnv)
 import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)
@@ -20,17 +22,18 @@ import TypeTest qualified
 -- others, each in a process of its own: to change the number in a process is something at
 -- which GHC 9.0's runtime stands still now and then (in its @setNumCapabilities@).
 main :: IO ()
-main = do
-  setEnv "TASTY_NUM_THREADS" "1"
-  again <- lookupEnv variable
-  defaultMain . localOption (mkTimeout 120000000) $
-    testGroup "heddle-rendezvous" $
-      case again of
-        Just _ -> here
-        Nothing ->
-          [RandomTest.tests, MemoryTest.tests, CostTest.tests, TypeTest.tests, ClassicTest.tests]
-            ++ here
-            ++ [testGroup "all that again" [testCase ("on " ++ show n ++ " cores") (onCores n) | n <- [1, 3, 4]]]
+main =
+  SoakTest.soakHere >>= \soaking -> unless soaking $ do
+    setEnv "TASTY_NUM_THREADS" "1"
+    again <- lookupEnv variable
+    defaultMain . localOption (mkTimeout 120000000) $
+      testGroup "heddle-rendezvous" $
+        case again of
+          Just _ -> here
+          Nothing ->
+            [RandomTest.tests, MemoryTest.tests, CostTest.tests, TypeTest.tests, ClassicTest.tests, SoakTest.tests]
+              ++ here
+              ++ [testGroup "all that again" [testCase ("on " ++ show n ++ " cores") (onCores n) | n <- [1, 3, 4]]]
 
 here :: [TestTree]
 here = [RandomTest.testsHere, DeadlockTest.tests, ExceptionTest.tests, RunTest.tests, LeftmostTest.tests]
