@@ -370,7 +370,7 @@ large :: IO ()
 large = do
   chain <- report $ do
     cs <- replicateM size (newChan "c")
-    let stages = [branch (inp a, out b) (\(i, o) -> recv i >>= send o) | (a, b) <- zip (drop 1 cs) cs]
+    let stages = [branch (inp a, out b) (\(i, o) -> recv i >>= \x -> send o (x :: Char)) | (a, b) <- zip (drop 1 cs) cs]
         end = last cs
     par (sequenceA_ stages *> branch (inp end, out end) (\(i, _) -> void (recv i)))
   length (deadlockWaits chain) @?= size
@@ -378,12 +378,12 @@ large = do
   lines (displayException chain) !! 51 @?= "  ... and " ++ show (size - 50) ++ " more"
   circle <- report $ do
     cs <- replicateM size (newChan "c")
-    par (sequenceA_ [branch (inp a, out b) (\(i, o) -> recv i >>= send o) | (a, b) <- zip cs (drop 1 (cycle cs))])
+    par (sequenceA_ [branch (inp a, out b) (\(i, o) -> recv i >>= \x -> send o (x :: Char)) | (a, b) <- zip cs (drop 1 (cycle cs))])
   length (deadlockCycle circle) @?= size
   broadcast <- report $ do
     c <- newChan "c"
     d <- newChan "d"
-    par (branch (out c, out d, inp d) (\(o, _, j) -> recv j >>= send o) *> sequenceA_ [branch (inp c) (void . recv) | _ <- [1 .. size]])
+    par (branch (out c, out d, inp d) (\(o, _, j) -> recv j >>= \x -> send o (x :: Char)) *> sequenceA_ [branch (inp c) (void . recv) | _ <- [1 .. size]])
   nub (map waitMissing (deadlockWaits broadcast)) @?= [["main/par[0]"]]
   sends <- report $ do
     c <- newChan "c"

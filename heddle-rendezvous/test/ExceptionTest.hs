@@ -292,7 +292,7 @@ sendCrashPoisoned = do
     branch (inp c, out c) $ \(i, o) ->
       tryBoom . par $
         branch () pure
-          *> branch o (\o' -> void (tryPoison (send o' (errorWithoutStackTrace "no"))))
+          *> branch o (\o' -> void (tryPoison (send o' (errorWithoutStackTrace "no" :: Int))))
           *> branch i (\_ -> throwDet (Boom 1))
 
 lazyResults :: Det s Int

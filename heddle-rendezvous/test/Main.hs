@@ -5,6 +5,7 @@ import ClassicTest qualified
 import Control.Monad (unless)
 import CostTest qualified
 import DeadlockTest qualified
+import EvaluationTest qualified
 import ExceptionTest qualified
 import LeftmostTest qualified
 import MemoryTest qualified
@@ -36,7 +37,7 @@ main =
               ++ [testGroup "all that again" [testCase ("on " ++ show n ++ " cores") (onCores n) | n <- [1, 3, 4]]]
 
 here :: [TestTree]
-here = [RandomTest.testsHere, DeadlockTest.tests, ExceptionTest.tests, RunTest.tests, LeftmostTest.tests]
+here = [RandomTest.testsHere, DeadlockTest.tests, EvaluationTest.tests, ExceptionTest.tests, RunTest.tests, LeftmostTest.tests]
 
 onCores :: Int -> IO ()
 onCores n = do

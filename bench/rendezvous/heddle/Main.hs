@@ -62,9 +62,9 @@ some rounds = 1 + rounds `div` 10
 writer :: Int -> Int -> (Out s Int, World s) -> Det s (Mark, Mark)
 writer warm rounds (o, w) = do
   sendDown o warm
-  begun <- io w mark
+  begun <- ioLazy w mark
   sendDown o rounds
-  ended <- io w mark
+  ended <- ioLazy w mark
   pure (begun, ended)
 
 -- | Send the numbers down to 1.
@@ -105,9 +105,9 @@ stage steps count (i, o) = go count
 sink :: Int -> Int -> (In s Int, World s) -> Det s (Mark, Mark, Int)
 sink warm items (i, w) = do
   before <- receive warm i
-  begun <- io w mark
+  begun <- ioLazy w mark
   measured <- receive items i
-  ended <- io w mark
+  ended <- ioLazy w mark
   pure (begun, ended, before + measured)
 
 alone :: Int -> Int -> Int -> IO ()

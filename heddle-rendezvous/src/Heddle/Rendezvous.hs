@@ -34,6 +34,7 @@ module Heddle.Rendezvous
     newChan,
     Out,
     send,
+    sendLazy,
     In,
     recv,
 
@@ -70,6 +71,7 @@ module Heddle.Rendezvous
     runDetIO,
     World,
     io,
+    ioLazy,
 
     -- * Searching
     Closed (..),

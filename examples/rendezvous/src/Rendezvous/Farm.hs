@@ -12,6 +12,7 @@ module Rendezvous.Farm
   )
 where
 
+import Control.DeepSeq (NFData)
 import Control.Monad (zipWithM_)
 import Heddle.Rendezvous
 
@@ -28,7 +29,7 @@ together compute = par . traverse (\a -> branch () (\() -> work compute a))
 -- of the jobs, and nobody's speed shows.
 --
 -- A worker ends when the server has ended: then nobody is left to send it a job.
-farm :: Int -> (job -> result) -> (total -> result -> total) -> total -> [job] -> Det s total
+farm :: (NFData job, NFData result) => Int -> (job -> result) -> (total -> result -> total) -> total -> [job] -> Det s total
 farm workers compute add start jobs = do
   toWorkers <- mapM (newChan . ("jobs " <>) . show) [1 .. n]
   toServer <- mapM (newChan . ("results " <>) . show) [1 .. n]

@@ -12,12 +12,18 @@ module Rendezvous.Spans
   )
 where
 
+import Control.DeepSeq (NFData (..))
+
 -- | Where it begins, and how long it is.
 data Span = Span
   { spanStart :: !Int,
     spanLength :: !Int
   }
   deriving stock (Eq, Show)
+
+-- | Evaluated completely as soon as it is evaluated: its fields are strict.
+instance NFData Span where
+  rnf Span {} = ()
 
 -- | So many elements in spans of this length; the last may be shorter.
 spansOf :: Int -> Int -> [Span]

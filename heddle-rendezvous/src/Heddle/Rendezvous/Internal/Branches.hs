@@ -28,6 +28,7 @@ module Heddle.Rendezvous.Internal.Branches
     out,
     inp,
     send,
+    sendLazy,
     recv,
 
     -- * Branches
@@ -47,6 +48,7 @@ module Heddle.Rendezvous.Internal.Branches
 where
 
 import Control.Applicative (Applicative (..))
+import Control.DeepSeq (NFData, rnf)
 import Control.Monad (forM_, unless, void, when, zipWithM_)
 import Data.Containers.ListUtils (nubOrd)
 import Data.IntMap.Strict qualified as IntMap
@@ -138,15 +140,30 @@ out (Chan e) = Writing e
 inp :: Chan s a -> Reading s a
 inp (Chan e) = Reading e
 
--- | Give a value, forced to weak head normal form, to every reader. Returns when all have
--- come for it; at once if there is none left.
+-- | Give a value to every reader. Returns when all have come for it; at once if there is none
+-- left.
 --
--- [Cost]: some 20 ns for each member; one fetch-and-add, or none.
+-- The value is evaluated completely first, so no reader ever evaluates part of it: its work,
+-- its exceptions, and the effects of input that is read lazily belong to the sender.
+--
+-- [Cost]: some 20 ns for each member; one fetch-and-add, or none; and 'rnf' of the value, which
+-- for a number is one test, but visits all of a large structure at every send: see 'sendLazy'.
 -- [Blocks]: the branch, not the worker.
 -- [Throws]: 'Poisoned'.
-send :: Out s a -> a -> Det s ()
-send (Out e) a = det (\b w k -> a `seq` send' e a b w k)
+send :: NFData a => Out s a -> a -> Det s ()
+send (Out e) a = det (\b w k -> rnf a `seq` send' e a b w k)
 {-# INLINE send #-}
+
+-- | 'send' for a value that is evaluated to weak head normal form only: because its type has no
+-- 'NFData', it is infinite, or it is large and known to be evaluated. What remains is evaluated
+-- by whichever reader needs it first, and what that throws ends that reader.
+--
+-- [Cost]: as 'send', without 'rnf'.
+-- [Blocks]: the branch, not the worker.
+-- [Throws]: 'Poisoned'.
+sendLazy :: Out s a -> a -> Det s ()
+sendLazy (Out e) a = det (\b w k -> a `seq` send' e a b w k)
+{-# INLINE sendLazy #-}
 
 -- | The value that the writer gives, when every reader has come for it.
 --

@@ -15,17 +15,19 @@ module Heddle.Rendezvous.Internal.Run
     runDetSeeded,
     runDetIOSeeded,
     io,
+    ioLazy,
     Closed (..),
     leftmost,
     Uncaught (..),
   )
 where
 
+import Control.DeepSeq (NFData, rnf)
 import Control.Monad (zipWithM)
 import Control.Monad.ST (RealWorld)
 import Heddle.Par.Internal
 import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readRef, writeRef, writeWord)
-import Heddle.Prim.Exception (Exception (..), SomeException, bug, throwIO, throwTo, trySync)
+import Heddle.Prim.Exception (Exception (..), SomeException, bug, evaluate, throwIO, throwTo, trySync)
 import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (myThreadId)
 import Heddle.Rendezvous.Internal.Branches (World (..))
@@ -74,9 +76,23 @@ runDetIOSeeded seed m = runWith (Just seed) (m World) >>= either throwIO pure
 
 -- | An effect. What it throws, 'tryDet' catches.
 --
+-- The result is evaluated completely as part of the action. So input that is read lazily, as by
+-- 'getContents', is read here, in its place in the order of effects, and not by whichever
+-- branch comes to look at it.
+--
+-- [Cost]: that of the action, and 'rnf' of its result.
 -- [Blocks]: as the action does; other branches go on, on other workers.
-io :: World s -> IO a -> Det s a
-io World action =
+io :: NFData a => World s -> IO a -> Det s a
+io world action = ioLazy world (action >>= \a -> a <$ evaluate (rnf a))
+{-# INLINE io #-}
+
+-- | 'io' for a result that is left as it is, such as a handle, whose type has no 'NFData'.
+-- If evaluating it has effects, those have no place in the order of effects.
+--
+-- [Cost]: that of the action.
+-- [Blocks]: as the action does; other branches go on, on other workers.
+ioLazy :: World s -> IO a -> Det s a
+ioLazy World action =
   det $ \b w k ->
     trySync action >>= \case
       Right a -> k w a
