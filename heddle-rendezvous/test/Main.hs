@@ -7,6 +7,7 @@ import CostTest qualified
 import DeadlockTest qualified
 import EvaluationTest qualified
 import ExceptionTest qualified
+import GrantTest qualified
 import LeftmostTest qualified
 import MemoryTest qualified
 import RandomTest qualified
@@ -37,7 +38,7 @@ main =
               ++ [testGroup "all that again" [testCase ("on " ++ show n ++ " cores") (onCores n) | n <- [1, 3, 4]]]
 
 here :: [TestTree]
-here = [RandomTest.testsHere, DeadlockTest.tests, EvaluationTest.tests, ExceptionTest.tests, RunTest.tests, LeftmostTest.tests]
+here = [RandomTest.testsHere, DeadlockTest.tests, EvaluationTest.tests, ExceptionTest.tests, GrantTest.tests, RunTest.tests, LeftmostTest.tests]
 
 onCores :: Int -> IO ()
 onCores n = do

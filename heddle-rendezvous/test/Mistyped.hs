@@ -1,3 +1,9 @@
+{-# LANGUAGE DeriveGeneric #-}
+{-# LANGUAGE FlexibleContexts #-}
+{-# LANGUAGE FlexibleInstances #-}
+{-# LANGUAGE MultiParamTypeClasses #-}
+{-# LANGUAGE TypeFamilies #-}
+{-# LANGUAGE UndecidableInstances #-}
 {-# OPTIONS_GHC -fdefer-type-errors -fno-defer-typed-holes -fno-defer-out-of-scope-variables -Wno-deferred-type-errors -Wno-unused-matches -Wno-unused-local-binds #-}
 
 -- | Programs that do not typecheck. The compiler is told to go on all the same; what it had
@@ -26,12 +32,14 @@ module Mistyped
     closedWithEnd,
     closedWithChannel,
     branchesCoerced,
+    grantOfOtherShape,
   )
 where
 
 import Control.Exception (evaluate)
 import Control.Monad (void)
 import Data.Coerce (coerce)
+import GHC.Generics (Generic)
 import Heddle.Rendezvous
 
 {- HLINT ignore "Avoid lambda" -}
@@ -169,3 +177,19 @@ branchesCoerced = evaluate $
     c <- newChan "c"
     let one = branch (out c) (\o -> send o 'x')
     par (branch () (\() -> par (coerce one)))
+
+newtype Reader s = Reader (Reading s Char)
+  deriving stock (Generic)
+
+newtype Writer t = Writer (Out t Char)
+  deriving stock (Generic)
+
+-- | A writer's end for who was granted a reader's.
+instance s ~ s' => Grant s (Reader s') where
+  type Given t (Reader s') = Writer t
+
+grantOfOtherShape :: IO ()
+grantOfOtherShape = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (Reader (inp c)) (\(Writer o) -> send o 'x'))

@@ -47,7 +47,8 @@ programs =
     ("results of other types", ["Expected: Det t Bool", "Actual: Det t Char"], Mistyped.wrongResult, Welltyped.wrongResult),
     ("a search with an end", ["Expected: In s1 Char", "Actual: Given t (Reading s Char)"], Mistyped.closedWithEnd, Welltyped.closedWithEnd),
     ("a search with a channel", ["type ‘s1’ with ‘s’", "c :: Chan s Char"], Mistyped.closedWithChannel, Welltyped.closedWithChannel),
-    ("branches coerced", ["type ‘t’ with ‘s’ arising from a use of ‘coerce’"], Mistyped.branchesCoerced, Welltyped.branchesCoerced)
+    ("branches coerced", ["type ‘t’ with ‘s’ arising from a use of ‘coerce’"], Mistyped.branchesCoerced, Welltyped.branchesCoerced),
+    ("a writer's end for a reader's in a grant of one's own type", ["Out t Char", "In t Char"], Mistyped.grantOfOtherShape, Welltyped.grantOfOtherShape)
   ]
 
 refused :: [String] -> Assertion -> Assertion

@@ -1,3 +1,10 @@
+{-# LANGUAGE DeriveGeneric #-}
+{-# LANGUAGE FlexibleContexts #-}
+{-# LANGUAGE FlexibleInstances #-}
+{-# LANGUAGE MultiParamTypeClasses #-}
+{-# LANGUAGE TypeFamilies #-}
+{-# LANGUAGE UndecidableInstances #-}
+
 -- | The twins of the programs in "Mistyped": the same but for the mistake.
 module Welltyped
   ( endOutsideItsBranch,
@@ -23,12 +30,14 @@ module Welltyped
     closedWithEnd,
     closedWithChannel,
     branchesCoerced,
+    grantOfOtherShape,
   )
 where
 
 import Control.Exception (evaluate)
 import Control.Monad (void)
 import Data.Coerce (coerce)
+import GHC.Generics (Generic)
 import Heddle.Rendezvous
 
 {- HLINT ignore "Avoid lambda" -}
@@ -156,3 +165,18 @@ branchesCoerced = evaluate $
     c <- newChan "c"
     let one = branch (out c) (\o -> send o 'x')
     par (coerce one)
+
+newtype Writer s = Writer (Writing s Char)
+  deriving stock (Generic)
+
+newtype Writer' t = Writer' (Out t Char)
+  deriving stock (Generic)
+
+instance s ~ s' => Grant s (Writer s') where
+  type Given t (Writer s') = Writer' t
+
+grantOfOtherShape :: IO ()
+grantOfOtherShape = evaluate $
+  runDet $ do
+    c <- newChan "c"
+    par (branch (Writer (out c)) (\(Writer' o) -> send o 'x'))

@@ -80,6 +80,7 @@ module Heddle.Rendezvous
 where
 
 import Heddle.Rendezvous.Internal.Branches
+import Heddle.Rendezvous.Internal.Ends
 import Heddle.Rendezvous.Internal.Report
 import Heddle.Rendezvous.Internal.Run
 import Heddle.Rendezvous.Internal.Types

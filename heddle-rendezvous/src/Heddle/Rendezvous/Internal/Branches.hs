@@ -1,14 +1,9 @@
-{-# LANGUAGE ExistentialQuantification #-}
-{-# LANGUAGE FlexibleInstances #-}
-{-# LANGUAGE MultiParamTypeClasses #-}
 {-# LANGUAGE RankNTypes #-}
 {-# LANGUAGE RoleAnnotations #-}
-{-# LANGUAGE TypeFamilies #-}
-{-# LANGUAGE UndecidableInstances #-}
 
 -- |
 -- Module      : Heddle.Rendezvous.Internal.Branches
--- Description : Granting ends, and running branches
+-- Description : Running branches
 -- Stability   : internal
 --
 -- What 'par' does before its branches run: it hears from each which ends it is to get,
@@ -17,24 +12,7 @@
 -- Cost: as said at each.
 -- Owner: a frame belongs to the branch that waits for it.
 module Heddle.Rendezvous.Internal.Branches
-  ( -- * Ends
-    Chan (..),
-    Out (..),
-    In (..),
-    World (..),
-    Writing (..),
-    Reading (..),
-    newChan,
-    out,
-    inp,
-    send,
-    sendLazy,
-    recv,
-
-    -- * Branches
-    Grant (..),
-    Handed,
-    Claims,
+  ( -- * Branches
     Branches,
     branch,
     par,
@@ -48,10 +26,8 @@ module Heddle.Rendezvous.Internal.Branches
 where
 
 import Control.Applicative (Applicative (..))
-import Control.DeepSeq (NFData, rnf)
-import Control.Monad (forM_, unless, void, when, zipWithM_)
+import Control.Monad (forM_)
 import Data.Containers.ListUtils (nubOrd)
-import Data.IntMap.Strict qualified as IntMap
 import Data.List (intercalate, sort)
 import Heddle.Par.Internal
   ( Task (..),
@@ -67,293 +43,28 @@ import Heddle.Par.Internal
 import Heddle.Prim.Atomic
   ( Ref,
     Table,
-    atomicRead,
-    fetchAdd,
-    fetchOr,
     modifyRef,
     newRef,
     newTable,
     newWords,
     readEntry,
     readRef,
-    readWord,
     sameRef,
     writeEntry,
     writeRef,
     writeWord,
   )
 import Heddle.Prim.Exception (Exception (..), bug, unsafeMask)
-import Heddle.Prim.Lock (withLock)
 import Heddle.Rendezvous.Internal.Channel
+import Heddle.Rendezvous.Internal.Ends
 import Heddle.Rendezvous.Internal.Types
 
--- Ends -----------------------------------------------------------------------
-
--- | A channel, as its creator has it: the right to grant its ends.
-newtype Chan s a = Chan (End a)
-
--- | The writer's end, for the branch @s@.
-newtype Out s a = Out (End a)
-
--- | A reader's end, for the branch @s@.
-newtype In s a = In (End a)
-
--- | The right to effects, for the branch @s@.
-data World s = World
-
--- | What a branch is granted to write to a channel.
-newtype Writing s a = Writing (End a)
-
--- | What a branch is granted to read from a channel.
-newtype Reading s a = Reading (End a)
-
-type role Chan nominal nominal
-
-type role Out nominal nominal
-
-type role In nominal nominal
-
-type role World nominal
-
-type role Writing nominal nominal
-
-type role Reading nominal nominal
+-- Branches -------------------------------------------------------------------
 
 -- Else 'Data.Coerce.coerce' would take a branch with its grants into another parent.
-type role Claims nominal
-
 type role Gathering nominal
 
 type role Branches nominal representational
-
--- | A channel. The name is for reports.
---
--- [Cost]: 500 bytes.
-newChan :: String -> Det s (Chan s a)
-newChan name = det (\b w k -> newChannel b name >>= k w . Chan)
-
--- | The writer's end, to be granted to one branch.
-out :: Chan s a -> Writing s a
-out (Chan e) = Writing e
-
--- | The readers' end, to be granted to any number of branches.
-inp :: Chan s a -> Reading s a
-inp (Chan e) = Reading e
-
--- | Give a value to every reader. Returns when all have come for it; at once if there is none
--- left.
---
--- The value is evaluated completely first, so no reader ever evaluates part of it: its work,
--- its exceptions, and the effects of input that is read lazily belong to the sender.
---
--- [Cost]: some 20 ns for each member; one fetch-and-add, or none; and 'rnf' of the value, which
--- for a number is one test, but visits all of a large structure at every send: see 'sendLazy'.
--- [Blocks]: the branch, not the worker.
--- [Throws]: 'Poisoned'.
-send :: NFData a => Out s a -> a -> Det s ()
-send (Out e) a = det (\b w k -> rnf a `seq` send' e a b w k)
-{-# INLINE send #-}
-
--- | 'send' for a value that is evaluated to weak head normal form only: because its type has no
--- 'NFData', it is infinite, or it is large and known to be evaluated. What remains is evaluated
--- by whichever reader needs it first, and what that throws ends that reader.
---
--- [Cost]: as 'send', without 'rnf'.
--- [Blocks]: the branch, not the worker.
--- [Throws]: 'Poisoned'.
-sendLazy :: Out s a -> a -> Det s ()
-sendLazy (Out e) a = det (\b w k -> a `seq` send' e a b w k)
-{-# INLINE sendLazy #-}
-
--- | The value that the writer gives, when every reader has come for it.
---
--- [Cost]: as 'send'.
--- [Blocks]: the branch, not the worker.
--- [Throws]: 'WriterEnded', 'Poisoned'.
-recv :: In s a -> Det s a
-recv (In e) = det (receive e)
-{-# INLINE recv #-}
-
--- Granting -------------------------------------------------------------------
-
--- | What can be granted to a branch, and what the branch is given for it: an end of a
--- channel, to a creator's or to one that was granted itself; the world; nothing; several of
--- these.
-class Grant s g where
-  -- | What branch @t@ is given.
-  type Given t g
-
-  -- | Register what branch is to get, and how to hand it over later.
-  claim :: Claims s -> g -> IO (IO (Handed t g))
-
--- | 'Given', as a type that says of which grant.
-newtype Handed t g = Handed (Given t g)
-
-instance Grant s () where
-  type Given t () = ()
-  claim _ () = pure (pure (Handed ()))
-
-instance s ~ s' => Grant s (Writing s' a) where
-  type Given t (Writing s' a) = Out t a
-  claim claims (Writing e) = fmap (Handed . Out) <$> claimEnd claims e True
-
-instance s ~ s' => Grant s (Reading s' a) where
-  type Given t (Reading s' a) = In t a
-  claim claims (Reading e) = fmap (Handed . In) <$> claimEnd claims e False
-
-instance s ~ s' => Grant s (Out s' a) where
-  type Given t (Out s' a) = Out t a
-  claim claims (Out e) = fmap (Handed . Out) <$> claimEnd claims e True
-
-instance s ~ s' => Grant s (In s' a) where
-  type Given t (In s' a) = In t a
-  claim claims (In e) = fmap (Handed . In) <$> claimEnd claims e False
-
-instance s ~ s' => Grant s (World s') where
-  type Given t (World s') = World t
-  claim claims World = do
-    modifyRef (claimsWorlds claims) (\is -> (claimsBranch claims : is, ()))
-    pure (pure (Handed World))
-
-instance Grant s g => Grant s [g] where
-  type Given t [g] = [Given t g]
-  claim claims gs = handList <$> mapM (claim claims) gs
-
-instance Grant s g => Grant s (Maybe g) where
-  type Given t (Maybe g) = Maybe (Given t g)
-  claim claims = maybe (pure (pure (Handed Nothing))) (fmap handJust . claim claims)
-
-instance (Grant s g, Grant s h) => Grant s (g, h) where
-  type Given t (g, h) = (Given t g, Given t h)
-  claim claims (g, h) = handBoth (,) <$> claim claims g <*> claim claims h
-
-instance (Grant s g, Grant s h, Grant s i) => Grant s (g, h, i) where
-  type Given t (g, h, i) = (Given t g, Given t h, Given t i)
-  claim claims (g, h, i) = handBoth (\(x, y) z -> (x, y, z)) <$> claim claims (g, h) <*> claim claims i
-
-instance (Grant s g, Grant s h, Grant s i, Grant s j) => Grant s (g, h, i, j) where
-  type Given t (g, h, i, j) = (Given t g, Given t h, Given t i, Given t j)
-  claim claims (g, h, i, j) = handBoth (\(x, y) (z, u) -> (x, y, z, u)) <$> claim claims (g, h) <*> claim claims (i, j)
-
-handList :: [IO (Handed t g)] -> IO (Handed t [g])
-handList hands = Handed . map (\(Handed x) -> x) <$> sequence hands
-
-handJust :: IO (Handed t g) -> IO (Handed t (Maybe g))
-handJust = fmap (\(Handed x) -> Handed (Just x))
-
-handBoth :: (Given t g -> Given t h -> Given t i) -> IO (Handed t g) -> IO (Handed t h) -> IO (Handed t i)
-handBoth f a b = do
-  Handed x <- a
-  Handed y <- b
-  pure (Handed (f x y))
-
--- | What the branches of a 'par' have claimed so far; the type @s@ is the parent.
-data Claims s = Claims
-  { -- | The number of the branch that claims now.
-    claimsBranch :: !Int,
-    claimsSeats :: !(Ref [Seating]),
-    claimsPlans :: !(Ref [Planned]),
-    claimsWorlds :: !(Ref [Int]),
-    -- | For a channel with several writers: which one, by its plan; its name; and who.
-    claimsTwice :: !(Ref [(Ref (Maybe Int), String, [Int])])
-  }
-
--- | A seat of one branch, to be had when all is planned.
-data Seating = forall a. Seating !(Plan a) !Member
-
--- | A channel that some branch will have an end of.
-data Planned = forall a. Planned !(End a) !(Plan a)
-
-claimEnd :: Claims s -> End a -> Bool -> IO (IO (End a))
-claimEnd claims e writes = do
-  plan <- planFor claims e
-  members <- readRef (planMembers plan)
-  member <- case members of
-    m : _ | memberBranch m == number -> pure m
-    _ -> do
-      m <- Member number <$> newRef False <*> newRef 0
-      writeRef (planMembers plan) (m : members)
-      modifyRef (claimsSeats claims) (\seats -> (Seating plan m : seats, ()))
-      pure m
-  when writes (writer plan member)
-  pure $ do
-    End block _ <- readRef (planBlock plan)
-    End block <$> readRef (memberSeat member)
-  where
-    number = claimsBranch claims
-    End own _ = e
-    writer plan member = do
-      writeRef (memberWrites member) True
-      readRef (planWriter plan) >>= \case
-        Just other
-          | other /= number ->
-            modifyRef (claimsTwice claims) (\twice -> ((planWriter plan, channelName (blockChannel own), [other, number]) : twice, ()))
-        _ -> writeRef (planWriter plan) (Just number)
-
--- | The plan for a channel, in the parent's own slot.
-planFor :: Claims s -> End a -> IO (Plan a)
-planFor claims e@(End block i) = do
-  at <- ownSlot e
-  readEntry (blockSlots block) at >>= \case
-    Planning plan -> pure plan
-    _ -> do
-      plan <- Plan <$> newRef [] <*> newRef Nothing <*> newRef (End block i)
-      writeEntry (blockSlots block) at (Planning plan)
-      modifyRef (claimsPlans claims) (\plans -> (Planned e plan : plans, ()))
-      pure plan
-
--- | Where the parent, who has not arrived, would arrive.
-ownSlot :: End a -> IO Int
-ownSlot (End block i) = do
-  x <- atomicRead (blockWord block) 0
-  pure (wordParity x * blockSize block + i)
-
-forgetPlan :: Planned -> IO ()
-forgetPlan (Planned e@(End block _) _) = ownSlot e >>= \at -> writeEntry (blockSlots block) at Vacant
-
--- | Give a channel its new seats: the parent's own, if one branch takes part; else a block
--- of seats inside the parent's.
-commitPlan :: Branch -> Planned -> IO ()
-commitPlan parent planned@(Planned (End block i) plan) = do
-  forgetPlan planned
-  readRef (planMembers plan) >>= \case
-    [only] -> do
-      writeRef (memberSeat only) i
-      when (i == 0) $ do
-        writes <- readRef (memberWrites only)
-        kept <- readWord (blockWords block) keptWord
-        unless (writes && kept == 0) (writeWord (blockWords block) keptWord (kept + 1))
-    members -> do
-      writes <- readRef (planWriter plan)
-      let n = length members
-          size = maybe (n + 1) (const n) writes
-      slots <- newTable (2 * size) Vacant
-      branches <- newTable size parent
-      inner <- newRef IntMap.empty
-      counts <- newWords 5
-      writeWord counts takenWord n
-      let inside =
-            Block
-              { blockWord = blockWord block,
-                blockSlots = slots,
-                blockSize = size,
-                blockBranches = branches,
-                blockInner = inner,
-                blockWords = counts,
-                blockWrites = maybe False (const True) writes,
-                blockChannel = blockChannel block,
-                blockAbove = Just (Above block i parent)
-              }
-          readers = [m | m <- reverse members, Just (memberBranch m) /= writes]
-      zipWithM_ (writeRef . memberSeat) readers [1 ..]
-      writeRef (planBlock plan) (End inside 0)
-      withLock (channelLock (blockChannel block)) $ do
-        modifyRef (blockInner block) (\others -> (IntMap.insert i inside others, ()))
-        x <- atomicRead (blockWord block) 0
-        unless (wordEnrolled x == 1) (void (fetchOr (blockWord block) 0 treeFlag))
-        void (fetchAdd (blockWord block) 0 ((n - 1) * oneMember))
-
--- Branches -------------------------------------------------------------------
 
 -- | Branches to run in parallel, and how their results combine.
 newtype Branches s a = Branches (Gathering s -> IO (IO a))

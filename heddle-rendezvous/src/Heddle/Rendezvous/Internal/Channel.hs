@@ -15,10 +15,11 @@ module Heddle.Rendezvous.Internal.Channel
     send',
     receive,
 
-    -- * A block's words
-    takenWord,
-    keptWord,
+    -- * Words
+    stateWord,
     reportWord,
+    newBlockWords,
+    keptWord,
 
     -- * Going
     leaveAll,
@@ -57,7 +58,7 @@ import Heddle.Prim.Atomic
     writeEntry,
     writeWord,
   )
-import Heddle.Prim.Exception (Exception (..), SomeException, unsafeMask)
+import Heddle.Prim.Exception (Exception (..), SomeException, bug, unsafeMask)
 import Heddle.Prim.Lock (newLock, withLock)
 import Heddle.Rendezvous.Internal.Types
 
@@ -66,14 +67,13 @@ import Heddle.Rendezvous.Internal.Types
 -- [Cost]: 500 bytes.
 newChannel :: Branch -> String -> IO (End a)
 newChannel b name = do
-  word <- newWords 8
-  writeWord word 0 (oneMember + maybe 0 (const chaosFlag) (branchChaos b))
+  word <- newChannelWords
+  writeWord word stateWord (oneMember + maybe 0 (const chaosFlag) (branchChaos b))
   lock <- newLock
   slots <- newTable 2 Vacant
   branches <- newTable 1 b
   inner <- newRef IntMap.empty
-  counts <- newWords 5
-  writeWord counts takenWord 1
+  counts <- newBlockWords 1
   let channel = Channel {channelName = name, channelWord = word, channelLock = lock, channelRoot = block}
       block =
         Block
@@ -89,6 +89,32 @@ newChannel b name = do
           }
   pure (End block 0)
 
+-- Words ----------------------------------------------------------------------
+
+-- | The words of a channel: its state, see 'wordPending', and one that is free for a report
+-- about it. They have a cache line to themselves, since all members write there.
+newChannelWords :: IO Words
+newChannelWords = newWords 8
+
+stateWord, reportWord :: Int
+stateWord = 0
+reportWord = 1
+
+-- | The words of a block so many of whose seats are taken: that number; whether its writer has
+-- ended; of a batch, the next slot and how many members are left; and how many frames up the
+-- writer's end was kept, when seat 0 was lent without it.
+newBlockWords :: Int -> IO Words
+newBlockWords taken = do
+  ws <- newWords (keptWord + 1)
+  ws <$ writeWord ws takenWord taken
+
+takenWord, endedWord, cursorWord, leftWord, keptWord :: Int
+takenWord = 0
+endedWord = 1
+cursorWord = 2
+leftWord = 3
+keptWord = 4
+
 -- Arriving -------------------------------------------------------------------
 
 -- | Bring a value.
@@ -97,7 +123,7 @@ newChannel b name = do
 send' :: End a -> a -> Branch -> Worker -> (Worker -> () -> IO ()) -> IO ()
 send' (End block i) a b w k = do
   tick w
-  x <- readWord (blockWord block) 0
+  x <- readWord (blockWord block) stateWord
   let half = wordParity x * blockSize block
   if isLast x
     then writeLast block a x half w >> k w ()
@@ -106,7 +132,7 @@ send' (End block i) a b w k = do
         then slowly block i (Sender b k a) b w
         else do
           writeEntry (blockSlots block) (half + i) (Sender b k a)
-          before <- fetchAdd (blockWord block) 0 (-1)
+          before <- fetchAdd (blockWord block) stateWord (-1)
           if isLast before
             then do
               writeEntry (blockSlots block) (half + i) Vacant
@@ -121,7 +147,7 @@ send' (End block i) a b w k = do
 receive :: End a -> Branch -> Worker -> (Worker -> a -> IO ()) -> IO ()
 receive (End block i) b w k = do
   tick w
-  x <- readWord (blockWord block) 0
+  x <- readWord (blockWord block) stateWord
   let half = wordParity x * blockSize block
   if isLast x
     then
@@ -135,7 +161,7 @@ receive (End block i) b w k = do
         then slowly block i (Receiver b k) b w
         else do
           writeEntry (blockSlots block) (half + i) (Receiver b k)
-          before <- fetchAdd (blockWord block) 0 (-1)
+          before <- fetchAdd (blockWord block) stateWord (-1)
           if isLast before
             then
               readEntry (blockSlots block) half >>= \case
@@ -150,7 +176,7 @@ receive (End block i) b w k = do
 -- | The writer is the last of all.
 writeLast :: Block a -> a -> Int -> Int -> Worker -> IO ()
 writeLast block a x half w = do
-  writeWord (blockWord block) 0 (freshStep x)
+  writeWord (blockWord block) stateWord (freshStep x)
   case wordEnrolled x of
     1 -> pure ()
     2
@@ -159,14 +185,19 @@ writeLast block a x half w = do
           Receiver b' k' -> do
             writeEntry (blockSlots block) (half + 1) Vacant
             pushPatiently w (Work (branchTask b') 0 k' a)
-          _ -> pure ()
+          _ -> lost block
     n -> batch block a (n - 1) half w
 {-# INLINE writeLast #-}
+
+-- | All members of a step have arrived, and one is not there.
+lost :: Block a -> IO b
+lost block = bug ("channel " ++ show (channelName (blockChannel block)) ++ ": a member that has arrived is not in its slot")
+{-# NOINLINE lost #-}
 
 -- | A reader is the last of all, and this is the writer.
 readLast :: Block a -> Branch -> (Worker -> () -> IO ()) -> a -> Int -> Int -> Worker -> IO ()
 readLast block b' k' a x half w = do
-  writeWord (blockWord block) 0 (freshStep x)
+  writeWord (blockWord block) stateWord (freshStep x)
   case wordEnrolled x of
     2 -> do
       writeEntry (blockSlots block) half Vacant
@@ -217,9 +248,12 @@ drain w b = do
     Sender me k _ -> do
       advance w b at me
       k w ()
+    _ | at + 1 == half || at + 1 == 2 * half -> bug "a batch has fewer members than it counts"
     _ -> do
       writeWord (batchWords b) cursorWord (at + 1)
       drain w b
+  where
+    half = tableSize (batchSlots b) `quot` 2
 
 -- | Take one member out.
 advance :: Worker -> Batch a -> Int -> Branch -> IO ()
@@ -242,18 +276,6 @@ spread w b = do
   let half = tableSize (batchSlots b) `quot` 2
   oneByOne (batchSlots b) (batchValue b) at (if at < half then half else 2 * half) w
 {-# NOINLINE spread #-}
-
--- | Which of a block's words are what.
-takenWord, endedWord, cursorWord, leftWord, keptWord :: Int
-takenWord = 0
-endedWord = 1
-cursorWord = 2
-leftWord = 3
-keptWord = 4
-
--- | The word of a channel that is free for a report about it.
-reportWord :: Int
-reportWord = 1
 
 -- | Others have still to come, unless a member threw before we came.
 arrived :: Block a -> Int -> Int -> Branch -> Worker -> IO ()
@@ -288,7 +310,7 @@ tooLate block i b w = apart w $ \s -> do
 
 mySlot :: Block a -> Int -> IO (Int, Slot a)
 mySlot block i = do
-  x <- atomicRead (blockWord block) 0
+  x <- atomicRead (blockWord block) stateWord
   let at = wordParity x * blockSize block + i
   slot <- readEntry (blockSlots block) at
   pure (at, slot)
@@ -305,12 +327,12 @@ slowly block i slot b w = apart w $ \s -> do
       nextAt b w s
     else do
       went <- locked block w $ do
-        x <- atomicRead (blockWord block) 0
+        x <- atomicRead (blockWord block) stateWord
         if isPoisoned x
           then pure Nothing
           else do
             writeEntry (blockSlots block) (wordParity x * blockSize block + i) slot
-            before <- fetchAdd (blockWord block) 0 (-1)
+            before <- fetchAdd (blockWord block) stateWord (-1)
             Just <$> if wordPending before == 1 then complete (blockChannel block) else pure []
       case went of
         Nothing -> start w (poisonedWork block b)
@@ -350,16 +372,16 @@ failing b e = Work (branchTask b) 0 (\w () -> throwIn b w (Failure (branchPath b
 -- [Threads]: with the lock.
 complete :: Channel a -> IO [Work]
 complete channel = do
-  x <- atomicRead (channelWord channel) 0
+  x <- atomicRead (channelWord channel) stateWord
   present <- attendance channel
   case [a | Present {presentBrings = Just a} <- present] of
     a : _ -> do
       mapM_ vacate present
-      writeWord (channelWord channel) 0 (freshStep x)
+      writeWord (channelWord channel) stateWord (freshStep x)
       pure [presentGoOn p a | p <- present]
     [] -> forM [p | p <- present, presentTold p] $ \p -> do
       vacate p
-      void (fetchAdd (channelWord channel) 0 1)
+      void (fetchAdd (channelWord channel) stateWord 1)
       pure (failing (presentBranch p) (WriterEnded (channelName channel)))
 
 -- | A member that has arrived.
@@ -379,7 +401,7 @@ data Present a = Present
 -- [Threads]: with the lock, while a member has not arrived, or all have.
 attendance :: Channel a -> IO [Present a]
 attendance channel = do
-  x <- atomicRead (channelWord channel) 0
+  x <- atomicRead (channelWord channel) stateWord
   let look over block = do
         ended <- (|| over) . (/= 0) <$> readWord (blockWords block) endedWord
         let half = wordParity x * blockSize block
@@ -440,16 +462,16 @@ leave block i writes = do
   case blockAbove block of
     Just (Above above seat _) | taken == 0 -> do
       modifyRef (blockInner above) (\inner -> (IntMap.delete seat inner, ()))
-      x <- atomicRead word 0
+      x <- atomicRead word stateWord
       single <- isSingle (channelRoot channel)
-      when (x .&. treeFlag /= 0 && single) (void (fetchAdd word 0 (-treeFlag)))
+      when (x .&. treeFlag /= 0 && single) (void (fetchAdd word stateWord (-treeFlag)))
       pure []
     _ -> do
-      x <- atomicRead word 0
+      x <- atomicRead word stateWord
       if isPoisoned x
         then pure []
         else do
-          before <- fetchAdd word 0 (-oneMember)
+          before <- fetchAdd word stateWord (-oneMember)
           if wordPending before == 1 then complete channel else pure []
   where
     channel = blockChannel block
@@ -470,7 +492,7 @@ isSingle block = do
 -- [Threads]: with the lock.
 poisonChannel :: Channel a -> IO [Work]
 poisonChannel channel = do
-  before <- fetchOr (channelWord channel) 0 poisonFlag
+  before <- fetchOr (channelWord channel) stateWord poisonFlag
   if isPoisoned before
     then pure []
     else do

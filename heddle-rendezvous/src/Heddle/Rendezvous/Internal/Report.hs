@@ -30,7 +30,7 @@ import Data.Sequence qualified as Seq
 import Data.Set qualified as Set
 import Heddle.Prim.Atomic (Ref, newRef, readEntry, readRef, readWord, tableSize, writeRef, writeWord)
 import Heddle.Prim.Exception (Exception (..))
-import Heddle.Rendezvous.Internal.Channel (keptWord, reportWord)
+import Heddle.Rendezvous.Internal.Channel (keptWord, reportWord, stateWord)
 import Heddle.Rendezvous.Internal.Types
 
 -- | No branch can go on, and main has not ended. 'displayException' is a report.
@@ -285,7 +285,7 @@ missing looked channel = do
 
 slotOf :: Block a -> Int -> IO (Slot a)
 slotOf block i = do
-  x <- readWord (blockWord block) 0
+  x <- readWord (blockWord block) stateWord
   readEntry (blockSlots block) (wordParity x * blockSize block + i)
 
 -- | The members that have not arrived.

@@ -30,8 +30,8 @@ import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readRef, writeRef, writ
 import Heddle.Prim.Exception (Exception (..), SomeException, bug, evaluate, throwIO, throwTo, trySync)
 import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (myThreadId)
-import Heddle.Rendezvous.Internal.Branches (World (..))
 import Heddle.Rendezvous.Internal.Channel (throwIn)
+import Heddle.Rendezvous.Internal.Ends (World (..))
 import Heddle.Rendezvous.Internal.Report (findDeadlock)
 import Heddle.Rendezvous.Internal.Types
 

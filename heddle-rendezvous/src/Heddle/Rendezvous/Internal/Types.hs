@@ -241,9 +241,7 @@ data Block a = Block
     blockBranches :: !(Table Branch),
     -- | The blocks inside seats, by seat. Changed under the channel's lock.
     blockInner :: !(Ref (IntMap (Block a))),
-    -- | How many seats are taken; has the writer ended; for a batch of resumptions, where it
-    -- is and how many are left; and how many frames up the writer's end was kept, when seat 0
-    -- was lent without it.
+    -- | See "Heddle.Rendezvous.Internal.Channel".
     blockWords :: !Words,
     -- | Is seat 0 the writer's?
     blockWrites :: !Bool,
