@@ -56,7 +56,7 @@ test-nightly: setup build ## what takes too long for every day: UTF-8, all strin
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p capabilities' heddle-rendezvous-test
 
 .PHONY: check
-check: check-format check-modules check-lint check-warnings check-documentation ## style, warnings, documentation
+check: check-format check-modules check-lint check-ordering check-warnings check-documentation ## style, warnings, documentation
 	@echo "check: ok"
 
 .PHONY: check-format
@@ -70,6 +70,10 @@ check-modules: ## export lists, and no module above 700 lines
 .PHONY: check-lint
 check-lint: ## HLint, with our own rules
 	@scripts/check_lint.sh
+
+.PHONY: check-ordering
+check-ordering: ## the generated code of atomic operations: barriers where needed, none elsewhere
+	@scripts/check_ordering.py
 
 .PHONY: check-warnings
 check-warnings: $(CABAL_CONFIG) ## no warnings, in tests and benchmarks either

@@ -133,6 +133,7 @@ void heddle_nap(int64_t nanos)
     struct timespec t = { .tv_sec = nanos / 1000000000, .tv_nsec = nanos % 1000000000 };
     nanosleep(&t, NULL);
 }
+void heddle_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 int heddle_barrier_register(void)
 { ANSWER(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0)); }
 int heddle_barrier(void)

@@ -40,6 +40,7 @@ long heddle_random(void *buffer, size_t length);
 int64_t heddle_monotonic(void);
 int64_t heddle_epoch(void);
 void heddle_nap(int64_t nanos);
+void heddle_fence(void);
 int heddle_barrier_register(void);
 int heddle_barrier(void);
 int32_t heddle_utc_offset(int64_t seconds);

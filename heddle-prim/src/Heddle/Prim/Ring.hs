@@ -21,6 +21,7 @@ import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
+import Heddle.Prim.Atomic (acquireFence, releaseFence)
 import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, keepAlive, newBuffer)
 
 -- | Positions (head, tail), and the bytes.
@@ -54,6 +55,8 @@ putLine (Ring ws bytes) line n = do
 pending :: Ring -> (Ptr Word8 -> Int -> IO a) -> IO a
 pending (Ring ws bytes) use = do
   end <- peekByteOff (bufferPtr ws) 0 :: IO Int64
+  -- The bytes up to there.
+  acquireFence
   start <- peekByteOff (bufferPtr ws) 64 :: IO Int64
   let size = bufferSize bytes
       at = fromIntegral start .&. (size - 1)
@@ -68,6 +71,8 @@ pending (Ring ws bytes) use = do
 consume :: Ring -> Int -> IO ()
 consume (Ring ws _) n = do
   start <- peekByteOff (bufferPtr ws) 64 :: IO Int64
+  -- What has been read; putters overwrite it next.
+  releaseFence
   pokeByteOff (bufferPtr ws) 64 (start + fromIntegral n)
   keepAlive ws
 

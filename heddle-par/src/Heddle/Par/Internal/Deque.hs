@@ -37,12 +37,14 @@ import Heddle.Prim.Atomic
     newRef,
     newTable,
     newWords,
+    readAcquire,
     readEntry,
     readRef,
     readWord,
     tableSize,
     writeEntry,
     writeRef,
+    writeRelease,
     writeWord,
   )
 
@@ -77,7 +79,7 @@ newDeque capacity void = do
 reserve :: Deque a -> IO ()
 reserve d = do
   bottom <- readWord (dequeWords d) bottomWord
-  top <- readWord (dequeWords d) topWord
+  top <- readAcquire (dequeWords d) topWord
   table <- readRef (dequeTable d)
   when (bottom - top >= tableSize table) (grow d bottom top table)
 {-# INLINE reserve #-}
@@ -94,14 +96,14 @@ grow d bottom top table = do
 -- | Push at the bottom, after 'reserve'. Allocates nothing, so that no asynchronous
 -- exception falls into it.
 --
--- [Cost]: two stores. x86-64 keeps their order; see Note [Order of stores].
+-- [Cost]: two stores, plain ones on x86-64; see Note [Order of stores].
 -- [Threads]: the owner.
 push :: Deque a -> a -> IO ()
 push d !x = do
   bottom <- readWord (dequeWords d) bottomWord
   table <- readRef (dequeTable d)
   writeEntry table (bottom .&. (tableSize table - 1)) x
-  writeWord (dequeWords d) bottomWord (bottom + 1)
+  writeRelease (dequeWords d) bottomWord (bottom + 1)
 {-# INLINE push #-}
 
 -- | Pop what was pushed last, or do the first action when there is nothing. Always a full
@@ -136,7 +138,7 @@ popOr d none some = do
 -- [Threads]: the owner.
 scrub :: Deque a -> IO ()
 scrub d = do
-  top <- readWord (dequeWords d) topWord
+  top <- readAcquire (dequeWords d) topWord
   scrubbed <- readWord (dequeWords d) scrubbedWord
   when (top /= scrubbed) (scrubTo d scrubbed top)
 {-# INLINE scrub #-}
@@ -202,9 +204,10 @@ offers d acceptable = do
 -- Note [Order of stores]
 -- ~~~~~~~~~~~~~~~~~~~~~~
 -- A thief that sees the new bottom must see the slot (and, behind it, what the pushed
--- value refers to and the counts of its scope). x86-64 makes a thread's stores visible in
--- their order, and GHC keeps the order in which we write them. A weaker machine needs a
--- release store of bottom here; the pair is the thief's atomic read.
+-- value refers to and the counts of its scope): 'push' releases the bottom, the thief
+-- acquires it. 'popOr' lowers the bottom, and then reads the top, after a full barrier;
+-- 'steal' raises the top by another. The owner writes to a slot again only after it has
+-- acquired the top that a thief raised when it had read that slot.
 --
 -- The owner clears a slot only after it has taken its element: by index when older ones
 -- remain, or by winning (or losing) the compare-and-set on top when it was the last. A

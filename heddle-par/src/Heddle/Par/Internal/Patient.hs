@@ -41,12 +41,14 @@ import Heddle.Prim.Atomic
     newRef,
     newTable,
     newWords,
+    readAcquire,
     readEntry,
     readRef,
     readWord,
     tableSize,
     writeEntry,
     writeRef,
+    writeRelease,
     writeWord,
   )
 import Heddle.Prim.Barrier (barrierEverywhere, canBarrierEverywhere)
@@ -91,7 +93,7 @@ isPossible = canBarrierEverywhere
 makeRoom :: Patient a -> IO ()
 makeRoom p = do
   bottom <- readWord (patientWords p) bottomWord
-  finished <- readWord (patientWords p) finishedWord
+  finished <- readAcquire (patientWords p) finishedWord
   table <- readRef (patientTable p)
   when (bottom - finished >= tableSize table) (grow p bottom finished table)
 {-# INLINE makeRoom #-}
@@ -115,7 +117,7 @@ pushPatient p !x = do
   table <- readRef (patientTable p)
   writeEntry table (bottom .&. (tableSize table - 1)) x
   writeWord (patientWords p) highWord (bottom + 1)
-  writeWord (patientWords p) bottomWord (bottom + 1)
+  writeRelease (patientWords p) bottomWord (bottom + 1)
 {-# INLINE pushPatient #-}
 
 -- | Pop what was pushed last; else, or if a thief is just about it, do the first action.
@@ -134,7 +136,7 @@ popPatient p none some = do
       let i = before - 1
       writeWord w bottomWord i
       -- Not to be moved before the store by the compiler; see the Note for the processor.
-      top' <- readWord w topWord
+      top' <- readAcquire w topWord
       if top' > i
         then do
           writeWord w bottomWord before
@@ -162,7 +164,7 @@ liftPatient p none some = do
     else do
       let i = before - 1
       writeWord w bottomWord i
-      top' <- readWord w topWord
+      top' <- readAcquire w topWord
       if top' > i
         then do
           writeWord w bottomWord before
@@ -181,7 +183,7 @@ liftPatient p none some = do
 putBack :: Patient a -> IO ()
 putBack p = do
   bottom <- readWord (patientWords p) bottomWord
-  writeWord (patientWords p) bottomWord (bottom + 1)
+  writeRelease (patientWords p) bottomWord (bottom + 1)
 {-# INLINE putBack #-}
 
 clearAbove :: Patient a -> Int -> Int -> IO ()
@@ -279,5 +281,10 @@ takeHalf p acceptable = withLock (patientLock p) $ do
 -- be left it learns from the finished top, and then waits for the lock. That the owner may
 -- push while the top is too high does no harm: either the thief sees the new bottom, and
 -- with it the new entry, or it lowers the top below it.
+--
+-- A push releases the bottom, which the thief acquires before it reads the slot. The order of
+-- the owner's lowered bottom and its read of the top needs no fence on any machine: the
+-- thief's barrier falls before the one or after the other, since a processor moves neither
+-- across it.
 --
 -- A slot is the owner's again when the thief has read it, which the finished top tells.

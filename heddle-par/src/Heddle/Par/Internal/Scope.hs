@@ -54,7 +54,7 @@ import Heddle.Prim.Atomic
     readWord,
     tableSize,
     writeRef,
-    writeWord,
+    writeRelease,
   )
 import Heddle.Prim.Exception (Exception (..), SomeException)
 
@@ -176,7 +176,8 @@ countBy by s w which
     plain l = do
       let i = firstLine + lineWords * l + which
       n <- readWord (scopeWords s) i
-      writeWord (scopeWords s) i (n + by)
+      -- Who sees a task counted down sees it counted up.
+      writeRelease (scopeWords s) i (n + by)
 {-# INLINE countBy #-}
 
 -- | Count a task of the scope down, and end the scope, and those around it, where none is

@@ -51,11 +51,13 @@ import Heddle.Prim.Atomic
     newRef,
     newTable,
     newWords,
+    readAcquire,
     readEntry,
     readRef,
     readWord,
     tableSize,
     writeEntry,
+    writeRelease,
     writeWord,
   )
 import Heddle.Prim.Exception (Exception (..), SomeException, bug, unsafeMask)
@@ -123,7 +125,7 @@ keptWord = 4
 send' :: End a -> a -> Branch -> Worker -> (Worker -> () -> IO ()) -> IO ()
 send' (End block i) a b w k = do
   tick w
-  x <- readWord (blockWord block) stateWord
+  x <- readAcquire (blockWord block) stateWord
   let half = wordParity x * blockSize block
   if isLast x
     then writeLast block a x half w >> k w ()
@@ -147,7 +149,7 @@ send' (End block i) a b w k = do
 receive :: End a -> Branch -> Worker -> (Worker -> a -> IO ()) -> IO ()
 receive (End block i) b w k = do
   tick w
-  x <- readWord (blockWord block) stateWord
+  x <- readAcquire (blockWord block) stateWord
   let half = wordParity x * blockSize block
   if isLast x
     then
@@ -176,7 +178,7 @@ receive (End block i) b w k = do
 -- | The writer is the last of all.
 writeLast :: Block a -> a -> Int -> Int -> Worker -> IO ()
 writeLast block a x half w = do
-  writeWord (blockWord block) stateWord (freshStep x)
+  writeRelease (blockWord block) stateWord (freshStep x)
   case wordEnrolled x of
     1 -> pure ()
     2
@@ -197,7 +199,7 @@ lost block = bug ("channel " ++ show (channelName (blockChannel block)) ++ ": a 
 -- | A reader is the last of all, and this is the writer.
 readLast :: Block a -> Branch -> (Worker -> () -> IO ()) -> a -> Int -> Int -> Worker -> IO ()
 readLast block b' k' a x half w = do
-  writeWord (blockWord block) stateWord (freshStep x)
+  writeRelease (blockWord block) stateWord (freshStep x)
   case wordEnrolled x of
     2 -> do
       writeEntry (blockSlots block) half Vacant
@@ -377,7 +379,7 @@ complete channel = do
   case [a | Present {presentBrings = Just a} <- present] of
     a : _ -> do
       mapM_ vacate present
-      writeWord (channelWord channel) stateWord (freshStep x)
+      writeRelease (channelWord channel) stateWord (freshStep x)
       pure [presentGoOn p a | p <- present]
     [] -> forM [p | p <- present, presentTold p] $ \p -> do
       vacate p
@@ -584,13 +586,16 @@ nextAt b w s = case branchChaos b of
 -- Note [A step]
 -- ~~~~~~~~~~~~~
 -- The channel's word counts the members that have not arrived. A member stores its
--- continuation in its own slot, then counts itself down; the fetch-and-add is a full
--- barrier, so who finds that nobody else is missing sees every slot. Between that moment
--- and the new step nobody touches the word: to arrive, to go, to share a seat, one must be
--- a member that has not arrived, and there is none. So the new step is a plain store.
+-- continuation in its own slot, then counts itself down by a fetch-and-add, which releases the
+-- slot. The last member acquires the word, by its own fetch-and-add or by 'readAcquire', and so
+-- sees every slot. Between that moment and the new step nobody touches the word: to arrive,
+-- to go, to share a seat, one must be a member that has not arrived, and there is none. So the
+-- new step needs no locked instruction: a release store, which is a plain one on x86-64.
+-- What the last member stores after it (emptied slots, a batch's words) reaches the others
+-- with the work that resumes them, which is pushed later still.
 --
--- Who reads that it alone is missing knows that this remains so until it arrives itself,
--- and saves its fetch-and-add: two parties pay one for each step.
+-- A member that reads that it alone is missing knows that this remains so until it arrives
+-- itself, and saves its fetch-and-add: two parties pay one for each step.
 --
 -- Only running members change the set of members, and hold the lock meanwhile, since two
 -- may do so at once. They count in the same word, with fetch-and-adds, because others
