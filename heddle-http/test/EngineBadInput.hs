@@ -7,6 +7,7 @@ module EngineBadInput
   )
 where
 
+import Control.Exception (try)
 import Control.Monad (forM_, unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -31,7 +32,14 @@ tests =
         forAllShrink invalidStream (const []) $ \(row, before, cuts) ->
           ioProperty (True <$ afterValid row before cuts),
       onBothBackends "left in the body of a request whose handler does not read it" $ \backend ->
-        [testCase (name row) (unreadBodyClosed backend row) | row <- rows, inBody row],
+        [testCase ("unreadBodyErrorsWereIgnored: " ++ name row) (unreadBodyRefused backend row) | row <- rows, inBody row],
+      onBothBackends "in the body of a request whose handler catches the error" $ \backend ->
+        [testCase (name row) (caughtBodyError backend row) | row <- rows, inBody row],
+      testGroup
+        "answers to HEAD have no content"
+        [testCase ("refusedHeadGotContent: " ++ name row) (bareRefusal row {bytes = "HEAD" <> B.drop 3 (bytes row)}) | row <- rows, "GET /" `B.isPrefixOf` bytes row],
+      testCase "refusedHeadGotContent: behind an empty line" $
+        bareRefusal (Row "" 400 False "\r\nHEAD / HTTP/1.1\r\nHost: a\r\nX\r\n\r\n"),
       testCase "the end of the connection inside a head gets no answer" $ endInside "GET / HT",
       testCase "the end of the connection inside a body gets no answer" $
         endInside "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
@@ -99,17 +107,40 @@ afterValid row before cuts =
       | B.length b <= n = [b]
       | otherwise = B.take n b : slices ns (B.drop n b)
 
--- The handler answers without reading: one answer, and the connection closes.
-unreadBodyClosed :: BackendChoice -> Row -> IO ()
-unreadBodyClosed backend row =
+-- The handler answers without reading, but the body shows its fault before the answer goes
+-- out: one refusal, logged as such.
+unreadBodyRefused :: BackendChoice -> Row -> IO ()
+unreadBodyRefused backend row =
   withEngine backend tight (\_ -> pure (Whole status200 [] "done")) $ \engine -> do
+    withClient (engineAddress engine) $ \client -> do
+      say client (bytes row <> get "/smuggled")
+      hearAll client >>= onlyRefusal row
+    notSmuggled engine
+    _ <- eventually ("a log line with " ++ show (code row)) (engineLogged engine) (== [code row])
+    failuresAre engine []
+
+-- A handler that was told of the fault answers as it likes; then the connection closes.
+caughtBodyError :: BackendChoice -> Row -> IO ()
+caughtBodyError backend row =
+  withEngine backend tight (\r -> either (\(_ :: BodyError) -> Whole status200 [] "told") (Whole status200 []) <$> try (readWholeBody r 1000)) $ \engine -> do
     withClient (engineAddress engine) $ \client -> do
       say client (bytes row <> get "/smuggled")
       answers <- hearAll client
       case answers of
-        [answer] | answerCode answer == 200, answerHeader answer "connection" == Just "close" -> pure ()
-        other -> unexpected "exactly one answer, 200 with Connection: close" (show other)
+        [answer] | answerBody answer == "told", answerHeader answer "connection" == Just "close" -> pure ()
+        other -> unexpected "the handler's own answer, with Connection: close" (show other)
     notSmuggled engine
+
+-- A head alone, though it announces the length of what a GET would get.
+bareRefusal :: Row -> IO ()
+bareRefusal row =
+  withEngine Epoll tight echo $ \engine ->
+    withClient (engineAddress engine) $ \client -> do
+      say client (bytes row)
+      finish client
+      (got, _) <- hearRest client
+      unless (C.pack (show (code row)) `B.isPrefixOf` B.drop 9 got && snd (B.breakSubstring "\r\n\r\n" got) == "\r\n\r\n") $
+        unexpected ("a refusal, " ++ show (code row) ++ ", without content, of " ++ show row) (show got)
 
 endInside :: ByteString -> IO ()
 endInside sent =

@@ -500,6 +500,13 @@ failing backend =
         seen <- engineSeen engine
         seen @?= ["/1"]
         failuresAre engine ["oops"],
+    testCase "badBodyInAStreamWasReported: a bad chunk read by a stream's action: the end, and no failure of the server" $
+      withEngine backend tight (\r -> pure (Stream status200 [] (\w -> readWholeBody r 100 >>= writerPut w))) $ \engine -> do
+        withClient (engineAddress engine) $ \client -> do
+          say client ("POST /1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n" <> get "/2")
+          answers <- hearAll client
+          any answerWhole answers @?= False
+        failuresAre engine [],
     testCase "throwingStreamLosesEarlierReplies: what was answered before it arrives" $
       withEngine backend tight (\r -> do t <- target r; pure (if t == "/bad" then Stream status200 [] (\w -> writerPut w "abc" >> throwIO (userError "oops")) else Whole status200 [] t)) $ \engine ->
         withClient (engineAddress engine) $ \client -> do

@@ -81,13 +81,15 @@ slow backend =
           say client "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n"
           trickle client "aa"
           hearCodes client >>= (@?= [408]),
-    testCase "a body that the handler does not read and that stops: answered and closed" $
-      withEngine backend soon (\_ -> pure (Whole status200 [] "done")) $ \engine ->
+    testCase "unreadBodyErrorsWereIgnored: a body that the handler does not read and that stops: 408" $
+      withEngine backend soon (\_ -> pure (Whole status200 [] "done")) $ \engine -> do
         withClient (engineAddress engine) $ \client -> do
           say client "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc"
           answers <- hearAll client
-          map answerBody answers @?= ["done"]
-          map (`answerHeader` "connection") answers @?= [Just "close"],
+          map answerCode answers @?= [408]
+          map (`answerHeader` "connection") answers @?= [Just "close"]
+        _ <- eventually "a log line with 408" (engineLogged engine) (== [408])
+        pure (),
     testCase "a client that does not take a reply is closed" $
       forM_ [Whole status200 [] large, Stream status200 [] (`writerPut` large)] $ \reply ->
         withEngine backend soon (\_ -> pure reply) $ \engine ->

@@ -41,7 +41,9 @@ data Engine = Engine
     -- | The targets that reached the handler, in order (over all connections).
     engineSeen :: !(IO [ByteString]),
     -- | What 'settingFailed' heard.
-    engineFailures :: !(IO [SomeException])
+    engineFailures :: !(IO [SomeException]),
+    -- | The status codes that the log hook heard, in order.
+    engineLogged :: !(IO [Int])
   }
 
 -- | Serve with a handler, run, and see that every connection ends.
@@ -49,15 +51,17 @@ withEngine :: BackendChoice -> Settings -> Handler -> (Engine -> IO a) -> IO a
 withEngine backend settings handler body = do
   seen <- newIORef []
   failures <- newIORef []
-  let hear' e = atomicModifyIORef' failures (\es -> (es ++ [e], ()))
+  codes <- newIORef []
+  let hook _ _ status _ = atomicModifyIORef' codes (\cs -> (statusCode status : cs, ()))
+      hear' e = atomicModifyIORef' failures (\es -> (es ++ [e], ()))
       handler' request = do
         t <- target request
         atomicModifyIORef' seen (\ts -> (t : ts, ()))
         handler request
   withRuntime defaultConfig {configBackend = backend} $ \runtime ->
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
-      withServer runtime settings {settingFailed = hear'} (\_ -> pure (handler', Nothing)) [listener] $ \server -> do
-        r <- body (Engine (listenerAddress listener) server (reverse <$> readIORef seen) (readIORef failures))
+      withServer runtime settings {settingFailed = hear'} (\_ -> pure (handler', Just hook)) [listener] $ \server -> do
+        r <- body (Engine (listenerAddress listener) server (reverse <$> readIORef seen) (readIORef failures) (reverse <$> readIORef codes))
         _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
         pure r
 

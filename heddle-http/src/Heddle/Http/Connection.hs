@@ -23,14 +23,15 @@ module Heddle.Http.Connection
   )
 where
 
-import Control.Monad (void, when)
+import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Foreign.Marshal.Utils (moveBytes)
-import Foreign.Ptr (plusPtr)
+import Foreign.Ptr (castPtr, plusPtr)
 import Heddle.Http.Date
 import Heddle.Http.Framing
-import Heddle.Http.Names (pattern MethodGet, pattern MethodHead)
+import Heddle.Http.Names (MethodCode, pattern MethodGet, pattern MethodHead)
 import Heddle.Http.Output
 import Heddle.Http.Parse
 import Heddle.Http.Reply
@@ -245,59 +246,90 @@ answer talk request reply
     releaseReply reply
     answer talk request (plain status500 "The server made a malformed reply.")
   | otherwise = do
-    let ws = talkWork talk
-        context = talkContext talk
-        table = workHead ws
-    base <- get ws WorkBase
-    persistence <- persistenceOf (inputPtr ws `plusPtr` base) table
-    minor <- httpMinor request
-    code <- method request
-    draining <- readWord (contextDraining context) 0
-    now <- freshNow (slotManager (talkConn talk))
     unread <- bodyUnread request
     -- What the handler left of the body is dropped before the reply, so that the
-    -- connection header can say what will happen; a stream may still read it.
-    kept <-
+    -- connection header can say what will happen, and so that a faulty body is answered as
+    -- such; a stream may still read it.
+    dropped <-
       if unread && not (streams reply)
-        then dropBody request `onException` releaseReply reply
-        else pure True
-    -- A stream may read the body; once its head is out it is too late to ask for it.
-    when (unread && streams reply) (beforeBody talk)
-    start <- get ws WorkStart
-    end <- get ws WorkEnd
-    let quick = case reply of Ready _ -> not unread; _ -> False
-        closes = persistence == Close || draining == 1 || not kept
-        closing
-          | closes = Closes
-          | minor == 0 = StaysTold
-          | otherwise = Stays
-        gather = start < end && not closes
-    r <- case reply of
-      -- No handler frame for the reply that is sent most.
-      Ready p -> do
-        alive <- sendReady (talkOutput talk) now gather code closing p
-        pure (if alive then Right True else Left (toException ConnectionLost))
-      _ -> try (sendReply (talkOutput talk) now gather code minor closing reply)
-    case r of
-      Right stays -> do
-        logged talk request LoggedRequest (replyStatus reply)
-        whole <- if unread && streams reply then dropBody request else pure kept
-        if closes || not stays || not whole
-          then flush (talkOutput talk) >> (if whole then pure IO.Done else linger talk)
-          else next talk =<< if quick then pure now else freshNow (slotManager (talkConn talk))
-      Left e -> do
-        logged talk request LoggedRequest (replyStatus reply)
-        case fromException e of
-          Just ConnectionLost -> pure IO.Done
-          Nothing
-            | isAsynchronous e -> throwIO e
-            | otherwise -> do
-              settingFailed (settingsOf talk) e
-              -- What was gathered goes out, earlier replies among it; no last chunk.
-              linger talk
-  where
-    dropBody r = discardBody r (settingDiscard (settingsOf talk)) `catch` \(_ :: BodyError) -> pure False
+        then dropBody talk request `onException` releaseReply reply
+        else pure Dropped
+    case dropped of
+      Faulty failure -> releaseReply reply >> bodyFailed talk failure
+      _ -> answerKnowing talk request reply unread (dropped == Dropped)
 {-# INLINE answer #-}
+
+-- The body is dropped, or left to a stream; the second flag says whether the connection can
+-- be kept for all that is known.
+answerKnowing :: Talk -> Request -> Reply -> Bool -> Bool -> IO After
+answerKnowing talk request reply unread kept = do
+  let ws = talkWork talk
+      context = talkContext talk
+      table = workHead ws
+  base <- get ws WorkBase
+  persistence <- persistenceOf (inputPtr ws `plusPtr` base) table
+  minor <- httpMinor request
+  code <- method request
+  draining <- readWord (contextDraining context) 0
+  now <- freshNow (slotManager (talkConn talk))
+  -- A stream may read the body; once its head is out it is too late to ask for it.
+  when (unread && streams reply) (beforeBody talk)
+  start <- get ws WorkStart
+  end <- get ws WorkEnd
+  let quick = case reply of Ready _ -> not unread; _ -> False
+      closes = persistence == Close || draining /= 0 || not kept
+      closing
+        | closes = Closes
+        | minor == 0 = StaysTold
+        | otherwise = Stays
+      gather = start < end && not closes
+  r <- case reply of
+    -- No handler frame for the reply that is sent most.
+    Ready p -> do
+      alive <- sendReady (talkOutput talk) now gather code closing p
+      pure (if alive then Right True else Left (toException ConnectionLost))
+    _ -> try (sendReply (talkOutput talk) now gather code minor closing reply)
+  case r of
+    Right stays -> do
+      logged talk request LoggedRequest (replyStatus reply)
+      whole <- if unread && streams reply then (== Dropped) <$> dropBody talk request else pure kept
+      if closes || not stays || not whole
+        then flush (talkOutput talk) >> (if whole then pure IO.Done else linger talk)
+        else next talk =<< if quick then pure now else freshNow (slotManager (talkConn talk))
+    Left e -> do
+      logged talk request LoggedRequest (replyStatus reply)
+      case fromException e of
+        Just ConnectionLost -> pure IO.Done
+        Nothing
+          | isAsynchronous e -> throwIO e
+          | otherwise -> do
+            -- A body that fails under a stream's action is the client's fault, not ours.
+            unless (isBodyError e) (settingFailed (settingsOf talk) e)
+            -- What was gathered goes out, earlier replies among it; no last chunk.
+            linger talk
+  where
+    isBodyError e = case fromException e of
+      Just (_ :: BodyError) -> True
+      Nothing -> False
+{-# INLINE answerKnowing #-}
+
+-- What became of a body that the handler did not read to its end.
+data Dropped
+  = -- | Nothing of it is left.
+    Dropped
+  | -- | Too much is left, or the client's end came first: the connection must close.
+    LeftOver
+  | -- | It is malformed, too large or too slow.
+    Faulty !BodyError
+  deriving stock (Eq)
+
+dropBody :: Talk -> Request -> IO Dropped
+dropBody talk request =
+  try (discardBody request (settingDiscard (settingsOf talk))) >>= \case
+    Right whole -> pure (if whole then Dropped else LeftOver)
+    Left BodyCutShort -> pure LeftOver
+    Left failure -> pure (Faulty failure)
+{-# NOINLINE dropBody #-}
 
 streams :: Reply -> Bool
 streams = \case
@@ -326,15 +358,19 @@ logged talk request what status = case contextLog (talkContext talk) of
 
 handlerFailed :: Talk -> Request -> SomeException -> IO After
 handlerFailed talk request e
-  | Just failure <- fromException e = case failure of
-    BodyRejected status why -> reject talk LoggedRequest status why
-    BodyTooSlow -> refuse talk LoggedRequest status408 "The request's body did not arrive in time."
-    BodyCutShort -> pure IO.Done
+  | Just failure <- fromException e = bodyFailed talk failure
   | Just ConnectionLost <- fromException e = pure IO.Done
   | isAsynchronous e = throwIO e
   | otherwise = do
     settingFailed (settingsOf talk) e
     answer talk request (plain status500 "The server failed to answer this request.")
+
+-- The reply has not begun, so the client hears what was wrong with its body.
+bodyFailed :: Talk -> BodyError -> IO After
+bodyFailed talk = \case
+  BodyRejected status why -> reject talk LoggedRequest status why
+  BodyTooSlow -> refuse talk LoggedRequest status408 "The request's body did not arrive in time."
+  BodyCutShort -> pure IO.Done
 
 -- After a reply on a connection that stays: the next request, or rest.
 next :: Talk -> Deadline -> IO After
@@ -373,13 +409,22 @@ refuse talk what status text = do
   now <- monotonicNow
   code <- case what of
     LoggedRequest -> method request0
-    LoggedGarbage -> pure MethodGet
+    LoggedGarbage -> beginsWithHead (talkWork talk)
   set (talkWork talk) WorkSent 0
-  _ <- sendReply (talkOutput talk) now False (if code == MethodHead then MethodHead else MethodGet) 1 Closes (plain status text)
+  _ <- sendReply (talkOutput talk) now False code 1 Closes (plain status text)
   logged talk (requestAt talk now) what status
   linger talk
   where
     request0 = requestAt talk (Deadline 0)
+
+-- The head was refused before its method was stored; an answer to HEAD has no content all
+-- the same, or a client that pairs answers with methods would take it for the next answer.
+beginsWithHead :: Workspace -> IO MethodCode
+beginsWithHead ws = do
+  base <- get ws WorkBase
+  end <- get ws WorkEnd
+  bytes <- B.packCStringLen (castPtr (inputPtr ws `plusPtr` base), min 7 (end - base))
+  pure (if any (`B.isPrefixOf` bytes) ["HEAD ", "\r\nHEAD "] then MethodHead else MethodGet)
 
 plain :: Status -> ByteString -> Reply
 plain status text =

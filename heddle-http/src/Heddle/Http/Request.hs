@@ -80,7 +80,9 @@ data Request = Request
   }
 
 -- | What can go wrong with a body. Thrown by 'readBody'; if the handler lets it pass, the
--- engine answers and closes.
+-- engine answers and closes. A handler that catches it answers as it likes, and the
+-- connection closes. A body that the handler does not read is dropped before the reply
+-- begins; if it is found faulty then, the refusal takes the reply's place.
 data BodyError
   = -- | Malformed or too large.
     BodyRejected !Status !Why
@@ -208,12 +210,15 @@ bodyUnread request = (/= 0) <$> get (requestWork request) WorkLeft
 {-# INLINE bodyUnread #-}
 
 -- | Read and drop the rest, at most so many bytes; 'True' when that reached the end. A
--- client that still waits for 100 Continue sends none: 'False'.
+-- client that still waits for 100 Continue sends none, and after a failure that the handler
+-- was told of there is nothing to add: 'False'.
+--
+-- [Throws]: 'BodyError'.
 discardBody :: Request -> Int -> IO Bool
 discardBody request most = do
   owed <- get (requestWork request) WorkContinue
   left <- get (requestWork request) WorkLeft
-  if left == 0 then pure True else if owed == 1 || left > most then pure False else go most
+  if left == 0 then pure True else if owed /= 0 || left > most then pure False else go most
   where
     go room
       | room < 0 = pure False
@@ -261,7 +266,11 @@ bodyStep request use = do
           set ws WorkStart (start + used)
           set ws WorkLeft 0
           pure noPiece
-        ChunkReject status why -> throwIO (BodyRejected status why)
+        ChunkReject status why -> failing request (BodyRejected status why)
+
+-- A handler that catches the error answers as it likes: the engine must not answer it again.
+failing :: Request -> BodyError -> IO a
+failing request e = set (requestWork request) WorkContinue 2 >> throwIO e
 
 -- Receive more of the body behind the head.
 fill :: Request -> IO ()
@@ -286,7 +295,7 @@ fill request = do
       set ws WorkEnd (end + r)
       set ws WorkBodyGot (got + r)
       set ws WorkShort (if r < room then 1 else 0)
-    else throwIO (if r == TimedOutCode then BodyTooSlow else BodyCutShort)
+    else failing request (if r == TimedOutCode then BodyTooSlow else BodyCutShort)
   where
     ws = requestWork request
     pace = settingBodyPace (requestSettings request)

@@ -126,7 +126,8 @@ pattern WorkShort = 4
 pattern WorkLeft :: Int
 pattern WorkLeft = 5
 
--- | 1 while the client waits for 100 Continue.
+-- | 1 while the client waits for 100 Continue; 2 after the handler was told that the body
+-- failed.
 pattern WorkContinue :: Int
 pattern WorkContinue = 6
 
