@@ -97,6 +97,7 @@ long heddle_open_beneath(int root, const char *p, int flags, int cached)
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (cached ? RESOLVE_CACHED : 0) };
     ANSWER(syscall(SYS_openat2, root, p, &how, sizeof how));
 }
+long heddle_replace(int new, int old) { ANSWER(dup3(new, old, O_CLOEXEC)); }
 int heddle_is_socket(const char *p)
 {
     struct stat s;

@@ -12,11 +12,12 @@ import Heddle.Http (Settings (..), defaultSettings)
 import Heddle.IO.Internal (BackendChoice (..), Spread (..))
 import Heddle.Prim.Clock (seconds)
 import Heddle.Prim.Exception (displayException, try)
+import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread (labelMe)
 import Heddle.Serve
 import Options.Applicative
 import System.Exit (ExitCode (..), exitWith)
-import System.IO (hFlush, hPutStrLn, stderr, stdout)
+import System.IO (hFlush, stdout)
 
 -- | The sub-command's options and action.
 serveCommand :: ParserInfo (IO ())
@@ -99,7 +100,7 @@ run chosen = do
   case result of
     Right () -> pure ()
     Left (e :: ServeError) -> do
-      hPutStrLn stderr ("heddle serve: " ++ displayException e)
+      putErrorLine ("heddle serve: " ++ displayException e)
       exitWith (ExitFailure 2)
 
 say :: ServeOptions -> ServeEvent -> IO ()
@@ -109,10 +110,10 @@ say chosen = \case
   Draining open -> out ("Stopping; " ++ count open "open connection" ++ ".")
   Stopped 0 -> out "Stopped."
   Stopped cut -> out ("Stopped; " ++ count cut "connection" ++ " cut.")
-  Trouble what -> hPutStrLn stderr ("heddle serve: " ++ what)
+  Trouble what -> putErrorLine ("heddle serve: " ++ what)
   where
     -- Standard output may be the access log.
     out line
-      | serveAccessLog chosen == Just "-" = hPutStrLn stderr line
+      | serveAccessLog chosen == Just "-" = putErrorLine line
       | otherwise = putStrLn line >> hFlush stdout
     count n what = show n ++ " " ++ what ++ (if n == 1 then "" else "s")

@@ -21,8 +21,9 @@ where
 import Data.ByteString (ByteString)
 import Heddle.Http.Parse (Limits, defaultLimits)
 import Heddle.Prim.Clock (Deadline, Nanos (..), after, seconds)
-import Heddle.Prim.Errno (Errno)
-import Heddle.Prim.Exception (SomeException)
+import Heddle.Prim.Errno (Errno, describeErrno)
+import Heddle.Prim.Exception (SomeException, displayException)
+import Heddle.Prim.Message (putErrorLine)
 
 -- | A time to begin in, then a least rate.
 data Pace = Pace
@@ -50,14 +51,17 @@ data Settings = Settings
     -- | How much of a body that the handler left unread is read and dropped to keep the
     -- connection.
     settingDiscard :: !Int,
-    -- | Hears of handlers that throw.
+    -- | How long idle connections are still answered after a drain began.
+    settingGrace :: !Nanos,
+    -- | Hears of handlers that throw. A client that goes away, or whose body is faulty, is no
+    -- failure.
     settingFailed :: !(SomeException -> IO ()),
-    -- | Hears, once per pause, that accepting paused for want of descriptors.
+    -- | Hears that accepting paused for want of descriptors.
     settingPaused :: !(Errno -> IO ())
   }
 
 -- | 60 s idle, 10 s for a head, bodies at least 240 B/s after 10 s and replies after 30 s,
--- 64 KB discarded; failures are ignored.
+-- 64 KB discarded, 1 s of grace; failures and pauses are lines on standard error.
 defaultSettings :: Settings
 defaultSettings =
   Settings
@@ -68,8 +72,9 @@ defaultSettings =
       settingBodyPace = Pace (seconds 10) 240,
       settingReplyPace = Pace (seconds 30) 240,
       settingDiscard = 65536,
-      settingFailed = \_ -> pure (),
-      settingPaused = \_ -> pure ()
+      settingGrace = seconds 1,
+      settingFailed = \e -> putErrorLine ("heddle-http: a request failed: " ++ displayException e),
+      settingPaused = \e -> putErrorLine ("heddle-http: accepting pauses: " ++ describeErrno e ++ "; raise the limit of open files (ulimit -n)")
     }
 
 -- | By when a window of a transfer that began then must have moved more than so many

@@ -19,6 +19,7 @@ module Heddle.Prim.File
     readOnlyWaiting,
     appendCreate,
     directoryOnly,
+    replaceFile,
     closeFile,
     removeName,
     isSocketName,
@@ -62,9 +63,10 @@ readOnly = OpenFlags 0x900
 readOnlyWaiting :: OpenFlags
 readOnlyWaiting = OpenFlags 0x100
 
--- | Write at the end, made with mode 0644 when missing.
+-- | Write at the end, made with mode 0644 when missing, without waiting for a FIFO's reader:
+-- -ENXIO while there is none. The descriptor is non-blocking, which matters to FIFOs alone.
 appendCreate :: OpenFlags
-appendCreate = OpenFlags 0x441
+appendCreate = OpenFlags 0xC41
 
 -- | A directory, as a root to open beneath (O_PATH).
 directoryOnly :: OpenFlags
@@ -91,6 +93,14 @@ openBeneath (Fd root) path (OpenFlags f) = B.useAsCString path $ \p -> fromInteg
 openBeneathCached :: Fd -> ByteString -> OpenFlags -> IO Int
 openBeneathCached (Fd root) path (OpenFlags f) =
   B.useAsCString path $ \p -> fromIntegral <$> c_beneath_cached root p f 1
+
+-- | @replaceFile new old@: let the number @old@ stand for what @new@ does, in one step. A
+-- system call under way with @old@ keeps what it had; what @old@ stood for is closed.
+--
+-- [Blocks]: holds an OS thread: the close may write first.
+-- [Source]: dup3(2).
+replaceFile :: Fd -> Fd -> IO Int
+replaceFile (Fd new) (Fd old) = fromIntegral <$> c_replace new old
 
 -- | Close a file opened for reading or appending.
 --
@@ -190,6 +200,8 @@ foreign import ccall safe "heddle_open_beneath" c_beneath :: CInt -> Ptr CChar -
 
 -- Unsafe: RESOLVE_CACHED answers from memory or fails at once.
 foreign import ccall unsafe "heddle_open_beneath" c_beneath_cached :: CInt -> Ptr CChar -> CInt -> CInt -> IO CLong
+
+foreign import ccall safe "heddle_replace" c_replace :: CInt -> CInt -> IO CLong
 
 foreign import ccall safe "heddle_close" c_close :: CInt -> IO CLong
 
