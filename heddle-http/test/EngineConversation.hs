@@ -6,23 +6,25 @@ module EngineConversation
   )
 where
 
-import Control.Concurrent.MVar (newEmptyMVar, putMVar, readMVar)
-import Control.Exception (evaluate, throwIO)
-import Control.Monad (forM_, unless, when)
+import Control.Concurrent (forkIO)
+import Control.Concurrent.MVar (newEmptyMVar, putMVar, readMVar, takeMVar)
+import Control.Exception (evaluate, finally, throwIO, toException)
+import Control.Monad (forM, forM_, unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
-import Data.List (isInfixOf)
+import Data.List (isInfixOf, sort)
 import EngineFixture
 import Foreign.Storable (pokeByteOff)
+import GHC.IO.Handle (hDuplicate, hDuplicateTo)
 import Heddle.Http
 import Heddle.Http.RawClient
 import Heddle.IO.Internal (BackendChoice (..))
 import Heddle.Prim.Exception (try)
 import Numeric (showHex)
 import System.Directory (removeFile)
-import System.IO (hClose, openBinaryTempFile)
+import System.IO (BufferMode (..), hClose, hSetBuffering, openBinaryTempFile, stderr)
 import System.Posix.IO (OpenMode (..), closeFd, defaultFileFlags, openFd)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
@@ -500,6 +502,25 @@ failing backend =
         seen <- engineSeen engine
         seen @?= ["/1"]
         failuresAre engine ["oops"],
+    testCase "failuresWereDropped: defaultSettings prints each failure as one whole line" $ do
+      said <- onStandardError $ do
+        done <- forM [1 .. 64 :: Int] $ \i -> do
+          end <- newEmptyMVar
+          end <$ forkIO (forM_ [1 .. 20 :: Int] (\k -> settingFailed defaultSettings (toException (userError (message i k)))) `finally` putMVar end ())
+        mapM_ takeMVar done
+      let wanted = [C.pack ("heddle-http: a request failed: user error (" ++ message i k ++ ")") | i <- [1 .. 64], k <- [1 .. 20]]
+      sort (C.lines said) @?= sort wanted,
+    testCase "a client that resets the connection is no failure" $
+      withEngine backend tight (\r -> target r >>= \t -> if t == "/stream" then pure (Stream status200 [] (\w -> forM_ [1 .. 3000 :: Int] (\_ -> writerPut w (C.replicate 10000 'x')))) else Whole status200 [] . (<> C.replicate 30000000 'x') <$> readWholeBody r 1000) $ \engine -> do
+        forM_ [get "/whole", get "/stream", "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc"] $ \request -> do
+          before <- length <$> engineSeen engine
+          withClient (engineAddress engine) $ \client -> do
+            say client request
+            _ <- eventually "the request to be under way" (length <$> engineSeen engine) (> before)
+            abort client
+          _ <- eventually "the connection to end" (connectionsOpen (engineServer engine)) (== 0)
+          pure ()
+        failuresAre engine [],
     testCase "badBodyInAStreamWasReported: a bad chunk read by a stream's action: the end, and no failure of the server" $
       withEngine backend tight (\r -> pure (Stream status200 [] (\w -> readWholeBody r 100 >>= writerPut w))) $ \engine -> do
         withClient (engineAddress engine) $ \client -> do
@@ -560,7 +581,19 @@ failing backend =
         readIORef released >>= (@?= 2)
   ]
   where
+    message i k = "thread " ++ show (i :: Int) ++ " failure " ++ show (k :: Int) ++ replicate 60 '-'
     injections = ["a\r\nEvil: 1", "a\nEvil: 1", "a\rEvil: 1", "a\0b"]
+
+-- What an action writes to standard error.
+onStandardError :: IO () -> IO ByteString
+onStandardError act = do
+  (path, h) <- openBinaryTempFile "/tmp" "engine.err"
+  kept <- hDuplicate stderr
+  hDuplicateTo h stderr
+  hSetBuffering stderr NoBuffering
+  act `finally` (hDuplicateTo kept stderr >> hSetBuffering stderr NoBuffering >> hClose kept >> hClose h)
+  said <- B.readFile path
+  said <$ removeFile path
 
 withFile' :: ByteString -> (FilePath -> IO a) -> IO a
 withFile' content act = do

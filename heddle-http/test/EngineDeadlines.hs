@@ -8,11 +8,13 @@ where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Exception (IOException, try)
-import Control.Monad (forM_, replicateM_, unless)
+import Control.Exception (IOException, SomeException, catch, try)
+import Control.Monad (forM, forM_, replicateM, replicateM_, unless)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.IORef
+import Data.Maybe (catMaybes)
 import EngineFixture
 import Heddle.Http
 import Heddle.Http.RawClient
@@ -160,6 +162,17 @@ draining backend =
           map answerBody answers @?= ["/wait"]
           map (`answerHeader` "connection") answers @?= [Just "close"]
           readMVar drained >>= (@?= True),
+    testCase "drainLostRequests: keepBusy clients that honour Connection: close lose none" $
+      forM_ [1 :: Int .. 3] $ \_ -> withEngine backend tight {settingGrace = seconds 30} echo $ \engine -> do
+        counts <- replicateM 32 (newIORef (0 :: Int))
+        ends <- forM counts $ \count -> do
+          end <- newEmptyMVar
+          end <$ forkIO (withClient (engineAddress engine) (keepBusy count) `catch` (\(e :: SomeException) -> pure (Just (show e))) >>= putMVar end)
+        _ <- eventually "every client to be keepBusy" (mapM readIORef counts) (all (> 5))
+        drained <- drainIn engine (seconds 60)
+        lost <- catMaybes <$> mapM takeMVar ends
+        unless (null lost) $ unexpected "an answer to every request" (show (length lost) ++ " of 32 without: " ++ show (take 3 lost))
+        readMVar drained >>= (@?= True),
     testCase "requests behind the one under way are not begun" $ do
       go <- newEmptyMVar
       withEngine backend tight (held go) $ \engine ->
@@ -210,6 +223,14 @@ draining backend =
       t <- target r
       if t == "/wait" then readMVar go else pure ()
       pure (Whole status200 [] t)
+    -- Until an answer says that the connection closes; what went wrong, if anything did.
+    keepBusy count client = do
+      say client (get "/1")
+      hear client "GET" >>= \case
+        Nothing -> pure (Just "closed instead of an answer")
+        Just answer -> do
+          modifyIORef' count (+ 1)
+          if answerHeader answer "connection" == Just "close" then pure Nothing else keepBusy count client
     drainIn engine time = do
       done <- newEmptyMVar
       _ <- forkIO (deadlineIn time >>= drainUntil (engineServer engine) >>= putMVar done)

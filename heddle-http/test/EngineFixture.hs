@@ -30,7 +30,7 @@ import Heddle.IO.Internal
     withListener,
     withRuntime,
   )
-import Heddle.Prim.Clock (seconds)
+import Heddle.Prim.Clock (milliseconds, seconds)
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import Test.Tasty (TestTree, testGroup)
 
@@ -88,7 +88,8 @@ tight =
       settingHead = seconds 60,
       settingBodyPace = Pace (seconds 60) 1,
       settingReplyPace = Pace (seconds 60) 1,
-      settingDiscard = 1000
+      settingDiscard = 1000,
+      settingGrace = milliseconds 50
     }
 
 -- | Answers with the request as it was understood: method, target, body.

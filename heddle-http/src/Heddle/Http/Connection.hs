@@ -41,6 +41,7 @@ import Heddle.Http.Status
 import Heddle.Http.Workspace
 import Heddle.IO.Internal
   ( After (IdleUntil),
+    Interest (Readable),
     Slot (..),
     deadlineOver,
     freshNow,
@@ -49,11 +50,12 @@ import Heddle.IO.Internal
     receiveNow,
     receiveUntil,
     using,
+    waitUntil,
     pattern SlotIdle,
-    pattern TimedOutCode,
+    pattern SlotSticky,
   )
 import Heddle.IO.Internal qualified as IO (After (Done))
-import Heddle.Prim.Atomic (Words, readWord)
+import Heddle.Prim.Atomic (Words, readWord, writeWord)
 import Heddle.Prim.Buffer (Pool, borrow, giveBack, newPool)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
@@ -83,7 +85,8 @@ data Context = Context
     contextDate :: !DateClock,
     contextHandler :: !Handler,
     contextLog :: !(Maybe LogHook),
-    -- | Word 0 is 1 while the server drains; shared by all capabilities, written once.
+    -- | Word 0 is 1 while the server drains and 2 when idle connections are to close; shared
+    -- by all capabilities, written twice.
     contextDraining :: !Words
   }
 
@@ -92,7 +95,7 @@ newContext :: Settings -> Int -> Words -> Handler -> Maybe LogHook -> IO Context
 newContext given capability draining handler hook = do
   -- A report that cannot be made must not end the connection that makes it.
   let settings = given {settingFailed = void . trySync . settingFailed given}
-  pool <- newPool 256 (newWorkspace (settingLimits settings))
+  pool <- newPool 64 (newWorkspace (settingLimits settings))
   date <- newDateClock
   pure (Context settings capability pool date handler hook draining)
 
@@ -101,11 +104,29 @@ newContext given capability draining handler hook = do
 -- [Throws]: 'ConnectionLost', and asynchronous exceptions; the workspace is then left to
 -- the collector, which costs less than a handler frame per request.
 converse :: Context -> Slot -> IO After
-converse context slot = do
+converse context slot = lending context slot begin
+
+-- Talk with a borrowed workspace, which the caller's frame keeps until it is given back.
+lending :: Context -> Slot -> (Talk -> IO Outcome) -> IO After
+lending context slot act = do
   ws <- borrow (contextPool context)
-  after' <- begin (Talk context slot ws (Output slot ws (contextSettings context) (contextDate context)))
+  outcome <- act (Talk context slot ws (Output slot ws (contextSettings context) (contextDate context)))
   giveBack (contextPool context) ws
-  pure after'
+  case outcome of
+    Over -> pure IO.Done
+    Idle deadline -> pure (IdleUntil deadline)
+    Unfinished partial deadline -> do
+      waitUntil slot Readable deadline
+      lending context slot $ \talk -> takeUp (talkWork talk) partial >> moreHead talk deadline
+
+-- What to do after giving the workspace back.
+data Outcome
+  = -- | Close.
+    Over
+  | -- | Nothing until something comes, at most until then.
+    Idle !Deadline
+  | -- | The same, with the beginning of a head.
+    Unfinished !Partial !Deadline
 
 data Talk = Talk
   { talkContext :: !Context,
@@ -119,7 +140,7 @@ settingsOf = contextSettings . talkContext
 {-# INLINE settingsOf #-}
 
 -- Look for input without waiting.
-begin :: Talk -> IO After
+begin :: Talk -> IO Outcome
 begin talk = do
   let ws = talkWork talk
   set ws WorkBurst 0
@@ -128,7 +149,7 @@ begin talk = do
   receiveFresh talk deadline
 
 -- Nothing by the deadline: the connection has idled enough.
-receiveFresh :: Talk -> Deadline -> IO After
+receiveFresh :: Talk -> Deadline -> IO Outcome
 receiveFresh talk deadline = do
   let ws = talkWork talk
       size = inputSize ws
@@ -142,17 +163,17 @@ receiveFresh talk deadline = do
     else again n
   where
     again n
-      | n == 0 = pure IO.Done
+      | n == 0 = pure Over
       | Errno (negate n) == EINTR = receiveFresh talk deadline
       | Errno (negate n) == EAGAIN = do
         -- Nothing after all: back to waiting, by the same deadline.
         late <- deadlineOver (talkConn talk) deadline
         draining <- readWord (contextDraining (talkContext talk)) 0
-        pure (if late || draining == 1 then IO.Done else IdleUntil deadline)
-      | otherwise = pure IO.Done
+        pure (if late || draining == 2 then Over else Idle deadline)
+      | otherwise = pure Over
 
 -- Parse the head that begins at the unread input.
-nextHead :: Talk -> IO After
+nextHead :: Talk -> IO Outcome
 nextHead talk = do
   let ws = talkWork talk
   start <- get ws WorkStart
@@ -160,7 +181,7 @@ nextHead talk = do
   startHead (workHead ws)
   parseOn talk never
 
-parseOn :: Talk -> Deadline -> IO After
+parseOn :: Talk -> Deadline -> IO Outcome
 parseOn talk deadline = do
   let ws = talkWork talk
   base <- get ws WorkBase
@@ -172,9 +193,10 @@ parseOn talk deadline = do
       deadline' <- if deadline == never then deadlineIn (settingHead (settingsOf talk)) else pure deadline
       moreHead talk deadline'
 
-moreHead :: Talk -> Deadline -> IO After
+moreHead :: Talk -> Deadline -> IO Outcome
 moreHead talk deadline = do
   let ws = talkWork talk
+      slot = talkConn talk
       size = inputSize ws
   flush (talkOutput talk)
   base <- get ws WorkBase
@@ -185,16 +207,29 @@ moreHead talk deadline = do
     set ws WorkEnd (end - base)
   end' <- get ws WorkEnd
   let room = size - end'
-  n <- receiveUntil (talkConn talk) (inputPtr ws `plusPtr` end') room deadline
-  if n > 0
-    then do
-      set ws WorkEnd (end' + n)
-      set ws WorkShort (if n < room then 1 else 0)
-      parseOn talk deadline
-    else if n == TimedOutCode then refuse talk LoggedGarbage status408 "The request did not arrive in time." else pure IO.Done
+      receive = do
+        n <- receiveNow slot (inputPtr ws `plusPtr` end') room
+        if n > 0
+          then do
+            set ws WorkEnd (end' + n)
+            set ws WorkShort (if n < room then 1 else 0)
+            parseOn talk deadline
+          else nothing n
+      nothing n
+        | Errno (negate n) == EINTR = receive
+        | n < 0 && Errno (negate n) == EAGAIN = do
+          late <- deadlineOver slot deadline
+          -- Hung up, yet nothing to read: the next look must not come at once.
+          hung <- hungUp slot
+          when hung (writeWord (slotWords slot) SlotSticky 0)
+          if late
+            then refuse talk LoggedGarbage status408 "The request did not arrive in time."
+            else (`Unfinished` deadline) <$> putAway ws
+        | otherwise = pure Over
+  receive
 
 -- The head is complete: decide, call the handler, answer.
-serveRequest :: Talk -> IO After
+serveRequest :: Talk -> IO Outcome
 serveRequest talk = do
   let ws = talkWork talk
       settings = settingsOf talk
@@ -239,7 +274,7 @@ beforeBody talk = do
     putBytes (talkOutput talk) "HTTP/1.1 100 Continue\r\n\r\n"
   flush (talkOutput talk)
 
-answer :: Talk -> Request -> Reply -> IO After
+answer :: Talk -> Request -> Reply -> IO Outcome
 answer talk request reply
   | unsafeReply reply = do
     settingFailed (settingsOf talk) (toException (userError "a handler's header holds CR, LF or NUL"))
@@ -261,7 +296,7 @@ answer talk request reply
 
 -- The body is dropped, or left to a stream; the second flag says whether the connection can
 -- be kept for all that is known.
-answerKnowing :: Talk -> Request -> Reply -> Bool -> Bool -> IO After
+answerKnowing :: Talk -> Request -> Reply -> Bool -> Bool -> IO Outcome
 answerKnowing talk request reply unread kept = do
   let ws = talkWork talk
       context = talkContext talk
@@ -294,12 +329,12 @@ answerKnowing talk request reply unread kept = do
       logged talk request LoggedRequest (replyStatus reply)
       whole <- if unread && streams reply then (== Dropped) <$> dropBody talk request else pure kept
       if closes || not stays || not whole
-        then flush (talkOutput talk) >> (if whole then pure IO.Done else linger talk)
+        then flush (talkOutput talk) >> (if whole then pure Over else linger talk)
         else next talk =<< if quick then pure now else freshNow (slotManager (talkConn talk))
     Left e -> do
       logged talk request LoggedRequest (replyStatus reply)
       case fromException e of
-        Just ConnectionLost -> pure IO.Done
+        Just ConnectionLost -> pure Over
         Nothing
           | isAsynchronous e -> throwIO e
           | otherwise -> do
@@ -356,24 +391,24 @@ logged talk request what status = case contextLog (talkContext talk) of
   Just hook -> get (talkWork talk) WorkSent >>= hook request what status
 {-# INLINE logged #-}
 
-handlerFailed :: Talk -> Request -> SomeException -> IO After
+handlerFailed :: Talk -> Request -> SomeException -> IO Outcome
 handlerFailed talk request e
   | Just failure <- fromException e = bodyFailed talk failure
-  | Just ConnectionLost <- fromException e = pure IO.Done
+  | Just ConnectionLost <- fromException e = pure Over
   | isAsynchronous e = throwIO e
   | otherwise = do
     settingFailed (settingsOf talk) e
     answer talk request (plain status500 "The server failed to answer this request.")
 
 -- The reply has not begun, so the client hears what was wrong with its body.
-bodyFailed :: Talk -> BodyError -> IO After
+bodyFailed :: Talk -> BodyError -> IO Outcome
 bodyFailed talk = \case
   BodyRejected status why -> reject talk LoggedRequest status why
   BodyTooSlow -> refuse talk LoggedRequest status408 "The request's body did not arrive in time."
-  BodyCutShort -> pure IO.Done
+  BodyCutShort -> pure Over
 
 -- After a reply on a connection that stays: the next request, or rest.
-next :: Talk -> Deadline -> IO After
+next :: Talk -> Deadline -> IO Outcome
 next talk now = do
   let ws = talkWork talk
   start <- get ws WorkStart
@@ -394,17 +429,17 @@ next talk now = do
       hung <- hungUp (talkConn talk)
       markActive (talkConn talk)
       if short == 1 && not hung
-        then pure (IdleUntil (after (settingIdle (settingsOf talk)) now))
+        then pure (Idle (after (settingIdle (settingsOf talk)) now))
         else receiveFresh talk (after (settingIdle (settingsOf talk)) now)
 {-# INLINE next #-}
 
 -- Refusals ---------------------------------------------------------------------
 
-reject :: Talk -> Logged -> Status -> Why -> IO After
+reject :: Talk -> Logged -> Status -> Why -> IO Outcome
 reject talk what status why = refuse talk what status (whyText why)
 
 -- Answer an error and close, so that nothing after it can be taken for a request.
-refuse :: Talk -> Logged -> Status -> ByteString -> IO After
+refuse :: Talk -> Logged -> Status -> ByteString -> IO Outcome
 refuse talk what status text = do
   now <- monotonicNow
   code <- case what of
@@ -435,7 +470,7 @@ plain status text =
 
 -- Closing while the client still sends makes the kernel answer with a reset, which may
 -- destroy the reply on its way. So: end our side, read on a little, then close.
-linger :: Talk -> IO After
+linger :: Talk -> IO Outcome
 linger talk = do
   flush (talkOutput talk)
   _ <- using slot (`S.shutdown` 1)
@@ -445,7 +480,7 @@ linger talk = do
     slot = talkConn talk
     ws = talkWork talk
     go deadline dropped
-      | dropped > 262144 = pure IO.Done
+      | dropped > 262144 = pure Over
       | otherwise = do
         n <- receiveUntil slot (inputPtr ws) (inputSize ws) deadline
-        if n > 0 then go deadline (dropped + n) else pure IO.Done
+        if n > 0 then go deadline (dropped + n) else pure Over

@@ -26,7 +26,7 @@ import Heddle.Http.Output (ConnectionLost (..))
 import Heddle.Http.Settings
 import Heddle.IO.Internal
 import Heddle.Prim.Atomic (Words, atomicWrite, newWords)
-import Heddle.Prim.Clock (Deadline)
+import Heddle.Prim.Clock (Deadline, Nanos, deadlineIn)
 import Heddle.Prim.Exception (bracket, fromException)
 import Heddle.Prim.WaitCell (newWaitCell, park)
 import Network.Socket (SockAddr)
@@ -34,7 +34,8 @@ import Network.Socket (SockAddr)
 -- | A running server.
 data Server = Server
   { serverServices :: ![Service],
-    serverDraining :: !Words
+    serverDraining :: !Words,
+    serverGrace :: !Nanos
   }
 
 -- | Serve listeners while the body runs, then close what is left at once.
@@ -60,28 +61,40 @@ withServer runtime settings make listeners = bracket open cutShort
                 servicePaused = settingPaused settings
               }
       services <- traverse (`startService` options) listeners
-      pure (Server services draining)
+      pure (Server services draining (settingGrace settings))
     context draining i = do
       (handler, hook) <- make i
       newContext settings i draining handler hook
 
--- | Stop accepting, end idle connections, let the others finish their request; 'True'
--- when all had ended by the deadline.
+-- | Stop accepting; answer what arrives with @Connection: close@; after 'settingGrace', end
+-- idle connections and let the others finish their request. 'True' when all had ended by
+-- the deadline.
+--
+-- The grace is for clients that keep connections busy: an idle connection closed at once
+-- may meet a request on its way.
 --
 -- [Blocks]: parks.
 drainUntil :: Server -> Deadline -> IO Bool
 drainUntil server deadline = do
   traverse_ stopAccepting (serverServices server)
   atomicWrite (serverDraining server) 0 1
-  traverse_ nudgeAll (serverServices server)
-  and <$> traverse (`awaitDrainedUntil` deadline) (serverServices server)
+  grace <- deadlineIn (serverGrace server)
+  early <- ended (min grace deadline)
+  if early
+    then pure True
+    else do
+      atomicWrite (serverDraining server) 0 2
+      traverse_ nudgeAll (serverServices server)
+      ended deadline
+  where
+    ended time = and <$> traverse (`awaitDrainedUntil` time) (serverServices server)
 
 -- | Stop accepting and close every connection at once; a drain under way ends.
 --
 -- [Blocks]: never.
 cutShort :: Server -> IO ()
 cutShort server = do
-  atomicWrite (serverDraining server) 0 1
+  atomicWrite (serverDraining server) 0 2
   for_ (serverServices server) $ \service -> do
     stopAccepting service
     closeConnections service

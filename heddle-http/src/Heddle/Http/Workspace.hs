@@ -6,7 +6,7 @@
 -- Stability   : internal; exempt from the version policy
 --
 -- Input and output buffer, head table, chunk decoder and a few counters, lent from a pool
--- of the capability: an idle connection has none.
+-- of the capability: a connection that idles, or waits for the rest of a head, has none.
 --
 -- Invariant: unread input lies from 'WorkStart' to 'WorkEnd'; the head being served begins
 -- at 'WorkBase', before it.
@@ -21,6 +21,13 @@ module Heddle.Http.Workspace
     outputPtr,
     get,
     set,
+
+    -- * Put away
+    Partial,
+    putAway,
+    takeUp,
+
+    -- * Counters
     pattern WorkStart,
     pattern WorkEnd,
     pattern WorkBase,
@@ -37,10 +44,12 @@ module Heddle.Http.Workspace
   )
 where
 
+import Data.Primitive.PrimArray (PrimArray, copyPrimArrayToPtr, newPrimArray, sizeofPrimArray, unsafeFreezePrimArray)
+import Data.Primitive.Ptr (copyPtrToMutablePrimArray)
 import Data.Word (Word8)
-import Foreign.Ptr (Ptr)
+import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Http.Chunked (ChunkState, newChunkState)
-import Heddle.Http.Head (HeadTable, newHeadTable)
+import Heddle.Http.Head (HeadTable, SavedHead, newHeadTable, restoreHead, saveHead)
 import Heddle.Http.Parse (Limits (..))
 import Heddle.Prim.Atomic (Words, newWords, readWord, writeWord)
 import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, newBuffer)
@@ -101,6 +110,35 @@ get ws = readWord (workWords ws)
 set :: Workspace -> Int -> Int -> IO ()
 set ws = writeWord (workWords ws)
 {-# INLINE set #-}
+
+-- | A head that has not come whole yet, so that its connection needs no workspace while it
+-- waits for the rest.
+data Partial = Partial !(PrimArray Word8) !SavedHead
+
+-- | Copy the unfinished head out of a workspace.
+--
+-- [Cost]: its bytes, and about 400.
+putAway :: Workspace -> IO Partial
+putAway ws = do
+  base <- get ws WorkBase
+  end <- get ws WorkEnd
+  bytes <- newPrimArray (end - base)
+  copyPtrToMutablePrimArray bytes 0 (inputPtr ws `plusPtr` base) (end - base)
+  Partial <$> unsafeFreezePrimArray bytes <*> saveHead (workHead ws)
+
+-- | Go on with an unfinished head in a workspace whose content does not matter.
+--
+-- [Cost]: that of 'putAway'.
+takeUp :: Workspace -> Partial -> IO ()
+takeUp ws (Partial bytes head') = do
+  let size = sizeofPrimArray bytes
+  copyPrimArrayToPtr (inputPtr ws) bytes 0 size
+  restoreHead (workHead ws) head'
+  set ws WorkBase 0
+  set ws WorkStart 0
+  set ws WorkEnd size
+  set ws WorkUsed 0
+  set ws WorkBurst 0
 
 -- | Where unread input begins.
 pattern WorkStart :: Int
