@@ -25,7 +25,6 @@ import Foreign.Ptr (castPtr, minusPtr)
 import Heddle.Http
 import Heddle.Http.RawClient
 import Heddle.IO.Internal (ListenOptions (..), Listener (..), Spread (..), defaultConfig, defaultListenOptions, withListener, withRuntime)
-import Heddle.Prim.File (closeFile)
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.LogLine
 import Heddle.Serve.Reserve (noReserve)
@@ -56,7 +55,7 @@ withSite populate body = withDirectory $ \directory -> do
   let settings = defaultSettings {settingFailed = \e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
   withRuntime defaultConfig $ \runtime ->
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
-      bracket (openRoot (C.pack directory)) closeFile $ \root -> do
+      bracket (openRoot (C.pack directory)) closeRoot $ \root -> do
         let make _ = do
               cache <- newFileCache
               clock <- newLogClock

@@ -8,16 +8,19 @@ module ServeCommand
   )
 where
 
+import Control.Monad (when)
 import Heddle.Http (Settings (..), defaultSettings)
 import Heddle.IO.Internal (BackendChoice (..), Spread (..))
+import Heddle.Prim.Atomic (atomicRead, atomicWrite, newWords)
 import Heddle.Prim.Clock (seconds)
-import Heddle.Prim.Exception (displayException, try)
+import Heddle.Prim.Exception (displayException, finally, try)
 import Heddle.Prim.Message (putErrorLine)
-import Heddle.Prim.Thread (labelMe)
+import Heddle.Prim.Thread (labelMe, nap)
 import Heddle.Serve
 import Options.Applicative
 import System.Exit (ExitCode (..), exitWith)
 import System.IO (hFlush, stdout)
+import System.Posix.Process (exitImmediately)
 
 -- | The sub-command's options and action.
 serveCommand :: ParserInfo (IO ())
@@ -27,9 +30,9 @@ serveCommand =
     ( fullDesc
         <> progDesc "Serve a directory's files over HTTP/1.1"
         <> footer
-          "SIGTERM and SIGINT (Ctrl-C) let open requests finish, then end; a second signal ends \
-          \at once. SIGUSR1 and SIGHUP reopen the access log. Exit codes: 0 after a signal, 2 when \
-          \serving could not begin."
+          "SIGTERM, SIGINT (Ctrl-C) and SIGQUIT let open requests finish, then end; a second signal \
+          \ends at once. SIGUSR1 and SIGHUP open the access log and DIR again. Exit codes: 0 after a \
+          \signal, 1 when a second one had to end it by force, 2 when serving could not begin."
         <> failureCode 2
     )
 
@@ -96,9 +99,16 @@ positive most what = eitherReader $ \text -> case reads text of
 run :: ServeOptions -> IO ()
 run chosen = do
   labelMe "heddle/serve"
-  result <- try (serveSite chosen (say chosen))
+  telling <- newWords 1
+  let tell event = atomicWrite telling 0 1 >> (say chosen event `finally` atomicWrite telling 0 0)
+      -- Ends the process though a message is stuck in a pipe that nobody reads, where the
+      -- ordinary end would wait to flush it.
+      atSecond = nap (seconds 2) >> exitImmediately (ExitFailure 1)
+  result <- try (serveSite chosen {serveSecond = atSecond} tell)
   case result of
-    Right () -> pure ()
+    Right () -> do
+      stuck <- atomicRead telling 0
+      when (stuck == 1) (exitImmediately ExitSuccess)
     Left (e :: ServeError) -> do
       putErrorLine ("heddle serve: " ++ displayException e)
       exitWith (ExitFailure 2)

@@ -205,7 +205,7 @@ signals =
         said <- programOut program
         contains "Stopping; 1 open connection." said
         contains "Stopped." said
-    | (name, s) <- [("SIGTERM", sigTERM), ("SIGINT", sigINT)]
+    | (name, s) <- [("SIGTERM", sigTERM), ("SIGINT", sigINT), ("SIGQUIT", sigQUIT)]
   ]
     ++ [ testCase "a slow reader of a big file gets all of it" $
            withBig $ \d -> withProgram (["serve", d] ++ free) $ \program -> do
@@ -245,6 +245,35 @@ signals =
                signal program sigTERM
                ends program >>= (@?= ExitSuccess)
              programOut program >>= contains "Stopped; 1 connection cut.",
+         testCase "hangUpEndedTheServer: SIGHUP and SIGUSR1 without log and terminal do not end it" $
+           withSite $ \d -> withProgramIn [] ("/bin/sh", ["-c", "exec setsid heddle serve " ++ d ++ " --listen 127.0.0.1:0"]) $ \program -> do
+             forM_ [1 :: Int .. 20] $ \_ -> forM_ [sigHUP, sigUSR1] $ \s -> do
+               signal program s
+               fetch (addressOf program) "/" >>= answersWith 200 "home"
+             signal program sigTERM
+             ends program >>= (@?= ExitSuccess)
+             programErr program >>= (@?= ""),
+         testCase "rootWasPinned: a root that is a link can be switched, for cached, new and large files" $
+           withDirectory $ \d -> do
+             forM_ ["1", "2"] $ \n -> do
+               createDirectoryIfMissing True (d </> "releases" </> n)
+               forM_ ["index.html", "new.html"] $ \file -> writeFile (d </> "releases" </> n </> file) ("release " ++ n)
+               writeFile (d </> "releases" </> n </> "large") (replicate 100000 (head n))
+             createDirectoryLink ("releases" </> "1") (d </> "current")
+             withProgram (["serve", d </> "current", "--cores", "1"] ++ free) $ \program -> do
+               let body path = C.take 9 . answerBody <$> fetch (addressOf program) path
+               body "/" >>= (@?= "release 1")
+               body "/large" >>= (@?= "111111111")
+               createDirectoryLink ("releases" </> "2") (d </> "next")
+               renamePath (d </> "next") (d </> "current")
+               _ <- eventually "the other directory" (mapM body ["/", "/large", "/new.html"]) (== ["release 2", "222222222", "release 2"])
+               -- Gone for a moment: the last one is served on.
+               removeDirectoryLink (d </> "current")
+               signal program sigHUP
+               body "/new.html" >>= (@?= "release 2")
+               createDirectoryLink ("releases" </> "1") (d </> "current")
+               _ <- eventually "the first directory again" (body "/") (== "release 1")
+               pure (),
          testCase "a signal right after the start-up line" $
            forM_ [1 :: Int .. 10] $ \_ -> withProgram (["serve", "/tmp"] ++ free) $ \program -> do
              signal program sigTERM

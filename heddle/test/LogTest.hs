@@ -6,7 +6,7 @@ module LogTest (tests) where
 import CombinedLog
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Exception (SomeException, try)
+import Control.Exception (IOException, SomeException, bracket, try)
 import Control.Monad (forM, forM_)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -18,6 +18,8 @@ import Program
 import System.Directory (renameDirectory, renameFile)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
+import System.Posix.Files (createNamedPipe)
+import System.Posix.IO (OpenFileFlags (..), OpenMode (..), closeFd, defaultFileFlags, fdWrite, openFd)
 import System.Posix.Signals
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
@@ -90,6 +92,29 @@ tests =
           messages <- programErr program
           assertBool messages ("Serving /tmp on " `isPrefixOf` messages)
           contains "Stopped." messages,
+      testCase "stalledLogKeptTheProcess: a FIFO that nobody reads: answers go on, lines are dropped and counted, one signal ends" $
+        withDirectory $ \d -> withStalled (d </> "fifo") $ do
+          withProgram (["serve", "/tmp", "--cores", "1", "--access-log", d </> "fifo"] ++ free) $ \program -> do
+            load (addressOf program) 2 "a" 5000
+            _ <- eventually "a report" (programErr program) ((\said -> all (`B.isInfixOf` said) ["dropped", "fifo does not keep up"]) . C.pack)
+            load (addressOf program) 2 "b" 1000
+            signal program sigTERM
+            ends program >>= (@?= ExitSuccess)
+            programErr program >>= contains "fifo takes nothing"
+            programOut program >>= contains "Stopped.",
+      testCase "stalledMessagesKeptTheProcess: standard error stalls, too: one signal ends" $
+        withDirectory $ \d -> withStalled (d </> "fifo") . withFull (d </> "messages") $
+          withProgramIn [] ("/bin/sh", ["-c", "exec heddle serve /tmp --listen 127.0.0.1:0 --cores 1 --access-log " ++ d </> "fifo" ++ " 2>" ++ d </> "messages"]) $ \program -> do
+            load (addressOf program) 2 "a" 5000
+            load (addressOf program) 2 "b" 1000
+            signal program sigTERM
+            ends program >>= (@?= ExitSuccess),
+      testCase "a FIFO without a reader is refused, with what to do" $
+        withDirectory $ \d -> do
+          createNamedPipe (d </> "fifo") 0o600
+          ended <- runTool "heddle" (["serve", "/tmp", "--access-log", d </> "fifo"] ++ free)
+          endedCode ended @?= ExitFailure 2
+          contains "Nobody reads this FIFO" (endedErr ended),
       testCase "a full disk is reported, and the server lives on" $
         withProgram (["serve", "/tmp", "--access-log", "/dev/full"] ++ free) $ \program -> do
           load (addressOf program) 1 "a" 10
@@ -101,6 +126,21 @@ tests =
   where
     -- An answer's line is written after it, so that the last one may come after a signal.
     answeredBefore tag = filter (/= B.concat ["GET ", name 1 tag 50, " HTTP/1.1"]) (wanted 1 tag 50)
+
+-- A FIFO with a reader that does not read.
+withStalled :: FilePath -> IO a -> IO a
+withStalled path act = do
+  createNamedPipe path 0o600
+  bracket (openFd path ReadWrite Nothing defaultFileFlags) closeFd (const act)
+
+-- The same, and full.
+withFull :: FilePath -> IO a -> IO a
+withFull path act = do
+  createNamedPipe path 0o600
+  bracket (openFd path ReadWrite Nothing defaultFileFlags {nonBlock = True}) closeFd $ \fd -> do
+    let fill = fdWrite fd (replicate 4096 'x') >> fill
+    _ <- try fill :: IO (Either IOException ())
+    act
 
 name :: Int -> ByteString -> Int -> ByteString
 name c tag i = B.concat ["/", tag, "/", C.pack (show c), "/", C.pack (show i)]

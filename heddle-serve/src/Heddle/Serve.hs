@@ -1,10 +1,12 @@
+{-# LANGUAGE OverloadedStrings #-}
+
 -- |
 -- Module      : Heddle.Serve
 -- Description : Serve a directory
 -- Stability   : stable
 --
 -- What @heddle serve@ does, as a function: open the root, the log and the listeners, serve
--- on every core, drain at SIGTERM or SIGINT.
+-- on every core, drain at SIGTERM, SIGINT or SIGQUIT.
 --
 -- Cost: per core one cache of at most 64 MB and one log ring of 256 KB.
 -- Owner: 'serveSite' releases everything it opened.
@@ -33,7 +35,7 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
-import Heddle.Prim.File (closeFile)
+import Heddle.Prim.File (closeFile, openFile, readOnly)
 import Heddle.Prim.Signal
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Prim.WaitCell
@@ -41,6 +43,7 @@ import Heddle.Serve.AccessLog
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.Listen
+import Heddle.Serve.Messages
 import Heddle.Serve.Reserve (withReserve)
 import Heddle.Serve.Static
 import Network.Socket (SockAddr)
@@ -63,6 +66,9 @@ data ServeOptions = ServeOptions
     serveSpread :: !Spread,
     -- | What tells the event managers of events.
     serveBackend :: !BackendChoice,
+    -- | Runs, in a thread of its own, at the second signal: after everything was cut. What
+    -- hears of events may be stuck, so a program that must end then does it here.
+    serveSecond :: !(IO ()),
     serveSettings :: !Settings
   }
 
@@ -79,6 +85,7 @@ defaultServeOptions directory =
       serveDrain = seconds 30,
       serveSpread = PortPerCapability,
       serveBackend = Epoll,
+      serveSecond = pure (),
       serveSettings = defaultSettings
     }
 
@@ -127,10 +134,17 @@ instance Exception ServeError where
         _ -> "Choose another address with --listen."
     CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
     CannotLog path e ->
-      "cannot write the access log " ++ path ++ ": " ++ describeErrno e ++ ".\n  Choose another file with --access-log, or - for standard output."
+      "cannot write the access log " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
+        -- ENXIO.
+        Errno 6 -> "Nobody reads this FIFO; start its reader first."
+        _ -> "Choose another file with --access-log, or - for standard output."
 
--- | Serve until SIGTERM or SIGINT, then drain. A second signal ends at once; SIGUSR1 and
--- SIGHUP reopen the access log.
+-- | Serve until SIGTERM, SIGINT or SIGQUIT, then drain; a second one ends at once. SIGUSR1
+-- and SIGHUP open again what may have been replaced: the access log, and the root directory.
+-- Only a SIGHUP that says that the terminal of the start is gone is as SIGTERM.
+--
+-- Events are told by a thread of their own. Serving waits up to a second for those but
+-- 'Trouble', so a listener that blocks delays a stop, but does not prevent it.
 --
 -- [Blocks]: parks.
 -- [Throws]: 'ServeError' before serving begins.
@@ -143,44 +157,55 @@ serveSite options tell = do
   directory <- fileNameBytes (serveDirectory options)
   indexes <- traverse fileNameBytes (serveIndexes options)
   withReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
-    bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeFile $ \root ->
-      withLog runtime $ \accessLog -> do
-        let server = settingServerName settings
-            site = Site root indexes (serveHidden options) server reserve
-            make capability = do
-              cache <- newFileCache
-              hook <- traverse (`accessLogHook` capability) accessLog
-              pure (staticHandler site cache, hook)
-        withListeners runtime options $ \places ->
-          withServer runtime settings make (map snd places) $ \http -> do
-            stop <- newWaitCell
-            signals <- newWords 1
-            -- The first signal drains, the second ends at once.
-            let onStop = do
-                  before <- fetchAdd signals 0 1
-                  if before == 0 then unpark stop else cutShort http
-            onSignal sigTERM onStop
-            onSignal sigINT onStop
-            -- Without a log, USR1 means nothing and HUP that the terminal is gone.
-            onSignal sigUSR1 (for_ accessLog reopen)
-            onSignal sigHUP (maybe onStop reopen accessLog)
-            tell (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
-            park stop
-            open <- connectionsOpen http
-            tell (Draining open)
-            deadline <- deadlineIn (serveDrain options)
-            _ <- drainUntil http deadline
-            left <- connectionsOpen http
-            tell (Stopped left)
+    withMessages runtime tell $ \messages ->
+      bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
+        withLog runtime messages $ \accessLog -> do
+          let settings = settingsWith messages
+              site = Site root indexes (serveHidden options) (settingServerName settings) reserve
+              make capability = do
+                cache <- newFileCache
+                hook <- traverse (`accessLogHook` capability) accessLog
+                pure (staticHandler site cache, hook)
+          withListeners runtime options $ \places ->
+            withServer runtime settings make (map snd places) $ \http -> do
+              stop <- newWaitCell
+              signals <- newWords 1
+              terminal <- (&&) <$> hasTerminal <*> (not <$> ignoredSignal sigHUP)
+              let onStop = do
+                    before <- fetchAdd signals 0 1
+                    if before == 0
+                      then unpark stop
+                      else cutShort http >> for_ accessLog abandon >> serveSecond options
+                  onReopen = lookAgain root >> for_ accessLog reopen
+                  onHangUp = do
+                    there <- if terminal then hasTerminal else pure True
+                    if there then onReopen else onStop
+              for_ [sigTERM, sigINT, sigQUIT] (`onSignal` onStop)
+              onSignal sigUSR1 onReopen
+              onSignal sigHUP onHangUp
+              announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
+              park stop
+              open <- connectionsOpen http
+              announceSoon messages (Draining open)
+              deadline <- deadlineIn (serveDrain options)
+              _ <- drainUntil http deadline
+              left <- connectionsOpen http
+              announceSoon messages (Stopped left)
   where
-    settings =
+    settingsWith messages =
       (serveSettings options)
-        { settingFailed = \e -> tell (Trouble ("a request failed: " ++ displayException e)),
-          settingPaused = \e -> tell (Trouble ("accepting pauses: " ++ describeErrno e ++ "; raise the limit of open files (ulimit -n)"))
+        { settingFailed = \e -> announce messages (Trouble ("a request failed: " ++ displayException e)),
+          settingPaused = \e -> announce messages (Trouble ("accepting pauses: " ++ describeErrno e ++ "; raise the limit of open files (ulimit -n)"))
         }
-    withLog runtime body = case serveAccessLog options of
+    withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
-      Just path -> withAccessLog runtime (naming (CannotLog path)) path (tell . Trouble) (body . Just)
+      Just path -> withAccessLog runtime (naming (CannotLog path)) path (announce messages . Trouble) (body . Just)
+
+-- Is there a terminal whose end would mean that nobody is there any more?
+hasTerminal :: IO Bool
+hasTerminal = do
+  r <- openFile "/dev/tty" readOnly
+  if r < 0 then pure False else True <$ closeFile (fromIntegral r)
 
 withListeners :: Runtime -> ServeOptions -> ([(ListenSpec, Listener)] -> IO a) -> IO a
 withListeners runtime options body = go (serveListen options) []

@@ -12,6 +12,7 @@ module Heddle.Prim.Ring
     newRing,
     putLine,
     pending,
+    pendingBytes,
     consume,
   )
 where
@@ -64,6 +65,17 @@ pending (Ring ws bytes) use = do
   keepAlive ws
   keepAlive bytes
   pure r
+
+-- | How many bytes are pending in all.
+--
+-- [Units]: bytes.
+-- [Threads]: any; between puts and takes it is out of date at once.
+pendingBytes :: Ring -> IO Int
+pendingBytes (Ring ws _) = do
+  end <- peekByteOff (bufferPtr ws) 0 :: IO Int64
+  start <- peekByteOff (bufferPtr ws) 64 :: IO Int64
+  keepAlive ws
+  pure (fromIntegral (end - start))
 
 -- | Give so many bytes' room back.
 --

@@ -1,4 +1,5 @@
 {-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE PatternSynonyms #-}
 
 -- |
 -- Module      : Heddle.Serve.AccessLog
@@ -6,12 +7,16 @@
 -- Stability   : stable
 --
 -- Each capability formats its lines into its own ring; one thread writes the rings to the
--- file, when 64 KB wait or 200 ms after the first line. A line is always whole. When a disk
--- stalls, connections wait up to a second for room; then lines are dropped, counted and
--- reported.
+-- file, when 64 KB wait or 200 ms after the first line. A line is always whole.
+--
+-- When the file takes nothing (a stalled disk, a pipe that nobody reads), requests wait for
+-- room in the ring for up to a second. After that the log counts as stalled until the
+-- writer gets on: lines that find no room are dropped at once and counted, and a second
+-- thread reports the number, at most every ten seconds. Ending waits for the writer while
+-- it gets on, at most a second without progress; then it leaves the writer behind.
 --
 -- Cost: about 400 ns a line; one write(2) per 64 KB; nothing while idle.
--- Owner: the writer thread @serve/access-log@ owns the file.
+-- Owner: the writer thread @serve/access-log@ owns the file and closes it, whenever it ends.
 -- Shared writes per line: 0 (the ring belongs to the capability).
 -- [Source]: Mighttpd, section on logging.
 module Heddle.Serve.AccessLog
@@ -19,6 +24,7 @@ module Heddle.Serve.AccessLog
     withAccessLog,
     accessLogHook,
     reopen,
+    abandon,
   )
 where
 
@@ -43,6 +49,7 @@ import Heddle.Prim.Thread (fork, yield)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.LogLine
+import System.Posix.IO (FdOption (NonBlockingRead), setFdOption)
 import System.Posix.Types (Fd)
 
 -- | An open access log.
@@ -50,16 +57,36 @@ data AccessLog = AccessLog
   { logRings :: ![Ring],
     -- | A timer slot: its write cell wakes the writer.
     logWake :: !Slot,
-    -- | Word 0: the writer rests and wants to be woken by the first line; 8: reopen; 16:
-    -- end; 24: lines dropped; 25: the file ends in half
-    -- a line.
+    -- | See the @Log…@ patterns.
     logWords :: !Words,
-    logEnded :: !WaitCell,
+    -- | Timer slots whose write cells wake the reporter, and who waits for the writer's end.
+    logReport :: !Slot,
+    logEnded :: !Slot,
     logPath :: !(Maybe FilePath),
     logFile :: !(Ref Fd),
     -- | Hears of lines dropped and writes that fail.
     logTrouble :: !(String -> IO ())
   }
+
+-- 1: the writer rests and wants to be woken by the first line.
+pattern LogResting, LogReopen, LogEnding, LogDropped, LogTorn, LogStalled, LogProgress, LogOver, LogAbandoned :: Int
+pattern LogResting = 0
+-- 1: the writer is to open the file again.
+pattern LogReopen = 8
+-- 1: the writer is to write what waits and end.
+pattern LogEnding = 16
+-- Lines dropped and not yet reported.
+pattern LogDropped = 24
+-- 1: the file ends in half a line; the writer's.
+pattern LogTorn = 32
+-- 1: a line has waited its time for room, and the writer has not got on since.
+pattern LogStalled = 40
+-- Pieces written; the writer's.
+pattern LogProgress = 48
+-- 1: the writer has ended.
+pattern LogOver = 49
+-- 1: whoever waits for the writer's end is to stop waiting.
+pattern LogAbandoned = 56
 
 -- Small enough to stay in the core's cache.
 ringSize :: Int
@@ -70,44 +97,114 @@ eager :: Int
 eager = 65536
 
 -- | Open a log (@-@ is standard output; the function wraps the opening of a file), run,
--- write what waits, close.
+-- write what waits, close. The action that hears of trouble is called by the log's threads
+-- alone, so one that blocks holds up no request.
 --
--- [Blocks]: opening, and ending, hold an OS thread.
--- [Throws]: 'IOError' when the file cannot be opened.
+-- [Blocks]: opening holds an OS thread; ending parks while the writer gets on.
+-- [Throws]: 'IOError' when the file cannot be opened; ENXIO for a FIFO without a reader.
 withAccessLog :: Runtime -> (IO Fd -> IO Fd) -> FilePath -> (String -> IO ()) -> (AccessLog -> IO a) -> IO a
 withAccessLog runtime opening path report = bracket open close
   where
-    -- A report that cannot be written must not end the writer.
+    -- A report that cannot be written must not end the thread that makes it.
     trouble = void . trySync . report
     toFile = if path == "-" then Nothing else Just path
     open = do
       fd <- maybe (pure 1) (opening . openLog) toFile
       rings <- mapM (\_ -> newRing ringSize) [1 .. capabilitiesOf runtime]
-      wake <- timerSlot
-      ws <- newWords 32
-      ended <- newWaitCell
-      file <- newRef fd
-      let log' = AccessLog rings wake ws ended toFile file trouble
-      _ <- fork "serve/access-log" (writer log' `finally` unpark ended)
-      pure log'
+      log' <- AccessLog rings <$> timerSlot <*> newWords 64 <*> timerSlot <*> timerSlot <*> pure toFile <*> newRef fd <*> pure trouble
+      _ <- fork "serve/access-log" (writer log' `finally` over log')
+      log' <$ fork "serve/access-log-report" (reporter log')
     timerSlot = newSlot (managerOn runtime 0) TimerOnly (-1) mempty Attached (\_ -> pure ())
-    close log' = uninterruptibleMask_ $ do
-      -- Finite: the writer writes what waits and ends.
-      atomicWrite (logWords log') 16 1
-      unpark (slotWrite (logWake log'))
-      park (logEnded log')
-      void (closeSlot (logWake log'))
+    over log' = do
       when (isJust toFile) $ readRef (logFile log') >>= void . closeFile
+      atomicWrite (logWords log') LogOver 1
+      unpark (slotWrite (logEnded log'))
+    close log' = uninterruptibleMask_ $ do
+      atomicWrite (logWords log') LogEnding 1
+      unpark (slotWrite (logWake log'))
+      ended <- awaitEnd log'
+      dropped <- atomicRead (logWords log') LogDropped
+      left <- if ended then pure 0 else sum <$> traverse pendingBytes (logRings log')
+      when (dropped > 0) (reportDropped log')
+      unless ended $ trouble ("access log: " ++ logName log' ++ " takes nothing; " ++ show left ++ " bytes of lines are not written")
+      unpark (slotWrite (logReport log'))
+      mapM_ (closeSlot . ($ log')) [logWake, logReport, logEnded]
+
+-- Wait for the writer's end: 'False' after a second without progress, ten seconds in all,
+-- or 'abandon'. So it is finite, and may be uninterruptible.
+awaitEnd :: AccessLog -> IO Bool
+awaitEnd log' = do
+  limit <- deadlineIn (seconds 10)
+  let go before deadline = do
+        _ <- reset (slotWrite slot)
+        over <- atomicRead ws LogOver
+        abandoned <- atomicRead ws LogAbandoned
+        progress <- atomicRead ws LogProgress
+        now <- monotonicNow
+        let next = if progress == before then deadline else after (seconds 1) now
+        stopped <- isClosing slot
+        if over == 1
+          then pure True
+          else
+            if abandoned == 1 || stopped || now >= min limit next
+              then pure False
+              else waitUntil slot Writable (min limit next) >> go progress next
+  go (-1) never
+  where
+    ws = logWords log'
+    slot = logEnded log'
+
+-- | Stop waiting for the writer: 'withAccessLog' ends though lines wait.
+--
+-- [Blocks]: never.
+abandon :: AccessLog -> IO ()
+abandon log' = do
+  atomicWrite (logWords log') LogAbandoned 1
+  unpark (slotWrite (logEnded log'))
+
+logName :: AccessLog -> String
+logName = fromMaybe "standard output" . logPath
+
+-- Reports what was dropped, apart from the writer, which may be stuck in a write.
+reporter :: AccessLog -> IO ()
+reporter log' = go
+  where
+    ws = logWords log'
+    slot = logReport log'
+    over = (||) <$> ((== 1) <$> atomicRead ws LogEnding) <*> isClosing slot
+    go = do
+      _ <- reset (slotWrite slot)
+      ended <- over
+      unless ended $ do
+        dropped <- atomicRead ws LogDropped
+        if dropped == 0
+          then waitUntil slot Writable never
+          else reportDropped log' >> deadlineIn (seconds 10) >>= pause
+        go
+    -- Lines dropped meanwhile wait for the next report.
+    pause deadline = do
+      _ <- reset (slotWrite slot)
+      ended <- over
+      late <- deadlineOver slot deadline
+      unless (ended || late) (waitUntil slot Writable deadline >> pause deadline)
+
+reportDropped :: AccessLog -> IO ()
+reportDropped log' = do
+  n <- atomicRead (logWords log') LogDropped
+  _ <- fetchAdd (logWords log') LogDropped (negate n)
+  logTrouble log' ("access log: " ++ show n ++ (if n == 1 then " line was" else " lines were") ++ " dropped: " ++ logName log' ++ " does not keep up")
 
 openLog :: FilePath -> IO Fd
 openLog path = do
   name <- fileNameBytes path
-  fromIntegral <$> checked path (openFile name appendCreate)
+  fd <- fromIntegral <$> checked path (openFile name appendCreate)
+  -- Opening must not wait for a FIFO's reader; the writer's writes may.
+  fd <$ setFdOption fd NonBlockingRead False `onException` closeFile fd
 
--- | Open the log's file anew, after it was moved away.
+-- | Open the log's file again, after it was moved away.
 reopen :: AccessLog -> IO ()
 reopen log' = do
-  atomicWrite (logWords log') 8 1
+  atomicWrite (logWords log') LogReopen 1
   unpark (slotWrite (logWake log'))
 
 -- | What a capability calls per reply.
@@ -125,19 +222,24 @@ accessLogHook log' capability = do
         full deadline = do
           unpark (slotWrite (logWake log'))
           now <- monotonicNow
+          stalled <- atomicRead ws LogStalled
           let limit = if deadline == never then after (seconds 1) now else deadline
-          if now >= limit
-            then void (fetchAdd (logWords log') 24 1)
+          if stalled == 1 || now >= limit
+            then do
+              when (stalled == 0) (atomicWrite ws LogStalled 1)
+              before <- fetchAdd ws LogDropped 1
+              when (before == 0) (unpark (slotWrite (logReport log')))
             else do
               _ <- reset (slotWrite (requestConn request))
               restUntil (requestConn request) (min limit (after (milliseconds 5) now))
               put limit
     put never
   where
+    ws = logWords log'
     announce waiting n = do
-      resting <- atomicRead (logWords log') 0
+      resting <- atomicRead ws LogResting
       when (resting == 1) $ do
-        won <- compareAndSet (logWords log') 0 1 0
+        won <- compareAndSet ws LogResting 1 0
         when won (unpark (slotWrite (logWake log')))
       -- The line that crosses the threshold wakes the writer, not each one after it.
       when (waiting >= eager && waiting - n < eager) $ unpark (slotWrite (logWake log'))
@@ -159,15 +261,11 @@ writer log' = go
     cell = slotWrite (logWake log')
     go = do
       _ <- reset cell
-      again <- atomicRead ws 8
-      ending <- (||) <$> ((== 1) <$> atomicRead ws 16) <*> isClosing (logWake log')
+      again <- atomicRead ws LogReopen
+      ending <- (||) <$> ((== 1) <$> atomicRead ws LogEnding) <*> isClosing (logWake log')
       passes <- traverse (drain log') (logRings log')
       -- What was logged before the request to reopen belongs to the old file.
-      when (again == 1) (atomicWrite ws 8 0 >> reopenNow log')
-      dropped <- readWord ws 24
-      when (dropped > 0) $ do
-        _ <- fetchAdd ws 24 (negate dropped)
-        logTrouble log' ("access log: " ++ show dropped ++ " lines were dropped: the disk does not keep up")
+      when (again == 1) (atomicWrite ws LogReopen 0 >> reopenNow log')
       case maximum passes of
         More -> go
         Wrote -> unless ending gather >> go
@@ -178,12 +276,12 @@ writer log' = go
       waitUntil (logWake log') Writable deadline
     -- Sleep until the first line; look again after saying so.
     rest = do
-      atomicWrite ws 0 1
+      atomicWrite ws LogResting 1
       more <- or <$> traverse (\r -> pending r (\_ n -> pure (n > 0))) (logRings log')
-      if more then atomicWrite ws 0 0 else waitUntil (logWake log') Writable never >> firstLine
+      if more then atomicWrite ws LogResting 0 else waitUntil (logWake log') Writable never >> firstLine
     firstLine = do
       _ <- reset cell
-      ending <- atomicRead ws 16
+      ending <- atomicRead ws LogEnding
       unless (ending == 1) gather
 
 -- What a pass over one ring did: nothing, all there was, or its share of more.
@@ -204,17 +302,24 @@ drain log' ring = go 0
         n <- pending ring $ \p n -> n <$ when (n > 0) (writePiece log' p n)
         if n == 0
           then pure (if pieces == 0 then Nothing' else Wrote)
-          else consume ring n >> go (pieces + 1)
+          else do
+            consume ring n
+            progress <- readWord ws LogProgress
+            atomicWrite ws LogProgress (progress + 1)
+            stalled <- atomicRead ws LogStalled
+            when (stalled == 1) (atomicWrite ws LogStalled 0)
+            go (pieces + 1)
+    ws = logWords log'
 
 -- Write a piece whole, or say what failed. After half a line the next piece begins on a
 -- line of its own.
 writePiece :: AccessLog -> Ptr Word8 -> Int -> IO ()
 writePiece log' p n = do
   fd <- readRef (logFile log')
-  torn <- readWord (logWords log') 25
+  torn <- readWord (logWords log') LogTorn
   when (torn == 1) $ do
     r <- B.useAsCString "\n" (\line -> writeWhole fd (castPtr line) 1)
-    when (r == 1) (writeWord (logWords log') 25 0)
+    when (r == 1) (writeWord (logWords log') LogTorn 0)
   let step done = when (done < n) $ do
         r <- writeWhole fd (p `plusPtr` done) (n - done)
         if r > 0
@@ -222,8 +327,8 @@ writePiece log' p n = do
           else case Errno (negate r) of
             EINTR -> step done
             e -> do
-              when (done > 0) (writeWord (logWords log') 25 1)
-              logTrouble log' ("access log: " ++ fromMaybe "standard output" (logPath log') ++ ": " ++ describeErrno e ++ "; lines are lost")
+              when (done > 0) (writeWord (logWords log') LogTorn 1)
+              logTrouble log' ("access log: " ++ logName log' ++ ": " ++ describeErrno e ++ "; lines are lost")
   step 0
 
 reopenNow :: AccessLog -> IO ()

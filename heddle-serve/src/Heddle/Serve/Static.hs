@@ -13,12 +13,17 @@
 -- Owner: one 'FileCache' per capability.
 module Heddle.Serve.Static
   ( Site (..),
-    openRoot,
     staticHandler,
+
+    -- * The root
+    Root,
+    openRoot,
+    closeRoot,
+    lookAgain,
   )
 where
 
-import Control.Monad (void)
+import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -41,6 +46,7 @@ import Heddle.Http.Request (Request (..), withHead)
 import Heddle.Http.UriPath
 import Heddle.IO.Internal (slotManager)
 import Heddle.IO.Internal.Alarm (sleepOn)
+import Heddle.Prim.Atomic (Words, compareAndSet, newWords, readWord, writeWord)
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
@@ -55,7 +61,7 @@ import System.Posix.Types (Fd)
 -- | What is served.
 data Site = Site
   { -- | The root directory.
-    siteRoot :: !Fd,
+    siteRoot :: !Root,
     -- | Names tried, in order, for a directory.
     siteIndexes :: ![ByteString],
     -- | Serve names that begin with a dot (@.well-known@ always is).
@@ -66,12 +72,58 @@ data Site = Site
     siteReserve :: !Reserve
   }
 
--- | Open a root directory; close it with 'closeFile'.
+-- | The directory that a path stands for, looked up again at most once a second, so that a
+-- symbolic link can be switched to another directory.
+data Root = Root
+  { rootPath :: !ByteString,
+    -- | Always this number; see 'lookAgain'.
+    rootFd :: !Fd,
+    -- | Word 0: when the path was last looked up (monotonic nanoseconds); shared, written by
+    -- a miss or a check of a cached file, never by a hit.
+    rootWords :: !Words
+  }
+
+-- | Open a root directory; close it with 'closeRoot'.
 --
 -- [Blocks]: holds an OS thread.
 -- [Throws]: 'IOError': ENOENT, ENOTDIR, EACCES.
-openRoot :: ByteString -> IO Fd
-openRoot path = fromIntegral <$> checked (C.unpack path) (openFile path directoryOnly)
+openRoot :: ByteString -> IO Root
+openRoot path = mask_ $ do
+  ws <- newWords 1
+  Deadline now <- monotonicNow
+  writeWord ws 0 now
+  fd <- fromIntegral <$> checked (C.unpack path) (openFile path directoryOnly)
+  pure (Root path fd ws)
+
+-- | Give the root's descriptor back.
+closeRoot :: Root -> IO ()
+closeRoot = void . closeFile . rootFd
+
+-- | Look the root's path up now. Another directory takes the old one's place under the same
+-- descriptor number, in one step: a request that is opening a file keeps what it began with.
+-- If the path stands for no directory at the moment, the old one stays.
+--
+-- [Blocks]: holds an OS thread.
+-- [Threads]: any.
+lookAgain :: Root -> IO ()
+lookAgain root = mask_ $ do
+  r <- openFile (rootPath root) directoryOnly
+  when (r >= 0) $ do
+    let new = fromIntegral r
+    same <- (==) <$> identity new <*> identity (rootFd root)
+    unless same (void (replaceFile new (rootFd root)))
+    void (closeFile new)
+  where
+    identity fd = either (const Nothing) (\s -> Just (statusDevice s, statusInode s)) <$> fileStatus fd
+
+-- The root as it was a second ago at most.
+currentRoot :: Root -> Deadline -> IO Fd
+currentRoot root (Deadline now) = do
+  before <- readWord (rootWords root) 0
+  when (now - before >= 1000000000) $ do
+    won <- compareAndSet (rootWords root) 0 before now
+    when won (lookAgain root)
+  pure (rootFd root)
 
 -- Larger files are not kept in memory but sent from the page cache.
 smallFile :: Int64
@@ -297,12 +349,13 @@ readFully fd p size = go 0
 openHere :: Site -> Request -> ByteString -> IO (Either Errno (Fd, FileStatus))
 openHere site request relative = do
   let path = if B.null relative then "." else relative
-  cached <- openBeneathCached (siteRoot site) path readOnly
+  root <- currentRoot (siteRoot site) (requestBegan request)
+  cached <- openBeneathCached root path readOnly
   r <-
     if cached >= 0 || Errno (negate cached) `elem` [ENOENT, ENOTDIR, EXDEV]
       then pure cached
-      else openBeneath (siteRoot site) path readOnly
-  got <- if exhausted r then patiently (20 :: Int) path else pure r
+      else openBeneath root path readOnly
+  got <- if exhausted r then patiently (20 :: Int) root path else pure r
   if got < 0
     then pure (Left (Errno (negate got)))
     else do
@@ -313,12 +366,12 @@ openHere site request relative = do
   where
     exhausted r = Errno (negate r) `elem` [EMFILE, ENFILE]
     -- Other requests give descriptors back within milliseconds; a client rather waits.
-    patiently tries path = do
-      r <- lending (siteReserve site) (openBeneath (siteRoot site) path readOnly)
+    patiently tries root path = do
+      r <- lending (siteReserve site) (openBeneath root path readOnly)
       if exhausted r && tries > 0
         then do
           deadlineIn (milliseconds 10) >>= sleepOn (slotManager (requestConn request))
-          patiently (tries - 1) path
+          patiently (tries - 1) root path
         else pure r
 
 withOpened :: Site -> Request -> ByteString -> (Fd -> FileStatus -> IO a) -> IO (Either Errno a)
@@ -354,8 +407,10 @@ validatorsOf s =
       currentModified = Just (EpochSeconds (statusSeconds s))
     }
   where
-    tag = C.pack (concat [hex (statusSize s), "-", hex (statusSeconds s * 1000000000 + statusNanos s), "-", hex (statusInode s)])
-    hex n = showHex (fromIntegral n :: Word) ""
+    -- The time of change, too: nobody can set it back, as rsync and tar set the other one.
+    tag = C.intercalate "-" (map hex [statusSize s, time (statusSeconds s) (statusNanos s), time (statusChanged s) (statusChangedNanos s), statusInode s])
+    time second rest = second * 1000000000 + rest
+    hex n = C.pack (showHex (fromIntegral n :: Word) "")
 
 validatorHeaders :: Validators -> [Header]
 validatorHeaders v =

@@ -1,0 +1,90 @@
+-- |
+-- Module      : Heddle.Serve.Messages
+-- Description : Telling events without waiting for who hears them
+-- Stability   : internal, exempt from the version policy
+--
+-- Events are told by a thread of their own, in order: standard error may be a pipe that
+-- nobody reads, and then neither a connection, nor the log's writer, nor a stop may hang on
+-- it.
+--
+-- Cost: a fork and a queue; nothing until an event comes.
+-- Owner: 'withMessages'; its thread is left behind while a message blocks.
+module Heddle.Serve.Messages
+  ( Messages,
+    withMessages,
+    announce,
+    announceSoon,
+  )
+where
+
+import Control.Monad (unless, void, when)
+import Data.Foldable (for_)
+import Heddle.IO.Internal
+import Heddle.Prim.Atomic
+import Heddle.Prim.Clock
+import Heddle.Prim.Exception
+import Heddle.Prim.Thread (fork)
+import Heddle.Prim.WaitCell
+
+-- | A queue of events.
+data Messages event = Messages
+  { -- | Newest first, with how many there are.
+    messagesQueue :: !(Ref (Int, [Item event])),
+    messagesWake :: !WaitCell,
+    messagesManager :: !Manager
+  }
+
+-- What to tell, what to do afterwards, and whether it is the last one.
+data Item event = Item !(Maybe event) !(IO ())
+
+-- More than so many waiting events are dropped.
+most :: Int
+most = 256
+
+-- | Run with a thread that tells events; at the end, wait for it for up to a second.
+--
+-- [Blocks]: as the body does.
+withMessages :: Runtime -> (event -> IO ()) -> (Messages event -> IO a) -> IO a
+withMessages runtime tell = bracket open (\messages -> uninterruptibleMask_ (put messages Nothing))
+  where
+    open = do
+      messages <- Messages <$> newRef (0, []) <*> newWaitCell <*> pure (managerOn runtime 0)
+      messages <$ fork "serve/messages" (go messages)
+    go messages = do
+      items <- modifyRef (messagesQueue messages) (\(_, items) -> ((0, []), reverse items))
+      when (null items) (park (messagesWake messages))
+      for_ items $ \(Item event told) -> for_ event (void . trySync . tell) >> told
+      unless (any last' items) (go messages)
+    last' (Item event _) = null event
+
+-- | Tell an event some time.
+--
+-- [Blocks]: never.
+announce :: Messages event -> event -> IO ()
+announce messages event = add messages (Item (Just event) (pure ()))
+
+-- | Tell an event, and wait until it is told, but for a second at most.
+--
+-- [Blocks]: parks.
+announceSoon :: Messages event -> event -> IO ()
+announceSoon messages = put messages . Just
+
+add :: Messages event -> Item event -> IO ()
+add messages item@(Item event _) = do
+  modifyRef (messagesQueue messages) $ \queue@(n, items) ->
+    (if n >= most && not (null event) then queue else (n + 1, item : items), ())
+  unpark (messagesWake messages)
+
+put :: Messages event -> Maybe event -> IO ()
+put messages event = do
+  done <- newWords 1
+  bracket (newSlot (messagesManager messages) TimerOnly (-1) mempty Attached (\_ -> pure ())) closeSlot $ \slot -> do
+    add messages (Item event (atomicWrite done 0 1 >> unpark (slotWrite slot)))
+    deadline <- deadlineIn (seconds 1)
+    let go = do
+          _ <- reset (slotWrite slot)
+          told <- atomicRead done 0
+          late <- deadlineOver slot deadline
+          closing <- isClosing slot
+          unless (told == 1 || late || closing) (waitUntil slot Writable deadline >> go)
+    go
