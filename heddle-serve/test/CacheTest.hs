@@ -2,7 +2,7 @@
 
 module CacheTest (tests) where
 
-import Control.Monad (foldM, forM, forM_, unless)
+import Control.Monad (foldM, forM, forM_, unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -52,12 +52,32 @@ tests =
         forM_ (take 100 names) $ \name -> do
           entryOf name 7 60000 >>= insertEntry cache
           find cache name >>= (@?= Just 7),
-      testCase "the entry that was checked last outlives the others of a full set" $ do
+      testCase "the entry that is used outlives the others of a full set" $ do
         cache <- newFileCache
         let names = [C.pack ('/' : show i) | i <- [1 :: Int .. 20000]]
-        entryOf "/kept" 9 0 >>= \e -> insertEntry cache e >> markChecked e (Deadline maxBound)
-        forM_ names $ \name -> entryOf name 1 0 >>= insertEntry cache
-        find cache "/kept" >>= (@?= Just 9)
+        entryOf "/kept" 9 0 >>= insertEntry cache
+        forM_ names $ \name -> do
+          find cache "/kept" >>= (@?= Just 9)
+          entryOf name 1 0 >>= insertEntry cache
+        find cache "/kept" >>= (@?= Just 9),
+      testCase "fullCacheTookNothingNew: after a crawl over its budget, what is used stays and what comes gets in" $ do
+        cache <- newFileCache
+        let hot = [C.pack ("/hot/" ++ show i) | i <- [1 :: Int .. 50]]
+            crawl = [C.pack ("/cold/" ++ show i) | i <- [1 :: Int .. 3000]]
+            use names = length . catMaybes <$> mapM (find cache) names
+        forM_ crawl $ \name -> entryOf name 1 60000 >>= insertEntry cache
+        -- Files that become hot after the crawl.
+        forM_ hot $ \name -> entryOf name 2 60000 >>= insertEntry cache
+        use hot >>= (@?= 50)
+        -- They outlive another crawl during which each is asked for now and then.
+        forM_ (zip [1 :: Int ..] crawl) $ \(i, name) -> do
+          entryOf name 3 60000 >>= insertEntry cache
+          when (i `mod` 100 == 0) $ use hot >>= (@?= 50)
+        held <- use (hot ++ crawl)
+        assertBool ("expected at most " ++ show cacheBudget ++ " bytes, but got " ++ show (held * 60000)) (held * 60000 <= cacheBudget)
+        -- And what is not asked for any more goes in its turn.
+        forM_ [1 :: Int .. 4] $ \_ -> forM_ crawl $ \name -> entryOf name 4 60000 >>= insertEntry cache
+        use hot >>= (@?= 0)
     ]
 
 data Operation = Insert ByteString Int64 | Remove ByteString | Lookup ByteString

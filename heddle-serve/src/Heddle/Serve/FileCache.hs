@@ -4,11 +4,14 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- A set-associative table from the path as sent to what answers it: 1,024 sets of four.
--- Only paths that name existing files get in, so a client cannot fill it with inventions;
--- a full set gives up its longest unused entry. An entry is trusted for a second, then
+-- Only paths that name existing files get in, so a client cannot fill it with inventions.
+-- Entries leave by use (CLOCK): a hit counts up to three, a hand that looks for room counts
+-- down and takes what is at zero. So after a crawl of the whole site what is asked for often
+-- is still there, and what becomes hot gets in. An entry is trusted for a second, then
 -- checked against the file.
 --
--- Cost: a hit is a hash of the path, one comparison and three loads; nothing allocated.
+-- Cost: a hit is a hash of the path, one comparison and four loads; nothing allocated. An
+-- insertion moves the hand by a few entries, at worst four times round the table.
 -- Owner: one capability; threads of others must not touch it.
 -- Shared writes per hit: 0.
 module Heddle.Serve.FileCache
@@ -31,7 +34,7 @@ module Heddle.Serve.FileCache
   )
 where
 
-import Control.Monad (void, when)
+import Control.Monad (forM, forM_, void, when)
 import Data.Bits (unsafeShiftL, unsafeShiftR, xor, (.&.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -73,15 +76,16 @@ data Entry = Entry
     entryReply :: !Prebuilt,
     -- | 304.
     entryUnchanged :: !Prebuilt,
-    -- | Word 0: when it was last found current; 1: when it was last used.
+    -- | Word 0: when it was last found current; 1: its uses, from 0 to 'mostUses'.
     entryWords :: !Words
   }
 
--- | An entry found current now.
+-- | An entry found current now, used once: so the hand passes it once before it takes it.
 newEntry :: Deadline -> (Words -> Entry) -> IO Entry
 newEntry now make = do
   ws <- newWords 2
   let entry = make ws
+  writeWord ws 1 1
   entry <$ markChecked entry now
 
 -- | When the entry was last found current.
@@ -91,18 +95,22 @@ entryChecked entry = Deadline <$> readWord (entryWords entry) 0
 
 -- | The file was found unchanged.
 markChecked :: Entry -> Deadline -> IO ()
-markChecked entry (Deadline now) = writeWord (entryWords entry) 0 now >> writeWord (entryWords entry) 1 now
+markChecked entry (Deadline now) = writeWord (entryWords entry) 0 now
 
 -- | The table.
 data FileCache = FileCache
   { cacheTable :: !(Table (Maybe Entry)),
-    -- | Word 0: bytes held; word 1: the turn counter that stands for time.
+    -- | Word 0: bytes held; 1: the hand, a place in the table; 2: insertions into full sets.
     cacheWords :: !Words
   }
 
 sets, ways :: Int
 sets = 1024
 ways = 4
+
+-- Beyond this, more uses make no difference; then a hit writes nothing.
+mostUses :: Int
+mostUses = 3
 
 -- | How many bytes of replies one capability keeps.
 --
@@ -114,7 +122,7 @@ cacheBudget = 67108864
 --
 -- [Cost]: 32 KB.
 newFileCache :: IO FileCache
-newFileCache = FileCache <$> newTable (sets * ways) Nothing <*> newWords 2
+newFileCache = FileCache <$> newTable (sets * ways) Nothing <*> newWords 3
 
 -- | The entry of a path in memory.
 --
@@ -131,37 +139,84 @@ lookupPath cache p n = do
         readEntry (cacheTable cache) (base + way) >>= \case
           found@(Just entry) | B.length (entryPath entry) == n -> do
             same <- equals (entryPath entry)
-            if same then pure found else go base (way + 1)
+            if same
+              then do
+                uses <- readWord (entryWords entry) 1
+                when (uses < mostUses) (writeWord (entryWords entry) 1 (uses + 1))
+                pure found
+              else go base (way + 1)
           _ -> go base (way + 1)
     equals path = unsafeUseAsCStringLen path $ \(q, _) -> sameBytes p (castPtr q) n
 {-# INLINE lookupPath #-}
 
--- | Add an entry, replacing one of the same path or the longest unused of its set.
+-- | Add an entry, replacing one of the same path, or the least used of a full set; others
+-- leave until the budget is kept.
 --
--- [Cost]: O(ways).
+-- [Cost]: O(ways), and the hand's way to what is not used.
 insertEntry :: FileCache -> Entry -> IO ()
 insertEntry cache entry = do
   removeEntry cache (entryPath entry)
   base <- setOf <$> unsafeUseAsCStringLen (entryPath entry) (\(p, n) -> hashPath (castPtr p) n)
-  held <- readWord (cacheWords cache) 0
   let size = entrySize entry
   when (size <= cacheBudget) $ do
-    victim <- choose base 0 base maxBound
-    freed <- maybe 0 entrySize <$> readEntry (cacheTable cache) victim
-    -- Over the budget, nothing new gets in until something leaves its own set.
-    when (held - freed + size <= cacheBudget) $ do
-      writeEntry (cacheTable cache) victim (Just entry)
-      void (fetchAdd (cacheWords cache) 0 (size - freed))
+    place <- leastUsed cache base
+    readEntry (cacheTable cache) place >>= mapM_ (evict cache place)
+    makeRoom cache (cacheBudget - size)
+    writeEntry (cacheTable cache) place (Just entry)
+    void (fetchAdd (cacheWords cache) 0 size)
+
+-- A free place of a set, or that of its least used entry; the others lose a use, too, or
+-- one that was hot once would stay for ever. Among equals the places take turns.
+leastUsed :: FileCache -> Int -> IO Int
+leastUsed cache base = do
+  turn <- readWord (cacheWords cache) 2
+  let place way = base + ((turn + way) .&. (ways - 1))
+      choose :: Int -> Int -> Int -> IO Int
+      choose way best bestUses
+        | way == ways = do
+          writeWord (cacheWords cache) 2 (turn + 1)
+          when (bestUses > 0) $ forM_ [base .. base + ways - 1] $ \at -> readEntry (cacheTable cache) at >>= mapM_ countDown
+          pure best
+        | otherwise =
+          readEntry (cacheTable cache) (place way) >>= \case
+            Nothing -> pure (place way)
+            Just e -> do
+              uses <- readWord (entryWords e) 1
+              if uses < bestUses then choose (way + 1) (place way) uses else choose (way + 1) best bestUses
+  choose 0 base maxBound
+
+-- Move the hand until at most so many bytes are held: an entry that was used loses a use,
+-- another one leaves.
+makeRoom :: FileCache -> Int -> IO ()
+makeRoom cache most = go
   where
-    choose :: Int -> Int -> Int -> Int -> IO Int
-    choose base way best bestUsed
-      | way == ways = pure best
-      | otherwise =
-        readEntry (cacheTable cache) (base + way) >>= \case
-          Nothing -> pure (base + way)
+    go = do
+      held <- readWord (cacheWords cache) 0
+      when (held > most) $ do
+        hand <- readWord (cacheWords cache) 1
+        when (hand == 0) recount
+        writeWord (cacheWords cache) 1 (if hand + 1 == sets * ways then 0 else hand + 1)
+        readEntry (cacheTable cache) hand >>= \case
+          Nothing -> pure ()
           Just e -> do
-            used <- readWord (entryWords e) 1
-            if used < bestUsed then choose base (way + 1) (base + way) used else choose base (way + 1) best bestUsed
+            uses <- readWord (entryWords e) 1
+            if uses > 0 then countDown e else evict cache hand e
+        go
+    -- Threads of one capability may take turns within an insertion, and then the sum is off
+    -- by an entry: each round begins with the truth.
+    recount = do
+      sizes <- forM [0 .. sets * ways - 1] (fmap (maybe 0 entrySize) . readEntry (cacheTable cache))
+      writeWord (cacheWords cache) 0 (sum sizes)
+
+countDown :: Entry -> IO ()
+countDown e = do
+  uses <- readWord (entryWords e) 1
+  when (uses > 0) (writeWord (entryWords e) 1 (uses - 1))
+
+evict :: FileCache -> Int -> Entry -> IO ()
+evict cache place e = do
+  writeEntry (cacheTable cache) place Nothing
+  void (fetchAdd (cacheWords cache) 0 (negate (entrySize e)))
 
 -- | Forget a path.
 --
@@ -174,9 +229,7 @@ removeEntry cache path = do
     go :: Int -> Int -> IO ()
     go base way = when (way < ways) $ do
       readEntry (cacheTable cache) (base + way) >>= \case
-        Just e | entryPath e == path -> do
-          writeEntry (cacheTable cache) (base + way) Nothing
-          void (fetchAdd (cacheWords cache) 0 (negate (entrySize e)))
+        Just e | entryPath e == path -> evict cache (base + way) e
         _ -> pure ()
       go base (way + 1)
 
