@@ -2,7 +2,6 @@
 #include "heddle_sys.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/membarrier.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -135,10 +134,6 @@ void heddle_nap(int64_t nanos)
     nanosleep(&t, NULL);
 }
 void heddle_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-int heddle_barrier_register(void)
-{ ANSWER(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0)); }
-int heddle_barrier(void)
-{ ANSWER(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)); }
 int32_t heddle_utc_offset(int64_t seconds)
 {
     time_t t = seconds;

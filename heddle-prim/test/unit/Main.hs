@@ -12,4 +12,6 @@ import WalkTest qualified
 import WordTest qualified
 
 main :: IO ()
-main = defaultMain (testGroup "heddle-prim" [AtomicTest.tests, BarrierTest.tests, ValueTest.tests, WordTest.tests, LiteralTest.tests, SlotTest.tests, SystemTest.tests, WalkTest.tests])
+main = do
+  registered <- BarrierTest.registrations
+  defaultMain (testGroup "heddle-prim" [AtomicTest.tests, BarrierTest.tests registered, ValueTest.tests, WordTest.tests, LiteralTest.tests, SlotTest.tests, SystemTest.tests, WalkTest.tests])

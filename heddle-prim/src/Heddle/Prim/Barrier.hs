@@ -21,6 +21,9 @@ import Heddle.Prim.Exception (bug)
 import Heddle.Prim.Global (unsafeGlobal)
 
 -- | Does the system offer it? Linux does since 4.14, unless something forbids it.
+--
+-- [Cost]: nothing in a program: it registers before @main@ (@cbits/heddle_barrier.c@). Where this
+-- is loaded into a process with threads, as by GHCi, 10 to 15 ms at the first use.
 canBarrierEverywhere :: Bool
 canBarrierEverywhere = unsafeGlobal ((== 0) <$> c_register)
 {-# NOINLINE canBarrierEverywhere #-}
@@ -35,8 +38,8 @@ barrierEverywhere = do
   answer <- if canBarrierEverywhere then c_barrier else pure (-1)
   unless (answer == 0) (bug ("membarrier answered " ++ show answer))
 
--- Unsafe: both take microseconds, and never sleep.
+-- Unsafe: a system call that finds the process registered (see cbits/heddle_barrier.c).
 foreign import ccall unsafe "heddle_barrier_register" c_register :: IO CInt
 
--- The same.
+-- Unsafe: microseconds, waiting for other cores' interrupts, not for threads.
 foreign import ccall unsafe "heddle_barrier" c_barrier :: IO CInt

@@ -36,6 +36,7 @@ module Heddle.Prim.Thread
     getProcessors,
     getCapabilities,
     setCapabilities,
+    startEventManager,
     threadedRuntime,
   )
 where
@@ -55,6 +56,7 @@ import Control.Concurrent
   )
 import Data.Int (Int64)
 import GHC.Conc (getNumProcessors, labelThread)
+import GHC.Conc.IO (ensureIOManagerIsRunning)
 import GHC.Exts (Int (I#), Int#)
 import Heddle.Prim.Clock (Nanos (..))
 import Heddle.Prim.Exception (mask_)
@@ -172,9 +174,25 @@ getCapabilities = getNumCapabilities
 
 -- | Use so many capabilities from now on.
 --
+-- [Cost]: some 100 microseconds for each new one.
 -- [Blocks]: stops all capabilities for a moment.
+-- [Throws]: 'IOError' if descriptors are too few for a program without GHC's event manager to
+-- start it.
 setCapabilities :: Int -> IO ()
-setCapabilities = setNumCapabilities
+setCapabilities n = do
+  -- The runtime tells the event manager of the change, and fails if there is none.
+  startEventManager
+  setNumCapabilities n
+
+-- | Start GHC's event manager in a program that started without it; handles, 'threadDelay' and
+-- the like need it. (The runtime starts it itself, unless the program's C @main@ prevents that.)
+--
+-- [Cost]: O(1) if it runs; else three threads of the system, and four descriptors for each
+-- capability and for its timers.
+-- [Blocks]: never.
+-- [Throws]: 'IOError' if descriptors are too few.
+startEventManager :: IO ()
+startEventManager = ensureIOManagerIsRunning
 
 -- | Was the program linked with @-threaded@?
 threadedRuntime :: Bool
