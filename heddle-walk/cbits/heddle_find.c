@@ -243,6 +243,27 @@ int heddle_find_mktime(int64_t year, int64_t month, int64_t day, int64_t hour, i
   return 1;
 }
 
+// Local time becomes that of another zone; a copy of the variable TZ as it was, to be handed to
+// heddle_find_leave_zone, or NULL if it was not set. Sleeps (reads the zone's file).
+char *heddle_find_enter_zone(const char *zone)
+{
+  const char *before = getenv("TZ");
+  char *copy = before ? strdup(before) : NULL;
+  setenv("TZ", zone, 1);
+  tzset();
+  return copy;
+}
+
+void heddle_find_leave_zone(char *before)
+{
+  if (before)
+    setenv("TZ", before, 1);
+  else
+    unsetenv("TZ");
+  tzset();
+  free(before);
+}
+
 // A decimal in the locale's form, all of it; 0 when malformed or out of range.
 int heddle_find_number(const char *s, double *out)
 {

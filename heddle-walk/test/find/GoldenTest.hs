@@ -257,6 +257,9 @@ table =
     [".", "-exec", "echo", "{}{}", "x{}y", ";"],
     [".", "-exec", "echo", "{}", ";", "-exec", "echo", "2", "{}", ";"],
     [".", "-printf", "%q\\n"],
+    -- slashAtTheEndWasADirectory
+    ["././", "./d/./", "./d/", "./d//", "d/", "d//", ".//", "/./", "d/../d/", "-maxdepth", "0", "-printf", "%h|%f|%H|%P\\n"],
+    ["././", "./d/./", "./d/", ".//", "d/../d/", "-maxdepth", "1", "-printf", "%h|%f|%H|%P\\n"],
     [".", "-printf", "%A"],
     [".", "-printf", "%Aq\\n"],
     [".", "-printf", "%A\\n"],

@@ -18,14 +18,13 @@ module Heddle.Walk.Find
   )
 where
 
-import Control.Monad (when)
+import Control.Monad (void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
-import Data.ByteString.Internal (createAndTrim)
 import Data.Maybe (fromMaybe, isJust)
-import Heddle.Prim.Errno (errnoOf, pattern EBADF, pattern EISDIR, pattern EPIPE)
-import Heddle.Prim.Exception (Exception (..), IOException, bracket, try)
+import Heddle.Prim.Errno (errnoOf, pattern EBADF, pattern EISDIR)
+import Heddle.Prim.Exception (Exception (..), IOException, bracket, try, trySync)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Walk.Find.Accounts (newAccounts)
 import Heddle.Walk.Find.Compile
@@ -39,9 +38,8 @@ import Heddle.Walk.Find.System
 import Heddle.Walk.Internal.Engine
 import Heddle.Walk.Internal.Options
 import System.Exit (ExitCode (..))
-import System.IO (hFlush, stderr, stdin, stdout)
 import System.Posix.Env.ByteString (getEnv)
-import System.Posix.IO.ByteString (OpenMode (..), closeFd, defaultFileFlags, fdReadBuf, openFd, stdInput, stdOutput)
+import System.Posix.IO.ByteString (OpenMode (..), closeFd, defaultFileFlags, openFd, stdInput, stdOutput)
 import System.Posix.Terminal (queryTerminal)
 
 -- | Run @heddle find@ with these words, the bytes as the kernel passed them.
@@ -70,9 +68,12 @@ findAs program arguments = do
     Left (Failure messages) -> ExitFailure 1 <$ mapM_ (complain program) messages
     Left (BadUsage message) -> do
       complain program message
-      Bytes.hPut stderr (Bytes.concat [Char8.pack "Try '", program, Char8.pack " --help' for more information.\n"])
+      _ <- writeText 2 (Bytes.concat [Char8.pack "Try '", program, Char8.pack " --help' for more information.\n"])
       pure (ExitFailure 1)
-    Left (Answer text) -> ExitSuccess <$ (Bytes.hPut stdout text >> hFlush stdout)
+    Left (Answer text) ->
+      writeText 1 text >>= \case
+        Right () -> pure ExitSuccess
+        Left e -> ExitFailure 1 <$ complain program (Char8.pack "write error: " <> errnoText e)
     Right command ->
       startingPoints command >>= \case
         Left message -> ExitFailure 1 <$ complain program message
@@ -86,7 +87,7 @@ startingPoints :: Command -> IO (Either ByteString ([ByteString], [ByteString]))
 startingPoints command = case setStartsFrom (commandSettings command) of
   Nothing -> pure (Right (if null (commandRoots command) then [Char8.pack "."] else commandRoots command, []))
   Just file -> do
-    contents <- try (if file == Char8.pack "-" then Bytes.hGetContents stdin else readWhole file)
+    contents <- try (if file == Char8.pack "-" then readText stdInput else readWhole file)
     pure $ case contents of
       Left (e :: IOException)
         | isOpenError e -> Left (Bytes.concat [Char8.pack "cannot open ", quote file, Char8.pack " for reading: ", reason e])
@@ -104,13 +105,13 @@ startingPoints command = case setStartsFrom (commandSettings command) of
     reason e = maybe (Char8.pack "Input/output error") errnoText (errnoOf e)
     isOpenError e = errnoOf e /= Just EISDIR
     shown file = if file == Char8.pack "-" then Char8.pack "(standard input)" else file
-    readWhole file = bracket (openFd file ReadOnly Nothing defaultFileFlags) closeFd (pieces [])
-    pieces before fd = do
-      piece <- createAndTrim 65536 (\p -> fromIntegral <$> fdReadBuf fd p 65536)
-      if Bytes.null piece then pure (Bytes.concat (reverse before)) else pieces (piece : before) fd
+    readWhole file = bracket (openFd file ReadOnly Nothing defaultFileFlags) closeFd readText
+    -- A NUL ends a name; the last one may lack it.
     splitNames text
       | Bytes.null text = []
-      | otherwise = Char8.split '\0' (if Char8.last text == '\0' then Bytes.init text else text)
+      | otherwise = name : splitNames (Bytes.drop 1 rest)
+      where
+        (name, rest) = Char8.break (== '\0') text
 
 -- The walk itself.
 runCommand :: Command -> [ByteString] -> IO Bool
@@ -128,7 +129,8 @@ runCommand (Command _ expr chosen) roots = do
       sequential = setJobs chosen == Just 1 || interactive || inDirectories || growing || (quits && not sorted)
       jobs = if sequential then 1 else fromMaybe processors (setJobs chosen)
   before <- getCapabilities
-  when (jobs /= before) (setCapabilities jobs)
+  -- More workers than asked for are only fewer descriptors; a sequential walk has one in any case.
+  when (jobs /= before && not sequential) (void (trySync (setCapabilities jobs)))
   terminal <- queryTerminal stdOutput
   accounts <- newAccounts
   columns <- newColumns
@@ -178,8 +180,6 @@ runCommand (Command _ expr chosen) roots = do
       Left (e :: IOException) -> False <$ complain program (Char8.pack (displayException e))
       Right ended -> case walkProblem ended of
         Nothing -> pure (not (walkFailed ended))
-        -- A reader that has seen enough is no news.
-        Just EPIPE -> pure False
         Just e -> do
           complain program (Bytes.concat [quote (Char8.pack "standard output"), Char8.pack ": ", errnoText e])
           -- GNU find notices again when it closes its output.

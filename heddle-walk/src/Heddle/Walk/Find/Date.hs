@@ -4,7 +4,8 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- The date language of GNU's @date -d@, as @-newermt@ takes it: calendar dates, times of
--- day, zones, days of the week, @yesterday@, @3 days ago@, @\@1700000000@.
+-- day, zones, days of the week, @yesterday@, @3 days ago@, @\@1700000000@; and in front of
+-- them the zone to read them in, as @TZ="Europe/Paris"@.
 --
 -- Cost: once per run. Owner: values.
 module Heddle.Walk.Find.Date
@@ -18,22 +19,37 @@ import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as Char8
 import Data.Char (isAlpha, isAscii, isDigit, isSpace, toLower)
 import Data.Int (Int64)
-import Data.List (isPrefixOf)
+import Data.List (isPrefixOf, stripPrefix)
 import Data.Maybe (fromMaybe)
-import Heddle.Walk.Find.System (LocalTime (..), Timestamp (..), anySeason, fromLocal, localOffset, localTime)
+import Heddle.Walk.Find.System (LocalTime (..), Timestamp (..), anySeason, fromLocal, inZone, localOffset, localTime)
 
 -- | What a text means now; 'Nothing' when it means nothing.
 --
 -- [Blocks]: holds an OS thread if the zone's file has to be looked at.
+-- [Threads]: while no other reads the environment, which a zone in the text changes for a moment.
 parseDate :: Timestamp -> ByteString -> IO (Maybe Timestamp)
-parseDate now text = case tokens (Char8.unpack text) of
-  Nothing -> pure Nothing
-  Just [At, Number n] -> pure (Just (exact n))
-  Just list -> case items list of
-    Nothing -> pure Nothing
-    Just found -> resolve now found
+parseDate now text = case namedZone (Char8.unpack text) of
+  Just (name, rest) -> inZone (Char8.pack name) (parseIn rest)
+  Nothing -> parseIn (Char8.unpack text)
   where
+    parseIn words' = case tokens words' of
+      Nothing -> pure Nothing
+      Just [At, Number n] -> pure (Just (exact n))
+      Just list -> case items list of
+        Nothing -> pure Nothing
+        Just found -> resolve now found
     exact n = Timestamp (numberValue n) (numberNanos n)
+
+-- A zone in quotation marks at the beginning, and what follows; a backslash quotes itself and
+-- quotation marks, and nothing else.
+namedZone :: String -> Maybe (String, String)
+namedZone text = stripPrefix "TZ=\"" (dropWhile isSpace text) >>= go ""
+  where
+    go name = \case
+      '"' : rest -> Just (reverse name, rest)
+      '\\' : c : rest -> if c `elem` "\\\"" then go (c : name) rest else Nothing
+      c : rest -> go (c : name) rest
+      [] -> Nothing
 
 -- A number: sign if it was written, whole part, digits, and nanoseconds if there was a
 -- fraction. A negative fraction is carried into the whole part.

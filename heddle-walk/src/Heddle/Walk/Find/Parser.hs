@@ -161,13 +161,13 @@ primaries previous (word : rest)
       Just more -> (Token word (Leaf (Constant True)) :) <$> primaries (Just word) more
       Nothing -> do
         (token, more) <- primary word rest
-        maybe id (:) token <$> primaries (Just word) more
+        (token :) <$> primaries (Just word) more
 
-primary :: ByteString -> [ByteString] -> Read (Maybe Token, [ByteString])
+primary :: ByteString -> [ByteString] -> Read (Token, [ByteString])
 primary word rest = case punctuation bare of
   Just shape -> do
     nonOption
-    pure (Just (Token word shape), rest)
+    pure (Token word shape, rest)
   Nothing
     | Just action <- lookup bare globals -> do
       globalOption
@@ -176,12 +176,13 @@ primary word rest = case punctuation bare of
     | otherwise -> do
       nonOption
       readPrimary word bare rest >>= \case
-        Just (expr, more) -> pure (Just (Token word (Leaf expr)), more)
+        Just (expr, more) -> pure (Token word (Leaf expr), more)
         Nothing -> failWith [Char8.pack "unknown predicate `", word, Char8.pack "'"]
   where
     bare = if Char8.pack "-" `Bytes.isPrefixOf` word then Bytes.drop 1 word else word
     nonOption = change (\s -> s {setFirstNonOption = setFirstNonOption s <|> Just word})
-    true more = pure (Just (Token word (Leaf (Constant True))), more)
+    true more = pure (Token word (Leaf (Constant True)), more)
+    unsaid more = pure (Token word Unsaid, more)
     set update = change update >> true rest
 
     globalOption = do
@@ -222,7 +223,7 @@ primary word rest = case punctuation bare of
         (Char8.pack "noleaf", true rest),
         (Char8.pack "ignore_readdir_race", set (\s -> s {setIgnoreRace = True})),
         (Char8.pack "noignore_readdir_race", set (\s -> s {setIgnoreRace = False})),
-        (Char8.pack "files0-from", withArgument word rest (\file more -> change (\s -> s {setStartsFrom = Just file}) >> true more)),
+        (Char8.pack "files0-from", withArgument word rest (\file more -> change (\s -> s {setStartsFrom = Just file}) >> unsaid more)),
         (Char8.pack "help", stopReading (Answer helpText)),
         (Char8.pack "-help", stopReading (Answer helpText)),
         (Char8.pack "version", stopReading (Answer versionText)),
@@ -230,7 +231,7 @@ primary word rest = case punctuation bare of
       ]
 
     positionals =
-      [ (Char8.pack "daystart", daystart >> pure (Nothing, rest)),
+      [ (Char8.pack "daystart", daystart >> unsaid rest),
         (Char8.pack "follow", set (\s -> s {setFollow = FollowAll})),
         (Char8.pack "warn", do posixly <- settings setPosixly; if posixly then true rest else set (\s -> s {setWarn = True})),
         (Char8.pack "nowarn", set (\s -> s {setWarn = False})),

@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : Heddle.Walk.Find.Programs
 -- Description : -exec and its kin
@@ -26,8 +28,8 @@ import Data.Either (fromRight)
 import Data.Foldable (find)
 import Data.Int (Int64)
 import Foreign.C.Types (CInt)
-import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
-import Heddle.Prim.Exception (trySync)
+import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
+import Heddle.Prim.Errno (Errno, pattern E2BIG)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Prim.Pure (unsafePure)
 import Heddle.Walk.Find.Settings hiding (Read)
@@ -42,9 +44,8 @@ import Heddle.Walk.Internal.Visit
     visitPath,
     writeRecordTo,
   )
-import System.IO (stdin)
 import System.Posix.Env.ByteString (getEnv)
-import System.Posix.IO (closeFd)
+import System.Posix.IO (closeFd, stdInput)
 
 -- | @readExec word inDirectory ask rest@: the command in the words that follow, and the
 -- words behind it.
@@ -116,8 +117,6 @@ data Programs = Programs
     -- | Must effects wait for their turn?
     programsSorted :: !Bool,
     programsBatches :: ![Batch],
-    -- | Bytes of arguments that a command line may have.
-    programsRoom :: !Int64,
     -- | Write out the files of the run.
     programsFlush :: !(IO ()),
     -- | A batch ended badly.
@@ -127,6 +126,8 @@ data Programs = Programs
 data Batch = Batch
   { batchSpec :: !ExecSpec,
     batchLock :: !Lock,
+    -- | Bytes of arguments that a command line may have; less once the system refused one.
+    batchRoom :: !(Ref Int64),
     batchFilling :: !(Ref Filling)
   }
 
@@ -137,11 +138,11 @@ data Filling = Filling ![ByteString] !Int64 !(Maybe (ByteString, CInt))
 -- | Programs for the actions of an expression.
 newPrograms :: ByteString -> Bool -> IO () -> [ExecSpec] -> IO Programs
 newPrograms program sorted flush specs = do
-  batches <- mapM (\spec -> Batch spec <$> newLock <*> newRef (Filling [] 0 Nothing)) [s | s <- specs, execMode s == Batched]
-  failed <- newRef False
-  room <- argumentRoom
+  free <- argumentRoom
   -- The headroom of POSIX, and no more than xargs uses.
-  pure (Programs program sorted batches (max 4096 (min 131072 (room - 2048))) flush failed)
+  let room = max 4096 (min 131072 (free - 2048))
+  batches <- mapM (\spec -> Batch spec <$> newLock <*> newRef room <*> newRef (Filling [] 0 Nothing)) [s | s <- specs, execMode s == Batched]
+  Programs program sorted batches flush <$> newRef False
 
 -- | Run for an entry, or put it into its batch.
 --
@@ -167,8 +168,7 @@ runFor programs spec v = case execMode spec of
     report text = writeRecordTo v 2 (Bytes.concat [programsName programs, Char8.pack ": ", text, Char8.pack "\n"])
     confirm path = do
       writeRecordTo v 2 (Bytes.concat [Char8.pack "< ", head (execWords spec), Char8.pack " ... ", path, Char8.pack " > ? "])
-      line <- trySync (Char8.hGetLine stdin)
-      either (const (pure False)) affirmative line
+      readLine stdInput >>= maybe (pure False) affirmative
     inItsPlace path
       | execInDirectory spec = do
         depth <- visitDepth v
@@ -185,7 +185,7 @@ runFor programs spec v = case execMode spec of
       | otherwise = runOne path here
     runOne name directory = do
       let arguments = map (substitute name) (execWords spec)
-      ending <- runProgram report arguments directory (execAsk spec)
+      ending <- spawnProgram arguments directory (execAsk spec) >>= endingOf report (head arguments)
       pure (ending == Just (Exited 0))
 
 here :: CInt
@@ -212,24 +212,22 @@ substitute name word
         | Bytes.null rest -> [start]
         | otherwise -> start : name : go (Bytes.drop 2 rest)
 
-runProgram :: (ByteString -> IO ()) -> [ByteString] -> CInt -> Bool -> IO (Maybe Ending)
-runProgram report arguments directory noInput =
-  spawnProgram arguments directory noInput >>= \case
-    Left e -> do
-      report (quote name <> Char8.pack ": " <> errnoText e)
-      pure Nothing
-    Right pid ->
-      waitProgram pid >>= \case
-        Left e -> do
-          report (Bytes.concat [Char8.pack "error waiting for ", quote name, Char8.pack ": ", errnoText e])
-          pure Nothing
-        Right ending -> do
-          case ending of
-            Killed signal -> report (Bytes.concat [quote name, Char8.pack " terminated by signal ", Char8.pack (show signal)])
-            Exited _ -> pure ()
-          pure (Just ending)
-  where
-    name = head arguments
+-- Wait for a program of this name, if it could be started, and report what went wrong.
+endingOf :: (ByteString -> IO ()) -> ByteString -> Either Errno Int64 -> IO (Maybe Ending)
+endingOf report name = \case
+  Left e -> do
+    report (quote name <> Char8.pack ": " <> errnoText e)
+    pure Nothing
+  Right pid ->
+    waitProgram pid >>= \case
+      Left e -> do
+        report (Bytes.concat [Char8.pack "error waiting for ", quote name, Char8.pack ": ", errnoText e])
+        pure Nothing
+      Right ending -> do
+        case ending of
+          Killed signal -> report (Bytes.concat [quote name, Char8.pack " terminated by signal ", Char8.pack (show signal)])
+          Exited _ -> pure ()
+        pure (Just ending)
 
 -- Add an entry, first running what would otherwise become too long.
 addTo :: Programs -> Batch -> Visit -> ByteString -> IO ()
@@ -239,8 +237,9 @@ addTo programs batch v path = do
       size = fromIntegral (Bytes.length name) + 1
   full <- withLock (batchLock batch) $ do
     filling@(Filling gathered used place) <- readRef (batchFilling batch)
+    room <- readRef (batchRoom batch)
     let moved = execInDirectory spec && fmap fst place /= Just front && not (null gathered)
-        crowded = not (null gathered) && used + size + fixed > programsRoom programs
+        crowded = not (null gathered) && used + size + fixed > room
         fresh = null gathered || moved || crowded
     place' <-
       if not (execInDirectory spec)
@@ -257,17 +256,30 @@ addTo programs batch v path = do
     pure (if moved || crowded then Just filling else Nothing)
   forM_ full $ \filling -> do
     void (flushOutput v)
-    runFilling programs (\text -> writeRecordTo v 2 (Bytes.concat [programsName programs, Char8.pack ": ", text, Char8.pack "\n"])) spec filling
+    runFilling programs (\text -> writeRecordTo v 2 (Bytes.concat [programsName programs, Char8.pack ": ", text, Char8.pack "\n"])) batch filling
   where
     spec = batchSpec batch
     fixed = sum [fromIntegral (Bytes.length w) + 1 | w <- execWords spec]
 
-runFilling :: Programs -> (ByteString -> IO ()) -> ExecSpec -> Filling -> IO ()
-runFilling programs report spec (Filling gathered _ place) = unless (null gathered) $ do
+-- Run a batch; in halves where the system takes no command line of that length. (How long one may
+-- be depends on the system's limits and on how much of it pointers take.)
+runFilling :: Programs -> (ByteString -> IO ()) -> Batch -> Filling -> IO ()
+runFilling programs report batch (Filling gathered _ place) = unless (null gathered) $ do
   programsFlush programs
-  ending <- runProgram report (execWords spec ++ reverse gathered) (maybe here snd place) False
+  run (reverse gathered)
   forM_ place $ \(_, fd) -> when (fd >= 0) (closeFd (fromIntegral fd))
-  unless (ending == Just (Exited 0)) (writeRef (programsFailed programs) True)
+  where
+    run names = do
+      started <- spawnProgram (execWords (batchSpec batch) ++ names) (maybe here snd place) False
+      let (front, behind) = splitAt (length names `quot` 2) names
+      case started of
+        Left E2BIG | not (null front) -> do
+          modifyRef (batchRoom batch) (\room -> (min room (sum [fromIntegral (Bytes.length name) + 1 | name <- front]), ()))
+          run front
+          run behind
+        _ -> do
+          ending <- endingOf report (head (execWords (batchSpec batch) ++ names)) started
+          unless (ending == Just (Exited 0)) (writeRef (programsFailed programs) True)
 
 -- | Run what is left in the batches; 'False' if any batch of the run ended badly.
 finishPrograms :: Programs -> IO Bool
@@ -277,5 +289,5 @@ finishPrograms programs = do
       filling <- readRef (batchFilling batch)
       writeRef (batchFilling batch) (Filling [] 0 Nothing)
       pure filling
-    runFilling programs (complain (programsName programs)) (batchSpec batch) filling
+    runFilling programs (complain (programsName programs)) batch filling
   not <$> readRef (programsFailed programs)

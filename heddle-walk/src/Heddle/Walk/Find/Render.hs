@@ -218,8 +218,12 @@ baseName v = do
 
 directoryName :: ByteString -> ByteString
 directoryName path
-  | Char8.notElem '/' path = Char8.pack "."
-  | otherwise = Bytes.init (fst (Char8.breakEnd (== '/') path))
+  | Char8.notElem '/' whole = Char8.pack "."
+  | otherwise = Bytes.init (fst (Char8.breakEnd (== '/') whole))
+  where
+    -- GNU find leaves a single character its slashes.
+    trimmed = Char8.dropWhileEnd (== '/') path
+    whole = if Bytes.length trimmed > 1 then trimmed else path
 
 sparseness :: Visit -> IO Double
 sparseness v = do

@@ -31,6 +31,7 @@ module Heddle.Walk.Find.Settings
   )
 where
 
+import Control.Monad (void)
 import Control.Monad.Trans.Class (lift)
 import Control.Monad.Trans.Except (ExceptT, runExceptT, throwE)
 import Control.Monad.Trans.State.Strict (StateT, get, modify', runStateT)
@@ -42,10 +43,9 @@ import Foreign.Ptr (Ptr)
 import Heddle.Prim.Errno (Errno (..))
 import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Regex (Dialect, defaultDialect)
-import Heddle.Walk.Find.System (Timestamp (..))
+import Heddle.Walk.Find.System (Timestamp (..), writeText)
 import Heddle.Walk.Internal.Options (Follow (..))
 import Heddle.Walk.Internal.Visit (quoted)
-import System.IO (hFlush, stderr)
 import System.Posix.Types (Fd)
 import Prelude hiding (Read)
 
@@ -165,9 +165,9 @@ quote = unsafePure . quoted
 --
 -- [Blocks]: while standard error's reader is slow.
 complain :: ByteString -> ByteString -> IO ()
-complain program text = do
-  Bytes.hPut stderr (Bytes.concat [program, Char8.pack ": ", text, Char8.pack "\n"])
-  hFlush stderr
+complain program text =
+  -- A failure has nowhere to be reported.
+  void (writeText 2 (Bytes.concat [program, Char8.pack ": ", text, Char8.pack "\n"]))
 
 -- | The C library's words for an error number.
 errnoText :: Errno -> ByteString

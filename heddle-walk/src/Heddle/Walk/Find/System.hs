@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : Heddle.Walk.Find.System
 -- Description : The C library behind find
@@ -16,6 +18,11 @@ module Heddle.Walk.Find.System
     -- * Bytes
     withText,
     built,
+
+    -- * Standard descriptors
+    writeText,
+    readText,
+    readLine,
 
     -- * Names and answers
     forTerminal,
@@ -36,6 +43,7 @@ module Heddle.Walk.Find.System
     Summer,
     anySeason,
     fromLocal,
+    inZone,
 
     -- * Files
     FollowLink (..),
@@ -62,7 +70,9 @@ where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
-import Data.ByteString.Internal qualified as Bytes (createUptoN)
+import Data.ByteString.Internal qualified as Bytes (createAndTrim, createUptoN)
+import Data.ByteString.Unsafe qualified as Bytes (unsafeUseAsCStringLen)
+import Data.Either (fromRight)
 import Data.Int (Int64)
 import Data.Word (Word32, Word8)
 import Foreign.C.String (CString)
@@ -70,14 +80,18 @@ import Foreign.C.Types (CChar (..), CDouble (..), CInt (..), CSize (..))
 import Foreign.Marshal.Alloc (alloca, allocaBytes, free)
 import Foreign.Marshal.Array (allocaArray, withArray0)
 import Foreign.Marshal.Utils (with)
-import Foreign.Ptr (Ptr, castPtr, nullPtr)
+import Foreign.Ptr (Ptr, castPtr, nullPtr, plusPtr)
 import Foreign.Storable (peek, peekElemOff)
-import Heddle.Prim.Errno (Errno (..))
+import Heddle.Prim.Errno (Errno (..), pattern EINTR)
+import Heddle.Prim.Exception (bracket, trySync)
 import Heddle.Prim.Pure (unsafePure)
+import Heddle.Walk.Internal.Cursor (writeBytes)
+import System.Posix.IO.ByteString (fdReadBuf)
+import System.Posix.Types (Fd)
 
 -- | Adopt the user's locale and time zone: first thing in the process's life.
 --
--- [Blocks]: holds an OS thread while locale files are read.
+-- [Blocks]: holds the capability while locale files are read.
 initialise :: IO ()
 initialise = c_init
 
@@ -95,6 +109,46 @@ withText = Bytes.useAsCString
 built :: Int -> (Ptr Word8 -> IO Int) -> IO ByteString
 built = Bytes.createUptoN
 {-# INLINE built #-}
+
+-- | Write it all to a descriptor, without a handle: those need GHC's event manager, which
+-- @heddle find@ starts without.
+--
+-- [Blocks]: holds an OS thread while a pipe is full.
+writeText :: CInt -> ByteString -> IO (Either Errno ())
+writeText fd text = Bytes.unsafeUseAsCStringLen text $ \(from, size) -> go (castPtr from) size
+  where
+    go from n
+      | n <= 0 = pure (Right ())
+      | otherwise = do
+        r <- writeBytes fd from n
+        if r >= 0
+          then go (from `plusPtr` r) (n - r)
+          else if Errno (negate r) == EINTR then go from n else pure (Left (Errno (negate r)))
+
+-- | Read a descriptor to its end.
+--
+-- [Blocks]: holds an OS thread.
+-- [Throws]: 'IOError' if reading fails.
+readText :: Fd -> IO ByteString
+readText fd = Bytes.concat . reverse <$> pieces []
+  where
+    pieces before = do
+      piece <- Bytes.createAndTrim 65536 (\p -> fromIntegral <$> fdReadBuf fd p 65536)
+      if Bytes.null piece then pure before else pieces (piece : before)
+
+-- | Read a line without its newline, byte by byte, because what follows is not ours; 'Nothing'
+-- at the end, or where reading fails.
+--
+-- [Blocks]: holds an OS thread.
+readLine :: Fd -> IO (Maybe ByteString)
+readLine fd = alloca (go [])
+  where
+    go before p = do
+      n <- fromRight 0 <$> trySync (fdReadBuf fd p 1)
+      if n == 0
+        then pure (if null before then Nothing else Just (ended before))
+        else peek p >>= \byte -> if byte == 10 then pure (Just (ended before)) else go (byte : before) p
+    ended = Bytes.pack . reverse
 
 -- | A name for a terminal: what cannot be shown becomes a question mark.
 --
@@ -192,6 +246,13 @@ fromLocal (Summer season) (LocalTime year month day hour minute second) =
     if ok == 0
       then pure Nothing
       else (\t was -> Just (t, Summer was)) <$> peek out <*> peek flag
+
+-- | Act while local time is that of another zone, in the form of the variable TZ.
+--
+-- [Blocks]: holds an OS thread while the zone's file is read.
+-- [Threads]: while no other reads the environment.
+inZone :: ByteString -> IO a -> IO a
+inZone zone act = bracket (withText zone c_enter_zone) c_leave_zone (const act)
 
 -- | Is a symbolic link itself meant, or what it points to?
 data FollowLink = TheLink | ItsTarget
@@ -315,8 +376,9 @@ waitProgram pid = do
 argumentRoom :: IO Int64
 argumentRoom = c_argument_room
 
--- Safe: reads locale and zone files.
-foreign import ccall safe "heddle_find_init" c_init :: IO ()
+-- Unsafe, although it reads locale and zone files: nothing else runs yet that it could hold up, and
+-- a safe call would hand the capability to another thread and wait to get it back.
+foreign import ccall unsafe "heddle_find_init" c_init :: IO ()
 
 -- Unsafe: reads a variable.
 foreign import ccall unsafe "heddle_find_bytes_compare" c_bytes_compare :: IO CInt
@@ -350,6 +412,12 @@ foreign import ccall unsafe "heddle_find_local" c_local :: Int64 -> Ptr Int64 ->
 
 -- Safe: mktime(3) looks whether the zone's file has changed.
 foreign import ccall safe "heddle_find_mktime" c_mktime :: Int64 -> Int64 -> Int64 -> Int64 -> Int64 -> Int64 -> Ptr CInt -> Ptr Int64 -> IO CInt
+
+-- Safe: reads the zone's file.
+foreign import ccall safe "heddle_find_enter_zone" c_enter_zone :: CString -> IO CString
+
+-- The same.
+foreign import ccall safe "heddle_find_leave_zone" c_leave_zone :: CString -> IO ()
 
 -- Safe: touches the file system.
 foreign import ccall safe "heddle_find_access" c_access :: CInt -> CString -> CInt -> IO CInt

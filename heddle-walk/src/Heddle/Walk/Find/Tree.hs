@@ -35,6 +35,9 @@ data Shape
   | -- | The parentheses that we put around everything, before the @-print@ left out.
     OuterOpen
   | OuterClose
+  | -- | An option that is no part of the expression; GNU find's messages give its name to the
+    -- word before it.
+    Unsaid
 
 -- | Operators, loosest first.
 data Operator = Comma | OrElse | AndAlso
@@ -45,12 +48,12 @@ data Operator = Comma | OrElse | AndAlso
 -- [Cost]: O(n).
 buildTree :: [Token] -> Either ByteString Expr
 buildTree given
-  | null given = Right printIt
-  | any printing given = parse (joined given)
+  | null (renamed given) = Right printIt
+  | any printing given = parse (joined (renamed given))
   | otherwise =
     parse
       ( joined
-          ( [Token (Char8.pack "(") OuterOpen] ++ given
+          ( renamed (Token (Char8.pack "(") OuterOpen : given)
               ++ [Token (Char8.pack ")") OuterClose, Token (Char8.pack "-print") (Leaf printIt)]
           )
       )
@@ -70,6 +73,14 @@ buildTree given
           Close -> Left (Char8.pack "you have too many ')'")
           OuterClose -> Left (Char8.pack "you have too many ')'")
           _ -> Left (Char8.pack "unexpected extra predicate '" <> name <> Char8.pack "'")
+
+-- Without the options that are no part of the expression.
+renamed :: [Token] -> [Token]
+renamed = \case
+  Token _ Unsaid : rest -> renamed rest
+  Token _ shape : Token name Unsaid : rest -> renamed (Token name shape : rest)
+  token : rest -> token : renamed rest
+  [] -> []
 
 -- The -a between two primaries.
 joined :: [Token] -> [Token]
@@ -116,6 +127,8 @@ expression around previous = \case
       | otherwise -> Left (Char8.pack "invalid expression; you have too many ')'")
     OuterClose -> Left (Char8.pack "expected an expression after '" <> maybe mempty tokenName previous <> Char8.pack "'")
     Leaf expr -> continue around expr rest
+    -- 'renamed' has taken these out.
+    Unsaid -> expression around previous rest
     Negation -> do
       (inner, left) <- expression (Just Tightest) (Just token) rest
       continue around (Not inner) left
