@@ -261,7 +261,7 @@ def tiny():
         }
         commands = warm(place, commands, same_paths(root))
         samples = rounds_of(place, commands, options, times)
-        print(f"  median of {times} runs in each round")
+        print(f"  median of {times} runs in each round, from posix_spawn to the end of wait4")
         print_table(samples)
         if "heddle" in samples:
             results.append(("find-tiny-ms", f"{statistics.median(row.wall_ms for row in samples['heddle']):.3f}"))
@@ -358,4 +358,28 @@ def median_of(rows, key):
     return statistics.median(row[key] for row in rows)
 
 
-CASES = [walking(), order(), tiny(), seed(), ancestors()]
+def start():
+    times = 100
+
+    def run(place, options, results):
+        commands = {
+            "find --version": ["find", "--version"],
+            "heddle --version": [HEDDLE, "--version"],
+            "heddle find --version": [HEDDLE, "find", "--version"],
+            "heddle serve --help": [HEDDLE, "serve", "--help"],
+            "heddle pipe --help": [HEDDLE, "pipe", "--help"],
+            "heddle json --help": [HEDDLE, "json", "--help"],
+        }
+        commands = warm(place, commands, lambda output: None if output else "nothing")
+        samples = rounds_of(place, commands, options, times)
+        print(f"  median of {times} runs in each round, from posix_spawn to the end of wait4")
+        print_table(samples)
+        for name, rows in samples.items():
+            if name.startswith("heddle"):
+                key = name.replace("heddle ", "").replace(" ", "").replace("--", "-").lstrip("-")
+                results.append((f"find-start-ms/{key}", f"{statistics.median(row.wall_ms for row in rows):.3f}"))
+
+    return "start", "what each command takes to start and end", run
+
+
+CASES = [walking(), order(), tiny(), start(), seed(), ancestors()]

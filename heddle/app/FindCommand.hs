@@ -4,6 +4,9 @@
 --
 -- Hands the rest of the command line to the expression language as it came: bytes, in no
 -- particular encoding, with words that other sub-commands would take for options.
+--
+-- The runtime starts without GHC's event manager (see @cbits/heddle_main.c@): nothing here may
+-- wait for a descriptor through a 'System.IO.Handle' or 'GHC.Conc.threadWaitRead'.
 module FindCommand
   ( findCommand,
     findInfo,
@@ -11,23 +14,15 @@ module FindCommand
 where
 
 import Data.ByteString (ByteString)
-import Heddle.Prim.Thread (labelMe)
 import Heddle.Walk.Find (find)
 import Options.Applicative
-import System.IO (hFlush, stderr, stdout)
 import System.Posix.Process (exitImmediately)
-import System.Posix.Signals (Handler (..), installHandler, sigPIPE)
 
 -- | Run with the words behind @find@, and end the process.
 findCommand :: [ByteString] -> IO ()
-findCommand arguments = do
-  labelMe "heddle/find"
-  -- As every C program: whose reader has gone, ends quietly.
-  _ <- installHandler sigPIPE Default Nothing
-  status <- find arguments
-  mapM_ hFlush [stdout, stderr]
-  -- Everything has ended; the runtime's own farewell would take longer than a small search.
-  exitImmediately status
+findCommand arguments =
+  -- Everything has been written; the runtime's clean-up would take longer than a small search.
+  find arguments >>= exitImmediately
 
 -- | For the list of sub-commands only; the words never come this way.
 findInfo :: ParserInfo (IO ())

@@ -16,6 +16,7 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.ByteString.Unsafe qualified as Bytes
 import Data.Maybe (fromMaybe)
+import Endings (endByBrokenPipe, endWith)
 import Foreign.Ptr (castPtr, plusPtr)
 import Heddle.Bytes.Json.Check
 import Heddle.Bytes.Json.Malformed
@@ -29,10 +30,8 @@ import Heddle.Prim.Thread (labelMe, unbound)
 import Inputs (isSafe, sourceFor, sourceMessage, toBytes)
 import Options.Applicative
 import System.Exit (ExitCode (..))
-import System.IO (hFlush, stderr, stdout)
+import System.IO (stderr)
 import System.Posix.IO.ByteString (stdOutput)
-import System.Posix.Process (exitImmediately)
-import System.Posix.Signals (Handler (..), installHandler, raiseSignal, sigINT, sigPIPE)
 
 data Mode = Check | Minify | Pretty | Relines
   deriving stock (Eq)
@@ -80,12 +79,8 @@ options =
 json :: JsonOptions -> IO ()
 json chosen = do
   labelMe "heddle/json"
-  -- As every C program: an interrupt ends it at once.
-  _ <- installHandler sigINT Default Nothing
   status <- unbound (run chosen) `catch` \(e :: SomeException) -> ExitFailure 2 <$ complain (displayException e)
-  mapM_ hFlush [stdout, stderr]
-  -- Everything has ended; the runtime's own farewell would take longer than a small file.
-  exitImmediately status
+  endWith status
 
 run :: JsonOptions -> IO ExitCode
 run chosen = do
@@ -116,7 +111,7 @@ run chosen = do
   go False inputs
   gone <- readerGone output
   -- As every C program whose reader has gone: it ends quietly.
-  when gone (installHandler sigPIPE Default Nothing >> raiseSignal sigPIPE)
+  when gone (endByBrokenPipe >> writeRef trouble True >> complain "standard output: Broken pipe")
   failed <- readRef trouble
   bad <- readRef invalid
   pure (if failed then ExitFailure 2 else if bad then ExitFailure 1 else ExitSuccess)
@@ -135,7 +130,7 @@ document chosen output block room name = readingFrom source $ \readInto -> do
     _ -> Minified
   place <- newPlace level
   let write = unless (optionMode chosen == Check) . into formatter
-      loop = withBuffer block $ \p -> do
+      loop p = do
         base <- taken automaton
         n <- readInto p (bufferSize block)
         if n == 0
@@ -156,11 +151,11 @@ document chosen output block room name = readingFrom source $ \readInto -> do
                 -- Whoever reads the output is not to wait for more input.
                 flushOutput output
                 gone <- readerGone output
-                if gone then pure Nothing else loop
+                if gone then pure Nothing else loop p
       told e here = do
         (line, column) <- lineColumn place
         pure (message (sourceName source) line (stepBack e here column) e)
-  loop
+  withBuffer block loop
   where
     source = sourceFor name
     limits = defaultLimits {limitDepth = optionDepth chosen, limitNumber = maxBound, limitSize = maxBound}

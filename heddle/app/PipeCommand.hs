@@ -14,6 +14,7 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.Char (isDigit)
 import Data.Maybe (fromMaybe)
+import Endings (endByBrokenPipe, endWith)
 import Heddle.Component
 import Heddle.Component.Language
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
@@ -22,11 +23,9 @@ import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilit
 import Inputs (isSafe, sourceFor, sourceMessage, toBytes)
 import Options.Applicative
 import System.Exit (ExitCode (..))
-import System.IO (hFlush, stderr, stdout)
+import System.IO (stderr)
 import System.Posix.Files.ByteString
 import System.Posix.IO.ByteString (stdOutput)
-import System.Posix.Process (exitImmediately)
-import System.Posix.Signals (Handler (..), installHandler, raiseSignal, sigINT, sigPIPE)
 
 data PipeOptions = PipeOptions
   { optionExplain :: Bool,
@@ -110,12 +109,8 @@ language =
 pipe :: PipeOptions -> IO ()
 pipe chosen = do
   labelMe "heddle/pipe"
-  -- As every C program: an interrupt ends it at once.
-  _ <- installHandler sigINT Default Nothing
   status <- run chosen `catch` \(e :: SomeException) -> ExitFailure 2 <$ complain (displayException e)
-  mapM_ hFlush [stdout, stderr]
-  -- Everything has ended; the runtime's own farewell would take longer than a small search.
-  exitImmediately status
+  endWith status
 
 run :: PipeOptions -> IO ExitCode
 run chosen = do
@@ -176,7 +171,7 @@ execute chosen jobs stage names = unbound $ do
   flushOutput output
   gone <- readerGone output
   -- As every C program whose reader has gone: it ends quietly.
-  when gone (installHandler sigPIPE Default Nothing >> raiseSignal sigPIPE)
+  when gone (endByBrokenPipe >> writeRef trouble True >> complain "standard output: Broken pipe")
   failed <- readRef trouble
   nothing <- isOnlyZero output
   pure (if failed then ExitFailure 2 else if nothing then ExitFailure 1 else ExitSuccess)

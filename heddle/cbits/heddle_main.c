@@ -1,10 +1,15 @@
-// The program's entry: decides, before the runtime system reads the command line, whether it may.
+// The program's entry: what must be decided before the runtime system starts.
 //
 // `heddle find` takes any words, +RTS among them; the other sub-commands are tuned with `+RTS ... -RTS`.
 
+#define _GNU_SOURCE
 #include "Rts.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 extern StgClosure ZCMain_main_closure;
@@ -18,18 +23,108 @@ static void occupy(void)
       (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
 }
 
+static void survive(int signal, siginfo_t *info, void *context)
+{
+  (void)signal, (void)info, (void)context;
+}
+
+// The runtime interrupts a foreign call by sending SIGPIPE to its thread (pthread_kill): only the kernel's ends us.
+static void end_unless_interrupted(int number, siginfo_t *info, void *context)
+{
+  (void)context;
+  if (info->si_code != SI_TKILL) {
+    signal(number, SIG_DFL);
+    raise(number);
+  }
+}
+
+// What writing to a pipe without a reader does. A handler also where it changes nothing for this process, instead of
+// SIG_IGN: programs that we start would inherit that. If SIGPIPE was ignored when we were started, it stays so.
+static void on_broken_pipe(void (*handler)(int, siginfo_t *, void *))
+{
+  struct sigaction action;
+  if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL) {
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGPIPE, &action, NULL);
+  }
+}
+
+// Standard output has lost its reader: end by SIGPIPE as every C program. Returns where whoever started us ignores
+// that signal, and so wants to be told.
+void heddle_end_by_broken_pipe(void)
+{
+  struct sigaction action;
+  if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+  }
+}
+
+// How many capabilities a find will probably want: as -j says, wherever that stands; 0: one for each processor.
+// A wrong guess costs what changing the number later costs, no more.
+static int guess_jobs(int argc, char **argv)
+{
+  for (int i = 2; i < argc; i++) {
+    const char *number = strncmp(argv[i], "--jobs=", 7) == 0              ? argv[i] + 7
+                         : strcmp(argv[i], "-quit") == 0 || strcmp(argv[i], "-ok") == 0 ? "1"
+                         : strcmp(argv[i], "-j") && strcmp(argv[i], "--jobs") ? (strncmp(argv[i], "-j", 2) ? NULL : argv[i] + 2)
+                         : i + 1 < argc                                   ? argv[i + 1]
+                                                                          : NULL;
+    char *end;
+    long n = number ? strtol(number, &end, 10) : 0;
+    if (number && *number && *end == 0 && n > 0 && n <= 1024)
+      return (int)n;
+  }
+  return 0;
+}
+
+// Start the runtime without GHC's event manager, by making it believe that it is there: it takes three threads and
+// a dozen descriptors, which is most of what a small search takes, and more than `ulimit -n 8` has. What is waited for
+// without it is waited for in safe foreign calls. Heddle.Prim.Thread.startEventManager starts it where it is needed.
+static void start_without_events(int argc, char **argv, RtsConfig config)
+{
+  setTimerManagerControlFd(INT_MAX);
+  setIOManagerWakeupFd(INT_MAX);
+  hs_init_ghc(&argc, &argv, config);
+  setTimerManagerControlFd(-1);
+  setIOManagerWakeupFd(-1);
+}
+
+static struct sigaction first_interrupt;
+
+// Undo what GHC's start of `main` does to SIGINT, which it handles whatever --install-signal-handlers says.
+void heddle_inherit_interrupt(void)
+{
+  sigaction(SIGINT, &first_interrupt, NULL);
+}
+
 int main(int argc, char **argv)
 {
   int finds = argc > 1 && strcmp(argv[1], "find") == 0;
   int pipes = argc > 1 && (strcmp(argv[1], "pipe") == 0 || strcmp(argv[1], "json") == 0);
-  if (finds || pipes)
-    occupy();
+  int serves = argc > 1 && strcmp(argv[1], "serve") == 0;
+  sigaction(SIGINT, NULL, &first_interrupt);
+  char options[80];
   RtsConfig config = defaultRtsConfig;
-  // As -with-rtsopts would; GHC leaves that to us with -no-hs-main.
-  // A find needs no tick, since nothing in it is preempted, and little memory, which stays in the cache: the few
-  // collections there are go fastest on one core.
-  config.rts_opts = finds ? "-I0 -A512k -qg -V0" : pipes ? "-I0 -A1m -qg" : "-I0 -A4m";
+  // As -with-rtsopts would; GHC leaves that to us with -no-hs-main. Only the server handles signals by itself: others
+  // have them as they were when the process started, ignored or not, and so have the programs that they start.
+  config.rts_opts = serves ? "-I0 -A4m" : "-I0 -A1m -qg --install-signal-handlers=no";
   config.rts_hs_main = true;
   config.rts_opts_enabled = finds ? RtsOptsIgnoreAll : RtsOptsAll;
+  if (finds || pipes)
+    occupy();
+  if (pipes)
+    on_broken_pipe(survive);
+  if (finds) {
+    on_broken_pipe(end_unless_interrupted);
+    // A find needs no tick, since nothing in it is preempted, and little memory, which stays in the cache: the few
+    // collections there are go fastest on one core.
+    int jobs = guess_jobs(argc, argv);
+    snprintf(options, sizeof options, "-I0 -A512k -qg -V0 --install-signal-handlers=no -N%.*d", jobs > 0, jobs);
+    config.rts_opts = options;
+  }
+  start_without_events(argc, argv, config);
   return hs_main(argc, argv, &ZCMain_main_closure, config);
 }

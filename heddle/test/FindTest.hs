@@ -1,0 +1,121 @@
+-- | heddle find as a shell starts it: signals, descriptors, limits; the language itself is tested in heddle-walk.
+--
+-- A script runs twice, with @$FIND@ being GNU's find and ours, and must do the same.
+module FindTest (tests) where
+
+import Control.Monad (forM_)
+import Data.ByteString.Char8 qualified as C
+import Data.List (nub, stripPrefix)
+import Program
+import System.Directory (createDirectoryIfMissing)
+import System.Exit (ExitCode (..))
+import System.FilePath ((</>))
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (Assertion, assertBool, assertFailure, testCase, (@?=))
+
+tests :: TestTree
+tests =
+  testGroup
+    "heddle find"
+    [ testGroup "signals" signals,
+      testGroup "descriptors" descriptors,
+      testGroup "long command lines" commandLines
+    ]
+
+signals :: [TestTree]
+signals =
+  [ testCase "runtimeHandledAnIgnoredInterrupt: trap '' INT" $
+      sameAsGnu "trap '' INT; $FIND d -exec sh -c 'kill -INT $PPID; kill -INT $$; echo alive' ';'",
+    testCase "an interrupt ends it by that signal" $
+      sameAsGnu "$FIND d -exec sh -c 'kill -INT $PPID; while kill -0 $PPID 2>/dev/null; do :; done' ';'; echo $?",
+    testCase "runtimeHandledAnIgnoredBrokenPipe: trap '' PIPE is told of the error" $
+      sameAsGnu "trap '' PIPE; { $FIND d -printf '%70000p\\n'; echo $? >&2; } | :",
+    testCase "a broken pipe ends it by that signal" $
+      sameAsGnu "{ $FIND d -printf '%70000p\\n'; echo $? >&2; } | :",
+    testCase "childrenLostIgnoredSignals" $
+      -- The last 31 signals; the C library's posix_spawn always ignores its own two, 32 and 33.
+      forM_ ["", "INT", "PIPE", "QUIT", "TSTP", "INT PIPE QUIT TSTP TERM HUP USR1"] $ \names ->
+        sameAsGnu ("trap '' " ++ names ++ "; $FIND d -exec sed -n 's/Sig\\(Blk\\|Ign\\):.*[0-9a-f]\\(.......\\)$/\\1 \\2/p' /proc/self/status ';'"),
+    testCase "runtimeHandledAnIgnoredInterrupt: heddle pipe and heddle json" $ do
+      forM_ [("trap '' INT; ", "done\n0\n"), ("", "130\n")] $ \(before, expected) -> do
+        ended <- script "" (before ++ "heddle pipe 'command \"kill -INT $PPID; echo done\"' </dev/null; echo $?")
+        endedOut ended @?= C.pack expected
+      -- A shell ignores interrupts in what it starts with an ampersand.
+      ended <- script "" "mkfifo f; heddle json --minify <f & p=$!; exec 3>f; echo '[1' >&3; kill -INT $p; echo ']' >&3; exec 3>&-; wait $p; echo $?"
+      (endedOut ended, endedErr ended) @?= (C.pack "[1]0\n", ""),
+    testCase "runtimeHandledAnIgnoredBrokenPipe: heddle pipe and heddle json" $
+      forM_ [("pipe id", "heddle pipe: "), ("json --lines", "heddle json: ")] $ \(what, name) -> do
+        quiet <- script "" ("{ yes 1 | heddle " ++ what ++ "; echo $? >&2; } | :")
+        endedErr quiet @?= "141\n"
+        told <- script "" ("{ yes 1 | (trap '' PIPE; heddle " ++ what ++ "); echo $? >&2; } | :")
+        endedErr told @?= name ++ "standard output: Broken pipe\n2\n",
+    testCase "eventManagerWasMissing: every command still reads pipes that are slow" $ do
+      ended <- script "" "(sleep 0.1; echo 1) | heddle json; (sleep 0.1; echo 2) | heddle pipe upper; (sleep 0.1; printf d) | heddle find -files0-from - -maxdepth 0"
+      endedOut ended @?= C.pack "1\n2\nd\n"
+  ]
+
+descriptors :: [TestTree]
+descriptors =
+  [ testCase "eventManagerTookDescriptors: none but the directory's" $
+      forM_ ["", "-j1", "-j3", "--ordered"] $ \options -> do
+        -- Some may have been inherited.
+        ended <- script "" ("find /proc/self/fd/ -mindepth 1 | wc -l; heddle find " ++ options ++ " /proc/self/fd/ -mindepth 1 | wc -l")
+        case map read (words (C.unpack (endedOut ended))) of
+          [gnu, ours] -> assertBool (show (gnu, ours)) (ours <= gnu + (1 :: Int))
+          _ -> unexpectedNumbers ended,
+    testCase "eventManagerTookDescriptors: ulimit -n 8, as GNU find where that can" $
+      sameAsGnu "ulimit -n 8; $FIND deep -maxdepth 1; $FIND d -exec echo {} ';' -exec echo {} +",
+    testCase "eventManagerTookDescriptors: ulimit -n 8 is enough for any depth, order and number of cores" $ do
+      whole <- script "" "heddle find deep | sort"
+      assertBool (show whole) (length (C.lines (endedOut whole)) == 61)
+      forM_ [n ++ o | n <- ["8", "7", "6"], o <- ["", " -j1", " -j2", " --ordered"]] $ \options -> do
+        let (limit, more) = span (/= ' ') options
+        ended <- script "" ("ulimit -n " ++ limit ++ "; heddle find" ++ more ++ " deep | sort")
+        (options, endedOut ended, endedErr ended) @?= (options, endedOut whole, ""),
+    testCase "too few descriptors for a search are an error that says so" $ do
+      ended <- script "" "ulimit -n 4; exec 3</dev/null; heddle find deep"
+      assertBool (show ended) (endedCode ended /= ExitSuccess)
+      contains "Too many open files" (endedErr ended <> C.unpack (endedOut ended)),
+    testCase "emptyNameOnStandardInputWasSilent" $
+      forM_ ["\\0", "\\0\\0", "d\\0\\0", "\\0d", "d", "d\\0", ""] $ \names ->
+        sameAsGnu ("printf '" ++ names ++ "' | $FIND -files0-from - -maxdepth 0"),
+    testCase "--help and --version on a full disk" $
+      forM_ ["--version", "--help", "find --version", "json --help"] $ \words' -> do
+        ended <- script "" ("heddle " ++ words' ++ " >/dev/full")
+        assertBool (show ended) (endedCode ended /= ExitSuccess)
+        contains "o space left on device" (endedErr ended)
+  ]
+
+commandLines :: [TestTree]
+commandLines =
+  [ testCase "commandLineTooLongLostItsFiles" $
+      -- The system counts pointers, too, and the environment. (GNU find reports E2BIG here, and loses most of the files.)
+      forM_ ["-exec", "-execdir"] $ \action -> do
+        ended <- script "" ("ulimit -s 256; A=$(head -c 100000 /dev/zero | tr '\\0' a); export A; yes d | env -u A head -20000 | env -u A tr '\\n' '\\0' | heddle find -files0-from - -maxdepth 0 " ++ action ++ " printf '%s\\n' {} + | env -u A wc -l")
+        (endedOut ended, endedErr ended) @?= (C.pack "20000\n", ""),
+    testCase "what is too long by itself is an error" $ do
+      -- The command's own words leave no room for any file.
+      ended <- script "" "ulimit -s 256; A=$(head -c 90000 /dev/zero | tr '\\0' a); heddle find d -exec echo \"$A\" \"$A\" {} + >/dev/null"
+      endedCode ended @?= ExitFailure 126
+  ]
+
+unexpectedNumbers :: Ended -> Assertion
+unexpectedNumbers ended = assertFailure ("two numbers expected: " ++ show ended)
+
+-- | The same output, messages and status from both.
+sameAsGnu :: String -> Assertion
+sameAsGnu text = do
+  gnu <- script "find" text
+  ours <- script "heddle find" text
+  -- GNU find repeats a message that it writes for each part of its output.
+  let summary ended = (endedCode ended, C.unpack (endedOut ended), nub (map renamed (lines (endedErr ended))))
+  (text, summary ours) @?= (text, summary gnu)
+  where
+    renamed line = maybe line ("find" ++) (stripPrefix "heddle find" line)
+
+-- | Run a shell script with this @$FIND@ in a directory with something to find.
+script :: String -> String -> IO Ended
+script finder text = withDirectory $ \d -> do
+  createDirectoryIfMissing True (d </> "d")
+  createDirectoryIfMissing True (d </> foldr (</>) "end" ("deep" : replicate 59 "n"))
+  runTool "sh" ["-c", unlines ["cd " ++ d, "export LC_ALL=C.UTF-8 FIND='" ++ finder ++ "'", text]]
