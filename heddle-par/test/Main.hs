@@ -3,6 +3,7 @@ module Main (main) where
 
 import CancelTest qualified
 import ExceptionTest qualified
+import OriginTest qualified
 import ParTest qualified
 import PatientTest qualified
 import SemaphoreTest qualified
@@ -19,6 +20,7 @@ main = do
       "heddle-par"
       [ ParTest.tests,
         ExceptionTest.tests,
+        OriginTest.tests,
         CancelTest.tests,
         PatientTest.tests,
         SemaphoreTest.tests,

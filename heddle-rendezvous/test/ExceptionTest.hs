@@ -4,12 +4,13 @@
 -- refused before anything runs.
 module ExceptionTest (tests) where
 
-import Control.Exception (ArithException (..), AsyncException (..), ErrorCall (..), SomeException, displayException, evaluate, fromException, throw, throwIO, try)
+import Control.Exception (ArithException (..), AsyncException (..), ErrorCall (..), SomeException, displayException, evaluate, fromException, throw, throwIO, toException, try)
 import Control.Monad (forM_, replicateM_, void)
 import Data.Foldable (sequenceA_, traverse_)
 import Data.IORef (newIORef, readIORef)
 import Heddle.Rendezvous
 import Support
+import System.Exit (ExitCode (..), exitWith)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertFailure, testCase, (@?=))
 
@@ -27,6 +28,13 @@ tests =
           testCase "whoever throws again is named" (ends (Left "main: Boom 2") again),
           testCase "the end of a channel, not caught" (ends (Left ("main/par[1]: " ++ endOf "c")) endNotCaught),
           testCase "all branches end first" allEnd
+        ],
+      testGroup
+        "of any type"
+        [ testCase "anAsynchronousTypeFromPureCodeHadTwoOutcomes" asynchronousType,
+          testCase "tryDetDidNotCatchAnEffectsOwnExit" exitCaught,
+          testCase "anExitInAnEffectCameOutAsUncaught" exits,
+          testCase "the leftmost, if one of them is an exit" leftmostExit
         ],
       testGroup
         "catching"
@@ -141,6 +149,36 @@ allEnd = everyRun $ \run -> do
         ]
   got @?= Left "main/par[0]: Boom 1"
   readIORef did >>= (@?= [3, 2, 1])
+
+-- * Of any type
+
+asynchronousTypes :: [SomeException]
+asynchronousTypes = map toException [UserInterrupt, ThreadKilled, StackOverflow, HeapOverflow]
+
+asynchronousType :: IO ()
+asynchronousType = forM_ asynchronousTypes $ \e -> do
+  let thrower :: Int -> Det s ()
+      thrower n = busy n >>= \() -> if n >= 0 then throw e else pure ()
+      want = Left ("main/par[1]: " ++ displayException e)
+  ends want (par (branch () (\() -> busy 20) *> branch () (\() -> thrower 5) *> branch () (\() -> throwDet (Boom 1) :: Det t ())))
+  replicateM_ 300 (outcome (evaluate (runDet (par (branch () (\() -> busy 20) *> branch () (\() -> thrower 5))))) >>= (@?= want))
+
+exitCaught :: IO ()
+exitCaught = forM_ (toException (ExitFailure 3) : asynchronousTypes) $ \e -> everyRun $ \run -> do
+  got <- run $ \w -> par (branch () (\() -> busy 20) *> branch w (\w' -> tryDet (io w' (throwIO e))))
+  either (\e' -> show (e' :: SomeException)) (\() -> "nothing") got @?= show e
+
+exits :: IO ()
+exits = everyRun $ \run -> do
+  got <- try (run (\w -> par (branch () (\() -> busy 20) *> branch w (\w' -> io w' (exitWith (ExitFailure 3) :: IO ())))))
+  got @?= Left (ExitFailure 3)
+
+leftmostExit :: IO ()
+leftmostExit = everyRun $ \run -> do
+  left <- outcome (run (\w -> par (branch () (\() -> busy 20 >> throwDet (Boom 1)) *> branch w (\w' -> io w' (exitWith (ExitFailure 3) :: IO ())))))
+  left @?= Left "main/par[0]: Boom 1"
+  right <- try (run (\w -> par (branch w (\w' -> io w' (exitWith (ExitFailure 3) :: IO ())) *> branch () (\() -> throwDet (Boom 1) :: Det t ()))))
+  right @?= Left (ExitFailure 3)
 
 -- * Catching
 

@@ -12,9 +12,12 @@
 -- task forks comes before the rest of the task. Tasks to the right of a failure that is
 -- certain are cancelled; those to the left go on, since they may fail, too.
 --
--- A run, and a scope, returns when every one of its tasks has ended. That is so for
--- asynchronous exceptions as well: who is killed, or timed out, in 'runParIO' leaves no
--- task behind.
+-- What a task throws is its own failure, whatever its type, and a 'try' around it may handle
+-- it; so is what the runtime throws because of it, such as a stack overflow. What is thrown at
+-- the caller of a run is never a task's: it ends the run, and every task in it.
+--
+-- A run, and a scope, returns when every one of its tasks has ended, also when something is
+-- thrown at the caller: a run that is killed or timed out leaves no task behind.
 --
 -- Cost: see "Heddle.Par".
 -- Owner: a run owns its tasks.
@@ -57,9 +60,9 @@ type ParIO = Par RealWorld
 
 -- | Run, and wait for every task.
 --
--- [Cost]: about 1 microsecond and 0.5 KB, without a system call if no worker is woken.
--- [Blocks]: parks while all tasks that are left run on other workers.
--- [Masking]: interruptible; an asynchronous exception cancels every task, waits for their
+-- [Cost]: as 'Heddle.Par.runPar'.
+-- [Blocks]: parks; no task runs on the calling thread.
+-- [Masking]: interruptible; what is thrown at the caller cancels every task, waits for their
 -- end, and is thrown again. Tasks run unmasked.
 -- [Throws]: the exception of the leftmost task that failed unhandled; 'Deadlock'.
 -- [Source]: PCPH, chapter 13, "The ParIO monad".

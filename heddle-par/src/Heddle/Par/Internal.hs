@@ -58,6 +58,7 @@ module Heddle.Par.Internal
     resumePatiently,
     tick,
     pause,
+    tryTask,
     absorbing,
 
     -- * Patient stacks
@@ -83,7 +84,15 @@ import Heddle.Par.Internal.Ready
 import Heddle.Par.Internal.Run
 import Heddle.Par.Internal.Scope (Outcome (..))
 import Heddle.Par.Internal.Types
-import Heddle.Prim.Exception (SomeException)
+import Heddle.Prim.Exception (Exception (..), SomeException, throwIO, try)
+
+-- | An effect of the running task, and what it throws, whatever its type; only the
+-- scheduler's own interrupt goes through.
+tryTask :: Worker -> IO a -> IO (Either SomeException a)
+tryTask w action =
+  try action >>= \case
+    Left e | Just (Interrupt i) <- fromException e, i == workerId w -> throwIO e
+    result -> pure result
 
 -- | What was thrown.
 failureThrown :: Failure -> SomeException

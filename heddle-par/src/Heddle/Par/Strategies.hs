@@ -60,7 +60,7 @@ where
 
 import Control.DeepSeq (NFData (..))
 import Control.Monad (void)
-import Heddle.Par.Internal.Pool (pushSpark)
+import Heddle.Par.Internal.Workers (pushSpark)
 import Heddle.Prim.Exception (evaluate)
 import Heddle.Prim.Pure (pseq, unsafePure)
 

@@ -25,6 +25,9 @@ module Heddle.Prim.Thread
 
     -- * The calling thread
     myThreadId,
+    WeakThread,
+    myWeakThread,
+    strongThread,
     myCapability,
     labelMe,
     yield,
@@ -47,6 +50,7 @@ import Control.Concurrent
     forkOS,
     forkOnWithUnmask,
     getNumCapabilities,
+    mkWeakThreadId,
     myThreadId,
     rtsSupportsBoundThreads,
     runInUnboundThread,
@@ -60,6 +64,7 @@ import GHC.Conc.IO (ensureIOManagerIsRunning)
 import GHC.Exts (Int (I#), Int#)
 import Heddle.Prim.Clock (Nanos (..))
 import Heddle.Prim.Exception (mask_)
+import System.Mem.Weak (Weak, deRefWeak)
 
 -- | Start a labelled thread that the scheduler may move.
 --
@@ -132,6 +137,20 @@ labelMe name = myThreadId >>= \t -> labelThread t name
 -- [Cost]: a thread, if the calling one is bound.
 unbound :: IO a -> IO a
 unbound = runInUnboundThread
+
+-- | A thread, for whoever throws at it, without keeping it alive: a 'ThreadId' does, and then
+-- the runtime cannot tell a thread that waits for what nobody else has.
+newtype WeakThread = WeakThread (Weak ThreadId)
+
+-- | The calling thread.
+--
+-- [Cost]: about 100 ns; each collection looks at it.
+myWeakThread :: IO WeakThread
+myWeakThread = WeakThread <$> (myThreadId >>= mkWeakThreadId)
+
+-- | The thread, unless it has ended and is forgotten.
+strongThread :: WeakThread -> IO (Maybe ThreadId)
+strongThread (WeakThread weak) = deRefWeak weak
 
 -- | The capability that the caller runs on now.
 --

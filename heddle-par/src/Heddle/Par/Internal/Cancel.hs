@@ -17,7 +17,6 @@ module Heddle.Par.Internal.Cancel
     isAnnounced,
     settle,
     absorbing,
-    keep,
 
     -- * The other side
     interruptWhere,
@@ -25,24 +24,22 @@ module Heddle.Par.Internal.Cancel
 where
 
 import Control.Monad (when)
-import Heddle.Par.Internal.Scope (markCancelled)
 import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic
   ( atomicRead,
     atomicWrite,
-    modifyRef,
     readEntry,
     readRef,
     readWord,
     tableSize,
   )
-import Heddle.Prim.Exception (Exception (..), SomeException, throwTo, try)
+import Heddle.Prim.Exception (SomeException, throwTo, try)
 import Heddle.Prim.Lock (withLock)
-import Heddle.Prim.Thread (yield)
+import Heddle.Prim.Thread (strongThread, yield)
 
 -- | Where in 'workerWords': the index of the next fork; whether user code runs (0, 1, or
--- 'between'; both the owner's line); and, on the line of the others, whether a guest has
--- borrowed the worker.
+-- 'between'; both the owner's line); and, on the line of the others, whether a caller has
+-- given the worker its run.
 indexWord, runningWord, interruptWord, lentWord :: Int
 indexWord = 0
 runningWord = 1
@@ -72,58 +69,39 @@ settle w = do
 
 wait :: Worker -> IO ()
 wait w = do
-  absorbing w (withLock (workerHandshake w) (pure ()))
+  absorbing (withLock (workerHandshake w) (pure ()))
   settle w
 {-# NOINLINE wait #-}
 
--- | Do it to its end; what is thrown at the worker meanwhile is kept for later, except an
--- interrupt that was meant for the task just ended.
+-- | Do it to its end. What is thrown at the worker meanwhile was meant for the task that has
+-- just ended, and is dropped: what is thrown at the caller of a run never comes here, since
+-- the caller waits on a thread of its own.
 --
 -- [Masking]: to be called masked, so that the action is left only where it parks, before
 -- it has done anything.
-absorbing :: Worker -> IO a -> IO a
-absorbing w action =
+absorbing :: IO a -> IO a
+absorbing action =
   try action >>= \case
     Right a -> pure a
-    Left e -> note w e >> absorbing w action
+    Left (_ :: SomeException) -> absorbing action
 
-note :: Worker -> SomeException -> IO ()
-note w e = case fromException e of
-  Just (Interrupt i) | i == workerId w -> pure ()
-  _ -> keep w e
-
--- | Keep what came from outside, the first if there are several; the run is not wanted
--- any more.
---
--- [Cost]: O(1).
-keep :: Worker -> SomeException -> IO ()
-keep w e =
-  readRef (workerHome w) >>= \case
-    -- To a thread of the pool, whose number a task gave away, and too late: it is nobody's.
-    Everybody -> pure ()
-    Only s -> do
-      modifyRef (workerPending w) $ \case
-        Nothing -> (Just e, ())
-        first -> (first, ())
-      markCancelled s
-
--- | Throw 'Interrupt' at every other worker that runs such a task, and return when each
--- has received it.
+-- | Throw 'Interrupt' at every worker that runs such a task, except the one with this number,
+-- and return when each has received it.
 --
 -- [Cost]: O(workers).
 -- [Blocks]: while a worker runs masked, or does not allocate.
 -- [Masking]: to be called masked. The condition must go on to hold for what the task
 -- forks.
-interruptWhere :: Worker -> (Task -> Bool) -> IO ()
-interruptWhere w wanted = do
-  workers <- workersAll <$> readRef (poolWorkers (workerPool w))
+interruptWhere :: Pool -> Int -> (Task -> Bool) -> IO ()
+interruptWhere pool except wanted = do
+  workers <- workersAll <$> readRef (poolWorkers pool)
   let go i
         | i == tableSize workers = pure ()
         | otherwise = do
           victim <- readEntry workers i
-          when (workerId victim /= workerId w) $ do
+          when (workerId victim /= except) $ do
             first <- hits victim
-            when first (absorbing w (withLock (workerHandshake victim) (interrupt victim)))
+            when first (absorbing (withLock (workerHandshake victim) (interrupt victim)))
           go (i + 1)
   go 0
   where
@@ -138,9 +116,9 @@ interruptWhere w wanted = do
       atomicWrite (workerWords victim) interruptWord 1
       still <- hits victim
       when still $
-        readRef (workerThread victim)
-          >>= mapM_ (\thread -> absorbing w (throwTo thread (Interrupt (workerId victim))))
+        readRef (workerThread victim) >>= mapM_ (\weak -> strongThread weak >>= mapM_ (throwAt victim))
       atomicWrite (workerWords victim) interruptWord 0
+    throwAt victim thread = absorbing (throwTo thread (Interrupt (workerId victim)))
 
 -- Note [Handshake]
 -- ~~~~~~~~~~~~~~~~
@@ -157,5 +135,7 @@ interruptWhere w wanted = do
 -- the flag, full barrier, reads running. So either the worker drops the task, or the other
 -- side sees it run; while it reads 'between', which has no safe point in it, it waits.
 --
--- Whoever throws may itself be thrown at (it is another run's worker, deeper on the same
--- thread): it keeps the exception and goes on, so nobody waits for anybody for ever.
+-- A worker that throws may itself be thrown at: it drops that and goes on, since it runs no task
+-- then. The caller of a run, which interrupts that run's tasks when something is thrown at it,
+-- does so uninterruptibly; it may be a task of another run, which waits for it meanwhile, but
+-- never the other way round, so nobody waits for anybody for ever.

@@ -28,7 +28,6 @@ import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic (isEmpty, readEntry, readRef, readWord, tableSize, writeWord)
 import Heddle.Prim.Atomic qualified as Atomic
 import Heddle.Prim.Clock (elapsed, microseconds, monotonicNow, nanosCount)
-import Heddle.Prim.Exception (allowInterrupt)
 import Heddle.Prim.Thread (nap, yield)
 
 -- | Hunt. As long as others go from task to task, look again and again, instead of being
@@ -50,11 +49,7 @@ huntOn w home look = go (0 :: Int) (0 :: Int) hunts
           done <- finished home
           if done || now == before || napped == naps
             then pure Nothing
-            else do
-              -- What is thrown at the caller of a run must reach it here, too.
-              case home of
-                Only _ -> allowInterrupt
-                Everybody -> pure ()
+            else
               if again < agains && nanosCount (elapsed begin end) > slowNanos * (now - before)
                 then go (again + 1) napped hunts
                 else do
@@ -92,7 +87,7 @@ lookAround w home = do
   let pool = workerPool w
   sparks <- case home of
     Everybody -> takeSparks w
-    Only _ -> pure False
+    _ -> pure False
   if sparks
     then popOr (workerDeque w) (pure Nothing) (pure . Just)
     else do
@@ -122,7 +117,7 @@ lookAround w home = do
       worthwhile <- if some then isSlow victim else pure False
       if worthwhile
         then
-          absorbing w (takeHalf (workerPatient victim) acceptable) >>= \case
+          absorbing (takeHalf (workerPatient victim) acceptable) >>= \case
             [] -> pure Nothing
             work : others -> do
               rob victim
@@ -150,7 +145,7 @@ workAround :: Worker -> Home -> IO Bool
 workAround w home = do
   sparks <- case home of
     Everybody -> not <$> isEmpty (poolSparks (workerPool w))
-    Only _ -> pure False
+    _ -> pure False
   workers <- workersAll <$> readRef (poolWorkers (workerPool w))
   let go i
         | i == tableSize workers = pure False
@@ -178,3 +173,4 @@ finished :: Home -> IO Bool
 finished = \case
   Everybody -> pure False
   Only s -> isQuiet s
+  Brief _ -> pure True

@@ -6,14 +6,13 @@
 -- Description : Workers: running, stealing, sleeping
 -- Stability   : internal
 --
--- One pool for the process, a worker for each capability, pinned there. A fork pushes the
--- rest of its task and runs the child; at its end the worker pops that rest again, unless
--- a thief took it (the oldest first). A worker without work looks around briefly, then
--- parks; a push wakes one if any sleeps and none is looking.
+-- What the thread of a worker does. A fork pushes the rest of its task and runs the child; at
+-- its end the worker pops that rest again, unless a thief took it (the oldest first). A worker
+-- without work looks around briefly, then parks; a push wakes one if any sleeps and none is
+-- looking.
 --
--- The thread that calls a run is a worker, too, while it waits: it borrows its
--- capability's worker if that sleeps, else takes a spare one. It does its own run's work
--- only, so a run makes progress however busy the pool is, and however deep runs nest.
+-- A worker that a caller has given its run to does that run's work only, so a run makes
+-- progress however busy the pool is, and however deep runs nest.
 --
 -- Cost: reading two words that seldom change for each push; see the benchmarks.
 -- Owner: the process. Invariant: user code runs unmasked, everything else masked.
@@ -25,8 +24,8 @@ module Heddle.Par.Internal.Pool
     commitFork,
     finish,
     finishPatiently,
-    driver,
-    search,
+    attend,
+    attendErrands,
 
     -- * The running task
     pause,
@@ -40,21 +39,12 @@ module Heddle.Par.Internal.Pool
     newFailure,
     failHere,
     failMasked,
-
-    -- * Callers as workers
-    acquire,
-    release,
-    abort,
-
-    -- * Nobody's work
-    pushSpark,
   )
 where
 
 import Control.Monad (forM_, forever, unless, void, when)
-import Foreign.StablePtr (newStablePtr)
 import Heddle.Par.Internal.Cancel
-import Heddle.Par.Internal.Deque (Stolen (..), newDeque, popOr, push, reserve, scrub, steal)
+import Heddle.Par.Internal.Deque (Stolen (..), popOr, push, reserve, scrub, steal)
 import Heddle.Par.Internal.Hunt
 import Heddle.Par.Internal.Patient
 import Heddle.Par.Internal.Ready
@@ -63,49 +53,27 @@ import Heddle.Par.Internal.Sleep
 import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic
   ( Ref,
-    Table,
     atomicWrite,
     compareAndSet,
     fetchAdd,
-    growTable,
     modifyRef,
     newRef,
-    newStack,
-    newTable,
-    newWords,
-    readEntry,
     readRef,
     readWord,
-    tableSize,
-    writeEntry,
     writeRef,
     writeWord,
   )
 import Heddle.Prim.Atomic qualified as Atomic
 import Heddle.Prim.Exception
-  ( AsyncException (..),
-    Exception (..),
+  ( Exception (..),
     SomeException,
-    allowInterrupt,
     evaluate,
     isAsynchronous,
-    mask_,
     try,
-    uninterruptibleMask_,
     unsafeMask,
     unsafeUnmask,
   )
-import Heddle.Prim.Global (unsafeGlobal)
-import Heddle.Prim.Lock (newLock, withLock)
-import Heddle.Prim.Thread
-  ( forkMaskedOn,
-    getCapabilities,
-    labelMe,
-    myCapability,
-    myThreadId,
-  )
-import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
-import System.Exit (ExitCode)
+import Heddle.Prim.Thread (getCapabilities)
 
 -- Running --------------------------------------------------------------------
 
@@ -224,8 +192,8 @@ finish w = do
     {-# INLINE slowly #-}
 {-# NOINLINE finish #-}
 
--- | Run until the run that this worker is for is quiet; for the pool's own, for ever.
--- What user code throws ends its task, and the worker goes on.
+-- | Run until the work that this worker is for is done; for the pool's own, for ever. What
+-- user code throws ends its task, and the worker goes on.
 --
 -- [Masking]: to be called masked.
 driver :: Worker -> IO () -> IO ()
@@ -234,6 +202,9 @@ driver w action =
     Right () -> pure ()
     Left e -> ended w e >>= driver w
 
+-- | A task has thrown, or was thrown at. Only the scheduler's own interrupt is not the task's:
+-- what is thrown at the caller of a run reaches the caller, which waits on another thread.
+-- See Note [Whose exception].
 ended :: Worker -> SomeException -> IO (IO ())
 ended w thrown = do
   e <- forced thrown
@@ -242,43 +213,32 @@ ended w thrown = do
   let s = taskScope t
   atomicWrite (workerWords w) runningWord 0
   settle w
-  home <- readRef (workerHome w)
-  case (fromException e, home) of
-    _ | running /= 1 -> fromOutside e >> pure (search w)
-    (Just (Interrupt i), _) | i == workerId w -> pure (next w s)
-    (_, Only _) | isFromOutside e -> fromOutside e >> pure (next w s)
+  case fromException e of
+    _ | running /= 1 -> broken w e >> pure (search w)
+    Just (Interrupt i) | i == workerId w -> pure (next w s)
     _ -> do
       case t of
         HookedTask {taskIndex = i, _taskThrew = threw} -> threw w i e
         _ -> newFailure t e Nothing >>= failTask w t
       pure (next w s)
   where
-    fromOutside e = keep w e >> abort w
     -- An exception may itself be an error, which then is the exception.
     forced e =
-      try (evaluate e >> evaluate (isAsynchronous e)) >>= \case
+      try (evaluate e >>= \e' -> evaluate (isAsynchronous e')) >>= \case
         Right _ -> pure e
         Left e' -> forced e'
 
--- | Was it thrown at the caller of the run, rather than by the task it hit? Only the type
--- can tell. A stack overflows where it is used; to exit, one throws at the main thread.
-isFromOutside :: SomeException -> Bool
-isFromOutside e = case (fromException e, fromException e) of
-  (Just StackOverflow, _) -> False
-  (_, Just (_ :: ExitCode)) -> True
-  _ -> isAsynchronous e
-
--- | Cancel the run this worker is for.
---
--- [Blocks]: until the running tasks have been interrupted.
--- [Masking]: to be called masked.
-abort :: Worker -> IO ()
-abort w =
+-- | The scheduler itself has thrown, which is a bug: the run ends with it.
+broken :: Worker -> SomeException -> IO ()
+broken w e =
   readRef (workerHome w) >>= \case
-    Everybody -> pure ()
     Only s -> do
+      t <- readRef (workerTask w)
+      newFailure t e Nothing >>= addFailure s
       markCancelled s
-      interruptWhere w (\t -> scopeRun (taskScope t) == scopeRun s)
+      interruptWhere (workerPool w) (workerId w) (\t' -> scopeRun (taskScope t') == scopeRun s)
+      checkQuiet w s
+    _ -> pure ()
 
 -- The running task -----------------------------------------------------------
 
@@ -351,7 +311,7 @@ failTask w t f = do
         Already -> newFailure t (toException MultiplePut) Nothing >>= addFailure s
     _ -> when (scopeCuts s) $ do
       markCutoff s failed
-      interruptWhere w (\t' -> within s (taskScope t') && isRightOf t' failed)
+      interruptWhere (workerPool w) (workerId w) (\t' -> within s (taskScope t') && isRightOf t' failed)
   where
     s = taskScope t
     failed = failureTask f
@@ -378,7 +338,6 @@ search w = do
       settle w
       scrub (workerDeque w)
       home <- readRef (workerHome w)
-      abandonIfPending
       done <- finished home
       retired <- isRetired w home
       if done
@@ -396,20 +355,19 @@ search w = do
     -- The last to find some sees to it that somebody else looks on.
     searching home look = case home of
       Only _ -> look
+      Brief _ -> look
       Everybody -> do
         _ <- fetchAdd (poolWords pool) searchersWord 1
         found <- look
         last' <- (== 1) <$> fetchAdd (poolWords pool) searchersWord (-1)
         when last' (mapM_ (signal w . taskScope . workTask) found)
         pure found
-    -- Something came from outside while we waited for the end of a handshake.
-    abandonIfPending = readRef (workerPending w) >>= mapM_ (const (abort w))
 
 -- | There are fewer capabilities now than there were.
 isRetired :: Worker -> Home -> IO Bool
 isRetired w = \case
   Everybody -> (workerLine w >=) <$> getCapabilities
-  Only _ -> pure False
+  _ -> pure False
 
 -- | Park until there are more capabilities again. Who counted on this worker to look for
 -- work finds another.
@@ -425,218 +383,100 @@ retireWorker w = do
     parkQuietly (workerCell w)
 
 -- | Announce the sleep, look once more, and park. What was pushed before the announcement
--- is seen by that look; who pushes after it sees the announcement. (A push is two plain
--- stores: one that is still on its way to memory at that look is missed, until the next.)
+-- is seen by that look; who pushes after it sees the announcement; see Note [Missed pushes] in
+-- "Heddle.Par.Internal.Sleep".
 --
--- From the announcement on, a caller may borrow the worker of a parked thread: so the look
--- takes nothing, and who cannot take the announcement back must park.
+-- From the announcement on, a caller may give its run to the worker: so the look takes nothing,
+-- and a worker that cannot take the announcement back must park.
 sleep :: Worker -> Home -> IO ()
 sleep w home = do
   writeRef (workerTask w) (poolIdleTask pool)
   setSleeping pool (workerId w)
-  found <- workAround w home
-  done <- finished home
   case home of
-    Only _ -> do
-      -- An exception leaves the announcement; 'release' takes it back. Work that others keep
-      -- to themselves may be there for ever.
-      if found || done then allowInterrupt else park (workerGuestCell w)
+    Everybody -> settleDown w
+    _ -> do
+      found <- workAround w home
+      done <- finished home
+      -- Work that others keep to themselves may be there for ever.
+      unless (found || done) (parkQuietly (workerCell w))
       void (stopSleeping pool (workerId w))
-    Everybody -> do
-      back <- if found then takeBack else pure False
-      unless back $ do
-        -- Lent, or about to be woken: somebody else should see to that work.
-        when found (wakeOne pool (taskScope (poolIdleTask pool)))
-        parkOwn
-      myThreadId >>= writeRef (workerThread w) . Just
   search w
   where
     pool = workerPool w
-    -- The announcement and the loan belong together: see 'borrow'.
-    takeBack = holdingLoan (stopSleeping pool (workerId w))
+
+-- | After the announcement; does errands meanwhile.
+settleDown :: Worker -> IO ()
+settleDown w = do
+  found <- workAround w Everybody
+  -- The announcement and the loan belong together: see 'Heddle.Par.Internal.Workers.hire'.
+  back <- if found then holdingLoan (stopSleeping pool (workerId w)) else pure False
+  unless back $ do
+    -- A caller's, or about to be woken: somebody else should see to that work.
+    when found (wakeOne pool (taskScope (poolIdleTask pool)))
+    parkOwn
+  where
+    pool = workerPool w
     parkOwn = do
       parkQuietly (workerCell w)
-      awake <- holdingLoan (not <$> isSleeping pool (workerId w))
-      unless awake parkOwn
+      readRef (workerErrand w) >>= \case
+        Just errand -> runErrand w errand >> settleDown w
+        Nothing -> do
+          awake <- holdingLoan (not <$> isSleeping pool (workerId w))
+          unless awake parkOwn
     holdingLoan look = do
       mine <- compareAndSet (workerWords w) lentWord 0 1
       if mine then look <* atomicWrite (workerWords w) lentWord 0 else pure False
 
--- Sparks ---------------------------------------------------------------------
+-- Errands --------------------------------------------------------------------
 
--- | Have an action run by some worker, some time. What it throws is dropped.
---
--- [Cost]: one compare-and-set.
--- [Blocks]: never.
-pushSpark :: IO () -> IO ()
-pushSpark action = mask_ $ do
-  pool <- thePool
-  let t = poolIdleTask pool
-  Atomic.push (poolSparks pool) (Work t 0 (\w () -> void (try' action) >> finishSpark w) ())
-  sleepers <- readWord (poolWords pool) sleepersWord
-  when (sleepers > 0) (wakeOne pool (taskScope t))
-  where
-    try' :: IO () -> IO (Either SomeException ())
-    try' = try
-    finishSpark w = unsafeMask $ do
-      let s = taskScope (poolIdleTask (workerPool w))
-      atomicWrite (workerWords w) runningWord 0
-      next w s
-
--- The pool -------------------------------------------------------------------
-
--- | The pool, with a worker for each capability.
-thePool :: IO Pool
-thePool = do
-  let pool = globalPool
-  now <- getCapabilities
-  seen <- readWord (poolWords pool) capabilitiesWord
-  unless (now == seen) (adapt pool now)
-  pure pool
-
-globalPool :: Pool
-globalPool = unsafeGlobal newPool
-{-# NOINLINE globalPool #-}
-
-newPool :: IO Pool
-newPool = do
-  ws <- newWords 32
-  masks <- newWords maskWords
-  nobody <- newTable 0 (error "no worker")
-  workers <- newRef (Workers nobody nobody)
-  growing <- newLock
-  sparks <- newStack
-  spare <- newStack
-  scopeCounts <- newWords 32
-  -- One that never ends, so that the sparks' scope does not either.
-  writeWord scopeCounts 8 1
-  failures <- newRef (Failures 0 64 [])
-  cutoff <- newRef NoCutoff
-  let idle = RootTask {_taskParent = idle, taskIndex = 0, taskHome = sparkScope}
-      sparkScope =
-        Scope
-          { scopeId = 0,
-            scopeRun = 0,
-            scopeAround = Nothing,
-            scopeWords = scopeCounts,
-            scopeLines = 0,
-            scopeGuest = -1,
-            scopeClosed = False,
-            scopeCuts = False,
-            scopeCutoff = cutoff,
-            scopeFailures = failures,
-            scopeWhenQuiet = \_ -> pure ()
-          }
-  _ <- fetchAdd ws 16 1
-  let pool = Pool ws masks workers growing sparks spare idle
-  -- Its threads are parked, not forgotten.
-  _ <- newStablePtr pool
-  pure pool
-
--- | Follow a change of the number of capabilities.
-adapt :: Pool -> Int -> IO ()
-adapt pool now = uninterruptibleMask_ . withLock (poolGrowing pool) $ do
-  pinned <- workersPinned <$> readRef (poolWorkers pool)
-  let before = tableSize pinned
-  forM_ [before .. now - 1] $ \line -> do
-    w <- newWorker pool line
-    -- It inherits our state, and must be interruptible where it parks.
-    forkMaskedOn line $ \_ -> unsafeMask $ do
-      labelMe ("par/worker/" ++ show line)
-      myThreadId >>= writeRef (workerThread w) . Just
-      forever (driver w (search w))
-  -- Those that had retired look again.
-  pinned' <- workersPinned <$> readRef (poolWorkers pool)
-  forM_ [0 .. min before (tableSize pinned') - 1] $ \i -> readEntry pinned' i >>= unpark . workerCell
-  atomicWrite (poolWords pool) capabilitiesWord now
-
--- | A worker, added to the table of all, and to the pinned ones if it has a line.
-newWorker :: Pool -> Int -> IO Worker
-newWorker pool line = do
-  Workers pinned everybody <- readRef (poolWorkers pool)
-  let number = tableSize everybody
-      idle = poolIdleTask pool
-  make <-
-    Worker number line pool (poolWords pool) <$> newWords 16
-      <*> newDeque 64 (Work idle 0 (\_ () -> pure ()) ())
-      <*> newPatient 16 (Work idle 0 (\_ () -> pure ()) ())
-      <*> newRef idle
-      <*> newRef Nothing
-      <*> newRef Everybody
-      <*> newRef Nothing
-      <*> newLock
-      <*> newWaitCell
-      <*> newWaitCell
-  let w = make (readRef (workerTask w) >>= next w . taskScope)
-  writeWord (workerWords w) seedWord (0x2545f4914f6cdd1d + number * 0x9e3779b97f4a7c1)
-  everybody' <- append everybody w
-  pinned' <- if line < 0 then pure pinned else append pinned w
-  writeRef (poolWorkers pool) (Workers pinned' everybody')
-  pure w
-
-append :: Table a -> a -> IO (Table a)
-append table x = do
-  table' <- growTable table (tableSize table + 1) x
-  writeEntry table' (tableSize table) x
-  pure table'
-
--- Callers as workers ---------------------------------------------------------
-
--- | A worker for the calling thread: its capability's, if that sleeps; else a spare one.
---
--- [Cost]: two compare-and-sets; rarely a new worker (1.5 KB), which is kept.
--- [Masking]: to be called masked.
-acquire :: IO Worker
-acquire = do
-  pool <- thePool
-  capability <- myCapability
-  pinned <- workersPinned <$> readRef (poolWorkers pool)
-  own <- if capability < tableSize pinned then readEntry pinned capability >>= borrow pool else pure Nothing
-  w <- case own of
-    Just w -> pure w
-    Nothing ->
-      Atomic.pop (poolSpare pool) >>= \case
-        Just w -> pure w
-        Nothing -> uninterruptibleMask_ (withLock (poolGrowing pool) (newWorker pool (-1)))
-  writeRef (workerPending w) Nothing
-  myThreadId >>= writeRef (workerThread w) . Just
-  pure w
-
-borrow :: Pool -> Worker -> IO (Maybe Worker)
-borrow pool w = do
-  mine <- compareAndSet (workerWords w) lentWord 0 1
-  if not mine
-    then pure Nothing
-    else do
-      slept <- stopSleeping pool (workerId w)
-      if slept
-        then pure (Just w)
-        else do
-          atomicWrite (workerWords w) lentWord 0
-          unpark (workerCell w)
-          pure Nothing
-
--- | Give the worker back.
+-- | What the thread of one of the pool's own workers does, for ever.
 --
 -- [Masking]: to be called masked.
-release :: Worker -> IO ()
-release w = do
-  let pool = workerPool w
+attend :: Worker -> IO ()
+attend w = forever (driver w (search w))
+
+-- | What the thread of any other worker does, for ever.
+--
+-- [Masking]: to be called masked.
+attendErrands :: Worker -> IO ()
+attendErrands w = forever $ do
+  readRef (workerErrand w) >>= \case
+    Just errand -> runErrand w errand
+    Nothing -> parkQuietly (workerCell w)
+
+-- | Do it, and be free for the next before whoever waits for it can ask for one.
+runErrand :: Worker -> Errand -> IO ()
+runErrand w (Errand home work done) = do
+  writeRef (workerErrand w) Nothing
+  writeRef (workerHome w) home
+  driver w (start w work)
   _ <- stopSleeping pool (workerId w)
   writeRef (workerTask w) (poolIdleTask pool)
   writeRef (workerHome w) Everybody
-  writeRef (workerPending w) Nothing
-  writeRef (workerThread w) Nothing
   if workerLine w < 0
     then Atomic.push (poolSpare pool) w
     else do
       setSleeping pool (workerId w)
       atomicWrite (workerWords w) lentWord 0
-      -- Its thread looks for work before it sleeps on, if it has not been woken already.
-      there <- workAround w Everybody
-      asleep <- if there then not <$> stopSleeping pool (workerId w) else isSleeping pool (workerId w)
-      when (there || not asleep) (unpark (workerCell w))
+  done
+  where
+    pool = workerPool w
 
+-- Note [Whose exception]
+-- ~~~~~~~~~~~~~~~~~~~~~~
+-- An exception that reaches a handler does not tell whether it was thrown there or by another
+-- thread: the type does not (a task may throw an 'ExitCode', or a timeout that it has caught),
+-- nor does the machine's state, since any handler in between (bracket's) throws again what was
+-- thrown at it. So no task runs on a thread that others know. The caller of a run hands it to a
+-- worker and waits: what is thrown at the caller arrives in that wait and nowhere else, and what
+-- arrives at a worker was thrown by its task, or by the runtime because of it (a stack
+-- overflow, a wait for what nobody has). The one exception that the scheduler throws at a worker
+-- has a private type and the worker's number.
+--
+-- The price is that the run begins and ends with a switch of threads: a fraction of a
+-- microsecond for a thread of the runtime, but some tens of microseconds for one bound to a
+-- thread of the system, such as a program's main thread.
+--
 -- Note [No safe point]
 -- ~~~~~~~~~~~~~~~~~~~~
 -- Masking costs two calls into the runtime for each task. 'commitFork' and 'finish' do

@@ -241,7 +241,7 @@ takePatient w = do
     else do
       -- For 'settle', since 'popPatient' is none.
       atomicWrite (workerWords w) runningWord 0
-      popPatient (workerPatient w) (absorbing w (popSlowly (workerPatient w))) (pure . Just)
+      popPatient (workerPatient w) (absorbing (popSlowly (workerPatient w))) (pure . Just)
 
 -- | How far the worker has come with its tasks.
 --

@@ -21,13 +21,14 @@ module Heddle.Par.Internal.Run
   )
 where
 
-import Control.Monad (forM_, when)
+import Control.Monad (forM_, unless, when)
 import Heddle.Par.Internal.Cancel (indexWord, interruptWhere, runningWord, settle)
 import Heddle.Par.Internal.Monad (IVar (..), Par (..), get, par)
 import Heddle.Par.Internal.Pool
 import Heddle.Par.Internal.Ready (pushWork, resume)
 import Heddle.Par.Internal.Scope
 import Heddle.Par.Internal.Types
+import Heddle.Par.Internal.Workers (abort, assign, hire)
 import Heddle.Prim.Atomic
   ( Ref,
     atomicWrite,
@@ -39,17 +40,13 @@ import Heddle.Prim.Atomic
     writeWord,
   )
 import Heddle.Prim.Exception
-  ( MaskingState (..),
-    SomeException,
-    getMaskingState,
+  ( SomeException,
     mask_,
     throwIO,
-    throwTo,
     try,
     uninterruptibleMask_,
     unsafeMask,
   )
-import Heddle.Prim.Thread (forkMasked, labelMe)
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 
 -- Scopes ---------------------------------------------------------------------
@@ -142,7 +139,7 @@ openBranch kind decided started j (Par p) = par $ \w k -> do
           let right = [s | (j', s) <- others, j' > j]
               isThere t' = any (`isWithin` taskScope t') right
           forM_ right markCancelled
-          interruptWhere w' isThere
+          interruptWhere (workerPool w') (workerId w') isThere
           forM_ right (checkQuiet w')
     s <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) whenQuiet
     modifyRef started (\others -> ((j, s) : others, ()))
@@ -168,49 +165,30 @@ data Result a
   | -- | Somebody threw this at the caller; the run was cancelled and has ended.
     Interrupted SomeException
 
--- | Run on the calling thread and on whatever workers are free.
+-- | Run on whatever workers are free, one of which does this run's work only. The caller
+-- waits, and so knows what is thrown at it; see Note [Whose exception] in
+-- "Heddle.Par.Internal.Pool".
 --
--- [Cost]: 1 microsecond and 0.5 KB.
--- [Masking]: interruptible; tasks run unmasked all the same.
+-- [Cost]: 0.5 microseconds and 0.5 KB from a thread of the runtime; some tens of microseconds
+-- from one bound to a thread of the system, as a program's main thread is.
+-- [Masking]: interruptible unless uninterruptibly masked; tasks run unmasked all the same.
 runAs :: Bool -> Par s a -> IO (Result a)
-runAs cuts p =
-  getMaskingState >>= \case
-    Unmasked -> mask_ (runMasked cuts p)
-    _ -> runElsewhere cuts p
-
-runMasked :: Bool -> Par s a -> IO (Result a)
-runMasked cuts (Par p) = do
-  w <- acquire
+runAs cuts (Par p) = mask_ $ do
+  w <- hire
   cell <- newRef Nothing
-  s <- newScope w Nothing True cuts (\_ _ -> unpark (workerGuestCell w))
-  writeRef (workerHome w) (Only s)
+  caller <- newWaitCell
+  done <- newRef False
+  s <- newScope w Nothing True cuts (\_ last' -> unless (workerId last' == workerId w) (unpark (workerCell w)))
   let root = RootTask {_taskParent = root, taskIndex = 0, taskHome = s}
-  driver w (start w (Work root 0 (\w' () -> p w' (endRoot cell)) ()))
-  pending <- readRef (workerPending w)
-  out <- outcome s cell
-  release w
-  pure $ case (pending, out) of
-    (Just e, _) -> Interrupted e
-    (Nothing, Ended a) -> Done a
-    (Nothing, Broken f) -> Thrown (failureException f)
-    (Nothing, Stuck) -> Stalled
-
--- | The caller is masked and must not be interrupted inside its own code: a thread of its
--- own runs, and the caller waits in its own masking state.
-runElsewhere :: Bool -> Par s a -> IO (Result a)
-runElsewhere cuts p = do
-  cell <- newWaitCell
-  result <- newRef Nothing
-  -- The thread inherits our state, and must be interruptible where it parks.
-  thread <- forkMasked $ \_ -> unsafeMask $ do
-    labelMe "par/run"
-    r <- try (runMasked cuts p)
-    writeRef result (Just r)
-    unpark cell
-  let wait = readRef result >>= maybe (park cell >> wait) pure
+      wait = readRef done >>= \over -> unless over (park caller >> wait)
+      result =
+        outcome s cell >>= \case
+          Ended a -> pure (Done a)
+          Broken f -> pure (Thrown (failureException f))
+          Stuck -> pure Stalled
+  assign w caller $
+    Errand (Only s) (Work root 0 (\w' () -> p w' (endRoot cell)) ()) (writeRef done True >> unpark caller)
   try wait >>= \case
-    Right (Right r) -> pure r
-    Right (Left e) -> pure (Thrown e)
-    Left e -> do
-      uninterruptibleMask_ (throwTo thread (Interrupt (-1)) >> wait) >>= \case
-        _ -> pure (Interrupted e)
+    Right () -> result
+    -- What is thrown now, too, waits until the run has ended.
+    Left e -> uninterruptibleMask_ (abort w s >> wait) >> pure (Interrupted e)

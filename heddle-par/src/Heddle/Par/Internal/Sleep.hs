@@ -3,8 +3,8 @@
 -- Description : Announcing sleep, and waking who sleeps
 -- Stability   : internal
 --
--- A worker that is about to park sets its bit; who takes the bit back owns the worker, be
--- it the worker itself, who wakes it, or a caller that borrows it.
+-- A worker that is about to park sets its bit. Whoever takes the bit back owns the worker: the
+-- worker itself, a thread that wakes it for work, or a caller that gives it a run.
 --
 -- Cost: nothing for who pushes while nobody sleeps, but two reads.
 -- Owner: the pool; the words are changed atomically.
@@ -13,6 +13,7 @@ module Heddle.Par.Internal.Sleep
     sleepersWord,
     searchersWord,
     capabilitiesWord,
+    blockingWord,
     maskWords,
 
     -- * Waking
@@ -35,10 +36,11 @@ import Heddle.Prim.Atomic (atomicRead, compareAndSet, fetchAdd, fetchOr, readEnt
 import Heddle.Prim.Exception (SomeException, mask_, try)
 import Heddle.Prim.WaitCell (WaitCell, park, unpark)
 
-sleepersWord, searchersWord, capabilitiesWord, maskBits, maskWords :: Int
+sleepersWord, searchersWord, capabilitiesWord, blockingWord, maskBits, maskWords :: Int
 sleepersWord = 0
 searchersWord = 8
 capabilitiesWord = 24
+blockingWord = 25
 maskBits = 60
 maskWords = 16
 
@@ -69,7 +71,7 @@ wakeOne pool s = mask_ $ do
             victim <- readEntry workers number
             suits <- accepts s <$> readRef (workerHome victim)
             woken <- if suits then stopSleeping pool number else pure False
-            when woken (unparkWorker victim)
+            when woken (unpark (workerCell victim))
             -- It may meanwhile be somebody's who does other work.
             suited <- accepts s <$> readRef (workerHome victim)
             unless (woken && suited) (within' word (bits .&. (bits - 1)))
@@ -80,12 +82,7 @@ accepts :: Scope -> Home -> Bool
 accepts s = \case
   Everybody -> True
   Only mine -> scopeRun mine == scopeRun s
-
-unparkWorker :: Worker -> IO ()
-unparkWorker w =
-  readRef (workerHome w) >>= \case
-    Everybody -> unpark (workerCell w)
-    Only _ -> unpark (workerGuestCell w)
+  Brief mine -> scopeRun mine == scopeRun s
 
 setSleeping :: Pool -> Int -> IO ()
 setSleeping pool number = when (number < maskBits * maskWords) $ do
@@ -113,8 +110,7 @@ stopSleeping pool number
           won <- compareAndSet (poolMasks pool) word bits (bits - (1 `unsafeShiftL` bit))
           if won then fetchAdd (poolWords pool) sleepersWord (-1) >> pure True else go
 
--- | Park a thread of the pool. What is thrown at it there is meant for a task that has
--- ended.
+-- | Park a worker's thread. What is thrown at it there is meant for a task that has ended.
 parkQuietly :: WaitCell -> IO ()
 parkQuietly cell =
   try (park cell) >>= \case

@@ -33,6 +33,7 @@ module Heddle.Par.Internal.Types
     -- * Workers
     Worker (..),
     Home (..),
+    Errand (..),
     Pool (..),
     Workers (..),
 
@@ -53,7 +54,7 @@ import Heddle.Prim.Exception
     asyncExceptionToException,
   )
 import Heddle.Prim.Lock (Lock)
-import Heddle.Prim.Thread (ThreadId)
+import Heddle.Prim.Thread (WeakThread)
 import Heddle.Prim.WaitCell (WaitCell)
 
 -- | Empty -> Waiting -> Full or Failed, each by compare-and-set.
@@ -117,7 +118,7 @@ data Scope = Scope
     scopeWords :: !Words,
     -- | So many workers have their own line; see 'workerLine'.
     scopeLines :: !Int,
-    -- | The worker of the calling thread, which has one, too.
+    -- | The worker that began the run, which has one, too.
     scopeGuest :: !Int,
     -- | Can nobody outside wake its tasks? Then it ends when all have ended or wait; else
     -- the waiting ones must have ended, too.
@@ -134,7 +135,7 @@ data Scope = Scope
 -- | Tasks to the right of one that has certainly failed are not needed.
 data Cutoff = NoCutoff | RightOf !Task
 
--- | A deque and the thread that runs it.
+-- | A thread and its deque.
 data Worker = Worker
   { workerId :: !Int,
     -- | Its line in a scope's counts, for the pool's own workers; else -1.
@@ -151,17 +152,19 @@ data Worker = Worker
     workerPatient :: {-# UNPACK #-} !(Patient Work),
     -- | The task that runs or has just ended.
     workerTask :: !(Ref Task),
-    -- | Who runs it now.
-    workerThread :: !(Ref (Maybe ThreadId)),
+    -- | The thread that runs it, once that has begun. Weak, so that a task that waits for
+    -- what nobody has is told so.
+    workerThread :: !(Ref (Maybe WeakThread)),
     workerHome :: !(Ref Home),
-    -- | What came from outside while a run was being ended; thrown when it has ended.
-    workerPending :: !(Ref (Maybe SomeException)),
+    -- | What it is to do when it wakes.
+    workerErrand :: !(Ref (Maybe Errand)),
+    -- | Where the caller of its run waits: reachable from here, so that the caller is not
+    -- taken for a thread that waits for ever when one of its tasks does.
+    workerCaller :: !(Ref WaitCell),
     -- | Held by who interrupts what this worker runs.
     workerHandshake :: !Lock,
-    -- | Where the pool's thread parks.
+    -- | Where its thread parks.
     workerCell :: !WaitCell,
-    -- | Where a thread parks that has borrowed the worker.
-    workerGuestCell :: !WaitCell,
     -- | Go on after the end of a task; made once, so that going there allocates nothing.
     workerGoOn :: IO ()
   }
@@ -172,6 +175,12 @@ data Home
     Everybody
   | -- | That of one run, until it is quiet.
     Only !Scope
+  | -- | One task of a run, which is about to block, and what comes of it.
+    Brief !Scope
+
+-- | Something for one worker: whose work it then does, what it begins with, and what it says
+-- at the end.
+data Errand = Errand !Home !Work !(IO ())
 
 -- | All workers of the process.
 data Pool = Pool
@@ -184,7 +193,7 @@ data Pool = Pool
     poolGrowing :: !Lock,
     -- | Evaluations that nobody waits for; see "Heddle.Par.Strategies".
     poolSparks :: !(Stack Work),
-    -- | Workers of callers that have returned.
+    -- | Workers without a capability of their own that have nothing to do.
     poolSpare :: !(Stack Worker),
     -- | What an idle worker runs, and what an empty slot holds.
     poolIdleTask :: !Task

@@ -354,7 +354,7 @@ apart w body = unsafeMask $ do
 --
 -- [Masking]: to be called masked, between tasks.
 locked :: Block a -> Worker -> IO b -> IO b
-locked block w body = absorbing w (withLock (channelLock (blockChannel block)) body)
+locked block _ body = absorbing (withLock (channelLock (blockChannel block)) body)
 
 release :: Branch -> Worker -> [Work] -> IO ()
 release b w works = case branchChaos b of

@@ -1,0 +1,266 @@
+-- |
+-- Module      : Heddle.Par.Internal.Workers
+-- Description : The pool: its threads, and handing them runs
+-- Stability   : internal
+--
+-- One pool for the process: a worker for each capability, pinned there, and others as runs nest
+-- or block. Every worker has a thread of its own.
+--
+-- Cost: a worker is 1.5 KB and a thread; it is kept.
+-- Owner: the process. Invariant: user code runs unmasked, everything else masked.
+module Heddle.Par.Internal.Workers
+  ( -- * Runs
+    hire,
+    assign,
+    abort,
+
+    -- * Blocking
+    lend,
+
+    -- * Nobody's work
+    pushSpark,
+  )
+where
+
+import Control.Monad (forM_, unless, void, when)
+import Foreign.StablePtr (newStablePtr)
+import Heddle.Par.Internal.Cancel
+import Heddle.Par.Internal.Deque (newDeque)
+import Heddle.Par.Internal.Patient
+import Heddle.Par.Internal.Pool
+import Heddle.Par.Internal.Ready (seedWord)
+import Heddle.Par.Internal.Scope
+import Heddle.Par.Internal.Sleep
+import Heddle.Par.Internal.Types
+import Heddle.Prim.Atomic
+  ( Table,
+    atomicWrite,
+    compareAndSet,
+    fetchAdd,
+    growTable,
+    newRef,
+    newStack,
+    newTable,
+    newWords,
+    readEntry,
+    readRef,
+    readWord,
+    tableSize,
+    writeEntry,
+    writeRef,
+    writeWord,
+  )
+import Heddle.Prim.Atomic qualified as Atomic
+import Heddle.Prim.Exception (SomeException, mask_, try, uninterruptibleMask_, unsafeMask, unsafeUnmask)
+import Heddle.Prim.Global (unsafeGlobal)
+import Heddle.Prim.Lock (newLock, withLock)
+import Heddle.Prim.Thread (forkMasked, forkMaskedOn, getCapabilities, labelMe, myCapability, myWeakThread)
+import Heddle.Prim.WaitCell (WaitCell, newWaitCell, unpark)
+
+-- Runs -----------------------------------------------------------------------
+
+-- | A worker for a run: the calling capability's, if that sleeps; else a spare one. It waits
+-- for 'assign'.
+--
+-- [Cost]: two compare-and-sets; rarely a new worker.
+-- [Masking]: to be called masked, and left only to 'assign'.
+hire :: IO Worker
+hire = do
+  pool <- thePool
+  capability <- myCapability
+  pinned <- workersPinned <$> readRef (poolWorkers pool)
+  own <- if capability < tableSize pinned then readEntry pinned capability >>= borrow pool else pure Nothing
+  maybe (spareWorker pool) pure own
+
+borrow :: Pool -> Worker -> IO (Maybe Worker)
+borrow pool w = do
+  mine <- compareAndSet (workerWords w) lentWord 0 1
+  if not mine
+    then pure Nothing
+    else do
+      slept <- stopSleeping pool (workerId w)
+      if slept
+        then pure (Just w)
+        else do
+          atomicWrite (workerWords w) lentWord 0
+          unpark (workerCell w)
+          pure Nothing
+
+spareWorker :: Pool -> IO Worker
+spareWorker pool =
+  Atomic.pop (poolSpare pool) >>= \case
+    Just w -> pure w
+    Nothing -> uninterruptibleMask_ . withLock (poolGrowing pool) $ do
+      w <- newWorker pool (-1)
+      _ <- forkMasked (\_ -> begin w "spare" attendErrands)
+      pure w
+
+-- | Have a hired worker do this, for a caller that waits there.
+--
+-- [Cost]: wakes the worker's thread.
+assign :: Worker -> WaitCell -> Errand -> IO ()
+assign w caller errand = do
+  writeRef (workerCaller w) caller
+  writeRef (workerErrand w) (Just errand)
+  unpark (workerCell w)
+
+-- | Cancel a run.
+--
+-- [Blocks]: until the running tasks have been interrupted.
+-- [Masking]: to be called masked.
+abort :: Worker -> Scope -> IO ()
+abort w s = do
+  markCancelled s
+  interruptWhere (workerPool w) (-1) (\t -> scopeRun (taskScope t) == scopeRun s)
+
+-- Blocking -------------------------------------------------------------------
+
+-- | Let the rest of the running task go on with a spare worker, and this worker with other
+-- work. If too many do so, the task stays.
+--
+-- [Cost]: a switch of threads.
+lend :: Worker -> (Worker -> IO ()) -> IO ()
+lend w rest = unsafeMask $ do
+  others <- fetchAdd (poolWords pool) blockingWord 1
+  if others >= mostBlocking
+    then returned >> unsafeUnmask (rest w)
+    else do
+      t <- readRef (workerTask w)
+      index <- readWord (workerWords w) indexWord
+      pause w
+      spare <- spareWorker pool
+      let s = taskScope t
+      -- It stays counted here, where 'next' counts it down.
+      countUp s w
+      caller <- newWaitCell
+      assign spare caller (Errand (Brief s) (Work t index (\w' () -> rest w') ()) returned)
+      next w s
+  where
+    pool = workerPool w
+    returned = void (fetchAdd (poolWords pool) blockingWord (-1))
+
+-- | More are not needed to wait, and each is looked at by whoever looks for work.
+mostBlocking :: Int
+mostBlocking = 500
+
+-- Sparks ---------------------------------------------------------------------
+
+-- | Have an action run by some worker, some time. What it throws is dropped.
+--
+-- [Cost]: one compare-and-set.
+-- [Blocks]: never.
+pushSpark :: IO () -> IO ()
+pushSpark action = mask_ $ do
+  pool <- thePool
+  let t = poolIdleTask pool
+  Atomic.push (poolSparks pool) (Work t 0 (\w () -> void (try' action) >> finishSpark w) ())
+  sleepers <- readWord (poolWords pool) sleepersWord
+  when (sleepers > 0) (wakeOne pool (taskScope t))
+  where
+    try' :: IO () -> IO (Either SomeException ())
+    try' = try
+    finishSpark w = unsafeMask $ do
+      let s = taskScope (poolIdleTask (workerPool w))
+      atomicWrite (workerWords w) runningWord 0
+      next w s
+
+-- The pool -------------------------------------------------------------------
+
+-- | The pool, with a worker for each capability.
+thePool :: IO Pool
+thePool = do
+  let pool = globalPool
+  now <- getCapabilities
+  seen <- readWord (poolWords pool) capabilitiesWord
+  unless (now == seen) (adapt pool now)
+  pure pool
+
+globalPool :: Pool
+globalPool = unsafeGlobal newPool
+{-# NOINLINE globalPool #-}
+
+newPool :: IO Pool
+newPool = do
+  ws <- newWords 32
+  masks <- newWords maskWords
+  nobody <- newTable 0 (error "no worker")
+  workers <- newRef (Workers nobody nobody)
+  growing <- newLock
+  sparks <- newStack
+  spare <- newStack
+  scopeCounts <- newWords 32
+  -- One that never ends, so that the sparks' scope does not either.
+  writeWord scopeCounts 8 1
+  failures <- newRef (Failures 0 64 [])
+  cutoff <- newRef NoCutoff
+  let idle = RootTask {_taskParent = idle, taskIndex = 0, taskHome = sparkScope}
+      sparkScope =
+        Scope
+          { scopeId = 0,
+            scopeRun = 0,
+            scopeAround = Nothing,
+            scopeWords = scopeCounts,
+            scopeLines = 0,
+            scopeGuest = -1,
+            scopeClosed = False,
+            scopeCuts = False,
+            scopeCutoff = cutoff,
+            scopeFailures = failures,
+            scopeWhenQuiet = \_ -> pure ()
+          }
+  _ <- fetchAdd ws 16 1
+  let pool = Pool ws masks workers growing sparks spare idle
+  -- Its threads are parked, not forgotten, and so are the callers of runs.
+  _ <- newStablePtr pool
+  pure pool
+
+-- | Follow a change of the number of capabilities.
+adapt :: Pool -> Int -> IO ()
+adapt pool now = uninterruptibleMask_ . withLock (poolGrowing pool) $ do
+  pinned <- workersPinned <$> readRef (poolWorkers pool)
+  let before = tableSize pinned
+  forM_ [before .. now - 1] $ \line -> do
+    w <- newWorker pool line
+    forkMaskedOn line (\_ -> begin w (show line) attend)
+  -- Those that had retired look again.
+  pinned' <- workersPinned <$> readRef (poolWorkers pool)
+  forM_ [0 .. min before (tableSize pinned') - 1] $ \i -> readEntry pinned' i >>= unpark . workerCell
+  atomicWrite (poolWords pool) capabilitiesWord now
+
+-- | The thread of a worker begins.
+begin :: Worker -> String -> (Worker -> IO ()) -> IO ()
+-- It inherits the state of whoever forks it, and must be interruptible where it parks.
+begin w name work = unsafeMask $ do
+  labelMe ("par/worker/" ++ name)
+  myWeakThread >>= writeRef (workerThread w) . Just
+  work w
+
+-- | A worker, added to the table of all, and to the pinned ones if it has a line.
+newWorker :: Pool -> Int -> IO Worker
+newWorker pool line = do
+  Workers pinned everybody <- readRef (poolWorkers pool)
+  let number = tableSize everybody
+      idle = poolIdleTask pool
+  make <-
+    Worker number line pool (poolWords pool) <$> newWords 16
+      <*> newDeque 64 (Work idle 0 (\_ () -> pure ()) ())
+      <*> newPatient 16 (Work idle 0 (\_ () -> pure ()) ())
+      <*> newRef idle
+      <*> newRef Nothing
+      <*> newRef Everybody
+      <*> newRef Nothing
+      <*> (newWaitCell >>= newRef)
+      <*> newLock
+      <*> newWaitCell
+  let w = make (readRef (workerTask w) >>= next w . taskScope)
+  writeWord (workerWords w) seedWord (0x2545f4914f6cdd1d + number * 0x9e3779b97f4a7c1)
+  everybody' <- append everybody w
+  pinned' <- if line < 0 then pure pinned else append pinned w
+  writeRef (poolWorkers pool) (Workers pinned' everybody')
+  pure w
+
+append :: Table a -> a -> IO (Table a)
+append table x = do
+  table' <- growTable table (tableSize table + 1) x
+  writeEntry table' (tableSize table) x
+  pure table'
