@@ -4,13 +4,14 @@
 module DeadlockTest (tests) where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar, yield)
+import Control.Concurrent.STM (atomically, check, newTVarIO, readTVar)
 import Control.Exception (SomeException, displayException, evaluate, try)
 import Control.Monad (replicateM, replicateM_, void)
 import Data.Foldable (sequenceA_)
 import Data.List (intercalate, nub)
 import Heddle.Rendezvous
 import Support
-import System.Mem (performGC)
+import System.Mem (performGC, performMajorGC)
 import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertFailure, testCase, (@?=))
@@ -215,6 +216,12 @@ tests =
           testCase "thousands of branches: at once, and its text is short" large
         ],
       testGroup
+        "in io"
+        [ testCase "an MVar that nobody has: the branch is named" (blockedInIO (newEmptyMVar >>= takeMVar)),
+          testCase "a transaction that nobody can help: the branch is named" (blockedInIO (newTVarIO False >>= \v -> atomically (readTVar v >>= check))),
+          testCase "the branch can catch it" blockedCaught
+        ],
+      testGroup
         "none"
         [ testCase "the reader has ended" (isNone 3 readerEnded),
           testCase "one of the readers has ended" (isNone 6 oneReaderEnded),
@@ -398,6 +405,33 @@ large = do
       timeout 20000000 (try (evaluate (runDet m))) >>= \case
         Just (Left d) -> pure d
         other -> assertFailure (maybe "no report" (either (\(Deadlock _ _) -> "") show) other)
+
+-- * In io
+
+-- | It hung: the scheduler kept the thread reachable.
+blockedInIO :: IO () -> IO ()
+blockedInIO wait = everyRun $ \run' -> do
+  got <- collecting . outcome $
+    run' $ \w -> do
+      c <- newChan "c"
+      par (branch (inp c) recv <* branch () (\() -> busy 3) <* branch (w, out c) (\(w', o) -> io w' wait >>= send o))
+  got @?= Just (Left (path ++ ": " ++ displayException (BlockedInIO path)))
+  where
+    path = "main/par[2]"
+
+blockedCaught :: IO ()
+blockedCaught = everyRun $ \run' -> do
+  got <- collecting . outcome $ run' $ \w -> par (branch w (\w' -> tryDet (io w' (newEmptyMVar >>= takeMVar))) <* branch () (\() -> busy 3))
+  got @?= Just (Right (Left (BlockedInIO "main/par[0]") :: Either BlockedInIO ()))
+
+-- | With a major collection now and then, since that is when a thread that waits for ever is
+-- noticed.
+collecting :: IO a -> IO (Maybe a)
+collecting body = do
+  done <- newEmptyMVar
+  _ <- forkIO (body >>= putMVar done)
+  let wait n = if n == 0 then pure Nothing else performMajorGC >> timeout 5000 (takeMVar done) >>= maybe (wait (n - 1 :: Int)) (pure . Just)
+  wait 400
 
 -- * None
 

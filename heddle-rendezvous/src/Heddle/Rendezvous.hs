@@ -72,6 +72,7 @@ module Heddle.Rendezvous
     World,
     io,
     ioLazy,
+    BlockedInIO (..),
 
     -- * Searching
     Closed (..),

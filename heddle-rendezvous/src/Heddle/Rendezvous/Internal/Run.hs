@@ -19,6 +19,7 @@ module Heddle.Rendezvous.Internal.Run
     Closed (..),
     leftmost,
     Uncaught (..),
+    BlockedInIO (..),
   )
 where
 
@@ -27,7 +28,7 @@ import Control.Monad (zipWithM)
 import Control.Monad.ST (RealWorld)
 import Heddle.Par.Internal
 import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readRef, writeRef, writeWord)
-import Heddle.Prim.Exception (Exception (..), SomeException, bug, evaluate, throwIO, throwTo)
+import Heddle.Prim.Exception (BlockedIndefinitelyOnMVar (..), BlockedIndefinitelyOnSTM (..), Exception (..), SomeException, bug, evaluate, throwIO, throwTo)
 import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (myThreadId)
 import Heddle.Rendezvous.Internal.Channel (throwIn)
@@ -83,6 +84,7 @@ runDetIOSeeded seed m = runWith (Just seed) (m World) >>= either throwIO pure
 --
 -- [Cost]: that of the action, and 'rnf' of its result.
 -- [Blocks]: as the action does; other branches go on, on other workers.
+-- [Throws]: 'BlockedInIO', if the action can never return.
 io :: NFData a => World s -> IO a -> Det s a
 io world action = ioLazy world (action >>= \a -> a <$ evaluate (rnf a))
 {-# INLINE io #-}
@@ -92,12 +94,20 @@ io world action = ioLazy world (action >>= \a -> a <$ evaluate (rnf a))
 --
 -- [Cost]: that of the action.
 -- [Blocks]: as the action does; other branches go on, on other workers.
+-- [Throws]: 'BlockedInIO', if the action can never return.
 ioLazy :: World s -> IO a -> Det s a
 ioLazy World action =
   det $ \b w k ->
     tryTask w action >>= \case
       Right a -> k w a
-      Left e -> throwIn b w (Failure (branchPath b) False e)
+      Left e -> throwIn b w (Failure (branchPath b) False (blockedIn b e))
+
+-- | An effect that can never return, as the branch's own exception.
+blockedIn :: Branch -> SomeException -> SomeException
+blockedIn b e = case (fromException e, fromException e) of
+  (Just BlockedIndefinitelyOnMVar, _) -> toException (BlockedInIO (branchPath b))
+  (_, Just BlockedIndefinitelyOnSTM) -> toException (BlockedInIO (branchPath b))
+  _ -> e
 
 -- | 'Left' is what came from outside.
 runWith :: Maybe Int -> Det s a -> IO (Either SomeException a)
@@ -169,6 +179,17 @@ named :: Branch -> Int -> String
 named b j = branchPath b ++ "/leftmost[" ++ show j ++ "]"
 
 -- Exceptions -----------------------------------------------------------------
+
+-- | The action of an 'io' waits for something that nobody else has any more, so it can never
+-- return. The garbage collector notices that, at a major collection; so when it comes is no
+-- matter of the program's, but that it comes is.
+newtype BlockedInIO = BlockedInIO {blockedBranch :: String}
+  deriving stock (Eq, Show)
+
+instance Exception BlockedInIO where
+  displayException (BlockedInIO _) =
+    "waits in io for something that no other thread has: an MVar or a TVar that nobody will write."
+      ++ " Keep it reachable for the thread that is to write it"
 
 -- | What a run threw, and the branch that threw it first. An 'ExitCode' comes without this.
 data Uncaught = Uncaught {uncaughtPath :: String, uncaughtException :: SomeException}
