@@ -1,6 +1,7 @@
 -- | The tests of heddle-par.
 module Main (main) where
 
+import BlockTest qualified
 import CancelTest qualified
 import ExceptionTest qualified
 import OriginTest qualified
@@ -22,6 +23,7 @@ main = do
         ExceptionTest.tests,
         OriginTest.tests,
         CancelTest.tests,
+        BlockTest.tests,
         PatientTest.tests,
         SemaphoreTest.tests,
         StrategiesTest.tests
