@@ -5,10 +5,15 @@
 module PatientTest (tests) where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar, yield)
+import Control.Exception (evaluate)
 import Control.Monad (forM, forM_, replicateM, replicateM_)
 import Data.IORef
 import Data.List (sort)
+import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
 import Heddle.Par.Internal
+import System.IO.Unsafe (unsafePerformIO)
+import System.Mem (performMajorGC)
+import System.Mem.Weak (Weak, deRefWeak)
 import Test.Tasty
 import Test.Tasty.HUnit
 import Test.Tasty.QuickCheck
@@ -20,6 +25,7 @@ tests =
     [ testCase "the owner pops the newest, a thief takes the older half" halves,
       testCase "a thief takes nothing beyond what it does not want" unwanted,
       testCase "a thief who wants nothing hides nothing from the owner" refused,
+      testCase "growWhileAThiefTakesKeptStolenWorkAlive" grownMeanwhile,
       testProperty "between an owner and thieves every element goes to one" shared
     ]
 
@@ -78,6 +84,41 @@ refused = do
       takeHalf p (const False) >>= (@?= [])
       done <- readIORef over
       if done then pure () else yield >> refusing p over
+
+-- The owner makes room while a thief has read what it takes, and not yet cleared it. The thief
+-- goes on when the owner has done so, or waits for it.
+grownMeanwhile :: Assertion
+grownMeanwhile = do
+  p <- newPatient 8 =<< newIORef (0 :: Int)
+  weak <- mapM (fresh p) [1 .. 8]
+  looked <- newIORef False
+  grown <- newIORef False
+  ended <- newEmptyMVar
+  owner <- forkIO $ do
+    let wait = readIORef looked >>= \l -> if l then pure () else yield >> wait
+    wait
+    newIORef 9 >>= pushed p
+    writeIORef grown True
+    putMVar ended ()
+  let ownerWaits =
+        (||) <$> readIORef grown <*> ((== ThreadBlocked BlockedOnMVar) <$> threadStatus owner) >>= \w ->
+          if w then pure True else yield >> ownerWaits
+      slowly _ = unsafePerformIO (writeIORef looked True >> ownerWaits)
+      {-# NOINLINE slowly #-}
+  takeHalf p slowly >>= \taken -> evaluate (length taken) >>= (@?= 4)
+  takeMVar ended
+  performMajorGC
+  alive <- mapM deRefWeak weak
+  length [() | Just _ <- alive] @?= 4
+  -- What is left is still there.
+  popped p >>= mapM readIORef >>= (@?= Just 9)
+  popped p >>= mapM readIORef >>= (@?= Just 8)
+  where
+    fresh :: Patient (IORef Int) -> Int -> IO (Weak (IORef Int))
+    fresh p i = do
+      r <- newIORef i
+      pushed p r
+      mkWeakIORef r (pure ())
 
 -- The owner pushes and pops as the list says; the thieves take what they can.
 shared :: [NonNegative (Small Int)] -> Positive (Small Int) -> Property

@@ -52,6 +52,7 @@ import Heddle.Prim.Atomic
     writeWord,
   )
 import Heddle.Prim.Barrier (barrierEverywhere, canBarrierEverywhere)
+import Heddle.Prim.Exception (uninterruptibleMask_)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 
 -- | Entry i lies at i modulo the capacity; those from top to bottom are there.
@@ -95,11 +96,18 @@ makeRoom p = do
   bottom <- readWord (patientWords p) bottomWord
   finished <- readAcquire (patientWords p) finishedWord
   table <- readRef (patientTable p)
-  when (bottom - finished >= tableSize table) (grow p bottom finished table)
+  when (bottom - finished >= tableSize table) (grow p)
 {-# INLINE makeRoom #-}
 
-grow :: Patient a -> Int -> Int -> Table a -> IO ()
-grow p bottom finished table = do
+-- | A table of twice the size. Under the lock: a thief clears what it has taken in the table
+-- that it knows, and a copy made meanwhile would keep that alive.
+grow :: Patient a -> IO ()
+-- Nobody parks with the lock held, so waiting for it is a matter of microseconds, and a worker
+-- between tasks must not be left here.
+grow p = uninterruptibleMask_ . withLock (patientLock p) $ do
+  bottom <- readWord (patientWords p) bottomWord
+  finished <- readWord (patientWords p) finishedWord
+  table <- readRef (patientTable p)
   let size = tableSize table
       size' = 2 * size
   table' <- newTable size' (patientVoid p)

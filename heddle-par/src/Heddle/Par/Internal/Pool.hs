@@ -336,6 +336,8 @@ search w = do
     pool = workerPool w
     outside = do
       settle w
+      -- It has none now; see Note [Missed pushes] in "Heddle.Par.Internal.Sleep".
+      writeRef (workerTask w) (poolIdleTask pool)
       scrub (workerDeque w)
       home <- readRef (workerHome w)
       done <- finished home
@@ -390,11 +392,11 @@ retireWorker w = do
 -- and a worker that cannot take the announcement back must park.
 sleep :: Worker -> Home -> IO ()
 sleep w home = do
-  writeRef (workerTask w) (poolIdleTask pool)
   setSleeping pool (workerId w)
   case home of
     Everybody -> settleDown w
     _ -> do
+      seePushes w
       found <- workAround w home
       done <- finished home
       -- Work that others keep to themselves may be there for ever.
@@ -407,6 +409,7 @@ sleep w home = do
 -- | After the announcement; does errands meanwhile.
 settleDown :: Worker -> IO ()
 settleDown w = do
+  seePushes w
   found <- workAround w Everybody
   -- The announcement and the loan belong together: see 'Heddle.Par.Internal.Workers.hire'.
   back <- if found then holdingLoan (stopSleeping pool (workerId w)) else pure False

@@ -25,6 +25,7 @@ module Heddle.Par.Internal.Sleep
     setSleeping,
     isSleeping,
     stopSleeping,
+    seePushes,
     parkQuietly,
   )
 where
@@ -32,8 +33,11 @@ where
 import Control.Monad (unless, void, when)
 import Data.Bits (countTrailingZeros, testBit, unsafeShiftL, (.&.))
 import Heddle.Par.Internal.Types
-import Heddle.Prim.Atomic (atomicRead, compareAndSet, fetchAdd, fetchOr, readEntry, readRef, readWord, wordCount)
+import Heddle.Prim.Atomic (atomicRead, compareAndSet, fetchAdd, fetchOr, readEntry, readRef, readWord, tableSize, wordCount)
+import Heddle.Prim.Barrier (barrierEverywhere, canBarrierEverywhere)
+import Heddle.Prim.Clock (microseconds)
 import Heddle.Prim.Exception (SomeException, mask_, try)
+import Heddle.Prim.Thread (nap)
 import Heddle.Prim.WaitCell (WaitCell, park, unpark)
 
 sleepersWord, searchersWord, capabilitiesWord, blockingWord, maskBits, maskWords :: Int
@@ -110,9 +114,48 @@ stopSleeping pool number
           won <- compareAndSet (poolMasks pool) word bits (bits - (1 `unsafeShiftL` bit))
           if won then fetchAdd (poolWords pool) sleepersWord (-1) >> pure True else go
 
+-- | Between the announcement and the last look: from here on, each push that came before its
+-- pusher could see the announcement is in memory. See Note [Missed pushes].
+--
+-- [Cost]: a read for each worker; if another has a task, a system call of some microseconds.
+seePushes :: Worker -> IO ()
+seePushes w = do
+  workers <- workersAll <$> readRef (poolWorkers pool)
+  let anyBusy i
+        | i == tableSize workers = pure False
+        | otherwise = do
+          other <- readEntry workers i
+          s <- taskScope <$> readRef (workerTask other)
+          if scopeId s /= idle && workerId other /= workerId w then pure True else anyBusy (i + 1)
+  busy <- anyBusy 0
+  when busy $
+    -- Without that call: a store leaves its core's buffer within less than this.
+    if canBarrierEverywhere then barrierEverywhere else nap (microseconds 50)
+  where
+    pool = workerPool w
+    idle = scopeId (taskScope (poolIdleTask pool))
+
 -- | Park a worker's thread. What is thrown at it there is meant for a task that has ended.
 parkQuietly :: WaitCell -> IO ()
 parkQuietly cell =
   try (park cell) >>= \case
     Right () -> pure ()
     Left (_ :: SomeException) -> parkQuietly cell
+
+-- Note [Missed pushes]
+-- ~~~~~~~~~~~~~~~~~~~~
+-- A push is plain stores, and then a plain read of the number of sleepers. A worker that goes to
+-- sleep announces it (a locked instruction) and then looks at everybody's work. With nothing
+-- else, the pusher's stores may still be in its core's buffer at that look, while its read has
+-- found no sleeper: both miss. The pusher would mostly take the work up itself, but if its task
+-- blocks, waiting for the very work that it has pushed, nobody would be left to do that.
+--
+-- The pusher should pay nothing, so the sleeper passes a barrier on every core, between its
+-- announcement and its look ('seePushes'). A push whose stores come before that barrier is seen
+-- by the look; one whose stores come after reads the number of sleepers after it, too, and so
+-- sees the announcement.
+--
+-- That is not needed where no other worker has a task. A worker takes one with a store to
+-- 'workerTask' and then a locked instruction ('Heddle.Par.Internal.Pool.start'), before the task
+-- can push anything. If we do not see that store after our announcement, the locked instruction
+-- comes later than the announcement, and so does each read of the sleepers that follows it.
