@@ -4,11 +4,12 @@ module StrategiesTest (tests) where
 import Control.Concurrent (newEmptyMVar, putMVar, takeMVar)
 import Control.Exception (ErrorCall (..), evaluate, try)
 import Control.Monad (forM_)
+import GHC.Conc (getAllocationCounter, setAllocationCounter)
 import Heddle.Par.Strategies
 import System.IO.Unsafe (unsafePerformIO)
 import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)
-import Test.Tasty.HUnit (testCase, (@?=))
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.QuickCheck (testProperty)
 import Trees (onCapabilities)
 
@@ -33,8 +34,23 @@ tests =
       testCase "sparksAfterTheFirstIdleMoment" . onCapabilities 2 $ idleBetween,
       testCase "sparks of sparks, on 4 capabilities" . onCapabilities 4 $
         nfib 16 @?= 1597,
+      testCase "sparkWasATaskOfThePool: a spark allocates nothing besides its thunk" . onCapabilities 1 $ do
+        bytes <- bytesPerSpark
+        assertBool (show bytes ++ " bytes for each spark") (bytes <= 200),
+      testCase "more sparks than the runtime keeps" . onCapabilities 1 $ do
+        let values = map (\i -> i * 3 + 1) [1 .. 300000 :: Int]
+        sum (values `using` parBuffer 100 rseq) @?= sum values
+        sum (values `using` parList rseq) @?= sum values,
       testCase "dot" ((([1, 2, 3] :: [Int]) `using` (parList rseq `dot` evalList rseq)) @?= [1, 2, 3])
     ]
+
+-- | Bytes that a spark allocates, its thunk and the loop included.
+bytesPerSpark :: IO Int
+bytesPerSpark = do
+  setAllocationCounter maxBound
+  forM_ [1 .. 100000 :: Int] $ \i -> evaluate (par (i + 1) ())
+  left <- getAllocationCounter
+  pure (fromIntegral (maxBound - left) `quot` 100000)
 
 nfib :: Int -> Int
 nfib n

@@ -19,14 +19,13 @@ where
 import Control.Monad (forM_, unless, when)
 import Data.Bits (shiftL, shiftR, xor, (.&.))
 import Heddle.Par.Internal.Cancel (absorbing)
-import Heddle.Par.Internal.Deque (Stolen (..), offers, popOr, steal)
+import Heddle.Par.Internal.Deque (Stolen (..), offers, steal)
 import Heddle.Par.Internal.Patient
-import Heddle.Par.Internal.Ready (pushWork, rob, seedWord, ticksOf)
+import Heddle.Par.Internal.Ready (rob, seedWord, ticksOf)
 import Heddle.Par.Internal.Scope
 import Heddle.Par.Internal.Sleep
 import Heddle.Par.Internal.Types
-import Heddle.Prim.Atomic (isEmpty, readEntry, readRef, readWord, tableSize, writeWord)
-import Heddle.Prim.Atomic qualified as Atomic
+import Heddle.Prim.Atomic (readEntry, readRef, readWord, tableSize, writeWord)
 import Heddle.Prim.Clock (elapsed, microseconds, monotonicNow, nanosCount)
 import Heddle.Prim.Thread (nap, yield)
 
@@ -85,31 +84,25 @@ hunt w home look n =
 lookAround :: Worker -> Home -> IO (Maybe Work)
 lookAround w home = do
   let pool = workerPool w
-  sparks <- case home of
-    Everybody -> takeSparks w
-    _ -> pure False
-  if sparks
-    then popOr (workerDeque w) (pure Nothing) (pure . Just)
-    else do
-      workers <- workersAll <$> readRef (poolWorkers pool)
-      seed <- readWord (workerWords w) seedWord
-      let a = seed `xor` (seed `shiftL` 13)
-          b = a `xor` ((a `shiftR` 7) .&. 0x1ffffffffffffff)
-          seed' = b `xor` (b `shiftL` 17)
-          size = tableSize workers
-          begin = (seed' .&. 0xffffff) `rem` size
-          go k
-            | k == size = pure Nothing
-            | otherwise = do
-              victim <- readEntry workers (if begin + k < size then begin + k else begin + k - size)
-              if workerId victim == workerId w then go (k + 1) else from victim k
-          from victim k =
-            steal (workerDeque victim) acceptable >>= \case
-              Stolen work -> pure (Just work)
-              Lost -> from victim k
-              _ -> impatiently victim >>= maybe (go (k + 1)) (pure . Just)
-      writeWord (workerWords w) seedWord seed'
-      go (0 :: Int)
+  workers <- workersAll <$> readRef (poolWorkers pool)
+  seed <- readWord (workerWords w) seedWord
+  let a = seed `xor` (seed `shiftL` 13)
+      b = a `xor` ((a `shiftR` 7) .&. 0x1ffffffffffffff)
+      seed' = b `xor` (b `shiftL` 17)
+      size = tableSize workers
+      begin = (seed' .&. 0xffffff) `rem` size
+      go k
+        | k == size = pure Nothing
+        | otherwise = do
+          victim <- readEntry workers (if begin + k < size then begin + k else begin + k - size)
+          if workerId victim == workerId w then go (k + 1) else from victim k
+      from victim k =
+        steal (workerDeque victim) acceptable >>= \case
+          Stolen work -> pure (Just work)
+          Lost -> from victim k
+          _ -> impatiently victim >>= maybe (go (k + 1)) (pure . Just)
+  writeWord (workerWords w) seedWord seed'
+  go (0 :: Int)
   where
     acceptable work = accepts (taskScope (workTask work)) home
     impatiently victim = do
@@ -143,9 +136,6 @@ slowNanos = 2000
 -- | Is there work for this worker?
 workAround :: Worker -> Home -> IO Bool
 workAround w home = do
-  sparks <- case home of
-    Everybody -> not <$> isEmpty (poolSparks (workerPool w))
-    _ -> pure False
   workers <- workersAll <$> readRef (poolWorkers (workerPool w))
   let go i
         | i == tableSize workers = pure False
@@ -154,20 +144,9 @@ workAround w home = do
           there <- offers (workerDeque victim) acceptable
           patient <- if workerId victim == workerId w then pure False else offersSome (workerPatient victim) acceptable
           if there || patient then pure True else go (i + 1)
-  if sparks then pure True else go 0
+  go 0
   where
     acceptable work = accepts (taskScope (workTask work)) home
-
--- | Take everything nobody waits for onto one's own deque, oldest stolen first.
-takeSparks :: Worker -> IO Bool
-takeSparks w = do
-  none <- isEmpty (poolSparks (workerPool w))
-  if none
-    then pure False
-    else do
-      sparks <- Atomic.takeAll (poolSparks (workerPool w))
-      forM_ (reverse sparks) (\work -> countUp (taskScope (workTask work)) w >> pushWork w work)
-      pure (not (null sparks))
 
 finished :: Home -> IO Bool
 finished = \case

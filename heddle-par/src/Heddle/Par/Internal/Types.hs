@@ -191,8 +191,6 @@ data Pool = Pool
     poolWorkers :: !(Ref Workers),
     -- | Held while workers are added.
     poolGrowing :: !Lock,
-    -- | Evaluations that nobody waits for; see "Heddle.Par.Strategies".
-    poolSparks :: !(Stack Work),
     -- | Workers without a capability of their own that have nothing to do.
     poolSpare :: !(Stack Worker),
     -- | What an idle worker runs, and what an empty slot holds.

@@ -16,9 +16,6 @@ module Heddle.Par.Internal.Workers
 
     -- * Blocking
     lend,
-
-    -- * Nobody's work
-    pushSpark,
   )
 where
 
@@ -51,7 +48,7 @@ import Heddle.Prim.Atomic
     writeWord,
   )
 import Heddle.Prim.Atomic qualified as Atomic
-import Heddle.Prim.Exception (SomeException, mask_, try, uninterruptibleMask_, unsafeMask, unsafeUnmask)
+import Heddle.Prim.Exception (uninterruptibleMask_, unsafeMask, unsafeUnmask)
 import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (newLock, withLock)
 import Heddle.Prim.Thread (forkMasked, forkMaskedOn, getCapabilities, labelMe, myCapability, myWeakThread)
@@ -143,27 +140,6 @@ lend w rest = unsafeMask $ do
 mostBlocking :: Int
 mostBlocking = 500
 
--- Sparks ---------------------------------------------------------------------
-
--- | Have an action run by some worker, some time. What it throws is dropped.
---
--- [Cost]: one compare-and-set.
--- [Blocks]: never.
-pushSpark :: IO () -> IO ()
-pushSpark action = mask_ $ do
-  pool <- thePool
-  let t = poolIdleTask pool
-  Atomic.push (poolSparks pool) (Work t 0 (\w () -> void (try' action) >> finishSpark w) ())
-  sleepers <- readWord (poolWords pool) sleepersWord
-  when (sleepers > 0) (wakeOne pool (taskScope t))
-  where
-    try' :: IO () -> IO (Either SomeException ())
-    try' = try
-    finishSpark w = unsafeMask $ do
-      let s = taskScope (poolIdleTask (workerPool w))
-      atomicWrite (workerWords w) runningWord 0
-      next w s
-
 -- The pool -------------------------------------------------------------------
 
 -- | The pool, with a worker for each capability.
@@ -186,15 +162,14 @@ newPool = do
   nobody <- newTable 0 (error "no worker")
   workers <- newRef (Workers nobody nobody)
   growing <- newLock
-  sparks <- newStack
   spare <- newStack
   scopeCounts <- newWords 32
-  -- One that never ends, so that the sparks' scope does not either.
+  -- One that never ends, so that the scope does not either.
   writeWord scopeCounts 8 1
   failures <- newRef (Failures 0 64 [])
   cutoff <- newRef NoCutoff
-  let idle = RootTask {_taskParent = idle, taskIndex = 0, taskHome = sparkScope}
-      sparkScope =
+  let idle = RootTask {_taskParent = idle, taskIndex = 0, taskHome = nobodysScope}
+      nobodysScope =
         Scope
           { scopeId = 0,
             scopeRun = 0,
@@ -209,7 +184,7 @@ newPool = do
             scopeWhenQuiet = \_ -> pure ()
           }
   _ <- fetchAdd ws 16 1
-  let pool = Pool ws masks workers growing sparks spare idle
+  let pool = Pool ws masks workers growing spare idle
   -- Its threads are parked, not forgotten, and so are the callers of runs.
   _ <- newStablePtr pool
   pure pool
