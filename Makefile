@@ -56,7 +56,7 @@ test-nightly: setup build ## what takes too long for every day: UTF-8, all strin
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p capabilities' heddle-rendezvous-test
 
 .PHONY: check
-check: check-format check-modules check-lint check-ordering check-warnings check-documentation ## style, warnings, documentation
+check: check-format check-modules check-lint check-ordering check-warnings check-documentation check-safe-points ## style, warnings, documentation
 	@echo "check: ok"
 
 .PHONY: check-format
@@ -79,6 +79,10 @@ check-ordering: ## the generated code of atomic operations: barriers where neede
 check-warnings: $(CABAL_CONFIG) ## no warnings, in tests and benchmarks either
 	@cabal build $(CHECK_FLAGS) all || { echo "check-warnings: mend the warnings above; here they count as errors" >&2; exit 1; }
 	@echo "check-warnings: ok"
+
+.PHONY: check-safe-points
+check-safe-points: check-warnings ## the machine code of unmasked task switches allocates nothing
+	@scripts/check_safe_points.py $(CHECKDIR)
 
 .PHONY: check-documentation
 check-documentation: $(CABAL_CONFIG) ## every export is documented

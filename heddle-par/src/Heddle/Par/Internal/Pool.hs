@@ -490,4 +490,5 @@ runErrand w (Errand home work done) = do
 --
 -- That is a property of the compiled code: with -O1 GHC 9.0 allocates a closure in the
 -- middle of 'finish', and a program that injects exceptions hung within seconds. So this
--- module, and the packages it is compiled from, insist on -O2.
+-- module, and the packages it is compiled from, insist on -O2, and @make check@ looks at the
+-- machine code (scripts/check_safe_points.py).
