@@ -51,12 +51,13 @@ test: setup build ## run every test suite; the summary comes last
 	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct all
 
 .PHONY: test-nightly
-test-nightly: setup build ## what takes too long for every day: UTF-8, all strings of up to four bytes; rendezvous under 100,000 changes of capabilities
+test-nightly: setup build ## what takes too long for every day: all short UTF-8, the C for 20 minutes, 100,000 changes of capabilities
+	@HEDDLE_SANITIZE_SECONDS=$${HEDDLE_SANITIZE_SECONDS:-1200} scripts/check_sanitize.sh $(BUILDDIR)
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p UTF-8' heddle-bytes-test
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p capabilities' heddle-rendezvous-test
 
 .PHONY: check
-check: check-format check-modules check-lint check-ordering check-warnings check-documentation check-safe-points ## style, warnings, documentation
+check: check-format check-modules check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
 
 .PHONY: check-format
@@ -74,6 +75,10 @@ check-lint: ## HLint, with our own rules
 .PHONY: check-ordering
 check-ordering: ## the generated code of atomic operations: barriers where needed, none elsewhere
 	@scripts/check_ordering.py
+
+.PHONY: check-sanitize
+check-sanitize: ## the C that reads untrusted bytes, under ASan and UBSan, on random input (HEDDLE_SANITIZE_SECONDS=30)
+	@scripts/check_sanitize.sh $(BUILDDIR)
 
 .PHONY: check-warnings
 check-warnings: $(CABAL_CONFIG) ## no warnings, in tests and benchmarks either

@@ -23,7 +23,7 @@ int64_t heddle_utf8_units(int level, const uint8_t *p, int64_t length);
 
 /*
  * Valid text, of whole characters, as UTF-16 into array[at..end); answers where it ended. Room for
- * heddle_utf8_units() is enough.
+ * heddle_utf8_units() is enough; with less, what is written is a beginning of it.
  */
 int64_t heddle_utf8_to_utf16(int level, const uint8_t *p, int64_t length, uint16_t *array, int64_t at, int64_t end);
 
@@ -46,6 +46,7 @@ int64_t heddle_utf16_to_utf8(int level, const uint16_t *array, int64_t from, int
  * The same for text that may be ill-formed, with U+FFFD for each maximal subpart: the longest beginning of a
  * character, or a byte that begins none. They end before the beginning of a character that the end cuts off. The
  * answer has two parts: its low 32 bits are the bytes that were read, the others what they make. At most 2^30 bytes.
+ * There must be room for what the counting functions answer; no more than the room is written in any case.
  */
 int64_t heddle_utf8_replaced_units(int level, const uint8_t *p, int64_t length);
 int64_t heddle_utf8_replace_to_utf16(int level, const uint8_t *p, int64_t length, uint16_t *array, int64_t at,

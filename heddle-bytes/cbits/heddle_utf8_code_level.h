@@ -31,7 +31,10 @@ TARGET static int64_t NAME(to_utf16)(const uint8_t *p, int64_t length, uint16_t 
     /* Three bytes are looked back at. */
     while (i < 3 && i < length && at < end) {
         int64_t width = width_of(p[i]);
-        at = to_utf16_plain(p + i, width < length - i ? width : length - i, array, at, end);
+        int64_t next = to_utf16_plain(p + i, width < length - i ? width : length - i, array, at, end);
+        /* No room for a pair: nothing behind it may be written either. */
+        if (next == at) return at;
+        at = next;
         i += width;
     }
     while (i + 16 <= length && at + 16 <= end) {

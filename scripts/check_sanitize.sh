@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The C that reads untrusted bytes, under AddressSanitizer and UndefinedBehaviorSanitizer, on random input between guard
+# pages, at every level of instructions that the processor has (sanitize/).
+#
+#   HEDDLE_SANITIZE_SECONDS   how long (30)
+#   HEDDLE_SANITIZE_SEED      a number; the time if not given
+#   HEDDLE_SANITIZE_ROUND     one round of that seed alone, as a failure says it
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=${1:-dist-newstyle}/sanitize
+mkdir -p "$build"
+# No -O2: what reads too far must not be optimised away. Options of the cabal files that decide what is compiled stay out.
+flags=(-std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+  -Wall -Wextra -Werror -Iheddle-bytes/cbits -Iheddle-coroutine/cbits -Iheddle-walk/cbits -Iheddle-prim/cbits -Isanitize)
+
+sources=(heddle-bytes/cbits/*.c heddle-coroutine/cbits/*.c heddle-walk/cbits/*.c
+  heddle-prim/cbits/heddle_cpu.c heddle-prim/cbits/heddle_regex.c sanitize/*.c)
+objects=()
+for source in "${sources[@]}"; do
+  object="$build/${source//\//_}.o"
+  objects+=("$object")
+  # A header may have changed as well: all are compiled again unless everything is older.
+  if [ ! -e "$object" ] || [ -n "$(find "$(dirname "$source")" heddle-*/cbits sanitize -name '*.[ch]' -newer "$object" -print -quit)" ]; then
+    gcc "${flags[@]}" -c "$source" -o "$object"
+  fi
+done
+gcc "${flags[@]}" "${objects[@]}" -lm -o "$build/kernels"
+
+export ASAN_OPTIONS=abort_on_error=0:handle_abort=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+"$build/kernels" "${HEDDLE_SANITIZE_SECONDS:-30}" "${HEDDLE_SANITIZE_SEED:-}" "${HEDDLE_SANITIZE_ROUND:-}"
