@@ -48,11 +48,28 @@ main =
         testProperty "ToJSON via heddle" $ \x ->
           Aeson.decode (Aeson.encode x) === Just (x :: Ours) .&&. Aeson.decodeStrict (strictly (Aeson.toJSON x)) === Just x,
         testProperty "FromJSON via heddle" $ \x -> Aeson.fromJSON (Aeson.toJSON x) === Aeson.Success (x :: Ours),
-        testCase "ToJSON via heddle: keys that are there twice, numbers beyond what decoders take" $ do
-          Aeson.toJSON (ViaHeddle Twice) @?= Aeson.object ["a" Aeson..= (2 :: Int)]
+        testCase "infinityIsNotNearest: a finite number just above the largest double keeps its value" $
+          mapM_
+            (\n -> Aeson.decodeStrict (toByteString (encode (fromValue (Number n)))) @?= Just (Number n))
+            [scientific (1797693134862316 * 10 ^ k) (293 - k) | k <- [0, 1, 293, 294, 300]],
+        testCase "hugeExponentIsNotExpanded: an exponent is written as it is" $
+          toByteString (encode (fromValue (Number (scientific 3 1000000000)))) @?= "3e1000000000",
+        testCase "keysTwiceDiffered: toJSON and decode . encode take the same of equal keys" $ do
+          Aeson.decode (Aeson.encode (ViaHeddle Twice)) @?= Just (Aeson.toJSON (ViaHeddle Twice))
+          Aeson.decode' (Aeson.encode (ViaHeddle TwiceLong)) @?= Just (Aeson.toJSON (ViaHeddle TwiceLong)),
+        testCase "nonFiniteWasNotRead: null is NaN via heddle" $
+          map (fmap (map isNaN)) (through ViaHeddle viaHeddle [0 / 0, 1 / 0, -1 / 0]) @?= replicate 2 (Just [True, True, True]),
+        testCase "nonFiniteWasNotRead: via lossless every double is itself" $
+          map (fmap (map show)) (through ViaLossless viaLossless [0 / 0, 1 / 0, -1 / 0, 0.1])
+            @?= replicate 2 (Just ["NaN", "Infinity", "-Infinity", "0.1"]),
+        testCase "ToJSON via heddle: numbers beyond what decoders take" $
           Aeson.toJSON (ViaHeddle (7 ^ (50000 :: Int) :: Integer)) @?= Number (7 ^ (50000 :: Int)),
         testGroup "what is refused" refused
       ]
+
+-- | Through a text and through a value.
+through :: (ToJSON b, FromJSON b) => ([Double] -> b) -> (b -> [Double]) -> [Double] -> [Maybe [Double]]
+through to from xs = [from <$> Aeson.decode (Aeson.encode (to xs)), from <$> Aeson.decode (Aeson.encode (Aeson.toJSON (to xs)))]
 
 strictly :: ToJSON a => a -> ByteString
 strictly = Lazy.toStrict . Aeson.encode
@@ -76,6 +93,8 @@ refused =
             other -> assertFailure (show other)
         )
         ["1e9223372036854775808", "1e-9223372036854775809", "1e18446744073709551616", "0.1e-9223372036854775808"],
+    testCase "exponentOfZero: zero has any exponent" $
+      mapM_ (\text -> decode defaultLimits value text @?= Right (Number 0)) ["0e2000", "-0.00E-2000", "0e99999999999999999999"],
     testCase "exponents within the bound" $
       decode defaultLimits value "[1e1000,1e-1000]" @?= Right (Array (Vector.fromList [Number (scientific 1 1000), Number (scientific 1 (-1000))])),
     testCase "a key twice" $
@@ -97,6 +116,12 @@ data Twice = Twice
 
 instance ToJson Twice where
   toJson Twice = mixed . object $ "a" <:> int (1 :: Int) <> "a" <:> int (2 :: Int)
+
+-- | The same with a number that our decoders refuse, so that aeson's takes their place.
+data TwiceLong = TwiceLong
+
+instance ToJson TwiceLong where
+  toJson TwiceLong = mixed . object $ "a" <:> int (1 :: Int) <> "a" <:> int (7 ^ (50000 :: Int) :: Integer)
 
 data Ours = Ours {label_ :: Text, amount :: Double, inner :: Maybe [Ours]}
   deriving stock (Eq, Generic, Show)

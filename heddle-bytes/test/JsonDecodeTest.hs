@@ -7,7 +7,8 @@ module JsonDecodeTest
   )
 where
 
-import Control.Monad (forM_)
+import Control.Concurrent (forkIO, killThread, newEmptyMVar, putMVar, readMVar, takeMVar, tryPutMVar)
+import Control.Monad (forM_, void)
 import Data.Aeson qualified as Aeson
 import Data.Aeson.Key qualified as Aeson.Key
 import Data.Aeson.KeyMap qualified as KeyMap
@@ -33,6 +34,8 @@ import Heddle.Bytes.Json.Check.Plain qualified as Plain
 import Heddle.Bytes.Json.Decode
 import Heddle.Bytes.Json.Malformed
 import Heddle.Prim.Cpu (levels)
+import Heddle.Prim.Exception (SomeException, evaluate, try)
+import Heddle.Prim.Pure (unsafePure)
 import JsonGen hiding (numberText, pieces)
 import JsonGen qualified
 import System.Mem (getAllocationCounter)
@@ -115,7 +118,7 @@ agree limits input = ioProperty $ do
 
 -- | An exponent of ten so great that 'decimal' cannot say it is JSON all the same.
 beyondInt :: Either Malformed a -> Bool
-beyondInt = either ((== OutOfRange "an exponent") . malformedReason) (const False)
+beyondInt = either ((== ExponentTooLarge 9999999999999999) . malformedReason) (const False)
 
 refusals :: [TestTree]
 refusals =
@@ -148,6 +151,42 @@ refusals =
       path (list int) "[1,2,2.5]" "$[2]" (WrongKind "an integer" "a number with a fraction")
       path (textMap (list bool)) "{\"x\":[true,0]}" "$.x[1]" (WrongKind "true or false" "a number")
       path (textMap int) "{\"x\":1,\"x\":2}" "$" (DuplicateKey "x"),
+    testCase "pathOfAnErrorBehindAScalar: the object or array, not the scalar that ends there" $ do
+      let login = record (required "login" int)
+      path login "{\"id\":5}" "$" (MissingKey "login")
+      path login "{\"id\":-1.5e2}" "$" (MissingKey "login")
+      path login "{\"id\":true}" "$" (MissingKey "login")
+      path login "{\"id\":null}" "$" (MissingKey "login")
+      path login "{\"id\":false}" "$" (MissingKey "login")
+      path login "{\"id\":\"x\"}" "$" (MissingKey "login")
+      path login "{\"id\":[1]}" "$" (MissingKey "login")
+      path (list login) "[{\"login\":1},{\"id\":5}]" "$[1]" (MissingKey "login")
+      path (pairOf int int) "[1]" "$" (Refused "too few elements")
+      path (pairOf text int) "[\"a\"]" "$" (Refused "too few elements")
+      path (list (pairOf int int)) "[[1,2],[3]]" "$[1]" (Refused "too few elements")
+      path (pairOf int int) "[]" "$" (Refused "expected an array of 2 elements")
+      path tree "[1:2]" "$" (Expected "',' or ']'")
+      -- What is wrong with the scalar itself still is.
+      path tree "[1.]" "$[0]" (Expected "a digit")
+      path tree "{\"a\":-}" "$.a" (Expected "a digit")
+      path tree "{\"a\":tru}" "$.a" (Expected "true")
+      path tree "[1,]" "$[1]" (Expected "a value"),
+    testCase "interruptedDecodingIsNotRemembered: a value whose evaluation was interrupted is decoded again" $ do
+      reached <- newEmptyMVar
+      gate <- newEmptyMVar
+      let waiting x = unsafePure (tryPutMVar reached () >> readMVar gate >> pure x)
+          decoded = decode wide (list (waiting <$> int)) "[1,2]"
+      thread <- forkIO (void (try (evaluate decoded) :: IO (Either SomeException (Either Malformed [Int]))))
+      takeMVar reached
+      killThread thread
+      putMVar gate ()
+      evaluate decoded >>= (@?= Right [1, 2]),
+    testCase "exponentLimitIsNoType: an exponent above the limit says so" $ do
+      at (decode defaultLimits integer "1e2000") @?= Left (0, ExponentTooLarge 1024)
+      at (decode defaultLimits {limitExponent = 3} natural "1e4") @?= Left (0, ExponentTooLarge 3)
+      at (decode defaultLimits int "1e2000") @?= Left (0, OutOfRange "Int")
+      at (decode defaultLimits decimal "1e99999999999999999999") @?= Left (0, ExponentTooLarge 9999999999999999)
+      decode defaultLimits decimal "0e99999999999999999999" @?= Right (0, 0),
     testCase "kinds" $ do
       kinds int "an integer"
       kinds text "a string"
@@ -294,14 +333,14 @@ numbers =
       decode wide natural "36893488147419103232" @?= Right 36893488147419103232,
     testCase "huge exponents make nothing" $ do
       forM_ ["1e1000000000", "1e100000000000000000000", "123456789012345678901234567890e999999999"] $ \input -> do
-        at (decode defaultLimits integer input) @?= Left (0, OutOfRange "the limit of exponents")
+        at (decode defaultLimits integer input) @?= Left (0, ExponentTooLarge 1024)
         at (decode defaultLimits int input) @?= Left (0, OutOfRange "Int")
         at (decode defaultLimits double input) @?= Left (0, OutOfRange "Double")
         at (decode defaultLimits float input) @?= Left (0, OutOfRange "Float")
       forM_ ["1e-1000000000", "1e-100000000000000000000"] $ \input -> do
         at (decode defaultLimits integer input) @?= Left (0, WrongKind "an integer" "a number with a fraction")
         decode defaultLimits double input @?= Right 0
-      at (decode defaultLimits decimal "1e100000000000000000000") @?= Left (0, OutOfRange "an exponent")
+      at (decode defaultLimits decimal "1e100000000000000000000") @?= Left (0, ExponentTooLarge 9999999999999999)
       at (decode defaultLimits integer "1e1025") @?= Left (0, OutOfRange "the limit of exponents")
       decode defaultLimits integer "1e1024" @?= Right (10 ^ (1024 :: Int)),
     testCase "a million digits" $ do

@@ -63,8 +63,46 @@ tests =
     [ testGroup "derived" [testGroup name (derived options) | (name, options) <- settings],
       testGroup "by class" byClass,
       testGroup "keys of maps" keys,
-      testGroup "strings of every type" strings
+      testGroup "strings of every type" strings,
+      testGroup "infinities and NaN" nonFinite
     ]
+
+-- | Values that contain numbers JSON does not have.
+data Measured = Measured {precise :: !Double, coarse :: !Float, more :: !(Maybe [Double]), named :: !(Map Double Double)}
+  deriving stock (Generic, Show)
+  deriving anyclass (FromJson, ToJson)
+
+-- A NaN does not equal itself: what is shown is compared.
+nonFinite :: [TestTree]
+nonFinite =
+  [ testProperty "nonFiniteRoundTrip: under NonFiniteStrings every value is itself" . withMaxSuccess 300 . forAll measured $ \x ->
+      let text = toByteString (encodeJsonWith NonFiniteStrings x)
+       in counterexample (show text) $
+            conjoin [show (decodeAt level defaultLimits {limitNonFinite = NonFiniteStrings} fromJson text :: Either Malformed Measured) === show (Right x :: Either Malformed Measured) | level <- levels],
+    testProperty "nonFiniteWasNotRead: under NonFiniteNull what is written is read" . withMaxSuccess 300 . forAll measured $ \x ->
+      let text = toByteString (encodeJson x)
+       in counterexample (show text) $ show (decodeJson text :: Either Malformed Measured) === show (Right (nulled x) :: Either Malformed Measured),
+    testCase "policies" $ do
+      toByteString (encodeJsonWith NonFiniteStrings (numbers, map Just numbers)) @?= "[[\"NaN\",\"Infinity\",\"-Infinity\"],[\"NaN\",\"Infinity\",\"-Infinity\"]]"
+      toByteString (encodeJsonWith NonFiniteRefused numbers) @?= "[null,null,null]"
+      -- Only what is inside is encoded under the policy.
+      toByteString (encodeJsonWith NonFiniteStrings numbers <> encodeJson numbers) @?= "[\"NaN\",\"Infinity\",\"-Infinity\"][null,null,null]"
+      reading NonFiniteRefused "null" @?= Left (0, WrongKind "a number" "null")
+      reading NonFiniteStrings "null" @?= Left (0, WrongKind "a number" "null")
+      reading NonFiniteNull "\"NaN\"" @?= Left (0, WrongKind "a number" "a string")
+      reading NonFiniteStrings "\"nan\"" @?= Left (0, Expected "a number, \"NaN\", \"Infinity\" or \"-Infinity\"")
+      reading NonFiniteStrings "1e400" @?= Left (0, OutOfRange "Double")
+  ]
+  where
+    numbers = [0 / 0, 1 / 0, -1 / 0] :: [Double]
+    measured = Measured <$> any' <*> any' <*> oneof [pure Nothing, Just <$> listOf any'] <*> (Map.fromList <$> listOf ((,) <$> (any' `suchThat` (not . isNaN)) <*> any'))
+    any' :: (Arbitrary a, Fractional a) => Gen a
+    any' = frequency [(2, arbitrary), (1, elements [0 / 0, 1 / 0, -1 / 0, -0])]
+    nulled (Measured x y xs m) = Measured (nan x) (nan y) (map nan <$> xs) (nan <$> m)
+    nan x = if isInfinite x then 0 / 0 else x
+    reading policy text = case decode defaultLimits {limitNonFinite = policy} fromJson text of
+      Left e -> Left (malformedOffset e, malformedReason e)
+      Right x -> Right (x :: Double)
 
 -- | The bytes decoded at every level, and alone and as an element of a stream in two pieces.
 returns :: (Eq a, Show a) => Decoder a -> ByteString -> a -> Property

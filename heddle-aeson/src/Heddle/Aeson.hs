@@ -23,8 +23,10 @@ module Heddle.Aeson
 
     -- | > deriving (ToJson, FromJson) via (ViaAeson T)
     --   > deriving (ToJSON, FromJSON) via (ViaHeddle T)
+    --   > deriving (ToJSON, FromJSON) via (ViaLossless T)
     ViaAeson (..),
     ViaHeddle (..),
+    ViaLossless (..),
   )
 where
 
@@ -34,6 +36,7 @@ import Data.Aeson.Encoding (fromEncoding, unsafeToEncoding)
 import Data.Aeson.Internal (IResult (..), JSONPath, JSONPathElement (..), ifromJSON)
 import Data.Aeson.Key qualified as Key
 import Data.Aeson.KeyMap qualified as KeyMap
+import Data.Aeson.Types (Parser)
 import Data.ByteString (ByteString)
 import Data.ByteString.Unsafe qualified as ByteString (unsafeUseAsCString)
 import Data.Foldable (toList)
@@ -55,10 +58,10 @@ import Heddle.Bytes.Json.Decode
     textMap,
   )
 import Heddle.Bytes.Json.Decode qualified as Decode
-import Heddle.Bytes.Json.Encode (ToJson (..), encodeJson)
+import Heddle.Bytes.Json.Encode (ToJson (..), encodeJson, encodeJsonWith)
 import Heddle.Bytes.Json.FromJson (FromJson (..))
 import Heddle.Bytes.Json.Malformed (Malformed (..), Reason (..), Step (..), showPath)
-import Heddle.Bytes.Json.Options (Duplicates (..), Limits (..), defaultLimits)
+import Heddle.Bytes.Json.Options (Duplicates (..), Limits (..), NonFinite (..), defaultLimits)
 import Heddle.Bytes.Put (Put, fromBuilder, toBuilder, toByteString)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Prim.Pure (unsafePure)
@@ -81,13 +84,14 @@ fromValue = \case
 number :: Scientific -> Build c Mixed
 number n
   | power >= 0 && power <= 308 = mixed (int (coefficient n * 10 ^ power))
-  | power < 0 && power > -340 && fromFloatDigits nearest == n = mixed (double nearest)
+  -- 'fromFloatDigits' of an infinity is a finite number just above the largest double.
+  | power < 0 && power > -340 && not (isInfinite nearest) && fromFloatDigits nearest == n = mixed (double nearest)
   | otherwise = mixed (Build.decimal (coefficient n) power)
   where
     power = base10Exponent n
     nearest = toRealFloat n :: Double
 
--- | A value of aeson's; exponents of ten beyond 1,024 are refused.
+-- | A value of aeson's; exponents of ten beyond 1,024 are refused, but for those of zero.
 --
 -- [Cost]: linear; equal short keys of one text share their memory.
 value :: Decoder Value
@@ -110,6 +114,7 @@ valueWithin most = go
       KindArray -> (\xs -> Array (Vector.fromListN (length xs) xs)) <$> Decode.list go
       KindObject -> Object . KeyMap.fromMapText <$> textMap go
     bounded (mantissa, power)
+      | mantissa == 0 = Right 0
       | power <= most && power >= negate most = Right (scientific mantissa power)
       | otherwise = Left ("an exponent beyond " <> show most)
 
@@ -182,7 +187,7 @@ instance ToJSON a => ToJson (ViaAeson a) where
 instance FromJSON a => FromJson (ViaAeson a) where
   fromJson = ViaAeson <$> aeson
 
--- | aeson's classes by heddle-bytes'.
+-- | aeson's classes by heddle-bytes'. An infinity or NaN is @null@, and @null@ is read as NaN ('NonFiniteNull').
 newtype ViaHeddle a = ViaHeddle
   { -- | The value.
     viaHeddle :: a
@@ -192,17 +197,40 @@ newtype ViaHeddle a = ViaHeddle
 -- | Encodings have no value between.
 instance ToJson a => ToJSON (ViaHeddle a) where
   toEncoding (ViaHeddle x) = unsafeToEncoding (toBuilder (encodeJson x))
-  toJSON (ViaHeddle x) = case decode unlimited (valueWithin maxBound) text of
-    Right v -> v
-    -- Our decoders take no numbers of more than 32,767 characters, aeson's do.
-    Left wrong -> fromMaybe (error ("ViaHeddle: written, but not read: " <> displayException wrong)) (Aeson.decodeStrict' text)
-    where
-      text = toByteString (encodeJson x)
+  toJSON (ViaHeddle x) = writtenValue (encodeJson x)
 
 instance FromJson a => FromJSON (ViaHeddle a) where
-  parseJSON v = either (fail . displayException) (pure . ViaHeddle) (decode unlimited fromJson (toByteString (encode (fromValue v))))
+  parseJSON v = ViaHeddle <$> readValue NonFiniteNull v
+
+-- | As 'ViaHeddle', with infinities and NaN as strings ('NonFiniteStrings'): every 'Double' is read as it was written,
+-- except that aeson's 'Value' has no negative zero.
+newtype ViaLossless a = ViaLossless
+  { -- | The value.
+    viaLossless :: a
+  }
+  deriving stock (Eq, Ord, Show)
+
+-- | Encodings have no value between.
+instance ToJson a => ToJSON (ViaLossless a) where
+  toEncoding (ViaLossless x) = unsafeToEncoding (toBuilder (encodeJsonWith NonFiniteStrings x))
+  toJSON (ViaLossless x) = writtenValue (encodeJsonWith NonFiniteStrings x)
+
+instance FromJson a => FromJSON (ViaLossless a) where
+  parseJSON v = ViaLossless <$> readValue NonFiniteStrings v
+
+writtenValue :: Put -> Value
+writtenValue put = case decode unlimited (valueWithin maxBound) text of
+  Right v -> v
+  -- Our decoders take no numbers of more than 32,767 characters, aeson's do.
+  Left wrong -> fromMaybe (error ("Heddle.Aeson: written, but not read: " <> displayException wrong)) (Aeson.decodeStrict' text)
+  where
+    text = toByteString put
+
+readValue :: FromJson a => NonFinite -> Value -> Parser a
+readValue policy v =
+  either (fail . displayException) pure (decode unlimited {limitNonFinite = policy} fromJson (toByteString (encode (fromValue v))))
 
 -- | For what was in memory already. That the keys of an object differ is not checked where it is built; of equal ones
--- aeson takes the last.
+-- the first counts, as in aeson's 'Aeson.decode'.
 unlimited :: Limits
-unlimited = defaultLimits {limitDepth = maxBound, limitNumber = maxBound, limitSize = maxBound, limitDuplicates = DuplicatesLast}
+unlimited = defaultLimits {limitDepth = maxBound, limitNumber = maxBound, limitSize = maxBound, limitDuplicates = DuplicatesFirst}

@@ -23,6 +23,7 @@ module Heddle.Bytes.Json
   ( -- * Encoding
     ToJson (..),
     encodeJson,
+    encodeJsonWith,
     toByteString,
     ToKey (..),
     Build,
@@ -37,6 +38,7 @@ module Heddle.Bytes.Json
     Limits (..),
     defaultLimits,
     Duplicates (..),
+    NonFinite (..),
 
     -- * What is wrong
     Malformed (..),
@@ -57,7 +59,7 @@ where
 
 import Heddle.Bytes.Json.Build (Build, encode)
 import Heddle.Bytes.Json.Decode
-import Heddle.Bytes.Json.Encode (ToJson (..), ToKey (..), encodeJson, genericToJson)
+import Heddle.Bytes.Json.Encode (ToJson (..), ToKey (..), encodeJson, encodeJsonWith, genericToJson)
 import Heddle.Bytes.Json.FromJson
 import Heddle.Bytes.Json.Malformed
 import Heddle.Bytes.Put (toByteString)

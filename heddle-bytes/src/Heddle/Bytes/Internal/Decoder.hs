@@ -47,6 +47,7 @@ module Heddle.Bytes.Internal.Decoder
 
     -- * Running
     runText,
+    runPure,
   )
 where
 
@@ -71,7 +72,9 @@ import Heddle.Bytes.Internal.JsonPath (pathTo)
 import Heddle.Bytes.Json.Malformed
 import Heddle.Bytes.Json.Options
 import Heddle.Prim.Buffer (foreignAddress)
-import Heddle.Prim.Exception (Exception, catch, throwIO)
+import Heddle.Prim.Exception (Exception (..), SomeException, catch, throwIO, throwTo)
+import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Thread (myThreadId)
 import Heddle.Prim.Walk (At (..), Walk, lasting, walkFrom)
 
 -- | How to make an @a@ of one JSON value.
@@ -94,6 +97,8 @@ data Env = Env
     envLevel :: !CInt,
     -- | About keys that are there twice.
     envDuplicates :: !Duplicates,
+    -- | About infinities and NaN.
+    envNonFinite :: !NonFinite,
     -- | The greatest exponent of an integer.
     envExponent :: !Int,
     -- | What keeps the text.
@@ -432,8 +437,36 @@ statusReason env = \case
 -- | Decode a text, which is one value, with kernels of this level.
 --
 -- [Cost]: the decoder's.
+-- [Throws]: what the decoder's functions throw.
 runText :: CInt -> Limits -> Decoder a -> ByteString -> IO (Either Malformed a)
-runText level limits d text = do
+runText level limits d text = attempt level limits d text >>= either throwIO pure
+{-# INLINE runText #-}
+
+-- | The same as a value. An exception that interrupts its evaluation does not become the value: whoever evaluates it
+-- next decodes from the start; see Note [Interrupted decoding].
+--
+-- [Cost]: the decoder's.
+runPure :: CInt -> Limits -> Decoder a -> ByteString -> Either Malformed a
+runPure level limits d text = unsafePure go
+  where
+    go = attempt level limits d text >>= either again' pure
+    again' e = do
+      me <- myThreadId
+      throwTo me e
+      go
+{-# INLINE runPure #-}
+
+-- Note [Interrupted decoding]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- A decoder stops by 'Failed', which has to be caught, and 'catch' passes every other exception on by throwing it
+-- synchronously. Within a thunk that would be wrong for an asynchronous exception: a thunk is updated to throw what was
+-- thrown synchronously within it, so that after @timeout 1000 (evaluate decoded)@ every later use of @decoded@ threw
+-- that time-out. 'throwTo' to the own thread suspends the thunk instead, as the documentation of
+-- "Control.Exception" says; when it is entered again it goes on behind the 'throwTo', and decodes from the start. An
+-- exception of the decoder's own functions is then thrown again by that second run.
+
+attempt :: CInt -> Limits -> Decoder a -> ByteString -> IO (Either SomeException (Either Malformed a))
+attempt level limits d text = do
   let (input, offset, size) = ByteString.toForeignPtr text
       start = foreignAddress input `plusPtr` offset
       most = max 0 (limitSize limits)
@@ -452,6 +485,7 @@ runText level limits d text = do
             envNumber = min (sliceSize - 1) (limitNumber limits),
             envLevel = level,
             envDuplicates = limitDuplicates limits,
+            envNonFinite = limitNonFinite limits,
             envExponent = limitExponent limits,
             envInput = input,
             envKeys = keys
@@ -464,14 +498,15 @@ runText level limits d text = do
         if
             | r < end -> failAt env r TrailingBytes
             | size > most -> failAt env end (TooLarge most)
-            | otherwise -> pure (Right x)
+            | otherwise -> pure (Right (Right x))
   result <-
-    whole `catch` \(Failed at reason) ->
-      pure . Left $ case reason of
+    whole `catch` \e -> pure $ case fromException e of
+      Nothing -> Left e
+      Just (Failed at reason) -> Right . Left $ case reason of
         Truncated | size > most -> Malformed most (pathTo text most) (TooLarge most)
         _ -> Malformed at (pathTo text at) reason
   touchForeignPtr input
   pure result
   where
     bom = ByteString.pack [0xef, 0xbb, 0xbf]
-{-# INLINE runText #-}
+{-# INLINE attempt #-}

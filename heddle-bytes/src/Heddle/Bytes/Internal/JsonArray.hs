@@ -187,7 +187,7 @@ instance Applicative Elements where
   Elements n f <*> Elements m x = Elements (n + m) $ \env p -> do
     At q g <- f env p
     separated env 0x5d "',' or ']'" q >>= \case
-      Close _ -> failAt env p (Refused "too few elements")
+      Close end -> failAt env (end `plusPtr` (-1)) (Refused "too few elements")
       Comma next -> do
         At r y <- x env next
         let !z = g y

@@ -19,6 +19,7 @@ module Heddle.Bytes.Internal.JsonNumber
     integerFrom,
     doubleFrom,
     floatFrom,
+    nonFiniteFrom,
     scientificFrom,
     numberText,
   )
@@ -38,8 +39,9 @@ import GHC.Float (castDoubleToWord64, double2Float)
 import Heddle.Bytes.Double (decimalToDouble, readDouble)
 import Heddle.Bytes.Internal.Decoder
 import Heddle.Bytes.Internal.Foreign.Read
-import Heddle.Bytes.Internal.JsonString (inputSlice)
+import Heddle.Bytes.Internal.JsonString (bytesFrom, inputSlice)
 import Heddle.Bytes.Json.Malformed (Reason (..))
+import Heddle.Bytes.Json.Options (NonFinite (..))
 import Heddle.Prim.Walk (At (..))
 
 -- | Where an integer of at most 18 digits ended, and the integer; or nothing.
@@ -82,29 +84,36 @@ smallFrom env start = do
 answerFrom :: Env -> Ptr Word8 -> String -> IO Answer
 answerFrom env p wanted = do
   c <- byteAt env p
-  if c - 0x30 < 10 || c == 0x2d
-    then do
-      let most = envNumber env + 1
-          end = if envEnd env `minusPtr` p > most then p `plusPtr` most else envEnd env
-      a <- scanNumber p end (envWords env)
-      if answerStatus a /= 0 || answerOffset a >= most
-        then skipValue env p >> failAt env p (NumberTooLong (envNumber env))
-        else pure a
-    else wrongKind env p wanted
+  if beginsNumber c then scanFrom env p else wrongKind env p wanted
 {-# INLINE answerFrom #-}
 
--- | An integer of any size, for a type of this name, whose exponent is at most this.
+beginsNumber :: Word8 -> Bool
+beginsNumber c = c - 0x30 < 10 || c == 0x2d
+{-# INLINE beginsNumber #-}
+
+-- | What begins as a number, by the kernel.
+scanFrom :: Env -> Ptr Word8 -> IO Answer
+scanFrom env p = do
+  let most = envNumber env + 1
+      end = if envEnd env `minusPtr` p > most then p `plusPtr` most else envEnd env
+  a <- scanNumber p end (envWords env)
+  if answerStatus a /= 0 || answerOffset a >= most
+    then skipValue env p >> failAt env p (NumberTooLong (envNumber env))
+    else pure a
+{-# INLINE scanFrom #-}
+
+-- | An integer of any size whose exponent is at most this; with a larger one, it is refused for this reason.
 --
 -- [Cost]: O(digits^1.6) for many; those of the exponent.
-integerFrom :: String -> Int -> Env -> Ptr Word8 -> IO (At Integer)
-integerFrom name most env p = do
+integerFrom :: Reason -> Int -> Env -> Ptr Word8 -> IO (At Integer)
+integerFrom tooLarge most env p = do
   a <- answerFrom env p "an integer"
   (digits, power) <- partsFrom env p a
   let q = p `plusPtr` answerOffset a
       sign = if isNegative a then negate else id
   if
       | digits == 0 -> pure (At q 0)
-      | power > most -> failAt env p (OutOfRange name)
+      | power > most -> failAt env p tooLarge
       | power >= 0 -> let !n = sign (digits * 10 ^ power) in pure (At q n)
       | negate power > answerOffset a -> noInteger
       | (whole, 0) <- digits `quotRem` (10 ^ negate power) -> let !n = sign whole in pure (At q n)
@@ -142,17 +151,25 @@ scientificFrom :: Env -> Ptr Word8 -> IO (At (Integer, Int))
 scientificFrom env p = do
   a <- answerFrom env p "a number"
   (digits, power) <- partsFrom env p a
-  -- The kernel counts no further than 10^17.
-  when (abs power >= 10000000000000000) (failAt env p (OutOfRange "an exponent"))
-  let !n = if isNegative a then negate digits else digits
-  pure (At (p `plusPtr` answerOffset a) (n, power))
+  -- The kernel counts no further than 10^17. Zero has any exponent.
+  let far = abs power > largest
+      !n = if isNegative a then negate digits else digits
+  when (far && n /= 0) (failAt env p (ExponentTooLarge largest))
+  pure (At (p `plusPtr` answerOffset a) (n, if far then 0 else power))
+  where
+    largest = 9999999999999999
 
--- | The nearest double.
+-- | The nearest double; what does not begin as a number is left to the function.
 --
 -- [Cost]: O(digits).
-doubleFrom :: Env -> Ptr Word8 -> IO (At Double)
-doubleFrom env p = do
-  a <- answerFrom env p "a number"
+doubleFrom :: (Env -> Ptr Word8 -> IO (At Double)) -> Env -> Ptr Word8 -> IO (At Double)
+doubleFrom other env p = do
+  c <- byteAt env p
+  if beginsNumber c then scanFrom env p >>= doubleOf env p else other env p
+{-# INLINE doubleFrom #-}
+
+doubleOf :: Env -> Ptr Word8 -> Answer -> IO (At Double)
+doubleOf env p a = do
   let len = answerOffset a
   mantissa <- readByteArray (envWords env) 0
   power <- readByteArray (envWords env) 1
@@ -160,7 +177,27 @@ doubleFrom env p = do
   if magnitude > 1.7976931348623157e308
     then failAt env p (OutOfRange "Double")
     else let !x = if isNegative a then negate magnitude else magnitude in pure (At (p `plusPtr` len) x)
-{-# INLINE doubleFrom #-}
+{-# INLINE doubleOf #-}
+
+-- | What 'envNonFinite' takes for an infinity or NaN, at the beginning of what is no number.
+--
+-- [Cost]: O(length) of a string.
+nonFiniteFrom :: Env -> Ptr Word8 -> IO (At Double)
+nonFiniteFrom env p = do
+  c <- byteAt env p
+  case envNonFinite env of
+    NonFiniteNull | c == 0x6e -> do
+      q <- skipValue env p
+      pure (At q (0 / 0))
+    NonFiniteStrings | c == 0x22 -> do
+      At q name <- bytesFrom env p
+      case lookup name names of
+        Just x -> pure (At q x)
+        Nothing -> failAt env p (Expected "a number, \"NaN\", \"Infinity\" or \"-Infinity\"")
+    _ -> wrongKind env p "a number"
+  where
+    names = [(Char8.pack "NaN", 0 / 0), (Char8.pack "Infinity", 1 / 0), (Char8.pack "-Infinity", -1 / 0)]
+{-# NOINLINE nonFiniteFrom #-}
 
 -- | The nearest float, rounded once.
 --

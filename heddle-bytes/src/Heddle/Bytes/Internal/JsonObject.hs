@@ -55,7 +55,6 @@ import Heddle.Bytes.Json.Options (Duplicates (..), defaultLimits)
 import Heddle.Bytes.Utf8 qualified as Utf8 (encode)
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Cpu (level, levelCode)
-import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Walk (At (..))
 import Numeric.Natural (Natural)
 
@@ -109,12 +108,16 @@ instance FromKey Integer where fromKey = numberKey integer
 
 instance FromKey Natural where fromKey = numberKey natural
 
-instance FromKey Double where fromKey = numberKey double
+-- | A number, @NaN@, @Infinity@ or @-Infinity@.
+instance FromKey Double where
+  fromKey key = maybe (numberKey double key) Right (lookup key names)
+    where
+      names = [(Text.pack "NaN", 0 / 0), (Text.pack "Infinity", 1 / 0), (Text.pack "-Infinity", -1 / 0)]
 
 instance FromKey a => FromKey (Identity a) where fromKey = fmap Identity . fromKey
 
 numberKey :: Decoder a -> Text -> Either String a
-numberKey d key = case unsafePure (runText (levelCode level) defaultLimits d (Utf8.encode key)) of
+numberKey d key = case runPure (levelCode level) defaultLimits d (Utf8.encode key) of
   Right x -> Right x
   Left malformed -> Left ("the key " <> show key <> ": " <> showReason (malformedReason malformed))
 

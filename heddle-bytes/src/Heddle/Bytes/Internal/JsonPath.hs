@@ -32,8 +32,9 @@ data Frame
   | -- | At the element of this number, or behind it.
     Element !Int !Bool
 
--- | The path of the value that contains this byte, or begins there. Keys, and what is between
--- values, belong to the object or array. What is before the byte must be well-formed.
+-- | The path of the value that contains this byte, or begins there. Keys, what is between values, and a closing bracket
+-- behind a value or behind its opening bracket belong to the object or array. What is before the byte must be
+-- well-formed.
 --
 -- [Cost]: O(offset).
 -- [Units]: bytes.
@@ -44,7 +45,7 @@ pathTo text offset = go 0 []
 
     go :: Int -> [Frame] -> [Step]
     go !i frames
-      | i >= end = path frames
+      | i >= end = path (closed frames)
       | otherwise = case unsafeIndex text i of
         0x7b -> go (i + 1) (Between : frames)
         0x5b -> go (i + 1) (Element 0 True : frames)
@@ -64,7 +65,7 @@ pathTo text offset = go 0 []
           | blank c || c == 0x3a -> go (i + 1) frames
           | otherwise ->
             let rest = scalar (i + 1)
-             in if rest >= end then path frames else go rest (done frames)
+             in if rest >= end && not (complete i) then path frames else go rest (done frames)
 
     -- Behind a key its value begins with the colon.
     afterKey !i at len rest
@@ -76,6 +77,22 @@ pathTo text offset = go 0 []
     done (Member _ _ : rest) = Between : rest
     done (Element n _ : rest) = Element n False : rest
     done frames = frames
+
+    -- A bracket that closes an empty array is not at an element's place.
+    closed (Element 0 True : rest) | bracketHere = Element 0 False : rest
+    closed frames = frames
+
+    -- Does a number or literal that begins here end where the path leads, so that what is there is behind it? A number
+    -- ends with a digit; literals before the byte are well-formed, so that the length tells whether one is whole.
+    complete i
+      | not (end < ByteString.length text && structural (unsafeIndex text end)) = False
+      | first == 0x74 || first == 0x6e = end - i == 4
+      | first == 0x66 = end - i == 5
+      | otherwise = let c = unsafeIndex text (end - 1) in c - 0x30 < 10
+      where
+        first = unsafeIndex text i
+
+    bracketHere = offset < ByteString.length text && unsafeIndex text offset == 0x5d
 
     closing !i
       | i >= end = end

@@ -36,6 +36,8 @@ module Heddle.Bytes.Internal.JsonScalar
     natural,
     double,
     float,
+    anyDouble,
+    anyFloat,
     decimal,
     number,
 
@@ -65,6 +67,7 @@ import Data.Text.Short.Unsafe qualified as ShortText (fromShortByteStringUnsafe)
 import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (peek)
+import GHC.Float (double2Float)
 import Heddle.Bytes.Internal.Decoder
 import Heddle.Bytes.Internal.JsonNumber
 import Heddle.Bytes.Internal.JsonString
@@ -183,7 +186,7 @@ bounded name fits make = decoder $ \env p ->
       | fits n -> let !x = make n in pure (At q x)
       | otherwise -> failAt env p (OutOfRange name)
     NotSmall -> do
-      At q n <- integerFrom name 40 env p
+      At q n <- integerFrom (OutOfRange name) 40 env p
       if n < toInteger (minBound :: a) || n > toInteger (maxBound :: a)
         then failAt env p (OutOfRange name)
         else let !x = fromInteger n in pure (At q x)
@@ -196,7 +199,7 @@ integer :: Decoder Integer
 integer = decoder $ \env p ->
   smallFrom env p >>= \case
     Small q n -> let !x = toInteger n in pure (At q x)
-    NotSmall -> integerFrom "the limit of exponents" (envExponent env) env p
+    NotSmall -> integerFrom (ExponentTooLarge (envExponent env)) (envExponent env) env p
 
 -- | The same, not negative.
 --
@@ -210,13 +213,33 @@ natural = decoder $ \env p -> do
 --
 -- [Cost]: O(digits).
 double :: Decoder Double
-double = decoder doubleFrom
+double = decoder (doubleFrom (\env p -> wrongKind env p "a number"))
 
 -- | The nearest float, likewise.
 --
 -- [Cost]: O(digits).
 float :: Decoder Float
 float = decoder floatFrom
+
+-- | The nearest double, or what 'Heddle.Bytes.Json.Options.limitNonFinite' takes for an infinity or NaN. The instance of
+-- 'Double' is this one.
+--
+-- [Cost]: as 'double'.
+anyDouble :: Decoder Double
+anyDouble = decoder (doubleFrom nonFiniteFrom)
+
+-- | The same for floats.
+--
+-- [Cost]: as 'float'.
+anyFloat :: Decoder Float
+anyFloat = decoder $ \env p -> do
+  c <- byteAt env p
+  if c == 0x6e || c == 0x22
+    then do
+      At q x <- nonFiniteFrom env p
+      let !y = double2Float x
+      pure (At q y)
+    else floatFrom env p
 
 -- | A number exactly: an integer, and the power of ten that it is times.
 --

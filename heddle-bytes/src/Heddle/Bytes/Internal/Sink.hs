@@ -17,6 +17,8 @@ module Heddle.Bytes.Internal.Sink
     sinkEnd,
     setSinkEnd,
     sinkLevel,
+    sinkPolicy,
+    withSinkPolicy,
     sinkMore,
     addressOf,
     addressAt,
@@ -61,7 +63,8 @@ import Heddle.Prim.Walk (At (..), Walk, stepping, walk, walkFrom)
 
 -- | Where a 'Put' goes.
 data Sink = Sink
-  { -- | Word 0: the end of the memory that is being filled. Word 1: the level of the kernels to use.
+  { -- | Word 0: the end of the memory that is being filled. Word 1: the level of the kernels to use. Word 2: the
+    -- policy for numbers that JSON does not have.
     sinkWords :: !Words,
     -- | Up to here it is filled, and so many bytes more are needed: takes what is there, and
     -- says where to go on.
@@ -75,7 +78,7 @@ data Sink = Sink
 -- [Cost]: some words.
 newSink :: (Sink -> Ptr Word8 -> Int -> IO (Ptr Word8)) -> (Sink -> Ptr Word8 -> ByteString -> IO (Ptr Word8)) -> IO Sink
 newSink more large = do
-  words_ <- newWords 2
+  words_ <- newWords 3
   writeWord words_ 1 (fromIntegral (levelCode level))
   let sink = Sink {sinkWords = words_, sinkMore = more sink, sinkSlice = large sink}
   pure sink
@@ -94,6 +97,22 @@ setSinkEnd sink end = writeWord (sinkWords sink) 0 (addressOf end)
 sinkLevel :: Sink -> IO CInt
 sinkLevel sink = fromIntegral <$> readWord (sinkWords sink) 1
 {-# INLINE sinkLevel #-}
+
+-- | The policy for numbers that JSON does not have; 0 unless 'withSinkPolicy' has set another one.
+sinkPolicy :: Sink -> IO Int
+sinkPolicy sink = readWord (sinkWords sink) 2
+{-# INLINE sinkPolicy #-}
+
+-- | The same sequence under this policy.
+--
+-- [Cost]: four memory accesses.
+withSinkPolicy :: Int -> Put -> Put
+withSinkPolicy policy put = runningPut $ \sink p -> do
+  before <- sinkPolicy sink
+  writeWord (sinkWords sink) 2 policy
+  end <- runPut put sink p
+  writeWord (sinkWords sink) 2 before
+  pure end
 
 -- | An address as a word, and back.
 addressOf :: Ptr Word8 -> Int

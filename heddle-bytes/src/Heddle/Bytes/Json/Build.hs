@@ -75,15 +75,16 @@ import Data.Text.Lazy qualified as Lazy
 import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign.Ptr (plusPtr)
 import Foreign.Storable (poke, pokeByteOff)
+import GHC.Float (float2Double)
 import Heddle.Bytes.Decimal (maxDecimalLength, pokeDecimal, pokeUnsigned)
 import Heddle.Bytes.Double (maxDoubleLength, maxFloatLength, pokeDouble, pokeFloat)
 import Heddle.Bytes.Internal.JsonBuild
 import Heddle.Bytes.Internal.JsonEscape (putChars, putChunks, putUnits, putUtf8)
-import Heddle.Bytes.Internal.Sink (Put, Sink, runPut, slice)
+import Heddle.Bytes.Internal.Sink (Put, Sink, runPut, sinkPolicy, slice)
 import Heddle.Bytes.Internal.TextArray (textArray)
 import Heddle.Bytes.Json.Check (check)
 import Heddle.Bytes.Json.Malformed (Malformed)
-import Heddle.Bytes.Json.Options (Limits)
+import Heddle.Bytes.Json.Options (Limits, NonFinite (..))
 import Heddle.Bytes.Put (toByteString)
 import Heddle.Bytes.Put qualified as Put (integer)
 import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
@@ -168,12 +169,12 @@ putInteger n before
   | otherwise = steps (embedding (Put.integer n)) before
 {-# NOINLINE putInteger #-}
 
--- | A double in the shortest form that reads back the same. What JSON has no number for
--- (infinities and what is no number) becomes @null@.
+-- | A double in the shortest form that reads back the same. Infinities and NaN, for which JSON has no number, become
+-- @null@, or strings under 'Heddle.Bytes.Json.Options.NonFiniteStrings'.
 --
 -- [Cost]: a piece.
 --
--- Law (@round trip@): it is read back as the same double.
+-- Law (@round trip@): a finite double is read back as the same double.
 double :: Double -> Build c Double
 double x = Build (putDouble x)
 {-# INLINE double #-}
@@ -182,10 +183,25 @@ putDouble :: Double -> Steps
 putDouble !x before
   -- Of infinities and what is no number the difference is no number.
   | x - x == 0 = piece maxDoubleLength (`pokeDouble` x) before
-  | otherwise = putNull before
+  | otherwise = putNonFinite x before
 {-# NOINLINE putDouble #-}
 
--- | A float in the shortest form that reads back the same, or @null@ as 'double'.
+-- | Infinities and NaN, by the policy of the sink.
+putNonFinite :: Double -> Steps
+putNonFinite x before = walk $ \sink p -> do
+  policy <- sinkPolicy sink
+  walkFrom (if policy == fromEnum NonFiniteStrings then quoted else putNull before) sink p
+  where
+    -- 'pokeDouble' writes @NaN@, @Infinity@ and @-Infinity@.
+    quoted = piece (maxDoubleLength + 2) inQuotes before
+    inQuotes p = do
+      poke p 0x22
+      end <- pokeDouble (p `plusPtr` 1) x
+      poke end 0x22
+      pure (end `plusPtr` 1)
+{-# NOINLINE putNonFinite #-}
+
+-- | A float in the shortest form that reads back the same; infinities and NaN as in 'double'.
 --
 -- [Cost]: a piece.
 float :: Float -> Build c Float
@@ -195,7 +211,7 @@ float x = Build (putFloat x)
 putFloat :: Float -> Steps
 putFloat !x before
   | x - x == 0 = piece maxFloatLength (`pokeFloat` x) before
-  | otherwise = putNull before
+  | otherwise = putNonFinite (float2Double x) before
 {-# NOINLINE putFloat #-}
 
 -- | @decimal m e@ is m times ten to the power of e, exactly; the exponent is written as it is.

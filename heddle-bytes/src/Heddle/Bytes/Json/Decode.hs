@@ -16,6 +16,7 @@ module Heddle.Bytes.Json.Decode
     Limits (..),
     defaultLimits,
     Duplicates (..),
+    NonFinite (..),
     Malformed (..),
 
     -- * Strings
@@ -46,6 +47,8 @@ module Heddle.Bytes.Json.Decode
     natural,
     double,
     float,
+    anyDouble,
+    anyFloat,
     decimal,
     number,
 
@@ -118,7 +121,6 @@ import Heddle.Bytes.Internal.JsonScalar
 import Heddle.Bytes.Json.Malformed
 import Heddle.Bytes.Json.Options
 import Heddle.Prim.Cpu (Level, level, levelCode)
-import Heddle.Prim.Pure (unsafePure)
 
 -- | Decode a text, which is one value with nothing but white space around it.
 --
@@ -136,7 +138,7 @@ decode = decodeAt level
 --
 -- [Cost]: as 'decode'.
 decodeAt :: Level -> Limits -> Decoder a -> ByteString -> Either Malformed a
-decodeAt at limits d input = unsafePure (runText (levelCode at) limits d input)
+decodeAt at = runPure (levelCode at)
 
 -- | The elements of an array one by one, with an action and a state; nothing is kept of those
 -- that were given. Elements before one that is malformed have been given.

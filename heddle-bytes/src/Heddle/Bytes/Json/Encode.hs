@@ -34,6 +34,8 @@ module Heddle.Bytes.Json.Encode
     ToJson (..),
     json,
     encodeJson,
+    encodeJsonWith,
+    NonFinite (..),
 
     -- * Deriving
     genericToJson,
@@ -82,9 +84,9 @@ import Heddle.Bytes.Internal.JsonBuild hiding (First, nameText)
 import Heddle.Bytes.Internal.JsonBuild qualified as Build (Before (First))
 import Heddle.Bytes.Internal.JsonEscape (putChars)
 import Heddle.Bytes.Internal.JsonGeneric
-import Heddle.Bytes.Internal.Sink (Put, Sink)
+import Heddle.Bytes.Internal.Sink (Put, Sink, withSinkPolicy)
 import Heddle.Bytes.Json.Build
-import Heddle.Bytes.Json.Options (Options, defaultOptions)
+import Heddle.Bytes.Json.Options (NonFinite (..), Options, defaultOptions)
 import Heddle.Bytes.Utf8 (Utf8)
 import Heddle.Bytes.Utf8 qualified as Utf8 (toByteString)
 import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
@@ -118,6 +120,15 @@ encodeJson :: ToJson a => a -> Put
 encodeJson = encode . toJson
 {-# INLINE encodeJson #-}
 
+-- | The same with a policy for infinities and NaN, wherever they are in the value. 'encodeJson' uses 'NonFiniteNull'.
+--
+-- [Cost]: the value's.
+--
+-- Law (@nonFiniteRoundTrip@): under 'NonFiniteStrings', decoding with the same policy gives the same value.
+encodeJsonWith :: ToJson a => NonFinite -> a -> Put
+encodeJsonWith policy = withSinkPolicy (fromEnum policy) . encodeJson
+{-# INLINE encodeJsonWith #-}
+
 steps' :: Build c a -> Steps
 steps' (Build f) = f
 {-# INLINE steps' #-}
@@ -128,7 +139,8 @@ steps' (Build f) = f
 -- @toJson = genericToJson options@, keys are made once.
 --
 -- Law (@aeson@): the bytes are those of aeson's @genericToEncoding@ with the same options,
--- except for floating point numbers, which are written differently.
+-- except for floating point numbers, which are written differently: finite ones in the shortest form, infinities as
+-- 'NonFinite' says (aeson writes @"+inf"@ and @"-inf"@).
 genericToJson :: (Generic a, GenericJson (Rep a)) => Options -> a -> Build 'One Mixed
 genericToJson options = \x -> Build (\before -> walk (\sink p -> walkFrom (runData plan (from x) before) sink p))
   where
@@ -475,7 +487,7 @@ instance ToKey Natural where
 instance ToKey Integer where
   toKey = WrittenName . putChars . show
 
--- | What is no number, or infinite, is written, but not read.
+-- | Infinities and NaN are the keys @Infinity@, @-Infinity@ and @NaN@.
 instance ToKey Double where
   toKey x = WrittenName . walk $ \sink p0 -> do
     p <- room sink (2 + maxDoubleLength) p0

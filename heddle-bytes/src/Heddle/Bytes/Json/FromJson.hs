@@ -277,12 +277,14 @@ instance FromJson Natural where
   fromJson = natural
   {-# INLINE fromJson #-}
 
+-- | Infinities and NaN as 'limitNonFinite' says.
 instance FromJson Double where
-  fromJson = double
+  fromJson = anyDouble
   {-# INLINE fromJson #-}
 
+-- | Infinities and NaN as 'limitNonFinite' says.
 instance FromJson Float where
-  fromJson = float
+  fromJson = anyFloat
   {-# INLINE fromJson #-}
 
 instance FromJson Bool where

@@ -67,6 +67,8 @@ data Reason
     OutOfRange !String
   | -- | A number with too many digits: the limit.
     NumberTooLong !Int
+  | -- | An exponent of ten above the limit, in a number that is not zero: the limit.
+    ExponentTooLarge !Int
   | -- | Nested more deeply than the limit.
     TooDeep !Int
   | -- | More bytes than the limit.
@@ -109,6 +111,7 @@ showReason = \case
   ByteOrderMark -> "a byte order mark, which JSON does not have"
   OutOfRange what -> "the number does not fit " <> what
   NumberTooLong most -> "a number of more than " <> show most <> " characters"
+  ExponentTooLarge most -> "an exponent of ten beyond " <> show most
   TooDeep most -> "nested more than " <> show most <> " levels deep"
   TooLarge most -> "more than " <> show most <> " bytes"
   DuplicateKey key -> "the key " <> show key <> " is there twice"

@@ -12,6 +12,7 @@ module Heddle.Bytes.Json.Options
     Limits (..),
     defaultLimits,
     Duplicates (..),
+    NonFinite (..),
 
     -- * Derived instances
     Options (..),
@@ -31,7 +32,9 @@ data Limits = Limits
     -- | How many bytes the whole text may have.
     limitSize :: !Int,
     -- | What to do about a key that an object has twice.
-    limitDuplicates :: !Duplicates
+    limitDuplicates :: !Duplicates,
+    -- | What is read as an infinity or NaN by the instances of 'Double' and 'Float'.
+    limitNonFinite :: !NonFinite
   }
   deriving stock (Eq, Show)
 
@@ -46,7 +49,21 @@ data Duplicates
     DuplicatesLast
   deriving stock (Bounded, Enum, Eq, Show)
 
--- | 512 levels, numbers of 1,024 characters, exponents to 1,024, 1 GiB, no duplicates.
+-- | The form of floating point values that JSON has no number for: infinities and NaN. What
+-- 'Heddle.Bytes.Json.Encode.encodeJsonWith' writes by a policy, an instance of 'Double' or 'Float' reads under the
+-- same policy in 'limitNonFinite'.
+data NonFinite
+  = -- | All are written as @null@, and @null@ is read as NaN. The default, as in JavaScript. An infinity does not
+    -- survive, and @null@ in a @Maybe Double@ is 'Nothing'.
+    NonFiniteNull
+  | -- | The strings @\"NaN\"@, @\"Infinity\"@ and @\"-Infinity\"@, as in Protocol Buffers: every value survives. @null@
+    -- is refused.
+    NonFiniteStrings
+  | -- | They are written as @null@, and nothing but a number is read: for readers that cannot use NaN.
+    NonFiniteRefused
+  deriving stock (Bounded, Enum, Eq, Show)
+
+-- | 512 levels, numbers of 1,024 characters, exponents to 1,024, 1 GiB, no duplicates, @null@ for NaN.
 defaultLimits :: Limits
 defaultLimits =
   Limits
@@ -54,11 +71,13 @@ defaultLimits =
       limitNumber = 1024,
       limitExponent = 1024,
       limitSize = 1073741824,
-      limitDuplicates = DuplicatesRefused
+      limitDuplicates = DuplicatesRefused,
+      limitNonFinite = NonFiniteNull
     }
 
 -- | How a data type becomes JSON. Records are objects; constructors with several unnamed fields are
--- arrays, with one are that field, and without any are @[]@, as in aeson. Encoding and decoding with the same options are inverse.
+-- arrays, with one are that field, and without any are @[]@, as in aeson. Encoding and decoding with the same options
+-- are inverse, apart from what 'NonFiniteNull' says of infinities and NaN.
 data Options = Options
   { -- | From a field's name to a key.
     optionField :: String -> String,
