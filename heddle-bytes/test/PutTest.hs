@@ -7,7 +7,7 @@ module PutTest
 where
 
 import Allocated (allocatedBy)
-import Control.Concurrent (forkIO, killThread, newEmptyMVar, putMVar, takeMVar)
+import Control.Concurrent (forkIO, killThread, newEmptyMVar, putMVar, readMVar, takeMVar, tryPutMVar, tryTakeMVar, yield)
 import Control.Monad (forM_, replicateM_, void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
@@ -16,7 +16,7 @@ import Data.ByteString.Char8 qualified as Char8
 import Data.ByteString.Lazy qualified as Lazy
 import Data.ByteString.Short qualified as Short
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
-import Data.Int (Int8)
+import Data.Int (Int64, Int8)
 import Data.String (fromString)
 import Data.Text qualified as Text
 import Data.Text.Encoding qualified as Text
@@ -30,10 +30,11 @@ import Heddle.Bytes.Write
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef)
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Clock (EpochSeconds (..))
-import Heddle.Prim.Exception (Exception, evaluate, finally, throw, throwIO, try)
+import Heddle.Prim.Exception (Exception, SomeException, evaluate, finally, onException, throw, throwIO, try)
 import System.Directory (getTemporaryDirectory, removeFile)
 import System.IO (hClose, openBinaryTempFile)
 import System.Mem (performMajorGC)
+import System.Timeout (timeout)
 import Test.Tasty (TestTree, localOption, testGroup)
 import Test.Tasty.HUnit (assertBool, assertEqual, testCase, (@?=))
 import Test.Tasty.QuickCheck
@@ -217,6 +218,60 @@ tests =
           found <- ByteString.readFile path
           removeFile path
           assertBool "the same bytes" (found == toByteString put),
+        testCase "lazyStringsWereWrittenWhole: chunks are written when they are needed" $ do
+          written <- newRef (0 :: Int)
+          let put = foldMap (const (write (writeAtMost 8 (\p -> modifyRef written (\n -> (n + 1, ())) >> pokeWrite "12345678" p)))) [1 .. 1000000 :: Int]
+              chunks = Lazy.toChunks (toLazyByteString put)
+              afterChunk n = evaluate (ByteString.length (chunks !! n)) >> readRef written
+          -- Two times the first chunk, and what does not fit.
+          one <- afterChunk 0
+          assertBool (show one) (one <= 2 * (4096 + 1))
+          -- The batches have 1, 2, 4, 8 chunks.
+          seven <- afterChunk 6
+          assertBool (show seven) (seven <= one + 6 * 4096 + 8)
+          sum (map ByteString.length chunks) @?= 8000000,
+        testCase "lazy strings: an exception comes behind the chunks before it" $ do
+          let put = slice (Char8.replicate 100000 'x') <> slice (Char8.replicate 5 'y') <> write (decimal (throw Unlucky :: Int))
+              lazy = toLazyByteString put
+          Lazy.toStrict (Lazy.take 100000 lazy) @?= Char8.replicate 100000 'x'
+          replicateM_ 2 $ do
+            r <- try (evaluate (Lazy.length lazy))
+            either (\Unlucky -> pure ()) (\_ -> fail "did not throw") r,
+        testCase "lazy strings: one whose evaluation was interrupted goes on" $
+          forM_ [0, 40000, 400000] $ \before -> do
+            reached <- newEmptyMVar
+            gate <- newEmptyMVar
+            let waiting p = tryPutMVar reached () >> readMVar gate >> pokeWrite "!" p
+                lazy = toLazyByteString (slice (Char8.replicate before 'x') <> write (writeAtMost 1 waiting) <> slice (Char8.replicate before 'y'))
+            -- GHC would evaluate it before the thread is started, because it is needed in the end.
+            place <- newRef lazy
+            thread <- forkIO (void (try (readRef place >>= evaluate . Lazy.length) :: IO (Either SomeException Int64)))
+            takeMVar reached
+            killThread thread
+            putMVar gate ()
+            again <- readRef place
+            Lazy.toStrict again @?= Char8.replicate before 'x' <> "!" <> Char8.replicate before 'y',
+        testCase "lazy strings: the writer of one that nobody needs is stopped" $ do
+          stopped <- newEmptyMVar
+          gate <- newEmptyMVar
+          reached <- newEmptyMVar
+          let blocked p = do
+                putMVar reached ()
+                () <- readMVar gate `onException` putMVar stopped ()
+                pure p
+          thread <- forkIO . void . evaluate . Lazy.length . toLazyByteString $ slice (Char8.replicate 100000 'x') <> write (writeAtMost 1 blocked)
+          takeMVar reached
+          killThread thread
+          let collected = performMajorGC >> yield >> tryTakeMVar stopped >>= maybe collected pure
+          timeout 60000000 collected >>= (@?= Just ())
+          -- So that the writer was not stopped because nobody could wake it.
+          putMVar gate (),
+        testCase "a builder that runs twice writes twice" $ do
+          runs <- newRef (0 :: Int)
+          let builder = toBuilder (write (writeAtMost 1 (\p -> modifyRef runs (\n -> (n + 1, ())) >> pokeWrite "x" p)))
+          Builder.toLazyByteString (builder <> builder) @?= "xx"
+          Builder.toLazyByteString builder @?= "x"
+          readRef runs >>= (@?= 3),
         testCase "large slices are passed as they are" $ do
           sizes <- newRef []
           drainTo (\_ n -> modifyRef sizes (\ns -> (n : ns, ()))) (write (char7 'a') <> slice (Char8.replicate 100000 'x') <> write (char7 'b'))

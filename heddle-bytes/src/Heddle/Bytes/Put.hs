@@ -52,7 +52,8 @@ import Data.ByteString qualified as ByteString
 import Data.ByteString.Builder (Builder)
 import Data.ByteString.Builder qualified as Builder
 import Data.ByteString.Builder.Extra qualified as Builder
-import Data.ByteString.Internal qualified as ByteString (create, fromForeignPtr, memcpy)
+import Data.ByteString.Builder.Internal qualified as Builder (builder, runBuilderWith)
+import Data.ByteString.Internal qualified as ByteString (create, memcpy)
 import Data.ByteString.Lazy qualified as Lazy
 import Data.ByteString.Short (ShortByteString)
 import Data.ByteString.Short qualified as Short
@@ -63,6 +64,7 @@ import Data.Text (Text)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Bytes.Internal.Digits (Digits (..), digitsOf, pokeDigits)
+import Heddle.Bytes.Internal.LazyPut (chunkSize, lazyChunks, scratches)
 import Heddle.Bytes.Internal.Memory
 import Heddle.Bytes.Internal.Sink
 import Heddle.Bytes.Internal.TextArray (textArray)
@@ -288,53 +290,23 @@ middles = unsafeGlobal (newPool 4 (newBuffer middleSize))
 middleSize :: Int
 middleSize = 2097152
 
--- | Where small results are written first. One that a writer did not give back, because of an
--- exception, is collected.
-scratches :: Pool Buffer
-scratches = unsafeGlobal (newPool 16 (newBuffer chunkSize))
-{-# NOINLINE scratches #-}
-
--- | A chunk of a lazy byte string, and the buffer of 'drainTo'.
-chunkSize :: Int
-chunkSize = 32768
-
--- | All of it, in chunks of 32 KiB; larger slices are chunks of their own. It is written when the
--- first chunk is needed.
+-- | All of it, in chunks of 32 KiB; larger slices are chunks of their own. The first chunk is written when the string
+-- is needed, further ones when they are, at most 16 ahead: a string that is consumed while it is made takes half a
+-- megabyte at a time. An exception of the pieces is thrown behind the chunks that were full before.
 --
--- [Cost]: the bytes are written once; only the last chunk may be copied, to save memory.
+-- [Cost]: the bytes are written once, those of the first chunk twice if there are more; small results are copied. A
+-- result of more than a chunk is written by a thread.
 toLazyByteString :: Put -> Lazy.ByteString
-toLazyByteString put = unsafePure $ do
-  chunks <- newRef []
-  first <- newBuffer chunkSize
-  current <- newRef first
-  let keep chunk = when (ByteString.length chunk > 0) (readRef chunks >>= writeRef chunks . (chunk :))
-      close p = do
-        buffer <- readRef current
-        let used = p `minusPtr` bufferPtr buffer
-        keep
-          =<< if 2 * used < bufferSize buffer
-            then withBuffer buffer (\from -> ByteString.create used (\to -> ByteString.memcpy to from used))
-            else pure (ByteString.fromForeignPtr (bufferForeign buffer 0) 0 used)
-      open sink size = do
-        buffer <- newBuffer (max chunkSize size)
-        writeRef current buffer
-        setSinkEnd sink (bufferPtr buffer `plusPtr` bufferSize buffer)
-        pure (bufferPtr buffer)
-      more sink p need = close p >> open sink need
-      large sink p chunk
-        | ByteString.length chunk <= chunkSize `quot` 4 = more sink p 0 >>= runPut (slice chunk) sink
-        | otherwise = close p >> keep chunk >> open sink 0
-  sink <- newSink more large
-  setSinkEnd sink (bufferPtr first `plusPtr` bufferSize first)
-  runPut put sink (bufferPtr first) >>= close
-  Lazy.fromChunks . reverse <$> readRef chunks
+toLazyByteString put = unsafePure (lazyChunks put)
 {-# NOINLINE toLazyByteString #-}
 
--- | As a 'Builder'.
+-- | As a 'Builder', which writes it each time it runs.
 --
 -- [Cost]: that of 'toLazyByteString', and copies of its small chunks.
 toBuilder :: Put -> Builder
-toBuilder put = Builder.lazyByteString (toLazyByteString put)
+toBuilder put = Builder.builder $ \step range -> do
+  chunks <- lazyChunks put
+  Builder.runBuilderWith (Builder.lazyByteString chunks) step range
 
 -- | Write it into this memory: how many bytes, or nothing if they do not fit, when any of the buffer's
 -- bytes may have been written.
