@@ -40,6 +40,20 @@ tests =
         over (elements loose picky) ["[[1],", "[2], \"bad\"", ", 3]"] @?= (["[1]", "[2]"], Left (Malformed 13 [InElement 2] (Refused "bad"))),
       testCase "an error within an element names it" $
         over (elements loose Right) ["[0, 1, [tru]]"] @?= (["0", "1"], Left (Malformed 11 [InElement 2] (Expected "true"))),
+      testCase "aBrokenLineEndedTheStream: jsonLines reports it and goes on" $ do
+        let found = overLines (jsonLines loose {limitSize = 12} picky)
+        found ["[1]\n{\"a\": t", "ru}\n\n  [2] \r\n[3] [4]\n\"bad\"\n[1,\n\"", "a very long one\"\n[5]"]
+          @?= [ (1, 0, Right "[1]"),
+                (2, 4, Left (Malformed 13 [] (Expected "true"))),
+                (4, 16, Right "  [2] \r"),
+                (5, 24, Left (Malformed 28 [] TrailingBytes)),
+                (6, 32, Left (Malformed 35 [] (Refused "bad"))),
+                (7, 38, Left (Malformed 41 [] Truncated)),
+                (8, 42, Left (Malformed 54 [] (TooLarge 12))),
+                (9, 60, Right "[5]")
+              ],
+      testProperty "linesAnyChunking" . forAll (B.intercalate "\n" <$> resize 8 (listOf (oneof [sequences, arrays]))) $ \text -> forAll (JsonGen.pieces text) $ \cut ->
+        overLines (jsonLines loose picky) cut === overLines (jsonLines loose picky) [text],
       testCase "a last number" $ do
         over (values loose Right) ["1 2", "3"] @?= (["1", "23"], Right ())
         over (values loose Right) ["1 2."] @?= (["1"], Left (Malformed 4 [] Truncated))
@@ -96,3 +110,12 @@ arrays = do
   inside <- mapM (const (frequency [(6, documentOf 4), (1, pure "\"bad\""), (1, mutant)])) [1 .. n]
   end <- QuickCheck.elements ["]", "]", "] ", "", "] x", ",]"]
   pure ("[" <> C.intercalate "," inside <> end)
+
+-- | Number, offset and result of each line of a text in pieces.
+overLines :: Lines a -> [ByteString] -> [(Int, Int, Either Malformed a)]
+overLines start cut = map shown (go start cut)
+  where
+    shown line = (lineNumber line, lineOffset line, lineResult line)
+    go s = \case
+      [] -> finishLines s
+      piece : rest -> let (found, next) = feedLines s piece in found ++ go next rest

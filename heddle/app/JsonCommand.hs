@@ -21,6 +21,7 @@ import Foreign.Ptr (castPtr, plusPtr)
 import Heddle.Bytes.Json.Check
 import Heddle.Bytes.Json.Malformed
 import Heddle.Bytes.Json.Options
+import Heddle.Bytes.Json.Stream (Line (..), feedLines, finishLines, jsonLines)
 import Heddle.Component (Output, Sink (..), flushOutput, newOutput, outputSink, readerGone, readingFrom, sourceName)
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Buffer (Buffer, bufferSize, newBuffer, withBuffer)
@@ -41,6 +42,7 @@ data JsonOptions = JsonOptions
     optionIndent :: Int,
     optionDepth :: Int,
     optionQuiet :: Bool,
+    optionKeepGoing :: Bool,
     optionFiles :: [String]
   }
 
@@ -65,6 +67,7 @@ options =
     <*> option (bounded 0 16) (long "indent" <> metavar "N" <> value 2 <> showDefault <> help "Indent by so many blanks for each level, with --pretty")
     <*> option (bounded 0 100000000) (long "depth" <> metavar "N" <> value 1024 <> showDefault <> help "How deep arrays and objects may be nested")
     <*> switch (long "quiet" <> short 'q' <> help "Do not tell what is not valid; the exit code says it")
+    <*> switch (long "keep-going" <> short 'k' <> help "With --lines: each line is one value; report a line that is not valid, leave it out, and go on with the next")
     <*> many (strArgument (metavar "FILE..." <> help "What to read, each file by itself (default: -, standard input)"))
   where
     mode =
@@ -79,8 +82,14 @@ options =
 json :: JsonOptions -> IO ()
 json chosen = do
   labelMe "heddle/json"
-  status <- unbound (run chosen) `catch` \(e :: SomeException) -> ExitFailure 2 <$ complain (displayException e)
+  status <- unbound (checkedRun chosen) `catch` \(e :: SomeException) -> ExitFailure 2 <$ complain (displayException e)
   endWith status
+
+-- Only lines can be left out.
+checkedRun :: JsonOptions -> IO ExitCode
+checkedRun chosen
+  | optionKeepGoing chosen && optionMode chosen /= Relines = ExitFailure 2 <$ complain "--keep-going needs --lines"
+  | otherwise = run chosen
 
 run :: JsonOptions -> IO ExitCode
 run chosen = do
@@ -98,7 +107,7 @@ run chosen = do
         gone <- readerGone output
         unless gone $ do
           when separated (put output (Char8.pack "\n"))
-          result <- try (document chosen output block room name)
+          result <- try (if optionKeepGoing chosen then eachLine chosen output block name else document chosen output block room name)
           flushOutput output
           case result of
             -- There is no output to be kept apart from the next one.
@@ -119,6 +128,39 @@ run chosen = do
 -- What a read and a write take, at most.
 blockSize :: Int
 blockSize = 131072
+
+-- One file of lines, which are checked one by one. What is wrong is told at once; so the answer is an empty message, or
+-- none.
+eachLine :: JsonOptions -> Output -> Buffer -> ByteString -> IO (Maybe ByteString)
+eachLine chosen output block name = readingFrom source $ \readInto -> do
+  invalid <- newRef False
+  let next = withBuffer block $ \p -> do
+        n <- readInto p (bufferSize block)
+        Bytes.packCStringLen (castPtr p, n)
+      act line = case lineResult line of
+        Right minified -> put output minified
+        Left e -> do
+          writeRef invalid True
+          let before = Bytes.take (malformedOffset e - lineOffset line) (lineText line)
+              column = 1 + Bytes.length (Bytes.filter (\byte -> byte < 0x80 || byte >= 0xc0) before)
+          unless (optionQuiet chosen) (Bytes.hPut stderr (message False (sourceName source) (lineNumber line) column e))
+      loop lines_ = do
+        text <- next
+        if Bytes.null text
+          then mapM_ act (finishLines lines_)
+          else do
+            let (found, rest) = feedLines lines_ text
+            mapM_ act found
+            -- Whoever reads the output is not to wait for more input.
+            flushOutput output
+            gone <- readerGone output
+            unless gone (loop rest)
+  loop (jsonLines limits (relines limits))
+  bad <- readRef invalid
+  pure (if bad then Just Bytes.empty else Nothing)
+  where
+    source = sourceFor name
+    limits = limitsOf chosen
 
 -- One file: what is wrong with it, as a line.
 document :: JsonOptions -> Output -> Buffer -> Buffer -> ByteString -> IO (Maybe ByteString)
@@ -154,11 +196,11 @@ document chosen output block room name = readingFrom source $ \readInto -> do
                 if gone then pure Nothing else loop p
       told e here = do
         (line, column) <- lineColumn place
-        pure (message (sourceName source) line (stepBack e here column) e)
+        pure (message True (sourceName source) line (stepBack e here column) e)
   withBuffer block loop
   where
     source = sourceFor name
-    limits = defaultLimits {limitDepth = optionDepth chosen, limitNumber = maxBound, limitSize = maxBound}
+    limits = limitsOf chosen
     -- Lay a piece out and write it; at the end, what is left.
     into formatter piece = do
       when (null piece) (endLayout formatter)
@@ -171,6 +213,9 @@ document chosen output block room name = readingFrom source $ \readInto -> do
             unless (gone || (took == n && wrote < bufferSize room)) (go (p `plusPtr` took, n - took))
       withBuffer room (\anywhere -> go (fromMaybe (anywhere, 0) piece))
 
+limitsOf :: JsonOptions -> Limits
+limitsOf chosen = defaultLimits {limitDepth = optionDepth chosen, limitNumber = maxBound, limitSize = maxBound}
+
 put :: Output -> ByteString -> IO ()
 put output piece = void (push (outputSink output) piece)
 
@@ -182,8 +227,9 @@ stepBack e here column
   | malformedOffset e == 0 = 1
   | otherwise = column - (here - malformedOffset e)
 
-message :: ByteString -> Int -> Int -> Malformed -> ByteString
-message name line column e =
+-- Whether --lines would help is said only where it is not given with --keep-going.
+message :: Bool -> ByteString -> Int -> Int -> Malformed -> ByteString
+message advise name line column e =
   Bytes.concat
     [ name,
       Char8.pack (concat [":", show line, ":", show column, ": ", showReason reason, hint, " (byte ", show (malformedOffset e), ")\n"])
@@ -191,7 +237,7 @@ message name line column e =
   where
     reason = malformedReason e
     hint = case reason of
-      TrailingBytes -> "; --lines takes any number of values"
+      TrailingBytes | advise -> "; --lines takes any number of values"
       TooDeep _ -> "; --depth sets the limit"
       _ -> ""
 

@@ -42,6 +42,11 @@ layout =
     testCase "several values" . withInput "{\"a\": 1}\n[2, 3] \"x\"4 true\n\n5" $ \_ file -> do
       gives ["--lines", file] ExitSuccess "{\"a\":1}\n[2,3]\n\"x\"\n4\ntrue\n5\n" ""
       gives ["--check", file] (ExitFailure 1) "" (file ++ ":2:1: there is something after the value; --lines takes any number of values (byte 9)\n"),
+    testCase "aBrokenLineEndedTheStream: --keep-going leaves it out" . withInput "{\"a\": 1}\n{\"\195\171\": tru}\n\n [2, 3]\n4 5\n\"x" $ \_ file -> do
+      let told = concat [file, ":2:10: expected true (byte 19)\n", file, ":5:3: there is something after the value (byte 32)\n", file, ":6:3: the text ends too early (byte 36)\n"]
+      gives ["--lines", "--keep-going", file] (ExitFailure 1) "{\"a\":1}\n[2,3]\n" told
+      gives ["--lines", "-k", "--quiet", file] (ExitFailure 1) "{\"a\":1}\n[2,3]\n" ""
+      gives ["--check", "-k", file] (ExitFailure 2) "" "heddle json: --keep-going needs --lines\n",
     testCase "standard input" $ do
       ended <- runTool "sh" ["-c", "echo '[1, 2' | heddle json --check; echo '[1, 2]' | heddle json --minify -"]
       (endedOut ended, endedErr ended) @?= ("[1,2]", "(standard input):2:1: the text ends too early (byte 6)\n"),

@@ -20,14 +20,24 @@ module Heddle.Bytes.Json.Stream
 
     -- * Loops
     forEach,
+
+    -- * Lines, of which some may be wrong
+    Line (..),
+    Lines,
+    jsonLines,
+    feedLines,
+    finishLines,
+    forEachLine,
   )
 where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
+import Data.ByteString.Char8 qualified as Char8
 import Data.ByteString.Unsafe qualified as ByteString (unsafeUseAsCStringLen)
 import Foreign.Ptr (castPtr, plusPtr)
-import Heddle.Bytes.Internal.Check
+import Heddle.Bytes.Internal.Check hiding (Lines)
+import Heddle.Bytes.Json.Check (check)
 import Heddle.Bytes.Json.Malformed
 import Heddle.Bytes.Json.Options (Limits (..))
 import Heddle.Prim.Cpu (level)
@@ -151,3 +161,108 @@ forEach start source act = go start
           let (results, next) = feed s text
           mapM_ act results
           either (pure . Left) go next
+
+-- | A line of JSON Lines that is not blank.
+data Line a = Line
+  { -- | Counted from 1; blank lines count.
+    lineNumber :: !Int,
+    -- | How many bytes of the text are before it.
+    lineOffset :: !Int,
+    -- | Its bytes, without the newline; none if it is longer than 'limitSize'.
+    lineText :: !ByteString,
+    -- | Its value, or what is wrong; the error's offset is that in the whole text.
+    lineResult :: !(Either Malformed a)
+  }
+  deriving stock (Eq, Show)
+
+-- | Where decoding of lines stands.
+data Lines a = Lines
+  { linesDecode :: !(ByteString -> Either Malformed a),
+    linesLimits :: !Limits,
+    linesNumber :: !Int,
+    -- | Where the line begins that has not ended.
+    linesOffset :: !Int,
+    linesHeld :: !Held
+  }
+
+-- | The pieces of that line, last first, and their length; only the length once it is beyond the limit.
+data Held
+  = Held !Int [ByteString]
+  | TooMuch !Int
+
+-- | JSON Lines (NDJSON): each line is one value, checked and given to the decoder by itself. A line that is wrong has
+-- its error as result, and the next line is decoded all the same: unlike 'values', where an error ends the stream.
+-- 'limitSize' holds for each line, so that memory is bounded.
+--
+-- >>> map lineResult (fst (feedLines (jsonLines defaultLimits Right) "[1]\n{\"a\": tru}\n[2]\n"))
+-- [Right "[1]",Left (Malformed {malformedOffset = 13, malformedPath = [], malformedReason = Expected "true"}),Right "[2]"]
+--
+-- [Cost]: some words.
+jsonLines :: Limits -> (ByteString -> Either Malformed a) -> Lines a
+jsonLines limits decode = Lines decode limits 1 0 (Held 0 [])
+
+-- | One more piece: the lines that end in it, and how to go on.
+--
+-- Law (@linesAnyChunking@): however a text is cut into pieces, the lines are the same.
+--
+-- [Cost]: the check's and the decoder's. A line that lies within the piece is not copied.
+feedLines :: Lines a -> ByteString -> ([Line a], Lines a)
+feedLines before text = case Char8.elemIndex '\n' text of
+  Nothing -> ([], holdLine text before)
+  Just n ->
+    let ended = holdLine (ByteString.take n text) before
+        size = heldLength (linesHeld ended)
+        next = ended {linesNumber = linesNumber ended + 1, linesOffset = linesOffset ended + size + 1, linesHeld = Held 0 []}
+        (more, after) = feedLines next (ByteString.drop (n + 1) text)
+     in (lineOf ended ++ more, after)
+
+-- | The text ends here: a last line without a newline.
+--
+-- [Cost]: the check's and the decoder's.
+finishLines :: Lines a -> [Line a]
+finishLines = lineOf
+
+heldLength :: Held -> Int
+heldLength = \case
+  Held n _ -> n
+  TooMuch n -> n
+
+holdLine :: ByteString -> Lines a -> Lines a
+holdLine piece s = s {linesHeld = held}
+  where
+    size = heldLength (linesHeld s) + ByteString.length piece
+    held = case linesHeld s of
+      Held _ pieces | size <= limitSize (linesLimits s) -> Held size (if ByteString.null piece then pieces else piece : pieces)
+      _ -> TooMuch size
+
+lineOf :: Lines a -> [Line a]
+lineOf s = case linesHeld s of
+  TooMuch _ -> [line ByteString.empty (Left (Malformed (limitSize limits) [] (TooLarge (limitSize limits))))]
+  Held _ pieces
+    | Char8.all (`elem` " \t\r") text -> []
+    | otherwise -> [line text (check limits text >> linesDecode s text)]
+    where
+      text = case pieces of
+        [one'] -> one'
+        _ -> ByteString.concat (reverse pieces)
+  where
+    limits = linesLimits s
+    line text result = Line (linesNumber s) (linesOffset s) text (either (Left . placed) Right result)
+    placed e = e {malformedOffset = linesOffset s + malformedOffset e}
+
+-- | Take pieces from a source, which gives an empty one at the end, and act on each line.
+--
+-- [Cost]: the check's, the decoder's, the source's and the action's.
+-- [Blocks]: as the source and the action.
+-- [Throws]: what they throw.
+forEachLine :: Lines a -> IO ByteString -> (Line a -> IO ()) -> IO ()
+forEachLine start source act = go start
+  where
+    go s = do
+      text <- source
+      if ByteString.null text
+        then mapM_ act (finishLines s)
+        else do
+          let (found, next) = feedLines s text
+          mapM_ act found
+          next `seq` go next
