@@ -51,10 +51,11 @@ test: setup build ## run every test suite; the summary comes last
 	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct all
 
 .PHONY: test-nightly
-test-nightly: setup build ## what takes too long for every day: all short UTF-8, the C for 20 minutes, 100,000 changes of capabilities
+test-nightly: setup build ## what takes too long for every day: all short UTF-8, the C for 20 minutes, soaks
 	@HEDDLE_SANITIZE_SECONDS=$${HEDDLE_SANITIZE_SECONDS:-1200} scripts/check_sanitize.sh $(BUILDDIR)
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p UTF-8' heddle-bytes-test
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p capabilities' heddle-rendezvous-test
+	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p soak' heddle-test
 
 .PHONY: check
 check: check-format check-modules check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points ## style, warnings, documentation, sanitizers

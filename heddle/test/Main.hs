@@ -5,6 +5,7 @@ import CommandTest qualified
 import FindTest qualified
 import JsonTest qualified
 import LogTest qualified
+import MemoryTest qualified
 import PipeTest qualified
 import PressureTest qualified
 import Test.Tasty
@@ -13,4 +14,4 @@ import Test.Tasty.Runners (NumThreads (..))
 main :: IO ()
 main =
   defaultMain . localOption (NumThreads 1) $
-    testGroup "heddle" [CommandTest.tests, LogTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, ClientsTest.tests]
+    testGroup "heddle" [CommandTest.tests, LogTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests]

@@ -305,7 +305,10 @@ mask len
   | otherwise = maxBound `unsafeShiftR` (64 - 8 * len)
 {-# INLINE mask #-}
 
--- | Sets the bit that tells an upper-case letter from a lower-case one.
+-- | Sets the bit that tells an upper-case letter from a lower-case one. It also maps CR to
+-- the hyphen and 0x10 to 0x19 to digits, which is safe because no name contains them: the
+-- parser ends a name at the first control character ('Heddle.Http.Scan.nameEnd'). See Note
+-- [Recognising a name] and the test controlBytesFoldOntoKnownNames.
 blanks :: Word64
 blanks = 0x2020202020202020
 
