@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -75,6 +76,16 @@ long heddle_poll_one(int fd, int events)
     int r = poll(&p, 1, 0);
     return r < 0 ? -(long)errno : p.revents;
 }
+/* A new description under an old number: for a forked process, which shares its parent's. */
+static long replace(long made, int old)
+{
+    if (made < 0) return -(long)errno;
+    long r = dup3((int)made, old, O_CLOEXEC) < 0 ? -(long)errno : 0;
+    close((int)made);
+    return r;
+}
+long heddle_epoll_renew(int ep) { return replace(epoll_create1(EPOLL_CLOEXEC), ep); }
+long heddle_eventfd_renew(int fd) { return replace(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), fd); }
 long heddle_eventfd(void) { ANSWER(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)); }
 long heddle_eventfd_write(int fd) { ANSWER(eventfd_write(fd, 1)); }
 
@@ -134,6 +145,11 @@ void heddle_nap(int64_t nanos)
     nanosleep(&t, NULL);
 }
 void heddle_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+/* How many forks lie between the program's first process and this one. */
+int heddle_forks;
+static void forked(void) { heddle_forks++; }
+__attribute__((constructor)) static void count_forks(void) { pthread_atfork(NULL, NULL, forked); }
+
 int32_t heddle_utc_offset(int64_t seconds)
 {
     time_t t = seconds;

@@ -26,6 +26,8 @@ long heddle_epoll_wait(int ep, void *events, int capacity, int milliseconds);
 int heddle_event_bytes(void);
 long heddle_poll(void *fds, int count, int milliseconds);
 long heddle_poll_one(int fd, int events);
+long heddle_epoll_renew(int ep);
+long heddle_eventfd_renew(int fd);
 long heddle_eventfd(void);
 long heddle_eventfd_write(int fd);
 long heddle_sendfile(int out, int in, int64_t offset, size_t length);

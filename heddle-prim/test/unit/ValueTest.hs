@@ -23,6 +23,18 @@ tests =
             elapsed (Deadline a) (after (nanos b) (Deadline a)) === nanos b,
           testProperty "a deadline saturates instead of wrapping" $ \(NonNegative a) (NonNegative n) ->
             let d = Deadline (maxBound - a) in after (nanos n) d >= d .&&. after (nanos n) never === never,
+          testProperty "durationsSaturateInsteadOfWrapping" $ \(Large a) (Large b) ->
+            let exact = max (toInteger (minBound :: Int)) . min (toInteger (maxBound :: Int))
+                agrees op onInteger = toInteger (nanosCount (op (nanos a) (nanos b))) === exact (onInteger (toInteger a) (toInteger b))
+             in conjoin
+                  [ agrees (+) (+),
+                    agrees (-) (-),
+                    agrees (*) (*),
+                    toInteger (nanosCount (seconds a)) === exact (toInteger a * 1000000000),
+                    toInteger (nanosCount (elapsed (Deadline a) (Deadline b))) === exact (toInteger b - toInteger a),
+                    nanosCount (negate (nanos minBound)) === maxBound,
+                    after (nanos b) never === never
+                  ],
           testCase "the clock does not go back" $ do
             ticks <- mapM (const monotonicNow) [1 .. 1000 :: Int]
             assertBool "back" (and (zipWith (<=) ticks (tail ticks)))

@@ -1,4 +1,6 @@
 {-# LANGUAGE GeneralizedNewtypeDeriving #-}
+{-# LANGUAGE MagicHash #-}
+{-# LANGUAGE UnboxedTuples #-}
 
 -- |
 -- Module      : Heddle.Prim.Clock
@@ -7,6 +9,9 @@
 --
 -- Time as types: a 'Deadline' is a point of monotonic time, 'Nanos' a length of
 -- time, 'EpochSeconds' a second of the calendar. They never mix.
+--
+-- Invariant: arithmetic saturates. A duration too long for 64 bits (292 years) is the
+-- longest one, and a deadline that far away is 'never'; nothing wraps around to the past.
 --
 -- Cost: reading a clock is a call into the vDSO, about 25 ns, no system call.
 -- Owner: values; nothing is shared.
@@ -35,11 +40,42 @@ module Heddle.Prim.Clock
 where
 
 import Data.Int (Int32, Int64)
+import GHC.Exts (Int (I#), addIntC#, isTrue#, mulIntMayOflo#, subIntC#, (*#), (==#))
 
--- | A length of time in nanoseconds.
+-- | A length of time in nanoseconds. Its arithmetic saturates.
 newtype Nanos = Nanos {nanosCount :: Int}
   deriving stock (Eq, Ord)
-  deriving newtype (Show, Num)
+  deriving newtype (Show)
+
+instance Num Nanos where
+  Nanos a + Nanos b = Nanos (plus a b)
+  {-# INLINE (+) #-}
+  Nanos a - Nanos b = Nanos (minus a b)
+  {-# INLINE (-) #-}
+  Nanos a * Nanos b = Nanos (times a b)
+  {-# INLINE (*) #-}
+  negate (Nanos a) = Nanos (minus 0 a)
+  abs a = if a < 0 then negate a else a
+  signum (Nanos a) = Nanos (signum a)
+  fromInteger n
+    | n > toInteger (maxBound :: Int) = Nanos maxBound
+    | n < toInteger (minBound :: Int) = Nanos minBound
+    | otherwise = Nanos (fromInteger n)
+  {-# INLINE fromInteger #-}
+
+-- Saturating sum, difference and product.
+plus, minus, times :: Int -> Int -> Int
+plus (I# a) (I# b) = case addIntC# a b of
+  (# c, over #) -> if isTrue# (over ==# 0#) then I# c else if I# b > 0 then maxBound else minBound
+{-# INLINE plus #-}
+minus (I# a) (I# b) = case subIntC# a b of
+  (# c, over #) -> if isTrue# (over ==# 0#) then I# c else if I# b < 0 then maxBound else minBound
+{-# INLINE minus #-}
+times (I# a) (I# b)
+  | isTrue# (mulIntMayOflo# a b ==# 0#) = I# (a *# b)
+  -- It may also answer so when the product fits.
+  | otherwise = nanosCount (fromInteger (toInteger (I# a) * toInteger (I# b)))
+{-# INLINE times #-}
 
 -- | So many nanoseconds.
 --
@@ -47,23 +83,23 @@ newtype Nanos = Nanos {nanosCount :: Int}
 nanos :: Int -> Nanos
 nanos = Nanos
 
--- | So many microseconds.
+-- | So many microseconds; saturates.
 --
 -- [Units]: microseconds.
 microseconds :: Int -> Nanos
-microseconds n = Nanos (n * 1000)
+microseconds n = Nanos (times n 1000)
 
--- | So many milliseconds.
+-- | So many milliseconds; saturates.
 --
 -- [Units]: milliseconds.
 milliseconds :: Int -> Nanos
-milliseconds n = Nanos (n * 1000000)
+milliseconds n = Nanos (times n 1000000)
 
--- | So many seconds.
+-- | So many seconds; saturates.
 --
 -- [Units]: seconds.
 seconds :: Int -> Nanos
-seconds n = Nanos (n * 1000000000)
+seconds n = Nanos (times n 1000000000)
 
 -- | A point on the monotonic clock, in nanoseconds; unrelated to the calendar.
 newtype Deadline = Deadline {deadlineNanos :: Int}
@@ -82,11 +118,11 @@ monotonicNow :: IO Deadline
 monotonicNow = Deadline . fromIntegral <$> c_monotonic
 {-# INLINE monotonicNow #-}
 
--- | A deadline so much later; saturates at 'never'.
+-- | A deadline so much later; saturates at 'never', which it does not move.
 after :: Nanos -> Deadline -> Deadline
 after (Nanos n) (Deadline d)
-  | n > 0 && d > maxBound - n = never
-  | otherwise = Deadline (d + n)
+  | d == maxBound = never
+  | otherwise = Deadline (plus d n)
 {-# INLINE after #-}
 
 -- | The deadline so far from now.
@@ -97,9 +133,9 @@ deadlineIn :: Nanos -> IO Deadline
 deadlineIn n = after n <$> monotonicNow
 {-# INLINE deadlineIn #-}
 
--- | The time from the first point to the second.
+-- | The time from the first point to the second; saturates.
 elapsed :: Deadline -> Deadline -> Nanos
-elapsed (Deadline from) (Deadline to) = Nanos (to - from)
+elapsed (Deadline from) (Deadline to) = Nanos (minus to from)
 {-# INLINE elapsed #-}
 
 -- | Seconds since 1970-01-01T00:00:00Z, without leap seconds.

@@ -32,6 +32,7 @@ module Heddle.Prim.Exception
     handleJust,
     trySync,
     catchSync,
+    reportUncaught,
 
     -- * Cleaning up
     bracket,
@@ -64,6 +65,7 @@ module Heddle.Prim.Exception
 where
 
 import Control.Exception
+import GHC.Conc (getUncaughtExceptionHandler)
 import GHC.Exts (maskAsyncExceptions#)
 import GHC.IO (IO (..), unsafeUnmask)
 import GHC.Stack (CallStack, HasCallStack, callStack, prettyCallStack)
@@ -114,3 +116,12 @@ catchSync :: IO a -> (SomeException -> IO a) -> IO a
 catchSync body handler =
   body `catch` \e ->
     if isAsynchronous e then throwIO e else handler e
+
+-- | Tell the program's handler of uncaught exceptions, which prints to the standard error
+-- unless 'GHC.Conc.setUncaughtExceptionHandler' has replaced it: for a failure that no
+-- caller can be given any more.
+--
+-- [Cost]: the handler's.
+-- [Throws]: nothing synchronous: a report that cannot be made is dropped.
+reportUncaught :: SomeException -> IO ()
+reportUncaught e = (getUncaughtExceptionHandler >>= \handler -> handler e) `catchSync` \_ -> pure ()

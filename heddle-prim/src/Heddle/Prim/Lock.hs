@@ -11,10 +11,12 @@ module Heddle.Prim.Lock
   ( Lock,
     newLock,
     withLock,
+    releaseLock,
   )
 where
 
-import Control.Concurrent.MVar (MVar, newMVar, withMVarMasked)
+import Control.Concurrent.MVar (MVar, newMVar, tryPutMVar, withMVarMasked)
+import Control.Monad (void)
 
 -- | A fair lock.
 newtype Lock = Lock (MVar ())
@@ -29,3 +31,10 @@ newLock = Lock <$> newMVar ()
 -- [Masking]: the body runs masked and must be short; waiting is interruptible.
 withLock :: Lock -> IO a -> IO a
 withLock (Lock m) body = withMVarMasked m (\() -> body)
+
+-- | Open a lock whose holder no longer exists, as in a forked process; nothing happens to
+-- an open one.
+--
+-- [Blocks]: never.
+releaseLock :: Lock -> IO ()
+releaseLock (Lock m) = void (tryPutMVar m ())

@@ -11,6 +11,7 @@
 module Heddle.Prim.Poller
   ( -- * epoll
     epollCreate,
+    renewEpoll,
     epollAdd,
     epollDelete,
     epollPoll,
@@ -37,6 +38,7 @@ module Heddle.Prim.Poller
 
     -- * eventfd
     newEventFd,
+    renewEventFd,
     signalEventFd,
     drainEventFd,
   )
@@ -155,6 +157,14 @@ peekPoll p i = (\b -> fromIntegral (b :: Int16)) <$> peekByteOff p (8 * i + 6)
 newEventFd :: IO Int
 newEventFd = fromIntegral <$> c_eventfd
 
+-- | Put a new eventfd under the number of an old one.
+renewEventFd :: Fd -> IO Int
+renewEventFd (Fd fd) = fromIntegral <$> c_eventfd_renew fd
+
+-- | Put a new epoll descriptor, which watches nothing, under the number of an old one.
+renewEpoll :: Fd -> IO Int
+renewEpoll (Fd ep) = fromIntegral <$> c_epoll_renew ep
+
 -- | Add one to an eventfd.
 --
 -- [Blocks]: never.
@@ -191,6 +201,12 @@ foreign import ccall unsafe "heddle_poll_one" c_poll_one :: CInt -> CInt -> IO C
 
 -- Unsafe: allocates in the kernel and returns.
 foreign import ccall unsafe "heddle_eventfd" c_eventfd :: IO CLong
+
+-- Unsafe: allocates in the kernel and returns.
+foreign import ccall unsafe "heddle_eventfd_renew" c_eventfd_renew :: CInt -> IO CLong
+
+-- Unsafe: allocates in the kernel and returns.
+foreign import ccall unsafe "heddle_epoll_renew" c_epoll_renew :: CInt -> IO CLong
 
 -- Unsafe: the descriptor is non-blocking.
 foreign import ccall unsafe "heddle_eventfd_write" c_signal :: CInt -> IO CLong

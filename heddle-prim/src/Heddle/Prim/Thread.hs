@@ -45,6 +45,7 @@ module Heddle.Prim.Thread
     setCapabilities,
     startEventManager,
     threadedRuntime,
+    processGeneration,
   )
 where
 
@@ -63,6 +64,9 @@ import Control.Concurrent
     yield,
   )
 import Data.Int (Int64)
+import Foreign.C.Types (CInt)
+import Foreign.Ptr (Ptr)
+import Foreign.Storable (peek)
 import GHC.Conc (getNumProcessors, labelThread)
 import GHC.Conc.IO (ensureIOManagerIsRunning)
 import GHC.Exts (Int (I#), Int#, spark#)
@@ -232,6 +236,17 @@ startEventManager = ensureIOManagerIsRunning
 -- | Was the program linked with @-threaded@?
 threadedRuntime :: Bool
 threadedRuntime = rtsSupportsBoundThreads
+
+-- | How many forks without exec lie between the program's first process and this one. In a
+-- child of 'System.Posix.Process.forkProcess' the threads of its parent are gone, and
+-- whoever relies on one compares this number with the one that it started under.
+--
+-- [Cost]: one read of a C variable.
+processGeneration :: IO Int
+processGeneration = fromIntegral <$> peek c_forks
+{-# INLINE processGeneration #-}
+
+foreign import ccall "&heddle_forks" c_forks :: Ptr CInt
 
 -- Safe: it sleeps.
 foreign import ccall safe "heddle_nap" c_nap :: Int64 -> IO ()
