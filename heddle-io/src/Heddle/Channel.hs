@@ -53,10 +53,12 @@ module Heddle.Channel
 where
 
 import Control.Monad (void, when)
-import Data.Foldable (traverse_)
+import Data.Foldable (for_, traverse_)
+import Data.Maybe (fromMaybe)
 import Data.Sequence (Seq, ViewL (..), viewl, (<|), (|>))
 import Data.Sequence qualified as Seq
 import Heddle.IO.Internal.Alarm (isOver, withCellUntil)
+import Heddle.IO.Internal.Queue
 import Heddle.IO.Internal.Runtime (managerHere, systemRuntime)
 import Heddle.IO.Internal.Wait
 import Heddle.Prim.Atomic
@@ -84,7 +86,7 @@ instance Exception ChannelDeserted where
     what ++ " would wait for ever: no other thread has this channel any more"
 
 -- | Values; receivers that wait for one; senders that wait to leave theirs.
-data State a = State !(Seq a) !(Seq (Waiter a)) !(Seq (Sender a))
+data State a = State !(Seq a) !(Queue (Waiter a)) !(Queue (Sender a))
 
 data Sender a = Sender !(Waiter ()) a
 
@@ -108,7 +110,7 @@ newBounded capacity = do
   newChannel capacity
 
 newChannel :: Int -> IO (Channel a)
-newChannel capacity = (`Channel` capacity) <$> newRef (State Seq.empty Seq.empty Seq.empty)
+newChannel capacity = (`Channel` capacity) <$> newRef (State Seq.empty emptyQueue emptyQueue)
 
 -- | Send a value, which is not evaluated.
 --
@@ -139,14 +141,15 @@ sendUntil channel x deadline = mask_ $ do
       step <- modifyRef (channelState channel) $ \s@(State xs receivers senders) ->
         case offer channel x s of
           Just (s', handing) -> (s', True <$ handing)
-          Nothing -> (State xs receivers (senders |> Sender w x), waitFor w)
+          Nothing ->
+            let (waiting, ticket) = enqueue (Sender w x) senders
+             in (State xs receivers waiting, waitFor w ticket)
       step
   where
     -- A receiver took the value in before it woke this thread: then it is sent.
-    waitFor w = (/= Nothing) <$> awaitGift w deadline (withdraw w) pure
-    withdraw w = modifyRef (channelState channel) $ \(State xs receivers senders) ->
-      let rest = Seq.filter (\(Sender other _) -> not (sameWaiter w other)) senders
-       in (State xs receivers rest, Seq.length rest < Seq.length senders)
+    waitFor w ticket = (/= Nothing) <$> awaitGift w deadline (leave ticket) pure
+    leave ticket = modifyRef (channelState channel) $ \s@(State xs receivers senders) ->
+      maybe (s, False) (\rest -> (State xs receivers rest, True)) (withdraw ticket senders)
 
 -- | Send if there is room now.
 --
@@ -163,9 +166,9 @@ trySend channel x = mask_ $ do
 
 -- The state with the value in it, and what is to be done then; or there is no room.
 offer :: Channel a -> a -> State a -> Maybe (State a, IO ())
-offer channel x (State xs receivers senders) = case viewl receivers of
-  w :< rest -> Just (State xs rest senders, give w x)
-  EmptyL
+offer channel x (State xs receivers senders) = case dequeue receivers of
+  Just (w, rest) -> Just (State xs rest senders, give w x)
+  Nothing
     | Seq.length xs < channelCapacity channel -> Just (State (xs |> x) receivers senders, pure ())
     | otherwise -> Nothing
 
@@ -197,12 +200,13 @@ recvUntil channel deadline = mask_ $ do
       step <- modifyRef (channelState channel) $ \s@(State xs receivers senders) ->
         case takeOne s of
           Just (x, s', waking) -> (s', Just x <$ waking)
-          Nothing -> (State xs (receivers |> w) senders, awaitGift w deadline (withdraw w) (putBack channel))
+          Nothing ->
+            let (waiting, ticket) = enqueue w receivers
+             in (State xs waiting senders, awaitGift w deadline (leave ticket) (putBack channel))
       step
   where
-    withdraw w = modifyRef (channelState channel) $ \(State xs receivers senders) ->
-      let rest = Seq.filter (not . sameWaiter w) receivers
-       in (State xs rest senders, Seq.length rest < Seq.length receivers)
+    leave ticket = modifyRef (channelState channel) $ \s@(State xs receivers senders) ->
+      maybe (s, False) (\rest -> (State xs rest senders, True)) (withdraw ticket receivers)
 
 -- | Receive if there is a value now.
 --
@@ -222,17 +226,17 @@ tryRecv channel = mask_ $ do
 takeOne :: State a -> Maybe (a, State a, IO ())
 takeOne (State xs receivers senders) = case viewl xs of
   EmptyL -> Nothing
-  x :< rest -> Just $ case viewl senders of
-    EmptyL -> (x, State rest receivers senders, pure ())
-    Sender w y :< others -> (x, State (rest |> y) receivers others, give w ())
+  x :< rest -> Just $ case dequeue senders of
+    Nothing -> (x, State rest receivers senders, pure ())
+    Just (Sender w y, others) -> (x, State (rest |> y) receivers others, give w ())
 
--- A value whose receiver was interrupted after it had been served: it is the oldest again.
+-- A value whose receiver was interrupted after it had been served is the oldest again.
 -- A channel may so hold one value more than its capacity for each such receiver.
 putBack :: Channel a -> a -> IO ()
 putBack channel x = do
-  step <- modifyRef (channelState channel) $ \(State xs receivers senders) -> case viewl receivers of
-    w :< rest -> (State xs rest senders, give w x)
-    EmptyL -> (State (x <| xs) receivers senders, pure ())
+  step <- modifyRef (channelState channel) $ \(State xs receivers senders) -> case dequeue receivers of
+    Just (w, rest) -> (State xs rest senders, give w x)
+    Nothing -> (State (x <| xs) receivers senders, pure ())
   step
 
 -- | How many values are in it now.
@@ -259,7 +263,7 @@ data Place a = Place !Int !(Ref (Here a))
 
 -- | Empty -> Holds (a publisher); the cells of subscriptions that wait.
 data Here a
-  = Empty ![WaitCell]
+  = Empty !(Queue WaitCell)
   | Holds a !(Place a)
 
 -- | A reader's place in a multicast.
@@ -276,7 +280,7 @@ newMulticast = do
   Multicast <$> newRef place
 
 emptyPlace :: Int -> IO (Place a)
-emptyPlace n = Place n <$> newRef (Empty [])
+emptyPlace n = Place n <$> newRef (Empty emptyQueue)
 
 -- | Publish a value, which is not evaluated, to every subscription.
 --
@@ -286,7 +290,7 @@ emptyPlace n = Place n <$> newRef (Empty [])
 -- @since 0.1.0.0
 publish :: Multicast a -> a -> IO ()
 publish (Multicast end) x = mask_ $ do
-  fresh <- newRef (Empty [])
+  fresh <- newRef (Empty emptyQueue)
   readRef end >>= fill fresh
   where
     fill fresh (Place n here) = do
@@ -295,7 +299,7 @@ publish (Multicast end) x = mask_ $ do
         Empty waiting -> (Holds x after', Left waiting)
         full@(Holds _ further) -> (full, Right further)
       case step of
-        Left waiting -> advance end after' >> traverse_ unpark waiting
+        Left waiting -> advance end after' >> traverse_ unpark (entries waiting)
         -- Another publisher has been here and not moved the end yet.
         Right further -> fill fresh further
 
@@ -362,17 +366,17 @@ nextUntil subscription@(Subscription at) deadline =
               Place _ here <- readRef at
               -- Nobody waits twice at one place: the cell is taken out on every way.
               waiting <- modifyRef here $ \case
-                Empty cells -> (Empty (cell : cells), True)
-                full -> (full, False)
-              when waiting $ do
-                park cell `onException` leaveCell cell here
-                leaveCell cell here
+                Empty cells -> let (cells', ticket) = enqueue cell cells in (Empty cells', Just ticket)
+                full -> (full, Nothing)
+              for_ waiting $ \ticket -> do
+                park cell `onException` leave ticket here
+                leave ticket here
               wait cell
-    leaveCell cell here =
+    leave ticket here =
       readRef here >>= \case
         Holds _ _ -> pure ()
         Empty _ -> modifyRef here $ \case
-          Empty cells -> (Empty (filter (/= cell) cells), ())
+          Empty cells -> (Empty (fromMaybe cells (withdraw ticket cells)), ())
           full -> (full, ())
 
 -- | The next value, if there is one now.

@@ -48,8 +48,9 @@ import Data.ByteString.Internal (createUptoN)
 import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
-import Heddle.IO.Connection (Conn (..), failedOn)
+import Heddle.IO.Connection (Conn (..), failedOn, held)
 import Heddle.IO.Internal.Slot
+import Heddle.IO.Internal.Turn (inTurn)
 import Heddle.IO.Internal.Types (Interest (..))
 import Heddle.Prim.Clock (Deadline)
 import Heddle.Prim.Errno
@@ -223,13 +224,13 @@ data FileSent
 -- [Masking]: interruptible while parked; how much went is then unknown.
 -- [Throws]: 'IOError': EINVAL for a count below 1 or what cannot be sent, EPIPE, ECONNRESET.
 -- [Units]: bytes.
--- [Threads]: one writer at a time to a connection; any number from a file.
+-- [Threads]: any number; they take turns at a connection.
 -- [Source]: Mighttpd, simple-sendfile: neither lseek nor stat.
 -- @since 0.1.0.0
 sendFileUntil :: Conn -> File -> Int64 -> Int -> Deadline -> IO FileSent
 sendFileUntil conn (File _ fd) offset count deadline = do
   allowed "sendFileUntil" offset count
-  go 0
+  held conn $ inTurn (connSlot conn) Writable deadline (pure (FileTimedOut 0)) (pure 0) (const Nothing) go
   where
     go done = do
       r <- attempt (connSlot conn) Writable deadline $ \out ->

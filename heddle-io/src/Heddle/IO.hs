@@ -45,6 +45,7 @@ module Heddle.IO
     serve,
     After (..),
     ServeOptions (..),
+    Shortage (..),
     defaultServeOptions,
     accept,
     acceptUntil,

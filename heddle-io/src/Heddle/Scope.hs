@@ -54,11 +54,13 @@ module Heddle.Scope
   )
 where
 
-import Control.Monad (unless, void, when)
+import Control.Monad (unless, void, when, zipWithM_)
 import Data.Foldable (for_, traverse_)
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
+import Data.Maybe (fromMaybe)
 import Heddle.IO.Internal.Alarm (isOver, withCellUntil)
+import Heddle.IO.Internal.Queue
 import Heddle.IO.Internal.Runtime (managerHere, systemRuntime)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline, never)
@@ -107,7 +109,7 @@ instance Show (Task a) where
 
 -- | Running -> Finished (the task itself), with the cells of who waits.
 data TaskState a
-  = Running ![WaitCell]
+  = Running !(Queue WaitCell)
   | Finished !(Outcome a)
 
 data Outcome a
@@ -174,8 +176,16 @@ instance Exception CancelTask where
 -- Scopes ----------------------------------------------------------------------
 
 -- | Run a body that may fork tasks. When it returns, wait for them; when it throws or is
--- interrupted, or a task throws, cancel them, wait, and throw. A task's failure goes
--- before the body's.
+-- interrupted, or a task throws, cancel them, wait, and throw:
+--
+-- * an asynchronous exception that interrupted the body, such as a time-out or a kill, goes
+--   before everything;
+-- * then comes the failure of the first task that failed before the scope began to end;
+-- * then the body's own exception. A task that fails only while it is cancelled, in its
+--   clean-up, does not replace it.
+--
+-- The first failure of a task that so is not thrown goes to the program's handler of
+-- uncaught exceptions.
 --
 -- [Cost]: about 150 ns.
 -- [Blocks]: parks.
@@ -209,8 +219,21 @@ withScopeNamed name body = mask $ \restore -> do
       ScopeState phase _ _ <- readRef state
       x <$ assert (phase == Over) (pure ())
     Left e -> do
-      failure <- uninterruptibleMask_ (shut scope)
-      maybe (throwIO (e :: SomeException)) throwIO failure
+      (cause, failure) <- uninterruptibleMask_ (shut scope)
+      case cause of
+        Just failed | ours scope e || not (isAsynchronous e) -> throwIO failed
+        _ -> traverse_ report failure >> throwIO (e :: SomeException)
+  where
+    -- That no task can be forked any more is no news.
+    report failed = case fromException (failedCause failed) of
+      Just (ScopeClosed _) -> pure ()
+      Nothing -> reportUncaught (toException failed)
+
+-- Is it what a task of this scope interrupts the body with?
+ours :: Scope -> SomeException -> Bool
+ours scope e = case fromException e of
+  Just (BodyInterrupted cell) -> cell == scopeCell scope
+  Nothing -> False
 
 -- Parks until there is no child; throws to 'withScope' when one has failed.
 awaitChildren :: Scope -> IO ()
@@ -220,22 +243,23 @@ awaitChildren scope = do
     s@(ScopeState _ (Just _) _) -> (s, throwIO (BodyInterrupted (scopeCell scope)))
     ScopeState _ Nothing children
       | IntMap.null children -> (ScopeState Over Nothing children, pure ())
-    s -> (s, park (scopeCell scope) >> awaitChildren scope)
+    s -> (s, stubbornly (park (scopeCell scope)) >> awaitChildren scope)
   step
 
--- Cancels every child and waits for all of them; the first failure. See Note [Shutting].
-shut :: Scope -> IO (Maybe TaskFailed)
+-- Cancels every child and waits for all of them; the failure that ended the scope, if one
+-- did, and the first failure. See Note [Shutting].
+shut :: Scope -> IO (Maybe TaskFailed, Maybe TaskFailed)
 shut scope = do
-  children <- modifyRef (scopeState scope) $ \(ScopeState _ failure children) ->
-    (ScopeState Shutting failure children, children)
+  (cause, children) <- modifyRef (scopeState scope) $ \(ScopeState _ failure children) ->
+    (ScopeState Shutting failure children, (failure, children))
   cancelThreads [t | Live t <- IntMap.elems children]
-  gone
+  (,) cause <$> gone
   where
     gone = do
       _ <- reset (scopeCell scope)
       (over, failure) <- modifyRef (scopeState scope) $ \s@(ScopeState _ failure children) ->
         if IntMap.null children then (ScopeState Over failure children, (True, failure)) else (s, (False, failure))
-      if over then pure failure else park (scopeCell scope) >> gone
+      if over then pure failure else stubbornly (park (scopeCell scope)) >> gone
 
 -- One thread may be masked for long; the others must not wait for it.
 cancelThreads :: [ThreadId] -> IO ()
@@ -282,7 +306,7 @@ spawn scope name start body = mask_ $ do
   ScopeState phase _ _ <- readRef (scopeState scope)
   unless (phase == Open) (throwIO (ScopeClosed (scopeName scope)))
   key <- fetchAdd (scopeNext scope) 0 1
-  state <- newRef (Running [])
+  state <- newRef (Running emptyQueue)
   t <- start $ \unmask -> do
     unless (null name) (labelMe (scopeName scope ++ "/" ++ name))
     outcome <- run unmask body
@@ -318,8 +342,8 @@ settle :: Ref (TaskState a) -> Outcome a -> IO ()
 settle state outcome = do
   waiting <- modifyRef state $ \case
     Running cells -> (Finished outcome, cells)
-    finished -> (finished, [])
-  traverse_ unpark waiting
+    finished -> (finished, emptyQueue)
+  traverse_ unpark (entries waiting)
 
 -- Records a failure; is the body to be interrupted?
 failing :: Scope -> TaskFailed -> IO Bool
@@ -359,7 +383,7 @@ withTask body use = mask $ \restore -> do
 
 spawnAlone :: IO a -> IO (Task a)
 spawnAlone body = do
-  state <- newRef (Running [])
+  state <- newRef (Running emptyQueue)
   t <- forkMasked (\unmask -> run unmask body >>= settle state)
   pure (Task t state)
 
@@ -449,18 +473,25 @@ peekOutcome task =
     Running _ -> pure Nothing
 
 outcomeOf :: Task a -> IO (Outcome a)
-outcomeOf task =
+outcomeOf = outcomeBy patiently
+
+outcomeBy :: (IO () -> IO ()) -> Task a -> IO (Outcome a)
+outcomeBy parking task =
   readRef (taskState task) >>= \case
     Finished outcome -> pure outcome
-    Running _ -> firstUntil never [task] >>= maybe (bug "await: never came") (pure . snd)
+    Running _ -> firstBy parking never [task] >>= maybe (bug "await: never came") (pure . snd)
 
 -- The first of the tasks to finish.
 firstUntil :: Deadline -> [Task a] -> IO (Maybe (Task a, Outcome a))
-firstUntil deadline tasks = mask_ $
+firstUntil = firstBy patiently
+
+firstBy :: (IO () -> IO ()) -> Deadline -> [Task a] -> IO (Maybe (Task a, Outcome a))
+firstBy parking deadline tasks = mask_ $
   withCell $ \cell -> do
-    for_ tasks (`watch` cell)
-    r <- wait cell `onException` for_ tasks (`unwatch` cell)
-    r <$ for_ tasks (`unwatch` cell)
+    tickets <- traverse (`watch` cell) tasks
+    let leave = zipWithM_ unwatch tasks tickets
+    r <- wait cell `onException` leave
+    r <$ leave
   where
     withCell use
       | deadline == never = newWaitCell >>= use
@@ -470,27 +501,33 @@ firstUntil deadline tasks = mask_ $
         Just found -> pure (Just found)
         Nothing -> do
           over <- isOver deadline
-          if over then pure Nothing else patiently (park cell) >> wait cell
+          if over then pure Nothing else parking (park cell) >> wait cell
     finishedIn [] = pure Nothing
     finishedIn (task : rest) = peekOutcome task >>= maybe (finishedIn rest) (\o -> pure (Just (task, o)))
 
-watch :: Task a -> WaitCell -> IO ()
+-- A finished task has no queue, and needs no ticket.
+watch :: Task a -> WaitCell -> IO Ticket
 watch task cell = modifyRef (taskState task) $ \case
-  Running cells -> (Running (cell : cells), ())
-  finished -> (finished, ())
+  Running cells -> let (cells', ticket) = enqueue cell cells in (Running cells', ticket)
+  finished -> (finished, 0)
 
-unwatch :: Task a -> WaitCell -> IO ()
-unwatch task cell =
+unwatch :: Task a -> Ticket -> IO ()
+unwatch task ticket =
   readRef (taskState task) >>= \case
     Finished _ -> pure ()
     Running _ -> modifyRef (taskState task) $ \case
-      Running cells -> (Running (filter (/= cell) cells), ())
+      Running cells -> (Running (fromMaybe cells (withdraw ticket cells)), ())
       finished -> (finished, ())
 
 -- A task and who awaits it may both be found deadlocked by one collection; the task's
 -- exception then is the answer.
-patiently :: IO a -> IO a
+patiently :: IO () -> IO ()
 patiently parking = parking `catch` \BlockedIndefinitelyOnMVar -> parking
+
+-- The wait of a thread that must not go on while a task of its own lives; who calls it
+-- looks again. See Note [Deadlocks].
+stubbornly :: IO () -> IO ()
+stubbornly parking = parking `catch` \BlockedIndefinitelyOnMVar -> pure ()
 
 -- Cancelling ------------------------------------------------------------------
 
@@ -519,7 +556,7 @@ end :: [SomeTask] -> IO ()
 end tasks = uninterruptibleMask_ $ do
   running <- concat <$> traverse unfinished tasks
   cancelThreads running
-  for_ tasks $ \(Some task) -> void (outcomeOf task)
+  for_ tasks $ \(Some task) -> void (outcomeBy stubbornly task)
   where
     unfinished (Some task) = maybe [taskThread task] (const []) <$> peekOutcome task
 
@@ -568,15 +605,15 @@ withBoth left right use = mask $ \restore -> do
 eitherFirst :: Task a -> Task b -> IO (Either (Outcome a) (Outcome b))
 eitherFirst a b = mask_ $ do
   cell <- newWaitCell
-  watch a cell
-  watch b cell
+  _ <- watch a cell
+  _ <- watch b cell
   let wait =
         peekOutcome a >>= \case
           Just x -> pure (Left x)
           Nothing ->
             peekOutcome b >>= \case
               Just y -> pure (Right y)
-              Nothing -> patiently (park cell) >> wait
+              Nothing -> stubbornly (park cell) >> wait
   -- Both tasks end with the caller: the cells need not be taken out.
   wait
 
@@ -590,3 +627,12 @@ eitherFirst a b = mask_ $ do
 -- either the owner is interrupted, or it shuts and cancels the child, which is parked in
 -- throwTo, where it can be interrupted; the exception is then withdrawn. In both cases
 -- nothing arrives at the owner after 'withScope'.
+
+-- Note [Deadlocks]
+-- ~~~~~~~~~~~~~~~~
+-- The collector throws BlockedIndefinitelyOnMVar to every thread that it finds unreachable
+-- at once, whatever their masking states: to a deadlocked task, and to the owner that waits
+-- for it. The owner's wait goes on, since only that keeps the guarantee that no task
+-- outlives its scope. This hides no deadlock: the task is told, too, and its failure ends
+-- the scope. At the end of a chain of waits for tasks there is always a wait of another
+-- kind, or a circle of 'await's, and an 'await' gives up at the second exception.

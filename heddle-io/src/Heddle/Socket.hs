@@ -8,6 +8,9 @@
 -- closed socket's descriptor is never used again, 'close' in one thread ends the waits of
 -- all others, and a wait costs no system call.
 --
+-- A socket that nothing refers to any more is closed by the collector, as the network
+-- package's are; to close it in time, close it.
+--
 -- Invariant: a socket is registered once, when it is made.
 -- Cost: that of "Heddle.IO"; waits have no deadline ("Heddle.Timer".'Heddle.Timer.timeout'
 -- gives them one).
@@ -90,17 +93,19 @@ import Heddle.IO.Connection hiding (close, unpark)
 import Heddle.IO.Connection qualified as Conn
 import Heddle.IO.Internal.Address
 import Heddle.IO.Internal.Alarm (sleepOn)
-import Heddle.IO.Internal.Conn (IOClosed, receiveUntil)
+import Heddle.IO.Internal.Conn (IOClosed)
 import Heddle.IO.Internal.Manager
 import Heddle.IO.Internal.Runtime
 import Heddle.IO.Internal.Slot
+import Heddle.IO.Internal.Turn
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
+import Heddle.Prim.Keeper (newKeeper)
 import Heddle.Prim.Poller (eventOut, pollOne)
 import Heddle.Prim.Socket qualified as S
-import Heddle.Prim.WaitCell (reset, unpark)
+import Heddle.Prim.WaitCell (reset)
 import Heddle.Timer (timeout)
 import Network.Socket
   ( AddrInfo (..),
@@ -147,6 +152,17 @@ instance Show Socket where
 slotOf :: Socket -> Slot
 slotOf = connSlot . socketConn
 
+-- A slot as a socket that the collector may close.
+kept :: SocketType -> Conn -> IO Socket
+kept kind conn = do
+  keeper <- newKeeper (void (closeSlot (connSlot conn)))
+  pure (Socket conn {connKeeper = Just keeper} kind)
+
+-- A call on the socket, which the collector must not close meanwhile.
+heldSocket :: Socket -> IO a -> IO a
+heldSocket = held . socketConn
+{-# INLINE heldSocket #-}
+
 -- A code as Network.Socket throws it: a closed socket is EBADF.
 refused :: String -> Int -> IO a
 refused what r
@@ -166,7 +182,7 @@ socket family kind protocol = mask_ $ do
   let GeneralSocketType number = kind
   fd <- fromIntegral <$> checked "socket" (S.socket (fromIntegral (packFamily family)) (fromIntegral number) (fromIntegral protocol))
   slot <- newSlot m Owned fd mempty Attached (\_ -> pure ()) `onException` S.closeSocket fd
-  pure (Socket (ofSlot slot) kind)
+  kept kind (ofSlot slot) `onException` closeSlot slot
 
 -- | A socket for an address that 'getAddrInfo' found.
 --
@@ -189,7 +205,7 @@ socketPair family kind protocol = mask_ $ do
   (x, y) <- Network.socketPair family kind protocol
   a <- adopt runtime x `onException` (Network.close x >> Network.close y)
   b <- adopt runtime y `onException` (Conn.close a >> Network.close y)
-  pure (Socket a kind, Socket b kind)
+  (,) <$> kept kind a <*> kept kind b
 
 -- | Give the socket an address.
 --
@@ -199,7 +215,7 @@ socketPair family kind protocol = mask_ $ do
 -- @since 0.1.0.0
 bind :: Socket -> SockAddr -> IO ()
 bind s address = do
-  r <- using (slotOf s) (withAddress address . S.bind)
+  r <- heldSocket s (using (slotOf s) (withAddress address . S.bind))
   when (r < 0) $ refused ("bind to " ++ renderAddress address) r
 
 -- | Let connections come, so many waiting for 'accept'.
@@ -210,7 +226,7 @@ bind s address = do
 -- @since 0.1.0.0
 listen :: Socket -> Int -> IO ()
 listen s backlog = do
-  r <- using (slotOf s) (`S.listen` backlog)
+  r <- heldSocket s (using (slotOf s) (`S.listen` backlog))
   when (r < 0) $ refused "listen" r
 
 -- | Accept a connection.
@@ -222,26 +238,26 @@ listen s backlog = do
 -- [Threads]: any number.
 -- @since 0.1.0.0
 accept :: Socket -> IO (Socket, SockAddr)
-accept s = mask_ $ do
+accept s = heldSocket s . mask_ $ do
   runtime <- systemRuntime
   m <- managerHere runtime
   allocaBytes (addressRoom + 8) $ \p -> do
     let size = (p `plusPtr` addressRoom) :: Ptr Int32
         go = do
-          r <- attempt (slotOf s) Readable never $ \fd -> poke size (fromIntegral addressRoom) >> S.acceptFrom fd p size
+          r <- attemptInTurn (slotOf s) Readable never $ \fd -> poke size (fromIntegral addressRoom) >> S.acceptFrom fd p size
           case () of
             _
               | r >= 0 -> pure (fromIntegral r)
               | errnoNumber (Errno (negate r)) `elem` aborted -> go
               | otherwise -> refused "accept" r
     fd <- go
-    -- One edge may stand for several connections: keep it for the next acceptor.
-    unpark (slotRead (slotOf s))
-    flip onException (S.closeSocket fd) $ do
-      peer <- peek size >>= peerBytes p . fromIntegral
-      slot <- newSlot m Owned fd peer Attached (\_ -> pure ())
-      address <- decodeAddress peer
-      pure (Socket (ofSlot slot) (socketKind s), fromMaybe (SockAddrUnix "") address)
+    do
+      peer <- (peek size >>= peerBytes p . fromIntegral) `onException` S.closeSocket fd
+      slot <- newSlot m Owned fd peer Attached (\_ -> pure ()) `onException` S.closeSocket fd
+      flip onException (closeSlot slot) $ do
+        address <- decodeAddress peer
+        accepted <- kept (socketKind s) (ofSlot slot)
+        pure (accepted, fromMaybe (SockAddrUnix "") address)
   where
     -- Errors of the new connection: ENONET EPROTO ENOPROTOOPT EOPNOTSUPP ENETDOWN
     -- ENETUNREACH ECONNABORTED EHOSTDOWN EHOSTUNREACH.
@@ -255,7 +271,7 @@ accept s = mask_ $ do
 -- [Throws]: 'IOError': ECONNREFUSED, ETIMEDOUT, EBADF when the socket is closed…
 -- @since 0.1.0.0
 connect :: Socket -> SockAddr -> IO ()
-connect s address = begin (milliseconds 1)
+connect s address = heldSocket s (begin (milliseconds 1))
   where
     slot = slotOf s
     what = "connect to " ++ renderAddress address
@@ -266,7 +282,8 @@ connect s address = begin (milliseconds 1)
         _
           | r >= 0 -> pure ()
           | r == ClosedCode -> refused what r
-          | e == EINPROGRESS || e == EINTR || e == EALREADY -> finish
+          | e == EINPROGRESS || e == EINTR || e == EALREADY ->
+            inTurn slot Writable never (pure ()) (pure 0) (const Nothing) (const finish)
           | e == EAGAIN -> do
             -- A Unix listener whose queue is full, for which nothing can be waited.
             deadlineIn backOff >>= sleepOn (slotManager slot)
@@ -292,7 +309,7 @@ connect s address = begin (milliseconds 1)
 -- @since 0.1.0.0
 shutdown :: Socket -> ShutdownCmd -> IO ()
 shutdown s how = do
-  r <- using (slotOf s) $ \fd -> S.shutdown fd $ case how of
+  r <- heldSocket s . using (slotOf s) $ \fd -> S.shutdown fd $ case how of
     ShutdownReceive -> 0
     ShutdownSend -> 1
     ShutdownBoth -> 2
@@ -335,7 +352,7 @@ gracefulClose s limit = void (trySync (shutdown s ShutdownSend >> timeout (milli
 -- [Blocks]: parks until something can be read.
 -- [Masking]: interruptible while parked.
 -- [Throws]: 'IOError': EINVAL for a count below 1, EBADF when the socket is closed…
--- [Threads]: one reader of a stream at a time; any number of readers of datagrams.
+-- [Threads]: any number; they take turns.
 -- @since 0.1.0.0
 recv :: Socket -> Int -> IO ByteString
 recv s n
@@ -360,9 +377,7 @@ recvBuf :: Socket -> Ptr Word8 -> Int -> IO Int
 recvBuf s p n
   | n < 1 = throwErrnoFor ("recvBuf with length " ++ show n) EINVAL
   | otherwise = do
-    r <- receiveUntil (slotOf s) p n never
-    -- One edge may stand for several datagrams: keep it for the next reader.
-    unless (socketKind s == Stream) (unpark (slotRead (slotOf s)))
+    r <- heldSocket s (attemptInTurn (slotOf s) Readable never (\fd -> S.recv fd p n))
     if r < 0 then refused "recv" r else pure r
 
 -- | Send; the count may be short.
@@ -371,7 +386,7 @@ recvBuf s p n
 -- [Blocks]: parks until something can be written.
 -- [Masking]: interruptible while parked.
 -- [Throws]: 'IOError': EPIPE, ECONNRESET, EBADF when the socket is closed…
--- [Threads]: one writer at a time.
+-- [Threads]: any number; they take turns, and what one call sends stays whole.
 -- @since 0.1.0.0
 send :: Socket -> ByteString -> IO Int
 send s bytes = B.useAsCStringLen bytes $ \(p, n) -> sendBuf s (castPtr p) n
@@ -382,11 +397,11 @@ send s bytes = B.useAsCStringLen bytes $ \(p, n) -> sendBuf s (castPtr p) n
 -- [Blocks]: parks until something can be written.
 -- [Masking]: interruptible while parked.
 -- [Throws]: as 'send'.
--- [Threads]: one writer at a time.
+-- [Threads]: any number; they take turns, and what one call sends stays whole.
 -- @since 0.1.0.0
 sendBuf :: Socket -> Ptr Word8 -> Int -> IO Int
 sendBuf s p n = do
-  r <- attempt (slotOf s) Writable never (\fd -> S.send fd p n)
+  r <- heldSocket s (attemptInTurn (slotOf s) Writable never (\fd -> S.send fd p n))
   if r < 0 then refused "send" r else pure r
 
 -- | Send all bytes.
@@ -395,7 +410,7 @@ sendBuf s p n = do
 -- [Blocks]: parks while the peer does not read.
 -- [Masking]: interruptible while parked; how much went is then unknown.
 -- [Throws]: as 'send'.
--- [Threads]: one writer at a time.
+-- [Threads]: any number; they take turns, and what one call sends stays whole.
 -- @since 0.1.0.0
 sendAll :: Socket -> ByteString -> IO ()
 sendAll s bytes = sendAllUntil (socketConn s) bytes never >>= allSent
@@ -406,7 +421,7 @@ sendAll s bytes = sendAllUntil (socketConn s) bytes never >>= allSent
 -- [Blocks]: parks while the peer does not read.
 -- [Masking]: interruptible while parked; how much went is then unknown.
 -- [Throws]: as 'send'.
--- [Threads]: one writer at a time.
+-- [Threads]: any number; they take turns, and what one call sends stays whole.
 -- @since 0.1.0.0
 sendMany :: Socket -> [ByteString] -> IO ()
 sendMany s strings = sendVUntil (socketConn s) strings never >>= allSent
@@ -451,7 +466,7 @@ isConnected :: Socket -> IO Bool
 isConnected s = allocaBytes (addressRoom + 8) $ \p -> do
   let size = p `plusPtr` addressRoom
   poke size (fromIntegral addressRoom :: Int32)
-  (>= 0) <$> using (slotOf s) (\fd -> S.peerName fd p size)
+  (>= 0) <$> heldSocket s (using (slotOf s) (\fd -> S.peerName fd p size))
 
 -- | The port of the socket's own address.
 --
@@ -476,7 +491,7 @@ setSocketOption :: Socket -> SocketOption -> Int -> IO ()
 setSocketOption s option@(SockOpt level name) value
   | option == Linger = throwErrnoFor "set SO_LINGER, with which close would wait; use gracefulClose" EINVAL
   | otherwise = do
-    r <- using (slotOf s) (\fd -> S.setOption fd (fromIntegral level) (fromIntegral name) value)
+    r <- heldSocket s $ using (slotOf s) (\fd -> S.setOption fd (fromIntegral level) (fromIntegral name) value)
     when (r < 0) $ refused "setSocketOption" r
 
 -- | An option's value.
@@ -487,12 +502,13 @@ setSocketOption s option@(SockOpt level name) value
 -- @since 0.1.0.0
 getSocketOption :: Socket -> SocketOption -> IO Int
 getSocketOption s (SockOpt level name) = do
-  r <- using (slotOf s) (\fd -> S.getOption fd (fromIntegral level) (fromIntegral name))
+  r <- heldSocket s $ using (slotOf s) (\fd -> S.getOption fd (fromIntegral level) (fromIntegral name))
   if r < 0 then refused "getSocketOption" r else pure r
 
--- | The descriptor, valid until the socket is closed.
+-- | The descriptor, valid until the socket is closed; within the action the collector does
+-- not close it.
 --
 -- [Cost]: O(1).
 -- @since 0.1.0.0
 withFdSocket :: Socket -> (CInt -> IO a) -> IO a
-withFdSocket s use = use (fromIntegral (slotFd (slotOf s)))
+withFdSocket s use = heldSocket s . use $ fromIntegral (slotFd (slotOf s))

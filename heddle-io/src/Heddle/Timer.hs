@@ -47,7 +47,7 @@ module Heddle.Timer
   )
 where
 
-import Control.Monad (void)
+import Control.Monad (when)
 import Heddle.IO.Internal.Alarm
 import Heddle.IO.Internal.Manager (submit)
 import Heddle.IO.Internal.Runtime (Runtime, managerHere, systemRuntime)
@@ -56,9 +56,10 @@ import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Exception
-import Heddle.Prim.WaitCell (park)
+import Heddle.Prim.WaitCell (park, unpark)
 
--- | Park the calling thread for so long.
+-- | Park the calling thread for so long; not at all for zero or less, as @threadDelay@
+-- does. For 292 years or more it is for ever.
 --
 -- [Cost]: about 200 ns; no system call of its own.
 -- [Blocks]: parks.
@@ -71,7 +72,8 @@ sleepFor n
   | n <= 0 = pure ()
   | otherwise = deadlineIn n >>= sleepUntil
 
--- | Park the calling thread until the deadline passes; not at all if it has.
+-- | Park the calling thread until the deadline passes; not at all if it has, and for ever
+-- if it is 'never'.
 --
 -- [Cost]: about 200 ns; no system call of its own.
 -- [Blocks]: parks.
@@ -85,7 +87,8 @@ sleepUntil deadline = do
   sleepOn m deadline
 
 -- | Run for so long at most: 'Nothing' when the time was over first, and the body has been
--- interrupted by an asynchronous exception. A time of zero or less does not run it.
+-- interrupted by an asynchronous exception. A time of zero does not run it; a negative one
+-- is no limit, as in "System.Timeout".
 --
 -- [Cost]: about 150 ns besides the body's.
 -- [Blocks]: as the body does.
@@ -97,7 +100,8 @@ sleepUntil deadline = do
 -- @since 0.1.0.0
 timeout :: Nanos -> IO a -> IO (Maybe a)
 timeout n body
-  | n <= 0 = pure Nothing
+  | n < 0 = Just <$> body
+  | n == 0 = pure Nothing
   | otherwise = do
     deadline <- deadlineIn n
     m <- systemRuntime >>= managerHere
@@ -182,35 +186,37 @@ newTimerOnUntil runtime deadline = mask_ $ do
 -- [Masking]: interruptible.
 -- [Throws]: 'TimerClosed' if the timer is closed first, or its runtime stopped.
 -- [Units]: wakes up to 2 ms late.
--- [Threads]: one waiter per timer, on any capability.
+-- [Threads]: any number, on any capability.
 -- [Source]: Mio, section 4.2.
 -- @since 0.1.0.0
 await :: Timer -> IO ()
-await timer = go
+await timer = go False
   where
     slot = alarmSlot (timerAlarm timer)
-    go = do
+    go parked = do
       state <- atomicRead (timerState timer) 0
+      -- Whoever has parked passes the wake-up on. The alarm is discarded, not lent again.
+      when (parked && state >= fired) $ unpark (slotRead slot)
       case () of
         _
           | state == fired -> pure ()
           | state == closed -> throwIO TimerClosed
-          | state == armed -> compareAndSet (timerState timer) 0 armed awaited >> go
+          | state == armed -> compareAndSet (timerState timer) 0 armed awaited >> go parked
           | otherwise -> do
             deadline <- Deadline <$> atomicRead (slotWords slot) SlotReadDeadline
             over <- isOver deadline
             stopped <- isClosing slot
-            case () of
+            now <- case () of
               _
-                | over -> mask_ $ do
+                | over -> fmap (const parked) . mask_ $ do
                   won <- compareAndSet (timerState timer) 0 awaited fired
                   if won then discardAlarm (timerAlarm timer) else pure ()
                 -- The runtime has ended under it.
-                | stopped -> void (compareAndSet (timerState timer) 0 awaited closed)
+                | stopped -> parked <$ compareAndSet (timerState timer) 0 awaited closed
                 | otherwise -> do
                   ensureArmed slot deadline
-                  park (slotRead slot)
-            go
+                  True <$ park (slotRead slot)
+            go now
 
 -- The loop may have acted on the deadline before a re-arming while that was on its way to
 -- memory: then it woke the waiter and armed nothing, and nobody else will tell it.

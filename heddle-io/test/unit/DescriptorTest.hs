@@ -11,7 +11,7 @@ import Harness
 import Heddle.IO
 import Heddle.IO.Internal (runtimeLive)
 import Heddle.Prim.Errno
-import System.Posix.IO (FdOption (..), OpenMode (..), closeFd, defaultFileFlags, fdRead, fdReadBuf, fdWrite, openFd, setFdOption)
+import System.Posix.IO (FdOption (..), OpenMode (..), closeFd, defaultFileFlags, dupTo, fdRead, fdReadBuf, fdWrite, openFd, setFdOption)
 import System.Posix.Types (Fd)
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -34,7 +34,36 @@ tests :: TestTree
 tests =
   testGroup
     "Heddle.IO descriptors"
-    [ bothBackends "readable at once, later, at the end" $ \rt -> withPipe $ \(r, w) -> do
+    [ bothBackends "aNumberClosedWhileWaitedOnServesTheNext" $ \rt -> withPipe $ \(r, _) -> withPipe $ \(r', w') -> do
+        old <- forkTask (threadWaitRead rt r)
+        waitParked (taskThread old)
+        -- The number becomes another pipe's, behind the waiter's back.
+        _ <- dupTo r' r
+        near <- late
+        new <- forkTask (threadWaitReadUntil rt r near)
+        waitParked (taskThread new)
+        _ <- fdWrite w' "a"
+        joinTask new >>= (@?= True)
+        _ <- killTask old
+        byte r >>= (@?= 'a')
+        -- And once more, with nobody left over.
+        again <- forkTask (threadWaitReadUntil rt r near)
+        waitParked (taskThread again)
+        _ <- fdWrite w' "b"
+        joinTask again >>= (@?= True),
+      bothBackends "aRegisteredNumberClosedElsewhereServesTheNext" $ \rt -> withPipe $ \(r, _) -> withPipe $ \(r', w') -> do
+        lost <- register rt r
+        _ <- dupTo r' r
+        conn <- register rt r
+        -- Closing the connection that was lost does not touch the one that has its number.
+        close lost
+        near <- late
+        reader <- forkTask (recvUntil conn 10 near)
+        waitParked (taskThread reader)
+        _ <- fdWrite w' "c"
+        joinTask reader >>= got >>= (@?= C.pack "c")
+        deregister conn >>= (@?= Just r),
+      bothBackends "readable at once, later, at the end" $ \rt -> withPipe $ \(r, w) -> do
         _ <- fdWrite w "a"
         threadWaitRead rt r
         byte r >>= (@?= 'a')

@@ -7,22 +7,30 @@ import Control.Concurrent hiding (threadWaitRead, threadWaitWrite)
 import Control.Exception
 import Control.Monad
 import Data.ByteString qualified as B
+import Data.IORef
 import Data.List (isInfixOf, (\\))
+import Data.Maybe (isNothing)
 import Harness
 import Heddle.IO
 import Heddle.IO.Internal (interrupt, managerOn)
 import Heddle.Prim.Clock (monotonicNow)
 import Heddle.Prim.Errno
+import Heddle.Socket qualified as S
+import Heddle.Timer (sleepFor, sleepUntil, timeout)
 import Network.Socket qualified as N
 import Network.Socket.ByteString qualified as NB
 import System.Directory (createDirectory, getTemporaryDirectory, removePathForcibly)
-import System.Environment (getEnv)
+import System.Environment (getEnv, setEnv)
 import System.Exit (ExitCode (..))
+import System.IO (hPutStrLn, stderr)
 import System.Posix.Files (setFileMode)
-import System.Posix.IO (OpenMode (..), closeFd, defaultFileFlags, openFd)
+import System.Posix.IO (OpenMode (..), closeFd, defaultFileFlags, fdWrite, openFd)
+import System.Posix.Process (ProcessStatus (..), exitImmediately, forkProcess, getProcessStatus)
 import System.Posix.Resource
+import System.Posix.Signals (sigKILL, signalProcess)
 import System.Posix.Types (Fd)
 import System.Posix.User (getRealUserID, setUserID)
+import System.Timeout qualified
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -62,6 +70,9 @@ scenarios =
     ("connecting and starting without descriptors", both, starting),
     ("a forbidden path is EACCES", both, forbidden),
     -- poll(2) owns no descriptor that could be taken from it.
+    ("idleConnectionsGiveWayWhenDescriptorsRunOut", both, givingWay),
+    ("aMistypedBackEndIsRefused", [Epoll], mistyped),
+    ("afterForkProcessTimersAndSocketsWork", both, forked),
     ("a manager that dies is reported, and its waits end", [Epoll], dying)
   ]
   where
@@ -108,6 +119,90 @@ pausing = inRuntime $ \rt -> withLoopback rt $ \l -> do
   forM_ sockets $ \s -> NB.recv s 100 >>= (@?= "ping") >> NB.recv s 100 >>= (@?= B.empty) >> N.close s
   closeListener l
   joinTask server
+
+-- Idle clients have every descriptor; a newcomer is served at once, in the place of the one
+-- that has been idle longest.
+givingWay :: IO ()
+givingWay = inRuntime $ \rt -> withLoopback rt $ \l -> do
+  sockets <- clients 24
+  pauses <- newIORef (0 :: Int)
+  server <-
+    forkTask $
+      serve defaultServeOptions {servePaused = \_ -> modifyIORef' pauses (+ 1)} l $ \c ->
+        recvUntil c 100 never >>= \case
+          Got b -> sendAllUntil c b never >> IdleUntil <$> late
+          _ -> pure Done
+  let ping s = NB.sendAll s "ping" >> N.withFdSocket s (\fd -> late >>= threadWaitReadUntil rt (fromIntegral fd)) >>= (@?= True) >> NB.recv s 100
+      (old, new) = splitAt 20 sockets
+  forM_ old $ \s -> N.connect s (listenerAddress l) >> ping s >>= (@?= "ping")
+  -- Activity is dated by the event managers' clocks, which differ by their last turns.
+  sleepFor (milliseconds 100)
+  forM_ (drop 4 old) $ \s -> ping s >>= (@?= "ping")
+  taken <- exhaust
+  forM_ new $ \s -> N.connect s (listenerAddress l) >> ping s >>= (@?= "ping")
+  -- The first four have made room, the others have not.
+  forM_ (take 4 old) $ \s -> NB.recv s 100 >>= (@?= B.empty)
+  forM_ (drop 4 old) $ \s -> ping s >>= (@?= "ping")
+  readIORef pauses >>= (@?= 0)
+  mapM_ N.close sockets
+  mapM_ closeFd taken
+  closeListener l
+  joinTask server
+
+mistyped :: IO ()
+mistyped = do
+  setEnv "HEDDLE_BACKEND" "epol"
+  try systemRuntime >>= \case
+    Left e -> do
+      let text = displayException (e :: IOManagerError)
+      assertBool text (all (`isInfixOf` text) ["HEDDLE_BACKEND", "'epol'", "epoll", "poll"])
+    Right _ -> assertFailure "started"
+
+-- A child by fork(2) uses the runtimes of its parent; each process sees its own events only.
+forked :: IO ()
+forked = do
+  name <- getEnv "HEDDLE_TEST_BACKEND"
+  setEnv "HEDDLE_BACKEND" (if name == show Poll then "poll" else "epoll")
+  limited $
+    inRuntime $ \rt -> do
+      sleepFor (milliseconds 2)
+      withPipe $ \(r, w) -> bracket (S.socketPair N.AF_UNIX N.Stream N.defaultProtocol) (\(a, b) -> S.close a >> S.close b) $ \(a, b) -> do
+        -- Threads that will be gone in the child have these.
+        reader <- forkTask (S.recv a 100)
+        waiter <- forkTask (threadWaitRead rt r)
+        mapM_ waitParked [taskThread reader, taskThread waiter]
+        pid <- forkProcess (try (inChild rt r w) >>= either (\e -> hPutStrLn stderr ("in the child: " ++ show (e :: SomeException)) >> exitImmediately (ExitFailure 3)) (\() -> exitImmediately ExitSuccess))
+        -- The parent's own waits go on.
+        status <- timeoutBy 20 (getProcessStatus True False pid)
+        when (isNothing status) $ signalProcess sigKILL pid >> assertFailure "the child hangs"
+        join status @?= Just (Exited ExitSuccess)
+        _ <- fdWrite w "p"
+        joinTask waiter
+        S.sendAll b "parent"
+        joinTask reader >>= (@?= "parent")
+        timeout (milliseconds 5) (sleepUntil never) >>= (@?= Nothing)
+  where
+    timeoutBy n act = System.Timeout.timeout (n * 1000000) (interruptibly act)
+    -- waitpid in a thread of its own, which may be left behind.
+    interruptibly act = newEmptyMVar >>= \out -> forkIO (act >>= putMVar out) >> takeMVar out
+    inChild rt r w = do
+      sleepFor (milliseconds 5)
+      timeout (milliseconds 5) (sleepUntil never) >>= (@?= Nothing)
+      -- Sockets made in the child, in the parent's runtimes.
+      (c, d) <- S.socketPair N.AF_UNIX N.Stream N.defaultProtocol
+      reader <- forkTask (S.recv c 100)
+      waitParked (taskThread reader)
+      S.sendAll d "child"
+      joinTask reader >>= (@?= "child")
+      -- A descriptor that the parent waits on, too.
+      near <- soon
+      threadWaitReadUntil rt r near >>= (@?= False)
+      withPair rt $ \x y -> do
+        back <- forkTask (recvUntil y 100 never)
+        waitParked (taskThread back)
+        sendAllUntil x "pair" never >>= (@?= Sent)
+        joinTask back >>= got >>= (@?= "pair")
+      threadWaitWrite rt w
 
 waitingAccept :: IO ()
 waitingAccept = inRuntime $ \rt -> withLoopback rt $ \l -> do

@@ -12,6 +12,7 @@ module Harness
     retire,
     loopback,
     waitParked,
+    waitSettled,
     waitUntilTrue,
     forkTask,
     forkTaskOn,
@@ -101,6 +102,10 @@ retire fd = bracket (openFd "/dev/null" ReadOnly Nothing defaultFileFlags) close
 -- | Wait until a thread is parked.
 waitParked :: ThreadId -> IO ()
 waitParked t = waitUntilTrue $ (\s -> s `elem` [ThreadBlocked BlockedOnMVar, ThreadBlocked BlockedOnSTM]) <$> threadStatus t
+
+-- | Wait until a thread is parked or has ended, as one with a near deadline may have.
+waitSettled :: ThreadId -> IO ()
+waitSettled t = waitUntilTrue $ (`notElem` [ThreadRunning, ThreadBlocked BlockedOnBlackHole]) <$> threadStatus t
 
 -- | Wait for a state.
 waitUntilTrue :: IO Bool -> IO ()

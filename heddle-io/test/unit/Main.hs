@@ -12,6 +12,7 @@ import FileTest qualified
 import Harness (child, limited)
 import ScopeTest qualified
 import ServeTest qualified
+import SharedTest qualified
 import SocketTest qualified
 import System.Environment (lookupEnv, setEnv)
 import System.Exit (ExitCode (..))
@@ -35,6 +36,7 @@ main = do
           [ WheelTest.tests,
             AlarmTest.tests,
             ConnTest.tests,
+            SharedTest.tests,
             ServeTest.tests,
             DescriptorTest.tests,
             FileTest.tests,
@@ -46,4 +48,4 @@ main = do
           ]
 
 systemTests :: TestTree
-systemTests = testGroup "the system runtime" [TimerTest.tests, ScopeTest.tests, ChannelTest.tests, SocketTest.tests]
+systemTests = testGroup "the system runtime" [TimerTest.tests, ScopeTest.tests, ChannelTest.tests, SocketTest.tests, SharedTest.systemTests]

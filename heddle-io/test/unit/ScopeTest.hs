@@ -8,8 +8,11 @@ import Control.Exception
 import Control.Monad
 import Data.Either (isLeft)
 import Data.IORef
-import GHC.Conc (ThreadStatus (..), threadStatus)
+import Data.Word (Word64)
+import GHC.Conc (ThreadStatus (..), getUncaughtExceptionHandler, setUncaughtExceptionHandler, threadStatus)
+import GHC.Stats (RTSStats (..), getRTSStats)
 import Harness (expectIOError, forkTask, joinTask, killTask, taskThread, testIn, waitParked, waitUntilTrue)
+import Heddle.Channel (Channel, Multicast, newBounded, newMulticast, newUnbounded, next, recv, send, subscribe)
 import Heddle.Prim.Errno (pattern EINVAL)
 import Heddle.Scope
 import Heddle.Timer (deadlineIn, microseconds, milliseconds, never, seconds, sleepFor)
@@ -31,6 +34,39 @@ parked started ended = (putMVar started () >> forEver) `finally` atomicModifyIOR
 
 causeOf :: TaskFailed -> Maybe Boom
 causeOf = fromException . failedCause
+
+-- Run with what nobody catches going there.
+reporting :: (SomeException -> IO ()) -> IO a -> IO a
+reporting heard body = do
+  before <- getUncaughtExceptionHandler
+  (setUncaughtExceptionHandler heard >> body) `finally` setUncaughtExceptionHandler before
+
+quietly :: IO a -> IO a
+quietly = reporting (\_ -> pure ())
+
+-- Bytes allocated by the whole program during an action.
+allocating :: IO () -> IO Word64
+allocating body = do
+  let allocated = performMajorGC >> allocated_bytes <$> getRTSStats
+  before <- allocated
+  body
+  subtract before <$> allocated
+
+-- Twice as many threads must not cost four times as much.
+linear :: String -> (Int -> IO ()) -> Assertion
+linear what body = do
+  body 100
+  few <- allocating (body 3000)
+  many <- allocating (body 6000)
+  assertBool (what ++ ": " ++ show few ++ " bytes, and for twice as many " ++ show many) (many < few * 3)
+
+-- So many threads wait, and are killed in the order of their coming.
+cancelled :: IO () -> Int -> IO ()
+cancelled wait n = do
+  threads <- replicateM n (forkTask wait)
+  mapM_ (waitParked . taskThread) threads
+  forM_ threads (killThread . taskThread)
+  forM_ threads (\t -> try (joinTask t) :: IO (Either SomeException ()))
 
 tests :: TestTree
 tests =
@@ -262,9 +298,77 @@ tests =
         waitUntilTrue (performMajorGC >> not <$> isEmptyMVar outcome)
         r <- takeMVar outcome
         either (\BlockedIndefinitelyOnMVar -> pure ()) (const (assertFailure "returned")) r,
+      testIn "aWaitFoundDeadlockedLeavesNoChildAndKeepsTheException" $ do
+        outcome <- newEmptyMVar
+        ended <- newIORef False
+        -- The child's clean-up and the owner's wait for it are found deadlocked together.
+        _ <- forkIO $ do
+          started <- newEmptyMVar
+          r <- try . quietly $
+            withScope $ \s -> do
+              _ <- fork s ((putMVar started () >> forEver) `finally` (((forEver :: IO ()) `finally` yield) `finally` writeIORef ended True))
+              takeMVar started
+              throwIO (Boom 20)
+          done <- readIORef ended
+          putMVar outcome (r :: Either SomeException (), done)
+        waitUntilTrue (performMajorGC >> not <$> isEmptyMVar outcome)
+        (r, done) <- takeMVar outcome
+        assertBool "a child is alive" done
+        either fromException (const Nothing) r @?= Just (Boom 20),
+      testIn "aCleanUpFailureDoesNotSwallowATimeOut" $ do
+        r <- quietly (timeout (milliseconds 5) (withScope (\s -> fork s (forEver `onException` throwIO (Boom 21)) >> forEver)))
+        r @?= (Nothing :: Maybe ())
+        -- The same while the scope waits for its children.
+        q <- quietly (timeout (milliseconds 5) (withScope (\s -> void (fork s (forEver `onException` throwIO (Boom 22) :: IO ())))))
+        q @?= Nothing,
+      testIn "aCleanUpFailureDoesNotSwallowAKill" $
+        forM_ [True, False] $ \inBody -> do
+          started <- newEmptyMVar
+          t <- forkTask $
+            quietly $
+              withScope $ \s -> do
+                _ <- fork s ((putMVar started () >> forEver) `onException` throwIO (Boom 23) :: IO ())
+                when inBody forEver
+          takeMVar started
+          waitParked (taskThread t)
+          e <- killTask t
+          fmap show e @?= Just "thread killed",
+      testIn "aCleanUpFailureDoesNotSwallowTheBodysException" $ do
+        started <- newEmptyMVar
+        r <- try $
+          quietly $
+            withScope $ \s -> do
+              _ <- fork s ((putMVar started () >> forEver) `onException` throwIO (Boom 24) :: IO ())
+              takeMVar started
+              throwIO (Boom 25)
+        r @?= (Left (Boom 25) :: Either Boom ()),
+      testIn "a clean-up failure that is not thrown is reported" $ do
+        heard <- newIORef []
+        r <-
+          reporting (\e -> atomicModifyIORef' heard (\es -> (show e : es, ()))) $
+            timeout (milliseconds 5) (withScopeNamed "s" (\s -> forkNamed s "t" (forEver `onException` throwIO (Boom 26)) >> forEver))
+        r @?= (Nothing :: Maybe ())
+        readIORef heard >>= (@?= ["task t of scope s failed: Boom 26"]),
+      testIn "cancellingWaitersIsLinear" $ do
+        withTask forEver $ \task -> linear "a task" (cancelled (void (await (task :: Task ()))))
+        near <- deadlineIn (seconds 50)
+        withTask forEver $ \task -> linear "a task, by a deadline" (cancelled (void (awaitUntil (task :: Task ()) near)))
+        channel <- newUnbounded :: IO (Channel ())
+        linear "receivers" (cancelled (recv channel))
+        full <- newBounded 1
+        send full ()
+        linear "senders" (cancelled (send full ()))
+        multicast <- newMulticast :: IO (Multicast ())
+        linear "subscribers" (cancelled (subscribe multicast >>= next))
+        linear "a scope" $ \n -> void $
+          (try :: IO a -> IO (Either Boom a)) $
+            withScope $ \s -> do
+              tasks <- replicateM n (fork s (forEver :: IO ()))
+              mapM_ cancel tasks
+              throwIO (Boom 30),
       testIn "chaos: every fork finishes, whatever ends the scope" $ do
         alive <- newIORef (0 :: Int)
-        forM_ [1 .. 400 :: Int] $ \i -> do
+        quietly . forM_ [1 .. 400 :: Int] $ \i -> do
           _ <- (try :: IO a -> IO (Either SomeException a)) $
             timeout (microseconds (300 * (1 + i `mod` 10))) $
               withScope $ \s -> do

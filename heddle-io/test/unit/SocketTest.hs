@@ -8,10 +8,11 @@ import Control.Exception
 import Control.Monad
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Harness (expectIOError, forkTask, joinTask, killTask, taskThread, testIn, waitParked, withoutLeak)
+import Harness (expectIOError, forkTask, joinTask, killTask, openDescriptors, taskThread, testIn, waitParked, waitUntilTrue, withoutLeak)
 import Heddle.Prim.Errno
 import Heddle.Socket
 import Heddle.Timer (milliseconds, timeout)
+import System.Mem (performMajorGC)
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -37,7 +38,21 @@ tests :: TestTree
 tests =
   testGroup
     "Heddle.Socket"
-    [ testIn "client and server" $
+    [ testIn "aDroppedSocketIsClosedByTheCollector" $ do
+        performMajorGC
+        before <- length <$> openDescriptors
+        replicateM_ 30 (socket AF_INET Stream defaultProtocol)
+        replicateM_ 10 (socketPair AF_UNIX Stream defaultProtocol)
+        waitUntilTrue (performMajorGC >> (<= before) . length <$> openDescriptors),
+      testIn "a socket that is waited on is not dropped" $ do
+        (a, b) <- socketPair AF_UNIX Stream defaultProtocol
+        reader <- forkTask (recv a 10)
+        waitParked (taskThread reader)
+        replicateM_ 5 (performMajorGC >> yield)
+        sendAll b "here"
+        joinTask reader >>= (@?= "here")
+        close b,
+      testIn "client and server" $
         withoutLeak $
           withServer $ \server address -> do
             t <- forkTask $ do

@@ -4,10 +4,14 @@ module TimerTest (tests) where
 import Control.Concurrent
 import Control.Exception
 import Control.Monad
+import Data.IORef
 import Data.Maybe (isNothing)
+import GHC.Conc (ThreadStatus (..), threadStatus)
 import Harness
 import Heddle.IO (BackendChoice (..), Config (..), defaultConfig, withRuntime)
 import Heddle.Timer
+import System.Mem (performMajorGC)
+import System.Mem.Weak (deRefWeak)
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -24,6 +28,7 @@ tests =
         mapM joinTask sleepers >>= assertBool "too early" . and
         sleepFor 0
         sleepFor (-1)
+        sleepFor (seconds minBound)
         monotonicNow >>= sleepUntil,
       testIn "a sleeper can be killed, and its alarm goes on to serve" $ do
         sleeper <- forkTask (sleepUntil never)
@@ -33,6 +38,23 @@ tests =
         waitParked (taskThread other)
         _ <- killTask other
         sleepFor (milliseconds 5),
+      testIn "neverIsNoDeadlockToTheCollector" $
+        forM_ [sleepUntil never, sleepFor (nanos maxBound), sleepFor (seconds maxBound), void (timeout (nanos maxBound) (sleepUntil never))] $ \sleeping -> do
+          ended <- newIORef Nothing
+          -- Nothing refers to the thread, so that only its wait keeps it.
+          weak <- forkIO (try sleeping >>= \r -> writeIORef ended (Just (r :: Either SomeException ()))) >>= mkWeakThreadId
+          waitUntilTrue (deRefWeak weak >>= maybe (pure True) (fmap (/= ThreadRunning) . threadStatus))
+          replicateM_ 5 (performMajorGC >> yield)
+          readIORef ended >>= maybe (pure ()) (either (assertFailure . show) (const (assertFailure "woke")))
+          deRefWeak weak >>= mapM_ killThread,
+      testIn "durationsSaturate" $ do
+        forM_ [seconds, milliseconds, microseconds] $ \unit -> (unit maxBound, unit minBound) @?= (nanos maxBound, nanos minBound)
+        timeout (seconds (10 ^ (10 :: Int))) (pure 'x') >>= (@?= Just 'x')
+        timeout (seconds maxBound) (pure 'y') >>= (@?= Just 'y')
+        timeout (nanos (maxBound - 1)) (pure 'z') >>= (@?= Just 'z'),
+      testIn "a negative time-out is none, as in System.Timeout" $ do
+        timeout (-1) (pure 'x') >>= (@?= Just 'x')
+        timeout (nanos minBound) (pure 'y') >>= (@?= Just 'y'),
       testIn "timeout: in time, too late, none, zero" $ do
         timeout (seconds 50) (pure 'x') >>= (@?= Just 'x')
         timeout (milliseconds 5) forEver >>= (@?= (Nothing :: Maybe ()))

@@ -7,7 +7,8 @@
 -- answers with a value; exceptions are for what the kernel refuses.
 --
 -- Cost: that of "Heddle.IO.Internal.Conn"; results are allocated.
--- Owner: one thread reads and one writes at a time; any thread closes.
+-- Owner: any thread may read, write and close. Those that read (or write) one connection
+-- take turns ("Heddle.IO.Internal.Turn"), each by its own deadline.
 module Heddle.IO.Connection
   ( Conn (..),
     ofSlot,
@@ -32,6 +33,7 @@ module Heddle.IO.Connection
     peerAddress,
     localAddress,
     failedOn,
+    held,
   )
 where
 
@@ -41,6 +43,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Short qualified as Short
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Foldable (for_)
 import Data.Int (Int32)
 import Data.IntMap.Strict qualified as IntMap
 import Data.Word (Word32, Word8)
@@ -49,10 +52,11 @@ import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
 import Heddle.IO.Internal.Address
 import Heddle.IO.Internal.Alarm (isOver, sleepOn)
-import Heddle.IO.Internal.Conn (IOClosed (..), readUntil, receiveUntil)
+import Heddle.IO.Internal.Conn (IOClosed (..))
 import Heddle.IO.Internal.Manager
 import Heddle.IO.Internal.Runtime
 import Heddle.IO.Internal.Slot
+import Heddle.IO.Internal.Turn
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer (borrow, bufferPtr, bufferSize, giveBack, keepAlive)
@@ -60,6 +64,8 @@ import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Prim.File (closeFile)
+import Heddle.Prim.Keeper (Keeper, keeping)
+import Heddle.Prim.Lock (withLock)
 import Heddle.Prim.Poller
 import Heddle.Prim.Socket qualified as S
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, reset)
@@ -73,7 +79,9 @@ data Conn = Conn
     -- | recv and send work on it; read and write are used otherwise.
     connSocket :: !Bool,
     -- | For a descriptor from outside: where it goes.
-    connCustody :: !(Maybe Custody)
+    connCustody :: !(Maybe Custody),
+    -- | For a socket of "Heddle.Socket": closes it when nothing refers to it any more.
+    connKeeper :: !(Maybe Keeper)
   }
 
 instance Eq Conn where
@@ -82,14 +90,14 @@ instance Eq Conn where
 instance Show Conn where
   show conn = "connection on descriptor " ++ show (slotFd (connSlot conn))
 
--- | Word 0: 0 undecided, 1 goes back ('deregister'), 2 closed (the slot's release), decided
--- by whoever changes it first. The cell gets a token when a descriptor that goes back is
+-- | Word 0: 0 undecided, 1 goes back ('deregister'), 2 closed (the slot's release), 3 lost
+-- (its number is another file's), decided by whoever changes it first. The cell gets a token when a descriptor that goes back is
 -- free of the runtime.
 data Custody = Custody !Words !WaitCell
 
 -- | A socket's slot as a connection.
 ofSlot :: Slot -> Conn
-ofSlot slot = Conn slot True Nothing
+ofSlot slot = Conn slot True Nothing Nothing
 {-# INLINE ofSlot #-}
 
 -- | Why no connection came about.
@@ -200,18 +208,21 @@ registerWith runtime fd closing = mask_ $ do
   kind <- S.getOption fd 1 3 -- SOL_SOCKET SO_TYPE
   decision <- newWords 1
   released <- newWaitCell
-  let forget = modifyRef (runtimeForeign runtime) (\old -> (IntMap.delete key old, ()))
-      release = do
-        forget
+  let release = do
+        lost <- atomicRead decision 0
+        unless (lost == 3) $ modifyRef (runtimeForeign runtime) (\old -> (IntMap.delete key old, ()))
         ours <- compareAndSet decision 0 0 2
         if ours then void (trySync closing) else Cell.unpark released
-  fresh <- modifyRef (runtimeForeign runtime) $ \old ->
-    if IntMap.member key old then (old, False) else (IntMap.insert key Registered old, True)
-  unless fresh (throwErrnoFor what EEXIST)
-  flip onException forget $ do
+  withLock (runtimeForeignLock runtime) $ do
+    known <- IntMap.lookup key <$> readRef (runtimeForeign runtime)
+    for_ known $ \entry -> do
+      lost <- registerAgain (case entry of Registered slot _ -> slot; Shared _ slot -> slot)
+      if lost then disown runtime fd else throwErrnoFor what EEXIST
     _ <- checked what (S.setNonBlocking fd)
     slot <- newSlot m (Lent release) fd mempty Attached (\_ -> pure ())
-    pure (Conn slot (kind >= 0) (Just (Custody decision released)))
+    let giveUp = compareAndSet decision 0 0 3 >> void (closeSlot slot)
+    modifyRef (runtimeForeign runtime) (\old -> (IntMap.insert key (Registered slot giveUp) old, ()))
+    pure (Conn slot (kind >= 0) (Just (Custody decision released)) Nothing)
   where
     key = fromIntegral fd
     what = "register descriptor " ++ show fd
@@ -254,7 +265,7 @@ data Wake
 -- [Blocks]: parks.
 -- [Masking]: interruptible.
 -- [Throws]: 'IOError'.
--- [Threads]: one reader at a time.
+-- [Threads]: any number; they take turns.
 readableUntil :: Conn -> Deadline -> IO Wake
 readableUntil = readyUntil Readable (eventIn .|. eventReadHangUp)
 
@@ -264,12 +275,16 @@ readableUntil = readyUntil Readable (eventIn .|. eventReadHangUp)
 -- [Blocks]: parks.
 -- [Masking]: interruptible.
 -- [Throws]: 'IOError'.
--- [Threads]: one writer at a time.
+-- [Threads]: any number; they take turns, and what one call sends stays whole.
 writableUntil :: Conn -> Deadline -> IO Wake
 writableUntil = readyUntil Writable eventOut
 
 readyUntil :: Interest -> Word32 -> Conn -> Deadline -> IO Wake
-readyUntil interest bits conn deadline = go
+readyUntil interest bits conn deadline = held conn . mask_ $ do
+  entered <- enterTurn slot interest deadline
+  if entered
+    then (go `onException` leaveTurn slot interest) >>= \wake -> wake <$ leaveTurn slot interest
+    else pure Late
   where
     slot = connSlot conn
     cell = cellOf slot interest
@@ -296,6 +311,11 @@ readyUntil interest bits conn deadline = go
                 go
           | fromIntegral r .&. (eventReadHangUp .|. eventHangUp .|. eventError) /= 0 -> pure HungUp
           | otherwise -> pure Ready
+
+-- A call on the connection, which the collector must not close meanwhile.
+held :: Conn -> IO a -> IO a
+held conn = maybe id keeping (connKeeper conn)
+{-# INLINE held #-}
 
 -- | End the 'readableUntil' that waits now, or else the next one, with 'Unparked'.
 --
@@ -326,14 +346,12 @@ data RecvResult a
 -- [Masking]: interruptible while parked.
 -- [Throws]: 'IOError': EINVAL for a length below 1, ECONNRESET, ETIMEDOUT of the peer.
 -- [Units]: bytes.
--- [Threads]: one reader at a time.
+-- [Threads]: any number; they take turns.
 recvIntoUntil :: Conn -> Ptr Word8 -> Int -> Deadline -> IO (RecvResult Int)
 recvIntoUntil conn p n deadline = do
   atLeastOne "recvIntoUntil" n
-  r <-
-    if connSocket conn
-      then receiveUntil (connSlot conn) p n deadline
-      else readUntil (connSlot conn) p n deadline
+  r <- held conn . attemptInTurn (connSlot conn) Readable deadline $ \fd ->
+    if connSocket conn then S.recv fd p n else S.readFd fd p n
   if r > 0 then pure (Got r) else noBytes conn r
 
 noBytes :: Conn -> Int -> IO (RecvResult a)
@@ -354,12 +372,12 @@ atLeastOne what n = when (n < 1) $ throwErrnoFor (what ++ " with length " ++ sho
 -- [Masking]: interruptible while parked.
 -- [Throws]: 'IOError': EINVAL for a length below 1, ECONNRESET, ETIMEDOUT of the peer.
 -- [Units]: bytes.
--- [Threads]: one reader at a time.
+-- [Threads]: any number; they take turns.
 recvUntil :: Conn -> Int -> Deadline -> IO (RecvResult ByteString)
 recvUntil conn n deadline = do
   atLeastOne "recvUntil" n
   out <- newRef B.empty
-  r <- attempt slot Readable deadline $ \fd -> do
+  r <- held conn . attemptInTurn slot Readable deadline $ \fd -> do
     -- Runs masked and does not park: the buffer comes back.
     buffer <- borrow pool
     let p = bufferPtr buffer
@@ -368,8 +386,6 @@ recvUntil conn n deadline = do
     when (r > 0) (B.packCStringLen (castPtr p, r) >>= writeRef out)
     keepAlive buffer
     giveBack pool buffer
-    -- A full buffer may leave bytes behind, whose edge is spent, as is that of the end.
-    when (r == room || r == 0) (Cell.unpark (slotRead slot))
     pure r
   if r > 0 then Got <$> readRef out else noBytes conn r
   where
@@ -392,21 +408,28 @@ data SendResult
 -- [Blocks]: parks.
 -- [Masking]: interruptible while parked; how much went is then unknown.
 -- [Throws]: 'IOError' that says how much went: EPIPE, ECONNRESET.
--- [Threads]: one writer at a time.
+-- [Threads]: any number; they take turns, and what one call sends stays whole.
 sendAllUntil :: Conn -> ByteString -> Deadline -> IO SendResult
 sendAllUntil conn bytes deadline
   | B.null bytes = nothingToSend conn
-  | otherwise = unsafeUseAsCStringLen bytes $ \(p, n) -> go (castPtr p) n 0
+  | otherwise = held conn . unsafeUseAsCStringLen bytes $ \(p, n) ->
+    inTurn
+      slot
+      Writable
+      deadline
+      (pure (SendTimedOut 0))
+      (tryOnce slot Writable (sending (castPtr p) n))
+      (\r -> if r >= n then Just Sent else Nothing)
+      (\r -> if r > 0 then go (castPtr p `plusPtr` r) (n - r) r else goOn slot Writable deadline (sending (castPtr p) n) r >>= went (castPtr p) n 0)
   where
     slot = connSlot conn
+    sending p left fd = if connSocket conn then S.send fd p left else S.writeFd fd p left
     go :: Ptr Word8 -> Int -> Int -> IO SendResult
-    go p left done = do
-      r <- attempt slot Writable deadline $ \fd -> if connSocket conn then S.send fd p left else S.writeFd fd p left
-      case () of
-        _
-          | r >= left -> pure Sent
-          | r >= 0 -> go (p `plusPtr` r) (left - r) (done + r)
-          | otherwise -> notSent conn r done (B.length bytes)
+    go p left done = attempt slot Writable deadline (sending p left) >>= went p left done
+    went p left done r
+      | r >= left = pure Sent
+      | r >= 0 = go (p `plusPtr` r) (left - r) (done + r)
+      | otherwise = notSent conn r done (B.length bytes)
 
 nothingToSend :: Conn -> IO SendResult
 nothingToSend conn = (\closed -> if closed then SendClosed 0 else Sent) <$> isClosing (connSlot conn)
@@ -423,12 +446,12 @@ notSent conn r done total
 -- [Blocks]: parks.
 -- [Masking]: interruptible while parked; how much went is then unknown.
 -- [Throws]: 'IOError' that says how much went: EPIPE, ECONNRESET.
--- [Threads]: one writer at a time.
+-- [Threads]: any number; they take turns, and what one call sends stays whole.
 sendVUntil :: Conn -> [ByteString] -> Deadline -> IO SendResult
 sendVUntil conn strings deadline
   | not (connSocket conn) = sendAllUntil conn (B.concat strings) deadline
   | null full = nothingToSend conn
-  | otherwise = pieces full 0
+  | otherwise = held conn $ inTurn (connSlot conn) Writable deadline (pure (SendTimedOut 0)) (pure 0) (const Nothing) (pieces full)
   where
     full = filter (not . B.null) strings
     total = sum (map B.length full)
@@ -509,7 +532,7 @@ localAddress :: Conn -> IO (Maybe Network.SockAddr)
 localAddress conn = askName conn S.localName
 
 askName :: Conn -> (Fd -> Ptr () -> Ptr Int32 -> IO Int) -> IO (Maybe Network.SockAddr)
-askName conn call = allocaBytes addressRoom $ \p -> allocaBytes 4 $ \size -> do
+askName conn call = held conn . allocaBytes addressRoom $ \p -> allocaBytes 4 $ \size -> do
   poke size (fromIntegral addressRoom)
   r <- using (connSlot conn) (\fd -> call fd p size)
   if r < 0

@@ -13,6 +13,7 @@ module Heddle.IO.Serve
   ( accept,
     acceptUntil,
     ServeOptions (..),
+    Shortage (..),
     defaultServeOptions,
     serveEach,
     serve,
@@ -23,6 +24,7 @@ import Control.Monad (unless, void)
 import Data.Foldable (for_)
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
+import Data.Maybe (fromMaybe)
 import Heddle.IO.Connection
 import Heddle.IO.Internal.Conn (IOClosed)
 import Heddle.IO.Internal.Listener hiding (acceptUntil)
@@ -69,11 +71,18 @@ data ServeOptions = ServeOptions
     serveName :: !String,
     -- | Hears of handlers that throw, and of the listener's failure, which closes it.
     serveFailed :: !(SomeException -> IO ()),
-    -- | Hears, once per pause, that accepting paused for want of descriptors or memory.
-    servePaused :: !(Errno -> IO ())
+    -- | Hears, at most once a minute, that accepting paused for want of descriptors or
+    -- memory, and no connection was idle ('IdleUntil') to make room.
+    servePaused :: !(Errno -> IO ()),
+    -- | How many connections may be open at once; 'Nothing' for as many as there are
+    -- descriptors.
+    serveLimit :: !(Maybe Int),
+    -- | Hears, at most once a minute, that the connections idle longest are closed to make
+    -- room for new ones.
+    serveCrowded :: !(Shortage -> IO ())
   }
 
--- | Named @io/serve@; failures and pauses go to the standard error.
+-- | Named @io/serve@, without a limit; failures, pauses and crowds go to the standard error.
 defaultServeOptions :: ServeOptions
 defaultServeOptions =
   ServeOptions
@@ -83,7 +92,13 @@ defaultServeOptions =
         hPutStrLn stderr $
           "heddle-io: accepting pauses: "
             ++ describeErrno e
-            ++ ".\n  Connections wait in the kernel's queue. Raise the limit (ulimit -n) if this happens often."
+            ++ ".\n  Connections wait in the kernel's queue. Raise the limit (ulimit -n) if this happens often.",
+      serveLimit = Nothing,
+      serveCrowded = \shortage ->
+        hPutStrLn stderr $
+          "heddle-io: idle connections are closed to make room for new ones: " ++ case shortage of
+            NoDescriptors e -> describeErrno e ++ ".\n  Raise the limit (ulimit -n) if this happens often."
+            AtLimit n -> "all " ++ show n ++ " that the limit allows are open."
     }
 
 -- | Serve every connection in a thread of its own, on the connection's capability, and
@@ -100,7 +115,8 @@ serveEach listener handler = serve defaultServeOptions listener (\conn -> Done <
 
 -- | 'serveEach' for handlers that say what comes next: after 'IdleUntil' the connection
 -- costs no thread until something can be read, the deadline passes or it is closed; then
--- the handler is called again, unless it was closed.
+-- the handler is called again, unless it was closed. When descriptors run out or the limit
+-- is reached, the connection that has been idle longest is closed for a new one.
 --
 -- [Cost]: as 'serveEach'; per handler call two compare-and-sets and a label.
 -- [Blocks]: parks.
@@ -118,7 +134,9 @@ serve options listener handler = mask_ $ do
           serviceFirstByte = nanos 0,
           serviceHandler = converse options listener handler roster,
           serviceFailed = failed roster,
-          servicePaused = servePaused options
+          servicePaused = servePaused options,
+          serviceLimit = fromMaybe maxBound (serveLimit options),
+          serviceCrowded = serveCrowded options
         }
   let closed = listenerClosed listener
   (park closed >> Cell.unpark closed >> void (awaitDrainedUntil service never))

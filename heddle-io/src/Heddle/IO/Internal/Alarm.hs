@@ -33,7 +33,7 @@ where
 
 import Control.Monad (void, when)
 import Data.Foldable (for_)
-import Heddle.IO.Internal.Manager (Start (..), newSlot, submit)
+import Heddle.IO.Internal.Manager (Start (..), newSlot, revive, submit)
 import Heddle.IO.Internal.Slot (closeSlot, isClosing)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
@@ -53,6 +53,7 @@ freeLimit = 4096
 -- [Throws]: 'IOError' (EBADF) when the runtime has stopped.
 borrowAlarm :: Manager -> IO Alarm
 borrowAlarm m = do
+  revive m
   lentOut <- modifyRef (managerAlarms m) $ \case
     FreeAlarms n (alarm : rest) -> (FreeAlarms (n - 1) rest, Just alarm)
     none -> (none, Nothing)
@@ -120,18 +121,25 @@ isOver deadline
 withCellUntil :: Manager -> Deadline -> (WaitCell -> IO a) -> IO a
 withCellUntil m deadline use
   | deadline == never = newWaitCell >>= use
-  | otherwise = do
-    alarm <- borrowAlarm m
-    armAlarm alarm deadline
-    r <- use (slotRead (alarmSlot alarm)) `onException` returnAlarm alarm
-    r <$ returnAlarm alarm
+  | otherwise = withAlarmUntil m deadline (use . slotRead . alarmSlot)
+{-# INLINE withCellUntil #-}
 
--- | Park the calling thread until the deadline.
+withAlarmUntil :: Manager -> Deadline -> (Alarm -> IO a) -> IO a
+withAlarmUntil m deadline use = do
+  alarm <- borrowAlarm m
+  armAlarm alarm deadline
+  r <- use alarm `onException` returnAlarm alarm
+  r <$ returnAlarm alarm
+{-# INLINE withAlarmUntil #-}
+
+-- | Park the calling thread until the deadline. Even with 'never' it parks on an alarm,
+-- which the manager's table keeps reachable: the collector takes a thread parked on a cell
+-- of its own for deadlocked.
 --
 -- [Blocks]: parks.
 -- [Masking]: interruptible.
 sleepOn :: Manager -> Deadline -> IO ()
-sleepOn m deadline = mask_ $ withCellUntil m deadline go
+sleepOn m deadline = mask_ $ withAlarmUntil m deadline (go . slotRead . alarmSlot)
   where
     go cell = do
       over <- isOver deadline

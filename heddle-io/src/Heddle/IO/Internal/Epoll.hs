@@ -38,5 +38,6 @@ newEpoll = do
         backendForget = \_ -> pure (),
         backendPoll = \events -> epollPoll ep events eventCapacity,
         backendWait = \events -> epollWait ep events eventCapacity,
+        backendRenew = renewEpoll ep,
         backendClose = void (closeSocket ep)
       }

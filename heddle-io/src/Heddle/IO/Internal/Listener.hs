@@ -5,8 +5,9 @@
 --
 -- A listener is one listening socket, or one per capability (SO_REUSEPORT). Accepted
 -- descriptors are owned from the system call on; a served connection costs no thread until
--- it speaks, and none while it idles. Out of descriptors, accepting pauses: connections
--- stay in the kernel's queue.
+-- it speaks, and none while it idles. Out of descriptors, or at the limit of connections,
+-- the one that has been idle longest is closed for a newcomer; if none is idle, accepting
+-- pauses, and connections stay in the kernel's queue.
 --
 -- Cost: per connection accept4, epoll_ctl and 300 bytes.
 -- Owner: 'withListener' closes the sockets; a 'Service' its connections.
@@ -26,8 +27,10 @@ module Heddle.IO.Internal.Listener
     -- * Serving
     Service,
     ServiceOptions (..),
+    Shortage (..),
     After (..),
     startService,
+    startServices,
     markActive,
     stopAccepting,
     nudgeAll,
@@ -48,16 +51,18 @@ import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peek, poke)
 import Heddle.IO.Internal.Address
 import Heddle.IO.Internal.Conn (throwCode)
+import Heddle.IO.Internal.Evict
 import Heddle.IO.Internal.Manager
 import Heddle.IO.Internal.Runtime
 import Heddle.IO.Internal.Slot
+import Heddle.IO.Internal.Turn (enterTurn, leaveTurn)
 import Heddle.IO.Internal.Types
-import Heddle.IO.Internal.Wait (Gate, enterUntil, leave, newGate)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Prim.File (isSocketName, removeName)
+import Heddle.Prim.Poller (eventIn, pollOne)
 import Heddle.Prim.Socket qualified as S
 import Heddle.Prim.Thread (forkOn, yield)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, reset, unpark)
@@ -91,8 +96,6 @@ defaultListenOptions = ListenOptions {listenSpread = OneAcceptor, listenBacklog 
 data Listener = Listener
   { listenerRuntime :: !Runtime,
     listenerSlots :: ![Slot],
-    -- | One per slot: 'acceptUntil' waits in turn, since a slot has one deadline.
-    listenerGates :: ![Gate],
     -- | The address bound, with the port that the kernel chose for 0.
     listenerAddress :: !SockAddr,
     -- | What closing has to undo besides the sockets (a Unix socket's file).
@@ -124,7 +127,6 @@ newListener runtime options address = mask_ $ do
         bracket (boundSocket options False address) S.closeSocket boundName
       else pure address
   slots <- open shared bound managers
-  gates <- traverse (const newGate) slots
   closed <- newWaitCell
   name <- case slots of
     slot : _ -> boundName (slotFd slot) `onException` traverse_ closeSlot slots
@@ -133,7 +135,6 @@ newListener runtime options address = mask_ $ do
     Listener
       { listenerRuntime = runtime,
         listenerSlots = slots,
-        listenerGates = gates,
         listenerAddress = name,
         listenerCleanup = case address of
           SockAddrUnix path -> removeSocketFile path
@@ -200,17 +201,13 @@ acceptUntil listener deadline = mask_ $
   allocaBytes (addressRoom + 8) $ \scratch -> do
     m <- managerHere (listenerRuntime listener)
     let slots = listenerSlots listener
-        doors = zip slots (listenerGates listener)
-        (slot, gate) = case filter ((== managerCapability m) . managerCapability . slotManager . fst) doors of
-          door : _ -> door
-          [] -> head doors
+        slot = case filter ((== managerCapability m) . managerCapability . slotManager) slots of
+          mine : _ -> mine
+          [] -> head slots
         go backOff = do
           r <- attempt slot Readable deadline (accept4 scratch)
           if r >= 0
-            then do
-              -- One edge may stand for several connections: keep it for the next.
-              unpark (slotRead slot)
-              pure (fromIntegral r)
+            then pure (fromIntegral r)
             else case verdict r of
               Again -> go backOff
               Exhausted -> do
@@ -221,11 +218,11 @@ acceptUntil listener deadline = mask_ $
                 waitUntil slot Writable (min deadline until')
                 go (min (milliseconds 100) (backOff * 2))
               Ended -> unpark (slotRead slot) >> throwCode "accept" r
-    entered <- enterUntil m gate deadline
+    entered <- enterTurn slot Readable deadline
     if entered
       then do
-        fd <- go (milliseconds 5) `onException` leave gate
-        leave gate
+        fd <- go (milliseconds 5) `onException` leaveTurn slot Readable
+        leaveTurn slot Readable
         adoptAccepted m Owned scratch fd Attached (\_ -> pure ())
       else throwCode "accept" TimedOutCode
 
@@ -276,9 +273,25 @@ data ServiceOptions = ServiceOptions
     serviceHandler :: !(Slot -> IO After),
     -- | Hears of handlers that throw.
     serviceFailed :: !(SomeException -> IO ()),
-    -- | Hears, once per pause, that accepting paused for want of descriptors or memory.
-    servicePaused :: !(Errno -> IO ())
+    -- | Hears, at most once a minute, that accepting paused for want of descriptors or
+    -- memory, and no idle connection could make room.
+    servicePaused :: !(Errno -> IO ()),
+    -- | How many connections may be open at once, over all listeners started together;
+    -- 'maxBound' for no limit. Cores that accept at the same moment may go past it by one
+    -- each.
+    serviceLimit :: !Int,
+    -- | Hears, at most once a minute, that idle connections are closed, those idle longest
+    -- first, to make room for new ones.
+    serviceCrowded :: !(Shortage -> IO ())
   }
+
+-- | What there is too little of for all connections.
+data Shortage
+  = -- | Descriptors: EMFILE or ENFILE.
+    NoDescriptors !Errno
+  | -- | So many connections are open, which is the limit.
+    AtLimit !Int
+  deriving stock (Eq, Show)
 
 -- | A listener being served.
 data Service = Service
@@ -286,8 +299,11 @@ data Service = Service
     -- | Tells its connections from those of others.
     serviceNumber :: !Int,
     serviceOptions :: !ServiceOptions,
-    -- | Word 0: connections open; 1: accepting threads; 8: accepting is paused; 16: draining.
+    -- | Word 0: connections open; 1: accepting threads; 8: accepting is paused; 9, 10: when
+    -- a pause or a crowd was last reported; 16: draining.
     serviceWords :: !Words,
+    -- | The words of the services started together, this one's among them.
+    servicePeers :: ![Words],
     -- | A timer slot whose write cell is woken when the last connection closes.
     serviceDrained :: !Slot
   }
@@ -297,16 +313,29 @@ data Service = Service
 -- [Cost]: one thread per listening socket.
 -- [Blocks]: never.
 startService :: Listener -> ServiceOptions -> IO Service
-startService listener given = mask_ $ do
+startService listener options = head <$> startServices [listener] options
+
+-- | 'startService' for several listeners, whose connections together are limited.
+--
+-- [Cost]: one thread per listening socket.
+-- [Blocks]: never.
+startServices :: [Listener] -> ServiceOptions -> IO [Service]
+startServices listeners given = mask_ $ do
   -- A report that cannot be written must not end the thread that makes it.
   let options =
         given
           { serviceFailed = void . trySync . serviceFailed given,
-            servicePaused = void . trySync . servicePaused given
+            servicePaused = void . trySync . servicePaused given,
+            serviceCrowded = void . trySync . serviceCrowded given
           }
+  peers <- traverse (const (newWords 24)) listeners
+  traverse (\(listener, ws) -> startOne listener options ws peers) (zip listeners peers)
+
+startOne :: Listener -> ServiceOptions -> Words -> [Words] -> IO Service
+startOne listener options words' peers = do
   drained <- newSlot (managerOn (listenerRuntime listener) 0) TimerOnly (-1) mempty Attached (\_ -> pure ())
   number <- fetchAdd (runtimeTurn (listenerRuntime listener)) 8 1
-  service <- (\ws -> Service listener number options ws drained) <$> newWords 24
+  let service = Service listener number options words' peers drained
   _ <- fetchAdd (serviceWords service) 1 (length (listenerSlots listener))
   for_ (listenerSlots listener) $ \slot -> do
     let capability = managerCapability (slotManager slot)
@@ -315,20 +344,43 @@ startService listener given = mask_ $ do
 
 acceptLoop :: Service -> Slot -> IO ()
 acceptLoop service slot =
-  mask_ $ allocaBytes (addressRoom + 8) (\scratch -> go scratch (0 :: Int) firstBackOff) `finally` gone
+  mask_ $ newCandidates >>= \idlers -> allocaBytes (addressRoom + 8) (\scratch -> go idlers scratch (0 :: Int) firstBackOff) `finally` gone
   where
     options = serviceOptions service
     listener = serviceListener service
     alone = length (listenerSlots listener) == 1
     firstBackOff = milliseconds 5
-    go scratch burst backOff = do
-      r <- attempt slot Readable never (accept4 scratch)
+    kind = Served (serviceNumber service) (countDown service)
+    go idlers scratch burst backOff = do
+      full <- atLimit service
+      -- At the limit, room is made only for somebody who is there.
+      r <- attempt slot Readable never (if full then newcomer else accept4 scratch)
+      if full && r > 0 then makeRoom idlers scratch burst backOff (AtLimit (serviceLimit options)) else accepted idlers scratch burst backOff r
+    newcomer fd = (\bits -> if bits == 0 then negate (errnoNumber EAGAIN) else bits) <$> pollOne fd eventIn
+    -- A connection that idles gives its place up; if none does, wait for one to end.
+    makeRoom idlers scratch burst backOff shortage = do
+      made <- closeLongestIdle (listenerRuntime listener) idlers
+      let pausing = case shortage of
+            NoDescriptors e | not made -> once 9 (servicePaused options e)
+            _ -> once 10 (serviceCrowded options shortage)
+      pausing
+      if made
+        then go idlers scratch burst firstBackOff
+        else do
+          writeWord (serviceWords service) 8 1
+          until' <- deadlineIn backOff
+          _ <- reset (slotWrite slot)
+          waitUntil slot Writable until'
+          writeWord (serviceWords service) 8 0
+          go idlers scratch burst (min (milliseconds 100) (backOff * 2))
+    once = atMostOnceAMinute (head (servicePeers service))
+    accepted idlers scratch burst backOff r =
       if r >= 0
         then do
           m <- if alone then leastLoaded (listenerRuntime listener) else pure (slotManager slot)
           _ <- fetchAdd (serviceWords service) 0 1
           first <- deadlineIn (serviceFirstByte options)
-          opened <- trySync (adoptAccepted m (Served (serviceNumber service)) scratch (fromIntegral r) (DetachedUntil first) (activate service))
+          opened <- trySync (adoptAccepted m kind scratch (fromIntegral r) (DetachedUntil first) (activate service))
           case opened of
             Right opened' -> do
               -- A drain that began meanwhile has not seen it.
@@ -337,17 +389,15 @@ acceptLoop service slot =
             Left e -> countDown service >> serviceFailed options e
           -- A burst lets the connections' threads run now and then.
           when (burst .&. 63 == 63) yieldHere
-          go scratch (burst + 1) firstBackOff
+          go idlers scratch (burst + 1) firstBackOff
         else case verdict r of
-          Again -> go scratch burst backOff
+          Again -> go idlers scratch burst backOff
           Exhausted -> do
-            when (backOff == firstBackOff) (servicePaused options (Errno (negate r)))
-            writeWord (serviceWords service) 8 1
-            until' <- deadlineIn backOff
-            _ <- reset (slotWrite slot)
-            waitUntil slot Writable until'
-            writeWord (serviceWords service) 8 0
-            go scratch burst (min (milliseconds 100) (backOff * 2))
+            -- accept(2) takes a descriptor before it looks whether anybody is there.
+            there <- attempt slot Readable never newcomer
+            if there > 0
+              then makeRoom idlers scratch burst backOff (NoDescriptors (Errno (negate r)))
+              else go idlers scratch burst backOff
           Ended ->
             isClosing slot >>= \closing -> unless (closing || r == ClosedCode) $ do
               failed <- trySync (throwCode "accept" r)
@@ -357,6 +407,23 @@ acceptLoop service slot =
     yieldHere = yield
     -- What was accepted last is counted by now, so that draining is exact.
     gone = fetchAdd (serviceWords service) 1 (-1) >> wakeDrainer service
+
+atLimit :: Service -> IO Bool
+atLimit service
+  | limit == maxBound = pure False
+  | otherwise = (>= limit) . sum <$> traverse (`readWord` 0) (servicePeers service)
+  where
+    limit = serviceLimit (serviceOptions service)
+{-# INLINE atLimit #-}
+
+-- The word holds when it was done last.
+atMostOnceAMinute :: Words -> Int -> IO () -> IO ()
+atMostOnceAMinute ws at report = do
+  Deadline now <- monotonicNow
+  before <- readWord ws at
+  when (before == 0 || Deadline now >= after (seconds 60) (Deadline before)) $ do
+    won <- compareAndSet ws at before now
+    when won report
 
 -- | Note that the connection did something useful: one that does so twice within a second
 -- keeps its thread while it waits.
@@ -395,15 +462,18 @@ activate service slot =
       latest <- readWord (slotWords slot) SlotLastActive
       if now - before < keep && now - latest < keep
         then do
+          writeWord (slotWords slot) SlotDetached 2
           waitUntil slot Readable (min deadline (Deadline (latest + keep)))
-          talk
+          mine <- compareAndSet (slotWords slot) SlotDetached 2 0
+          if mine then talk else pure False
         else do
           parked <- detachUntil slot deadline
           if parked then pure True else talk
     keep = 1000000000
     finish = do
       _ <- closeSlot slot
-      countDown service
+      evicted <- readWord (slotWords slot) SlotDetached
+      unless (evicted == 3) (countDown service)
 
 countDown :: Service -> IO ()
 countDown service = do
@@ -438,7 +508,7 @@ allSlots service act = for_ [0 .. capabilitiesOf runtime - 1] $ \i ->
   liveSlots (managerOn runtime i) >>= traverse_ (\slot -> when (ours slot) (act slot))
   where
     runtime = listenerRuntime (serviceListener service)
-    ours slot = case slotKind slot of Served number -> number == serviceNumber service; _ -> False
+    ours slot = case slotKind slot of Served number _ -> number == serviceNumber service; _ -> False
 
 -- | How many connections are open.
 serviceLive :: Service -> IO Int

@@ -33,13 +33,17 @@ module Heddle.IO.Internal.Manager
     managerNow,
     freshNow,
     continue,
+
+    -- * After a fork
+    revive,
   )
 where
 
 import Control.Monad (unless, void, when)
 import Data.Bits (shiftR, (.&.), (.|.))
 import Data.ByteString.Short (ShortByteString)
-import Data.Foldable (for_)
+import Data.Foldable (for_, traverse_)
+import Data.IntMap.Strict qualified as IntMap
 import Data.Word (Word32, Word8)
 import Foreign.Ptr (Ptr)
 import Heddle.IO.Internal.Epoll (newEpoll)
@@ -50,11 +54,12 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer (newBuffer, newPool, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Errno (Errno (..), checked, throwErrnoFor, pattern EBADF, pattern EINTR)
-import Heddle.Prim.Exception (bracketOnError, mask_)
-import Heddle.Prim.Lock (newLock, withLock)
+import Heddle.Prim.Exception (bracketOnError, mask_, uninterruptibleMask_)
+import Heddle.Prim.Global (unsafeGlobal)
+import Heddle.Prim.Lock (Lock, newLock, releaseLock, withLock)
 import Heddle.Prim.Poller
 import Heddle.Prim.Socket (closeSocket)
-import Heddle.Prim.Thread (ThreadId, forkOn, forkUnlabelledOn, yield)
+import Heddle.Prim.Thread (ThreadId, forkOn, forkUnlabelledOn, processGeneration, yield)
 import Heddle.Prim.WaitCell (newWaitCell, unpark)
 import System.Posix.Types (Fd)
 
@@ -93,6 +98,9 @@ newManager choice capability =
         <*> pure wakeFd
         <*> newRef (FreeAlarms 0 [])
         <*> newPool 64 (newBuffer 32768)
+        <*> newRef IntMap.empty
+        <*> newRef id
+    processGeneration >>= writeWord ws WordProcess
     none <- blankSlot m
     newTable 64 none >>= writeRef slots
     pure m
@@ -109,7 +117,8 @@ blankSlot m = do
 
 -- | Run the loop in a thread of its own; the action hears why it ended.
 startManager :: Manager -> (IO () -> IO ()) -> IO ThreadId
-startManager m supervise =
+startManager m supervise = do
+  writeRef (managerSupervise m) supervise
   forkOn (managerCapability m) ("io/manager/" ++ show (managerCapability m)) (supervise (loop m))
 
 -- | Ask the loop to end.
@@ -152,6 +161,7 @@ data Start
 -- [Threads]: any.
 newSlot :: Manager -> Kind -> Fd -> ShortByteString -> Start -> (Slot -> IO ()) -> IO Slot
 newSlot m kind fd peer start resume = do
+  revive m
   ws <- newWords slotWordCount
   let (detached, firstDeadline) = case start of
         Attached -> (False, maxBound)
@@ -160,7 +170,10 @@ newSlot m kind fd peer start resume = do
   writeWord ws SlotIdle firstDeadline
   writeWord ws SlotWriteDeadline maxBound
   writeWord ws SlotArmed maxBound
-  when detached (writeWord ws SlotDetached 1)
+  when detached $ do
+    Deadline now <- monotonicNow
+    writeWord ws SlotAccepted now
+    writeWord ws SlotDetached 1
   readCell <- newWaitCell
   writeCell <- newWaitCell
   slot <- withLock (managerLock m) $ do
@@ -221,7 +234,7 @@ liveSlots m = withLock (managerLock m) $ do
 -- [Cost]: one compare-and-set; an eventfd write if the loop sleeps.
 -- [Blocks]: never.
 submit :: Manager -> Command -> IO ()
-submit m c = push (managerInbox m) c >> interrupt m
+submit m c = revive m >> push (managerInbox m) c >> interrupt m
 
 -- | End the loop's blocking wait, if it is in one.
 --
@@ -396,6 +409,87 @@ obey m =
             readEntry table 0 >>= writeEntry table (slotIndex slot)
             Registry free next stamp <- readRef (managerRegistry m)
             writeRef (managerRegistry m) (Registry (slotIndex slot : free) next stamp)
+
+-- After a fork -----------------------------------------------------------------
+
+-- | See that the manager works in this process. In one that was forked off without exec,
+-- only the forking thread lives on: the first use starts a loop again, see
+-- Note [After a fork].
+--
+-- [Cost]: two reads.
+-- [Blocks]: never, but for that first use.
+revive :: Manager -> IO ()
+revive m = do
+  process <- processGeneration
+  known <- readWord (managerWords m) WordProcess
+  unless (process == known) (startAgain m)
+{-# INLINE revive #-}
+
+startAgain :: Manager -> IO ()
+startAgain m = uninterruptibleMask_ $
+  withLock reviveLock $ do
+    process <- processGeneration
+    known <- atomicRead ws WordProcess
+    stopping <- atomicRead ws WordStopping
+    unless (process == known) $ do
+      -- A thread that is gone may have held it.
+      releaseLock (managerLock m)
+      when (stopping == 0) $ do
+        replaced <- renewEventFd (managerEventFd m)
+        renewed <- if replaced < 0 then pure replaced else backendRenew (managerBackend m)
+        when (renewed < 0) $ throwErrnoFor "start an event manager in a forked process" (Errno (negate renewed))
+        unless (backendWatches (managerBackend m)) $
+          void (backendAdd (managerBackend m) (managerEventFd m) wakeTag)
+        writeWord ws WordResting 0
+        atomicWrite ws WordAsleep 0
+        writeRef (managerTurns m) IntMap.empty
+        clearWheel (managerWheel m)
+        liveSlots m >>= traverse_ inherit
+      atomicWrite ws WordProcess process
+      when (stopping == 0) $
+        readRef (managerSupervise m) >>= void . startManager m
+  where
+    ws = managerWords m
+    inherit slot = do
+      let words' = slotWords slot
+      state <- atomicRead words' SlotState
+      -- The references and turns of threads that are gone.
+      atomicWrite words' SlotState (state .&. (Closing .|. Released))
+      writeWord words' SlotReadTurn 0
+      writeWord words' SlotWriteTurn 0
+      writeWord words' SlotArmed maxBound
+      case slotKind slot of
+        _ | state .&. Closing /= 0 -> pure ()
+        TimerOnly -> push (managerInbox m) (Arm slot)
+        Served _ _ -> do
+          -- A connection that the parent serves: only this process's copy is closed.
+          writeWord words' SlotDetached 0
+          atomicWrite words' SlotState (Closing .|. Released)
+          void (closeSocket (slotFd slot))
+          freeSlot slot
+        _ -> do
+          void (backendAdd (managerBackend m) (slotFd slot) (slotTag (slotStamp slot) (slotIndex slot)))
+          push (managerInbox m) (Arm slot)
+
+reviveLock :: Lock
+reviveLock = unsafeGlobal newLock
+{-# NOINLINE reviveLock #-}
+
+-- Note [After a fork]
+-- ~~~~~~~~~~~~~~~~~~~
+-- fork(2) copies memory and descriptors, but of the threads only the one that called it; in
+-- a child made by forkProcess no loop runs, and whatever waited would wait for ever. Worse,
+-- its epoll descriptor is its parent's: what the child registers or removes there changes
+-- the parent. A handler of pthread_atfork counts the forks, and everything that needs a
+-- loop (a new slot, a command, a wait, an alarm) compares that count with the one that the
+-- manager's loop was started under.
+--
+-- When they differ, the manager gets an eventfd and an epoll descriptor of its own under the
+-- old numbers (dup3), registers its open slots again, drops the turns and references of
+-- threads that no longer exist, links all deadlines again, as the loop may have been
+-- stopped in the middle of that, and starts a new loop. Connections that a service of the
+-- parent serves stay with the parent: here they are closed, without a shutdown, which
+-- would reach the peer.
 
 -- Note [Looks]
 -- ~~~~~~~~~~~~

@@ -20,10 +20,9 @@ where
 import Control.Monad (when)
 import Data.Bits (complement, (.&.), (.|.))
 import Data.Foldable (for_)
+import Data.Int (Int64)
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
-import Data.IntSet (IntSet)
-import Data.IntSet qualified as IntSet
 import Data.Word (Word32, Word64, Word8)
 import Foreign.Ptr (Ptr)
 import Foreign.Storable (pokeByteOff)
@@ -41,19 +40,19 @@ data State = State
   { -- | By slot index.
     stateWatched :: !(Ref (IntMap Watched)),
     stateEntries :: !(Ref Buffer),
-    -- | Every descriptor added and not removed; any thread's.
-    stateAdded :: !(Ref IntSet)
+    -- | Every descriptor added and not removed, with device and inode; any thread's.
+    stateAdded :: !(Ref (IntMap (Int64, Int64)))
   }
 
 -- | A poll back end. It owns no descriptor of its own.
 newPoll :: Fd -> Word64 -> IO Backend
 newPoll wakeFd wakeTag = do
-  state <- State <$> newRef IntMap.empty <*> (newBuffer (64 * pollBytes) >>= newRef) <*> newRef IntSet.empty
+  state <- State <$> newRef IntMap.empty <*> (newBuffer (64 * pollBytes) >>= newRef) <*> newRef IntMap.empty
   pure
     Backend
       { backendName = "poll",
         backendAdd = \fd _ -> add state fd,
-        backendRemove = \fd -> 0 <$ modifyRef (stateAdded state) (\s -> (IntSet.delete (fromIntegral fd) s, ())),
+        backendRemove = \fd -> 0 <$ modifyRef (stateAdded state) (\s -> (IntMap.delete (fromIntegral fd) s, ())),
         backendWatches = True,
         backendWatch = \slot interest -> do
           let bits = case interest of
@@ -70,6 +69,8 @@ newPoll wakeFd wakeTag = do
           writeRef (stateWatched state) (IntMap.delete (slotIndex slot) watched),
         backendPoll = look state wakeFd wakeTag pollNow,
         backendWait = \events ms -> look state wakeFd wakeTag (\p n -> pollWait p n ms) events,
+        -- It owns no descriptor.
+        backendRenew = pure 0,
         backendClose = pure ()
       }
 
@@ -84,8 +85,10 @@ add state fd = do
       | statusKind s /= OtherKind -> pure (refused EPERM)
       | bits < 0 -> pure bits
       | otherwise -> do
+        -- As with epoll, a number that is another file's by now is a new registration.
+        let file = (statusDevice s, statusInode s)
         added <- modifyRef (stateAdded state) $ \old ->
-          (IntSet.insert (fromIntegral fd) old, IntSet.notMember (fromIntegral fd) old)
+          (IntMap.insert (fromIntegral fd) file old, IntMap.lookup (fromIntegral fd) old /= Just file)
         pure (if added then 0 else refused EEXIST)
   where
     refused = negate . errnoNumber
@@ -131,9 +134,10 @@ look state wakeFd wakeTag call events = do
               else IntMap.insert index (Watched fd tag left') watched
           go p (i + 1) rest (k + 1)
     hangs = eventError .|. eventHangUp .|. 0x20
+    -- A closed descriptor (POLLNVAL) is an error to its waiters, who then look themselves.
     emit :: Int -> Word64 -> Word32 -> IO ()
     emit k tag bits = do
-      pokeByteOff events (eventBytes * k) bits
+      pokeByteOff events (eventBytes * k) (if bits .&. 0x20 /= 0 then bits .|. eventError else bits)
       pokeByteOff events (eventBytes * k + eventBytes - 8) tag
 
 entriesFor :: State -> Int -> IO Buffer

@@ -26,6 +26,10 @@ module Heddle.IO.Internal.Runtime
     capabilitiesOf,
     leastLoaded,
     runtimeLive,
+
+    -- * Descriptors from outside
+    registerAgain,
+    disown,
   )
 where
 
@@ -37,7 +41,6 @@ import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray,
 import Heddle.IO.Internal.Manager
 import Heddle.IO.Internal.Slot (closeSlot)
 import Heddle.IO.Internal.Types
-import Heddle.IO.Internal.Wait (Gate)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
@@ -46,6 +49,7 @@ import Heddle.Prim.Thread (fork, getCapabilities, myCapability, myThreadId, thre
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 import System.Environment (lookupEnv)
 import System.IO (hPutStrLn, stderr)
+import System.Posix.Types (Fd)
 
 -- | How to set a runtime up.
 data Config = Config
@@ -76,9 +80,10 @@ data Runtime = Runtime
 -- | What a descriptor that the runtime did not make is registered for.
 data Foreign
   = -- | A connection of its own.
-    Registered
-  | -- | So many waits, which share a slot: one turn each way.
-    Shared !Int !Slot !Gate !Gate
+    -- The action gives the descriptor up: its number has become another file's.
+    Registered !Slot !(IO ())
+  | -- | So many waits, which share a slot.
+    Shared !Int !Slot
 
 -- | What goes wrong with a whole runtime.
 data IOManagerError
@@ -86,6 +91,8 @@ data IOManagerError
     NotThreaded
   | -- | A manager's loop died; nothing that waits there would wake again.
     ManagerDied !Int !String
+  | -- | The environment variable @HEDDLE_BACKEND@ has this value.
+    UnknownBackend !String
 
 instance Show IOManagerError where
   showsPrec d e = showParen (d > 10) (showString (displayException e))
@@ -97,6 +104,8 @@ instance Exception IOManagerError where
         ++ "  Add '-threaded' to its ghc-options and link it again."
     ManagerDied capability why ->
       "the event manager of capability " ++ show capability ++ " died: " ++ why
+    UnknownBackend word ->
+      "HEDDLE_BACKEND is '" ++ word ++ "', which is no back end.\n  Set it to epoll or poll, or unset it."
 
 -- | Start the managers, run, and stop them: every slot still open is closed.
 --
@@ -157,7 +166,8 @@ stopRuntime runtime = uninterruptibleMask_ $ do
     closeManager m
 
 -- | The process's own runtime, started at its first use and never stopped. Its back end is
--- the value of the environment variable @HEDDLE_BACKEND@, @epoll@ (default) or @poll@.
+-- the value of the environment variable @HEDDLE_BACKEND@, @epoll@ (default) or @poll@. In a
+-- forked process it goes on there.
 --
 -- [Throws]: 'IOManagerError'.
 -- [Source]: Mio, section 2.2, @getSystemEventManager@.
@@ -170,8 +180,13 @@ systemRuntime =
       case again of
         Just runtime -> pure runtime
         Nothing -> do
-          choice <- lookupEnv "HEDDLE_BACKEND"
-          runtime <- startRuntime defaultConfig {configBackend = if choice == Just "poll" then Poll else Epoll} (\_ -> pure ())
+          choice <-
+            lookupEnv "HEDDLE_BACKEND" >>= \case
+              Nothing -> pure Epoll
+              Just "epoll" -> pure Epoll
+              Just "poll" -> pure Poll
+              Just word -> throwIO (UnknownBackend word)
+          runtime <- startRuntime defaultConfig {configBackend = choice} (\_ -> pure ())
           runtime <$ writeRef systemRef (Just runtime)
 
 systemRef :: Ref (Maybe Runtime)
@@ -219,6 +234,39 @@ leastLoaded runtime
 -- [Cost]: O(managers).
 runtimeLive :: Runtime -> IO Int
 runtimeLive runtime = sum <$> traverse (\m -> readWord (managerWords m) WordLive) (managersOf runtime)
+
+-- | Register the descriptor of an open slot once more: 'True' if the back end did not know
+-- it. Then it was closed behind the runtime's back, which takes it out of epoll, and its
+-- number is another file's by now. See Note [Numbers].
+--
+-- [Cost]: one system call.
+-- [Threads]: one at a time, under 'runtimeForeignLock'.
+registerAgain :: Slot -> IO Bool
+registerAgain slot = do
+  r <- backendAdd (managerBackend (slotManager slot)) (slotFd slot) (slotTag (slotStamp slot) (slotIndex slot))
+  pure (r >= 0)
+
+-- | Forget what a number was registered for: it is another file's now.
+--
+-- [Threads]: under 'runtimeForeignLock'.
+disown :: Runtime -> Fd -> IO ()
+disown runtime fd = do
+  known <- modifyRef (runtimeForeign runtime) (\old -> (IntMap.delete key old, IntMap.lookup key old))
+  case known of
+    Just (Registered _ giveUp) -> giveUp
+    Just (Shared _ slot) -> void (closeSlot slot)
+    Nothing -> pure ()
+  where
+    key = fromIntegral fd
+
+-- Note [Numbers]
+-- ~~~~~~~~~~~~~~
+-- A descriptor from outside may be closed by its owner while the runtime still has it
+-- registered, and its number be given to another file. epoll identifies a registration by
+-- file and number, so registering the number again under the old slot's tag answers EEXIST
+-- exactly if the old file is still there; the poll(2) back end compares device and inode.
+-- Waits share their slot by number, so the slot goes on with the new file. A connection
+-- that has lost its file is closed without touching the number.
 
 -- Note [Stopping]
 -- ~~~~~~~~~~~~~~~

@@ -13,8 +13,8 @@
 -- never a park, so cancelling a thread undoes nothing.
 --
 -- Cost: a reference is two atomic additions (about 10 ns); a wait allocates 24 bytes.
--- Owner: any thread may use or close a slot; one thread at a time waits per direction
--- unless stated.
+-- Owner: any thread may use or close a slot; one thread at a time waits per direction.
+-- Where several may come, they take turns ("Heddle.IO.Internal.Turn").
 module Heddle.IO.Internal.Slot
   ( -- * References and closing
     using,
@@ -32,6 +32,8 @@ module Heddle.IO.Internal.Slot
 
     -- * Attempts that wait
     attempt,
+    tryOnce,
+    goOn,
     pattern TimedOutCode,
     pattern ClosedCode,
 
@@ -42,7 +44,7 @@ where
 
 import Control.Monad (void, when)
 import Data.Bits (complement, (.&.), (.|.))
-import Heddle.IO.Internal.Manager (continue, freeSlot, managerNow, submit)
+import Heddle.IO.Internal.Manager (continue, freeSlot, managerNow, revive, submit)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..), monotonicNow, never)
@@ -90,8 +92,12 @@ releaseIfLast slot = do
   when won $ do
     case slotKind slot of
       Owned -> closeIt
-      Served _ -> closeIt
-      Lent giveBack -> backendRemove (managerBackend (slotManager slot)) (slotFd slot) >> giveBack
+      Served _ _ -> closeIt
+      Lent giveBack -> do
+        -- In a forked process, not from its parent's epoll descriptor.
+        revive (slotManager slot)
+        void (backendRemove backend (slotFd slot))
+        giveBack
       TimerOnly -> pure ()
     freeSlot slot
   where
@@ -116,7 +122,7 @@ closeSlot slot = mask_ $ do
       others = old .&. complement 3 > OneRef
   when (first && others) $ case slotKind slot of
     Owned -> void (shutdown (slotFd slot) 2)
-    Served _ -> void (shutdown (slotFd slot) 2)
+    Served _ _ -> void (shutdown (slotFd slot) 2)
     _ -> pure ()
   _ <- fetchAdd (slotWords slot) SlotState (-OneRef)
   releaseIfLast slot
@@ -174,6 +180,7 @@ armWordsUntil ws slot interest (Deadline d) = do
 -- [Masking]: interruptible.
 waitUntil :: Slot -> Interest -> Deadline -> IO ()
 waitUntil slot interest deadline = do
+  revive (slotManager slot)
   when (backendWatches (managerBackend (slotManager slot))) $
     submit (slotManager slot) (Watch slot interest)
   when (deadline /= never) (armUntil slot interest deadline)
@@ -222,12 +229,27 @@ deadlineOver slot deadline
 -- [Blocks]: parks the thread.
 -- [Masking]: interruptible while parked.
 attempt :: Slot -> Interest -> Deadline -> (Fd -> IO Int) -> IO Int
-attempt slot interest deadline call = mask_ go
+attempt slot interest deadline call = mask_ (tryOnce slot interest call >>= goOn slot interest deadline call)
+{-# INLINE attempt #-}
+
+-- | One try, as 'attempt' makes it. The caller is masked.
+--
+-- [Blocks]: never.
+tryOnce :: Slot -> Interest -> (Fd -> IO Int) -> IO Int
+tryOnce slot interest call = reset (cellOf slot interest) >> usingMasked slot call
+{-# INLINE tryOnce #-}
+
+-- | What 'attempt' does after a try with this answer. The caller is masked.
+--
+-- [Blocks]: parks the thread.
+goOn :: Slot -> Interest -> Deadline -> (Fd -> IO Int) -> Int -> IO Int
+goOn slot interest deadline call = judge
   where
-    go = do
-      _ <- reset (cellOf slot interest)
-      r <- usingMasked slot call
-      if r > 0 then pure r else if r == 0 then ended else failed r
+    judge r
+      | r > 0 = pure r
+      | r == 0 = ended
+      | otherwise = failed r
+    go = tryOnce slot interest call >>= judge
     -- The end may be the work of our own close, which shuts down what is in flight.
     ended = do
       closing <- isClosing slot
@@ -247,7 +269,7 @@ attempt slot interest deadline call = mask_ go
       | r == ClosedCode = ClosedCode <$ unpark (cellOf slot interest)
       -- An error comes with one edge, too, and shows once: let the next waiter look.
       | otherwise = r <$ unpark (cellOf slot interest)
-{-# INLINE attempt #-}
+{-# INLINE goOn #-}
 
 -- | Give the slot's thread up: 'True' when the caller may end, since an event, the deadline
 -- or a close will continue the slot in a new thread; 'False' when there is already
@@ -261,7 +283,7 @@ detachUntil slot deadline = do
   -- Armed first: once the slot is detached it may be another thread's.
   armUntil slot Readable deadline
   armed <- readWord ws SlotArmed
-  -- About to rest: link it where it belongs, lest the old time wake an idle program.
+  -- About to rest: link it where it belongs, or the old time would wake an idle program.
   when (Deadline armed < deadline) (submit (slotManager slot) (Arm slot))
   atomicWrite ws SlotDetached 1
   when (backendWatches (managerBackend (slotManager slot))) $

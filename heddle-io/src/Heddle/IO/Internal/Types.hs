@@ -21,6 +21,7 @@ module Heddle.IO.Internal.Types
     pattern WordResting,
     pattern WordLive,
     pattern WordStopping,
+    pattern WordProcess,
     managerWordCount,
 
     -- * Slots
@@ -37,11 +38,17 @@ module Heddle.IO.Internal.Types
     pattern SlotWriting,
     pattern SlotIdle,
     pattern SlotUnparked,
+    pattern SlotReadTurn,
+    pattern SlotWriteTurn,
+    pattern SlotAccepted,
     slotWordCount,
     pattern Closing,
     pattern Released,
     pattern OneRef,
     slotTag,
+
+    -- * Waiters
+    Waiter (..),
 
     -- * Alarms
     Alarm (..),
@@ -57,8 +64,10 @@ where
 
 import Data.Bits (shiftL, (.|.))
 import Data.ByteString.Short (ShortByteString)
+import Data.IntMap.Strict (IntMap)
 import Data.Word (Word64, Word8)
 import Foreign.Ptr (Ptr)
+import Heddle.IO.Internal.Queue (Queue)
 import Heddle.IO.Internal.Wheel (Wheel)
 import Heddle.Prim.Atomic (Ref, Stack, Table, Words)
 import Heddle.Prim.Buffer (Buffer, Pool)
@@ -89,7 +98,11 @@ data Manager = Manager
     -- | Timer-only slots between two uses ("Heddle.IO.Internal.Alarm").
     managerAlarms :: !(Ref FreeAlarms),
     -- | Buffers for one system call each.
-    managerBuffers :: !(Pool Buffer)
+    managerBuffers :: !(Pool Buffer),
+    -- | Threads that wait for their turn at a slot ("Heddle.IO.Internal.Turn").
+    managerTurns :: !(Ref (IntMap (Queue (Waiter ())))),
+    -- | What the loop's thread runs around the loop; for the time after a fork.
+    managerSupervise :: !(Ref (IO () -> IO ()))
   }
 
 -- | Free slot numbers, the first number never used, and the next stamp.
@@ -130,6 +143,11 @@ pattern WordLive = 16
 pattern WordStopping :: Int
 pattern WordStopping = 24
 
+-- | Which process the loop runs in, as 'Heddle.Prim.Thread.processGeneration' counts them;
+-- written when a loop starts.
+pattern WordProcess :: Int
+pattern WordProcess = 25
+
 -- | The length of 'managerWords'.
 managerWordCount :: Int
 managerWordCount = 32
@@ -138,8 +156,9 @@ managerWordCount = 32
 data Kind
   = -- | Its descriptor is closed with the slot.
     Owned
-  | -- | The same, for a connection of the service with this number.
-    Served !Int
+  | -- | The same, for a connection of the service with this number; the action takes it
+    -- out of the service's count.
+    Served !Int !(IO ())
   | -- | Its descriptor is taken out of the back end and given to the action.
     Lent !(IO ())
   | -- | No descriptor, only a deadline.
@@ -183,7 +202,10 @@ pattern SlotWriteDeadline = 3
 pattern SlotArmed :: Int
 pattern SlotArmed = 4
 
--- | 1 while no thread runs the slot; whoever changes 1 to 0 continues it.
+-- | 1 while no thread runs the slot; whoever changes 1 to 0 continues it. 2 while a thread
+-- of a service keeps it without work; whoever changes 2 to 0 decides between the next
+-- request (the thread itself) and closing (a service that needs the descriptor). 3 after
+-- the latter: it is closed and not counted any more.
 pattern SlotDetached :: Int
 pattern SlotDetached = 5
 
@@ -208,9 +230,21 @@ pattern SlotWriting = 9
 pattern SlotIdle :: Int
 pattern SlotIdle = 10
 
+-- | Who may read; see "Heddle.IO.Internal.Turn". Any thread's.
+pattern SlotReadTurn :: Int
+pattern SlotReadTurn = 11
+
+-- | Who may write; see "Heddle.IO.Internal.Turn". Any thread's.
+pattern SlotWriteTurn :: Int
+pattern SlotWriteTurn = 12
+
+-- | When a connection was accepted (monotonic nanoseconds).
+pattern SlotAccepted :: Int
+pattern SlotAccepted = 13
+
 -- | The length of 'slotWords'.
 slotWordCount :: Int
-slotWordCount = 11
+slotWordCount = 14
 
 -- | No system call may begin.
 pattern Closing :: Int
@@ -223,6 +257,12 @@ pattern Released = 2
 -- | One system call in flight.
 pattern OneRef :: Int
 pattern OneRef = 4
+
+-- | A thread that waits to be given something ("Heddle.IO.Internal.Wait").
+data Waiter a = Waiter
+  { waiterCell :: !WaitCell,
+    waiterBox :: !(Ref (Maybe a))
+  }
 
 -- | What the back end gives back with an event: stamp and index.
 slotTag :: Int -> Int -> Word64
@@ -270,6 +310,9 @@ data Backend = Backend
     backendPoll :: !(Ptr Word8 -> IO Int),
     -- | Wait so many milliseconds (-1: for ever); a safe call.
     backendWait :: !(Ptr Word8 -> Int -> IO Int),
+    -- | After a fork: replace the back end's own descriptors, which the parent process
+    -- shares, by new ones under the same numbers; 0 or minus the error number.
+    backendRenew :: !(IO Int),
     -- | Release the back end's own descriptors.
     backendClose :: !(IO ())
   }

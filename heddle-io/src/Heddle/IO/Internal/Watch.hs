@@ -6,7 +6,7 @@
 -- Level semantics over an edge-triggered manager, for any pollable descriptor and any
 -- number of threads: poll(2) is asked before and after each park. While somebody waits,
 -- the descriptor has one slot, shared by all its waiters; in each direction they take
--- turns at it ("Heddle.IO.Internal.Wait"), so each has its own deadline.
+-- turns at it ("Heddle.IO.Internal.Turn"), so each has its own deadline.
 --
 -- Invariant: a shared slot exists exactly while its count of waiters is positive.
 -- Cost: a wait that parks costs two epoll_ctl and about 1 µs; one that need not, poll(2).
@@ -31,15 +31,15 @@ import Heddle.IO.Internal.Alarm (isOver)
 import Heddle.IO.Internal.Manager
 import Heddle.IO.Internal.Runtime
 import Heddle.IO.Internal.Slot
+import Heddle.IO.Internal.Turn
 import Heddle.IO.Internal.Types
-import Heddle.IO.Internal.Wait
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline)
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Prim.Lock (withLock)
 import Heddle.Prim.Poller
-import Heddle.Prim.WaitCell (reset)
+import Heddle.Prim.WaitCell (reset, unpark)
 import System.Posix.Types (Fd)
 
 -- | What makes a descriptor readable: bytes, the end, an error.
@@ -75,18 +75,15 @@ readyNow fd bits = do
 waitOnUntil :: Runtime -> Fd -> Interest -> Deadline -> IO Bool
 waitOnUntil runtime fd interest deadline = do
   ready <- isReady
-  if ready then pure True else bracket (enter runtime fd) (\_ -> quit runtime fd) parked
+  if ready then pure True else bracket (enter runtime fd) (quit runtime fd) (mask_ . parked)
   where
     bits = case interest of
       Readable -> readableBits
       Writable -> writableBits
     isReady = (/= 0) <$> readyNow fd bits
-    parked (slot, readGate, writeGate) = mask_ $ do
-      let gate = case interest of
-            Readable -> readGate
-            Writable -> writeGate
-      entered <- enterUntil (slotManager slot) gate deadline
-      if entered then look slot `finally` leave gate else isReady
+    parked slot = do
+      entered <- enterTurn slot interest deadline
+      if entered then look slot `finally` leaveTurn slot interest else isReady
     look slot = do
       _ <- reset (cellOf slot interest)
       ready <- isReady
@@ -95,7 +92,7 @@ waitOnUntil runtime fd interest deadline = do
         else do
           over <- isOver deadline
           closing <- isClosing slot
-          when closing $ throwErrnoFor ("wait for descriptor " ++ show fd ++ ": the runtime has stopped") EBADF
+          when closing $ throwErrnoFor ("wait for descriptor " ++ show fd ++ ": the runtime has stopped, or the number is another file's by now") EBADF
           if over
             then pure False
             else do
@@ -104,29 +101,37 @@ waitOnUntil runtime fd interest deadline = do
               waitUntil slot interest deadline
               look slot
 
-enter :: Runtime -> Fd -> IO (Slot, Gate, Gate)
+enter :: Runtime -> Fd -> IO Slot
 enter runtime fd = withLock (runtimeForeignLock runtime) $ do
   known <- IntMap.lookup key <$> readRef (runtimeForeign runtime)
   case known of
-    Just (Shared n slot r w) -> set (Shared (n + 1) slot r w) >> pure (slot, r, w)
-    Just Registered -> throwErrnoFor ("wait for descriptor " ++ show fd ++ ", which is a connection's") EEXIST
-    Nothing -> do
-      m <- managerHere runtime
-      r <- newGate
-      w <- newGate
-      slot <- newSlot m (Lent (pure ())) fd mempty Attached (\_ -> pure ())
-      set (Shared 1 slot r w)
-      pure (slot, r, w)
+    Just (Shared n slot) -> do
+      renewed <- registerAgain slot
+      -- Waiters for the file that had the number must not keep their turn asleep.
+      when renewed $ unpark (slotRead slot) >> unpark (slotWrite slot)
+      slot <$ set (Shared (n + 1) slot)
+    Just (Registered slot _) -> do
+      lost <- registerAgain slot
+      if lost
+        then disown runtime fd >> fresh
+        else throwErrnoFor ("wait for descriptor " ++ show fd ++ ", which is a connection's") EEXIST
+    Nothing -> fresh
   where
+    fresh = do
+      m <- managerHere runtime
+      slot <- newSlot m (Lent (pure ())) fd mempty Attached (\_ -> pure ())
+      slot <$ set (Shared 1 slot)
     key = fromIntegral fd
     set entry = modifyRef (runtimeForeign runtime) (\old -> (IntMap.insert key entry old, ()))
 
 -- Runs masked, as the release of a bracket.
-quit :: Runtime -> Fd -> IO ()
-quit runtime fd = uninterruptibleMask_ . withLock (runtimeForeignLock runtime) $ do
+quit :: Runtime -> Fd -> Slot -> IO ()
+quit runtime fd mine = uninterruptibleMask_ . withLock (runtimeForeignLock runtime) $ do
   left <- modifyRef (runtimeForeign runtime) $ \old -> case IntMap.lookup key old of
-    Just (Shared 1 slot _ _) -> (IntMap.delete key old, Just slot)
-    Just (Shared n slot r w) -> (IntMap.insert key (Shared (n - 1) slot r w) old, Nothing)
+    Just (Shared n slot)
+      | slotRead slot == slotRead mine ->
+        if n == 1 then (IntMap.delete key old, Just slot) else (IntMap.insert key (Shared (n - 1) slot) old, Nothing)
+    -- A connection has the number now.
     _ -> (old, Nothing)
   -- Inside the lock: the next registration must find the back end rid of this one. The
   -- lock is held for finite steps only, so waiting for it may be uninterruptible.

@@ -14,6 +14,7 @@ module Heddle.IO.Internal.Wheel
   ( -- * Life
     Wheel,
     newWheel,
+    clearWheel,
 
     -- * Time
     Tick,
@@ -33,6 +34,7 @@ where
 
 import Control.Monad (when)
 import Data.Bits (clearBit, countLeadingZeros, countTrailingZeros, setBit, shiftL, shiftR, xor, (.&.))
+import Data.Foldable (for_)
 import Heddle.Prim.Atomic (Ref, Words, growWords, newRef, newWords, readRef, readWord, wordCount, writeRef, writeWord)
 
 -- | A wheel.
@@ -59,6 +61,17 @@ newWheel present = do
   masks <- newWords (levels + 1)
   writeWord masks levels present
   Wheel <$> newWords (levels * 64) <*> pure masks <*> (newWords (4 * 64) >>= newRef)
+
+-- | Unlink every entry.
+--
+-- [Cost]: O(entries ever linked).
+clearWheel :: Wheel -> IO ()
+clearWheel w = do
+  for_ [0 .. levels * 64 - 1] $ \i -> writeWord (wheelHeads w) i 0
+  for_ [0 .. levels - 1] $ \i -> writeWord (wheelMasks w) i 0
+  links <- readRef (wheelLinks w)
+  size <- wordCount links
+  for_ [0 .. size - 1] $ \i -> writeWord links i 0
 
 -- | The first tick not before a monotonic time in nanoseconds.
 tickCeiling :: Int -> Tick
