@@ -50,7 +50,9 @@ serveHeddle port room handle = withRuntime defaultConfig $ \runtime -> do
               markActive slot
               pure next,
             serviceFailed = print,
-            servicePaused = print
+            servicePaused = print,
+            serviceLimit = maxBound,
+            serviceCrowded = print
           }
     forever (threadDelay 1000000000)
 

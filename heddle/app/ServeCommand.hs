@@ -67,12 +67,17 @@ options =
     <*> option
       (positive 1000000 "a number of seconds")
       (long "idle" <> metavar "SECONDS" <> value 60 <> showDefault <> help "How long a kept connection may be silent")
+    <*> optional
+      ( option
+          (positive 10000000 "a number of connections")
+          (long "max-connections" <> metavar "N" <> help "Open connections at once; then the one that has been idle longest makes room for a new one (default: as many as there are descriptors)")
+      )
     <*> switch (long "one-acceptor" <> help "One listening socket for all cores, instead of one per core (SO_REUSEPORT)")
     <*> option
       (eitherReader backend)
       (long "backend" <> metavar "epoll|poll" <> value Epoll <> showDefaultWith (const "epoll") <> help "The system calls that tell of events")
   where
-    build directory listen cores accessLog indexes dotted drain idle one choice =
+    build directory listen cores accessLog indexes dotted drain idle most one choice =
       defaults
         { serveListen = if null listen then serveListen defaults else listen,
           serveCores = cores,
@@ -82,7 +87,7 @@ options =
           serveDrain = seconds drain,
           serveSpread = if one then OneAcceptor else PortPerCapability,
           serveBackend = choice,
-          serveSettings = defaultSettings {settingIdle = seconds idle}
+          serveSettings = defaultSettings {settingIdle = seconds idle, settingConnections = most}
         }
       where
         defaults = defaultServeOptions directory

@@ -39,7 +39,7 @@ help =
     testCase "serve --help lists every option" $ do
       ended <- runTool "heddle" ["serve", "--help"]
       endedCode ended @?= ExitSuccess
-      forM_ ["DIR", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "SIGTERM", "Exit codes"] $ \part ->
+      forM_ ["DIR", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "SIGTERM", "Exit codes"] $ \part ->
         contains part (out ended),
     testCase "--version" $ do
       ended <- runTool "heddle" ["--version"]

@@ -1,12 +1,13 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | Out of descriptors: accepting pauses and recovers, and nothing is lost.
+-- | Out of descriptors: idle connections make room, accepting recovers, nothing is lost.
 module PressureTest (tests) where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
 import Control.Exception (SomeException, try)
 import Control.Monad (forM, forM_, replicateM_)
+import Data.List (isInfixOf)
 import Heddle.Http.RawClient
 import Network.Socket (SockAddr)
 import Program
@@ -20,22 +21,49 @@ tests :: TestTree
 tests =
   testGroup
     "out of descriptors"
-    [ testCase ("filesFoundNoDescriptors: " ++ kind ++ ": 200 clients at once, 64 descriptors, every request answered") $
-        withDirectory $ \d -> do
-          writeFile (d </> "index.html") "home"
-          withProgramIn [] ("/bin/sh", ["-c", "ulimit -n 64; exec heddle serve " ++ d ++ " --listen 127.0.0.1:0 --cores 2 " ++ options]) $ \program -> do
-            crowd (addressOf program)
-            crowd (addressOf program)
-            programErr program >>= contains "accepting pauses"
-            programErr program >>= contains "ulimit -n"
-            -- Recovered: one more goes as ever.
-            withClient (addressOf program) $ \client -> do
-              say client "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-              hearAnswer client >>= answersWith 200 "home"
-            signal program sigTERM
-            ends program >>= (@?= ExitSuccess)
-      | (kind, options) <- [("epoll, a listener per core", ""), ("epoll, one acceptor", "--one-acceptor"), ("poll", "--backend poll")]
-    ]
+    $ [ testCase ("filesFoundNoDescriptors: " ++ kind ++ ": 200 clients at once, 64 descriptors, every request answered") $
+          withDirectory $ \d -> do
+            writeFile (d </> "index.html") "home"
+            withProgramIn [] ("/bin/sh", ["-c", "ulimit -n 64; exec heddle serve " ++ d ++ " --listen 127.0.0.1:0 --cores 2 " ++ options]) $ \program -> do
+              crowd (addressOf program)
+              crowd (addressOf program)
+              programErr program >>= contains "EMFILE"
+              programErr program >>= contains "ulimit -n"
+              -- Recovered: one more goes as ever.
+              withClient (addressOf program) $ \client -> do
+                say client "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+                hearAnswer client >>= answersWith 200 "home"
+              signal program sigTERM
+              ends program >>= (@?= ExitSuccess)
+        | (kind, options) <- [("epoll, a listener per core", ""), ("epoll, one acceptor", "--one-acceptor"), ("poll", "--backend poll")]
+      ]
+      ++ [ testCase ("idleClientsShutNobodyOut: " ++ kind) $
+             withDirectory $ \d -> do
+               writeFile (d </> "index.html") "home"
+               withProgramIn [] ("/bin/sh", ["-c", limit ++ "exec heddle serve " ++ d ++ " --listen 127.0.0.1:0 --cores 2 --idle 600 " ++ options]) $ \program -> do
+                 -- More than fit, each answered and then silent; they stay connected.
+                 let fill 0 = pure ()
+                     fill n = withClient (addressOf program) $ \client -> do
+                       answered client
+                       fill (n - 1 :: Int)
+                 fill 100
+                 programErr program >>= contains what
+                 lines' <- length . filter (what `isInfixOf`) . lines <$> programErr program
+                 -- At most one a minute, though dozens were closed.
+                 lines' @?= 1
+                 signal program sigTERM
+                 ends program >>= (@?= ExitSuccess)
+           | (kind, limit, options, what) <-
+               [ ("64 descriptors", "ulimit -n 64; ", "", "idle connections are closed"),
+                 ("64 descriptors, one acceptor", "ulimit -n 64; ", "--one-acceptor", "idle connections are closed"),
+                 ("a limit of connections", "", "--max-connections 20", "--max-connections")
+               ]
+         ]
+
+answered :: Client -> IO ()
+answered client = do
+  say client "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+  hearAnswer client >>= answersWith 200 "home"
 
 -- All connect and ask before the first one hears its answer.
 crowd :: SockAddr -> IO ()

@@ -46,6 +46,7 @@ module Heddle.IO
     After (..),
     ServeOptions (..),
     Shortage (..),
+    describeShortage,
     defaultServeOptions,
     accept,
     acceptUntil,

@@ -195,7 +195,12 @@ serveSite options tell = do
     settingsWith messages =
       (serveSettings options)
         { settingFailed = \e -> announce messages (Trouble ("a request failed: " ++ displayException e)),
-          settingPaused = \e -> announce messages (Trouble ("accepting pauses: " ++ describeErrno e ++ "; raise the limit of open files (ulimit -n)"))
+          settingPaused = \e -> announce messages (Trouble ("accepting pauses: " ++ describeErrno e ++ ", and no connection is idle; raise the limit of open files (ulimit -n)")),
+          settingCrowded = \shortage ->
+            announce messages . Trouble $
+              "idle connections are closed to make room for new ones: " ++ case shortage of
+                NoDescriptors e -> describeErrno e ++ "; raise the limit of open files (ulimit -n)"
+                AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing

@@ -20,6 +20,7 @@ module Heddle.Http.Server
 where
 
 import Data.Foldable (for_, traverse_)
+import Data.Maybe (fromMaybe)
 import Data.Primitive.SmallArray (indexSmallArray, smallArrayFromList)
 import Heddle.Http.Connection
 import Heddle.Http.Output (ConnectionLost (..))
@@ -58,9 +59,11 @@ withServer runtime settings make listeners = bracket open cutShort
                 serviceFailed = \e -> case fromException e of
                   Just ConnectionLost -> pure ()
                   Nothing -> settingFailed settings e,
-                servicePaused = settingPaused settings
+                servicePaused = settingPaused settings,
+                serviceLimit = fromMaybe maxBound (settingConnections settings),
+                serviceCrowded = settingCrowded settings
               }
-      services <- traverse (`startService` options) listeners
+      services <- startServices listeners options
       pure (Server services draining (settingGrace settings))
     context draining i = do
       (handler, hook) <- make i

@@ -20,6 +20,7 @@ where
 
 import Data.ByteString (ByteString)
 import Heddle.Http.Parse (Limits, defaultLimits)
+import Heddle.IO.Internal (Shortage, describeShortage)
 import Heddle.Prim.Clock (Deadline, Nanos (..), after, seconds)
 import Heddle.Prim.Errno (Errno, describeErrno)
 import Heddle.Prim.Exception (SomeException, displayException)
@@ -56,8 +57,14 @@ data Settings = Settings
     -- | Hears of handlers that throw. A client that goes away, or whose body is faulty, is no
     -- failure.
     settingFailed :: !(SomeException -> IO ()),
-    -- | Hears that accepting paused for want of descriptors.
-    settingPaused :: !(Errno -> IO ())
+    -- | Hears, at most once a minute, that accepting paused for want of descriptors, and no
+    -- connection was idle to make room.
+    settingPaused :: !(Errno -> IO ()),
+    -- | How many connections may be open at once; 'Nothing' for as many as there are
+    -- descriptors. Then the one that has been idle longest is closed for a new one.
+    settingConnections :: !(Maybe Int),
+    -- | Hears, at most once a minute, that idle connections are closed to make room.
+    settingCrowded :: !(Shortage -> IO ())
   }
 
 -- | 60 s idle, 10 s for a head, bodies at least 240 B/s after 10 s and replies after 30 s,
@@ -74,7 +81,9 @@ defaultSettings =
       settingDiscard = 65536,
       settingGrace = seconds 1,
       settingFailed = \e -> putErrorLine ("heddle-http: a request failed: " ++ displayException e),
-      settingPaused = \e -> putErrorLine ("heddle-http: accepting pauses: " ++ describeErrno e ++ "; raise the limit of open files (ulimit -n)")
+      settingPaused = \e -> putErrorLine ("heddle-http: accepting pauses: " ++ describeErrno e ++ ", and no connection is idle; raise the limit of open files (ulimit -n)"),
+      settingConnections = Nothing,
+      settingCrowded = \shortage -> putErrorLine ("heddle-http: " ++ describeShortage shortage)
     }
 
 -- | By when a window of a transfer that began then must have moved more than so many

@@ -14,6 +14,7 @@ module Heddle.IO.Serve
     acceptUntil,
     ServeOptions (..),
     Shortage (..),
+    describeShortage,
     defaultServeOptions,
     serveEach,
     serve,
@@ -36,10 +37,10 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
+import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread
 import Heddle.Prim.WaitCell (park)
 import Heddle.Prim.WaitCell qualified as Cell
-import System.IO (hPutStrLn, stderr)
 
 -- | Accept a connection; the caller owns it. Out of descriptors, waits until there are.
 --
@@ -87,18 +88,14 @@ defaultServeOptions :: ServeOptions
 defaultServeOptions =
   ServeOptions
     { serveName = "io/serve",
-      serveFailed = \e -> hPutStrLn stderr ("heddle-io: serving a connection failed: " ++ displayException e),
+      serveFailed = \e -> putErrorLine ("heddle-io: serving a connection failed: " ++ displayException e),
       servePaused = \e ->
-        hPutStrLn stderr $
+        putErrorLine $
           "heddle-io: accepting pauses: "
             ++ describeErrno e
             ++ ".\n  Connections wait in the kernel's queue. Raise the limit (ulimit -n) if this happens often.",
       serveLimit = Nothing,
-      serveCrowded = \shortage ->
-        hPutStrLn stderr $
-          "heddle-io: idle connections are closed to make room for new ones: " ++ case shortage of
-            NoDescriptors e -> describeErrno e ++ ".\n  Raise the limit (ulimit -n) if this happens often."
-            AtLimit n -> "all " ++ show n ++ " that the limit allows are open."
+      serveCrowded = \shortage -> putErrorLine ("heddle-io: " ++ describeShortage shortage)
     }
 
 -- | Serve every connection in a thread of its own, on the connection's capability, and

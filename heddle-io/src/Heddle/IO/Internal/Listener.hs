@@ -28,6 +28,7 @@ module Heddle.IO.Internal.Listener
     Service,
     ServiceOptions (..),
     Shortage (..),
+    describeShortage,
     After (..),
     startService,
     startServices,
@@ -292,6 +293,13 @@ data Shortage
   | -- | So many connections are open, which is the limit.
     AtLimit !Int
   deriving stock (Eq, Show)
+
+-- | What to tell an operator, in one line.
+describeShortage :: Shortage -> String
+describeShortage shortage =
+  "idle connections are closed to make room for new ones: " ++ case shortage of
+    NoDescriptors e -> describeErrno e ++ "; raise the limit of open files (ulimit -n)"
+    AtLimit n -> "all " ++ show n ++ " that the limit allows are open"
 
 -- | A listener being served.
 data Service = Service

@@ -45,10 +45,10 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
+import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread (fork, getCapabilities, myCapability, myThreadId, threadedRuntime)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 import System.Environment (lookupEnv)
-import System.IO (hPutStrLn, stderr)
 import System.Posix.Types (Fd)
 
 -- | How to set a runtime up.
@@ -141,7 +141,7 @@ startRuntime config alarm = do
           stopManager m
           liveSlots m >>= traverse_ closeSlot
           unless (stopping == 1) $ do
-            hPutStrLn stderr (displayException cause)
+            putErrorLine (displayException cause)
             -- Once, and not in this thread: the caller may be in 'stopRuntime', waiting
             -- for it.
             first <- compareAndSet told 0 0 1
