@@ -38,8 +38,12 @@ data Mode = Between | During
 soak :: Mode -> (String -> IO ()) -> Assertion
 soak mode step = do
   nightly <- (== Just "1") <$> lookupEnv "HEDDLE_NIGHTLY"
-  go (if nightly then 50000 else 400) (0 :: Int)
+  go (if nightly then 50000 else daily) (0 :: Int)
   where
+    -- During runs the runtime stops more often, and each stop takes half a minute.
+    daily = case mode of
+      Between -> 400
+      During -> 40
     go left stops = do
       (done, end) <- bracket (start mode left) stop (\(letters, _) -> follow letters)
       case end of
