@@ -5,7 +5,7 @@
 module ComponentCommandTest (tests) where
 
 import ComponentHarness
-import Control.Exception (fromException, try)
+import Control.Exception (bracket, fromException, try)
 import Control.Monad (forM_)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
@@ -15,6 +15,7 @@ import Data.Word (Word8)
 import Foreign.Marshal.Utils (fillBytes)
 import Foreign.Storable (pokeByteOff)
 import Heddle.Component
+import System.Directory (removeDirectoryRecursive)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
 
@@ -67,6 +68,22 @@ tests =
           stops "command \"yes\" | zip (id, id) | head 1" "yy\n",
           stops "command \"yes\" | interleave (id, upper) | head 2" "y\nY\n"
         ],
+      testGroup
+        "answerOfTheConsumerIsSeenOnlyBetweenBlocks"
+        ( [ stops "foreach row then command \"cat\" end | head 3" "a\na\na\n",
+            stops "foreach line then command \"cat\" end | head 2" "a\na\n",
+            stops "foreach \"a\" then command \"cat\" end | head 2" "a\na\n",
+            stops "foreach /a/ then command \"cat\" end | head 2" "a\na\n",
+            stops "foreach letters then command \"cat\" end | head 2" "a\na\n",
+            stops "foreach row having \"a\" then command \"cat\" end | head 2" "a\na\n",
+            stops "foreach row followed-by \"a\" then command \"cat\" end | head 2" "a\na\n",
+            stops "foreach row and letters then command \"cat\" end | head 2" "a\na\n",
+            stops "foreach from \"a\" to \"\\n\" then command \"cat\" end | upper | head 2" "A\nA\n",
+            stops "concat (foreach row then command \"cat\" end | head 1, suppress) | head 1" "a\n"
+          ]
+            ++ [startsOne how text | text <- onceOnly, how <- [("compiled", compile), ("as written", uncompiled)]]
+            ++ [testCase "a large file on three cores" startsOneOfMany]
+        ),
       testCase "a command need not read" $ do
         out <- leavesNothing (quickly 20 (runWith 1000 "command \"echo done\"" (Char8.replicate 3000000 'a')))
         out @?= "done\n",
@@ -105,6 +122,41 @@ stops text expected = testCase (Char8.unpack text) . leavesNothing . quickly 20 
     fill p n = do
       fillBytes p 97 n
       mapM_ (\i -> pokeByteOff p i (10 :: Word8)) [1, 3 .. n - 1]
+
+-- Commands that would run for each of ten rows; the first has given all that is wanted.
+onceOnly :: [ByteString]
+onceOnly =
+  [ "foreach row then command \"tee -a F\" end | head 1",
+    "foreach row then command \"tee -a F\" end | fields 1 | head 1",
+    "foreach row then command \"tee -a F\" end | number | head 1",
+    "foreach everything then foreach row then command \"tee -a F\" end | head 1 end",
+    "if row then foreach row then command \"tee -a F\" end | head 1 else suppress end",
+    "concat (foreach row then command \"tee -a F\" end | head 1, id) | head 1",
+    "interleave (foreach row then command \"tee -a F\" end | head 1, suppress)"
+  ]
+
+startsOne :: (String, Stage -> Plan) -> ByteString -> TestTree
+startsOne (name, how) text = testCase (Char8.unpack text ++ ", " ++ name) . inNewFile $ \file -> do
+  stage <- stageOf (inFile file text)
+  source <- bytesSource "rows" [] (Char8.unlines (map (Char8.pack . show) [1 .. 10 :: Int]))
+  _ <- leavesNothing (quickly 20 (runBytes (how stage) [source]))
+  Bytes.readFile file >>= (@?= "1\n")
+
+startsOneOfMany :: IO ()
+startsOneOfMany = inNewFile $ \file -> do
+  stage <- stageOf (inFile file "foreach row then command \"tee -a F\" end | head 1")
+  Bytes.writeFile (file ++ ".input") (Char8.unlines (replicate 300 "a"))
+  out <-
+    leavesNothing . quickly 60 . collected $
+      runPlan (defaultSettings (fail . show)) {settingJobs = 3, settingBlock = 16, settingPart = 100} (compile stage) [fileSource (Char8.pack (file ++ ".input"))]
+  started <- Bytes.readFile file
+  (out, started) @?= ("a\n", "a\n")
+
+inFile :: FilePath -> ByteString -> ByteString
+inFile file = Char8.intercalate (Char8.pack file) . Char8.split 'F'
+
+inNewFile :: (FilePath -> IO ()) -> IO ()
+inNewFile use = bracket newDirectory removeDirectoryRecursive (\directory -> use (directory ++ "/started"))
 
 large :: [ByteString]
 large =

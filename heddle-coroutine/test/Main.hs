@@ -9,6 +9,7 @@ import ComponentCommandTest qualified
 import ComponentFailureTest qualified
 import ComponentKillTest qualified
 import ComponentLawTest qualified
+import ComponentPlanTest qualified
 import ComponentRegressionTest qualified
 import ComponentTest qualified
 import CostTest qualified
@@ -38,6 +39,6 @@ main = do
       [ testGroup "Heddle.Coroutine" [TranscriptTest.tests, ArticleTest.tests, ProgramTest.tests, ArticleProgramTest.tests, ArticleLawTest.tests, ParallelTest.tests, CostTest.tests],
         testGroup "Heddle.Pipe" [PipeLawTest.tests, PipeItemTest.tests, PipeReleaseTest.tests, PipeThreadTest.tests, PipeFaultTest.tests, PipeLeakTest.tests, PipeCostTest.tests],
         FlowTest.tests,
-        testGroup "Heddle.Component" [ComponentTest.tests, ComponentLawTest.tests, ComponentCommandTest.tests, ComponentFailureTest.tests, ComponentKillTest.tests, ComponentRegressionTest.tests, LanguageTest.tests, TierTest.tests],
+        testGroup "Heddle.Component" [ComponentTest.tests, ComponentLawTest.tests, ComponentPlanTest.tests, ComponentCommandTest.tests, ComponentFailureTest.tests, ComponentKillTest.tests, ComponentRegressionTest.tests, LanguageTest.tests, TierTest.tests],
         ChunkTest.tests
       ]

@@ -66,13 +66,21 @@ options =
     <*> optional (strOption (long "file" <> short 'f' <> metavar "FILE" <> help "Read the expression from a file; all arguments are then files"))
     <*> many (strArgument (metavar "EXPR [FILE...]" <> help "The expression (put it in single quotes for the shell's sake), and what it is run on (default: -, standard input)"))
   where
-    jobs word = case reads word of
-      [(n, "")] | n > 0 && n <= 1024 -> Right n
+    -- Not as an Int, which would take 18446744073709551617 for 1.
+    jobs word = case reads word :: [(Integer, String)] of
+      [(n, "")] | n > 0 && n <= 1024 -> Right (fromInteger n)
       _ -> Left ("'" ++ word ++ "' is not a number of cores (1 to 1024)")
     size word = case span isDigit word of
       (digits@(_ : _), unit)
-        | length digits < 12, Just factor <- lookup unit [("", 1), ("K", 1024), ("M", 1048576), ("G", 1073741824)], n <- read digits, n > 0 -> Right (n * factor)
+        | Just factor <- lookup unit [("", 1), ("K", 1024), ("M", 1048576), ("G", 1073741824)],
+          bytes <- factor * read digits,
+          bytes > 0 ->
+          if bytes <= largest
+            then Right (fromInteger bytes)
+            else Left ("'" ++ word ++ "' is too large; the largest size is " ++ show (largest `div` 1073741824) ++ "G")
       _ -> Left ("'" ++ word ++ "' is not a size, such as 64M")
+    -- What can be counted, with room for what is compared with it.
+    largest = toInteger (maxBound `div` 4 :: Int)
 
 language :: String
 language =

@@ -44,6 +44,8 @@ data Both = Both
     stopped :: IO (),
     -- Empty sections at one place.
     blanks :: [Bool] -> [Bool] -> IO (),
+    -- Does the taker want more?
+    goOn :: IO Bool,
     ended :: IO ()
   }
 
@@ -72,6 +74,7 @@ sideSections side = do
             Just label -> writeRef begun Nothing >> tell (Blank label)
             Nothing -> tell Stop,
         rest = \_ -> pure (),
+        wantsMore = pure True,
         over = pure ()
       }
 
@@ -116,11 +119,14 @@ aligned to splitA splitB env = do
             ofA <- consume a n startA labelA pieceA restA
             ofB <- consume b n startB labelB pieceB restB
             both to ofA ofB (Bytes.unsafeTake n pieceA)
-            drain
+            goOn to >>= \ok -> when ok drain
           _ -> pure ()
   pure $
-    ignoring
-      (\piece -> push sinkA piece >> push sinkB piece >> drain)
+    Sink
+      ( \piece -> do
+          ok <- goOn to
+          if ok then push sinkA piece >> push sinkB piece >> drain >> goOn to else pure False
+      )
       (finish sinkA >> finish sinkB >> drain >> place >> ended to)
 
 -- | Labels combined byte by byte, and those of empty sections at the same place.
@@ -139,6 +145,7 @@ pointwise op splitA splitB env to = do
           more to piece,
         stopped = close,
         blanks = \as bs -> close >> zipWithM_ (\x y -> begin to (op x y) >> end to) as bs,
+        goOn = wantsMore to,
         ended = close >> over to
       }
     splitA
@@ -187,6 +194,7 @@ between splitA splitB env to = do
       { both = go,
         stopped = pure (),
         blanks = \_ _ -> pure (),
+        goOn = wantsMore to,
         ended = close >> over to
       }
     splitA

@@ -76,6 +76,9 @@ data Sections = Sections
     end :: !(IO ()),
     -- | Nothing but sections like this will follow. (A splitter need not say so.)
     rest :: !(Bool -> IO ()),
+    -- | Does the taker want anything more? A splitter asks after every section, and drops the
+    -- rest of the stream after a 'False'.
+    wantsMore :: !(IO Bool),
     -- | The stream has ended.
     over :: !(IO ())
   }

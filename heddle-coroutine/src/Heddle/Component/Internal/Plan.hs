@@ -101,11 +101,15 @@ localOnes whole = \case
   ss -> ([], whole, ss)
 
 links :: Stage -> [Stage]
-links = \case
-  a :> b -> links a ++ links b
-  -- What is local can run in parallel without that; for the rest a border is kept.
-  a :|| b | isLocal a -> links a ++ links b
-  stage -> [stage]
+links stage = snd (go stage) []
+  where
+    go = \case
+      a :> b -> let ((fa, as), (fb, bs)) = (go a, go b) in (chained fa fb, as . bs)
+      -- What is local can run in parallel without that; for the rest a border is kept.
+      a :|| b ->
+        let ((fa, as), (fb, bs)) = (go a, go b)
+         in (chained fa fb, if factLocal fa then as . bs else ((a :|| b) :))
+      one -> (stageFacts one, (one :))
 
 chain :: [Stage] -> Stage
 chain = \case
@@ -132,13 +136,15 @@ testFor = \case
 
 -- Texts of the same rule, any of which will do. In a row, there is no newline but at the end.
 literals :: Splitter -> Maybe (CaseRule, [ByteString])
-literals = \case
-  Substring rule text | not (Bytes.null text), Bytes.notElem 0x0a text -> Just (rule, [text])
-  Or a b -> do
-    (rule, texts) <- literals a
-    (rule', texts') <- literals b
-    if rule == rule' then Just (rule, texts ++ texts') else Nothing
-  _ -> Nothing
+literals = fmap (\(rule, texts) -> (rule, texts [])) . go
+  where
+    go = \case
+      Substring rule text | not (Bytes.null text), Bytes.notElem 0x0a text -> Just (rule, (text :))
+      Or a b -> do
+        (rule, texts) <- go a
+        (rule', texts') <- go b
+        if rule == rule' then Just (rule, texts . texts') else Nothing
+      _ -> Nothing
 
 -- A text that is in everything that an expression matches: the longest run of plain
 -- characters outside of groups, if there are no alternatives.

@@ -23,38 +23,54 @@ import Heddle.Component.Internal.Types
 
 -- | A stage as an expression, which reads back as the same stage.
 printStage :: Stage -> String
-printStage = \case
-  a :> b -> printStage a ++ " | " ++ piped b
-  a :|| b -> printStage a ++ " || " ++ piped b
+printStage stage = chain stage ""
+
+-- Each in front of what follows, so that a long chain is not copied at each of its links.
+chain :: Stage -> ShowS
+chain = \case
+  a :> b -> chain a . showString " | " . piped b
+  a :|| b -> chain a . showString " || " . piped b
   other -> piped other
   where
-    piped stage@(_ :> _) = "(" ++ printStage stage ++ ")"
-    piped stage@(_ :|| _) = "(" ++ printStage stage ++ ")"
+    piped stage@(_ :> _) = parenthesised (chain stage)
+    piped stage@(_ :|| _) = parenthesised (chain stage)
     piped stage = single stage
 
-single :: Stage -> String
+parenthesised :: ShowS -> ShowS
+parenthesised = showParen True
+
+single :: Stage -> ShowS
 single = \case
-  Identity -> "id"
-  Suppress -> "suppress"
-  If s Identity Suppress -> "select " ++ printSplitter s
+  Identity -> showString "id"
+  Suppress -> showString "suppress"
+  If s Identity Suppress -> showString "select " . disjunct s
   If s a b -> conditional "if " s a b
-  ForEach s (Number between) Suppress -> "select " ++ printSplitter s ++ " numbered " ++ quoted between
+  ForEach s (Number between) Suppress -> showString "select " . disjunct s . showString " numbered " . text between
   ForEach s a b -> conditional "foreach " s a b
-  Count s -> "count " ++ printSplitter s
-  Number between -> "number " ++ quoted between
-  Numbers -> "numbers"
-  Prepend text -> "prepend " ++ quoted text
-  Append text -> "append " ++ quoted text
-  Instead text -> "instead " ++ quoted text
-  Translate t -> translationName t
+  Count s -> showString "count " . disjunct s
+  Number between -> showString "number " . text between
+  Numbers -> showString "numbers"
+  Prepend t -> showString "prepend " . text t
+  Append t -> showString "append " . text t
+  Instead t -> showString "instead " . text t
+  Translate t -> showString (translationName t)
   Fields ranges separator between ->
-    "fields " ++ intercalate "," (map range ranges) ++ maybe "" ((" by " ++) . quoted) separator ++ " with " ++ quoted between
-  Join joint a b -> joining joint ++ " (" ++ printStage a ++ ", " ++ printStage b ++ ")"
-  Command text -> "command " ++ quoted text
-  chain -> "(" ++ printStage chain ++ ")"
+    showString ("fields " ++ intercalate "," (map range ranges))
+      . maybe id (\t -> showString " by " . text t) separator
+      . showString " with "
+      . text between
+  Join joint a b -> showString (joining joint) . showString " (" . chain a . showString ", " . chain b . showString ")"
+  Command t -> showString "command " . text t
+  stages -> parenthesised (chain stages)
   where
+    text = showString . quoted
     conditional word s a b =
-      word ++ printSplitter s ++ " then " ++ printStage a ++ (if b == Identity then "" else " else " ++ printStage b) ++ " end"
+      showString word
+        . disjunct s
+        . showString " then "
+        . chain a
+        . (if b == Identity then id else showString " else " . chain b)
+        . showString " end"
     range (FieldRange from to)
       | to == Just from = show from
       | otherwise = show from ++ "-" ++ maybe "" show to
@@ -66,36 +82,36 @@ single = \case
 
 -- | A splitter as an expression, which reads back as the same splitter.
 printSplitter :: Splitter -> String
-printSplitter = \case
-  Or a b -> printSplitter a ++ " or " ++ conjunct b
+printSplitter s = disjunct s ""
+
+disjunct :: Splitter -> ShowS
+disjunct = \case
+  Or a b -> disjunct a . showString " or " . conjunct b
   other -> conjunct other
   where
     conjunct = \case
-      And a b -> conjunctLeft a ++ " and " ++ unary b
-      other -> unary other
-    conjunctLeft = \case
-      And a b -> conjunctLeft a ++ " and " ++ unary b
+      And a b -> conjunct a . showString " and " . unary b
       other -> unary other
     unary = \case
-      Not s -> "not " ++ unary s
-      First n s -> "first " ++ show n ++ " " ++ unary s
-      Last n s -> "last " ++ show n ++ " " ++ unary s
-      Prefix s -> "prefix " ++ unary s
-      Suffix s -> "suffix " ++ unary s
+      Not s -> showString "not " . unary s
+      First n s -> showString "first " . shows n . showString " " . unary s
+      Last n s -> showString "last " . shows n . showString " " . unary s
+      Prefix s -> showString "prefix " . unary s
+      Suffix s -> showString "suffix " . unary s
       other -> tight other
     tight = \case
-      Having a b -> tight a ++ " having " ++ atom b
-      HavingOnly a b -> tight a ++ " having-only " ++ atom b
-      FollowedBy a b -> tight a ++ " followed-by " ++ atom b
-      Between a b -> "from " ++ atom a ++ " to " ++ atom b
+      Having a b -> tight a . showString " having " . atom b
+      HavingOnly a b -> tight a . showString " having-only " . atom b
+      FollowedBy a b -> tight a . showString " followed-by " . atom b
+      Between a b -> showString "from " . atom a . showString " to " . atom b
       other -> atom other
     atom = \case
-      Row -> "row"
-      Line -> "line"
-      Runs set -> setName set
-      Substring rule text -> quoted text ++ flag rule
-      Matching p -> "/" ++ slashed (patternText p) ++ "/" ++ flag (patternCase p)
-      other -> "(" ++ printSplitter other ++ ")"
+      Row -> showString "row"
+      Line -> showString "line"
+      Runs set -> showString (setName set)
+      Substring rule text -> showString (quoted text ++ flag rule)
+      Matching p -> showString ("/" ++ slashed (patternText p) ++ "/" ++ flag (patternCase p))
+      other -> parenthesised (disjunct other)
     flag = \case
       IgnoreAsciiCase -> "i"
       CaseMatters -> ""

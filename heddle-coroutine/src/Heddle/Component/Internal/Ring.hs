@@ -21,6 +21,7 @@ module Heddle.Component.Internal.Ring
     takeItem,
     closeRing,
     noMore,
+    isWanted,
   )
 where
 
@@ -136,3 +137,7 @@ noMore :: Ring a -> IO ()
 noMore ring = do
   modifyRef (ringState ring) (\(State _ closed _) -> (State Seq.empty closed True, ()))
   unpark (ringRoom ring)
+
+-- | Does the reader want more?
+isWanted :: Ring a -> IO Bool
+isWanted ring = (\(State _ _ unwanted) -> not unwanted) <$> readRef (ringState ring)

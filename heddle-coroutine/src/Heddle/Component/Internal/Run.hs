@@ -151,6 +151,8 @@ runFront settings env p sources sink = do
           _ | binary, Just tell <- watching -> readRows buffer (openedRead input) (glance (tell (sourceName one)))
           Just (fd, from, to)
             | settingJobs settings > 1,
+              -- Commands run in the order of the rows, and none behind the last one wanted.
+              not (startsCommands (frontStage front)),
               pending == 0,
               whole,
               to - from >= 2 * fromIntegral (settingPart settings) ->
@@ -272,7 +274,7 @@ partWorker settings around front name fd range next ring = do
                       before <- readRef sum'
                       outcome <- work bytes (Emit (keep . Piece . Bytes.copy) (\i row -> keep (Numbered (outcomeRows before + i) (Bytes.copy row))))
                       writeRef sum' $! Outcome (outcomeRows before + outcomeRows outcome) (outcomeCount before + outcomeCount outcome) True
-                      pure True
+                      isWanted ring
                 result <- try (readPart buffer reading range part block)
                 answer <- case result of
                   Left e -> pure (Left e)

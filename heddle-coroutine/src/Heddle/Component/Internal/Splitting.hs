@@ -20,6 +20,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Unsafe qualified as Bytes
 import Data.Foldable (find, for_)
+import Data.Maybe (isJust)
 import Data.Sequence (Seq (..), (|>))
 import Data.Sequence qualified as Seq
 import Foreign.Ptr (castPtr)
@@ -31,7 +32,8 @@ import Heddle.Component.Internal.Waiting
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Regex (searchRegex)
 
--- | The machine of a splitter, which tells this taker. What it answers to 'push' says nothing.
+-- | The machine of a splitter, which tells this taker. It answers 'push' with whether the
+-- taker wants more, and ignores what is pushed after a 'False'.
 split :: Splitter -> Env -> Sections -> IO Sink
 split splitter env to = case splitter of
   Row -> rows to
@@ -67,12 +69,11 @@ rows to = do
             more to (Bytes.unsafeTake (i + 1) piece)
             end to
             writeRef open False
-            go (Bytes.unsafeDrop (i + 1) piece)
-  pure $
-    ignoring go $ do
-      inRow <- readRef open
-      when inRow (end to)
-      over to
+            whileWanted to (go (Bytes.unsafeDrop (i + 1) piece))
+  pure . telling to go $ do
+    inRow <- readRef open
+    when inRow (end to)
+    over to
 
 linesOf :: Sections -> IO Sink
 linesOf to = do
@@ -89,12 +90,11 @@ linesOf to = do
             begin to False
             more to (Bytes.unsafeTake 1 (Bytes.unsafeDrop i piece))
             end to
-            go (Bytes.unsafeDrop (i + 1) piece)
-  pure $
-    ignoring go $ do
-      inLine <- readRef open
-      when inLine (end to)
-      over to
+            whileWanted to (go (Bytes.unsafeDrop (i + 1) piece))
+  pure . telling to go $ do
+    inLine <- readRef open
+    when inLine (end to)
+    over to
 
 runs :: ByteSet -> Sections -> IO Sink
 runs set to = do
@@ -108,17 +108,17 @@ runs set to = do
           begin to label
           writeRef now (Just label)
         more to run
-        go others
-  pure $
-    ignoring go $ do
-      before <- readRef now
-      for_ before (\_ -> end to)
-      over to
+        unless (Bytes.null others) (whileWanted to (go others))
+  pure . telling to go $ do
+    before <- readRef now
+    for_ before (\_ -> end to)
+    over to
 
 -- The empty text is at every place.
 everywhere :: Sections -> IO Sink
-everywhere to = pure (ignoring (mapM_ byte . Bytes.unpack) (place >> over to))
+everywhere to = pure (telling to go (place >> over to))
   where
+    go piece = for_ (Bytes.uncons piece) (\(b, others) -> byte b >> whileWanted to (go others))
     place = begin to True >> end to
     byte b = place >> begin to False >> more to (Bytes.singleton b) >> end to
 
@@ -147,24 +147,21 @@ occurrences rule text to = do
           begin to True
           more to (Bytes.unsafeTake size (Bytes.unsafeDrop i piece))
           end to
-          go (Bytes.unsafeDrop (i + size) piece)
+          whileWanted to (go (Bytes.unsafeDrop (i + size) piece))
         Nothing -> do
           let tails = Bytes.tails (fold (Bytes.drop (Bytes.length piece - size + 1) piece))
               kept = maybe 0 Bytes.length (find (`Bytes.isPrefixOf` folded) tails)
               told = Bytes.length piece - kept
           others (Bytes.unsafeTake told piece)
           writeRef carried (Bytes.copy (Bytes.unsafeDrop told piece))
-  pure $
-    Sink
-      ( \piece -> do
-          before <- readRef carried
-          True <$ go (if Bytes.null before then piece else before <> piece)
-      )
-      ( do
-          readRef carried >>= others
-          endOthers
-          over to
-      )
+      joined piece = do
+        before <- readRef carried
+        writeRef carried Bytes.empty
+        go (if Bytes.null before then piece else before <> piece)
+  pure . telling to joined $ do
+    readRef carried >>= others
+    endOthers
+    over to
 
 -- Row by row, since an expression matches within one.
 matches :: Pattern -> Env -> Sections -> IO Sink
@@ -195,7 +192,7 @@ matches p env to = do
                       begin to True
                       when (stop > start) (more to (Bytes.unsafeTake (stop - start) (Bytes.unsafeDrop start whole)))
                       end to
-                      go stop (if stop > start then stop else stop + 1) (Just stop)
+                      whileWanted to (go stop (if stop > start then stop else stop + 1) (Just stop))
         go 0 0 Nothing
       feed piece = unless (Bytes.null piece) $ case Bytes.elemIndex 0x0a piece of
         Nothing -> do
@@ -208,13 +205,28 @@ matches p env to = do
           dropHeld held (Bytes.length whole - i - 1)
           writeRef before []
           row whole (Bytes.length whole - 1)
-          feed (Bytes.unsafeDrop (i + 1) piece)
-  pure $
-    ignoring feed $ do
-      earlier <- readRef before
-      unless (null earlier) $ let whole = Bytes.concat (reverse earlier) in row whole (Bytes.length whole)
-      endOthers
-      over to
+          whileWanted to (feed (Bytes.unsafeDrop (i + 1) piece))
+  pure . telling to feed $ do
+    earlier <- readRef before
+    unless (null earlier) $ let whole = Bytes.concat (reverse earlier) in row whole (Bytes.length whole)
+    endOthers
+    over to
+
+-- A sink that tells this taker, as long as it wants something.
+telling :: Sections -> (ByteString -> IO ()) -> IO () -> Sink
+telling to go =
+  Sink $ \piece -> do
+    ok <- wantsMore to
+    if ok then go piece >> wantsMore to else pure False
+
+-- Behind a section: go on if the taker wants more.
+whileWanted :: Sections -> IO () -> IO ()
+whileWanted to go = wantsMore to >>= \ok -> when ok go
+{-# INLINE whileWanted #-}
+
+-- What asks for labels only.
+deciding :: (Bool -> IO ()) -> IO Bool -> Sections
+deciding found undecided = Sections found (\_ -> pure ()) (pure ()) (\_ -> pure ()) undecided (pure ())
 
 -- Splitters of splitters -----------------------------------------------------
 
@@ -241,7 +253,7 @@ having sought other env to = do
       { begin = \label ->
           if label
             then do
-              sink <- other (Sections found (\_ -> pure ()) (pure ()) (\_ -> pure ()) (pure ()))
+              sink <- other (deciding found (isJust <$> readRef looking))
               writeRef looking (Just sink)
             else begin to False,
         more = \piece ->
@@ -279,10 +291,12 @@ followedBy other env to = do
         end = do
           (n, known) <- endNewest queue
           when (known == Nothing) $ do
-            sink <- other (Sections (decide n) (\_ -> pure ()) (pure ()) (\_ -> pure ()) (pure ()))
+            undecided <- newRef True
+            sink <- other (deciding (\label -> writeRef undecided False >> decide n label) (readRef undecided))
             modifyRef watching (\ws -> ((n, sink) : ws, ()))
           advance queue,
         rest = \_ -> pure (),
+        wantsMore = wantsMore to,
         over = do
           ws <- readRef watching
           for_ (reverse ws) (finish . snd)
@@ -333,6 +347,7 @@ lastOnes n env to = do
         more = \piece -> append queue piece >> advance queue,
         end = endNewest queue >> advance queue,
         rest = \_ -> pure (),
+        wantsMore = wantsMore to,
         over = do
           numbers <- readRef candidates
           for_ numbers (\number -> settle queue number True)
@@ -370,6 +385,7 @@ onlyLast env to = do
         more = \piece -> append queue piece >> advance queue,
         end = endNewest queue >> advance queue,
         rest = \_ -> pure (),
+        wantsMore = wantsMore to,
         over = do
           last' <- readRef newest
           for_ last' (\number -> settle queue number True)

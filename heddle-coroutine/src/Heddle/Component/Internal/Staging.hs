@@ -45,11 +45,14 @@ data Link
   | Program ByteString
 
 links :: Stage -> [Link]
-links = \case
-  a :> b -> links a ++ links b
-  a :|| b -> links a ++ [Border] ++ links b
-  Command text -> [Program text]
-  stage -> [Same stage]
+links stage = go stage []
+  where
+    -- In front of the links behind it.
+    go = \case
+      a :> b -> go a . go b
+      a :|| b -> go a . (Border :) . go b
+      Command text -> (Program text :)
+      one -> (Same one :)
 
 -- From the last stage to the first. What runs on one thread has its turns together.
 spine :: [Link] -> Env -> Sink -> IO Sink
@@ -106,10 +109,10 @@ before text to = do
 conditional :: Splitter -> Stage -> Stage -> Env -> Sink -> IO Sink
 conditional s a b env to = do
   label <- newRef False
-  -- Who still wants something: what is downstream, and what true and false sections go to.
-  wanting <- newRef True
-  wantA <- newRef True
-  wantB <- newRef True
+  -- Does anybody want more: what is downstream, and a side from which something may come?
+  wanting <- newRef (not (isSilent a && isSilent b))
+  wantA <- newRef (not (isSilent a))
+  wantB <- newRef (not (isSilent b))
   let shared =
         Sink
           { push = \piece -> do
@@ -118,27 +121,28 @@ conditional s a b env to = do
               pure ok,
             finish = pure ()
           }
+      enough true = do
+        let side = if true then wantA else wantB
+        before' <- readRef side
+        when before' $ do
+          writeRef side False
+          other <- readRef (if true then wantB else wantA)
+          unless other (writeRef wanting False)
   sinkA <- machine a (inside env) shared
   sinkB <- machine b (inside env) shared
-  splitting <-
-    split s (inside env) $
-      Sections
-        { begin = writeRef label,
-          more = \piece -> do
-            true <- readRef label
-            ok <- push (if true then sinkA else sinkB) piece
-            unless ok (writeRef (if true then wantA else wantB) False),
-          end = pure (),
-          -- The other side will get nothing more.
-          rest = \l -> writeRef (if l then wantB else wantA) False,
-          over = finish sinkA >> finish sinkB >> finish to
-        }
-  let wants = do
-        downstream <- readRef wanting
-        a' <- readRef wantA
-        b' <- readRef wantB
-        pure (downstream && ((a' && not (isSilent a)) || (b' && not (isSilent b))))
-  pure splitting {push = \piece -> push splitting piece >> wants}
+  split s (inside env) $
+    Sections
+      { begin = writeRef label,
+        more = \piece -> do
+          true <- readRef label
+          ok <- push (if true then sinkA else sinkB) piece
+          unless ok (enough true),
+        end = pure (),
+        -- The other side will get nothing more.
+        rest = enough . not,
+        wantsMore = readRef wanting,
+        over = finish sinkA >> finish sinkB >> finish to
+      }
 
 each :: Splitter -> Stage -> Stage -> Env -> Sink -> IO Sink
 each s a b env to = do
@@ -167,22 +171,24 @@ each s a b env to = do
         stage -> do
           n <- readRef row
           machine stage (inside env) {envRow = n} shared
-  splitting <-
-    split s (inside env) $
-      Sections
-        { begin = \label -> fresh (if label then a else b) >>= writeRef now,
-          more = \piece -> do
-            sink <- readRef now
-            _ <- push sink piece
-            when counts (readRef row >>= \n -> writeRef row $! n + countByte 0x0a piece),
-          end = do
-            sink <- readRef now
-            finish sink
-            writeRef now silent,
-          rest = \label -> when (isSilent (if label then a else b)) (writeRef wanting False),
-          over = finish to
-        }
-  pure splitting {push = \piece -> push splitting piece >> readRef wanting}
+  split s (inside env) $
+    Sections
+      { begin = \label -> do
+          -- A section behind the last one that is wanted starts nothing.
+          ok <- readRef wanting
+          when ok (fresh (if label then a else b) >>= writeRef now),
+        more = \piece -> do
+          sink <- readRef now
+          _ <- push sink piece
+          when counts (readRef row >>= \n -> writeRef row $! n + countByte 0x0a piece),
+        end = do
+          sink <- readRef now
+          finish sink
+          writeRef now silent,
+        rest = \label -> when (isSilent (if label then a else b)) (writeRef wanting False),
+        wantsMore = readRef wanting,
+        over = finish to
+      }
   where
     silent = Sink (\_ -> pure False) (pure ())
 
@@ -211,6 +217,7 @@ counter s env done = do
             more = \_ -> pure (),
             end = pure (),
             rest = \_ -> pure (),
+            wantsMore = pure True,
             over = readRef count >>= done
           }
 
@@ -228,7 +235,10 @@ numbering to = do
           unless ok (writeRef wanting False)
         case Bytes.elemIndex 0x0a piece of
           Nothing -> writeRef inRow True
-          Just i -> writeRef inRow False >> go (Bytes.unsafeDrop (i + 1) piece)
+          Just i -> do
+            writeRef inRow False
+            more' <- readRef wanting
+            when more' (go (Bytes.unsafeDrop (i + 1) piece))
   pure (Sink (\piece -> go piece >> readRef wanting) (finish to))
 
 fieldsOf :: [FieldRange] -> Maybe ByteString -> ByteString -> Env -> Sink -> IO Sink
@@ -252,7 +262,8 @@ byRows env take' done = do
               writeRef kept []
               dropHeld held (sum (map Bytes.length earlier))
               give (Bytes.concat (reverse (here : earlier)))
-          go (Bytes.unsafeDrop (i + 1) piece)
+          more' <- readRef wanting
+          when more' (go (Bytes.unsafeDrop (i + 1) piece))
   pure $
     Sink
       (\piece -> go piece >> readRef wanting)
@@ -271,26 +282,37 @@ joined joint a b env to = case joint of
     wanting <- newRef True
     first <- machine a (inside env) (Sink (passed wanting) (pure ()))
     second <- machine b (inside env) (ignoring (\piece -> hold held piece >> modifyRef kept (\pieces -> (pieces |> piece, ()))) (pure ()))
-    pure $
-      twice wanting first second (pure ()) $ do
-        pieces <- readRef kept
-        for_ pieces (push to)
-        finish to
+    twice wanting first second (pure ()) $ do
+      pieces <- readRef kept
+      for_ pieces (push to)
+      finish to
   Interleaving -> turns (\pass x y -> pass x >> pass y) (void . push to)
   Zipping -> turns (\pass x y -> pass (withoutEnd x <> y)) (\_ -> pure ())
   where
     passed wanting piece = push to piece >>= \ok -> ok <$ unless ok (writeRef wanting False)
     -- Until neither of them wants more, or what is downstream does not.
-    twice wanting first second between done =
-      Sink
-        ( \piece -> do
-            a' <- push first piece
-            b' <- push second piece
-            () <- between
-            downstream <- readRef wanting
-            pure (downstream && (a' || b'))
-        )
-        (finish first >> finish second >> between >> done)
+    twice wanting first second between done = do
+      wantsA <- newRef True
+      wantsB <- newRef True
+      -- A side that wants no more gets no more: it may start commands.
+      let give wants sink piece = do
+            open <- readRef wants
+            when open (push sink piece >>= writeRef wants)
+            readRef wants
+      pure $
+        Sink
+          ( \piece -> do
+              downstream <- readRef wanting
+              if downstream
+                then do
+                  a' <- give wantsA first piece
+                  b' <- give wantsB second piece
+                  () <- between
+                  still <- readRef wanting
+                  pure (still && (a' || b'))
+                else pure False
+          )
+          (finish first >> finish second >> between >> done)
     withoutEnd row = if not (Bytes.null row) && Bytes.last row == 0x0a then Bytes.init row else row
     -- What is done with a row of each, and with those left over at the end.
     turns pair alone = do
@@ -307,13 +329,12 @@ joined joint a b env to = case joint of
                 dropHeld held (Bytes.length x + Bytes.length y)
                 writeRef rowsA xs
                 writeRef rowsB ys
-                _ <- pair (passed wanting) x y
-                drain
+                ok <- pair (passed wanting) x y
+                when ok drain
               _ -> pure ()
       first <- byRows env (put rowsA) (pure ()) >>= machine a (inside env)
       second <- byRows env (put rowsB) (pure ()) >>= machine b (inside env)
-      pure $
-        twice wanting first second drain $ do
-          readRef rowsA >>= mapM_ alone
-          readRef rowsB >>= mapM_ alone
-          finish to
+      twice wanting first second drain $ do
+        readRef rowsA >>= mapM_ alone
+        readRef rowsB >>= mapM_ alone
+        finish to

@@ -40,6 +40,7 @@ module Heddle.Component.Internal.Types
     stagesOf,
     isSilent,
     usesNumber,
+    startsCommands,
   )
 where
 
@@ -49,6 +50,7 @@ import Data.ByteString.Char8 qualified as Char8
 import Data.ByteString.Unsafe qualified as Bytes
 import Data.Word (Word8)
 import Heddle.Chunk (CaseRule (..))
+import Heddle.Component.Internal.Escapes (meaninglessEscape)
 import Heddle.Prim.Regex (Regex, compileRegex, extendedDialect)
 
 -- | What divides a stream of bytes into sections, each true or false. The sections follow
@@ -104,13 +106,16 @@ instance Eq Pattern where
 instance Show Pattern where
   showsPrec _ p = shows (patternText p)
 
--- | Compile a regular expression, or tell what is wrong with it.
+-- | Compile a regular expression, or tell what is wrong with it. A backslash before a letter or
+-- digit is refused where neither POSIX nor GNU says what it means.
 --
 -- [Cost]: about 10 us for each capability that uses it.
 newPattern :: CaseRule -> ByteString -> IO (Either String Pattern)
-newPattern rule text =
-  either (Left . Char8.unpack) (Right . Pattern rule text)
-    <$> compileRegex extendedDialect (rule == IgnoreAsciiCase) text
+newPattern rule text = case meaninglessEscape text of
+  Just complaint -> pure (Left complaint)
+  Nothing ->
+    either (Left . Char8.unpack) (Right . Pattern rule text)
+      <$> compileRegex extendedDialect (rule == IgnoreAsciiCase) text
 
 -- | Some of the 256 bytes, and what they are called.
 data ByteSet = ByteSet !String !ByteString
@@ -237,13 +242,22 @@ stagesOf = \case
   Join _ a b -> [a, b]
   _ -> []
 
--- | Does nothing ever come out of it? (It may be 'True' of fewer stages than it could.)
+-- | Does nothing ever come out of it? (It may be 'True' of fewer stages than it could: it looks
+-- at a few levels, since it is asked at each.)
 isSilent :: Stage -> Bool
-isSilent = \case
-  Suppress -> True
-  If _ a b -> isSilent a && isSilent b
-  ForEach _ a b -> isSilent a && isSilent b
-  _ -> False
+isSilent = within (4 :: Int)
+  where
+    within levels = \case
+      Suppress -> True
+      If _ a b -> levels > 0 && within (levels - 1) a && within (levels - 1) b
+      ForEach _ a b -> levels > 0 && within (levels - 1) a && within (levels - 1) b
+      _ -> False
+
+-- | Does it start shell commands?
+startsCommands :: Stage -> Bool
+startsCommands = \case
+  Command _ -> True
+  stage -> any startsCommands (stagesOf stage)
 
 -- | Does it ask for the number of the row that its input begins in?
 usesNumber :: Stage -> Bool

@@ -20,7 +20,7 @@ module Heddle.Component.Internal.Waiting
 where
 
 import Control.Applicative ((<|>))
-import Control.Monad (unless)
+import Control.Monad (unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.Foldable (for_)
@@ -101,6 +101,7 @@ advance queue = do
         then do
           end to
           writeRef (queueState queue) (State (first + 1) others)
-          advance queue
+          more' <- wantsMore to
+          when more' (advance queue)
         else writeRef (queueState queue) (State first (section {sectionBegun = True, sectionPieces = Seq.empty} :<| others))
     _ -> pure ()
