@@ -36,7 +36,7 @@ flow n =
   Flow.range 1 n
     |> Flow.map (* 3)
     |> Flow.filter odd
-    |> Flow.scan (+) 0
+    |> Flow.postscan (+) 0
     |> Flow.concatMap (`Flow.countFrom` 3)
     |> Flow.take n
     `run` Flow.sum
@@ -60,7 +60,7 @@ flowFour n =
   Flow.range 1 n
     |> Flow.map (* 3)
     |> Flow.filter odd
-    |> Flow.scan (+) 0
+    |> Flow.postscan (+) 0
     |> Flow.take n
     `run` Flow.sum
 
@@ -99,7 +99,7 @@ handZip n = go 1 1 0
       | otherwise = go (k + 1) (i + 1) (found + k * i)
 
 flowScan :: Int -> IO Int
-flowScan n = Flow.range 1 n |> Flow.scan (+) 0 `run` Flow.sum
+flowScan n = Flow.range 1 n |> Flow.postscan (+) 0 `run` Flow.sum
 
 handScan :: Int -> IO Int
 handScan n = go 1 0 0

@@ -35,6 +35,7 @@ tests =
             stage <- stageOf text
             out <- directory >>= runs 5000 1 uncompiled stage
             assertBool (Char8.unpack text) (Bytes.length out >= 0),
+        testGroup "rowThatWasKeptForStagesThatNeedNone" (map (needsNoRow directory) rowless),
         testCase "a limit says what to do" $
           displayException (TooLong "fields 1" 64) @?= "fields 1: more than 64 bytes would have to be kept before it is decided what becomes of them; --longest SIZE allows more",
         testGroup
@@ -71,6 +72,26 @@ tests =
           either (\e -> isUserError e @?= True) (const (assertFailure "it did not fail")) r,
         testGroup "outputs" outputs
       ]
+
+-- Stages that need no whole rows, and what they make of the long one.
+rowless :: [(ByteString, ByteString)]
+rowless =
+  [ ("upper", Char8.concat ["B\n", Char8.replicate 1000 'A', "\nB\n"]),
+    ("count", "3\n"),
+    ("count bytes \"b\"", "2\n"),
+    ("count letters", "3\n"),
+    ("replace \"b\" with \"x\"", Char8.concat ["x\n", Char8.replicate 1000 'a', "\nx\n"]),
+    ("select bytes \"b\\n\"", "b\n\nb\n"),
+    ("foreach row then instead \"x\" end | upper", "XXX"),
+    ("upper | head 3 | count letters", "3\n")
+  ]
+
+needsNoRow :: IO FilePath -> (ByteString, ByteString) -> TestTree
+needsNoRow directory (text, expected) = testCase (Char8.unpack text) $ do
+  stage <- stageOf text
+  forM_ [uncompiled, compile] $ \how -> forM_ [1, 3] $ \jobs -> do
+    out <- directory >>= leavesNothing . quickly 20 . runs 64 jobs how stage
+    (jobs, out) @?= (jobs, expected)
 
 -- What is too long -----------------------------------------------------------
 

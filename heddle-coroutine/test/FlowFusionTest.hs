@@ -68,7 +68,7 @@ states n =
   Flow.range 1 n
     |> Flow.drop 3
     |> Flow.dropWhile (< 9)
-    |> Flow.scan (+) 0
+    |> Flow.postscan (+) 0
     |> Flow.number 0
     |> Flow.map (uncurry xor)
     |> Flow.takeWhile (/= -1)

@@ -27,6 +27,7 @@ data Op
   | Drop Int
   | DropWhile Int
   | Sums
+  | Scans
   | Differences
   | Records
   | Held
@@ -83,6 +84,7 @@ instance Arbitrary Op where
              (1, Drop <$> lengths),
              (1, DropWhile <$> edge),
              (1, pure Sums),
+             (1, pure Scans),
              (1, pure Differences),
              (1, pure Records),
              (1, pure Held),
@@ -178,7 +180,8 @@ flow = \case
   TakeWhile k -> Flow.takeWhile (< k)
   Drop n -> Flow.drop n
   DropWhile k -> Flow.dropWhile (< k)
-  Sums -> Flow.scan (+) 0
+  Sums -> Flow.postscan (+) 0
+  Scans -> Flow.scan (+) 0
   Differences -> Flow.mapAccum (\t x -> (x, x - t)) 0
   Records -> Flow.mapAccumMaybe (\t x -> if x > t then (x, Just t) else (t, Nothing)) 0
   Held -> Flow.stateful (\t x -> if even x then (x, Flow.fromList [t, x]) else (t + x, mempty)) (\t -> Flow.fromList [t, t + 1, t + 2]) 0
@@ -205,6 +208,7 @@ list = \case
   Drop n -> drop n
   DropWhile k -> dropWhile (< k)
   Sums -> drop 1 . scanl' (+) 0
+  Scans -> scanl' (+) 0
   Differences -> \xs -> zipWith (-) xs (0 : xs)
   Records -> catMaybes . snd . mapAccumL (\t x -> if x > t then (x, Just t) else (t, Nothing)) 0
   Held -> held 0

@@ -9,6 +9,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Data.List (mapAccumL)
+import Heddle.Flow qualified as Flow
 import Heddle.Pipe (ItemTooLong (..), Naught, Pipe, yield, (.|))
 import Heddle.Pipe qualified as Pipe
 import System.Directory (getTemporaryDirectory, removeFile)
@@ -36,6 +37,8 @@ tests =
           same "takeWhile" (Pipe.takeWhile (< 5)) (takeWhile (< 5)),
           same "dropWhile" (Pipe.dropWhile (< 5)) (dropWhile (< 5)),
           same "scan" (Pipe.scan (+) 0) (scanl (+) 0),
+          same "postscan" (Pipe.postscan (+) 0) (drop 1 . scanl (+) 0),
+          same "scanOfAFlowBeganWithoutItsFirstState" (Pipe.fromFlow (Flow.scan (+) 0)) (scanl (+) 0),
           same "mapAccum" (void (Pipe.mapAccum (\s a -> (s + a, s * a)) 0)) (snd . mapAccumL (\s a -> (s + a, s * a)) 0),
           testProperty "take" (\n as -> yields (Pipe.each as .| Pipe.take n) (take n (as :: [Int]))),
           testProperty "drop" (\n as -> yields (Pipe.each as .| Pipe.drop n) (drop n (as :: [Int]))),

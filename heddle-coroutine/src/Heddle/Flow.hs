@@ -69,6 +69,7 @@ module Heddle.Flow
     mapAccum,
     mapAccumMaybe,
     scan,
+    postscan,
     stateful,
     number,
     zipUnfold,

@@ -74,6 +74,7 @@ module Heddle.Pipe
     takeWhile,
     dropWhile,
     scan,
+    postscan,
     mapAccum,
     chunksOf,
 

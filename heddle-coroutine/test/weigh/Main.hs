@@ -10,7 +10,7 @@ main :: IO ()
 main = mainWith $
   for_ [1000, 1000000] $ \n -> do
     -- A byte for each element of the larger ones would be a million.
-    weighed "four stages" n (\k -> Flow.range 1 k |> Flow.map (+ 3) |> Flow.filter odd |> Flow.scan (+) 0 |> Flow.take k `run` Flow.sum)
+    weighed "four stages" n (\k -> Flow.range 1 k |> Flow.map (+ 3) |> Flow.filter odd |> Flow.postscan (+) 0 |> Flow.take k `run` Flow.sum)
     weighed "a loop in the loop" n (\k -> Flow.range 1 k |> Flow.map (+ 3) |> Flow.filter odd |> Flow.concatMap (`Flow.countFrom` 3) |> Flow.take k `run` Flow.sum)
     weighed "two sinks side by side" n (\k -> Flow.range 1 k |> Flow.filter odd `run` ((+) <$> Flow.sum <*> Flow.length))
   where

@@ -219,13 +219,16 @@ data Held = Held !(Ref Int) !Int String
 
 -- | An item, or what has to be kept until something is decided, is larger than allowed.
 data TooLong = TooLong
-  { tooLongStage :: String,
+  { -- | The stage that keeps it, or \"a row\" where rows are searched for.
+    tooLongStage :: String,
     -- | In bytes.
     tooLongLimit :: !Int
   }
   deriving stock (Eq, Show)
 
 instance Exception TooLong where
+  displayException (TooLong "a row" limit) =
+    "a row is longer than " ++ show limit ++ " bytes, and whole rows are searched for; --longest SIZE allows more"
   displayException (TooLong stage limit) =
     stage ++ ": more than " ++ show limit ++ " bytes would have to be kept before it is decided what becomes of them; --longest SIZE allows more"
 

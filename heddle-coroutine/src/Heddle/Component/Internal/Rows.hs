@@ -16,6 +16,10 @@ module Heddle.Component.Internal.Rows
     pendingRow,
     readRows,
     readPart,
+
+    -- * Long rows
+    LongerThan (..),
+    tooLongRow,
   )
 where
 
@@ -31,6 +35,16 @@ import Heddle.Chunk.Internal.Kernels (bestLevel, findByteAt, findByteEndAt)
 import Heddle.Component.Internal.Machine (Env (..), TooLong (..))
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
+
+-- | A row does not fit into a buffer of so many bytes.
+newtype LongerThan = LongerThan Int
+  deriving stock (Show)
+
+instance Exception LongerThan
+
+-- | As the users of a plan get to see it, where only a search takes whole rows.
+tooLongRow :: LongerThan -> TooLong
+tooLongRow (LongerThan limit) = TooLong "a row" limit
 
 -- | A buffer that begins with a row.
 data RowBuffer = RowBuffer
@@ -66,7 +80,7 @@ makeRoom buffer = do
   if filled < size
     then pure (size - filled)
     else do
-      when (size >= bufferLimit buffer) (throwIO (TooLong "a row" (bufferLimit buffer)))
+      when (size >= bufferLimit buffer) (throwIO (LongerThan (bufferLimit buffer)))
       let larger = min (bufferLimit buffer) (2 * size)
       old <- readRef (bufferMemory buffer)
       new <- mallocByteString larger
@@ -86,7 +100,7 @@ dropFront buffer n = do
 -- | Read until there is no more, or what takes the blocks says 'False'. What the last block
 -- left over stays in the buffer.
 --
--- [Throws]: 'TooLong', and what reading and the taker throw.
+-- [Throws]: 'LongerThan', and what reading and the taker throw.
 readRows :: RowBuffer -> (Ptr Word8 -> Int -> IO Int) -> (ByteString -> IO Bool) -> IO ()
 readRows buffer reading take' = go
   where

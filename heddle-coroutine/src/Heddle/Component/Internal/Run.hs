@@ -3,9 +3,11 @@
 -- Description : Plans at work
 -- Stability   : internal, exempt from the version policy
 --
--- Reads sources one after the other as one stream, and runs a plan on it. A front gets
--- blocks of whole rows: on one core in a buffer that is used again and again; on more, each
--- worker reads its own parts of a large file, and what it makes of them is taken in order.
+-- Reads sources one after the other as one stream, and runs a plan on it. A front that searches
+-- for rows gets blocks of whole rows, in a buffer that is used again and again. On more than
+-- one core, each worker reads its own parts of a large file in such blocks, and what it makes of
+-- them is taken in order. Without a search, one core takes pieces as they come: it holds no more
+-- of a row than the stages do, and takes over from the workers where a row is too long for them.
 --
 -- Cost: reading, and what the plan costs. In memory: a buffer for each worker, and a few
 -- parts' results.
@@ -27,8 +29,10 @@ import Data.Int (Int64)
 import Data.Maybe (fromMaybe, isJust, isNothing)
 import Data.Sequence (Seq (..), (|>))
 import Data.Sequence qualified as Seq
+import Data.Word (Word8)
 import Foreign.ForeignPtr (withForeignPtr)
 import Foreign.Marshal.Alloc (allocaBytes)
+import Foreign.Ptr (Ptr)
 import Heddle.Chunk.Internal.Kernels (bestLevel, findByteAt)
 import Heddle.Component.Internal.Machine
 import Heddle.Component.Internal.Plan
@@ -91,16 +95,19 @@ pour settings env sources sink = do
     go <- readRef wanted
     when go . reporting settings $
       withSource source $ \input -> do
-        let size = 65536
-            loop = do
-              memory <- mallocByteString size
-              n <- withForeignPtr memory (\to -> openedRead input to size)
+        let loop = do
+              memory <- mallocByteString pieceSize
+              n <- withForeignPtr memory (\to -> openedRead input to pieceSize)
               when (n > 0) $ do
                 ok <- push sink (fromForeignPtr memory 0 n)
                 turn env
                 if ok then loop else writeRef wanted False
         loop
   finish sink
+
+-- How many bytes are read at once where rows do not matter.
+pieceSize :: Int
+pieceSize = 65536
 
 reporting :: Settings -> IO () -> IO ()
 reporting settings action = action `catch` settingComplain settings
@@ -126,7 +133,34 @@ runFront settings env p sources sink = do
   work <- newWork env front
   -- What it holds between sources is the beginning of a row that none of them has ended.
   buffer <- newRowBuffer env (settingBlock settings)
-  let -- A block is worked on at once.
+  -- Without a search: the machine that takes pieces, and whether these ended within a row.
+  streaming <- newRef Nothing
+  withinRow <- newRef False
+  let stream =
+        readRef streaming >>= \case
+          Just made -> pure made
+          Nothing -> do
+            let inside = env {envSpine = False}
+                give piece = push sink piece >>= \ok -> ok <$ unless ok (writeRef (totalWanted total) False)
+            ends <- case frontCount front of
+              Nothing -> pure (Sink give (pure ()))
+              Just s -> counter s inside (\n -> account (Outcome 0 n True))
+            made <- machine (frontStage front) inside ends
+            made <$ writeRef streaming (Just made)
+      endStream = readRef streaming >>= mapM_ (\made -> writeRef streaming Nothing >> finish made)
+      readPieces reading = do
+        memory <- mallocByteString pieceSize
+        n <- withForeignPtr memory (\to -> reading to pieceSize)
+        when (n > 0) $ do
+          let piece = fromForeignPtr memory 0 n
+          writeRef withinRow (Bytes.last piece /= 0x0a)
+          made <- stream
+          ok <- push made piece
+          unless ok (writeRef (totalWanted total) False)
+          turn env
+          wanted <- readRef (totalWanted total)
+          when wanted (readPieces reading)
+      -- A block is worked on at once.
       direct emit block = do
         outcome <- work block emit
         account outcome
@@ -144,24 +178,32 @@ runFront settings env p sources sink = do
               push sink $! Bytes.concat [Char8.pack (show (before + i + 1)), between, row]
           }
       source isLast one = withSource one $ \input -> do
-        pending <- pendingBytes buffer
+        pending <- if streams then readRef withinRow else (> 0) <$> pendingBytes buffer
         whole <- if isLast then pure True else openedWhole input
         binary <- if isJust watching then startsBinary input else pure False
         case openedFile input of
-          _ | binary, Just tell <- watching -> readRows buffer (openedRead input) (glance (tell (sourceName one)))
+          _ | binary, Just tell <- watching -> readRows buffer (openedRead input) (glance (tell (sourceName one))) `catch` (throwIO . tooLongRow)
           Just (fd, from, to)
             | settingJobs settings > 1,
               -- Commands run in the order of the rows, and none behind the last one wanted.
               not (startsCommands (frontStage front)),
-              pending == 0,
+              not pending,
               whole,
-              to - from >= 2 * fromIntegral (settingPart settings) ->
-              inParts settings env front (sourceName one) fd from to $ \results outcome -> do
+              to - from >= 2 * fromIntegral (settingPart settings) -> do
+              endStream
+              left <- inParts settings env front (sourceName one) fd from to $ \results outcome -> do
                 pushResults results
                 account outcome
                 turn env
                 readRef (totalWanted total)
-          _ -> readRows buffer (openedRead input) (direct printing)
+              for_ left $ \part -> do
+                place <- rowFrom (sourceName one) fd from part >>= newRef
+                readPieces $ \to' n -> do
+                  at <- readRef place
+                  r <- readingAt (sourceName one) fd to' (fromIntegral (min (fromIntegral n) (to - at))) at
+                  r <$ writeRef place (at + fromIntegral r)
+          _ | streams -> readPieces (openedRead input)
+          _ -> readRows buffer (openedRead input) (direct printing) `catch` (throwIO . tooLongRow)
       pushResults results = do
         wanted <- readRef (totalWanted total)
         case results of
@@ -187,6 +229,7 @@ runFront settings env p sources sink = do
           wanted <- readRef (totalWanted total)
           when wanted (reporting settings (source (null others) one) >> go others)
   go sources
+  endStream
   wanted <- readRef (totalWanted total)
   lastRow <- pendingRow buffer
   when (wanted && not (Bytes.null lastRow)) (void (direct printing lastRow))
@@ -194,6 +237,7 @@ runFront settings env p sources sink = do
   finish sink
   where
     front = planFront p
+    streams = isNothing (frontSearch front)
     between = fromMaybe Bytes.empty (frontSearch front >>= searchNumber)
     -- What takes the pieces may keep them.
     copies = planRest p /= Identity
@@ -215,13 +259,21 @@ startsBinary input = case openedFile input of
 -- Parts of a file that are left, and the workers of those that were taken, in order.
 data Shares = Shares [(Int64, Int64)] !(Seq Int)
 
+-- What a worker answers for a part.
+data Answer
+  = Failed SourceError
+  | -- | A row is longer than the worker's buffer may be; stages may be able to do without.
+    LongRow
+  | Done [Result] Outcome
+
 -- How many parts a worker may be ahead of what is printed.
 partsAhead :: Int
 partsAhead = 4
 
 -- A large file, by workers that take its next part whenever they are free: cores are not
--- equally fast at all times. What takes the results says whether it wants more.
-inParts :: Settings -> Env -> Front -> ByteString -> Fd -> Int64 -> Int64 -> ([Result] -> Outcome -> IO Bool) -> IO ()
+-- equally fast at all times. What takes the results says whether it wants more. The answer is
+-- where a part begins that had too long a row; it and those behind it have not been taken.
+inParts :: Settings -> Env -> Front -> ByteString -> Fd -> Int64 -> Int64 -> ([Result] -> Outcome -> IO Bool) -> IO (Maybe Int64)
 inParts settings env front name fd from to take' = do
   let jobs = settingJobs settings
       least = fromIntegral (settingPart settings)
@@ -244,24 +296,47 @@ inParts settings env front name fd from to take' = do
     ring <- newRing partsAhead
     worker <- startWorker env i ("coroutine/part/" ++ show i) (partWorker settings env front name fd (from, to) (next i) ring)
     pure (ring, worker)
-  let collect n = when (n > 0) $ do
-        i <- ownerOfNext
-        takeItem (fst (rings !! i)) >>= \case
-          Nothing -> pure ()
-          Just (Left e) -> throwIO (e :: SourceError)
-          Just (Right (results, outcome)) -> do
-            wanted <- take' results outcome
-            when wanted (collect (n - 1))
-  (collect (length parts) >> mapM_ (noMore . fst) rings >> mapM_ (joinWorker . snd) rings)
-    -- Nobody reads the file any more when it is closed.
-    `onException` mapM_ (endWorker . snd) rings
-  failureSoFar env
+  let collect = \case
+        [] -> pure Nothing
+        (begins, _) : others -> do
+          i <- ownerOfNext
+          takeItem (fst (rings !! i)) >>= \case
+            Nothing -> pure Nothing
+            Just (Failed e) -> throwIO e
+            Just LongRow -> pure (Just begins)
+            Just (Done results outcome) -> do
+              wanted <- take' results outcome
+              if wanted then collect others else pure Nothing
+  left <-
+    (collect parts <* mapM_ (noMore . fst) rings <* mapM_ (joinWorker . snd) rings)
+      -- Nobody reads the file any more when it is closed.
+      `onException` mapM_ (endWorker . snd) rings
+  left <$ failureSoFar env
 
-partWorker :: Settings -> Env -> Front -> ByteString -> Fd -> (Int64, Int64) -> IO (Maybe (Int64, Int64)) -> Ring (Either SourceError ([Result], Outcome)) -> IO ()
+-- Read at a place; the name is for messages.
+readingAt :: ByteString -> Fd -> Ptr Word8 -> Int -> Int64 -> IO Int
+readingAt name fd p n at = do
+  r <- readAt fd p n at
+  if r >= 0 then pure r else throwIO (SourceError name (Errno (negate r)))
+
+-- Where the first row begins that begins in a part, or behind it.
+rowFrom :: ByteString -> Fd -> Int64 -> Int64 -> IO Int64
+rowFrom name fd from part
+  | part <= from = pure from
+  | otherwise = allocaBytes pieceSize (\p -> go p (part - 1))
+  where
+    go p at = do
+      n <- readingAt name fd p pieceSize at
+      newline <- if n <= 0 then pure 0 else findByteAt bestLevel p n 0x0a
+      if newline < 0 then go p (at + fromIntegral n) else pure (at + fromIntegral newline + 1)
+
+partWorker :: Settings -> Env -> Front -> ByteString -> Fd -> (Int64, Int64) -> IO (Maybe (Int64, Int64)) -> Ring Answer -> IO ()
 partWorker settings around front name fd range next ring = do
   env <- withOwnTurns around {envSpine = False}
   work <- newWork env front
-  buffer <- newRowBuffer env (settingBlock settings)
+  -- With a search, nobody else takes longer rows.
+  let most = if isNothing (frontSearch front) then min (settingLongest settings) (4 * settingPart settings) else settingLongest settings
+  buffer <- newRowBuffer env {envLimit = most} (settingBlock settings)
   let go =
         next
           >>= mapM_
@@ -275,20 +350,19 @@ partWorker settings around front name fd range next ring = do
                       outcome <- work bytes (Emit (keep . Piece . Bytes.copy) (\i row -> keep (Numbered (outcomeRows before + i) (Bytes.copy row))))
                       writeRef sum' $! Outcome (outcomeRows before + outcomeRows outcome) (outcomeCount before + outcomeCount outcome) True
                       isWanted ring
-                result <- try (readPart buffer reading range part block)
+                result <- try (try (readPart buffer (readingAt name fd) range part block))
                 answer <- case result of
-                  Left e -> pure (Left e)
-                  Right () -> do
+                  Left e -> pure (Failed e)
+                  Right (Left LongerThan {}) | isNothing (frontSearch front) -> pure LongRow
+                  Right (Left e) -> throwIO (tooLongRow e)
+                  Right (Right ()) -> do
                     results <- readRef collected
                     outcome <- readRef sum'
-                    pure (Right (reverse results, outcome))
+                    pure (Done (reverse results) outcome)
                 wanted <- putItem ring answer
-                when (wanted && not (isFailure answer)) go
+                case answer of
+                  Done {} -> when wanted go
+                  _ -> pure ()
             )
   go
   closeRing ring
-  where
-    isFailure = either (const True) (const False)
-    reading p n at = do
-      r <- readAt fd p n at
-      if r >= 0 then pure r else throwIO (SourceError name (Errno (negate r)))

@@ -25,6 +25,7 @@ module Heddle.Flow.Internal.Stage
     mapAccum,
     mapAccumMaybe,
     scan,
+    postscan,
     stateful,
     number,
     zipUnfold,
@@ -128,12 +129,31 @@ mapAccum :: (t -> a -> (t, b)) -> t -> Flow a b
 mapAccum f t0 = keeping t0 nothing (\_ step t x -> case f t x of (t', !y) -> step t' y)
 {-# INLINE mapAccum #-}
 
--- | The running state itself, after each element.
+-- | The running state itself: the first one before any element, and then after each element,
+-- as 'Data.List.scanl\'' and 'Heddle.Pipe.scan'.
+--
+-- [Cost]: 0 bytes, when the function is visible to the optimiser and what comes after is small.
+-- The first state is pushed at a place of its own, so what comes after is needed at two: if
+-- it is large, it is called, at some 80 bytes for each element. 'postscan' needs it at one.
+scan :: (t -> a -> t) -> t -> Flow a t
+scan f t0 = Flow $ \(Sink begin step end) ->
+  Sink
+    ( begin >>= \(Start s going) ->
+        let !t = t0
+         in case going of
+              Going -> step s t (\s' -> pure (Start (And t s') Going)) (pure . Start (And t s) . Stopped)
+              Stopped e -> pure (Start (And t s) (Stopped e))
+    )
+    (\(And t s) x more enough -> let !t' = f t x in step s t' (more . And t') enough)
+    (flush nothing step end)
+{-# INLINE scan #-}
+
+-- | The running state after each element: 'scan' without the first state.
 --
 -- [Cost]: 0 bytes, when the function is visible to the optimiser.
-scan :: (t -> a -> t) -> t -> Flow a t
-scan f t0 = keeping t0 nothing (\_ step t x -> let !t' = f t x in step t' t')
-{-# INLINE scan #-}
+postscan :: (t -> a -> t) -> t -> Flow a t
+postscan f t0 = keeping t0 nothing (\_ step t x -> let !t' = f t x in step t' t')
+{-# INLINE postscan #-}
 
 -- | A running state, whose step may give something on.
 --

@@ -24,6 +24,7 @@ module Heddle.Pipe.Internal.Items
     takeWhile,
     dropWhile,
     scan,
+    postscan,
     mapAccum,
     chunksOf,
 
@@ -146,12 +147,18 @@ dropWhile p = go where go = await >>= maybe (pure ()) (\a -> if p a then go else
 forward :: Pipe a a ()
 forward = map id
 
--- | The state after each, the first state before them. States are evaluated.
+-- | The state after each, the first state before them, as 'Data.List.scanl\'' and
+-- 'Heddle.Flow.scan'. States are evaluated.
 scan :: (s -> a -> s) -> s -> Pipe a s ()
-scan f s0 = yield s0 *> go s0
+scan f !s0 = yield s0 *> postscan f s0
+{-# INLINE scan #-}
+
+-- | The state after each: 'scan' without the first state. States are evaluated.
+postscan :: (s -> a -> s) -> s -> Pipe a s ()
+postscan f = go
   where
     go !s = await >>= maybe (pure ()) (\a -> let !s' = f s a in yield s' *> go s')
-{-# INLINE scan #-}
+{-# INLINE postscan #-}
 
 -- | A state, and something of it and each; the last state. States are evaluated.
 mapAccum :: (s -> a -> (s, b)) -> s -> Pipe a b s
