@@ -36,6 +36,7 @@ import Foreign.Ptr (Ptr)
 import Heddle.Chunk.Internal.Kernels (bestLevel, findByteAt)
 import Heddle.Component.Internal.Machine
 import Heddle.Component.Internal.Plan
+import Heddle.Component.Internal.Print (printStage)
 import Heddle.Component.Internal.Ring
 import Heddle.Component.Internal.Rows
 import Heddle.Component.Internal.Source
@@ -144,13 +145,14 @@ runFront settings env p sources sink = do
                 give piece = push sink piece >>= \ok -> ok <$ unless ok (writeRef (totalWanted total) False)
             ends <- case frontCount front of
               Nothing -> pure (Sink give (pure ()))
-              Just s -> counter s inside (\n -> account (Outcome 0 n True))
+              Just s -> counter s inside {envStage = printStage (Count s)} (\n -> account (Outcome 0 n True))
             made <- machine (frontStage front) inside ends
             made <$ writeRef streaming (Just made)
       endStream = readRef streaming >>= mapM_ (\made -> writeRef streaming Nothing >> finish made)
       readPieces reading = do
-        memory <- mallocByteString pieceSize
-        n <- withForeignPtr memory (\to -> reading to pieceSize)
+        let size = min pieceSize (settingBlock settings)
+        memory <- mallocByteString size
+        n <- withForeignPtr memory (\to -> reading to size)
         when (n > 0) $ do
           let piece = fromForeignPtr memory 0 n
           writeRef withinRow (Bytes.last piece /= 0x0a)
