@@ -81,26 +81,26 @@ static int under_pmix(void)
   return getenv("PMIX_RANK") && getenv("PMIX_NAMESPACE");
 }
 
-/* Which provider: 0 alone, 1 Open MPI, 2 MPICH. Open MPI's launcher sets its own variables, and PMIx is what Open MPI
-   speaks; MPICH's launcher and srun --mpi=pmi2 speak PMI. */
+/* Which provider: 0 alone, 1 Open MPI, 2 MPICH. Open MPI's launcher sets its own variables; MPICH's launcher and
+   srun --mpi=pmi2 speak PMI; what speaks only PMIx is for Open MPI. */
 int heddle_mpi_guess(void)
 {
-  if (launched("OMPI_COMM_WORLD_SIZE") || under_pmix()) return 1;
+  if (launched("OMPI_COMM_WORLD_SIZE")) return 1;
   if (launched("PMI_SIZE")) return 2;
+  if (under_pmix()) return 1;
   return 0;
 }
 
 /* At least how many processes a launcher has started together with this one, whichever launcher it was; 0 without
-   one. A batch script is no step of its job, and has no SLURM_STEP_NUM_TASKS. */
+   one. Of PMIx the own rank is known. A Slurm step's variables are inherited by launchers that run inside of it, so they
+   count only where no MPI's launcher has set its own; a batch script is no step of its job, and has none. */
 int heddle_mpi_launched(void)
 {
-  int most = under_pmix() ? launched("PMIX_RANK") + 1 : 0;
-  const char *sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-  for (int i = 0; i < 3; i++) {
-    int size = launched(sizes[i]);
-    if (size > most) most = size;
-  }
-  return most;
+  int open_mpi = launched("OMPI_COMM_WORLD_SIZE"), pmi = launched("PMI_SIZE");
+  if (open_mpi || pmi) return open_mpi > pmi ? open_mpi : pmi;
+  int slurm = getenv("SLURM_PROCID") ? launched("SLURM_STEP_NUM_TASKS") : 0;
+  int pmix = under_pmix() ? launched("PMIX_RANK") + 1 : 0;
+  return slurm > pmix ? slurm : pmix;
 }
 
 static const struct heddle_mpi_calls *provider(int which)
@@ -218,8 +218,10 @@ static inline int64_t weight(int64_t count, handle type)
   return type == H_ELEMENTS + E_BYTE ? count : count * 16;
 }
 
-/* With `outcome` 0 it returns a failure itself: SEND_FAILED minus the error. */
-enum { SEND_FAILED = -1000000 };
+/* With `outcome` 0 it returns a failure itself: SEND_FAILED minus the error, or SEND_LOST minus the error if the send
+ * may have begun. */
+#define SEND_FAILED (-1000000LL)
+#define SEND_LOST (-(1LL << 40))
 
 static slot sent(handle comm, int rank, int tag, int mode, const void *data, int64_t count, handle type, int64_t budget,
                  int held, struct heddle_mpi_outcome *outcome)
@@ -229,7 +231,7 @@ static slot sent(handle comm, int rank, int tag, int mode, const void *data, int
   START_WITH(type, H_TYPE, t);
   struct heddle_mpi_started started = {.bytes = weight(count, type), .sends = 1};
   int code = CALLS->isend(c, rank, tag, mode, data, count, t, &started.request);
-  if (__builtin_expect(code, 0)) return heddle_mpi_failed(code, outcome);
+  if (__builtin_expect(code, 0)) return heddle_mpi_start_failed(code, outcome);
   return heddle_mpi_settle(&started, budget, held, outcome);
 }
 
@@ -239,7 +241,8 @@ slot heddle_mpi_send(handle comm, int rank, int tag, int mode, const void *data,
   if (outcome) return sent(comm, rank, tag, mode, data, count, type, budget, held, outcome);
   struct heddle_mpi_outcome here;
   slot s = sent(comm, rank, tag, mode, data, count, type, budget, held, &here);
-  return s == 0 && here.status.error ? SEND_FAILED - here.status.error : s;
+  if (__builtin_expect(s == 0 && here.status.error, 0)) return (here.status.lost ? SEND_LOST : SEND_FAILED) - here.status.error;
+  return s;
 }
 
 slot heddle_mpi_recv(handle comm, int source, int tag, void *data, int64_t count, handle type, int64_t budget, int held,
@@ -250,7 +253,7 @@ slot heddle_mpi_recv(handle comm, int source, int tag, void *data, int64_t count
   START_WITH(type, H_TYPE, t);
   struct heddle_mpi_started started = {.bytes = weight(count, type)};
   int code = CALLS->irecv(c, source, tag, data, count, t, &started.request);
-  if (__builtin_expect(code, 0)) return heddle_mpi_failed(code, outcome);
+  if (__builtin_expect(code, 0)) return heddle_mpi_start_failed(code, outcome);
   return heddle_mpi_settle(&started, budget, held, outcome);
 }
 
@@ -270,7 +273,7 @@ slot heddle_mpi_mrecv(native message, void *data, int64_t count, handle type, in
   START_WITH(type, H_TYPE, t);
   struct heddle_mpi_started started = {.bytes = weight(count, type)};
   int code = CALLS->imrecv(data, count, t, &message, &started.request);
-  if (code) return heddle_mpi_failed(code, outcome);
+  if (code) return heddle_mpi_start_failed(code, outcome);
   return heddle_mpi_settle(&started, budget, held, outcome);
 }
 
@@ -313,7 +316,7 @@ slot heddle_mpi_start(handle persistent, int64_t bytes, int sends, int64_t budge
   START_WITH(persistent, H_PERSISTENT, request);
   started.request = request;
   int code = CALLS->start(&started.request);
-  if (code) return heddle_mpi_failed(code, outcome);
+  if (code) return heddle_mpi_start_failed(code, outcome);
   return heddle_mpi_settle(&started, budget, held, outcome);
 }
 
@@ -357,7 +360,8 @@ slot heddle_mpi_collective(const struct heddle_mpi_asked *asked, int blocking, i
   struct heddle_mpi_started started = {
     .bytes = weight(asked->sends > asked->receives ? asked->sends : asked->receives, asked->send_type)};
   code = CALLS->collective(&args, blocking ? 0 : &started.request);
-  if (code || blocking) return heddle_mpi_failed(code, outcome);
+  if (blocking) return heddle_mpi_failed(code, outcome);
+  if (code) return heddle_mpi_start_failed(code, outcome);
   return heddle_mpi_settle(&started, budget, held, outcome);
 }
 

@@ -57,7 +57,7 @@ typedef struct {
   int32_t error;     /* the code of this operation */
   int32_t cancelled;
   int64_t bytes;     /* received; -1 if the implementation does not say */
-  int64_t spare;
+  int64_t lost;      /* after an error: the operation may go on, and nobody will know when it is done */
 } heddle_mpi_status;
 
 enum heddle_mpi_mode { M_STANDARD, M_SYNCHRONOUS, M_READY };

@@ -16,6 +16,9 @@ static inline int heddle_mpi_refused(void)
   return __builtin_expect(state == S_RUNNING, 1) ? 0 : state == S_NEW ? NOT_STARTED : FINISHED;
 }
 
+/* The class of an error, of enum heddle_mpi_class; those of Heddle's own errors are their codes. */
+int heddle_mpi_error_class(int code);
+
 /* Handles.
  *
  * What Haskell holds is not the implementation's handle but an index and a generation, so that the use of a closed
@@ -62,4 +65,6 @@ void heddle_mpi_engine_end(void);
 slot heddle_mpi_settle(struct heddle_mpi_started *started, int64_t budget, int held, struct heddle_mpi_outcome *outcome);
 /* End a call with an error: the outcome is that. */
 slot heddle_mpi_failed(int code, struct heddle_mpi_outcome *outcome);
+/* The same for an error of the call that starts an operation, which may have begun. */
+slot heddle_mpi_start_failed(int code, struct heddle_mpi_outcome *outcome);
 #endif

@@ -15,7 +15,7 @@
 #include <time.h>
 #include "heddle_mpi_core.h"
 
-enum { INDEX_BITS = 24 };
+enum { INDEX_BITS = 24, SMALLEST = 256 };
 enum slot_state { FREE, PENDING, COMPLETE };
 /* How the engine naps: not at all, as long as nobody is parked, and as long as nothing is pending. */
 enum nap { AWAKE, SHORT, LONG, ENDLESS };
@@ -42,6 +42,7 @@ static int32_t tested_capacity;
 static struct place *places;
 static int32_t capacity, used, first_free = -1;
 static int32_t first_new = -1; /* not yet among the requests */
+static int64_t first_generation; /* of new places: above those of all that the table once had */
 static int32_t pending, probes, watched, unclaimed;
 static int stopping, napping;
 
@@ -77,11 +78,12 @@ void heddle_mpi_configure(int64_t spin, int64_t nap, int yields)
 
 static int more_places(void)
 {
-  int32_t larger = capacity ? 2 * capacity : 256;
+  int32_t larger = capacity ? 2 * capacity : SMALLEST;
   struct place *p = larger > 1 << INDEX_BITS ? 0 : realloc(places, larger * sizeof *places);
   if (!p) return NO_MEMORY;
   places = p;
   memset(places + capacity, 0, (larger - capacity) * sizeof *places);
+  for (int32_t i = capacity; i < larger; i++) places[i].generation = first_generation;
   capacity = larger;
   return 0;
 }
@@ -153,6 +155,47 @@ static int more_requests(void)
   return 0;
 }
 
+/* After a peak, gives memory back: when less than a quarter of the places is taken, and those are in the lower half. A
+ * look goes through all places, so it also becomes shorter. */
+static void shrink(void)
+{
+  pthread_mutex_lock(&table);
+  if (capacity > SMALLEST && pending + unclaimed < used / 4) {
+    int32_t top = used;
+    while (top > 0 && places[top - 1].state == FREE) top--;
+    if (top <= used / 2) {
+      for (int32_t i = top; i < used; i++)
+        if (places[i].generation >= first_generation) first_generation = places[i].generation + 1;
+      used = top;
+      first_free = -1;
+      for (int32_t i = top - 1; i >= 0; i--)
+        if (places[i].state == FREE) places[i].next = first_free, first_free = i;
+      int32_t smaller = SMALLEST;
+      while (smaller < 2 * top) smaller *= 2;
+      void *p;
+      /* Places are not cleared when they are taken again from a table that could not be made smaller. */
+      for (int32_t i = top; i < capacity; i++) places[i].generation = first_generation;
+      if (smaller < capacity && (p = realloc(places, smaller * sizeof *places))) places = p, capacity = smaller;
+      if (smaller < tested_capacity) {
+        if ((p = realloc(requests, smaller * sizeof *requests))) requests = p;
+        if ((p = realloc(indices, smaller * sizeof *indices))) indices = p;
+        if ((p = realloc(statuses, smaller * sizeof *statuses))) statuses = p;
+        tested_capacity = smaller;
+      }
+    }
+  }
+  pthread_mutex_unlock(&table);
+}
+
+/* How many operations the table has places for. */
+int heddle_mpi_engine_places(void)
+{
+  pthread_mutex_lock(&table);
+  int32_t n = capacity;
+  pthread_mutex_unlock(&table);
+  return n;
+}
+
 /* New slots join the requests; and how many slots there are. */
 static int32_t join(void)
 {
@@ -179,7 +222,7 @@ static int tested(native *request, heddle_mpi_status *status)
   int done = 0;
   int code = heddle_mpi_calls->test(request, &done, status);
   if (code) {
-    *status = (heddle_mpi_status){.error = code};
+    *status = (heddle_mpi_status){.error = code, .lost = 1};
     return 1;
   }
   return done != 0;
@@ -269,6 +312,7 @@ static void test_everything(void)
   int any = probes;
   pthread_mutex_unlock(&table);
   if (any) test_probes(count);
+  shrink();
 }
 
 /* Step 1 ------------------------------------------------------------------------------------------------------- */
@@ -276,6 +320,20 @@ static void test_everything(void)
 slot heddle_mpi_failed(int code, struct heddle_mpi_outcome *outcome)
 {
   *outcome = (struct heddle_mpi_outcome){.status = {.error = code}};
+  return 0;
+}
+
+/* Errors in arguments are found before anything begins. */
+slot heddle_mpi_start_failed(int code, struct heddle_mpi_outcome *outcome)
+{
+  heddle_mpi_failed(code, outcome);
+  switch (heddle_mpi_error_class(code)) {
+  case C_BUFFER: case C_COUNT: case C_TYPE: case C_TAG: case C_COMM: case C_RANK: case C_REQUEST: case C_ROOT:
+  case C_GROUP: case C_OP: case C_TOPOLOGY: case C_DIMS: case C_ARG:
+    break;
+  default:
+    outcome->status.lost = code > 0;
+  }
   return 0;
 }
 

@@ -744,7 +744,7 @@ static int test_some(int count, native *requests, int *done, int *indices, heddl
         int code = test(&requests[i], &complete, &statuses[some]);
         active++;
         if (code) {
-            statuses[some] = (heddle_mpi_status) {.source = ANY_SOURCE, .tag = ANY_TAG, .error = code, .bytes = -1};
+            statuses[some] = (heddle_mpi_status) {.source = ANY_SOURCE, .tag = ANY_TAG, .error = code, .bytes = -1, .lost = 1};
             complete = 1;
         }
         if (complete) indices[some++] = i;
@@ -775,6 +775,13 @@ static int test_some(int count, native *requests, int *done, int *indices, heddl
     static int room;
     int code, some = 0;
     *done = 0;
+    if (room > 4096 && count < room / 4) {
+        free(handles);
+        free(got);
+        handles = 0;
+        got = 0;
+        room = 0;
+    }
     if (count > room && (code = grow(count, &handles, &got, &room))) return code;
     for (int i = 0; i < count; i++) handles[i] = (MPI_Request)requests[i];
     code = mpi.MPI_Testsome(count, handles, &some, indices, got);

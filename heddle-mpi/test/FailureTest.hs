@@ -39,6 +39,11 @@ failing = \case
   ["is-killed"] -> mpi $ do
     rank <- commRank commWorld
     if rank == 1 then getProcessID >>= signalProcess sigKILL >> forever (waitForNobody rank) else void (waitForNobody rank)
+  -- The value of one rank is an exit, of which the others learn in the same collective.
+  ["exits-together"] -> mpi $ do
+    rank <- commRank commWorld
+    barrier commWorld
+    void (allreduce commWorld (+) (if rank == 1 then throw (ExitFailure 7) else 1 :: Int))
   ["aborts"] -> mpi $ do
     rank <- commRank commWorld
     if rank == 1 then abort 9 else void (waitForNobody rank)
@@ -46,12 +51,6 @@ failing = \case
     rank <- commRank commWorld
     barrier commWorld
     exitWith (ExitFailure (20 + fromIntegral rank))
-  ["exits-inside"] -> mpi $ do
-    rank <- commRank commWorld
-    -- The others are told that rank 2 could not make its value.
-    let value = if rank == 2 then throw (ExitFailure 9) else 1 :: Int
-    void (allgather commWorld value)
-  ["runs"] -> mpi (pure ())
   ["before"] -> void (commSize commWorld)
   ["after"] -> mpi (pure ()) >> void (commSize commWorld)
   ["twice"] -> mpi (pure ()) >> mpi (pure ())
@@ -75,6 +74,7 @@ failing = \case
             Right () -> throwIO (userError "nothing was wrong")
       )
     putStrLn "all refused"
+  ["world"] -> mpi (pure ())
   ["launcher"] -> setEnv "HEDDLE_MPI" "mpich" >> mpi (pure ())
   role -> throwIO (userError ("no such role: " ++ show role))
   where
@@ -88,10 +88,10 @@ tests =
         mpi'
         [ ends mpi' 3 "throws" [1] ["rank 1 of 3", "the sky is falling"],
           ends mpi' 2 "exits" [7] [],
+          ends mpi' 3 "exits-together" [7] [],
           ends mpi' 3 "is-killed" [] [],
           ends mpi' 2 "aborts" [9] [],
           testGroup "exitCodeWasThatOfWhoeverAbortedFirst" [ends mpi' 3 "exits-all" [20] [] | _ <- [1 .. 3 :: Int]],
-          ends mpi' 3 "exits-inside" [9] [],
           ends mpi' 2 "before" [] ["NotStarted"],
           ends mpi' 2 "after" [] ["AlreadyFinished"],
           ends mpi' 2 "twice" [] ["AlreadyFinished"],
@@ -105,24 +105,34 @@ tests =
                ends "alone" 1 "after" [] ["AlreadyFinished"],
                succeeds "alone" 1 "arguments" "all refused"
              ],
+           testCase "N processes of a launcher that no MPI knows are not N worlds" . forM_ unknown $ \environment -> do
+             result <- runJob (Job "alone" 1 ["--fails", "world"] environment 30)
+             assertBool (show environment ++ show' result) ("LauncherMismatch" `isInfixOf` resultErrors result),
+           testCase "one process of such a launcher is a world" . forM_ single $ \environment -> do
+             result <- runJob (Job "alone" 1 ["--fails", "world"] environment 30)
+             assertBool (show environment ++ show' result) (resultExit result == Just ExitSuccess),
+           testCase "under PMIx, Open MPI is taken" $ do
+             let pmix = [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "test"), ("HEDDLE_MPI_LIBRARY", "/nonexistent/libmpi.so")]
+             result <- runJob (Job "alone" 1 ["--fails", "world"] pmix 30)
+             assertBool (show' result) ("NoLibrary" `isInfixOf` resultErrors result),
            testCase "the launcher of another MPI" $ do
              result <- runJob (Job "openmpi" 2 ["--fails", "launcher"] [] 30)
-             assertBool (show' result) ("LauncherMismatch" `isInfixOf` resultErrors result),
-           testGroup
-             "launchersWithoutASizeMadeWorldsOfOne"
-             [ refused "Slurm, without wire-up" "LauncherMismatch" [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")],
-               refused "PMIx, and no MPI that speaks it" "LauncherMismatch" [("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "job"), ("HEDDLE_MPI", "alone")],
-               -- Open MPI is opened, since it speaks PMIx; here its library is missing.
-               refused "PMIx is for Open MPI" "NoLibrary" [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "job"), ("HEDDLE_MPI_LIBRARY", "/no/such/library.so")],
-               testCase "a Slurm step of one process" $ do
-                 result <- runJob (Job "alone" 1 ["--fails", "runs"] [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")] 30)
-                 assertBool (show' result) (resultExit result == Just ExitSuccess)
-             ]
+             assertBool (show' result) ("LauncherMismatch" `isInfixOf` resultErrors result)
          ]
-  where
-    refused name text environment = testCase name $ do
-      result <- runJob (Job "alone" 1 ["--fails", "runs"] environment 30)
-      assertBool (show' result) (resultExit result /= Just ExitSuccess && text `isInfixOf` resultErrors result)
+
+-- What srun and PMIx servers set.
+unknown, single :: [[(String, String)]]
+unknown =
+  [ [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "4")],
+    [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "4"), ("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "test"), ("HEDDLE_MPI", "alone")],
+    [("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "test"), ("HEDDLE_MPI", "alone")]
+  ]
+single =
+  [ [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")],
+    -- In a batch script, outside of a step.
+    [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")],
+    [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "test"), ("HEDDLE_MPI", "alone")]
+  ]
 
 -- It ends by itself, within 5 seconds of its start and what the launcher needs, with one of these
 -- codes, if any are given, and these words.

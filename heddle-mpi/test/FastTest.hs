@@ -6,15 +6,19 @@ module FastTest
   )
 where
 
+import Control.Concurrent (threadDelay)
 import Control.Concurrent.MVar
 import Control.Monad (forM, forM_, when, (>=>))
+import Control.Monad.Primitive (RealWorld)
 import Data.ByteString qualified as Bytes
+import Data.Primitive.PrimArray
 import Data.Vector.Storable qualified as Vector
 import Data.Vector.Storable.Mutable qualified as Mutable
+import Foreign.C.Types (CInt (..))
 import Heddle.MPI
 import Heddle.MPI.Collective (allgatherValue, barrier)
 import Heddle.MPI.Fast
-import Heddle.Prim.Clock (deadlineIn, milliseconds)
+import Heddle.Prim.Clock (deadlineIn, milliseconds, monotonicNow, seconds)
 import Heddle.Prim.Exception (throwIO, trySync)
 import Heddle.Prim.Thread (fork)
 import Ranks
@@ -85,6 +89,65 @@ cases =
       closePersistent receiver
       throws [AlreadyClosed] (closePersistent sender)
       throws [AlreadyClosed] (startRequest receiver >>= wait),
+    anywhere "a persistent send of an unpinned array sends what is in it each time" $ do
+      (rank, size) <- place
+      out <- newPrimArray 3 :: IO (MutablePrimArray RealWorld Int)
+      into <- newPrimArray 3 :: IO (MutablePrimArray RealWorld Int)
+      sender <- sendInit commWorld (toRank ((rank + 1) `mod` size)) 8 out
+      receiver <- recvInit commWorld (toRank ((rank - 1) `mod` size)) 8 into
+      forM_ [1 .. 20] $ \i -> do
+        setPrimArray out 0 3 (100 * i + rank)
+        receive <- startRequest receiver
+        sent <- startRequest sender
+        _ <- wait receive
+        wait sent
+        got <- primArrayToList <$> freezePrimArray into 0 3
+        got === replicate 3 (100 * i + (rank - 1) `mod` size)
+      closePersistent sender
+      setPrimArray into 0 3 5
+      closePersistent receiver
+      freezePrimArray into 0 3 >>= (=== [5, 5, 5]) . primArrayToList,
+    anywhere "a persistent request that is under way is neither started nor closed" $ do
+      (rank, _) <- place
+      into <- Mutable.replicate 1 (0 :: Int)
+      receiver <- recvInit commWorld (toRank rank) 9 into
+      first <- startRequest receiver
+      throws [InvalidRequest] (startRequest receiver)
+      throws [InvalidRequest] (closePersistent receiver)
+      sendValue commWorld (toRank rank) 9 (3 :: Int)
+      _ <- wait first
+      second <- startRequest receiver
+      cancel second >>= (=== True)
+      -- One that was cancelled, or has failed, is ready again.
+      third <- startRequest receiver
+      send commWorld (toRank rank) 9 (Vector.fromList [1, 2, 3 :: Int])
+      -- Open MPI 4.1 does not tell of this error.
+      _ <- trySync (wait third)
+      fourth <- startRequest receiver
+      sendValue commWorld (toRank rank) 9 (4 :: Int)
+      _ <- wait fourth
+      Mutable.read into 0 >>= (=== 4)
+      closePersistent receiver,
+    anywhere "the table of operations shrinks after 5,000 receives" $ do
+      (rank, _) <- place
+      into <- Mutable.replicate 1 (0 :: Int)
+      requests <- forM [1 .. 5000] (\i -> irecv commWorld (toRank rank) (toTag (i :: Int)) into)
+      most <- c_engine_places
+      assert (show most ++ " places") (most >= 5000)
+      forM_ [5000, 4999 .. 1] (\i -> sendValue commWorld (toRank rank) (toTag (i :: Int)) i)
+      mapM_ wait requests
+      deadline <- deadlineIn (seconds 30)
+      let shrunk = do
+            n <- c_engine_places
+            over <- (>= deadline) <$> monotonicNow
+            assert (show n ++ " places are left") (n < 2048 || not over)
+            when (n >= 2048) (threadDelay 1000 >> shrunk)
+      shrunk
+      -- Slots of before the table shrank are not those of now.
+      again <- forM [1 .. 1500] (\i -> irecv commWorld (toRank rank) (toTag (i :: Int)) into)
+      mapM_ wait requests
+      forM_ [1 .. 1500] (\i -> sendValue commWorld (toRank rank) (toTag (i :: Int)) i)
+      mapM_ wait again,
     onRanks [2 .. 4] "messages that are too long, or no whole number of elements" $ do
       (rank, _) <- place
       when (rank == 0) $ do
@@ -173,6 +236,8 @@ cases =
             end <- (,) <$> Mutable.read big (n - 2) <*> Mutable.read big (n - 1)
             end === (1 :: Double, 77)
   ]
+
+foreign import ccall unsafe "heddle_mpi_engine_places" c_engine_places :: IO CInt -- a lock kept for a moment
 
 -- What /proc/meminfo says.
 availableKilobytes :: IO Int

@@ -18,6 +18,7 @@ import DatatypeTest qualified
 import FailureTest qualified
 import FastTest qualified
 import FileTest qualified
+import GivenUpTest qualified
 import Heddle.MPI (mpi)
 import Jobs
 import LauncherTest qualified
@@ -48,6 +49,7 @@ cases =
   concat
     [ FastTest.cases,
       SimpleTest.cases,
+      GivenUpTest.cases,
       SpmdTest.cases,
       CollectiveTest.cases,
       CommunicatorTest.cases,

@@ -102,6 +102,7 @@ import Heddle.MPI.Internal.Tree
 import Heddle.MPI.Internal.Types
 import Heddle.MPI.Operator
 import Heddle.Prim.Buffer (bufferPtr, foreignAddress, keepAlive, newBuffer)
+import Heddle.Prim.Exception (evaluate, trySync)
 
 none :: Asked -> Asked
 none = id
@@ -457,15 +458,17 @@ allreduce :: forall a. Element a => Comm 'Intra -> Operator a -> Vector a -> Mut
 allreduce comm op b c
   | few,
     Mutable.length c == n,
-    isJust (operatorCode op) = together comm $ \shadow -> do
+    isJust (operatorCode op) = togetherPhases comm $ \shadow -> do
     Vector.unsafeCopy c b
     theirs <- Mutable.unsafeNew n
-    withMutable c (withMutable theirs . butterfly "allreduce" shadow (operatorFunction op) n)
+    let (here, _) = Mutable.unsafeToForeignPtr0 c
+        (there, _) = Mutable.unsafeToForeignPtr0 theirs
+        keep = touchForeignPtr here >> touchForeignPtr there
+    butterfly "allreduce" shadow (operatorFunction op) n (Wings (foreignAddress here) (foreignAddress there) keep) Nothing (pure ())
   | otherwise = reduction comm op (allreduceC "allreduce" kAllreduce comm b c) (treeAllreduce op b c)
   where
     n = Vector.length b
     few = n * elementBytes @a <= butterflyBytes
-    withMutable v use = let (memory, _) = Mutable.unsafeToForeignPtr0 v in use (foreignAddress memory) <* touchForeignPtr memory
 {-# INLINE allreduce #-}
 
 -- | 'allreduce', without waiting.
@@ -478,13 +481,15 @@ iallreduce comm op b c = ireduction "mpi/iallreduce" comm op (allreduceC "iallre
 -- [Throws]: 'MPIError'; what the function throws.
 allreduceValue :: forall a. Element a => Comm 'Intra -> Operator a -> a -> IO a
 allreduceValue comm op a
-  | isJust (operatorCode op) = together comm $ \shadow -> do
-    let each = (elementBytes @a + 15) `div` 16 * 16
-    memory <- newBuffer (2 * each)
-    let mine = castPtr (bufferPtr memory)
-    poke mine a
-    butterfly "allreduceValue" shadow (operatorFunction op) 1 mine (mine `plusPtr` each)
-    peek mine <* keepAlive memory
+  | isJust (operatorCode op) = do
+    value <- trySync (evaluate a)
+    togetherPhases comm $ \shadow -> do
+      let each = (elementBytes @a + 15) `div` 16 * 16
+      memory <- newBuffer (2 * each)
+      let mine = castPtr (bufferPtr memory)
+          wings = Wings mine (mine `plusPtr` each) (keepAlive memory)
+      mapM_ (poke mine) value
+      butterfly "allreduceValue" shadow (operatorFunction op) 1 wings (either Just (const Nothing) value) (peek mine)
   | otherwise = do
     into <- Mutable.unsafeNew 1
     allreduce comm op (Vector.singleton a) into
@@ -552,7 +557,7 @@ treeReduceScatter :: Element a => Operator a -> Vector a -> [Int] -> Mutable.IOV
 treeReduceScatter op b counts c shadow = do
   rank <- fromIntegral <$> commRank shadow
   size <- commSize shadow
-  when (length counts /= size || any (< 0) counts || sum counts /= Vector.length b || Mutable.length c < (counts !! rank)) $
+  when (length counts /= size || any (< 0) counts || sum counts /= Vector.length b || Mutable.length c < (counts !! rank)) . agreed $
     wrong InvalidCount "reduceScatter" ("counts " ++ show counts ++ " for " ++ show (Vector.length b) ++ " elements")
   whole <- Mutable.unsafeNew (Vector.length b)
   treeAllreduce op b whole shadow

@@ -175,12 +175,15 @@ transfer call writes company place file lent rest = do
     when (code /= 0) (failWith call code)
     transferred t outcome >>= rest t
 
--- At an offset, alone, it is nobody's turn: threads may do that beside one another.
+-- At an offset, alone, it is nobody's turn: threads may do that beside one another. A collective
+-- transfer is done even if the calling thread is interrupted while it waits for its turn, since
+-- the other processes count on it.
 now :: String -> Bool -> Company -> Place -> File -> Lent -> (Transfer -> Int -> IO a) -> IO a
 now call writes company place file lent rest = do
   permitted call writes place file lent
   case (company, place) of
     (Alone, At _) -> go
+    (Together, _) -> later call writes company place file lent rest >>= wait
     _ -> inOrder (fileTurns file) go
   where
     go = transfer call writes company place file lent rest
@@ -191,8 +194,9 @@ now call writes company place file lent rest = do
 later :: String -> Bool -> Company -> Place -> File -> Lent -> (Transfer -> Int -> IO a) -> IO (Request a)
 later call writes company place file lent rest = do
   permitted call writes place file lent
-  turn <- nextTurn (fileTurns file)
-  forked ("mpi/" ++ call) (whenTurn turn (transfer call writes company place file lent rest))
+  mask_ $ do
+    turn <- nextTurn (fileTurns file)
+    forked ("mpi/" ++ call) (whenTurn turn (transfer call writes company place file lent rest))
 
 run :: Transfer -> Ptr Outcome -> IO Slot
 run t = c_transfer (fileHandle (transferFile t)) writes place together offset (lentAt lent) (fromIntegral (lentCount lent)) type' 1

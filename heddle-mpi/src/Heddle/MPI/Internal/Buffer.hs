@@ -28,7 +28,6 @@ module Heddle.MPI.Internal.Buffer
     lentBytes,
     SendBuffer (..),
     ReceiveBuffer (..),
-    withValue,
   )
 where
 
@@ -49,7 +48,6 @@ import Data.Vector.Storable.Mutable qualified as Mutable
 import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign.C.Types
 import Foreign.ForeignPtr (ForeignPtr, touchForeignPtr)
-import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (Storable)
 import Foreign.Storable qualified as Storable
@@ -139,8 +137,11 @@ data Lent = Lent
     -- | The size of an element.
     lentEach :: !Int,
     -- | When the operation is complete: keeps the memory until then, and copies it back if
-    -- it was a copy.
-    lentDone :: !(IO ())
+    -- it was a copy. Everything that follows an operation refers to this.
+    lentDone :: !(IO ()),
+    -- | Before a persistent operation starts: copies the memory again if what MPI knows is a
+    -- copy.
+    lentAgain :: !(IO ())
   }
 
 -- | Its size.
@@ -152,7 +153,7 @@ lentBytes lent = lentCount lent * lentEach lent
 -- In place, for so many elements.
 inPlace :: forall a x. Element a => ForeignPtr x -> Int -> Int -> Lent
 inPlace memory offset n =
-  Lent (castPtr (foreignAddress memory) `plusPtr` offset) (n * units) (elementType @a) each (touchForeignPtr memory)
+  Lent (castPtr (foreignAddress memory) `plusPtr` offset) (n * units) (elementType @a) each (touchForeignPtr memory) (pure ())
   where
     (units, each) = if elementType @a == byteType then (elementBytes @a, 1) else (1, elementBytes @a)
 {-# INLINE inPlace #-}
@@ -184,11 +185,13 @@ instance (Element a, s ~ RealWorld) => ReceiveBuffer (Mutable.MVector s a) where
   lendIn = lendOut
   {-# INLINE lendIn #-}
 
--- | Memory that the caller keeps, and how many elements it has.
+-- | Memory that the caller keeps, and how many elements it has. It must stay until the
+-- operation is complete, also when the thread that waits has been interrupted: so memory that
+-- ends with a bracket, such as that of 'allocaBytes', is not for operations that may be given up.
 instance Element a => SendBuffer (Ptr a, Int) where
   lendOut (p, n)
-    | elementType @a == byteType = pure (Lent (castPtr p) (n * elementBytes @a) byteType 1 (pure ()))
-    | otherwise = pure (Lent (castPtr p) n (elementType @a) (elementBytes @a) (pure ()))
+    | elementType @a == byteType = pure (Lent (castPtr p) (n * elementBytes @a) byteType 1 (pure ()) (pure ()))
+    | otherwise = pure (Lent (castPtr p) n (elementType @a) (elementBytes @a) (pure ()) (pure ()))
   {-# INLINE lendOut #-}
 
 instance Element a => ReceiveBuffer (Ptr a, Int) where
@@ -197,7 +200,7 @@ instance Element a => ReceiveBuffer (Ptr a, Int) where
 
 -- | The first bytes of a buffer.
 instance SendBuffer (Buffer, Int) where
-  lendOut (memory, n) = pure (Lent (bufferPtr memory) n byteType 1 (keepAlive memory))
+  lendOut (memory, n) = pure (Lent (bufferPtr memory) n byteType 1 (keepAlive memory) (pure ()))
   {-# INLINE lendOut #-}
 
 instance ReceiveBuffer (Buffer, Int) where
@@ -245,7 +248,7 @@ instance (Prim a, Element a) => ReceiveBuffer (IOUArray i a) where
 bytesOut :: Datatype -> Int -> ByteArray -> IO Lent
 bytesOut type' each array = do
   pinned <- if isByteArrayPinned array then pure array else copied
-  lentOf (byteArrayContents pinned) type' each n (touch pinned)
+  lentOf (byteArrayContents pinned) type' each n (touch pinned) (pure ())
   where
     n = sizeofByteArray array
     copied = do
@@ -255,22 +258,17 @@ bytesOut type' each array = do
 
 bytesThrough :: Bool -> Datatype -> Int -> MutableByteArray RealWorld -> IO Lent
 bytesThrough back type' each array
-  | isMutableByteArrayPinned array = size >>= \n -> lentOf (mutableByteArrayContents array) type' each n (touch array)
+  | isMutableByteArrayPinned array = size >>= \n -> lentOf (mutableByteArrayContents array) type' each n (touch array) (pure ())
   | otherwise = do
     n <- size
     copy <- newPinnedByteArray n
-    copyMutableByteArray copy 0 array 0 n
-    lentOf (mutableByteArrayContents copy) type' each n $
-      if back then copyMutableByteArray array 0 copy 0 n else touch copy
+    let again = copyMutableByteArray copy 0 array 0 n
+    again
+    lentOf (mutableByteArrayContents copy) type' each n (if back then copyMutableByteArray array 0 copy 0 n else touch copy) again
   where
     size = getSizeofMutableByteArray array
 
-lentOf :: Ptr Word8 -> Datatype -> Int -> Int -> IO () -> IO Lent
-lentOf p type' each bytes done
-  | type' == byteType = pure (Lent p bytes byteType 1 done)
-  | otherwise = pure (Lent p (bytes `div` each) type' each done)
-
--- | A place for one element.
-withValue :: forall a r. Storable a => (Ptr a -> IO r) -> IO r
-withValue use = allocaBytes (elementBytes @a) (use . castPtr)
-{-# INLINE withValue #-}
+lentOf :: Ptr Word8 -> Datatype -> Int -> Int -> IO () -> IO () -> IO Lent
+lentOf p type' each bytes done again
+  | type' == byteType = pure (Lent p bytes byteType 1 done again)
+  | otherwise = pure (Lent p (bytes `div` each) type' each done again)

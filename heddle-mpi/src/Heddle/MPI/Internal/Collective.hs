@@ -86,7 +86,7 @@ data Side = Side
   }
 
 sideOf :: Lent -> Side
-sideOf (Lent p n (Datatype type') each done) = Side p n type' each done
+sideOf (Lent p n (Datatype type') each done _) = Side p n type' each done
 {-# INLINE sideOf #-}
 
 -- | What is sent.
@@ -133,7 +133,8 @@ collective call kind comm (Rank root) op inPlace (out, sends) (into, receives) m
         { startCall = call,
           startFree = \budget held p -> withAsked asked (\a -> c_collective a 0 budget held p),
           startHeld = \budget held p -> withAsked asked (\a -> c_collective_held a 0 budget held p),
-          startWeight = if sideCount out * sideEach out > limit || sideCount into * sideEach into > limit then Bulky else Light
+          startWeight = if sideCount out * sideEach out > limit || sideCount into * sideEach into > limit then Bulky else Light,
+          startTells = False
         }
     limit = bulkBytes `div` 16
 {-# INLINE collective #-}

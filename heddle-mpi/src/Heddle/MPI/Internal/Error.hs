@@ -14,6 +14,10 @@ module Heddle.MPI.Internal.Error
     check,
     wrong,
 
+    -- * In collectives
+    agreed,
+    disagreement,
+
     -- * Whose error
     thisRank,
     setThisRank,
@@ -186,6 +190,27 @@ check call action = action >>= \code -> when (code /= 0) (failWith call code)
 -- | An error that is found before MPI is called, or behind it.
 wrong :: ErrorClass -> String -> String -> IO a
 wrong class' call text = thisRank >>= throwIO . MPIError class' (-1) call text
+
+-- | What a collective throws although its messages are complete on this rank: either all ranks
+-- have agreed to fail, or nothing was sent. Any other exception leaves it unfinished. Only
+-- 'Heddle.MPI.Internal.Types.together' catches this.
+newtype Agreed = Agreed SomeException
+
+instance Show Agreed where
+  showsPrec d (Agreed e) = showsPrec d e
+
+instance Exception Agreed where
+  displayException (Agreed e) = displayException e
+
+-- | What this throws is agreed.
+agreed :: IO a -> IO a
+agreed action = trySync action >>= either (throwIO . Agreed) pure
+
+-- | The exception for the caller of a collective, and whether the collective is unfinished.
+disagreement :: SomeException -> (SomeException, Bool)
+disagreement e = case fromException e of
+  Just (Agreed inner) -> (inner, False)
+  Nothing -> (e, True)
 
 -- | This process's rank in the world, for messages; -1 outside of one.
 thisRank :: IO Int

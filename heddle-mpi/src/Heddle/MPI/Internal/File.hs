@@ -240,7 +240,8 @@ meet file = maybe (finishedWith ()) meetIn (fileMeeting file)
           { startCall = "closeFile",
             startFree = \budget held p -> withAsked (barrier comm) (\asked -> c_collective asked 0 budget held p),
             startHeld = \budget held p -> withAsked (barrier comm) (\asked -> c_collective_held asked 0 budget held p),
-            startWeight = Light
+            startWeight = Light,
+            startTells = False
           }
         (const (pure (Finished ())))
     barrier comm = Asked (commHandle comm) 0 0 nullPtr nullPtr 0 0 nullPtr nullPtr nullPtr nullPtr 0 0 (-1) False

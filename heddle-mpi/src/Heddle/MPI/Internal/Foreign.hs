@@ -92,6 +92,8 @@ data Outcome = Outcome
     -- | An error, or 0.
     outcomeError :: !Int32,
     outcomeCancelled :: !Bool,
+    -- | After an error: MPI may go on with the operation, so its memory must never be freed.
+    outcomeLost :: !Bool,
     -- | How much was received, if the implementation says.
     outcomeReceived :: !Int64,
     -- | What a probe has found.
@@ -109,11 +111,13 @@ peekOutcome :: Ptr Outcome -> IO Outcome
 peekOutcome p = do
   owner <- peekByteOff p 40
   cancelled <- peekByteOff p 12 :: IO Int32
+  lost <- peekByteOff p 24 :: IO Int64
   Outcome
     <$> peekByteOff p 0
     <*> peekByteOff p 4
     <*> peekByteOff p 8
     <*> pure (cancelled /= 0)
+    <*> pure (lost /= 0)
     <*> peekByteOff p 16
     <*> peekByteOff p 32
     <*> pure (if owner == nullPtr then Nothing else Just (castPtrToStablePtr owner))

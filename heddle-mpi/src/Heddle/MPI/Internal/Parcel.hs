@@ -46,7 +46,7 @@ import Heddle.Prim.Global (unsafeGlobal)
 -- What is sent: one piece of memory, or a type that lists several; and what gives that back.
 lendOutgoing :: Outgoing -> IO (Lent, IO ())
 lendOutgoing out
-  | null (outgoingParts out) = pure (Lent (bufferPtr header) (outgoingBytes out) byteType 1 (keepAlive header), pure ())
+  | null (outgoingParts out) = pure (Lent (bufferPtr header) (outgoingBytes out) byteType 1 (keepAlive header) (pure ()), pure ())
   | otherwise = do
     type' <- alloca $ \made -> do
       poke made 0
@@ -54,7 +54,7 @@ lendOutgoing out
         withArrayLen (map (address . fst) pieces) $ \_ offsets ->
           check "send" (c_type_indexed (fromIntegral n) lengths offsets bytes made)
       peek made
-    pure (Lent nullPtr 1 (Datatype type') (outgoingBytes out) keep, check "send" (c_type_free type'))
+    pure (Lent nullPtr 1 (Datatype type') (outgoingBytes out) keep (pure ()), check "send" (c_type_free type'))
   where
     Datatype bytes = byteType
     header = outgoingHeader out
@@ -79,7 +79,7 @@ sendParcel call mode comm rank tag a = do
   if null (outgoingParts out)
     then do
       let header = outgoingHeader out
-          lent = Lent (bufferPtr header) (outgoingBytes out) byteType 1 (keepAlive header)
+          lent = Lent (bufferPtr header) (outgoingBytes out) byteType 1 (keepAlive header) (pure ())
       performSend (sending call mode comm rank tag lent) (keepAlive header)
     else isendParcel' call mode comm rank tag out >>= wait
 {-# INLINE sendParcel #-}
@@ -109,7 +109,7 @@ matchedParcel call found' = do
   let n = fromIntegral (outcomeReceived found')
       status = statusOf found'
   memory <- newBuffer (max 16 n)
-  let lent = Lent (bufferPtr memory) n byteType 1 (keepAlive memory)
+  let lent = Lent (bufferPtr memory) n byteType 1 (keepAlive memory) (pure ())
   pure (Then (matched call (outcomeMessage found') lent) (\_ -> Finished (Parcel memory n status) <$ keepAlive memory))
 
 -- | Receive a message of any length.

@@ -76,7 +76,7 @@ import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
 import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Types
-import Heddle.Prim.Atomic (Ref, modifyRef, newRef)
+import Heddle.Prim.Atomic (Ref, modifyRef, newRef, writeRef)
 import Heddle.Prim.Buffer (Buffer, bufferPtr, keepAlive, newBuffer)
 import Heddle.Prim.Clock (microseconds)
 import Heddle.Prim.Exception
@@ -93,12 +93,13 @@ weighElements n type' = if n > bulkBytes `div` 16 || isDerived (Datatype type') 
 
 -- | Send memory.
 sending :: String -> Mode -> Comm kind -> Rank -> Tag -> Lent -> Start
-sending call mode comm (Rank rank) (Tag tag) (Lent p n (Datatype type') _ _) =
+sending call mode comm (Rank rank) (Tag tag) (Lent p n (Datatype type') _ _ _) =
   Start
     { startCall = call,
       startFree = c_send h r t m p (fromIntegral n) type',
       startHeld = c_send_held h r t m p (fromIntegral n) type',
-      startWeight = weighElements n type'
+      startWeight = weighElements n type',
+      startTells = False
     }
   where
     h = commHandle comm
@@ -109,12 +110,13 @@ sending call mode comm (Rank rank) (Tag tag) (Lent p n (Datatype type') _ _) =
 
 -- | Receive into memory.
 receiving :: String -> Comm kind -> Rank -> Tag -> Lent -> Start
-receiving call comm (Rank rank) (Tag tag) (Lent p n (Datatype type') _ _) =
+receiving call comm (Rank rank) (Tag tag) (Lent p n (Datatype type') _ _ _) =
   Start
     { startCall = call,
       startFree = c_recv h r t p (fromIntegral n) type',
       startHeld = c_recv_held h r t p (fromIntegral n) type',
-      startWeight = weighElements n type'
+      startWeight = weighElements n type',
+      startTells = False
     }
   where
     h = commHandle comm
@@ -129,7 +131,8 @@ probing call comm (Rank rank) (Tag tag) =
     { startCall = call,
       startFree = c_mprobe h r t,
       startHeld = c_mprobe_held h r t,
-      startWeight = Light
+      startWeight = Light,
+      startTells = False
     }
   where
     h = commHandle comm
@@ -139,12 +142,13 @@ probing call comm (Rank rank) (Tag tag) =
 
 -- | Receive a message that was found.
 matched :: String -> Int64 -> Lent -> Start
-matched call message (Lent p n (Datatype type') _ _) =
+matched call message (Lent p n (Datatype type') _ _ _) =
   Start
     { startCall = call,
       startFree = c_mrecv message p (fromIntegral n) type',
       startHeld = c_mrecv_held message p (fromIntegral n) type',
-      startWeight = weighElements n type'
+      startWeight = weighElements n type',
+      startTells = False
     }
 {-# INLINE matched #-}
 
@@ -431,56 +435,84 @@ data Persistent a = Persistent
   { persistentHandle :: !Int64,
     persistentLent :: !Lent,
     persistentSends :: !Bool,
+    persistentUse :: !(Ref Use),
     persistentGives :: Outcome -> IO (Next a)
   }
+
+-- | Idle -> Started ('startRequest'); Started -> Idle (whoever finds the operation complete);
+-- Idle -> Closed ('closePersistent').
+data Use = Idle | Started | Closed
+  deriving stock (Eq)
 
 -- | Make ready for sending the same memory, with what it contains each time.
 --
 -- [Throws]: 'MPIError'.
 sendInit :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Persistent ())
-sendInit comm (Rank rank) (Tag tag) b = do
+sendInit comm (Rank rank) (Tag tag) b = mask_ $ do
   lent <- lendOut b
   let Datatype type' = lentType lent
   handle <- made "sendInit" (c_send_init (commHandle comm) (fromIntegral rank) (fromIntegral tag) 0 (lentAt lent) (fromIntegral (lentCount lent)) type')
-  pure (Persistent handle lent True (done lent))
+  use <- newRef Idle
+  pure (Persistent handle lent True use (done lent))
 
 -- | Make ready for receiving into the same memory.
 --
 -- [Throws]: 'MPIError'.
 recvInit :: ReceiveBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Persistent Status)
-recvInit comm (Rank rank) (Tag tag) b = do
+recvInit comm (Rank rank) (Tag tag) b = mask_ $ do
   lent <- lendIn b
   let Datatype type' = lentType lent
   handle <- made "recvInit" (c_recv_init (commHandle comm) (fromIntegral rank) (fromIntegral tag) (lentAt lent) (fromIntegral (lentCount lent)) type')
-  pure (Persistent handle lent False (received lent))
+  use <- newRef Idle
+  pure (Persistent handle lent False use (received lent))
 
 made :: String -> (Ptr Int64 -> IO CInt) -> IO Int64
 made call make = alloca $ \p -> poke p 0 >> check call (make p) >> peek p
 
--- | Do it once more; the time before must be complete.
+-- | Do it once more. The time before must be complete, and have been waited for.
 --
+-- [Cost]: memory that the collector may move is copied each time.
 -- [Blocks]: never.
--- [Throws]: 'MPIError', when it is waited for.
+-- [Throws]: 'MPIError': 'InvalidRequest' if it is under way, 'AlreadyClosed' if it is closed;
+-- others when it is waited for.
 startRequest :: Persistent a -> IO (Request a)
-startRequest persistent = begin start (persistentGives persistent)
+startRequest persistent = mask_ $ do
+  changeUse persistent Started "startRequest"
+  lentAgain (persistentLent persistent)
+  begin start ended
   where
     bytes = lentBytes (persistentLent persistent)
     sends = if persistentSends persistent then 1 else 0
     start =
       Start
-        { startCall = "start",
+        { startCall = "startRequest",
           startFree = c_start (persistentHandle persistent) (fromIntegral bytes) sends,
           startHeld = c_start_held (persistentHandle persistent) (fromIntegral bytes) sends,
-          startWeight = weigh bytes
+          startWeight = weigh bytes,
+          startTells = True
         }
+    ended outcome = told outcome `finally` writeRef (persistentUse persistent) Idle
+    told outcome
+      | outcomeCancelled outcome = pure Gone
+      | outcomeError outcome /= 0 = failWith "startRequest" (fromIntegral (outcomeError outcome))
+      | otherwise = persistentGives persistent outcome
 
--- | Give it back; it must not be under way.
+-- | Give it back.
 --
--- [Throws]: 'MPIError' the second time.
+-- [Blocks]: never.
+-- [Throws]: 'MPIError': 'InvalidRequest' if it is under way, 'AlreadyClosed' the second time.
 closePersistent :: Persistent a -> IO ()
-closePersistent persistent = do
+closePersistent persistent = mask_ $ do
+  changeUse persistent Closed "closePersistent"
   check "closePersistent" (c_persistent_free (persistentHandle persistent))
-  lentDone (persistentLent persistent)
+
+-- From Idle to this.
+changeUse :: Persistent a -> Use -> String -> IO ()
+changeUse persistent next call =
+  modifyRef (persistentUse persistent) (\now -> (if now == Idle then next else now, now)) >>= \case
+    Idle -> pure ()
+    Started -> wrong InvalidRequest call "the operation is under way: wait for the request that it was started with, or cancel that"
+    Closed -> failWith call (-3)
 
 -- | How many elements a message has; 'Nothing' if it is no whole number of them.
 statusCount :: forall a. Element a => Status -> Maybe Int

@@ -13,6 +13,7 @@
 -- safe one; then the thread parks in STM, and the engine tests. See @heddle_mpi_engine.c@.
 --
 -- Invariant: from the start of an operation to its registration exceptions are masked.
+-- See Note [Memory lent].
 -- Cost: complete at once, nothing is allocated but the outcome's 48 bytes.
 -- Owner: a request may be used by any thread.
 module Heddle.MPI.Internal.Request
@@ -26,6 +27,12 @@ module Heddle.MPI.Internal.Request
 
     -- * Phases
     Next (..),
+    Under,
+    phases,
+    performPhases,
+    waitFor,
+    Stage (..),
+    stageOf,
     Request,
     finishedWith,
     forked,
@@ -70,7 +77,10 @@ data Start = Start
   { startCall :: !String,
     startFree :: Int64 -> CInt -> Ptr Outcome -> IO Slot,
     startHeld :: Int64 -> CInt -> Ptr Outcome -> IO Slot,
-    startWeight :: !Weight
+    startWeight :: !Weight,
+    -- | Whether what follows is told of failures and of being cancelled. Otherwise a failure
+    -- throws, and nothing follows.
+    startTells :: !Bool
   }
 
 -- | May its call copy much?
@@ -87,6 +97,10 @@ data Next a
   = Finished a
   | -- | Another one, and what follows that.
     Then !Start (Outcome -> IO (Next a))
+  | -- | A send, and what follows that: nobody looks at its outcome.
+    ThenSend !Start (IO (Next a))
+  | -- | The operation was cancelled.
+    Gone
 
 -- How long a call that holds the capability tests.
 heldBudget :: Int64
@@ -129,15 +143,27 @@ performSend start done = mapM_ waitFor =<< mask_ begun
         then Nothing <$ done
         else
           if slot < sendFailed + 1000
-            then failWith (startCall start) (fromIntegral (sendFailed - slot))
+            then sendFailure (startCall start) slot done
             else do
               under <- newUnder
-              Just under <$ follow under (startCall start) slot (\_ -> Finished () <$ done)
+              Just under <$ follow under start slot (\_ -> Finished () <$ done)
 {-# INLINE performSend #-}
 
--- As heddle_mpi.c has it: minus the error.
-sendFailed :: Slot
+-- As heddle_mpi.c has them: minus the error; the second where the send may have begun.
+sendFailed, sendLost :: Slot
 sendFailed = -1000000
+sendLost = -1099511627776
+
+sendFailure :: String -> Slot -> b -> IO a
+sendFailure call slot keeper
+  | slot < sendLost + 1000000 = keepForEver keeper >> failWith call (fromIntegral (sendLost - slot))
+  | otherwise = failWith call (fromIntegral (sendFailed - slot))
+{-# NOINLINE sendFailure #-}
+
+-- See Note [Memory lent].
+keepForEver :: a -> IO ()
+keepForEver keeper = void (newStablePtr keeper)
+{-# NOINLINE keepForEver #-}
 
 -- One operation after the other, as far as they are complete at once.
 chain :: Start -> (Outcome -> IO (Next a)) -> Ptr Outcome -> IO (Either (Under a) a)
@@ -146,16 +172,48 @@ chain start rest p = do
   if slot == 0
     then do
       e <- peekByteOff p 8 :: IO CInt
-      if e /= 0
-        then failWith (startCall start) e
-        else
-          peekOutcome p >>= rest >>= \case
-            Finished a -> pure (Right a)
-            Then start' rest' -> chain start' rest' p
+      if e == 0 || startTells start
+        then do
+          outcome <- peekOutcome p
+          when (outcomeLost outcome) (keepForEver rest)
+          rest outcome >>= phasesFrom p
+        else do
+          outcome <- peekOutcome p
+          when (outcomeLost outcome) (keepForEver rest)
+          failWith (startCall start) e
     else do
       under <- newUnder
-      Left under <$ follow under (startCall start) slot rest
+      Left under <$ follow under start slot rest
 {-# INLINE chain #-}
+
+phasesFrom :: Ptr Outcome -> Next a -> IO (Either (Under a) a)
+phasesFrom p = \case
+  Finished a -> pure (Right a)
+  Then start rest -> chain start rest p
+  ThenSend start next -> do
+    slot <- launch start True nullPtr
+    if slot == 0
+      then next >>= phasesFrom p
+      else
+        if slot < sendFailed + 1000
+          then sendFailure (startCall start) slot next
+          else do
+            under <- newUnder
+            Left under <$ follow under start slot (const next)
+  Gone -> throwCancelled
+
+-- | Do one operation after the other, as far as they are complete at once. Masked.
+phases :: IO (Next a) -> IO (Either (Under a) a)
+phases first = withOutcome (\p -> first >>= phasesFrom p)
+{-# INLINE phases #-}
+
+-- | Do one operation after the other, and wait until the last is complete.
+--
+-- [Blocks]: parks the thread, at last.
+-- [Masking]: as 'perform': the operations go on.
+-- [Throws]: 'MPIError'; what a phase throws.
+performPhases :: IO (Next a) -> IO a
+performPhases first = either waitFor pure =<< mask_ (phases first)
 
 -- | Start an operation.
 --
@@ -212,28 +270,34 @@ enter :: Under a -> Start -> (Outcome -> IO (Next a)) -> IO ()
 enter under start rest = withOutcome $ \p -> do
   slot <- launch start False p
   if slot == 0
-    then peekOutcome p >>= advance under (startCall start) rest
-    else follow under (startCall start) slot rest
+    then peekOutcome p >>= advance under start rest
+    else follow under start slot rest
 
 -- Go on with an outcome. Masked.
-advance :: Under a -> String -> (Outcome -> IO (Next a)) -> Outcome -> IO ()
-advance under call rest outcome
-  | outcomeCancelled outcome = settle Cancelled'
-  | otherwise =
-    try (if code /= 0 then failWith call code else rest outcome) >>= \case
+advance :: Under a -> Start -> (Outcome -> IO (Next a)) -> Outcome -> IO ()
+advance under start rest outcome
+  | outcomeCancelled outcome && not (startTells start) = settle Cancelled'
+  | otherwise = do
+    when (outcomeLost outcome) (keepForEver rest)
+    try (if code /= 0 && not (startTells start) then failWith (startCall start) code else rest outcome) >>= \case
       Left e -> settle (Broken e)
       Right (Finished a) -> settle (Over a)
-      Right (Then start rest') -> enter under start rest'
+      Right (Then start' rest') -> enter under start' rest'
+      Right (ThenSend start' next) -> enter under start' (const next)
+      Right Gone -> settle Cancelled'
   where
     code = fromIntegral (outcomeError outcome)
     settle = atomically . writeTVar (underState under)
 
 -- Go on when the slot is complete. Masked.
-follow :: Under a -> String -> Slot -> (Outcome -> IO (Next a)) -> IO ()
-follow under call slot rest
-  | slot < 0 = errorFrom call (fromIntegral slot) >>= atomically . writeTVar (underState under) . Broken . toException
+follow :: Under a -> Start -> Slot -> (Outcome -> IO (Next a)) -> IO ()
+follow under start slot rest
+  | slot < 0 = do
+    -- It has been started, and there was no memory to follow it.
+    keepForEver rest
+    errorFrom (startCall start) (fromIntegral slot) >>= atomically . writeTVar (underState under) . Broken . toException
   | otherwise = do
-    owner <- newStablePtr (advance under call rest)
+    owner <- newStablePtr (advance under start rest)
     modifyRef (underSlot under) (const (slot, ()))
     c_register slot owner
     watched <- modifyRef (underWatched under) (\w -> (w, w))
@@ -252,8 +316,23 @@ outcomeOf :: State a -> Maybe (IO a)
 outcomeOf = \case
   Underway -> Nothing
   Over a -> Just (pure a)
-  Cancelled' -> Just (wrong Cancelled "wait" "the request was cancelled")
+  Cancelled' -> Just throwCancelled
   Broken e -> Just (throwIO e)
+
+throwCancelled :: IO a
+throwCancelled = wrong Cancelled "wait" "the request was cancelled"
+
+-- | How far phases have come.
+data Stage = Going | Ended | Failing !SomeException
+
+-- | How far they have come by now.
+stageOf :: Under a -> IO Stage
+stageOf under =
+  readTVarIO (underState under) >>= \case
+    Underway -> pure Going
+    Over _ -> pure Ended
+    Broken e -> pure (Failing e)
+    Cancelled' -> either Failing id <$> try throwCancelled
 
 -- Parks until it is over. To tell the engine may be repeated, and undone by nobody.
 over :: Under a -> STM (IO a)
@@ -289,6 +368,10 @@ await (Request under f) =
 wait :: Request a -> IO a
 wait (Request under f) = f <$> waitFor under
 
+-- | What phases give at last.
+--
+-- [Blocks]: as 'wait'.
+-- [Masking]: interruptible; the phases go on.
 waitFor :: Under a -> IO a
 waitFor under =
   readTVarIO (underState under) >>= \state -> case outcomeOf state of
@@ -393,3 +476,21 @@ pollEngine = mask_ . allocaBytesAligned (engineBatch * outcomeBytes) 8 $ \p -> d
 -- | Go on with so many outcomes.
 runOutcomes :: Ptr Outcome -> Int -> IO ()
 runOutcomes p n = forM_ [0 .. n - 1] (\i -> peekOutcome (p `plusPtr` (i * outcomeBytes)) >>= runOutcome)
+
+-- Note [Memory lent]
+-- ~~~~~~~~~~~~~~~~~~
+-- What follows an operation (the continuation in 'Then', the action given to 'performSend')
+-- refers to all memory that was lent to it; 'Heddle.MPI.Internal.Buffer.lentDone' is a part of
+-- it. While the call that starts the operation runs, exceptions are masked, and the thread's
+-- stack holds the continuation. An operation that is not complete when that call returns is
+-- registered under a stable pointer to the continuation before the mask ends. The pointer is
+-- freed by whoever takes the outcome, after MPI has said that the operation is complete. So
+-- the thread that waits holds nothing: it may be interrupted at any time.
+--
+-- Three cases are left in which nobody can know when MPI is done: starting fails with an error
+-- that is not about the arguments, and may have come after the start; a test fails without
+-- completing the request; there is no memory for a slot. Then the continuation is kept until
+-- the process ends ('keepForEver'). C tells of the first two by 'outcomeLost'.
+--
+-- Memory behind a bare address belongs to the caller, who alone can keep it. In this package
+-- no operation is started on one whose memory its continuation does not hold.

@@ -102,7 +102,7 @@ remote call rank = wrong RemoteError call ("rank " ++ show rank ++ " has no valu
 
 checkRoot :: String -> Int -> Rank -> IO ()
 checkRoot call size root =
-  when (root < 0 || fromIntegral root >= size) (wrong InvalidRoot call (show root ++ " of " ++ show size ++ " ranks"))
+  when (root < 0 || fromIntegral root >= size) . agreed $ wrong InvalidRoot call (show root ++ " of " ++ show size ++ " ranks")
 
 -- Some blocks, one behind the other.
 newBlocks :: Int -> IO Buffer
@@ -114,7 +114,7 @@ blockAt memory i = bufferPtr memory `plusPtr` (i * blockBytes)
 problemOf :: Either SomeException a -> Maybe SomeException
 problemOf = either Just (const Nothing)
 
--- Everybody tells how it went; then what there is.
+-- Agree across ranks whether the call succeeded, then return its value or throw.
 judged :: String -> Comm 'Intra -> Either SomeException a -> IO a
 judged call shadow answer = verdict call shadow (problemOf answer) >> either throwIO pure answer
 
@@ -130,8 +130,9 @@ bcastTogether root a shadow = do
   onBytes "bcast" kBcast shadow root Nothing (Just (block, 1, blockBytes))
   n <- blockLength (bufferPtr block)
   case wanted of
-    Just (Left e) -> throwIO e
-    _ | n < 0 -> remote "bcast" (fromIntegral root)
+    -- All ranks have seen the block.
+    Just (Left e) -> agreed (throwIO e)
+    _ | n < 0 -> agreed (remote "bcast" (fromIntegral root))
     _ -> do
       memory <- case wanted of
         Just (Right (mine, _)) -> pure mine

@@ -19,6 +19,7 @@
 -- is given.
 module Heddle.MPI.Internal.Tree
   ( -- * Of a few elements
+    Wings (..),
     butterfly,
     butterflyBytes,
     verdict,
@@ -34,9 +35,10 @@ module Heddle.MPI.Internal.Tree
   )
 where
 
-import Control.Monad (forM_, void, when)
+import Control.Monad (forM_, when)
 import Data.Bits (xor)
 import Data.Either (fromRight)
+import Data.Maybe (isJust)
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable qualified as Vector
 import Data.Vector.Storable.Mutable qualified as Mutable
@@ -45,6 +47,7 @@ import Foreign.Storable (peek, peekElemOff, poke, pokeElemOff)
 import Heddle.MPI.Internal.Buffer
 import Heddle.MPI.Internal.Collective
 import Heddle.MPI.Internal.Error
+import Heddle.MPI.Internal.Foreign (Outcome (..))
 import Heddle.MPI.Internal.Point
 import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Types
@@ -60,48 +63,72 @@ treeTag = 1
 butterflyBytes :: Int
 butterflyBytes = 1024
 
--- | Combine a few elements of all ranks, in place, on every rank: the second memory is used
--- for what arrives. Partners exchange what they have, and combine it in the order of the ranks,
--- so that both get the same bits; of ranks beyond a power of two, every second waits for its
--- neighbour.
+-- | The memory of a 'butterfly': what this rank has, what arrives, and what keeps both.
+data Wings a = Wings !(Ptr a) !(Ptr a) !(IO ())
+
+-- | Combine a few elements of all ranks, in place, on every rank, and then do this. Partners
+-- exchange what they have, and combine it in the order of the ranks, so that both get the same
+-- bits; of ranks beyond a power of two, every second waits for its neighbour.
 --
--- [Blocks]: parks the thread, at last.
-butterfly :: forall a. Element a => String -> Comm 'Intra -> (a -> a -> a) -> Int -> Ptr a -> Ptr a -> IO ()
-butterfly call shadow f n mine theirs = do
+-- A rank that has nothing to give, or has been sent something of another length, sends empty
+-- messages from then on; a rank that receives one does the same. Every rank is reached by every
+-- other one, so all fail, and no message is left over.
+--
+-- [Blocks]: never; its phases follow one another.
+butterfly :: forall a r. Element a => String -> Comm 'Intra -> (a -> a -> a) -> Int -> Wings a -> Maybe SomeException -> IO r -> IO (Next r)
+butterfly call shadow f n (Wings mine theirs keep) nothing result = do
   (size, rank) <- place shadow
   let full = power 1
         where
           power k = if 2 * k <= size then power (2 * k) else k
       beyond = size - full
       real r = if r < beyond then 2 * r + 1 else r + beyond
-      rounds step me = when (step < full) $ do
-        let partner = me `xor` step
-            at = real partner
-        -- So small that it goes at once, whether or not somebody receives it.
-        send shadow (Rank at) treeTag (mine, n)
-        receiveExactly (Rank at)
-        combine (partner < me)
-        rounds (2 * step) me
-      receiveExactly from = do
-        status <- recv shadow from treeTag (theirs, n)
-        when (statusBytes status /= n * elementBytes @a) $
-          wrong SizeMismatch call ("rank " ++ show from ++ " has " ++ show (statusBytes status) ++ " bytes, this one " ++ show (n * elementBytes @a))
-      combine theirsFirst = forM_ [0 .. n - 1] $ \i -> do
+      rounds final step me problem
+        | step < full = do
+          let partner = me `xor` step
+              at = real partner
+          -- So small that it goes at once, whether or not somebody receives it.
+          give at problem . receive theirs at problem $ \problem' ->
+            combine (partner < me) problem' >>= rounds final (2 * step) me
+        | otherwise = final problem
+  if rank >= 2 * beyond
+    then rounds end 1 (rank - beyond) nothing
+    else
+      if even rank
+        then give (rank + 1) nothing (receive mine (rank + 1) nothing end)
+        else receive theirs (rank - 1) nothing $ \problem -> do
+          problem' <- combine True problem
+          rounds (\last' -> give (rank - 1) last' (end last')) 1 (rank `div` 2) problem'
+  where
+    bytes = n * elementBytes @a
+    end = maybe (Finished <$> result <* keep) (agreed . throwIO)
+    give :: Int -> Maybe SomeException -> IO (Next r) -> IO (Next r)
+    give to problem next = do
+      lent <- lendOut (mine, if isJust problem then 0 else n)
+      pure (ThenSend (sending call Standard shadow (Rank to) treeTag lent) (keep >> next))
+    receive :: Ptr a -> Int -> Maybe SomeException -> (Maybe SomeException -> IO (Next r)) -> IO (Next r)
+    receive into from problem next = do
+      lent <- lendOut (into, n)
+      pure . Then (receiving call shadow (Rank from) treeTag lent) {startTells = True} $ \outcome -> do
+        keep
+        maybe (judge from outcome) (pure . Just) problem >>= next
+    judge from outcome
+      | outcomeError outcome /= 0 = do
+        e <- errorFrom call (fromIntegral (outcomeError outcome))
+        if errorClass e == Truncated then problemOf (mismatch from "more") else throwIO e
+      | got == bytes = pure Nothing
+      | got == 0 = problemOf (wrong RemoteError call ("rank " ++ show from ++ " could not do its part"))
+      | otherwise = problemOf (mismatch from (show got))
+      where
+        got = fromIntegral (outcomeReceived outcome)
+    mismatch from has = wrong SizeMismatch call ("rank " ++ show from ++ " has " ++ has ++ " bytes, this one " ++ show bytes)
+    combine theirsFirst = \case
+      Nothing -> problemOf . forM_ [0 .. n - 1] $ \i -> do
         x <- peekElemOff mine i
         y <- peekElemOff theirs i
         pokeElemOff mine i (if theirsFirst then f y x else f x y)
-  if rank >= 2 * beyond
-    then rounds 1 (rank - beyond)
-    else
-      if even rank
-        then do
-          send shadow (Rank (rank + 1)) treeTag (mine, n)
-          void (recv shadow (Rank (rank + 1)) treeTag (mine, n))
-        else do
-          receiveExactly (Rank (rank - 1))
-          combine True
-          rounds 1 (rank `div` 2)
-          send shadow (Rank (rank - 1)) treeTag (mine, n)
+      problem -> pure problem
+    problemOf action = either Just (const Nothing) <$> trySync action
 {-# INLINEABLE butterfly #-}
 
 -- | All ranks tell whether they could do their part; if one could not, all throw: those with
@@ -115,10 +142,8 @@ verdict call shadow problem = do
   Rank rank <- commRank shadow
   let mine = castPtr (bufferPtr memory) :: Ptr Int
   poke mine (maybe maxBound (const rank) problem)
-  butterfly call shadow min 1 mine (mine `plusPtr` 8)
-  first <- peek mine
-  keepAlive memory
-  case problem of
+  first <- performPhases (butterfly call shadow min 1 (Wings mine (mine `plusPtr` 8) (keepAlive memory)) Nothing (peek mine))
+  agreed $ case problem of
     Just e -> throwIO e
     Nothing -> when (first /= maxBound) (wrong RemoteError call ("rank " ++ show first ++ " could not do its part"))
 
@@ -187,7 +212,8 @@ reduced shadow op b = do
 treeReduce :: Element a => Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> Comm 'Intra -> IO ()
 treeReduce root op b into shadow = do
   (size, rank) <- place shadow
-  when (root < 0 || fromIntegral root >= size) (wrong InvalidRoot "reduce" (show root ++ " of " ++ show size ++ " ranks"))
+  when (root < 0 || fromIntegral root >= size) . agreed $
+    wrong InvalidRoot "reduce" (show root ++ " of " ++ show size ++ " ranks")
   result <- reduced shadow op b
   let n = Vector.length b
       give = send shadow root treeTag
@@ -206,7 +232,7 @@ treeReduce root op b into shadow = do
 -- | 'Heddle.MPI.Collective.allreduce', with a function, or of a few elements.
 treeAllreduce :: forall a. Element a => Operator a -> Vector a -> Mutable.IOVector a -> Comm 'Intra -> IO ()
 treeAllreduce op b into shadow = do
-  when (Mutable.length into /= Vector.length b) $
+  when (Mutable.length into /= Vector.length b) . agreed $
     wrong InvalidCount "allreduce" (show (Vector.length b) ++ " elements cannot be reduced into " ++ show (Mutable.length into))
   (_, rank) <- place shadow
   result <- reduced shadow op b

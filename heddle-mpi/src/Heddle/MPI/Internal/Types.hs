@@ -43,11 +43,13 @@ module Heddle.MPI.Internal.Types
     -- * Heddle's own collectives
     together,
     togetherLater,
+    togetherPhases,
   )
 where
 
-import Control.Monad (when)
+import Control.Monad (void, when)
 import Data.Int (Int64)
+import Data.Maybe (isJust)
 import Foreign.C.Types (CInt (..))
 import Foreign.Marshal.Alloc (alloca)
 import Foreign.Ptr (Ptr)
@@ -55,12 +57,14 @@ import Foreign.Storable (Storable, peek, poke)
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
 import Heddle.MPI.Internal.Message.Class (Message)
-import Heddle.MPI.Internal.Request (Request, forked)
+import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Turn
-import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
+import Heddle.Prim.Thread (fork)
+import System.Timeout (timeout)
 
 -- | A process's number in a communicator: from 0.
 newtype Rank = Rank Int
@@ -127,12 +131,20 @@ data Comm (kind :: Kind) = Comm
   { commHandle :: !Int64,
     -- | Asked for once: how many processes there are, and which of them this is.
     commShape :: !(Ref (Maybe (Int, Int))),
-    -- | The duplicate that Heddle's own messages go through, once it is needed.
-    commShadow :: !(Ref (Maybe (Comm kind))),
+    -- | The duplicate that Heddle's own messages go through.
+    commShadow :: !(Ref (Shadow kind)),
     commLock :: !Lock,
     -- | Of Heddle's own collectives.
     commTurns :: !Turns
   }
+
+-- | NoShadow -> Shadow (the first of Heddle's own collectives makes it); Shadow -> Spoilt (one
+-- that fails in the middle).
+data Shadow kind
+  = NoShadow
+  | Shadow !(Comm kind)
+  | -- | Messages of an unfinished collective may be under way in it; and what went wrong.
+    Spoilt !(Comm kind) !SomeException
 
 instance Eq (Comm kind) where
   a == b = commHandle a == commHandle b
@@ -142,7 +154,7 @@ instance Show (Comm kind) where
 
 -- | With a handle.
 commFrom :: Int64 -> IO (Comm kind)
-commFrom h = Comm h <$> newRef Nothing <*> newRef Nothing <*> newLock <*> newTurns
+commFrom h = Comm h <$> newRef Nothing <*> newRef NoShadow <*> newLock <*> newTurns
 
 -- | All processes of the job.
 --
@@ -193,7 +205,8 @@ remoteSize comm = fromIntegral <$> answerOf "remoteSize" (c_comm_remote_size (co
 answerOf :: String -> (Ptr CInt -> IO CInt) -> IO CInt
 answerOf call ask = alloca $ \p -> poke p 0 >> check call (ask p) >> peek p
 
--- | Give a communicator back; collective.
+-- | Give a communicator back; collective. If collectives on it were given up and are not complete,
+-- it waits for them for 5 seconds; after that it returns, and the communicator is closed when they are.
 --
 -- [Blocks]: as the implementation does.
 -- [Throws]: 'MPIError' if it is closed already, or is one that is always there.
@@ -205,48 +218,130 @@ closeCommWith :: String -> (Int64 -> IO CInt) -> Comm kind -> IO ()
 closeCommWith call free comm
   | commHandle comm <= 2 = wrong InvalidCommunicator call "commWorld and commSelf stay open until the end"
   | otherwise = mask_ $ do
-    closeShadowWith (closeCommWith call free) comm
-    writeRef (commShape comm) Nothing
-    check call (free (commHandle comm))
+    quiet <- quietWithin 5000000 comm
+    if quiet then closing else void (fork "mpi/close" (void (trySync (inOrder (commTurns comm) closing))))
+  where
+    closing = mask_ $ do
+      closeShadowWith (closeCommWith call free) comm
+      writeRef (commShape comm) Nothing
+      check call (free (commHandle comm))
 
 -- | Run one of Heddle's own collectives on the duplicate for them: they go through it one after
--- the other, in the order in which they were called.
+-- the other, in the order in which they were called. See Note [Giving up a collective].
 --
--- [Blocks]: parks the thread, while others are before it.
+-- [Cost]: a thread.
+-- [Blocks]: parks the thread.
+-- [Masking]: interruptible; the collective goes on.
 together :: Comm kind -> (Comm kind -> IO a) -> IO a
-together comm body = inOrder (commTurns comm) (shadowOf comm >>= body)
+together comm body = togetherLater "mpi/collective" comm body >>= wait
 
--- | The same, on a thread of its own, which has this name.
+-- | The same, without waiting; the thread that does it has this name.
 --
 -- [Blocks]: never.
 togetherLater :: String -> Comm kind -> (Comm kind -> IO a) -> IO (Request a)
-togetherLater name comm body = nextTurn (commTurns comm) >>= \turn -> forked name (whenTurn turn (shadowOf comm >>= body))
+togetherLater name comm body = mask_ $ nextTurn (commTurns comm) >>= \turn -> inTurn name comm turn body
 
--- | Give back the duplicate for Heddle's own collectives, if there is one; collective.
+inTurn :: String -> Comm kind -> Turn -> (Comm kind -> IO a) -> IO (Request a)
+inTurn name comm turn body =
+  forked name . whenTurn turn $ do
+    shadow <- shadowOf comm
+    body shadow `catch` \e -> unfinished comm e >> throwIO (fst (disagreement e))
+
+-- | The same, for a collective that is made of phases: as long as it has nothing to wait for, it
+-- needs no thread of its own.
+--
+-- [Blocks]: tests for some microseconds, then parks the thread.
+-- [Masking]: interruptible while it waits; the collective goes on.
+togetherPhases :: Comm kind -> (Comm kind -> IO (Next a)) -> IO a
+togetherPhases comm first = mask $ \restore -> do
+  turn <- nextTurn (commTurns comm)
+  readRef (commShadow comm) >>= \case
+    Shadow shadow -> do
+      now <- isTurn turn
+      if now then go restore turn shadow else later restore turn
+    _ -> later restore turn
+  where
+    later restore turn = inTurn "mpi/collective" comm turn (performPhases . first) >>= restore . wait
+    go restore turn shadow =
+      try (phases (first shadow)) >>= \case
+        Right (Right a) -> a <$ endTurn turn
+        Right (Left under) ->
+          try (restore (waitFor under)) >>= \case
+            Right a -> a <$ endTurn turn
+            Left e -> interrupted turn under >> throwIO (fst (disagreement e))
+        Left e -> (unfinished comm e >> throwIO (fst (disagreement e))) `finally` endTurn turn
+    -- The wait has ended by an exception, its own or that of the phases.
+    interrupted turn under =
+      stageOf under >>= \case
+        Ended -> endTurn turn
+        Failing e -> unfinished comm e `finally` endTurn turn
+        Going -> void (fork "mpi/given-up" ((void (waitFor under) `catch` unfinished comm) `finally` endTurn turn))
+{-# INLINEABLE togetherPhases #-}
+
+-- After a collective that has failed in the middle, no other one may use the duplicate.
+unfinished :: Comm kind -> SomeException -> IO ()
+unfinished comm e = when (snd (disagreement e)) . modifyRef (commShadow comm) $ \case
+  Shadow shadow -> (Spoilt shadow e, ())
+  known -> (known, ())
+
+-- | Give back the duplicate for Heddle's own collectives, if there is one; collective. While
+-- some that were given up are not complete, and do not become so within a second, it stays.
 --
 -- [Blocks]: as the implementation does.
 closeShadow :: Comm kind -> IO ()
-closeShadow = closeShadowWith closeComm
+closeShadow comm = do
+  quiet <- quietWithin 1000000 comm
+  when quiet (closeShadowWith closeComm comm)
 
 closeShadowWith :: (Comm kind -> IO ()) -> Comm kind -> IO ()
 closeShadowWith close comm =
   withLock (commLock comm) $
-    readRef (commShadow comm) >>= mapM_ (\s -> writeRef (commShadow comm) Nothing >> close s)
+    readRef (commShadow comm) >>= \case
+      NoShadow -> pure ()
+      Shadow shadow -> writeRef (commShadow comm) NoShadow >> close shadow
+      Spoilt shadow _ -> writeRef (commShadow comm) NoShadow >> close shadow
+
+-- Do all collectives that were called end within so many microseconds?
+quietWithin :: Int -> Comm kind -> IO Bool
+quietWithin limit comm = isJust <$> timeout limit (inOrder (commTurns comm) (pure ()))
 
 -- The duplicate for Heddle's own messages: the first call on a communicator is collective.
 shadowOf :: Comm kind -> IO (Comm kind)
 shadowOf comm =
   readRef (commShadow comm) >>= \case
-    Just shadow -> pure shadow
-    Nothing -> withLock (commLock comm) $ do
-      known <- readRef (commShadow comm)
-      case known of
-        Just shadow -> pure shadow
-        Nothing -> mask_ $ do
-          made <- alloca $ \p -> poke p 0 >> check "duplicate" (c_comm_dup (commHandle comm) p) >> peek p
-          when (made == 0) (wrong InternalError "duplicate" "no communicator was made")
-          shadow <- commFrom made
-          shadow <$ writeRef (commShadow comm) (Just shadow)
+    Shadow shadow -> pure shadow
+    _ ->
+      withLock (commLock comm) $
+        readRef (commShadow comm) >>= \case
+          Shadow shadow -> pure shadow
+          Spoilt _ e ->
+            wrong InvalidCommunicator "collective" $
+              "an earlier collective on this communicator has failed in the middle, and some of its messages may be under way; use a new communicator. The failure was: "
+                ++ displayException e
+          NoShadow -> mask_ $ do
+            made <- alloca $ \p -> poke p 0 >> check "duplicate" (c_comm_dup (commHandle comm) p) >> peek p
+            when (made == 0) (wrong InternalError "duplicate" "no communicator was made")
+            shadow <- commFrom made
+            shadow <$ writeRef (commShadow comm) (Shadow shadow)
+
+-- Note [Giving up a collective]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- One of Heddle's own collectives is several messages, or several of MPI's collectives. A rank
+-- that stopped in the middle would leave messages that the next collective takes for its own:
+-- wrong values. So whoever calls one takes part in it to its end, even if the calling thread is
+-- interrupted. There are two mechanisms for that, both in the order of the calls ("Turn"):
+--
+--  * 'together' runs it on a thread that nobody else knows, and so nobody interrupts; the caller
+--    waits for its result.
+--  * 'togetherPhases', for small reductions, runs the phases on the calling thread. If one is
+--    not complete, it is registered with its continuation (Note [Memory lent] in
+--    "Heddle.MPI.Internal.Request"), which whoever finds it complete goes on with. A caller that
+--    is interrupted leaves a thread behind that ends the turn.
+--
+-- MPI's own collectives are one operation each, which MPI completes in order.
+--
+-- A collective that fails in the middle, by an error of MPI, cannot be completed: then the
+-- duplicate is 'Spoilt', and all later collectives on the communicator throw.
 
 foreign import ccall unsafe "heddle_mpi_comm_size" c_comm_size :: Int64 -> Ptr CInt -> IO CInt -- reads what is known
 

@@ -21,7 +21,7 @@ where
 
 import Control.Concurrent (threadDelay)
 import Control.Monad (forM_, forever, unless, when)
-import Data.Char (toLower)
+import Data.Char (isDigit, toLower)
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Foreign.C.String (peekCString, withCString)
@@ -182,11 +182,12 @@ numberFrom least most what name =
 
 -- How many processes of the job this machine runs, as the launcher says.
 localRanks :: IO Int
-localRanks = go ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"]
+localRanks = go ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_TASKS_PER_NODE"]
   where
     go = \case
       [] -> pure 1
-      name : others -> lookupEnv name >>= maybe (go others) (pure . fromMaybe 1 . readMaybe)
+      -- Slurm's is a list, such as 4(x2),3, of which the first is used.
+      name : others -> lookupEnv name >>= maybe (go others) (pure . fromMaybe 1 . readMaybe . takeWhile isDigit)
 
 -- A launcher that the implementation does not know starts processes that do not find each other.
 mismatch :: CInt -> Int -> IO (Maybe MPIError)
