@@ -43,7 +43,7 @@ failing = \case
   ["exits-together"] -> mpi $ do
     rank <- commRank commWorld
     barrier commWorld
-    void (allreduce commWorld (+) (if rank == 1 then throw (ExitFailure 7) else 1 :: Int))
+    void (allgather commWorld (if rank == 1 then throw (ExitFailure 7) else 1 :: Int))
   ["aborts"] -> mpi $ do
     rank <- commRank commWorld
     if rank == 1 then abort 9 else void (waitForNobody rank)
