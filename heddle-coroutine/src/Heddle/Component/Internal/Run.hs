@@ -152,7 +152,7 @@ runFront settings env p sources sink = do
       readPieces reading = do
         let size = min pieceSize (settingBlock settings)
         memory <- mallocByteString size
-        n <- withForeignPtr memory (\to -> reading to size)
+        n <- withForeignPtr memory (`reading` size)
         when (n > 0) $ do
           let piece = fromForeignPtr memory 0 n
           writeRef withinRow (Bytes.last piece /= 0x0a)
