@@ -506,7 +506,7 @@ failing backend =
       said <- onStandardError $ do
         done <- forM [1 .. 64 :: Int] $ \i -> do
           end <- newEmptyMVar
-          end <$ forkIO (forM_ [1 .. 20 :: Int] (\k -> settingFailed defaultSettings (toException (userError (message i k)))) `finally` putMVar end ())
+          end <$ forkIO (forM_ [1 .. 20 :: Int] (settingFailed defaultSettings . toException . userError . message i) `finally` putMVar end ())
         mapM_ takeMVar done
       let wanted = [C.pack ("heddle-http: a request failed: user error (" ++ message i k ++ ")") | i <- [1 .. 64], k <- [1 .. 20]]
       sort (C.lines said) @?= sort wanted,

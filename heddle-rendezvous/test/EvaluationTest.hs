@@ -45,7 +45,7 @@ lazyInputSent = everyRun $ \run -> do
     par . sequenceA_ $
       [ branch (w, out c) (\(w', o) -> io w' (note did "before") >> send o [input did] >> io w' (note did "after")),
         branch (inp c) (\i -> recv i >>= \lines' -> if length (concat lines') == 4 then pure () else throwDet (Boom 1)),
-        branch (inp c) (\i -> void (recv i))
+        branch (inp c) (void . recv)
       ]
   readIORef did >>= (@?= ["before", "read", "after"]) . reverse
 

@@ -8,6 +8,8 @@
 {-# LANGUAGE RankNTypes #-}
 {-# LANGUAGE TypeApplications #-}
 {-# LANGUAGE TypeFamilies #-}
+-- see Note [Static forms that are lost]
+{-# OPTIONS_GHC -fno-do-lambda-eta-expansion #-}
 
 -- |
 -- Module      : Heddle.MPI.Closure
@@ -126,8 +128,9 @@ closure pointer = case deRefStaticPtr pointer of
 -- [Cost]: when it is sent, an encoding of the argument.
 -- [Throws]: when it is sent, what evaluating the argument throws.
 argument :: StaticPtr (Code 'Taking (e -> a)) -> e -> Closure a
-argument pointer e = case deRefStaticPtr pointer of
-  TakingCode _ f -> Closure (uncurry Bound (keyOf pointer) (encoded e)) (f e)
+argument pointer = case deRefStaticPtr pointer of
+  TakingCode _ f -> \e -> Closure (uncurry Bound (keyOf pointer) (encoded e)) (f e)
+{-# NOINLINE argument #-} -- see Note [Static forms that are lost]
 
 -- | A function applied to a value, both of them closures.
 apply :: Closure (a -> b) -> Closure a -> Closure b
@@ -232,3 +235,12 @@ withKey a b use =
 
 -- The form and the type of a function, before its fingerprint was compared.
 type family Unknown :: k where
+
+-- Note [Static forms that are lost]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- GHC 9.0 floats static forms to the top of their module and exports their symbols, so that the
+-- table of static pointers can refer to them. If 'argument' had two parameters,
+-- @plusC = argument (static (taking plus))@ would be a partial application, whose argument gets a
+-- binding of its own before that, one that is not exported: the program would not link ("undefined
+-- reference to r8X8K_closure"). So 'argument' has one parameter, and is neither eta-expanded nor
+-- inlined.
