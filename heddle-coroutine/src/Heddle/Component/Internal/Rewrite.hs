@@ -138,7 +138,8 @@ conditional = \case
       record printStage FirstOfSelected stage (first :> second)
       first' <- conditional first
       sequential first' second
-  stage@(If _ a b) | a == b, isPointwise a -> a <$ record printStage BothTheSame stage a
+  -- No law was applied inside it yet.
+  stage@(If _ a b) | a == b, isPointwise a -> record printStage BothTheSame stage a >> stageNormal a
   stage -> pure stage
   where
     -- All of its sections are rows, and so are those of its parts.
