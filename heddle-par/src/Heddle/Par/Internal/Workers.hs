@@ -19,7 +19,7 @@ module Heddle.Par.Internal.Workers
   )
 where
 
-import Control.Monad (forM_, unless, void, when)
+import Control.Monad (forM_, unless, void)
 import Foreign.StablePtr (newStablePtr)
 import Heddle.Par.Internal.Cancel
 import Heddle.Par.Internal.Deque (newDeque)
