@@ -21,8 +21,8 @@ import Test.Tasty.HUnit (assertFailure, testCase)
 import TypeTest qualified
 
 -- | What does not depend on the number of cores, and the rest on two. That is then run on
--- others, each in a process of its own: to change the number in a process is something at
--- which GHC 9.0's runtime stands still now and then (in its @setNumCapabilities@).
+-- others, each in a process of its own, so that no test depends on changing the number; that is
+-- tested by "SoakTest".
 main :: IO ()
 main =
   SoakTest.soakHere >>= \soaking -> unless soaking $ do
