@@ -76,11 +76,48 @@ asOthers =
     same "wc -w" "count word" "wc -w < \"$1\"",
     same "head" "head 7" "head -n 7 \"$1\"",
     same "tail" "tail 7" "tail -n 7 \"$1\"",
+    testCase "tail: how many, files without a last newline, rows over blocks, several files" tails,
     same "cut" "fields 2,1 by \" \"" "awk -F ' ' '{ if (NF > 1) print $2 \" \" $1; else print }' \"$1\" | head -c -1",
     same "nl" "number \"\\t\"" "awk '{ print NR \"\\t\" $0 }' \"$1\" | head -c -1",
     same "sort" "command \"sort\" || head 20" "sort \"$1\" | head -n 20",
     same "cat" "id" "cat \"$1\""
   ]
+
+-- Each list of files as one stream: by name, by standard input and from a pipe.
+tails :: Assertion
+tails = withDirectory $ \directory -> do
+  let file name = directory </> name
+      rows n = C.unlines (map (C.pack . show) [1 .. n :: Int])
+      row n = C.replicate n 'x'
+  forM_
+    [ ("empty", ""),
+      ("few", "a\nb\nc"),
+      ("newlines", C.replicate 200000 '\n'),
+      ("rows", rows 100000),
+      ("open", rows 100000 <> "the end"),
+      ("block", row 65535 <> "\n" <> row 65535 <> "\n"),
+      ("around", C.concat [row (n `div` 2) <> "\n" | n <- [131068 .. 131078]]),
+      ("huge", "a\n" <> row 300000 <> "\nb\n" <> row 300000),
+      ("single", row 300000)
+    ]
+    (uncurry (B.writeFile . file))
+  forM_ [[name] | name <- ["empty", "newlines", "rows", "open", "block", "around", "huge"]] $ \names ->
+    compared (map file names)
+  forM_ [["open", "rows"], ["single", "single", "few"], ["huge", "block", "empty"]] $ \names ->
+    compared (map file names)
+  where
+    compared files = forM_ [0, 1, 2, 4, 70000, 100001 :: Int] $ \n -> do
+      let count = show n
+      expected <- runTool "sh" (["-c", "n=$1; shift; cat \"$@\" | tail -n \"$n\"", "sh", count] ++ files)
+      forM_
+        [ "n=$1; shift; heddle pipe \"tail $n\" \"$@\"",
+          "n=$1; shift; cat \"$@\" | heddle pipe \"tail $n\"",
+          "n=$1; f=$2; shift 2; heddle pipe \"tail $n\" - \"$@\" < \"$f\"",
+          "n=$1; shift; heddle pipe \"foreach row then upper end | tail $n | lower\" \"$@\""
+        ]
+        $ \command -> do
+          ended <- runTool "sh" (["-c", command, "sh", count] ++ files)
+          (command, count, files, endedErr ended, endedOut ended == endedOut expected) @?= (command, count, files, "", True)
 
 manual :: [TestTree]
 manual =
@@ -173,6 +210,18 @@ habits =
     testCase "it stops reading when nothing more is wanted" $ do
       ended <- runTool "bash" ["-c", "yes | heddle pipe 'head 2'; echo \"${PIPESTATUS[*]}\""]
       (endedOut ended, endedErr ended) @?= ("y\ny\n141 0\n", ""),
+    testCase "tail reads no more of a file than its last rows" . withDirectory $ \directory -> do
+      -- Reading all of 8 TiB takes hours, and its first row is longer than may be kept.
+      let sparse = directory </> "sparse"
+      made <- runTool "sh" ["-c", "truncate -s 8T \"$1\" && printf 'x\\na\\nb\\n' >> \"$1\"", "sh", sparse]
+      endedCode made @?= ExitSuccess
+      ended <- runTool "timeout" ["60", "heddle", "pipe", "tail 2 | upper", sparse]
+      (endedOut ended, endedErr ended) @?= ("A\nB\n", "")
+      counted <- runTool "sh" ["-c", "timeout 60 heddle pipe 'tail 2 || count' < \"$1\"", "sh", sparse]
+      (endedOut counted, endedErr counted) @?= ("2\n", ""),
+    testCase "tail of a file that grows" . withInput (C.unlines (replicate 50000 "a row")) $ \_ file -> do
+      ended <- runTool "bash" ["-c", "(while :; do echo 'a row' >> \"$1\" || exit; done) & p=$!; for i in 1 2 3 4 5 6 7 8; do heddle pipe 'tail 3 | count' \"$1\" || exit 1; done; kill $p; wait", "bash", file]
+      (endedOut ended, endedErr ended) @?= (C.concat (replicate 8 "3\n"), ""),
     testCase "what comes is passed on at once" $ do
       -- The second row is not written before the first has come out.
       ended <-

@@ -41,6 +41,7 @@ import Heddle.Component.Internal.Ring
 import Heddle.Component.Internal.Rows
 import Heddle.Component.Internal.Source
 import Heddle.Component.Internal.Staging
+import Heddle.Component.Internal.Tail (beforeLastRows, leadingTail)
 import Heddle.Component.Internal.Types
 import Heddle.Component.Internal.Work
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
@@ -48,6 +49,8 @@ import Heddle.Prim.Errno (Errno (..))
 import Heddle.Prim.Exception
 import Heddle.Prim.File (readAt)
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
+import System.IO (SeekMode (..))
+import System.Posix.IO.ByteString (fdSeek)
 import System.Posix.Types (Fd)
 
 -- | How to run.
@@ -83,19 +86,24 @@ runPlan :: Settings -> Plan -> [Source] -> Sink -> IO ()
 runPlan settings p sources out = withEnv (settingLongest settings) (settingFlush settings) $ \env -> do
   rest' <- machine (planRest p) env out
   if isNothingGained (planFront p)
-    then pour settings env sources rest'
+    then pour settings env (leadingTail (planRest p)) sources rest'
     else runFront settings env p sources rest'
   -- What other threads have still to do is done here.
   failureSoFar env
 
--- Without a front: pieces as they come.
-pour :: Settings -> Env -> [Source] -> Sink -> IO ()
-pour settings env sources sink = do
+-- Without a front: pieces as they come. Where only the last rows are wanted, what is in front of
+-- a regular file's last rows is not read.
+pour :: Settings -> Env -> Maybe Int -> [Source] -> Sink -> IO ()
+pour settings env rows sources sink = do
   wanted <- newRef True
   for_ sources $ \source -> do
     go <- readRef wanted
     when go . reporting settings $
       withSource source $ \input -> do
+        for_ ((,) <$> rows <*> openedFile input) $ \(n, (fd, from, to)) ->
+          when (to - from > fromIntegral pieceSize) $ do
+            place <- beforeLastRows (readAt fd) pieceSize (from, to) n
+            when (place > from) (void (fdSeek fd AbsoluteSeek (fromIntegral place)))
         let loop = do
               memory <- mallocByteString pieceSize
               n <- withForeignPtr memory (\to -> openedRead input to pieceSize)

@@ -29,6 +29,7 @@ import Heddle.Component.Internal.Fields
 import Heddle.Component.Internal.Machine
 import Heddle.Component.Internal.Print (printStage)
 import Heddle.Component.Internal.Splitting
+import Heddle.Component.Internal.Tail (lastRows)
 import Heddle.Component.Internal.Types
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
 
@@ -78,6 +79,7 @@ single stage around to = case stage of
   Suppress -> pure (Sink (\_ -> pure False) (finish to))
   a :> b -> single b env to >>= single a env
   a :|| b -> single (a :> b) env to
+  If (Last n Row) Identity Suppress -> lastRows n env to
   If s a b -> conditional s a b env to
   ForEach s a b -> each s a b env to
   Count s -> counter s env (\n -> push to (Char8.pack (shows n "\n")) >> finish to)
