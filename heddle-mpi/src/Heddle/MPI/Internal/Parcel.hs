@@ -124,6 +124,8 @@ receivingParcel call comm rank tag = begin (probing call comm rank tag) (\found'
     opened = \case
       Finished parcel -> Finished <$> openParcel call parcel
       Then start rest -> pure (Then start (\outcome -> rest outcome >>= opened))
+      ThenSend start next -> pure (ThenSend start (next >>= opened))
+      Gone -> pure Gone
 
 -- | The value in it.
 --
