@@ -91,7 +91,7 @@ import Data.Vector.Storable qualified as Vector
 import Data.Vector.Storable.Mutable qualified as Mutable
 import Foreign.C.Types (CInt)
 import Foreign.ForeignPtr (touchForeignPtr)
-import Foreign.Ptr (castPtr, nullPtr, plusPtr)
+import Foreign.Ptr (nullPtr)
 import Foreign.Storable (peek, poke)
 import Heddle.MPI.Internal.Buffer
 import Heddle.MPI.Internal.Collective
@@ -101,7 +101,7 @@ import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Tree
 import Heddle.MPI.Internal.Types
 import Heddle.MPI.Operator
-import Heddle.Prim.Buffer (bufferPtr, foreignAddress, keepAlive, newBuffer)
+import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Exception (evaluate, trySync)
 
 none :: Asked -> Asked
@@ -460,11 +460,9 @@ allreduce comm op b c
     Mutable.length c == n,
     isJust (operatorCode op) = togetherPhases comm $ \shadow -> do
     Vector.unsafeCopy c b
-    theirs <- Mutable.unsafeNew n
     let (here, _) = Mutable.unsafeToForeignPtr0 c
-        (there, _) = Mutable.unsafeToForeignPtr0 theirs
-        keep = touchForeignPtr here >> touchForeignPtr there
-    butterfly "allreduce" shadow (operatorFunction op) n (Wings (foreignAddress here) (foreignAddress there) keep) Nothing (pure ())
+    wings <- wingsOf (foreignAddress here) n (touchForeignPtr here)
+    butterfly "allreduce" shadow (operatorFunction op) n wings Nothing (pure ())
   | otherwise = reduction comm op (allreduceC "allreduce" kAllreduce comm b c) (treeAllreduce op b c)
   where
     n = Vector.length b
@@ -484,10 +482,7 @@ allreduceValue comm op a
   | isJust (operatorCode op) = do
     value <- trySync (evaluate a)
     togetherPhases comm $ \shadow -> do
-      let each = (elementBytes @a + 15) `div` 16 * 16
-      memory <- newBuffer (2 * each)
-      let mine = castPtr (bufferPtr memory)
-          wings = Wings mine (mine `plusPtr` each) (keepAlive memory)
+      wings@(Wings mine _ _ _) <- wingsOfOne
       mapM_ (poke mine) value
       butterfly "allreduceValue" shadow (operatorFunction op) 1 wings (either Just (const Nothing) value) (peek mine)
   | otherwise = do

@@ -23,7 +23,7 @@ module Heddle.MPI.Internal.Parcel
   )
 where
 
-import Control.Monad (forM_)
+import Control.Monad (forM_, (>=>))
 import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.C.Types (CInt (..))
@@ -123,8 +123,8 @@ receivingParcel call comm rank tag = begin (probing call comm rank tag) (\found'
   where
     opened = \case
       Finished parcel -> Finished <$> openParcel call parcel
-      Then start rest -> pure (Then start (\outcome -> rest outcome >>= opened))
-      ThenSend start next -> pure (ThenSend start (next >>= opened))
+      Then start rest -> pure (Then start (rest >=> opened))
+      Awaiting slot start rest -> pure (Awaiting slot start (rest >=> opened))
       Gone -> pure Gone
 
 -- | The value in it.

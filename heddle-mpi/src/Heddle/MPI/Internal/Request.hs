@@ -28,6 +28,7 @@ module Heddle.MPI.Internal.Request
     -- * Phases
     Next (..),
     Under,
+    startAmong,
     phases,
     performPhases,
     waitFor,
@@ -54,7 +55,7 @@ module Heddle.MPI.Internal.Request
 where
 
 import Control.Concurrent.STM hiding (check)
-import Control.Monad (forM_, join, void, when)
+import Control.Monad (forM_, join, unless, void, when)
 import Data.Foldable (for_)
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
@@ -97,8 +98,8 @@ data Next a
   = Finished a
   | -- | Another one, and what follows that.
     Then !Start (Outcome -> IO (Next a))
-  | -- | A send, and what follows that: nobody looks at its outcome.
-    ThenSend !Start (IO (Next a))
+  | -- | One that has been started and is not complete, and what follows that.
+    Awaiting !Slot !Start (Outcome -> IO (Next a))
   | -- | The operation was cancelled.
     Gone
 
@@ -190,22 +191,55 @@ phasesFrom :: Ptr Outcome -> Next a -> IO (Either (Under a) a)
 phasesFrom p = \case
   Finished a -> pure (Right a)
   Then start rest -> chain start rest p
-  ThenSend start next -> do
-    slot <- launch start True nullPtr
-    if slot == 0
-      then next >>= phasesFrom p
-      else
-        if slot < sendFailed + 1000
-          then sendFailure (startCall start) slot next
-          else do
-            under <- newUnder
-            Left under <$ follow under start slot (const next)
+  Awaiting slot start rest -> do
+    under <- newUnder
+    Left under <$ follow under start slot rest
   Gone -> throwCancelled
+
+-- | Start an operation among phases, and go on with its error and how much was received, at once
+-- if it is complete. What keeps its memory is performed when it is complete. The first argument
+-- tells whether starting may test for a while; it is handed on, and is 'False' for what goes on
+-- after an operation that was not complete at once.
+--
+-- What follows is to be a call of a function that exists anyway: then nothing is allocated for
+-- an operation that is complete at once.
+--
+-- [Blocks]: never.
+-- [Masking]: to be called masked.
+-- [Throws]: 'MPIError' if it failed, unless what follows is told of that.
+startAmong :: Bool -> Ptr Outcome -> IO () -> Start -> (Bool -> CInt -> Int64 -> IO (Next a)) -> IO (Next a)
+startAmong patient p keep start next = do
+  slot <- launch start patient p
+  if slot == 0
+    then do
+      e <- peekByteOff p 8 :: IO CInt
+      received <- peekByteOff p 16 :: IO Int64
+      when (e /= 0) (failedAmong (startCall start) (startTells start) p keep)
+      keep
+      next patient e received
+    else pure (Awaiting slot start (\outcome -> keep >> next False (fromIntegral (outcomeError outcome)) (outcomeReceived outcome)))
+{-# INLINE startAmong #-}
+
+-- After a failure that was told of at once.
+failedAmong :: String -> Bool -> Ptr Outcome -> IO () -> IO ()
+failedAmong call tells p keep = do
+  outcome <- peekOutcome p
+  when (outcomeLost outcome) (keepForEver keep)
+  keep
+  unless tells (failWith call (fromIntegral (outcomeError outcome)))
+{-# NOINLINE failedAmong #-}
 
 -- | Do one operation after the other, as far as they are complete at once. Masked.
 phases :: IO (Next a) -> IO (Either (Under a) a)
-phases first = withOutcome (\p -> first >>= phasesFrom p)
+phases first =
+  first >>= \case
+    Finished a -> pure (Right a)
+    next -> furtherPhases next
 {-# INLINE phases #-}
+
+furtherPhases :: Next a -> IO (Either (Under a) a)
+furtherPhases next = withOutcome (`phasesFrom` next)
+{-# NOINLINE furtherPhases #-}
 
 -- | Do one operation after the other, and wait until the last is complete.
 --
@@ -283,7 +317,7 @@ advance under start rest outcome
       Left e -> settle (Broken e)
       Right (Finished a) -> settle (Over a)
       Right (Then start' rest') -> enter under start' rest'
-      Right (ThenSend start' next) -> enter under start' (const next)
+      Right (Awaiting slot start' rest') -> follow under start' slot rest'
       Right Gone -> settle Cancelled'
   where
     code = fromIntegral (outcomeError outcome)

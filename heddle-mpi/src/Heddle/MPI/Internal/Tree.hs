@@ -20,6 +20,8 @@
 module Heddle.MPI.Internal.Tree
   ( -- * Of a few elements
     Wings (..),
+    wingsOf,
+    wingsOfOne,
     butterfly,
     butterflyBytes,
     verdict,
@@ -36,23 +38,27 @@ module Heddle.MPI.Internal.Tree
 where
 
 import Control.Monad (forM_, when)
+import Control.Monad.Primitive (touch)
 import Data.Bits (xor)
 import Data.Either (fromRight)
+import Data.Int (Int64)
 import Data.Maybe (isJust)
+import Data.Primitive.ByteArray (mutableByteArrayContents, newAlignedPinnedByteArray)
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable qualified as Vector
 import Data.Vector.Storable.Mutable qualified as Mutable
+import Data.Word (Word8)
+import Foreign.C.Types (CInt)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peek, peekElemOff, poke, pokeElemOff)
 import Heddle.MPI.Internal.Buffer
 import Heddle.MPI.Internal.Collective
 import Heddle.MPI.Internal.Error
-import Heddle.MPI.Internal.Foreign (Outcome (..))
+import Heddle.MPI.Internal.Foreign (Outcome, outcomeBytes)
 import Heddle.MPI.Internal.Point
 import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Types
 import Heddle.MPI.Operator
-import Heddle.Prim.Buffer (bufferPtr, keepAlive, newBuffer)
 import Heddle.Prim.Exception
 
 -- The tag of all messages of trees: their order tells them apart.
@@ -63,8 +69,27 @@ treeTag = 1
 butterflyBytes :: Int
 butterflyBytes = 1024
 
--- | The memory of a 'butterfly': what this rank has, what arrives, and what keeps both.
-data Wings a = Wings !(Ptr a) !(Ptr a) !(IO ())
+-- | The memory of a 'butterfly': what this rank has, what arrives, where C writes outcomes, and
+-- what keeps all of it.
+data Wings a = Wings !(Ptr a) !(Ptr a) !(Ptr Outcome) !(IO ())
+
+-- | For so many elements that lie in other memory, which this keeps.
+wingsOf :: forall a. Element a => Ptr a -> Int -> IO () -> IO (Wings a)
+wingsOf mine n keep = do
+  memory <- newAlignedPinnedByteArray (outcomeBytes + n * elementBytes @a) 16
+  let p = mutableByteArrayContents memory
+  pure (Wings mine (castPtr (p `plusPtr` outcomeBytes)) (castPtr p) (keep >> touch memory))
+{-# INLINE wingsOf #-}
+
+-- | For one element, which is to be written.
+wingsOfOne :: forall a. Element a => IO (Wings a)
+wingsOfOne = do
+  memory <- newAlignedPinnedByteArray (outcomeBytes + 2 * each) 16
+  let p = mutableByteArrayContents memory
+  pure (Wings (castPtr (p `plusPtr` outcomeBytes)) (castPtr (p `plusPtr` (outcomeBytes + each))) (castPtr p) (touch memory))
+  where
+    each = (elementBytes @a + 15) `div` 16 * 16
+{-# INLINE wingsOfOne #-}
 
 -- | Combine a few elements of all ranks, in place, on every rank, and then do this. Partners
 -- exchange what they have, and combine it in the order of the ranks, so that both get the same
@@ -74,62 +99,165 @@ data Wings a = Wings !(Ptr a) !(Ptr a) !(IO ())
 -- messages from then on; a rank that receives one does the same. Every rank is reached by every
 -- other one, so all fail, and no message is left over.
 --
+-- [Cost]: some closures once; nothing for a message that is complete at once. See 'startAmong'.
 -- [Blocks]: never; its phases follow one another.
 butterfly :: forall a r. Element a => String -> Comm 'Intra -> (a -> a -> a) -> Int -> Wings a -> Maybe SomeException -> IO r -> IO (Next r)
-butterfly call shadow f n (Wings mine theirs keep) nothing result = do
-  (size, rank) <- place shadow
-  let full = power 1
+butterfly call shadow f n (Wings mine theirs p keep) nothing result = do
+  Lent at count type' each _ _ <- lendOut (mine, n)
+  (size, rank) <- shapeOf shadow
+  let !full = powerWithin size 1
+      combine before = go 0
         where
-          power k = if 2 * k <= size then power (2 * k) else k
-      beyond = size - full
-      real r = if r < beyond then 2 * r + 1 else r + beyond
-      rounds final step me problem
-        | step < full = do
-          let partner = me `xor` step
-              at = real partner
-          -- So small that it goes at once, whether or not somebody receives it.
-          give at problem . receive theirs at problem $ \problem' ->
-            combine (partner < me) problem' >>= rounds final (2 * step) me
-        | otherwise = final problem
-  if rank >= 2 * beyond
-    then rounds end 1 (rank - beyond) nothing
-    else
-      if even rank
-        then give (rank + 1) nothing (receive mine (rank + 1) nothing end)
-        else receive theirs (rank - 1) nothing $ \problem -> do
-          problem' <- combine True problem
-          rounds (\last' -> give (rank - 1) last' (end last')) 1 (rank `div` 2) problem'
-  where
-    bytes = n * elementBytes @a
-    end = maybe (Finished <$> result <* keep) (agreed . throwIO)
-    give :: Int -> Maybe SomeException -> IO (Next r) -> IO (Next r)
-    give to problem next = do
-      lent <- lendOut (mine, if isJust problem then 0 else n)
-      pure (ThenSend (sending call Standard shadow (Rank to) treeTag lent) (keep >> next))
-    receive :: Ptr a -> Int -> Maybe SomeException -> (Maybe SomeException -> IO (Next r)) -> IO (Next r)
-    receive into from problem next = do
-      lent <- lendOut (into, n)
-      pure . Then (receiving call shadow (Rank from) treeTag lent) {startTells = True} $ \outcome -> do
-        keep
-        maybe (judge from outcome) (pure . Just) problem >>= next
-    judge from outcome
-      | outcomeError outcome /= 0 = do
-        e <- errorFrom call (fromIntegral (outcomeError outcome))
-        if errorClass e == Truncated then problemOf (mismatch from "more") else throwIO e
-      | got == bytes = pure Nothing
-      | got == 0 = problemOf (wrong RemoteError call ("rank " ++ show from ++ " could not do its part"))
-      | otherwise = problemOf (mismatch from (show got))
-      where
-        got = fromIntegral (outcomeReceived outcome)
-    mismatch from has = wrong SizeMismatch call ("rank " ++ show from ++ " has " ++ has ++ " bytes, this one " ++ show bytes)
-    combine theirsFirst = \case
-      Nothing -> problemOf . forM_ [0 .. n - 1] $ \i -> do
-        x <- peekElemOff mine i
-        y <- peekElemOff theirs i
-        pokeElemOff mine i (if theirsFirst then f y x else f x y)
-      problem -> pure problem
-    problemOf action = either Just (const Nothing) <$> trySync action
+          go !i
+            | i >= n = pure ()
+            | otherwise = do
+              x <- peekElemOff mine i
+              y <- peekElemOff theirs i
+              pokeElemOff mine i (if before then f y x else f x y)
+              go (i + 1)
+      flight =
+        Flight
+          { flightCall = call,
+            flightComm = shadow,
+            flightMine = at,
+            flightTheirs = castPtr theirs,
+            flightCount = count,
+            flightBytes = count * each,
+            flightType = type',
+            flightOutcome = p,
+            flightKeep = keep,
+            flightCombine = combine,
+            flightResult = result,
+            flightFull = full,
+            flightBeyond = size - full,
+            flightRank = rank
+          }
+  fly flight nothing
 {-# INLINEABLE butterfly #-}
+
+-- A 'butterfly' of elements of whatever type: one for all, since it is long.
+data Flight r = Flight
+  { flightCall :: !String,
+    flightComm :: !(Comm 'Intra),
+    -- What this rank has, and where what arrives is put.
+    flightMine, flightTheirs :: !(Ptr Word8),
+    -- In elements of MPI's type, and in bytes.
+    flightCount, flightBytes :: !Int,
+    flightType :: !Datatype,
+    flightOutcome :: !(Ptr Outcome),
+    flightKeep :: !(IO ()),
+    -- Whether what has arrived is from a rank before this one.
+    flightCombine :: !(Bool -> IO ()),
+    flightResult :: !(IO r),
+    -- The greatest power of two that is not above the number of ranks, and what is above it.
+    flightFull, flightBeyond, flightRank :: !Int
+  }
+
+fly :: Flight r -> Maybe SomeException -> IO (Next r)
+fly !x nothing
+  | not (stands x) = rounds x True 1 nothing
+  | even (flightRank x) = offer x True (flightRank x + 1) nothing (\patient _ _ -> lastly x patient)
+  | otherwise = accept x True (flightTheirs x) (flightRank x - 1) (\patient e got -> firstly x patient nothing e got)
+{-# NOINLINE fly #-}
+
+powerWithin :: Int -> Int -> Int
+powerWithin size k = if 2 * k <= size then powerWithin size (2 * k) else k
+
+-- Is this one of two neighbours of which the odd one takes part for both?
+stands :: Flight r -> Bool
+stands x = flightRank x < 2 * flightBeyond x
+{-# INLINE stands #-}
+
+-- The number of this rank among those that take part, that of its partner at this step, and
+-- which rank that is.
+number, partner, partnerRank :: Flight r -> Int -> Int
+number x _ = if stands x then flightRank x `div` 2 else flightRank x - flightBeyond x
+partner x step = number x step `xor` step
+partnerRank x step = let r = partner x step in if r < flightBeyond x then 2 * r + 1 else r + flightBeyond x
+{-# INLINE number #-}
+{-# INLINE partner #-}
+{-# INLINE partnerRank #-}
+
+-- So small that it goes at once, whether or not somebody receives it.
+offer :: Flight r -> Bool -> Int -> Maybe SomeException -> (Bool -> CInt -> Int64 -> IO (Next r)) -> IO (Next r)
+offer x patient to problem =
+  startAmong patient (flightOutcome x) (flightKeep x) $
+    sending (flightCall x) Standard (flightComm x) (Rank to) treeTag (Lent (flightMine x) n (flightType x) 1 (pure ()) (pure ()))
+  where
+    n = if isJust problem then 0 else flightCount x
+{-# INLINE offer #-}
+
+accept :: Flight r -> Bool -> Ptr Word8 -> Int -> (Bool -> CInt -> Int64 -> IO (Next r)) -> IO (Next r)
+accept x patient into from =
+  startAmong patient (flightOutcome x) (flightKeep x) $
+    (receiving (flightCall x) (flightComm x) (Rank from) treeTag (Lent into (flightCount x) (flightType x) 1 (pure ()) (pure ()))) {startTells = True}
+{-# INLINE accept #-}
+
+-- From this step on.
+rounds :: Flight r -> Bool -> Int -> Maybe SomeException -> IO (Next r)
+rounds !x !patient !step !problem
+  | step < flightFull x = offer x patient (partnerRank x step) problem (\patient' _ _ -> exchange x patient' step problem)
+  | stands x = offer x patient (flightRank x - 1) problem (\_ _ _ -> landed x problem)
+  | otherwise = landed x problem
+
+-- What this rank has is sent.
+exchange :: Flight r -> Bool -> Int -> Maybe SomeException -> IO (Next r)
+exchange !x !patient !step !problem =
+  accept x patient (flightTheirs x) (partnerRank x step) (\patient' e got -> merge x patient' step problem e got)
+{-# NOINLINE exchange #-}
+
+-- What the partner has is here.
+merge :: Flight r -> Bool -> Int -> Maybe SomeException -> CInt -> Int64 -> IO (Next r)
+merge !x !patient !step !problem !e !got =
+  judge x (partnerRank x step) e got problem >>= combined x (partner x step < number x step) >>= rounds x patient (2 * step)
+{-# NOINLINE merge #-}
+
+-- What the neighbour has is here, for which this rank takes part.
+firstly :: Flight r -> Bool -> Maybe SomeException -> CInt -> Int64 -> IO (Next r)
+firstly !x !patient nothing !e !got =
+  judge x (flightRank x - 1) e got nothing >>= combined x True >>= rounds x patient 1
+{-# NOINLINE firstly #-}
+
+-- The neighbour takes part for this rank.
+lastly :: Flight r -> Bool -> IO (Next r)
+lastly !x !patient =
+  accept x patient (flightMine x) (flightRank x + 1) (\_ e got -> judge x (flightRank x + 1) e got Nothing >>= landed x)
+{-# NOINLINE lastly #-}
+
+landed :: Flight r -> Maybe SomeException -> IO (Next r)
+landed x = \case
+  Nothing -> Finished <$> flightResult x <* flightKeep x
+  Just e -> agreed (throwIO e)
+
+combined :: Flight r -> Bool -> Maybe SomeException -> IO (Maybe SomeException)
+combined x before = \case
+  Nothing -> problemOf (flightCombine x before)
+  problem -> pure problem
+{-# INLINE combined #-}
+
+-- What is wrong with a message from this rank, with this error, of so many bytes.
+judge :: Flight r -> Int -> CInt -> Int64 -> Maybe SomeException -> IO (Maybe SomeException)
+judge x from e got = \case
+  Nothing
+    | e == 0, fromIntegral got == flightBytes x -> pure Nothing
+    | otherwise -> misfit (flightCall x) from e (fromIntegral got) (flightBytes x)
+  problem -> pure problem
+{-# INLINE judge #-}
+
+misfit :: String -> Int -> CInt -> Int -> Int -> IO (Maybe SomeException)
+misfit call from e got bytes
+  | e /= 0 = do
+    failure <- errorFrom call e
+    if errorClass failure == Truncated then problemOf (mismatch "more") else throwIO failure
+  | got == 0 = problemOf (wrong RemoteError call ("rank " ++ show from ++ " could not do its part"))
+  | otherwise = problemOf (mismatch (show got))
+  where
+    mismatch has = wrong SizeMismatch call ("rank " ++ show from ++ " has " ++ has ++ " bytes, this one " ++ show bytes)
+{-# NOINLINE misfit #-}
+
+problemOf :: IO () -> IO (Maybe SomeException)
+problemOf action = (Nothing <$ action) `catchSync` (pure . Just)
+{-# INLINE problemOf #-}
 
 -- | All ranks tell whether they could do their part; if one could not, all throw: those with
 -- their own exception that, the others that rank's number. Given a duplicate.
@@ -138,11 +266,11 @@ butterfly call shadow f n (Wings mine theirs keep) nothing result = do
 -- [Throws]: the exception given, or an 'MPIError' of class 'RemoteError'.
 verdict :: String -> Comm 'Intra -> Maybe SomeException -> IO ()
 verdict call shadow problem = do
-  memory <- newBuffer 16
+  wings@(Wings mine _ _ keep) <- wingsOfOne @Int
   Rank rank <- commRank shadow
-  let mine = castPtr (bufferPtr memory) :: Ptr Int
   poke mine (maybe maxBound (const rank) problem)
-  first <- performPhases (butterfly call shadow min 1 (Wings mine (mine `plusPtr` 8) (keepAlive memory)) Nothing (peek mine))
+  first <- performPhases (butterfly call shadow min 1 wings Nothing (peek mine))
+  keep
   agreed $ case problem of
     Just e -> throwIO e
     Nothing -> when (first /= maxBound) (wrong RemoteError call ("rank " ++ show first ++ " could not do its part"))
@@ -176,9 +304,6 @@ prefixes size rank receive give given combine before = go 1 Nothing
         mapM_ given giving
         go (2 * step) prefix' a'
 
-place :: Comm kind -> IO (Int, Int)
-place comm = (\size (Rank rank) -> (size, rank)) <$> commSize comm <*> commRank comm
-
 -- What could be made, or why not.
 type Made a = Either SomeException (Vector a)
 
@@ -199,7 +324,7 @@ zipped f x y = trySync $ do
 -- The vectors of all ranks combined, at rank 0.
 reduced :: Element a => Comm 'Intra -> Operator a -> Vector a -> IO (Made a)
 reduced shadow op b = do
-  (size, rank) <- place shadow
+  (size, rank) <- shapeOf shadow
   climb
     size
     rank
@@ -211,7 +336,7 @@ reduced shadow op b = do
 -- | 'Heddle.MPI.Collective.reduce', with a function.
 treeReduce :: Element a => Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> Comm 'Intra -> IO ()
 treeReduce root op b into shadow = do
-  (size, rank) <- place shadow
+  (size, rank) <- shapeOf shadow
   when (root < 0 || fromIntegral root >= size) . agreed $
     wrong InvalidRoot "reduce" (show root ++ " of " ++ show size ++ " ranks")
   result <- reduced shadow op b
@@ -234,7 +359,7 @@ treeAllreduce :: forall a. Element a => Operator a -> Vector a -> Mutable.IOVect
 treeAllreduce op b into shadow = do
   when (Mutable.length into /= Vector.length b) . agreed $
     wrong InvalidCount "allreduce" (show (Vector.length b) ++ " elements cannot be reduced into " ++ show (Mutable.length into))
-  (_, rank) <- place shadow
+  (_, rank) <- shapeOf shadow
   result <- reduced shadow op b
   copied <- trySync (either throwIO (\v -> when (rank == 0) (copyInto "allreduce" v into)) result)
   verdict "allreduce" shadow (either Just (const Nothing) copied)
@@ -244,7 +369,7 @@ treeAllreduce op b into shadow = do
 -- | 'Heddle.MPI.Collective.scan' and 'Heddle.MPI.Collective.exscan', with a function.
 treeScan :: Element a => Bool -> Operator a -> Vector a -> Mutable.IOVector a -> Comm 'Intra -> IO ()
 treeScan inclusive op b into shadow = do
-  (size, rank) <- place shadow
+  (size, rank) <- shapeOf shadow
   let f = operatorFunction op
       behind = zipped f
       give r = isend shadow (Rank r) treeTag . fromRight (Vector.take 0 b)

@@ -35,6 +35,7 @@ module Heddle.MPI.Internal.Types
     commSelf,
     commSize,
     commRank,
+    shapeOf,
     remoteSize,
     closeComm,
     closeCommWith,
@@ -182,6 +183,9 @@ commSize comm = fst <$> shapeOf comm
 commRank :: Comm kind -> IO Rank
 commRank comm = Rank . snd <$> shapeOf comm
 
+-- | Both: how many processes there are, and which of them this is.
+--
+-- [Cost]: a call the first time.
 shapeOf :: Comm kind -> IO (Int, Int)
 shapeOf comm =
   readRef (commShape comm) >>= \case
@@ -193,7 +197,9 @@ shapeOf comm =
     ask = do
       size <- answerOf "commSize" (c_comm_size (commHandle comm))
       rank <- answerOf "commRank" (c_comm_rank (commHandle comm))
-      let shape = (fromIntegral size, fromIntegral rank)
+      let !n = fromIntegral size
+          !me = fromIntegral rank
+          shape = (n, me)
       shape <$ writeRef (commShape comm) (Just shape)
 
 -- | How many processes the other group of an intercommunicator has.
@@ -256,27 +262,41 @@ togetherPhases :: Comm kind -> (Comm kind -> IO (Next a)) -> IO a
 togetherPhases comm first = mask $ \restore -> do
   turn <- nextTurn (commTurns comm)
   readRef (commShadow comm) >>= \case
-    Shadow shadow -> do
-      now <- isTurn turn
-      if now then go restore turn shadow else later restore turn
-    _ -> later restore turn
-  where
-    later restore turn = inTurn "mpi/collective" comm turn (performPhases . first) >>= restore . wait
-    go restore turn shadow =
-      try (phases (first shadow)) >>= \case
-        Right (Right a) -> a <$ endTurn turn
-        Right (Left under) ->
-          try (restore (waitFor under)) >>= \case
+    Shadow shadow ->
+      isTurn turn >>= \case
+        True ->
+          (phases (first shadow) `catch` failedPhases comm turn) >>= \case
             Right a -> a <$ endTurn turn
-            Left e -> interrupted turn under >> throwIO (fst (disagreement e))
-        Left e -> (unfinished comm e >> throwIO (fst (disagreement e))) `finally` endTurn turn
+            Left under -> waitedPhases restore comm turn under
+        False -> laterPhases restore comm turn first
+    _ -> laterPhases restore comm turn first
+{-# INLINEABLE togetherPhases #-}
+
+-- What 'togetherPhases' does off the fast path: when its turn has not come, or
+-- there is no duplicate yet;
+laterPhases :: (IO a -> IO a) -> Comm kind -> Turn -> (Comm kind -> IO (Next a)) -> IO a
+laterPhases restore comm turn first = inTurn "mpi/collective" comm turn (performPhases . first) >>= restore . wait
+{-# NOINLINE laterPhases #-}
+
+-- when a phase that was complete at once has failed;
+failedPhases :: Comm kind -> Turn -> SomeException -> IO b
+failedPhases comm turn e = (unfinished comm e >> throwIO (fst (disagreement e))) `finally` endTurn turn
+{-# NOINLINE failedPhases #-}
+
+-- when a phase is not complete at once.
+waitedPhases :: (IO a -> IO a) -> Comm kind -> Turn -> Under a -> IO a
+waitedPhases restore comm turn under =
+  try (restore (waitFor under)) >>= \case
+    Right a -> a <$ endTurn turn
+    Left e -> interrupted >> throwIO (fst (disagreement e))
+  where
     -- The wait has ended by an exception, its own or that of the phases.
-    interrupted turn under =
+    interrupted =
       stageOf under >>= \case
         Ended -> endTurn turn
         Failing e -> unfinished comm e `finally` endTurn turn
         Going -> void (fork "mpi/given-up" ((void (waitFor under) `catch` unfinished comm) `finally` endTurn turn))
-{-# INLINEABLE togetherPhases #-}
+{-# NOINLINE waitedPhases #-}
 
 -- After a collective that has failed in the middle, no other one may use the duplicate.
 unfinished :: Comm kind -> SomeException -> IO ()
