@@ -29,10 +29,10 @@ import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Buffer
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
+import Heddle.Prim.Keeper (Keeper, keeping, newKeeper)
 import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (fork, myThreadId)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
-import Heddle.Prim.Weak (Token, newToken, use)
 
 -- | A chunk of a lazy byte string, and the buffer that small results are written into first.
 --
@@ -106,7 +106,7 @@ produced :: Put -> IO Lazy.ByteString
 produced put = do
   first <- newLink
   writer <- fork "bytes/lazy" (produce put first `catch` \Unwanted -> pure ())
-  reader <- newToken (throwTo writer Unwanted)
+  reader <- newKeeper (throwTo writer Unwanted)
   pure (consumed reader first)
 
 -- | Thrown at a thread that writes for nobody.
@@ -118,12 +118,11 @@ instance Exception Unwanted where
   fromException = asyncExceptionFromException
 
 -- | The chunks from this place on.
-consumed :: Token -> Link -> Lazy.ByteString
+consumed :: Keeper -> Link -> Lazy.ByteString
 consumed reader link = unsafePure $ do
   unpark (linkWanted link)
-  Batch chunks after <- await
   -- The writer may be stopped when nobody can come here any more.
-  use reader
+  Batch chunks after <- keeping reader await
   pure . (`append` chunks) $ case after of
     Next next -> consumed reader next
     End -> Lazy.empty
@@ -206,6 +205,6 @@ closed p buffer
 --   * An exception of the Put is caught by the writer and thrown where the string ends because of it, behind all chunks
 --     that were full before. One that hits the thread that waits is not seen by the writer, which goes on to the end
 --     of its batch.
---   * Nobody needs the rest: the thunks of the string hold a token that nobody else holds. When it has been collected,
+--   * Nobody needs the rest: the thunks of the string hold a keeper that nobody else holds. When it has been collected,
 --     the writer is stopped, also one that is busy with an endless piece.
 --   * Memory: a batch has at most 16 chunks, and slices count as chunks.
