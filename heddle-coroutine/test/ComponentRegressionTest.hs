@@ -48,6 +48,10 @@ tests =
         replicateM_ 20 $ do
           killedWhileWriting "command \"exec 2>&-; sleep 20; true\"" 60
           killedWhileWriting "foreach everything then command \"exec 2>&-; sleep 20\" end" 125,
+      testCase "anEmptyBlockWasTheNewestOfTheLast" $ do
+        agree "fields 2 with \" \" | select last 1 row" "a" ""
+        agree "fields 2 with \" \" | select last 1 row" "a b\nc" "b\n"
+        agree "fields 2 with \" \" | select last 2 row" "a b\nc\n" "b\n\n",
       testCase "slashBehindABackslash" $ do
         p <- newPattern CaseMatters "a\\/b" >>= either fail pure
         printed <- parseStage (Char8.pack (printStage (Count (Matching p) :> Identity)))

@@ -17,6 +17,7 @@ module Heddle.Component.Internal.Tail
   )
 where
 
+import Control.Monad (unless)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Unsafe qualified as Bytes
@@ -44,16 +45,17 @@ leadingTail = \case
 -- A block, and how many newlines are in it.
 data Block = Block !ByteString !Int
 
--- Blocks in order, and how many newlines and bytes are in them.
+-- Blocks in order, none empty, and how many newlines and bytes are in them.
 data Kept = Kept !(Seq Block) !Int !Int
 
--- | The last rows, so many. The limit is on their bytes.
+-- | The last @n@ rows. The limit is on their bytes.
 lastRows :: Int -> Env -> Sink -> IO Sink
 lastRows n env to
   | n <= 0 = pure (Sink (\_ -> pure False) (finish to))
   | otherwise = do
     ref <- newRef (Kept Seq.empty 0 0)
-    let keep piece = do
+    -- A stage before this one may give empty blocks, which would hide how the last row ends.
+    let keep piece = unless (Bytes.null piece) $ do
           Kept blocks newlines bytes <- readRef ref
           let here = countByte 0x0a piece
               kept = withoutOld n (Kept (blocks |> Block piece here) (newlines + here) (bytes + Bytes.length piece))
@@ -84,7 +86,7 @@ exactly n kept@(Kept blocks newlines _) = case blocks of
   _ :|> Block newest _ -> dropRows (newlines - (if Bytes.last newest == 0x0a then n else n - 1)) kept
   Empty -> kept
 
--- Without the first rows, so many.
+-- Without the first @rows@ rows.
 dropRows :: Int -> Kept -> Kept
 dropRows rows kept = case kept of
   Kept (Block piece here :<| others) newlines bytes
@@ -95,17 +97,16 @@ dropRows rows kept = case kept of
        in Kept (if Bytes.null left then others else Block left (here - rows) :<| others) (newlines - rows) size
   _ -> kept
 
--- What is behind so many newlines.
+-- What is behind the first @rows@ newlines.
 afterRows :: Int -> ByteString -> ByteString
 afterRows rows piece
   | rows > 0, Just i <- Bytes.elemIndex 0x0a piece = afterRows (rows - 1) (Bytes.unsafeDrop (i + 1) piece)
   | otherwise = piece
 
--- | Where to begin to read a file of which only the last rows are wanted, as part of a stream:
--- @beforeLastRows reading size (from, to) rows@ is the place of a newline with so many newlines
--- behind it, or the range's beginning if there is none, or if something cannot be read. The
--- newline itself is included: what comes from an earlier file may end within a row. @reading@
--- reads at a place, @size@ is how much at once.
+-- | Where to start reading a file of which only the last rows are wanted, as part of a stream:
+-- @beforeLastRows reading size (from, to) rows@ is the offset of the newline that is followed by
+-- @rows@ others, or @from@ if there is none or a read fails. That newline is read too, because what
+-- comes from an earlier file may end within a row. @reading@ reads at an offset, @size@ bytes at once.
 --
 -- [Cost]: reading and counting what is behind the place, in memory of one block.
 beforeLastRows :: (Ptr Word8 -> Int -> Int64 -> IO Int) -> Int -> (Int64, Int64) -> Int -> IO Int64
@@ -125,7 +126,7 @@ beforeLastRows reading size (from, to) rows = allocaBytes size (\p -> go p to ro
             if found > behind
               then (\i -> start + fromIntegral i) <$> place p n behind
               else go p start (behind - found)
-    -- The newline with so many newlines behind it, which is there.
+    -- The newline that is followed by this many, which is in this block.
     place p n behind = do
       i <- findByteEndAt bestLevel p n 0x0a
       if behind <= 0 then pure i else place p i (behind - 1)
