@@ -14,7 +14,6 @@ import argparse
 import collections
 import contextlib
 import os
-import signal
 import sys
 
 import bytework
@@ -24,7 +23,7 @@ import mpi
 import parallel
 import rendezvous
 import servers
-from harness import BENCH, BUILD, Unable, in_turn, machine, ratios, spread
+from harness import BENCH, BUILD, Unable, conclude, in_turn, machine, prepare_process, ratios, spread
 
 ROOT = os.path.dirname(BENCH)
 # What belongs to a checkout; the loads and the C twins are always those of this one.
@@ -166,7 +165,7 @@ def coroutine_cases():
     yield command("grep-count", f'count row having "{coroutines.WANTED}"')
     yield command("grep-number", f'select row having "{coroutines.WANTED}" numbered')
     yield command("count-rows", "count row")
-    yield command("upper", "upper then count bytes")
+    yield command("upper", "upper | count row")
 
 
 def mpi_cases():
@@ -292,11 +291,7 @@ def main():
     if unknown:
         parser.error(f"no case {', '.join(sorted(unknown))}; see --list")
 
-    # Ends the run through the finally blocks, so that nothing is left behind.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-
+    prepare_process()
     print(machine())
     results, failures = [], 0
     for suite, (new_place, cases) in suites.items():
@@ -320,10 +315,7 @@ def main():
                     print(f"  {case.name}: not measured: {reason}", flush=True)
         finally:
             place.close()
-    print()
-    for name, value in results:
-        print(f"RESULT {name} {value}")
-    return 1 if failures else 0
+    return conclude(results, failures)
 
 
 if __name__ == "__main__":

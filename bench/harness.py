@@ -6,8 +6,10 @@ import os
 import platform
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -18,6 +20,25 @@ HEDDLE = os.path.join(os.path.dirname(BENCH), "bin", "heddle")
 
 class Unable(Exception):
     """Something is missing or refuses; the text says what, and what to do."""
+
+
+# -------------------------------------------------------------------------------------------- runs
+
+
+def prepare_process():
+    """Before a run: signals end it through the finally blocks, so that nothing is left behind."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
+    # Debian keeps nginx and lighttpd in sbin, which is not on everyone's PATH.
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+
+
+def conclude(results, failures):
+    """Print the results that programs read; the exit code."""
+    print()
+    for name, value in results:
+        print(f"RESULT {name} {value}")
+    return 1 if failures else 0
 
 
 # ------------------------------------------------------------------------------------------ machine

@@ -12,8 +12,6 @@ Files are in a temporary folder; everything that was started is stopped, and the
 the run ends.
 """
 import argparse
-import os
-import signal
 import sys
 
 import bytework
@@ -23,7 +21,7 @@ import mpi
 import parallel
 import rendezvous
 import servers
-from harness import Unable, machine
+from harness import Unable, conclude, machine, prepare_process
 
 SUITES = {
     "io": (servers.ServerPlace, servers.CASES["io"]),
@@ -58,12 +56,7 @@ def main():
     if options.rounds < 1 or options.seconds < 1 or options.trapezoids < 1:
         parser.error("--rounds, --seconds and --trapezoids must be at least 1")
 
-    # Ends the run through the finally blocks, so that nothing is left behind.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))
-    # Debian keeps nginx and lighttpd in sbin, which is not on everyone's PATH.
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-
+    prepare_process()
     print(machine())
     results, failures = [], 0
     try:
@@ -83,10 +76,7 @@ def main():
                 print(f"  not measured: {reason}", flush=True)
     finally:
         place.close()
-    print()
-    for name, value in results:
-        print(f"RESULT {name} {value}")
-    return 1 if failures else 0
+    return conclude(results, failures)
 
 
 if __name__ == "__main__":
