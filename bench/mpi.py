@@ -30,6 +30,7 @@ MEGABYTE = 1 << 20
 MESSAGES = 160
 ROUNDS = 3000
 DOUBLES = 1
+OUTSTANDING = 5000
 WAITING = 1000
 COLLECTIONS = 2000
 
@@ -289,6 +290,18 @@ def allreduce():
     return "allreduce", "the sum of 8 bytes on 2 ranks", on_both("allreduce-8", 2, contenders, "ns", 1, [("", "Heddle", "C")])
 
 
+def reverse():
+    def contenders(mpi):
+        work = (OUTSTANDING, 3)
+        return [
+            Contender("Heddle", haskell("reverse", *work), exactly(OUTSTANDING)),
+            Contender("C", c(mpi, "reverse", *work), exactly(OUTSTANDING)),
+        ]
+
+    title = f"{OUTSTANDING:,} receives outstanding, their messages in the reverse order"
+    return "reverse", title, on_both("reverse", 2, contenders, "us", 1e3, [("", "Heddle", "C")])
+
+
 # ------------------------------------------------------------------------------------------ waiting
 
 
@@ -327,4 +340,4 @@ def pause():
     return "pause", "what a thread that waits in a receive adds to a small collection", run
 
 
-CASES = [trapezoid(), threads(), pingpong(), bandwidth(), allreduce(), idle(), pause()]
+CASES = [trapezoid(), threads(), pingpong(), bandwidth(), allreduce(), reverse(), idle(), pause()]

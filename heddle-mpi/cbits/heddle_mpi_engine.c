@@ -301,7 +301,8 @@ static void test_probes(int32_t count)
   }
 }
 
-static void test_everything(void)
+/* How many were complete, probes not counted. */
+static int test_everything(void)
 {
   int32_t count = join();
   int done = 0;
@@ -313,6 +314,7 @@ static void test_everything(void)
   pthread_mutex_unlock(&table);
   if (any) test_probes(count);
   shrink();
+  return done;
 }
 
 /* Step 1 ------------------------------------------------------------------------------------------------------- */
@@ -495,7 +497,8 @@ static void nap_for(int64_t nanos)
 }
 
 /* The length of a nap: an eighth of how long nothing has happened, and 24 times what a look takes, so that the
- * engine needs at most 4 % of a core; short only while somebody is parked. For a large message a 256th, which reaches
+ * engine needs at most 4 % of a core; short only while somebody is parked. At first it is no longer than nothing has
+ * happened: with thousands of operations a look takes a millisecond, and what comes next would wait for 24. For a large message a 256th, which reaches
  * the longest nap of 1 ms after 256 ms. */
 static int64_t nap_after(int64_t idle, int64_t look)
 {
@@ -509,7 +512,8 @@ static int64_t nap_after(int64_t idle, int64_t look)
   if (!watched) nap = 5 * longest;
   else if (nap < 20000) nap = 20000;
   else if (nap > longest) nap = longest;
-  return nap < 24 * look ? 24 * look : nap;
+  int64_t least = 24 * look < idle ? 24 * look : idle;
+  return nap < least ? least : nap;
 }
 
 /* Waits, if patient, until operations that were registered are complete, and takes them: how many, or -1 when the
@@ -520,13 +524,15 @@ int heddle_mpi_engine(struct heddle_mpi_outcome *outcomes, int most, int patient
   for (;;) {
     int64_t before = now();
     pthread_mutex_lock(&testing);
-    test_everything();
+    int done = test_everything();
     pthread_mutex_unlock(&testing);
     int64_t after = now();
     pthread_mutex_lock(&table);
     int n = stopping ? -1 : collect(outcomes, most);
     if (!n && patient) {
-      if (pending || unclaimed) {
+      if (done > 0) {
+        began = after; /* MPI finds a few messages at a time: look again at once */
+      } else if (pending || unclaimed) {
         nap_for(nap_after(after - began, after - before));
       } else {
         napping = ENDLESS;
