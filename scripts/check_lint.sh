@@ -5,7 +5,7 @@ set -euo pipefail
 shipped=() free=()
 while read -r file; do
   case "/$file" in
-    */src/* | /heddle*/app/*) shipped+=("$file") ;;
+    */src/* | /app/*/app/*) shipped+=("$file") ;;
     *) free+=("$file") ;;
   esac
 done < <(scripts/sources.sh)

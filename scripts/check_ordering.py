@@ -40,7 +40,7 @@ def main():
     for complaint in complaints:
         print(f"  {complaint}")
     if complaints:
-        sys.exit("check-ordering: see above, and Note [Which machine] in heddle-prim/src/Heddle/Prim/Atomic.hs")
+        sys.exit("check-ordering: see above, and Note [Which machine] in base/heddle-prim/src/Heddle/Prim/Atomic.hs")
     print("check-ordering: ok")
 
 
@@ -49,8 +49,8 @@ def assembly(flags):
     with tempfile.TemporaryDirectory() as folder:
         # Copies, since GHC writes the assembly beside the source.
         os.makedirs(f"{folder}/Heddle/Prim")
-        shutil.copy("heddle-prim/src/Heddle/Prim/Atomic.hs", f"{folder}/Heddle/Prim")
-        shutil.copy("heddle-prim/test/ordering/Probe.hs", folder)
+        shutil.copy("base/heddle-prim/src/Heddle/Prim/Atomic.hs", f"{folder}/Heddle/Prim")
+        shutil.copy("base/heddle-prim/test/ordering/Probe.hs", folder)
         subprocess.run(
             ["ghc", "-v0", "-O2", "-c", "--make", "-keep-s-files", f"-i{folder}"]
             + [f"-X{e}" for e in EXTENSIONS]

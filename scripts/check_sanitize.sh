@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The C that reads untrusted bytes, under AddressSanitizer and UndefinedBehaviorSanitizer, on random input between guard
-# pages, at every level of instructions that the processor has (sanitize/).
+# pages, at every level of instructions that the processor has (test-support/sanitize/).
 #
 #   HEDDLE_SANITIZE_SECONDS   how long (30)
 #   HEDDLE_SANITIZE_SEED      a number; the time if not given
@@ -12,16 +12,17 @@ build=${1:-dist-newstyle}/sanitize
 mkdir -p "$build"
 # No -O2: what reads too far must not be optimised away. Options of the cabal files that decide what is compiled stay out.
 flags=(-std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-  -Wall -Wextra -Werror -Iheddle-bytes/cbits -Iheddle-coroutine/cbits -Iheddle-walk/cbits -Iheddle-prim/cbits -Isanitize)
+  -Wall -Wextra -Werror -Ibase/heddle-bytes/cbits -Istream/heddle-coroutine/cbits -Isched/heddle-walk/cbits -Ibase/heddle-prim/cbits
+  -Itest-support/sanitize)
 
-sources=(heddle-bytes/cbits/*.c heddle-coroutine/cbits/*.c heddle-walk/cbits/*.c
-  heddle-prim/cbits/heddle_cpu.c heddle-prim/cbits/heddle_regex.c sanitize/*.c)
+sources=(base/heddle-bytes/cbits/*.c stream/heddle-coroutine/cbits/*.c sched/heddle-walk/cbits/*.c
+  base/heddle-prim/cbits/heddle_cpu.c base/heddle-prim/cbits/heddle_regex.c test-support/sanitize/*.c)
 objects=()
 for source in "${sources[@]}"; do
   object="$build/${source//\//_}.o"
   objects+=("$object")
   # A header may have changed as well: all are compiled again unless everything is older.
-  if [ ! -e "$object" ] || [ -n "$(find "$(dirname "$source")" heddle-*/cbits sanitize -name '*.[ch]' -newer "$object" -print -quit)" ]; then
+  if [ ! -e "$object" ] || [ -n "$(find "$(dirname "$source")" */heddle-*/cbits test-support/sanitize -name '*.[ch]' -newer "$object" -print -quit)" ]; then
     gcc "${flags[@]}" -c "$source" -o "$object"
   fi
 done

@@ -1,1 +1,1 @@
-../../heddle-bytes/test/FloodKeys.hs
+../../base/heddle-bytes/test/FloodKeys.hs

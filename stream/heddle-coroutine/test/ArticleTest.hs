@@ -146,7 +146,7 @@ withFileOf fill body = do
 inTheManual :: Assertion
 inTheManual = do
   here <- doesFileExist "docs/coroutine-pipelines.md"
-  let root = if here then "" else "../"
+  let root = if here then "" else "../../"
   manual <- lines <$> readFile (root ++ "docs/coroutine-pipelines.md")
   source <- lines <$> readFile (root ++ "heddle-coroutine/test/ArticleTest.hs")
   let shown = blocks manual

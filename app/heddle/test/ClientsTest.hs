@@ -180,7 +180,7 @@ wgets =
 -- The example site, from wherever the suite is run.
 withExample :: (FilePath -> String -> IO a) -> IO a
 withExample act = do
-  found <- firstThat ["../examples/site", "examples/site"]
+  found <- firstThat ["../../examples/site", "examples/site"]
   withDirectory $ \d -> withProgram (["serve", found] ++ free) $ \program -> act d (head (programUrls program))
   where
     firstThat = \case
