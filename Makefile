@@ -15,14 +15,17 @@ LISTEN ?= localhost:8080
 # Options of bench/run.py, such as BENCH="--rounds 10 --only fixed-64".
 BENCH ?=
 
+# Warnings are seen only where a module is compiled, so `make check` compiles everything in a folder of its own,
+# without optimisation. Where nothing has been built yet, as in .ci/run, CHECKDIR=dist-newstyle makes one build of two.
+CHECKDIR ?= $(BUILDDIR)-check
+
 # Offline: a fresh default configuration would contact Hackage, so cabal gets an empty one,
 # and its own folder beside the build.
-CHECKDIR := $(BUILDDIR)-check
 export CABAL_DIR := $(abspath $(BUILDDIR))/cabal
 export CABAL_CONFIG := $(CABAL_DIR)/config
 export LC_ALL := C.UTF-8
 CABAL_FLAGS = --builddir=$(abspath $(BUILDDIR)) -j$(JOBS)
-CHECK_FLAGS = --builddir=$(abspath $(CHECKDIR)) -j$(JOBS) -v1 --enable-tests --enable-benchmarks -O0 --ghc-options=-Werror
+CHECK_FLAGS = --builddir=$(abspath $(CHECKDIR)) -j$(JOBS) -v1 --enable-tests --enable-benchmarks $(if $(filter-out $(abspath $(BUILDDIR)),$(abspath $(CHECKDIR))),-O0) --ghc-options=-Werror
 
 .PHONY: help
 help: ## list the targets
@@ -30,7 +33,7 @@ help: ## list the targets
 
 .PHONY: setup
 setup: ## install what is missing (Debian 12, root or sudo)
-	@scripts/setup.sh
+	@scripts/setup.sh everything
 
 .PHONY: setup-bench
 setup-bench: ## install also what Heddle is measured against
@@ -45,10 +48,33 @@ build: $(CABAL_CONFIG) ## build the libraries and programs; programs go to bin/
 	@cabal build $(CABAL_FLAGS) all:libs all:exes
 	@scripts/copy_programs.py $(BUILDDIR)
 
+# The project file has no other package, so neither their libraries nor their tests are asked for.
+.PHONY: command
+command: $(CABAL_CONFIG) ## install what the heddle command needs, and build that alone: bin/heddle
+	@scripts/setup.sh command
+	@cabal build $(CABAL_FLAGS) --project-file=cabal.command.project exe:heddle
+	@mkdir -p bin
+	@cp "$$(cabal list-bin $(CABAL_FLAGS) --project-file=cabal.command.project exe:heddle)" bin/heddle.new
+	@mv bin/heddle.new bin/heddle
+
+# One suite (io, http-engine, command …), and in it the tests that tasty's pattern P names.
+SUITE ?=
+P ?=
+TEST = $(if $(filter command,$(SUITE)),heddle-test,heddle-$(SUITE)-test)
+
 .PHONY: test
-test: setup build ## run every test suite; the summary comes last
+test: setup build ## run every test suite; the summary comes last. One: make test SUITE=io P=pattern
+ifeq ($(SUITE),)
 	@cabal build $(CABAL_FLAGS) all:tests
 	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct all
+else
+	@cabal build $(CABAL_FLAGS) $(TEST)
+	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct $(if $(P),--test-options='-p "$(P)"') $(TEST)
+endif
+
+.PHONY: repl
+repl: $(CABAL_CONFIG) ## a library in GHCi: make repl PKG=heddle-io
+	@cabal repl $(CABAL_FLAGS) lib:$(or $(PKG),heddle-prim)
 
 .PHONY: test-nightly
 test-nightly: setup build ## what takes too long for every day: all short UTF-8, the C for 20 minutes, soaks
@@ -99,7 +125,7 @@ format: ## rewrite every Haskell file as Ormolu would
 	@scripts/sources.sh | xargs -r ormolu --cabal-default-extensions --mode inplace
 
 .PHONY: serve
-serve: setup build ## build, then serve examples/site on http://localhost:8080
+serve: command ## build the command, then serve examples/site on http://localhost:8080
 	@exec bin/heddle serve $(SITE) --listen $(LISTEN)
 
 .PHONY: bench-programs

@@ -1,22 +1,26 @@
 #!/usr/bin/env bash
 # Installs what Heddle needs from Debian's archive, and nothing that is there already.
 #
-#   scripts/setup.sh          what building, testing and checking need
-#   scripts/setup.sh bench    the same, and the programs that Heddle is measured against
+#   scripts/setup.sh command     what building the heddle command needs
+#   scripts/setup.sh everything  the same, and what building, testing and checking everything needs
+#   scripts/setup.sh bench       the same, and the programs that Heddle is measured against
 set -euo pipefail
 
-build_packages=(
-  gcc make git python3
+packages=(
+  gcc make
   ghc cabal-install
   libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
+  libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev libghc-quickcheck2-dev
+)
+everything_packages=(
+  git python3
   libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
   libghc-inspection-testing-dev libghc-weigh-dev
-  # heddle-bytes, heddle-aeson
-  libghc-aeson-dev libghc-hashable-dev libghc-scientific-dev libghc-text-short-dev libghc-unordered-containers-dev
-  libghc-quickcheck2-dev libghc-random-dev
+  # heddle-aeson, and what the tests compare with
+  libghc-aeson-dev libghc-scientific-dev libghc-unordered-containers-dev libghc-random-dev
   # bench/ is a package of the project, so the solver asks for these even where it is not built.
   libghc-http-types-dev libghc-wai-dev libghc-warp-dev
-  libghc-abstract-par-dev libghc-async-dev libghc-monad-par-dev libghc-parallel-dev
+  libghc-async-dev libghc-monad-par-dev libghc-parallel-dev
   libghc-conduit-dev libghc-pipes-dev
   # examples/rendezvous
   libghc-juicypixels-dev libghc-vector-dev
@@ -30,8 +34,15 @@ build_packages=(
 bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
   g++ libsimdjson-dev)
 
-packages=("${build_packages[@]}")
-if [ "${1:-}" = bench ]; then packages+=("${bench_packages[@]}"); fi
+case "${1:-everything}" in
+  command) ;;
+  everything) packages+=("${everything_packages[@]}") ;;
+  bench) packages+=("${everything_packages[@]}" "${bench_packages[@]}") ;;
+  *)
+    echo "setup.sh: '$1' is neither command nor everything nor bench" >&2
+    exit 2
+    ;;
+esac
 
 cannot() {
   {
