@@ -63,7 +63,7 @@ P ?=
 TEST = $(if $(filter command,$(SUITE)),heddle-test,heddle-$(SUITE)-test)
 
 .PHONY: test
-test: setup build ## run every test suite; the summary comes last. One: make test SUITE=io P=pattern
+test: setup $(if $(SUITE),,build) ## run every test suite; the summary comes last. One: make test SUITE=io P=pattern
 ifeq ($(SUITE),)
 	@cabal build $(CABAL_FLAGS) all:tests
 	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct all
