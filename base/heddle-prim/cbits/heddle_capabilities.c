@@ -4,24 +4,16 @@
  * capability that was free last. If the change has disabled that one, the call's thread, which is
  * bound and so does not migrate, is never woken again in GHC 9.0, and the call never returns.
  * Capability 0 is never disabled. The preference belongs to the thread of the system, so both
- * calls are made in one.
- *
- * Bound threads leave a disabled capability only in a collection, so a change to fewer ends with
- * one of the youngest generation. */
+ * calls are made in one. */
 #include <stdint.h>
 
-/* From RtsAPI.h, rts/Threads.h and rts/storage/GC.h. */
-extern uint32_t enabled_capabilities;
+/* From RtsAPI.h and rts/Threads.h. */
 void rts_setInCallCapability(int preferred_capability, int affinity);
 void setNumCapabilities(uint32_t n);
-void performGC(void);
 
 void heddle_set_capabilities(uint32_t n)
 {
-    uint32_t before = enabled_capabilities;
     rts_setInCallCapability(0, 0);
     setNumCapabilities(n);
-    if (n < before)
-        performGC();
     rts_setInCallCapability(-1, 0);
 }

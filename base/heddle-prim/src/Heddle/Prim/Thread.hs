@@ -215,9 +215,10 @@ getCapabilities = getNumCapabilities
 
 -- | Use so many capabilities from now on, at any time. Use this rather than base's
 -- @setNumCapabilities@, which in GHC 9.0 may never return if other threads are busy; see
--- Note [Changing capabilities].
+-- Note [Changing capabilities]. A bound thread, such as the main thread, may afterwards be delayed
+-- until the next collection (an idle program's comes after 0.3 seconds; with @-I0@ perhaps never).
 --
--- [Cost]: some 100 microseconds for each new one; for fewer, a collection of the youngest generation.
+-- [Cost]: some 100 microseconds for each new one.
 -- [Blocks]: stops all capabilities for a moment; waits for another such call.
 -- [Throws]: 'IOError' if the number is not positive, or if descriptors are too few for a program
 -- without GHC's event manager to start it.
@@ -275,6 +276,6 @@ foreign import ccall safe "heddle_nap" c_nap :: Int64 -> IO ()
 -- threads wake each other stopped within 500 changes between 1 and 4 in 10 of 10 runs; with the
 -- call on capability 0, which is never disabled, not once in 20,000 changes.
 --
--- Bound threads on a disabled capability, the caller's included, are moved away only by the next
--- collection, which without allocation is that of an idle program (after 0.3 seconds; with -I0
--- never). So a change to fewer ends with a collection, made in the same call.
+-- Other bound threads on a disabled capability, the caller's included, are moved away only by the
+-- next collection. The soak of heddle-rendezvous, whose main thread makes the changes while runs
+-- go on, takes some 10 ms a change for that reason, and stands still with -I0.
