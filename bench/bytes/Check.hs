@@ -10,8 +10,8 @@ import Data.Aeson (Value, decodeStrict')
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
 import Documents (readDocument)
-import Heddle.Bytes.Json.Check
-import Heddle.Bytes.Json.Options
+import Heddle.Json.Check
+import Heddle.Json.Options
 import Measure (measure)
 
 main :: IO ()

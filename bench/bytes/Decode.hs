@@ -15,7 +15,7 @@ import Data.IORef (newIORef, readIORef)
 import Data.Text qualified as Text
 import DecodeInstances ()
 import Documents
-import Heddle.Bytes.Json.FromJson (decodeJson)
+import Heddle.Json.FromJson (decodeJson)
 import Measure (measure)
 
 main :: IO ()

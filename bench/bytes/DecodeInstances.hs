@@ -9,7 +9,7 @@ module DecodeInstances
 where
 
 import Documents
-import Heddle.Bytes.Json.FromJson (FromJson)
+import Heddle.Json.FromJson (FromJson)
 
 deriving anyclass instance FromJson Search
 

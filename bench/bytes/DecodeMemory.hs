@@ -16,7 +16,7 @@ import Data.ByteString.Char8 qualified as Char8
 import DecodeInstances ()
 import Documents
 import GHC.Stats
-import Heddle.Bytes.Json.FromJson (decodeJson)
+import Heddle.Json.FromJson (decodeJson)
 import System.Environment (getArgs)
 import System.Exit (die)
 import System.Mem (performMajorGC)

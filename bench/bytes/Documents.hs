@@ -33,7 +33,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
 import Data.Text (Text)
 import GHC.Generics (Generic)
-import Heddle.Bytes.Json.Encode (ToJson)
+import Heddle.Json.Encode (ToJson)
 import System.Environment (getEnv)
 
 -- | What a search answers.

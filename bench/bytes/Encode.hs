@@ -1,4 +1,4 @@
--- | JSON from typed values: three documents, encoded N times, by heddle-bytes and by aeson; and a list of whole numbers,
+-- | JSON from typed values: three documents, encoded N times, by heddle-json and by aeson; and a list of whole numbers,
 -- all that it can express, by the Build that the seed prints as well.
 --
 -- The answer is the length in units of 64 KiB, because floating point numbers are written differently (1.5e-2 or 0.015).
@@ -16,8 +16,8 @@ import Data.ByteString.Lazy qualified as Lazy
 import Data.Text.Lazy.Builder (toLazyText)
 import Data.Text.Lazy.Encoding (encodeUtf8)
 import Documents
-import Heddle.Bytes.Json.Encode (ToJson, encodeJson)
 import Heddle.Bytes.Put (toByteString)
+import Heddle.Json.Encode (ToJson, encodeJson)
 import Measure (measure)
 import SeedBuild qualified
 import System.IO.Unsafe (unsafeInterleaveIO)

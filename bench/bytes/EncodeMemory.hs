@@ -19,8 +19,8 @@ import Data.ByteString qualified as ByteString
 import Data.ByteString.Lazy qualified as Lazy
 import Documents (Record, readDocument)
 import GHC.Stats
-import Heddle.Bytes.Json.Encode (encodeJson)
 import Heddle.Bytes.Put (toByteString)
+import Heddle.Json.Encode (encodeJson)
 import System.Environment (getArgs)
 import System.Exit (die)
 import System.Mem (performMajorGC)

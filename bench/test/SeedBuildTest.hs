@@ -2,7 +2,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | What the seed's Build makes of well-typed expressions that are no JSON, and what ours makes of the same; those that
--- ours does not even type are in heddle-bytes' JsonTypesTest.
+-- ours does not even type are in heddle-json's JsonTypesTest.
 module Main
   ( main,
   )
@@ -14,8 +14,8 @@ import Data.ByteString.Lazy qualified as Lazy
 import Data.Maybe (isJust)
 import Data.Text.Lazy.Builder (toLazyText)
 import Data.Text.Lazy.Encoding (encodeUtf8)
-import Heddle.Bytes.Json.Build qualified as Ours
 import Heddle.Bytes.Put (toByteString)
+import Heddle.Json.Build qualified as Ours
 import SeedBuild qualified as Seed
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))

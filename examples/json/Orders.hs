@@ -15,9 +15,9 @@ import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
 import Data.Text (Text)
 import GHC.Generics (Generic)
-import Heddle.Bytes.Json
-import Heddle.Bytes.Json.Stream (forEach, values)
 import Heddle.Bytes.Put (hPut)
+import Heddle.Json
+import Heddle.Json.Stream (forEach, values)
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import System.Exit (die)
 import System.IO (stdin, stdout)

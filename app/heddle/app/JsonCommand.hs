@@ -18,11 +18,11 @@ import Data.ByteString.Unsafe qualified as Bytes
 import Data.Maybe (fromMaybe)
 import Endings (endByBrokenPipe, endWith)
 import Foreign.Ptr (castPtr, plusPtr)
-import Heddle.Bytes.Json.Check
-import Heddle.Bytes.Json.Malformed
-import Heddle.Bytes.Json.Options
-import Heddle.Bytes.Json.Stream (Line (..), feedLines, finishLines, jsonLines)
 import Heddle.Component (Output, Sink (..), flushOutput, newOutput, outputSink, readerGone, readingFrom, sourceName)
+import Heddle.Json.Check
+import Heddle.Json.Malformed
+import Heddle.Json.Options
+import Heddle.Json.Stream (Line (..), feedLines, finishLines, jsonLines)
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Buffer (Buffer, bufferSize, newBuffer, withBuffer)
 import Heddle.Prim.Cpu (level)

@@ -22,13 +22,13 @@ import Data.Text qualified as Text
 import Data.Vector qualified as Vector
 import GHC.Generics (Generic)
 import Heddle.Aeson
-import Heddle.Bytes.Json.Build (encode, int, mixed, object, (<:>))
-import Heddle.Bytes.Json.Decode (decode)
-import Heddle.Bytes.Json.Encode (ToJson (..), encodeJson)
-import Heddle.Bytes.Json.FromJson (FromJson (..))
-import Heddle.Bytes.Json.Malformed (Malformed (..), Reason (..), Step (..))
-import Heddle.Bytes.Json.Options (defaultLimits)
 import Heddle.Bytes.Put (toByteString)
+import Heddle.Json.Build (encode, int, mixed, object, (<:>))
+import Heddle.Json.Decode (decode)
+import Heddle.Json.Encode (ToJson (..), encodeJson)
+import Heddle.Json.FromJson (FromJson (..))
+import Heddle.Json.Malformed (Malformed (..), Reason (..), Step (..))
+import Heddle.Json.Options (defaultLimits)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertFailure, testCase, (@?=))
 import Test.Tasty.QuickCheck

@@ -10,11 +10,11 @@ import Data.ByteString.Unsafe (unsafeUseAsCString)
 import Data.Word (Word16, Word8)
 import Foreign.Ptr (castPtr)
 import Heddle.Bytes.Address
+import Heddle.Testkit.Written (written)
 import Network.Socket
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 import Test.Tasty.QuickCheck
-import Written (written)
 
 tests :: TestTree
 tests =

@@ -3,7 +3,6 @@ module DecimalTest
   )
 where
 
-import Allocated (allocatedBy)
 import Control.Monad (forM_)
 import Data.Bits (unsafeShiftR)
 import Data.ByteString (ByteString)
@@ -17,11 +16,12 @@ import Foreign.Ptr (castPtr)
 import Heddle.Bytes.Decimal
 import Heddle.Bytes.Put (integer, toByteString, write)
 import Heddle.Bytes.Write
+import Heddle.Testkit.Allocated (allocatedBy)
+import Heddle.Testkit.Written (written, writtenWithin)
 import Numeric (showHex)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertEqual, testCase, (@?=))
 import Test.Tasty.QuickCheck
-import Written (written, writtenWithin)
 
 tests :: TestTree
 tests =

@@ -4,7 +4,6 @@ module DoubleTest
   )
 where
 
-import Allocated (allocatedBy)
 import Control.Monad (forM_)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as Char8
@@ -14,17 +13,18 @@ import Data.Word (Word64)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (castPtr)
 import GHC.Float (castDoubleToWord64, castFloatToWord32, castWord32ToFloat, castWord64ToDouble, float2Double)
-import Guarded (guarded)
 import Heddle.Bytes.Double
 import Heddle.Bytes.Internal.Powers (binaryExponent, exactPower, firstPower, lastPower, powerOfTen)
 import Heddle.Bytes.Put (toByteString, write)
 import Heddle.Bytes.Write (doubleShortest)
 import Heddle.Prim.Word128 (Wide (..), timesHigh, timesWide)
+import Heddle.Testkit.Allocated (allocatedBy)
+import Heddle.Testkit.Guarded (guarded)
+import Heddle.Testkit.Written (writtenWithin)
 import System.Process (readProcess)
 import Test.Tasty (TestTree, localOption, testGroup)
 import Test.Tasty.HUnit (assertBool, assertEqual, testCase, (@?=))
 import Test.Tasty.QuickCheck
-import Written (writtenWithin)
 
 tests :: TestTree
 tests =

@@ -1,71 +1,14 @@
--- | The examples of the library's haddocks print what is written below them.
+-- | The examples of the library's haddocks.
 module ExamplesTest
   ( tests,
   )
 where
 
-import Data.Char (isSpace)
-import Data.List (dropWhileEnd, isPrefixOf, isSuffixOf, sort, stripPrefix)
-import LiteralTest (packageDatabase)
-import System.Directory
-import System.Exit (ExitCode (..))
-import System.FilePath (dropExtension, makeRelative, splitDirectories, (</>))
-import System.Process (getCurrentPid, readProcess, readProcessWithExitCode)
-import Test.Tasty (TestTree, testGroup)
-import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
-
--- | An expression of a comment, where it stands, and the lines below it.
-data Example = Example
-  { exampleLine :: !Int,
-    exampleExpression :: !String,
-    exampleOutput :: ![String]
-  }
-  deriving stock (Eq, Show)
+import Heddle.Testkit.Examples (examplesPrint)
+import Test.Tasty (TestTree)
 
 tests :: TestTree
-tests =
-  testGroup
-    "Examples"
-    [ testCase "where they are found" $
-        examplesOf ["-- | Text.", "--", "  -- >>> f 1", "  -- a", "  -- b", "-- >>> g", "--", "-- more", "-- >>> h", "h :: Int"]
-          @?= [Example 3 "f 1" ["a", "b"], Example 6 "g" [], Example 9 "h" []],
-      testCase "they print what they say" $ do
-        source <- sourceFolder
-        files <- sort <$> haskellFiles source
-        found <- mapM (\file -> (,) file . examplesOf . lines <$> readFile file) files
-        let modules = [(moduleName source file, file, examples) | (file, examples) <- found, not (null examples)]
-        assertBool "there are examples" (length modules > 8)
-        printed <- printedBy modules
-        let expected = concat [mark file example : exampleOutput example | (_, file, examples) <- modules, example <- examples]
-        -- Those that differ, for a report that can be read.
-        let different = [(is, should) | (is, should) <- zip (byMark printed) (byMark expected), is /= should]
-        map fst different @?= map snd different
-        length printed @?= length expected
-    ]
-
--- | The line of an example, for reports.
-mark :: FilePath -> Example -> String
-mark file example = "\SOH" <> file <> ":" <> show (exampleLine example) <> ": " <> exampleExpression example
-
--- | Each mark with what follows it.
-byMark :: [String] -> [(String, [String])]
-byMark = \case
-  [] -> []
-  first : rest -> let (output, more) = break ("\SOH" `isPrefixOf`) rest in (drop 1 first, output) : byMark more
-
-examplesOf :: [String] -> [Example]
-examplesOf source = go (zip [1 ..] (map comment source))
-  where
-    go = \case
-      [] -> []
-      (n, Just line) : rest
-        | Just expression <- stripPrefix ">>> " line ->
-          let (output, more) = span (continues . snd) rest
-           in Example n expression [text | (_, Just text) <- output] : go more
-      _ : rest -> go rest
-    continues = maybe False (\line -> not (null line) && not (">>>" `isPrefixOf` line))
-    comment line = trimmed <$> stripPrefix "--" (dropWhile isSpace line)
-    trimmed = dropWhileEnd isSpace . dropWhile isSpace
+tests = examplesPrint ["heddle-bytes", "heddle-prim"] context
 
 -- | What a module's examples need besides the module.
 context :: String -> [String]
@@ -73,73 +16,5 @@ context = \case
   "Heddle.Bytes.Utf8" -> ["import Prelude hiding (length, splitAt)"]
   "Heddle.Bytes.HttpDate" -> ["import Heddle.Prim.Clock (EpochSeconds (..))"]
   "Heddle.Bytes.Put" -> ["import Heddle.Bytes.Write"]
-  "Heddle.Bytes.Json.Build" -> ["import Heddle.Bytes.Put (toByteString)"]
-  "Heddle.Bytes.Json.Check" -> ["import Control.Monad (void)", "import Heddle.Bytes.Json.Options"]
-  "Heddle.Bytes.Json.Stream" -> ["import Heddle.Bytes.Json.Options"]
-  "Heddle.Bytes.Json.FromJson" -> ["import Heddle.Bytes.Json.Malformed"]
   "Heddle.Bytes.Hash.Class" -> ["import Data.Text (Text)", "import Heddle.Bytes.Hash.String"]
   _ -> []
-
--- | Compile a program of them all, and run it.
-printedBy :: [(String, FilePath, [Example])] -> IO [String]
-printedBy modules = do
-  database <- packageDatabase
-  temporary <- getTemporaryDirectory
-  process <- getCurrentPid
-  let folder = temporary </> ("heddle-examples-" <> show process)
-      numbered = zip [1 :: Int ..] modules
-      program = folder </> "examples"
-  removePathForcibly folder
-  createDirectoryIfMissing True folder
-  sequence_ [writeFile (folder </> ("Examples" <> show n <> ".hs")) (exampleModule n m) | (n, m) <- numbered]
-  writeFile (folder </> "Main.hs") . unlines $
-    ["module Main (main) where"]
-      <> ["import qualified Examples" <> show n | (n, _) <- numbered]
-      <> ["main :: IO ()", "main = do"]
-      <> ["  Examples" <> show n <> ".run" | (n, _) <- numbered]
-  (status, _, complaints) <-
-    readProcessWithExitCode
-      "ghc"
-      ["-v0", "-O0", "-w", "-fkeep-going", "-i" <> folder, "-package-db", database, "-package", "heddle-bytes", "-package", "heddle-prim", "-outputdir", folder, "-o", program, folder </> "Main.hs"]
-      ""
-  output <- case status of
-    ExitSuccess -> lines <$> readProcess program [] ""
-    ExitFailure _ -> removePathForcibly folder >> assertFailure complaints
-  removePathForcibly folder
-  pure output
-
-exampleModule :: Int -> (String, FilePath, [Example]) -> String
-exampleModule n (name, file, examples) =
-  unlines $
-    [ "{-# LANGUAGE ExtendedDefaultRules, OverloadedStrings #-}",
-      "module Examples" <> show n <> " (run) where",
-      "import " <> name
-    ]
-      <> context name
-      <> ["run :: Prelude.IO ()", "run = do"]
-      <> concat
-        [ [ "  Prelude.putStrLn " <> show (mark file example),
-            "  Prelude.print (",
-            -- For the compiler's complaints.
-            "{-# LINE " <> show (exampleLine example) <> " " <> show file <> " #-}",
-            "    " <> exampleExpression example,
-            "    )"
-          ]
-          | example <- examples
-        ]
-
--- | Tests run in the package's folder, or in the one above.
-sourceFolder :: IO FilePath
-sourceFolder = do
-  here <- doesDirectoryExist ("src" </> "Heddle" </> "Bytes")
-  if here then pure "src" else pure ("heddle-bytes" </> "src")
-
-haskellFiles :: FilePath -> IO [FilePath]
-haskellFiles folder = concat <$> (listDirectory folder >>= mapM (inside . (folder </>)))
-  where
-    inside path = do
-      isFolder <- doesDirectoryExist path
-      if isFolder then haskellFiles path else pure [path | ".hs" `isSuffixOf` path]
-
-moduleName :: FilePath -> FilePath -> String
-moduleName source file = foldr1 (\a b -> a <> "." <> b) (splitDirectories (dropExtension (makeRelative source file)))

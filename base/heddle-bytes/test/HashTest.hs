@@ -13,11 +13,11 @@ import Data.ByteString qualified as ByteString
 import Data.ByteString.Lazy qualified as Lazy
 import Data.Foldable (foldl')
 import Data.Word (Word64)
-import Guarded (guarded)
 import HashValues (allocated, cut, reference, withKey)
 import Heddle.Bytes.Hash
 import Heddle.Bytes.Internal.Sip (plainHash, start)
 import Heddle.Prim.Exception (evaluate)
+import Heddle.Testkit.Guarded (guarded)
 import SipVectors (vectors13, vectors24)
 import System.Environment (getEnvironment)
 import System.Process (CreateProcess (..), proc, readCreateProcess)

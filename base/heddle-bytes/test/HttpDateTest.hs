@@ -14,10 +14,10 @@ import Data.Time (UTCTime, addUTCTime, defaultTimeLocale, formatTime)
 import Data.Time.Clock.POSIX (posixSecondsToUTCTime)
 import Heddle.Bytes.HttpDate
 import Heddle.Prim.Clock (EpochSeconds (..))
+import Heddle.Testkit.Written (written)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertEqual, testCase, (@?=))
 import Test.Tasty.QuickCheck
-import Written (written)
 
 tests :: TestTree
 tests =

@@ -7,28 +7,16 @@ module Main
 where
 
 import AddressTest qualified
-import CheckTest qualified
 import DecimalTest qualified
 import DoubleTest qualified
 import ExamplesTest qualified
-import FromJsonTest qualified
 import HashFloodTest qualified
 import HashKeyTest qualified
 import HashTest qualified
 import HashTypeTest qualified
 import HttpDateTest qualified
-import JsonBuildTest qualified
-import JsonCostTest qualified
-import JsonDecodeTest qualified
-import JsonEncodeTest qualified
-import JsonGenericTest qualified
-import JsonOracleTest qualified
-import JsonTypesTest qualified
 import LiteralTest qualified
-import OracleTest qualified
 import PutTest qualified
-import RoundTripTest qualified
-import StreamTest qualified
 import Test.Tasty (adjustOption, defaultMain, testGroup)
 import Test.Tasty.QuickCheck (QuickCheckTests)
 import Utf8KernelTest qualified
@@ -53,17 +41,5 @@ main =
         Utf8Test.tests,
         Utf8KernelTest.tests,
         Utf8LiteralTest.tests,
-        CheckTest.tests,
-        StreamTest.tests,
-        JsonBuildTest.tests,
-        JsonEncodeTest.tests,
-        JsonTypesTest.tests,
-        JsonGenericTest.tests,
-        JsonDecodeTest.tests,
-        JsonCostTest.tests,
-        FromJsonTest.tests,
-        OracleTest.tests,
-        JsonOracleTest.tests,
-        RoundTripTest.tests,
         ExamplesTest.tests
       ]

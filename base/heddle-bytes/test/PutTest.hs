@@ -6,7 +6,6 @@ module PutTest
   )
 where
 
-import Allocated (allocatedBy)
 import Control.Concurrent (forkIO, killThread, newEmptyMVar, putMVar, readMVar, takeMVar, tryPutMVar, tryTakeMVar, yield)
 import Control.Monad (forM_, replicateM_, void)
 import Data.ByteString (ByteString)
@@ -23,7 +22,6 @@ import Data.Text.Encoding qualified as Text
 import Data.Word (Word64, Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (poke)
-import Guarded (guarded)
 import Heddle.Bytes.Internal.Memory (memoriesCounted)
 import Heddle.Bytes.Put
 import Heddle.Bytes.Write
@@ -31,6 +29,9 @@ import Heddle.Prim.Atomic (modifyRef, newRef, readRef)
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Clock (EpochSeconds (..))
 import Heddle.Prim.Exception (Exception, SomeException, evaluate, finally, onException, throw, throwIO, try)
+import Heddle.Testkit.Allocated (allocatedBy)
+import Heddle.Testkit.Guarded (guarded)
+import Heddle.Testkit.Written (writtenWithin)
 import System.Directory (getTemporaryDirectory, removeFile)
 import System.IO (hClose, openBinaryTempFile)
 import System.Mem (performMajorGC)
@@ -38,7 +39,6 @@ import System.Timeout (timeout)
 import Test.Tasty (TestTree, localOption, testGroup)
 import Test.Tasty.HUnit (assertBool, assertEqual, testCase, (@?=))
 import Test.Tasty.QuickCheck
-import Written (writtenWithin)
 
 -- | A piece of a document, and how it is put.
 data Piece

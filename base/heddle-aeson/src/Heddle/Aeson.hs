@@ -1,9 +1,9 @@
 -- |
 -- Module      : Heddle.Aeson
--- Description : Bridges between heddle-bytes and aeson
+-- Description : Bridges between heddle-json and aeson
 -- Stability   : stable
 --
--- aeson's values, written by "Heddle.Bytes.Json.Build" and read by "Heddle.Bytes.Json.Decode", and
+-- aeson's values, written by "Heddle.Json.Build" and read by "Heddle.Json.Decode", and
 -- instances of either library's classes from the other's.
 --
 -- Cost: a 'Value' between, except where it is said that there is none.
@@ -44,9 +44,10 @@ import Data.Maybe (fromMaybe)
 import Data.Scientific (Scientific, base10Exponent, coefficient, fromFloatDigits, scientific, toRealFloat)
 import Data.Vector qualified as Vector
 import Foreign.Ptr (minusPtr)
-import Heddle.Bytes.Json.Build (Build, Mixed, arrayOf, bool, double, encode, int, mixed, nameText, null_, object, (<:>))
-import Heddle.Bytes.Json.Build qualified as Build
-import Heddle.Bytes.Json.Decode
+import Heddle.Bytes.Put (Put, fromBuilder, toBuilder, toByteString)
+import Heddle.Json.Build (Build, Mixed, arrayOf, bool, double, encode, int, mixed, nameText, null_, object, (<:>))
+import Heddle.Json.Build qualified as Build
+import Heddle.Json.Decode
   ( Decoder,
     Kind (..),
     byKind,
@@ -57,12 +58,11 @@ import Heddle.Bytes.Json.Decode
     refine,
     textMap,
   )
-import Heddle.Bytes.Json.Decode qualified as Decode
-import Heddle.Bytes.Json.Encode (ToJson (..), encodeJson, encodeJsonWith)
-import Heddle.Bytes.Json.FromJson (FromJson (..))
-import Heddle.Bytes.Json.Malformed (Malformed (..), Reason (..), Step (..), showPath)
-import Heddle.Bytes.Json.Options (Duplicates (..), Limits (..), NonFinite (..), defaultLimits)
-import Heddle.Bytes.Put (Put, fromBuilder, toBuilder, toByteString)
+import Heddle.Json.Decode qualified as Decode
+import Heddle.Json.Encode (ToJson (..), encodeJson, encodeJsonWith)
+import Heddle.Json.FromJson (FromJson (..))
+import Heddle.Json.Malformed (Malformed (..), Reason (..), Step (..), showPath)
+import Heddle.Json.Options (Duplicates (..), Limits (..), NonFinite (..), defaultLimits)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Prim.Pure (unsafePure)
 
@@ -124,7 +124,7 @@ valueWithin most = go
 encodeAeson :: ToJSON a => a -> Put
 encodeAeson = fromBuilder . fromEncoding . toEncoding
 
--- | By aeson's instance, read by heddle-bytes. An error of the instance has the path that aeson gives,
+-- | By aeson's instance, read by heddle-json. An error of the instance has the path that aeson gives,
 -- and the offset of the value there.
 --
 -- [Cost]: a 'Value' between; after an error, the text is looked at again.
@@ -172,7 +172,7 @@ aeson = refine (result . ifromJSON) value
       IError [] why -> Left why
       IError path why -> Left (showPath (stepsOf path) <> ": " <> why)
 
--- | heddle-bytes' classes by aeson's.
+-- | heddle-json' classes by aeson's.
 newtype ViaAeson a = ViaAeson
   { -- | The value.
     viaAeson :: a
@@ -187,7 +187,7 @@ instance ToJSON a => ToJson (ViaAeson a) where
 instance FromJSON a => FromJson (ViaAeson a) where
   fromJson = ViaAeson <$> aeson
 
--- | aeson's classes by heddle-bytes'. An infinity or NaN is @null@, and @null@ is read as NaN ('NonFiniteNull').
+-- | aeson's classes by heddle-json'. An infinity or NaN is @null@, and @null@ is read as NaN ('NonFiniteNull').
 newtype ViaHeddle a = ViaHeddle
   { -- | The value.
     viaHeddle :: a

@@ -226,7 +226,7 @@ decimalToDouble :: Word64 -> Int -> Double
 decimalToDouble = nearest64
 {-# INLINE decimalToDouble #-}
 
--- | Read this many bytes as a number as JSON writes it; NaN if they are not one. The nearest double,
+-- | Read this many bytes as a number in the grammar of RFC 8259; NaN if they are not one. The nearest double,
 -- for any number of digits; of two equally near ones the even one; an infinity where that is
 -- too large, a zero (with its sign) where it is too small.
 --

@@ -67,8 +67,8 @@ import Heddle.Bytes.Internal.Digits (Digits (..), digitsOf, pokeDigits)
 import Heddle.Bytes.Internal.LazyPut (chunkSize, lazyChunks, scratches)
 import Heddle.Bytes.Internal.Memory
 import Heddle.Bytes.Internal.Sink
-import Heddle.Bytes.Internal.TextArray (textArray)
 import Heddle.Bytes.Internal.Utf8 (Utf8 (..), byteCountBetween, pokeBytesBetween, wholeSlice)
+import Heddle.Bytes.TextArray (textArray)
 import Heddle.Bytes.Write
 import Heddle.Prim.Atomic (newRef, newWords, readRef, readWord, writeRef, writeWord)
 import Heddle.Prim.Buffer

@@ -63,8 +63,8 @@ import GHC.Generics
 import Heddle.Bytes.Hash.String
 import Heddle.Bytes.Internal.Foreign.Hash (endWords, hashWord)
 import Heddle.Bytes.Internal.Sip (Sip, absorbWord, start)
-import Heddle.Bytes.Internal.TextArray (textArray)
 import Heddle.Bytes.Internal.Utf8 (Utf8 (..))
+import Heddle.Bytes.TextArray (textArray)
 import Heddle.Prim.Limbs (Limbs (..), limbs)
 import Numeric.Natural (Natural)
 

@@ -63,8 +63,8 @@ import Heddle.Prim.Walk (At (..), Walk, stepping, walk, walkFrom)
 
 -- | Where a 'Put' goes.
 data Sink = Sink
-  { -- | Word 0: the end of the memory that is being filled. Word 1: the level of the kernels to use. Word 2: the
-    -- policy for numbers that JSON does not have.
+  { -- | Word 0: the end of the memory that is being filled. Word 1: the level of the kernels to use. Word 2: what
+    -- 'withSinkPolicy' has set.
     sinkWords :: !Words,
     -- | Up to here it is filled, and so many bytes more are needed: takes what is there, and
     -- says where to go on.
@@ -84,21 +84,30 @@ newSink more large = do
   pure sink
 
 -- | Where the memory ends.
+--
+-- [Cost]: two memory accesses.
 sinkEnd :: Sink -> IO (Ptr Word8)
 sinkEnd sink = addressAt <$> readWord (sinkWords sink) 0
 {-# INLINE sinkEnd #-}
 
 -- | Other memory, which ends here.
+--
+-- [Cost]: two memory accesses.
 setSinkEnd :: Sink -> Ptr Word8 -> IO ()
 setSinkEnd sink end = writeWord (sinkWords sink) 0 (addressOf end)
 {-# INLINE setSinkEnd #-}
 
--- | The level of the kernels; from here it is nearer than from where it is computed.
+-- | The level of the kernels, as C has it; reading it here is cheaper than computing it.
+--
+-- [Cost]: two memory accesses.
 sinkLevel :: Sink -> IO CInt
 sinkLevel sink = fromIntegral <$> readWord (sinkWords sink) 1
 {-# INLINE sinkLevel #-}
 
--- | The policy for numbers that JSON does not have; 0 unless 'withSinkPolicy' has set another one.
+-- | A number that an encoder hands down to the pieces inside it, such as its policy for values that its format does
+-- not have; 0 unless 'withSinkPolicy' has set another one.
+--
+-- [Cost]: two memory accesses.
 sinkPolicy :: Sink -> IO Int
 sinkPolicy sink = readWord (sinkWords sink) 2
 {-# INLINE sinkPolicy #-}
@@ -161,6 +170,8 @@ instance Monoid Put where
   {-# INLINE mempty #-}
 
 -- | Run it from here on; answers where it ended.
+--
+-- [Cost]: the pieces'.
 runPut :: Put -> Sink -> Ptr Word8 -> IO (Ptr Word8)
 runPut (Put w) sink p = do
   At end () <- walkFrom w sink p
@@ -168,6 +179,8 @@ runPut (Put w) sink p = do
 {-# INLINE runPut #-}
 
 -- | The sequence that does this: from a place in a sink on, answering where it ended.
+--
+-- [Cost]: the action's.
 runningPut :: (Sink -> Ptr Word8 -> IO (Ptr Word8)) -> Put
 runningPut = Put . stepping
 {-# INLINE runningPut #-}

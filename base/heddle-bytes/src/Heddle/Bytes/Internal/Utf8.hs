@@ -52,7 +52,7 @@ import Foreign.ForeignPtr (touchForeignPtr)
 import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peekByteOff)
 import Heddle.Bytes.Internal.Foreign.Utf8
-import Heddle.Bytes.Internal.TextArray (textArray, unsafeText)
+import Heddle.Bytes.TextArray (textArray, unsafeText)
 import Heddle.Bytes.Utf8.Plain (Replaced (..))
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Cpu (level)

@@ -1,0 +1,36 @@
+-- |
+-- Module      : Heddle.Bytes.TextArray
+-- Description : How a Text lies in memory
+-- Stability   : follows the version of text
+--
+-- For encoders and decoders that read or fill the array of a Text without a copy. No other module depends on the
+-- representation: Debian 12 has text 1.2, of 16-bit units (UTF-16).
+--
+-- Cost: O(1) each.
+-- Owner: the array is the Text's, and must not change.
+module Heddle.Bytes.TextArray
+  ( textArray,
+    unsafeText,
+  )
+where
+
+import Data.Primitive.ByteArray (ByteArray (..))
+import Data.Text (Text)
+import Data.Text.Array qualified as Array
+import Data.Text.Internal (Text (..))
+
+-- | The array that a text lies in, where it begins, and its length.
+--
+-- [Units]: offset and length count 16-bit units.
+textArray :: Text -> (ByteArray, Int, Int)
+textArray (Text array offset len) = (ByteArray (Array.aBA array), offset, len)
+{-# INLINE textArray #-}
+
+-- | The text that lies there.
+--
+-- Unsafe: it must be valid UTF-16, and never change.
+--
+-- [Units]: offset and length count 16-bit units.
+unsafeText :: ByteArray -> Int -> Int -> Text
+unsafeText (ByteArray array) = Text (Array.Array array)
+{-# INLINE unsafeText #-}

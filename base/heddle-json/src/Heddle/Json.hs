@@ -1,0 +1,65 @@
+-- |
+-- Module      : Heddle.Json
+-- Description : JSON to types and back
+-- Stability   : stable
+--
+-- Types become JSON and JSON becomes types without a tree in between:
+--
+-- > data Person = Person {name :: !Text, age :: !(Maybe Int)}
+-- >   deriving stock (Generic)
+-- >   deriving anyclass (ToJson, FromJson)
+-- >
+-- > toByteString (encodeJson (Person "Zoë" Nothing))      -- {"name":"Zoë","age":null}
+-- > decodeJson "{\"name\": \"Zoë\"}" :: Either Malformed Person
+--
+-- What classes do not say is written out: values with "Heddle.Json.Build", decoders with
+-- "Heddle.Json.Decode"; both are meant to be imported qualified, as they share words. JSON
+-- that is longer than memory is for "Heddle.Json.Stream"; what only has to be checked or laid
+-- out anew, for "Heddle.Json.Check".
+--
+-- Cost: linear in the bytes.
+-- Owner: values.
+module Heddle.Json
+  ( -- * Encoding
+    ToJson (..),
+    encodeJson,
+    encodeJsonWith,
+    toByteString,
+    ToKey (..),
+    Build,
+    encode,
+
+    -- * Decoding
+    FromJson (..),
+    decodeJson,
+    FromKey (..),
+    Decoder,
+    decode,
+    Limits (..),
+    defaultLimits,
+    Duplicates (..),
+    NonFinite (..),
+
+    -- * What is wrong
+    Malformed (..),
+    Step (..),
+    Reason (..),
+    showPath,
+    showReason,
+    lineAndColumn,
+
+    -- * Deriving with other names
+    genericToJson,
+    genericFromJson,
+    Options (..),
+    defaultOptions,
+    Sum (..),
+  )
+where
+
+import Heddle.Bytes.Put (toByteString)
+import Heddle.Json.Build (Build, encode)
+import Heddle.Json.Decode
+import Heddle.Json.Encode (ToJson (..), ToKey (..), encodeJson, encodeJsonWith, genericToJson)
+import Heddle.Json.FromJson
+import Heddle.Json.Malformed

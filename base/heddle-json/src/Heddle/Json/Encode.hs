@@ -1,0 +1,520 @@
+{-# LANGUAGE DataKinds #-}
+{-# LANGUAGE DefaultSignatures #-}
+{-# LANGUAGE EmptyCase #-}
+{-# LANGUAGE FlexibleContexts #-}
+{-# LANGUAGE FlexibleInstances #-}
+{-# LANGUAGE KindSignatures #-}
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE ScopedTypeVariables #-}
+{-# LANGUAGE TypeApplications #-}
+{-# LANGUAGE TypeOperators #-}
+
+-- |
+-- Module      : Heddle.Json.Encode
+-- Description : Types that have a JSON form
+-- Stability   : stable
+--
+-- The class 'ToJson', its instances, and how they are derived:
+--
+-- > data Point = Point { x :: Int, y :: Int }
+-- >   deriving stock Generic
+-- >   deriving anyclass ToJson
+--
+-- or written by hand:
+--
+-- > instance ToJson Point where
+-- >   toJson (Point x y) = mixed . object $ "x" <:> json x <> "y" <:> json y
+--
+-- Derived forms are aeson's. The fixed bytes of a type, such as keys, are made once.
+--
+-- Cost: that of "Heddle.Json.Build".
+-- Owner: values.
+module Heddle.Json.Encode
+  ( -- * The class
+    ToJson (..),
+    json,
+    encodeJson,
+    encodeJsonWith,
+    NonFinite (..),
+
+    -- * Deriving
+    genericToJson,
+    GenericJson,
+
+    -- * Keys of maps
+    ToKey (..),
+    mapObject,
+  )
+where
+
+import Control.Monad (void)
+import Data.Functor.Const (Const (..))
+import Data.Functor.Identity (Identity (..))
+import Data.Int (Int16, Int32, Int64, Int8)
+import Data.IntMap.Strict (IntMap)
+import Data.IntMap.Strict qualified as IntMap
+import Data.IntSet (IntSet)
+import Data.IntSet qualified as IntSet
+import Data.Kind (Type)
+import Data.List.NonEmpty (NonEmpty (..))
+import Data.Map.Strict (Map)
+import Data.Map.Strict qualified as Map
+import Data.Monoid (All (..), Any (..), First (..), Last (..), Product (..), Sum (..))
+import Data.Ord (Down (..))
+import Data.Proxy (Proxy)
+import Data.Ratio (Ratio, denominator, numerator)
+import Data.Semigroup (Max (..), Min (..))
+import Data.Sequence (Seq)
+import Data.Set (Set)
+import Data.Text (Text)
+import Data.Text.Lazy qualified as Lazy
+import Data.Text.Short (ShortText)
+import Data.Text.Short qualified as ShortText (toByteString)
+import Data.Tree (Tree (..))
+import Data.Version (Version, showVersion)
+import Data.Void (Void, absurd)
+import Data.Word (Word16, Word32, Word64, Word8)
+import Foreign.Ptr (plusPtr)
+import Foreign.Storable (poke)
+import GHC.Generics
+import GHC.TypeLits (KnownSymbol)
+import Heddle.Bytes.Decimal (maxDecimalLength, pokeDecimal)
+import Heddle.Bytes.Double (maxDoubleLength, pokeDouble)
+import Heddle.Bytes.Put.Sink (Put, Sink, withSinkPolicy)
+import Heddle.Bytes.Utf8 (Utf8)
+import Heddle.Bytes.Utf8 qualified as Utf8 (toByteString)
+import Heddle.Json.Build
+import Heddle.Json.Internal.Build hiding (First, nameText)
+import Heddle.Json.Internal.Build qualified as Build (Before (First))
+import Heddle.Json.Internal.Escape (putChars)
+import Heddle.Json.Internal.Generic
+import Heddle.Json.Options (NonFinite (..), Options, defaultOptions)
+import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
+import Numeric.Natural (Natural)
+
+-- | Types that have a JSON form.
+class ToJson a where
+  -- | The value's form. Instances forget of what kind it is, with 'mixed'; 'json' says it again.
+  toJson :: a -> Build 'One Mixed
+  default toJson :: (Generic a, GenericJson (Rep a)) => a -> Build 'One Mixed
+  toJson = genericToJson defaultOptions
+  {-# INLINE toJson #-}
+
+  -- | The form of a list: an array, except for characters.
+  toJsonList :: [a] -> Build 'One Mixed
+  toJsonList = mixed . arrayOf toJson
+  {-# INLINE toJsonList #-}
+
+-- | A value's form, as one value or as part of many, of the kind that its type is:
+-- @array (foldMap json xs)@.
+--
+-- [Cost]: the value's.
+json :: ToJson a => a -> Build c a
+json = retyped . toJson
+{-# INLINE json #-}
+
+-- | The bytes of a value's form.
+--
+-- [Cost]: the value's.
+encodeJson :: ToJson a => a -> Put
+encodeJson = encode . toJson
+{-# INLINE encodeJson #-}
+
+-- | The same with a policy for infinities and NaN, wherever they are in the value. 'encodeJson' uses 'NonFiniteNull'.
+--
+-- [Cost]: the value's.
+--
+-- Law (@nonFiniteRoundTrip@): under 'NonFiniteStrings', decoding with the same policy gives the same value.
+encodeJsonWith :: ToJson a => NonFinite -> a -> Put
+encodeJsonWith policy = withSinkPolicy (fromEnum policy) . encodeJson
+{-# INLINE encodeJsonWith #-}
+
+steps' :: Build c a -> Steps
+steps' (Build f) = f
+{-# INLINE steps' #-}
+
+-- | A value's form by its type's 'Generic' description.
+--
+-- [Cost]: a piece for each key and bracket; with the options given at the instance, as in
+-- @toJson = genericToJson options@, keys are made once.
+--
+-- Law (@aeson@): the bytes are those of aeson's @genericToEncoding@ with the same options,
+-- except for floating point numbers, which are written differently: finite ones in the shortest form, infinities as
+-- 'NonFinite' says (aeson writes @"+inf"@ and @"-inf"@).
+genericToJson :: (Generic a, GenericJson (Rep a)) => Options -> a -> Build 'One Mixed
+genericToJson options = \x -> Build (\before -> walk (\sink p -> walkFrom (runData plan (from x) before) sink p))
+  where
+    plan = planData options
+{-# INLINE genericToJson #-}
+
+{- HLINT ignore "Eta reduce" -}
+{- HLINT ignore "Avoid lambda" -}
+-- The plan is made once for a type, outside of the lambda; and what runs is inlined with all arguments.
+
+-- | What 'Generic' descriptions of types that have a form share.
+class PlanData f => GenericJson (f :: Type -> Type) where
+  -- | By a plan that was made before.
+  runData :: DataPlan f -> f p -> Steps
+
+instance RunSum f => GenericJson (D1 m f) where
+  runData (DataPlan plan) (M1 x) before = runSum plan x before
+  {-# INLINE runData #-}
+
+class PlanSum f => RunSum (f :: Type -> Type) where
+  runSum :: SumPlan f -> f p -> Steps
+
+instance RunSum V1 where
+  runSum _ x _ = case x of {}
+
+instance (RunSum f, RunSum g) => RunSum (f :+: g) where
+  runSum (OneOf f g) s before = case s of
+    L1 x -> runSum f x before
+    R1 x -> runSum g x before
+  {-# INLINE runSum #-}
+
+instance (Constructor c, RunFields f) => RunSum (C1 c f) where
+  runSum (ConPlan opening start fields closing) (M1 x) before = do
+    putFixed opening before
+    _ <- runFields fields 0 x start
+    putFixed closing Build.First
+    pure Next
+  {-# INLINE runSum #-}
+
+class PlanFields f => RunFields (f :: Type -> Type) where
+  -- | With the number of the first field.
+  runFields :: FieldsPlan -> Int -> f p -> Steps
+
+instance RunFields U1 where
+  runFields _ _ _ before = pure before
+  {-# INLINE runFields #-}
+
+instance (RunFields f, RunFields g) => RunFields (f :*: g) where
+  runFields plan i (x :*: y) before = runFields plan i x before >>= runFields plan (i + fieldCount @f) y
+  {-# INLINE runFields #-}
+
+instance ToJson a => RunFields (S1 ('MetaSel 'Nothing u s l) (K1 i a)) where
+  runFields _ _ (M1 (K1 x)) before = Next <$ steps' (toJson x) before
+  {-# INLINE runFields #-}
+
+instance (KnownSymbol n, ToJson a) => RunFields (S1 ('MetaSel ('Just n) u s l) (K1 i a)) where
+  runFields plan i (M1 (K1 x)) before = do
+    putFixed (fieldKey plan i) before
+    _ <- steps' (toJson x) Build.First
+    pure Next
+  {-# INLINE runFields #-}
+
+-- Incoherent: where the type is a variable the other instance is taken, which omits nothing,
+-- as in aeson.
+instance {-# INCOHERENT #-} (KnownSymbol n, ToJson a) => RunFields (S1 ('MetaSel ('Just n) u s l) (K1 i (Maybe a))) where
+  runFields plan@(FieldsPlan omit _) i (M1 (K1 x)) before
+    | omit, Nothing <- x = pure before
+    | otherwise = do
+      putFixed (fieldKey plan i) before
+      _ <- steps' (toJson x) Build.First
+      pure Next
+  {-# INLINE runFields #-}
+
+instance ToJson Bool where
+  toJson = mixed . bool
+  {-# INLINE toJson #-}
+
+instance ToJson Int where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Int8 where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Int16 where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Int32 where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Int64 where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Word where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Word8 where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Word16 where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Word32 where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Word64 where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Integer where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Natural where
+  toJson = mixed . int
+  {-# INLINE toJson #-}
+
+instance ToJson Double where
+  toJson = mixed . double
+  {-# INLINE toJson #-}
+
+instance ToJson Float where
+  toJson = mixed . float
+  {-# INLINE toJson #-}
+
+-- | @{"numerator":1,"denominator":3}@
+instance ToJson a => ToJson (Ratio a) where
+  toJson r = mixed . object $ "numerator" <:> json (numerator r) <> "denominator" <:> json (denominator r)
+
+instance ToJson Text where
+  toJson = mixed . text
+  {-# INLINE toJson #-}
+
+instance ToJson Utf8 where
+  toJson = mixed . utf8 . Utf8.toByteString
+
+instance ToJson ShortText where
+  toJson = mixed . utf8 . ShortText.toByteString
+
+instance ToJson Lazy.Text where
+  toJson = mixed . lazyText
+  {-# INLINE toJson #-}
+
+-- | A string of one character.
+instance ToJson Char where
+  toJson c = mixed (string [c])
+  toJsonList = mixed . string
+  {-# INLINE toJsonList #-}
+
+instance ToJson Version where
+  toJson = mixed . string . showVersion
+
+instance ToJson Ordering where
+  toJson = \case
+    LT -> mixed (string "LT")
+    EQ -> mixed (string "EQ")
+    GT -> mixed (string "GT")
+
+-- | @[]@
+instance ToJson () where
+  toJson () = mixed (array (mempty :: Build 'Many ()))
+
+instance ToJson Void where
+  toJson = absurd
+
+-- | @null@
+instance ToJson (Proxy a) where
+  toJson _ = mixed null_
+
+instance ToJson a => ToJson [a] where
+  toJson = toJsonList
+  {-# INLINE toJson #-}
+
+instance ToJson a => ToJson (NonEmpty a) where
+  toJson (x :| xs) = mixed (arrayOf toJson (x : xs))
+  {-# INLINE toJson #-}
+
+instance ToJson a => ToJson (Seq a) where
+  toJson = mixed . array . foldMap json
+  {-# INLINE toJson #-}
+
+instance ToJson a => ToJson (Set a) where
+  toJson = mixed . array . foldMap json
+  {-# INLINE toJson #-}
+
+instance ToJson IntSet where
+  toJson = mixed . arrayOf int . IntSet.toAscList
+
+-- | A root and its branches, as an array of two.
+instance ToJson a => ToJson (Tree a) where
+  toJson (Node root branches) = mixed . array $ mixed (json root) <> mixed (json branches)
+
+-- | @null@, or the value.
+instance ToJson a => ToJson (Maybe a) where
+  toJson = \case
+    Nothing -> mixed null_
+    Just x -> toJson x
+  {-# INLINE toJson #-}
+
+-- | @{"Left":…}@ or @{"Right":…}@.
+instance (ToJson a, ToJson b) => ToJson (Either a b) where
+  toJson = \case
+    Left x -> mixed (object ("Left" <:> json x))
+    Right x -> mixed (object ("Right" <:> json x))
+
+instance (ToJson a, ToJson b) => ToJson (a, b) where
+  toJson (a, b) = mixed . array $ part a <> part b
+  {-# INLINE toJson #-}
+
+instance (ToJson a, ToJson b, ToJson c) => ToJson (a, b, c) where
+  toJson (a, b, c) = mixed . array $ part a <> part b <> part c
+  {-# INLINE toJson #-}
+
+instance (ToJson a, ToJson b, ToJson c, ToJson d) => ToJson (a, b, c, d) where
+  toJson (a, b, c, d) = mixed . array $ part a <> part b <> part c <> part d
+  {-# INLINE toJson #-}
+
+instance (ToJson a, ToJson b, ToJson c, ToJson d, ToJson e) => ToJson (a, b, c, d, e) where
+  toJson (a, b, c, d, e) = mixed . array $ part a <> part b <> part c <> part d <> part e
+
+instance (ToJson a, ToJson b, ToJson c, ToJson d, ToJson e, ToJson f) => ToJson (a, b, c, d, e, f) where
+  toJson (a, b, c, d, e, f) = mixed . array $ part a <> part b <> part c <> part d <> part e <> part f
+
+instance
+  (ToJson a, ToJson b, ToJson c, ToJson d, ToJson e, ToJson f, ToJson g) =>
+  ToJson (a, b, c, d, e, f, g)
+  where
+  toJson (a, b, c, d, e, f, g) =
+    mixed . array $ part a <> part b <> part c <> part d <> part e <> part f <> part g
+
+-- | A value among values of other kinds.
+part :: ToJson a => a -> Build 'Many Mixed
+part = retyped . toJson
+{-# INLINE part #-}
+
+instance ToJson a => ToJson (Identity a) where
+  toJson (Identity x) = toJson x
+  toJsonList = toJsonList . map runIdentity
+
+instance ToJson a => ToJson (Const a b) where
+  toJson (Const x) = toJson x
+
+instance ToJson a => ToJson (Down a) where
+  toJson (Down x) = toJson x
+
+instance ToJson a => ToJson (Max a) where
+  toJson (Max x) = toJson x
+
+instance ToJson a => ToJson (Min a) where
+  toJson (Min x) = toJson x
+
+instance ToJson a => ToJson (Sum a) where
+  toJson (Sum x) = toJson x
+
+instance ToJson a => ToJson (Product a) where
+  toJson (Product x) = toJson x
+
+instance ToJson All where
+  toJson (All x) = toJson x
+
+instance ToJson Any where
+  toJson (Any x) = toJson x
+
+instance ToJson a => ToJson (First a) where
+  toJson (First x) = toJson x
+
+instance ToJson a => ToJson (Last a) where
+  toJson (Last x) = toJson x
+
+instance (ToKey k, ToJson a) => ToJson (Map k a) where
+  toJson = mixed . mapObject . Map.toAscList
+  {-# INLINE toJson #-}
+
+-- | An array of pairs, as aeson has it.
+instance ToJson a => ToJson (IntMap a) where
+  toJson = toJson . IntMap.toAscList
+  {-# INLINE toJson #-}
+
+-- | An object of pairs, in their order. That keys differ is not checked.
+--
+-- [Cost]: that of keys and values.
+mapObject :: (ToKey k, ToJson a) => [(k, a)] -> Build c Obj
+mapObject = object . foldMap (\(k, a) -> toKey k <:> toJson a)
+{-# INLINE mapObject #-}
+
+-- | Types that can be keys of objects.
+class ToKey a where
+  -- | The key.
+  toKey :: a -> Name
+
+instance ToKey Text where
+  toKey = nameText
+  {-# INLINE toKey #-}
+
+instance ToKey Lazy.Text where
+  toKey t = WrittenName (void (steps' (lazyText t :: Build 'One Lazy.Text) Build.First))
+
+instance ToKey [Char] where
+  toKey = WrittenName . putChars
+  {-# INLINE toKey #-}
+
+instance ToKey Int where
+  toKey = numberKey
+  {-# INLINE toKey #-}
+
+instance ToKey Int8 where
+  toKey = numberKey . fromIntegral
+
+instance ToKey Int16 where
+  toKey = numberKey . fromIntegral
+
+instance ToKey Int32 where
+  toKey = numberKey . fromIntegral
+
+instance ToKey Int64 where
+  toKey = numberKey . fromIntegral
+
+instance ToKey Word8 where
+  toKey = numberKey . fromIntegral
+
+instance ToKey Word16 where
+  toKey = numberKey . fromIntegral
+
+instance ToKey Word32 where
+  toKey = numberKey . fromIntegral
+
+instance ToKey Word where
+  toKey = toKey . toInteger
+
+instance ToKey Word64 where
+  toKey = toKey . toInteger
+
+instance ToKey Natural where
+  toKey = toKey . toInteger
+
+instance ToKey Integer where
+  toKey = WrittenName . putChars . show
+
+-- | Infinities and NaN are the keys @Infinity@, @-Infinity@ and @NaN@.
+instance ToKey Double where
+  toKey x = WrittenName . walk $ \sink p0 -> do
+    p <- room sink (2 + maxDoubleLength) p0
+    poke p 0x22
+    end <- pokeDouble (p `plusPtr` 1) x
+    poke end 0x22
+    pure (At (end `plusPtr` 1) ())
+
+instance ToKey Bool where
+  toKey b = if b then "true" else "false"
+
+-- | The character alone.
+instance ToKey Char where
+  toKey = WrittenName . putChars . pure
+
+instance ToKey a => ToKey (Identity a) where
+  toKey (Identity x) = toKey x
+
+-- | A number in quotes.
+numberKey :: Int -> Name
+numberKey n = WrittenName (numbered n)
+{-# INLINE numberKey #-}
+
+numbered :: Int -> Walk Sink ()
+numbered n = walk $ \sink p0 -> do
+  p <- room sink (2 + maxDecimalLength) p0
+  poke p 0x22
+  end <- pokeDecimal (p `plusPtr` 1) n
+  poke end 0x22
+  pure (At (end `plusPtr` 1) ())

@@ -1,0 +1,268 @@
+{-# LANGUAGE DataKinds #-}
+{-# LANGUAGE FlexibleInstances #-}
+{-# LANGUAGE KindSignatures #-}
+{-# LANGUAGE RoleAnnotations #-}
+
+-- |
+-- Module      : Heddle.Json.Internal.Build
+-- Description : JSON in the making
+-- Stability   : internal; exempt from the version policy
+--
+-- What "Heddle.Json.Build" is made of. Values are told whether something stands before
+-- them, write the comma themselves, with their first piece, and say whether now something does:
+-- in that way commas are right however values are joined.
+--
+-- Invariant: a 'Build' of 'One' writes one JSON value, and a comma before it if told so; one of
+-- 'Many' writes any number of values, with commas between them; 'Fields' likewise.
+-- Cost: a comparison for each piece; no allocation where the pieces are known.
+-- Owner: values, which may be run again.
+module Heddle.Json.Internal.Build
+  ( -- * Values
+    Card (..),
+    Build (..),
+    Steps,
+    Before (..),
+    piece,
+    steps,
+    retyped,
+
+    -- * Objects
+    Fields (..),
+    Name (..),
+    nameText,
+    nameString,
+    putName,
+    putField,
+
+    -- * Fixed bytes
+    Fixed,
+    fixed,
+    putFixed,
+
+    -- * Punctuation
+    open,
+    close,
+    separate,
+    putting,
+    room,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as ByteString
+import Data.ByteString.Unsafe qualified as ByteString (unsafeIndex)
+import Data.Primitive.ByteArray (ByteArray, byteArrayFromListN, indexByteArray)
+import Data.String (IsString (..))
+import Data.Text (Text)
+import Data.Word (Word64, Word8)
+import Foreign.Ptr (Ptr, plusPtr)
+import Foreign.Storable (poke, pokeByteOff)
+import Heddle.Bytes.Put (toByteString)
+import Heddle.Bytes.Put.Sink (Put, Sink, runningPut)
+import Heddle.Bytes.TextArray (textArray)
+import Heddle.Json.Internal.Escape
+import Heddle.Prim.Literal (FromLiteral (..), literal)
+import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
+
+-- | Without its result.
+putting :: Walk Sink a -> Put
+putting f = runningPut $ \sink p -> do
+  At end _ <- walkFrom f sink p
+  pure end
+{-# INLINE putting #-}
+
+-- | How many values: exactly one, or any number.
+data Card
+  = -- | Exactly one.
+    One
+  | -- | Any number, also none.
+    Many
+
+-- | Does something stand before, in the same array or object?
+data Before
+  = -- | Nothing.
+    First
+  | -- | Something, so that a comma is needed.
+    Next
+
+-- | What writes values, given what stands before them; answers what then does.
+type Steps = Before -> Walk Sink Before
+
+-- | JSON values: @c@ says how many, @a@ of what kind.
+newtype Build (c :: Card) a = Build Steps
+
+type role Build nominal representational
+
+-- | One after the other, with a comma if neither is empty.
+instance Semigroup (Build 'Many a) where
+  Build f <> Build g = Build (\before -> f before >>= g)
+  {-# INLINE (<>) #-}
+
+instance Monoid (Build 'Many a) where
+  mempty = Build pure
+  {-# INLINE mempty #-}
+
+-- | The same values, said to be of another kind.
+retyped :: Build c a -> Build d b
+retyped (Build f) = Build f
+{-# INLINE retyped #-}
+
+-- | A value that is one piece.
+--
+-- [Units]: the bound is in bytes.
+piece :: Int -> (Ptr Word8 -> IO (Ptr Word8)) -> Steps
+piece bound f before = walk $ \sink p -> do
+  end <- room sink (bound + 1) p >>= separate before >>= f
+  pure (At end Next)
+{-# INLINE piece #-}
+
+-- | A value that takes care of room itself.
+steps :: Walk Sink () -> Steps
+steps f before = comma before *> (Next <$ f)
+{-# INLINE steps #-}
+
+comma :: Before -> Walk Sink ()
+comma = \case
+  First -> pure ()
+  Next -> walk $ \sink p0 -> do
+    p <- room sink 1 p0
+    poke p 0x2c
+    pure (At (p `plusPtr` 1) ())
+{-# INLINE comma #-}
+
+-- | The comma, where there is room for it.
+separate :: Before -> Ptr Word8 -> IO (Ptr Word8)
+separate before p = case before of
+  First -> pure p
+  Next -> do
+    poke p 0x2c
+    pure (p `plusPtr` 1)
+{-# INLINE separate #-}
+
+-- | A bracket behind what stands before.
+open :: Word8 -> Before -> Walk Sink ()
+open bracket before = walk $ \sink p0 -> do
+  p <- room sink 2 p0 >>= separate before
+  poke p bracket
+  pure (At (p `plusPtr` 1) ())
+{-# INLINE open #-}
+
+-- | The bracket that ends a value.
+close :: Word8 -> Walk Sink Before
+close bracket = walk $ \sink p0 -> do
+  p <- room sink 1 p0
+  poke p bracket
+  pure (At (p `plusPtr` 1) Next)
+{-# INLINE close #-}
+
+-- | The pairs of an object: any number of them.
+newtype Fields = Fields Steps
+
+-- | One after the other, with a comma if neither is empty.
+instance Semigroup Fields where
+  Fields f <> Fields g = Fields (\before -> f before >>= g)
+  {-# INLINE (<>) #-}
+
+instance Monoid Fields where
+  mempty = Fields pure
+  {-# INLINE mempty #-}
+
+-- | The key of a pair.
+data Name
+  = -- | Quoted, escaped and with its colon.
+    FixedName !Fixed
+  | -- | Written when it is needed, with quotes, without the colon.
+    WrittenName (Walk Sink ())
+
+-- | A literal is escaped once; all that is compiled for it is a call with its bytes.
+instance IsString Name where
+  fromString = literal
+  {-# INLINE fromString #-}
+
+instance FromLiteral Name where
+  fromAscii = literalName
+  fromModifiedUtf8 = literalName
+  fromCharacters = nameString
+
+-- | A name that is escaped once, for many uses.
+--
+-- [Cost]: that of the string, once; then a piece.
+nameString :: String -> Name
+nameString text = FixedName (fixed (toByteString (putting (putChars text)) <> colon))
+
+-- | The name of a literal of the compiler's.
+literalName :: Ptr Word8 -> Name
+literalName address = FixedName (fixed (toByteString (putting (putUtf8 bytes)) <> colon))
+  where
+    -- As UTF-8: NUL as one byte, each surrogate as U+FFFD.
+    bytes = toByteString (fromModifiedUtf8 address)
+{-# NOINLINE literalName #-}
+
+-- | A name that is escaped whenever it is written.
+--
+-- [Cost]: a string's.
+nameText :: Text -> Name
+nameText text = case textArray text of (array, offset, len) -> WrittenName (putUnits array offset len)
+{-# INLINE nameText #-}
+
+colon :: ByteString
+colon = ByteString.singleton 0x3a
+{-# NOINLINE colon #-}
+
+-- | Bytes that are written as they are: how many, and in words, behind the last of which is nothing that counts.
+data Fixed = Fixed !Int !ByteArray
+
+-- | These bytes, laid out for copying.
+--
+-- [Cost]: linear, once.
+fixed :: ByteString -> Fixed
+fixed text = Fixed len (byteArrayFromListN (8 * wordsOf len) padded)
+  where
+    len = ByteString.length text
+    padded = [if i < len then ByteString.unsafeIndex text i else 0 | i <- [0 .. 8 * wordsOf len - 1]]
+
+-- | Write them, behind what stands before. One function for all: inlined, it would be more than a kilobyte of code
+-- for each key of a program.
+--
+-- [Cost]: a piece.
+putFixed :: Fixed -> Before -> Walk Sink ()
+putFixed (Fixed len array) before = walk $ \sink p0 -> do
+  p <- room sink (len + 8) p0 >>= separate before
+  copyWords array len p
+  pure (At (p `plusPtr` len) ())
+{-# NOINLINE putFixed #-}
+
+wordsOf :: Int -> Int
+wordsOf len = (len + 7) `quot` 8
+
+-- | Copy the words that so many bytes of an array lie in.
+--
+-- [Units]: bytes; up to 7 more are written.
+copyWords :: ByteArray -> Int -> Ptr Word8 -> IO ()
+copyWords array len p = go 0
+  where
+    go :: Int -> IO ()
+    go i
+      | i >= len = pure ()
+      | otherwise = do
+        pokeByteOff p i (indexByteArray array (i `quot` 8) :: Word64)
+        go (i + 8)
+{-# INLINE copyWords #-}
+
+-- | A key with its colon, behind what stands before.
+putName :: Name -> Before -> Walk Sink ()
+putName name before = case name of
+  FixedName bytes -> putFixed bytes before
+  WrittenName f -> do
+    comma before
+    f
+    walk $ \sink p0 -> do
+      p <- room sink 1 p0
+      poke p 0x3a
+      pure (At (p `plusPtr` 1) ())
+{-# NOINLINE putName #-}
+
+-- | A pair.
+putField :: Name -> Steps -> Steps
+putField name value before = putName name before *> value First
+{-# INLINE putField #-}

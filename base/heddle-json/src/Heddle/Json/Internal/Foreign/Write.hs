@@ -1,0 +1,68 @@
+{-# LANGUAGE MagicHash #-}
+{-# LANGUAGE UnliftedFFITypes #-}
+{-# OPTIONS_HADDOCK not-home #-}
+
+-- |
+-- Module      : Heddle.Json.Internal.Foreign.Write
+-- Description : The kernels that write JSON strings
+-- Stability   : internal; exempt from the version policy
+--
+-- Both are resumable: they stop at the end of the room or of the slice, and say how far they
+-- came.
+--
+-- Cost: a foreign call of at most 32 KiB.
+-- Owner: the memory is the caller's, and only while the call lasts.
+module Heddle.Json.Internal.Foreign.Write
+  ( Progress (..),
+    pokeUtf16,
+    pokeUtf8,
+  )
+where
+
+import Data.Bits (unsafeShiftR, (.&.))
+import Data.Primitive.ByteArray (ByteArray (..))
+import Data.Word (Word8)
+import Foreign.C.Types (CInt (..))
+import Foreign.Ptr (Ptr)
+import GHC.Exts (ByteArray#)
+
+-- | How far a call came.
+data Progress = Progress
+  { -- | How many units were taken.
+    progressTaken :: !Int,
+    -- | How many bytes they became.
+    progressWritten :: !Int
+  }
+  deriving stock (Eq, Show)
+
+-- | Write 16-bit units as the inside of a JSON string: level, array, offset, length, where to,
+-- and how many bytes of room there are.
+--
+-- [Cost]: a foreign call.
+-- [Units]: offset and length count 16-bit units; at most 16,384 of them are taken, and one more
+-- if that ends a pair.
+pokeUtf16 :: CInt -> ByteArray -> Int -> Int -> Ptr Word8 -> Int -> IO Progress
+pokeUtf16 level (ByteArray array) offset len p space =
+  progress <$> c_utf16 array offset len (min len 16384) p space level
+{-# INLINE pokeUtf16 #-}
+
+-- | Write bytes as the inside of a JSON string: level, where they are, how many, where to, and
+-- how many bytes of room there are.
+--
+-- [Cost]: a foreign call.
+-- [Units]: bytes; at most 32,768 are taken, and up to three more if those end a character.
+pokeUtf8 :: CInt -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO Progress
+pokeUtf8 level text len p space = progress <$> c_utf8 text len (min len 32768) p space level
+{-# INLINE pokeUtf8 #-}
+
+progress :: Int -> Progress
+progress r = Progress (r .&. 0xffffffff) (r `unsafeShiftR` 32)
+{-# INLINE progress #-}
+
+-- Unsafe: at most 32 KiB are read, and it never sleeps.
+foreign import ccall unsafe "heddle_json_write_utf16"
+  c_utf16 :: ByteArray# -> Int -> Int -> Int -> Ptr Word8 -> Int -> CInt -> IO Int
+
+-- Unsafe: at most 32 KiB are read, and it never sleeps.
+foreign import ccall unsafe "heddle_json_write_utf8"
+  c_utf8 :: Ptr Word8 -> Int -> Int -> Ptr Word8 -> Int -> CInt -> IO Int

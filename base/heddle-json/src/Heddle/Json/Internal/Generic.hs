@@ -1,0 +1,171 @@
+{-# LANGUAGE AllowAmbiguousTypes #-}
+{-# LANGUAGE DataKinds #-}
+{-# LANGUAGE FlexibleContexts #-}
+{-# LANGUAGE FlexibleInstances #-}
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE ScopedTypeVariables #-}
+{-# LANGUAGE TypeApplications #-}
+{-# LANGUAGE TypeFamilies #-}
+{-# LANGUAGE TypeOperators #-}
+
+-- |
+-- Module      : Heddle.Json.Internal.Generic
+-- Description : What of a derived encoding does not depend on the value
+-- Stability   : internal; exempt from the version policy
+--
+-- A plan is all the fixed bytes of a type: brackets, tags and keys, escaped, in the shape of the
+-- type. It depends on the type's names and on 'Options' only, not on the instances of its fields'
+-- types, so that it is made once for an instance also where that has parameters.
+--
+-- Cost: made once; then a load or two for each field.
+-- Owner: a value.
+module Heddle.Json.Internal.Generic
+  ( -- * Plans
+    PlanData (..),
+    DataPlan (..),
+    PlanSum (..),
+    SumPlan (..),
+    Style (..),
+    PlanFields (..),
+    FieldsPlan (..),
+    fieldKey,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.Kind (Type)
+import Data.Primitive.SmallArray (SmallArray, indexSmallArray, smallArrayFromList)
+import Data.Proxy (Proxy (..))
+import GHC.Generics
+import GHC.TypeLits (KnownSymbol, symbolVal)
+import Heddle.Bytes.Put (toByteString)
+import Heddle.Json.Internal.Build
+import Heddle.Json.Internal.Escape (putChars)
+import Heddle.Json.Options
+
+-- | A string as JSON.
+quoted :: String -> ByteString
+quoted = toByteString . putting . putChars
+
+-- | The plan of a whole type.
+class PlanData (f :: Type -> Type) where
+  -- | One or more constructors.
+  data DataPlan f
+
+  -- | Made once.
+  planData :: Options -> DataPlan f
+
+instance PlanSum f => PlanData (D1 m f) where
+  newtype DataPlan (D1 m f) = DataPlan (SumPlan f)
+  planData options = DataPlan (planSum options style)
+    where
+      style
+        | constructors @f == 1 = Alone
+        | optionEnumerations options && enumeration @f = Names
+        | otherwise = Tagged (optionSum options)
+
+-- | What stands around the fields of a constructor.
+data Style
+  = -- | The only constructor.
+    Alone
+  | -- | None has fields: names alone.
+    Names
+  | -- | Told apart in one of several ways.
+    Tagged !Sum
+
+-- | The plan of the constructors.
+class PlanSum (f :: Type -> Type) where
+  -- | The constructors in the shape of the type.
+  data SumPlan f
+
+  -- | Made once.
+  planSum :: Options -> Style -> SumPlan f
+
+  -- | How many there are.
+  constructors :: Int
+
+  -- | Do they all lack fields?
+  enumeration :: Bool
+
+instance PlanSum V1 where
+  data SumPlan V1 = NoPlan
+  planSum _ _ = NoPlan
+  constructors = 0
+  enumeration = False
+
+instance (PlanSum f, PlanSum g) => PlanSum (f :+: g) where
+  data SumPlan (f :+: g) = OneOf !(SumPlan f) !(SumPlan g)
+  planSum options style = OneOf (planSum options style) (planSum options style)
+  constructors = constructors @f + constructors @g
+  enumeration = enumeration @f && enumeration @g
+
+instance (Constructor c, PlanFields f) => PlanSum (C1 c f) where
+  -- What opens the value, whether its fields begin with a comma, the fields, and what closes it.
+  data SumPlan (C1 c f) = ConPlan !Fixed !Before !FieldsPlan !Fixed
+  constructors = 1
+  enumeration = fieldCount @f == 0
+  planSum options style = case style of
+    Alone -> inside "" ""
+    Names -> con tag First ""
+    Tagged sums -> case sums of
+      TaggedObject tagKey contentsKey
+        | fieldCount @f == 0 -> con ("{" <> quoted tagKey <> ":" <> tag) First "}"
+        | record -> con ("{" <> quoted tagKey <> ":" <> tag) Next "}"
+        | otherwise -> inside ("{" <> quoted tagKey <> ":" <> tag <> "," <> quoted contentsKey <> ":") "}"
+      SingleKey -> inside ("{" <> tag <> ":") "}"
+      TwoElements -> inside ("[" <> tag <> ",") "]"
+      Untagged
+        | fieldCount @f == 0 -> con tag First ""
+        | otherwise -> inside "" ""
+    where
+      record = conIsRecord (ConProxy :: ConProxy c f ())
+      tag = quoted (optionConstructor options (conName (ConProxy :: ConProxy c f ())))
+      con opening before closing = ConPlan (fixed opening) before (planFields options (fieldNames @f)) (fixed closing)
+      inside before after
+        | record = con (before <> "{") First ("}" <> after)
+        | fieldCount @f == 1 = con before First after
+        | otherwise = con (before <> "[") First ("]" <> after)
+
+-- | For the names of a constructor without a value of it.
+data ConProxy (c :: Meta) (f :: Type -> Type) a = ConProxy
+
+-- | The keys of a record's fields by their number, and whether those are left out that are Nothing.
+data FieldsPlan = FieldsPlan !Bool !(SmallArray Fixed)
+
+-- | The key with its colon.
+fieldKey :: FieldsPlan -> Int -> Fixed
+fieldKey (FieldsPlan _ keys) = indexSmallArray keys
+{-# INLINE fieldKey #-}
+
+-- | The fields of a constructor.
+class PlanFields (f :: Type -> Type) where
+  -- | The keys of those that have names.
+  fieldNames :: [String]
+
+  -- | How many there are.
+  fieldCount :: Int
+
+instance PlanFields U1 where
+  fieldNames = []
+  fieldCount = 0
+  {-# INLINE fieldCount #-}
+
+instance (PlanFields f, PlanFields g) => PlanFields (f :*: g) where
+  fieldNames = fieldNames @f <> fieldNames @g
+  fieldCount = fieldCount @f + fieldCount @g
+  {-# INLINE fieldCount #-}
+
+instance PlanFields (S1 ('MetaSel 'Nothing u s l) (K1 i a)) where
+  fieldNames = []
+  fieldCount = 1
+  {-# INLINE fieldCount #-}
+
+instance KnownSymbol n => PlanFields (S1 ('MetaSel ('Just n) u s l) (K1 i a)) where
+  fieldNames = [symbolVal (Proxy :: Proxy n)]
+  fieldCount = 1
+  {-# INLINE fieldCount #-}
+
+planFields :: Options -> [String] -> FieldsPlan
+planFields options names = FieldsPlan (optionOmitNothing options) (foldr seq keys keys)
+  where
+    keys = smallArrayFromList [fixed (quoted (optionField options name) <> ":") | name <- names]

@@ -1,0 +1,303 @@
+{-# LANGUAGE MultiWayIf #-}
+
+-- |
+-- Module      : Heddle.Json.Internal.Record
+-- Description : Records from objects whose keys come in any order
+-- Stability   : internal; exempt from the version policy
+--
+-- Each field first looks whether its key comes next, and then decodes in place. At the first key
+-- that belongs to a later field the rest of the object goes into slots, one for each field, and
+-- the fields take their values from there. No value is read twice.
+--
+-- Cost: for keys in declared order a comparison for each eight bytes; else a search in a table.
+-- Owner: the thread that decodes.
+module Heddle.Json.Internal.Record
+  ( Fields,
+    field,
+    Unknown (..),
+    recordFrom,
+  )
+where
+
+import Control.Monad (when)
+import Data.ByteString qualified as ByteString
+import Data.ByteString.Internal qualified as ByteString (toForeignPtr)
+import Data.Primitive.Array (Array, arrayFromListN, indexArray)
+import Data.Word (Word8)
+import Foreign.ForeignPtr (touchForeignPtr)
+import Foreign.Ptr (Ptr, plusPtr)
+import Heddle.Bytes.Utf8 qualified as Utf8 (toText)
+import Heddle.Bytes.Utf8.Unsafe (unsafeUtf8)
+import Heddle.Json.Internal.Decoder
+import Heddle.Json.Internal.Foreign.Read
+import Heddle.Json.Internal.Key
+import Heddle.Json.Internal.String (unescaped)
+import Heddle.Json.Malformed (Reason (..))
+import Heddle.Json.Options (Duplicates (..))
+import Heddle.Prim.Buffer (foreignAddress)
+import Heddle.Prim.Slot
+import Heddle.Prim.Stride (Reached (..), Stride, stride, strideFrom)
+import Heddle.Prim.Walk (At (..))
+
+-- | The fields of a record, in the order in which their keys are expected.
+data Fields a
+  = -- How many, which, and how to read them, the first one having this number.
+    Fields !Int ([Member] -> [Member]) (Int -> Stride Progress Env a)
+
+-- | A key and what is at it.
+data Member = Member !Key (Decoder Anything)
+
+-- | How far an object has been read.
+data Progress
+  = -- | The next key begins here, or the closing bracket; the fields before have been read.
+    InOrder !Record
+  | -- | All keys have been read; those that are in no slot are missing. Here is the closing bracket.
+    Filled !Slots
+  | -- | The same, and the rest of the fields are all missing.
+    Absent
+
+-- | What is known of a record.
+data Record = Record
+  { recordKeys :: !Keys,
+    recordMembers :: !(Array Member),
+    recordCount :: !Int,
+    recordUnknown :: !Unknown
+  }
+
+-- | What to do about keys that a record does not have.
+data Unknown
+  = -- | Skip their values, which are checked all the same.
+    SkipUnknown
+  | -- | An error.
+    RefuseUnknown
+  deriving stock (Bounded, Enum, Eq, Show)
+
+instance Functor Fields where
+  fmap f (Fields n members run) = Fields n members (fmap f . run)
+  {-# INLINE fmap #-}
+
+-- | One after the other.
+instance Applicative Fields where
+  pure x = Fields 0 id (\_ -> pure x)
+  {-# INLINE pure #-}
+  Fields n members run <*> Fields m members' run' =
+    Fields (n + m) (members . members') (\i -> let !f = run i; !x = run' (i + n) in f <*> x)
+  {-# INLINE (<*>) #-}
+
+-- | A field: its key, its decoder, and its value where it is missing, if that may be.
+field :: Key -> Decoder a -> Maybe a -> Fields a
+field key d missing = Fields 1 (Member key (anything <$> d) :) (fieldAt key d missing)
+{-# INLINE field #-}
+
+-- A closure for each field, made with the record: see Note [Closures of fields].
+fieldAt :: Key -> Decoder a -> Maybe a -> Int -> Stride Progress Env a
+fieldAt key0 d missing i = case itself key0 of
+  !key ->
+    let from env now p = case now of
+          InOrder known -> do
+            here <- isKey key p (envEnd env)
+            if here
+              then value env now (p `plusPtr` keySize key)
+              else
+                search known i env p >>= \case
+                  Found q -> value env now q
+                  Rest now' q -> taken env now' q
+          _ -> taken env now p
+        value env now q = do
+          v <- space env q
+          At r x <- runDecoder d env v
+          r' <- nextMember env r
+          pure (Reached now r' x)
+        taken env now p = case now of
+          Filled slots -> unsafeSlot slots i (absent env now p) (pure . Reached now p)
+          _ -> absent env now p
+        absent env now p = case missing of
+          Just x -> pure (Reached now p x)
+          Nothing -> failAt env p (MissingKey (keyText key))
+     in stride from
+{-# NOINLINE fieldAt #-}
+
+itself :: Key -> Key
+itself key = key
+{-# NOINLINE itself #-}
+
+data Searched
+  = -- | The expected key: here its value begins, or white space before it.
+    Found !(Ptr Word8)
+  | -- | The whole object was read, up to its closing bracket.
+    Rest !Progress !(Ptr Word8)
+
+-- | Where a key begins, or the closing bracket, and the expected key does not: skips what is not
+-- known, and fills slots from the first key of a later field.
+search :: Record -> Int -> Env -> Ptr Word8 -> IO Searched
+search record i env = go
+  where
+    go p = do
+      c <- byteAt env p
+      if c == 0x7d
+        then pure (Rest Absent p)
+        else do
+          At q j <- memberKey record env p
+          if
+              | j == i && inOrder -> pure (Found q)
+              | j < i && (j < 0 || inOrder) -> do
+                when (j >= 0) (again p j)
+                v <- space env q
+                r <- skipValue env v >>= nextMember env
+                expect r
+              | otherwise -> do
+                slots <- newSlots (recordCount record)
+                r <- fill record i env slots p
+                pure (Rest (Filled slots) r)
+    inOrder = envDuplicates env /= DuplicatesLast
+    expect p
+      | i < recordCount record && inOrder = do
+        let Member key _ = indexArray (recordMembers record) i
+        here <- isKey key p (envEnd env)
+        if here then pure (Found (p `plusPtr` keySize key)) else go p
+      | otherwise = go p
+    again p j = case envDuplicates env of
+      DuplicatesRefused -> failAt env p (DuplicateKey (keyText (memberName record j)))
+      _ -> pure ()
+{-# NOINLINE search #-}
+
+memberName :: Record -> Int -> Key
+memberName record j = let Member key _ = indexArray (recordMembers record) j in key
+
+-- | The rest of an object, of which the fields before this number have been read, into slots;
+-- where its closing bracket is.
+fill :: Record -> Int -> Env -> Slots -> Ptr Word8 -> IO (Ptr Word8)
+fill record done env slots = go done
+  where
+    go next p = do
+      c <- byteAt env p
+      if c == 0x7d
+        then pure p
+        else
+          if next < recordCount record
+            then do
+              let Member key d = indexArray (recordMembers record) next
+              here <- isKey key p (envEnd env)
+              if here then member p next d (p `plusPtr` keySize key) else byName next p
+            else byName next p
+    byName next p = do
+      At q j <- memberKey record env p
+      if j < 0
+        then skipped next q
+        else let Member _ d = indexArray (recordMembers record) j in member p j d q
+    skipped next q = do
+      v <- space env q
+      r <- skipValue env v >>= nextMember env
+      go next r
+    member p j d q = do
+      there <- if j < done then pure True else isFull slots j
+      if
+          | not there || envDuplicates env == DuplicatesLast -> do
+            v <- space env q
+            At r x <- runDecoder d env v
+            fillSlot slots j x
+            r' <- nextMember env r
+            go (j + 1) r'
+          | envDuplicates env == DuplicatesRefused -> failAt env p (DuplicateKey (keyText (memberName record j)))
+          | otherwise -> skipped (j + 1) q
+{-# NOINLINE fill #-}
+
+-- | The number of the key that begins here, or -1, and where its colon ends.
+memberKey :: Record -> Env -> Ptr Word8 -> IO (At Int)
+memberKey record env p = do
+  c <- byteAt env p
+  when (c /= 0x22) (expected env p "a key")
+  let from = p `plusPtr` 1
+  a <- closeString env from
+  let close = from `plusPtr` answerOffset a
+  j <-
+    if hasEscapes a
+      then do
+        name <- unescaped env from (answerOffset a)
+        -- As findKey wants it.
+        let (input, offset, len) = ByteString.toForeignPtr (ByteString.cons 0x22 (ByteString.snoc name 0x22))
+        j <- findKey (recordKeys record) (foreignAddress input `plusPtr` offset) (len - 2)
+        touchForeignPtr input
+        pure j
+      else do
+        when (hasHigh a) (checkString env from close)
+        findKey (recordKeys record) p (answerOffset a)
+  when (j < 0 && recordUnknown record == RefuseUnknown) (unknown from a)
+  q <- colon env (close `plusPtr` 1)
+  pure (At q j)
+  where
+    unknown from a = do
+      name <- unescaped env from (answerOffset a)
+      failAt env p (UnknownKey (Utf8.toText (unsafeUtf8 name)))
+
+-- | Behind the colon.
+colon :: Env -> Ptr Word8 -> IO (Ptr Word8)
+colon env p = do
+  q <- space env p
+  c <- byteAt env q
+  if c == 0x3a then pure (q `plusPtr` 1) else expected env q "':'"
+{-# INLINE colon #-}
+
+-- | Behind a member: the next key, or the closing bracket.
+nextMember :: Env -> Ptr Word8 -> IO (Ptr Word8)
+nextMember env p = do
+  q <- space env p
+  c <- byteAt env q
+  if
+      | c == 0x2c -> do
+        r <- space env (q `plusPtr` 1)
+        c' <- byteAt env r
+        if c' == 0x22 then pure r else expected env r "a key"
+      | c == 0x7d -> pure q
+      | otherwise -> expected env q "',' or '}'"
+{-# INLINE nextMember #-}
+
+-- | The object that begins here.
+--
+-- [Cost]: see above.
+recordFrom :: Unknown -> Fields a -> Decoder a
+recordFrom unknown (Fields n members run) = decoder $ \env p -> do
+  c <- byteAt env p
+  if c /= 0x7b
+    then wrongKind env p "an object"
+    else deeper env p $ \q -> do
+      c' <- byteAt env q
+      when (c' /= 0x22 && c' /= 0x7d) (expected env q "a key or '}'")
+      if envDuplicates env == DuplicatesLast
+        then do
+          -- A later value may replace any.
+          slots <- newSlots n
+          r <- fill record 0 env slots q
+          ends env (Filled slots) r
+        else ends env (InOrder record) q
+  where
+    !fields = run 0
+    !record =
+      Record
+        { recordKeys = newKeys [key | Member key _ <- list],
+          recordMembers = arrayFromListN n list,
+          recordCount = n,
+          recordUnknown = unknown
+        }
+    list = members []
+    ends env now q = do
+      Reached now' r x <- strideFrom fields env now q
+      case now' of
+        InOrder _ ->
+          peekEnd env r >>= \closed ->
+            if closed
+              then pure (At (r `plusPtr` 1) x)
+              else
+                search record n env r >>= \case
+                  Rest _ r' -> pure (At (r' `plusPtr` 1) x)
+                  Found r' -> expected env r' "a value"
+        _ -> pure (At (r `plusPtr` 1) x)
+    peekEnd env r = (== 0x7d) <$> byteAt env r
+{-# INLINE recordFrom #-}
+
+-- Note [Closures of fields]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~
+-- A record's decoder calls one closure for each field, which has all that it needs. GHC would make
+-- 'fieldAt' a function of eight arguments, and the closures partial applications, which are
+-- slow to call: it does not where there is work to be done before the lambda, and it does not know
+-- that 'itself' is none.

@@ -1,0 +1,122 @@
+-- |
+-- Module      : Heddle.Json.Options
+-- Description : Limits of decoding, and how types become JSON
+-- Stability   : stable
+--
+-- Records of settings, with defaults for text that a stranger sent.
+--
+-- Cost: none.
+-- Owner: values.
+module Heddle.Json.Options
+  ( -- * Limits
+    Limits (..),
+    defaultLimits,
+    Duplicates (..),
+    NonFinite (..),
+
+    -- * Derived instances
+    Options (..),
+    defaultOptions,
+    Sum (..),
+  )
+where
+
+-- | What a decoder accepts at most.
+data Limits = Limits
+  { -- | How deep arrays and objects may be nested.
+    limitDepth :: !Int,
+    -- | How many characters a number may have; decoders take at most 32,767, whatever it says.
+    limitNumber :: !Int,
+    -- | The greatest magnitude of an exponent of ten for which an 'Integer' is made.
+    limitExponent :: !Int,
+    -- | How many bytes the whole text may have.
+    limitSize :: !Int,
+    -- | What to do about a key that an object has twice.
+    limitDuplicates :: !Duplicates,
+    -- | What is read as an infinity or NaN by the instances of 'Double' and 'Float'.
+    limitNonFinite :: !NonFinite
+  }
+  deriving stock (Eq, Show)
+
+-- | What to do about a key that an object has twice. It concerns the keys that a decoder
+-- asks for, and all keys of a map; what is skipped is not looked at.
+data Duplicates
+  = -- | An error.
+    DuplicatesRefused
+  | -- | The first one counts.
+    DuplicatesFirst
+  | -- | The last one counts, as in JavaScript and Python.
+    DuplicatesLast
+  deriving stock (Bounded, Enum, Eq, Show)
+
+-- | The form of floating point values that JSON has no number for: infinities and NaN. What
+-- 'Heddle.Json.Encode.encodeJsonWith' writes by a policy, an instance of 'Double' or 'Float' reads under the
+-- same policy in 'limitNonFinite'.
+data NonFinite
+  = -- | All are written as @null@, and @null@ is read as NaN. The default, as in JavaScript. An infinity does not
+    -- survive, and @null@ in a @Maybe Double@ is 'Nothing'.
+    NonFiniteNull
+  | -- | The strings @\"NaN\"@, @\"Infinity\"@ and @\"-Infinity\"@, as in Protocol Buffers: every value survives. @null@
+    -- is refused.
+    NonFiniteStrings
+  | -- | They are written as @null@, and nothing but a number is read: for readers that cannot use NaN.
+    NonFiniteRefused
+  deriving stock (Bounded, Enum, Eq, Show)
+
+-- | 512 levels, numbers of 1,024 characters, exponents to 1,024, 1 GiB, no duplicates, @null@ for NaN.
+defaultLimits :: Limits
+defaultLimits =
+  Limits
+    { limitDepth = 512,
+      limitNumber = 1024,
+      limitExponent = 1024,
+      limitSize = 1073741824,
+      limitDuplicates = DuplicatesRefused,
+      limitNonFinite = NonFiniteNull
+    }
+
+-- | How a data type becomes JSON. Records are objects; constructors with several unnamed fields are
+-- arrays, with one are that field, and without any are @[]@, as in aeson. Encoding and decoding with the same options
+-- are inverse, apart from what 'NonFiniteNull' says of infinities and NaN.
+data Options = Options
+  { -- | From a field's name to a key.
+    optionField :: String -> String,
+    -- | From a constructor's name to a string or key.
+    optionConstructor :: String -> String,
+    -- | How to tell the constructors of a type apart, if it has several.
+    optionSum :: !Sum,
+    -- | Whether constructors are strings if none of the type has a field.
+    optionEnumerations :: !Bool,
+    -- | Whether fields that are 'Nothing' are left out. A missing field of type 'Maybe' is
+    -- read as 'Nothing' in any case.
+    optionOmitNothing :: !Bool,
+    -- | Whether keys that the record does not have are an error.
+    optionRefuseUnknown :: !Bool
+  }
+
+-- | How to tell constructors apart.
+data Sum
+  = -- | @{"tag": "Circle", "radius": 1}@, or with a key for the contents of what is no record:
+    -- @{"tag": "Circle", "contents": 1}@. The names of both keys.
+    TaggedObject !String !String
+  | -- | @{"Circle": {"radius": 1}}@.
+    SingleKey
+  | -- | @["Circle", {"radius": 1}]@.
+    TwoElements
+  | -- | The contents alone; the first constructor whose decoder accepts. Each that does not has read
+    -- its contents in vain, so that decoding a type which contains itself can take time exponential
+    -- in how deep the text is: not for such types, unless 'limitDepth' is small.
+    Untagged
+  deriving stock (Eq, Show)
+
+-- | Names as they are; constructors by @tag@ and @contents@; enumerations as strings; as aeson's.
+defaultOptions :: Options
+defaultOptions =
+  Options
+    { optionField = id,
+      optionConstructor = id,
+      optionSum = TaggedObject "tag" "contents",
+      optionEnumerations = True,
+      optionOmitNothing = False,
+      optionRefuseUnknown = False
+    }
