@@ -12,10 +12,10 @@ build=${1:-dist-newstyle}/sanitize
 mkdir -p "$build"
 # No -O2: what reads too far must not be optimised away. Options of the cabal files that decide what is compiled stay out.
 flags=(-std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-  -Wall -Wextra -Werror -Ibase/heddle-bytes/cbits -Ibase/heddle-json/cbits -Istream/heddle-coroutine/cbits -Isched/heddle-walk/cbits -Ibase/heddle-prim/cbits
+  -Wall -Wextra -Werror -Ibase/heddle-bytes/cbits -Ibase/heddle-json/cbits -Isched/heddle-walk/cbits -Ibase/heddle-prim/cbits
   -Itest-support/sanitize)
 
-sources=(base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c stream/heddle-coroutine/cbits/*.c sched/heddle-walk/cbits/*.c
+sources=(base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c sched/heddle-walk/cbits/*.c
   base/heddle-prim/cbits/heddle_cpu.c base/heddle-prim/cbits/heddle_regex.c test-support/sanitize/*.c)
 objects=()
 for source in "${sources[@]}"; do

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "../../heddle-coroutine/cbits/heddle_chunk.h"
+#include "heddle_search.h"
 #include "common.h"
 
 enum { BLOCK = 128 << 10, LINES = 64 };
@@ -35,7 +35,7 @@ static void search(const uint8_t *block, int64_t length)
         }
     } while (found == LINES);
     if (from < length)
-        before += heddle_chunk_count(level, block + from, length - from, '\n');
+        before += heddle_search_count(level, block + from, length - from, '\n');
 }
 
 int main(int argc, char **argv)
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
         return 2;
     }
     numbered = strcmp(argv[1], "number") == 0;
-    level = heddle_chunk_best();
+    level = heddle_search_best();
     needle = malloc(heddle_needle_size(strlen(argv[2])));
     int64_t size = BLOCK, held = 0;
     uint8_t *block = malloc(size);
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     for (ssize_t got; (got = read(file, block + held, size - held)) != 0;) {
         if (got < 0)
             die(argv[3]);
-        int64_t last = heddle_chunk_find_end(level, block + held, got, '\n');
+        int64_t last = heddle_search_find_end(level, block + held, got, '\n');
         int64_t whole = last < 0 ? 0 : held + last + 1;
         held += got;
         search(block, whole);

@@ -302,7 +302,7 @@ void any_text(struct text *text)
 static const struct { const char *name; void (*check)(void); } checks[] = {
     {"UTF-8", check_utf8}, {"reading JSON", check_json_read}, {"checking JSON", check_json_check},
     {"writing JSON", check_json_write}, {"hashes", check_hash}, {"memory", check_memory},
-    {"search", check_chunk}, {"names and times", check_walk}, {"regular expressions", check_regex},
+    {"search", check_search}, {"names and times", check_walk}, {"regular expressions", check_regex},
 };
 enum { CHECKS = sizeof checks / sizeof *checks };
 

@@ -54,7 +54,7 @@ void check_json_check(void);
 void check_json_write(void);
 void check_hash(void);
 void check_memory(void);
-void check_chunk(void);
+void check_search(void);
 void check_walk(void);
 void check_regex(void);
 

@@ -17,6 +17,7 @@ import HashTypeTest qualified
 import HttpDateTest qualified
 import LiteralTest qualified
 import PutTest qualified
+import SearchTest qualified
 import Test.Tasty (adjustOption, defaultMain, testGroup)
 import Test.Tasty.QuickCheck (QuickCheckTests)
 import Utf8KernelTest qualified
@@ -41,5 +42,6 @@ main =
         Utf8Test.tests,
         Utf8KernelTest.tests,
         Utf8LiteralTest.tests,
+        SearchTest.tests,
         ExamplesTest.tests
       ]

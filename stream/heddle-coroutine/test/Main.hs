@@ -4,7 +4,6 @@ module Main (main) where
 import ArticleLawTest qualified
 import ArticleProgramTest qualified
 import ArticleTest qualified
-import ChunkTest qualified
 import ComponentCommandTest qualified
 import ComponentFailureTest qualified
 import ComponentKillTest qualified
@@ -39,6 +38,5 @@ main = do
       [ testGroup "Heddle.Coroutine" [TranscriptTest.tests, ArticleTest.tests, ProgramTest.tests, ArticleProgramTest.tests, ArticleLawTest.tests, ParallelTest.tests, CostTest.tests],
         testGroup "Heddle.Pipe" [PipeLawTest.tests, PipeItemTest.tests, PipeReleaseTest.tests, PipeThreadTest.tests, PipeFaultTest.tests, PipeLeakTest.tests, PipeCostTest.tests],
         FlowTest.tests,
-        testGroup "Heddle.Component" [ComponentTest.tests, ComponentLawTest.tests, ComponentPlanTest.tests, ComponentCommandTest.tests, ComponentFailureTest.tests, ComponentKillTest.tests, ComponentRegressionTest.tests, LanguageTest.tests, TierTest.tests],
-        ChunkTest.tests
+        testGroup "Heddle.Component" [ComponentTest.tests, ComponentLawTest.tests, ComponentPlanTest.tests, ComponentCommandTest.tests, ComponentFailureTest.tests, ComponentKillTest.tests, ComponentRegressionTest.tests, LanguageTest.tests, TierTest.tests]
       ]

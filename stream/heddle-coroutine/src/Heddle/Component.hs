@@ -18,7 +18,7 @@
 -- searched for and what can be done in parallel; 'uncompiled' runs a stage as it is written.
 -- What comes out is the same.
 --
--- Cost: a plan with a front costs what its search costs ("Heddle.Chunk"); a stage of a machine a
+-- Cost: a plan with a front costs what its search costs ("Heddle.Bytes.Search"); a stage of a machine a
 -- call or two for each piece of a section.
 -- Owner: components are values. Running a plan starts threads and processes, which have ended when
 -- it returns.

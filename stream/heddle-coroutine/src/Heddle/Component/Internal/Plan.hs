@@ -26,7 +26,7 @@ import Data.ByteString.Char8 qualified as Char8
 import Data.Char (isAlphaNum, isAscii)
 import Data.List (foldl', maximumBy)
 import Data.Ord (comparing)
-import Heddle.Chunk (mostLiterals)
+import Heddle.Bytes.Search (mostLiterals)
 import Heddle.Component.Internal.Locality
 import Heddle.Component.Internal.Print
 import Heddle.Component.Internal.Rewrite

@@ -31,7 +31,7 @@ import Data.Word (Word8)
 import Foreign.ForeignPtr (ForeignPtr, withForeignPtr)
 import Foreign.Marshal.Utils (copyBytes, moveBytes)
 import Foreign.Ptr (Ptr, plusPtr)
-import Heddle.Chunk.Internal.Kernels (bestLevel, findByteAt, findByteEndAt)
+import Heddle.Bytes.Search.Block (bestLevel, findByteAt, findByteEndAt)
 import Heddle.Component.Internal.Machine (Env (..), TooLong (..))
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Exception

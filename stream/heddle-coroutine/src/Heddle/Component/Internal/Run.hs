@@ -33,7 +33,7 @@ import Data.Word (Word8)
 import Foreign.ForeignPtr (withForeignPtr)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr)
-import Heddle.Chunk.Internal.Kernels (bestLevel, findByteAt)
+import Heddle.Bytes.Search.Block (bestLevel, findByteAt)
 import Heddle.Component.Internal.Machine
 import Heddle.Component.Internal.Plan
 import Heddle.Component.Internal.Print (printStage)

@@ -24,7 +24,7 @@ import Data.Maybe (isJust)
 import Data.Sequence (Seq (..), (|>))
 import Data.Sequence qualified as Seq
 import Foreign.Ptr (castPtr)
-import Heddle.Chunk (findNeedle, newNeedle)
+import Heddle.Bytes.Search (findNeedle, newNeedle)
 import Heddle.Component.Internal.Aligned
 import Heddle.Component.Internal.Machine
 import Heddle.Component.Internal.Types

@@ -23,7 +23,7 @@ import Data.ByteString.Unsafe qualified as Bytes
 import Data.Foldable (for_)
 import Data.Sequence (Seq (..), (|>))
 import Data.Sequence qualified as Seq
-import Heddle.Chunk (countByte)
+import Heddle.Bytes.Search (countByte)
 import Heddle.Component.Internal.Apart
 import Heddle.Component.Internal.Fields
 import Heddle.Component.Internal.Machine

@@ -27,8 +27,8 @@ import Data.Sequence qualified as Seq
 import Data.Word (Word8)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr)
-import Heddle.Chunk (countByte)
-import Heddle.Chunk.Internal.Kernels (bestLevel, countByteAt, findByteEndAt)
+import Heddle.Bytes.Search (countByte)
+import Heddle.Bytes.Search.Block (bestLevel, countByteAt, findByteEndAt)
 import Heddle.Component.Internal.Machine
 import Heddle.Component.Internal.Types
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)

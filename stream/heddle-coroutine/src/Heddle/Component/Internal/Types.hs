@@ -49,7 +49,7 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.ByteString.Unsafe qualified as Bytes
 import Data.Word (Word8)
-import Heddle.Chunk (CaseRule (..))
+import Heddle.Bytes.Search (CaseRule (..))
 import Heddle.Component.Internal.Escapes (meaninglessEscape)
 import Heddle.Prim.Regex (Regex, compileRegex, extendedDialect)
 

@@ -6,7 +6,7 @@
 -- Searches a block for what rows must have, and looks for the ends of a row only around what
 -- is found; then runs a local stage, and counts.
 --
--- Cost: see "Heddle.Chunk"; for each row found, a call; for a local stage, a machine per block.
+-- Cost: see "Heddle.Bytes.Search"; for each row found, a call; for a local stage, a machine per block.
 -- Owner: a worker's thread.
 module Heddle.Component.Internal.Work
   ( Work,
@@ -25,9 +25,8 @@ import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekByteOff)
-import Heddle.Chunk
-import Heddle.Chunk.Internal.Kernels (bestLevel, findByteAt)
-import Heddle.Chunk.Internal.Needle (countLinesAt, lineEnd, lineStart, linesCapacity, linesSkipped, newLines, nextLinesAt)
+import Heddle.Bytes.Search
+import Heddle.Bytes.Search.Block (bestLevel, countLinesAt, findByteAt, lineEnd, lineStart, linesCapacity, linesSkipped, newLines, nextLinesAt)
 import Heddle.Component.Internal.Machine
 import Heddle.Component.Internal.Plan
 import Heddle.Component.Internal.Staging

@@ -1,16 +1,16 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | "Heddle.Chunk": its pure functions, on strings that are one block, several, or have a
+-- | "Heddle.Bytes.Search": its pure functions, on strings that are one block, several, or have a
 -- line of several blocks.
-module ChunkTest (tests) where
+module SearchTest (tests) where
 
-import ChunkKernelTest qualified
-import ChunkOracle (naiveFind, naiveLines, slice, wholeLines)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
-import Heddle.Chunk
-import Heddle.Chunk.Internal.Kernels (largestBlock)
+import Heddle.Bytes.Internal.Search (largestBlock)
+import Heddle.Bytes.Search
+import SearchKernelTest qualified
+import SearchOracle (naiveFind, naiveLines, slice, wholeLines)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 import Test.Tasty.QuickCheck (Gen, chooseInt, elements, forAll, listOf1, oneof, testProperty, vectorOf, (===))
@@ -18,8 +18,8 @@ import Test.Tasty.QuickCheck (Gen, chooseInt, elements, forAll, listOf1, oneof, 
 tests :: TestTree
 tests =
   testGroup
-    "Heddle.Chunk"
-    [ ChunkKernelTest.tests,
+    "Heddle.Bytes.Search"
+    [ SearchKernelTest.tests,
       testCase "the documented examples" documented,
       testCase "empty strings and empty literals" empties,
       testCase "a literal with a newline is in no line" newlineIsInNoLine,

@@ -1,9 +1,12 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
--- Module      : Heddle.Chunk.Internal.Kernels
+-- Module      : Heddle.Bytes.Internal.Search
 -- Description : Byte kernels over raw blocks
 -- Stability   : internal; exempt from the version policy
 --
--- The calls into @cbits/heddle_chunk.c@ that look at single bytes. A block is an address
+-- The calls into @cbits/heddle_search.c@ that look at single bytes; "Heddle.Bytes.Search.Block"
+-- is the public face. A block is an address
 -- and a length; places are offsets from the address, and -1 is nowhere.
 --
 -- Each kernel exists at several levels: plain C, and one for each vector extension. All
@@ -13,7 +16,7 @@
 -- Cost: a call is about 3 ns and allocates nothing; per byte see each kernel. The calls are
 -- unsafe: they hold the capability, so a block should not exceed 'largestBlock'.
 -- Owner: the block is the caller's, and must not change during the call.
-module Heddle.Chunk.Internal.Kernels
+module Heddle.Bytes.Internal.Search
   ( -- * Levels
     Level,
     levelCode,
@@ -111,20 +114,20 @@ bytePlacesAt (Level level) = c_places level
 {-# INLINE bytePlacesAt #-}
 
 -- Unsafe: asks the processor.
-foreign import ccall unsafe "heddle_chunk_best" c_best :: IO CInt
+foreign import ccall unsafe "heddle_search_best" c_best :: IO CInt
 
 -- Unsafe: passes over the caller's bytes once, without a system call.
-foreign import ccall unsafe "heddle_chunk_find" c_find :: CInt -> Ptr Word8 -> Int -> Word8 -> IO Int
+foreign import ccall unsafe "heddle_search_find" c_find :: CInt -> Ptr Word8 -> Int -> Word8 -> IO Int
 
 -- Unsafe: passes over the caller's bytes once, without a system call.
-foreign import ccall unsafe "heddle_chunk_find_end" c_find_end :: CInt -> Ptr Word8 -> Int -> Word8 -> IO Int
+foreign import ccall unsafe "heddle_search_find_end" c_find_end :: CInt -> Ptr Word8 -> Int -> Word8 -> IO Int
 
 -- Unsafe: passes over the caller's bytes once, without a system call.
-foreign import ccall unsafe "heddle_chunk_count" c_count :: CInt -> Ptr Word8 -> Int -> Word8 -> IO Int
+foreign import ccall unsafe "heddle_search_count" c_count :: CInt -> Ptr Word8 -> Int -> Word8 -> IO Int
 
 -- Unsafe: passes over the caller's bytes once, and twice over 2 KiB of them, without a system call.
-foreign import ccall unsafe "heddle_chunk_nth" c_nth :: CInt -> Ptr Word8 -> Int -> Word8 -> Int -> IO Int
+foreign import ccall unsafe "heddle_search_nth" c_nth :: CInt -> Ptr Word8 -> Int -> Word8 -> Int -> IO Int
 
 -- Unsafe: passes over the caller's bytes once, without a system call.
-foreign import ccall unsafe "heddle_chunk_places"
+foreign import ccall unsafe "heddle_search_places"
   c_places :: CInt -> Ptr Word8 -> Int -> Int -> Word8 -> Ptr Int -> Int -> IO Int

@@ -1,8 +1,7 @@
--- | The kernels of "Heddle.Chunk", at every level that this machine has, against plain
+-- | The kernels of "Heddle.Bytes.Search", at every level that this machine has, against plain
 -- Haskell, in memory whose end must not be passed.
-module ChunkKernelTest (tests) where
+module SearchKernelTest (tests) where
 
-import ChunkOracle
 import Control.Monad (forM, forM_, unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
@@ -12,8 +11,9 @@ import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Array (allocaArray, peekArray)
 import Foreign.Ptr (Ptr, castPtr)
-import Heddle.Chunk.Internal.Kernels
-import Heddle.Chunk.Internal.Needle
+import Heddle.Bytes.Internal.Needle
+import Heddle.Bytes.Internal.Search
+import SearchOracle
 import System.Mem (getAllocationCounter)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, assertEqual, assertFailure, testCase, (@?=))

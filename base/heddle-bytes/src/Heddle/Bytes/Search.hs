@@ -1,14 +1,13 @@
 {-# LANGUAGE MultiWayIf #-}
 
 -- |
--- Module      : Heddle.Chunk
--- Description : Looking for bytes, literals and lines in chunks of text
+-- Module      : Heddle.Bytes.Search
+-- Description : Bytes, literals and lines, found and counted in strings
 -- Stability   : stable
 --
--- What a stream of text is made of, at the speed of memory: newlines counted, literals
--- found, lines that contain them, over strict byte strings of any size. The kernels are C,
--- with SSE2 or AVX2 as the machine has it; "Heddle.Chunk.Internal.Kernels" and
--- "Heddle.Chunk.Internal.Needle" have their raw forms over addresses.
+-- Counts newlines, finds literals and the lines that contain them, at the speed of memory,
+-- in strict byte strings of any size. The kernels are C, with SSE2 or AVX2 as the machine
+-- has it; "Heddle.Bytes.Search.Block" has their raw forms over addresses.
 --
 -- A line ends before its newline (byte 10), or at the end of the string; the end of a string
 -- that ends with a newline begins no further line. A literal that contains a newline is in
@@ -19,7 +18,7 @@
 -- what memory gives; linear for every input. A string of more than 256 KiB is looked at in
 -- pieces, between which other threads run.
 -- Owner: none; all is pure.
-module Heddle.Chunk
+module Heddle.Bytes.Search
   ( -- * Bytes
     findByte,
     findByteEnd,
@@ -51,8 +50,8 @@ import Data.ByteString.Unsafe (unsafeDrop, unsafeTake, unsafeUseAsCStringLen)
 import Data.Maybe (isJust)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
-import Heddle.Chunk.Internal.Kernels
-import Heddle.Chunk.Internal.Needle
+import Heddle.Bytes.Internal.Needle
+import Heddle.Bytes.Internal.Search
 import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (yield)
 

@@ -1,5 +1,5 @@
 /*
- * The kernels of one vector level; heddle_chunk.c includes this once per level, after defining
+ * The kernels of one vector level; heddle_search.c includes this once per level, after defining
  *
  *   WIDTH, VECTOR   bytes per vector, and its type
  *   NAME(f)         the level's name for a function

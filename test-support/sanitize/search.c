@@ -1,10 +1,10 @@
-/* The kernels of heddle_chunk.h, against twins that look at one byte after the other. */
+/* The kernels of heddle_search.h, against twins that look at one byte after the other. */
 #include "harness.h"
 
 #include <ctype.h>
 #include <string.h>
 
-#include "heddle_chunk.h"
+#include "heddle_search.h"
 
 static struct text text, needle[HEDDLE_NEEDLES];
 
@@ -17,15 +17,15 @@ static void bytes(int level)
     for (int64_t i = 0; i < text.length; i++)
         if (text.bytes[i] == byte) wanted[found++] = i;
     while (behind < found && wanted[behind] < from) behind++;
-    CHECK(heddle_chunk_find(level, p, text.length, byte) == (found ? wanted[0] : -1));
-    CHECK(heddle_chunk_find_end(level, p, text.length, byte) == (found ? wanted[found - 1] : -1));
-    CHECK(heddle_chunk_count(level, p, text.length, byte) == found);
+    CHECK(heddle_search_find(level, p, text.length, byte) == (found ? wanted[0] : -1));
+    CHECK(heddle_search_find_end(level, p, text.length, byte) == (found ? wanted[found - 1] : -1));
+    CHECK(heddle_search_count(level, p, text.length, byte) == found);
     int64_t n = 1 + below(found + 2);
-    CHECK(heddle_chunk_nth(level, p, text.length, byte, n) == (n <= found ? wanted[n - 1] : -1));
+    CHECK(heddle_search_nth(level, p, text.length, byte, n) == (n <= found ? wanted[n - 1] : -1));
     int64_t capacity = below(chance(2) ? 4 : found + 2);
     int64_t *out = (int64_t *)room(OUTPUT, 8 * capacity, 8);
     int64_t most = found - behind < capacity ? found - behind : capacity;
-    CHECK(heddle_chunk_places(level, p, text.length, from, byte, out, capacity) == most);
+    CHECK(heddle_search_places(level, p, text.length, from, byte, out, capacity) == most);
     CHECK(most == 0 || memcmp(out, wanted + behind, (size_t)(8 * most)) == 0);
     intact(OUTPUT);
 }
@@ -87,11 +87,11 @@ static void literals(int level, int64_t count, int fold)
     intact(OUTPUT);
 }
 
-void check_chunk(void)
+void check_search(void)
 {
     if (chance(3)) any_text(&text);
     else random_lines(&text);
-    for (int level = 0; level <= heddle_chunk_best(); level++) bytes(level);
+    for (int level = 0; level <= heddle_search_best(); level++) bytes(level);
     /* The twins take the product of the lengths. */
     if (text.length > 3000) text.length = below(3000);
     int64_t count = chance(2) ? 1 : chance(8) ? HEDDLE_NEEDLES : 1 + below(4);
@@ -102,5 +102,5 @@ void check_chunk(void)
         if (text.length > needle[i].length && chance(2)) memcpy(needle[i].bytes, text.bytes + below(text.length - needle[i].length), (size_t)needle[i].length);
         if (needle[i].length && chance(12)) needle[i].bytes[below(needle[i].length)] = (uint8_t)any();
     }
-    for (int level = 0; level <= heddle_chunk_best(); level++) literals(level, count, fold);
+    for (int level = 0; level <= heddle_search_best(); level++) literals(level, count, fold);
 }

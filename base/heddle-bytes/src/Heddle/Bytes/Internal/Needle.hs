@@ -1,5 +1,7 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
--- Module      : Heddle.Chunk.Internal.Needle
+-- Module      : Heddle.Bytes.Internal.Needle
 -- Description : Literals, and the lines of raw blocks that contain them
 -- Stability   : internal; exempt from the version policy
 --
@@ -13,9 +15,9 @@
 -- Cost: a call is about 20 ns and allocates nothing; then, with AVX2, 70 to 95 GB/s in the
 -- cache where there is no hit, 10 ns for a line that is counted, 20 ns for one that is found
 -- and numbered; at worst 3 ns per byte. Several literals are looked for one after the other.
--- The calls are unsafe; see "Heddle.Chunk.Internal.Kernels".
+-- The calls are unsafe; see "Heddle.Bytes.Internal.Search".
 -- Owner: any thread; the block is the caller's, and must not change during the call.
-module Heddle.Chunk.Internal.Needle
+module Heddle.Bytes.Internal.Needle
   ( -- * Needles
     CaseRule (..),
     Needle,
@@ -56,7 +58,7 @@ import Data.Word (Word8)
 import Foreign.C.Types (CInt (..))
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekElemOff)
-import Heddle.Chunk.Internal.Kernels (Level, levelCode)
+import Heddle.Bytes.Internal.Search (Level, levelCode)
 import Heddle.Prim.Buffer (Buffer, bufferSize, newBuffer, withBuffer)
 import Heddle.Prim.Pure (unsafePure)
 

@@ -1,6 +1,6 @@
--- | What the kernels of "Heddle.Chunk" are compared with: plain Haskell, texts drawn by
+-- | What the kernels of "Heddle.Bytes.Search" are compared with: plain Haskell, texts drawn by
 -- number, and memory between two pages that must not be touched.
-module ChunkOracle
+module SearchOracle
   ( -- * Memory
     Arena,
     withArena,
@@ -34,7 +34,7 @@ import Data.Word (Word64, Word8)
 import Foreign.C.Types (CInt (..), CLong (..), CSize (..))
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr, plusPtr)
-import Heddle.Chunk (CaseRule (..))
+import Heddle.Bytes.Search (CaseRule (..))
 
 -- | Memory whose neighbours on both sides end the program when they are read.
 newtype Arena = Arena (Ptr Word8)

@@ -1,5 +1,5 @@
 /*
- * Byte kernels; heddle_chunk.h says what they do, this file how.
+ * Byte kernels; heddle_search.h says what they do, this file how.
  *
  * Search: the needle's two rarest bytes are looked for a vector at a time, at their distance from each
  * other; only where both lie is the needle compared. The comparisons are on a budget that grows with the
@@ -9,7 +9,7 @@
  * capital becomes a small letter that way.
  */
 #define _GNU_SOURCE
-#include "heddle_chunk.h"
+#include "heddle_search.h"
 #include "heddle_cpu.h"
 
 #include <string.h>
@@ -189,7 +189,7 @@ static inline int64_t sum_sse2(__m128i v)
 #define SUM sum_sse2
 #define POPCOUNT bits
 #define TOP(mask) (31 - __builtin_clz(mask))
-#include "heddle_chunk_level.h"
+#include "heddle_search_level.h"
 
 #define AVX2 __attribute__((target("avx2,popcnt,bmi,lzcnt")))
 
@@ -216,7 +216,7 @@ AVX2 static inline int64_t sum_avx2(__m256i v)
 #define SUM sum_avx2
 #define POPCOUNT _mm_popcnt_u32
 #define TOP(mask) (31 - __builtin_clz(mask))
-#include "heddle_chunk_level.h"
+#include "heddle_search_level.h"
 #endif
 
 struct kernels {
@@ -235,7 +235,7 @@ static const struct kernels levels[] = {
 #endif
 };
 
-int heddle_chunk_best(void)
+int heddle_search_best(void)
 {
 #if defined(__x86_64__)
     return heddle_cpu_best() >= HEDDLE_CPU_AVX2 ? 2 : 1;
@@ -244,22 +244,22 @@ int heddle_chunk_best(void)
 #endif
 }
 
-int64_t heddle_chunk_find(int level, const uint8_t *p, int64_t length, uint8_t byte)
+int64_t heddle_search_find(int level, const uint8_t *p, int64_t length, uint8_t byte)
 {
     return levels[level].find(p, length, byte);
 }
 
-int64_t heddle_chunk_find_end(int level, const uint8_t *p, int64_t length, uint8_t byte)
+int64_t heddle_search_find_end(int level, const uint8_t *p, int64_t length, uint8_t byte)
 {
     return levels[level].find_end(p, length, byte);
 }
 
-int64_t heddle_chunk_count(int level, const uint8_t *p, int64_t length, uint8_t byte)
+int64_t heddle_search_count(int level, const uint8_t *p, int64_t length, uint8_t byte)
 {
     return levels[level].count(p, length, byte);
 }
 
-int64_t heddle_chunk_nth(int level, const uint8_t *p, int64_t length, uint8_t byte, int64_t n)
+int64_t heddle_search_nth(int level, const uint8_t *p, int64_t length, uint8_t byte, int64_t n)
 {
     enum { PIECE = 2048 };
     const struct kernels *k = &levels[level];
@@ -279,7 +279,7 @@ int64_t heddle_chunk_nth(int level, const uint8_t *p, int64_t length, uint8_t by
     return -1;
 }
 
-int64_t heddle_chunk_places(int level, const uint8_t *p, int64_t length, int64_t from, uint8_t byte, int64_t *out,
+int64_t heddle_search_places(int level, const uint8_t *p, int64_t length, int64_t from, uint8_t byte, int64_t *out,
                             int64_t capacity)
 {
     return levels[level].places(p, length, from, byte, out, capacity);

@@ -6,29 +6,29 @@
  * 256 KiB takes less than a millisecond whatever the bytes are, and some microseconds on text.
  *
  * A level says which instructions may be used: 0 plain C, 1 SSE2, 2 AVX2. All levels give the same
- * answers; a level above heddle_chunk_best() must not be used.
+ * answers; a level above heddle_search_best() must not be used.
  *
  * Positions and lengths are in bytes, and -1 is "nowhere". A line ends before its '\n' or at the end of
  * the block.
  */
-#ifndef HEDDLE_CHUNK_H
-#define HEDDLE_CHUNK_H
+#ifndef HEDDLE_SEARCH_H
+#define HEDDLE_SEARCH_H
 
 #include <stdint.h>
 
 /* The highest level of this machine. */
-int heddle_chunk_best(void);
+int heddle_search_best(void);
 
 /* The first and the last place of a byte. */
-int64_t heddle_chunk_find(int level, const uint8_t *p, int64_t length, uint8_t byte);
-int64_t heddle_chunk_find_end(int level, const uint8_t *p, int64_t length, uint8_t byte);
+int64_t heddle_search_find(int level, const uint8_t *p, int64_t length, uint8_t byte);
+int64_t heddle_search_find_end(int level, const uint8_t *p, int64_t length, uint8_t byte);
 
 /* How often a byte occurs, and the place of its n-th occurrence, counted from 1. */
-int64_t heddle_chunk_count(int level, const uint8_t *p, int64_t length, uint8_t byte);
-int64_t heddle_chunk_nth(int level, const uint8_t *p, int64_t length, uint8_t byte, int64_t n);
+int64_t heddle_search_count(int level, const uint8_t *p, int64_t length, uint8_t byte);
+int64_t heddle_search_nth(int level, const uint8_t *p, int64_t length, uint8_t byte, int64_t n);
 
 /* Writes the places of a byte at or after `from`, at most `capacity` of them; how many it wrote. */
-int64_t heddle_chunk_places(int level, const uint8_t *p, int64_t length, int64_t from, uint8_t byte,
+int64_t heddle_search_places(int level, const uint8_t *p, int64_t length, int64_t from, uint8_t byte,
                             int64_t *out, int64_t capacity);
 
 /*
