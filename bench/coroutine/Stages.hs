@@ -23,7 +23,7 @@ main =
       ("pipes", \n stages -> PP.sum (foldl' (>->) (P.each [1 .. n]) (replicate stages pipesStage)))
     ]
 
-pipeSource :: Int -> H.Pipe H.Naught Int ()
+pipeSource :: Int -> H.Pipe H.Void Int ()
 pipeSource n = go 1
   where
     go k

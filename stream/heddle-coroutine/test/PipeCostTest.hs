@@ -3,7 +3,7 @@ module PipeCostTest (tests) where
 
 import Control.Monad (void)
 import Data.IORef
-import Heddle.Pipe (Naught, Pipe, await, yield, (.|))
+import Heddle.Pipe (Pipe, Void, await, yield, (.|))
 import Heddle.Pipe qualified as Pipe
 import System.Mem (getAllocationCounter)
 import Test.Tasty (TestTree, testGroup)
@@ -72,7 +72,7 @@ sink = go 0
     go s = s `seq` (await >>= maybe (pure s) (\a -> go (s + a)))
 {-# NOINLINE sink #-}
 
-bytes :: Pipe Naught Naught Int -> IO Int
+bytes :: Pipe Void Void Int -> IO Int
 bytes p = do
   _ <- Pipe.runPipe p
   before <- getAllocationCounter
@@ -84,7 +84,7 @@ below :: Int -> Int -> IO ()
 below bound n = assertBool (show n ++ " bytes, at most " ++ show bound) (n <= bound)
 
 -- | Ten times as much takes ten times as many bytes.
-linear :: String -> Int -> (Int -> Pipe Naught Naught Int) -> TestTree
+linear :: String -> Int -> (Int -> Pipe Void Void Int) -> TestTree
 linear name n body = testCase name $ do
   one <- bytes (body n)
   ten <- bytes (body (10 * n))

@@ -138,7 +138,7 @@ data Part
   deriving stock (Show)
 
 -- | A dozen values through it.
-source :: Counts -> Part -> Pipe Pipe.Naught Pipe.Naught ()
+source :: Counts -> Part -> Pipe Pipe.Void Pipe.Void ()
 source counts part = bracketed counts (naturals .| run counts part) .| Pipe.drain
   where
     naturals = Pipe.each [1 .. 12 :: Int]

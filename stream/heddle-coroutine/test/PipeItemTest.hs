@@ -10,7 +10,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Data.List (mapAccumL)
 import Heddle.Flow qualified as Flow
-import Heddle.Pipe (ItemTooLong (..), Naught, Pipe, yield, (.|))
+import Heddle.Pipe (ItemTooLong (..), Pipe, Void, yield, (.|))
 import Heddle.Pipe qualified as Pipe
 import System.Directory (getTemporaryDirectory, removeFile)
 import System.IO (hClose, openBinaryTempFile)
@@ -94,10 +94,10 @@ tests =
 same :: String -> Pipe Int Int () -> ([Int] -> [Int]) -> TestTree
 same name p f = testProperty name (\as -> yields (Pipe.each as .| p) (f as))
 
-yields :: (Eq o, Show o) => Pipe Naught o () -> [o] -> Property
+yields :: (Eq o, Show o) => Pipe Void o () -> [o] -> Property
 yields p expected = ioProperty ((=== expected) . fst <$> Pipe.runList p)
 
-results :: (Eq r, Show r) => Pipe Naught Naught r -> r -> Property
+results :: (Eq r, Show r) => Pipe Void Void r -> r -> Property
 results p expected = ioProperty ((=== expected) <$> Pipe.runPipe p)
 
 groups :: Int -> [a] -> [[a]]

@@ -8,7 +8,7 @@ import Control.Monad (forever, replicateM_, when)
 import Control.Monad.IO.Class (liftIO)
 import Data.IORef
 import GHC.Stats (gc, gcdetails_live_bytes, getRTSStats)
-import Heddle.Pipe (Naught, Pipe, await, yield, (.|), (.||))
+import Heddle.Pipe (Pipe, Void, await, yield, (.|), (.||))
 import Heddle.Pipe qualified as Pipe
 import System.Mem (performMajorGC)
 import Test.Tasty (DependencyType (..), TestTree, after, testGroup)
@@ -51,10 +51,10 @@ size :: Int
 size = 200000
 
 -- | The same pipe for everybody.
-shared :: (Int -> IO ()) -> Pipe Naught Naught ()
+shared :: (Int -> IO ()) -> Pipe Void Void ()
 shared look = naturals .| looking look .| Pipe.drain
 
-naturals :: Pipe Naught Int ()
+naturals :: Pipe Void Int ()
 naturals = mapM_ yield [1 .. size]
 
 looking :: (Int -> IO ()) -> Pipe Int Int ()
@@ -79,7 +79,7 @@ forever' :: Pipe Int o () -> Pipe Int o ()
 forever' body = counting size (const body)
 
 -- | The same pipe twice; in either run what is live does not grow.
-flat :: String -> ((Int -> IO ()) -> Pipe Naught Naught ()) -> (String, IO ())
+flat :: String -> ((Int -> IO ()) -> Pipe Void Void ()) -> (String, IO ())
 flat name pipe = (,) name $ do
   lives <- newIORef []
   let look n = when (n `rem` (size `div` 5) == 0) $ do

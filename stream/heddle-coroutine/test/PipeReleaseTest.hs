@@ -155,7 +155,7 @@ failAt :: Char -> Pipe Char Char ()
 failAt c = Pipe.mapM (\a -> if a == c then throwIO (userError "x") else pure a)
 
 -- | Whom the runner's caller hears of.
-failedName :: Pipe Pipe.Naught Pipe.Naught () -> IO (Maybe String)
+failedName :: Pipe Pipe.Void Pipe.Void () -> IO (Maybe String)
 failedName p =
   try (Pipe.runPipe p) >>= \case
     Right () -> assertFailure "it did not fail"

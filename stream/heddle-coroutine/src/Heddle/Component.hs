@@ -109,7 +109,7 @@ import Heddle.Component.Internal.Run
 import Heddle.Component.Internal.Source
 import Heddle.Component.Internal.Types
 import Heddle.Component.Internal.Vocabulary
-import Heddle.Pipe.Internal.Scope (StageFailed (..))
+import Heddle.Pipe (StageFailed (..))
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef)
 import Heddle.Prim.Exception (throwIO)
 

@@ -32,7 +32,7 @@
 module Heddle.Pipe
   ( -- * Pipes
     Pipe,
-    Naught,
+    Void,
     await,
     yield,
     (.|),
@@ -107,7 +107,7 @@ module Heddle.Pipe
   )
 where
 
-import Heddle.Coroutine.Internal.Functors (Naught)
+import Data.Void (Void)
 import Heddle.Pipe.Internal.Bytes
 import Heddle.Pipe.Internal.Flows
 import Heddle.Pipe.Internal.Guard

@@ -29,7 +29,7 @@ import Heddle.Component.Internal.Machine
 import Heddle.Component.Internal.Output
 import Heddle.Component.Internal.Print (quoted)
 import Heddle.Component.Internal.Ring
-import Heddle.Pipe.Internal.Scope (StageFailed (..))
+import Heddle.Pipe (StageFailed (..))
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.File (closeFile)

@@ -17,8 +17,7 @@ import Heddle.Component.Internal.Machine
 import Heddle.Component.Internal.Rewrite
 import Heddle.Component.Internal.Staging
 import Heddle.Component.Internal.Types
-import Heddle.Pipe.Internal.Guard (bracketP)
-import Heddle.Pipe.Internal.Types (Pipe, await, yield)
+import Heddle.Pipe (Pipe, await, bracketP, yield)
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 
 -- | A stage as a pipe of chunks. What may be held back is limited to so many bytes. ':||' is

@@ -1,5 +1,4 @@
 {-# LANGUAGE DeriveFunctor #-}
-{-# LANGUAGE EmptyCase #-}
 
 -- |
 -- Module      : Heddle.Coroutine.Internal.Functors
@@ -17,9 +16,10 @@ module Heddle.Coroutine.Internal.Functors
     InOrOut,
     Part (..),
     Naught,
-    absurd,
   )
 where
+
+import Data.Void (Void)
 
 -- | A request, and what is done with the response.
 data Request request response x = Request request (response -> x)
@@ -46,9 +46,5 @@ data Part a x
     Edge x
   deriving stock (Functor)
 
--- | No value at all: what is neither awaited nor yielded.
-data Naught
-
--- | There is none.
-absurd :: Naught -> a
-absurd = \case {}
+-- | The article's name for 'Void', which has no value: what is neither awaited nor yielded.
+type Naught = Void

@@ -44,6 +44,7 @@ module Heddle.Coroutine.Internal.Transducer
 where
 
 import Data.Functor.Identity (Identity (..))
+import Data.Void (absurd)
 import Heddle.Coroutine.Internal.Binder
 import Heddle.Coroutine.Internal.Functors
 import Heddle.Coroutine.Internal.Plain

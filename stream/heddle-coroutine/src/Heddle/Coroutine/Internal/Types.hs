@@ -31,8 +31,10 @@ newtype Coroutine s m r = Coroutine (forall b. (r -> m (Step s m b)) -> m (Step 
 
 -- | What a coroutine has come to.
 data Step s m r
-  = Done r
-  | Suspended (s (m (Step s m r)))
+  = -- | It has ended, with this result.
+    Done r
+  | -- | It has suspended itself; inside of the suspension is the rest.
+    Suspended (s (m (Step s m r)))
 
 instance Functor (Coroutine s m) where
   fmap f (Coroutine c) = Coroutine (\k -> c (k . f))
@@ -58,14 +60,21 @@ instance MonadIO m => MonadIO (Coroutine s m) where
   liftIO io = Coroutine (liftIO io >>=)
   {-# INLINE liftIO #-}
 
--- | Up to its first suspension, or its end.
+-- | Run a coroutine up to its first suspension, or its end.
+--
+-- [Cost]: that of the coroutine's code.
+-- [Throws]: what the base monad throws.
+--
+-- @since 0.1.0
 begin :: Monad m => Coroutine s m r -> m (Step s m r)
 begin (Coroutine c) = c (pure . Done)
 {-# INLINE begin #-}
 
--- | Undo 'begin'.
+-- | A coroutine of its steps: the opposite of 'begin'.
 --
--- [Cost]: a bind after it adds to the cost of every later suspension.
+-- [Cost]: an 'fmap' at each suspension; a bind after it adds to the cost of every later one.
+--
+-- @since 0.1.0
 fromStep :: (Functor s, Monad m) => m (Step s m r) -> Coroutine s m r
 fromStep m =
   Coroutine $ \k ->

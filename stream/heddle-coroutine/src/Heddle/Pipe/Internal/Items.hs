@@ -38,7 +38,7 @@ module Heddle.Pipe.Internal.Items
 where
 
 import Control.Monad.IO.Class (liftIO)
-import Heddle.Coroutine.Internal.Functors (Naught)
+import Data.Void (Void)
 import Heddle.Pipe.Internal.Scope (innerScope, leave)
 import Heddle.Pipe.Internal.Types
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
@@ -67,7 +67,7 @@ unfold f = go
 -- is given awaits its next value. The source is cancelled when the function's pipe ends.
 --
 -- [Cost]: a hop, and a write, for each value.
-withSource :: Pipe Naught a x -> (Pipe i o (Maybe a) -> Pipe i o r) -> Pipe i o r
+withSource :: Pipe Void a x -> (Pipe i o (Maybe a) -> Pipe i o r) -> Pipe i o r
 withSource source body = Pipe $ \env@(Env _ scope run) k u d -> do
   (inner, before) <- innerScope scope
   track <- newTrack
@@ -85,7 +85,7 @@ withSource source body = Pipe $ \env@(Env _ scope run) k u d -> do
   unPipe (body next) env done u d
 
 -- | Of two sources, value by value, until one ends. The other is then cancelled.
-zipWith :: (a -> b -> c) -> Pipe Naught a x -> Pipe Naught b y -> Pipe i c ()
+zipWith :: (a -> b -> c) -> Pipe Void a x -> Pipe Void b y -> Pipe i c ()
 zipWith f left right =
   withSource left $ \nextLeft -> withSource right $ \nextRight ->
     let go =

@@ -15,9 +15,8 @@ module Heddle.Pipe.Internal.Lift
 where
 
 import Control.Monad.IO.Class (liftIO)
-import Heddle.Coroutine.Internal.Functors (EitherFunctor (..))
-import Heddle.Coroutine.Internal.Transducer (Transducer)
-import Heddle.Coroutine.Internal.Types (Step (..), begin, fromStep)
+import Heddle.Coroutine (EitherFunctor (..), Transducer)
+import Heddle.Coroutine.Step (Step (..), begin, fromStep)
 import Heddle.Pipe.Internal.Scope
 import Heddle.Pipe.Internal.Types
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)

@@ -20,7 +20,7 @@ where
 import Control.Monad (replicateM, when)
 import Control.Monad.IO.Class (liftIO)
 import Data.Foldable (for_)
-import Heddle.Coroutine.Internal.Functors (Naught)
+import Data.Void (Void)
 import Heddle.Pipe.Internal.Guard (bracketP)
 import Heddle.Pipe.Internal.Ring (Ring, Taken (..), awaitFinish, finish, newRing, put, take)
 import Heddle.Pipe.Internal.Types
@@ -47,7 +47,7 @@ import Prelude hiding (take)
 -- side waits.
 -- [Blocks]: parks who awaits; when cancelling, until the thread has ended.
 -- [Throws]: what the pipe throws.
-buffered :: Int -> Pipe Naught o r -> Pipe Naught o r
+buffered :: Int -> Pipe Void o r -> Pipe Void o r
 buffered n p = bracketP start stop (go . fst)
   where
     start = do
@@ -59,7 +59,7 @@ buffered n p = bracketP start stop (go . fst)
       pure (ring, thread)
     -- Note [Uninterruptible waits]
     stop (ring, thread) = uninterruptibleMask_ (throwTo thread ThreadKilled >> awaitFinish ring)
-    go :: Ring o (Either SomeException r) -> Pipe Naught o r
+    go :: Ring o (Either SomeException r) -> Pipe Void o r
     go ring =
       liftIO (take ring) >>= \case
         Item o -> yield o >> go ring
@@ -71,7 +71,7 @@ infixl 2 .||
 -- | As '.|', with the left one on a thread of its own, at most 16 values ahead.
 --
 -- [Cost]: as 'buffered'.
-(.||) :: Pipe Naught b x -> Pipe b c y -> Pipe Naught c y
+(.||) :: Pipe Void b x -> Pipe b c y -> Pipe Void c y
 left .|| right = buffered 16 left .| right
 
 -- | Do this for every value, on so many threads; results in the order of the values. Up to

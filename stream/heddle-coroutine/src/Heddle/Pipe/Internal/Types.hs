@@ -43,7 +43,7 @@ module Heddle.Pipe.Internal.Types
 where
 
 import Control.Monad.IO.Class (MonadIO (..))
-import Heddle.Coroutine.Internal.Functors (Naught, absurd)
+import Data.Void (Void, absurd)
 import Heddle.Pipe.Internal.Scope
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Exception (bug, mask, throwIO, try)
@@ -216,14 +216,14 @@ noInput = Up (\d -> if isWanted d then bug "a pipe has lost its input" else push
 --
 -- [Throws]: what a stage throws; 'StageFailed' if that stage has a name.
 -- [Masking]: stages run as the caller does.
-runPipe :: Pipe Naught Naught r -> IO r
+runPipe :: Pipe Void Void r -> IO r
 runPipe = runInto absurd
 {-# INLINE runPipe #-}
 
 -- | Run, and do this with every value that it yields, before it goes on.
 --
 -- [Throws]: as 'runPipe'; and what the function throws.
-runInto :: (o -> IO ()) -> Pipe Naught o r -> IO r
+runInto :: (o -> IO ()) -> Pipe Void o r -> IO r
 runInto write = runIn (Down sink)
   where
     sink o u = maybe (pure ()) (\a -> write a >> pull u (Down sink)) o
@@ -232,7 +232,7 @@ runInto write = runIn (Down sink)
 -- | Run, and all that it yields.
 --
 -- [Cost]: the list is there when the pipeline has ended, not before.
-runList :: Pipe Naught o r -> IO ([o], r)
+runList :: Pipe Void o r -> IO ([o], r)
 runList p = do
   list <- newRef []
   r <- runInto (\o -> readRef list >>= \os -> writeRef list (o : os)) p
