@@ -16,7 +16,7 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import GHC.Foreign qualified as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
-import Heddle.Component (Source, SourceError (..), fileSource, standardInput)
+import Heddle.Filter (Source, SourceError (..), fileSource, standardInput)
 import Heddle.Prim.Errno (describeErrno)
 import Heddle.Prim.Exception
 import System.Posix.Files.ByteString

@@ -18,7 +18,7 @@ import Data.ByteString.Unsafe qualified as Bytes
 import Data.Maybe (fromMaybe)
 import Endings (endByBrokenPipe, endWith)
 import Foreign.Ptr (castPtr, plusPtr)
-import Heddle.Component (Output, Sink (..), flushOutput, newOutput, outputSink, readerGone, readingFrom, sourceName)
+import Heddle.Filter (Output, Sink (..), flushOutput, newOutput, outputSink, readerGone, readingFrom, sourceName)
 import Heddle.Json.Check
 import Heddle.Json.Malformed
 import Heddle.Json.Options

@@ -15,8 +15,8 @@ import Data.ByteString.Char8 qualified as Char8
 import Data.Char (isDigit)
 import Data.Maybe (fromMaybe)
 import Endings (endByBrokenPipe, endWith)
-import Heddle.Component
-import Heddle.Component.Language
+import Heddle.Filter
+import Heddle.Filter.Language
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilities, unbound)

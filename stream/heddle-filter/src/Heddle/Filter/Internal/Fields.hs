@@ -1,0 +1,38 @@
+-- |
+-- Module      : Heddle.Filter.Internal.Fields
+-- Description : Fields of rows
+-- Stability   : internal, exempt from the version policy
+--
+-- Cost: linear in the row.
+-- Owner: nobody; pure.
+module Heddle.Filter.Internal.Fields
+  ( selectFields,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Data.ByteString.Unsafe qualified as Bytes
+import Heddle.Filter.Internal.Types
+
+-- | The chosen fields of a row, in the order in which they are asked for, with something
+-- between them; the end of the row stays. Fields that are not there are left out. Without a
+-- separator, fields are separated by runs of blanks and tabs, and those around the row do
+-- not count.
+selectFields :: [FieldRange] -> Maybe ByteString -> ByteString -> ByteString -> ByteString
+selectFields ranges separator between row = Bytes.intercalate between (concatMap chosen ranges) <> newline
+  where
+    (text, newline)
+      | not (Bytes.null row) && Bytes.last row == 0x0a = (Bytes.init row, Bytes.singleton 0x0a)
+      | otherwise = (row, Bytes.empty)
+    fields = maybe (filter (not . Bytes.null) (Bytes.splitWith (\b -> b == 0x20 || b == 0x09) text)) (`splitOn` text) separator
+    chosen (FieldRange from to) = maybe id (\t -> take (t - from + 1)) to (drop (from - 1) fields)
+
+-- At least one byte separates.
+splitOn :: ByteString -> ByteString -> [ByteString]
+splitOn separator text
+  | Bytes.length separator == 1 = if Bytes.null text then [text] else Bytes.split (Bytes.head separator) text
+  | otherwise = case Bytes.breakSubstring separator text of
+    (field, rest)
+      | Bytes.null rest -> [field]
+      | otherwise -> field : splitOn separator (Bytes.unsafeDrop (Bytes.length separator) rest)

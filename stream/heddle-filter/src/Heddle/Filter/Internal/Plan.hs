@@ -1,0 +1,247 @@
+-- |
+-- Module      : Heddle.Filter.Internal.Plan
+-- Description : How a stage is going to be run
+-- Stability   : internal, exempt from the version policy
+--
+-- A plan has a front, which works on blocks of whole rows, in parallel if there is enough,
+-- and a rest, which gets what comes out of the front in order and runs as a machine.
+--
+-- Cost: linear in the stage.
+-- Owner: nobody; pure.
+module Heddle.Filter.Internal.Plan
+  ( Plan (..),
+    Front (..),
+    Search (..),
+    Test (..),
+    compile,
+    uncompiled,
+    isNothingGained,
+    explain,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Data.ByteString.Char8 qualified as Char8
+import Data.Char (isAlphaNum, isAscii)
+import Data.List (foldl', maximumBy)
+import Data.Ord (comparing)
+import Heddle.Bytes.Search (mostLiterals)
+import Heddle.Filter.Internal.Locality
+import Heddle.Filter.Internal.Print
+import Heddle.Filter.Internal.Rewrite
+import Heddle.Filter.Internal.Types
+
+-- | How a stage is going to be run.
+data Plan = Plan
+  { planFront :: !Front,
+    planRest :: !Stage,
+    -- | The laws that were applied before.
+    planLaws :: [Applied]
+  }
+  deriving stock (Eq, Show)
+
+-- | What is done to blocks of whole rows: rows are searched for, a stage is applied to them,
+-- and something is counted in what comes out, in this order.
+data Front = Front
+  { frontSearch :: !(Maybe Search),
+    frontStage :: !Stage,
+    frontCount :: !(Maybe Splitter)
+  }
+  deriving stock (Eq, Show)
+
+-- | Which rows are searched for.
+data Search = Search
+  { -- | Those that pass the test, or those that do not.
+    searchPassing :: !Bool,
+    searchTest :: !Test,
+    -- | What is put between their number and them.
+    searchNumber :: !(Maybe ByteString)
+  }
+  deriving stock (Eq, Show)
+
+-- | What a row must have.
+data Test
+  = -- | One of these texts.
+    Texts !CaseRule [ByteString]
+  | -- | A match, and a text that is in every match.
+    Match !Pattern !(Maybe ByteString)
+  deriving stock (Eq, Show)
+
+-- | No laws and no front: everything runs as one machine, as it is written.
+uncompiled :: Stage -> Plan
+uncompiled stage = Plan (Front Nothing Identity Nothing) stage []
+
+-- | Rewrite a stage and make a plan of it.
+compile :: Stage -> Plan
+compile stage = Plan front (chain rest) laws
+  where
+    (rewritten, laws) = rewrite stage
+    (front, rest) = split' (links rewritten)
+    split' stages = case stages of
+      If s Identity Suppress : others
+        | Just search <- searching s -> onward (Just search) others
+      ForEach s (Number between) Suppress : others
+        | Just search <- searching s -> (Front (Just search {searchNumber = Just between}) Identity Nothing, others)
+      Count s : others
+        | Just search <- searching s -> (Front (Just search) Identity (Just Row), others)
+      others -> onward Nothing others
+    onward search stages = case localOnes True stages of
+      (local, True, Count s : others) | isCountLocal s -> (Front search (chain local) (Just s), others)
+      (local, _, others) -> (Front search (chain local) Nothing, others)
+
+-- The local stages at the beginning: what comes out of one must be whole rows, unless the next
+-- works byte by byte. Whether what comes out of the last is, and the others.
+localOnes :: Bool -> [Stage] -> ([Stage], Bool, [Stage])
+localOnes whole = \case
+  s : ss
+    | isLocal s,
+      whole || isPointwise s ->
+      let (local, whole', others) = localOnes (whole && endsRows s) ss in (s : local, whole', others)
+  ss -> ([], whole, ss)
+
+links :: Stage -> [Stage]
+links stage = snd (go stage) []
+  where
+    go = \case
+      a :> b -> let ((fa, as), (fb, bs)) = (go a, go b) in (chained fa fb, as . bs)
+      -- What is local can run in parallel without that; for the rest a border is kept.
+      a :|| b ->
+        let ((fa, as), (fb, bs)) = (go a, go b)
+         in (chained fa fb, if factLocal fa then as . bs else ((a :|| b) :))
+      one -> (stageFacts one, (one :))
+
+chain :: [Stage] -> Stage
+chain = \case
+  [] -> Identity
+  s : ss -> foldl' (:>) s ss
+
+-- | Is there nothing for a front to do but to cut the input into blocks?
+isNothingGained :: Front -> Bool
+isNothingGained front = frontSearch front == Nothing && frontStage front == Identity && frontCount front == Nothing
+
+-- Rows that have, or do not have, something that can be searched for.
+searching :: Splitter -> Maybe Search
+searching s = do
+  (passing, sought) <- rowTest s
+  test <- testFor sought
+  pure (Search passing test Nothing)
+
+testFor :: Splitter -> Maybe Test
+testFor = \case
+  Matching p -> Just (Match p (required (patternCase p) (patternText p)))
+  s -> do
+    (rule, texts) <- literals s
+    if length texts <= mostLiterals then Just (Texts rule texts) else Nothing
+
+-- Texts of the same rule, any of which will do. In a row, there is no newline but at the end.
+literals :: Splitter -> Maybe (CaseRule, [ByteString])
+literals = fmap (\(rule, texts) -> (rule, texts [])) . go
+  where
+    go = \case
+      Substring rule text | not (Bytes.null text), Bytes.notElem 0x0a text -> Just (rule, (text :))
+      Or a b -> do
+        (rule, texts) <- go a
+        (rule', texts') <- go b
+        if rule == rule' then Just (rule, texts . texts') else Nothing
+      _ -> Nothing
+
+-- A text that is in everything that an expression matches: the longest run of plain
+-- characters outside of groups, if there are no alternatives.
+required :: CaseRule -> ByteString -> Maybe ByteString
+required rule text
+  | Char8.any (`elem` "|\n") text = Nothing
+  | otherwise = case filter ((>= 2) . length) (concatMap certain (runsOf (Char8.unpack text))) of
+    [] -> Nothing
+    found -> Just (Char8.pack (maximumBy (comparing length) found))
+  where
+    -- Some ASCII letters have other forms elsewhere, such as the Kelvin sign, which match them
+    -- where the case does not matter.
+    certain run = case rule of
+      CaseMatters -> [run]
+      IgnoreAsciiCase -> words (map (\c -> if isAscii c && c `notElem` " kKsSiI" then c else ' ') run)
+    runsOf = go []
+    -- What has been read of a run, the last first.
+    go run = \case
+      [] -> [reverse run]
+      '\\' : c : rest
+        -- A letter or digit behind a backslash means something else.
+        | isAlphaNum c || c `elem` "<>`'" -> reverse run : go [] (skipRepeat rest)
+        | otherwise -> plainChar c run rest
+      '[' : rest -> reverse run : go [] (skipRepeat (skipSet rest))
+      '(' : rest -> reverse run : go [] (skipRepeat (skipGroup (1 :: Int) rest))
+      c : rest
+        | c `elem` ".^$*+?{})" -> reverse run : go [] (skipRepeat rest)
+        | otherwise -> plainChar c run rest
+    plainChar c run rest
+      -- It may be a part of a character, and the whole character repeated.
+      | not (isAscii c) = reverse run : go [] (skipRepeat rest)
+      | otherwise = case span (== '+') rest of
+        -- It may be missing; that may be repeated, too.
+        (_, r : _) | r `elem` "*?{" -> reverse run : go [] (skipRepeat rest)
+        ([], _) -> go (c : run) rest
+        -- It is there, and perhaps again before what follows.
+        (_, more) -> reverse (c : run) : go [] more
+    skipRepeat = \case
+      '{' : rest -> skipRepeat (drop 1 (dropWhile (/= '}') rest))
+      c : rest | c `elem` "*+?" -> skipRepeat rest
+      rest -> rest
+    skipSet = \case
+      '^' : ']' : rest -> closing rest
+      ']' : rest -> closing rest
+      rest -> closing rest
+    closing = \case
+      '[' : c : rest | c `elem` ".:=" -> closing (named c rest)
+      ']' : rest -> rest
+      _ : rest -> closing rest
+      [] -> []
+    named c = \case
+      a : ']' : rest | a == c -> rest
+      _ : rest -> named c rest
+      [] -> []
+    skipGroup depth = \case
+      [] -> []
+      '\\' : _ : rest -> skipGroup depth rest
+      '[' : rest -> skipGroup depth (skipSet rest)
+      '(' : rest -> skipGroup (depth + 1) rest
+      ')' : rest -> if depth == 1 then rest else skipGroup (depth - 1) rest
+      _ : rest -> skipGroup depth rest
+
+-- | A plan in words: the laws that were applied, what is done to blocks of rows, and what to
+-- what comes out of them.
+explain :: Stage -> Int -> Plan -> String
+explain stage jobs p =
+  unlines $
+    ["as written: " ++ printStage stage]
+      ++ concatMap law (planLaws p)
+      ++ [ "block by block" ++ (if jobs > 1 then " of whole rows, on up to " ++ show jobs ++ " cores at once:" else ":")
+           | not (null front)
+         ]
+      ++ map ("  " ++) front
+      ++ ["then, in order:" | not (null front), not (null rest)]
+      ++ ["piece by piece:" | null front]
+      ++ map ("  " ++) (if null front && null rest then ["copy"] else rest)
+  where
+    law (Applied l before after) =
+      ["law: " ++ lawText l, "  " ++ before, "  = " ++ after]
+    Front sought local counted = planFront p
+    front = maybe [] searchText sought ++ [printStage local | local /= Identity] ++ maybe [] countText counted
+    rest = case planRest p of
+      Identity -> []
+      s -> [printStage s]
+    searchText s =
+      [ "search for " ++ testText (searchTest s) ++ "; only around what is found look for the row's ends"
+          ++ "   (law: select row having t = the rows around what t finds)"
+      ]
+        ++ ["take the rows between those" | not (searchPassing s)]
+        ++ ["number them by counting newlines between what is found   (law: the number of a row = 1 + newlines before it)" | Just _ <- [searchNumber s]]
+        ++ ["count rows instead of giving them   (law: count row of blocks = the sum)" | local == Identity, Just Row <- [counted]]
+    countText s
+      | Just _ <- sought, local == Identity, s == Row = []
+      | otherwise = ["count " ++ printSplitter s ++ " of each block, and add   (law: the count of whole rows = the sum of the blocks' counts)"]
+    testText = \case
+      Texts rule texts -> unwords' (map quoted texts) ++ (if rule == IgnoreAsciiCase then ", whatever the case" else "")
+      Match pattern' literal ->
+        "/" ++ Char8.unpack (patternText pattern') ++ "/"
+          ++ maybe "" (\t -> " in rows with " ++ quoted t ++ ", which every match has") literal
+    unwords' = foldr1 (\a b -> a ++ " or " ++ b)

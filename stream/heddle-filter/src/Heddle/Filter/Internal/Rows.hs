@@ -1,0 +1,179 @@
+-- |
+-- Module      : Heddle.Filter.Internal.Rows
+-- Description : Blocks of whole rows
+-- Stability   : internal, exempt from the version policy
+--
+-- Reads into a buffer that is used again and again, and hands out as many whole rows as are
+-- there. A row that is not complete is moved to the front; a buffer that a row does not fit
+-- into grows.
+--
+-- Cost: a copy of what is left of a block, and a system call for each block.
+-- Owner: one thread; a block is valid during the call that it is handed to.
+module Heddle.Filter.Internal.Rows
+  ( RowBuffer,
+    newRowBuffer,
+    pendingBytes,
+    pendingRow,
+    readRows,
+    readPart,
+
+    -- * Long rows
+    LongerThan (..),
+    tooLongRow,
+  )
+where
+
+import Control.Monad (when)
+import Data.ByteString (ByteString)
+import Data.ByteString.Internal (fromForeignPtr, mallocByteString)
+import Data.Int (Int64)
+import Data.Word (Word8)
+import Foreign.ForeignPtr (ForeignPtr, withForeignPtr)
+import Foreign.Marshal.Utils (copyBytes, moveBytes)
+import Foreign.Ptr (Ptr, plusPtr)
+import Heddle.Bytes.Search.Block (bestLevel, findByteAt, findByteEndAt)
+import Heddle.Filter.Internal.Machine (Env (..), TooLong (..))
+import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Exception
+
+-- | A row does not fit into a buffer of so many bytes.
+newtype LongerThan = LongerThan Int
+  deriving stock (Show)
+
+instance Exception LongerThan
+
+-- | As the users of a plan get to see it, where only a search takes whole rows.
+tooLongRow :: LongerThan -> TooLong
+tooLongRow (LongerThan limit) = TooLong "a row" limit
+
+-- | A buffer that begins with a row.
+data RowBuffer = RowBuffer
+  { bufferMemory :: !(Ref (ForeignPtr Word8)),
+    bufferSize :: !(Ref Int),
+    bufferFilled :: !(Ref Int),
+    bufferLimit :: !Int
+  }
+
+-- | A buffer of so many bytes that may grow to the run's limit.
+newRowBuffer :: Env -> Int -> IO RowBuffer
+newRowBuffer env size = do
+  memory <- mallocByteString size
+  RowBuffer <$> newRef memory <*> newRef size <*> newRef 0 <*> pure (envLimit env)
+
+-- | How much of a row is in it.
+pendingBytes :: RowBuffer -> IO Int
+pendingBytes = readRef . bufferFilled
+
+-- | What is in it, which is taken out.
+pendingRow :: RowBuffer -> IO ByteString
+pendingRow buffer = do
+  memory <- readRef (bufferMemory buffer)
+  n <- readRef (bufferFilled buffer)
+  writeRef (bufferFilled buffer) 0
+  pure (fromForeignPtr memory 0 n)
+
+-- Room for at least a byte.
+makeRoom :: RowBuffer -> IO Int
+makeRoom buffer = do
+  size <- readRef (bufferSize buffer)
+  filled <- readRef (bufferFilled buffer)
+  if filled < size
+    then pure (size - filled)
+    else do
+      when (size >= bufferLimit buffer) (throwIO (LongerThan (bufferLimit buffer)))
+      let larger = min (bufferLimit buffer) (2 * size)
+      old <- readRef (bufferMemory buffer)
+      new <- mallocByteString larger
+      withForeignPtr old (\from -> withForeignPtr new (\to -> copyBytes to from filled))
+      writeRef (bufferMemory buffer) new
+      writeRef (bufferSize buffer) larger
+      pure (larger - filled)
+
+-- So many bytes from the front have been dealt with.
+dropFront :: RowBuffer -> Int -> IO ()
+dropFront buffer n = do
+  filled <- readRef (bufferFilled buffer)
+  memory <- readRef (bufferMemory buffer)
+  when (n < filled) (withForeignPtr memory (\p -> moveBytes p (p `plusPtr` n) (filled - n)))
+  writeRef (bufferFilled buffer) (filled - n)
+
+-- | Read until there is no more, or what takes the blocks says 'False'. What the last block
+-- left over stays in the buffer.
+--
+-- [Throws]: 'LongerThan', and what reading and the taker throw.
+readRows :: RowBuffer -> (Ptr Word8 -> Int -> IO Int) -> (ByteString -> IO Bool) -> IO ()
+readRows buffer reading take' = go
+  where
+    go = do
+      room <- makeRoom buffer
+      filled <- readRef (bufferFilled buffer)
+      memory <- readRef (bufferMemory buffer)
+      n <- withForeignPtr memory (\p -> reading (p `plusPtr` filled) room)
+      when (n > 0) $ do
+        writeRef (bufferFilled buffer) (filled + n)
+        newline <- withForeignPtr memory (\p -> findByteEndAt bestLevel (p `plusPtr` filled) n 0x0a)
+        if newline < 0
+          then go
+          else do
+            let whole = filled + newline + 1
+            ok <- take' (fromForeignPtr memory 0 whole)
+            dropFront buffer whole
+            when ok go
+
+-- | Read the rows that begin within a part of a file: @readPart buffer reading file part
+-- take@. Both ranges are of bytes, the first without the second; the part is inside of the
+-- file, and @reading@ reads at a place.
+--
+-- [Throws]: as 'readRows'.
+readPart :: RowBuffer -> (Ptr Word8 -> Int -> Int64 -> IO Int) -> (Int64, Int64) -> (Int64, Int64) -> (ByteString -> IO Bool) -> IO ()
+readPart buffer reading (from, to) (a, b) take' = do
+  writeRef (bufferFilled buffer) 0
+  if a == from then rows a else skip (a - 1)
+  where
+    -- Reads behind what is there, which ends at a place: not over the part's end in large steps.
+    more at = do
+      room <- makeRoom buffer
+      filled <- readRef (bufferFilled buffer)
+      memory <- readRef (bufferMemory buffer)
+      let wanted
+            | at < b = min room (fromIntegral (b - at))
+            | otherwise = min room (fromIntegral (min 4096 (to - at)))
+      n <- if wanted <= 0 then pure 0 else withForeignPtr memory (\p -> reading (p `plusPtr` filled) wanted at)
+      writeRef (bufferFilled buffer) (filled + max 0 n)
+      pure (filled, max 0 n, memory)
+    -- The first row of the part begins behind the first newline from the byte before it on.
+    skip at = when (at < b - 1) $ do
+      (filled, n, memory) <- more at
+      when (n > 0) $ do
+        newline <- withForeignPtr memory (\p -> findByteAt bestLevel (p `plusPtr` filled) n 0x0a)
+        if newline < 0
+          then writeRef (bufferFilled buffer) 0 >> skip (at + fromIntegral n)
+          else do
+            dropFront buffer (newline + 1)
+            when (at + fromIntegral newline + 1 < b) (wholeRows (at + fromIntegral n))
+    -- What is in the buffer begins with a row of the part.
+    wholeRows at = do
+      filled <- readRef (bufferFilled buffer)
+      memory <- readRef (bufferMemory buffer)
+      newline <- withForeignPtr memory (\p -> findByteEndAt bestLevel p filled 0x0a)
+      if newline < 0 then rows at else hand memory (newline + 1) (rows at)
+    hand memory n next = do
+      ok <- take' (fromForeignPtr memory 0 n)
+      dropFront buffer n
+      when ok next
+    rows at = do
+      before <- readRef (bufferFilled buffer)
+      if at >= b && before == 0
+        then pure ()
+        else do
+          (filled, n, memory) <- more at
+          if n == 0
+            then when (filled > 0) (hand memory filled (pure ()))
+            else
+              if at < b
+                then wholeRows (at + fromIntegral n)
+                else do
+                  newline <- withForeignPtr memory (\p -> findByteAt bestLevel (p `plusPtr` filled) n 0x0a)
+                  if newline < 0
+                    then rows (at + fromIntegral n)
+                    else hand memory (filled + newline + 1) (pure ())

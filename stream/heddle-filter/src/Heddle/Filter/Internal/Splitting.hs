@@ -1,0 +1,394 @@
+-- |
+-- Module      : Heddle.Filter.Internal.Splitting
+-- Description : Splitters at work
+-- Stability   : internal, exempt from the version policy
+--
+-- Makes a machine of a splitter. Each tells of a section as soon as the bytes that have come
+-- decide it: a text holds back what may still become an occurrence, @having@ a section that
+-- has not had what it must have, @last@ the sections that may be among the last.
+--
+-- Cost: a call or two for each piece of a section. 'And', 'Or' and 'Between' keep what one
+-- side is ahead of the other.
+-- Owner: the thread that runs the machine.
+module Heddle.Filter.Internal.Splitting
+  ( split,
+  )
+where
+
+import Control.Monad (unless, void, when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Data.ByteString.Unsafe qualified as Bytes
+import Data.Foldable (find, for_)
+import Data.Maybe (isJust)
+import Data.Sequence (Seq (..), (|>))
+import Data.Sequence qualified as Seq
+import Foreign.Ptr (castPtr)
+import Heddle.Bytes.Search (findNeedle, newNeedle)
+import Heddle.Filter.Internal.Aligned
+import Heddle.Filter.Internal.Machine
+import Heddle.Filter.Internal.Types
+import Heddle.Filter.Internal.Waiting
+import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
+import Heddle.Prim.Regex (searchRegex)
+
+-- | The machine of a splitter, which tells this taker. It answers 'push' with whether the
+-- taker wants more, and ignores what is pushed after a 'False'.
+split :: Splitter -> Env -> Sections -> IO Sink
+split splitter env to = case splitter of
+  Row -> rows to
+  Line -> linesOf to
+  Runs set -> runs set to
+  Substring rule text
+    | Bytes.null text -> everywhere to
+    | otherwise -> occurrences rule text to
+  Matching p -> matches p env to
+  Not s -> split s env to {begin = begin to . not, rest = rest to . not}
+  And a b -> pointwise (&&) (split a env) (split b env) env to
+  Or a b -> pointwise (||) (split a env) (split b env) env to
+  Between a b -> between (split a env) (split b env) env to
+  Having a b -> having True (split b env) env to >>= split a env
+  HavingOnly a b -> having False (split b env) env to >>= split a env
+  FollowedBy a b -> followedBy (split b env) env to >>= split a env
+  First n s -> firstOnes n to >>= split s env
+  Last n s -> lastOnes n env to >>= split s env
+  Prefix s -> onlyFirst to >>= split s env
+  Suffix s -> onlyLast env to >>= split s env
+
+-- Primitive splitters --------------------------------------------------------
+
+rows :: Sections -> IO Sink
+rows to = do
+  open <- newRef False
+  let go piece = unless (Bytes.null piece) $ do
+        inRow <- readRef open
+        unless inRow (begin to True)
+        case Bytes.elemIndex 0x0a piece of
+          Nothing -> more to piece >> writeRef open True
+          Just i -> do
+            more to (Bytes.unsafeTake (i + 1) piece)
+            end to
+            writeRef open False
+            whileWanted to (go (Bytes.unsafeDrop (i + 1) piece))
+  pure . telling to go $ do
+    inRow <- readRef open
+    when inRow (end to)
+    over to
+
+linesOf :: Sections -> IO Sink
+linesOf to = do
+  open <- newRef False
+  let go piece = unless (Bytes.null piece) $ do
+        inLine <- readRef open
+        unless inLine (begin to True)
+        case Bytes.elemIndex 0x0a piece of
+          Nothing -> more to piece >> writeRef open True
+          Just i -> do
+            when (i > 0) (more to (Bytes.unsafeTake i piece))
+            end to
+            writeRef open False
+            begin to False
+            more to (Bytes.unsafeTake 1 (Bytes.unsafeDrop i piece))
+            end to
+            whileWanted to (go (Bytes.unsafeDrop (i + 1) piece))
+  pure . telling to go $ do
+    inLine <- readRef open
+    when inLine (end to)
+    over to
+
+runs :: ByteSet -> Sections -> IO Sink
+runs set to = do
+  now <- newRef Nothing
+  let go piece = unless (Bytes.null piece) $ do
+        let label = inSet set (Bytes.unsafeHead piece)
+            (run, others) = Bytes.span (\b -> inSet set b == label) piece
+        before <- readRef now
+        unless (before == Just label) $ do
+          for_ before (\_ -> end to)
+          begin to label
+          writeRef now (Just label)
+        more to run
+        unless (Bytes.null others) (whileWanted to (go others))
+  pure . telling to go $ do
+    before <- readRef now
+    for_ before (\_ -> end to)
+    over to
+
+-- The empty text is at every place.
+everywhere :: Sections -> IO Sink
+everywhere to = pure (telling to go (place >> over to))
+  where
+    go piece = for_ (Bytes.uncons piece) (\(b, others) -> byte b >> whileWanted to (go others))
+    place = begin to True >> end to
+    byte b = place >> begin to False >> more to (Bytes.singleton b) >> end to
+
+occurrences :: CaseRule -> ByteString -> Sections -> IO Sink
+occurrences rule text to = do
+  -- The longest end of what has come that may still become an occurrence.
+  carried <- newRef Bytes.empty
+  inFalse <- newRef False
+  let size = Bytes.length text
+      needle = newNeedle rule text
+      others piece = unless (Bytes.null piece) $ do
+        open <- readRef inFalse
+        unless open (begin to False >> writeRef inFalse True)
+        more to piece
+      endOthers = do
+        open <- readRef inFalse
+        when open (end to >> writeRef inFalse False)
+      folded = fold text
+      fold = case rule of
+        CaseMatters -> id
+        IgnoreAsciiCase -> Bytes.map (\b -> if b >= 0x41 && b <= 0x5a then b + 0x20 else b)
+      go piece = case findNeedle needle piece of
+        Just i -> do
+          others (Bytes.unsafeTake i piece)
+          endOthers
+          begin to True
+          more to (Bytes.unsafeTake size (Bytes.unsafeDrop i piece))
+          end to
+          whileWanted to (go (Bytes.unsafeDrop (i + size) piece))
+        Nothing -> do
+          let tails = Bytes.tails (fold (Bytes.drop (Bytes.length piece - size + 1) piece))
+              kept = maybe 0 Bytes.length (find (`Bytes.isPrefixOf` folded) tails)
+              told = Bytes.length piece - kept
+          others (Bytes.unsafeTake told piece)
+          writeRef carried (Bytes.copy (Bytes.unsafeDrop told piece))
+      joined piece = do
+        before <- readRef carried
+        writeRef carried Bytes.empty
+        go (if Bytes.null before then piece else before <> piece)
+  pure . telling to joined $ do
+    readRef carried >>= others
+    endOthers
+    over to
+
+-- Row by row, since an expression matches within one.
+matches :: Pattern -> Env -> Sections -> IO Sink
+matches p env to = do
+  held <- newHeld env
+  before <- newRef []
+  inFalse <- newRef False
+  let others piece = unless (Bytes.null piece) $ do
+        open <- readRef inFalse
+        unless open (begin to False >> writeRef inFalse True)
+        more to piece
+      endOthers = do
+        open <- readRef inFalse
+        when open (end to >> writeRef inFalse False)
+      -- A row, and how long it is without its end.
+      row whole size = Bytes.unsafeUseAsCString whole $ \address -> do
+        let go told from lastEnd
+              | from > size = others (Bytes.unsafeDrop told whole)
+              | otherwise =
+                searchRegex (patternRegex p) (castPtr address) size from >>= \case
+                  Nothing -> others (Bytes.unsafeDrop told whole)
+                  Just (start, stop)
+                    -- Nothing is found again right behind what was found.
+                    | start == stop && Just start == lastEnd -> go told (start + 1) Nothing
+                    | otherwise -> do
+                      others (Bytes.unsafeTake (start - told) (Bytes.unsafeDrop told whole))
+                      endOthers
+                      begin to True
+                      when (stop > start) (more to (Bytes.unsafeTake (stop - start) (Bytes.unsafeDrop start whole)))
+                      end to
+                      whileWanted to (go stop (if stop > start then stop else stop + 1) (Just stop))
+        go 0 0 Nothing
+      feed piece = unless (Bytes.null piece) $ case Bytes.elemIndex 0x0a piece of
+        Nothing -> do
+          hold held piece
+          modifyRef before (\pieces -> (piece : pieces, ()))
+        Just i -> do
+          earlier <- readRef before
+          let here = Bytes.unsafeTake (i + 1) piece
+              whole = if null earlier then here else Bytes.concat (reverse (here : earlier))
+          dropHeld held (Bytes.length whole - i - 1)
+          writeRef before []
+          row whole (Bytes.length whole - 1)
+          whileWanted to (feed (Bytes.unsafeDrop (i + 1) piece))
+  pure . telling to feed $ do
+    earlier <- readRef before
+    unless (null earlier) $ let whole = Bytes.concat (reverse earlier) in row whole (Bytes.length whole)
+    endOthers
+    over to
+
+-- A sink that tells this taker, as long as it wants something.
+telling :: Sections -> (ByteString -> IO ()) -> IO () -> Sink
+telling to go =
+  Sink $ \piece -> do
+    ok <- wantsMore to
+    if ok then go piece >> wantsMore to else pure False
+
+-- Behind a section: go on if the taker wants more.
+whileWanted :: Sections -> IO () -> IO ()
+whileWanted to go = wantsMore to >>= \ok -> when ok go
+{-# INLINE whileWanted #-}
+
+-- What asks for labels only.
+deciding :: (Bool -> IO ()) -> IO Bool -> Sections
+deciding found undecided = Sections found (\_ -> pure ()) (pure ()) (\_ -> pure ()) undecided (pure ())
+
+-- Splitters of splitters -----------------------------------------------------
+
+-- True sections in which the other finds what it looks for, true if 'True' is wanted; if
+-- 'False' is looked for, the sections in which that is not found.
+having :: Bool -> (Sections -> IO Sink) -> Env -> Sections -> IO Sections
+having sought other env to = do
+  held <- newHeld env
+  kept <- newRef []
+  -- What looks into the present section, as long as it is undecided.
+  looking <- newRef Nothing
+  let flush label = do
+        begin to label
+        pieces <- readRef kept
+        writeRef kept []
+        mapM_ (more to) (reverse pieces)
+        dropHeld held (sum (map Bytes.length pieces))
+      -- What was looked for is there.
+      found label = when (label == sought) $ do
+        undecided <- readRef looking
+        for_ undecided $ \_ -> writeRef looking Nothing >> flush sought
+  pure
+    to
+      { begin = \label ->
+          if label
+            then do
+              sink <- other (deciding found (isJust <$> readRef looking))
+              writeRef looking (Just sink)
+            else begin to False,
+        more = \piece ->
+          readRef looking >>= \case
+            Nothing -> more to piece
+            Just sink -> do
+              hold held piece
+              modifyRef kept (\pieces -> (piece : pieces, ()))
+              void (push sink piece),
+        end = do
+          undecided <- readRef looking
+          for_ undecided finish
+          still <- readRef looking
+          for_ still $ \_ -> writeRef looking Nothing >> flush (not sought)
+          end to,
+        rest = \label -> unless label (rest to False)
+      }
+
+-- True sections behind which the other begins with a true one.
+followedBy :: (Sections -> IO Sink) -> Env -> Sections -> IO Sections
+followedBy other env to = do
+  held <- newHeld env
+  queue <- newQueue held to
+  -- Who looks at what is behind a section.
+  watching <- newRef []
+  let decide n label = settle queue n label >> modifyRef watching (\ws -> (filter ((/= n) . fst) ws, ()))
+  pure
+    Sections
+      { begin = \label -> void (enqueue queue (if label then Nothing else Just False)),
+        more = \piece -> do
+          append queue piece
+          ws <- readRef watching
+          for_ (reverse ws) (\(_, sink) -> push sink piece)
+          advance queue,
+        end = do
+          (n, known) <- endNewest queue
+          when (known == Nothing) $ do
+            undecided <- newRef True
+            sink <- other (deciding (\label -> writeRef undecided False >> decide n label) (readRef undecided))
+            modifyRef watching (\ws -> ((n, sink) : ws, ()))
+          advance queue,
+        rest = \_ -> pure (),
+        wantsMore = wantsMore to,
+        over = do
+          ws <- readRef watching
+          for_ (reverse ws) (finish . snd)
+          still <- readRef watching
+          for_ still (\(n, _) -> settle queue n False)
+          advance queue
+          over to
+      }
+
+firstOnes :: Int -> Sections -> IO Sections
+firstOnes n to = do
+  left <- newRef n
+  now <- newRef False
+  when (n <= 0) (rest to False)
+  pure
+    to
+      { begin = \label -> do
+          k <- readRef left
+          writeRef now label
+          begin to (label && k > 0)
+          when label (writeRef left (k - 1)),
+        end = do
+          end to
+          label <- readRef now
+          k <- readRef left
+          when (label && k == 0) (rest to False),
+        rest = \label -> unless label (rest to False)
+      }
+
+lastOnes :: Int -> Env -> Sections -> IO Sections
+lastOnes n env to = do
+  held <- newHeld env
+  queue <- newQueue held to
+  -- The true sections that may be among the last, by number.
+  candidates <- newRef Seq.empty
+  pure
+    Sections
+      { begin = \label ->
+          if label && n > 0
+            then do
+              number <- enqueue queue Nothing
+              numbers <- (|> number) <$> readRef candidates
+              case numbers of
+                oldest :<| younger | Seq.length numbers > n -> settle queue oldest False >> writeRef candidates younger
+                _ -> writeRef candidates numbers
+              advance queue
+            else enqueue queue (Just False) >> advance queue,
+        more = \piece -> append queue piece >> advance queue,
+        end = endNewest queue >> advance queue,
+        rest = \_ -> pure (),
+        wantsMore = wantsMore to,
+        over = do
+          numbers <- readRef candidates
+          for_ numbers (\number -> settle queue number True)
+          advance queue
+          over to
+      }
+
+onlyFirst :: Sections -> IO Sections
+onlyFirst to = do
+  first <- newRef True
+  pure
+    to
+      { begin = \label -> do
+          isFirst <- readRef first
+          writeRef first False
+          begin to (label && isFirst),
+        end = end to >> rest to False,
+        rest = \label -> unless label (rest to False)
+      }
+
+onlyLast :: Env -> Sections -> IO Sections
+onlyLast env to = do
+  held <- newHeld env
+  queue <- newQueue held to
+  newest <- newRef Nothing
+  let another label = do
+        before <- readRef newest
+        for_ before (\number -> settle queue number False)
+        number <- enqueue queue (if label then Nothing else Just False)
+        writeRef newest (Just number)
+        advance queue
+  pure
+    Sections
+      { begin = another,
+        more = \piece -> append queue piece >> advance queue,
+        end = endNewest queue >> advance queue,
+        rest = \_ -> pure (),
+        wantsMore = wantsMore to,
+        over = do
+          last' <- readRef newest
+          for_ last' (\number -> settle queue number True)
+          advance queue
+          over to
+      }

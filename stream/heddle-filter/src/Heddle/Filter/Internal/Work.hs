@@ -1,0 +1,195 @@
+-- |
+-- Module      : Heddle.Filter.Internal.Work
+-- Description : The front of a plan on a block of rows
+-- Stability   : internal, exempt from the version policy
+--
+-- Searches a block for what rows must have, and looks for the ends of a row only around what
+-- is found; then runs a local stage, and counts.
+--
+-- Cost: see "Heddle.Bytes.Search"; for each row found, a call; for a local stage, a machine per block.
+-- Owner: a worker's thread.
+module Heddle.Filter.Internal.Work
+  ( Work,
+    Emit (..),
+    Outcome (..),
+    newWork,
+    noOutcome,
+  )
+where
+
+import Control.Monad (unless, void, when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Data.ByteString.Unsafe qualified as Bytes
+import Data.Maybe (fromMaybe)
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Foreign.Storable (peekByteOff)
+import Heddle.Bytes.Search
+import Heddle.Bytes.Search.Block (bestLevel, countLinesAt, findByteAt, lineEnd, lineStart, linesCapacity, linesSkipped, newLines, nextLinesAt)
+import Heddle.Filter.Internal.Machine
+import Heddle.Filter.Internal.Plan
+import Heddle.Filter.Internal.Staging
+import Heddle.Filter.Internal.Types
+import Heddle.Prim.Atomic (newRef, readRef, writeRef)
+import Heddle.Prim.Regex (testRegex)
+
+-- | What is done to a block of whole rows, of which the stream's last may lack its end.
+type Work = ByteString -> Emit -> IO Outcome
+
+-- | What takes what comes out. The pieces are the block's memory, which is used again.
+data Emit = Emit
+  { -- | 'False': nothing more is wanted.
+    emitPiece :: !(ByteString -> IO Bool),
+    -- | A row, and how many are before it in the block.
+    emitRow :: !(Int -> ByteString -> IO Bool)
+  }
+
+-- | What a block has come to.
+data Outcome = Outcome
+  { -- | Its rows, if they are numbered; else 0.
+    outcomeRows :: !Int,
+    -- | What was counted.
+    outcomeCount :: !Int,
+    outcomeWanted :: !Bool
+  }
+
+-- | Of no block.
+noOutcome :: Outcome
+noOutcome = Outcome 0 0 True
+
+-- | Make ready for blocks, one after the other.
+newWork :: Env -> Front -> IO Work
+newWork env (Front search stage counted) = case search of
+  Nothing -> pure (applied (flip push))
+  Just s -> do
+    rows <- newRows s
+    pure $ case (stage, counted) of
+      (Identity, Nothing) -> searchRows s rows
+      (Identity, Just Row) -> \block _ -> do
+        found <- countRows rows block
+        pure (Outcome 0 (if searchPassing s then found else countLines block - found) True)
+      _ -> applied (\block sink -> outcomeWanted <$> searchRows s rows block (Emit (copied sink) (const (copied sink))))
+  where
+    inside = env {envSpine = False}
+    -- At once: the block is used again.
+    copied sink piece = push sink $! Bytes.copy piece
+    -- Through a machine of its own.
+    applied feed block to = do
+      count <- newRef (0 :: Int)
+      wanted <- newRef True
+      let give piece = emitPiece to piece >>= \ok -> ok <$ unless ok (writeRef wanted False)
+      end' <- case counted of
+        Nothing -> pure (Sink give (pure ()))
+        Just s -> counter s inside (writeRef count)
+      sink <- machine stage inside end'
+      unless (Bytes.null block) (void (feed block sink))
+      finish sink
+      Outcome 0 <$> readRef count <*> readRef wanted
+
+-- How to find rows: all of them in a block, from an offset; with the number of rows between.
+data Rows = Rows
+  { -- Called with where a row begins, where the next one does, and how many are between it and
+    -- the one before; until it wants no more.
+    eachRow :: Bool -> Ptr Word8 -> Int -> (Int -> Int -> Int -> IO Bool) -> IO (),
+    countRows :: ByteString -> IO Int
+  }
+
+newRows :: Search -> IO Rows
+newRows search = do
+  found <- newLines 512
+  let byNeedle needle numbered p size visit = go 0
+        where
+          go from = when (from < size) $ do
+            n <- nextLinesAt needle p size from numbered found
+            visitAll n 0
+          visitAll n i
+            | i < n = do
+              start <- lineStart found i
+              end' <- lineEnd found i
+              skipped <- linesSkipped found i
+              ok <- visit start (min size (end' + 1)) skipped
+              when ok (visitAll n (i + 1))
+            | n == linesCapacity found = lineEnd found (n - 1) >>= \e -> go (e + 1)
+            | otherwise = pure ()
+      everyRow _ p size visit = go 0
+        where
+          go from = when (from < size) $ do
+            next <- findIn p from size
+            ok <- visit from next 0
+            when ok (go next)
+      -- Those of some rows that pass.
+      passing pattern' candidates numbered p size visit = do
+        between <- newRef 0
+        candidates numbered p size $ \start next skipped -> do
+          ended <- if next > start then lastIsNewline p next else pure False
+          let stop = if ended then next - 1 else next
+          ok <- testRegex (patternRegex pattern') (p `plusPtr` start) (stop - start)
+          before <- (+ skipped) <$> readRef between
+          if ok
+            then writeRef between 0 >> visit start next before
+            else True <$ writeRef between (before + 1)
+      counting rows block = do
+        n <- newRef (0 :: Int)
+        () <- onBlock block (\p size -> rows False p size (\_ _ _ -> True <$ (readRef n >>= \k -> writeRef n $! k + 1)))
+        readRef n
+  pure $ case searchTest search of
+    Texts rule texts ->
+      let needle = needleFor rule texts
+       in Rows (byNeedle needle) (\block -> onBlock block (countLinesAt needle))
+    Match pattern' literal ->
+      let candidates = maybe everyRow (byNeedle . newNeedle (patternCase pattern')) literal
+          rows = passing pattern' candidates
+       in Rows rows (counting rows)
+  where
+    -- A plan has no more texts than one needle takes.
+    needleFor rule texts = fromMaybe (newNeedle rule (Bytes.concat texts)) (newNeedles rule texts)
+    lastIsNewline p next = (== 0x0a) <$> (peekByteOff p (next - 1) :: IO Word8)
+    findIn p from size = (\i -> if i < 0 then size else from + i + 1) <$> findByteAt bestLevel (p `plusPtr` from) (size - from) 0x0a
+
+-- Give the rows of a block, or those between them.
+searchRows :: Search -> Rows -> ByteString -> Emit -> IO Outcome
+searchRows search rows block to = onBlock block $ \p size -> do
+  wanted <- newRef True
+  -- Where the row behind the last one found begins, and how many rows are before it.
+  behind <- newRef (0 :: Int)
+  index <- newRef (0 :: Int)
+  let numbered = searchNumber search /= Nothing
+      slice from to' = Bytes.unsafeTake (to' - from) (Bytes.unsafeDrop from block)
+      check ok = ok <$ unless ok (writeRef wanted False)
+      -- What is between rows found.
+      gap from to'
+        | from >= to' = pure True
+        | not numbered = emitPiece to (slice from to') >>= check
+        | otherwise = do
+          i <- readRef index
+          eachOf i (slice from to')
+      eachOf i piece = case Bytes.elemIndex 0x0a piece of
+        Just n | n + 1 < Bytes.length piece -> do
+          ok <- emitRow to i (Bytes.unsafeTake (n + 1) piece) >>= check
+          if ok then eachOf (i + 1) (Bytes.unsafeDrop (n + 1) piece) else pure False
+        _ -> emitRow to i piece >>= check
+      visit start next skipped
+        | searchPassing search =
+          if numbered
+            then do
+              i <- (+ skipped) <$> readRef index
+              writeRef index (i + 1)
+              emitRow to i (slice start next) >>= check
+            else emitPiece to (slice start next) >>= check
+        | otherwise = do
+          from <- readRef behind
+          ok <- gap from start
+          writeRef behind next
+          when numbered (readRef index >>= \i -> writeRef index (i + skipped + 1))
+          pure ok
+  eachRow rows numbered p size visit
+  ok <- readRef wanted
+  unless (searchPassing search || not ok) $ do
+    from <- readRef behind
+    void (gap from size)
+  still <- readRef wanted
+  pure (Outcome (if numbered then countByte 0x0a block else 0) 0 still)
+
+onBlock :: ByteString -> (Ptr Word8 -> Int -> IO a) -> IO a
+onBlock block use = Bytes.unsafeUseAsCStringLen block (\(p, n) -> use (castPtr p) n)

@@ -1,0 +1,343 @@
+-- |
+-- Module      : Heddle.Filter.Language
+-- Description : The language of heddle pipe
+-- Stability   : stable
+--
+-- Reads expressions such as
+--
+-- > select row having "FIND ME" numbered | head 10
+--
+-- @docs/pipe.md@ is the manual.
+--
+-- Cost: linear in the expression.
+-- Owner: nobody; what is read is a value.
+module Heddle.Filter.Language
+  ( -- * Reading
+    parseStage,
+    ParseError (..),
+    renderParseError,
+
+    -- * Writing
+    printStage,
+    printSplitter,
+  )
+where
+
+import Control.Monad (when)
+import Control.Monad.Trans.Class (lift)
+import Control.Monad.Trans.Except (ExceptT, runExceptT, throwE)
+import Control.Monad.Trans.State.Strict (StateT, evalStateT, get, modify')
+import Data.Bits ((.&.))
+import Data.ByteString (ByteString)
+import Data.ByteString.Char8 qualified as Char8
+import Data.Char (isAlpha)
+import Data.List (intercalate, nub, sortOn)
+import Data.Maybe (fromMaybe)
+import Heddle.Filter.Internal.Print
+import Heddle.Filter.Internal.Tokens
+import Heddle.Filter.Internal.Types
+import Heddle.Filter.Internal.Vocabulary
+
+-- | A parse error over three lines: the message with the place, the line that it is in, and
+-- a caret below the place.
+renderParseError :: ByteString -> ParseError -> ByteString
+renderParseError source (ParseError at message) =
+  Char8.concat
+    [ Char8.pack (place ++ message ++ "\n  "),
+      Char8.map flat line,
+      Char8.pack ("\n  " ++ replicate column ' ' ++ "^\n")
+    ]
+  where
+    before = Char8.take at source
+    lineBefore = Char8.takeWhileEnd (/= '\n') before
+    line = lineBefore <> Char8.takeWhile (/= '\n') (Char8.drop at source)
+    -- In UTF-8, not every byte begins a character.
+    column = length (filter (\c -> fromEnum c .&. 0xc0 /= 0x80) (Char8.unpack lineBefore))
+    place
+      | Char8.elem '\n' source = "line " ++ show (1 + Char8.count '\n' before) ++ ", column " ++ show (column + 1) ++ ": "
+      | otherwise = "column " ++ show (column + 1) ++ ": "
+    -- A tab would move the caret.
+    flat c = if c == '\t' then ' ' else c
+
+-- | Read an expression. The regular expressions in it are compiled, which is why it is an
+-- action.
+--
+-- [Cost]: linear.
+-- [Blocks]: never.
+parseStage :: ByteString -> IO (Either ParseError Stage)
+parseStage source = case tokenise (Char8.unpack source) of
+  Left e -> pure (Left e)
+  Right found -> runExceptT (evalStateT (chain Outside <* expect End) (Input found []))
+
+-- The parser: one token is looked at, and what was looked for at it is kept for the message.
+data Input = Input [Placed] [String]
+
+type Parser = StateT Input (ExceptT ParseError IO)
+
+-- What a number in front of something would count.
+data Around = Outside | InSection
+  deriving stock (Eq)
+
+peek :: Parser Token
+peek =
+  get >>= \case
+    Input (Placed _ t : _) _ -> pure t
+    Input [] _ -> pure End
+
+offset :: Parser Int
+offset =
+  get >>= \case
+    Input (Placed o _ : _) _ -> pure o
+    Input [] _ -> pure 0
+
+advance :: Parser ()
+advance = modify' (\(Input ts _) -> Input (drop 1 ts) [])
+
+wanted :: String -> Parser ()
+wanted what = modify' (\(Input ts looked) -> Input ts (what : looked))
+
+-- Take this token, if it is the next.
+accept :: Token -> Parser Bool
+accept token = do
+  wanted (describe token)
+  next <- peek
+  if next == token then True <$ advance else pure False
+
+expect :: Token -> Parser ()
+expect token = accept token >>= \ok -> if ok then pure () else unexpected
+
+-- What follows a token, if it is the next.
+behind :: Token -> Parser a -> Parser (Maybe a)
+behind token parser = accept token >>= \ok -> if ok then Just <$> parser else pure Nothing
+
+keyword :: (String, Parser a) -> Parser (Maybe a)
+keyword (name, parser) = behind (Name name) parser
+
+firstOf :: [Parser (Maybe a)] -> Parser (Maybe a)
+firstOf = \case
+  [] -> pure Nothing
+  p : ps -> p >>= maybe (firstOf ps) (pure . Just)
+
+needed :: Parser (Maybe a) -> Parser a
+needed parser = parser >>= maybe unexpected pure
+
+orElse :: Parser (Maybe a) -> a -> Parser a
+orElse parser other = fromMaybe other <$> parser
+
+failAt :: Int -> String -> Parser a
+failAt at message = lift (throwE (ParseError at message))
+
+-- None of what was looked for is there.
+unexpected :: Parser a
+unexpected = do
+  Input _ looked <- get
+  at <- offset
+  found <- peek
+  let choices = nub (reverse looked)
+  failAt at ("expected " ++ alternatives choices ++ ", found " ++ describe found ++ guess found choices)
+  where
+    -- The nearest word, if most of its letters are there.
+    guess found choices = case (found, sortOn fst (filter isNear [(distance c (describe found), c) | c@(_ : letter : _) <- choices, isAlpha letter])) of
+      (Name _, (_, near) : _) -> "; is " ++ near ++ " meant?"
+      _ -> ""
+    isNear (d, c) = d <= min 2 ((length c - 3) `div` 2)
+
+alternatives :: [String] -> String
+alternatives = \case
+  [] -> "nothing more"
+  [a] -> a
+  several -> intercalate ", " (init several) ++ " or " ++ last several
+
+-- How many letters are to be put in, left out or changed.
+distance :: String -> String -> Int
+distance a b = last (foldl next [0 .. length a] b)
+  where
+    next above c = scanl (cheapest c) (sum (take 1 above) + 1) (zip3 a above (drop 1 above))
+    cheapest c left (x, diagonal, up) = minimum [left + 1, up + 1, diagonal + (if x == c then 0 else 1)]
+
+-- Stages ---------------------------------------------------------------------
+
+chain :: Around -> Parser Stage
+chain around = stage around >>= more
+  where
+    more left =
+      firstOf
+        [ behind (Symbol "|") ((left :>) <$> stage around),
+          behind (Symbol "||") ((left :||) <$> stage around)
+        ]
+        >>= maybe (pure left) more
+
+-- A stage, and where it applies.
+stage :: Around -> Parser Stage
+stage around = needed (firstOf (map keyword (stages around) ++ [parenthesised])) >>= more
+  where
+    parenthesised = behind (Symbol "(") (chain around <* expect (Symbol ")"))
+    more inner =
+      firstOf
+        [ keyword ("where", (\s -> If s inner Identity) <$> needed splitter),
+          keyword ("unless", (\s -> If s Identity inner) <$> needed splitter)
+        ]
+        >>= maybe (pure inner) more
+
+stages :: Around -> [(String, Parser Stage)]
+stages around =
+  [ ("id", pure Identity),
+    ("suppress", pure Suppress),
+    ("select", needed splitter >>= select),
+    ("if", conditional If around),
+    ("foreach", conditional ForEach InSection),
+    ("count", Count <$> splitter `orElse` Row),
+    ("number", numbering <$> text `orElse` Char8.pack ":"),
+    ("numbers", pure Numbers),
+    ("prepend", Prepend <$> needed text),
+    ("append", Append <$> needed text),
+    ("instead", Instead <$> needed text),
+    ("replace", replacing),
+    ("head", rowsBy First <$> number `orElse` 10),
+    ("tail", rowsBy Last <$> number `orElse` 10),
+    ("fields", fields),
+    ("concat", both Appending),
+    ("interleave", both Interleaving),
+    ("zip", both Zipping),
+    ("flip", needed joint >>= both . Flipped),
+    ("command", Command <$> needed text)
+  ]
+    ++ [(translationName t, pure (Translate t)) | t <- namedTranslations]
+  where
+    select s = do
+      numbered <- keyword ("numbered", text `orElse` Char8.pack ":")
+      pure (maybe (If s Identity Suppress) (\between -> ForEach s (Number between) Suppress) numbered)
+    rowsBy which n = If (which n Row) Identity Suppress
+    conditional make inside = do
+      s <- needed splitter
+      expect (Name "then")
+      a <- chain inside
+      b <- keyword ("else", chain inside) `orElse` Identity
+      expect (Name "end")
+      pure (make s a b)
+    -- Outside of sections, it is the rows that have numbers.
+    numbering between
+      | around == InSection = Number between
+      | otherwise = ForEach Row (Number between) Identity
+    replacing = do
+      s <- needed splitter
+      expect (Name "with")
+      by <- needed text
+      pure (ForEach s (Instead by) Identity)
+    joint =
+      firstOf
+        [ keyword ("concat", pure Appending),
+          keyword ("interleave", pure Interleaving),
+          keyword ("zip", pure Zipping),
+          keyword ("flip", Flipped <$> needed joint)
+        ]
+    both how = do
+      expect (Symbol "(")
+      a <- chain around
+      expect (Symbol ",")
+      b <- chain around
+      expect (Symbol ")")
+      pure (Join how a b)
+
+fields :: Parser Stage
+fields = do
+  ranges <- fieldRange >>= more
+  separator <- keyword ("by", separating)
+  between <- keyword ("with", needed text) `orElse` fromMaybe (Char8.pack " ") separator
+  pure (Fields ranges separator between)
+  where
+    more r = (r :) <$> behind (Symbol ",") (fieldRange >>= more) `orElse` []
+    separating = do
+      at <- offset
+      t <- needed text
+      when (Char8.null t) (failAt at "fields are separated by at least one byte")
+      pure t
+    fieldRange = do
+      at <- offset
+      from <- needed number
+      when (from < 1) (failAt at "fields are counted from 1")
+      behind (Symbol "-") (upTo from) `orElse` FieldRange from (Just from)
+    upTo from = do
+      at <- offset
+      to <- number
+      when (maybe False (< from) to) (failAt at "this range ends before it begins")
+      pure (FieldRange from to)
+
+-- Splitters ------------------------------------------------------------------
+
+-- 'Nothing' where none begins.
+splitter :: Parser (Maybe Splitter)
+splitter = conjunction >>= traverse (chained Or (Name "or") (needed conjunction))
+
+conjunction :: Parser (Maybe Splitter)
+conjunction = unary >>= traverse (chained And (Name "and") (needed unary))
+
+chained :: (Splitter -> Splitter -> Splitter) -> Token -> Parser Splitter -> Splitter -> Parser Splitter
+chained make token operand = go
+  where
+    go left = behind token operand >>= maybe (pure left) (go . make left)
+
+unary :: Parser (Maybe Splitter)
+unary =
+  firstOf
+    [ keyword ("not", Not <$> needed unary),
+      keyword ("first", First <$> number `orElse` 1 <*> needed unary),
+      keyword ("last", Last <$> number `orElse` 1 <*> needed unary),
+      keyword ("prefix", Prefix <$> needed unary),
+      keyword ("suffix", Suffix <$> needed unary),
+      atom >>= traverse tight
+    ]
+  where
+    tight left =
+      firstOf
+        [ keyword ("having", Having left <$> needed atom),
+          keyword ("having-only", HavingOnly left <$> needed atom),
+          keyword ("followed-by", FollowedBy left <$> needed atom)
+        ]
+        >>= maybe (pure left) tight
+
+atom :: Parser (Maybe Splitter)
+atom = firstOf ([literal, expression] ++ map keyword words' ++ [parenthesised])
+  where
+    words' =
+      [ ("row", pure Row),
+        ("line", pure Line),
+        ("substring", needed literal),
+        ("bytes", Runs . bytesSet quoted <$> needed text),
+        ("from", Between <$> needed atom <* expect (Name "to") <*> needed atom)
+      ]
+        ++ [(setName s, pure (Runs s)) | s <- namedSets]
+    parenthesised = behind (Symbol "(") (needed splitter <* expect (Symbol ")"))
+    literal = do
+      wanted "a text in double quotes"
+      peek >>= \case
+        Text rule t -> Just (Substring rule t) <$ advance
+        _ -> pure Nothing
+    expression = do
+      wanted "a regular expression between slashes"
+      at <- offset
+      peek >>= \case
+        Expression rule t -> do
+          advance
+          lift (lift (newPattern rule t)) >>= \case
+            Left complaint -> failAt at ("this regular expression is malformed: " ++ complaint)
+            Right p -> pure (Just (Matching p))
+        _ -> pure Nothing
+
+-- Literals -------------------------------------------------------------------
+
+text :: Parser (Maybe ByteString)
+text = do
+  wanted "a text in double quotes"
+  at <- offset
+  peek >>= \case
+    Text CaseMatters t -> Just t <$ advance
+    Text IgnoreAsciiCase _ -> failAt at "only a text that is looked for can ignore case"
+    _ -> pure Nothing
+
+number :: Parser (Maybe Int)
+number = do
+  wanted "a number"
+  peek >>= \case
+    Number' n -> Just n <$ advance
+    _ -> pure Nothing

@@ -1,0 +1,124 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | What once went wrong with components, each by its cause.
+module FilterRegressionTest (tests) where
+
+import Control.Concurrent (forkIOWithUnmask, killThread, newEmptyMVar, putMVar, takeMVar)
+import Control.Exception (AsyncException (..), mask_, try)
+import Control.Monad (replicateM_, when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Data.ByteString.Char8 qualified as Char8
+import Data.Foldable (for_)
+import Data.IORef (modifyIORef', newIORef, readIORef)
+import FilterHarness
+import Foreign.Marshal.Utils (fillBytes)
+import Heddle.Filter
+import Heddle.Filter.Language (parseStage, printStage)
+import Test.QuickCheck (Gen, Property, conjoin, counterexample, elements, forAll, frequency, ioProperty, listOf, property, resize, withMaxSuccess, (===))
+import Test.QuickCheck.Property (rejected)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertEqual, testCase, (@?=))
+import Test.Tasty.QuickCheck (testProperty)
+
+tests :: TestTree
+tests =
+  testGroup
+    "regressions"
+    [ testCase "groupRegistersOfNestedRepetitions" $ agree "count /(( *|1?)*)*/" "1 1\n" "1\n",
+      testCase "partsOfALocalStageThatDropsNewlines" $ do
+        agree "select line | fields 3-4 with \":\"" "a a \na" "a"
+        agree "select /[0a]+/i | count row" "a\na" "1\n"
+        agree "select not bytes \"\\n\" | select row having \"ab\"" "a\nb" "ab"
+        agree "replace bytes \"\\n\" with \"\" | count row" "a\na" "1\n"
+        agree "foreach row then append \"x\" end | count line" "a\na" "2\n",
+      testCase "partsOfATranslationThatMovesNewlines" $ do
+        let exchanged = Translate (translation "exchanged" (\b -> if b == 10 then 32 else if b == 32 then 10 else b))
+        for_ [(exchanged :> Count Row, "4\n"), (exchanged :> Fields [FieldRange 2 Nothing] Nothing "", "\nc\n\nf\n")] $ \(stage, expected) ->
+          inPieces compile stage "a b\nc d e\nf " >>= assertEqual (printStage stage) expected,
+      testCase "plusThatMayBeMissing" $ do
+        agree "select row having /xab+?y/" "xay\nxaby\nxacy\n" "xay\nxaby\n"
+        agree "select row having /xab+*y/" "xay\nxabby\n" "xay\nxabby\n"
+        agree "select row having /xab+{0,1}y/" "xay\nxaby\n" "xay\nxaby\n",
+      testCase "repeatedCharacterOfSeveralBytes" $ sameBothWays "select row having /ab\xc3\xa9*/" "ab\nab\xc3\xa9\nab\xc3\n",
+      testCase "plainExpressionsOfPartsOfCharacters" $ sameBothWays "select /\xa9/" "\xc3\xa9\n\xa9\n",
+      testProperty "what is searched for first is in every match" . withMaxSuccess 4000 $ forAll rawPatterns searchedAlike,
+      testCase "turnOfACommandThatHasEnded" $ agree "foreach row then command \"cat\" end" "a\nb\n" "a\nb\n",
+      testCase "whatIsLeftForACommandThatDoesNotRead" $
+        replicateM_ 20 $ do
+          killedWhileWriting "command \"exec 2>&-; sleep 20; true\"" 60
+          killedWhileWriting "foreach everything then command \"exec 2>&-; sleep 20\" end" 125,
+      testCase "anEmptyBlockWasTheNewestOfTheLast" $ do
+        agree "fields 2 with \" \" | select last 1 row" "a" ""
+        agree "fields 2 with \" \" | select last 1 row" "a b\nc" "b\n"
+        agree "fields 2 with \" \" | select last 2 row" "a b\nc\n" "b\n\n",
+      testCase "slashBehindABackslash" $ do
+        p <- newPattern CaseMatters "a\\/b" >>= either fail pure
+        printed <- parseStage (Char8.pack (printStage (Count (Matching p) :> Identity)))
+        plain <- newPattern CaseMatters "a/b" >>= either fail pure
+        printed @?= Right (Count (Matching plain) :> Identity)
+    ]
+
+inPieces :: (Stage -> Plan) -> Stage -> ByteString -> IO ByteString
+inPieces how stage text = bytesSource "some" [2, 1] text >>= \source -> runBytes (how stage) [source]
+
+-- With small blocks, so that there are several.
+inBlocks :: Stage -> ByteString -> IO ByteString
+inBlocks stage text = do
+  source <- bytesSource "some" [2, 1] text
+  collected (runPlan (defaultSettings (fail . show)) {settingBlock = 1} (compile stage) [source])
+
+agree :: ByteString -> ByteString -> ByteString -> IO ()
+agree expression text expected = leavesNothing . quickly 20 $ do
+  stage <- stageOf expression
+  found <- sequence [inPieces uncompiled stage text, inPieces compile stage text, inBlocks stage text]
+  assertEqual (Char8.unpack expression) [expected, expected, expected] found
+
+-- Whatever that is: it depends on the locale.
+sameBothWays :: ByteString -> ByteString -> IO ()
+sameBothWays expression text = do
+  stage <- stageOf expression
+  asWritten <- inPieces uncompiled stage text
+  compiled <- inPieces compile stage text
+  compiled @?= asWritten
+
+-- Expressions as they are written, sensible or not.
+rawPatterns :: Gen ByteString
+rawPatterns = Bytes.concat <$> resize 9 (listOf (frequency [(6, elements characters), (3, elements repeats), (1, elements others)]))
+  where
+    characters = ["a", "b", "ab", "aab", "x", "\xc3\xa9", "-", " "]
+    repeats = ["*", "+", "?", "{0}", "{1,2}", "{0,1}", "{2,}", "+?", "+*"]
+    others = [".", "(", ")", "(ab)", "(b)?", "[ab]", "[^a]", "[]a]", "|", "\\.", "\\b", "\\w", "\\<", "^", "$", "\\/", "\\+"]
+
+searchedAlike :: ByteString -> Property
+searchedAlike text = ioProperty $ do
+  made <- newPattern CaseMatters text
+  folded <- newPattern IgnoreAsciiCase text
+  case (made, folded) of
+    (Right p, Right q) -> conjoin <$> mapM alike [p, q]
+    _ -> pure (property rejected)
+  where
+    alike p = do
+      let stage = If (Having Row (Matching p)) Identity Suppress
+      asWritten <- inPieces uncompiled stage rows
+      compiled <- inPieces compile stage rows
+      pure (counterexample (printStage stage) (compiled === asWritten))
+    rows = Char8.unlines (concatMap (\w -> [w, "x" <> w <> "x", Char8.map (\c -> if c == 'a' then 'A' else c) w]) ["", "a", "b", "ab", "aab", "aabb", "xa", "ab-", "a b", "ab\xc3\xa9", "\xc3\xa9", "a.", "a+b", "a/b"])
+
+-- Its pipe is full, and more waits to be written, when so many kilobytes have been read.
+killedWhileWriting :: ByteString -> Int -> IO ()
+killedWhileWriting expression reads' = do
+  stage <- stageOf expression
+  full <- newEmptyMVar
+  calls <- newIORef (0 :: Int)
+  let source = readerSource "much" $ \p _ -> do
+        modifyIORef' calls (+ 1)
+        n <- readIORef calls
+        when (n == reads') (putMVar full ())
+        1000 <$ fillBytes p 97 1000
+  result <- newEmptyMVar
+  running <- mask_ (forkIOWithUnmask (\unmask -> try (unmask (runBytes (uncompiled stage) [source])) >>= putMVar result))
+  takeMVar full
+  killThread running
+  r <- quickly 15 (takeMVar result)
+  either (@?= ThreadKilled) (const (fail "it was not killed")) r

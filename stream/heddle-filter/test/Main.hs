@@ -1,0 +1,24 @@
+-- | The tests of heddle-filter.
+module Main (main) where
+
+import FilterCommandTest qualified
+import FilterFailureTest qualified
+import FilterKillTest qualified
+import FilterLawTest qualified
+import FilterPipeTest qualified
+import FilterPlanTest qualified
+import FilterRegressionTest qualified
+import FilterTest qualified
+import LanguageTest qualified
+import System.Environment (setEnv)
+import Test.Tasty (defaultMain, localOption, mkTimeout, testGroup)
+
+main :: IO ()
+main = do
+  -- Some tests count the process's descriptors, threads and children.
+  setEnv "TASTY_NUM_THREADS" "1"
+  defaultMain . localOption (mkTimeout 180000000) $
+    testGroup
+      "heddle-filter"
+      [ testGroup "Heddle.Filter" [FilterTest.tests, FilterLawTest.tests, FilterPlanTest.tests, FilterCommandTest.tests, FilterFailureTest.tests, FilterKillTest.tests, FilterRegressionTest.tests, LanguageTest.tests, FilterPipeTest.tests]
+      ]
