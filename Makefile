@@ -84,7 +84,7 @@ test-nightly: setup build ## what takes too long for every day: all short UTF-8,
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p soak' heddle-test
 
 .PHONY: check
-check: check-format check-modules check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points ## style, warnings, documentation, sanitizers
+check: check-format check-modules check-links check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
 
 .PHONY: check-format
@@ -94,6 +94,10 @@ check-format: ## every file is as Ormolu writes it
 .PHONY: check-modules
 check-modules: ## export lists, and no module above 700 lines
 	@scripts/check_modules.py
+
+.PHONY: check-links
+check-links: ## the relative links and anchors of all pages resolve
+	@scripts/check_links.py
 
 .PHONY: check-lint
 check-lint: ## HLint, with our own rules
@@ -109,7 +113,7 @@ check-sanitize: ## the C that reads untrusted bytes, under ASan and UBSan, on ra
 
 .PHONY: check-warnings
 check-warnings: $(CABAL_CONFIG) ## no warnings, in tests and benchmarks either
-	@cabal build $(CHECK_FLAGS) all || { echo "check-warnings: mend the warnings above; here they count as errors" >&2; exit 1; }
+	@cabal build $(CHECK_FLAGS) all || { echo "check-warnings: fix the warnings above; here they count as errors" >&2; exit 1; }
 	@echo "check-warnings: ok"
 
 .PHONY: check-safe-points

@@ -330,7 +330,7 @@ def ancestors():
             rows[name].append(statistics_of(seen))
         print(f"  +RTS -s, medians; the tree's shape without symbolic links, looking for {NOWHERE}")
         base = median_of(rows["findseq -N1"], "total_wall_seconds") if "findseq -N1" in rows else None
-        # As docs/pcph-ch13.md has it.
+        # As docs/papers/pcph-ch13.md has it.
         titles = ["program", *(title for title, *_ in STATISTICS), "speed-up"]
         print_row(titles)
         print_row(["---", *("---:" for _ in titles[1:])])

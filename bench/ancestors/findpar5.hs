@@ -6,7 +6,7 @@
 -- left is raised, as in @findseq@. The application changes by a line: 'fork' and 'put' become 'spawn',
 -- since after an exception there would be nothing to put.
 --
--- What is still wrong, and what Heddle.Par.IO does about it, is in @docs/pcph-ch13.md@: every bind pays;
+-- What is still wrong, and what Heddle.Par.IO does about it, is in @docs/papers/pcph-ch13.md@: every bind pays;
 -- an error in a pure value, forced by 'spawn' outside any 'try', is missed; 'try' also swallows the
 -- asynchronous exceptions meant for a worker; and after a hit or an exception nobody is cancelled.
 module Main

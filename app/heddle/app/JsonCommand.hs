@@ -2,7 +2,7 @@
 -- Module      : JsonCommand
 -- Description : heddle json
 --
--- Checks JSON and lays it out anew, in memory that does not depend on its length. @docs/json.md@ is its manual.
+-- Validates and reformats JSON, in memory that does not depend on its length. @docs/manual/json.md@ is its manual.
 --
 -- A block is read, checked, laid out as far as it is right, and written, before the next one is read.
 module JsonCommand

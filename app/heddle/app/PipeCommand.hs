@@ -2,7 +2,7 @@
 -- Module      : PipeCommand
 -- Description : heddle pipe
 --
--- Options, messages and exit status of the stream language. @docs/pipe.md@ is its manual.
+-- Options, messages and exit status of the stream language. @docs/manual/pipe.md@ is its manual.
 module PipeCommand
   ( pipeCommand,
   )

@@ -52,7 +52,7 @@ layout =
       (endedOut ended, endedErr ended) @?= ("[1,2]", "(standard input):2:1: the text ends too early (byte 6)\n"),
     testCase "the manual's example" $ do
       ended <- runTool "sh" ["-c", "printf '{\"name\": \"Zo\\303\\253\",\\n \"age\": 042}' | heddle json --check"]
-      page <- B.readFile (".." </> "docs" </> "json.md")
+      page <- B.readFile (".." </> ".." </> "docs" </> "manual" </> "json.md")
       endedCode ended @?= ExitFailure 1
       assertBool (endedErr ended) (C.pack ("| heddle json --check\n" <> endedErr ended) `B.isInfixOf` page),
     testCase "no values are lines, too" . withInput " \n" $ \_ file -> do

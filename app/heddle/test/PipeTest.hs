@@ -132,12 +132,12 @@ manual =
     testCase "--explain" $ do
       ended <- runTool "heddle" ["pipe", "--explain", "-j", "1", "select not not row having /FIND ME/ | count row"]
       endedCode ended @?= ExitSuccess
-      page <- B.readFile (".." </> "docs" </> "pipe.md")
+      page <- B.readFile (".." </> ".." </> "docs" </> "manual" </> "pipe.md")
       assertBool (C.unpack (endedOut ended)) (endedOut ended `B.isInfixOf` page),
     testCase "the error" $ do
       ended <- runTool "heddle" ["pipe", "select row havng \"x\""]
       endedCode ended @?= ExitFailure 2
-      page <- B.readFile (".." </> "docs" </> "pipe.md")
+      page <- B.readFile (".." </> ".." </> "docs" </> "manual" </> "pipe.md")
       assertBool (endedErr ended) (C.pack (endedErr ended) `B.isInfixOf` page)
   ]
   where

@@ -145,10 +145,10 @@ withFileOf fill body = do
 -- | What the manual shows is what is tested here, and nothing else.
 inTheManual :: Assertion
 inTheManual = do
-  here <- doesFileExist "docs/coroutine-pipelines.md"
+  here <- doesFileExist "docs/papers/coroutine-pipelines.md"
   let root = if here then "" else "../../"
-  manual <- lines <$> readFile (root ++ "docs/coroutine-pipelines.md")
-  source <- lines <$> readFile (root ++ "heddle-coroutine/test/ArticleTest.hs")
+  manual <- lines <$> readFile (root ++ "docs/papers/coroutine-pipelines.md")
+  source <- lines <$> readFile (root ++ "stream/heddle-coroutine/test/ArticleTest.hs")
   let shown = blocks manual
   length shown @?= 2
   forM_ shown $ \block -> assertBool (unlines block) (any (block `isPrefixOf`) (tails source))

@@ -6,7 +6,7 @@
 -- Stability   : stable
 --
 -- GNU find's expression language over the parallel walk: from the words of a command line
--- to an exit status. @docs/find.md@ tells where it differs from GNU find.
+-- to an exit status. @docs/manual/find.md@ tells where it differs from GNU find.
 --
 -- Cost: about 1 ms to start; per entry, see "Heddle.Walk.Find.Compile".
 -- Owner: the caller. It is meant for programs that do nothing else: it adopts the user's

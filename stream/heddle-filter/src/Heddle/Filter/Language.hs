@@ -7,7 +7,7 @@
 --
 -- > select row having "FIND ME" numbered | head 10
 --
--- @docs/pipe.md@ is the manual.
+-- @docs/manual/pipe.md@ is the manual.
 --
 -- Cost: linear in the expression.
 -- Owner: nobody; what is read is a value.

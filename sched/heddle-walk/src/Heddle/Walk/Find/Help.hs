@@ -59,7 +59,7 @@ helpText =
       "  -exec COMMAND ;  -exec COMMAND {} +  -execdir ...  -ok COMMAND ;  -okdir ...",
       "",
       "Exit status: 0 when everything could be looked at, 1 otherwise.",
-      "docs/find.md has the details, and what differs from GNU find."
+      "docs/manual/find.md has the details, and what differs from GNU find."
     ]
 
 -- | Name and version.
