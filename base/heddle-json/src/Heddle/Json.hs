@@ -14,8 +14,8 @@
 --
 -- What classes do not say is written out: values with "Heddle.Json.Build", decoders with
 -- "Heddle.Json.Decode"; both are meant to be imported qualified, as they share words. JSON
--- that is longer than memory is for "Heddle.Json.Stream"; what only has to be checked or laid
--- out anew, for "Heddle.Json.Check".
+-- that is longer than memory is for "Heddle.Json.Stream"; "Heddle.Json.Check" validates and
+-- reformats.
 --
 -- Cost: linear in the bytes.
 -- Owner: values.

@@ -1,6 +1,6 @@
 -- |
 -- Module      : Heddle.Json.Check
--- Description : Whether a text is JSON, and the same JSON laid out anew
+-- Description : Validates JSON of any size, and reformats it
 -- Stability   : stable
 --
 -- An automaton that takes a text in pieces of any size, in one pass and in memory that does not depend on its length,

@@ -73,7 +73,7 @@ butterflyBytes = 1024
 -- what keeps all of it.
 data Wings a = Wings !(Ptr a) !(Ptr a) !(Ptr Outcome) !(IO ())
 
--- | For so many elements that lie in other memory, which this keeps.
+-- | For @n@ elements in memory that the given action keeps alive.
 wingsOf :: forall a. Element a => Ptr a -> Int -> IO () -> IO (Wings a)
 wingsOf mine n keep = do
   memory <- newAlignedPinnedByteArray (outcomeBytes + n * elementBytes @a) 16
@@ -235,7 +235,7 @@ combined x before = \case
   problem -> pure problem
 {-# INLINE combined #-}
 
--- What is wrong with a message from this rank, with this error, of so many bytes.
+-- What is wrong with a message, given its rank, error and size in bytes.
 judge :: Flight r -> Int -> CInt -> Int64 -> Maybe SomeException -> IO (Maybe SomeException)
 judge x from e got = \case
   Nothing
