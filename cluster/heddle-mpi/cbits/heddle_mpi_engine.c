@@ -535,7 +535,7 @@ int heddle_mpi_engine(struct heddle_mpi_outcome *outcomes, int most, int patient
       } else if (pending || unclaimed) {
         nap_for(nap_after(after - began, after - before));
       } else if (capacity > SMALLEST && used / 4 > 0) {
-        /* Waiters took the last outcomes after the look, which so did not shrink the table: the next one does. */
+        /* Waiters took the last outcomes after the look, so that look did not shrink the table; the next one does. */
       } else {
         napping = ENDLESS;
         pthread_cond_wait(&news, &table);
