@@ -15,6 +15,7 @@ import HashKeyTest qualified
 import HashTest qualified
 import HashTypeTest qualified
 import HttpDateTest qualified
+import LimbsTest qualified
 import LiteralTest qualified
 import PutTest qualified
 import SearchTest qualified
@@ -34,6 +35,7 @@ main =
         AddressTest.tests,
         DoubleTest.tests,
         PutTest.tests,
+        LimbsTest.tests,
         LiteralTest.tests,
         HashTest.tests,
         HashTypeTest.tests,

@@ -17,7 +17,9 @@ import JsonOracleTest qualified
 import JsonTypesTest qualified
 import OracleTest qualified
 import RoundTripTest qualified
+import SlotsTest qualified
 import StreamTest qualified
+import StrideTest qualified
 import Test.Tasty (adjustOption, defaultMain, testGroup)
 import Test.Tasty.QuickCheck (QuickCheckTests)
 
@@ -39,5 +41,7 @@ main =
         OracleTest.tests,
         JsonOracleTest.tests,
         RoundTripTest.tests,
+        SlotsTest.tests,
+        StrideTest.tests,
         ExamplesTest.tests
       ]

@@ -4,7 +4,6 @@ module Main (main) where
 import AtomicTest qualified
 import BarrierTest qualified
 import LiteralTest qualified
-import SlotTest qualified
 import SystemTest qualified
 import Test.Tasty
 import ValueTest qualified
@@ -14,4 +13,4 @@ import WordTest qualified
 main :: IO ()
 main = do
   registered <- BarrierTest.registrations
-  defaultMain (testGroup "heddle-prim" [AtomicTest.tests, BarrierTest.tests registered, ValueTest.tests, WordTest.tests, LiteralTest.tests, SlotTest.tests, SystemTest.tests, WalkTest.tests])
+  defaultMain (testGroup "heddle-prim" [AtomicTest.tests, BarrierTest.tests registered, ValueTest.tests, WordTest.tests, LiteralTest.tests, SystemTest.tests, WalkTest.tests])

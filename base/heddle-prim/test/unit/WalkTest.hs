@@ -7,8 +7,6 @@ import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (minusPtr, plusPtr)
 import Foreign.Storable (peek, peekByteOff, poke)
 import Heddle.Prim.Cpu
-import Heddle.Prim.Exception (Exception, throw, try)
-import Heddle.Prim.Stride
 import Heddle.Prim.Walk
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
@@ -32,20 +30,6 @@ tests =
           At end () <- walkFrom (put 3 >>= \n -> stepping (\_ p -> pure (p `plusPtr` n))) (0 :: Word8) start
           end `minusPtr` start @?= 4
           peek start >>= (@?= 3),
-      testCase "a state is passed along with the address" $
-        allocaBytes 8 $ \start -> do
-          Reached total end results <- strideFrom (traverse counted [3, 1, 4]) (10 :: Word8) (0 :: Int) start
-          (end `minusPtr` start, total, results) @?= (3, 8, [0, 3, 4])
-          mapM (peekByteOff start) [0 .. 2] >>= (@?= [13, 11, 14 :: Word8]),
-      testCase "nothing and a function leave state and address" $ do
-        allocaBytes 1 $ \start -> do
-          let nothing = pure 'a'
-          Reached now end x <- strideFrom (succ <$> nothing) () 'z' start
-          (now, end == start, x) @?= ('z', True, 'b'),
-      testCase "results are evaluated when they are there" $
-        allocaBytes 1 $ \start -> do
-          got <- try (strideFrom (True <$ (throw Late <$ counted 1)) (0 :: Word8) (0 :: Int) start)
-          either (\Late -> True) (\(Reached _ _ done) -> not done) got @?= True,
       testCase "the levels begin with plain C, and one of them is taken" $ do
         take 1 levels @?= [Plain]
         assertBool "taken" (level `elem` levels)
@@ -57,14 +41,3 @@ put :: Int -> Walk Word8 Int
 put n = walk $ \extra p -> do
   poke p (fromIntegral n + extra)
   pure (At (p `plusPtr` 1) n)
-
--- | The same, with the sum of the numbers as state; answers the sum before.
-counted :: Int -> Stride Int Word8 Int
-counted n = stride $ \extra total p -> do
-  poke p (fromIntegral n + extra)
-  pure (Reached (total + n) (p `plusPtr` 1) total)
-
-data Late = Late
-  deriving stock (Show)
-
-instance Exception Late

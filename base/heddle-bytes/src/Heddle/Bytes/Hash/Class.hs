@@ -62,10 +62,10 @@ import GHC.Float (castDoubleToWord64, castFloatToWord32)
 import GHC.Generics
 import Heddle.Bytes.Hash.String
 import Heddle.Bytes.Internal.Foreign.Hash (endWords, hashWord)
+import Heddle.Bytes.Internal.Limbs (Limbs (..), limbs)
 import Heddle.Bytes.Internal.Sip (Sip, absorbWord, start)
 import Heddle.Bytes.Internal.Utf8 (Utf8 (..))
 import Heddle.Bytes.TextArray (textArray)
-import Heddle.Prim.Limbs (Limbs (..), limbs)
 import Numeric.Natural (Natural)
 
 -- | Types with a keyed hash.

@@ -31,12 +31,12 @@ import Heddle.Bytes.Utf8.Unsafe (unsafeUtf8)
 import Heddle.Json.Internal.Decoder
 import Heddle.Json.Internal.Foreign.Read
 import Heddle.Json.Internal.Key
+import Heddle.Json.Internal.Slots
+import Heddle.Json.Internal.Stride (Reached (..), Stride, stride, strideFrom)
 import Heddle.Json.Internal.String (unescaped)
 import Heddle.Json.Malformed (Reason (..))
 import Heddle.Json.Options (Duplicates (..))
 import Heddle.Prim.Buffer (foreignAddress)
-import Heddle.Prim.Slot
-import Heddle.Prim.Stride (Reached (..), Stride, stride, strideFrom)
 import Heddle.Prim.Walk (At (..))
 
 -- | The fields of a record, in the order in which their keys are expected.

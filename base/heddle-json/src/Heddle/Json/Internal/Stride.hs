@@ -1,17 +1,18 @@
 {-# LANGUAGE MagicHash #-}
 {-# LANGUAGE UnboxedTuples #-}
+{-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Prim.Stride
+-- Module      : Heddle.Json.Internal.Stride
 -- Description : Actions that move along memory with a state
--- Stability   : stable
+-- Stability   : internal; exempt from the version policy
 --
 -- Like "Heddle.Prim.Walk", with a state besides that is passed in a register from one action to
 -- the next. Results are evaluated when they are there.
 --
 -- Cost: a call for each action that is not inlined.
 -- Owner: the memory is the caller's, and only while the call lasts.
-module Heddle.Prim.Stride
+module Heddle.Json.Internal.Stride
   ( Stride,
     Reached (..),
     stride,

@@ -1,13 +1,15 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
--- Module      : Heddle.Prim.Slot
+-- Module      : Heddle.Json.Internal.Slots
 -- Description : Places for values of different types
--- Stability   : stable
+-- Stability   : internal; exempt from the version policy
 --
 -- A fixed number of places, each empty or with a value whose type only the user knows.
 --
 -- Cost: O(1) for each access; two words for each value that is put in.
 -- Owner: one thread.
-module Heddle.Prim.Slot
+module Heddle.Json.Internal.Slots
   ( Anything,
     anything,
     unsafeThing,

@@ -1,8 +1,8 @@
 -- | Places for values of different types.
-module SlotTest (tests) where
+module SlotsTest (tests) where
 
 import Data.IORef
-import Heddle.Prim.Slot
+import Heddle.Json.Internal.Slots
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
 

@@ -1,16 +1,16 @@
 {-# LANGUAGE MagicHash #-}
 
 -- |
--- Module      : Heddle.Prim.Limbs
+-- Module      : Heddle.Bytes.Internal.Limbs
 -- Description : How an Integer lies in memory
--- Stability   : stable
+-- Stability   : internal; exempt from the version policy
 --
 -- GHC keeps a small integer in a word, and the magnitude of any other as an array of words,
 -- the lowest first and the highest not 0. The same number always has the same form.
 --
 -- Cost: O(1); nothing is copied.
 -- Owner: the array is the number's, and must not change.
-module Heddle.Prim.Limbs
+module Heddle.Bytes.Internal.Limbs
   ( Limbs (..),
     limbs,
   )
