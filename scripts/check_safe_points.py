@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Inspects the machine code behind Note [No safe point] of Heddle.Par.Internal.Pool.
+"""Inspects the machine code behind Note [No safe point] of Heddle.Sched.Pool.
 
 Usage: check_safe_points.py BUILDDIR | OBJECT
 
@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 FUNCTIONS = ("finish1", "commitFork1")
-MODULE = "HeddleziParziInternalziPool_"
+MODULE = "HeddleziSchedziPool_"
 # After an allocation, the first of these decides.
 MASKS = ("stg_maskAsyncExceptionszh", "Deque_zdwgrow_info")
 ALLOCATES = re.compile(r"\badd\s+\$0x[0-7]?[0-9a-f]{1,7},%r12$")
@@ -56,10 +56,10 @@ def main():
         print("check-safe-points: skipped, it reads x86-64 code only")
         return
     given = sys.argv[1]
-    pattern = os.path.join(given, "build", "*", "*", "heddle-par-*", "**", "Heddle", "Par", "Internal", "Pool.o")
+    pattern = os.path.join(given, "build", "*", "*", "heddle-sched-*", "**", "Heddle", "Sched", "Pool.o")
     objects = [given] if given.endswith(".o") else [p for p in glob.glob(pattern, recursive=True) if "/t/" not in p]
     if not objects:
-        sys.exit(f"check-safe-points: no Pool.o of heddle-par below {given}; run 'make build' first")
+        sys.exit(f"check-safe-points: no Pool.o of heddle-sched below {given}; run 'make build' first")
     for path in objects:
         listing = subprocess.run(["objdump", "-dr", "--no-show-raw-insn", path], check=True, capture_output=True, text=True)
         lines = listing.stdout.splitlines()
@@ -69,7 +69,7 @@ def main():
             found += [f"{function}: not in the object"] if code is None else faults(function, code)
         if found:
             sys.exit(f"check-safe-points: {path}\n  " + "\n  ".join(found)
-                     + "\n  See Note [No safe point] in Heddle.Par.Internal.Pool: mask this code, or make it allocate nothing.")
+                     + "\n  See Note [No safe point] in Heddle.Sched.Pool: mask this code, or make it allocate nothing.")
     print("check-safe-points: ok")
 
 

@@ -7,7 +7,6 @@ import Control.Monad (forM, forM_, forever, replicateM, replicateM_, void)
 import Data.IORef (IORef, atomicModifyIORef', newIORef, readIORef)
 import Heddle.Par.IO hiding (try)
 import Heddle.Par.IO qualified as ParIO
-import Heddle.Par.Internal (workerIndex)
 import System.Exit (ExitCode (..), exitWith)
 import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)

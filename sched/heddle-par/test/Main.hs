@@ -6,7 +6,6 @@ import CancelTest qualified
 import ExceptionTest qualified
 import OriginTest qualified
 import ParTest qualified
-import PatientTest qualified
 import SemaphoreTest qualified
 import StrategiesTest qualified
 import System.Environment (setEnv)
@@ -24,7 +23,6 @@ main = do
         OriginTest.tests,
         CancelTest.tests,
         BlockTest.tests,
-        PatientTest.tests,
         SemaphoreTest.tests,
         StrategiesTest.tests
       ]

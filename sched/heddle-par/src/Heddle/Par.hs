@@ -52,13 +52,13 @@ module Heddle.Par
   )
 where
 
-import Heddle.Par.Internal.Monad (IVar, Par)
+import Heddle.Par.Internal.Leftmost (Deadlock (..), leftmostOf)
+import Heddle.Par.Internal.Monad (IVar, Par (..))
 import Heddle.Par.Internal.Monad qualified as Monad
-import Heddle.Par.Internal.Run (Kind (..), Result (..), leftmostOf, runAs)
-import Heddle.Par.Internal.Types (Deadlock (..), MultiplePut (..))
 import Heddle.Prim.Exception (throwIO, throwTo)
 import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (myThreadId)
+import Heddle.Sched (Kind (..), MultiplePut (..), OnFailure (..), Result (..), runBody)
 
 -- | The answer of a parallel computation.
 --
@@ -73,7 +73,7 @@ runPar :: (forall s. Par s a) -> a
 runPar p = unsafePure go
   where
     go =
-      runAs False p >>= \case
+      runBody GoOn (unPar p) >>= \case
         Done a -> pure a
         Stalled -> throwIO Deadlock
         Thrown e -> throwIO e
@@ -174,4 +174,4 @@ newtype Closed a = Closed (forall s. Par s a)
 --
 -- [Cost]: a scope (64 bytes a capability, and 400) for each.
 leftmost :: [Closed (Maybe a)] -> Par s (Maybe a)
-leftmost branches = leftmostOf Closed' [p | Closed p <- branches]
+leftmost branches = leftmostOf ClosedScope [p | Closed p <- branches]

@@ -37,6 +37,12 @@ module Heddle.Par.IO
     get,
     put,
 
+    -- * Workers
+
+    -- | For what each worker owns, such as a buffer that its tasks use one after the other.
+    forkStolen,
+    workerIndex,
+
     -- * Scopes
     scope,
     try,
@@ -50,12 +56,10 @@ where
 
 import Control.Monad.IO.Class (MonadIO (..))
 import Control.Monad.ST (RealWorld)
-import Heddle.Par.Internal.Monad (IVar, Par, fork, get, new, newFull, par, put, spawn)
-import Heddle.Par.Internal.Run
-import Heddle.Par.Internal.Scope (Outcome (..), handleFailures)
-import Heddle.Par.Internal.Types (Deadlock (..), Failure (..), MultiplePut (..))
-import Heddle.Par.Internal.Workers (lend)
+import Heddle.Par.Internal.Leftmost (Deadlock (..), failWith, leftmostOf)
+import Heddle.Par.Internal.Monad (IVar, Par (..), fork, forkStolen, get, new, newFull, par, put, spawn, workerIndex)
 import Heddle.Prim.Exception (Exception (..), throwIO)
+import Heddle.Sched (Kind (..), MultiplePut (..), OnFailure (..), Outcome (..), Result (..), failureThrown, handleFailures, lend, runBody, scoped)
 
 -- | A parallel computation with effects.
 type ParIO = Par RealWorld
@@ -70,7 +74,7 @@ type ParIO = Par RealWorld
 -- [Source]: PCPH, chapter 13, "The ParIO monad".
 runParIO :: ParIO a -> IO a
 runParIO p =
-  runAs True p >>= \case
+  runBody CancelRight (unPar p) >>= \case
     Done a -> pure a
     Stalled -> throwIO Deadlock
     Thrown e -> throwIO e
@@ -97,7 +101,7 @@ blocking io = par (\w k -> lend w (\w' -> io >>= k w'))
 -- [Cost]: 64 bytes a capability, and 400.
 scope :: ParIO a -> ParIO a
 scope p =
-  scoped Open' p >>= \case
+  par (scoped OpenScope (unPar p)) >>= \case
     (_, Ended a) -> pure a
     (_, Broken f) -> failWith f
     (_, Stuck) -> liftIO (throwIO Deadlock)
@@ -108,10 +112,10 @@ scope p =
 -- [Cost]: as 'scope'.
 try :: Exception e => ParIO a -> ParIO (Either e a)
 try p =
-  scoped Open' p >>= \case
+  par (scoped OpenScope (unPar p)) >>= \case
     (_, Ended a) -> pure (Right a)
     (_, Stuck) -> liftIO (throwIO Deadlock)
-    (s, Broken f) -> case fromException (failureException f) of
+    (s, Broken f) -> case fromException (failureThrown f) of
       Just e -> liftIO (handleFailures s) >> pure (Left e)
       Nothing -> failWith f
 
@@ -122,4 +126,4 @@ try p =
 -- [Cost]: a scope for each computation.
 -- [Source]: PCPH, chapter 13, the rule that @findpar@ keeps.
 leftmost :: [ParIO (Maybe a)] -> ParIO (Maybe a)
-leftmost = leftmostOf Open'
+leftmost = leftmostOf OpenScope

@@ -46,12 +46,12 @@ module Heddle.Par.MonadPar
 where
 
 import Control.DeepSeq (NFData (..), force)
+import Heddle.Par.Internal.Leftmost (Deadlock (..))
 import Heddle.Par.Internal.Monad qualified as Monad
-import Heddle.Par.Internal.Run (Result (..), runAs)
-import Heddle.Par.Internal.Types (Deadlock (..))
 import Heddle.Prim.Exception (throwIO, throwTo)
 import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (getCapabilities, myThreadId)
+import Heddle.Sched (OnFailure (..), Result (..), runBody)
 
 -- | Nothing keeps this run's IVars apart from another's.
 data Anywhere
@@ -74,7 +74,7 @@ runParIO = runParIO'
 
 runParIO' :: Par a -> IO a
 runParIO' p =
-  runAs False p >>= \case
+  runBody GoOn (Monad.unPar p) >>= \case
     Done a -> pure a
     Stalled -> throwIO Deadlock
     Thrown e -> throwIO e

@@ -33,13 +33,10 @@ where
 import Control.Monad.IO.Class (MonadIO (..))
 import Control.Monad.Par.Class qualified as Class
 import Control.Monad.ST (RealWorld)
-import Heddle.Par.Internal.Cancel (indexWord, runningWord, settle)
-import Heddle.Par.Internal.Pool
-import Heddle.Par.Internal.Scope (addFailure, countParked, countResumed)
-import Heddle.Par.Internal.Types
-import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, readWord, writeWord)
-import Heddle.Prim.Exception (Exception (..), evaluate, throwIO, unsafeMask)
+import Data.Coerce (coerce)
 import Heddle.Prim.Pure (oneShot)
+import Heddle.Sched (Cell, Worker)
+import Heddle.Sched qualified as Sched
 
 -- | A parallel computation. The type @s@ keeps its IVars inside one run: a pure run is
 -- for all @s@; in 'Heddle.Par.IO.ParIO' it is 'RealWorld', and effects are allowed.
@@ -90,7 +87,7 @@ instance s ~ RealWorld => MonadIO (Par s) where
   {-# INLINE liftIO #-}
 
 -- | A cell that is written once. Reading waits for it.
-newtype IVar s a = IVar (Ref (Cell a))
+newtype IVar s a = IVar (Cell a)
 
 instance Class.ParFuture (IVar s) (Par s) where
   spawn_ = spawn
@@ -112,120 +109,50 @@ instance Class.ParIVar (IVar s) (Par s) where
 
 -- | Run a task in parallel with what follows.
 fork :: Par s () -> Par s ()
-fork (Par p) = par $ \w k -> do
-  !t <- readRef (workerTask w)
-  i <- readWord (workerWords w) indexWord
-  let !child = ForkTask t i (taskScope t)
-      !after = Work t (i + 1) k ()
-  commitFork w child after
-  p w endFork
+fork (Par p) = par (Sched.fork p)
 {-# INLINE fork #-}
 
--- | 'fork', and then: was what follows stolen, so that the task may still be running? If
--- not, it has ended, on this worker (unless it waited for an IVar).
+-- | 'fork'. The result is 'True' if another worker stole what follows, so that the task may
+-- still be running. If it is 'False', the task has ended, on this worker, or waits for an IVar.
+--
+-- [Cost]: as 'fork'.
+-- [Blocks]: never.
 forkStolen :: Par s () -> Par s Bool
-forkStolen (Par p) = par $ \w k -> do
-  !t <- readRef (workerTask w)
-  i <- readWord (workerWords w) indexWord
-  let !child = ForkTask t i (taskScope t)
-      !after = Work t (i + 1) (\w' () -> k w' (workerId w' /= workerId w)) ()
-  commitFork w child after
-  p w endFork
+forkStolen (Par p) = par (Sched.forkStolen p)
 {-# INLINE forkStolen #-}
-
-endFork :: Worker -> () -> IO ()
-endFork w () = finish w
 
 -- | A task whose result, forced to weak head normal form, or whose failure goes into an IVar.
 spawn :: Par s a -> Par s (IVar s a)
-spawn (Par p) = par $ \w k -> do
-  cell <- newRef Empty
-  !t <- readRef (workerTask w)
-  i <- readWord (workerWords w) indexWord
-  let !child = SpawnTask t i (taskScope t) cell
-      !after = Work t (i + 1) k (IVar cell)
-  commitFork w child after
-  p w (endSpawn cell)
+spawn (Par p) = par (\w k -> Sched.spawn p w (coerce k))
 {-# INLINE spawn #-}
 
-endSpawn :: Ref (Cell a) -> Worker -> a -> IO ()
-endSpawn cell w !a = do
-  let !full = Full a
-  -- An exception between this and 'finish' finds a task that has done its work.
-  first <- modifyRef cell $ \case
-    Empty -> (full, True)
-    other -> (other, False)
-  if first then finish w else endSpawnSlowly cell w a
-
-endSpawnSlowly :: Ref (Cell a) -> Worker -> a -> IO ()
-endSpawnSlowly cell w a = unsafeMask $ do
-  writeWord (workerWords w) runningWord 0
-  t <- readRef (workerTask w)
-  let s = taskScope t
-  fill cell (Full a) >>= \case
-    Nobody -> next w s
-    Wakes [Waiter t' i k] | scopeId (taskScope t') == scopeId s -> do
-      settle w
-      countResumed s w
-      start w (Work t' i k a)
-    Wakes ws -> wake w a ws >> next w s
-    Already -> do
-      newFailure t (toException MultiplePut) Nothing >>= addFailure s
-      next w s
-{-# NOINLINE endSpawnSlowly #-}
-
--- | The number of the worker that runs this task now; the same until the next operation
--- of this module.
+-- | The number of the worker that runs this task now, from 0. It remains the same until the
+-- next operation on tasks or IVars; numbers are dense, so they may index a table of what each
+-- worker owns.
+--
+-- [Cost]: one read.
+-- [Blocks]: never.
 workerIndex :: Par s Int
-workerIndex = par (\w k -> k w (workerId w))
+workerIndex = par (\w k -> k w (Sched.workerIndex w))
 
 -- IVars ----------------------------------------------------------------------
 
 -- | An empty IVar.
 new :: Par s (IVar s a)
-new = par (\w k -> newRef Empty >>= k w . IVar)
+new = par (\w k -> Sched.newCell >>= k w . IVar)
 {-# INLINE new #-}
 
 -- | An IVar that is full already.
 newFull :: a -> Par s (IVar s a)
-newFull !a = par (\w k -> newRef (Full a) >>= k w . IVar)
+newFull !a = par (\w k -> Sched.newFullCell a >>= k w . IVar)
 {-# INLINE newFull #-}
 
 -- | The value, as soon as there is one.
 get :: IVar s a -> Par s a
-get (IVar cell) = par $ \w k ->
-  readRef cell >>= \case
-    Full a -> k w a
-    Failed f -> failHere w f
-    _ -> await cell w k
+get (IVar cell) = par (Sched.readCell cell)
 {-# INLINE get #-}
-
-await :: Ref (Cell a) -> Worker -> (Worker -> a -> IO ()) -> IO ()
-await cell w k = unsafeMask $ do
-  t <- readRef (workerTask w)
-  i <- readWord (workerWords w) indexWord
-  writeWord (workerWords w) runningWord 0
-  let s = taskScope t
-      me = Waiter t i k
-  -- A full barrier, so that 'settle' may look afterwards.
-  was <- modifyRef cell $ \case
-    Empty -> (Waiting [me], Empty)
-    Waiting ws -> (Waiting (me : ws), Empty)
-    other -> (other, other)
-  case was of
-    Full a -> settle w >> start w (Work t i k a)
-    Failed f -> failMasked w t f
-    _ -> countParked s w >> next w s
 
 -- | Write the value, forced to weak head normal form.
 put :: IVar s a -> a -> Par s ()
-put (IVar cell) a = par $ \w k -> do
-  a' <- evaluate a
-  first <-
-    unsafeMask $
-      fill cell (Full a') >>= \case
-        Nobody -> pure True
-        Wakes ws -> wake w a' ws >> pure True
-        Already -> pure False
-  if first then k w () else throwIO MultiplePut
+put (IVar cell) a = par (Sched.writeCell cell a)
 {-# INLINE put #-}

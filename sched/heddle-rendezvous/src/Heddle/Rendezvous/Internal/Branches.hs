@@ -29,17 +29,6 @@ import Control.Applicative (Applicative (..))
 import Control.Monad (forM_)
 import Data.Containers.ListUtils (nubOrd)
 import Data.List (intercalate, sort)
-import Heddle.Par.Internal
-  ( Task (..),
-    Work (..),
-    Worker,
-    become,
-    pause,
-    pushHere,
-    resume,
-    runningTask,
-    taskScope,
-  )
 import Heddle.Prim.Atomic
   ( Ref,
     Table,
@@ -58,6 +47,7 @@ import Heddle.Prim.Exception (Exception (..), bug, unsafeMask)
 import Heddle.Rendezvous.Internal.Channel
 import Heddle.Rendezvous.Internal.Ends
 import Heddle.Rendezvous.Internal.Types
+import Heddle.Sched (Worker, become, hookedTask, pause, pushHere, resume, runningTask, taskScope, workOf)
 
 -- Branches -------------------------------------------------------------------
 
@@ -194,7 +184,7 @@ ended frame results k w = do
 -- together again for every branch.
 run :: Branch -> Worker -> Table Branch -> Frame -> [Code] -> [Seating] -> IO ()
 run b w table frame codes seatings = do
-  home <- taskScope <$> runningTask w
+  scope <- taskScope <$> runningTask w
   let -- One for all, by number.
       hook w' i e = readEntry table i >>= \thrower -> crashed thrower w' e
       seat (_, b') [] = pure ([], b')
@@ -209,7 +199,7 @@ run b w table frame codes seatings = do
       build _ _ [] = pure []
       build i pending (Code code : more) = do
         (pending', holds) <- seat (i, Nothing') pending
-        let task = HookedTask i home hook
+        let task = hookedTask i scope hook
             !b' = Branch task frame holds
         writeEntry table i b'
         install b' holds
@@ -219,7 +209,7 @@ run b w table frame codes seatings = do
       install b' (Holds block marks more) = writeEntry (blockBranches block) (holdSeat marks) b' >> install b' more
   ready <- build 0 (reverse seatings) codes
   setDoing b (Inside frame)
-  let works = [Work task 0 (\w' () -> go w') () | (task, go) <- ready]
+  let works = [workOf task (\w' () -> go w') () | (task, go) <- ready]
   case (branchChaos b, ready) of
     (Nothing, (task, go) : _) -> do
       forM_ (reverse (drop 1 works)) (pushHere w)
@@ -230,7 +220,7 @@ run b w table frame codes seatings = do
       unsafeMask $ do
         pause w
         mapM_ (resume w) inOrder
-        nextAt b w home
+        nextAt b w scope
 {-# NOINLINE run #-}
 
 -- Exceptions -----------------------------------------------------------------

@@ -40,7 +40,6 @@ import Control.Monad (forM, forM_, void, when)
 import Data.Bits (shiftR, xor, (.&.))
 import Data.IntMap.Strict qualified as IntMap
 import Data.List (sortOn)
-import Heddle.Par.Internal
 import Heddle.Prim.Atomic
   ( Table,
     Words,
@@ -63,6 +62,27 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Exception (Exception (..), SomeException, bug, unsafeMask)
 import Heddle.Prim.Lock (newLock, withLock)
 import Heddle.Rendezvous.Internal.Types
+import Heddle.Sched
+  ( Scope,
+    Work,
+    Worker,
+    absorbing,
+    become,
+    countTask,
+    finishPrivately,
+    isChained,
+    next,
+    nextOldest,
+    offerAgain,
+    pause,
+    pushPrivately,
+    resume,
+    resumePrivately,
+    runningTask,
+    start,
+    taskScope,
+    workOf,
+  )
 
 -- | A channel whose only member is its creator.
 --
@@ -124,7 +144,7 @@ keptWord = 4
 -- [Blocks]: the branch, until every member has arrived.
 send' :: End a -> a -> Branch -> Worker -> (Worker -> () -> IO ()) -> IO ()
 send' (End block i) a b w k = do
-  tick w
+  countTask w
   x <- readAcquire (blockWord block) stateWord
   let half = wordParity x * blockSize block
   if isLast x
@@ -148,7 +168,7 @@ send' (End block i) a b w k = do
 -- [Blocks]: the branch, until every member has arrived.
 receive :: End a -> Branch -> Worker -> (Worker -> a -> IO ()) -> IO ()
 receive (End block i) b w k = do
-  tick w
+  countTask w
   x <- readAcquire (blockWord block) stateWord
   let half = wordParity x * blockSize block
   if isLast x
@@ -186,7 +206,7 @@ writeLast block a x half w = do
         readEntry (blockSlots block) (half + 1) >>= \case
           Receiver b' k' -> do
             writeEntry (blockSlots block) (half + 1) Vacant
-            pushPatiently w (Work (branchTask b') 0 k' a)
+            pushPrivately w (workOf (branchTask b') k' a)
           _ -> lost block
     n -> batch block a (n - 1) half w
 {-# INLINE writeLast #-}
@@ -203,7 +223,7 @@ readLast block b' k' a x half w = do
   case wordEnrolled x of
     2 -> do
       writeEntry (blockSlots block) half Vacant
-      pushPatiently w (Work (branchTask b') 0 k' ())
+      pushPrivately w (workOf (branchTask b') k' ())
     n -> batch block a (n - 1) half w
 {-# INLINE readLast #-}
 
@@ -226,8 +246,8 @@ batch block a n half w = do
       writeWord (blockWords block) cursorWord half
       writeWord (blockWords block) leftWord n
       t <- runningTask w
-      let again = Work t 0 drain (Batch (blockSlots block) (blockWords block) a again)
-      pushPatiently w again
+      let again = workOf t drain (Batch (blockSlots block) (blockWords block) a again)
+      pushPrivately w again
     else oneByOne (blockSlots block) a half (half + blockSize block) w
 {-# NOINLINE batch #-}
 
@@ -235,8 +255,8 @@ batch block a n half w = do
 oneByOne :: Table (Slot a) -> a -> Int -> Int -> Worker -> IO ()
 oneByOne slots a from to w = forM_ [from .. to - 1] $ \at ->
   readEntry slots at >>= \case
-    Receiver b k -> writeEntry slots at Vacant >> pushPatiently w (Work (branchTask b) 0 k a)
-    Sender b k _ -> writeEntry slots at Vacant >> pushPatiently w (Work (branchTask b) 0 k ())
+    Receiver b k -> writeEntry slots at Vacant >> pushPrivately w (workOf (branchTask b) k a)
+    Sender b k _ -> writeEntry slots at Vacant >> pushPrivately w (workOf (branchTask b) k ())
     _ -> pure ()
 {-# NOINLINE oneByOne #-}
 
@@ -284,7 +304,7 @@ arrived :: Block a -> Int -> Int -> Branch -> Worker -> IO ()
 arrived block i before b w
   | isPoisoned before = tooLate block i b w
   | wordPending before == 1 = arrivedLast block b w
-  | otherwise = finishPatiently w
+  | otherwise = finishPrivately w
 {-# INLINE arrived #-}
 
 -- The long way ---------------------------------------------------------------
@@ -325,7 +345,7 @@ slowly block i slot b w = apart w $ \s -> do
     Nothing -> pure False
   if later
     then do
-      resume w (Work (branchTask b) 0 (\w' () -> slowly block i slot b w') ())
+      resume w (workOf (branchTask b) (\w' () -> slowly block i slot b w') ())
       nextAt b w s
     else do
       went <- locked block w $ do
@@ -358,14 +378,14 @@ locked block _ body = absorbing (withLock (channelLock (blockChannel block)) bod
 
 release :: Branch -> Worker -> [Work] -> IO ()
 release b w works = case branchChaos b of
-  Nothing -> mapM_ (resumePatiently w) works
+  Nothing -> mapM_ (resumePrivately w) works
   chaos -> shuffle chaos works >>= mapM_ (resume w)
 
 poisonedWork :: Block a -> Branch -> Work
 poisonedWork block b = failing b (Poisoned (channelName (blockChannel block)))
 
 failing :: Exception e => Branch -> e -> Work
-failing b e = Work (branchTask b) 0 (\w () -> throwIn b w (Failure (branchPath b) False (toException e))) ()
+failing b e = workOf (branchTask b) (\w () -> throwIn b w (Failure (branchPath b) False (toException e))) ()
 
 -- | Everybody has arrived. If one of them sends, that is a step. If not, those who share a
 -- block with a writer that has ended are told so; the others wait on.
@@ -414,8 +434,8 @@ attendance channel = do
   look False (channelRoot channel)
   where
     present block at ended = \case
-      Receiver b k -> [Present block at ended b Nothing (Work (branchTask b) 0 k)]
-      Sender b k a -> [Present block at ended b (Just a) (\_ -> Work (branchTask b) 0 k ())]
+      Receiver b k -> [Present block at ended b Nothing (workOf (branchTask b) k)]
+      Sender b k a -> [Present block at ended b (Just a) (\_ -> workOf (branchTask b) k ())]
       _ -> []
 
 vacate :: Present a -> IO ()
@@ -523,10 +543,10 @@ endBranch b failure w = case b of
       left <- fetchAdd (frameLeft frame) 0 (-1)
       if left == 1
         then become w (branchTask (frameParent frame)) >> frameEnd frame w
-        else finishPatiently w
+        else finishPrivately w
     _ -> apart w $ \s -> do
       lastOne <- leaving b failure w
-      if lastOne then start w (Work (branchTask (frameParent frame)) 0 (\w' () -> frameEnd frame w') ()) else nextAt b w s
+      if lastOne then start w (workOf (branchTask (frameParent frame)) (\w' () -> frameEnd frame w') ()) else nextAt b w s
 
 -- | Leave a frame; was this the last branch in it?
 --
@@ -552,7 +572,7 @@ crashed b w e = case b of
   Branch _ frame _ -> do
     lastOne <- leaving b (Just (Failure (branchPath b) True e)) w
     when lastOne $
-      resume w (Work (branchTask (frameParent frame)) 0 (\w' () -> frameEnd frame w') ())
+      resume w (workOf (branchTask (frameParent frame)) (\w' () -> frameEnd frame w') ())
 
 -- Random schedules -----------------------------------------------------------
 

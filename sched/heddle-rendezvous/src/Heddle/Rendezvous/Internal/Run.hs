@@ -5,7 +5,7 @@
 -- Description : Runs, effects, searches
 -- Stability   : internal
 --
--- What begins and ends a computation, on the scheduler of heddle-par.
+-- What begins and ends a computation, on the scheduler of heddle-sched.
 --
 -- Cost: as said at each.
 -- Owner: a run owns its branches; when it returns, none is left.
@@ -24,9 +24,6 @@ module Heddle.Rendezvous.Internal.Run
 where
 
 import Control.DeepSeq (NFData, rnf)
-import Control.Monad (zipWithM)
-import Control.Monad.ST (RealWorld)
-import Heddle.Par.Internal
 import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readRef, writeRef, writeWord)
 import Heddle.Prim.Exception (BlockedIndefinitelyOnMVar (..), BlockedIndefinitelyOnSTM (..), Exception (..), SomeException, bug, evaluate, throwIO, throwTo)
 import Heddle.Prim.Pure (unsafePure)
@@ -35,6 +32,20 @@ import Heddle.Rendezvous.Internal.Channel (throwIn)
 import Heddle.Rendezvous.Internal.Ends (World (..))
 import Heddle.Rendezvous.Internal.Report (findDeadlock)
 import Heddle.Rendezvous.Internal.Types
+import Heddle.Sched
+  ( Body,
+    Cell,
+    Kind (..),
+    OnFailure (..),
+    Outcome (..),
+    Result (..),
+    failureThrown,
+    openBranches,
+    readCell,
+    runBody,
+    runningTask,
+    tryTask,
+  )
 import System.Exit (ExitCode)
 
 -- | The result of a computation, the same on every schedule and any number of cores.
@@ -114,7 +125,7 @@ runWith :: Maybe Int -> Det s a -> IO (Either SomeException a)
 runWith seed m = do
   chaos <- traverse seedWords seed
   top <- newRef Nothing
-  runAs False (outermost "main" chaos top m) >>= \case
+  runBody GoOn (outermost "main" chaos top m) >>= \case
     Done (Right a) -> pure (Right a)
     Done (Left f) -> uncaught (failurePath f) (failureException f)
     Thrown e -> uncaught "main" e
@@ -130,8 +141,8 @@ runWith seed m = do
       ws <$ writeWord ws 0 (n * 0x2545f4914f6cdd1d)
 
 -- | Run as a branch that is in no frame, and leave it where a report can find it.
-outermost :: String -> Maybe Words -> Ref (Maybe Branch) -> Det s a -> Par RealWorld (Either Failure a)
-outermost name chaos top m = par $ \w k -> do
+outermost :: String -> Maybe Words -> Ref (Maybe Branch) -> Det s a -> Body (Either Failure a)
+outermost name chaos top m w k = do
   task <- runningTask w
   doing <- newRef (Active 0)
   let b = Top task name doing chaos (\w' f -> k w' (Left f))
@@ -153,27 +164,31 @@ newtype Closed a = Closed (forall s. Det s a)
 leftmost :: [Closed (Maybe a)] -> Det s (Maybe a)
 leftmost searches = det $ \b w k -> do
   tops <- mapM (const (newRef Nothing)) searches
-  parts <- zipWithM (part b) [0 ..] (zip tops searches)
-  let collect [] = pure (Right Nothing)
-      collect ((j, top, v) : vs) =
-        get v >>= \case
-          Ended Nothing -> collect vs
-          Ended (Just (Right hit)) -> Right (Just hit) <$ theOthers vs
-          Ended (Just (Left f)) -> Left f <$ theOthers vs
-          Broken e -> Left (Failure (named b j) True (failureThrown e)) <$ theOthers vs
-          Stuck -> theOthers vs >> stuck b j top
-      theOthers = mapM_ (\(_, _, v) -> get v)
-      search = branchesOf Closed' parts >>= \vs -> collect (zip3 [0 ..] tops vs)
-  unPar search w (\w' -> either (throwIn b w') (k w'))
+  let parts = zipWith (part b) [0 ..] (zip tops searches)
+  openBranches ClosedScope parts w $ \w' cells ->
+    collect b (zip3 [0 ..] tops cells) w' (\w'' -> either (throwIn b w'') (k w''))
   where
-    part b j (top, Closed m) = pure (found <$> outermost (named b j) (branchChaos b) top m)
+    part b j (top, Closed m) w k = outermost (named b j) (branchChaos b) top m w (\w' r -> k w' (found r))
     found = \case
       Right Nothing -> Nothing
       Right (Just a) -> Just (Right a)
       Left f -> Just (Left f)
-    stuck b j top = par $ \w k -> do
+
+-- | What a search by branches (number, branch, outcome) comes to, when all that count have ended.
+collect :: Branch -> [(Int, Ref (Maybe Branch), Cell (Outcome (Maybe (Either Failure a))))] -> Body (Either Failure (Maybe a))
+collect _ [] w k = k w (Right Nothing)
+collect b ((j, top, cell) : others) w k =
+  readCell cell w $ \w' -> \case
+    Ended Nothing -> collect b others w' k
+    Ended (Just (Right hit)) -> afterOthers others w' (\w'' -> k w'' (Right (Just hit)))
+    Ended (Just (Left f)) -> afterOthers others w' (\w'' -> k w'' (Left f))
+    Broken e -> afterOthers others w' (\w'' -> k w'' (Left (Failure (named b j) True (failureThrown e))))
+    Stuck -> afterOthers others w' $ \w'' -> do
       d <- readRef top >>= maybe (bug "a search without a branch") findDeadlock
-      k w (Left (Failure (named b j) True (toException d)))
+      k w'' (Left (Failure (named b j) True (toException d)))
+  where
+    afterOthers [] w k = k w
+    afterOthers ((_, _, other) : more) w k = readCell other w (\w' _ -> afterOthers more w' k)
 
 named :: Branch -> Int -> String
 named b j = branchPath b ++ "/leftmost[" ++ show j ++ "]"

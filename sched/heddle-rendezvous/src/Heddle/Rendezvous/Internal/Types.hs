@@ -66,11 +66,11 @@ where
 
 import Data.Bits (testBit, unsafeShiftL, unsafeShiftR, xor, (.&.), (.|.))
 import Data.IntMap.Strict (IntMap)
-import Heddle.Par.Internal (Task (..), Worker)
 import Heddle.Prim.Atomic (Ref, Table, Words, readEntry, readRef, writeEntry, writeRef)
 import Heddle.Prim.Exception (Exception (..), SomeException)
 import Heddle.Prim.Lock (Lock)
 import Heddle.Prim.Pure (oneShot)
+import Heddle.Sched (Task, Worker, taskIndex)
 
 -- | A computation that communicates by channels only, and so has the same result on every
 -- schedule. The type @s@ is the branch that it runs in: ends of channels belong to one.

@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.Par.Internal.Scope
+-- Module      : Heddle.Sched.Scope
 -- Description : Counting tasks, and knowing when none is left
 -- Stability   : internal
 --
@@ -8,7 +8,7 @@
 --
 -- Cost: two plain memory operations a task; no shared write.
 -- Owner: a line belongs to its worker, the last line (atomic) to everybody else.
-module Heddle.Par.Internal.Scope
+module Heddle.Sched.Scope
   ( newScope,
 
     -- * Counting
@@ -40,7 +40,6 @@ where
 import Control.Monad (filterM, unless, void, when)
 import Data.List (minimumBy)
 import Data.Maybe (isJust)
-import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic
   ( Ref,
     atomicRead,
@@ -57,6 +56,7 @@ import Heddle.Prim.Atomic
     writeRelease,
   )
 import Heddle.Prim.Exception (Exception (..), SomeException)
+import Heddle.Sched.Types
 
 flagsWord, quietWord, firstLine, lineWords :: Int
 flagsWord = 0
@@ -278,8 +278,10 @@ forget s = do
 
 -- | How a scope ended.
 data Outcome a
-  = Ended a
-  | Broken !Failure
+  = -- | All its tasks have ended, with this result.
+    Ended a
+  | -- | With the leftmost failure that no task handled.
+    Broken !Failure
   | -- | It was cancelled, or waits for ever.
     Stuck
 
@@ -302,7 +304,10 @@ outcome s result = do
 isMultiplePut :: SomeException -> Bool
 isMultiplePut e = isJust (fromException e :: Maybe MultiplePut)
 
--- | Somebody handles everything that failed in a scope, and what that came from.
+-- | Mark every failure of an ended scope, and what caused it, as handled, so that no scope
+-- around it fails with one of them.
+--
+-- [Cost]: O(failures).
 handleFailures :: Scope -> IO ()
 handleFailures s = do
   Failures _ _ failures <- readRef (scopeFailures s)

@@ -1,34 +1,27 @@
 -- |
--- Module      : Heddle.Par.Internal.Run
+-- Module      : Heddle.Sched.Run
 -- Description : Scopes and runs
 -- Stability   : internal
 --
--- What begins and ends a set of tasks, for Par and ParIO.
+-- What begins and ends a set of tasks.
 --
 -- Cost: as said at each.
 -- Owner: a run owns its tasks; when it returns, none is left.
-module Heddle.Par.Internal.Run
+module Heddle.Sched.Run
   ( -- * Scopes
     Kind (..),
     scoped,
     failWith,
-    leftmostOf,
-    branchesOf,
+    openBranches,
 
     -- * Runs
+    OnFailure (..),
     Result (..),
-    runAs,
+    runBody,
   )
 where
 
 import Control.Monad (forM_, unless, when)
-import Heddle.Par.Internal.Cancel (indexWord, interruptWhere, runningWord, settle)
-import Heddle.Par.Internal.Monad (IVar (..), Par (..), get, par)
-import Heddle.Par.Internal.Pool
-import Heddle.Par.Internal.Ready (pushWork, resume)
-import Heddle.Par.Internal.Scope
-import Heddle.Par.Internal.Types
-import Heddle.Par.Internal.Workers (abort, assign, hire)
 import Heddle.Prim.Atomic
   ( Ref,
     atomicWrite,
@@ -42,21 +35,34 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Exception
   ( SomeException,
     mask_,
-    throwIO,
     try,
     uninterruptibleMask_,
     unsafeMask,
   )
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
+import Heddle.Sched.Cancel (indexWord, interruptWhere, runningWord, settle)
+import Heddle.Sched.Pool
+import Heddle.Sched.RunQueue (pushWork, resume)
+import Heddle.Sched.Scope
+import Heddle.Sched.Task (newCell)
+import Heddle.Sched.Types
+import Heddle.Sched.Workers (abort, assign, hire)
 
 -- Scopes ---------------------------------------------------------------------
 
--- | Can tasks of the scope wait for IVars from outside it?
-data Kind = Closed' | Open'
+-- | Can tasks of a scope wait for cells that tasks outside it write?
+data Kind
+  = -- | No: the scope ends when all its tasks have ended or wait.
+    ClosedScope
+  | -- | Yes: the scope ends when all its tasks have ended, the waiting ones, too.
+    OpenScope
 
 -- | Run a part as a scope of its own, which ends when all its tasks have.
-scoped :: Kind -> Par s a -> Par s (Scope, Outcome a)
-scoped kind (Par p) = par $ \w k -> do
+--
+-- [Cost]: 64 bytes a capability, and 400.
+-- [Blocks]: parks the task until the scope has ended.
+scoped :: Kind -> Body a -> Body (Scope, Outcome a)
+scoped kind p w k = do
   cell <- newRef Nothing
   unsafeMask $ do
     t <- readRef (workerTask w)
@@ -74,8 +80,8 @@ scoped kind (Par p) = par $ \w k -> do
 
 isClosed :: Kind -> Bool
 isClosed = \case
-  Closed' -> True
-  Open' -> False
+  ClosedScope -> True
+  OpenScope -> False
 
 endRoot :: Ref (Maybe a) -> Worker -> a -> IO ()
 endRoot cell w a = unsafeMask $ do
@@ -85,42 +91,33 @@ endRoot cell w a = unsafeMask $ do
   next w s
 
 -- | Fail with what a scope inside failed with.
-failWith :: Failure -> Par s a
-failWith f = par (\w _ -> failHere w f)
+--
+-- [Cost]: that of ending a task.
+failWith :: Failure -> Body a
+failWith f w _ = failHere w f
 
--- | The result of the leftmost computation that has one, or the failure of the leftmost
--- that fails, whichever is further left. What is right of it is cancelled.
-leftmostOf :: Kind -> [Par s (Maybe a)] -> Par s (Maybe a)
-leftmostOf kind branches = branchesOf kind branches >>= collect
-  where
-    collect [] = pure Nothing
-    collect (v : vs) =
-      get v >>= \case
-        Ended Nothing -> collect vs
-        Ended hit -> mapM_ get vs >> pure hit
-        Broken f -> mapM_ get vs >> failWith f
-        Stuck -> mapM_ get vs >> par (\_ _ -> throwIO Deadlock)
-
--- | Begin them all, each a scope of its own. As soon as one has a result or fails, those to
--- the right of it are cancelled, and perhaps not begun.
-branchesOf :: Kind -> [Par s (Maybe a)] -> Par s [IVar s (Outcome (Maybe a))]
-branchesOf kind branches = do
-  decided <- par (\w k -> newRef maxBound >>= k w)
-  started <- par (\w k -> newRef [] >>= k w)
-  let open _ [] = pure []
-      open j (p : ps) = do
-        limit <- par (\w k -> readRef decided >>= k w)
+-- | Begin all bodies, each as a scope of its own. As soon as one of them has a result or fails,
+-- those to the right of it are cancelled, and perhaps not begun. There is a cell for each that
+-- was begun.
+--
+-- [Cost]: a scope for each.
+-- [Blocks]: never.
+openBranches :: Kind -> [Body (Maybe a)] -> Body [Cell (Outcome (Maybe a))]
+openBranches kind bodies w0 k0 = do
+  decided <- newRef maxBound
+  started <- newRef []
+  let open _ [] w k = k w []
+      open j (p : ps) w k = do
+        limit <- readRef decided
         if limit < j
-          then pure []
-          else do
-            v <- openBranch kind decided started j p
-            (v :) <$> open (j + 1) ps
-  open (0 :: Int) branches
+          then k w []
+          else openBranch kind decided started j p w (\w' v -> open (j + 1) ps w' (\w'' vs -> k w'' (v : vs)))
+  open (0 :: Int) bodies w0 k0
 
-openBranch :: Kind -> Ref Int -> Ref [(Int, Scope)] -> Int -> Par s (Maybe a) -> Par s (IVar s (Outcome (Maybe a)))
-openBranch kind decided started j (Par p) = par $ \w k -> do
+openBranch :: Kind -> Ref Int -> Ref [(Int, Scope)] -> Int -> Body (Maybe a) -> Body (Cell (Outcome (Maybe a)))
+openBranch kind decided started j p w k = do
   cell <- newRef Nothing
-  out <- newRef Empty
+  out <- newCell
   unsafeMask $ do
     t <- readRef (workerTask w)
     i <- readWord (workerWords w) indexWord
@@ -145,7 +142,7 @@ openBranch kind decided started j (Par p) = par $ \w k -> do
     modifyRef started (\others -> ((j, s) : others, ()))
     limit <- readRef decided
     when (limit < j) (markCancelled s)
-    pushWork w (Work t (i + 1) k (IVar out))
+    pushWork w (Work t (i + 1) k out)
     atomicWrite (workerWords w) runningWord 0
     settle w
     -- Forced in the task: who ends the scope looks at it, masked and between tasks.
@@ -156,30 +153,44 @@ isWithin s inner = scopeId s == scopeId inner || maybe False (isWithin s) (scope
 
 -- Runs -----------------------------------------------------------------------
 
+-- | Does a failure cancel the tasks to the right of it?
+data OnFailure
+  = -- | No: all tasks go on. A pure run needs this, where a task to the left may wait for one
+    -- to the right and the answer must not depend on timing.
+    GoOn
+  | -- | Yes.
+    CancelRight
+
 -- | How a run ended.
 data Result a
-  = Done a
-  | -- | Every task has ended or waits.
+  = -- | With this result.
+    Done a
+  | -- | Every task has ended or waits, and there is no result: a deadlock.
     Stalled
-  | Thrown SomeException
+  | -- | The leftmost failure, which no task handled.
+    Thrown SomeException
   | -- | Somebody threw this at the caller; the run was cancelled and has ended.
     Interrupted SomeException
 
--- | Run on whatever workers are free, one of which does this run's work only. The caller
--- waits, and so knows what is thrown at it; see Note [Whose exception] in
--- "Heddle.Par.Internal.Pool".
+-- | Run the outermost scope on the pool. One worker does this run's work only, so a run makes
+-- progress however busy the others are. No task runs on the caller's thread: what is thrown at
+-- the caller is never taken for a task's exception (Note [Whose exception] in
+-- "Heddle.Sched.Pool").
 --
 -- [Cost]: 0.5 microseconds and 0.5 KB from a thread of the runtime; some tens of microseconds
 -- from one bound to a thread of the system, as a program's main thread is.
+-- [Blocks]: parks the calling thread until every task has ended.
 -- [Masking]: interruptible unless uninterruptibly masked; tasks run unmasked all the same.
-runAs :: Bool -> Par s a -> IO (Result a)
-runAs cuts (Par p) = mask_ $ do
+-- [Throws]: nothing; see 'Result'.
+-- [Threads]: any, tasks of other runs included.
+runBody :: OnFailure -> Body a -> IO (Result a)
+runBody onFailure p = mask_ $ do
   w <- hire
   cell <- newRef Nothing
   caller <- newWaitCell
   done <- newRef False
-  s <- newScope w Nothing True cuts (\_ last' -> unless (workerId last' == workerId w) (unpark (workerCell w)))
-  let root = RootTask {_taskParent = root, taskIndex = 0, taskHome = s}
+  s <- newScope w Nothing True (cutsOff onFailure) (\_ last' -> unless (workerId last' == workerId w) (unpark (workerCell w)))
+  let root = RootTask {_taskParent = root, taskIndex = 0, _taskScope = s}
       wait = readRef done >>= \over -> unless over (park caller >> wait)
       result =
         outcome s cell >>= \case
@@ -192,3 +203,8 @@ runAs cuts (Par p) = mask_ $ do
     Right () -> result
     -- What is thrown now, too, waits until the run has ended.
     Left e -> uninterruptibleMask_ (abort w s >> wait) >> pure (Interrupted e)
+
+cutsOff :: OnFailure -> Bool
+cutsOff = \case
+  GoOn -> False
+  CancelRight -> True

@@ -1,27 +1,27 @@
 -- |
--- Module      : Heddle.Par.Internal.Patient
--- Description : A worker's stack of rests that are better left to it
--- Stability   : internal
+-- Module      : Heddle.Sched.PrivateStack
+-- Description : A LIFO stack whose owner pays no locked instruction
+-- Stability   : stable
 --
--- What a worker resumes by itself, and mostly soon takes up itself. The owner pays no
--- locked instruction for that: it is the thief who makes every core pass a barrier, and
--- takes half of what is there for it. See Note [Whose barrier].
+-- For work that its owner mostly pops again itself. The thief bears the cost of
+-- synchronisation: it makes every core pass a barrier (membarrier), and steals half of the
+-- entries for that price. See Note [Whose barrier].
 --
--- Cost: a push is three stores, a pop two and two reads; a theft some microseconds.
+-- Cost: a push is three stores, a pop two stores and two reads; a steal some microseconds.
 -- Owner: one worker; 'takeHalf' is for any thread.
-module Heddle.Par.Internal.Patient
-  ( Patient,
-    newPatient,
+module Heddle.Sched.PrivateStack
+  ( PrivateStack,
+    newPrivateStack,
     isPossible,
 
     -- * The owner's end
     makeRoom,
-    pushPatient,
-    popPatient,
-    liftPatient,
+    pushPrivate,
+    popPrivate,
+    liftPrivate,
     putBack,
     popSlowly,
-    topOfPatient,
+    topOfPrivate,
     isEmptied,
 
     -- * The thieves' end
@@ -56,15 +56,15 @@ import Heddle.Prim.Exception (uninterruptibleMask_)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 
 -- | Entry i lies at i modulo the capacity; those from top to bottom are there.
-data Patient a = Patient
+data PrivateStack a = PrivateStack
   { -- | Bottom, and the index above which every slot is void (the owner's line); top, and
     -- the top below which thieves have finished (the thieves').
-    patientWords :: !Words,
-    patientTable :: !(Ref (Table a)),
+    stackWords :: !Words,
+    stackTable :: !(Ref (Table a)),
     -- | Held by a thief, and by an owner who comes upon one.
-    patientLock :: !Lock,
+    stackLock :: !Lock,
     -- | What an empty slot holds, so that it keeps nothing alive.
-    patientVoid :: a
+    stackVoid :: a
   }
 
 bottomWord, highWord, topWord, finishedWord :: Int
@@ -76,66 +76,66 @@ finishedWord = 9
 -- | An empty stack, of a capacity that is a power of two.
 --
 -- [Cost]: O(capacity).
-newPatient :: Int -> a -> IO (Patient a)
-newPatient capacity void = do
+newPrivateStack :: Int -> a -> IO (PrivateStack a)
+newPrivateStack capacity void = do
   w <- newWords 16
   table <- newTable capacity void >>= newRef
   lock <- newLock
-  pure (Patient w table lock void)
+  pure (PrivateStack w table lock void)
 
 -- | Does the system let one thread make all pass a barrier?
 isPossible :: Bool
 isPossible = canBarrierEverywhere
 
--- | Make sure that one 'pushPatient' fits.
+-- | Make sure that one 'pushPrivate' fits.
 --
 -- [Cost]: two reads; now and then a copy.
 -- [Threads]: the owner.
-makeRoom :: Patient a -> IO ()
+makeRoom :: PrivateStack a -> IO ()
 makeRoom p = do
-  bottom <- readWord (patientWords p) bottomWord
-  finished <- readAcquire (patientWords p) finishedWord
-  table <- readRef (patientTable p)
+  bottom <- readWord (stackWords p) bottomWord
+  finished <- readAcquire (stackWords p) finishedWord
+  table <- readRef (stackTable p)
   when (bottom - finished >= tableSize table) (grow p)
 {-# INLINE makeRoom #-}
 
 -- | A table of twice the size. Under the lock: a thief clears what it has taken in the table
 -- that it knows, and a copy made meanwhile would keep that alive.
-grow :: Patient a -> IO ()
+grow :: PrivateStack a -> IO ()
 -- Nobody parks with the lock held, so waiting for it is a matter of microseconds, and a worker
 -- between tasks must not be left here.
-grow p = uninterruptibleMask_ . withLock (patientLock p) $ do
-  bottom <- readWord (patientWords p) bottomWord
-  finished <- readWord (patientWords p) finishedWord
-  table <- readRef (patientTable p)
+grow p = uninterruptibleMask_ . withLock (stackLock p) $ do
+  bottom <- readWord (stackWords p) bottomWord
+  finished <- readWord (stackWords p) finishedWord
+  table <- readRef (stackTable p)
   let size = tableSize table
       size' = 2 * size
-  table' <- newTable size' (patientVoid p)
+  table' <- newTable size' (stackVoid p)
   forM_ [finished .. bottom - 1] $ \i -> readEntry table (i .&. (size - 1)) >>= writeEntry table' (i .&. (size' - 1))
-  writeRef (patientTable p) table'
+  writeRef (stackTable p) table'
 {-# NOINLINE grow #-}
 
 -- | Push, after 'makeRoom'. Allocates nothing.
 --
 -- [Cost]: three stores.
 -- [Threads]: the owner.
-pushPatient :: Patient a -> a -> IO ()
-pushPatient p !x = do
-  bottom <- readWord (patientWords p) bottomWord
-  table <- readRef (patientTable p)
+pushPrivate :: PrivateStack a -> a -> IO ()
+pushPrivate p !x = do
+  bottom <- readWord (stackWords p) bottomWord
+  table <- readRef (stackTable p)
   writeEntry table (bottom .&. (tableSize table - 1)) x
-  writeWord (patientWords p) highWord (bottom + 1)
-  writeRelease (patientWords p) bottomWord (bottom + 1)
-{-# INLINE pushPatient #-}
+  writeWord (stackWords p) highWord (bottom + 1)
+  writeRelease (stackWords p) bottomWord (bottom + 1)
+{-# INLINE pushPrivate #-}
 
 -- | Pop what was pushed last; else, or if a thief is just about it, do the first action.
 -- Then 'popSlowly' tells.
 --
 -- [Cost]: three stores and three reads, nothing locked.
 -- [Threads]: the owner.
-popPatient :: Patient a -> IO b -> (a -> IO b) -> IO b
-popPatient p none some = do
-  let w = patientWords p
+popPrivate :: PrivateStack a -> IO b -> (a -> IO b) -> IO b
+popPrivate p none some = do
+  let w = stackWords p
   before <- readWord w bottomWord
   top <- readWord w topWord
   if top >= before
@@ -150,21 +150,21 @@ popPatient p none some = do
           writeWord w bottomWord before
           none
         else do
-          table <- readRef (patientTable p)
+          table <- readRef (stackTable p)
           let slot = i .&. (tableSize table - 1)
           x <- readEntry table slot
-          writeEntry table slot (patientVoid p)
+          writeEntry table slot (stackVoid p)
           some x
-{-# INLINE popPatient #-}
+{-# INLINE popPrivate #-}
 
--- | 'popPatient', but the slot keeps what was there until something else is pushed or
+-- | 'popPrivate', but the slot keeps what was there until something else is pushed or
 -- popped; so 'putBack' costs next to nothing.
 --
 -- [Cost]: a store and five reads, nothing locked.
 -- [Threads]: the owner.
-liftPatient :: Patient a -> IO b -> (a -> IO b) -> IO b
-liftPatient p none some = do
-  let w = patientWords p
+liftPrivate :: PrivateStack a -> IO b -> (a -> IO b) -> IO b
+liftPrivate p none some = do
+  let w = stackWords p
   before <- readWord w bottomWord
   top <- readWord w topWord
   if top >= before
@@ -178,57 +178,57 @@ liftPatient p none some = do
           writeWord w bottomWord before
           none
         else do
-          table <- readRef (patientTable p)
+          table <- readRef (stackTable p)
           high <- readWord w highWord
           when (high > before) (clearAbove p before high)
           readEntry table (i .&. (tableSize table - 1)) >>= some
-{-# INLINE liftPatient #-}
+{-# INLINE liftPrivate #-}
 
--- | Undo a 'liftPatient', if nothing has been pushed since.
+-- | Undo a 'liftPrivate', if nothing has been pushed since.
 --
 -- [Cost]: a store.
 -- [Threads]: the owner.
-putBack :: Patient a -> IO ()
+putBack :: PrivateStack a -> IO ()
 putBack p = do
-  bottom <- readWord (patientWords p) bottomWord
-  writeRelease (patientWords p) bottomWord (bottom + 1)
+  bottom <- readWord (stackWords p) bottomWord
+  writeRelease (stackWords p) bottomWord (bottom + 1)
 {-# INLINE putBack #-}
 
-clearAbove :: Patient a -> Int -> Int -> IO ()
+clearAbove :: PrivateStack a -> Int -> Int -> IO ()
 clearAbove p from to = do
-  table <- readRef (patientTable p)
-  forM_ [from .. to - 1] $ \i -> writeEntry table (i .&. (tableSize table - 1)) (patientVoid p)
-  writeWord (patientWords p) highWord from
+  table <- readRef (stackTable p)
+  forM_ [from .. to - 1] $ \i -> writeEntry table (i .&. (tableSize table - 1)) (stackVoid p)
+  writeWord (stackWords p) highWord from
 {-# NOINLINE clearAbove #-}
 
 -- | Is nothing there, certainly? A thief that is just about it may leave something.
 --
 -- [Cost]: two reads.
 -- [Threads]: the owner.
-isEmptied :: Patient a -> IO Bool
-isEmptied p = (<=) <$> readWord (patientWords p) bottomWord <*> readWord (patientWords p) finishedWord
+isEmptied :: PrivateStack a -> IO Bool
+isEmptied p = (<=) <$> readWord (stackWords p) bottomWord <*> readWord (stackWords p) finishedWord
 {-# INLINE isEmptied #-}
 
 -- | Look at what was pushed last; else do the first action.
 --
 -- [Cost]: three reads.
 -- [Threads]: the owner. A thief may take it the next moment, or have put the void there.
-topOfPatient :: Patient a -> IO b -> (a -> IO b) -> IO b
-topOfPatient p none some = do
+topOfPrivate :: PrivateStack a -> IO b -> (a -> IO b) -> IO b
+topOfPrivate p none some = do
   emptied <- isEmptied p
   if emptied
     then none
     else do
-      bottom <- readWord (patientWords p) bottomWord
-      table <- readRef (patientTable p)
+      bottom <- readWord (stackWords p) bottomWord
+      table <- readRef (stackTable p)
       readEntry table ((bottom - 1) .&. (tableSize table - 1)) >>= some
 
--- | The same as 'popPatient' when that has failed: waits for a thief to finish.
+-- | The same as 'popPrivate' when that has failed: waits for a thief to finish.
 --
 -- [Threads]: the owner.
 -- [Blocks]: for the time of a theft.
-popSlowly :: Patient a -> IO (Maybe a)
-popSlowly p = withLock (patientLock p) (popPatient p (pure Nothing) (pure . Just))
+popSlowly :: PrivateStack a -> IO (Maybe a)
+popSlowly p = withLock (stackLock p) (popPrivate p (pure Nothing) (pure . Just))
 
 -- The thieves' end -----------------------------------------------------------
 
@@ -236,14 +236,14 @@ popSlowly p = withLock (patientLock p) (popPatient p (pure Nothing) (pure . Just
 --
 -- [Cost]: two reads, if not.
 -- [Threads]: any.
-offersSome :: Patient a -> (a -> Bool) -> IO Bool
+offersSome :: PrivateStack a -> (a -> Bool) -> IO Bool
 offersSome p acceptable = do
-  top <- atomicRead (patientWords p) topWord
-  bottom <- atomicRead (patientWords p) bottomWord
+  top <- atomicRead (stackWords p) topWord
+  bottom <- atomicRead (stackWords p) bottomWord
   if top >= bottom
     then pure False
     else do
-      table <- readRef (patientTable p)
+      table <- readRef (stackTable p)
       acceptable <$> readEntry table (top .&. (tableSize table - 1))
 
 -- | Take the older half, up to the first that is not acceptable.
@@ -251,9 +251,9 @@ offersSome p acceptable = do
 -- [Cost]: some microseconds: a system call that interrupts every core this process runs on.
 -- [Threads]: any but the owner.
 -- [Blocks]: while another thief is at it.
-takeHalf :: Patient a -> (a -> Bool) -> IO [a]
-takeHalf p acceptable = withLock (patientLock p) $ do
-  let w = patientWords p
+takeHalf :: PrivateStack a -> (a -> Bool) -> IO [a]
+takeHalf p acceptable = withLock (stackLock p) $ do
+  let w = stackWords p
   top <- readWord w topWord
   bottom <- atomicRead w bottomWord
   let half = (bottom - top + 1) `quot` 2
@@ -264,13 +264,13 @@ takeHalf p acceptable = withLock (patientLock p) $ do
       barrierEverywhere
       -- What the owner has begun to pop before the barrier, this shows.
       bottom' <- atomicRead w bottomWord
-      table <- readRef (patientTable p)
+      table <- readRef (stackTable p)
       let slot i = i .&. (tableSize table - 1)
           offered = max 0 (min half (bottom' - top))
       found <- forM [top .. top + offered - 1] (readEntry table . slot)
       let taken = takeWhile acceptable found
           top' = top + length taken
-      forM_ [top .. top' - 1] $ \i -> writeEntry table (slot i) (patientVoid p)
+      forM_ [top .. top' - 1] $ \i -> writeEntry table (slot i) (stackVoid p)
       atomicWrite w topWord top'
       atomicWrite w finishedWord top'
       pure taken

@@ -1,88 +1,87 @@
 -- |
--- Module      : Heddle.Par.Internal.Hunt
--- Description : Looking for work elsewhere
+-- Module      : Heddle.Sched.Steal
+-- Description : The steal loop
 -- Stability   : internal
 --
--- Where a worker without work looks, how long, and what it leaves to others.
+-- Which victims a worker without work probes, for how long, and how much it steals.
 --
--- Cost: only of who has nothing to do; who works pays for being looked at with a cache
--- miss now and then.
--- Owner: the worker that looks.
-module Heddle.Par.Internal.Hunt
-  ( huntOn,
-    lookAround,
-    workAround,
+-- Cost: borne by idle workers; a probe costs the victim at most one cache miss.
+-- Owner: the worker that steals.
+module Heddle.Sched.Steal
+  ( stealLoop,
+    probeAll,
+    workExists,
     finished,
   )
 where
 
 import Control.Monad (forM_, unless, when)
 import Data.Bits (shiftL, shiftR, xor, (.&.))
-import Heddle.Par.Internal.Cancel (absorbing)
-import Heddle.Par.Internal.Deque (Stolen (..), offers, steal)
-import Heddle.Par.Internal.Patient
-import Heddle.Par.Internal.Ready (rob, seedWord, ticksOf)
-import Heddle.Par.Internal.Scope
-import Heddle.Par.Internal.Sleep
-import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic (readEntry, readRef, readWord, tableSize, writeWord)
 import Heddle.Prim.Clock (elapsed, microseconds, monotonicNow, nanosCount)
 import Heddle.Prim.Thread (nap, yield)
+import Heddle.Sched.Cancel (absorbing)
+import Heddle.Sched.Deque (Stolen (..), offers, steal)
+import Heddle.Sched.PrivateStack
+import Heddle.Sched.RunQueue (markVictim, seedWord, taskCount)
+import Heddle.Sched.Scope
+import Heddle.Sched.Sleep
+import Heddle.Sched.Types
 
--- | Hunt. As long as others go from task to task, look again and again, instead of being
--- woken by each of their pushes: at once if they take more than two microseconds for a task,
+-- | Steal, or give up. As long as others go from task to task, probe again and again, instead
+-- of being woken by each of their pushes: at once if they take more than two microseconds for a task,
 -- since then there will be something worth taking; after a nap if they are quicker.
 --
 -- The action takes one look.
-huntOn :: Worker -> Home -> IO (Maybe Work) -> IO (Maybe Work)
-huntOn w home look = go (0 :: Int) (0 :: Int) hunts
+stealLoop :: Worker -> Affinity -> IO (Maybe Work) -> IO (Maybe Work)
+stealLoop w affinity look = go (0 :: Int) (0 :: Int) probes
   where
     go again napped looks = do
-      before <- allTicks
+      before <- allTasks
       begin <- monotonicNow
-      hunt w home look looks >>= \case
+      probeFor w affinity look looks >>= \case
         Just work -> pure (Just work)
         Nothing -> do
-          now <- allTicks
+          now <- allTasks
           end <- monotonicNow
-          done <- finished home
+          done <- finished affinity
           if done || now == before || napped == naps
             then pure Nothing
             else
               if again < agains && nanosCount (elapsed begin end) > slowNanos * (now - before)
-                then go (again + 1) napped hunts
+                then go (again + 1) napped probes
                 else do
                   nap (microseconds (min 500 (20 * 2 ^ napped)))
                   go again (napped + 1) 4
-    allTicks = do
+    allTasks = do
       workers <- workersAll <$> readRef (poolWorkers (workerPool w))
       sum <$> mapM (of' workers) [0 .. tableSize workers - 1]
     of' workers i = do
       victim <- readEntry workers i
-      if workerId victim == workerId w then pure 0 else ticksOf victim
+      if workerId victim == workerId w then pure 0 else taskCount victim
 
--- | So many looks around before parking, about 0.1 ms; so many more times while others have
+-- | So many probes of all workers before parking, about 0.1 ms; so many more times while others have
 -- tasks of some length; so many naps, about 10 ms.
-hunts, agains, naps :: Int
-hunts = 60
+probes, agains, naps :: Int
+probes = 60
 agains = 40
 naps = 24
 
-hunt :: Worker -> Home -> IO (Maybe Work) -> Int -> IO (Maybe Work)
-hunt _ _ _ 0 = pure Nothing
-hunt w home look n =
+probeFor :: Worker -> Affinity -> IO (Maybe Work) -> Int -> IO (Maybe Work)
+probeFor _ _ _ 0 = pure Nothing
+probeFor w affinity look n =
   look >>= \case
     Just work -> pure (Just work)
     Nothing -> do
       workers <- readRef (poolWorkers (workerPool w))
-      done <- finished home
+      done <- finished affinity
       if done || tableSize (workersAll workers) == 1
         then pure Nothing
-        else yield >> hunt w home look (n - 1)
+        else yield >> probeFor w affinity look (n - 1)
 
 -- | One look at everybody's oldest work, beginning anywhere.
-lookAround :: Worker -> Home -> IO (Maybe Work)
-lookAround w home = do
+probeAll :: Worker -> Affinity -> IO (Maybe Work)
+probeAll w affinity = do
   let pool = workerPool w
   workers <- workersAll <$> readRef (poolWorkers pool)
   seed <- readWord (workerWords w) seedWord
@@ -100,21 +99,21 @@ lookAround w home = do
         steal (workerDeque victim) acceptable >>= \case
           Stolen work -> pure (Just work)
           Lost -> from victim k
-          _ -> impatiently victim >>= maybe (go (k + 1)) (pure . Just)
+          _ -> fromPrivate victim >>= maybe (go (k + 1)) (pure . Just)
   writeWord (workerWords w) seedWord seed'
   go (0 :: Int)
   where
-    acceptable work = accepts (taskScope (workTask work)) home
-    impatiently victim = do
-      some <- offersSome (workerPatient victim) acceptable
+    acceptable work = accepts (taskScope (workTask work)) affinity
+    fromPrivate victim = do
+      some <- offersSome (workerPrivate victim) acceptable
       worthwhile <- if some then isSlow victim else pure False
       if worthwhile
         then
-          absorbing (takeHalf (workerPatient victim) acceptable) >>= \case
+          absorbing (takeHalf (workerPrivate victim) acceptable) >>= \case
             [] -> pure Nothing
             work : others -> do
-              rob victim
-              forM_ others (\other -> makeRoom (workerPatient w) >> pushPatient (workerPatient w) other)
+              markVictim victim
+              forM_ others (\other -> makeRoom (workerPrivate w) >> pushPrivate (workerPrivate w) other)
               unless (null others) (signal w (taskScope (workTask work)))
               pure (Just work)
         else pure Nothing
@@ -122,33 +121,33 @@ lookAround w home = do
 -- | Does the worker stay with one task for two microseconds or more?
 isSlow :: Worker -> IO Bool
 isSlow victim = do
-  before <- ticksOf victim
+  before <- taskCount victim
   begin <- monotonicNow
   let wait = do
         now <- monotonicNow
         when (nanosCount (elapsed begin now) < slowNanos) wait
   wait
-  (== before) <$> ticksOf victim
+  (== before) <$> taskCount victim
 
 slowNanos :: Int
 slowNanos = 2000
 
 -- | Is there work for this worker?
-workAround :: Worker -> Home -> IO Bool
-workAround w home = do
+workExists :: Worker -> Affinity -> IO Bool
+workExists w affinity = do
   workers <- workersAll <$> readRef (poolWorkers (workerPool w))
   let go i
         | i == tableSize workers = pure False
         | otherwise = do
           victim <- readEntry workers i
           there <- offers (workerDeque victim) acceptable
-          patient <- if workerId victim == workerId w then pure False else offersSome (workerPatient victim) acceptable
-          if there || patient then pure True else go (i + 1)
+          private <- if workerId victim == workerId w then pure False else offersSome (workerPrivate victim) acceptable
+          if there || private then pure True else go (i + 1)
   go 0
   where
-    acceptable work = accepts (taskScope (workTask work)) home
+    acceptable work = accepts (taskScope (workTask work)) affinity
 
-finished :: Home -> IO Bool
+finished :: Affinity -> IO Bool
 finished = \case
   Everybody -> pure False
   Only s -> isQuiet s

@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.Par.Internal.Cancel
+-- Module      : Heddle.Sched.Cancel
 -- Description : Interrupting tasks that run
 -- Stability   : internal
 --
@@ -8,7 +8,7 @@
 --
 -- Cost: nothing until something is cancelled, then O(workers) and a lock.
 -- Owner: each word is written by the side that its name says.
-module Heddle.Par.Internal.Cancel
+module Heddle.Sched.Cancel
   ( -- * The worker's side
     indexWord,
     runningWord,
@@ -24,7 +24,6 @@ module Heddle.Par.Internal.Cancel
 where
 
 import Control.Monad (when)
-import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic
   ( atomicRead,
     atomicWrite,
@@ -36,6 +35,7 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Exception (SomeException, throwTo, try)
 import Heddle.Prim.Lock (withLock)
 import Heddle.Prim.Thread (strongThread, yield)
+import Heddle.Sched.Types
 
 -- | Where in 'workerWords': the index of the next fork; whether user code runs (0, 1, or
 -- 'between'; both the owner's line); and, on the line of the others, whether a caller has

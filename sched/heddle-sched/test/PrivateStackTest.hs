@@ -1,8 +1,8 @@
 -- |
--- Module      : PatientTest
+-- Module      : PrivateStackTest
 -- Description : One owner, several thieves, every element once
 -- Stability   : test
-module PatientTest (tests) where
+module PrivateStackTest (tests) where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar, yield)
 import Control.Exception (evaluate)
@@ -10,7 +10,7 @@ import Control.Monad (forM, forM_, replicateM, replicateM_)
 import Data.IORef
 import Data.List (sort)
 import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
-import Heddle.Par.Internal
+import Heddle.Sched.PrivateStack
 import System.IO.Unsafe (unsafePerformIO)
 import System.Mem (performMajorGC)
 import System.Mem.Weak (Weak, deRefWeak)
@@ -29,15 +29,15 @@ tests =
       testProperty "between an owner and thieves every element goes to one" shared
     ]
 
-popped :: Patient a -> IO (Maybe a)
-popped p = popPatient p (popSlowly p) (pure . Just)
+popped :: PrivateStack a -> IO (Maybe a)
+popped p = popPrivate p (popSlowly p) (pure . Just)
 
-pushed :: Patient a -> a -> IO ()
-pushed p a = makeRoom p >> pushPatient p a
+pushed :: PrivateStack a -> a -> IO ()
+pushed p a = makeRoom p >> pushPrivate p a
 
 halves :: Assertion
 halves = do
-  p <- newPatient 2 (0 :: Int)
+  p <- newPrivateStack 2 (0 :: Int)
   mapM_ (pushed p) [1 .. 9]
   popped p >>= (@?= Just 9)
   takeHalf p (const True) >>= (@?= [1, 2, 3, 4])
@@ -49,7 +49,7 @@ halves = do
   takeHalf p (const True) >>= (@?= [])
   -- Lifted and put back.
   pushed p 12
-  liftPatient p (pure Nothing) (pure . Just) >>= (@?= Just 12)
+  liftPrivate p (pure Nothing) (pure . Just) >>= (@?= Just 12)
   offersSome p (const True) >>= (@?= False)
   isEmptied p >>= (@?= True)
   putBack p
@@ -57,7 +57,7 @@ halves = do
 
 unwanted :: Assertion
 unwanted = do
-  p <- newPatient 2 (0 :: Int)
+  p <- newPrivateStack 2 (0 :: Int)
   mapM_ (pushed p) [1 .. 8]
   takeHalf p (< 3) >>= (@?= [1, 2])
   takeHalf p (< 3) >>= (@?= [])
@@ -67,7 +67,7 @@ unwanted = do
 -- at the top. An owner that believed that slept, or looked elsewhere for ever.
 refused :: Assertion
 refused = do
-  p <- newPatient 2 (0 :: Int)
+  p <- newPrivateStack 2 (0 :: Int)
   pushed p 1
   over <- newIORef False
   ended <- newEmptyMVar
@@ -89,7 +89,7 @@ refused = do
 -- goes on when the owner has done so, or waits for it.
 grownMeanwhile :: Assertion
 grownMeanwhile = do
-  p <- newPatient 8 =<< newIORef (0 :: Int)
+  p <- newPrivateStack 8 =<< newIORef (0 :: Int)
   weak <- mapM (fresh p) [1 .. 8]
   looked <- newIORef False
   grown <- newIORef False
@@ -114,7 +114,7 @@ grownMeanwhile = do
   popped p >>= mapM readIORef >>= (@?= Just 9)
   popped p >>= mapM readIORef >>= (@?= Just 8)
   where
-    fresh :: Patient (IORef Int) -> Int -> IO (Weak (IORef Int))
+    fresh :: PrivateStack (IORef Int) -> Int -> IO (Weak (IORef Int))
     fresh p i = do
       r <- newIORef i
       pushed p r
@@ -123,7 +123,7 @@ grownMeanwhile = do
 -- The owner pushes and pops as the list says; the thieves take what they can.
 shared :: [NonNegative (Small Int)] -> Positive (Small Int) -> Property
 shared steps (Positive (Small thieves)) = withMaxSuccess 40 . ioProperty $ do
-  p <- newPatient 2 (-1 :: Int)
+  p <- newPrivateStack 2 (-1 :: Int)
   over <- newIORef False
   bags <- forM [0 .. min 3 thieves] $ \_ -> do
     bag <- newEmptyMVar
@@ -146,7 +146,7 @@ shared steps (Positive (Small thieves)) = withMaxSuccess 40 . ioProperty $ do
   count <- readIORef fresh
   pure (counterexample (show (length mine, map length taken)) (sort (concat (mine : taken)) === [0 .. count - 1]))
 
-thief :: Patient Int -> IORef Bool -> [Int] -> IO [Int]
+thief :: PrivateStack Int -> IORef Bool -> [Int] -> IO [Int]
 thief p over found = do
   new <- takeHalf p (const True)
   done <- readIORef over

@@ -2,28 +2,28 @@
 {-# OPTIONS_GHC -O2 #-}
 
 -- |
--- Module      : Heddle.Par.Internal.Pool
+-- Module      : Heddle.Sched.Pool
 -- Description : Workers: running, stealing, sleeping
 -- Stability   : internal
 --
--- What the thread of a worker does. A fork pushes the rest of its task and runs the child; at
--- its end the worker pops that rest again, unless a thief took it (the oldest first). A worker
--- without work looks around briefly, then parks; a push wakes one if any sleeps and none is
--- looking.
+-- What the thread of a worker does. A fork pushes the continuation of its task and runs the
+-- child; at its end the worker pops that continuation again, unless a thief took it (the oldest
+-- first). A worker without work probes the others briefly, then parks; a push wakes one if any
+-- sleeps and none is probing.
 --
 -- A worker that a caller has given its run to does that run's work only, so a run makes
 -- progress however busy the pool is, and however deep runs nest.
 --
 -- Cost: reading two words that seldom change for each push; see the benchmarks.
 -- Owner: the process. Invariant: user code runs unmasked, everything else masked.
-module Heddle.Par.Internal.Pool
+module Heddle.Sched.Pool
   ( -- * Going on
     start,
     next,
     nextOldest,
     commitFork,
     finish,
-    finishPatiently,
+    finishPrivately,
     attend,
     attendErrands,
 
@@ -43,17 +43,8 @@ module Heddle.Par.Internal.Pool
 where
 
 import Control.Monad (forM_, forever, unless, void, when)
-import Heddle.Par.Internal.Cancel
-import Heddle.Par.Internal.Deque (Stolen (..), popOr, push, reserve, scrub, steal)
-import Heddle.Par.Internal.Hunt
-import Heddle.Par.Internal.Patient
-import Heddle.Par.Internal.Ready
-import Heddle.Par.Internal.Scope
-import Heddle.Par.Internal.Sleep
-import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic
-  ( Ref,
-    atomicWrite,
+  ( atomicWrite,
     compareAndSet,
     fetchAdd,
     modifyRef,
@@ -74,6 +65,14 @@ import Heddle.Prim.Exception
     unsafeUnmask,
   )
 import Heddle.Prim.Thread (getCapabilities)
+import Heddle.Sched.Cancel
+import Heddle.Sched.Deque (Stolen (..), popOr, push, reserve, scrub, steal)
+import Heddle.Sched.PrivateStack
+import Heddle.Sched.RunQueue
+import Heddle.Sched.Scope
+import Heddle.Sched.Sleep
+import Heddle.Sched.Steal
+import Heddle.Sched.Types
 
 -- Running --------------------------------------------------------------------
 
@@ -81,7 +80,7 @@ import Heddle.Prim.Thread (getCapabilities)
 --
 -- [Masking]: to be called masked; the work runs unmasked.
 start :: Worker -> Work -> IO ()
-start w (Work t index rest value) = do
+start w (Work t index continuation value) = do
   settleChain w
   admitted <- admits (taskScope t) t
   if admitted
@@ -91,7 +90,7 @@ start w (Work t index rest value) = do
       writeWord (workerWords w) indexWord index
       atomicWrite (workerWords w) runningWord 1
       still <- admits (taskScope t) t
-      if still then unsafeUnmask (rest w value) else drop'
+      if still then unsafeUnmask (continuation w value) else drop'
     else next w (taskScope t)
   where
     drop' = do
@@ -105,7 +104,7 @@ start w (Work t index rest value) = do
 next :: Worker -> Scope -> IO ()
 next w s = do
   settleChain w
-  takePatient w >>= \case
+  takePrivate w >>= \case
     Just work -> goOn work
     Nothing -> popOr (workerDeque w) (settle w >> retire w s >> search w) goOn
   where
@@ -126,29 +125,31 @@ nextOldest w s =
       start w work
     _ -> next w s
 
--- | 'finish' for who is mostly followed by patient work.
+-- | 'finish' for a task that work on the private stack mostly follows.
+--
+-- [Threads]: the worker's; called unmasked.
 --
 -- [Cost]: some stores, nothing locked; see Note [A chain].
-finishPatiently :: Worker -> IO ()
-finishPatiently w = do
+finishPrivately :: Worker -> IO ()
+finishPrivately w = do
   chained <- isChained w
   if not chained
     then turnOrFinish False
-    else liftPatient (workerPatient w) (turnOrFinish True) $ \(Work t' _ rest value) -> do
+    else liftPrivate (workerPrivate w) (turnOrFinish True) $ \(Work t' _ continuation value) -> do
       putOff w
       writeRef (workerTask w) t'
-      rest w value
+      continuation w value
   where
     turnOrFinish chained = do
       turns <- isToTurn w chained
       if turns then writeWord (workerWords w) runningWord 0 >> unsafeMask (workerGoOn w) else finish w
-{-# NOINLINE finishPatiently #-}
+{-# NOINLINE finishPrivately #-}
 
--- | Push the rest of the running task and go over to the child. Called unmasked.
+-- | Push the continuation of the running task and go over to the child. Called unmasked.
 --
 -- [Cost]: about ten memory operations, none shared; see Note [No safe point].
 commitFork :: Worker -> Task -> Work -> IO ()
-commitFork w !child !rest = do
+commitFork w !child !continuation = do
   let s = taskScope child
   reserve (workerDeque w)
   plain <- isPlain s
@@ -160,7 +161,7 @@ commitFork w !child !rest = do
     handOver = do
       writeRef (workerTask w) child
       writeWord (workerWords w) indexWord 0
-      push (workerDeque w) rest
+      push (workerDeque w) continuation
     {-# INLINE handOver #-}
 {-# NOINLINE commitFork #-}
 
@@ -176,7 +177,7 @@ finish w = do
     Just _ -> slowly
     Nothing -> do
       writeWord (workerWords w) runningWord between
-      popOr (workerDeque w) slowly $ \work@(Work t' index rest value) -> do
+      popOr (workerDeque w) slowly $ \work@(Work t' index continuation value) -> do
         announced <- isAnnounced w
         plain <- isPlain s
         if announced || not plain || scopeId (taskScope t') /= scopeId s
@@ -186,7 +187,7 @@ finish w = do
             writeRef (workerTask w) t'
             writeWord (workerWords w) indexWord index
             writeWord (workerWords w) runningWord 1
-            rest w value
+            continuation w value
   where
     slowly = writeWord (workerWords w) runningWord 0 >> unsafeMask (workerGoOn w)
     {-# INLINE slowly #-}
@@ -231,7 +232,7 @@ ended w thrown = do
 -- | The scheduler itself has thrown, which is a bug: the run ends with it.
 broken :: Worker -> SomeException -> IO ()
 broken w e =
-  readRef (workerHome w) >>= \case
+  readRef (workerAffinity w) >>= \case
     Only s -> do
       t <- readRef (workerTask w)
       newFailure t e Nothing >>= addFailure s
@@ -259,8 +260,8 @@ data Filled a = Nobody | Wakes [Waiter a] | Already
 -- | Write a cell once. Always a full barrier.
 --
 -- [Cost]: one compare-and-set.
-fill :: Ref (Cell a) -> Cell a -> IO (Filled a)
-fill cell new = modifyRef cell $ \case
+fill :: Cell a -> CellState a -> IO (Filled a)
+fill (Cell cell) new = modifyRef cell $ \case
   Empty -> (new, Nobody)
   Waiting ws -> (new, Wakes ws)
   old -> (old, Already)
@@ -329,33 +330,33 @@ within s inner = scopeId s == scopeId inner || maybe False (within s) (scopeArou
 search :: Worker -> IO ()
 search w = do
   settleChain w
-  takePatient w >>= \case
+  takePrivate w >>= \case
     Just work -> settle w >> start w work
     Nothing -> popOr (workerDeque w) outside (start w)
   where
     pool = workerPool w
     outside = do
       settle w
-      -- It has none now; see Note [Missed pushes] in "Heddle.Par.Internal.Sleep".
+      -- It has none now; see Note [Missed pushes] in "Heddle.Sched.Sleep".
       writeRef (workerTask w) (poolIdleTask pool)
       scrub (workerDeque w)
-      home <- readRef (workerHome w)
-      done <- finished home
-      retired <- isRetired w home
+      affinity <- readRef (workerAffinity w)
+      done <- finished affinity
+      retired <- isRetired w affinity
       if done
         then pure ()
         else
           if retired
             then retireWorker w >> search w
             else do
-              found <- huntOn w home (searching home (lookAround w home))
+              found <- stealLoop w affinity (searching affinity (probeAll w affinity))
               case found of
                 Just work -> start w work
-                Nothing -> sleep w home
+                Nothing -> sleep w affinity
     -- Only those who take any work count as looking, and only while they do: who pushes
     -- leaves it to them. (Between two looks a worker may have to wait for its capability.)
     -- The last to find some sees to it that somebody else looks on.
-    searching home look = case home of
+    searching affinity look = case affinity of
       Only _ -> look
       Brief _ -> look
       Everybody -> do
@@ -366,7 +367,7 @@ search w = do
         pure found
 
 -- | There are fewer capabilities now than there were.
-isRetired :: Worker -> Home -> IO Bool
+isRetired :: Worker -> Affinity -> IO Bool
 isRetired w = \case
   Everybody -> (workerLine w >=) <$> getCapabilities
   _ -> pure False
@@ -386,19 +387,19 @@ retireWorker w = do
 
 -- | Announce the sleep, look once more, and park. What was pushed before the announcement
 -- is seen by that look; who pushes after it sees the announcement; see Note [Missed pushes] in
--- "Heddle.Par.Internal.Sleep".
+-- "Heddle.Sched.Sleep".
 --
 -- From the announcement on, a caller may give its run to the worker: so the look takes nothing,
 -- and a worker that cannot take the announcement back must park.
-sleep :: Worker -> Home -> IO ()
-sleep w home = do
+sleep :: Worker -> Affinity -> IO ()
+sleep w affinity = do
   setSleeping pool (workerId w)
-  case home of
+  case affinity of
     Everybody -> settleDown w
     _ -> do
       seePushes w
-      found <- workAround w home
-      done <- finished home
+      found <- workExists w affinity
+      done <- finished affinity
       -- Work that others keep to themselves may be there for ever.
       unless (found || done) (parkQuietly (workerCell w))
       void (stopSleeping pool (workerId w))
@@ -410,8 +411,8 @@ sleep w home = do
 settleDown :: Worker -> IO ()
 settleDown w = do
   seePushes w
-  found <- workAround w Everybody
-  -- The announcement and the loan belong together: see 'Heddle.Par.Internal.Workers.hire'.
+  found <- workExists w Everybody
+  -- The announcement and the loan belong together: see 'Heddle.Sched.Workers.hire'.
   back <- if found then holdingLoan (stopSleeping pool (workerId w)) else pure False
   unless back $ do
     -- A caller's, or about to be woken: somebody else should see to that work.
@@ -449,13 +450,13 @@ attendErrands w = forever $ do
 
 -- | Do it, and be free for the next before whoever waits for it can ask for one.
 runErrand :: Worker -> Errand -> IO ()
-runErrand w (Errand home work done) = do
+runErrand w (Errand affinity work done) = do
   writeRef (workerErrand w) Nothing
-  writeRef (workerHome w) home
+  writeRef (workerAffinity w) affinity
   driver w (start w work)
   _ <- stopSleeping pool (workerId w)
   writeRef (workerTask w) (poolIdleTask pool)
-  writeRef (workerHome w) Everybody
+  writeRef (workerAffinity w) Everybody
   if workerLine w < 0
     then Atomic.push (poolSpare pool) w
     else do

@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.Par.Internal.Workers
+-- Module      : Heddle.Sched.Workers
 -- Description : The pool: its threads, and handing them runs
 -- Stability   : internal
 --
@@ -8,7 +8,7 @@
 --
 -- Cost: a worker is 1.5 KB and a thread; it is kept.
 -- Owner: the process. Invariant: user code runs unmasked, everything else masked.
-module Heddle.Par.Internal.Workers
+module Heddle.Sched.Workers
   ( -- * Runs
     hire,
     assign,
@@ -21,14 +21,6 @@ where
 
 import Control.Monad (forM_, unless, void)
 import Foreign.StablePtr (newStablePtr)
-import Heddle.Par.Internal.Cancel
-import Heddle.Par.Internal.Deque (newDeque)
-import Heddle.Par.Internal.Patient
-import Heddle.Par.Internal.Pool
-import Heddle.Par.Internal.Ready (seedWord)
-import Heddle.Par.Internal.Scope
-import Heddle.Par.Internal.Sleep
-import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic
   ( Table,
     atomicWrite,
@@ -53,6 +45,14 @@ import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (newLock, withLock)
 import Heddle.Prim.Thread (forkMasked, forkMaskedOn, getCapabilities, labelMe, myCapability, myWeakThread)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, unpark)
+import Heddle.Sched.Cancel
+import Heddle.Sched.Deque (newDeque)
+import Heddle.Sched.Pool
+import Heddle.Sched.PrivateStack
+import Heddle.Sched.RunQueue (seedWord)
+import Heddle.Sched.Scope
+import Heddle.Sched.Sleep
+import Heddle.Sched.Types
 
 -- Runs -----------------------------------------------------------------------
 
@@ -112,15 +112,18 @@ abort w s = do
 
 -- Blocking -------------------------------------------------------------------
 
--- | Let the rest of the running task go on with a spare worker, and this worker with other
--- work. If too many do so, the task stays.
+-- | Before the running task blocks: go on with it on a spare worker, and on this worker with
+-- other work. If 500 tasks of the process do so already, the task stays where it is.
+--
+-- [Blocks]: never; the continuation may park the spare worker's thread.
+-- [Threads]: the worker's; called unmasked, and so is the continuation.
 --
 -- [Cost]: a switch of threads.
 lend :: Worker -> (Worker -> IO ()) -> IO ()
-lend w rest = unsafeMask $ do
+lend w continuation = unsafeMask $ do
   others <- fetchAdd (poolWords pool) blockingWord 1
   if others >= mostBlocking
-    then returned >> unsafeUnmask (rest w)
+    then returned >> unsafeUnmask (continuation w)
     else do
       t <- readRef (workerTask w)
       index <- readWord (workerWords w) indexWord
@@ -130,7 +133,7 @@ lend w rest = unsafeMask $ do
       -- It stays counted here, where 'next' counts it down.
       countUp s w
       caller <- newWaitCell
-      assign spare caller (Errand (Brief s) (Work t index (\w' () -> rest w') ()) returned)
+      assign spare caller (Errand (Brief s) (Work t index (\w' () -> continuation w') ()) returned)
       next w s
   where
     pool = workerPool w
@@ -168,7 +171,7 @@ newPool = do
   writeWord scopeCounts 8 1
   failures <- newRef (Failures 0 64 [])
   cutoff <- newRef NoCutoff
-  let idle = RootTask {_taskParent = idle, taskIndex = 0, taskHome = nobodysScope}
+  let idle = RootTask {_taskParent = idle, taskIndex = 0, _taskScope = nobodysScope}
       nobodysScope =
         Scope
           { scopeId = 0,
@@ -206,7 +209,7 @@ adapt pool now = uninterruptibleMask_ . withLock (poolGrowing pool) $ do
 begin :: Worker -> String -> (Worker -> IO ()) -> IO ()
 -- It inherits the state of whoever forks it, and must be interruptible where it parks.
 begin w name work = unsafeMask $ do
-  labelMe ("par/worker/" ++ name)
+  labelMe ("sched/worker/" ++ name)
   myWeakThread >>= writeRef (workerThread w) . Just
   work w
 
@@ -219,7 +222,7 @@ newWorker pool line = do
   make <-
     Worker number line pool (poolWords pool) <$> newWords 16
       <*> newDeque 64 (Work idle 0 (\_ () -> pure ()) ())
-      <*> newPatient 16 (Work idle 0 (\_ () -> pure ()) ())
+      <*> newPrivateStack 16 (Work idle 0 (\_ () -> pure ()) ())
       <*> newRef idle
       <*> newRef Nothing
       <*> newRef Everybody

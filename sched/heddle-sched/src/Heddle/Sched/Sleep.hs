@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.Par.Internal.Sleep
+-- Module      : Heddle.Sched.Sleep
 -- Description : Announcing sleep, and waking who sleeps
 -- Stability   : internal
 --
@@ -8,7 +8,7 @@
 --
 -- Cost: nothing for who pushes while nobody sleeps, but two reads.
 -- Owner: the pool; the words are changed atomically.
-module Heddle.Par.Internal.Sleep
+module Heddle.Sched.Sleep
   ( -- * The pool's words
     sleepersWord,
     searchersWord,
@@ -32,13 +32,13 @@ where
 
 import Control.Monad (unless, void, when)
 import Data.Bits (countTrailingZeros, testBit, unsafeShiftL, (.&.))
-import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic (atomicRead, compareAndSet, fetchAdd, fetchOr, readEntry, readRef, readWord, tableSize, wordCount)
 import Heddle.Prim.Barrier (barrierEverywhere, canBarrierEverywhere)
 import Heddle.Prim.Clock (microseconds)
 import Heddle.Prim.Exception (SomeException, mask_, try)
 import Heddle.Prim.Thread (nap)
 import Heddle.Prim.WaitCell (WaitCell, park, unpark)
+import Heddle.Sched.Types
 
 sleepersWord, searchersWord, capabilitiesWord, blockingWord, maskBits, maskWords :: Int
 sleepersWord = 0
@@ -73,16 +73,16 @@ wakeOne pool s = mask_ $ do
             -- After the bit: a worker is in the table before it first sleeps.
             workers <- workersAll <$> readRef (poolWorkers pool)
             victim <- readEntry workers number
-            suits <- accepts s <$> readRef (workerHome victim)
+            suits <- accepts s <$> readRef (workerAffinity victim)
             woken <- if suits then stopSleeping pool number else pure False
             when woken (unpark (workerCell victim))
             -- It may meanwhile be somebody's who does other work.
-            suited <- accepts s <$> readRef (workerHome victim)
+            suited <- accepts s <$> readRef (workerAffinity victim)
             unless (woken && suited) (within' word (bits .&. (bits - 1)))
     from 0
 {-# NOINLINE wakeOne #-}
 
-accepts :: Scope -> Home -> Bool
+accepts :: Scope -> Affinity -> Bool
 accepts s = \case
   Everybody -> True
   Only mine -> scopeRun mine == scopeRun s
@@ -156,6 +156,6 @@ parkQuietly cell =
 -- sees the announcement.
 --
 -- That is not needed where no other worker has a task. A worker takes one with a store to
--- 'workerTask' and then a locked instruction ('Heddle.Par.Internal.Pool.start'), before the task
+-- 'workerTask' and then a locked instruction ('Heddle.Sched.Pool.start'), before the task
 -- can push anything. If we do not see that store after our announcement, the locked instruction
 -- comes later than the announcement, and so does each read of the sleepers that follows it.

@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.Par.Internal.Deque
+-- Module      : Heddle.Sched.Deque
 -- Description : Work-stealing deques
 -- Stability   : internal
 --
@@ -8,7 +8,7 @@
 --
 -- Cost: a push is two stores; a pop one locked instruction; a steal one compare-and-set.
 -- Owner: one worker; 'steal' is for any thread.
-module Heddle.Par.Internal.Deque
+module Heddle.Sched.Deque
   ( Deque,
     newDeque,
 

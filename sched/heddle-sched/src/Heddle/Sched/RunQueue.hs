@@ -1,17 +1,17 @@
--- See Note [No safe point] in "Heddle.Par.Internal.Pool".
+-- See Note [No safe point] in "Heddle.Sched.Pool".
 {-# OPTIONS_GHC -O2 #-}
 
 -- |
--- Module      : Heddle.Par.Internal.Ready
--- Description : Making work ready
+-- Module      : Heddle.Sched.RunQueue
+-- Description : The run queue: making work ready
 -- Stability   : internal
 --
--- Two ways to offer work: on the deque, for whoever comes first, and patiently, for the
--- worker itself unless it stays with one task for long.
+-- Two ways to offer work: on the deque, where any worker may steal it, and on the worker's
+-- private stack, from which others steal only when the worker stays with one task for long.
 --
 -- Cost: some stores, nothing locked; reading a word that seldom changes.
 -- Owner: each function is for the thread that runs the worker.
-module Heddle.Par.Internal.Ready
+module Heddle.Sched.RunQueue
   ( -- * For anybody
     pushWork,
     pushHere,
@@ -19,36 +19,36 @@ module Heddle.Par.Internal.Ready
 
     -- * For the worker itself
     isChained,
-    pushPatiently,
+    pushPrivately,
     offerAgain,
-    resumePatiently,
-    takePatient,
+    resumePrivately,
+    takePrivate,
 
     -- * Chains
     link,
     settleChain,
     putOff,
     isToTurn,
-    rob,
+    markVictim,
 
     -- * The running task
     runningTask,
     become,
-    tick,
-    ticksOf,
+    countTask,
+    taskCount,
     seedWord,
   )
 where
 
 import Control.Monad (when)
-import Heddle.Par.Internal.Cancel (absorbing, runningWord)
-import Heddle.Par.Internal.Deque (push, reserve, scrub)
-import Heddle.Par.Internal.Patient
-import Heddle.Par.Internal.Scope
-import Heddle.Par.Internal.Sleep (signal, sleepersWord, wakeOne)
-import Heddle.Par.Internal.Types
 import Heddle.Prim.Atomic (atomicRead, atomicWrite, readRef, readWord, writeRef, writeWord)
 import Heddle.Prim.Exception (unsafeMask)
+import Heddle.Sched.Cancel (absorbing, runningWord)
+import Heddle.Sched.Deque (push, reserve, scrub)
+import Heddle.Sched.PrivateStack
+import Heddle.Sched.Scope
+import Heddle.Sched.Sleep (signal, sleepersWord, wakeOne)
+import Heddle.Sched.Types
 
 -- | What the worker runs.
 runningTask :: Worker -> IO Task
@@ -65,46 +65,47 @@ become w = writeRef (workerTask w)
 -- | The worker goes from task to task.
 --
 -- [Cost]: a read and a store.
-tick :: Worker -> IO ()
-tick w = do
-  n <- readWord (workerWords w) ticksWord
-  writeWord (workerWords w) ticksWord (n + 1)
-{-# INLINE tick #-}
+countTask :: Worker -> IO ()
+countTask w = do
+  n <- readWord (workerWords w) taskCountWord
+  writeWord (workerWords w) taskCountWord (n + 1)
+{-# INLINE countTask #-}
 
 -- | Where in 'workerWords'; the last, on the line of the others, holds how far the worker
--- had come when it was robbed, and zero when that is long ago.
-seedWord, ticksWord, chainWord, downsWord, robbedWord :: Int
+-- had come when work was last stolen from its private stack, and zero when that is long ago.
+seedWord, taskCountWord, chainWord, downsWord, victimWord :: Int
 seedWord = 2
-ticksWord = 3
+taskCountWord = 3
 chainWord = 4
 downsWord = 5
-robbedWord = 10
+victimWord = 10
 
 -- | A thief has paid for a barrier: for some tasks, let the worker offer its work to others
 -- in the ordinary way.
 --
 -- [Threads]: any.
-rob :: Worker -> IO ()
-rob victim = ticksOf victim >>= atomicWrite (workerWords victim) robbedWord . max 1
+markVictim :: Worker -> IO ()
+markVictim victim = taskCount victim >>= atomicWrite (workerWords victim) victimWord . max 1
 
 -- | Would the worker go on otherwise if it went the long way between tasks? Then it should.
 --
 -- [Cost]: a read or two; no safe point.
 isToTurn :: Worker -> Bool -> IO Bool
 isToTurn w chained = do
-  robbed <- readWord (workerWords w) robbedWord
-  if robbed == 0
+  stolenAt <- readWord (workerWords w) victimWord
+  if stolenAt == 0
     then pure False
     else do
-      ticks <- readWord (workerWords w) ticksWord
-      let over = ticks - robbed > impatience
-      when over (writeWord (workerWords w) robbedWord 0)
+      count <- readWord (workerWords w) taskCountWord
+      let over = count - stolenAt > sharedTasks
+      when over (writeWord (workerWords w) victimWord 0)
       pure (over /= chained)
 {-# INLINE isToTurn #-}
 
--- | After so many ticks the worker becomes patient again.
-impatience :: Int
-impatience = 100
+-- | After a steal from its private stack, the victim publishes its work on the deque for so
+-- many tasks; so the next steal costs one compare-and-set instead of a barrier on all cores.
+sharedTasks :: Int
+sharedTasks = 100
 
 -- | Make counted work available to every worker of its run.
 --
@@ -115,7 +116,7 @@ pushWork w work = do
   push (workerDeque w) work
   signal w (taskScope (workTask work))
 
--- | Push the rest of a task that has waited.
+-- | Push the continuation of a task that has waited.
 --
 -- [Masking]: to be called masked.
 resume :: Worker -> Work -> IO ()
@@ -139,8 +140,8 @@ pushHere w !work = do
   signal w s
 {-# NOINLINE pushHere #-}
 
--- | Does 'pushPatiently' push patiently here? Only then may work that stands for several
--- tasks be pushed: 'offerAgain' relies on that it comes from a patient stack.
+-- | Does 'pushPrivately' use the private stack now? Only then may work that stands for several
+-- tasks be pushed: 'offerAgain' relies on its coming from the private stack.
 isChained :: Worker -> IO Bool
 isChained w = (/= 0) <$> readWord (workerWords w) chainWord
 {-# INLINE isChained #-}
@@ -151,16 +152,16 @@ link w s = do
   -- What others took from the deque might be the only thing left of a long list.
   scrub (workerDeque w)
   -- Zero is the void's: a thief has just taken what was there.
-  alike <- topOfPatient (workerPatient w) (pure True) (pure . (`elem` [0, scopeId s]) . scopeId . taskScope . workTask)
+  alike <- topOfPrivate (workerPrivate w) (pure True) (pure . (`elem` [0, scopeId s]) . scopeId . taskScope . workTask)
   let outermost = maybe True (const False) (scopeAround s)
-  robbed <- readWord (workerWords w) robbedWord
-  writeWord (workerWords w) chainWord (if isPossible && outermost && not (scopeCuts s) && alike && robbed == 0 then 1 else 0)
+  stolenAt <- readWord (workerWords w) victimWord
+  writeWord (workerWords w) chainWord (if isPossible && outermost && not (scopeCuts s) && alike && stolenAt == 0 then 1 else 0)
 
 -- | 'pushHere', but left to this worker while it goes from task to task quickly.
 --
 -- [Cost]: some stores; see Note [A chain].
-pushPatiently :: Worker -> Work -> IO ()
-pushPatiently w !work = do
+pushPrivately :: Worker -> Work -> IO ()
+pushPrivately w !work = do
   -- Now: a thunk for it later would be a safe point between the count and the push.
   let !s = taskScope (workTask work)
   chain <- readWord (workerWords w) chainWord
@@ -168,16 +169,16 @@ pushPatiently w !work = do
     then pushHere w work
     else do
       -- First, since it may allocate.
-      makeRoom (workerPatient w)
+      makeRoom (workerPrivate w)
       downs <- readWord (workerWords w) downsWord
       -- One end of a task put off, and one task more: no change.
       if downs > 0
         then writeWord (workerWords w) downsWord (downs - 1)
         else countUpHere s w
-      pushPatient (workerPatient w) work
+      pushPrivate (workerPrivate w) work
       sleepers <- readWord (workerSleepers w) sleepersWord
       when (sleepers > 0) (wakeOne (workerPool w) s)
-{-# NOINLINE pushPatiently #-}
+{-# NOINLINE pushPrivately #-}
 
 -- | Offer again what has just been taken up: it stands for several tasks, and the worker
 -- goes on as one of them.
@@ -188,11 +189,11 @@ offerAgain w work = do
   downs <- readWord (workerWords w) downsWord
   -- It counts in a chain only.
   if downs == 0
-    then pushPatiently w work
+    then pushPrivately w work
     else do
       -- One task less and one more.
       writeWord (workerWords w) downsWord (downs - 1)
-      putBack (workerPatient w)
+      putBack (workerPrivate w)
       sleepers <- readWord (workerSleepers w) sleepersWord
       when (sleepers > 0) (wakeFor w work)
 {-# INLINE offerAgain #-}
@@ -202,23 +203,23 @@ wakeFor :: Worker -> Work -> IO ()
 wakeFor w work = wakeOne (workerPool w) (taskScope (workTask work))
 {-# NOINLINE wakeFor #-}
 
--- | 'pushPatiently' between tasks.
+-- | 'pushPrivately' between tasks.
 --
 -- [Masking]: to be called masked.
-resumePatiently :: Worker -> Work -> IO ()
-resumePatiently w work = do
+resumePrivately :: Worker -> Work -> IO ()
+resumePrivately w work = do
   chain <- readWord (workerWords w) chainWord
   if chain == 0
     then resume w work
     else do
       let s = taskScope (workTask work)
-      makeRoom (workerPatient w)
+      makeRoom (workerPrivate w)
       countUp s w
       countResumed s w
-      pushPatient (workerPatient w) work
+      pushPrivate (workerPrivate w) work
       signal w s
 
--- | Count down what 'finishPatiently' has put off. The running task must be of the chain.
+-- | Count down what 'finishPrivately' has put off. The running task must be of the chain.
 --
 -- [Cost]: a read, mostly.
 settleChain :: Worker -> IO ()
@@ -230,24 +231,24 @@ settleChain w = do
     countDownBy downs (taskScope t) w
 {-# INLINE settleChain #-}
 
--- | The newest of the worker's own patient work, with a full barrier if there is some.
+-- | The newest work on the worker's private stack, with a full barrier if there is some.
 --
 -- [Masking]: to be called masked, between tasks.
-takePatient :: Worker -> IO (Maybe Work)
-takePatient w = do
-  none <- isEmptied (workerPatient w)
+takePrivate :: Worker -> IO (Maybe Work)
+takePrivate w = do
+  none <- isEmptied (workerPrivate w)
   if none
     then pure Nothing
     else do
-      -- For 'settle', since 'popPatient' is none.
+      -- For 'settle', since 'popPrivate' is none.
       atomicWrite (workerWords w) runningWord 0
-      popPatient (workerPatient w) (absorbing (popSlowly (workerPatient w))) (pure . Just)
+      popPrivate (workerPrivate w) (absorbing (popSlowly (workerPrivate w))) (pure . Just)
 
 -- | How far the worker has come with its tasks.
 --
 -- [Threads]: any.
-ticksOf :: Worker -> IO Int
-ticksOf w = atomicRead (workerWords w) ticksWord
+taskCount :: Worker -> IO Int
+taskCount w = atomicRead (workerWords w) taskCountWord
 
 -- | One end of a task more to be counted later.
 --
@@ -260,7 +261,7 @@ putOff w = do
 
 -- Note [A chain]
 -- ~~~~~~~~~~~~~~
--- As long as a worker goes from one patient task to the next, it does without most of what
+-- As long as a worker goes from one task of its private stack to the next, it does without most of what
 -- 'finish' does. All of them belong to one run, to no scope inside it, and nothing is cut
 -- off in it: whoever interrupts one of them ends the whole run. So an interrupt may hit
 -- the next task instead, there is no handshake, and 'runningWord' stays 1. Who cancels the
@@ -271,10 +272,10 @@ putOff w = do
 -- counted until then, never too few. That a task ends and a piece of work that stands for
 -- several is offered again is no change at all.
 --
--- Work that stands for several is pushed in a chain only. So it comes from a patient stack:
--- lifted by 'finishPatiently', in which case at least one end of a task is put off, and
+-- Work that stands for several is pushed in a chain only. So it comes from a private stack:
+-- lifted by 'finishPrivately', in which case at least one end of a task is put off, and
 -- putting it back is enough; or by 'start', which puts off none, and then it is pushed.
 --
--- 'link' begins a chain where the task is of that kind, what lies on the patient stack is
--- of the same run, and the worker has not just been robbed. It then uses the deque, on which
+-- 'link' begins a chain where the task is of that kind, what lies on the private stack is
+-- of the same run, and no thief has lately stolen from that. It then uses the deque, on which
 -- work that stands for several must not come: whoever has some spreads it before.

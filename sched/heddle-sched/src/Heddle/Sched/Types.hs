@@ -1,20 +1,21 @@
 {-# LANGUAGE ExistentialQuantification #-}
 
 -- |
--- Module      : Heddle.Par.Internal.Types
+-- Module      : Heddle.Sched.Types
 -- Description : What the scheduler is made of
 -- Stability   : internal
 --
--- A run of @Par@ is a tree of tasks inside a tree of scopes. A task is a fork; its code
+-- A run is a tree of tasks inside a tree of scopes. A task is a fork; its code
 -- is in continuation-passing style, so what is left of a task at any moment is one
 -- 'Work': a function and its argument. Workers keep work in their deques; a task that
--- waits for an IVar is a waiter in it and nowhere else.
+-- waits for a cell is a waiter in it and nowhere else.
 --
 -- Cost: a fork allocates a 'Task' (5 words) and a 'Work' (6 words).
 -- Owner: a 'Worker' belongs to the thread that runs it, the rest is shared as said.
-module Heddle.Par.Internal.Types
+module Heddle.Sched.Types
   ( -- * Cells
     Cell (..),
+    CellState (..),
     Waiter (..),
 
     -- * Tasks
@@ -32,20 +33,20 @@ module Heddle.Par.Internal.Types
 
     -- * Workers
     Worker (..),
-    Home (..),
+    Affinity (..),
     Errand (..),
     Pool (..),
     Workers (..),
 
+    -- * Computations
+    Body,
+
     -- * Exceptions
     MultiplePut (..),
-    Deadlock (..),
     Interrupt (..),
   )
 where
 
-import Heddle.Par.Internal.Deque (Deque)
-import Heddle.Par.Internal.Patient (Patient)
 import Heddle.Prim.Atomic (Ref, Stack, Table, Words)
 import Heddle.Prim.Exception
   ( Exception (..),
@@ -56,9 +57,14 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Lock (Lock)
 import Heddle.Prim.Thread (WeakThread)
 import Heddle.Prim.WaitCell (WaitCell)
+import Heddle.Sched.Deque (Deque)
+import Heddle.Sched.PrivateStack (PrivateStack)
+
+-- | A cell that is written once: an IVar, without the type that keeps it in its run.
+newtype Cell a = Cell (Ref (CellState a))
 
 -- | Empty -> Waiting -> Full or Failed, each by compare-and-set.
-data Cell a
+data CellState a
   = Empty
   | -- | The last to come is first.
     Waiting [Waiter a]
@@ -66,30 +72,29 @@ data Cell a
   | -- | The task that was to write it failed.
     Failed !Failure
 
--- | The rest of a task that waits for a value.
+-- | The continuation of a task that waits for a value.
 data Waiter a = Waiter !Task !Int (Worker -> a -> IO ())
 
 -- | A fork, for its place among the others (parent, index) and its scope.
 data Task
   = -- | The first task of a scope; in the outermost scope it is its own parent.
-    RootTask {_taskParent :: Task, taskIndex :: !Int, taskHome :: !Scope}
+    RootTask {_taskParent :: Task, taskIndex :: !Int, _taskScope :: !Scope}
   | -- | Nobody waits for it but the scope.
-    ForkTask {_taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope}
+    ForkTask {_taskParent :: !Task, taskIndex :: !Int, _taskScope :: !Scope}
   | -- | Its result, or its failure, goes into a cell.
-    forall a. SpawnTask {_taskParent :: !Task, taskIndex :: !Int, taskHome :: !Scope, _taskCell :: !(Ref (Cell a))}
-  | -- | Somebody else's: what it throws goes there, with its index, and not to the scope.
-    -- Called masked, on the worker, in place of the task; see "Heddle.Par.Internal". So it
-    -- is compared with no other task of its scope, and need not tell its parent.
-    HookedTask {taskIndex :: !Int, taskHome :: !Scope, _taskThrew :: Worker -> Int -> SomeException -> IO ()}
+    forall a. SpawnTask {_taskParent :: !Task, taskIndex :: !Int, _taskScope :: !Scope, _taskCell :: !(Cell a)}
+  | -- | A task of another library: what it throws goes to its hook, with its index, and not to
+    -- the scope. So it is never compared with other tasks of its scope and has no parent.
+    HookedTask {taskIndex :: !Int, _taskScope :: !Scope, _taskThrew :: Worker -> Int -> SomeException -> IO ()}
 
 -- | The scope a task belongs to.
 taskScope :: Task -> Scope
-taskScope = taskHome
+taskScope = _taskScope
 {-# INLINE taskScope #-}
 
--- | The rest of a task, ready to run: the task, the index of its next fork, and what to
--- call with what.
-data Work = forall a. Work {workTask :: !Task, _workIndex :: !Int, _workRest :: Worker -> a -> IO (), _workValue :: a}
+-- | The continuation of a task, ready to run: the task, the index of its next fork, and a
+-- function with its argument.
+data Work = forall a. Work {workTask :: !Task, _workIndex :: !Int, _workContinuation :: Worker -> a -> IO (), _workValue :: a}
 
 -- | An exception and the task that threw it first.
 data Failure = Failure
@@ -114,7 +119,7 @@ data Scope = Scope
     scopeRun :: !Int,
     scopeAround :: !(Maybe Scope),
     -- | Flags, the quiet bit, and a line of two counts for each worker;
-    -- see "Heddle.Par.Internal.Scope".
+    -- see "Heddle.Sched.Scope".
     scopeWords :: !Words,
     -- | So many workers have their own line; see 'workerLine'.
     scopeLines :: !Int,
@@ -148,14 +153,14 @@ data Worker = Worker
     -- others).
     workerWords :: !Words,
     workerDeque :: {-# UNPACK #-} !(Deque Work),
-    -- | What thieves leave to it while it goes from task to task quickly.
-    workerPatient :: {-# UNPACK #-} !(Patient Work),
+    -- | Its private LIFO stack, which thieves leave alone while tasks are short.
+    workerPrivate :: {-# UNPACK #-} !(PrivateStack Work),
     -- | The task that runs or has just ended.
     workerTask :: !(Ref Task),
     -- | The thread that runs it, once that has begun. Weak, so that a task that waits for
     -- what nobody has is told so.
     workerThread :: !(Ref (Maybe WeakThread)),
-    workerHome :: !(Ref Home),
+    workerAffinity :: !(Ref Affinity),
     -- | What it is to do when it wakes.
     workerErrand :: !(Ref (Maybe Errand)),
     -- | Where the caller of its run waits: reachable from here, so that the caller is not
@@ -170,7 +175,7 @@ data Worker = Worker
   }
 
 -- | Whose work a worker does.
-data Home
+data Affinity
   = -- | Any.
     Everybody
   | -- | That of one run, until it is quiet.
@@ -180,11 +185,11 @@ data Home
 
 -- | Something for one worker: whose work it then does, what it begins with, and what it says
 -- at the end.
-data Errand = Errand !Home !Work !(IO ())
+data Errand = Errand !Affinity !Work !(IO ())
 
 -- | All workers of the process.
 data Pool = Pool
-  { -- | Sleepers, searchers, and the last scope's number; see "Heddle.Par.Internal.Pool".
+  { -- | Sleepers, searchers, and the last scope's number; see "Heddle.Sched.Pool".
     poolWords :: !Words,
     -- | A bit for each worker that sleeps and wants to be woken for work.
     poolMasks :: !Words,
@@ -205,20 +210,18 @@ data Workers = Workers
     workersAll :: !(Table Worker)
   }
 
--- | An IVar was written twice.
+-- | What a task does, in continuation-passing style: called with the worker that runs it, it
+-- calls its continuation with the worker that runs the task then, and the result.
+--
+-- [Threads]: the thread of the worker it is given; unmasked.
+type Body a = Worker -> (Worker -> a -> IO ()) -> IO ()
+
+-- | A write-once cell was written twice.
 data MultiplePut = MultiplePut
   deriving stock (Eq, Show)
 
 instance Exception MultiplePut where
   displayException MultiplePut = "an IVar was written twice: each must have one writer"
-
--- | Every task of a run has ended or waits for an IVar that nobody will write, and the
--- run has no result.
-data Deadlock = Deadlock
-  deriving stock (Eq, Show)
-
-instance Exception Deadlock where
-  displayException Deadlock = "deadlock: the run waits for an IVar that no task is left to write"
 
 -- | Thrown to a worker (by number) to end the task it runs; never leaves this package.
 newtype Interrupt = Interrupt Int
@@ -233,7 +236,7 @@ path :: Task -> [Int]
 path = go []
   where
     go acc t = case t of
-      RootTask {taskHome = s} | Nothing <- scopeAround s -> acc
+      RootTask {_taskScope = s} | Nothing <- scopeAround s -> acc
       RootTask {_taskParent = parent} -> go (taskIndex t : acc) parent
       ForkTask {_taskParent = parent} -> go (taskIndex t : acc) parent
       SpawnTask {_taskParent = parent} -> go (taskIndex t : acc) parent

@@ -1,0 +1,18 @@
+-- | The tests of heddle-sched.
+module Main (main) where
+
+import PrivateStackTest qualified
+import System.Environment (setEnv)
+import TaskTest qualified
+import Test.Tasty (defaultMain, localOption, mkTimeout, testGroup)
+
+main :: IO ()
+main = do
+  -- One after the other: they share the pool.
+  setEnv "TASTY_NUM_THREADS" "1"
+  defaultMain . localOption (mkTimeout 120000000) $
+    testGroup
+      "heddle-sched"
+      [ TaskTest.tests,
+        PrivateStackTest.tests
+      ]
