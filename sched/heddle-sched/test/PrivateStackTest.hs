@@ -21,7 +21,7 @@ import Test.Tasty.QuickCheck
 tests :: TestTree
 tests =
   testGroup
-    "patient stacks"
+    "private stacks"
     [ testCase "the owner pops the newest, a thief takes the older half" halves,
       testCase "a thief takes nothing beyond what it does not want" unwanted,
       testCase "a thief who wants nothing hides nothing from the owner" refused,

@@ -187,8 +187,8 @@ collect b ((j, top, cell) : others) w k =
       d <- readRef top >>= maybe (bug "a search without a branch") findDeadlock
       k w'' (Left (Failure (named b j) True (toException d)))
   where
-    afterOthers [] w k = k w
-    afterOthers ((_, _, other) : more) w k = readCell other w (\w' _ -> afterOthers more w' k)
+    afterOthers [] v continue = continue v
+    afterOthers ((_, _, other) : more) v continue = readCell other v (\v' _ -> afterOthers more v' continue)
 
 named :: Branch -> Int -> String
 named b j = branchPath b ++ "/leftmost[" ++ show j ++ "]"
