@@ -83,27 +83,53 @@ commandLine = do
   follow <- frequency [(6, pure []), (1, pure ["-H"]), (1, pure ["-P"])]
   roots <- frequency [(6, pure ["."]), (1, pure ["a", "b"]), (1, pure ["./"])]
   options <- frequency [(4, pure []), (1, pure ["-depth"]), (1, (\n -> ["-maxdepth", show (n :: Int)]) <$> choose (0, 3)), (1, (\n -> ["-mindepth", show (n :: Int)]) <$> choose (0, 3))]
-  body <- expression (3 :: Int)
+  body <- frequency [(7, expression (3 :: Int)), (2, alternatives 2), (1, list <$> expression 2 <*> expression 2)]
   pure (follow ++ roots ++ options ++ body)
+  where
+    -- Without the -print, GNU find 4.9 would take the value of the wrong side.
+    list a b = ["(", "("] ++ a ++ [")", "-print", ","] ++ b ++ [")"]
 
+-- | Tests and actions. GNU find 4.9 forgets that an operand of @-o@ or @,@ has an effect where it has reordered the tests
+-- beside it, and then exchanges the operands. So lists are not nested, and actions stand in operands of @-o@ only alone.
 expression :: Int -> Gen [String]
 expression n
-  | n <= 0 = leaf
+  | n <= 0 = frequency [(1, action), (5, test)]
   | otherwise =
     frequency
-      [ (3, leaf),
-        (2, (\a b -> ["("] ++ a ++ [")"] ++ ["("] ++ b ++ [")"]) <$> smaller <*> smaller),
-        (2, (\a b -> a ++ ["-o"] ++ b) <$> smaller <*> smaller),
+      [ (3, expression 0),
+        (2, (\a b -> bracketed a ++ bracketed b) <$> smaller <*> smaller),
+        (2, bracketed <$> alternatives (n - 1)),
         (1, (\a b -> a ++ ["-a"] ++ b) <$> smaller <*> smaller),
-        -- GNU find 4.9 takes the value of the wrong side when neither side has an effect.
-        (1, (\a b -> ["(", "("] ++ a ++ [")", "-print", ","] ++ b ++ [")"]) <$> smaller <*> smaller),
-        (2, (\a -> ["!", "("] ++ a ++ [")"]) <$> smaller)
+        (2, ("!" :) . bracketed <$> smaller)
       ]
   where
     smaller = expression (n - 1)
 
-leaf :: Gen [String]
-leaf =
+alternatives :: Int -> Gen [String]
+alternatives n = (\a b -> a ++ ["-o"] ++ b) <$> tests n <*> frequency [(3, tests n), (1, action)]
+
+tests :: Int -> Gen [String]
+tests n
+  | n <= 0 = test
+  | otherwise =
+    frequency
+      [ (3, test),
+        (2, (\a b -> bracketed a ++ bracketed b) <$> smaller <*> smaller),
+        (2, (\a b -> a ++ ["-o"] ++ b) <$> smaller <*> smaller),
+        (1, (\a b -> a ++ ["-a"] ++ b) <$> smaller <*> smaller),
+        (2, ("!" :) . bracketed <$> smaller)
+      ]
+  where
+    smaller = tests (n - 1)
+
+bracketed :: [String] -> [String]
+bracketed body = ["("] ++ body ++ [")"]
+
+action :: Gen [String]
+action = elements [["-prune"], ["-print"], ["-print0"], ["-printf", "%p %s %y %m %d %h %f %P\n"]]
+
+test :: Gen [String]
+test =
   oneof
     [ (\p -> ["-name", p]) <$> pattern',
       (\p -> ["-iname", p]) <$> pattern',
@@ -117,7 +143,6 @@ leaf =
       (\d -> ["-newermt", d]) <$> elements ["2026-05-26", "2026-05-28 12:00", "@1780000000"],
       (\d -> ["-mtime", d]) <$> elements ["0", "+100", "-30000"],
       elements [["-empty"], ["-true"], ["-false"], ["-readable"], ["-executable"], ["-user", "0"], ["-nouser"]],
-      elements [["-prune"], ["-print"], ["-print0"], ["-printf", "%p %s %y %m %d %h %f %P\n"]],
       (\t -> ["-lname", t]) <$> elements ["*", "a", "n*"]
     ]
   where

@@ -21,9 +21,10 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.Char (isDigit)
 import Data.Maybe (isJust)
+import Heddle.Walk.Find.Argument (fileExists, outOfRange, readDialect, withArgument)
 import Heddle.Walk.Find.Help (debugHelp, helpText, versionText)
 import Heddle.Walk.Find.Number (Natural (..), parseNatural)
-import Heddle.Walk.Find.Primary
+import Heddle.Walk.Find.Primary (readPrimary)
 import Heddle.Walk.Find.Settings
 import Heddle.Walk.Find.Syntax
 import Heddle.Walk.Find.System (LocalTime (..), Timestamp (..), localTime)
@@ -240,7 +241,7 @@ primary word rest = case punctuation bare of
 
     level update = withArgument word rest $ \text more -> case parseNatural text of
       Natural n -> change (update n) >> true more
-      TooLarge -> failWith [text, Char8.pack ": ", errnoText erange]
+      TooLarge -> outOfRange text
       NotNatural ->
         failWith
           [ Char8.pack "Expected a positive decimal integer argument to ",
