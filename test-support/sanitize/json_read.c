@@ -107,7 +107,7 @@ static void skipping(void)
             status = answer & 255;
             at += answer >> 8;
             CHECK(at <= text.length);
-            if (status == HEDDLE_JSON_MORE) continue;
+            if (status == HEDDLE_JSON_READ_MORE) continue;
             if (status != HEDDLE_JSON_READ_OPEN) break;
             /* A string that is longer than a slice: its caller looks for its end. */
             int64_t close = heddle_json_read_string(level, p + at + 1, end), length = close >> 8;
