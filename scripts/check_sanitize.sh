@@ -16,7 +16,7 @@ flags=(-std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -f
   -Itest-support/sanitize)
 
 sources=(base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c sched/heddle-walk/cbits/*.c
-  base/heddle-prim/cbits/heddle_cpu.c base/heddle-prim/cbits/heddle_regex.c test-support/sanitize/*.c)
+  base/heddle-prim/cbits/heddle_cpu.c test-support/sanitize/*.c)
 objects=()
 for source in "${sources[@]}"; do
   object="$build/${source//\//_}.o"

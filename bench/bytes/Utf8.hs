@@ -18,8 +18,8 @@ import Data.Text.Unsafe qualified as Text (lengthWord16)
 import Data.Word (Word64, Word8)
 import Foreign.Ptr (castPtr)
 import Heddle.Bytes.Utf8 qualified as Utf8
-import Heddle.Bytes.Utf8.Gen (spell)
 import Heddle.Bytes.Utf8.Plain qualified as Plain
+import Heddle.Testkit.Utf8 (spell)
 import Measure (measure)
 
 main :: IO ()

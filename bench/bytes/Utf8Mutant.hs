@@ -8,7 +8,7 @@ module Main (main) where
 
 import Data.ByteString (ByteString)
 import Data.List (sort)
-import Heddle.Bytes.Utf8.Gen (documentBytes, invalidDocument)
+import Heddle.Testkit.Utf8 (documentBytes, invalidDocument)
 import OldUtf8 (acceptsOld, acceptsRefactored, poorTest)
 import System.Environment (getArgs)
 import System.Random (split)

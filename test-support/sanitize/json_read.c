@@ -75,7 +75,7 @@ static void numbers(void)
     intact(STATE);
     uint64_t mantissa = out[0];
     CHECK((answer >> 8) <= digits.length);
-    if ((answer & 31) == HEDDLE_JSON_DONE) {
+    if ((answer & 31) == HEDDLE_JSON_READ_DONE) {
         /* What was read is a number by itself, and ends there. */
         int64_t offset, n = answer >> 8;
         CHECK(n > 0 && check_whole(0, p, n, 1, 1 << 20, &offset));
@@ -84,7 +84,7 @@ static void numbers(void)
         int64_t i = 0;
         for (; i < n && digits.bytes[i] != 'e' && digits.bytes[i] != 'E'; i++)
             if (digits.bytes[i] >= '0' && digits.bytes[i] <= '9') value = value * 10 + (uint64_t)(digits.bytes[i] - '0');
-        if (!(answer & HEDDLE_JSON_INEXACT)) CHECK(mantissa == value);
+        if (!(answer & HEDDLE_JSON_READ_INEXACT)) CHECK(mantissa == value);
     }
 }
 
@@ -107,11 +107,11 @@ static void skipping(void)
             status = answer & 255;
             at += answer >> 8;
             CHECK(at <= text.length);
-            if (status == HEDDLE_JSON_MORE) continue;
-            if (status != HEDDLE_JSON_OPEN) break;
+            if (status == HEDDLE_JSON_READ_MORE) continue;
+            if (status != HEDDLE_JSON_READ_OPEN) break;
             /* A string that is longer than a slice: its caller looks for its end. */
             int64_t close = heddle_json_read_string(level, p + at + 1, end), length = close >> 8;
-            if ((close & 31) != HEDDLE_JSON_DONE || (heddle_json_read_check(level, p + at + 1, p + at + 1 + length) & 31)) {
+            if ((close & 31) != HEDDLE_JSON_READ_DONE || (heddle_json_read_check(level, p + at + 1, p + at + 1 + length) & 31)) {
                 status = -2;
                 break;
             }
@@ -120,10 +120,10 @@ static void skipping(void)
         if (level == 0) {
             first_status = status, first_at = at;
             int64_t offset = 0;
-            int right = check_whole(heddle_cpu_best(), p, status == HEDDLE_JSON_DONE ? at : text.length, (int)depth, longest, &offset);
-            CHECK(right == (status == HEDDLE_JSON_DONE) || (status != HEDDLE_JSON_DONE && right == 0));
+            int right = check_whole(heddle_cpu_best(), p, status == HEDDLE_JSON_READ_DONE ? at : text.length, (int)depth, longest, &offset);
+            CHECK(right == (status == HEDDLE_JSON_READ_DONE) || (status != HEDDLE_JSON_READ_DONE && right == 0));
             /* Both name the same byte, but for text that ends too early. */
-            if (!right && status > 0 && status != HEDDLE_JSON_TRUNCATED && status != HEDDLE_JSON_LONG_NUMBER && offset < text.length) CHECK(offset == at);
+            if (!right && status > 0 && status != HEDDLE_JSON_READ_TRUNCATED && status != HEDDLE_JSON_READ_LONG_NUMBER && offset < text.length) CHECK(offset == at);
         }
         CHECK(status == first_status && at == first_at);
     }

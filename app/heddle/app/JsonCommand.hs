@@ -52,9 +52,9 @@ jsonCommand =
   info
     (json <$> options)
     ( fullDesc
-        <> progDesc "Check JSON, and lay it out anew: indented, unless another mode is asked for"
+        <> progDesc "Validate JSON of any size, point at the first error, reformat it (indented by default)"
         <> footer
-          "For example: heddle json --check data.json. What is wrong is told as FILE:LINE:COLUMN: REASON, with the \
+          "For example: heddle json --check data.json. Errors are reported as FILE:LINE:COLUMN: REASON, with the \
           \column in characters. Memory does not depend on the input's size. Exit codes: 0 if all is valid, 1 if \
           \something is not, 2 after an error."
         <> failureCode 2
@@ -64,14 +64,14 @@ options :: Parser JsonOptions
 options =
   JsonOptions
     <$> mode
-    <*> option (bounded 0 16) (long "indent" <> metavar "N" <> value 2 <> showDefault <> help "Indent by so many blanks for each level, with --pretty")
+    <*> option (bounded 0 16) (long "indent" <> metavar "N" <> value 2 <> showDefault <> help "Blanks for each level of indentation, with --pretty")
     <*> option (bounded 0 100000000) (long "depth" <> metavar "N" <> value 1024 <> showDefault <> help "How deep arrays and objects may be nested")
-    <*> switch (long "quiet" <> short 'q' <> help "Do not tell what is not valid; the exit code says it")
-    <*> switch (long "keep-going" <> short 'k' <> help "With --lines: each line is one value; report a line that is not valid, leave it out, and go on with the next")
-    <*> many (strArgument (metavar "FILE..." <> help "What to read, each file by itself (default: -, standard input)"))
+    <*> switch (long "quiet" <> short 'q' <> help "No messages about invalid input, only the exit code")
+    <*> switch (long "keep-going" <> short 'k' <> help "With --lines: each line is one value; report an invalid line, leave it out, and continue with the next")
+    <*> many (strArgument (metavar "FILE..." <> help "Files to read, each a text of its own (default: -, standard input)"))
   where
     mode =
-      flag' Check (long "check" <> help "Write nothing; only check")
+      flag' Check (long "check" <> help "Only validate; write nothing")
         <|> flag' Minify (long "minify" <> help "Without white space")
         <|> flag' Relines (long "lines" <> help "Any number of values, each on a line of its own without white space (JSON Lines)")
         <|> flag Pretty Pretty (long "pretty" <> help "Indented: the default")
@@ -110,7 +110,7 @@ run chosen = do
           result <- try (if optionKeepGoing chosen then eachLine chosen output block name else document chosen output block room name)
           flushOutput output
           case result of
-            -- There is no output to be kept apart from the next one.
+            -- Nothing was written that needs a separator.
             Left e -> complainOf (sourceMessage e) >> go separated rest
             Right wrong -> do
               forM_ wrong $ \text -> do
@@ -125,12 +125,12 @@ run chosen = do
   bad <- readRef invalid
   pure (if failed then ExitFailure 2 else if bad then ExitFailure 1 else ExitSuccess)
 
--- What a read and a write take, at most.
+-- The most bytes of a read or a write.
 blockSize :: Int
 blockSize = 131072
 
--- One file of lines, which are checked one by one. What is wrong is told at once; so the answer is an empty message, or
--- none.
+-- One file of lines, each checked by itself. Errors are reported at once, so the result is an empty message, or Nothing
+-- if every line is valid.
 eachLine :: JsonOptions -> Output -> Buffer -> ByteString -> IO (Maybe ByteString)
 eachLine chosen output block name = readingFrom source $ \readInto -> do
   invalid <- newRef False
@@ -151,7 +151,7 @@ eachLine chosen output block name = readingFrom source $ \readInto -> do
           else do
             let (found, rest) = feedLines lines_ text
             mapM_ act found
-            -- Whoever reads the output is not to wait for more input.
+            -- The reader of the output must not wait for more input.
             flushOutput output
             gone <- readerGone output
             unless gone (loop rest)
@@ -162,7 +162,7 @@ eachLine chosen output block name = readingFrom source $ \readInto -> do
     source = sourceFor name
     limits = limitsOf chosen
 
--- One file: what is wrong with it, as a line.
+-- One file; the message about its error, if it has one.
 document :: JsonOptions -> Output -> Buffer -> Buffer -> ByteString -> IO (Maybe ByteString)
 document chosen output block room name = readingFrom source $ \readInto -> do
   automaton <- newAutomaton level limits (if optionMode chosen == Relines then ManyValues else OneValue)
@@ -170,7 +170,7 @@ document chosen output block room name = readingFrom source $ \readInto -> do
     Relines -> Lines
     Pretty -> Indented (optionIndent chosen)
     _ -> Minified
-  place <- newPlace level
+  position <- newPosition level
   let write = unless (optionMode chosen == Check) . into formatter
       loop p = do
         base <- taken automaton
@@ -184,24 +184,24 @@ document chosen output block room name = readingFrom source $ \readInto -> do
             advance automaton p n >>= \case
               Wrong e -> do
                 let right = max 0 (malformedOffset e - base)
-                passOver place p right
+                movePosition position p right
                 write (Just (p, right))
                 Just <$> told e (base + right)
               _ -> do
-                passOver place p n
+                movePosition position p n
                 write (Just (p, n))
-                -- Whoever reads the output is not to wait for more input.
+                -- The reader of the output must not wait for more input.
                 flushOutput output
                 gone <- readerGone output
                 if gone then pure Nothing else loop p
       told e here = do
-        (line, column) <- lineColumn place
+        (line, column) <- lineColumn position
         pure (message True (sourceName source) line (stepBack e here column) e)
   withBuffer block loop
   where
     source = sourceFor name
     limits = limitsOf chosen
-    -- Lay a piece out and write it; at the end, what is left.
+    -- Format a piece and write it; Nothing at the end writes the rest.
     into formatter piece = do
       when (null piece) (endLayout formatter)
       let go (p, n) = do
@@ -219,7 +219,7 @@ limitsOf chosen = defaultLimits {limitDepth = optionDepth chosen, limitNumber = 
 put :: Output -> ByteString -> IO ()
 put output piece = void (push (outputSink output) piece)
 
--- What is wrong may have begun in the block before, on the same line: an escape or a character of several bytes.
+-- The error may begin in the previous block, on the same line: an escape or a character of several bytes.
 stepBack :: Malformed -> Int -> Int -> Int
 stepBack e here column
   | malformedOffset e >= here = column
@@ -227,7 +227,7 @@ stepBack e here column
   | malformedOffset e == 0 = 1
   | otherwise = column - (here - malformedOffset e)
 
--- Whether --lines would help is said only where it is not given with --keep-going.
+-- Advises --lines only where it is not already given.
 message :: Bool -> ByteString -> Int -> Int -> Malformed -> ByteString
 message advise name line column e =
   Bytes.concat
@@ -241,6 +241,6 @@ message advise name line column e =
       TooDeep _ -> "; --depth sets the limit"
       _ -> ""
 
--- A message whose bytes are shown as they are.
+-- File names are written as the bytes that they are.
 complain :: String -> IO ()
 complain text = Bytes.hPut stderr (Char8.pack ("heddle json: " ++ text ++ "\n"))

@@ -95,6 +95,10 @@ refused =
         ["1e9223372036854775808", "1e-9223372036854775809", "1e18446744073709551616", "0.1e-9223372036854775808"],
     testCase "exponentOfZero: zero has any exponent" $
       mapM_ (\text -> decode defaultLimits value text @?= Right (Number 0)) ["0e2000", "-0.00E-2000", "0e99999999999999999999"],
+    testCase "another bound of exponents" $ do
+      decode defaultLimits (valueWithin 10) "[1e10,1e-10]" @?= Right (Array (Vector.fromList [Number (scientific 1 10), Number (scientific 1 (-10))]))
+      either (const ()) (const (error "read")) (decode defaultLimits (valueWithin 10) "1e11") @?= ()
+      decode defaultLimits (valueWithin maxBound) "1e2000" @?= Right (Number (scientific 1 2000)),
     testCase "exponents within the bound" $
       decode defaultLimits value "[1e1000,1e-1000]" @?= Right (Array (Vector.fromList [Number (scientific 1 1000), Number (scientific 1 (-1000))])),
     testCase "a key twice" $

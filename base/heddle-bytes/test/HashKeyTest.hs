@@ -10,9 +10,9 @@ import Data.ByteString qualified as ByteString
 import Data.List (isInfixOf, nub)
 import Foreign.C.Types (CInt (..))
 import Heddle.Bytes.Hash
+import Heddle.Bytes.Internal.Random (randomBytes)
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception (IOException, SomeException, catch, try)
-import Heddle.Prim.Random (randomBytes)
 import System.Environment (getEnvironment, getExecutablePath, lookupEnv)
 import System.Exit (ExitCode (..))
 import System.Process (CreateProcess (..), proc, readCreateProcessWithExitCode)

@@ -24,6 +24,7 @@ import Test.Tasty.QuickCheck (QuickCheckTests)
 import Utf8KernelTest qualified
 import Utf8LiteralTest qualified
 import Utf8Test qualified
+import WordTest qualified
 
 main :: IO ()
 main =
@@ -45,5 +46,6 @@ main =
         Utf8KernelTest.tests,
         Utf8LiteralTest.tests,
         SearchTest.tests,
+        WordTest.tests,
         ExamplesTest.tests
       ]

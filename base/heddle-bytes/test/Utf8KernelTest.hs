@@ -19,9 +19,9 @@ import Foreign.Marshal.Utils (copyBytes, fillBytes)
 import Foreign.Ptr (Ptr, castPtr, nullPtr, plusPtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
 import Heddle.Bytes.Internal.Foreign.Utf8
-import Heddle.Bytes.Utf8.Gen
 import Heddle.Bytes.Utf8.Plain qualified as Plain
 import Heddle.Prim.Cpu (Level (..), levelCode, levels)
+import Heddle.Testkit.Utf8
 import Numeric (showHex)
 import System.Environment (lookupEnv)
 import Test.Tasty (TestTree, testGroup)

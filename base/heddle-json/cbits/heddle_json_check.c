@@ -6,6 +6,7 @@
  */
 #include "heddle_json_check.h"
 #include "heddle_json_common.h"
+#include "heddle_json_escape.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -22,27 +23,6 @@ static const uint8_t words[3][8] = {"true", "false", "null"};
 static inline int in_object(const struct heddle_json_check *check, int depth)
 {
     return check->nesting[(depth - 1) >> 6] >> ((depth - 1) & 63) & 1;
-}
-
-/* What the digits are worth; other bytes have the high bit. */
-#define NONE_16 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128
-static const uint8_t hex_digits[256] = {
-    NONE_16, NONE_16, NONE_16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 128, 128, 128, 128, 128, 128,
-    128, 10, 11, 12, 13, 14, 15, 128, 128, 128, 128, 128, 128, 128, 128, 128, NONE_16,
-    128, 10, 11, 12, 13, 14, 15, 128, 128, 128, 128, 128, 128, 128, 128, 128, NONE_16,
-    NONE_16, NONE_16, NONE_16, NONE_16, NONE_16, NONE_16, NONE_16, NONE_16,
-};
-
-static inline int hex_digit(uint8_t c)
-{
-    return hex_digits[c] & 128 ? -1 : hex_digits[c];
-}
-
-/* Four digits, or -1. */
-static inline int32_t hex_unit(const uint8_t *p)
-{
-    uint32_t a = hex_digits[p[0]], b = hex_digits[p[1]], c = hex_digits[p[2]], d = hex_digits[p[3]];
-    return (a | b | c | d) & 128 ? -1 : (int32_t)(a << 12 | b << 8 | c << 4 | d);
 }
 
 static inline int begins_value(uint8_t c)

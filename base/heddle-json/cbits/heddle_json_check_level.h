@@ -210,26 +210,22 @@ utf8:
 escape:
     if (p == end) SUSPEND(ESCAPE);
     c = *p++;
-    switch (c) {
-    case '"': case '\\': case '/': case 'b': case 'f': case 'n': case 'r': case 't':
+    if (escaped_character[c]) {
         /* Escapes come together. */
         if (p < end && is_special(*p)) goto special;
         goto string;
-    case 'u':
-        if (end - p > 4) {
-            int32_t unit = hex_unit(p);
-            if (unit >= 0 && (unit & 0xf800) != 0xd800) {
-                p += 4;
-                if (is_special(*p)) goto special;
-                goto string;
-            }
-        }
-        check->count = 0;
-        check->code = 0;
-        break;
-    default:
-        WRONG(HEDDLE_JSON_ESCAPE, check->mark);
     }
+    if (c != 'u') WRONG(HEDDLE_JSON_ESCAPE, check->mark);
+    if (end - p > 4) {
+        int32_t unit = hex_unit(p);
+        if (unit >= 0 && (unit & 0xf800) != 0xd800) {
+            p += 4;
+            if (is_special(*p)) goto special;
+            goto string;
+        }
+    }
+    check->count = 0;
+    check->code = 0;
 
 hex:
     for (; check->count < 4; check->count++, p++) {

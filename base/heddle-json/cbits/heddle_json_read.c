@@ -5,6 +5,7 @@
  * character, a byte that is not ASCII. Most strings end in the first vector and need nothing else.
  */
 #include "heddle_cpu.h"
+#include "heddle_json_escape.h"
 #include "heddle_json_read.h"
 #include "heddle_json_words.h"
 #include "heddle_utf8.h"
@@ -20,23 +21,23 @@ ALWAYS int64_t string_rest(const uint8_t *start, const uint8_t *p, const uint8_t
             uint64_t stop = zeros(word ^ (ones * '"')) | zeros(word ^ (ones * '\\')) | zeros(word & (ones * 0xe0));
             if (stop) {
                 unsigned bit = (unsigned)__builtin_ctzll(stop);
-                if (high & ((1ull << bit) - 1)) flags |= HEDDLE_JSON_HIGH;
+                if (high & ((1ull << bit) - 1)) flags |= HEDDLE_JSON_READ_HIGH;
                 p += bit / 8;
                 break;
             }
-            if (high) flags |= HEDDLE_JSON_HIGH;
+            if (high) flags |= HEDDLE_JSON_READ_HIGH;
             p += 8;
         }
         for (;; p++) {
-            if (p >= end) return answer(p, start, flags | HEDDLE_JSON_OPEN);
+            if (p >= end) return answer(p, start, flags | HEDDLE_JSON_READ_OPEN);
             uint8_t c = *p;
-            if (c == '"') return answer(p, start, flags | HEDDLE_JSON_DONE);
+            if (c == '"') return answer(p, start, flags | HEDDLE_JSON_READ_DONE);
             if (c == '\\') break;
-            if (c < 0x20) return answer(p, start, flags | HEDDLE_JSON_CONTROL);
-            if (c >= 0x80) flags |= HEDDLE_JSON_HIGH;
+            if (c < 0x20) return answer(p, start, flags | HEDDLE_JSON_READ_CONTROL);
+            if (c >= 0x80) flags |= HEDDLE_JSON_READ_HIGH;
         }
-        if (end - p < 2) return answer(p, start, flags | HEDDLE_JSON_OPEN);
-        flags |= HEDDLE_JSON_ESCAPED;
+        if (end - p < 2) return answer(p, start, flags | HEDDLE_JSON_READ_OPEN);
+        flags |= HEDDLE_JSON_READ_ESCAPED;
         /* What is behind the backslash is looked at later; only a quote must not end the string here. */
         if (p[1] == '"' || p[1] == '\\') p += 2;
         else p += 1;
@@ -59,15 +60,15 @@ static int64_t string_plain(const uint8_t *p, const uint8_t *end)
         STEP                                                                                    \
         if (__builtin_expect(stop != 0, 1)) {                                                   \
             unsigned bit = (unsigned)__builtin_ctzll(stop);                                     \
-            if (high & (((MASK)1 << bit) - 1)) flags |= HEDDLE_JSON_HIGH;                       \
+            if (high & (((MASK)1 << bit) - 1)) flags |= HEDDLE_JSON_READ_HIGH;                       \
             p += bit;                                                                           \
-            if (*p == '"') return answer(p, start, flags | HEDDLE_JSON_DONE);                   \
-            if (*p != '\\') return answer(p, start, flags | HEDDLE_JSON_CONTROL);               \
-            if (end - p < 2) return answer(p, start, flags | HEDDLE_JSON_OPEN);                 \
-            flags |= HEDDLE_JSON_ESCAPED;                                                       \
+            if (*p == '"') return answer(p, start, flags | HEDDLE_JSON_READ_DONE);                   \
+            if (*p != '\\') return answer(p, start, flags | HEDDLE_JSON_READ_CONTROL);               \
+            if (end - p < 2) return answer(p, start, flags | HEDDLE_JSON_READ_OPEN);                 \
+            flags |= HEDDLE_JSON_READ_ESCAPED;                                                       \
             p += p[1] == '"' || p[1] == '\\' ? 2 : 1;                                           \
         } else {                                                                                \
-            if (high) flags |= HEDDLE_JSON_HIGH;                                                \
+            if (high) flags |= HEDDLE_JSON_READ_HIGH;                                                \
             p += (WIDTH);                                                                       \
         }                                                                                       \
     }                                                                                           \
@@ -125,60 +126,36 @@ int64_t heddle_json_read_string(int level, const uint8_t *p, const uint8_t *end)
 
 /* What strings contain. */
 
-ALWAYS int hex(uint8_t c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Four hexadecimal digits, or less than 0. */
-ALWAYS int hex4(const uint8_t *p)
-{
-    int a = hex(p[0]), b = hex(p[1]), c = hex(p[2]), d = hex(p[3]);
-    return (a | b | c | d) < 0 ? -1 : (a << 12) | (b << 8) | (c << 4) | d;
-}
-
 /* The escape that p is at: its character, and its length to *length; or minus a status. */
 ALWAYS int32_t escape(const uint8_t *p, const uint8_t *end, int *length)
 {
     *length = 2;
-    if (end - p < 2) return -HEDDLE_JSON_OPEN;
-    switch (p[1]) {
-    case '"': return '"';
-    case '\\': return '\\';
-    case '/': return '/';
-    case 'b': return '\b';
-    case 'f': return '\f';
-    case 'n': return '\n';
-    case 'r': return '\r';
-    case 't': return '\t';
-    case 'u': break;
-    default: return -HEDDLE_JSON_BAD_ESCAPE;
-    }
+    if (end - p < 2) return -HEDDLE_JSON_READ_OPEN;
+    if (escaped_character[p[1]]) return escaped_character[p[1]];
+    if (p[1] != 'u') return -HEDDLE_JSON_READ_BAD_ESCAPE;
     /* Of an escape that is cut off, what is there decides first. */
     if (end - p < 6) {
         for (const uint8_t *q = p + 2; q < end; q++)
-            if (hex(*q) < 0) return -HEDDLE_JSON_BAD_ESCAPE;
-        return -HEDDLE_JSON_OPEN;
+            if (hex_digit(*q) < 0) return -HEDDLE_JSON_READ_BAD_ESCAPE;
+        return -HEDDLE_JSON_READ_OPEN;
     }
-    int unit = hex4(p + 2);
-    if (unit < 0) return -HEDDLE_JSON_BAD_ESCAPE;
+    int unit = hex_unit(p + 2);
+    if (unit < 0) return -HEDDLE_JSON_READ_BAD_ESCAPE;
     *length = 6;
     if (unit < 0xd800 || unit > 0xdfff) return unit;
-    if (unit > 0xdbff) return -HEDDLE_JSON_LONE;
+    if (unit > 0xdbff) return -HEDDLE_JSON_READ_LONE;
     if (end - p < 12) {
         const uint8_t *q = p + 6;
-        if (q < end && *q != '\\') return -HEDDLE_JSON_LONE;
-        if (q + 1 < end && q[1] != 'u') return -HEDDLE_JSON_LONE;
-        if (q + 2 < end && (q[2] | 0x20) != 'd') return -HEDDLE_JSON_LONE;
-        if (q + 3 < end && hex(q[3]) < 12) return -HEDDLE_JSON_LONE;
-        if (q + 4 < end && hex(q[4]) < 0) return -HEDDLE_JSON_LONE;
-        return -HEDDLE_JSON_OPEN;
+        if (q < end && *q != '\\') return -HEDDLE_JSON_READ_LONE;
+        if (q + 1 < end && q[1] != 'u') return -HEDDLE_JSON_READ_LONE;
+        if (q + 2 < end && (q[2] | 0x20) != 'd') return -HEDDLE_JSON_READ_LONE;
+        if (q + 3 < end && hex_digit(q[3]) < 12) return -HEDDLE_JSON_READ_LONE;
+        if (q + 4 < end && hex_digit(q[4]) < 0) return -HEDDLE_JSON_READ_LONE;
+        return -HEDDLE_JSON_READ_OPEN;
     }
-    if (p[6] != '\\' || p[7] != 'u') return -HEDDLE_JSON_LONE;
-    int low = hex4(p + 8);
-    if (low < 0xdc00 || low > 0xdfff) return -HEDDLE_JSON_LONE;
+    if (p[6] != '\\' || p[7] != 'u') return -HEDDLE_JSON_READ_LONE;
+    int low = hex_unit(p + 8);
+    if (low < 0xdc00 || low > 0xdfff) return -HEDDLE_JSON_READ_LONE;
     *length = 12;
     return 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
 }
@@ -197,28 +174,28 @@ ALWAYS int32_t character(const uint8_t *p, const uint8_t *end, int *length)
         uint8_t low = c == 0xe0 ? 0xa0 : 0x80, high = c == 0xed ? 0x9f : 0xbf;
         *length = 3;
         if (left >= 3) {
-            if (p[1] < low || p[1] > high || !continues(p[2])) return -HEDDLE_JSON_UTF8;
+            if (p[1] < low || p[1] > high || !continues(p[2])) return -HEDDLE_JSON_READ_UTF8;
             return ((c & 15) << 12) | ((p[1] & 63) << 6) | (p[2] & 63);
         }
-        if (left >= 2 && (p[1] < low || p[1] > high)) return -HEDDLE_JSON_UTF8;
-        return -HEDDLE_JSON_OPEN;
+        if (left >= 2 && (p[1] < low || p[1] > high)) return -HEDDLE_JSON_READ_UTF8;
+        return -HEDDLE_JSON_READ_OPEN;
     }
     if (c >= 0xc2 && c < 0xe0) {
         *length = 2;
-        if (left < 2) return -HEDDLE_JSON_OPEN;
-        if (!continues(p[1])) return -HEDDLE_JSON_UTF8;
+        if (left < 2) return -HEDDLE_JSON_READ_OPEN;
+        if (!continues(p[1])) return -HEDDLE_JSON_READ_UTF8;
         return ((c & 31) << 6) | (p[1] & 63);
     }
     if (c >= 0xf0 && c <= 0xf4) {
         uint8_t low = c == 0xf0 ? 0x90 : 0x80, high = c == 0xf4 ? 0x8f : 0xbf;
         *length = 4;
-        if (left >= 2 && (p[1] < low || p[1] > high)) return -HEDDLE_JSON_UTF8;
-        if (left >= 3 && !continues(p[2])) return -HEDDLE_JSON_UTF8;
-        if (left < 4) return -HEDDLE_JSON_OPEN;
-        if (!continues(p[3])) return -HEDDLE_JSON_UTF8;
+        if (left >= 2 && (p[1] < low || p[1] > high)) return -HEDDLE_JSON_READ_UTF8;
+        if (left >= 3 && !continues(p[2])) return -HEDDLE_JSON_READ_UTF8;
+        if (left < 4) return -HEDDLE_JSON_READ_OPEN;
+        if (!continues(p[3])) return -HEDDLE_JSON_READ_UTF8;
         return ((c & 7) << 18) | ((p[1] & 63) << 12) | ((p[2] & 63) << 6) | (p[3] & 63);
     }
-    return -HEDDLE_JSON_UTF8;
+    return -HEDDLE_JSON_READ_UTF8;
 }
 
 enum sink { NOWHERE, UTF16, UTF8 };
@@ -331,7 +308,7 @@ ALWAYS int64_t contents(int level, int kernels, enum sink sink, const uint8_t *p
 {
     /* Up to `looked` there is no escape, or too little for the kernels. */
     const uint8_t *start = p, *looked = p;
-    int64_t status = HEDDLE_JSON_DONE;
+    int64_t status = HEDDLE_JSON_READ_DONE;
     while (p < end) {
         int length;
         int32_t c = *p;

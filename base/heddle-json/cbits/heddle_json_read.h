@@ -2,45 +2,45 @@
  * Reading JSON: where strings end, what they contain, numbers, and values to be skipped.
  *
  * Nothing is read outside of [p, end), at any level, and all levels give the same answers. Answers are one
- * word: an offset from p, times 256, plus a status (enum heddle_json_status) and flags.
+ * word: an offset from p, times 256, plus a status (enum heddle_json_read_status) and flags.
  */
 #ifndef HEDDLE_JSON_READ_H
 #define HEDDLE_JSON_READ_H
 
 #include <stdint.h>
 
-enum heddle_json_status {
-    HEDDLE_JSON_DONE = 0,
-    HEDDLE_JSON_MORE = 1,           /* Skip: call again from the offset; the state is kept. */
-    HEDDLE_JSON_OPEN = 2,           /* The bytes ended first. Skip: a string, at the offset, that is longer than a slice. */
-    HEDDLE_JSON_CONTROL = 3,
-    HEDDLE_JSON_BAD_ESCAPE = 4,
-    HEDDLE_JSON_LONE = 5,
-    HEDDLE_JSON_UTF8 = 6,
-    HEDDLE_JSON_TRUNCATED = 7,
-    HEDDLE_JSON_DIGIT = 8,          /* A digit should be here; likewise the following. */
-    HEDDLE_JSON_VALUE = 9,
-    HEDDLE_JSON_KEY = 10,
-    HEDDLE_JSON_KEY_OR_END = 11,
-    HEDDLE_JSON_COLON = 12,
-    HEDDLE_JSON_COMMA_ARRAY = 13,
-    HEDDLE_JSON_COMMA_OBJECT = 14,
-    HEDDLE_JSON_TRUE = 15,
-    HEDDLE_JSON_FALSE = 16,
-    HEDDLE_JSON_NULL = 17,
-    HEDDLE_JSON_DEEP = 18,
-    HEDDLE_JSON_LONG_NUMBER = 19,
-    HEDDLE_JSON_VALUE_OR_END = 21,
-    HEDDLE_JSON_ZERO = 20           /* A digit behind a leading zero. */
+enum heddle_json_read_status {
+    HEDDLE_JSON_READ_DONE = 0,
+    HEDDLE_JSON_READ_MORE = 1,           /* Skip: call again from the offset; the state is kept. */
+    HEDDLE_JSON_READ_OPEN = 2,           /* The bytes ended first. Skip: a string, at the offset, that is longer than a slice. */
+    HEDDLE_JSON_READ_CONTROL = 3,
+    HEDDLE_JSON_READ_BAD_ESCAPE = 4,
+    HEDDLE_JSON_READ_LONE = 5,
+    HEDDLE_JSON_READ_UTF8 = 6,
+    HEDDLE_JSON_READ_TRUNCATED = 7,
+    HEDDLE_JSON_READ_DIGIT = 8,          /* A digit should be here; likewise the following. */
+    HEDDLE_JSON_READ_VALUE = 9,
+    HEDDLE_JSON_READ_KEY = 10,
+    HEDDLE_JSON_READ_KEY_OR_END = 11,
+    HEDDLE_JSON_READ_COLON = 12,
+    HEDDLE_JSON_READ_COMMA_ARRAY = 13,
+    HEDDLE_JSON_READ_COMMA_OBJECT = 14,
+    HEDDLE_JSON_READ_TRUE = 15,
+    HEDDLE_JSON_READ_FALSE = 16,
+    HEDDLE_JSON_READ_NULL = 17,
+    HEDDLE_JSON_READ_DEEP = 18,
+    HEDDLE_JSON_READ_LONG_NUMBER = 19,
+    HEDDLE_JSON_READ_VALUE_OR_END = 21,
+    HEDDLE_JSON_READ_ZERO = 20           /* A digit behind a leading zero. */
 };
 
 /* Flags of strings and of numbers; the status has the five bits below. */
 enum {
-    HEDDLE_JSON_ESCAPED = 32,       /* A string with a backslash. */
-    HEDDLE_JSON_HIGH = 64,          /* A string with bytes from 0x80. */
-    HEDDLE_JSON_NEGATIVE = 32,
-    HEDDLE_JSON_FRACTION = 64,      /* A number with a point or an exponent. */
-    HEDDLE_JSON_INEXACT = 128       /* A number of more than 19 significant digits: the mantissa has the first 19. */
+    HEDDLE_JSON_READ_ESCAPED = 32,       /* A string with a backslash. */
+    HEDDLE_JSON_READ_HIGH = 64,          /* A string with bytes from 0x80. */
+    HEDDLE_JSON_READ_NEGATIVE = 32,
+    HEDDLE_JSON_READ_FRACTION = 64,      /* A number with a point or an exponent. */
+    HEDDLE_JSON_READ_INEXACT = 128       /* A number of more than 19 significant digits: the mantissa has the first 19. */
 };
 
 /* From behind the opening quote to the closing one: DONE, OPEN (at the end, or at a backslash that is the last byte),
@@ -66,7 +66,7 @@ void heddle_json_read_widen(int level, const uint8_t *p, int64_t length, uint16_
 /* A number: DONE, DIGIT, ZERO, TRUNCATED. out[0]: the first 19 significant digits, out[1]: times ten to this power. */
 int64_t heddle_json_read_number(const uint8_t *p, const uint8_t *end, uint64_t *out);
 
-enum { HEDDLE_JSON_SLICE = 32768 };
+enum { HEDDLE_JSON_READ_SLICE = 32768 };
 
 /* The rest of an array or object, from behind its opening bracket up to and with its closing one. state[0]: 0 at first
    for an array, 1 for an object, 2 behind a key, 3 behind a value; state[1]: how many brackets are open, 1 at first;

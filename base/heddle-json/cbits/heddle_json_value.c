@@ -55,27 +55,27 @@ ALWAYS int64_t number(const uint8_t *p, const uint8_t *end, uint64_t *out)
     struct digits d = {0, 0, 0};
     int64_t flags = 0, exponent = 0;
     if (p < end && *p == '-') {
-        flags |= HEDDLE_JSON_NEGATIVE;
+        flags |= HEDDLE_JSON_READ_NEGATIVE;
         p++;
     }
-    if (p >= end) return answer(p, start, HEDDLE_JSON_TRUNCATED);
-    if (!is_digit(*p)) return answer(p, start, HEDDLE_JSON_DIGIT);
+    if (p >= end) return answer(p, start, HEDDLE_JSON_READ_TRUNCATED);
+    if (!is_digit(*p)) return answer(p, start, HEDDLE_JSON_READ_DIGIT);
     if (*p == '0') {
         p++;
-        if (p < end && is_digit(*p)) return answer(p, start, HEDDLE_JSON_ZERO);
+        if (p < end && is_digit(*p)) return answer(p, start, HEDDLE_JSON_READ_ZERO);
     } else p = digits(p, end, &d);
     if (p < end && *p == '.') {
-        flags |= HEDDLE_JSON_FRACTION;
+        flags |= HEDDLE_JSON_READ_FRACTION;
         from = ++p;
         int64_t before = d.dropped;
         p = digits(p, end, &d);
-        if (p == from) return answer(p, start, p >= end ? HEDDLE_JSON_TRUNCATED : HEDDLE_JSON_DIGIT);
+        if (p == from) return answer(p, start, p >= end ? HEDDLE_JSON_READ_TRUNCATED : HEDDLE_JSON_READ_DIGIT);
         /* Those of the fraction that are in the mantissa. */
         exponent = -((p - from) - (d.dropped - before));
         exponent += before;
     } else exponent = d.dropped;
     if (p < end && (*p | 0x20) == 'e') {
-        flags |= HEDDLE_JSON_FRACTION;
+        flags |= HEDDLE_JSON_READ_FRACTION;
         int minus = 0;
         int64_t power = 0;
         p++;
@@ -83,10 +83,10 @@ ALWAYS int64_t number(const uint8_t *p, const uint8_t *end, uint64_t *out)
         from = p;
         for (; p < end && is_digit(*p); p++)
             if (power < 100000000000000000) power = power * 10 + (*p - '0');
-        if (p == from) return answer(p, start, p >= end ? HEDDLE_JSON_TRUNCATED : HEDDLE_JSON_DIGIT);
+        if (p == from) return answer(p, start, p >= end ? HEDDLE_JSON_READ_TRUNCATED : HEDDLE_JSON_READ_DIGIT);
         exponent += minus ? -power : power;
     }
-    if (d.dropped) flags |= HEDDLE_JSON_INEXACT;
+    if (d.dropped) flags |= HEDDLE_JSON_READ_INEXACT;
     out[0] = d.mantissa;
     out[1] = (uint64_t)exponent;
     return answer(p, start, flags);
@@ -106,14 +106,14 @@ ALWAYS int64_t literal(const uint8_t *p, const uint8_t *end, const char *word, i
     int i = 0;
     while (i < length && p + i < end && p[i] == (uint8_t)word[i]) i++;
     if (i == length) return 0;
-    return answer(p + i, start, p + i >= end ? HEDDLE_JSON_TRUNCATED : status);
+    return answer(p + i, start, p + i >= end ? HEDDLE_JSON_READ_TRUNCATED : status);
 }
 
 int64_t heddle_json_read_skip(int level, const uint8_t *p, const uint8_t *end, int64_t *words)
 {
     int64_t *state = words + 3;
     uint64_t *bits = (uint64_t *)(words + 8);
-    const uint8_t *start = p, *stop = end - p > HEDDLE_JSON_SLICE ? p + HEDDLE_JSON_SLICE : end;
+    const uint8_t *start = p, *stop = end - p > HEDDLE_JSON_READ_SLICE ? p + HEDDLE_JSON_READ_SLICE : end;
     int64_t now = state[0], depth = state[1], most = state[2], longest = state[3], a;
     uint64_t scratch[2];
     for (;;) {
@@ -121,7 +121,7 @@ int64_t heddle_json_read_skip(int level, const uint8_t *p, const uint8_t *end, i
         if (p >= stop) {
             state[0] = now;
             state[1] = depth;
-            return answer(p, start, p >= end ? HEDDLE_JSON_TRUNCATED : HEDDLE_JSON_MORE);
+            return answer(p, start, p >= end ? HEDDLE_JSON_READ_TRUNCATED : HEDDLE_JSON_READ_MORE);
         }
         uint8_t c = *p;
         int begun = 0;
@@ -133,24 +133,24 @@ int64_t heddle_json_read_skip(int level, const uint8_t *p, const uint8_t *end, i
                 now = object ? WANT_KEY : WANT_VALUE;
                 continue;
             }
-            if (c != (object ? '}' : ']')) return answer(p, start, object ? HEDDLE_JSON_COMMA_OBJECT : HEDDLE_JSON_COMMA_ARRAY);
+            if (c != (object ? '}' : ']')) return answer(p, start, object ? HEDDLE_JSON_READ_COMMA_OBJECT : HEDDLE_JSON_READ_COMMA_ARRAY);
         close:
             p++;
             now = VALUE_READ;
-            if (--depth == 0) return answer(p, start, HEDDLE_JSON_DONE);
+            if (--depth == 0) return answer(p, start, HEDDLE_JSON_READ_DONE);
             continue;
         }
         case OBJECT_BEGUN:
             if (c == '}') goto close;
-            if (c != '"') return answer(p, start, HEDDLE_JSON_KEY_OR_END);
+            if (c != '"') return answer(p, start, HEDDLE_JSON_READ_KEY_OR_END);
             now = WANT_COLON;
             break;
         case WANT_KEY:
-            if (c != '"') return answer(p, start, HEDDLE_JSON_KEY);
+            if (c != '"') return answer(p, start, HEDDLE_JSON_READ_KEY);
             now = WANT_COLON;
             break;
         case WANT_COLON:
-            if (c != ':') return answer(p, start, HEDDLE_JSON_COLON);
+            if (c != ':') return answer(p, start, HEDDLE_JSON_READ_COLON);
             p++;
             now = WANT_VALUE;
             continue;
@@ -168,30 +168,30 @@ int64_t heddle_json_read_skip(int level, const uint8_t *p, const uint8_t *end, i
         }
         switch (c) {
         case '"': {
-            const uint8_t *slice = end - p > HEDDLE_JSON_SLICE ? p + HEDDLE_JSON_SLICE : end;
+            const uint8_t *slice = end - p > HEDDLE_JSON_READ_SLICE ? p + HEDDLE_JSON_READ_SLICE : end;
             a = heddle_json_read_string(level, p + 1, slice);
-            if ((a & 31) == HEDDLE_JSON_OPEN && slice < end) {
+            if ((a & 31) == HEDDLE_JSON_READ_OPEN && slice < end) {
                 state[0] = now == WANT_COLON ? KEY_READ : VALUE_READ;
                 state[1] = depth;
-                return answer(p, start, HEDDLE_JSON_OPEN);
+                return answer(p, start, HEDDLE_JSON_READ_OPEN);
             }
-            if (a & (HEDDLE_JSON_ESCAPED | HEDDLE_JSON_HIGH | 31)) {
+            if (a & (HEDDLE_JSON_READ_ESCAPED | HEDDLE_JSON_READ_HIGH | 31)) {
                 const uint8_t *close = p + 1 + (a >> 8);
-                if (a & (HEDDLE_JSON_ESCAPED | HEDDLE_JSON_HIGH) || (a & 31) == HEDDLE_JSON_OPEN) {
-                    int64_t b = heddle_json_read_check(level, p + 1, (a & 31) == HEDDLE_JSON_OPEN ? end : close);
+                if (a & (HEDDLE_JSON_READ_ESCAPED | HEDDLE_JSON_READ_HIGH) || (a & 31) == HEDDLE_JSON_READ_OPEN) {
+                    int64_t b = heddle_json_read_check(level, p + 1, (a & 31) == HEDDLE_JSON_READ_OPEN ? end : close);
                     int64_t why = b & 31;
                     if (why) {
                         /* Cut off by the quote or a control character, or by the end of the text. */
-                        if (why == HEDDLE_JSON_OPEN) {
-                            if ((a & 31) == HEDDLE_JSON_OPEN) return answer(end, start, HEDDLE_JSON_TRUNCATED);
+                        if (why == HEDDLE_JSON_READ_OPEN) {
+                            if ((a & 31) == HEDDLE_JSON_READ_OPEN) return answer(end, start, HEDDLE_JSON_READ_TRUNCATED);
                             uint8_t at = p[1 + (b >> 8)];
-                            why = at != '\\' ? HEDDLE_JSON_UTF8
-                                  : close - (p + 1 + (b >> 8)) >= 6 ? HEDDLE_JSON_LONE : HEDDLE_JSON_BAD_ESCAPE;
+                            why = at != '\\' ? HEDDLE_JSON_READ_UTF8
+                                  : close - (p + 1 + (b >> 8)) >= 6 ? HEDDLE_JSON_READ_LONE : HEDDLE_JSON_READ_BAD_ESCAPE;
                         }
                         return answer(p + 1 + (b >> 8), start, why);
                     }
                 }
-                if ((a & 31) == HEDDLE_JSON_OPEN) return answer(end, start, HEDDLE_JSON_TRUNCATED);
+                if ((a & 31) == HEDDLE_JSON_READ_OPEN) return answer(end, start, HEDDLE_JSON_READ_TRUNCATED);
                 if (a & 31) return answer(close, start, a & 31);
             }
             p += 2 + (a >> 8);
@@ -199,7 +199,7 @@ int64_t heddle_json_read_skip(int level, const uint8_t *p, const uint8_t *end, i
         }
         case '{':
         case '[':
-            if (depth >= most) return answer(p, start, HEDDLE_JSON_DEEP);
+            if (depth >= most) return answer(p, start, HEDDLE_JSON_READ_DEEP);
             depth++;
             if (c == '{') bits[depth >> 6] |= 1ull << (depth & 63);
             else bits[depth >> 6] &= ~(1ull << (depth & 63));
@@ -207,28 +207,28 @@ int64_t heddle_json_read_skip(int level, const uint8_t *p, const uint8_t *end, i
             p++;
             break;
         case 't':
-            if ((a = literal(p, end, "true", 4, start, HEDDLE_JSON_TRUE))) return a;
+            if ((a = literal(p, end, "true", 4, start, HEDDLE_JSON_READ_TRUE))) return a;
             p += 4;
             break;
         case 'f':
-            if ((a = literal(p, end, "false", 5, start, HEDDLE_JSON_FALSE))) return a;
+            if ((a = literal(p, end, "false", 5, start, HEDDLE_JSON_READ_FALSE))) return a;
             p += 5;
             break;
         case 'n':
-            if ((a = literal(p, end, "null", 4, start, HEDDLE_JSON_NULL))) return a;
+            if ((a = literal(p, end, "null", 4, start, HEDDLE_JSON_READ_NULL))) return a;
             p += 4;
             break;
         case '-': case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9': {
             const uint8_t *most_end = end - p > longest ? p + longest + 1 : end;
             a = number(p, most_end, scratch);
-            if (most_end < end && p + (a >> 8) >= most_end) return answer(p, start, HEDDLE_JSON_LONG_NUMBER);
+            if (most_end < end && p + (a >> 8) >= most_end) return answer(p, start, HEDDLE_JSON_READ_LONG_NUMBER);
             if (a & 31) return answer(p + (a >> 8), start, a & 31);
-            if ((a >> 8) > longest) return answer(p, start, HEDDLE_JSON_LONG_NUMBER);
+            if ((a >> 8) > longest) return answer(p, start, HEDDLE_JSON_READ_LONG_NUMBER);
             p += a >> 8;
             break;
         }
         default:
-            return answer(p, start, begun ? HEDDLE_JSON_VALUE_OR_END : HEDDLE_JSON_VALUE);
+            return answer(p, start, begun ? HEDDLE_JSON_READ_VALUE_OR_END : HEDDLE_JSON_READ_VALUE);
         }
     }
 }

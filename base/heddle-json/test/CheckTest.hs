@@ -269,8 +269,8 @@ places =
   ]
   where
     placed level cut = do
-      place <- newPlace level
-      forM_ cut (\t -> B.unsafeUseAsCStringLen t (\(p, n) -> passOver place (castPtr p) n))
+      place <- newPosition level
+      forM_ cut (\t -> B.unsafeUseAsCStringLen t (\(p, n) -> movePosition place (castPtr p) n))
       lineColumn place
     counted text = let (ended, rest) = C.spanEnd (/= '\n') text in (1 + C.count '\n' ended, 1 + Text.length (Text.decodeUtf8 rest))
 

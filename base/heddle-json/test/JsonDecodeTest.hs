@@ -33,7 +33,7 @@ import Heddle.Json.Decode
 import Heddle.Json.Malformed
 import Heddle.Prim.Cpu (levels)
 import Heddle.Prim.Exception (SomeException, evaluate, try)
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Unsafe (unsafePure)
 import Heddle.Testkit.Guarded (guarded)
 import JsonGen hiding (numberText, pieces)
 import JsonGen qualified

@@ -4,8 +4,10 @@ module Main
   )
 where
 
+import AddrStateWithTest qualified
 import CheckTest qualified
 import ExamplesTest qualified
+import FieldValuesTest qualified
 import FromJsonTest qualified
 import JsonBuildTest qualified
 import JsonCostTest qualified
@@ -17,9 +19,7 @@ import JsonOracleTest qualified
 import JsonTypesTest qualified
 import OracleTest qualified
 import RoundTripTest qualified
-import SlotsTest qualified
 import StreamTest qualified
-import StrideTest qualified
 import Test.Tasty (adjustOption, defaultMain, testGroup)
 import Test.Tasty.QuickCheck (QuickCheckTests)
 
@@ -41,7 +41,7 @@ main =
         OracleTest.tests,
         JsonOracleTest.tests,
         RoundTripTest.tests,
-        SlotsTest.tests,
-        StrideTest.tests,
+        FieldValuesTest.tests,
+        AddrStateWithTest.tests,
         ExamplesTest.tests
       ]

@@ -54,6 +54,14 @@ tests =
               ],
       testProperty "linesAnyChunking" . forAll (B.intercalate "\n" <$> resize 8 (listOf (oneof [sequences, arrays]))) $ \text -> forAll (JsonGen.pieces text) $ \cut ->
         overLines (jsonLines loose picky) cut === overLines (jsonLines loose picky) [text],
+      testProperty "forEachLine acts on the same lines" . forAll (B.intercalate "\n" <$> resize 8 (listOf (oneof [sequences, arrays]))) $ \text -> forAll (JsonGen.pieces text) $ \cut ->
+        ioProperty $ do
+          left <- newIORef (filter (not . B.null) cut ++ [""])
+          seen <- newIORef []
+          let source = atomicModifyIORef' left (\case piece : rest -> (rest, piece); [] -> ([], ""))
+          forEachLine (jsonLines loose picky) source $ \line -> modifyIORef' seen ((lineNumber line, lineOffset line, lineResult line) :)
+          found <- readIORef seen
+          pure (reverse found === overLines (jsonLines loose picky) [text]),
       testCase "a last number" $ do
         over (values loose Right) ["1 2", "3"] @?= (["1", "23"], Right ())
         over (values loose Right) ["1 2."] @?= (["1"], Left (Malformed 4 [] Truncated))

@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -128,8 +127,6 @@ long heddle_stat(int fd, int64_t *out)
     out[7] = s.st_ctim.tv_nsec;
     return 0;
 }
-
-long heddle_random(void *b, size_t n) { ANSWER(getrandom(b, n, 0)); }
 
 static int64_t now(clockid_t clock)
 {

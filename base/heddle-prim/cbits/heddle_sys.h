@@ -38,13 +38,9 @@ long heddle_open_beneath(int root, const char *path, int flags, int cached);
 int heddle_is_socket(const char *path);
 long heddle_unlink(const char *path);
 long heddle_stat(int fd, int64_t *out);
-long heddle_random(void *buffer, size_t length);
 int64_t heddle_monotonic(void);
 int64_t heddle_epoch(void);
 void heddle_nap(int64_t nanos);
 void heddle_fence(void);
-int heddle_barrier_register(void);
-int heddle_barrier(void);
 int32_t heddle_utc_offset(int64_t seconds);
-int64_t heddle_ring_put(int64_t *words, uint8_t *bytes, int64_t capacity, const uint8_t *line, int64_t length);
 #endif

@@ -8,6 +8,7 @@ import Data.List (isSuffixOf)
 import Heddle.Http.RawClient (eventually)
 import ListenTest qualified
 import LogLineTest qualified
+import LogRingTest qualified
 import MimeTest qualified
 import StaticTest qualified
 import System.Directory (getSymbolicLinkTarget, listDirectory)
@@ -25,6 +26,7 @@ main = do
         ListenTest.tests,
         CacheTest.tests,
         LogLineTest.tests,
+        LogRingTest.tests,
         StaticTest.tests,
         ConditionTest.tests,
         AccessLogTest.tests,

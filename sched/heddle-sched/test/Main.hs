@@ -1,6 +1,7 @@
 -- | The tests of heddle-sched.
 module Main (main) where
 
+import BarrierTest qualified
 import PrivateStackTest qualified
 import System.Environment (setEnv)
 import TaskTest qualified
@@ -8,11 +9,14 @@ import Test.Tasty (defaultMain, localOption, mkTimeout, testGroup)
 
 main :: IO ()
 main = do
+  -- Before anything uses a barrier.
+  registered <- BarrierTest.registrations
   -- One after the other: they share the pool.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain . localOption (mkTimeout 120000000) $
     testGroup
       "heddle-sched"
       [ TaskTest.tests,
-        PrivateStackTest.tests
+        PrivateStackTest.tests,
+        BarrierTest.tests registered
       ]

@@ -64,7 +64,7 @@ import Heddle.Json.FromJson (FromJson (..))
 import Heddle.Json.Malformed (Malformed (..), Reason (..), Step (..), showPath)
 import Heddle.Json.Options (Duplicates (..), Limits (..), NonFinite (..), defaultLimits)
 import Heddle.Prim.Exception (displayException)
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Unsafe (unsafePure)
 
 -- | A value of aeson's.
 --
@@ -97,10 +97,10 @@ number n
 value :: Decoder Value
 value = valueWithin 1024
 
--- | The same with another greatest magnitude of an exponent.
+-- | As 'value', with another bound on the magnitude of exponents.
 --
 -- Numbers are exact. That 'Scientific' has an exponent says nothing about how large an 'Integer' of
--- it is: programs that make one of a stranger's number need a bound.
+-- it is: programs that convert untrusted numbers need a bound.
 --
 -- [Cost]: as 'value'.
 valueWithin :: Int -> Decoder Value

@@ -1,25 +1,19 @@
-{-# LANGUAGE OverloadedStrings #-}
-
--- | Shared memory, wait cells, locks, pools, rings: what threads share.
+-- | Shared memory, wait cells, locks, pools: what threads share.
 module AtomicTest (tests) where
 
 import Control.Concurrent
 import Control.Exception hiding (assert)
 import Control.Monad
 import Data.Bits (setBit, testBit)
-import Data.ByteString qualified as B
-import Data.ByteString.Char8 qualified as C
-import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.IORef
 import Data.List (sort)
 import Data.Word (Word8)
-import Foreign.Ptr (Ptr, castPtr, ptrToIntPtr)
+import Foreign.Ptr (ptrToIntPtr)
 import Foreign.Storable (peekElemOff, pokeElemOff)
 import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer
 import Heddle.Prim.Lock
-import Heddle.Prim.Ring qualified as Ring
 import Heddle.Prim.WaitCell
 import System.Timeout (timeout)
 import Test.QuickCheck.Monadic (assert, monadicIO, run)
@@ -227,29 +221,5 @@ tests =
                   giveBack pool w
                   pure others
               sum clashes @?= 0
-        ],
-      testGroup
-        "rings"
-        [ testCase "lines go through whole, in order, around the end" $ do
-            ring <- Ring.newRing 64
-            let put s = unsafeUseAsCStringLen s (\(p, n) -> Ring.putLine ring (castPtr p :: Ptr Word8) n)
-                takeAll' = do
-                  piece <- Ring.pending ring (\p n -> B.packCStringLen (castPtr p, n))
-                  if B.null piece then pure B.empty else Ring.consume ring (B.length piece) >> (piece <>) <$> takeAll'
-                lines' = [C.pack (show i ++ replicate (i `mod` 20) '.' ++ "\n") | i <- [1 .. 200 :: Int]]
-            got <- forM lines' $ \l -> do
-              pending <- put l
-              pending @?= B.length l
-              takeAll'
-            got @?= lines',
-          testCase "what does not fit is refused whole" $ do
-            ring <- Ring.newRing 16
-            let put s = unsafeUseAsCStringLen s (\(p, n) -> Ring.putLine ring (castPtr p :: Ptr Word8) n)
-            put "0123456789" >>= (@?= 10)
-            put "0123456" >>= (@?= (-1))
-            put "012345" >>= (@?= 16)
-            put "x" >>= (@?= (-1))
-            Ring.consume ring 1
-            put "x" >>= (@?= 16)
         ]
     ]

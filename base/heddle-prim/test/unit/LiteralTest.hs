@@ -12,7 +12,7 @@ import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
 import Foreign.Storable (peekByteOff)
 import Heddle.Prim.Literal
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Unsafe (unsafePure)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
 import Test.Tasty.QuickCheck

@@ -1,16 +1,16 @@
 -- | The tests of heddle-prim.
 module Main (main) where
 
+import AddrStateTest qualified
 import AtomicTest qualified
-import BarrierTest qualified
 import LiteralTest qualified
 import SystemTest qualified
 import Test.Tasty
 import ValueTest qualified
-import WalkTest qualified
-import WordTest qualified
 
 main :: IO ()
-main = do
-  registered <- BarrierTest.registrations
-  defaultMain (testGroup "heddle-prim" [AtomicTest.tests, BarrierTest.tests registered, ValueTest.tests, WordTest.tests, LiteralTest.tests, SystemTest.tests, WalkTest.tests])
+main =
+  defaultMain $
+    testGroup
+      "heddle-prim"
+      [AtomicTest.tests, ValueTest.tests, LiteralTest.tests, SystemTest.tests, AddrStateTest.tests]

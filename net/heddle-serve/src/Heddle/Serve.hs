@@ -36,12 +36,12 @@ import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Prim.File (closeFile, openFile, readOnly)
-import Heddle.Prim.Signal
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.AccessLog
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
 import Heddle.Serve.Messages
 import Heddle.Serve.Reserve (withReserve)

@@ -56,8 +56,8 @@ import Heddle.Par.Internal.Leftmost (Deadlock (..), leftmostOf)
 import Heddle.Par.Internal.Monad (IVar, Par (..))
 import Heddle.Par.Internal.Monad qualified as Monad
 import Heddle.Prim.Exception (throwIO, throwTo)
-import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (myThreadId)
+import Heddle.Prim.Unsafe (unsafePure)
 import Heddle.Sched (Kind (..), MultiplePut (..), OnFailure (..), Result (..), runBody)
 
 -- | The answer of a parallel computation.

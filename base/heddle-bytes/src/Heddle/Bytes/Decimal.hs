@@ -2,7 +2,7 @@
 
 -- |
 -- Module      : Heddle.Bytes.Decimal
--- Description : Numbers as text, written in place and read back strictly
+-- Description : Integers in decimal and hexadecimal, written in place and parsed strictly
 -- Stability   : stable
 --
 -- Writes decimal and hexadecimal numbers straight into memory, eight digits at a time, and
@@ -45,8 +45,8 @@ import Data.Word (Word64, Word8, byteSwap64)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekByteOff, poke, pokeByteOff)
 import GHC.ByteOrder (ByteOrder (..), targetByteOrder)
-import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
-import Heddle.Prim.Word128 (timesHigh)
+import Heddle.Bytes.Internal.Word128 (timesHigh)
+import Heddle.Prim.AddrState (AddrState, At (..), addrState, runAddrState)
 
 -- | Write a number in decimal, as 'show' does, and return the end of the text.
 --
@@ -61,7 +61,7 @@ import Heddle.Prim.Word128 (timesHigh)
 -- @since 0.1.0.0
 pokeDecimal :: Ptr Word8 -> Int -> IO (Ptr Word8)
 pokeDecimal target number = do
-  At end () <- walkFrom signed64 (fromIntegral number) target
+  At end () <- runAddrState signed64 (fromIntegral number) target
   pure end
 {-# INLINE pokeDecimal #-}
 
@@ -77,7 +77,7 @@ pokeDecimal target number = do
 -- @since 0.1.0.0
 pokeUnsigned :: Ptr Word8 -> Word64 -> IO (Ptr Word8)
 pokeUnsigned target number = do
-  At end () <- walkFrom unsigned64 number target
+  At end () <- runAddrState unsigned64 number target
   pure end
 {-# INLINE pokeUnsigned #-}
 
@@ -85,8 +85,8 @@ pokeUnsigned target number = do
 --
 -- [Cost]: about ten instructions for the sign, 25 for every eight digits; 0 bytes.
 -- [Units]: room for 'maxDecimalLength' bytes is needed.
-signed64 :: Walk Int64 ()
-signed64 = walk $ \number target -> do
+signed64 :: AddrState Int64 ()
+signed64 = addrState $ \number target -> do
   let ones = number `unsafeShiftR` 63
       magnitude = fromIntegral ((number `xor` ones) - ones)
   -- The sign is written in any case, and the digits over it if there is none.
@@ -98,8 +98,8 @@ signed64 = walk $ \number target -> do
 --
 -- [Cost]: about 25 instructions for every eight digits; 0 bytes.
 -- [Units]: room for 'maxDecimalLength' bytes is needed.
-unsigned64 :: Walk Word64 ()
-unsigned64 = walk unsignedAt
+unsigned64 :: AddrState Word64 ()
+unsigned64 = addrState unsignedAt
 {-# NOINLINE unsigned64 #-}
 
 -- | See Note [Eight digits at once].
@@ -193,8 +193,8 @@ pokeDecimal4 target number = do
   pure (target `plusPtr` 4)
 {-# INLINE pokeDecimal4 #-}
 
--- | Write a number with zeros before it, in so many bytes, from 1 to 20; of a longer number the
--- last so many digits. Answers the end.
+-- | Write a number with zeros before it, in this many bytes, from 1 to 20; of a longer number the
+-- last digits. Returns the end.
 --
 -- [Cost]: about 25 instructions for every eight digits; 0 bytes.
 -- [Blocks]: never.
@@ -302,8 +302,8 @@ pokeHex target number
       pokeLittle at (hexAscii digits `unsafeShiftR` zeros)
       pure (At (at `plusPtr` (8 - zeros `unsafeShiftR` 3)) ())
 
--- | Write a number in lower-case hexadecimal in so many bytes, from 1 to 16, with zeros before it;
--- of a longer number the last so many digits. Answers the end.
+-- | Write a number in lower-case hexadecimal in this many bytes, from 1 to 16, with zeros before it;
+-- of a longer number the last digits. Returns the end.
 --
 -- [Cost]: about 20 instructions for every eight digits; 0 bytes.
 -- [Blocks]: never.

@@ -2,7 +2,7 @@
 
 -- |
 -- Module      : Heddle.Bytes.Double
--- Description : Floating point numbers as text: the shortest out, the nearest in
+-- Description : Floating point numbers: shortest decimals, correctly rounded parsing
 -- Stability   : stable
 --
 -- Writes the shortest decimal that reads back as the same number, and reads decimals of any
@@ -37,8 +37,8 @@ import GHC.ByteOrder (ByteOrder (..), targetByteOrder)
 import Heddle.Bytes.Decimal (signed64, unsigned64)
 import Heddle.Bytes.Internal.Nearest
 import Heddle.Bytes.Internal.Shortest
-import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
-import Heddle.Prim.Word128 (timesHigh)
+import Heddle.Bytes.Internal.Word128 (timesHigh)
+import Heddle.Prim.AddrState (AddrState, At (..), addrState, runAddrState)
 
 -- | The room that a double needs; its text has at most 25 bytes.
 --
@@ -66,12 +66,12 @@ maxFloatLength = 32
 -- Law (@shortest@): no decimal of fewer digits reads back, and none of as many is closer.
 pokeDouble :: Ptr Word8 -> Double -> IO (Ptr Word8)
 pokeDouble p x = do
-  At end () <- walkFrom double x p
+  At end () <- runAddrState double x p
   pure end
 {-# INLINE pokeDouble #-}
 
-double :: Walk Double ()
-double = walk $ \x p -> do
+double :: AddrState Double ()
+double = addrState $ \x p -> do
   -- The bits by way of memory: 'castDoubleToWord64' is a call.
   poke (castPtr p) x
   bits <- peek (castPtr p)
@@ -95,12 +95,12 @@ double = walk $ \x p -> do
 -- Law (@shortest@): no decimal of fewer digits reads back, and none of as many is closer.
 pokeFloat :: Ptr Word8 -> Float -> IO (Ptr Word8)
 pokeFloat p x = do
-  At end () <- walkFrom float x p
+  At end () <- runAddrState float x p
   pure end
 {-# INLINE pokeFloat #-}
 
-float :: Walk Float ()
-float = walk $ \x p -> do
+float :: AddrState Float ()
+float = addrState $ \x p -> do
   poke (castPtr p) x
   bits <- peek (castPtr p)
   if
@@ -119,12 +119,12 @@ pokeAscii p text = (`At` ()) <$> foldM (\q c -> poke q (fromIntegral (fromEnum c
 
 -- | Digits and an exponent of ten, laid out.
 pokeShortest :: Ptr Word8 -> Decimal -> IO (At ())
-pokeShortest p decimal = walkFrom layout decimal p
+pokeShortest p decimal = runAddrState layout decimal p
 {-# INLINE pokeShortest #-}
 
-layout :: Walk Decimal ()
-layout = walk $ \decimal p -> case decimal of
-  Decimal digits 0 -> walkFrom unsigned64 digits p
+layout :: AddrState Decimal ()
+layout = addrState $ \decimal p -> case decimal of
+  Decimal digits 0 -> runAddrState unsigned64 digits p
   _ -> laidOut (withoutZeros decimal) p
 {-# NOINLINE layout #-}
 
@@ -132,7 +132,7 @@ laidOut :: Decimal -> Ptr Word8 -> IO (At ())
 laidOut (Decimal digits tens) p = do
   let -- Behind a byte into which the digits before the point will move.
       first = p `plusPtr` 1
-  At end () <- walkFrom unsigned64 digits first
+  At end () <- runAddrState unsigned64 digits first
   let count = end `minusPtr` first
       point = count + tens
   if
@@ -157,7 +157,7 @@ laidOut (Decimal digits tens) p = do
         insertPoint p 1
         let !offset = if count == 1 then 1 else count + 1
         pokeByteOff p offset (0x65 :: Word8)
-        walkFrom signed64 (fromIntegral (point - 1)) (p `plusPtr` (offset + 1))
+        runAddrState signed64 (fromIntegral (point - 1)) (p `plusPtr` (offset + 1))
 {-# INLINE laidOut #-}
 
 -- | Up to 17 digits down by one byte.
@@ -171,7 +171,7 @@ moveDown p = do
   pokeAt p 16 three
 {-# INLINE moveDown #-}
 
--- | So many of up to 17 digits, from 1 to 16 of them, down by one byte, and a point behind them.
+-- | This many of up to 17 digits, from 1 to 16 of them, down by one byte, and a point behind them.
 insertPoint :: Ptr Word8 -> Int -> IO ()
 insertPoint p point = do
   one <- peekAt p 1

@@ -1,16 +1,14 @@
 -- |
 -- Module      : Heddle.Bytes.Hash
--- Description : Hashes that nobody can flood
+-- Description : Keyed hashing, safe against hash flooding
 -- Stability   : stable
 --
--- Hashes under a secret key. Whoever sends keys of a hash table to a server can, where the
--- hash is known (FNV, an identity, a fixed salt), choose many that have the same one: each
--- look-up then walks through all of them, and the time grows with the square of their number.
--- Here the key is made when the process starts, numbers are hashed like strings, and 'Keyed'
--- brings it to the tables of unordered-containers.
+-- SipHash under a secret key. If the hash function is known (FNV, the identity, a fixed salt), an attacker can send a
+-- server many keys with the same hash; each look-up then compares all of them, and the time grows with the square of
+-- their number. Here the key is generated when the process first needs it, numbers are hashed like strings, and
+-- 'Keyed' makes the tables of unordered-containers use it.
 --
--- The hashes of a process, and with them the order of tables, differ from run to run: nothing
--- that must come out the same may depend on them.
+-- Hashes, and with them the order of tables, differ from run to run; nothing reproducible may depend on them.
 --
 -- Cost: SipHash-1-3; about 6 ns for a short value, 1.4 ns for every 8 bytes of a long string.
 -- Owner: values; the key of the process is made once.
@@ -54,7 +52,7 @@ import Heddle.Bytes.Hash.String
 import Heddle.Bytes.Internal.Foreign.Hash (endWords)
 import Heddle.Bytes.Internal.Sip (start)
 
--- | A key of a hash table that nobody can flood: @HashMap (Keyed Text) a@. Its 'Hashable'
+-- | A key of a hash table that is safe against flooding: @HashMap (Keyed Text) a@. Its 'Hashable'
 -- instance is 'hashWith' under 'processKey', whatever 'Hashable' says of the type within.
 --
 -- The order of such a table ('Data.HashMap.Strict.toList' and all folds) changes with every

@@ -1,25 +1,26 @@
 -- |
 -- Module      : Heddle.Bytes.Put
--- Description : Bytes written piece by piece, into memory or a connection
+-- Description : A builder of bytes
 -- Stability   : stable
 --
--- A 'Write' is a piece whose greatest length is known before it is written: pieces joined by
--- '<>' are checked for room once, together. A 'Put' is any number of pieces, and goes into
--- memory that grows, into a buffer at hand, or piece by piece to whoever takes it.
+-- A 'Put' is a builder, as in binary and cereal: any number of pieces, written into memory that grows, into a
+-- given buffer, or buffer by buffer to an action. A 'Write' is a bounded primitive (bytestring's @BoundedPrim@,
+-- blaze-builder's @Write@): a piece whose greatest length is known before it is written, so that pieces joined by
+-- '<>' need one check for room.
 --
--- Cost: one comparison for each 'write' and a few instructions for each byte; no allocation
--- besides the memory that is written.
--- Owner: whoever runs a 'Put' owns the memory; a 'Put' itself is a value, and may be run again.
+-- Cost: one comparison for each 'write' and a few instructions for each byte; no allocation except the memory
+-- that is written.
+-- Owner: the function that runs a 'Put' owns the memory. A 'Put' is a value and may be run again.
 -- Law (@chunking@): all ways of running a 'Put' give the same bytes.
 module Heddle.Bytes.Put
-  ( -- * Pieces
+  ( -- * Bounded primitives
 
-    -- | "Heddle.Bytes.Write" has them: numbers, characters, addresses, dates.
+    -- | "Heddle.Bytes.Write" has the primitives: numbers, characters, addresses, dates.
     Write,
     writeAtMost,
     pokeWrite,
 
-    -- * Sequences of pieces
+    -- * Builders
     Put,
     write,
     slice,
@@ -32,7 +33,7 @@ module Heddle.Bytes.Put
     natural,
     fromBuilder,
 
-    -- * Many
+    -- * Separated
     sepBy,
     commaSeparated,
 
@@ -74,7 +75,7 @@ import Heddle.Prim.Atomic (newRef, newWords, readRef, readWord, writeRef, writeW
 import Heddle.Prim.Buffer
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Unsafe (unsafePure)
 import Numeric.Natural (Natural)
 import System.IO (Handle, hPutBuf)
 import Prelude hiding (ioError)
@@ -85,7 +86,7 @@ import Prelude hiding (ioError)
 lazySlice :: Lazy.ByteString -> Put
 lazySlice = foldMap slice . Lazy.toChunks
 
--- | Bytes of the heap.
+-- | The bytes of an unpinned string.
 --
 -- [Cost]: a copy.
 shortSlice :: ShortByteString -> Put
@@ -100,11 +101,11 @@ shortSlice chunk = go 0
 
 -- | Characters in UTF-8, surrogates as U+FFFD.
 --
--- [Cost]: a check for each character: for literals and texts there are better ways.
+-- [Cost]: a check for each character. Literals and 'text' are faster.
 string :: String -> Put
 string = foldMap (write . charUtf8)
 
--- | A text, in UTF-8, written where it goes: no bytes are made in between.
+-- | A text in UTF-8, written in place: no intermediate bytes.
 --
 -- [Cost]: O(length), by the machine's vectors; where the room may be too small, the bytes are counted first.
 --
@@ -140,7 +141,7 @@ text units = case textArray units of
 textSlice :: Int
 textSlice = 8192
 
--- | Text that is UTF-8 already.
+-- | Text that is already UTF-8.
 --
 -- [Cost]: as 'slice'.
 utf8 :: Utf8 -> Put
@@ -148,8 +149,8 @@ utf8 (Utf8 characters) = slice characters
 
 -- | A number of any size, in decimal.
 --
--- [Cost]: that of 'decimal' where it fits a word; else divisions of large numbers, of which
--- there are as many as the logarithm of the digits has, each of numbers half as long.
+-- [Cost]: that of 'decimal' where it fits a word. A larger number is split in halves by division, to a depth
+-- of the logarithm of its digits.
 --
 -- Law (@show@): the bytes are those of 'show'.
 --
@@ -170,7 +171,7 @@ natural n
   | n <= 18446744073709551615 = write (decimal (fromIntegral n :: Word))
   | otherwise = case digitsOf n of digits -> writeBounded (digitsBound digits) (`pokeDigits` digits)
 
--- | What a 'Builder' writes.
+-- | The bytes of bytestring's 'Builder'.
 --
 -- [Cost]: the builder's; its large pieces are treated as slices are.
 fromBuilder :: Builder -> Put
@@ -185,7 +186,7 @@ fromBuilder builder = runningPut (\sink p -> go sink p (Builder.runBuilder build
         Builder.More need writer' -> sinkMore sink p' need >>= \q -> go sink q writer'
         Builder.Chunk chunk writer' -> runPut (slice chunk) sink p' >>= \q -> go sink q writer'
 
--- | What is made of each, with something in between.
+-- | Each element by a function, with a separator between.
 --
 -- [Cost]: that of the pieces.
 --
@@ -200,7 +201,7 @@ sepBy separator one xs = case toList xs of
     rest (x : more) = separator <> one x <> rest more
 {-# INLINE sepBy #-}
 
--- | What is made of each, with commas in between.
+-- | Each element by a function, with commas between.
 --
 -- [Cost]: that of the pieces.
 commaSeparated :: Foldable t => (a -> Put) -> t a -> Put
@@ -209,10 +210,10 @@ commaSeparated = sepBy (write (char7 ','))
 
 -- * Running
 
--- | All of it, in memory of its own.
+-- | The bytes as a strict string.
 --
--- [Cost]: up to 2 MiB are written into a buffer that is used again, and copied once; more is
--- written in place, in memory outside of the heap that grows without a copy.
+-- [Cost]: up to 2 MiB are written into a reused buffer and copied once; more is written in place, in memory
+-- outside the heap that grows without a copy.
 toByteString :: Put -> ByteString
 toByteString put = unsafePure $ do
   scratch <- borrow scratches
@@ -267,8 +268,8 @@ toByteString put = unsafePure $ do
     Large memory -> finishedMemory memory used
 {-# NOINLINE toByteString #-}
 
--- | What 'toByteString' writes into.
-data Place
+-- | The memory that 'toByteString' is writing into.
+data Storage
   = Small !Buffer
   | Middle !Buffer
   | Large !Memory

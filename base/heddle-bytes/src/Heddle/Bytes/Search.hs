@@ -52,8 +52,8 @@ import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Bytes.Internal.Needle
 import Heddle.Bytes.Internal.Search
-import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (yield)
+import Heddle.Prim.Unsafe (unsafePure)
 
 -- | The first place of a byte.
 --
@@ -137,7 +137,7 @@ countByte byte s = onBytes s (go 0)
 newNeedle :: CaseRule -> ByteString -> Needle
 newNeedle = newNeedleAt bestLevel
 
--- | The same for several literals, of which any is looked for; 'Nothing' if there are none,
+-- | As 'newNeedle', for any of several literals; 'Nothing' if there are none,
 -- or more than 'mostLiterals'.
 --
 -- [Cost]: O(n); twice the literals and 100 bytes each. Searching costs one pass for each.
@@ -285,7 +285,7 @@ onBytes :: ByteString -> (Ptr Word8 -> Int -> IO a) -> a
 onBytes s kernel = unsafePure (unsafeUseAsCStringLen s (\(p, n) -> kernel (castPtr p) n))
 {-# INLINE onBytes #-}
 
--- | Try the pieces of so many bytes, each given by place and size, until one has an answer.
+-- | Try the pieces of this many bytes, each given by place and size, until one has an answer.
 forwards :: Int -> (Int -> Int -> IO Int) -> IO Int
 forwards n try = go 0
   where

@@ -1,6 +1,6 @@
 -- |
 -- Module      : Heddle.Bytes.TextArray
--- Description : How a Text lies in memory
+-- Description : The array of a Text
 -- Stability   : follows the version of text
 --
 -- For encoders and decoders that read or fill the array of a Text without a copy. No other module depends on the

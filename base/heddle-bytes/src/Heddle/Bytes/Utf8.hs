@@ -63,7 +63,7 @@ import Data.Text.Short qualified as ShortText (toByteString)
 import Data.Text.Short.Unsafe qualified as ShortText (fromByteStringUnsafe)
 import Heddle.Bytes.Internal.Utf8
 import Heddle.Bytes.Internal.Utf8Chunks
-import Heddle.Prim.Pure (unsafeInlined, unsafeRepeatable)
+import Heddle.Prim.Unsafe (unsafeDupable, unsafeInlined)
 import Prelude hiding (length, splitAt)
 
 -- | The bytes as text, if they are valid; else the first place where they are not.
@@ -104,7 +104,7 @@ toByteString (Utf8 text) = text
 --
 -- @since 0.1.0.0
 toText :: Utf8 -> Text
-toText (Utf8 text) = unsafeRepeatable (withBytes text textOfPtr)
+toText (Utf8 text) = unsafeDupable (withBytes text textOfPtr)
 
 -- | From 'Text'.
 --
@@ -147,7 +147,7 @@ fromShortText = Utf8 . ShortText.toByteString
 length :: Utf8 -> Int
 length (Utf8 text) = unsafeInlined (withBytes text characters)
 
--- | The first so many characters, and the others.
+-- | The first characters, this many, and the rest.
 --
 -- [Cost]: O(n) of the characters, by the machine's vectors; nothing is copied.
 --
@@ -160,12 +160,12 @@ length (Utf8 text) = unsafeInlined (withBytes text characters)
 splitAt :: Int -> Utf8 -> (Utf8, Utf8)
 splitAt n (Utf8 text) = splitBytes (unsafeInlined (withBytes text (placeOf n))) text
 
--- | At so many bytes, or up to three less, where a character ends.
+-- | Split at this many bytes, or up to three less, where a character ends.
 --
 -- [Cost]: O(1); nothing is copied.
 -- [Units]: bytes.
 --
--- Law (@split-byte@): the parts joined are the text, and the first has at most so many bytes, and
+-- Law (@split-byte@): the parts joined are the text, and the first has at most this many bytes, and
 -- more than three less unless that is all.
 --
 -- >>> splitAtByte 2 "x\955"
@@ -200,7 +200,7 @@ splitBytes at text = (Utf8 (ByteString.unsafeTake at text), Utf8 (ByteString.uns
 --
 -- @since 0.1.0.0
 decode :: ByteString -> Either Invalid Text
-decode text = unsafeRepeatable . withBytes text $ \p n -> do
+decode text = unsafeDupable . withBytes text $ \p n -> do
   Measured valid count <- validUnits p n
   invalidBehind p n valid >>= \case
     Just bad -> pure (Left bad)
@@ -217,7 +217,7 @@ decode text = unsafeRepeatable . withBytes text $ \p n -> do
 --
 -- @since 0.1.0.0
 encode :: Text -> ByteString
-encode text = unsafeRepeatable (utf8OfText text)
+encode text = unsafeDupable (utf8OfText text)
 
 -- | The text, with U+FFFD for each maximal subpart that is not valid: as browsers do it, and
 -- Python's @replace@.

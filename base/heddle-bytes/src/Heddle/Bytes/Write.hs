@@ -1,17 +1,17 @@
 -- |
 -- Module      : Heddle.Bytes.Write
--- Description : Pieces of text and the room that they need
+-- Description : Bounded primitives: numbers, characters, addresses, dates
 -- Stability   : stable
 --
--- Numbers, characters, addresses and dates as pieces of a known greatest length. Pieces joined
--- by '<>' are checked for room once, together; 'Heddle.Bytes.Put.write' makes a sequence of
--- them, 'pokeWrite' puts one into memory at hand.
+-- A 'Write' is a bounded primitive: an action that writes a piece of text, and the most bytes that it can take.
+-- Writes joined by '<>' need one check for room. 'Heddle.Bytes.Put.write' turns one into a builder; 'pokeWrite'
+-- writes it to an address.
 --
--- Invariant: a piece writes nothing outside of its bound.
--- Owner: values; the memory is the caller's.
--- Cost: that of the pokes; a piece known at compile time is only code.
+-- Invariant: a write stays within its bound.
+-- Owner: values; the caller owns the memory.
+-- Cost: the stores; a write that is known at compile time is code only.
 module Heddle.Bytes.Write
-  ( -- * Pieces
+  ( -- * Bounded primitives
     Write,
     writeAtMost,
     writeBound,
@@ -60,9 +60,9 @@ import Heddle.Bytes.HttpDate
 import Heddle.Bytes.Internal.Sink
 import Heddle.Prim.Clock (EpochSeconds)
 
--- | A piece of at most so many bytes, from an action that writes it and answers its end.
+-- | A primitive from its bound and an action that writes it and returns its end.
 --
--- Unsafe in the action's hands: it must write no further than it promised.
+-- Unsafe: the action must not write more bytes than the bound.
 --
 -- [Cost]: none.
 -- [Units]: bytes.
@@ -70,7 +70,7 @@ writeAtMost :: Int -> (Ptr Word8 -> IO (Ptr Word8)) -> Write
 writeAtMost = Write
 {-# INLINE writeAtMost #-}
 
--- | The most bytes that a piece takes.
+-- | The most bytes that it takes.
 --
 -- [Cost]: none, where the piece is known.
 -- [Units]: bytes.
@@ -104,7 +104,7 @@ charUtf8 :: Char -> Write
 charUtf8 char = Write 4 (`pokeUtf8` char)
 {-# INLINE charUtf8 #-}
 
--- | Bytes that are there already.
+-- | Existing bytes.
 --
 -- [Cost]: a copy.
 bytes :: ByteString -> Write
@@ -161,7 +161,7 @@ instance Decimal Word64 where
   decimal n = Write maxDecimalLength (`pokeUnsigned` n)
   {-# INLINE decimal #-}
 
--- | With zeros before it, in so many bytes (at least 1, at most 20); of a longer number the last digits.
+-- | In decimal, padded with zeros to this many bytes (1 to 20); of a longer number the last digits.
 --
 -- [Cost]: about 25 instructions for every eight digits.
 -- [Units]: the width is in bytes.
@@ -182,8 +182,8 @@ hex :: Word -> Write
 hex n = Write 16 (`pokeHex` n)
 {-# INLINE hex #-}
 
--- | In lower-case hexadecimal with zeros before it, in so many bytes (at least 1, at most 16); of a longer
--- number the last digits.
+-- | In lower-case hexadecimal, padded with zeros to this many bytes (1 to 16); of a longer number the last
+-- digits.
 --
 -- [Cost]: about 20 instructions for every eight digits.
 -- [Units]: the width is in bytes.

@@ -2,7 +2,7 @@
 
 -- |
 -- Module      : Heddle.Json.Build
--- Description : JSON that is valid because it has a type
+-- Description : Encoders whose types guarantee valid JSON
 -- Stability   : stable
 --
 -- Values are built straight into bytes; nothing is kept in between. The type says how many
@@ -59,7 +59,7 @@ module Heddle.Json.Build
     nameText,
     nameString,
 
-    -- * JSON that is there already
+    -- * Existing JSON
     Encoded,
     encoded,
     checked,
@@ -87,7 +87,7 @@ import Heddle.Json.Internal.Build
 import Heddle.Json.Internal.Escape (putChars, putChunks, putUnits, putUtf8)
 import Heddle.Json.Malformed (Malformed)
 import Heddle.Json.Options (Limits, NonFinite (..))
-import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
+import Heddle.Prim.AddrState (AddrState, At (..), addrState, runAddrState)
 import Numeric.Natural (Natural)
 
 -- | The bytes of one value.
@@ -188,9 +188,9 @@ putDouble !x before
 
 -- | Infinities and NaN, by the policy of the sink.
 putNonFinite :: Double -> Steps
-putNonFinite x before = walk $ \sink p -> do
+putNonFinite x before = addrState $ \sink p -> do
   policy <- sinkPolicy sink
-  walkFrom (if policy == fromEnum NonFiniteStrings then quoted else putNull before) sink p
+  runAddrState (if policy == fromEnum NonFiniteStrings then quoted else putNull before) sink p
   where
     -- 'pokeDouble' writes @NaN@, @Infinity@ and @-Infinity@.
     quoted = piece (maxDoubleLength + 2) inQuotes before
@@ -224,7 +224,7 @@ decimal :: Integer -> Int -> Build c Integer
 decimal mantissa 0 = Build (putInteger mantissa)
 decimal mantissa power = Build (\before -> putInteger mantissa before *> (Next <$ behind))
   where
-    behind = walk $ \sink p0 -> do
+    behind = addrState $ \sink p0 -> do
       p <- room sink (1 + maxDecimalLength) p0
       poke p 0x65
       end <- pokeDecimal (p `plusPtr` 1) power
@@ -280,15 +280,15 @@ array (Build f) = Build (\before -> open 0x5b before *> f First *> close 0x5d)
 arrayOf :: (x -> Build 'One a) -> [x] -> Build c (Arr a)
 arrayOf f xs = Build $ \before -> open 0x5b before *> elements xs
   where
-    elements all_ = walk $ \sink p0 -> do
-      let go [] !p !_ = walkFrom (close 0x5d) sink p
+    elements all_ = addrState $ \sink p0 -> do
+      let go [] !p !_ = runAddrState (close 0x5d) sink p
           go (y : ys) p before = do
-            At end _ <- case f y of Build g -> walkFrom (g before) sink p
+            At end _ <- case f y of Build g -> runAddrState (g before) sink p
             go ys end Next
       go all_ p0 First
 {-# INLINE arrayOf #-}
 
--- | The same values, their kind forgotten.
+-- | The same values without their kind.
 --
 -- [Cost]: none.
 mixed :: Build c a -> Build c Mixed
@@ -340,7 +340,7 @@ encodedBytes (Encoded bytes) = bytes
 embedded :: Encoded a -> Build c a
 embedded (Encoded bytes) = Build (steps (embedding (slice bytes)))
 
--- | What is no 'Walk' of ours.
-embedding :: Put -> Walk Sink ()
-embedding put = walk (\sink p -> (`At` ()) <$> runPut put sink p)
+-- | A builder that is not a 'AddrState' of this package.
+embedding :: Put -> AddrState Sink ()
+embedding put = addrState (\sink p -> (`At` ()) <$> runPut put sink p)
 {-# INLINE embedding #-}

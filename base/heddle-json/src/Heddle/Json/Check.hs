@@ -4,14 +4,14 @@
 -- Stability   : stable
 --
 -- An automaton that takes a text in pieces of any size, in one pass and in memory that does not depend on its length,
--- and says exactly where it is wrong (RFC 8259; the text must be UTF-8, without a byte order mark, and escapes must
--- be of whole characters). Nothing is decoded: numbers of any magnitude and keys that are there twice are right.
+-- and reports the exact byte of the first error (RFC 8259; the text must be UTF-8 without a byte order mark, and
+-- surrogates in escapes must be paired). Nothing is decoded: numbers of any magnitude and duplicate keys are valid.
 --
 -- Law (@anyChunking@): however a text is cut into pieces, verdict, offset and reason are the same, and those of
 -- a plain parser (@PlainCheck@, in the tests).
 --
--- Cost: checking 0.3 to 1 ns for each byte; laying out about the same again; a bit for each level of nesting.
--- Owner: a 'Checker' is a value; an 'Automaton', a 'Formatter' or a 'Place' belongs to one thread at a time.
+-- Cost: validating 0.3 to 1 ns for each byte; reformatting about the same again; one bit for each level of nesting.
+-- Owner: a 'Checker' is a value; an 'Automaton', a 'Formatter' or a 'Position' belongs to one thread at a time.
 module Heddle.Json.Check
   ( -- * A whole text
     check,
@@ -45,9 +45,9 @@ module Heddle.Json.Check
     endLayout,
 
     -- ** Lines and columns
-    Place,
-    newPlace,
-    passOver,
+    Position,
+    newPosition,
+    movePosition,
     lineColumn,
   )
 where
@@ -63,9 +63,9 @@ import Heddle.Json.Malformed (Malformed)
 import Heddle.Json.Options (Limits (..))
 import Heddle.Prim.Buffer (Buffer, bufferForeign, newBuffer, withBuffer)
 import Heddle.Prim.Cpu (level)
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Unsafe (unsafePure)
 
--- | Is it one value? Limits are the depth, a number's characters and the size.
+-- | Whether a text is one value within the limits of depth, size and a number's characters.
 --
 -- >>> check defaultLimits "[1, 2, {\"a\": null}]"
 -- Right ()
@@ -98,7 +98,7 @@ verdict = \case
 minify :: Limits -> ByteString -> Either Malformed ByteString
 minify = reformat OneValue Minified
 
--- | One value, a line for each element, with so many blanks for each level, as Python's @json.dumps@ has it; a newline
+-- | One value, a line for each element, with this many blanks for each level, as Python's @json.dumps@ has it; a newline
 -- at the end.
 --
 -- >>> pretty defaultLimits 2 "[1,{}]"
@@ -119,7 +119,7 @@ pretty limits indent = reformat OneValue (Indented indent) limits
 relines :: Limits -> ByteString -> Either Malformed ByteString
 relines = reformat ManyValues Lines
 
--- Checked as a whole, then laid out: what is wrong costs no output.
+-- Validated as a whole, then reformatted: an invalid text produces no output.
 reformat :: Shape -> Layout -> Limits -> ByteString -> Either Malformed ByteString
 reformat shape layout limits text = unsafePure $ do
   automaton <- newAutomaton level limits shape
@@ -149,7 +149,7 @@ reformat shape layout limits text = unsafePure $ do
 piece :: Buffer -> Int -> ByteString
 piece buffer = ByteString.fromForeignPtr (bufferForeign buffer 0) 0
 
--- | Where a check stands, after so much of a text.
+-- | The state of a check after the pieces so far.
 newtype Checker = Checker Automaton
 
 -- | Before the first byte. Nothing is announced here: 'Values' is as 'ManyValues', and 'Elements' is for one array.

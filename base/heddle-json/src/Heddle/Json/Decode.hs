@@ -1,6 +1,6 @@
 -- |
 -- Module      : Heddle.Json.Decode
--- Description : Values from JSON, without a tree between
+-- Description : Decoders of JSON, without an intermediate tree
 -- Stability   : stable
 --
 -- A 'Decoder' reads one JSON value straight from the bytes and makes what the program wants of

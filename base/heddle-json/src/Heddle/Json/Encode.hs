@@ -43,7 +43,6 @@ module Heddle.Json.Encode
 
     -- * Keys of maps
     ToKey (..),
-    mapObject,
   )
 where
 
@@ -89,7 +88,7 @@ import Heddle.Json.Internal.Build qualified as Build (Before (First))
 import Heddle.Json.Internal.Escape (putChars)
 import Heddle.Json.Internal.Generic
 import Heddle.Json.Options (NonFinite (..), Options, defaultOptions)
-import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
+import Heddle.Prim.AddrState (AddrState, At (..), addrState, runAddrState)
 import Numeric.Natural (Natural)
 
 -- | Types that have a JSON form.
@@ -120,7 +119,7 @@ encodeJson :: ToJson a => a -> Put
 encodeJson = encode . toJson
 {-# INLINE encodeJson #-}
 
--- | The same with a policy for infinities and NaN, wherever they are in the value. 'encodeJson' uses 'NonFiniteNull'.
+-- | As 'encodeJson', with a policy for the infinities and NaN in the value. 'encodeJson' uses 'NonFiniteNull'.
 --
 -- [Cost]: the value's.
 --
@@ -142,7 +141,7 @@ steps' (Build f) = f
 -- except for floating point numbers, which are written differently: finite ones in the shortest form, infinities as
 -- 'NonFinite' says (aeson writes @"+inf"@ and @"-inf"@).
 genericToJson :: (Generic a, GenericJson (Rep a)) => Options -> a -> Build 'One Mixed
-genericToJson options = \x -> Build (\before -> walk (\sink p -> walkFrom (runData plan (from x) before) sink p))
+genericToJson options = \x -> Build (\before -> addrState (\sink p -> runAddrState (runData plan (from x) before) sink p))
   where
     plan = planData options
 {-# INLINE genericToJson #-}
@@ -489,7 +488,7 @@ instance ToKey Integer where
 
 -- | Infinities and NaN are the keys @Infinity@, @-Infinity@ and @NaN@.
 instance ToKey Double where
-  toKey x = WrittenName . walk $ \sink p0 -> do
+  toKey x = WrittenName . addrState $ \sink p0 -> do
     p <- room sink (2 + maxDoubleLength) p0
     poke p 0x22
     end <- pokeDouble (p `plusPtr` 1) x
@@ -511,8 +510,8 @@ numberKey :: Int -> Name
 numberKey n = WrittenName (numbered n)
 {-# INLINE numberKey #-}
 
-numbered :: Int -> Walk Sink ()
-numbered n = walk $ \sink p0 -> do
+numbered :: Int -> AddrState Sink ()
+numbered n = addrState $ \sink p0 -> do
   p <- room sink (2 + maxDecimalLength) p0
   poke p 0x22
   end <- pokeDecimal (p `plusPtr` 1) n

@@ -7,7 +7,7 @@
 
 -- |
 -- Module      : Heddle.Json.FromJson
--- Description : Decoders by type, and derived ones
+-- Description : Decoders by type, derived or by hand
 -- Stability   : stable
 --
 -- > data User = User {name :: !Text, age :: !(Maybe Int)}
@@ -68,7 +68,7 @@ import Heddle.Json.Options
 import Numeric.Natural (Natural)
 import Text.ParserCombinators.ReadP (readP_to_S)
 
--- | What has a decoder.
+-- | Types that have a decoder.
 class FromJson a where
   -- | Its decoder.
   fromJson :: Decoder a
@@ -80,7 +80,7 @@ class FromJson a where
   fromJsonList = list fromJson
   {-# INLINE fromJsonList #-}
 
-  -- | What it is where a record has no such key.
+  -- | The value of a field whose key the object lacks.
   missing :: Maybe a
   missing = Nothing
   {-# INLINE missing #-}

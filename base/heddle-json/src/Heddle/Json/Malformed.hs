@@ -1,11 +1,12 @@
 -- |
 -- Module      : Heddle.Json.Malformed
--- Description : What is wrong with a JSON text, and where
+-- Description : Errors in JSON: reason, offset and path
 -- Stability   : stable
 --
--- One kind of error for checking, decoding and streaming.
+-- The one error of heddle-json: checking, decoding and streaming return it as 'Left'. It is an exception too, for programs
+-- that throw it.
 --
--- Cost: made once, when something is wrong; the path then takes a second look at the text.
+-- Cost: made once, at an error; finding the path reads the text again up to the error.
 -- Owner: a value.
 module Heddle.Json.Malformed
   ( Malformed (..),
@@ -26,11 +27,11 @@ import Heddle.Prim.Exception (Exception (..))
 
 -- | Why a text was refused.
 data Malformed = Malformed
-  { -- | How many bytes before the first one that is wrong.
+  { -- | The number of bytes before the first wrong one.
     malformedOffset :: !Int,
-    -- | From the outermost value to the one that is wrong.
+    -- | From the outermost value to the wrong one.
     malformedPath :: ![Step],
-    -- | What is wrong.
+    -- | The kind of error.
     malformedReason :: !Reason
   }
   deriving stock (Eq, Show)
@@ -43,19 +44,19 @@ data Step
     InElement !Int
   deriving stock (Eq, Show)
 
--- | What is wrong.
+-- | The kind of error.
 data Reason
   = -- | The text ended within a value, or there was none.
     Truncated
-  | -- | Something else should be here: what is allowed.
+  | -- | Unexpected input: what is allowed here.
     Expected !String
-  | -- | A value of another kind: what was wanted, and what was found.
+  | -- | A value of another kind: the expected and the actual one.
     WrongKind !String !String
   | -- | Text after the value.
     TrailingBytes
   | -- | A control character (below U+0020) in a string.
     ControlCharacter
-  | -- | A backslash with something that is no escape.
+  | -- | A backslash that begins no escape.
     BadEscape
   | -- | Half of a surrogate pair, as an escape.
     LoneSurrogate
@@ -63,7 +64,7 @@ data Reason
     InvalidUtf8
   | -- | A byte order mark at the beginning.
     ByteOrderMark
-  | -- | A number that the type does not have: what type.
+  | -- | A number outside the range of a type: the type.
     OutOfRange !String
   | -- | A number with too many digits: the limit.
     NumberTooLong !Int
@@ -73,13 +74,13 @@ data Reason
     TooDeep !Int
   | -- | More bytes than the limit.
     TooLarge !Int
-  | -- | A key that was there before.
+  | -- | A key that the object has already.
     DuplicateKey !Text
-  | -- | A record's key that is not there.
+  | -- | A required key that the object lacks.
     MissingKey !Text
   | -- | A key that the record does not have.
     UnknownKey !Text
-  | -- | What a decoder's own check said.
+  | -- | The message of a decoder's own check.
     Refused !String
   deriving stock (Eq, Show)
 
@@ -87,7 +88,7 @@ instance Exception Malformed where
   displayException (Malformed offset path reason) =
     "JSON: " <> showReason reason <> " (at byte " <> show offset <> ", " <> showPath path <> ")"
 
--- | A path as JavaScript would have it, from @$@: @$.users[3]["full name"]@.
+-- | A path in JavaScript's notation, from @$@: @$.users[3]["full name"]@.
 showPath :: [Step] -> String
 showPath = ('$' :) . concatMap step
   where
@@ -97,7 +98,7 @@ showPath = ('$' :) . concatMap step
       | otherwise = "[" <> show (Text.unpack key) <> "]"
     plain key = not (Text.null key) && Text.all (\c -> isAscii c && (isAlphaNum c || c == '_')) key
 
--- | A reason in words.
+-- | A reason as a phrase, for messages.
 showReason :: Reason -> String
 showReason = \case
   Truncated -> "the text ends too early"

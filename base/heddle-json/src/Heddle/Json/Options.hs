@@ -3,7 +3,7 @@
 -- Description : Limits of decoding, and how types become JSON
 -- Stability   : stable
 --
--- Records of settings, with defaults for text that a stranger sent.
+-- Records of settings, with defaults for untrusted input.
 --
 -- Cost: none.
 -- Owner: values.
@@ -21,25 +21,25 @@ module Heddle.Json.Options
   )
 where
 
--- | What a decoder accepts at most.
+-- | Limits on what a decoder accepts.
 data Limits = Limits
-  { -- | How deep arrays and objects may be nested.
+  { -- | The deepest nesting of arrays and objects.
     limitDepth :: !Int,
-    -- | How many characters a number may have; decoders take at most 32,767, whatever it says.
+    -- | The most characters of a number; decoders never accept more than 32,767.
     limitNumber :: !Int,
     -- | The greatest magnitude of an exponent of ten for which an 'Integer' is made.
     limitExponent :: !Int,
-    -- | How many bytes the whole text may have.
+    -- | The most bytes of the whole text.
     limitSize :: !Int,
-    -- | What to do about a key that an object has twice.
+    -- | The policy for duplicate keys.
     limitDuplicates :: !Duplicates,
-    -- | What is read as an infinity or NaN by the instances of 'Double' and 'Float'.
+    -- | What the instances of 'Double' and 'Float' read as an infinity or NaN.
     limitNonFinite :: !NonFinite
   }
   deriving stock (Eq, Show)
 
--- | What to do about a key that an object has twice. It concerns the keys that a decoder
--- asks for, and all keys of a map; what is skipped is not looked at.
+-- | The policy for duplicate keys. It applies to the keys that a decoder asks for and to all keys of a map;
+-- values that are skipped are not examined.
 data Duplicates
   = -- | An error.
     DuplicatesRefused
@@ -49,9 +49,8 @@ data Duplicates
     DuplicatesLast
   deriving stock (Bounded, Enum, Eq, Show)
 
--- | The form of floating point values that JSON has no number for: infinities and NaN. What
--- 'Heddle.Json.Encode.encodeJsonWith' writes by a policy, an instance of 'Double' or 'Float' reads under the
--- same policy in 'limitNonFinite'.
+-- | The form of infinities and NaN, for which JSON has no number. What 'Heddle.Json.Encode.encodeJsonWith' writes
+-- under a policy, an instance of 'Double' or 'Float' reads under the same policy in 'limitNonFinite'.
 data NonFinite
   = -- | All are written as @null@, and @null@ is read as NaN. The default, as in JavaScript. An infinity does not
     -- survive, and @null@ in a @Maybe Double@ is 'Nothing'.
@@ -103,8 +102,8 @@ data Sum
     SingleKey
   | -- | @["Circle", {"radius": 1}]@.
     TwoElements
-  | -- | The contents alone; the first constructor whose decoder accepts. Each that does not has read
-    -- its contents in vain, so that decoding a type which contains itself can take time exponential
+  | -- | The contents alone; the first constructor whose decoder accepts. Each failed attempt reads
+    -- the contents, so that decoding a type which contains itself can take time exponential
     -- in how deep the text is: not for such types, unless 'limitDepth' is small.
     Untagged
   deriving stock (Eq, Show)

@@ -1,11 +1,11 @@
 -- |
 -- Module      : Heddle.Json.Stream
--- Description : Decoding one value after the other, from text in pieces
+-- Description : Decodes values one by one from text in pieces
 -- Stability   : stable
 --
--- For texts that are too long to be held: each value (JSON Lines, or values one after the other), or each element of
--- one array, is decoded as soon as its last byte is there. The text is checked on the way ("Heddle.Json.Check"),
--- also what is between the elements.
+-- For input larger than memory: each value (JSON Lines, or values one after the other), or each element of one array, is
+-- decoded as soon as its last byte has arrived. The whole text is validated ("Heddle.Json.Check"), also between
+-- elements.
 --
 -- Law (@streamAnyChunking@): however a text is cut into pieces, the results and the error are the same.
 --
@@ -41,9 +41,9 @@ import Heddle.Json.Internal.Check hiding (Lines)
 import Heddle.Json.Malformed
 import Heddle.Json.Options (Limits (..))
 import Heddle.Prim.Cpu (level)
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Unsafe (unsafePure)
 
--- | Where decoding stands, after so much of a text.
+-- | The state of decoding after the pieces so far.
 data Stream a = Stream
   { streamDecode :: !(ByteString -> Either Malformed a),
     streamLimits :: !Limits,

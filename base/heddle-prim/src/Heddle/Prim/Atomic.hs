@@ -7,14 +7,14 @@
 -- Description : Shared words, references and stacks
 -- Stability   : stable
 --
--- The atomic memory operations Heddle is built on. Plain reads and writes of 'Words' are
+-- The atomic memory operations that Heddle is built on. Plain reads and writes of 'Words' are
 -- single machine words (never torn) without ordering. What a thread does before a
 -- 'writeRelease' is seen by a thread that reads the value with 'readAcquire'. The operations
 -- named atomic, fetch or compare, 'modifyRef' and those on stacks are sequentially consistent, and
 -- all but 'atomicRead' are full barriers. See Note [Which machine].
 --
 -- Cost: plain, acquire and release 1 ns; atomic 5 to 20 ns uncontended.
--- Owner: as documented by each user.
+-- Owner: the data structure that uses them; each documents its own.
 module Heddle.Prim.Atomic
   ( -- * Arrays of machine words
     Words,
@@ -99,7 +99,7 @@ import GHC.IO (IO (..), unIO)
 -- | A fixed number of machine words, all zero at first.
 newtype Words = Words (MutableByteArray RealWorld)
 
--- | So many words, all zero.
+-- | An array of this many words, all zero.
 --
 -- [Cost]: O(n).
 newWords :: Int -> IO Words
@@ -141,7 +141,7 @@ readAcquire :: Words -> Int -> IO Int
 readAcquire = atomicRead
 {-# INLINE readAcquire #-}
 
--- | Write; whoever reads the value with 'readAcquire' sees what the calling thread wrote before.
+-- | Write. A thread that reads the value with 'readAcquire' sees what the calling thread wrote before.
 --
 -- [Cost]: a plain write on x86-64.
 writeRelease :: Words -> Int -> Int -> IO ()
@@ -209,7 +209,7 @@ modifyRef (Ref (MutVar r)) f = IO go
             (# s2, _, _ #) -> go s2
 {-# INLINE modifyRef #-}
 
--- | Are they one reference?
+-- | Whether both are the same reference.
 sameRef :: Ref a -> Ref a -> Bool
 sameRef (Ref a) (Ref b) = a == b
 {-# INLINE sameRef #-}
@@ -282,7 +282,7 @@ pop (Stack r) =
     [] -> pure Nothing
     _ -> modifyRef r (\case [] -> ([], Nothing); x : xs -> (xs, Just x))
 
--- | Is there nothing in it now?
+-- | Whether the stack is empty; other threads may change that at once.
 isEmpty :: Stack a -> IO Bool
 isEmpty (Stack r) = null <$> readRef r
 {-# INLINE isEmpty #-}

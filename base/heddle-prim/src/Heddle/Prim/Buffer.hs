@@ -3,14 +3,13 @@
 
 -- |
 -- Module      : Heddle.Prim.Buffer
--- Description : Pinned bytes, lent from a pool
+-- Description : Pinned memory, and pools of it
 -- Stability   : stable
 --
 -- A 'Buffer' is pinned memory whose address may be given to the kernel. A 'Pool' lends
 -- things to threads while they have work, so that an idle connection owns none.
 --
--- Cost: borrowing is one compare-and-set; a pool keeps what it lent at its busiest, up to
--- its limit.
+-- Cost: borrowing is one compare-and-set; a pool keeps as many things as were lent at once, up to its limit.
 -- Owner: the borrower, between 'borrow' and 'giveBack'.
 module Heddle.Prim.Buffer
   ( -- * Buffers
@@ -56,14 +55,14 @@ import Heddle.Prim.Atomic (Ref, modifyRef, newRef)
 -- | Pinned, writable memory.
 newtype Buffer = Buffer (MutableByteArray RealWorld)
 
--- | So many bytes, not cleared, aligned to a cache line.
+-- | A buffer of this many bytes, not cleared, aligned to a cache line.
 --
 -- [Cost]: O(1); the bytes.
 -- [Units]: bytes.
 newBuffer :: Int -> IO Buffer
 newBuffer n = Buffer <$> newAlignedPinnedByteArray n 64
 
--- | Its size.
+-- | The size it was made with.
 --
 -- [Units]: bytes.
 bufferSize :: Buffer -> Int
@@ -76,12 +75,12 @@ bufferPtr :: Buffer -> Ptr Word8
 bufferPtr (Buffer b) = mutableByteArrayContents b
 {-# INLINE bufferPtr #-}
 
--- | Keep the memory until here.
+-- | Keep the memory reachable up to this point.
 keepAlive :: Buffer -> IO ()
 keepAlive (Buffer (MutableByteArray b)) = IO (\s -> (# touch# b s, () #))
 {-# INLINE keepAlive #-}
 
--- | Use the address while the memory is kept.
+-- | Use the address; the memory is kept until the action returns.
 withBuffer :: Buffer -> (Ptr Word8 -> IO a) -> IO a
 withBuffer b use = do
   r <- use (bufferPtr b)
@@ -98,7 +97,7 @@ bufferForeign buffer@(Buffer (MutableByteArray b)) offset = case bufferPtr buffe
   Ptr.Ptr address -> ForeignPtr address (PlainPtr b)
 {-# INLINE bufferForeign #-}
 
--- | Its memory as an array, without a copy. From now on nobody may write to it.
+-- | Its memory as an array, without a copy. It must not be written to afterwards.
 --
 -- [Cost]: O(1).
 -- [Blocks]: never.
@@ -106,8 +105,8 @@ bufferArray :: Buffer -> IO ByteArray
 bufferArray (Buffer b) = unsafeFreezeByteArray b
 {-# INLINE bufferArray #-}
 
--- | The memory of a pinned array as a buffer, without a copy. Nobody may write to it, and
--- of an array that is not pinned the address would be wrong.
+-- | The memory of a pinned array as a buffer, without a copy. It must not be written to. If the array is
+-- not pinned, the address becomes wrong when the array moves.
 --
 -- [Cost]: O(1).
 -- [Blocks]: never.
@@ -123,7 +122,7 @@ foreignAddress :: ForeignPtr a -> Ptr a
 foreignAddress = unsafeForeignPtrToPtr
 {-# INLINE foreignAddress #-}
 
--- | Things lent out and taken back. Free ones beyond a limit are dropped.
+-- | Reusable things. Free ones beyond a limit are dropped.
 data Pool a = Pool
   { poolMake :: IO a,
     -- | A bound, so that one burst is not kept for ever.
@@ -134,7 +133,7 @@ data Pool a = Pool
 -- Each cell knows how many there are up to it.
 data Free a = None | Free !Int !a !(Free a)
 
--- | A pool that keeps at most so many free things, made by the action when none is free.
+-- | A pool that keeps at most this many free things. The action makes one when none is free.
 newPool :: Int -> IO a -> IO (Pool a)
 newPool limit make = Pool make limit <$> newRef None
 

@@ -77,25 +77,25 @@ times (I# a) (I# b)
   | otherwise = nanosCount (fromInteger (toInteger (I# a) * toInteger (I# b)))
 {-# INLINE times #-}
 
--- | So many nanoseconds.
+-- | This many nanoseconds.
 --
 -- [Units]: nanoseconds.
 nanos :: Int -> Nanos
 nanos = Nanos
 
--- | So many microseconds; saturates.
+-- | This many microseconds; saturates.
 --
 -- [Units]: microseconds.
 microseconds :: Int -> Nanos
 microseconds n = Nanos (times n 1000)
 
--- | So many milliseconds; saturates.
+-- | This many milliseconds; saturates.
 --
 -- [Units]: milliseconds.
 milliseconds :: Int -> Nanos
 milliseconds n = Nanos (times n 1000000)
 
--- | So many seconds; saturates.
+-- | This many seconds; saturates.
 --
 -- [Units]: seconds.
 seconds :: Int -> Nanos

@@ -1,10 +1,10 @@
 -- |
 -- Module      : Heddle.Prim.Cpu
--- Description : Which vector instructions there are
+-- Description : The vector instructions of this processor
 -- Stability   : stable
 --
--- Kernels exist at several levels, from plain C up, and all give the same answers. Programs
--- take 'level'; tests and measurements take each of 'levels'.
+-- Kernels exist at several levels, from plain C up, with the same results. Programs use 'level'; tests and
+-- measurements use each of 'levels'.
 --
 -- Cost: the processor is asked once, at the first use.
 -- Owner: the process.
@@ -45,7 +45,7 @@ level = unsafeGlobal $ do
     named text = lookup (map toLower text) [(map toLower (show one), one) | one <- [minBound ..]]
 {-# NOINLINE level #-}
 
--- | As C knows it (@heddle_cpu.h@).
+-- | The number of a level in C (@heddle_cpu.h@).
 levelCode :: Level -> CInt
 levelCode = fromIntegral . fromEnum
 {-# INLINE levelCode #-}

@@ -2,7 +2,7 @@
 
 -- |
 -- Module      : Heddle.Prim.Errno
--- Description : What the kernel answers
+-- Description : Error numbers of system calls
 -- Stability   : stable
 --
 -- System calls in Heddle return an 'Int': the result, or minus the error number. An
@@ -53,7 +53,6 @@ module Heddle.Prim.Errno
     pattern ECONNABORTED,
     pattern ECONNRESET,
     pattern ENOBUFS,
-    pattern EISCONN,
     pattern ENOTCONN,
     pattern ETIMEDOUT,
     pattern ECONNREFUSED,
@@ -117,7 +116,7 @@ foreign import ccall unsafe "strerror" c_strerror :: CInt -> IO (Ptr CChar)
 -- Linux's numbers on x86-64 and Arm (asm-generic).
 
 -- | Named as in errno(3); the symbol is the documentation.
-pattern EPERM, ENOENT, EINTR, EIO, E2BIG, EBADF, EAGAIN, ENOMEM, EACCES, EEXIST, EXDEV, ENOTDIR, EISDIR, EINVAL, ENFILE, EMFILE, ENOSPC, EPIPE, ENAMETOOLONG, ENOSYS, ELOOP, EPROTO, EOPNOTSUPP, EAFNOSUPPORT, EADDRINUSE, EADDRNOTAVAIL, ENETUNREACH, ECONNABORTED, ECONNRESET, ENOBUFS, EISCONN, ENOTCONN, ETIMEDOUT, ECONNREFUSED, EHOSTUNREACH, EALREADY, EINPROGRESS :: Errno
+pattern EPERM, ENOENT, EINTR, EIO, E2BIG, EBADF, EAGAIN, ENOMEM, EACCES, EEXIST, EXDEV, ENOTDIR, EISDIR, EINVAL, ENFILE, EMFILE, ENOSPC, EPIPE, ENAMETOOLONG, ENOSYS, ELOOP, EPROTO, EOPNOTSUPP, EAFNOSUPPORT, EADDRINUSE, EADDRNOTAVAIL, ENETUNREACH, ECONNABORTED, ECONNRESET, ENOBUFS, ENOTCONN, ETIMEDOUT, ECONNREFUSED, EHOSTUNREACH, EALREADY, EINPROGRESS :: Errno
 pattern EPERM = Errno 1
 pattern ENOENT = Errno 2
 pattern EINTR = Errno 4
@@ -148,7 +147,6 @@ pattern ENETUNREACH = Errno 101
 pattern ECONNABORTED = Errno 103
 pattern ECONNRESET = Errno 104
 pattern ENOBUFS = Errno 105
-pattern EISCONN = Errno 106
 pattern ENOTCONN = Errno 107
 pattern ETIMEDOUT = Errno 110
 pattern ECONNREFUSED = Errno 111

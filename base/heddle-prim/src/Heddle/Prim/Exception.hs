@@ -2,11 +2,11 @@
 
 -- |
 -- Module      : Heddle.Prim.Exception
--- Description : The one door to exceptions
+-- Description : Exceptions: the only module that imports Control.Exception
 -- Stability   : stable
 --
--- Re-exports what Heddle uses of "Control.Exception" and adds handlers that
--- catch synchronous exceptions only, so that cancelling always gets through.
+-- Re-exports what Heddle uses of "Control.Exception" and adds handlers that catch synchronous exceptions
+-- only, so that a cancellation is never swallowed.
 --
 -- Cost: that of the underlying handler frames.
 -- Owner: nothing is stored.
@@ -97,7 +97,7 @@ unsafeMask :: IO a -> IO a
 unsafeMask (IO io) = IO (maskAsyncExceptions# io)
 {-# INLINE unsafeMask #-}
 
--- | Was it thrown from outside ('throwTo'), so that it must not be swallowed?
+-- | Whether it was thrown by another thread ('throwTo') and so must not be swallowed.
 isAsynchronous :: SomeException -> Bool
 isAsynchronous e = case fromException e of
   Just (SomeAsyncException _) -> True

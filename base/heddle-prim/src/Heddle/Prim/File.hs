@@ -86,7 +86,7 @@ openFile path (OpenFlags f) = B.useAsCString path $ \p -> fromIntegral <$> c_ope
 openBeneath :: Fd -> ByteString -> OpenFlags -> IO Int
 openBeneath (Fd root) path (OpenFlags f) = B.useAsCString path $ \p -> fromIntegral <$> c_beneath root p f 0
 
--- | The same from the kernel's cache alone; -EAGAIN when that does not suffice.
+-- | As 'openBeneath', from the kernel's cache alone; -EAGAIN when that does not suffice.
 --
 -- [Blocks]: never.
 -- [Source]: openat2(2), RESOLVE_CACHED.
@@ -117,13 +117,13 @@ removeName path = withCString path $ \p -> do
   r <- c_unlink p
   when (r < 0) (throwErrnoFor ("remove " ++ path) (Errno (negate (fromIntegral r))))
 
--- | Is there a Unix socket under this name?
+-- | Whether a path names a Unix socket.
 --
 -- [Blocks]: holds an OS thread.
 isSocketName :: FilePath -> IO Bool
 isSocketName path = withCString path (fmap (== 1) . c_is_socket)
 
--- | What an open file is.
+-- | The type of an open file.
 data FileKind = RegularFile | Directory | OtherKind
   deriving stock (Eq, Show)
 

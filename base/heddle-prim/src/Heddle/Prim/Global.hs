@@ -3,7 +3,7 @@
 -- Description : State of the whole process
 -- Stability   : stable
 --
--- For the few things that there is one of per process.
+-- For the few things of which a process has one.
 --
 -- Cost: the action's, once.
 -- Owner: the process.

@@ -3,16 +3,15 @@
 
 -- |
 -- Module      : Heddle.Prim.Keeper
--- Description : Clean up when nothing refers to a thing any more
+-- Description : A finalizer for a resource that a record represents
 -- Stability   : stable
 --
--- A 'Keeper' is put into a value that stands for a resource. When the collector finds that
--- nothing refers to the keeper any more, its action runs. The keeper is an object of its
--- own, since a record that holds it may be taken apart by the optimiser; so whoever uses
--- the resource says until when ('keeping').
+-- A record that represents a resource holds a 'Keeper'. When the garbage collector finds the keeper
+-- unreachable, its action runs. The keeper is a heap object of its own, because the optimiser may unpack the
+-- record; so a user of the resource says how long it is needed ('keeping').
 --
--- Cost: a keeper is about 100 bytes, and each collection of its generation looks at it.
--- Owner: whoever holds it.
+-- Cost: a keeper is about 100 bytes, and each collection of its generation visits it.
+-- Owner: the record that holds it.
 module Heddle.Prim.Keeper
   ( Keeper,
     newKeeper,
@@ -41,7 +40,7 @@ newKeeper action = do
   void (mkWeakIORef ref action)
   pure (Keeper ref)
 
--- | Keep it until the action has returned. If the action throws, it may go at once.
+-- | Keep it reachable until the action has returned. If the action throws, it is not kept.
 --
 -- [Cost]: none.
 keeping :: Keeper -> IO a -> IO a

@@ -2,7 +2,7 @@
 
 -- |
 -- Module      : Heddle.Prim.Literal
--- Description : String literals where they lie in the program
+-- Description : String literals without a String
 -- Stability   : stable
 --
 -- GHC compiles a string literal to bytes in the program and a call that makes a list of them.
@@ -37,10 +37,10 @@ class FromLiteral a where
   -- three bytes like their neighbours.
   fromModifiedUtf8 :: Ptr Word8 -> a
 
-  -- | From what is no literal.
+  -- | From an ordinary 'String'.
   fromCharacters :: String -> a
 
--- | What 'Data.String.fromString' should be.
+-- | The definition of 'Data.String.fromString' for a type that can use a literal's bytes.
 --
 -- [Cost]: for a literal, that of the address.
 

@@ -3,10 +3,10 @@
 -- Description : A lock for short, rare critical sections
 -- Stability   : stable
 --
--- For what happens once per connection or less; never on a path taken per request.
+-- For operations that happen once for each connection or less; never on the path of a request.
 --
 -- Cost: about 30 ns uncontended.
--- Owner: whoever holds it; waiting threads are served in order.
+-- Owner: the thread that holds it; waiting threads are served in order.
 module Heddle.Prim.Lock
   ( Lock,
     newLock,
@@ -21,7 +21,7 @@ import Control.Monad (void)
 -- | A fair lock.
 newtype Lock = Lock (MVar ())
 
--- | An open lock.
+-- | A lock that no thread holds.
 newLock :: IO Lock
 newLock = Lock <$> newMVar ()
 
@@ -32,8 +32,7 @@ newLock = Lock <$> newMVar ()
 withLock :: Lock -> IO a -> IO a
 withLock (Lock m) body = withMVarMasked m (\() -> body)
 
--- | Open a lock whose holder no longer exists, as in a forked process; nothing happens to
--- an open one.
+-- | Release a lock whose holder no longer exists, as in a forked process. A lock that no thread holds stays as it is.
 --
 -- [Blocks]: never.
 releaseLock :: Lock -> IO ()

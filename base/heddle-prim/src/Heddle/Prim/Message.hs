@@ -22,7 +22,7 @@ import System.IO (stderr)
 -- message in between.
 --
 -- [Cost]: O(length); one system call.
--- [Blocks]: holds an OS thread while nobody reads a full pipe.
+-- [Blocks]: holds an OS thread while standard error is a pipe that is full.
 -- [Throws]: 'IOError' when standard error is closed or gone.
 -- [Threads]: any.
 putErrorLine :: String -> IO ()

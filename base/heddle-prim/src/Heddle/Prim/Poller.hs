@@ -71,7 +71,7 @@ epollPoll :: Fd -> Ptr Word8 -> Int -> IO Int
 epollPoll (Fd ep) p n = fromIntegral <$> c_wait_now ep p (fromIntegral n) 0
 {-# INLINE epollPoll #-}
 
--- | Wait so many milliseconds (for ever: -1).
+-- | Wait this many milliseconds (for ever: -1).
 --
 -- [Blocks]: holds an OS thread; the capability runs on.
 epollWait :: Fd -> Ptr Word8 -> Int -> Int -> IO Int
@@ -118,19 +118,19 @@ eventReadHangUp = 0x2000
 eventEdge :: Word32
 eventEdge = 0x80000000
 
--- | poll(2) over so many entries, without waiting.
+-- | poll(2) over this many entries, without waiting.
 --
 -- [Blocks]: never.
 pollNow :: Ptr Word8 -> Int -> IO Int
 pollNow p n = fromIntegral <$> c_poll_now p (fromIntegral n) 0
 
--- | poll(2), waiting so many milliseconds (for ever: -1).
+-- | poll(2), waiting this many milliseconds (for ever: -1).
 --
 -- [Blocks]: holds an OS thread; the capability runs on.
 pollWait :: Ptr Word8 -> Int -> Int -> IO Int
 pollWait p n ms = fromIntegral <$> c_poll p (fromIntegral n) (fromIntegral ms)
 
--- | The ready ones of these poll bits, for one descriptor, now.
+-- | Which of these poll bits are set for one descriptor now.
 --
 -- [Blocks]: never.
 pollOne :: Fd -> Word32 -> IO Int

@@ -42,7 +42,7 @@ import Foreign.C.Types (CInt (..), CLong (..), CSize (..))
 import Foreign.Ptr (Ptr)
 import System.Posix.Types (Fd (..))
 
--- | Receive at most so many bytes; 0 is the peer's end.
+-- | Receive at most this many bytes; 0 is the peer's end.
 --
 -- [Blocks]: never.
 recv :: Fd -> Ptr Word8 -> Int -> IO Int
@@ -62,7 +62,7 @@ send (Fd fd) p n = fromIntegral <$> c_send fd p (fromIntegral n) 0
 sendMore :: Fd -> Ptr Word8 -> Int -> IO Int
 sendMore (Fd fd) p n = fromIntegral <$> c_send fd p (fromIntegral n) 1
 
--- | Send an array of so many @struct iovec@.
+-- | Send an array of this many @struct iovec@.
 --
 -- [Blocks]: never.
 sendVector :: Fd -> Ptr Word8 -> Int -> IO Int
@@ -84,7 +84,7 @@ writeFd (Fd fd) p n = fromIntegral <$> c_write fd p (fromIntegral n)
 socket :: Int -> Int -> Int -> IO Int
 socket f t p = fromIntegral <$> c_socket (fromIntegral f) (fromIntegral t) (fromIntegral p)
 
--- | Bind to a @struct sockaddr@ of so many bytes.
+-- | Bind to a @struct sockaddr@ of this many bytes.
 --
 -- [Blocks]: holds an OS thread: a Unix socket makes a file.
 bind :: Fd -> Ptr a -> Int -> IO Int

@@ -149,8 +149,8 @@ labelMe name = myThreadId >>= \t -> labelThread t name
 unbound :: IO a -> IO a
 unbound = runInUnboundThread
 
--- | A thread, for whoever throws at it, without keeping it alive: a 'ThreadId' does, and then
--- the runtime cannot tell a thread that waits for what nobody else has.
+-- | A reference to a thread that does not keep it alive. A 'ThreadId' does, and the runtime then cannot
+-- detect that the thread is blocked for ever.
 newtype WeakThread = WeakThread (Weak ThreadId)
 
 -- | The calling thread.
@@ -213,7 +213,7 @@ getProcessors = getNumProcessors
 getCapabilities :: IO Int
 getCapabilities = getNumCapabilities
 
--- | Use so many capabilities from now on, at any time. Use this rather than base's
+-- | Set the number of capabilities, at any time. Use this rather than base's
 -- @setNumCapabilities@, which in GHC 9.0 may never return if other threads are busy; see
 -- Note [Changing capabilities]. A bound thread, such as the main thread, may afterwards be delayed
 -- until the next collection (an idle program's comes after 0.3 seconds; with @-I0@ perhaps never).
@@ -252,7 +252,7 @@ threadedRuntime = rtsSupportsBoundThreads
 
 -- | How many forks without exec lie between the program's first process and this one. In a
 -- child of 'System.Posix.Process.forkProcess' the threads of its parent are gone, and
--- whoever relies on one compares this number with the one that it started under.
+-- code that relies on one compares this number with the number at which the thread was started.
 --
 -- [Cost]: one read of a C variable.
 processGeneration :: IO Int

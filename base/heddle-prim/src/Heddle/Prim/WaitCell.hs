@@ -6,14 +6,14 @@
 -- Stability   : stable
 --
 -- A wait cell is idle, ready (holds a token) or parked on. 'unpark' leaves a token or
--- hands it to the longest waiting thread; 'park' takes one. Tokens do not add up, and
--- spurious wakes are legal: a woken thread looks again at what it waited for.
+-- hands it to the thread that has waited longest; 'park' takes one. Tokens do not accumulate, and
+-- spurious wake-ups are allowed: a woken thread checks its condition again.
 --
--- Protocol: 'reset' before the look (the system call), 'park' after it. A token left
--- between the two is then seen by 'park'.
+-- Protocol: 'reset' before the check (the system call), 'park' after it. 'park' then sees a token that was
+-- left between the two.
 --
 -- Cost: 32 bytes a cell; park allocates GHC's 24-byte queue node.
--- Owner: whoever made it; any thread may use it.
+-- Owner: its creator; any thread may use it.
 module Heddle.Prim.WaitCell
   ( WaitCell,
     newWaitCell,

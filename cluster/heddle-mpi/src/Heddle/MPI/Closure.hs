@@ -79,7 +79,7 @@ import Heddle.MPI.Internal.Build
 import Heddle.MPI.Internal.Message
 import Heddle.MPI.Internal.Message.Codec (checkedCodec)
 import Heddle.Prim.Buffer (bufferPtr, keepAlive, newBuffer)
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Unsafe (unsafePure)
 import Type.Reflection (TypeRep, eqTypeRep, typeRep, typeRepKind, pattern Fun)
 
 -- | Which code it is: a value, or a function of a message.

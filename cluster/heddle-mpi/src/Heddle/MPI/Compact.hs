@@ -52,7 +52,7 @@ import Heddle.MPI.Internal.Message
 import Heddle.MPI.Internal.Message.Codec (checkedCodec)
 import Heddle.Prim.Atomic (modifyRef, newRef)
 import Heddle.Prim.Exception (bug)
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Unsafe (unsafePure)
 
 -- | A value in a region of its own.
 newtype Region a = Region (Compact (Box a))

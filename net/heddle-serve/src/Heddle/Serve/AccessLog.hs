@@ -44,17 +44,17 @@ import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Prim.File
-import Heddle.Prim.Ring
 import Heddle.Prim.Thread (fork, yield)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.Internal.LogRing
 import Heddle.Serve.LogLine
 import System.Posix.IO (FdOption (NonBlockingRead), setFdOption)
 import System.Posix.Types (Fd)
 
 -- | An open access log.
 data AccessLog = AccessLog
-  { logRings :: ![Ring],
+  { logRings :: ![LogRing],
     -- | A timer slot: its write cell wakes the writer.
     logWake :: !Slot,
     -- | See the @Log…@ patterns.
@@ -110,7 +110,7 @@ withAccessLog runtime opening path report = bracket open close
     toFile = if path == "-" then Nothing else Just path
     open = do
       fd <- maybe (pure 1) (opening . openLog) toFile
-      rings <- mapM (\_ -> newRing ringSize) [1 .. capabilitiesOf runtime]
+      rings <- mapM (\_ -> newLogRing ringSize) [1 .. capabilitiesOf runtime]
       log' <- AccessLog rings <$> timerSlot <*> newWords 64 <*> timerSlot <*> timerSlot <*> pure toFile <*> newRef fd <*> pure trouble
       _ <- fork "serve/access-log" (writer log' `finally` over log')
       log' <$ fork "serve/access-log-report" (reporter log')
@@ -292,7 +292,7 @@ data Pass = Nothing' | Wrote | More
 share :: Int
 share = 4
 
-drain :: AccessLog -> Ring -> IO Pass
+drain :: AccessLog -> LogRing -> IO Pass
 drain log' ring = go 0
   where
     go :: Int -> IO Pass

@@ -49,8 +49,8 @@ import Control.DeepSeq (NFData (..), force)
 import Heddle.Par.Internal.Leftmost (Deadlock (..))
 import Heddle.Par.Internal.Monad qualified as Monad
 import Heddle.Prim.Exception (throwIO, throwTo)
-import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (getCapabilities, myThreadId)
+import Heddle.Prim.Unsafe (unsafePure)
 import Heddle.Sched (OnFailure (..), Result (..), runBody)
 
 -- | Nothing keeps this run's IVars apart from another's.

@@ -63,8 +63,8 @@ where
 
 import Control.DeepSeq (NFData (..))
 import Heddle.Prim.Exception (evaluate)
-import Heddle.Prim.Pure (pseq, unsafePure)
 import Heddle.Prim.Thread (spark)
+import Heddle.Prim.Unsafe (pseq, unsafePure)
 
 -- | Says in what order, and where, the parts of a value are evaluated.
 newtype Eval a = Eval (IO a)

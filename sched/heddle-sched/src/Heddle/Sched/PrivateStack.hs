@@ -51,9 +51,9 @@ import Heddle.Prim.Atomic
     writeRelease,
     writeWord,
   )
-import Heddle.Prim.Barrier (barrierEverywhere, canBarrierEverywhere)
 import Heddle.Prim.Exception (uninterruptibleMask_)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
+import Heddle.Sched.Internal.Barrier (barrierEverywhere, canBarrierEverywhere)
 
 -- | Entry i lies at i modulo the capacity; those from top to bottom are there.
 data PrivateStack a = PrivateStack

@@ -33,11 +33,11 @@ where
 import Control.Monad (unless, void, when)
 import Data.Bits (countTrailingZeros, testBit, unsafeShiftL, (.&.))
 import Heddle.Prim.Atomic (atomicRead, compareAndSet, fetchAdd, fetchOr, readEntry, readRef, readWord, tableSize, wordCount)
-import Heddle.Prim.Barrier (barrierEverywhere, canBarrierEverywhere)
 import Heddle.Prim.Clock (microseconds)
 import Heddle.Prim.Exception (SomeException, mask_, try)
 import Heddle.Prim.Thread (nap)
 import Heddle.Prim.WaitCell (WaitCell, park, unpark)
+import Heddle.Sched.Internal.Barrier (barrierEverywhere, canBarrierEverywhere)
 import Heddle.Sched.Types
 
 sleepersWord, searchersWord, capabilitiesWord, blockingWord, maskBits, maskWords :: Int

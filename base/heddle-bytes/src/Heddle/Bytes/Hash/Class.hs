@@ -129,7 +129,7 @@ hashIntegral :: Integral a => HashKey -> a -> Word64
 hashIntegral key n = hashWord (fromIntegral n) (start key)
 {-# INLINE hashIntegral #-}
 
--- | So many parts, and then the parts.
+-- | This many parts, and then the parts.
 absorbCounted :: Int -> ((Sip -> x -> Sip) -> Sip -> t -> Sip) -> (x -> Sip -> Sip) -> t -> Sip -> Sip
 absorbCounted size fold part parts s = fold (flip part) (absorbIntegral size s) parts
 {-# INLINE absorbCounted #-}

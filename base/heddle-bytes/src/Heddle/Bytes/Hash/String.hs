@@ -3,7 +3,7 @@
 -- Description : SipHash of strings, at once and piece by piece
 -- Stability   : stable
 --
--- SipHash of Aumasson and Bernstein: with a key that nobody knows, nobody can choose strings
+-- SipHash of Aumasson and Bernstein: under a secret key, an attacker cannot choose strings
 -- with equal hashes. With 1 and 3 rounds it is fast enough for tables; with 2 and 4 it is the
 -- form that its authors published first, a message authentication code for short messages.
 --
@@ -56,10 +56,10 @@ import Data.Primitive.ByteArray
 import Data.Word (Word64)
 import Foreign.Ptr (plusPtr)
 import Heddle.Bytes.Internal.Foreign.Hash qualified as Kernel
+import Heddle.Bytes.Internal.Random (randomBytes, randomBytesOrStop)
 import Heddle.Bytes.Internal.Sip (HashKey (..), Sip (..), start, withBytes)
 import Heddle.Prim.Global (unsafeGlobal)
-import Heddle.Prim.Pure (unsafeInlined, unsafeRepeatable)
-import Heddle.Prim.Random (randomBytes, randomBytesOrStop)
+import Heddle.Prim.Unsafe (unsafeDupable, unsafeInlined)
 
 -- | The key of this process, from the system's generator (getrandom(2)), made when it is first
 -- used. Where the system gives no random bytes the process ends with a message: no fixed key
@@ -165,7 +165,7 @@ data Stream = Stream !Rounds !ByteArray
 begin :: Rounds -> HashKey -> Stream
 begin rounds key = Stream rounds (filled (`writeStart` start key))
 
--- | So many bytes more.
+-- | This many bytes more.
 --
 -- [Cost]: O(bytes), as 'sipHash13'; 128 bytes. The capability is held for 32 KiB at a time.
 --
@@ -235,7 +235,7 @@ absorbSlices :: Int -> MutableByteArray RealWorld -> ByteString -> IO ()
 absorbSlices rounds stream bytes = withBytes bytes $ \p len ->
   forSlices len $ \at n -> Kernel.update rounds stream (p `plusPtr` at) n
 
--- | Do something with offset and length of each slice of so many bytes.
+-- | Do something with offset and length of each slice of this many bytes.
 forSlices :: Int -> (Int -> Int -> IO ()) -> IO ()
 forSlices len act = go 0
   where
@@ -246,7 +246,7 @@ forSlices len act = go 0
 
 -- | The words of a stream, as an action leaves them.
 filled :: (MutableByteArray RealWorld -> IO ()) -> ByteArray
-filled fill = unsafeRepeatable $ do
+filled fill = unsafeDupable $ do
   stream <- newByteArray (8 * Kernel.streamWords)
   fill stream
   unsafeFreezeByteArray stream

@@ -48,7 +48,7 @@ digitsOf n = go n maxDecimalLength [] (descending [] 1000000000000000000)
         | power > first -> go first bound parts smaller
         | (q, r) <- first `quotRem` power -> go q (bound + 18 * 2 ^ length smaller) (Part smaller r : parts) smaller
 
--- | Write it; answers the end.
+-- | Write it; returns the end.
 --
 -- [Units]: at most 'digitsBound' bytes are written.
 pokeDigits :: Ptr Word8 -> Digits -> IO (Ptr Word8)

@@ -1,6 +1,6 @@
 -- |
 -- Module      : Heddle.Bytes.Internal.LazyPut
--- Description : A Put as a lazy byte string
+-- Description : Runs a builder into a lazy byte string
 -- Stability   : internal; exempt from the version policy
 --
 -- A result of at most one chunk is written by the thread that needs it. A larger one is written by a thread of its own,
@@ -30,8 +30,8 @@ import Heddle.Prim.Buffer
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Keeper (Keeper, keeping, newKeeper)
-import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (fork, myThreadId)
+import Heddle.Prim.Unsafe (unsafePure)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 
 -- | A chunk of a lazy byte string, and the buffer that small results are written into first.
@@ -109,7 +109,7 @@ produced put = do
   reader <- newKeeper (throwTo writer Unwanted)
   pure (consumed reader first)
 
--- | Thrown at a thread that writes for nobody.
+-- | Thrown at a writing thread whose result has become unreachable.
 data Unwanted = Unwanted
   deriving stock (Show)
 
@@ -121,7 +121,7 @@ instance Exception Unwanted where
 consumed :: Keeper -> Link -> Lazy.ByteString
 consumed reader link = unsafePure $ do
   unpark (linkWanted link)
-  -- The writer may be stopped when nobody can come here any more.
+  -- The keeper keeps the writer running as long as this thunk is reachable.
   Batch chunks after <- keeping reader await
   pure . (`append` chunks) $ case after of
     Next next -> consumed reader next

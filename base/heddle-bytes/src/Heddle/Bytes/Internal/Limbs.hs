@@ -1,8 +1,9 @@
 {-# LANGUAGE MagicHash #-}
+{-# OPTIONS_HADDOCK not-home #-}
 
 -- |
 -- Module      : Heddle.Bytes.Internal.Limbs
--- Description : How an Integer lies in memory
+-- Description : The words of an Integer
 -- Stability   : internal; exempt from the version policy
 --
 -- GHC keeps a small integer in a word, and the magnitude of any other as an array of words,

@@ -1,6 +1,8 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
 -- Module      : Heddle.Bytes.Internal.Memory
--- Description : Memory outside of the heap that grows without a copy
+-- Description : Memory outside the heap that grows without a copy
 -- Stability   : internal; exempt from the version policy
 --
 -- Large results are written into memory of the C library, later of the system, that grows by
@@ -9,14 +11,13 @@
 -- has been made.
 --
 -- Cost: a system call each time it doubles, from 1 MiB on; below, the C library may copy.
--- Owner: the foreign pointer; whoever made it, until it is shared.
+-- Owner: the foreign pointer; the thread that made it, until it is shared.
 module Heddle.Bytes.Internal.Memory
   ( Memory,
     newMemory,
     growMemory,
     memoryAddress,
     finishedMemory,
-    memoriesHeld,
     memoriesCounted,
   )
 where
@@ -38,20 +39,20 @@ import Prelude hiding (ioError)
 -- | A stretch of memory that can be made larger.
 newtype Memory = Memory (ForeignPtr Word8)
 
--- | Of so many bytes.
+-- | A memory of this many bytes.
 --
 -- [Cost]: the C library's or the system's.
--- [Throws]: 'IOError' when there are not so many.
+-- [Throws]: 'IOError' when memory is short.
 newMemory :: Int -> IO Memory
 newMemory size = mask_ $ do
   cell <- c_new (fromIntegral size)
   when (cell == nullPtr) (noMemory size)
   Memory <$> newForeignPtr c_free cell
 
--- | So many bytes; what was written stays.
+-- | Grow it to this many bytes. Its contents stay.
 --
 -- [Cost]: a system call; below 1 MiB perhaps a copy.
--- [Throws]: 'IOError' when there are not so many.
+-- [Throws]: 'IOError' when memory is short.
 growMemory :: Memory -> Int -> IO ()
 growMemory (Memory cell) size = do
   failed <- withForeignPtr cell (\p -> c_resize p (fromIntegral size))
@@ -64,7 +65,7 @@ noMemory size = ioError (mkIOError fullErrorType ("writing a result of " <> show
 memoryAddress :: Memory -> IO (Ptr Word8)
 memoryAddress (Memory cell) = withForeignPtr cell (peek . castPtr)
 
--- | The first so many bytes, for good: nothing may be written any more.
+-- | The first bytes, as a string; the memory must not be written to any more.
 --
 -- [Cost]: a system call, no copy; from time to time a garbage collection.
 finishedMemory :: Memory -> Int -> IO ByteString
@@ -83,11 +84,8 @@ collectIfDue =
     1 -> performMinorGC
     _ -> performMajorGC >> c_collected
 
--- | The bytes of all memories of the process, and how many memories there are.
---
--- [Units]: bytes.
-memoriesHeld, memoriesCounted :: IO Int64
-memoriesHeld = c_held
+-- | How many memories the process has, for tests of their release.
+memoriesCounted :: IO Int64
 memoriesCounted = c_count
 
 -- Unsafe: memory management of the C library and of the system, which never sleeps.
@@ -100,9 +98,6 @@ foreign import ccall unsafe "heddle_memory_resize" c_resize :: Ptr Word8 -> CSiz
 foreign import ccall unsafe "heddle_memory_trim" c_trim :: Ptr Word8 -> CSize -> IO ()
 
 foreign import ccall "&heddle_memory_free" c_free :: FinalizerPtr Word8
-
--- Unsafe: reads a word.
-foreign import ccall unsafe "heddle_memory_held" c_held :: IO Int64
 
 -- Unsafe: reads a word.
 foreign import ccall unsafe "heddle_memory_count" c_count :: IO Int64

@@ -22,7 +22,7 @@ import Data.Bits (complement, countLeadingZeros, unsafeShiftL, unsafeShiftR, (.&
 import Data.Word (Word64)
 import GHC.Float (castDoubleToWord64, castWord64ToDouble)
 import Heddle.Bytes.Internal.Powers (exactPower, powerOfTen)
-import Heddle.Prim.Word128 (Wide (..), timesHigh, timesWide)
+import Heddle.Bytes.Internal.Word128 (Wide (..), timesHigh, timesWide)
 
 -- | The double nearest to @w * 10^q@, of two equally near ones the even one; infinity where it
 -- is too large.
@@ -90,7 +90,7 @@ nearestBetween w q exactly
 -- | An integer, and the exponent of ten that goes with it.
 data Exactly = Exactly !Integer !Int
 
--- | Is a number, between the double of these bits and the next, to be rounded to the next?
+-- | Whether a number between the double of these bits and the next double rounds to the next.
 closerToUpper :: Integer -> Int -> Word64 -> Bool
 closerToUpper digits tens bits = case compare decimal middle of
   LT -> False

@@ -60,7 +60,7 @@ import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekElemOff)
 import Heddle.Bytes.Internal.Search (Level, levelCode)
 import Heddle.Prim.Buffer (Buffer, bufferSize, newBuffer, withBuffer)
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Unsafe (unsafePure)
 
 -- | Whether the case of letters matters.
 data CaseRule
@@ -151,7 +151,7 @@ countLinesAt n block size = withBuffer (needleReady n) $ \p -> c_count_lines p b
 -- | Room for lines that were found. One thread's, used again and again.
 newtype Lines = Lines Buffer
 
--- | Room for so many lines.
+-- | Room for this many lines.
 --
 -- [Cost]: 24 bytes each.
 newLines :: Int -> IO Lines

@@ -1,3 +1,5 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
 -- Module      : Heddle.Bytes.Internal.Powers
 -- Description : Powers of ten to 128 bits
@@ -20,8 +22,8 @@ import Data.Bits (unsafeShiftR)
 import Data.Word (Word64)
 import Foreign.Ptr (Ptr)
 import Foreign.Storable (peekElemOff)
-import Heddle.Prim.Pure (unsafeInlined)
-import Heddle.Prim.Word128 (Wide (..))
+import Heddle.Bytes.Internal.Word128 (Wide (..))
+import Heddle.Prim.Unsafe (unsafeInlined)
 
 -- | The least and the greatest power in the table.
 firstPower, lastPower :: Int

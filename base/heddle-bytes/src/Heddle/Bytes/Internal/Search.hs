@@ -38,7 +38,7 @@ where
 import Data.Word (Word8)
 import Foreign.C.Types (CInt (..))
 import Foreign.Ptr (Ptr)
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Unsafe (unsafePure)
 
 -- | Which instructions a kernel may use; only those that this machine has can be named.
 newtype Level = Level CInt

@@ -19,7 +19,7 @@ where
 import Data.Bits (unsafeShiftL, unsafeShiftR, (.&.), (.|.))
 import Data.Word (Word32, Word64)
 import Heddle.Bytes.Internal.Powers (binaryExponent, powerOfTen)
-import Heddle.Prim.Word128 (Wide (..), timesHigh, timesWide)
+import Heddle.Bytes.Internal.Word128 (Wide (..), timesHigh, timesWide)
 
 -- | Digits, as a number, and the exponent of ten that goes with them.
 data Decimal = Decimal !Word64 !Int

@@ -1,11 +1,10 @@
 -- |
 -- Module      : Heddle.Bytes.Internal.Sink
--- Description : Where a Put goes
+-- Description : The memory that a builder fills
 -- Stability   : internal; exempt from the version policy
 --
--- A sink is a stretch of memory to fill and a way to get more of it. What is being filled
--- changes; where it ends is in a word of the sink, and where the next byte goes is passed
--- along ("Heddle.Prim.Walk").
+-- A sink is a range of memory to fill and a way to get more. The end of the range is in a word of the sink; the
+-- address of the next byte is passed from action to action ("Heddle.Prim.AddrState").
 --
 -- Invariant: after 'sinkMore' for n bytes there is room for n bytes.
 -- Cost: a comparison for each piece; what 'sinkMore' does, rarely.
@@ -54,26 +53,26 @@ import Foreign.C.Types (CInt)
 import Foreign.ForeignPtr (touchForeignPtr)
 import Foreign.Ptr (IntPtr (..), Ptr, castPtr, intPtrToPtr, minusPtr, plusPtr, ptrToIntPtr)
 import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
+import Heddle.Prim.AddrState (AddrState, At (..), addrState, advancing, runAddrState)
 import Heddle.Prim.Atomic (Words, newWords, readWord, writeWord)
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Cpu (level, levelCode)
 import Heddle.Prim.Exception (assert)
 import Heddle.Prim.Literal (FromLiteral (..), literal, literalLength)
-import Heddle.Prim.Walk (At (..), Walk, stepping, walk, walkFrom)
 
--- | Where a 'Put' goes.
+-- | The memory that a 'Put' fills.
 data Sink = Sink
   { -- | Word 0: the end of the memory that is being filled. Word 1: the level of the kernels to use. Word 2: what
     -- 'withSinkPolicy' has set.
     sinkWords :: !Words,
-    -- | Up to here it is filled, and so many bytes more are needed: takes what is there, and
-    -- says where to go on.
+    -- | Given the end of the written bytes and how many more are needed: takes the bytes and returns where to
+    -- continue.
     sinkMore :: !(Ptr Word8 -> Int -> IO (Ptr Word8)),
-    -- | A slice that is larger than the room that is left.
+    -- | Writes a slice that is larger than the room left.
     sinkSlice :: !(Ptr Word8 -> ByteString -> IO (Ptr Word8))
   }
 
--- | A sink, made with itself at hand, so that its actions can set the end.
+-- | A sink from its two actions, which get the sink itself, so that they can set its end.
 --
 -- [Cost]: some words.
 newSink :: (Sink -> Ptr Word8 -> Int -> IO (Ptr Word8)) -> (Sink -> Ptr Word8 -> ByteString -> IO (Ptr Word8)) -> IO Sink
@@ -90,7 +89,7 @@ sinkEnd :: Sink -> IO (Ptr Word8)
 sinkEnd sink = addressAt <$> readWord (sinkWords sink) 0
 {-# INLINE sinkEnd #-}
 
--- | Other memory, which ends here.
+-- | Continue in memory that ends here.
 --
 -- [Cost]: two memory accesses.
 setSinkEnd :: Sink -> Ptr Word8 -> IO ()
@@ -112,7 +111,7 @@ sinkPolicy :: Sink -> IO Int
 sinkPolicy sink = readWord (sinkWords sink) 2
 {-# INLINE sinkPolicy #-}
 
--- | The same sequence under this policy.
+-- | A builder under another policy.
 --
 -- [Cost]: four memory accesses.
 withSinkPolicy :: Int -> Put -> Put
@@ -133,7 +132,7 @@ addressAt :: Int -> Ptr Word8
 addressAt = intPtrToPtr . IntPtr
 {-# INLINE addressAt #-}
 
--- | A piece: the most bytes that it takes, and how to write it, which says where it ended.
+-- | A bounded primitive: the most bytes that it takes, and the action that writes them and returns the end.
 data Write = Write !Int (Ptr Word8 -> IO (Ptr Word8))
 
 -- | One after the other, with one check for both.
@@ -157,8 +156,8 @@ within :: Int -> Ptr Word8 -> Ptr Word8 -> IO (Ptr Word8)
 within bound p end = assert (end >= p && end `minusPtr` p <= bound) (pure end)
 {-# INLINE within #-}
 
--- | Any number of pieces.
-newtype Put = Put (Walk Sink ())
+-- | A builder: a sequence of pieces.
+newtype Put = Put (AddrState Sink ())
 
 -- | One after the other.
 instance Semigroup Put where
@@ -169,47 +168,47 @@ instance Monoid Put where
   mempty = Put (pure ())
   {-# INLINE mempty #-}
 
--- | Run it from here on; answers where it ended.
+-- | Run it from an address; returns the end.
 --
 -- [Cost]: the pieces'.
 runPut :: Put -> Sink -> Ptr Word8 -> IO (Ptr Word8)
 runPut (Put w) sink p = do
-  At end () <- walkFrom w sink p
+  At end () <- runAddrState w sink p
   pure end
 {-# INLINE runPut #-}
 
--- | The sequence that does this: from a place in a sink on, answering where it ended.
+-- | A builder from an action, which gets the sink and the address to write to and returns the end.
 --
 -- [Cost]: the action's.
 runningPut :: (Sink -> Ptr Word8 -> IO (Ptr Word8)) -> Put
-runningPut = Put . stepping
+runningPut = Put . advancing
 {-# INLINE runningPut #-}
 
--- | A piece, for which room is made if there is none.
+-- | A bounded primitive as a builder: makes room for it if needed.
 --
 -- [Cost]: one comparison, and the piece's.
 write :: Write -> Put
 write (Write bound f) = writeBounded bound f
 {-# INLINE write #-}
 
--- | The same, taken apart.
+-- | 'write' of an unpacked primitive.
 writeBounded :: Int -> (Ptr Word8 -> IO (Ptr Word8)) -> Put
-writeBounded bound f = Put . stepping $ \sink p -> do
+writeBounded bound f = Put . advancing $ \sink p -> do
   end <- sinkEnd sink
-  -- One continuation for both, so that the piece's code is there once.
+  -- One continuation for both cases, so that the piece's code is generated once.
   at <- if bound <= end `minusPtr` p then pure p else sinkMore sink p bound
   f at >>= within bound at
 {-# INLINE writeBounded #-}
 
--- | Bytes that are there already: copied if there is room, else the sink decides.
+-- | Existing bytes: copied if there is room, else the sink decides.
 --
 -- [Cost]: a copy.
 slice :: ByteString -> Put
-slice text = Put . stepping $ \sink p -> do
+slice text = Put . advancing $ \sink p -> do
   end <- sinkEnd sink
   if ByteString.length text <= end `minusPtr` p then copySlice p text else sinkSlice sink p text
 
--- | Copy bytes to a place with room for them; answers the end.
+-- | Copy bytes to an address with room for them; returns the end.
 --
 -- [Cost]: a copy.
 copySlice :: Ptr Word8 -> ByteString -> IO (Ptr Word8)
@@ -222,7 +221,7 @@ copySlice p text = do
     (from, offset, len) = ByteString.toForeignPtr text
 {-# INLINE copySlice #-}
 
--- | Copy so many bytes; few of them without a call.
+-- | Copy bytes; up to 16 without a call.
 --
 -- [Cost]: for up to 16 bytes two loads and two stores, which may overlap.
 copyInto :: Ptr Word8 -> Ptr Word8 -> Int -> IO ()
@@ -269,7 +268,7 @@ instance FromLiteral Put where
   {-# INLINE fromModifiedUtf8 #-}
   fromCharacters = foldMap (\c -> writeBounded 4 (`pokeUtf8` c))
 
--- | The same for a piece, whose bound is the number of the literal's bytes.
+-- | The bound is the number of the literal's bytes.
 instance IsString Write where
   fromString = literal
   {-# INLINE fromString #-}
@@ -280,7 +279,7 @@ instance FromLiteral Write where
       len = literalLength bytes
   {-# INLINE fromAscii #-}
   fromModifiedUtf8 bytes = Write (literalLength bytes) $ \p -> do
-    At end () <- walkFrom modifiedUtf8 bytes p
+    At end () <- runAddrState modifiedUtf8 bytes p
     pure end
   {-# INLINE fromModifiedUtf8 #-}
   fromCharacters chars = Write (4 * length chars) (\p -> foldM pokeUtf8 p chars)
@@ -291,13 +290,13 @@ putAscii !bytes !len = writeBounded len (\p -> copyInto p bytes len >> pure (p `
 
 putModifiedUtf8 :: Ptr Word8 -> Int -> Put
 putModifiedUtf8 !bytes !len = writeBounded len $ \p -> do
-  At end () <- walkFrom modifiedUtf8 bytes p
+  At end () <- runAddrState modifiedUtf8 bytes p
   pure end
 {-# NOINLINE putModifiedUtf8 #-}
 
 -- | GHC's UTF-8 up to its 0, made proper: C0 80 is NUL, and ED A0 to ED BF begin surrogates.
-modifiedUtf8 :: Walk (Ptr Word8) ()
-modifiedUtf8 = walk go
+modifiedUtf8 :: AddrState (Ptr Word8) ()
+modifiedUtf8 = addrState go
   where
     go from to =
       peek from >>= \case
@@ -315,7 +314,7 @@ modifiedUtf8 = walk go
         byte -> poke to byte >> go (from `plusPtr` 1) (to `plusPtr` 1)
 {-# NOINLINE modifiedUtf8 #-}
 
--- | A character in UTF-8, of a surrogate U+FFFD, in up to four bytes; answers the end.
+-- | A character in UTF-8, of a surrogate U+FFFD, in up to four bytes; returns the end.
 --
 -- [Cost]: one to four stores.
 pokeUtf8 :: Ptr Word8 -> Char -> IO (Ptr Word8)

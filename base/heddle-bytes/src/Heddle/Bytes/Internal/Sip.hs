@@ -1,3 +1,5 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
 -- Module      : Heddle.Bytes.Internal.Sip
 -- Description : SipHash in plain Haskell
@@ -37,7 +39,7 @@ import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peekByteOff)
 import GHC.ByteOrder (ByteOrder (..), targetByteOrder)
 import Heddle.Prim.Buffer (foreignAddress)
-import Heddle.Prim.Pure (unsafeInlined)
+import Heddle.Prim.Unsafe (unsafeInlined)
 
 -- | A key: 128 bits that an attacker must not know. There is no 'Show' instance, so that keys
 -- do not get into logs.
@@ -71,7 +73,7 @@ sipRound k (Sip v0 v1 v2 v3) = k (Sip (rotate a0 32 + b3) c1 (rotate d2 32) c3)
     !c3 = rotate b3 21 `xor` d0
 {-# INLINE sipRound #-}
 
--- | So many rounds: 1 or 3 of SipHash-1-3, 2 or 4 of SipHash-2-4.
+-- | This many rounds: 1 or 3 of SipHash-1-3, 2 or 4 of SipHash-2-4.
 runRounds :: Int -> (Sip -> r) -> Sip -> r
 runRounds 1 k = sipRound k
 runRounds 2 k = sipRound (sipRound k)
@@ -79,7 +81,7 @@ runRounds 3 k = sipRound (sipRound (sipRound k))
 runRounds _ k = sipRound (sipRound (sipRound (sipRound k)))
 {-# INLINE runRounds #-}
 
--- | Absorb a word, with so many rounds.
+-- | Absorb a word, with this many rounds.
 compress :: Int -> Word64 -> (Sip -> r) -> Sip -> r
 compress rounds m k (Sip v0 v1 v2 v3) =
   runRounds rounds (\(Sip w0 w1 w2 w3) -> k (Sip (w0 `xor` m) w1 w2 w3)) (Sip v0 v1 v2 (v3 `xor` m))

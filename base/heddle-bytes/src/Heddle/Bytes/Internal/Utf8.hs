@@ -58,7 +58,7 @@ import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Cpu (level)
 import Heddle.Prim.Exception (Exception (..))
 import Heddle.Prim.Literal (literal)
-import Heddle.Prim.Pure (unsafeRepeatable)
+import Heddle.Prim.Unsafe (unsafeDupable)
 
 -- | Text in UTF-8, known to be valid: a slice of the bytes that it was found in.
 --
@@ -158,14 +158,14 @@ cut p at n
       b <- peekByteOff p end :: IO Word8
       if b >= 0x80 && b < 0xc0 then back (end - 1) (most - 1) else pure end
 
--- | Characters of valid text of so many bytes.
+-- | Characters of valid text of this many bytes.
 --
 -- [Cost]: O(n), by the machine's vectors.
 characters :: Ptr Word8 -> Int -> IO Int
 characters = bySlices (characterCount level)
 {-# INLINE characters #-}
 
--- | Units of UTF-16 that valid text of so many bytes has.
+-- | Units of UTF-16 that valid text of this many bytes has.
 --
 -- [Cost]: O(n), by the machine's vectors.
 units :: Ptr Word8 -> Int -> IO Int
@@ -182,8 +182,8 @@ bySlices count p n = go 0 0
         go (at + sliceSize) (total + some)
 {-# INLINE bySlices #-}
 
--- | Write valid text of so many bytes as UTF-16, from one place of the array on, never beyond
--- another; answers where it ended.
+-- | Write valid text of this many bytes as UTF-16, from one place of the array on, never beyond
+-- another; returns where it ended.
 --
 -- [Cost]: O(n), by the machine's vectors.
 -- [Units]: places count 16-bit units.
@@ -197,7 +197,7 @@ fillUnits p n array start end = go 0 start
         next <- pokeUnits level (p `plusPtr` from) (to - from) array at end
         go to next
 
--- | A text of so many units, which the action writes.
+-- | A text of this many units, which the action writes.
 --
 -- [Cost]: the units.
 -- [Units]: 16-bit units.
@@ -212,7 +212,7 @@ newText n fill
 {-# INLINE newText #-}
 
 -- | Sum up what a kernel with replacement makes of a text, given where it reads, how many bytes,
--- and what was made before; answers where it ended, before what the end cuts off, and the sum.
+-- and what was made before; returns where it ended, before what the end cuts off, and the sum.
 --
 -- [Cost]: the kernel's.
 measureReplaced :: (Ptr Word8 -> Int -> Int -> IO Replaced) -> Ptr Word8 -> Int -> Int -> IO Measured
@@ -228,7 +228,7 @@ measureReplaced kernel p n = go 0
 {-# INLINE measureReplaced #-}
 
 -- | Write text that may be ill-formed as UTF-16 with U+FFFD, from one place of the array on, never
--- beyond another; answers where reading and writing ended.
+-- beyond another; returns where reading and writing ended.
 --
 -- [Cost]: O(n).
 -- [Units]: places count 16-bit units.
@@ -244,7 +244,7 @@ textOfPtr p n = do
   newText count (\array -> void (fillUnits p n array 0 count))
 
 textOf :: Utf8 -> Text
-textOf (Utf8 text) = unsafeRepeatable (withBytes text textOfPtr)
+textOf (Utf8 text) = unsafeDupable (withBytes text textOfPtr)
 
 -- | The bytes of a text.
 --
@@ -295,7 +295,7 @@ encoded array start end before = do
         fill (slice at) (p `plusPtr` n) (room - n)
     slice at = wholeSlice sliceSize array at end
 
--- | From one place in a text, where the next slice of at most so many units ends: not between the
+-- | From one place in a text, where the next slice of at most this many units ends: not between the
 -- two units of a pair.
 --
 -- [Cost]: O(1).
@@ -317,7 +317,7 @@ byteCountBetween :: ByteArray -> Int -> Int -> IO Int
 byteCountBetween = byteCount level
 {-# INLINE byteCountBetween #-}
 
--- | Write a slice of a text, from one place to another, as at most so many bytes; answers how many
+-- | Write a slice of a text, from one place to another, as at most this many bytes; returns how many
 -- they were.
 --
 -- [Cost]: O(n), by the machine's vectors.
@@ -326,7 +326,7 @@ pokeBytesBetween :: ByteArray -> Int -> Int -> Ptr Word8 -> Int -> IO Int
 pokeBytesBetween = pokeBytes level
 {-# INLINE pokeBytesBetween #-}
 
--- | How many bytes the first so many characters of valid text have.
+-- | The length in bytes of the first characters, this many, of valid text.
 --
 -- [Cost]: O(n), by the machine's vectors.
 -- [Units]: bytes.

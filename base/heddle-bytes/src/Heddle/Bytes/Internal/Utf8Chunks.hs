@@ -50,7 +50,7 @@ import Heddle.Bytes.Internal.Foreign.Utf8 (pokeReplacedBytes, replacedBytes, rep
 import Heddle.Bytes.Internal.Utf8
 import Heddle.Bytes.Utf8.Plain (Sequence (..), sequenceOf, surrogatePair)
 import Heddle.Prim.Cpu (level)
-import Heddle.Prim.Pure (unsafeInlined, unsafeRepeatable)
+import Heddle.Prim.Unsafe (unsafeDupable, unsafeInlined)
 
 -- | Bytes that wait: how many, and the bytes, the first one lowest.
 data Waiting = Waiting !Int !Word
@@ -126,7 +126,7 @@ feedText state chunk = case state of
   Going before waiting -> case joined waiting chunk of
     More now -> with Text.empty (going before now)
     Broken n -> with Text.empty (failed before n)
-    Joined n rest -> unsafeRepeatable . withBytes rest $ \p size -> do
+    Joined n rest -> unsafeDupable . withBytes rest $ \p size -> do
       Measured valid count <- validUnits p size
       let character = if n > 0 then Just (joinedCode waiting chunk) else Nothing
           first = maybe 0 codeUnits character
@@ -217,7 +217,7 @@ prefixOf text = unsafeInlined . withBytes text $ \p n -> do
 sequenceAt :: Ptr Word8 -> Int -> Int -> IO Sequence
 sequenceAt p n at = sequenceOf (n - at) (\i -> peekByteOff p (at + i))
 
--- | What is not valid behind so many bytes of a text that are; it must be known that there is
+-- | What is not valid behind this many bytes of a text that are; it must be known that there is
 -- something, or that it is the end.
 --
 -- [Cost]: O(1).
@@ -250,7 +250,7 @@ feedReplacing (Replacing waiting@(Waiting waited _)) chunk = case joined waiting
   Broken n -> decoded (Just 0xfffd) (ByteString.unsafeDrop (n - waited) chunk)
   Joined n rest -> decoded (if n > 0 then Just (joinedCode waiting chunk) else Nothing) rest
   where
-    decoded character rest = unsafeRepeatable . withBytes rest $ \p n -> do
+    decoded character rest = unsafeDupable . withBytes rest $ \p n -> do
       let first = maybe 0 codeUnits character
       Measured end count <- measureReplaced (\from size _ -> replacedUnits level from size) p n first
       text <- newText count $ \array -> do
@@ -268,7 +268,7 @@ finishReplacing (Replacing (Waiting n _)) = if n == 0 then Text.empty else Text.
 --
 -- [Cost]: O(n).
 replacedText :: ByteString -> Text
-replacedText text = unsafeRepeatable . withBytes text $ \p n -> do
+replacedText text = unsafeDupable . withBytes text $ \p n -> do
   Measured valid count <- validUnits p n
   if valid == n
     then newText count (\array -> void (fillUnits p n array 0 count))
@@ -285,7 +285,7 @@ replacedText text = unsafeRepeatable . withBytes text $ \p n -> do
 --
 -- [Cost]: O(n); no copy of valid text.
 repairedBytes :: ByteString -> ByteString
-repairedBytes text = unsafeRepeatable . withBytes text $ \p n -> do
+repairedBytes text = unsafeDupable . withBytes text $ \p n -> do
   valid <- validPrefix p n
   if valid == n
     then pure text

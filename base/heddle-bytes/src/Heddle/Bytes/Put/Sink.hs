@@ -1,18 +1,18 @@
 -- |
 -- Module      : Heddle.Bytes.Put.Sink
--- Description : Puts from actions that write into memory
+-- Description : Builders from actions that write into memory
 -- Stability   : stable
 --
--- "Heddle.Bytes.Put" joins pieces whose greatest length is known. An encoder whose pieces have no such bound, as
--- escaped strings, writes into the sink itself: it is given the address where the next byte goes, compares it with
--- 'sinkEnd', asks for room by 'sinkMore', and answers where it ended.
+-- "Heddle.Bytes.Put" joins bounded primitives. An encoder whose pieces have no useful bound, such as escaped strings,
+-- writes into the sink itself: it gets the address of the next byte, compares it with 'sinkEnd', asks for room with
+-- 'sinkMore', and returns the address where it ended.
 --
--- Invariant: no byte is written before the address that an action is given, nor at or after 'sinkEnd'; the address
--- that it answers is within these. Nothing checks that.
+-- Invariant: an action writes no byte before the address that it gets, and none at or after 'sinkEnd'; the address
+-- that it returns is within that range. Nothing checks this.
 -- Cost: two memory accesses for 'sinkEnd'; 'sinkMore' is rare and does what the way of running the 'Put' needs.
 -- Owner: the thread that runs the 'Put'; the sink is only there while it runs.
 module Heddle.Bytes.Put.Sink
-  ( -- * Sequences from actions
+  ( -- * Builders from actions
     Put,
     runningPut,
     runPut,
@@ -22,7 +22,7 @@ module Heddle.Bytes.Put.Sink
     sinkEnd,
     sinkMore,
 
-    -- * What is handed down
+    -- * Settings of an encoder
     sinkLevel,
     sinkPolicy,
     withSinkPolicy,

@@ -46,11 +46,11 @@ data Sequence
   | -- | The beginning of a character, which the end of the text cuts off.
     CutOff
   | -- | The beginning of a character that another byte breaks off, or a byte that begins none:
-    -- so many bytes that one U+FFFD stands for (a maximal subpart).
+    -- this many bytes, which one U+FFFD stands for (a maximal subpart).
     IllFormed !Int
   deriving stock (Eq, Show)
 
--- | Look at a text of so many bytes, at least one, given one by one.
+-- | Look at a text of this many bytes, at least one, given one by one.
 --
 -- [Cost]: at most four bytes are looked at.
 -- [Source]: RFC 3629, section 4; the Unicode Standard, section 3.9, tables 3-7 and 3-8.
@@ -93,13 +93,13 @@ validLength p n = go 0
           Complete width -> go (at + width)
           _ -> pure at
 
--- | Characters of valid text of so many bytes.
+-- | Characters of valid text of this many bytes.
 --
 -- [Cost]: O(n).
 characterCount :: Ptr Word8 -> Int -> IO Int
 characterCount p n = countBytes p n (\b -> if b .&. 0xc0 == 0x80 then 0 else 1)
 
--- | Units of UTF-16 that valid text of so many bytes has.
+-- | Units of UTF-16 that valid text of this many bytes has.
 --
 -- [Cost]: O(n).
 unitCount :: Ptr Word8 -> Int -> IO Int
@@ -115,8 +115,8 @@ countBytes p n f = go 0 0
         go (at + 1) (total + f b)
 {-# INLINE countBytes #-}
 
--- | Write valid text of so many bytes, of whole characters, as UTF-16 from one place of the
--- array on, never beyond another; answers where it ended.
+-- | Write valid text of this many bytes, of whole characters, as UTF-16 from one place of the
+-- array on, never beyond another; returns where it ended.
 --
 -- [Cost]: O(n).
 -- [Units]: places count 16-bit units.
@@ -171,7 +171,7 @@ byteCount array from to = pure (go from 0)
       | otherwise = 3
 
 -- | Write the units from one place of the array to another as bytes, up to the first that is not
--- ASCII; answers how many. There must be room for them all.
+-- ASCII; returns how many. There must be room for them all.
 --
 -- [Cost]: O(n).
 -- [Units]: places count 16-bit units.
@@ -185,7 +185,7 @@ pokeAscii array from to p = go from
         unit = indexByteArray array at :: Word16
 
 -- | Write valid UTF-16, of whole characters, from one place of the array to another, as at most
--- so many bytes of UTF-8; answers how many they were.
+-- this many bytes of UTF-8; returns their number.
 --
 -- [Cost]: O(n).
 -- [Units]: places count 16-bit units.
@@ -262,7 +262,7 @@ pokeReplacedUnits p n array start end = do
 replacedBytes :: Ptr Word8 -> Int -> IO Replaced
 replacedBytes p n = replacing p n 0 (\made _ width -> pure (made + width)) (\made -> pure (made + 3))
 
--- | Write them, at most so many.
+-- | Write them, at most this many.
 --
 -- [Cost]: O(n).
 pokeReplacedBytes :: Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO Replaced

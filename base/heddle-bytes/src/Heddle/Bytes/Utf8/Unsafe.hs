@@ -1,9 +1,9 @@
 -- |
 -- Module      : Heddle.Bytes.Utf8.Unsafe
--- Description : Bytes that were validated elsewhere as Utf8
+-- Description : Utf8 from bytes that were validated elsewhere
 -- Stability   : stable
 --
--- For parsers that have checked the UTF-8 of their whole input, and answer slices of it.
+-- For parsers that have validated their whole input as UTF-8 and return slices of it.
 --
 -- Cost: none.
 -- Owner: a 'Utf8' keeps the memory that it is a slice of.

@@ -38,7 +38,7 @@ import Foreign.Ptr (Ptr, minusPtr, plusPtr)
 import Heddle.Json.Internal.Decoder
 import Heddle.Json.Internal.Foreign.Read (countCommas, sliceSize)
 import Heddle.Json.Malformed (Reason (..))
-import Heddle.Prim.Walk (At (..))
+import Heddle.Prim.AddrState (At (..))
 
 -- Each element with a state: gets where it begins.
 elementsFrom :: state -> (Env -> Ptr Word8 -> state -> IO (At state)) -> Env -> Ptr Word8 -> IO (At state)

@@ -5,7 +5,7 @@
 
 -- |
 -- Module      : Heddle.Json.Internal.Build
--- Description : JSON in the making
+-- Description : Encoders of JSON values
 -- Stability   : internal; exempt from the version policy
 --
 -- What "Heddle.Json.Build" is made of. Values are told whether something stands before
@@ -31,7 +31,6 @@ module Heddle.Json.Internal.Build
     Name (..),
     nameText,
     nameString,
-    putName,
     putField,
 
     -- * Fixed bytes
@@ -61,13 +60,13 @@ import Heddle.Bytes.Put (toByteString)
 import Heddle.Bytes.Put.Sink (Put, Sink, runningPut)
 import Heddle.Bytes.TextArray (textArray)
 import Heddle.Json.Internal.Escape
+import Heddle.Prim.AddrState (AddrState, At (..), addrState, runAddrState)
 import Heddle.Prim.Literal (FromLiteral (..), literal)
-import Heddle.Prim.Walk (At (..), Walk, walk, walkFrom)
 
 -- | Without its result.
-putting :: Walk Sink a -> Put
+putting :: AddrState Sink a -> Put
 putting f = runningPut $ \sink p -> do
-  At end _ <- walkFrom f sink p
+  At end _ <- runAddrState f sink p
   pure end
 {-# INLINE putting #-}
 
@@ -78,15 +77,15 @@ data Card
   | -- | Any number, also none.
     Many
 
--- | Does something stand before, in the same array or object?
+-- | Whether something precedes in the same array or object.
 data Before
   = -- | Nothing.
     First
   | -- | Something, so that a comma is needed.
     Next
 
--- | What writes values, given what stands before them; answers what then does.
-type Steps = Before -> Walk Sink Before
+-- | What writes values, given what stands before them; returns what then does.
+type Steps = Before -> AddrState Sink Before
 
 -- | JSON values: @c@ says how many, @a@ of what kind.
 newtype Build (c :: Card) a = Build Steps
@@ -102,7 +101,7 @@ instance Monoid (Build 'Many a) where
   mempty = Build pure
   {-# INLINE mempty #-}
 
--- | The same values, said to be of another kind.
+-- | The same values under another kind.
 retyped :: Build c a -> Build d b
 retyped (Build f) = Build f
 {-# INLINE retyped #-}
@@ -111,20 +110,20 @@ retyped (Build f) = Build f
 --
 -- [Units]: the bound is in bytes.
 piece :: Int -> (Ptr Word8 -> IO (Ptr Word8)) -> Steps
-piece bound f before = walk $ \sink p -> do
+piece bound f before = addrState $ \sink p -> do
   end <- room sink (bound + 1) p >>= separate before >>= f
   pure (At end Next)
 {-# INLINE piece #-}
 
 -- | A value that takes care of room itself.
-steps :: Walk Sink () -> Steps
+steps :: AddrState Sink () -> Steps
 steps f before = comma before *> (Next <$ f)
 {-# INLINE steps #-}
 
-comma :: Before -> Walk Sink ()
+comma :: Before -> AddrState Sink ()
 comma = \case
   First -> pure ()
-  Next -> walk $ \sink p0 -> do
+  Next -> addrState $ \sink p0 -> do
     p <- room sink 1 p0
     poke p 0x2c
     pure (At (p `plusPtr` 1) ())
@@ -140,16 +139,16 @@ separate before p = case before of
 {-# INLINE separate #-}
 
 -- | A bracket behind what stands before.
-open :: Word8 -> Before -> Walk Sink ()
-open bracket before = walk $ \sink p0 -> do
+open :: Word8 -> Before -> AddrState Sink ()
+open bracket before = addrState $ \sink p0 -> do
   p <- room sink 2 p0 >>= separate before
   poke p bracket
   pure (At (p `plusPtr` 1) ())
 {-# INLINE open #-}
 
 -- | The bracket that ends a value.
-close :: Word8 -> Walk Sink Before
-close bracket = walk $ \sink p0 -> do
+close :: Word8 -> AddrState Sink Before
+close bracket = addrState $ \sink p0 -> do
   p <- room sink 1 p0
   poke p bracket
   pure (At (p `plusPtr` 1) Next)
@@ -172,7 +171,7 @@ data Name
   = -- | Quoted, escaped and with its colon.
     FixedName !Fixed
   | -- | Written when it is needed, with quotes, without the colon.
-    WrittenName (Walk Sink ())
+    WrittenName (AddrState Sink ())
 
 -- | A literal is escaped once; all that is compiled for it is a call with its bytes.
 instance IsString Name where
@@ -225,8 +224,8 @@ fixed text = Fixed len (byteArrayFromListN (8 * wordsOf len) padded)
 -- for each key of a program.
 --
 -- [Cost]: a piece.
-putFixed :: Fixed -> Before -> Walk Sink ()
-putFixed (Fixed len array) before = walk $ \sink p0 -> do
+putFixed :: Fixed -> Before -> AddrState Sink ()
+putFixed (Fixed len array) before = addrState $ \sink p0 -> do
   p <- room sink (len + 8) p0 >>= separate before
   copyWords array len p
   pure (At (p `plusPtr` len) ())
@@ -235,7 +234,7 @@ putFixed (Fixed len array) before = walk $ \sink p0 -> do
 wordsOf :: Int -> Int
 wordsOf len = (len + 7) `quot` 8
 
--- | Copy the words that so many bytes of an array lie in.
+-- | Copy the words that this many bytes of an array lie in.
 --
 -- [Units]: bytes; up to 7 more are written.
 copyWords :: ByteArray -> Int -> Ptr Word8 -> IO ()
@@ -250,13 +249,13 @@ copyWords array len p = go 0
 {-# INLINE copyWords #-}
 
 -- | A key with its colon, behind what stands before.
-putName :: Name -> Before -> Walk Sink ()
+putName :: Name -> Before -> AddrState Sink ()
 putName name before = case name of
   FixedName bytes -> putFixed bytes before
   WrittenName f -> do
     comma before
     f
-    walk $ \sink p0 -> do
+    addrState $ \sink p0 -> do
       p <- room sink 1 p0
       poke p 0x3a
       pure (At (p `plusPtr` 1) ())

@@ -1,6 +1,6 @@
 -- |
 -- Module      : Heddle.Json.Internal.Check
--- Description : The automaton that checks JSON, and the one that lays it out
+-- Description : The automata that validate and reformat JSON
 -- Stability   : internal; exempt from the version policy
 --
 -- The C structs of @heddle_json_check.h@ and @heddle_json_format.h@ in memory of their own, fed in slices.
@@ -27,9 +27,9 @@ module Heddle.Json.Internal.Check
     endLayout,
 
     -- * Lines and columns
-    Place,
-    newPlace,
-    passOver,
+    Position,
+    newPosition,
+    movePosition,
     lineColumn,
   )
 where
@@ -46,7 +46,7 @@ import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Buffer (Buffer, bufferSize, newBuffer, withBuffer)
 import Heddle.Prim.Cpu (Level, levelCode)
 
--- | What a text is to be.
+-- | The shape of a text.
 data Shape
   = -- | One value.
     OneValue
@@ -59,7 +59,7 @@ data Shape
     Elements
   deriving stock (Bounded, Enum, Eq, Show)
 
--- | What became of a piece of text.
+-- | The result of a piece of text.
 data Event
   = -- | All of it was taken, and is right so far.
     Taken
@@ -135,7 +135,7 @@ taken automaton = do
   memory <- readRef (automatonMemory automaton)
   fromIntegral <$> withBuffer memory (\p -> peekByteOff p offsetAt :: IO Int64)
 
--- | Feed it a piece. After 'Begins' and 'Ends', it goes on with what is behind so many bytes.
+-- | Feed it a piece. After 'Begins' and 'Ends', it goes on with what is behind this many bytes.
 --
 -- [Cost]: 0.3 to 1 ns for each byte.
 -- [Blocks]: never; other threads of the capability get their turn every 32 KiB.
@@ -173,7 +173,7 @@ slices automaton text from end
         slices automaton text (from + passed) end
       _ -> Wrong <$> wrong automaton (Just (text `plusPtr` (from + passed)))
 
--- With bits for twice as many levels, as far as there may be so many.
+-- With bits for twice as many levels, up to the limit.
 deeper :: Buffer -> Int -> IO Buffer
 deeper old limit = do
   let levels = min (2 * 8 * (bufferSize old - nestingAt)) ((limit + 63) `quot` 64 * 64)
@@ -278,21 +278,21 @@ layOut (Formatter level memory) text len out room = withBuffer memory $ \p ->
 endLayout :: Formatter -> IO ()
 endLayout (Formatter _ memory) = withBuffer memory heddleJsonFormatEnd
 
--- | A place in a text, which is passed over piece by piece.
-data Place = Place !Level !Buffer
+-- | A position in a text that is read piece by piece: the lines, and the characters of the last line, before it.
+data Position = Position !Level !Buffer
 
--- | The beginning.
-newPlace :: Level -> IO Place
-newPlace level = do
+-- | The position of the first byte.
+newPosition :: Level -> IO Position
+newPosition level = do
   memory <- newBuffer 16
   withBuffer memory (\p -> fillBytes p 0 16)
-  pure (Place level memory)
+  pure (Position level memory)
 
--- | Go on behind these bytes.
+-- | Move it to the end of these bytes.
 --
 -- [Cost]: 64 bytes in some 3 ns.
-passOver :: Place -> Ptr Word8 -> Int -> IO ()
-passOver (Place level memory) text len = withBuffer memory (go 0)
+movePosition :: Position -> Ptr Word8 -> Int -> IO ()
+movePosition (Position level memory) text len = withBuffer memory (go 0)
   where
     go from p
       | from >= len = pure ()
@@ -300,11 +300,11 @@ passOver (Place level memory) text len = withBuffer memory (go 0)
         heddleJsonPlace (levelCode level) (castPtr p) (text `plusPtr` from) (min largestPiece (len - from))
         go (from + largestPiece) p
 
--- | Line and column of the byte that comes next, both counted from 1.
+-- | Line and column of the next byte, both counted from 1.
 --
 -- [Units]: the column in characters.
-lineColumn :: Place -> IO (Int, Int)
-lineColumn (Place _ memory) = withBuffer memory $ \p -> do
+lineColumn :: Position -> IO (Int, Int)
+lineColumn (Position _ memory) = withBuffer memory $ \p -> do
   newlines <- peekByteOff p 0 :: IO Int64
   characters <- peekByteOff p 8 :: IO Int64
   pure (1 + fromIntegral newlines, 1 + fromIntegral characters)

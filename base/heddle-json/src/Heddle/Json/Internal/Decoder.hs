@@ -2,14 +2,14 @@
 
 -- |
 -- Module      : Heddle.Json.Internal.Decoder
--- Description : Decoders of JSON, from below
+-- Description : The decoder monad and its state
 -- Stability   : internal; exempt from the version policy
 --
 -- A decoder starts at the first byte of a value (or at the end of the text) and ends behind its
 -- last one. White space is its caller's. It stops by an exception that 'runText' catches, so that
 -- what succeeds compares nothing.
 --
--- Invariant: a decoder reads exactly one value, and refuses what is no JSON also where it skips.
+-- Invariant: a decoder reads exactly one value, and refuses invalid JSON also in what it skips.
 -- Cost: as each says.
 -- Owner: the thread that decodes.
 module Heddle.Json.Internal.Decoder
@@ -20,9 +20,6 @@ module Heddle.Json.Internal.Decoder
 
     -- * Their environment
     Env (..),
-    depthWord,
-    KeyCache,
-    newKeyCache,
 
     -- * Failing
     Failed (..),
@@ -71,16 +68,16 @@ import Heddle.Json.Internal.Foreign.Read
 import Heddle.Json.Internal.Path (pathTo)
 import Heddle.Json.Malformed
 import Heddle.Json.Options
+import Heddle.Prim.AddrState (AddrState, At (..), reusableAddrState, runAddrState)
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Exception (Exception (..), SomeException, catch, throwIO, throwTo)
-import Heddle.Prim.Pure (unsafePure)
 import Heddle.Prim.Thread (myThreadId)
-import Heddle.Prim.Walk (At (..), Walk, lasting, walkFrom)
+import Heddle.Prim.Unsafe (unsafePure)
 
 -- | How to make an @a@ of one JSON value.
-newtype Decoder a = Decoder (Walk Env a)
+newtype Decoder a = Decoder (AddrState Env a)
 
--- | What decoders share. The words that change: 0 and 1 are the kernels' answers, 2 is how many
+-- | The environment of decoders. The words that change: 0 and 1 are the kernels' answers, 2 is how many
 -- arrays and objects are open, from 3 on is the state of skipping.
 data Env = Env
   { -- | Where the text ends,
@@ -121,13 +118,13 @@ depthWord = 2
 -- | A decoder from a function of where the value begins. What a decoder is made of is kept with it, and
 -- not computed again for each value: tables of keys, above all.
 decoder :: (Env -> Ptr Word8 -> IO (At a)) -> Decoder a
-decoder f = Decoder (lasting f)
+decoder f = Decoder (reusableAddrState f)
 {-# INLINE decoder #-}
 
 -- | Run it. It is evaluated first: a call of what is a function for certain is a jump, while one of
 -- what may yet have to be computed makes partial applications.
 runDecoder :: Decoder a -> Env -> Ptr Word8 -> IO (At a)
-runDecoder (Decoder w) env p = w `seq` walkFrom w env p
+runDecoder (Decoder w) env p = w `seq` runAddrState w env p
 {-# INLINE runDecoder #-}
 
 -- | The function is applied at once.

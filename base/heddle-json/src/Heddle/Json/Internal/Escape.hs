@@ -2,7 +2,7 @@
 
 -- |
 -- Module      : Heddle.Json.Internal.Escape
--- Description : Strings as JSON
+-- Description : Encodes strings
 -- Stability   : internal; exempt from the version policy
 --
 -- Text of each kind between quotes, as UTF-8 with escapes, into any sink: the kernels go as far
@@ -20,10 +20,9 @@ module Heddle.Json.Internal.Escape
 
     -- * In Haskell
 
-    -- | What the kernels do, for tests to compare them with.
+    -- | The kernels' twins, for tests.
     plainUtf16,
     plainUtf8,
-    pokeEscaped,
   )
 where
 
@@ -37,9 +36,9 @@ import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (peekByteOff, poke, pokeByteOff)
 import Heddle.Bytes.Put.Sink (Sink, sinkEnd, sinkLevel, sinkMore)
 import Heddle.Json.Internal.Foreign.Write (Progress (..), pokeUtf16, pokeUtf8)
-import Heddle.Prim.Walk (At (..), Walk, walk)
+import Heddle.Prim.AddrState (AddrState, At (..), addrState)
 
--- | Make room for so many bytes from here; answers where they go.
+-- | Make room for this many bytes; returns where they go.
 --
 -- [Cost]: one comparison; more, rarely.
 -- [Units]: bytes.
@@ -52,8 +51,8 @@ room sink bytes p = do
 -- | UTF-16 in quotes: the array, where it begins and how long it is.
 --
 -- [Units]: offset and length count 16-bit units.
-putUnits :: ByteArray -> Int -> Int -> Walk Sink ()
-putUnits !array !offset !len = walk $ \sink p0 -> do
+putUnits :: ByteArray -> Int -> Int -> AddrState Sink ()
+putUnits !array !offset !len = addrState $ \sink p0 -> do
   let go !at !left !p = do
         end <- sinkEnd sink
         ours <- sinkLevel sink
@@ -68,8 +67,8 @@ putUnits !array !offset !len = walk $ \sink p0 -> do
 {-# NOINLINE putUnits #-}
 
 -- | The same for text in several arrays; a surrogate pair lies in one of them.
-putChunks :: [(ByteArray, Int, Int)] -> Walk Sink ()
-putChunks chunks = walk $ \sink p0 -> do
+putChunks :: [(ByteArray, Int, Int)] -> AddrState Sink ()
+putChunks chunks = addrState $ \sink p0 -> do
   let go [] !p = room sink 1 p >>= \q -> poke q 0x22 >> pure (At (q `plusPtr` 1) ())
       go ((array, offset, len) : rest) p = within array offset len p >>= go rest
       within array !at !left !p
@@ -86,8 +85,8 @@ putChunks chunks = walk $ \sink p0 -> do
 {-# NOINLINE putChunks #-}
 
 -- | UTF-8 in quotes. Each maximal part of an ill-formed sequence becomes U+FFFD.
-putUtf8 :: ByteString -> Walk Sink ()
-putUtf8 text = walk $ \sink p0 -> ByteString.unsafeUseAsCStringLen text $ \(from, len) -> do
+putUtf8 :: ByteString -> AddrState Sink ()
+putUtf8 text = addrState $ \sink p0 -> ByteString.unsafeUseAsCStringLen text $ \(from, len) -> do
   let go !at !left !p = do
         end <- sinkEnd sink
         ours <- sinkLevel sink
@@ -102,8 +101,8 @@ putUtf8 text = walk $ \sink p0 -> ByteString.unsafeUseAsCStringLen text $ \(from
 {-# NOINLINE putUtf8 #-}
 
 -- | Characters in quotes. Halves of surrogate pairs become U+FFFD.
-putChars :: String -> Walk Sink ()
-putChars text = walk $ \sink p0 -> do
+putChars :: String -> AddrState Sink ()
+putChars text = addrState $ \sink p0 -> do
   let go [] !p = poke p 0x22 >> pure (At (p `plusPtr` 1) ())
       go (c : cs) p = do
         end <- pokeEscaped p (ord c)

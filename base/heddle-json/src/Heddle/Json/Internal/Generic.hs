@@ -10,7 +10,7 @@
 
 -- |
 -- Module      : Heddle.Json.Internal.Generic
--- Description : What of a derived encoding does not depend on the value
+-- Description : The constant parts of derived encodings
 -- Stability   : internal; exempt from the version policy
 --
 -- A plan is all the fixed bytes of a type: brackets, tags and keys, escaped, in the shape of the
@@ -25,7 +25,6 @@ module Heddle.Json.Internal.Generic
     DataPlan (..),
     PlanSum (..),
     SumPlan (..),
-    Style (..),
     PlanFields (..),
     FieldsPlan (..),
     fieldKey,

@@ -75,7 +75,7 @@ newKey text =
     size = length quoted
     padding = negate size .&. 7
 
--- | Is it this key, with its quotes and its colon, that begins here?
+-- | Whether this key, with its quotes and its colon, begins here.
 --
 -- [Cost]: a comparison for each eight bytes.
 isKey :: Key -> Ptr Word8 -> Ptr Word8 -> IO Bool

@@ -4,7 +4,7 @@
 
 -- |
 -- Module      : Heddle.Json.Internal.Number
--- Description : JSON numbers, exactly
+-- Description : Exact decoding of JSON numbers
 -- Stability   : internal; exempt from the version policy
 --
 -- Integers of up to 18 digits are read at once; all other numbers go through a kernel that gives
@@ -42,7 +42,7 @@ import Heddle.Json.Internal.Foreign.Read
 import Heddle.Json.Internal.String (bytesFrom, inputSlice)
 import Heddle.Json.Malformed (Reason (..))
 import Heddle.Json.Options (NonFinite (..))
-import Heddle.Prim.Walk (At (..))
+import Heddle.Prim.AddrState (At (..))
 
 -- | Where an integer of at most 18 digits ended, and the integer; or nothing.
 data Small

@@ -53,12 +53,12 @@ import Heddle.Json.Internal.Scalar
 import Heddle.Json.Internal.String
 import Heddle.Json.Malformed (Malformed (..), Reason (..), showReason)
 import Heddle.Json.Options (Duplicates (..), defaultLimits)
+import Heddle.Prim.AddrState (At (..))
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Cpu (level, levelCode)
-import Heddle.Prim.Walk (At (..))
 import Numeric.Natural (Natural)
 
--- | What the keys of a map may be.
+-- | The types of a map's keys.
 class FromKey a where
   -- | Make it of a key, or say why not.
   fromKey :: Text -> Either String a
@@ -240,7 +240,7 @@ theCache env =
       writeMutVar (envKeys env) (Just cache)
       pure cache
 
--- | Are these bytes of ASCII that text?
+-- | Whether these bytes of ASCII equal a text.
 agrees :: Ptr Word8 -> Int -> Text -> IO Bool
 agrees p len key
   | units /= len = pure False
@@ -263,7 +263,7 @@ bytesHash p len = go 0 0xcbf29ce484222325
         c <- peekByteOff p i :: IO Word8
         go (i + 1) ((h `xor` fromIntegral c) * 0x100000001b3)
 
--- | Which of these a string is; -1 for another one. Gets where it begins, and answers where it ends.
+-- | Which of these a string is; -1 for another one. Gets where it begins, and returns where it ends.
 choiceFrom :: Keys -> Env -> Ptr Word8 -> IO (At Int)
 choiceFrom names env p = do
   c <- byteAt env p

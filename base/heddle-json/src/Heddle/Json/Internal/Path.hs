@@ -1,6 +1,6 @@
 -- |
 -- Module      : Heddle.Json.Internal.Path
--- Description : The path to a place in a JSON text
+-- Description : Finds the path to a byte of a JSON text
 -- Stability   : internal; exempt from the version policy
 --
 -- Decoders do not know their path; where one stopped, the text is looked at again up to there.

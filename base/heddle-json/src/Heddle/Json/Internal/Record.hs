@@ -5,9 +5,9 @@
 -- Description : Records from objects whose keys come in any order
 -- Stability   : internal; exempt from the version policy
 --
--- Each field first looks whether its key comes next, and then decodes in place. At the first key
--- that belongs to a later field the rest of the object goes into slots, one for each field, and
--- the fields take their values from there. No value is read twice.
+-- Each field first checks whether its key comes next, and then decodes in place. At the first key that belongs to a
+-- later field, the values of the rest of the object go into a table with an entry for each field, and the remaining
+-- fields take their values from there. No value is read twice.
 --
 -- Cost: for keys in declared order a comparison for each eight bytes; else a search in a table.
 -- Owner: the thread that decodes.
@@ -28,21 +28,21 @@ import Foreign.ForeignPtr (touchForeignPtr)
 import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Bytes.Utf8 qualified as Utf8 (toText)
 import Heddle.Bytes.Utf8.Unsafe (unsafeUtf8)
+import Heddle.Json.Internal.AddrStateWith (AddrStateWith, Reached (..), addrStateWith, runAddrStateWith)
 import Heddle.Json.Internal.Decoder
+import Heddle.Json.Internal.FieldValues
 import Heddle.Json.Internal.Foreign.Read
 import Heddle.Json.Internal.Key
-import Heddle.Json.Internal.Slots
-import Heddle.Json.Internal.Stride (Reached (..), Stride, stride, strideFrom)
 import Heddle.Json.Internal.String (unescaped)
 import Heddle.Json.Malformed (Reason (..))
 import Heddle.Json.Options (Duplicates (..))
+import Heddle.Prim.AddrState (At (..))
 import Heddle.Prim.Buffer (foreignAddress)
-import Heddle.Prim.Walk (At (..))
 
 -- | The fields of a record, in the order in which their keys are expected.
 data Fields a
   = -- How many, which, and how to read them, the first one having this number.
-    Fields !Int ([Member] -> [Member]) (Int -> Stride Progress Env a)
+    Fields !Int ([Member] -> [Member]) (Int -> AddrStateWith Progress Env a)
 
 -- | A key and what is at it.
 data Member = Member !Key (Decoder Anything)
@@ -51,12 +51,12 @@ data Member = Member !Key (Decoder Anything)
 data Progress
   = -- | The next key begins here, or the closing bracket; the fields before have been read.
     InOrder !Record
-  | -- | All keys have been read; those that are in no slot are missing. Here is the closing bracket.
-    Filled !Slots
+  | -- | All keys have been read; those without an entry are missing. Here is the closing bracket.
+    Filled !FieldValues
   | -- | The same, and the rest of the fields are all missing.
     Absent
 
--- | What is known of a record.
+-- | The constant parts of a record's decoder.
 data Record = Record
   { recordKeys :: !Keys,
     recordMembers :: !(Array Member),
@@ -64,7 +64,7 @@ data Record = Record
     recordUnknown :: !Unknown
   }
 
--- | What to do about keys that a record does not have.
+-- | The policy for keys that a record does not have.
 data Unknown
   = -- | Skip their values, which are checked all the same.
     SkipUnknown
@@ -90,7 +90,7 @@ field key d missing = Fields 1 (Member key (anything <$> d) :) (fieldAt key d mi
 {-# INLINE field #-}
 
 -- A closure for each field, made with the record: see Note [Closures of fields].
-fieldAt :: Key -> Decoder a -> Maybe a -> Int -> Stride Progress Env a
+fieldAt :: Key -> Decoder a -> Maybe a -> Int -> AddrStateWith Progress Env a
 fieldAt key0 d missing i = case itself key0 of
   !key ->
     let from env now p = case now of
@@ -109,12 +109,12 @@ fieldAt key0 d missing i = case itself key0 of
           r' <- nextMember env r
           pure (Reached now r' x)
         taken env now p = case now of
-          Filled slots -> unsafeSlot slots i (absent env now p) (pure . Reached now p)
+          Filled entries -> unsafeFieldValue entries i (absent env now p) (pure . Reached now p)
           _ -> absent env now p
         absent env now p = case missing of
           Just x -> pure (Reached now p x)
           Nothing -> failAt env p (MissingKey (keyText key))
-     in stride from
+     in addrStateWith from
 {-# NOINLINE fieldAt #-}
 
 itself :: Key -> Key
@@ -128,7 +128,7 @@ data Searched
     Rest !Progress !(Ptr Word8)
 
 -- | Where a key begins, or the closing bracket, and the expected key does not: skips what is not
--- known, and fills slots from the first key of a later field.
+-- known, and fills entries from the first key of a later field.
 search :: Record -> Int -> Env -> Ptr Word8 -> IO Searched
 search record i env = go
   where
@@ -146,9 +146,9 @@ search record i env = go
                 r <- skipValue env v >>= nextMember env
                 expect r
               | otherwise -> do
-                slots <- newSlots (recordCount record)
-                r <- fill record i env slots p
-                pure (Rest (Filled slots) r)
+                entries <- newFieldValues (recordCount record)
+                r <- fill record i env entries p
+                pure (Rest (Filled entries) r)
     inOrder = envDuplicates env /= DuplicatesLast
     expect p
       | i < recordCount record && inOrder = do
@@ -164,10 +164,10 @@ search record i env = go
 memberName :: Record -> Int -> Key
 memberName record j = let Member key _ = indexArray (recordMembers record) j in key
 
--- | The rest of an object, of which the fields before this number have been read, into slots;
+-- | The rest of an object, of which the fields before this number have been read, into entries;
 -- where its closing bracket is.
-fill :: Record -> Int -> Env -> Slots -> Ptr Word8 -> IO (Ptr Word8)
-fill record done env slots = go done
+fill :: Record -> Int -> Env -> FieldValues -> Ptr Word8 -> IO (Ptr Word8)
+fill record done env entries = go done
   where
     go next p = do
       c <- byteAt env p
@@ -190,12 +190,12 @@ fill record done env slots = go done
       r <- skipValue env v >>= nextMember env
       go next r
     member p j d q = do
-      there <- if j < done then pure True else isFull slots j
+      there <- if j < done then pure True else hasFieldValue entries j
       if
           | not there || envDuplicates env == DuplicatesLast -> do
             v <- space env q
             At r x <- runDecoder d env v
-            fillSlot slots j x
+            putFieldValue entries j x
             r' <- nextMember env r
             go (j + 1) r'
           | envDuplicates env == DuplicatesRefused -> failAt env p (DuplicateKey (keyText (memberName record j)))
@@ -266,9 +266,9 @@ recordFrom unknown (Fields n members run) = decoder $ \env p -> do
       if envDuplicates env == DuplicatesLast
         then do
           -- A later value may replace any.
-          slots <- newSlots n
-          r <- fill record 0 env slots q
-          ends env (Filled slots) r
+          entries <- newFieldValues n
+          r <- fill record 0 env entries q
+          ends env (Filled entries) r
         else ends env (InOrder record) q
   where
     !fields = run 0
@@ -281,7 +281,7 @@ recordFrom unknown (Fields n members run) = decoder $ \env p -> do
         }
     list = members []
     ends env now q = do
-      Reached now' r x <- strideFrom fields env now q
+      Reached now' r x <- runAddrStateWith fields env now q
       case now' of
         InOrder _ ->
           peekEnd env r >>= \closed ->

@@ -74,7 +74,7 @@ import Heddle.Json.Internal.Decoder
 import Heddle.Json.Internal.Number
 import Heddle.Json.Internal.String
 import Heddle.Json.Malformed (Reason (..))
-import Heddle.Prim.Walk (At (..))
+import Heddle.Prim.AddrState (At (..))
 import Numeric.Natural (Natural)
 
 -- | A string as valid UTF-8; a slice that keeps the whole input where the string has no escapes.

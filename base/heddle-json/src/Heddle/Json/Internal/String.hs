@@ -37,8 +37,8 @@ import Foreign.Ptr (Ptr, minusPtr, plusPtr)
 import Heddle.Bytes.TextArray (unsafeText)
 import Heddle.Json.Internal.Decoder
 import Heddle.Json.Internal.Foreign.Read
+import Heddle.Prim.AddrState (At (..))
 import Heddle.Prim.Buffer (arrayBuffer, bufferForeign, foreignAddress)
-import Heddle.Prim.Walk (At (..))
 
 -- | A string.
 --

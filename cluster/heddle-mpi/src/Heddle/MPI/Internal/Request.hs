@@ -69,8 +69,8 @@ import Heddle.MPI.Internal.Foreign
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef)
 import Heddle.Prim.Clock (Deadline, Nanos (..), elapsed, monotonicNow)
 import Heddle.Prim.Exception
-import Heddle.Prim.Pure (unsafeInSTM)
 import Heddle.Prim.Thread (forkMasked, labelMe, threadedRuntime, yield)
+import Heddle.Prim.Unsafe (unsafeInSTM)
 
 -- | How an operation is started: with its budget in nanoseconds, without the capability and
 -- with it.

@@ -34,7 +34,7 @@ import Control.Monad.IO.Class (MonadIO (..))
 import Control.Monad.Par.Class qualified as Class
 import Control.Monad.ST (RealWorld)
 import Data.Coerce (coerce)
-import Heddle.Prim.Pure (oneShot)
+import Heddle.Prim.Unsafe (oneShot)
 import Heddle.Sched (Cell, Worker)
 import Heddle.Sched qualified as Sched
 

@@ -69,7 +69,7 @@ import Data.IntMap.Strict (IntMap)
 import Heddle.Prim.Atomic (Ref, Table, Words, readEntry, readRef, writeEntry, writeRef)
 import Heddle.Prim.Exception (Exception (..), SomeException)
 import Heddle.Prim.Lock (Lock)
-import Heddle.Prim.Pure (oneShot)
+import Heddle.Prim.Unsafe (oneShot)
 import Heddle.Sched (Task, Worker, taskIndex)
 
 -- | A computation that communicates by channels only, and so has the same result on every

@@ -28,8 +28,8 @@ import Data.List (sortOn)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr)
 import Foreign.Storable (peekByteOff)
+import Heddle.Bytes.Regex (matchRegex)
 import Heddle.Prim.Errno (Errno (..))
-import Heddle.Prim.Regex (matchRegex)
 import Heddle.Walk.Find.Accounts
 import Heddle.Walk.Find.Format (Format)
 import Heddle.Walk.Find.Number

@@ -31,7 +31,7 @@ import Foreign.C.Types (CInt)
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Errno (Errno, pattern E2BIG)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
-import Heddle.Prim.Pure (unsafePure)
+import Heddle.Prim.Unsafe (unsafePure)
 import Heddle.Walk.Find.Settings hiding (Read)
 import Heddle.Walk.Find.Syntax
 import Heddle.Walk.Find.System

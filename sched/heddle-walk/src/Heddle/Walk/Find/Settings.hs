@@ -40,9 +40,9 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Foreign.C.Types (CChar, CInt (..))
 import Foreign.Ptr (Ptr)
+import Heddle.Bytes.Regex (Dialect, defaultDialect)
 import Heddle.Prim.Errno (Errno (..))
-import Heddle.Prim.Pure (unsafePure)
-import Heddle.Prim.Regex (Dialect, defaultDialect)
+import Heddle.Prim.Unsafe (unsafePure)
 import Heddle.Walk.Find.System (Timestamp (..), writeText)
 import Heddle.Walk.Internal.Options (Follow (..))
 import Heddle.Walk.Internal.Visit (quoted)

@@ -24,13 +24,13 @@ import Data.Maybe (isJust)
 import Data.Sequence (Seq (..), (|>))
 import Data.Sequence qualified as Seq
 import Foreign.Ptr (castPtr)
+import Heddle.Bytes.Regex (searchRegex)
 import Heddle.Bytes.Search (findNeedle, newNeedle)
 import Heddle.Filter.Internal.Aligned
 import Heddle.Filter.Internal.Machine
 import Heddle.Filter.Internal.Types
 import Heddle.Filter.Internal.Waiting
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
-import Heddle.Prim.Regex (searchRegex)
 
 -- | The machine of a splitter, which tells this taker. It answers 'push' with whether the
 -- taker wants more, and ignores what is pushed after a 'False'.

@@ -49,9 +49,9 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.ByteString.Unsafe qualified as Bytes
 import Data.Word (Word8)
+import Heddle.Bytes.Regex (Regex, compileRegex, extendedDialect)
 import Heddle.Bytes.Search (CaseRule (..))
 import Heddle.Filter.Internal.Escapes (meaninglessEscape)
-import Heddle.Prim.Regex (Regex, compileRegex, extendedDialect)
 
 -- | What divides a stream of bytes into sections, each true or false. The sections follow
 -- one another without a gap; some are empty.

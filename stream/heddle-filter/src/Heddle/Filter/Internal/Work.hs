@@ -25,6 +25,7 @@ import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekByteOff)
+import Heddle.Bytes.Regex (testRegex)
 import Heddle.Bytes.Search
 import Heddle.Bytes.Search.Block (bestLevel, countLinesAt, findByteAt, lineEnd, lineStart, linesCapacity, linesSkipped, newLines, nextLinesAt)
 import Heddle.Filter.Internal.Machine
@@ -32,7 +33,6 @@ import Heddle.Filter.Internal.Plan
 import Heddle.Filter.Internal.Staging
 import Heddle.Filter.Internal.Types
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
-import Heddle.Prim.Regex (testRegex)
 
 -- | What is done to a block of whole rows, of which the stream's last may lack its end.
 type Work = ByteString -> Emit -> IO Outcome

@@ -47,7 +47,7 @@ import Data.Void (Void, absurd)
 import Heddle.Pipe.Internal.Scope
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Exception (bug, mask, throwIO, try)
-import Heddle.Prim.Pure (expanded, oneShot, sameObject)
+import Heddle.Prim.Unsafe (expanded, oneShot, sameObject)
 
 {- HLINT ignore "Avoid lambda" -}
 -- They are written so that GHC sees how many arguments there are.

@@ -43,12 +43,12 @@ import Heddle.Bytes.Internal.Sip (Sip (..))
 largestSlice :: Int
 largestSlice = 32768
 
--- | SipHash-1-3 of so many bytes, after what the state has absorbed.
+-- | SipHash-1-3 of this many bytes, after what the state has absorbed.
 hash13 :: Sip -> Ptr Word8 -> Int -> IO Word64
 hash13 (Sip v0 v1 v2 v3) p n = c_hash13 v0 v1 v2 v3 p (fromIntegral n)
 {-# INLINE hash13 #-}
 
--- | SipHash-2-4 of so many bytes, after what the state has absorbed.
+-- | SipHash-2-4 of this many bytes, after what the state has absorbed.
 hash24 :: Sip -> Ptr Word8 -> Int -> IO Word64
 hash24 (Sip v0 v1 v2 v3) p n = c_hash24 v0 v1 v2 v3 p (fromIntegral n)
 {-# INLINE hash24 #-}
@@ -73,7 +73,7 @@ endWords (Sip v0 v1 v2 v3) = c_end v0 v1 v2 v3
 streamWords :: Int
 streamWords = 6
 
--- | Absorb so many bytes into a stream, with 1 or 2 rounds for each word.
+-- | Absorb this many bytes into a stream, with 1 or 2 rounds for each word.
 update :: Int -> MutableByteArray RealWorld -> Ptr Word8 -> Int -> IO ()
 update rounds (MutableByteArray stream) p n = c_update stream p 0 (fromIntegral n) (fromIntegral rounds)
 {-# INLINE update #-}

@@ -1,5 +1,6 @@
 {-# LANGUAGE MagicHash #-}
 {-# LANGUAGE UnliftedFFITypes #-}
+{-# OPTIONS_HADDOCK not-home #-}
 
 -- |
 -- Module      : Heddle.Bytes.Internal.Foreign.Utf8
@@ -53,22 +54,22 @@ validLength :: Level -> Ptr Word8 -> Int -> IO Int
 validLength level = c_valid (levelCode level)
 {-# INLINE validLength #-}
 
--- | Characters of valid text of so many bytes.
+-- | Characters of valid text of this many bytes.
 --
 -- [Cost]: 0.01 ns a byte where vectors are wide.
 characterCount :: Level -> Ptr Word8 -> Int -> IO Int
 characterCount level = c_characters (levelCode level)
 {-# INLINE characterCount #-}
 
--- | Units of UTF-16 that valid text of so many bytes has.
+-- | Units of UTF-16 that valid text of this many bytes has.
 --
 -- [Cost]: 0.01 ns a byte where vectors are wide.
 unitCount :: Level -> Ptr Word8 -> Int -> IO Int
 unitCount level = c_units (levelCode level)
 {-# INLINE unitCount #-}
 
--- | Write valid text of so many bytes, of whole characters, as UTF-16 from one place of the
--- array on, never beyond another; answers where it ended.
+-- | Write valid text of this many bytes, of whole characters, as UTF-16 from one place of the
+-- array on, never beyond another; returns where it ended.
 --
 -- [Cost]: 0.1 ns a byte where vectors are wide.
 -- [Units]: places count 16-bit units.
@@ -85,7 +86,7 @@ byteCount level (ByteArray array) = c_bytes (levelCode level) array
 {-# INLINE byteCount #-}
 
 -- | Write the units from one place of the array to another as bytes, up to the first that is not
--- ASCII; answers how many. There must be room for them all.
+-- ASCII; returns how many. There must be room for them all.
 --
 -- [Cost]: 0.02 ns a unit where vectors are wide.
 -- [Units]: places count 16-bit units.
@@ -94,7 +95,7 @@ pokeAscii level (ByteArray array) = c_ascii (levelCode level) array
 {-# INLINE pokeAscii #-}
 
 -- | Write valid UTF-16, of whole characters, from one place of the array to another, as at most
--- so many bytes of UTF-8; answers how many they were.
+-- this many bytes of UTF-8; returns their number.
 --
 -- [Cost]: 0.1 ns a byte where vectors are wide.
 -- [Units]: places count 16-bit units.
@@ -127,7 +128,7 @@ replacedBytes :: Level -> Ptr Word8 -> Int -> IO Replaced
 replacedBytes level p n = replaced <$> c_replaced_bytes (levelCode level) p n
 {-# INLINE replacedBytes #-}
 
--- | Write them, at most so many.
+-- | Write them, at most this many.
 --
 -- [Cost]: as 'replacedBytes', and a copy.
 pokeReplacedBytes :: Level -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO Replaced

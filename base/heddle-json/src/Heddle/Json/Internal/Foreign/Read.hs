@@ -20,7 +20,6 @@ module Heddle.Json.Internal.Foreign.Read
     hasEscapes,
     hasHigh,
     isNegative,
-    hasFraction,
     isInexact,
 
     -- * Kernels
@@ -59,7 +58,7 @@ answerOffset :: Answer -> Int
 answerOffset a = fromIntegral (a `unsafeShiftR` 8)
 {-# INLINE answerOffset #-}
 
--- | A number of @enum heddle_json_status@; 0: all is well.
+-- | A number of @enum heddle_json_read_status@; 0: all is well.
 answerStatus :: Answer -> Int
 answerStatus a = fromIntegral a .&. 31
 {-# INLINE answerStatus #-}
@@ -83,11 +82,6 @@ hasHigh a = testBit a 6
 isNegative :: Answer -> Bool
 isNegative a = testBit a 5
 {-# INLINE isNegative #-}
-
--- | A number with a point or an exponent.
-hasFraction :: Answer -> Bool
-hasFraction a = testBit a 6
-{-# INLINE hasFraction #-}
 
 -- | A number of more than 19 significant digits.
 isInexact :: Answer -> Bool
@@ -133,7 +127,7 @@ checkContents :: CInt -> Ptr Word8 -> Ptr Word8 -> IO Answer
 checkContents = c_check
 {-# INLINE checkContents #-}
 
--- | So many bytes of ASCII as UTF-16.
+-- | This many bytes of ASCII as UTF-16.
 --
 -- [Cost]: O(bytes), a vector at a time.
 widen :: CInt -> Ptr Word8 -> Int -> Memory -> IO ()

@@ -9,7 +9,7 @@ import Control.Monad (forM_, unless, when)
 import Data.Bits (testBit)
 import Foreign.C.Types (CInt (..), CLong (..))
 import Heddle.Prim.Atomic
-import Heddle.Prim.Barrier
+import Heddle.Sched.Internal.Barrier
 import Test.Tasty
 import Test.Tasty.HUnit
 

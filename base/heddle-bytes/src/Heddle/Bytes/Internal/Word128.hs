@@ -1,16 +1,15 @@
 {-# LANGUAGE MagicHash #-}
 {-# LANGUAGE UnboxedTuples #-}
+{-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Prim.Word128
--- Description : Products of two words, whole
--- Stability   : stable
+-- Module      : Heddle.Bytes.Internal.Word128
+-- Description : The 128-bit product of two 64-bit words
+-- Stability   : internal, exempt from the version policy
 --
--- The processor multiplies two words into two; so do these functions.
---
--- Cost: one multiplication; the pair vanishes where it is taken apart at once.
+-- Cost: one multiplication; no allocation where the pair is matched at once.
 -- Owner: values.
-module Heddle.Prim.Word128
+module Heddle.Bytes.Internal.Word128
   ( Wide (..),
     timesWide,
     timesHigh,

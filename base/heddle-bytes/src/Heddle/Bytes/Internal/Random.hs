@@ -1,14 +1,15 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
--- Module      : Heddle.Prim.Random
--- Description : Secret random bytes from the system
--- Stability   : stable
+-- Module      : Heddle.Bytes.Internal.Random
+-- Description : Cryptographically secure random bytes, for keys
+-- Stability   : internal, exempt from the version policy
 --
--- Bytes that nobody can guess, from the kernel's generator (getrandom(2)), for keys.
+-- getrandom(2): the kernel's generator.
 --
--- Cost: a system call of less than 1 us; it waits only in the first moments after the machine
--- was started.
--- Owner: whoever asked.
-module Heddle.Prim.Random
+-- Cost: a system call of less than 1 us. It waits only while the machine is starting.
+-- Owner: the caller.
+module Heddle.Bytes.Internal.Random
   ( randomBytes,
     randomBytesOrStop,
   )
@@ -27,7 +28,7 @@ import Heddle.Prim.Exception (IOException, catch, throwIO)
 import System.Exit (ExitCode (..))
 import System.Posix.Process (exitImmediately)
 
--- | So many bytes. Interrupted calls and short answers are continued.
+-- | This many random bytes. Interrupted calls and short answers are continued.
 --
 -- [Cost]: a system call for up to 256 bytes.
 -- [Blocks]: holds an OS thread, until the generator of a machine that just started is ready.
@@ -48,9 +49,9 @@ randomBytes count = ByteString.create count (fill count)
             | otherwise ->
               throwErrnoFor "getrandom: random bytes from the system" (if got == 0 then EIO else Errno (negate got))
 
--- | The same for what the program cannot do without: where the system gives none, a message
--- that names what they were for goes to the standard error output, and the process ends at
--- once with status 1. No handler runs, for nothing could go on.
+-- | As 'randomBytes', for bytes that the program cannot do without. If the system gives none, this prints
+-- a message that names their purpose and ends the process at once with status 1. No handler runs, because no
+-- part of the program could continue.
 --
 -- [Cost]: as 'randomBytes'.
 -- [Blocks]: as 'randomBytes'.
@@ -67,11 +68,11 @@ randomBytesOrStop purpose count = randomBytes count `catch` stop
           <> "  Allow the system call getrandom (Linux 3.17 or later), for example in the seccomp profile of a container.\n"
       exitImmediately (ExitFailure 1)
       throwIO e
-    -- Not through a Handle: this thread may be the one that holds its lock.
+    -- Not through a Handle, whose lock this thread may hold.
     complain text = ByteString.unsafeUseAsCStringLen text (\(p, n) -> void (c_write 2 (castPtr p) (fromIntegral n)))
 
 -- Safe: waits while the machine has just started.
 foreign import ccall safe "heddle_random" c_random :: Ptr Word8 -> CSize -> IO CLong
 
 -- Safe: the standard error output may be a pipe that is full.
-foreign import ccall safe "heddle_write" c_write :: CInt -> Ptr Word8 -> CSize -> IO CLong
+foreign import ccall safe "write" c_write :: CInt -> Ptr Word8 -> CSize -> IO CLong

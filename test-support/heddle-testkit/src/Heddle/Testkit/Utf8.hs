@@ -1,16 +1,16 @@
 -- |
--- Module      : Heddle.Bytes.Utf8.Gen
--- Description : Generators of valid UTF-8, and of UTF-8 that is wrong in a known place
--- Stability   : stable
+-- Module      : Heddle.Testkit.Utf8
+-- Description : Generators of valid UTF-8, and of UTF-8 that is ill-formed at a known offset
+-- Stability   : internal: for this repository's tests
 --
--- Random bytes are seldom wrong in an interesting way. These generators make every kind of
--- ill-formed sequence, put it alone, at the start, at the end or at any offset of valid text, and
--- say where a decoder has to stop and how many bytes one U+FFFD stands for.
+-- Random bytes rarely reach a decoder's interesting branches. These generators make every kind of
+-- ill-formed sequence and put it alone, at the start, at the end or at any offset of valid text. Each
+-- document says at which offset a decoder must stop and how many bytes one U+FFFD replaces there.
 --
--- Invariant: what 'invalidDocument' makes is never valid, and wrong exactly where it says.
+-- Invariant: a document of 'invalidDocument' is never valid, and valid up to the offset that it says.
 -- Cost: that of QuickCheck.
 -- Owner: values.
-module Heddle.Bytes.Utf8.Gen
+module Heddle.Testkit.Utf8
   ( -- * Valid text
     character,
     characterOf,
@@ -18,7 +18,7 @@ module Heddle.Bytes.Utf8.Gen
     validText,
     validBytes,
 
-    -- * Text that is wrong in a known place
+    -- * Text that is ill-formed at a known offset
     Document (..),
     invalidDocument,
     invalidAfter,
@@ -47,7 +47,6 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
 import Data.Char (chr, ord)
 import Data.Word (Word8)
-import Heddle.Bytes.Utf8 (Invalid (..))
 import Test.QuickCheck (Gen, choose, elements, frequency, getSize, listOf1, oneof, vectorOf)
 
 -- | A character of UTF-8, which has no surrogates: of each width as often as of the others, and
@@ -55,7 +54,7 @@ import Test.QuickCheck (Gen, choose, elements, frequency, getSize, listOf1, oneo
 character :: Gen Char
 character = oneof (elements boundaries : map characterOf [1 .. 4])
 
--- | A character of so many bytes, 1 to 4.
+-- | A character of this many bytes, 1 to 4.
 characterOf :: Int -> Gen Char
 characterOf = \case
   1 -> chr <$> choose (0, 0x7f)
@@ -78,7 +77,7 @@ validText = do
   n <- choose (0, max 8 (2 * size))
   validBytes n
 
--- | Valid text of exactly so many bytes.
+-- | Valid text of exactly this many bytes.
 validBytes :: Int -> Gen ByteString
 validBytes total = do
   one <- elements [character, characterOf 1, pure ' ', characterOf 2, characterOf 3, characterOf 4, mostly]
@@ -92,13 +91,15 @@ validBytes total = do
   where
     mostly = frequency [(30, characterOf 1), (1, character)]
 
--- | Bytes, and what is wrong with them.
+-- | Ill-formed text.
 data Document = Document
   { -- | The bytes.
     documentBytes :: !ByteString,
-    -- | Where they stop being valid, and the length of the maximal subpart there.
-    documentInvalid :: !Invalid,
-    -- | The kind of what is wrong, as in 'wrongKinds'.
+    -- | The offset at which they stop being valid.
+    documentOffset :: !Int,
+    -- | The length of the maximal subpart there.
+    documentSubpart :: !Int,
+    -- | The kind of the ill-formed sequence, as in 'wrongKinds'.
     documentKind :: !String
   }
   deriving stock (Show)
@@ -113,7 +114,7 @@ invalidDocument = do
   after <- oneof [pure ByteString.empty, validText, validBytes =<< choose (0, 130)]
   frequency [(4, surrounded before after wrong), (1, surrounded before ByteString.empty cutOff)]
 
--- | The same behind valid text of exactly so many bytes.
+-- | The same after exactly this many bytes of valid text.
 --
 -- Law (@precisely-invalid@): as for 'invalidDocument'.
 invalidAfter :: Int -> Gen Document
@@ -128,11 +129,12 @@ surrounded before after gen = do
   pure
     Document
       { documentBytes = ByteString.concat [text, ByteString.pack bytes, after],
-        documentInvalid = Invalid {offset = before, subpart = n},
+        documentOffset = before,
+        documentSubpart = n,
         documentKind = kind
       }
 
--- | What cannot stand at a character's place, whatever valid text is behind it.
+-- | A sequence that is ill-formed whatever valid text follows it.
 data Wrong = Wrong
   { -- | Its kind.
     wrongKind :: !String,
@@ -185,7 +187,7 @@ wrongKinds =
     triple f c = case f c of (a, b, d) -> [a, b, d]
     quadruple f c = case f c of (a, b, d, e) -> [a, b, d, e]
 
--- The beginning of a character, for valid text or the end to come next.
+-- The beginning of a character, which valid text or the end cuts off.
 cutOff :: Gen Wrong
 cutOff = (\begun -> Wrong cutOffKind begun (length begun)) <$> beginning
 
@@ -213,7 +215,7 @@ chunked text = oneof [pure [text], pure (map ByteString.singleton (ByteString.un
 contByte :: Gen Word8
 contByte = (0x80 +) <$> choose (0, 0x3f)
 
--- | Up to so many of them.
+-- | A list of at most this length.
 upTo :: Int -> Gen a -> Gen [a]
 upTo n gen = do
   k <- choose (0, n)
@@ -241,7 +243,7 @@ lead mark n c = fromIntegral (mark .|. ord c `unsafeShiftR` n)
 rest :: Int -> Char -> Word8
 rest n c = fromIntegral (1 `unsafeShiftL` 7 .|. ord c `unsafeShiftR` n .&. 0x3f :: Int)
 
--- | The bytes of a character in as few as it takes.
+-- | The shortest encoding of a character.
 --
 -- >>> spell '\8364'
 -- [226,130,172]

@@ -1,16 +1,16 @@
 -- |
--- Module      : Heddle.Prim.Regex
--- Description : GNU's regular expressions
+-- Module      : Heddle.Bytes.Regex
+-- Description : Regular expressions, by the C library's matcher
 -- Stability   : stable
 --
--- The C library's matcher, in all dialects that GNU's programs know.
+-- The GNU C library's matcher, in all dialects that GNU programs use.
 --
--- A compiled expression holds a lock while it matches; so there is one copy per
--- capability, and workers that stay on theirs never meet.
+-- glibc locks a compiled expression while it matches. So each capability has a copy of its own, and threads
+-- on different capabilities never wait for each other.
 --
 -- Cost: compiling, about 10 us per capability; matching, that of the C library.
--- Owner: the collector frees the copies.
-module Heddle.Prim.Regex
+-- Owner: a 'Regex' is a value; the garbage collector frees its copies.
+module Heddle.Bytes.Regex
   ( Dialect,
     dialects,
     defaultDialect,
@@ -41,7 +41,7 @@ import Heddle.Prim.Thread (getProcessors, myCapability)
 newtype Dialect = Dialect CInt
   deriving stock (Eq)
 
--- | Their names, in GNU find's order.
+-- | All dialects by name, in the order in which GNU find lists them.
 dialects :: IO [(ByteString, Dialect)]
 dialects = go 0
   where
@@ -53,11 +53,11 @@ dialects = go 0
           text <- Bytes.packCString name
           ((text, Dialect i) :) <$> go (i + 1)
 
--- | @emacs@; unlike that of @findutils-default@, its dot matches no newline.
+-- | @emacs@, find's default. Unlike @findutils-default@, its dot matches no newline.
 defaultDialect :: Dialect
 defaultDialect = Dialect 2
 
--- | @egrep@'s, without its rule that a newline stands for an alternative.
+-- | @posix-extended@: egrep's syntax, except that a newline separates no alternatives.
 extendedDialect :: Dialect
 extendedDialect = Dialect 10
 
@@ -66,7 +66,7 @@ data Regex
   = -- | A copy per capability that has used it, and how to make another.
     Regex !(Table (Maybe (ForeignPtr ()))) !(IO (Either ByteString (ForeignPtr ())))
 
--- | Compile, folding case if so asked; or the C library's complaint.
+-- | Compile; 'True' ignores case. 'Left' has the C library's message.
 --
 -- [Cost]: one compilation, and one more on each capability that uses it.
 compileRegex :: Dialect -> Bool -> ByteString -> IO (Either ByteString Regex)
@@ -85,20 +85,19 @@ compileRegex (Dialect dialect) fold pattern' =
         then Left <$> (peek failure >>= Bytes.packCString)
         else Right <$> newForeignPtr c_free compiled
 
--- | Does it match all of a text in memory?
+-- | Whether it matches the whole of a text in memory.
 --
 -- [Cost]: that of the C library; back references can take exponential time.
 matchRegex :: Regex -> Ptr Word8 -> Int -> IO Bool
 matchRegex regex text n = withCopy regex False $ \re -> (/= 0) <$> c_match re (castPtr text) (fromIntegral n)
 
--- | Does it match any part of a text in memory?
+-- | Whether it matches any part of a text in memory.
 --
 -- [Cost]: that of the C library; back references can take exponential time.
 testRegex :: Regex -> Ptr Word8 -> Int -> IO Bool
 testRegex regex text n = withCopy regex False $ \re -> (>= 0) <$> c_search re (castPtr text) (fromIntegral n) 0 nullPtr
 
--- | The first part at or behind an offset that it matches, the longest of those that begin
--- there: where it begins and ends.
+-- | The first match at or after an offset, the longest of those that begin at the same place: its start and end.
 --
 -- [Cost]: that of the C library; back references can take exponential time.
 searchRegex :: Regex -> Ptr Word8 -> Int -> Int -> IO (Maybe (Int, Int))
@@ -106,7 +105,7 @@ searchRegex regex text n from = withCopy regex Nothing $ \re -> alloca $ \end ->
   found <- c_search re (castPtr text) (fromIntegral n) (fromIntegral from) end
   if found < 0 then pure Nothing else (\e -> Just (fromIntegral found, fromIntegral e)) <$> peek end
 
--- With this capability's copy; the other answer is for when memory is short.
+-- Use this capability's copy. The default is the answer when memory is short.
 withCopy :: Regex -> a -> (Ptr () -> IO a) -> IO a
 withCopy (Regex table compileOne) without use = do
   capability <- (`rem` tableSize table) <$> myCapability
@@ -116,7 +115,7 @@ withCopy (Regex table compileOne) without use = do
     Nothing ->
       compileOne >>= \case
         Right regex -> writeEntry table capability (Just regex) >> withForeignPtr regex use
-        -- It could be compiled before: memory is short. Share the first.
+        -- It compiled before, so memory is short: share the first copy.
         Left _ -> readEntry table 0 >>= maybe (pure without) (`withForeignPtr` use)
 
 -- Unsafe: reads a table.
@@ -128,8 +127,8 @@ foreign import ccall unsafe "heddle_regex_new" c_new :: CInt -> CInt -> CString 
 -- Unsafe: frees memory.
 foreign import ccall unsafe "&heddle_regex_free" c_free :: FinalizerPtr ()
 
--- Unsafe: computes on memory; the pattern's lock is free but for a thread that was moved in
--- between, which computes too and needs nothing of ours to finish.
+-- Unsafe: computes on memory. The pattern's lock is contended only by a thread that has migrated since it read the
+-- table; that thread is inside this function too, and finishes without the capability.
 foreign import ccall unsafe "heddle_regex_match" c_match :: Ptr () -> CString -> CSize -> IO CInt
 
 -- Unsafe: as above.

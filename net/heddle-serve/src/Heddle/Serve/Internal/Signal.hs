@@ -1,13 +1,15 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
--- Module      : Heddle.Prim.Signal
--- Description : Signals as actions
--- Stability   : stable
+-- Module      : Heddle.Serve.Internal.Signal
+-- Description : The signals that the server handles
+-- Stability   : internal, exempt from the version policy
 --
--- The signals that servers answer to.
+-- A handler runs in a Haskell thread of its own.
 --
--- Cost: none until one comes.
--- Owner: the process.
-module Heddle.Prim.Signal
+-- Cost: none until a signal arrives.
+-- Owner: the process, which has one handler for each signal.
+module Heddle.Serve.Internal.Signal
   ( onSignal,
     ignoreSignal,
     ignoredSignal,
@@ -39,16 +41,16 @@ import System.Posix.Signals
     sigUSR1,
   )
 
--- | Run an action, in a thread of its own, at each such signal.
+-- | Handle a signal by an action, which runs in a new thread each time.
 onSignal :: Signal -> IO () -> IO ()
 onSignal signal action = void (installHandler signal (Catch action) Nothing)
 
--- | Let such signals pass without effect.
+-- | Ignore a signal, in programs started by this one too.
 ignoreSignal :: Signal -> IO ()
 ignoreSignal signal = void (installHandler signal Ignore Nothing)
 
--- | Does the process ignore a signal, as a program started by @nohup@ ignores SIGHUP? GHC's
--- runtime answers only for what it installed itself, so this asks the kernel.
+-- | Whether the process ignores a signal, as a program started by @nohup@ ignores SIGHUP. GHC's
+-- runtime knows only the handlers that it installed itself, so this asks the kernel.
 --
 -- [Blocks]: reads @\/proc@; 'False' where that is missing.
 ignoredSignal :: Signal -> IO Bool

@@ -1,7 +1,6 @@
-// membarrier(2), for Heddle.Prim.Barrier.
+// membarrier(2), for Heddle.Sched.Internal.Barrier.
 
 #define _GNU_SOURCE
-#include "heddle_sys.h"
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <sys/single_threaded.h>
@@ -10,7 +9,7 @@
 
 #define ANSWER(call) do { long r_ = (call); return r_ < 0 ? -(int)errno : (int)r_; } while (0)
 
-// A process must register before it may use the barrier; once it has, this is a system call that finds it so.
+// A process must register before it may use the barrier. Registering again changes nothing.
 int heddle_barrier_register(void)
 { ANSWER(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0)); }
 
@@ -19,7 +18,7 @@ int heddle_barrier(void)
 
 // With several threads, registering waits for an RCU grace period, 10 to 15 ms; with one thread it takes less than a
 // microsecond. So programs with this file linked in register before main, while they have one. Where threads exist by
-// then (in GHCi, say), Heddle.Prim.Barrier registers at its first use.
+// then (in GHCi, say), Heddle.Sched.Internal.Barrier registers at its first use.
 __attribute__((constructor)) static void register_early(void)
 {
   if (__libc_single_threaded)

@@ -1,13 +1,13 @@
 /*
- * A byte ring for one capability's lines. Several Haskell threads of that capability put; an unsafe
- * call is never interrupted by the scheduler, so a whole put is atomic for them. One thread, anywhere,
- * takes. Positions only grow; head is written by putters, tail by the taker, each on its own line.
+ * A byte ring for one capability's log lines. Several Haskell threads of that capability are producers; the scheduler
+ * never interrupts an unsafe call, so a whole put is atomic among them. One consumer runs on any capability. Positions
+ * only grow; producers write the head and the consumer the tail, each on a cache line of its own.
  */
-#include "heddle_sys.h"
+#include <stdint.h>
 #include <string.h>
 
 /* words[0] = head, words[8] = tail; capacity is a power of two. */
-int64_t heddle_ring_put(int64_t *words, uint8_t *bytes, int64_t capacity, const uint8_t *line, int64_t length)
+int64_t heddle_log_ring_put(int64_t *words, uint8_t *bytes, int64_t capacity, const uint8_t *line, int64_t length)
 {
     int64_t head = words[0], tail = __atomic_load_n(&words[8], __ATOMIC_ACQUIRE);
     if (length > capacity - (head - tail)) return -1;

@@ -5,8 +5,8 @@ import Data.Bits (shiftL, shiftR)
 import Data.ByteString qualified as B
 import Data.List (nub)
 import Data.Word (Word64)
-import Heddle.Prim.Random
-import Heddle.Prim.Word128
+import Heddle.Bytes.Internal.Random
+import Heddle.Bytes.Internal.Word128
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
 import Test.Tasty.QuickCheck

@@ -1,0 +1,100 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
+-- |
+-- Module      : Heddle.Serve.Internal.LogRing
+-- Description : The access log's ring buffer: many producers on one capability, one consumer
+-- Stability   : internal, exempt from the version policy
+--
+-- Threads of one capability put whole lines; one consumer, on any capability, takes them. A put is one
+-- unsafe foreign call, during which no other thread of its capability runs, so producers need no lock.
+--
+-- Cost: a put copies the line, in at most two pieces.
+-- Owner: the producers' capability owns the head, the consumer the tail.
+module Heddle.Serve.Internal.LogRing
+  ( LogRing,
+    newLogRing,
+    putLine,
+    pending,
+    pendingBytes,
+    consume,
+  )
+where
+
+import Data.Bits (countLeadingZeros, shiftL, (.&.))
+import Data.Int (Int64)
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Foreign.Storable (peekByteOff, pokeByteOff)
+import Heddle.Prim.Atomic (acquireFence, releaseFence)
+import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, keepAlive, newBuffer)
+
+-- | Head and tail, on a cache line each, and the bytes.
+data LogRing = LogRing !Buffer !Buffer
+
+-- | An empty ring with room for at least this many bytes.
+--
+-- [Units]: bytes, rounded up to a power of two.
+newLogRing :: Int -> IO LogRing
+newLogRing wanted = do
+  positions <- newBuffer 128
+  pokeByteOff (bufferPtr positions) headOffset (0 :: Int64)
+  pokeByteOff (bufferPtr positions) tailOffset (0 :: Int64)
+  keepAlive positions
+  LogRing positions <$> newBuffer (1 `shiftL` (64 - countLeadingZeros (max 1 wanted - 1)))
+
+headOffset, tailOffset :: Int
+headOffset = 0
+tailOffset = 64
+
+-- | Put a line whole or not at all; the number of bytes pending afterwards, or -1 if it does not fit.
+--
+-- [Blocks]: never.
+-- [Threads]: those of one capability.
+putLine :: LogRing -> Ptr Word8 -> Int -> IO Int
+putLine (LogRing positions bytes) line len = do
+  answer <- c_put (castPtr (bufferPtr positions)) (bufferPtr bytes) (fromIntegral (bufferSize bytes)) line (fromIntegral len)
+  keepAlive positions
+  keepAlive bytes
+  pure (fromIntegral answer)
+
+-- | Pass the pending bytes up to the end of the buffer to the action. After 'consume' there may be more,
+-- from the buffer's start on.
+--
+-- [Threads]: the consumer.
+pending :: LogRing -> (Ptr Word8 -> Int -> IO a) -> IO a
+pending (LogRing positions bytes) use = do
+  end <- peekByteOff (bufferPtr positions) headOffset :: IO Int64
+  -- Pairs with the store of the head in heddle_log_ring_put: the bytes up to it are visible.
+  acquireFence
+  start <- peekByteOff (bufferPtr positions) tailOffset :: IO Int64
+  let size = bufferSize bytes
+      at = fromIntegral start .&. (size - 1)
+  result <- use (bufferPtr bytes `plusPtr` at) (min (size - at) (fromIntegral (end - start)))
+  keepAlive positions
+  keepAlive bytes
+  pure result
+
+-- | How many bytes are pending in all.
+--
+-- [Units]: bytes.
+-- [Threads]: any; the answer may be out of date when it arrives.
+pendingBytes :: LogRing -> IO Int
+pendingBytes (LogRing positions _) = do
+  end <- peekByteOff (bufferPtr positions) headOffset :: IO Int64
+  start <- peekByteOff (bufferPtr positions) tailOffset :: IO Int64
+  keepAlive positions
+  pure (fromIntegral (end - start))
+
+-- | Free the first bytes that are pending.
+--
+-- [Threads]: the consumer.
+consume :: LogRing -> Int -> IO ()
+consume (LogRing positions _) count = do
+  start <- peekByteOff (bufferPtr positions) tailOffset :: IO Int64
+  -- The bytes are read before the tail moves; a producer may overwrite them from then on.
+  releaseFence
+  pokeByteOff (bufferPtr positions) tailOffset (start + fromIntegral count)
+  keepAlive positions
+
+-- Unsafe: copies a line within memory.
+foreign import ccall unsafe "heddle_log_ring_put" c_put :: Ptr Int64 -> Ptr Word8 -> Int64 -> Ptr Word8 -> Int64 -> IO Int64
