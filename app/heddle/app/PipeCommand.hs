@@ -46,7 +46,7 @@ pipeCommand =
         <> progDesc "Run an expression of the stream language on files or standard input"
         <> footer
           "For example: heddle pipe 'select row having \"FIND ME\" numbered' access.log. Several files are \
-          \one stream, as with cat. Exit codes: 0 if something came out, 1 if nothing or only a count of 0, \
+          \one stream, as with cat. Exit codes: 0 if there was output, 1 if there was none or only a count of 0, \
           \2 after an error."
         <> failureCode 2
     )
@@ -54,19 +54,19 @@ pipeCommand =
 options :: Parser PipeOptions
 options =
   PipeOptions
-    <$> switch (long "explain" <> help "Print how the expression would be run, and the laws behind that; run nothing")
-    <*> optional (option (eitherReader jobs) (long "jobs" <> short 'j' <> metavar "N" <> help "Use so many cores (default: all)"))
-    <*> switch (long "with-filename" <> short 'H' <> help "Run the expression on each file by itself, and put its name and a colon before every row that comes out")
-    <*> switch (long "text" <> short 'a' <> help "Print rows of binary files, too")
+    <$> switch (long "explain" <> help "Print how the expression would be run, and the laws that were applied; run nothing")
+    <*> optional (option (eitherReader jobs) (long "jobs" <> short 'j' <> metavar "N" <> help "Use N cores (default: all)"))
+    <*> switch (long "with-filename" <> short 'H' <> help "Run the expression on each file by itself, and put the file's name and a colon before each row of output")
+    <*> switch (long "text" <> short 'a' <> help "Also print rows of binary files")
     <*> option
       (eitherReader size)
       ( long "longest" <> metavar "SIZE" <> value 268435456 <> showDefaultWith (const "256M")
-          <> help "How large a row may be, and what a stage may hold back; K, M and G are understood"
+          <> help "How long a row may be, and how much a stage may hold back, in bytes or with K, M or G"
       )
     <*> optional (strOption (long "file" <> short 'f' <> metavar "FILE" <> help "Read the expression from a file; all arguments are then files"))
-    <*> many (strArgument (metavar "EXPR [FILE...]" <> help "The expression (put it in single quotes for the shell's sake), and what it is run on (default: -, standard input)"))
+    <*> many (strArgument (metavar "EXPR [FILE...]" <> help "The expression (in single quotes, to protect it from the shell), and the files to run it on (default: -, standard input)"))
   where
-    -- Not as an Int, which would take 18446744073709551617 for 1.
+    -- Not as an Int: 18446744073709551617 would wrap to 1.
     jobs word = case reads word :: [(Integer, String)] of
       [(n, "")] | n > 0 && n <= 1024 -> Right (fromInteger n)
       _ -> Left ("'" ++ word ++ "' is not a number of cores (1 to 1024)")
@@ -79,34 +79,34 @@ options =
             then Right (fromInteger bytes)
             else Left ("'" ++ word ++ "' is too large; the largest size is " ++ show (largest `div` 1073741824) ++ "G")
       _ -> Left ("'" ++ word ++ "' is not a size, such as 64M")
-    -- What can be counted, with room for what is compared with it.
+    -- Sums of two sizes must not overflow.
     largest = toInteger (maxBound `div` 4 :: Int)
 
 language :: String
 language =
   unlines
     [ "STAGES take a stream of bytes and give one; a row is a line with its newline.",
-      "  id                       all of it               suppress          nothing of it",
-      "  A | B                    what A gives, through B A || B            the same, B on its own thread",
+      "  id                       the input               suppress          nothing",
+      "  A | B                    the output of A, through B   A || B       the same, B on its own thread",
       "  select S                 the true sections of S  select S numbered [TEXT]   with row numbers",
       "  if S then A else B end   true sections through A, false ones through B, in order",
       "  foreach S then A else B end   the same, each section by itself",
-      "  A where S, A unless S    A for true (false) sections; the others as they are",
-      "  count [S]                how many true sections (default: row)",
+      "  A where S, A unless S    A for true (false) sections; the others unchanged",
+      "  count [S]                the number of true sections (default: row)",
       "  head [N], tail [N]       the first (last) N rows (default: 10)",
       "  number [TEXT]            the row's number and TEXT (default: \":\") before each row or section",
-      "  numbers                  for each row its number instead",
-      "  prepend TEXT, append TEXT, instead TEXT   before, behind, in place of the input",
-      "  replace S with TEXT      true sections",
-      "  upper, lower             letters",
+      "  numbers                  the number of each row instead of the row",
+      "  prepend TEXT, append TEXT, instead TEXT   TEXT before, behind, instead of the input",
+      "  replace S with TEXT      TEXT instead of each true section",
+      "  upper, lower             change ASCII letters",
       "  fields 1,3-5 [by TEXT] [with TEXT]   fields of each row (default: separated by blanks)",
       "  concat (A, B), interleave (A, B), zip (A, B)   the input through both, joined; flip exchanges them",
-      "  command \"sort -u\"        what the shell makes of it",
+      "  command \"sort -u\"        the input through a shell command",
       "SPLITTERS cut a stream into true and false sections.",
       "  row, line (without its newline), word, digits, letters, capitals, blank, whitespace, controls,",
       "  non-ascii, everything, nothing, bytes TEXT",
-      "  \"text\", \"text\"i          where it occurs; i: whatever the case",
-      "  /regex/, /regex/i        where it matches, within lines (POSIX extended)",
+      "  \"text\", \"text\"i          its occurrences; i ignores case",
+      "  /regex/, /regex/i        its matches, within lines (POSIX extended)",
       "  S having T, S having-only T   true sections of S with a true (no false) section of T",
       "  S followed-by T          true sections of S behind which T begins true",
       "  not S, S and T, S or T   byte by byte",
@@ -157,16 +157,17 @@ execute chosen jobs stage names = unbound $ do
   inputs <- filterM (isSafe complainOf) names
   large <- or <$> mapM isLarge inputs
   before <- getCapabilities
-  -- More cores take a while to start.
-  let cores = if large || apart stage then jobs else 1
+  -- Starting more capabilities takes time, so this is done only where they are used.
+  let cores = if large || usesThreads stage then jobs else 1
   when (cores /= before) (setCapabilities cores)
   let sink = outputSink output
-      settings =
-        (defaultSettings (complainOf . sourceMessage))
-          { settingJobs = if large then jobs else 1,
-            settingLongest = optionLongest chosen,
-            settingFlush = flushOutput output,
-            settingBinary =
+      filtering =
+        defaultFilterOptions
+          { filterJobs = if large then jobs else 1,
+            filterLongest = optionLongest chosen,
+            filterOnError = complainOf . sourceMessage,
+            filterOnFlush = flushOutput output,
+            filterOnBinary =
               if optionText chosen
                 then Nothing
                 else Just (\name -> void (push sink (Bytes.concat [Char8.pack "heddle pipe: ", name, Char8.pack ": binary file matches\n"])))
@@ -174,11 +175,11 @@ execute chosen jobs stage names = unbound $ do
   if optionNames chosen
     then forM_ inputs $ \name -> do
       gone <- readerGone output
-      unless gone (runPlan settings (compile (stage :> named name)) [sourceFor name] sink)
-    else runPlan settings (compile stage) (map sourceFor inputs) sink
+      unless gone (runPlan filtering (compile (stage :> named name)) [sourceFor name] sink)
+    else runPlan filtering (compile stage) (map sourceFor inputs) sink
   flushOutput output
   gone <- readerGone output
-  -- As every C program whose reader has gone: it ends quietly.
+  -- End quietly, by SIGPIPE, as C programs do.
   when gone (endByBrokenPipe >> writeRef trouble True >> complain "standard output: Broken pipe")
   failed <- readRef trouble
   nothing <- isOnlyZero output
@@ -186,15 +187,15 @@ execute chosen jobs stage names = unbound $ do
   where
     named name = ForEach Row (Prepend (name <> Char8.pack ":")) Identity
 
--- Is something on a thread of its own?
-apart :: Stage -> Bool
-apart = \case
+-- Does a part of it run on a thread of its own?
+usesThreads :: Stage -> Bool
+usesThreads = \case
   _ :|| _ -> True
   Command _ -> True
-  a :> b -> apart a || apart b
+  a :> b -> usesThreads a || usesThreads b
   _ -> False
 
--- Is it worth more than one core?
+-- Is the file large enough for several cores?
 isLarge :: ByteString -> IO Bool
 isLarge name
   | name == Char8.pack "-" = large <$> getFdStatus 0
@@ -202,6 +203,6 @@ isLarge name
   where
     large status = isRegularFile status && fileSize status >= 4194304
 
--- A message whose bytes are shown as they are.
+-- Print a message; its bytes are not encoded again.
 complain :: String -> IO ()
 complain message = Bytes.hPut stderr (Char8.pack ("heddle pipe: " ++ message ++ "\n"))

@@ -87,8 +87,8 @@ matching wanted file =
       =>= C.ifThenElse (C.any (C.substring wanted)) (lift121 (++ "\n")) (fromIteratee C.suppress)
       =>= C.concatenate
 
--- | The same with their numbers. A line that does not contain them becomes empty before it
--- gets its number, so that this is not searched; what then has no end is dropped.
+-- | The same with line numbers. A line that does not contain the characters is made empty
+-- before it gets its number, so that numbers are not searched; lines without an end are dropped.
 numbered :: String -> FilePath -> Generator Char IO ()
 numbered wanted file =
   void . toGenerator $

@@ -17,6 +17,8 @@ tests =
     [ testCase "bounces wait for each other" meeting,
       testCase "a bounce ends before the next begins" rounds,
       testCase "a producer and a consumer" producing,
+      testCase "two trampolines, and a producer with enough values" pairs,
+      testCase "what is thrown has one type" oneType,
       testCase "stages of a pipeline" staged,
       testCase "of two exceptions the left one" leftException,
       testCase "an exception on the right waits for the left one" rightException,
@@ -46,6 +48,20 @@ producing = do
   got @?= ((), 500500)
   where
     total !s = await >>= maybe (pure s) (\n -> total (s + n))
+
+pairs :: IO ()
+pairs = do
+  got <- run (mzipWithBy inParallel (,) ('a' <$ pause) ('b' <$ replicateM 3 pause))
+  got @?= ('a', 'b')
+  sums <- pipe1By inParallel (mapM_ yield [1 .. 100 :: Int]) (sum <$> replicateM 100 await)
+  sums @?= ((), 5050)
+
+oneType :: IO ()
+oneType = do
+  fed <- try (runIteratee [] (await >>= \n -> lift (n @?= (1 :: Int))))
+  fed @?= Left NothingToFeed
+  piped <- try (pipe1 (pure ()) (await :: Iteratee Int IO Int))
+  piped @?= Left ProducerEnded
 
 staged :: IO ()
 staged = do

@@ -95,7 +95,7 @@ tests =
         leavesNothing . quickly 60 $ do
           plan <- compile <$> stageOf "foreach row then command \"echo\" end"
           source <- bytesSource "rows" [] rows
-          runPlan (defaultSettings (fail . show)) plan [source] (Sink (\_ -> True <$ (descriptors >>= \n -> modifyIORef' most (max n))) (pure ()))
+          runPlan defaultFilterOptions {filterOnError = fail . show} plan [source] (Sink (\_ -> True <$ (descriptors >>= \n -> modifyIORef' most (max n))) (pure ()))
         after <- readIORef most
         assertBool ("there were " ++ show before ++ ", then " ++ show after) (after > 0 && after < before + 20)
     ]
@@ -148,7 +148,7 @@ startsOneOfMany = inNewFile $ \file -> do
   Bytes.writeFile (file ++ ".input") (Char8.unlines (replicate 300 "a"))
   out <-
     leavesNothing . quickly 60 . collected $
-      runPlan (defaultSettings (fail . show)) {settingJobs = 3, settingBlock = 16, settingPart = 100} (compile stage) [fileSource (Char8.pack (file ++ ".input"))]
+      runPlan defaultFilterOptions {filterOnError = fail . show, filterJobs = 3, filterBlockSize = 16, filterPartSize = 100} (compile stage) [fileSource (Char8.pack (file ++ ".input"))]
   started <- Bytes.readFile file
   (out, started) @?= ("a\n", "a\n")
 

@@ -37,7 +37,7 @@ tests =
             assertBool (Char8.unpack text) (Bytes.length out >= 0),
         testGroup "rowThatWasKeptForStagesThatNeedNone" (map (needsNoRow directory) rowless),
         testCase "a limit says what to do" $
-          displayException (TooLong "fields 1" 64) @?= "fields 1: more than 64 bytes would have to be kept before it is decided what becomes of them; --longest SIZE allows more",
+          displayException (TooLong "fields 1" 64) @?= "fields 1: more than 64 bytes would have to be held back until the input decides where they go; --longest SIZE allows more",
         testGroup
           "sources"
           [ testCase (Char8.unpack text ++ ", " ++ show jobs ++ " jobs") (directory >>= unreadable text expected jobs)
@@ -47,6 +47,10 @@ tests =
         testCase "runBytes throws what a source throws" $ do
           r <- leavesNothing (try (runBytes (compile Identity) [fileSource "/nonexistent/file"]))
           r @?= Left (SourceError "/nonexistent/file" ENOENT),
+        testCase "FilterException catches each of the package's exceptions" $
+          forM_ [toException (SourceError "f" EIO), toException (TooLong "id" 1), toException (CommandFailed "exit status 1")] $ \e -> do
+            Left caught <- try (throwIO e)
+            displayException (caught :: FilterException) @?= displayException e,
         testCase "a reader that ends early" $ do
           (r, out) <- runReader [Right "ab\n", Right "c"]
           either (assertFailure . displayException) pure r
@@ -63,12 +67,12 @@ tests =
           forM_ ["id", "id || id", "command \"cat\"", "count", "select row having \"a\"", "foreach row then command \"cat\" end", "tail 1 || id"] $ \text -> do
             stage <- stageOf text
             source <- bytesSource "some" [3] "ab\na\n"
-            r <- leavesNothing (quickly 20 (try (runPlan (defaultSettings throwIO) (compile stage) [source] (Sink (\_ -> throwIO (userError "full")) (pure ())))))
+            r <- leavesNothing (quickly 20 (try (runPlan defaultFilterOptions (compile stage) [source] (Sink (\_ -> throwIO (userError "full")) (pure ())))))
             either (\e -> (Char8.unpack text, isUserError e) @?= (Char8.unpack text, True)) (const (assertFailure "it did not fail")) r,
         testCase "a sink that throws at the end" $ do
           source <- bytesSource "some" [] "ab\n"
           stage <- stageOf "id || id"
-          r <- leavesNothing (quickly 20 (try (runPlan (defaultSettings throwIO) (compile stage) [source] (Sink (\_ -> pure True) (throwIO (userError "full"))))))
+          r <- leavesNothing (quickly 20 (try (runPlan defaultFilterOptions (compile stage) [source] (Sink (\_ -> pure True) (throwIO (userError "full"))))))
           either (\e -> isUserError e @?= True) (const (assertFailure "it did not fail")) r,
         testGroup "outputs" outputs
       ]
@@ -139,7 +143,7 @@ runs longest jobs how stage directory = do
   let text = Char8.concat ["b\n", Char8.replicate 1000 'a', "\nb\n"]
   -- What comes in one piece need not be kept.
   source <- if how stage == uncompiled stage then bytesSource "pieces" [7] text else writtenFile directory 7 text
-  collected (runPlan (defaultSettings throwIO) {settingLongest = longest, settingJobs = jobs, settingBlock = 32, settingPart = 100} (how stage) [source])
+  collected (runPlan defaultFilterOptions {filterLongest = longest, filterJobs = jobs, filterBlockSize = 32, filterPartSize = 100} (how stage) [source])
 
 -- Sources --------------------------------------------------------------------
 
@@ -165,7 +169,7 @@ unreadable text expected jobs directory = do
   out <-
     leavesNothing . quickly 20 . collected $
       runPlan
-        (defaultSettings (\e -> modifyIORef' complaints (e :))) {settingJobs = jobs, settingBlock = 16, settingPart = 2}
+        defaultFilterOptions {filterOnError = \e -> modifyIORef' complaints (e :), filterJobs = jobs, filterBlockSize = 16, filterPartSize = 2}
         (compile stage)
         [first, fileSource "/nonexistent/file", second, fileSource folder, third]
   told <- readIORef complaints
@@ -187,7 +191,7 @@ runReader given = leavesNothing . quickly 20 $ do
               Left e -> throwIO e
               Right bytes -> Bytes.unsafeUseAsCStringLen bytes (\(from, n) -> copyBytes p (castPtr from) n >> pure n)
       isThrowing = any (either (const True) (const False)) given
-  r <- try (runPlan (defaultSettings (const (pure ()))) (compile Identity) (reader : [next | isThrowing]) (Sink (\b -> True <$ modifyIORef' got (Bytes.copy b :)) (pure ())))
+  r <- try (runPlan defaultFilterOptions {filterOnError = const (pure ())} (compile Identity) (reader : [next | isThrowing]) (Sink (\b -> True <$ modifyIORef' got (Bytes.copy b :)) (pure ())))
   out <- Bytes.concat . reverse <$> readIORef got
   pure (r, out)
 
@@ -204,7 +208,7 @@ outputs =
       closeFd r
       out <- newOutput w "the pipe"
       stage <- stageOf "command \"yes\" || id"
-      leavesNothing (quickly 20 (runPlan (defaultSettings throwIO) (compile stage) [] (outputSink out)))
+      leavesNothing (quickly 20 (runPlan defaultFilterOptions (compile stage) [] (outputSink out)))
       readerGone out >>= (@?= True)
       closeFd w,
     testCase "nothing but a 0" $ do
@@ -220,7 +224,7 @@ throughPipe text = do
   _ <- forkIO (Bytes.hGetContents h >>= putMVar done)
   out <- newOutput w "the pipe"
   source <- bytesSource "some" [70000, 1, 5000] text
-  runPlan (defaultSettings throwIO) (compile Identity) [source] (outputSink out)
+  runPlan defaultFilterOptions (compile Identity) [source] (outputSink out)
   closeFd w
   takeMVar done
 

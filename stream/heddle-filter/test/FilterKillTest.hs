@@ -29,7 +29,7 @@ tests =
       [ testCase "30000 runs with threads, killed or failing anywhere, leave nothing" $
           several 30000 (directory >>= mishap threaded (yields <$> chooseInt (0, 150)) 1),
         testCase "10000 failures behind '||' at the time that the run is killed" $
-          several 10000 (directory >>= mishap apart (yields <$> chooseInt (0, 30)) 1),
+          several 10000 (directory >>= mishap boundaries (yields <$> chooseInt (0, 30)) 1),
         testCase "2500 runs with commands, killed or failing anywhere, leave nothing" $
           several 2500 (directory >>= mishap commands (threadDelay <$> chooseInt (0, 5000)) 1),
         testCase "400 runs with commands, killed twice, leave nothing" $
@@ -39,7 +39,7 @@ tests =
     several n run = leavesNothing (quickly 170 (replicateM_ n run))
     yields n = replicateM_ n yield
 
-threaded, apart, commands, stubborn :: [ByteString]
+threaded, boundaries, commands, stubborn :: [ByteString]
 threaded =
   [ "upper || lower",
     "id || id || count",
@@ -51,7 +51,7 @@ threaded =
     "replace \"a\" with \"xyz\" || tail 2",
     "lower"
   ]
-apart = ["upper || id", "id || id || id", "count \"a\" || id"]
+boundaries = ["upper || id", "id || id || id", "count \"a\" || id"]
 commands =
   [ "command \"cat\"",
     "command \"cat\" || command \"cat\" | upper",
@@ -77,11 +77,11 @@ mishap expressions delay kills directory = do
   expression <- generate (elements expressions)
   stage <- stageOf expression
   text <- Bytes.concat <$> generate (chooseInt (1, 20) >>= \n -> vectorOf n streams)
-  settings <- generate $ do
+  options <- generate $ do
     jobs <- chooseInt (1, 3)
     block <- elements [16, 64, 4096]
     part <- elements [32, 100]
-    pure (defaultSettings throwIO) {settingJobs = jobs, settingBlock = block, settingPart = part}
+    pure defaultFilterOptions {filterJobs = jobs, filterBlockSize = block, filterPartSize = part}
   sinkThrows <- generate (sometimes 8)
   sourceThrows <- generate (sometimes 8)
   killed <- generate (elements [True, False])
@@ -92,7 +92,7 @@ mishap expressions delay kills directory = do
   sink <- throwingSink inside sinkThrows
   result <- newEmptyMVar
   let endless = any (`Bytes.isInfixOf` expression) ["sleep", "yes"]
-  running <- mask_ (forkIOWithUnmask (\unmask -> try (unmask (runPlan settings (compile stage) [source] sink)) >>= putMVar result))
+  running <- mask_ (forkIOWithUnmask (\unmask -> try (unmask (runPlan options (compile stage) [source] sink)) >>= putMVar result))
   -- A stage that does not end by itself is killed.
   when (killed || kills > 1 || endless) $ mapM_ (\w -> w >> void (forkIO (killThread running))) wait
   r <- takeMVar result

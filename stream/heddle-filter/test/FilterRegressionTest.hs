@@ -66,7 +66,7 @@ inPieces how stage text = bytesSource "some" [2, 1] text >>= \source -> runBytes
 inBlocks :: Stage -> ByteString -> IO ByteString
 inBlocks stage text = do
   source <- bytesSource "some" [2, 1] text
-  collected (runPlan (defaultSettings (fail . show)) {settingBlock = 1} (compile stage) [source])
+  collected (runPlan defaultFilterOptions {filterOnError = fail . show, filterBlockSize = 1} (compile stage) [source])
 
 agree :: ByteString -> ByteString -> ByteString -> IO ()
 agree expression text expected = leavesNothing . quickly 20 $ do

@@ -131,10 +131,10 @@ fromFiles directory n name gen = testProperty name . withMaxSuccess n $
   forAllShrink (cases gen) shrinkCase $ \(Case stage text _ lengths) ->
     forAll (elements [2, 3]) $ \jobs -> forAll (elements [1, 16, 64]) $ \block -> forAll (elements [1, 8, 32, 100]) $ \part -> ioProperty $ do
       sources <- zipWithM (written directory) [0 ..] (pieces lengths text)
-      out <- collected (\sink -> runPlan settings {settingJobs = jobs, settingBlock = block, settingPart = part} (compile stage) sources sink)
+      out <- collected (\sink -> runPlan options {filterJobs = jobs, filterBlockSize = block, filterPartSize = part} (compile stage) sources sink)
       pure (out === expected stage text)
   where
-    settings = defaultSettings (fail . show)
+    options = defaultFilterOptions {filterOnError = fail . show}
 
 written :: IO FilePath -> Int -> ByteString -> IO Source
 written directory i text = do

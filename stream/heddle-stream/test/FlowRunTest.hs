@@ -147,6 +147,11 @@ files = do
     -- The file is closed each time, or it could not be opened for writing in the end.
     first <- withBinaryFile path ReadMode (\h' -> Flow.handleLines h' `run` Flow.head)
     first @?= Just (C.pack "1")
+    some <- withBinaryFile path ReadMode (\h' -> Flow.handleChunks h' |> Flow.map B.length `run` Flow.sum)
+    some @?= B.length bytes
+    withBinaryFile path AppendMode (\h' -> Flow.unfoldM (\n -> pure (if n > 3 then Nothing else Just (C.pack (show n), n + 1))) (1 :: Int) `run` Flow.toHandle h')
+    B.readFile path >>= (@?= bytes <> C.pack "123")
+    (Flow.range 1 6 `run` Flow.product) >>= (@?= 720)
     three <- Flow.fileLines path |> Flow.take 3 `run` Flow.toList
     three @?= map C.pack ["1", "2", "3"]
     Flow.toFile path (Flow.fileLines path |> Flow.take 0)

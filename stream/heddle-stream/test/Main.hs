@@ -8,6 +8,7 @@ import PipeFlowTest qualified
 import PipeItemTest qualified
 import PipeLawTest qualified
 import PipeLeakTest qualified
+import PipeQueueTest qualified
 import PipeReleaseTest qualified
 import PipeThreadTest qualified
 import System.Environment (setEnv)
@@ -20,6 +21,6 @@ main = do
   defaultMain . localOption (mkTimeout 180000000) $
     testGroup
       "heddle-stream"
-      [ testGroup "Heddle.Pipe" [PipeLawTest.tests, PipeItemTest.tests, PipeReleaseTest.tests, PipeThreadTest.tests, PipeFaultTest.tests, PipeLeakTest.tests, PipeCostTest.tests, PipeFlowTest.tests],
+      [ testGroup "Heddle.Pipe" [PipeLawTest.tests, PipeItemTest.tests, PipeReleaseTest.tests, PipeThreadTest.tests, PipeFaultTest.tests, PipeLeakTest.tests, PipeQueueTest.tests, PipeCostTest.tests, PipeFlowTest.tests],
         FlowTest.tests
       ]

@@ -3,17 +3,18 @@
 -- | The everyday stages against lists, and files, handles and lines.
 module PipeItemTest (tests) where
 
-import Control.Exception (finally, try)
-import Control.Monad (void)
+import Control.Exception (displayException, finally, throwIO, toException, try)
+import Control.Monad (forM_, void)
+import Control.Monad.IO.Class (liftIO)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Data.List (mapAccumL)
 import Heddle.Flow qualified as Flow
-import Heddle.Pipe (ItemTooLong (..), Pipe, Void, yield, (.|))
+import Heddle.Pipe (ItemTooLong (..), Pipe, PipeException, StageFailed (..), Void, yield, (.|))
 import Heddle.Pipe qualified as Pipe
 import System.Directory (getTemporaryDirectory, removeFile)
-import System.IO (hClose, openBinaryTempFile)
+import System.IO (IOMode (..), hClose, openBinaryTempFile, withBinaryFile)
 import Test.QuickCheck
 import Test.QuickCheck.Monadic (monadicIO)
 import Test.QuickCheck.Monadic qualified as Q
@@ -74,12 +75,22 @@ tests =
                 Pipe.runPipe (Pipe.each cs .| Pipe.toFile path)
                 Pipe.runPipe (Pipe.fromFile path .| Pipe.toList)
             Q.assert (B.concat back == B.concat cs),
+          testProperty "through handles, which stay open" $ \cs -> monadicIO $ do
+            back <- Q.run $
+              withFileName $ \path -> do
+                withBinaryFile path WriteMode (\handle -> Pipe.runPipe (Pipe.each cs .| Pipe.toHandle handle) >> B.hPut handle (C.pack "end"))
+                withBinaryFile path ReadMode (\handle -> Pipe.runPipe (Pipe.fromHandle handle .| Pipe.toList) <* B.hGetSome handle 1)
+            Q.assert (B.concat back == B.concat cs <> C.pack "end"),
           testCase "receive until empty, send each" $ do
             incoming <- newIORef (map C.pack ["one", "two", "", "never"])
             outgoing <- newIORef []
             Pipe.runPipe (Pipe.receiving (atomicModifyIORef incoming (\cs -> (tail cs, head cs))) .| Pipe.sending (\c -> modifyIORef outgoing (c :)))
             readIORef outgoing >>= (@?= map C.pack ["two", "one"])
         ],
+      testCase "PipeException catches each of the package's exceptions" $
+        forM_ [toException (ItemTooLong 5 4), toException (StageFailed "parse" (toException (userError "x")))] $ \e -> do
+          Left caught <- try (Pipe.runPipe (liftIO (throwIO e)))
+          displayException (caught :: PipeException) @?= displayException e,
       testCase "a pipe runs as often as one likes" $ do
         let p = Pipe.each [1 .. 3 :: Int] .| Pipe.map (+ 1) .| Pipe.toList
         a <- Pipe.runPipe p

@@ -3,10 +3,10 @@
 -- Description : Coroutines over any suspension functor
 -- Stability   : stable
 --
--- A coroutine is a computation in some monad that can suspend itself. What it gives and
--- what it asks for when it does so is up to a functor: nothing ('Trampoline'), a value it
--- yields ('Generator'), a value it awaits ('Iteratee'), either ('Transducer'). Coroutines
--- that fit run together, and only those do.
+-- A coroutine is a computation in some monad that can suspend itself. A functor determines what it
+-- passes out and what it asks for when it suspends: nothing ('Trampoline'), a value that it
+-- yields ('Generator'), a value that it awaits ('Iteratee'), either ('Transducer'). The types
+-- allow only coroutines that fit to be run together.
 --
 -- > double :: Monad m => Transducer Int Int m ()
 -- > double = liftStateless (\a -> [a, a])
@@ -15,11 +15,11 @@
 -- > main = runGenerator (toGenerator (fromGenerator (mapM_ yield [1 .. 3]) =>= double)) >>= print
 -- > -- ([1,1,2,2,3,3],((),()))
 --
--- Any base monad will do, and a rest may be resumed more than once. Names and order of
--- steps are those of "Coroutine Pipelines" (The Monad.Reader 19).
+-- The base monad is arbitrary, and a continuation may be resumed more than once. Names and the
+-- order of steps are those of "Coroutine Pipelines" (The Monad.Reader 19).
 --
--- Cost: a bind is a function call, however binds nest; a suspension a few closures.
--- Owner: values; nothing is shared but what the base monad shares.
+-- Cost: a bind is a function call, however binds nest; a suspension costs a few closures.
+-- Owner: values; only what the base monad shares is shared.
 module Heddle.Coroutine
   ( -- * Coroutines
     Coroutine,
@@ -53,7 +53,6 @@ module Heddle.Coroutine
     Iteratee,
     await,
     runIteratee,
-    NothingToFeed (..),
 
     -- * Requests
     request,
@@ -67,7 +66,6 @@ module Heddle.Coroutine
     pipe1,
     pipe2,
     pipe3,
-    ProducerEnded (..),
 
     -- * Transducers
     Transducer,
@@ -97,7 +95,10 @@ module Heddle.Coroutine
     awaitLeft,
     awaitRight,
 
-    -- * Steps at once
+    -- * Exceptions
+    CoroutineException (..),
+
+    -- * Parallel steps
     Binder (..),
     sequentially,
     inParallel,

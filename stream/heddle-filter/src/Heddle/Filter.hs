@@ -3,9 +3,9 @@
 -- Description : Filters of streams of bytes, as data
 -- Stability   : stable
 --
--- Splitters, stages and joins as values: build them here or read them with
--- "Heddle.Filter.Language", 'compile' them, and run the plan on files, on standard input
--- or on anything that can be read. @heddle pipe@ is this module with options.
+-- Splitters, stages and joins as values: build them here or parse them with
+-- "Heddle.Filter.Language", 'compile' them, and run the plan on files, standard input or any
+-- reader. @heddle pipe@ is this module with options.
 --
 -- > -- The lines of a file that contain a text, with their numbers.
 -- > grep :: ByteString -> ByteString -> IO ByteString
@@ -14,12 +14,12 @@
 -- >     (compile (ForEach (Having Row (Substring CaseMatters text)) (Number ":") Suppress))
 -- >     [fileSource file]
 --
--- 'compile' applies laws, each of which is a property of the tests, and finds what can be
--- searched for and what can be done in parallel; 'uncompiled' runs a stage as it is written.
--- What comes out is the same.
+-- 'compile' rewrites a stage by laws, each of which the tests check as a property, and finds what
+-- can be searched for and what can run in parallel. 'uncompiled' runs a stage as it is written.
+-- The output is the same.
 --
--- Cost: a plan with a front costs what its search costs ("Heddle.Bytes.Search"); a stage of a machine a
--- call or two for each piece of a section.
+-- Cost: a plan that begins with a search costs what the search costs ("Heddle.Bytes.Search");
+-- other stages cost a call or two for each piece of a section.
 -- Owner: components are values. Running a plan starts threads and processes, which have ended when
 -- it returns.
 module Heddle.Filter
@@ -66,8 +66,8 @@ module Heddle.Filter
     runPlan,
     runBytes,
     stagePipe,
-    Settings (..),
-    defaultSettings,
+    FilterOptions (..),
+    defaultFilterOptions,
 
     -- ** Sources
     Source,
@@ -77,7 +77,6 @@ module Heddle.Filter
     readerSource,
     bytesSource,
     readingFrom,
-    SourceError (..),
 
     -- ** Sinks
     Sink (..),
@@ -89,9 +88,11 @@ module Heddle.Filter
     isOnlyZero,
 
     -- * Exceptions
-    StageFailed (..),
-    CommandFailed (..),
+    FilterException (..),
+    SourceError (..),
     TooLong (..),
+    CommandFailed (..),
+    StageFailed (..),
   )
 where
 
@@ -101,7 +102,9 @@ import Data.ByteString.Unsafe qualified as Bytes
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (castPtr)
 import Heddle.Filter.Internal.AsPipe
+import Heddle.Filter.Internal.Exception
 import Heddle.Filter.Internal.Machine
+import Heddle.Filter.Internal.Options
 import Heddle.Filter.Internal.Output
 import Heddle.Filter.Internal.Plan
 import Heddle.Filter.Internal.Rewrite
@@ -111,22 +114,21 @@ import Heddle.Filter.Internal.Types
 import Heddle.Filter.Internal.Vocabulary
 import Heddle.Pipe (StageFailed (..))
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef)
-import Heddle.Prim.Exception (throwIO)
 
--- | Run a plan, and collect what comes out.
+-- | Run a plan, and collect its output.
 --
 -- [Cost]: as 'runPlan', and the memory for the result.
 -- [Throws]: as 'runPlan'; 'SourceError' when a source cannot be read.
 runBytes :: Plan -> [Source] -> IO ByteString
 runBytes plan sources = do
   pieces <- newRef []
-  -- A piece may be memory that is used again.
+  -- A piece's memory may be reused after the call.
   let keep piece = let !copy = Bytes.copy piece in modifyRef pieces (\ps -> (copy : ps, ()))
-  runPlan (defaultSettings throwIO) plan sources (Sink (\piece -> True <$ keep piece) (pure ()))
+  runPlan defaultFilterOptions plan sources (Sink (\piece -> True <$ keep piece) (pure ()))
   Bytes.concat . reverse <$> readRef pieces
 
--- | Bytes in memory as a source, read in pieces of the given sizes (the last one again and
--- again).
+-- | @bytesSource name sizes bytes@: bytes in memory as a source, read in pieces of these sizes;
+-- the last size is used for the rest.
 --
 -- [Cost]: a copy.
 bytesSource :: ByteString -> [Int] -> ByteString -> IO Source

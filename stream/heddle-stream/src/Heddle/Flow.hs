@@ -3,9 +3,9 @@
 -- Description : Streams that become one loop
 -- Stability   : stable
 --
--- A 'Source' pushes elements through 'Flow's into a 'Sink'. When all are visible to the
--- optimiser, what is left of them is one loop that allocates nothing, as if written by hand;
--- this needs @-O@ (better @-O2@), and neither rewrite rules nor a plugin.
+-- A 'Source' pushes elements through 'Flow's into a 'Sink'. When all of them are visible to the
+-- optimiser, GHC compiles them to one loop that allocates nothing, as if written by hand. This
+-- needs @-O@ (better @-O2@), but neither rewrite rules nor a plugin.
 --
 -- > import Heddle.Flow (run, (|>))
 -- > import Heddle.Flow qualified as Flow
@@ -13,18 +13,18 @@
 -- > answer :: IO Int
 -- > answer = Flow.range 1 1000000 |> Flow.map (* 3) |> Flow.filter even |> Flow.take 10 `run` Flow.sum
 --
--- To be visible: a function that takes or gives sources, flows or sinks and is used in
--- another module, or at more than one place, is to be marked @INLINE@; and it must not be
--- recursive, which GHC never inlines (a flow that is composed at run time, such as a fold
--- over a list of flows, works, and allocates some 80 bytes for each element and flow).
+-- To be visible, a function that takes or returns sources, flows or sinks must be marked @INLINE@
+-- if it is used in another module or at several places, and must not be recursive, since GHC
+-- never inlines recursive functions. A flow that is composed at run time, such as a fold over a
+-- list of flows, works too; it allocates about 80 bytes for each element and flow.
 --
 -- Elements and states are evaluated as they pass.
 --
--- Whatever a source opens is closed when the run ends: by return, when the sink has had
--- enough, by an exception of any stage, by cancellation. Endless loops can be cancelled.
+-- What a source opens is closed when the run ends: when it returns, when the sink has had
+-- enough, when a stage throws, when the run is cancelled. Endless loops can be cancelled.
 --
--- Cost: fused, nothing for each element; not fused, some 80 bytes for each element and flow.
--- Owner: values; what they open belongs to the run that opens it.
+-- Cost: fused, nothing for each element; not fused, about 80 bytes for each element and flow.
+-- Owner: values; what a run opens belongs to the run.
 module Heddle.Flow
   ( -- * Streams
     Source,

@@ -3,10 +3,10 @@
 -- Description : Pipelines in IO, at two calls a hop
 -- Stability   : stable
 --
--- A pipe awaits values, yields others, does 'IO' and has a result. Pipes are put together
--- with '.|', and run on one thread: control passes between neighbours by calls, however many
--- there are and however they nest. Everything that a pipe opens with 'bracketP' is released
--- as soon as nobody can need it any more.
+-- A pipe awaits values, yields others, does 'IO' and has a result. Pipes are composed with
+-- '.|' and run on one thread: control passes between neighbours by calls, however many there
+-- are and however they nest. What a pipe opens with 'bracketP' is released as soon as no
+-- stage can need it any more.
 --
 -- Most names are the Prelude's, so:
 --
@@ -19,12 +19,12 @@
 -- >   Pipe.runPipe $
 -- >     Pipe.fromFile path .| Pipe.lines .| Pipe.filter ((> n) . B.length) .| Pipe.fold (\c _ -> c + 1) 0
 --
--- Order: the last stage runs first; each runs when it is asked for a value, and until it has
--- one; none runs ahead, but those that are 'buffered'. A pipe may be run many times, and is
--- not kept alive by being run.
+-- Order: the last stage runs first. Each stage runs when it is asked for a value, until it
+-- yields one. Only those that are 'buffered' run ahead. A pipe may be run many times; running
+-- it does not keep it alive.
 --
--- Failure: what a stage throws ends the run, unless that stage is inside 'tryP'. All that is
--- open is released, last opened first, before the run throws.
+-- Failure: an exception in a stage ends the run, unless the stage is inside 'tryP'. Everything
+-- that is open is released, last opened first, before the run throws.
 --
 -- Cost: a hop is two calls and 64 to 100 bytes; binds and compositions cost the same however
 -- they nest.
@@ -52,8 +52,11 @@ module Heddle.Pipe
     catchP,
     named,
     StageFailed (..),
+    PipeException (..),
 
     -- * On several threads
+
+    -- | "Heddle.Pipe.Queue" is the queue between two threads.
     buffered,
     (.||),
     mapInParallel,
@@ -109,11 +112,11 @@ where
 
 import Data.Void (Void)
 import Heddle.Pipe.Internal.Bytes
+import Heddle.Pipe.Internal.Exception
 import Heddle.Pipe.Internal.Flows
 import Heddle.Pipe.Internal.Guard
 import Heddle.Pipe.Internal.Items
 import Heddle.Pipe.Internal.Lift
-import Heddle.Pipe.Internal.Scope (StageFailed (..))
 import Heddle.Pipe.Internal.Threads
 import Heddle.Pipe.Internal.Types
 import Prelude ()

@@ -1,11 +1,11 @@
 -- |
 -- Module      : Heddle.Coroutine.Components
--- Description : Conditions on streams, branches, joins
+-- Description : Splitters, branches and joins
 -- Stability   : stable
 --
--- Ready-made parts of pipelines, and what combines them: the components of "Coroutine
--- Pipelines" from "Parting and joining the stream" on. Many are named as functions of the
--- Prelude are, so import this module qualified.
+-- Components of pipelines, and functions that combine them: those of "Coroutine Pipelines" from
+-- "Parting and joining the stream" on. Many share their names with functions of the Prelude, so
+-- import this module qualified.
 --
 -- > import Heddle.Coroutine
 -- > import Heddle.Coroutine.Components qualified as C
@@ -19,15 +19,14 @@
 -- >       =>= C.ifThenElse (C.any (C.substring wanted)) (lift121 (++ "\n")) (fromIteratee C.suppress)
 -- >       =>= C.concatenate
 --
--- A splitter is a condition on a stream: what it sends left satisfies it. It says so item by
--- item, in sections: lines, occurrences of a word.
+-- A splitter is a condition on a stream: what it sends left satisfies it. It decides item by item,
+-- in sections such as lines or occurrences of a word.
 --
--- Any base monad will do. These are coroutines like others; there is nothing that you could
--- not write yourself.
+-- The base monad is arbitrary. These are ordinary coroutines; a user could write them as well.
 --
--- Cost: some ten closures for an item that passes a component; what is held back, and for
--- how long, is said at each.
--- Owner: values; nothing is shared but what the base monad shares.
+-- Cost: about ten closures for an item that passes a component; each component says what it
+-- holds back.
+-- Owner: values; only what the base monad shares is shared.
 module Heddle.Coroutine.Components
   ( -- * Branches
     ifThenElse,
@@ -75,11 +74,11 @@ import Heddle.Prim.Exception (evaluate)
 import System.IO (IOMode (..), hGetContents, hSetEncoding, mkTextEncoding, openFile)
 import Prelude hiding (all, and, any, not, or, readFile, repeat)
 
--- | The characters of a file, as UTF-8, with U+FFFD for what is not; ends of lines as they
--- are. It is opened at the first one and closed after the last one, or when nobody refers to
--- the rest any more; @=>=@ goes to the end.
+-- | The characters of a file, decoded as UTF-8, with U+FFFD for invalid bytes; newlines are not
+-- converted. The file is opened at the first character, and closed after the last or when the
+-- rest is garbage; @=>=@ runs it to the end.
 --
--- [Cost]: read by blocks, as far as asked for.
+-- [Cost]: read in blocks, as far as the consumer awaits.
 -- [Blocks]: holds an OS thread while it reads.
 -- [Throws]: an @IOException@, if it cannot be opened or read.
 readFile :: FilePath -> Generator Char IO ()
@@ -91,25 +90,25 @@ readFile file = do
     hGetContents h
   go text
   where
-    -- It is read here, and nowhere else: never while somebody looks at a character.
+    -- Evaluated here, so that the file is not read when a pure function inspects a character.
     go text =
       lift (evaluate text) >>= \case
         [] -> pure ()
         c : rest -> yield c >> go rest
 
--- | 1, 2, 3 and so on; it never ends.
+-- | The numbers from 1 on; it never ends.
 naturals :: Monad m => Generator Int m ()
 naturals = go 1
   where
     go !n = yield n >> go (n + 1)
 
--- | This one, again and again; it never ends.
+-- | The same value repeatedly; it never ends.
 repeat :: Monad m => a -> Generator a m ()
 repeat a = go
   where
     go = yield a >> go
 
--- | What 'show' makes of each.
+-- | Apply 'show' to each value.
 toString :: (Show a, Monad m) => Transducer a String m ()
 toString = lift121 show
 
@@ -117,8 +116,8 @@ toString = lift121 show
 concatenate :: Monad m => Transducer [a] a m ()
 concatenate = liftStateless id
 
--- | It awaits values to the end, and does nothing about them. In print it awaits any type, so
--- it cannot know the end; @'Heddle.Coroutine.fromIteratee' suppress@ is as in print.
+-- | Await values to the end, and drop them. In print it awaits any type, so it cannot know the
+-- end; @'Heddle.Coroutine.fromIteratee' suppress@ is used as in print.
 suppress :: Monad m => Iteratee (Maybe a) m ()
 suppress = go
   where

@@ -10,7 +10,7 @@
 -- @docs/manual/pipe.md@ is the manual.
 --
 -- Cost: linear in the expression.
--- Owner: nobody; what is read is a value.
+-- Owner: none; stages are values.
 module Heddle.Filter.Language
   ( -- * Reading
     parseStage,
@@ -38,8 +38,8 @@ import Heddle.Filter.Internal.Tokens
 import Heddle.Filter.Internal.Types
 import Heddle.Filter.Internal.Vocabulary
 
--- | A parse error over three lines: the message with the place, the line that it is in, and
--- a caret below the place.
+-- | A parse error in three lines: the position and the message, the line of the source, and a
+-- caret below the position.
 renderParseError :: ByteString -> ParseError -> ByteString
 renderParseError source (ParseError at message) =
   Char8.concat
@@ -51,7 +51,7 @@ renderParseError source (ParseError at message) =
     before = Char8.take at source
     lineBefore = Char8.takeWhileEnd (/= '\n') before
     line = lineBefore <> Char8.takeWhile (/= '\n') (Char8.drop at source)
-    -- In UTF-8, not every byte begins a character.
+    -- Continuation bytes of UTF-8 take no column.
     column = length (filter (\c -> fromEnum c .&. 0xc0 /= 0x80) (Char8.unpack lineBefore))
     place
       | Char8.elem '\n' source = "line " ++ show (1 + Char8.count '\n' before) ++ ", column " ++ show (column + 1) ++ ": "
@@ -59,8 +59,7 @@ renderParseError source (ParseError at message) =
     -- A tab would move the caret.
     flat c = if c == '\t' then ' ' else c
 
--- | Read an expression. The regular expressions in it are compiled, which is why it is an
--- action.
+-- | Read an expression. It is an action because it compiles the regular expressions.
 --
 -- [Cost]: linear.
 -- [Blocks]: never.
@@ -69,12 +68,12 @@ parseStage source = case tokenise (Char8.unpack source) of
   Left e -> pure (Left e)
   Right found -> runExceptT (evalStateT (chain Outside <* expect End) (Input found []))
 
--- The parser: one token is looked at, and what was looked for at it is kept for the message.
+-- What is left to parse, and what the next token was compared with, for the error message.
 data Input = Input [Placed] [String]
 
 type Parser = StateT Input (ExceptT ParseError IO)
 
--- What a number in front of something would count.
+-- What @number@ counts: rows, or the sections around it.
 data Around = Outside | InSection
   deriving stock (Eq)
 
@@ -96,7 +95,7 @@ advance = modify' (\(Input ts _) -> Input (drop 1 ts) [])
 wanted :: String -> Parser ()
 wanted what = modify' (\(Input ts looked) -> Input ts (what : looked))
 
--- Take this token, if it is the next.
+-- Consume the next token if it is this one.
 accept :: Token -> Parser Bool
 accept token = do
   wanted (describe token)
@@ -106,7 +105,7 @@ accept token = do
 expect :: Token -> Parser ()
 expect token = accept token >>= \ok -> if ok then pure () else unexpected
 
--- What follows a token, if it is the next.
+-- Run a parser behind a token, if that is the next.
 behind :: Token -> Parser a -> Parser (Maybe a)
 behind token parser = accept token >>= \ok -> if ok then Just <$> parser else pure Nothing
 
@@ -127,7 +126,7 @@ orElse parser other = fromMaybe other <$> parser
 failAt :: Int -> String -> Parser a
 failAt at message = lift (throwE (ParseError at message))
 
--- None of what was looked for is there.
+-- Fail: the next token is none of those that were looked for.
 unexpected :: Parser a
 unexpected = do
   Input _ looked <- get
@@ -136,7 +135,7 @@ unexpected = do
   let choices = nub (reverse looked)
   failAt at ("expected " ++ alternatives choices ++ ", found " ++ describe found ++ guess found choices)
   where
-    -- The nearest word, if most of its letters are there.
+    -- Suggest the nearest keyword, if it is near enough.
     guess found choices = case (found, sortOn fst (filter isNear [(distance c (describe found), c) | c@(_ : letter : _) <- choices, isAlpha letter])) of
       (Name _, (_, near) : _) -> "; is " ++ near ++ " meant?"
       _ -> ""
@@ -148,7 +147,7 @@ alternatives = \case
   [a] -> a
   several -> intercalate ", " (init several) ++ " or " ++ last several
 
--- How many letters are to be put in, left out or changed.
+-- The edit distance.
 distance :: String -> String -> Int
 distance a b = last (foldl next [0 .. length a] b)
   where
@@ -167,7 +166,7 @@ chain around = stage around >>= more
         ]
         >>= maybe (pure left) more
 
--- A stage, and where it applies.
+-- A stage, and the splitters that restrict it.
 stage :: Around -> Parser Stage
 stage around = needed (firstOf (map keyword (stages around) ++ [parenthesised])) >>= more
   where
@@ -215,7 +214,7 @@ stages around =
       b <- keyword ("else", chain inside) `orElse` Identity
       expect (Name "end")
       pure (make s a b)
-    -- Outside of sections, it is the rows that have numbers.
+    -- Outside sections, it numbers rows.
     numbering between
       | around == InSection = Number between
       | otherwise = ForEach Row (Number between) Identity
@@ -265,7 +264,7 @@ fields = do
 
 -- Splitters ------------------------------------------------------------------
 
--- 'Nothing' where none begins.
+-- 'Nothing' if no splitter begins here.
 splitter :: Parser (Maybe Splitter)
 splitter = conjunction >>= traverse (chained Or (Name "or") (needed conjunction))
 

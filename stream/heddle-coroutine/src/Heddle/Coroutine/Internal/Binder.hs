@@ -2,14 +2,14 @@
 
 -- |
 -- Module      : Heddle.Coroutine.Internal.Binder
--- Description : Two steps, one after the other or at once
+-- Description : Two steps, one after the other or in parallel
 -- Stability   : internal
 --
--- What the article takes from the monad-parallel package: whoever runs two coroutines
--- together binds a step of each, and may do so in parallel.
+-- The article uses the monad-parallel package for this: a function that runs two coroutines
+-- together binds a step of each, possibly in parallel.
 --
--- Cost: as said at each.
--- Owner: 'inParallel' has a thread for the length of two steps.
+-- Cost: see each binder.
+-- Owner: 'inParallel' owns a thread for the duration of two steps.
 module Heddle.Coroutine.Internal.Binder
   ( Binder (..),
     sequentially,
@@ -31,24 +31,24 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Thread (forkMasked, labelMe)
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 
--- | Do two things, then a third with their results.
+-- | Runs two actions, then a third with their results.
 newtype Binder m = Binder {bindM2 :: forall a b c. (a -> b -> m c) -> m a -> m b -> m c}
 
--- | The left one, then the right one.
+-- | The left action, then the right one.
 --
 -- [Cost]: two binds.
 sequentially :: Monad m => Binder m
 sequentially = Binder (\f ma mb -> ma >>= \a -> mb >>= f a)
 {-# INLINE sequentially #-}
 
--- | Both at once, the left one on a thread of its own. Worth while for steps of some tens of
--- microseconds.
+-- | Both in parallel, the left action on a thread of its own. This pays for steps of at least
+-- some tens of microseconds.
 --
--- [Cost]: a thread: 0.4 microseconds on one core, 2 to 5 on two; 13 to 30 where the caller
--- is the main thread, which is bound ('Control.Concurrent.runInUnboundThread' helps).
+-- [Cost]: a thread: 0.4 microseconds on one core, 2 to 5 on two; 13 to 30 if the caller is the
+-- main thread, which is bound ('Control.Concurrent.runInUnboundThread' helps).
 -- [Blocks]: until both have ended.
--- [Throws]: what the left one throws; else what the right one throws.
--- [Masking]: interruptible; an asynchronous exception ends the left one first.
+-- [Throws]: what the left one throws; otherwise what the right one throws.
+-- [Masking]: interruptible; an asynchronous exception first cancels the left one.
 inParallel :: Binder IO
 inParallel = Binder $ \f ma mb -> do
   (ea, eb) <- mask $ \restore -> do

@@ -2,7 +2,7 @@
 
 -- |
 -- Module      : Heddle.Coroutine.Internal.Functors
--- Description : What a suspension can be
+-- Description : Suspension functors
 -- Stability   : internal
 --
 -- The functors of "Other possible suspension types"; their composition is
@@ -21,7 +21,7 @@ where
 
 import Data.Void (Void)
 
--- | A request, and what is done with the response.
+-- | A request, and a function of the response.
 data Request request response x = Request request (response -> x)
 
 instance Functor (Request request response) where
@@ -35,16 +35,16 @@ instance (Functor l, Functor r) => Functor (EitherFunctor l r) where
     LeftF l -> LeftF (fmap f l)
     RightF r -> RightF (fmap f r)
 
--- | To give a value or to get one, but not both at once.
+-- | Passes a value out or takes one in, but not both at once.
 type InOrOut a b = EitherFunctor ((,) a) ((->) b)
 
--- | What a splitter says on one of its sides.
+-- | What a splitter yields on one of its sides.
 data Part a x
-  = -- | This item belongs here.
+  = -- | An item.
     Item a x
-  | -- | A new section begins here, even if nothing follows.
+  | -- | The beginning of a section, which may stay empty.
     Edge x
   deriving stock (Functor)
 
--- | The article's name for 'Void', which has no value: what is neither awaited nor yielded.
+-- | The article's name for 'Void': the type of values that are never awaited or never yielded.
 type Naught = Void

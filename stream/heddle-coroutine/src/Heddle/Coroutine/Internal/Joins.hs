@@ -2,13 +2,13 @@
 
 -- |
 -- Module      : Heddle.Coroutine.Internal.Joins
--- Description : Two streams into one
+-- Description : Joins of two streams
 -- Stability   : internal
 --
 -- The second half of "Parting and joining the stream".
 --
--- Cost: as said at each; a few closures for each item.
--- Owner: whoever runs it.
+-- Cost: a few closures for each item; see each function.
+-- Owner: the thread that runs the pipeline.
 module Heddle.Coroutine.Internal.Joins
   ( -- * Joining
     joinTransduced,
@@ -29,22 +29,22 @@ import Heddle.Coroutine.Internal.Queue (Queue, empty, pop, push)
 import Heddle.Coroutine.Internal.Transducer
 import Heddle.Coroutine.Internal.Types
 
--- | What has become of a side of a join.
+-- | How a side of a join ended.
 data Outcome r
-  = -- | It has ended, with this.
+  = -- | With this result.
     Returned r
-  | -- | The join ended first, and the rest of the side was dropped.
+  | -- | The join ended first, and the side was dropped.
     Stopped
   deriving stock (Eq, Ord, Show)
 
--- | Two transducers are given the same stream, and the join what they yield. All ends with
--- the join. A side goes on when the join awaits it, and only then; the next item is awaited
--- when that side awaits it. So one side may be endless, or far ahead: in print the result
--- has both sides' results and no 'Outcome', which an endless side cannot have.
+-- | Two transducers get the same stream, and a join gets what they yield. The whole ends with the
+-- join. A side runs only when the join awaits from it, and the next item is awaited when that
+-- side awaits it. So one side may be endless, or far ahead. In print the result has both sides'
+-- results instead of an 'Outcome'; an endless side has no result.
 --
--- [Cost]: items that one side has had, and the other one has not, are held back: with
--- 'append', the whole stream. So are all items for a side that never awaits, such as a
--- generator: where there is one, put what yields the stream into the other side.
+-- [Cost]: items that one side has awaited and the other has not are held back; with 'append',
+-- that is the whole stream. A side that never awaits, such as a generator, also holds back the
+-- whole stream: put the source of the stream into the other side instead.
 joinTransduced :: forall a b m x y z. Monad m => Transducer a b m x -> Transducer a b m y -> Join b m z -> Transducer a b m (Outcome x, Outcome y, z)
 joinTransduced t1 t2 j = go False (Side empty (Right (begin t1))) (Side empty (Right (begin t2))) (begin j)
   where
@@ -60,7 +60,7 @@ joinTransduced t1 t2 j = go False (Side empty (Right (begin t1))) (Side empty (R
           Asked b ended' r' l' <- ask ended r l
           go ended' l' r' (f b)
 
--- | A transducer, and what the other one was given and this one was not.
+-- | A transducer, and the items that the other one has awaited and this one has not.
 data Side a b m x = Side
   { inbox :: !(Queue a),
     rest :: !(Either x (m (Step (EitherFunctor ((->) (Maybe a)) ((,) b)) m x)))
@@ -69,7 +69,7 @@ data Side a b m x = Side
 outcome :: Side a b m x -> Outcome x
 outcome = either Returned (const Stopped) . rest
 
--- | The value asked for, whether the stream has ended, this side and the other one.
+-- | The value that a side has yielded, whether the stream has ended, this side and the other.
 data Asked a b m x y = Asked !(Maybe b) !Bool !(Side a b m x) !(Side a b m y)
 
 ask :: Monad m => Bool -> Side a b m x -> Side a b m y -> Transducer a b m (Asked a b m x y)
@@ -88,13 +88,13 @@ ask ended this other = case rest this of
               Nothing -> ask True this {rest = Right (f Nothing)} other
               a@(Just it) -> ask ended this {rest = Right (f a)} (other `missed` it)
 
--- | One that has ended misses nothing.
+-- | Keep an item for a side, unless the side has ended.
 missed :: Side a b m x -> a -> Side a b m x
 missed side a = case rest side of
   Left _ -> side
   Right _ -> side {inbox = push (inbox side) a}
 
--- | Left is right.
+-- | Exchange left and right.
 --
 -- Law: @flipJoin (flipJoin j)@ is @j@.
 flipJoin :: Monad m => Join a m x -> Join a m x
@@ -103,12 +103,12 @@ flipJoin = mapSuspension $ \case
   LeftF (RightF f) -> LeftF (LeftF f)
   RightF out -> RightF out
 
--- | All from the left, then all from the right.
+-- | All items from the left, then all from the right.
 append :: Monad m => Join a m ()
 append = through awaitLeft >> through awaitRight
 
--- | One from the left, one from the right, and so on; when one side has ended, all that
--- the other one has.
+-- | Items from the left and from the right alternately; when one side has ended, the rest of the
+-- other.
 interleave :: Monad m => Join a m ()
 interleave = leftNext
   where
@@ -120,13 +120,13 @@ through side = go
   where
     go = side `andThen` \a -> yieldT a >> go
 
--- | One from the left and one from the right make one. It ends as soon as a side has ended;
--- an item from the left may be lost then.
+-- | Combine an item from the left with one from the right. It ends as soon as one side has ended;
+-- an item from the left may then be lost.
 combine :: Monad m => (a -> a -> a) -> Join a m ()
 combine f = go
   where
     go = awaitLeft `andThen` \a -> awaitRight `andThen` \b -> yieldT (f a b) >> go
 
--- | The same with '<>'.
+-- | 'combine' with '<>'.
 zipMonoids :: (Monad m, Monoid a) => Join a m ()
 zipMonoids = combine (<>)

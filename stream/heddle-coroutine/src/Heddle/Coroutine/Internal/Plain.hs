@@ -7,8 +7,8 @@
 --
 -- Listings 6 to 11.
 --
--- Cost: as said at each; a few closures for each suspension.
--- Owner: whoever runs it.
+-- Cost: a few closures for each suspension, unless a function says otherwise.
+-- Owner: the thread that runs the coroutine.
 module Heddle.Coroutine.Internal.Plain
   ( -- * Trampolines
     Trampoline,
@@ -29,7 +29,6 @@ module Heddle.Coroutine.Internal.Plain
     Iteratee,
     await,
     runIteratee,
-    NothingToFeed (..),
 
     -- * Requests
     request,
@@ -44,7 +43,9 @@ module Heddle.Coroutine.Internal.Plain
     pipe1By,
     pipe2,
     pipe2By,
-    ProducerEnded (..),
+
+    -- * Exceptions
+    CoroutineException (..),
   )
 where
 
@@ -64,11 +65,11 @@ pause :: Monad m => Trampoline m ()
 pause = Coroutine (\k -> pure (Suspended (Identity (k ()))))
 {-# INLINE pause #-}
 
--- | Up to the next pause (Listing 6): 'resume' without the wrapping.
+-- | Run up to the next pause (Listing 6): 'resume' without the functor.
 bounce :: Monad m => Trampoline m r -> m (Either (Trampoline m r) r)
 bounce t = either (Left . runIdentity) Right <$> resume t
 
--- | Without pauses.
+-- | Run to the end.
 run :: Monad m => Trampoline m r -> m r
 run t = go (begin t)
   where
@@ -77,11 +78,11 @@ run t = go (begin t)
         Done r -> pure r
         Suspended (Identity n) -> go n
 
--- | Two trampolines, bounce by bounce, as one.
+-- | Two trampolines as one, bounce by bounce.
 mzipWith :: Monad m => (a -> b -> c) -> Trampoline m a -> Trampoline m b -> Trampoline m c
 mzipWith = mzipWithBy sequentially
 
--- | The same; how the bounces of a pair are bound is up to you.
+-- | As 'mzipWith', with a binder for each pair of bounces.
 mzipWithBy :: Monad m => Binder m -> (a -> b -> c) -> Trampoline m a -> Trampoline m b -> Trampoline m c
 mzipWithBy binder f t1 t2 = fromStep (go (begin t1) (begin t2))
   where
@@ -91,13 +92,13 @@ mzipWithBy binder f t1 t2 = fromStep (go (begin t1) (begin t2))
     both a@(Done _) (Suspended (Identity b)) = Suspended (Identity (go (pure a) b))
     both (Done a) (Done b) = Done (f a b)
 
--- | All at once: a bounce of each, then the next of each. Who has ended waits.
+-- | All of them as one: a bounce of each, then the next of each.
 --
 -- [Cost]: O(trampolines) a round.
 interleave :: Monad m => [Trampoline m r] -> Trampoline m [r]
 interleave = interleaveBy sequentially
 
--- | The same, with 'inParallel' on all cores.
+-- | As 'interleave', with a binder; 'inParallel' uses all cores.
 interleaveBy :: Monad m => Binder m -> [Trampoline m r] -> Trampoline m [r]
 interleaveBy binder = foldr (mzipWithBy binder (:)) (pure [])
 
@@ -111,9 +112,9 @@ yield :: Monad m => a -> Generator a m ()
 yield a = Coroutine (\k -> pure (Suspended (a, k ())))
 {-# INLINE yield #-}
 
--- | All that it yields, and its result.
+-- | The values that a generator yields, and its result.
 --
--- [Cost]: the list is there when the generator has ended, not before.
+-- [Cost]: the list is built in memory, and returned when the generator has ended.
 runGenerator :: Monad m => Generator a m r -> m ([a], r)
 runGenerator g = go [] (begin g)
   where
@@ -127,12 +128,13 @@ runGenerator g = go [] (begin g)
 -- | A computation that can await values (Listings 8 and 10).
 type Iteratee a = Coroutine ((->) a)
 
--- | The next value.
+-- | Await the next value.
 await :: Monad m => Iteratee a m a
 await = Coroutine (pure . Suspended)
 {-# INLINE await #-}
 
--- | Feed it values. One that awaits more goes on, and fails where it looks at them.
+-- | Run an iteratee on values. If it awaits more than there are, it goes on, and fails when it
+-- evaluates one of those.
 --
 -- [Throws]: 'NothingToFeed', when such a value is evaluated.
 runIteratee :: Monad m => [a] -> Iteratee a m r -> m r
@@ -145,21 +147,27 @@ runIteratee values i = go values (begin i)
           a : rest -> go rest (f a)
           [] -> go [] (f (throw NothingToFeed))
 
--- | An iteratee awaited more values than there were.
-data NothingToFeed = NothingToFeed
+-- | The exceptions of this package.
+data CoroutineException
+  = -- | An iteratee awaited more values than there were ('runIteratee').
+    NothingToFeed
+  | -- | A consumer awaited more values than its producer had ('pipe1').
+    ProducerEnded
   deriving stock (Eq, Show)
 
-instance Exception NothingToFeed where
-  displayException NothingToFeed = "No more values to feed."
+instance Exception CoroutineException where
+  displayException = \case
+    NothingToFeed -> "No more values to feed."
+    ProducerEnded -> "The producer ended too soon."
 
 -- Requests -------------------------------------------------------------------
 
--- | Ask whoever runs this.
+-- | Suspend with a request; the result is the response.
 request :: Monad m => a -> Coroutine (Request a b) m b
 request a = Coroutine (pure . Suspended . Request a)
 {-# INLINE request #-}
 
--- | Answer every request.
+-- | Run a coroutine, and answer each of its requests by a function.
 runRequests :: Monad m => (a -> m b) -> Coroutine (Request a b) m r -> m r
 runRequests answer c = go (begin c)
   where
@@ -170,11 +178,11 @@ runRequests answer c = go (begin c)
 
 -- Choices --------------------------------------------------------------------
 
--- | Go on with each of these: a suspension can be a list.
+-- | Go on with each of these values: the suspension functor is the list.
 choose :: Monad m => [a] -> Coroutine [] m a
 choose as = suspend (map pure as)
 
--- | What every choice comes to, from left to right.
+-- | The results of all choices, from left to right.
 runChoices :: Monad m => Coroutine [] m r -> m [r]
 runChoices c = go (begin c)
   where
@@ -185,15 +193,15 @@ runChoices c = go (begin c)
 
 -- Pairs ----------------------------------------------------------------------
 
--- | What one yields, the other awaits (Listing 11). A step of the producer comes before
--- each step of the consumer; when the consumer has ended, the producer still runs to its
--- end.
+-- | Run a producer and a consumer: the consumer awaits what the producer yields (Listing 11). A
+-- step of the producer comes before each step of the consumer. When the consumer has ended,
+-- the producer still runs to its end.
 --
 -- [Throws]: 'ProducerEnded'.
 pipe1 :: Monad m => Generator a m x -> Iteratee a m y -> m (x, y)
 pipe1 = pipe1By sequentially
 
--- | The same; how a step of each is bound is up to you.
+-- | As 'pipe1', with a binder for each pair of steps.
 pipe1By :: Monad m => Binder m -> Generator a m x -> Iteratee a m y -> m (x, y)
 pipe1By binder g i = go (begin g) (begin i)
   where
@@ -203,18 +211,11 @@ pipe1By binder g i = go (begin g) (begin i)
     proceed (Done _) (Suspended _) = throw ProducerEnded
     proceed (Done x) (Done y) = pure (x, y)
 
--- | The consumer awaited more than the producer had.
-data ProducerEnded = ProducerEnded
-  deriving stock (Eq, Show)
-
-instance Exception ProducerEnded where
-  displayException ProducerEnded = "The producer ended too soon."
-
--- | The same; when the producer has ended, the consumer awaits 'Nothing' (Listing 11).
+-- | As 'pipe1', but when the producer has ended, the consumer gets 'Nothing' (Listing 11).
 pipe2 :: Monad m => Generator a m x -> Iteratee (Maybe a) m y -> m (x, y)
 pipe2 = pipe2By sequentially
 
--- | The same; how a step of each is bound is up to you.
+-- | As 'pipe2', with a binder for each pair of steps.
 pipe2By :: Monad m => Binder m -> Generator a m x -> Iteratee (Maybe a) m y -> m (x, y)
 pipe2By binder g i = go (begin g) (begin i)
   where

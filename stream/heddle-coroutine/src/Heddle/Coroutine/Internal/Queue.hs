@@ -1,12 +1,11 @@
 -- |
 -- Module      : Heddle.Coroutine.Internal.Queue
--- Description : First in, first out
+-- Description : A purely functional queue
 -- Stability   : internal
 --
--- What a component holds back: items that another one has yet to decide about, or to ask
--- for.
+-- Holds items back until another component has decided about them or awaits them.
 --
--- Cost: O(1) each, amortised, as long as a queue is used once.
+-- Cost: O(1) for each operation, amortised, if each version of a queue is used once.
 -- Owner: values.
 module Heddle.Coroutine.Internal.Queue
   ( Queue,
@@ -17,25 +16,25 @@ module Heddle.Coroutine.Internal.Queue
   )
 where
 
--- | The oldest first; then the youngest first.
+-- | The older items, oldest first, and the younger ones, youngest first.
 data Queue a = Queue ![a] ![a]
 
--- | Nothing.
+-- | The empty queue.
 empty :: Queue a
 empty = Queue [] []
 
--- | Put one in.
+-- | Add an item.
 push :: Queue a -> a -> Queue a
 push (Queue old young) a = Queue old (a : young)
 
--- | Take the oldest.
+-- | Take the oldest item.
 pop :: Queue a -> Maybe (a, Queue a)
 pop = \case
   Queue (a : old) young -> Just (a, Queue old young)
   Queue [] [] -> Nothing
   Queue [] young -> pop (Queue (reverse young) [])
 
--- | Take as many of the oldest.
+-- | Take this many of the oldest items, or all if there are fewer.
 popMany :: Int -> Queue a -> ([a], Queue a)
 popMany n q
   | n > 0, Just (a, q') <- pop q = let (as, q'') = popMany (n - 1) q' in (a : as, q'')

@@ -2,14 +2,14 @@
 
 -- |
 -- Module      : Heddle.Coroutine.Internal.Splitters
--- Description : Conditions on streams, and what is done with their answers
+-- Description : Splitters, and functions that use them
 -- Stability   : internal
 --
 -- The first half of "Parting and joining the stream", and the splitters of "Pipeline
 -- examples".
 --
--- Cost: as said at each; a few closures for each item.
--- Owner: whoever runs it.
+-- Cost: a few closures for each item; see each function.
+-- Owner: the thread that runs the pipeline.
 module Heddle.Coroutine.Internal.Splitters
   ( -- * Branches
     ifThenElse,
@@ -41,13 +41,13 @@ import Prelude qualified
 
 -- Branches -------------------------------------------------------------------
 
--- | What the splitter yields on the left goes through the second one, what it yields on the
--- right through the third one, and what these yield comes out in the order in which they
--- do so. When the splitter has ended, first the second one and then the third one awaits
--- 'Nothing'. Edges are for whoever groups, and lost here.
+-- | What the splitter yields on the left goes through the first transducer, what it yields on the
+-- right through the second, and their outputs are yielded in the order in which they appear.
+-- When the splitter has ended, first the first branch and then the second gets 'Nothing'. Edges
+-- matter only for 'groupBy', and are dropped here.
 --
--- As with '=>=', the splitter is a step ahead of its branches; but all that comes of an item
--- is out before the next one is awaited. A branch that has ended is sent no more, and the
+-- As with '=>=', the splitter is a step ahead of its branches, but all output for an item is
+-- yielded before the next item is awaited. A branch that has ended gets no more items, and the
 -- others go on.
 --
 -- [Cost]: nothing is held back.
@@ -55,7 +55,7 @@ ifThenElse :: Monad m => Splitter a m x -> Transducer a b m y -> Transducer a b 
 ifThenElse = ifThenElseBy sequentially
 {-# INLINE ifThenElse #-}
 
--- | The same; how a step of the splitter is bound with one of a branch is up to you.
+-- | As 'ifThenElse', with a binder for a step of the splitter and one of a branch.
 ifThenElseBy :: Monad m => Binder m -> Splitter a m x -> Transducer a b m y -> Transducer a b m z -> Transducer a b m (x, y, z)
 ifThenElseBy binder s t e = fromStep (bindM2 binder (\s' go -> go s') (begin s) (bindM2 binder (\t' e' -> pure (\s' -> proceed s' t' e')) (begin t) (begin e)))
   where
@@ -74,7 +74,7 @@ ifThenElseBy binder s t e = fromStep (bindM2 binder (\s' go -> go s') (begin s) 
     proceed s'@(Done _) t'@(Done _) (Suspended (LeftF f)) = f Nothing >>= \e' -> proceed s' t' e'
     proceed (Done x) (Done y) (Done z) = pure (Done (x, y, z))
 
--- | Every section on the left becomes a list; what is on the right is dropped.
+-- | Yield each section on the left as a list; items on the right are dropped.
 --
 -- [Cost]: a section is held back until it has ended.
 groupBy :: Monad m => Splitter a m x -> Transducer a [a] m x
@@ -92,7 +92,7 @@ groupBy s = fromStep (go Nothing (begin s))
 
 -- Logic ----------------------------------------------------------------------
 
--- | Left is right.
+-- | Exchange left and right.
 --
 -- Law: @not (not s)@ is @s@.
 not :: Monad m => Splitter a m x -> Splitter a m x
@@ -101,20 +101,20 @@ not = mapSuspension $ \case
   RightF (LeftF part) -> RightF (RightF part)
   RightF (RightF part) -> RightF (LeftF part)
 
--- | Both splitters are given the whole stream, the first one first. An item goes left if both
--- send it there, once both have decided. Sections begin wherever one begins in either.
--- Where both have empty sections, these are paired; what one has more is dropped. The
--- result is that of the first.
+-- | Both splitters get the whole stream, the first one first. When both have decided about an
+-- item, it goes left if both send it there. Sections begin wherever one begins in either
+-- splitter. Empty sections at the same place are paired; if one splitter has more of them, the
+-- rest are dropped. The result is that of the first splitter.
 --
--- Laws, sections and all: it is commutative (but for the result), associative and
--- idempotent; 'and' and 'or' distribute over each other; De Morgan's. Absorption,
--- @and s (or s t)@ is @s@, holds for what goes left and right, but sections of @t@ remain.
+-- Laws, also for sections: it is commutative (except for the result), associative and idempotent;
+-- 'and' and 'or' distribute over each other; De Morgan's laws hold. Absorption, @and s (or s t)@
+-- is @s@, holds for the sides of items, but sections of @t@ remain.
 --
--- [Cost]: an item that only one has decided about is held back.
+-- [Cost]: items that only one has decided about are held back.
 and :: Monad m => Splitter a m x -> Splitter a m x -> Splitter a m x
 and = pointwise (&&)
 
--- | As 'and', but it is enough that one sends an item to the left.
+-- | As 'and', but an item goes left if at least one splitter sends it there.
 or :: Monad m => Splitter a m x -> Splitter a m x -> Splitter a m x
 or = pointwise (||)
 
@@ -162,7 +162,7 @@ pointwise op s1 s2 = do
 
     edge left = if left then edgeLeft else edgeRight
 
--- | A splitter that has awaited as much as there is, or ended; and what it has said.
+-- | A splitter that has run until it awaits or ends, and what it has yielded so far.
 data Operand a m x = Operand !(Now a m x) !(Track a)
 
 data Now a m x
@@ -171,13 +171,13 @@ data Now a m x
 
 data Track a = Track
   { decided :: !(Queue (Decision a)),
-    -- | Since the last item, the last one first.
+    -- | The sides of the edges since the last item, the last one first.
     edges :: [Bool],
-    -- | Where the last item went.
+    -- | The side of the last item.
     latest :: !(Maybe Bool)
   }
 
--- | What there is to say about an item.
+-- | A splitter's decision about an item.
 data Decision a = Decision
   { -- | The sides of the empty sections right before it.
     gaps :: [Bool],
@@ -209,20 +209,19 @@ listen track m =
       [] -> Decision [] (latest track /= Just left) left a
       e : es -> Decision (reverse (if e == left then es else e : es)) True left a
 
--- | A list goes left if the splitter, run over it, says anything on the left, be it an item
--- or an edge. The splitter is run to its end, anew for each list. The result is that of the
--- last run; without any list, that of a run over none.
+-- | A list goes left if the splitter, run on it, yields anything on the left, be it an item or an
+-- edge. The splitter is run to its end, from the beginning for each list. The result is that of
+-- the last run; without any list, that of a run on the empty list.
 --
 -- Law: @any s@ is @not (all (not s))@.
 any :: Monad m => Splitter a m x -> Splitter [a] m x
 any = judging const
 
--- | A list goes left if the splitter, run over it, says nothing on the right. Otherwise as
--- 'any'.
+-- | A list goes left if the splitter, run on it, yields nothing on the right. Otherwise as 'any'.
 all :: Monad m => Splitter a m x -> Splitter [a] m x
 all = judging (const Prelude.not)
 
--- | By whether anything was said on the left, and on the right.
+-- | Judge lists by whether anything was yielded on the left, and on the right.
 judging :: Monad m => (Bool -> Bool -> Bool) -> Splitter a m x -> Splitter [a] m x
 judging judge s = go Nothing
   where
@@ -250,9 +249,9 @@ after = \case
 
 -- Conditions -----------------------------------------------------------------
 
--- | Ends of lines go right, all else left; each line is a section, also an empty one.
+-- | Newlines go right, other characters left; each line is a section, even an empty one.
 --
--- Law: @groupBy line@ makes of a text what 'lines' makes of it.
+-- Law: @groupBy line@ yields the 'lines' of a text.
 --
 -- [Cost]: nothing is held back.
 line :: Monad m => Splitter Char m ()
@@ -262,14 +261,13 @@ line = start
     within '\n' = yieldRight '\n' >> start
     within c = yieldLeft c >> awaitT `andThen` within
 
--- | Occurrences of these items go left, each as a section, all else right. Of occurrences
--- that overlap it is the first that counts. What it yields are the stream's items, which may
--- be more than equal to these.
+-- | Occurrences of a list of items go left, each as a section, other items right. Of overlapping
+-- occurrences the first counts. It yields the stream's own items, not those of the list: they
+-- may differ though they are equal.
 --
--- Of no items there is an occurrence, an empty section, before every item and at the end.
+-- The empty list occurs, as an empty section, before every item and at the end.
 --
--- [Cost]: O(1) an item, amortised. What may yet become an occurrence is held back, and no
--- more.
+-- [Cost]: O(1) an item, amortised. Only what may still become an occurrence is held back.
 substring :: (Eq a, Monad m) => [a] -> Splitter a m ()
 substring = \case
   [] -> everywhere
@@ -290,15 +288,15 @@ substring = \case
             mapM_ yieldRight lost
             go first at' held'
 
--- | How much of the pattern there is (Knuth, Morris and Pratt).
+-- | A state of the automaton of Knuth, Morris and Pratt.
 data Automaton a = Automaton
-  { -- | So many items.
+  { -- | How many items of the pattern have matched.
     depth :: !Int,
-    -- | What is to come.
+    -- | The next item of the pattern.
     expected :: a,
-    -- | Where it leads to; 'Nothing' when that is all.
+    -- | The state after it; 'Nothing' after the last.
     hit :: Maybe (Automaton a),
-    -- | How much there is when the oldest items are given up; 'Nothing' at the start.
+    -- | The state for the longest shorter match; 'Nothing' at the start.
     miss :: Maybe (Automaton a)
   }
 

@@ -7,8 +7,8 @@
 --
 -- Listings 12 to 14.
 --
--- Cost: a value passes a stage at the price of two suspensions.
--- Owner: whoever runs it.
+-- Cost: two suspensions for each value and stage.
+-- Owner: the thread that runs the pipeline.
 module Heddle.Coroutine.Internal.Transducer
   ( -- * Transducers
     Transducer,
@@ -50,11 +50,10 @@ import Heddle.Coroutine.Internal.Functors
 import Heddle.Coroutine.Internal.Plain
 import Heddle.Coroutine.Internal.Types
 
--- | It awaits values from upstream and yields others downstream.
+-- | A coroutine that awaits values from upstream and yields others downstream.
 type Transducer a b = Coroutine (EitherFunctor ((->) (Maybe a)) ((,) b))
 
--- | The next value from upstream; 'Nothing' when there is none any more. For transducers
--- and splitters.
+-- | The next value from upstream; 'Nothing' at the end. For transducers and splitters.
 awaitT :: Monad m => Coroutine (EitherFunctor ((->) (Maybe a)) f) m (Maybe a)
 awaitT = Coroutine (pure . Suspended . LeftF)
 {-# INLINE awaitT #-}
@@ -64,25 +63,25 @@ yieldT :: Monad m => b -> Coroutine (EitherFunctor f ((,) b)) m ()
 yieldT b = Coroutine (\k -> pure (Suspended (RightF (b, k ()))))
 {-# INLINE yieldT #-}
 
--- | As long as there are values. A loop that goes on with 'mapM_' instead returns through all
--- its rounds.
+-- | Go on with the next value, if there is one. A loop that used 'mapM_' instead would return
+-- through all its rounds.
 andThen :: Monad m => m (Maybe a) -> (a -> m ()) -> m ()
 andThen awaiting f = awaiting >>= maybe (pure ()) f
 {-# INLINE andThen #-}
 
--- | One value for each.
+-- | Yield one value for each.
 lift121 :: Monad m => (a -> b) -> Transducer a b m ()
 lift121 f = go
   where
     go = awaitT `andThen` \a -> yieldT (f a) >> go
 
--- | Any number of values for each. It ends with its input; the printed one does not.
+-- | Yield any number of values for each. It ends with its input; the printed one does not.
 liftStateless :: Monad m => (a -> [b]) -> Transducer a b m ()
 liftStateless f = go
   where
     go = awaitT `andThen` \a -> mapM_ yieldT (f a) >> go
 
--- | The same with a state, and something at the end.
+-- | As 'liftStateless', with a state, and values that are yielded at the end.
 liftStateful :: Monad m => (s -> a -> (s, [b])) -> (s -> [b]) -> s -> Transducer a b m ()
 liftStateful f end = go
   where
@@ -94,15 +93,15 @@ liftStateful f end = go
 
 infixl 1 =>=
 
--- | What one yields, the other awaits (Listing 12). The producer is a step ahead of what is
--- asked of it; when the consumer has ended, the producer still runs to its end.
+-- | The second transducer awaits what the first one yields (Listing 12). The producer is a step
+-- ahead of the consumer; when the consumer has ended, the producer still runs to its end.
 --
--- [Cost]: a value costs the same in a pipeline of any length, for each stage it passes.
+-- [Cost]: the same for each value and stage, however long the pipeline is.
 (=>=) :: Monad m => Transducer a b m x -> Transducer b c m y -> Transducer a c m (x, y)
 (=>=) = pipeBy sequentially
 {-# INLINE (=>=) #-}
 
--- | The same; how a step of each is bound is up to you.
+-- | As '=>=', with a binder for each pair of steps.
 pipeBy :: Monad m => Binder m -> Transducer a b m x -> Transducer b c m y -> Transducer a c m (x, y)
 pipeBy binder t1 t2 = fromStep (go (begin t1) (begin t2))
   where
@@ -114,24 +113,24 @@ pipeBy binder t1 t2 = fromStep (go (begin t1) (begin t2))
     proceed x@(Done _) (Suspended (LeftF f)) = go (pure x) (f Nothing)
     proceed (Done x) (Done y) = pure (Done (x, y))
 
--- | A pair with one in the middle.
+-- | As 'pipe2', with a transducer between the two.
 pipe3 :: Monad m => Generator a m x -> Transducer a b m y -> Iteratee (Maybe b) m z -> m (x, y, z)
 pipe3 g t i = (\((x, y), z) -> (x, y, z)) <$> pipe2 (toGenerator (fromGenerator g =>= t)) i
 
 -- Casts ----------------------------------------------------------------------
 
--- | A generator awaits nothing (Listing 13), so it may stand where anything could be
--- awaited; in print it is 'Naught'.
+-- | A generator awaits nothing, so its transducer may have any input type; in print that is
+-- 'Naught' (Listing 13).
 fromGenerator :: Monad m => Generator b m r -> Transducer a b m r
 fromGenerator = mapSuspension RightF
 
--- | An iteratee yields nothing (Listing 13), so it may stand where anything could be
--- yielded; in print it is 'Naught'.
+-- | An iteratee yields nothing, so its transducer may have any output type; in print that is
+-- 'Naught' (Listing 13).
 fromIteratee :: Monad m => Iteratee (Maybe a) m r -> Transducer a b m r
 fromIteratee = mapSuspension LeftF
 
--- | A transducer that can be given nothing (Listing 13). If it awaits all the same, that is
--- the end of its input; the printed one crashes there.
+-- | A transducer without input as a generator (Listing 13). If it awaits, it gets the end of its
+-- input; the printed one crashes there.
 toGenerator :: Monad m => Transducer Naught a m r -> Generator a m r
 toGenerator t = fromStep (go (begin t))
   where
@@ -141,23 +140,23 @@ toGenerator t = fromStep (go (begin t))
         Suspended (LeftF f) -> go (f Nothing)
         Suspended (RightF (a, n)) -> pure (Suspended (a, go n))
 
--- | A transducer that has nothing to yield (Listing 13).
+-- | A transducer without output as an iteratee (Listing 13).
 toIteratee :: Monad m => Transducer a Naught m r -> Iteratee (Maybe a) m r
 toIteratee = mapSuspension (\case LeftF f -> f; RightF (a, _) -> absurd a)
 
--- | A transducer with no input and nothing to yield (Listing 13). If it awaits, that is the
--- end of its input, and a pause.
+-- | A transducer without input or output as a trampoline (Listing 13). If it awaits, it pauses,
+-- and gets the end of its input.
 toTrampoline :: Monad m => Transducer Naught Naught m r -> Trampoline m r
 toTrampoline = mapSuspension (\case LeftF f -> Identity (f Nothing); RightF (a, _) -> absurd a)
 
 -- Splitters and joins --------------------------------------------------------
 
--- | It awaits values and yields each on the left or on the right (Listing 14). A section is
--- what it yields on one side without a break and without an edge; an edge ends the section
--- that is open and begins one, which may stay empty. In print there are no edges, so
--- sections side by side are one, and none is empty.
+-- | A coroutine that awaits values and yields each on the left or on the right (Listing 14). A
+-- section is a run of values that it yields on one side without an edge. An edge ends the open
+-- section and begins another, which may stay empty. In print there are no edges, so adjacent
+-- sections are one, and none is empty.
 --
--- Whoever combines splitters expects that they yield all they await, unmodified and in
+-- Functions that combine splitters expect them to yield all that they await, unmodified and in
 -- order.
 type Splitter a = Coroutine (EitherFunctor ((->) (Maybe a)) (EitherFunctor (Part a) (Part a)))
 
@@ -181,13 +180,14 @@ edgeRight :: Monad m => Splitter a m ()
 edgeRight = Coroutine (\k -> pure (Suspended (RightF (RightF (Edge (k ()))))))
 {-# INLINE edgeRight #-}
 
--- | It awaits values from the left or from the right and yields them (Listing 14).
+-- | A coroutine that awaits values from the left or from the right, and yields values
+-- (Listing 14).
 type Join a = Coroutine (EitherFunctor (EitherFunctor ((->) (Maybe a)) ((->) (Maybe a))) ((,) a))
 
--- | The next value from the left.
+-- | The next value from the left; 'Nothing' at the end.
 awaitLeft :: Monad m => Join a m (Maybe a)
 awaitLeft = Coroutine (pure . Suspended . LeftF . LeftF)
 
--- | The next value from the right.
+-- | The next value from the right; 'Nothing' at the end.
 awaitRight :: Monad m => Join a m (Maybe a)
 awaitRight = Coroutine (pure . Suspended . LeftF . RightF)

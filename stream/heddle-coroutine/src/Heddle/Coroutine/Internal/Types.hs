@@ -5,11 +5,11 @@
 -- Description : Coroutines over any suspension functor
 -- Stability   : internal
 --
--- A coroutine is a function of what comes after it, so a bind is a function call however
--- binds nest. What runs it looks at the concrete 'Step'.
+-- A coroutine is a function of its continuation, so a bind is a function call however binds nest.
+-- Code that runs a coroutine inspects the concrete 'Step'.
 --
 -- Cost: a bind, a lift and a suspension allocate a closure or two each.
--- Owner: values. A rest may be resumed more than once, as far as the base monad goes along.
+-- Owner: values. A continuation may be resumed as often as the base monad allows.
 module Heddle.Coroutine.Internal.Types
   ( Coroutine (..),
     Step (..),
@@ -25,15 +25,15 @@ where
 import Control.Monad.IO.Class (MonadIO (..))
 import Control.Monad.Trans.Class (MonadTrans (..))
 
--- | A computation in the monad @m@ that can suspend itself: it then hands out its rest,
+-- | A computation in the monad @m@ that can suspend itself: it then returns its continuation,
 -- wrapped in the functor @s@ (Listing 9).
 newtype Coroutine s m r = Coroutine (forall b. (r -> m (Step s m b)) -> m (Step s m b))
 
--- | What a coroutine has come to.
+-- | The end of a coroutine's step.
 data Step s m r
-  = -- | It has ended, with this result.
+  = -- | The coroutine has ended with this result.
     Done r
-  | -- | It has suspended itself; inside of the suspension is the rest.
+  | -- | It has suspended itself; the suspension contains its continuation.
     Suspended (s (m (Step s m r)))
 
 instance Functor (Coroutine s m) where
@@ -70,7 +70,7 @@ begin :: Monad m => Coroutine s m r -> m (Step s m r)
 begin (Coroutine c) = c (pure . Done)
 {-# INLINE begin #-}
 
--- | A coroutine of its steps: the opposite of 'begin'.
+-- | A coroutine from its steps: the inverse of 'begin'.
 --
 -- [Cost]: an 'fmap' at each suspension; a bind after it adds to the cost of every later one.
 --
@@ -86,24 +86,24 @@ fromStep m =
 
 -- | Run a coroutine until it ends or suspends itself (Listing 9).
 --
--- [Cost]: resuming, binding and resuming again adds up: every bind is passed by every later
--- suspension. Functions that take a coroutine as a whole do not have that.
+-- [Cost]: alternately resuming and binding adds up: each later suspension passes through each
+-- bind. Functions that run a whole coroutine do not have that cost.
 resume :: (Functor s, Monad m) => Coroutine s m r -> m (Either (s (Coroutine s m r)) r)
 resume c =
   begin c >>= \case
     Done r -> pure (Right r)
     Suspended s -> pure (Left (fmap fromStep s))
 
--- | The opposite of 'resume': what the article uses the constructor for.
+-- | The inverse of 'resume': the article's constructor.
 coroutine :: (Functor s, Monad m) => m (Either (s (Coroutine s m r)) r) -> Coroutine s m r
 coroutine m = Coroutine (\(k :: r -> m (Step s m b)) -> m >>= either (pure . Suspended . fmap (\(Coroutine c) -> c k)) k)
 
--- | Suspend, and go on with one of these (Listing 9).
+-- | Suspend, and go on with one of the functor's coroutines (Listing 9).
 suspend :: (Functor s, Monad m) => s (Coroutine s m r) -> Coroutine s m r
 suspend s = Coroutine (\k -> pure (Suspended (fmap (\(Coroutine c) -> c k) s)))
 {-# INLINE suspend #-}
 
--- | Wrap rests differently ("Relating the suspension types").
+-- | Wrap continuations in another functor ("Relating the suspension types").
 --
 -- [Cost]: an 'fmap' at each suspension.
 mapSuspension :: (Functor s, Functor t, Monad m) => (forall x. s x -> t x) -> Coroutine s m r -> Coroutine t m r

@@ -1,11 +1,12 @@
 -- |
 -- Module      : Heddle.Filter.Internal.Aligned
--- Description : Two splitters side by side
+-- Description : Combines two splitters byte by byte
 -- Stability   : internal, exempt from the version policy
 --
--- Both splitters see the whole stream; what both have decided is told piece by piece.
+-- Both splitters get the whole stream. Bytes whose labels both have decided are passed on,
+-- piece by piece.
 --
--- Cost: what one side is ahead of the other is kept.
+-- Cost: a call or two for each piece; what one side is ahead of the other is held back.
 -- Owner: the thread that runs the machine.
 module Heddle.Filter.Internal.Aligned
   ( pointwise,
@@ -20,41 +21,44 @@ import Data.ByteString.Unsafe qualified as Bytes
 import Data.Sequence (Seq (..), (|>))
 import Data.Sequence qualified as Seq
 import Heddle.Filter.Internal.Machine
+import Heddle.Filter.Internal.MemoryBudget
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 
--- What a side has decided: an empty section; some bytes of a section, and whether they are
--- its first; the end of a section that was not empty.
+-- What a side has decided.
 data Event
-  = Blank !Bool
-  | Some !Bool !Bool !ByteString
-  | Stop
+  = -- | An empty section with this label.
+    Blank !Bool
+  | -- | Bytes of a section: whether they are its first, its label, and the bytes.
+    Some !Bool !Bool !ByteString
+  | -- | The end of a section that was not empty.
+    Stop
 
 data Side = Side
   { sideEvents :: !(Ref (Seq Event)),
-    -- Empty sections at the present place.
+    -- The labels of the empty sections before the next byte, the last one first.
     sideBlanks :: !(Ref [Bool]),
-    sideHeld :: !Held
+    sideBudget :: !MemoryBudget
   }
 
--- What is done with what both have decided.
+-- The consumer of what both sides have decided.
 data Both = Both
-  { -- Bytes: whether a section begins with them, and its label, on either side.
+  { -- Bytes; for either side, whether a section begins with them, and its label.
     both :: (Bool, Bool) -> (Bool, Bool) -> ByteString -> IO (),
     -- A section has ended on one side.
     stopped :: IO (),
-    -- Empty sections at one place.
+    -- The empty sections of both sides before the same byte.
     blanks :: [Bool] -> [Bool] -> IO (),
-    -- Does the taker want more?
+    -- Is more wanted?
     goOn :: IO Bool,
     ended :: IO ()
   }
 
 newSide :: Env -> IO Side
-newSide env = Side <$> newRef Seq.empty <*> newRef [] <*> newHeld env
+newSide env = Side <$> newRef Seq.empty <*> newRef [] <*> newBudget env
 
 sideSections :: Side -> IO Sections
 sideSections side = do
-  -- A section that has begun, and has no bytes so far; the label of the one that has.
+  -- The label of a section that has begun but has no bytes so far; that of one that has some.
   begun <- newRef Nothing
   now <- newRef False
   let tell event = modifyRef (sideEvents side) (\events -> (events |> event, ()))
@@ -62,7 +66,7 @@ sideSections side = do
     Sections
       { begin = writeRef begun . Just,
         more = \piece -> do
-          hold (sideHeld side) piece
+          charge (sideBudget side) piece
           readRef begun >>= \case
             Just label -> do
               writeRef begun Nothing
@@ -103,7 +107,7 @@ aligned to splitA splitB env = do
           writeRef (sideBlanks b) []
           blanks to (reverse as) (reverse bs)
       consume side n start label piece events = do
-        dropHeld (sideHeld side) n
+        refund (sideBudget side) n
         let left = Bytes.unsafeDrop n piece
         writeRef (sideEvents side) (if Bytes.null left then events else Some False label left :<| events)
         pure (start, label)
@@ -129,7 +133,7 @@ aligned to splitA splitB env = do
       )
       (finish sinkA >> finish sinkB >> drain >> place >> ended to)
 
--- | Labels combined byte by byte, and those of empty sections at the same place.
+-- | Combine labels byte by byte, and those of empty sections before the same byte.
 pointwise :: (Bool -> Bool -> Bool) -> (Sections -> IO Sink) -> (Sections -> IO Sink) -> Env -> Sections -> IO Sink
 pointwise op splitA splitB env to = do
   open <- newRef False
@@ -152,17 +156,17 @@ pointwise op splitA splitB env to = do
     splitB
     env
 
--- Where the stream is, in view of what opens and what closes.
+-- Where a byte is, relative to the sections that open and close.
 data Place
   = Before
-  | -- In a true section of what opens.
+  | -- In a true section of the opening splitter.
     Opening
   | Inside
-  | -- In a true section of what closes, which opens nothing.
+  | -- In a true section of the closing splitter, which opens nothing.
     Closing
 
--- | What is between a true section of one and the next true one of the other. A section that
--- nothing closes goes to the end.
+-- | The bytes between a true section of one splitter and the next true section of the other.
+-- A section that is not closed goes to the end.
 between :: (Sections -> IO Sink) -> (Sections -> IO Sink) -> Env -> Sections -> IO Sink
 between splitA splitB env to = do
   place <- newRef Before

@@ -1,16 +1,16 @@
 -- |
 -- Module      : Heddle.Filter.Internal.Escapes
--- Description : Backslashes in regular expressions that mean nothing
+-- Description : Undefined escapes in regular expressions
 -- Stability   : internal, exempt from the version policy
 --
--- POSIX leaves open what a backslash before an ordinary character means. The C library takes
--- the character for itself, so that @\\d@ silently matches the letter d. Such an expression is
--- refused here, with what to write instead. What GNU defines beyond POSIX stays:
+-- POSIX does not define a backslash before an ordinary character. The C library ignores such a
+-- backslash, so @\\d@ silently matches the letter d. Such expressions are refused here, with a
+-- hint what to write instead. GNU's extensions stay:
 -- @\\w \\W \\s \\S \\b \\B \\< \\> \\\` \\'@ and the back references @\\1@ to @\\9@. A backslash before
 -- punctuation is that character.
 --
 -- Cost: linear in the expression.
--- Owner: nobody; pure.
+-- Owner: none; pure functions.
 module Heddle.Filter.Internal.Escapes
   ( meaninglessEscape,
   )
@@ -20,8 +20,8 @@ import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as Char8
 import Data.Char (isAlphaNum, isAscii)
 
--- | What to say of the first backslash that means nothing, if there is one. Between brackets,
--- a backslash is itself.
+-- | A message about the first undefined escape, if there is one. Between brackets, a backslash
+-- is an ordinary character.
 meaninglessEscape :: ByteString -> Maybe String
 meaninglessEscape = outside . Char8.unpack
   where

@@ -4,7 +4,7 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- Cost: linear in the row.
--- Owner: nobody; pure.
+-- Owner: none; pure functions.
 module Heddle.Filter.Internal.Fields
   ( selectFields,
   )
@@ -15,10 +15,10 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Unsafe qualified as Bytes
 import Heddle.Filter.Internal.Types
 
--- | The chosen fields of a row, in the order in which they are asked for, with something
--- between them; the end of the row stays. Fields that are not there are left out. Without a
--- separator, fields are separated by runs of blanks and tabs, and those around the row do
--- not count.
+-- | @selectFields ranges separator between row@: the fields in these ranges, in this order, with
+-- @between@ between them, and the row's newline. Missing fields are left out. Without a
+-- separator, fields are separated by runs of blanks and tabs; those at the ends of the row are
+-- ignored.
 selectFields :: [FieldRange] -> Maybe ByteString -> ByteString -> ByteString -> ByteString
 selectFields ranges separator between row = Bytes.intercalate between (concatMap chosen ranges) <> newline
   where
@@ -28,7 +28,7 @@ selectFields ranges separator between row = Bytes.intercalate between (concatMap
     fields = maybe (filter (not . Bytes.null) (Bytes.splitWith (\b -> b == 0x20 || b == 0x09) text)) (`splitOn` text) separator
     chosen (FieldRange from to) = maybe id (\t -> take (t - from + 1)) to (drop (from - 1) fields)
 
--- At least one byte separates.
+-- The separator is not empty.
 splitOn :: ByteString -> ByteString -> [ByteString]
 splitOn separator text
   | Bytes.length separator == 1 = if Bytes.null text then [text] else Bytes.split (Bytes.head separator) text

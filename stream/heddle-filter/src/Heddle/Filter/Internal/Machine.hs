@@ -1,19 +1,20 @@
 -- |
 -- Module      : Heddle.Filter.Internal.Machine
--- Description : What components run on
+-- Description : What stages and splitters are lowered to
 -- Stability   : internal, exempt from the version policy
 --
--- Bytes are pushed: who has some calls whoever takes them. So one stream can be divided
--- among several takers without anything being stored but what is not yet decided.
+-- Push-based: a producer calls its consumer. This lets several consumers share one stream
+-- while holding back only the bytes whose section is still undecided.
 --
--- Protocol: a sink gets pieces that are not empty, then 'finish' once. A splitter tells its
--- taker 'begin', any number of 'more', 'end' for every section, in the order of the stream,
--- as early as what has come decides it, and 'over' once.
+-- Protocol: a sink gets pieces that are not empty, then 'finish' once. A splitter calls
+-- 'begin', any number of 'more', and 'end' for every section, in the order of the stream, as
+-- soon as the input decides the section's label; then 'over' once.
 --
 -- Cost: a call for each piece.
--- Owner: the thread that runs the machine; what a machine holds back is bounded ('Held').
+-- Owner: the thread that runs the machine. What a machine holds back is bounded by
+-- "Heddle.Filter.Internal.MemoryBudget".
 module Heddle.Filter.Internal.Machine
-  ( -- * Takers
+  ( -- * Consumers
     Sink (..),
     ignoring,
     Sections (..),
@@ -23,60 +24,50 @@ module Heddle.Filter.Internal.Machine
     withEnv,
     openEnv,
     closeEnv,
-    withOwnTurns,
-    onTurn,
-    turn,
+    withOwnFlushes,
+    onFlush,
+    flushAll,
     failRun,
     failureSoFar,
-    CommandFailed (..),
 
     -- * Cleaning up
     Scope,
-    withScope,
     onExit,
-
-    -- * What is held back
-    Held,
-    newHeld,
-    hold,
-    dropHeld,
-    TooLong (..),
   )
 where
 
 import Control.Monad (when)
 import Data.ByteString (ByteString)
-import Data.ByteString qualified as Bytes
 import Data.Foldable (for_)
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
-import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
+import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (ThreadId, myThreadId)
 
--- | What takes bytes.
+-- | A consumer of bytes.
 data Sink = Sink
-  { -- | Take a piece that is not empty. 'False': nothing more is needed, but it does no harm.
+  { -- | Take a piece that is not empty. 'False': no more is needed, though more does no harm.
     push :: !(ByteString -> IO Bool),
-    -- | There is no more.
+    -- | The stream has ended.
     finish :: !(IO ())
   }
 
--- | A sink without a wish to stop.
+-- | A sink that never asks to stop.
 ignoring :: (ByteString -> IO ()) -> IO () -> Sink
 ignoring take' = Sink (\piece -> True <$ take' piece)
 
--- | What takes sections.
+-- | A consumer of sections.
 data Sections = Sections
-  { -- | A section begins, true or false.
+  { -- | A section begins; its label is true or false.
     begin :: !(Bool -> IO ()),
     -- | A piece of it that is not empty.
     more :: !(ByteString -> IO ()),
-    -- | It has ended.
+    -- | The section has ended.
     end :: !(IO ()),
-    -- | Nothing but sections like this will follow. (A splitter need not say so.)
+    -- | All sections that follow will have this label. (A splitter need not say so.)
     rest :: !(Bool -> IO ()),
-    -- | Does the taker want anything more? A splitter asks after every section, and drops the
+    -- | Does the consumer want more? A splitter asks after every section, and drops the
     -- rest of the stream after a 'False'.
     wantsMore :: !(IO Bool),
     -- | The stream has ended.
@@ -85,10 +76,11 @@ data Sections = Sections
 
 -- | What a machine is made with.
 data Env = Env
-  { -- | Is everything downstream called by this machine alone? Then it may move it to a thread.
-    envSpine :: !Bool,
-    -- | How many threads' stages are downstream.
-    envBorder :: !Int,
+  { -- | The stage is on the pipeline's top level: nothing else calls what is downstream, so
+    -- a part of the pipeline may be moved to a thread of its own.
+    envTopLevel :: !Bool,
+    -- | How many async boundaries are downstream.
+    envBoundaries :: !Int,
     -- | The number of the row that the input begins in.
     envRow :: !Int,
     -- | How many bytes one component may hold back.
@@ -100,18 +92,11 @@ data Env = Env
     envThread :: !(Maybe ThreadId),
     -- | Why the run has failed, if a thread of it has.
     envFailure :: !(Ref (Maybe SomeException)),
-    -- | What is done whenever everything that has come in has been pushed.
-    envTurns :: !(Ref [IO ()]),
+    -- | What is done whenever all input so far has been pushed.
+    envFlushes :: !(Ref [IO ()]),
     -- | What the last stage does then.
-    envFlush :: !(IO ())
+    envFinalFlush :: !(IO ())
   }
-
--- | A command has not ended well; this is how it has ended.
-newtype CommandFailed = CommandFailed String
-  deriving stock (Eq, Show)
-
-instance Exception CommandFailed where
-  displayException (CommandFailed how) = how
 
 -- Tells the run's thread that another has failed; private to the run.
 data Failed = Failed
@@ -121,21 +106,21 @@ instance Exception Failed where
   toException = asyncExceptionToException
   fromException = asyncExceptionFromException
 
--- | Run with what machines need; the limit is in bytes, and the action is what the last stage
--- does when everything that has come in has been pushed.
+-- | Run with what machines need: a limit in bytes, and what the last stage does when all
+-- input so far has been pushed. When it returns or throws, the machine's threads and commands
+-- have ended.
 --
--- [Throws]: what a machine's threads throw, too. When it returns or throws, these have ended,
--- and so have commands.
+-- [Throws]: also what a machine's threads throw.
 withEnv :: Int -> IO () -> (Env -> IO a) -> IO a
 withEnv limit flush body = do
   thread <- myThreadId
   failure <- newRef Nothing
-  turns <- newRef []
-  let run = withScope (\scope -> body (Env True 1 1 limit "" scope (Just thread) failure turns flush))
+  flushes <- newRef []
+  let run = withScope (\scope -> body (Env True 1 1 limit "" scope (Just thread) failure flushes flush))
   run `catch` \Failed -> readRef failure >>= maybe (throwIO Failed) throwIO
 
--- | What machines need, where the caller sees to its end with 'closeEnv'; stages are not
--- moved to threads of their own.
+-- | What machines need, for a caller that ends them with 'closeEnv'. Stages are not moved to
+-- threads of their own.
 openEnv :: Int -> IO Env
 openEnv limit = do
   scope <- Scope <$> newRef (Exits 0 IntMap.empty)
@@ -143,14 +128,14 @@ openEnv limit = do
 
 -- | End what machines have started.
 --
--- [Masking]: to be called masked.
+-- [Masking]: call it masked.
 closeEnv :: Env -> IO ()
 closeEnv env = leaveScope (envScope env) (Right ()) >>= either throwIO pure
 
--- | A thread of the run has failed: tell the one that runs it.
+-- | Record that a thread of the run has failed, and interrupt the thread that runs it.
 failRun :: Env -> SomeException -> IO ()
 failRun env e
-  -- The run has ended, and takes its threads with it.
+  -- The run has ended, and ends its threads.
   | Just ThreadKilled <- fromException e = pure ()
   | otherwise = do
     first <- modifyRef (envFailure env) $ \case
@@ -162,90 +147,53 @@ failRun env e
 failureSoFar :: Env -> IO ()
 failureSoFar env = readRef (envFailure env) >>= mapM_ throwIO
 
--- | The same with turns of its own, for a stage on another thread.
-withOwnTurns :: Env -> IO Env
-withOwnTurns env = (\turns -> env {envTurns = turns}) <$> newRef []
+-- | The same with flush actions of its own, for a stage on another thread.
+withOwnFlushes :: Env -> IO Env
+withOwnFlushes env = (\flushes -> env {envFlushes = flushes}) <$> newRef []
 
--- | Do this whenever everything that has come in has been pushed.
-onTurn :: Env -> IO () -> IO ()
-onTurn env action = modifyRef (envTurns env) (\actions -> (actions ++ [action], ()))
+-- | Do this whenever all input so far has been pushed.
+onFlush :: Env -> IO () -> IO ()
+onFlush env action = modifyRef (envFlushes env) (\actions -> (actions ++ [action], ()))
 
--- | Everything that has come in has been pushed.
-turn :: Env -> IO ()
-turn env = readRef (envTurns env) >>= sequence_
+-- | All input so far has been pushed.
+flushAll :: Env -> IO ()
+flushAll env = readRef (envFlushes env) >>= sequence_
 
--- | What is to be done when the run ends, however it does.
+-- | What is done when the run ends, however it does.
 newtype Scope = Scope (Ref Exits)
 
--- The actions by number, and the next number.
+-- The next number, and the actions by number.
 data Exits = Exits !Int !(IntMap (Bool -> IO ()))
 
--- | Run with a scope. What was registered runs at the end, the last first, all of it even if
--- one throws or is interrupted; the first exception goes on, or a later one that came from
--- outside. What is registered meanwhile, by threads that are about to end, runs too.
---
--- [Masking]: it runs masked, interruptible where it blocks.
+-- Run with a scope. What was registered runs at the end, the last first, all of it even if
+-- one throws or is interrupted. The first exception is rethrown, or a later one that is
+-- asynchronous. What threads that are about to end register meanwhile runs too.
+-- It runs masked, interruptible where it blocks.
 withScope :: (Scope -> IO a) -> IO a
 withScope body = mask $ \restore -> do
   exits <- newRef (Exits 0 IntMap.empty)
   r <- restore (Right <$> body (Scope exits)) `catch` (pure . Left)
   leaveScope (Scope exits) r >>= either throwIO pure
 
--- Masked.
+-- Called masked.
 leaveScope :: Scope -> Either SomeException a -> IO (Either SomeException a)
 leaveScope (Scope exits) = leave False
   where
-    leave insisted r =
+    leave interrupted r =
       modifyRef exits newest >>= \case
         Nothing -> pure r
         Just action ->
-          try (action insisted) >>= \case
-            Right () -> leave insisted r
-            Left e -> leave (insisted || isAsynchronous e) (Left (either (`graver` e) (const e) r))
+          try (action interrupted) >>= \case
+            Right () -> leave interrupted r
+            Left e -> leave (interrupted || isAsynchronous e) (Left (either (`graver` e) (const e) r))
     newest (Exits next actions) = case IntMap.maxView actions of
       Nothing -> (Exits next actions, Nothing)
       Just (action, others) -> (Exits next others, Just action)
     graver first e = if isAsynchronous e && not (isAsynchronous first) then e else first
 
--- | Register something with the scope, which is told whether the end was interrupted before:
--- then somebody insists. The answer takes it back.
+-- | Register an action with the scope. Its argument is whether the end has been interrupted
+-- already: then it must not wait. The result takes the registration back.
 onExit :: Scope -> (Bool -> IO ()) -> IO (IO ())
 onExit (Scope scope) action = do
   number <- modifyRef scope (\(Exits next actions) -> (Exits (next + 1) (IntMap.insert next action actions), next))
   pure (modifyRef scope (\(Exits next actions) -> (Exits next (IntMap.delete number actions), ())))
-
--- | How much a component holds back, and how much it may.
-data Held = Held !(Ref Int) !Int String
-
--- | An item, or what has to be kept until something is decided, is larger than allowed.
-data TooLong = TooLong
-  { -- | The stage that keeps it, or \"a row\" where rows are searched for.
-    tooLongStage :: String,
-    -- | In bytes.
-    tooLongLimit :: !Int
-  }
-  deriving stock (Eq, Show)
-
-instance Exception TooLong where
-  displayException (TooLong "a row" limit) =
-    "a row is longer than " ++ show limit ++ " bytes, and whole rows are searched for; --longest SIZE allows more"
-  displayException (TooLong stage limit) =
-    stage ++ ": more than " ++ show limit ++ " bytes would have to be kept before it is decided what becomes of them; --longest SIZE allows more"
-
--- | Nothing is held back yet.
-newHeld :: Env -> IO Held
-newHeld env = (\n -> Held n (envLimit env) (envStage env)) <$> newRef 0
-
--- | Account for a piece that is kept.
---
--- [Throws]: 'TooLong'.
-hold :: Held -> ByteString -> IO ()
-hold (Held count limit stage) piece = do
-  n <- readRef count
-  let n' = n + Bytes.length piece
-  when (n' > limit) (throwIO (TooLong stage limit))
-  writeRef count n'
-
--- | So many bytes are kept no longer.
-dropHeld :: Held -> Int -> IO ()
-dropHeld (Held count _ _) gone = readRef count >>= \n -> writeRef count $! n - gone

@@ -5,8 +5,8 @@
 -- Description : Where the bytes go
 -- Stability   : internal, exempt from the version policy
 --
--- A sink that writes to a descriptor, through a buffer. It takes pieces that are used again
--- after the call.
+-- A sink that writes to a descriptor, through a buffer. It copies what it keeps, so a piece's
+-- memory may be reused after the call.
 --
 -- Cost: a copy of each piece, and a system call for each 64 KiB.
 -- Owner: the thread that pushes.
@@ -36,27 +36,27 @@ import Heddle.Prim.Errno (Errno (..), throwErrnoFor, pattern EAGAIN, pattern EIN
 import Heddle.Prim.File (writeWhole)
 import System.Posix.Types (Fd)
 
--- | A descriptor, and what waits to be written.
+-- | A descriptor, and the bytes that are buffered for it.
 data Output = Output
   { outputFd :: !Fd,
     outputName :: String,
     outputBuffer :: !Buffer,
     outputFilled :: !(Ref Int),
-    -- | Is its reader there?
+    -- | False once a write has failed with @EPIPE@.
     outputOpen :: !(Ref Bool),
-    -- | How much has been pushed, and its beginning.
+    -- | How much has been pushed, and the first bytes of it.
     outputTotal :: !(Ref Int),
     outputFirst :: !(Ref ByteString)
   }
 
--- | An output; the name is for messages.
+-- | An output to a descriptor; the name is for messages.
 newOutput :: Fd -> String -> IO Output
 newOutput fd name = Output fd name <$> newBuffer 65536 <*> newRef 0 <*> newRef True <*> newRef 0 <*> newRef Bytes.empty
 
--- | Write what waits.
+-- | Write what is buffered.
 --
--- [Blocks]: holds an OS thread, or parks where the descriptor does not wait.
--- [Throws]: 'IOError', but not for a reader that has gone.
+-- [Blocks]: holds an OS thread, or parks if the descriptor is non-blocking.
+-- [Throws]: 'IOError', except when the reader has gone ('readerGone').
 flushOutput :: Output -> IO ()
 flushOutput out = do
   n <- readRef (outputFilled out)
@@ -79,7 +79,7 @@ writeAll out = go
             EPIPE -> writeRef (outputOpen out) False
             e -> throwErrnoFor ("write to " ++ outputName out) e
 
--- | The sink. It stops when its reader has gone; finishing it writes what waits.
+-- | The output as a sink. It wants no more once the reader has gone; finishing it flushes it.
 outputSink :: Output -> Sink
 outputSink out = Sink take' (flushOutput out)
   where
@@ -106,11 +106,12 @@ outputSink out = Sink take' (flushOutput out)
                 writeRef (outputFilled out) n
       readRef (outputOpen out)
 
--- | Has its reader gone?
+-- | Has the reader of the pipe or socket gone?
 readerGone :: Output -> IO Bool
 readerGone out = not <$> readRef (outputOpen out)
 
--- | Has nothing come, or nothing but the number 0 on a line?
+-- | Has nothing been pushed, or only the number 0 on a line? Then a command that searches or
+-- counts has found nothing.
 isOnlyZero :: Output -> IO Bool
 isOnlyZero out = do
   total <- readRef (outputTotal out)

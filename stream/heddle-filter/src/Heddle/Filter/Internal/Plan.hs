@@ -1,13 +1,13 @@
 -- |
 -- Module      : Heddle.Filter.Internal.Plan
--- Description : How a stage is going to be run
+-- Description : Plans: what is done to blocks of rows, and what after that
 -- Stability   : internal, exempt from the version policy
 --
--- A plan has a front, which works on blocks of whole rows, in parallel if there is enough,
--- and a rest, which gets what comes out of the front in order and runs as a machine.
+-- A plan has a front, which runs on blocks of whole rows, in parallel if the input is large
+-- enough, and a rest, which gets the front's output in order and runs as a machine.
 --
 -- Cost: linear in the stage.
--- Owner: nobody; pure.
+-- Owner: none; pure functions.
 module Heddle.Filter.Internal.Plan
   ( Plan (..),
     Front (..),
@@ -27,22 +27,22 @@ import Data.Char (isAlphaNum, isAscii)
 import Data.List (foldl', maximumBy)
 import Data.Ord (comparing)
 import Heddle.Bytes.Search (mostLiterals)
-import Heddle.Filter.Internal.Locality
 import Heddle.Filter.Internal.Print
 import Heddle.Filter.Internal.Rewrite
+import Heddle.Filter.Internal.RowParallel
 import Heddle.Filter.Internal.Types
 
--- | How a stage is going to be run.
+-- | How a stage is run: made by 'compile' or 'uncompiled'.
 data Plan = Plan
   { planFront :: !Front,
     planRest :: !Stage,
-    -- | The laws that were applied before.
+    -- | The laws that rewrote the stage.
     planLaws :: [Applied]
   }
   deriving stock (Eq, Show)
 
--- | What is done to blocks of whole rows: rows are searched for, a stage is applied to them,
--- and something is counted in what comes out, in this order.
+-- | What is done to each block of whole rows, in this order: search for rows, apply a stage to
+-- them, count in its output.
 data Front = Front
   { frontSearch :: !(Maybe Search),
     frontStage :: !Stage,
@@ -52,33 +52,37 @@ data Front = Front
 
 -- | Which rows are searched for.
 data Search = Search
-  { -- | Those that pass the test, or those that do not.
+  { -- | The rows that pass the test, or those that do not?
     searchPassing :: !Bool,
     searchTest :: !Test,
-    -- | What is put between their number and them.
+    -- | If they are numbered, what to put between number and row.
     searchNumber :: !(Maybe ByteString)
   }
   deriving stock (Eq, Show)
 
--- | What a row must have.
+-- | What a row must contain.
 data Test
   = -- | One of these texts.
     Texts !CaseRule [ByteString]
-  | -- | A match, and a text that is in every match.
+  | -- | A match; with a text that every match contains, if one is known.
     Match !Pattern !(Maybe ByteString)
   deriving stock (Eq, Show)
 
--- | No laws and no front: everything runs as one machine, as it is written.
+-- | A plan without laws and without a front: the stage runs as one machine, as it is written.
+--
+-- [Cost]: constant.
 uncompiled :: Stage -> Plan
 uncompiled stage = Plan (Front Nothing Identity Nothing) stage []
 
--- | Rewrite a stage and make a plan of it.
+-- | Rewrite a stage by laws, and make a plan of it.
+--
+-- [Cost]: linear in the stage.
 compile :: Stage -> Plan
 compile stage = Plan front (chain rest) laws
   where
     (rewritten, laws) = rewrite stage
-    (front, rest) = split' (links rewritten)
-    split' stages = case stages of
+    (front, rest) = divide (links rewritten)
+    divide stages = case stages of
       If s Identity Suppress : others
         | Just search <- searching s -> onward (Just search) others
       ForEach s (Number between) Suppress : others
@@ -86,18 +90,18 @@ compile stage = Plan front (chain rest) laws
       Count s : others
         | Just search <- searching s -> (Front (Just search) Identity (Just Row), others)
       others -> onward Nothing others
-    onward search stages = case localOnes True stages of
-      (local, True, Count s : others) | isCountLocal s -> (Front search (chain local) (Just s), others)
+    onward search stages = case rowParallelPrefix True stages of
+      (local, True, Count s : others) | isCountRowParallel s -> (Front search (chain local) (Just s), others)
       (local, _, others) -> (Front search (chain local) Nothing, others)
 
--- The local stages at the beginning: what comes out of one must be whole rows, unless the next
--- works byte by byte. Whether what comes out of the last is, and the others.
-localOnes :: Bool -> [Stage] -> ([Stage], Bool, [Stage])
-localOnes whole = \case
+-- The row-parallel stages at the beginning, whether the output of the last is whole rows, and
+-- the other stages. The output of one must be whole rows, unless the next works byte by byte.
+rowParallelPrefix :: Bool -> [Stage] -> ([Stage], Bool, [Stage])
+rowParallelPrefix whole = \case
   s : ss
-    | isLocal s,
+    | isRowParallel s,
       whole || isPointwise s ->
-      let (local, whole', others) = localOnes (whole && endsRows s) ss in (s : local, whole', others)
+      let (local, whole', others) = rowParallelPrefix (whole && endsRows s) ss in (s : local, whole', others)
   ss -> ([], whole, ss)
 
 links :: Stage -> [Stage]
@@ -105,10 +109,10 @@ links stage = snd (go stage) []
   where
     go = \case
       a :> b -> let ((fa, as), (fb, bs)) = (go a, go b) in (chained fa fb, as . bs)
-      -- What is local can run in parallel without that; for the rest a border is kept.
+      -- A row-parallel stage needs no thread of its own; for others the boundary is kept.
       a :|| b ->
         let ((fa, as), (fb, bs)) = (go a, go b)
-         in (chained fa fb, if factLocal fa then as . bs else ((a :|| b) :))
+         in (chained fa fb, if factRowParallel fa then as . bs else ((a :|| b) :))
       one -> (stageFacts one, (one :))
 
 chain :: [Stage] -> Stage
@@ -116,11 +120,11 @@ chain = \case
   [] -> Identity
   s : ss -> foldl' (:>) s ss
 
--- | Is there nothing for a front to do but to cut the input into blocks?
+-- | Would the front only cut the input into blocks?
 isNothingGained :: Front -> Bool
 isNothingGained front = frontSearch front == Nothing && frontStage front == Identity && frontCount front == Nothing
 
--- Rows that have, or do not have, something that can be searched for.
+-- The search for rows that have, or do not have, something that can be searched for.
 searching :: Splitter -> Maybe Search
 searching s = do
   (passing, sought) <- rowTest s
@@ -134,7 +138,8 @@ testFor = \case
     (rule, texts) <- literals s
     if length texts <= mostLiterals then Just (Texts rule texts) else Nothing
 
--- Texts of the same rule, any of which will do. In a row, there is no newline but at the end.
+-- Texts of which a row must contain one, all with the same rule. A text with a newline cannot be
+-- searched for within rows.
 literals :: Splitter -> Maybe (CaseRule, [ByteString])
 literals = fmap (\(rule, texts) -> (rule, texts [])) . go
   where
@@ -146,8 +151,8 @@ literals = fmap (\(rule, texts) -> (rule, texts [])) . go
         if rule == rule' then Just (rule, texts . texts') else Nothing
       _ -> Nothing
 
--- A text that is in everything that an expression matches: the longest run of plain
--- characters outside of groups, if there are no alternatives.
+-- A text that every match of an expression contains: the longest run of plain characters outside
+-- groups, if there are no alternatives.
 required :: CaseRule -> ByteString -> Maybe ByteString
 required rule text
   | Char8.any (`elem` "|\n") text = Nothing
@@ -155,17 +160,17 @@ required rule text
     [] -> Nothing
     found -> Just (Char8.pack (maximumBy (comparing length) found))
   where
-    -- Some ASCII letters have other forms elsewhere, such as the Kelvin sign, which match them
-    -- where the case does not matter.
+    -- Where case does not matter, some letters beyond ASCII, such as the Kelvin sign, match
+    -- ASCII letters.
     certain run = case rule of
       CaseMatters -> [run]
       IgnoreAsciiCase -> words (map (\c -> if isAscii c && c `notElem` " kKsSiI" then c else ' ') run)
     runsOf = go []
-    -- What has been read of a run, the last first.
+    -- With what has been read of a run, reversed.
     go run = \case
       [] -> [reverse run]
       '\\' : c : rest
-        -- A letter or digit behind a backslash means something else.
+        -- A backslash before a letter or digit has a special meaning.
         | isAlphaNum c || c `elem` "<>`'" -> reverse run : go [] (skipRepeat rest)
         | otherwise -> plainChar c run rest
       '[' : rest -> reverse run : go [] (skipRepeat (skipSet rest))
@@ -174,13 +179,13 @@ required rule text
         | c `elem` ".^$*+?{})" -> reverse run : go [] (skipRepeat rest)
         | otherwise -> plainChar c run rest
     plainChar c run rest
-      -- It may be a part of a character, and the whole character repeated.
+      -- The byte may be a part of a character, and a repetition would mean the whole character.
       | not (isAscii c) = reverse run : go [] (skipRepeat rest)
       | otherwise = case span (== '+') rest of
-        -- It may be missing; that may be repeated, too.
+        -- The character may be missing.
         (_, r : _) | r `elem` "*?{" -> reverse run : go [] (skipRepeat rest)
         ([], _) -> go (c : run) rest
-        -- It is there, and perhaps again before what follows.
+        -- The character is there, perhaps several times before what follows.
         (_, more) -> reverse (c : run) : go [] more
     skipRepeat = \case
       '{' : rest -> skipRepeat (drop 1 (dropWhile (/= '}') rest))
@@ -207,8 +212,10 @@ required rule text
       ')' : rest -> if depth == 1 then rest else skipGroup (depth - 1) rest
       _ : rest -> skipGroup depth rest
 
--- | A plan in words: the laws that were applied, what is done to blocks of rows, and what to
--- what comes out of them.
+-- | A plan in words: the laws that were applied, what is done to blocks of rows, and what is
+-- done to the output of that.
+--
+-- [Units]: the number of cores.
 explain :: Stage -> Int -> Plan -> String
 explain stage jobs p =
   unlines $

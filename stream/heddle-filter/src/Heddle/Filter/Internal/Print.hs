@@ -6,7 +6,7 @@
 -- Writes a component in the language that "Heddle.Filter.Language" reads.
 --
 -- Cost: linear in the expression.
--- Owner: nobody; pure.
+-- Owner: none; pure functions.
 module Heddle.Filter.Internal.Print
   ( printStage,
     printSplitter,
@@ -25,7 +25,7 @@ import Heddle.Filter.Internal.Types
 printStage :: Stage -> String
 printStage stage = chain stage ""
 
--- Each in front of what follows, so that a long chain is not copied at each of its links.
+-- Each in front of what follows, so that a long chain is not copied at each link.
 chain :: Stage -> ShowS
 chain = \case
   a :> b -> chain a . showString " | " . piped b
@@ -118,13 +118,13 @@ disjunct = \case
     slashed = slash . map (chr . fromIntegral) . Bytes.unpack
     slash = \case
       '/' : rest -> "\\/" ++ slash rest
-      -- A slash behind a backslash is one, too.
+      -- A slash behind a backslash is a slash, too.
       '\\' : c : rest | c /= '/' -> '\\' : c : slash rest
       '\\' : rest@('/' : _) -> slash rest
       c : rest -> c : slash rest
       [] -> []
 
--- | A text in quotes, with what cannot be shown as escapes.
+-- | A text in quotes; bytes that cannot be printed as escapes.
 quoted :: ByteString -> String
 quoted text = "\"" ++ concatMap shown (Bytes.unpack text) ++ "\""
 

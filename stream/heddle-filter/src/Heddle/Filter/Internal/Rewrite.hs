@@ -2,17 +2,18 @@
 
 -- |
 -- Module      : Heddle.Filter.Internal.Rewrite
--- Description : Laws, applied
+-- Description : Rewrites stages by algebraic laws
 -- Stability   : internal, exempt from the version policy
 --
--- Every rewrite is a law with a name, and a property of the tests. What is inside of an
--- 'If' is left alone: there it matters when something comes out, not only what.
+-- Each rewrite is a law with a name, which the tests check as a property. The branches of an
+-- 'If' are left alone: the order of their outputs depends on when each appears, and a law may
+-- change that.
 --
--- One pass from the bottom up: the parts of a component are rewritten before it is, and what a
--- law makes of it is looked at again only where it is new.
+-- One pass from the bottom up: a component's parts are rewritten before the component, and only
+-- the new parts of a law's result are looked at again.
 --
 -- Cost: linear in the component.
--- Owner: nobody; pure.
+-- Owner: none; pure functions.
 module Heddle.Filter.Internal.Rewrite
   ( Law (..),
     lawText,
@@ -26,8 +27,8 @@ import Control.Monad.Trans.State.Strict (State, modify', runState)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
-import Heddle.Filter.Internal.Locality
 import Heddle.Filter.Internal.Print
+import Heddle.Filter.Internal.RowParallel
 import Heddle.Filter.Internal.Types
 
 -- | The laws.
@@ -60,8 +61,8 @@ lawText = \case
   SelectedTwice -> "select (s and t) = select s | select t where all sections are rows"
   FirstOfSelected -> "select first n s = select s | head n where all sections of s are rows"
 
--- | A law that was applied: to what, and what that became, or the beginning of these. In a
--- chain, only the links that it is about.
+-- | A law that was applied, with what it was applied to and the result, both cut after 400
+-- characters. Of a chain, these are only the links that the law is about.
 data Applied = Applied
   { appliedLaw :: !Law,
     appliedBefore :: String,
@@ -77,7 +78,7 @@ rewrite = applying stageNormal
 rewriteSplitter :: Splitter -> (Splitter, [Applied])
 rewriteSplitter = applying (fmap notedSplitter . splitterNormal)
 
--- The laws that have been applied, the last one first.
+-- The laws applied so far, the last one first.
 type Rewriting = State [Applied]
 
 applying :: (a -> Rewriting b) -> a -> (b, [Applied])
@@ -86,7 +87,7 @@ applying normal component = reverse <$> runState (normal component) []
 record :: (a -> String) -> Law -> a -> a -> Rewriting ()
 record printed law before after = modify' (Applied law (shown before) (shown after) :)
   where
-    -- A law for each of many parts would say the same again and again.
+    -- A long expression with many laws would be printed once for each of them.
     shown component = case splitAt 400 (printed component) of
       (beginning, rest) -> beginning ++ (if null rest then "" else " ...")
 
@@ -115,19 +116,19 @@ stageNormal = \case
   Join joint a b -> Join joint <$> stageNormal a <*> stageNormal b
   other -> pure other
 
--- Two stages to which no law applies, the second behind the first.
+-- A chain of two stages to which no law applies.
 sequential :: Stage -> Stage -> Rewriting Stage
 sequential a b = case (a, b) of
   (Identity, t) -> t <$ record printStage IdentityIsNeutral (Identity :> firstLink t) (firstLink t)
   (t, Identity) -> t <$ record printStage IdentityIsNeutral (lastLink t :> Identity) (lastLink t)
   (s@(Selection t), Count Row) | isRowwise t -> Count t <$ record printStage CountOfSelected (s :> Count Row) (Count t)
-  -- To the left, so that neighbours meet.
+  -- Look through a chain's last link, so that neighbours meet.
   (before :> s@(Selection t), Count Row) | isRowwise t -> do
     record printStage CountOfSelected (s :> Count Row) (Count t)
     sequential before (Count t)
   _ -> pure (a :> b)
 
--- An 'If', to whose splitter no law applies.
+-- An 'If' to whose splitter no law applies.
 conditional :: Stage -> Rewriting Stage
 conditional = \case
   Selection s@(And _ _) | isRowwise s -> conjunction s
@@ -138,7 +139,7 @@ conditional = \case
       record printStage FirstOfSelected stage (first :> second)
       first' <- conditional first
       sequential first' second
-  -- No law was applied inside it yet.
+  -- The branches have not been rewritten yet.
   stage@(If _ a b) | a == b, isPointwise a -> record printStage BothTheSame stage a >> stageNormal a
   stage -> pure stage
   where
@@ -151,7 +152,7 @@ conditional = \case
         sequential t' u'
       _ -> conditional (Selection s)
 
--- A 'ForEach', to whose parts no law applies.
+-- A 'ForEach' to whose parts no law applies.
 sections :: Stage -> Rewriting Stage
 sections = \case
   stage@(ForEach (First n s) (Number between) Suppress)
@@ -179,8 +180,8 @@ lastLink = \case
 
 -- Splitters ------------------------------------------------------------------
 
--- A splitter to which no law applies; and if it is @s having t@, or that negated, whether t
--- is known to have no empty sections.
+-- A splitter to which no law applies. If it is @s having t@, or the negation of that: whether
+-- t is known to have no empty sections.
 data Noted = Noted Splitter Bool
 
 notedSplitter :: Noted -> Splitter
@@ -244,9 +245,9 @@ disjoined a@(Noted s solid) (Noted t solid') = case (s, t) of
       pure (Noted (Having rows sought) True)
   _ -> pure (noted (Or s t))
 
--- The text that an expression without special characters stands for.
+-- The text that an expression without special characters matches.
 plainText :: ByteString -> Maybe ByteString
 plainText text
-  -- Outside of ASCII, an expression matches characters of the locale, not bytes.
+  -- Beyond ASCII, an expression matches characters of the locale, not bytes.
   | Bytes.null text || Char8.any (\c -> c > '\x7f' || c `elem` ".[]{}()*+?|^$\\\n") text = Nothing
   | otherwise = Just text

@@ -3,12 +3,11 @@
 -- Description : Blocks of whole rows
 -- Stability   : internal, exempt from the version policy
 --
--- Reads into a buffer that is used again and again, and hands out as many whole rows as are
--- there. A row that is not complete is moved to the front; a buffer that a row does not fit
--- into grows.
+-- Reads into a buffer that is reused, and passes on as many whole rows as it holds. An
+-- incomplete row is moved to the front. The buffer grows only for a row that does not fit.
 --
--- Cost: a copy of what is left of a block, and a system call for each block.
--- Owner: one thread; a block is valid during the call that it is handed to.
+-- Cost: a system call for each block, and a copy of the incomplete row at its end.
+-- Owner: one thread; a block is valid during the call that it is passed to.
 module Heddle.Filter.Internal.Rows
   ( RowBuffer,
     newRowBuffer,
@@ -32,21 +31,22 @@ import Foreign.ForeignPtr (ForeignPtr, withForeignPtr)
 import Foreign.Marshal.Utils (copyBytes, moveBytes)
 import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Bytes.Search.Block (bestLevel, findByteAt, findByteEndAt)
-import Heddle.Filter.Internal.Machine (Env (..), TooLong (..))
+import Heddle.Filter.Internal.Exception (TooLong (..))
+import Heddle.Filter.Internal.Machine (Env (..))
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 
--- | A row does not fit into a buffer of so many bytes.
+-- | A row does not fit into a buffer of this many bytes.
 newtype LongerThan = LongerThan Int
   deriving stock (Show)
 
 instance Exception LongerThan
 
--- | As the users of a plan get to see it, where only a search takes whole rows.
+-- | The exception for users of a plan: only searches need whole rows.
 tooLongRow :: LongerThan -> TooLong
 tooLongRow (LongerThan limit) = TooLong "a row" limit
 
--- | A buffer that begins with a row.
+-- | A buffer that begins with the beginning of a row.
 data RowBuffer = RowBuffer
   { bufferMemory :: !(Ref (ForeignPtr Word8)),
     bufferSize :: !(Ref Int),
@@ -54,17 +54,17 @@ data RowBuffer = RowBuffer
     bufferLimit :: !Int
   }
 
--- | A buffer of so many bytes that may grow to the run's limit.
+-- | A buffer of this many bytes, which may grow to the machine's limit.
 newRowBuffer :: Env -> Int -> IO RowBuffer
 newRowBuffer env size = do
   memory <- mallocByteString size
   RowBuffer <$> newRef memory <*> newRef size <*> newRef 0 <*> pure (envLimit env)
 
--- | How much of a row is in it.
+-- | The length of the incomplete row in it.
 pendingBytes :: RowBuffer -> IO Int
 pendingBytes = readRef . bufferFilled
 
--- | What is in it, which is taken out.
+-- | Take the incomplete row out of it.
 pendingRow :: RowBuffer -> IO ByteString
 pendingRow buffer = do
   memory <- readRef (bufferMemory buffer)
@@ -72,7 +72,7 @@ pendingRow buffer = do
   writeRef (bufferFilled buffer) 0
   pure (fromForeignPtr memory 0 n)
 
--- Room for at least a byte.
+-- Make room for at least a byte; how much there is.
 makeRoom :: RowBuffer -> IO Int
 makeRoom buffer = do
   size <- readRef (bufferSize buffer)
@@ -89,7 +89,7 @@ makeRoom buffer = do
       writeRef (bufferSize buffer) larger
       pure (larger - filled)
 
--- So many bytes from the front have been dealt with.
+-- Drop this many bytes from the front.
 dropFront :: RowBuffer -> Int -> IO ()
 dropFront buffer n = do
   filled <- readRef (bufferFilled buffer)
@@ -97,10 +97,10 @@ dropFront buffer n = do
   when (n < filled) (withForeignPtr memory (\p -> moveBytes p (p `plusPtr` n) (filled - n)))
   writeRef (bufferFilled buffer) (filled - n)
 
--- | Read until there is no more, or what takes the blocks says 'False'. What the last block
--- left over stays in the buffer.
+-- | Read until the end, or until the consumer of the blocks answers 'False'. An incomplete row
+-- at the end stays in the buffer.
 --
--- [Throws]: 'LongerThan', and what reading and the taker throw.
+-- [Throws]: 'LongerThan', and what the reader and the consumer throw.
 readRows :: RowBuffer -> (Ptr Word8 -> Int -> IO Int) -> (ByteString -> IO Bool) -> IO ()
 readRows buffer reading take' = go
   where
@@ -121,8 +121,8 @@ readRows buffer reading take' = go
             when ok go
 
 -- | Read the rows that begin within a part of a file: @readPart buffer reading file part
--- take@. Both ranges are of bytes, the first without the second; the part is inside of the
--- file, and @reading@ reads at a place.
+-- consume@. Both ranges are of offsets, without the second one; the part is within the file,
+-- and @reading@ reads at an offset.
 --
 -- [Throws]: as 'readRows'.
 readPart :: RowBuffer -> (Ptr Word8 -> Int -> Int64 -> IO Int) -> (Int64, Int64) -> (Int64, Int64) -> (ByteString -> IO Bool) -> IO ()
@@ -130,7 +130,8 @@ readPart buffer reading (from, to) (a, b) take' = do
   writeRef (bufferFilled buffer) 0
   if a == from then rows a else skip (a - 1)
   where
-    -- Reads behind what is there, which ends at a place: not over the part's end in large steps.
+    -- Read behind what is in the buffer. Beyond the part's end the steps are small, since only
+    -- the rest of one row is needed.
     more at = do
       room <- makeRoom buffer
       filled <- readRef (bufferFilled buffer)

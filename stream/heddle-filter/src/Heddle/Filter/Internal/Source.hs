@@ -3,17 +3,16 @@
 
 -- |
 -- Module      : Heddle.Filter.Internal.Source
--- Description : Where the bytes come from
+-- Description : Sources of bytes
 -- Stability   : internal, exempt from the version policy
 --
--- Files, standard input, or anything that can be read, one after the other as one stream.
+-- Files, standard input, or any reader; a plan reads several as one stream.
 --
 -- Cost: a system call for each read.
--- Owner: whoever reads; a source is open while it is read.
+-- Owner: the thread that reads; a source is open while it is read.
 module Heddle.Filter.Internal.Source
   ( Source (..),
     Opened (..),
-    SourceError (..),
     fileSource,
     standardInput,
     readerSource,
@@ -30,6 +29,7 @@ import Data.Word (Word8)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr)
 import Foreign.Storable (peek)
+import Heddle.Filter.Internal.Exception (SourceError (..))
 import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR, pattern EISDIR)
 import Heddle.Prim.Exception
 import Heddle.Prim.File (FileKind (..), FileStatus (..), closeFile, fileStatus, openFile, readAt, readOnlyWaiting, readSome)
@@ -37,38 +37,32 @@ import System.IO (SeekMode (..))
 import System.Posix.IO.ByteString (fdSeek)
 import System.Posix.Types (Fd (..))
 
--- | Something to be read.
+-- | Something that can be opened and read.
 data Source = Source
   { -- | For messages.
     sourceName :: !ByteString,
-    -- | Open it for a while.
+    -- | Open it, and close it afterwards.
     withSource :: !(forall a. (Opened -> IO a) -> IO a)
   }
 
 -- | A source that is open.
 data Opened = Opened
-  { -- | What comes next, up to so many bytes; 0 at the end.
+  { -- | Read up to this many bytes; 0 at the end.
     openedRead :: !(Ptr Word8 -> Int -> IO Int),
-    -- | A regular file: its descriptor, where its reading begins, and where it ends.
+    -- | Of a regular file: its descriptor, the offset that reading begins at, and its size.
     openedFile :: !(Maybe (Fd, Int64, Int64)),
-    -- | Does its last byte end a row? Asked of regular files.
+    -- | Is its last byte a newline? (Regular files only.)
     openedWhole :: !(IO Bool)
   }
 
--- | It cannot be opened or read.
-data SourceError = SourceError !ByteString !Errno
-  deriving stock (Eq, Show)
-
-instance Exception SourceError
-
--- | A file by its name.
+-- | The file with this path.
 --
--- [Blocks]: opening and reading hold an OS thread; a pipe or a terminal parks.
+-- [Blocks]: opening and reading hold an OS thread; waiting for a pipe or a terminal parks.
 -- [Throws]: 'SourceError'.
 fileSource :: ByteString -> Source
 fileSource name = Source name $ \use -> bracket (opening name) closeFile (\fd -> opened name fd >>= use)
 
--- | Standard input, which is called @(standard input)@.
+-- | Standard input, named @(standard input)@ in messages.
 --
 -- [Blocks]: as 'fileSource'.
 -- [Throws]: 'SourceError'.
@@ -77,11 +71,13 @@ standardInput = Source name (\use -> opened name (Fd 0) >>= use)
   where
     name = Char8.pack "(standard input)"
 
--- | Anything that can be read.
+-- | A reader, with a name for messages. It is called with a buffer and its size, and answers
+-- how many bytes it has put there; 0 at the end.
 readerSource :: ByteString -> (Ptr Word8 -> Int -> IO Int) -> Source
 readerSource name reading = Source name (\use -> use (Opened reading Nothing (pure False)))
 
--- | Read from it, while it is open: what comes next, up to so many bytes; 0 at the end.
+-- | Open a source, and use its reader: it reads up to this many bytes, and answers 0 at the
+-- end.
 --
 -- [Blocks]: as the source.
 -- [Throws]: as the source.
@@ -105,7 +101,8 @@ opened name fd =
       OtherKind -> pure (Opened (reading True) Nothing (pure False))
   where
     failed e = throwIO (SourceError name (Errno (negate e)))
-    -- A system call cannot be interrupted, waiting can; some devices cannot be waited for.
+    -- Wait first, where that is possible, because a system call cannot be interrupted; some
+    -- devices cannot be waited for.
     reading waits p n = do
       when waits (threadWaitRead fd `catch` \(_ :: IOException) -> pure ())
       r <- readSome fd p n

@@ -3,12 +3,12 @@
 -- Description : The last rows of a stream, and of a file
 -- Stability   : internal, exempt from the version policy
 --
--- Keeps the blocks that the last rows are in, with the number of newlines of each, and drops
--- the oldest as soon as there are enough newlines behind it. Rows are looked for at the end
--- only. Of a regular file, only what is behind the right newline has to be read; blocks are read
--- backwards to find it.
+-- Keeps the blocks that hold the last rows, with the number of newlines in each, and drops the
+-- oldest once there are enough newlines behind it. Row boundaries are searched for only at the
+-- end of the stream. A regular file is read from the newline before its last rows, which is
+-- found by reading blocks backwards.
 --
--- Cost: counting the newlines of what is read, and a step for each block.
+-- Cost: counting the newlines of the input, and a step for each block.
 -- Owner: the thread that runs the machine.
 module Heddle.Filter.Internal.Tail
   ( lastRows,
@@ -29,12 +29,13 @@ import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr)
 import Heddle.Bytes.Search (countByte)
 import Heddle.Bytes.Search.Block (bestLevel, countByteAt, findByteEndAt)
+import Heddle.Filter.Internal.Exception (TooLong (..))
 import Heddle.Filter.Internal.Machine
 import Heddle.Filter.Internal.Types
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 
--- | How many rows a stage gives, if it begins with giving the last rows of its input.
+-- | The number of rows, if the stage begins by selecting the last rows of its input.
 leadingTail :: Stage -> Maybe Int
 leadingTail = \case
   a :> _ -> leadingTail a
@@ -42,19 +43,19 @@ leadingTail = \case
   If (Last n Row) Identity Suppress -> Just n
   _ -> Nothing
 
--- A block, and how many newlines are in it.
+-- A block, and the number of newlines in it.
 data Block = Block !ByteString !Int
 
--- Blocks in order, none empty, and how many newlines and bytes are in them.
+-- Blocks in order, none empty, and the number of newlines and of bytes in them.
 data Kept = Kept !(Seq Block) !Int !Int
 
--- | The last @n@ rows. The limit is on their bytes.
+-- | The last rows. The machine's limit is on their bytes.
 lastRows :: Int -> Env -> Sink -> IO Sink
 lastRows n env to
   | n <= 0 = pure (Sink (\_ -> pure False) (finish to))
   | otherwise = do
     ref <- newRef (Kept Seq.empty 0 0)
-    -- A stage before this one may give empty blocks, which would hide how the last row ends.
+    -- An empty block from a stage upstream would hide whether the last row has its newline.
     let keep piece = unless (Bytes.null piece) $ do
           Kept blocks newlines bytes <- readRef ref
           let here = countByte 0x0a piece
@@ -73,20 +74,20 @@ lastRows n env to
       give blocks
       finish to
 
--- Without the oldest blocks, as long as the others have a newline in front of the last rows.
+-- Drop the oldest blocks while the others have a newline before the last rows.
 withoutOld :: Int -> Kept -> Kept
 withoutOld n kept = case kept of
   Kept (Block piece here :<| others) newlines bytes
     | newlines - here > n -> withoutOld n (Kept others (newlines - here) (bytes - Bytes.length piece))
   _ -> kept
 
--- The last rows and nothing in front of them.
+-- Exactly the last rows.
 exactly :: Int -> Kept -> Kept
 exactly n kept@(Kept blocks newlines _) = case blocks of
   _ :|> Block newest _ -> dropRows (newlines - (if Bytes.last newest == 0x0a then n else n - 1)) kept
   Empty -> kept
 
--- Without the first @rows@ rows.
+-- Drop the first rows.
 dropRows :: Int -> Kept -> Kept
 dropRows rows kept = case kept of
   Kept (Block piece here :<| others) newlines bytes
@@ -97,7 +98,7 @@ dropRows rows kept = case kept of
        in Kept (if Bytes.null left then others else Block left (here - rows) :<| others) (newlines - rows) size
   _ -> kept
 
--- What is behind the first @rows@ newlines.
+-- The text behind the first newlines.
 afterRows :: Int -> ByteString -> ByteString
 afterRows rows piece
   | rows > 0, Just i <- Bytes.elemIndex 0x0a piece = afterRows (rows - 1) (Bytes.unsafeDrop (i + 1) piece)
@@ -118,7 +119,7 @@ beforeLastRows reading size (from, to) rows = allocaBytes size (\p -> go p to ro
         let n = fromIntegral (min (fromIntegral size) (end' - from))
             start = end' - fromIntegral n
         r <- reading p n start
-        -- It has been cut meanwhile.
+        -- The file has been truncated meanwhile.
         if r /= n
           then pure from
           else do
@@ -126,7 +127,7 @@ beforeLastRows reading size (from, to) rows = allocaBytes size (\p -> go p to ro
             if found > behind
               then (\i -> start + fromIntegral i) <$> place p n behind
               else go p start (behind - found)
-    -- The newline that is followed by this many, which is in this block.
+    -- The newline in this block that is followed by this many others.
     place p n behind = do
       i <- findByteEndAt bestLevel p n 0x0a
       if behind <= 0 then pure i else place p i (behind - 1)

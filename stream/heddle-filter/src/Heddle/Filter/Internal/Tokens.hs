@@ -4,7 +4,7 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- Cost: linear in the text.
--- Owner: nobody; pure.
+-- Owner: none; pure functions.
 module Heddle.Filter.Internal.Tokens
   ( Token (..),
     Placed (..),
@@ -19,9 +19,9 @@ import Data.ByteString.Char8 qualified as Char8
 import Data.Char (chr, digitToInt, isAlpha, isAlphaNum, isAscii, isDigit, isHexDigit, isSpace)
 import Heddle.Filter.Internal.Types (CaseRule (..))
 
--- | What is wrong with an expression, and where.
+-- | An error in an expression.
 data ParseError = ParseError
-  { -- | How many bytes are before it.
+  { -- | The number of bytes before the error.
     errorOffset :: !Int,
     errorMessage :: String
   }
@@ -37,7 +37,7 @@ data Token
   | End
   deriving stock (Eq)
 
--- | And how many bytes are before it.
+-- | A token, and the number of bytes before it.
 data Placed = Placed !Int !Token
 
 -- | A token as messages show it.
@@ -79,7 +79,7 @@ tokenise = go 0
        in if length ds > 15
             then Left (ParseError at "this number is too large")
             else (Placed at (Number' (read ds)) :) <$> go (at + length ds) more
-    -- Behind what closes a text, an i asks to ignore case.
+    -- Behind the closing delimiter, an i means to ignore case.
     closed at make reversed here rest = (Placed at (make rule (Char8.pack (reverse reversed))) :) <$> go (here + length flag) more
       where
         (rule, flag, more) = case rest of

@@ -3,12 +3,12 @@
 -- Description : Filters of streams of bytes, as data
 -- Stability   : internal, exempt from the version policy
 --
--- What the article calls components: splitters divide a stream into sections that are true
--- or false, stages turn one stream into another. As data, they can be printed, compared,
+-- The article's components: splitters divide a stream into sections that are true or false,
+-- stages turn one stream into another. Since they are data, they can be printed, compared,
 -- rewritten, and run in more than one way.
 --
 -- Cost: none; values.
--- Owner: values, but for the regular expressions, which own memory of the C library.
+-- Owner: values; regular expressions own memory of the C library.
 module Heddle.Filter.Internal.Types
   ( -- * Splitters
     Splitter (..),
@@ -35,7 +35,7 @@ module Heddle.Filter.Internal.Types
     translationName,
     FieldRange (..),
 
-    -- * Questions about them
+    -- * Properties
     splittersOf,
     stagesOf,
     isSilent,
@@ -53,25 +53,25 @@ import Heddle.Bytes.Regex (Regex, compileRegex, extendedDialect)
 import Heddle.Bytes.Search (CaseRule (..))
 import Heddle.Filter.Internal.Escapes (meaninglessEscape)
 
--- | What divides a stream of bytes into sections, each true or false. The sections follow
--- one another without a gap; some are empty.
+-- | Divides a stream of bytes into sections, each true or false. The sections cover the whole
+-- stream; some are empty.
 data Splitter
-  = -- | A row is a line with its end: every row is a true section, and nothing is false.
+  = -- | A row is a line with its newline. Every row is a true section; none are false.
     Row
-  | -- | The article's @line@: the bytes of a line are a true section, its end a false one.
+  | -- | The article's @line@: the bytes of a line are a true section, its newline a false one.
     Line
-  | -- | The longest runs of these bytes are true, the longest runs of others false.
+  | -- | The longest runs of bytes in the set are true, the longest runs of other bytes false.
     Runs !ByteSet
-  | -- | Where this text is, from the left and without overlaps, each time a true section.
+  | -- | Each occurrence of the text is a true section, from the left and without overlaps.
     Substring !CaseRule !ByteString
-  | -- | Where a regular expression matches within a line: the first, the longest of those,
-    -- and then the next behind it.
+  | -- | Each match of the expression within a line is a true section: the leftmost, of those
+    -- the longest, then the next one behind it.
     Matching !Pattern
-  | -- | True and false exchanged.
+  | -- | The same sections with true and false exchanged.
     Not Splitter
-  | -- | True where both are. A section begins where one begins in either.
+  | -- | The bytes that are true for both. A section begins where one begins for either.
     And Splitter Splitter
-  | -- | True where one is. A section begins where one begins in either.
+  | -- | The bytes that are true for at least one. A section begins where one begins for either.
     Or Splitter Splitter
   | -- | The true sections of the first in which the second finds a true one.
     Having Splitter Splitter
@@ -79,15 +79,15 @@ data Splitter
     HavingOnly Splitter Splitter
   | -- | The true sections of the first behind which the second begins with a true one.
     FollowedBy Splitter Splitter
-  | -- | So many true sections from the beginning.
+  | -- | The first true sections, this many.
     First !Int Splitter
-  | -- | So many true sections before the end.
+  | -- | The last true sections, this many.
     Last !Int Splitter
   | -- | The first section, if it is true.
     Prefix Splitter
   | -- | The last section, if it is true.
     Suffix Splitter
-  | -- | What is between a true section of the first and the next true one of the second.
+  | -- | The bytes between a true section of the first and the next true one of the second.
     Between Splitter Splitter
   deriving stock (Eq, Show)
 
@@ -95,7 +95,7 @@ data Splitter
 data Pattern = Pattern
   { -- | Whether the case of letters matters.
     patternCase :: !CaseRule,
-    -- | As it was written.
+    -- | The source of the expression.
     patternText :: !ByteString,
     patternRegex :: !Regex
   }
@@ -106,8 +106,8 @@ instance Eq Pattern where
 instance Show Pattern where
   showsPrec _ p = shows (patternText p)
 
--- | Compile a regular expression, or tell what is wrong with it. A backslash before a letter or
--- digit is refused where neither POSIX nor GNU says what it means.
+-- | Compile a regular expression, or say what is wrong with it. A backslash before a letter or
+-- digit is refused unless POSIX or GNU defines its meaning.
 --
 -- [Cost]: about 10 us for each capability that uses it.
 newPattern :: CaseRule -> ByteString -> IO (Either String Pattern)
@@ -117,7 +117,7 @@ newPattern rule text = case meaninglessEscape text of
     either (Left . Char8.unpack) (Right . Pattern rule text)
       <$> compileRegex extendedDialect (rule == IgnoreAsciiCase) text
 
--- | Some of the 256 bytes, and what they are called.
+-- | A set of bytes, and its name.
 data ByteSet = ByteSet !String !ByteString
 
 instance Eq ByteSet where
@@ -134,51 +134,54 @@ byteSet name member = ByteSet name (Bytes.pack [if member b then 1 else 0 | b <-
 byteSetFrom :: String -> ByteString -> ByteSet
 byteSetFrom name text = byteSet name (`Bytes.elem` text)
 
--- | Is it in the set?
+-- | Whether a byte is in the set.
+--
+-- [Cost]: a table lookup.
 inSet :: ByteSet -> Word8 -> Bool
 inSet (ByteSet _ table) b = Bytes.unsafeIndex table (fromIntegral b) /= 0
 {-# INLINE inSet #-}
 
--- | What it is called.
+-- | The name, as the language writes it.
 setName :: ByteSet -> String
 setName (ByteSet name _) = name
 
--- | What turns one stream of bytes into another.
+-- | Turns one stream of bytes into another.
 data Stage
-  = -- | All of it.
+  = -- | Pass the input unchanged.
     Identity
-  | -- | Nothing of it.
+  | -- | Drop the input.
     Suppress
-  | -- | The second takes what the first gives.
+  | -- | The output of the first is the input of the second.
     Stage :> Stage
-  | -- | The same, the second on a thread of its own.
+  | -- | The same, with the second on a thread of its own.
     Stage :|| Stage
-  | -- | True sections through the first stage, false ones through the second, each as one
-    -- stream; the two outputs in the order in which they appear.
+  | -- | All true sections, as one stream, through the first stage, all false ones through the
+    -- second; the output of both in the order in which it appears.
     If Splitter Stage Stage
-  | -- | Every true section by itself through a fresh copy of the first stage, every false
-    -- one through one of the second.
+  | -- | Each true section by itself through a fresh copy of the first stage, each false one
+    -- through one of the second.
     ForEach Splitter Stage Stage
-  | -- | How many true sections there are: a decimal number and a newline, at the end.
+  | -- | The number of true sections, in decimal with a newline, at the end.
     Count Splitter
-  | -- | The number of the row in which the section begins, and this, before the input. Rows
+  | -- | The number of the row that the section begins in, and this text, before the input. Rows
     -- are counted in the input of the innermost 'ForEach' around it.
     Number !ByteString
-  | -- | A row for each row, with its number.
+  | -- | Replace each row by its number.
     Numbers
-  | -- | This first.
+  | -- | Put a text before the input.
     Prepend !ByteString
-  | -- | This at the end.
+  | -- | Put a text behind the input.
     Append !ByteString
-  | -- | This at the end, and nothing of the input.
+  | -- | Output a text at the end instead of the input.
     Instead !ByteString
-  | -- | Every byte by another.
+  | -- | Replace each byte by another.
     Translate !Translation
-  | -- | Fields of every row: which, what separates them (nothing: blanks), what is put between.
+  | -- | Fields of each row: which ones, what separates them (by default, blanks), and what to
+    -- put between them.
     Fields [FieldRange] !(Maybe ByteString) !ByteString
   | -- | The same input through both stages, and their outputs joined.
     Join !Joint Stage Stage
-  | -- | What a shell command makes of it.
+  | -- | Pipe the input through a shell command.
     Command !ByteString
   deriving stock (Eq, Show)
 
@@ -190,15 +193,15 @@ infixl 1 :||
 data Joint
   = -- | First all of one, then all of the other.
     Appending
-  | -- | A row of each by turns, then what is left of the longer.
+  | -- | A row of each alternately, then the rest of the longer.
     Interleaving
-  | -- | Each row of one, without its end, before the row of the other; as many as both have.
+  | -- | Each row of one, without its newline, before the row of the other, until either ends.
     Zipping
   | -- | The two exchanged (@flipJoin@).
     Flipped Joint
   deriving stock (Eq, Show)
 
--- | A byte for each byte, and what that is called.
+-- | A byte for each byte, and a name.
 data Translation = Translation !String !ByteString
 
 instance Eq Translation where
@@ -212,19 +215,21 @@ translation :: String -> (Word8 -> Word8) -> Translation
 translation name f = Translation name (Bytes.pack (map f [0 .. 255]))
 
 -- | Translate a byte.
+--
+-- [Cost]: a table lookup.
 translate :: Translation -> Word8 -> Word8
 translate (Translation _ table) b = Bytes.unsafeIndex table (fromIntegral b)
 {-# INLINE translate #-}
 
--- | What it is called.
+-- | The name, as the language writes it.
 translationName :: Translation -> String
 translationName (Translation name _) = name
 
--- | From one field to another, counted from 1; without an end, to the last.
+-- | The fields from one to another, counted from 1; without the second, to the last.
 data FieldRange = FieldRange !Int !(Maybe Int)
   deriving stock (Eq, Show)
 
--- | The splitters right below a stage.
+-- | The splitters directly inside a stage.
 splittersOf :: Stage -> [Splitter]
 splittersOf = \case
   If s _ _ -> [s]
@@ -232,7 +237,7 @@ splittersOf = \case
   Count s -> [s]
   _ -> []
 
--- | The stages right below a stage.
+-- | The stages directly inside a stage.
 stagesOf :: Stage -> [Stage]
 stagesOf = \case
   a :> b -> [a, b]
@@ -242,8 +247,8 @@ stagesOf = \case
   Join _ a b -> [a, b]
   _ -> []
 
--- | Does nothing ever come out of it? (It may be 'True' of fewer stages than it could: it looks
--- at a few levels, since it is asked at each.)
+-- | Is it certain to output nothing? (It looks only at a few levels, since it is asked at each
+-- level of a stage.)
 isSilent :: Stage -> Bool
 isSilent = within (4 :: Int)
   where
@@ -259,10 +264,10 @@ startsCommands = \case
   Command _ -> True
   stage -> any startsCommands (stagesOf stage)
 
--- | Does it ask for the number of the row that its input begins in?
+-- | Does it use the number of the row that its input begins in?
 usesNumber :: Stage -> Bool
 usesNumber = \case
   Number _ -> True
-  -- This one counts for itself what is inside.
+  -- It counts rows for what is inside it.
   ForEach {} -> False
   stage -> any usesNumber (stagesOf stage)

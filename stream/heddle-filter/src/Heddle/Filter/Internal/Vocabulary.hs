@@ -1,12 +1,12 @@
 -- |
 -- Module      : Heddle.Filter.Internal.Vocabulary
--- Description : Sets of bytes and translations that have names
+-- Description : The language's named sets of bytes and translations
 -- Stability   : internal, exempt from the version policy
 --
--- The words that stand for sets of bytes and for translations, as in the C locale.
+-- Their members are those of the C locale.
 --
 -- Cost: none; constants.
--- Owner: nobody; pure.
+-- Owner: none; constants.
 module Heddle.Filter.Internal.Vocabulary
   ( namedSets,
     bytesSet,
@@ -20,7 +20,7 @@ import Data.ByteString (ByteString)
 import Data.Word (Word8)
 import Heddle.Filter.Internal.Types
 
--- | The sets that have names; the name is the set's.
+-- | The sets that the language has words for; each set's name is its word.
 namedSets :: [ByteSet]
 namedSets =
   [ byteSet "word" (not . isSpaceByte),
@@ -35,7 +35,7 @@ namedSets =
     nothing
   ]
 
--- | A set of the bytes of a text; how the text is written is up to the caller.
+-- | The set of the bytes in a text; the function writes the text in the set's name.
 bytesSet :: (ByteString -> String) -> ByteString -> ByteSet
 bytesSet quote text = byteSetFrom ("bytes " ++ quote text) text
 
@@ -47,7 +47,7 @@ everything = byteSet "everything" (const True)
 nothing :: ByteSet
 nothing = byteSet "nothing" (const False)
 
--- | The translations that have names.
+-- | The translations that the language has words for.
 namedTranslations :: [Translation]
 namedTranslations =
   [ translation "upper" (\b -> if within 0x61 0x7a b then b - 0x20 else b),

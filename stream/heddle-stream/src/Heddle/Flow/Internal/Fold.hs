@@ -1,14 +1,14 @@
 -- |
 -- Module      : Heddle.Flow.Internal.Fold
--- Description : What becomes of elements in the end
+-- Description : Sinks
 -- Stability   : internal
 --
--- Sinks. Those that know their result before the end of the input have then had enough,
--- which stops the source.
+-- A sink that knows its result before the end of the input has then had enough, which stops the
+-- source.
 --
--- Cost: nothing for each element, besides their functions'. States are evaluated at every
--- step, so no thunks build up.
--- Owner: a run; a sink's state begins with it.
+-- Cost: nothing for each element beside the functions' cost. States are evaluated at each step,
+-- so no thunks build up.
+-- Owner: a run; a sink's state begins with the run.
 module Heddle.Flow.Internal.Fold
   ( fold,
     foldM,
@@ -39,14 +39,14 @@ import Heddle.Prim.Exception (bracket)
 import System.IO (Handle, IOMode (..), hClose, openBinaryFile)
 import Prelude hiding (all, any, filter, foldMap, head, last, length, mapM_, maximum, minimum, product, sum)
 
--- | A function of the state so far and each element.
+-- | Combine a state with each element.
 --
 -- [Cost]: 0 bytes, besides the function's.
 fold :: (t -> a -> t) -> t -> Sink a t
 fold f = foldM (\t x -> pure (f t x))
 {-# INLINE fold #-}
 
--- | The same by an action.
+-- | As 'fold', by an action.
 --
 -- [Cost]: 0 bytes, besides the action's.
 foldM :: (t -> a -> IO t) -> t -> Sink a t
@@ -60,37 +60,37 @@ foldMap :: Monoid m => (a -> m) -> Sink a m
 foldMap f = fold (\m x -> m <> f x) mempty
 {-# INLINE foldMap #-}
 
--- | The sum of all.
+-- | The sum of the elements.
 --
 -- [Cost]: 0 bytes for machine numbers.
 sum :: Num a => Sink a a
 sum = fold (+) 0
 {-# INLINE sum #-}
 
--- | The product of all.
+-- | The product of the elements.
 --
 -- [Cost]: 0 bytes for machine numbers.
 product :: Num a => Sink a a
 product = fold (*) 1
 {-# INLINE product #-}
 
--- | How many there are.
+-- | The number of elements.
 --
 -- [Cost]: 0 bytes.
 length :: Sink a Int
 length = fold (\n _ -> n + 1) 0
 {-# INLINE length #-}
 
--- | The least one, the first of equal ones.
+-- | The least element, the first of equal ones.
 --
--- [Cost]: a comparison each; 0 bytes for most.
+-- [Cost]: a comparison each; 0 bytes for most types.
 minimum :: Ord a => Sink a (Maybe a)
 minimum = best (flip (<))
 {-# INLINE minimum #-}
 
--- | The greatest one, the first of equal ones.
+-- | The greatest element, the first of equal ones.
 --
--- [Cost]: a comparison each; 0 bytes for most.
+-- [Cost]: a comparison each; 0 bytes for most types.
 maximum :: Ord a => Sink a (Maybe a)
 maximum = best (flip (>))
 {-# INLINE maximum #-}
@@ -99,63 +99,63 @@ best :: (a -> a -> Bool) -> Sink a (Maybe a)
 best better = seen <$> fold (\(Seen n x) y -> let !z = if n == 0 || better x y then y else x in Seen 1 z) unseen
 {-# INLINE best #-}
 
--- | The first one. It has then had enough.
+-- | The first element. The sink has then had enough.
 --
 -- [Cost]: 0 bytes.
 head :: Sink a (Maybe a)
 head = Sink (pure (Start () Going)) (\_ x _ enough -> enough x) (\case More () -> pure Nothing; Enough x -> pure (Just x))
 {-# INLINE head #-}
 
--- | The last one.
+-- | The last element.
 --
 -- [Cost]: 16 bytes for each element.
 last :: Sink a (Maybe a)
 last = seen <$> fold (\_ !x -> Seen 1 x) unseen
 {-# INLINE last #-}
 
--- | The first one of which something is true. It has then had enough.
+-- | The first element that satisfies a condition. The sink has then had enough.
 --
 -- [Cost]: 0 bytes.
 find :: (a -> Bool) -> Sink a (Maybe a)
 find p = filter p `into` head
 {-# INLINE find #-}
 
--- | Is something true of any? It has had enough when it knows.
+-- | Whether any element satisfies a condition. The sink has had enough when it knows.
 --
 -- [Cost]: 0 bytes.
 any :: (a -> Bool) -> Sink a Bool
 any p = maybe False (const True) <$> find p
 {-# INLINE any #-}
 
--- | Is something true of all? It has had enough when it knows.
+-- | Whether all elements satisfy a condition. The sink has had enough when it knows.
 --
 -- [Cost]: 0 bytes.
 all :: (a -> Bool) -> Sink a Bool
 all p = maybe True (const False) <$> find (not . p)
 {-# INLINE all #-}
 
--- | All of them, in order, in memory.
+-- | All elements, in order, in memory.
 --
 -- [Cost]: 48 bytes for each element.
 toList :: Sink a [a]
 toList = reverse <$> fold (flip (:)) []
 {-# INLINE toList #-}
 
--- | Take all and do nothing with them.
+-- | Consume all elements, for the effects upstream.
 --
 -- [Cost]: 0 bytes.
 drain :: Sink a ()
 drain = fold (\() _ -> ()) ()
 {-# INLINE drain #-}
 
--- | An action for each, such as sending it.
+-- | Run an action for each element, such as sending it.
 --
 -- [Cost]: 0 bytes, besides the action's.
 mapM_ :: (a -> IO ()) -> Sink a ()
 mapM_ f = foldM (\() x -> f x) ()
 {-# INLINE mapM_ #-}
 
--- | Write all to a handle. Leaves the handle open.
+-- | Write the elements to a handle. Leaves the handle open.
 --
 -- [Cost]: copies each piece into the handle's buffer, if it fits.
 -- [Blocks]: parks the thread, or holds an OS thread, as writing to handles does.
@@ -164,12 +164,12 @@ toHandle :: Handle -> Sink ByteString ()
 toHandle h = mapM_ (B.hPut h)
 {-# INLINE toHandle #-}
 
--- | Write all of a source to a file, which is replaced.
+-- | Run a source, and write its elements to a file, which is truncated first.
 --
 -- [Cost]: copies each piece into the handle's buffer, if it fits.
 -- [Blocks]: as the source does; parks the thread, or holds an OS thread, as writing to
 -- handles does.
--- [Throws]: 'IOError', and what the source throws; the file is closed all the same.
+-- [Throws]: 'IOError', and what the source throws; the file is closed in any case.
 toFile :: FilePath -> Source ByteString -> IO ()
 toFile path source = bracket (openBinaryFile path WriteMode) hClose (run source . toHandle)
 {-# INLINE toFile #-}

@@ -1,12 +1,12 @@
 -- |
 -- Module      : Heddle.Flow.Internal.Source
--- Description : Where elements come from
+-- Description : Sources
 -- Stability   : internal
 --
--- Each source is a loop. What it opens is inside an ordinary bracket, so it is closed where
--- the loop ends: when there is no more, when the sink has had enough, and by exceptions.
+-- Each source is a loop. What it opens is inside an ordinary bracket, so it is closed where the
+-- loop ends: at the end of the elements, when the sink has had enough, and by exceptions.
 --
--- Cost: a loop that counts, and a safe point every 4,096 elements (the first one after 64).
+-- Cost: a loop that counts, and a safe point every 4,096 elements (the first after 64).
 -- Owner: the thread that runs it.
 module Heddle.Flow.Internal.Source
   ( range,
@@ -41,19 +41,19 @@ import Prelude hiding (iterate)
 -- [Blocks]: never.
 range :: Int -> Int -> Source Int
 range from to = Source $ \step s0 more enough ->
-  let -- By blocks, so that one comparison is enough for the end and for the safe points.
+  let -- In blocks, so that one comparison serves for the end and for the safe points.
       go !i !end !s
         | i /= end = step s i (go (i + 1) end) enough
         | i == stop = more s
         | otherwise = case safePoint i of j -> go j (block period j) s
-      -- Unsigned, since the distance may be greater than the greatest number.
+      -- Unsigned, since the distance may be greater than 'maxBound'.
       block size i = if fromIntegral (stop - 1 - i) < (fromIntegral size :: Word) then stop else i + size
       !stop = to + 1
    in if from > to then more s0 else go from (block few from) s0
 {-# INLINE range #-}
 
--- | So many numbers, from the first argument on. For short runs within a flow it is a
--- little faster than 'range', if how many they are is a constant.
+-- | @countFrom from n@: @n@ numbers, beginning with @from@. For short runs within a flow it is
+-- slightly faster than 'range', if @n@ is a constant.
 --
 -- [Cost]: 0 bytes for each number.
 -- [Blocks]: never.
@@ -83,7 +83,7 @@ unfold :: (t -> Maybe (a, t)) -> t -> Source a
 unfold f = unfoldM (pure . f)
 {-# INLINE unfold #-}
 
--- | The same by an action.
+-- | As 'unfold', by an action.
 --
 -- [Cost]: 0 bytes for each element, besides the action's.
 -- [Blocks]: as the action does.
@@ -96,7 +96,7 @@ unfoldM f t0 = Source $ \step s0 more enough ->
    in go start t0 s0
 {-# INLINE unfoldM #-}
 
--- | A first element, and for each one the next, without end.
+-- | A first element, and a function that makes each next one from the one before, without end.
 --
 -- [Cost]: 0 bytes for each element, when the function is visible to the optimiser.
 -- [Blocks]: never.
@@ -104,7 +104,7 @@ iterate :: (a -> a) -> a -> Source a
 iterate f = unfold (\x -> Just (x, f x))
 {-# INLINE iterate #-}
 
--- | What an action answers, again and again, until it is 'Nothing'.
+-- | The results of an action that is repeated until it returns 'Nothing'.
 --
 -- [Cost]: 0 bytes for each element, besides the action's.
 -- [Blocks]: as the action does.
@@ -112,7 +112,7 @@ repeatM :: IO (Maybe a) -> Source a
 repeatM act = unfoldM (\() -> fmap (\x -> (x, ())) <$> act) ()
 {-# INLINE repeatM #-}
 
--- | What is received, such as from a socket, until it is empty.
+-- | What an action receives, for example from a socket, until it receives an empty piece.
 --
 -- [Cost]: 0 bytes for each element, besides the action's.
 -- [Blocks]: as the action does.
@@ -120,8 +120,8 @@ receiving :: IO ByteString -> Source ByteString
 receiving act = unfoldM (\() -> (\x -> if B.null x then Nothing else Just (x, ())) <$> act) ()
 {-# INLINE receiving #-}
 
--- | The lines of what is received until it is empty, without the newlines that end them; the
--- last one need not have one. What is received in one piece is not copied: a line keeps its
+-- | The lines of what an action receives until it receives an empty piece, without their
+-- newlines; the last may lack its newline. A line within one piece is not copied, and keeps the
 -- piece alive ('Data.ByteString.copy').
 --
 -- [Cost]: one search for each line; 48 bytes, and a copy if it is in several pieces.
@@ -136,7 +136,7 @@ receivingLines act = unfoldM next (Unread True B.empty)
         | B.null chunk -> pure Nothing
         | otherwise -> pure (Just (chunk, Unread False B.empty))
     {-# INLINE next #-}
-    -- A line in pieces, of which the last one comes first here.
+    -- A line in pieces, the last one first.
     more pieces =
       act >>= \chunk -> case B.elemIndex 10 chunk of
         Just i -> pure (Just (glue (B.take i chunk : pieces), Unread True (B.drop (i + 1) chunk)))
@@ -146,20 +146,20 @@ receivingLines act = unfoldM next (Unread True B.empty)
           | otherwise -> pure (Just (glue pieces, Unread False B.empty))
 {-# INLINE receivingLines #-}
 
--- What 'receivingLines' has yet to cut, and whether there may be more.
+-- Whether there may be more pieces, and what 'receivingLines' has not cut yet.
 data Unread = Unread !Bool !ByteString
 
--- | Pieces of a line, of which the last one comes first.
+-- | Concatenate the pieces of a line, which come last one first.
 glue :: [ByteString] -> ByteString
 glue [piece] = piece
 glue pieces = B.concat (reverse pieces)
 
--- | A source that needs something opened, and closed at its end.
+-- | A source of a resource that is opened before and closed at its end.
 --
 -- [Cost]: that of 'bracket', once.
 -- [Blocks]: as the actions do.
 -- [Masking]: opens and closes masked; the loop runs as the caller does.
--- [Throws]: what the actions and the loop throw; it is closed all the same, exactly once.
+-- [Throws]: what the actions and the loop throw; the resource is closed in any case, exactly once.
 bracketed :: IO h -> (h -> IO ()) -> (h -> Source a) -> Source a
 bracketed open close use = Source $ \step s more enough ->
   bracket open close (\h -> case use h of Source loop -> loop step s (pure . More) (pure . Enough)) >>= \case
@@ -167,7 +167,7 @@ bracketed open close use = Source $ \step s more enough ->
     Enough e -> enough e
 {-# INLINE bracketed #-}
 
--- | What a handle has, in pieces of at most 64 KiB, as they come. Leaves the handle open.
+-- | The bytes of a handle, in pieces of at most 64 KiB, as they come. Leaves the handle open.
 --
 -- [Cost]: one system call and one buffer for each piece.
 -- [Blocks]: parks the thread, or holds an OS thread, as reading from handles does.
@@ -176,7 +176,7 @@ handleChunks :: Handle -> Source ByteString
 handleChunks h = receiving (B.hGetSome h 65536)
 {-# INLINE handleChunks #-}
 
--- | The lines that a handle has, without the newlines that end them. Leaves the handle open.
+-- | The lines of a handle, without their newlines. Leaves the handle open.
 --
 -- [Cost]: that of 'handleChunks' and 'receivingLines'.
 -- [Blocks]: parks the thread, or holds an OS thread, as reading from handles does.
@@ -185,7 +185,7 @@ handleLines :: Handle -> Source ByteString
 handleLines h = receivingLines (B.hGetSome h 65536)
 {-# INLINE handleLines #-}
 
--- | What a file has, in pieces of at most 64 KiB.
+-- | The bytes of a file, in pieces of at most 64 KiB.
 --
 -- [Cost]: one system call and one buffer for each piece.
 -- [Blocks]: parks the thread, or holds an OS thread, as reading from handles does.
@@ -194,7 +194,7 @@ fileChunks :: FilePath -> Source ByteString
 fileChunks path = bracketed (openBinaryFile path ReadMode) hClose handleChunks
 {-# INLINE fileChunks #-}
 
--- | The lines of a file, without the newlines that end them.
+-- | The lines of a file, without their newlines.
 --
 -- [Cost]: that of 'fileChunks' and 'receivingLines'.
 -- [Blocks]: parks the thread, or holds an OS thread, as reading from handles does.

@@ -2,16 +2,16 @@
 
 -- |
 -- Module      : Heddle.Flow.Internal.Stage
--- Description : What happens to elements on their way
+-- Description : Flows
 -- Stability   : internal
 --
--- Each flow puts its own work before the step of what comes after it. It names that step
--- once, so that GHC inlines it; those that push at the end of their input name it twice, and
+-- Each flow puts its own work before the step of the sink downstream. It mentions that step
+-- once, so that GHC inlines it; flows that push at the end of their input mention it twice, and
 -- say so.
 --
--- Cost: nothing for each element, besides their functions'. States and elements are
--- evaluated as they pass, so no thunks build up.
--- Owner: a run; a flow's state begins with it.
+-- Cost: nothing for each element beside the functions' cost. States and elements are evaluated
+-- as they pass, so no thunks build up.
+-- Owner: a run; a flow's state begins with the run.
 module Heddle.Flow.Internal.Stage
   ( map,
     mapM,
@@ -41,28 +41,28 @@ import Heddle.Flow.Internal.Source (glue, unfold)
 import Heddle.Flow.Internal.Types (And (..), Flow (..), Next (..), Seen (..), Sink (..), Source (..), Start (..), Step, Stop (..), unseen)
 import Prelude hiding (concatMap, drop, dropWhile, filter, lines, map, mapM, take, takeWhile)
 
--- | A function of each element.
+-- | Apply a function to each element.
 --
 -- [Cost]: 0 bytes, besides the function's.
 map :: (a -> b) -> Flow a b
 map f = Flow (\(Sink begin step end) -> Sink begin (\s x -> step s $! f x) end)
 {-# INLINE map #-}
 
--- | An action for each element.
+-- | Apply an action to each element.
 --
 -- [Cost]: 0 bytes, besides the action's.
 mapM :: (a -> IO b) -> Flow a b
 mapM f = Flow (\(Sink begin step end) -> Sink begin (\s x more enough -> f x >>= \ !y -> step s y more enough) end)
 {-# INLINE mapM #-}
 
--- | The elements of which something is true.
+-- | The elements that satisfy a condition.
 --
 -- [Cost]: 0 bytes.
 filter :: (a -> Bool) -> Flow a a
 filter p = Flow (\(Sink begin step end) -> Sink begin (\s x more enough -> if p x then step s x more enough else more s) end)
 {-# INLINE filter #-}
 
--- | A function of each element that may have no answer.
+-- | Apply a function to each element, and drop those for which it has no result.
 --
 -- [Cost]: 0 bytes, when the function is visible to the optimiser.
 mapMaybe :: (a -> Maybe b) -> Flow a b
@@ -77,8 +77,8 @@ concatMap :: (a -> Source b) -> Flow a b
 concatMap f = Flow (\(Sink begin step end) -> Sink begin (\s x -> case f x of Source loop -> loop step s) end)
 {-# INLINE concatMap #-}
 
--- | So many elements at most. Having passed the last one, it stops the source; to take 0
--- does not even open it.
+-- | At most this many elements. After the last one it stops the source; @take 0@ does not open
+-- the source.
 --
 -- [Cost]: 0 bytes.
 take :: Int -> Flow a a
@@ -89,7 +89,7 @@ take n0 = Flow $ \(Sink begin step end) ->
     (\case More (And _ s) -> end (More s); Enough n -> end n)
 {-# INLINE take #-}
 
--- | The elements before the first of which something is false, which is lost.
+-- | The elements before the first that does not satisfy a condition. That one is consumed.
 --
 -- [Cost]: 0 bytes.
 takeWhile :: (a -> Bool) -> Flow a a
@@ -100,21 +100,21 @@ takeWhile p = Flow $ \(Sink begin step end) ->
     (\case More s -> end (More s); Enough n -> end n)
 {-# INLINE takeWhile #-}
 
--- | Its beginning, and whether it ends the stream there.
+-- | The beginning of a flow with a state, which may end the stream there.
 starting :: (s -> t) -> Bool -> Start s e -> Start t (Next s e)
 starting f stop (Start s going) = Start (f s) $ case going of
   Stopped e -> Stopped (Enough e)
   Going -> if stop then Stopped (More s) else Going
 {-# INLINE starting #-}
 
--- | All but so many elements.
+-- | All but the first elements, this many.
 --
 -- [Cost]: 0 bytes.
 drop :: Int -> Flow a a
 drop n0 = keeping n0 nothing $ \skip step n x -> if n > 0 then skip (n - 1) else step n x
 {-# INLINE drop #-}
 
--- | The elements from the first on of which something is false.
+-- | The elements from the first on that does not satisfy a condition.
 --
 -- [Cost]: 0 bytes.
 dropWhile :: (a -> Bool) -> Flow a a
@@ -122,19 +122,19 @@ dropWhile p = keeping True nothing $ \skip step dropping x ->
   if dropping && p x then skip True else step False x
 {-# INLINE dropWhile #-}
 
--- | A running state, whose step gives something on for each element.
+-- | Map with a state.
 --
 -- [Cost]: 0 bytes, when the function is visible to the optimiser.
 mapAccum :: (t -> a -> (t, b)) -> t -> Flow a b
 mapAccum f t0 = keeping t0 nothing (\_ step t x -> case f t x of (t', !y) -> step t' y)
 {-# INLINE mapAccum #-}
 
--- | The running state itself: the first one before any element, and then after each element,
--- as 'Data.List.scanl\'' and 'Heddle.Pipe.scan'.
+-- | The first state, then the state after each element, as 'Data.List.scanl\'' and
+-- 'Heddle.Pipe.scan'.
 --
--- [Cost]: 0 bytes, when the function is visible to the optimiser and what comes after is small.
--- The first state is pushed at a place of its own, so what comes after is needed at two: if
--- it is large, it is called, at some 80 bytes for each element. 'postscan' needs it at one.
+-- [Cost]: 0 bytes, when the function is visible to the optimiser and what is downstream is small.
+-- The first state is pushed at a place of its own, so the downstream is needed at two places: if
+-- it is large, GHC calls it, at about 80 bytes for each element. 'postscan' needs it at one.
 scan :: (t -> a -> t) -> t -> Flow a t
 scan f t0 = Flow $ \(Sink begin step end) ->
   Sink
@@ -148,14 +148,14 @@ scan f t0 = Flow $ \(Sink begin step end) ->
     (flush nothing step end)
 {-# INLINE scan #-}
 
--- | The running state after each element: 'scan' without the first state.
+-- | The state after each element: 'scan' without the first state.
 --
 -- [Cost]: 0 bytes, when the function is visible to the optimiser.
 postscan :: (t -> a -> t) -> t -> Flow a t
 postscan f t0 = keeping t0 nothing (\_ step t x -> let !t' = f t x in step t' t')
 {-# INLINE postscan #-}
 
--- | A running state, whose step may give something on.
+-- | Map with a state, and drop elements for which there is no result.
 --
 -- [Cost]: 0 bytes, when the function is visible to the optimiser.
 mapAccumMaybe :: (t -> a -> (t, Maybe b)) -> t -> Flow a b
@@ -164,12 +164,12 @@ mapAccumMaybe f t0 = keeping t0 nothing $ \skip step t x -> case f t x of
   (t', Just !y) -> step t' y
 {-# INLINE mapAccumMaybe #-}
 
--- | A running state, whose step gives on any number of elements, and possibly some at the
--- end of the input (not when the rest has had enough).
+-- | Any number of elements for each, with a state, and possibly some at the end of the input
+-- (unless downstream has had enough).
 --
--- [Cost]: 0 bytes when the functions are visible to the optimiser and the second one
--- always answers 'mempty'. Else what comes after is needed at two places: if it is small,
--- it is copied; if not, it is called, and allocates its answers, some 80 bytes each.
+-- [Cost]: 0 bytes when the functions are visible to the optimiser and the second one always
+-- answers 'mempty'. Otherwise the downstream is needed at two places: if it is small, GHC copies
+-- it; if not, GHC calls it, and it allocates its answers, about 80 bytes each.
 -- [Source]: Coroutine Pipelines, liftStateful.
 stateful :: (t -> a -> (t, Source b)) -> (t -> Source b) -> t -> Flow a b
 stateful f atEnd t0 = Flow $ \(Sink begin step end) ->
@@ -179,14 +179,14 @@ stateful f atEnd t0 = Flow $ \(Sink begin step end) ->
     (flush atEnd step end)
 {-# INLINE stateful #-}
 
--- | Each element with its number, counted from the argument.
+-- | Each element with its number; the first has the number that is given.
 --
--- [Cost]: 0 bytes, when what comes next takes the pair apart.
+-- [Cost]: 0 bytes, when the next stage takes the pair apart.
 number :: Int -> Flow a (Int, a)
 number = mapAccum (\n x -> (n + 1, (n, x)))
 {-# INLINE number #-}
 
--- | Each element with one made from a state, as long as there are both.
+-- | Combine each element with one made from a state, until either ends.
 --
 -- [Cost]: 0 bytes, when the functions are visible to the optimiser.
 zipUnfold :: (a -> b -> c) -> (t -> Maybe (b, t)) -> t -> Flow a c
@@ -202,24 +202,24 @@ zipUnfold f g t0 = Flow $ \(Sink begin step end) ->
 
 -- | Drop elements that are equal to the one before.
 --
--- [Cost]: one comparison each, and 16 bytes for an element that is given on.
+-- [Cost]: one comparison each, and 16 bytes for an element that is passed on.
 distinct :: Eq a => Flow a a
 distinct = keeping unseen nothing $ \skip step before@(Seen n y) x ->
   if n /= 0 && y == x then skip before else step (Seen 1 x) x
 {-# INLINE distinct #-}
 
--- | Each run of equal elements, as one of them and how many there are.
+-- | Each run of equal elements, as its first element and its length.
 --
--- [Cost]: one comparison each, and some 80 bytes for a run.
+-- [Cost]: one comparison each, and about 80 bytes for a run.
 runs :: Eq a => Flow a (a, Int)
 runs = keeping unseen (\(Seen n y) -> if n == 0 then mempty else pure (y, n)) $ \skip step (Seen n y) x ->
   if n == 0 || x == y then skip (Seen (n + 1) x) else step (Seen 1 x) (y, n)
 {-# INLINE runs #-}
 
--- | Lines of a stream in pieces, as of 'Heddle.Flow.receivingLines', which is faster.
+-- | The lines of a stream of pieces; 'Heddle.Flow.receivingLines' is faster.
 --
--- [Cost]: one search for each line; 48 bytes, and a copy if it is in several pieces; and
--- what 'stateful' says.
+-- [Cost]: one search for each line; 48 bytes, and a copy if it is in several pieces; see also
+-- 'stateful'.
 lines :: Flow ByteString ByteString
 lines = stateful next (\pieces -> if null pieces then mempty else pure (glue pieces)) []
   where
@@ -235,11 +235,11 @@ lines = stateful next (\pieces -> if null pieces then mempty else pure (glue pie
     {-# INLINE cut #-}
 {-# INLINE lines #-}
 
--- What 'lines' has yet to cut of a piece, and the pieces of a line before it.
+-- What 'lines' has not cut yet: the pieces of a line, the last one first, and a piece behind them.
 data Uncut = AllCut | Uncut [ByteString] !ByteString
 
--- | A flow with a state, and what it pushes at its end. The last argument goes on with a
--- new state, or with a new state and an element; to be inlined, it names the latter once.
+-- | A flow with a state, and what it pushes at its end. The last argument continues with a new
+-- state, or with a new state and an element; to be inlined, it mentions the latter once.
 --
 -- [Cost]: 0 bytes.
 keeping :: t -> (t -> Source b) -> (forall x. (t -> x) -> (t -> b -> x) -> t -> a -> x) -> Flow a b
@@ -252,7 +252,7 @@ keeping t0 atEnd body = Flow $ \(Sink begin step end) ->
     (flush atEnd step end)
 {-# INLINE keeping #-}
 
--- | Push what is left of a state, unless it was enough.
+-- | Push what is left at the end, unless downstream has had enough.
 flush :: (t -> Source b) -> Step s e b -> (Next s e -> IO r) -> Next (And t s) e -> IO r
 flush atEnd step end = \case
   More (And t s) -> case atEnd t of Source loop -> loop step s (end . More) (end . Enough)

@@ -5,21 +5,22 @@
 -- |
 -- Module      : Heddle.Flow.Internal.Types
 -- Description : Sources that push, sinks that are stepped, flows between them
--- Stability   : internal
+-- Stability   : internal, exempt from the version policy
 --
--- A source is the only loop. A sink is a state and a step, and a flow makes a sink of a
--- sink, so a whole chain is one step that its source's loop calls. Nothing here is
--- recursive: GHC inlines all of it, without rewrite rules, and what is left is the loop.
+-- The source is the only loop. A sink is a state and a step, and a flow turns a sink into
+-- another sink, so a whole chain is one step that the source's loop calls. Nothing else is
+-- recursive: GHC inlines all of it, without rewrite rules, and only the loop remains.
 --
--- For those who write sources, flows and sinks of their own. Exempt from the version policy.
+-- This module is for writing sources, flows and sinks of one's own.
 --
--- Who steps a sink by hand: begin it ('begun'); as long as the last answer was 'More', give
--- its state to the step with the next element ('stepOnce'); give the last answer to the end,
--- once. A state is used once.
+-- To step a sink by hand: begin it ('begun'); while the last answer was 'More', pass its state
+-- to the step with the next element ('stepOnce'); pass the last answer to the end, once. A
+-- state is used once.
 --
--- Cost: when all is inlined, nothing for each element. A step that GHC does not inline (it
--- is used at two places, or comes out of a recursive function) allocates its continuations.
--- Owner: one run at a time; what a sink needs it makes when it begins.
+-- Cost: when all is inlined, nothing for each element. A step that GHC does not inline (because
+-- it is used at two places, or is the result of a recursive function) allocates its
+-- continuations.
+-- Owner: one run at a time; a sink makes what it needs when it begins.
 module Heddle.Flow.Internal.Types
   ( Sink (..),
     Step,
@@ -57,23 +58,24 @@ import Control.Category qualified as Category
 import Data.Bits ((.&.))
 import Heddle.Prim.Thread (safePoint)
 
--- | Consumes elements of type @a@ one by one and then has a result. The fields are its
--- beginning, its step, and its end.
+-- | Consumes elements of type @a@ one by one, and then has a result. The fields are its
+-- beginning, its step and its end.
 --
 -- A state is used once; after a step has had enough, only the end is called.
 data Sink a r = forall s e. Sink (IO (Start s e)) (Step s e a) (Next s e -> IO r)
 
--- | What a sink does with one element. Of the two continuations it calls one, at its end:
--- with a new state if more elements are welcome, or because it has had enough, for good.
+-- | What a sink does with one element. It tail-calls one of the two continuations: the first
+-- with a new state if it wants more elements, the second if it has had enough for good.
 --
--- They are continuations, and no sum is answered, since GHC makes jumps of continuations
--- whatever their size; a sum that comes from several branches may be built and looked at.
+-- It takes continuations instead of returning a sum type because GHC turns continuations into
+-- jumps whatever their size, whereas it may build and inspect a sum that comes from several
+-- branches.
 type Step s e a = forall x. s -> a -> (s -> IO x) -> (e -> IO x) -> IO x
 
--- | A state, and whether it has had enough.
+-- | A state, and whether the sink has had enough.
 data Start s e = Start !s !(Stop e)
 
--- | Has it had enough?
+-- | Whether a sink has had enough.
 data Stop e
   = Going
   | Stopped !e
@@ -87,14 +89,15 @@ data Next s e
 -- possibly some at the end.
 newtype Flow a b = Flow (forall r. Sink b r -> Sink a r)
 
--- | A loop that pushes elements of type @a@ into a step, until there are none or the step
--- has had enough. It goes on with one of two continuations, too, so that loops nest.
+-- | A loop that pushes elements of type @a@ into a step, until there are none or the step has
+-- had enough. It also ends with one of two continuations, so that loops nest.
 newtype Source a = Source (forall s e x. Step s e a -> s -> (s -> IO x) -> (e -> IO x) -> IO x)
 
--- | A pair of two values that are evaluated.
+-- | A strict pair.
 data And s t = And !s !t
 
--- | How many elements there have been, and the last of them that counts. A product, again.
+-- | The number of elements so far, and the last one that counts. A product instead of a 'Maybe',
+-- since products stay in registers.
 data Seen a = Seen !Int a
 
 -- | No element yet.
@@ -102,7 +105,7 @@ unseen :: Seen a
 unseen = Seen 0 (errorWithoutStackTrace "Heddle.Flow: an element before the first")
 {-# INLINE unseen #-}
 
--- | It, if there is one.
+-- | The element, if there is one.
 seen :: Seen a -> Maybe a
 seen (Seen n x) = if n == 0 then Nothing else Just x
 
@@ -131,7 +134,7 @@ instance Functor Source where
   fmap f (Source loop) = Source (\step -> loop (\s x -> step s $! f x))
   {-# INLINE fmap #-}
 
--- | Loops in a loop, as with lists.
+-- | Nested loops, as with lists.
 instance Applicative Source where
   pure x = Source (\step s -> step s x)
   {-# INLINE pure #-}
@@ -166,7 +169,7 @@ infix 1 `run`
 Flow f >-> Flow g = Flow (f . g)
 {-# INLINE (>->) #-}
 
--- | A source whose elements go through a flow first.
+-- | A source followed by a flow, as a source.
 --
 -- [Cost]: nothing.
 (|>) :: Source a -> Flow a b -> Source b
@@ -184,26 +187,27 @@ Source loop |> Flow flow =
                 Stopped e -> finish (Enough e)
 {-# INLINE (|>) #-}
 
--- | A sink for what goes through a flow first.
+-- | A flow followed by a sink, as a sink.
 --
 -- [Cost]: nothing.
 into :: Flow a b -> Sink b r -> Sink a r
 into (Flow flow) = flow
 {-# INLINE into #-}
 
--- | Run all of a source into a sink.
+-- | Run a source into a sink.
 --
--- The result is evaluated. The sink begins before the source opens what it reads, and ends after the source has
--- closed it. When the sink has had enough, the source stops at once.
+-- The result is evaluated. The sink begins before the source opens what it reads, and ends after
+-- the source has closed it. When the sink has had enough, the source stops at once.
 --
--- [Cost]: one loop; when source and sink are visible to the optimiser, it allocates
--- nothing but what their functions do.
--- [Blocks]: as their actions do; a source comes to a safe point every 4,096 elements.
--- [Throws]: what their actions throw, after what the source had opened is closed.
+-- [Cost]: one loop; when source and sink are visible to the optimiser, it allocates only what
+-- their functions do.
+-- [Blocks]: as their actions do; a source reaches a safe point every 4,096 elements.
+-- [Throws]: what their actions throw, after what the source had opened has been closed.
 run :: forall a r. Source a -> Sink a r -> IO r
 run (Source loop) (Sink begin step end) =
   begin >>= \(Start s going) ->
-    let -- Not inlined, since the loop would provide for what a result's box takes at every turn.
+    let -- Not inlined: otherwise the loop would check in each round for the heap that the
+        -- result's box needs.
         done :: r -> IO r
         done !r = pure r
         {-# NOINLINE done #-}
@@ -212,7 +216,7 @@ run (Source loop) (Sink begin step end) =
           Stopped e -> end (Enough e) >>= done
 {-# INLINE run #-}
 
--- | Two sinks side by side, and both results. It has had enough when both have.
+-- | Two sinks side by side, with both results. The pair has had enough when both have.
 --
 -- [Cost]: nothing for each element, when both are visible to the optimiser.
 both :: Sink a r -> Sink a q -> Sink a (r, q)
@@ -242,34 +246,34 @@ advance step h@(Start s going) x k = case going of
   Stopped _ -> k h
 {-# INLINE advance #-}
 
--- | How a beginning stands, for who steps a sink by hand.
+-- | The state after the beginning, for stepping a sink by hand.
 begun :: Start s e -> Next s e
 begun (Start s going) = case going of
   Going -> More s
   Stopped e -> Enough e
 {-# INLINE begun #-}
 
--- | One step, for who steps a sink by hand.
+-- | One step, for stepping a sink by hand.
 --
--- [Cost]: allocates what it answers.
+-- [Cost]: allocates its result.
 stepOnce :: Step s e a -> s -> a -> IO (Next s e)
 stepOnce step s x = step s x (pure . More) (pure . Enough)
 {-# INLINE stepOnce #-}
 
--- | A loop comes to a safe point after so many elements, a power of 2.
+-- | A loop reaches a safe point each time it has pushed this many elements, a power of 2.
 period :: Int
 period = 4096
 
--- | The first time after these few, so that a loop in a loop, in which many short runs
--- follow each other, adds little to the time between two safe points.
+-- | The first safe point comes after these few elements, so that a loop nested in another, with
+-- many short runs, adds little to the time between two safe points.
 few :: Int
 few = 64
 
--- | Where to begin to count with 'every'.
+-- | The first argument for 'every'.
 start :: Int
 start = period - few
 
--- | Count up, and come to a safe point once in every 'period'.
+-- | Count up, with a safe point once in every 'period'.
 every :: Int -> (Int -> IO r) -> IO r
 every n go
   | n' .&. (period - 1) == 0 = go (safePoint n')

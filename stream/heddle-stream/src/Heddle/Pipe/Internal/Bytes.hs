@@ -5,10 +5,10 @@
 -- Description : Files, handles, sockets and lines
 -- Stability   : internal
 --
--- Bytes flow in chunks. A chunk is some ten thousand bytes, so what a hop costs is nothing to
--- what is done with it.
+-- Bytes flow in chunks of some ten thousand bytes, so a hop costs little beside the work on a
+-- chunk.
 --
--- Cost: of a line a hop; it shares the chunk's memory where it lies in one chunk.
+-- Cost: a hop for each line; a line within one chunk shares the chunk's memory.
 -- Owner: the thread of the run.
 module Heddle.Pipe.Internal.Bytes
   ( fromFile,
@@ -20,69 +20,70 @@ module Heddle.Pipe.Internal.Bytes
     lines,
     linesUpTo,
     unlines,
-    ItemTooLong (..),
   )
 where
 
 import Control.Monad.IO.Class (liftIO)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Heddle.Pipe.Internal.Exception (ItemTooLong (..))
 import Heddle.Pipe.Internal.Guard (bracketP)
 import Heddle.Pipe.Internal.Items (forEach)
 import Heddle.Pipe.Internal.Types
-import Heddle.Prim.Exception (Exception (..), throwIO)
+import Heddle.Prim.Exception (throwIO)
 import System.IO (Handle, IOMode (..), hClose, openBinaryFile)
 import Prelude hiding (lines, unlines)
 
--- | A file's bytes. The file is open from the first chunk until the last, or until this is
--- cancelled.
+-- | The bytes of a file. The file is open from the first chunk until the last, or until the
+-- pipe is cancelled.
 --
 -- [Throws]: 'IOError'.
 fromFile :: FilePath -> Pipe i ByteString ()
 fromFile path = bracketP (openBinaryFile path ReadMode) hClose fromHandle
 
--- | Into a file, which is emptied first.
+-- | Write to a file, which is truncated first.
 --
 -- [Throws]: 'IOError'.
 toFile :: FilePath -> Pipe ByteString o ()
 toFile path = bracketP (openBinaryFile path WriteMode) hClose toHandle
 
--- | A handle's bytes as they come, up to 64 KiB at a time. It stays open.
+-- | The bytes of a handle as they come, up to 64 KiB at a time. The handle stays open.
 --
 -- [Throws]: 'IOError'.
 fromHandle :: Handle -> Pipe i ByteString ()
 fromHandle handle = receiving (B.hGetSome handle 65536)
 
--- | Into a handle, as its buffering has it. It stays open.
+-- | Write to a handle, with the handle's buffering. The handle stays open.
 --
 -- [Throws]: 'IOError'.
 toHandle :: Handle -> Pipe ByteString o ()
 toHandle handle = sending (B.hPut handle)
 
--- | What this receives, until it is empty: for a socket.
+-- | What an action receives, for example from a socket, until it receives an empty chunk.
 receiving :: IO ByteString -> Pipe i ByteString ()
 receiving receive = go
   where
     go = liftIO receive >>= \chunk -> if B.null chunk then pure () else yield chunk *> go
 
--- | Send every chunk with this: for a socket.
+-- | Send each chunk with an action, for example to a socket.
 sending :: (ByteString -> IO ()) -> Pipe ByteString o ()
 sending = forEach
 
--- | The lines of chunks, without their line ends; the last one may lack its end.
+-- | The lines of chunks, without their newlines; the last one may lack its newline.
 --
 -- [Throws]: 'ItemTooLong' for a line of more than 8 MiB.
 lines :: Pipe ByteString ByteString ()
 lines = linesUpTo 8388608
 
--- | The same, with another limit, in bytes.
+-- | As 'lines', with another limit. It holds at most the limit and a chunk.
 --
--- [Cost]: a line that lies in one chunk shares its memory; one that does not is copied once.
--- [Throws]: 'ItemTooLong'. At most the limit and a chunk is held.
+-- [Cost]: a line within one chunk shares its memory; another is copied once.
+-- [Throws]: 'ItemTooLong'.
+-- [Units]: bytes.
 linesUpTo :: Int -> Pipe ByteString ByteString ()
 linesUpTo limit = go 0 0 []
   where
-    -- Where the line begins, how much of it there is, and its pieces, last one first.
+    -- The line's offset, its length so far, and its pieces, the last one first.
     go !start !held pieces =
       await >>= \case
         Nothing -> if held == 0 then pure () else yield (B.concat (reverse pieces))
@@ -102,21 +103,8 @@ linesUpTo limit = go 0 0 []
           line = if held == 0 then B.take i chunk else B.concat (reverse (B.take i chunk : pieces))
     tooLong start = liftIO (throwIO (ItemTooLong start limit))
 
--- | Each with a line end.
+-- | Add a newline to each line.
 --
--- [Cost]: a copy of each.
+-- [Cost]: a copy of each line.
 unlines :: Pipe ByteString ByteString ()
 unlines = go where go = await >>= maybe (pure ()) (\line -> yield (B.snoc line 10) *> go)
-
--- | An item is longer than it may be.
-data ItemTooLong = ItemTooLong
-  { -- | Where in the stream it begins, in bytes.
-    itemOffset :: !Int,
-    -- | How long an item may be.
-    itemLimit :: !Int
-  }
-  deriving stock (Eq, Show)
-
-instance Exception ItemTooLong where
-  displayException (ItemTooLong offset limit) =
-    "the item at byte " ++ show offset ++ " is longer than " ++ show limit ++ " bytes"

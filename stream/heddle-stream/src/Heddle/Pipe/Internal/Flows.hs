@@ -3,8 +3,8 @@
 -- Description : Flows as stages of a pipeline
 -- Stability   : internal
 --
--- Cost: a flow that is known when the program is compiled is one step, and a hop for each
--- value that goes in and each that comes out.
+-- Cost: for a flow that is known at compile time, one step for each value, and a hop for each
+-- value that goes in or comes out.
 -- Owner: the thread of the run.
 module Heddle.Pipe.Internal.Flows
   ( fromFlow,
@@ -16,8 +16,8 @@ import Heddle.Flow.Internal.Types
 import Heddle.Pipe.Internal.Types (Pipe, await, yield)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 
--- | A flow as a pipe. What one value makes the flow push is kept until it is yielded, so a
--- flow that makes much of little, such as an endless @concatMap@, is not for this.
+-- | A flow as a pipe. All that the flow pushes for one value is kept until it is yielded, so
+-- this is not for flows that push very much for one value, such as an endless @concatMap@.
 --
 -- [Cost]: a step and two hops for each value; 24 bytes for each that is kept.
 -- [Throws]: what the flow's functions throw.
@@ -35,7 +35,7 @@ fromFlow (Flow flow) = do
        in liftIO begin >>= \start' -> emit kept *> loop (begun start')
 {-# INLINE fromFlow #-}
 
--- Yield what is kept, the first first.
+-- Yield what is kept, oldest first.
 emit :: Ref [b] -> Pipe a b ()
 emit kept =
   liftIO (readRef kept) >>= \case

@@ -5,14 +5,14 @@
 -- Description : Finalisers, handlers and names
 -- Stability   : internal
 --
--- A handler must not see what neighbours throw, though nothing returns when a pipe passes
--- control to them. So a guarded pipe runs in a shell: its neighbours stand outside, and every
--- time that control crosses, it goes through 'leaving' and 'entering'. For a handler, to
--- enter is to run the pipe up to its next crossing inside 'try', and to leave is to return
--- from there with what to do next.
+-- A handler must not catch what neighbours throw, although a pipe that passes control to them
+-- calls them and never returns. So a guarded pipe runs in a shell with its neighbours outside,
+-- and control crosses the shell through its functions @entering@ and @leaving@. For a handler,
+-- entering runs the pipe inside 'try' up to its next crossing, and leaving returns from there
+-- with what to do next.
 --
--- Cost: a bracket 150 bytes, and nothing at a hop; a name some 5 ns at each crossing, a
--- handler some 30.
+-- Cost: a bracket costs 150 bytes, and nothing at a hop; a name about 5 ns at each crossing, a
+-- handler about 30.
 -- Owner: the thread of the run.
 module Heddle.Pipe.Internal.Guard
   ( bracketP,
@@ -28,10 +28,10 @@ import Heddle.Pipe.Internal.Types
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Exception (Exception, bug, fromException, isAsynchronous, mask_, throwIO, try)
 
--- | Acquire, run, release. It is released exactly once, as soon as the body has ended, is
--- cancelled from downstream, or fails, or any stage of the run does, or the run is
--- cancelled; what was opened last is released first. If one release throws, the others
--- still run; the first exception of all is the one that is thrown.
+-- | Acquire a resource, run a pipe with it, release it. It is released exactly once, as soon as
+-- the body ends, is cancelled from downstream, or fails, another stage of the run fails, or the
+-- run is cancelled; what was opened last is released first. If a release throws, the others
+-- still run, and the first of all exceptions is thrown.
 --
 -- [Cost]: 150 bytes.
 -- [Masking]: acquires and releases masked, as 'Heddle.Prim.Exception.bracket'.
@@ -40,18 +40,17 @@ bracketP acquire release body = Pipe $ \env@(Env _ scope run) k u d -> do
   (a, close) <- mask_ (acquiring run scope acquire release)
   unPipe (body a) env (\r u' d' -> mask_ close >> k r u' d') u d
 
--- | With an action at the end, whatever the end is.
+-- | Run an action when the pipe has ended, failed or been cancelled.
 --
 -- [Cost]: as 'bracketP'.
 finallyP :: Pipe i o r -> IO () -> Pipe i o r
 finallyP p release = bracketP (pure ()) (const release) (const p)
 
--- | What the pipe itself throws, as a value: not what is thrown upstream or downstream while
--- it awaits or yields. What it has open is released first. It can go on awaiting and
--- yielding afterwards.
+-- | Catch what the pipe itself throws, but not what its neighbours throw while it awaits or
+-- yields. What it has open is released first. What follows can go on awaiting and yielding.
 --
 -- [Cost]: a handler frame each time that it awaits or yields.
--- [Throws]: asynchronous exceptions pass, and those of another type.
+-- [Throws]: asynchronous exceptions, and those of another type.
 tryP :: Exception e => Pipe i o r -> Pipe i o (Either e r)
 tryP p = Pipe $ \env@(Env _ scope run) k u d -> do
   (inner, before) <- innerScope scope
@@ -66,7 +65,7 @@ tryP p = Pipe $ \env@(Env _ scope run) k u d -> do
             Just x | not (isAsynchronous e) -> do
               setStage run stage
               failure <- mask_ (closeAll inner)
-              -- What cancels this run may arrive while something is released.
+              -- The run may be cancelled while something is released.
               mapM_ throwIO (failure >>= \f -> if isAsynchronous f then Just f else Nothing)
               writeRef scope before
               on (Left x)
@@ -78,17 +77,17 @@ tryP p = Pipe $ \env@(Env _ scope run) k u d -> do
         k x u' d'
   shell (Shell entering leaving above below) inner env p (\r -> leave scope before inner >> on (Right r))
 
--- | Go on with this if the pipe itself throws such an exception.
+-- | Go on with a handler if the pipe itself throws an exception of its type.
 --
 -- [Cost]: as 'tryP'.
 catchP :: Exception e => Pipe i o r -> (e -> Pipe i o r) -> Pipe i o r
 catchP p handler = tryP p >>= either handler pure
 
--- | A stage with a name: what it throws reaches the caller of the run as 'StageFailed', but for
--- exits and asynchronous exceptions. Of nested names the inner one counts. Handlers inside
--- the run see the bare exception.
+-- | Name a stage: what it throws reaches the caller of the run as 'StageFailed', except exits
+-- and asynchronous exceptions. Of nested names the inner one counts. Handlers inside the run
+-- get the exception itself.
 --
--- [Cost]: some 5 ns and 150 bytes each time that it awaits or yields.
+-- [Cost]: about 5 ns and 150 bytes each time that it awaits or yields.
 named :: String -> Pipe i o r -> Pipe i o r
 named name p = Pipe $ \env@(Env _ scope run) k u d -> do
   outer <- stageNow run
@@ -102,7 +101,7 @@ named name p = Pipe $ \env@(Env _ scope run) k u d -> do
     d' <- readRef below
     k r u' d'
 
--- | How to go in and how to go out, and what the neighbours are while the pipe runs.
+-- | How control enters and leaves, and the neighbours' continuations while the pipe runs.
 data Shell i o = Shell (IO () -> IO ()) (IO () -> IO ()) !(Ref (Up i)) !(Ref (Down o))
 
 -- | Run a pipe in a shell and a scope.
@@ -124,6 +123,6 @@ shell (Shell enter exit above below) scope env@(Env _ _ run) p k = do
         then readRef above >>= found env
         else writeRef below d >> enter (pull u down)
 
--- | In place of a neighbour that runs.
+-- | In place of the downstream's continuation while the downstream runs.
 nobody :: Down o
 nobody = Down (\_ _ -> bug "a pipe has yielded while its downstream ran")

@@ -2,11 +2,11 @@
 
 -- |
 -- Module      : Heddle.Pipe.Internal.Lift
--- Description : To and from coroutines
+-- Description : Conversions between pipes and coroutines
 -- Stability   : internal
 --
 -- Cost: two suspensions for each value.
--- Owner: who resumes it. A pipe as a coroutine is resumed once at each suspension.
+-- Owner: the thread that resumes it. A pipe as a coroutine is resumed once at each suspension.
 module Heddle.Pipe.Internal.Lift
   ( fromTransducer,
     withTransducer,
@@ -32,8 +32,8 @@ fromTransducer t = go (begin t)
         Suspended (LeftF f) -> await >>= \a -> go (f a)
         Suspended (RightF (b, n)) -> yield b *> go n
 
--- | A pipe as a transducer, to be resumed by hand, each suspension once. What the pipe has
--- open is released when the function returns or throws, however far the transducer is.
+-- | A pipe as a transducer, to be resumed by hand, each suspension once. When the function
+-- returns or throws, what the pipe has open is released, however far it has run.
 --
 -- [Masking]: as 'Heddle.Prim.Exception.finally'.
 withTransducer :: Pipe a b r -> (Transducer a b IO r -> IO x) -> IO x
@@ -41,9 +41,9 @@ withTransducer p body = do
   scope <- newScope
   body (transducer scope p) `finally` closed scope
 
--- | The same without an end: what the pipe has open is released when it is resumed up to
--- where it releases it, or throws. If it is dropped before that, nothing is: use
--- 'withTransducer' for a pipe with brackets.
+-- | As 'withTransducer', but without a bracket: the pipe's resources are released when it is
+-- resumed up to where it releases them, or throws. If the transducer is dropped before that,
+-- they are not: use 'withTransducer' for a pipe with brackets.
 toTransducer :: Pipe a b r -> Transducer a b IO r
 toTransducer p = fromStep (newScope >>= \scope -> begin (transducer scope p))
 
@@ -51,7 +51,7 @@ transducer :: Scope -> Pipe a b r -> Transducer a b IO r
 transducer scope p = fromStep $ do
   track <- newTrack
   run <- newRun
-  -- Where it is when a part of it returns.
+  -- The step that the part of the pipe that has just run ended with.
   at <- newRef Nothing
   let part io = do
         (io :: IO ()) `catch` \e -> do

@@ -1,14 +1,14 @@
 -- |
 -- Module      : Heddle.Pipe.Internal.Scope
--- Description : What is open, and has to be released
+-- Description : Resources that are open
 -- Stability   : internal
 --
--- A scope is a stack of what was opened by the stages that end together: a composition has
--- one for its left side, which ends at the latest when the right side does. Within a scope
--- things open and close in a nested fashion, so closing one is a write of what was there
--- before. Numbers say what was opened last when several scopes close at once.
+-- A scope is a stack of the resources that stages which end together have open: a composition
+-- has one for its left side, which ends at the latest when the right side does. Within a scope
+-- resources nest, so closing one restores the previous stack with a single write. Numbers
+-- record the order of opening, for when several scopes close at once.
 --
--- Cost: a scope 2 words, an inner one 3 more; nothing is searched.
+-- Cost: a scope takes 2 words, an inner one 3 more; nothing is searched.
 -- Owner: the thread of the run.
 module Heddle.Pipe.Internal.Scope
   ( -- * Runs
@@ -27,9 +27,6 @@ module Heddle.Pipe.Internal.Scope
     acquiring,
     closeAll,
     closed,
-
-    -- * Failures
-    StageFailed (..),
     failedIn,
   )
 where
@@ -37,13 +34,15 @@ where
 import Control.Applicative ((<|>))
 import Data.List (sortOn)
 import Data.Ord (Down (..))
+import Heddle.Pipe.Internal.Exception (StageFailed (..))
 import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readRef, readWord, writeRef, writeWord)
 import Heddle.Prim.Exception
 import System.Exit (ExitCode)
 
 -- Runs -----------------------------------------------------------------------
 
--- | What the stages of a run share: who runs, and a number for the next thing opened.
+-- | What the stages of a run share: the name of the one that runs, and the number of the next
+-- resource.
 data Run = Run !(Ref (Maybe String)) !Words
 
 -- | A run in which nothing has been opened.
@@ -55,30 +54,29 @@ stageNow :: Run -> IO (Maybe String)
 stageNow (Run stage _) = readRef stage
 {-# INLINE stageNow #-}
 
--- | From now on this one runs.
+-- | From now on, the stage with this name runs.
 setStage :: Run -> Maybe String -> IO ()
 setStage (Run stage _) = writeRef stage
 {-# INLINE setStage #-}
 
 -- Scopes ---------------------------------------------------------------------
 
--- | What is open.
+-- | The resources that are open.
 type Scope = Ref Open
 
--- | What was opened last, and what before it.
+-- | A stack of resources.
 data Open
-  = -- | Nothing more.
-    Clear
-  | -- | Its number, and how to release it.
+  = Clear
+  | -- | A resource's number, and how to release it.
     Opened !Int (IO ()) !Open
-  | -- | What the left side of a composition has open.
+  | -- | The resources of the left side of a composition.
     Inner !Scope !Open
 
--- | Nothing is open.
+-- | An empty scope.
 newScope :: IO Scope
 newScope = newRef Clear
 
--- | A scope inside another; 'leave' takes it out again.
+-- | A scope inside another, and the outer one's stack before it, for 'leave'.
 innerScope :: Scope -> IO (Scope, Open)
 innerScope outer = do
   before <- readRef outer
@@ -87,7 +85,7 @@ innerScope outer = do
   pure (inner, before)
 {-# INLINE innerScope #-}
 
--- | Close an inner scope, and go on as before it.
+-- | Close an inner scope, and restore the outer one's stack.
 leave :: Scope -> Open -> Scope -> IO ()
 leave outer before inner =
   readRef inner >>= \case
@@ -104,9 +102,10 @@ isClear scope =
     Clear -> pure True
     _ -> pure False
 
--- | Acquire something that is released with the scope, or before; what to do for the latter.
+-- | Acquire a resource that is released with the scope; also returns the action that releases
+-- it earlier.
 --
--- [Masking]: to be called masked.
+-- [Masking]: call it masked.
 acquiring :: Run -> Scope -> IO a -> (a -> IO ()) -> IO (a, IO ())
 acquiring run@(Run _ numbers) scope acquire release = do
   a <- acquire
@@ -117,15 +116,15 @@ acquiring run@(Run _ numbers) scope acquire release = do
   writeRef scope (Opened n (release a `catch` (throwIO . failedIn stage)) before)
   pure (a, writeRef scope before >> release a)
 
--- | Release all that is open, what was opened last first. One that throws does not stop the
--- others; what the first one threw comes back.
+-- | Release everything that is open, last opened first. A release that throws does not stop the
+-- others; the first exception is returned.
 --
--- [Masking]: to be called masked; a release that waits can be interrupted.
+-- [Masking]: call it masked; a release that waits can be interrupted.
 closeAll :: Scope -> IO (Maybe SomeException)
 closeAll scope = do
   top <- readRef scope
   things <- gather [] [top]
-  -- In one stack, so that what is not yet released is still known if this run is cancelled.
+  -- In one stack, so that the rest can still be released if this run is cancelled.
   writeRef scope (foldr (\(n, release) rest -> Opened n release rest) Clear (sortOn (Down . fst) things))
   go Nothing
   where
@@ -137,7 +136,7 @@ closeAll scope = do
           go (failure <|> either Just (const Nothing) result)
         _ -> pure failure
 
--- | All that these hold, in no order.
+-- | All resources in these stacks, in no order.
 gather :: [(Int, IO ())] -> [Open] -> IO [(Int, IO ())]
 gather found = \case
   [] -> pure found
@@ -145,26 +144,14 @@ gather found = \case
   Opened n release rest : more -> gather ((n, release) : found) (rest : more)
   Inner scope rest : more -> readRef scope >>= \top -> gather found (top : rest : more)
 
--- | The same; throws what the first one threw.
+-- | As 'closeAll', but throws the first exception.
 closed :: Scope -> IO ()
 closed scope = closeAll scope >>= mapM_ throwIO
 
 -- Failures -------------------------------------------------------------------
 
--- | A stage with a name failed.
-data StageFailed = StageFailed
-  { -- | What it was called with 'Heddle.Pipe.named'.
-    stageName :: String,
-    -- | What it threw.
-    stageException :: SomeException
-  }
-  deriving stock (Show)
-
-instance Exception StageFailed where
-  displayException (StageFailed name e) = "stage " ++ name ++ " failed: " ++ displayException e
-
--- | As it reaches the caller: with the stage's name, unless it is asynchronous, an exit, or
--- has one already.
+-- | An exception as it reaches the caller: with the stage's name, unless it is asynchronous, an
+-- exit, or has a name already.
 failedIn :: Maybe String -> SomeException -> SomeException
 failedIn stage e = case stage of
   Just name | not (isAsynchronous e || exits || named) -> toException (StageFailed name e)

@@ -3,13 +3,13 @@
 -- Description : Stages on threads of their own
 -- Stability   : internal
 --
--- A part of a pipeline on another thread is a bracket of the part that waits for it: it
--- is acquired by starting the thread and released by ending it, so it ends when other things
--- that are open do, and in the same order.
+-- A part of a pipeline on another thread is a bracket of the part that waits for it: starting
+-- the thread acquires it and ending the thread releases it. So it ends with the other resources
+-- of the pipeline, and in the same order.
 --
--- Cost: a thread for each; 20 to 40 ns for each value that changes threads while both run,
--- some microseconds where one waits for the other. Worth while for chunks, not for bytes.
--- Owner: each ring has one thread at either end.
+-- Cost: a thread for each; 20 to 40 ns for each value that changes threads while both run, some
+-- microseconds when one waits for the other. This pays for chunks, not for single bytes.
+-- Owner: each queue has one thread at either end.
 module Heddle.Pipe.Internal.Threads
   ( buffered,
     (.||),
@@ -17,13 +17,13 @@ module Heddle.Pipe.Internal.Threads
   )
 where
 
-import Control.Monad (replicateM, when)
+import Control.Monad (replicateM, void, when)
 import Control.Monad.IO.Class (liftIO)
 import Data.Foldable (for_)
 import Data.Void (Void)
 import Heddle.Pipe.Internal.Guard (bracketP)
-import Heddle.Pipe.Internal.Ring (Ring, Taken (..), awaitFinish, finish, newRing, put, take)
 import Heddle.Pipe.Internal.Types
+import Heddle.Pipe.Queue (Queue, Taken (..), awaitFinish, finish, newQueue, put, take)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Exception
   ( AsyncException (..),
@@ -38,50 +38,49 @@ import Heddle.Prim.Thread (ThreadId, forkMasked, labelMe)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 import Prelude hiding (take)
 
--- | The pipe on a thread of its own, at most so many values ahead of who awaits them. It
--- starts when it is first asked. If it throws, who awaits gets what was yielded before, then
--- the exception. When downstream ends or fails, it is cancelled, and has released what it
--- has open before anything goes on.
+-- | Run a pipe on a thread of its own, at most this many values ahead of its consumer. It
+-- starts when it is first asked for a value. If it throws, the consumer gets the values that
+-- were yielded before, then the exception. When downstream ends or fails, it is cancelled, and
+-- has released what it has open before the pipeline goes on.
 --
--- [Cost]: a thread and a ring of so many words; 20 to 40 ns for each value, more when either
--- side waits.
--- [Blocks]: parks who awaits; when cancelling, until the thread has ended.
+-- [Cost]: a thread and a "Heddle.Pipe.Queue"; 20 to 40 ns for each value, more when either side
+-- waits.
+-- [Blocks]: parks the consumer; cancelling waits until the thread has ended.
 -- [Throws]: what the pipe throws.
 buffered :: Int -> Pipe Void o r -> Pipe Void o r
 buffered n p = bracketP start stop (go . fst)
   where
     start = do
-      ring <- newRing n
+      queue <- newQueue n
       thread <- forkMasked $ \unmask -> do
         labelMe "stream/buffered"
-        result <- try (unmask (runInto (put ring) p))
-        finish ring result
-      pure (ring, thread)
+        result <- try (unmask (runInto (void . put queue) p))
+        finish queue result
+      pure (queue, thread)
     -- Note [Uninterruptible waits]
-    stop (ring, thread) = uninterruptibleMask_ (throwTo thread ThreadKilled >> awaitFinish ring)
-    go :: Ring o (Either SomeException r) -> Pipe Void o r
-    go ring =
-      liftIO (take ring) >>= \case
-        Item o -> yield o >> go ring
+    stop (queue, thread) = uninterruptibleMask_ (throwTo thread ThreadKilled >> awaitFinish queue)
+    go :: Queue o (Either SomeException r) -> Pipe Void o r
+    go queue =
+      liftIO (take queue) >>= \case
+        Item o -> yield o >> go queue
         Finished (Right r) -> pure r
         Finished (Left e) -> liftIO (throwIO e)
 
 infixl 2 .||
 
--- | As '.|', with the left one on a thread of its own, at most 16 values ahead.
+-- | As '.|', with the left pipe on a thread of its own, at most 16 values ahead.
 --
 -- [Cost]: as 'buffered'.
 (.||) :: Pipe Void b x -> Pipe b c y -> Pipe Void c y
 left .|| right = buffered 16 left .| right
 
--- | Do this for every value, on so many threads; results in the order of the values. Up to
--- twice as many values are awaited ahead of the result that is yielded. If one throws, the
--- results before it are yielded, then the exception is thrown. Who wants a pure function
--- applied on the threads evaluates its result there.
+-- | Apply an action to each value, on this many threads; results come in the order of the
+-- values. Up to twice as many values are awaited ahead of the result that is yielded. If an
+-- action throws, the results before it are yielded, then the exception is thrown. The action
+-- must evaluate its result if that is to happen on the threads.
 --
--- [Cost]: the threads; for each value some 100 ns while all run, more when one waits.
--- [Blocks]: parks while the first result is not there; when cancelling, until the threads
--- have ended.
+-- [Cost]: the threads; about 100 ns for each value while all run, more when one waits.
+-- [Blocks]: parks until the next result is ready; cancelling waits until the threads have ended.
 -- [Throws]: what the action throws.
 mapInParallel :: Int -> (a -> IO b) -> Pipe a b ()
 mapInParallel threads f = bracketP (startPool threads f) stopPool (\pool -> go pool 0 0)
@@ -96,26 +95,26 @@ mapInParallel threads f = bracketP (startPool threads f) stopPool (\pool -> go p
       | otherwise = deliver pool oldest (rest' pool next)
     deliver pool ticket k = liftIO (collect pool ticket) >>= yield >> k (ticket + 1)
 
--- | Threads, and a ring of tickets. A ticket's place is its number modulo the window; the
--- place's word says what has become of it, so that a later ticket at the same place is not
--- taken for it.
+-- | Threads, and a ring of jobs. A job's number is its ticket; its slot is the ticket modulo the
+-- window. The slot's word holds the ticket and its state, so that a later ticket in the same
+-- slot is not mistaken for it.
 data Pool a b = Pool
   { window :: !Int,
-    places :: !(Table (Place a b)),
-    -- | For each place (and a line apart) 2t + 1 when ticket t is posted, 2t + 2 when done;
-    -- then the next ticket to be drawn, whether to stop, and how many have stopped.
+    slots :: !(Table (Slot a b)),
+    -- | For each slot, on a cache line of its own, 2t + 1 when ticket t is posted, 2t + 2 when
+    -- it is done; then the next ticket to draw, whether to stop, and how many have stopped.
     poolWords :: !Words,
     -- | Wakes the thread that has drawn a ticket. See Note [One thread at a cell].
     postCells :: !(Table WaitCell),
-    -- | Wakes who collects.
+    -- | Wakes the thread that collects results.
     doneCell :: !WaitCell,
     workers :: !(Ref [ThreadId])
   }
 
-data Place a b = Vacant | Job a | Result b | Failed SomeException
+data Slot a b = Vacant | Job a | Result b | Failed SomeException
 
-placeWord :: Pool a b -> Int -> Int
-placeWord pool ticket = 16 * (ticket `rem` window pool)
+slotWord :: Pool a b -> Int -> Int
+slotWord pool ticket = 16 * (ticket `rem` window pool)
 
 postCell :: Pool a b -> Int -> IO WaitCell
 postCell pool ticket = readEntry (postCells pool) (ticket `rem` (2 * window pool))
@@ -153,23 +152,23 @@ stopPool pool = uninterruptibleMask_ $ do
         when (n < length threads) (park (doneCell pool) >> stopped)
   stopped
 
--- | Draw a ticket, wait for its job, do it. Masked but for the job itself, so that it ends
--- where it waits, or when a job returns after it was told to.
+-- | Draw a ticket, wait for its job, run it. It is masked except for the job itself, so it is
+-- cancelled only while it waits or runs a job; otherwise it ends when it sees the stop word.
 work :: Pool a b -> (a -> IO b) -> IO ()
 work pool f = go
   where
     ws = poolWords pool
     go = do
       ticket <- fetchAdd ws (drawWord pool) 1
-      let place = ticket `rem` window pool
+      let slot = ticket `rem` window pool
       cell <- postCell pool ticket
-      let posted = atomicRead ws (placeWord pool ticket) >>= \w -> when (w /= 2 * ticket + 1) (park cell >> posted)
+      let posted = atomicRead ws (slotWord pool ticket) >>= \w -> when (w /= 2 * ticket + 1) (park cell >> posted)
       posted
-      readEntry (places pool) place >>= \case
+      readEntry (slots pool) slot >>= \case
         Job a -> do
           result <- try (f a)
-          writeEntry (places pool) place (either Failed Result result)
-          atomicWrite ws (placeWord pool ticket) (2 * ticket + 2)
+          writeEntry (slots pool) slot (either Failed Result result)
+          atomicWrite ws (slotWord pool ticket) (2 * ticket + 2)
           unpark (doneCell pool)
         _ -> bug "a ticket without a job"
       stop <- atomicRead ws (stopWord pool)
@@ -177,13 +176,13 @@ work pool f = go
 
 post :: Pool a b -> Int -> a -> IO ()
 post pool ticket a = do
-  let place = ticket `rem` window pool
-  writeEntry (places pool) place (Job a)
-  atomicWrite (poolWords pool) (placeWord pool ticket) (2 * ticket + 1)
+  let slot = ticket `rem` window pool
+  writeEntry (slots pool) slot (Job a)
+  atomicWrite (poolWords pool) (slotWord pool ticket) (2 * ticket + 1)
   postCell pool ticket >>= unpark
 
 isDone :: Pool a b -> Int -> IO Bool
-isDone pool ticket = (== 2 * ticket + 2) <$> atomicRead (poolWords pool) (placeWord pool ticket)
+isDone pool ticket = (== 2 * ticket + 2) <$> atomicRead (poolWords pool) (slotWord pool ticket)
 
 collect :: Pool a b -> Int -> IO b
 collect pool ticket = do
@@ -191,9 +190,9 @@ collect pool ticket = do
   if not done
     then park (doneCell pool) >> collect pool ticket
     else do
-      let place = ticket `rem` window pool
-      result <- readEntry (places pool) place
-      writeEntry (places pool) place Vacant
+      let slot = ticket `rem` window pool
+      result <- readEntry (slots pool) slot
+      writeEntry (slots pool) slot Vacant
       case result of
         Result b -> pure b
         Failed e -> throwIO e
@@ -201,14 +200,14 @@ collect pool ticket = do
 
 -- Note [One thread at a cell]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
--- A cell's token must not be taken by a thread for which it is not meant. While ticket t is
--- drawn and its job not done, t is not collected, so tickets up to t + window - 1 are posted at
--- most, and every thread has drawn one more at most: all are less than t + 2 * window. With
--- twice as many cells as places no two threads that wait share one.
+-- A cell's token must be taken by the thread that it is meant for. While ticket t is drawn and
+-- its job not done, t is not collected, so at most tickets up to t + window - 1 are posted, and
+-- each thread has drawn at most one more: all are less than t + 2 * window. With twice as many
+-- cells as slots, no two waiting threads share one.
 
 -- Note [Uninterruptible waits]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
--- Whoever cancels a thread waits until it has ended, and a second exception must not cut
--- that wait short: what the thread has open would still be open when the run returns. The
--- thread has been sent an exception, so the wait is as long as what it releases, plus any
--- step that it takes masked.
+-- A thread that cancels another waits until that has ended, and a second exception must not cut
+-- the wait short: what the cancelled thread has open would still be open when the run returns.
+-- The wait is bounded by the releases of the cancelled thread and the steps that it takes masked,
+-- since it has been sent an exception.

@@ -2,13 +2,13 @@
 
 -- |
 -- Module      : Heddle.Pipe.Internal.Types
--- Description : Pipes as functions of what comes next, above and below
+-- Description : Pipes as functions of their continuations
 -- Stability   : internal
 --
--- A pipe runs with three things: its continuation, what is left of its upstream ('Up') and
--- what is left of its downstream ('Down'). To await is to call the one with a 'Down', to
--- yield is to call the other with an 'Up'. Nothing returns, so nothing depends on how stages
--- or binds nest; and nobody holds a rest but the one who will use it, once.
+-- A pipe runs with three continuations: its own, that of its upstream ('Up') and that of its
+-- downstream ('Down'). To await is to call the upstream with a 'Down'; to yield is to call the
+-- downstream with an 'Up'. No call returns, so the cost does not depend on how stages or binds
+-- nest. Each continuation is held only by the one that will use it, once.
 --
 -- Cost: a hop is two calls, and two closures of 3 or 4 words.
 -- Owner: the thread of the run.
@@ -23,7 +23,7 @@ module Heddle.Pipe.Internal.Types
     (.|),
     (=>=),
 
-    -- * Rests
+    -- * Continuations of neighbours
     Track,
     newTrack,
     rest,
@@ -50,15 +50,15 @@ import Heddle.Prim.Exception (bug, mask, throwIO, try)
 import Heddle.Prim.Unsafe (expanded, oneShot, sameObject)
 
 {- HLINT ignore "Avoid lambda" -}
--- They are written so that GHC sees how many arguments there are.
+-- The lambdas show GHC the functions' arity.
 
 -- | Awaits @i@s, yields @o@s, does 'IO', and ends with an @r@.
 newtype Pipe i o r = Pipe {unPipe :: Env i -> (r -> Up i -> Down o -> IO ()) -> Up i -> Down o -> IO ()}
 
--- | What is left of a producer: what it does when asked for a value.
+-- | The continuation of a producer: what it does when asked for a value.
 newtype Up i = Up {pull :: Down i -> IO ()}
 
--- | What is left of a consumer: what it does with a value, or with 'Nothing' at the end.
+-- | The continuation of a consumer: what it does with a value, or with 'Nothing' at the end.
 newtype Down o = Down {push :: Maybe o -> Up o -> IO ()}
 
 -- | What does not change while a stage runs: the track of its input, what it has open, and
@@ -85,7 +85,7 @@ instance MonadIO (Pipe i o) where
   liftIO io = pipe (\_ k u d -> io >>= \a -> k a u d)
   {-# INLINE liftIO #-}
 
--- | A pipe as a function, each application of which is the only one of that closure.
+-- | A pipe from a function. Each of its partial applications is used once, and GHC is told so.
 pipe :: (Env i -> (r -> Up i -> Down o -> IO ()) -> Up i -> Down o -> IO ()) -> Pipe i o r
 pipe f = Pipe (oneShot (\env -> oneShot (\k -> oneShot (\u -> oneShot (\d -> expanded (f env k u d))))))
 {-# INLINE pipe #-}
@@ -95,28 +95,28 @@ next :: (a -> Up i -> Down o -> IO ()) -> a -> Up i -> Down o -> IO ()
 next f = oneShot (\a -> oneShot (\u -> oneShot (\d -> expanded (f a u d))))
 {-# INLINE next #-}
 
--- | The next value from upstream; 'Nothing' when there is none any more.
+-- | The next value from upstream; 'Nothing' at the end of the input.
 --
--- [Cost]: a call; 32 bytes, with what comes after it.
+-- [Cost]: a call; 32 bytes, with the continuation.
 await :: Pipe i o (Maybe i)
 await = pipe (\_ k u d -> pull u (Down (oneShot (\a -> oneShot (\u' -> expanded (k a u' d))))))
 {-# INLINE await #-}
 
 -- | Pass a value downstream, and go on when asked for the next.
 --
--- [Cost]: a call; 48 bytes, with what comes after it.
+-- [Cost]: a call; 48 bytes, with the continuation.
 yield :: o -> Pipe i o ()
 yield o = pipe (\env k u d -> push d (Just o) (rest env u (\d' -> k () u d')))
 {-# INLINE yield #-}
 
 infixl 2 .|
 
--- | What the left one yields, the right one awaits. The right one runs first; the left one
--- runs when it is asked for a value, and until it has one. When the right one ends, the left
--- one is cancelled: what it has open is released before the composition goes on. Input
--- that the left one has not awaited is there for what comes after the composition.
+-- | The right pipe awaits what the left one yields. The right one runs first; the left one
+-- runs when it is asked for a value, until it yields one. When the right one ends, the left
+-- one is cancelled: what it has open is released before the composition goes on. Input that
+-- the left one has not awaited is left for what follows the composition.
 --
--- [Cost]: some 250 bytes at the start. A hop costs the same however compositions nest.
+-- [Cost]: about 250 bytes at the start. A hop costs the same however compositions nest.
 -- [Throws]: what either throws, and what releasing throws.
 (.|) :: Pipe a b x -> Pipe b c y -> Pipe a c y
 left .| right = Pipe $ \env@(Env track scope run) k u d -> do
@@ -132,8 +132,8 @@ left .| right = Pipe $ \env@(Env track scope run) k u d -> do
 
 infixl 1 =>=
 
--- | The same, but when the right one ends, the left one still runs to its end: what it
--- yields is dropped. The results of both. An infinite left one never ends.
+-- | As '.|', but when the right one ends, the left one still runs to its end, and what it
+-- yields is dropped. Returns both results. An infinite left one never ends.
 --
 -- [Cost]: as '.|'.
 -- [Throws]: what either throws.
@@ -151,13 +151,13 @@ left =>= right = Pipe $ \env@(Env track scope run) k u d -> do
             readRef result >>= maybe (bug "a pipe ended without a result") (\(x, u') -> k (x, y) u' d')
   unPipe right (Env between scope run) (\y up d' -> drain y d' up) start d
 
--- Rests ----------------------------------------------------------------------
+-- Continuations of neighbours ------------------------------------------------
 
--- | What is left of a stage's input: every channel has one of these. When a composition ends
--- while its left side waits with input left, what the composition has is the rest of that
--- left side, and what comes next needs the input. It sets the track of its input to
--- 'Wanted' and passes 'wanted' up; the first stage that finds its own track so has the input.
--- This is paid for when a composition ends; a hop does not change it.
+-- | Finds the rest of a stage's input; every channel has one of these. When a composition ends
+-- while its left side waits with input left, the composition holds the continuation of that
+-- left side, but what follows needs the input. It sets the track of its input to 'Wanted' and
+-- passes 'wanted' up; the first stage that finds its own track set has the input. Only the end
+-- of a composition costs this; a hop does not touch tracks.
 type Track i = Ref (Residual i)
 
 data Residual i = NotWanted | Wanted | Found (Up i)
@@ -167,12 +167,12 @@ newTrack :: IO (Track i)
 newTrack = newRef NotWanted
 {-# INLINE newTrack #-}
 
--- | The rest of a stage whose input this is.
+-- | The continuation of a stage with this input.
 rest :: Env i -> Up i -> (Down o -> IO ()) -> Up o
 rest env u f = Up (oneShot (\d -> expanded (if isWanted d then found env u else f d)))
 {-# INLINE rest #-}
 
--- | What is passed up to find what is left of the input, in place of a consumer.
+-- | Passed up instead of a consumer, to find the rest of the input.
 wanted :: Down o
 wanted = Down (\_ _ -> bug "what was wanted has been passed a value")
 {-# NOINLINE wanted #-}
@@ -181,7 +181,7 @@ isWanted :: Down o -> Bool
 isWanted (Down d) = case wanted of Down w -> sameObject d w
 {-# INLINE isWanted #-}
 
--- | Is it this that is wanted? Else look further up.
+-- | If this stage's input is wanted, hand it over; else look further up.
 found :: Env i -> Up i -> IO ()
 found (Env track _ _) u =
   readRef track >>= \case
@@ -189,7 +189,7 @@ found (Env track _ _) u =
     _ -> pull u wanted
 {-# NOINLINE found #-}
 
--- | What is left of the input, from what is left of a stage that it flows to.
+-- | The rest of the input, found through the continuation of a stage that it flows to.
 residual :: Env i -> Up o -> IO (Up i)
 residual (Env track _ _) up = do
   writeRef track Wanted
@@ -198,21 +198,21 @@ residual (Env track _ _) up = do
     Found u -> u <$ writeRef track NotWanted
     _ -> bug "a pipe has lost its input"
 
--- | What is left of a producer that has ended.
+-- | Tell the consumer that this producer has ended.
 ended :: Env i -> Up i -> Down o -> IO ()
 ended env u d = push d Nothing (passed env u)
 
--- | The same, from above.
+-- | The continuation of a producer that has ended.
 passed :: Env i -> Up i -> Up o
 passed env u = rest env u (ended env u)
 
--- | Nothing to be had.
+-- | The continuation of an upstream without values.
 noInput :: Up i
 noInput = Up (\d -> if isWanted d then bug "a pipe has lost its input" else push d Nothing noInput)
 
 -- Runs -----------------------------------------------------------------------
 
--- | Run a pipeline. When it returns or throws, nothing of it is open.
+-- | Run a pipeline. When this returns or throws, everything that it opened has been released.
 --
 -- [Throws]: what a stage throws; 'StageFailed' if that stage has a name.
 -- [Masking]: stages run as the caller does.
@@ -220,7 +220,7 @@ runPipe :: Pipe Void Void r -> IO r
 runPipe = runInto absurd
 {-# INLINE runPipe #-}
 
--- | Run, and do this with every value that it yields, before it goes on.
+-- | Run a pipe, and call the function with each value that it yields, before it goes on.
 --
 -- [Throws]: as 'runPipe'; and what the function throws.
 runInto :: (o -> IO ()) -> Pipe Void o r -> IO r
@@ -229,9 +229,9 @@ runInto write = runIn (Down sink)
     sink o u = maybe (pure ()) (\a -> write a >> pull u (Down sink)) o
 {-# INLINE runInto #-}
 
--- | Run, and all that it yields.
+-- | Run a pipe; the values that it yields, and its result.
 --
--- [Cost]: the list is there when the pipeline has ended, not before.
+-- [Cost]: the list is built in memory, and returned when the pipe has ended.
 runList :: Pipe Void o r -> IO ([o], r)
 runList p = do
   list <- newRef []
@@ -239,7 +239,7 @@ runList p = do
   os <- readRef list
   pure (reverse os, r)
 
--- | Run to the end, with no input, and this below it.
+-- | Run to the end, without input, and with this consumer.
 runIn :: Down o -> Pipe i o r -> IO r
 runIn d p = do
   result <- newRef Nothing

@@ -1,17 +1,18 @@
 -- |
--- Module      : Heddle.Filter.Internal.Splitting
--- Description : Splitters at work
+-- Module      : Heddle.Filter.Internal.SplitterLowering
+-- Description : Lowers splitters to machines
 -- Stability   : internal, exempt from the version policy
 --
--- Makes a machine of a splitter. Each tells of a section as soon as the bytes that have come
--- decide it: a text holds back what may still become an occurrence, @having@ a section that
--- has not had what it must have, @last@ the sections that may be among the last.
+-- A splitter becomes a sink that passes sections to a consumer, each as soon as the input
+-- decides its label. Until then bytes are held back: a text holds back what may still become
+-- an occurrence, @having@ a section in which nothing has been found yet, @last@ the sections
+-- that may be among the last.
 --
--- Cost: a call or two for each piece of a section. 'And', 'Or' and 'Between' keep what one
--- side is ahead of the other.
+-- Cost: a call or two for each piece of a section. 'And', 'Or' and 'Between' hold back what
+-- one side is ahead of the other.
 -- Owner: the thread that runs the machine.
-module Heddle.Filter.Internal.Splitting
-  ( split,
+module Heddle.Filter.Internal.SplitterLowering
+  ( lowerSplitter,
   )
 where
 
@@ -28,14 +29,15 @@ import Heddle.Bytes.Regex (searchRegex)
 import Heddle.Bytes.Search (findNeedle, newNeedle)
 import Heddle.Filter.Internal.Aligned
 import Heddle.Filter.Internal.Machine
+import Heddle.Filter.Internal.MemoryBudget
+import Heddle.Filter.Internal.ReorderBuffer
 import Heddle.Filter.Internal.Types
-import Heddle.Filter.Internal.Waiting
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
 
--- | The machine of a splitter, which tells this taker. It answers 'push' with whether the
--- taker wants more, and ignores what is pushed after a 'False'.
-split :: Splitter -> Env -> Sections -> IO Sink
-split splitter env to = case splitter of
+-- | The machine of a splitter, which passes sections to a consumer. Its 'push' answers whether
+-- the consumer wants more, and ignores its input after a 'False'.
+lowerSplitter :: Splitter -> Env -> Sections -> IO Sink
+lowerSplitter splitter env to = case splitter of
   Row -> rows to
   Line -> linesOf to
   Runs set -> runs set to
@@ -43,17 +45,17 @@ split splitter env to = case splitter of
     | Bytes.null text -> everywhere to
     | otherwise -> occurrences rule text to
   Matching p -> matches p env to
-  Not s -> split s env to {begin = begin to . not, rest = rest to . not}
-  And a b -> pointwise (&&) (split a env) (split b env) env to
-  Or a b -> pointwise (||) (split a env) (split b env) env to
-  Between a b -> between (split a env) (split b env) env to
-  Having a b -> having True (split b env) env to >>= split a env
-  HavingOnly a b -> having False (split b env) env to >>= split a env
-  FollowedBy a b -> followedBy (split b env) env to >>= split a env
-  First n s -> firstOnes n to >>= split s env
-  Last n s -> lastOnes n env to >>= split s env
-  Prefix s -> onlyFirst to >>= split s env
-  Suffix s -> onlyLast env to >>= split s env
+  Not s -> lowerSplitter s env to {begin = begin to . not, rest = rest to . not}
+  And a b -> pointwise (&&) (lowerSplitter a env) (lowerSplitter b env) env to
+  Or a b -> pointwise (||) (lowerSplitter a env) (lowerSplitter b env) env to
+  Between a b -> between (lowerSplitter a env) (lowerSplitter b env) env to
+  Having a b -> having True (lowerSplitter b env) env to >>= lowerSplitter a env
+  HavingOnly a b -> having False (lowerSplitter b env) env to >>= lowerSplitter a env
+  FollowedBy a b -> followedBy (lowerSplitter b env) env to >>= lowerSplitter a env
+  First n s -> firstOnes n to >>= lowerSplitter s env
+  Last n s -> lastOnes n env to >>= lowerSplitter s env
+  Prefix s -> onlyFirst to >>= lowerSplitter s env
+  Suffix s -> onlyLast env to >>= lowerSplitter s env
 
 -- Primitive splitters --------------------------------------------------------
 
@@ -114,7 +116,7 @@ runs set to = do
     for_ before (\_ -> end to)
     over to
 
--- The empty text is at every place.
+-- The empty text occurs before every byte and at the end.
 everywhere :: Sections -> IO Sink
 everywhere to = pure (telling to go (place >> over to))
   where
@@ -124,7 +126,7 @@ everywhere to = pure (telling to go (place >> over to))
 
 occurrences :: CaseRule -> ByteString -> Sections -> IO Sink
 occurrences rule text to = do
-  -- The longest end of what has come that may still become an occurrence.
+  -- The longest suffix of the input so far that may still become an occurrence.
   carried <- newRef Bytes.empty
   inFalse <- newRef False
   let size = Bytes.length text
@@ -163,10 +165,10 @@ occurrences rule text to = do
     endOthers
     over to
 
--- Row by row, since an expression matches within one.
+-- Row by row, since an expression matches within a row.
 matches :: Pattern -> Env -> Sections -> IO Sink
 matches p env to = do
-  held <- newHeld env
+  budget <- newBudget env
   before <- newRef []
   inFalse <- newRef False
   let others piece = unless (Bytes.null piece) $ do
@@ -176,7 +178,7 @@ matches p env to = do
       endOthers = do
         open <- readRef inFalse
         when open (end to >> writeRef inFalse False)
-      -- A row, and how long it is without its end.
+      -- A row, and its length without its newline.
       row whole size = Bytes.unsafeUseAsCString whole $ \address -> do
         let go told from lastEnd
               | from > size = others (Bytes.unsafeDrop told whole)
@@ -184,7 +186,7 @@ matches p env to = do
                 searchRegex (patternRegex p) (castPtr address) size from >>= \case
                   Nothing -> others (Bytes.unsafeDrop told whole)
                   Just (start, stop)
-                    -- Nothing is found again right behind what was found.
+                    -- An empty match right behind a match does not count.
                     | start == stop && Just start == lastEnd -> go told (start + 1) Nothing
                     | otherwise -> do
                       others (Bytes.unsafeTake (start - told) (Bytes.unsafeDrop told whole))
@@ -196,13 +198,13 @@ matches p env to = do
         go 0 0 Nothing
       feed piece = unless (Bytes.null piece) $ case Bytes.elemIndex 0x0a piece of
         Nothing -> do
-          hold held piece
+          charge budget piece
           modifyRef before (\pieces -> (piece : pieces, ()))
         Just i -> do
           earlier <- readRef before
           let here = Bytes.unsafeTake (i + 1) piece
               whole = if null earlier then here else Bytes.concat (reverse (here : earlier))
-          dropHeld held (Bytes.length whole - i - 1)
+          refund budget (Bytes.length whole - i - 1)
           writeRef before []
           row whole (Bytes.length whole - 1)
           whileWanted to (feed (Bytes.unsafeDrop (i + 1) piece))
@@ -212,39 +214,39 @@ matches p env to = do
     endOthers
     over to
 
--- A sink that tells this taker, as long as it wants something.
+-- A sink that feeds a splitter as long as the consumer wants more.
 telling :: Sections -> (ByteString -> IO ()) -> IO () -> Sink
 telling to go =
   Sink $ \piece -> do
     ok <- wantsMore to
     if ok then go piece >> wantsMore to else pure False
 
--- Behind a section: go on if the taker wants more.
+-- After a section: go on if the consumer wants more.
 whileWanted :: Sections -> IO () -> IO ()
 whileWanted to go = wantsMore to >>= \ok -> when ok go
 {-# INLINE whileWanted #-}
 
--- What asks for labels only.
+-- A consumer of labels only.
 deciding :: (Bool -> IO ()) -> IO Bool -> Sections
 deciding found undecided = Sections found (\_ -> pure ()) (pure ()) (\_ -> pure ()) undecided (pure ())
 
 -- Splitters of splitters -----------------------------------------------------
 
--- True sections in which the other finds what it looks for, true if 'True' is wanted; if
--- 'False' is looked for, the sections in which that is not found.
+-- @having True@: the true sections in which the other splitter finds a true section.
+-- @having False@: those in which it finds no false one.
 having :: Bool -> (Sections -> IO Sink) -> Env -> Sections -> IO Sections
 having sought other env to = do
-  held <- newHeld env
+  budget <- newBudget env
   kept <- newRef []
-  -- What looks into the present section, as long as it is undecided.
+  -- The other splitter's machine for this section, while the section is undecided.
   looking <- newRef Nothing
   let flush label = do
         begin to label
         pieces <- readRef kept
         writeRef kept []
         mapM_ (more to) (reverse pieces)
-        dropHeld held (sum (map Bytes.length pieces))
-      -- What was looked for is there.
+        refund budget (sum (map Bytes.length pieces))
+      -- The other splitter has found a section with this label.
       found label = when (label == sought) $ do
         undecided <- readRef looking
         for_ undecided $ \_ -> writeRef looking Nothing >> flush sought
@@ -260,7 +262,7 @@ having sought other env to = do
           readRef looking >>= \case
             Nothing -> more to piece
             Just sink -> do
-              hold held piece
+              charge budget piece
               modifyRef kept (\pieces -> (piece : pieces, ()))
               void (push sink piece),
         end = do
@@ -272,37 +274,37 @@ having sought other env to = do
         rest = \label -> unless label (rest to False)
       }
 
--- True sections behind which the other begins with a true one.
+-- The true sections behind which the other splitter's first section is true.
 followedBy :: (Sections -> IO Sink) -> Env -> Sections -> IO Sections
 followedBy other env to = do
-  held <- newHeld env
-  queue <- newQueue held to
-  -- Who looks at what is behind a section.
+  budget <- newBudget env
+  buffer <- newReorderBuffer budget to
+  -- The machines that look at what is behind a section, with the section's number.
   watching <- newRef []
-  let decide n label = settle queue n label >> modifyRef watching (\ws -> (filter ((/= n) . fst) ws, ()))
+  let decide n label = settle buffer n label >> modifyRef watching (\ws -> (filter ((/= n) . fst) ws, ()))
   pure
     Sections
-      { begin = \label -> void (enqueue queue (if label then Nothing else Just False)),
+      { begin = \label -> void (beginSection buffer (if label then Nothing else Just False)),
         more = \piece -> do
-          append queue piece
+          appendPiece buffer piece
           ws <- readRef watching
           for_ (reverse ws) (\(_, sink) -> push sink piece)
-          advance queue,
+          release buffer,
         end = do
-          (n, known) <- endNewest queue
+          (n, known) <- endSection buffer
           when (known == Nothing) $ do
             undecided <- newRef True
             sink <- other (deciding (\label -> writeRef undecided False >> decide n label) (readRef undecided))
             modifyRef watching (\ws -> ((n, sink) : ws, ()))
-          advance queue,
+          release buffer,
         rest = \_ -> pure (),
         wantsMore = wantsMore to,
         over = do
           ws <- readRef watching
           for_ (reverse ws) (finish . snd)
           still <- readRef watching
-          for_ still (\(n, _) -> settle queue n False)
-          advance queue
+          for_ still (\(n, _) -> settle buffer n False)
+          release buffer
           over to
       }
 
@@ -328,30 +330,30 @@ firstOnes n to = do
 
 lastOnes :: Int -> Env -> Sections -> IO Sections
 lastOnes n env to = do
-  held <- newHeld env
-  queue <- newQueue held to
-  -- The true sections that may be among the last, by number.
+  budget <- newBudget env
+  buffer <- newReorderBuffer budget to
+  -- The numbers of the true sections that may be among the last.
   candidates <- newRef Seq.empty
   pure
     Sections
       { begin = \label ->
           if label && n > 0
             then do
-              number <- enqueue queue Nothing
+              number <- beginSection buffer Nothing
               numbers <- (|> number) <$> readRef candidates
               case numbers of
-                oldest :<| younger | Seq.length numbers > n -> settle queue oldest False >> writeRef candidates younger
+                oldest :<| younger | Seq.length numbers > n -> settle buffer oldest False >> writeRef candidates younger
                 _ -> writeRef candidates numbers
-              advance queue
-            else enqueue queue (Just False) >> advance queue,
-        more = \piece -> append queue piece >> advance queue,
-        end = endNewest queue >> advance queue,
+              release buffer
+            else beginSection buffer (Just False) >> release buffer,
+        more = \piece -> appendPiece buffer piece >> release buffer,
+        end = endSection buffer >> release buffer,
         rest = \_ -> pure (),
         wantsMore = wantsMore to,
         over = do
           numbers <- readRef candidates
-          for_ numbers (\number -> settle queue number True)
-          advance queue
+          for_ numbers (\number -> settle buffer number True)
+          release buffer
           over to
       }
 
@@ -370,25 +372,25 @@ onlyFirst to = do
 
 onlyLast :: Env -> Sections -> IO Sections
 onlyLast env to = do
-  held <- newHeld env
-  queue <- newQueue held to
+  budget <- newBudget env
+  buffer <- newReorderBuffer budget to
   newest <- newRef Nothing
   let another label = do
         before <- readRef newest
-        for_ before (\number -> settle queue number False)
-        number <- enqueue queue (if label then Nothing else Just False)
+        for_ before (\number -> settle buffer number False)
+        number <- beginSection buffer (if label then Nothing else Just False)
         writeRef newest (Just number)
-        advance queue
+        release buffer
   pure
     Sections
       { begin = another,
-        more = \piece -> append queue piece >> advance queue,
-        end = endNewest queue >> advance queue,
+        more = \piece -> appendPiece buffer piece >> release buffer,
+        end = endSection buffer >> release buffer,
         rest = \_ -> pure (),
         wantsMore = wantsMore to,
         over = do
           last' <- readRef newest
-          for_ last' (\number -> settle queue number True)
-          advance queue
+          for_ last' (\number -> settle buffer number True)
+          release buffer
           over to
       }

@@ -1,17 +1,17 @@
 -- |
--- Module      : Heddle.Filter.Internal.Staging
--- Description : Stages at work
+-- Module      : Heddle.Filter.Internal.Lowering
+-- Description : Lowers stages to machines
 -- Stability   : internal, exempt from the version policy
 --
--- Makes a machine of a stage.
+-- A stage becomes a sink that pushes into the sink downstream. On the pipeline's top level, what
+-- is behind ':||' or behind a command becomes a sink on a thread of its own.
 --
 -- Cost: a call for each piece and stage; 'ForEach' makes a machine for each section, unless
--- what it does to it needs none.
--- Owner: the thread that runs the machine, but for what is behind ':||' and behind a command
--- that is not inside of another stage: those have threads of their own.
-module Heddle.Filter.Internal.Staging
-  ( machine,
-    counter,
+-- its stage has no state.
+-- Owner: the thread that runs the machine.
+module Heddle.Filter.Internal.Lowering
+  ( lowerStage,
+    countingSink,
   )
 where
 
@@ -24,65 +24,67 @@ import Data.Foldable (for_)
 import Data.Sequence (Seq (..), (|>))
 import Data.Sequence qualified as Seq
 import Heddle.Bytes.Search (countByte)
-import Heddle.Filter.Internal.Apart
+import Heddle.Filter.Internal.AsyncBoundary
+import Heddle.Filter.Internal.Command
 import Heddle.Filter.Internal.Fields
 import Heddle.Filter.Internal.Machine
+import Heddle.Filter.Internal.MemoryBudget
 import Heddle.Filter.Internal.Print (printStage)
-import Heddle.Filter.Internal.Splitting
+import Heddle.Filter.Internal.SplitterLowering
 import Heddle.Filter.Internal.Tail (lastRows)
 import Heddle.Filter.Internal.Types
 import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
 
--- | The machine of a stage, which pushes what comes out of it into a sink, and finishes it.
-machine :: Stage -> Env -> Sink -> IO Sink
-machine stage env to
-  | envSpine env = spine (reverse (links stage)) env to
-  | otherwise = single stage env to
+-- | The machine of a stage. It pushes the stage's output into a sink, and finishes that sink.
+lowerStage :: Stage -> Env -> Sink -> IO Sink
+lowerStage stage env to
+  | envTopLevel env = lowerPipeline (reverse (links stage)) env to
+  | otherwise = lowerOne stage env to
 
--- A pipeline as a list, the last first, when it is built.
+-- The links of a pipeline.
 data Link
-  = Same Stage
-  | Border
+  = OneStage Stage
+  | Boundary
   | Program ByteString
 
 links :: Stage -> [Link]
 links stage = go stage []
   where
-    -- In front of the links behind it.
+    -- Each in front of the links behind it, so that a long chain is not copied at each link.
     go = \case
       a :> b -> go a . go b
-      a :|| b -> go a . (Border :) . go b
+      a :|| b -> go a . (Boundary :) . go b
       Command text -> (Program text :)
-      one -> (Same one :)
+      one -> (OneStage one :)
 
--- From the last stage to the first. What runs on one thread has its turns together.
-spine :: [Link] -> Env -> Sink -> IO Sink
-spine stages env to = do
-  last' <- withOwnTurns env
-  onTurn last' (envFlush env)
+-- From the last stage to the first. The stages that run on one thread flush together.
+lowerPipeline :: [Link] -> Env -> Sink -> IO Sink
+lowerPipeline stages env to = do
+  last' <- withOwnFlushes env
+  onFlush last' (envFinalFlush env)
   go stages to last'
   where
-    go [] sink here = onTurn env (turn here) >> pure sink
+    go [] sink here = onFlush env (flushAll here) >> pure sink
     go (link : others) sink here = case link of
-      Same stage -> single stage (inside here) sink >>= \made -> go others made here
-      Border -> border (apart here)
-      Program text -> border (streamCommand text here)
+      OneStage stage -> lowerOne stage (inside here) sink >>= \made -> go others made here
+      Boundary -> boundary (asyncBoundary here)
+      Program text -> boundary (streamCommand text here)
       where
-        border make = do
-          above <- withOwnTurns here {envBorder = envBorder here + 1}
+        boundary make = do
+          above <- withOwnFlushes here {envBoundaries = envBoundaries here + 1}
           made <- make above sink
           go others made above
 
-single :: Stage -> Env -> Sink -> IO Sink
-single stage around to = case stage of
+lowerOne :: Stage -> Env -> Sink -> IO Sink
+lowerOne stage around to = case stage of
   Identity -> pure to
   Suppress -> pure (Sink (\_ -> pure False) (finish to))
-  a :> b -> single b env to >>= single a env
-  a :|| b -> single (a :> b) env to
+  a :> b -> lowerOne b env to >>= lowerOne a env
+  a :|| b -> lowerOne (a :> b) env to
   If (Last n Row) Identity Suppress -> lastRows n env to
   If s a b -> conditional s a b env to
-  ForEach s a b -> each s a b env to
-  Count s -> counter s env (\n -> push to (Char8.pack (shows n "\n")) >> finish to)
+  ForEach s a b -> lowerForEach s a b env to
+  Count s -> countingSink s env (\n -> push to (Char8.pack (shows n "\n")) >> finish to)
   Number between -> before (Char8.pack (show (envRow env)) <> between) to
   Numbers -> numbering to
   Prepend text -> before text to
@@ -95,11 +97,11 @@ single stage around to = case stage of
   where
     env = around {envStage = printStage stage}
 
--- What is inside of a stage shares what is downstream with its siblings.
+-- A stage inside another shares what is downstream with its siblings.
 inside :: Env -> Env
-inside env = env {envSpine = False}
+inside env = env {envTopLevel = False}
 
--- This first, even if nothing follows.
+-- Push a text first, even if no input follows.
 before :: ByteString -> Sink -> IO Sink
 before text to = do
   told <- newRef (Bytes.null text)
@@ -111,7 +113,7 @@ before text to = do
 conditional :: Splitter -> Stage -> Stage -> Env -> Sink -> IO Sink
 conditional s a b env to = do
   label <- newRef False
-  -- Does anybody want more: what is downstream, and a side from which something may come?
+  -- Is more input wanted: does downstream want more, and can a side still output something?
   wanting <- newRef (not (isSilent a && isSilent b))
   wantA <- newRef (not (isSilent a))
   wantB <- newRef (not (isSilent b))
@@ -130,9 +132,9 @@ conditional s a b env to = do
           writeRef side False
           other <- readRef (if true then wantB else wantA)
           unless other (writeRef wanting False)
-  sinkA <- machine a (inside env) shared
-  sinkB <- machine b (inside env) shared
-  split s (inside env) $
+  sinkA <- lowerStage a (inside env) shared
+  sinkB <- lowerStage b (inside env) shared
+  lowerSplitter s (inside env) $
     Sections
       { begin = writeRef label,
         more = \piece -> do
@@ -140,14 +142,14 @@ conditional s a b env to = do
           ok <- push (if true then sinkA else sinkB) piece
           unless ok (enough true),
         end = pure (),
-        -- The other side will get nothing more.
+        -- The other side gets no more sections.
         rest = enough . not,
         wantsMore = readRef wanting,
         over = finish sinkA >> finish sinkB >> finish to
       }
 
-each :: Splitter -> Stage -> Stage -> Env -> Sink -> IO Sink
-each s a b env to = do
+lowerForEach :: Splitter -> Stage -> Stage -> Env -> Sink -> IO Sink
+lowerForEach s a b env to = do
   wanting <- newRef True
   row <- newRef (1 :: Int)
   now <- newRef silent
@@ -160,23 +162,23 @@ each s a b env to = do
             finish = pure ()
           }
       counts = usesNumber a || usesNumber b
-      -- Stages without a memory need no machine of their own for each section.
+      -- Stages without state need no machine of their own for each section.
       fresh = \case
         Identity -> pure shared
         Suppress -> pure silent
-        Translate t -> machine (Translate t) (inside env) shared
-        Instead text -> machine (Instead text) (inside env) shared
+        Translate t -> lowerStage (Translate t) (inside env) shared
+        Instead text -> lowerStage (Instead text) (inside env) shared
         Number between -> do
           n <- readRef row
           _ <- push shared (Char8.pack (show n) <> between)
           pure shared
         stage -> do
           n <- readRef row
-          machine stage (inside env) {envRow = n} shared
-  split s (inside env) $
+          lowerStage stage (inside env) {envRow = n} shared
+  lowerSplitter s (inside env) $
     Sections
       { begin = \label -> do
-          -- A section behind the last one that is wanted starts nothing.
+          -- After the last section that is wanted, no machine is made: it might start a command.
           ok <- readRef wanting
           when ok (fresh (if label then a else b) >>= writeRef now),
         more = \piece -> do
@@ -194,12 +196,12 @@ each s a b env to = do
   where
     silent = Sink (\_ -> pure False) (pure ())
 
--- | A sink that counts true sections, and tells how many there were.
-counter :: Splitter -> Env -> (Int -> IO ()) -> IO Sink
-counter s env done = do
+-- | A sink that counts true sections, and passes the count on at the end.
+countingSink :: Splitter -> Env -> (Int -> IO ()) -> IO Sink
+countingSink s env done = do
   count <- newRef (0 :: Int)
   case s of
-    -- Where a run of members begins, without telling anybody.
+    -- Count where runs of members begin, without a call for each section.
     Runs set -> do
       inRun <- newRef False
       let step (!was, !n) b = case inSet set b of
@@ -213,7 +215,7 @@ counter s env done = do
             writeRef count n'
       pure (ignoring take' (readRef count >>= done))
     _ ->
-      split s (inside env) $
+      lowerSplitter s (inside env) $
         Sections
           { begin = \label -> when label (readRef count >>= \n -> writeRef count $! n + 1),
             more = \_ -> pure (),
@@ -246,15 +248,15 @@ numbering to = do
 fieldsOf :: [FieldRange] -> Maybe ByteString -> ByteString -> Env -> Sink -> IO Sink
 fieldsOf ranges separator between env to = byRows env (push to . selectFields ranges separator between) (finish to)
 
--- Whole rows, the last perhaps without its end.
+-- A sink that passes on whole rows; the last may lack its newline.
 byRows :: Env -> (ByteString -> IO Bool) -> IO () -> IO Sink
 byRows env take' done = do
-  held <- newHeld env
+  budget <- newBudget env
   kept <- newRef []
   wanting <- newRef True
   let give row = take' row >>= \ok -> unless ok (writeRef wanting False)
       go piece = unless (Bytes.null piece) $ case Bytes.elemIndex 0x0a piece of
-        Nothing -> hold held piece >> modifyRef kept (\pieces -> (piece : pieces, ()))
+        Nothing -> charge budget piece >> modifyRef kept (\pieces -> (piece : pieces, ()))
         Just i -> do
           earlier <- readRef kept
           let here = Bytes.unsafeTake (i + 1) piece
@@ -262,7 +264,7 @@ byRows env take' done = do
             then give here
             else do
               writeRef kept []
-              dropHeld held (sum (map Bytes.length earlier))
+              refund budget (sum (map Bytes.length earlier))
               give (Bytes.concat (reverse (here : earlier)))
           more' <- readRef wanting
           when more' (go (Bytes.unsafeDrop (i + 1) piece))
@@ -279,11 +281,11 @@ joined :: Joint -> Stage -> Stage -> Env -> Sink -> IO Sink
 joined joint a b env to = case joint of
   Flipped other -> joined other b a env to
   Appending -> do
-    held <- newHeld env
+    budget <- newBudget env
     kept <- newRef Seq.empty
     wanting <- newRef True
-    first <- machine a (inside env) (Sink (passed wanting) (pure ()))
-    second <- machine b (inside env) (ignoring (\piece -> hold held piece >> modifyRef kept (\pieces -> (pieces |> piece, ()))) (pure ()))
+    first <- lowerStage a (inside env) (Sink (passed wanting) (pure ()))
+    second <- lowerStage b (inside env) (ignoring (\piece -> charge budget piece >> modifyRef kept (\pieces -> (pieces |> piece, ()))) (pure ()))
     twice wanting first second (pure ()) $ do
       pieces <- readRef kept
       for_ pieces (push to)
@@ -292,11 +294,11 @@ joined joint a b env to = case joint of
   Zipping -> turns (\pass x y -> pass (withoutEnd x <> y)) (\_ -> pure ())
   where
     passed wanting piece = push to piece >>= \ok -> ok <$ unless ok (writeRef wanting False)
-    -- Until neither of them wants more, or what is downstream does not.
+    -- Push into both until neither wants more, or downstream does not.
     twice wanting first second between done = do
       wantsA <- newRef True
       wantsB <- newRef True
-      -- A side that wants no more gets no more: it may start commands.
+      -- A side that wants no more gets no more: it might start commands.
       let give wants sink piece = do
             open <- readRef wants
             when open (push sink piece >>= writeRef wants)
@@ -316,26 +318,26 @@ joined joint a b env to = case joint of
           )
           (finish first >> finish second >> between >> done)
     withoutEnd row = if not (Bytes.null row) && Bytes.last row == 0x0a then Bytes.init row else row
-    -- What is done with a row of each, and with those left over at the end.
+    -- @pair@ gets a row of each, @alone@ those left over at the end.
     turns pair alone = do
-      held <- newHeld env
+      budget <- newBudget env
       rowsA <- newRef Seq.empty
       rowsB <- newRef Seq.empty
       wanting <- newRef True
-      let put rows row = True <$ (hold held row >> modifyRef rows (\queue -> (queue |> row, ())))
+      let put rows row = True <$ (charge budget row >> modifyRef rows (\queue -> (queue |> row, ())))
           drain = do
             queueA <- readRef rowsA
             queueB <- readRef rowsB
             case (queueA, queueB) of
               (x :<| xs, y :<| ys) -> do
-                dropHeld held (Bytes.length x + Bytes.length y)
+                refund budget (Bytes.length x + Bytes.length y)
                 writeRef rowsA xs
                 writeRef rowsB ys
                 ok <- pair (passed wanting) x y
                 when ok drain
               _ -> pure ()
-      first <- byRows env (put rowsA) (pure ()) >>= machine a (inside env)
-      second <- byRows env (put rowsB) (pure ()) >>= machine b (inside env)
+      first <- byRows env (put rowsA) (pure ()) >>= lowerStage a (inside env)
+      second <- byRows env (put rowsB) (pure ()) >>= lowerStage b (inside env)
       twice wanting first second drain $ do
         readRef rowsA >>= mapM_ alone
         readRef rowsB >>= mapM_ alone

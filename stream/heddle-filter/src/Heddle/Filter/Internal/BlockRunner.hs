@@ -1,18 +1,19 @@
 -- |
--- Module      : Heddle.Filter.Internal.Work
+-- Module      : Heddle.Filter.Internal.BlockRunner
 -- Description : The front of a plan on a block of rows
 -- Stability   : internal, exempt from the version policy
 --
--- Searches a block for what rows must have, and looks for the ends of a row only around what
--- is found; then runs a local stage, and counts.
+-- Searches a block for what rows must have, looking for the ends of a row only around what is
+-- found; then runs a row-parallel stage on the rows, and counts.
 --
--- Cost: see "Heddle.Bytes.Search"; for each row found, a call; for a local stage, a machine per block.
+-- Cost: the search's ("Heddle.Bytes.Search"), a call for each row found, and a machine for
+-- each block if there is a stage.
 -- Owner: a worker's thread.
-module Heddle.Filter.Internal.Work
-  ( Work,
+module Heddle.Filter.Internal.BlockRunner
+  ( BlockRunner,
     Emit (..),
     Outcome (..),
-    newWork,
+    newBlockRunner,
     noOutcome,
   )
 where
@@ -28,39 +29,39 @@ import Foreign.Storable (peekByteOff)
 import Heddle.Bytes.Regex (testRegex)
 import Heddle.Bytes.Search
 import Heddle.Bytes.Search.Block (bestLevel, countLinesAt, findByteAt, lineEnd, lineStart, linesCapacity, linesSkipped, newLines, nextLinesAt)
+import Heddle.Filter.Internal.Lowering
 import Heddle.Filter.Internal.Machine
 import Heddle.Filter.Internal.Plan
-import Heddle.Filter.Internal.Staging
 import Heddle.Filter.Internal.Types
 import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 
--- | What is done to a block of whole rows, of which the stream's last may lack its end.
-type Work = ByteString -> Emit -> IO Outcome
+-- | Runs a front on a block of whole rows. The last row of the stream may lack its end.
+type BlockRunner = ByteString -> Emit -> IO Outcome
 
--- | What takes what comes out. The pieces are the block's memory, which is used again.
+-- | The consumers of a front's output. They get the block's memory, which is reused, and
+-- answer 'False' if they want no more.
 data Emit = Emit
-  { -- | 'False': nothing more is wanted.
-    emitPiece :: !(ByteString -> IO Bool),
-    -- | A row, and how many are before it in the block.
+  { emitPiece :: !(ByteString -> IO Bool),
+    -- | The number of rows before it in the block, and a row.
     emitRow :: !(Int -> ByteString -> IO Bool)
   }
 
--- | What a block has come to.
+-- | The result for a block.
 data Outcome = Outcome
-  { -- | Its rows, if they are numbered; else 0.
+  { -- | How many rows it has, if they are numbered; else 0.
     outcomeRows :: !Int,
-    -- | What was counted.
+    -- | What the front counted.
     outcomeCount :: !Int,
     outcomeWanted :: !Bool
   }
 
--- | Of no block.
+-- | That of no block.
 noOutcome :: Outcome
 noOutcome = Outcome 0 0 True
 
--- | Make ready for blocks, one after the other.
-newWork :: Env -> Front -> IO Work
-newWork env (Front search stage counted) = case search of
+-- | A runner for blocks, one after the other.
+newBlockRunner :: Env -> Front -> IO BlockRunner
+newBlockRunner env (Front search stage counted) = case search of
   Nothing -> pure (applied (flip push))
   Just s -> do
     rows <- newRows s
@@ -71,26 +72,26 @@ newWork env (Front search stage counted) = case search of
         pure (Outcome 0 (if searchPassing s then found else countLines block - found) True)
       _ -> applied (\block sink -> outcomeWanted <$> searchRows s rows block (Emit (copied sink) (const (copied sink))))
   where
-    inside = env {envSpine = False}
-    -- At once: the block is used again.
+    inside = env {envTopLevel = False}
+    -- Strict: the copy is made before the block's memory is reused.
     copied sink piece = push sink $! Bytes.copy piece
-    -- Through a machine of its own.
+    -- Through a machine of the block's own.
     applied feed block to = do
       count <- newRef (0 :: Int)
       wanted <- newRef True
       let give piece = emitPiece to piece >>= \ok -> ok <$ unless ok (writeRef wanted False)
       end' <- case counted of
         Nothing -> pure (Sink give (pure ()))
-        Just s -> counter s inside (writeRef count)
-      sink <- machine stage inside end'
+        Just s -> countingSink s inside (writeRef count)
+      sink <- lowerStage stage inside end'
       unless (Bytes.null block) (void (feed block sink))
       finish sink
       Outcome 0 <$> readRef count <*> readRef wanted
 
--- How to find rows: all of them in a block, from an offset; with the number of rows between.
+-- How to find rows in a block.
 data Rows = Rows
-  { -- Called with where a row begins, where the next one does, and how many are between it and
-    -- the one before; until it wants no more.
+  { -- For each row found, until the function wants no more: the offset of the row, that of the
+    -- next, and the number of rows between it and the row found before.
     eachRow :: Bool -> Ptr Word8 -> Int -> (Int -> Int -> Int -> IO Bool) -> IO (),
     countRows :: ByteString -> IO Int
   }
@@ -118,7 +119,7 @@ newRows search = do
             next <- findIn p from size
             ok <- visit from next 0
             when ok (go next)
-      -- Those of some rows that pass.
+      -- The candidates that match.
       passing pattern' candidates numbered p size visit = do
         between <- newRef 0
         candidates numbered p size $ \start next skipped -> do
@@ -142,22 +143,22 @@ newRows search = do
           rows = passing pattern' candidates
        in Rows rows (counting rows)
   where
-    -- A plan has no more texts than one needle takes.
+    -- 'compile' puts no more texts into a plan than one needle takes.
     needleFor rule texts = fromMaybe (newNeedle rule (Bytes.concat texts)) (newNeedles rule texts)
     lastIsNewline p next = (== 0x0a) <$> (peekByteOff p (next - 1) :: IO Word8)
     findIn p from size = (\i -> if i < 0 then size else from + i + 1) <$> findByteAt bestLevel (p `plusPtr` from) (size - from) 0x0a
 
--- Give the rows of a block, or those between them.
+-- Emit the rows that are found in a block, or the others.
 searchRows :: Search -> Rows -> ByteString -> Emit -> IO Outcome
 searchRows search rows block to = onBlock block $ \p size -> do
   wanted <- newRef True
-  -- Where the row behind the last one found begins, and how many rows are before it.
+  -- The offset behind the last row found, and the number of rows before that.
   behind <- newRef (0 :: Int)
   index <- newRef (0 :: Int)
   let numbered = searchNumber search /= Nothing
       slice from to' = Bytes.unsafeTake (to' - from) (Bytes.unsafeDrop from block)
       check ok = ok <$ unless ok (writeRef wanted False)
-      -- What is between rows found.
+      -- The rows between two rows found.
       gap from to'
         | from >= to' = pure True
         | not numbered = emitPiece to (slice from to') >>= check

@@ -1,66 +1,66 @@
 -- |
--- Module      : Heddle.Filter.Internal.Locality
--- Description : What can be said of components without running them
+-- Module      : Heddle.Filter.Internal.RowParallel
+-- Description : Row-parallel analysis of stages and splitters
 -- Stability   : internal, exempt from the version policy
 --
--- A stage is local to rows if cutting the input behind a newline changes nothing: then the
--- parts can be worked on at the same time, and what comes out is put together in order.
+-- A stage is row-parallel if cutting its input behind a newline does not change its output: then
+-- parts of the input can be run in parallel, and their outputs put together in order.
 --
--- The answers about a component follow from those about its parts, so they are made together,
--- in one pass from the bottom up: a question that asks another one of the same parts again at
--- each level would be quadratic.
+-- The facts about a component follow from those about its parts. They are computed together, in
+-- one pass from the bottom up, because separate functions that each ask about the same parts
+-- at each level would be quadratic.
 --
 -- Cost: linear in the component.
--- Owner: nobody; pure.
-module Heddle.Filter.Internal.Locality
-  ( isLocal,
-    isCountLocal,
+-- Owner: none; pure functions.
+module Heddle.Filter.Internal.RowParallel
+  ( isRowParallel,
+    isCountRowParallel,
     endsRows,
     isRowwise,
     isPointwise,
     isSolid,
     rowTest,
 
-    -- * Of a chain, link by link
+    -- * Chains, link by link
     StageFacts,
     stageFacts,
     chained,
-    factLocal,
+    factRowParallel,
   )
 where
 
 import Data.ByteString qualified as Bytes
 import Heddle.Filter.Internal.Types
 
--- | Is what it does to some whole rows and to what follows what it does to both together?
-isLocal :: Stage -> Bool
-isLocal = factLocal . stageFacts
+-- | Is the output for some whole rows, followed by the output for the rest of the input, the
+-- same as the output for all of it?
+isRowParallel :: Stage -> Bool
+isRowParallel = factRowParallel . stageFacts
 
--- | Does what it makes of whole rows end with a newline, if it is anything? Then it is whole
--- rows for the next stage. (It may be 'False' of more stages than it must.)
+-- | Given whole rows, does it output whole rows? (It may be 'False' where it could be 'True'.)
 endsRows :: Stage -> Bool
 endsRows = factEnds . stageFacts
 
--- | Is what it does to a stream what it does to each byte, one after the other?
+-- | Does it treat each byte by itself?
 isPointwise :: Stage -> Bool
 isPointwise = factPointwise . stageFacts
 
--- | Is the number of its true sections the sum of those of the parts?
-isCountLocal :: Splitter -> Bool
-isCountLocal s = factLabels facts && factTrueWithin facts
+-- | If the input is cut behind a newline, is the number of true sections the sum of the parts'?
+isCountRowParallel :: Splitter -> Bool
+isCountRowParallel s = factLabels facts && factTrueWithin facts
   where
     facts = splitterFacts s
 
--- | Are its sections the rows, true or false each as it is, whatever the others are?
+-- | Are its sections the rows, and does each label depend on its row alone?
 isRowwise :: Splitter -> Bool
 isRowwise = factRowwise . splitterFacts
 
--- | Has it no empty sections, whatever the stream?
+-- | Has it no empty sections, whatever the input?
 isSolid :: Splitter -> Bool
 isSolid = factSolid . splitterFacts
 
--- | The question that is asked of each row by a splitter whose sections are rows: is there a
--- true section of the second in it, or (first) is there none?
+-- | If the splitter selects rows by a test: whether a row passes if the other splitter has a true
+-- section in it ('True') or if it has none ('False'), and that splitter.
 rowTest :: Splitter -> Maybe (Bool, Splitter)
 rowTest = \case
   Having Row s -> Just (True, s)
@@ -69,28 +69,28 @@ rowTest = \case
 
 -- Stages ---------------------------------------------------------------------
 
--- | What is known of a stage. Each answer is made when it is asked for.
+-- | What is known of a stage. The fields are lazy.
 data StageFacts = StageFacts
-  { -- | See 'isLocal'.
-    factLocal :: Bool,
+  { -- | See 'isRowParallel'.
+    factRowParallel :: Bool,
     -- | See 'endsRows'.
     factEnds :: Bool,
-    -- | The same where the input has at least a row.
+    -- | The same for inputs with at least one row.
     factEndsSome :: Bool,
     -- | See 'isPointwise'.
     factPointwise :: Bool,
-    -- Does each newline stay one, and behind everything else?
+    -- Does each newline stay a newline, behind the output for what was before it?
     factKeeps :: Bool,
     factNumbers :: Bool
   }
 
--- | All that is known of a stage.
+-- | The facts about a stage.
 --
 -- [Cost]: linear.
 stageFacts :: Stage -> StageFacts
 stageFacts = \case
-  Identity -> unknown {factLocal = True, factEnds = True, factEndsSome = True, factPointwise = True, factKeeps = True}
-  Suppress -> unknown {factLocal = True, factEnds = True, factEndsSome = True, factPointwise = True}
+  Identity -> unknown {factRowParallel = True, factEnds = True, factEndsSome = True, factPointwise = True, factKeeps = True}
+  Suppress -> unknown {factRowParallel = True, factEnds = True, factEndsSome = True, factPointwise = True}
   a :> b -> chained (stageFacts a) (stageFacts b)
   a :|| b -> chained (stageFacts a) (stageFacts b)
   If s a b ->
@@ -101,7 +101,7 @@ stageFacts = \case
           | factRowwise of' = factEnds fa && factEnds fb
           | otherwise = factPointwise fa && factPointwise fb && newlinesKept of' fa fb
      in unknown
-          { factLocal = factLabels of' && factPointwise fa && factPointwise fb,
+          { factRowParallel = factLabels of' && factPointwise fa && factPointwise fb,
             factEnds = ends,
             factEndsSome = ends,
             factNumbers = factNumbers fa || factNumbers fb
@@ -115,7 +115,7 @@ stageFacts = \case
           | otherwise = newlinesKept of' fa fb
         body within f = not (factNumbers f) && (within || factPointwise f)
      in unknown
-          { factLocal = factLabels of' && body (factTrueWithin of') fa && body (factFalseWithin of') fb,
+          { factRowParallel = factLabels of' && body (factTrueWithin of') fa && body (factFalseWithin of') fb,
             factEnds = ends,
             factEndsSome = ends
           }
@@ -127,8 +127,8 @@ stageFacts = \case
   Instead text -> ending (whole text)
   Translate t ->
     let same = translate t 0x0a == 0x0a
-     in (ending same) {factLocal = True, factPointwise = True, factKeeps = same}
-  Fields {} -> (ending True) {factLocal = True}
+     in (ending same) {factRowParallel = True, factPointwise = True, factKeeps = same}
+  Fields {} -> (ending True) {factRowParallel = True}
   Join joint a b ->
     let fa = stageFacts a
         fb = stageFacts b
@@ -150,13 +150,13 @@ stageFacts = \case
       Just label -> factKeeps (if label then fa else fb)
       Nothing -> factKeeps fa && factKeeps fb
 
--- | What is known of two stages, the second behind the first.
+-- | The facts about a chain of two stages.
 --
 -- [Cost]: constant.
 chained :: StageFacts -> StageFacts -> StageFacts
 chained a b =
   StageFacts
-    { factLocal = factLocal a && factLocal b && (factEnds a || factPointwise b),
+    { factRowParallel = factRowParallel a && factRowParallel b && (factEnds a || factPointwise b),
       factEnds = factEnds a && factEnds b,
       factEndsSome = factEndsSome a && factEnds b,
       factPointwise = factPointwise a && factPointwise b,
@@ -170,12 +170,12 @@ chained a b =
 data SplitterFacts = SplitterFacts
   { factRowwise :: Bool,
     factSolid :: Bool,
-    -- Are the labels of a stream's bytes those that its rows have by themselves?
+    -- Does each byte have the label that it has in its row alone?
     factLabels :: Bool,
-    -- Does no true (no false) section go on behind a newline?
+    -- Does every true (every false) section end at a newline at the latest?
     factTrueWithin :: Bool,
     factFalseWithin :: Bool,
-    -- The label of every newline, and nothing is behind the last one of whole rows.
+    -- The label of all newlines, if they have the same one and no section follows the last.
     factNewline :: Maybe Bool
   }
 
@@ -194,8 +194,8 @@ splitterFacts = \case
   Not s ->
     let f = splitterFacts s
      in f {factTrueWithin = factFalseWithin f, factFalseWithin = factTrueWithin f, factNewline = not <$> factNewline f}
-  -- A section goes on only if it does on both sides. In a true section of a conjunction both are
-  -- true; a false one may be a false one beside anything.
+  -- A section goes on only if it does on both sides. In a true section of a conjunction both sides
+  -- are true; in a false one, one side may be anything.
   And a b ->
     let (fa, fb) = (splitterFacts a, splitterFacts b)
      in (pair False fa fb) {factTrueWithin = factTrueWithin fa || factTrueWithin fb, factFalseWithin = always fa || always fb}
@@ -207,7 +207,7 @@ splitterFacts = \case
   _ -> SplitterFacts False False False False False Nothing
   where
     always f = factTrueWithin f && factFalseWithin f
-    -- For newlines, the one label decides, the other needs both.
+    -- For newlines, one label decides, the other needs both sides.
     pair decides fa fb =
       SplitterFacts
         { factRowwise = factRowwise fa && factRowwise fb,
@@ -221,7 +221,7 @@ splitterFacts = \case
       | a == Just decides || b == Just decides = Just decides
       | a == b = a
       | otherwise = Nothing
-    -- Some true sections of it become false ones.
+    -- Some of its true sections become false.
     only f =
       f
         { factSolid = False,

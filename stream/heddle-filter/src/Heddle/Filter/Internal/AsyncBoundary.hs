@@ -1,0 +1,84 @@
+-- |
+-- Module      : Heddle.Filter.Internal.AsyncBoundary
+-- Description : Stages on threads of their own
+-- Stability   : internal, exempt from the version policy
+--
+-- The stages behind ':||' run on a thread of their own, which gets batches of pieces through
+-- a bounded queue, in order.
+--
+-- A stage that fails on its own thread stops the run: its exception reaches the thread that
+-- runs the machine, wherever that waits.
+--
+-- Cost: a few microseconds for each batch that goes to another thread.
+-- Owner: the run's scope, which ends the thread.
+module Heddle.Filter.Internal.AsyncBoundary
+  ( asyncBoundary,
+  )
+where
+
+import Control.Monad (unless, when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Heddle.Filter.Internal.Machine
+import Heddle.Filter.Internal.Worker
+import Heddle.Pipe.Queue (Queue, Taken (..))
+import Heddle.Pipe.Queue qualified as Queue
+import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
+import Heddle.Prim.Exception
+
+-- How many bytes a batch holds, unless a flush sends it earlier.
+batchBytes :: Int
+batchBytes = 65536
+
+-- How many batches the upstream thread may be ahead.
+batchesAhead :: Int
+batchesAhead = 8
+
+-- | @asyncBoundary below above sink@ runs @sink@, which was made with @below@, on a thread of
+-- its own. The result is a sink for the stage upstream, which is made with @above@.
+--
+-- [Throws]: when the run is over, what the thread threw.
+asyncBoundary :: Env -> Env -> Sink -> IO Sink
+asyncBoundary below above to = do
+  queue <- Queue.newQueue batchesAhead
+  worker <- startWorker above (envBoundaries below) "filter/stage" (pushBatches below queue to `onException` Queue.refuse queue)
+  batch <- newRef []
+  size <- newRef (0 :: Int)
+  wanting <- newRef True
+  let send = do
+        pieces <- readRef batch
+        unless (null pieces) $ do
+          writeRef batch []
+          writeRef size 0
+          Queue.put queue (reverse pieces) >>= writeRef wanting
+      add piece = do
+        modifyRef batch (\pieces -> (piece : pieces, ()))
+        n <- (+ Bytes.length piece) <$> readRef size
+        writeRef size n
+        when (n >= batchBytes) send
+        readRef wanting
+  onFlush above send
+  pure $
+    Sink add $ do
+      send
+      Queue.finish queue ()
+      joinWorker worker
+      failureSoFar above
+
+-- Push batches into a sink until there are no more.
+pushBatches :: Env -> Queue [ByteString] () -> Sink -> IO ()
+pushBatches env queue to = loop True
+  where
+    loop wanted =
+      Queue.take queue >>= \case
+        Finished () -> finish to
+        Item batch
+          -- It was put before the queue was refused.
+          | not wanted -> loop False
+          | otherwise -> do
+            ok <- pushAll batch
+            if ok then flushAll env else Queue.refuse queue
+            loop ok
+    pushAll = \case
+      [] -> pure True
+      piece : pieces -> push to piece >>= \ok -> if ok then pushAll pieces else pure False
