@@ -98,6 +98,7 @@ def contest(case, contenders, results, place, options, unit=1, agree=True):
         each = [run.cpu / n / unit for run in runs]
         allocated = statistics.median(run.bytes / n / unit for run in runs)
         print(f"  {case:26} {name:20} {spread(each, '.4g'):>32} ns  {allocated:>10.4g} bytes")
+        results.measured(case, name, cpu_ns=each)
     for name in able:
         if name != ours:
             ratios(f"{case}/{name}", [run.cpu for run in samples[ours]], [run.cpu for run in samples[name]], results)
@@ -235,8 +236,9 @@ def memory():
                     peak, result = place.memory(f"bench-bytes-{job}-memory", who, copies, flags)
                     case = f"{job}-memory{name}/{who}"
                     print(f"  {case:30} at most {peak / 1e6:8.1f} MB, the result {result / 1e6:8.1f} MB")
+                    results.measured(f"{job}-memory{name}", who, peak_bytes=[peak], result_bytes=[result])
                     if who == "heddle":
-                        results.append((f"{job}-memory{name}/result", f"{peak / result:.3f}"))
+                        results.ratio(f"{job}-memory{name}/result", [peak / result])
 
     return "memory", f"the most memory that {copies} copies of records.json take, beside what becomes of them", run
 
@@ -277,7 +279,9 @@ def flooding():
                 for name in in_turn(names, options.rounds):
                     samples[name].append(place.once(Contender(program, name), n).cpu)
                 for name in names:
-                    print(f"  {name:26} {n:>7,} keys {spread([cpu / n for cpu in samples[name]], '.4g'):>32} ns")
+                    each = [cpu / n for cpu in samples[name]]
+                    print(f"  {name:26} {n:>7,} keys {spread(each, '.4g'):>32} ns")
+                    results.measured("flood", name, cpu_ns=each)
                 ratios(f"flood-{way}-{kind}/random", samples[names[0]], samples[names[1]], results)
 
     return "flood", f"{keys:,} keys chosen to collide, against random ones, into a HashMap", run

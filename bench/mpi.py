@@ -11,7 +11,6 @@ With more ranks than cores the ranks take turns, and the numbers say more of the
 import collections
 import math
 import os
-import statistics
 import subprocess
 
 from harness import BENCH, BUILD, HEDDLE, Unable, Workplace, how_to_get, in_turn, ratios, spread
@@ -145,11 +144,11 @@ def walls(samples, name):
     return [sample.wall for sample in samples[name]]
 
 
-def table(mpi, samples, unit, scale):
+def table(case, mpi, samples, unit, scale, results):
     for name, rows in samples.items():
-        wall = spread([row.wall / scale for row in rows], ".3f")
-        cpu = spread([row.cpu / scale for row in rows], ".3f")
-        print(f"  {mpi:8} {name:14} {wall:>30} {unit}  CPU of rank 0 {cpu:>30}", flush=True)
+        wall, cpu = [row.wall / scale for row in rows], [row.cpu / scale for row in rows]
+        print(f"  {mpi:8} {name:14} {spread(wall, '.3f'):>30} {unit}  CPU of rank 0 {spread(cpu, '.3f'):>30}", flush=True)
+        results.measured(f"{case}/{mpi}", name, **{f"wall_{unit}": wall, f"cpu_{unit}": cpu})
 
 
 def compare(case, samples, mine, theirs, results):
@@ -163,7 +162,7 @@ def on_both(case, ranks, contenders, unit, scale, pairs):
     def run(place, options, results):
         for mpi in place.mpis:
             samples = contest(place, mpi, ranks, contenders(mpi), options)
-            table(mpi, samples, unit, scale)
+            table(case, mpi, samples, unit, scale, results)
             for label, mine, theirs in pairs:
                 compare(f"{case}{label}/{mpi}", samples, mine, theirs, results)
             if "Heddle" not in samples:
@@ -199,7 +198,7 @@ def trapezoid():
             for ranks in (1, 2):
                 own = {name: rows for (number, name), rows in samples.items() if number == ranks}
                 print(f"  {ranks} rank{'s' if ranks > 1 else ''}, {n:,} trapezoids")
-                table(mpi, own, "s", 1e9)
+                table(f"trapezoid-{ranks}", mpi, own, "s", 1e9, results)
                 if {rows[0].answer for name, rows in own.items()} != {own["C"][0].answer}:
                     raise Unable(f"{mpi}: Haskell and C have different answers")
                 compare(f"trapezoid-{ranks}/{mpi}", own, "Heddle", "C", results)
@@ -208,12 +207,12 @@ def trapezoid():
                 pairs = zip(samples[1, name], samples[2, name])
                 values = [one.wall / (2 * two.wall) for one, two in pairs]
                 print(f"  efficiency of 2 ranks, {name}: {spread(values, '.3f')}")
-                results.append((f"trapezoid-efficiency-{name.lower()}/{mpi}", f"{statistics.median(values):.3f}"))
+                results.ratio(f"trapezoid-efficiency-{name.lower()}/{mpi}", values)
             for ranks in (4, 8):
                 crowded = " (oversubscribed: more ranks than cores)" if ranks > len(place.cores) else ""
                 print(f"  {ranks} ranks{crowded}")
                 own = contest(place, mpi, ranks, [who for who in contenders(mpi, n) if "point" not in who.name], options)
-                table(mpi, own, "s", 1e9)
+                table(f"trapezoid-{ranks}", mpi, own, "s", 1e9, results)
                 compare(f"trapezoid-{ranks}{'-oversubscribed' if crowded else ''}/{mpi}", own, "Heddle", "C", results)
 
     return "trapezoid", "figure 2: the integral of the sine by ranks, gathered", run
@@ -230,7 +229,9 @@ def threads():
             samples[way].append(place.sample("alone", 1, Contender(way, ways[way], near_zero)))
         for way, rows in samples.items():
             crowded = way[-1:].isdigit() and int(way.split()[1]) > len(place.cores)
-            print(f"  {way:12} {spread([row.wall / 1e9 for row in rows], '.3f'):>30} s{'  (oversubscribed)' if crowded else ''}")
+            seconds = [row.wall / 1e9 for row in rows]
+            print(f"  {way:12} {spread(seconds, '.3f'):>30} s{'  (oversubscribed)' if crowded else ''}")
+            results.measured("threads", way, wall_s=seconds)
         for way in list(ways)[1:3]:
             ratios(f"trapezoid-{way.replace(' ', '-')}/sequential", walls(samples, way), walls(samples, "sequential"), results)
 
@@ -313,7 +314,7 @@ def idle():
             if not values:
                 raise Unable(f"nothing was measured under {mpi}")
             print(f"  {mpi:8} {WAITING:,} threads in recvValue: {spread(values, '.2f')} % of a core")
-            results.append((f"idle-percent/{mpi}", f"{statistics.median(values):.2f}"))
+            results.figure(f"idle-percent/{mpi}", values, "% of a core", ".2f")
 
     return "idle", f"{WAITING:,} threads that wait for messages", run
 
@@ -335,7 +336,7 @@ def pause():
             for state in ("waiting", "talking"):
                 for column, label in ((0, "median"), (1, "p99")):
                     more = [with_it[column] - without[column] for with_it, without in zip(found[state], found["none"])]
-                    results.append((f"pause-{state}-{label}-us/{mpi}", f"{statistics.median(more):.1f}"))
+                    results.figure(f"pause-{state}-{label}-us/{mpi}", more, "us", ".1f")
 
     return "pause", "what a thread that waits in a receive adds to a small collection", run
 

@@ -97,6 +97,11 @@ def walls(samples, who):
     return [row.wall_ms for row in samples.get(who, [])]
 
 
+def record(case, who, rows, results, **more):
+    columns = {field: [getattr(row, field) for row in rows] for field in ("wall_ms", "cpu_ms")}
+    results.measured(case, " ".join(who), **columns, **more)
+
+
 def scaling(workload):
     size, grain, title = COARSE[workload]
     work = (workload, size, grain)
@@ -117,6 +122,7 @@ def scaling(workload):
                 f"  {' '.join(who):16}  {spread(walls(samples, who), '.1f'):>26}  {cpu:>8.1f}"
                 f"  {spread(gain, '.2f'):>18}  {areas[who]}"
             )
+            record(workload, who, rows, results)
         for mine, theirs in zip((ones[0], twos[0]), (ones[1:], twos[1:])):
             if mine not in samples:
                 print(f"  no ratios: heddle {mine.how} did not run")
@@ -130,7 +136,7 @@ def scaling(workload):
         if twos[0] in samples:
             reached = [most / wall for most, wall in zip(both, walls(samples, twos[0]))]
             print(f"  speed-up of heddle -N2, where the ceiling is 2: {spread(reached, '.2f')}")
-            results.append((f"{workload}-speed-up", f"{statistics.median(reached):.3f}"))
+            results.ratio(f"{workload}-speed-up", reached)
 
     return workload, title, run
 
@@ -176,8 +182,9 @@ def cost(place, case, work, tasks, options, results):
             contenders.append(Contender("monad-par-direct", how))
         samples, areas = contest(place, work, contenders, options)
         for who, rows in samples.items():
-            cpu = spread([row.cpu_ms * (1e6 / tasks if tasks else 1) for row in rows], ".1f")
-            print(f"  {' '.join(who):20}  {cpu:>26}  {spread(walls(samples, who), '.1f'):>26}  {areas[who]}")
+            each = [row.cpu_ms * (1e6 / tasks if tasks else 1) for row in rows]
+            print(f"  {' '.join(who):20}  {spread(each, '.1f'):>26}  {spread(walls(samples, who), '.1f'):>26}  {areas[who]}")
+            record(case, who, rows, results, **({"task_ns": each} if tasks else {}))
         mine = contenders[0]
         if mine not in samples:
             print(f"  no ratios: heddle {how} did not run")
@@ -206,6 +213,7 @@ def semaphores():
             wall, cpu = ({kind: [row[i] for row in rows] for kind, rows in samples.items()} for i in (0, 1))
             for kind in kinds:
                 print(f"  {kind + ' ' + how:14}  {spread(wall[kind], '.1f'):>26}  {spread(cpu[kind], '.1f'):>26}")
+                results.measured("semaphore", f"{kind} {how}", wall_ns=wall[kind], cpu_ns=cpu[kind])
             for other in kinds[1:]:
                 ratios(f"semaphore{how}/{other}", wall[kinds[0]], wall[other], results)
 
