@@ -84,7 +84,7 @@ test-nightly: setup build ## what takes too long for every day: all short UTF-8,
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p soak' heddle-test
 
 .PHONY: check
-check: check-format check-modules check-links check-results check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points ## style, warnings, documentation, sanitizers
+check: check-format check-modules check-links check-results check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
 
 .PHONY: check-format
@@ -123,6 +123,10 @@ check-warnings: $(CABAL_CONFIG) ## no warnings, in tests and benchmarks either
 .PHONY: check-safe-points
 check-safe-points: check-warnings ## the machine code of unmasked task switches allocates nothing
 	@scripts/check_safe_points.py $(CHECKDIR)
+
+.PHONY: check-pages
+check-pages: check-warnings ## the Haskell in the pages compiles, and the manuals' options exist
+	@scripts/check_pages.py $(CHECKDIR)
 
 .PHONY: check-documentation
 check-documentation: $(CABAL_CONFIG) ## every export is documented
