@@ -96,7 +96,7 @@ check-modules: ## export lists, and no module above 700 lines
 	@scripts/check_modules.py
 
 .PHONY: check-links
-check-links: ## the relative links and anchors of all pages resolve
+check-links: ## relative links, anchors and names of modules in all pages resolve
 	@scripts/check_links.py
 
 .PHONY: check-results
