@@ -37,7 +37,7 @@ def main():
                 reason = dead(path, link, places, anchors)
                 if reason:
                     complaints.append(f"{path}:{number}: dead link {link}: {reason}")
-        # The style's examples are of no real package.
+        # The examples in STYLE.md name modules of no real package.
         if path not in ("CHANGELOG.md", "STYLE.md"):
             complaints += [
                 f"{path}:{number}: there is no module {name}"
