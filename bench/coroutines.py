@@ -10,6 +10,7 @@ and write to a pipe that is read here. Their output has to be the same, byte for
 """
 import collections
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -344,19 +345,20 @@ def stages():
     return "stages", f"{items} items through {many:,} stages, against {few:,}", run
 
 
-def fused():
-    # The first is the one that the others do, too.
-    chains = {
-        "": "map, filter, a state, three for one, take, sum",
-        "-four": "the same without three for one",
-        "-actions": "four actions in a row",
-        "-zip": "the product of two streams",
-        "-scan": "the sum of running sums",
-        "-both": "two folds at once",
-    }
+# The first is the one that the others do, too.
+CHAINS = {
+    "": "map, filter, a state, three for one, take, sum",
+    "-four": "the same without three for one",
+    "-actions": "four actions in a row",
+    "-zip": "the product of two streams",
+    "-scan": "the sum of running sums",
+    "-both": "two folds at once",
+}
 
+
+def fused():
     def run(place, options, results):
-        for suffix, what in chains.items():
+        for suffix, what in CHAINS.items():
             flow, hand, c = (Contender("fused", way) for way in (f"flow{suffix}", f"hand{suffix}", "c"))
             sizes = dict.fromkeys([flow, hand], place.size(flow))
             n = sizes[flow]
@@ -377,6 +379,32 @@ def fused():
             results.figure(f"fused{suffix}-bytes", (most - least) / n, "bytes", ".4f")
 
     return "fused", "chains in Heddle.Flow: one loop?", run
+
+
+def instructions():
+    """A count does not depend on what else the machine does, so one run is enough."""
+    size = 100000
+
+    def count(place, way, n):
+        program = found(os.path.join(BUILD, "bench-coroutine-fused"))
+        command = [found("valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null", program, way, str(n), "+RTS", "-A32m"]
+        process = place.start(command, {place.cores[0]}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        collected = re.search(r"Collected : (\d+)", place.end(process)[1])
+        if not collected:
+            raise Unable(f"{' '.join(command)} has counted nothing")
+        return int(collected[1])
+
+    def run(place, _options, results):
+        for suffix, what in CHAINS.items():
+            # The program does the work twice; what is done once for all is not in the difference.
+            each = {}
+            for way in ("flow", "hand"):
+                few, many = (count(place, way + suffix, n) for n in (size, 2 * size))
+                each[way] = (many - few) / (2 * size)
+                results.figure(f"instructions-{way}{suffix}", each[way], "instructions", ".2f")
+            print(f"  {what}: {each['flow']:.2f} instructions for each number, by hand {each['hand']:.2f}")
+
+    return "instructions", "instructions of the chains in Heddle.Flow for each number, counted by callgrind", run
 
 
 # -------------------------------------------------------------------------------------------- texts
@@ -510,6 +538,7 @@ CASES = [
     binds(),
     stages(),
     fused(),
+    instructions(),
     searching("grep-count", f'count row having "{WANTED}"', "-c", "count", "lines with a text, counted: grep -c"),
     searching("grep-number", f'select row having "{WANTED}" numbered', "-n", "number", "the same, numbered: grep -n"),
     grep_cores(),
