@@ -234,8 +234,8 @@ class Results:
     is what one contender measured. A quantity ends with its unit: cpu_us, wall_ms, kb.
     """
 
-    def __init__(self, suite, options, path=None):
-        self.lines, self.path, self.case = [], path, None
+    def __init__(self, suite, options, path=None, order=()):
+        self.lines, self.path, self.case, self.order = [], path, None, {name: place for place, name in enumerate(order)}
         # Read now: the checkout may change during a long run.
         self.run = {
             "date": now(),
@@ -260,7 +260,7 @@ class Results:
             return
         cases = {case["case"]: case for case in self.document["cases"]}
         cases[self.case["case"]] = self.case | {"values": list(self.case["values"].values())}
-        self.document["cases"] = list(cases.values())
+        self.document["cases"] = sorted(cases.values(), key=lambda case: self.order.get(case["case"], len(self.order)))
         self.document["runs"][self.run["date"]] = {name: value for name, value in self.run.items() if name != "date"}
         used = {case["run"] for case in cases.values()}
         self.document["runs"] = {date: run for date, run in sorted(self.document["runs"].items()) if date in used}

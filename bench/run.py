@@ -62,7 +62,8 @@ def main():
     prepare_process()
     print(f"{now()}  {machine()}")
     kept = os.path.join(os.path.dirname(BENCH), "docs", "results", f"{options.suite}.json")
-    results = Results(options.suite, options, kept if options.keep == "" else options.keep)
+    order = [name for name, _, _ in cases]
+    results = Results(options.suite, options, kept if options.keep == "" else options.keep, order)
     failures = 0
     try:
         place = new_place()
