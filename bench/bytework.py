@@ -1,8 +1,8 @@
-"""The byte work beside bytestring, text, aeson, hashable, libsimdjson and C: the cases of `run.py bytes`.
+"""The byte work against bytestring, text, aeson, hashable, libsimdjson and C: the cases of `run.py bytes`.
 
-The programs are those of bench/bytes, and bytes_* of bench/c; each has several ways of doing the same, for a number
-of times, and reads the clocks itself, after as much work that is not counted. All ways of a case have one core in
-turn, do the same number of things, and have to come to the same answer. Ratios are of CPU time.
+The programs are those of bench/bytes, and bytes_* of bench/c. Each does one job in several ways, a given number of
+times, and reads the clocks itself, after as much work that is not counted. All ways of a case take turns on one core, do
+the job equally often, and must give the same answer. Ratios are of CPU time.
 """
 import collections
 import os
@@ -12,10 +12,10 @@ import subprocess
 import documents
 from harness import BUILD, Unable, Workplace, how_to_get, in_turn, ratios, spread
 
-# What one run takes, in nanoseconds, at least for the quickest way and at most for the slowest.
+# How long a run takes, in nanoseconds: at least this for the fastest way, at most this for the slowest.
 LEAST, MOST = 0.03e9, 1e9
 
-# Both sides get the same room, so that neither collects more often than the other.
+# All get the same allocation area, so that none collects more often than another.
 AREA = "16m"
 
 # A program and the way in it.
@@ -41,11 +41,11 @@ class BytePlace(Workplace):
         return Run(*self.say("timed", 4, who, n, flags))
 
     def memory(self, program, way, n, flags):
-        """The most bytes above what was there before, and those of the result."""
+        """The peak in bytes above the memory before the work, and the size of the result."""
         return self.say("memory", 2, Contender(program, way), n, ["+RTS", "-A1m", *flags])
 
     def say(self, word, count, who, n, flags):
-        """What a program says of a way: a word, and so many numbers."""
+        """What a program prints for a way: a word and `count` numbers."""
         program = os.path.join(BUILD, who.program)
         if not os.path.exists(program):
             raise Unable(f"{who.program} is not there; {how_to_get(program)}")
@@ -66,7 +66,7 @@ class BytePlace(Workplace):
         return [int(value) for value in words[1:]]
 
     def size(self, contenders):
-        """A number of things for which nobody is too quick to be measured, or too slow to wait for."""
+        """A size at which no contender is too fast to be measured or too slow to wait for."""
         n = 1
         while True:
             times = [max(self.once(who, n).cpu, 1) for who in contenders]
@@ -143,7 +143,7 @@ def doubles():
         for side, (peers, c) in sides.items():
             contenders = {way: Contender(program, f"{side}-{way}") for way in ("heddle", *peers)}
             contenders[c] = Contender("bytes_double", c)
-            # Not everybody writes the shortest text.
+            # Some write longer texts than the shortest.
             contest(f"double-{side}", contenders, results, place, options, agree=side == "read")
 
     return "double", "floating point numbers, as short as they can be, and read again", run
@@ -240,7 +240,7 @@ def memory():
                     if who == "heddle":
                         results.ratio(f"{job}-memory{name}/result", [peak / result])
 
-    return "memory", f"the most memory that {copies} copies of records.json take, beside what becomes of them", run
+    return "memory", f"the peak memory for {copies} copies of records.json, against the size of the result", run
 
 
 # ------------------------------------------------------------------------------------------- hashing

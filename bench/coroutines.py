@@ -1,9 +1,9 @@
-"""Coroutine pipelines beside conduit, pipes, the article's listings, loops, grep and ripgrep: the cases of
+"""Coroutine pipelines against conduit, pipes, the article's listings, loops, grep and ripgrep: the cases of
 `run.py coroutine`.
 
 The programs are those of bench/coroutine, one for each job, in which each library does the same. They read
-the clocks themselves, after some work that is not counted. Everybody in Haskell gets the allocation area
-(-A) that suits it best, found by trying; they have one core, and the ratios are of CPU time.
+the clocks themselves, after some work that is not counted. Every Haskell program gets the allocation area
+(-A) that suits it best, found by trying; it has one core, and the ratios are of CPU time.
 
 `heddle pipe`, grep and ripgrep start from bench/build/timed, search the same text in the kernel's caches,
 and write to a pipe that is read here. Their output has to be the same, byte for byte.
@@ -18,20 +18,20 @@ import subprocess
 from harness import BUILD, HEDDLE, Unable, Workplace, found, how_to_get, in_turn, ratios, spread
 
 AREAS = ("1m", "4m", "32m", "128m")
-# No collection comes between what is measured; and many do.
+# Areas with which no collection interrupts the measured work, and with which many do.
 ROOM, TIGHT = "512m", "4m"
 SAMPLE = 0.25e9
 # A sample is the median of as many runs in a row.
 TIMES = 3
 
-# A hop is the difference between so many stages.
+# A hop is the difference between this many stages, divided by their difference.
 FEW, MANY = 2, 12
 PRIMES = 10000
 # The 10,000th prime.
 MORE_PRIMES = 104729
 
 MEGABYTES = 512
-# One line in so many is wanted.
+# One line in this many matches.
 EVERY = 100000
 WANTED = "FIND ME"
 STREAM_MEGABYTES = 10000
@@ -93,7 +93,7 @@ class CoroutinePlace(Workplace):
         return Run(wall, cpu, allocated, *answers)
 
     def size(self, who):
-        """As much as fills a sample."""
+        """A size that fills a sample."""
         n = 1000
         while True:
             took = max(self.once(who, n, AREAS[0]).wall, 1)
@@ -319,7 +319,7 @@ def binds():
             if ours and article:
                 ratios(f"binds-{middle}-{way}/article", ours[1], article[1], results)
         if None in made:
-            raise Unable("not so many binds")
+            raise Unable("this many binds did not run")
 
     return "binds", f"{most:,} binds nested to the left, against {great:,}", run
 
@@ -340,7 +340,7 @@ def stages():
                 if ours and theirs:
                     ratios(f"stages-{mine}/{way}", ours[1], theirs[1], results)
         if None in made:
-            raise Unable("no pipeline of so many stages")
+            raise Unable("a pipeline of this many stages did not run")
 
     return "stages", f"{items} items through {many:,} stages, against {few:,}", run
 

@@ -4,9 +4,9 @@ Every program starts from bench/build/timed, which takes wall time, CPU time and
 from wait4, and all are placed by the kernel as it likes. The tree is in the kernel's caches: each program
 has walked it before the first round.
 
-Output goes to one file in memory (tmpfs), which is written over: the same cheap sink for everyone, which
+Output goes to one file in memory (tmpfs), which is overwritten: the same cheap sink for all, which
 needs no second process that would take part of a core, and which no program takes for /dev/null. What
-was written is compared: everyone has to print the same set of paths.
+was written is compared: all must print the same set of paths.
 """
 import collections
 import os
@@ -43,7 +43,7 @@ class FindPlace(Workplace):
         return f"tree {options.tree}; {options.rounds} rounds of {TIMES} runs; median [least, most]"
 
     def tree(self, options):
-        """The tree that was asked for, or so many copies of it that it is large enough."""
+        """The tree that was asked for, or enough copies of it."""
         if "given" not in self.trees:
             root = os.path.normpath(options.tree)
             if not os.path.isdir(root):
@@ -142,7 +142,7 @@ def ancestor(name, arguments, cores, *flags):
 
 
 def paths_of(output, root):
-    """What was printed, whoever printed it: fd leaves out the root and ends directories with a slash."""
+    """The paths that any of the programs printed: fd leaves out the root and ends directories with a slash."""
     lines = {line[:-1] if line.endswith(b"/") else line for line in output.split(b"\n")}
     return lines - {b"", os.fsencode(root)}
 

@@ -31,7 +31,7 @@ def prepare_process():
     """Before a run: signals end it through the finally blocks, so that nothing is left behind."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
-    # Debian keeps nginx and lighttpd in sbin, which is not on everyone's PATH.
+    # Debian keeps nginx and lighttpd in sbin, which is not on every PATH.
     os.environ["PATH"] += ":/usr/sbin:/sbin"
 
 

@@ -1,12 +1,12 @@
-"""MPI in Haskell beside MPI in C, and beside mpi4py: the cases of `run.py mpi`.
+"""MPI in Haskell against MPI in C and mpi4py: the cases of `run.py mpi`.
 
 The programs are those of bench/mpi and their twins bench/c/mpi_*.c, which are built once for each MPI. All
-are started by bin/heddle-mpirun, so that everyone has the same settings: nobody is bound to a core. They read
-the clocks themselves, between the start and the end of MPI; a sample is the lower quartile of many short
-times within one run, of everyone alike: so that what else happens on two cores, both of which are busy, is
-mostly left out. Where two ranks work at once the ratios are of wall time. Every answer is checked.
+are started by bin/heddle-mpirun, so that all have the same settings: no rank is bound to a core. They read
+the clocks themselves, between the start and the end of MPI. A sample is the lower quartile of many short
+times within one run, for every contender: both cores are busy, so other work on the machine disturbs some
+of the times. Where two ranks work at once the ratios are of wall time. Every answer is checked.
 
-With more ranks than cores the ranks take turns, and the numbers say more of the system than of a library.
+With more ranks than cores the ranks take turns, and the numbers say more about the system than about a library.
 """
 import collections
 import math
@@ -19,9 +19,9 @@ MPIRUN = os.path.join(os.path.dirname(HEDDLE), "heddle-mpirun")
 # Debian's mpi4py belongs to Debian's Python.
 PYTHON = "/usr/bin/python3"
 LAUNCHERS = {"openmpi": "mpirun.openmpi", "mpich": "mpiexec.mpich"}
-# What a job inside of a job, or somebody's settings, would change.
+# Variables of an enclosing job, or of the user, that would change a job.
 FOREIGN = ("OMPI_", "PMI", "HEDDLE_MPI", "HYDI_", "HYDRA_", "MPICH_", "MPIR_")
-# A sample is a quartile of so many times in one run.
+# A sample is a quartile of this many times in one run.
 TIMES = 60
 LIMIT = 900
 
@@ -33,7 +33,7 @@ OUTSTANDING = 5000
 WAITING = 1000
 COLLECTIONS = 2000
 
-# A program as it is started, and what it has to answer.
+# A program's command line, and the check of its answer.
 Contender = collections.namedtuple("Contender", "name command answer")
 
 # Nanoseconds of wall time, and of CPU time of rank 0, for a step; and what came out.
@@ -60,12 +60,12 @@ class MpiPlace(Workplace):
     def describe(self, options):
         load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
         return (
-            f"{' and '.join(self.mpis)}; {len(self.cores)} cores, nobody bound; {options.rounds} rounds; "
+            f"{' and '.join(self.mpis)}; {len(self.cores)} cores, ranks not bound; {options.rounds} rounds; "
             f"median [least, most]; load before: {load}"
         )
 
     def job(self, mpi, ranks, command, *more):
-        """What a job of so many ranks has written; `alone` without a launcher."""
+        """What a job of this many ranks has written; `alone` without a launcher."""
         program = command[0]
         if not os.path.exists(program):
             raise Unable(f"{os.path.basename(program)} is not there; {how_to_get(program)}")

@@ -2,7 +2,7 @@
 
 The programs are those of bench/par, one for each library. They read the clocks themselves, around the
 work, so starting and ending are not in it; a process does the work several times, the first time is
-dropped, and the median of the others counts. Everyone gets the allocation area (-A) that suits it best,
+dropped, and the median of the others counts. Every program gets the allocation area (-A) that suits it best,
 found by trying.
 
 A speed-up is over the sequential program, and its ceiling is what the machine gives to two sequential
@@ -22,7 +22,7 @@ LIBRARIES = ("heddle", "sparks", "monad-par")
 # Milliseconds of wall and CPU time, and what came out.
 Run = collections.namedtuple("Run", "wall_ms cpu_ms answer")
 
-# A library, and -N1, -N2 or twice: two processes beside each other.
+# A library, and -N1, -N2 or twice: two processes at the same time.
 Contender = collections.namedtuple("Contender", "library how")
 
 # For each workload its size and the grain of its tasks.
@@ -40,7 +40,7 @@ FINE = {
 
 
 class ParallelPlace(Workplace):
-    """Two cores for the programs, nothing beside them."""
+    """Two cores for the programs, and no other load."""
 
     def describe(self, options):
         return f"cores {self.cores[0]} and {self.cores[1]}; {options.rounds} rounds; median [least, most]"

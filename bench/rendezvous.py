@@ -1,12 +1,12 @@
-"""Rendezvous beside the SHIM paper's two libraries, Go's channels and C: the cases of `run.py rendezvous`.
+"""Rendezvous against the SHIM paper's two libraries, Go's channels and C: the cases of `run.py rendezvous`.
 
 The programs are those of bench/rendezvous. They read the clocks themselves, after some rendezvous that are
-not counted. How many are counted is found by trying, so that a sample takes about SAMPLE; everyone in
-Haskell gets the allocation area (-A) that suits it best, found in the same way.
+not counted. How many are counted is found by trying, so that a sample takes about SAMPLE; every Haskell
+program gets the allocation area (-A) that suits it best, found in the same way.
 
-On one core the ratios are of CPU time: that is what a rendezvous costs, and wall time would add only what
-the machine does besides. On two cores they are of wall time. Everybody is compared with its like: -N1
-with -N1 (or GOMAXPROCS=1), -N2 with -N2. Of the two, -N1 is the faster for the paper's libraries.
+On one core the ratios are of CPU time: that is what a rendezvous costs, and wall time would only add what
+else the machine does. On two cores they are of wall time. -N1 is compared with -N1 (or GOMAXPROCS=1), -N2
+with -N2. Of the two, -N1 is the faster for the paper's libraries.
 
 `RESULT examples-<program>-<way>-speed-up` has 2 for reaching what the machine gives to two sequential
 processes at the same time, one on each core.
@@ -39,7 +39,7 @@ Setting = collections.namedtuple("Setting", "rounds area")
 
 
 class RendezvousPlace(Workplace):
-    """Two cores for the programs, nothing beside them."""
+    """Two cores for the programs, and no other load."""
 
     def describe(self, options):
         return f"cores {self.cores[0]} and {self.cores[1]}; {options.rounds} rounds; median [least, most]"
@@ -123,7 +123,7 @@ def column(samples, who, name):
 
 
 def table(case, samples, settings, shares, results):
-    """A line for each contender; a share is what there is to divide by, such as its members."""
+    """A line for each contender; `shares` is what to divide by, such as its members."""
     print(f"  {'':22}  {'wall ns':>32}  {'CPU ns':>32}  {'CPU ns each':>11}  -A")
     for who in samples:
         wall, cpu = (column(samples, who, name) for name in ("wall", "cpu"))
@@ -161,8 +161,8 @@ def table_1(n):
             return Contender(library, how, (n,))
 
         hows = ("-N1", "-N2")
-        everyone = [contender(library, how) for library in ("heddle", "mvar", "stm", "go") for how in hows]
-        samples, settings = contest(place, [*everyone, contender("c", "-N1")], options)
+        contenders = [contender(library, how) for library in ("heddle", "mvar", "stm", "go") for how in hows]
+        samples, settings = contest(place, [*contenders, contender("c", "-N1")], options)
         table(f"table1-{n}", samples, settings, members, results)
         for how, clock in zip(hows, ("cpu", "wall")):
             for other in ("mvar", "stm"):
@@ -202,15 +202,15 @@ def flat():
     sizes = (2, 10, 100, 800)
 
     def run(place, options, results):
-        everyone = [Contender("heddle", how, (n,)) for how in ("-N1", "-N2") for n in sizes]
-        samples, settings = contest(place, everyone, options)
+        contenders = [Contender("heddle", how, (n,)) for how in ("-N1", "-N2") for n in sizes]
+        samples, settings = contest(place, contenders, options)
         table("flat", samples, settings, members, results)
         for how, clock in (("-N1", "cpu"), ("-N2", "wall")):
             few, many = (Contender("heddle", how, (n,)) for n in (sizes[0], sizes[-1]))
             if few in samples and many in samples:
                 each = [[time / members(who) for time in column(samples, who, clock)] for who in (many, few)]
                 ratios(f"flat{how}/{sizes[-1]}-to-{sizes[0]}", *each, results)
-        require(samples, everyone[0])
+        require(samples, contenders[0])
 
     return "flat", f"what a participant costs among {sizes[-1]} and among {sizes[0]}", run
 

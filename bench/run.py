@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Measures Heddle beside C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
+"""Measures Heddle against C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
 usage: run.py io|serve|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
               [--only NAME]... [--list] [--keep [FILE]]
 
-All contenders of a case run in turn within each round, and the ratios are of one round; numbers from
-different runs do not compare. The last lines are `RESULT <case>/<contender> <ratio>`, below 1 where
+All contenders of a case run in turn within each round, and a ratio compares two measurements of one round;
+numbers from different runs do not compare. The last lines are `RESULT <case>/<contender> <ratio>`, below 1 where
 Heddle needs less. `--keep` records the samples of every case that was measured in docs/results/SUITE.json, in place
 of those recorded before; `make results` then writes them into the documents.
 
-Files are in a temporary folder; everything that was started is stopped, and the folder removed, however
-the run ends.
+Files are in a temporary folder. However the run ends, all programs are stopped and the folder is removed.
 """
 import argparse
 import os
