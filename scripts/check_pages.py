@@ -24,6 +24,8 @@ OPTION = re.compile(r"(?<![-\w])--[a-z][-a-z0-9]*")
 SKIPPED = ("STYLE.md", "CHANGELOG.md")
 # What GHC2021 has and GHC 9.0 does not have by default, as far as the pages use it.
 EXTENSIONS = ("BangPatterns", "DeriveGeneric", "ImportQualifiedPost", "ScopedTypeVariables", "TypeApplications")
+# Seconds that a program may take on a busy machine.
+LIMIT = 300
 FLAGS = [*(f"-X{name}" for name in EXTENSIONS), "-v0", "-w", "-O0", "-threaded", "-package-env", "-"]
 
 
@@ -117,7 +119,10 @@ def compile_and_run(block, database, folder):
         return f"{block}: it does not compile\n{done.stderr.strip()}"
     if not runs:
         return None
-    done = subprocess.run(output[1:], capture_output=True, text=True, check=False, timeout=60)
+    try:
+        done = subprocess.run(output[1:], capture_output=True, text=True, check=False, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return f"{block}: it does not end within {LIMIT} s"
     if done.stdout.splitlines() == block.printed:
         return None
     return f"{block}: it prints\n{done.stdout}{done.stderr}and not\n" + "\n".join(block.printed)
