@@ -84,7 +84,7 @@ test-nightly: setup build ## what takes too long for every day: all short UTF-8,
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p soak' heddle-test
 
 .PHONY: check
-check: check-format check-modules check-links check-results check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
+check: check-format check-modules check-packages check-links check-results check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
 
 .PHONY: check-format
@@ -94,6 +94,10 @@ check-format: ## every file is as Ormolu writes it
 .PHONY: check-modules
 check-modules: ## export lists, and no module above 700 lines
 	@scripts/check_modules.py
+
+.PHONY: check-packages
+check-packages: ## no import of another package's Internal; the documents' package tables are what the cabal files say
+	@scripts/packages.py --check
 
 .PHONY: check-links
 check-links: ## relative links, anchors and names of modules in all pages resolve
@@ -131,6 +135,10 @@ check-pages: check-warnings ## the Haskell in the pages compiles, and the manual
 .PHONY: check-documentation
 check-documentation: $(CABAL_CONFIG) ## every export is documented
 	@scripts/check_documentation.py cabal haddock $(CHECK_FLAGS) all
+
+.PHONY: packages
+packages: ## rewrite the package tables of the documents and hie.yaml from the cabal files
+	@scripts/packages.py
 
 .PHONY: format
 format: ## rewrite every Haskell file as Ormolu would

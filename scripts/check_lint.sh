@@ -10,8 +10,8 @@ while read -r file; do
   esac
 done < <(scripts/sources.sh)
 failed=0
-if [ "${#shipped[@]}" -gt 0 ]; then hlint "${shipped[@]}" || failed=1; fi
-if [ "${#free[@]}" -gt 0 ]; then hlint --ignore='Avoid restricted module' "${free[@]}" || failed=1; fi
+if [ "${#shipped[@]}" -gt 0 ]; then hlint -j "${shipped[@]}" || failed=1; fi
+if [ "${#free[@]}" -gt 0 ]; then hlint -j --ignore='Avoid restricted module' "${free[@]}" || failed=1; fi
 if [ "$failed" -ne 0 ]; then
   echo "check-lint: follow the hints above, or silence one where it misleads, with a reason:" >&2
   echo '  {- HLINT ignore name "hint" -} -- because …' >&2

@@ -1,4 +1,5 @@
--- | The ancestors, their like on Heddle.Par.IO and the C walk give the same answers on a generated tree.
+-- | The ancestors, their like on Heddle.Par.IO and the C walk give the same answers on a generated tree; the SHIM
+-- paper's libraries do what the paper says.
 module Main
   ( main,
   )
@@ -8,6 +9,7 @@ import Control.Exception (bracket)
 import Control.Monad (forM, forM_, unless)
 import Data.List (isInfixOf, sort)
 import GHC.IO.Encoding (setFileSystemEncoding, setLocaleEncoding)
+import PaperTest qualified
 import System.Directory
 import System.Environment (setEnv)
 import System.Exit (ExitCode (..))
@@ -27,14 +29,14 @@ main = do
   setLocaleEncoding utf8
   setFileSystemEncoding utf8
   setEnv "LC_ALL" "C.UTF-8"
-  defaultMain tests
+  defaultMain (testGroup "heddle-bench" [tests, PaperTest.tests])
 
 tests :: TestTree
 tests =
   withResource (getTemporaryDirectory >>= mkdtemp . (</> "heddle-bench-test-")) removePathForcibly $ \getFolder ->
     withResource (getFolder >>= plant) (const (pure ())) $ \getRoot ->
       testGroup
-        "heddle-bench"
+        "searches"
         [ testGroup "found in one place" [searchTest getRoot name [path] | (name, path) <- unique],
           testGroup "not there" [searchTest getRoot name [] | name <- ["nonexistent", "", "file", "é"]],
           testCase "found in many places: the first one, and any one without determinism" (many getRoot),

@@ -1,7 +1,7 @@
 -- | The paper's library on mailboxes.
 module Channels
-  ( module Heddle.Rendezvous.Classic.MVar,
+  ( module Paper.MVar,
   )
 where
 
-import Heddle.Rendezvous.Classic.MVar
+import Paper.MVar

@@ -1,7 +1,7 @@
 -- | The paper's library on transactional memory.
 module Channels
-  ( module Heddle.Rendezvous.Classic.STM,
+  ( module Paper.STM,
   )
 where
 
-import Heddle.Rendezvous.Classic.STM
+import Paper.STM

@@ -66,14 +66,16 @@ onEach body = forM_ [1, 2, 4] $ \n -> onCapabilities n body
 
 leftmostWhateverType :: IO ()
 leftmostWhateverType = onEach . forM_ types $ \e -> replicateM_ 300 $ do
-  right <- try . runParIO $ do
-    fork (liftIO (yield >> throwIO (ErrorCall "left")))
-    fork (liftIO (throwIO e))
-  shown right @?= "left"
-  left <- try . runParIO $ do
-    fork (liftIO (yield >> throwIO e))
-    fork (liftIO (throwIO (ErrorCall "right")))
-  shown left @?= show e
+  inOrder (toException (ErrorCall "left")) e
+  inOrder e (toException (ErrorCall "right"))
+  where
+    -- The left task cannot fail before the right one has begun, so each has its chance.
+    inOrder left right = do
+      thrown <- try . runParIO $ do
+        begun <- new
+        fork (get begun >> liftIO (throwIO left))
+        fork (put begun () >> liftIO (throwIO right))
+      shown thrown @?= show left
 
 caughtInTask :: IO ()
 caughtInTask = onEach . forM_ types $ \e -> replicateM_ 300 $ do

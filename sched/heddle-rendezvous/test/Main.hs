@@ -1,7 +1,6 @@
 -- | The tests of heddle-rendezvous.
 module Main (main) where
 
-import ClassicTest qualified
 import Control.Monad (unless)
 import CostTest qualified
 import DeadlockTest qualified
@@ -33,7 +32,7 @@ main =
         case again of
           Just _ -> here
           Nothing ->
-            [RandomTest.tests, MemoryTest.tests, CostTest.tests, TypeTest.tests, ClassicTest.tests, SoakTest.tests]
+            [RandomTest.tests, MemoryTest.tests, CostTest.tests, TypeTest.tests, SoakTest.tests]
               ++ here
               ++ [testGroup "all that again" [testCase ("on " ++ show n ++ " cores") (onCores n) | n <- [1, 3, 4]]]
 

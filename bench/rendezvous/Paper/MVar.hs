@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.Rendezvous.Classic.MVar
+-- Module      : Paper.MVar
 -- Description : The SHIM paper's library on mailboxes, as a baseline
 -- Stability   : frozen
 --
@@ -30,7 +30,7 @@
 --
 -- Cost: a rendezvous is seven mailbox operations for each reader, and wakes it up to three times.
 -- Owner: the garbage collector; a channel needs no closing.
-module Heddle.Rendezvous.Classic.MVar
+module Paper.MVar
   ( Channel,
     newChannel,
     dPar,

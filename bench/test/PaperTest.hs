@@ -2,7 +2,7 @@
 {-# LANGUAGE RecordWildCards #-}
 
 -- | The paper's library does what the paper says, on mailboxes and on transactions.
-module ClassicTest
+module PaperTest
   ( tests,
   )
 where
@@ -10,8 +10,8 @@ where
 import Control.Concurrent (newEmptyMVar, putMVar, takeMVar, tryPutMVar, tryTakeMVar, yield)
 import Control.Monad (replicateM, replicateM_)
 import Data.Foldable (for_)
-import Heddle.Rendezvous.Classic.MVar qualified as M
-import Heddle.Rendezvous.Classic.STM qualified as S
+import Paper.MVar qualified as M
+import Paper.STM qualified as S
 import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (Assertion, assertFailure, testCase, (@?=))
@@ -28,7 +28,7 @@ data Library chan = Library
 tests :: TestTree
 tests =
   testGroup
-    "Classic"
+    "the paper's libraries"
     [ testGroup "MVar" $
         testCase "a send that nobody shares returns" (within (loneSend mailboxes)) : figures mailboxes,
       testGroup "STM" (figures transactions)

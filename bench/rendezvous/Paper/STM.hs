@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.Rendezvous.Classic.STM
+-- Module      : Paper.STM
 -- Description : The SHIM paper's library on transactional memory, as a baseline
 -- Stability   : frozen
 --
@@ -37,7 +37,7 @@
 -- Cost: a rendezvous of n threads is 3n transactions on the same few variables. Every arrival wakes the
 -- writer, which looks and sleeps again; the value wakes all readers at once, and so does the end.
 -- Owner: the garbage collector; a channel needs no closing.
-module Heddle.Rendezvous.Classic.STM
+module Paper.STM
   ( Channel,
     newChannel,
     dPar,
