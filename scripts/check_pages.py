@@ -5,7 +5,8 @@ usage: check_pages.py DIST
 
 A block with imports is a module. If it has a `main` and ends in comments, it is run, and has to print these. A block
 that begins with ```haskell refused has to be refused by the compiler. Any other block is an excerpt: a Haskell file of
-the repository has it, line by line; a line of three dots leaves something out.
+the repository has it, line by line; a line of three dots leaves something out. A block whose paragraph links to a program
+in examples/ has its code.
 
 A long option in docs/manual/NAME.md, in backquotes or in a command line, is one that `heddle NAME --help` has.
 """
@@ -18,6 +19,7 @@ import sys
 import tempfile
 
 BLOCK = re.compile(r"^```haskell( refused)?\n(.*?)^```$", re.M | re.S)
+EXAMPLE = re.compile(r"\]\(([^)\s]*examples/[^)\s]+\.hs)\)")
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 SPAN = re.compile(r"`(--[a-z][^`]*)`")
 OPTION = re.compile(r"(?<![-\w])--[a-z][-a-z0-9]*")
@@ -43,8 +45,8 @@ def read(path):
 
 
 class Block:
-    def __init__(self, page, line, text, refused):
-        self.page, self.line, self.text, self.refused = page, line, text, refused
+    def __init__(self, page, line, text, refused, example):
+        self.page, self.line, self.text, self.refused, self.example = page, line, text, refused, example
 
     def __str__(self):
         return f"{self.page}:{self.line}"
@@ -73,7 +75,9 @@ def blocks():
         if page not in SKIPPED:
             text = read(page)
             for found in BLOCK.finditer(text):
-                yield Block(page, text.count("\n", 0, found.start()) + 2, found[2], found[1] is not None)
+                example = EXAMPLE.search(text[: found.start()].rstrip().rpartition("\n\n")[2])
+                path = os.path.normpath(os.path.join(os.path.dirname(page), example[1])) if example else None
+                yield Block(page, text.count("\n", 0, found.start()) + 2, found[2], found[1] is not None, path)
 
 
 def excerpt_fault(block, sources):
@@ -88,6 +92,16 @@ def excerpt_fault(block, sources):
         else:
             return None
     return f"{block}: it has no imports, and no Haskell file has these lines"
+
+
+def example_fault(block):
+    """None if the program has all of its code, in this order; comments are the page's own."""
+    program = iter(line.strip() for line in read(block.example).splitlines())
+    for line in block.text.splitlines():
+        code = line.strip()
+        if code and code != "..." and not code.startswith("--") and code not in program:
+            return f"{block}: {block.example} has not, or not there: {code}"
+    return None
 
 
 def pieces(lines):
@@ -134,6 +148,8 @@ def block_faults(database):
     sources = [[line.strip() for line in read(path).splitlines()] for path in tracked("*.hs")]
     for block in blocks():
         counts[block.is_module] += 1
+        if block.example:
+            faults.append(example_fault(block))
         if block.is_module:
             folder = tempfile.mkdtemp(prefix="heddle-pages-")
             try:
