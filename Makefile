@@ -12,7 +12,7 @@ JOBS ?=
 SITE ?= examples/site
 LISTEN ?= localhost:8080
 
-# Options of bench/run.py, such as BENCH="--rounds 10 --only fixed-64".
+# Options of bench/run.py, such as BENCH="--rounds 10 --only fixed-64", or BENCH=--keep to record all samples.
 BENCH ?=
 
 # Warnings are seen only where a module is compiled, so `make check` compiles everything in a folder of its own,
@@ -84,7 +84,7 @@ test-nightly: setup build ## what takes too long for every day: all short UTF-8,
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p soak' heddle-test
 
 .PHONY: check
-check: check-format check-modules check-packages check-links check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points ## style, warnings, documentation, sanitizers
+check: check-format check-modules check-packages check-links check-results check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
 
 .PHONY: check-format
@@ -100,8 +100,12 @@ check-packages: ## no import of another package's Internal; the documents' packa
 	@scripts/packages.py --check
 
 .PHONY: check-links
-check-links: ## the relative links and anchors of all pages resolve
+check-links: ## relative links, anchors and names of modules in all pages resolve
 	@scripts/check_links.py
+
+.PHONY: check-results
+check-results: ## the numbers in the pages are those of docs/results
+	@scripts/results.py --check
 
 .PHONY: check-lint
 check-lint: ## HLint, with our own rules
@@ -123,6 +127,10 @@ check-warnings: $(CABAL_CONFIG) ## no warnings, in tests and benchmarks either
 .PHONY: check-safe-points
 check-safe-points: check-warnings ## the machine code of unmasked task switches allocates nothing
 	@scripts/check_safe_points.py $(CHECKDIR)
+
+.PHONY: check-pages
+check-pages: check-warnings ## the Haskell in the pages compiles, and the manuals' options exist
+	@scripts/check_pages.py $(CHECKDIR)
 
 .PHONY: check-documentation
 check-documentation: $(CABAL_CONFIG) ## every export is documented
@@ -175,6 +183,10 @@ bench-find: bench-programs ## heddle find against C, GNU find, fd, bfs and the s
 .PHONY: bench-bytes
 bench-bytes: bench-programs ## numbers, UTF-8, JSON, hashes against bytestring, text, aeson, hashable, simdjson and C
 	@python3 bench/run.py bytes $(BENCH)
+
+.PHONY: results
+results: ## write docs/results/*.json, which BENCH=--keep records, into the pages
+	@scripts/results.py
 
 # The other checkout that `make bench-against` measures against.
 OLD ?=

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Heddle in this checkout against Heddle in another one, program by program.
 
-usage: against.py DIR [--suite NAME]... [--only NAME]... [--rounds N] [--seconds S] [--tree DIR] [--list]
+usage: against.py DIR [--suite NAME]... [--only NAME]... [--rounds N] [--seconds S] [--tree DIR] [--list] [--keep FILE]
 
 DIR is another checkout of Heddle in which `make bench-programs` was run. The Haskell programs come from both
 checkouts in turn; the loads, the texts and the settings (sizes, allocation areas) are the same for both. The first
@@ -23,7 +23,7 @@ import mpi
 import parallel
 import rendezvous
 import servers
-from harness import BENCH, BUILD, Unable, conclude, in_turn, machine, prepare_process, ratios, spread
+from harness import BENCH, BUILD, Results, Unable, conclude, in_turn, machine, now, prepare_process, ratios, spread
 
 ROOT = os.path.dirname(BENCH)
 # What belongs to a checkout; the loads and the C twins are always those of this one.
@@ -264,7 +264,11 @@ def compare(suite, case, place, checkout, options, results):
             place.stop(process)
     here, there = (spread(values, ".5g") for values in samples.values())
     print(f"  {case.name:26} {here:>36}  {there:>36}  {case.unit}", flush=True)
+    results.begin(f"{suite}/{case.name}", case.unit)
+    for side, values in samples.items():
+        results.measured(f"{suite}/{case.name}", side, sample=values)
     ratios(f"{suite}/{case.name}", samples["here"], samples["there"], results)
+    results.end()
 
 
 def main():
@@ -276,6 +280,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=3, help="io, serve: how long each time (3)")
     parser.add_argument("--tree", metavar="DIR", default="/usr", help="find: what is searched (/usr)")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
+    parser.add_argument("--keep", metavar="FILE", help="record all samples in this file")
     options = parser.parse_args()
     suites = {name: SUITES[name] for name in SUITES if not options.suite or name in options.suite}
     if options.list:
@@ -292,8 +297,8 @@ def main():
         parser.error(f"no case {', '.join(sorted(unknown))}; see --list")
 
     prepare_process()
-    print(machine())
-    results, failures = [], 0
+    print(f"{now()}  {machine()}")
+    results, failures = Results("against", options, options.keep), 0
     for suite, (new_place, cases) in suites.items():
         chosen = [case for case in cases() if not options.only or case.name in options.only]
         if not chosen:

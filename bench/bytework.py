@@ -1,8 +1,8 @@
-"""The byte work beside bytestring, text, aeson, hashable, libsimdjson and C: the cases of `run.py bytes`.
+"""The byte work against bytestring, text, aeson, hashable, libsimdjson and C: the cases of `run.py bytes`.
 
-The programs are those of bench/bytes, and bytes_* of bench/c; each has several ways of doing the same, for a number
-of times, and reads the clocks itself, after as much work that is not counted. All ways of a case have one core in
-turn, do the same number of things, and have to come to the same answer. Ratios are of CPU time.
+The programs are those of bench/bytes, and bytes_* of bench/c. Each does one job in several ways, a given number of
+times, and reads the clocks itself, after as much work that is not counted. All ways of a case take turns on one core, do
+the job equally often, and must give the same answer. Ratios are of CPU time.
 """
 import collections
 import os
@@ -12,10 +12,10 @@ import subprocess
 import documents
 from harness import BUILD, Unable, Workplace, how_to_get, in_turn, ratios, spread
 
-# What one run takes, in nanoseconds, at least for the quickest way and at most for the slowest.
+# How long a run takes, in nanoseconds: at least this for the fastest way, at most this for the slowest.
 LEAST, MOST = 0.03e9, 1e9
 
-# Both sides get the same room, so that neither collects more often than the other.
+# All get the same allocation area, so that none collects more often than another.
 AREA = "16m"
 
 # A program and the way in it.
@@ -41,11 +41,11 @@ class BytePlace(Workplace):
         return Run(*self.say("timed", 4, who, n, flags))
 
     def memory(self, program, way, n, flags):
-        """The most bytes above what was there before, and those of the result."""
+        """The peak in bytes above the memory before the work, and the size of the result."""
         return self.say("memory", 2, Contender(program, way), n, ["+RTS", "-A1m", *flags])
 
     def say(self, word, count, who, n, flags):
-        """What a program says of a way: a word, and so many numbers."""
+        """What a program prints for a way: a word and `count` numbers."""
         program = os.path.join(BUILD, who.program)
         if not os.path.exists(program):
             raise Unable(f"{who.program} is not there; {how_to_get(program)}")
@@ -66,7 +66,7 @@ class BytePlace(Workplace):
         return [int(value) for value in words[1:]]
 
     def size(self, contenders):
-        """A number of things for which nobody is too quick to be measured, or too slow to wait for."""
+        """A size at which no contender is too fast to be measured or too slow to wait for."""
         n = 1
         while True:
             times = [max(self.once(who, n).cpu, 1) for who in contenders]
@@ -98,6 +98,7 @@ def contest(case, contenders, results, place, options, unit=1, agree=True):
         each = [run.cpu / n / unit for run in runs]
         allocated = statistics.median(run.bytes / n / unit for run in runs)
         print(f"  {case:26} {name:20} {spread(each, '.4g'):>32} ns  {allocated:>10.4g} bytes")
+        results.measured(case, name, cpu_ns=each)
     for name in able:
         if name != ours:
             ratios(f"{case}/{name}", [run.cpu for run in samples[ours]], [run.cpu for run in samples[name]], results)
@@ -142,7 +143,7 @@ def doubles():
         for side, (peers, c) in sides.items():
             contenders = {way: Contender(program, f"{side}-{way}") for way in ("heddle", *peers)}
             contenders[c] = Contender("bytes_double", c)
-            # Not everybody writes the shortest text.
+            # Some write longer texts than the shortest.
             contest(f"double-{side}", contenders, results, place, options, agree=side == "read")
 
     return "double", "floating point numbers, as short as they can be, and read again", run
@@ -235,10 +236,11 @@ def memory():
                     peak, result = place.memory(f"bench-bytes-{job}-memory", who, copies, flags)
                     case = f"{job}-memory{name}/{who}"
                     print(f"  {case:30} at most {peak / 1e6:8.1f} MB, the result {result / 1e6:8.1f} MB")
+                    results.measured(f"{job}-memory{name}", who, peak_bytes=[peak], result_bytes=[result])
                     if who == "heddle":
-                        results.append((f"{job}-memory{name}/result", f"{peak / result:.3f}"))
+                        results.ratio(f"{job}-memory{name}/result", [peak / result])
 
-    return "memory", f"the most memory that {copies} copies of records.json take, beside what becomes of them", run
+    return "memory", f"the peak memory for {copies} copies of records.json, against the size of the result", run
 
 
 # ------------------------------------------------------------------------------------------- hashing
@@ -277,7 +279,9 @@ def flooding():
                 for name in in_turn(names, options.rounds):
                     samples[name].append(place.once(Contender(program, name), n).cpu)
                 for name in names:
-                    print(f"  {name:26} {n:>7,} keys {spread([cpu / n for cpu in samples[name]], '.4g'):>32} ns")
+                    each = [cpu / n for cpu in samples[name]]
+                    print(f"  {name:26} {n:>7,} keys {spread(each, '.4g'):>32} ns")
+                    results.measured("flood", name, cpu_ns=each)
                 ratios(f"flood-{way}-{kind}/random", samples[names[0]], samples[names[1]], results)
 
     return "flood", f"{keys:,} keys chosen to collide, against random ones, into a HashMap", run

@@ -1,15 +1,16 @@
-"""Coroutine pipelines beside conduit, pipes, the article's listings, loops, grep and ripgrep: the cases of
+"""Coroutine pipelines against conduit, pipes, the article's listings, loops, grep and ripgrep: the cases of
 `run.py coroutine`.
 
 The programs are those of bench/coroutine, one for each job, in which each library does the same. They read
-the clocks themselves, after some work that is not counted. Everybody in Haskell gets the allocation area
-(-A) that suits it best, found by trying; they have one core, and the ratios are of CPU time.
+the clocks themselves, after some work that is not counted. Every Haskell program gets the allocation area
+(-A) that suits it best, found by trying; it has one core, and the ratios are of CPU time.
 
 `heddle pipe`, grep and ripgrep start from bench/build/timed, search the same text in the kernel's caches,
 and write to a pipe that is read here. Their output has to be the same, byte for byte.
 """
 import collections
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -17,20 +18,20 @@ import subprocess
 from harness import BUILD, HEDDLE, Unable, Workplace, found, how_to_get, in_turn, ratios, spread
 
 AREAS = ("1m", "4m", "32m", "128m")
-# No collection comes between what is measured; and many do.
+# Areas with which no collection interrupts the measured work, and with which many do.
 ROOM, TIGHT = "512m", "4m"
 SAMPLE = 0.25e9
 # A sample is the median of as many runs in a row.
 TIMES = 3
 
-# A hop is the difference between so many stages.
+# A hop is the difference between this many stages, divided by their difference.
 FEW, MANY = 2, 12
 PRIMES = 10000
 # The 10,000th prime.
 MORE_PRIMES = 104729
 
 MEGABYTES = 512
-# One line in so many is wanted.
+# One line in this many matches.
 EVERY = 100000
 WANTED = "FIND ME"
 STREAM_MEGABYTES = 10000
@@ -92,7 +93,7 @@ class CoroutinePlace(Workplace):
         return Run(wall, cpu, allocated, *answers)
 
     def size(self, who):
-        """As much as fills a sample."""
+        """A size that fills a sample."""
         n = 1000
         while True:
             took = max(self.once(who, n, AREAS[0]).wall, 1)
@@ -185,12 +186,13 @@ def compare(case, values, mine, theirs, results):
         ratios(case, values[mine], values[theirs], results)
 
 
-def table(rows, heading="ns", bytes_heading="bytes"):
+def table(case, rows, results, heading="ns", bytes_heading="bytes"):
     """Lines of a name, wall and CPU times, bytes, and the allocation area."""
     print(f"  {'':18}  {'wall ' + heading:>30}  {'CPU ' + heading:>30}  {bytes_heading:>10}  -A")
     for name, wall, cpu, allocated, area in rows:
         allocated = f"{statistics.median(allocated):.2f}" if allocated else "-"
         print(f"  {name:18}  {spread(wall, '.2f'):>30}  {spread(cpu, '.2f'):>30}  {allocated:>10}  {area}")
+        results.measured(case, name, **{f"wall_{heading}": wall, f"cpu_{heading}": cpu})
 
 
 def per_item(samples, areas, sizes):
@@ -232,13 +234,13 @@ def hop():
             hops = (MANY - FEW) * sizes[way]
             samples[way].append([(more - less) / hops for more, less in zip(many[:3], few[:3])])
         columns = {way: list(zip(*rows)) for way, rows in samples.items()}
-        table([(way, *columns[way], areas[way]) for way in columns])
+        table("hop", [(way, *columns[way], areas[way]) for way in columns], results)
         require(columns, "pipe")
         cpu = {way: columns[way][1] for way in columns}
         for theirs in ways[3:] + ways[2:3]:
             compare(f"hop/{theirs}", cpu, "pipe", theirs, results)
         compare("hop-coroutine/article", cpu, "coroutine", "article", results)
-        results.append(("hop-bytes", f"{statistics.median(columns['pipe'][2]):.1f}"))
+        results.figure("hop-bytes", list(columns["pipe"][2]), "bytes", ".1f")
 
     return "hop", f"an item passes one stage more, of {FEW} to {MANY}", run
 
@@ -249,7 +251,7 @@ def sieve():
         for case, limit in (("sieve", PRIMES), ("sieve-more", MORE_PRIMES)):
             print(f"  to {limit:,}")
             samples, areas = contest(place, dict.fromkeys(contenders, limit), sum_of_primes, options)
-            table(per_item(samples, areas, dict.fromkeys(contenders, 1e6)), "ms", "MB")
+            table(case, per_item(samples, areas, dict.fromkeys(contenders, 1e6)), results, "ms", "MB")
             require(samples, contenders[0])
             cpu = {who.way: column(samples, who, "cpu") for who in samples}
             for theirs in ("conduit", "pipes"):
@@ -287,6 +289,8 @@ def linear(case, place, few, many, right, options, results):
             growth = statistics.median(more / less for less, more in zip(small, great)) / factor
             print(f"  {many[0].way:12}  {spread(small, '.3f'):>28}  {spread(great, '.3f'):>28}  -A{area:4}", end="")
             print(f"  {growth:.2f} times as long for each")
+            for (who, n), values in zip(sizes, times):
+                results.measured(f"{who.job}-A{area}", f"{title(who)} {n}", cpu_ms=values)
             if case and area == ROOM:
                 ratios(case, [time / factor for time in great], small, results)
             with_room = with_room or times
@@ -315,7 +319,7 @@ def binds():
             if ours and article:
                 ratios(f"binds-{middle}-{way}/article", ours[1], article[1], results)
         if None in made:
-            raise Unable("not so many binds")
+            raise Unable("this many binds did not run")
 
     return "binds", f"{most:,} binds nested to the left, against {great:,}", run
 
@@ -336,24 +340,25 @@ def stages():
                 if ours and theirs:
                     ratios(f"stages-{mine}/{way}", ours[1], theirs[1], results)
         if None in made:
-            raise Unable("no pipeline of so many stages")
+            raise Unable("a pipeline of this many stages did not run")
 
     return "stages", f"{items} items through {many:,} stages, against {few:,}", run
 
 
-def fused():
-    # The first is the one that the others do, too.
-    chains = {
-        "": "map, filter, a state, three for one, take, sum",
-        "-four": "the same without three for one",
-        "-actions": "four actions in a row",
-        "-zip": "the product of two streams",
-        "-scan": "the sum of running sums",
-        "-both": "two folds at once",
-    }
+# The first is the one that the others do, too.
+CHAINS = {
+    "": "map, filter, a state, three for one, take, sum",
+    "-four": "the same without three for one",
+    "-actions": "four actions in a row",
+    "-zip": "the product of two streams",
+    "-scan": "the sum of running sums",
+    "-both": "two folds at once",
+}
 
+
+def fused():
     def run(place, options, results):
-        for suffix, what in chains.items():
+        for suffix, what in CHAINS.items():
             flow, hand, c = (Contender("fused", way) for way in (f"flow{suffix}", f"hand{suffix}", "c"))
             sizes = dict.fromkeys([flow, hand], place.size(flow))
             n = sizes[flow]
@@ -363,7 +368,7 @@ def fused():
             print(f"  {what}")
             right = {size: place.once(hand, size, AREAS[0]).answer for size in set(sizes.values())}
             samples, areas = contest(place, sizes, right.get, options)
-            table(per_item(samples, areas, sizes))
+            table(f"fused{suffix}", per_item(samples, areas, sizes), results)
             require(samples, flow, hand)
             cpu = {who.way: [row.cpu / sizes[who] for row in samples[who]] for who in samples}
             compare(f"fused{suffix}/hand", cpu, flow.way, hand.way, results)
@@ -371,9 +376,35 @@ def fused():
                 compare(f"fused/{theirs}", cpu, "flow", theirs, results)
             # What is allocated once for all is not in the difference.
             least, most = (place.once(flow, size, areas[flow]).bytes for size in (n, 2 * n))
-            results.append((f"fused{suffix}-bytes", f"{(most - least) / n:.4f}"))
+            results.figure(f"fused{suffix}-bytes", (most - least) / n, "bytes", ".4f")
 
     return "fused", "chains in Heddle.Flow: one loop?", run
+
+
+def instructions():
+    """A count does not depend on what else the machine does, so one run is enough."""
+    size = 100000
+
+    def count(place, way, n):
+        program = found(os.path.join(BUILD, "bench-coroutine-fused"))
+        command = [found("valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null", program, way, str(n), "+RTS", "-A32m"]
+        process = place.start(command, {place.cores[0]}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        collected = re.search(r"Collected : (\d+)", place.end(process)[1])
+        if not collected:
+            raise Unable(f"{' '.join(command)} has counted nothing")
+        return int(collected[1])
+
+    def run(place, _options, results):
+        for suffix, what in CHAINS.items():
+            # The program does the work twice; what is done once for all is not in the difference.
+            each = {}
+            for way in ("flow", "hand"):
+                few, many = (count(place, way + suffix, n) for n in (size, 2 * size))
+                each[way] = (many - few) / (2 * size)
+                results.figure(f"instructions-{way}{suffix}", each[way], "instructions", ".2f")
+            print(f"  {what}: {each['flow']:.2f} instructions for each number, by hand {each['hand']:.2f}")
+
+    return "instructions", "instructions of the chains in Heddle.Flow for each number, counted by callgrind", run
 
 
 # -------------------------------------------------------------------------------------------- texts
@@ -400,11 +431,12 @@ def warm(place, commands, cores):
     return kept, first[1]
 
 
-def print_times(samples):
+def print_times(case, samples, results):
     print(f"  {'':12}  {'wall ms':>26}  {'CPU ms':>26}  {'resident KB':>12}")
     for name, rows in samples.items():
         wall, cpu = (spread([getattr(row, field) for row in rows], ".1f") for field in ("wall_ms", "cpu_ms"))
         print(f"  {name:12}  {wall:>26}  {cpu:>26}  {max(row.kb for row in rows):>12,.0f}")
+        results.measured(case, name, **{field: [getattr(row, field) for row in rows] for field in Timed._fields[:3]})
 
 
 def searching(case, expression, grep_option, twin, what):
@@ -424,7 +456,7 @@ def searching(case, expression, grep_option, twin, what):
             if run.output != output:
                 raise Unable(f"{name} has another answer now: {run.output[:60]!r}")
             samples[name].append(run)
-        print_times(samples)
+        print_times(case, samples, results)
         cpu = {name: column(samples, name, "cpu_ms") for name in samples}
         for theirs in ("grep", "rg", "c"):
             compare(f"{case}/{theirs}", cpu, "heddle", theirs, results)
@@ -460,13 +492,14 @@ def grep_cores():
                     raise Unable(f"{name} has another answer now")
                 samples[name].append(Timed(*(statistics.mean(values) for values in list(zip(*runs))[:3]), output))
             print(f"  {expression}: {output.decode().strip()} in {copies} x {MEGABYTES} MB")
-            print_times(samples)
+            print_times(f"grep-cores{suffix}", samples, results)
             wall = {name: column(samples, name, "wall_ms") for name in samples}
             ceiling = [2 * one / time for one, time in zip(wall["heddle"], wall["twice"])]
             gain = [one / two for one, two in zip(wall["heddle"], wall["heddle -j2"])]
             print(f"  {spread(gain, '.2f')} times faster on two cores;", end="")
             print(f" two processes at once: {spread(ceiling, '.2f')}")
-            results.append((f"grep-cores{suffix}-speed-up", f"{statistics.median(gain):.3f}"))
+            results.ratio(f"grep-cores{suffix}-speed-up", gain)
+            results.ratio(f"grep-cores{suffix}-twice", ceiling)
 
     return "grep-cores", "the same text on one core and on two", run
 
@@ -494,7 +527,7 @@ def stream():
                 f" {run.cpu_ms / 1e3:.2f} s of CPU time, {run.kb / 1024:.1f} MB resident at most"
             )
             most.append(run.kb / 1024)
-        results.append(("stream-resident-mb", f"{max(most):.1f}"))
+        results.figure("stream-resident-mb", max(most), "MB", ".1f")
 
     return "stream", f"{STREAM_MEGABYTES // 1000} GB through standard input", run
 
@@ -505,6 +538,7 @@ CASES = [
     binds(),
     stages(),
     fused(),
+    instructions(),
     searching("grep-count", f'count row having "{WANTED}"', "-c", "count", "lines with a text, counted: grep -c"),
     searching("grep-number", f'select row having "{WANTED}" numbered', "-n", "number", "the same, numbered: grep -n"),
     grep_cores(),

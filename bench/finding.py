@@ -4,9 +4,9 @@ Every program starts from bench/build/timed, which takes wall time, CPU time and
 from wait4, and all are placed by the kernel as it likes. The tree is in the kernel's caches: each program
 has walked it before the first round.
 
-Output goes to one file in memory (tmpfs), which is written over: the same cheap sink for everyone, which
+Output goes to one file in memory (tmpfs), which is overwritten: the same cheap sink for all, which
 needs no second process that would take part of a core, and which no program takes for /dev/null. What
-was written is compared: everyone has to print the same set of paths.
+was written is compared: all must print the same set of paths.
 """
 import collections
 import os
@@ -43,7 +43,7 @@ class FindPlace(Workplace):
         return f"tree {options.tree}; {options.rounds} rounds of {TIMES} runs; median [least, most]"
 
     def tree(self, options):
-        """The tree that was asked for, or so many copies of it that it is large enough."""
+        """The tree that was asked for, or enough copies of it."""
         if "given" not in self.trees:
             root = os.path.normpath(options.tree)
             if not os.path.isdir(root):
@@ -142,7 +142,7 @@ def ancestor(name, arguments, cores, *flags):
 
 
 def paths_of(output, root):
-    """What was printed, whoever printed it: fd leaves out the root and ends directories with a slash."""
+    """The paths that any of the programs printed: fd leaves out the root and ends directories with a slash."""
     lines = {line[:-1] if line.endswith(b"/") else line for line in output.split(b"\n")}
     return lines - {b"", os.fsencode(root)}
 
@@ -183,12 +183,14 @@ def rounds_of(place, commands, options, times=TIMES):
     return samples
 
 
-def print_table(samples):
+def print_table(case, samples, results):
     width = max(len(name) for name in samples)
     print(f"  {'':{width}}  {'wall ms':>24}  {'CPU ms':>24}  {'resident KB':>12}")
     for name, rows in samples.items():
         wall, cpu = (spread([getattr(row, field) for row in rows], ".1f") for field in ("wall_ms", "cpu_ms"))
         print(f"  {name:{width}}  {wall:>24}  {cpu:>24}  {max(row.kb for row in rows):>12,}")
+        columns = {field: [getattr(row, field) for row in rows] for field in ("wall_ms", "cpu_ms", "kb")}
+        results.measured(case, name, **columns)
 
 
 def compare(case, samples, mine, theirs, field, results):
@@ -214,8 +216,9 @@ def walking():
         if not commands:
             raise Unable("no program could walk the tree")
         samples = rounds_of(place, commands, options)
+        results.figure("find-paths", place.trees["given"][1], "paths", "d")
         print(f"  {place.trees['given'][1]:,} paths")
-        print_table(samples)
+        print_table("walk", samples, results)
         for theirs in ("c-walk", "find"):
             compare(f"find-j1-cpu/{theirs}", samples, "heddle", theirs, "cpu_ms", results)
             compare(f"find-j1-wall/{theirs}", samples, "heddle", theirs, "wall_ms", results)
@@ -225,7 +228,7 @@ def walking():
         compare("find-ordered-j2/unordered", samples, "heddle --ordered -j2", "heddle -j2", "wall_ms", results)
         resident = [row.kb for name, rows in samples.items() if name.startswith("heddle") for row in rows]
         if resident:
-            results.append(("find-resident-kb", str(max(resident))))
+            results.figure("find-resident-kb", max(resident), "KB", "d")
 
     return "walk", "all paths of the tree", run
 
@@ -237,7 +240,7 @@ def order():
         lines = place.written().splitlines()
         right = sorted(lines, key=lambda path: path.split(b"/")) == lines
         print(f"  {len(lines):,} paths, depth first by bytes: {'yes' if right else 'no'}")
-        results.append(("find-ordered-is-sorted", str(int(right))))
+        results.figure("find-ordered-is-sorted", int(right), "yes", "d")
 
     return "order", "what --ordered prints is sorted, depth first", run
 
@@ -262,9 +265,9 @@ def tiny():
         commands = warm(place, commands, same_paths(root))
         samples = rounds_of(place, commands, options, times)
         print(f"  median of {times} runs in each round, from posix_spawn to the end of wait4")
-        print_table(samples)
+        print_table("tiny", samples, results)
         if "heddle" in samples:
-            results.append(("find-tiny-ms", f"{statistics.median(row.wall_ms for row in samples['heddle']):.3f}"))
+            results.figure("find-tiny-ms", [row.wall_ms for row in samples["heddle"]], "ms")
         compare("find-tiny/find", samples, "heddle", "find", "wall_ms", results)
 
     return "tiny", "a directory of ten files, the start of the program included", run
@@ -288,10 +291,11 @@ def seed():
 
         samples = rounds_of(place, warm(place, commands, check), options, 1)
         print(f"  the tree's shape without symbolic links, looking for {NOWHERE}")
-        print_table(samples)
+        print_table("seed", samples, results)
         for mine, name in (("heddle", "find-seed-j1"), ("heddle -j2", "find-seed-j2")):
             for theirs in ("findseq", "find"):
                 compare(f"{name}/{theirs}", samples, mine, theirs, "wall_ms", results)
+        compare("find-seed-findseq/find", samples, "findseq", "find", "wall_ms", results)
 
     return "seed", "a name that is not there, against the seed's findseq", run
 
@@ -311,7 +315,7 @@ NO_UNITS = ("findpar3", "findpar4", "findpar5", "findheddle")
 
 
 def ancestors():
-    def run(place, options, _results):
+    def run(place, options, results):
         root = place.plain_tree(options)
         seen = place.path("statistics")
         contenders = [("findseq", [], 1), ("findpar", [], 1), ("findpar", [], 2)]
@@ -336,8 +340,12 @@ def ancestors():
         print_row(["---", *("---:" for _ in titles[1:])])
         for name, runs in rows.items():
             cells = [f"{median_of(runs, key) / unit:{form}}" for _, key, unit, form in STATISTICS]
-            gain = f"{base / median_of(runs, 'total_wall_seconds'):.2f}" if base else "–"
-            print_row([f"`{name}`", *cells, gain])
+            gain = base / median_of(runs, "total_wall_seconds") if base else None
+            print_row([f"`{name}`", *cells, f"{gain:.2f}" if gain else "–"])
+            quantities = {
+                column.lower().replace(" ", "_"): [run[key] / unit for run in runs] for column, key, unit, _ in STATISTICS
+            }
+            results.measured("ancestors", name, **quantities, **({"speed_up": [gain]} if gain else {}))
 
     return "ancestors", "the chapter's programs, with its table of figures", run
 
@@ -373,11 +381,11 @@ def start():
         commands = warm(place, commands, lambda output: None if output else "nothing")
         samples = rounds_of(place, commands, options, times)
         print(f"  median of {times} runs in each round, from posix_spawn to the end of wait4")
-        print_table(samples)
+        print_table("start", samples, results)
         for name, rows in samples.items():
             if name.startswith("heddle"):
                 key = name.replace("heddle ", "").replace(" ", "").replace("--", "-").lstrip("-")
-                results.append((f"find-start-ms/{key}", f"{statistics.median(row.wall_ms for row in rows):.3f}"))
+                results.figure(f"find-start-ms/{key}", [row.wall_ms for row in rows], "ms")
 
     return "start", "what each command takes to start and end", run
 

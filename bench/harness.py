@@ -1,9 +1,11 @@
-"""What all benchmarks share: the machine, the cores, temporary files, programs under way, statistics."""
+"""What all benchmarks share: the machine, the cores, temporary files, running programs, statistics, results."""
 import collections
 import contextlib
 import datetime
+import json
 import os
 import platform
+import re
 import resource
 import shutil
 import signal
@@ -29,14 +31,14 @@ def prepare_process():
     """Before a run: signals end it through the finally blocks, so that nothing is left behind."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
-    # Debian keeps nginx and lighttpd in sbin, which is not on everyone's PATH.
+    # Debian keeps nginx and lighttpd in sbin, which is not on every PATH.
     os.environ["PATH"] += ":/usr/sbin:/sbin"
 
 
 def conclude(results, failures):
     """Print the results that programs read; the exit code."""
     print()
-    for name, value in results:
+    for name, value in results.lines:
         print(f"RESULT {name} {value}")
     return 1 if failures else 0
 
@@ -44,15 +46,34 @@ def conclude(results, failures):
 # ------------------------------------------------------------------------------------------ machine
 
 
-def machine():
-    model = "unknown processor"
+def processor():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         for line in file:
             if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-    return f"{now}  {os.cpu_count()} cores, {model}, Linux {platform.release()}"
+                return line.split(":", 1)[1].strip()
+    return "unknown processor"
+
+
+def machine():
+    return f"{os.cpu_count()} cores, {processor()}, Linux {platform.release().partition('-')[0]}"
+
+
+def now():
+    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def said(*command):
+    """What a command writes, without the last line's end; None where it fails."""
+    try:
+        done = subprocess.run(command, cwd=BENCH, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def commit():
+    """The commit of this checkout, with -dirty when files differ from it."""
+    return said("git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty") or "unknown"
 
 
 def hard_limit():
@@ -174,11 +195,20 @@ def spread(values, form):
 
 
 def in_turn(names, rounds):
-    """Every name in every round; the first changes from round to round."""
+    """Every name in every round; the first changes from round to round. A terminal shows the progress."""
     names = list(names)
     for number in range(rounds):
         turn = number % len(names)
-        yield from names[turn:] + names[:turn]
+        for done, name in enumerate(names[turn:] + names[:turn]):
+            progress(f"  round {number + 1} of {rounds}, {done} of {len(names)} measured")
+            yield name
+    progress("")
+
+
+def progress(text):
+    """Replaces the terminal's last line; nothing where the output is kept in a file."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def ratios(case, mine, theirs, results):
@@ -186,4 +216,88 @@ def ratios(case, mine, theirs, results):
     values = [ours / other for ours, other in zip(mine, theirs)]
     form = ".3f" if statistics.median(values) >= 0.01 else ".5f"
     print(f"  ratio {case}  {spread(values, form)}  {len(values)} rounds")
-    results.append((case, f"{statistics.median(values):{form}}"))
+    results.ratio(case, values, form)
+
+
+# ------------------------------------------------------------------------------------------- results
+
+
+def slug(text):
+    """A contender's name as it stands in the name of a result."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")
+
+
+class Results:
+    """What a suite has measured: lines to print last, and all samples, to be kept in a file.
+
+    Names are those that documents use: `CASE/PEER` is a ratio of Heddle's cost to the peer's, `CASE:CONTENDER:QUANTITY`
+    is what one contender measured. A quantity ends with its unit: cpu_us, wall_ms, kb.
+    """
+
+    def __init__(self, suite, options, path=None, order=()):
+        self.lines, self.path, self.case, self.order = [], path, None, {name: place for place, name in enumerate(order)}
+        # Read now: the checkout may change during a long run.
+        self.run = {
+            "date": now(),
+            "machine": machine(),
+            "commit": commit(),
+            "compilers": {"ghc": said("ghc", "--numeric-version"), "cc": said("gcc", "-dumpfullversion")},
+            "options": {name: value for name, value in vars(options).items() if isinstance(value, (int, str)) and name != "keep"},
+        }
+        self.document = {"suite": suite, "runs": {}, "cases": []}
+        if path and os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                self.document = json.load(file)
+
+    def begin(self, name, title):
+        self.case = {"case": name, "title": title, "run": self.run["date"], "values": {}}
+        self.began = time.monotonic()
+
+    def end(self):
+        """After each case, so that a run that is interrupted keeps what it has; the case's old values are dropped."""
+        print(f"  took {time.monotonic() - self.began:.0f} s", flush=True)
+        if not self.path or not self.case["values"]:
+            return
+        cases = {case["case"]: case for case in self.document["cases"]}
+        cases[self.case["case"]] = self.case | {"values": list(self.case["values"].values())}
+        self.document["cases"] = sorted(cases.values(), key=lambda case: self.order.get(case["case"], len(self.order)))
+        self.document["runs"][self.run["date"]] = {name: value for name, value in self.run.items() if name != "date"}
+        used = {case["run"] for case in cases.values()}
+        self.document["runs"] = {date: run for date, run in sorted(self.document["runs"].items()) if date in used}
+        write_results(self.path, self.document)
+
+    def ratio(self, name, values, form=".3f"):
+        self.figure(name, values, "ratio", form)
+
+    def figure(self, name, values, unit, form=".3f"):
+        """A result with a line of its own: one number, or the samples whose median counts."""
+        values = values if isinstance(values, list) else [values]
+        self.lines.append((name, f"{statistics.median(values):{form}}"))
+        self.add(name, unit, values)
+
+    def measured(self, case, contender, **quantities):
+        """The samples of a contender, for each quantity."""
+        for quantity, values in quantities.items():
+            if values:
+                self.add(f"{case}:{slug(contender)}:{quantity}", quantity.rpartition("_")[2], list(values))
+
+    def add(self, name, unit, samples):
+        if self.case is not None:
+            digits = [float(f"{value:.6g}") for value in (*samples, statistics.median(samples), min(samples), max(samples))]
+            value = {"name": name, "unit": unit, "samples": digits[:-3]}
+            self.case["values"][name] = value | dict(zip(("median", "least", "most"), digits[-3:]))
+
+
+def write_results(path, document):
+    """One value on each line, so that a change of one can be read."""
+    cases = []
+    for case in document["cases"]:
+        values = ",\n".join("    " + json.dumps(value, ensure_ascii=False) for value in case["values"])
+        head = json.dumps({name: case[name] for name in ("case", "title", "run")}, ensure_ascii=False)
+        cases.append(f'  {head[:-1]}, "values": [\n{values}\n  ]}}')
+    runs = ",\n".join(f"  {json.dumps(date)}: {json.dumps(run, ensure_ascii=False)}" for date, run in document["runs"].items())
+    text = f'{{"suite": {json.dumps(document["suite"])},\n "runs": {{\n{runs}\n }},\n "cases": [\n' + ",\n".join(cases) + "\n ]}\n"
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".new", path)

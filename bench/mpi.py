@@ -1,17 +1,16 @@
-"""MPI in Haskell beside MPI in C, and beside mpi4py: the cases of `run.py mpi`.
+"""MPI in Haskell against MPI in C and mpi4py: the cases of `run.py mpi`.
 
 The programs are those of bench/mpi and their twins bench/c/mpi_*.c, which are built once for each MPI. All
-are started by bin/heddle-mpirun, so that everyone has the same settings: nobody is bound to a core. They read
-the clocks themselves, between the start and the end of MPI; a sample is the lower quartile of many short
-times within one run, of everyone alike: so that what else happens on two cores, both of which are busy, is
-mostly left out. Where two ranks work at once the ratios are of wall time. Every answer is checked.
+are started by bin/heddle-mpirun, so that all have the same settings: no rank is bound to a core. They read
+the clocks themselves, between the start and the end of MPI. A sample is the lower quartile of many short
+times within one run, for every contender: both cores are busy, so other work on the machine disturbs some
+of the times. Where two ranks work at once the ratios are of wall time. Every answer is checked.
 
-With more ranks than cores the ranks take turns, and the numbers say more of the system than of a library.
+With more ranks than cores the ranks take turns, and the numbers say more about the system than about a library.
 """
 import collections
 import math
 import os
-import statistics
 import subprocess
 
 from harness import BENCH, BUILD, HEDDLE, Unable, Workplace, how_to_get, in_turn, ratios, spread
@@ -20,9 +19,9 @@ MPIRUN = os.path.join(os.path.dirname(HEDDLE), "heddle-mpirun")
 # Debian's mpi4py belongs to Debian's Python.
 PYTHON = "/usr/bin/python3"
 LAUNCHERS = {"openmpi": "mpirun.openmpi", "mpich": "mpiexec.mpich"}
-# What a job inside of a job, or somebody's settings, would change.
+# Variables of an enclosing job, or of the user, that would change a job.
 FOREIGN = ("OMPI_", "PMI", "HEDDLE_MPI", "HYDI_", "HYDRA_", "MPICH_", "MPIR_")
-# A sample is a quartile of so many times in one run.
+# A sample is a quartile of this many times in one run.
 TIMES = 60
 LIMIT = 900
 
@@ -34,7 +33,7 @@ OUTSTANDING = 5000
 WAITING = 1000
 COLLECTIONS = 2000
 
-# A program as it is started, and what it has to answer.
+# A program's command line, and the check of its answer.
 Contender = collections.namedtuple("Contender", "name command answer")
 
 # Nanoseconds of wall time, and of CPU time of rank 0, for a step; and what came out.
@@ -61,12 +60,12 @@ class MpiPlace(Workplace):
     def describe(self, options):
         load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
         return (
-            f"{' and '.join(self.mpis)}; {len(self.cores)} cores, nobody bound; {options.rounds} rounds; "
+            f"{' and '.join(self.mpis)}; {len(self.cores)} cores, ranks not bound; {options.rounds} rounds; "
             f"median [least, most]; load before: {load}"
         )
 
     def job(self, mpi, ranks, command, *more):
-        """What a job of so many ranks has written; `alone` without a launcher."""
+        """What a job of this many ranks has written; `alone` without a launcher."""
         program = command[0]
         if not os.path.exists(program):
             raise Unable(f"{os.path.basename(program)} is not there; {how_to_get(program)}")
@@ -145,11 +144,11 @@ def walls(samples, name):
     return [sample.wall for sample in samples[name]]
 
 
-def table(mpi, samples, unit, scale):
+def table(case, mpi, samples, unit, scale, results):
     for name, rows in samples.items():
-        wall = spread([row.wall / scale for row in rows], ".3f")
-        cpu = spread([row.cpu / scale for row in rows], ".3f")
-        print(f"  {mpi:8} {name:14} {wall:>30} {unit}  CPU of rank 0 {cpu:>30}", flush=True)
+        wall, cpu = [row.wall / scale for row in rows], [row.cpu / scale for row in rows]
+        print(f"  {mpi:8} {name:14} {spread(wall, '.3f'):>30} {unit}  CPU of rank 0 {spread(cpu, '.3f'):>30}", flush=True)
+        results.measured(f"{case}/{mpi}", name, **{f"wall_{unit}": wall, f"cpu_{unit}": cpu})
 
 
 def compare(case, samples, mine, theirs, results):
@@ -163,7 +162,7 @@ def on_both(case, ranks, contenders, unit, scale, pairs):
     def run(place, options, results):
         for mpi in place.mpis:
             samples = contest(place, mpi, ranks, contenders(mpi), options)
-            table(mpi, samples, unit, scale)
+            table(case, mpi, samples, unit, scale, results)
             for label, mine, theirs in pairs:
                 compare(f"{case}{label}/{mpi}", samples, mine, theirs, results)
             if "Heddle" not in samples:
@@ -199,7 +198,7 @@ def trapezoid():
             for ranks in (1, 2):
                 own = {name: rows for (number, name), rows in samples.items() if number == ranks}
                 print(f"  {ranks} rank{'s' if ranks > 1 else ''}, {n:,} trapezoids")
-                table(mpi, own, "s", 1e9)
+                table(f"trapezoid-{ranks}", mpi, own, "s", 1e9, results)
                 if {rows[0].answer for name, rows in own.items()} != {own["C"][0].answer}:
                     raise Unable(f"{mpi}: Haskell and C have different answers")
                 compare(f"trapezoid-{ranks}/{mpi}", own, "Heddle", "C", results)
@@ -208,12 +207,12 @@ def trapezoid():
                 pairs = zip(samples[1, name], samples[2, name])
                 values = [one.wall / (2 * two.wall) for one, two in pairs]
                 print(f"  efficiency of 2 ranks, {name}: {spread(values, '.3f')}")
-                results.append((f"trapezoid-efficiency-{name.lower()}/{mpi}", f"{statistics.median(values):.3f}"))
+                results.ratio(f"trapezoid-efficiency-{name.lower()}/{mpi}", values)
             for ranks in (4, 8):
                 crowded = " (oversubscribed: more ranks than cores)" if ranks > len(place.cores) else ""
                 print(f"  {ranks} ranks{crowded}")
                 own = contest(place, mpi, ranks, [who for who in contenders(mpi, n) if "point" not in who.name], options)
-                table(mpi, own, "s", 1e9)
+                table(f"trapezoid-{ranks}", mpi, own, "s", 1e9, results)
                 compare(f"trapezoid-{ranks}{'-oversubscribed' if crowded else ''}/{mpi}", own, "Heddle", "C", results)
 
     return "trapezoid", "figure 2: the integral of the sine by ranks, gathered", run
@@ -230,7 +229,9 @@ def threads():
             samples[way].append(place.sample("alone", 1, Contender(way, ways[way], near_zero)))
         for way, rows in samples.items():
             crowded = way[-1:].isdigit() and int(way.split()[1]) > len(place.cores)
-            print(f"  {way:12} {spread([row.wall / 1e9 for row in rows], '.3f'):>30} s{'  (oversubscribed)' if crowded else ''}")
+            seconds = [row.wall / 1e9 for row in rows]
+            print(f"  {way:12} {spread(seconds, '.3f'):>30} s{'  (oversubscribed)' if crowded else ''}")
+            results.measured("threads", way, wall_s=seconds)
         for way in list(ways)[1:3]:
             ratios(f"trapezoid-{way.replace(' ', '-')}/sequential", walls(samples, way), walls(samples, "sequential"), results)
 
@@ -313,7 +314,7 @@ def idle():
             if not values:
                 raise Unable(f"nothing was measured under {mpi}")
             print(f"  {mpi:8} {WAITING:,} threads in recvValue: {spread(values, '.2f')} % of a core")
-            results.append((f"idle-percent/{mpi}", f"{statistics.median(values):.2f}"))
+            results.figure(f"idle-percent/{mpi}", values, "% of a core", ".2f")
 
     return "idle", f"{WAITING:,} threads that wait for messages", run
 
@@ -335,7 +336,7 @@ def pause():
             for state in ("waiting", "talking"):
                 for column, label in ((0, "median"), (1, "p99")):
                     more = [with_it[column] - without[column] for with_it, without in zip(found[state], found["none"])]
-                    results.append((f"pause-{state}-{label}-us/{mpi}", f"{statistics.median(more):.1f}"))
+                    results.figure(f"pause-{state}-{label}-us/{mpi}", more, "us", ".1f")
 
     return "pause", "what a thread that waits in a receive adds to a small collection", run
 

@@ -2,7 +2,7 @@
 
 The programs are those of bench/par, one for each library. They read the clocks themselves, around the
 work, so starting and ending are not in it; a process does the work several times, the first time is
-dropped, and the median of the others counts. Everyone gets the allocation area (-A) that suits it best,
+dropped, and the median of the others counts. Every program gets the allocation area (-A) that suits it best,
 found by trying.
 
 A speed-up is over the sequential program, and its ceiling is what the machine gives to two sequential
@@ -22,7 +22,7 @@ LIBRARIES = ("heddle", "sparks", "monad-par")
 # Milliseconds of wall and CPU time, and what came out.
 Run = collections.namedtuple("Run", "wall_ms cpu_ms answer")
 
-# A library, and -N1, -N2 or twice: two processes beside each other.
+# A library, and -N1, -N2 or twice: two processes at the same time.
 Contender = collections.namedtuple("Contender", "library how")
 
 # For each workload its size and the grain of its tasks.
@@ -40,7 +40,7 @@ FINE = {
 
 
 class ParallelPlace(Workplace):
-    """Two cores for the programs, nothing beside them."""
+    """Two cores for the programs, and no other load."""
 
     def describe(self, options):
         return f"cores {self.cores[0]} and {self.cores[1]}; {options.rounds} rounds; median [least, most]"
@@ -97,6 +97,11 @@ def walls(samples, who):
     return [row.wall_ms for row in samples.get(who, [])]
 
 
+def record(case, who, rows, results, **more):
+    columns = {field: [getattr(row, field) for row in rows] for field in ("wall_ms", "cpu_ms")}
+    results.measured(case, " ".join(who), **columns, **more)
+
+
 def scaling(workload):
     size, grain, title = COARSE[workload]
     work = (workload, size, grain)
@@ -117,6 +122,7 @@ def scaling(workload):
                 f"  {' '.join(who):16}  {spread(walls(samples, who), '.1f'):>26}  {cpu:>8.1f}"
                 f"  {spread(gain, '.2f'):>18}  {areas[who]}"
             )
+            record(workload, who, rows, results)
         for mine, theirs in zip((ones[0], twos[0]), (ones[1:], twos[1:])):
             if mine not in samples:
                 print(f"  no ratios: heddle {mine.how} did not run")
@@ -130,7 +136,7 @@ def scaling(workload):
         if twos[0] in samples:
             reached = [most / wall for most, wall in zip(both, walls(samples, twos[0]))]
             print(f"  speed-up of heddle -N2, where the ceiling is 2: {spread(reached, '.2f')}")
-            results.append((f"{workload}-speed-up", f"{statistics.median(reached):.3f}"))
+            results.ratio(f"{workload}-speed-up", reached)
 
     return workload, title, run
 
@@ -176,8 +182,9 @@ def cost(place, case, work, tasks, options, results):
             contenders.append(Contender("monad-par-direct", how))
         samples, areas = contest(place, work, contenders, options)
         for who, rows in samples.items():
-            cpu = spread([row.cpu_ms * (1e6 / tasks if tasks else 1) for row in rows], ".1f")
-            print(f"  {' '.join(who):20}  {cpu:>26}  {spread(walls(samples, who), '.1f'):>26}  {areas[who]}")
+            each = [row.cpu_ms * (1e6 / tasks if tasks else 1) for row in rows]
+            print(f"  {' '.join(who):20}  {spread(each, '.1f'):>26}  {spread(walls(samples, who), '.1f'):>26}  {areas[who]}")
+            record(case, who, rows, results, **({"task_ns": each} if tasks else {}))
         mine = contenders[0]
         if mine not in samples:
             print(f"  no ratios: heddle {how} did not run")
@@ -206,6 +213,7 @@ def semaphores():
             wall, cpu = ({kind: [row[i] for row in rows] for kind, rows in samples.items()} for i in (0, 1))
             for kind in kinds:
                 print(f"  {kind + ' ' + how:14}  {spread(wall[kind], '.1f'):>26}  {spread(cpu[kind], '.1f'):>26}")
+                results.measured("semaphore", f"{kind} {how}", wall_ns=wall[kind], cpu_ns=cpu[kind])
             for other in kinds[1:]:
                 ratios(f"semaphore{how}/{other}", wall[kinds[0]], wall[other], results)
 

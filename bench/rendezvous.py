@@ -1,12 +1,12 @@
-"""Rendezvous beside the SHIM paper's two libraries, Go's channels and C: the cases of `run.py rendezvous`.
+"""Rendezvous against the SHIM paper's two libraries, Go's channels and C: the cases of `run.py rendezvous`.
 
 The programs are those of bench/rendezvous. They read the clocks themselves, after some rendezvous that are
-not counted. How many are counted is found by trying, so that a sample takes about SAMPLE; everyone in
-Haskell gets the allocation area (-A) that suits it best, found in the same way.
+not counted. How many are counted is found by trying, so that a sample takes about SAMPLE; every Haskell
+program gets the allocation area (-A) that suits it best, found in the same way.
 
-On one core the ratios are of CPU time: that is what a rendezvous costs, and wall time would add only what
-the machine does besides. On two cores they are of wall time. Everybody is compared with its like: -N1
-with -N1 (or GOMAXPROCS=1), -N2 with -N2. Of the two, -N1 is the faster for the paper's libraries.
+On one core the ratios are of CPU time: that is what a rendezvous costs, and wall time would only add what
+else the machine does. On two cores they are of wall time. -N1 is compared with -N1 (or GOMAXPROCS=1), -N2
+with -N2. Of the two, -N1 is the faster for the paper's libraries.
 
 `RESULT examples-<program>-<way>-speed-up` has 2 for reaching what the machine gives to two sequential
 processes at the same time, one on each core.
@@ -39,7 +39,7 @@ Setting = collections.namedtuple("Setting", "rounds area")
 
 
 class RendezvousPlace(Workplace):
-    """Two cores for the programs, nothing beside them."""
+    """Two cores for the programs, and no other load."""
 
     def describe(self, options):
         return f"cores {self.cores[0]} and {self.cores[1]}; {options.rounds} rounds; median [least, most]"
@@ -122,8 +122,8 @@ def column(samples, who, name):
     return [getattr(row, name) for row in samples.get(who, [])]
 
 
-def table(samples, settings, shares):
-    """A line for each contender; a share is what there is to divide by, such as its members."""
+def table(case, samples, settings, shares, results):
+    """A line for each contender; `shares` is what to divide by, such as its members."""
     print(f"  {'':22}  {'wall ns':>32}  {'CPU ns':>32}  {'CPU ns each':>11}  -A")
     for who in samples:
         wall, cpu = (column(samples, who, name) for name in ("wall", "cpu"))
@@ -132,6 +132,7 @@ def table(samples, settings, shares):
             f"  {title(who):22}  {spread(wall, '.1f'):>32}  {spread(cpu, '.1f'):>32}"
             f"  {statistics.median(cpu) / shares(who):>11.1f}  {area}"
         )
+        results.measured(case, title(who), wall_ns=wall, cpu_ns=cpu)
 
 
 def title(who):
@@ -160,9 +161,9 @@ def table_1(n):
             return Contender(library, how, (n,))
 
         hows = ("-N1", "-N2")
-        everyone = [contender(library, how) for library in ("heddle", "mvar", "stm", "go") for how in hows]
-        samples, settings = contest(place, [*everyone, contender("c", "-N1")], options)
-        table(samples, settings, members)
+        contenders = [contender(library, how) for library in ("heddle", "mvar", "stm", "go") for how in hows]
+        samples, settings = contest(place, [*contenders, contender("c", "-N1")], options)
+        table(f"table1-{n}", samples, settings, members, results)
         for how, clock in zip(hows, ("cpu", "wall")):
             for other in ("mvar", "stm"):
                 mine, theirs = contender("heddle", how), contender(other, how)
@@ -187,7 +188,7 @@ def two_party():
         heddle, go = ([Contender(library, how, (2,)) for how in ("-N1", "-N2")] for library in ("heddle", "go"))
         c = Contender("c", "-N1", (2,))
         samples, settings = contest(place, [*heddle, *go, c], options)
-        table(samples, settings, members)
+        table("two-party", samples, settings, members, results)
         compare("two-party-N1/go", samples, heddle[0], go[0], "cpu", results)
         compare("two-party-N2/go", samples, heddle[1], go[1], "wall", results)
         compare("two-party-N2-CPU/go", samples, heddle[1], go[1], "cpu", results)
@@ -201,15 +202,15 @@ def flat():
     sizes = (2, 10, 100, 800)
 
     def run(place, options, results):
-        everyone = [Contender("heddle", how, (n,)) for how in ("-N1", "-N2") for n in sizes]
-        samples, settings = contest(place, everyone, options)
-        table(samples, settings, members)
+        contenders = [Contender("heddle", how, (n,)) for how in ("-N1", "-N2") for n in sizes]
+        samples, settings = contest(place, contenders, options)
+        table("flat", samples, settings, members, results)
         for how, clock in (("-N1", "cpu"), ("-N2", "wall")):
             few, many = (Contender("heddle", how, (n,)) for n in (sizes[0], sizes[-1]))
             if few in samples and many in samples:
                 each = [[time / members(who) for time in column(samples, who, clock)] for who in (many, few)]
                 ratios(f"flat{how}/{sizes[-1]}-to-{sizes[0]}", *each, results)
-        require(samples, everyone[0])
+        require(samples, contenders[0])
 
     return "flat", f"what a participant costs among {sizes[-1]} and among {sizes[0]}", run
 
@@ -225,7 +226,8 @@ def two_cores():
             alone = Contender("heddle", "-N1", ("alone", *work[1:]))
             contenders = [one, two] + [alone] * (case in pipes)
             samples, settings = contest(place, contenders, options)
-            table(samples, settings, lambda who: who.work[1] if who.work[0] in ("pipeline", "alone") else members(who))
+            shares = lambda who: who.work[1] if who.work[0] in ("pipeline", "alone") else members(who)
+            table(case, samples, settings, shares, results)
             compare(f"{case}-N2/N1", samples, two, one, "wall", results)
             if case != "pipeline-0us":
                 compare(f"{case}-N1/alone", samples, one, alone, "cpu", results)
@@ -253,8 +255,8 @@ def memory():
 
         waiting, own = each("memory"), each("own")
         print(f"  {waiting:.1f} bytes for each branch more, {own:.1f} of which are its own data")
-        results.append(("memory/bytes-per-branch", f"{waiting:.1f}"))
-        results.append(("memory/bytes-beyond-own", f"{waiting - own:.1f}"))
+        results.figure("memory/bytes-per-branch", waiting, "bytes", ".1f")
+        results.figure("memory/bytes-beyond-own", waiting - own, "bytes", ".1f")
 
     return "memory", "what a branch that waits in a rendezvous takes", run
 
@@ -284,7 +286,9 @@ def example(program, what, case=None, more=()):
         for way, times in [*samples.items(), ("twice", twice)]:
             units = 2 if way == "twice" else 1
             gain = [units * one / time for one, time in zip(base, times)]
-            print(f"  {way:16}  {spread([time / 1e6 for time in times], '.3f'):>28}  {spread(gain, '.2f'):>22}")
+            milliseconds = [time / 1e6 for time in times]
+            print(f"  {way:16}  {spread(milliseconds, '.3f'):>28}  {spread(gain, '.2f'):>22}")
+            results.measured(f"examples-{case}", way, wall_ms=milliseconds)
         for way in samples:
             if way not in ("sequential", "par/pseq"):
                 ratios(f"examples-{case}-{way}/sequential", samples[way], base, results)
@@ -292,7 +296,7 @@ def example(program, what, case=None, more=()):
                     ratios(f"examples-{case}-{way}/par-pseq", samples[way], samples["par/pseq"], results)
                 reached = [most / time for most, time in zip(twice, samples[way])]
                 print(f"  speed-up of {way}, where the ceiling is 2: {spread(reached, '.2f')}")
-                results.append((f"examples-{case}-{way}-speed-up", f"{statistics.median(reached):.3f}"))
+                results.ratio(f"examples-{case}-{way}-speed-up", reached)
 
     return f"examples-{case}", what, run
 

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Measures Heddle beside C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
+"""Measures Heddle against C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
 usage: run.py io|serve|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
-              [--only NAME]... [--list]
+              [--only NAME]... [--list] [--keep [FILE]]
 
-All contenders of a case run in turn within each round, and the ratios are of one round; numbers from
-different runs do not compare. The last lines are `RESULT <case>/<contender> <ratio>`, below 1 where
-Heddle needs less.
+All contenders of a case run in turn within each round, and a ratio compares two measurements of one round;
+numbers from different runs do not compare. The last lines are `RESULT <case>/<contender> <ratio>`, below 1 where
+Heddle needs less. `--keep` records the samples of every case that was measured in docs/results/SUITE.json, in place
+of those recorded before; `make results` then writes them into the documents.
 
-Files are in a temporary folder; everything that was started is stopped, and the folder removed, however
-the run ends.
+Files are in a temporary folder. However the run ends, all programs are stopped and the folder is removed.
 """
 import argparse
+import os
 import sys
 
 import bytework
@@ -21,7 +22,7 @@ import mpi
 import parallel
 import rendezvous
 import servers
-from harness import Unable, conclude, machine, prepare_process
+from harness import BENCH, Results, Unable, conclude, machine, now, prepare_process
 
 SUITES = {
     "io": (servers.ServerPlace, servers.CASES["io"]),
@@ -44,6 +45,7 @@ def main():
     parser.add_argument("--trapezoids", type=int, metavar="N", default=10**8, help="mpi: how many (100000000)")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this case; may be repeated")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
+    parser.add_argument("--keep", metavar="FILE", nargs="?", const="", help="record all samples (docs/results/SUITE.json)")
     options = parser.parse_args()
     new_place, cases = SUITES[options.suite]
     if options.list:
@@ -57,20 +59,24 @@ def main():
         parser.error("--rounds, --seconds and --trapezoids must be at least 1")
 
     prepare_process()
-    print(machine())
-    results, failures = [], 0
+    print(f"{now()}  {machine()}")
+    kept = os.path.join(os.path.dirname(BENCH), "docs", "results", f"{options.suite}.json")
+    order = [name for name, _, _ in cases]
+    results = Results(options.suite, options, kept if options.keep == "" else options.keep, order)
+    failures = 0
     try:
         place = new_place()
     except Unable as reason:
         sys.exit(f"run.py: {reason}")
     try:
         print(place.describe(options))
-        for name, title, run in cases:
-            if options.only and name not in options.only:
-                continue
-            print(f"\n{name}: {title}", flush=True)
+        chosen = [case for case in cases if not options.only or case[0] in options.only]
+        for number, (name, title, run) in enumerate(chosen, 1):
+            print(f"\n[{number}/{len(chosen)}] {name}: {title}", flush=True)
+            results.begin(name, title)
             try:
                 run(place, options, results)
+                results.end()
             except Unable as reason:
                 failures += 1
                 print(f"  not measured: {reason}", flush=True)

@@ -253,7 +253,7 @@ def rounds_of(servers, load, options, warm_up=1):
     return samples
 
 
-def print_table(samples, what="request"):
+def print_table(case, samples, results, what="request"):
     width = max(len(name) for name in samples)
     unit = f"CPU µs/{what}"
     print(f"  {'':{width}}  {unit:>26}  {what + 's/s':>12}  {'p50 µs':>9}  {'p99 µs':>9}")
@@ -263,6 +263,7 @@ def print_table(samples, what="request"):
             statistics.median(getattr(row, field) for row in rows) for field in ("rate", "p50_us", "p99_us")
         )
         print(f"  {name:{width}}  {cpu:>26}  {rate:>12,.0f}  {p50:>9,.1f}  {p99:>9,.1f}")
+        results.measured(case, name, **{field: [getattr(row, field) for row in rows] for field in Sample._fields})
 
 
 def print_ratios(case, samples, results, field="cpu_us"):
@@ -287,7 +288,7 @@ def contest(place, case, commands, load, options, results, what="request", check
                     servers.pop(name).stop()
         if servers:
             samples = rounds_of(servers, load, options)
-            print_table(samples, what)
+            print_table(case, samples, results, what)
             print_ratios(case, samples, results)
     finally:
         for server in servers.values():
@@ -332,8 +333,9 @@ def timer():
         try:
             for line in process.stdout:
                 words = line.split()
-                if len(words) == 3 and words[0] == "RESULT":
-                    results.append((words[1], words[2]))
+                if len(words) >= 3 and words[0] == "RESULT":
+                    unit = "ratio" if "/" in words[1] else words[1].rpartition("-")[2]
+                    results.figure(words[1], [float(word) for word in words[2:]], unit)
                 else:
                     print(f"  {line.rstrip()}")
             code = process.wait(60)
@@ -389,7 +391,7 @@ def two_cores():
         finally:
             for server in servers.values():
                 server.stop()
-        print_table(samples)
+        print_table("two-cores", samples, results)
         print_ratios("two-cores", samples, results, field="rate")
         busy = [row.cpu_us * row.rate / 1e6 for row in samples["heddle"]]
         print(f"  on two cores the server was given {spread(busy, '.2f')} cores of CPU")
@@ -398,7 +400,7 @@ def two_cores():
         pairs = zip(samples["heddle"], samples["one-core"])
         capacity = [2 * theirs.cpu_us / mine.cpu_us for mine, theirs in pairs]
         print(f"  capacity, by CPU per request: {spread(capacity, '.2f')} times one core")
-        results.append(("two-cores-capacity/one-core", f"{statistics.median(capacity):.3f}"))
+        results.ratio("two-cores-capacity/one-core", capacity)
 
     return "two-cores", "two cores against one, a file of 151B, 128 connections", run
 
@@ -415,7 +417,7 @@ def accept():
             for what, load in (("closing", closing), ("kept", kept)):
                 print(f"  {what} connections")
                 samples = rounds_of(servers, load, options)
-                print_table(samples)
+                print_table(f"accept-{what}", samples, results)
                 print_ratios(f"accept-{what}", samples, results)
         finally:
             for server in servers.values():
@@ -449,8 +451,9 @@ def idle():
                 f"  {name:8}  {slope:>8,.0f} bytes a connection"
                 f"  ({first[1] / 1e6:.1f} MB at {first[0]:,}, {last[1] / 1e6:.1f} MB at {last[0]:,})"
             )
+            results.measured("idle-memory", name, bytes=[slope])
             if name == "heddle":
-                results.append(("idle-connection-bytes", f"{slope:.0f}"))
+                results.figure("idle-connection-bytes", slope, "bytes", ".0f")
 
     return "idle-memory", "memory of idle keep-alive connections (process memory; the kernel's is not in it)", run
 
@@ -542,8 +545,8 @@ def syscalls():
             for name, (number, errors) in sorted(calls.items(), key=lambda item: -item[1][0]):
                 print(f"  {name:20} {number:>10,} calls {number / requests:>8.3f} a request {errors:>8,} errors")
             print(f"  {'total':20} {total:>10,} calls {total / requests:>8.3f} a request, {requests:,} requests")
-            results.append(("syscalls-per-request", f"{total / requests:.3f}"))
-            results.append(("epoll_ctl-after-accept", str(calls.get("epoll_ctl", (0, 0))[0])))
+            results.figure("syscalls-per-request", total / requests, "calls")
+            results.figure("epoll_ctl-after-accept", calls.get("epoll_ctl", (0, 0))[0], "calls", "d")
         finally:
             server.stop()
 
@@ -602,7 +605,7 @@ def idle_calls():
                 print(f"  {name:20} {number:>10,} calls")
             total = len(calls)
             print(f"  {total} system calls in {IDLE_SECONDS} s with one idle connection")
-            results.append((f"idle-syscalls-{IDLE_SECONDS}s", str(total)))
+            results.figure(f"idle-syscalls-{IDLE_SECONDS}s", total, "calls", "d")
         finally:
             server.stop()
 

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Every relative link in a tracked Markdown file leads to a tracked file or folder, and every #anchor to a heading."""
+"""Every relative link in a tracked Markdown file leads to a tracked file or folder, and every #anchor to a heading.
+
+Every module that a page names in backquotes exists, except in the changelog, which is history.
+"""
 import os
 import re
 import subprocess
@@ -12,6 +15,7 @@ INLINE = re.compile(r"\]\(\s*(?:<([^>]*)>|((?:[^\s()]|\([^\s()]*\))*))(?:\s+[\"'
 DEFINITION = re.compile(r"^ {0,3}\[[^\]^][^\]]*\]:\s*(\S+)")
 HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
 NAMED = re.compile(r"<a\s[^>]*?(?:id|name)=[\"']([^\"']+)[\"']")
+MODULE = re.compile(r"`(Heddle(?:\.[A-Z][A-Za-z0-9]*)+)`")
 SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*:|^//")
 
 
@@ -21,6 +25,7 @@ def main():
     places = tracked | {folder for path in tracked for folder in folders(path)} | {"."}
     pages = {path: list(prose(path)) for path in sorted(tracked) if path.endswith(".md")}
     anchors = {path: anchors_of(lines) for path, lines in pages.items()}
+    modules = {path.split("/src/", 1)[1][:-3].replace("/", ".") for path in tracked if "/src/" in path and path.endswith(".hs")}
     count = 0
     complaints = []
     for path, lines in pages.items():
@@ -32,10 +37,18 @@ def main():
                 reason = dead(path, link, places, anchors)
                 if reason:
                     complaints.append(f"{path}:{number}: dead link {link}: {reason}")
+        # The examples in STYLE.md name modules of no real package.
+        if path not in ("CHANGELOG.md", "STYLE.md"):
+            complaints += [
+                f"{path}:{number}: there is no module {name}"
+                for number, line in lines
+                for name in MODULE.findall(line)
+                if name not in modules and not name.startswith("Heddle.X")
+            ]
     for complaint in complaints:
         print(complaint)
     if complaints:
-        sys.exit("check-links: correct the path or the #anchor of each link above, or add the file it names to git")
+        sys.exit("check-links: correct the paths, #anchors and modules above, or add the files to git")
     print(f"check-links: ok, {count} links")
 
 

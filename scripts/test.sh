@@ -33,6 +33,10 @@ awk '
     printf "%d suites (%d failed), %d tests passed, %d failed\n", suites, bad, passed, failed
   }
 ' "$log"
+if grep -q '^All 0 tests passed' "$log"; then
+  echo "no test matches the pattern"
+  code=1
+fi
 if [ "$code" -ne 0 ]; then
   echo "FAILED (exit code $code)"
 else

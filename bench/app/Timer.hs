@@ -1,7 +1,7 @@
 -- | What deadlines, time-outs and tasks cost, by the process's CPU time.
 --
--- Prints a line per figure, then @RESULT@ lines. Each ratio is the median of rounds in
--- which both sides ran one after the other.
+-- Prints a line per figure, then @RESULT@ lines: a name, and a number or all samples of a ratio. Each sample is of one
+-- round, in which both sides ran one after the other.
 module Main
   ( main,
   )
@@ -49,8 +49,8 @@ main = runInUnboundThread $ do
   printf "RESULT timer-rearm-ns %.1f\n" rearm
   printf "RESULT timer-rearm-cold-ns %.1f\n" cold
   printf "RESULT timer-insert-cancel-ns %.1f\n" insertCancel
-  printf "RESULT timeout/base %.3f\n" (median [a / b | (a, b) <- limits])
-  printf "RESULT fork-await/forkIO-MVar %.3f\n" (median [a / b | (a, b) <- tasks])
+  report "timeout/base" limits
+  report "fork-await/forkIO-MVar" tasks
   where
     ratio name samples =
       printf
@@ -63,6 +63,7 @@ main = runInUnboundThread $ do
         (maximum rates)
       where
         rates = [a / b | (a, b) <- samples]
+    report name samples = putStrLn (unwords ("RESULT" : name : [printf "%.3f" (a / b) | (a, b) <- samples]))
     pairs ours theirs = forM [1 .. rounds] $ \_ -> (,) <$> perOperation 100000 ours <*> perOperation 100000 theirs
 
 armed :: Int
