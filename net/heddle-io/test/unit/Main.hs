@@ -2,7 +2,6 @@
 -- the system runtime run again in a child process, on the other one.
 module Main (main) where
 
-import AlarmTest qualified
 import ChannelTest qualified
 import ConnTest qualified
 import Data.Maybe (fromMaybe)
@@ -10,6 +9,9 @@ import DescriptorTest qualified
 import FaultTest qualified
 import FileTest qualified
 import Harness (child, limited)
+import ParkerTest qualified
+import PooledTimerTest qualified
+import RegistrationTest qualified
 import ScopeTest qualified
 import ServeTest qualified
 import SharedTest qualified
@@ -34,7 +36,9 @@ main = do
         testGroup
           "heddle-io"
           [ WheelTest.tests,
-            AlarmTest.tests,
+            PooledTimerTest.tests,
+            ParkerTest.tests,
+            RegistrationTest.tests,
             ConnTest.tests,
             SharedTest.tests,
             ServeTest.tests,
