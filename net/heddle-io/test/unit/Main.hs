@@ -2,7 +2,6 @@
 -- the system runtime run again in a child process, on the other one.
 module Main (main) where
 
-import ChannelTest qualified
 import ConnTest qualified
 import Data.Maybe (fromMaybe)
 import DescriptorTest qualified
@@ -12,7 +11,6 @@ import Harness (child, limited)
 import ParkerTest qualified
 import PooledTimerTest qualified
 import RegistrationTest qualified
-import ScopeTest qualified
 import ServeTest qualified
 import SharedTest qualified
 import SocketTest qualified
@@ -52,4 +50,4 @@ main = do
           ]
 
 systemTests :: TestTree
-systemTests = testGroup "the system runtime" [TimerTest.tests, ScopeTest.tests, ChannelTest.tests, SocketTest.tests, SharedTest.systemTests]
+systemTests = testGroup "the system runtime" [TimerTest.tests, SocketTest.tests, SharedTest.systemTests]
