@@ -8,7 +8,7 @@
 -- is opened beneath, by @..@, by a symbolic link or by a mount of @\/proc@.
 --
 -- Cost: stated at each export.
--- Owner: a file is closed by who opened it; reading and sending are allowed to any thread
+-- Owner: the thread that opened a file closes it; reading and sending are allowed to any thread
 -- while it is open.
 module Heddle.File
   ( -- * Roots
@@ -163,8 +163,8 @@ status :: File -> IO FileStatus
 status file@(File _ fd) =
   Prim.fileStatus fd >>= either (throwErrnoFor ("ask for the status of " ++ show file) . Errno . negate) pure
 
--- | @readAt file offset count@: at least one byte and at most so many from the offset;
--- none at or after the end. What is in memory is answered first, so the answer may be
+-- | @readAt file offset count@ reads at least one byte and at most @count@ from the offset,
+-- and none at or after the end. What is in memory is answered first, so the answer may be
 -- short anywhere.
 --
 -- [Cost]: one system call when the bytes are in memory, otherwise two; allocates the bytes.
@@ -208,11 +208,11 @@ allowed what offset count = do
 
 -- | What came of sending a file.
 data FileSent
-  = -- | So many bytes; fewer than asked for when the file ended early.
+  = -- | The number of bytes; fewer than asked for if the file ended early.
     FileSent !Int
-  | -- | So many before the deadline.
+  | -- | The number of bytes sent before the deadline.
     FileTimedOut !Int
-  | -- | So many before the connection was closed on this side.
+  | -- | The number of bytes sent before the connection was closed on this side.
     FileClosed !Int
   deriving stock (Eq, Show)
 

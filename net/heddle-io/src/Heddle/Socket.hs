@@ -14,7 +14,7 @@
 -- Invariant: a socket is registered once, when it is made.
 -- Cost: that of "Heddle.IO"; waits have no deadline ("Heddle.Timer".'Heddle.Timer.timeout'
 -- gives them one).
--- Owner: who made it; any thread may close it.
+-- Owner: its maker; any thread may close it.
 module Heddle.Socket
   ( -- * Addresses
     getAddrInfo,
@@ -218,7 +218,7 @@ bind s address = do
   r <- heldSocket s (using (registrationOfSocket s) (withAddress address . S.bind))
   when (r < 0) $ refused ("bind to " ++ renderAddress address) r
 
--- | Let connections come, so many waiting for 'accept'.
+-- | Listen; at most this many connections wait for 'accept'.
 --
 -- [Cost]: one system call.
 -- [Blocks]: never.
@@ -331,7 +331,7 @@ close = Conn.close . socketConn
 close' :: Socket -> IO ()
 close' = close
 
--- | Send the end, wait so many milliseconds for the peer's, and close.
+-- | End sending, wait at most this many milliseconds for the peer's end, and close.
 --
 -- [Cost]: four system calls.
 -- [Blocks]: parks.
@@ -345,7 +345,8 @@ gracefulClose s limit = void (trySync (shutdown s ShutdownSend >> timeout (milli
       bytes <- recv s 4096
       unless (B.null bytes) rest
 
--- | Receive at most so many bytes; none are the end. A stream gives at most 32 KiB.
+-- | Receive at most this many bytes; an empty string is the end. A stream answers with at
+-- most 32 KiB.
 --
 -- [Cost]: one system call, and a copy.
 -- [Blocks]: parks until something can be read.

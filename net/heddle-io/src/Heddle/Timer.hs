@@ -217,7 +217,7 @@ await timer = go False
     registration = pooledRegistration (timerPooled timer)
     go parked = do
       state <- atomicRead (timerState timer) 0
-      -- Whoever has parked passes the wake-up on. The pooled timer is discarded, not lent again.
+      -- A thread that has parked passes the wake-up on. The pooled timer is discarded, not lent again.
       when (parked && state >= fired) $ unpark (registrationRead registration)
       case () of
         _
@@ -241,7 +241,7 @@ await timer = go False
             go now
 
 -- The loop may have acted on the deadline before a re-arming while that was on its way to
--- memory: then it woke the waiter and armed nothing, and nobody else will tell it.
+-- memory: then it woke the waiter and armed nothing, and no other thread will tell it.
 ensureArmed :: Registration -> Deadline -> IO ()
 ensureArmed registration (Deadline d) = do
   at <- atomicRead (registrationWords registration) RegistrationArmed
@@ -290,6 +290,6 @@ closeTimer timer = mask_ go
 -- States: armed -> awaited (the waiter, before it first looks at the registration); armed or
 -- awaited -> closed (any thread); awaited -> fired (the waiter, when the deadline is over).
 -- All moves are compare-and-sets, so a timer is never both. The pooled timer is given up by the
--- thread that makes the last move. If nobody ever waited, no thread can be parked on it,
+-- thread that makes the last move. If no thread ever waited, none can be parked on it,
 -- and it goes back to the pool; otherwise it is closed, which wakes the waiter, and a new
 -- use of it could not be confused with this one.

@@ -6,7 +6,7 @@
 -- Stability   : stable
 --
 -- Values from thread to thread, in order. Waiting threads are served in the order of their
--- coming, and a value is handed to the thread that has waited longest, so nobody starves.
+-- arrival, and a value is handed to the thread that has waited longest, so none starves.
 -- A thread that is interrupted or times out neither loses a value nor takes one.
 --
 -- Invariant: a channel has waiting receivers only while it is empty, and waiting senders
@@ -96,7 +96,7 @@ data Sender a = Sender !(Waiter ()) a
 newUnbounded :: IO (Channel a)
 newUnbounded = newChannel maxBound
 
--- | A channel that holds so many values at most.
+-- | A channel that holds at most this many values.
 --
 -- [Cost]: O(1).
 -- [Blocks]: never.
@@ -282,7 +282,7 @@ emptyPlace n = Place n <$> newRef (Empty emptyQueue)
 
 -- | Publish a value, which is not evaluated, to every subscription.
 --
--- [Cost]: about 100 ns, and the waking of who waits.
+-- [Cost]: about 100 ns, and a wake-up for each thread that waits.
 -- [Blocks]: never.
 -- [Threads]: any number; all subscriptions see the same order.
 -- @since 0.1.0.0
@@ -302,7 +302,7 @@ publish (Multicast end) x = mask_ $ do
         Right further -> fill fresh further
 
 -- Places move only forward: a slow thread must not turn the end back to values that
--- nobody needs any more.
+-- no subscription needs any more.
 advance :: Ref (Place a) -> Place a -> IO ()
 advance ref to@(Place n _) = modifyRef ref $ \now@(Place m _) -> (if n > m then to else now, ())
 

@@ -105,7 +105,7 @@ instance Eq (Task a) where
 instance Show (Task a) where
   show task = "task in " ++ show (taskThread task)
 
--- | Running -> Finished (the task itself), with the cells of who waits.
+-- | Running -> Finished (the task itself), with the cells of the threads that wait.
 data TaskState a
   = Running !(Queue WaitCell)
   | Finished !(Outcome a)
@@ -365,7 +365,7 @@ strike scope key = do
   when lastOne (unpark (scopeCell scope))
 
 -- | Run a task beside a body; it is cancelled, and has finished, when the body ends. A
--- failure shows only to who awaits it.
+-- failure is seen only by threads that await it.
 --
 -- [Cost]: about 300 ns; 1.3 KB.
 -- [Blocks]: parks until the task has finished.
@@ -514,13 +514,13 @@ unwatch task ticket =
       Running cells -> (Running (fromMaybe cells (withdraw ticket cells)), ())
       finished -> (finished, ())
 
--- A task and who awaits it may both be found deadlocked by one collection; the task's
+-- One collection may find both a task and a thread that awaits it deadlocked; the task's
 -- exception then is the answer.
 patiently :: IO () -> IO ()
 patiently parking = parking `catch` \BlockedIndefinitelyOnMVar -> parking
 
--- The wait of a thread that must not go on while a task of its own lives; who calls it
--- looks again. See Note [Deadlocks].
+-- The wait of a thread that must not go on while a task of its own lives; the caller looks
+-- again. See Note [Deadlocks].
 stubbornly :: IO () -> IO ()
 stubbornly parking = parking `catch` \BlockedIndefinitelyOnMVar -> pure ()
 

@@ -90,9 +90,9 @@ instance Eq Conn where
 instance Show Conn where
   show conn = "connection on descriptor " ++ show (registrationFd (connRegistration conn))
 
--- | Word 0: 0 undecided, 1 goes back ('deregister'), 2 closed (the registration's release), 3 lost
--- (its number is another file's), decided by whoever changes it first. The cell gets a token when a descriptor that goes back is
--- free of the runtime.
+-- | Word 0: 0 undecided, 1 goes back ('deregister'), 2 closed (by the registration's release),
+-- 3 lost (the number is another file's). The first thread to change it decides. The cell gets
+-- a token when the runtime no longer uses a descriptor that goes back.
 data Custody = Custody !Words !WaitCell
 
 -- | A socket's registration as a connection of "Heddle.IO". Its calls take turns with each
@@ -293,7 +293,7 @@ readyUntil interest bits conn deadline = held conn . mask_ $ do
     cell = cellOf registration interest
     go = do
       _ <- reset cell
-      -- After the reset: who unparks marks first and then leaves its token.
+      -- After the reset: 'unpark' sets the mark first and then leaves its token.
       asked <- if interest == Readable then compareAndSet (registrationWords registration) RegistrationUnparked 1 0 else pure False
       if asked then pure Unparked else look
     look = do
@@ -332,7 +332,7 @@ unpark conn = do
 
 -- | What came of receiving.
 data RecvResult a
-  = -- | So many bytes, or these; at least one.
+  = -- | The number of bytes, or the bytes; at least one.
     Got !a
   | -- | The peer has sent everything.
     Eof
@@ -342,7 +342,8 @@ data RecvResult a
     Closed
   deriving stock (Eq, Show)
 
--- | Receive at least one byte, at most so many, to an address.
+-- | @recvIntoUntil conn pointer count deadline@ receives at least one byte and at most
+-- @count@, to an address.
 --
 -- [Cost]: one system call and about 20 ns, if it need not park.
 -- [Blocks]: parks.
@@ -367,8 +368,9 @@ noBytes conn r
 atLeastOne :: String -> Int -> IO ()
 atLeastOne what n = when (n < 1) $ throwErrnoFor (what ++ " with length " ++ show n ++ ", which must be at least 1") EINVAL
 
--- | Receive at least one byte, at most so many (and at most 32 KiB). The thread owns no
--- buffer while it is parked; the bytes are copied out of a borrowed one.
+-- | @recvUntil conn count deadline@ receives at least one byte and at most @count@ (or
+-- 32 KiB). The thread owns no buffer while it is parked; the bytes are copied out of a
+-- borrowed one.
 --
 -- [Cost]: as 'recvIntoUntil', and a copy.
 -- [Blocks]: parks.
@@ -399,9 +401,9 @@ recvUntil conn n deadline = do
 data SendResult
   = -- | All of it.
     Sent
-  | -- | So many bytes before the deadline.
+  | -- | The number of bytes sent before the deadline.
     SendTimedOut !Int
-  | -- | So many bytes before the connection was closed on this side.
+  | -- | The number of bytes sent before the connection was closed on this side.
     SendClosed !Int
   deriving stock (Eq, Show)
 
@@ -493,7 +495,7 @@ touchUntil conn = armUntil (connRegistration conn) Readable
 close :: Conn -> IO ()
 close = void . closeRegistration . connRegistration
 
--- | Has nobody closed it on this side?
+-- | Whether the connection has not been closed on this side.
 --
 -- [Cost]: one read.
 isOpen :: Conn -> IO Bool

@@ -8,7 +8,7 @@
 -- may park, and none delays another.
 --
 -- Cost: that of "Heddle.IO.Internal.DescriptorWaiter"; a subscription is a thread.
--- Owner: the descriptor stays the caller's, who keeps it open while it is waited on.
+-- Owner: the caller keeps the descriptor, open while it is waited on.
 -- [Source]: Mio, sections 2.2 and 4.3.
 module Heddle.IO.Descriptor
   ( threadWaitRead,

@@ -9,8 +9,8 @@
 -- collector never takes its thread for deadlocked, and a runtime that stops wakes it.
 --
 -- Protocol: the waiting thread calls 'prepare', looks at its condition, and parks if it does
--- not hold; 'awaitUntil' is that loop. Whoever makes the condition true calls 'unpark'
--- afterwards. A token left between looking and parking ends the park at once.
+-- not hold; 'awaitUntil' is that loop. The thread that makes the condition true calls
+-- 'unpark' afterwards. A token left between looking and parking ends the park at once.
 --
 -- Cost: a parker is about 400 bytes; parking 24 bytes, without a system call.
 -- Owner: the thread that waits; any thread may unpark.

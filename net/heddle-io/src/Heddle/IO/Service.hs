@@ -90,8 +90,8 @@ data ServiceOptions = ServiceOptions
     serviceFirstByte :: !Nanos,
     -- | Receives what a handler throws, and the failure of a listener, which closes it.
     serviceFailed :: !(SomeException -> IO ()),
-    -- | Called, at most once a minute, when accepting pauses for want of descriptors or
-    -- memory, and no idle connection could make room.
+    -- | Called, at most once a minute, when accepting pauses because descriptors or
+    -- memory have run out and no idle connection could make room.
     servicePaused :: !(Errno -> IO ()),
     -- | How many connections may be open at once, over all listeners started together;
     -- 'Nothing' for as many as there are descriptors. Capabilities that accept at the same
@@ -203,7 +203,7 @@ acceptLoop service registration =
     kind = Served (serviceNumber service) (countDown service)
     go idlers scratch burst backOff = do
       full <- atLimit service
-      -- At the limit, room is made only for somebody who is there.
+      -- At the limit, room is made only for a connection that waits.
       r <- attempt registration Readable never (if full then newcomer else accept4 scratch)
       if full && r > 0 then makeRoom idlers scratch burst backOff (AtLimit (fromMaybe maxBound (serviceLimit options))) else accepted idlers scratch burst backOff r
     newcomer fd = (\bits -> if bits == 0 then negate (errnoNumber EAGAIN) else bits) <$> pollOne fd eventIn

@@ -51,7 +51,7 @@ withAddress address use = allocaBytes (max n addressRoom) $ \p -> do
   where
     n = sizeOfSocketAddress address
 
--- | Keep so many bytes written by the kernel.
+-- | A copy of this many bytes that the kernel wrote.
 peerBytes :: Ptr a -> Int -> IO ShortByteString
 peerBytes p n
   | n <= 0 = pure Short.empty

@@ -1,10 +1,10 @@
 -- |
 -- Module      : Heddle.IO.Internal.DescriptorWaiter
--- Description : Waiting on descriptors that belong to somebody else
+-- Description : Waiting on descriptors that the runtime does not own
 -- Stability   : hidden
 --
 -- Level semantics over an edge-triggered manager, for any pollable descriptor and any
--- number of threads: poll(2) is asked before and after each park. While somebody waits,
+-- number of threads: poll(2) is asked before and after each park. While a thread waits,
 -- the descriptor has one registration, shared by all its waiters; in each direction they take
 -- turns at it ("Heddle.IO.Internal.TicketLock"), so each has its own deadline.
 --

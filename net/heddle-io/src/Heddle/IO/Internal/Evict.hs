@@ -60,8 +60,8 @@ closeLongestIdle runtime (Candidates ref) = do
       claimed <- if now == since && spoken == 0 then evict registration else pure False
       if claimed then True <$ writeRef ref rest else first rest
 
--- Whoever changes the word from 1 or 2 runs the registration; 3 says to its thread that it is closed
--- and counted.
+-- The thread that changes the word from 1 or 2 runs the registration; 3 tells its thread that
+-- it is closed and not counted any more.
 evict :: Registration -> IO Bool
 evict registration = do
   state <- atomicRead ws RegistrationDetached

@@ -85,7 +85,7 @@ data Listener = Listener
     listenerAddress :: !SockAddr,
     -- | What closing has to undo besides the sockets (a Unix socket's file).
     listenerCleanup :: !(IO ()),
-    -- | Has a token from closing on; who takes it leaves it again.
+    -- | Has a token from closing on; a thread that takes it puts it back.
     listenerClosed :: !WaitCell
   }
 

@@ -116,7 +116,7 @@ blankRegistration m = do
   writeWord ws RegistrationState (Closing .|. Released)
   (\r w -> Registration m 0 (-1) (-1) TimerOnly ws r w (\_ -> pure ()) mempty) <$> newWaitCell <*> newWaitCell
 
--- | Run the loop in a thread of its own; the action hears why it ended.
+-- | Run the loop in a thread of its own, wrapped in the action.
 startManager :: Manager -> (IO () -> IO ()) -> IO ThreadId
 startManager m supervise = do
   writeRef (managerSupervise m) supervise
@@ -183,7 +183,7 @@ newRegistration m kind fd peer start resume = do
           i : rest -> (i, rest, next)
           [] -> (next, [], next + 1)
         registration = Registration m index stamp fd kind ws readCell writeCell resume peer
-    -- A stopped manager wakes nobody, and its descriptors may be somebody else's.
+    -- A stopped manager wakes no thread, and its descriptors' numbers may be reused.
     stopping <- atomicRead (managerWords m) WordStopping
     when (stopping == 1) $ throwErrnoFor "register: the runtime has stopped" EBADF
     table <- readRef (managerRegistrations m)
@@ -193,7 +193,7 @@ newRegistration m kind fd peer start resume = do
         else readEntry table 0 >>= growTable table (2 * tableSize table)
     writeEntry table' index registration
     writeRef (managerRegistrations m) table'
-    -- Still under the lock: whoever lists the registrations finds only those that can be closed.
+    -- Still under the lock: a listing finds only registrations that can be closed.
     r <- case kind of
       TimerOnly -> pure 0
       _ -> backendAdd (managerBackend m) fd (registrationTag stamp index)
@@ -219,7 +219,7 @@ freeRegistration registration = do
     TimerOnly -> pure ()
     _ -> void (fetchAdd (managerWords m) WordLive (-1))
   push (managerInbox m) (Free registration)
-  -- A late reuse of the number harms nobody, but see Note [A wait holds the file].
+  -- A late reuse of the index does no harm, but see Note [A wait holds the file].
   when (backendOneshot (managerBackend m)) (interrupt m)
 
 -- | Every open registration.
@@ -334,7 +334,7 @@ deliver registration bits = do
     old <- readWord (registrationWords registration) RegistrationSticky
     writeWord (registrationWords registration) RegistrationSticky (old .|. fromIntegral hung)
   when (bits .&. (eventOut .|. eventHangUp .|. eventError) /= 0) $ do
-    -- Each IN edge may carry OUT; nearly always nobody waits for it.
+    -- Each IN edge may carry OUT; nearly always no thread waits for it.
     writing <- atomicRead (registrationWords registration) RegistrationWriting
     when (writing == 1) $ do
       writeWord (registrationWords registration) RegistrationWriting 0
@@ -370,8 +370,8 @@ expire m now = do
       pure 1
 
 -- Look at both deadlines of a registration: wake the waits that are over, link the registration at the
--- earlier of the others. A deadline that passed long ago wakes somebody for nothing, who
--- then sets a new one; to leave it out could lose that, see Note [Lazy re-arm].
+-- earlier of the others. A deadline that passed long ago causes a wake-up for nothing,
+-- after which the thread sets a new one; to leave it out could lose that, see Note [Lazy re-arm].
 rearm :: Manager -> Int -> Registration -> IO ()
 rearm m now registration = do
   let ws = registrationWords registration

@@ -248,7 +248,8 @@ fire state registration = mask_ $ do
 
 -- Note [Arming once]
 -- ~~~~~~~~~~~~~~~~~~
--- Who waits on a descriptor arms again after each wake; the borrower of a pooled timer arms once.
+-- A thread that waits on a descriptor arms again after each wake-up; the borrower of a pooled
+-- timer arms once.
 -- So even a deadline later than the one it replaces must be stored before RegistrationArmed is read
 -- ("Heddle.IO.Internal.Manager", Note [Lazy re-arm]): else the loop may act on the old
 -- deadline and disarm the registration, while the borrower still reads the old arming and sends no

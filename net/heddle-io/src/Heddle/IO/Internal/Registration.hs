@@ -98,7 +98,7 @@ usingMasked registration call = do
   pure r
 {-# INLINE usingMasked #-}
 
--- Whoever sets Released does the closing: all references are gone, none can come.
+-- The thread that sets Released closes: all references are gone, and none can be added.
 releaseIfLast :: Registration -> IO ()
 releaseIfLast registration = do
   won <- compareAndSet (registrationWords registration) RegistrationState Closing (Closing .|. Released)

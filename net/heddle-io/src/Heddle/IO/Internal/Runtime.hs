@@ -84,7 +84,7 @@ data Foreign
   = -- | A connection of its own.
     -- The action gives the descriptor up: its number has become another file's.
     Registered !Registration !(IO ())
-  | -- | So many waits, which share a registration.
+  | -- | The number of waits, and the registration that they share.
     Shared !Int !Registration
 
 -- | What goes wrong with a whole runtime.

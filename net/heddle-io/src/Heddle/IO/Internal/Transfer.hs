@@ -82,7 +82,7 @@ receiveNow registration p n = do
 {-# INLINE receiveNow #-}
 
 -- | @receiveUntil registration pointer count deadline@ receives at least one byte and at
--- most so many. The answer is the count, 0 at the peer's end, or a negative code.
+-- most @count@. The answer is the count, 0 at the peer's end, or a negative code.
 --
 -- [Cost]: one system call and about 20 ns, if it need not park; nothing allocated.
 -- [Blocks]: parks.
@@ -94,7 +94,7 @@ receiveUntil registration p n deadline = filled registration n =<< attempt regis
 {-# INLINE receiveUntil #-}
 
 -- A full buffer may leave bytes behind, whose edge is spent: keep a token. The end keeps
--- one for a second reader, if somebody has one.
+-- one for a second reader, if there is one.
 filled :: Registration -> Int -> Int -> IO Int
 filled registration n r = do
   when (r == n || r == 0) (unpark (registrationRead registration))
@@ -155,9 +155,9 @@ whole n p step = go p n
 {-# INLINE whole #-}
 
 -- | @sendVectorUntil registration vector pieces deadline@ gathers: it sends all bytes of
--- so many pieces of memory, at most 1,024, listed at @vector@ by 'pokePiece'. The answer is the number of
--- bytes or a negative code, as 'sendUntil' answers. The list is used up: it is changed
--- when the socket takes less than all.
+-- the pieces of memory, at most 1,024, that 'pokePiece' has listed at @vector@. The answer is
+-- the number of bytes or a negative code, as 'sendUntil' answers. The list is used up: it is
+-- changed when the socket takes less than all.
 --
 -- [Cost]: one system call and about 20 ns, if it need not park; nothing allocated.
 -- [Blocks]: parks.

@@ -125,8 +125,8 @@ data Interest = Readable | Writable
 pattern WordNow :: Int
 pattern WordNow = 0
 
--- | 1 while the loop is, or is about to be, in a blocking wait. Set by the loop; whoever
--- clears it writes the eventfd.
+-- | 1 while the loop is, or is about to be, in a blocking wait. Set by the loop; the
+-- thread that clears it writes the eventfd.
 pattern WordAsleep :: Int
 pattern WordAsleep = 8
 
@@ -301,7 +301,7 @@ data Backend = Backend
     backendForget :: !(Registration -> IO ()),
     -- | Events there are now; never sleeps.
     backendPoll :: !(Ptr Word8 -> IO Int),
-    -- | Wait so many milliseconds (-1: for ever); a safe call.
+    -- | Wait at most this many milliseconds (-1: without limit); a safe call.
     backendWait :: !(Ptr Word8 -> Int -> IO Int),
     -- | After a fork: replace the back end's own descriptors, which the parent process
     -- shares, by new ones under the same numbers; 0 or minus the error number.
