@@ -10,7 +10,7 @@ where
 
 import Control.Monad (when)
 import Heddle.Http (Settings (..), defaultSettings)
-import Heddle.IO.Internal (BackendChoice (..), Spread (..))
+import Heddle.IO (BackendChoice (..), Spread (..))
 import Heddle.Prim.Atomic (atomicRead, atomicWrite, newWords)
 import Heddle.Prim.Clock (seconds)
 import Heddle.Prim.Exception (displayException, finally, try)

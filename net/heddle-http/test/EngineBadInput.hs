@@ -15,7 +15,7 @@ import Data.ByteString.Char8 qualified as C
 import EngineFixture
 import Heddle.Http
 import Heddle.Http.RawClient
-import Heddle.IO.Internal (BackendChoice (..))
+import Heddle.IO (BackendChoice (..))
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase)
 import Test.Tasty.QuickCheck

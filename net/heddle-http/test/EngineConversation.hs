@@ -20,7 +20,7 @@ import Foreign.Storable (pokeByteOff)
 import GHC.IO.Handle (hDuplicate, hDuplicateTo)
 import Heddle.Http
 import Heddle.Http.RawClient
-import Heddle.IO.Internal (BackendChoice (..))
+import Heddle.IO (BackendChoice (..))
 import Heddle.Prim.Exception (try)
 import Numeric (showHex)
 import System.Directory (removeFile)

@@ -18,7 +18,7 @@ import Data.Maybe (catMaybes)
 import EngineFixture
 import Heddle.Http
 import Heddle.Http.RawClient
-import Heddle.IO.Internal (BackendChoice)
+import Heddle.IO (BackendChoice)
 import Heddle.Prim.Clock (deadlineIn, milliseconds, seconds)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))

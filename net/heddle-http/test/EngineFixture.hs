@@ -19,7 +19,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Heddle.Http
 import Heddle.Http.RawClient
-import Heddle.IO.Internal
+import Heddle.IO
   ( BackendChoice (..),
     Config (..),
     ListenOptions (..),

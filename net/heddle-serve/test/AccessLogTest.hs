@@ -15,7 +15,7 @@ import Data.IORef
 import Data.List (isInfixOf, sort)
 import Heddle.Http
 import Heddle.Http.RawClient
-import Heddle.IO.Internal (ListenOptions (..), Listener (..), Spread (..), defaultConfig, defaultListenOptions, withListener, withRuntime)
+import Heddle.IO (ListenOptions (..), Spread (..), defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.Serve.AccessLog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import SiteFixture (withDirectory)

@@ -24,7 +24,7 @@ import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (castPtr, minusPtr)
 import Heddle.Http
 import Heddle.Http.RawClient
-import Heddle.IO.Internal (ListenOptions (..), Listener (..), Spread (..), defaultConfig, defaultListenOptions, withListener, withRuntime)
+import Heddle.IO (ListenOptions (..), Spread (..), defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.LogLine
 import Heddle.Serve.Reserve (noReserve)

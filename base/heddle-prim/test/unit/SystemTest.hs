@@ -79,7 +79,7 @@ sockets =
           unsafeUseAsCStringLen "more" (\(p, n) -> S.sendMore b (castPtr p) n) >>= (@?= 4)
           sending b "!" >>= (@?= 1)
           arrived a "more!"
-          S.shutdown a 1 >>= (@?= 0)
+          S.shutdown a S.ShutWrite >>= (@?= 0)
           arrived b "",
       testCase "a vector is sent in order" $
         withConnection $ \_ a b ->
@@ -89,11 +89,11 @@ sockets =
             arrived b "one two",
       testCase "options" $
         withConnection $ \listener a _ -> do
-          S.setOption a 6 1 1 >>= (@?= 0)
-          nodelay <- S.getOption a 6 1
+          S.setOption a S.NoDelay 1 >>= (@?= 0)
+          nodelay <- S.getOption a S.NoDelay
           assertBool "TCP_NODELAY" (nodelay /= 0)
           S.pendingError a >>= (@?= 0)
-          S.setOption listener 1 9999 1 >>= (@?= (-92)), -- ENOPROTOOPT
+          S.setOption listener (S.Option 1 9999) 1 >>= (@?= minus ENOPROTOOPT),
       testCase "each call answers with its error" $ do
         receiving bad >>= (@?= Left (minus EBADF))
         sending bad "x" >>= (@?= minus EBADF)
@@ -108,11 +108,11 @@ sockets =
           S.readFd bad (castPtr p) 1 >>= (@?= minus EBADF)
           S.writeFd bad (castPtr p) 1 >>= (@?= minus EBADF)
         S.listen bad 1 >>= (@?= minus EBADF)
-        S.shutdown bad 2 >>= (@?= minus EBADF)
+        S.shutdown bad S.ShutBoth >>= (@?= minus EBADF)
         S.closeSocket bad >>= (@?= minus EBADF)
         S.setNonBlocking bad >>= (@?= minus EBADF)
-        S.getOption bad 1 3 >>= (@?= minus EBADF)
-        S.setOption bad 1 2 1 >>= (@?= minus EBADF)
+        S.getOption bad S.SocketKind >>= (@?= minus EBADF)
+        S.setOption bad S.ReuseAddress 1 >>= (@?= minus EBADF)
         S.socket 9999 1 0 >>= (@?= (-97)), -- EAFNOSUPPORT
       testCase "pipes" $
         withPipe $ \r w -> allocaBytes 16 $ \p -> do
@@ -123,7 +123,7 @@ sockets =
           S.readFd r p 16 >>= (@?= 4)
           -- Nobody reads any more: an answer, no signal.
           withConnection $ \_ a b -> do
-            S.shutdown b 2 >>= (@?= 0)
+            S.shutdown b S.ShutBoth >>= (@?= 0)
             let go n = sending a "x" >>= \x -> if x < 0 || n == 0 then pure x else go (n - 1 :: Int)
             x <- go 1000000
             assertBool (show x) (x `elem` [minus EPIPE, minus ECONNRESET])

@@ -8,7 +8,7 @@
 -- is opened beneath, by @..@, by a symbolic link or by a mount of @\/proc@.
 --
 -- Cost: stated at each export.
--- Owner: a file is closed by who opened it; reading and sending are allowed to any thread
+-- Owner: the thread that opened a file closes it; reading and sending are allowed to any thread
 -- while it is open.
 module Heddle.File
   ( -- * Roots
@@ -49,8 +49,8 @@ import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
 import Heddle.IO.Connection (Conn (..), failedOn, held)
-import Heddle.IO.Internal.Slot
-import Heddle.IO.Internal.Turn (inTurn)
+import Heddle.IO.Internal.Registration
+import Heddle.IO.Internal.TicketLock (withDirection)
 import Heddle.IO.Internal.Types (Interest (..))
 import Heddle.Prim.Clock (Deadline)
 import Heddle.Prim.Errno
@@ -163,8 +163,8 @@ status :: File -> IO FileStatus
 status file@(File _ fd) =
   Prim.fileStatus fd >>= either (throwErrnoFor ("ask for the status of " ++ show file) . Errno . negate) pure
 
--- | @readAt file offset count@: at least one byte and at most so many from the offset;
--- none at or after the end. What is in memory is answered first, so the answer may be
+-- | @readAt file offset count@ reads at least one byte and at most @count@ from the offset,
+-- and none at or after the end. What is in memory is answered first, so the answer may be
 -- short anywhere.
 --
 -- [Cost]: one system call when the bytes are in memory, otherwise two; allocates the bytes.
@@ -208,11 +208,11 @@ allowed what offset count = do
 
 -- | What came of sending a file.
 data FileSent
-  = -- | So many bytes; fewer than asked for when the file ended early.
+  = -- | The number of bytes; fewer than asked for if the file ended early.
     FileSent !Int
-  | -- | So many before the deadline.
+  | -- | The number of bytes sent before the deadline.
     FileTimedOut !Int
-  | -- | So many before the connection was closed on this side.
+  | -- | The number of bytes sent before the connection was closed on this side.
     FileClosed !Int
   deriving stock (Eq, Show)
 
@@ -230,10 +230,10 @@ data FileSent
 sendFileUntil :: Conn -> File -> Int64 -> Int -> Deadline -> IO FileSent
 sendFileUntil conn (File _ fd) offset count deadline = do
   allowed "sendFileUntil" offset count
-  held conn $ inTurn (connSlot conn) Writable deadline (pure (FileTimedOut 0)) (pure 0) (const Nothing) go
+  held conn $ withDirection (connRegistration conn) Writable deadline (pure (FileTimedOut 0)) (pure 0) (const Nothing) go
   where
     go done = do
-      r <- attempt (connSlot conn) Writable deadline $ \out ->
+      r <- attempt (connRegistration conn) Writable deadline $ \out ->
         Prim.sendFile out fd (offset + fromIntegral done) (min 0x400000 (count - done))
       case () of
         _

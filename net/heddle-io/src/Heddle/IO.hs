@@ -15,6 +15,7 @@ module Heddle.IO
     Runtime,
     withRuntime,
     systemRuntime,
+    capabilitiesOf,
     Config (..),
     defaultConfig,
     BackendChoice (..),
@@ -44,10 +45,10 @@ module Heddle.IO
     serveEach,
     serve,
     After (..),
-    ServeOptions (..),
+    ServiceOptions (..),
     Shortage (..),
     describeShortage,
-    defaultServeOptions,
+    defaultServiceOptions,
     accept,
     acceptUntil,
 
@@ -107,10 +108,8 @@ where
 
 import Heddle.IO.Connection
 import Heddle.IO.Descriptor
-import Heddle.IO.Internal.Conn (IOClosed (..))
 import Heddle.IO.Internal.Listener
-  ( After (..),
-    ListenOptions (..),
+  ( ListenOptions (..),
     Listener,
     Spread (..),
     closeListener,
@@ -124,9 +123,12 @@ import Heddle.IO.Internal.Runtime
     Config (..),
     IOManagerError (..),
     Runtime,
+    capabilitiesOf,
     defaultConfig,
     systemRuntime,
     withRuntime,
   )
+import Heddle.IO.Internal.Transfer (IOClosed (..))
 import Heddle.IO.Serve
+import Heddle.IO.Service (After (..), ServiceOptions (..), Shortage (..), defaultServiceOptions, describeShortage)
 import Heddle.Prim.Clock (Deadline, Nanos, deadlineIn, milliseconds, never, seconds)

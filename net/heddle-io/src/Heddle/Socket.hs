@@ -14,7 +14,7 @@
 -- Invariant: a socket is registered once, when it is made.
 -- Cost: that of "Heddle.IO"; waits have no deadline ("Heddle.Timer".'Heddle.Timer.timeout'
 -- gives them one).
--- Owner: who made it; any thread may close it.
+-- Owner: its maker; any thread may close it.
 module Heddle.Socket
   ( -- * Addresses
     getAddrInfo,
@@ -92,12 +92,12 @@ import Foreign.Storable (peek, poke)
 import Heddle.IO.Connection hiding (close, unpark)
 import Heddle.IO.Connection qualified as Conn
 import Heddle.IO.Internal.Address
-import Heddle.IO.Internal.Alarm (sleepOn)
-import Heddle.IO.Internal.Conn (IOClosed)
 import Heddle.IO.Internal.Manager
+import Heddle.IO.Internal.PooledTimer (sleepOn)
+import Heddle.IO.Internal.Registration
 import Heddle.IO.Internal.Runtime
-import Heddle.IO.Internal.Slot
-import Heddle.IO.Internal.Turn
+import Heddle.IO.Internal.TicketLock
+import Heddle.IO.Internal.Transfer (IOClosed)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
@@ -147,15 +147,15 @@ data Socket = Socket
   deriving stock (Eq)
 
 instance Show Socket where
-  show s = "<socket: " ++ show (slotFd (connSlot (socketConn s))) ++ ">"
+  show s = "<socket: " ++ show (registrationFd (connRegistration (socketConn s))) ++ ">"
 
-slotOf :: Socket -> Slot
-slotOf = connSlot . socketConn
+registrationOfSocket :: Socket -> Registration
+registrationOfSocket = connRegistration . socketConn
 
--- A slot as a socket that the collector may close.
+-- A registration as a socket that the collector may close.
 kept :: SocketType -> Conn -> IO Socket
 kept kind conn = do
-  keeper <- newKeeper (void (closeSlot (connSlot conn)))
+  keeper <- newKeeper (void (closeRegistration (connRegistration conn)))
   pure (Socket conn {connKeeper = Just keeper} kind)
 
 -- A call on the socket, which the collector must not close meanwhile.
@@ -181,8 +181,8 @@ socket family kind protocol = mask_ $ do
   m <- managerHere runtime
   let GeneralSocketType number = kind
   fd <- fromIntegral <$> checked "socket" (S.socket (fromIntegral (packFamily family)) (fromIntegral number) (fromIntegral protocol))
-  slot <- newSlot m Owned fd mempty Attached (\_ -> pure ()) `onException` S.closeSocket fd
-  kept kind (ofSlot slot) `onException` closeSlot slot
+  registration <- newRegistration m Owned fd mempty Attached (\_ -> pure ()) `onException` S.closeSocket fd
+  kept kind (connectionOf registration) `onException` closeRegistration registration
 
 -- | A socket for an address that 'getAddrInfo' found.
 --
@@ -215,10 +215,10 @@ socketPair family kind protocol = mask_ $ do
 -- @since 0.1.0.0
 bind :: Socket -> SockAddr -> IO ()
 bind s address = do
-  r <- heldSocket s (using (slotOf s) (withAddress address . S.bind))
+  r <- heldSocket s (using (registrationOfSocket s) (withAddress address . S.bind))
   when (r < 0) $ refused ("bind to " ++ renderAddress address) r
 
--- | Let connections come, so many waiting for 'accept'.
+-- | Listen; at most this many connections wait for 'accept'.
 --
 -- [Cost]: one system call.
 -- [Blocks]: never.
@@ -226,7 +226,7 @@ bind s address = do
 -- @since 0.1.0.0
 listen :: Socket -> Int -> IO ()
 listen s backlog = do
-  r <- heldSocket s (using (slotOf s) (`S.listen` backlog))
+  r <- heldSocket s (using (registrationOfSocket s) (`S.listen` backlog))
   when (r < 0) $ refused "listen" r
 
 -- | Accept a connection.
@@ -244,24 +244,23 @@ accept s = heldSocket s . mask_ $ do
   allocaBytes (addressRoom + 8) $ \p -> do
     let size = (p `plusPtr` addressRoom) :: Ptr Int32
         go = do
-          r <- attemptInTurn (slotOf s) Readable never $ \fd -> poke size (fromIntegral addressRoom) >> S.acceptFrom fd p size
+          r <- attemptLocked (registrationOfSocket s) Readable never $ \fd -> poke size (fromIntegral addressRoom) >> S.acceptFrom fd p size
           case () of
             _
               | r >= 0 -> pure (fromIntegral r)
-              | errnoNumber (Errno (negate r)) `elem` aborted -> go
+              | Errno (negate r) `elem` aborted -> go
               | otherwise -> refused "accept" r
     fd <- go
     do
       peer <- (peek size >>= peerBytes p . fromIntegral) `onException` S.closeSocket fd
-      slot <- newSlot m Owned fd peer Attached (\_ -> pure ()) `onException` S.closeSocket fd
-      flip onException (closeSlot slot) $ do
+      registration <- newRegistration m Owned fd peer Attached (\_ -> pure ()) `onException` S.closeSocket fd
+      flip onException (closeRegistration registration) $ do
         address <- decodeAddress peer
-        accepted <- kept (socketKind s) (ofSlot slot)
+        accepted <- kept (socketKind s) (connectionOf registration)
         pure (accepted, fromMaybe (SockAddrUnix "") address)
   where
-    -- Errors of the new connection: ENONET EPROTO ENOPROTOOPT EOPNOTSUPP ENETDOWN
-    -- ENETUNREACH ECONNABORTED EHOSTDOWN EHOSTUNREACH.
-    aborted = [64, 71, 92, 95, 100, 101, 103, 112, 113]
+    -- Errors of the new connection.
+    aborted = [ENONET, EPROTO, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, ECONNABORTED, EHOSTDOWN, EHOSTUNREACH]
 
 -- | Connect.
 --
@@ -273,32 +272,32 @@ accept s = heldSocket s . mask_ $ do
 connect :: Socket -> SockAddr -> IO ()
 connect s address = heldSocket s (begin (milliseconds 1))
   where
-    slot = slotOf s
+    registration = registrationOfSocket s
     what = "connect to " ++ renderAddress address
     begin backOff = do
-      r <- using slot (withAddress address . S.connect)
+      r <- using registration (withAddress address . S.connect)
       let e = Errno (negate r)
       case () of
         _
           | r >= 0 -> pure ()
           | r == ClosedCode -> refused what r
           | e == EINPROGRESS || e == EINTR || e == EALREADY ->
-            inTurn slot Writable never (pure ()) (pure 0) (const Nothing) (const finish)
+            withDirection registration Writable never (pure ()) (pure 0) (const Nothing) (const finish)
           | e == EAGAIN -> do
             -- A Unix listener whose queue is full, for which nothing can be waited.
-            deadlineIn backOff >>= sleepOn (slotManager slot)
+            deadlineIn backOff >>= sleepOn (registrationManager registration)
             begin (min (milliseconds 50) (backOff * 2))
           | otherwise -> refused what r
     finish = do
-      _ <- reset (slotWrite slot)
-      r <- using slot (`pollOne` eventOut)
+      _ <- reset (registrationWrite registration)
+      r <- using registration (`pollOne` eventOut)
       case () of
         _
-          | r == 0 -> waitUntil slot Writable never >> finish
+          | r == 0 -> waitUntil registration Writable never >> finish
           | r < 0 && Errno (negate r) == EINTR -> finish
           | r < 0 -> refused what r
           | otherwise -> do
-            e <- using slot S.pendingError
+            e <- using registration S.pendingError
             unless (e == 0) $ refused what (negate (abs e))
 
 -- | End one or both directions.
@@ -309,10 +308,10 @@ connect s address = heldSocket s (begin (milliseconds 1))
 -- @since 0.1.0.0
 shutdown :: Socket -> ShutdownCmd -> IO ()
 shutdown s how = do
-  r <- heldSocket s . using (slotOf s) $ \fd -> S.shutdown fd $ case how of
-    ShutdownReceive -> 0
-    ShutdownSend -> 1
-    ShutdownBoth -> 2
+  r <- heldSocket s . using (registrationOfSocket s) $ \fd -> S.shutdown fd $ case how of
+    ShutdownReceive -> S.ShutRead
+    ShutdownSend -> S.ShutWrite
+    ShutdownBoth -> S.ShutBoth
   when (r < 0) $ refused "shutdown" r
 
 -- | Close. Every wait on the socket ends with EBADF. Idempotent.
@@ -332,7 +331,7 @@ close = Conn.close . socketConn
 close' :: Socket -> IO ()
 close' = close
 
--- | Send the end, wait so many milliseconds for the peer's, and close.
+-- | End sending, wait at most this many milliseconds for the peer's end, and close.
 --
 -- [Cost]: four system calls.
 -- [Blocks]: parks.
@@ -346,7 +345,8 @@ gracefulClose s limit = void (trySync (shutdown s ShutdownSend >> timeout (milli
       bytes <- recv s 4096
       unless (B.null bytes) rest
 
--- | Receive at most so many bytes; none are the end. A stream gives at most 32 KiB.
+-- | Receive at most this many bytes; an empty string is the end. A stream answers with at
+-- most 32 KiB.
 --
 -- [Cost]: one system call, and a copy.
 -- [Blocks]: parks until something can be read.
@@ -377,7 +377,7 @@ recvBuf :: Socket -> Ptr Word8 -> Int -> IO Int
 recvBuf s p n
   | n < 1 = throwErrnoFor ("recvBuf with length " ++ show n) EINVAL
   | otherwise = do
-    r <- heldSocket s (attemptInTurn (slotOf s) Readable never (\fd -> S.recv fd p n))
+    r <- heldSocket s (attemptLocked (registrationOfSocket s) Readable never (\fd -> S.recv fd p n))
     if r < 0 then refused "recv" r else pure r
 
 -- | Send; the count may be short.
@@ -401,7 +401,7 @@ send s bytes = B.useAsCStringLen bytes $ \(p, n) -> sendBuf s (castPtr p) n
 -- @since 0.1.0.0
 sendBuf :: Socket -> Ptr Word8 -> Int -> IO Int
 sendBuf s p n = do
-  r <- heldSocket s (attemptInTurn (slotOf s) Writable never (\fd -> S.send fd p n))
+  r <- heldSocket s (attemptLocked (registrationOfSocket s) Writable never (\fd -> S.send fd p n))
   if r < 0 then refused "send" r else pure r
 
 -- | Send all bytes.
@@ -466,7 +466,7 @@ isConnected :: Socket -> IO Bool
 isConnected s = allocaBytes (addressRoom + 8) $ \p -> do
   let size = p `plusPtr` addressRoom
   poke size (fromIntegral addressRoom :: Int32)
-  (>= 0) <$> heldSocket s (using (slotOf s) (\fd -> S.peerName fd p size))
+  (>= 0) <$> heldSocket s (using (registrationOfSocket s) (\fd -> S.peerName fd p size))
 
 -- | The port of the socket's own address.
 --
@@ -491,7 +491,7 @@ setSocketOption :: Socket -> SocketOption -> Int -> IO ()
 setSocketOption s option@(SockOpt level name) value
   | option == Linger = throwErrnoFor "set SO_LINGER, with which close would wait; use gracefulClose" EINVAL
   | otherwise = do
-    r <- heldSocket s $ using (slotOf s) (\fd -> S.setOption fd (fromIntegral level) (fromIntegral name) value)
+    r <- heldSocket s $ using (registrationOfSocket s) (\fd -> S.setOption fd (S.Option (fromIntegral level) (fromIntegral name)) value)
     when (r < 0) $ refused "setSocketOption" r
 
 -- | An option's value.
@@ -502,7 +502,7 @@ setSocketOption s option@(SockOpt level name) value
 -- @since 0.1.0.0
 getSocketOption :: Socket -> SocketOption -> IO Int
 getSocketOption s (SockOpt level name) = do
-  r <- heldSocket s $ using (slotOf s) (\fd -> S.getOption fd (fromIntegral level) (fromIntegral name))
+  r <- heldSocket s $ using (registrationOfSocket s) (\fd -> S.getOption fd (S.Option (fromIntegral level) (fromIntegral name)))
   if r < 0 then refused "getSocketOption" r else pure r
 
 -- | The descriptor, valid until the socket is closed; within the action the collector does
@@ -511,4 +511,4 @@ getSocketOption s (SockOpt level name) = do
 -- [Cost]: O(1).
 -- @since 0.1.0.0
 withFdSocket :: Socket -> (CInt -> IO a) -> IO a
-withFdSocket s use = heldSocket s . use $ fromIntegral (slotFd (slotOf s))
+withFdSocket s use = heldSocket s . use $ fromIntegral (registrationFd (registrationOfSocket s))

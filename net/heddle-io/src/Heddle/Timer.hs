@@ -9,7 +9,7 @@
 -- Invariant: a timer fires or is closed, never both; a time-out's exception never arrives
 -- after the call has returned.
 -- Cost: arming and disarming take no lock and, unless the deadline is the earliest one of
--- its slot so far, tell the event manager nothing.
+-- its registration so far, tell the event manager nothing.
 -- Owner: the wheel of the capability where the timer was made.
 module Heddle.Timer
   ( -- * Sleeping
@@ -26,6 +26,12 @@ module Heddle.Timer
     await,
     rearmUntil,
     TimerClosed (..),
+
+    -- * For waits of other kinds
+
+    -- | What locks and channels are made of; see also "Heddle.IO.WaitQueue".
+    withCellUntil,
+    isOver,
 
     -- * Low level
 
@@ -48,15 +54,15 @@ module Heddle.Timer
 where
 
 import Control.Monad (when)
-import Heddle.IO.Internal.Alarm
 import Heddle.IO.Internal.Manager (submit)
+import Heddle.IO.Internal.PooledTimer
+import Heddle.IO.Internal.Registration (armWordsUntil, isClosing)
 import Heddle.IO.Internal.Runtime (Runtime, managerHere, systemRuntime)
-import Heddle.IO.Internal.Slot (armWordsUntil, isClosing)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Exception
-import Heddle.Prim.WaitCell (park, unpark)
+import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 
 -- | Park the calling thread for so long; not at all for zero or less, as @threadDelay@
 -- does. For 292 years or more it is for ever.
@@ -124,13 +130,29 @@ timeoutUntil deadline body = do
       m <- systemRuntime >>= managerHere
       timeoutOn m deadline body
 
+-- | Run with a wait cell that gets a token at the deadline, and perhaps before. The caller is
+-- masked. It puts the cell where other threads find it, and parks on it until its own
+-- condition holds or the deadline 'isOver': a token says neither.
+--
+-- [Cost]: about 50 ns; a cell of 32 bytes when the deadline is 'never'.
+-- [Blocks]: as the body does.
+-- [Masking]: the caller's state, which must be masked.
+-- [Threads]: one parks on the cell; any may unpark it while the body runs. A token that
+-- comes later reaches another wait, which looks again.
+-- @since 0.1.0.0
+withCellUntil :: Deadline -> (WaitCell -> IO a) -> IO a
+withCellUntil deadline use
+  | deadline == never = newWaitCell >>= use
+  | otherwise = systemRuntime >>= managerHere >>= \m -> withCellOn m deadline use
+{-# INLINE withCellUntil #-}
+
 -- | A deadline that wakes at most one thread.
 data Timer = Timer
   { -- | Word 0, see Note [Fire or close].
     timerState :: !Words,
-    -- | Its slot's words: moving a deadline looks at nothing else.
+    -- | Its registration's words: moving a deadline looks at nothing else.
     timerWords :: !Words,
-    timerAlarm :: !Alarm
+    timerPooled :: !PooledTimer
   }
 
 -- | The timer was closed before its deadline.
@@ -174,10 +196,10 @@ newTimerUntil deadline = systemRuntime >>= \runtime -> newTimerOnUntil runtime d
 -- @since 0.1.0.0
 newTimerOnUntil :: Runtime -> Deadline -> IO Timer
 newTimerOnUntil runtime deadline = mask_ $ do
-  alarm <- managerHere runtime >>= borrowAlarm
+  pooled <- managerHere runtime >>= borrowTimer
   state <- newWords 1
-  armAlarm alarm deadline
-  pure (Timer state (slotWords (alarmSlot alarm)) alarm)
+  armTimer pooled deadline
+  pure (Timer state (registrationWords (pooledRegistration pooled)) pooled)
 
 -- | Park until the timer fires; at once if it has.
 --
@@ -192,38 +214,38 @@ newTimerOnUntil runtime deadline = mask_ $ do
 await :: Timer -> IO ()
 await timer = go False
   where
-    slot = alarmSlot (timerAlarm timer)
+    registration = pooledRegistration (timerPooled timer)
     go parked = do
       state <- atomicRead (timerState timer) 0
-      -- Whoever has parked passes the wake-up on. The alarm is discarded, not lent again.
-      when (parked && state >= fired) $ unpark (slotRead slot)
+      -- A thread that has parked passes the wake-up on. The pooled timer is discarded, not lent again.
+      when (parked && state >= fired) $ unpark (registrationRead registration)
       case () of
         _
           | state == fired -> pure ()
           | state == closed -> throwIO TimerClosed
           | state == armed -> compareAndSet (timerState timer) 0 armed awaited >> go parked
           | otherwise -> do
-            deadline <- Deadline <$> atomicRead (slotWords slot) SlotReadDeadline
+            deadline <- Deadline <$> atomicRead (registrationWords registration) RegistrationReadDeadline
             over <- isOver deadline
-            stopped <- isClosing slot
+            stopped <- isClosing registration
             now <- case () of
               _
                 | over -> fmap (const parked) . mask_ $ do
                   won <- compareAndSet (timerState timer) 0 awaited fired
-                  if won then discardAlarm (timerAlarm timer) else pure ()
+                  if won then discardTimer (timerPooled timer) else pure ()
                 -- The runtime has ended under it.
                 | stopped -> parked <$ compareAndSet (timerState timer) 0 awaited closed
                 | otherwise -> do
-                  ensureArmed slot deadline
-                  True <$ park (slotRead slot)
+                  ensureArmed registration deadline
+                  True <$ park (registrationRead registration)
             go now
 
 -- The loop may have acted on the deadline before a re-arming while that was on its way to
--- memory: then it woke the waiter and armed nothing, and nobody else will tell it.
-ensureArmed :: Slot -> Deadline -> IO ()
-ensureArmed slot (Deadline d) = do
-  at <- atomicRead (slotWords slot) SlotArmed
-  if d < at then submit (slotManager slot) (Arm slot) else pure ()
+-- memory: then it woke the waiter and armed nothing, and no other thread will tell it.
+ensureArmed :: Registration -> Deadline -> IO ()
+ensureArmed registration (Deadline d) = do
+  at <- atomicRead (registrationWords registration) RegistrationArmed
+  if d < at then submit (registrationManager registration) (Arm registration) else pure ()
 
 -- | Move the deadline of a timer that has neither fired nor been closed: 'False' if it has.
 --
@@ -236,7 +258,7 @@ rearmUntil timer deadline = do
   state <- readWord (timerState timer) 0
   if state >= fired
     then pure False
-    else True <$ armWordsUntil (timerWords timer) (alarmSlot (timerAlarm timer)) Readable deadline
+    else True <$ armWordsUntil (timerWords timer) (pooledRegistration (timerPooled timer)) Readable deadline
 {-# INLINE rearmUntil #-}
 
 -- | Close a timer; 'True' for the caller that did, 'False' if it had fired or was closed.
@@ -260,14 +282,14 @@ closeTimer timer = mask_ go
               else
                 True
                   <$ if state == armed
-                    then returnAlarm (timerAlarm timer)
-                    else discardAlarm (timerAlarm timer)
+                    then returnTimer (timerPooled timer)
+                    else discardTimer (timerPooled timer)
 
 -- Note [Fire or close]
 -- ~~~~~~~~~~~~~~~~~~~~
--- States: armed -> awaited (the waiter, before it first looks at the slot); armed or
+-- States: armed -> awaited (the waiter, before it first looks at the registration); armed or
 -- awaited -> closed (any thread); awaited -> fired (the waiter, when the deadline is over).
--- All moves are compare-and-sets, so a timer is never both. The alarm is given up by the
--- thread that makes the last move. If nobody ever waited, no thread can be parked on it,
+-- All moves are compare-and-sets, so a timer is never both. The pooled timer is given up by the
+-- thread that makes the last move. If no thread ever waited, none can be parked on it,
 -- and it goes back to the pool; otherwise it is closed, which wakes the waiter, and a new
 -- use of it could not be confused with this one.

@@ -87,7 +87,7 @@ campaign backend seed operations = do
             `catch` (\e -> note tally (printf "worker %d: %s" (workerNumber w) (show (e :: SomeException))))
             `finally` putMVar (workerFinished w) ()
       lost <- watch workers
-      -- The loops still have closed slots to take in.
+      -- The loops still have closed registrations to take in.
       pure lost
   leaked <- Streams.leaks before (100000 :: Int)
   done <- sum <$> mapM (flip readWord 0 . workerDone) workers

@@ -9,7 +9,7 @@ import Data.ByteString.Internal qualified as BI
 import Foreign.Ptr (castPtr)
 import Harness
 import Heddle.IO
-import Heddle.IO.Internal (runtimeLive)
+import Heddle.IO.Internal.Runtime (runtimeLive)
 import Heddle.Prim.Errno
 import System.Posix.IO (FdOption (..), OpenMode (..), closeFd, defaultFileFlags, dupTo, fdRead, fdReadBuf, fdWrite, openFd, setFdOption)
 import System.Posix.Types (Fd)

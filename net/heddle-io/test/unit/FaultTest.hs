@@ -12,7 +12,8 @@ import Data.List (isInfixOf, (\\))
 import Data.Maybe (isNothing)
 import Harness
 import Heddle.IO
-import Heddle.IO.Internal (interrupt, managerOn)
+import Heddle.IO.Internal.Manager (interrupt)
+import Heddle.IO.Internal.Runtime (managerOn)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Errno
 import Heddle.Socket qualified as S
@@ -109,7 +110,7 @@ pausing = inRuntime $ \rt -> withLoopback rt $ \l -> do
   pauses <- newEmptyMVar
   server <-
     forkTask $
-      serve defaultServeOptions {servePaused = void . tryPutMVar pauses} l $ \c ->
+      serve defaultServiceOptions {servicePaused = void . tryPutMVar pauses} l $ \c ->
         Done <$ (recvUntil c 100 never >>= got >>= \b -> sendAllUntil c b never)
   taken <- exhaust
   -- The kernel connects them all; none can be accepted.
@@ -128,7 +129,7 @@ givingWay = inRuntime $ \rt -> withLoopback rt $ \l -> do
   pauses <- newIORef (0 :: Int)
   server <-
     forkTask $
-      serve defaultServeOptions {servePaused = \_ -> modifyIORef' pauses (+ 1)} l $ \c ->
+      serve defaultServiceOptions {servicePaused = \_ -> modifyIORef' pauses (+ 1)} l $ \c ->
         -- Woken for nothing, it must not wait here: whoever waits inside a handler is not idle.
         recvUntil c 100 (Deadline 1) >>= \case
           Got b -> sendAllUntil c b never >> IdleUntil <$> late

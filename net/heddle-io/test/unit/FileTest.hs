@@ -51,7 +51,11 @@ tests :: TestTree
 tests =
   testGroup
     "Heddle.File"
-    [ testIn "reading, and nothing left open" $
+    [ testIn "a root lives until it is closed" . withoutLeak . withSite $ \root -> do
+        again <- newRoot (C.pack (show root))
+        withFileBeneath again "hello" whole >>= (@?= "hello, world")
+        closeRoot again,
+      testIn "reading, and nothing left open" $
         withoutLeak $
           withSite $ \root -> do
             withFileBeneath root "hello" whole >>= (@?= "hello, world")

@@ -2,15 +2,15 @@
 -- the system runtime run again in a child process, on the other one.
 module Main (main) where
 
-import AlarmTest qualified
-import ChannelTest qualified
 import ConnTest qualified
 import Data.Maybe (fromMaybe)
 import DescriptorTest qualified
 import FaultTest qualified
 import FileTest qualified
 import Harness (child, limited)
-import ScopeTest qualified
+import ParkerTest qualified
+import PooledTimerTest qualified
+import RegistrationTest qualified
 import ServeTest qualified
 import SharedTest qualified
 import SocketTest qualified
@@ -34,7 +34,9 @@ main = do
         testGroup
           "heddle-io"
           [ WheelTest.tests,
-            AlarmTest.tests,
+            PooledTimerTest.tests,
+            ParkerTest.tests,
+            RegistrationTest.tests,
             ConnTest.tests,
             SharedTest.tests,
             ServeTest.tests,
@@ -48,4 +50,4 @@ main = do
           ]
 
 systemTests :: TestTree
-systemTests = testGroup "the system runtime" [TimerTest.tests, ScopeTest.tests, ChannelTest.tests, SocketTest.tests, SharedTest.systemTests]
+systemTests = testGroup "the system runtime" [TimerTest.tests, SocketTest.tests, SharedTest.systemTests]

@@ -26,8 +26,8 @@ dial rt listener = connectUntil rt (listenerAddress listener) never >>= either t
 readToEnd :: Conn -> IO B.ByteString
 readToEnd conn = late >>= \d -> let go acc = recvUntil conn 4096 d >>= \case Got b -> go (b : acc); Eof -> pure (B.concat (reverse acc)); r -> assertFailure (show r) in go []
 
-quiet :: ServeOptions
-quiet = defaultServeOptions {serveFailed = \_ -> pure ()}
+quiet :: ServiceOptions
+quiet = defaultServiceOptions {serviceFailed = \_ -> pure ()}
 
 tests :: TestTree
 tests =
@@ -64,7 +64,7 @@ tests =
         joinTask server,
       bothBackends "a handler that throws closes its connection, and is reported" $ \rt -> withLoopback rt $ \listener -> do
         heard <- newEmptyMVar
-        server <- forkTask (serve defaultServeOptions {serveFailed = putMVar heard} listener (\_ -> throwIO (userError "handler")))
+        server <- forkTask (serve defaultServiceOptions {serviceFailed = putMVar heard} listener (\_ -> throwIO (userError "handler")))
         c <- dial rt listener
         readToEnd c >>= (@?= "")
         e <- takeMVar heard

@@ -9,9 +9,10 @@ import Control.Monad
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Harness (expectIOError, forkTask, joinTask, killTask, openDescriptors, taskThread, testIn, waitParked, waitUntilTrue, withoutLeak)
+import Heddle.IO (RecvResult (..), SendResult (..), recvUntil, sendAllUntil)
 import Heddle.Prim.Errno
 import Heddle.Socket
-import Heddle.Timer (milliseconds, timeout)
+import Heddle.Timer (deadlineIn, milliseconds, never, timeout)
 import System.Mem (performMajorGC)
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -52,6 +53,14 @@ tests =
         sendAll b "here"
         joinTask reader >>= (@?= "here")
         close b,
+      testIn "a socket is a connection of Heddle.IO" $
+        withoutLeak $ do
+          (a, b) <- socketPair AF_UNIX Stream defaultProtocol
+          deadline <- deadlineIn (milliseconds 30)
+          recvUntil (socketConn a) 10 deadline >>= (@?= TimedOut)
+          sendAllUntil (socketConn b) "typed" never >>= (@?= Sent)
+          recvUntil (socketConn a) 10 never >>= (@?= Got "typed")
+          close a >> close b,
       testIn "client and server" $
         withoutLeak $
           withServer $ \server address -> do

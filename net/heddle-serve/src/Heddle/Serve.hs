@@ -30,7 +30,7 @@ import Data.Foldable (for_)
 import Data.List (isPrefixOf, nub)
 import Data.Maybe (fromMaybe)
 import Heddle.Http
-import Heddle.IO.Internal
+import Heddle.IO (BackendChoice (..), Config (..), ListenOptions (..), Listener, Runtime, Shortage (..), Spread (..), closeListener, defaultConfig, defaultListenOptions, listenerAddress, newListener, withRuntime)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
@@ -135,8 +135,7 @@ instance Exception ServeError where
     CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
     CannotLog path e ->
       "cannot write the access log " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
-        -- ENXIO.
-        Errno 6 -> "Nobody reads this FIFO; start its reader first."
+        ENXIO -> "Nobody reads this FIFO; start its reader first."
         _ -> "Choose another file with --access-log, or - for standard output."
 
 -- | Serve until SIGTERM, SIGINT or SIGQUIT, then drain; a second one ends at once. SIGUSR1

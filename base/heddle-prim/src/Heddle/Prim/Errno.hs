@@ -28,12 +28,14 @@ module Heddle.Prim.Errno
     pattern E2BIG,
     pattern EINTR,
     pattern EIO,
+    pattern ENXIO,
     pattern EBADF,
     pattern EAGAIN,
     pattern ENOMEM,
     pattern EACCES,
     pattern EEXIST,
     pattern EXDEV,
+    pattern ENODEV,
     pattern ENOTDIR,
     pattern EISDIR,
     pattern EINVAL,
@@ -44,11 +46,15 @@ module Heddle.Prim.Errno
     pattern ENAMETOOLONG,
     pattern ENOSYS,
     pattern ELOOP,
+    pattern ENONET,
     pattern EPROTO,
+    pattern ENOTSOCK,
+    pattern ENOPROTOOPT,
     pattern EOPNOTSUPP,
     pattern EAFNOSUPPORT,
     pattern EADDRINUSE,
     pattern EADDRNOTAVAIL,
+    pattern ENETDOWN,
     pattern ENETUNREACH,
     pattern ECONNABORTED,
     pattern ECONNRESET,
@@ -56,6 +62,7 @@ module Heddle.Prim.Errno
     pattern ENOTCONN,
     pattern ETIMEDOUT,
     pattern ECONNREFUSED,
+    pattern EHOSTDOWN,
     pattern EHOSTUNREACH,
     pattern EALREADY,
     pattern EINPROGRESS,
@@ -116,18 +123,20 @@ foreign import ccall unsafe "strerror" c_strerror :: CInt -> IO (Ptr CChar)
 -- Linux's numbers on x86-64 and Arm (asm-generic).
 
 -- | Named as in errno(3); the symbol is the documentation.
-pattern EPERM, ENOENT, EINTR, EIO, E2BIG, EBADF, EAGAIN, ENOMEM, EACCES, EEXIST, EXDEV, ENOTDIR, EISDIR, EINVAL, ENFILE, EMFILE, ENOSPC, EPIPE, ENAMETOOLONG, ENOSYS, ELOOP, EPROTO, EOPNOTSUPP, EAFNOSUPPORT, EADDRINUSE, EADDRNOTAVAIL, ENETUNREACH, ECONNABORTED, ECONNRESET, ENOBUFS, ENOTCONN, ETIMEDOUT, ECONNREFUSED, EHOSTUNREACH, EALREADY, EINPROGRESS :: Errno
+pattern EPERM, ENOENT, EINTR, EIO, ENXIO, E2BIG, EBADF, EAGAIN, ENOMEM, EACCES, EEXIST, EXDEV, ENODEV, ENOTDIR, EISDIR, EINVAL, ENFILE, EMFILE, ENOSPC, EPIPE, ENAMETOOLONG, ENOSYS, ELOOP, ENONET, EPROTO, ENOTSOCK, ENOPROTOOPT, EOPNOTSUPP, EAFNOSUPPORT, EADDRINUSE, EADDRNOTAVAIL, ENETDOWN, ENETUNREACH, ECONNABORTED, ECONNRESET, ENOBUFS, ENOTCONN, ETIMEDOUT, ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH, EALREADY, EINPROGRESS :: Errno
 pattern EPERM = Errno 1
 pattern ENOENT = Errno 2
 pattern EINTR = Errno 4
 pattern E2BIG = Errno 7
 pattern EIO = Errno 5
+pattern ENXIO = Errno 6
 pattern EBADF = Errno 9
 pattern EAGAIN = Errno 11
 pattern ENOMEM = Errno 12
 pattern EACCES = Errno 13
 pattern EEXIST = Errno 17
 pattern EXDEV = Errno 18
+pattern ENODEV = Errno 19
 pattern ENOTDIR = Errno 20
 pattern EISDIR = Errno 21
 pattern EINVAL = Errno 22
@@ -138,11 +147,15 @@ pattern EPIPE = Errno 32
 pattern ENAMETOOLONG = Errno 36
 pattern ENOSYS = Errno 38
 pattern ELOOP = Errno 40
+pattern ENONET = Errno 64
 pattern EPROTO = Errno 71
+pattern ENOTSOCK = Errno 88
+pattern ENOPROTOOPT = Errno 92
 pattern EOPNOTSUPP = Errno 95
 pattern EAFNOSUPPORT = Errno 97
 pattern EADDRINUSE = Errno 98
 pattern EADDRNOTAVAIL = Errno 99
+pattern ENETDOWN = Errno 100
 pattern ENETUNREACH = Errno 101
 pattern ECONNABORTED = Errno 103
 pattern ECONNRESET = Errno 104
@@ -150,6 +163,7 @@ pattern ENOBUFS = Errno 105
 pattern ENOTCONN = Errno 107
 pattern ETIMEDOUT = Errno 110
 pattern ECONNREFUSED = Errno 111
+pattern EHOSTDOWN = Errno 112
 pattern EHOSTUNREACH = Errno 113
 pattern EALREADY = Errno 114
 pattern EINPROGRESS = Errno 115

@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : Heddle.Prim.Socket
 -- Description : Socket system calls
@@ -33,6 +35,23 @@ module Heddle.Prim.Socket
     setOption,
     getOption,
     pendingError,
+
+    -- * The kernel's numbers
+    pattern FamilyUnix,
+    pattern FamilyInet,
+    pattern FamilyInet6,
+    pattern TypeStream,
+    pattern ShutRead,
+    pattern ShutWrite,
+    pattern ShutBoth,
+    Option (..),
+    pattern ReuseAddress,
+    pattern SocketKind,
+    pattern PendingError,
+    pattern ReusePort,
+    pattern NoDelay,
+    pattern NotSentLowWater,
+    pattern Inet6Only,
   )
 where
 
@@ -107,7 +126,7 @@ acceptFrom (Fd fd) p n = fromIntegral <$> c_accept fd p n
 connect :: Fd -> Ptr a -> Int -> IO Int
 connect (Fd fd) p n = fromIntegral <$> c_connect fd p (fromIntegral n)
 
--- | Shut the reading (0), writing (1) or both (2) directions.
+-- | End directions: 'ShutRead', 'ShutWrite' or 'ShutBoth'.
 shutdown :: Fd -> Int -> IO Int
 shutdown (Fd fd) how = fromIntegral <$> c_shutdown fd (fromIntegral how)
 
@@ -129,17 +148,55 @@ localName (Fd fd) p n = fromIntegral <$> c_name fd p n 0
 peerName :: Fd -> Ptr a -> Ptr Int32 -> IO Int
 peerName (Fd fd) p n = fromIntegral <$> c_name fd p n 1
 
--- | @setOption fd level name value@.
-setOption :: Fd -> Int -> Int -> Int -> IO Int
-setOption (Fd fd) l o v = fromIntegral <$> c_set fd (fromIntegral l) (fromIntegral o) (fromIntegral v)
+-- | Set an option whose value is a number.
+setOption :: Fd -> Option -> Int -> IO Int
+setOption (Fd fd) (Option level name) v = fromIntegral <$> c_set fd (fromIntegral level) (fromIntegral name) (fromIntegral v)
 
--- | @getOption fd level name@.
-getOption :: Fd -> Int -> Int -> IO Int
-getOption (Fd fd) l o = fromIntegral <$> c_get fd (fromIntegral l) (fromIntegral o)
+-- | An option's value.
+getOption :: Fd -> Option -> IO Int
+getOption (Fd fd) (Option level name) = fromIntegral <$> c_get fd (fromIntegral level) (fromIntegral name)
 
 -- | The error number waiting at the socket (SO_ERROR), 0 for none.
 pendingError :: Fd -> IO Int
-pendingError fd = getOption fd 1 4
+pendingError fd = getOption fd PendingError
+
+-- Linux's numbers on x86-64 and Arm (asm-generic).
+
+-- | Address families: AF_UNIX, AF_INET, AF_INET6.
+pattern FamilyUnix, FamilyInet, FamilyInet6 :: Int
+pattern FamilyUnix = 1
+pattern FamilyInet = 2
+pattern FamilyInet6 = 10
+
+-- | SOCK_STREAM.
+pattern TypeStream :: Int
+pattern TypeStream = 1
+
+-- | Directions of 'shutdown': SHUT_RD, SHUT_WR, SHUT_RDWR.
+pattern ShutRead, ShutWrite, ShutBoth :: Int
+pattern ShutRead = 0
+pattern ShutWrite = 1
+pattern ShutBoth = 2
+
+-- | A socket option: its level and its name.
+data Option = Option !Int !Int
+  deriving stock (Eq, Show)
+
+-- | SO_REUSEADDR, SO_TYPE, SO_ERROR and SO_REUSEPORT, of level SOL_SOCKET.
+pattern ReuseAddress, SocketKind, PendingError, ReusePort :: Option
+pattern ReuseAddress = Option 1 2
+pattern SocketKind = Option 1 3
+pattern PendingError = Option 1 4
+pattern ReusePort = Option 1 15
+
+-- | TCP_NODELAY and TCP_NOTSENT_LOWAT, of level IPPROTO_TCP.
+pattern NoDelay, NotSentLowWater :: Option
+pattern NoDelay = Option 6 1
+pattern NotSentLowWater = Option 6 25
+
+-- | IPV6_V6ONLY, of level IPPROTO_IPV6.
+pattern Inet6Only :: Option
+pattern Inet6Only = Option 41 26
 
 -- Unsafe: MSG_DONTWAIT.
 foreign import ccall unsafe "heddle_recv" c_recv :: CInt -> Ptr Word8 -> CSize -> IO CLong

@@ -39,28 +39,14 @@ import Heddle.Http.Request
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
-import Heddle.IO.Internal
-  ( After (IdleUntil),
-    Interest (Readable),
-    Slot (..),
-    deadlineOver,
-    freshNow,
-    hungUp,
-    markActive,
-    receiveNow,
-    receiveUntil,
-    using,
-    waitUntil,
-    pattern SlotIdle,
-    pattern SlotSticky,
-  )
-import Heddle.IO.Internal qualified as IO (After (Done))
-import Heddle.Prim.Atomic (Words, readWord, writeWord)
+import Heddle.IO.Registration
+import Heddle.IO.Service (After (IdleUntil), idleDeadline, markActive)
+import Heddle.IO.Service qualified as Service (After (Done))
+import Heddle.Prim.Atomic (Words, readWord)
 import Heddle.Prim.Buffer (Pool, borrow, giveBack, newPool)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
 import Heddle.Prim.Exception
-import Heddle.Prim.Socket qualified as S
 import Heddle.Prim.Thread (yield)
 
 -- | Answers one request.
@@ -103,21 +89,21 @@ newContext given capability draining handler hook = do
 --
 -- [Throws]: 'ConnectionLost', and asynchronous exceptions; the workspace is then left to
 -- the collector, which costs less than a handler frame per request.
-converse :: Context -> Slot -> IO After
-converse context slot = lending context slot begin
+converse :: Context -> Registration -> IO After
+converse context registration = lending context registration begin
 
 -- Talk with a borrowed workspace, which the caller's frame keeps until it is given back.
-lending :: Context -> Slot -> (Talk -> IO Outcome) -> IO After
-lending context slot act = do
+lending :: Context -> Registration -> (Talk -> IO Outcome) -> IO After
+lending context registration act = do
   ws <- borrow (contextPool context)
-  outcome <- act (Talk context slot ws (Output slot ws (contextSettings context) (contextDate context)))
+  outcome <- act (Talk context registration ws (Output registration ws (contextSettings context) (contextDate context)))
   giveBack (contextPool context) ws
   case outcome of
-    Over -> pure IO.Done
+    Over -> pure Service.Done
     Idle deadline -> pure (IdleUntil deadline)
     Unfinished partial deadline -> do
-      waitUntil slot Readable deadline
-      lending context slot $ \talk -> takeUp (talkWork talk) partial >> moreHead talk deadline
+      waitUntil registration Readable deadline
+      lending context registration $ \talk -> takeUp (talkWork talk) partial >> moreHead talk deadline
 
 -- What to do after giving the workspace back.
 data Outcome
@@ -130,7 +116,7 @@ data Outcome
 
 data Talk = Talk
   { talkContext :: !Context,
-    talkConn :: !Slot,
+    talkConn :: !Registration,
     talkWork :: !Workspace,
     talkOutput :: !Output
   }
@@ -145,7 +131,7 @@ begin talk = do
   let ws = talkWork talk
   set ws WorkBurst 0
   set ws WorkUsed 0
-  deadline <- Deadline <$> readWord (slotWords (talkConn talk)) SlotIdle
+  deadline <- idleDeadline (talkConn talk)
   receiveFresh talk deadline
 
 -- Nothing by the deadline: the connection has idled enough.
@@ -196,7 +182,7 @@ parseOn talk deadline = do
 moreHead :: Talk -> Deadline -> IO Outcome
 moreHead talk deadline = do
   let ws = talkWork talk
-      slot = talkConn talk
+      registration = talkConn talk
       size = inputSize ws
   flush (talkOutput talk)
   base <- get ws WorkBase
@@ -208,7 +194,7 @@ moreHead talk deadline = do
   end' <- get ws WorkEnd
   let room = size - end'
       receive = do
-        n <- receiveNow slot (inputPtr ws `plusPtr` end') room
+        n <- receiveNow registration (inputPtr ws `plusPtr` end') room
         if n > 0
           then do
             set ws WorkEnd (end' + n)
@@ -218,10 +204,10 @@ moreHead talk deadline = do
       nothing n
         | Errno (negate n) == EINTR = receive
         | n < 0 && Errno (negate n) == EAGAIN = do
-          late <- deadlineOver slot deadline
+          late <- deadlineOver registration deadline
           -- Hung up, yet nothing to read: the next look must not come at once.
-          hung <- hungUp slot
-          when hung (writeWord (slotWords slot) SlotSticky 0)
+          hung <- hungUp registration
+          when hung (forgetHangUp registration)
           if late
             then refuse talk LoggedGarbage status408 "The request did not arrive in time."
             else (`Unfinished` deadline) <$> putAway ws
@@ -245,7 +231,7 @@ serveRequest talk = do
         ExpectUnknown -> reject talk LoggedRequest status417 UnknownExpectation
         _ -> do
           startBody settings ws framing (expectation == ExpectContinue && framing /= NoBody)
-          now <- freshNow (slotManager (talkConn talk))
+          now <- freshNow (talkConn talk)
           let request = requestAt talk now
           reply <- try (unsafeUnmask (contextHandler (talkContext talk) request))
           case reply of
@@ -306,7 +292,7 @@ answerKnowing talk request reply unread kept = do
   minor <- httpMinor request
   code <- method request
   draining <- readWord (contextDraining context) 0
-  now <- freshNow (slotManager (talkConn talk))
+  now <- freshNow (talkConn talk)
   -- A stream may read the body; once its head is out it is too late to ask for it.
   when (unread && streams reply) (beforeBody talk)
   start <- get ws WorkStart
@@ -330,7 +316,7 @@ answerKnowing talk request reply unread kept = do
       whole <- if unread && streams reply then (== Dropped) <$> dropBody talk request else pure kept
       if closes || not stays || not whole
         then flush (talkOutput talk) >> (if whole then pure Over else linger talk)
-        else next talk =<< if quick then pure now else freshNow (slotManager (talkConn talk))
+        else next talk =<< if quick then pure now else freshNow (talkConn talk)
     Left e -> do
       logged talk request LoggedRequest (replyStatus reply)
       case fromException e of
@@ -473,14 +459,14 @@ plain status text =
 linger :: Talk -> IO Outcome
 linger talk = do
   flush (talkOutput talk)
-  _ <- using slot (`S.shutdown` 1)
+  _ <- endSending registration
   deadline <- deadlineIn (seconds 2)
   go deadline (0 :: Int)
   where
-    slot = talkConn talk
+    registration = talkConn talk
     ws = talkWork talk
     go deadline dropped
       | dropped > 262144 = pure Over
       | otherwise = do
-        n <- receiveUntil slot (inputPtr ws) (inputSize ws) deadline
+        n <- receiveUntil registration (inputPtr ws) (inputSize ws) deadline
         if n > 0 then go deadline (dropped + n) else pure Over

@@ -40,7 +40,7 @@ import Heddle.Http.Reply
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
-import Heddle.IO.Internal (Interest (..), Slot, attempt, closeSlot, sendFileAllUntil, sendMoreAllUntil, sendNow)
+import Heddle.IO.Registration (Interest (..), Registration, attempt, closeRegistration, sendFilePaced, sendMoreUntil, sendNow)
 import Heddle.Prim.Atomic (readWord, writeWord)
 import Heddle.Prim.Buffer (Buffer, keepAlive, newBuffer, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
@@ -49,7 +49,7 @@ import Heddle.Prim.Socket qualified as S
 
 -- | What sending needs to know.
 data Output = Output
-  { outputConn :: !Slot,
+  { outputConn :: !Registration,
     outputWork :: !Workspace,
     outputSettings :: !Settings,
     outputDate :: !DateClock
@@ -114,7 +114,7 @@ sendReply out now gather method minor closing = \case
           Deadline began <- monotonicNow
           set ws WorkPaceBegan began
           set ws WorkPaceDone 0
-          done <- sendFileAllUntil (outputConn out) file offset n paced
+          done <- sendFilePaced (outputConn out) file offset n paced
           sent <- get ws WorkSent
           set ws WorkSent (sent + done)
           -- Short: the file shrank. The length is announced, so only closing is honest.
@@ -284,7 +284,7 @@ flushMore out = do
   when (used > 0) $ do
     set ws WorkUsed 0
     deadline <- paceDeadline (settingReplyPace (outputSettings out)) <$> monotonicNow <*> pure 0
-    r <- sendMoreAllUntil (outputConn out) (outputPtr ws) used deadline `onException` closeSlot (outputConn out)
+    r <- sendMoreUntil (outputConn out) (outputPtr ws) used deadline `onException` closeRegistration (outputConn out)
     keepAlive (workOutput ws)
     when (r < 0) (lose out)
   where
@@ -302,11 +302,11 @@ sendPaced out p n = do
 
 -- What follows a gap would be taken for something else: nothing may follow.
 lose :: Output -> IO a
-lose out = closeSlot (outputConn out) >> throwIO ConnectionLost
+lose out = closeRegistration (outputConn out) >> throwIO ConnectionLost
 
 -- The socket was full: the rest at the settings' pace, in windows.
 sendSlowly :: Output -> Ptr Word8 -> Int -> Int -> IO Bool
-sendSlowly out p n sent = (monotonicNow >>= \began -> go sent began 0) `onException` closeSlot (outputConn out)
+sendSlowly out p n sent = (monotonicNow >>= \began -> go sent began 0) `onException` closeRegistration (outputConn out)
   where
     pace = settingReplyPace (outputSettings out)
     go done began moved

@@ -62,13 +62,13 @@ import Heddle.Http.Head qualified as Head
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
-import Heddle.IO.Internal (Slot (..), receiveUntil, pattern TimedOutCode)
+import Heddle.IO.Registration (Registration, receiveUntil, registrationPeer, pattern TimedOutCode)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 
 -- | One request.
 data Request = Request
-  { requestConn :: !Slot,
+  { requestConn :: !Registration,
     requestWork :: !Workspace,
     requestSettings :: !Settings,
     -- | The capability it runs on, for state kept per capability.
@@ -165,7 +165,7 @@ headers request = withHead request $ \p table ->
 
 -- | The peer's @sockaddr@.
 peer :: Request -> ShortByteString
-peer = slotPeer . requestConn
+peer = registrationPeer . requestConn
 
 -- Bodies ----------------------------------------------------------------------
 

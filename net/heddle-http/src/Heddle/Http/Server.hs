@@ -20,12 +20,13 @@ module Heddle.Http.Server
 where
 
 import Data.Foldable (for_, traverse_)
-import Data.Maybe (fromMaybe)
 import Data.Primitive.SmallArray (indexSmallArray, smallArrayFromList)
 import Heddle.Http.Connection
 import Heddle.Http.Output (ConnectionLost (..))
 import Heddle.Http.Settings
-import Heddle.IO.Internal
+import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), capabilitiesOf, defaultConfig, defaultListenOptions, withListener, withRuntime)
+import Heddle.IO.Registration (registrationCapability)
+import Heddle.IO.Service
 import Heddle.Prim.Atomic (Words, atomicWrite, newWords)
 import Heddle.Prim.Clock (Deadline, Nanos, deadlineIn)
 import Heddle.Prim.Exception (bracket, fromException)
@@ -54,16 +55,15 @@ withServer runtime settings make listeners = bracket open cutShort
             ServiceOptions
               { serviceName = "http",
                 serviceFirstByte = settingHead settings,
-                serviceHandler = \slot ->
-                  converse (indexSmallArray contexts (managerCapability (slotManager slot))) slot,
                 serviceFailed = \e -> case fromException e of
                   Just ConnectionLost -> pure ()
                   Nothing -> settingFailed settings e,
                 servicePaused = settingPaused settings,
-                serviceLimit = fromMaybe maxBound (settingConnections settings),
+                serviceLimit = settingConnections settings,
                 serviceCrowded = settingCrowded settings
               }
-      services <- startServices listeners options
+      services <- startServices options listeners $ \registration ->
+        converse (indexSmallArray contexts (registrationCapability registration)) registration
       pure (Server services draining (settingGrace settings))
     context draining i = do
       (handler, hook) <- make i
@@ -87,7 +87,7 @@ drainUntil server deadline = do
     then pure True
     else do
       atomicWrite (serverDraining server) 0 2
-      traverse_ nudgeAll (serverServices server)
+      traverse_ resumeIdle (serverServices server)
       ended deadline
   where
     ended time = and <$> traverse (`awaitDrainedUntil` time) (serverServices server)
@@ -105,7 +105,7 @@ cutShort server = do
 
 -- | How many connections are open.
 connectionsOpen :: Server -> IO Int
-connectionsOpen server = sum <$> traverse serviceLive (serverServices server)
+connectionsOpen server = sum <$> traverse openConnections (serverServices server)
 
 -- | Serve addresses with one handler for ever.
 --

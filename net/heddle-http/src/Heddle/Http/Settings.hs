@@ -20,7 +20,7 @@ where
 
 import Data.ByteString (ByteString)
 import Heddle.Http.Parse (Limits, defaultLimits)
-import Heddle.IO.Internal (Shortage, describeShortage)
+import Heddle.IO.Service (Shortage, describeShortage)
 import Heddle.Prim.Clock (Deadline, Nanos (..), after, seconds)
 import Heddle.Prim.Errno (Errno, describeErrno)
 import Heddle.Prim.Exception (SomeException, displayException)

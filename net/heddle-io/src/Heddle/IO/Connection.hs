@@ -3,15 +3,15 @@
 -- Description : Connections, answering with types
 -- Stability   : hidden; "Heddle.IO" exports it
 --
--- A 'Conn' is a slot and what is to be done when it closes. Every wait has a deadline and
+-- A 'Conn' is a registration and what is to be done when it closes. Every wait has a deadline and
 -- answers with a value; exceptions are for what the kernel refuses.
 --
--- Cost: that of "Heddle.IO.Internal.Conn"; results are allocated.
+-- Cost: that of "Heddle.IO.Internal.Transfer"; results are allocated.
 -- Owner: any thread may read, write and close. Those that read (or write) one connection
--- take turns ("Heddle.IO.Internal.Turn"), each by its own deadline.
+-- take turns ("Heddle.IO.Internal.TicketLock"), each by its own deadline.
 module Heddle.IO.Connection
   ( Conn (..),
-    ofSlot,
+    connectionOf,
     ConnectError (..),
     connectUntil,
     register,
@@ -49,14 +49,14 @@ import Data.IntMap.Strict qualified as IntMap
 import Data.Word (Word32, Word8)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
-import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
+import Foreign.Storable (peek, poke)
 import Heddle.IO.Internal.Address
-import Heddle.IO.Internal.Alarm (isOver, sleepOn)
-import Heddle.IO.Internal.Conn (IOClosed (..))
 import Heddle.IO.Internal.Manager
+import Heddle.IO.Internal.PooledTimer (isOver, sleepOn)
+import Heddle.IO.Internal.Registration
 import Heddle.IO.Internal.Runtime
-import Heddle.IO.Internal.Slot
-import Heddle.IO.Internal.Turn
+import Heddle.IO.Internal.TicketLock
+import Heddle.IO.Internal.Transfer (IOClosed (..), pieceBytes, pokePiece, sendVectorWith)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer (borrow, bufferPtr, bufferSize, giveBack, keepAlive)
@@ -75,7 +75,7 @@ import System.Posix.Types (Fd)
 
 -- | A registered descriptor: a connection, a pipe, a terminal, a pidfd.
 data Conn = Conn
-  { connSlot :: !Slot,
+  { connRegistration :: !Registration,
     -- | recv and send work on it; read and write are used otherwise.
     connSocket :: !Bool,
     -- | For a descriptor from outside: where it goes.
@@ -85,20 +85,23 @@ data Conn = Conn
   }
 
 instance Eq Conn where
-  a == b = slotRead (connSlot a) == slotRead (connSlot b)
+  a == b = registrationRead (connRegistration a) == registrationRead (connRegistration b)
 
 instance Show Conn where
-  show conn = "connection on descriptor " ++ show (slotFd (connSlot conn))
+  show conn = "connection on descriptor " ++ show (registrationFd (connRegistration conn))
 
--- | Word 0: 0 undecided, 1 goes back ('deregister'), 2 closed (the slot's release), 3 lost
--- (its number is another file's), decided by whoever changes it first. The cell gets a token when a descriptor that goes back is
--- free of the runtime.
+-- | Word 0: 0 undecided, 1 goes back ('deregister'), 2 closed (by the registration's release),
+-- 3 lost (the number is another file's). The first thread to change it decides. The cell gets
+-- a token when the runtime no longer uses a descriptor that goes back.
 data Custody = Custody !Words !WaitCell
 
--- | A socket's slot as a connection.
-ofSlot :: Slot -> Conn
-ofSlot slot = Conn slot True Nothing Nothing
-{-# INLINE ofSlot #-}
+-- | A socket's registration as a connection of "Heddle.IO". Its calls take turns with each
+-- other, not with those of "Heddle.IO.Registration".
+--
+-- [Cost]: O(1).
+connectionOf :: Registration -> Conn
+connectionOf registration = Conn registration True Nothing Nothing
+{-# INLINE connectionOf #-}
 
 -- | Why no connection came about.
 data ConnectError
@@ -129,20 +132,20 @@ instance Exception ConnectError where
 connectUntil :: Runtime -> Network.SockAddr -> Deadline -> IO (Either ConnectError Conn)
 connectUntil runtime address deadline = mask_ $ do
   m <- managerHere runtime
-  r <- S.socket (familyOf address) 1 0
+  r <- S.socket (familyOf address) S.TypeStream 0
   if r < 0
     then pure (failed r)
     else do
       let fd = fromIntegral r
       case address of
         Network.SockAddrUnix _ -> pure ()
-        _ -> void (S.setOption fd 6 1 1) -- IPPROTO_TCP TCP_NODELAY
+        _ -> void (S.setOption fd S.NoDelay 1)
       begin m fd (milliseconds 1) `onException` S.closeSocket fd >>= \case
         Left e -> Left e <$ S.closeSocket fd
         Right () -> do
           peer <- withAddress address peerBytes
-          slot <- newSlot m Owned fd peer Attached (\_ -> pure ()) `onException` S.closeSocket fd
-          finish slot `onException` closeSlot slot
+          registration <- newRegistration m Owned fd peer Attached (\_ -> pure ()) `onException` S.closeSocket fd
+          finish registration `onException` closeRegistration registration
   where
     failed :: Int -> Either ConnectError a
     failed r = Left (ConnectFailed address (Errno (negate r)))
@@ -163,23 +166,23 @@ connectUntil runtime address deadline = mask_ $ do
                   next <- deadlineIn backOff
                   sleepOn m (min deadline next)
                   begin m fd (min (milliseconds 50) (backOff * 2))
-    finish slot = do
-      _ <- reset (slotWrite slot)
-      r <- using slot (`pollOne` eventOut)
+    finish registration = do
+      _ <- reset (registrationWrite registration)
+      r <- using registration (`pollOne` eventOut)
       case () of
         _
           | r == 0 -> do
             over <- isOver deadline
             if over
-              then Left (ConnectTimedOut address) <$ closeSlot slot
-              else waitUntil slot Writable deadline >> finish slot
+              then Left (ConnectTimedOut address) <$ closeRegistration registration
+              else waitUntil registration Writable deadline >> finish registration
           | r == ClosedCode -> throwIO (IOClosed ("connect to " ++ renderAddress address))
-          | Errno (negate r) == EINTR -> finish slot
+          | Errno (negate r) == EINTR -> finish registration
           | otherwise -> do
-            e <- using slot S.pendingError
+            e <- using registration S.pendingError
             if e == 0
-              then pure (Right (ofSlot slot))
-              else failed (negate (abs e)) <$ closeSlot slot
+              then pure (Right (connectionOf registration))
+              else failed (negate (abs e)) <$ closeRegistration registration
 
 -- | Register a descriptor from outside, which becomes non-blocking. 'close' closes it,
 -- 'deregister' gives it back.
@@ -190,7 +193,7 @@ connectUntil runtime address deadline = mask_ $ do
 -- registered with this runtime, EBADF.
 register :: Runtime -> Fd -> IO Conn
 register runtime fd = registerWith runtime fd $ do
-  kind <- S.getOption fd 1 3 -- SOL_SOCKET SO_TYPE
+  kind <- S.getOption fd S.SocketKind
   void (if kind >= 0 then S.closeSocket fd else closeFile fd)
 
 -- | Register a socket of the network package. The connection keeps it alive, and closes
@@ -205,7 +208,7 @@ adopt runtime socket = Network.withFdSocket socket $ \fd ->
 registerWith :: Runtime -> Fd -> IO () -> IO Conn
 registerWith runtime fd closing = mask_ $ do
   m <- managerHere runtime
-  kind <- S.getOption fd 1 3 -- SOL_SOCKET SO_TYPE
+  kind <- S.getOption fd S.SocketKind
   decision <- newWords 1
   released <- newWaitCell
   let release = do
@@ -216,13 +219,13 @@ registerWith runtime fd closing = mask_ $ do
   withLock (runtimeForeignLock runtime) $ do
     known <- IntMap.lookup key <$> readRef (runtimeForeign runtime)
     for_ known $ \entry -> do
-      lost <- registerAgain (case entry of Registered slot _ -> slot; Shared _ slot -> slot)
+      lost <- registerAgain (case entry of Registered registration _ -> registration; Shared _ registration -> registration)
       if lost then disown runtime fd else throwErrnoFor what EEXIST
     _ <- checked what (S.setNonBlocking fd)
-    slot <- newSlot m (Lent release) fd mempty Attached (\_ -> pure ())
-    let giveUp = compareAndSet decision 0 0 3 >> void (closeSlot slot)
-    modifyRef (runtimeForeign runtime) (\old -> (IntMap.insert key (Registered slot giveUp) old, ()))
-    pure (Conn slot (kind >= 0) (Just (Custody decision released)) Nothing)
+    registration <- newRegistration m (Lent release) fd mempty Attached (\_ -> pure ())
+    let giveUp = compareAndSet decision 0 0 3 >> void (closeRegistration registration)
+    modifyRef (runtimeForeign runtime) (\old -> (IntMap.insert key (Registered registration giveUp) old, ()))
+    pure (Conn registration (kind >= 0) (Just (Custody decision released)) Nothing)
   where
     key = fromIntegral fd
     what = "register descriptor " ++ show fd
@@ -240,8 +243,8 @@ deregister conn = case connCustody conn of
     won <- compareAndSet decision 0 0 1
     if won
       then do
-        _ <- closeSlot (connSlot conn)
-        Just (slotFd (connSlot conn)) <$ park released
+        _ <- closeRegistration (connRegistration conn)
+        Just (registrationFd (connRegistration conn)) <$ park released
       else pure Nothing
 
 -- | Why a wait for readiness ended.
@@ -281,20 +284,20 @@ writableUntil = readyUntil Writable eventOut
 
 readyUntil :: Interest -> Word32 -> Conn -> Deadline -> IO Wake
 readyUntil interest bits conn deadline = held conn . mask_ $ do
-  entered <- enterTurn slot interest deadline
+  entered <- lockDirection registration interest deadline
   if entered
-    then (go `onException` leaveTurn slot interest) >>= \wake -> wake <$ leaveTurn slot interest
+    then (go `onException` unlockDirection registration interest) >>= \wake -> wake <$ unlockDirection registration interest
     else pure Late
   where
-    slot = connSlot conn
-    cell = cellOf slot interest
+    registration = connRegistration conn
+    cell = cellOf registration interest
     go = do
       _ <- reset cell
-      -- After the reset: who unparks marks first and then leaves its token.
-      asked <- if interest == Readable then compareAndSet (slotWords slot) SlotUnparked 1 0 else pure False
+      -- After the reset: 'unpark' sets the mark first and then leaves its token.
+      asked <- if interest == Readable then compareAndSet (registrationWords registration) RegistrationUnparked 1 0 else pure False
       if asked then pure Unparked else look
     look = do
-      r <- using slot (`pollOne` bits)
+      r <- using registration (`pollOne` bits)
       case () of
         _
           | r == ClosedCode -> Gone <$ Cell.unpark cell
@@ -306,8 +309,8 @@ readyUntil interest bits conn deadline = held conn . mask_ $ do
               then pure Late
               else do
                 -- poll denies an old hang-up or error: do not spin on it.
-                when (interest == Readable) (writeWord (slotWords slot) SlotSticky 0)
-                waitUntil slot interest deadline
+                when (interest == Readable) (forgetHangUp registration)
+                waitUntil registration interest deadline
                 go
           | fromIntegral r .&. (eventReadHangUp .|. eventHangUp .|. eventError) /= 0 -> pure HungUp
           | otherwise -> pure Ready
@@ -324,12 +327,12 @@ held conn = maybe id keeping (connKeeper conn)
 -- [Threads]: any.
 unpark :: Conn -> IO ()
 unpark conn = do
-  atomicWrite (slotWords (connSlot conn)) SlotUnparked 1
-  Cell.unpark (slotRead (connSlot conn))
+  atomicWrite (registrationWords (connRegistration conn)) RegistrationUnparked 1
+  Cell.unpark (registrationRead (connRegistration conn))
 
 -- | What came of receiving.
 data RecvResult a
-  = -- | So many bytes, or these; at least one.
+  = -- | The number of bytes, or the bytes; at least one.
     Got !a
   | -- | The peer has sent everything.
     Eof
@@ -339,7 +342,8 @@ data RecvResult a
     Closed
   deriving stock (Eq, Show)
 
--- | Receive at least one byte, at most so many, to an address.
+-- | @recvIntoUntil conn pointer count deadline@ receives at least one byte and at most
+-- @count@, to an address.
 --
 -- [Cost]: one system call and about 20 ns, if it need not park.
 -- [Blocks]: parks.
@@ -350,7 +354,7 @@ data RecvResult a
 recvIntoUntil :: Conn -> Ptr Word8 -> Int -> Deadline -> IO (RecvResult Int)
 recvIntoUntil conn p n deadline = do
   atLeastOne "recvIntoUntil" n
-  r <- held conn . attemptInTurn (connSlot conn) Readable deadline $ \fd ->
+  r <- held conn . attemptLocked (connRegistration conn) Readable deadline $ \fd ->
     if connSocket conn then S.recv fd p n else S.readFd fd p n
   if r > 0 then pure (Got r) else noBytes conn r
 
@@ -364,8 +368,9 @@ noBytes conn r
 atLeastOne :: String -> Int -> IO ()
 atLeastOne what n = when (n < 1) $ throwErrnoFor (what ++ " with length " ++ show n ++ ", which must be at least 1") EINVAL
 
--- | Receive at least one byte, at most so many (and at most 32 KiB). The thread owns no
--- buffer while it is parked; the bytes are copied out of a borrowed one.
+-- | @recvUntil conn count deadline@ receives at least one byte and at most @count@ (or
+-- 32 KiB). The thread owns no buffer while it is parked; the bytes are copied out of a
+-- borrowed one.
 --
 -- [Cost]: as 'recvIntoUntil', and a copy.
 -- [Blocks]: parks.
@@ -377,7 +382,7 @@ recvUntil :: Conn -> Int -> Deadline -> IO (RecvResult ByteString)
 recvUntil conn n deadline = do
   atLeastOne "recvUntil" n
   out <- newRef B.empty
-  r <- held conn . attemptInTurn slot Readable deadline $ \fd -> do
+  r <- held conn . attemptLocked registration Readable deadline $ \fd -> do
     -- Runs masked and does not park: the buffer comes back.
     buffer <- borrow pool
     let p = bufferPtr buffer
@@ -389,16 +394,16 @@ recvUntil conn n deadline = do
     pure r
   if r > 0 then Got <$> readRef out else noBytes conn r
   where
-    slot = connSlot conn
-    pool = managerBuffers (slotManager slot)
+    registration = connRegistration conn
+    pool = managerBuffers (registrationManager registration)
 
 -- | What came of sending. A failure says how many bytes the kernel had taken by then.
 data SendResult
   = -- | All of it.
     Sent
-  | -- | So many bytes before the deadline.
+  | -- | The number of bytes sent before the deadline.
     SendTimedOut !Int
-  | -- | So many bytes before the connection was closed on this side.
+  | -- | The number of bytes sent before the connection was closed on this side.
     SendClosed !Int
   deriving stock (Eq, Show)
 
@@ -413,26 +418,26 @@ sendAllUntil :: Conn -> ByteString -> Deadline -> IO SendResult
 sendAllUntil conn bytes deadline
   | B.null bytes = nothingToSend conn
   | otherwise = held conn . unsafeUseAsCStringLen bytes $ \(p, n) ->
-    inTurn
-      slot
+    withDirection
+      registration
       Writable
       deadline
       (pure (SendTimedOut 0))
-      (tryOnce slot Writable (sending (castPtr p) n))
+      (tryOnce registration Writable (sending (castPtr p) n))
       (\r -> if r >= n then Just Sent else Nothing)
-      (\r -> if r > 0 then go (castPtr p `plusPtr` r) (n - r) r else goOn slot Writable deadline (sending (castPtr p) n) r >>= went (castPtr p) n 0)
+      (\r -> if r > 0 then go (castPtr p `plusPtr` r) (n - r) r else retryUntil registration Writable deadline (sending (castPtr p) n) r >>= went (castPtr p) n 0)
   where
-    slot = connSlot conn
+    registration = connRegistration conn
     sending p left fd = if connSocket conn then S.send fd p left else S.writeFd fd p left
     go :: Ptr Word8 -> Int -> Int -> IO SendResult
-    go p left done = attempt slot Writable deadline (sending p left) >>= went p left done
+    go p left done = attempt registration Writable deadline (sending p left) >>= went p left done
     went p left done r
       | r >= left = pure Sent
       | r >= 0 = go (p `plusPtr` r) (left - r) (done + r)
       | otherwise = notSent conn r done (B.length bytes)
 
 nothingToSend :: Conn -> IO SendResult
-nothingToSend conn = (\closed -> if closed then SendClosed 0 else Sent) <$> isClosing (connSlot conn)
+nothingToSend conn = (\closed -> if closed then SendClosed 0 else Sent) <$> isClosing (connRegistration conn)
 
 notSent :: Conn -> Int -> Int -> Int -> IO SendResult
 notSent conn r done total
@@ -451,7 +456,7 @@ sendVUntil :: Conn -> [ByteString] -> Deadline -> IO SendResult
 sendVUntil conn strings deadline
   | not (connSocket conn) = sendAllUntil conn (B.concat strings) deadline
   | null full = nothingToSend conn
-  | otherwise = held conn $ inTurn (connSlot conn) Writable deadline (pure (SendTimedOut 0)) (pure 0) (const Nothing) (pieces full)
+  | otherwise = held conn $ withDirection (connRegistration conn) Writable deadline (pure (SendTimedOut 0)) (pure 0) (const Nothing) (pieces full)
   where
     full = filter (not . B.null) strings
     total = sum (map B.length full)
@@ -463,31 +468,14 @@ sendVUntil conn strings deadline
         other -> pure other
 
 vectorUntil :: Conn -> [ByteString] -> Int -> Deadline -> Int -> IO SendResult
-vectorUntil conn strings total deadline before = allocaBytes (16 * count) $ \vector -> fill vector vector strings
+vectorUntil conn strings total deadline before = allocaBytes (pieceBytes * length strings) $ \vector -> fill vector 0 strings
   where
-    count = length strings
-    slot = connSlot conn
-    fill vector _ [] = go vector count before
-    fill vector at (b : rest) = unsafeUseAsCStringLen b $ \(p, n) -> do
-      pokeByteOff at 0 p
-      pokeByteOff at 8 n
-      fill vector (at `plusPtr` 16) rest
-    go :: Ptr Word8 -> Int -> Int -> IO SendResult
-    go _ 0 _ = pure Sent
-    go v k done = do
-      r <- attempt slot Writable deadline (\fd -> S.sendVector fd v k)
-      if r < 0 then notSent conn r done total else consume v k r (done + r)
-    consume v k left done
-      | k == 0 = pure Sent
-      | otherwise = do
-        n <- peekByteOff v 8 :: IO Int
-        if left >= n
-          then consume (v `plusPtr` 16) (k - 1) (left - n) done
-          else do
-            base <- peekByteOff v 0 :: IO (Ptr Word8)
-            pokeByteOff v 0 (base `plusPtr` left :: Ptr Word8)
-            pokeByteOff v 8 (n - left)
-            go v k done
+    fill vector count [] =
+      sendVectorWith (connRegistration conn) vector count deadline $ \code sent ->
+        if code < 0 then notSent conn code (before + sent) total else pure Sent
+    fill vector index (b : rest) = unsafeUseAsCStringLen b $ \(p, n) -> do
+      pokePiece vector index (castPtr p) n
+      fill vector (index + 1) rest
 
 -- | Move the deadline of the read that waits now: it will not be woken before. An earlier
 -- deadline wakes it earlier, which its own deadline then judges.
@@ -496,7 +484,7 @@ vectorUntil conn strings total deadline before = allocaBytes (16 * count) $ \vec
 -- [Blocks]: never.
 -- [Threads]: any.
 touchUntil :: Conn -> Deadline -> IO ()
-touchUntil conn = armUntil (connSlot conn) Readable
+touchUntil conn = armUntil (connRegistration conn) Readable
 
 -- | Close: no system call begins after this, every wait ends, and the descriptor is closed
 -- now or by the last call in flight. Idempotent.
@@ -505,13 +493,13 @@ touchUntil conn = armUntil (connSlot conn) Readable
 -- [Blocks]: never.
 -- [Threads]: any.
 close :: Conn -> IO ()
-close = void . closeSlot . connSlot
+close = void . closeRegistration . connRegistration
 
--- | Has nobody closed it on this side?
+-- | Whether the connection has not been closed on this side.
 --
 -- [Cost]: one read.
 isOpen :: Conn -> IO Bool
-isOpen conn = not <$> isClosing (connSlot conn)
+isOpen conn = not <$> isClosing (connRegistration conn)
 
 -- | The peer's address; 'Nothing' if it has none.
 --
@@ -522,7 +510,7 @@ peerAddress conn
   | Short.null known = askName conn S.peerName
   | otherwise = decodeAddress known
   where
-    known = slotPeer (connSlot conn)
+    known = registrationPeer (connRegistration conn)
 
 -- | This side's address; 'Nothing' if it has none.
 --
@@ -534,10 +522,10 @@ localAddress conn = askName conn S.localName
 askName :: Conn -> (Fd -> Ptr () -> Ptr Int32 -> IO Int) -> IO (Maybe Network.SockAddr)
 askName conn call = held conn . allocaBytes addressRoom $ \p -> allocaBytes 4 $ \size -> do
   poke size (fromIntegral addressRoom)
-  r <- using (connSlot conn) (\fd -> call fd p size)
+  r <- using (connRegistration conn) (\fd -> call fd p size)
   if r < 0
     then
-      if errnoNumber (Errno (negate r)) `elem` [88, 107] -- ENOTSOCK ENOTCONN
+      if Errno (negate r) `elem` [ENOTSOCK, ENOTCONN]
         then pure Nothing
         else failedOn "ask for the address of" conn r
     else do
@@ -549,5 +537,5 @@ failedOn :: String -> Conn -> Int -> IO a
 failedOn what conn code
   | code == ClosedCode = throwIO (IOClosed (what ++ " " ++ show conn))
   | otherwise = do
-    peer <- decodeAddress (slotPeer (connSlot conn))
+    peer <- decodeAddress (registrationPeer (connRegistration conn))
     throwErrnoFor (what ++ " " ++ show conn ++ maybe "" ((" with " ++) . renderAddress) peer) (Errno (negate code))

@@ -7,8 +7,8 @@
 -- callback runs in the thread of its subscription, which does nothing else: a callback
 -- may park, and none delays another.
 --
--- Cost: that of "Heddle.IO.Internal.Watch"; a subscription is a thread.
--- Owner: the descriptor stays the caller's, who keeps it open while it is waited on.
+-- Cost: that of "Heddle.IO.Internal.DescriptorWaiter"; a subscription is a thread.
+-- Owner: the caller keeps the descriptor, open while it is waited on.
 -- [Source]: Mio, sections 2.2 and 4.3.
 module Heddle.IO.Descriptor
   ( threadWaitRead,
@@ -31,9 +31,9 @@ import Data.Bits ((.&.), (.|.))
 import Data.Foldable (for_)
 import Data.List (intercalate)
 import Data.Traversable (for)
+import Heddle.IO.Internal.DescriptorWaiter (readableBits, readyNow, waitOnUntil)
 import Heddle.IO.Internal.Runtime (Runtime)
 import Heddle.IO.Internal.Types (Interest (..))
-import Heddle.IO.Internal.Watch (readableBits, readyNow, waitOnUntil)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline, never)
 import Heddle.Prim.Exception

@@ -3,19 +3,15 @@
 -- Description : Accepting and serving connections
 -- Stability   : hidden; "Heddle.IO" exports it
 --
--- Every accepted connection is somebody's from the system call on: its handler's, or the
--- service's, which closes it. A service ends only when all its connections have.
+-- Connections of "Heddle.IO" over a service of "Heddle.IO.Service". 'serve' returns only when
+-- all its connections have ended.
 --
--- Cost: per connection that of "Heddle.IO.Internal.Listener", and two compare-and-sets.
+-- Cost: per connection that of "Heddle.IO.Service", and two compare-and-sets.
 -- Owner: the thread in 'serve'.
 -- Shared writes per request: 0; per handler call: 2.
 module Heddle.IO.Serve
   ( accept,
     acceptUntil,
-    ServeOptions (..),
-    Shortage (..),
-    describeShortage,
-    defaultServeOptions,
     serveEach,
     serve,
   )
@@ -25,19 +21,18 @@ import Control.Monad (unless, void)
 import Data.Foldable (for_)
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
-import Data.Maybe (fromMaybe)
 import Heddle.IO.Connection
-import Heddle.IO.Internal.Conn (IOClosed)
 import Heddle.IO.Internal.Listener hiding (acceptUntil)
 import Heddle.IO.Internal.Listener qualified as Listener
+import Heddle.IO.Internal.Registration
 import Heddle.IO.Internal.Runtime (capabilitiesOf)
-import Heddle.IO.Internal.Slot
+import Heddle.IO.Internal.Transfer (IOClosed)
 import Heddle.IO.Internal.Types
+import Heddle.IO.Service
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
-import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread
 import Heddle.Prim.WaitCell (park)
 import Heddle.Prim.WaitCell qualified as Cell
@@ -51,7 +46,7 @@ import Heddle.Prim.WaitCell qualified as Cell
 -- [Threads]: any number, in turn; with 'PortPerCapability', each thread accepts what came
 -- to its capability's socket.
 accept :: Listener -> IO Conn
-accept listener = ofSlot <$> Listener.acceptUntil listener never
+accept listener = connectionOf <$> Listener.acceptUntil listener never
 
 -- | 'accept', or 'Nothing' at the deadline.
 --
@@ -62,41 +57,9 @@ accept listener = ofSlot <$> Listener.acceptUntil listener never
 -- [Threads]: as 'accept'.
 acceptUntil :: Listener -> Deadline -> IO (Maybe Conn)
 acceptUntil listener deadline =
-  handleJust late (\() -> pure Nothing) (Just . ofSlot <$> Listener.acceptUntil listener deadline)
+  handleJust late (\() -> pure Nothing) (Just . connectionOf <$> Listener.acceptUntil listener deadline)
   where
     late e = if errnoOf e == Just ETIMEDOUT then Just () else Nothing
-
--- | How to serve.
-data ServeOptions = ServeOptions
-  { -- | Begins the names of the service's threads.
-    serveName :: !String,
-    -- | Hears of handlers that throw, and of the listener's failure, which closes it.
-    serveFailed :: !(SomeException -> IO ()),
-    -- | Hears, at most once a minute, that accepting paused for want of descriptors or
-    -- memory, and no connection was idle ('IdleUntil') to make room.
-    servePaused :: !(Errno -> IO ()),
-    -- | How many connections may be open at once; 'Nothing' for as many as there are
-    -- descriptors.
-    serveLimit :: !(Maybe Int),
-    -- | Hears, at most once a minute, that the connections idle longest are closed to make
-    -- room for new ones.
-    serveCrowded :: !(Shortage -> IO ())
-  }
-
--- | Named @io/serve@, without a limit; failures, pauses and crowds go to the standard error.
-defaultServeOptions :: ServeOptions
-defaultServeOptions =
-  ServeOptions
-    { serveName = "io/serve",
-      serveFailed = \e -> putErrorLine ("heddle-io: serving a connection failed: " ++ displayException e),
-      servePaused = \e ->
-        putErrorLine $
-          "heddle-io: accepting pauses: "
-            ++ describeErrno e
-            ++ ".\n  Connections wait in the kernel's queue. Raise the limit (ulimit -n) if this happens often.",
-      serveLimit = Nothing,
-      serveCrowded = \shortage -> putErrorLine ("heddle-io: " ++ describeShortage shortage)
-    }
 
 -- | Serve every connection in a thread of its own, on the connection's capability, and
 -- close it when the handler returns or throws. Returns when the listener has been closed
@@ -108,33 +71,22 @@ defaultServeOptions =
 -- [Masking]: interruptible. Handlers run unmasked, whatever the caller's state.
 -- [Throws]: what the caller is interrupted with; never what a handler throws.
 serveEach :: Listener -> (Conn -> IO ()) -> IO ()
-serveEach listener handler = serve defaultServeOptions listener (\conn -> Done <$ handler conn)
+serveEach listener handler = serve defaultServiceOptions listener (\conn -> Done <$ handler conn)
 
 -- | 'serveEach' for handlers that say what comes next: after 'IdleUntil' the connection
 -- costs no thread until something can be read, the deadline passes or it is closed; then
 -- the handler is called again, unless it was closed. When descriptors run out or the limit
--- is reached, the connection that has been idle longest is closed for a new one.
+-- is reached, the connection that has been idle longest is closed for a new one. The options
+-- are those of "Heddle.IO.Service".
 --
 -- [Cost]: as 'serveEach'; per handler call two compare-and-sets and a label.
 -- [Blocks]: parks.
 -- [Masking]: interruptible. Handlers run unmasked, whatever the caller's state.
 -- [Throws]: what the caller is interrupted with; never what a handler throws.
-serve :: ServeOptions -> Listener -> (Conn -> IO After) -> IO ()
+serve :: ServiceOptions -> Listener -> (Conn -> IO After) -> IO ()
 serve options listener handler = mask_ $ do
   roster <- newRef (Roster True IntMap.empty)
-  service <-
-    startService
-      listener
-      ServiceOptions
-        { serviceName = serveName options,
-          -- A server may have to speak first, so the handler is called at once.
-          serviceFirstByte = nanos 0,
-          serviceHandler = converse options listener handler roster,
-          serviceFailed = failed roster,
-          servicePaused = servePaused options,
-          serviceLimit = fromMaybe maxBound (serveLimit options),
-          serviceCrowded = serveCrowded options
-        }
+  service <- startService options {serviceFailed = failed roster} listener (converse options listener handler roster)
   let closed = listenerClosed listener
   (park closed >> Cell.unpark closed >> void (awaitDrainedUntil service never))
     `onException` abandon service roster
@@ -144,30 +96,30 @@ serve options listener handler = mask_ $ do
       Roster open _ <- readRef roster
       case fromException e of
         Just (_ :: IOClosed) | not open -> pure ()
-        _ -> serveFailed options e
+        _ -> serviceFailed options e
 
--- Is the service open to handlers, and its connections: the slot, and the thread in the
+-- Is the service open to handlers, and its connections: the registration, and the thread in the
 -- handler.
-data Roster = Roster !Bool !(IntMap (Slot, Maybe ThreadId))
+data Roster = Roster !Bool !(IntMap (Registration, Maybe ThreadId))
 
-converse :: ServeOptions -> Listener -> (Conn -> IO After) -> Ref Roster -> Slot -> IO After
-converse options listener handler roster slot = do
+converse :: ServiceOptions -> Listener -> (Conn -> IO After) -> Ref Roster -> Registration -> IO After
+converse options listener handler roster registration = do
   me <- myThreadId
-  closing <- isClosing slot
+  closing <- isClosing registration
   admitted <- if closing then pure False else enrol (Just me)
   if admitted then run else strike
   where
-    capability = managerCapability (slotManager slot)
-    key = slotStamp slot * capabilitiesOf (listenerRuntime listener) + capability
+    capability = managerCapability (registrationManager registration)
+    key = registrationStamp registration * capabilitiesOf (listenerRuntime listener) + capability
     enrol thread = modifyRef roster $ \case
-      Roster True open -> (Roster True (IntMap.insert key (slot, thread) open), True)
+      Roster True open -> (Roster True (IntMap.insert key (registration, thread) open), True)
       ended -> (ended, False)
     strike = Done <$ modifyRef roster (\(Roster open rest) -> (Roster open (IntMap.delete key rest), ()))
     run = do
-      labelMe (serveName options ++ "/" ++ show capability ++ "/" ++ show (slotFd slot))
-      try (unsafeUnmask (handler (ofSlot slot))) >>= \case
+      labelMe (serviceName options ++ "/" ++ show capability ++ "/" ++ show (registrationFd registration))
+      try (unsafeUnmask (handler (connectionOf registration))) >>= \case
         Right (IdleUntil deadline) -> do
-          markActive slot
+          markActive registration
           open <- enrol Nothing
           if open then pure (IdleUntil deadline) else strike
         Right Done -> strike
@@ -179,7 +131,7 @@ abandon :: Service -> Ref Roster -> IO ()
 abandon service roster = uninterruptibleMask_ $ do
   stopAccepting service
   connections <- modifyRef roster (\(Roster _ open) -> (Roster False open, IntMap.elems open))
-  for_ connections $ \(slot, _) -> closeSlot slot
+  for_ connections $ \(registration, _) -> closeRegistration registration
   -- In threads of their own, so that none waits for another's masked handler.
   for_ connections $ \(_, thread) -> for_ thread $ \t -> fork "io/serve/abandon" (throwTo t ThreadKilled)
   unless (null connections) yield

@@ -16,7 +16,7 @@
 -- it gets on, at most a second without progress; then it leaves the writer behind.
 --
 -- Cost: about 400 ns a line; one write(2) per 64 KB; nothing while idle.
--- Owner: the writer thread @serve/access-log@ owns the file and closes it, whenever it ends.
+-- Owner: the writer thread @serve/access-log@ owns the file and closes it, whenever it ends; see Note [Threads left behind].
 -- Shared writes per line: 0 (the ring belongs to the capability).
 -- [Source]: Mighttpd, section on logging.
 module Heddle.Serve.AccessLog
@@ -37,15 +37,17 @@ import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Http
 import Heddle.Http.Request (Request (..))
 import Heddle.Http.Workspace (Workspace (..))
-import Heddle.IO.Internal
+import Heddle.IO (Runtime, capabilitiesOf)
+import Heddle.IO.Parker (Parker, closeParker, newParker)
+import Heddle.IO.Parker qualified as Parker
+import Heddle.IO.Registration (pauseUntil)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer (withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Prim.File
-import Heddle.Prim.Thread (fork, yield)
-import Heddle.Prim.WaitCell
+import Heddle.Prim.Thread (fork)
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.Internal.LogRing
 import Heddle.Serve.LogLine
@@ -55,13 +57,14 @@ import System.Posix.Types (Fd)
 -- | An open access log.
 data AccessLog = AccessLog
   { logRings :: ![LogRing],
-    -- | A timer slot: its write cell wakes the writer.
-    logWake :: !Slot,
+    -- | The writer parks here.
+    logWake :: !Parker,
     -- | See the @Log…@ patterns.
     logWords :: !Words,
-    -- | Timer slots whose write cells wake the reporter, and who waits for the writer's end.
-    logReport :: !Slot,
-    logEnded :: !Slot,
+    -- | The reporter parks here.
+    logReport :: !Parker,
+    -- | The thread that waits for the writer's end parks here.
+    logEnded :: !Parker,
     logPath :: !(Maybe FilePath),
     logFile :: !(Ref Fd),
     -- | Hears of lines dropped and writes that fail.
@@ -111,24 +114,23 @@ withAccessLog runtime opening path report = bracket open close
     open = do
       fd <- maybe (pure 1) (opening . openLog) toFile
       rings <- mapM (\_ -> newLogRing ringSize) [1 .. capabilitiesOf runtime]
-      log' <- AccessLog rings <$> timerSlot <*> newWords 64 <*> timerSlot <*> timerSlot <*> pure toFile <*> newRef fd <*> pure trouble
+      log' <- AccessLog rings <$> newParker runtime <*> newWords 64 <*> newParker runtime <*> newParker runtime <*> pure toFile <*> newRef fd <*> pure trouble
       _ <- fork "serve/access-log" (writer log' `finally` over log')
       log' <$ fork "serve/access-log-report" (reporter log')
-    timerSlot = newSlot (managerOn runtime 0) TimerOnly (-1) mempty Attached (\_ -> pure ())
     over log' = do
       when (isJust toFile) $ readRef (logFile log') >>= void . closeFile
       atomicWrite (logWords log') LogOver 1
-      unpark (slotWrite (logEnded log'))
+      Parker.unpark (logEnded log')
     close log' = uninterruptibleMask_ $ do
       atomicWrite (logWords log') LogEnding 1
-      unpark (slotWrite (logWake log'))
+      Parker.unpark (logWake log')
       ended <- awaitEnd log'
       dropped <- atomicRead (logWords log') LogDropped
       left <- if ended then pure 0 else sum <$> traverse pendingBytes (logRings log')
       when (dropped > 0) (reportDropped log')
       unless ended $ trouble ("access log: " ++ logName log' ++ " takes nothing; " ++ show left ++ " bytes of lines are not written")
-      unpark (slotWrite (logReport log'))
-      mapM_ (closeSlot . ($ log')) [logWake, logReport, logEnded]
+      Parker.unpark (logReport log')
+      mapM_ (closeParker . ($ log')) [logWake, logReport, logEnded]
 
 -- Wait for the writer's end: 'False' after a second without progress, ten seconds in all,
 -- or 'abandon'. So it is finite, and may be uninterruptible.
@@ -136,23 +138,23 @@ awaitEnd :: AccessLog -> IO Bool
 awaitEnd log' = do
   limit <- deadlineIn (seconds 10)
   let go before deadline = do
-        _ <- reset (slotWrite slot)
+        Parker.prepare parker
         over <- atomicRead ws LogOver
         abandoned <- atomicRead ws LogAbandoned
         progress <- atomicRead ws LogProgress
         now <- monotonicNow
         let next = if progress == before then deadline else after (seconds 1) now
-        stopped <- isClosing slot
+        stopped <- Parker.isClosed parker
         if over == 1
           then pure True
           else
             if abandoned == 1 || stopped || now >= min limit next
               then pure False
-              else waitUntil slot Writable (min limit next) >> go progress next
+              else Parker.parkUntil parker (min limit next) >> go progress next
   go (-1) never
   where
     ws = logWords log'
-    slot = logEnded log'
+    parker = logEnded log'
 
 -- | Stop waiting for the writer: 'withAccessLog' ends though lines wait.
 --
@@ -160,7 +162,7 @@ awaitEnd log' = do
 abandon :: AccessLog -> IO ()
 abandon log' = do
   atomicWrite (logWords log') LogAbandoned 1
-  unpark (slotWrite (logEnded log'))
+  Parker.unpark (logEnded log')
 
 logName :: AccessLog -> String
 logName = fromMaybe "standard output" . logPath
@@ -170,23 +172,23 @@ reporter :: AccessLog -> IO ()
 reporter log' = go
   where
     ws = logWords log'
-    slot = logReport log'
-    over = (||) <$> ((== 1) <$> atomicRead ws LogEnding) <*> isClosing slot
+    parker = logReport log'
+    over = (||) <$> ((== 1) <$> atomicRead ws LogEnding) <*> Parker.isClosed parker
     go = do
-      _ <- reset (slotWrite slot)
+      Parker.prepare parker
       ended <- over
       unless ended $ do
         dropped <- atomicRead ws LogDropped
         if dropped == 0
-          then waitUntil slot Writable never
+          then Parker.parkUntil parker never
           else reportDropped log' >> deadlineIn (seconds 10) >>= pause
         go
     -- Lines dropped meanwhile wait for the next report.
     pause deadline = do
-      _ <- reset (slotWrite slot)
+      Parker.prepare parker
       ended <- over
-      late <- deadlineOver slot deadline
-      unless (ended || late) (waitUntil slot Writable deadline >> pause deadline)
+      late <- Parker.isPast parker deadline
+      unless (ended || late) (Parker.parkUntil parker deadline >> pause deadline)
 
 reportDropped :: AccessLog -> IO ()
 reportDropped log' = do
@@ -205,7 +207,7 @@ openLog path = do
 reopen :: AccessLog -> IO ()
 reopen log' = do
   atomicWrite (logWords log') LogReopen 1
-  unpark (slotWrite (logWake log'))
+  Parker.unpark (logWake log')
 
 -- | What a capability calls per reply.
 accessLogHook :: AccessLog -> Int -> IO LogHook
@@ -218,9 +220,9 @@ accessLogHook log' capability = do
         put deadline = do
           waiting <- putLine ring p n
           if waiting >= 0 then announce waiting n else full deadline
-        -- The connection's own slot keeps the time; the writer empties a ring at once.
+        -- The connection's own registration keeps the time; the writer empties a ring at once.
         full deadline = do
-          unpark (slotWrite (logWake log'))
+          Parker.unpark (logWake log')
           now <- monotonicNow
           stalled <- atomicRead ws LogStalled
           let limit = if deadline == never then after (seconds 1) now else deadline
@@ -228,10 +230,9 @@ accessLogHook log' capability = do
             then do
               when (stalled == 0) (atomicWrite ws LogStalled 1)
               before <- fetchAdd ws LogDropped 1
-              when (before == 0) (unpark (slotWrite (logReport log')))
+              when (before == 0) (Parker.unpark (logReport log'))
             else do
-              _ <- reset (slotWrite (requestConn request))
-              restUntil (requestConn request) (min limit (after (milliseconds 5) now))
+              pauseUntil (requestConn request) (min limit (after (milliseconds 5) now))
               put limit
     put never
   where
@@ -240,17 +241,10 @@ accessLogHook log' capability = do
       resting <- atomicRead ws LogResting
       when (resting == 1) $ do
         won <- compareAndSet ws LogResting 1 0
-        when won (unpark (slotWrite (logWake log')))
+        when won (Parker.unpark (logWake log'))
       -- The line that crosses the threshold wakes the writer, not each one after it.
-      when (waiting >= eager && waiting - n < eager) $ unpark (slotWrite (logWake log'))
+      when (waiting >= eager && waiting - n < eager) $ Parker.unpark (logWake log')
 {-# INLINE accessLogHook #-}
-
--- Park on a connection's slot, whatever its socket is ready for.
-restUntil :: Slot -> Deadline -> IO ()
-restUntil slot deadline = do
-  armUntil slot Writable deadline
-  closing <- isClosing slot
-  if closing then yield else park (slotWrite slot)
 
 -- The writer ---------------------------------------------------------------------
 
@@ -258,11 +252,11 @@ writer :: AccessLog -> IO ()
 writer log' = go
   where
     ws = logWords log'
-    cell = slotWrite (logWake log')
+    parker = logWake log'
     go = do
-      _ <- reset cell
+      Parker.prepare parker
       again <- atomicRead ws LogReopen
-      ending <- (||) <$> ((== 1) <$> atomicRead ws LogEnding) <*> isClosing (logWake log')
+      ending <- (||) <$> ((== 1) <$> atomicRead ws LogEnding) <*> Parker.isClosed parker
       passes <- traverse (drain log') (logRings log')
       -- What was logged before the request to reopen belongs to the old file.
       when (again == 1) (atomicWrite ws LogReopen 0 >> reopenNow log')
@@ -273,14 +267,14 @@ writer log' = go
     -- Lines are coming: let them gather.
     gather = do
       deadline <- deadlineIn (milliseconds 200)
-      waitUntil (logWake log') Writable deadline
+      Parker.parkUntil parker deadline
     -- Sleep until the first line; look again after saying so.
     rest = do
       atomicWrite ws LogResting 1
       more <- or <$> traverse (\r -> pending r (\_ n -> pure (n > 0))) (logRings log')
-      if more then atomicWrite ws LogResting 0 else waitUntil (logWake log') Writable never >> firstLine
+      if more then atomicWrite ws LogResting 0 else Parker.parkUntil parker never >> firstLine
     firstLine = do
-      _ <- reset cell
+      Parker.prepare parker
       ending <- atomicRead ws LogEnding
       unless (ending == 1) gather
 
@@ -340,3 +334,10 @@ reopenNow log' = for_ (logPath log') $ \path -> do
       writeRef (logFile log') fd
       void (closeFile old)
     Left e -> logTrouble log' ("access log: cannot reopen: " ++ displayException e)
+
+-- Note [Threads left behind]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- The writer and the reporter are forked without a scope of heddle-scope: a scope ends only
+-- when its tasks have, and a write to a stalled disk, or a report to a pipe that nobody
+-- reads, cannot be interrupted. Ending waits for the writer while it gets on, and then leaves
+-- both behind.

@@ -8,7 +8,8 @@
 -- it.
 --
 -- Cost: a fork and a queue; nothing until an event comes.
--- Owner: 'withMessages'; its thread is left behind while a message blocks.
+-- Owner: 'withMessages'; its thread is left behind while a message blocks, see Note [A thread
+-- left behind].
 module Heddle.Serve.Messages
   ( Messages,
     withMessages,
@@ -19,7 +20,8 @@ where
 
 import Control.Monad (unless, void, when)
 import Data.Foldable (for_)
-import Heddle.IO.Internal
+import Heddle.IO (Runtime)
+import Heddle.IO.Parker qualified as Parker
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Exception
@@ -31,7 +33,7 @@ data Messages event = Messages
   { -- | Newest first, with how many there are.
     messagesQueue :: !(Ref (Int, [Item event])),
     messagesWake :: !WaitCell,
-    messagesManager :: !Manager
+    messagesRuntime :: !Runtime
   }
 
 -- What to tell, what to do afterwards, and whether it is the last one.
@@ -48,7 +50,7 @@ withMessages :: Runtime -> (event -> IO ()) -> (Messages event -> IO a) -> IO a
 withMessages runtime tell = bracket open (\messages -> uninterruptibleMask_ (put messages Nothing))
   where
     open = do
-      messages <- Messages <$> newRef (0, []) <*> newWaitCell <*> pure (managerOn runtime 0)
+      messages <- Messages <$> newRef (0, []) <*> newWaitCell <*> pure runtime
       messages <$ fork "serve/messages" (go messages)
     go messages = do
       items <- modifyRef (messagesQueue messages) (\(_, items) -> ((0, []), reverse items))
@@ -78,13 +80,15 @@ add messages item@(Item event _) = do
 put :: Messages event -> Maybe event -> IO ()
 put messages event = do
   done <- newWords 1
-  bracket (newSlot (messagesManager messages) TimerOnly (-1) mempty Attached (\_ -> pure ())) closeSlot $ \slot -> do
-    add messages (Item event (atomicWrite done 0 1 >> unpark (slotWrite slot)))
+  Parker.withParker (messagesRuntime messages) $ \parker -> do
+    add messages (Item event (atomicWrite done 0 1 >> Parker.unpark parker))
     deadline <- deadlineIn (seconds 1)
-    let go = do
-          _ <- reset (slotWrite slot)
-          told <- atomicRead done 0
-          late <- deadlineOver slot deadline
-          closing <- isClosing slot
-          unless (told == 1 || late || closing) (waitUntil slot Writable deadline >> go)
-    go
+    void . Parker.awaitUntil parker deadline $ do
+      told <- atomicRead done 0
+      pure (if told == 1 then Just () else Nothing)
+
+-- Note [A thread left behind]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- The thread is forked without a scope of heddle-scope: a scope ends only when its tasks have,
+-- and this one may be in a write to a pipe that nobody reads, which no exception interrupts.
+-- 'withMessages' waits for it for a second and leaves it behind.

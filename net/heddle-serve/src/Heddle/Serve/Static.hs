@@ -44,8 +44,7 @@ import Heddle.Http.Range
 import Heddle.Http.Reply (Prebuilt (..))
 import Heddle.Http.Request (Request (..), withHead)
 import Heddle.Http.UriPath
-import Heddle.IO.Internal (slotManager)
-import Heddle.IO.Internal.Alarm (sleepOn)
+import Heddle.IO.Registration (pauseUntil)
 import Heddle.Prim.Atomic (Words, compareAndSet, newWords, readWord, writeWord)
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Clock
@@ -370,7 +369,7 @@ openHere site request relative = do
       r <- lending (siteReserve site) (openBeneath root path readOnly)
       if exhausted r && tries > 0
         then do
-          deadlineIn (milliseconds 10) >>= sleepOn (slotManager (requestConn request))
+          deadlineIn (milliseconds 10) >>= pauseUntil (requestConn request)
           patiently (tries - 1) root path
         else pure r
 
@@ -385,8 +384,8 @@ withOpened site request relative use =
 openFailed :: Errno -> Reply
 openFailed e
   | e `elem` [ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL] = notFound
-  -- ENXIO, ENODEV: a socket, or a device without a driver.
-  | errnoNumber e `elem` [6, 19] = problem status403 "This is not a file."
+  -- A socket, or a device without a driver.
+  | e `elem` [ENXIO, ENODEV] = problem status403 "This is not a file."
   | e `elem` [EACCES, EPERM] = problem status403 "The server may not read this file."
   | e == EXDEV = problem status403 "This path leads out of the site."
   | e `elem` [EMFILE, ENFILE, ENOMEM, EAGAIN] = problem status503 "The server is out of descriptors or memory; try again."

@@ -1,3 +1,5 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
 -- Module      : Heddle.MPI.Internal.Message
 -- Description : Whole messages, as the transport sends and receives them

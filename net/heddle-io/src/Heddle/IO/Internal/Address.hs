@@ -1,9 +1,10 @@
 {-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE PatternSynonyms #-}
 
 -- |
 -- Module      : Heddle.IO.Internal.Address
 -- Description : Socket addresses, to and from the kernel's form
--- Stability   : internal, exempt from the version policy
+-- Stability   : hidden
 --
 -- network's 'SockAddr' outside, the kernel's bytes inside.
 --
@@ -32,6 +33,7 @@ import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, castPtr)
 import Foreign.Storable (peek, poke)
 import Heddle.Prim.Errno (checked)
+import Heddle.Prim.Socket (pattern FamilyInet, pattern FamilyInet6, pattern FamilyUnix)
 import Network.Socket (SockAddr (..))
 import Network.Socket.Address (peekSocketAddress, pokeSocketAddress, sizeOfSocketAddress)
 
@@ -49,7 +51,7 @@ withAddress address use = allocaBytes (max n addressRoom) $ \p -> do
   where
     n = sizeOfSocketAddress address
 
--- | Keep so many bytes written by the kernel.
+-- | A copy of this many bytes that the kernel wrote.
 peerBytes :: Ptr a -> Int -> IO ShortByteString
 peerBytes p n
   | n <= 0 = pure Short.empty
@@ -77,9 +79,9 @@ nameOf what call = allocaBytes addressRoom $ \p -> allocaBytes 4 $ \lengthP -> d
 -- | The kernel's number of the address's family.
 familyOf :: SockAddr -> Int
 familyOf = \case
-  SockAddrUnix _ -> 1
-  SockAddrInet _ _ -> 2
-  SockAddrInet6 {} -> 10
+  SockAddrUnix _ -> FamilyUnix
+  SockAddrInet _ _ -> FamilyInet
+  SockAddrInet6 {} -> FamilyInet6
 
 -- | As users write it: @127.0.0.1:80@, @[::1]:80@, @unix:\/run\/x.sock@.
 renderAddress :: SockAddr -> String

@@ -1,7 +1,7 @@
 -- |
 -- Module      : Heddle.IO.Internal.Epoll
 -- Description : The epoll back end
--- Stability   : internal, exempt from the version policy
+-- Stability   : hidden
 --
 -- Edge-triggered, both directions, registered once in a descriptor's life. A wait costs
 -- no system call and needs no announcement.
@@ -33,8 +33,8 @@ newEpoll = do
         backendAdd = \fd tag ->
           epollAdd ep fd (eventIn .|. eventOut .|. eventReadHangUp .|. eventEdge) tag,
         backendRemove = epollDelete ep,
-        backendWatches = False,
-        backendWatch = \_ _ -> pure (),
+        backendOneshot = False,
+        backendEnable = \_ _ -> pure (),
         backendForget = \_ -> pure (),
         backendPoll = \events -> epollPoll ep events eventCapacity,
         backendWait = \events -> epollWait ep events eventCapacity,

@@ -1,7 +1,7 @@
 -- |
 -- Module      : Heddle.IO.Internal.Evict
 -- Description : Close the connection that has been idle longest
--- Stability   : internal, exempt from the version policy
+-- Stability   : hidden
 --
 -- When descriptors run out, or a service has as many connections as it may, idle clients
 -- must not keep newcomers waiting until their idle time is over. The connection that has
@@ -10,10 +10,10 @@
 -- A connection whose next request has come is not idle, and one that has yet to speak for
 -- the first time is left alone for a second: its client was just let in.
 --
--- One look at all slots finds the 64 that have been idle longest; they are closed one by one
+-- One look at all registrations finds the 64 that have been idle longest; they are closed one by one
 -- as they are needed, unless they have become busy meanwhile.
 --
--- Cost: O(slots) for each 64 connections closed; nothing until then.
+-- Cost: O(registrations) for each 64 connections closed; nothing until then.
 -- Owner: each accepting thread has its own candidates; a connection is claimed by
 -- compare-and-set.
 module Heddle.IO.Internal.Evict
@@ -27,8 +27,8 @@ import Control.Monad (foldM)
 import Data.Bits ((.&.))
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
+import Heddle.IO.Internal.Registration (closeRegistration, using)
 import Heddle.IO.Internal.Runtime
-import Heddle.IO.Internal.Slot (closeSlot, using)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
@@ -36,7 +36,7 @@ import Heddle.Prim.Poller (eventIn, pollOne)
 import Heddle.Prim.Thread (forkUnlabelledOn)
 
 -- | Connections that were idle at the last look, with the time since when, longest first.
-newtype Candidates = Candidates (Ref [(Int, Slot)])
+newtype Candidates = Candidates (Ref [(Int, Registration)])
 
 -- | None.
 newCandidates :: IO Candidates
@@ -45,7 +45,7 @@ newCandidates = Candidates <$> newRef []
 -- | Close the connection of any service of the runtime that has been idle longest; 'False'
 -- if none is idle. Its descriptor is free, and it is not counted any more, on return.
 --
--- [Cost]: O(slots) once in 64 times.
+-- [Cost]: O(registrations) once in 64 times.
 -- [Blocks]: never.
 -- [Threads]: one for the same candidates.
 closeLongestIdle :: Runtime -> Candidates -> IO Bool
@@ -54,36 +54,36 @@ closeLongestIdle runtime (Candidates ref) = do
   if closed then pure True else look runtime >>= first
   where
     first [] = False <$ writeRef ref []
-    first ((since, slot) : rest) = do
-      now <- idleSince slot
-      spoken <- using slot (`pollOne` eventIn)
-      claimed <- if now == since && spoken == 0 then evict slot else pure False
+    first ((since, registration) : rest) = do
+      now <- idleSince registration
+      spoken <- using registration (`pollOne` eventIn)
+      claimed <- if now == since && spoken == 0 then evict registration else pure False
       if claimed then True <$ writeRef ref rest else first rest
 
--- Whoever changes the word from 1 or 2 runs the slot; 3 says to its thread that it is closed
--- and counted.
-evict :: Slot -> IO Bool
-evict slot = do
-  state <- atomicRead ws SlotDetached
-  claimed <- if state == 1 || state == 2 then compareAndSet ws SlotDetached state 3 else pure False
-  case slotKind slot of
+-- The thread that changes the word from 1 or 2 runs the registration; 3 tells its thread that
+-- it is closed and not counted any more.
+evict :: Registration -> IO Bool
+evict registration = do
+  state <- atomicRead ws RegistrationDetached
+  claimed <- if state == 1 || state == 2 then compareAndSet ws RegistrationDetached state 3 else pure False
+  case registrationKind registration of
     Served _ gone | claimed -> do
-      _ <- closeSlot slot
+      _ <- closeRegistration registration
       gone
-      -- Its handler may have to forget it; a thread that waits there does so by itself.
+      -- Its handler is called once more, by the thread that keeps it or by a new one.
       if state == 1
-        then True <$ forkUnlabelledOn (managerCapability (slotManager slot)) (slotResume slot slot)
+        then True <$ forkUnlabelledOn (managerCapability (registrationManager registration)) (registrationResume registration registration)
         else pure True
     _ -> pure False
   where
-    ws = slotWords slot
+    ws = registrationWords registration
 
 -- When it was last useful, or else when it was accepted. A thread that only looks at its
 -- connection again, because its second is over, changes neither.
-idleSince :: Slot -> IO Int
-idleSince slot = do
-  active <- readWord (slotWords slot) SlotLastActive
-  if active /= 0 then pure active else readWord (slotWords slot) SlotAccepted
+idleSince :: Registration -> IO Int
+idleSince registration = do
+  active <- readWord (registrationWords registration) RegistrationLastActive
+  if active /= 0 then pure active else readWord (registrationWords registration) RegistrationAccepted
 
 most :: Int
 most = 64
@@ -92,31 +92,31 @@ most = 64
 grace :: Int
 grace = 1000000000
 
-look :: Runtime -> IO [(Int, Slot)]
+look :: Runtime -> IO [(Int, Registration)]
 look runtime = do
   Deadline now <- monotonicNow
   found <- foldM (manager now) Map.empty (map (managerOn runtime) [0 .. capabilitiesOf runtime - 1])
-  pure [(since, slot) | ((since, _, _), slot) <- Map.toAscList found]
+  pure [(since, registration) | ((since, _, _), registration) <- Map.toAscList found]
   where
     manager now found m = do
-      table <- readRef (managerSlots m)
+      table <- readRef (managerRegistrations m)
       foldM (\best i -> readEntry table i >>= consider now best) found [1 .. tableSize table - 1]
 
-consider :: Int -> Map (Int, Int, Int) Slot -> Slot -> IO (Map (Int, Int, Int) Slot)
-consider now best slot = case slotKind slot of
+consider :: Int -> Map (Int, Int, Int) Registration -> Registration -> IO (Map (Int, Int, Int) Registration)
+consider now best registration = case registrationKind registration of
   Served _ _ -> do
-    detached <- readWord ws SlotDetached
-    closing <- (.&. Closing) <$> readWord ws SlotState
-    since <- idleSince slot
-    active <- readWord ws SlotLastActive
-    let key = (since, managerCapability (slotManager slot), slotIndex slot)
+    detached <- readWord ws RegistrationDetached
+    closing <- (.&. Closing) <$> readWord ws RegistrationState
+    since <- idleSince registration
+    active <- readWord ws RegistrationLastActive
+    let key = (since, managerCapability (registrationManager registration), registrationIndex registration)
     pure $ case () of
       _
         | closing /= 0 || (detached /= 1 && detached /= 2) -> best
         | active == 0 && now - since < grace -> best
-        | Map.size best < most -> Map.insert key slot best
-        | fmap fst (Map.lookupMax best) > Just key -> Map.insert key slot (Map.deleteMax best)
+        | Map.size best < most -> Map.insert key registration best
+        | fmap fst (Map.lookupMax best) > Just key -> Map.insert key registration (Map.deleteMax best)
         | otherwise -> best
   _ -> pure best
   where
-    ws = slotWords slot
+    ws = registrationWords registration

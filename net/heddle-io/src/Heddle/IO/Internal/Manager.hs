@@ -1,4 +1,5 @@
 {-# LANGUAGE PatternSynonyms #-}
+{-# OPTIONS_HADDOCK not-home #-}
 
 -- |
 -- Module      : Heddle.IO.Internal.Manager
@@ -21,17 +22,17 @@ module Heddle.IO.Internal.Manager
     stopManager,
     closeManager,
 
-    -- * Slots
+    -- * Registrations
     Start (..),
-    newSlot,
-    freeSlot,
-    liveSlots,
+    newRegistration,
+    freeRegistration,
+    openRegistrations,
 
     -- * Requests
     submit,
     interrupt,
     managerNow,
-    freshNow,
+    managerFreshNow,
     continue,
 
     -- * After a fork
@@ -88,34 +89,34 @@ newManager choice capability =
       Epoll -> do
         b <- newEpoll
         b <$ checked "epoll_ctl" (backendAdd b wakeFd wakeTag)
-    slots <- noTable >>= newRef
+    registrations <- noTable >>= newRef
     m <-
-      Manager capability backend ws slots
+      Manager capability backend ws registrations
         <$> newLock
         <*> newRef (Registry [] 1 1)
         <*> newStack
         <*> newWheel (tickFloor now)
         <*> pure wakeFd
-        <*> newRef (FreeAlarms 0 [])
+        <*> newRef (FreeTimers 0 [])
         <*> newPool 64 (newBuffer 32768)
         <*> newRef IntMap.empty
         <*> newRef id
     processGeneration >>= writeWord ws WordProcess
-    none <- blankSlot m
-    newTable 64 none >>= writeRef slots
+    none <- blankRegistration m
+    newTable 64 none >>= writeRef registrations
     pure m
   where
     -- Nothing is read from it before the real one takes its place.
-    noTable = newTable 0 (error "slot of an empty table")
+    noTable = newTable 0 (error "registration of an empty table")
 
--- What the table holds where there is no slot: closed, with a stamp that no event carries.
-blankSlot :: Manager -> IO Slot
-blankSlot m = do
-  ws <- newWords slotWordCount
-  writeWord ws SlotState (Closing .|. Released)
-  (\r w -> Slot m 0 (-1) (-1) TimerOnly ws r w (\_ -> pure ()) mempty) <$> newWaitCell <*> newWaitCell
+-- What the table holds where there is no registration: closed, with a stamp that no event carries.
+blankRegistration :: Manager -> IO Registration
+blankRegistration m = do
+  ws <- newWords registrationWordCount
+  writeWord ws RegistrationState (Closing .|. Released)
+  (\r w -> Registration m 0 (-1) (-1) TimerOnly ws r w (\_ -> pure ()) mempty) <$> newWaitCell <*> newWaitCell
 
--- | Run the loop in a thread of its own; the action hears why it ended.
+-- | Run the loop in a thread of its own, wrapped in the action.
 startManager :: Manager -> (IO () -> IO ()) -> IO ThreadId
 startManager m supervise = do
   writeRef (managerSupervise m) supervise
@@ -137,65 +138,65 @@ managerNow :: Manager -> IO Deadline
 managerNow m = Deadline <$> readWord (managerWords m) WordNow
 {-# INLINE managerNow #-}
 
--- | The present, as old as the loop's last turn at most: its clock while it takes turns,
--- the real one while it sleeps.
+-- | The time, as old as the loop's last look at most: its clock while it is busy, the real
+-- clock while it sleeps.
 --
 -- [Cost]: two reads, or one reading of the clock.
-freshNow :: Manager -> IO Deadline
-freshNow m = do
+managerFreshNow :: Manager -> IO Deadline
+managerFreshNow m = do
   resting <- readWord (managerWords m) WordResting
   if resting == 0 then managerNow m else monotonicNow
-{-# INLINE freshNow #-}
+{-# INLINE managerFreshNow #-}
 
--- | How a slot's life begins.
+-- | How a registration's life begins.
 data Start
   = -- | Its maker's thread runs it.
     Attached
   | -- | No thread does, until something can be read or the deadline passes.
     DetachedUntil !Deadline
 
--- | A slot in the manager's table, known to the back end if it has a descriptor.
+-- | A registration in the manager's table, known to the back end if it has a descriptor.
 --
 -- [Cost]: about 100 ns and one epoll_ctl; 250 bytes.
 -- [Throws]: 'IOError': EPERM for a regular file, EEXIST for a second registration.
 -- [Threads]: any.
-newSlot :: Manager -> Kind -> Fd -> ShortByteString -> Start -> (Slot -> IO ()) -> IO Slot
-newSlot m kind fd peer start resume = do
+newRegistration :: Manager -> Kind -> Fd -> ShortByteString -> Start -> (Registration -> IO ()) -> IO Registration
+newRegistration m kind fd peer start resume = do
   revive m
-  ws <- newWords slotWordCount
+  ws <- newWords registrationWordCount
   let (detached, firstDeadline) = case start of
         Attached -> (False, maxBound)
         DetachedUntil (Deadline d) -> (True, d)
-  writeWord ws SlotReadDeadline firstDeadline
-  writeWord ws SlotIdle firstDeadline
-  writeWord ws SlotWriteDeadline maxBound
-  writeWord ws SlotArmed maxBound
+  writeWord ws RegistrationReadDeadline firstDeadline
+  writeWord ws RegistrationIdle firstDeadline
+  writeWord ws RegistrationWriteDeadline maxBound
+  writeWord ws RegistrationArmed maxBound
   when detached $ do
     Deadline now <- monotonicNow
-    writeWord ws SlotAccepted now
-    writeWord ws SlotDetached 1
+    writeWord ws RegistrationAccepted now
+    writeWord ws RegistrationDetached 1
   readCell <- newWaitCell
   writeCell <- newWaitCell
-  slot <- withLock (managerLock m) $ do
+  registration <- withLock (managerLock m) $ do
     Registry free next stamp <- readRef (managerRegistry m)
     let (index, free', next') = case free of
           i : rest -> (i, rest, next)
           [] -> (next, [], next + 1)
-        slot = Slot m index stamp fd kind ws readCell writeCell resume peer
-    -- A stopped manager wakes nobody, and its descriptors may be somebody else's.
+        registration = Registration m index stamp fd kind ws readCell writeCell resume peer
+    -- A stopped manager wakes no thread, and its descriptors' numbers may be reused.
     stopping <- atomicRead (managerWords m) WordStopping
     when (stopping == 1) $ throwErrnoFor "register: the runtime has stopped" EBADF
-    table <- readRef (managerSlots m)
+    table <- readRef (managerRegistrations m)
     table' <-
       if index < tableSize table
         then pure table
         else readEntry table 0 >>= growTable table (2 * tableSize table)
-    writeEntry table' index slot
-    writeRef (managerSlots m) table'
-    -- Still under the lock: whoever lists the slots finds only those that can be closed.
+    writeEntry table' index registration
+    writeRef (managerRegistrations m) table'
+    -- Still under the lock: a listing finds only registrations that can be closed.
     r <- case kind of
       TimerOnly -> pure 0
-      _ -> backendAdd (managerBackend m) fd (slotTag stamp index)
+      _ -> backendAdd (managerBackend m) fd (registrationTag stamp index)
     when (r < 0) $ do
       readEntry table' 0 >>= writeEntry table' index
       throwErrnoFor ("register descriptor " ++ show fd) (Errno (negate r))
@@ -203,31 +204,31 @@ newSlot m kind fd peer start resume = do
       TimerOnly -> pure ()
       _ -> void (fetchAdd (managerWords m) WordLive 1)
     writeRef (managerRegistry m) (Registry free' next' ((stamp + 1) .&. 0xFFFFFFFF))
-    pure slot
-  when (detached && backendWatches (managerBackend m)) (submit m (Watch slot Readable))
-  when (firstDeadline /= maxBound) (submit m (Arm slot))
-  pure slot
+    pure registration
+  when (detached && backendOneshot (managerBackend m)) (submit m (Enable registration Readable))
+  when (firstDeadline /= maxBound) (submit m (Arm registration))
+  pure registration
 
--- | Hand a released slot back to its manager.
+-- | Hand a released registration back to its manager.
 --
--- [Threads]: any, once per slot.
-freeSlot :: Slot -> IO ()
-freeSlot slot = do
-  let m = slotManager slot
-  case slotKind slot of
+-- [Threads]: any, once per registration.
+freeRegistration :: Registration -> IO ()
+freeRegistration registration = do
+  let m = registrationManager registration
+  case registrationKind registration of
     TimerOnly -> pure ()
     _ -> void (fetchAdd (managerWords m) WordLive (-1))
-  push (managerInbox m) (Free slot)
-  -- A late reuse of the number harms nobody, but see Note [A wait holds the file].
-  when (backendWatches (managerBackend m)) (interrupt m)
+  push (managerInbox m) (Free registration)
+  -- A late reuse of the index does no harm, but see Note [A wait holds the file].
+  when (backendOneshot (managerBackend m)) (interrupt m)
 
--- | Every open slot.
+-- | Every open registration.
 --
--- [Cost]: O(slots).
-liveSlots :: Manager -> IO [Slot]
-liveSlots m = withLock (managerLock m) $ do
-  table <- readRef (managerSlots m)
-  filter ((/= 0) . slotIndex) <$> traverse (readEntry table) [1 .. tableSize table - 1]
+-- [Cost]: O(registrations).
+openRegistrations :: Manager -> IO [Registration]
+openRegistrations m = withLock (managerLock m) $ do
+  table <- readRef (managerRegistrations m)
+  filter ((/= 0) . registrationIndex) <$> traverse (readEntry table) [1 .. tableSize table - 1]
 
 -- | Leave a command and see that the loop finds it.
 --
@@ -307,7 +308,7 @@ arrived m events n = do
   fired <- expire m now
   if n > 0
     then do
-      table <- readRef (managerSlots m)
+      table <- readRef (managerRegistrations m)
       dispatch table 0
       pure (n + fired)
     else do
@@ -315,44 +316,44 @@ arrived m events n = do
         throwErrnoFor (backendName (managerBackend m)) (Errno (negate n))
       pure fired
   where
-    dispatch :: Table Slot -> Int -> IO ()
+    dispatch :: Table Registration -> Int -> IO ()
     dispatch table i = when (i < n) $ do
       bits <- peekEventBits events i
       tag <- peekEventTag events i
       when (tag /= wakeTag) $ do
         let index = fromIntegral (tag .&. 0xFFFFFFFF)
             stamp = fromIntegral (tag `shiftR` 32)
-        slot <- readEntry table index
-        when (slotStamp slot == stamp) (deliver slot bits)
+        registration <- readEntry table index
+        when (registrationStamp registration == stamp) (deliver registration bits)
       dispatch table (i + 1)
 
-deliver :: Slot -> Word32 -> IO ()
-deliver slot bits = do
+deliver :: Registration -> Word32 -> IO ()
+deliver registration bits = do
   let hung = bits .&. (eventReadHangUp .|. eventHangUp .|. eventError)
   when (hung /= 0) $ do
-    old <- readWord (slotWords slot) SlotSticky
-    writeWord (slotWords slot) SlotSticky (old .|. fromIntegral hung)
+    old <- readWord (registrationWords registration) RegistrationSticky
+    writeWord (registrationWords registration) RegistrationSticky (old .|. fromIntegral hung)
   when (bits .&. (eventOut .|. eventHangUp .|. eventError) /= 0) $ do
-    -- Each IN edge may carry OUT; nearly always nobody waits for it.
-    writing <- atomicRead (slotWords slot) SlotWriting
+    -- Each IN edge may carry OUT; nearly always no thread waits for it.
+    writing <- atomicRead (registrationWords registration) RegistrationWriting
     when (writing == 1) $ do
-      writeWord (slotWords slot) SlotWriting 0
-      unpark (slotWrite slot)
+      writeWord (registrationWords registration) RegistrationWriting 0
+      unpark (registrationWrite registration)
   when (bits .&. eventIn /= 0 || hung /= 0) $ do
-    unpark (slotRead slot)
-    continue slot
+    unpark (registrationRead registration)
+    continue registration
 
--- | Continue a detached slot in a new thread of its manager's capability; nothing happens
+-- | Continue a detached registration in a new thread of its manager's capability; nothing happens
 -- to one that a thread runs.
 --
 -- [Cost]: one read, or a fork.
 -- [Blocks]: never.
-continue :: Slot -> IO ()
-continue slot = do
-  detached <- atomicRead (slotWords slot) SlotDetached
+continue :: Registration -> IO ()
+continue registration = do
+  detached <- atomicRead (registrationWords registration) RegistrationDetached
   when (detached == 1) $ do
-    won <- compareAndSet (slotWords slot) SlotDetached 1 0
-    when won $ void (forkUnlabelledOn (managerCapability (slotManager slot)) (slotResume slot slot))
+    won <- compareAndSet (registrationWords registration) RegistrationDetached 1 0
+    when won $ void (forkUnlabelledOn (managerCapability (registrationManager registration)) (registrationResume registration registration))
 {-# INLINE continue #-}
 
 -- Deadlines; see Note [Lazy re-arm].
@@ -363,30 +364,30 @@ expire m now = do
   if tick > tickFloor now
     then pure 0
     else do
-      table <- readRef (managerSlots m)
+      table <- readRef (managerRegistrations m)
       advance wheel (tickFloor now) $ \index ->
-        readEntry table index >>= \slot -> rearm m now slot
+        readEntry table index >>= \registration -> rearm m now registration
       pure 1
 
--- Look at both deadlines of a slot: wake the waits that are over, link the slot at the
--- earlier of the others. A deadline that passed long ago wakes somebody for nothing, who
--- then sets a new one; to leave it out could lose that, see Note [Lazy re-arm].
-rearm :: Manager -> Int -> Slot -> IO ()
-rearm m now slot = do
-  let ws = slotWords slot
-  atomicWrite ws SlotArmed maxBound
-  state <- readWord ws SlotState
+-- Look at both deadlines of a registration: wake the waits that are over, link the registration at the
+-- earlier of the others. A deadline that passed long ago causes a wake-up for nothing,
+-- after which the thread sets a new one; to leave it out could lose that, see Note [Lazy re-arm].
+rearm :: Manager -> Int -> Registration -> IO ()
+rearm m now registration = do
+  let ws = registrationWords registration
+  atomicWrite ws RegistrationArmed maxBound
+  state <- readWord ws RegistrationState
   when (state .&. Closing == 0) $ do
-    r <- atomicRead ws SlotReadDeadline
-    w <- atomicRead ws SlotWriteDeadline
+    r <- atomicRead ws RegistrationReadDeadline
+    w <- atomicRead ws RegistrationWriteDeadline
     let over d = d <= now
         next = min (if r <= now then maxBound else r) (if w <= now then maxBound else w)
         tick = tickCeiling next
-    when (over r) $ unpark (slotRead slot) >> continue slot
-    when (over w) $ unpark (slotWrite slot)
+    when (over r) $ unpark (registrationRead registration) >> continue registration
+    when (over w) $ unpark (registrationWrite registration)
     when (tick /= noTick) $ do
-      insert (managerWheel m) (slotIndex slot) tick
-      atomicWrite ws SlotArmed next
+      insert (managerWheel m) (registrationIndex registration) tick
+      atomicWrite ws RegistrationArmed next
 
 obey :: Manager -> IO ()
 obey m =
@@ -395,20 +396,20 @@ obey m =
     newestFirst -> do
       Deadline now <- monotonicNow
       for_ (reverse newestFirst) $ \case
-        Arm slot -> do
-          state <- readWord (slotWords slot) SlotState
-          when (state .&. Released == 0) (rearm m now slot)
-        Watch slot interest -> do
-          state <- readWord (slotWords slot) SlotState
-          when (state .&. Closing == 0) (backendWatch (managerBackend m) slot interest)
-        Free slot -> do
-          remove (managerWheel m) (slotIndex slot)
-          backendForget (managerBackend m) slot
+        Arm registration -> do
+          state <- readWord (registrationWords registration) RegistrationState
+          when (state .&. Released == 0) (rearm m now registration)
+        Enable registration interest -> do
+          state <- readWord (registrationWords registration) RegistrationState
+          when (state .&. Closing == 0) (backendEnable (managerBackend m) registration interest)
+        Free registration -> do
+          remove (managerWheel m) (registrationIndex registration)
+          backendForget (managerBackend m) registration
           withLock (managerLock m) $ do
-            table <- readRef (managerSlots m)
-            readEntry table 0 >>= writeEntry table (slotIndex slot)
+            table <- readRef (managerRegistrations m)
+            readEntry table 0 >>= writeEntry table (registrationIndex registration)
             Registry free next stamp <- readRef (managerRegistry m)
-            writeRef (managerRegistry m) (Registry (slotIndex slot : free) next stamp)
+            writeRef (managerRegistry m) (Registry (registrationIndex registration : free) next stamp)
 
 -- After a fork -----------------------------------------------------------------
 
@@ -438,38 +439,38 @@ startAgain m = uninterruptibleMask_ $
         replaced <- renewEventFd (managerEventFd m)
         renewed <- if replaced < 0 then pure replaced else backendRenew (managerBackend m)
         when (renewed < 0) $ throwErrnoFor "start an event manager in a forked process" (Errno (negate renewed))
-        unless (backendWatches (managerBackend m)) $
+        unless (backendOneshot (managerBackend m)) $
           void (backendAdd (managerBackend m) (managerEventFd m) wakeTag)
         writeWord ws WordResting 0
         atomicWrite ws WordAsleep 0
-        writeRef (managerTurns m) IntMap.empty
+        writeRef (managerLockQueues m) IntMap.empty
         clearWheel (managerWheel m)
-        liveSlots m >>= traverse_ inherit
+        openRegistrations m >>= traverse_ inherit
       atomicWrite ws WordProcess process
       when (stopping == 0) $
         readRef (managerSupervise m) >>= void . startManager m
   where
     ws = managerWords m
-    inherit slot = do
-      let words' = slotWords slot
-      state <- atomicRead words' SlotState
+    inherit registration = do
+      let words' = registrationWords registration
+      state <- atomicRead words' RegistrationState
       -- The references and turns of threads that are gone.
-      atomicWrite words' SlotState (state .&. (Closing .|. Released))
-      writeWord words' SlotReadTurn 0
-      writeWord words' SlotWriteTurn 0
-      writeWord words' SlotArmed maxBound
-      case slotKind slot of
+      atomicWrite words' RegistrationState (state .&. (Closing .|. Released))
+      writeWord words' RegistrationReadLock 0
+      writeWord words' RegistrationWriteLock 0
+      writeWord words' RegistrationArmed maxBound
+      case registrationKind registration of
         _ | state .&. Closing /= 0 -> pure ()
-        TimerOnly -> push (managerInbox m) (Arm slot)
+        TimerOnly -> push (managerInbox m) (Arm registration)
         Served _ _ -> do
           -- A connection that the parent serves: only this process's copy is closed.
-          writeWord words' SlotDetached 0
-          atomicWrite words' SlotState (Closing .|. Released)
-          void (closeSocket (slotFd slot))
-          freeSlot slot
+          writeWord words' RegistrationDetached 0
+          atomicWrite words' RegistrationState (Closing .|. Released)
+          void (closeSocket (registrationFd registration))
+          freeRegistration registration
         _ -> do
-          void (backendAdd (managerBackend m) (slotFd slot) (slotTag (slotStamp slot) (slotIndex slot)))
-          push (managerInbox m) (Arm slot)
+          void (backendAdd (managerBackend m) (registrationFd registration) (registrationTag (registrationStamp registration) (registrationIndex registration)))
+          push (managerInbox m) (Arm registration)
 
 reviveLock :: Lock
 reviveLock = unsafeGlobal newLock
@@ -481,11 +482,11 @@ reviveLock = unsafeGlobal newLock
 -- a child made by forkProcess no loop runs, and whatever waited would wait for ever. Worse,
 -- its epoll descriptor is its parent's: what the child registers or removes there changes
 -- the parent. A handler of pthread_atfork counts the forks, and everything that needs a
--- loop (a new slot, a command, a wait, an alarm) compares that count with the one that the
+-- loop (a new registration, a command, a wait, a pooled timer) compares that count with the one that the
 -- manager's loop was started under.
 --
 -- When they differ, the manager gets an eventfd and an epoll descriptor of its own under the
--- old numbers (dup3), registers its open slots again, drops the turns and references of
+-- old numbers (dup3), registers its open registrations again, drops the turns and references of
 -- threads that no longer exist, links all deadlines again, as the loop may have been
 -- stopped in the middle of that, and starts a new loop. Connections that a service of the
 -- parent serves stay with the parent: here they are closed, without a shutdown, which
@@ -507,12 +508,12 @@ reviveLock = unsafeGlobal newLock
 
 -- Note [Lazy re-arm]
 -- ~~~~~~~~~~~~~~~~~~
--- A waiter stores its deadline and reads SlotArmed, in that order, sequentially
--- consistent; only if its deadline is earlier it sends Arm. The loop, when a slot fires,
--- stores SlotArmed = maxBound and then reads the deadlines. So either the loop sees the
+-- A waiter stores its deadline and reads RegistrationArmed, in that order, sequentially
+-- consistent; only if its deadline is earlier it sends Arm. The loop, when a registration fires,
+-- stores RegistrationArmed = maxBound and then reads the deadlines. So either the loop sees the
 -- new deadline, or the waiter sees maxBound and sends Arm.
 --
 -- A deadline that is not earlier than the one it replaces needs no such order. If the loop
 -- misses it, it acts on the earlier one: a wake for nothing, after which the waiter arms
 -- again, or a link at a time that comes before the new one and is looked at again then.
--- Alarms are armed once, and always in order ("Heddle.IO.Internal.Alarm").
+-- Pooled timers are armed once, and always in order ("Heddle.IO.Internal.PooledTimer").

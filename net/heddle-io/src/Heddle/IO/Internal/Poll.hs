@@ -3,10 +3,10 @@
 -- |
 -- Module      : Heddle.IO.Internal.Poll
 -- Description : The poll(2) back end
--- Stability   : internal, exempt from the version policy
+-- Stability   : hidden
 --
 -- For machines without epoll, and as a second implementation of the contract. poll is
--- level-triggered, so each wait is announced ('Watch') and an announcement ends with its
+-- level-triggered, so each wait is announced ('Enable') and an announcement ends with its
 -- event, as in Mio.
 --
 -- Cost: O(announced waits) per look.
@@ -37,7 +37,7 @@ import System.Posix.Types (Fd)
 data Watched = Watched !Fd !Word64 !Word32
 
 data State = State
-  { -- | By slot index.
+  { -- | By registration index.
     stateWatched :: !(Ref (IntMap Watched)),
     stateEntries :: !(Ref Buffer),
     -- | Every descriptor added and not removed, with device and inode; any thread's.
@@ -53,20 +53,20 @@ newPoll wakeFd wakeTag = do
       { backendName = "poll",
         backendAdd = \fd _ -> add state fd,
         backendRemove = \fd -> 0 <$ modifyRef (stateAdded state) (\s -> (IntMap.delete (fromIntegral fd) s, ())),
-        backendWatches = True,
-        backendWatch = \slot interest -> do
+        backendOneshot = True,
+        backendEnable = \registration interest -> do
           let bits = case interest of
                 Readable -> eventIn .|. eventReadHangUp
                 Writable -> eventOut
-              entry = Watched (slotFd slot) (slotTag (slotStamp slot) (slotIndex slot)) bits
+              entry = Watched (registrationFd registration) (registrationTag (registrationStamp registration) (registrationIndex registration)) bits
               merge (Watched fd tag new) (Watched _ oldTag old)
                 | oldTag == tag = Watched fd tag (new .|. old)
                 | otherwise = Watched fd tag new
           watched <- readRef (stateWatched state)
-          writeRef (stateWatched state) (IntMap.insertWith merge (slotIndex slot) entry watched),
-        backendForget = \slot -> do
+          writeRef (stateWatched state) (IntMap.insertWith merge (registrationIndex registration) entry watched),
+        backendForget = \registration -> do
           watched <- readRef (stateWatched state)
-          writeRef (stateWatched state) (IntMap.delete (slotIndex slot) watched),
+          writeRef (stateWatched state) (IntMap.delete (registrationIndex registration) watched),
         backendPoll = look state wakeFd wakeTag pollNow,
         backendWait = \events ms -> look state wakeFd wakeTag (\p n -> pollWait p n ms) events,
         -- It owns no descriptor.
@@ -99,15 +99,15 @@ look state wakeFd wakeTag call events = do
   let count = 1 + IntMap.size watched
   entries <- entriesFor state count
   let p = bufferPtr entries
-      slots = IntMap.elems watched
+      registrations = IntMap.elems watched
   pokePoll p 0 wakeFd eventIn
-  for_ (zip [1 ..] slots) $ \(i, Watched fd _ bits) -> pokePoll p i fd bits
+  for_ (zip [1 ..] registrations) $ \(i, Watched fd _ bits) -> pokePoll p i fd bits
   n <- call p count
-  ready <- if n <= 0 then pure n else collect p slots
+  ready <- if n <= 0 then pure n else collect p registrations
   keepAlive entries
   pure ready
   where
-    collect p slots = do
+    collect p registrations = do
       wake <- peekPoll p 0
       start <-
         if wake == 0
@@ -115,7 +115,7 @@ look state wakeFd wakeTag call events = do
           else do
             _ <- drainEventFd wakeFd
             1 <$ emit 0 wakeTag wake
-      go p (1 :: Int) slots start
+      go p (1 :: Int) registrations start
     go _ _ [] k = pure k
     go _ _ _ k | k == eventCapacity = pure k
     go p i (Watched fd tag bits : rest) k = do

@@ -1,3 +1,5 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
 -- Module      : Heddle.IO.Internal.Runtime
 -- Description : The event managers of a program
@@ -39,7 +41,7 @@ import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
 import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
 import Heddle.IO.Internal.Manager
-import Heddle.IO.Internal.Slot (closeSlot)
+import Heddle.IO.Internal.Registration (closeRegistration)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Exception
@@ -69,8 +71,8 @@ data Runtime = Runtime
   { runtimeManagers :: !(SmallArray Manager),
     -- | One cell per manager, with a token when its loop has ended.
     runtimeEnded :: ![WaitCell],
-    -- | Word 0 moves on at each choice of a manager, word 8 with each service.
-    runtimeTurn :: !Words,
+    -- | Word 0 counts choices of a manager, word 8 services.
+    runtimeCounters :: !Words,
     -- | By descriptor, those that came from outside.
     runtimeForeign :: !(Ref (IntMap Foreign)),
     -- | Held while waits on a foreign descriptor begin or end.
@@ -81,9 +83,9 @@ data Runtime = Runtime
 data Foreign
   = -- | A connection of its own.
     -- The action gives the descriptor up: its number has become another file's.
-    Registered !Slot !(IO ())
-  | -- | So many waits, which share a slot.
-    Shared !Int !Slot
+    Registered !Registration !(IO ())
+  | -- | The number of waits, and the registration that they share.
+    Shared !Int !Registration
 
 -- | What goes wrong with a whole runtime.
 data IOManagerError
@@ -107,7 +109,7 @@ instance Exception IOManagerError where
     UnknownBackend word ->
       "HEDDLE_BACKEND is '" ++ word ++ "', which is no back end.\n  Set it to epoll or poll, or unset it."
 
--- | Start the managers, run, and stop them: every slot still open is closed.
+-- | Start the managers, run, and stop them: every registration still open is closed.
 --
 -- [Throws]: 'IOManagerError'; it is also thrown to the caller if a manager dies.
 -- [Masking]: the body runs in the caller's masking state.
@@ -119,7 +121,7 @@ withRuntime config body = mask $ \restore -> do
   r <$ stopRuntime runtime
 
 startRuntime :: Config -> (IOManagerError -> IO ()) -> IO Runtime
-startRuntime config alarm = do
+startRuntime config died = do
   unless threadedRuntime (throwIO NotThreaded)
   count <- maybe getCapabilities (pure . max 1) (configManagers config)
   managers <- create (configBackend config) count
@@ -137,15 +139,15 @@ startRuntime config alarm = do
         Left (e :: SomeException) -> do
           let cause = ManagerDied (managerCapability m) (displayException e)
           stopping <- readWord (managerWords m) WordStopping
-          -- Nothing here would wake again: refuse new slots, end the waits on old ones.
+          -- Nothing here would wake again: refuse new registrations, end the waits on old ones.
           stopManager m
-          liveSlots m >>= traverse_ closeSlot
+          openRegistrations m >>= traverse_ closeRegistration
           unless (stopping == 1) $ do
             putErrorLine (displayException cause)
             -- Once, and not in this thread: the caller may be in 'stopRuntime', waiting
             -- for it.
             first <- compareAndSet told 0 0 1
-            when first $ void (fork "io/alarm" (alarm cause))
+            when first $ void (fork "io/died" (died cause))
       unpark ended
 
 create :: BackendChoice -> Int -> IO [Manager]
@@ -158,11 +160,11 @@ create choice count = go 0
 stopRuntime :: Runtime -> IO ()
 stopRuntime runtime = uninterruptibleMask_ $ do
   -- See Note [Stopping].
-  for_ (managersOf runtime) $ \m -> liveSlots m >>= traverse_ closeSlot
+  for_ (managersOf runtime) $ \m -> openRegistrations m >>= traverse_ closeRegistration
   for_ (managersOf runtime) stopManager
   traverse_ park (runtimeEnded runtime)
   for_ (managersOf runtime) $ \m -> do
-    liveSlots m >>= traverse_ closeSlot
+    openRegistrations m >>= traverse_ closeRegistration
     closeManager m
 
 -- | The process's own runtime, started at its first use and never stopped. Its back end is
@@ -200,7 +202,9 @@ systemLock = unsafeGlobal newLock
 managersOf :: Runtime -> [Manager]
 managersOf runtime = map (indexSmallArray (runtimeManagers runtime)) [0 .. capabilitiesOf runtime - 1]
 
--- | How many managers there are.
+-- | How many event managers the runtime has; a registration's capability is below it.
+--
+-- [Cost]: O(1).
 capabilitiesOf :: Runtime -> Int
 capabilitiesOf = sizeofSmallArray . runtimeManagers
 
@@ -220,7 +224,7 @@ leastLoaded :: Runtime -> IO Manager
 leastLoaded runtime
   | n == 1 = pure (managerOn runtime 0)
   | otherwise = do
-    t <- fetchAdd (runtimeTurn runtime) 0 1
+    t <- fetchAdd (runtimeCounters runtime) 0 1
     let a = managerOn runtime (t `mod` n)
         b = managerOn runtime ((t + 1 + (t `quot` n) `mod` (n - 1)) `mod` n)
     liveA <- readWord (managerWords a) WordLive
@@ -235,15 +239,15 @@ leastLoaded runtime
 runtimeLive :: Runtime -> IO Int
 runtimeLive runtime = sum <$> traverse (\m -> readWord (managerWords m) WordLive) (managersOf runtime)
 
--- | Register the descriptor of an open slot once more: 'True' if the back end did not know
+-- | Register the descriptor of an open registration once more: 'True' if the back end did not know
 -- it. Then it was closed behind the runtime's back, which takes it out of epoll, and its
 -- number is another file's by now. See Note [Numbers].
 --
 -- [Cost]: one system call.
 -- [Threads]: one at a time, under 'runtimeForeignLock'.
-registerAgain :: Slot -> IO Bool
-registerAgain slot = do
-  r <- backendAdd (managerBackend (slotManager slot)) (slotFd slot) (slotTag (slotStamp slot) (slotIndex slot))
+registerAgain :: Registration -> IO Bool
+registerAgain registration = do
+  r <- backendAdd (managerBackend (registrationManager registration)) (registrationFd registration) (registrationTag (registrationStamp registration) (registrationIndex registration))
   pure (r >= 0)
 
 -- | Forget what a number was registered for: it is another file's now.
@@ -254,7 +258,7 @@ disown runtime fd = do
   known <- modifyRef (runtimeForeign runtime) (\old -> (IntMap.delete key old, IntMap.lookup key old))
   case known of
     Just (Registered _ giveUp) -> giveUp
-    Just (Shared _ slot) -> void (closeSlot slot)
+    Just (Shared _ registration) -> void (closeRegistration registration)
     Nothing -> pure ()
   where
     key = fromIntegral fd
@@ -263,13 +267,13 @@ disown runtime fd = do
 -- ~~~~~~~~~~~~~~
 -- A descriptor from outside may be closed by its owner while the runtime still has it
 -- registered, and its number be given to another file. epoll identifies a registration by
--- file and number, so registering the number again under the old slot's tag answers EEXIST
+-- file and number, so registering the number again under the old registration's tag answers EEXIST
 -- exactly if the old file is still there; the poll(2) back end compares device and inode.
--- Waits share their slot by number, so the slot goes on with the new file. A connection
+-- Waits share their registration by number, so the registration goes on with the new file. A connection
 -- that has lost its file is closed without touching the number.
 
 -- Note [Stopping]
 -- ~~~~~~~~~~~~~~~
 -- Uninterruptible, but finite: each loop is interrupted by its eventfd and ends at its
--- next turn. Slots are closed twice: the first time so that waiting threads wake while the
+-- next turn. Registrations are closed twice: the first time so that waiting threads wake while the
 -- loops still run, the second time for those registered in between.

@@ -1,16 +1,17 @@
 {-# LANGUAGE PatternSynonyms #-}
+{-# OPTIONS_HADDOCK not-home #-}
 
 -- |
 -- Module      : Heddle.IO.Internal.Types
--- Description : Managers, slots and the back-end contract
+-- Description : Managers, registrations and the back-end contract
 -- Stability   : internal, exempt from the version policy
 --
--- A 'Manager' is one capability's event manager; a 'Slot' is one descriptor or timer that
--- it looks after. Who may write what is said at each field.
+-- A 'Manager' is one capability's event manager; a 'Registration' is one descriptor or timer
+-- that it looks after. Each field says who may write it.
 --
--- Cost: a slot is about 250 bytes and no thread.
--- Owner: the manager keeps every open slot reachable, so that the collector never takes a
--- thread parked on one for deadlocked.
+-- Cost: a registration is about 250 bytes and no thread.
+-- Owner: the manager keeps every open registration reachable, so that the collector never
+-- takes a thread parked on one for deadlocked.
 module Heddle.IO.Internal.Types
   ( -- * Managers
     Manager (..),
@@ -24,36 +25,33 @@ module Heddle.IO.Internal.Types
     pattern WordProcess,
     managerWordCount,
 
-    -- * Slots
-    Slot (..),
+    -- * Registrations
+    Registration (..),
     Kind (..),
-    pattern SlotState,
-    pattern SlotSticky,
-    pattern SlotReadDeadline,
-    pattern SlotWriteDeadline,
-    pattern SlotArmed,
-    pattern SlotDetached,
-    pattern SlotLastActive,
-    pattern SlotBeforeLast,
-    pattern SlotWriting,
-    pattern SlotIdle,
-    pattern SlotUnparked,
-    pattern SlotReadTurn,
-    pattern SlotWriteTurn,
-    pattern SlotAccepted,
-    slotWordCount,
+    pattern RegistrationState,
+    pattern RegistrationSticky,
+    pattern RegistrationReadDeadline,
+    pattern RegistrationWriteDeadline,
+    pattern RegistrationArmed,
+    pattern RegistrationDetached,
+    pattern RegistrationLastActive,
+    pattern RegistrationBeforeLast,
+    pattern RegistrationWriting,
+    pattern RegistrationIdle,
+    pattern RegistrationUnparked,
+    pattern RegistrationReadLock,
+    pattern RegistrationWriteLock,
+    pattern RegistrationAccepted,
+    registrationWordCount,
     pattern Closing,
     pattern Released,
     pattern OneRef,
-    slotTag,
+    registrationTag,
 
-    -- * Waiters
-    Waiter (..),
-
-    -- * Alarms
-    Alarm (..),
-    AlarmState (..),
-    FreeAlarms (..),
+    -- * Pooled timers
+    PooledTimer (..),
+    PooledState (..),
+    FreeTimers (..),
 
     -- * Back ends
     Backend (..),
@@ -67,8 +65,8 @@ import Data.ByteString.Short (ShortByteString)
 import Data.IntMap.Strict (IntMap)
 import Data.Word (Word64, Word8)
 import Foreign.Ptr (Ptr)
-import Heddle.IO.Internal.Queue (Queue)
 import Heddle.IO.Internal.Wheel (Wheel)
+import Heddle.IO.WaitQueue (Queue, Waiter)
 import Heddle.Prim.Atomic (Ref, Stack, Table, Words)
 import Heddle.Prim.Buffer (Buffer, Pool)
 import Heddle.Prim.Lock (Lock)
@@ -83,10 +81,10 @@ data Manager = Manager
     managerBackend :: !Backend,
     -- | See the @Word…@ patterns; each has its own cache line.
     managerWords :: !Words,
-    -- | Slot by index; number 0 stands for none. Replaced when it grows, under the lock;
-    -- read freely.
-    managerSlots :: !(Ref (Table Slot)),
-    -- | Guards 'managerRegistry' and the growth of 'managerSlots'.
+    -- | Registrations by index; index 0 stands for none. Replaced when it grows, under the
+    -- lock; read without it.
+    managerRegistrations :: !(Ref (Table Registration)),
+    -- | Guards 'managerRegistry' and the growth of 'managerRegistrations'.
     managerLock :: !Lock,
     managerRegistry :: !(Ref Registry),
     -- | Requests of other threads to the loop.
@@ -95,28 +93,29 @@ data Manager = Manager
     managerWheel :: !Wheel,
     -- | Written to interrupt the loop's blocking wait.
     managerEventFd :: !Fd,
-    -- | Timer-only slots between two uses ("Heddle.IO.Internal.Alarm").
-    managerAlarms :: !(Ref FreeAlarms),
+    -- | Timer-only registrations between two uses ("Heddle.IO.Internal.PooledTimer").
+    managerTimers :: !(Ref FreeTimers),
     -- | Buffers for one system call each.
     managerBuffers :: !(Pool Buffer),
-    -- | Threads that wait for their turn at a slot ("Heddle.IO.Internal.Turn").
-    managerTurns :: !(Ref (IntMap (Queue (Waiter ())))),
-    -- | What the loop's thread runs around the loop; for the time after a fork.
+    -- | Threads that wait for the lock of a registration's direction
+    -- ("Heddle.IO.Internal.TicketLock").
+    managerLockQueues :: !(Ref (IntMap (Queue (Waiter ())))),
+    -- | Wraps the loop in its thread; kept to start the loop again after a fork.
     managerSupervise :: !(Ref (IO () -> IO ()))
   }
 
--- | Free slot numbers, the first number never used, and the next stamp.
+-- | Free registration numbers, the first number never used, and the next stamp.
 data Registry = Registry ![Int] !Int !Int
 
 -- | What a thread asks of a loop.
 data Command
   = -- | A deadline earlier than the armed one was set, or one so much later that the armed
     -- one would only wake the loop for nothing.
-    Arm !Slot
-  | -- | The slot is closed: unlink it and reuse its number.
-    Free !Slot
+    Arm !Registration
+  | -- | The registration is closed: unlink it and reuse its number.
+    Free !Registration
   | -- | Level-triggered back ends: report the next readiness.
-    Watch !Slot !Interest
+    Enable !Registration !Interest
 
 -- | A direction to wait for.
 data Interest = Readable | Writable
@@ -126,8 +125,8 @@ data Interest = Readable | Writable
 pattern WordNow :: Int
 pattern WordNow = 0
 
--- | 1 while the loop is, or is about to be, in a blocking wait. Set by the loop; whoever
--- clears it writes the eventfd.
+-- | 1 while the loop is, or is about to be, in a blocking wait. Set by the loop; the
+-- thread that clears it writes the eventfd.
 pattern WordAsleep :: Int
 pattern WordAsleep = 8
 
@@ -152,9 +151,9 @@ pattern WordProcess = 25
 managerWordCount :: Int
 managerWordCount = 32
 
--- | What a slot stands for.
+-- | What a registration stands for.
 data Kind
-  = -- | Its descriptor is closed with the slot.
+  = -- | Its descriptor is closed with the registration.
     Owned
   | -- | The same, for a connection of the service with this number; the action takes it
     -- out of the service's count.
@@ -165,86 +164,86 @@ data Kind
     TimerOnly
 
 -- | One registered descriptor, or one timer.
-data Slot = Slot
-  { slotManager :: !Manager,
-    slotIndex :: !Int,
+data Registration = Registration
+  { registrationManager :: !Manager,
+    registrationIndex :: !Int,
     -- | Tells this use of the index from earlier ones.
-    slotStamp :: !Int,
-    slotFd :: !Fd,
-    slotKind :: !Kind,
-    -- | See the @Slot…@ patterns.
-    slotWords :: !Words,
-    slotRead :: !WaitCell,
-    slotWrite :: !WaitCell,
-    -- | What continues a detached slot, in a new thread of the manager's capability.
-    slotResume :: !(Slot -> IO ()),
+    registrationStamp :: !Int,
+    registrationFd :: !Fd,
+    registrationKind :: !Kind,
+    -- | See the @Registration…@ patterns.
+    registrationWords :: !Words,
+    registrationRead :: !WaitCell,
+    registrationWrite :: !WaitCell,
+    -- | What continues a detached registration, in a new thread of the manager's capability.
+    registrationResume :: !(Registration -> IO ()),
     -- | The peer's @sockaddr@, empty when unknown.
-    slotPeer :: !ShortByteString
+    registrationPeer :: !ShortByteString
   }
 
 -- | 'Closing', 'Released' and 'OneRef' times the system calls in flight.
-pattern SlotState :: Int
-pattern SlotState = 0
+pattern RegistrationState :: Int
+pattern RegistrationState = 0
 
 -- | Event bits that never go away (hang-ups, errors). Written by the loop.
-pattern SlotSticky :: Int
-pattern SlotSticky = 1
+pattern RegistrationSticky :: Int
+pattern RegistrationSticky = 1
 
 -- | When the present wait for reading ends; written by its waiter.
-pattern SlotReadDeadline :: Int
-pattern SlotReadDeadline = 2
+pattern RegistrationReadDeadline :: Int
+pattern RegistrationReadDeadline = 2
 
 -- | When the present wait for writing ends; written by its waiter.
-pattern SlotWriteDeadline :: Int
-pattern SlotWriteDeadline = 3
+pattern RegistrationWriteDeadline :: Int
+pattern RegistrationWriteDeadline = 3
 
--- | When the wheel will look at the slot, 'maxBound' for never. Written by the loop.
-pattern SlotArmed :: Int
-pattern SlotArmed = 4
+-- | When the wheel will look at the registration, 'maxBound' for never. Written by the loop.
+pattern RegistrationArmed :: Int
+pattern RegistrationArmed = 4
 
--- | 1 while no thread runs the slot; whoever changes 1 to 0 continues it. 2 while a thread
--- of a service keeps it without work; whoever changes 2 to 0 decides between the next
--- request (the thread itself) and closing (a service that needs the descriptor). 3 after
--- the latter: it is closed and not counted any more.
-pattern SlotDetached :: Int
-pattern SlotDetached = 5
+-- | 1 while no thread runs the registration; the thread that changes 1 to 0 continues it. 2
+-- while a thread of a service keeps it without work; then its own thread changes 2 to 0 for
+-- the next request, or a service that needs the descriptor changes 2 to 3 and closes it. At 3
+-- it is not counted any more.
+pattern RegistrationDetached :: Int
+pattern RegistrationDetached = 5
 
--- | When the slot last did something useful (monotonic nanoseconds); its thread's.
-pattern SlotLastActive :: Int
-pattern SlotLastActive = 6
+-- | When the registration last did something useful (monotonic nanoseconds); its thread's.
+pattern RegistrationLastActive :: Int
+pattern RegistrationLastActive = 6
 
 -- | And the time before that; its thread's.
-pattern SlotBeforeLast :: Int
-pattern SlotBeforeLast = 7
+pattern RegistrationBeforeLast :: Int
+pattern RegistrationBeforeLast = 7
 
 -- | 1 after an explicit unpark that no wait has answered yet; written by any thread.
-pattern SlotUnparked :: Int
-pattern SlotUnparked = 8
+pattern RegistrationUnparked :: Int
+pattern RegistrationUnparked = 8
 
--- | 1 while somebody may wait for writability; only then the loop looks for him. Set by
--- waiters, cleared by the loop.
-pattern SlotWriting :: Int
-pattern SlotWriting = 9
+-- | 1 while a thread may wait for writability; only then the loop wakes it. Set by waiters,
+-- cleared by the loop.
+pattern RegistrationWriting :: Int
+pattern RegistrationWriting = 9
 
 -- | Until when a connection without work is kept; its thread's, and its handler's to read.
-pattern SlotIdle :: Int
-pattern SlotIdle = 10
+pattern RegistrationIdle :: Int
+pattern RegistrationIdle = 10
 
--- | Who may read; see "Heddle.IO.Internal.Turn". Any thread's.
-pattern SlotReadTurn :: Int
-pattern SlotReadTurn = 11
+-- | The lock of reading; see "Heddle.IO.Internal.TicketLock". Any thread's.
+pattern RegistrationReadLock :: Int
+pattern RegistrationReadLock = 11
 
--- | Who may write; see "Heddle.IO.Internal.Turn". Any thread's.
-pattern SlotWriteTurn :: Int
-pattern SlotWriteTurn = 12
+-- | The lock of writing; see "Heddle.IO.Internal.TicketLock". Any thread's.
+pattern RegistrationWriteLock :: Int
+pattern RegistrationWriteLock = 12
 
 -- | When a connection was accepted (monotonic nanoseconds).
-pattern SlotAccepted :: Int
-pattern SlotAccepted = 13
+pattern RegistrationAccepted :: Int
+pattern RegistrationAccepted = 13
 
--- | The length of 'slotWords'.
-slotWordCount :: Int
-slotWordCount = 14
+-- | The length of 'registrationWords'.
+registrationWordCount :: Int
+registrationWordCount = 14
 
 -- | No system call may begin.
 pattern Closing :: Int
@@ -258,39 +257,33 @@ pattern Released = 2
 pattern OneRef :: Int
 pattern OneRef = 4
 
--- | A thread that waits to be given something ("Heddle.IO.Internal.Wait").
-data Waiter a = Waiter
-  { waiterCell :: !WaitCell,
-    waiterBox :: !(Ref (Maybe a))
+-- | What the back end returns with an event: stamp and index.
+registrationTag :: Int -> Int -> Word64
+registrationTag stamp index = (fromIntegral stamp `shiftL` 32) .|. fromIntegral index
+
+-- | A timer-only registration that is lent to one wait or one time-out after the other.
+data PooledTimer = PooledTimer
+  { pooledRegistration :: !Registration,
+    -- | Moves are listed at 'PooledState'.
+    pooledState :: !(Ref PooledState)
   }
 
--- | What the back end gives back with an event: stamp and index.
-slotTag :: Int -> Int -> Word64
-slotTag stamp index = (fromIntegral stamp `shiftL` 32) .|. fromIntegral index
-
--- | A timer-only slot that is lent to one wait or one time-out after the other.
-data Alarm = Alarm
-  { alarmSlot :: !Slot,
-    -- | Moves are listed at 'AlarmState'.
-    alarmState :: !(Ref AlarmState)
-  }
-
--- | Idle -> Armed (the borrower); Armed -> Idle (the borrower) or Ringing (the thread that
--- the loop started at the deadline), whichever is first; Ringing -> Idle (the borrower).
-data AlarmState
+-- | Idle -> Armed (the borrower); Armed -> Idle (the borrower) or Firing (the thread that
+-- the loop started at the deadline), whichever is first; Firing -> Idle (the borrower).
+data PooledState
   = -- | In the pool, or lent for a wait that its own thread ends. The number of uses.
-    AlarmIdle !Int
-  | -- | Interrupts this thread at the slot's deadline. The number of this use.
-    AlarmArmed !Int !ThreadId
+    TimerIdle !Int
+  | -- | Interrupts this thread at the registration's deadline. The number of this use.
+    TimerArmed !Int !ThreadId
   | -- | The second thread is throwing to the first.
-    AlarmRinging !Int !ThreadId
+    TimerFiring !Int !ThreadId
 
--- | How many alarms are free, and they themselves.
-data FreeAlarms = FreeAlarms !Int ![Alarm]
+-- | The number of free timers, and the timers.
+data FreeTimers = FreeTimers !Int ![PooledTimer]
 
 -- | How a loop learns of readiness. Contract: after an attempt that found a direction
 -- not ready, or came back short, the next readiness of that direction is reported once;
--- if 'backendWatches', only after a 'Watch' command that follows the attempt. Events are
+-- if 'backendOneshot', only after an 'Enable' command that follows the attempt. Events are
 -- left at the pointer as epoll lays them out, at most 'eventCapacity' of them; spurious
 -- ones are legal. All but 'backendAdd' and 'backendRemove' are called by the loop alone.
 data Backend = Backend
@@ -300,15 +293,15 @@ data Backend = Backend
     backendAdd :: !(Fd -> Word64 -> IO Int),
     -- | Stop reporting a descriptor that stays open.
     backendRemove :: !(Fd -> IO Int),
-    -- | Must waits be announced by 'Watch'?
-    backendWatches :: !Bool,
-    -- | Report this slot's next readiness.
-    backendWatch :: !(Slot -> Interest -> IO ()),
-    -- | Forget a closed slot.
-    backendForget :: !(Slot -> IO ()),
+    -- | Whether waits must be announced by 'Enable'.
+    backendOneshot :: !Bool,
+    -- | Report this registration's next readiness.
+    backendEnable :: !(Registration -> Interest -> IO ()),
+    -- | Forget a closed registration.
+    backendForget :: !(Registration -> IO ()),
     -- | Events there are now; never sleeps.
     backendPoll :: !(Ptr Word8 -> IO Int),
-    -- | Wait so many milliseconds (-1: for ever); a safe call.
+    -- | Wait at most this many milliseconds (-1: without limit); a safe call.
     backendWait :: !(Ptr Word8 -> Int -> IO Int),
     -- | After a fork: replace the back end's own descriptors, which the parent process
     -- shares, by new ones under the same numbers; 0 or minus the error number.

@@ -1,10 +1,12 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
 -- Module      : Heddle.IO.Internal.Wheel
 -- Description : Hierarchical timing wheel over small integers
 -- Stability   : internal, exempt from the version policy
 --
--- Seven levels of 64 slots; level l holds entries whose tick first differs from the
--- present one in the l-th group of six bits. Entries are slot numbers, linked through an
+-- Seven levels of 64 buckets; level l holds entries whose tick first differs from the
+-- present one in the l-th group of six bits. Entries are indexes of registrations, linked through an
 -- unboxed array, so that a million of them cost the collector nothing.
 --
 -- Invariant: every linked entry is in the future of the wheel's present, or at it.

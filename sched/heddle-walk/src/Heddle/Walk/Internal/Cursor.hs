@@ -1,5 +1,6 @@
 {-# LANGUAGE InterruptibleFFI #-}
 {-# LANGUAGE PatternSynonyms #-}
+{-# OPTIONS_HADDOCK not-home #-}
 
 -- |
 -- Module      : Heddle.Walk.Internal.Cursor

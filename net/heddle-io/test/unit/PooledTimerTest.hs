@@ -1,13 +1,13 @@
--- | Alarms from one use to the next, at moments that callers cannot choose: a ringer that
--- comes late, a look of the loop while the alarm is lent again.
-module AlarmTest (tests) where
+-- | Pooled timers from one use to the next, at moments that callers cannot choose: a firer that
+-- comes late, a look of the loop while the timer is lent again.
+module PooledTimerTest (tests) where
 
 import Control.Concurrent
 import Control.Exception
 import Control.Monad
 import Data.IORef
 import Harness
-import Heddle.IO.Internal.Alarm
+import Heddle.IO.Internal.PooledTimer
 import Heddle.IO.Internal.Runtime (managerOn)
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
@@ -18,25 +18,25 @@ import Test.Tasty.HUnit
 tests :: TestTree
 tests =
   testGroup
-    "Heddle.IO.Internal.Alarm"
+    "Heddle.IO.Internal.PooledTimer"
     [ bothBackends "lateRingerReadTheLastUsesDeadline" $ \rt -> do
-        alarm <- nextAlarm (managerOn rt 1)
+        pooled <- nextTimer (managerOn rt 1)
         over <- newIORef False
         rung <- newIORef 0
-        ringer <- forkTaskOn 1 (ringEveryUse alarm over rung)
+        firer <- forkTaskOn 1 (ringEveryUse pooled over rung)
         far <- late
         uses <- forkTaskOn 0 . forAWhile $ do
           passed <- monotonicNow
-          _ <- timeoutOn (managerOn rt 1) passed (untilRung alarm rung)
-          r <- timeoutOn (managerOn rt 1) far (untilRung alarm rung)
+          _ <- timeoutOn (managerOn rt 1) passed (untilRung pooled rung)
+          r <- timeoutOn (managerOn rt 1) far (untilRung pooled rung)
           r @?= Just ()
         joinTask uses `finally` writeIORef over True
-        joinTask ringer,
+        joinTask firer,
       -- Without the order, about one round in ten million fails: this is a sample.
       bothBackends "lookDuringTheNextUseLeftItsDeadlineUnarmed" $ \rt -> do
-        alarm <- nextAlarm (managerOn rt 1)
+        pooled <- nextTimer (managerOn rt 1)
         far <- late
-        uses <- forkTaskOn 0 (forAWhile (armedUse (managerOn rt 1) alarm far))
+        uses <- forkTaskOn 0 (forAWhile (armedUse (managerOn rt 1) pooled far))
         joinTask uses
     ]
 
@@ -49,13 +49,13 @@ forAWhile act = deadlineIn (seconds 2) >>= go
       done <- isOver end
       unless done (go end)
 
--- The alarm that will be lent next, and again and again.
-nextAlarm :: Manager -> IO Alarm
-nextAlarm m = mask_ (borrowAlarm m >>= \alarm -> alarm <$ returnAlarm alarm)
+-- The pooled timer that will be lent next, and again and again.
+nextTimer :: Manager -> IO PooledTimer
+nextTimer m = mask_ (borrowTimer m >>= \pooled -> pooled <$ returnTimer pooled)
 
 -- Rings for each use as soon as the use can be seen.
-ringEveryUse :: Alarm -> IORef Bool -> IORef Int -> IO ()
-ringEveryUse alarm over rung = mask_ go
+ringEveryUse :: PooledTimer -> IORef Bool -> IORef Int -> IO ()
+ringEveryUse pooled over rung = mask_ go
   where
     go = do
       look 1000
@@ -67,29 +67,29 @@ ringEveryUse alarm over rung = mask_ go
     look :: Int -> IO ()
     look n = when (n > 0) $ do
       before <- readIORef rung
-      readRef (alarmState alarm) >>= \case
-        AlarmArmed use _ | use > before -> do
-          slotResume (alarmSlot alarm) (alarmSlot alarm)
+      readRef (pooledState pooled) >>= \case
+        TimerArmed use _ | use > before -> do
+          registrationResume (pooledRegistration pooled) (pooledRegistration pooled)
           writeIORef rung use
         _ -> look (n - 1)
 
--- The body of a use that lasts until the ringer is through with it.
-untilRung :: Alarm -> IORef Int -> IO ()
-untilRung alarm rung = do
+-- The body of a use that lasts until the firer is through with it.
+untilRung :: PooledTimer -> IORef Int -> IO ()
+untilRung pooled rung = do
   use <-
-    readRef (alarmState alarm) >>= \case
-      AlarmIdle _ -> assertFailure "another alarm was lent"
-      AlarmArmed n _ -> pure n
-      AlarmRinging n _ -> pure n
+    readRef (pooledState pooled) >>= \case
+      TimerIdle _ -> assertFailure "another pooled was lent"
+      TimerArmed n _ -> pure n
+      TimerFiring n _ -> pure n
   waitUntilTrue ((>= use) <$> readIORef rung)
 
 -- A use whose deadline has passed, so that the loop has a look at it, and at once one with a
 -- later deadline than the armed one: after whatever the loop has seen, it must be armed.
-armedUse :: Manager -> Alarm -> Deadline -> IO ()
-armedUse m alarm far = do
+armedUse :: Manager -> PooledTimer -> Deadline -> IO ()
+armedUse m pooled far = do
   passed <- monotonicNow
-  mask_ (withCellUntil m passed (\_ -> pure ()))
-  mask_ . withCellUntil m far $ \_ -> do
+  mask_ (withCellOn m passed (\_ -> pure ()))
+  mask_ . withCellOn m far $ \_ -> do
     -- The loop may be at it.
     replicateM_ 100 isArmed
     waitArmed
@@ -100,4 +100,4 @@ armedUse m alarm far = do
         isOver far >>= assertBool "nobody will look at the deadline" . not
         yield
         waitArmed
-    isArmed = (< maxBound) <$> atomicRead (slotWords (alarmSlot alarm)) SlotArmed
+    isArmed = (< maxBound) <$> atomicRead (registrationWords (pooledRegistration pooled)) RegistrationArmed

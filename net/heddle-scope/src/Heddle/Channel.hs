@@ -6,7 +6,7 @@
 -- Stability   : stable
 --
 -- Values from thread to thread, in order. Waiting threads are served in the order of their
--- coming, and a value is handed to the thread that has waited longest, so nobody starves.
+-- arrival, and a value is handed to the thread that has waited longest, so none starves.
 -- A thread that is interrupted or times out neither loses a value nor takes one.
 --
 -- Invariant: a channel has waiting receivers only while it is empty, and waiting senders
@@ -57,15 +57,13 @@ import Data.Foldable (for_, traverse_)
 import Data.Maybe (fromMaybe)
 import Data.Sequence (Seq, ViewL (..), viewl, (<|), (|>))
 import Data.Sequence qualified as Seq
-import Heddle.IO.Internal.Alarm (isOver, withCellUntil)
-import Heddle.IO.Internal.Queue
-import Heddle.IO.Internal.Runtime (managerHere, systemRuntime)
-import Heddle.IO.Internal.Wait
+import Heddle.IO.WaitQueue
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline, never)
 import Heddle.Prim.Errno (throwErrnoFor, pattern EINVAL)
 import Heddle.Prim.Exception (BlockedIndefinitelyOnMVar (..), Exception (..), bug, catch, mask_, onException, throwIO)
 import Heddle.Prim.WaitCell
+import Heddle.Timer (isOver, withCellUntil)
 
 -- | A queue between threads.
 data Channel a = Channel
@@ -98,7 +96,7 @@ data Sender a = Sender !(Waiter ()) a
 newUnbounded :: IO (Channel a)
 newUnbounded = newChannel maxBound
 
--- | A channel that holds so many values at most.
+-- | A channel that holds at most this many values.
 --
 -- [Cost]: O(1).
 -- [Blocks]: never.
@@ -147,7 +145,7 @@ sendUntil channel x deadline = mask_ $ do
       step
   where
     -- A receiver took the value in before it woke this thread: then it is sent.
-    waitFor w ticket = (/= Nothing) <$> awaitGift w deadline (leave ticket) pure
+    waitFor w ticket = (/= Nothing) <$> awaitHandOff w deadline (leave ticket) pure
     leave ticket = modifyRef (channelState channel) $ \s@(State xs receivers senders) ->
       maybe (s, False) (\rest -> (State xs receivers rest, True)) (withdraw ticket senders)
 
@@ -167,7 +165,7 @@ trySend channel x = mask_ $ do
 -- The state with the value in it, and what is to be done then; or there is no room.
 offer :: Channel a -> a -> State a -> Maybe (State a, IO ())
 offer channel x (State xs receivers senders) = case dequeue receivers of
-  Just (w, rest) -> Just (State xs rest senders, give w x)
+  Just (w, rest) -> Just (State xs rest senders, handOff w x)
   Nothing
     | Seq.length xs < channelCapacity channel -> Just (State (xs |> x) receivers senders, pure ())
     | otherwise -> Nothing
@@ -202,7 +200,7 @@ recvUntil channel deadline = mask_ $ do
           Just (x, s', waking) -> (s', Just x <$ waking)
           Nothing ->
             let (waiting, ticket) = enqueue w receivers
-             in (State xs waiting senders, awaitGift w deadline (leave ticket) (putBack channel))
+             in (State xs waiting senders, awaitHandOff w deadline (leave ticket) (putBack channel))
       step
   where
     leave ticket = modifyRef (channelState channel) $ \s@(State xs receivers senders) ->
@@ -228,14 +226,14 @@ takeOne (State xs receivers senders) = case viewl xs of
   EmptyL -> Nothing
   x :< rest -> Just $ case dequeue senders of
     Nothing -> (x, State rest receivers senders, pure ())
-    Just (Sender w y, others) -> (x, State (rest |> y) receivers others, give w ())
+    Just (Sender w y, others) -> (x, State (rest |> y) receivers others, handOff w ())
 
 -- A value whose receiver was interrupted after it had been served is the oldest again.
 -- A channel may so hold one value more than its capacity for each such receiver.
 putBack :: Channel a -> a -> IO ()
 putBack channel x = do
   step <- modifyRef (channelState channel) $ \(State xs receivers senders) -> case dequeue receivers of
-    Just (w, rest) -> (State xs rest senders, give w x)
+    Just (w, rest) -> (State xs rest senders, handOff w x)
     Nothing -> (State (x <| xs) receivers senders, pure ())
   step
 
@@ -251,7 +249,7 @@ withCell :: String -> Deadline -> (WaitCell -> IO a) -> IO a
 withCell what deadline use
   | deadline == never =
     (newWaitCell >>= use) `catch` \BlockedIndefinitelyOnMVar -> throwIO (ChannelDeserted what)
-  | otherwise = systemRuntime >>= managerHere >>= \m -> withCellUntil m deadline use
+  | otherwise = withCellUntil deadline use
 
 -- Multicast -------------------------------------------------------------------
 
@@ -284,7 +282,7 @@ emptyPlace n = Place n <$> newRef (Empty emptyQueue)
 
 -- | Publish a value, which is not evaluated, to every subscription.
 --
--- [Cost]: about 100 ns, and the waking of who waits.
+-- [Cost]: about 100 ns, and a wake-up for each thread that waits.
 -- [Blocks]: never.
 -- [Threads]: any number; all subscriptions see the same order.
 -- @since 0.1.0.0
@@ -304,7 +302,7 @@ publish (Multicast end) x = mask_ $ do
         Right further -> fill fresh further
 
 -- Places move only forward: a slow thread must not turn the end back to values that
--- nobody needs any more.
+-- no subscription needs any more.
 advance :: Ref (Place a) -> Place a -> IO ()
 advance ref to@(Place n _) = modifyRef ref $ \now@(Place m _) -> (if n > m then to else now, ())
 

@@ -1,18 +1,18 @@
 -- |
--- Module      : Heddle.IO.Internal.Watch
--- Description : Waiting on descriptors that belong to somebody else
--- Stability   : internal, exempt from the version policy
+-- Module      : Heddle.IO.Internal.DescriptorWaiter
+-- Description : Waiting on descriptors that the runtime does not own
+-- Stability   : hidden
 --
 -- Level semantics over an edge-triggered manager, for any pollable descriptor and any
--- number of threads: poll(2) is asked before and after each park. While somebody waits,
--- the descriptor has one slot, shared by all its waiters; in each direction they take
--- turns at it ("Heddle.IO.Internal.Turn"), so each has its own deadline.
+-- number of threads: poll(2) is asked before and after each park. While a thread waits,
+-- the descriptor has one registration, shared by all its waiters; in each direction they take
+-- turns at it ("Heddle.IO.Internal.TicketLock"), so each has its own deadline.
 --
--- Invariant: a shared slot exists exactly while its count of waiters is positive.
+-- Invariant: a shared registration exists exactly while its count of waiters is positive.
 -- Cost: a wait that parks costs two epoll_ctl and about 1 µs; one that need not, poll(2).
 -- Owner: the runtime; the descriptor stays the caller's.
 -- [Source]: Mio, sections 2.4 and 4.3.
-module Heddle.IO.Internal.Watch
+module Heddle.IO.Internal.DescriptorWaiter
   ( -- * Readiness
     readyNow,
     readableBits,
@@ -27,11 +27,11 @@ import Control.Monad (when)
 import Data.Bits ((.&.), (.|.))
 import Data.IntMap.Strict qualified as IntMap
 import Data.Word (Word32)
-import Heddle.IO.Internal.Alarm (isOver)
 import Heddle.IO.Internal.Manager
+import Heddle.IO.Internal.PooledTimer (isOver)
+import Heddle.IO.Internal.Registration
 import Heddle.IO.Internal.Runtime
-import Heddle.IO.Internal.Slot
-import Heddle.IO.Internal.Turn
+import Heddle.IO.Internal.TicketLock
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline)
@@ -81,37 +81,37 @@ waitOnUntil runtime fd interest deadline = do
       Readable -> readableBits
       Writable -> writableBits
     isReady = (/= 0) <$> readyNow fd bits
-    parked slot = do
-      entered <- enterTurn slot interest deadline
-      if entered then look slot `finally` leaveTurn slot interest else isReady
-    look slot = do
-      _ <- reset (cellOf slot interest)
+    parked registration = do
+      entered <- lockDirection registration interest deadline
+      if entered then look registration `finally` unlockDirection registration interest else isReady
+    look registration = do
+      _ <- reset (cellOf registration interest)
       ready <- isReady
       if ready
         then pure True
         else do
           over <- isOver deadline
-          closing <- isClosing slot
+          closing <- isClosing registration
           when closing $ throwErrnoFor ("wait for descriptor " ++ show fd ++ ": the runtime has stopped, or the number is another file's by now") EBADF
           if over
             then pure False
             else do
               -- poll denies an old hang-up or error: do not spin on it.
-              writeWord (slotWords slot) SlotSticky 0
-              waitUntil slot interest deadline
-              look slot
+              forgetHangUp registration
+              waitUntil registration interest deadline
+              look registration
 
-enter :: Runtime -> Fd -> IO Slot
+enter :: Runtime -> Fd -> IO Registration
 enter runtime fd = withLock (runtimeForeignLock runtime) $ do
   known <- IntMap.lookup key <$> readRef (runtimeForeign runtime)
   case known of
-    Just (Shared n slot) -> do
-      renewed <- registerAgain slot
+    Just (Shared n registration) -> do
+      renewed <- registerAgain registration
       -- Waiters for the file that had the number must not keep their turn asleep.
-      when renewed $ unpark (slotRead slot) >> unpark (slotWrite slot)
-      slot <$ set (Shared (n + 1) slot)
-    Just (Registered slot _) -> do
-      lost <- registerAgain slot
+      when renewed $ unpark (registrationRead registration) >> unpark (registrationWrite registration)
+      registration <$ set (Shared (n + 1) registration)
+    Just (Registered registration _) -> do
+      lost <- registerAgain registration
       if lost
         then disown runtime fd >> fresh
         else throwErrnoFor ("wait for descriptor " ++ show fd ++ ", which is a connection's") EEXIST
@@ -119,22 +119,22 @@ enter runtime fd = withLock (runtimeForeignLock runtime) $ do
   where
     fresh = do
       m <- managerHere runtime
-      slot <- newSlot m (Lent (pure ())) fd mempty Attached (\_ -> pure ())
-      slot <$ set (Shared 1 slot)
+      registration <- newRegistration m (Lent (pure ())) fd mempty Attached (\_ -> pure ())
+      registration <$ set (Shared 1 registration)
     key = fromIntegral fd
     set entry = modifyRef (runtimeForeign runtime) (\old -> (IntMap.insert key entry old, ()))
 
 -- Runs masked, as the release of a bracket.
-quit :: Runtime -> Fd -> Slot -> IO ()
+quit :: Runtime -> Fd -> Registration -> IO ()
 quit runtime fd mine = uninterruptibleMask_ . withLock (runtimeForeignLock runtime) $ do
   left <- modifyRef (runtimeForeign runtime) $ \old -> case IntMap.lookup key old of
-    Just (Shared n slot)
-      | slotRead slot == slotRead mine ->
-        if n == 1 then (IntMap.delete key old, Just slot) else (IntMap.insert key (Shared (n - 1) slot) old, Nothing)
+    Just (Shared n registration)
+      | registrationRead registration == registrationRead mine ->
+        if n == 1 then (IntMap.delete key old, Just registration) else (IntMap.insert key (Shared (n - 1) registration) old, Nothing)
     -- A connection has the number now.
     _ -> (old, Nothing)
   -- Inside the lock: the next registration must find the back end rid of this one. The
   -- lock is held for finite steps only, so waiting for it may be uninterruptible.
-  mapM_ closeSlot left
+  mapM_ closeRegistration left
   where
     key = fromIntegral fd

@@ -1,0 +1,32 @@
+-- | The tests of heddle-scope, on both back ends of heddle-io: the suite runs itself again, in a
+-- child process, on the other one.
+module Main (main) where
+
+import ChannelTest qualified
+import Harness (limited)
+import ScopeTest qualified
+import System.Environment (getEnvironment, getExecutablePath, lookupEnv, setEnv)
+import System.Exit (ExitCode (..))
+import System.Process (CreateProcess (..), proc, readCreateProcessWithExitCode)
+import Test.Tasty
+import Test.Tasty.HUnit
+
+main :: IO ()
+main = do
+  -- One after the other: a test replaces the program's handler of uncaught exceptions.
+  setEnv "TASTY_NUM_THREADS" "1"
+  lookupEnv "HEDDLE_TEST_CHILD" >>= \case
+    Just _ -> defaultMain (testGroup "poll(2)" tests)
+    Nothing -> defaultMain (testGroup "heddle-scope" (tests ++ [testCase "again, on poll(2)" onPoll]))
+
+tests :: [TestTree]
+tests = [ScopeTest.tests, ChannelTest.tests]
+
+onPoll :: Assertion
+onPoll = limited $ do
+  program <- getExecutablePath
+  inherited <- getEnvironment
+  let variables = [("HEDDLE_TEST_CHILD", "poll"), ("HEDDLE_BACKEND", "poll")]
+      environment = variables ++ filter ((`notElem` map fst variables) . fst) inherited
+  (code, out, err) <- readCreateProcessWithExitCode (proc program ["--color=never", "--hide-successes"]) {env = Just environment} ""
+  assertEqual (out ++ err) ExitSuccess code
