@@ -337,7 +337,7 @@ struct heddle_mpi_asked {
   void *receive;
   int64_t sends, receives;
   const int64_t *send_counts, *send_offsets, *receive_counts, *receive_offsets;
-  int32_t kind, root, op, in_place;
+  int32_t kind, root, op;
 };
 
 /* With `blocking` the implementation's own blocking call: then `held` must be 0. */
@@ -356,7 +356,7 @@ slot heddle_mpi_collective(const struct heddle_mpi_asked *asked, int blocking, i
     .sends = asked->sends, .receives = asked->receives, .send_type = send_type, .receive_type = receive_type,
     .send_counts = asked->send_counts, .send_offsets = asked->send_offsets,
     .receive_counts = asked->receive_counts, .receive_offsets = asked->receive_offsets,
-    .op = asked->op >= 0 ? CALLS->op[asked->op] : 0, .in_place = asked->in_place};
+    .op = asked->op >= 0 ? CALLS->op[asked->op] : 0};
   struct heddle_mpi_started started = {
     .bytes = weight(asked->sends > asked->receives ? asked->sends : asked->receives, asked->send_type)};
   code = CALLS->collective(&args, blocking ? 0 : &started.request);

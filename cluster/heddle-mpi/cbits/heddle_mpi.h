@@ -68,9 +68,8 @@ enum heddle_mpi_collective {
   K_NEIGHBOR_ALLGATHER, K_NEIGHBOR_ALLTOALL, K_NEIGHBOR_ALLTOALLV, KINDS
 };
 
-/* What a collective may need; a field that its kind does not use is 0. `send` 0 with `in_place` set is
- * MPI_IN_PLACE (at the root of a scatter: `receive`). The arrays have an entry for each rank and stay until the
- * request is complete. bcast: `receive`, `receives`, `receive_type`. */
+/* What a collective may need; a field that its kind does not use is 0. The arrays have an entry for
+ * each rank and stay until the request is complete. bcast: `receive`, `receives`, `receive_type`. */
 struct heddle_mpi_collective_args {
   native comm;
   int32_t kind, root;
@@ -80,7 +79,6 @@ struct heddle_mpi_collective_args {
   native send_type, receive_type;
   const int64_t *send_counts, *send_offsets, *receive_counts, *receive_offsets;
   native op;
-  int32_t in_place;
 };
 
 /* Where a transfer of a file begins. */

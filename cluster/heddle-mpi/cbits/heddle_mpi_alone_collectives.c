@@ -96,7 +96,7 @@ static int reduce(args *a)
 {
   const struct op *op = alone_object(a->op, A_OP);
   bool by_block = a->kind == K_REDUCE_SCATTER_BLOCK;
-  bool of_received = a->receive_type && (!a->send_type || a->in_place || by_block);
+  bool of_received = a->receive_type && (!a->send_type || by_block);
   struct part send = sent(a), receive = received(a);
   if (of_received) {
     send.count = receive.count;
@@ -108,7 +108,7 @@ static int reduce(args *a)
   int code = check_part(send);
   if (code) return code;
   if (!op || !applies(op->which, alone_type(send.type)->element)) return C_OP;
-  return a->in_place || a->kind == K_EXSCAN ? 0 : copy(send, receive);
+  return a->kind == K_EXSCAN ? 0 : copy(send, receive);
 }
 
 /* Neighbours: two in each dimension of a Cartesian topology, which are both the process or both nobody. */
@@ -117,7 +117,7 @@ static int neighbours(args *a, int *count)
 {
   const struct comm *comm = alone_comm(a->comm);
   *count = comm->topology == T_CART ? 2 * comm->dimensions : comm->edges;
-  return comm->topology == T_NONE ? C_TOPOLOGY : a->in_place ? C_ARG : 0;
+  return comm->topology == T_NONE ? C_TOPOLOGY : 0;
 }
 
 static bool is_there(args *a, int neighbour)
@@ -162,20 +162,18 @@ static bool has_root(int kind)
   }
 }
 
-/* The kinds that move one part to one part. In place there is only the one that stays. */
+/* The kinds that move one part to one part. */
 static int move(args *a)
 {
-  bool scatters = a->kind == K_SCATTER || a->kind == K_SCATTERV;
   bool by_array = a->kind == K_GATHERV || a->kind == K_ALLGATHERV;
   struct part send = a->kind == K_SCATTERV ? sent_by_array(a, 0) : sent(a);
   struct part receive = by_array ? received_by_array(a, 0) : received(a);
-  return a->in_place ? check_part(scatters ? send : receive) : copy(send, receive);
+  return copy(send, receive);
 }
 
-/* In place alltoallv has no arrays of what is sent. */
 static int alltoallv(args *a)
 {
-  return a->in_place ? check_part(received_by_array(a, 0)) : copy(sent_by_array(a, 0), received_by_array(a, 0));
+  return copy(sent_by_array(a, 0), received_by_array(a, 0));
 }
 
 static int run(args *a)

@@ -20,7 +20,7 @@ enum slot_state { FREE, PENDING, COMPLETE };
 /* How the engine naps: not at all, as long as nobody is parked, and as long as nothing is pending. */
 enum nap { AWAKE, SHORT, LONG, ENDLESS };
 
-struct place {
+struct operation {
   int64_t generation;
   struct heddle_mpi_started started;
   struct heddle_mpi_outcome outcome;
@@ -39,10 +39,10 @@ static int *indices;
 static heddle_mpi_status *statuses;
 static int32_t tested_capacity;
 
-static struct place *places;
+static struct operation *operations;
 static int32_t capacity, used, first_free = -1;
 static int32_t first_new = -1; /* not yet among the requests */
-static int64_t first_generation; /* of new places: above those of all that the table once had */
+static int64_t first_generation; /* of new entries: above those of all entries that the table once had */
 static int32_t pending, probes, watched, unclaimed;
 static int stopping, napping;
 
@@ -76,39 +76,39 @@ void heddle_mpi_configure(int64_t spin, int64_t nap, int yields)
 
 /* Slots, under `table` ----------------------------------------------------------------------------------------- */
 
-static int more_places(void)
+static int more_operations(void)
 {
   int32_t larger = capacity ? 2 * capacity : SMALLEST;
-  struct place *p = larger > 1 << INDEX_BITS ? 0 : realloc(places, larger * sizeof *places);
+  struct operation *p = larger > 1 << INDEX_BITS ? 0 : realloc(operations, larger * sizeof *operations);
   if (!p) return NO_MEMORY;
-  places = p;
-  memset(places + capacity, 0, (larger - capacity) * sizeof *places);
-  for (int32_t i = capacity; i < larger; i++) places[i].generation = first_generation;
+  operations = p;
+  memset(operations + capacity, 0, (larger - capacity) * sizeof *operations);
+  for (int32_t i = capacity; i < larger; i++) operations[i].generation = first_generation;
   capacity = larger;
   return 0;
 }
 
-static struct place *place_of(slot s, int32_t *index)
+static struct operation *operation_of(slot s, int32_t *index)
 {
   if (s <= 0) return 0;
   *index = (s - 1) & ((1 << INDEX_BITS) - 1);
   if (*index >= used) return 0;
-  struct place *place = &places[*index];
-  return place->state != FREE && place->generation == (s - 1) >> INDEX_BITS ? place : 0;
+  struct operation *operation = &operations[*index];
+  return operation->state != FREE && operation->generation == (s - 1) >> INDEX_BITS ? operation : 0;
 }
 
 static slot occupy(const struct heddle_mpi_started *started)
 {
   int32_t index = first_free;
   if (index >= 0) {
-    first_free = places[index].next;
+    first_free = operations[index].next;
   } else {
-    if (used == capacity && more_places()) return NO_MEMORY;
+    if (used == capacity && more_operations()) return NO_MEMORY;
     index = used++;
   }
-  struct place *place = &places[index];
-  int64_t generation = place->generation;
-  *place = (struct place){.generation = generation, .started = *started, .next = first_new, .state = PENDING};
+  struct operation *operation = &operations[index];
+  int64_t generation = operation->generation;
+  *operation = (struct operation){.generation = generation, .started = *started, .next = first_new, .state = PENDING};
   first_new = index;
   pending++;
   if (started->probe) probes++;
@@ -118,23 +118,23 @@ static slot occupy(const struct heddle_mpi_started *started)
 
 static void completed(int32_t index)
 {
-  struct place *place = &places[index];
-  place->state = COMPLETE;
+  struct operation *operation = &operations[index];
+  operation->state = COMPLETE;
   pending--;
-  if (place->started.probe) probes--;
-  if (place->watched) watched--;
-  if (place->started.bytes > BULK) atomic_fetch_sub(&bulky, 1);
+  if (operation->started.probe) probes--;
+  if (operation->watched) watched--;
+  if (operation->started.bytes > BULK) atomic_fetch_sub(&bulky, 1);
   unclaimed++;
 }
 
 static void claim(int32_t index, struct heddle_mpi_outcome *outcome)
 {
-  struct place *place = &places[index];
-  *outcome = place->outcome;
+  struct operation *operation = &operations[index];
+  *outcome = operation->outcome;
   unclaimed--;
-  place->state = FREE;
-  place->generation++;
-  place->next = first_free;
+  operation->state = FREE;
+  operation->generation++;
+  operation->next = first_free;
   first_free = index;
 }
 
@@ -155,27 +155,27 @@ static int more_requests(void)
   return 0;
 }
 
-/* After a peak, gives memory back: when less than a quarter of the places is taken, and those are in the lower half. A
- * look goes through all places, so it also becomes shorter. */
+/* After a peak, gives memory back: when less than a quarter of the entries is in use, and those are in the lower half. A
+ * poll goes through all entries, so it also becomes shorter. */
 static void shrink(void)
 {
   pthread_mutex_lock(&table);
   if (capacity > SMALLEST && pending + unclaimed < used / 4) {
     int32_t top = used;
-    while (top > 0 && places[top - 1].state == FREE) top--;
+    while (top > 0 && operations[top - 1].state == FREE) top--;
     if (top <= used / 2) {
       for (int32_t i = top; i < used; i++)
-        if (places[i].generation >= first_generation) first_generation = places[i].generation + 1;
+        if (operations[i].generation >= first_generation) first_generation = operations[i].generation + 1;
       used = top;
       first_free = -1;
       for (int32_t i = top - 1; i >= 0; i--)
-        if (places[i].state == FREE) places[i].next = first_free, first_free = i;
+        if (operations[i].state == FREE) operations[i].next = first_free, first_free = i;
       int32_t smaller = SMALLEST;
       while (smaller < 2 * top) smaller *= 2;
       void *p;
       /* Places are not cleared when they are taken again from a table that could not be made smaller. */
-      for (int32_t i = top; i < capacity; i++) places[i].generation = first_generation;
-      if (smaller < capacity && (p = realloc(places, smaller * sizeof *places))) places = p, capacity = smaller;
+      for (int32_t i = top; i < capacity; i++) operations[i].generation = first_generation;
+      if (smaller < capacity && (p = realloc(operations, smaller * sizeof *operations))) operations = p, capacity = smaller;
       if (smaller < tested_capacity) {
         if ((p = realloc(requests, smaller * sizeof *requests))) requests = p;
         if ((p = realloc(indices, smaller * sizeof *indices))) indices = p;
@@ -187,8 +187,8 @@ static void shrink(void)
   pthread_mutex_unlock(&table);
 }
 
-/* How many operations the table has places for. */
-int heddle_mpi_engine_places(void)
+/* The number of the table's entries, free ones included. */
+int heddle_mpi_engine_capacity(void)
 {
   pthread_mutex_lock(&table);
   int32_t n = capacity;
@@ -205,10 +205,10 @@ static int32_t join(void)
     return 0; /* they stay new until there is memory */
   }
   while (first_new >= 0) {
-    struct place *place = &places[first_new];
-    requests[first_new] = place->started.probe ? heddle_mpi_calls->no_request : place->started.request;
-    first_new = place->next;
-    place->joined = 1;
+    struct operation *operation = &operations[first_new];
+    requests[first_new] = operation->started.probe ? heddle_mpi_calls->no_request : operation->started.request;
+    first_new = operation->next;
+    operation->joined = 1;
   }
   int32_t count = used;
   pthread_mutex_unlock(&table);
@@ -247,10 +247,10 @@ static void complete(int32_t index, const heddle_mpi_status *status, native mess
 {
   requests[index] = heddle_mpi_calls->no_request;
   pthread_mutex_lock(&table);
-  struct place *place = &places[index];
-  place->outcome.status = *status;
-  if (!place->cancelling) place->outcome.status.cancelled = 0;
-  place->outcome.message = message;
+  struct operation *operation = &operations[index];
+  operation->outcome.status = *status;
+  if (!operation->cancelling) operation->outcome.status.cancelled = 0;
+  operation->outcome.message = message;
   completed(index);
   pthread_mutex_unlock(&table);
 }
@@ -259,9 +259,9 @@ static void complete(int32_t index, const heddle_mpi_status *status, native mess
 static int pending_at(int32_t index, struct heddle_mpi_started *started)
 {
   pthread_mutex_lock(&table);
-  struct place *place = &places[index];
-  int is = place->state == PENDING && place->joined; /* a new one may be here since the last join */
-  *started = place->started;
+  struct operation *operation = &operations[index];
+  int is = operation->state == PENDING && operation->joined; /* a new one may be here since the last join */
+  *started = operation->started;
   pthread_mutex_unlock(&table);
   return is;
 }
@@ -271,9 +271,9 @@ static void test_slot(slot s)
   join();
   pthread_mutex_lock(&table);
   int32_t index;
-  struct place *place = place_of(s, &index);
-  int is = place && place->state == PENDING && index < tested_capacity;
-  struct heddle_mpi_started started = is ? place->started : (struct heddle_mpi_started){0};
+  struct operation *operation = operation_of(s, &index);
+  int is = operation && operation->state == PENDING && index < tested_capacity;
+  struct heddle_mpi_started started = is ? operation->started : (struct heddle_mpi_started){0};
   pthread_mutex_unlock(&table);
   if (!is) return;
   struct heddle_mpi_outcome outcome = {0};
@@ -373,8 +373,8 @@ static int taken(slot s, struct heddle_mpi_outcome *outcome)
 {
   pthread_mutex_lock(&table);
   int32_t index;
-  struct place *place = place_of(s, &index);
-  int answer = !place ? -1 : place->state == COMPLETE && place->registered;
+  struct operation *operation = operation_of(s, &index);
+  int answer = !operation ? -1 : operation->state == COMPLETE && operation->registered;
   if (answer > 0) claim(index, outcome);
   pthread_mutex_unlock(&table);
   return answer;
@@ -385,8 +385,8 @@ static int64_t patience(slot s)
 {
   pthread_mutex_lock(&table);
   int32_t index;
-  struct place *place = place_of(s, &index);
-  int64_t bytes = place ? place->started.bytes : 0;
+  struct operation *operation = operation_of(s, &index);
+  int64_t bytes = operation ? operation->started.bytes : 0;
   pthread_mutex_unlock(&table);
   return bytes < 100000000 ? bytes : 100000000;
 }
@@ -425,11 +425,11 @@ void heddle_mpi_register(slot s, void *owner)
 {
   pthread_mutex_lock(&table);
   int32_t index;
-  struct place *place = place_of(s, &index);
-  if (place) {
-    place->registered = 1;
-    place->outcome.owner = owner;
-    wake(place->watched ? AWAKE : LONG);
+  struct operation *operation = operation_of(s, &index);
+  if (operation) {
+    operation->registered = 1;
+    operation->outcome.owner = owner;
+    wake(operation->watched ? AWAKE : LONG);
   }
   pthread_mutex_unlock(&table);
 }
@@ -439,10 +439,10 @@ void heddle_mpi_watch(slot s)
 {
   pthread_mutex_lock(&table);
   int32_t index;
-  struct place *place = place_of(s, &index);
-  if (place && !place->watched) {
-    place->watched = 1;
-    if (place->state == PENDING) watched++;
+  struct operation *operation = operation_of(s, &index);
+  if (operation && !operation->watched) {
+    operation->watched = 1;
+    if (operation->state == PENDING) watched++;
     wake(SHORT);
   }
   pthread_mutex_unlock(&table);
@@ -457,12 +457,12 @@ int heddle_mpi_cancel(slot s)
   join();
   pthread_mutex_lock(&table);
   int32_t index;
-  struct place *place = place_of(s, &index);
-  int is = place && place->state == PENDING;
-  int probe = is && place->started.probe;
-  if (is) place->cancelling = 1;
+  struct operation *operation = operation_of(s, &index);
+  int is = operation && operation->state == PENDING;
+  int probe = is && operation->started.probe;
+  if (is) operation->cancelling = 1;
   if (probe) {
-    place->outcome.status = (heddle_mpi_status){.source = place->started.source, .tag = place->started.tag, .cancelled = 1};
+    operation->outcome.status = (heddle_mpi_status){.source = operation->started.source, .tag = operation->started.tag, .cancelled = 1};
     completed(index);
     wake(AWAKE);
   }
@@ -477,10 +477,10 @@ static int collect(struct heddle_mpi_outcome *outcomes, int most)
 {
   int n = 0;
   for (int32_t i = 0; i < used && n < most && unclaimed; i++) {
-    struct place *place = &places[i];
-    if (place->state != COMPLETE || !place->registered) continue;
-    if (place->watched || place->seen) claim(i, &outcomes[n++]);
-    else place->seen = 1;
+    struct operation *operation = &operations[i];
+    if (operation->state != COMPLETE || !operation->registered) continue;
+    if (operation->watched || operation->seen) claim(i, &outcomes[n++]);
+    else operation->seen = 1;
   }
   return n;
 }

@@ -837,7 +837,7 @@ static int collect_equal(const struct heddle_mpi_collective_args *args, native *
 {
     MPI_Comm comm = to_comm(args->comm);
     MPI_Request made = known.no_request;
-    const void *send = args->in_place ? MPI_IN_PLACE : args->send;
+    const void *send = args->send;
     struct amount s, r;
     int root = to_rank(args->root), code = fit(args->sends, args->send_type, &s);
     if (code) return code;
@@ -857,7 +857,7 @@ static int collect_equal(const struct heddle_mpi_collective_args *args, native *
         code = COLLECT(Gather, Igather, send, s.count, s.type, args->receive, r.count, r.type, root, comm);
         break;
     case K_SCATTER:
-        code = COLLECT(Scatter, Iscatter, args->send, s.count, s.type, args->in_place ? MPI_IN_PLACE : args->receive,
+        code = COLLECT(Scatter, Iscatter, args->send, s.count, s.type, args->receive,
                        r.count, r.type, root, comm);
         break;
     case K_ALLGATHER:
@@ -882,16 +882,16 @@ static int collect_equal(const struct heddle_mpi_collective_args *args, native *
     return give_collective(code, made, request);
 }
 
-/* A reduction has one count and one type: of what is sent, or what is received if that is all there is, as in place.
+/* A reduction has one count and one type: of what is sent, or what is received if that is all there is.
  * A block of reduce_scatter_block is what is received. */
 static int reduce_equal(const struct heddle_mpi_collective_args *args, native *request)
 {
     MPI_Comm comm = to_comm(args->comm);
     MPI_Op op = to_op(args->op);
     MPI_Request made = known.no_request;
-    const void *send = args->in_place ? MPI_IN_PLACE : args->send;
+    const void *send = args->send;
     int by_block = args->kind == K_REDUCE_SCATTER_BLOCK, code;
-    int of_received = args->receive_type && (!args->send_type || args->in_place || by_block);
+    int of_received = args->receive_type && (!args->send_type || by_block);
     int64_t count = of_received ? args->receives : args->sends;
     MPI_Datatype type = to_type(of_received ? args->receive_type : args->send_type);
     int large = count > INT_MAX;
@@ -967,7 +967,7 @@ static int collect_arrays(const struct heddle_mpi_collective_args *args, const v
 {
     MPI_Comm comm = to_comm(args->comm);
     MPI_Request made = known.no_request;
-    const void *send = args->in_place ? MPI_IN_PLACE : args->send;
+    const void *send = args->send;
     const void *sends = array[SEND_COUNTS], *from = array[SEND_OFFSETS];
     const void *receives = array[RECEIVE_COUNTS], *to = array[RECEIVE_OFFSETS];
     int root = to_rank(args->root), code;
@@ -977,7 +977,7 @@ static int collect_arrays(const struct heddle_mpi_collective_args *args, const v
         break;
     case K_SCATTERV:
         code = COLLECT(Scatterv, Iscatterv, args->send, sends, from, s->type,
-                       args->in_place ? MPI_IN_PLACE : args->receive, r->count, r->type, root, comm);
+                       args->receive, r->count, r->type, root, comm);
         break;
     case K_ALLGATHERV:
         code = COLLECT(Allgatherv, Iallgatherv, send, s->count, s->type, args->receive, receives, to, r->type, comm);

@@ -132,15 +132,15 @@ cases =
       (rank, _) <- place
       into <- Mutable.replicate 1 (0 :: Int)
       requests <- forM [1 .. 5000] (\i -> irecv commWorld (toRank rank) (toTag (i :: Int)) into)
-      most <- c_engine_places
-      assert (show most ++ " places") (most >= 5000)
+      most <- c_engine_capacity
+      assert (show most ++ " entries") (most >= 5000)
       forM_ [5000, 4999 .. 1] (\i -> sendValue commWorld (toRank rank) (toTag (i :: Int)) i)
       mapM_ wait requests
       deadline <- deadlineIn (seconds 30)
       let shrunk = do
-            n <- c_engine_places
+            n <- c_engine_capacity
             over <- (>= deadline) <$> monotonicNow
-            assert (show n ++ " places are left") (n < 2048 || not over)
+            assert (show n ++ " entries are left") (n < 2048 || not over)
             when (n >= 2048) (threadDelay 1000 >> shrunk)
       shrunk
       -- Slots of before the table shrank are not those of now.
@@ -237,7 +237,7 @@ cases =
             end === (1 :: Double, 77)
   ]
 
-foreign import ccall unsafe "heddle_mpi_engine_places" c_engine_places :: IO CInt -- a lock kept for a moment
+foreign import ccall unsafe "heddle_mpi_engine_capacity" c_engine_capacity :: IO CInt -- a lock kept for a moment
 
 -- What /proc/meminfo says.
 availableKilobytes :: IO Int

@@ -75,9 +75,9 @@ import Foreign.Ptr (castPtr)
 import GHC.Fingerprint (Fingerprint (..))
 import GHC.Generics (Generic)
 import GHC.StaticPtr (StaticPtr, deRefStaticPtr, staticKey, unsafeLookupStaticPtr)
-import Heddle.MPI.Internal.Build
 import Heddle.MPI.Internal.Message
 import Heddle.MPI.Internal.Message.Codec (checkedCodec)
+import Heddle.MPI.Internal.ProgramFingerprint
 import Heddle.Prim.Buffer (bufferPtr, keepAlive, newBuffer)
 import Heddle.Prim.Unsafe (unsafePure)
 import Type.Reflection (TypeRep, eqTypeRep, typeRep, typeRepKind, pattern Fun)
@@ -161,21 +161,21 @@ decoded bytes = unsafePure $ do
 --
 -- [Cost]: the first time, reading the executable.
 buildIdentity :: String
-buildIdentity = show thisBuild
+buildIdentity = show thisProgram
 
 -- Receiving ------------------------------------------------------------------
 
 -- What goes over the wire: the program's identity comes first.
-data Wire = Wire !Build !Tree
+data Wire = Wire !ProgramFingerprint !Tree
   deriving stock (Generic)
   deriving anyclass (Message)
 
 -- | Within one program; the type is checked.
 instance Typeable a => Message (Closure a) where
-  codec = checkedCodec opened (\(Closure tree _) -> Wire thisBuild tree) codec
+  codec = checkedCodec opened (\(Closure tree _) -> Wire thisProgram tree) codec
     where
       opened (Wire theirs tree) = unsafePure $ do
-        sameBuild "closure" "a closure" theirs
+        sameProgram "closure" "a closure" theirs
         built <- build tree
         pure $ case built of
           Left problem -> Left problem

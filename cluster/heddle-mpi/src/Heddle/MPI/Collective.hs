@@ -104,9 +104,6 @@ import Heddle.MPI.Operator
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Exception (evaluate, trySync)
 
-none :: Asked -> Asked
-none = id
-
 -- What arrives from here has to fit: so many elements of the type that is sent.
 fits :: String -> Side -> Side -> Int -> IO ()
 fits call out into n = do
@@ -133,7 +130,7 @@ rootSide call comm root lend buffer = do
 -- One to many ----------------------------------------------------------------
 
 barrierC :: Comm 'Intra -> IO (Collective ())
-barrierC comm = pure (collective "barrier" kBarrier comm 0 (-1) False (noSide, 0) (noSide, 0) none (pure ()))
+barrierC comm = pure (collective "barrier" kBarrier comm (exchange (noSide, 0) (noSide, 0)))
 
 -- | Wait until all ranks have come here.
 --
@@ -150,7 +147,7 @@ ibarrier comm = barrierC comm >>= beginNow
 bcastC :: ReceiveBuffer b => Comm 'Intra -> Rank -> b -> IO (Collective ())
 bcastC comm root b = do
   side <- receiveSide b
-  pure (collective "bcast" kBcast comm root (-1) False (noSide, 0) (side, sideCount side) none (pure ()))
+  pure (collective "bcast" kBcast comm (exchange (noSide, 0) (side, sideCount side)) {exchangeRoot = root})
 {-# INLINE bcastC #-}
 
 -- | The root's memory, to all: everybody's has its size.
@@ -187,7 +184,7 @@ scatterC comm root b c = do
   when here (sameType "scatter" out into)
   when (here && sideCount out /= size * sideCount into) . wrong InvalidCount "scatter" $
     show (sideCount out) ++ " elements are not " ++ show (sideCount into) ++ " for each of " ++ show size ++ " ranks"
-  pure (collective "scatter" kScatter comm root (-1) False (out, sideCount into) (into, sideCount into) none (pure ()))
+  pure (collective "scatter" kScatter comm (exchange (out, sideCount into) (into, sideCount into)) {exchangeRoot = root})
 
 -- | Each rank gets its part of the root's memory; all parts have the same size.
 --
@@ -208,7 +205,7 @@ scattervC comm root b c = do
   size <- commSize comm
   (counts, offsets, keep) <- maybe (pure (nullPtr, nullPtr, pure ())) (if here then withParts "scatterv" size out . snd else const (pure (nullPtr, nullPtr, pure ()))) b
   let more asked = asked {askedSendCounts = counts, askedSendOffsets = offsets}
-  pure (collective "scatterv" kScatterv comm root (-1) False (out, 0) (into, sideCount into) more keep)
+  pure (collective "scatterv" kScatterv comm (exchange (out, 0) (into, sideCount into)) {exchangeRoot = root, exchangeArrays = more, exchangeKeep = keep})
 
 -- | Each rank gets its part of the root's memory, of the size that its own has.
 --
@@ -229,7 +226,7 @@ gatherC comm root b c = do
   (here, into) <- rootSide "gather" comm root receiveSide c
   size <- commSize comm
   when here (fits "gather" out into (size * sideCount out))
-  pure (collective "gather" kGather comm root (-1) False (out, sideCount out) (into, if here then sideCount out else 0) none (pure ()))
+  pure (collective "gather" kGather comm (exchange (out, sideCount out) (into, if here then sideCount out else 0)) {exchangeRoot = root})
 {-# INLINE gatherC #-}
 
 -- | Everybody's memory, in the order of the ranks, at the root; all send the same number of
@@ -275,7 +272,7 @@ gathervC comm root b c = do
   size <- commSize comm
   (counts, offsets, keep) <- maybe (pure (nullPtr, nullPtr, pure ())) (if here then withParts "gatherv" size into . snd else const (pure (nullPtr, nullPtr, pure ()))) c
   let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = offsets}
-  pure (collective "gatherv" kGatherv comm root (-1) False (out, sideCount out) (into, 0) more keep)
+  pure (collective "gatherv" kGatherv comm (exchange (out, sideCount out) (into, 0)) {exchangeRoot = root, exchangeArrays = more, exchangeKeep = keep})
 
 -- | Everybody's memory at its part of the root's.
 --
@@ -296,7 +293,7 @@ allgatherC comm b c = do
   into <- receiveSide c
   size <- commSize comm
   fits "allgather" out into (size * sideCount out)
-  pure (collective "allgather" kAllgather comm 0 (-1) False (out, sideCount out) (into, sideCount out) none (pure ()))
+  pure (collective "allgather" kAllgather comm (exchange (out, sideCount out) (into, sideCount out)))
 
 -- | Everybody's memory, in the order of the ranks, everywhere; all send the same number of
 -- elements.
@@ -329,7 +326,7 @@ allgathervC comm b c parts = do
   size <- commSize comm
   (counts, offsets, keep) <- withParts "allgatherv" size into parts
   let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = offsets}
-  pure (collective "allgatherv" kAllgatherv comm 0 (-1) False (out, sideCount out) (into, 0) more keep)
+  pure (collective "allgatherv" kAllgatherv comm (exchange (out, sideCount out) (into, 0)) {exchangeArrays = more, exchangeKeep = keep})
 
 -- | Everybody's memory at its part, everywhere.
 --
@@ -350,7 +347,7 @@ alltoallC call kind size comm b c = do
   when (each * size /= sideCount out) . wrong InvalidCount call $
     show (sideCount out) ++ " elements cannot be divided among " ++ show size ++ " ranks"
   fits call out into (sideCount out)
-  pure (collective call kind comm 0 (-1) False (out, each) (into, each) none (pure ()))
+  pure (collective call kind comm (exchange (out, each) (into, each)))
 
 -- | Each rank sends each rank its part; all parts have the same size.
 --
@@ -378,7 +375,7 @@ alltoallvC comm b sent c received = do
             askedReceiveCounts = inCounts,
             askedReceiveOffsets = inOffsets
           }
-  pure (collective "alltoallv" kAlltoallv comm 0 (-1) False (out, 0) (into, 0) more (keep >> keep'))
+  pure (collective "alltoallv" kAlltoallv comm (exchange (out, 0) (into, 0)) {exchangeArrays = more, exchangeKeep = keep >> keep'})
 
 -- | Each rank sends each rank a part of any size.
 --
@@ -395,13 +392,13 @@ ialltoallv comm b sent c received = alltoallvC comm b sent c received >>= beginN
 
 -- By MPI, if it knows the operator; else by a tree.
 reduction :: Comm 'Intra -> Operator a -> (CInt -> IO (Collective ())) -> (Comm 'Intra -> IO ()) -> IO ()
-reduction comm op mpis tree = maybe (together comm tree) (\code -> mpis code >>= performNow) (operatorCode op)
+reduction comm op mpis tree = maybe (collectively comm tree) (\code -> mpis code >>= performNow) (operatorCode op)
 
 -- The same, without waiting: a tree on a thread of its own.
 ireduction :: String -> Comm 'Intra -> Operator a -> (CInt -> IO (Collective ())) -> (Comm 'Intra -> IO ()) -> IO (Request ())
 ireduction name comm op mpis tree = case operatorCode op of
   Just code -> mpis code >>= beginNow
-  Nothing -> togetherLater name comm tree
+  Nothing -> collectivelyLater name comm tree
 
 sameSize :: String -> Side -> Side -> IO ()
 sameSize call out into =
@@ -413,7 +410,7 @@ reduceC comm root b c code = do
   out <- sendSide b
   (here, into) <- rootSide "reduce" comm root receiveSide c
   when here (sameSize "reduce" out into)
-  pure (collective "reduce" kReduce comm root code False (out, sideCount out) (into, sideCount into) none (pure ()))
+  pure (collective "reduce" kReduce comm (exchange (out, sideCount out) (into, sideCount into)) {exchangeRoot = root, exchangeOperator = code})
 
 -- | Everybody's vectors combined element by element, at the root.
 --
@@ -444,7 +441,7 @@ allreduceC call kind comm b c code = do
   out <- sendSide b
   into <- receiveSide c
   sameSize call out into
-  pure (collective call kind comm 0 code False (out, sideCount out) (into, sideCount into) none (pure ()))
+  pure (collective call kind comm (exchange (out, sideCount out) (into, sideCount into)) {exchangeOperator = code})
 {-# INLINE allreduceC #-}
 
 -- | Everybody's vectors combined element by element, everywhere.
@@ -458,7 +455,7 @@ allreduce :: forall a. Element a => Comm 'Intra -> Operator a -> Vector a -> Mut
 allreduce comm op b c
   | few,
     Mutable.length c == n,
-    isJust (operatorCode op) = togetherPhases comm $ \shadow -> do
+    isJust (operatorCode op) = collectivelyInPhases comm $ \shadow -> do
     Vector.unsafeCopy c b
     let (here, _) = Mutable.unsafeToForeignPtr0 c
     wings <- wingsOf (foreignAddress here) n (touchForeignPtr here)
@@ -481,7 +478,7 @@ allreduceValue :: forall a. Element a => Comm 'Intra -> Operator a -> a -> IO a
 allreduceValue comm op a
   | isJust (operatorCode op) = do
     value <- trySync (evaluate a)
-    togetherPhases comm $ \shadow -> do
+    collectivelyInPhases comm $ \shadow -> do
       wings@(Wings mine _ _ _) <- wingsOfOne
       mapM_ (poke mine) value
       butterfly "allreduceValue" shadow (operatorFunction op) 1 wings (either Just (const Nothing) value) (peek mine)
@@ -534,7 +531,7 @@ reduceScatterC comm b counts c code = do
     "the counts add up to " ++ show (sum counts) ++ ", not to the " ++ show (sideCount out) ++ " elements that are sent"
   fits "reduceScatter" out into (counts !! fromIntegral rank)
   let more asked = asked {askedReceiveCounts = p}
-  pure (collective "reduceScatter" kReduceScatter comm 0 code False (out, sideCount out) (into, 0) more keep)
+  pure (collective "reduceScatter" kReduceScatter comm (exchange (out, sideCount out) (into, 0)) {exchangeOperator = code, exchangeArrays = more, exchangeKeep = keep})
 
 -- | Everybody's vectors combined element by element; each rank gets a part of so many elements.
 --
@@ -566,7 +563,7 @@ neighboursC comm ins b c = do
   out <- sendSide b
   into <- receiveSide c
   fits "neighbourAllgather" out into (ins * sideCount out)
-  pure (collective "neighbourAllgather" kNeighbourAllgather comm 0 (-1) False (out, sideCount out) (into, sideCount out) none (pure ()))
+  pure (collective "neighbourAllgather" kNeighbourAllgather comm (exchange (out, sideCount out) (into, sideCount out)))
 
 -- | The memory of all neighbours that send to this rank, of which there are so many.
 --

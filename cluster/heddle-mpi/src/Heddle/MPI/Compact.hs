@@ -46,10 +46,10 @@ import GHC.Compact (Compact, compact, compactSize, compactWithSharing, getCompac
 import GHC.Compact.Serialized
 import GHC.Fingerprint (Fingerprint (..))
 import GHC.Generics (Generic)
-import Heddle.MPI.Internal.Build
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Message
 import Heddle.MPI.Internal.Message.Codec (checkedCodec)
+import Heddle.MPI.Internal.ProgramFingerprint
 import Heddle.Prim.Atomic (modifyRef, newRef)
 import Heddle.Prim.Exception (bug)
 import Heddle.Prim.Unsafe (unsafePure)
@@ -94,7 +94,7 @@ regionBytes :: Region a -> IO Int
 regionBytes (Region c) = fromIntegral <$> compactSize c
 
 -- What goes over the wire: what has to be equal comes first.
-data Wire = Wire !Build !CodePlace !Word64 !Word64 !String !Word64 ![Block]
+data Wire = Wire !ProgramFingerprint !CodeAddress !Word64 !Word64 !String !Word64 ![Block]
   deriving stock (Generic)
   deriving anyclass (Message)
 
@@ -116,7 +116,7 @@ closed (Region c) = do
     let Fingerprint x y = typeRepFingerprint (typeRep (Proxy @a))
         root = word (serializedCompactRoot serialized)
     unless (root `inside` blocks) (bug "the root of a region lies outside of it")
-    pure (Wire thisBuild codePlace x y (show (typeRep (Proxy @a))) root blocks)
+    pure (Wire thisProgram codeAddress x y (show (typeRep (Proxy @a))) root blocks)
   where
     block (p, n) = do
       memory <- Concurrent.newForeignPtr (castPtr p) (void (compactSize c))
@@ -132,7 +132,7 @@ word p = let IntPtr n = ptrToIntPtr p in fromIntegral n
 -- Check, then copy it into a region here.
 opened :: forall a. Typeable a => Wire -> IO (Either String (Region a))
 opened (Wire theirs place x y name root blocks) = do
-  sameBuild "recv" "a region" theirs
+  sameProgram "recv" "a region" theirs
   unlessShared "recv"
   samePlace
   if Fingerprint x y /= typeRepFingerprint want
@@ -153,13 +153,13 @@ opened (Wire theirs place x y name root blocks) = do
       bytes <- modifyRef rest (\case b : bs -> (bs, b); [] -> ([], Bytes.empty))
       Bytes.unsafeUseAsCStringLen bytes (\(from, m) -> copyBytes (castPtr p) from (min m (fromIntegral n)))
     samePlace
-      | place == codePlace = pure ()
+      | place == codeAddress = pure ()
       | otherwise =
         wrong BuildMismatch "recv" $
-          "a region of a process whose code lies at " ++ show place ++ ", here it lies at " ++ show codePlace
+          "a region of a process whose code lies at " ++ show place ++ ", here it lies at " ++ show codeAddress
             ++ ": link the program without -pie"
 
 unlessShared :: String -> IO ()
 unlessShared call
-  | placeShared codePlace = wrong Unsupported call "regions need a program that is linked statically, without -dynamic"
+  | placeShared codeAddress = wrong Unsupported call "regions need a program that is linked statically, without -dynamic"
   | otherwise = pure ()

@@ -116,7 +116,7 @@ import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.File
 import Heddle.MPI.Internal.Foreign
 import Heddle.MPI.Internal.Request
-import Heddle.MPI.Internal.Turn
+import Heddle.MPI.Internal.TicketLock
 import Heddle.Prim.Atomic (readRef)
 import Heddle.Prim.Exception
 
@@ -184,7 +184,7 @@ now call writes company place file lent rest = do
   case (company, place) of
     (Alone, At _) -> go
     (Together, _) -> later call writes company place file lent rest >>= wait
-    _ -> inOrder (fileTurns file) go
+    _ -> inOrder (fileOrder file) go
   where
     go = transfer call writes company place file lent rest
 
@@ -195,8 +195,8 @@ later :: String -> Bool -> Company -> Place -> File -> Lent -> (Transfer -> Int 
 later call writes company place file lent rest = do
   permitted call writes place file lent
   mask_ $ do
-    turn <- nextTurn (fileTurns file)
-    forked ("mpi/" ++ call) (whenTurn turn (transfer call writes company place file lent rest))
+    ticket <- takeTicket (fileOrder file)
+    forked ("mpi/" ++ call) (withTicket ticket (transfer call writes company place file lent rest))
 
 run :: Transfer -> Ptr Outcome -> IO Slot
 run t = c_transfer (fileHandle (transferFile t)) writes place together offset (lentAt lent) (fromIntegral (lentCount lent)) type' 1

@@ -128,8 +128,7 @@ tellAll comm root mine = alloca $ \p -> allocaBytesAligned outcomeBytes 8 $ \out
             askedReceiveOffsets = nullPtr,
             askedKind = 1,
             askedRoot = root,
-            askedOp = -1,
-            askedInPlace = False
+            askedOp = -1
           }
   _ <- withAsked asked (\a -> c_collective a 1 0 0 outcome)
   told <- peekOutcome outcome

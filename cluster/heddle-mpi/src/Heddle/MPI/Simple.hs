@@ -69,10 +69,10 @@ where
 import Control.Monad (void)
 import Data.Maybe (fromMaybe)
 import Heddle.MPI.Internal.Message (Message)
-import Heddle.MPI.Internal.Parcel
+import Heddle.MPI.Internal.PackedMessage
 import Heddle.MPI.Internal.Point (Mode (..))
 import Heddle.MPI.Internal.Request
-import Heddle.MPI.Internal.Together
+import Heddle.MPI.Internal.ValueCollective
 import Heddle.MPI.Internal.Types
 
 -- | Send a value. It returns when the value's memory is free again: for a small message that
@@ -83,20 +83,20 @@ import Heddle.MPI.Internal.Types
 -- [Throws]: 'Heddle.MPI.MPIError'; what evaluating the value throws.
 -- [Source]: Monad.Reader 19, "Point-to-point communications".
 send :: Message a => Comm kind -> Rank -> Tag -> a -> IO ()
-send = sendParcel "send" Standard
+send = sendPacked "send" Standard
 {-# INLINE send #-}
 
 -- | 'send', returning when the receiver has begun to receive.
 --
 -- [Blocks]: parks the thread, at last.
 ssend :: Message a => Comm kind -> Rank -> Tag -> a -> IO ()
-ssend = sendParcel "ssend" Synchronous
+ssend = sendPacked "ssend" Synchronous
 
 -- | 'send' to somebody who receives already.
 --
 -- [Blocks]: parks the thread, at last.
 rsend :: Message a => Comm kind -> Rank -> Tag -> a -> IO ()
-rsend = sendParcel "rsend" Ready
+rsend = sendPacked "rsend" Ready
 
 -- | 'send', which returns at once.
 --
@@ -112,7 +112,7 @@ bsend comm rank tag a = void (isend comm rank tag a)
 -- it is consumed then.
 -- [Source]: Monad.Reader 19, "Point-to-point communications".
 recv :: Message a => Comm kind -> Rank -> Tag -> IO (a, Status)
-recv comm rank tag = recvParcel "recv" comm rank tag >>= openParcel "recv"
+recv comm rank tag = recvPacked "recv" comm rank tag >>= unpack "recv"
 {-# INLINE recv #-}
 
 -- | Send to one and receive from one, both at once.
@@ -131,27 +131,27 @@ sendrecv comm to sendTag a from recvTag = do
 -- [Blocks]: never.
 -- [Throws]: what evaluating the value throws; 'Heddle.MPI.MPIError' when it is waited for.
 isend :: Message a => Comm kind -> Rank -> Tag -> a -> IO (Request ())
-isend = isendParcel "isend" Standard
+isend = isendPacked "isend" Standard
 
 -- | 'ssend', without waiting.
 --
 -- [Blocks]: never.
 issend :: Message a => Comm kind -> Rank -> Tag -> a -> IO (Request ())
-issend = isendParcel "issend" Synchronous
+issend = isendPacked "issend" Synchronous
 
 -- | Begin to receive a value.
 --
 -- [Blocks]: never.
 -- [Throws]: as 'recv', when it is waited for.
 irecv :: Message a => Comm kind -> Rank -> Tag -> IO (Request (a, Status))
-irecv = receivingParcel "irecv"
+irecv = receivingPacked "irecv"
 
 -- | The root's value, to all; what the others give is not evaluated.
 --
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 bcast :: Message a => Comm 'Intra -> Rank -> a -> IO a
-bcast comm root a = together comm (bcastTogether root a)
+bcast comm root a = collectively comm (valueBcast root a)
 
 -- | 'bcast', at the root.
 --
@@ -171,7 +171,7 @@ bcastRecv comm root = bcast comm root (error "heddle mpi: bcastRecv was called b
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 scatter :: Message a => Comm 'Intra -> Rank -> [a] -> IO a
-scatter comm root as = together comm (scatterTogether root as)
+scatter comm root as = collectively comm (valueScatter root as)
 
 -- | 'scatter', at the root.
 --
@@ -190,7 +190,7 @@ scatterRecv comm root = scatter comm root []
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 gather :: Message a => Comm 'Intra -> Rank -> a -> IO (Maybe [a])
-gather comm root a = together comm (gatherTogether root a)
+gather comm root a = collectively comm (valueGather root a)
 
 -- | 'gather', elsewhere than at the root.
 --
@@ -209,14 +209,14 @@ gatherRecv comm root a = fromMaybe [] <$> gather comm root a
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 allgather :: Message a => Comm 'Intra -> a -> IO [a]
-allgather comm a = together comm (allgatherTogether a)
+allgather comm a = collectively comm (valueAllgather a)
 
 -- | Each rank sends each rank one of its values, which are as many as ranks.
 --
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 alltoall :: Message a => Comm 'Intra -> [a] -> IO [a]
-alltoall comm as = together comm (alltoallTogether as)
+alltoall comm as = collectively comm (valueAlltoall as)
 
 -- | All values combined in the order of the ranks, at the root. The function is associative; it
 -- is applied in a tree that depends on the number of ranks only.
@@ -224,52 +224,52 @@ alltoall comm as = together comm (alltoallTogether as)
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks; what the function throws, where it does.
 reduce :: Message a => Comm 'Intra -> Rank -> (a -> a -> a) -> a -> IO (Maybe a)
-reduce comm root f a = together comm (reduceTogether root f a)
+reduce comm root f a = collectively comm (valueReduce root f a)
 
 -- | All values combined in the order of the ranks, everywhere the same.
 --
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: as 'reduce'.
 allreduce :: Message a => Comm 'Intra -> (a -> a -> a) -> a -> IO a
-allreduce comm f a = together comm (allreduceTogether f a)
+allreduce comm f a = collectively comm (valueAllreduce f a)
 
 -- | The values of the ranks up to this one combined.
 --
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: as 'reduce'.
 scan :: Message a => Comm 'Intra -> (a -> a -> a) -> a -> IO a
-scan comm f a = together comm (scanTogether f a)
+scan comm f a = collectively comm (valueScan f a)
 
 -- | The values of the ranks before this one combined; at rank 0 'Nothing'.
 --
 -- [Blocks]: parks the thread, at last.
 -- [Throws]: as 'reduce'.
 exscan :: Message a => Comm 'Intra -> (a -> a -> a) -> a -> IO (Maybe a)
-exscan comm f a = together comm (exscanTogether f a)
+exscan comm f a = collectively comm (valueExscan f a)
 
 -- | 'bcast', on a thread of its own: collectives of one communicator are done one after the
 -- other, in the order in which they were called, which has to be the same everywhere.
 --
 -- [Blocks]: never.
 ibcast :: Message a => Comm 'Intra -> Rank -> a -> IO (Request a)
-ibcast comm root a = togetherLater "mpi/ibcast" comm (bcastTogether root a)
+ibcast comm root a = collectivelyLater "mpi/ibcast" comm (valueBcast root a)
 
 -- | 'gather', on a thread of its own; see 'ibcast'.
 igather :: Message a => Comm 'Intra -> Rank -> a -> IO (Request (Maybe [a]))
-igather comm root a = togetherLater "mpi/igather" comm (gatherTogether root a)
+igather comm root a = collectivelyLater "mpi/igather" comm (valueGather root a)
 
 -- | 'scatter', on a thread of its own; see 'ibcast'.
 iscatter :: Message a => Comm 'Intra -> Rank -> [a] -> IO (Request a)
-iscatter comm root as = togetherLater "mpi/iscatter" comm (scatterTogether root as)
+iscatter comm root as = collectivelyLater "mpi/iscatter" comm (valueScatter root as)
 
 -- | 'allgather', on a thread of its own; see 'ibcast'.
 iallgather :: Message a => Comm 'Intra -> a -> IO (Request [a])
-iallgather comm a = togetherLater "mpi/iallgather" comm (allgatherTogether a)
+iallgather comm a = collectivelyLater "mpi/iallgather" comm (valueAllgather a)
 
 -- | 'alltoall', on a thread of its own; see 'ibcast'.
 ialltoall :: Message a => Comm 'Intra -> [a] -> IO (Request [a])
-ialltoall comm as = togetherLater "mpi/ialltoall" comm (alltoallTogether as)
+ialltoall comm as = collectivelyLater "mpi/ialltoall" comm (valueAlltoall as)
 
 -- | 'allreduce', on a thread of its own; see 'ibcast'.
 iallreduce :: Message a => Comm 'Intra -> (a -> a -> a) -> a -> IO (Request a)
-iallreduce comm f a = togetherLater "mpi/iallreduce" comm (allreduceTogether f a)
+iallreduce comm f a = collectivelyLater "mpi/iallreduce" comm (valueAllreduce f a)

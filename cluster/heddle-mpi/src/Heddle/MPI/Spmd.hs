@@ -318,7 +318,7 @@ neighbours (Local pair) = Spmd $ \w -> do
 -- Messages from rank to rank. Instead of a value that cannot be made, Nothing is sent; at the end
 -- all tell each other how it went.
 passed :: Message a => String -> World -> [(Rank, a)] -> [Rank] -> IO [a]
-passed call w out from = together (worldComm w) $ \shadow -> do
+passed call w out from = collectively (worldComm w) $ \shadow -> do
   sent <- forM out $ \(rank, a) ->
     trySync (Simple.isend shadow rank passTag (Just a)) >>= \case
       Right request -> pure (request, Nothing)
@@ -333,7 +333,7 @@ passed call w out from = together (worldComm w) $ \shadow -> do
   verdict call shadow (case problems of e : _ -> Just e; [] -> Nothing)
   pure [a | Right a <- got]
 
--- Of messages on the duplicate, besides those of "Heddle.MPI.Internal.Together".
+-- Of messages on the duplicate, besides those of "Heddle.MPI.Internal.ValueCollective".
 passTag :: Tag
 passTag = 4
 
@@ -370,5 +370,5 @@ unsafeLocalIO f = guarded "unsafeLocalIO" (f . worldRank)
 guarded :: String -> (World -> IO a) -> Spmd s (Local s a)
 guarded call f = Spmd $ \w -> do
   result <- trySync (f w)
-  together (worldComm w) (\shadow -> verdict call shadow (either Just (const Nothing) result))
+  collectively (worldComm w) (\shadow -> verdict call shadow (either Just (const Nothing) result))
   Local <$> either throwIO pure result

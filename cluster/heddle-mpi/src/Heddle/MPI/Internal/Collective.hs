@@ -20,6 +20,8 @@ module Heddle.MPI.Internal.Collective
     sendSide,
     receiveSide,
     noSide,
+    Exchange (..),
+    exchange,
     collective,
 
     -- * Parts of a buffer, one for each rank
@@ -103,14 +105,36 @@ receiveSide b = sideOf <$> lendIn b
 noSide :: Side
 noSide = Side nullPtr 0 16 1 (pure ())
 
--- | Of this kind: root, operator (or -1), in place, what is sent and how many to each, what is
--- received and how many from each; further arrays; what is done when it is complete.
-collective :: String -> KindCode -> Comm kind -> Rank -> CInt -> Bool -> (Side, Int) -> (Side, Int) -> (Asked -> Asked) -> IO a -> Collective a
-collective call kind comm (Rank root) op inPlace (out, sends) (into, receives) more done =
-  Collective start (\_ -> Finished <$> (sideDone out >> sideDone into >> done))
+-- | What a collective moves. 'exchange' makes one; kinds that need more set its other fields.
+data Exchange = Exchange
+  { exchangeOut :: !Side,
+    -- | So many elements to each rank.
+    exchangeSends :: !Int,
+    exchangeInto :: !Side,
+    -- | So many elements from each rank.
+    exchangeReceives :: !Int,
+    exchangeRoot :: !Rank,
+    -- | The operator's code.
+    exchangeOperator :: !CInt,
+    -- | Adds arrays with a count and an offset for each rank.
+    exchangeArrays :: Asked -> Asked,
+    -- | Keeps those arrays until MPI has read them.
+    exchangeKeep :: IO ()
+  }
+
+-- | What is sent and how many elements to each rank, what is received and how many from each:
+-- without an operator or arrays; the root is rank 0, where there is one.
+exchange :: (Side, Int) -> (Side, Int) -> Exchange
+exchange (out, sends) (into, receives) = Exchange out sends into receives 0 (-1) id (pure ())
+{-# INLINE exchange #-}
+
+-- | A collective of this kind, named in errors.
+collective :: String -> KindCode -> Comm kind -> Exchange -> Collective ()
+collective call kind comm (Exchange out sends into receives (Rank root) operator arrays keep) =
+  Collective start (\_ -> Finished <$> (sideDone out >> sideDone into >> keep))
   where
     asked =
-      more
+      arrays
         Asked
           { askedComm = commHandle comm,
             askedSendType = sideType out,
@@ -125,8 +149,7 @@ collective call kind comm (Rank root) op inPlace (out, sends) (into, receives) m
             askedReceiveOffsets = nullPtr,
             askedKind = kind,
             askedRoot = fromIntegral root,
-            askedOp = op,
-            askedInPlace = inPlace
+            askedOp = operator
           }
     start =
       Start

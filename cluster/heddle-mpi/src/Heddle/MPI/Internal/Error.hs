@@ -193,7 +193,7 @@ wrong class' call text = thisRank >>= throwIO . MPIError class' (-1) call text
 
 -- | What a collective throws although its messages are complete on this rank: either all ranks
 -- have agreed to fail, or nothing was sent. Any other exception leaves it unfinished. Only
--- 'Heddle.MPI.Internal.Types.together' catches this.
+-- 'Heddle.MPI.Internal.Types.collectively' catches this.
 newtype Agreed = Agreed SomeException
 
 instance Show Agreed where

@@ -58,7 +58,7 @@ import Heddle.MPI.Internal.Buffer
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
 import Heddle.MPI.Internal.Request
-import Heddle.MPI.Internal.Turn
+import Heddle.MPI.Internal.TicketLock
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Clock (deadlineIn, seconds)
@@ -108,7 +108,7 @@ data File = File
     -- | For the processes to meet before they close it; 'Nothing' if there is but one.
     fileMeeting :: !(Maybe (Comm 'Intra)),
     -- | Transfers go one after the other, in the order in which they were asked for.
-    fileTurns :: !Turns
+    fileOrder :: !TicketLock
   }
 
 instance Eq File where
@@ -156,7 +156,7 @@ openFile comm path mode options = mask_ $ do
   handle <-
     withPath path (withPaths hints . open) `onException` mapM_ closeComm meeting
   shows' <- newRef (View 1 True)
-  File handle path mode shows' meeting <$> newTurns
+  File handle path mode shows' meeting <$> newTicketLock
   where
     duplicate = made "openFile" (c_comm_dup (commHandle comm)) >>= commFrom
     open name hints = withArrayLen hints $ \n p ->
@@ -203,7 +203,7 @@ withPaths texts use = go texts []
 -- [Throws]: 'MPIError': 'AlreadyClosed' the second time.
 closeFile :: File -> IO ()
 closeFile file = mask_ $ do
-  inOrder (fileTurns file) (pure ())
+  inOrder (fileOrder file) (pure ())
   -- Nobody comes to a meeting for a file that is closed.
   _ <- fileSizeOf "closeFile" file
   met <- meet file
@@ -329,7 +329,7 @@ setView file offset element@(Datatype e) view@(Datatype v) = do
   when (each == 0) (wrong InvalidType call "elements without a byte")
   when (size `rem` each /= 0) . wrong InvalidArgument call $
     "a view of " ++ show size ++ " bytes has no whole number of elements of " ++ show each
-  inOrder (fileTurns file) . mask_ $ do
+  inOrder (fileOrder file) . mask_ $ do
     check call (c_view (fileHandle file) (fromIntegral offset) e v)
     writeRef (fileShows file) (View each False)
   where
@@ -367,7 +367,7 @@ seekShared :: File -> Whence -> Int -> IO ()
 seekShared = seekWith "seekShared" 1
 
 seekWith :: String -> CInt -> File -> Whence -> Int -> IO ()
-seekWith call shared file whence by = inOrder (fileTurns file) $ do
+seekWith call shared file whence by = inOrder (fileOrder file) $ do
   -- Of an implementation, one would be told that something is wrong, but not what.
   from <- case whence of
     FromStart -> pure 0
@@ -381,7 +381,7 @@ seekWith call shared file whence by = inOrder (fileTurns file) $ do
 -- [Units]: elements of the view.
 -- [Throws]: 'MPIError'.
 tell :: File -> IO Int
-tell file = inOrder (fileTurns file) (tellNow file)
+tell file = inOrder (fileOrder file) (tellNow file)
 
 -- | 'tell', by what is in its turn already.
 tellNow :: File -> IO Int
@@ -392,7 +392,7 @@ tellNow file = fromIntegral <$> made "tell" (c_tell (fileHandle file) 0)
 -- [Units]: elements of the view.
 -- [Throws]: 'MPIError'.
 tellShared :: File -> IO Int
-tellShared file = inOrder (fileTurns file) $ fromIntegral <$> made "tellShared" (c_tell (fileHandle file) 1)
+tellShared file = inOrder (fileOrder file) $ fromIntegral <$> made "tellShared" (c_tell (fileHandle file) 1)
 
 -- Note [Closing after an exception]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~

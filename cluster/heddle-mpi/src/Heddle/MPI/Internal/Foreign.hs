@@ -230,8 +230,7 @@ data Asked = Asked
     askedReceiveOffsets :: !(Ptr Int64),
     askedKind :: !CInt,
     askedRoot :: !CInt,
-    askedOp :: !CInt,
-    askedInPlace :: !Bool
+    askedOp :: !CInt
   }
 
 -- | As C wants it.
@@ -251,6 +250,5 @@ withAsked asked use = allocaBytesAligned 104 8 $ \p -> do
   pokeByteOff p 88 (askedKind asked)
   pokeByteOff p 92 (askedRoot asked)
   pokeByteOff p 96 (askedOp asked)
-  pokeByteOff p 100 (if askedInPlace asked then 1 else 0 :: CInt)
   use (castPtr p)
 {-# INLINE withAsked #-}

@@ -42,9 +42,9 @@ module Heddle.MPI.Internal.Types
     closeShadow,
 
     -- * Heddle's own collectives
-    together,
-    togetherLater,
-    togetherPhases,
+    collectively,
+    collectivelyLater,
+    collectivelyInPhases,
   )
 where
 
@@ -59,7 +59,7 @@ import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
 import Heddle.MPI.Internal.Message.Class (Message)
 import Heddle.MPI.Internal.Request
-import Heddle.MPI.Internal.Turn
+import Heddle.MPI.Internal.TicketLock
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
@@ -136,7 +136,7 @@ data Comm (kind :: Kind) = Comm
     commShadow :: !(Ref (Shadow kind)),
     commLock :: !Lock,
     -- | Of Heddle's own collectives.
-    commTurns :: !Turns
+    commOrder :: !TicketLock
   }
 
 -- | NoShadow -> Shadow (the first of Heddle's own collectives makes it); Shadow -> Spoilt (one
@@ -155,7 +155,7 @@ instance Show (Comm kind) where
 
 -- | With a handle.
 commFrom :: Int64 -> IO (Comm kind)
-commFrom h = Comm h <$> newRef Nothing <*> newRef NoShadow <*> newLock <*> newTurns
+commFrom h = Comm h <$> newRef Nothing <*> newRef NoShadow <*> newLock <*> newTicketLock
 
 -- | All processes of the job.
 --
@@ -225,7 +225,7 @@ closeCommWith call free comm
   | commHandle comm <= 2 = wrong InvalidCommunicator call "commWorld and commSelf stay open until the end"
   | otherwise = mask_ $ do
     quiet <- quietWithin 5000000 comm
-    if quiet then closing else void (fork "mpi/close" (void (trySync (inOrder (commTurns comm) closing))))
+    if quiet then closing else void (fork "mpi/close" (void (trySync (inOrder (commOrder comm) closing))))
   where
     closing = mask_ $ do
       closeShadowWith (closeCommWith call free) comm
@@ -238,18 +238,18 @@ closeCommWith call free comm
 -- [Cost]: a thread.
 -- [Blocks]: parks the thread.
 -- [Masking]: interruptible; the collective goes on.
-together :: Comm kind -> (Comm kind -> IO a) -> IO a
-together comm body = togetherLater "mpi/collective" comm body >>= wait
+collectively :: Comm kind -> (Comm kind -> IO a) -> IO a
+collectively comm body = collectivelyLater "mpi/collective" comm body >>= wait
 
 -- | The same, without waiting; the thread that does it has this name.
 --
 -- [Blocks]: never.
-togetherLater :: String -> Comm kind -> (Comm kind -> IO a) -> IO (Request a)
-togetherLater name comm body = mask_ $ nextTurn (commTurns comm) >>= \turn -> inTurn name comm turn body
+collectivelyLater :: String -> Comm kind -> (Comm kind -> IO a) -> IO (Request a)
+collectivelyLater name comm body = mask_ $ takeTicket (commOrder comm) >>= \ticket -> inTurn name comm ticket body
 
-inTurn :: String -> Comm kind -> Turn -> (Comm kind -> IO a) -> IO (Request a)
-inTurn name comm turn body =
-  forked name . whenTurn turn $ do
+inTurn :: String -> Comm kind -> Ticket -> (Comm kind -> IO a) -> IO (Request a)
+inTurn name comm ticket body =
+  forked name . withTicket ticket $ do
     shadow <- shadowOf comm
     body shadow `catch` \e -> unfinished comm e >> throwIO (fst (disagreement e))
 
@@ -258,44 +258,44 @@ inTurn name comm turn body =
 --
 -- [Blocks]: tests for some microseconds, then parks the thread.
 -- [Masking]: interruptible while it waits; the collective goes on.
-togetherPhases :: Comm kind -> (Comm kind -> IO (Next a)) -> IO a
-togetherPhases comm first = mask $ \restore -> do
-  turn <- nextTurn (commTurns comm)
+collectivelyInPhases :: Comm kind -> (Comm kind -> IO (Next a)) -> IO a
+collectivelyInPhases comm first = mask $ \restore -> do
+  ticket <- takeTicket (commOrder comm)
   readRef (commShadow comm) >>= \case
     Shadow shadow ->
-      isTurn turn >>= \case
+      isCalled ticket >>= \case
         True ->
-          (phases (first shadow) `catch` failedPhases comm turn) >>= \case
-            Right a -> a <$ endTurn turn
-            Left under -> waitedPhases restore comm turn under
-        False -> laterPhases restore comm turn first
-    _ -> laterPhases restore comm turn first
-{-# INLINEABLE togetherPhases #-}
+          (phases (first shadow) `catch` failedPhases comm ticket) >>= \case
+            Right a -> a <$ release ticket
+            Left under -> waitedPhases restore comm ticket under
+        False -> laterPhases restore comm ticket first
+    _ -> laterPhases restore comm ticket first
+{-# INLINEABLE collectivelyInPhases #-}
 
--- What 'togetherPhases' does off the fast path: when its turn has not come, or
+-- What 'collectivelyInPhases' does off the fast path: when its ticket is not called yet, or
 -- there is no duplicate yet;
-laterPhases :: (IO a -> IO a) -> Comm kind -> Turn -> (Comm kind -> IO (Next a)) -> IO a
-laterPhases restore comm turn first = inTurn "mpi/collective" comm turn (performPhases . first) >>= restore . wait
+laterPhases :: (IO a -> IO a) -> Comm kind -> Ticket -> (Comm kind -> IO (Next a)) -> IO a
+laterPhases restore comm ticket first = inTurn "mpi/collective" comm ticket (performPhases . first) >>= restore . wait
 {-# NOINLINE laterPhases #-}
 
 -- when a phase that was complete at once has failed;
-failedPhases :: Comm kind -> Turn -> SomeException -> IO b
-failedPhases comm turn e = (unfinished comm e >> throwIO (fst (disagreement e))) `finally` endTurn turn
+failedPhases :: Comm kind -> Ticket -> SomeException -> IO b
+failedPhases comm ticket e = (unfinished comm e >> throwIO (fst (disagreement e))) `finally` release ticket
 {-# NOINLINE failedPhases #-}
 
 -- when a phase is not complete at once.
-waitedPhases :: (IO a -> IO a) -> Comm kind -> Turn -> Under a -> IO a
-waitedPhases restore comm turn under =
+waitedPhases :: (IO a -> IO a) -> Comm kind -> Ticket -> Under a -> IO a
+waitedPhases restore comm ticket under =
   try (restore (waitFor under)) >>= \case
-    Right a -> a <$ endTurn turn
+    Right a -> a <$ release ticket
     Left e -> interrupted >> throwIO (fst (disagreement e))
   where
     -- The wait has ended by an exception, its own or that of the phases.
     interrupted =
       stageOf under >>= \case
-        Ended -> endTurn turn
-        Failing e -> unfinished comm e `finally` endTurn turn
-        Going -> void (fork "mpi/given-up" ((void (waitFor under) `catch` unfinished comm) `finally` endTurn turn))
+        Ended -> release ticket
+        Failing e -> unfinished comm e `finally` release ticket
+        Going -> void (fork "mpi/given-up" ((void (waitFor under) `catch` unfinished comm) `finally` release ticket))
 {-# NOINLINE waitedPhases #-}
 
 -- After a collective that has failed in the middle, no other one may use the duplicate.
@@ -323,7 +323,7 @@ closeShadowWith close comm =
 
 -- Do all collectives that were called end within so many microseconds?
 quietWithin :: Int -> Comm kind -> IO Bool
-quietWithin limit comm = isJust <$> timeout limit (inOrder (commTurns comm) (pure ()))
+quietWithin limit comm = isJust <$> timeout limit (inOrder (commOrder comm) (pure ()))
 
 -- The duplicate for Heddle's own messages: the first call on a communicator is collective.
 shadowOf :: Comm kind -> IO (Comm kind)
@@ -349,14 +349,14 @@ shadowOf comm =
 -- One of Heddle's own collectives is several messages, or several of MPI's collectives. A rank
 -- that stopped in the middle would leave messages that the next collective takes for its own:
 -- wrong values. So whoever calls one takes part in it to its end, even if the calling thread is
--- interrupted. There are two mechanisms for that, both in the order of the calls ("Turn"):
+-- interrupted. There are two mechanisms for that, both in the order of the calls ("Ticket"):
 --
---  * 'together' runs it on a thread that nobody else knows, and so nobody interrupts; the caller
+--  * 'collectively' runs it on a thread that nobody else knows, and so nobody interrupts; the caller
 --    waits for its result.
---  * 'togetherPhases', for small reductions, runs the phases on the calling thread. If one is
+--  * 'collectivelyInPhases', for small reductions, runs the phases on the calling thread. If one is
 --    not complete, it is registered with its continuation (Note [Memory lent] in
 --    "Heddle.MPI.Internal.Request"), which whoever finds it complete goes on with. A caller that
---    is interrupted leaves a thread behind that ends the turn.
+--    is interrupted leaves a thread behind that releases the ticket.
 --
 -- MPI's own collectives are one operation each, which MPI completes in order.
 --

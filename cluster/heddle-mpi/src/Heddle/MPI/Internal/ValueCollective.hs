@@ -1,7 +1,7 @@
 {-# LANGUAGE DataKinds #-}
 
 -- |
--- Module      : Heddle.MPI.Internal.Together
+-- Module      : Heddle.MPI.Internal.ValueCollective
 -- Description : Collectives of values
 -- Stability   : internal, exempt from the version policy
 --
@@ -15,16 +15,16 @@
 -- Cost: up to 'blockRoom' bytes per rank, one of MPI's collectives.
 -- Owner: the calling thread of each rank, when it is its turn on the duplicate, which all of this
 -- is given.
-module Heddle.MPI.Internal.Together
-  ( bcastTogether,
-    scatterTogether,
-    gatherTogether,
-    allgatherTogether,
-    alltoallTogether,
-    reduceTogether,
-    allreduceTogether,
-    scanTogether,
-    exscanTogether,
+module Heddle.MPI.Internal.ValueCollective
+  ( valueBcast,
+    valueScatter,
+    valueGather,
+    valueAllgather,
+    valueAlltoall,
+    valueReduce,
+    valueAllreduce,
+    valueScan,
+    valueExscan,
   )
 where
 
@@ -38,7 +38,7 @@ import Heddle.MPI.Internal.Collective
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign (Asked (..))
 import Heddle.MPI.Internal.Message
-import Heddle.MPI.Internal.Parcel
+import Heddle.MPI.Internal.PackedMessage
 import Heddle.MPI.Internal.Point
 import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Tree
@@ -92,7 +92,7 @@ onBytes :: String -> KindCode -> Comm 'Intra -> Rank -> Maybe (Buffer, Int, Int)
 onBytes call kind comm root out into = do
   outSide <- maybe (pure noSide) sendSide (whole <$> out)
   intoSide <- maybe (pure noSide) receiveSide (whole <$> into)
-  performNow (collective call kind comm root (-1) False (outSide, maybe 0 each out) (intoSide, maybe 0 each into) id (pure ()))
+  performNow (collective call kind comm (exchange (outSide, maybe 0 each out) (intoSide, maybe 0 each into)) {exchangeRoot = root})
   where
     whole (memory, blocks, n) = (memory, blocks * n)
     each (_, _, n) = n
@@ -119,8 +119,8 @@ judged :: String -> Comm 'Intra -> Either SomeException a -> IO a
 judged call shadow answer = verdict call shadow (problemOf answer) >> either throwIO pure answer
 
 -- | 'Heddle.MPI.Simple.bcast'.
-bcastTogether :: Message a => Rank -> a -> Comm 'Intra -> IO a
-bcastTogether root a shadow = do
+valueBcast :: Message a => Rank -> a -> Comm 'Intra -> IO a
+valueBcast root a shadow = do
   (size, rank) <- place shadow
   checkRoot "bcast" size root
   let here = Rank rank == root
@@ -166,8 +166,8 @@ own :: Wanted -> a -> Either SomeException a
 own wanted a = a <$ wanted
 
 -- | 'Heddle.MPI.Simple.gather'.
-gatherTogether :: Message a => Rank -> a -> Comm 'Intra -> IO (Maybe [a])
-gatherTogether root a shadow = do
+valueGather :: Message a => Rank -> a -> Comm 'Intra -> IO (Maybe [a])
+valueGather root a shadow = do
   (size, rank) <- place shadow
   checkRoot "gather" size root
   let here = Rank rank == root
@@ -188,8 +188,8 @@ gatherTogether root a shadow = do
       Nothing <$ judged "gather" shadow wanted
 
 -- | 'Heddle.MPI.Simple.scatter'.
-scatterTogether :: Message a => Rank -> [a] -> Comm 'Intra -> IO a
-scatterTogether root as shadow = do
+valueScatter :: Message a => Rank -> [a] -> Comm 'Intra -> IO a
+valueScatter root as shadow = do
   (size, rank) <- place shadow
   checkRoot "scatter" size root
   let here = Rank rank == root
@@ -210,8 +210,8 @@ scatterTogether root as shadow = do
       | otherwise = replicate size <$> trySync (wrong InvalidCount "scatter" ("there have to be " ++ show size ++ " values, one for each rank"))
 
 -- | 'Heddle.MPI.Simple.allgather'.
-allgatherTogether :: Message a => a -> Comm 'Intra -> IO [a]
-allgatherTogether a shadow = do
+valueAllgather :: Message a => a -> Comm 'Intra -> IO [a]
+valueAllgather a shadow = do
   (size, rank) <- place shadow
   wanted <- prepare a
   block <- newBlocks 1
@@ -229,7 +229,7 @@ allgatherTogether a shadow = do
     into <- receiveSide (memory, last offsets)
     (counts, starts, keep) <- withParts "allgather" size into (Parts (map (max 0) lengths) (take size offsets))
     let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = starts}
-    performNow (collective "allgather" kAllgatherv shadow 0 (-1) False (out, max 0 (lengths !! rank)) (into, 0) more keep)
+    performNow (collective "allgather" kAllgatherv shadow (exchange (out, max 0 (lengths !! rank)) (into, 0)) {exchangeArrays = more, exchangeKeep = keep})
   values <- forM (zip3 [0 ..] lengths offsets) $ \(r, n, offset) ->
     if r == rank
       then pure (own wanted a)
@@ -242,8 +242,8 @@ allgatherTogether a shadow = do
   judged "allgather" shadow (allOf values)
 
 -- | 'Heddle.MPI.Simple.alltoall'.
-alltoallTogether :: Message a => [a] -> Comm 'Intra -> IO [a]
-alltoallTogether as shadow = do
+valueAlltoall :: Message a => [a] -> Comm 'Intra -> IO [a]
+valueAlltoall as shadow = do
   (size, rank) <- place shadow
   wanted <-
     if length (take (size + 1) as) == size
@@ -265,16 +265,16 @@ alltoallTogether as shadow = do
 -- Instead of a value that could not be made, Nothing is sent.
 receiveMade :: Message a => String -> Comm 'Intra -> Int -> IO (Either SomeException a)
 receiveMade call shadow r = do
-  parcel <- recvParcel call shadow (Rank r) treeTag
-  trySync (openParcel call parcel >>= maybe (remote call r) pure . fst)
+  packed <- recvPacked call shadow (Rank r) treeTag
+  trySync (unpack call packed >>= maybe (remote call r) pure . fst)
 
 -- A value that cannot be encoded counts as one that could not be made.
 giveMade :: Message a => String -> Comm 'Intra -> Int -> Either SomeException a -> IO (Request ())
 giveMade call shadow r made = do
-  begun <- trySync (isendParcel call Standard shadow (Rank r) treeTag (either (const Nothing) Just made))
+  begun <- trySync (isendPacked call Standard shadow (Rank r) treeTag (either (const Nothing) Just made))
   case begun of
     Right request -> pure request
-    Left _ -> isendParcel call Standard shadow (Rank r) treeTag (Nothing :: Maybe ())
+    Left _ -> isendPacked call Standard shadow (Rank r) treeTag (Nothing :: Maybe ())
 
 combined :: (a -> a -> a) -> Either SomeException a -> Either SomeException a -> IO (Either SomeException a)
 combined f x y = trySync (f <$> either throwIO pure x <*> either throwIO pure y >>= evaluate)
@@ -287,8 +287,8 @@ climbed call f a shadow = do
   climb size rank (receiveMade call shadow) (\r made -> giveMade call shadow r made >>= wait) (combined f) mine
 
 -- | 'Heddle.MPI.Simple.reduce'.
-reduceTogether :: Message a => Rank -> (a -> a -> a) -> a -> Comm 'Intra -> IO (Maybe a)
-reduceTogether root f a shadow = do
+valueReduce :: Message a => Rank -> (a -> a -> a) -> a -> Comm 'Intra -> IO (Maybe a)
+valueReduce root f a shadow = do
   (size, rank) <- place shadow
   checkRoot "reduce" size root
   result <- climbed "reduce" f a shadow
@@ -301,11 +301,11 @@ reduceTogether root f a shadow = do
     else Nothing <$ judged "reduce" shadow (void final)
 
 -- | 'Heddle.MPI.Simple.allreduce'.
-allreduceTogether :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO a
-allreduceTogether f a shadow = do
+valueAllreduce :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO a
+valueAllreduce f a shadow = do
   result <- climbed "allreduce" f a shadow
   -- Rank 0 cannot throw before the others know.
-  bcastTogether 0 (either throw id result) shadow
+  valueBcast 0 (either throw id result) shadow
 
 -- The values of the ranks before this one combined, and the own.
 prefixed :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO (Maybe (Either SomeException a), Either SomeException a)
@@ -325,13 +325,13 @@ prefixed f a shadow = do
   pure (prefix, mine)
 
 -- | 'Heddle.MPI.Simple.scan'.
-scanTogether :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO a
-scanTogether f a shadow = do
+valueScan :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO a
+valueScan f a shadow = do
   (prefix, mine) <- prefixed f a shadow
   maybe (pure mine) (\p -> combined f p mine) prefix >>= judged "scan" shadow
 
 -- | 'Heddle.MPI.Simple.exscan'.
-exscanTogether :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO (Maybe a)
-exscanTogether f a shadow = do
+valueExscan :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO (Maybe a)
+valueExscan f a shadow = do
   (prefix, mine) <- prefixed f a shadow
   judged "exscan" shadow (mine >> sequence prefix)

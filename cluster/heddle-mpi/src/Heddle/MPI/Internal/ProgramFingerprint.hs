@@ -2,7 +2,7 @@
 {-# LANGUAGE DeriveGeneric #-}
 
 -- |
--- Module      : Heddle.MPI.Internal.Build
+-- Module      : Heddle.MPI.Internal.ProgramFingerprint
 -- Description : Which program this is
 -- Stability   : internal, exempt from the version policy
 --
@@ -12,12 +12,12 @@
 --
 -- Cost: once, reading the executable: some milliseconds for each megabyte.
 -- Owner: the process.
-module Heddle.MPI.Internal.Build
-  ( Build (..),
-    thisBuild,
-    sameBuild,
-    CodePlace (..),
-    codePlace,
+module Heddle.MPI.Internal.ProgramFingerprint
+  ( ProgramFingerprint (..),
+    thisProgram,
+    sameProgram,
+    CodeAddress (..),
+    codeAddress,
   )
 where
 
@@ -34,45 +34,45 @@ import Heddle.Prim.Global (unsafeGlobal)
 import Numeric (showHex)
 
 -- | A program's identity.
-data Build = Build !Word64 !Word64
+data ProgramFingerprint = ProgramFingerprint !Word64 !Word64
   deriving stock (Eq, Generic)
   deriving anyclass (Message)
 
-instance Show Build where
-  showsPrec _ (Build a b) = showString (hex a ++ hex b)
+instance Show ProgramFingerprint where
+  showsPrec _ (ProgramFingerprint a b) = showString (hex a ++ hex b)
     where
       hex n = let digits = showHex n "" in replicate (16 - length digits) '0' ++ digits
 
 -- | This program's.
-thisBuild :: Build
-thisBuild = unsafeGlobal $ do
+thisProgram :: ProgramFingerprint
+thisProgram = unsafeGlobal $ do
   executable <- getFileHash "/proc/self/exe"
   keys <- staticPtrKeys
   let Fingerprint a b = fingerprintFingerprints (executable : sort keys)
-  pure (Build a b)
-{-# NOINLINE thisBuild #-}
+  pure (ProgramFingerprint a b)
+{-# NOINLINE thisProgram #-}
 
 -- | Is what has arrived from this program?
 --
 -- [Throws]: 'MPIError' of class 'BuildMismatch', with both identities.
-sameBuild :: String -> String -> Build -> IO ()
-sameBuild call what theirs =
-  when (theirs /= thisBuild) . wrong BuildMismatch call $
-    what ++ " of the program " ++ show theirs ++ ", and this is the program " ++ show thisBuild
+sameProgram :: String -> String -> ProgramFingerprint -> IO ()
+sameProgram call what theirs =
+  when (theirs /= thisProgram) . wrong BuildMismatch call $
+    what ++ " of the program " ++ show theirs ++ ", and this is the program " ++ show thisProgram
       ++ ": all ranks have to run the same executable"
 
 -- | Where code lies: the address of a function of this library, and whether Haskell code is in
 -- shared libraries, which may lie elsewhere in each process.
-data CodePlace = CodePlace {placeAddress :: !Word64, placeShared :: !Bool}
+data CodeAddress = CodeAddress {placeAddress :: !Word64, placeShared :: !Bool}
   deriving stock (Eq, Generic, Show)
   deriving anyclass (Message)
 
 -- | This process's.
-codePlace :: CodePlace
-codePlace = unsafeGlobal $ do
+codeAddress :: CodeAddress
+codeAddress = unsafeGlobal $ do
   maps <- readFile "/proc/self/maps"
   let shared = any ("/libHS" `isInfixOf`) (lines maps)
-  pure (CodePlace (fromIntegral (ptrToIntPtr (castFunPtrToPtr p_begin))) shared)
-{-# NOINLINE codePlace #-}
+  pure (CodeAddress (fromIntegral (ptrToIntPtr (castFunPtrToPtr p_begin))) shared)
+{-# NOINLINE codeAddress #-}
 
 foreign import ccall "&heddle_mpi_begin" p_begin :: FunPtr (IO ())

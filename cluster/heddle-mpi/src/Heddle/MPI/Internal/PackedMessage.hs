@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.MPI.Internal.Parcel
+-- Module      : Heddle.MPI.Internal.PackedMessage
 -- Description : Values as messages
 -- Stability   : internal, exempt from the version policy
 --
@@ -8,17 +8,17 @@
 --
 -- Cost: sending, an encoding; receiving, a probe and a buffer.
 -- Owner: an outgoing message keeps its parts until it is sent.
-module Heddle.MPI.Internal.Parcel
+module Heddle.MPI.Internal.PackedMessage
   ( -- * Sending
-    sendParcel,
-    isendParcel,
+    sendPacked,
+    isendPacked,
     bytesOf,
 
     -- * Receiving
-    Parcel,
-    recvParcel,
-    receivingParcel,
-    openParcel,
+    Packed,
+    recvPacked,
+    receivingPacked,
+    unpack,
     decodeOr,
   )
 where
@@ -73,24 +73,24 @@ gap = unsafeGlobal (newBuffer 16)
 {-# NOINLINE gap #-}
 
 -- | Send a value.
-sendParcel :: Message a => String -> Mode -> Comm kind -> Rank -> Tag -> a -> IO ()
-sendParcel call mode comm rank tag a = do
+sendPacked :: Message a => String -> Mode -> Comm kind -> Rank -> Tag -> a -> IO ()
+sendPacked call mode comm rank tag a = do
   out <- encode a
   if null (outgoingParts out)
     then do
       let header = outgoingHeader out
           lent = Lent (bufferPtr header) (outgoingBytes out) byteType 1 (keepAlive header) (pure ())
       performSend (sending call mode comm rank tag lent) (keepAlive header)
-    else isendParcel' call mode comm rank tag out >>= wait
-{-# INLINE sendParcel #-}
+    else isendOutgoing call mode comm rank tag out >>= wait
+{-# INLINE sendPacked #-}
 
 -- | Begin to send a value.
-isendParcel :: Message a => String -> Mode -> Comm kind -> Rank -> Tag -> a -> IO (Request ())
-isendParcel call mode comm rank tag a = encode a >>= isendParcel' call mode comm rank tag
-{-# INLINE isendParcel #-}
+isendPacked :: Message a => String -> Mode -> Comm kind -> Rank -> Tag -> a -> IO (Request ())
+isendPacked call mode comm rank tag a = encode a >>= isendOutgoing call mode comm rank tag
+{-# INLINE isendPacked #-}
 
-isendParcel' :: String -> Mode -> Comm kind -> Rank -> Tag -> Outgoing -> IO (Request ())
-isendParcel' call mode comm rank tag out = mask_ $ do
+isendOutgoing :: String -> Mode -> Comm kind -> Rank -> Tag -> Outgoing -> IO (Request ())
+isendOutgoing call mode comm rank tag out = mask_ $ do
   (lent, free) <- lendOutgoing out
   -- The type may be freed as soon as the send has begun.
   let start = (sending call mode comm rank tag lent) {startWeight = weigh (outgoingBytes out)}
@@ -101,28 +101,28 @@ bytesOf :: Message a => a -> IO (Buffer, Int)
 bytesOf a = encode a >>= flatten
 
 -- | A message that has arrived.
-data Parcel = Parcel !Buffer !Int !Status
+data Packed = Packed !Buffer !Int !Status
 
 -- Receive what a probe has found.
-matchedParcel :: String -> Outcome -> IO (Next Parcel)
-matchedParcel call found' = do
+matchedPacked :: String -> Outcome -> IO (Next Packed)
+matchedPacked call found' = do
   let n = fromIntegral (outcomeReceived found')
       status = statusOf found'
   memory <- newBuffer (max 16 n)
   let lent = Lent (bufferPtr memory) n byteType 1 (keepAlive memory) (pure ())
-  pure (Then (matched call (outcomeMessage found') lent) (\_ -> Finished (Parcel memory n status) <$ keepAlive memory))
+  pure (Then (matched call (outcomeMessage found') lent) (\_ -> Finished (Packed memory n status) <$ keepAlive memory))
 
 -- | Receive a message of any length.
-recvParcel :: String -> Comm kind -> Rank -> Tag -> IO Parcel
-recvParcel call comm rank tag = perform (probing call comm rank tag) (matchedParcel call)
-{-# INLINE recvParcel #-}
+recvPacked :: String -> Comm kind -> Rank -> Tag -> IO Packed
+recvPacked call comm rank tag = perform (probing call comm rank tag) (matchedPacked call)
+{-# INLINE recvPacked #-}
 
 -- | Begin to receive a value: it is decoded by who finds it complete.
-receivingParcel :: Message a => String -> Comm kind -> Rank -> Tag -> IO (Request (a, Status))
-receivingParcel call comm rank tag = begin (probing call comm rank tag) (\found' -> matchedParcel call found' >>= opened)
+receivingPacked :: Message a => String -> Comm kind -> Rank -> Tag -> IO (Request (a, Status))
+receivingPacked call comm rank tag = begin (probing call comm rank tag) (\found' -> matchedPacked call found' >>= opened)
   where
     opened = \case
-      Finished parcel -> Finished <$> openParcel call parcel
+      Finished packed -> Finished <$> unpack call packed
       Then start rest -> pure (Then start (rest >=> opened))
       Awaiting slot start rest -> pure (Awaiting slot start (rest >=> opened))
       Gone -> pure Gone
@@ -130,11 +130,11 @@ receivingParcel call comm rank tag = begin (probing call comm rank tag) (\found'
 -- | The value in it.
 --
 -- [Throws]: 'MPIError' of class 'DecodeError'.
-openParcel :: Message a => String -> Parcel -> IO (a, Status)
-openParcel call (Parcel memory n status) = do
+unpack :: Message a => String -> Packed -> IO (a, Status)
+unpack call (Packed memory n status) = do
   a <- decodeOr call (" from rank " ++ show (statusSource status) ++ " with tag " ++ show (statusTag status)) memory 0 n
   pure (a, status)
-{-# INLINE openParcel #-}
+{-# INLINE unpack #-}
 
 -- | The value in so many bytes of a buffer, from an offset; with words for where they come from.
 --
