@@ -28,6 +28,7 @@ import Heddle.IO.Internal (ListenOptions (..), Listener (..), Spread (..), defau
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.LogLine
 import Heddle.Serve.Reserve (noReserve)
+import Heddle.Serve.Root (closeRoot, openRoot)
 import Heddle.Serve.Static
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory (removePathForcibly)

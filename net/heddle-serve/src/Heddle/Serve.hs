@@ -45,6 +45,7 @@ import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.Listen
 import Heddle.Serve.Messages
 import Heddle.Serve.Reserve (withReserve)
+import Heddle.Serve.Root (closeRoot, openRoot, refreshRoot)
 import Heddle.Serve.Static
 import Network.Socket (SockAddr)
 
@@ -176,7 +177,7 @@ serveSite options tell = do
                     if before == 0
                       then unpark stop
                       else cutShort http >> for_ accessLog abandon >> serveSecond options
-                  onReopen = lookAgain root >> for_ accessLog reopen
+                  onReopen = refreshRoot root >> for_ accessLog reopen
                   onHangUp = do
                     there <- if terminal then hasTerminal else pure True
                     if there then onReopen else onStop

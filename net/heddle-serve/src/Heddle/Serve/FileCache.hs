@@ -43,10 +43,10 @@ import Data.Int (Int64)
 import Data.Word (Word64, Word8)
 import Foreign.Ptr (Ptr, castPtr)
 import Foreign.Storable (peekByteOff)
-import Heddle.Http.Conditional (Validators)
 import Heddle.Http.Reply (Prebuilt (..))
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..))
+import Heddle.Serve.FileReply (Representation)
 
 -- | What identifies a version of a file.
 data Stamp = Stamp
@@ -70,8 +70,7 @@ data Entry = Entry
     -- | Had the file been left alone for a while when it was read?
     entrySettled :: !Bool,
     entryStamp :: !Stamp,
-    entryValidators :: !Validators,
-    entryMedia :: !ByteString,
+    entryRepresentation :: !Representation,
     -- | 200 with the content.
     entryReply :: !Prebuilt,
     -- | 304.
