@@ -15,8 +15,7 @@ import Foreign.Ptr (castPtr)
 import Heddle.Http
 import Heddle.Http.Conditional (Validators (..))
 import Heddle.Prim.Clock (Deadline (..))
-import Heddle.Serve.FileCache
-import Heddle.Serve.FileReply (Representation (..))
+import Heddle.Serve.Internal
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.QuickCheck

@@ -25,11 +25,7 @@ import Foreign.Ptr (castPtr, minusPtr)
 import Heddle.Http
 import Heddle.Http.RawClient
 import Heddle.IO.Internal (ListenOptions (..), Listener (..), Spread (..), defaultConfig, defaultListenOptions, withListener, withRuntime)
-import Heddle.Serve.FileCache (newFileCache)
-import Heddle.Serve.LogLine
-import Heddle.Serve.Reserve (noReserve)
-import Heddle.Serve.Root (closeRoot, openRoot)
-import Heddle.Serve.Static
+import Heddle.Serve.Internal
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory (removePathForcibly)
 import System.Posix.Temp (mkdtemp)

@@ -39,9 +39,9 @@ import Data.List.NonEmpty (NonEmpty (..))
 import Data.List.NonEmpty qualified as NonEmpty
 import Heddle.Bytes.HttpDate (formatHttpDate)
 import Heddle.Http
+import Heddle.Http.Borrowed (preconditions)
 import Heddle.Http.Conditional
 import Heddle.Http.Range
-import Heddle.Http.Request (withHead)
 import Heddle.Prim.Clock (EpochSeconds (..), epochNow)
 import Heddle.Prim.File (FileStatus (..))
 import Heddle.Serve.Mime (mediaType)
@@ -134,13 +134,13 @@ data Content = Content
 -- [Source]: RFC 9110, section 13.2.2.
 conditionalReply :: Request -> MethodCode -> Representation -> Content -> IO Reply
 conditionalReply request code file content = do
-  preconditions <- withHead request preconditionsOf
-  case evaluate code (Just (representationValidators file)) preconditions of
+  conditions <- preconditions request
+  case evaluate code (Just (representationValidators file)) conditions of
     NotModified -> pure (contentUnchanged content)
     PreconditionFailed ->
       pure (withHeaders (fileHeaders file ConditionFailed) (problem status412 "The file is not in the state that the request asks for."))
     Proceed ->
-      rangesAsked request code file preconditions >>= \case
+      rangesAsked request code file conditions >>= \case
         RangeIgnored -> pure (contentWhole content)
         RangeUnsatisfiable ->
           pure (withHeaders (fileHeaders file NoSuchPart) (problem status416 "No part of the file lies in the range asked for."))
@@ -149,14 +149,14 @@ conditionalReply request code file content = do
 
 -- A Range header counts in a GET whose If-Range, if there is one, holds.
 rangesAsked :: Request -> MethodCode -> Representation -> Preconditions -> IO RangeAnswer
-rangesAsked request code file preconditions
+rangesAsked request code file conditions
   | code /= MethodGet = pure RangeIgnored
   | otherwise = do
     asked <- header request HeaderRange
     now <- epochNow
     pure $ case asked of
       Just ranges
-        | maybe True (ifRangeHolds now (representationValidators file)) (ifRange preconditions) ->
+        | maybe True (ifRangeHolds now (representationValidators file)) (ifRange conditions) ->
           parseRange ranges (representationSize file)
       _ -> RangeIgnored
 

@@ -3,7 +3,7 @@
 -- |
 -- Module      : Heddle.Serve.Static
 -- Description : Files beneath a root, over HTTP
--- Stability   : stable
+-- Stability   : internal, exempt from the version policy
 --
 -- A path is decoded once and opened beneath the root by openat2(2), so that neither dots
 -- nor symbolic links lead out. Small files are cached with their whole reply; large ones go
@@ -26,14 +26,10 @@ import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
-import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Http
-import Heddle.Http.Conditional (hasPreconditions)
-import Heddle.Http.Head (Slice (..), pathSlice)
-import Heddle.Http.Head qualified as Head
+import Heddle.Http.Borrowed
 import Heddle.Http.Range (ByteRange (..), rangeLength)
-import Heddle.Http.Reply (Prebuilt (..))
-import Heddle.Http.Request (Request (..), withHead)
 import Heddle.Http.UriPath
 import Heddle.IO.Internal (slotManager)
 import Heddle.IO.Internal.Alarm (sleepOn)
@@ -42,9 +38,9 @@ import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception (mask_, onException)
 import Heddle.Prim.File
+import Heddle.Serve.DescriptorReserve
 import Heddle.Serve.FileCache
 import Heddle.Serve.FileReply
-import Heddle.Serve.Reserve
 import Heddle.Serve.Root
 import System.Posix.Types (Fd)
 
@@ -59,10 +55,10 @@ data Site = Site
     -- | The server's name, for prebuilt replies.
     siteServerName :: !ByteString,
     -- | Descriptors for files when clients have taken all others.
-    siteReserve :: !Reserve
+    siteReserve :: !DescriptorReserve
   }
 
--- Larger files are not kept in memory but sent from the page cache.
+-- Larger files are sent from the page cache instead of kept in memory.
 smallFile :: Int64
 smallFile = 65536
 
@@ -72,9 +68,7 @@ staticHandler site cache request = do
   code <- method request
   if code == MethodGet || code == MethodHead
     then do
-      found <- withHead request $ \p table -> do
-        Slice offset n <- pathSlice table
-        lookupPath cache (p `plusPtr` offset) n
+      found <- withPath request (lookupPath cache)
       let serving = Serving site cache request code
       case found of
         Just entry -> do
@@ -106,11 +100,9 @@ data Serving = Serving
 -- A cached file that is known to be current.
 current :: Request -> MethodCode -> Entry -> IO Reply
 current request code entry = do
-  special <- withHead request $ \_ table -> do
-    conditions <- hasPreconditions table
-    ranges <- Head.knownCount table HeaderRange
-    pure (conditions || ranges > 0)
-  if not special
+  conditional <- isConditional request
+  ranged <- hasHeader request HeaderRange
+  if not (conditional || ranged)
     then pure (Ready (entryReply entry))
     else conditionalReply request code (entryRepresentation entry) (cachedContent entry)
 {-# INLINE current #-}
@@ -120,12 +112,9 @@ cachedContent entry =
   Content
     { contentWhole = Ready (entryReply entry),
       contentUnchanged = Ready (entryUnchanged entry),
-      contentPart = \range -> SegmentBytes <$> copyOut (entryReply entry) range
+      contentPart = \range ->
+        SegmentBytes <$> prebuiltPart (entryReply entry) (fromIntegral (rangeFirst range)) (fromIntegral (rangeLength range))
     }
-
-copyOut :: Prebuilt -> ByteRange -> IO ByteString
-copyOut reply range = withBuffer (prebuiltBuffer reply) $ \p ->
-  B.packCStringLen (castPtr p `plusPtr` (prebuiltHead reply + fromIntegral (rangeFirst range)), fromIntegral (rangeLength range))
 
 -- A cached file that was last compared with the disk more than a second ago.
 revalidate :: Serving -> Entry -> IO Reply
@@ -327,9 +316,9 @@ openHere site request relative = do
         Left e -> Left (Errno (negate e)) <$ closeFile fd
   where
     exhausted r = Errno (negate r) `elem` [EMFILE, ENFILE]
-    -- Other requests give descriptors back within milliseconds; a client rather waits.
+    -- Other requests release descriptors within milliseconds, so wait instead of refusing.
     patiently tries root path = do
-      r <- lending (siteReserve site) (openBeneath root path readOnly)
+      r <- withReserved (siteReserve site) (openBeneath root path readOnly)
       if exhausted r && tries > 0
         then do
           deadlineIn (milliseconds 10) >>= sleepOn (slotManager (requestConn request))
