@@ -6,15 +6,13 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Foreign.Ptr (plusPtr)
-import Heddle.Http.Chunked
-import Heddle.Http.Parse (Limits (..), defaultLimits)
-import Heddle.Http.Status
+import Heddle.Http.Internal
 import Numeric (showHex)
 import Oracle (Body (..), oracleChunked)
 import Requests (cutsOf, mutated, noise, withBytes)
 import Test.Tasty (TestTree, localOption, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
-import Test.Tasty.QuickCheck
+import Test.Tasty.QuickCheck hiding (reason)
 
 tests :: TestTree
 tests =
@@ -141,8 +139,8 @@ invalidBody = do
   rest <- elements ["", "\r\n", whole]
   elements [fault <> rest, before <> fault <> rest]
 
-refusal :: (ByteString, Why) -> TestTree
-refusal (input, why) = testCase (show (B.take 40 input)) $ do
+refusal :: (ByteString, RejectReason) -> TestTree
+refusal (input, reason) = testCase (show (B.take 40 input)) $ do
   state <- newChunkState
   resetChunkState limits state
   withBytes input $ \buffer len ->
@@ -150,11 +148,11 @@ refusal (input, why) = testCase (show (B.take 40 input)) $ do
           step <- chunkNext state (buffer `plusPtr` at) (len - at)
           case step of
             ChunkData offset size -> go (at + offset + size)
-            ChunkReject status got -> (status, got) @?= (whyStatus why, why)
+            ChunkReject status got -> (status, got) @?= (rejectStatus reason, reason)
             other -> fail (show other)
      in go 0
 
-refusals :: [(ByteString, Why)]
+refusals :: [(ByteString, RejectReason)]
 refusals =
   [ ("x", BadChunkSize),
     ("1g", BadChunkSize),

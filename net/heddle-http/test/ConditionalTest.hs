@@ -6,8 +6,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.Int (Int64)
 import Heddle.Http.Conditional
-import Heddle.Http.Head (MethodCode (..))
-import Heddle.Http.Parse (defaultLimits)
+import Heddle.Http.Internal (MethodCode (..), defaultLimits, hasPreconditions, preconditionsOf)
 import Heddle.Prim.Clock (EpochSeconds (..))
 import Requests (withHead)
 import Test.Tasty (TestTree, localOption, testGroup)

@@ -6,6 +6,7 @@ import Data.List (isSuffixOf)
 import EngineBadInput qualified
 import EngineConversation qualified
 import EngineDeadlines qualified
+import EngineParts qualified
 import Heddle.Http.RawClient (eventually)
 import System.Directory (getSymbolicLinkTarget, listDirectory)
 import Test.Tasty
@@ -19,6 +20,7 @@ main = do
     testGroup
       "heddle-http engine"
       [ EngineConversation.tests,
+        EngineParts.tests,
         EngineBadInput.tests,
         EngineDeadlines.tests,
         -- Last: tests run one after the other.

@@ -6,14 +6,12 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Char (toUpper)
-import Heddle.Http.Framing
-import Heddle.Http.Parse (Limits (..), Parsed (Done), defaultLimits)
-import Heddle.Http.Status
+import Heddle.Http.Internal
 import Oracle (oracleFraming)
 import Requests (withHead)
 import Test.Tasty (TestTree, localOption, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
-import Test.Tasty.QuickCheck
+import Test.Tasty.QuickCheck hiding (reason)
 
 tests :: TestTree
 tests =
@@ -104,7 +102,7 @@ table =
     (1, [te "gzip", te "chunked"], bad UnknownCoding)
   ]
   where
-    bad why = FramingReject (whyStatus why) why
+    bad reason = FramingReject (rejectStatus reason) reason
 
 cl, te :: ByteString -> (ByteString, ByteString)
 cl value = ("Content-Length", value)

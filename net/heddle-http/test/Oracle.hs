@@ -15,8 +15,7 @@ where
 import Data.Char (isAlphaNum, isAscii, isDigit, isHexDigit, ord, toLower)
 import Data.List (isPrefixOf)
 import Data.Maybe (isJust)
-import Heddle.Http.Head (TargetForm (..))
-import Heddle.Http.Parse (Limits (..))
+import Heddle.Http.Internal (Limits (..), TargetForm (..))
 import Numeric (readHex)
 
 -- | What an input is.

@@ -13,15 +13,13 @@ import Data.Maybe (isJust, isNothing)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
 import GHC.Conc (getAllocationCounter)
-import Heddle.Http.Head hiding (requestMethod)
-import Heddle.Http.Head qualified as Head
-import Heddle.Http.Parse
-import Heddle.Http.Status
+import Heddle.Http.Internal hiding (requestMethod)
+import Heddle.Http.Internal qualified as Head
 import Oracle (Request (..), Verdict (..), oracleHead)
 import Requests
 import Test.Tasty (TestTree, localOption, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
-import Test.Tasty.QuickCheck
+import Test.Tasty.QuickCheck hiding (reason)
 
 tests :: TestTree
 tests =
@@ -86,21 +84,21 @@ tests =
       testGroup "reasons" (map refusal refusals),
       testGroup
         "when a line is refused"
-        [ testCase "a bare LF at once" $ feedHead defaultLimits [] "GET / HTTP/1.1\n" >>= (@?= Just BareLineFeed) . whyOf,
+        [ testCase "a bare LF at once" $ feedHead defaultLimits [] "GET / HTTP/1.1\n" >>= (@?= Just BareLineFeed) . reasonOf,
           testCase "a bad method with its line" $ do
             early <- feedHead defaultLimits [] "G(T / HTTP/1.1\r"
             early @?= More
             late <- feedHead defaultLimits [] "G(T / HTTP/1.1\r\n"
-            whyOf late @?= Just BadMethod,
+            reasonOf late @?= Just BadMethod,
           testCase "lineFeedInsideVersionWasAwaitedTwice" $ do
             let input = "GET / HTTP/\nGET / HTTP/1.1\r\n"
             pieces <- feedHead defaultLimits [0 .. B.length input] input
-            whyOf pieces @?= Just BadVersion,
+            reasonOf pieces @?= Just BadVersion,
           testCase "an endless line at its limit" $ do
             under <- feedHead defaultLimits [] (C.replicate 16383 'a')
             under @?= More
             over <- feedHead defaultLimits [] (C.replicate 16384 'a')
-            whyOf over @?= Just TargetTooLong
+            reasonOf over @?= Just TargetTooLong
         ],
       testGroup
         "table"
@@ -108,6 +106,9 @@ tests =
             let first = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
             parsed <- feedHead defaultLimits [] (first <> "GET /b HTTP/1.1\r\n")
             parsed @?= Done (B.length first),
+          testCase "the name of a known header is spelt as its constructor" $
+            map knownHeaderName [HeaderHost, HeaderTe, HeaderIfUnmodifiedSince, HeaderXRealIp, HeaderSecWebsocketKey, HeaderDnt]
+              @?= ["host", "te", "if-unmodified-since", "x-real-ip", "sec-websocket-key", "dnt"],
           testCase "every known header is recognised in any case" $
             for_ knownHeaders $ \known ->
               for_ [knownHeaderName known, C.map toUpper (knownHeaderName known)] $ \name -> do
@@ -127,8 +128,8 @@ tests =
                     letter = B.index name at >= 0x61
                 parsed <- feedHead defaultLimits [] (B.concat ["GET / HTTP/1.1\r\nHost: h\r\n", spelt, ": v\r\n\r\n"])
                 if letter
-                  then when (known /= HeaderHost) $ assertBool (show (spelt, parsed)) (isNothing (whyOf parsed))
-                  else assertBool (show (spelt, parsed)) (isJust (whyOf parsed)),
+                  then when (known /= HeaderHost) $ assertBool (show (spelt, parsed)) (isNothing (reasonOf parsed))
+                  else assertBool (show (spelt, parsed)) (isJust (reasonOf parsed)),
           testCase "repeated known headers" $ do
             let input = "GET / HTTP/1.1\r\nHost: h\r\nVia: a\r\nX: y\r\nvia: b\r\n\r\n"
             withHead defaultLimits 100 [] input $ \buffer table _ -> do
@@ -136,9 +137,9 @@ tests =
               knownIndex table HeaderVia >>= (@?= 1)
               values <- foldKnown table HeaderVia (\acc slice -> (: acc) <$> copySlice buffer slice) []
               reverse values @?= ["a", "b"]
-              knownCount table HeaderTE >>= (@?= 0)
-              knownIndex table HeaderTE >>= (@?= -1)
-              lookupKnown buffer table HeaderTE >>= (@?= Nothing)
+              knownCount table HeaderTe >>= (@?= 0)
+              knownIndex table HeaderTe >>= (@?= -1)
+              lookupKnown buffer table HeaderTe >>= (@?= Nothing)
               lookupHeader buffer table "x" >>= (@?= Just "y")
               lookupHeader buffer table "z" >>= (@?= Nothing),
           testCase "the target's authority overrides Host" $ do
@@ -148,7 +149,7 @@ tests =
           testCase "the table's capacity is a limit" $ do
             let input = "GET / HTTP/1.1\r\nHost: h\r\nA: b\r\nC: d\r\n\r\n"
             full <- withHead defaultLimits 2 [] input (\_ _ parsed -> pure parsed)
-            whyOf full @?= Just TooManyHeaders
+            reasonOf full @?= Just TooManyHeaders
             fits <- withHead defaultLimits 3 [] input (\_ _ parsed -> pure parsed)
             fits @?= Done (B.length input),
           testCase "a table is used again" $ do
@@ -203,7 +204,7 @@ agrees limits input = ioProperty $ do
 describe :: Ptr Word8 -> HeadTable -> Parsed -> IO Verdict
 describe buffer table = \case
   More -> pure Incomplete
-  Reject status why -> pure (if whyStatus why == status then Refused (statusCode status) else Incomplete)
+  Reject status reason -> pure (if rejectStatus reason == status then Refused (statusCode status) else Incomplete)
   Done consumed -> do
     let text slice = C.unpack <$> copySlice buffer slice
     fields <- foldHeaders table (\acc n v -> (\n' v' -> (n', v') : acc) <$> text n <*> text v) []
@@ -224,17 +225,17 @@ describe buffer table = \case
       then pure (Accepted consumed request)
       else fail ("the table contradicts itself: " ++ show (method, spelt, len, consumed))
 
-whyOf :: Parsed -> Maybe Why
-whyOf = \case
-  Reject _ why -> Just why
+reasonOf :: Parsed -> Maybe RejectReason
+reasonOf = \case
+  Reject _ reason -> Just reason
   _ -> Nothing
 
-refusal :: (ByteString, Why) -> TestTree
-refusal (input, why) = testCase (show input) $ do
+refusal :: (ByteString, RejectReason) -> TestTree
+refusal (input, reason) = testCase (show input) $ do
   parsed <- feedHead defaultLimits [] input
-  whyOf parsed @?= Just why
+  reasonOf parsed @?= Just reason
 
-refusals :: [(ByteString, Why)]
+refusals :: [(ByteString, RejectReason)]
 refusals =
   [ ("\n", BareLineFeed),
     ("\r\n\n", BareLineFeed),

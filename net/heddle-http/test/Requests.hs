@@ -26,8 +26,7 @@ import Data.Word (Word8)
 import Foreign.Marshal.Alloc (free, mallocBytes)
 import Foreign.Marshal.Utils (copyBytes, fillBytes)
 import Foreign.Ptr (Ptr, castPtr)
-import Heddle.Http.Head (HeadTable, newHeadTable)
-import Heddle.Http.Parse (Limits, Parsed (More), parseHead, startHead)
+import Heddle.Http.Internal (HeadTable, Limits, Parsed (More), newHeadTable, parseHead, startHead)
 import Test.QuickCheck
 
 -- | Positions at which the input is cut.

@@ -7,7 +7,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
-import Heddle.Http.Scan
+import Heddle.Http.Internal
 import Oracle (tokenChars)
 import Requests (withBytes)
 import Test.Tasty (TestTree, localOption, testGroup)

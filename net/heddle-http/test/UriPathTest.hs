@@ -8,7 +8,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.Char (chr, isHexDigit)
 import Data.Either (isRight)
 import Data.List (intercalate)
-import Heddle.Http.Status (statusCode)
+import Heddle.Http.Internal (statusCode)
 import Heddle.Http.UriPath
 import Numeric (readHex)
 import Test.Tasty (TestTree, localOption, testGroup)

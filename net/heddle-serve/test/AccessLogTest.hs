@@ -16,7 +16,7 @@ import Data.List (isInfixOf, sort)
 import Heddle.Http
 import Heddle.Http.RawClient
 import Heddle.IO (ListenOptions (..), Spread (..), defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
-import Heddle.Serve.AccessLog
+import Heddle.Serve.Internal
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import SiteFixture (withDirectory)
 import System.Directory (renameFile)

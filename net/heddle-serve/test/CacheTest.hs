@@ -15,7 +15,7 @@ import Foreign.Ptr (castPtr)
 import Heddle.Http
 import Heddle.Http.Conditional (Validators (..))
 import Heddle.Prim.Clock (Deadline (..))
-import Heddle.Serve.FileCache
+import Heddle.Serve.Internal
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.QuickCheck
@@ -128,4 +128,4 @@ entryOf :: ByteString -> Int64 -> Int -> IO Entry
 entryOf name n size = do
   reply <- newPrebuilt "" status200 [] (ContentOf size (\_ -> pure ()))
   unchanged <- newPrebuilt "" status304 [] NoContent
-  newEntry (Deadline 0) (Entry name (B.drop 1 name) True (Stamp n 0 0 0 0 0 0) (Validators Nothing Nothing) "text/plain" reply unchanged)
+  newEntry (Deadline 0) (Entry name (B.drop 1 name) True (Stamp n 0 0 0 0 0 0) (Representation (Validators Nothing Nothing) "text/plain" n) reply unchanged)

@@ -2,7 +2,7 @@ module ListenTest (tests) where
 
 import Data.Either (isLeft)
 import Data.List (isInfixOf)
-import Heddle.Serve.Listen
+import Heddle.Serve.Internal
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))

@@ -8,7 +8,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Heddle.Http.RawClient
-import Heddle.Serve.LogLine (longestLine)
+import Heddle.Serve.Internal (longestLine)
 import SiteFixture
 import System.FilePath ((</>))
 import Test.Tasty (TestTree, testGroup)

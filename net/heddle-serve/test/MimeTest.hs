@@ -4,7 +4,7 @@ module MimeTest (tests) where
 
 import Data.ByteString.Char8 qualified as C
 import Data.Char (toUpper)
-import Heddle.Serve.Mime
+import Heddle.Serve.Internal
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 import Test.Tasty.QuickCheck

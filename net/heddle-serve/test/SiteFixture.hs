@@ -25,10 +25,7 @@ import Foreign.Ptr (castPtr, minusPtr)
 import Heddle.Http
 import Heddle.Http.RawClient
 import Heddle.IO (ListenOptions (..), Spread (..), defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
-import Heddle.Serve.FileCache (newFileCache)
-import Heddle.Serve.LogLine
-import Heddle.Serve.Reserve (noReserve)
-import Heddle.Serve.Static
+import Heddle.Serve.Internal
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory (removePathForcibly)
 import System.Posix.Temp (mkdtemp)

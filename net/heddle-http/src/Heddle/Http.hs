@@ -59,6 +59,7 @@ module Heddle.Http
 
     -- * Names
     module Heddle.Http.Names,
+    module Heddle.Http.RejectReason,
     module Heddle.Http.Status,
   )
 where
@@ -67,6 +68,7 @@ import Heddle.Http.Connection (Handler, LogHook, Logged (..))
 import Heddle.Http.Head (TargetForm (..))
 import Heddle.Http.Names
 import Heddle.Http.Parse (Limits (..), defaultLimits)
+import Heddle.Http.RejectReason
 import Heddle.Http.Reply
 import Heddle.Http.Request
 import Heddle.Http.Server

@@ -39,12 +39,13 @@ import Heddle.Prim.File (closeFile, openFile, readOnly)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.AccessLog
+import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
 import Heddle.Serve.Messages
-import Heddle.Serve.Reserve (withReserve)
+import Heddle.Serve.Root (closeRoot, openRoot, refreshRoot)
 import Heddle.Serve.Static
 import Network.Socket (SockAddr)
 
@@ -66,8 +67,8 @@ data ServeOptions = ServeOptions
     serveSpread :: !Spread,
     -- | What tells the event managers of events.
     serveBackend :: !BackendChoice,
-    -- | Runs, in a thread of its own, at the second signal: after everything was cut. What
-    -- hears of events may be stuck, so a program that must end then does it here.
+    -- | Runs in a thread of its own at the second signal, after every connection was closed.
+    -- The event listener may be stuck then, so a program that must end does it here.
     serveSecond :: !(IO ()),
     serveSettings :: !Settings
   }
@@ -89,13 +90,13 @@ defaultServeOptions directory =
       serveSettings = defaultSettings
     }
 
--- | What happens while serving.
+-- | Events while serving.
 data ServeEvent
-  = -- | Connections are accepted at these URLs, on so many cores.
+  = -- | Connections are accepted at these URLs; the number of cores.
     Serving ![String] !Int
-  | -- | A signal came; so many connections are open.
+  | -- | A signal arrived; the number of open connections.
     Draining !Int
-  | -- | All over; so many connections had to be cut.
+  | -- | Serving has ended; the number of connections that were cut.
     Stopped !Int
   | -- | Something an operator should know; serving goes on.
     Trouble !String
@@ -139,11 +140,11 @@ instance Exception ServeError where
         _ -> "Choose another file with --access-log, or - for standard output."
 
 -- | Serve until SIGTERM, SIGINT or SIGQUIT, then drain; a second one ends at once. SIGUSR1
--- and SIGHUP open again what may have been replaced: the access log, and the root directory.
--- Only a SIGHUP that says that the terminal of the start is gone is as SIGTERM.
+-- and SIGHUP reopen the access log and the root directory, which may have been replaced. A
+-- SIGHUP because the terminal of the start is gone acts as SIGTERM.
 --
--- Events are told by a thread of their own. Serving waits up to a second for those but
--- 'Trouble', so a listener that blocks delays a stop, but does not prevent it.
+-- A thread of its own passes events to the listener. Serving waits up to a second for each
+-- but 'Trouble', so a listener that blocks delays a stop but does not prevent it.
 --
 -- [Blocks]: parks.
 -- [Throws]: 'ServeError' before serving begins.
@@ -155,7 +156,7 @@ serveSite options tell = do
   ignoreSignal sigPIPE
   directory <- fileNameBytes (serveDirectory options)
   indexes <- traverse fileNameBytes (serveIndexes options)
-  withReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
+  withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withMessages runtime tell $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
         withLog runtime messages $ \accessLog -> do
@@ -175,7 +176,7 @@ serveSite options tell = do
                     if before == 0
                       then unpark stop
                       else cutShort http >> for_ accessLog abandon >> serveSecond options
-                  onReopen = lookAgain root >> for_ accessLog reopen
+                  onReopen = refreshRoot root >> for_ accessLog reopen
                   onHangUp = do
                     there <- if terminal then hasTerminal else pure True
                     if there then onReopen else onStop
@@ -205,7 +206,7 @@ serveSite options tell = do
       Nothing -> body Nothing
       Just path -> withAccessLog runtime (naming (CannotLog path)) path (announce messages . Trouble) (body . Just)
 
--- Is there a terminal whose end would mean that nobody is there any more?
+-- Whether the process has a controlling terminal.
 hasTerminal :: IO Bool
 hasTerminal = do
   r <- openFile "/dev/tty" readOnly
@@ -219,7 +220,8 @@ withListeners runtime options body = go (serveListen options) []
       resolved <- resolveListen spec
       addresses <- either (throwIO . CannotResolve (renderListen spec)) pure resolved
       each spec addresses [] Nothing (\mine -> go rest (mine ++ found))
-    -- A name may have addresses that this machine lacks (::1 without IPv6): one is enough.
+    -- A name may have addresses that this machine lacks (::1 without IPv6); one that works is
+    -- enough.
     each spec [] found failure next
       | not (null found) = next found
       | otherwise = throwIO (fromMaybe (CannotResolve (renderListen spec) "it has no usable address") failure)
@@ -235,13 +237,13 @@ withListeners runtime options body = go (serveListen options) []
           Nothing -> throwIO e
     cannot spec = CannotListen (renderListen spec)
 
--- Port 0 of a name with several addresses: all get the port that the first one got.
+-- For port 0, all addresses of a name get the port that the system chose for the first.
 samePort :: [Listener] -> SockAddr -> SockAddr
 samePort found address = case found of
   l : _ -> withPortOf (listenerAddress l) address
   [] -> address
 
--- What goes wrong with a system call of ours, said in the user's terms.
+-- Turn an 'IOError' of a system call into a 'ServeError' that names the user's argument.
 naming :: (Errno -> ServeError) -> IO a -> IO a
 naming wrap action =
   try action >>= \case

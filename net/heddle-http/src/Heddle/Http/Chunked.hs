@@ -38,8 +38,9 @@ import Data.Primitive.ByteArray
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
 import Heddle.Http.Parse (Limits (..))
+import Heddle.Http.RejectReason (RejectReason (..), rejectStatus)
 import Heddle.Http.Scan (byteAt, hexValue, isFieldByte, isHexByte, isTokenByte)
-import Heddle.Http.Status (Status, Why (..), whyStatus)
+import Heddle.Http.Status (Status)
 
 -- | How far the decoding of one body has come.
 newtype ChunkState = ChunkState (MutableByteArray RealWorld)
@@ -60,8 +61,8 @@ data Field
   | FieldLimitBody
   | FieldLimitExtensions
   | FieldLimitTrailers
-  | -- | The 'Why' of a failed body.
-    FieldWhy
+  | -- | The 'RejectReason' of a failed body.
+    FieldReason
   deriving stock (Bounded, Enum)
 
 -- | What the next byte belongs to.
@@ -112,7 +113,7 @@ newChunkState = do
 -- [Cost]: O(1); 0 bytes.
 resetChunkState :: Limits -> ChunkState -> IO ()
 resetChunkState limits state = do
-  for_ [FieldPhase, FieldSize, FieldDigits, FieldTotal, FieldExtensions, FieldTrailers, FieldWhy] $
+  for_ [FieldPhase, FieldSize, FieldDigits, FieldTotal, FieldExtensions, FieldTrailers, FieldReason] $
     \field -> set state field 0
   set state FieldLimitBody (limitBody limits)
   set state FieldLimitExtensions (limitChunkExtensions limits)
@@ -129,7 +130,7 @@ data ChunkStep
     -- what follows them is the next request.
     ChunkEnd !Int
   | -- | The body is malformed or too large: answer the status, and close.
-    ChunkReject !Status !Why
+    ChunkReject !Status !RejectReason
   deriving stock (Eq, Show)
 
 -- | Bytes of data that the chunks so far announced.
@@ -158,8 +159,8 @@ chunkNext !state !buffer !end = do
     from phase !i
       | phase == Finished = pure (ChunkEnd i)
       | phase == Failed = do
-        why <- toEnum <$> get state FieldWhy
-        pure (ChunkReject (whyStatus why) why)
+        reason <- toEnum <$> get state FieldReason
+        pure (ChunkReject (rejectStatus reason) reason)
       | i >= end = do
         set state FieldPhase (fromEnum phase)
         pure (ChunkMore end)
@@ -264,10 +265,10 @@ chunkNext !state !buffer !end = do
       set state FieldTrailers (spent + 1)
       if spent >= limit then failed TrailersTooLarge else from phase next
 
-    failed why = do
+    failed reason = do
       set state FieldPhase (fromEnum Failed)
-      set state FieldWhy (fromEnum why)
-      pure (ChunkReject (whyStatus why) why)
+      set state FieldReason (fromEnum reason)
+      pure (ChunkReject (rejectStatus reason) reason)
 
 -- | Digits of a size, leading zeros included.
 longestSize :: Int

@@ -8,7 +8,7 @@
 -- Decides whether a conditional request proceeds. A precondition that cannot be
 -- read never lets a change happen and never withholds content: see 'evaluate'.
 --
--- Everything but 'preconditionsOf' and 'hasPreconditions' is pure.
+-- Everything here is pure; 'Heddle.Http.Borrowed.preconditions' reads those of a request.
 module Heddle.Http.Conditional
   ( -- * Entity tags
     ETag (..),
@@ -22,8 +22,6 @@ module Heddle.Http.Conditional
     -- * Preconditions
     Preconditions (..),
     noPreconditions,
-    preconditionsOf,
-    hasPreconditions,
 
     -- * Evaluation
     Validators (..),
@@ -38,10 +36,8 @@ import Data.ByteString qualified as B
 import Data.Int (Int64)
 import Data.Maybe (isJust, isNothing)
 import Data.Word (Word8)
-import Foreign.Ptr (Ptr)
 import Heddle.Bytes.HttpDate (parseHttpDate)
-import Heddle.Http.Head (HeadTable, copySlice, foldKnown, knownCount)
-import Heddle.Http.Names (KnownHeader (..), MethodCode (..))
+import Heddle.Http.Names (MethodCode (..))
 import Heddle.Http.Scan (isBlank)
 import Heddle.Prim.Clock (EpochSeconds (..))
 
@@ -174,46 +170,6 @@ data Preconditions = Preconditions
 -- @since 0.1.0.0
 noPreconditions :: Preconditions
 noPreconditions = Preconditions Nothing Nothing Nothing Nothing Nothing
-
--- | The conditional headers of a parsed head.
---
--- [Cost]: O(1) without any, otherwise copies their values.
--- [Blocks]: never.
--- [Threads]: the owner of the table.
---
--- @since 0.1.0.0
-preconditionsOf :: Ptr Word8 -> HeadTable -> IO Preconditions
-preconditionsOf buffer table = do
-  some <- hasPreconditions table
-  if not some
-    then pure noPreconditions
-    else
-      Preconditions
-        <$> joined HeaderIfMatch
-        <*> joined HeaderIfNoneMatch
-        <*> joined HeaderIfModifiedSince
-        <*> joined HeaderIfUnmodifiedSince
-        <*> joined HeaderIfRange
-  where
-    joined known = do
-      values <- foldKnown table known (\others slice -> (: others) <$> copySlice buffer slice) []
-      pure (if null values then Nothing else Just (B.intercalate ", " (reverse values)))
-
--- | Whether a parsed head has any conditional header.
---
--- [Cost]: O(1); 0 bytes.
--- [Blocks]: never.
--- [Threads]: the owner of the table.
---
--- @since 0.1.0.0
-hasPreconditions :: HeadTable -> IO Bool
-hasPreconditions table = do
-  a <- knownCount table HeaderIfMatch
-  b <- knownCount table HeaderIfNoneMatch
-  c <- knownCount table HeaderIfModifiedSince
-  d <- knownCount table HeaderIfUnmodifiedSince
-  e <- knownCount table HeaderIfRange
-  pure (a + b + c + d + e > 0)
 
 -- | What identifies the current representation.
 data Validators = Validators

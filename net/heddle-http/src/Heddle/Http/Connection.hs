@@ -6,8 +6,8 @@
 -- Description : One connection's conversation
 -- Stability   : internal; exempt from the version policy
 --
--- Straight-line code: receive, parse, decide the framing, call the handler, send, go on
--- with what is buffered, and idle when there is nothing. Runs masked; handlers run
+-- Straight-line code: receive, parse, decide the framing, call the handler, send, continue
+-- with the input that is buffered, and idle when there is none. It runs masked; handlers run
 -- unmasked.
 --
 -- Cost per kept request: recv, send and a share of epoll_wait; one clock reading.
@@ -34,6 +34,7 @@ import Heddle.Http.Framing
 import Heddle.Http.Names (MethodCode, pattern MethodGet, pattern MethodHead)
 import Heddle.Http.Output
 import Heddle.Http.Parse
+import Heddle.Http.RejectReason
 import Heddle.Http.Reply
 import Heddle.Http.Request
 import Heddle.Http.Settings
@@ -52,11 +53,11 @@ import Heddle.Prim.Thread (yield)
 -- | Answers one request.
 type Handler = Request -> IO Reply
 
--- | What a log line is about.
+-- | What a log line describes.
 data Logged
   = -- | A request that was parsed.
     LoggedRequest
-  | -- | Bytes that made none; only their beginning can be shown.
+  | -- | Bytes that were refused before a request was parsed; a log can show their beginning.
     LoggedGarbage
 
 -- | Called once per reply, after it was sent or given up: with the request, what it is,
@@ -71,8 +72,8 @@ data Context = Context
     contextDate :: !DateClock,
     contextHandler :: !Handler,
     contextLog :: !(Maybe LogHook),
-    -- | Word 0 is 1 while the server drains and 2 when idle connections are to close; shared
-    -- by all capabilities, written twice.
+    -- | Word 0 is 1 while the server drains and 2 when idle connections must close. All
+    -- capabilities read it; it is written at most twice.
     contextDraining :: !Words
   }
 
@@ -85,25 +86,25 @@ newContext given capability draining handler hook = do
   date <- newDateClock
   pure (Context settings capability pool date handler hook draining)
 
--- | Serve what a connection has to say now.
+-- | Serve the requests that have arrived on a connection, until it idles or ends.
 --
 -- [Throws]: 'ConnectionLost', and asynchronous exceptions; the workspace is then left to
 -- the collector, which costs less than a handler frame per request.
 converse :: Context -> Registration -> IO After
 converse context registration = lending context registration begin
 
--- Talk with a borrowed workspace, which the caller's frame keeps until it is given back.
-lending :: Context -> Registration -> (Talk -> IO Outcome) -> IO After
+-- Run with a borrowed workspace. This frame keeps the workspace alive until it is returned.
+lending :: Context -> Registration -> (ConnectionState -> IO Outcome) -> IO After
 lending context registration act = do
   ws <- borrow (contextPool context)
-  outcome <- act (Talk context registration ws (Output registration ws (contextSettings context) (contextDate context)))
+  outcome <- act (ConnectionState context registration ws (Output registration ws (contextSettings context) (contextDate context)))
   giveBack (contextPool context) ws
   case outcome of
     Over -> pure Service.Done
     Idle deadline -> pure (IdleUntil deadline)
     Unfinished partial deadline -> do
       waitUntil registration Readable deadline
-      lending context registration $ \talk -> takeUp (talkWork talk) partial >> moreHead talk deadline
+      lending context registration $ \state -> takeUp (stateWork state) partial >> moreHead state deadline
 
 -- What to do after giving the workspace back.
 data Outcome
@@ -114,77 +115,78 @@ data Outcome
   | -- | The same, with the beginning of a head.
     Unfinished !Partial !Deadline
 
-data Talk = Talk
-  { talkContext :: !Context,
-    talkConn :: !Registration,
-    talkWork :: !Workspace,
-    talkOutput :: !Output
+-- What a connection has while it has work.
+data ConnectionState = ConnectionState
+  { stateContext :: !Context,
+    stateConn :: !Registration,
+    stateWork :: !Workspace,
+    stateOutput :: !Output
   }
 
-settingsOf :: Talk -> Settings
-settingsOf = contextSettings . talkContext
+settingsOf :: ConnectionState -> Settings
+settingsOf = contextSettings . stateContext
 {-# INLINE settingsOf #-}
 
 -- Look for input without waiting.
-begin :: Talk -> IO Outcome
-begin talk = do
-  let ws = talkWork talk
+begin :: ConnectionState -> IO Outcome
+begin state = do
+  let ws = stateWork state
   set ws WorkBurst 0
   set ws WorkUsed 0
-  deadline <- idleDeadline (talkConn talk)
-  receiveFresh talk deadline
+  deadline <- idleDeadline (stateConn state)
+  receiveFresh state deadline
 
 -- Nothing by the deadline: the connection has idled enough.
-receiveFresh :: Talk -> Deadline -> IO Outcome
-receiveFresh talk deadline = do
-  let ws = talkWork talk
+receiveFresh :: ConnectionState -> Deadline -> IO Outcome
+receiveFresh state deadline = do
+  let ws = stateWork state
       size = inputSize ws
-  n <- receiveNow (talkConn talk) (inputPtr ws) size
+  n <- receiveNow (stateConn state) (inputPtr ws) size
   if n > 0
     then do
       set ws WorkStart 0
       set ws WorkEnd n
       set ws WorkShort (if n < size then 1 else 0)
-      nextHead talk
+      nextHead state
     else again n
   where
     again n
       | n == 0 = pure Over
-      | Errno (negate n) == EINTR = receiveFresh talk deadline
+      | Errno (negate n) == EINTR = receiveFresh state deadline
       | Errno (negate n) == EAGAIN = do
-        -- Nothing after all: back to waiting, by the same deadline.
-        late <- deadlineOver (talkConn talk) deadline
-        draining <- readWord (contextDraining (talkContext talk)) 0
+        -- A spurious wake-up: wait again, with the same deadline.
+        late <- deadlineOver (stateConn state) deadline
+        draining <- readWord (contextDraining (stateContext state)) 0
         pure (if late || draining == 2 then Over else Idle deadline)
       | otherwise = pure Over
 
 -- Parse the head that begins at the unread input.
-nextHead :: Talk -> IO Outcome
-nextHead talk = do
-  let ws = talkWork talk
+nextHead :: ConnectionState -> IO Outcome
+nextHead state = do
+  let ws = stateWork state
   start <- get ws WorkStart
   set ws WorkBase start
   startHead (workHead ws)
-  parseOn talk never
+  parseOn state never
 
-parseOn :: Talk -> Deadline -> IO Outcome
-parseOn talk deadline = do
-  let ws = talkWork talk
+parseOn :: ConnectionState -> Deadline -> IO Outcome
+parseOn state deadline = do
+  let ws = stateWork state
   base <- get ws WorkBase
   end <- get ws WorkEnd
-  parseHead (settingLimits (settingsOf talk)) (inputPtr ws `plusPtr` base) (end - base) (workHead ws) >>= \case
-    Done n -> set ws WorkStart (base + n) >> serveRequest talk
-    Reject status why -> reject talk LoggedGarbage status why
+  parseHead (settingLimits (settingsOf state)) (inputPtr ws `plusPtr` base) (end - base) (workHead ws) >>= \case
+    Done n -> set ws WorkStart (base + n) >> serveRequest state
+    Reject status reason -> reject state LoggedGarbage status reason
     More -> do
-      deadline' <- if deadline == never then deadlineIn (settingHead (settingsOf talk)) else pure deadline
-      moreHead talk deadline'
+      deadline' <- if deadline == never then deadlineIn (settingHead (settingsOf state)) else pure deadline
+      moreHead state deadline'
 
-moreHead :: Talk -> Deadline -> IO Outcome
-moreHead talk deadline = do
-  let ws = talkWork talk
-      registration = talkConn talk
+moreHead :: ConnectionState -> Deadline -> IO Outcome
+moreHead state deadline = do
+  let ws = stateWork state
+      registration = stateConn state
       size = inputSize ws
-  flush (talkOutput talk)
+  flush (stateOutput state)
   base <- get ws WorkBase
   end <- get ws WorkEnd
   when (base > 0 && size - end < 4096) $ do
@@ -199,102 +201,103 @@ moreHead talk deadline = do
           then do
             set ws WorkEnd (end' + n)
             set ws WorkShort (if n < room then 1 else 0)
-            parseOn talk deadline
+            parseOn state deadline
           else nothing n
       nothing n
         | Errno (negate n) == EINTR = receive
         | n < 0 && Errno (negate n) == EAGAIN = do
           late <- deadlineOver registration deadline
-          -- Hung up, yet nothing to read: the next look must not come at once.
+          -- The peer hung up but there is nothing to read: without this the next wait would
+          -- return at once.
           hung <- hungUp registration
           when hung (forgetHangUp registration)
           if late
-            then refuse talk LoggedGarbage status408 "The request did not arrive in time."
+            then refuse state LoggedGarbage status408 "The request did not arrive in time."
             else (`Unfinished` deadline) <$> putAway ws
         | otherwise = pure Over
   receive
 
 -- The head is complete: decide, call the handler, answer.
-serveRequest :: Talk -> IO Outcome
-serveRequest talk = do
-  let ws = talkWork talk
-      settings = settingsOf talk
+serveRequest :: ConnectionState -> IO Outcome
+serveRequest state = do
+  let ws = stateWork state
+      settings = settingsOf state
   base <- get ws WorkBase
   let p = inputPtr ws `plusPtr` base
       table = workHead ws
   framing <- framingOf (settingLimits settings) p table
   case framing of
-    FramingReject status why -> reject talk LoggedRequest status why
+    FramingReject status reason -> reject state LoggedRequest status reason
     _ -> do
       expectation <- expectsContinue p table
       case expectation of
-        ExpectUnknown -> reject talk LoggedRequest status417 UnknownExpectation
+        ExpectUnknown -> reject state LoggedRequest status417 UnknownExpectation
         _ -> do
           startBody settings ws framing (expectation == ExpectContinue && framing /= NoBody)
-          now <- freshNow (talkConn talk)
-          let request = requestAt talk now
-          reply <- try (unsafeUnmask (contextHandler (talkContext talk) request))
+          now <- freshNow (stateConn state)
+          let request = requestAt state now
+          reply <- try (unsafeUnmask (contextHandler (stateContext state) request))
           case reply of
-            Right r -> answer talk request r
-            Left e -> handlerFailed talk request e
+            Right r -> answer state request r
+            Left e -> handlerFailed state request e
 
-requestAt :: Talk -> Deadline -> Request
-requestAt talk now =
+requestAt :: ConnectionState -> Deadline -> Request
+requestAt state now =
   Request
-    { requestConn = talkConn talk,
-      requestWork = talkWork talk,
-      requestSettings = settingsOf talk,
-      requestCapability = contextCapability (talkContext talk),
+    { requestConn = stateConn state,
+      requestWork = stateWork state,
+      requestSettings = settingsOf state,
+      requestCapability = contextCapability (stateContext state),
       requestBegan = now,
-      requestFlush = mask_ (beforeBody talk)
+      requestFlush = mask_ (beforeBody state)
     }
 {-# INLINE requestAt #-}
 
--- Before waiting for a body: what was gathered goes out, and the client is told to go on.
-beforeBody :: Talk -> IO ()
-beforeBody talk = do
-  let ws = talkWork talk
+-- Before waiting for a body: send the gathered replies, and 100 Continue if it is owed.
+beforeBody :: ConnectionState -> IO ()
+beforeBody state = do
+  let ws = stateWork state
   owed <- get ws WorkContinue
   when (owed == 1) $ do
     set ws WorkContinue 0
-    putBytes (talkOutput talk) "HTTP/1.1 100 Continue\r\n\r\n"
-  flush (talkOutput talk)
+    putBytes (stateOutput state) "HTTP/1.1 100 Continue\r\n\r\n"
+  flush (stateOutput state)
 
-answer :: Talk -> Request -> Reply -> IO Outcome
-answer talk request reply
+answer :: ConnectionState -> Request -> Reply -> IO Outcome
+answer state request reply
   | unsafeReply reply = do
-    settingFailed (settingsOf talk) (toException (userError "a handler's header holds CR, LF or NUL"))
+    settingFailed (settingsOf state) (toException (userError "a handler's header holds CR, LF or NUL"))
     releaseReply reply
-    answer talk request (plain status500 "The server made a malformed reply.")
+    answer state request (plain status500 "The server made a malformed reply.")
   | otherwise = do
     unread <- bodyUnread request
-    -- What the handler left of the body is dropped before the reply, so that the
-    -- connection header can say what will happen, and so that a faulty body is answered as
-    -- such; a stream may still read it.
+    -- Drop what the handler left of the body before the reply: only then is it known whether
+    -- the connection can be kept, and a faulty body is refused instead of answered. A stream
+    -- may still read its body.
     dropped <-
       if unread && not (streams reply)
-        then dropBody talk request `onException` releaseReply reply
+        then dropBody state request `onException` releaseReply reply
         else pure Dropped
     case dropped of
-      Faulty failure -> releaseReply reply >> bodyFailed talk failure
-      _ -> answerKnowing talk request reply unread (dropped == Dropped)
+      Faulty failure -> releaseReply reply >> bodyFailed state failure
+      _ -> answerKnowing state request reply unread (dropped == Dropped)
 {-# INLINE answer #-}
 
--- The body is dropped, or left to a stream; the second flag says whether the connection can
--- be kept for all that is known.
-answerKnowing :: Talk -> Request -> Reply -> Bool -> Bool -> IO Outcome
-answerKnowing talk request reply unread kept = do
-  let ws = talkWork talk
-      context = talkContext talk
+-- Answer after the body was dropped or left to a stream. The last argument says whether the
+-- connection can be kept as far as the body is concerned.
+answerKnowing :: ConnectionState -> Request -> Reply -> Bool -> Bool -> IO Outcome
+answerKnowing state request reply unread kept = do
+  let ws = stateWork state
+      context = stateContext state
       table = workHead ws
   base <- get ws WorkBase
   persistence <- persistenceOf (inputPtr ws `plusPtr` base) table
   minor <- httpMinor request
   code <- method request
   draining <- readWord (contextDraining context) 0
-  now <- freshNow (talkConn talk)
-  -- A stream may read the body; once its head is out it is too late to ask for it.
-  when (unread && streams reply) (beforeBody talk)
+  now <- freshNow (stateConn state)
+  -- A stream may read the body. 100 Continue must precede the head of its reply.
+  when (unread && streams reply) (beforeBody state)
   start <- get ws WorkStart
   end <- get ws WorkEnd
   let quick = case reply of Ready _ -> not unread; _ -> False
@@ -307,27 +310,27 @@ answerKnowing talk request reply unread kept = do
   r <- case reply of
     -- No handler frame for the reply that is sent most.
     Ready p -> do
-      alive <- sendReady (talkOutput talk) now gather code closing p
+      alive <- sendReady (stateOutput state) now gather code closing p
       pure (if alive then Right True else Left (toException ConnectionLost))
-    _ -> try (sendReply (talkOutput talk) now gather code minor closing reply)
+    _ -> try (sendReply (stateOutput state) now gather code minor closing reply)
   case r of
     Right stays -> do
-      logged talk request LoggedRequest (replyStatus reply)
-      whole <- if unread && streams reply then (== Dropped) <$> dropBody talk request else pure kept
+      logged state request LoggedRequest (replyStatus reply)
+      whole <- if unread && streams reply then (== Dropped) <$> dropBody state request else pure kept
       if closes || not stays || not whole
-        then flush (talkOutput talk) >> (if whole then pure Over else linger talk)
-        else next talk =<< if quick then pure now else freshNow (talkConn talk)
+        then flush (stateOutput state) >> (if whole then pure Over else linger state)
+        else next state =<< if quick then pure now else freshNow (stateConn state)
     Left e -> do
-      logged talk request LoggedRequest (replyStatus reply)
+      logged state request LoggedRequest (replyStatus reply)
       case fromException e of
         Just ConnectionLost -> pure Over
         Nothing
           | isAsynchronous e -> throwIO e
           | otherwise -> do
             -- A body that fails under a stream's action is the client's fault, not ours.
-            unless (isBodyError e) (settingFailed (settingsOf talk) e)
-            -- What was gathered goes out, earlier replies among it; no last chunk.
-            linger talk
+            unless (isBodyError e) (settingFailed (settingsOf state) e)
+            -- Send what was gathered, earlier replies included, but no last chunk.
+            linger state
   where
     isBodyError e = case fromException e of
       Just (_ :: BodyError) -> True
@@ -344,9 +347,9 @@ data Dropped
     Faulty !BodyError
   deriving stock (Eq)
 
-dropBody :: Talk -> Request -> IO Dropped
-dropBody talk request =
-  try (discardBody request (settingDiscard (settingsOf talk))) >>= \case
+dropBody :: ConnectionState -> Request -> IO Dropped
+dropBody state request =
+  try (discardBody request (settingDiscard (settingsOf state))) >>= \case
     Right whole -> pure (if whole then Dropped else LeftOver)
     Left BodyCutShort -> pure LeftOver
     Left failure -> pure (Faulty failure)
@@ -371,32 +374,32 @@ releaseReply = \case
   Segments _ _ _ release -> release
   _ -> pure ()
 
-logged :: Talk -> Request -> Logged -> Status -> IO ()
-logged talk request what status = case contextLog (talkContext talk) of
+logged :: ConnectionState -> Request -> Logged -> Status -> IO ()
+logged state request what status = case contextLog (stateContext state) of
   Nothing -> pure ()
-  Just hook -> get (talkWork talk) WorkSent >>= hook request what status
+  Just hook -> get (stateWork state) WorkSent >>= hook request what status
 {-# INLINE logged #-}
 
-handlerFailed :: Talk -> Request -> SomeException -> IO Outcome
-handlerFailed talk request e
-  | Just failure <- fromException e = bodyFailed talk failure
+handlerFailed :: ConnectionState -> Request -> SomeException -> IO Outcome
+handlerFailed state request e
+  | Just failure <- fromException e = bodyFailed state failure
   | Just ConnectionLost <- fromException e = pure Over
   | isAsynchronous e = throwIO e
   | otherwise = do
-    settingFailed (settingsOf talk) e
-    answer talk request (plain status500 "The server failed to answer this request.")
+    settingFailed (settingsOf state) e
+    answer state request (plain status500 "The server failed to answer this request.")
 
--- The reply has not begun, so the client hears what was wrong with its body.
-bodyFailed :: Talk -> BodyError -> IO Outcome
-bodyFailed talk = \case
-  BodyRejected status why -> reject talk LoggedRequest status why
-  BodyTooSlow -> refuse talk LoggedRequest status408 "The request's body did not arrive in time."
+-- The reply has not begun, so the client is told what was wrong with its body.
+bodyFailed :: ConnectionState -> BodyError -> IO Outcome
+bodyFailed state = \case
+  BodyRejected status reason -> reject state LoggedRequest status reason
+  BodyTooSlow -> refuse state LoggedRequest status408 "The request's body did not arrive in time."
   BodyCutShort -> pure Over
 
--- After a reply on a connection that stays: the next request, or rest.
-next :: Talk -> Deadline -> IO Outcome
-next talk now = do
-  let ws = talkWork talk
+-- After a reply on a connection that stays open: the next request, or idle.
+next :: ConnectionState -> Deadline -> IO Outcome
+next state now = do
+  let ws = stateWork state
   start <- get ws WorkStart
   end <- get ws WorkEnd
   if start < end
@@ -404,39 +407,39 @@ next talk now = do
       burst <- get ws WorkBurst
       if burst == 15
         then do
-          flush (talkOutput talk)
+          flush (stateOutput state)
           set ws WorkBurst 0
           yield
         else set ws WorkBurst (burst + 1)
-      nextHead talk
+      nextHead state
     else do
-      flush (talkOutput talk)
+      flush (stateOutput state)
       short <- get ws WorkShort
-      hung <- hungUp (talkConn talk)
-      markActive (talkConn talk)
+      hung <- hungUp (stateConn state)
+      markActive (stateConn state)
       if short == 1 && not hung
-        then pure (Idle (after (settingIdle (settingsOf talk)) now))
-        else receiveFresh talk (after (settingIdle (settingsOf talk)) now)
+        then pure (Idle (after (settingIdle (settingsOf state)) now))
+        else receiveFresh state (after (settingIdle (settingsOf state)) now)
 {-# INLINE next #-}
 
 -- Refusals ---------------------------------------------------------------------
 
-reject :: Talk -> Logged -> Status -> Why -> IO Outcome
-reject talk what status why = refuse talk what status (whyText why)
+reject :: ConnectionState -> Logged -> Status -> RejectReason -> IO Outcome
+reject state what status reason = refuse state what status (rejectText reason)
 
 -- Answer an error and close, so that nothing after it can be taken for a request.
-refuse :: Talk -> Logged -> Status -> ByteString -> IO Outcome
-refuse talk what status text = do
+refuse :: ConnectionState -> Logged -> Status -> ByteString -> IO Outcome
+refuse state what status text = do
   now <- monotonicNow
   code <- case what of
     LoggedRequest -> method request0
-    LoggedGarbage -> beginsWithHead (talkWork talk)
-  set (talkWork talk) WorkSent 0
-  _ <- sendReply (talkOutput talk) now False code 1 Closes (plain status text)
-  logged talk (requestAt talk now) what status
-  linger talk
+    LoggedGarbage -> beginsWithHead (stateWork state)
+  set (stateWork state) WorkSent 0
+  _ <- sendReply (stateOutput state) now False code 1 Closes (plain status text)
+  logged state (requestAt state now) what status
+  linger state
   where
-    request0 = requestAt talk (Deadline 0)
+    request0 = requestAt state (Deadline 0)
 
 -- The head was refused before its method was stored; an answer to HEAD has no content all
 -- the same, or a client that pairs answers with methods would take it for the next answer.
@@ -455,16 +458,17 @@ plain status text =
     (C.concat [C.pack (show (statusCode status)), " ", reasonPhrase status, "\n", text, "\n"])
 
 -- Closing while the client still sends makes the kernel answer with a reset, which may
--- destroy the reply on its way. So: end our side, read on a little, then close.
-linger :: Talk -> IO Outcome
-linger talk = do
-  flush (talkOutput talk)
-  _ <- endSending registration
+-- destroy the reply on its way. So shut down the sending side, read on for at most two
+-- seconds or 256 KB, then close.
+linger :: ConnectionState -> IO Outcome
+linger state = do
+  flush (stateOutput state)
+  _ <- using registration (`S.shutdown` 1)
   deadline <- deadlineIn (seconds 2)
   go deadline (0 :: Int)
   where
-    registration = talkConn talk
-    ws = talkWork talk
+    registration = stateConn state
+    ws = stateWork state
     go deadline dropped
       | dropped > 262144 = pure Over
       | otherwise = do

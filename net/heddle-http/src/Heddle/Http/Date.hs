@@ -3,8 +3,8 @@
 -- Description : The Date header's text, one per capability
 -- Stability   : internal; exempt from the version policy
 --
--- The text changes lazily, by the first request of a new second; no timer runs while the
--- server idles.
+-- The first request of a new second replaces the text, so no timer runs while the server
+-- idles. "Heddle.Bytes.HttpDate" formats it.
 --
 -- Cost: a comparison; once a second, two clock readings and 60 ns.
 -- Owner: one capability.
@@ -31,7 +31,7 @@ data DateClock = DateClock
     clockText :: !(Ref ByteString)
   }
 
--- | A clock that has not looked yet.
+-- | A clock whose first use reads the time.
 newDateClock :: IO DateClock
 newDateClock = DateClock <$> newWords 2 <*> newRef (formatHttpDate (EpochSeconds 0))
 

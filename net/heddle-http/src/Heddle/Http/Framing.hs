@@ -46,8 +46,9 @@ import Heddle.Http.Head
   )
 import Heddle.Http.Names (KnownHeader (..))
 import Heddle.Http.Parse (Limits (..))
+import Heddle.Http.RejectReason (RejectReason (..), rejectStatus)
 import Heddle.Http.Scan (blankEnd, byteAt, findByte, isDigitByte, trimEnd)
-import Heddle.Http.Status (Status, Why (..), whyStatus)
+import Heddle.Http.Status (Status)
 
 -- | How long the body of a request is.
 data FramingResult
@@ -58,7 +59,7 @@ data FramingResult
   | -- | Chunks, to be read by "Heddle.Http.Chunked".
     ChunkedBody
   | -- | Unclear, unknown or too large: answer the status, and close.
-    FramingReject !Status !Why
+    FramingReject !Status !RejectReason
   deriving stock (Eq, Show)
 
 -- | Decide the framing of a request.
@@ -81,8 +82,8 @@ framingOf !limits !buffer !table = do
     (0, _) -> chunked buffer table codings
     _ -> refused LengthWithCoding
 
-refused :: Why -> IO FramingResult
-refused why = pure (FramingReject (whyStatus why) why)
+refused :: RejectReason -> IO FramingResult
+refused reason = pure (FramingReject (rejectStatus reason) reason)
 
 sized :: Limits -> Ptr Word8 -> Slice -> IO FramingResult
 sized limits buffer (Slice offset len) = do
@@ -90,7 +91,7 @@ sized limits buffer (Slice offset len) = do
   if
       | size < 0 -> do
         digits <- allDigits offset
-        -- A number too large for us is still only too large.
+        -- A number that overflows an 'Int' is too large as well.
         refused (if len > 0 && digits then BodyTooLarge else BadLength)
       | size > limitBody limits -> refused BodyTooLarge
       | otherwise -> pure (Sized size)

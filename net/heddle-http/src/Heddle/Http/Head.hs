@@ -24,7 +24,7 @@ module Heddle.Http.Head
 
     -- ** Put away
 
-    -- | While a client takes its time with a head, its table serves others.
+    -- | A copy of a table frees the table while a slow client sends the rest of a head.
     SavedHead,
     saveHead,
     restoreHead,
@@ -364,7 +364,7 @@ headerValue (HeadTable array) i = Slice <$> readInt array (at + 2) <*> readInt a
 headerKnown :: HeadTable -> Int -> IO (Maybe KnownHeader)
 headerKnown (HeadTable array) i = do
   code <- readInt array (headersAt + headerWidth * i + 4)
-  pure (if code < 0 then Nothing else Just (KnownHeader code))
+  pure (if code < 0 then Nothing else Just (toEnum code))
 {-# INLINE headerKnown #-}
 
 -- | Fold over the names and values, in order.
@@ -402,8 +402,8 @@ lookupHeader buffer table name = do
 --
 -- [Cost]: one load.
 knownCount :: HeadTable -> KnownHeader -> IO Int
-knownCount (HeadTable array) (KnownHeader code) = do
-  packed <- readInt array (knownAt + code)
+knownCount (HeadTable array) known = do
+  packed <- readInt array (knownAt + fromEnum known)
   pure (packed `unsafeShiftR` 16)
 {-# INLINE knownCount #-}
 
@@ -411,8 +411,8 @@ knownCount (HeadTable array) (KnownHeader code) = do
 --
 -- [Cost]: one load.
 knownIndex :: HeadTable -> KnownHeader -> IO Int
-knownIndex (HeadTable array) (KnownHeader code) = do
-  packed <- readInt array (knownAt + code)
+knownIndex (HeadTable array) known = do
+  packed <- readInt array (knownAt + fromEnum known)
   pure $! (if packed == 0 then -1 else packed .&. 0xFFFF)
 {-# INLINE knownIndex #-}
 
@@ -441,14 +441,14 @@ lookupKnown buffer table known = do
 --
 -- [Cost]: O(1) when there is at most one, otherwise O(headers).
 foldKnown :: HeadTable -> KnownHeader -> (a -> Slice -> IO a) -> a -> IO a
-foldKnown table@(HeadTable array) known@(KnownHeader code) step start = do
+foldKnown table@(HeadTable array) known step start = do
   first <- knownIndex table known
   total <- knownCount table known
   let go !i !left acc
         | left <= (0 :: Int) = pure acc
         | otherwise = do
           this <- readInt array (headersAt + headerWidth * i + 4)
-          if this == code
+          if this == fromEnum known
             then headerValue table i >>= step acc >>= go (i + 1) (left - 1)
             else go (i + 1) left acc
   go first total start

@@ -31,72 +31,7 @@ module Heddle.Http.Names
     recogniseMethod,
 
     -- * Known headers
-    KnownHeader
-      ( KnownHeader,
-        HeaderHost,
-        HeaderConnection,
-        HeaderContentLength,
-        HeaderTransferEncoding,
-        HeaderExpect,
-        HeaderUpgrade,
-        HeaderTE,
-        HeaderTrailer,
-        HeaderKeepAlive,
-        HeaderProxyConnection,
-        HeaderVia,
-        HeaderIfMatch,
-        HeaderIfNoneMatch,
-        HeaderIfModifiedSince,
-        HeaderIfUnmodifiedSince,
-        HeaderIfRange,
-        HeaderRange,
-        HeaderUserAgent,
-        HeaderReferer,
-        HeaderAccept,
-        HeaderAcceptEncoding,
-        HeaderAcceptLanguage,
-        HeaderAcceptCharset,
-        HeaderContentType,
-        HeaderContentEncoding,
-        HeaderContentLanguage,
-        HeaderContentLocation,
-        HeaderCookie,
-        HeaderAuthorization,
-        HeaderProxyAuthorization,
-        HeaderXForwardedFor,
-        HeaderXForwardedProto,
-        HeaderXForwardedHost,
-        HeaderXRealIp,
-        HeaderXRequestId,
-        HeaderXRequestedWith,
-        HeaderForwarded,
-        HeaderOrigin,
-        HeaderCacheControl,
-        HeaderPragma,
-        HeaderDate,
-        HeaderFrom,
-        HeaderMaxForwards,
-        HeaderPrefer,
-        HeaderPriority,
-        HeaderPurpose,
-        HeaderDnt,
-        HeaderSaveData,
-        HeaderUpgradeInsecureRequests,
-        HeaderSecFetchSite,
-        HeaderSecFetchMode,
-        HeaderSecFetchUser,
-        HeaderSecFetchDest,
-        HeaderSecChUa,
-        HeaderSecChUaMobile,
-        HeaderSecChUaPlatform,
-        HeaderSecWebSocketKey,
-        HeaderSecWebSocketVersion,
-        HeaderSecWebSocketProtocol,
-        HeaderSecWebSocketExtensions,
-        HeaderAccessControlRequestMethod,
-        HeaderAccessControlRequestHeaders,
-        HeaderTraceparent
-      ),
+    KnownHeader (..),
     knownHeaderName,
     knownHeaders,
     knownTotal,
@@ -107,6 +42,8 @@ where
 import Data.Bits (unsafeShiftL, unsafeShiftR, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.Char (isUpper, toLower)
 import Data.Foldable (for_)
 import Data.Primitive.ByteArray
   ( ByteArray,
@@ -217,25 +154,109 @@ recogniseMethod# !buffer !offset !len !end
       _ -> MethodOther
 
 -- | A header name that the parser recognises.
-newtype KnownHeader = KnownHeader Int
-  deriving stock (Eq, Ord)
-
-instance Show KnownHeader where
-  showsPrec d known = showsPrec d (knownHeaderName known)
-
--- | The name, in lower case; empty for a code outside 'knownHeaders'.
 --
--- [Cost]: O(code); for messages and tests.
+-- This list is the table of known names: 'knownHeaderName' spells a name as its constructor
+-- does, with a hyphen before each further capital letter, and the recogniser is made from
+-- those. Adding a name is adding a constructor; each costs four bytes in every
+-- 'Heddle.Http.Head.HeadTable'.
+data KnownHeader
+  = -- The connection and the framing of messages.
+    HeaderHost
+  | HeaderConnection
+  | HeaderContentLength
+  | HeaderTransferEncoding
+  | HeaderExpect
+  | HeaderUpgrade
+  | HeaderTe
+  | HeaderTrailer
+  | HeaderKeepAlive
+  | HeaderProxyConnection
+  | HeaderVia
+  | -- Conditions and ranges.
+    HeaderIfMatch
+  | HeaderIfNoneMatch
+  | HeaderIfModifiedSince
+  | HeaderIfUnmodifiedSince
+  | HeaderIfRange
+  | HeaderRange
+  | -- The client, and what it accepts.
+    HeaderUserAgent
+  | HeaderReferer
+  | HeaderAccept
+  | HeaderAcceptEncoding
+  | HeaderAcceptLanguage
+  | HeaderAcceptCharset
+  | -- Content.
+    HeaderContentType
+  | HeaderContentEncoding
+  | HeaderContentLanguage
+  | HeaderContentLocation
+  | -- Who asks.
+    HeaderCookie
+  | HeaderAuthorization
+  | HeaderProxyAuthorization
+  | -- What a proxy adds.
+    HeaderXForwardedFor
+  | HeaderXForwardedProto
+  | HeaderXForwardedHost
+  | HeaderXRealIp
+  | HeaderXRequestId
+  | HeaderXRequestedWith
+  | HeaderForwarded
+  | -- Caching, preferences and the rest.
+    HeaderOrigin
+  | HeaderCacheControl
+  | HeaderPragma
+  | HeaderDate
+  | HeaderFrom
+  | HeaderMaxForwards
+  | HeaderPrefer
+  | HeaderPriority
+  | HeaderPurpose
+  | HeaderDnt
+  | HeaderSaveData
+  | -- What browsers add.
+    HeaderUpgradeInsecureRequests
+  | HeaderSecFetchSite
+  | HeaderSecFetchMode
+  | HeaderSecFetchUser
+  | HeaderSecFetchDest
+  | HeaderSecChUa
+  | HeaderSecChUaMobile
+  | HeaderSecChUaPlatform
+  | HeaderSecWebsocketKey
+  | HeaderSecWebsocketVersion
+  | HeaderSecWebsocketProtocol
+  | HeaderSecWebsocketExtensions
+  | HeaderAccessControlRequestMethod
+  | HeaderAccessControlRequestHeaders
+  | HeaderTraceparent
+  deriving stock (Bounded, Enum, Eq, Ord, Show)
+
+-- | The name, in lower case.
+--
+-- >>> knownHeaderName HeaderIfNoneMatch
+-- "if-none-match"
+--
+-- [Cost]: O(length); allocates it.
 knownHeaderName :: KnownHeader -> ByteString
-knownHeaderName (KnownHeader code) = case drop code knownNames of
-  name : _ | code >= 0 -> name
-  _ -> ""
+knownHeaderName known = C.pack (drop 1 (concatMap spell (drop (length ("Header" :: String)) (show known))))
+  where
+    spell letter
+      | isUpper letter = ['-', toLower letter]
+      | otherwise = [letter]
 
 -- | Every known header.
 --
 -- [Cost]: O(1) each.
 knownHeaders :: [KnownHeader]
-knownHeaders = map KnownHeader [0 .. knownTotal - 1]
+knownHeaders = [minBound .. maxBound]
+
+-- | The number of known headers; the code of each, its 'fromEnum', is below it.
+--
+-- [Cost]: none.
+knownTotal :: Int
+knownTotal = fromEnum (maxBound :: KnownHeader) + 1
 
 -- | The code of a header name, or -1. Precondition: no byte of the name is a
 -- control character, and the name ends before the given end of the buffer.
@@ -327,8 +348,10 @@ knownTable :: ByteArray
 knownTable = runByteArray $ do
   array <- newByteArray (slotCount * 6 * 8)
   setByteArray array 0 (slotCount * 6) (0 :: Word64)
-  for_ (zip [0 ..] knownNames) $ \(code, name) -> do
-    let len = B.length name
+  for_ knownHeaders $ \known -> do
+    let name = knownHeaderName known
+        code = fromIntegral (fromEnum known)
+        len = B.length name
         first = pack (B.take 8 name)
         final = pack (B.drop (len - 8) name)
         second = if len > 16 then pack (B.take 8 (B.drop 8 name)) else 0
@@ -344,332 +367,6 @@ knownTable = runByteArray $ do
   where
     pack = B.foldr (\byte acc -> (acc `unsafeShiftL` 8) .|. fromIntegral byte) 0
 {-# NOINLINE knownTable #-}
-
--- | How many known headers there are; their codes are below it.
---
--- [Cost]: none.
-knownTotal :: Int
-knownTotal = 63
-
--- | The names, in the order of their codes.
-knownNames :: [ByteString]
-knownNames =
-  [ "host",
-    "connection",
-    "content-length",
-    "transfer-encoding",
-    "expect",
-    "upgrade",
-    "te",
-    "trailer",
-    "keep-alive",
-    "proxy-connection",
-    "via",
-    "if-match",
-    "if-none-match",
-    "if-modified-since",
-    "if-unmodified-since",
-    "if-range",
-    "range",
-    "user-agent",
-    "referer",
-    "accept",
-    "accept-encoding",
-    "accept-language",
-    "accept-charset",
-    "content-type",
-    "content-encoding",
-    "content-language",
-    "content-location",
-    "cookie",
-    "authorization",
-    "proxy-authorization",
-    "x-forwarded-for",
-    "x-forwarded-proto",
-    "x-forwarded-host",
-    "x-real-ip",
-    "x-request-id",
-    "x-requested-with",
-    "forwarded",
-    "origin",
-    "cache-control",
-    "pragma",
-    "date",
-    "from",
-    "max-forwards",
-    "prefer",
-    "priority",
-    "purpose",
-    "dnt",
-    "save-data",
-    "upgrade-insecure-requests",
-    "sec-fetch-site",
-    "sec-fetch-mode",
-    "sec-fetch-user",
-    "sec-fetch-dest",
-    "sec-ch-ua",
-    "sec-ch-ua-mobile",
-    "sec-ch-ua-platform",
-    "sec-websocket-key",
-    "sec-websocket-version",
-    "sec-websocket-protocol",
-    "sec-websocket-extensions",
-    "access-control-request-method",
-    "access-control-request-headers",
-    "traceparent"
-  ]
-
--- | @host@.
-pattern HeaderHost :: KnownHeader
-pattern HeaderHost = KnownHeader 0
-
--- | @connection@.
-pattern HeaderConnection :: KnownHeader
-pattern HeaderConnection = KnownHeader 1
-
--- | @content-length@.
-pattern HeaderContentLength :: KnownHeader
-pattern HeaderContentLength = KnownHeader 2
-
--- | @transfer-encoding@.
-pattern HeaderTransferEncoding :: KnownHeader
-pattern HeaderTransferEncoding = KnownHeader 3
-
--- | @expect@.
-pattern HeaderExpect :: KnownHeader
-pattern HeaderExpect = KnownHeader 4
-
--- | @upgrade@.
-pattern HeaderUpgrade :: KnownHeader
-pattern HeaderUpgrade = KnownHeader 5
-
--- | @te@.
-pattern HeaderTE :: KnownHeader
-pattern HeaderTE = KnownHeader 6
-
--- | @trailer@.
-pattern HeaderTrailer :: KnownHeader
-pattern HeaderTrailer = KnownHeader 7
-
--- | @keep-alive@.
-pattern HeaderKeepAlive :: KnownHeader
-pattern HeaderKeepAlive = KnownHeader 8
-
--- | @proxy-connection@.
-pattern HeaderProxyConnection :: KnownHeader
-pattern HeaderProxyConnection = KnownHeader 9
-
--- | @via@.
-pattern HeaderVia :: KnownHeader
-pattern HeaderVia = KnownHeader 10
-
--- | @if-match@.
-pattern HeaderIfMatch :: KnownHeader
-pattern HeaderIfMatch = KnownHeader 11
-
--- | @if-none-match@.
-pattern HeaderIfNoneMatch :: KnownHeader
-pattern HeaderIfNoneMatch = KnownHeader 12
-
--- | @if-modified-since@.
-pattern HeaderIfModifiedSince :: KnownHeader
-pattern HeaderIfModifiedSince = KnownHeader 13
-
--- | @if-unmodified-since@.
-pattern HeaderIfUnmodifiedSince :: KnownHeader
-pattern HeaderIfUnmodifiedSince = KnownHeader 14
-
--- | @if-range@.
-pattern HeaderIfRange :: KnownHeader
-pattern HeaderIfRange = KnownHeader 15
-
--- | @range@.
-pattern HeaderRange :: KnownHeader
-pattern HeaderRange = KnownHeader 16
-
--- | @user-agent@.
-pattern HeaderUserAgent :: KnownHeader
-pattern HeaderUserAgent = KnownHeader 17
-
--- | @referer@.
-pattern HeaderReferer :: KnownHeader
-pattern HeaderReferer = KnownHeader 18
-
--- | @accept@.
-pattern HeaderAccept :: KnownHeader
-pattern HeaderAccept = KnownHeader 19
-
--- | @accept-encoding@.
-pattern HeaderAcceptEncoding :: KnownHeader
-pattern HeaderAcceptEncoding = KnownHeader 20
-
--- | @accept-language@.
-pattern HeaderAcceptLanguage :: KnownHeader
-pattern HeaderAcceptLanguage = KnownHeader 21
-
--- | @accept-charset@.
-pattern HeaderAcceptCharset :: KnownHeader
-pattern HeaderAcceptCharset = KnownHeader 22
-
--- | @content-type@.
-pattern HeaderContentType :: KnownHeader
-pattern HeaderContentType = KnownHeader 23
-
--- | @content-encoding@.
-pattern HeaderContentEncoding :: KnownHeader
-pattern HeaderContentEncoding = KnownHeader 24
-
--- | @content-language@.
-pattern HeaderContentLanguage :: KnownHeader
-pattern HeaderContentLanguage = KnownHeader 25
-
--- | @content-location@.
-pattern HeaderContentLocation :: KnownHeader
-pattern HeaderContentLocation = KnownHeader 26
-
--- | @cookie@.
-pattern HeaderCookie :: KnownHeader
-pattern HeaderCookie = KnownHeader 27
-
--- | @authorization@.
-pattern HeaderAuthorization :: KnownHeader
-pattern HeaderAuthorization = KnownHeader 28
-
--- | @proxy-authorization@.
-pattern HeaderProxyAuthorization :: KnownHeader
-pattern HeaderProxyAuthorization = KnownHeader 29
-
--- | @x-forwarded-for@.
-pattern HeaderXForwardedFor :: KnownHeader
-pattern HeaderXForwardedFor = KnownHeader 30
-
--- | @x-forwarded-proto@.
-pattern HeaderXForwardedProto :: KnownHeader
-pattern HeaderXForwardedProto = KnownHeader 31
-
--- | @x-forwarded-host@.
-pattern HeaderXForwardedHost :: KnownHeader
-pattern HeaderXForwardedHost = KnownHeader 32
-
--- | @x-real-ip@.
-pattern HeaderXRealIp :: KnownHeader
-pattern HeaderXRealIp = KnownHeader 33
-
--- | @x-request-id@.
-pattern HeaderXRequestId :: KnownHeader
-pattern HeaderXRequestId = KnownHeader 34
-
--- | @x-requested-with@.
-pattern HeaderXRequestedWith :: KnownHeader
-pattern HeaderXRequestedWith = KnownHeader 35
-
--- | @forwarded@.
-pattern HeaderForwarded :: KnownHeader
-pattern HeaderForwarded = KnownHeader 36
-
--- | @origin@.
-pattern HeaderOrigin :: KnownHeader
-pattern HeaderOrigin = KnownHeader 37
-
--- | @cache-control@.
-pattern HeaderCacheControl :: KnownHeader
-pattern HeaderCacheControl = KnownHeader 38
-
--- | @pragma@.
-pattern HeaderPragma :: KnownHeader
-pattern HeaderPragma = KnownHeader 39
-
--- | @date@.
-pattern HeaderDate :: KnownHeader
-pattern HeaderDate = KnownHeader 40
-
--- | @from@.
-pattern HeaderFrom :: KnownHeader
-pattern HeaderFrom = KnownHeader 41
-
--- | @max-forwards@.
-pattern HeaderMaxForwards :: KnownHeader
-pattern HeaderMaxForwards = KnownHeader 42
-
--- | @prefer@.
-pattern HeaderPrefer :: KnownHeader
-pattern HeaderPrefer = KnownHeader 43
-
--- | @priority@.
-pattern HeaderPriority :: KnownHeader
-pattern HeaderPriority = KnownHeader 44
-
--- | @purpose@.
-pattern HeaderPurpose :: KnownHeader
-pattern HeaderPurpose = KnownHeader 45
-
--- | @dnt@.
-pattern HeaderDnt :: KnownHeader
-pattern HeaderDnt = KnownHeader 46
-
--- | @save-data@.
-pattern HeaderSaveData :: KnownHeader
-pattern HeaderSaveData = KnownHeader 47
-
--- | @upgrade-insecure-requests@.
-pattern HeaderUpgradeInsecureRequests :: KnownHeader
-pattern HeaderUpgradeInsecureRequests = KnownHeader 48
-
--- | @sec-fetch-site@.
-pattern HeaderSecFetchSite :: KnownHeader
-pattern HeaderSecFetchSite = KnownHeader 49
-
--- | @sec-fetch-mode@.
-pattern HeaderSecFetchMode :: KnownHeader
-pattern HeaderSecFetchMode = KnownHeader 50
-
--- | @sec-fetch-user@.
-pattern HeaderSecFetchUser :: KnownHeader
-pattern HeaderSecFetchUser = KnownHeader 51
-
--- | @sec-fetch-dest@.
-pattern HeaderSecFetchDest :: KnownHeader
-pattern HeaderSecFetchDest = KnownHeader 52
-
--- | @sec-ch-ua@.
-pattern HeaderSecChUa :: KnownHeader
-pattern HeaderSecChUa = KnownHeader 53
-
--- | @sec-ch-ua-mobile@.
-pattern HeaderSecChUaMobile :: KnownHeader
-pattern HeaderSecChUaMobile = KnownHeader 54
-
--- | @sec-ch-ua-platform@.
-pattern HeaderSecChUaPlatform :: KnownHeader
-pattern HeaderSecChUaPlatform = KnownHeader 55
-
--- | @sec-websocket-key@.
-pattern HeaderSecWebSocketKey :: KnownHeader
-pattern HeaderSecWebSocketKey = KnownHeader 56
-
--- | @sec-websocket-version@.
-pattern HeaderSecWebSocketVersion :: KnownHeader
-pattern HeaderSecWebSocketVersion = KnownHeader 57
-
--- | @sec-websocket-protocol@.
-pattern HeaderSecWebSocketProtocol :: KnownHeader
-pattern HeaderSecWebSocketProtocol = KnownHeader 58
-
--- | @sec-websocket-extensions@.
-pattern HeaderSecWebSocketExtensions :: KnownHeader
-pattern HeaderSecWebSocketExtensions = KnownHeader 59
-
--- | @access-control-request-method@.
-pattern HeaderAccessControlRequestMethod :: KnownHeader
-pattern HeaderAccessControlRequestMethod = KnownHeader 60
-
--- | @access-control-request-headers@.
-pattern HeaderAccessControlRequestHeaders :: KnownHeader
-pattern HeaderAccessControlRequestHeaders = KnownHeader 61
-
--- | @traceparent@.
-pattern HeaderTraceparent :: KnownHeader
-pattern HeaderTraceparent = KnownHeader 62
 
 -- Note [Recognising a name]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~

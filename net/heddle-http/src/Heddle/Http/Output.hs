@@ -55,7 +55,7 @@ data Output = Output
     outputDate :: !DateClock
   }
 
--- | The client is gone or too slow; caught by the engine, which closes.
+-- | The client is gone or too slow. The engine catches it and closes the connection.
 data ConnectionLost = ConnectionLost
   deriving stock (Show)
 
@@ -64,9 +64,9 @@ instance Exception ConnectionLost where
 
 -- | What the head says about the connection's future.
 data Closing
-  = -- | Nothing (HTTP/1.1) : it stays.
+  = -- | Nothing: it stays open, as HTTP/1.1 assumes.
     Stays
-  | -- | It stays, and a 1.0 client must be told.
+  | -- | It stays open, which an HTTP/1.0 client must be told.
     StaysTold
   | -- | It closes after this reply.
     Closes
@@ -117,7 +117,7 @@ sendReply out now gather method minor closing = \case
           done <- sendFilePaced (outputConn out) file offset n paced
           sent <- get ws WorkSent
           set ws WorkSent (sent + done)
-          -- Short: the file shrank. The length is announced, so only closing is honest.
+          -- Short: the file shrank. Its length was announced, so the connection must close.
           when (done < n) (lose out)
     unless gather (flush out)
     pure True
@@ -300,11 +300,11 @@ sendPaced out p n = do
   alive <- sendQuickly out p n
   unless alive (lose out)
 
--- What follows a gap would be taken for something else: nothing may follow.
+-- An unknown part of the output is lost, so nothing may follow it on this connection.
 lose :: Output -> IO a
 lose out = closeRegistration (outputConn out) >> throwIO ConnectionLost
 
--- The socket was full: the rest at the settings' pace, in windows.
+-- The socket was full: send the rest at least at the settings' pace, window by window.
 sendSlowly :: Output -> Ptr Word8 -> Int -> Int -> IO Bool
 sendSlowly out p n sent = (monotonicNow >>= \began -> go sent began 0) `onException` closeRegistration (outputConn out)
   where

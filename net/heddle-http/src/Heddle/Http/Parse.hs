@@ -55,6 +55,7 @@ import Heddle.Http.Names
     recogniseHeader,
     recogniseMethod,
   )
+import Heddle.Http.RejectReason (RejectReason (..), rejectStatus)
 import Heddle.Http.Scan
   ( blankEnd,
     byteAt,
@@ -71,7 +72,7 @@ import Heddle.Http.Scan
     visibleEnd,
     word64At,
   )
-import Heddle.Http.Status (Status, Why (..), whyStatus)
+import Heddle.Http.Status (Status)
 
 -- | The largest request a server accepts; every size is in bytes.
 data Limits = Limits
@@ -118,7 +119,7 @@ newtype Parsed = Parsed Int
 instance Show Parsed where
   showsPrec d parsed = showParen (d > 10) $ case parsed of
     More -> showString "More"
-    Reject status why -> showString "Reject " . showsPrec 11 status . showChar ' ' . showsPrec 11 why
+    Reject status reason -> showString "Reject " . showsPrec 11 status . showChar ' ' . showsPrec 11 reason
     Done consumed -> showString "Done " . showsPrec 11 consumed
 
 -- | The head is not complete yet; call 'parseHead' again with more bytes.
@@ -126,8 +127,8 @@ pattern More :: Parsed
 pattern More = Parsed (-1)
 
 -- | The head is malformed: answer this status, and close.
-pattern Reject :: Status -> Why -> Parsed
-pattern Reject status why <- (rejection -> Just (status, why))
+pattern Reject :: Status -> RejectReason -> Parsed
+pattern Reject status reason <- (rejection -> Just (status, reason))
 
 -- | The head is complete and valid, and so many bytes long.
 pattern Done :: Int -> Parsed
@@ -144,14 +145,14 @@ finished (Parsed n)
   | otherwise = Nothing
 {-# INLINE finished #-}
 
-rejection :: Parsed -> Maybe (Status, Why)
+rejection :: Parsed -> Maybe (Status, RejectReason)
 rejection (Parsed n)
-  | n <= -2 = let why = toEnum (-2 - n) in Just (whyStatus why, why)
+  | n <= -2 = let reason = toEnum (-2 - n) in Just (rejectStatus reason, reason)
   | otherwise = Nothing
 {-# INLINE rejection #-}
 
-refuse :: Why -> Parsed
-refuse why = Parsed (-2 - fromEnum why)
+refuse :: RejectReason -> Parsed
+refuse reason = Parsed (-2 - fromEnum reason)
 {-# INLINE refuse #-}
 
 -- | Parse what a buffer holds of one head: its first so many bytes, which must
@@ -232,10 +233,10 @@ unfinished Job {jobLimits = limits, jobEnd = end, jobTable = table} !lineStart
 
 -- | The line is malformed; that is said only once it is complete, so that the
 -- answer does not depend on how the bytes arrived.
-malformed :: Job -> Int -> Why -> IO Parsed
-malformed job !lineStart !why = do
+malformed :: Job -> Int -> RejectReason -> IO Parsed
+malformed job !lineStart !reason = do
   feed <- findByte 0x0A (jobBuffer job) lineStart (jobEnd job)
-  if feed >= jobEnd job then unfinished job lineStart else pure $! refuse why
+  if feed >= jobEnd job then unfinished job lineStart else pure $! refuse reason
 {-# NOINLINE malformed #-}
 
 -- | An empty line, or the request line.
@@ -474,23 +475,23 @@ headerLines job@Job {jobBuffer = buffer, jobEnd = end, jobTable = table} = line
                   to <- trimEnd buffer from cr
                   addHeader table count start (colon - start) from (to - from) known
                   line (cr + 2) (count + 1)
-            else wrong start count (controlWhy byte)
+            else wrong start count (controlReason byte)
 
     -- At most one byte follows the value: that byte may already be wrong.
     tooShort !start !count !cr
       | cr >= end = pause start count
       | otherwise = do
         byte <- byteAt buffer cr
-        if byte == 0x0D then pause start count else wrong start count (controlWhy byte)
+        if byte == 0x0D then pause start count else wrong start count (controlReason byte)
 
-    controlWhy :: Word8 -> Why
-    controlWhy = \case
+    controlReason :: Word8 -> RejectReason
+    controlReason = \case
       0x0A -> BareLineFeed
       0x0D -> BareCarriageReturn
       _ -> BadHeaderValue
 
     pause start count = writeField table FieldHeaderCount count >> unfinished job start
-    wrong start count why = writeField table FieldHeaderCount count >> malformed job start why
+    wrong start count reason = writeField table FieldHeaderCount count >> malformed job start reason
 
     finish !consumed !count = do
       writeField table FieldHeaderCount count

@@ -69,9 +69,9 @@ segmentLength = \case
   SegmentBytes b -> B.length b
   SegmentFile _ _ n -> n
 
--- | What to send.
+-- | A handler's answer.
 data Reply
-  = -- | As it stands, with the date brought up to date: one system call.
+  = -- | Sent as it is, with the current date: one system call.
     Ready !Prebuilt
   | -- | Status, headers, content.
     Whole !Status ![Header] !ByteString

@@ -59,6 +59,7 @@ import Heddle.Http.Chunked
 import Heddle.Http.Framing (FramingResult (..))
 import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Head qualified as Head
+import Heddle.Http.RejectReason
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
@@ -79,13 +80,14 @@ data Request = Request
     requestFlush :: !(IO ())
   }
 
--- | What can go wrong with a body. Thrown by 'readBody'; if the handler lets it pass, the
--- engine answers and closes. A handler that catches it answers as it likes, and the
--- connection closes. A body that the handler does not read is dropped before the reply
--- begins; if it is found faulty then, the refusal takes the reply's place.
+-- | A failure to read a body, thrown by 'readBody'. If the handler does not catch it, the
+-- engine answers with its status and closes the connection; a handler that catches it
+-- chooses the answer, and the connection closes too. A body that the handler does not read
+-- is dropped before the reply begins; if it proves faulty then, the refusal replaces the
+-- reply.
 data BodyError
   = -- | Malformed or too large.
-    BodyRejected !Status !Why
+    BodyRejected !Status !RejectReason
   | -- | Slower than the least rate.
     BodyTooSlow
   | -- | The client went away.
@@ -97,7 +99,7 @@ instance Show BodyError where
 
 instance Exception BodyError where
   displayException = \case
-    BodyRejected _ why -> "request body rejected: " ++ C.unpack (whyText why)
+    BodyRejected _ reason -> "request body rejected: " ++ C.unpack (rejectText reason)
     BodyTooSlow -> "request body came too slowly"
     BodyCutShort -> "the client went away before the end of the request body"
 
@@ -204,14 +206,14 @@ readWholeBody request most = go 0 []
         piece <- readBody request
         if B.null piece then pure (B.concat (reverse pieces)) else go (n + B.length piece) (piece : pieces)
 
--- | Is there some of the body that was not read?
+-- | Whether a part of the body has not been read.
 bodyUnread :: Request -> IO Bool
 bodyUnread request = (/= 0) <$> get (requestWork request) WorkLeft
 {-# INLINE bodyUnread #-}
 
 -- | Read and drop the rest, at most so many bytes; 'True' when that reached the end. A
--- client that still waits for 100 Continue sends none, and after a failure that the handler
--- was told of there is nothing to add: 'False'.
+-- client that still waits for 100 Continue sends nothing, and after a failure that was
+-- already thrown the rest is unreadable: 'False' in both cases.
 --
 -- [Throws]: 'BodyError'.
 discardBody :: Request -> Int -> IO Bool
@@ -266,9 +268,9 @@ bodyStep request use = do
           set ws WorkStart (start + used)
           set ws WorkLeft 0
           pure noPiece
-        ChunkReject status why -> failing request (BodyRejected status why)
+        ChunkReject status reason -> failing request (BodyRejected status reason)
 
--- A handler that catches the error answers as it likes: the engine must not answer it again.
+-- The mark stops the engine from answering the error again if the handler catches it.
 failing :: Request -> BodyError -> IO a
 failing request e = set (requestWork request) WorkContinue 2 >> throwIO e
 
@@ -279,7 +281,8 @@ fill request = do
   began <- get ws WorkBodyBegan
   Deadline now <- monotonicNow
   before <- get ws WorkBodyGot
-  -- A new window each time the last one was kept: a client must go on, not only begin well.
+  -- A new window begins whenever the last one kept the pace, so that a fast start does not
+  -- excuse a later stall.
   when (began == 0 || paceKept pace (Deadline began) before (Deadline now)) $ do
     set ws WorkBodyBegan now
     set ws WorkBodyGot 0

@@ -69,12 +69,12 @@ withServer runtime settings make listeners = bracket open cutShort
       (handler, hook) <- make i
       newContext settings i draining handler hook
 
--- | Stop accepting; answer what arrives with @Connection: close@; after 'settingGrace', end
--- idle connections and let the others finish their request. 'True' when all had ended by
+-- | Stop accepting and answer what arrives with @Connection: close@. After 'settingGrace',
+-- close idle connections and let the others finish their request. 'True' if all had ended by
 -- the deadline.
 --
--- The grace is for clients that keep connections busy: an idle connection closed at once
--- may meet a request on its way.
+-- Without the grace period, a busy client could find its idle connection closed while its
+-- next request is on the way.
 --
 -- [Blocks]: parks.
 drainUntil :: Server -> Deadline -> IO Bool
@@ -92,7 +92,7 @@ drainUntil server deadline = do
   where
     ended time = and <$> traverse (`awaitDrainedUntil` time) (serverServices server)
 
--- | Stop accepting and close every connection at once; a drain under way ends.
+-- | Stop accepting and close every connection at once; this also ends a drain in progress.
 --
 -- [Blocks]: never.
 cutShort :: Server -> IO ()
@@ -107,9 +107,9 @@ cutShort server = do
 connectionsOpen :: Server -> IO Int
 connectionsOpen server = sum <$> traverse openConnections (serverServices server)
 
--- | Serve addresses with one handler for ever.
+-- | Serve addresses with one handler until an exception ends it.
 --
--- [Blocks]: parks, until an exception ends it.
+-- [Blocks]: parks.
 -- [Throws]: 'IOError' when an address cannot be listened on.
 runServer :: Settings -> [SockAddr] -> Handler -> IO ()
 runServer settings addresses handler = withRuntime defaultConfig (\runtime -> go runtime addresses [])

@@ -26,7 +26,7 @@ import Heddle.Prim.Errno (Errno, describeErrno)
 import Heddle.Prim.Exception (SomeException, displayException)
 import Heddle.Prim.Message (putErrorLine)
 
--- | A time to begin in, then a least rate.
+-- | The least rate of a transfer, measured after a grace period.
 data Pace = Pace
   { paceGrace :: !Nanos,
     -- | Bytes per second.
@@ -54,16 +54,16 @@ data Settings = Settings
     settingDiscard :: !Int,
     -- | How long idle connections are still answered after a drain began.
     settingGrace :: !Nanos,
-    -- | Hears of handlers that throw. A client that goes away, or whose body is faulty, is no
-    -- failure.
+    -- | Called with the exception of a handler. A client that goes away, or whose body is
+    -- faulty, is not a failure.
     settingFailed :: !(SomeException -> IO ()),
-    -- | Hears, at most once a minute, that accepting paused for want of descriptors, and no
-    -- connection was idle to make room.
+    -- | Called at most once a minute when accepting pauses because descriptors have run out
+    -- and no connection is idle.
     settingPaused :: !(Errno -> IO ()),
     -- | How many connections may be open at once; 'Nothing' for as many as there are
     -- descriptors. Then the one that has been idle longest is closed for a new one.
     settingConnections :: !(Maybe Int),
-    -- | Hears, at most once a minute, that idle connections are closed to make room.
+    -- | Called at most once a minute when idle connections are closed to make room.
     settingCrowded :: !(Shortage -> IO ())
   }
 

@@ -2,12 +2,11 @@
 
 -- |
 -- Module      : Heddle.Http.UriPath
--- Description : The path of a request, decoded once and made harmless
+-- Description : The path of a request, decoded once and normalised
 -- Stability   : stable
 --
--- Turns the path of a request target into a relative path without any surprise
--- left in it: percent-escapes are decoded once, dot segments are resolved after
--- that, and what could be read in two ways is refused. Routing and opening of
+-- Turns the path of a request target into a relative path: percent-escapes are decoded
+-- once, dot segments are resolved after that, and an ambiguous path is refused. Routing and opening of
 -- files both start from the result, never from the raw bytes.
 --
 -- Invariant: 'pathRelative' has no empty segment, no @.@ or @..@ segment, no NUL and

@@ -58,7 +58,7 @@ import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, newBuffer)
 data Workspace = Workspace
   { workInput :: !Buffer,
     workOutput :: !Buffer,
-    -- | For whoever formats something about the request, such as its log line.
+    -- | Memory in which to format something about the request, such as its log line.
     workScratch :: !Buffer,
     workHead :: !HeadTable,
     workChunks :: !ChunkState,
@@ -111,8 +111,8 @@ set :: Workspace -> Int -> Int -> IO ()
 set ws = writeWord (workWords ws)
 {-# INLINE set #-}
 
--- | A head that has not come whole yet, so that its connection needs no workspace while it
--- waits for the rest.
+-- | The part of a head that has arrived. It is kept apart so that the connection needs no
+-- workspace while it waits for the rest.
 data Partial = Partial !(PrimArray Word8) !SavedHead
 
 -- | Copy the unfinished head out of a workspace.
@@ -126,7 +126,7 @@ putAway ws = do
   copyPtrToMutablePrimArray bytes 0 (inputPtr ws `plusPtr` base) (end - base)
   Partial <$> unsafeFreezePrimArray bytes <*> saveHead (workHead ws)
 
--- | Go on with an unfinished head in a workspace whose content does not matter.
+-- | Restore an unfinished head into a workspace; its previous content is overwritten.
 --
 -- [Cost]: that of 'putAway'.
 takeUp :: Workspace -> Partial -> IO ()
@@ -177,7 +177,7 @@ pattern WorkBodyBegan = 7
 pattern WorkBodyGot :: Int
 pattern WorkBodyGot = 8
 
--- | Requests served since the thread last let others run.
+-- | Requests served since the thread last yielded.
 pattern WorkBurst :: Int
 pattern WorkBurst = 9
 

@@ -4,7 +4,7 @@
 -- |
 -- Module      : Heddle.Serve.AccessLog
 -- Description : A ring of lines per capability, one writer
--- Stability   : stable
+-- Stability   : internal, exempt from the version policy
 --
 -- Each capability formats its lines into its own ring; one thread writes the rings to the
 -- file, when 64 KB wait or 200 ms after the first line. A line is always whole.
@@ -35,14 +35,12 @@ import Data.Maybe (fromMaybe, isJust)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Http
-import Heddle.Http.Request (Request (..))
-import Heddle.Http.Workspace (Workspace (..))
+import Heddle.Http.Borrowed
 import Heddle.IO (Runtime, capabilitiesOf)
 import Heddle.IO.Parker (Parker, closeParker, newParker)
 import Heddle.IO.Parker qualified as Parker
 import Heddle.IO.Registration (pauseUntil)
 import Heddle.Prim.Atomic
-import Heddle.Prim.Buffer (withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
@@ -214,7 +212,7 @@ accessLogHook :: AccessLog -> Int -> IO LogHook
 accessLogHook log' capability = do
   clock <- newLogClock
   let ring = logRings log' !! capability
-  pure $ \request what status bytes -> withBuffer (workScratch (requestWork request)) $ \p -> do
+  pure $ \request what status bytes -> withScratch request $ \p -> do
     end <- pokeLogLine clock request what status bytes p
     let n = end `minusPtr` p
         put deadline = do

@@ -3,12 +3,12 @@
 -- Description : Small files, ready to send, per capability
 -- Stability   : internal, exempt from the version policy
 --
--- A set-associative table from the path as sent to what answers it: 1,024 sets of four.
--- Only paths that name existing files get in, so a client cannot fill it with inventions.
--- Entries leave by use (CLOCK): a hit counts up to three, a hand that looks for room counts
--- down and takes what is at zero. So after a crawl of the whole site what is asked for often
--- is still there, and what becomes hot gets in. An entry is trusted for a second, then
--- checked against the file.
+-- A set-associative table from the path as sent to its prebuilt replies: 1,024 sets of four.
+-- Only paths of existing files are entered, so a client cannot fill the table with invented
+-- paths. Replacement is CLOCK with counters: a hit raises an entry's counter, up to three; the
+-- hand lowers it when room is needed, and removes an entry at zero. So a crawl of the whole
+-- site does not displace popular files, and files that become popular get in. An entry is
+-- trusted for a second, then compared with the file.
 --
 -- Cost: a hit is a hash of the path, one comparison and four loads; nothing allocated. An
 -- insertion moves the hand by a few entries, at worst four times round the table.
@@ -43,10 +43,11 @@ import Data.Int (Int64)
 import Data.Word (Word64, Word8)
 import Foreign.Ptr (Ptr, castPtr)
 import Foreign.Storable (peekByteOff)
-import Heddle.Http.Conditional (Validators)
-import Heddle.Http.Reply (Prebuilt (..))
+import Heddle.Http (Prebuilt)
+import Heddle.Http.Borrowed (prebuiltSize)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..))
+import Heddle.Serve.FileReply (Representation)
 
 -- | What identifies a version of a file.
 data Stamp = Stamp
@@ -55,7 +56,7 @@ data Stamp = Stamp
     stampNanos :: !Int64,
     stampInode :: !Int64,
     stampDevice :: !Int64,
-    -- | Nobody can set this one back.
+    -- | Programs can set the time of modification back, but not this one.
     stampChanged :: !Int64,
     stampChangedNanos :: !Int64
   }
@@ -67,11 +68,10 @@ data Entry = Entry
     entryPath :: !ByteString,
     -- | The file beneath the root.
     entryFile :: !ByteString,
-    -- | Had the file been left alone for a while when it was read?
+    -- | Whether the file's last change was more than two seconds old when it was read.
     entrySettled :: !Bool,
     entryStamp :: !Stamp,
-    entryValidators :: !Validators,
-    entryMedia :: !ByteString,
+    entryRepresentation :: !Representation,
     -- | 200 with the content.
     entryReply :: !Prebuilt,
     -- | 304.
@@ -80,7 +80,8 @@ data Entry = Entry
     entryWords :: !Words
   }
 
--- | An entry found current now, used once: so the hand passes it once before it takes it.
+-- | An entry that was compared with its file just now. Its counter starts at 1, so the hand
+-- passes it once before it removes it.
 newEntry :: Deadline -> (Words -> Entry) -> IO Entry
 newEntry now make = do
   ws <- newWords 2
@@ -93,7 +94,7 @@ entryChecked :: Entry -> IO Deadline
 entryChecked entry = Deadline <$> readWord (entryWords entry) 0
 {-# INLINE entryChecked #-}
 
--- | The file was found unchanged.
+-- | Record that the file was found unchanged at this time.
 markChecked :: Entry -> Deadline -> IO ()
 markChecked entry (Deadline now) = writeWord (entryWords entry) 0 now
 
@@ -108,7 +109,7 @@ sets, ways :: Int
 sets = 1024
 ways = 4
 
--- Beyond this, more uses make no difference; then a hit writes nothing.
+-- A counter stops here, so that a hit on a popular file writes nothing.
 mostUses :: Int
 mostUses = 3
 
@@ -149,10 +150,10 @@ lookupPath cache p n = do
     equals path = unsafeUseAsCStringLen path $ \(q, _) -> sameBytes p (castPtr q) n
 {-# INLINE lookupPath #-}
 
--- | Add an entry, replacing one of the same path, or the least used of a full set; others
--- leave until the budget is kept.
+-- | Add an entry. It replaces one of the same path, or the least used one of a full set;
+-- further entries are removed until the budget is kept.
 --
--- [Cost]: O(ways), and the hand's way to what is not used.
+-- [Cost]: O(ways), and the hand's way to entries that are not used.
 insertEntry :: FileCache -> Entry -> IO ()
 insertEntry cache entry = do
   removeEntry cache (entryPath entry)
@@ -165,8 +166,9 @@ insertEntry cache entry = do
     writeEntry (cacheTable cache) place (Just entry)
     void (fetchAdd (cacheWords cache) 0 size)
 
--- A free place of a set, or that of its least used entry; the others lose a use, too, or
--- one that was hot once would stay for ever. Among equals the places take turns.
+-- A free place of a set, or that of its least used entry. Each call lowers the counters of
+-- the other entries, because otherwise an entry that was popular once would stay for ever. Equally used
+-- entries are replaced in turn.
 leastUsed :: FileCache -> Int -> IO Int
 leastUsed cache base = do
   turn <- readWord (cacheWords cache) 2
@@ -185,8 +187,8 @@ leastUsed cache base = do
               if uses < bestUses then choose (way + 1) (place way) uses else choose (way + 1) best bestUses
   choose 0 base maxBound
 
--- Move the hand until at most so many bytes are held: an entry that was used loses a use,
--- another one leaves.
+-- Move the hand until at most this number of bytes is held: it lowers an entry's counter, or
+-- removes an entry whose counter is 0.
 makeRoom :: FileCache -> Int -> IO ()
 makeRoom cache most = go
   where
@@ -202,8 +204,8 @@ makeRoom cache most = go
             uses <- readWord (entryWords e) 1
             if uses > 0 then countDown e else evict cache hand e
         go
-    -- Threads of one capability may take turns within an insertion, and then the sum is off
-    -- by an entry: each round begins with the truth.
+    -- A capability may switch threads within an insertion, which leaves the sum wrong by an
+    -- entry. So each round of the hand starts by counting again.
     recount = do
       sizes <- forM [0 .. sets * ways - 1] (fmap (maybe 0 entrySize) . readEntry (cacheTable cache))
       writeWord (cacheWords cache) 0 (sum sizes)
@@ -240,7 +242,8 @@ setOf :: Word64 -> Int
 setOf h = fromIntegral ((h `unsafeShiftR` 40) .&. fromIntegral (sets - 1)) * ways
 {-# INLINE setOf #-}
 
--- Eight bytes at a time; only names of existing files get in, so no secret is needed.
+-- Eight bytes at a time. The hash needs no secret, because only names of existing files are
+-- entered.
 hashPath :: Ptr Word8 -> Int -> IO Word64
 hashPath p n = go 0 (fromIntegral n)
   where

@@ -3,8 +3,8 @@
 -- Description : File names as the system's bytes
 -- Stability   : internal, exempt from the version policy
 --
--- A 'FilePath' that came from the command line holds the system's bytes in GHC's own way,
--- which depends on the locale; any other conversion would name another file.
+-- GHC decodes a 'FilePath' of the command line with the locale's file-system encoding. Only
+-- the same encoding gives its bytes back; any other conversion would name another file.
 --
 -- Cost: O(length).
 -- Owner: values.

@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE PatternSynonyms #-}
 
 -- |
 -- Module      : Heddle.Serve.LogLine
@@ -35,9 +34,7 @@ import Heddle.Bytes.Address (pokeIPv6)
 import Heddle.Bytes.HttpDate (logTimeLength, pokeLogTime)
 import Heddle.Bytes.Write (bytes, char7, decimal, hexFixed, ipv4, pokeWrite)
 import Heddle.Http
-import Heddle.Http.Head (Slice (..), knownSlice, methodSlice, targetSlice)
-import Heddle.Http.Request (Request (..), withHead)
-import Heddle.Http.Workspace (Workspace, get, inputPtr, pattern WorkBase, pattern WorkEnd)
+import Heddle.Http.Borrowed
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 
@@ -48,7 +45,7 @@ data LogClock = LogClock
     clockText :: !(Ref ByteString)
   }
 
--- | A clock that has not looked yet.
+-- | A clock whose first use reads the time.
 newLogClock :: IO LogClock
 newLogClock = LogClock <$> newWords 1 <*> newRef ""
 
@@ -63,7 +60,7 @@ timeText clock (Deadline now) = do
     writeWord (clockWords clock) 0 (now + 1000000000 - over)
   readRef (clockText clock)
 
--- | No line is longer.
+-- | The room that a line needs at most.
 --
 -- [Units]: bytes.
 longestLine :: Int
@@ -77,13 +74,11 @@ pokeLogLine clock request what status sent p0 = do
   p1 <- pokePeer p0 (peer request)
   p2 <- pokeWrite (" - - [" <> bytes text <> "] \"") p1
   p3 <- case what of
-    LoggedGarbage -> firstLine (requestWork request) p2
-    LoggedRequest -> withHead request $ \h table -> do
-      m <- methodSlice table
-      t <- targetSlice table
+    LoggedGarbage -> firstLine request p2
+    LoggedRequest -> do
       minor <- httpMinor request
-      q1 <- escaped h m 64 p2
-      q2 <- escaped h t 2048 =<< pokeWrite (char7 ' ') q1
+      q1 <- withMethod request (escaped 64 p2)
+      q2 <- withTarget request . escaped 2048 =<< pokeWrite (char7 ' ') q1
       pokeWrite (" HTTP/1." <> decimal minor) q2
   p4 <- pokeWrite ("\" " <> decimal (statusCode status) <> char7 ' ') p3
   p5 <- if sent == 0 then pokeWrite "- \"" p4 else pokeWrite (decimal sent <> " \"") p4
@@ -93,26 +88,22 @@ pokeLogLine clock request what status sent p0 = do
   where
     field known most p = case what of
       LoggedGarbage -> pokeWrite (char7 '-') p
-      LoggedRequest -> withHead request $ \h table -> do
-        s <- knownSlice table known
-        if sliceLength s <= 0 then pokeWrite (char7 '-') p else escaped h s most p
+      LoggedRequest -> withHeader known request $ \from n ->
+        if n <= 0 then pokeWrite (char7 '-') p else escaped most p from n
 
--- What made no request is shown as far as its first line goes.
-firstLine :: Workspace -> Ptr Word8 -> IO (Ptr Word8)
-firstLine ws p = do
-  base <- get ws WorkBase
-  end <- get ws WorkEnd
-  let input = inputPtr ws `plusPtr` base
-      seek :: Int -> Int -> IO Int
-      seek i n
+-- Of bytes that made no request, the first line is shown.
+firstLine :: Request -> Ptr Word8 -> IO (Ptr Word8)
+firstLine request p = withReceived request $ \input received -> do
+  let lineEnd :: Int -> Int -> IO Int
+      lineEnd i n
         | i == n = pure n
         | otherwise = do
           b <- peekByteOff input i :: IO Word8
-          if b == 10 || b == 13 then pure i else seek (i + 1) n
-  n <- seek 0 (max 0 (min 512 (end - base)))
-  escaped input (Slice 0 n) 512 p
+          if b == 10 || b == 13 then pure i else lineEnd (i + 1) n
+  n <- lineEnd 0 (min 512 received)
+  escaped 512 p input n
 
--- The kernel's bytes are laid out behind the text first: nothing is allocated.
+-- The address is first copied into the free space after the text, so nothing is allocated.
 pokePeer :: Ptr Word8 -> ShortByteString -> IO (Ptr Word8)
 pokePeer p address
   | n >= 8 && family == 2 = do
@@ -131,12 +122,11 @@ pokePeer p address
           pokeByteOff behind i (Short.index address (from + i))
           go (i + 1)
 
--- At most so many bytes are written.
-escaped :: Ptr Word8 -> Slice -> Int -> Ptr Word8 -> IO (Ptr Word8)
-escaped h (Slice offset n) most p = plainRun 0
+-- Write a field of the given address and length: at most so many bytes, to a place.
+escaped :: Int -> Ptr Word8 -> Ptr Word8 -> Int -> IO (Ptr Word8)
+escaped most p from n = plainRun 0
   where
-    from = h `plusPtr` offset
-    -- A field without anything to escape is one copy; eight bytes are looked at at once.
+    -- A field without anything to escape is copied at once; eight bytes are tested at a time.
     plainRun :: Int -> IO (Ptr Word8)
     plainRun i
       | i + 8 <= n = do
@@ -160,15 +150,16 @@ escaped h (Slice offset n) most p = plainRun 0
             if b == 0x22 || b == 0x5C
               then poke q 0x5C >> pokeByteOff q 1 b >> slowly (i + 1) (q `plusPtr` 2)
               else do
-                -- Eight bytes are stored for the two digits: a line has room for more.
+                -- 'hexFixed' stores eight bytes for the two digits; a line has room for them.
                 pokeWrite ("\\x" <> hexFixed 2 (fromIntegral b)) q >>= slowly (i + 1)
 
 isPlain :: Word8 -> Bool
 isPlain b = b >= 0x20 && b < 0x7F && b /= 0x22 && b /= 0x5C
 {-# INLINE isPlain #-}
 
--- Is each of eight bytes plain? A byte's high bit is set in a term when the byte is below
--- 0x20, 0x7F or above, a quote or a backslash; borrows only ever add alarms.
+-- Whether all eight bytes are plain. A byte's high bit is set in one of the terms when the byte
+-- is below 0x20, 0x7F or above, a quote or a backslash. Borrows can set further bits, which
+-- costs a slower pass, but clear none.
 allPlain :: Word64 -> Bool
 allPlain w = (low .|. high .|. zeroIn (w `xor` 0x2222222222222222) .|. zeroIn (w `xor` 0x5C5C5C5C5C5C5C5C)) .&. 0x8080808080808080 == 0
   where

@@ -1,11 +1,11 @@
 -- |
 -- Module      : Heddle.Serve.Messages
--- Description : Telling events without waiting for who hears them
+-- Description : Reporting events without waiting for their listener
 -- Stability   : internal, exempt from the version policy
 --
--- Events are told by a thread of their own, in order: standard error may be a pipe that
--- nobody reads, and then neither a connection, nor the log's writer, nor a stop may hang on
--- it.
+-- A thread of its own passes events to the listener, in order. If the listener writes to a
+-- pipe that nobody reads, only this thread blocks: connections, the log's writer and a stop
+-- continue.
 --
 -- Cost: a fork and a queue; nothing until an event comes.
 -- Owner: 'withMessages'; its thread is left behind while a message blocks, see Note [A thread

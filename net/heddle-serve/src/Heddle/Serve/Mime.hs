@@ -3,9 +3,9 @@
 -- |
 -- Module      : Heddle.Serve.Mime
 -- Description : Media types by file name
--- Stability   : stable
+-- Stability   : internal, exempt from the version policy
 --
--- The mime-types package's table, with what it lacks or has outdated.
+-- The mime-types package's table, with additions and corrections.
 --
 -- Cost: a map lookup per file read, none per request.
 -- Owner: a constant.

@@ -3,7 +3,7 @@
 -- |
 -- Module      : Heddle.Serve.Static
 -- Description : Files beneath a root, over HTTP
--- Stability   : stable
+-- Stability   : internal, exempt from the version policy
 --
 -- A path is decoded once and opened beneath the root by openat2(2), so that neither dots
 -- nor symbolic links lead out. Small files are cached with their whole reply; large ones go
@@ -14,47 +14,33 @@
 module Heddle.Serve.Static
   ( Site (..),
     staticHandler,
-
-    -- * The root
-    Root,
-    openRoot,
-    closeRoot,
-    lookAgain,
   )
 where
 
-import Control.Monad (unless, void, when)
+import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Foldable (for_)
 import Data.Int (Int64)
-import Data.List.NonEmpty (NonEmpty (..))
-import Data.List.NonEmpty qualified as NonEmpty
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
-import Foreign.Ptr (Ptr, castPtr, plusPtr)
-import Heddle.Bytes.HttpDate (formatHttpDate)
+import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Http
-import Heddle.Http.Conditional
-import Heddle.Http.Head (Slice (..), pathSlice)
-import Heddle.Http.Head qualified as Head
-import Heddle.Http.Range
-import Heddle.Http.Reply (Prebuilt (..))
-import Heddle.Http.Request (Request (..), withHead)
+import Heddle.Http.Borrowed
+import Heddle.Http.Range (ByteRange (..), rangeLength)
 import Heddle.Http.UriPath
 import Heddle.IO.Registration (pauseUntil)
-import Heddle.Prim.Atomic (Words, compareAndSet, newWords, readWord, writeWord)
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception (mask_, onException)
 import Heddle.Prim.File
+import Heddle.Serve.DescriptorReserve
 import Heddle.Serve.FileCache
-import Heddle.Serve.Mime
-import Heddle.Serve.Reserve
-import Numeric (showHex)
+import Heddle.Serve.FileReply
+import Heddle.Serve.Root
 import System.Posix.Types (Fd)
 
 -- | What is served.
@@ -68,63 +54,10 @@ data Site = Site
     -- | The server's name, for prebuilt replies.
     siteServerName :: !ByteString,
     -- | Descriptors for files when clients have taken all others.
-    siteReserve :: !Reserve
+    siteReserve :: !DescriptorReserve
   }
 
--- | The directory that a path stands for, looked up again at most once a second, so that a
--- symbolic link can be switched to another directory.
-data Root = Root
-  { rootPath :: !ByteString,
-    -- | Always this number; see 'lookAgain'.
-    rootFd :: !Fd,
-    -- | Word 0: when the path was last looked up (monotonic nanoseconds); shared, written by
-    -- a miss or a check of a cached file, never by a hit.
-    rootWords :: !Words
-  }
-
--- | Open a root directory; close it with 'closeRoot'.
---
--- [Blocks]: holds an OS thread.
--- [Throws]: 'IOError': ENOENT, ENOTDIR, EACCES.
-openRoot :: ByteString -> IO Root
-openRoot path = mask_ $ do
-  ws <- newWords 1
-  Deadline now <- monotonicNow
-  writeWord ws 0 now
-  fd <- fromIntegral <$> checked (C.unpack path) (openFile path directoryOnly)
-  pure (Root path fd ws)
-
--- | Give the root's descriptor back.
-closeRoot :: Root -> IO ()
-closeRoot = void . closeFile . rootFd
-
--- | Look the root's path up now. Another directory takes the old one's place under the same
--- descriptor number, in one step: a request that is opening a file keeps what it began with.
--- If the path stands for no directory at the moment, the old one stays.
---
--- [Blocks]: holds an OS thread.
--- [Threads]: any.
-lookAgain :: Root -> IO ()
-lookAgain root = mask_ $ do
-  r <- openFile (rootPath root) directoryOnly
-  when (r >= 0) $ do
-    let new = fromIntegral r
-    same <- (==) <$> identity new <*> identity (rootFd root)
-    unless same (void (replaceFile new (rootFd root)))
-    void (closeFile new)
-  where
-    identity fd = either (const Nothing) (\s -> Just (statusDevice s, statusInode s)) <$> fileStatus fd
-
--- The root as it was a second ago at most.
-currentRoot :: Root -> Deadline -> IO Fd
-currentRoot root (Deadline now) = do
-  before <- readWord (rootWords root) 0
-  when (now - before >= 1000000000) $ do
-    won <- compareAndSet (rootWords root) 0 before now
-    when won (lookAgain root)
-  pure (rootFd root)
-
--- Larger files are not kept in memory but sent from the page cache.
+-- Larger files are sent from the page cache instead of kept in memory.
 smallFile :: Int64
 smallFile = 65536
 
@@ -134,203 +67,210 @@ staticHandler site cache request = do
   code <- method request
   if code == MethodGet || code == MethodHead
     then do
-      found <- withHead request $ \p table -> do
-        Slice offset n <- pathSlice table
-        lookupPath cache (p `plusPtr` offset) n
+      found <- withPath request (lookupPath cache)
+      let serving = Serving site cache request code
       case found of
         Just entry -> do
           checked' <- entryChecked entry
           if requestBegan request < after (seconds 1) checked'
             then current request code entry
-            else mask_ (revalidate site cache request code entry)
+            else mask_ (revalidate serving entry)
         -- Masked: a descriptor is open between here and the reply.
-        Nothing -> mask_ (uncached site cache request code)
-    else other code
+        Nothing -> mask_ (uncached serving)
+    else pure (otherMethod code)
+
+otherMethod :: MethodCode -> Reply
+otherMethod code
+  | code == MethodOptions = Whole status204 [allow] ""
+  | code == MethodOther = problem status501 "This method is not known here."
+  | otherwise = withHeaders [allow] (problem status405 "Only GET, HEAD and OPTIONS are served here.")
   where
-    other code
-      | code == MethodOptions = pure (Whole status204 [allow] "")
-      | code == MethodOther = pure (problem status501 "This method is not known here.")
-      | otherwise = pure (withHeaders [allow] (problem status405 "Only GET, HEAD and OPTIONS are served here."))
     allow = Header "Allow" "GET, HEAD, OPTIONS"
+
+-- A GET or HEAD that the cache alone cannot answer.
+data Serving = Serving
+  { servingSite :: !Site,
+    servingCache :: !FileCache,
+    servingRequest :: !Request,
+    -- GET or HEAD.
+    servingMethod :: !MethodCode
+  }
 
 -- A cached file that is known to be current.
 current :: Request -> MethodCode -> Entry -> IO Reply
 current request code entry = do
-  special <- withHead request $ \_ table -> do
-    conditions <- hasPreconditions table
-    ranges <- Head.knownCount table HeaderRange
-    pure (conditions || ranges > 0)
-  if not special
+  conditional <- isConditional request
+  ranged <- hasHeader request HeaderRange
+  if not (conditional || ranged)
     then pure (Ready (entryReply entry))
-    else do
-      let reply = entryReply entry
-          size = stampSize (entryStamp entry)
-      deciding request code (entryValidators entry) (entryMedia entry) size (Ready (entryReply entry)) (Ready (entryUnchanged entry)) $ \(ByteRange from to) ->
-        SegmentBytes <$> copyOut reply (fromIntegral from) (fromIntegral (to - from + 1))
+    else conditionalReply request code (entryRepresentation entry) (cachedContent entry)
 {-# INLINE current #-}
 
-copyOut :: Prebuilt -> Int -> Int -> IO ByteString
-copyOut reply from n = withBuffer (prebuiltBuffer reply) $ \p ->
-  B.packCStringLen (castPtr p `plusPtr` (prebuiltHead reply + from), n)
+cachedContent :: Entry -> Content
+cachedContent entry =
+  Content
+    { contentWhole = Ready (entryReply entry),
+      contentUnchanged = Ready (entryUnchanged entry),
+      contentPart = \range ->
+        SegmentBytes <$> prebuiltPart (entryReply entry) (fromIntegral (rangeFirst range)) (fromIntegral (rangeLength range))
+    }
 
-revalidate :: Site -> FileCache -> Request -> MethodCode -> Entry -> IO Reply
-revalidate site cache request code entry = do
-  same <- withOpened site request (entryFile entry) (\_ status -> pure (statusKind status == RegularFile && stampOf status == entryStamp entry))
+-- A cached file that was last compared with the disk more than a second ago.
+revalidate :: Serving -> Entry -> IO Reply
+revalidate serving entry = do
+  same <- withOpened site request (entryFile entry) $ \file ->
+    pure (statusKind (openStatus file) == RegularFile && stampOf (openStatus file) == entryStamp entry)
   case same of
     Right True | trusted -> markChecked entry (requestBegan request) >> current request code entry
-    -- What is at hand is better than nothing.
+    -- Without a descriptor to check with, the cached version is better than an error.
     Left e | e `elem` [EMFILE, ENFILE, ENOMEM] -> current request code entry
-    _ -> removeEntry cache (entryPath entry) >> uncached site cache request code
+    _ -> removeEntry cache (entryPath entry) >> uncached serving
   where
+    site = servingSite serving
+    cache = servingCache serving
+    request = servingRequest serving
+    code = servingMethod serving
     -- A file read right after it changed may have changed again within the same tick of its
     -- clock; and another index may have come before this one.
     trusted = entrySettled entry && not ("/" `B.isSuffixOf` entryPath entry)
 
--- Conditions first, then ranges (RFC 9110, section 13.2.2).
-deciding ::
-  Request ->
-  MethodCode ->
-  Validators ->
-  ByteString ->
-  Int64 ->
-  Reply ->
-  Reply ->
-  (ByteRange -> IO Segment) ->
-  IO Reply
-deciding request code validators media size whole unchanged part = do
-  preconditions <- withHead request preconditionsOf
-  case evaluate code (Just validators) preconditions of
-    NotModified -> pure unchanged
-    PreconditionFailed -> pure (withHeaders (validatorHeaders validators) (problem status412 "The file is not in the state that the request asks for."))
-    Proceed -> do
-      asked <- header request HeaderRange
-      second <- epochNow
-      case asked of
-        Just ranges
-          | code == MethodGet,
-            maybe True (ifRangeHolds second validators) (ifRange preconditions) ->
-            case parseRange ranges size of
-              RangeIgnored -> pure whole
-              RangeUnsatisfiable ->
-                pure (withHeaders [Header "Content-Range" (contentRangeUnsatisfied size)] (problem status416 "No part of the file lies in the range asked for."))
-              RangeParts (one :| []) -> do
-                segment <- part one
-                pure (Segments status206 (Header "Content-Range" (contentRange one size) : Header "Content-Type" media : common) [segment] (pure ()))
-              RangeParts parts -> multipart parts
-        _ -> pure whole
-  where
-    common = fileHeaders validators
-    multipart parts = do
-      pieces <- mapM (\r -> (,) r <$> part r) (NonEmpty.toList parts)
-      let boundary = "heddle-" <> maybe "part" (B.filter (/= 34) . etagOpaque) (currentETag validators)
-          opening r =
-            B.concat
-              ["\r\n--", boundary, "\r\nContent-Type: ", media, "\r\nContent-Range: ", contentRange r size, "\r\n\r\n"]
-          segments = concat [[SegmentBytes (opening r), s] | (r, s) <- pieces]
-      pure $
-        Segments
-          status206
-          (Header "Content-Type" ("multipart/byteranges; boundary=" <> boundary) : common)
-          (segments ++ [SegmentBytes ("\r\n--" <> boundary <> "--\r\n")])
-          (pure ())
-
 -- A path that is not in the cache.
-uncached :: Site -> FileCache -> Request -> MethodCode -> IO Reply
-uncached site cache request code = do
-  raw <- rawPath request
+uncached :: Serving -> IO Reply
+uncached serving = do
+  raw <- rawPath (servingRequest serving)
   case decodePath raw of
     Left e -> pure (problem (pathErrorStatus e) (pathErrorText e))
     Right path
-      | not (siteHidden site) && hidden (pathRelative path) -> pure notFound
-      | otherwise -> file raw path
-  where
-    file raw path = do
-      opened <- openHere site request (pathRelative path)
-      case opened of
-        Left e -> pure (openFailed e)
-        Right (fd, status) -> case statusKind status of
-          RegularFile
-            | pathTrailingSlash path && not (B.null (pathRelative path)) -> notFound <$ closeFile fd
-            | otherwise -> serveOpened site cache request code (keyOf raw path) (pathRelative path) fd status
-          Directory -> do
-            _ <- closeFile fd
-            if pathTrailingSlash path || B.null (pathRelative path)
-              then index raw path (siteIndexes site)
-              else redirect path
-          OtherKind -> problem status403 "This is not a file." <$ closeFile fd
-    index _ _ [] = pure (problem status403 "This directory has no index, and listings are off.")
-    index raw path (name : rest) = do
-      let inside
-            | B.null (pathRelative path) = name
-            | otherwise = pathRelative path <> "/" <> name
-      opened <- openHere site request inside
-      case opened of
-        Right (fd, status)
-          | statusKind status == RegularFile -> serveOpened site cache request code (keyOf raw path) inside fd status
-          | otherwise -> closeFile fd >> index raw path rest
-        Left e
-          | e `elem` [ENOENT, ENOTDIR] -> index raw path rest
-          | otherwise -> pure (openFailed e)
-    -- Only the canonical spelling is remembered, or one file could fill the cache.
-    keyOf raw path = if isCanonical raw path then Just raw else Nothing
-    redirect path = do
-      q <- query request
-      let place = encodePath path {pathTrailingSlash = True} <> (if B.null q then "" else "?" <> q)
-      pure (withHeaders [Header "Location" place] (problem status301 "The directory is at this address with a slash."))
+      | not (siteHidden (servingSite serving)) && hidden (pathRelative path) -> pure notFound
+      -- Only the canonical spelling is remembered, or one file could fill the cache.
+      | otherwise -> servePath serving (if isCanonical raw path then Just raw else Nothing) path
 
 hidden :: ByteString -> Bool
 hidden path = any (\part -> "." `B.isPrefixOf` part && part /= ".well-known") (C.split '/' path)
 
--- An open regular file: remember it if it is small, else send it from the page cache.
-serveOpened :: Site -> FileCache -> Request -> MethodCode -> Maybe ByteString -> ByteString -> Fd -> FileStatus -> IO Reply
-serveOpened site cache request code key relative fd status
-  | statusSize status <= smallFile = do
-    made <- remember site (requestBegan request) (fromMaybe "" key) relative fd status `onException` closeFile fd
-    _ <- closeFile fd
+-- A decoded path, and the key under which a small file found there is cached.
+servePath :: Serving -> Maybe ByteString -> UriPath -> IO Reply
+servePath serving key path =
+  openHere (servingSite serving) request relative >>= \case
+    Left e -> pure (openFailed e)
+    Right file -> case statusKind (openStatus file) of
+      RegularFile
+        | pathTrailingSlash path && not atRoot -> notFound <$ closeOpened file
+        | otherwise -> serveFile serving key file
+      Directory -> do
+        closeOpened file
+        if pathTrailingSlash path || atRoot
+          then serveIndex serving key relative (siteIndexes (servingSite serving))
+          else redirectToDirectory request path
+      OtherKind -> problem status403 "This is not a file." <$ closeOpened file
+  where
+    request = servingRequest serving
+    relative = pathRelative path
+    atRoot = B.null relative
+
+-- The first index that a directory has.
+serveIndex :: Serving -> Maybe ByteString -> ByteString -> [ByteString] -> IO Reply
+serveIndex _ _ _ [] = pure (problem status403 "This directory has no index, and listings are off.")
+serveIndex serving key directory (name : others) =
+  openHere (servingSite serving) (servingRequest serving) inside >>= \case
+    Right file
+      | statusKind (openStatus file) == RegularFile -> serveFile serving key file
+      | otherwise -> closeOpened file >> next
+    Left e
+      | e `elem` [ENOENT, ENOTDIR] -> next
+      | otherwise -> pure (openFailed e)
+  where
+    next = serveIndex serving key directory others
+    inside
+      | B.null directory = name
+      | otherwise = directory <> "/" <> name
+
+redirectToDirectory :: Request -> UriPath -> IO Reply
+redirectToDirectory request path = do
+  q <- query request
+  let location = encodePath path {pathTrailingSlash = True} <> (if B.null q then "" else "?" <> q)
+  pure (withHeaders [Header "Location" location] (problem status301 "The directory is at this address with a slash."))
+
+-- An open regular file: remember it if it is small, otherwise send it from the page cache.
+serveFile :: Serving -> Maybe ByteString -> OpenFile -> IO Reply
+serveFile serving key file
+  | representationSize representation <= smallFile = do
+    made <- remember serving key file representation `onException` closeOpened file
+    closeOpened file
     case made of
       Nothing -> pure (problem status503 "The file is being changed; try again.")
       Just entry -> do
-        for_ key (\_ -> insertEntry cache entry)
+        for_ key (\_ -> insertEntry (servingCache serving) entry)
         current request code entry
   | otherwise = do
-    let size = statusSize status
-        validators = validatorsOf status
-        media = mediaType relative
-        base = Header "Content-Type" media : fileHeaders validators
-        segment (ByteRange from to) = pure (SegmentFile fd from (fromIntegral (to - from + 1)))
-        whole = Segments status200 base [SegmentFile fd 0 (fromIntegral size)] (pure ())
-    reply <-
-      deciding request code validators media size whole (Whole status304 (fileHeaders validators) "") segment
-        `onException` closeFile fd
-    releasing fd reply
+    reply <- conditionalReply request code representation (fileContent file representation) `onException` closeOpened file
+    releasing file reply
+  where
+    request = servingRequest serving
+    code = servingMethod serving
+    representation = representationOf (openName file) (openStatus file)
+
+fileContent :: OpenFile -> Representation -> Content
+fileContent file representation =
+  Content
+    { contentWhole = Segments status200 (fileHeaders representation WholeFile) [part 0 (representationSize representation)] (pure ()),
+      contentUnchanged = Whole status304 (fileHeaders representation Unchanged) "",
+      contentPart = \range -> pure (part (rangeFirst range) (rangeLength range))
+    }
+  where
+    part offset n = SegmentFile (openFd file) offset (fromIntegral n)
 
 -- The descriptor is closed after the reply, or at once if the reply does not need it.
-releasing :: Fd -> Reply -> IO Reply
-releasing fd = \case
-  Segments s h parts release | any fromFile parts -> pure (Segments s h parts (release >> void (closeFile fd)))
-  reply -> reply <$ closeFile fd
+releasing :: OpenFile -> Reply -> IO Reply
+releasing file = \case
+  Segments status fields parts release
+    | any fromFile parts -> pure (Segments status fields parts (release >> closeOpened file))
+  reply -> reply <$ closeOpened file
   where
     fromFile = \case SegmentFile {} -> True; SegmentBytes _ -> False
 
 -- Read a small file whole; 'Nothing' if it changes meanwhile.
-remember :: Site -> Deadline -> ByteString -> ByteString -> Fd -> FileStatus -> IO (Maybe Entry)
-remember site now raw relative fd status = do
-  let size = fromIntegral (statusSize status) :: Int
-      validators = validatorsOf status
-      media = mediaType relative
+remember :: Serving -> Maybe ByteString -> OpenFile -> Representation -> IO (Maybe Entry)
+remember serving key file representation = do
   content <- newBuffer (max 1 size)
-  n <- withBuffer content (\p -> readFully fd p size)
+  n <- withBuffer content (\p -> readFully (openFd file) p size)
   if n /= size
     then pure Nothing
     else do
       let fill p = withBuffer content $ \q -> copyBytes p q size
-      reply <- newPrebuilt (siteServerName site) status200 (Header "Content-Type" media : fileHeaders validators) (ContentOf size fill)
-      unchanged <- newPrebuilt (siteServerName site) status304 (fileHeaders validators) NoContent
+      reply <- newPrebuilt server status200 (fileHeaders representation WholeFile) (ContentOf size fill)
+      unchanged <- newPrebuilt server status304 (fileHeaders representation Unchanged) NoContent
       EpochSeconds second <- epochNow
-      let settled = second - max (statusSeconds status) (statusChanged status) > 2
-      Just <$> newEntry now (Entry raw relative settled (stampOf status) validators media reply unchanged)
+      Just <$> newEntry (requestBegan (servingRequest serving)) (entryWith reply unchanged second)
+  where
+    server = siteServerName (servingSite serving)
+    status = openStatus file
+    size = fromIntegral (representationSize representation) :: Int
+    entryWith reply unchanged second ws =
+      Entry
+        { entryPath = fromMaybe "" key,
+          entryFile = openName file,
+          entrySettled = second - max (statusSeconds status) (statusChanged status) > 2,
+          entryStamp = stampOf status,
+          entryRepresentation = representation,
+          entryReply = reply,
+          entryUnchanged = unchanged,
+          entryWords = ws
+        }
 
--- | Read so many bytes from the start; fewer only at the file's end or after an error.
+stampOf :: FileStatus -> Stamp
+stampOf status =
+  Stamp
+    { stampSize = statusSize status,
+      stampSeconds = statusSeconds status,
+      stampNanos = statusNanos status,
+      stampInode = statusInode status,
+      stampDevice = statusDevice status,
+      stampChanged = statusChanged status,
+      stampChangedNanos = statusChangedNanos status
+    }
+
+-- Read this number of bytes from the start; fewer only at the file's end or after an error.
 readFully :: Fd -> Ptr Word8 -> Int -> IO Int
 readFully fd p size = go 0
   where
@@ -345,7 +285,18 @@ readFully fd p size = go 0
 
 -- Opening ----------------------------------------------------------------------
 
-openHere :: Site -> Request -> ByteString -> IO (Either Errno (Fd, FileStatus))
+-- A file or directory that is open.
+data OpenFile = OpenFile
+  { -- Its path beneath the root.
+    openName :: !ByteString,
+    openFd :: !Fd,
+    openStatus :: !FileStatus
+  }
+
+closeOpened :: OpenFile -> IO ()
+closeOpened = void . closeFile . openFd
+
+openHere :: Site -> Request -> ByteString -> IO (Either Errno OpenFile)
 openHere site request relative = do
   let path = if B.null relative then "." else relative
   root <- currentRoot (siteRoot site) (requestBegan request)
@@ -360,26 +311,26 @@ openHere site request relative = do
     else do
       let fd = fromIntegral got
       fileStatus fd `onException` closeFile fd >>= \case
-        Right status -> pure (Right (fd, status))
+        Right status -> pure (Right (OpenFile relative fd status))
         Left e -> Left (Errno (negate e)) <$ closeFile fd
   where
     exhausted r = Errno (negate r) `elem` [EMFILE, ENFILE]
-    -- Other requests give descriptors back within milliseconds; a client rather waits.
+    -- Other requests release descriptors within milliseconds, so wait instead of refusing.
     patiently tries root path = do
-      r <- lending (siteReserve site) (openBeneath root path readOnly)
+      r <- withReserved (siteReserve site) (openBeneath root path readOnly)
       if exhausted r && tries > 0
         then do
           deadlineIn (milliseconds 10) >>= pauseUntil (requestConn request)
           patiently (tries - 1) root path
         else pure r
 
-withOpened :: Site -> Request -> ByteString -> (Fd -> FileStatus -> IO a) -> IO (Either Errno a)
+withOpened :: Site -> Request -> ByteString -> (OpenFile -> IO a) -> IO (Either Errno a)
 withOpened site request relative use =
   openHere site request relative >>= \case
     Left e -> pure (Left e)
-    Right (fd, status) -> do
-      r <- use fd status `onException` closeFile fd
-      Right r <$ closeFile fd
+    Right file -> do
+      r <- use file `onException` closeOpened file
+      Right r <$ closeOpened file
 
 openFailed :: Errno -> Reply
 openFailed e
@@ -390,45 +341,3 @@ openFailed e
   | e == EXDEV = problem status403 "This path leads out of the site."
   | e `elem` [EMFILE, ENFILE, ENOMEM, EAGAIN] = problem status503 "The server is out of descriptors or memory; try again."
   | otherwise = problem status500 "The file could not be opened."
-
-notFound :: Reply
-notFound = problem status404 "There is nothing at this address."
-
--- Headers -----------------------------------------------------------------------
-
-stampOf :: FileStatus -> Stamp
-stampOf s = Stamp (statusSize s) (statusSeconds s) (statusNanos s) (statusInode s) (statusDevice s) (statusChanged s) (statusChangedNanos s)
-
-validatorsOf :: FileStatus -> Validators
-validatorsOf s =
-  Validators
-    { currentETag = Just (ETag False tag),
-      currentModified = Just (EpochSeconds (statusSeconds s))
-    }
-  where
-    -- The time of change, too: nobody can set it back, as rsync and tar set the other one.
-    tag = C.intercalate "-" (map hex [statusSize s, time (statusSeconds s) (statusNanos s), time (statusChanged s) (statusChangedNanos s), statusInode s])
-    time second rest = second * 1000000000 + rest
-    hex n = C.pack (showHex (fromIntegral n :: Word) "")
-
-validatorHeaders :: Validators -> [Header]
-validatorHeaders v =
-  maybe [] (\t -> [Header "ETag" (renderETag t)]) (currentETag v)
-    ++ maybe [] (\m -> [Header "Last-Modified" (formatHttpDate m)]) (currentModified v)
-
-fileHeaders :: Validators -> [Header]
-fileHeaders v = validatorHeaders v ++ [Header "Accept-Ranges" "bytes"]
-
-problem :: Status -> ByteString -> Reply
-problem status text =
-  Whole
-    status
-    [Header "Content-Type" "text/html; charset=utf-8"]
-    (B.concat ["<!doctype html>\n<title>", code, "</title>\n<h1>", code, "</h1>\n<p>", text, "</p>\n"])
-  where
-    code = C.pack (show (statusCode status)) <> " " <> reasonPhrase status
-
-withHeaders :: [Header] -> Reply -> Reply
-withHeaders extra = \case
-  Whole s h b -> Whole s (extra ++ h) b
-  reply -> reply

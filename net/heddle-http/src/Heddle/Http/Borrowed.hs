@@ -1,0 +1,128 @@
+-- |
+-- Module      : Heddle.Http.Borrowed
+-- Description : A request's bytes without copying, and its connection
+-- Stability   : stable
+--
+-- What a server that counts every copy needs besides "Heddle.Http": parts of the request
+-- where the connection received them, and memory to format something about the request.
+--
+-- Invariant: an address is valid until the function that it was given to returns; what
+-- stands there may be overwritten after the handler has returned.
+-- Cost: a load or two; 0 bytes.
+-- Owner: the connection's thread.
+module Heddle.Http.Borrowed
+  ( -- * Parts of the request
+
+    -- | Each function is given the address and the length of a part, as sent. A part that
+    -- the request lacks has length 0.
+    withMethod,
+    withTarget,
+    withPath,
+    withHeader,
+    withReceived,
+
+    -- * Conditions
+    hasHeader,
+    isConditional,
+    preconditions,
+
+    -- * The connection
+    requestConn,
+    requestCapability,
+    requestBegan,
+    withScratch,
+    scratchSize,
+
+    -- * Prebuilt replies
+    prebuiltSize,
+    prebuiltPart,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Heddle.Http.Conditional (Preconditions)
+import Heddle.Http.Head (HeadTable, Slice (..), knownCount, knownSlice, methodSlice, pathSlice, targetSlice)
+import Heddle.Http.Names (KnownHeader)
+import Heddle.Http.Preconditions
+import Heddle.Http.Reply (Prebuilt (..))
+import Heddle.Http.Request (Request (..), withHead)
+import Heddle.Http.Workspace
+import Heddle.Prim.Buffer (bufferSize, withBuffer)
+
+withSlice :: (HeadTable -> IO Slice) -> Request -> (Ptr Word8 -> Int -> IO a) -> IO a
+withSlice part request use = withHead request $ \p table -> do
+  Slice offset n <- part table
+  use (p `plusPtr` offset) n
+{-# INLINE withSlice #-}
+
+-- | The method.
+withMethod :: Request -> (Ptr Word8 -> Int -> IO a) -> IO a
+withMethod = withSlice methodSlice
+{-# INLINE withMethod #-}
+
+-- | The whole target.
+withTarget :: Request -> (Ptr Word8 -> Int -> IO a) -> IO a
+withTarget = withSlice targetSlice
+{-# INLINE withTarget #-}
+
+-- | The path, still escaped, without the query.
+withPath :: Request -> (Ptr Word8 -> Int -> IO a) -> IO a
+withPath = withSlice pathSlice
+{-# INLINE withPath #-}
+
+-- | The first value of a well-known header.
+withHeader :: KnownHeader -> Request -> (Ptr Word8 -> Int -> IO a) -> IO a
+withHeader known = withSlice (`knownSlice` known)
+{-# INLINE withHeader #-}
+
+-- | Everything received since the request began, also when it was refused before its parts
+-- were known ('Heddle.Http.LoggedGarbage').
+withReceived :: Request -> (Ptr Word8 -> Int -> IO a) -> IO a
+withReceived request use = do
+  base <- get (requestWork request) WorkBase
+  end <- get (requestWork request) WorkEnd
+  use (inputPtr (requestWork request) `plusPtr` base) (max 0 (end - base))
+{-# INLINE withReceived #-}
+
+-- | Whether the request has a well-known header.
+--
+-- [Cost]: one load.
+hasHeader :: Request -> KnownHeader -> IO Bool
+hasHeader request known = withHead request $ \_ table -> (> 0) <$> knownCount table known
+{-# INLINE hasHeader #-}
+
+-- | Whether the request has any header that 'preconditions' reads.
+--
+-- [Cost]: five loads.
+isConditional :: Request -> IO Bool
+isConditional request = withHead request (\_ table -> hasPreconditions table)
+{-# INLINE isConditional #-}
+
+-- | The conditional headers, for 'Heddle.Http.Conditional.evaluate'.
+--
+-- [Cost]: five loads without any, otherwise copies their values.
+preconditions :: Request -> IO Preconditions
+preconditions request = withHead request preconditionsOf
+
+-- | Memory of the workspace in which to format something about the request, such as its log
+-- line: of 'scratchSize' bytes, of undefined content.
+withScratch :: Request -> (Ptr Word8 -> IO a) -> IO a
+withScratch request = withBuffer (workScratch (requestWork request))
+{-# INLINE withScratch #-}
+
+-- | The size of the memory that 'withScratch' lends.
+--
+-- [Units]: bytes.
+scratchSize :: Request -> Int
+scratchSize = bufferSize . workScratch . requestWork
+
+-- | A copy of some of a prebuilt reply's content: offset and length. Precondition: the
+-- content has these bytes.
+--
+-- [Cost]: a copy.
+prebuiltPart :: Prebuilt -> Int -> Int -> IO ByteString
+prebuiltPart reply offset n = withBuffer (prebuiltBuffer reply) $ \p ->
+  B.packCStringLen (castPtr p `plusPtr` (prebuiltHead reply + offset), n)

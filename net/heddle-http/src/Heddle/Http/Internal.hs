@@ -1,0 +1,32 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
+-- |
+-- Module      : Heddle.Http.Internal
+-- Description : The parts of the engine that work without a connection
+-- Stability   : internal, exempt from the version policy
+--
+-- For this package's suites and benchmarks: parsing, framing and chunked bodies on bytes in
+-- memory.
+--
+-- Cost: see each function.
+-- Owner: a table or a state belongs to one thread at a time.
+module Heddle.Http.Internal
+  ( module Heddle.Http.Chunked,
+    module Heddle.Http.Framing,
+    module Heddle.Http.Head,
+    module Heddle.Http.Parse,
+    module Heddle.Http.Preconditions,
+    module Heddle.Http.RejectReason,
+    module Heddle.Http.Scan,
+    module Heddle.Http.Status,
+  )
+where
+
+import Heddle.Http.Chunked
+import Heddle.Http.Framing
+import Heddle.Http.Head
+import Heddle.Http.Parse
+import Heddle.Http.Preconditions
+import Heddle.Http.RejectReason
+import Heddle.Http.Scan
+import Heddle.Http.Status
