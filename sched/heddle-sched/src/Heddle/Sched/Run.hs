@@ -103,50 +103,63 @@ failWith f w _ = failHere w f
 -- [Cost]: a scope for each.
 -- [Blocks]: never.
 openBranches :: Kind -> [Body (Maybe a)] -> Body [Cell (Outcome (Maybe a))]
-openBranches kind bodies w0 k0 = do
-  decided <- newRef maxBound
-  started <- newRef []
+openBranches kind bodies worker continue = do
+  race <- Race <$> newRef maxBound <*> newRef []
   let open _ [] w k = k w []
-      open j (p : ps) w k = do
-        limit <- readRef decided
-        if limit < j
+      open index (body : rest) w k = do
+        limit <- readRef (raceLimit race)
+        if limit < index
           then k w []
-          else openBranch kind decided started j p w (\w' v -> open (j + 1) ps w' (\w'' vs -> k w'' (v : vs)))
-  open (0 :: Int) bodies w0 k0
+          else openBranch kind race index body w (\w' cell -> open (index + 1) rest w' (\w'' cells -> k w'' (cell : cells)))
+  open (0 :: Int) bodies worker continue
 
-openBranch :: Kind -> Ref Int -> Ref [(Int, Scope)] -> Int -> Body (Maybe a) -> Body (Cell (Outcome (Maybe a)))
-openBranch kind decided started j p w k = do
+-- Branches are numbered from the left.
+data Race = Race
+  { -- The leftmost branch that has a result or has failed.
+    raceLimit :: !(Ref Int),
+    -- Those begun, by number.
+    raceScopes :: !(Ref [(Int, Scope)])
+  }
+
+openBranch :: Kind -> Race -> Int -> Body (Maybe a) -> Body (Cell (Outcome (Maybe a)))
+openBranch kind race index body w continue = do
   cell <- newRef Nothing
   out <- newCell
   unsafeMask $ do
-    t <- readRef (workerTask w)
-    i <- readWord (workerWords w) indexWord
-    let parent = taskScope t
-        whenQuiet s w' = do
-          o <- outcome s cell
-          case o of
-            Ended Nothing -> pure ()
-            _ -> decide w'
-          fill out (Full o) >>= \case
-            Wakes ws -> wake w' o ws
-            _ -> pure ()
-        decide w' = do
-          modifyRef decided (\limit -> (min limit j, ()))
-          others <- readRef started
-          let right = [s | (j', s) <- others, j' > j]
-              isThere t' = any (`isWithin` taskScope t') right
-          forM_ right markCancelled
-          interruptWhere (workerPool w') (workerId w') isThere
-          forM_ right (checkQuiet w')
-    s <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) whenQuiet
-    modifyRef started (\others -> ((j, s) : others, ()))
-    limit <- readRef decided
-    when (limit < j) (markCancelled s)
-    pushWork w (Work t (i + 1) k out)
+    task <- readRef (workerTask w)
+    child <- readWord (workerWords w) indexWord
+    let parent = taskScope task
+    s <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) (endBranch race index cell out)
+    modifyRef (raceScopes race) (\others -> ((index, s) : others, ()))
+    limit <- readRef (raceLimit race)
+    when (limit < index) (markCancelled s)
+    pushWork w (Work task (child + 1) continue out)
     atomicWrite (workerWords w) runningWord 0
     settle w
     -- Forced in the task: who ends the scope looks at it, masked and between tasks.
-    start w (Work (RootTask t i s) 0 (\w' () -> p w' (\w'' !a -> endRoot cell w'' a)) ())
+    start w (Work (RootTask task child s) 0 (\w' () -> body w' (\w'' !a -> endRoot cell w'' a)) ())
+
+-- Its scope is quiet: decide the race if it has a result or has failed, then fill its cell.
+endBranch :: Race -> Int -> Ref (Maybe (Maybe a)) -> Cell (Outcome (Maybe a)) -> Scope -> Worker -> IO ()
+endBranch race index cell out s w = do
+  end <- outcome s cell
+  case end of
+    Ended Nothing -> pure ()
+    _ -> cancelRight race index w
+  fill out (Full end) >>= \case
+    Wakes waiting -> wake w end waiting
+    _ -> pure ()
+
+-- End the branches to the right of this one, and begin no more of them.
+cancelRight :: Race -> Int -> Worker -> IO ()
+cancelRight race index w = do
+  modifyRef (raceLimit race) (\limit -> (min limit index, ()))
+  others <- readRef (raceScopes race)
+  let right = [s | (other, s) <- others, other > index]
+      isThere task = any (`isWithin` taskScope task) right
+  forM_ right markCancelled
+  interruptWhere (workerPool w) (workerId w) isThere
+  forM_ right (checkQuiet w)
 
 isWithin :: Scope -> Scope -> Bool
 isWithin s inner = scopeId s == scopeId inner || maybe False (isWithin s) (scopeAround inner)
