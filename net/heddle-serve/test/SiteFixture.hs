@@ -23,12 +23,13 @@ import Data.Word (Word64, Word8)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (castPtr, minusPtr)
 import Heddle.Http
-import Heddle.Http.RawClient
 import Heddle.IO.Internal (ListenOptions (..), Listener (..), Spread (..), defaultConfig, defaultListenOptions, withListener, withRuntime)
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.LogLine
 import Heddle.Serve.Reserve (noReserve)
 import Heddle.Serve.Static
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory (removePathForcibly)
 import System.Posix.Temp (mkdtemp)
