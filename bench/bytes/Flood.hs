@@ -14,8 +14,8 @@ import Data.ByteString (ByteString)
 import Data.HashMap.Strict qualified as HashMap
 import Data.Hashable (Hashable, hash)
 import Data.List (foldl')
-import FloodKeys
 import Heddle.Bytes.Hash (Keyed (..))
+import Heddle.Testkit.CollidingKeys
 import Measure (measure)
 
 main :: IO ()

@@ -6,7 +6,7 @@ module ClientsTest (tests) where
 import Control.Monad (forM_, unless)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Heddle.Http.RawClient (unexpected)
+import Heddle.Testkit.Watchdog (unexpected)
 import Program
 import System.Directory
 import System.Exit (ExitCode (..))

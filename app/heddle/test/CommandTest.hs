@@ -7,7 +7,8 @@ import Control.Monad (forM_, unless)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.List (isInfixOf, isPrefixOf)
-import Heddle.Http.RawClient
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..))
 import Program
 import System.Directory

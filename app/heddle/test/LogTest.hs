@@ -3,7 +3,6 @@
 -- | The program's access log.
 module LogTest (tests) where
 
-import CombinedLog
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
 import Control.Exception (IOException, SomeException, bracket, try)
@@ -12,7 +11,9 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.List (isPrefixOf, sort)
-import Heddle.Http.RawClient
+import Heddle.Testkit.AccessLogLine
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..))
 import Program
 import System.Directory (renameDirectory, renameFile)

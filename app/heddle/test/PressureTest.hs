@@ -8,7 +8,8 @@ import Control.Concurrent.MVar
 import Control.Exception (SomeException, try)
 import Control.Monad (forM, forM_, replicateM_)
 import Data.List (isInfixOf)
-import Heddle.Http.RawClient
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr)
 import Program
 import System.Exit (ExitCode (..))

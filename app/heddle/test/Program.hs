@@ -29,7 +29,8 @@ import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Data.List (isInfixOf, isPrefixOf, stripPrefix)
 import Data.Maybe (isJust, mapMaybe)
-import Heddle.Http.RawClient
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory (findExecutable, removePathForcibly)
 import System.Environment (getEnvironment)

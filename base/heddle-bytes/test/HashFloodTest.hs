@@ -13,8 +13,8 @@ import Data.List (sort)
 import Data.Map.Strict qualified as Map
 import Data.Set qualified as Set
 import Data.Word (Word8)
-import FloodKeys
 import Heddle.Bytes.Hash
+import Heddle.Testkit.CollidingKeys
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.QuickCheck hiding ((.&.))

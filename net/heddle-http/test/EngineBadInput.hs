@@ -14,8 +14,9 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import EngineFixture
 import Heddle.Http
-import Heddle.Http.RawClient
 import Heddle.IO (BackendChoice (..))
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase)
 import Test.Tasty.QuickCheck

@@ -19,9 +19,10 @@ import EngineFixture
 import Foreign.Storable (pokeByteOff)
 import GHC.IO.Handle (hDuplicate, hDuplicateTo)
 import Heddle.Http
-import Heddle.Http.RawClient
 import Heddle.IO (BackendChoice (..))
 import Heddle.Prim.Exception (try)
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Numeric (showHex)
 import System.Directory (removeFile)
 import System.IO (BufferMode (..), hClose, hSetBuffering, openBinaryTempFile, stderr)

@@ -17,9 +17,10 @@ import Data.IORef
 import Data.Maybe (catMaybes)
 import EngineFixture
 import Heddle.Http
-import Heddle.Http.RawClient
 import Heddle.IO (BackendChoice)
 import Heddle.Prim.Clock (deadlineIn, milliseconds, seconds)
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 

@@ -18,7 +18,6 @@ import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Heddle.Http
-import Heddle.Http.RawClient
 import Heddle.IO
   ( BackendChoice (..),
     Config (..),
@@ -31,6 +30,8 @@ import Heddle.IO
     withRuntime,
   )
 import Heddle.Prim.Clock (milliseconds, seconds)
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import Test.Tasty (TestTree, testGroup)
 

@@ -3,7 +3,6 @@
 -- | The access log under load: whole lines, exact in number.
 module AccessLogTest (tests) where
 
-import CombinedLog
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
 import Control.Exception (SomeException, try)
@@ -14,9 +13,11 @@ import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Data.List (isInfixOf, sort)
 import Heddle.Http
-import Heddle.Http.RawClient
 import Heddle.IO (ListenOptions (..), Spread (..), defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.Serve.Internal
+import Heddle.Testkit.AccessLogLine
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import SiteFixture (withDirectory)
 import System.Directory (renameFile)

@@ -8,7 +8,8 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Maybe (fromMaybe)
-import Heddle.Http.RawClient
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import SiteFixture
 import System.FilePath ((</>))
 import System.IO (IOMode (..), withBinaryFile)

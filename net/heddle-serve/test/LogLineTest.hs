@@ -3,12 +3,13 @@
 -- | Log lines of real requests, read back by an independent reader.
 module LogLineTest (tests) where
 
-import CombinedLog
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Heddle.Http.RawClient
 import Heddle.Serve.Internal (longestLine)
+import Heddle.Testkit.AccessLogLine
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import SiteFixture
 import System.FilePath ((</>))
 import Test.Tasty (TestTree, testGroup)

@@ -23,9 +23,10 @@ import Data.Word (Word64, Word8)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (castPtr, minusPtr)
 import Heddle.Http
-import Heddle.Http.RawClient
 import Heddle.IO (ListenOptions (..), Spread (..), defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.Serve.Internal
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory (removePathForcibly)
 import System.Posix.Temp (mkdtemp)

@@ -10,7 +10,8 @@ import Control.Monad (forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Heddle.Http.RawClient
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Network.Socket
 import SiteFixture
 import System.Directory

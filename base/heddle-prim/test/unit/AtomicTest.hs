@@ -15,14 +15,14 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer
 import Heddle.Prim.Lock
 import Heddle.Prim.WaitCell
-import System.Timeout (timeout)
+import Heddle.Testkit.Watchdog (within)
 import Test.QuickCheck.Monadic (assert, monadicIO, run)
 import Test.Tasty
 import Test.Tasty.HUnit hiding (assert)
 import Test.Tasty.QuickCheck (testProperty)
 
 limited :: Assertion -> Assertion
-limited body = timeout 60000000 body >>= maybe (assertFailure "did not end within a minute") pure
+limited = within 60000000 "an end within a minute"
 
 -- Run in so many threads at once; all results.
 together :: Int -> (Int -> IO a) -> IO [a]

@@ -1,9 +1,20 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | An independent, strict reader of Apache's combined log format.
-module CombinedLog
-  ( Entry (..),
+-- |
+-- Module      : Heddle.Testkit.AccessLogLine
+-- Description : A strict reader of Apache's combined log format
+-- Stability   : internal, exempt from the version policy
+--
+-- Written from the format's description, independent of the server's writer: a byte that the format does not allow, an
+-- unknown escape, or a line without an end is an error, where a lenient reader would pass over it.
+--
+-- Cost: linear in the log, several list cells a byte.
+module Heddle.Testkit.AccessLogLine
+  ( -- * Lines
+    Entry (..),
     readEntry,
+
+    -- * Whole logs
     readLog,
   )
 where
@@ -14,11 +25,11 @@ import Data.ByteString.Char8 qualified as C
 import Data.Char (digitToInt, isDigit)
 import Data.Word (Word8)
 
--- | One line.
+-- | What a line says. The address and the time are as they stand in the line; the three texts in quotes are unescaped.
+-- An absent size, which is written as a dash, is 0.
 data Entry = Entry
   { entryPeer :: !ByteString,
     entryTime :: !ByteString,
-    -- | Unescaped, as the next two are.
     entryRequest :: !ByteString,
     entryStatus :: !Int,
     entryBytes :: !Int,
@@ -58,7 +69,7 @@ readEntry line = do
       | not (B.null s), C.all isDigit s = Right (read (C.unpack s))
       | otherwise = Left ("the number " ++ show s)
 
--- | 21/Nov/2026:21:46:54 +0000
+-- For example 21/Nov/2026:21:46:54 +0000.
 validTime :: ByteString -> Bool
 validTime t = B.length t == 26 && and (zipWith fits "dd/mmm/dddd:dd:dd:dd +dddd" (C.unpack t))
   where
@@ -85,7 +96,7 @@ quoted = go []
       Just (c, rest) -> go (byte c : acc) rest
     byte c = fromIntegral (fromEnum c) :: Word8
 
--- | Read a whole log, whose last line must end, too.
+-- | Read a log, whose last line must end with a newline too. The error names the line by its number and its text.
 readLog :: ByteString -> Either String [Entry]
 readLog content
   | B.null content = Right []

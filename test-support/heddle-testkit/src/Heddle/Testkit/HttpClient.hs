@@ -2,20 +2,20 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- |
--- Module      : Heddle.Http.RawClient
--- Description : A client that sends exactly what it is given, for tests
--- Stability   : internal; exempt from the version policy
+-- Module      : Heddle.Testkit.HttpClient
+-- Description : An HTTP client that sends exactly what it is given
+-- Stability   : internal, exempt from the version policy
 --
 -- Sends any bytes, cut as the test wishes, and reads replies strictly: a malformed reply, a
--- reset, or silence of 'patience' is 'Unexpected', with what was expected and what came.
+-- reset, or silence of 'patience' is 'Unexpected', with what was expected and what came. It stands on the network
+-- package, not on Heddle's sockets, so that a fault of theirs does not hide on both sides.
 --
 -- Owner: one thread per client.
--- Cost: not a concern; this is for tests.
-module Heddle.Http.RawClient
+-- Cost: each receive appends to what was received before, which is quadratic in the length of a head.
+module Heddle.Testkit.HttpClient
   ( -- * Connections
     Client,
     withClient,
-    patience,
 
     -- * Sending
     say,
@@ -38,18 +38,10 @@ module Heddle.Http.RawClient
     -- * Answers
     answerHeader,
     answersWith,
-
-    -- * Waiting
-    eventually,
-
-    -- * Surprises
-    Unexpected (..),
-    unexpected,
   )
 where
 
-import Control.Concurrent (threadDelay)
-import Control.Exception (Exception (..), IOException, bracket, throwIO, try)
+import Control.Exception (IOException, bracket, try)
 import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -57,38 +49,14 @@ import Data.ByteString.Char8 qualified as C
 import Data.Char (isDigit, isHexDigit, toLower)
 import Data.IORef
 import Data.Maybe (isJust)
-import GHC.Clock (getMonotonicTime)
+import Heddle.Testkit.Watchdog
 import Network.Socket
 import Network.Socket.ByteString (recv, sendAll)
 import Numeric (readHex)
 import System.Timeout (timeout)
 
--- | What a test did not expect.
-newtype Unexpected = Unexpected String
-
-instance Show Unexpected where
-  show (Unexpected what) = what
-
-instance Exception Unexpected
-
--- | Fail a test: what was expected, and what happened instead.
---
--- [Throws]: 'Unexpected', always.
-unexpected :: String -> String -> IO a
-unexpected expected got = throwIO (Unexpected ("expected " ++ expected ++ "\n but got: " ++ got))
-
 -- | One connection, and what was received but not looked at.
 data Client = Client !Socket !(IORef ByteString)
-
--- | How long any single wait may take before the test fails.
---
--- [Units]: microseconds.
-patience :: Int
-patience = 20000000
-
-patiently :: String -> IO a -> IO a
-patiently what action =
-  timeout patience action >>= maybe (unexpected what "silence until the test's patience ended") pure
 
 -- | Connect, run, close.
 --
@@ -353,20 +321,3 @@ hearRest client@(Client _ rest) = do
         Right bytes
           | B.null bytes -> pure (B.concat (reverse pieces), Closed)
           | otherwise -> go (bytes : pieces)
-
--- | Look again and again until a state is reached; fails, with what was seen last, when
--- patience ends.
---
--- [Throws]: 'Unexpected'.
-eventually :: Show a => String -> IO a -> (a -> Bool) -> IO a
-eventually what look reached = do
-  began <- getMonotonicTime
-  go began
-  where
-    go began = do
-      a <- look
-      now <- getMonotonicTime
-      if
-          | reached a -> pure a
-          | now - began > fromIntegral patience / 1000000 -> unexpected what (show a)
-          | otherwise -> threadDelay 2000 >> go began

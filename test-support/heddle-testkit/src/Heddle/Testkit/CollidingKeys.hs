@@ -1,11 +1,21 @@
--- | Keys that were chosen to have equal hashes, and others of the same kind that were not.
-module FloodKeys
-  ( -- * Chosen
+-- |
+-- Module      : Heddle.Testkit.CollidingKeys
+-- Description : Keys chosen to have equal hashes
+-- Stability   : internal, exempt from the version policy
+--
+-- What an attacker sends to flood a hash table (keys that collide in FNV-1 or in hashable, or share a path in a trie),
+-- and random keys of the same shape and length, with which tests and benchmarks compare them.
+--
+-- Cost: lazy lists; a key takes time in proportion to its length.
+module Heddle.Testkit.CollidingKeys
+  ( -- * Chosen to collide
     fnvKeys,
     pairKeys,
     strideKeys,
 
     -- * Random
+
+    -- | Without end, and the same in every run.
     randomFnvKeys,
     randomPairs,
     randomInts,
@@ -47,15 +57,17 @@ pairKeys = [(a, (a * 1099511628211) `xor` 0x5eed) | a <- [1 ..]]
 strideKeys :: [Int]
 strideKeys = [i `shiftL` 46 | i <- [0 .. 2 ^ (18 :: Int) - 1]]
 
--- | Strings of 163 bytes.
+-- | Strings of 163 bytes, as long as those of 'fnvKeys'.
 randomFnvKeys :: [ByteString]
 randomFnvKeys = [fst (ByteString.unfoldrN (1 + 9 * blocks) (Just . step) (mix n)) | n <- [1 ..]]
   where
     step w = (fromIntegral (w `shiftR` 56), w * 6364136223846793005 + 1442695040888963407)
 
+-- | To compare with 'pairKeys'.
 randomPairs :: [(Int, Int)]
 randomPairs = [(fromIntegral (mix (2 * n)), fromIntegral (mix (2 * n + 1))) | n <- [1 ..]]
 
+-- | To compare with 'strideKeys'.
 randomInts :: [Int]
 randomInts = map (fromIntegral . mix) [1 ..]
 

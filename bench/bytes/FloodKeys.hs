@@ -1,1 +1,0 @@
-../../base/heddle-bytes/test/FloodKeys.hs

@@ -1,0 +1,35 @@
+-- |
+-- Module      : Heddle.Testkit.Descriptors
+-- Description : A suite leaves no descriptor open
+-- Stability   : internal, exempt from the version policy
+--
+-- Lists the descriptors of the process, and fails a suite that leaves one open.
+--
+-- Owner: the whole process; nothing else may open descriptors meanwhile, so suites run one test at a time.
+-- Cost: a system call for each descriptor.
+module Heddle.Testkit.Descriptors
+  ( openDescriptors,
+    noDescriptorIsLeft,
+  )
+where
+
+import Control.Exception (IOException, try)
+import Control.Monad (void)
+import Data.List (isSuffixOf)
+import Heddle.Testkit.Watchdog (eventually)
+import System.Directory (getSymbolicLinkTarget, listDirectory)
+import Test.Tasty (TestTree)
+import Test.Tasty.HUnit (testCase)
+
+-- | Each descriptor's number and what it is. The one that lists them is closed by then, and GHC's own timer, which opens
+-- late, is left out.
+openDescriptors :: IO [String]
+openDescriptors = listDirectory "/proc/self/fd" >>= fmap (filter (not . isSuffixOf "[timerfd]") . concat) . mapM target
+  where
+    target fd = either (const [] :: IOException -> [String]) (\what -> [fd ++ " " ++ what]) <$> try (getSymbolicLinkTarget ("/proc/self/fd/" ++ fd))
+
+-- | The last test of a suite, given the descriptors from before the first.
+noDescriptorIsLeft :: [String] -> TestTree
+noDescriptorIsLeft before =
+  testCase "no descriptor is left" . void $
+    eventually ("at most these descriptors: " ++ show before) openDescriptors ((<= length before) . length)
