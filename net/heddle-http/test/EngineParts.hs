@@ -14,7 +14,8 @@ import Foreign.Storable (peekByteOff, pokeByteOff)
 import Heddle.Http
 import Heddle.Http.Borrowed
 import Heddle.Http.Conditional (Preconditions (..), noPreconditions)
-import Heddle.Http.RawClient
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase)
 
