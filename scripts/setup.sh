@@ -10,11 +10,11 @@ packages=(
   gcc make
   ghc cabal-install
   libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
-  libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev libghc-quickcheck2-dev
+  libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev
 )
 everything_packages=(
   git python3
-  libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
+  libghc-quickcheck2-dev libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
   libghc-inspection-testing-dev libghc-weigh-dev
   # heddle-aeson, and what the tests compare with
   libghc-aeson-dev libghc-scientific-dev libghc-unordered-containers-dev libghc-random-dev
