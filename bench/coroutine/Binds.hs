@@ -9,11 +9,11 @@ import Data.Conduit qualified as C
 import Data.Conduit.Combinators qualified as CC
 import Data.List (foldl')
 import Heddle.Coroutine qualified as T
+import Heddle.Coroutine.Article qualified as A
 import Heddle.Pipe qualified as H
 import Measure (measure)
 import Pipes qualified as P
 import Pipes.Prelude qualified as PP
-import Spec qualified as A
 
 main :: IO ()
 main =

@@ -13,12 +13,12 @@ import Data.Conduit ((.|))
 import Data.Conduit qualified as C
 import Data.Conduit.Combinators qualified as CC
 import Heddle.Coroutine qualified as T
+import Heddle.Coroutine.Article qualified as A
 import Heddle.Pipe qualified as H
 import Measure (measureStages)
 import Pipes ((>->))
 import Pipes qualified as P
 import Pipes.Prelude qualified as PP
-import Spec qualified as A
 
 main :: IO ()
 main =

@@ -23,10 +23,10 @@ import Control.Monad.Trans.Writer.Strict (Writer, runWriter, tell)
 import Data.Kind (Type)
 import Heddle.Coroutine (EitherFunctor (..), Part (..))
 import Heddle.Coroutine qualified as Ours
+import Heddle.Coroutine.Article qualified as Spec
 import Heddle.Coroutine.Components (Outcome (..))
 import Heddle.Coroutine.Components qualified as Components
 import Heddle.Coroutine.Components qualified as Ours hiding (interleave)
-import Spec qualified
 import SpecComponents (Said)
 import SpecComponents qualified as SpecC
 import Prelude hiding (all, and, any, not, or)

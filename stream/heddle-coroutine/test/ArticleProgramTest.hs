@@ -6,7 +6,7 @@ import ArticleLibrary
 import ArticleTerms
 import Control.Monad.Trans.Writer.Strict (runWriter)
 import Heddle.Coroutine qualified as Ours
-import Spec qualified
+import Heddle.Coroutine.Article qualified as Spec
 import Test.QuickCheck
 import Test.Tasty (TestTree, localOption, testGroup)
 import Test.Tasty.QuickCheck (QuickCheckMaxSize (..), QuickCheckTests (..), testProperty)

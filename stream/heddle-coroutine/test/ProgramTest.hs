@@ -8,7 +8,7 @@ import Control.Monad.Trans.Class (lift)
 import Control.Monad.Trans.Writer.Strict (Writer, runWriter, tell)
 import Data.Functor.Identity (Identity (..))
 import Heddle.Coroutine qualified as Ours
-import Spec qualified
+import Heddle.Coroutine.Article qualified as Spec
 import Test.QuickCheck
 import Test.Tasty (TestTree, localOption, testGroup)
 import Test.Tasty.QuickCheck (QuickCheckMaxSize (..), QuickCheckTests (..), testProperty)

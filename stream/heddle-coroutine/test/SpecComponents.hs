@@ -36,8 +36,8 @@ where
 import Control.Monad.Trans.Class (lift)
 import Data.List (isPrefixOf)
 import Heddle.Coroutine (EitherFunctor (..), Part (..))
+import Heddle.Coroutine.Article hiding (interleave)
 import Heddle.Coroutine.Components (Outcome (..))
-import Spec hiding (interleave)
 import Prelude hiding (all, and, any, not, or)
 import Prelude qualified
 

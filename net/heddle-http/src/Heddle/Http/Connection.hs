@@ -463,7 +463,7 @@ plain status text =
 linger :: ConnectionState -> IO Outcome
 linger state = do
   flush (stateOutput state)
-  _ <- using registration (`S.shutdown` 1)
+  _ <- endSending registration
   deadline <- deadlineIn (seconds 2)
   go deadline (0 :: Int)
   where

@@ -244,7 +244,7 @@ meet file = maybe (finishedWith ()) meetIn (fileMeeting file)
             startTells = False
           }
         (const (pure (Finished ())))
-    barrier comm = Asked (commHandle comm) 0 0 nullPtr nullPtr 0 0 nullPtr nullPtr nullPtr nullPtr 0 0 (-1) False
+    barrier comm = Asked (commHandle comm) 0 0 nullPtr nullPtr 0 0 nullPtr nullPtr nullPtr nullPtr 0 0 (-1)
 
 -- | Delete a file, on one process.
 --

@@ -1,10 +1,19 @@
 {-# LANGUAGE RankNTypes #-}
 -- The contexts are those in print.
 {-# OPTIONS_GHC -Wno-redundant-constraints #-}
+{-# OPTIONS_HADDOCK hide #-}
 
--- | The article's listings, as printed but for what would not compile or never ends: simple
--- and slow, to compare with. What is corrected is marked.
-module Spec
+-- |
+-- Module      : Heddle.Coroutine.Article
+-- Description : The article's listings, as printed
+-- Stability   : for tests and benchmarks only
+--
+-- Simple and slow, to compare with. Corrected is only what would not compile or never ends;
+-- each correction is marked.
+--
+-- Cost: that of the article's coroutines.
+-- Owner: the caller.
+module Heddle.Coroutine.Article
   ( Coroutine (..),
     suspend,
     mapSuspension,
