@@ -130,7 +130,7 @@ rootSide call comm root lend buffer = do
 -- One to many ----------------------------------------------------------------
 
 barrierC :: Comm 'Intra -> IO (Collective ())
-barrierC comm = pure (collective "barrier" kBarrier comm (exchange (noSide, 0) (noSide, 0)))
+barrierC comm = pure (collective "barrier" kBarrier comm (exchanging (noSide, 0) (noSide, 0)))
 
 -- | Wait until all ranks have come here.
 --
@@ -147,7 +147,7 @@ ibarrier comm = barrierC comm >>= beginNow
 bcastC :: ReceiveBuffer b => Comm 'Intra -> Rank -> b -> IO (Collective ())
 bcastC comm root b = do
   side <- receiveSide b
-  pure (collective "bcast" kBcast comm (exchange (noSide, 0) (side, sideCount side)) {exchangeRoot = root})
+  pure (collective "bcast" kBcast comm (exchanging (noSide, 0) (side, sideCount side)) {exchangeRoot = root})
 {-# INLINE bcastC #-}
 
 -- | The root's memory, to all: everybody's has its size.
@@ -184,7 +184,7 @@ scatterC comm root b c = do
   when here (sameType "scatter" out into)
   when (here && sideCount out /= size * sideCount into) . wrong InvalidCount "scatter" $
     show (sideCount out) ++ " elements are not " ++ show (sideCount into) ++ " for each of " ++ show size ++ " ranks"
-  pure (collective "scatter" kScatter comm (exchange (out, sideCount into) (into, sideCount into)) {exchangeRoot = root})
+  pure (collective "scatter" kScatter comm (exchanging (out, sideCount into) (into, sideCount into)) {exchangeRoot = root})
 
 -- | Each rank gets its part of the root's memory; all parts have the same size.
 --
@@ -205,7 +205,7 @@ scattervC comm root b c = do
   size <- commSize comm
   (counts, offsets, keep) <- maybe (pure (nullPtr, nullPtr, pure ())) (if here then withParts "scatterv" size out . snd else const (pure (nullPtr, nullPtr, pure ()))) b
   let more asked = asked {askedSendCounts = counts, askedSendOffsets = offsets}
-  pure (collective "scatterv" kScatterv comm (exchange (out, 0) (into, sideCount into)) {exchangeRoot = root, exchangeArrays = more, exchangeKeep = keep})
+  pure (collective "scatterv" kScatterv comm (exchanging (out, 0) (into, sideCount into)) {exchangeRoot = root, exchangeArrays = more, exchangeKeep = keep})
 
 -- | Each rank gets its part of the root's memory, of the size that its own has.
 --
@@ -226,7 +226,7 @@ gatherC comm root b c = do
   (here, into) <- rootSide "gather" comm root receiveSide c
   size <- commSize comm
   when here (fits "gather" out into (size * sideCount out))
-  pure (collective "gather" kGather comm (exchange (out, sideCount out) (into, if here then sideCount out else 0)) {exchangeRoot = root})
+  pure (collective "gather" kGather comm (exchanging (out, sideCount out) (into, if here then sideCount out else 0)) {exchangeRoot = root})
 {-# INLINE gatherC #-}
 
 -- | Everybody's memory, in the order of the ranks, at the root; all send the same number of
@@ -272,7 +272,7 @@ gathervC comm root b c = do
   size <- commSize comm
   (counts, offsets, keep) <- maybe (pure (nullPtr, nullPtr, pure ())) (if here then withParts "gatherv" size into . snd else const (pure (nullPtr, nullPtr, pure ()))) c
   let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = offsets}
-  pure (collective "gatherv" kGatherv comm (exchange (out, sideCount out) (into, 0)) {exchangeRoot = root, exchangeArrays = more, exchangeKeep = keep})
+  pure (collective "gatherv" kGatherv comm (exchanging (out, sideCount out) (into, 0)) {exchangeRoot = root, exchangeArrays = more, exchangeKeep = keep})
 
 -- | Everybody's memory at its part of the root's.
 --
@@ -293,7 +293,7 @@ allgatherC comm b c = do
   into <- receiveSide c
   size <- commSize comm
   fits "allgather" out into (size * sideCount out)
-  pure (collective "allgather" kAllgather comm (exchange (out, sideCount out) (into, sideCount out)))
+  pure (collective "allgather" kAllgather comm (exchanging (out, sideCount out) (into, sideCount out)))
 
 -- | Everybody's memory, in the order of the ranks, everywhere; all send the same number of
 -- elements.
@@ -326,7 +326,7 @@ allgathervC comm b c parts = do
   size <- commSize comm
   (counts, offsets, keep) <- withParts "allgatherv" size into parts
   let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = offsets}
-  pure (collective "allgatherv" kAllgatherv comm (exchange (out, sideCount out) (into, 0)) {exchangeArrays = more, exchangeKeep = keep})
+  pure (collective "allgatherv" kAllgatherv comm (exchanging (out, sideCount out) (into, 0)) {exchangeArrays = more, exchangeKeep = keep})
 
 -- | Everybody's memory at its part, everywhere.
 --
@@ -347,7 +347,7 @@ alltoallC call kind size comm b c = do
   when (each * size /= sideCount out) . wrong InvalidCount call $
     show (sideCount out) ++ " elements cannot be divided among " ++ show size ++ " ranks"
   fits call out into (sideCount out)
-  pure (collective call kind comm (exchange (out, each) (into, each)))
+  pure (collective call kind comm (exchanging (out, each) (into, each)))
 
 -- | Each rank sends each rank its part; all parts have the same size.
 --
@@ -375,7 +375,7 @@ alltoallvC comm b sent c received = do
             askedReceiveCounts = inCounts,
             askedReceiveOffsets = inOffsets
           }
-  pure (collective "alltoallv" kAlltoallv comm (exchange (out, 0) (into, 0)) {exchangeArrays = more, exchangeKeep = keep >> keep'})
+  pure (collective "alltoallv" kAlltoallv comm (exchanging (out, 0) (into, 0)) {exchangeArrays = more, exchangeKeep = keep >> keep'})
 
 -- | Each rank sends each rank a part of any size.
 --
@@ -410,7 +410,7 @@ reduceC comm root b c code = do
   out <- sendSide b
   (here, into) <- rootSide "reduce" comm root receiveSide c
   when here (sameSize "reduce" out into)
-  pure (collective "reduce" kReduce comm (exchange (out, sideCount out) (into, sideCount into)) {exchangeRoot = root, exchangeOperator = code})
+  pure (collective "reduce" kReduce comm (exchanging (out, sideCount out) (into, sideCount into)) {exchangeRoot = root, exchangeOperator = code})
 
 -- | Everybody's vectors combined element by element, at the root.
 --
@@ -441,7 +441,7 @@ allreduceC call kind comm b c code = do
   out <- sendSide b
   into <- receiveSide c
   sameSize call out into
-  pure (collective call kind comm (exchange (out, sideCount out) (into, sideCount into)) {exchangeOperator = code})
+  pure (collective call kind comm (exchanging (out, sideCount out) (into, sideCount into)) {exchangeOperator = code})
 {-# INLINE allreduceC #-}
 
 -- | Everybody's vectors combined element by element, everywhere.
@@ -531,7 +531,7 @@ reduceScatterC comm b counts c code = do
     "the counts add up to " ++ show (sum counts) ++ ", not to the " ++ show (sideCount out) ++ " elements that are sent"
   fits "reduceScatter" out into (counts !! fromIntegral rank)
   let more asked = asked {askedReceiveCounts = p}
-  pure (collective "reduceScatter" kReduceScatter comm (exchange (out, sideCount out) (into, 0)) {exchangeOperator = code, exchangeArrays = more, exchangeKeep = keep})
+  pure (collective "reduceScatter" kReduceScatter comm (exchanging (out, sideCount out) (into, 0)) {exchangeOperator = code, exchangeArrays = more, exchangeKeep = keep})
 
 -- | Everybody's vectors combined element by element; each rank gets a part of so many elements.
 --
@@ -563,7 +563,7 @@ neighboursC comm ins b c = do
   out <- sendSide b
   into <- receiveSide c
   fits "neighbourAllgather" out into (ins * sideCount out)
-  pure (collective "neighbourAllgather" kNeighbourAllgather comm (exchange (out, sideCount out) (into, sideCount out)))
+  pure (collective "neighbourAllgather" kNeighbourAllgather comm (exchanging (out, sideCount out) (into, sideCount out)))
 
 -- | The memory of all neighbours that send to this rank, of which there are so many.
 --

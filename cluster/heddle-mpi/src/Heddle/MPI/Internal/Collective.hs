@@ -21,7 +21,7 @@ module Heddle.MPI.Internal.Collective
     receiveSide,
     noSide,
     Exchange (..),
-    exchange,
+    exchanging,
     collective,
 
     -- * Parts of a buffer, one for each rank
@@ -105,7 +105,7 @@ receiveSide b = sideOf <$> lendIn b
 noSide :: Side
 noSide = Side nullPtr 0 16 1 (pure ())
 
--- | What a collective moves. 'exchange' makes one; kinds that need more set its other fields.
+-- | What a collective moves. 'exchanging' makes one; kinds that need more set its other fields.
 data Exchange = Exchange
   { exchangeOut :: !Side,
     -- | So many elements to each rank.
@@ -124,9 +124,9 @@ data Exchange = Exchange
 
 -- | What is sent and how many elements to each rank, what is received and how many from each:
 -- without an operator or arrays; the root is rank 0, where there is one.
-exchange :: (Side, Int) -> (Side, Int) -> Exchange
-exchange (out, sends) (into, receives) = Exchange out sends into receives 0 (-1) id (pure ())
-{-# INLINE exchange #-}
+exchanging :: (Side, Int) -> (Side, Int) -> Exchange
+exchanging (out, sends) (into, receives) = Exchange out sends into receives 0 (-1) id (pure ())
+{-# INLINE exchanging #-}
 
 -- | A collective of this kind, named in errors.
 collective :: String -> KindCode -> Comm kind -> Exchange -> Collective ()

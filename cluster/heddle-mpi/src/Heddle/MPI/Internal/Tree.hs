@@ -364,7 +364,7 @@ treeAllreduce op b into shadow = do
   copied <- trySync (either throwIO (\v -> when (rank == 0) (copyInto "allreduce" v into)) result)
   verdict "allreduce" shadow (either Just (const Nothing) copied)
   side <- receiveSide into
-  performNow (collective "allreduce" kBcast shadow (exchange (noSide, 0) (side, sideCount side)))
+  performNow (collective "allreduce" kBcast shadow (exchanging (noSide, 0) (side, sideCount side)))
 
 -- | 'Heddle.MPI.Collective.scan' and 'Heddle.MPI.Collective.exscan', with a function.
 treeScan :: Element a => Bool -> Operator a -> Vector a -> Mutable.IOVector a -> Comm 'Intra -> IO ()

@@ -92,7 +92,7 @@ onBytes :: String -> KindCode -> Comm 'Intra -> Rank -> Maybe (Buffer, Int, Int)
 onBytes call kind comm root out into = do
   outSide <- maybe (pure noSide) sendSide (whole <$> out)
   intoSide <- maybe (pure noSide) receiveSide (whole <$> into)
-  performNow (collective call kind comm (exchange (outSide, maybe 0 each out) (intoSide, maybe 0 each into)) {exchangeRoot = root})
+  performNow (collective call kind comm (exchanging (outSide, maybe 0 each out) (intoSide, maybe 0 each into)) {exchangeRoot = root})
   where
     whole (memory, blocks, n) = (memory, blocks * n)
     each (_, _, n) = n
@@ -229,7 +229,7 @@ valueAllgather a shadow = do
     into <- receiveSide (memory, last offsets)
     (counts, starts, keep) <- withParts "allgather" size into (Parts (map (max 0) lengths) (take size offsets))
     let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = starts}
-    performNow (collective "allgather" kAllgatherv shadow (exchange (out, max 0 (lengths !! rank)) (into, 0)) {exchangeArrays = more, exchangeKeep = keep})
+    performNow (collective "allgather" kAllgatherv shadow (exchanging (out, max 0 (lengths !! rank)) (into, 0)) {exchangeArrays = more, exchangeKeep = keep})
   values <- forM (zip3 [0 ..] lengths offsets) $ \(r, n, offset) ->
     if r == rank
       then pure (own wanted a)
