@@ -77,13 +77,8 @@ put queue item = do
       size = tableSize (entries queue)
   index <- readWord ws putIndex
   seen <- readWord ws takeSeen
-  when (index - seen >= size) $ do
-    -- Refused counts as room: the item is dropped below.
-    (free, _) <- waitUntil ws putWaits (roomCell queue) (\(free, refused) -> index - free < size || refused == 1) $ do
-      free <- atomicRead ws takeIndex
-      refused <- atomicRead ws isRefused
-      pure (free, refused)
-    writeWord ws takeSeen free
+  when (index - seen >= size) $
+    waitUntil ws putWaits (roomCell queue) (\free -> index - free < size) (atomicRead ws takeIndex) >>= writeWord ws takeSeen
   refused <- atomicRead ws isRefused
   if refused == 1
     then pure False
@@ -145,13 +140,16 @@ take queue = do
 {-# INLINE take #-}
 
 -- | Want no more: from now on 'put' answers 'False', and one that waits for room returns.
--- What is still in the queue is dropped with it.
+-- What is still in the queue is dropped. After this, the consumer may call 'awaitFinish' but
+-- not 'take'.
 --
 -- [Blocks]: never.
 -- [Threads]: the consumer.
 refuse :: Queue item outcome -> IO ()
 refuse queue = do
   atomicWrite (queueWords queue) isRefused 1
+  -- A producer that waits sees room, and then that it is refused: it waits for one word only.
+  atomicWrite (queueWords queue) takeIndex maxBound
   unpark (roomCell queue)
 
 -- | Wait until the producer has finished, whatever is still in the queue.

@@ -65,20 +65,18 @@ asyncBoundary below above to = do
       joinWorker worker
       failureSoFar above
 
--- Push batches into a sink until there are no more.
+-- Push batches into a sink until there are no more, or it wants no more.
 pushBatches :: Env -> Queue [ByteString] () -> Sink -> IO ()
-pushBatches env queue to = loop True
+pushBatches env queue to = loop >> finish to
   where
-    loop wanted =
+    loop =
       Queue.take queue >>= \case
-        Finished () -> finish to
-        Item batch
-          -- It was put before the queue was refused.
-          | not wanted -> loop False
-          | otherwise -> do
-            ok <- pushAll batch
-            if ok then flushAll env else Queue.refuse queue
-            loop ok
+        Finished () -> pure ()
+        Item batch -> do
+          wanted <- pushAll batch
+          if wanted
+            then flushAll env >> loop
+            else Queue.refuse queue >> Queue.awaitFinish queue
     pushAll = \case
       [] -> pure True
       piece : pieces -> push to piece >>= \ok -> if ok then pushAll pieces else pure False
