@@ -42,7 +42,7 @@ tests =
     ]
   where
     understood backend describe answer =
-      withEngine backend tight (\r -> Whole status200 [] <$> describe r) $ \engine -> do
+      withEngine backend tight (fmap (Whole status200 []) . describe) $ \engine -> do
         withClient (engineAddress engine) $ \client -> do
           say client request
           hearAnswer client >>= answersWith 200 answer
@@ -85,5 +85,5 @@ scratch r = withScratch r $ \p -> do
 
 part :: Request -> IO ByteString
 part _ = do
-  reply <- newPrebuilt "heddle" status200 [] (ContentOf 6 (\p -> mapM_ (\(i, c) -> pokeByteOff p i c) (zip [0 ..] (B.unpack "heddle"))))
+  reply <- newPrebuilt "heddle" status200 [] (ContentOf 6 (\p -> mapM_ (uncurry (pokeByteOff p)) (zip [0 ..] (B.unpack "heddle"))))
   prebuiltPart reply 2 3

@@ -69,7 +69,8 @@ import Heddle.Prim.Exception (Exception (..), throwIO)
 
 -- | One request.
 data Request = Request
-  { requestConn :: !Registration,
+  { -- | The connection, for a handler that has to wait on it.
+    requestConn :: !Registration,
     requestWork :: !Workspace,
     requestSettings :: !Settings,
     -- | The capability it runs on, for state kept per capability.
