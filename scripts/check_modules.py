@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every module under src/ and app/ lists what it exports, and none is longer than 700 lines."""
+"""Every module under src/ and app/ lists what it exports, none is longer than 700 lines, and none is a symbolic link."""
 import re
 import subprocess
 import sys
@@ -27,11 +27,19 @@ def main():
                 complaints.append(f"{path}: no module header: write one with an export list")
             elif header.group(1) != "(":
                 complaints.append(f"{path}: exports everything: write an export list")
+    for path in links():
+        complaints.append(f"{path}: a symbolic link: what suites share is in test-support/heddle-testkit")
     for complaint in complaints:
         print(f"  {complaint}")
     if complaints:
         sys.exit("check-modules: see above; STYLE.md, section 2, shows a module from top to bottom")
     print("check-modules: ok")
+
+
+def links():
+    """The links among the tracked files; Git has them as files of mode 120000."""
+    listing = subprocess.run(["git", "ls-files", "--stage"], capture_output=True, text=True, check=True)
+    return [line.split("\t")[1] for line in listing.stdout.splitlines() if line.startswith("120000 ")]
 
 
 def without_comments(text):

@@ -10,7 +10,6 @@ import Control.Monad (forM, forM_, replicateM, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket (Family (AF_INET), Socket, SocketType (Stream), close, connect, defaultProtocol, socket)
 import Network.Socket.ByteString (recv, sendAll)

@@ -29,7 +29,6 @@ import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Data.List (isInfixOf, isPrefixOf, stripPrefix)
 import Data.Maybe (isJust, mapMaybe)
-import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory (findExecutable, removePathForcibly)

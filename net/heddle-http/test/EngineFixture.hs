@@ -30,7 +30,6 @@ import Heddle.IO
     withRuntime,
   )
 import Heddle.Prim.Clock (milliseconds, seconds)
-import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import Test.Tasty (TestTree, testGroup)
