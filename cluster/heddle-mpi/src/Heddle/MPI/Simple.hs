@@ -72,8 +72,8 @@ import Heddle.MPI.Internal.Message (Message)
 import Heddle.MPI.Internal.PackedMessage
 import Heddle.MPI.Internal.Point (Mode (..))
 import Heddle.MPI.Internal.Request
-import Heddle.MPI.Internal.ValueCollective
 import Heddle.MPI.Internal.Types
+import Heddle.MPI.Internal.ValueCollective
 
 -- | Send a value. It returns when the value's memory is free again: for a small message that
 -- may be before anybody has received it; see 'ssend'.
