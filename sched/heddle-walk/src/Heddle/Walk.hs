@@ -12,7 +12,7 @@
 -- main :: IO ()
 -- main = do
 --   result <- walkOrdered defaultWalkOptions ["."] $ \\entry -> do
---     name <- visitNameBytes entry
+--     name <- entryNameBytes entry
 --     when (".hs" \`isSuffixOf\` name) (putPath entry 10)
 --     pure Descend
 --   when (walkFailed result) exitFailure
@@ -47,16 +47,16 @@ module Heddle.Walk
 
     -- * Visitors
 
-    -- | A 'Visit' shows the entry while the visitor runs, to that thread only.
+    -- | An 'Entry' shows a directory entry while the visitor runs, to that thread only.
     Visitor,
-    Verdict (..),
-    Visit,
-    visitNameBytes,
-    visitPath,
-    visitDepth,
-    visitKind,
-    visitInode,
-    visitStatus,
+    WalkControl (..),
+    Entry,
+    entryNameBytes,
+    entryPath,
+    entryDepth,
+    entryKind,
+    entryInode,
+    entryStatus,
     Status (..),
 
     -- * Kinds
@@ -87,9 +87,9 @@ import Data.ByteString.Internal qualified as ByteString (create)
 import Heddle.Prim.Exception (throwIO)
 import Heddle.Walk.Internal.Cursor (moveBytes)
 import Heddle.Walk.Internal.Engine (WalkResult (..), runWalk)
+import Heddle.Walk.Internal.Entry
 import Heddle.Walk.Internal.Options
 import Heddle.Walk.Internal.Output (Found (..))
-import Heddle.Walk.Internal.Visit
 
 -- | Walk trees in any order.
 --
@@ -123,7 +123,7 @@ walkOrdered options = runWalk options {walkOrder = Sorted}
 -- further left.
 -- [Threads]: any; the predicate runs on several at once.
 -- [Source]: PCPH, chapter 13, @findpar@.
-findFirst :: WalkOptions -> RawPath -> (Visit -> IO Bool) -> IO (Maybe RawPath)
+findFirst :: WalkOptions -> RawPath -> (Entry -> IO Bool) -> IO (Maybe RawPath)
 findFirst options root wanted = do
   result <- runWalk quiet [root] $ \entry -> do
     hit <- wanted entry
@@ -145,5 +145,5 @@ findFirst options root wanted = do
 -- | The last component of the entry's path.
 --
 -- [Cost]: copies it.
-visitNameBytes :: Visit -> IO ByteString
-visitNameBytes entry = visitName entry $ \p n -> ByteString.create n (\to -> moveBytes to p n)
+entryNameBytes :: Entry -> IO ByteString
+entryNameBytes entry = entryName entry $ \p n -> ByteString.create n (\to -> moveBytes to p n)

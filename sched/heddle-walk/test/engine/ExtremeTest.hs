@@ -146,8 +146,8 @@ swapped = forM_ [AnyOrder, Sorted] $ \order -> withTemporary "swap" $ \top -> do
   makeDirectory (top </> Char8.pack "away")
   (ours, _) <- walkedWith defaultWalkOptions {walkOrder = order} [top] $ \entry -> do
     putPath entry 0
-    depth <- visitDepth entry
-    name <- visitNameBytes entry
+    depth <- entryDepth entry
+    name <- entryNameBytes entry
     when (depth == 1 && name == Char8.pack "d") $ do
       rename (top </> Char8.pack "d") (top </> Char8.pack "away/d")
       makeLink (top </> Char8.pack "away/d") (top </> Char8.pack "d")
@@ -160,7 +160,7 @@ vanished :: IO ()
 vanished = forM_ modes $ \o -> withTemporary "vanish" $ \top -> do
   build top [Directory (Char8.pack "one") [], Directory (Char8.pack "two") []]
   (ours, _) <- walkedWith o {walkDistrustTypes = True} [top] $ \entry -> do
-    depth <- visitDepth entry
+    depth <- entryDepth entry
     when (depth == 0 && not (walkPostOrder o)) $ do
       removeTree (top </> Char8.pack "one")
     when (depth == 1) (mapM_ (removeTree . (top </>) . Char8.pack) ["one", "two"])

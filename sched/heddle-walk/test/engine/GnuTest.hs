@@ -83,9 +83,9 @@ sameStatus (Forest trees) (Chosen options before after) =
     makeDirectory top
     build top trees
     (ours, _) <- walkedWith options [top] $ \entry -> do
-      inode <- visitInode entry
-      kind <- visitKind entry
-      status <- visitStatus entry
+      inode <- entryInode entry
+      kind <- entryKind entry
+      status <- entryStatus entry
       let letter = maybe "?" pure (lookup kind [(kindFile, 'f'), (kindDirectory, 'd'), (kindLink, 'l')])
       case status of
         Nothing -> putByteString entry (Char8.pack "none ")

@@ -33,8 +33,8 @@ lentBuffer = do
   (text, ()) <- toFile $ \h -> bracket (handleToFd h) closeFd $ \fd ->
     bracket newCursor freeCursor $ \c -> bracket newCursor freeCursor $ \c' -> do
       output <- newOutput (fromIntegral fd) (-1) True 4096 65536
-      worker <- newPort output c
-      thief <- newPort output c'
+      worker <- newRopeWriter output c
+      thief <- newRopeWriter output c'
       rest <- reserveNext worker
       append c "child, "
       endTask worker rest

@@ -43,7 +43,7 @@ quitCuts (Forest trees) (NonNegative n) post =
     let hit = whole !! (n `rem` length whole)
     (ours, result) <- walkedWith options [top] $ \entry -> do
       putPath entry 0
-      path <- visitPath entry
+      path <- entryPath entry
       pure (if path == hit then Quit else Descend)
     pure $
       records (outcomeOutput ours) === takeWhile (/= hit) whole ++ [hit]
@@ -55,7 +55,7 @@ quitOnce :: Forest -> Property
 quitOnce (Forest trees) = withMaxSuccess 100 . ioProperty . withTemporary "once" $ \top -> do
   build top trees
   (ours, _) <- walkedWith defaultWalkOptions [top] $ \entry -> do
-    depth <- visitDepth entry
+    depth <- entryDepth entry
     if depth == 0 then pure Descend else Quit <$ putPath entry 0
   pure (length (records (outcomeOutput ours)) === (if null trees then 0 else 1))
 
@@ -72,7 +72,7 @@ firstIsFirst (Forest trees) hits bombs =
             | p `elem` at bombs -> Left (Bomb (show p))
             | otherwise -> Right (Just p)
     ours <- try . findFirst defaultWalkOptions top $ \entry -> do
-      path <- visitPath entry
+      path <- entryPath entry
       when (path `elem` at bombs) (throwIO (Bomb (show path)))
       pure (path `elem` at hits)
     pure (ours === expected)
@@ -87,7 +87,7 @@ firstError (Forest trees) left =
     makeLink broken broken
     makeFile (top </> middle </> Char8.pack "x" </> hit)
     ours <-
-      try $ findFirst defaultWalkOptions {walkFollow = FollowAll} top (fmap (== hit) . visitNameBytes)
+      try $ findFirst defaultWalkOptions {walkFollow = FollowAll} top (fmap (== hit) . entryNameBytes)
     pure $
       ours
         === if left
@@ -151,7 +151,7 @@ cancelledWriter = withTemporary "full" $ \top -> do
     begun <- newEmptyMVar
     thread <- forkIO $ do
       r <- try . walkWith order defaultWalkOptions {walkOutput = fromIntegral writing, walkBuffer = 64} [top] $ \entry -> do
-        depth <- visitDepth entry
+        depth <- entryDepth entry
         when (depth == 0) (putMVar begun ())
         replicateM_ 2000 (putPath entry 0)
         pure Descend
@@ -174,7 +174,7 @@ throwing = withTemporary "throw" $ \top -> do
   forM_ [AnyOrder, Sorted] $ \order -> forM_ [False, True] $ \post -> do
     before <- openDescriptors
     r <- try . walkWith order defaultWalkOptions {walkOutput = -1, walkPostOrder = post} [top] $ \entry -> do
-      depth <- visitDepth entry
+      depth <- entryDepth entry
       when (depth == 3) (throwIO (Bomb "deep"))
       pure Descend
     fromLeft (Bomb "nothing") r @?= Bomb "deep"

@@ -71,8 +71,8 @@ import Heddle.Walk.Find.Settings
 import Heddle.Walk.Find.Syntax
 import Heddle.Walk.Find.System hiding (Account (..))
 import Heddle.Walk.Find.System qualified as System
+import Heddle.Walk.Internal.Entry (Status (..), statusOf)
 import Heddle.Walk.Internal.Options (Follow (..))
-import Heddle.Walk.Internal.Visit (Status (..), statusOf)
 import Prelude hiding (Read)
 
 -- * Words

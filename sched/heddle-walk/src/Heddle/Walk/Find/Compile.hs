@@ -41,8 +41,8 @@ import Heddle.Walk.Find.Settings (errnoText, quote)
 import Heddle.Walk.Find.Syntax
 import Heddle.Walk.Find.System hiding (Account (..))
 import Heddle.Walk.Find.System qualified as System
-import Heddle.Walk.Internal.Options (Follow (..), Verdict (..))
-import Heddle.Walk.Internal.Visit
+import Heddle.Walk.Internal.Entry
+import Heddle.Walk.Internal.Options (Follow (..), WalkControl (..))
 
 -- | What a run has besides its expression.
 data Environment = Environment
@@ -149,7 +149,7 @@ holds (Outcome o) = testBit o 0
 prunes (Outcome o) = testBit o 1
 stops (Outcome o) = testBit o 2
 
-compileFlow :: Environment -> Expr -> Visit -> IO Outcome
+compileFlow :: Environment -> Expr -> Entry -> IO Outcome
 compileFlow env expr
   | not (flows expr) =
     let run = compileBool env expr
@@ -177,7 +177,7 @@ compileFlow env expr
                 pure (Outcome (two .|. (before .&. 6)))
               else pure one
 
-compileBool :: Environment -> Expr -> Visit -> IO Bool
+compileBool :: Environment -> Expr -> Entry -> IO Bool
 compileBool env = \case
   Constant b -> const (pure b)
   Test t -> compileTest env t
@@ -196,15 +196,15 @@ compileBool env = \case
         second = compileBool env b
      in \v -> first v >> second v
 
-compileTest :: Environment -> Test -> Visit -> IO Bool
+compileTest :: Environment -> Test -> Entry -> IO Bool
 compileTest env = \case
-  Name pattern' -> let match = matchPattern pattern' in \v -> visitName v (terminated match)
-  Path pattern' -> let match = matchPattern pattern' in (`visitPathBytes` match)
-  PathRegex regex -> let match = matchRegex regex in (`visitPathBytes` match)
+  Name pattern' -> let match = matchPattern pattern' in \v -> entryName v (terminated match)
+  Path pattern' -> let match = matchPattern pattern' in (`entryPathBytes` match)
+  PathRegex regex -> let match = matchRegex regex in (`entryPathBytes` match)
   LinkTarget pattern' -> \v ->
     withLink v False $ \target -> Bytes.useAsCStringLen (Bytes.snoc target 0) $ \(p, n) ->
       matchPattern pattern' (castPtr p) (n - 1)
-  Type types -> fmap (\(Kind k) -> hasFileType types k) . visitKind
+  Type types -> fmap (\(Kind k) -> hasFileType types k) . entryKind
   OtherType types -> otherType env types
   Size (Count comparison n) unit ->
     let satisfies = matchesCount (Count comparison n)
@@ -213,7 +213,7 @@ compileTest env = \case
           size <- statusSize v
           pure (satisfies (fromIntegral (size `quot` units + (if size `rem` units /= 0 then 1 else 0))))
   Links count -> number count statusLinks
-  Inode count -> let satisfies = matchesCount count in fmap (satisfies . fromIntegral) . visitInode
+  Inode count -> let satisfies = matchesCount count in fmap (satisfies . fromIntegral) . entryInode
   UserNumber count -> number count statusUser
   GroupNumber count -> number count statusGroup
   OwnedBy user -> let wanted = fromIntegral user in \v -> status v ((== wanted) <$> statusUser v)
@@ -233,14 +233,14 @@ compileTest env = \case
     statusChanged v $ \s n -> statusAccessed v $ \a b ->
       pure (matchesAge age (stamp s n) (stamp a b))
   SameFile device inode -> \v -> do
-    i <- visitInode v
+    i <- entryInode v
     if i /= fromIntegral inode then pure False else status v ((== fromIntegral device) <$> statusDevice v)
   Empty -> isEmptyEntry env
   Accessible access ->
     let how = case access of Executable -> 1; Writable -> 2; Readable -> 4
      in \v -> do
-          directory <- visitDirectory v
-          name <- visitAtName v
+          directory <- entryDirectory v
+          name <- entryAtName v
           mayAccess directory (castPtr name) how
   OnFileSystem kind -> \v -> status v (statusDevice v >>= fmap (== kind) . fileSystemOf (envAccounts env))
   where
@@ -253,7 +253,7 @@ compileTest env = \case
     stamp s n = Timestamp (fromIntegral s) (fromIntegral n)
 
 -- With the status read.
-status :: Visit -> IO Bool -> IO Bool
+status :: Entry -> IO Bool -> IO Bool
 status v test = do
   ok <- hasStatus v
   if ok then test else pure False
@@ -270,48 +270,48 @@ terminated match p n = do
       Bytes.unsafeUseAsCString (Bytes.snoc copy 0) (\q -> match (castPtr q) n)
 {-# INLINE terminated #-}
 
-withLink :: Visit -> a -> (ByteString -> IO a) -> IO a
+withLink :: Entry -> a -> (ByteString -> IO a) -> IO a
 withLink v other use = do
-  kind <- visitKind v
+  kind <- entryKind v
   if kind /= kindLink
     then pure other
     else do
-      directory <- visitDirectory v
-      name <- visitAtName v
+      directory <- entryDirectory v
+      name <- entryAtName v
       linkTarget directory (castPtr name) >>= \case
         Right target -> use target
         Left e -> reportErrno v e >> pure other
 
 -- The type of what a link leads to; with -L, of the link itself.
-otherType :: Environment -> FileTypes -> Visit -> IO Bool
+otherType :: Environment -> FileTypes -> Entry -> IO Bool
 otherType env types v = do
-  depth <- visitDepth v
+  depth <- entryDepth v
   let towards = case envFollow env of
         FollowNone -> True
         FollowRoots -> depth > 0
         FollowAll -> False
       -- An entry that is not a link is the same on both sides.
       linkAtAll kind = kind == kindLink || not towards
-  kind@(Kind number) <- visitKind v
+  kind@(Kind number) <- entryKind v
   if not (linkAtAll kind)
     then pure (hasFileType types number)
     else do
-      directory <- visitDirectory v
-      name <- visitAtName v
+      directory <- entryDirectory v
+      name <- entryAtName v
       statusOf directory name towards >>= \case
         Right found -> pure (hasFileType types ((fileMode found `div` 4096) .&. 15))
         Left (Errno e)
           | e == 2 || e == 20 -> pure (hasFileType types number)
           | otherwise -> reportErrno v (Errno e) >> pure False
 
-isEmptyEntry :: Environment -> Visit -> IO Bool
+isEmptyEntry :: Environment -> Entry -> IO Bool
 isEmptyEntry env v = do
-  kind <- visitKind v
+  kind <- entryKind v
   if kind == kindDirectory
     then do
-      depth <- visitDepth v
-      directory <- visitDirectory v
-      name <- visitAtName v
+      depth <- entryDepth v
+      directory <- entryDirectory v
+      name <- entryAtName v
       let follow = case envFollow env of
             FollowAll -> ItsTarget
             FollowRoots | depth == 0 -> ItsTarget
@@ -321,12 +321,12 @@ isEmptyEntry env v = do
         Left e -> reportErrno v e >> pure False
     else if kind == kindFile then status v ((== 0) <$> statusSize v) else pure False
 
-compileAction :: Environment -> Action -> Visit -> IO Bool
+compileAction :: Environment -> Action -> Entry -> IO Bool
 compileAction env = \case
   Print sink -> line sink 10
   Print0 sink -> case sink of
     StandardOutput -> \v -> True <$ putPath v 0
-    _ -> \v -> True <$ (visitPath v >>= put sink v . (`Bytes.snoc` 0))
+    _ -> \v -> True <$ (entryPath v >>= put sink v . (`Bytes.snoc` 0))
   Printf sink format -> printf sink format
   List' sink -> \v ->
     renderList (rendererFor sink) v >>= \case
@@ -345,7 +345,7 @@ compileAction env = \case
       StandardOutput
         | not (renderTerminal (envRenderer env)) -> \v -> True <$ putPath v (fromIntegral end)
       _ -> \v -> True <$ (shownPath (renderTerminal (rendererFor sink)) v >>= put sink v . (`Bytes.snoc` end))
-    printf :: Sink -> Format -> Visit -> IO Bool
+    printf :: Sink -> Format -> Entry -> IO Bool
     printf sink format = case sink of
       StandardOutput -> fst (renderFormat (envRenderer env) format)
       _ ->
@@ -356,26 +356,26 @@ compileAction env = \case
                 Nothing -> pure False
 
 -- The working directory itself is left alone.
-delete :: Environment -> Visit -> IO Bool
+delete :: Environment -> Entry -> IO Bool
 delete env v = do
   mine <- if envSorted env then flushOutput v else pure True
-  isHere <- visitName v (\p n -> if n == 1 then (== (46 :: Word8)) <$> peekByteOff p 0 else pure False)
-  depth <- visitDepth v
-  path <- if isHere && depth == 0 then visitPath v else pure Bytes.empty
+  isHere <- entryName v (\p n -> if n == 1 then (== (46 :: Word8)) <$> peekByteOff p 0 else pure False)
+  depth <- entryDepth v
+  path <- if isHere && depth == 0 then entryPath v else pure Bytes.empty
   if not mine
     then pure False
     else
       if path == Char8.pack "."
         then pure True
         else do
-          kind <- visitKind v
-          directory <- visitDirectory v
-          name <- visitAtName v
+          kind <- entryKind v
+          directory <- entryDirectory v
+          name <- entryAtName v
           removeName directory (castPtr name) (kind == kindDirectory) >>= \case
             Right () -> pure True
             Left (Errno 2) | envIgnoreRace env -> pure True
             Left e -> do
-              whole <- visitPath v
+              whole <- entryPath v
               reportText v $
                 Bytes.concat [envProgram env, Char8.pack ": cannot delete ", quote whole, Char8.pack ": ", errnoText e, Char8.pack "\n"]
               pure False

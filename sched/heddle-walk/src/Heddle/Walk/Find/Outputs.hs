@@ -33,7 +33,7 @@ import Heddle.Prim.Exception (IOException, finally, try)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Walk.Find.Settings
 import Heddle.Walk.Find.Syntax (Sink (..))
-import Heddle.Walk.Internal.Visit (Visit, putByteString, writeRecordTo)
+import Heddle.Walk.Internal.Entry (Entry, putByteString, writeRecordTo)
 import System.Posix.Files (deviceID, fileID, getFdStatus)
 import System.Posix.IO.ByteString (OpenFileFlags (..), OpenMode (..), closeFd, defaultFileFlags, fdWriteBuf, openFd)
 import Prelude hiding (Read)
@@ -93,7 +93,7 @@ withOutputs sorted chosen use = do
 --
 -- [Blocks]: while the reader of a pipe is slow.
 -- [Threads]: any.
-putRecord :: ByteString -> Outputs -> Sink -> Visit -> ByteString -> IO ()
+putRecord :: ByteString -> Outputs -> Sink -> Entry -> ByteString -> IO ()
 putRecord program outputs sink v record = case sink of
   StandardOutput -> putByteString v record
   StandardError -> writeRecordTo v 2 record

@@ -35,13 +35,13 @@ import Heddle.Prim.Unsafe (unsafePure)
 import Heddle.Walk.Find.Settings hiding (Read)
 import Heddle.Walk.Find.Syntax
 import Heddle.Walk.Find.System
-import Heddle.Walk.Internal.Visit
-  ( Visit,
+import Heddle.Walk.Internal.Entry
+  ( Entry,
+    entryDepth,
+    entryDirectory,
+    entryPath,
     flushOutput,
     markFailed,
-    visitDepth,
-    visitDirectory,
-    visitPath,
     writeRecordTo,
   )
 import System.Posix.Env.ByteString (getEnv)
@@ -147,10 +147,10 @@ newPrograms program sorted flush specs = do
 -- | Run for an entry, or put it into its batch.
 --
 -- [Blocks]: holds an OS thread while the program runs.
-runFor :: Programs -> ExecSpec -> Visit -> IO Bool
+runFor :: Programs -> ExecSpec -> Entry -> IO Bool
 runFor programs spec v = case execMode spec of
   PerEntry -> do
-    path <- visitPath v
+    path <- entryPath v
     mine <- flushOutput v
     if not mine
       then pure False
@@ -159,7 +159,7 @@ runFor programs spec v = case execMode spec of
         yes <- if execAsk spec then confirm path else pure True
         if yes then inItsPlace path else pure False
   Batched -> do
-    path <- visitPath v
+    path <- entryPath v
     mine <- if programsSorted programs then flushOutput v else pure True
     when mine (addTo programs batch v path)
     pure True
@@ -171,7 +171,7 @@ runFor programs spec v = case execMode spec of
       readLine stdInput >>= maybe (pure False) affirmative
     inItsPlace path
       | execInDirectory spec = do
-        depth <- visitDepth v
+        depth <- entryDepth v
         let (front, name) = splitPath depth path
         if depth == 0
           then
@@ -181,7 +181,7 @@ runFor programs spec v = case execMode spec of
                 ok <- runOne name fd
                 closeFd (fromIntegral fd)
                 pure ok
-          else visitDirectory v >>= runOne name
+          else entryDirectory v >>= runOne name
       | otherwise = runOne path here
     runOne name directory = do
       let arguments = map (substitute name) (execWords spec)
@@ -230,9 +230,9 @@ endingOf report name = \case
         pure (Just ending)
 
 -- Add an entry, first running what would otherwise become too long.
-addTo :: Programs -> Batch -> Visit -> ByteString -> IO ()
+addTo :: Programs -> Batch -> Entry -> ByteString -> IO ()
 addTo programs batch v path = do
-  depth <- if execInDirectory spec then visitDepth v else pure 0
+  depth <- if execInDirectory spec then entryDepth v else pure 0
   let (front, name) = if execInDirectory spec then splitPath depth path else (Bytes.empty, path)
       size = fromIntegral (Bytes.length name) + 1
   full <- withLock (batchLock batch) $ do
@@ -247,7 +247,7 @@ addTo programs batch v path = do
         else
           if fresh
             then do
-              directory <- if depth == 0 then pure here else visitDirectory v
+              directory <- if depth == 0 then pure here else entryDirectory v
               held <- holdDirectory directory (if depth == 0 then Just front else Nothing)
               pure (Just (front, fromRight here held))
             else pure place

@@ -39,8 +39,8 @@ import Heddle.Walk.Find.Format
 import Heddle.Walk.Find.Mode (renderMode, typeLetter)
 import Heddle.Walk.Find.Settings (errnoText, quote)
 import Heddle.Walk.Find.System
+import Heddle.Walk.Internal.Entry
 import Heddle.Walk.Internal.Options (Follow (..))
-import Heddle.Walk.Internal.Visit
 
 -- | What writers need to know.
 data Renderer = Renderer
@@ -58,13 +58,13 @@ data Renderer = Renderer
 -- | How to write one part of a record.
 data Part
   = -- | Straight into the walk's buffer.
-    Straight !(Visit -> IO ())
+    Straight !(Entry -> IO ())
   | -- | As a value first.
-    Valued !(Visit -> IO ByteString)
+    Valued !(Entry -> IO ByteString)
 
 -- | A writer into the walk's own output, and one that returns the record. Both are
 -- 'False' or 'Nothing' when the entry's status is needed and cannot be read.
-renderFormat :: Renderer -> Format -> (Visit -> IO Bool, Visit -> IO (Maybe ByteString))
+renderFormat :: Renderer -> Format -> (Entry -> IO Bool, Entry -> IO (Maybe ByteString))
 renderFormat renderer (Format segments flush) = (direct, valued)
   where
     needsStatus = or [directiveNeedsStatus d | Directive _ d <- segments]
@@ -81,10 +81,10 @@ renderFormat renderer (Format segments flush) = (direct, valued)
       if ok then Just . Bytes.concat <$> mapM ($ v) values else pure Nothing
     values = map (segmentValue renderer) segments
 
-sequenceParts :: [Visit -> IO ()] -> Visit -> IO ()
+sequenceParts :: [Entry -> IO ()] -> Entry -> IO ()
 sequenceParts = foldr (\part rest v -> part v >> rest v) (const (pure ()))
 
-segmentStraight :: Renderer -> Segment -> Visit -> IO ()
+segmentStraight :: Renderer -> Segment -> Entry -> IO ()
 segmentStraight renderer = \case
   Verbatim text -> (`putByteString` text)
   Directive padding directive
@@ -93,10 +93,10 @@ segmentStraight renderer = \case
       Valued value -> \v -> value v >>= putByteString v
   segment -> \v -> segmentValue renderer segment v >>= putByteString v
 
-segmentValue :: Renderer -> Segment -> Visit -> IO ByteString
+segmentValue :: Renderer -> Segment -> Entry -> IO ByteString
 segmentValue renderer = \case
   Verbatim text -> const (pure text)
-  Directive padding (Letter 'd') -> \v -> visitDepth v >>= unsafeFormatInteger (formatOf padding "lld")
+  Directive padding (Letter 'd') -> \v -> entryDepth v >>= unsafeFormatInteger (formatOf padding "lld")
   Directive padding (Letter 'm') -> \v -> statusMode v >>= unsafeFormatInteger (formatOf padding "llo") . (.&. 0o7777)
   Directive padding (Letter 'S') -> \v -> sparseness v >>= unsafeFormatDouble (formatOf padding "g")
   Directive padding directive -> fmap (padded padding) . valueOf renderer directive
@@ -118,8 +118,8 @@ partOf :: Renderer -> Directive -> Part
 partOf renderer directive = case directive of
   Letter 'p' | plainly -> Straight (\v -> putPath v (-1))
   Letter 'f' | plainly -> Straight $ \v -> do
-    depth <- visitDepth v
-    if depth == 0 then valueOf renderer directive v >>= putByteString v else visitName v (putBytes v)
+    depth <- entryDepth v
+    if depth == 0 then valueOf renderer directive v >>= putByteString v else entryName v (putBytes v)
   Letter 's' -> number statusSize
   Letter 'i' -> number statusInode
   Letter 'n' -> number statusLinks
@@ -127,9 +127,9 @@ partOf renderer directive = case directive of
   Letter 'U' -> number statusUser
   Letter 'G' -> number statusGroup
   Letter 'D' -> number statusDevice
-  Letter 'd' -> number visitDepth
+  Letter 'd' -> number entryDepth
   Letter 'y' -> Straight $ \v -> do
-    letter <- kindLetter <$> visitKind v
+    letter <- kindLetter <$> entryKind v
     putByte v (fromIntegral (fromEnum letter))
   _ -> Valued (valueOf renderer directive)
   where
@@ -141,7 +141,7 @@ partOf renderer directive = case directive of
         putBytes v p (end `minusPtr` p)
 
 -- What a directive stands for; after 'hasStatus', if it needs that.
-valueOf :: Renderer -> Directive -> Visit -> IO ByteString
+valueOf :: Renderer -> Directive -> Entry -> IO ByteString
 valueOf renderer = \case
   TimeOf AccessTime k -> \v -> statusAccessed v (timeIn k)
   TimeOf ModifyTime k -> \v -> statusModified v (timeIn k)
@@ -153,7 +153,7 @@ valueOf renderer = \case
     't' -> (`statusModified` plainTime)
     'b' -> fmap decimal . statusBlocks
     'k' -> fmap (decimal . halved) . statusBlocks
-    'd' -> fmap decimal . visitDepth
+    'd' -> fmap decimal . entryDepth
     'D' -> fmap decimal . statusDevice
     'f' -> fmap shown . baseName
     'F' -> \v -> statusDevice v >>= fileSystemOf (renderAccounts renderer)
@@ -161,18 +161,18 @@ valueOf renderer = \case
     'u' -> \v -> statusUser v >>= account User
     'G' -> fmap decimal . statusGroup
     'U' -> fmap decimal . statusUser
-    'h' -> fmap (shown . directoryName) . visitPath
-    'H' -> \v -> Bytes.take <$> visitRootLength v <*> visitPath v
+    'h' -> fmap (shown . directoryName) . entryPath
+    'H' -> \v -> Bytes.take <$> entryRootLength v <*> entryPath v
     'i' -> fmap decimal . statusInode
     'l' -> fmap shown . targetOf
     'm' -> fmap (octal . (.&. 0o7777)) . statusMode
     'M' -> fmap (renderMode . fromIntegral) . statusMode
     'n' -> fmap decimal . statusLinks
-    'p' -> fmap shown . visitPath
-    'P' -> \v -> shown <$> (withoutRoot <$> visitRootLength v <*> visitPath v)
+    'p' -> fmap shown . entryPath
+    'P' -> \v -> shown <$> (withoutRoot <$> entryRootLength v <*> entryPath v)
     's' -> fmap decimal . statusSize
     'S' -> \v -> sparseness v >>= unsafeFormatDouble (Char8.pack "%g")
-    'y' -> fmap (Char8.singleton . kindLetter) . visitKind
+    'y' -> fmap (Char8.singleton . kindLetter) . entryKind
     'Y' -> fmap Char8.singleton . targetLetter renderer
     'Z' -> contextOf renderer
     _ -> const (pure Bytes.empty)
@@ -186,8 +186,8 @@ valueOf renderer = \case
        in if n > 0 && Char8.pack "/" `Bytes.isPrefixOf` rest then Bytes.drop 1 rest else rest
 
 -- | A path as it is to be shown.
-shownPath :: Bool -> Visit -> IO ByteString
-shownPath terminal v = (if terminal then forTerminal else id) <$> visitPath v
+shownPath :: Bool -> Entry -> IO ByteString
+shownPath terminal v = (if terminal then forTerminal else id) <$> entryPath v
 
 decimal :: Int -> ByteString
 decimal n = Bytes.unsafeCreateUptoN maxDecimalLength $ \p -> do
@@ -205,10 +205,10 @@ halved :: Int -> Int
 halved blocks = (blocks + 1) `div` 2
 
 -- The last component; a starting point keeps one of its trailing slashes.
-baseName :: Visit -> IO ByteString
+baseName :: Entry -> IO ByteString
 baseName v = do
-  depth <- visitDepth v
-  path <- visitPath v
+  depth <- entryDepth v
+  path <- entryPath v
   let trimmed = if depth == 0 then Char8.dropWhileEnd (== '/') path else path
       name = Char8.takeWhileEnd (/= '/') trimmed
   pure $
@@ -225,7 +225,7 @@ directoryName path
     trimmed = Char8.dropWhileEnd (== '/') path
     whole = if Bytes.length trimmed > 1 then trimmed else path
 
-sparseness :: Visit -> IO Double
+sparseness :: Entry -> IO Double
 sparseness v = do
   size <- statusSize v
   blocks <- statusBlocks v
@@ -238,26 +238,26 @@ kindLetter :: Kind -> Char
 kindLetter (Kind number) = typeLetter (fromIntegral (number `shiftL` 12))
 
 -- What a link says; nothing for other files.
-targetOf :: Visit -> IO ByteString
+targetOf :: Entry -> IO ByteString
 targetOf v = do
-  kind <- visitKind v
+  kind <- entryKind v
   if kind /= kindLink
     then pure Bytes.empty
     else do
-      directory <- visitDirectory v
-      name <- visitAtName v
+      directory <- entryDirectory v
+      name <- entryAtName v
       linkTarget directory (castPtr name) >>= \case
         Right text -> pure text
         Left e -> reportErrno v e >> pure Bytes.empty
 
-targetLetter :: Renderer -> Visit -> IO Char
+targetLetter :: Renderer -> Entry -> IO Char
 targetLetter _ v = do
-  kind <- visitKind v
+  kind <- entryKind v
   if kind /= kindLink
     then pure (kindLetter kind)
     else do
-      directory <- visitDirectory v
-      name <- visitAtName v
+      directory <- entryDirectory v
+      name <- entryAtName v
       statusOf directory name True >>= \case
         Right status -> pure (typeLetter (fromIntegral (fileMode status)))
         Left (Errno 2) -> pure 'N'
@@ -265,9 +265,9 @@ targetLetter _ v = do
         Left (Errno 40) -> pure 'L'
         Left e -> reportErrno v e >> pure '?'
 
-contextOf :: Renderer -> Visit -> IO ByteString
+contextOf :: Renderer -> Entry -> IO ByteString
 contextOf renderer v = do
-  path <- visitPath v
+  path <- entryPath v
   securityContext path (if renderFollow renderer == FollowAll then ItsTarget else TheLink) >>= \case
     Right context -> pure context
     Left e -> do
@@ -287,7 +287,7 @@ newColumns = do
   pure (Columns widths)
 
 -- | A line of -ls; 'Nothing' when the entry's status cannot be read.
-renderList :: Renderer -> Visit -> IO (Maybe ByteString)
+renderList :: Renderer -> Entry -> IO (Maybe ByteString)
 renderList renderer v = do
   ok <- hasStatus v
   if not ok
@@ -308,9 +308,9 @@ renderList renderer v = do
             pure (Bytes.concat [first, Char8.pack ", ", second])
           else rightIn 5 . decimal =<< statusSize v
       time <- statusModified v (\s n -> renderListTime (renderNow renderer) (Timestamp (fromIntegral s) (fromIntegral n)))
-      path <- visitPath v
+      path <- entryPath v
       target <- targetOf v
-      kind <- visitKind v
+      kind <- entryKind v
       pure . Just . Bytes.concat $
         [inode, space, blocks, space, renderMode (fromIntegral mode), space, links, space, user, space, group, space, size, space, time, space, escaped path]
           ++ [part | kind == kindLink, not (Bytes.null target), part <- [Char8.pack " -> ", escaped target]]

@@ -35,9 +35,9 @@ import Heddle.Prim.Errno (Errno (..), pattern ELOOP, pattern ENOENT)
 import Heddle.Prim.Exception (bracket, catchSync)
 import Heddle.Walk.Internal.Cursor
 import Heddle.Walk.Internal.Directory
+import Heddle.Walk.Internal.Entry
 import Heddle.Walk.Internal.Options
 import Heddle.Walk.Internal.Output
-import Heddle.Walk.Internal.Visit
 import Heddle.Walk.Internal.Worker
 
 -- | How a walk ended.
@@ -77,7 +77,7 @@ start walk roots = do
   go top w End roots
   where
     go top w r = \case
-      [] -> liftIO (dropReserve (workerPort w) r >> finishPort (workerPort w))
+      [] -> liftIO (dropReserve (workerRope w) r >> finishPort (workerRope w))
       root : more -> do
         child <- liftIO (visitRoot walk w top root)
         case child of
@@ -145,18 +145,18 @@ showKind c kind inode = do
 {-# INLINE showKind #-}
 
 -- Where errors stop the walk, what a visitor throws is one: it has its place among the others.
-callVisitor :: Walk -> Worker -> IO Verdict
+callVisitor :: Walk -> Worker -> IO WalkControl
 callVisitor walk w
   | walkOnError (walkOptions walk) == StopAtErrors =
     walkVisitor walk (workerVisit w)
-      `catchSync` \e -> Descend <$ quitHere (workerPort w) (FoundThrown e)
+      `catchSync` \e -> Descend <$ quitHere (workerRope w) (FoundThrown e)
   | otherwise = walkVisitor walk (workerVisit w)
 {-# INLINE callVisitor #-}
 
 quitAt :: Worker -> IO ()
 quitAt w = do
-  path <- visitPath (workerVisit w)
-  quitHere (workerPort w) (FoundHit path)
+  path <- entryPath (workerVisit w)
+  quitHere (workerRope w) (FoundHit path)
 
 -- Directories ----------------------------------------------------------------
 
@@ -169,20 +169,20 @@ forkChild walk w dir r held name continue = do
     acquire (walkHolder walk) dir (if held then todo else todo + use)
     when post (expect dir)
     case r of
-      End -> reserveNext (workerPort w)
+      End -> reserveNext (workerRope w)
       _ -> pure r
   gone <- run $ do
     w' <- enter walk w dir r' name
-    unless post (liftIO (endTask (workerPort w') r'))
+    unless post (liftIO (endTask (workerRope w') r'))
   if gone
     then do
       w' <- workerIndex >>= liftIO . workerAt walk
       usedUp <- liftIO $ do
         rebuildPath (workerCursor w') dir
-        resumeStolen (workerPort w') r'
+        resumeStolen (workerRope w') r'
       continue w' (if usedUp then End else r')
     else do
-      liftIO (resumeSame (workerPort w) r')
+      liftIO (resumeSame (workerRope w) r')
       continue w r'
   where
     post = walkPostOrder (walkOptions walk)
@@ -254,8 +254,8 @@ openChild walk w parent fork name = do
 -- The directory's own loop is over.
 leave :: Walk -> Worker -> Dir -> Link -> Bool -> IO ()
 leave walk w dir r held = do
-  dropReserve port r
-  when (walkPrompt (walkOptions walk)) (flushRecords port)
+  dropReserve rope r
+  when (walkPrompt (walkOptions walk)) (flushRecords rope)
   if not (walkPostOrder (walkOptions walk))
     then release holder dir (if held then use + todo else todo)
     else do
@@ -264,14 +264,14 @@ leave walk w dir r held = do
       if alone
         then complete walk w dir True
         else do
-          parkSegment port >>= writeRef (dirLast dir)
+          parkSegment rope >>= writeRef (dirLast dir)
           lastOne <- arrived dir
           when lastOne $ do
-            readRef (dirLast dir) >>= takeSegment port
+            readRef (dirLast dir) >>= takeSegment rope
             complete walk w dir True
   where
     holder = walkHolder walk
-    port = workerPort w
+    rope = workerRope w
 
 -- Post-order: everything in the directory is done, and its path is in the buffer.
 complete :: Walk -> Worker -> Dir -> Bool -> IO ()
@@ -291,14 +291,14 @@ complete walk w dir there = do
     when (verdict == Quit) (quitAt w)
     release holder parent use
   release holder parent todo
-  endTask port (dirFork dir)
+  endTask rope (dirFork dir)
   lastOne <- arrived parent
   when lastOne $ do
-    readRef (dirLast parent) >>= takeSegment port
+    readRef (dirLast parent) >>= takeSegment rope
     complete walk w parent True
   where
     c = workerCursor w
-    port = workerPort w
+    rope = workerRope w
     holder = walkHolder walk
     options = walkOptions walk
     parent = dirParent dir
@@ -422,7 +422,7 @@ enterSorted walk w0 dir = do
       if next < size || post
         then forkChild walk w dir r True name (rest block size next)
         else do
-          liftIO (dropReserve (workerPort w) r)
+          liftIO (dropReserve (workerRope w) r)
           enter walk w dir End name
     rest block !size !next w r = do
       alive <- liftIO (goesOn walk w)
@@ -510,7 +510,7 @@ visitEntry walk w dir = \p size -> do
 resolve :: Walk -> Worker -> Dir -> IO Int
 resolve walk w dir = do
   before <- readInt32 c fieldKind
-  void (visitDirectory (workerVisit w))
+  void (entryDirectory (workerVisit w))
   r <- cursorStatus c
   kind <- readInt32 c fieldKind
   if r >= 0

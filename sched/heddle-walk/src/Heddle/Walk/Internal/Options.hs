@@ -18,7 +18,7 @@ module Heddle.Walk.Internal.Options
     OnError (..),
 
     -- * What a visitor answers
-    Verdict (..),
+    WalkControl (..),
 
     -- * What went wrong
     WalkError (..),
@@ -71,7 +71,7 @@ data WalkOptions = WalkOptions
     walkFollow :: !Follow,
     -- | In which order.
     walkOrder :: !Order,
-    -- | Visit a directory after its contents.
+    -- | Entry a directory after its contents.
     walkPostOrder :: !Bool,
     -- | Stay on each starting point's file system: other directories are visited but
     -- not entered.
@@ -127,7 +127,7 @@ defaultWalkOptions =
     }
 
 -- | What a visitor answers.
-data Verdict
+data WalkControl
   = -- | Go on, into this directory if it is one.
     Descend
   | -- | Go on, but not into this directory. In post-order it comes too late and is

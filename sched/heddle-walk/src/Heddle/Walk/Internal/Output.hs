@@ -7,7 +7,7 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- Each worker gathers records in a buffer of its own. In any order a full buffer is
--- written under a lock. In sorted order the output is a list of segments, each with one
+-- written under a lock. In sorted order the output is an ordered rope: a list of segments, each with one
 -- writer at a time; see Note [Segments].
 --
 -- Shared writes per record: 0.
@@ -29,17 +29,17 @@ module Heddle.Walk.Internal.Output
     stopAll,
     isCut,
 
-    -- * A worker's port
-    Port,
-    portCursor,
-    newPort,
+    -- * A worker's end of the rope
+    RopeWriter,
+    ropeCursor,
+    newRopeWriter,
     beginRecord,
     makeRoom,
     flushRecords,
     flushAll,
     writeTo,
     writeError,
-    failPort,
+    failRope,
     quitHere,
     finishPort,
     isLive,
@@ -210,37 +210,37 @@ isCut o = (/= 0) <$> readWord (outputWords o) cutWord
 wakeWaiting :: Output -> IO ()
 wakeWaiting o = takeAll (outputWaiting o) >>= mapM_ unpark
 
--- Ports ----------------------------------------------------------------------
+-- Writers ----------------------------------------------------------------------
 
 -- | One worker's way out.
-data Port = Port
-  { portOutput :: !Output,
-    -- | Whose output fields describe 'portBuffer'.
-    portCursor :: !CursorPtr,
-    portBuffer :: !(Ref Buffer),
-    portSegment :: !(Ref Segment),
+data RopeWriter = RopeWriter
+  { ropeOutput :: !Output,
+    -- | Whose output fields describe 'ropeBuffer'.
+    ropeCursor :: !CursorPtr,
+    ropeBuffer :: !(Ref Buffer),
+    ropeSegment :: !(Ref Segment),
     -- | Index 0: 1 while the buffer may belong to who continues the segment.
-    portLent :: !Words,
-    portCell :: !WaitCell
+    ropeLent :: !Words,
+    ropeCell :: !WaitCell
   }
 
--- | A port for a new worker. Until 'resumeStolen' says otherwise it writes to the first
+-- | A writer for a new worker. Until 'resumeStolen' says otherwise it writes to the first
 -- segment.
-newPort :: Output -> CursorPtr -> IO Port
-newPort o c = do
+newRopeWriter :: Output -> CursorPtr -> IO RopeWriter
+newRopeWriter o c = do
   buffer <- newBuffer (outputBuffer o)
-  p <- Port o c <$> newRef buffer <*> (readRef (outputHead o) >>= newRef) <*> newWords 1 <*> newWaitCell
+  p <- RopeWriter o c <$> newRef buffer <*> (readRef (outputHead o) >>= newRef) <*> newWords 1 <*> newWaitCell
   p <$ useBuffer p buffer 0
 
-useBuffer :: Port -> Buffer -> Int -> IO ()
+useBuffer :: RopeWriter -> Buffer -> Int -> IO ()
 useBuffer p buffer used = do
-  writeRef (portBuffer p) buffer
+  writeRef (ropeBuffer p) buffer
   writePtr c fieldOut (bufferPtr buffer)
   writeField c fieldOutCapacity (bufferSize buffer)
   writeField c fieldOutUsed used
   writeField c fieldRecord used
   where
-    c = portCursor p
+    c = ropeCursor p
 
 -- | What is appended from here on belongs together.
 beginRecord :: CursorPtr -> IO ()
@@ -248,48 +248,48 @@ beginRecord c = readField c fieldOutUsed >>= writeField c fieldRecord
 {-# INLINE beginRecord #-}
 
 -- | Make room for so many bytes more, without cutting the record in two.
-makeRoom :: Port -> Int -> IO ()
+makeRoom :: RopeWriter -> Int -> IO ()
 makeRoom p lack = do
   flushFirst p =<< readField c fieldRecord
   used <- readField c fieldOutUsed
-  old <- readRef (portBuffer p)
+  old <- readRef (ropeBuffer p)
   when (lack > bufferSize old - used) $ do
     new <- newBuffer (max (2 * bufferSize old) (used + lack))
     withBuffer old $ \from -> moveBytes (bufferPtr new) from used
     useBuffer p new used
     writeField c fieldRecord 0
   where
-    c = portCursor p
+    c = ropeCursor p
 
 -- | Write the whole records, for a reader that should not wait.
-flushRecords :: Port -> IO ()
-flushRecords p = readField (portCursor p) fieldOutUsed >>= flushFirst p
+flushRecords :: RopeWriter -> IO ()
+flushRecords p = readField (ropeCursor p) fieldOutUsed >>= flushFirst p
 
 -- Write or keep the first bytes of the buffer, and move up the others.
-flushFirst :: Port -> Int -> IO ()
+flushFirst :: RopeWriter -> Int -> IO ()
 flushFirst p n = when (n > 0) $ do
   used <- readField c fieldOutUsed
-  buffer <- readRef (portBuffer p)
+  buffer <- readRef (ropeBuffer p)
   withBuffer buffer $ \from -> do
     emitBytes p from n
     when (used > n) (moveBytes from (from `plusPtr` n) (used - n))
   writeField c fieldOutUsed (used - n)
   writeField c fieldRecord 0
   where
-    c = portCursor p
+    c = ropeCursor p
 
-emitBytes :: Port -> Ptr Word8 -> Int -> IO ()
+emitBytes :: RopeWriter -> Ptr Word8 -> Int -> IO ()
 emitBytes p from n
   | outputTarget o < 0 = pure ()
   | outputSorted o = do
-    s <- readRef (portSegment p)
+    s <- readRef (ropeSegment p)
     state <- atomicRead (segmentWords s) 0
     if state == leftmost
       then drain o s >> writeAll o (outputTarget o) from n
       else ByteString.create n (\to -> moveBytes to from n) >>= hold p s . Bytes (outputTarget o)
   | otherwise = withLock (outputLock o) (writeAll o (outputTarget o) from n)
   where
-    o = portOutput p
+    o = ropeOutput p
 
 -- Write it all, unless writing has failed before. A full pipe may be waited for under the
 -- lock: whoever waits for that has a full buffer, too.
@@ -317,45 +317,45 @@ writeString o fd s = unless (fd < 0) $
 -- segment's turn. 'False' if it never will be.
 --
 -- [Blocks]: parks until everything to the left is written.
-flushAll :: Port -> IO Bool
+flushAll :: RopeWriter -> IO Bool
 flushAll p = do
   flushRecords p
   if outputSorted o
     then do
-      s <- readRef (portSegment p)
+      s <- readRef (ropeSegment p)
       waitFor p s (pure False)
       state <- atomicRead (segmentWords s) 0
       over <- isStopped o
       if state == leftmost && not over then True <$ drain o s else pure False
     else not <$> isStopped o
   where
-    o = portOutput p
+    o = ropeOutput p
 
 -- | A record for another descriptor, after what was appended so far.
-writeTo :: Port -> CInt -> ByteString -> IO ()
+writeTo :: RopeWriter -> CInt -> ByteString -> IO ()
 writeTo p fd s
-  | outputSorted (portOutput p) = flushRecords p >> emit p (Bytes fd s)
+  | outputSorted (ropeOutput p) = flushRecords p >> emit p (Bytes fd s)
   | otherwise = emit p (Bytes fd s)
 
 -- | A message.
-writeError :: Port -> ByteString -> IO ()
+writeError :: RopeWriter -> ByteString -> IO ()
 writeError p s = do
-  writeTo p (outputMessages (portOutput p)) s
-  failPort p
+  writeTo p (outputMessages (ropeOutput p)) s
+  failRope p
 
 -- | The walk has failed; in sorted order, if nothing to the left ends it.
-failPort :: Port -> IO ()
-failPort p = emit p Failure
+failRope :: RopeWriter -> IO ()
+failRope p = emit p Failure
 
-emit :: Port -> Chunk -> IO ()
+emit :: RopeWriter -> Chunk -> IO ()
 emit p chunk
   | outputSorted o = do
-    s <- readRef (portSegment p)
+    s <- readRef (ropeSegment p)
     state <- atomicRead (segmentWords s) 0
     if state == leftmost then drain o s >> perform o chunk else hold p s chunk
   | otherwise = withLock (outputLock o) (perform o chunk)
   where
-    o = portOutput p
+    o = ropeOutput p
 
 perform :: Output -> Chunk -> IO ()
 perform o = \case
@@ -365,10 +365,10 @@ perform o = \case
 
 -- | Stop here: in any order the first to say so stops the walk, and others take their record
 -- back; in sorted order everything to the right is cut off.
-quitHere :: Port -> Found -> IO ()
+quitHere :: RopeWriter -> Found -> IO ()
 quitHere p found
   | outputSorted o = do
-    s <- readRef (portSegment p)
+    s <- readRef (ropeSegment p)
     state <- atomicRead (segmentWords s) 0
     unless (state == finished) $ do
       flushRecords p
@@ -387,8 +387,8 @@ quitHere p found
         whole <- readField c fieldRecord
         writeField c fieldOutUsed whole
   where
-    o = portOutput p
-    c = portCursor p
+    o = ropeOutput p
+    c = ropeCursor p
     held !n s = do
       chunks <- readRef (segmentChunks s)
       let n' = n + sum (map chunkSize chunks)
@@ -417,7 +417,7 @@ drain o s =
       when (before > outputBacklog o) (wakeWaiting o)
 
 -- Keep a chunk until it is its turn, and wait if too much is kept.
-hold :: Port -> Segment -> Chunk -> IO ()
+hold :: RopeWriter -> Segment -> Chunk -> IO ()
 hold p s chunk = do
   kept <- withLock (outputLock o) $ do
     state <- atomicRead (segmentWords s) 0
@@ -435,24 +435,24 @@ hold p s chunk = do
     then waitFor p s ((<= outputBacklog o) <$> atomicRead (outputWords o) backlogWord)
     else drain o s >> perform o chunk
   where
-    o = portOutput p
+    o = ropeOutput p
 
 -- Wait until the segment is leftmost, or can never be, or something else holds.
-waitFor :: Port -> Segment -> IO Bool -> IO ()
+waitFor :: RopeWriter -> Segment -> IO Bool -> IO ()
 waitFor p s enough = go
   where
-    o = portOutput p
+    o = ropeOutput p
     go = do
-      void (reset (portCell p))
-      push (outputWaiting o) (portCell p)
+      void (reset (ropeCell p))
+      push (outputWaiting o) (ropeCell p)
       state <- atomicRead (segmentWords s) 0
       over <- isStopped o
       done <- if state /= buffering || over then pure True else enough
       dead <- if done then pure True else not <$> isLive p
-      unless dead (park (portCell p) >> go)
+      unless dead (park (ropeCell p) >> go)
 
--- | Can this port's output still appear? Asked after 'isCut'.
-isLive :: Port -> IO Bool
+-- | Can this rope's output still appear? Asked after 'isCut'.
+isLive :: RopeWriter -> IO Bool
 isLive p = do
   over <- isStopped o
   cut <- isCut o
@@ -461,13 +461,13 @@ isLive p = do
     else
       if cut
         then do
-          s <- readRef (portSegment p)
+          s <- readRef (ropeSegment p)
           withLock (outputLock o) $ do
             state <- atomicRead (segmentWords s) 0
             if state == finished then pure False else reaches o s
         else pure True
   where
-    o = portOutput p
+    o = ropeOutput p
 
 reaches :: Output -> Segment -> IO Bool
 reaches o s = readRef (outputHead o) >>= go
@@ -480,12 +480,12 @@ reaches o s = readRef (outputHead o) >>= go
           Link t' -> go t'
 
 -- | Nothing more comes in the current segment.
-finishPort :: Port -> IO ()
+finishPort :: RopeWriter -> IO ()
 finishPort p = do
   flushRecords p
-  when (outputSorted o) (readRef (portSegment p) >>= close)
+  when (outputSorted o) (readRef (ropeSegment p) >>= close)
   where
-    o = portOutput p
+    o = ropeOutput p
     close s = do
       state <- withLock (outputLock o) $ do
         state <- atomicRead (segmentWords s) 0
@@ -512,10 +512,10 @@ advance o s =
       if gone then drain o t >> advance o t else wakeWaiting o
 
 -- | Reserve the segment after the current one for the rest of a task that is about to fork.
-reserveNext :: Port -> IO Link
+reserveNext :: RopeWriter -> IO Link
 reserveNext p
-  | outputSorted (portOutput p) = do
-    s <- readRef (portSegment p)
+  | outputSorted (ropeOutput p) = do
+    s <- readRef (ropeSegment p)
     after <- readRef (segmentNext s)
     r <- newSegment after
     writeRef (segmentNext s) (Link r)
@@ -523,11 +523,11 @@ reserveNext p
   | otherwise = pure End
 
 -- | Nobody needs the reserve any more.
-dropReserve :: Port -> Link -> IO ()
+dropReserve :: RopeWriter -> Link -> IO ()
 dropReserve p = \case
   End -> pure ()
   Link r -> do
-    s <- readRef (portSegment p)
+    s <- readRef (ropeSegment p)
     state <- atomicRead (segmentWords s) 0
     -- A segment that was cut off has no next, and shall not get one.
     unless (state == finished) (readRef (segmentNext r) >>= writeRef (segmentNext s))
@@ -535,28 +535,28 @@ dropReserve p = \case
 -- | The child has ended for whose parent's rest the segment is reserved. If that rest was
 -- stolen, the current segment is finished; else who continues the rest continues the
 -- segment.
-endTask :: Port -> Link -> IO ()
+endTask :: RopeWriter -> Link -> IO ()
 endTask p = \case
   End -> pure ()
   Link r -> do
-    s <- readRef (portSegment p)
-    buffer <- readRef (portBuffer p)
-    used <- readField (portCursor p) fieldOutUsed
+    s <- readRef (ropeSegment p)
+    buffer <- readRef (ropeBuffer p)
+    used <- readField (ropeCursor p) fieldOutUsed
     writeRef (segmentHandover r) (Handover s buffer used)
-    writeWord (portLent p) 0 1
+    writeWord (ropeLent p) 0 1
     lent <- compareAndSet (segmentWords r) 1 forked ended
-    unless lent (writeWord (portLent p) 0 0 >> finishPort p)
+    unless lent (writeWord (ropeLent p) 0 0 >> finishPort p)
 
 -- | After a fork, on the same worker.
-resumeSame :: Port -> Link -> IO ()
+resumeSame :: RopeWriter -> Link -> IO ()
 resumeSame p = \case
   End -> pure ()
   Link r -> do
     writeWord (segmentWords r) 1 forked
-    writeWord (portLent p) 0 0
+    writeWord (ropeLent p) 0 0
 
 -- | After a fork, on a thief: 'True' if the reserve was used up.
-resumeStolen :: Port -> Link -> IO Bool
+resumeStolen :: RopeWriter -> Link -> IO Bool
 resumeStolen p = \case
   End -> pure False
   Link r -> do
@@ -564,40 +564,40 @@ resumeStolen p = \case
     if first
       then do
         takeBack p
-        True <$ writeRef (portSegment p) r
+        True <$ writeRef (ropeSegment p) r
       else do
-        writeWord (portLent p) 0 0
+        writeWord (ropeLent p) 0 0
         readRef (segmentHandover r) >>= \case
           NoHandover -> pure True
           Handover s buffer used -> do
-            writeRef (portSegment p) s
+            writeRef (ropeSegment p) s
             useBuffer p buffer used
             writeRef (segmentHandover r) NoHandover
             writeWord (segmentWords r) 1 forked
             pure False
 
--- | The segment this port writes to.
-currentSegment :: Port -> IO Link
-currentSegment p = Link <$> readRef (portSegment p)
+-- | The segment this rope writes to.
+currentSegment :: RopeWriter -> IO Link
+currentSegment p = Link <$> readRef (ropeSegment p)
 
 -- | Continue a segment that 'parkSegment' left, with an empty buffer.
-takeSegment :: Port -> Link -> IO ()
+takeSegment :: RopeWriter -> Link -> IO ()
 takeSegment p = \case
   End -> pure ()
-  Link s -> takeBack p >> writeRef (portSegment p) s
+  Link s -> takeBack p >> writeRef (ropeSegment p) s
 
 -- After 'endTask', who continues the segment may have the buffer: then take a new one.
-takeBack :: Port -> IO ()
+takeBack :: RopeWriter -> IO ()
 takeBack p = do
-  lent <- readWord (portLent p) 0
-  writeWord (portLent p) 0 0
-  when (lent /= 0) (newBuffer (outputBuffer (portOutput p)) >>= \b -> useBuffer p b 0)
+  lent <- readWord (ropeLent p) 0
+  writeWord (ropeLent p) 0 0
+  when (lent /= 0) (newBuffer (outputBuffer (ropeOutput p)) >>= \b -> useBuffer p b 0)
 
 -- | Leave the current segment for another worker, with nothing in the buffer.
-parkSegment :: Port -> IO Link
+parkSegment :: RopeWriter -> IO Link
 parkSegment p
-  | outputSorted (portOutput p) = do
-    readField (portCursor p) fieldOutUsed >>= \n -> when (n > 0) (flushRecords p)
+  | outputSorted (ropeOutput p) = do
+    readField (ropeCursor p) fieldOutUsed >>= \n -> when (n > 0) (flushRecords p)
     currentSegment p
   | otherwise = pure End
 

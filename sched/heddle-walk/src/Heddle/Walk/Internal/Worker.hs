@@ -5,8 +5,8 @@
 -- Description : What a walk shares, what each worker owns
 -- Stability   : internal, exempt from the version policy
 --
--- The walk's options, visitor, descriptors and output; for each worker a cursor, a port and
--- the 'Visit' that visitors see. Workers are made when they are first needed.
+-- The walk's options, visitor, descriptors and output; for each worker a cursor, a rope and
+-- the 'Entry' that visitors see. Workers are made when they are first needed.
 --
 -- Cost: a worker takes about 135 KiB.
 -- Owner: the walk.
@@ -53,9 +53,9 @@ import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Prim.Thread (getCapabilities)
 import Heddle.Walk.Internal.Cursor
 import Heddle.Walk.Internal.Directory
+import Heddle.Walk.Internal.Entry
 import Heddle.Walk.Internal.Options
 import Heddle.Walk.Internal.Output
-import Heddle.Walk.Internal.Visit
 
 -- | What all workers of a walk share.
 data Walk = Walk
@@ -73,8 +73,8 @@ data Walk = Walk
 -- | What one worker owns.
 data Worker = Worker
   { workerCursor :: !CursorPtr,
-    workerPort :: !Port,
-    workerVisit :: !Visit,
+    workerRope :: !RopeWriter,
+    workerVisit :: !Entry,
     -- | The directory whose entries are visited.
     workerDir :: !(Ref Dir)
   }
@@ -104,7 +104,7 @@ closeWalk walk = do
 
 -- | In any order: write what the workers still have.
 flushWorkers :: Walk -> IO ()
-flushWorkers walk = eachWorker walk (flushRecords . workerPort)
+flushWorkers walk = eachWorker walk (flushRecords . workerRope)
 
 eachWorker :: Walk -> (Worker -> IO ()) -> IO ()
 eachWorker walk act = do
@@ -134,24 +134,24 @@ workerAt walk i = do
 newWorker :: Walk -> IO Worker
 newWorker walk = do
   cursor <- newCursor
-  port <- newPort (walkOut walk) cursor
+  rope <- newRopeWriter (walkOut walk) cursor
   top <- newTop
   dir <- newRef top
   pure
     Worker
       { workerCursor = cursor,
-        workerPort = port,
+        workerRope = rope,
         workerDir = dir,
         workerVisit =
-          Visit
-            { visitCursor = cursor,
-              visitReopen = openAgain walk cursor dir,
-              visitMakeRoom = makeRoom port,
-              visitFlush = flushAll port,
-              visitWriteTo = writeTo port,
-              visitError = reportErrnoOf walk port cursor,
-              visitText = writeError port,
-              visitFailed = failPort port
+          Entry
+            { entryCursor = cursor,
+              entryReopen = openAgain walk cursor dir,
+              entryMakeRoom = makeRoom rope,
+              entryFlush = flushAll rope,
+              entryWriteTo = writeTo rope,
+              entryError = reportErrnoOf walk rope cursor,
+              entryText = writeError rope,
+              entryFailed = failRope rope
             }
       }
 
@@ -187,7 +187,7 @@ goesOn walk w = do
     then pure False
     else do
       cut <- isCut (walkOut walk)
-      if cut then isLive (workerPort w) else pure True
+      if cut then isLive (workerRope w) else pure True
 {-# INLINE goesOn #-}
 
 -- | Is the whole walk over?
@@ -197,27 +197,27 @@ stopped walk = isStopped (walkOut walk)
 
 -- Errors ---------------------------------------------------------------------
 
-reportErrnoOf :: Walk -> Port -> CursorPtr -> Errno -> IO ()
-reportErrnoOf walk port c e = do
+reportErrnoOf :: Walk -> RopeWriter -> CursorPtr -> Errno -> IO ()
+reportErrnoOf walk rope c e = do
   n <- cursorPath c
   p <- readPtr c fieldPath
   path <- ByteString.create n (\to -> moveBytes to p n)
-  reportPath walk port path e
+  reportPath walk rope path e
 
 -- | An error of a path of so many bytes, which lies in the path buffer.
 reportAt :: Walk -> Worker -> Int -> Errno -> IO ()
 reportAt walk w n e = do
   p <- readPtr (workerCursor w) fieldPath
   path <- ByteString.create n (\to -> moveBytes to p n)
-  reportPath walk (workerPort w) path e
+  reportPath walk (workerRope w) path e
 
-reportPath :: Walk -> Port -> RawPath -> Errno -> IO ()
-reportPath walk port path e = case walkOnError (walkOptions walk) of
-  IgnoreErrors -> failPort port
-  StopAtErrors -> quitHere port (FoundError (WalkError path e))
+reportPath :: Walk -> RopeWriter -> RawPath -> Errno -> IO ()
+reportPath walk rope path e = case walkOnError (walkOptions walk) of
+  IgnoreErrors -> failRope rope
+  StopAtErrors -> quitHere rope (FoundError (WalkError path e))
   ReportErrors -> do
     name <- quoted path
-    writeError port $
+    writeError rope $
       ByteString.concat
         [walkProgram (walkOptions walk), Char8.pack ": ", name, Char8.pack ": ", sentence e, Char8.pack "\n"]
 
@@ -238,7 +238,7 @@ reportLoop walk w ancestor = do
     ReportErrors -> do
       here <- quoted path
       there <- quoted whole
-      writeError (workerPort w) $
+      writeError (workerRope w) $
         ByteString.concat
           [ walkProgram (walkOptions walk),
             Char8.pack ": File system loop detected; ",
@@ -247,6 +247,6 @@ reportLoop walk w ancestor = do
             there,
             Char8.pack ".\n"
           ]
-    _ -> failPort (workerPort w)
+    _ -> failRope (workerRope w)
   where
     c = workerCursor w

@@ -3,11 +3,11 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Internal.Visit
+-- Module      : Heddle.Walk.Internal.Entry
 -- Description : What a visitor sees of an entry, and where it writes
 -- Stability   : internal, exempt from the version policy
 --
--- A 'Visit' is one worker's window on the tree: the same value, whatever the entry. It
+-- A 'Entry' is one worker's window on the tree: the same value, whatever the entry. It
 -- is valid while the visitor runs and shows another entry afterwards; addresses taken
 -- from it end with the visitor, too, and those into the path with the next call that
 -- wants the path.
@@ -15,22 +15,22 @@
 -- Cost: accessors load from memory and do not allocate; the status is read once per
 -- entry, when it is first asked for.
 -- Owner: the worker that called the visitor, and no other thread.
-module Heddle.Walk.Internal.Visit
+module Heddle.Walk.Internal.Entry
   ( -- * The entry
-    Visit (..),
+    Entry (..),
     Visitor,
-    visitName,
-    visitAtName,
-    visitDepth,
-    visitKind,
-    visitInode,
-    visitRootLength,
-    visitPrefixLength,
-    visitDirectory,
+    entryName,
+    entryAtName,
+    entryDepth,
+    entryKind,
+    entryInode,
+    entryRootLength,
+    entryPrefixLength,
+    entryDirectory,
 
     -- * Its path
-    visitPath,
-    visitPathBytes,
+    entryPath,
+    entryPathBytes,
 
     -- * Its kind
     Kind (..),
@@ -64,7 +64,7 @@ module Heddle.Walk.Internal.Visit
     Seconds,
     NanosOfSecond,
     Status (..),
-    visitStatus,
+    entryStatus,
     statusOf,
 
     -- * Output
@@ -98,98 +98,98 @@ import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekByteOff, poke)
 import Heddle.Prim.Errno (Errno (..), pattern ENOENT)
 import Heddle.Walk.Internal.Cursor
-import Heddle.Walk.Internal.Options (RawPath, Verdict)
+import Heddle.Walk.Internal.Options (RawPath, WalkControl)
 
 -- | One worker's window on the tree. The actions are the engine's; visitors use the
 -- functions below.
-data Visit = Visit
+data Entry = Entry
   { -- | Entry, path and output buffer.
-    visitCursor :: !CursorPtr,
+    entryCursor :: !CursorPtr,
     -- | Open the parent's descriptor again, which had to be given up.
-    visitReopen :: !(IO Int),
+    entryReopen :: !(IO Int),
     -- | Make so much room in the output buffer.
-    visitMakeRoom :: !(Int -> IO ()),
+    entryMakeRoom :: !(Int -> IO ()),
     -- | Write out what was appended; in sorted order, when its turn has come.
-    visitFlush :: !(IO Bool),
+    entryFlush :: !(IO Bool),
     -- | Bytes for another descriptor, in their turn.
-    visitWriteTo :: !(CInt -> ByteString -> IO ()),
+    entryWriteTo :: !(CInt -> ByteString -> IO ()),
     -- | An error of the entry.
-    visitError :: !(Errno -> IO ()),
+    entryError :: !(Errno -> IO ()),
     -- | A message, and the walk has failed.
-    visitText :: !(ByteString -> IO ()),
+    entryText :: !(ByteString -> IO ()),
     -- | The walk has failed.
-    visitFailed :: !(IO ())
+    entryFailed :: !(IO ())
   }
 
 -- | What is called for every entry.
-type Visitor = Visit -> IO Verdict
+type Visitor = Entry -> IO WalkControl
 
 -- | The last component of the path: address and length. A NUL follows, except after a
 -- starting point given with trailing slashes, which are left out here.
 --
 -- [Cost]: two loads.
-visitName :: Visit -> (Ptr Word8 -> Int -> IO a) -> IO a
-visitName v use = do
-  p <- readPtr (visitCursor v) fieldName
-  n <- readField (visitCursor v) fieldNameLength
+entryName :: Entry -> (Ptr Word8 -> Int -> IO a) -> IO a
+entryName v use = do
+  p <- readPtr (entryCursor v) fieldName
+  n <- readField (entryCursor v) fieldNameLength
   use p n
-{-# INLINE visitName #-}
+{-# INLINE entryName #-}
 
--- | The name, with a NUL after it, for system calls relative to 'visitDirectory': the last
+-- | The name, with a NUL after it, for system calls relative to 'entryDirectory': the last
 -- component, and for a starting point the whole of it as given.
 --
 -- [Cost]: one load.
-visitAtName :: Visit -> IO (Ptr Word8)
-visitAtName v = readPtr (visitCursor v) fieldTail
-{-# INLINE visitAtName #-}
+entryAtName :: Entry -> IO (Ptr Word8)
+entryAtName v = readPtr (entryCursor v) fieldTail
+{-# INLINE entryAtName #-}
 
 -- | The parent's descriptor, or that of the working directory for starting points. To be
 -- asked for again after anything else was done with the visit.
 --
 -- [Cost]: one load; may open the directories above, if descriptors are few.
 -- [Throws]: 'Heddle.Prim.Exception.IOException' if they cannot be opened any more.
-visitDirectory :: Visit -> IO CInt
-visitDirectory v = do
-  fd <- readInt32 (visitCursor v) fieldDirectory
-  if fd /= -1 then pure (fromIntegral fd) else fromIntegral <$> visitReopen v
-{-# INLINE visitDirectory #-}
+entryDirectory :: Entry -> IO CInt
+entryDirectory v = do
+  fd <- readInt32 (entryCursor v) fieldDirectory
+  if fd /= -1 then pure (fromIntegral fd) else fromIntegral <$> entryReopen v
+{-# INLINE entryDirectory #-}
 
 -- | How deep; starting points have depth 0.
-visitDepth :: Visit -> IO Int
-visitDepth v = readInt32 (visitCursor v) fieldDepth
-{-# INLINE visitDepth #-}
+entryDepth :: Entry -> IO Int
+entryDepth v = readInt32 (entryCursor v) fieldDepth
+{-# INLINE entryDepth #-}
 
 -- | How many bytes at the front of the path are the starting point.
-visitRootLength :: Visit -> IO Int
-visitRootLength v = readField (visitCursor v) fieldRoot
-{-# INLINE visitRootLength #-}
+entryRootLength :: Entry -> IO Int
+entryRootLength v = readField (entryCursor v) fieldRoot
+{-# INLINE entryRootLength #-}
 
--- | How many bytes of the path come before 'visitAtName', slash included; 0 for a starting
+-- | How many bytes of the path come before 'entryAtName', slash included; 0 for a starting
 -- point.
-visitPrefixLength :: Visit -> IO Int
-visitPrefixLength v = readField (visitCursor v) fieldPrefix
-{-# INLINE visitPrefixLength #-}
+entryPrefixLength :: Entry -> IO Int
+entryPrefixLength v = readField (entryCursor v) fieldPrefix
+{-# INLINE entryPrefixLength #-}
 
 -- | What kind of file it is, links followed as the walk's options say.
 --
 -- [Cost]: one load; a system call where the file system does not say.
 -- [Blocks]: holds an OS thread for that system call.
-visitKind :: Visit -> IO Kind
-visitKind v = do
-  k <- readInt32 (visitCursor v) fieldKind
+entryKind :: Entry -> IO Kind
+entryKind v = do
+  k <- readInt32 (entryCursor v) fieldKind
   if k /= 0
     then pure (Kind k)
     else do
       void (hasStatus v)
-      Kind <$> readInt32 (visitCursor v) fieldKind
-{-# INLINE visitKind #-}
+      Kind <$> readInt32 (entryCursor v) fieldKind
+{-# INLINE entryKind #-}
 
 -- | The inode's number, as 'statusInode' has it; 0 if it cannot be read.
 --
 -- [Cost]: one load; a system call for directories (others may be mounted on them), for
 -- starting points and for links that are followed.
-visitInode :: Visit -> IO Int
-visitInode v = do
+entryInode :: Entry -> IO Int
+entryInode v = do
   inode <- readField c fieldInode
   kind <- readInt32 c fieldKind
   follow <- readInt32 c fieldFollow
@@ -200,23 +200,23 @@ visitInode v = do
       ok <- hasStatus v
       if ok then statusInode v else pure 0
   where
-    c = visitCursor v
+    c = entryCursor v
 
 -- | The path as it would be printed, with a NUL after it: address and length.
 --
 -- [Cost]: copies the name behind the prefix.
-visitPathBytes :: Visit -> (Ptr Word8 -> Int -> IO a) -> IO a
-visitPathBytes v use = do
-  n <- cursorPath (visitCursor v)
-  p <- readPtr (visitCursor v) fieldPath
+entryPathBytes :: Entry -> (Ptr Word8 -> Int -> IO a) -> IO a
+entryPathBytes v use = do
+  n <- cursorPath (entryCursor v)
+  p <- readPtr (entryCursor v) fieldPath
   use p (max 0 n)
-{-# INLINE visitPathBytes #-}
+{-# INLINE entryPathBytes #-}
 
 -- | The path as it would be printed.
 --
 -- [Cost]: copies it.
-visitPath :: Visit -> IO RawPath
-visitPath v = visitPathBytes v $ \p n -> B.create n (\to -> moveBytes to p n)
+entryPath :: Entry -> IO RawPath
+entryPath v = entryPathBytes v $ \p n -> B.create n (\to -> moveBytes to p n)
 
 -- | A kind of file: the kernel's @DT_@ number.
 newtype Kind = Kind Int
@@ -243,32 +243,32 @@ isKnownKind (Kind k) = k /= 0
 --
 -- [Cost]: one load; a system call the first time.
 -- [Blocks]: holds an OS thread for the system call.
-hasStatus :: Visit -> IO Bool
+hasStatus :: Entry -> IO Bool
 hasStatus v = do
   state <- readInt32 c fieldState
   if state > 0 then pure True else if state < 0 then pure False else ask
   where
-    c = visitCursor v
+    c = entryCursor v
     ask = do
-      void (visitDirectory v)
+      void (entryDirectory v)
       r <- cursorStatus c
       -- An entry that vanished since its directory was read was never there.
-      when (r < 0 && Errno (negate r) /= ENOENT) (visitError v (Errno (negate r)))
+      when (r < 0 && Errno (negate r) /= ENOENT) (entryError v (Errno (negate r)))
       pure (r >= 0)
 
 -- | After 'hasStatus': is it a link that should have been followed and leads nowhere?
-isBrokenLink :: Visit -> IO Bool
-isBrokenLink v = (== 2) <$> readInt32 (visitCursor v) fieldState
+isBrokenLink :: Entry -> IO Bool
+isBrokenLink v = (== 2) <$> readInt32 (entryCursor v) fieldState
 {-# INLINE isBrokenLink #-}
 
-status :: Int -> Visit -> IO Int
-status i v = readField (visitCursor v) (Field (at + 8 * i))
+status :: Int -> Entry -> IO Int
+status i v = readField (entryCursor v) (Field (at + 8 * i))
   where
     Field at = fieldStatus
 {-# INLINE status #-}
 
 -- | As in stat(2). Blocks have 512 bytes, whatever 'statusBlockSize'.
-statusMode, statusLinks, statusUser, statusGroup, statusSize, statusBlocks, statusDevice, statusInode, statusSpecial, statusBlockSize :: Visit -> IO Int
+statusMode, statusLinks, statusUser, statusGroup, statusSize, statusBlocks, statusDevice, statusInode, statusSpecial, statusBlockSize :: Entry -> IO Int
 statusMode = status 0
 statusLinks = status 1
 statusUser = status 2
@@ -287,13 +287,13 @@ type Seconds = Int
 type NanosOfSecond = Int
 
 -- | Times of last access, of last change of contents and of status, and of birth.
-statusAccessed, statusModified, statusChanged, statusBorn :: Visit -> (Seconds -> NanosOfSecond -> IO a) -> IO a
+statusAccessed, statusModified, statusChanged, statusBorn :: Entry -> (Seconds -> NanosOfSecond -> IO a) -> IO a
 statusAccessed = time 9
 statusModified = time 11
 statusChanged = time 13
 statusBorn = time 15
 
-time :: Int -> Visit -> (Seconds -> NanosOfSecond -> IO a) -> IO a
+time :: Int -> Entry -> (Seconds -> NanosOfSecond -> IO a) -> IO a
 time i v use = do
   s <- status i v
   n <- status (i + 1) v
@@ -312,10 +312,10 @@ data Status = Status
 -- | The entry's status, as 'hasStatus' reads it.
 --
 -- [Cost]: 168 bytes; see 'hasStatus'.
-visitStatus :: Visit -> IO (Maybe Status)
-visitStatus v = do
+entryStatus :: Entry -> IO (Maybe Status)
+entryStatus v = do
   ok <- hasStatus v
-  if ok then Just <$> peekStatus (visitCursor v `plusPtr` at) else pure Nothing
+  if ok then Just <$> peekStatus (entryCursor v `plusPtr` at) else pure Nothing
   where
     Field at = fieldStatus
 
@@ -375,28 +375,28 @@ peekStatus p = do
 -- | Append the path and one byte, such as a newline or NUL; no byte if negative.
 --
 -- [Cost]: two copies; one write per full buffer.
-putPath :: Visit -> Int -> IO ()
+putPath :: Entry -> Int -> IO ()
 putPath v end = do
-  lack <- putPathBytes (visitCursor v) (fromIntegral end)
+  lack <- putPathBytes (entryCursor v) (fromIntegral end)
   when (lack /= 0) $ do
-    visitMakeRoom v lack
-    void (putPathBytes (visitCursor v) (fromIntegral end))
+    entryMakeRoom v lack
+    void (putPathBytes (entryCursor v) (fromIntegral end))
 {-# INLINE putPath #-}
 
 -- | Append bytes.
-putBytes :: Visit -> Ptr Word8 -> Int -> IO ()
+putBytes :: Entry -> Ptr Word8 -> Int -> IO ()
 putBytes v p n = do
-  lack <- putRawBytes (visitCursor v) p n
+  lack <- putRawBytes (entryCursor v) p n
   when (lack /= 0) $ do
-    visitMakeRoom v lack
-    void (putRawBytes (visitCursor v) p n)
+    entryMakeRoom v lack
+    void (putRawBytes (entryCursor v) p n)
 
 -- | Append a string of bytes.
-putByteString :: Visit -> ByteString -> IO ()
+putByteString :: Entry -> ByteString -> IO ()
 putByteString v s = B.unsafeUseAsCStringLen s $ \(p, n) -> putBytes v (castPtr p) n
 
 -- | Append one byte.
-putByte :: Visit -> Word8 -> IO ()
+putByte :: Entry -> Word8 -> IO ()
 putByte v w = alloca $ \p -> poke p w >> putBytes v p 1
 
 -- | Write out everything appended, so that what another program then writes comes after
@@ -404,29 +404,29 @@ putByte v w = alloca $ \p -> poke p w >> putBytes v p 1
 -- off to the left meanwhile, so that this visit must have no effect.
 --
 -- [Blocks]: holds an OS thread while the reader is slow; parks while it is not its turn.
-flushOutput :: Visit -> IO Bool
-flushOutput = visitFlush
+flushOutput :: Entry -> IO Bool
+flushOutput = entryFlush
 
 -- | One record for another descriptor than 'Heddle.Walk.Internal.Options.walkOutput'. In
 -- sorted order, in its turn; it is written at once when that has come.
 --
 -- [Cost]: one system call each.
-writeRecordTo :: Visit -> CInt -> ByteString -> IO ()
-writeRecordTo = visitWriteTo
+writeRecordTo :: Entry -> CInt -> ByteString -> IO ()
+writeRecordTo = entryWriteTo
 
 -- | Report that a system call on this entry failed, in GNU find's words; the walk's status
 -- becomes 1, and what 'Heddle.Walk.Internal.Options.walkOnError' says is done.
-reportErrno :: Visit -> Errno -> IO ()
-reportErrno = visitError
+reportErrno :: Entry -> Errno -> IO ()
+reportErrno = entryError
 
 -- | Write a whole message, newline included, to the messages, in its turn; the walk's status
 -- becomes 1.
-reportText :: Visit -> ByteString -> IO ()
-reportText = visitText
+reportText :: Entry -> ByteString -> IO ()
+reportText = entryText
 
 -- | The walk's status becomes 1.
-markFailed :: Visit -> IO ()
-markFailed = visitFailed
+markFailed :: Entry -> IO ()
+markFailed = entryFailed
 
 -- | A name as GNU's messages quote it, in the locale's way: @‘a\\nb’@.
 quoted :: ByteString -> IO ByteString
@@ -434,5 +434,5 @@ quoted s = B.unsafeUseAsCStringLen s $ \(p, n) ->
   B.createAndTrim (4 * n + 6) $ \out -> quoteBytes (castPtr p) n out
 
 -- | The entry's path, quoted.
-quotedPath :: Visit -> IO ByteString
-quotedPath v = visitPath v >>= quoted
+quotedPath :: Entry -> IO ByteString
+quotedPath v = entryPath v >>= quoted
