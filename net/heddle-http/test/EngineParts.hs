@@ -15,7 +15,6 @@ import Heddle.Http
 import Heddle.Http.Borrowed
 import Heddle.Http.Conditional (Preconditions (..), noPreconditions)
 import Heddle.Testkit.HttpClient
-import Heddle.Testkit.Watchdog
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase)
 
