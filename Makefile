@@ -121,7 +121,7 @@ check-sanitize: ## the C that reads untrusted bytes, under ASan and UBSan, on ra
 
 .PHONY: check-warnings
 check-warnings: $(CABAL_CONFIG) ## no warnings, in tests and benchmarks either
-	@cabal build $(CHECK_FLAGS) all || { echo "check-warnings: fix the warnings above; here they count as errors" >&2; exit 1; }
+	@cabal build $(CHECK_FLAGS) --keep-going all || { echo "check-warnings: fix the warnings above; here they count as errors" >&2; exit 1; }
 	@echo "check-warnings: ok"
 
 .PHONY: check-safe-points
