@@ -78,7 +78,12 @@ data Waiter a = Waiter !Task !Int (Worker -> a -> IO ())
 -- | A fork, for its place among the others (parent, index) and its scope.
 data Task
   = -- | The first task of a scope; in the outermost scope it is its own parent.
-    RootTask {_taskParent :: Task, taskIndex :: !Int, _taskScope :: !Scope}
+    RootTask
+      { _taskParent :: Task,
+        -- | Its number among its parent's forks, or among the tasks of its hook.
+        taskIndex :: !Int,
+        _taskScope :: !Scope
+      }
   | -- | Nobody waits for it but the scope.
     ForkTask {_taskParent :: !Task, taskIndex :: !Int, _taskScope :: !Scope}
   | -- | Its result, or its failure, goes into a cell.
@@ -189,7 +194,7 @@ data Errand = Errand !Affinity !Work !(IO ())
 
 -- | All workers of the process.
 data Pool = Pool
-  { -- | Sleepers, searchers, and the last scope's number; see "Heddle.Sched.Pool".
+  { -- | Sleepers, searchers, and the last scope's number; see "Heddle.Sched.Sleep".
     poolWords :: !Words,
     -- | A bit for each worker that sleeps and wants to be woken for work.
     poolMasks :: !Words,

@@ -200,6 +200,7 @@ fileTypes test word text
           " is missing, i.e., list is ending on: ','"
         ]
 
+-- | A number of units, more, or less.
 size :: ByteString -> Read Expr
 size text = case parseSize text of
   Right (number, unit) -> pure (Test (Size number unit))
@@ -211,6 +212,7 @@ size text = case parseSize text of
 count :: (Count -> Test) -> ByteString -> ByteString -> Read Expr
 count test word text = maybe (invalidArgument word text) (pure . Test . test) (parseCount text)
 
+-- | The file that this name leads to, under any name.
 sameFile :: ByteString -> Read Expr
 sameFile file = do
   status <- reference file

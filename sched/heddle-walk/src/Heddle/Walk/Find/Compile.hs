@@ -1,3 +1,5 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
 -- Module      : Heddle.Walk.Find.Compile
 -- Description : From expressions to what runs for every entry

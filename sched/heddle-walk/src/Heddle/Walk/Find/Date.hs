@@ -1,3 +1,5 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
 -- Module      : Heddle.Walk.Find.Date
 -- Description : Dates as people write them

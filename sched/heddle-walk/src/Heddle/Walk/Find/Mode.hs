@@ -1,3 +1,5 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
 -- Module      : Heddle.Walk.Find.Mode
 -- Description : Permission bits in chmod's notation

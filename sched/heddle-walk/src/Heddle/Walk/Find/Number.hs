@@ -1,3 +1,5 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
 -- Module      : Heddle.Walk.Find.Number
 -- Description : Numbers with a sign that compares

@@ -1,3 +1,5 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
 -- Module      : Heddle.Walk.Find.Pattern
 -- Description : Shell patterns over names in memory

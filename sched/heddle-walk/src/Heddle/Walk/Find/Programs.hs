@@ -1,4 +1,5 @@
 {-# LANGUAGE PatternSynonyms #-}
+{-# OPTIONS_HADDOCK not-home #-}
 
 -- |
 -- Module      : Heddle.Walk.Find.Programs
