@@ -15,7 +15,7 @@ import FilterHarness
 import Foreign.Marshal.Utils (fillBytes)
 import Heddle.Filter
 import Heddle.Filter.Language (parseStage, printStage)
-import Test.QuickCheck (Gen, Property, conjoin, counterexample, elements, forAll, frequency, ioProperty, listOf, property, resize, suchThat, withMaxSuccess, (===))
+import Test.QuickCheck (Gen, Property, conjoin, counterexample, elements, forAll, frequency, ioProperty, listOf, property, resize, withMaxSuccess, (===))
 import Test.QuickCheck.Property (rejected)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertEqual, testCase, (@?=))
