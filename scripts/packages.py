@@ -123,7 +123,7 @@ class Project:
 
     def rooms(self):
         rows = ["| Room | What is in it | Packages |", "|---|---|---|"]
-        for room in reversed(ROOMS):
+        for room in [*reversed([room for room in ROOMS if room not in APART]), "test-support"]:
             links = [f"[{p.short}]({p.directory}/README.md)" for p in self.in_room(room) if os.path.exists(f"{p.directory}/README.md")]
             rows.append(f"| `{room}` | {ROOMS[room]} | {', '.join(links)} |")
         return rows
