@@ -84,7 +84,7 @@ test-nightly: setup build ## what takes too long for every day: all short UTF-8,
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p soak' heddle-test
 
 .PHONY: check
-check: check-format check-modules check-packages check-links check-results check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
+check: check-format check-modules check-packages check-links check-results check-generated check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
 
 .PHONY: check-format
@@ -106,6 +106,12 @@ check-links: ## relative links, anchors and names of modules in all pages resolv
 .PHONY: check-results
 check-results: ## the numbers in the pages are those of docs/results
 	@scripts/results.py --check
+
+# The program beside it prints the whole table.
+.PHONY: check-generated
+check-generated: ## the table of powers of ten is what its program prints
+	@python3 base/heddle-bytes/cbits/powers.py | diff -u base/heddle-bytes/cbits/heddle_powers.c -
+	@echo "check-generated: ok"
 
 .PHONY: check-lint
 check-lint: ## HLint, with our own rules
