@@ -55,6 +55,28 @@ void heddle_mpi_set_detail(const char *format, ...)
     if (__builtin_expect(code_, 0)) return heddle_mpi_failed(code_, outcome); \
   } while (0)
 
+/* A file stays open until the function returns. */
+static void release_held(handle *held)
+{
+  if (*held) heddle_mpi_handle_release(*held);
+}
+#define HOLD(h, object)                                                \
+  native object = 0;                                                   \
+  handle held_ __attribute__((cleanup(release_held))) = 0;             \
+  do {                                                                 \
+    int code_ = heddle_mpi_handle_hold(h, H_FILE, &object);            \
+    if (code_) return code_;                                           \
+    held_ = h;                                                         \
+  } while (0)
+#define START_HOLDING(h, object)                                       \
+  native object = 0;                                                   \
+  handle held_ __attribute__((cleanup(release_held))) = 0;             \
+  do {                                                                 \
+    int code_ = heddle_mpi_handle_hold(h, H_FILE, &object);            \
+    if (code_) return heddle_mpi_failed(code_, outcome);               \
+    held_ = h;                                                         \
+  } while (0)
+
 static int keep(int code, int kind, native object, handle *made)
 {
   *made = 0;
@@ -728,35 +750,35 @@ int heddle_mpi_file_delete(const char *path)
 int heddle_mpi_file_size(handle file, int64_t *bytes)
 {
   ENTER();
-  FIND(file, H_FILE, f);
+  HOLD(file, f);
   return CALLS->file_size(f, bytes);
 }
 
 int heddle_mpi_file_resize(handle file, int64_t bytes, int preallocate)
 {
   ENTER();
-  FIND(file, H_FILE, f);
+  HOLD(file, f);
   return CALLS->file_resize(f, bytes, preallocate);
 }
 
 int heddle_mpi_file_sync(handle file)
 {
   ENTER();
-  FIND(file, H_FILE, f);
+  HOLD(file, f);
   return CALLS->file_sync(f);
 }
 
 int heddle_mpi_file_atomic(handle file, int yes)
 {
   ENTER();
-  FIND(file, H_FILE, f);
+  HOLD(file, f);
   return CALLS->file_atomic(f, yes);
 }
 
 int heddle_mpi_file_view(handle file, int64_t offset_bytes, handle element, handle view)
 {
   ENTER();
-  FIND(file, H_FILE, f);
+  HOLD(file, f);
   FIND(element, H_TYPE, e);
   FIND(view, H_TYPE, v);
   return CALLS->file_view(f, offset_bytes, e, v);
@@ -765,14 +787,14 @@ int heddle_mpi_file_view(handle file, int64_t offset_bytes, handle element, hand
 int heddle_mpi_file_seek(handle file, int64_t by, int whence, int shared)
 {
   ENTER();
-  FIND(file, H_FILE, f);
+  HOLD(file, f);
   return CALLS->file_seek(f, by, whence, shared);
 }
 
 int heddle_mpi_file_tell(handle file, int shared, int64_t *offset)
 {
   ENTER();
-  FIND(file, H_FILE, f);
+  HOLD(file, f);
   return CALLS->file_tell(f, shared, offset);
 }
 
@@ -781,7 +803,7 @@ int heddle_mpi_file_tell(handle file, int shared, int64_t *offset)
 int heddle_mpi_file_available(handle file, int64_t offset, int64_t element_bytes, int64_t most, int64_t *available)
 {
   ENTER();
-  FIND(file, H_FILE, f);
+  HOLD(file, f);
   int64_t size, byte, low = 0, high = most, middle = most - 1; /* the last one first: mostly it is there */
   int code = CALLS->file_size(f, &size);
   while (!code && low < high) {
@@ -798,7 +820,7 @@ slot heddle_mpi_file_transfer(handle file, int write, int place, int together, i
                               handle type, int blocking, struct heddle_mpi_outcome *outcome)
 {
   START();
-  START_WITH(file, H_FILE, f);
+  START_HOLDING(file, f);
   START_WITH(type, H_TYPE, t);
   struct heddle_mpi_started started = {.bytes = weight(count, type), .file = 1};
   *outcome = (struct heddle_mpi_outcome){0};

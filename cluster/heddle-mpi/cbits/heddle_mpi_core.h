@@ -31,7 +31,11 @@ enum { H_WORLD = 1, H_SELF = 2, H_ELEMENTS = 16 };
 int heddle_mpi_handles_begin(void);
 handle heddle_mpi_handle_new(int kind, native object); /* NO_MEMORY if there is none */
 int heddle_mpi_handle_find(handle h, int kind, native *object); /* 0 or CLOSED */
-int heddle_mpi_handle_take(handle h, int kind, native *object); /* the same, and it is closed now */
+/* The same, and until the release it is not closed. */
+int heddle_mpi_handle_hold(handle h, int kind, native *object);
+void heddle_mpi_handle_release(handle h);
+/* The same, and it is closed now: waits until nobody holds it. */
+int heddle_mpi_handle_take(handle h, int kind, native *object);
 int heddle_mpi_handles_open(int kind); /* without the fixed ones */
 
 /* Operations that have been started.

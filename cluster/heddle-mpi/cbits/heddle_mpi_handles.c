@@ -2,8 +2,13 @@
  *
  * Entries lie in segments that never move, so finding one takes no lock: an entry is valid for a handle if it
  * carries exactly that handle. They stay until the process ends, since a late thread may still look. Making and
- * closing take the lock. Closing an object while another thread uses it is an error of the program, as in MPI; it
- * may reach the implementation. */
+ * closing take the lock.
+ *
+ * Files are closed by a thread of the library's, after an exception, while others may still use them. So each call on
+ * a file holds its entry: it counts itself in `users`, then looks whether the handle is current. Closing clears the
+ * handle, then waits until nobody is counted. Both orders are sequentially consistent, so a call that found the handle
+ * current is seen by the closer. Closing another object (a communicator, a type) while a thread uses it is an error of
+ * the program, as in MPI; it may reach the implementation. */
 #include <pthread.h>
 #include <stdlib.h>
 #include "heddle_mpi_core.h"
@@ -11,7 +16,8 @@
 enum { INDEX_BITS = 24, SEGMENT_BITS = 10, SEGMENT = 1 << SEGMENT_BITS, SEGMENTS = 1 << (INDEX_BITS - SEGMENT_BITS) };
 
 struct entry {
-  _Atomic handle current; /* 0 while it is free */
+  _Atomic handle current; /* 0 while it is free or being closed */
+  _Atomic int32_t users;  /* calls that hold it */
   handle last;            /* what it carried before */
   native object;
   int32_t kind;
@@ -20,6 +26,7 @@ struct entry {
 
 static struct entry *_Atomic segments[SEGMENTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t unused = PTHREAD_COND_INITIALIZER;
 static int32_t used, first_free;
 static int32_t open_of[HANDLE_KINDS];
 
@@ -27,6 +34,11 @@ static struct entry *entry_at(int64_t index)
 {
   struct entry *segment = atomic_load_explicit(&segments[index >> SEGMENT_BITS], memory_order_acquire);
   return segment ? &segment[index & (SEGMENT - 1)] : 0;
+}
+
+static struct entry *entry_of(handle h)
+{
+  return entry_at(h & (SEGMENTS * SEGMENT - 1));
 }
 
 static struct entry *fresh_entry(int32_t *index)
@@ -75,10 +87,30 @@ handle heddle_mpi_handle_new(int kind, native object)
 int heddle_mpi_handle_find(handle h, int kind, native *object)
 {
   if (h <= 0) return CLOSED;
-  struct entry *entry = entry_at(h & (SEGMENTS * SEGMENT - 1));
+  struct entry *entry = entry_of(h);
   if (!entry || atomic_load_explicit(&entry->current, memory_order_acquire) != h || entry->kind != kind) return CLOSED;
   *object = entry->object;
   return 0;
+}
+
+int heddle_mpi_handle_hold(handle h, int kind, native *object)
+{
+  int code = heddle_mpi_handle_find(h, kind, object);
+  if (code) return code;
+  struct entry *entry = entry_of(h);
+  atomic_fetch_add(&entry->users, 1);
+  if (atomic_load(&entry->current) == h) return 0;
+  heddle_mpi_handle_release(h);
+  return CLOSED;
+}
+
+void heddle_mpi_handle_release(handle h)
+{
+  struct entry *entry = entry_of(h);
+  if (atomic_fetch_sub(&entry->users, 1) != 1 || atomic_load(&entry->current)) return;
+  pthread_mutex_lock(&lock);
+  pthread_cond_broadcast(&unused);
+  pthread_mutex_unlock(&lock);
 }
 
 int heddle_mpi_handle_take(handle h, int kind, native *object)
@@ -88,7 +120,8 @@ int heddle_mpi_handle_take(handle h, int kind, native *object)
   if (!code) {
     int32_t index = h & (SEGMENTS * SEGMENT - 1);
     struct entry *entry = entry_at(index);
-    atomic_store_explicit(&entry->current, 0, memory_order_release);
+    atomic_store(&entry->current, 0);
+    while (atomic_load(&entry->users)) pthread_cond_wait(&unused, &lock);
     entry->next_free = first_free;
     first_free = index;
     open_of[kind]--;

@@ -47,17 +47,21 @@ cases =
       let counts = [0 .. size - 1]
           parts = Parts counts (map (* 10) counts)
           whole = Vector.generate 50 fromIntegral :: Vector Int32
-      into <- Mutable.replicate r 0
-      scatterv commWorld root (if toRank r == root then Just (whole, parts) else Nothing) into
-      mine <- Vector.freeze into
-      mine === Vector.slice (10 * r) r whole
-      back <- Mutable.replicate 50 (-1) :: IO (Mutable.IOVector Int32)
-      gatherv commWorld root mine (if toRank r == root then Just (back, parts) else Nothing)
-      got <- Vector.freeze back
-      got
-        === Vector.generate
-          50
-          (\i -> if toRank r == root && i `mod` 10 < i `div` 10 && i `div` 10 < size then fromIntegral i else -1),
+          atRoot a = if toRank r == root then Just a else Nothing
+          scatters = [scatterv commWorld root, \from into -> iscatterv commWorld root from into >>= wait]
+          gathers = [gatherv commWorld root, \from into -> igatherv commWorld root from into >>= wait]
+      forM_ (zip scatters gathers) $ \(scattering, gathering) -> do
+        into <- Mutable.replicate r 0
+        scattering (atRoot (whole, parts)) into
+        mine <- Vector.freeze into
+        mine === Vector.slice (10 * r) r whole
+        back <- Mutable.replicate 50 (-1) :: IO (Mutable.IOVector Int32)
+        gathering mine (atRoot (back, parts))
+        got <- Vector.freeze back
+        got
+          === Vector.generate
+            50
+            (\i -> if toRank r == root && i `mod` 10 < i `div` 10 && i `div` 10 < size then fromIntegral i else -1),
     anywhere "scatter" . eachRoot $ \root -> do
       (r, size) <- place
       into <- Mutable.new 5
@@ -71,10 +75,12 @@ cases =
       got <- Vector.freeze into
       got === Vector.concat (map block [0 .. size - 1])
       let counts = [1 .. size]
-      into' <- Mutable.new (sum counts)
-      allgatherv commWorld (Vector.replicate (r + 1) r) into' (consecutive counts)
-      got' <- Vector.freeze into'
-      got' === Vector.concat [Vector.replicate (i + 1) i | i <- [0 .. size - 1]]
+          mine = Vector.replicate (r + 1) r
+      forM_ [allgatherv commWorld mine, \to parts -> iallgatherv commWorld mine to parts >>= wait] $ \gathering -> do
+        into' <- Mutable.new (sum counts)
+        gathering into' (consecutive counts)
+        got' <- Vector.freeze into'
+        got' === Vector.concat [Vector.replicate (i + 1) i | i <- [0 .. size - 1]]
       values <- allgatherValue commWorld (fromIntegral r :: Float)
       values === Vector.generate size fromIntegral,
     anywhere "alltoall and alltoallv transpose" $ do
@@ -83,11 +89,14 @@ cases =
       alltoall commWorld (Vector.generate size (\i -> 100 * r + i)) into
       got <- Vector.freeze into
       got === Vector.generate size (\i -> 100 * i + r)
-      into' <- Mutable.new (sum [0 .. size - 1] + size * r)
       let sends = [i + r | i <- [0 .. size - 1]]
-      alltoallv commWorld (Vector.concat [Vector.replicate n (100 * r + i) | (i, n) <- zip [0 ..] sends]) (consecutive sends) into' (consecutive sends)
-      got' <- Vector.freeze into'
-      got' === Vector.concat [Vector.replicate (i + r) (100 * i + r) | i <- [0 .. size - 1]],
+          mine = Vector.concat [Vector.replicate n (100 * r + i) | (i, n) <- zip [0 ..] sends]
+          parts = consecutive sends
+      forM_ [\to -> alltoallv commWorld mine parts to parts, \to -> ialltoallv commWorld mine parts to parts >>= wait] $ \transposing -> do
+        into' <- Mutable.new (sum sends)
+        transposing into'
+        got' <- Vector.freeze into'
+        got' === Vector.concat [Vector.replicate (i + r) (100 * i + r) | i <- [0 .. size - 1]],
     anywhere "reductions by MPI and by functions agree with folds" $ do
       (_, size) <- place
       forM_ [sumOf, productOf, minimumOf, maximumOf, bitwiseXor, bitwiseAnd, bitwiseOr] $ \op -> reductions op (block64 size)
@@ -150,22 +159,26 @@ reductions op vectors = do
   again <- fresh
   iallreduce commWorld op (vectors r) again >>= wait
   Vector.freeze again >>= (=== total)
-  eachRoot $ \root -> do
+  eachRoot $ \root -> forM_ [reduce commWorld root op (vectors r), \to -> ireduce commWorld root op (vectors r) to >>= wait] $ \reducing -> do
     at <- fresh
-    reduce commWorld root op (vectors r) (if toRank r == root then Just at else Nothing)
+    reducing (if toRank r == root then Just at else Nothing)
     Vector.freeze at >>= (=== (if toRank r == root then total else Vector.replicate n (-7)))
   one <- reduceValue commWorld 0 op (Vector.head (vectors r))
   one === (if r == 0 then Just (Vector.head total) else Nothing)
-  upTo <- fresh
-  scan commWorld op (vectors r) upTo
-  Vector.freeze upTo >>= (=== foldl1 f (take (r + 1) all'))
-  before <- fresh
-  exscan commWorld op (vectors r) before
-  Vector.freeze before >>= (=== if r == 0 then Vector.replicate n (-7) else foldl1 f (take r all'))
+  forM_ [scan commWorld op (vectors r), \to -> iscan commWorld op (vectors r) to >>= wait] $ \scanning -> do
+    upTo <- fresh
+    scanning upTo
+    Vector.freeze upTo >>= (=== foldl1 f (take (r + 1) all'))
+  scanValue commWorld op (Vector.head (vectors r)) >>= (=== Vector.head (foldl1 f (take (r + 1) all')))
+  forM_ [exscan commWorld op (vectors r), \to -> iexscan commWorld op (vectors r) to >>= wait] $ \scanning -> do
+    before <- fresh
+    scanning before
+    Vector.freeze before >>= (=== if r == 0 then Vector.replicate n (-7) else foldl1 f (take r all'))
   let counts = [if i == 0 then n - size + 1 else 1 | i <- [0 .. size - 1]]
-  part <- Mutable.replicate (counts !! r) 0
-  reduceScatter commWorld op (vectors r) counts part
-  Vector.freeze part >>= (=== Vector.slice (sum (take r counts)) (counts !! r) total)
+  forM_ [reduceScatter commWorld op (vectors r) counts, \to -> ireduceScatter commWorld op (vectors r) counts to >>= wait] $ \scattering -> do
+    part <- Mutable.replicate (counts !! r) 0
+    scattering part
+    Vector.freeze part >>= (=== Vector.slice (sum (take r counts)) (counts !! r) total)
 
 -- The composition of functions x -> ax + b modulo 2^16: associative, not commutative.
 affine :: Operator Int64

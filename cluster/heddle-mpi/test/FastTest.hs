@@ -35,6 +35,26 @@ cases =
       got === Vector.map (\x -> x - fromIntegral rank + fromIntegral ((rank - 1) `mod` size)) mine
       statusCount @Double status === Just 1000
       statusTag status === 7,
+    anywhere "ready mode, to a receive that is posted" $ do
+      (rank, size) <- place
+      let mine = Vector.generate 100000 (+ rank)
+          to = toRank ((rank + 1) `mod` size)
+          from = (rank - 1) `mod` size
+      forM_ [rsend commWorld to 3 mine, irsend commWorld to 3 mine >>= wait] $ \sending -> do
+        request <- irecvNew commWorld (toRank from) 3 100000
+        barrier commWorld
+        sending
+        (got, status) <- wait request
+        assert "what was sent" (got == Vector.generate 100000 (+ from))
+        statusSource status === toRank from,
+    anywhere "MPI's clock ticks" $ do
+      initialized >>= (=== True)
+      tick <- wtick
+      begun <- wtime
+      let later = wtime >>= \now -> if now > begun then pure now else later
+      now <- later
+      assert (show tick ++ " s for a tick") (tick > 0 && tick < 1)
+      assert "a tick passed" (now - begun >= tick * 0.5),
     onRanks [2 .. 4] "large messages, of more than what is sent at once" $ do
       (rank, size) <- place
       let mine = Bytes.replicate 5000000 (fromIntegral rank)

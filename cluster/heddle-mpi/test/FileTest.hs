@@ -6,7 +6,8 @@ module FileTest
   )
 where
 
-import Control.Monad (forM, forM_, void, when)
+import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar, tryPutMVar)
+import Control.Monad (forM, forM_, replicateM_, void, when)
 import Data.ByteString qualified as Bytes
 import Data.Int (Int32)
 import Data.List (isInfixOf, sort)
@@ -416,6 +417,31 @@ cases =
               Left e -> errorClass e === AlreadyClosed
               Right _ -> yield >> untilClosed file
       readRef left >>= mapM_ untilClosed,
+    anywhere "closedBesideACallOfAnotherThread" . scratch $ \path ->
+      forM_ [1 .. 200 :: Int] $ \round' -> do
+        rank <- commRank commWorld
+        file <- openFile commSelf (path ++ "." ++ show rank) (ReadWrite MayExist) []
+        users <- forM [fileSize file, tell file, fileSize file] $ \use -> do
+          begun <- newEmptyMVar
+          ended <- newEmptyMVar
+          let go = try use >>= either pure (const (tryPutMVar begun () >> go))
+          _ <- forkIO (go >>= putMVar ended)
+          pure (begun, ended)
+        forM_ users (takeMVar . fst)
+        replicateM_ (round' `rem` 50) yield
+        closeFile file
+        forM_ users $ \(_, ended) -> takeMVar ended >>= (=== AlreadyClosed) . errorClass,
+    anywhere "transferOutstandingWhenItsFileWasClosedAfterAnException" . scratch $ \path -> do
+      rank <- commRank commWorld
+      let own = path ++ "." ++ show rank
+          content = ints 2000000 rank
+      begun <- newRef Nothing
+      throws [InvalidArgument] . withFile commSelf own (ReadWrite MayExist) [] $ \file -> do
+        iwriteAt file 0 content >>= writeRef begun . Just
+        writeAt file (-1) content
+      readRef begun >>= mapM_ wait
+      got <- withFile commSelf own ReadOnly [] $ \file -> readAtNew file 0 2000000
+      assert "all of it was written" (got == content),
     anywhere "a file of one process only" $ do
       (rank, _) <- place
       scratch $ \path -> do

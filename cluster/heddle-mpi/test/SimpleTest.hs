@@ -65,6 +65,18 @@ cases =
           got <- replicateM (size - 1) (recv commWorld anySource anyTag)
           forM_ got (\(v, status) -> (v, statusTag status) === (fromIntegral (statusSource status) * 7 :: Int, toTag (fromEnum (statusSource status))))
         else send commWorld 0 (toTag r) (r * 7),
+    onRanks [2 .. 4] "readyModeOfAValueWhoseReceiverProbes" $ do
+      (r, size) <- place
+      if r == 0
+        then do
+          waiting <- forM [1 .. size - 1] (\from -> irecv commWorld (toRank from) 1)
+          forM_ [1 .. size - 1] (\to -> send commWorld (toRank to) 2 ())
+          forM_ (zip [1 ..] waiting) $ \(from, request) -> do
+            (got, _) <- wait request
+            got === reading 100000 from
+        else do
+          ((), _) <- recv commWorld 0 2
+          rsend commWorld 0 1 (reading 100000 r),
     anywhere "to oneself, without waiting" $ do
       (r, _) <- place
       a <- isend commWorld (toRank r) 1 (reading 100000 r)

@@ -12,6 +12,7 @@ import Data.Maybe (isJust)
 import Data.Vector.Storable qualified as Vector
 import Data.Vector.Storable.Mutable qualified as Mutable
 import Heddle.MPI
+import Heddle.MPI.Collective (ineighbourAllgather, ineighbourAlltoall, neighbourAllgather, neighbourAlltoall)
 import Heddle.MPI.Communicator (withDup)
 import Heddle.MPI.Fast
 import Heddle.MPI.Topology
@@ -151,6 +152,25 @@ cases =
         void (wait sent)
       withGraph commWorld [next, previous] [previous, next] False $ \both ->
         neighbours both >>= (=== ([next, previous], [previous, next])),
+    anywhere "neighbours gather, and send a part to each" $ do
+      (rank, size) <- place commWorld
+      let next = (rank + 1) `mod` size
+          previous = (rank - 1) `mod` size
+          others = [previous, next]
+      withGraph commWorld (map toRank others) (map toRank (reverse others)) False $ \ring -> do
+        forM_ [neighbourAllgather ring 2, \mine into -> ineighbourAllgather ring 2 mine into >>= wait] $ \gathering -> do
+          into <- Mutable.new 6
+          gathering (Vector.generate 3 (+ 10 * rank)) into
+          got <- Vector.freeze into
+          -- With two ranks, both edges join the same ones.
+          when (size > 2) (got === Vector.concat [Vector.generate 3 (+ 10 * r) | r <- others])
+          sum (Vector.toList got) === sum [sum [0 .. 2] + 30 * r | r <- others]
+        forM_ [neighbourAlltoall ring 2, \mine into -> ineighbourAlltoall ring 2 mine into >>= wait] $ \sending -> do
+          into <- Mutable.new 2
+          -- To the next, then to the previous.
+          sending (Vector.fromList [100 * rank + 1, 100 * rank + 2]) into
+          got <- Vector.freeze into
+          when (size > 2) (Vector.toList got === [100 * previous + 1, 100 * next + 2]),
     anywhere "a star, and no edges" $ do
       (rank, size) <- place commWorld
       let others = map toRank [1 .. size - 1]

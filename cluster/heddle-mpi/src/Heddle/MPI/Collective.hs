@@ -97,6 +97,7 @@ import Heddle.MPI.Internal.Buffer
 import Heddle.MPI.Internal.Collective
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign (Asked (..))
+import Heddle.MPI.Internal.Operator (operatorCode)
 import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Tree
 import Heddle.MPI.Internal.Types

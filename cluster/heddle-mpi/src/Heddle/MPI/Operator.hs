@@ -25,10 +25,7 @@ module Heddle.MPI.Operator
     bitwiseOr,
     bitwiseXor,
 
-    -- * Inside
-
-    -- | For those who write collectives.
-    operatorCode,
+    -- * For collectives of your own
     operatorFunction,
   )
 where
@@ -36,15 +33,7 @@ where
 import Data.Bits (Bits, xor, (.&.), (.|.))
 import Foreign.C.Types (CInt)
 import Heddle.MPI.Internal.Buffer
-
--- | An associative operation: it need not be commutative, and is applied in the order of the
--- ranks.
-data Operator a = Operator
-  { -- | MPI's operator, if it has one for the type.
-    operatorCode :: !(Maybe CInt),
-    -- | What it does.
-    operatorFunction :: a -> a -> a
-  }
+import Heddle.MPI.Internal.Operator
 
 -- | Any associative function.
 operator :: (a -> a -> a) -> Operator a

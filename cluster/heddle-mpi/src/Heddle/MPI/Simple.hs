@@ -92,11 +92,13 @@ send = sendPacked "send" Standard
 ssend :: Message a => Comm kind -> Rank -> Tag -> a -> IO ()
 ssend = sendPacked "ssend" Synchronous
 
--- | 'send' to somebody who receives already.
+-- | 'send', for programs that were written with MPI's ready mode. That mode requires a receive
+-- which is posted already, but a value's receiver first probes for the message's size. MPI
+-- permits the standard mode instead, with the same meaning.
 --
 -- [Blocks]: parks the thread, at last.
 rsend :: Message a => Comm kind -> Rank -> Tag -> a -> IO ()
-rsend = sendPacked "rsend" Ready
+rsend = sendPacked "rsend" Standard
 
 -- | 'send', which returns at once.
 --

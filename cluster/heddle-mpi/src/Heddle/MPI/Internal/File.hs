@@ -42,6 +42,7 @@ module Heddle.MPI.Internal.File
   )
 where
 
+import Control.Concurrent.MVar (MVar, newEmptyMVar, putMVar, takeMVar)
 import Control.Monad (forM, unless, void, when)
 import Data.Bits ((.|.))
 import Data.Int (Int64)
@@ -61,9 +62,9 @@ import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.TicketLock
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
-import Heddle.Prim.Clock (deadlineIn, seconds)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (fork)
+import System.Timeout (timeout)
 
 -- | What may be done with a file. The same on all processes.
 data FileMode
@@ -220,15 +221,15 @@ closeNow file = do
 -- After an exception. Masked.
 closeInTime :: File -> IO ()
 closeInTime file = void . trySync $ do
-  met <- meet file
-  deadline <- deadlineIn (seconds 5)
-  waitUntil deadline met >>= \case
-    Just () -> closeNow file
-    Nothing -> closeLater file met
+  closed <- meet file >>= closeLater file
+  timeout 5000000 (takeMVar closed)
 
--- When all have come, if ever.
-closeLater :: File -> Request () -> IO ()
-closeLater file met = void (fork "mpi/close" (void (trySync (wait met >> closeNow file))))
+-- When all have come, if ever, and the transfers that were begun have ended.
+closeLater :: File -> Request () -> IO (MVar ())
+closeLater file met = do
+  closed <- newEmptyMVar
+  _ <- fork "mpi/close" (trySync (wait met >> inOrder (fileOrder file) (closeNow file)) >> putMVar closed ())
+  pure closed
 
 -- Begin to meet the other processes.
 meet :: File -> IO (Request ())
