@@ -9,10 +9,12 @@ module ServeCommand
 where
 
 import Control.Monad (when)
-import Heddle.Http (Settings (..), defaultSettings)
+import Data.Char (toLower)
+import Data.List (intercalate)
+import Heddle.Http (Settings (..))
 import Heddle.IO (BackendChoice (..), Spread (..))
 import Heddle.Prim.Atomic (atomicRead, atomicWrite, newWords)
-import Heddle.Prim.Clock (seconds)
+import Heddle.Prim.Clock (Nanos (..), seconds)
 import Heddle.Prim.Exception (displayException, finally, try)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread (labelMe, nap)
@@ -44,13 +46,13 @@ options =
       ( option
           (eitherReader parseListen)
           ( long "listen" <> short 'l' <> metavar "ADDR:PORT"
-              <> help "Listen here; may be given more than once. Also :PORT for every address, and unix:PATH (default: localhost:8080)"
+              <> help ("Listen here; may be given more than once. Also :PORT for every address, and unix:PATH (default: " <> intercalate ", " (map renderListen (serveListen standard)) <> ")")
           )
       )
     <*> optional
       ( option
           (positive 256 "a number of cores")
-          (long "cores" <> short 'N' <> metavar "N" <> help "Use so many cores (default: all)")
+          (long "cores" <> short 'N' <> metavar "N" <> help "How many cores to use (default: all)")
       )
     <*> optional
       ( strOption
@@ -58,15 +60,15 @@ options =
       )
     <*> many
       ( strOption
-          (long "index" <> metavar "NAME" <> help "Name of a directory's index; may be given more than once (default: index.html, index.htm)")
+          (long "index" <> metavar "NAME" <> help ("Name of a directory's index; may be given more than once (default: " <> intercalate ", " (serveIndexes standard) <> ")"))
       )
     <*> switch (long "hidden" <> help "Serve names that begin with a dot, too")
     <*> option
       (positive 1000000 "a number of seconds")
-      (long "drain" <> metavar "SECONDS" <> value 30 <> showDefault <> help "How long open connections may take to end after a signal")
+      (long "drain" <> metavar "SECONDS" <> value (wholeSeconds (serveDrain standard)) <> showDefault <> help "How long open connections may take to end after a signal")
     <*> option
       (positive 1000000 "a number of seconds")
-      (long "idle" <> metavar "SECONDS" <> value 60 <> showDefault <> help "How long a kept connection may be silent")
+      (long "idle" <> metavar "SECONDS" <> value (wholeSeconds (settingIdle (serveSettings standard))) <> showDefault <> help "How long a kept connection may be silent")
     <*> optional
       ( option
           (positive 10000000 "a number of connections")
@@ -75,7 +77,7 @@ options =
     <*> switch (long "one-acceptor" <> help "One listening socket for all cores, instead of one per core (SO_REUSEPORT)")
     <*> option
       (eitherReader backend)
-      (long "backend" <> metavar "epoll|poll" <> value Epoll <> showDefaultWith (const "epoll") <> help "The system calls that tell of events")
+      (long "backend" <> metavar "epoll|poll" <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that tell of events")
   where
     build directory listen cores accessLog indexes dotted drain idle most one choice =
       defaults
@@ -87,10 +89,13 @@ options =
           serveDrain = seconds drain,
           serveSpread = if one then OneAcceptor else PortPerCapability,
           serveBackend = choice,
-          serveSettings = defaultSettings {settingIdle = seconds idle, settingConnections = most}
+          serveSettings = (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most}
         }
       where
         defaults = defaultServeOptions directory
+    -- For the help: the defaults do not depend on the directory.
+    standard = defaultServeOptions "."
+    wholeSeconds (Nanos n) = n `quot` 1000000000
     backend = \case
       "epoll" -> Right Epoll
       "poll" -> Right Poll

@@ -12,13 +12,21 @@ import Data.Word (Word64)
 import GHC.Conc (ThreadStatus (..), getUncaughtExceptionHandler, setUncaughtExceptionHandler, threadStatus)
 import GHC.Stats (RTSStats (..), getRTSStats)
 import Harness (expectIOError, forkTask, joinTask, killTask, taskThread, testIn, waitParked, waitUntilTrue)
-import Heddle.Channel (Channel, Multicast, newBounded, newMulticast, newUnbounded, next, recv, send, subscribe)
+import Heddle.Channel (Channel, ChannelDeserted (..), Multicast, newBounded, newMulticast, newUnbounded, next, recv, send, subscribe)
 import Heddle.Prim.Errno (pattern EINVAL)
 import Heddle.Scope
 import Heddle.Timer (deadlineIn, microseconds, milliseconds, never, seconds, sleepFor)
 import System.Mem (performMajorGC)
 import Test.Tasty
 import Test.Tasty.HUnit
+
+-- Caught by the root and by its own type, with the same text.
+rooted :: Exception e => e -> Assertion
+rooted e = do
+  byRoot <- try (throwIO e)
+  either (\root -> displayException (root :: ScopeException)) id byRoot @?= displayException e
+  byType <- try (throwIO e)
+  either (\own -> displayException (own `asTypeOf` e)) id byType @?= displayException e
 
 newtype Boom = Boom Int
   deriving stock (Eq, Show)
@@ -379,7 +387,12 @@ tests =
                     when (k `mod` 3 == 0) (void (fork s (bracket_ (add alive 1) (add alive (-1)) (sleepFor (milliseconds 1)))))
                 mapM_ cancel (take (i `mod` 4) ts)
                 mapM_ awaitEither ts
-          readIORef alive >>= (@?= 0)
+          readIORef alive >>= (@?= 0),
+      testIn "ScopeException catches each of the package's exceptions" $ do
+        rooted (TaskFailed "scope" "task" (toException (Boom 1)))
+        rooted TaskCancelled
+        rooted (ScopeClosed "scope")
+        rooted (ChannelDeserted "recv")
     ]
   where
     add ref n = atomicModifyIORef' ref (\k -> (k + n, ()))

@@ -19,6 +19,7 @@ module Heddle.IO
     Config (..),
     defaultConfig,
     BackendChoice (..),
+    HeddleIOException (..),
     IOManagerError (..),
 
     -- * Deadlines
@@ -108,6 +109,7 @@ where
 
 import Heddle.IO.Connection
 import Heddle.IO.Descriptor
+import Heddle.IO.Internal.Exception (HeddleIOException (..))
 import Heddle.IO.Internal.Listener
   ( ListenOptions (..),
     Listener,

@@ -54,6 +54,7 @@ module Heddle.Timer
 where
 
 import Control.Monad (when)
+import Heddle.IO.Internal.Exception (HeddleIOException (..), fromHeddleIO)
 import Heddle.IO.Internal.Manager (submit)
 import Heddle.IO.Internal.PooledTimer
 import Heddle.IO.Internal.Registration (armWordsUntil, isClosing)
@@ -160,6 +161,8 @@ data TimerClosed = TimerClosed
   deriving stock (Eq, Show)
 
 instance Exception TimerClosed where
+  toException = toException . HeddleIOException
+  fromException = fromHeddleIO
   displayException TimerClosed = "waiting for a timer: another thread closed it before its deadline"
 
 armed, awaited, fired, closed :: Int

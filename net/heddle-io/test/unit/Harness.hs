@@ -1,8 +1,6 @@
--- | What the tests share: runtimes of both kinds, pairs of connections, deadlines that turn
--- a hang into a failure, and waiting for a state instead of for a time.
+-- | What the tests share: runtimes of both kinds, pairs of connections, descriptors, children.
 module Harness
   ( bothBackends,
-    limited,
     soon,
     late,
     withLoopback,
@@ -11,21 +9,13 @@ module Harness
     withPipe,
     retire,
     loopback,
-    waitParked,
-    waitSettled,
-    waitUntilTrue,
-    forkTask,
-    forkTaskOn,
-    joinTask,
-    killTask,
-    taskThread,
     openDescriptors,
     waitTicker,
     withoutLeak,
     got,
     expectIOError,
     child,
-    testIn,
+    module Heddle.Testkit.Threads,
   )
 where
 
@@ -34,9 +24,9 @@ import Control.Exception
 import Control.Monad
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
-import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
 import Heddle.IO
 import Heddle.Prim.Errno (Errno, errnoOf)
+import Heddle.Testkit.Threads
 import Network.Socket qualified as N
 import System.Directory (getSymbolicLinkTarget, listDirectory)
 import System.Environment (getEnvironment, getExecutablePath)
@@ -52,14 +42,6 @@ import Test.Tasty.HUnit
 bothBackends :: TestName -> (Runtime -> Assertion) -> TestTree
 bothBackends name body =
   testGroup name [testIn (show b) (withoutLeak (withRuntime defaultConfig {configBackend = b} body)) | b <- [Epoll, Poll]]
-
--- | A test that fails instead of hanging.
-testIn :: TestName -> Assertion -> TestTree
-testIn name = testCase name . limited
-
--- | Fail after a minute.
-limited :: IO a -> IO a
-limited body = timeout 60000000 body >>= maybe (assertFailure "did not end within a minute") pure
 
 -- | A deadline that comes, when it has to.
 soon :: IO Deadline
@@ -98,43 +80,6 @@ withPipe = bracket createPipe (\(r, w) -> quietly (closeFd r) >> quietly (closeF
 -- number, which must not be somebody else's by then.
 retire :: Fd -> IO ()
 retire fd = bracket (openFd "/dev/null" ReadOnly Nothing defaultFileFlags) closeFd (\null' -> void (dupTo null' fd))
-
--- | Wait until a thread is parked.
-waitParked :: ThreadId -> IO ()
-waitParked t = waitUntilTrue $ (\s -> s `elem` [ThreadBlocked BlockedOnMVar, ThreadBlocked BlockedOnSTM]) <$> threadStatus t
-
--- | Wait until a thread is parked or has ended, as one with a near deadline may have.
-waitSettled :: ThreadId -> IO ()
-waitSettled t = waitUntilTrue $ (`notElem` [ThreadRunning, ThreadBlocked BlockedOnBlackHole]) <$> threadStatus t
-
--- | Wait for a state.
-waitUntilTrue :: IO Bool -> IO ()
-waitUntilTrue state = do
-  there <- state
-  unless there (yield >> waitUntilTrue state)
-
--- | A thread with a result.
-data Task a = Task {taskThread :: ThreadId, taskResult :: MVar (Either SomeException a)}
-
-forkTask :: IO a -> IO (Task a)
-forkTask = forkTaskBy forkIO
-
--- | On one capability.
-forkTaskOn :: Int -> IO a -> IO (Task a)
-forkTaskOn = forkTaskBy . forkOn
-
-forkTaskBy :: (IO () -> IO ThreadId) -> IO a -> IO (Task a)
-forkTaskBy fork body = do
-  result <- newEmptyMVar
-  t <- mask $ \restore -> fork (try (restore body) >>= putMVar result)
-  pure (Task t result)
-
-joinTask :: Task a -> IO a
-joinTask t = readMVar (taskResult t) >>= either throwIO pure
-
--- | Kill it and wait; the exception that ended it.
-killTask :: Task a -> IO (Maybe SomeException)
-killTask t = killThread (taskThread t) >> either Just (const Nothing) <$> readMVar (taskResult t)
 
 -- | The process's descriptors, and what they stand for.
 openDescriptors :: IO [(Fd, String)]

@@ -175,8 +175,21 @@ connections =
       expectIOError EPIPE (throwCode "test" (minus EPIPE) :: IO ())
       try (throwCode "test" ClosedCode) >>= \case
         Left e -> displayException (e :: IOClosed) @?= "test: the connection is closed"
-        Right () -> assertFailure "expected IOClosed"
+        Right () -> assertFailure "expected IOClosed",
+    testIn "HeddleIOException catches each of the package's exceptions" $ do
+      rooted NotThreaded
+      rooted (IOClosed "test")
+      rooted TimerClosed
+      rooted (ConnectTimedOut (SockAddrInet 80 0))
   ]
+
+-- By the root and by its own type, with the same text.
+rooted :: Exception e => e -> Assertion
+rooted e = do
+  byRoot <- try (throwIO e)
+  either (\root -> displayException (root :: HeddleIOException)) id byRoot @?= displayException e
+  byType <- try (throwIO e)
+  either (\own -> displayException (own `asTypeOf` e)) id byType @?= displayException e
 
 gather :: Registration -> [ByteString] -> Deadline -> IO Int
 gather registration strings deadline = allocaBytes (pieceBytes * max 1 (length strings)) $ \vector -> fill vector 0 strings

@@ -48,6 +48,7 @@ module Heddle.Channel
     tryNext,
 
     -- * Exceptions
+    ScopeException (..),
     ChannelDeserted (..),
   )
 where
@@ -63,6 +64,7 @@ import Heddle.Prim.Clock (Deadline, never)
 import Heddle.Prim.Errno (throwErrnoFor, pattern EINVAL)
 import Heddle.Prim.Exception (BlockedIndefinitelyOnMVar (..), Exception (..), bug, catch, mask_, onException, throwIO)
 import Heddle.Prim.WaitCell
+import Heddle.Scope.Internal.Exception
 import Heddle.Timer (isOver, withCellUntil)
 
 -- | A queue between threads.
@@ -80,6 +82,8 @@ instance Show ChannelDeserted where
   showsPrec d e = showParen (d > 10) (showString (displayException e))
 
 instance Exception ChannelDeserted where
+  toException = toException . ScopeException
+  fromException = fromScope
   displayException (ChannelDeserted what) =
     what ++ " would wait for ever: no other thread has this channel any more"
 

@@ -48,6 +48,7 @@ module Heddle.Scope
     timeoutUntil,
 
     -- * Exceptions
+    ScopeException (..),
     TaskFailed (..),
     TaskCancelled (..),
     ScopeClosed (..),
@@ -66,6 +67,7 @@ import Heddle.Prim.Errno (throwErrnoFor, pattern EINVAL)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (ThreadId, forkMasked, forkMaskedOn, labelMe, myThreadId)
 import Heddle.Prim.WaitCell
+import Heddle.Scope.Internal.Exception
 import Heddle.Timer (isOver, timeout, timeoutUntil, withCellUntil)
 
 -- | Where tasks are forked.
@@ -129,6 +131,8 @@ instance Show TaskFailed where
   showsPrec d e = showParen (d > 10) (showString (displayException e))
 
 instance Exception TaskFailed where
+  toException = toException . ScopeException
+  fromException = fromScope
   displayException (TaskFailed scope task cause) =
     "task " ++ task ++ (if null scope then "" else " of scope " ++ scope) ++ " failed: " ++ displayException cause
 
@@ -137,6 +141,8 @@ data TaskCancelled = TaskCancelled
   deriving stock (Eq, Show)
 
 instance Exception TaskCancelled where
+  toException = toException . ScopeException
+  fromException = fromScope
   displayException TaskCancelled = "awaiting a task that was cancelled"
 
 -- | A task was to be forked in a scope that is ending.
@@ -147,6 +153,8 @@ instance Show ScopeClosed where
   showsPrec d e = showParen (d > 10) (showString (displayException e))
 
 instance Exception ScopeClosed where
+  toException = toException . ScopeException
+  fromException = fromScope
   displayException (ScopeClosed name) =
     "forking in a scope that is ending" ++ (if null name then "" else ": " ++ name)
 

@@ -78,7 +78,7 @@ defaultServeOptions :: FilePath -> ServeOptions
 defaultServeOptions directory =
   ServeOptions
     { serveDirectory = directory,
-      serveListen = [ListenHost "localhost" 8080],
+      serveListen = [ListenHost "localhost" defaultPort],
       serveCores = Nothing,
       serveAccessLog = Nothing,
       serveIndexes = ["index.html", "index.htm"],

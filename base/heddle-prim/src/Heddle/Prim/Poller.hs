@@ -24,6 +24,7 @@ module Heddle.Prim.Poller
     eventIn,
     eventOut,
     eventError,
+    eventInvalid,
     eventHangUp,
     eventReadHangUp,
     eventEdge,
@@ -105,6 +106,10 @@ eventOut = 0x4
 -- | An error is pending.
 eventError :: Word32
 eventError = 0x8
+
+-- | No open descriptor has the number (POLLNVAL). Only poll(2) says this.
+eventInvalid :: Word32
+eventInvalid = 0x20
 
 -- | Both directions are over.
 eventHangUp :: Word32

@@ -51,6 +51,7 @@ import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peek, poke)
 import Heddle.IO.Internal.Address
+import Heddle.IO.Internal.Exception (HeddleIOException (..), fromHeddleIO)
 import Heddle.IO.Internal.Manager
 import Heddle.IO.Internal.PooledTimer (isOver, sleepOn)
 import Heddle.IO.Internal.Registration
@@ -112,6 +113,8 @@ data ConnectError
   deriving stock (Eq, Show)
 
 instance Exception ConnectError where
+  toException = toException . HeddleIOException
+  fromException = fromHeddleIO
   displayException = \case
     ConnectTimedOut address ->
       "cannot connect to " ++ renderAddress address ++ ": no answer before the deadline.\n  Is the address right, and does a firewall let it through?"

@@ -13,6 +13,7 @@ module Heddle.Serve.Listen
     renderListen,
     resolveListen,
     listenUrl,
+    defaultPort,
     withPortOf,
   )
 where
@@ -33,6 +34,10 @@ data ListenSpec
     ListenUnix !FilePath
   deriving stock (Eq, Show)
 
+-- | The port of an address that names none: 8080.
+defaultPort :: Int
+defaultPort = 8080
+
 -- | Read an address.
 --
 -- >>> parseListen "[::1]:80"
@@ -46,11 +51,11 @@ parseListen text
       | otherwise -> Right (ListenUnix path)
   | '[' : rest <- text = case break (== ']') rest of
     (host, ']' : ':' : p) | ':' `elem` host -> ListenHost host <$> port p
-    (host, "]") | ':' `elem` host -> Right (ListenHost host 8080)
+    (host, "]") | ':' `elem` host -> Right (ListenHost host defaultPort)
     _ -> wrong
   | otherwise = case break (== ':') (reverse text) of
     (_, "") | all (`elem` ['0' .. '9']) text && not (null text) -> ListenHost "" <$> port text
-    (_, "") | not (null text) -> Right (ListenHost text 8080)
+    (_, "") | not (null text) -> Right (ListenHost text defaultPort)
     (p, ':' : host)
       | ':' `elem` host -> Left "write an IPv6 address in brackets, such as [::1]:8080"
       | otherwise -> ListenHost (reverse host) <$> port (reverse p)

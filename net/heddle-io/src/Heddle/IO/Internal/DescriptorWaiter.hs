@@ -61,9 +61,7 @@ readyNow fd bits = do
   let failed = throwErrnoFor ("wait for descriptor " ++ show fd)
   if r < 0
     then if Errno (negate r) == EINTR then readyNow fd bits else failed (Errno (negate r))
-    else if fromIntegral r .&. invalid /= 0 then failed EBADF else pure (fromIntegral r)
-  where
-    invalid = 0x20 :: Word32 -- POLLNVAL
+    else if fromIntegral r .&. eventInvalid /= 0 then failed EBADF else pure (fromIntegral r)
 
 -- | Park until the descriptor is ready; 'False' when the deadline passed first.
 --

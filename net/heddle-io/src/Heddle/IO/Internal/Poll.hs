@@ -133,11 +133,11 @@ look state wakeFd wakeTag call events = do
               then IntMap.delete index watched
               else IntMap.insert index (Watched fd tag left') watched
           go p (i + 1) rest (k + 1)
-    hangs = eventError .|. eventHangUp .|. 0x20
-    -- A closed descriptor (POLLNVAL) is an error to its waiters, who then look themselves.
+    hangs = eventError .|. eventHangUp .|. eventInvalid
+    -- A closed descriptor is an error to its waiters, who then look themselves.
     emit :: Int -> Word64 -> Word32 -> IO ()
     emit k tag bits = do
-      pokeByteOff events (eventBytes * k) (if bits .&. 0x20 /= 0 then bits .|. eventError else bits)
+      pokeByteOff events (eventBytes * k) (if bits .&. eventInvalid /= 0 then bits .|. eventError else bits)
       pokeByteOff events (eventBytes * k + eventBytes - 8) tag
 
 entriesFor :: State -> Int -> IO Buffer

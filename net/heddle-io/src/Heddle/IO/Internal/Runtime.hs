@@ -40,6 +40,7 @@ import Data.Foldable (for_, traverse_)
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
 import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
+import Heddle.IO.Internal.Exception (HeddleIOException (..), fromHeddleIO)
 import Heddle.IO.Internal.Manager
 import Heddle.IO.Internal.Registration (closeRegistration)
 import Heddle.IO.Internal.Types
@@ -100,6 +101,8 @@ instance Show IOManagerError where
   showsPrec d e = showParen (d > 10) (showString (displayException e))
 
 instance Exception IOManagerError where
+  toException = toException . HeddleIOException
+  fromException = fromHeddleIO
   displayException = \case
     NotThreaded ->
       "heddle-io needs GHC's threaded runtime, and this program was linked without it.\n"

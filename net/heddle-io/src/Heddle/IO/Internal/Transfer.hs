@@ -40,6 +40,7 @@ import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
+import Heddle.IO.Internal.Exception (HeddleIOException (..), fromHeddleIO)
 import Heddle.IO.Internal.Registration
 import Heddle.IO.Internal.Types
 import Heddle.Prim.Clock (Deadline)
@@ -57,6 +58,8 @@ instance Show IOClosed where
   showsPrec d e = showParen (d > 10) (showString (displayException e))
 
 instance Exception IOClosed where
+  toException = toException . HeddleIOException
+  fromException = fromHeddleIO
   displayException (IOClosed what) = what ++ ": the connection is closed"
 
 -- | Throw what a negative answer means; the string says what was tried.
