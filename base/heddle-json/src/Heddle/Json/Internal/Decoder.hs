@@ -174,7 +174,11 @@ again :: Env -> Ptr Word8 -> Decoder a -> IO (At a)
 again env p d = runDecoder d env p
 {-# INLINE again #-}
 
--- | Why a decoder stopped, and how far into the text.
+-- | Why a decoder stopped, and how far into the text. Only '<|>' and 'attempt' catch it.
+--
+-- A plain exception suffices for this control flow: what a program gives to a decoder are pure functions, which return
+-- before the next step runs. So no handler of the program is ever between a 'throwIO' here and 'attempt', and each
+-- decoding within such a function has an 'attempt' of its own.
 data Failed = Failed !Int Reason
   deriving stock (Show)
 
