@@ -556,7 +556,9 @@ failing backend =
             failuresAre engine ["CR, LF or NUL"]
         readIORef released >>= (@?= True),
     testCase "prebuiltHeadersWereNotChecked: CR, LF or NUL in a prebuilt reply's header: 500" $
-      forM_ injections $ \evil ->
+      forM_ injections $ \evil -> do
+        try (newPrebuilt "heddle" status200 [Header "X" evil] NoContent)
+          >>= either (@?= UnsafeHeader (Header "X" evil)) (\_ -> unexpected "UnsafeHeader" "a prebuilt reply")
         withEngine backend tight (\_ -> Ready <$> newPrebuilt "heddle" status200 [Header "X" evil] NoContent) $ \engine -> do
           withClient (engineAddress engine) $ \client -> do
             say client (get "/1")

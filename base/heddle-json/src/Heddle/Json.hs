@@ -12,10 +12,9 @@
 -- > toByteString (encodeJson (Person "Zoë" Nothing))      -- {"name":"Zoë","age":null}
 -- > decodeJson "{\"name\": \"Zoë\"}" :: Either Malformed Person
 --
--- What classes do not say is written out: values with "Heddle.Json.Build", decoders with
--- "Heddle.Json.Decode"; both are meant to be imported qualified, as they share words. JSON
--- that is longer than memory is for "Heddle.Json.Stream"; "Heddle.Json.Check" validates and
--- reformats.
+-- For forms that the classes do not derive, write encoders with "Heddle.Json.Build" and decoders with
+-- "Heddle.Json.Decode"; import both qualified, since they share names. "Heddle.Json.Stream" decodes
+-- input larger than memory, "Heddle.Json.Check" validates and reformats.
 --
 -- Cost: linear in the bytes.
 -- Owner: values.
@@ -40,7 +39,7 @@ module Heddle.Json
     Duplicates (..),
     NonFinite (..),
 
-    -- * What is wrong
+    -- * Errors
     Malformed (..),
     Step (..),
     Reason (..),

@@ -56,6 +56,7 @@ module Heddle.Http
     Prebuilt,
     PrebuiltBody (..),
     newPrebuilt,
+    UnsafeHeader (..),
 
     -- * Names
     module Heddle.Http.Names,

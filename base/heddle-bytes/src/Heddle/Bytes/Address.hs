@@ -3,8 +3,8 @@
 -- Description : Internet addresses as text, written in place
 -- Stability   : stable
 --
--- Writes IPv4 and IPv6 addresses straight into memory, in the one spelling that
--- their standards recommend, so that equal addresses are equal text.
+-- Writes IPv4 and IPv6 addresses straight into memory, in the spelling that their standards recommend, so
+-- that equal addresses have equal texts.
 --
 -- Invariant: at most 'maxIPv4Length' or 'maxIPv6Length' bytes are written.
 -- Owner: the memory is the caller's, and only while the call lasts.
@@ -45,8 +45,8 @@ maxIPv6Length = 39
 
 -- | Write an IPv4 address, such as @192.0.2.7@, and return its end.
 --
--- The word is in network byte order, as the kernel keeps it in @sin_addr@ and
--- the network package in @HostAddress@.
+-- The word is in network byte order, as in the kernel's @sin_addr@ and the network package's
+-- @HostAddress@.
 --
 -- [Cost]: O(1); 0 bytes.
 -- [Blocks]: never.
@@ -106,7 +106,7 @@ pokeIPv6 target source = do
         colons <- pokeColon before >>= pokeColon
         pokeRange colons (start + len) 8
 
-    -- Groups from one to before another, with colons between them.
+    -- The groups from the first index to before the second, with colons between them.
     pokeRange !next !from !to
       | from >= to = pure next
       | otherwise = do
@@ -122,7 +122,7 @@ data Gap = Gap
     gapLen :: !Int
   }
 
--- | The longest run of zero groups, and of equally long ones the first.
+-- | The first of the longest runs of zero groups.
 longestGap :: Ptr Word8 -> IO Gap
 longestGap source = go 0 0 (Gap 0 0)
   where
@@ -134,8 +134,7 @@ longestGap source = go 0 0 (Gap 0 0)
         let run' = if group == 0 then run + 1 else 0
         go (place + 1) run' (if run' > gapLen best then Gap (place + 1 - run') run' else best)
 
--- | Five zero groups, then one of ones, is how IPv4 is mapped into IPv6; the
--- gap is then exactly those five.
+-- | IPv4 is mapped into IPv6 by five zero groups and one of ones; then the gap is exactly those five.
 isMapped :: Ptr Word8 -> Gap -> IO Bool
 isMapped source Gap {gapStart = start, gapLen = len}
   | start == 0 && len == 5 = (== 0xffff) <$> peekGroup source 5
@@ -162,7 +161,7 @@ pokeOctets target a b c d =
       pokeByteOff end 0 (0x2e :: Word8)
       pokeOctet (end `plusPtr` 1) octet
 
--- | As the last group of an address has no room behind it, each is written digit by digit.
+-- | Digit by digit, because the last group of an address has no room after it.
 pokeOctet :: Ptr Word8 -> Int -> IO (Ptr Word8)
 pokeOctet target octet
   | octet >= 100 = do

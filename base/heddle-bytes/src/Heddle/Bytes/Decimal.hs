@@ -5,8 +5,8 @@
 -- Description : Integers in decimal and hexadecimal, written in place and parsed strictly
 -- Stability   : stable
 --
--- Writes decimal and hexadecimal numbers straight into memory, eight digits at a time, and
--- reads decimals back without ever accepting more than digits.
+-- Writes decimal and hexadecimal numbers straight into memory, eight digits at a time, and reads decimals
+-- strictly: nothing but digits is accepted, and nothing wraps.
 --
 -- Invariant: nothing is written outside of the room that a function asks for.
 -- Owner: the memory is the caller's, and only while the call lasts.
@@ -14,8 +14,8 @@
 module Heddle.Bytes.Decimal
   ( -- * Writing decimals
 
-    -- | Eight bytes are stored at a time: behind the end that is answered, bytes within the
-    -- room may have been written too.
+    -- | Eight bytes are stored at a time: bytes after the returned end but within the room may have been
+    -- written, too.
     pokeDecimal,
     pokeUnsigned,
     decimalLength,
@@ -81,7 +81,7 @@ pokeUnsigned target number = do
   pure end
 {-# INLINE pokeUnsigned #-}
 
--- | 'pokeDecimal', for those who are moving along memory themselves.
+-- | 'pokeDecimal' as an 'AddrState', for other address-threading code.
 --
 -- [Cost]: about ten instructions for the sign, 25 for every eight digits; 0 bytes.
 -- [Units]: room for 'maxDecimalLength' bytes is needed.
@@ -89,12 +89,12 @@ signed64 :: AddrState Int64 ()
 signed64 = addrState $ \number target -> do
   let ones = number `unsafeShiftR` 63
       magnitude = fromIntegral ((number `xor` ones) - ones)
-  -- The sign is written in any case, and the digits over it if there is none.
+  -- The sign is written always; the digits of a positive number overwrite it.
   poke target 0x2d
   unsignedAt magnitude (target `plusPtr` fromIntegral (negate ones))
 {-# NOINLINE signed64 #-}
 
--- | 'pokeUnsigned', for those who are moving along memory themselves.
+-- | 'pokeUnsigned' as an 'AddrState', for other address-threading code.
 --
 -- [Cost]: about 25 instructions for every eight digits; 0 bytes.
 -- [Units]: room for 'maxDecimalLength' bytes is needed.
@@ -118,31 +118,31 @@ unsignedAt number target
     whole next' (eightDigits (number - 100000000 * middle))
 {-# INLINE unsignedAt #-}
 
--- | Eight digits without the zeros before the first, of which eight bytes are written.
+-- | Write eight digits without leading zeros; eight bytes are stored.
 leading :: Ptr Word8 -> Word64 -> IO (At ())
 leading target digits = do
   pokeLittle target ((digits + 0x3030303030303030) `unsafeShiftR` zeros)
   pure (At (target `plusPtr` (8 - zeros `unsafeShiftR` 3)) ())
   where
-    -- The last digit stays in any case.
+    -- Keep the last digit, even if it is a zero.
     zeros = countTrailingZeros (digits .|. 0x0100000000000000) .&. 0x38
 {-# INLINE leading #-}
 
--- | Eight digits.
+-- | Write eight digits.
 whole :: Ptr Word8 -> Word64 -> IO (At ())
 whole target digits = do
   pokeLittle target (digits + 0x3030303030303030)
   pure (At (target `plusPtr` 8) ())
 {-# INLINE whole #-}
 
--- | Eight bytes, the lowest first.
+-- | Store eight bytes, the lowest first.
 pokeLittle :: Ptr Word8 -> Word64 -> IO ()
 pokeLittle target bytes = case targetByteOrder of
   LittleEndian -> poke (castPtr target) bytes
   BigEndian -> poke (castPtr target) (byteSwap64 bytes)
 {-# INLINE pokeLittle #-}
 
--- | The digits of a number below 10^8, a byte for each, the first in the lowest.
+-- | The digits of a number below 10^8, one in each byte, the first digit in the lowest byte.
 eightDigits :: Word64 -> Word64
 eightDigits number = (twos `unsafeShiftL` 8) - tens * 2559
   where
@@ -160,7 +160,7 @@ tenToEighth number = timesHigh number 0xabcc77118461cefd `unsafeShiftR` 26
 
 -- | Write a number from 0 to 99 as two digits and return their end.
 --
--- Of any other number its two bytes are unspecified, but still two.
+-- For any other number, two unspecified bytes are written.
 --
 -- [Cost]: O(1), without a division; 0 bytes.
 -- [Blocks]: never.
@@ -176,7 +176,7 @@ pokeDecimal2 target number = do
 
 -- | Write a number from 0 to 9999 as four digits and return their end.
 --
--- Of any other number its four bytes are unspecified, but still four.
+-- For any other number, four unspecified bytes are written.
 --
 -- [Cost]: O(1), without a division; 0 bytes.
 -- [Blocks]: never.
@@ -193,8 +193,8 @@ pokeDecimal4 target number = do
   pure (target `plusPtr` 4)
 {-# INLINE pokeDecimal4 #-}
 
--- | Write a number with zeros before it, in this many bytes, from 1 to 20; of a longer number the
--- last digits. Returns the end.
+-- | Write a number in decimal with this many digits (1 to 20): padded with zeros, or the last digits of a
+-- longer number. Returns the end.
 --
 -- [Cost]: about 25 instructions for every eight digits; 0 bytes.
 -- [Blocks]: never.
@@ -254,7 +254,7 @@ unsignedLength number
   | number < 10000000000000000 = 8 + digits8 (tenToEighth number)
   | otherwise = 16 + digits8 (tenToEighth (tenToEighth number))
 
--- | The digits of a number below 10^8.
+-- | The number of digits of a number below 10^8.
 digits8 :: Word64 -> Int
 digits8 number
   | number < 10000 =
@@ -302,8 +302,8 @@ pokeHex target number
       pokeLittle at (hexAscii digits `unsafeShiftR` zeros)
       pure (At (at `plusPtr` (8 - zeros `unsafeShiftR` 3)) ())
 
--- | Write a number in lower-case hexadecimal in this many bytes, from 1 to 16, with zeros before it;
--- of a longer number the last digits. Returns the end.
+-- | Write a number in lower-case hexadecimal with this many digits (1 to 16): padded with zeros, or the last
+-- digits of a longer number. Returns the end.
 --
 -- [Cost]: about 20 instructions for every eight digits; 0 bytes.
 -- [Blocks]: never.
@@ -327,7 +327,7 @@ pokeHexFixed width target number
     ascii n = hexAscii (eightHex (n .&. 0xffffffff))
 {-# INLINE pokeHexFixed #-}
 
--- | The hexadecimal digits of a number below 2^32, a byte for each, the first in the lowest.
+-- | The hexadecimal digits of a number below 2^32, one in each byte, the first digit in the lowest byte.
 eightHex :: Word64 -> Word64
 eightHex number = byteSwap64 ((bytes .|. (bytes `unsafeShiftL` 4)) .&. 0x0f0f0f0f0f0f0f0f)
   where
@@ -357,17 +357,15 @@ hexLength number =
 
 -- | Read this many bytes as a number in decimal; -1 if they are not one.
 --
--- There must be a byte, every byte must be a digit, and the number must not
--- exceed 'maxBound': no sign, space or separator passes, and nothing wraps.
--- Leading zeros are digits.
+-- There must be at least one byte, every byte must be a digit, and the number must not exceed 'maxBound':
+-- signs, spaces and separators are refused, and nothing wraps. Leading zeros are allowed.
 --
 -- [Cost]: O(bytes); 0 bytes allocated.
 -- [Blocks]: never.
 -- [Units]: the length is in bytes.
 -- [Threads]: any; the memory must not change meanwhile.
 --
--- Law (@inverse@): what 'pokeDecimal' writes of a number of 0 or more is read
--- as that number.
+-- Law (@inverse@): it reads what 'pokeDecimal' writes for a number of 0 or more.
 --
 -- @since 0.1.0.0
 readDecimal :: Ptr Word8 -> Int -> IO Int
@@ -390,7 +388,7 @@ hundredth :: Word -> Word
 hundredth number = (number * 1374389535) `unsafeShiftR` 37
 {-# INLINE hundredth #-}
 
--- | Two digits; the tens are exact below 179.
+-- | Write two digits; the tens are exact below 179.
 pokePair :: Ptr Word8 -> Word -> IO ()
 pokePair target number = do
   let tens = (number * 103) `unsafeShiftR` 10

@@ -15,8 +15,8 @@ module Heddle.Bytes.Double
 
     -- | The layout is JavaScript's: a plain decimal from 1e-6 up to 1e21, else one digit before
     -- the point and an exponent, here without its plus: @1@, @0.000001@, @1.5e-7@, @1e21@.
-    -- Zeros are @0@ and @-0.0@, which also readers that take whole numbers for integers read
-    -- back. What is no number is @NaN@, @Infinity@ or @-Infinity@.
+    -- Zeros are @0@ and @-0.0@, which keeps its sign even in readers that take whole numbers for
+    -- integers. The other values are @NaN@, @Infinity@ and @-Infinity@.
     pokeDouble,
     maxDoubleLength,
     pokeFloat,
@@ -52,8 +52,8 @@ maxDoubleLength = 32
 maxFloatLength :: Int
 maxFloatLength = 32
 
--- | Write the shortest decimal that reads back as the same double, and of those the closest;
--- answers the end. Bytes behind the end may be written too, up to 'maxDoubleLength'.
+-- | Write the shortest decimal that reads back as the same double, the closest of several; returns the
+-- end. Bytes after the end may be written, too, up to 'maxDoubleLength'.
 --
 -- [Cost]: six multiplications and those of the digits; 0 bytes.
 -- [Blocks]: never.
@@ -72,7 +72,7 @@ pokeDouble p x = do
 
 double :: AddrState Double ()
 double = addrState $ \x p -> do
-  -- The bits by way of memory: 'castDoubleToWord64' is a call.
+  -- The bits go through memory: 'castDoubleToWord64' would be a call.
   poke (castPtr p) x
   bits <- peek (castPtr p)
   if
@@ -117,7 +117,7 @@ pokeAscii :: Ptr Word8 -> String -> IO (At ())
 pokeAscii p text = (`At` ()) <$> foldM (\q c -> poke q (fromIntegral (fromEnum c)) >> pure (q `plusPtr` 1)) p text
 {-# NOINLINE pokeAscii #-}
 
--- | Digits and an exponent of ten, laid out.
+-- | Write digits and an exponent of ten.
 pokeShortest :: Ptr Word8 -> Decimal -> IO (At ())
 pokeShortest p decimal = runAddrState layout decimal p
 {-# INLINE pokeShortest #-}
@@ -130,7 +130,7 @@ layout = addrState $ \decimal p -> case decimal of
 
 laidOut :: Decimal -> Ptr Word8 -> IO (At ())
 laidOut (Decimal digits tens) p = do
-  let -- Behind a byte into which the digits before the point will move.
+  let -- One byte further: the digits before the point will move down by one.
       first = p `plusPtr` 1
   At end () <- runAddrState unsigned64 digits first
   let count = end `minusPtr` first
@@ -160,7 +160,7 @@ laidOut (Decimal digits tens) p = do
         runAddrState signed64 (fromIntegral (point - 1)) (p `plusPtr` (offset + 1))
 {-# INLINE laidOut #-}
 
--- | Up to 17 digits down by one byte.
+-- | Move up to 17 digits down by one byte.
 moveDown :: Ptr Word8 -> IO ()
 moveDown p = do
   one <- peekAt p 1
@@ -171,12 +171,12 @@ moveDown p = do
   pokeAt p 16 three
 {-# INLINE moveDown #-}
 
--- | This many of up to 17 digits, from 1 to 16 of them, down by one byte, and a point behind them.
+-- | Move this many (1 to 16) of up to 17 digits down by one byte, and write a point after them.
 insertPoint :: Ptr Word8 -> Int -> IO ()
 insertPoint p point = do
   one <- peekAt p 1
   two <- peekAt p 9
-  -- What stays, as far as it is overwritten.
+  -- The digits after the point that the moves overwrite.
   rest <- peekAt behind 0
   pokeAt p 0 one
   when (point > 8) (pokeAt p 8 two)
@@ -213,8 +213,8 @@ withoutZeros given@(Decimal digits tens)
         next = tenthOf n
     tenthOf n = timesHigh n 0xcccccccccccccccd `unsafeShiftR` 3
 
--- | The double nearest to @w * 10^q@, of two equally near ones the one whose last bit is 0; infinity
--- where that is too large for a double, 0 where it is too small.
+-- | The double nearest to @w * 10^q@, the even one of two equally near; infinity if that is too large, 0 if
+-- it is too small.
 --
 -- [Cost]: a division, or two multiplications.
 --
@@ -226,12 +226,12 @@ decimalToDouble :: Word64 -> Int -> Double
 decimalToDouble = nearest64
 {-# INLINE decimalToDouble #-}
 
--- | Read this many bytes as a number in the grammar of RFC 8259; NaN if they are not one. The nearest double,
--- for any number of digits; of two equally near ones the even one; an infinity where that is
--- too large, a zero (with its sign) where it is too small.
+-- | Read this many bytes as a number in the grammar of RFC 8259; NaN if they are not one. The result is the
+-- nearest double, for any number of digits; the even one of two equally near; an infinity if the number is
+-- too large, a zero with its sign if it is too small.
 --
--- [Cost]: O(bytes); integers of at most 800 digits and only for numbers of more than 19 that are
--- next to the middle of two doubles.
+-- [Cost]: O(bytes). Numbers of more than 19 digits that are close to the middle of two doubles take
+-- integers of at most 800 digits.
 -- [Blocks]: never.
 -- [Units]: the length is in bytes.
 -- [Threads]: any; the memory must not change meanwhile.
@@ -249,8 +249,8 @@ readDouble source len
 nan :: Double
 nan = 0 / 0
 
--- | Digits, a fraction, an exponent: one loop after the other, each ending in the next. All digits
--- together are one number, wrapped; if there are too many for that it is not used.
+-- | Read digits, a fraction and an exponent, by loops that call each other. All digits are accumulated in
+-- one word, which wraps and is not used if there are too many.
 unsigned :: Ptr Word8 -> Ptr Word8 -> IO Double
 unsigned start end = do
   zero <- if start == end then pure False else (== 0x30) <$> peek start
@@ -309,7 +309,7 @@ unsigned start end = do
           let digit = byte - 0x30
           if digit > 9
             then pure nan
-            else -- Larger than any count of digits is enough.
+            else -- Stop counting at an exponent larger than any number of digits.
               power count p w tens minus (at `plusPtr` 1) (if e < 1000000000000000 then 10 * e + fromIntegral digit else e)
       nearest :: Int -> Ptr Word8 -> Word64 -> Int -> IO Double
       nearest count digitsEnd w tens
@@ -317,12 +317,12 @@ unsigned start end = do
         | otherwise = manyDigits start digitsEnd tens
   whole start 0
 
--- | Eight bytes, the first lowest.
+-- | Load eight bytes, the first one lowest.
 peekLittle :: Ptr Word8 -> IO Word64
 peekLittle p = little <$> peek (castPtr p)
 {-# INLINE peekLittle #-}
 
--- | A word whose lowest byte is the first in memory.
+-- | Order a word's bytes so that the lowest one is the first in memory.
 little :: Word64 -> Word64
 little = case targetByteOrder of
   LittleEndian -> id
@@ -334,7 +334,7 @@ areDigits :: Word64 -> Bool
 areDigits bytes = ((bytes + 0x4646464646464646) .|. (bytes - 0x3030303030303030)) .&. 0x8080808080808080 == 0
 {-# INLINE areDigits #-}
 
--- | The number that eight digits are: two, four and eight of them are put together at once.
+-- | The value of eight digits: pairs, then groups of four, then all eight are combined at once.
 eightDigits :: Word64 -> Word64
 eightDigits bytes = (lower * 0x000f424000000064 + upper * 0x0000271000000001) `unsafeShiftR` 32
   where
@@ -344,7 +344,7 @@ eightDigits bytes = (lower * 0x000f424000000064 + upper * 0x0000271000000001) `u
     upper = (pairs `unsafeShiftR` 16) .&. 0x000000ff000000ff
 {-# INLINE eightDigits #-}
 
--- | More than 19 digits, perhaps with a point among them, and their exponent of ten.
+-- | Convert more than 19 digits, perhaps with a point among them, and their exponent of ten.
 manyDigits :: Ptr Word8 -> Ptr Word8 -> Int -> IO Double
 manyDigits start end tens = do
   first <- skipZeros start

@@ -53,26 +53,26 @@ import Heddle.Bytes.Internal.Foreign.Hash (endWords)
 import Heddle.Bytes.Internal.Sip (start)
 
 -- | A key of a hash table that is safe against flooding: @HashMap (Keyed Text) a@. Its 'Hashable'
--- instance is 'hashWith' under 'processKey', whatever 'Hashable' says of the type within.
+-- instance is 'hashWith' under 'processKey' and ignores the 'Hashable' instance of the wrapped type.
 --
 -- The order of such a table ('Data.HashMap.Strict.toList' and all folds) changes with every
 -- run of the program.
 --
--- Law (@keyed@): a table of keyed keys holds what a 'Data.Map.Map' holds.
+-- Law (@keyed@): a table with such keys behaves like a 'Data.Map.Map'.
 newtype Keyed a = Keyed
   { -- | The key itself.
     unKeyed :: a
   }
   deriving stock (Eq, Ord, Read, Show)
 
--- | As the value within.
+-- | As the wrapped value.
 instance Hash a => Hash (Keyed a) where
   absorb (Keyed x) = absorb x
   {-# INLINE absorb #-}
   hashWith key (Keyed x) = hashWith key x
   {-# INLINE hashWith #-}
 
--- | Under 'processKey', of the salt and the value.
+-- | Hashes the salt and the value under 'processKey'.
 instance Hash a => Hashable (Keyed a) where
   hash (Keyed x) = fromIntegral (hashWith processKey x)
   {-# INLINE hash #-}

@@ -14,8 +14,7 @@
 module Heddle.Bytes.HttpDate
   ( -- * HTTP dates
 
-    -- | Dates outside the years 0000 to 9999 have no four-digit year and are
-    -- written as the nearest one that has.
+    -- | A date outside the years 0000 to 9999 is written as the nearest date within.
     formatHttpDate,
     parseHttpDate,
 
@@ -103,8 +102,7 @@ pokeHttpDate target time = do
   pokeName (target `plusPtr` 26) (Name 'G' 'M' 'T')
   pure (target `plusPtr` httpDateLength)
 
--- | Write a time as access logs have it, @21\/Nov\/2026:20:33:09 +0100@, and
--- return its end.
+-- | Write a time as in access logs, @21\/Nov\/2026:20:33:09 +0100@, and return its end.
 --
 -- The offset says how far local time is ahead of universal time; one of a day
 -- or more is written as the nearest below a day.
@@ -140,12 +138,11 @@ pokeLogTime target (EpochSeconds time) minutesAhead = do
 
 -- | Read a date in any of the three forms of HTTP.
 --
--- The form must be exact to the byte, the day must exist, and the weekday must
--- be the day's own: a date that says two things at once says nothing. A leap
--- second is read as the second that follows it. A year of two digits is the one
--- of 1900 to 2099 whose weekday is right; see Note [Years of two digits].
+-- The form must be exact to the byte, the day must exist, and the weekday must match the day. A leap second
+-- is read as the second that follows it. A year of two digits is the year from 1900 to 2099 in which the
+-- weekday matches; see Note [Years of two digits].
 --
--- [Cost]: O(1); the result is all that is allocated.
+-- [Cost]: O(1); only the result is allocated.
 -- [Units]: seconds since 1970, in universal time.
 -- [Source]: RFC 9110, section 5.6.7: @IMF-fixdate@, @rfc850-date@ and
 -- @asctime-date@.
@@ -214,8 +211,7 @@ asctimeDate text
       (clockAt text 11)
   | otherwise = Nothing
 
--- | Weekday, year, month, day and second of the day, each -1 where the text had
--- none.
+-- | Takes the weekday, year, month, day and second of the day, each -1 if the text has no valid one.
 epochFrom :: Int -> Int -> Int -> Int -> Int -> Maybe EpochSeconds
 epochFrom named year month monthDay second
   | named >= 0
@@ -246,8 +242,7 @@ data Civil = Civil
 -- | Three letters.
 data Name = Name !Char !Char !Char
 
--- | The nearest second that local time, a day off at most, writes with a year of
--- four digits.
+-- | The nearest second whose year has four digits in any local time, which is at most a day off.
 nearest :: EpochSeconds -> EpochSeconds
 nearest (EpochSeconds time) = EpochSeconds (max firstSecond (min lastSecond time))
 {-# INLINE nearest #-}
@@ -261,7 +256,7 @@ moment :: EpochSeconds -> Moment
 moment time = Moment {momentDay = day, momentSecond = second}
   where
     EpochSeconds near = nearest time
-    -- Counted from an earlier year, so that the division is of a natural number.
+    -- Counted from an earlier year, so that the dividend is not negative.
     (day, second) = (fromIntegral near + 86400 * epochDay) `quotRem` 86400
 {-# INLINE moment #-}
 
@@ -360,8 +355,8 @@ pokeClock target second = do
   pure ()
 {-# INLINE pokeClock #-}
 
--- The readers below look at fixed places of a text whose length was checked,
--- and answer -1 for what is not there.
+-- The readers below look at fixed offsets of a text whose length was checked, and return -1 if the text
+-- there is invalid.
 
 at :: ByteString -> Int -> Char -> Bool
 at text place char = ByteString.unsafeIndex text place == ascii char
@@ -432,7 +427,7 @@ weekdayAt text place = search 0
       | name == packName (weekdayName day) = day
       | otherwise = search (day + 1)
 
--- | A weekday's whole name: its first three letters say which it can be.
+-- | The number of a weekday by its full name; the first three letters select the candidate.
 longWeekday :: ByteString -> Int
 longWeekday name
   | day >= 0 && name == longName day = day
@@ -481,8 +476,7 @@ ascii = fromIntegral . ord
 
 -- Note [Years of two digits]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~
--- RFC 9110 has a recipient take a two-digit year that seems more than 50 years
--- ahead for the last such year in the past, which needs a clock. The weekday
--- says the same without one: a day's weekday moves by five or six from one
--- century to the next, so at most one of 19yy and 20yy fits, and a date whose
--- weekday fits neither is not a date.
+-- By RFC 9110 a recipient interprets a two-digit year that seems more than 50 years ahead as the last such
+-- year in the past, which needs a clock. The weekday decides without one: from one century to the next a
+-- day's weekday moves by five or six, so at most one of 19yy and 20yy matches. A date whose weekday matches
+-- neither is invalid.

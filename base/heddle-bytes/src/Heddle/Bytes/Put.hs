@@ -33,7 +33,7 @@ module Heddle.Bytes.Put
     natural,
     fromBuilder,
 
-    -- * Separated
+    -- * Lists with separators
     sepBy,
     commaSeparated,
 
@@ -80,9 +80,9 @@ import Numeric.Natural (Natural)
 import System.IO (Handle, hPutBuf)
 import Prelude hiding (ioError)
 
--- | The pieces of a lazy byte string.
+-- | The bytes of a lazy string.
 --
--- [Cost]: a copy, as far as 'slice' makes one.
+-- [Cost]: that of 'slice' for each chunk.
 lazySlice :: Lazy.ByteString -> Put
 lazySlice = foldMap slice . Lazy.toChunks
 
@@ -122,7 +122,7 @@ text units = case textArray units of
       | otherwise = do
         let next = wholeSlice textSlice array at end
         room <- (`minusPtr` p) <$> sinkEnd sink
-        -- Three bytes for a unit are enough.
+        -- A unit takes at most three bytes.
         if 3 * (next - at) <= room
           then poke array at next end sink p room
           else do
@@ -135,7 +135,7 @@ text units = case textArray units of
       go array next end sink (p `plusPtr` n)
 {-# NOINLINE text #-}
 
--- | As many units of a text as are written at once: their bytes fit a chunk.
+-- | The most units of a text that are written at once: their bytes fit a chunk.
 --
 -- [Units]: 16-bit units.
 textSlice :: Int
@@ -149,7 +149,7 @@ utf8 (Utf8 characters) = slice characters
 
 -- | A number of any size, in decimal.
 --
--- [Cost]: that of 'decimal' where it fits a word. A larger number is split in halves by division, to a depth
+-- [Cost]: that of 'decimal' if it fits a word. A larger number is split in halves by division, to a depth
 -- of the logarithm of its digits.
 --
 -- Law (@show@): the bytes are those of 'show'.
@@ -173,7 +173,7 @@ natural n
 
 -- | The bytes of bytestring's 'Builder'.
 --
--- [Cost]: the builder's; its large pieces are treated as slices are.
+-- [Cost]: the builder's; its large pieces are treated like slices.
 fromBuilder :: Builder -> Put
 fromBuilder builder = runningPut (\sink p -> go sink p (Builder.runBuilder builder))
   where
@@ -186,7 +186,7 @@ fromBuilder builder = runningPut (\sink p -> go sink p (Builder.runBuilder build
         Builder.More need writer' -> sinkMore sink p' need >>= \q -> go sink q writer'
         Builder.Chunk chunk writer' -> runPut (slice chunk) sink p' >>= \q -> go sink q writer'
 
--- | Each element by a function, with a separator between.
+-- | Write each element by a function, with a separator between two.
 --
 -- [Cost]: that of the pieces.
 --
@@ -201,7 +201,7 @@ sepBy separator one xs = case toList xs of
     rest (x : more) = separator <> one x <> rest more
 {-# INLINE sepBy #-}
 
--- | Each element by a function, with commas between.
+-- | As 'sepBy', with commas.
 --
 -- [Cost]: that of the pieces.
 commaSeparated :: Foldable t => (a -> Put) -> t a -> Put
@@ -226,7 +226,7 @@ toByteString put = unsafePure $ do
         at <- addressAt <$> readWord base 0
         let used = p `minusPtr` at
         end <- sinkEnd sink
-        -- Doubling what there is.
+        -- Doubling keeps the number of steps logarithmic.
         let size = max (used + need) (2 * (end `minusPtr` at))
             enlarge = do
               memory <- newMemory size
@@ -274,7 +274,7 @@ data Storage
   | Middle !Buffer
   | Large !Memory
 
--- | In parts, as a call holds the capability.
+-- | Copy in parts, because a call holds the capability.
 copySlices :: Ptr Word8 -> Ptr Word8 -> Int -> IO ()
 copySlices !to !from !count
   | count <= chunkSize = ByteString.memcpy to from count
@@ -282,8 +282,8 @@ copySlices !to !from !count
     ByteString.memcpy to from chunkSize
     copySlices (to `plusPtr` chunkSize) (from `plusPtr` chunkSize) (count - chunkSize)
 
--- | Where results are written first that are not small: fresh memory would cost more than a copy,
--- because the system clears each page at its first use. Few are kept.
+-- | Buffers for results of medium size. Fresh memory would cost more than the copy, because the system
+-- clears each page at its first use. The pool keeps few.
 middles :: Pool Buffer
 middles = unsafeGlobal (newPool 4 (newBuffer middleSize))
 {-# NOINLINE middles #-}
@@ -291,17 +291,17 @@ middles = unsafeGlobal (newPool 4 (newBuffer middleSize))
 middleSize :: Int
 middleSize = 2097152
 
--- | All of it, in chunks of 32 KiB; larger slices are chunks of their own. The first chunk is written when the string
--- is needed, further ones when they are, at most 16 ahead: a string that is consumed while it is made takes half a
--- megabyte at a time. An exception of the pieces is thrown behind the chunks that were full before.
+-- | The bytes as a lazy string of chunks of 32 KiB; larger slices become chunks without a copy. Chunks are written when
+-- they are needed, at most 16 ahead, so a string that is consumed incrementally takes half a megabyte at a time. If a
+-- piece throws, the exception follows the chunks that were full before.
 --
 -- [Cost]: the bytes are written once, those of the first chunk twice if there are more; small results are copied. A
--- result of more than a chunk is written by a thread.
+-- separate thread writes a result of more than a chunk.
 toLazyByteString :: Put -> Lazy.ByteString
 toLazyByteString put = unsafePure (lazyChunks put)
 {-# NOINLINE toLazyByteString #-}
 
--- | As a 'Builder', which writes it each time it runs.
+-- | As a 'Builder', which runs the 'Put' each time it is run.
 --
 -- [Cost]: that of 'toLazyByteString', and copies of its small chunks.
 toBuilder :: Put -> Builder
@@ -309,8 +309,8 @@ toBuilder put = Builder.builder $ \step range -> do
   chunks <- lazyChunks put
   Builder.runBuilderWith (Builder.lazyByteString chunks) step range
 
--- | Write it into this memory: how many bytes, or nothing if they do not fit, when any of the buffer's
--- bytes may have been written.
+-- | Write it into this memory, and return the number of bytes. 'Nothing' if they do not fit; any of the
+-- buffer's bytes may have been written then.
 --
 -- [Cost]: the pieces'; a piece whose bound does not fit is written elsewhere and copied.
 -- [Units]: bytes.
@@ -318,7 +318,7 @@ toBuilder put = Builder.builder $ \step range -> do
 -- Law (@exact@): it fits if and only if it is no longer than the buffer.
 tryPutInto :: Buffer -> Put -> IO (Maybe Int)
 tryPutInto buffer put = do
-  -- Word 0: how much of the buffer is filled, as far as known. Word 1: where the present piece began.
+  -- Word 0: how much of the buffer is accounted for. Word 1: where the present run of pieces began.
   state <- newWords 2
   aside <- newRef Nothing
   let start = bufferPtr buffer
@@ -326,7 +326,7 @@ tryPutInto buffer put = do
         writeWord state 1 (addressOf at)
         setSinkEnd sink (at `plusPtr` size)
         pure at
-      -- Account for what was written from the last 'goTo' on, and copy it if it was written aside.
+      -- Account for the bytes written since the last 'goTo', and copy them if they were written aside.
       settle p = do
         used <- readWord state 0
         at <- addressAt <$> readWord state 1
@@ -367,11 +367,11 @@ instance Exception DoesNotFit where
   toException = asyncExceptionToException
   fromException = asyncExceptionFromException
 
--- | Write it into a buffer of 32 KiB, and call the action, in this thread, with what the buffer holds
--- whenever the next piece does not fit, and at the end. Larger slices are passed as they are. If the
--- action throws, nothing further is written.
+-- | Write it into a buffer of 32 KiB, and call the action with the buffer's contents whenever the next
+-- piece does not fit, and at the end. The action runs in this thread. It gets larger slices without a copy.
+-- If it throws, nothing further is written.
 --
--- The memory is the action's only while the call lasts.
+-- The action may use the memory only during the call.
 --
 -- [Cost]: the pieces', and the action's.
 -- [Blocks]: as the action does.
@@ -412,7 +412,7 @@ drainTo give put = do
 
 -- | Write it to a handle.
 --
--- [Cost]: as 'drainTo'; the handle's own buffer is passed by.
+-- [Cost]: as 'drainTo'; the handle's own buffer is bypassed.
 -- [Blocks]: as 'hPutBuf' does.
 -- [Throws]: as 'hPutBuf' does.
 hPut :: Handle -> Put -> IO ()

@@ -5,8 +5,8 @@
 --
 -- The GNU C library's matcher, in all dialects that GNU programs use.
 --
--- glibc locks a compiled expression while it matches. So each capability has a copy of its own, and threads
--- on different capabilities never wait for each other.
+-- glibc locks a compiled expression while it matches. So each capability has its own copy, and threads on
+-- different capabilities never wait for each other.
 --
 -- Cost: compiling, about 10 us per capability; matching, that of the C library.
 -- Owner: a 'Regex' is a value; the garbage collector frees its copies.
@@ -63,7 +63,7 @@ extendedDialect = Dialect 10
 
 -- | A compiled expression.
 data Regex
-  = -- | A copy per capability that has used it, and how to make another.
+  = -- | The copies of the capabilities that have used it, and an action that makes another.
     Regex !(Table (Maybe (ForeignPtr ()))) !(IO (Either ByteString (ForeignPtr ())))
 
 -- | Compile; 'True' ignores case. 'Left' has the C library's message.
@@ -85,13 +85,13 @@ compileRegex (Dialect dialect) fold pattern' =
         then Left <$> (peek failure >>= Bytes.packCString)
         else Right <$> newForeignPtr c_free compiled
 
--- | Whether it matches the whole of a text in memory.
+-- | Does it match a whole text in memory?
 --
 -- [Cost]: that of the C library; back references can take exponential time.
 matchRegex :: Regex -> Ptr Word8 -> Int -> IO Bool
 matchRegex regex text n = withCopy regex False $ \re -> (/= 0) <$> c_match re (castPtr text) (fromIntegral n)
 
--- | Whether it matches any part of a text in memory.
+-- | Does it match any part of a text in memory?
 --
 -- [Cost]: that of the C library; back references can take exponential time.
 testRegex :: Regex -> Ptr Word8 -> Int -> IO Bool
@@ -105,7 +105,7 @@ searchRegex regex text n from = withCopy regex Nothing $ \re -> alloca $ \end ->
   found <- c_search re (castPtr text) (fromIntegral n) (fromIntegral from) end
   if found < 0 then pure Nothing else (\e -> Just (fromIntegral found, fromIntegral e)) <$> peek end
 
--- Use this capability's copy. The default is the answer when memory is short.
+-- Use this capability's copy. If memory is short, the result is the default.
 withCopy :: Regex -> a -> (Ptr () -> IO a) -> IO a
 withCopy (Regex table compileOne) without use = do
   capability <- (`rem` tableSize table) <$> myCapability

@@ -5,9 +5,9 @@
 -- Description : Bytes, literals and lines, found and counted in strings
 -- Stability   : stable
 --
--- Counts newlines, finds literals and the lines that contain them, at the speed of memory,
--- in strict byte strings of any size. The kernels are C, with SSE2 or AVX2 as the machine
--- has it; "Heddle.Bytes.Search.Block" has their raw forms over addresses.
+-- Counts newlines, finds literals and the lines that contain them, at the speed of memory, in strict byte
+-- strings of any size. The kernels are in C, with SSE2 or AVX2 if the machine has it;
+-- "Heddle.Bytes.Search.Block" has the same functions over addresses.
 --
 -- A line ends before its newline (byte 10), or at the end of the string; the end of a string
 -- that ends with a newline begins no further line. A literal that contains a newline is in
@@ -15,9 +15,9 @@
 -- found in text in UTF-8, in the same normal form.
 --
 -- Cost: about 30 ns and 100 bytes per call, then with AVX2 70 to 170 GB/s in the cache, or
--- what memory gives; linear for every input. A string of more than 256 KiB is looked at in
+-- memory bandwidth beyond it; linear for every input. A string of more than 256 KiB is searched in
 -- pieces, between which other threads run.
--- Owner: none; all is pure.
+-- Owner: values.
 module Heddle.Bytes.Search
   ( -- * Bytes
     findByte,
@@ -55,7 +55,7 @@ import Heddle.Bytes.Internal.Search
 import Heddle.Prim.Thread (yield)
 import Heddle.Prim.Unsafe (unsafePure)
 
--- | The first place of a byte.
+-- | The offset of a byte's first occurrence.
 --
 -- [Cost]: O(n), 50 to 180 GB/s.
 -- [Units]: bytes from the beginning.
@@ -67,7 +67,7 @@ import Heddle.Prim.Unsafe (unsafePure)
 findByte :: Word8 -> ByteString -> Maybe Int
 findByte byte s = place (onBytes s (\p n -> forwards n (\at size -> findByteAt bestLevel (p `plusPtr` at) size byte)))
 
--- | The last place of a byte.
+-- | The offset of a byte's last occurrence.
 --
 -- [Cost]: O(n), 50 to 100 GB/s.
 -- [Units]: bytes from the beginning.
@@ -86,7 +86,7 @@ findByteEnd byte s = place (onBytes s backwards)
         found <- findByteEndAt bestLevel (p `plusPtr` start) largestBlock byte
         if found >= 0 then pure (start + found) else yield >> backwards p start
 
--- | The place of a byte's n-th occurrence, counted from 1; 'Nothing' if there are fewer.
+-- | The offset of a byte's n-th occurrence, counted from 1; 'Nothing' if there are fewer.
 --
 -- [Cost]: O(n), 70 GB/s.
 -- [Units]: bytes from the beginning.
@@ -111,7 +111,7 @@ findNthByte nth byte s = place (onBytes s (\p n -> go p n nth 0))
             yield
             go p n (k - seen) (at + size)
 
--- | How often a byte occurs.
+-- | The number of a byte's occurrences.
 --
 -- [Cost]: O(n), 60 to 170 GB/s.
 --
@@ -129,7 +129,7 @@ countByte byte s = onBytes s (go 0)
         yield
         go (total + here) (p `plusPtr` largestBlock) (n - largestBlock)
 
--- | Make a literal ready for being looked for, once for all its uses.
+-- | Prepare a literal for searching, once for all its uses.
 --
 -- [Cost]: O(n); twice the literal and 200 bytes.
 --
@@ -146,7 +146,7 @@ newNeedle = newNeedleAt bestLevel
 newNeedles :: CaseRule -> [ByteString] -> Maybe Needle
 newNeedles = newNeedlesAt bestLevel
 
--- | The first place where a literal begins.
+-- | The offset of the first literal found.
 --
 -- [Cost]: O(n), 70 to 95 GB/s, whatever the literal's length; at worst 3 ns per byte.
 -- [Units]: bytes from the beginning.
@@ -158,11 +158,11 @@ newNeedles = newNeedlesAt bestLevel
 findNeedle :: Needle -> ByteString -> Maybe Int
 findNeedle needle s = place (onBytes s (\p n -> forwards n (here p n)))
   where
-    -- What begins in the piece may end behind it.
+    -- A literal that begins in the piece may end after it.
     here p n at size = findNeedleAt needle (p `plusPtr` at) (min (n - at) (size + longest)) 0
     longest = maximum (map Bytes.length (needleLiterals needle))
 
--- | How many lines there are.
+-- | The number of lines.
 --
 -- [Cost]: as 'countByte'.
 --
@@ -176,7 +176,7 @@ countLines s
   | Bytes.last s == newline = countByte newline s
   | otherwise = countByte newline s + 1
 
--- | How many lines contain a literal.
+-- | The number of lines that contain a literal.
 --
 -- [Cost]: as 'findNeedle', and about 10 ns for each line counted.
 --
@@ -195,9 +195,9 @@ countLinesWith needle s = sum (map count (wholeLines s))
 data Line = Line
   { -- | Its number, from 1.
     lineNumber :: !Int,
-    -- | Where it begins.
+    -- | The offset of its first byte.
     lineFrom :: !Int,
-    -- | Where its newline is, or the string's length.
+    -- | The offset of its newline, or the string's length.
     lineTo :: !Int
   }
   deriving stock (Eq, Ord, Show)
@@ -210,8 +210,8 @@ data Line = Line
 lineBytes :: ByteString -> Line -> ByteString
 lineBytes s line = Bytes.take (lineTo line - lineFrom line) (Bytes.drop (lineFrom line) s)
 
--- | The lines that contain a literal. Looked for as they are demanded, the first one by
--- one, later ones many at a time.
+-- | The lines that contain a literal. The search is lazy: the first lines are searched for one by one,
+-- later ones many at a time.
 --
 -- [Cost]: as 'findNeedle' and 'countByte' together, and about 30 ns and 80 bytes per line.
 --
@@ -235,8 +235,8 @@ linesWith needle = go 0 1 . wholeLines
             (found, Just (from', next')) -> found ++ batches (min 256 (2 * capacity)) from' next'
             (found, Nothing) -> found ++ after (next + countByte newline (Bytes.drop from piece))
 
--- | Some of the lines from a place on, and, if there may be more, the place and the number
--- behind the last one.
+-- | Some of the lines from an offset on. If there may be more: the offset and the number after the last
+-- one.
 batch :: Needle -> Ptr Word8 -> Int -> Int -> Int -> Int -> Int -> IO ([Line], Maybe (Int, Int))
 batch needle p size capacity from offset number = do
   table <- newLines capacity
@@ -258,7 +258,7 @@ batch needle p size capacity from offset number = do
       end <- lineEnd table (capacity - 1)
       pure (lines', Just (end + 1, next))
 
--- | Pieces of whole lines, not larger than a block unless one line is.
+-- | Pieces of whole lines, each at most a block unless a single line is larger.
 wholeLines :: ByteString -> [ByteString]
 wholeLines s
   | Bytes.null s = []
@@ -268,7 +268,7 @@ wholeLines s
     end = maybe (maybe (Bytes.length s) (+ 1) (findByte newline s)) (+ 1) inBlock
     inBlock = findByteEnd newline (unsafeTake largestBlock s)
 
--- | Whether a line that is larger than a block contains a literal.
+-- | Does a line that is larger than a block contain a literal?
 longLineHas :: Needle -> ByteString -> Bool
 longLineHas needle = isJust . findNeedle needle . chomp
 
@@ -280,12 +280,12 @@ chomp line
 newline :: Word8
 newline = 10
 
--- | The answer of kernels that only read the string.
+-- | The result of an action that only reads the string.
 onBytes :: ByteString -> (Ptr Word8 -> Int -> IO a) -> a
 onBytes s kernel = unsafePure (unsafeUseAsCStringLen s (\(p, n) -> kernel (castPtr p) n))
 {-# INLINE onBytes #-}
 
--- | Try the pieces of this many bytes, each given by place and size, until one has an answer.
+-- | Call the function with offset and size of each piece until one has a result.
 forwards :: Int -> (Int -> Int -> IO Int) -> IO Int
 forwards n try = go 0
   where

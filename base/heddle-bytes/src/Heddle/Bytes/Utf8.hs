@@ -3,14 +3,14 @@
 -- Description : UTF-8: checking, decoding, repairing, encoding
 -- Stability   : stable
 --
--- Bytes become a 'Utf8' when they have been checked, and stay where they are. Texts in chunks are
--- checked and decoded as they come; however they are cut, the answers are those of the whole.
--- What is not valid is reported with its place and length, or replaced as browsers do it.
+-- Checked bytes become a 'Utf8' without a copy. Text in chunks is checked and decoded as it arrives; the
+-- results do not depend on how it is cut. Invalid bytes are reported with their offset and length, or
+-- replaced as browsers do it.
 --
 -- Invariant: no byte outside of a slice is read, and no result depends on the processor.
--- Cost: vector instructions do it all, as wide as the machine has them ("Heddle.Prim.Cpu"); calls
--- that hold the capability look at 32 KiB at most.
--- Owner: values; a 'Utf8' keeps the memory that it is a slice of.
+-- Cost: linear, by the machine's widest vector instructions ("Heddle.Prim.Cpu"); a call holds the
+-- capability for at most 32 KiB.
+-- Owner: values; a 'Utf8' keeps the memory alive of which it is a slice.
 module Heddle.Bytes.Utf8
   ( -- * Valid text
     Utf8,
@@ -66,13 +66,13 @@ import Heddle.Bytes.Internal.Utf8Chunks
 import Heddle.Prim.Unsafe (unsafeDupable, unsafeInlined)
 import Prelude hiding (length, splitAt)
 
--- | The bytes as text, if they are valid; else the first place where they are not.
+-- | The bytes as text if they are valid; otherwise the first invalid place.
 --
 -- [Cost]: O(n), by the machine's vectors; nothing is copied.
 -- [Units]: the offset is in bytes.
 -- [Source]: RFC 3629; Keiser and Lemire, Validating UTF-8 in less than one instruction per byte.
 --
--- Law (@automaton@): valid, or invalid at that place, is what a table of RFC 3629's grammar says.
+-- Law (@automaton@): the result is that of an automaton for RFC 3629's grammar.
 --
 -- >>> validate "caf\xc3\xa9"
 -- Right "caf\233"
@@ -85,7 +85,7 @@ validate text = unsafeInlined . withBytes text $ \p n -> do
   valid <- validPrefix p n
   maybe (Right (Utf8 text)) Left <$> invalidBehind p n valid
 
--- | The bytes.
+-- | The bytes of a text.
 --
 -- [Cost]: none.
 --
@@ -97,7 +97,7 @@ toByteString (Utf8 text) = text
 --
 -- [Cost]: O(n); the text, of exactly its size.
 --
--- Law (@text@): it is what Data.Text.Encoding.decodeUtf8 gives.
+-- Law (@text@): the result is that of Data.Text.Encoding.decodeUtf8.
 --
 -- >>> toText "na\239ve"
 -- "na\239ve"
@@ -108,15 +108,15 @@ toText (Utf8 text) = unsafeDupable (withBytes text textOfPtr)
 
 -- | From 'Text'.
 --
--- [Cost]: O(n); the bytes, exactly as many.
+-- [Cost]: O(n); exactly the bytes.
 --
--- Law (@text@): 'toText' undoes it.
+-- Law (@text@): 'toText' is its inverse.
 --
 -- @since 0.1.0.0
 fromText :: Text -> Utf8
 fromText = Utf8 . encode
 
--- | As 'ShortText', which the collector may move.
+-- | As 'ShortText', in unpinned memory.
 --
 -- [Cost]: a copy.
 --
@@ -128,17 +128,17 @@ toShortText (Utf8 text) = ShortText.fromByteStringUnsafe text
 --
 -- [Cost]: a copy.
 --
--- Law (@short@): 'toShortText' undoes it.
+-- Law (@short@): 'toShortText' is its inverse.
 --
 -- @since 0.1.0.0
 fromShortText :: ShortText -> Utf8
 fromShortText = Utf8 . ShortText.toByteString
 
--- | How many characters there are.
+-- | The number of characters.
 --
 -- [Cost]: O(n), by the machine's vectors; nothing is allocated.
 --
--- Law (@length@): as many as 'toText' has.
+-- Law (@length@): it is the length of 'toText'.
 --
 -- >>> length "\955x"
 -- 2
@@ -147,9 +147,9 @@ fromShortText = Utf8 . ShortText.toByteString
 length :: Utf8 -> Int
 length (Utf8 text) = unsafeInlined (withBytes text characters)
 
--- | The first characters, this many, and the rest.
+-- | This many first characters, and the rest.
 --
--- [Cost]: O(n) of the characters, by the machine's vectors; nothing is copied.
+-- [Cost]: O(n) in the first part, by the machine's vectors; nothing is copied.
 --
 -- Law (@split@): the same as Data.Text.splitAt.
 --
@@ -160,13 +160,13 @@ length (Utf8 text) = unsafeInlined (withBytes text characters)
 splitAt :: Int -> Utf8 -> (Utf8, Utf8)
 splitAt n (Utf8 text) = splitBytes (unsafeInlined (withBytes text (placeOf n))) text
 
--- | Split at this many bytes, or up to three less, where a character ends.
+-- | Split after this many bytes, or up to three fewer, where a character ends.
 --
 -- [Cost]: O(1); nothing is copied.
 -- [Units]: bytes.
 --
--- Law (@split-byte@): the parts joined are the text, and the first has at most this many bytes, and
--- more than three less unless that is all.
+-- Law (@split-byte@): the parts joined are the text. The first has at most this many bytes, and at most three
+-- fewer unless it is the whole text.
 --
 -- >>> splitAtByte 2 "x\955"
 -- ("x","\955")
@@ -187,9 +187,9 @@ splitAtByte n (Utf8 text)
 splitBytes :: Int -> ByteString -> (Utf8, Utf8)
 splitBytes at text = (Utf8 (ByteString.unsafeTake at text), Utf8 (ByteString.unsafeDrop at text))
 
--- | The text that the bytes are, or the first place where they are none.
+-- | The text of the bytes, or the first invalid place.
 --
--- [Cost]: O(n): checked and counted, then written.
+-- [Cost]: O(n): the bytes are checked and counted, then written.
 --
 -- Law (@decode@): 'validate', then 'toText'.
 --
@@ -206,9 +206,9 @@ decode text = unsafeDupable . withBytes text $ \p n -> do
     Just bad -> pure (Left bad)
     Nothing -> Right <$> newText count (\array -> void (fillUnits p n array 0 count))
 
--- | The bytes of a text.
+-- | The UTF-8 bytes of a text.
 --
--- [Cost]: O(n); the bytes, exactly as many.
+-- [Cost]: O(n); exactly the bytes.
 --
 -- Law (@encode@): they are those of Data.Text.Encoding.encodeUtf8.
 --
@@ -219,13 +219,12 @@ decode text = unsafeDupable . withBytes text $ \p n -> do
 encode :: Text -> ByteString
 encode text = unsafeDupable (utf8OfText text)
 
--- | The text, with U+FFFD for each maximal subpart that is not valid: as browsers do it, and
--- Python's @replace@.
+-- | The text, with U+FFFD for each invalid maximal subpart, as in browsers and by Python's @replace@.
 --
--- [Cost]: O(n), also where nothing is valid; the text, of exactly its size.
+-- [Cost]: O(n), even if nothing is valid; the text, of exactly its size.
 -- [Source]: WHATWG, Encoding Standard, UTF-8 decoder; the Unicode Standard, section 3.9.
 --
--- Law (@python@): it is what Python gives.
+-- Law (@python@): the result is Python's.
 --
 -- >>> decodeReplacing "a\xf0\x90\x80\&b\xed\xa0\x80"
 -- "a\65533b\65533\65533\65533"
@@ -234,9 +233,9 @@ encode text = unsafeDupable (utf8OfText text)
 decodeReplacing :: ByteString -> Text
 decodeReplacing = replacedText
 
--- | The same as bytes.
+-- | As 'decodeReplacing', in UTF-8.
 --
--- [Cost]: O(n), also where nothing is valid; nothing is copied if all is valid.
+-- [Cost]: O(n), even if nothing is valid; valid text is not copied.
 --
 -- Law (@repair@): 'toText' of it is 'decodeReplacing'.
 --

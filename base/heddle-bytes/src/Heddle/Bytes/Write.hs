@@ -9,7 +9,7 @@
 --
 -- Invariant: a write stays within its bound.
 -- Owner: values; the caller owns the memory.
--- Cost: the stores; a write that is known at compile time is code only.
+-- Cost: the stores; a write that is known at compile time allocates nothing.
 module Heddle.Bytes.Write
   ( -- * Bounded primitives
     Write,
@@ -70,9 +70,9 @@ writeAtMost :: Int -> (Ptr Word8 -> IO (Ptr Word8)) -> Write
 writeAtMost = Write
 {-# INLINE writeAtMost #-}
 
--- | The most bytes that it takes.
+-- | Its bound: the most bytes that it takes.
 --
--- [Cost]: none, where the piece is known.
+-- [Cost]: none if the piece is known.
 -- [Units]: bytes.
 --
 -- >>> writeBound (char7 'a' <> char7 'b')
@@ -88,14 +88,14 @@ byte :: Word8 -> Write
 byte b = Write 1 (\p -> poke p b >> pure (p `plusPtr` 1))
 {-# INLINE byte #-}
 
--- | A character of ASCII; of any other, its lowest byte.
+-- | An ASCII character; for any other character, its lowest byte.
 --
 -- [Cost]: a store.
 char7 :: Char -> Write
 char7 c = byte (fromIntegral (ord c))
 {-# INLINE char7 #-}
 
--- | A character in UTF-8; of a surrogate, which has no UTF-8, U+FFFD.
+-- | A character in UTF-8; a surrogate, which has no UTF-8 form, becomes U+FFFD.
 --
 -- [Cost]: one to four stores.
 --
@@ -113,7 +113,7 @@ bytes text = Write (ByteString.length text) (`copySlice` text)
 
 -- | Numbers of bounded size, in decimal.
 class Decimal a where
-  -- | As 'show' writes it.
+  -- | The number as 'show' writes it.
   --
   -- [Cost]: about 25 instructions for every eight digits.
   -- [Source]: O'Sullivan, "What's good for C++ is good for … Haskell!?"
@@ -161,7 +161,7 @@ instance Decimal Word64 where
   decimal n = Write maxDecimalLength (`pokeUnsigned` n)
   {-# INLINE decimal #-}
 
--- | In decimal, padded with zeros to this many bytes (1 to 20); of a longer number the last digits.
+-- | In decimal with this many digits (1 to 20): padded with zeros, or the last digits of a longer number.
 --
 -- [Cost]: about 25 instructions for every eight digits.
 -- [Units]: the width is in bytes.
@@ -182,8 +182,8 @@ hex :: Word -> Write
 hex n = Write 16 (`pokeHex` n)
 {-# INLINE hex #-}
 
--- | In lower-case hexadecimal, padded with zeros to this many bytes (1 to 16); of a longer number the last
--- digits.
+-- | In lower-case hexadecimal with this many digits (1 to 16): padded with zeros, or the last digits of a
+-- longer number.
 --
 -- [Cost]: about 20 instructions for every eight digits.
 -- [Units]: the width is in bytes.
@@ -209,19 +209,19 @@ floatShortest :: Float -> Write
 floatShortest x = Write maxFloatLength (`pokeFloat` x)
 {-# INLINE floatShortest #-}
 
--- | An IPv4 address, in network byte order, as the kernel keeps it.
+-- | An IPv4 address in network byte order, as in the kernel.
 --
 -- [Cost]: that of 'pokeIPv4'.
 ipv4 :: Word32 -> Write
 ipv4 address = Write maxIPv4Length (`pokeIPv4` address)
 {-# INLINE ipv4 #-}
 
--- | An IPv6 address: its first and its second eight bytes, as numbers (the first byte highest).
+-- | An IPv6 address: its first and second eight bytes as numbers (the first byte highest).
 --
 -- [Cost]: that of 'pokeIPv6'.
 ipv6 :: Word64 -> Word64 -> Write
 ipv6 high low = Write (maxIPv6Length + 1 + 16) $ \p -> do
-  -- The address is laid out behind the longest text.
+  -- The raw address is stored after the room for the longest text.
   let raw = p `plusPtr` (maxIPv6Length + 1)
   poke (castPtr raw) (network high)
   poke (castPtr (raw `plusPtr` 8)) (network low)
@@ -239,7 +239,7 @@ httpDate :: EpochSeconds -> Write
 httpDate time = Write httpDateLength (`pokeHttpDate` time)
 {-# INLINE httpDate #-}
 
--- | A time as access logs have it, and how far local time is ahead, in minutes.
+-- | A time as in access logs; the offset says how far local time is ahead.
 --
 -- [Cost]: that of 'pokeLogTime'.
 -- [Units]: the offset is in minutes.

@@ -5,8 +5,8 @@
 -- Description : Encoders whose types guarantee valid JSON
 -- Stability   : stable
 --
--- Values are built straight into bytes; nothing is kept in between. The type says how many
--- values there are and of what kind, and so /every well-typed 'Build' is valid JSON/:
+-- Values are written as bytes at once, without a tree. The type gives the number and the kind of the
+-- values, and so /every well-typed 'Build' is valid JSON/:
 --
 -- >>> toByteString . encode . array $ int 1 <> int 2
 -- "[1,2]"
@@ -17,9 +17,9 @@
 -- >>> toByteString . encode . object $ "foo" <:> int 1 <> "bar" <:> int 3
 -- "{\"foo\":1,\"bar\":3}"
 --
--- What is built can be the one value of a document or key as well as one among many, but many
--- joined can not. Elements of different kinds are not joined without 'mixed', a key has one value, and what
--- is no pair is not in an object: such things are type errors. (That keys differ is not checked.)
+-- A single value can be a document, the value of a key, or one of many; several joined values cannot be
+-- one. Type errors are: joining elements of different kinds without 'mixed', a key with several values,
+-- an object with anything but pairs. (Duplicate keys are not checked.)
 --
 -- Cost: a comparison for each piece; no allocation where the pieces are known.
 -- Owner: values, which may be run again.
@@ -29,7 +29,7 @@ module Heddle.Json.Build
     Card (..),
     encode,
 
-    -- ** Of one piece
+    -- ** Scalars
     null_,
     bool,
     int,
@@ -94,7 +94,7 @@ import Numeric.Natural (Natural)
 --
 -- [Cost]: those of the value.
 --
--- Law (@valid@): they are valid JSON, whatever the value is built of.
+-- Law (@valid@): they are valid JSON, whatever the value consists of.
 encode :: Build 'One a -> Put
 encode (Build f) = putting (f First)
 {-# INLINE encode #-}
@@ -153,7 +153,7 @@ putIntegral = putInteger . toInteger
   #-}
 
 {- HLINT ignore "Eta reduce" -}
--- With all arguments these are functions of numbers that nobody has to put on the heap.
+-- Taking all arguments at once keeps the numbers unboxed.
 
 putInt :: Int -> Steps
 putInt !n before = piece maxDecimalLength (`pokeDecimal` n) before
@@ -181,12 +181,12 @@ double x = Build (putDouble x)
 
 putDouble :: Double -> Steps
 putDouble !x before
-  -- Of infinities and what is no number the difference is no number.
+  -- The difference is 0 for finite numbers, NaN for infinities and NaN.
   | x - x == 0 = piece maxDoubleLength (`pokeDouble` x) before
   | otherwise = putNonFinite x before
 {-# NOINLINE putDouble #-}
 
--- | Infinities and NaN, by the policy of the sink.
+-- | Write an infinity or NaN by the sink's policy.
 putNonFinite :: Double -> Steps
 putNonFinite x before = addrState $ \sink p -> do
   policy <- sinkPolicy sink
@@ -214,7 +214,7 @@ putFloat !x before
   | otherwise = putNonFinite (float2Double x) before
 {-# NOINLINE putFloat #-}
 
--- | @decimal m e@ is m times ten to the power of e, exactly; the exponent is written as it is.
+-- | @decimal m e@ is exactly m times ten to the power of e; the exponent is written as given.
 --
 -- [Cost]: two pieces.
 --
@@ -237,13 +237,13 @@ text :: Text -> Build c Text
 text t = case textArray t of (units, offset, len) -> Build (steps (putUnits units offset len))
 {-# INLINE text #-}
 
--- | A string that comes in chunks; they are forced one by one, each when its turn comes.
+-- | A string in chunks, which are forced one by one as they are written.
 --
 -- [Cost]: a foreign call for each chunk; linear in the text.
 lazyText :: Lazy.Text -> Build c Lazy.Text
 lazyText t = Build (steps (putChunks [textArray chunk | chunk <- Lazy.toChunks t]))
 
--- | A string of characters; halves of surrogate pairs become U+FFFD.
+-- | A string from a list of characters; halves of surrogate pairs become U+FFFD.
 --
 -- [Cost]: linear in the text, character by character.
 string :: String -> Build c String
@@ -251,7 +251,7 @@ string = Build . steps . putChars
 {-# INLINE string #-}
 
 -- | Bytes of UTF-8 as a string; each maximal part of an ill-formed sequence becomes U+FFFD, as
--- in browsers. So the result is valid whatever the bytes are.
+-- in browsers, so any bytes give valid JSON.
 --
 -- [Cost]: a foreign call for each 32 KiB; linear in the text.
 utf8 :: ByteString -> Build c Text
@@ -264,10 +264,10 @@ data Arr a
 -- | The kind of objects.
 data Obj
 
--- | The kind of what is of different kinds.
+-- | The kind of values whose kinds may differ.
 data Mixed
 
--- | Many values as one array.
+-- | An array of these values.
 --
 -- [Cost]: two pieces besides the values.
 array :: Build 'Many a -> Build c (Arr a)
@@ -299,12 +299,12 @@ infixr 7 <:>
 
 -- | A key and its value.
 --
--- [Cost]: a piece, and the value's; of a literal key the bytes were made once.
+-- [Cost]: a piece, and the value's; the bytes of a literal key are made once.
 (<:>) :: Name -> Build 'One a -> Fields
 name <:> Build f = Fields (putField name f)
 {-# INLINE (<:>) #-}
 
--- | Pairs as one object.
+-- | An object of these pairs.
 --
 -- [Cost]: two pieces besides the pairs.
 object :: Fields -> Build c Obj
@@ -315,13 +315,13 @@ object (Fields f) = Build (\before -> open 0x7b before *> f First *> close 0x7d)
 newtype Encoded a = Encoded ByteString
   deriving stock (Eq, Show)
 
--- | Encode once, to use it more than once.
+-- | Encode a value once, to write it several times.
 --
 -- [Cost]: those of the value; the bytes.
 encoded :: Build 'One a -> Encoded a
 encoded = Encoded . toByteString . encode
 
--- | JSON of other origin, if it is valid. Space around it stays as it is.
+-- | JSON from elsewhere, if it is valid. White space around it is kept.
 --
 -- [Cost]: that of 'check'.
 checked :: Limits -> ByteString -> Either Malformed (Encoded Mixed)
@@ -340,7 +340,7 @@ encodedBytes (Encoded bytes) = bytes
 embedded :: Encoded a -> Build c a
 embedded (Encoded bytes) = Build (steps (embedding (slice bytes)))
 
--- | A builder that is not a 'AddrState' of this package.
+-- | A builder of heddle-bytes as a writer of this package.
 embedding :: Put -> AddrState Sink ()
 embedding put = addrState (\sink p -> (`At` ()) <$> runPut put sink p)
 {-# INLINE embedding #-}

@@ -72,7 +72,7 @@ import Heddle.Prim.Unsafe (unsafePure)
 -- >>> check defaultLimits "[1, 2"
 -- Left (Malformed {malformedOffset = 5, malformedPath = [], malformedReason = Truncated})
 --
--- Law (@agreesWithTwin@): it says what a plain parser says.
+-- Law (@agreesWithTwin@): the answer is that of a plain parser.
 --
 -- [Cost]: 0.3 to 1 ns for each byte; 192 bytes, and a bit for each level above 1,024.
 check :: Limits -> ByteString -> Either Malformed ()
@@ -87,7 +87,7 @@ verdict = \case
   Wrong e -> Left e
   _ -> Right ()
 
--- | One value without white space; strings and numbers as they are.
+-- | One value without white space; strings and numbers are unchanged.
 --
 -- >>> minify defaultLimits "[1, 2, {\"a b\": null}]"
 -- Right "[1,2,{\"a b\":null}]"
@@ -98,8 +98,8 @@ verdict = \case
 minify :: Limits -> ByteString -> Either Malformed ByteString
 minify = reformat OneValue Minified
 
--- | One value, a line for each element, with this many blanks for each level, as Python's @json.dumps@ has it; a newline
--- at the end.
+-- | One value with a line for each element, indented by this many blanks for each level, as by Python's @json.dumps@,
+-- and with a newline at the end.
 --
 -- >>> pretty defaultLimits 2 "[1,{}]"
 -- Right "[\n  1,\n  {}\n]\n"
@@ -110,7 +110,7 @@ minify = reformat OneValue Minified
 pretty :: Limits -> Int -> ByteString -> Either Malformed ByteString
 pretty limits indent = reformat OneValue (Indented indent) limits
 
--- | Any number of values ('ManyValues'), each minified on a line of its own: JSON Lines.
+-- | Any number of values ('ManyValues'), each minified on its own line: JSON Lines.
 --
 -- >>> relines defaultLimits "{\"a\": 1} [ ]2"
 -- Right "{\"a\":1}\n[]\n2\n"
@@ -140,7 +140,7 @@ reformat shape layout limits text = unsafePure $ do
           endLayout formatter
           (_, more) <- withBuffer buffer (\to -> layOut formatter p 0 (to `plusPtr` wrote) (size - wrote))
           pure (joined (piece buffer (wrote + more) : pieces) size)
-    -- A result much smaller than its memory is copied out of it.
+    -- Copy a result that is much smaller than its memory.
     joined [one] size
       | 2 * ByteString.length one < size = ByteString.copy one
       | otherwise = one
@@ -152,13 +152,14 @@ piece buffer = ByteString.fromForeignPtr (bufferForeign buffer 0) 0
 -- | The state of a check after the pieces so far.
 newtype Checker = Checker Automaton
 
--- | Before the first byte. Nothing is announced here: 'Values' is as 'ManyValues', and 'Elements' is for one array.
+-- | The state before the first byte. A 'Checker' announces nothing: 'Values' means 'ManyValues', and 'Elements' accepts
+-- one array.
 --
 -- [Cost]: 192 bytes.
 checker :: Limits -> Shape -> Checker
 checker limits shape = unsafePure (Checker <$> newAutomaton level limits shape)
 
--- | After one more piece.
+-- | The state after one more piece.
 --
 -- >>> void (feed (checker defaultLimits OneValue) "[1, 02")
 -- Left (Malformed {malformedOffset = 5, malformedPath = [], malformedReason = Expected "no digit behind a leading zero"})
@@ -176,7 +177,7 @@ feed (Checker before) text = unsafePure $ do
             Ends n -> go (from + n)
      in go 0
 
--- | The text ends here.
+-- | End the text: may it end here?
 --
 -- [Cost]: a copy of the state.
 finish :: Checker -> Either Malformed ()

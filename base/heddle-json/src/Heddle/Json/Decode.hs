@@ -3,8 +3,8 @@
 -- Description : Decoders of JSON, without an intermediate tree
 -- Stability   : stable
 --
--- A 'Decoder' reads one JSON value straight from the bytes and makes what the program wants of
--- it. Everything is checked, also what is skipped: structure, UTF-8, escapes, numbers, depth.
+-- A 'Decoder' reads one JSON value straight from the bytes into the program's type. Skipped values are
+-- checked, too: structure, UTF-8, escapes, numbers, depth.
 --
 -- Cost: about a nanosecond for each byte of keys and numbers, less for strings; the result's memory.
 -- Owner: decoders are values; the thread that decodes owns nothing else.
@@ -21,7 +21,7 @@ module Heddle.Json.Decode
 
     -- * Strings
 
-    -- | Each refuses what is no valid UTF-8, and halves of surrogate pairs.
+    -- | Each refuses invalid UTF-8 and halves of surrogate pairs.
     text,
     utf8,
     shortText,
@@ -32,7 +32,7 @@ module Heddle.Json.Decode
 
     -- * Numbers
 
-    -- | Each refuses what its type does not have; @1.0@ and @1e2@ are integers.
+    -- | Each refuses a number that its type cannot represent; @1.0@ and @1e2@ are integers.
     int,
     int8,
     int16,
@@ -65,7 +65,7 @@ module Heddle.Json.Decode
     --   > user :: Decoder User
     --   > user = record (User <$> required "name" text <*> optional "age" int)
     --
-    -- Make decoders of records once, as definitions without arguments: that builds tables.
+    -- Define decoders of records without arguments, so that their tables are built once.
     Fields,
     Key,
     newKey,
@@ -122,7 +122,7 @@ import Heddle.Json.Malformed
 import Heddle.Json.Options
 import Heddle.Prim.Cpu (Level, level, levelCode)
 
--- | Decode a text, which is one value with nothing but white space around it.
+-- | Decode a text, which is one value, with white space around it or not.
 --
 -- [Cost]: the decoder's; linear in the text.
 --
@@ -134,35 +134,35 @@ import Heddle.Prim.Cpu (Level, level, levelCode)
 decode :: Limits -> Decoder a -> ByteString -> Either Malformed a
 decode = decodeAt level
 
--- | The same with the instructions of this level, for tests.
+-- | As 'decode', with this instruction set, for tests.
 --
 -- [Cost]: as 'decode'.
 decodeAt :: Level -> Limits -> Decoder a -> ByteString -> Either Malformed a
 decodeAt at = runPure (levelCode at)
 
--- | The elements of an array one by one, with an action and a state; nothing is kept of those
--- that were given. Elements before one that is malformed have been given.
+-- | Run an action with a state on the elements of an array, one by one, without keeping them. The action has
+-- run on all elements before a malformed one.
 --
 -- [Cost]: constant memory besides the state.
 -- [Blocks]: as the action does.
 decodeElements :: Limits -> Decoder a -> (state -> a -> IO state) -> state -> ByteString -> IO (Either Malformed state)
 decodeElements limits d act start = runText (levelCode level) limits (elementsIO act start d)
 
--- | An object with these fields, in any order. Keys that it does not have are skipped.
+-- | An object with these fields, in any order. Other keys are skipped.
 --
--- [Cost]: for keys in this order a comparison for each eight bytes; else a look into a table.
+-- [Cost]: for keys in this order, a comparison for each eight bytes; otherwise a table lookup.
 record :: Fields a -> Decoder a
 record = recordFrom SkipUnknown
 {-# INLINE record #-}
 
--- | The same, with a choice about other keys.
+-- | As 'record', with a policy for other keys.
 --
 -- [Cost]: as 'record'.
 recordWith :: Unknown -> Fields a -> Decoder a
 recordWith = recordFrom
 {-# INLINE recordWith #-}
 
--- | A key that must be there. All keys of a record must be different.
+-- | A key that the object must have. All keys of a record must be different.
 required :: Key -> Decoder a -> Fields a
 required key d = field key d Nothing
 {-# INLINE required #-}
@@ -172,12 +172,12 @@ optional :: Key -> Decoder a -> Fields (Maybe a)
 optional key d = field key (nullable d) (Just Nothing)
 {-# INLINE optional #-}
 
--- | Another value if the key is missing.
+-- | A key with a default for objects that lack it.
 withDefault :: Key -> a -> Decoder a -> Fields a
 withDefault key x d = field key d (Just x)
 {-# INLINE withDefault #-}
 
--- | Another value if there is one, and the key is missing.
+-- | As 'withDefault' for 'Just', as 'required' for 'Nothing'.
 defaulting :: Key -> Maybe a -> Decoder a -> Fields a
 defaulting key missing d = field key d missing
 {-# INLINE defaulting #-}

@@ -93,7 +93,7 @@ import Numeric.Natural (Natural)
 
 -- | Types that have a JSON form.
 class ToJson a where
-  -- | The value's form. Instances forget of what kind it is, with 'mixed'; 'json' says it again.
+  -- | The value's form. Instances drop its kind by 'mixed'; 'json' restores it.
   toJson :: a -> Build 'One Mixed
   default toJson :: (Generic a, GenericJson (Rep a)) => a -> Build 'One Mixed
   toJson = genericToJson defaultOptions
@@ -104,8 +104,7 @@ class ToJson a where
   toJsonList = mixed . arrayOf toJson
   {-# INLINE toJsonList #-}
 
--- | A value's form, as one value or as part of many, of the kind that its type is:
--- @array (foldMap json xs)@.
+-- | A value's form with its type as its kind, as one value or one of many: @array (foldMap json xs)@.
 --
 -- [Cost]: the value's.
 json :: ToJson a => a -> Build c a
@@ -148,11 +147,11 @@ genericToJson options = \x -> Build (\before -> addrState (\sink p -> runAddrSta
 
 {- HLINT ignore "Eta reduce" -}
 {- HLINT ignore "Avoid lambda" -}
--- The plan is made once for a type, outside of the lambda; and what runs is inlined with all arguments.
+-- The plan is outside of the lambda, so it is made once for a type. 'runData' is inlined with all arguments.
 
--- | What 'Generic' descriptions of types that have a form share.
+-- | 'Generic' representations of types that have a form.
 class PlanData f => GenericJson (f :: Type -> Type) where
-  -- | By a plan that was made before.
+  -- | Write a value by its plan.
   runData :: DataPlan f -> f p -> Steps
 
 instance RunSum f => GenericJson (D1 m f) where
@@ -180,7 +179,7 @@ instance (Constructor c, RunFields f) => RunSum (C1 c f) where
   {-# INLINE runSum #-}
 
 class PlanFields f => RunFields (f :: Type -> Type) where
-  -- | With the number of the first field.
+  -- | Write the fields. The number is that of the first one.
   runFields :: FieldsPlan -> Int -> f p -> Steps
 
 instance RunFields U1 where
@@ -202,8 +201,7 @@ instance (KnownSymbol n, ToJson a) => RunFields (S1 ('MetaSel ('Just n) u s l) (
     pure Next
   {-# INLINE runFields #-}
 
--- Incoherent: where the type is a variable the other instance is taken, which omits nothing,
--- as in aeson.
+-- Incoherent: for a type variable GHC takes the other instance, which omits nothing, as aeson does.
 instance {-# INCOHERENT #-} (KnownSymbol n, ToJson a) => RunFields (S1 ('MetaSel ('Just n) u s l) (K1 i (Maybe a))) where
   runFields plan@(FieldsPlan omit _) i (M1 (K1 x)) before
     | omit, Nothing <- x = pure before
@@ -378,7 +376,7 @@ instance
   toJson (a, b, c, d, e, f, g) =
     mixed . array $ part a <> part b <> part c <> part d <> part e <> part f <> part g
 
--- | A value among values of other kinds.
+-- | A value to be joined with values of other kinds.
 part :: ToJson a => a -> Build 'Many Mixed
 part = retyped . toJson
 {-# INLINE part #-}
@@ -421,12 +419,12 @@ instance (ToKey k, ToJson a) => ToJson (Map k a) where
   toJson = mixed . mapObject . Map.toAscList
   {-# INLINE toJson #-}
 
--- | An array of pairs, as aeson has it.
+-- | An array of pairs, as in aeson.
 instance ToJson a => ToJson (IntMap a) where
   toJson = toJson . IntMap.toAscList
   {-# INLINE toJson #-}
 
--- | An object of pairs, in their order. That keys differ is not checked.
+-- | An object of these pairs, in their order. Duplicate keys are not checked.
 --
 -- [Cost]: that of keys and values.
 mapObject :: (ToKey k, ToJson a) => [(k, a)] -> Build c Obj

@@ -14,7 +14,7 @@
 -- >   deriving stock (Generic)
 -- >   deriving anyclass (FromJson)
 --
--- Cost: a derived decoder is made once, and is the one that its fields would be written as.
+-- Cost: a derived decoder is made once, and costs what the same decoder by hand costs.
 -- Owner: decoders are values.
 module Heddle.Json.FromJson
   ( -- * By type
@@ -75,7 +75,7 @@ class FromJson a where
   default fromJson :: (Generic a, GDecode (Rep a)) => Decoder a
   fromJson = genericFromJson defaultOptions
 
-  -- | A decoder of lists of it, for the sake of strings.
+  -- | The decoder of lists; 'Char' needs its own, for strings.
   fromJsonList :: Decoder [a]
   fromJsonList = list fromJson
   {-# INLINE fromJsonList #-}
@@ -96,14 +96,14 @@ decodeJson = decode defaultLimits fromJson
 
 -- | The decoder of a data type from its declaration; inverse to the encoder of the same options.
 --
--- [Cost]: make it once, as a definition without arguments; then as a decoder that is written out.
+-- [Cost]: that of a decoder by hand, if it is defined once, without arguments.
 genericFromJson :: (Generic a, GDecode (Rep a)) => Options -> Decoder a
 genericFromJson options = gDecode options to
 {-# INLINE genericFromJson #-}
 
 -- | Data types whose parts have decoders.
 class GDecode (f :: Type -> Type) where
-  -- Each method gets what becomes of its result, so that the parts are never put together in another way.
+  -- Each method gets a function for its result, so that no intermediate representation is built.
   gDecode :: Options -> (f p -> a) -> Decoder a
 
 instance GConstructors f => GDecode (D1 meta f) where
@@ -123,7 +123,7 @@ data Constructor a = Constructor
 choose :: Options -> [Constructor a] -> Decoder a
 choose options = \case
   [one] -> constructorContents one
-  -- No string names a constructor of a type without any.
+  -- A type without constructors accepts no string.
   [] -> oneOf []
   several
     | optionEnumerations options, Just names <- traverse enumerated several -> oneOf names
@@ -298,7 +298,7 @@ instance FromJson Text where
 instance FromJson Lazy.Text where
   fromJson = Lazy.fromStrict <$> text
 
--- | A slice that keeps the whole input where the string has no escapes.
+-- | Without escapes, a slice that keeps the whole input alive.
 instance FromJson Utf8 where
   fromJson = utf8
   {-# INLINE fromJson #-}
@@ -312,7 +312,7 @@ instance FromJson Char where
   fromJson = char
   fromJsonList = string
 
--- | A string's UTF-8.
+-- | A string's UTF-8 bytes.
 instance FromJson ShortByteString where
   fromJson = shortByteString
 
@@ -382,7 +382,7 @@ instance (Ord k, FromKey k, FromJson a) => FromJson (Map k a) where
   fromJson = mapOf fromJson
   {-# INLINE fromJson #-}
 
--- | An array of pairs, as aeson has it; the last one of equal keys counts.
+-- | An array of pairs, as in aeson; the last of equal keys counts.
 instance FromJson a => FromJson (IntMap a) where
   fromJson = foldElements (\m (k, x) -> IntMap.insert k x m) IntMap.empty fromJson
 

@@ -3,8 +3,8 @@
 -- Description : Errors in JSON: reason, offset and path
 -- Stability   : stable
 --
--- The one error of heddle-json: checking, decoding and streaming return it as 'Left'. It is an exception too, for programs
--- that throw it.
+-- The only error of heddle-json: checking, decoding and streaming return it as 'Left', and throw nothing. It is an
+-- exception for programs that want to throw it.
 --
 -- Cost: made once, at an error; finding the path reads the text again up to the error.
 -- Owner: a value.

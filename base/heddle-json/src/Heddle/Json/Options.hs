@@ -74,9 +74,9 @@ defaultLimits =
       limitNonFinite = NonFiniteNull
     }
 
--- | How a data type becomes JSON. Records are objects; constructors with several unnamed fields are
--- arrays, with one are that field, and without any are @[]@, as in aeson. Encoding and decoding with the same options
--- are inverse, apart from what 'NonFiniteNull' says of infinities and NaN.
+-- | How a data type becomes JSON. A record is an object. A constructor with several unnamed fields is an array, one with
+-- a single field is that field, one without fields is @[]@, as in aeson. Encoding and decoding with the same options
+-- are inverse, except for infinities and NaN under 'NonFiniteNull'.
 data Options = Options
   { -- | From a field's name to a key.
     optionField :: String -> String,
@@ -95,20 +95,20 @@ data Options = Options
 
 -- | How to tell constructors apart.
 data Sum
-  = -- | @{"tag": "Circle", "radius": 1}@, or with a key for the contents of what is no record:
-    -- @{"tag": "Circle", "contents": 1}@. The names of both keys.
+  = -- | @{"tag": "Circle", "radius": 1}@ for a record, @{"tag": "Circle", "contents": 1}@ for another constructor.
+    -- The names of both keys.
     TaggedObject !String !String
   | -- | @{"Circle": {"radius": 1}}@.
     SingleKey
   | -- | @["Circle", {"radius": 1}]@.
     TwoElements
-  | -- | The contents alone; the first constructor whose decoder accepts. Each failed attempt reads
-    -- the contents, so that decoding a type which contains itself can take time exponential
-    -- in how deep the text is: not for such types, unless 'limitDepth' is small.
+  | -- | The contents alone; the first constructor whose decoder accepts them is chosen. Each failed attempt reads the
+    -- contents, so decoding a type that contains itself can take time exponential in the nesting depth. Do not use it
+    -- for such types unless 'limitDepth' is small.
     Untagged
   deriving stock (Eq, Show)
 
--- | Names as they are; constructors by @tag@ and @contents@; enumerations as strings; as aeson's.
+-- | As aeson's: names unchanged, constructors by @tag@ and @contents@, enumerations as strings.
 defaultOptions :: Options
 defaultOptions =
   Options

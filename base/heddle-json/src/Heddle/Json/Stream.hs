@@ -4,8 +4,7 @@
 -- Stability   : stable
 --
 -- For input larger than memory: each value (JSON Lines, or values one after the other), or each element of one array, is
--- decoded as soon as its last byte has arrived. The whole text is validated ("Heddle.Json.Check"), also between
--- elements.
+-- decoded as soon as its last byte has arrived. The whole text is validated ("Heddle.Json.Check"), between elements too.
 --
 -- Law (@streamAnyChunking@): however a text is cut into pieces, the results and the error are the same.
 --
@@ -21,7 +20,7 @@ module Heddle.Json.Stream
     -- * Loops
     forEach,
 
-    -- * Lines, of which some may be wrong
+    -- * Lines, some of which may be invalid
     Line (..),
     Lines,
     jsonLines,
@@ -55,18 +54,17 @@ data Stream a = Stream
     streamBegun :: !(Maybe Begun)
   }
 
--- | A value that has begun: its offset, how long it is so far, and its bytes, last piece first.
+-- | A value that has begun: its offset, its length so far, and its pieces, the last one first.
 data Begun = Begun !Int !Int [ByteString]
 
--- | Any number of values, each given to the decoder. That is mostly @decode limits decoder@
--- ("Heddle.Json.Decode"). White space between them is needed only behind numbers and
--- literals. 'limitSize' holds for each value. For records that may be wrong, the decoder can have a result for
--- those, too: @Right . decode@.
+-- | Any number of values. The function decodes each one; usually it is @decode limits decoder@
+-- ("Heddle.Json.Decode"). White space between values is needed only after numbers and literals. 'limitSize' holds for
+-- each value. To continue after a value that does not decode, return the error as a result: @Right . decode@.
 --
 -- >>> fst (feed (values defaultLimits Right) "{\"a\": 1}\n[2")
 -- ["{\"a\": 1}"]
 --
--- Law (@streamFindsValues@): what is decoded is what a plain parser finds.
+-- Law (@streamFindsValues@): the decoded values are those that a plain parser finds.
 --
 -- [Cost]: 192 bytes.
 values :: Limits -> (ByteString -> Either Malformed a) -> Stream a
@@ -86,7 +84,7 @@ stream shape limits decode = unsafePure $ do
   automaton <- newAutomaton level limits shape
   pure (Stream decode limits (shape == Elements) automaton 0 Nothing)
 
--- | One more piece: what could be decoded, and how to go on.
+-- | Feed one more piece: the values that end in it, and the next state.
 --
 -- [Cost]: the check's and the decoder's. A value that lies within the piece is not copied.
 feed :: Stream a -> ByteString -> ([a], Either Malformed (Stream a))
@@ -105,7 +103,7 @@ feed before text = unsafePure $ do
         slice from n = ByteString.take n (ByteString.drop from text)
      in go before {streamAutomaton = automaton} 0 []
 
--- Keep a piece of the value that has begun, if one has.
+-- Keep a piece of the value that has begun, if there is one.
 hold :: ByteString -> Int -> Stream a -> Either Malformed (Stream a)
 hold piece len s = case streamBegun s of
   Just (Begun offset size pieces)
@@ -126,13 +124,13 @@ one s = case streamBegun s of
     whole [piece] = piece
     whole pieces = ByteString.concat (reverse pieces)
 
--- An error within an element says in which.
+-- Add the element's number to the path of an error in it.
 named :: Stream a -> Malformed -> Malformed
 named s e
   | streamArray s, Just _ <- streamBegun s = e {malformedPath = InElement (streamCount s) : malformedPath e}
   | otherwise = e
 
--- | The text ends here: a last value, if that was a number that could have gone on, or what is wrong.
+-- | End the text: a last value, if it is a number (which could have continued), or the error.
 --
 -- [Cost]: the decoder's.
 finish :: Stream a -> ([a], Either Malformed ())
@@ -145,7 +143,7 @@ finish before = unsafePure $ do
       Right (a, _) -> ([a], Right ())
     _ -> pure ([], Right ())
 
--- | Take pieces from a source, which gives an empty one at the end, and act on each value.
+-- | Take pieces from a source, which returns an empty one at the end, and run an action on each value.
 --
 -- [Cost]: the check's, the decoder's, the source's and the action's.
 -- [Blocks]: as the source and the action.
@@ -168,31 +166,31 @@ data Line a = Line
     lineNumber :: !Int,
     -- | How many bytes of the text are before it.
     lineOffset :: !Int,
-    -- | Its bytes, without the newline; none if it is longer than 'limitSize'.
+    -- | Its bytes, without the newline; empty if it is longer than 'limitSize'.
     lineText :: !ByteString,
-    -- | Its value, or what is wrong; the error's offset is that in the whole text.
+    -- | Its value, or its error, whose offset counts from the text's first byte.
     lineResult :: !(Either Malformed a)
   }
   deriving stock (Eq, Show)
 
--- | Where decoding of lines stands.
+-- | The state of decoding lines.
 data Lines a = Lines
   { linesDecode :: !(ByteString -> Either Malformed a),
     linesLimits :: !Limits,
     linesNumber :: !Int,
-    -- | Where the line begins that has not ended.
+    -- | The offset of the line that has not ended.
     linesOffset :: !Int,
     linesHeld :: !Held
   }
 
--- | The pieces of that line, last first, and their length; only the length once it is beyond the limit.
+-- | The pieces of that line, the last one first, and their length; only the length once it exceeds the limit.
 data Held
   = Held !Int [ByteString]
   | TooMuch !Int
 
--- | JSON Lines (NDJSON): each line is one value, checked and given to the decoder by itself. A line that is wrong has
--- its error as result, and the next line is decoded all the same: unlike 'values', where an error ends the stream.
--- 'limitSize' holds for each line, so that memory is bounded.
+-- | JSON Lines (NDJSON): each line is one value, checked and decoded by itself. The result of an invalid line is its
+-- error, and decoding continues with the next line; in 'values', an error ends the stream. 'limitSize' holds for each
+-- line, so memory is bounded.
 --
 -- >>> map lineResult (fst (feedLines (jsonLines defaultLimits Right) "[1]\n{\"a\": tru}\n[2]\n"))
 -- [Right "[1]",Left (Malformed {malformedOffset = 13, malformedPath = [], malformedReason = Expected "true"}),Right "[2]"]
@@ -201,7 +199,7 @@ data Held
 jsonLines :: Limits -> (ByteString -> Either Malformed a) -> Lines a
 jsonLines limits decode = Lines decode limits 1 0 (Held 0 [])
 
--- | One more piece: the lines that end in it, and how to go on.
+-- | Feed one more piece: the lines that end in it, and the next state.
 --
 -- Law (@linesAnyChunking@): however a text is cut into pieces, the lines are the same.
 --
@@ -216,7 +214,7 @@ feedLines before text = case Char8.elemIndex '\n' text of
         (more, after) = feedLines next (ByteString.drop (n + 1) text)
      in (lineOf ended ++ more, after)
 
--- | The text ends here: a last line without a newline.
+-- | End the text: a last line without a newline.
 --
 -- [Cost]: the check's and the decoder's.
 finishLines :: Lines a -> [Line a]
@@ -250,7 +248,7 @@ lineOf s = case linesHeld s of
     line text result = Line (linesNumber s) (linesOffset s) text (either (Left . placed) Right result)
     placed e = e {malformedOffset = linesOffset s + malformedOffset e}
 
--- | Take pieces from a source, which gives an empty one at the end, and act on each line.
+-- | Take pieces from a source, which returns an empty one at the end, and run an action on each line.
 --
 -- [Cost]: the check's, the decoder's, the source's and the action's.
 -- [Blocks]: as the source and the action.

@@ -265,8 +265,8 @@ beforeBody state = do
 
 answer :: ConnectionState -> Request -> Reply -> IO Outcome
 answer state request reply
-  | unsafeReply reply = do
-    settingFailed (settingsOf state) (toException (userError "a handler's header holds CR, LF or NUL"))
+  | Just unsafe <- unsafeReply reply = do
+    settingFailed (settingsOf state) (toException unsafe)
     releaseReply reply
     answer state request (plain status500 "The server made a malformed reply.")
   | otherwise = do
@@ -361,12 +361,12 @@ streams = \case
   _ -> False
 {-# INLINE streams #-}
 
-unsafeReply :: Reply -> Bool
+unsafeReply :: Reply -> Maybe UnsafeHeader
 unsafeReply = \case
-  Ready _ -> False
-  Whole _ h _ -> not (headersAreSafe h)
-  Segments _ h _ _ -> not (headersAreSafe h)
-  Stream _ h _ -> not (headersAreSafe h)
+  Ready _ -> Nothing
+  Whole _ h _ -> unsafeHeader h
+  Segments _ h _ _ -> unsafeHeader h
+  Stream _ h _ -> unsafeHeader h
 {-# INLINE unsafeReply #-}
 
 releaseReply :: Reply -> IO ()

@@ -14,6 +14,8 @@ module Heddle.Http.Reply
   ( -- * Replies
     Reply (..),
     Header (..),
+    UnsafeHeader (..),
+    unsafeHeader,
     Segment (..),
     segmentLength,
     replyStatus,
@@ -30,15 +32,13 @@ module Heddle.Http.Reply
     headRoom,
     pokeHead,
     pokeBytes,
-    headersAreSafe,
   )
 where
 
-import Control.Monad (unless)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.Foldable (foldlM)
+import Data.Foldable (foldlM, for_)
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
@@ -48,12 +48,35 @@ import Heddle.Bytes.Write (bytes, decimal, pokeWrite)
 import Heddle.Http.Status
 import Heddle.Prim.Atomic (Words, newWords)
 import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
-import Heddle.Prim.Exception (throwIO)
+import Heddle.Prim.Exception (Exception (..), throwIO)
 import System.Posix.Types (Fd)
 
 -- | A header line of a reply: name and value.
 data Header = Header !ByteString !ByteString
   deriving stock (Eq, Show)
+
+-- | A handler's header that cannot be sent: its name is empty, or a CR, LF or NUL in it would end its line early.
+newtype UnsafeHeader = UnsafeHeader Header
+  deriving stock (Eq)
+
+instance Show UnsafeHeader where
+  showsPrec d e = showParen (d > 10) (showString (displayException e))
+
+-- The value may be a secret, such as a cookie.
+instance Exception UnsafeHeader where
+  displayException (UnsafeHeader (Header name _)) =
+    "cannot send the reply's header " ++ show name ++ ": it has no name, or its name or value holds CR, LF or NUL"
+
+-- | The first header that cannot be sent.
+--
+-- [Cost]: O(bytes).
+unsafeHeader :: [Header] -> Maybe UnsafeHeader
+unsafeHeader [] = Nothing
+unsafeHeader (one@(Header name value) : others)
+  | safe name && safe value && not (B.null name) = unsafeHeader others
+  | otherwise = Just (UnsafeHeader one)
+  where
+    safe = not . B.any (\b -> b == 13 || b == 10 || b == 0)
 
 -- | A piece of content.
 data Segment
@@ -122,11 +145,11 @@ data PrebuiltBody
 -- | Build a reply once, to be sent often by one capability.
 --
 -- [Cost]: a pinned buffer of its size.
--- [Throws]: 'IOError' when a header holds CR, LF or NUL.
+-- [Throws]: 'UnsafeHeader'.
 -- [Threads]: the date is changed in place, so a prebuilt reply belongs to one capability.
 newPrebuilt :: ByteString -> Status -> [Header] -> PrebuiltBody -> IO Prebuilt
 newPrebuilt server status headers body = do
-  unless (headersAreSafe headers) (throwIO (userError "a prebuilt reply's header holds CR, LF or NUL, or has no name"))
+  for_ (unsafeHeader headers) throwIO
   let (len, fill) = case body of
         NoContent -> (Nothing, \_ -> pure ())
         ContentOf n f -> (Just n, f)
@@ -176,9 +199,3 @@ statusLine status
   | status == status200 = "HTTP/1.1 200 OK\r\n"
   | status == status304 = "HTTP/1.1 304 Not Modified\r\n"
   | otherwise = B.concat ["HTTP/1.1 ", C.pack (show (statusCode status)), " ", reasonPhrase status, "\r\n"]
-
--- | Is there no CR, LF or NUL that would end a line early, and no empty name?
-headersAreSafe :: [Header] -> Bool
-headersAreSafe = all (\(Header n v) -> safe n && safe v && not (B.null n))
-  where
-    safe = not . B.any (\b -> b == 13 || b == 10 || b == 0)

@@ -10,12 +10,12 @@
 -- Description : Keyed hashes of any type
 -- Stability   : stable
 --
--- A value is taken apart into 64-bit words, which go through the rounds of SipHash-1-3. No
--- value's words are the beginning of another's of its type, so that the words of a pair, a
--- constructor or a list say where each part ends: see Note [Words of a value].
+-- A value becomes a sequence of 64-bit words, which go through the rounds of SipHash-1-3. No value's
+-- words are a prefix of those of another value of its type, so the words of a pair, a constructor or a
+-- list determine where each part ends: see Note [Words of a value].
 --
--- Cost: a round for each word (about 3 ns), three at the end (about 4 ns). Nothing is allocated where the
--- type is known to the compiler, else 40 bytes for each part.
+-- Cost: a round for each word (about 3 ns), three at the end (about 4 ns). Nothing is allocated if the
+-- compiler knows the type, otherwise 40 bytes for each part.
 -- Owner: values.
 module Heddle.Bytes.Hash.Class
   ( -- * The class
@@ -70,8 +70,8 @@ import Numeric.Natural (Natural)
 
 -- | Types with a keyed hash.
 --
--- An instance for a type of one's own needs no code: derive 'Generic', and the class with
--- @deriving anyclass@ or an instance without methods.
+-- An instance for your type needs no code: derive 'Generic', and the class with @deriving anyclass@ or an
+-- instance without methods.
 --
 -- > data MyType = MyStr String | MyInt Integer
 -- >   deriving stock (Eq, Generic)
@@ -79,9 +79,9 @@ import Numeric.Natural (Natural)
 --
 -- Law (@equal@): equal values have equal hashes.
 -- Law (@apart@): values whose parts are equal when joined, such as @("ab","c")@ and
--- @("a","bc")@, are as different as any.
+-- @("a","bc")@, have independent hashes.
 class Eq a => Hash a where
-  -- | Absorb all parts that '==' compares.
+  -- | Absorb every part of the value that '==' compares.
   --
   -- [Cost]: a round of SipHash for each word of the value.
   absorb :: a -> Sip -> Sip
@@ -89,10 +89,10 @@ class Eq a => Hash a where
   absorb = absorbParts . from
   {-# INLINE absorb #-}
 
-  -- | The hash under a key. Without the key, nobody can find values with equal hashes better
-  -- than by chance, nor learn the hash of one value from those of others.
+  -- | The hash under a key. An attacker without the key finds values with equal hashes only by chance, and
+  -- cannot derive the hash of one value from those of others.
   --
-  -- [Cost]: 6 ns for one word, about 4 ns for each further one; strings as 'sipHash13'. 0 bytes where the
+  -- [Cost]: 6 ns for one word, about 4 ns for each further one; strings as 'sipHash13'. 0 bytes if the
   -- type is known.
   -- [Source]: O'Sullivan, "A major new release of the Haskell hashable library".
   --
@@ -102,7 +102,7 @@ class Eq a => Hash a where
   hashWith key x = endWords (absorb x (start key))
   {-# INLINE hashWith #-}
 
--- | Absorb a string: its hash from here on, as a word.
+-- | Absorb a string as one word: its hash, which starts from the present state.
 --
 -- [Cost]: as 'sipHash13', and 2 ns.
 absorbBytes :: ByteString -> Sip -> Sip
@@ -129,12 +129,12 @@ hashIntegral :: Integral a => HashKey -> a -> Word64
 hashIntegral key n = hashWord (fromIntegral n) (start key)
 {-# INLINE hashIntegral #-}
 
--- | This many parts, and then the parts.
+-- | Absorb the number of parts, and then the parts.
 absorbCounted :: Int -> ((Sip -> x -> Sip) -> Sip -> t -> Sip) -> (x -> Sip -> Sip) -> t -> Sip -> Sip
 absorbCounted size fold part parts s = fold (flip part) (absorbIntegral size s) parts
 {-# INLINE absorbCounted #-}
 
--- Numbers: a word.
+-- A number is one word.
 
 instance Hash Int where
   absorb = absorbIntegral
@@ -176,7 +176,7 @@ instance Hash Word64 where
   absorb = absorbWord
   hashWith = hashIntegral
 
--- | Two words for a number that fits an 'Int', else its sign and its magnitude as a string.
+-- | Two words for a number that fits an 'Int'; otherwise its sign, and its magnitude as a string.
 instance Hash Integer where
   absorb n s = case limbs n of
     Small small -> absorbIntegral small (absorbWord 0 s)
@@ -193,8 +193,8 @@ instance Hash Char where
   absorb = absorbIntegral . fromEnum
   hashWith key = hashIntegral key . fromEnum
 
--- | The two zeros have one hash, as all that are not numbers. Of those none equals itself: as
--- keys of a table they cannot be found again, and many of them make it slow.
+-- | Both zeros have one hash, all NaNs another. No NaN equals itself: as keys of a table they cannot be
+-- found again, and many of them make it slow.
 instance Hash Double where
   absorb x
     | x == 0 = absorbWord 0
@@ -214,19 +214,19 @@ instance Hash a => Hash (Ratio a) where
 
 instance Hash a => Hash (Complex a)
 
--- Strings: their hash from here on, as a word.
+-- A string is one word: its hash, which starts from the present state.
 
 -- | Its hash is 'sipHash13'.
 instance Hash ByteString where
   absorb = absorbBytes
   hashWith = sipHash13
 
--- | As the strict one.
+-- | As the strict 'ByteString'.
 instance Hash LazyByteString.ByteString where
   absorb bytes s = absorbWord (lazyFrom s bytes) s
   hashWith = sipHash13Lazy
 
--- | As the strict one that is not short.
+-- | As the strict 'ByteString'.
 instance Hash ShortByteString where
   absorb (SBS bytes) s = absorbWord (arrayFrom s array 0 (sizeofByteArray array)) s
     where
@@ -235,22 +235,22 @@ instance Hash ShortByteString where
     where
       array = ByteArray bytes
 
--- | The bytes that it has in memory.
+-- | Hashes its bytes in memory.
 instance Hash Text where
   absorb text s = absorbWord (textFrom s text) s
   hashWith key = textFrom (start key)
 
--- | As the strict one.
+-- | As the strict 'Text'.
 instance Hash LazyText.Text where
   absorb text s = absorbWord (lazyTextFrom s text) s
   hashWith key = lazyTextFrom (start key)
 
--- | As its UTF-8.
+-- | Hashes its UTF-8 bytes.
 instance Hash ShortText where
   absorb = absorb . toShortByteString
   hashWith key = hashWith key . toShortByteString
 
--- | As its bytes.
+-- | Hashes its bytes.
 instance Hash Utf8 where
   absorb (Utf8 bytes) = absorbBytes bytes
   hashWith key (Utf8 bytes) = sipHash13 key bytes
@@ -265,7 +265,7 @@ lazyTextFrom s text = case LazyText.toChunks text of
   [only] -> textFrom s only
   chunks -> arraysFrom s [(array, 2 * offset, 2 * len) | (array, offset, len) <- map textArray chunks]
 
--- Types of several parts.
+-- Types with several parts.
 
 instance Hash ()
 
@@ -297,7 +297,7 @@ instance Hash a => Hash (Identity a)
 
 instance Hash a => Hash (Down a)
 
--- Containers: how many there are, and they.
+-- Containers: the number of elements, then the elements.
 
 instance Hash a => Hash [a] where
   absorb = absorbList
@@ -324,7 +324,7 @@ instance Hash a => Hash (IntMap a) where
   absorb = absorbList . IntMap.toAscList
   {-# INLINEABLE absorb #-}
 
--- | The parts of a type that is not known: 'Rep' of "GHC.Generics".
+-- | The parts of a 'Rep' of "GHC.Generics", for derived instances.
 class Parts f where
   absorbParts :: f p -> Sip -> Sip
 
@@ -351,11 +351,11 @@ instance Parts f => Parts (M1 i c f) where
   absorbParts (M1 x) = absorbParts x
   {-# INLINE absorbParts #-}
 
--- | Several constructors: the number of the one there is, then its parts.
+-- | Several constructors: the constructor's number, then its parts.
 class Choice (f :: Type -> Type) where
   absorbChoice :: Word64 -> f p -> Sip -> Sip
 
-  -- | How many constructors; of the argument only the type counts.
+  -- | The number of constructors; only the argument's type counts.
   choices :: Proxy f -> Word64
 
 instance (Choice f, Choice g) => Choice (f :+: g) where
@@ -374,16 +374,16 @@ instance Parts f => Choice (M1 C c f) where
 
 -- Note [Words of a value]
 -- ~~~~~~~~~~~~~~~~~~~~~~~
--- A type of one constructor is the words of its fields, one after the other. Of several
--- constructors, the number of the one there is comes first. A number is a word. So no value's
--- words are the beginning of another's of that type, and the words of two fields cannot be
--- those of two other fields. The same with what has a size: that word comes first.
+-- The words of a constructor are those of its fields, one after the other; if the type has several
+-- constructors, the constructor's number comes first. A number is one word. So no value's words are a
+-- prefix of those of another value of its type, and different pairs of fields have different words. The
+-- same holds for containers, since their size comes first.
 --
--- A string is one word: the SipHash of it, from the state before it. Two strings have the same
--- with the chance of any two hashes. A list is one word, too: its elements are absorbed one by
--- one into a copy of the state, and their number last, where a finished hash ends; so a list is
--- gone through once, and is not kept for counting it first.
+-- A string is one word: its SipHash, starting from the state before it. Two strings have equal words with
+-- the probability of any two hashes. A list is one word, too: its elements are absorbed into a copy of the
+-- state, and their number last, where a finished hash ends. So a list is traversed once, and need not be
+-- kept in memory to count it first.
 --
--- The last word is not followed by SipHash's word with the length, which these words make
--- unnecessary. The rounds and their number are SipHash-1-3's, and 'absorbWord' leaves no word
--- without a round after it: a value of one word has four in all, as a string of up to 7 bytes.
+-- SipHash's last word, with the length, is left out, because these words make it unnecessary. The rounds
+-- and their number are SipHash-1-3's, and 'absorbWord' runs a round after each word: a value of one word
+-- takes four rounds, as a string of up to 7 bytes does.

@@ -3,8 +3,8 @@
 -- Description : SipHash in Haskell, without C
 -- Stability   : stable
 --
--- The hashes of "Heddle.Bytes.Hash" without its C kernels: the reference that tests compare the kernels with, and
--- the other side of the benchmark. Programs use "Heddle.Bytes.Hash", which gives the same hashes faster.
+-- The hashes of "Heddle.Bytes.Hash" without its C kernels, which tests and benchmarks compare with the kernels.
+-- Programs use "Heddle.Bytes.Hash", which computes the same hashes faster.
 --
 -- Cost: GHC's code generator has no rotation, so a round takes about twice the instructions of the C kernel's.
 -- Owner: values.

@@ -61,9 +61,8 @@ import Heddle.Bytes.Internal.Sip (HashKey (..), Sip (..), start, withBytes)
 import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Unsafe (unsafeDupable, unsafeInlined)
 
--- | The key of this process, from the system's generator (getrandom(2)), made when it is first
--- used. Where the system gives no random bytes the process ends with a message: no fixed key
--- ever takes its place.
+-- | The key of this process, from the system's generator (getrandom(2)), made at its first use. If the
+-- system gives no random bytes, the process ends with a message; a fixed key would not protect it.
 --
 -- [Cost]: a system call, once.
 processKey :: HashKey
@@ -73,15 +72,13 @@ processKey = unsafeGlobal (readKey <$> randomBytesOrStop "the key of hash tables
 -- | A fresh key from the system's generator.
 --
 -- [Cost]: a system call, less than 1 us.
--- [Blocks]: holds an OS thread, in the first moments after the machine was started.
--- [Throws]: 'Heddle.Prim.Exception.IOException' with the errno, where the system gives no
--- random bytes.
+-- [Blocks]: holds an OS thread, until the generator of a machine that just started is ready.
+-- [Throws]: 'Heddle.Prim.Exception.IOException' with the errno if the system gives no random bytes.
 -- [Threads]: any.
 newKey :: IO HashKey
 newKey = readKey <$> randomBytes keyLength
 
--- | The key that 16 bytes are, as the reference implementation reads them; 'Nothing' for
--- another number of bytes.
+-- | A key from 16 bytes, read as by the reference implementation; 'Nothing' for another number of bytes.
 --
 -- [Cost]: O(1).
 --
@@ -106,8 +103,8 @@ readKey bytes = HashKey (word (ByteString.take 8 bytes)) (word (ByteString.drop 
 -- [Source]: Aumasson and Bernstein, SipHash; O'Sullivan, "A fast new SipHash implementation
 -- in Haskell".
 --
--- Law (@reference@): as an independent implementation has it, for every key and string.
--- Law (@plain@): as our own in Haskell alone.
+-- Law (@reference@): the hash is that of an independent implementation.
+-- Law (@plain@): the hash is that of "Heddle.Bytes.Hash.Plain".
 --
 -- >>> sipHash13 (HashKey 0x0706050403020100 0x0f0e0d0c0b0a0908) "\0\1\2"
 -- 10085823154776569851
@@ -120,8 +117,8 @@ sipHash13 key = bytesFrom (start key)
 -- [Cost]: about 9 ns and 2.5 ns for every 8 bytes; 0 bytes.
 -- [Source]: Aumasson and Bernstein, SipHash.
 --
--- Law (@reference@): as the reference's vectors have it.
--- Law (@plain@): as our own in Haskell alone.
+-- Law (@reference@): the hashes are the reference's test vectors.
+-- Law (@plain@): the hash is that of "Heddle.Bytes.Hash.Plain".
 --
 -- >>> sipHash24 (HashKey 0x0706050403020100 0x0f0e0d0c0b0a0908) "\0\1\2"
 -- 9612764727700323885
@@ -148,7 +145,7 @@ sipHash13Lazy key = lazyFrom (start key)
 sipHash24Lazy :: HashKey -> Lazy.ByteString -> Word64
 sipHash24Lazy key = finish . foldl' update (begin SipHash24 key) . Lazy.toChunks
 
--- | Which SipHash.
+-- | The variants of SipHash.
 data Rounds
   = -- | One round for each word and three at the end.
     SipHash13
@@ -156,16 +153,16 @@ data Rounds
     SipHash24
   deriving stock (Bounded, Enum, Eq, Show)
 
--- | The bytes of a string so far. A value: it can be gone on with in several ways.
+-- | A hash in progress. It is a value, which can be continued in several ways.
 data Stream = Stream !Rounds !ByteArray
 
--- | No bytes yet.
+-- | A stream before its first byte.
 --
 -- [Cost]: 96 bytes.
 begin :: Rounds -> HashKey -> Stream
 begin rounds key = Stream rounds (filled (`writeStart` start key))
 
--- | This many bytes more.
+-- | Hash more bytes.
 --
 -- [Cost]: O(bytes), as 'sipHash13'; 128 bytes. The capability is held for 32 KiB at a time.
 --
@@ -218,7 +215,7 @@ arrayFrom s array offset len
   | otherwise = arraysFrom s [(array, offset, len)]
 {-# INLINE arrayFrom #-}
 
--- | The same for bytes that lie in several arrays.
+-- | As 'arrayFrom', for bytes in several arrays.
 --
 -- [Cost]: as 'sipHash13Lazy'.
 -- [Units]: offsets and lengths are in bytes.
@@ -226,7 +223,7 @@ arraysFrom :: Sip -> [(ByteArray, Int, Int)] -> Word64
 arraysFrom s pieces = piecesFrom s $ \stream -> forM_ pieces $ \(array, offset, len) ->
   forSlices len $ \at n -> Kernel.updateArray 1 stream array (offset + at) n
 
--- | SipHash-1-3 of what an action puts into a stream.
+-- | SipHash-1-3 of the bytes that an action puts into a stream.
 piecesFrom :: Sip -> (MutableByteArray RealWorld -> IO ()) -> Word64
 piecesFrom s fill = Kernel.finish 1 . filled $ \stream -> writeStart stream s *> fill stream
 {-# NOINLINE piecesFrom #-}
@@ -235,7 +232,7 @@ absorbSlices :: Int -> MutableByteArray RealWorld -> ByteString -> IO ()
 absorbSlices rounds stream bytes = withBytes bytes $ \p len ->
   forSlices len $ \at n -> Kernel.update rounds stream (p `plusPtr` at) n
 
--- | Do something with offset and length of each slice of this many bytes.
+-- | Call an action with offset and length of each slice of this many bytes.
 forSlices :: Int -> (Int -> Int -> IO ()) -> IO ()
 forSlices len act = go 0
   where
@@ -244,7 +241,7 @@ forSlices len act = go 0
       | otherwise = act at Kernel.largestSlice *> go (at + Kernel.largestSlice)
 {-# INLINE forSlices #-}
 
--- | The words of a stream, as an action leaves them.
+-- | The words of a stream that an action has filled.
 filled :: (MutableByteArray RealWorld -> IO ()) -> ByteArray
 filled fill = unsafeDupable $ do
   stream <- newByteArray (8 * Kernel.streamWords)

@@ -3,10 +3,10 @@
 -- Description : Decimals of large integers
 -- Stability   : internal; exempt from the version policy
 --
--- A large number is divided by the greatest power of ten of a fixed series that is not above
--- it, quotient and remainder likewise, until all parts have 18 digits.
+-- A large number is divided by the greatest power of ten of a fixed series that does not exceed it, and
+-- so are quotient and remainder, until all parts have 18 digits.
 --
--- Cost: as many levels of division as the logarithm of the digits.
+-- Cost: a number of n digits takes O(log n) levels of divisions.
 -- Owner: values.
 module Heddle.Bytes.Internal.Digits
   ( Digits (..),
@@ -21,21 +21,21 @@ import Foreign.Ptr (Ptr)
 import Heddle.Bytes.Decimal (maxDecimalLength, pokeDecimalFixed, pokeUnsigned)
 import Numeric.Natural (Natural)
 
--- | A number, taken apart: the first digits, then parts of a fixed number of digits each.
+-- | A number as its first digits and then parts with a fixed number of digits each.
 data Digits = Digits
-  { -- | The most bytes that it takes.
+  { -- | An upper bound of its length in bytes.
     digitsBound :: !Int,
     -- | Below 10^18.
     digitsFirst :: !Natural,
     digitsParts :: [Part]
   }
 
--- | A number, and the powers by which it is to be divided: with k of them it has @18 * 2^k@ digits.
+-- | A number and the powers that will divide it; with k powers it has @18 * 2^k@ digits.
 data Part = Part [Natural] !Natural
 
--- | Take a number apart.
+-- | Split a number into its parts.
 --
--- [Cost]: a division for each power that is not above what is left.
+-- [Cost]: one division for each power that does not exceed the rest.
 digitsOf :: Natural -> Digits
 digitsOf n = go n maxDecimalLength [] (descending [] 1000000000000000000)
   where

@@ -3,11 +3,11 @@
 -- Description : Runs a builder into a lazy byte string
 -- Stability   : internal; exempt from the version policy
 --
--- A result of at most one chunk is written by the thread that needs it. A larger one is written by a thread of its own,
--- which stops after each batch of chunks until the next one is needed; see Note [Lazy chunks].
+-- The thread that needs a result of at most one chunk writes it. A separate thread writes a larger one, and stops after
+-- each batch of chunks until the next batch is needed; see Note [Lazy chunks].
 --
--- Cost: for a small result a copy; for a larger one its first chunk twice, a thread, and two switches of threads for each
--- 512 KiB.
+-- Cost: a small result is copied once. The first chunk of a larger one is written twice; it takes a thread, and two thread
+-- switches for each 512 KiB.
 -- Owner: the thunk of the next chunk, which alone can ask the writing thread to go on.
 module Heddle.Bytes.Internal.LazyPut
   ( lazyChunks,
@@ -34,20 +34,20 @@ import Heddle.Prim.Thread (fork, myThreadId)
 import Heddle.Prim.Unsafe (unsafePure)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 
--- | A chunk of a lazy byte string, and the buffer that small results are written into first.
+-- | The size of a chunk, and of the buffers in 'scratches'.
 --
 -- [Units]: bytes.
 chunkSize :: Int
 chunkSize = 32768
 
--- | Where small results are written first. One that a writer did not give back, because of an exception, is collected.
+-- | Buffers for small results. If an exception keeps a writer from returning one, the collector frees it.
 scratches :: Pool Buffer
 scratches = unsafeGlobal (newPool 16 (newBuffer chunkSize))
 {-# NOINLINE scratches #-}
 
--- | The first chunk, or all of a small result, at once; the others when they are needed.
+-- | Write all of a small result, or the first chunk, at once; further chunks when they are needed.
 --
--- May run within a thunk: an exception from outside suspends it, and does not become its value.
+-- May run within a thunk: an asynchronous exception suspends the thunk and does not become its value.
 lazyChunks :: Put -> IO Lazy.ByteString
 lazyChunks put = do
   scratch <- borrow scratches
@@ -80,13 +80,13 @@ instance Exception TooLong where
   toException = asyncExceptionToException
   fromException = asyncExceptionFromException
 
--- | A place for the next batch.
+-- | Hands over one batch from the writing thread to the thunk that needs it.
 data Link = Link
   { -- | Has a token when the batch is needed.
     linkWanted :: !WaitCell,
-    -- | Nothing until the batch is there; written once.
+    -- | 'Nothing' until the batch is complete; written once.
     linkBatch :: !(Ref (Maybe Batch)),
-    -- | Has a token when the batch is there.
+    -- | Has a token when the batch is complete.
     linkDone :: !WaitCell
   }
 
@@ -101,7 +101,7 @@ data After
 newLink :: IO Link
 newLink = Link <$> newWaitCell <*> newRef Nothing <*> newWaitCell
 
--- | Start the thread that writes.
+-- | Start the writing thread.
 produced :: Put -> IO Lazy.ByteString
 produced put = do
   first <- newLink
@@ -117,7 +117,7 @@ instance Exception Unwanted where
   toException = asyncExceptionToException
   fromException = asyncExceptionFromException
 
--- | The chunks from this place on.
+-- | The chunks from this link on.
 consumed :: Keeper -> Link -> Lazy.ByteString
 consumed reader link = unsafePure $ do
   unpark (linkWanted link)
@@ -131,14 +131,14 @@ consumed reader link = unsafePure $ do
     append = foldr Lazy.chunk
     await = readRef (linkBatch link) >>= maybe (park (linkDone link) >> await) pure
 
--- | Write all of it, and stop wherever a batch is full until the next one is wanted.
+-- | Write the whole result, and stop after each full batch until the next one is needed.
 produce :: Put -> Link -> IO ()
 produce put first = do
   place <- newRef first
   chunks <- newRef []
   buffer <- newBuffer chunkSize
   current <- newRef buffer
-  -- How many chunks the batch may have, and has.
+  -- The limit of chunks in this batch, and their number so far.
   most <- newRef 1
   count <- newRef (0 :: Int)
   let keep chunk = unless (ByteString.null chunk) $ do
@@ -176,11 +176,11 @@ produce put first = do
   (runPut put sink (bufferPtr buffer) >>= close >> deliver End) `catch` (deliver . Failure)
 {-# NOINLINE produce #-}
 
--- | Chunks that are written at once.
+-- | The most chunks of a batch.
 largestBatch :: Int
 largestBatch = 16
 
--- | What was written into a buffer, up to here, as a chunk.
+-- | The part of a buffer before this address as a chunk.
 closed :: Ptr Word8 -> Buffer -> IO ByteString
 closed p buffer
   | 2 * used < bufferSize buffer = withBuffer buffer (\from -> ByteString.create used (\to -> ByteString.memcpy to from used))
@@ -190,21 +190,20 @@ closed p buffer
 
 -- Note [Lazy chunks]
 -- ~~~~~~~~~~~~~~~~~~
--- A Put is a function that runs to its end: unlike the steps of bytestring's Builder it has no continuation that could be
--- kept when a buffer is full, and giving it one would cost each piece an allocation. What can be kept is a stack. So a
--- thread of its own writes a large result, and waits whenever a batch is full.
+-- A Put is a function that runs to its end. Unlike the steps of bytestring's Builder, it has no continuation to keep when a
+-- buffer is full; giving it one would cost an allocation for each piece. A thread's stack serves as the continuation: a
+-- separate thread writes a large result, and waits whenever a batch is full.
 --
 -- Why it is sound:
 --
---   * The bytes are those of the Put, whoever writes them and however often: a Put has no effects. So the first chunk may
---     be written by the thread that needs it, and again by the writer if there is more. Most results are small, and
---     need no thread; from a program's main thread, which is bound, each switch would cost tens of microseconds.
---   * Sharing: a batch is written once, into a place of its own, and each thunk of the lazy string has such a place.
---     The request for it is a token, which can be given twice. A thunk that is interrupted while it waits is suspended, and
---     whoever enters it next finds the batch or waits on.
---   * An exception of the Put is caught by the writer and thrown where the string ends because of it, behind all chunks
---     that were full before. One that hits the thread that waits is not seen by the writer, which goes on to the end
---     of its batch.
---   * Nobody needs the rest: the thunks of the string hold a keeper that nobody else holds. When it has been collected,
---     the writer is stopped, also one that is busy with an endless piece.
+--   * A Put has no effects, so it may run more than once. The thread that needs the result writes the first chunk, and the
+--     writer writes it again if there is more. Most results are small and need no thread; from a program's main thread,
+--     which is bound, each switch would cost tens of microseconds.
+--   * Sharing: each batch is written once, into the link of one thunk of the lazy string. The request for it is a token,
+--     and giving it twice does no harm. A thunk that is interrupted while it waits is suspended; the thread that enters it
+--     next finds the batch or waits for it.
+--   * The writer catches an exception of the Put; the reader throws it after the chunks that were full before. An
+--     exception that interrupts a waiting reader does not reach the writer, which completes its batch.
+--   * An abandoned string: only its thunks refer to the keeper. When the collector finds the keeper unreachable, the writer
+--     is stopped, even within an endless piece.
 --   * Memory: a batch has at most 16 chunks, and slices count as chunks.

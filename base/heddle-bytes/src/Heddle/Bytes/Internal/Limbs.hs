@@ -6,8 +6,8 @@
 -- Description : The words of an Integer
 -- Stability   : internal; exempt from the version policy
 --
--- GHC keeps a small integer in a word, and the magnitude of any other as an array of words,
--- the lowest first and the highest not 0. The same number always has the same form.
+-- GHC represents a small integer by a word, and the magnitude of any other by an array of words, the
+-- lowest first and the highest not 0. Equal numbers have equal representations.
 --
 -- Cost: O(1); nothing is copied.
 -- Owner: the array is the number's, and must not change.
@@ -25,12 +25,12 @@ import GHC.Num (Integer (..))
 data Limbs
   = -- | It fits an 'Int'.
     Small !Int
-  | -- | The words of a greater one.
+  | -- | Above every 'Int': its words.
     Above !ByteArray
-  | -- | The words of the magnitude of a lesser one.
+  | -- | Below every 'Int': the words of its magnitude.
     Below !ByteArray
 
--- | Take a number apart.
+-- | Look at the representation of a number.
 --
 -- [Cost]: O(1).
 limbs :: Integer -> Limbs

@@ -5,10 +5,9 @@
 -- Description : Memory outside the heap that grows without a copy
 -- Stability   : internal; exempt from the version policy
 --
--- Large results are written into memory of the C library, later of the system, that grows by
--- moving its pages. It is freed when nothing points to it any more, also where the writer was
--- interrupted. The collector does not see how large it is, and is told to run when much of it
--- has been made.
+-- Memory for large results, from malloc and beyond 1 MiB from mmap, which grows by moving its pages. A
+-- finalizer frees it, also if the writer was interrupted. The collector does not see how large it is, so
+-- it is told to run after much of it has been allocated.
 --
 -- Cost: a system call each time it doubles, from 1 MiB on; below, the C library may copy.
 -- Owner: the foreign pointer; the thread that made it, until it is shared.
@@ -36,10 +35,10 @@ import System.IO.Error (fullErrorType, mkIOError)
 import System.Mem (performMajorGC, performMinorGC)
 import Prelude hiding (ioError)
 
--- | A stretch of memory that can be made larger.
+-- | A block of memory that can grow.
 newtype Memory = Memory (ForeignPtr Word8)
 
--- | A memory of this many bytes.
+-- | Allocate this many bytes.
 --
 -- [Cost]: the C library's or the system's.
 -- [Throws]: 'IOError' when memory is short.
@@ -61,11 +60,11 @@ growMemory (Memory cell) size = do
 noMemory :: Int -> IO a
 noMemory size = ioError (mkIOError fullErrorType ("writing a result of " <> show size <> " bytes: no memory left") Nothing Nothing)
 
--- | Where it is now, until it grows.
+-- | Its address, valid until it grows.
 memoryAddress :: Memory -> IO (Ptr Word8)
 memoryAddress (Memory cell) = withForeignPtr cell (peek . castPtr)
 
--- | The first bytes, as a string; the memory must not be written to any more.
+-- | The first bytes as a string. The memory must not be written to afterwards.
 --
 -- [Cost]: a system call, no copy; from time to time a garbage collection.
 finishedMemory :: Memory -> Int -> IO ByteString
@@ -84,7 +83,7 @@ collectIfDue =
     1 -> performMinorGC
     _ -> performMajorGC >> c_collected
 
--- | How many memories the process has, for tests of their release.
+-- | The number of these blocks in the process, for tests of their release.
 memoriesCounted :: IO Int64
 memoriesCounted = c_count
 

@@ -3,9 +3,9 @@
 -- Description : The double nearest to a decimal
 -- Stability   : internal; exempt from the version policy
 --
--- Clinger's fast path, else Eisel and Lemire's algorithm, which by Mushtak and Lemire needs no
--- other behind it for digits that fit a word. More digits are bracketed by two words; only
--- where these disagree are integers of any size compared.
+-- Clinger's fast path, otherwise Eisel and Lemire's algorithm, which by Mushtak and Lemire needs no fallback
+-- for digits that fit a word. More digits are bracketed between two words; only if these round
+-- differently, integers of any size are compared.
 --
 -- Cost: one or two multiplications; for more than 19 digits rarely O(digits), at most 800.
 -- Owner: values.
@@ -24,8 +24,7 @@ import GHC.Float (castDoubleToWord64, castWord64ToDouble)
 import Heddle.Bytes.Internal.Powers (exactPower, powerOfTen)
 import Heddle.Bytes.Internal.Word128 (Wide (..), timesHigh, timesWide)
 
--- | The double nearest to @w * 10^q@, of two equally near ones the even one; infinity where it
--- is too large.
+-- | The double nearest to @w * 10^q@, the even one of two equally near; infinity if it is too large.
 --
 -- [Cost]: one or two multiplications.
 nearest64 :: Word64 -> Int -> Double
@@ -50,7 +49,7 @@ eiselLemire w0 q
     w = w0 `unsafeShiftL` zeros
     Wide powerHigh powerLow = powerOfTen q
     Wide high0 low0 = timesWide w powerHigh
-    -- The second half matters only if the bits behind the double's are all ones.
+    -- The second half matters only if all bits below the double's are ones.
     Wide high low
       | high0 .&. 0x1ff /= 0x1ff = Wide high0 low0
       | otherwise =
@@ -72,9 +71,8 @@ eiselLemire w0 q
     half m = (m + (m .&. 1)) `unsafeShiftR` 1
 {-# NOINLINE eiselLemire #-}
 
--- | The double nearest to a number from @w * 10^q@ on and below @(w + 1) * 10^q@, where w has 19
--- digits. The action gives the number itself, as an integer and an exponent of ten, and is run
--- only if that decides.
+-- | The double nearest to a number that is at least @w * 10^q@ and below @(w + 1) * 10^q@, where w has 19
+-- digits. The action returns the exact number; it runs only if both bounds round differently.
 --
 -- [Cost]: four multiplications, and rarely integers of the size of what the action gives.
 nearestBetween :: Word64 -> Int -> IO Exactly -> IO Double
@@ -90,7 +88,7 @@ nearestBetween w q exactly
 -- | An integer, and the exponent of ten that goes with it.
 data Exactly = Exactly !Integer !Int
 
--- | Whether a number between the double of these bits and the next double rounds to the next.
+-- | Does a number between the double with these bits and the next double round to the next?
 closerToUpper :: Integer -> Int -> Word64 -> Bool
 closerToUpper digits tens bits = case compare decimal middle of
   LT -> False
@@ -102,6 +100,6 @@ closerToUpper digits tens bits = case compare decimal middle of
     (whole, exponent_)
       | biased == 0 = (fraction, -1074)
       | otherwise = (fraction + 0x10000000000000, biased - 1075)
-    -- Both sides times the powers that make them whole.
+    -- Both sides of the comparison, multiplied by the powers that make them integers.
     decimal = digits * 10 ^ max 0 tens * 2 ^ max 0 (1 - exponent_)
     middle = (2 * whole + 1) * 2 ^ max 0 (exponent_ - 1) * 10 ^ max 0 (negate tens)

@@ -5,16 +5,14 @@
 -- Description : Literals, and the lines of raw blocks that contain them
 -- Stability   : internal; exempt from the version policy
 --
--- A 'Needle' is one literal, or several of which any is looked for, made ready once and
--- used from any thread. The kernels look for its two rarest bytes with vectors, and compare
--- only where both lie; a text that looks like the needle everywhere spends their budget of
--- comparisons, and the Two-Way algorithm goes on. So they are linear whatever the bytes are.
---
--- The same needle may be used on blocks of one stream and of many; it has no state.
+-- A 'Needle' is one literal, or a set of literals any of which is searched for. It is prepared once, has
+-- no state, and can be used by any threads on any streams. The kernels search for its two rarest bytes
+-- with vectors and compare only where both occur. A text that resembles the needle everywhere uses up
+-- their budget of comparisons, and the Two-Way algorithm continues: the search is linear for all inputs.
 --
 -- Cost: a call is about 20 ns and allocates nothing; then, with AVX2, 70 to 95 GB/s in the
--- cache where there is no hit, 10 ns for a line that is counted, 20 ns for one that is found
--- and numbered; at worst 3 ns per byte. Several literals are looked for one after the other.
+-- cache without hits, 10 ns for a line that is counted, 20 ns for one that is found and numbered; at
+-- worst 3 ns per byte. Several literals are searched for one after the other.
 -- The calls are unsafe; see "Heddle.Bytes.Internal.Search".
 -- Owner: any thread; the block is the caller's, and must not change during the call.
 module Heddle.Bytes.Internal.Needle
@@ -71,18 +69,18 @@ data CaseRule
     IgnoreAsciiCase
   deriving stock (Bounded, Enum, Eq, Ord, Show)
 
--- | What is looked for: a literal, or any of several.
+-- | A literal to search for, or several of which any is searched for.
 data Needle = Needle
   { -- | Whether the case of letters matters.
     needleRule :: !CaseRule,
     -- | The literals, as they were given.
     needleLiterals :: ![ByteString],
-    -- | Each literal made ready, behind each other, with the distance to the next. In a box
-    -- of its own, because what keeps it alive during a call takes the box.
+    -- | The prepared literals one after the other, each with the distance to the next. Boxed, because
+    -- keeping it alive during a call takes the box.
     needleReady :: {-# NOUNPACK #-} !Buffer
   }
 
--- | By what they look for.
+-- | Compares the literals and their case rule.
 instance Eq Needle where
   a == b = needleRule a == needleRule b && needleLiterals a == needleLiterals b
 
@@ -91,17 +89,17 @@ instance Show Needle where
     showParen (d > 10) $
       showString "Needle " . shows (needleRule n) . showString " " . shows (needleLiterals n)
 
--- | How many literals a needle can have.
+-- | The most literals of a needle.
 mostLiterals :: Int
 mostLiterals = 32
 
--- | Make one literal ready, for kernels of a level.
+-- | Prepare one literal for the kernels of a level.
 --
 -- [Cost]: O(n); twice the literal and 100 bytes.
 newNeedleAt :: Level -> CaseRule -> ByteString -> Needle
 newNeedleAt level rule literal = unsafePure (ready level rule [literal])
 
--- | Make several literals ready; 'Nothing' if there are none, or more than 'mostLiterals'.
+-- | Prepare several literals; 'Nothing' for none, or for more than 'mostLiterals'.
 --
 -- [Cost]: O(n); twice the literals and 100 bytes each.
 newNeedlesAt :: Level -> CaseRule -> [ByteString] -> Maybe Needle
@@ -132,7 +130,7 @@ findNeedleAt :: Needle -> Ptr Word8 -> Int -> Int -> IO Int
 findNeedleAt n text size from = withBuffer (needleReady n) $ \p -> c_find p text size from
 {-# INLINE findNeedleAt #-}
 
--- | For tests: where the first literal is, found by the Two-Way algorithm alone.
+-- | For tests: find the first literal by the Two-Way algorithm alone.
 findNeedleTired :: Needle -> Ptr Word8 -> Int -> Int -> IO Int
 findNeedleTired n text size from = withBuffer (needleReady n) $ \p -> c_find_tired p text size from
 
@@ -148,25 +146,25 @@ countLinesAt :: Needle -> Ptr Word8 -> Int -> IO Int
 countLinesAt n block size = withBuffer (needleReady n) $ \p -> c_count_lines p block size
 {-# INLINE countLinesAt #-}
 
--- | Room for lines that were found. One thread's, used again and again.
+-- | A buffer for lines that were found. One thread owns and reuses it.
 newtype Lines = Lines Buffer
 
--- | Room for this many lines.
+-- | A buffer for this many lines.
 --
 -- [Cost]: 24 bytes each.
 newLines :: Int -> IO Lines
 newLines n = Lines <$> newBuffer (n * 24)
 
--- | How many lines it has room for.
+-- | The number of lines that fit.
 linesCapacity :: Lines -> Int
 linesCapacity (Lines b) = bufferSize b `quot` 24
 {-# INLINE linesCapacity #-}
 
 -- | @nextLinesAt needle block length from numbered lines@ finds the next lines that contain
--- a literal, from @from@ on, which is a line's start; it fills @lines@ as far as there are
--- any, and says how many. If it has filled them all, go on from the last one's 'lineEnd' + 1.
+-- a literal, from @from@ on, which is a line's start. It stores them in @lines@ and returns how many
+-- it found. If @lines@ is full, continue from the last one's 'lineEnd' + 1.
 --
--- With @numbered@, it counts the lines that lie between: see 'linesSkipped'.
+-- With @numbered@, it counts the lines between them: see 'linesSkipped'.
 --
 -- [Blocks]: never.
 nextLinesAt :: Needle -> Ptr Word8 -> Int -> Int -> Bool -> Lines -> IO Int
@@ -176,18 +174,18 @@ nextLinesAt n block size from numbered found@(Lines b) =
       c_lines p block size from (if numbered then 1 else 0) out (linesCapacity found)
 {-# INLINE nextLinesAt #-}
 
--- | Where the i-th line found begins, counted from 0.
+-- | The offset at which the i-th line found begins; i counts from 0.
 lineStart :: Lines -> Int -> IO Int
 lineStart found i = field found (3 * i)
 {-# INLINE lineStart #-}
 
--- | Where it ends: the place of its newline, or the block's length.
+-- | The offset of its newline, or the block's length.
 lineEnd :: Lines -> Int -> IO Int
 lineEnd found i = field found (3 * i + 1)
 {-# INLINE lineEnd #-}
 
--- | How many lines lie between it and the one found before it, or, for the first one, the
--- place where 'nextLinesAt' began.
+-- | The number of lines between it and the line found before it; for the first one, between it and the
+-- offset where 'nextLinesAt' began.
 linesSkipped :: Lines -> Int -> IO Int
 linesSkipped found i = field found (3 * i + 2)
 {-# INLINE linesSkipped #-}

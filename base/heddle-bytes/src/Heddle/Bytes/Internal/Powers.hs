@@ -5,7 +5,7 @@
 -- Description : Powers of ten to 128 bits
 -- Stability   : internal; exempt from the version policy
 --
--- A table that the shortest writer and the exact reader of doubles share.
+-- The table of the shortest writer and of the exact reader of doubles.
 --
 -- Cost: two loads for a power.
 -- Owner: constant memory.
@@ -35,7 +35,7 @@ lastPower = 325
 --
 -- [Cost]: two loads.
 --
--- Law (@entries@): each equals what arithmetic on 'Integer' gives.
+-- Law (@entries@): each entry equals the result of arithmetic on 'Integer'.
 powerOfTen :: Int -> Wide
 powerOfTen q = Wide (entry 0) (entry 1)
   where
@@ -46,7 +46,7 @@ powerOfTen q = Wide (entry 0) (entry 1)
 --
 -- [Cost]: a multiplication.
 --
--- Law (@binaryExponent@): 2^it is at most the power, and twice that is more.
+-- Law (@binaryExponent@): 2 to this exponent is at most the power, and 2 to the next one is more.
 binaryExponent :: Int -> Int
 binaryExponent q = (q * 1741647) `unsafeShiftR` 19
 {-# INLINE binaryExponent #-}

@@ -32,7 +32,7 @@ import System.Posix.Process (exitImmediately)
 --
 -- [Cost]: a system call for up to 256 bytes.
 -- [Blocks]: holds an OS thread, until the generator of a machine that just started is ready.
--- [Throws]: 'IOException' with the errno, where the kernel has no generator or forbids it.
+-- [Throws]: 'IOException' with the errno if the kernel has no generator or forbids its use.
 -- [Units]: bytes.
 randomBytes :: Int -> IO ByteString
 randomBytes count = ByteString.create count (fill count)
@@ -49,7 +49,7 @@ randomBytes count = ByteString.create count (fill count)
             | otherwise ->
               throwErrnoFor "getrandom: random bytes from the system" (if got == 0 then EIO else Errno (negate got))
 
--- | As 'randomBytes', for bytes that the program cannot do without. If the system gives none, this prints
+-- | As 'randomBytes', for programs that cannot continue without the bytes. If the system gives none, this prints
 -- a message that names their purpose and ends the process at once with status 1. No handler runs, because no
 -- part of the program could continue.
 --

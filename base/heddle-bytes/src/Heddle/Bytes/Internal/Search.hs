@@ -5,9 +5,9 @@
 -- Description : Byte kernels over raw blocks
 -- Stability   : internal; exempt from the version policy
 --
--- The calls into @cbits/heddle_search.c@ that look at single bytes; "Heddle.Bytes.Search.Block"
--- is the public face. A block is an address
--- and a length; places are offsets from the address, and -1 is nowhere.
+-- The calls into @cbits/heddle_search.c@ that search for single bytes; "Heddle.Bytes.Search.Block" is
+-- their public module. A block is an address and a length. Results are offsets from the address; -1 means
+-- that there is none.
 --
 -- Each kernel exists at several levels: plain C, and one for each vector extension. All
 -- give the same answers, so programs take 'bestLevel'; tests and measurements take each
@@ -40,7 +40,7 @@ import Foreign.C.Types (CInt (..))
 import Foreign.Ptr (Ptr)
 import Heddle.Prim.Unsafe (unsafePure)
 
--- | Which instructions a kernel may use; only those that this machine has can be named.
+-- | The instruction set of a kernel. There are only values for those of this machine.
 newtype Level = Level CInt
   deriving stock (Eq, Ord)
 
@@ -50,7 +50,7 @@ instance Show Level where
     1 -> "SSE2"
     _ -> "AVX2"
 
--- | As the kernels know it.
+-- | Its number in C.
 levelCode :: Level -> CInt
 levelCode (Level code) = code
 {-# INLINE levelCode #-}
@@ -64,14 +64,14 @@ bestLevel = unsafePure (Level <$> c_best)
 levels :: [Level]
 levels = map Level [0 .. levelCode bestLevel]
 
--- | How many bytes one call should get at most, so that other threads and the collector
--- wait less than a millisecond at worst, and some microseconds on ordinary text.
+-- | The most bytes that one call should get. Other threads and the collector then wait some microseconds
+-- on ordinary text, and less than a millisecond at worst.
 --
 -- [Units]: bytes.
 largestBlock :: Int
 largestBlock = 262144
 
--- | The first place of a byte.
+-- | The offset of a byte's first occurrence.
 --
 -- [Cost]: 50 to 180 GB/s in the cache.
 -- [Blocks]: never.
@@ -79,7 +79,7 @@ findByteAt :: Level -> Ptr Word8 -> Int -> Word8 -> IO Int
 findByteAt (Level level) = c_find level
 {-# INLINE findByteAt #-}
 
--- | The last place of a byte.
+-- | The offset of a byte's last occurrence.
 --
 -- [Cost]: 50 to 100 GB/s in the cache; plain C 4 GB/s.
 -- [Blocks]: never.
@@ -87,7 +87,7 @@ findByteEndAt :: Level -> Ptr Word8 -> Int -> Word8 -> IO Int
 findByteEndAt (Level level) = c_find_end level
 {-# INLINE findByteEndAt #-}
 
--- | How often a byte occurs.
+-- | The number of a byte's occurrences.
 --
 -- [Cost]: 60 to 170 GB/s in the cache; plain C 10 GB/s.
 -- [Blocks]: never.
@@ -95,7 +95,7 @@ countByteAt :: Level -> Ptr Word8 -> Int -> Word8 -> IO Int
 countByteAt (Level level) = c_count level
 {-# INLINE countByteAt #-}
 
--- | The place of a byte's n-th occurrence, counted from 1.
+-- | The offset of a byte's n-th occurrence, counted from 1.
 --
 -- [Cost]: as 'countByteAt' up to there.
 -- [Blocks]: never.
@@ -103,8 +103,8 @@ nthByteAt :: Level -> Ptr Word8 -> Int -> Word8 -> Int -> IO Int
 nthByteAt (Level level) = c_nth level
 {-# INLINE nthByteAt #-}
 
--- | @bytePlacesAt level block length from byte out capacity@ writes the places of a byte
--- at or after @from@, as many as there are or as fit, and says how many it wrote.
+-- | @bytePlacesAt level block length from byte out capacity@ writes the offsets of a byte's occurrences
+-- at or after @from@, at most @capacity@ of them, and returns how many it wrote.
 --
 -- [Cost]: about 1 ns each, and 20 GB/s in between; plain C 2 GB/s.
 -- [Blocks]: never.

@@ -21,10 +21,10 @@ import Data.Word (Word32, Word64)
 import Heddle.Bytes.Internal.Powers (binaryExponent, powerOfTen)
 import Heddle.Bytes.Internal.Word128 (Wide (..), timesHigh, timesWide)
 
--- | Digits, as a number, and the exponent of ten that goes with them.
+-- | Digits as a number, and their exponent of ten.
 data Decimal = Decimal !Word64 !Int
 
--- | Of a double above 0 and finite, given its bits. The digits may end in zeros.
+-- | The shortest decimal of a finite double above 0, given its bits. The digits may end in zeros.
 --
 -- [Cost]: six multiplications and a division by a constant.
 shortest64 :: Word64 -> Decimal
@@ -39,7 +39,7 @@ shortest64 bits
     shift = 1075 - exponent_
     whole = c `unsafeShiftR` shift
 
--- | Of a float above 0 and finite, given its bits.
+-- | The shortest decimal of a finite float above 0, given its bits.
 --
 -- [Cost]: six multiplications and a division by a constant.
 shortest32 :: Word32 -> Decimal
@@ -54,7 +54,8 @@ shortest32 bits
     shift = 150 - exponent_
     whole = c `unsafeShiftR` shift
 
--- | Of a significand and an exponent of two; is the number below it nearer than the one above?
+-- | The shortest decimal for a significand and an exponent of two. The flag says whether the next smaller
+-- floating point number is closer than the next larger one.
 shortest :: Word64 -> Int -> Bool -> Decimal
 shortest c exponent_ lowerIsCloser
   | s >= 10 && (tenDown /= tenUp) = Decimal (if tenUp then tenth + 1 else tenth) (k + 1)
@@ -67,7 +68,7 @@ shortest c exponent_ lowerIsCloser
     k = (exponent_ * 1262611 - (if lowerIsCloser then 524031 else 0)) `unsafeShiftR` 22
     h = exponent_ + binaryExponent (negate k) + 1
     power = upperPower (negate k)
-    -- In quarters of 10^k: the number, and the bounds of what reads back as it.
+    -- In units of 10^k / 4: the number, and the bounds between which decimals read back as it.
     value = roundedToOdd power ((4 * c) `unsafeShiftL` h)
     lower = roundedToOdd power ((4 * c - 2 + closer) `unsafeShiftL` h) + odd_
     upper = roundedToOdd power ((4 * c + 2) `unsafeShiftL` h) - odd_

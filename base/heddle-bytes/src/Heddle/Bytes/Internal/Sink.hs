@@ -7,7 +7,7 @@
 -- address of the next byte is passed from action to action ("Heddle.Prim.AddrState").
 --
 -- Invariant: after 'sinkMore' for n bytes there is room for n bytes.
--- Cost: a comparison for each piece; what 'sinkMore' does, rarely.
+-- Cost: a comparison for each piece, and rarely a call of 'sinkMore'.
 -- Owner: the thread that runs the 'Put'.
 module Heddle.Bytes.Internal.Sink
   ( -- * Sinks
@@ -122,12 +122,12 @@ withSinkPolicy policy put = runningPut $ \sink p -> do
   writeWord (sinkWords sink) 2 before
   pure end
 
--- | An address as a word, and back.
+-- | An address as a word.
 addressOf :: Ptr Word8 -> Int
 addressOf p = case ptrToIntPtr p of IntPtr n -> n
 {-# INLINE addressOf #-}
 
--- | The address that a word has.
+-- | The inverse of 'addressOf'.
 addressAt :: Int -> Ptr Word8
 addressAt = intPtrToPtr . IntPtr
 {-# INLINE addressAt #-}
@@ -135,7 +135,7 @@ addressAt = intPtrToPtr . IntPtr
 -- | A bounded primitive: the most bytes that it takes, and the action that writes them and returns the end.
 data Write = Write !Int (Ptr Word8 -> IO (Ptr Word8))
 
--- | One after the other, with one check for both.
+-- | Writes one after the other, with one check for both.
 instance Semigroup Write where
   Write m f <> Write n g = Write (m + n) (\p -> f p >>= g)
   {-# INLINE (<>) #-}
@@ -144,14 +144,14 @@ instance Monoid Write where
   mempty = Write 0 pure
   {-# INLINE mempty #-}
 
--- | Write a piece where there is room for it.
+-- | Write a piece at an address with room for its bound.
 --
 -- [Cost]: the piece's.
 pokeWrite :: Write -> Ptr Word8 -> IO (Ptr Word8)
 pokeWrite (Write bound f) p = f p >>= within bound p
 {-# INLINE pokeWrite #-}
 
--- | Where a piece ended, which in a library built with the flag @check-bounds@ must be within its bound.
+-- | Assert, if the library was built with the flag @check-bounds@, that a piece ended within its bound.
 within :: Int -> Ptr Word8 -> Ptr Word8 -> IO (Ptr Word8)
 within bound p end = assert (end >= p && end `minusPtr` p <= bound) (pure end)
 {-# INLINE within #-}
@@ -159,7 +159,7 @@ within bound p end = assert (end >= p && end `minusPtr` p <= bound) (pure end)
 -- | A builder: a sequence of pieces.
 newtype Put = Put (AddrState Sink ())
 
--- | One after the other.
+-- | Writes one after the other.
 instance Semigroup Put where
   Put a <> Put b = Put (a *> b)
   {-# INLINE (<>) #-}
@@ -200,7 +200,7 @@ writeBounded bound f = Put . advancing $ \sink p -> do
   f at >>= within bound at
 {-# INLINE writeBounded #-}
 
--- | Existing bytes: copied if there is room, else the sink decides.
+-- | Existing bytes. They are copied if there is room; otherwise the sink decides how.
 --
 -- [Cost]: a copy.
 slice :: ByteString -> Put
@@ -214,7 +214,7 @@ slice text = Put . advancing $ \sink p -> do
 copySlice :: Ptr Word8 -> ByteString -> IO (Ptr Word8)
 copySlice p text = do
   copyInto p (foreignAddress from `plusPtr` offset) len
-  -- The copy always ends, so that this is enough to keep the bytes; 'withForeignPtr' would allocate.
+  -- The copy always ends, so this keeps the bytes alive; 'withForeignPtr' would allocate.
   touchForeignPtr from
   pure (p `plusPtr` len)
   where
@@ -238,7 +238,7 @@ copyInto !to !from !len
     poke (castPtr to) first
     poke (castPtr to `plusPtr` (len - 4)) last_
   | len > 0 = do
-    -- The first, the middle and the last of one to three bytes.
+    -- One to three bytes: the first, the middle and the last one.
     first <- peek from
     middle <- peekByteOff from (len `unsafeShiftR` 1) :: IO Word8
     last_ <- peekByteOff from (len - 1) :: IO Word8
@@ -250,8 +250,8 @@ copyInto !to !from !len
 
 -- * Literals
 
--- What is compiled for a literal is a call of one of the workers below, with the address of its
--- bytes and their number: they must not be inlined.
+-- A literal is compiled to a call of one of the workers below, with the address and the number of its
+-- bytes. So the workers must not be inlined.
 
 -- | A literal costs its bytes and a call, not code; see "Heddle.Prim.Literal".
 --
@@ -268,7 +268,7 @@ instance FromLiteral Put where
   {-# INLINE fromModifiedUtf8 #-}
   fromCharacters = foldMap (\c -> writeBounded 4 (`pokeUtf8` c))
 
--- | The bound is the number of the literal's bytes.
+-- | Its bound is the number of the literal's bytes.
 instance IsString Write where
   fromString = literal
   {-# INLINE fromString #-}
@@ -294,7 +294,8 @@ putModifiedUtf8 !bytes !len = writeBounded len $ \p -> do
   pure end
 {-# NOINLINE putModifiedUtf8 #-}
 
--- | GHC's UTF-8 up to its 0, made proper: C0 80 is NUL, and ED A0 to ED BF begin surrogates.
+-- | Convert GHC's encoding of a literal, which ends with 0, to UTF-8: C0 80 stands for NUL, and ED A0 to
+-- ED BF begin surrogates.
 modifiedUtf8 :: AddrState (Ptr Word8) ()
 modifiedUtf8 = addrState go
   where
@@ -314,7 +315,7 @@ modifiedUtf8 = addrState go
         byte -> poke to byte >> go (from `plusPtr` 1) (to `plusPtr` 1)
 {-# NOINLINE modifiedUtf8 #-}
 
--- | A character in UTF-8, of a surrogate U+FFFD, in up to four bytes; returns the end.
+-- | Write a character in UTF-8, a surrogate as U+FFFD, in up to four bytes; returns the end.
 --
 -- [Cost]: one to four stores.
 pokeUtf8 :: Ptr Word8 -> Char -> IO (Ptr Word8)

@@ -5,12 +5,12 @@
 -- Description : SipHash in plain Haskell
 -- Stability   : internal; exempt from the version policy
 --
--- The state of SipHash, its rounds, and all of it for one string: the twin that tests hold
--- equal to the C kernels. The rounds take what comes after them as an argument, so that they
--- are unrolled where they are used and the state stays in registers.
+-- The state and the rounds of SipHash, and the hash of a string, which tests compare with the C kernels.
+-- The rounds are in continuation-passing style, so that they are unrolled at their uses and the state
+-- stays in registers.
 --
--- Cost: a round is 14 operations; GHC's own code generator has no rotation, so each of six
--- takes three. 0 bytes.
+-- Cost: a round is 14 operations; GHC's native code generator has no rotations, so each of the six takes
+-- three instructions. 0 bytes.
 -- Owner: values.
 module Heddle.Bytes.Internal.Sip
   ( -- * Keys
@@ -41,15 +41,15 @@ import GHC.ByteOrder (ByteOrder (..), targetByteOrder)
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Unsafe (unsafeInlined)
 
--- | A key: 128 bits that an attacker must not know. There is no 'Show' instance, so that keys
--- do not get into logs.
+-- | A key: 128 bits that an attacker must not know. It has no 'Show' instance, which keeps keys out of
+-- logs.
 data HashKey = HashKey !Word64 !Word64
   deriving stock (Eq)
 
--- | What has been absorbed so far.
+-- | The state after the words absorbed so far.
 data Sip = Sip !Word64 !Word64 !Word64 !Word64
 
--- | Nothing absorbed yet.
+-- | The state before the first word.
 start :: HashKey -> Sip
 start (HashKey k0 k1) =
   Sip
@@ -59,7 +59,7 @@ start (HashKey k0 k1) =
     (k1 `xor` 0x7465646279746573)
 {-# INLINE start #-}
 
--- | One round.
+-- | One round; the argument is the continuation.
 sipRound :: (Sip -> r) -> Sip -> r
 sipRound k (Sip v0 v1 v2 v3) = k (Sip (rotate a0 32 + b3) c1 (rotate d2 32) c3)
   where
@@ -126,8 +126,8 @@ plain rounds s0 bytes = unsafeInlined . withBytes bytes $ \start_ len ->
    in go 0 s0
 {-# INLINE plain #-}
 
--- | Where a string lies, and its length, for reading. In this GHC 'withForeignPtr' allocates
--- the result; this does not, but the action must come to its end.
+-- | Call the action with a string's address and length. Unlike GHC 9.0's 'withForeignPtr' it does not
+-- allocate the result, but the action must end.
 withBytes :: ByteString -> (Ptr Word8 -> Int -> IO a) -> IO a
 withBytes bytes use = case ByteString.toForeignPtr bytes of
   (memory, offset, len) -> do
@@ -136,14 +136,14 @@ withBytes bytes use = case ByteString.toForeignPtr bytes of
     pure x
 {-# INLINE withBytes #-}
 
--- | The 8 bytes from an offset on.
+-- | The 8 bytes at an offset.
 wordAt :: Ptr Word8 -> Int -> IO Word64
 wordAt p i = case targetByteOrder of
   LittleEndian -> peekByteOff p i
   BigEndian -> byteSwap64 <$> peekByteOff p i
 {-# INLINE wordAt #-}
 
--- | The bytes after the last whole word, and the length above them; the fill is unrolled.
+-- | The bytes after the last whole word, with the length in the top byte.
 lastWord :: Ptr Word8 -> Int -> IO Word64
 lastWord p len = case len .&. 7 of
   0 -> pure top

@@ -5,12 +5,12 @@
 -- Description : Validated text, and the kernels over texts of any length
 -- Stability   : internal; exempt from the version policy
 --
--- The kernels of "Heddle.Bytes.Internal.Foreign.Utf8" a slice at a time, at this machine's
--- level; and the type of their results.
+-- Calls the kernels of "Heddle.Bytes.Internal.Foreign.Utf8" a slice at a time, at this machine's level, and
+-- defines the types of their results.
 --
 -- Invariant: the bytes of a 'Utf8' are well-formed UTF-8 (RFC 3629).
 -- Cost: the kernels', and a call for each 32 KiB.
--- Owner: a 'Utf8' keeps the memory that it is a slice of.
+-- Owner: a 'Utf8' keeps the memory alive of which it is a slice.
 module Heddle.Bytes.Internal.Utf8
   ( -- * Types
     Utf8 (..),
@@ -60,10 +60,9 @@ import Heddle.Prim.Exception (Exception (..))
 import Heddle.Prim.Literal (literal)
 import Heddle.Prim.Unsafe (unsafeDupable)
 
--- | Text in UTF-8, known to be valid: a slice of the bytes that it was found in.
+-- | Valid text in UTF-8: a slice of the bytes that were validated.
 --
--- The order is that of the characters' numbers. A literal is its own bytes, with U+FFFD for a
--- surrogate.
+-- Texts are ordered by their code points. A literal costs its own bytes; a surrogate in it is U+FFFD.
 newtype Utf8 = Utf8 ByteString
   deriving newtype (Eq, Ord)
 
@@ -74,7 +73,7 @@ instance Monoid Utf8 where
   mempty = Utf8 ByteString.empty
   mconcat texts = Utf8 (ByteString.concat [b | Utf8 b <- texts])
 
--- | As the text that it is.
+-- | Shows the text.
 instance Show Utf8 where
   showsPrec d text = showsPrec d (textOf text)
 
@@ -83,12 +82,12 @@ instance IsString Utf8 where
   fromString text = Utf8 (literal text)
   {-# INLINE fromString #-}
 
--- | Where text stops being UTF-8.
+-- | The place where a text stops being UTF-8.
 data Invalid = Invalid
   { -- | Bytes before the ill-formed ones, over all chunks.
     offset :: !Int,
-    -- | How many bytes are ill-formed: the longest beginning of a character, or one byte that
-    -- begins none; what one U+FFFD stands for (a maximal subpart).
+    -- | How many bytes are ill-formed: the longest prefix of a character, or one byte that begins
+    -- none. One U+FFFD replaces them (a maximal subpart).
     subpart :: !Int
   }
   deriving stock (Eq, Ord, Show)
@@ -97,7 +96,7 @@ instance Exception Invalid where
   displayException (Invalid at n) =
     "invalid UTF-8 at byte " <> show at <> " (" <> show n <> (if n == 1 then " byte" else " bytes") <> ")"
 
--- | The bytes at their address; the action must come to an end.
+-- | Call the action with the bytes' address and length. The action must end.
 --
 -- [Cost]: O(1).
 withBytes :: ByteString -> (Ptr Word8 -> Int -> IO a) -> IO a
@@ -108,7 +107,7 @@ withBytes text use = case ByteString.toForeignPtr text of
     pure result
 {-# INLINE withBytes #-}
 
--- | How many bytes, from the first on, are whole characters of valid text.
+-- | The length of the longest prefix of valid, whole characters.
 --
 -- [Cost]: O(n), by the machine's vectors; 0 bytes.
 -- [Units]: bytes.
@@ -121,10 +120,10 @@ validPrefix p n = go 0
         (next, more) <- slicePrefix p at n
         if more then go next else pure next
 
--- | Bytes that are valid, and the 16-bit units that they make.
+-- | A number of valid bytes, and the number of 16-bit units that they become.
 data Measured = Measured !Int !Int
 
--- | The same, with the 16-bit units that these bytes have in UTF-16.
+-- | As 'validPrefix', with the number of 16-bit units that the prefix has in UTF-16.
 --
 -- [Cost]: O(n), by the machine's vectors.
 -- [Units]: bytes, and 16-bit units.
@@ -138,16 +137,16 @@ validUnits p n = go 0 0
         count <- unitCount level (p `plusPtr` at) (next - at)
         if more then go next (total + count) else pure (Measured next (total + count))
 
--- Up to where a slice from here on is valid, and whether that is for want of a longer slice.
+-- The end of the valid prefix of a slice that begins here, and whether a longer slice might extend it.
 slicePrefix :: Ptr Word8 -> Int -> Int -> IO (Int, Bool)
 slicePrefix p at n = do
   end <- cut p at n
   next <- (at +) <$> validLength level (p `plusPtr` at) (end - at)
-  -- All of it; but in text that is not valid a slice can end within what might be a character.
+  -- In invalid text, 'cut' can end a slice within what might be a character: check from there again.
   pure (next, end < n && next > at && end - next < 4)
 {-# INLINE slicePrefix #-}
 
--- The end of the slice from here on: not within a character, if the text is valid.
+-- The end of the slice that begins here, which in valid text is not within a character.
 cut :: Ptr Word8 -> Int -> Int -> IO Int
 cut p at n
   | n - at <= sliceSize = pure n
@@ -158,14 +157,14 @@ cut p at n
       b <- peekByteOff p end :: IO Word8
       if b >= 0x80 && b < 0xc0 then back (end - 1) (most - 1) else pure end
 
--- | Characters of valid text of this many bytes.
+-- | The number of characters of valid text of this many bytes.
 --
 -- [Cost]: O(n), by the machine's vectors.
 characters :: Ptr Word8 -> Int -> IO Int
 characters = bySlices (characterCount level)
 {-# INLINE characters #-}
 
--- | Units of UTF-16 that valid text of this many bytes has.
+-- | The number of UTF-16 units of valid text of this many bytes.
 --
 -- [Cost]: O(n), by the machine's vectors.
 units :: Ptr Word8 -> Int -> IO Int
@@ -182,8 +181,8 @@ bySlices count p n = go 0 0
         go (at + sliceSize) (total + some)
 {-# INLINE bySlices #-}
 
--- | Write valid text of this many bytes as UTF-16, from one place of the array on, never beyond
--- another; returns where it ended.
+-- | Write valid text of this many bytes as UTF-16 into the array between two offsets; returns where it
+-- ended.
 --
 -- [Cost]: O(n), by the machine's vectors.
 -- [Units]: places count 16-bit units.
@@ -197,7 +196,7 @@ fillUnits p n array start end = go 0 start
         next <- pokeUnits level (p `plusPtr` from) (to - from) array at end
         go to next
 
--- | A text of this many units, which the action writes.
+-- | A text of this many units, which the action fills.
 --
 -- [Cost]: the units.
 -- [Units]: 16-bit units.
@@ -211,8 +210,9 @@ newText n fill
     pure (unsafeText frozen 0 n)
 {-# INLINE newText #-}
 
--- | Sum up what a kernel with replacement makes of a text, given where it reads, how many bytes,
--- and what was made before; returns where it ended, before what the end cuts off, and the sum.
+-- | Run a replacing kernel over a text, slice by slice. The kernel gets the address, the number of bytes,
+-- and what was written before. Returns where it ended, before a character that the end cuts off, and the
+-- sum of its results.
 --
 -- [Cost]: the kernel's.
 measureReplaced :: (Ptr Word8 -> Int -> Int -> IO Replaced) -> Ptr Word8 -> Int -> Int -> IO Measured
@@ -223,12 +223,12 @@ measureReplaced kernel p n = go 0
       | otherwise = do
         let size = min sliceSize (n - at)
         Replaced got some <- kernel (p `plusPtr` at) size made
-        -- Less than the slice, if that ends within a character: the next one begins there.
+        -- If the slice ends within a character, the next slice begins with that character.
         if at + size == n then pure (Measured (at + got) (made + some)) else go (at + got) (made + some)
 {-# INLINE measureReplaced #-}
 
--- | Write text that may be ill-formed as UTF-16 with U+FFFD, from one place of the array on, never
--- beyond another; returns where reading and writing ended.
+-- | Write text that may be ill-formed as UTF-16, with U+FFFD, into the array between two offsets; returns
+-- where reading and writing ended.
 --
 -- [Cost]: O(n).
 -- [Units]: places count 16-bit units.
@@ -246,9 +246,9 @@ textOfPtr p n = do
 textOf :: Utf8 -> Text
 textOf (Utf8 text) = unsafeDupable (withBytes text textOfPtr)
 
--- | The bytes of a text.
+-- | The bytes of a text in UTF-8.
 --
--- [Cost]: O(n): ASCII is written at once; the rest is counted and written.
+-- [Cost]: O(n). An ASCII prefix is written in one pass; the rest is counted and then written.
 utf8OfText :: Text -> IO ByteString
 utf8OfText text = case textArray text of
   (array, start, len) -> do
@@ -260,11 +260,11 @@ utf8OfText text = case textArray text of
         if first > glance
           then encoded array start (start + len) ByteString.empty
           else do
-            -- It may be all ASCII.
+            -- The whole text may be ASCII.
             (ascii, place) <- ByteString.createUptoN' len (asciiOf array start (start + len))
             if place == start + len then pure ascii else encoded array place (start + len) ascii
 
--- Write what is ASCII; answer how many bytes, and where it ended.
+-- Write the ASCII prefix; returns its length and where it ended.
 asciiOf :: ByteArray -> Int -> Int -> Ptr Word8 -> IO (Int, Int)
 asciiOf array start end p = go start
   where
@@ -275,7 +275,7 @@ asciiOf array start end p = go start
         n <- pokeAscii level array at next (p `plusPtr` (at - start))
         if at + n == next then go next else pure (at + n - start, at + n)
 
--- These bytes, and then those of the units.
+-- These bytes followed by those of the units.
 encoded :: ByteArray -> Int -> Int -> ByteString -> IO ByteString
 encoded array start end before = do
   size <- count start 0
@@ -295,8 +295,7 @@ encoded array start end before = do
         fill (slice at) (p `plusPtr` n) (room - n)
     slice at = wholeSlice sliceSize array at end
 
--- | From one place in a text, where the next slice of at most this many units ends: not between the
--- two units of a pair.
+-- | The end of the next slice of at most this many units, which does not divide a surrogate pair.
 --
 -- [Cost]: O(1).
 -- [Units]: 16-bit units.
@@ -309,7 +308,7 @@ wholeSlice most array at end
     low unit = unit >= (0xdc00 :: Word16) && unit < 0xe000
 {-# INLINE wholeSlice #-}
 
--- | Bytes of UTF-8 that a slice of a text has, from one place to another.
+-- | The number of UTF-8 bytes of a text between two offsets.
 --
 -- [Cost]: O(n), by the machine's vectors.
 -- [Units]: places count 16-bit units.
@@ -317,8 +316,7 @@ byteCountBetween :: ByteArray -> Int -> Int -> IO Int
 byteCountBetween = byteCount level
 {-# INLINE byteCountBetween #-}
 
--- | Write a slice of a text, from one place to another, as at most this many bytes; returns how many
--- they were.
+-- | Write a text between two offsets as at most this many bytes; returns their number.
 --
 -- [Cost]: O(n), by the machine's vectors.
 -- [Units]: places count 16-bit units.
@@ -326,14 +324,14 @@ pokeBytesBetween :: ByteArray -> Int -> Int -> Ptr Word8 -> Int -> IO Int
 pokeBytesBetween = pokeBytes level
 {-# INLINE pokeBytesBetween #-}
 
--- | The length in bytes of the first characters, this many, of valid text.
+-- | The length in bytes of this many first characters of valid text.
 --
 -- [Cost]: O(n), by the machine's vectors.
 -- [Units]: bytes.
 placeOf :: Int -> Ptr Word8 -> Int -> IO Int
 placeOf wanted p n = pieces wanted 0
   where
-    -- By pieces, until one has too many; then by halves of it.
+    -- Skip whole pieces while they have too few characters.
     pieces left at
       | left <= 0 = pure at
       | at >= n = pure n
@@ -341,7 +339,7 @@ placeOf wanted p n = pieces wanted 0
         let size = min pieceSize (n - at)
         here <- characterCount level (p `plusPtr` at) size
         if here < left then pieces (left - here) (at + size) else within left at size
-    -- The character is among these: its first byte, and then those that continue it.
+    -- The place is in this piece: halve it down to 32 bytes, and scan those.
     within left at size
       | size <= 32 = scan left at
       | otherwise = do

@@ -3,12 +3,12 @@
 -- Description : UTF-8 that comes in chunks, and UTF-8 that is not valid
 -- Stability   : internal; exempt from the version policy
 --
--- A chunk may end within a character. Its first bytes, three at most, wait for the next chunk;
--- the chunk itself is not kept.
+-- A chunk may end within a character. The character's first bytes, at most three, are kept for the next
+-- chunk; the chunk itself is not.
 --
--- Invariant: what waits is the beginning of a character, and never a whole one.
+-- Invariant: the kept bytes are a proper prefix of a character.
 -- Cost: the kernels', and for each chunk that ends within a character a few instructions more.
--- Owner: the states are values; any of them may be gone on from, more than once.
+-- Owner: the states are values; one can be continued from several times.
 module Heddle.Bytes.Internal.Utf8Chunks
   ( -- * Checking
     State,
@@ -52,7 +52,7 @@ import Heddle.Bytes.Utf8.Plain (Sequence (..), sequenceOf, surrogatePair)
 import Heddle.Prim.Cpu (level)
 import Heddle.Prim.Unsafe (unsafeDupable, unsafeInlined)
 
--- | Bytes that wait: how many, and the bytes, the first one lowest.
+-- | The kept bytes: their number, and the bytes, the first one lowest.
 data Waiting = Waiting !Int !Word
 
 none :: Waiting
@@ -62,27 +62,27 @@ waitingByte :: Word -> Int -> Word8
 waitingByte bytes i = fromIntegral (bytes `unsafeShiftR` (8 * i))
 {-# INLINE waitingByte #-}
 
--- | What was found so far.
+-- | The state after some chunks.
 data State
-  = -- | Bytes before those that wait.
+  = -- | The number of bytes before the kept ones.
     Going !Int !Waiting
   | Failed !Invalid
 
--- | What the chunks were, up to now.
+-- | The verdict on the chunks so far.
 data Verdict
   = -- | Valid text of whole characters.
     Whole
-  | -- | The same, and the beginning of a character.
+  | -- | Valid text and the beginning of a character.
     Partial
-  | -- | Not valid, whatever comes: the first place where it is not.
+  | -- | Invalid, whatever follows: the first invalid place.
     Bad !Invalid
   deriving stock (Eq, Show)
 
--- | Before the first chunk.
+-- | The state before the first chunk.
 start :: State
 start = Going 0 none
 
--- | Look at one more chunk. Once it was 'Bad', it stays so.
+-- | Check one more chunk. After 'Bad', every verdict is the same.
 --
 -- [Cost]: O(n), by the machine's vectors.
 -- [Units]: offsets count from the first byte of the first chunk.
@@ -104,7 +104,7 @@ feed state chunk = case state of
               Just (IllFormed bad) -> failed (before + n + valid) bad
               Just (Complete _) -> going (before + n + valid) none
 
--- | No chunk comes any more: what is 'Partial' is bad.
+-- | End the text: 'Partial' becomes 'Bad'.
 --
 -- [Cost]: O(1).
 finish :: State -> Verdict
@@ -113,13 +113,12 @@ finish = \case
   Going _ (Waiting 0 _) -> Whole
   Going before (Waiting n _) -> Bad (Invalid before n)
 
--- | Look at one more chunk, and give the text of the characters that ended in it, up to the first
--- place that is not valid. The beginning of a character waits for the next chunk.
+-- | Check one more chunk, and return the text of the characters that end in it, up to the first invalid
+-- place. The beginning of a character is kept for the next chunk.
 --
 -- [Cost]: O(n), by the machine's vectors; the text.
 --
--- Law (@chunks-text@): the texts, one after the other, are that of the valid beginning of all
--- chunks.
+-- Law (@chunks-text@): the texts joined are that of the valid prefix of all chunks.
 feedText :: State -> ByteString -> (Text, State, Verdict)
 feedText state chunk = case state of
   Failed bad -> (Text.empty, state, Bad bad)
@@ -153,13 +152,13 @@ failed at n = (Failed bad, Bad bad)
   where
     bad = Invalid at n
 
--- | What waits and a chunk, put together.
+-- | The kept bytes joined with a chunk.
 data Joining
-  = -- | The character is still not whole.
+  = -- | The character is still incomplete.
     More !Waiting
-  | -- | So many bytes, of what waited and of the chunk, are ill-formed.
+  | -- | This many bytes, of the kept ones and the chunk, are ill-formed.
     Broken !Int
-  | -- | A whole character of so many bytes (none if nothing waited), and the rest of the chunk.
+  | -- | A character of this many bytes (0 if none were kept), and the rest of the chunk.
     Joined !Int !ByteString
 
 joined :: Waiting -> ByteString -> Joining
@@ -170,7 +169,7 @@ joined waiting@(Waiting n _) chunk = case sequenceOf (n + ByteString.length chun
   Just (Complete width) -> Joined width (ByteString.unsafeDrop (width - n) chunk)
   Nothing -> More waiting
 
--- In 'Maybe' for a monad; it is always there.
+-- In 'Maybe' because 'sequenceOf' needs a monad; it is always 'Just'.
 joinedByte :: Waiting -> ByteString -> Int -> Maybe Word8
 joinedByte (Waiting n bytes) chunk i
   | i < n = Just (waitingByte bytes i)
@@ -182,7 +181,7 @@ appended = ByteString.foldl' (\(Waiting n bytes) b -> Waiting (n + 1) (bytes .|.
 waitingFrom :: Int -> ByteString -> Waiting
 waitingFrom at text = appended none (ByteString.unsafeDrop at text)
 
--- The character that 'joined' made whole.
+-- The code point of the character that 'joined' completed.
 joinedCode :: Waiting -> ByteString -> Int
 joinedCode (Waiting n bytes) chunk = foldl more first (take (width - 1) [1 ..])
   where
@@ -206,7 +205,7 @@ fillCode array at code
   | otherwise = case surrogatePair code of
     (high, low) -> writeByteArray array at high >> writeByteArray array (at + 1) low
 
--- | Up to where a chunk is valid, and what is there, unless it is the end.
+-- | The length of a chunk's valid prefix, and what follows it, unless that is the end.
 data Prefix = Prefix !Int !(Maybe Sequence)
 
 prefixOf :: ByteString -> Prefix
@@ -217,8 +216,8 @@ prefixOf text = unsafeInlined . withBytes text $ \p n -> do
 sequenceAt :: Ptr Word8 -> Int -> Int -> IO Sequence
 sequenceAt p n at = sequenceOf (n - at) (\i -> peekByteOff p (at + i))
 
--- | What is not valid behind this many bytes of a text that are; it must be known that there is
--- something, or that it is the end.
+-- | The invalid place after this many valid bytes of a text, if it is not the end. The caller knows that no
+-- valid character follows.
 --
 -- [Cost]: O(1).
 invalidBehind :: Ptr Word8 -> Int -> Int -> IO (Maybe Invalid)
@@ -230,19 +229,19 @@ invalidBehind p n valid
       IllFormed len -> len
       _ -> n - valid
 
--- | The state of a decoder that replaces what is not valid: what waits.
+-- | The state of a replacing decoder: the kept bytes.
 newtype Replacing = Replacing Waiting
 
--- | Before the first chunk.
+-- | The state before the first chunk.
 replacing :: Replacing
 replacing = Replacing none
 
--- | The text of one more chunk, with U+FFFD for each maximal subpart that is not valid. The
--- beginning of a character waits for the next chunk.
+-- | The text of one more chunk, with U+FFFD for each invalid maximal subpart. The beginning of a character
+-- is kept for the next chunk.
 --
--- [Cost]: O(n), also where nothing is valid; the text.
+-- [Cost]: O(n), even if nothing is valid; the text.
 --
--- Law (@chunks-replacing@): the texts, one after the other and with that of 'finishReplacing', are
+-- Law (@chunks-replacing@): the texts joined, with that of 'finishReplacing', are
 -- 'Heddle.Bytes.Utf8.decodeReplacing' of all chunks.
 feedReplacing :: Replacing -> ByteString -> (Text, Replacing)
 feedReplacing (Replacing waiting@(Waiting waited _)) chunk = case joined waiting chunk of
@@ -258,13 +257,13 @@ feedReplacing (Replacing waiting@(Waiting waited _)) chunk = case joined waiting
         void (fillReplaced p n array first count)
       pure (text, Replacing (waitingFrom end rest))
 
--- | No chunk comes any more: U+FFFD for what waits.
+-- | End the text: U+FFFD for an incomplete character.
 --
 -- [Cost]: O(1).
 finishReplacing :: Replacing -> Text
 finishReplacing (Replacing (Waiting n _)) = if n == 0 then Text.empty else Text.singleton '\xfffd'
 
--- | The text, with U+FFFD for each maximal subpart that is not valid.
+-- | The text, with U+FFFD for each invalid maximal subpart.
 --
 -- [Cost]: O(n).
 replacedText :: ByteString -> Text
@@ -281,7 +280,7 @@ replacedText text = unsafeDupable . withBytes text $ \p n -> do
         _ <- fillReplaced rest (n - valid) array count replaced
         when (cutOff == 1) (fillCode array replaced 0xfffd)
 
--- | The same as UTF-8; the text itself if it is valid.
+-- | As 'replacedText', in UTF-8; valid text is returned as it is.
 --
 -- [Cost]: O(n); no copy of valid text.
 repairedBytes :: ByteString -> ByteString

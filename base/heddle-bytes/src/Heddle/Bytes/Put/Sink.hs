@@ -10,7 +10,7 @@
 -- Invariant: an action writes no byte before the address that it gets, and none at or after 'sinkEnd'; the address
 -- that it returns is within that range. Nothing checks this.
 -- Cost: two memory accesses for 'sinkEnd'; 'sinkMore' is rare and does what the way of running the 'Put' needs.
--- Owner: the thread that runs the 'Put'; the sink is only there while it runs.
+-- Owner: the thread that runs the 'Put'; the sink is valid only during the run.
 module Heddle.Bytes.Put.Sink
   ( -- * Builders from actions
     Put,

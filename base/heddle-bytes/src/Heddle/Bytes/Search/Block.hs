@@ -11,9 +11,8 @@
 -- > wholeLines :: Ptr Word8 -> Int -> IO Int
 -- > wholeLines buffer filled = (+ 1) <$> findByteEndAt bestLevel buffer filled 0x0a
 --
--- A block that lies in memory managed by the garbage collector has to be kept alive by the
--- caller until the call returns (@withForeignPtr@, @unsafeUseAsCStringLen@). Nothing keeps
--- the address after that.
+-- The caller keeps a block in garbage-collected memory alive until the call returns (@withForeignPtr@,
+-- @unsafeUseAsCStringLen@). Nothing keeps the address after that.
 --
 -- Cost: a call takes 3 to 20 ns and allocates nothing; per byte see each kernel. The calls
 -- are unsafe foreign calls, which hold the capability and delay garbage collection, so a

@@ -3,8 +3,8 @@
 -- Description : The UTF-8 kernels in Haskell
 -- Stability   : internal; exempt from the version policy
 --
--- The same functions as "Heddle.Bytes.Internal.Foreign.Utf8", a character at a time and without
--- C: what the kernels are held equal to, and what runs where they do not.
+-- The functions of "Heddle.Bytes.Internal.Foreign.Utf8" in Haskell, a character at a time. Tests compare the
+-- kernels with them.
 --
 -- Cost: 1 to 3 ns a character; 0 bytes.
 -- Owner: the memory is the caller's, and only while the call lasts.
@@ -39,20 +39,20 @@ import Data.Word (Word16, Word8)
 import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
 
--- | What stands at a place of a text.
+-- | The sequence at an offset of a text.
 data Sequence
-  = -- | A character of so many bytes.
+  = -- | A character of this many bytes.
     Complete !Int
-  | -- | The beginning of a character, which the end of the text cuts off.
+  | -- | The beginning of a character that the end of the text cuts off.
     CutOff
-  | -- | The beginning of a character that another byte breaks off, or a byte that begins none:
-    -- this many bytes, which one U+FFFD stands for (a maximal subpart).
+  | -- | The beginning of a character followed by a wrong byte, or a byte that begins no character: this
+    -- many bytes, which one U+FFFD replaces (a maximal subpart).
     IllFormed !Int
   deriving stock (Eq, Show)
 
--- | Look at a text of this many bytes, at least one, given one by one.
+-- | The sequence at the beginning of a text of this many bytes, at least one; the function gives the bytes.
 --
--- [Cost]: at most four bytes are looked at.
+-- [Cost]: at most four bytes are read.
 -- [Source]: RFC 3629, section 4; the Unicode Standard, section 3.9, tables 3-7 and 3-8.
 sequenceOf :: Monad m => Int -> (Int -> m Word8) -> m Sequence
 sequenceOf n byte = byte 0 >>= first
@@ -79,7 +79,7 @@ surrogatePair :: Int -> (Word16, Word16)
 surrogatePair c = (fromIntegral (0xd7c0 + c `unsafeShiftR` 10), fromIntegral (0xdc00 .|. c .&. 0x3ff))
 {-# INLINE surrogatePair #-}
 
--- | How many bytes, from the first on, are whole characters of well-formed UTF-8.
+-- | The length of the longest prefix of well-formed, whole characters.
 --
 -- [Cost]: O(n).
 -- [Units]: bytes.
@@ -93,13 +93,13 @@ validLength p n = go 0
           Complete width -> go (at + width)
           _ -> pure at
 
--- | Characters of valid text of this many bytes.
+-- | The number of characters of valid text of this many bytes.
 --
 -- [Cost]: O(n).
 characterCount :: Ptr Word8 -> Int -> IO Int
 characterCount p n = countBytes p n (\b -> if b .&. 0xc0 == 0x80 then 0 else 1)
 
--- | Units of UTF-16 that valid text of this many bytes has.
+-- | The number of UTF-16 units of valid text of this many bytes.
 --
 -- [Cost]: O(n).
 unitCount :: Ptr Word8 -> Int -> IO Int
@@ -115,8 +115,8 @@ countBytes p n f = go 0 0
         go (at + 1) (total + f b)
 {-# INLINE countBytes #-}
 
--- | Write valid text of this many bytes, of whole characters, as UTF-16 from one place of the
--- array on, never beyond another; returns where it ended.
+-- | Write this many bytes of valid, whole characters as UTF-16 into the array between two offsets; returns
+-- where it ended.
 --
 -- [Cost]: O(n).
 -- [Units]: places count 16-bit units.
@@ -154,7 +154,7 @@ pokeUnits p n array start end = go 0 start
         writeByteArray array (at + 1) low
         go i (at + 2)
 
--- | Bytes of UTF-8 that valid UTF-16, from one place of the array to another, has.
+-- | The number of UTF-8 bytes of valid UTF-16 between two offsets of the array.
 --
 -- [Cost]: O(n).
 -- [Units]: places count 16-bit units.
@@ -170,8 +170,8 @@ byteCount array from to = pure (go from 0)
       | unit < 0x800 || unit .&. 0xf800 == 0xd800 = 2
       | otherwise = 3
 
--- | Write the units from one place of the array to another as bytes, up to the first that is not
--- ASCII; returns how many. There must be room for them all.
+-- | Write the units between two offsets of the array as bytes, up to the first that is not ASCII; returns
+-- their number. There must be room for all of them.
 --
 -- [Cost]: O(n).
 -- [Units]: places count 16-bit units.
@@ -184,8 +184,8 @@ pokeAscii array from to p = go from
       where
         unit = indexByteArray array at :: Word16
 
--- | Write valid UTF-16, of whole characters, from one place of the array to another, as at most
--- this many bytes of UTF-8; returns their number.
+-- | Write valid, whole characters of UTF-16 between two offsets of the array as at most this many bytes of
+-- UTF-8; returns their number.
 --
 -- [Cost]: O(n).
 -- [Units]: places count 16-bit units.
@@ -229,19 +229,18 @@ pokeBytes array from to p room = go from 0
     unitAt at = fromIntegral (indexByteArray array at :: Word16) :: Int
     put at b = pokeByteOff p at (fromIntegral b :: Word8)
 
--- | Bytes that were read, and the units or bytes that they make.
+-- | The number of bytes read, and of the units or bytes that they become.
 data Replaced = Replaced !Int !Int
   deriving stock (Eq, Show)
 
--- | Of text that may be ill-formed: how many bytes were read, and the units of UTF-16 that they
--- make with U+FFFD for each maximal subpart. It ends before the beginning of a character that the
--- end cuts off.
+-- | For text that may be ill-formed: how many bytes were read, and how many UTF-16 units they become, with
+-- U+FFFD for each maximal subpart. It ends before a character that the end cuts off.
 --
 -- [Cost]: O(n).
 replacedUnits :: Ptr Word8 -> Int -> IO Replaced
 replacedUnits p n = replacing p n 0 (\made _ width -> pure (made + if width == 4 then 2 else 1)) (\made -> pure (made + 1))
 
--- | Write them from one place of the array on, never beyond another.
+-- | Write these units into the array between two offsets.
 --
 -- [Cost]: O(n).
 -- [Units]: places count 16-bit units.
@@ -256,13 +255,13 @@ pokeReplacedUnits p n array start end = do
       | to < end = writeByteArray array to (0xfffd :: Word16) >> pure (to + 1)
       | otherwise = pure to
 
--- | The same with the bytes that they make in UTF-8.
+-- | As 'replacedUnits', with the number of bytes in UTF-8.
 --
 -- [Cost]: O(n).
 replacedBytes :: Ptr Word8 -> Int -> IO Replaced
 replacedBytes p n = replacing p n 0 (\made _ width -> pure (made + width)) (\made -> pure (made + 3))
 
--- | Write them, at most this many.
+-- | Write these bytes, at most this many.
 --
 -- [Cost]: O(n).
 pokeReplacedBytes :: Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO Replaced

@@ -6,7 +6,7 @@
 -- For parsers that have validated their whole input as UTF-8 and return slices of it.
 --
 -- Cost: none.
--- Owner: a 'Utf8' keeps the memory that it is a slice of.
+-- Owner: a 'Utf8' keeps the memory alive of which it is a slice.
 module Heddle.Bytes.Utf8.Unsafe
   ( unsafeUtf8,
   )
@@ -15,10 +15,10 @@ where
 import Data.ByteString (ByteString)
 import Heddle.Bytes.Internal.Utf8 (Utf8 (..))
 
--- | The text that these bytes are.
+-- | Bytes as text, without a check.
 --
--- Unsafe: they must be well-formed UTF-8 (RFC 3629). Functions of "Heddle.Bytes.Utf8" give wrong answers for other
--- bytes, and may read behind them.
+-- Unsafe: the bytes must be well-formed UTF-8 (RFC 3629). For other bytes, functions of "Heddle.Bytes.Utf8" return wrong
+-- results, and may read beyond their end.
 --
 -- [Cost]: none.
 unsafeUtf8 :: ByteString -> Utf8

@@ -7,8 +7,8 @@
 -- Description : The address-threading functor, with a second state
 -- Stability   : internal, exempt from the version policy
 --
--- "Heddle.Prim.AddrState" with a state in addition, which is passed in a register from one action to the
--- next. Results are evaluated to weak head normal form.
+-- "Heddle.Prim.AddrState" with a second state, which each action passes to the next in a register.
+-- Results are evaluated to weak head normal form.
 --
 -- Cost: a call for each action that is not inlined.
 -- Owner: the caller lends the memory for the call.
@@ -24,7 +24,7 @@ import Data.Word (Word8)
 import GHC.Exts (Addr#, Ptr (..), RealWorld, State#)
 import GHC.IO (IO (..))
 
--- | An action from an address and a state to others, with a result.
+-- | An action that takes an address and a state, and returns new ones with a result.
 newtype AddrStateWith state env a = AddrStateWith (env -> state -> Addr# -> State# RealWorld -> (# State# RealWorld, state, Addr#, a #))
 
 -- | The state and the address at which an action ended, and its result.

@@ -40,7 +40,7 @@ import Heddle.Json.Internal.Foreign.Read (countCommas, sliceSize)
 import Heddle.Json.Malformed (Reason (..))
 import Heddle.Prim.AddrState (At (..))
 
--- Each element with a state: gets where it begins.
+-- Calls the function with the address of each element, and threads a state through the calls.
 elementsFrom :: state -> (Env -> Ptr Word8 -> state -> IO (At state)) -> Env -> Ptr Word8 -> IO (At state)
 elementsFrom start step env p = do
   c <- byteAt env p
@@ -64,7 +64,7 @@ beginsValue :: Word8 -> Bool
 beginsValue c = c - 0x30 < 10 || c == 0x22 || c == 0x7b || c == 0x5b || c == 0x2d || c == 0x74 || c == 0x66 || c == 0x6e
 {-# INLINE beginsValue #-}
 
--- | A list, all of it.
+-- | All elements as a list.
 --
 -- [Cost]: six words for each element, three of which are garbage.
 list :: Decoder a -> Decoder [a]
@@ -85,7 +85,7 @@ foldElements f start d = decoder . elementsFrom start $ \env q state -> do
   pure (At r state')
 {-# INLINE foldElements #-}
 
--- | The same with an action.
+-- | As 'foldElements', with an action.
 --
 -- [Cost]: constant memory besides the state.
 elementsIO :: (state -> a -> IO state) -> state -> Decoder a -> Decoder state
@@ -124,10 +124,10 @@ data Growing a = Growing !(MutablePrimArray RealWorld a) !Int !Int
 
 -- | An array of numbers without boxes.
 --
--- [Cost]: its memory, once if the elements are numbers: they are counted before.
+-- [Cost]: its memory. Numbers are counted first, so that their array is allocated once.
 primArray :: forall a. Prim a => Decoder a -> Decoder (PrimArray a)
 primArray d = decoder $ \env p -> do
-  -- Where there is no array, as another alternative may know, there is nothing to be counted.
+  -- If this is no array, decoding fails below, and another alternative may succeed: count nothing.
   c <- byteAt env p
   n <- if c == 0x5b then count env p 1 else pure 0
   start <- newPrimArray n
@@ -160,7 +160,7 @@ primArray d = decoder $ \env p -> do
         left = envEnd env `minusPtr` from
 {-# INLINE primArray #-}
 
--- | An array of exactly these elements, one decoder for each.
+-- | The elements of an array of fixed length, one decoder for each.
 data Elements a = Elements !Int (Env -> Ptr Word8 -> IO (At a))
 
 instance Functor Elements where
@@ -194,12 +194,12 @@ instance Applicative Elements where
         pure (At r z)
   {-# INLINE (<*>) #-}
 
--- | One element.
+-- | The decoder of one element.
 element :: Decoder a -> Elements a
 element d = Elements 1 (runDecoder d)
 {-# INLINE element #-}
 
--- | An array of exactly these.
+-- | An array with exactly these elements.
 --
 -- [Cost]: the elements'.
 tupleOf :: Elements a -> Decoder a
@@ -225,14 +225,14 @@ tupleOf (Elements n run) = decoder $ \env p -> do
     few m = "expected an array of " <> show m <> " elements"
 {-# INLINE tupleOf #-}
 
--- | An array of two.
+-- | An array of exactly two elements.
 --
 -- [Cost]: the elements'.
 pairOf :: Decoder a -> Decoder b -> Decoder (a, b)
 pairOf a b = tupleOf ((,) <$> element a <*> element b)
 {-# INLINE pairOf #-}
 
--- | An array of three.
+-- | An array of exactly three elements.
 --
 -- [Cost]: the elements'.
 tripleOf :: Decoder a -> Decoder b -> Decoder c -> Decoder (a, b, c)

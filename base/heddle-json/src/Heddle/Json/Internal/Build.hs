@@ -8,12 +8,12 @@
 -- Description : Encoders of JSON values
 -- Stability   : internal; exempt from the version policy
 --
--- What "Heddle.Json.Build" is made of. Values are told whether something stands before
--- them, write the comma themselves, with their first piece, and say whether now something does:
--- in that way commas are right however values are joined.
+-- The representation behind "Heddle.Json.Build". A value is told whether another one precedes it,
+-- writes the comma together with its first piece, and returns whether one precedes its successor.
+-- So commas are right however values are joined.
 --
--- Invariant: a 'Build' of 'One' writes one JSON value, and a comma before it if told so; one of
--- 'Many' writes any number of values, with commas between them; 'Fields' likewise.
+-- Invariant: a 'Build' of 'One' writes one JSON value, and a comma before it if told so. One of
+-- 'Many', and 'Fields', write any number of values with commas between them.
 -- Cost: a comparison for each piece; no allocation where the pieces are known.
 -- Owner: values, which may be run again.
 module Heddle.Json.Internal.Build
@@ -63,7 +63,7 @@ import Heddle.Json.Internal.Escape
 import Heddle.Prim.AddrState (AddrState, At (..), addrState, runAddrState)
 import Heddle.Prim.Literal (FromLiteral (..), literal)
 
--- | Without its result.
+-- | The writer without its result, as a 'Put'.
 putting :: AddrState Sink a -> Put
 putting f = runningPut $ \sink p -> do
   At end _ <- runAddrState f sink p
@@ -74,7 +74,7 @@ putting f = runningPut $ \sink p -> do
 data Card
   = -- | Exactly one.
     One
-  | -- | Any number, also none.
+  | -- | Any number, including none.
     Many
 
 -- | Whether something precedes in the same array or object.
@@ -84,15 +84,16 @@ data Before
   | -- | Something, so that a comma is needed.
     Next
 
--- | What writes values, given what stands before them; returns what then does.
+-- | Writes values. The argument says whether a value precedes them, the result whether one
+-- precedes what follows.
 type Steps = Before -> AddrState Sink Before
 
--- | JSON values: @c@ says how many, @a@ of what kind.
+-- | JSON values; @c@ is their number, @a@ their kind.
 newtype Build (c :: Card) a = Build Steps
 
 type role Build nominal representational
 
--- | One after the other, with a comma if neither is empty.
+-- | Writes one after the other, with a comma if neither is empty.
 instance Semigroup (Build 'Many a) where
   Build f <> Build g = Build (\before -> f before >>= g)
   {-# INLINE (<>) #-}
@@ -106,7 +107,7 @@ retyped :: Build c a -> Build d b
 retyped (Build f) = Build f
 {-# INLINE retyped #-}
 
--- | A value that is one piece.
+-- | A value that one bounded primitive writes.
 --
 -- [Units]: the bound is in bytes.
 piece :: Int -> (Ptr Word8 -> IO (Ptr Word8)) -> Steps
@@ -115,7 +116,7 @@ piece bound f before = addrState $ \sink p -> do
   pure (At end Next)
 {-# INLINE piece #-}
 
--- | A value that takes care of room itself.
+-- | A value whose writer checks for room itself.
 steps :: AddrState Sink () -> Steps
 steps f before = comma before *> (Next <$ f)
 {-# INLINE steps #-}
@@ -129,7 +130,7 @@ comma = \case
     pure (At (p `plusPtr` 1) ())
 {-# INLINE comma #-}
 
--- | The comma, where there is room for it.
+-- | Write the comma if one is needed. The caller has made room for it.
 separate :: Before -> Ptr Word8 -> IO (Ptr Word8)
 separate before p = case before of
   First -> pure p
@@ -138,7 +139,7 @@ separate before p = case before of
     pure (p `plusPtr` 1)
 {-# INLINE separate #-}
 
--- | A bracket behind what stands before.
+-- | Write an opening bracket, with a comma before it if one is needed.
 open :: Word8 -> Before -> AddrState Sink ()
 open bracket before = addrState $ \sink p0 -> do
   p <- room sink 2 p0 >>= separate before
@@ -146,7 +147,7 @@ open bracket before = addrState $ \sink p0 -> do
   pure (At (p `plusPtr` 1) ())
 {-# INLINE open #-}
 
--- | The bracket that ends a value.
+-- | Write a closing bracket.
 close :: Word8 -> AddrState Sink Before
 close bracket = addrState $ \sink p0 -> do
   p <- room sink 1 p0
@@ -157,7 +158,7 @@ close bracket = addrState $ \sink p0 -> do
 -- | The pairs of an object: any number of them.
 newtype Fields = Fields Steps
 
--- | One after the other, with a comma if neither is empty.
+-- | Writes one after the other, with a comma if neither is empty.
 instance Semigroup Fields where
   Fields f <> Fields g = Fields (\before -> f before >>= g)
   {-# INLINE (<>) #-}
@@ -193,7 +194,7 @@ nameString text = FixedName (fixed (toByteString (putting (putChars text)) <> co
 literalName :: Ptr Word8 -> Name
 literalName address = FixedName (fixed (toByteString (putting (putUtf8 bytes)) <> colon))
   where
-    -- As UTF-8: NUL as one byte, each surrogate as U+FFFD.
+    -- GHC encodes NUL as two bytes and surrogates as three; write NUL as one byte, each surrogate as U+FFFD.
     bytes = toByteString (fromModifiedUtf8 address)
 {-# NOINLINE literalName #-}
 
@@ -208,10 +209,10 @@ colon :: ByteString
 colon = ByteString.singleton 0x3a
 {-# NOINLINE colon #-}
 
--- | Bytes that are written as they are: how many, and in words, behind the last of which is nothing that counts.
+-- | Constant bytes: their number, and the bytes padded to whole words, so that words can be copied.
 data Fixed = Fixed !Int !ByteArray
 
--- | These bytes, laid out for copying.
+-- | Pad these bytes for copying.
 --
 -- [Cost]: linear, once.
 fixed :: ByteString -> Fixed
@@ -220,8 +221,8 @@ fixed text = Fixed len (byteArrayFromListN (8 * wordsOf len) padded)
     len = ByteString.length text
     padded = [if i < len then ByteString.unsafeIndex text i else 0 | i <- [0 .. 8 * wordsOf len - 1]]
 
--- | Write them, behind what stands before. One function for all: inlined, it would be more than a kilobyte of code
--- for each key of a program.
+-- | Write constant bytes, with a comma before them if one is needed. Not inlined: that would be more than a kilobyte of
+-- code for each key of a program.
 --
 -- [Cost]: a piece.
 putFixed :: Fixed -> Before -> AddrState Sink ()
@@ -234,7 +235,7 @@ putFixed (Fixed len array) before = addrState $ \sink p0 -> do
 wordsOf :: Int -> Int
 wordsOf len = (len + 7) `quot` 8
 
--- | Copy the words that this many bytes of an array lie in.
+-- | Copy the words that hold this many bytes of an array.
 --
 -- [Units]: bytes; up to 7 more are written.
 copyWords :: ByteArray -> Int -> Ptr Word8 -> IO ()
@@ -248,7 +249,7 @@ copyWords array len p = go 0
         go (i + 8)
 {-# INLINE copyWords #-}
 
--- | A key with its colon, behind what stands before.
+-- | Write a key with its colon, and a comma before it if one is needed.
 putName :: Name -> Before -> AddrState Sink ()
 putName name before = case name of
   FixedName bytes -> putFixed bytes before

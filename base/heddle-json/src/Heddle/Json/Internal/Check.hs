@@ -3,9 +3,9 @@
 -- Description : The automata that validate and reformat JSON
 -- Stability   : internal; exempt from the version policy
 --
--- The C structs of @heddle_json_check.h@ and @heddle_json_format.h@ in memory of their own, fed in slices.
+-- Owns the C structs of @heddle_json_check.h@ and @heddle_json_format.h@, and feeds them slices of at most 32 KiB.
 --
--- Invariant: after 'Wrong' an automaton says the same for ever.
+-- Invariant: after 'Wrong', an automaton keeps giving the same answer.
 -- Cost: memory for the nesting: a bit for each level, up to the limit.
 -- Owner: one thread at a time.
 module Heddle.Json.Internal.Check
@@ -51,23 +51,23 @@ data Shape
   = -- | One value.
     OneValue
   | -- | Any number of values, one after the other. White space between them is needed only where two could not be told
-    -- apart: behind a number, and behind @true@, @false@ and @null@.
+    -- apart: after a number, and after @true@, @false@ and @null@.
     ManyValues
-  | -- | The same; each one is announced.
+  | -- | As 'ManyValues'; 'Begins' and 'Ends' announce each value.
     Values
-  | -- | One array; each of its elements is announced.
+  | -- | One array; 'Begins' and 'Ends' announce each element.
     Elements
   deriving stock (Bounded, Enum, Eq, Show)
 
 -- | The result of a piece of text.
 data Event
-  = -- | All of it was taken, and is right so far.
+  = -- | All of it was taken, and the text is valid so far.
     Taken
-  | -- | Behind so many bytes of it a value or element begins.
+  | -- | After this many bytes of it, a value or element begins.
     Begins !Int
-  | -- | Behind so many bytes of it one has ended.
+  | -- | After this many bytes of it, a value or element has ended.
     Ends !Int
-  | -- | It is wrong. The offset is that in the whole text; there is no path.
+  | -- | The text is invalid. The offset counts from its first byte; the path is empty.
     Wrong !Malformed
   deriving stock (Eq, Show)
 
@@ -113,7 +113,7 @@ newAutomaton level limits shape = do
   where
     clamped n = fromIntegral (max 0 (min 0x7ffffff0 n)) :: Int32
 
--- | Another one in the same state.
+-- | A copy, which then changes independently.
 --
 -- [Cost]: a copy of the state.
 copyAutomaton :: Automaton -> IO Automaton
@@ -135,7 +135,7 @@ taken automaton = do
   memory <- readRef (automatonMemory automaton)
   fromIntegral <$> withBuffer memory (\p -> peekByteOff p offsetAt :: IO Int64)
 
--- | Feed it a piece. After 'Begins' and 'Ends', it goes on with what is behind this many bytes.
+-- | Feed it a piece. After 'Begins' and 'Ends', continue with the rest of the piece, after that many bytes.
 --
 -- [Cost]: 0.3 to 1 ns for each byte.
 -- [Blocks]: never; other threads of the capability get their turn every 32 KiB.
@@ -173,7 +173,7 @@ slices automaton text from end
         slices automaton text (from + passed) end
       _ -> Wrong <$> wrong automaton (Just (text `plusPtr` (from + passed)))
 
--- With bits for twice as many levels, up to the limit.
+-- A copy with bits for twice as many levels, up to the limit.
 deeper :: Buffer -> Int -> IO Buffer
 deeper old limit = do
   let levels = min (2 * 8 * (bufferSize old - nestingAt)) ((limit + 63) `quot` 64 * 64)
@@ -181,7 +181,7 @@ deeper old limit = do
   withBuffer new $ \p -> pokeByteOff p capacityAt (fromIntegral levels :: Int32)
   pure new
 
--- | The text ends here: 'Taken' if it may, @'Ends' 0@ if a number that was announced ends with it.
+-- | End the text: 'Taken' if it may end here, @'Ends' 0@ if that also ends an announced number.
 atEnd :: Automaton -> IO Event
 atEnd automaton = do
   memory <- readRef (automatonMemory automaton)
@@ -194,7 +194,7 @@ wrong :: Automaton -> Maybe (Ptr Word8) -> IO Malformed
 wrong automaton place = do
   memory <- readRef (automatonMemory automaton)
   (offset, reason) <- withBuffer memory $ \p -> (,) <$> (peekByteOff p offsetAt :: IO Int64) <*> (peekByteOff p reasonAt :: IO Int32)
-  -- An element's kind is asked for only where its first byte is at hand.
+  -- Only reason 15 names the kind of the value, whose first byte is in this piece then.
   found <- if reason == 15 then maybe (pure 0) (`peekByteOff` 0) place else pure 0
   pure (Malformed (fromIntegral offset) [] (reasonOf (automatonLimits automaton) found reason))
 
@@ -237,16 +237,16 @@ reasonOf limits found = \case
 data Layout
   = -- | Without white space; never longer than the text was.
     Minified
-  | -- | The same, and a newline behind each value.
+  | -- | As 'Minified', with a newline after each value.
     Lines
-  | -- | A line for each element, so many blanks for each level, and a newline behind each value.
+  | -- | A line for each element, indented by this many blanks for each level, and a newline after each value.
     Indented !Int
   deriving stock (Eq, Show)
 
--- | Lays a text out piece by piece.
+-- | Reformats a text piece by piece.
 data Formatter = Formatter !Level !Buffer
 
--- | One before its first byte.
+-- | A formatter before its first byte.
 --
 -- [Cost]: 48 bytes.
 newFormatter :: Level -> Layout -> IO Formatter
@@ -258,8 +258,8 @@ newFormatter level layout = do
     pokeByteOff p 32 (case layout of Indented n -> fromIntegral (max 0 (min 1024 n)); _ -> 0 :: Int32)
   pure (Formatter level memory)
 
--- | Lay out a piece of text, which must be right as far as it goes: the bytes that were taken, and those that were
--- written. Not all are taken only if the room is used up.
+-- | Reformat a piece of text that was found valid so far. Returns how many bytes were taken and how many written; it
+-- takes fewer than all only when the output is full.
 --
 -- [Cost]: minifying 0.1 to 0.5 ns for each byte, the others 0.5 to 2 ns.
 layOut :: Formatter -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO (Int, Int)
@@ -274,7 +274,7 @@ layOut (Formatter level memory) text len out room = withBuffer memory $ \p ->
           else pure (took + n, wrote + m)
    in go 0 0
 
--- | The text ends here. What is left to write comes with a last 'layOut' of no bytes.
+-- | End the text. A last 'layOut' of no bytes writes what is left.
 endLayout :: Formatter -> IO ()
 endLayout (Formatter _ memory) = withBuffer memory heddleJsonFormatEnd
 

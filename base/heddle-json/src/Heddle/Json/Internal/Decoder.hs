@@ -5,12 +5,12 @@
 -- Description : The decoder monad and its state
 -- Stability   : internal; exempt from the version policy
 --
--- A decoder starts at the first byte of a value (or at the end of the text) and ends behind its
--- last one. White space is its caller's. It stops by an exception that 'runText' catches, so that
--- what succeeds compares nothing.
+-- A decoder starts at the first byte of a value, or at the end of the text, and ends after the
+-- value's last byte. Its caller skips white space. A decoder fails by an exception that 'runText'
+-- catches, so success costs no comparison of results.
 --
--- Invariant: a decoder reads exactly one value, and refuses invalid JSON also in what it skips.
--- Cost: as each says.
+-- Invariant: a decoder reads exactly one value, and refuses invalid JSON in values that it skips, too.
+-- Cost: each function's.
 -- Owner: the thread that decodes.
 module Heddle.Json.Internal.Decoder
   ( -- * Decoders
@@ -74,60 +74,60 @@ import Heddle.Prim.Exception (Exception (..), SomeException, catch, throwIO, thr
 import Heddle.Prim.Thread (myThreadId)
 import Heddle.Prim.Unsafe (unsafePure)
 
--- | How to make an @a@ of one JSON value.
+-- | Makes an @a@ from one JSON value.
 newtype Decoder a = Decoder (AddrState Env a)
 
--- | The environment of decoders. The words that change: 0 and 1 are the kernels' answers, 2 is how many
--- arrays and objects are open, from 3 on is the state of skipping.
+-- | The environment of decoders. Of 'envWords', words 0 and 1 are the kernels' answers, word 2 counts the
+-- open arrays and objects, and the words from 3 on are the state of skipping.
 data Env = Env
-  { -- | Where the text ends,
+  { -- | The end of the text.
     envEnd :: !(Ptr Word8),
-    -- | and begins.
+    -- | The text's first byte.
     envStart :: !(Ptr Word8),
-    -- | Memory that changes.
+    -- | The mutable words.
     envWords :: !Memory,
-    -- | How many arrays and objects may be open.
+    -- | The greatest number of open arrays and objects.
     envDepth :: !Int,
-    -- | How long a number may be, at most a slice.
+    -- | The greatest length of a number, less than a slice.
     envNumber :: !Int,
-    -- | The level of the kernels.
+    -- | The instruction set that the kernels use.
     envLevel :: !CInt,
-    -- | About keys that are there twice.
+    -- | The policy for duplicate keys.
     envDuplicates :: !Duplicates,
-    -- | About infinities and NaN.
+    -- | The policy for infinities and NaN.
     envNonFinite :: !NonFinite,
     -- | The greatest exponent of an integer.
     envExponent :: !Int,
-    -- | What keeps the text.
+    -- | Keeps the text alive.
     envInput :: !(ForeignPtr Word8),
-    -- | Keys of maps that were seen.
+    -- | Keys of maps so far, for sharing.
     envKeys :: !KeyCache
   }
 
--- | Keys by their hash; nothing before the first one.
+-- | Keys by their hash; 'Nothing' before the first key.
 type KeyCache = MutVar RealWorld (Maybe (MutableArray RealWorld Text))
 
--- | An empty one.
+-- | A cache without keys.
 newKeyCache :: IO KeyCache
 newKeyCache = newMutVar Nothing
 
--- | The word that counts open arrays and objects.
+-- | The index of the word that counts open arrays and objects.
 depthWord :: Int
 depthWord = 2
 
--- | A decoder from a function of where the value begins. What a decoder is made of is kept with it, and
--- not computed again for each value: tables of keys, above all.
+-- | A decoder from a function of the value's address. What the function captures, above all tables of keys,
+-- is computed once and not for each value.
 decoder :: (Env -> Ptr Word8 -> IO (At a)) -> Decoder a
 decoder f = Decoder (reusableAddrState f)
 {-# INLINE decoder #-}
 
--- | Run it. It is evaluated first: a call of what is a function for certain is a jump, while one of
--- what may yet have to be computed makes partial applications.
+-- | Run a decoder. 'seq' first: calling an evaluated function is a jump, calling a possible thunk
+-- allocates a partial application.
 runDecoder :: Decoder a -> Env -> Ptr Word8 -> IO (At a)
 runDecoder (Decoder w) env p = w `seq` runAddrState w env p
 {-# INLINE runDecoder #-}
 
--- | The function is applied at once.
+-- | The function's result is evaluated at once.
 instance Functor Decoder where
   fmap f d = decoder $ \env p -> do
     At q x <- runDecoder d env p
@@ -135,7 +135,7 @@ instance Functor Decoder where
     pure (At q y)
   {-# INLINE fmap #-}
 
--- | Both decode the same value, which is read twice; 'pure' skips it.
+-- | Both decoders read the same value, one after the other; 'pure' skips it.
 instance Applicative Decoder where
   pure x = decoder $ \env p -> do
     q <- skipValue env p
@@ -147,7 +147,7 @@ instance Applicative Decoder where
     pure (At q y)
   {-# INLINE (<*>) #-}
 
--- | The second, which may depend on what the first made, decodes the same value again.
+-- | The second decoder, which depends on the first one's result, reads the same value again.
 instance Monad Decoder where
   d >>= k = decoder $ \env p -> do
     At _ x <- again env p d
@@ -157,9 +157,9 @@ instance Monad Decoder where
 instance MonadFail Decoder where
   fail why = decoder $ \env p -> failAt env p (Refused why)
 
--- | The first that does not fail. If both fail, the error that is further into the text is
--- reported, of two at the same place the second's. What the first has read is read again: where a
--- decoder contains itself on both sides, that doubles with each level.
+-- | The first decoder that succeeds. If both fail, the error further into the text is reported, or the
+-- second one's if both are at the same place. The second reads again what the first has read: for a
+-- decoder that contains itself on both sides, the time doubles with each level.
 instance Alternative Decoder where
   empty = decoder $ \env p -> failAt env p (Refused "no alternative")
   a <|> b = decoder $ \env p -> do
@@ -169,30 +169,34 @@ instance Alternative Decoder where
       runDecoder b env p `catch` \second@(Failed offset' _) ->
         throwIO (if offset > offset' then first else second)
 
--- Another decoder reads the value, too.
+-- Run a decoder whose end does not count, since another one reads the same value.
 again :: Env -> Ptr Word8 -> Decoder a -> IO (At a)
 again env p d = runDecoder d env p
 {-# INLINE again #-}
 
--- | Why a decoder stopped, and how far into the text.
+-- | Why a decoder stopped, and how far into the text. Only '<|>' and 'attempt' catch it.
+--
+-- A plain exception suffices for this control flow: what a program gives to a decoder are pure functions, which return
+-- before the next step runs. So no handler of the program is ever between a 'throwIO' here and 'attempt', and each
+-- decoding within such a function has an 'attempt' of its own.
 data Failed = Failed !Int Reason
   deriving stock (Show)
 
 instance Exception Failed
 
--- | Stop here.
+-- | Fail at this address.
 failAt :: Env -> Ptr Word8 -> Reason -> IO b
 failAt env p reason = throwIO (Failed (p `minusPtr` envStart env) reason)
 {-# NOINLINE failAt #-}
 
--- | Stop because something else should be here, or because the text ends here.
+-- | Fail because something else is expected here, or because the text ends here.
 expected :: Env -> Ptr Word8 -> String -> IO b
 expected env p what
   | p >= envEnd env = failAt env (envEnd env) Truncated
   | otherwise = failAt env p (Expected what)
 {-# NOINLINE expected #-}
 
--- | Stop because a value of this kind should begin here.
+-- | Fail because a value of this kind is expected here.
 wrongKind :: Env -> Ptr Word8 -> String -> IO b
 wrongKind env p wanted
   | p >= envEnd env = failAt env (envEnd env) Truncated
@@ -210,13 +214,13 @@ wrongKind env p wanted
         | otherwise -> failAt env p (Expected "a value")
   where
     wrong found = failAt env p (WrongKind wanted found)
-    -- What is no literal or number at all is wrong further on.
+    -- If it is no valid literal or number, skipping it fails further on, with a better reason.
     whole found = skipValue env p >> wrong found
 {-# NOINLINE wrongKind #-}
 
--- | The first byte that is no white space, or the end.
+-- | Skip white space, up to the end of the text at most.
 --
--- [Cost]: a comparison where there is none.
+-- [Cost]: a comparison if there is none.
 space :: Env -> Ptr Word8 -> IO (Ptr Word8)
 space env p
   | p < envEnd env = do
@@ -239,15 +243,15 @@ moreSpace !end = go
       if c == 0x20 || c == 0x0a || c == 0x0d || c == 0x09 then go (p `plusPtr` 1) else pure p
 {-# NOINLINE moreSpace #-}
 
--- | The byte here; 0 at the end.
+-- | The byte at this address; 0 at the end of the text.
 byteAt :: Env -> Ptr Word8 -> IO Word8
 byteAt env p
   | p < envEnd env = peek p
   | otherwise = pure 0
 {-# INLINE byteAt #-}
 
--- | What is in a bracket, which opens here: one level deeper. Gets the first byte behind it that
--- is no white space, and ends behind the closing bracket.
+-- | Decode the contents of an array or object, which opens here, one level deeper. The function gets the
+-- address of the first byte after the bracket and white space, and ends after the closing bracket.
 deeper :: Env -> Ptr Word8 -> (Ptr Word8 -> IO (At a)) -> IO (At a)
 deeper env p inside = do
   depth <- readByteArray (envWords env) depthWord
@@ -259,14 +263,14 @@ deeper env p inside = do
   pure r
 {-# INLINE deeper #-}
 
--- | What is behind an element or a member.
+-- | What follows an element or a member.
 data Separator
-  = -- | A comma: here begins the next one.
+  = -- | A comma: the next one begins here.
     Comma !(Ptr Word8)
-  | -- | The closing bracket: it ended here.
+  | -- | The closing bracket: the array or object ends here.
     Close !(Ptr Word8)
 
--- | A comma, or this closing bracket, behind white space.
+-- | Read a comma or this closing bracket, after white space.
 separated :: Env -> Word8 -> String -> Ptr Word8 -> IO Separator
 separated env close what p = do
   q <- space env p
@@ -277,8 +281,8 @@ separated env close what p = do
       | otherwise -> expected env q what
 {-# INLINE separated #-}
 
--- | Where a string ends, from behind its opening quote: the answer's offset is that of the closing
--- quote. The contents are not checked yet if they have escapes or are not ASCII.
+-- | Find the closing quote of a string, starting after the opening one: the answer's offset is that of the
+-- closing quote. Contents with escapes or bytes beyond ASCII are not checked yet.
 --
 -- [Cost]: O(bytes), a vector at a time.
 closeString :: Env -> Ptr Word8 -> IO Answer
@@ -325,7 +329,7 @@ checkString env start close = go start
             | otherwise -> refuseContents env at close (answerStatus a)
 {-# NOINLINE checkString #-}
 
--- | Stop because of what is here in a string that ends there.
+-- | Fail because of the byte at the first address in a string whose closing quote is at the second.
 refuseContents :: Env -> Ptr Word8 -> Ptr Word8 -> Int -> IO b
 refuseContents env at close status
   | status == 4 = failAt env at BadEscape
@@ -341,7 +345,7 @@ refuseContents env at close status
           | otherwise -> BadEscape
 {-# NOINLINE refuseContents #-}
 
--- | Skip a value, which is checked all the same.
+-- | Skip a value. It is checked as if it were decoded.
 --
 -- [Cost]: O(bytes).
 skipValue :: Env -> Ptr Word8 -> IO (Ptr Word8)
@@ -395,7 +399,7 @@ skipNumber env p = do
       | answerStatus a /= 0 -> failAt env at (statusReason env (answerStatus a))
       | otherwise -> pure at
 
--- | Up to the closing bracket, slice by slice.
+-- | Skip up to the closing bracket, slice by slice.
 skipOpen :: Env -> Ptr Word8 -> IO (Ptr Word8)
 skipOpen env = go
   where
@@ -408,7 +412,7 @@ skipOpen env = go
         2 -> skipString env (at `plusPtr` 1) >>= go
         status -> failAt env at (statusReason env status)
 
--- | Statuses besides those of a string's contents.
+-- | The reason for a kernel's status.
 statusReason :: Env -> Int -> Reason
 statusReason env = \case
   3 -> ControlCharacter
@@ -431,7 +435,7 @@ statusReason env = \case
   20 -> Expected "no digit behind a leading zero"
   _ -> Expected "a value or ']'"
 
--- | Decode a text, which is one value, with kernels of this level.
+-- | Decode a text, which is one value, with the kernels of this instruction set.
 --
 -- [Cost]: the decoder's.
 -- [Throws]: what the decoder's functions throw.
@@ -439,8 +443,8 @@ runText :: CInt -> Limits -> Decoder a -> ByteString -> IO (Either Malformed a)
 runText level limits d text = attempt level limits d text >>= either throwIO pure
 {-# INLINE runText #-}
 
--- | The same as a value. An exception that interrupts its evaluation does not become the value: whoever evaluates it
--- next decodes from the start; see Note [Interrupted decoding].
+-- | As 'runText', as a pure value. An exception that interrupts its evaluation does not become the value: the next
+-- evaluation decodes from the start; see Note [Interrupted decoding].
 --
 -- [Cost]: the decoder's.
 runPure :: CInt -> Limits -> Decoder a -> ByteString -> Either Malformed a
@@ -455,12 +459,12 @@ runPure level limits d text = unsafePure go
 
 -- Note [Interrupted decoding]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
--- A decoder stops by 'Failed', which has to be caught, and 'catch' passes every other exception on by throwing it
--- synchronously. Within a thunk that would be wrong for an asynchronous exception: a thunk is updated to throw what was
--- thrown synchronously within it, so that after @timeout 1000 (evaluate decoded)@ every later use of @decoded@ threw
--- that time-out. 'throwTo' to the own thread suspends the thunk instead, as the documentation of
--- "Control.Exception" says; when it is entered again it goes on behind the 'throwTo', and decodes from the start. An
--- exception of the decoder's own functions is then thrown again by that second run.
+-- A decoder fails by throwing 'Failed', so 'attempt' needs a handler, and a handler rethrows every other exception
+-- synchronously. In a thunk that is wrong for an asynchronous exception: GHC updates a thunk to rethrow what was thrown
+-- synchronously in it, so after @timeout 1000 (evaluate decoded)@ every later use of @decoded@ would throw that time-out.
+-- 'throwTo' to the own thread suspends the thunk instead (documentation of "Control.Exception"). When it is entered
+-- again, it continues after the 'throwTo' and decodes from the start. An exception that the decoder's own functions
+-- threw is thrown again by that second run.
 
 attempt :: CInt -> Limits -> Decoder a -> ByteString -> IO (Either SomeException (Either Malformed a))
 attempt level limits d text = do

@@ -5,8 +5,8 @@
 -- Description : Encodes strings
 -- Stability   : internal; exempt from the version policy
 --
--- Text of each kind between quotes, as UTF-8 with escapes, into any sink: the kernels go as far
--- as the room does, and room is made for the rest.
+-- Writes text of each kind between quotes into any sink, as UTF-8 with escapes. The kernels stop when
+-- the room is used up, and continue when more has been made.
 --
 -- Cost: a foreign call for each text, and for each 32 KiB of it.
 -- Owner: the sink's.
@@ -40,7 +40,7 @@ import Heddle.Prim.AddrState (AddrState, At (..), addrState)
 
 -- | Make room for this many bytes; returns where they go.
 --
--- [Cost]: one comparison; more, rarely.
+-- [Cost]: one comparison if there is room.
 -- [Units]: bytes.
 room :: Sink -> Int -> Ptr Word8 -> IO (Ptr Word8)
 room sink bytes p = do
@@ -48,7 +48,7 @@ room sink bytes p = do
   if bytes <= end `minusPtr` p then pure p else sinkMore sink p bytes
 {-# INLINE room #-}
 
--- | UTF-16 in quotes: the array, where it begins and how long it is.
+-- | Write UTF-16 in quotes: its array, offset and length.
 --
 -- [Units]: offset and length count 16-bit units.
 putUnits :: ByteArray -> Int -> Int -> AddrState Sink ()
@@ -66,7 +66,7 @@ putUnits !array !offset !len = addrState $ \sink p0 -> do
   go offset len (p `plusPtr` 1)
 {-# NOINLINE putUnits #-}
 
--- | The same for text in several arrays; a surrogate pair lies in one of them.
+-- | As 'putUnits', for text in several arrays. No surrogate pair is divided between two of them.
 putChunks :: [(ByteArray, Int, Int)] -> AddrState Sink ()
 putChunks chunks = addrState $ \sink p0 -> do
   let go [] !p = room sink 1 p >>= \q -> poke q 0x22 >> pure (At (q `plusPtr` 1) ())
@@ -84,7 +84,7 @@ putChunks chunks = addrState $ \sink p0 -> do
   go chunks (p `plusPtr` 1)
 {-# NOINLINE putChunks #-}
 
--- | UTF-8 in quotes. Each maximal part of an ill-formed sequence becomes U+FFFD.
+-- | Write UTF-8 in quotes. Each maximal part of an ill-formed sequence becomes U+FFFD.
 putUtf8 :: ByteString -> AddrState Sink ()
 putUtf8 text = addrState $ \sink p0 -> ByteString.unsafeUseAsCStringLen text $ \(from, len) -> do
   let go !at !left !p = do
@@ -100,7 +100,7 @@ putUtf8 text = addrState $ \sink p0 -> ByteString.unsafeUseAsCStringLen text $ \
   go (castPtr from) len (p `plusPtr` 1)
 {-# NOINLINE putUtf8 #-}
 
--- | Characters in quotes. Halves of surrogate pairs become U+FFFD.
+-- | Write characters in quotes. Halves of surrogate pairs become U+FFFD.
 putChars :: String -> AddrState Sink ()
 putChars text = addrState $ \sink p0 -> do
   let go [] !p = poke p 0x22 >> pure (At (p `plusPtr` 1) ())
@@ -112,7 +112,7 @@ putChars text = addrState $ \sink p0 -> do
   go text (p `plusPtr` 1)
 {-# NOINLINE putChars #-}
 
--- | One character inside of a JSON string; halves of surrogate pairs as U+FFFD.
+-- | Write one character of a JSON string; half of a surrogate pair becomes U+FFFD.
 --
 -- [Units]: at most 6 bytes are written.
 pokeEscaped :: Ptr Word8 -> Int -> IO (Ptr Word8)
@@ -163,7 +163,7 @@ escapedLength c
   | c < 0x10000 = 3
   | otherwise = 4
 
--- | 'pokeUtf16' in Haskell: as many units as there is room for.
+-- | 'pokeUtf16' in Haskell; takes the units that there is room for.
 plainUtf16 :: ByteArray -> Int -> Int -> Ptr Word8 -> Int -> IO Progress
 plainUtf16 array offset len = plainly len character
   where
@@ -176,7 +176,7 @@ plainUtf16 array offset len = plainly len character
         high = unit i
         low = unit (i + 1)
 
--- | 'pokeUtf8' in Haskell: as many bytes as there is room for.
+-- | 'pokeUtf8' in Haskell; takes the bytes that there is room for.
 plainUtf8 :: Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO Progress
 plainUtf8 text len = plainly len character
   where
@@ -217,7 +217,7 @@ plainUtf8 text len = plainly len character
           | within 0xf1 0xf3 lead -> four 0x80 0xbf
           | otherwise -> wrong 1
 
--- | Characters, each with the units it takes, while there is room.
+-- | Write characters while there is room; the function gives each one and how many units it takes.
 plainly :: Int -> (Int -> IO (Int, Int)) -> Ptr Word8 -> Int -> IO Progress
 plainly len character start space = go 0 start
   where

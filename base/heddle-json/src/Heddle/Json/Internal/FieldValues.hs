@@ -5,8 +5,8 @@
 -- Description : The values of a record's fields, decoded out of order
 -- Stability   : internal, exempt from the version policy
 --
--- A mutable array with an entry for each field. An entry is missing or has a value, whose type only the
--- field's decoder knows.
+-- A mutable array with an entry for each field. An entry is empty or has a value, whose type is known
+-- only to the field's decoder.
 --
 -- Cost: O(1) for each access; two words for each value.
 -- Owner: one thread.
@@ -37,7 +37,7 @@ anything :: a -> Anything
 anything x = Anything (unsafeCoerce x)
 {-# INLINE anything #-}
 
--- | The value again.
+-- | Recover the value.
 --
 -- Unsafe: it must be of this type.
 --
@@ -48,10 +48,10 @@ unsafeThing (Anything x) = unsafeCoerce x
 
 data FieldValue = Missing | Present Anything
 
--- | Entries by the numbers of fields, from 0 on.
+-- | The entries, indexed by the fields' numbers from 0.
 newtype FieldValues = FieldValues (SmallMutableArray RealWorld FieldValue)
 
--- | All values missing, for this many fields.
+-- | This many empty entries.
 --
 -- [Cost]: O(n).
 newFieldValues :: Int -> IO FieldValues
@@ -65,7 +65,7 @@ putFieldValue :: FieldValues -> Int -> Anything -> IO ()
 putFieldValue (FieldValues entries) i x = writeSmallArray entries i (Present x)
 {-# INLINE putFieldValue #-}
 
--- | Whether a field has a value.
+-- | Has the field a value yet?
 --
 -- [Cost]: O(1).
 hasFieldValue :: FieldValues -> Int -> IO Bool

@@ -13,9 +13,9 @@
 -- Description : The constant parts of derived encodings
 -- Stability   : internal; exempt from the version policy
 --
--- A plan is all the fixed bytes of a type: brackets, tags and keys, escaped, in the shape of the
--- type. It depends on the type's names and on 'Options' only, not on the instances of its fields'
--- types, so that it is made once for an instance also where that has parameters.
+-- A plan holds all constant bytes of a type (brackets, tags, escaped keys) in the shape of the type.
+-- It depends on the type's names and on 'Options', not on the instances of its fields' types, so it
+-- is made once for an instance even if the instance has parameters.
 --
 -- Cost: made once; then a load or two for each field.
 -- Owner: a value.
@@ -46,12 +46,12 @@ import Heddle.Json.Options
 quoted :: String -> ByteString
 quoted = toByteString . putting . putChars
 
--- | The plan of a whole type.
+-- | Types that have a plan.
 class PlanData (f :: Type -> Type) where
-  -- | One or more constructors.
+  -- | The plan of a whole type.
   data DataPlan f
 
-  -- | Made once.
+  -- | Compute the plan.
   planData :: Options -> DataPlan f
 
 instance PlanSum f => PlanData (D1 m f) where
@@ -63,27 +63,27 @@ instance PlanSum f => PlanData (D1 m f) where
         | optionEnumerations options && enumeration @f = Names
         | otherwise = Tagged (optionSum options)
 
--- | What stands around the fields of a constructor.
+-- | How a constructor's name is written around its fields.
 data Style
   = -- | The only constructor.
     Alone
-  | -- | None has fields: names alone.
+  | -- | No constructor has fields: the name alone.
     Names
-  | -- | Told apart in one of several ways.
+  | -- | One of several constructors.
     Tagged !Sum
 
--- | The plan of the constructors.
+-- | Sums of constructors that have a plan.
 class PlanSum (f :: Type -> Type) where
-  -- | The constructors in the shape of the type.
+  -- | The constructors' plans, in the shape of the type.
   data SumPlan f
 
-  -- | Made once.
+  -- | Compute the plan.
   planSum :: Options -> Style -> SumPlan f
 
-  -- | How many there are.
+  -- | The number of constructors.
   constructors :: Int
 
-  -- | Do they all lack fields?
+  -- | Has no constructor a field?
   enumeration :: Bool
 
 instance PlanSum V1 where
@@ -99,7 +99,7 @@ instance (PlanSum f, PlanSum g) => PlanSum (f :+: g) where
   enumeration = enumeration @f && enumeration @g
 
 instance (Constructor c, PlanFields f) => PlanSum (C1 c f) where
-  -- What opens the value, whether its fields begin with a comma, the fields, and what closes it.
+  -- The opening bytes, whether the first field needs a comma, the fields, the closing bytes.
   data SumPlan (C1 c f) = ConPlan !Fixed !Before !FieldsPlan !Fixed
   constructors = 1
   enumeration = fieldCount @f == 0
@@ -125,23 +125,23 @@ instance (Constructor c, PlanFields f) => PlanSum (C1 c f) where
         | fieldCount @f == 1 = con before First after
         | otherwise = con (before <> "[") First ("]" <> after)
 
--- | For the names of a constructor without a value of it.
+-- | A proxy, to get a constructor's name without a value.
 data ConProxy (c :: Meta) (f :: Type -> Type) a = ConProxy
 
--- | The keys of a record's fields by their number, and whether those are left out that are Nothing.
+-- | Whether fields that are 'Nothing' are left out, and the keys of the fields by their numbers.
 data FieldsPlan = FieldsPlan !Bool !(SmallArray Fixed)
 
--- | The key with its colon.
+-- | A field's key with its colon.
 fieldKey :: FieldsPlan -> Int -> Fixed
 fieldKey (FieldsPlan _ keys) = indexSmallArray keys
 {-# INLINE fieldKey #-}
 
--- | The fields of a constructor.
+-- | The fields of a constructor: their names and their number.
 class PlanFields (f :: Type -> Type) where
-  -- | The keys of those that have names.
+  -- | The names of those fields that have one.
   fieldNames :: [String]
 
-  -- | How many there are.
+  -- | The number of fields.
   fieldCount :: Int
 
 instance PlanFields U1 where

@@ -3,11 +3,10 @@
 -- Description : Keys of records, compared as words
 -- Stability   : internal; exempt from the version policy
 --
--- A key is kept as the bytes that a text would have: quoted, with a colon behind. Where such
--- a key is expected and is there, that takes a comparison for each eight bytes. Which one of many
--- it is, a table says.
+-- A key is stored as the bytes that a text has: in quotes and followed by a colon. Checking for an
+-- expected key takes a comparison for each eight bytes. A table finds a key among many.
 --
--- Cost: as each says.
+-- Cost: each function's.
 -- Owner: values.
 module Heddle.Json.Internal.Key
   ( -- * Keys
@@ -41,13 +40,13 @@ import Heddle.Bytes.Utf8 qualified as Utf8 (encode)
 data Key = Key
   { -- | The key itself.
     keyText :: !Text,
-    -- | How many bytes it has in a text, with its quotes and its colon; 0 if it needs escapes.
+    -- | Its length in a text, with quotes and colon, in bytes; 0 if it needs escapes.
     keySize :: !Int,
-    -- | How many it has in UTF-8, without them.
+    -- | Its length in UTF-8 without them, in bytes.
     keyLength :: !Int,
     -- The bits of its last word that belong to it.
     keyMask :: !Word64,
-    -- Its bytes, and zeros up to a multiple of eight.
+    -- Its bytes, padded with zeros to a multiple of eight.
     keyBytes :: !ByteArray
   }
 
@@ -75,7 +74,7 @@ newKey text =
     size = length quoted
     padding = negate size .&. 7
 
--- | Whether this key, with its quotes and its colon, begins here.
+-- | Does this key, with its quotes and its colon, begin here?
 --
 -- [Cost]: a comparison for each eight bytes.
 isKey :: Key -> Ptr Word8 -> Ptr Word8 -> IO Bool
@@ -99,14 +98,14 @@ isKey key p end
         if c == (indexByteArray (keyBytes key) i :: Word8) then byBytes (i + 1) else pure False
 {-# INLINE isKey #-}
 
--- | The keys of a record, in their order, and where to find each.
+-- | The keys of a record in their order, with a hash table.
 data Keys = Keys
   { keysAll :: !(Array Key),
-    -- | Numbers of keys by hash, -1 where there is none; a power of two of them.
+    -- | The keys' numbers by hash; -1 in free places. Its size is a power of two.
     keysTable :: !(PrimArray Int)
   }
 
--- | A table of these.
+-- | Build the table.
 --
 -- [Cost]: O(n).
 newKeys :: [Key] -> Keys
@@ -121,10 +120,10 @@ newKeys keys = Keys {keysAll = array, keysTable = primArrayFromList (foldl inser
           | table !! at < 0 = take at table ++ i : drop (at + 1) table
           | otherwise = go ((at + 1) .&. (size - 1))
 
--- | Which key has these bytes: the address is that of the opening quote, the length that of the
--- contents, which have no escapes, or had. -1 if none has. A quote is behind them.
+-- | The number of the key with these bytes, or -1. The address is that of the opening quote, the length
+-- that of the contents, whose escapes are resolved. A quote must follow them.
 --
--- [Cost]: a few comparisons for most.
+-- [Cost]: usually a few comparisons.
 findKey :: Keys -> Ptr Word8 -> Int -> IO Int
 findKey keys p len = do
   hash <- bytesHash p len
@@ -160,14 +159,14 @@ tableSize n size
   | size >= 2 * n = size
   | otherwise = tableSize n (2 * size)
 
--- The length, and the first and last bytes.
+-- Hashes the length and the first and last bytes.
 keyHash :: Key -> Int
 keyHash key = mix (keyLength key) (byte 1) (byte (if len == 0 then 1 else 2)) (byte len) (byte ((len + 1) `quot` 2))
   where
     len = keyLength key
     byte i = indexByteArray (keyBytes key) i :: Word8
 
--- Of an empty string, these are its quotes.
+-- For an empty string, these are its quotes.
 bytesHash :: Ptr Word8 -> Int -> IO Int
 bytesHash p len = mix len <$> byte (1 :: Int) <*> byte (if len == 0 then 1 else 2) <*> byte len <*> byte ((len + 1) `quot` 2)
   where

@@ -1,5 +1,5 @@
 {-# LANGUAGE MultiWayIf #-}
--- Workers of decoders would take the environment apart, and get ten arguments for one.
+-- Otherwise GHC's workers of decoders take the environment's ten fields as arguments.
 {-# OPTIONS_GHC -fmax-worker-args=4 #-}
 
 -- |
@@ -7,9 +7,9 @@
 -- Description : Exact decoding of JSON numbers
 -- Stability   : internal; exempt from the version policy
 --
--- Integers of up to 18 digits are read at once; all other numbers go through a kernel that gives
--- their digits and their exponent. Nothing wraps, and no exponent makes a large number before it
--- is known to be wanted.
+-- Integers of up to 18 digits are read directly. A kernel gives the digits and the exponent of all
+-- other numbers. Nothing wraps, and a large exponent makes a large number only after it was compared
+-- with the limit.
 --
 -- Cost: O(digits).
 -- Owner: the thread that decodes.
@@ -44,12 +44,12 @@ import Heddle.Json.Malformed (Reason (..))
 import Heddle.Json.Options (NonFinite (..))
 import Heddle.Prim.AddrState (At (..))
 
--- | Where an integer of at most 18 digits ended, and the integer; or nothing.
+-- | An integer of at most 18 digits and where it ended; or nothing.
 data Small
   = Small !(Ptr Word8) !Int
   | NotSmall
 
--- | Read one; nothing of anything else.
+-- | Read such an integer; nothing for any other value.
 --
 -- [Cost]: O(digits), without a call.
 smallFrom :: Env -> Ptr Word8 -> IO Small
@@ -80,7 +80,7 @@ smallFrom env start = do
           where
             len = p `minusPtr` from
 
--- | The number that begins here, by the kernel; of another kind is what is not what was wanted.
+-- | Scan the number that begins here. If none does, fail with the kind of value that was wanted.
 answerFrom :: Env -> Ptr Word8 -> String -> IO Answer
 answerFrom env p wanted = do
   c <- byteAt env p
@@ -91,7 +91,7 @@ beginsNumber :: Word8 -> Bool
 beginsNumber c = c - 0x30 < 10 || c == 0x2d
 {-# INLINE beginsNumber #-}
 
--- | What begins as a number, by the kernel.
+-- | Scan what begins as a number.
 scanFrom :: Env -> Ptr Word8 -> IO Answer
 scanFrom env p = do
   let most = envNumber env + 1
@@ -102,9 +102,9 @@ scanFrom env p = do
     else pure a
 {-# INLINE scanFrom #-}
 
--- | An integer of any size whose exponent is at most this; with a larger one, it is refused for this reason.
+-- | An integer of any size. An exponent above this limit is refused, with this reason.
 --
--- [Cost]: O(digits^1.6) for many; those of the exponent.
+-- [Cost]: O(digits^1.6), counting the digits that the exponent adds.
 integerFrom :: Reason -> Int -> Env -> Ptr Word8 -> IO (At Integer)
 integerFrom tooLarge most env p = do
   a <- answerFrom env p "an integer"
@@ -122,7 +122,7 @@ integerFrom tooLarge most env p = do
     noInteger = failAt env p (WrongKind "an integer" "a number with a fraction")
 {-# NOINLINE integerFrom #-}
 
--- All digits, and the power of ten.
+-- All digits as an integer, and the exponent of ten.
 partsFrom :: Env -> Ptr Word8 -> Answer -> IO (Integer, Int)
 partsFrom env p a = do
   mantissa <- readByteArray (envWords env) 0 :: IO Word64
@@ -135,7 +135,7 @@ partsFrom env p a = do
          in (readDigits digits, power - (Char8.length digits - 19))
       else (toInteger mantissa, power)
 
--- Halves, so that the multiplications are of equal sizes.
+-- Splits into halves, because multiplying numbers of equal size is fastest.
 readDigits :: ByteString -> Integer
 readDigits digits
   | len <= 18 = toInteger (Char8.foldl' (\n c -> 10 * n + digitToInt c) 0 digits)
@@ -144,7 +144,7 @@ readDigits digits
     len = Char8.length digits
     (high, low) = Char8.splitAt (len `quot` 2) digits
 
--- | The number's digits as an integer, and the power of ten that they are times.
+-- | The number's digits as an integer, and the exponent of ten.
 --
 -- [Cost]: as 'integerFrom'.
 scientificFrom :: Env -> Ptr Word8 -> IO (At (Integer, Int))
@@ -159,7 +159,7 @@ scientificFrom env p = do
   where
     largest = 9999999999999999
 
--- | The nearest double; what does not begin as a number is left to the function.
+-- | The nearest double. The function decodes a value that does not begin as a number.
 --
 -- [Cost]: O(digits).
 doubleFrom :: (Env -> Ptr Word8 -> IO (At Double)) -> Env -> Ptr Word8 -> IO (At Double)
@@ -179,7 +179,7 @@ doubleOf env p a = do
     else let !x = if isNegative a then negate magnitude else magnitude in pure (At (p `plusPtr` len) x)
 {-# INLINE doubleOf #-}
 
--- | What 'envNonFinite' takes for an infinity or NaN, at the beginning of what is no number.
+-- | A value that is no number as an infinity or NaN, if 'envNonFinite' allows it.
 --
 -- [Cost]: O(length) of a string.
 nonFiniteFrom :: Env -> Ptr Word8 -> IO (At Double)
@@ -209,7 +209,7 @@ floatFrom env p = do
   let len = answerOffset a
   double <- abs <$> readDouble p len
   let bits = castDoubleToWord64 double
-      -- In the middle of two floats, or where floats have fewer bits.
+      -- The double is halfway between two floats, or so small that floats have fewer bits.
       close = bits .&. 0x1fffffff == 0x10000000 || double < 1.2e-38
       exactly
         | power >= 0 = fromInteger (digits * 10 ^ power)
@@ -224,7 +224,7 @@ floatFrom env p = do
     else let !x = if isNegative a then negate magnitude else magnitude in pure (At (p `plusPtr` len) x)
 {-# NOINLINE floatFrom #-}
 
--- | The number as it is written.
+-- | The number as written.
 --
 -- [Cost]: O(digits); a slice of the text.
 numberText :: Env -> Ptr Word8 -> IO (At ByteString)

@@ -8,7 +8,7 @@
 --
 -- "Heddle.Json.Decode" has the ones for users.
 --
--- Cost: as each says.
+-- Cost: each function's.
 -- Owner: the thread that decodes.
 module Heddle.Json.Internal.Object
   ( -- * Maps
@@ -60,7 +60,7 @@ import Numeric.Natural (Natural)
 
 -- | The types of a map's keys.
 class FromKey a where
-  -- | Make it of a key, or say why not.
+  -- | Convert a key, or return the reason why it is refused.
   fromKey :: Text -> Either String a
 
 instance FromKey Text where
@@ -83,7 +83,7 @@ instance FromKey Bool where
     | t == Text.pack "false" = Right False
     | otherwise = Left "expected the key true or false"
 
--- Numbers as they are in JSON.
+-- Integers are written as in JSON.
 instance FromKey Int where fromKey = numberKey int
 
 instance FromKey Int8 where fromKey = numberKey int8
@@ -121,7 +121,7 @@ numberKey d key = case runPure (levelCode level) defaultLimits d (Utf8.encode ke
   Right x -> Right x
   Left malformed -> Left ("the key " <> show key <> ": " <> showReason (malformedReason malformed))
 
--- | Members one after the other: where each key begins, the key, and its value.
+-- | Fold over the members with an action that gets the key's address, the key and the value.
 membersFrom :: state -> (Env -> Ptr Word8 -> Text -> a -> state -> IO state) -> Decoder a -> Env -> Ptr Word8 -> IO (At state)
 membersFrom start step d env p = do
   c <- byteAt env p
@@ -145,21 +145,21 @@ membersFrom start step d env p = do
              in go first start
 {-# INLINE membersFrom #-}
 
--- | A strict left fold over the members. Keys that are there twice are not looked for.
+-- | A strict left fold over the members. It does not check for duplicate keys.
 --
 -- [Cost]: constant memory besides the state; equal short keys of one text share their memory.
 foldMembers :: (state -> Text -> a -> state) -> state -> Decoder a -> Decoder state
 foldMembers f start d = decoder (membersFrom start (\_ _ key x state -> pure $! f state key x) d)
 {-# INLINE foldMembers #-}
 
--- | A map by keys.
+-- | A map with the keys as texts.
 --
 -- [Cost]: O(n) if the keys ascend, else O(n log n); equal short keys of one text share their memory.
 textMap :: Decoder a -> Decoder (Map Text a)
 textMap = mapBy (\_ _ key -> pure key)
 {-# INLINE textMap #-}
 
--- | A map by other keys.
+-- | A map with keys of another type.
 --
 -- [Cost]: as 'textMap'.
 mapOf :: (Ord k, FromKey k) => Decoder a -> Decoder (Map k a)
@@ -169,7 +169,7 @@ mapOf = mapBy $ \env at key -> case fromKey key of
 {-# INLINE mapOf #-}
 
 data Building k a
-  = -- Keys that ascend, the last one first.
+  = -- All keys have ascended so far; the last one is first.
     Ascending [(k, a)]
   | Tree !(Map k a)
 
@@ -197,7 +197,7 @@ mapBy convert d = finish <$> decoder (membersFrom (Ascending []) step d)
         !more = Map.insert k x m
 {-# INLINE mapBy #-}
 
--- | A key, and where its value begins.
+-- | Read a key; returns where its value begins.
 keyFrom :: Env -> Ptr Word8 -> IO (At Text)
 keyFrom env p = do
   let from = p `plusPtr` 1
@@ -211,7 +211,7 @@ keyFrom env p = do
       v <- space env (q `plusPtr` 1)
       pure (At v key)
 
--- | The key, or one that is equal and was there before.
+-- | The key, or an equal one from the cache.
 sharedKey :: Env -> Ptr Word8 -> Answer -> IO Text
 sharedKey env p a
   | isPlain a && len <= 64 = do
@@ -240,7 +240,7 @@ theCache env =
       writeMutVar (envKeys env) (Just cache)
       pure cache
 
--- | Whether these bytes of ASCII equal a text.
+-- | Do these ASCII bytes equal the text?
 agrees :: Ptr Word8 -> Int -> Text -> IO Bool
 agrees p len key
   | units /= len = pure False
@@ -263,7 +263,7 @@ bytesHash p len = go 0 0xcbf29ce484222325
         c <- peekByteOff p i :: IO Word8
         go (i + 1) ((h `xor` fromIntegral c) * 0x100000001b3)
 
--- | Which of these a string is; -1 for another one. Gets where it begins, and returns where it ends.
+-- | The number of the key that the string beginning here equals, or -1; returns where the string ends.
 choiceFrom :: Keys -> Env -> Ptr Word8 -> IO (At Int)
 choiceFrom names env p = do
   c <- byteAt env p
@@ -288,9 +288,9 @@ noChoice :: Env -> Ptr Word8 -> [Key] -> IO b
 noChoice env p names =
   failAt env p (Refused ("expected one of " <> unwords (map (show . keyText) names)))
 
--- | A string that is one of these.
+-- | A string that is one of these keys.
 --
--- [Cost]: a look into a table. Make it once.
+-- [Cost]: a table lookup. Define the decoder once, since that builds the table.
 oneOf :: [(Key, a)] -> Decoder a
 oneOf choices = decoder $ \env p -> do
   At q i <- choiceFrom names env p
@@ -300,12 +300,12 @@ oneOf choices = decoder $ \env p -> do
     !values = arrayFromListN (length choices) (map snd choices)
 {-# INLINE oneOf #-}
 
--- | An object with a key whose value says how to decode the object itself, that key included.
--- Whether the key is there twice only the chosen decoder sees, if it asks for it, too: with
+-- | An object with a key whose value selects the decoder for the whole object, that key included.
+-- Only the selected decoder can find the key duplicated, if it also asks for it by
 -- @required tag skip@, as derived ones do.
 --
--- [Cost]: where that key comes first, its value is read twice; else all that is before it, too, and
--- so at each level that such objects are nested; all of it with 'DuplicatesLast'. Make it once.
+-- [Cost]: the key's value is read twice, and so is all that precedes the key, at each level of such
+-- objects; with 'DuplicatesLast' the whole object. Define the decoder once.
 tagged :: Key -> [(Key, Decoder a)] -> Decoder a
 tagged tag choices = decoder $ \env p -> do
   c <- byteAt env p
@@ -320,8 +320,7 @@ tagged tag choices = decoder $ \env p -> do
     !decoders = arrayFromListN (length choices) (map snd choices)
 {-# INLINE tagged #-}
 
--- Which choice the tag of an object names, from its first key on. Where the last of equal keys counts, all are looked
--- at.
+-- The number of the decoder that an object's tag names. If the last of equal keys counts, it looks at all keys.
 tagFrom :: Keys -> Text -> Keys -> [Key] -> Env -> Ptr Word8 -> IO (At Int)
 tagFrom tag tagName names choices env = go True Nothing
   where
@@ -348,9 +347,9 @@ tagFrom tag tagName names choices env = go True Nothing
       if i < 0 then noChoice env v choices else pure (At q i)
 {-# NOINLINE tagFrom #-}
 
--- | An object with a single key, which says how to decode the value at it.
+-- | An object with a single key, which selects the decoder of its value.
 --
--- [Cost]: a look into a table. Make it once.
+-- [Cost]: a table lookup. Define the decoder once.
 singleKey :: [(Key, Decoder a)] -> Decoder a
 singleKey choices = decoder $ \env p -> do
   c <- byteAt env p
@@ -376,9 +375,9 @@ singleKey choices = decoder $ \env p -> do
     !decoders = arrayFromListN (length choices) (map snd choices)
 {-# INLINE singleKey #-}
 
--- | An array of two, of which the first, a string, says how to decode the second.
+-- | An array of two elements. The first, a string, selects the decoder of the second.
 --
--- [Cost]: a look into a table. Make it once.
+-- [Cost]: a table lookup. Define the decoder once.
 twoElements :: [(Key, Decoder a)] -> Decoder a
 twoElements choices = decoder $ \env p -> do
   c <- byteAt env p

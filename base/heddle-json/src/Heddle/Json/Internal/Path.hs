@@ -3,7 +3,7 @@
 -- Description : Finds the path to a byte of a JSON text
 -- Stability   : internal; exempt from the version policy
 --
--- Decoders do not know their path; where one stopped, the text is looked at again up to there.
+-- Decoders do not keep track of their path. After an error, the text is read again up to its place.
 --
 -- Cost: O(offset); a few words for each open bracket.
 -- Owner: values.
@@ -23,18 +23,17 @@ import Heddle.Bytes.Utf8 qualified as Utf8 (decodeReplacing)
 import Heddle.Json.Malformed
 import Numeric (readHex)
 
--- What is open, and where in it we are.
+-- An open array or object, and the position in it.
 data Frame
-  = -- | Before or in a key, or behind a member.
+  = -- | Before or in a key, or after a member.
     Between
-  | -- | At the value of a key: where the key begins, and its length.
+  | -- | At the value of a key: the key's offset and length.
     Member !Int !Int
-  | -- | At the element of this number, or behind it.
+  | -- | At the element of this number, or after it.
     Element !Int !Bool
 
--- | The path of the value that contains this byte, or begins there. Keys, what is between values, and a closing bracket
--- behind a value or behind its opening bracket belong to the object or array. What is before the byte must be
--- well-formed.
+-- | The path of the value that contains this byte or begins there. Keys, bytes between values, and a closing bracket that
+-- follows a value or its opening bracket belong to the object or array. The text before the byte must be well-formed.
 --
 -- [Cost]: O(offset).
 -- [Units]: bytes.
@@ -67,7 +66,7 @@ pathTo text offset = go 0 []
             let rest = scalar (i + 1)
              in if rest >= end && not (complete i) then path frames else go rest (done frames)
 
-    -- Behind a key its value begins with the colon.
+    -- After a key, its value begins with the colon.
     afterKey !i at len rest
       | i >= end = path (Between : rest)
       | unsafeIndex text i == 0x3a = go (i + 1) (Member at len : rest)
@@ -78,12 +77,12 @@ pathTo text offset = go 0 []
     done (Element n _ : rest) = Element n False : rest
     done frames = frames
 
-    -- A bracket that closes an empty array is not at an element's place.
+    -- A bracket that closes an empty array belongs to the array, not to an element.
     closed (Element 0 True : rest) | bracketHere = Element 0 False : rest
     closed frames = frames
 
-    -- Does a number or literal that begins here end where the path leads, so that what is there is behind it? A number
-    -- ends with a digit; literals before the byte are well-formed, so that the length tells whether one is whole.
+    -- Does a number or literal that begins here end right before the byte, so that the byte follows it? A number ends
+    -- with a digit. Literals before the byte are well-formed, so the length decides whether one is complete.
     complete i
       | not (end < ByteString.length text && structural (unsafeIndex text end)) = False
       | first == 0x74 || first == 0x6e = end - i == 4
@@ -118,7 +117,7 @@ blank c = c == 0x20 || c == 0x0a || c == 0x0d || c == 0x09
 structural :: Word8 -> Bool
 structural c = blank c || c == 0x2c || c == 0x5d || c == 0x7d || c == 0x3a || c == 0x22 || c == 0x5b || c == 0x7b
 
--- A valid key without its escapes.
+-- A valid key with its escapes resolved.
 contents :: ByteString -> Text.Text
 contents raw = case Char8.break (== '\\') raw of
   (plain, escaped)

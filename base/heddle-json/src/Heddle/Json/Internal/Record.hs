@@ -9,7 +9,7 @@
 -- later field, the values of the rest of the object go into a table with an entry for each field, and the remaining
 -- fields take their values from there. No value is read twice.
 --
--- Cost: for keys in declared order a comparison for each eight bytes; else a search in a table.
+-- Cost: for keys in declared order, a comparison for each eight bytes; otherwise a table lookup.
 -- Owner: the thread that decodes.
 module Heddle.Json.Internal.Record
   ( Fields,
@@ -41,19 +41,19 @@ import Heddle.Prim.Buffer (foreignAddress)
 
 -- | The fields of a record, in the order in which their keys are expected.
 data Fields a
-  = -- How many, which, and how to read them, the first one having this number.
+  = -- Their number, the keys and decoders, and a reader, given the number of the first field.
     Fields !Int ([Member] -> [Member]) (Int -> AddrStateWith Progress Env a)
 
--- | A key and what is at it.
+-- | A key and the decoder of its value.
 data Member = Member !Key (Decoder Anything)
 
 -- | How far an object has been read.
 data Progress
-  = -- | The next key begins here, or the closing bracket; the fields before have been read.
+  = -- | The next key or the closing bracket is here; all fields before have been read.
     InOrder !Record
-  | -- | All keys have been read; those without an entry are missing. Here is the closing bracket.
+  | -- | All keys have been read, and those without an entry are missing. The closing bracket is here.
     Filled !FieldValues
-  | -- | The same, and the rest of the fields are all missing.
+  | -- | As 'Filled', and all remaining fields are missing.
     Absent
 
 -- | The constant parts of a record's decoder.
@@ -66,7 +66,7 @@ data Record = Record
 
 -- | The policy for keys that a record does not have.
 data Unknown
-  = -- | Skip their values, which are checked all the same.
+  = -- | Skip their values; they are still checked.
     SkipUnknown
   | -- | An error.
     RefuseUnknown
@@ -76,7 +76,7 @@ instance Functor Fields where
   fmap f (Fields n members run) = Fields n members (fmap f . run)
   {-# INLINE fmap #-}
 
--- | One after the other.
+-- | Reads the left fields first.
 instance Applicative Fields where
   pure x = Fields 0 id (\_ -> pure x)
   {-# INLINE pure #-}
@@ -84,12 +84,12 @@ instance Applicative Fields where
     Fields (n + m) (members . members') (\i -> let !f = run i; !x = run' (i + n) in f <*> x)
   {-# INLINE (<*>) #-}
 
--- | A field: its key, its decoder, and its value where it is missing, if that may be.
+-- | A field: its key, its decoder, and its default. Without a default the key is required.
 field :: Key -> Decoder a -> Maybe a -> Fields a
 field key d missing = Fields 1 (Member key (anything <$> d) :) (fieldAt key d missing)
 {-# INLINE field #-}
 
--- A closure for each field, made with the record: see Note [Closures of fields].
+-- One closure for each field, made with the record: see Note [Closures of fields].
 fieldAt :: Key -> Decoder a -> Maybe a -> Int -> AddrStateWith Progress Env a
 fieldAt key0 d missing i = case itself key0 of
   !key ->
@@ -122,13 +122,13 @@ itself key = key
 {-# NOINLINE itself #-}
 
 data Searched
-  = -- | The expected key: here its value begins, or white space before it.
+  = -- | The expected key: its value begins here, after white space if there is some.
     Found !(Ptr Word8)
   | -- | The whole object was read, up to its closing bracket.
     Rest !Progress !(Ptr Word8)
 
--- | Where a key begins, or the closing bracket, and the expected key does not: skips what is not
--- known, and fills entries from the first key of a later field.
+-- | Called where something other than the expected key begins. Skips unknown keys; from the first key of a
+-- later field on, puts the values of the object into entries.
 search :: Record -> Int -> Env -> Ptr Word8 -> IO Searched
 search record i env = go
   where
@@ -164,8 +164,8 @@ search record i env = go
 memberName :: Record -> Int -> Key
 memberName record j = let Member key _ = indexArray (recordMembers record) j in key
 
--- | The rest of an object, of which the fields before this number have been read, into entries;
--- where its closing bracket is.
+-- | Put the values of the rest of an object into entries. The fields before this number have been read.
+-- Returns the address of the closing bracket.
 fill :: Record -> Int -> Env -> FieldValues -> Ptr Word8 -> IO (Ptr Word8)
 fill record done env entries = go done
   where
@@ -214,7 +214,7 @@ memberKey record env p = do
     if hasEscapes a
       then do
         name <- unescaped env from (answerOffset a)
-        -- As findKey wants it.
+        -- 'findKey' wants the quotes around the contents.
         let (input, offset, len) = ByteString.toForeignPtr (ByteString.cons 0x22 (ByteString.snoc name 0x22))
         j <- findKey (recordKeys record) (foreignAddress input `plusPtr` offset) (len - 2)
         touchForeignPtr input
@@ -230,7 +230,7 @@ memberKey record env p = do
       name <- unescaped env from (answerOffset a)
       failAt env p (UnknownKey (Utf8.toText (unsafeUtf8 name)))
 
--- | Behind the colon.
+-- | Skip the colon and the white space around it.
 colon :: Env -> Ptr Word8 -> IO (Ptr Word8)
 colon env p = do
   q <- space env p
@@ -238,7 +238,7 @@ colon env p = do
   if c == 0x3a then pure (q `plusPtr` 1) else expected env q "':'"
 {-# INLINE colon #-}
 
--- | Behind a member: the next key, or the closing bracket.
+-- | After a member: the address of the next key or of the closing bracket.
 nextMember :: Env -> Ptr Word8 -> IO (Ptr Word8)
 nextMember env p = do
   q <- space env p
@@ -254,7 +254,7 @@ nextMember env p = do
 
 -- | The object that begins here.
 --
--- [Cost]: see above.
+-- [Cost]: the module's.
 recordFrom :: Unknown -> Fields a -> Decoder a
 recordFrom unknown (Fields n members run) = decoder $ \env p -> do
   c <- byteAt env p
@@ -265,7 +265,7 @@ recordFrom unknown (Fields n members run) = decoder $ \env p -> do
       when (c' /= 0x22 && c' /= 0x7d) (expected env q "a key or '}'")
       if envDuplicates env == DuplicatesLast
         then do
-          -- A later value may replace any.
+          -- Any value may be replaced by a later one, so all go into entries.
           entries <- newFieldValues n
           r <- fill record 0 env entries q
           ends env (Filled entries) r
@@ -297,7 +297,6 @@ recordFrom unknown (Fields n members run) = decoder $ \env p -> do
 
 -- Note [Closures of fields]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~
--- A record's decoder calls one closure for each field, which has all that it needs. GHC would make
--- 'fieldAt' a function of eight arguments, and the closures partial applications, which are
--- slow to call: it does not where there is work to be done before the lambda, and it does not know
--- that 'itself' is none.
+-- A record's decoder calls one closure for each field, which captures all that it needs. Left alone, GHC
+-- makes 'fieldAt' a function of eight arguments and the closures partial applications, which are slow to
+-- call. It does not if there is work before the lambda, and it does not know that 'itself' is none.

@@ -1,5 +1,5 @@
 {-# LANGUAGE MultiWayIf #-}
--- Workers of decoders would take the environment apart, and get ten arguments for one.
+-- Otherwise GHC's workers of decoders take the environment's ten fields as arguments.
 {-# OPTIONS_GHC -fmax-worker-args=4 #-}
 
 -- |
@@ -9,7 +9,7 @@
 --
 -- "Heddle.Json.Decode" has the ones for users.
 --
--- Cost: as each says.
+-- Cost: each function's.
 -- Owner: values.
 module Heddle.Json.Internal.Scalar
   ( -- * Strings
@@ -77,31 +77,31 @@ import Heddle.Json.Malformed (Reason (..))
 import Heddle.Prim.AddrState (At (..))
 import Numeric.Natural (Natural)
 
--- | A string as valid UTF-8; a slice that keeps the whole input where the string has no escapes.
+-- | A string as valid UTF-8. Without escapes it is a slice, which keeps the whole input alive.
 --
 -- [Cost]: O(length); without escapes nothing is copied.
 utf8 :: Decoder Utf8
 utf8 = unsafeUtf8 <$> byteString
 
--- | A string in memory that the collector may move.
+-- | A string in unpinned memory.
 --
 -- [Cost]: O(length).
 shortText :: Decoder ShortText
 shortText = ShortText.fromShortByteStringUnsafe <$> shortByteString
 
--- | A string's UTF-8; a slice that keeps the whole input where the string has no escapes.
+-- | A string's UTF-8 bytes. Without escapes they are a slice, which keeps the whole input alive.
 --
 -- [Cost]: O(length); without escapes nothing is copied.
 byteString :: Decoder ByteString
 byteString = decoder bytesFrom
 
--- | A string's UTF-8.
+-- | A string's UTF-8 bytes in unpinned memory.
 --
 -- [Cost]: O(length).
 shortByteString :: Decoder ShortByteString
 shortByteString = decoder shortFrom
 
--- | A string as a list.
+-- | A string as a list of characters.
 --
 -- [Cost]: O(length).
 string :: Decoder String
@@ -119,13 +119,13 @@ char = refine one text
       [c] -> Right c
       _ -> Left "expected a string of one character"
 
--- | An integer of at most 64 bits.
+-- | An integer of 64 bits.
 --
 -- [Cost]: O(digits).
 int :: Decoder Int
 int = bounded "Int" (const True) id
 
--- | An integer of this size, likewise the following.
+-- | An integer that fits this type.
 --
 -- [Cost]: O(digits).
 int8 :: Decoder Int8
@@ -149,7 +149,7 @@ int32 = bounded "Int32" (\n -> n >= -2147483648 && n <= 2147483647) fromIntegral
 int64 :: Decoder Int64
 int64 = bounded "Int64" (const True) fromIntegral
 
--- | An integer of 64 bits, not negative.
+-- | An unsigned integer of 64 bits.
 --
 -- [Cost]: O(digits).
 word :: Decoder Word
@@ -179,7 +179,7 @@ word32 = bounded "Word32" (\n -> n >= 0 && n <= 4294967295) fromIntegral
 word64 :: Decoder Word64
 word64 = bounded "Word64" (>= 0) fromIntegral
 
--- Most integers are small; the others are made in full and compared.
+-- Most integers are small. Larger ones are read as an 'Integer' and compared.
 bounded :: forall a. (Bounded a, Integral a) => String -> (Int -> Bool) -> (Int -> a) -> Decoder a
 bounded name fits make = decoder $ \env p ->
   smallFrom env p >>= \case
@@ -195,14 +195,14 @@ bounded name fits make = decoder $ \env p ->
 
 -- | An integer of any size, within 'Heddle.Json.Options.limitExponent'.
 --
--- [Cost]: O(digits) for few; those that the exponent adds.
+-- [Cost]: O(digits) for few digits, counting those that the exponent adds.
 integer :: Decoder Integer
 integer = decoder $ \env p ->
   smallFrom env p >>= \case
     Small q n -> let !x = toInteger n in pure (At q x)
     NotSmall -> integerFrom (ExponentTooLarge (envExponent env)) (envExponent env) env p
 
--- | The same, not negative.
+-- | As 'integer', 0 or more.
 --
 -- [Cost]: as 'integer'.
 natural :: Decoder Natural
@@ -210,26 +210,26 @@ natural = decoder $ \env p -> do
   At q n <- runDecoder integer env p
   if n < 0 then failAt env p (OutOfRange "Natural") else let !x = fromInteger n in pure (At q x)
 
--- | The nearest double; what is too large for one is refused, what is too small is 0.
+-- | The nearest double. A number too large for a double is refused; one too small becomes 0.
 --
 -- [Cost]: O(digits).
 double :: Decoder Double
 double = decoder (doubleFrom (\env p -> wrongKind env p "a number"))
 
--- | The nearest float, likewise.
+-- | The nearest float; too large and too small numbers as in 'double'.
 --
 -- [Cost]: O(digits).
 float :: Decoder Float
 float = decoder floatFrom
 
--- | The nearest double, or what 'Heddle.Json.Options.limitNonFinite' takes for an infinity or NaN. The instance of
--- 'Double' is this one.
+-- | As 'double', or an infinity or NaN as 'Heddle.Json.Options.limitNonFinite' allows. The instance of 'Double' is
+-- this decoder.
 --
 -- [Cost]: as 'double'.
 anyDouble :: Decoder Double
 anyDouble = decoder (doubleFrom nonFiniteFrom)
 
--- | The same for floats.
+-- | As 'anyDouble', for floats.
 --
 -- [Cost]: as 'float'.
 anyFloat :: Decoder Float
@@ -242,13 +242,13 @@ anyFloat = decoder $ \env p -> do
       pure (At q y)
     else floatFrom env p
 
--- | A number exactly: an integer, and the power of ten that it is times.
+-- | The exact value of a number: an integer and an exponent of ten.
 --
--- [Cost]: O(digits) for few; the exponent makes nothing.
+-- [Cost]: O(digits) for few digits; the exponent adds nothing.
 decimal :: Decoder (Integer, Int)
 decimal = decoder scientificFrom
 
--- | A number as it is written; a slice that keeps the whole input.
+-- | A number as written: a slice, which keeps the whole input alive.
 --
 -- [Cost]: O(digits).
 number :: Decoder ByteString
@@ -283,7 +283,7 @@ isNull env p
   | otherwise = pure False
 {-# INLINE isNull #-}
 
--- | Any value, which is checked and dropped.
+-- | Any value; it is checked and dropped.
 --
 -- [Cost]: O(bytes).
 skip :: Decoder ()
@@ -291,7 +291,7 @@ skip = decoder $ \env p -> do
   q <- skipValue env p
   pure (At q ())
 
--- | Any value, as it is written; a slice that keeps the whole input.
+-- | Any value as written: a slice, which keeps the whole input alive.
 --
 -- [Cost]: O(bytes).
 raw :: Decoder ByteString
@@ -299,7 +299,7 @@ raw = decoder $ \env p -> do
   q <- skipValue env p
   pure (At q (inputSlice env p (q `minusPtr` p)))
 
--- | 'Nothing' for null.
+-- | 'Nothing' for null; otherwise the decoder's result.
 --
 -- [Cost]: a comparison.
 nullable :: Decoder a -> Decoder (Maybe a)
@@ -312,13 +312,13 @@ nullable d = decoder $ \env p -> do
       pure (At q (Just x))
 {-# INLINE nullable #-}
 
--- | The first, or if that fails the second.
+-- | The first decoder's result, or if it fails the second's.
 --
--- [Cost]: where the first fails, the value is read twice.
+-- [Cost]: if the first fails, the value is read twice.
 eitherOf :: Decoder a -> Decoder b -> Decoder (Either a b)
 eitherOf a b = (Left <$> a) <|> (Right <$> b)
 
--- | What begins with what.
+-- | The kind of a value, by its first byte.
 data Kind
   = -- | @null@
     KindNull
@@ -334,7 +334,7 @@ data Kind
     KindObject
   deriving stock (Bounded, Enum, Eq, Ord, Show)
 
--- | Another decoder for each kind of value.
+-- | Select the decoder by the kind of the value.
 --
 -- [Cost]: a comparison or two.
 byKind :: (Kind -> Decoder a) -> Decoder a
@@ -353,14 +353,14 @@ byKind choose = decoder $ \env p -> do
       | otherwise -> expected env p "a value"
 {-# INLINE byKind #-}
 
--- | What kind of value it is; the value is checked.
+-- | The kind of the value, which is checked and dropped.
 --
 -- [Cost]: O(bytes), for skipping it.
 kind :: Decoder Kind
 kind = byKind pure
 
--- | A check of what was decoded, with a reason to refuse it. The error's place is the value's
--- beginning.
+-- | Check or convert a decoder's result; 'Left' refuses it with a reason. The error is reported at the
+-- value's first byte.
 --
 -- [Cost]: the check's.
 refine :: (a -> Either String b) -> Decoder a -> Decoder b

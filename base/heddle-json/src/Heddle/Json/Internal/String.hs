@@ -5,10 +5,10 @@
 -- Description : JSON strings as Text and as bytes
 -- Stability   : internal; exempt from the version policy
 --
--- Most strings are short and of ASCII: found, copied, done. Others are read once for their end,
--- once for their size, and once to check and to copy them.
+-- Most strings are short and ASCII: they are scanned once and copied. Others are scanned for their end, scanned
+-- for the size of the result, and read a third time to check and copy them.
 --
--- Cost: O(bytes), a vector at a time where there are neither escapes nor other characters.
+-- Cost: O(bytes), a vector at a time in ASCII without escapes.
 -- Owner: the thread that decodes.
 module Heddle.Json.Internal.String
   ( text,
@@ -40,7 +40,7 @@ import Heddle.Json.Internal.Foreign.Read
 import Heddle.Prim.AddrState (At (..))
 import Heddle.Prim.Buffer (arrayBuffer, bufferForeign, foreignAddress)
 
--- | A string.
+-- | A string as Text.
 --
 -- [Cost]: O(length).
 text :: Decoder Text
@@ -60,7 +60,7 @@ textFrom env p = do
       pure (At (p `plusPtr` (answerOffset a + 2)) x)
 {-# INLINE textFrom #-}
 
--- | The text of a string that begins here, behind its quote, and of which the end is known.
+-- | The text of a string whose contents begin here, after the quote; the answer says where they end.
 --
 -- [Cost]: O(bytes).
 textContents :: Env -> Ptr Word8 -> Answer -> IO Text
@@ -87,7 +87,7 @@ longText env p len = do
   pure (unsafeText frozen 0 used)
 {-# NOINLINE longText #-}
 
--- The sum over slices.
+-- The sum of a kernel's results over slices.
 sliced :: Env -> Ptr Word8 -> Int -> (CInt -> Ptr Word8 -> Ptr Word8 -> IO Int) -> IO Int
 sliced env p len count = go p 0
   where
@@ -98,7 +98,7 @@ sliced env p len count = go p 0
         n <- count (envLevel env) from (from `plusPtr` sliceSize)
         go (from `plusPtr` sliceSize) (total + n)
 
--- Contents copied in slices; where they end in the result.
+-- Copy contents in slices; returns where they end in the result.
 copied :: Env -> Ptr Word8 -> Int -> (Ptr Word8 -> Ptr Word8 -> Int -> IO Answer) -> IO Int
 copied env p len copy = go p 0
   where
@@ -114,7 +114,7 @@ copied env p len copy = go p 0
           | otherwise -> refuseContents env next end (answerStatus a)
 {-# INLINE copied #-}
 
--- The array at its size. A large one does not give memory back when it is cut, so it is copied.
+-- Cut the array to this size. A large one keeps its memory when it is cut, so it is copied.
 fitted :: MutableByteArray RealWorld -> Int -> Int -> IO ByteArray
 fitted array size used
   | used == size = unsafeFreezeByteArray array
@@ -124,20 +124,20 @@ fitted array size used
     copyMutableByteArray exact 0 array 0 used
     unsafeFreezeByteArray exact
 
--- | The UTF-8 of the string that begins here: a slice of the text where it has no escapes.
+-- | The UTF-8 of the string that begins here: a slice of the text if it has no escapes.
 --
 -- [Cost]: O(bytes).
 bytesFrom :: Env -> Ptr Word8 -> IO (At ByteString)
 bytesFrom env p = rawFrom env p (\from len -> pure (inputSlice env from len)) (unescaped env)
 
--- | A part of the text.
+-- | A slice of the text, which it keeps alive.
 --
 -- [Cost]: O(1).
 inputSlice :: Env -> Ptr Word8 -> Int -> ByteString
 inputSlice env from = ByteString.fromForeignPtr (envInput env) (from `minusPtr` foreignAddress (envInput env))
 {-# INLINE inputSlice #-}
 
--- | The contents of a string as UTF-8, in memory of its own, which may be larger.
+-- | Copy the contents of a string as UTF-8 into new memory, which may be larger than the result.
 --
 -- [Cost]: O(bytes).
 unescaped :: Env -> Ptr Word8 -> Int -> IO ByteString
@@ -148,7 +148,7 @@ unescaped env from len = do
   pure (ByteString.fromForeignPtr (bufferForeign buffer 0) 0 used)
 {-# NOINLINE unescaped #-}
 
--- | The same as a value of its own.
+-- | As 'bytesFrom', always a copy.
 --
 -- [Cost]: O(bytes).
 shortFrom :: Env -> Ptr Word8 -> IO (At ShortByteString)
@@ -163,7 +163,7 @@ shortFrom env p = rawFrom env p copy $ \from len -> do
       short <$> unsafeFreezeByteArray array
     short (ByteArray array) = Short.SBS array
 
--- Checks the string, then does one thing if it is as it stands, and another if it has escapes.
+-- Check the string, then call the first function if it has no escapes, and the second if it has.
 rawFrom :: Env -> Ptr Word8 -> (Ptr Word8 -> Int -> IO a) -> (Ptr Word8 -> Int -> IO a) -> IO (At a)
 rawFrom env p asIs other = do
   c <- byteAt env p

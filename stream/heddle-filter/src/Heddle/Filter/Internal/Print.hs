@@ -28,13 +28,9 @@ printStage stage = chain stage ""
 -- Each in front of what follows, so that a long chain is not copied at each link.
 chain :: Stage -> ShowS
 chain = \case
-  a :> b -> chain a . showString " | " . piped b
-  a :|| b -> chain a . showString " || " . piped b
-  other -> piped other
-  where
-    piped stage@(_ :> _) = parenthesised (chain stage)
-    piped stage@(_ :|| _) = parenthesised (chain stage)
-    piped stage = single stage
+  a :> b -> chain a . showString " | " . single b
+  a :|| b -> chain a . showString " || " . single b
+  other -> single other
 
 parenthesised :: ShowS -> ShowS
 parenthesised = showParen True
@@ -61,7 +57,8 @@ single = \case
       . text between
   Join joint a b -> showString (joining joint) . showString " (" . chain a . showString ", " . chain b . showString ")"
   Command t -> showString "command " . text t
-  stages -> parenthesised (chain stages)
+  stages@(_ :> _) -> parenthesised (chain stages)
+  stages@(_ :|| _) -> parenthesised (chain stages)
   where
     text = showString . quoted
     conditional word s a b =

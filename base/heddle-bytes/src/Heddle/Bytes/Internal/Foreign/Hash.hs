@@ -8,8 +8,8 @@
 --
 -- The calls into @cbits/heddle_siphash.c@, over memory outside the heap and over arrays.
 --
--- Cost: a call is about 2 ns and allocates nothing. The calls are unsafe: they hold the
--- capability, so that they get 'largestSlice' bytes at most.
+-- Cost: a call is about 2 ns and allocates nothing. The calls are unsafe and hold the capability, so they
+-- get at most 'largestSlice' bytes.
 -- Owner: the memory is the caller's, and must not change during the call.
 module Heddle.Bytes.Internal.Foreign.Hash
   ( largestSlice,
@@ -69,7 +69,7 @@ endWords :: Sip -> Word64
 endWords (Sip v0 v1 v2 v3) = c_end v0 v1 v2 v3
 {-# INLINE endWords #-}
 
--- | The words of a stream: a state, the bytes that are not a word yet, and the length so far.
+-- | The size of a stream in words: the state, the bytes of an incomplete word, and the length so far.
 streamWords :: Int
 streamWords = 6
 

@@ -7,10 +7,10 @@
 -- Description : The UTF-8 kernels, at every level
 -- Stability   : internal; exempt from the version policy
 --
--- The calls into @cbits/heddle_utf8_check.c@, @heddle_utf8_code.c@ and @heddle_utf8_replace.c@.
--- What they do is said there, and in Haskell in "Heddle.Bytes.Utf8.Plain".
+-- The calls into @cbits/heddle_utf8_check.c@, @heddle_utf8_code.c@ and @heddle_utf8_replace.c@, whose
+-- comments describe them; "Heddle.Bytes.Utf8.Plain" has the same functions in Haskell.
 --
--- Cost: a call holds the capability: give 'sliceSize' bytes at a time, or as many units.
+-- Cost: a call holds the capability, so give it at most 'sliceSize' bytes or units.
 -- Owner: the memory is the caller's, and only while the call lasts.
 module Heddle.Bytes.Internal.Foreign.Utf8
   ( sliceSize,
@@ -40,13 +40,13 @@ import GHC.Exts (ByteArray#, MutableByteArray#)
 import Heddle.Bytes.Utf8.Plain (Replaced (..))
 import Heddle.Prim.Cpu (Level, levelCode)
 
--- | The most that one call should be given.
+-- | The largest input of one call.
 --
 -- [Units]: bytes, or 16-bit units.
 sliceSize :: Int
 sliceSize = 32768
 
--- | How many bytes, from the first on, are whole characters of well-formed UTF-8.
+-- | The length of the longest prefix of well-formed, whole characters.
 --
 -- [Cost]: 0.03 ns a byte where vectors are wide.
 -- [Units]: bytes.
@@ -54,22 +54,22 @@ validLength :: Level -> Ptr Word8 -> Int -> IO Int
 validLength level = c_valid (levelCode level)
 {-# INLINE validLength #-}
 
--- | Characters of valid text of this many bytes.
+-- | The number of characters of valid text of this many bytes.
 --
 -- [Cost]: 0.01 ns a byte where vectors are wide.
 characterCount :: Level -> Ptr Word8 -> Int -> IO Int
 characterCount level = c_characters (levelCode level)
 {-# INLINE characterCount #-}
 
--- | Units of UTF-16 that valid text of this many bytes has.
+-- | The number of UTF-16 units of valid text of this many bytes.
 --
 -- [Cost]: 0.01 ns a byte where vectors are wide.
 unitCount :: Level -> Ptr Word8 -> Int -> IO Int
 unitCount level = c_units (levelCode level)
 {-# INLINE unitCount #-}
 
--- | Write valid text of this many bytes, of whole characters, as UTF-16 from one place of the
--- array on, never beyond another; returns where it ended.
+-- | Write this many bytes of valid, whole characters as UTF-16 into the array between two offsets; returns
+-- where it ended.
 --
 -- [Cost]: 0.1 ns a byte where vectors are wide.
 -- [Units]: places count 16-bit units.
@@ -77,7 +77,7 @@ pokeUnits :: Level -> Ptr Word8 -> Int -> MutableByteArray RealWorld -> Int -> I
 pokeUnits level p n (MutableByteArray array) = c_to_utf16 (levelCode level) p n array
 {-# INLINE pokeUnits #-}
 
--- | Bytes of UTF-8 that valid UTF-16, from one place of the array to another, has.
+-- | The number of UTF-8 bytes of valid UTF-16 between two offsets of the array.
 --
 -- [Cost]: 0.02 ns a unit where vectors are wide.
 -- [Units]: places count 16-bit units.
@@ -85,8 +85,8 @@ byteCount :: Level -> ByteArray -> Int -> Int -> IO Int
 byteCount level (ByteArray array) = c_bytes (levelCode level) array
 {-# INLINE byteCount #-}
 
--- | Write the units from one place of the array to another as bytes, up to the first that is not
--- ASCII; returns how many. There must be room for them all.
+-- | Write the units between two offsets of the array as bytes, up to the first that is not ASCII; returns
+-- their number. There must be room for all of them.
 --
 -- [Cost]: 0.02 ns a unit where vectors are wide.
 -- [Units]: places count 16-bit units.
@@ -94,8 +94,8 @@ pokeAscii :: Level -> ByteArray -> Int -> Int -> Ptr Word8 -> IO Int
 pokeAscii level (ByteArray array) = c_ascii (levelCode level) array
 {-# INLINE pokeAscii #-}
 
--- | Write valid UTF-16, of whole characters, from one place of the array to another, as at most
--- this many bytes of UTF-8; returns their number.
+-- | Write valid, whole characters of UTF-16 between two offsets of the array as at most this many bytes of
+-- UTF-8; returns their number.
 --
 -- [Cost]: 0.1 ns a byte where vectors are wide.
 -- [Units]: places count 16-bit units.
@@ -103,32 +103,31 @@ pokeBytes :: Level -> ByteArray -> Int -> Int -> Ptr Word8 -> Int -> IO Int
 pokeBytes level (ByteArray array) = c_to_utf8 (levelCode level) array
 {-# INLINE pokeBytes #-}
 
--- | Of text that may be ill-formed: how many bytes were read, and the units of UTF-16 that they
--- make with U+FFFD for each maximal subpart. It ends before the beginning of a character that the
--- end cuts off.
+-- | For text that may be ill-formed: how many bytes were read, and how many UTF-16 units they become, with
+-- U+FFFD for each maximal subpart. It ends before a character that the end cuts off.
 --
--- [Cost]: as 'validLength' and 'unitCount' where it is valid, 10 ns for each subpart.
+-- [Cost]: as 'validLength' and 'unitCount' for valid text, 10 ns for each subpart.
 replacedUnits :: Level -> Ptr Word8 -> Int -> IO Replaced
 replacedUnits level p n = replaced <$> c_replaced_units (levelCode level) p n
 {-# INLINE replacedUnits #-}
 
--- | Write them from one place of the array on, never beyond another.
+-- | Write these units into the array between two offsets.
 --
--- [Cost]: as 'validLength' and 'pokeUnits' where it is valid, 10 ns for each subpart.
+-- [Cost]: as 'validLength' and 'pokeUnits' for valid text, 10 ns for each subpart.
 -- [Units]: places count 16-bit units.
 pokeReplacedUnits :: Level -> Ptr Word8 -> Int -> MutableByteArray RealWorld -> Int -> Int -> IO Replaced
 pokeReplacedUnits level p n (MutableByteArray array) from to =
   replaced <$> c_replace_to_utf16 (levelCode level) p n array from to
 {-# INLINE pokeReplacedUnits #-}
 
--- | The same with the bytes that they make in UTF-8.
+-- | As 'replacedUnits', with the number of bytes in UTF-8.
 --
 -- [Cost]: as 'replacedUnits'.
 replacedBytes :: Level -> Ptr Word8 -> Int -> IO Replaced
 replacedBytes level p n = replaced <$> c_replaced_bytes (levelCode level) p n
 {-# INLINE replacedBytes #-}
 
--- | Write them, at most this many.
+-- | Write these bytes, at most this many.
 --
 -- [Cost]: as 'replacedBytes', and a copy.
 pokeReplacedBytes :: Level -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO Replaced

@@ -7,7 +7,7 @@
 -- Description : The kernels that write JSON strings
 -- Stability   : internal; exempt from the version policy
 --
--- Both are resumable: they stop at the end of the room or of the slice, and say how far they
+-- Both are resumable: they stop at the end of the output or of the slice, and return how far they
 -- came.
 --
 -- Cost: a foreign call of at most 32 KiB.
@@ -28,15 +28,15 @@ import GHC.Exts (ByteArray#)
 
 -- | How far a call came.
 data Progress = Progress
-  { -- | How many units were taken.
+  { -- | Units read.
     progressTaken :: !Int,
-    -- | How many bytes they became.
+    -- | Bytes written.
     progressWritten :: !Int
   }
   deriving stock (Eq, Show)
 
--- | Write 16-bit units as the inside of a JSON string: level, array, offset, length, where to,
--- and how many bytes of room there are.
+-- | Write 16-bit units as the contents of a JSON string: level, array, offset, length, output, its size
+-- in bytes.
 --
 -- [Cost]: a foreign call.
 -- [Units]: offset and length count 16-bit units; at most 16,384 of them are taken, and one more
@@ -46,8 +46,7 @@ pokeUtf16 level (ByteArray array) offset len p space =
   progress <$> c_utf16 array offset len (min len 16384) p space level
 {-# INLINE pokeUtf16 #-}
 
--- | Write bytes as the inside of a JSON string: level, where they are, how many, where to, and
--- how many bytes of room there are.
+-- | Write bytes as the contents of a JSON string: level, address, length, output, its size.
 --
 -- [Cost]: a foreign call.
 -- [Units]: bytes; at most 32,768 are taken, and up to three more if those end a character.
