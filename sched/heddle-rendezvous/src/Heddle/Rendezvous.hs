@@ -53,6 +53,10 @@ module Heddle.Rendezvous
     -- * Exceptions
     throwDet,
     tryDet,
+    -- | Each exception of this package, 'Deadlock' and 'BlockedInIO' included, can be caught by
+    -- its own type and by the root. 'tryDet' meets 'Poisoned', 'WriterEnded', 'DuplicateWriter',
+    -- 'DuplicateWorld' and 'BlockedInIO'; a run throws 'Uncaught' and 'Deadlock'.
+    RendezvousException (..),
     WriterEnded (..),
     Poisoned (..),
     DuplicateWriter (..),
@@ -82,6 +86,7 @@ where
 
 import Heddle.Rendezvous.Internal.Branches
 import Heddle.Rendezvous.Internal.Ends
+import Heddle.Rendezvous.Internal.Exception
 import Heddle.Rendezvous.Internal.Report
 import Heddle.Rendezvous.Internal.Run
 import Heddle.Rendezvous.Internal.Types

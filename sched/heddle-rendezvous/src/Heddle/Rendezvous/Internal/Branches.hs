@@ -20,15 +20,13 @@ module Heddle.Rendezvous.Internal.Branches
     -- * Exceptions
     throwDet,
     tryDet,
-    DuplicateWriter (..),
-    DuplicateWorld (..),
   )
 where
 
 import Control.Applicative (Applicative (..))
 import Control.Monad (forM_)
 import Data.Containers.ListUtils (nubOrd)
-import Data.List (intercalate, sort)
+import Data.List (sort)
 import Heddle.Prim.Atomic
   ( Ref,
     Table,
@@ -46,6 +44,7 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Exception (Exception (..), bug, unsafeMask)
 import Heddle.Rendezvous.Internal.Channel
 import Heddle.Rendezvous.Internal.Ends
+import Heddle.Rendezvous.Internal.Exception (DuplicateWorld (..), DuplicateWriter (..), Poisoned (..))
 import Heddle.Rendezvous.Internal.Types
 import Heddle.Sched (Worker, become, hookedTask, pause, pushHere, resume, runningTask, taskScope, workOf)
 
@@ -244,21 +243,3 @@ tryDet (Det m) = det $ \b w k ->
         Just e -> k w' (Left e)
         Nothing -> throwIn b w' f
    in m (Handling (branchTask b) handle b) w (\w' a -> k w' (Right a))
-
--- | A 'par' would have given the writer's end of a channel to two branches.
-data DuplicateWriter = DuplicateWriter {duplicateChannel :: String, duplicateBranches :: [String]}
-  deriving stock (Eq, Show)
-
-instance Exception DuplicateWriter where
-  displayException (DuplicateWriter channel branches) =
-    "channel " ++ show channel ++ ": its writer's end was granted to " ++ intercalate " and " branches
-      ++ "; a channel has one writer. Give each writer a channel of its own."
-
--- | A 'par' would have let several branches have effects.
-newtype DuplicateWorld = DuplicateWorld [String]
-  deriving stock (Eq, Show)
-
-instance Exception DuplicateWorld where
-  displayException (DuplicateWorld branches) =
-    "the world was granted to " ++ intercalate " and " branches
-      ++ "; the order of their effects would be a matter of timing. Grant it to one, and let the others send to it."

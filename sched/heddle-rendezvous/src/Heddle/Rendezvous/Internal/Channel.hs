@@ -61,6 +61,7 @@ import Heddle.Prim.Atomic
   )
 import Heddle.Prim.Exception (Exception (..), SomeException, bug, unsafeMask)
 import Heddle.Prim.Lock (newLock, withLock)
+import Heddle.Rendezvous.Internal.Exception (Poisoned (..), WriterEnded (..))
 import Heddle.Rendezvous.Internal.Types
 import Heddle.Sched
   ( Scope,

@@ -31,6 +31,7 @@ import Data.Set qualified as Set
 import Heddle.Prim.Atomic (Ref, newRef, readEntry, readRef, readWord, tableSize, writeRef, writeWord)
 import Heddle.Prim.Exception (Exception (..))
 import Heddle.Rendezvous.Internal.Channel (keptWord, reportWord, stateWord)
+import Heddle.Rendezvous.Internal.Exception (fromRendezvousException, toRendezvousException)
 import Heddle.Rendezvous.Internal.Types
 
 -- | No branch can go on, and main has not ended. 'displayException' is a report.
@@ -63,6 +64,8 @@ data Operation = Sending | Receiving
 -- | Of very many branches, members or steps of a circle it tells how many more there are;
 -- the fields have all.
 instance Exception Deadlock where
+  toException = toRendezvousException
+  fromException = fromRendezvousException
   displayException d =
     intercalate "\n" $
       "deadlock: no branch can go on, and main has not ended" :

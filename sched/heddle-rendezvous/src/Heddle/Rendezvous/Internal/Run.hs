@@ -18,8 +18,6 @@ module Heddle.Rendezvous.Internal.Run
     ioLazy,
     Closed (..),
     leftmost,
-    Uncaught (..),
-    BlockedInIO (..),
   )
 where
 
@@ -30,6 +28,7 @@ import Heddle.Prim.Thread (myThreadId)
 import Heddle.Prim.Unsafe (unsafePure)
 import Heddle.Rendezvous.Internal.Channel (throwIn)
 import Heddle.Rendezvous.Internal.Ends (World (..))
+import Heddle.Rendezvous.Internal.Exception (BlockedInIO (..), Uncaught (..))
 import Heddle.Rendezvous.Internal.Report (findDeadlock)
 import Heddle.Rendezvous.Internal.Types
 import Heddle.Sched
@@ -192,23 +191,3 @@ collect b ((j, top, cell) : others) w k =
 
 named :: Branch -> Int -> String
 named b j = branchPath b ++ "/leftmost[" ++ show j ++ "]"
-
--- Exceptions -----------------------------------------------------------------
-
--- | The action of an 'io' waits for something that nobody else has any more, so it can never
--- return. The garbage collector notices that, at a major collection; so when it comes is no
--- matter of the program's, but that it comes is.
-newtype BlockedInIO = BlockedInIO {blockedBranch :: String}
-  deriving stock (Eq, Show)
-
-instance Exception BlockedInIO where
-  displayException (BlockedInIO _) =
-    "waits in io for something that no other thread has: an MVar or a TVar that nobody will write."
-      ++ " Keep it reachable for the thread that is to write it"
-
--- | What a run threw, and the branch that threw it first. An 'ExitCode' comes without this.
-data Uncaught = Uncaught {uncaughtPath :: String, uncaughtException :: SomeException}
-  deriving stock (Show)
-
-instance Exception Uncaught where
-  displayException (Uncaught path e) = path ++ ": " ++ displayException e

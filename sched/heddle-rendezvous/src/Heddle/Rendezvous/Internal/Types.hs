@@ -57,17 +57,13 @@ module Heddle.Rendezvous.Internal.Types
     poisonFlag,
     chaosFlag,
     freshStep,
-
-    -- * Exceptions
-    Poisoned (..),
-    WriterEnded (..),
   )
 where
 
 import Data.Bits (testBit, unsafeShiftL, unsafeShiftR, xor, (.&.), (.|.))
 import Data.IntMap.Strict (IntMap)
 import Heddle.Prim.Atomic (Ref, Table, Words, readEntry, readRef, writeEntry, writeRef)
-import Heddle.Prim.Exception (Exception (..), SomeException)
+import Heddle.Prim.Exception (SomeException)
 import Heddle.Prim.Lock (Lock)
 import Heddle.Prim.Unsafe (oneShot)
 import Heddle.Sched (Task, Worker, taskIndex)
@@ -356,20 +352,3 @@ freshStep x =
   let n = wordEnrolled x
    in ((x .&. (parityFlag .|. markFlags)) `xor` parityFlag) .|. (n `unsafeShiftL` 28) .|. n
 {-# INLINE freshStep #-}
-
--- Exceptions -----------------------------------------------------------------
-
--- | A member of this channel threw, and the channel is of no use any more. The exception
--- itself goes to the parent of who threw it.
-newtype Poisoned = Poisoned String
-  deriving stock (Eq, Show)
-
-instance Exception Poisoned where
-  displayException (Poisoned name) = "channel " ++ show name ++ ": a branch that held an end of it has thrown an exception"
-
--- | The writer of this channel has ended, so there is nothing left to receive.
-newtype WriterEnded = WriterEnded String
-  deriving stock (Eq, Show)
-
-instance Exception WriterEnded where
-  displayException (WriterEnded name) = "channel " ++ show name ++ ": its writer has ended; nothing is left to receive"
