@@ -2,7 +2,7 @@
 module TaskTest (tests) where
 
 import Control.Concurrent (forkIO, myThreadId, newEmptyMVar, putMVar, takeMVar, throwTo)
-import Control.Exception (ErrorCall (..), SomeException, fromException, throwIO)
+import Control.Exception (ErrorCall (..), Exception (..), SomeException, throwIO, try)
 import Control.Monad (forM_)
 import Data.IORef (IORef, atomicModifyIORef', newIORef, readIORef)
 import Heddle.Sched
@@ -16,6 +16,7 @@ tests =
     "tasks"
     [ testCase "a spawned task's result is read from its cell" spawned,
       testCase "a cell written twice ends the run with MultiplePut" twice,
+      testCase "ParException catches MultiplePut" rooted,
       testCase "a run that waits for a cell that nobody writes is stalled" stalled,
       testCase "a run ends when its last fork has ended" forked,
       testCase "what a forked task throws fails the run" thrown,
@@ -55,6 +56,11 @@ twice =
     body w k = do
       cell <- newFullCell 'a'
       writeCell cell 'b' w k
+
+rooted :: Assertion
+rooted = do
+  caught <- try (throwIO MultiplePut)
+  either (\e -> displayException (e :: ParException)) (\() -> "nothing") caught @?= displayException MultiplePut
 
 stalled :: Assertion
 stalled =

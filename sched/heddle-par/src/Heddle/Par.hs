@@ -47,18 +47,20 @@ module Heddle.Par
     leftmost,
 
     -- * Exceptions
+    ParException (..),
     MultiplePut (..),
-    Deadlock (..),
+    BlockedOnIVar (..),
   )
 where
 
-import Heddle.Par.Internal.Leftmost (Deadlock (..), leftmostOf)
+import Heddle.Par.Internal.Exception (BlockedOnIVar (..))
+import Heddle.Par.Internal.Leftmost (leftmostOf)
 import Heddle.Par.Internal.Monad (IVar, Par (..))
 import Heddle.Par.Internal.Monad qualified as Monad
 import Heddle.Prim.Exception (throwIO, throwTo)
 import Heddle.Prim.Thread (myThreadId)
 import Heddle.Prim.Unsafe (unsafePure)
-import Heddle.Sched (Kind (..), MultiplePut (..), OnFailure (..), Result (..), runBody)
+import Heddle.Sched (Kind (..), MultiplePut (..), OnFailure (..), ParException (..), Result (..), runBody)
 
 -- | The answer of a parallel computation.
 --
@@ -66,7 +68,7 @@ import Heddle.Sched (Kind (..), MultiplePut (..), OnFailure (..), Result (..), r
 -- one of the system's, as a program's main thread is ('Control.Concurrent.runInUnboundThread').
 -- A run that is called while other threads compute waits for their turns.
 -- [Throws]: when evaluated, the exception of the leftmost task that failed, which is the
--- same on every schedule, whatever its type; 'MultiplePut' before any other; 'Deadlock'.
+-- same on every schedule, whatever its type; 'MultiplePut' before any other; 'BlockedOnIVar'.
 -- [Masking]: what is thrown at the evaluating thread, of whatever type, cancels every task,
 -- and is thrown when they have ended; whoever evaluates the value later starts it again.
 runPar :: (forall s. Par s a) -> a
@@ -75,7 +77,7 @@ runPar p = unsafePure go
     go =
       runBody GoOn (unPar p) >>= \case
         Done a -> pure a
-        Stalled -> throwIO Deadlock
+        Stalled -> throwIO BlockedOnIVar
         Thrown e -> throwIO e
         -- Thrown at ourselves, not from here, so that the value is not that exception for ever.
         Interrupted e -> myThreadId >>= (`throwTo` e) >> go

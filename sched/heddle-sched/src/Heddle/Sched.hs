@@ -36,6 +36,7 @@ module Heddle.Sched
     newFullCell,
     readCell,
     writeCell,
+    ParException (..),
     MultiplePut (..),
 
     -- * Scopes

@@ -49,17 +49,19 @@ module Heddle.Par.IO
     leftmost,
 
     -- * Exceptions
+    ParException (..),
     MultiplePut (..),
-    Deadlock (..),
+    BlockedOnIVar (..),
   )
 where
 
 import Control.Monad.IO.Class (MonadIO (..))
 import Control.Monad.ST (RealWorld)
-import Heddle.Par.Internal.Leftmost (Deadlock (..), failWith, leftmostOf)
+import Heddle.Par.Internal.Exception (BlockedOnIVar (..))
+import Heddle.Par.Internal.Leftmost (failWith, leftmostOf)
 import Heddle.Par.Internal.Monad (IVar, Par (..), fork, forkStolen, get, new, newFull, par, put, spawn, workerIndex)
 import Heddle.Prim.Exception (Exception (..), throwIO)
-import Heddle.Sched (Kind (..), MultiplePut (..), OnFailure (..), Outcome (..), Result (..), failureThrown, handleFailures, lend, runBody, scoped)
+import Heddle.Sched (Kind (..), MultiplePut (..), OnFailure (..), Outcome (..), ParException (..), Result (..), failureThrown, handleFailures, lend, runBody, scoped)
 
 -- | A parallel computation with effects.
 type ParIO = Par RealWorld
@@ -70,13 +72,13 @@ type ParIO = Par RealWorld
 -- [Blocks]: parks; no task runs on the calling thread.
 -- [Masking]: interruptible; what is thrown at the caller cancels every task, waits for their
 -- end, and is thrown again. Tasks run unmasked.
--- [Throws]: the exception of the leftmost task that failed unhandled; 'Deadlock'.
+-- [Throws]: the exception of the leftmost task that failed unhandled; 'BlockedOnIVar'.
 -- [Source]: PCPH, chapter 13, "The ParIO monad".
 runParIO :: ParIO a -> IO a
 runParIO p =
   runBody CancelRight (unPar p) >>= \case
     Done a -> pure a
-    Stalled -> throwIO Deadlock
+    Stalled -> throwIO BlockedOnIVar
     Thrown e -> throwIO e
     Interrupted e -> throwIO e
 
@@ -104,7 +106,7 @@ scope p =
   par (scoped OpenScope (unPar p)) >>= \case
     (_, Ended a) -> pure a
     (_, Broken f) -> failWith f
-    (_, Stuck) -> liftIO (throwIO Deadlock)
+    (_, Stuck) -> liftIO (throwIO BlockedOnIVar)
 
 -- | Run a part as a 'scope', and handle its failure if that is of the right type. Other
 -- failures of the part, further right, are dropped with it.
@@ -114,7 +116,7 @@ try :: Exception e => ParIO a -> ParIO (Either e a)
 try p =
   par (scoped OpenScope (unPar p)) >>= \case
     (_, Ended a) -> pure (Right a)
-    (_, Stuck) -> liftIO (throwIO Deadlock)
+    (_, Stuck) -> liftIO (throwIO BlockedOnIVar)
     (s, Broken f) -> case fromException (failureThrown f) of
       Just e -> liftIO (handleFailures s) >> pure (Left e)
       Nothing -> failWith f

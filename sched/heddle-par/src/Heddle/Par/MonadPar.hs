@@ -46,7 +46,7 @@ module Heddle.Par.MonadPar
 where
 
 import Control.DeepSeq (NFData (..), force)
-import Heddle.Par.Internal.Leftmost (Deadlock (..))
+import Heddle.Par.Internal.Exception (BlockedOnIVar (..))
 import Heddle.Par.Internal.Monad qualified as Monad
 import Heddle.Prim.Exception (throwIO, throwTo)
 import Heddle.Prim.Thread (getCapabilities, myThreadId)
@@ -76,7 +76,7 @@ runParIO' :: Par a -> IO a
 runParIO' p =
   runBody GoOn (Monad.unPar p) >>= \case
     Done a -> pure a
-    Stalled -> throwIO Deadlock
+    Stalled -> throwIO BlockedOnIVar
     Thrown e -> throwIO e
     Interrupted e -> myThreadId >>= (`throwTo` e) >> runParIO' p
 

@@ -42,11 +42,13 @@ module Heddle.Sched.Types
     Body,
 
     -- * Exceptions
+    ParException (..),
     MultiplePut (..),
     Interrupt (..),
   )
 where
 
+import Data.Typeable (cast)
 import Heddle.Prim.Atomic (Ref, Stack, Table, Words)
 import Heddle.Prim.Exception
   ( Exception (..),
@@ -221,11 +223,24 @@ data Workers = Workers
 -- [Threads]: the thread of the worker it is given; unmasked.
 type Body a = Worker -> (Worker -> a -> IO ()) -> IO ()
 
--- | A write-once cell was written twice.
+-- | Any exception of this package and of heddle-par: a handler for it catches 'MultiplePut' and
+-- heddle-par's @BlockedOnIVar@. It is here because the scheduler throws the first of them.
+data ParException = forall e. Exception e => ParException e
+
+instance Show ParException where
+  showsPrec d (ParException e) = showsPrec d e
+
+instance Exception ParException where
+  displayException (ParException e) = displayException e
+
+-- | A write-once cell was written twice. A run throws it before any other failure, since which
+-- of the two writers comes second depends on timing.
 data MultiplePut = MultiplePut
   deriving stock (Eq, Show)
 
 instance Exception MultiplePut where
+  toException = toException . ParException
+  fromException e = fromException e >>= \(ParException child) -> cast child
   displayException MultiplePut = "an IVar was written twice: each must have one writer"
 
 -- | Thrown to a worker (by number) to end the task it runs; never leaves this package.
