@@ -4,7 +4,7 @@
 -- Stability   : internal
 --
 -- The deque of Chase and Lev: its owner pushes and pops at the bottom, thieves take from
--- the top. Indices only grow; slot i lies at i modulo the capacity.
+-- the top. Indices only grow; they go round in a "Heddle.Sched.Ring".
 --
 -- Cost: a push is two stores; a pop one locked instruction; a steal one compare-and-set.
 -- Owner: one worker; 'steal' is for any thread.
@@ -26,7 +26,6 @@ module Heddle.Sched.Deque
 where
 
 import Control.Monad (forM_, when)
-import Data.Bits ((.&.))
 import Heddle.Prim.Atomic
   ( Ref,
     Table,
@@ -47,6 +46,7 @@ import Heddle.Prim.Atomic
     writeRelease,
     writeWord,
   )
+import Heddle.Sched.Ring (doubled, slotOf)
 
 -- | A deque that grows as needed.
 data Deque a = Deque
@@ -58,17 +58,18 @@ data Deque a = Deque
     dequeVoid :: a
   }
 
-bottomWord, scrubbedWord, topWord :: Int
+bottomWord, scrubbedWord, topWord, dequeWordCount :: Int
 bottomWord = 0
 scrubbedWord = 1
 topWord = 8
+dequeWordCount = 16
 
 -- | An empty deque, of a capacity that is a power of two.
 --
 -- [Cost]: O(capacity).
 newDeque :: Int -> a -> IO (Deque a)
 newDeque capacity void = do
-  w <- newWords 16
+  w <- newWords dequeWordCount
   table <- newTable capacity void >>= newRef
   pure (Deque w table void)
 
@@ -84,13 +85,10 @@ reserve d = do
   when (bottom - top >= tableSize table) (grow d bottom top table)
 {-# INLINE reserve #-}
 
+-- Strict, so that 'reserve' allocates nothing to call it: scripts/check_safe_points.py looks for
+-- its worker.
 grow :: Deque a -> Int -> Int -> Table a -> IO ()
-grow d bottom top table = do
-  let size = tableSize table
-      size' = 2 * size
-  table' <- newTable size' (dequeVoid d)
-  forM_ [top .. bottom - 1] $ \i -> readEntry table (i .&. (size - 1)) >>= writeEntry table' (i .&. (size' - 1))
-  writeRef (dequeTable d) table'
+grow !d !bottom !top !table = doubled table (dequeVoid d) top bottom >>= writeRef (dequeTable d)
 {-# NOINLINE grow #-}
 
 -- | Push at the bottom, after 'reserve'. Allocates nothing, so that no asynchronous
@@ -102,7 +100,7 @@ push :: Deque a -> a -> IO ()
 push d !x = do
   bottom <- readWord (dequeWords d) bottomWord
   table <- readRef (dequeTable d)
-  writeEntry table (bottom .&. (tableSize table - 1)) x
+  writeEntry table (slotOf table bottom) x
   writeRelease (dequeWords d) bottomWord (bottom + 1)
 {-# INLINE push #-}
 
@@ -121,7 +119,7 @@ popOr d none some = do
     then writeWord w bottomWord before >> none
     else do
       table <- readRef (dequeTable d)
-      let slot = i .&. (tableSize table - 1)
+      let slot = slotOf table i
       x <- readEntry table slot
       if top < i
         then writeEntry table slot (dequeVoid d) >> some x
@@ -147,9 +145,8 @@ scrubTo :: Deque a -> Int -> Int -> IO ()
 scrubTo d scrubbed top = do
   bottom <- readWord (dequeWords d) bottomWord
   table <- readRef (dequeTable d)
-  let size = tableSize table
   -- Further down lies what has been pushed since.
-  forM_ [max scrubbed (bottom - size) .. top - 1] $ \i -> writeEntry table (i .&. (size - 1)) (dequeVoid d)
+  forM_ [max scrubbed (bottom - tableSize table) .. top - 1] $ \i -> writeEntry table (slotOf table i) (dequeVoid d)
   writeWord (dequeWords d) scrubbedWord top
 {-# NOINLINE scrubTo #-}
 
@@ -177,7 +174,7 @@ steal d acceptable = do
     then pure Nothing'
     else do
       table <- readRef (dequeTable d)
-      x <- readEntry table (top .&. (tableSize table - 1))
+      x <- readEntry table (slotOf table top)
       if acceptable x
         then do
           won <- compareAndSet w topWord top (top + 1)
@@ -199,7 +196,7 @@ offers d acceptable = do
     then pure False
     else do
       table <- readRef (dequeTable d)
-      acceptable <$> readEntry table (top .&. (tableSize table - 1))
+      acceptable <$> readEntry table (slotOf table top)
 
 -- Note [Order of stores]
 -- ~~~~~~~~~~~~~~~~~~~~~~

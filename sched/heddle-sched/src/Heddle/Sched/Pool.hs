@@ -67,7 +67,7 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Thread (getCapabilities)
 import Heddle.Sched.Cancel
 import Heddle.Sched.Deque (Stolen (..), popOr, push, reserve, scrub, steal)
-import Heddle.Sched.PrivateStack
+import Heddle.Sched.Internal.PrivateStack
 import Heddle.Sched.RunQueue
 import Heddle.Sched.Scope
 import Heddle.Sched.Sleep

@@ -37,6 +37,7 @@ module Heddle.Sched.RunQueue
     countTask,
     taskCount,
     seedWord,
+    workerWordCount,
   )
 where
 
@@ -45,7 +46,7 @@ import Heddle.Prim.Atomic (atomicRead, atomicWrite, readRef, readWord, writeRef,
 import Heddle.Prim.Exception (unsafeMask)
 import Heddle.Sched.Cancel (absorbing, runningWord)
 import Heddle.Sched.Deque (push, reserve, scrub)
-import Heddle.Sched.PrivateStack
+import Heddle.Sched.Internal.PrivateStack
 import Heddle.Sched.Scope
 import Heddle.Sched.Sleep (signal, sleepersWord, wakeOne)
 import Heddle.Sched.Types
@@ -71,14 +72,17 @@ countTask w = do
   writeWord (workerWords w) taskCountWord (n + 1)
 {-# INLINE countTask #-}
 
--- | Where in 'workerWords'; the last, on the line of the others, holds how far the worker
--- had come when work was last stolen from its private stack, and zero when that is long ago.
-seedWord, taskCountWord, chainWord, downsWord, victimWord :: Int
+-- | Where in 'workerWords', beside those in "Heddle.Sched.Cancel": on the owner's line the seed of
+-- the steal loop, how many tasks the worker has run, whether it is in a chain, and how many ends
+-- of tasks the chain has put off; on the line of the others the task count at which work was last
+-- stolen from its private stack, zero once that is more than 'sharedTasks' ago.
+seedWord, taskCountWord, chainWord, downsWord, victimWord, workerWordCount :: Int
 seedWord = 2
 taskCountWord = 3
 chainWord = 4
 downsWord = 5
 victimWord = 10
+workerWordCount = 16
 
 -- | A thief has paid for a barrier: for some tasks, let the worker offer its work to others
 -- in the ordinary way.

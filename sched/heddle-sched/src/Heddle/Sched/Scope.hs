@@ -10,6 +10,8 @@
 -- Owner: a line belongs to its worker, the last line (atomic) to everybody else.
 module Heddle.Sched.Scope
   ( newScope,
+    endlessCounts,
+    noFailures,
 
     -- * Counting
     isPlain,
@@ -42,6 +44,7 @@ import Data.List (minimumBy)
 import Data.Maybe (isJust)
 import Heddle.Prim.Atomic
   ( Ref,
+    Words,
     atomicRead,
     compareAndSet,
     fetchAdd,
@@ -56,6 +59,7 @@ import Heddle.Prim.Atomic
     writeRelease,
   )
 import Heddle.Prim.Exception (Exception (..), SomeException)
+import Heddle.Sched.Sleep (scopeNumberWord)
 import Heddle.Sched.Types
 
 flagsWord, quietWord, firstLine, lineWords :: Int
@@ -73,11 +77,11 @@ cutoffFlag = 2
 -- [Cost]: 64 bytes for each capability, and 200.
 newScope :: Worker -> Maybe Scope -> Bool -> Bool -> (Scope -> Worker -> IO ()) -> IO Scope
 newScope w around closed cuts whenQuiet = do
-  number <- fetchAdd (poolWords (workerPool w)) 16 1
+  number <- fetchAdd (poolWords (workerPool w)) scopeNumberWord 1
   workers <- readRef (poolWorkers (workerPool w))
   let pinned = tableSize (workersPinned workers)
   ws <- newWords (firstLine + lineWords * (pinned + 2))
-  failures <- newRef (Failures 0 64 [])
+  failures <- newRef noFailures
   cutoff <- newRef NoCutoff
   let scope =
         Scope
@@ -95,6 +99,21 @@ newScope w around closed cuts whenQuiet = do
           }
   countUp scope w
   pure scope
+
+-- | The counts of a scope without lines for workers in which one task never ends, so that the
+-- scope does not either.
+endlessCounts :: IO Words
+endlessCounts = do
+  ws <- newWords (firstLine + 2 * lineWords)
+  ws <$ fetchAdd ws (firstLine + upCount) 1
+
+-- | Those of a new scope.
+noFailures :: Failures
+noFailures = Failures 0 forgetLimit []
+
+-- | With fewer failures than this it is not worth while to look which have been handled.
+forgetLimit :: Int
+forgetLimit = 64
 
 -- | Is it the outermost scope, with nothing failed or cancelled?
 --
@@ -271,7 +290,7 @@ forget :: Scope -> IO ()
 forget s = do
   Failures n _ fs <- readRef (scopeFailures s)
   open <- filterM (fmap not . readRef . failureHandled) fs
-  let limit = max 64 (2 * length open)
+  let limit = max forgetLimit (2 * length open)
   modifyRef (scopeFailures s) $ \case
     Failures n' _ _ | n' == n -> (Failures (n + 1) limit open, ())
     other -> (other, ())

@@ -12,8 +12,10 @@ module Heddle.Sched.Sleep
   ( -- * The pool's words
     sleepersWord,
     searchersWord,
+    scopeNumberWord,
     capabilitiesWord,
     blockingWord,
+    poolWordCount,
     maskWords,
 
     -- * Waking
@@ -40,11 +42,19 @@ import Heddle.Prim.WaitCell (WaitCell, park, unpark)
 import Heddle.Sched.Internal.Barrier (barrierEverywhere, canBarrierEverywhere)
 import Heddle.Sched.Types
 
-sleepersWord, searchersWord, capabilitiesWord, blockingWord, maskBits, maskWords :: Int
+-- | Where in 'poolWords': how many workers sleep; how many search, and the number of the next
+-- scope, each on a line of its own; and, on the last line, how many capabilities the pool has
+-- seen and how many tasks block.
+sleepersWord, searchersWord, scopeNumberWord, capabilitiesWord, blockingWord, poolWordCount :: Int
 sleepersWord = 0
 searchersWord = 8
+scopeNumberWord = 16
 capabilitiesWord = 24
 blockingWord = 25
+poolWordCount = 32
+
+-- | Of 'poolMasks': how many workers each word has a bit for, and how many words there are.
+maskBits, maskWords :: Int
 maskBits = 60
 maskWords = 16
 

@@ -22,7 +22,7 @@ import Heddle.Prim.Clock (elapsed, microseconds, monotonicNow, nanosCount)
 import Heddle.Prim.Thread (nap, yield)
 import Heddle.Sched.Cancel (absorbing)
 import Heddle.Sched.Deque (Stolen (..), offers, steal)
-import Heddle.Sched.PrivateStack
+import Heddle.Sched.Internal.PrivateStack
 import Heddle.Sched.RunQueue (markVictim, seedWord, taskCount)
 import Heddle.Sched.Scope
 import Heddle.Sched.Sleep

@@ -60,7 +60,7 @@ import Heddle.Prim.Lock (Lock)
 import Heddle.Prim.Thread (WeakThread)
 import Heddle.Prim.WaitCell (WaitCell)
 import Heddle.Sched.Deque (Deque)
-import Heddle.Sched.PrivateStack (PrivateStack)
+import Heddle.Sched.Internal.PrivateStack (PrivateStack)
 
 -- | A cell that is written once: an IVar, without the type that keeps it in its run.
 newtype Cell a = Cell (Ref (CellState a))

@@ -47,9 +47,9 @@ import Heddle.Prim.Thread (forkMasked, forkMaskedOn, getCapabilities, labelMe, m
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, unpark)
 import Heddle.Sched.Cancel
 import Heddle.Sched.Deque (newDeque)
+import Heddle.Sched.Internal.PrivateStack
 import Heddle.Sched.Pool
-import Heddle.Sched.PrivateStack
-import Heddle.Sched.RunQueue (seedWord)
+import Heddle.Sched.RunQueue (seedWord, workerWordCount)
 import Heddle.Sched.Scope
 import Heddle.Sched.Sleep
 import Heddle.Sched.Types
@@ -160,16 +160,14 @@ globalPool = unsafeGlobal newPool
 
 newPool :: IO Pool
 newPool = do
-  ws <- newWords 32
+  ws <- newWords poolWordCount
   masks <- newWords maskWords
   nobody <- newTable 0 (error "no worker")
   workers <- newRef (Workers nobody nobody)
   growing <- newLock
   spare <- newStack
-  scopeCounts <- newWords 32
-  -- One that never ends, so that the scope does not either.
-  writeWord scopeCounts 8 1
-  failures <- newRef (Failures 0 64 [])
+  scopeCounts <- endlessCounts
+  failures <- newRef noFailures
   cutoff <- newRef NoCutoff
   let idle = RootTask {_taskParent = idle, taskIndex = 0, _taskScope = nobodysScope}
       nobodysScope =
@@ -186,7 +184,8 @@ newPool = do
             scopeFailures = failures,
             scopeWhenQuiet = \_ -> pure ()
           }
-  _ <- fetchAdd ws 16 1
+  -- Number 0 is that scope's.
+  _ <- fetchAdd ws scopeNumberWord 1
   let pool = Pool ws masks workers growing spare idle
   -- Its threads are parked, not forgotten, and so are the callers of runs.
   _ <- newStablePtr pool
@@ -220,9 +219,9 @@ newWorker pool line = do
   let number = tableSize everybody
       idle = poolIdleTask pool
   make <-
-    Worker number line pool (poolWords pool) <$> newWords 16
-      <*> newDeque 64 (Work idle 0 (\_ () -> pure ()) ())
-      <*> newPrivateStack 16 (Work idle 0 (\_ () -> pure ()) ())
+    Worker number line pool (poolWords pool) <$> newWords workerWordCount
+      <*> newDeque dequeCapacity (Work idle 0 (\_ () -> pure ()) ())
+      <*> newPrivateStack stackCapacity (Work idle 0 (\_ () -> pure ()) ())
       <*> newRef idle
       <*> newRef Nothing
       <*> newRef Everybody
@@ -236,6 +235,11 @@ newWorker pool line = do
   pinned' <- if line < 0 then pure pinned else append pinned w
   writeRef (poolWorkers pool) (Workers pinned' everybody')
   pure w
+
+-- | How many entries a new worker's deque and private stack have room for, before they grow.
+dequeCapacity, stackCapacity :: Int
+dequeCapacity = 64
+stackCapacity = 16
 
 append :: Table a -> a -> IO (Table a)
 append table x = do

@@ -1,7 +1,9 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
--- Module      : Heddle.Sched.PrivateStack
+-- Module      : Heddle.Sched.Internal.PrivateStack
 -- Description : A LIFO stack whose owner pays no locked instruction
--- Stability   : stable
+-- Stability   : internal, exempt from the version policy
 --
 -- For work that its owner mostly pops again itself. The thief bears the cost of
 -- synchronisation: it makes every core pass a barrier (membarrier), and steals half of the
@@ -9,7 +11,7 @@
 --
 -- Cost: a push is three stores, a pop two stores and two reads; a steal some microseconds.
 -- Owner: one worker; 'takeHalf' is for any thread.
-module Heddle.Sched.PrivateStack
+module Heddle.Sched.Internal.PrivateStack
   ( PrivateStack,
     newPrivateStack,
     isPossible,
@@ -31,7 +33,6 @@ module Heddle.Sched.PrivateStack
 where
 
 import Control.Monad (forM, forM_, when)
-import Data.Bits ((.&.))
 import Heddle.Prim.Atomic
   ( Ref,
     Table,
@@ -54,8 +55,9 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Exception (uninterruptibleMask_)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Sched.Internal.Barrier (barrierEverywhere, canBarrierEverywhere)
+import Heddle.Sched.Ring (doubled, slotOf)
 
--- | Entry i lies at i modulo the capacity; those from top to bottom are there.
+-- | The entries from top to bottom are there.
 data PrivateStack a = PrivateStack
   { -- | Bottom, and the index above which every slot is void (the owner's line); top, and
     -- the top below which thieves have finished (the thieves').
@@ -67,18 +69,19 @@ data PrivateStack a = PrivateStack
     stackVoid :: a
   }
 
-bottomWord, highWord, topWord, finishedWord :: Int
+bottomWord, highWord, topWord, finishedWord, stackWordCount :: Int
 bottomWord = 0
 highWord = 1
 topWord = 8
 finishedWord = 9
+stackWordCount = 16
 
 -- | An empty stack, of a capacity that is a power of two.
 --
 -- [Cost]: O(capacity).
 newPrivateStack :: Int -> a -> IO (PrivateStack a)
 newPrivateStack capacity void = do
-  w <- newWords 16
+  w <- newWords stackWordCount
   table <- newTable capacity void >>= newRef
   lock <- newLock
   pure (PrivateStack w table lock void)
@@ -108,11 +111,7 @@ grow p = uninterruptibleMask_ . withLock (stackLock p) $ do
   bottom <- readWord (stackWords p) bottomWord
   finished <- readWord (stackWords p) finishedWord
   table <- readRef (stackTable p)
-  let size = tableSize table
-      size' = 2 * size
-  table' <- newTable size' (stackVoid p)
-  forM_ [finished .. bottom - 1] $ \i -> readEntry table (i .&. (size - 1)) >>= writeEntry table' (i .&. (size' - 1))
-  writeRef (stackTable p) table'
+  doubled table (stackVoid p) finished bottom >>= writeRef (stackTable p)
 {-# NOINLINE grow #-}
 
 -- | Push, after 'makeRoom'. Allocates nothing.
@@ -123,7 +122,7 @@ pushPrivate :: PrivateStack a -> a -> IO ()
 pushPrivate p !x = do
   bottom <- readWord (stackWords p) bottomWord
   table <- readRef (stackTable p)
-  writeEntry table (bottom .&. (tableSize table - 1)) x
+  writeEntry table (slotOf table bottom) x
   writeWord (stackWords p) highWord (bottom + 1)
   writeRelease (stackWords p) bottomWord (bottom + 1)
 {-# INLINE pushPrivate #-}
@@ -151,7 +150,7 @@ popPrivate p none some = do
           none
         else do
           table <- readRef (stackTable p)
-          let slot = i .&. (tableSize table - 1)
+          let slot = slotOf table i
           x <- readEntry table slot
           writeEntry table slot (stackVoid p)
           some x
@@ -181,7 +180,7 @@ liftPrivate p none some = do
           table <- readRef (stackTable p)
           high <- readWord w highWord
           when (high > before) (clearAbove p before high)
-          readEntry table (i .&. (tableSize table - 1)) >>= some
+          readEntry table (slotOf table i) >>= some
 {-# INLINE liftPrivate #-}
 
 -- | Undo a 'liftPrivate', if nothing has been pushed since.
@@ -197,7 +196,7 @@ putBack p = do
 clearAbove :: PrivateStack a -> Int -> Int -> IO ()
 clearAbove p from to = do
   table <- readRef (stackTable p)
-  forM_ [from .. to - 1] $ \i -> writeEntry table (i .&. (tableSize table - 1)) (stackVoid p)
+  forM_ [from .. to - 1] $ \i -> writeEntry table (slotOf table i) (stackVoid p)
   writeWord (stackWords p) highWord from
 {-# NOINLINE clearAbove #-}
 
@@ -221,7 +220,7 @@ topOfPrivate p none some = do
     else do
       bottom <- readWord (stackWords p) bottomWord
       table <- readRef (stackTable p)
-      readEntry table ((bottom - 1) .&. (tableSize table - 1)) >>= some
+      readEntry table (slotOf table (bottom - 1)) >>= some
 
 -- | The same as 'popPrivate' when that has failed: waits for a thief to finish.
 --
@@ -244,7 +243,7 @@ offersSome p acceptable = do
     then pure False
     else do
       table <- readRef (stackTable p)
-      acceptable <$> readEntry table (top .&. (tableSize table - 1))
+      acceptable <$> readEntry table (slotOf table top)
 
 -- | Take the older half, up to the first that is not acceptable.
 --
@@ -265,12 +264,11 @@ takeHalf p acceptable = withLock (stackLock p) $ do
       -- What the owner has begun to pop before the barrier, this shows.
       bottom' <- atomicRead w bottomWord
       table <- readRef (stackTable p)
-      let slot i = i .&. (tableSize table - 1)
-          offered = max 0 (min half (bottom' - top))
-      found <- forM [top .. top + offered - 1] (readEntry table . slot)
+      let offered = max 0 (min half (bottom' - top))
+      found <- forM [top .. top + offered - 1] (readEntry table . slotOf table)
       let taken = takeWhile acceptable found
           top' = top + length taken
-      forM_ [top .. top' - 1] $ \i -> writeEntry table (slot i) (stackVoid p)
+      forM_ [top .. top' - 1] $ \i -> writeEntry table (slotOf table i) (stackVoid p)
       atomicWrite w topWord top'
       atomicWrite w finishedWord top'
       pure taken
