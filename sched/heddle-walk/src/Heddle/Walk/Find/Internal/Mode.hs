@@ -1,7 +1,7 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Mode
+-- Module      : Heddle.Walk.Find.Internal.Mode
 -- Description : Permission bits in chmod's notation
 -- Stability   : internal, exempt from the version policy
 --
@@ -9,7 +9,7 @@
 -- all, without a umask.
 --
 -- Cost: O(n). Owner: values.
-module Heddle.Walk.Find.Mode
+module Heddle.Walk.Find.Internal.Mode
   ( Mode,
     parseMode,
     renderMode,

@@ -2,7 +2,7 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Programs
+-- Module      : Heddle.Walk.Find.Internal.Programs
 -- Description : -exec and its kin
 -- Stability   : internal, exempt from the version policy
 --
@@ -11,7 +11,7 @@
 --
 -- Cost: a process per run; a lock per entry of a batch.
 -- Owner: the run.
-module Heddle.Walk.Find.Programs
+module Heddle.Walk.Find.Internal.Programs
   ( readExec,
     Programs,
     newPrograms,
@@ -33,9 +33,9 @@ import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Errno (Errno, pattern E2BIG)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Prim.Unsafe (unsafePure)
-import Heddle.Walk.Find.Settings hiding (Read)
-import Heddle.Walk.Find.Syntax
-import Heddle.Walk.Find.System
+import Heddle.Walk.Find.Internal.Settings hiding (Read)
+import Heddle.Walk.Find.Internal.Syntax
+import Heddle.Walk.Find.Internal.System
 import Heddle.Walk.Internal.Entry
   ( Entry,
     entryDepth,

@@ -2,7 +2,7 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.System
+-- Module      : Heddle.Walk.Find.Internal.System
 -- Description : The C library behind find
 -- Stability   : internal, exempt from the version policy
 --
@@ -11,7 +11,7 @@
 --
 -- Cost: that of the C function named.
 -- Owner: nothing is stored, but the process's locale.
-module Heddle.Walk.Find.System
+module Heddle.Walk.Find.Internal.System
   ( -- * Start
     initialise,
     bytesCompare,
@@ -111,10 +111,12 @@ built :: Int -> (Ptr Word8 -> IO Int) -> IO ByteString
 built = Bytes.createUptoN
 {-# INLINE built #-}
 
--- | Write it all to a descriptor, without a handle: those need GHC's event manager, which
--- @heddle find@ starts without.
+-- | Write a whole text to a descriptor, for messages of a program that has not started GHC's event
+-- manager: handles need it, and @heddle find@ does without.
 --
+-- [Cost]: a system call, more if a pipe takes the text in parts.
 -- [Blocks]: holds an OS thread while a pipe is full.
+-- [Throws]: nothing; 'Left' is the errno that ended it, never EINTR.
 writeText :: CInt -> ByteString -> IO (Either Errno ())
 writeText fd text = Bytes.unsafeUseAsCStringLen text $ \(from, size) -> go (castPtr from) size
   where
