@@ -41,10 +41,11 @@ spawned = do
   total @?= 2 ^ (14 :: Int)
   where
     sums :: Int -> Body Int
-    sums 0 w k = k w 1
-    sums n w k =
-      spawn (sums (n - 1)) w $ \w' cell ->
-        sums (n - 1) w' $ \w'' a -> readCell cell w'' $ \w''' b -> k w''' $! a + b
+    sums 0 worker continue = continue worker 1
+    sums n worker continue =
+      spawn (sums (n - 1)) worker $ \parent cell ->
+        sums (n - 1) parent $ \reader a ->
+          readCell cell reader $ \final b -> continue final $! a + b
 
 twice :: Assertion
 twice =

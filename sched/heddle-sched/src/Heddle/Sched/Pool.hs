@@ -267,11 +267,11 @@ fill (Cell cell) new = modifyRef cell $ \case
   old -> (old, Already)
 {-# INLINE fill #-}
 
--- | Push the rests of those that waited.
+-- | Push the continuations of the tasks that waited, in the order in which they came.
 --
 -- [Masking]: to be called masked.
 wake :: Worker -> a -> [Waiter a] -> IO ()
-wake w a ws = forM_ (reverse ws) (\(Waiter t i k) -> resume w (Work t i k a))
+wake w a waiters = forM_ (reverse waiters) (\(Waiter reader index continue) -> resume w (Work reader index continue a))
 
 -- Failing --------------------------------------------------------------------
 
@@ -307,18 +307,16 @@ failTask w t f = do
     SpawnTask {_taskCell = cell} ->
       fill cell (Failed f) >>= \case
         Nobody -> pure ()
-        Wakes ws -> forM_ (reverse ws) $ \(Waiter t' i _) -> resume w (Work t' i (\w' () -> failHere w' f) ())
-        -- Somebody has put, too: an error whoever comes first.
+        Wakes waiters -> forM_ (reverse waiters) $ \(Waiter reader index _) ->
+          resume w (Work reader index (\resumed () -> failHere resumed f) ())
+        -- Another task has written the cell, too: an error whichever comes first.
         Already -> newFailure t (toException MultiplePut) Nothing >>= addFailure s
     _ -> when (scopeCuts s) $ do
       markCutoff s failed
-      interruptWhere (workerPool w) (workerId w) (\t' -> within s (taskScope t') && isRightOf t' failed)
+      interruptWhere (workerPool w) (workerId w) (\other -> isWithin s (taskScope other) && isRightOf other failed)
   where
     s = taskScope t
     failed = failureTask f
-
-within :: Scope -> Scope -> Bool
-within s inner = scopeId s == scopeId inner || maybe False (within s) (scopeAround inner)
 
 -- Searching ------------------------------------------------------------------
 

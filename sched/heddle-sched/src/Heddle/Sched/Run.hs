@@ -62,21 +62,21 @@ data Kind
 -- [Cost]: 64 bytes a capability, and 400.
 -- [Blocks]: parks the task until the scope has ended.
 scoped :: Kind -> Body a -> Body (Scope, Outcome a)
-scoped kind p w k = do
+scoped kind body w continue = do
   cell <- newRef Nothing
   unsafeMask $ do
-    t <- readRef (workerTask w)
-    i <- readWord (workerWords w) indexWord
-    let parent = taskScope t
-        whenQuiet s w' = do
+    task <- readRef (workerTask w)
+    child <- readWord (workerWords w) indexWord
+    let parent = taskScope task
+        whenQuiet s ender = do
           out <- outcome s cell
-          resume w' (Work t (i + 1) k (s, out))
-    s <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) whenQuiet
+          resume ender (Work task (child + 1) continue (s, out))
+    scope <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) whenQuiet
     countParked parent w
     countDown parent w
     atomicWrite (workerWords w) runningWord 0
     settle w
-    start w (Work (RootTask t i s) 0 (\w' () -> p w' (endRoot cell)) ())
+    start w (Work (RootTask task child scope) 0 (\starter () -> body starter (endRoot cell)) ())
 
 isClosed :: Kind -> Bool
 isClosed = \case
@@ -94,7 +94,7 @@ endRoot cell w a = unsafeMask $ do
 --
 -- [Cost]: that of ending a task.
 failWith :: Failure -> Body a
-failWith f w _ = failHere w f
+failWith f worker _ = failHere worker f
 
 -- | Begin all bodies, each as a scope of its own. As soon as one of them has a result or fails,
 -- those to the right of it are cancelled, and perhaps not begun. There is a cell for each that
@@ -105,12 +105,13 @@ failWith f w _ = failHere w f
 openBranches :: Kind -> [Body (Maybe a)] -> Body [Cell (Outcome (Maybe a))]
 openBranches kind bodies worker continue = do
   race <- Race <$> newRef maxBound <*> newRef []
-  let open _ [] w k = k w []
-      open index (body : rest) w k = do
+  let open _ [] w opened = opened w []
+      open index (body : others) w opened = do
         limit <- readRef (raceLimit race)
         if limit < index
-          then k w []
-          else openBranch kind race index body w (\w' cell -> open (index + 1) rest w' (\w'' cells -> k w'' (cell : cells)))
+          then opened w []
+          else openBranch kind race index body w $ \after cell ->
+            open (index + 1) others after (\final cells -> opened final (cell : cells))
   open (0 :: Int) bodies worker continue
 
 -- Branches are numbered from the left.
@@ -129,15 +130,15 @@ openBranch kind race index body w continue = do
     task <- readRef (workerTask w)
     child <- readWord (workerWords w) indexWord
     let parent = taskScope task
-    s <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) (endBranch race index cell out)
-    modifyRef (raceScopes race) (\others -> ((index, s) : others, ()))
+    scope <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) (endBranch race index cell out)
+    modifyRef (raceScopes race) (\others -> ((index, scope) : others, ()))
     limit <- readRef (raceLimit race)
-    when (limit < index) (markCancelled s)
+    when (limit < index) (markCancelled scope)
     pushWork w (Work task (child + 1) continue out)
     atomicWrite (workerWords w) runningWord 0
     settle w
     -- Forced in the task: who ends the scope looks at it, masked and between tasks.
-    start w (Work (RootTask task child s) 0 (\w' () -> body w' (\w'' !a -> endRoot cell w'' a)) ())
+    start w (Work (RootTask task child scope) 0 (\starter () -> body starter (\ender !a -> endRoot cell ender a)) ())
 
 -- Its scope is quiet: decide the race if it has a result or has failed, then fill its cell.
 endBranch :: Race -> Int -> Ref (Maybe (Maybe a)) -> Cell (Outcome (Maybe a)) -> Scope -> Worker -> IO ()
@@ -160,9 +161,6 @@ cancelRight race index w = do
   forM_ right markCancelled
   interruptWhere (workerPool w) (workerId w) isThere
   forM_ right (checkQuiet w)
-
-isWithin :: Scope -> Scope -> Bool
-isWithin s inner = scopeId s == scopeId inner || maybe False (isWithin s) (scopeAround inner)
 
 -- Runs -----------------------------------------------------------------------
 
@@ -197,12 +195,12 @@ data Result a
 -- [Throws]: nothing; see 'Result'.
 -- [Threads]: any, tasks of other runs included.
 runBody :: OnFailure -> Body a -> IO (Result a)
-runBody onFailure p = mask_ $ do
+runBody onFailure body = mask_ $ do
   w <- hire
   cell <- newRef Nothing
   caller <- newWaitCell
   done <- newRef False
-  s <- newScope w Nothing True (cutsOff onFailure) (\_ last' -> unless (workerId last' == workerId w) (unpark (workerCell w)))
+  s <- newScope w Nothing True (cutsOff onFailure) (\_ ender -> unless (workerId ender == workerId w) (unpark (workerCell w)))
   let root = RootTask {_taskParent = root, taskIndex = 0, _taskScope = s}
       wait = readRef done >>= \over -> unless over (park caller >> wait)
       result =
@@ -211,7 +209,7 @@ runBody onFailure p = mask_ $ do
           Broken f -> pure (Thrown (failureException f))
           Stuck -> pure Stalled
   assign w caller $
-    Errand (Only s) (Work root 0 (\w' () -> p w' (endRoot cell)) ()) (writeRef done True >> unpark caller)
+    Errand (Only s) (Work root 0 (\starter () -> body starter (endRoot cell)) ()) (writeRef done True >> unpark caller)
   try wait >>= \case
     Right () -> result
     -- What is thrown now, too, waits until the run has ended.

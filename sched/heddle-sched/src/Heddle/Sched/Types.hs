@@ -26,6 +26,7 @@ module Heddle.Sched.Types
     taskScope,
     compareTasks,
     isRightOf,
+    isWithin,
 
     -- * Scopes
     Scope (..),
@@ -279,3 +280,9 @@ compareTasks a b = go (path a) (path b)
 -- [Cost]: O(depth).
 isRightOf :: Task -> Task -> Bool
 isRightOf a failed = compareTasks a failed == GT
+
+-- | @isWithin outer inner@: is @inner@ the scope @outer@, or one inside it?
+--
+-- [Cost]: O(depth).
+isWithin :: Scope -> Scope -> Bool
+isWithin outer inner = scopeId outer == scopeId inner || maybe False (isWithin outer) (scopeAround inner)

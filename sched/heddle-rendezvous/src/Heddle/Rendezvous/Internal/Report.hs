@@ -312,7 +312,7 @@ absent block = do
 
 -- | From left to right.
 branchPlaceKey :: Branch -> [(Int, Int)]
-branchPlaceKey = reverse . map key . within
+branchPlaceKey = reverse . map key . enclosing
   where
     key b = case b of
       Branch _ frame _ -> (frameNumber frame, branchNumber b)
@@ -333,7 +333,7 @@ writerOf block = do
     -- Who lent the seat without the writer's end.
     keeper b = do
       kept <- readWord (blockWords block) keptWord
-      pure (within b !! kept)
+      pure (enclosing b !! kept)
 
 -- Note [Channels are nodes]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~

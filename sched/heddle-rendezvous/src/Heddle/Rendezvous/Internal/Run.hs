@@ -107,10 +107,10 @@ io world action = ioLazy world (action >>= \a -> a <$ evaluate (rnf a))
 -- [Throws]: 'BlockedInIO', if the action can never return.
 ioLazy :: World s -> IO a -> Det s a
 ioLazy World action =
-  det $ \b w k ->
-    tryTask w action >>= \case
-      Right a -> k w a
-      Left e -> throwIn b w (Failure (branchPath b) False (blockedIn b e))
+  det $ \branch worker continue ->
+    tryTask worker action >>= \case
+      Right a -> continue worker a
+      Left e -> throwIn branch worker (Failure (branchPath branch) False (blockedIn branch e))
 
 -- | An effect that can never return, as the branch's own exception.
 blockedIn :: Branch -> SomeException -> SomeException
@@ -141,12 +141,12 @@ runWith seed m = do
 
 -- | Run as a branch that is in no frame, and leave it where a report can find it.
 outermost :: String -> Maybe Words -> Ref (Maybe Branch) -> Det s a -> Body (Either Failure a)
-outermost name chaos top m w k = do
-  task <- runningTask w
+outermost name chaos top m worker continue = do
+  task <- runningTask worker
   doing <- newRef (Active 0)
-  let b = Top task name doing chaos (\w' f -> k w' (Left f))
-  writeRef top (Just b)
-  unDet m b w (\w' a -> k w' (Right a))
+  let branch = Top task name doing chaos (\thrower f -> continue thrower (Left f))
+  writeRef top (Just branch)
+  unDet m branch worker (\final a -> continue final (Right a))
 
 -- Searching ------------------------------------------------------------------
 
@@ -161,13 +161,14 @@ newtype Closed a = Closed (forall s. Det s a)
 -- [Cost]: a scope (64 bytes a capability, and 400) for each.
 -- [Blocks]: the branch, not the worker.
 leftmost :: [Closed (Maybe a)] -> Det s (Maybe a)
-leftmost searches = det $ \b w k -> do
+leftmost searches = det $ \branch worker continue -> do
   tops <- mapM (const (newRef Nothing)) searches
-  let parts = zipWith (part b) [0 ..] (zip tops searches)
-  openBranches ClosedScope parts w $ \w' cells ->
-    collect b (zip3 [0 ..] tops cells) w' (\w'' -> either (throwIn b w'') (k w''))
+  let parts = zipWith (part branch) [0 ..] (zip tops searches)
+  openBranches ClosedScope parts worker $ \after cells ->
+    collect branch (zip3 [0 ..] tops cells) after (\final -> either (throwIn branch final) (continue final))
   where
-    part b j (top, Closed m) w k = outermost (named b j) (branchChaos b) top m w (\w' r -> k w' (found r))
+    part branch number (top, Closed m) worker continue =
+      outermost (named branch number) (branchChaos branch) top m worker (\final r -> continue final (found r))
     found = \case
       Right Nothing -> Nothing
       Right (Just a) -> Just (Right a)
@@ -175,19 +176,20 @@ leftmost searches = det $ \b w k -> do
 
 -- | What a search by branches (number, branch, outcome) comes to, when all that count have ended.
 collect :: Branch -> [(Int, Ref (Maybe Branch), Cell (Outcome (Maybe (Either Failure a))))] -> Body (Either Failure (Maybe a))
-collect _ [] w k = k w (Right Nothing)
-collect b ((j, top, cell) : others) w k =
-  readCell cell w $ \w' -> \case
-    Ended Nothing -> collect b others w' k
-    Ended (Just (Right hit)) -> afterOthers others w' (\w'' -> k w'' (Right (Just hit)))
-    Ended (Just (Left f)) -> afterOthers others w' (\w'' -> k w'' (Left f))
-    Broken e -> afterOthers others w' (\w'' -> k w'' (Left (Failure (named b j) True (failureThrown e))))
-    Stuck -> afterOthers others w' $ \w'' -> do
-      d <- readRef top >>= maybe (bug "a search without a branch") findDeadlock
-      k w'' (Left (Failure (named b j) True (toException d)))
+collect _ [] worker continue = continue worker (Right Nothing)
+collect branch ((number, top, cell) : others) worker continue =
+  readCell cell worker $ \after -> \case
+    Ended Nothing -> collect branch others after continue
+    Ended (Just (Right hit)) -> afterOthers others after (\final -> continue final (Right (Just hit)))
+    Ended (Just (Left f)) -> afterOthers others after (\final -> continue final (Left f))
+    Broken e -> afterOthers others after (\final -> continue final (Left (crash (failureThrown e))))
+    Stuck -> afterOthers others after $ \final -> do
+      deadlock <- readRef top >>= maybe (bug "a search without a branch") findDeadlock
+      continue final (Left (crash (toException deadlock)))
   where
-    afterOthers [] v continue = continue v
-    afterOthers ((_, _, other) : more) v continue = readCell other v (\v' _ -> afterOthers more v' continue)
+    crash = Failure (named branch number) True
+    afterOthers [] w ended = ended w
+    afterOthers ((_, _, other) : more) w ended = readCell other w (\after _ -> afterOthers more after ended)
 
 named :: Branch -> Int -> String
-named b j = branchPath b ++ "/leftmost[" ++ show j ++ "]"
+named branch number = branchPath branch ++ "/leftmost[" ++ show number ++ "]"

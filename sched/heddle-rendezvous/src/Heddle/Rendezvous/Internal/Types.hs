@@ -27,7 +27,7 @@ module Heddle.Rendezvous.Internal.Types
     branchChaos,
     branchDoing,
     setDoing,
-    within,
+    enclosing,
 
     -- * Channels
     Channel (..),
@@ -78,34 +78,36 @@ type role Det nominal representational
 
 {- HLINT ignore det "Avoid lambda" -}
 -- oneShot is about lambdas.
-{- HLINT ignore rest "Avoid lambda" -}
+{- HLINT ignore once "Avoid lambda" -}
 -- The same.
 
 -- | The only way a computation is made: its code is entered once each time it is run, so
 -- GHC need not share anything between runs, and compiles binds to straight code.
 det :: (Branch -> Worker -> (Worker -> a -> IO ()) -> IO ()) -> Det s a
-det f = Det (oneShot (\b -> oneShot (\w -> oneShot (\k -> f b w k))))
+det f = Det (oneShot (\branch -> oneShot (\worker -> oneShot (\continue -> f branch worker continue))))
 {-# INLINE det #-}
 
--- | A continuation is called once.
-rest :: (Worker -> a -> IO ()) -> Worker -> a -> IO ()
-rest k = oneShot (\w -> oneShot (\a -> k w a))
-{-# INLINE rest #-}
+-- | Tells GHC that a continuation is called once, so that it need not share what is computed
+-- before its arguments are there.
+once :: (Worker -> a -> IO ()) -> Worker -> a -> IO ()
+once continue = oneShot (\worker -> oneShot (\a -> continue worker a))
+{-# INLINE once #-}
 
 instance Functor (Det s) where
-  fmap f (Det m) = det (\b w k -> m b w (rest (\w' a -> k w' (f a))))
+  fmap f (Det m) = det (\branch worker continue -> m branch worker (once (\after a -> continue after (f a))))
   {-# INLINE fmap #-}
 
 instance Applicative (Det s) where
-  pure a = det (\_ w k -> k w a)
+  pure a = det (\_ worker continue -> continue worker a)
   {-# INLINE pure #-}
-  Det mf <*> Det ma = det (\b w k -> mf b w (rest (\w' f -> ma b w' (rest (\w'' a -> k w'' (f a))))))
+  Det mf <*> Det ma =
+    det (\branch worker continue -> mf branch worker (once (\after f -> ma branch after (once (\final a -> continue final (f a))))))
   {-# INLINE (<*>) #-}
-  Det ma *> Det mb = det (\b w k -> ma b w (rest (\w' _ -> mb b w' k)))
+  Det ma *> Det mb = det (\branch worker continue -> ma branch worker (once (\after _ -> mb branch after continue)))
   {-# INLINE (*>) #-}
 
 instance Monad (Det s) where
-  Det m >>= f = det (\b w k -> m b w (rest (\w' a -> unDet (f a) b w' k)))
+  Det m >>= f = det (\branch worker continue -> m branch worker (once (\after a -> unDet (f a) branch after continue)))
   {-# INLINE (>>=) #-}
 
 -- Branches -------------------------------------------------------------------
@@ -206,11 +208,11 @@ setDoing b d = case b of
   Handling _ _ inner -> setDoing inner d
 
 -- | The branch and those it is inside of, innermost first.
-within :: Branch -> [Branch]
-within b = case b of
+enclosing :: Branch -> [Branch]
+enclosing b = case b of
   Top {} -> [b]
-  Branch _ frame _ -> b : within (frameParent frame)
-  Handling _ _ inner -> within inner
+  Branch _ frame _ -> b : enclosing (frameParent frame)
+  Handling _ _ inner -> enclosing inner
 
 -- Channels -------------------------------------------------------------------
 
@@ -248,12 +250,13 @@ data Block a = Block
 -- | The seat that a block is inside of, and who gave it up.
 data Above a = Above !(Block a) !Int !Branch
 
--- | What one member has brought to a step.
+-- | What is in a member's slot: what it has brought to a step.
 data Slot a
-  = Vacant
+  = -- | Nothing; it has not arrived, or has been resumed.
+    Vacant
   | Receiver !Branch (Worker -> a -> IO ())
   | Sender !Branch (Worker -> () -> IO ()) a
-  | -- | Its branch is about to share the seat.
+  | -- | Nothing yet; its branch is about to share the seat.
     Planning !(Plan a)
 
 -- | Who will take part, while a 'Heddle.Rendezvous.par' begins.
