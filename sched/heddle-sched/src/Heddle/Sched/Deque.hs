@@ -104,8 +104,7 @@ push d !x = do
   writeRelease (dequeWords d) bottomWord (bottom + 1)
 {-# INLINE push #-}
 
--- | Pop what was pushed last, or do the first action when there is nothing. Always a full
--- barrier.
+-- | Pop the newest entry, or do the first action when there is none. Always a full barrier.
 --
 -- [Cost]: one locked instruction, two for the last element.
 -- [Threads]: the owner.
@@ -130,7 +129,7 @@ popOr d none some = do
           if won then some x else none
 {-# INLINE popOr #-}
 
--- | Forget what thieves have taken; its slots would keep it alive.
+-- | Clear the slots of stolen entries, which they would keep alive.
 --
 -- [Cost]: O(steals since the last time), at most the capacity.
 -- [Threads]: the owner.
@@ -145,20 +144,20 @@ scrubTo :: Deque a -> Int -> Int -> IO ()
 scrubTo d scrubbed top = do
   bottom <- readWord (dequeWords d) bottomWord
   table <- readRef (dequeTable d)
-  -- Further down lies what has been pushed since.
+  -- Slots of lower indices hold entries that have been pushed since.
   forM_ [max scrubbed (bottom - tableSize table) .. top - 1] $ \i -> writeEntry table (slotOf table i) (dequeVoid d)
   writeWord (dequeWords d) scrubbedWord top
 {-# NOINLINE scrubTo #-}
 
--- | What a thief got.
+-- | How a steal ended.
 data Stolen a
-  = -- | Nothing was there.
+  = -- | The deque is empty.
     Nothing'
-  | -- | Somebody else was faster; there may be more.
+  | -- | Another thread took the oldest entry first; there may be more.
     Lost
-  | -- | The oldest is not for this thief.
+  | -- | The oldest entry is not acceptable to this thief.
     Refused
-  | -- | The oldest.
+  | -- | The oldest entry.
     Stolen a
 
 -- | Take the oldest, if it is acceptable.
@@ -183,7 +182,7 @@ steal d acceptable = do
           top' <- atomicRead w topWord
           pure (if top' == top then Refused else Lost)
 
--- | Is there something acceptable to steal now?
+-- | Is there an oldest entry, and is it acceptable?
 --
 -- [Cost]: two reads when empty.
 -- [Threads]: any.
@@ -200,8 +199,8 @@ offers d acceptable = do
 
 -- Note [Order of stores]
 -- ~~~~~~~~~~~~~~~~~~~~~~
--- A thief that sees the new bottom must see the slot (and, behind it, what the pushed
--- value refers to and the counts of its scope): 'push' releases the bottom, the thief
+-- A thief that sees the new bottom must see the slot (and what the pushed value refers to,
+-- and the counts of its scope): 'push' releases the bottom, the thief
 -- acquires it. 'popOr' lowers the bottom, and then reads the top, after a full barrier;
 -- 'steal' raises the top by another. The owner writes to a slot again only after it has
 -- acquired the top that a thief raised when it had read that slot.

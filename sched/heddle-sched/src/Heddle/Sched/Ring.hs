@@ -7,7 +7,7 @@
 -- capacity, which is a power of two, so that indices can grow for ever.
 --
 -- Cost: a slot is one bitwise and.
--- Owner: whoever owns the table.
+-- Owner: the table's.
 module Heddle.Sched.Ring
   ( slotOf,
     doubled,

@@ -3,7 +3,7 @@
 -- Description : Scopes and runs
 -- Stability   : internal
 --
--- What begins and ends a set of tasks.
+-- Opens scopes of tasks and waits for their end; a run is the outermost scope.
 --
 -- Cost: as said at each.
 -- Owner: a run owns its tasks; when it returns, none is left.
@@ -90,9 +90,11 @@ endRoot cell w a = unsafeMask $ do
   s <- taskScope <$> readRef (workerTask w)
   next w s
 
--- | Fail with what a scope inside failed with.
+-- | Fail with the failure of a scope inside, so that it keeps its place among others: the task that
+-- threw first, not this one, decides which failure is leftmost.
 --
 -- [Cost]: that of ending a task.
+-- [Blocks]: never; the continuation is dropped.
 failWith :: Failure -> Body a
 failWith f worker _ = failHere worker f
 
@@ -137,7 +139,7 @@ openBranch kind race index body w continue = do
     pushWork w (Work task (child + 1) continue out)
     atomicWrite (workerWords w) runningWord 0
     settle w
-    -- Forced in the task: who ends the scope looks at it, masked and between tasks.
+    -- Forced in the task: the worker that ends the scope examines it masked and between tasks.
     start w (Work (RootTask task child scope) 0 (\starter () -> body starter (\ender !a -> endRoot cell ender a)) ())
 
 -- Its scope is quiet: decide the race if it has a result or has failed, then fill its cell.
@@ -180,7 +182,7 @@ data Result a
     Stalled
   | -- | The leftmost failure, which no task handled.
     Thrown SomeException
-  | -- | Somebody threw this at the caller; the run was cancelled and has ended.
+  | -- | This was thrown at the caller; the run was cancelled and has ended.
     Interrupted SomeException
 
 -- | Run the outermost scope on the pool. One worker does this run's work only, so a run makes
@@ -212,7 +214,7 @@ runBody onFailure body = mask_ $ do
     Errand (Only s) (Work root 0 (\starter () -> body starter (endRoot cell)) ()) (writeRef done True >> unpark caller)
   try wait >>= \case
     Right () -> result
-    -- What is thrown now, too, waits until the run has ended.
+    -- A further exception, too, waits until the run has ended.
     Left e -> uninterruptibleMask_ (abort w s >> wait) >> pure (Interrupted e)
 
 cutsOff :: OnFailure -> Bool

@@ -101,7 +101,7 @@ endSpawnSlowly cell w a = unsafeMask $ do
   task <- readRef (workerTask w)
   let scope = taskScope task
   fill cell (Full a) >>= \case
-    Nobody -> next w scope
+    NoWaiter -> next w scope
     Wakes [Waiter reader index continue] | scopeId (taskScope reader) == scopeId scope -> do
       settle w
       countResumed scope w
@@ -176,7 +176,7 @@ writeCell cell a w continue = do
   first <-
     unsafeMask $
       fill cell (Full value) >>= \case
-        Nobody -> pure True
+        NoWaiter -> pure True
         Wakes waiters -> wake w value waiters >> pure True
         Already -> pure False
   if first then continue w () else throwIO MultiplePut
@@ -199,8 +199,8 @@ workOf :: Task -> (Worker -> a -> IO ()) -> a -> Work
 workOf task = Work task 0
 {-# INLINE workOf #-}
 
--- | An effect of the running task, and what it throws, whatever its type; only the
--- scheduler's own interrupt, which cancels the task, goes through.
+-- | Run an effect in the running task and catch what it throws, whatever its type. Only the
+-- scheduler's own interrupt, which cancels the task, passes through.
 --
 -- [Blocks]: as the action does; the worker with it.
 -- [Threads]: the worker's.
@@ -210,6 +210,10 @@ tryTask w action =
     Left e | Just (Interrupt victim) <- fromException e, victim == workerId w -> throwIO e
     result -> pure result
 
--- | What was thrown.
+-- | The exception of a failure: what the task that failed first threw, also where this task failed by
+-- reading that one's cell. It is safe to examine: an exception that was itself an error has been
+-- replaced by that error.
+--
+-- [Cost]: one read.
 failureThrown :: Failure -> SomeException
 failureThrown = failureException

@@ -7,7 +7,7 @@
 --
 -- For work that its owner mostly pops again itself. The thief bears the cost of
 -- synchronisation: it makes every core pass a barrier (membarrier), and steals half of the
--- entries for that price. See Note [Whose barrier].
+-- entries in return. See Note [Whose barrier].
 --
 -- Cost: a push is three stores, a pop two stores and two reads; a steal some microseconds.
 -- Owner: one worker; 'takeHalf' is for any thread.
@@ -63,7 +63,7 @@ data PrivateStack a = PrivateStack
     -- the top below which thieves have finished (the thieves').
     stackWords :: !Words,
     stackTable :: !(Ref (Table a)),
-    -- | Held by a thief, and by an owner who comes upon one.
+    -- | Held by a thief, and by the owner while it waits for one.
     stackLock :: !Lock,
     -- | What an empty slot holds, so that it keeps nothing alive.
     stackVoid :: a
@@ -105,8 +105,8 @@ makeRoom p = do
 -- | A table of twice the size. Under the lock: a thief clears what it has taken in the table
 -- that it knows, and a copy made meanwhile would keep that alive.
 grow :: PrivateStack a -> IO ()
--- Nobody parks with the lock held, so waiting for it is a matter of microseconds, and a worker
--- between tasks must not be left here.
+-- No thread parks with the lock held, so the wait for it is a matter of microseconds; and an
+-- exception must not leave a worker here, between tasks.
 grow p = uninterruptibleMask_ . withLock (stackLock p) $ do
   bottom <- readWord (stackWords p) bottomWord
   finished <- readWord (stackWords p) finishedWord
@@ -127,8 +127,8 @@ pushPrivate p !x = do
   writeRelease (stackWords p) bottomWord (bottom + 1)
 {-# INLINE pushPrivate #-}
 
--- | Pop what was pushed last; else, or if a thief is just about it, do the first action.
--- Then 'popSlowly' tells.
+-- | Pop the newest entry. If there is none, or a thief may be taking it, do the first action:
+-- 'popSlowly' finds out which.
 --
 -- [Cost]: three stores and three reads, nothing locked.
 -- [Threads]: the owner.
@@ -200,7 +200,7 @@ clearAbove p from to = do
   writeWord (stackWords p) highWord from
 {-# NOINLINE clearAbove #-}
 
--- | Is nothing there, certainly? A thief that is just about it may leave something.
+-- | Is the stack certainly empty? A thief in the middle of a steal may put entries back.
 --
 -- [Cost]: two reads.
 -- [Threads]: the owner.
@@ -208,7 +208,7 @@ isEmptied :: PrivateStack a -> IO Bool
 isEmptied p = (<=) <$> readWord (stackWords p) bottomWord <*> readWord (stackWords p) finishedWord
 {-# INLINE isEmptied #-}
 
--- | Look at what was pushed last; else do the first action.
+-- | Look at the newest entry, or do the first action when there is none.
 --
 -- [Cost]: three reads.
 -- [Threads]: the owner. A thief may take it the next moment, or have put the void there.
@@ -222,7 +222,7 @@ topOfPrivate p none some = do
       table <- readRef (stackTable p)
       readEntry table (slotOf table (bottom - 1)) >>= some
 
--- | The same as 'popPrivate' when that has failed: waits for a thief to finish.
+-- | What 'popPrivate' does when it has found nothing: pop after any thief has finished.
 --
 -- [Threads]: the owner.
 -- [Blocks]: for the time of a theft.
@@ -231,7 +231,7 @@ popSlowly p = withLock (stackLock p) (popPrivate p (pure Nothing) (pure . Just))
 
 -- The thieves' end -----------------------------------------------------------
 
--- | Is something there, and the oldest acceptable?
+-- | Is there an oldest entry, and is it acceptable?
 --
 -- [Cost]: two reads, if not.
 -- [Threads]: any.
@@ -245,11 +245,11 @@ offersSome p acceptable = do
       table <- readRef (stackTable p)
       acceptable <$> readEntry table (slotOf table top)
 
--- | Take the older half, up to the first that is not acceptable.
+-- | Take the older half, up to the first entry that is not acceptable.
 --
 -- [Cost]: some microseconds: a system call that interrupts every core this process runs on.
 -- [Threads]: any but the owner.
--- [Blocks]: while another thief is at it.
+-- [Blocks]: while another thief takes its half.
 takeHalf :: PrivateStack a -> (a -> Bool) -> IO [a]
 takeHalf p acceptable = withLock (stackLock p) $ do
   let w = stackWords p
@@ -261,7 +261,7 @@ takeHalf p acceptable = withLock (stackLock p) $ do
     else do
       atomicWrite w topWord (top + half)
       barrierEverywhere
-      -- What the owner has begun to pop before the barrier, this shows.
+      -- Lower if the owner began to pop before the barrier.
       bottom' <- atomicRead w bottomWord
       table <- readRef (stackTable p)
       let offered = max 0 (min half (bottom' - top))
@@ -282,15 +282,15 @@ takeHalf p acceptable = withLock (stackLock p) $ do
 -- that, the thief sees it; if it lies after, so does the owner's read of the top, which
 -- then is the new one, and the owner backs out.
 --
--- A thief that sees fewer entries than it announced, or likes none, lowers the top again.
--- So an owner that finds nothing may have looked at such a moment. Whether something may
--- be left it learns from the finished top, and then waits for the lock. That the owner may
--- push while the top is too high does no harm: either the thief sees the new bottom, and
--- with it the new entry, or it lowers the top below it.
+-- A thief that sees fewer entries than it announced, or accepts none, lowers the top again.
+-- So an owner that finds nothing may have looked at such a moment. The finished top tells it
+-- whether something may be left, and then it waits for the lock. A push while the top is too
+-- high does no harm: either the thief sees the new bottom, and with it the new entry, or it
+-- lowers the top below it.
 --
 -- A push releases the bottom, which the thief acquires before it reads the slot. The order of
 -- the owner's lowered bottom and its read of the top needs no fence on any machine: the
 -- thief's barrier falls before the one or after the other, since a processor moves neither
 -- across it.
 --
--- A slot is the owner's again when the thief has read it, which the finished top tells.
+-- A slot is the owner's again when the thief has read it: the finished top says so.
