@@ -5,7 +5,7 @@
 -- Description : Runs, effects, searches
 -- Stability   : internal
 --
--- What begins and ends a computation, on the scheduler of heddle-sched.
+-- Begins and ends computations on the scheduler of heddle-sched.
 --
 -- Cost: as said at each.
 -- Owner: a run owns its branches; when it returns, none is left.
@@ -53,14 +53,14 @@ import System.Exit (ExitCode)
 -- bound to one of the system's, as a program's main thread is ('Heddle.Prim.Thread.unbound').
 -- [Throws]: when evaluated: 'Uncaught', or 'Heddle.Rendezvous.Deadlock'; an 'ExitCode' as it is.
 -- [Masking]: an asynchronous exception to the evaluating thread cancels every branch, and
--- is thrown when they have ended; whoever evaluates the value later starts it again. What a
--- branch throws is its own, whatever the type, and what is thrown at the evaluating thread
--- never is.
+-- is thrown when they have ended; a later evaluation of the value starts it again. What a
+-- branch throws is its own failure, whatever the type, and what is thrown at the evaluating
+-- thread never is.
 runDet :: (forall s. Det s a) -> a
 runDet m = unsafePure (purely Nothing m)
 
 -- | 'runDet' on a random schedule, for tests: which branch goes on, in which order others
--- are resumed, and when, is up to the seed (and the number of cores).
+-- are resumed, and when, depends on the seed (and the number of cores).
 runDetSeeded :: Int -> (forall s. Det s a) -> a
 runDetSeeded seed m = unsafePure (purely (Just seed) m)
 
@@ -89,8 +89,8 @@ runDetIOSeeded seed m = runWith (Just seed) (m World) >>= either throwIO pure
 -- | An effect. What it throws, 'tryDet' catches, whatever its type.
 --
 -- The result is evaluated completely as part of the action. So input that is read lazily, as by
--- 'getContents', is read here, in its place in the order of effects, and not by whichever
--- branch comes to look at it.
+-- 'getContents', is read here, in its place in the order of effects, and not by the branch
+-- that first uses it.
 --
 -- [Cost]: that of the action, and 'rnf' of its result.
 -- [Blocks]: as the action does; other branches go on, on other workers.
@@ -112,14 +112,14 @@ ioLazy World action =
       Right a -> continue worker a
       Left e -> throwIn branch worker (Failure (branchPath branch) False (blockedIn branch e))
 
--- | An effect that can never return, as the branch's own exception.
+-- | 'BlockedInIO' for the runtime's exception of an effect that can never return; others as they are.
 blockedIn :: Branch -> SomeException -> SomeException
 blockedIn b e = case (fromException e, fromException e) of
   (Just BlockedIndefinitelyOnMVar, _) -> toException (BlockedInIO (branchPath b))
   (_, Just BlockedIndefinitelyOnSTM) -> toException (BlockedInIO (branchPath b))
   _ -> e
 
--- | 'Left' is what came from outside.
+-- | 'Left' is an exception that was thrown at the caller.
 runWith :: Maybe Int -> Det s a -> IO (Either SomeException a)
 runWith seed m = do
   chaos <- traverse seedWords seed
@@ -131,7 +131,7 @@ runWith seed m = do
     Stalled -> readRef top >>= maybe (bug "a run without a branch") findDeadlock >>= throwIO
     Interrupted e -> pure (Left e)
   where
-    -- The runtime ends the program with its code only if it comes as it is.
+    -- Not wrapped: the runtime ends the program with its code only if it sees an ExitCode.
     uncaught path e = case fromException e of
       Just code -> throwIO (code :: ExitCode)
       Nothing -> throwIO (Uncaught path e)
@@ -139,7 +139,7 @@ runWith seed m = do
       ws <- newWords 1
       ws <$ writeWord ws 0 (n * 0x2545f4914f6cdd1d)
 
--- | Run as a branch that is in no frame, and leave it where a report can find it.
+-- | Run as a branch that is in no frame, and store it where a report can find it.
 outermost :: String -> Maybe Words -> Ref (Maybe Branch) -> Det s a -> Body (Either Failure a)
 outermost name chaos top m worker continue = do
   task <- runningTask worker
@@ -174,7 +174,8 @@ leftmost searches = det $ \branch worker continue -> do
       Right (Just a) -> Just (Right a)
       Left f -> Just (Left f)
 
--- | What a search by branches (number, branch, outcome) comes to, when all that count have ended.
+-- | The result of a search, from the searches' numbers, branches and outcomes, when all that count
+-- have ended.
 collect :: Branch -> [(Int, Ref (Maybe Branch), Cell (Outcome (Maybe (Either Failure a))))] -> Body (Either Failure (Maybe a))
 collect _ [] worker continue = continue worker (Right Nothing)
 collect branch ((number, top, cell) : others) worker continue =

@@ -10,8 +10,8 @@
 -- for all. Code is in continuation-passing style, so a branch that waits is its
 -- continuation in a slot of a channel, and nothing else.
 --
--- Cost: a branch that waits takes some 200 bytes; see the benchmark @memory@.
--- Owner: a branch belongs to whichever worker runs it; channels are shared as said.
+-- Cost: a branch that waits takes about 250 bytes; see the benchmark @memory@.
+-- Owner: a branch belongs to the worker that runs it; channels are shared as said at each.
 module Heddle.Rendezvous.Internal.Types
   ( -- * Computations
     Det (..),
@@ -112,7 +112,7 @@ instance Monad (Det s) where
 
 -- Branches -------------------------------------------------------------------
 
--- | What runs.
+-- | A sequential part of a run.
 data Branch
   = -- | A branch of a 'Heddle.Rendezvous.par'; its number there is its task's.
     Branch
@@ -121,8 +121,8 @@ data Branch
         -- | The ends it was granted.
         _branchHolds :: !Holds
       }
-  | -- | The outermost one: its name, what it does, the seed of a random schedule, and what is
-    -- done with what it throws.
+  | -- | The outermost one of a run or of a search: its name, what it does, the seed of a random
+    -- schedule, and what handles its exception.
     Top
       { branchTask :: !Task,
         _topName :: String,
@@ -130,7 +130,7 @@ data Branch
         _topChaos :: !(Maybe Words),
         _topEnd :: Worker -> Failure -> IO ()
       }
-  | -- | One of these, while it would handle what it throws.
+  | -- | One of these inside 'Heddle.Rendezvous.tryDet', with the handler.
     Handling
       { branchTask :: !Task,
         _handler :: Worker -> Failure -> IO (),
@@ -148,25 +148,26 @@ data Frame = Frame
     frameNumber :: !Int,
     frameBranches :: !(Table Branch),
     frameDoings :: !(Table Doing),
-    -- | How many branches run or wait.
+    -- | How many branches have not ended.
     frameLeft :: !Words,
     frameFailures :: !(Ref [(Int, Failure)]),
     frameChaos :: !(Maybe Words),
-    -- | The rest of the parent, when none does.
+    -- | The continuation of the parent, for when no branch is left.
     frameEnd :: Worker -> IO ()
   }
 
 -- | What a branch does. Written by the branch.
 data Doing
-  = -- | It runs, or waits at a channel; it has had so many frames.
+  = -- | It runs, or waits at a channel; the number counts the frames it has had.
     Active !Int
   | -- | It waits for the branches of one.
     Inside !Frame
   | -- | It has ended.
     Ended'
 
--- | What ended a branch: thrown where, and was it thrown by pure code? Nobody inside a run
--- catches that, since which of two such exceptions comes first is up to the compiler.
+-- | What ended a branch: the path of the branch that threw it, whether pure code threw it, and the
+-- exception. 'Heddle.Rendezvous.tryDet' does not catch an exception of pure code, since the
+-- compiler decides which of two such comes first.
 data Failure = Failure
   { failurePath :: String,
     failureCrash :: !Bool,
@@ -235,7 +236,7 @@ data Block a = Block
     -- have not been resumed yet. Each belongs to its member until that arrives.
     blockSlots :: !(Table (Slot a)),
     blockSize :: !Int,
-    -- | Who sits there. Changed under the channel's lock.
+    -- | The branch that has each seat. Changed under the channel's lock.
     blockBranches :: !(Table Branch),
     -- | The blocks inside seats, by seat. Changed under the channel's lock.
     blockInner :: !(Ref (IntMap (Block a))),
@@ -247,7 +248,7 @@ data Block a = Block
     blockAbove :: !(Maybe (Above a))
   }
 
--- | The seat that a block is inside of, and who gave it up.
+-- | The seat that a block is inside of, and the branch that had it.
 data Above a = Above !(Block a) !Int !Branch
 
 -- | What is in a member's slot: what it has brought to a step.
@@ -259,7 +260,7 @@ data Slot a
   | -- | Nothing yet; its branch is about to share the seat.
     Planning !(Plan a)
 
--- | Who will take part, while a 'Heddle.Rendezvous.par' begins.
+-- | Which branches will take part in a channel, while a 'Heddle.Rendezvous.par' begins.
 data Plan a = Plan
   { -- | The last is first.
     planMembers :: !(Ref [Member]),
@@ -318,7 +319,7 @@ wordParity :: Int -> Int
 wordParity x = (x `unsafeShiftR` 56) .&. 1
 {-# INLINE wordParity #-}
 
--- | One more member, who has not arrived.
+-- | One more member, which has not arrived.
 oneMember :: Int
 oneMember = (1 `unsafeShiftL` 28) + 1
 
@@ -336,7 +337,7 @@ chaosFlag = 1 `unsafeShiftL` 59
 
 markFlags = treeFlag .|. poisonFlag .|. chaosFlag
 
--- | Has everybody else arrived, and is nothing unusual?
+-- | Have all other members arrived, without any of the special cases?
 isLast :: Int -> Bool
 isLast x = x .&. (0xfffffff .|. markFlags) == 1
 {-# INLINE isLast #-}
