@@ -5,12 +5,12 @@
 --
 -- 'Heddle.Par.Par' with effects: the same tasks, IVars and scheduler, and 'liftIO'.
 --
--- An exception in a task is never lost. It goes to whoever waits for the task ('get' of a
--- 'spawn'), who fails with it in turn; and unless a 'try' handles it on its way, the scope
--- (the run, or the innermost 'scope') fails. If several tasks fail, the scope throws the
--- exception of the leftmost, the one that a sequential run would have met first: what a
--- task forks comes before the rest of the task. Tasks to the right of a failure that is
--- certain are cancelled; those to the left go on, since they may fail, too.
+-- An exception in a task is never lost. The tasks that wait for the task ('get' of a 'spawn')
+-- fail with it in turn; and unless a 'try' handles it on its way, the scope (the run, or the
+-- innermost 'scope') fails. If several tasks fail, the scope throws the exception of the
+-- leftmost, the one that a sequential run would have met first: what a task forks comes before
+-- the continuation of the task. Tasks to the right of a failure that is certain are cancelled;
+-- those to the left go on, since they may fail, too.
 --
 -- What a task throws is its own failure, whatever its type, and a 'try' around it may handle
 -- it; so is what the runtime throws because of it, such as a stack overflow. What is thrown at
@@ -39,7 +39,7 @@ module Heddle.Par.IO
 
     -- * Workers
 
-    -- | For what each worker owns, such as a buffer that its tasks use one after the other.
+    -- | For data that each worker owns, such as a buffer that its tasks use one after the other.
     forkStolen,
     workerIndex,
 
@@ -92,7 +92,7 @@ runParIO p =
 -- [Blocks]: the task, not the worker.
 -- [Masking]: the effect runs unmasked; cancelling the task interrupts it.
 -- [Throws]: what the effect throws; 'Control.Exception.BlockedIndefinitelyOnMVar' if it waits
--- for what nobody else has, as 'liftIO' does.
+-- for something unreachable, as 'liftIO' does.
 blocking :: IO a -> ParIO a
 blocking io = par (\w k -> lend w (\w' -> io >>= k w'))
 
@@ -122,8 +122,8 @@ try p =
       Nothing -> failWith f
 
 -- | Search in parallel, answer as a sequential search would: the result of the leftmost
--- computation that has one, unless one further left fails, which then is the result. What
--- lies to the right of it is cancelled, and whether that fails is not seen.
+-- computation that has one, unless one further left fails: then the search fails with it. The
+-- computations to the right are cancelled, and their failures are dropped.
 --
 -- [Cost]: a scope for each computation.
 -- [Source]: PCPH, chapter 13, the rule that @findpar@ keeps.

@@ -20,7 +20,7 @@ import Heddle.Sched (Failure, Kind, Outcome (..))
 import Heddle.Sched qualified as Sched
 
 -- | The result of the leftmost computation that has one, or the failure of the leftmost
--- that fails, whichever is further left. What is right of it is cancelled.
+-- that fails, whichever is further left. The computations to the right are cancelled.
 leftmostOf :: Kind -> [Par s (Maybe a)] -> Par s (Maybe a)
 leftmostOf kind searches = par (Sched.openBranches kind (map unPar searches)) >>= collect
   where
@@ -33,6 +33,6 @@ leftmostOf kind searches = par (Sched.openBranches kind (map unPar searches)) >>
         Stuck -> mapM_ ended vs >> par (\_ _ -> throwIO BlockedOnIVar)
     ended v = par (Sched.readCell v)
 
--- | Fail with what a scope inside failed with.
+-- | Fail with the failure of a scope inside.
 failWith :: Failure -> Par s a
 failWith f = par (Sched.failWith f)

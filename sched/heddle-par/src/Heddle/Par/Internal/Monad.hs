@@ -44,7 +44,7 @@ import Heddle.Sched qualified as Sched
 -- [Cost]: a bind is a function call.
 newtype Par s a = Par {unPar :: Worker -> (Worker -> a -> IO ()) -> IO ()}
 
--- Else 'Data.Coerce.coerce' would take an IVar out of its run.
+-- Nominal, because 'Data.Coerce.coerce' could otherwise take an IVar out of its run.
 type role Par nominal representational
 
 type role IVar nominal representational
@@ -149,7 +149,7 @@ newFull :: a -> Par s (IVar s a)
 newFull !a = par (\w k -> Sched.newFullCell a >>= k w . IVar)
 {-# INLINE newFull #-}
 
--- | The value, as soon as there is one.
+-- | The value; the task waits until there is one.
 get :: IVar s a -> Par s a
 get (IVar cell) = par (Sched.readCell cell)
 {-# INLINE get #-}

@@ -3,7 +3,7 @@
 -- Description : Names of users, groups and file systems, asked for once
 -- Stability   : internal, exempt from the version policy
 --
--- Whoever finds a name missing looks it up and adds it; two workers may ask for the same
+-- A worker that finds a name missing looks it up and adds it; two workers may look up the same
 -- name at the same time, and get the same answer.
 --
 -- Cost: a map's look-up; the first time, the C library's.

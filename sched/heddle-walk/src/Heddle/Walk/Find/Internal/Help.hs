@@ -5,7 +5,7 @@
 --
 -- Texts of @-help@, @-version@ and @-D help@.
 --
--- Cost: constants. Owner: nobody.
+-- Cost: constants. Owner: values.
 module Heddle.Walk.Find.Internal.Help
   ( helpText,
     versionText,

@@ -54,7 +54,7 @@ data Value
   | -- | The permissions of this class.
     Copy Mode
 
--- | Whom it affects (0: everybody), what is done, with what, and the special bits named.
+-- | Whose permissions it affects (0: everyone's), what is done, with what, and the special bits named.
 data Change = Change Mode Operator Value Mode
 
 clauses :: String -> Maybe [Change]

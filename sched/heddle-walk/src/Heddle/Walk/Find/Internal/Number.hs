@@ -121,7 +121,7 @@ data Window
   | Within !Timestamp !Timestamp
   deriving stock (Eq, Show)
 
--- | @windowBefore origin unit text@: so many units of seconds before the origin. More
+-- | @windowBefore origin unit text@: a number of units of seconds before the origin. More
 -- means longer ago. 'Nothing' when malformed; times out of range are moved to its end.
 windowBefore :: Timestamp -> Int64 -> ByteString -> Maybe Window
 windowBefore (Timestamp seconds nanos) unit text = do

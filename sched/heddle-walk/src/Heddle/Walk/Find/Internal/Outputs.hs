@@ -3,7 +3,7 @@
 -- Description : Files that records are written to
 -- Stability   : internal, exempt from the version policy
 --
--- Files of @-fprint@ and its kin: opened and emptied before the walk, shared when two
+-- Files of @-fprint@ and similar actions: opened and emptied before the walk, shared when two
 -- primaries name the same file, written in whole records. In sorted order the walk brings
 -- their records into order; in any order they are gathered here, under a lock.
 --

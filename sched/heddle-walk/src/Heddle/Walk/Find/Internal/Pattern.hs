@@ -52,7 +52,7 @@ data Shape
 -- | A pattern ready to be matched.
 data Pattern = Pattern !Shape !Fold !(ForeignPtr Word8)
 
--- | Its shape, for tests and for those who plan.
+-- | Its shape, for tests and for the order of tests in an expression.
 patternShape :: Pattern -> Shape
 patternShape (Pattern shape _ _) = shape
 

@@ -3,11 +3,11 @@
 
 -- |
 -- Module      : Heddle.Walk.Find.Internal.Programs
--- Description : -exec and its kin
+-- Description : -exec and similar actions
 -- Stability   : internal, exempt from the version policy
 --
 -- Runs programs for entries: one for each, or one for as many as fit a command line.
--- Batches belong to the run and are filled by all workers; whoever fills one runs it.
+-- Batches belong to the run and are filled by all workers; the worker that fills one runs it.
 --
 -- Cost: a process per run; a lock per entry of a batch.
 -- Owner: the run.
@@ -85,7 +85,7 @@ readExec word inDirectory ask rest = case scan [] rest of
 braces :: ByteString
 braces = Char8.pack "{}"
 
--- In a directory of somebody else's, what PATH finds there is somebody else's program.
+-- In another user's directory, PATH could find another user's program.
 unsafePath :: ByteString -> Maybe ByteString
 unsafePath word = case unsafePure (getEnv (Char8.pack "PATH")) of
   Nothing -> Nothing

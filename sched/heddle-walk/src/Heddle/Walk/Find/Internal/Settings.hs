@@ -49,7 +49,7 @@ import Heddle.Walk.Internal.Options (Follow (..))
 import System.Posix.Types (Fd)
 import Prelude hiding (Read)
 
--- | An output file of @-fprint@ and its kin.
+-- | An output file of @-fprint@ and similar actions.
 data OutputFile = OutputFile
   { outputName :: !ByteString,
     outputDescriptor :: !Fd,

@@ -65,7 +65,7 @@ data Test
   | Type !FileTypes
   | -- | The type on the other side of a symbolic link.
     OtherType !FileTypes
-  | -- | Units of so many bytes, rounded up.
+  | -- | Units of the given size in bytes, rounded up.
     Size !Count !Word64
   | Links !Count
   | Inode !Count

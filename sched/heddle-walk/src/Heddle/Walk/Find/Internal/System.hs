@@ -6,7 +6,7 @@
 -- Description : The C library behind find
 -- Stability   : internal, exempt from the version policy
 --
--- Typed doors to @cbits/heddle_find.c@: locale, quoting, local time, reference files,
+-- Typed wrappers of @cbits/heddle_find.c@: locale, quoting, local time, reference files,
 -- accounts and programs. Patterns and regular expressions have modules of their own.
 --
 -- Cost: that of the C function named.
@@ -106,7 +106,7 @@ bytesCompare = (/= 0) <$> c_bytes_compare
 withText :: ByteString -> (CString -> IO a) -> IO a
 withText = Bytes.useAsCString
 
--- | What a C function writes into so many bytes at most.
+-- | The text that a C function writes; the number is the room that it has, in bytes.
 built :: Int -> (Ptr Word8 -> IO Int) -> IO ByteString
 built = Bytes.createUptoN
 {-# INLINE built #-}
