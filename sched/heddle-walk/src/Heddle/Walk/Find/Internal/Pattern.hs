@@ -52,7 +52,7 @@ data Shape
 -- | A pattern ready to be matched.
 data Pattern = Pattern !Shape !Fold !(ForeignPtr Word8)
 
--- | Its shape, for tests and for the order of tests in an expression.
+-- | Its shape, from which tests see whether it needs fnmatch(3).
 patternShape :: Pattern -> Shape
 patternShape (Pattern shape _ _) = shape
 
