@@ -17,7 +17,7 @@ import GHC.IO.Encoding (getFileSystemEncoding)
 import Heddle.Prim.Errno (describeErrno)
 import Heddle.Prim.Exception (try)
 import Heddle.Prim.Thread (startEventManager)
-import Heddle.Walk.Find.System (writeText)
+import Heddle.Walk.Find (writeText)
 import Inputs (toBytes)
 import JsonCommand (jsonCommand)
 import Options.Applicative

@@ -1,7 +1,7 @@
 -- | Exceptions: always the leftmost, never lost.
 module ExceptionTest (tests) where
 
-import Control.Exception (ErrorCall (..), SomeException, evaluate, throw, throwIO, try)
+import Control.Exception (ErrorCall (..), Exception (..), SomeException, evaluate, throw, throwIO, try)
 import Control.Monad (forM_, unless, void)
 import Data.IORef (atomicModifyIORef', newIORef, readIORef)
 import Heddle.Par qualified as Par
@@ -28,7 +28,8 @@ tests =
       testCase "an error in a pure task" pureError,
       testCase "theExceptionIsItselfAnError" errorAsException,
       testCase "handledByOneReaderNotByTheOther" secondReader,
-      testCase "aFailingSpawnAndAPut" putAgainstFailure
+      testCase "aFailingSpawnAndAPut" putAgainstFailure,
+      testCase "ParException catches each of the package's exceptions" everyChild
     ]
 
 -- | What is thrown need not be an exception yet.
@@ -140,9 +141,9 @@ twice = forM_ [1 .. 500 :: Int] $ \_ -> do
 deadlock :: IO ()
 deadlock = do
   got <- try (evaluate (Par.runPar (Par.new >>= Par.get)))
-  (got :: Either Deadlock ()) @?= Left Deadlock
+  (got :: Either BlockedOnIVar ()) @?= Left BlockedOnIVar
   inScope <- try (runParIO (scope (new >>= get)))
-  (inScope :: Either Deadlock ()) @?= Left Deadlock
+  (inScope :: Either BlockedOnIVar ()) @?= Left BlockedOnIVar
 
 failedWriter :: IO ()
 failedWriter = forM_ [1 .. 200 :: Int] $ \_ -> do
@@ -159,3 +160,19 @@ pureError = do
     Right _ -> assertFailure "no exception"
   other <- try (runParIO (pure ())) :: IO (Either SomeException ())
   either (assertFailure . show) pure other
+
+-- | Each is caught by the root and by its own type, and says the same either way; by the root
+-- also where a run throws it.
+everyChild :: IO ()
+everyChild = do
+  child MultiplePut (new >>= \v -> put v 'a' >> put v 'b' >> get v)
+  child BlockedOnIVar (new >>= get)
+  inside <- runParIO (ParIO.try (newFull 'a' >>= \v -> put v 'b' >> get v))
+  either (\r -> displayException (r :: ParException)) show inside @?= displayException MultiplePut
+  where
+    child :: Exception e => e -> ParIO Char -> IO ()
+    child e run = do
+      own <- try (throwIO e)
+      either (\o -> displayException (o `asTypeOf` e)) (\() -> "nothing") own @?= displayException e
+      root <- try (runParIO run)
+      either (\r -> displayException (r :: ParException)) show root @?= displayException e

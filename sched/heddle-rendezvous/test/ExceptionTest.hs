@@ -4,7 +4,7 @@
 -- refused before anything runs.
 module ExceptionTest (tests) where
 
-import Control.Exception (ArithException (..), AsyncException (..), ErrorCall (..), SomeException, displayException, evaluate, fromException, throw, throwIO, toException, try)
+import Control.Exception (ArithException (..), AsyncException (..), ErrorCall (..), Exception, SomeException, displayException, evaluate, fromException, throw, throwIO, toException, try)
 import Control.Monad (forM_, replicateM_, void)
 import Data.Foldable (sequenceA_, traverse_)
 import Data.IORef (newIORef, readIORef)
@@ -74,6 +74,12 @@ tests =
           testCase "caught, and granted rightly" (ends (Right (Left (DuplicateWriter "c" ["main/par[0]", "main/par[1]"]), 8)) refusedAndAgain),
           testCase "twice to the same branch is once" (ends (Right 3) sameTwice),
           testCase "two worlds" twoWorlds
+        ],
+      testGroup
+        "the root"
+        [ testCase "RendezvousException catches each of the package's exceptions" everyChild,
+          testCase "tryDet catches by the root" (ends (Right (Left (endOf "c"))) caughtByRoot),
+          testCase "the root catches no exception of a program" (ends (Left "main: Boom 1") (byRoot (throwDet (Boom 1) :: Det s ())))
         ]
     ]
   where
@@ -394,3 +400,32 @@ twoWorlds = everyRun $ \run -> do
       pure (r :: Either DuplicateWorld ())
   got @?= Right (Left (DuplicateWorld ["main/par[0]", "main/par[2]"]))
   readIORef did >>= (@?= "")
+
+-- * The root
+
+-- | Each is caught by the root and by its own type, and says the same either way.
+everyChild :: IO ()
+everyChild = do
+  child (Poisoned "c")
+  child (WriterEnded "c")
+  child (DuplicateWriter "c" ["main/par[0]", "main/par[1]"])
+  child (DuplicateWorld ["main/par[0]", "main/par[1]"])
+  child (BlockedInIO "main")
+  child (Uncaught "main" (toException (Boom 1)))
+  child (Deadlock [Wait "main/par[0]" Sending "c" ["main/par[1]"]] [])
+  where
+    child :: Exception e => e -> IO ()
+    child e = do
+      root <- try (throwIO e)
+      either (\r -> displayException (r :: RendezvousException)) (\() -> "nothing") root @?= displayException e
+      own <- try (throwIO e)
+      either (\o -> displayException (o `asTypeOf` e)) (\() -> "nothing") own @?= displayException e
+      displayException (toException e) @?= displayException e
+
+byRoot :: Det s a -> Det s (Either String a)
+byRoot m = either (\e -> Left (displayException (e :: RendezvousException))) Right <$> tryDet m
+
+caughtByRoot :: Det s (Either String Int)
+caughtByRoot = do
+  c <- newChan "c"
+  par (branch (out c) (\_ -> pure ()) *> branch (inp c) (byRoot . recv))

@@ -10,7 +10,7 @@ import Control.Monad (forM, forM_, replicateM, replicateM_)
 import Data.IORef
 import Data.List (sort)
 import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
-import Heddle.Sched.PrivateStack
+import Heddle.Sched.Internal.PrivateStack
 import System.IO.Unsafe (unsafePerformIO)
 import System.Mem (performMajorGC)
 import System.Mem.Weak (Weak, deRefWeak)

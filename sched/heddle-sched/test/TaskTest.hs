@@ -2,7 +2,7 @@
 module TaskTest (tests) where
 
 import Control.Concurrent (forkIO, myThreadId, newEmptyMVar, putMVar, takeMVar, throwTo)
-import Control.Exception (ErrorCall (..), SomeException, fromException, throwIO)
+import Control.Exception (ErrorCall (..), Exception (..), SomeException, throwIO, try)
 import Control.Monad (forM_)
 import Data.IORef (IORef, atomicModifyIORef', newIORef, readIORef)
 import Heddle.Sched
@@ -16,6 +16,7 @@ tests =
     "tasks"
     [ testCase "a spawned task's result is read from its cell" spawned,
       testCase "a cell written twice ends the run with MultiplePut" twice,
+      testCase "ParException catches MultiplePut" rooted,
       testCase "a run that waits for a cell that nobody writes is stalled" stalled,
       testCase "a run ends when its last fork has ended" forked,
       testCase "what a forked task throws fails the run" thrown,
@@ -40,10 +41,11 @@ spawned = do
   total @?= 2 ^ (14 :: Int)
   where
     sums :: Int -> Body Int
-    sums 0 w k = k w 1
-    sums n w k =
-      spawn (sums (n - 1)) w $ \w' cell ->
-        sums (n - 1) w' $ \w'' a -> readCell cell w'' $ \w''' b -> k w''' $! a + b
+    sums 0 worker continue = continue worker 1
+    sums n worker continue =
+      spawn (sums (n - 1)) worker $ \parent cell ->
+        sums (n - 1) parent $ \reader a ->
+          readCell cell reader $ \final b -> continue final $! a + b
 
 twice :: Assertion
 twice =
@@ -55,6 +57,11 @@ twice =
     body w k = do
       cell <- newFullCell 'a'
       writeCell cell 'b' w k
+
+rooted :: Assertion
+rooted = do
+  caught <- try (throwIO MultiplePut)
+  either (\e -> displayException (e :: ParException)) (\() -> "nothing") caught @?= displayException MultiplePut
 
 stalled :: Assertion
 stalled =

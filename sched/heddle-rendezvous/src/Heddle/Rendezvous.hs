@@ -6,7 +6,7 @@
 -- Branches that run in parallel and communicate by channels only. A channel has one writer
 -- and any number of readers, and a value passes when all of them have come. So a program
 -- has one result, whatever the schedule and the number of cores; and if it deadlocks, it
--- does so every time, in the same place, with a report that names it.
+-- does so every time, in the same place, with a report that names the branches and channels.
 --
 -- > squares :: [Int]
 -- > squares = runDet $ do
@@ -17,12 +17,12 @@
 -- >         <*> branch (out numbers) (\o -> mapM_ (send o) [1 .. 10])
 -- >     )
 --
--- Who takes part in a channel: the branches that were granted an end of it. A branch that
--- ends leaves its channels, so nobody waits for the dead: a writer without readers goes on,
--- and a reader whose writer has ended gets 'WriterEnded'. A branch that throws poisons its
--- channels for good.
+-- The members of a channel are the branches that were granted an end of it. A branch that ends
+-- leaves its channels, so no branch waits for it: a writer without readers goes on, and a
+-- reader whose writer has ended gets 'WriterEnded'. A branch that throws poisons its channels
+-- permanently.
 --
--- Cost: some 20 ns for each member of a step; nobody wakes a thread.
+-- Cost: about 20 ns for each member of a step; no thread is woken.
 -- Owner: a run owns its branches and channels; the type @s@ keeps each end in its branch.
 module Heddle.Rendezvous
   ( -- * Runs
@@ -53,6 +53,10 @@ module Heddle.Rendezvous
     -- * Exceptions
     throwDet,
     tryDet,
+    -- | Each exception of this package, 'Deadlock' and 'BlockedInIO' included, can be caught by
+    -- its own type and by the root. 'tryDet' meets 'Poisoned', 'WriterEnded', 'DuplicateWriter',
+    -- 'DuplicateWorld' and 'BlockedInIO'; a run throws 'Uncaught' and 'Deadlock'.
+    RendezvousException (..),
     WriterEnded (..),
     Poisoned (..),
     DuplicateWriter (..),
@@ -61,8 +65,7 @@ module Heddle.Rendezvous
 
     -- * Deadlocks
 
-    -- | Found as soon as nothing can go on, wherever that is; never found where something
-    -- still can.
+    -- | A run throws one as soon as no branch can go on, and never while one still can.
     Deadlock (..),
     Wait (..),
     Operation (..),
@@ -82,6 +85,7 @@ where
 
 import Heddle.Rendezvous.Internal.Branches
 import Heddle.Rendezvous.Internal.Ends
+import Heddle.Rendezvous.Internal.Exception
 import Heddle.Rendezvous.Internal.Report
 import Heddle.Rendezvous.Internal.Run
 import Heddle.Rendezvous.Internal.Types

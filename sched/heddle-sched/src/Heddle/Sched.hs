@@ -36,6 +36,7 @@ module Heddle.Sched
     newFullCell,
     readCell,
     writeCell,
+    ParException (..),
     MultiplePut (..),
 
     -- * Scopes
@@ -73,10 +74,10 @@ module Heddle.Sched
 
     -- ** Making work ready
 
-    -- | What is pushed here lies on the worker's deque, where every worker of the run may steal
-    -- it. What is pushed privately lies on its private LIFO stack ("Heddle.Sched.PrivateStack")
-    -- while 'isChained': the worker pops it without a locked instruction, and thieves leave it
-    -- alone while tasks are shorter than two microseconds ('countTask' tells).
+    -- | 'pushHere' and 'resume' push work on the worker's deque, where every worker of the run may
+    -- steal it. While 'isChained', 'pushPrivately' and 'resumePrivately' push it on the worker's
+    -- private LIFO stack: the worker pops it without a locked instruction, and thieves leave it
+    -- there while tasks are shorter than two microseconds, which they see from 'countTask'.
     pushHere,
     resume,
     pushPrivately,

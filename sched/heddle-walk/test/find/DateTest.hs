@@ -10,8 +10,8 @@ where
 
 import Control.Monad (forM_)
 import Data.ByteString.Char8 qualified as Char8
-import Heddle.Walk.Find.Date (parseDate)
-import Heddle.Walk.Find.System (Timestamp (..), initialise)
+import Heddle.Walk.Find.Internal.Date (parseDate)
+import Heddle.Walk.Find.Internal.System (Timestamp (..), initialise)
 import System.Environment (setEnv)
 import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)

@@ -13,14 +13,14 @@ import Data.ByteString.Unsafe qualified as Bytes
 import Data.Either (isLeft)
 import Data.Maybe (isNothing)
 import Foreign.Ptr (castPtr)
-import Heddle.Walk.Find.Compile (optimise)
-import Heddle.Walk.Find.Format
-import Heddle.Walk.Find.Mode
-import Heddle.Walk.Find.Number
-import Heddle.Walk.Find.Pattern
-import Heddle.Walk.Find.Programs (splitPath)
-import Heddle.Walk.Find.Syntax
-import Heddle.Walk.Find.System
+import Heddle.Walk.Find.Internal.Compile (optimise)
+import Heddle.Walk.Find.Internal.Format
+import Heddle.Walk.Find.Internal.Mode
+import Heddle.Walk.Find.Internal.Number
+import Heddle.Walk.Find.Internal.Pattern
+import Heddle.Walk.Find.Internal.Programs (splitPath)
+import Heddle.Walk.Find.Internal.Syntax
+import Heddle.Walk.Find.Internal.System
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.QuickCheck
@@ -132,7 +132,7 @@ formats :: TestTree
 formats =
   testGroup
     "formats"
-    [ testCase "segments" $ do
+    [ testCase "pieces" $ do
         parse "a%pb\\n" @?= Right [Verbatim (Char8.pack "a"), Directive noPadding (Letter 'p'), Verbatim (Char8.pack "b\n")]
         parse "%T@%%\\101\\08" @?= Right [Directive noPadding (TimeOf ModifyTime '@'), Verbatim (Char8.pack "%A\NUL8")]
         parse "%-5.3d" @?= Right [Directive (Padding (Char8.pack "-") (Just 5) (Just 3)) (Letter 'd')]
@@ -143,7 +143,7 @@ formats =
         all (`notElem` "%\\\NUL") text ==> parse text === Right [Verbatim (Char8.pack text) | not (null text)]
     ]
   where
-    parse text = formatSegments <$> snd (parseFormat (Char8.pack text))
+    parse text = formatPieces <$> snd (parseFormat (Char8.pack text))
 
 trees :: TestTree
 trees =

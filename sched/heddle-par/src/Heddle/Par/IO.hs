@@ -5,12 +5,12 @@
 --
 -- 'Heddle.Par.Par' with effects: the same tasks, IVars and scheduler, and 'liftIO'.
 --
--- An exception in a task is never lost. It goes to whoever waits for the task ('get' of a
--- 'spawn'), who fails with it in turn; and unless a 'try' handles it on its way, the scope
--- (the run, or the innermost 'scope') fails. If several tasks fail, the scope throws the
--- exception of the leftmost, the one that a sequential run would have met first: what a
--- task forks comes before the rest of the task. Tasks to the right of a failure that is
--- certain are cancelled; those to the left go on, since they may fail, too.
+-- An exception in a task is never lost. The tasks that wait for the task ('get' of a 'spawn')
+-- fail with it in turn; and unless a 'try' handles it on its way, the scope (the run, or the
+-- innermost 'scope') fails. If several tasks fail, the scope throws the exception of the
+-- leftmost, the one that a sequential run would have met first: what a task forks comes before
+-- the continuation of the task. Tasks to the right of a failure that is certain are cancelled;
+-- those to the left go on, since they may fail, too.
 --
 -- What a task throws is its own failure, whatever its type, and a 'try' around it may handle
 -- it; so is what the runtime throws because of it, such as a stack overflow. What is thrown at
@@ -39,7 +39,7 @@ module Heddle.Par.IO
 
     -- * Workers
 
-    -- | For what each worker owns, such as a buffer that its tasks use one after the other.
+    -- | For data that each worker owns, such as a buffer that its tasks use one after the other.
     forkStolen,
     workerIndex,
 
@@ -49,17 +49,19 @@ module Heddle.Par.IO
     leftmost,
 
     -- * Exceptions
+    ParException (..),
     MultiplePut (..),
-    Deadlock (..),
+    BlockedOnIVar (..),
   )
 where
 
 import Control.Monad.IO.Class (MonadIO (..))
 import Control.Monad.ST (RealWorld)
-import Heddle.Par.Internal.Leftmost (Deadlock (..), failWith, leftmostOf)
+import Heddle.Par.Internal.Exception (BlockedOnIVar (..))
+import Heddle.Par.Internal.Leftmost (failWith, leftmostOf)
 import Heddle.Par.Internal.Monad (IVar, Par (..), fork, forkStolen, get, new, newFull, par, put, spawn, workerIndex)
 import Heddle.Prim.Exception (Exception (..), throwIO)
-import Heddle.Sched (Kind (..), MultiplePut (..), OnFailure (..), Outcome (..), Result (..), failureThrown, handleFailures, lend, runBody, scoped)
+import Heddle.Sched (Kind (..), MultiplePut (..), OnFailure (..), Outcome (..), ParException (..), Result (..), failureThrown, handleFailures, lend, runBody, scoped)
 
 -- | A parallel computation with effects.
 type ParIO = Par RealWorld
@@ -70,13 +72,13 @@ type ParIO = Par RealWorld
 -- [Blocks]: parks; no task runs on the calling thread.
 -- [Masking]: interruptible; what is thrown at the caller cancels every task, waits for their
 -- end, and is thrown again. Tasks run unmasked.
--- [Throws]: the exception of the leftmost task that failed unhandled; 'Deadlock'.
+-- [Throws]: the exception of the leftmost task that failed unhandled; 'BlockedOnIVar'.
 -- [Source]: PCPH, chapter 13, "The ParIO monad".
 runParIO :: ParIO a -> IO a
 runParIO p =
   runBody CancelRight (unPar p) >>= \case
     Done a -> pure a
-    Stalled -> throwIO Deadlock
+    Stalled -> throwIO BlockedOnIVar
     Thrown e -> throwIO e
     Interrupted e -> throwIO e
 
@@ -90,7 +92,7 @@ runParIO p =
 -- [Blocks]: the task, not the worker.
 -- [Masking]: the effect runs unmasked; cancelling the task interrupts it.
 -- [Throws]: what the effect throws; 'Control.Exception.BlockedIndefinitelyOnMVar' if it waits
--- for what nobody else has, as 'liftIO' does.
+-- for something unreachable, as 'liftIO' does.
 blocking :: IO a -> ParIO a
 blocking io = par (\w k -> lend w (\w' -> io >>= k w'))
 
@@ -104,7 +106,7 @@ scope p =
   par (scoped OpenScope (unPar p)) >>= \case
     (_, Ended a) -> pure a
     (_, Broken f) -> failWith f
-    (_, Stuck) -> liftIO (throwIO Deadlock)
+    (_, Stuck) -> liftIO (throwIO BlockedOnIVar)
 
 -- | Run a part as a 'scope', and handle its failure if that is of the right type. Other
 -- failures of the part, further right, are dropped with it.
@@ -114,14 +116,14 @@ try :: Exception e => ParIO a -> ParIO (Either e a)
 try p =
   par (scoped OpenScope (unPar p)) >>= \case
     (_, Ended a) -> pure (Right a)
-    (_, Stuck) -> liftIO (throwIO Deadlock)
+    (_, Stuck) -> liftIO (throwIO BlockedOnIVar)
     (s, Broken f) -> case fromException (failureThrown f) of
       Just e -> liftIO (handleFailures s) >> pure (Left e)
       Nothing -> failWith f
 
 -- | Search in parallel, answer as a sequential search would: the result of the leftmost
--- computation that has one, unless one further left fails, which then is the result. What
--- lies to the right of it is cancelled, and whether that fails is not seen.
+-- computation that has one, unless one further left fails: then the search fails with it. The
+-- computations to the right are cancelled, and their failures are dropped.
 --
 -- [Cost]: a scope for each computation.
 -- [Source]: PCPH, chapter 13, the rule that @findpar@ keeps.

@@ -2,12 +2,12 @@
 
 -- |
 -- Module      : Heddle.Par.MonadPar
--- Description : The words of monad-par
+-- Description : The interface of monad-par
 -- Stability   : stable
 --
 -- For programs written for @Control.Monad.Par@: change that import to this one. Here 'put'
--- and 'spawn' evaluate to normal form, and IVars may leave their run, as there; new
--- programs are better off with "Heddle.Par", whose types forbid the latter.
+-- and 'spawn' evaluate to normal form, and IVars may leave their run, as there; new programs
+-- should use "Heddle.Par", whose types forbid the latter.
 --
 -- Code written for the classes of abstract-par runs in both monads of this package, too.
 --
@@ -46,7 +46,7 @@ module Heddle.Par.MonadPar
 where
 
 import Control.DeepSeq (NFData (..), force)
-import Heddle.Par.Internal.Leftmost (Deadlock (..))
+import Heddle.Par.Internal.Exception (BlockedOnIVar (..))
 import Heddle.Par.Internal.Monad qualified as Monad
 import Heddle.Prim.Exception (throwIO, throwTo)
 import Heddle.Prim.Thread (getCapabilities, myThreadId)
@@ -76,7 +76,7 @@ runParIO' :: Par a -> IO a
 runParIO' p =
   runBody GoOn (Monad.unPar p) >>= \case
     Done a -> pure a
-    Stalled -> throwIO Deadlock
+    Stalled -> throwIO BlockedOnIVar
     Thrown e -> throwIO e
     Interrupted e -> myThreadId >>= (`throwTo` e) >> runParIO' p
 
@@ -144,10 +144,11 @@ parMapM :: (Traversable t, NFData b) => (a -> Par b) -> t a -> Par (t b)
 parMapM f xs = traverse (spawn . f) xs >>= traverse get
 {-# INLINE parMapM #-}
 
--- | From here to there, both included.
+-- | The first number and the last, both included.
 data InclusiveRange = InclusiveRange Int Int
 
--- | Map every number of a range and combine the results, in tasks of at most so many.
+-- | @parMapReduceRangeThresh threshold range f combine neutral@ maps every number of a range and
+-- combines the results, in tasks of about @threshold@ numbers.
 parMapReduceRangeThresh :: NFData a => Int -> InclusiveRange -> (Int -> Par a) -> (a -> a -> Par a) -> a -> Par a
 parMapReduceRangeThresh threshold (InclusiveRange from to) f combine neutral = go from to
   where
@@ -164,7 +165,7 @@ parMapReduceRangeThresh threshold (InclusiveRange from to) f combine neutral = g
       | otherwise = f i >>= combine acc >>= piece (i + 1) b
 {-# INLINE parMapReduceRangeThresh #-}
 
--- | The same, with about four tasks for each capability.
+-- | 'parMapReduceRangeThresh' with about four tasks for each capability.
 parMapReduceRange :: NFData a => InclusiveRange -> (Int -> Par a) -> (a -> a -> Par a) -> a -> Par a
 parMapReduceRange range f combine neutral = do
   n <- pieces
@@ -178,4 +179,4 @@ size :: InclusiveRange -> Int
 size (InclusiveRange from to) = to - from + 1
 
 pieces :: Par Int
-pieces = Monad.par (\w k -> getCapabilities >>= \n -> k w (4 * n))
+pieces = Monad.par (\worker continue -> getCapabilities >>= \n -> continue worker (4 * n))

@@ -3,13 +3,12 @@
 -- Description : Semaphores that never wait
 -- Stability   : stable
 --
--- A number of units that tasks take if there are some, and do without if not: the way to
--- fork only as long as cores are free. 'Semaphore' is the one to use; the two of the book
--- keep its names and its representation, so that its programs and measurements can be
--- repeated.
+-- A number of units that a task takes if one is left, and does without otherwise: the way to
+-- fork only as long as cores are free. Use 'Semaphore'; the two of the book keep its names and
+-- its representation, so that its programs and measurements can be repeated.
 --
 -- Cost: one locked instruction to take, one to give back.
--- Owner: whoever made it; any thread may use it.
+-- Owner: its maker; any thread may use it.
 module Heddle.Par.Semaphore
   ( -- * By fetch-and-add
     Semaphore,
@@ -45,7 +44,7 @@ import Heddle.Prim.Lock (Lock, newLock, withLock)
 -- | Units that can be taken without waiting.
 newtype Semaphore = Semaphore Words
 
--- | A semaphore with so many units.
+-- | A semaphore with the given number of units.
 --
 -- [Cost]: 32 bytes.
 newSemaphore :: Int -> IO Semaphore
@@ -54,8 +53,8 @@ newSemaphore n = do
   writeWord w 0 n
   pure (Semaphore w)
 
--- | Take a unit, if there is one. It never gives more than there are; while somebody backs
--- out who found none, it may find none although one was just given back.
+-- | Take a unit, if there is one. It never gives more units than there are. While another thread
+-- that found none backs out, it may find none although one was just given back.
 --
 -- [Cost]: one read if there is none, else one locked instruction.
 -- [Blocks]: never.
@@ -99,7 +98,7 @@ withUnit s with without = mask $ \restore -> do
 -- | The semaphore of @findpar2@.
 data NBSem = NBSem !Lock !(Ref Int)
 
--- | A semaphore with so many units.
+-- | A semaphore with the given number of units.
 newNBSem :: Int -> IO NBSem
 newNBSem i = NBSem <$> newLock <*> newRef i
 
@@ -120,7 +119,7 @@ releaseNBSem (NBSem lock units) = withLock lock (readRef units >>= \i -> writeRe
 -- | The semaphore of @findpar3@.
 newtype AtomicNBSem = AtomicNBSem (Ref Int)
 
--- | A semaphore with so many units.
+-- | A semaphore with the given number of units.
 newAtomicNBSem :: Int -> IO AtomicNBSem
 newAtomicNBSem i = AtomicNBSem <$> newRef i
 

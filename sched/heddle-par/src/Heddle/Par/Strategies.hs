@@ -2,13 +2,13 @@
 
 -- |
 -- Module      : Heddle.Par.Strategies
--- Description : The words of the parallel library
+-- Description : The interface of the parallel library
 -- Stability   : stable
 --
--- Evaluate parts of a lazy value in parallel, beside whoever uses it: the names, types and
--- meaning of @Control.Parallel.Strategies@. A value that 'rpar' hands out is evaluated by a
--- capability that has nothing else to do, or by whoever needs it first; if it throws, whoever
--- needs it gets the exception.
+-- Evaluate parts of a lazy value in parallel with its consumer: the names, types and meaning of
+-- @Control.Parallel.Strategies@. A value that 'rpar' sparks is evaluated by an idle capability,
+-- or by the first thread that needs it; if it throws, every thread that needs it gets the
+-- exception.
 --
 -- Sparks are GHC's own, not tasks of the pool: bounded (4,096 for each capability, more are
 -- dropped), and pruned by the collector, which no pool outside the runtime system can do.
@@ -73,11 +73,11 @@ newtype Eval a = Eval (IO a)
 -- | How to evaluate a value; the result is the same value.
 type Strategy a = a -> Eval a
 
--- | Do what an evaluation says.
+-- | Evaluate the parts, then return the value.
 runEval :: Eval a -> a
 runEval (Eval io) = unsafePure io
 
--- | The same as an action.
+-- | 'runEval' as an action.
 runEvalIO :: Eval a -> IO a
 runEvalIO (Eval io) = io
 
@@ -114,17 +114,17 @@ rseq a = Eval (evaluate a)
 rdeepseq :: NFData a => Strategy a
 rdeepseq a = Eval (evaluate (rnf a) >> pure a)
 
--- | Hand out for evaluation to weak head normal form.
+-- | Spark a value: an idle capability may evaluate it to weak head normal form.
 --
 -- [Cost]: about 10 ns.
 -- [Blocks]: never.
 rpar :: Strategy a
 rpar a = Eval (spark a >> pure a)
 
--- | Hand out for evaluation by a strategy.
+-- | Spark the evaluation of a value by a strategy.
 rparWith :: Strategy a -> Strategy a
 rparWith strategy a = Eval $ do
-  -- The result is a lazy box, so that handing it out does not demand the value.
+  -- The result is a lazy box, so that the spark does not demand the value.
   let box = runEval (Box <$> strategy a)
   spark box
   pure (case box of Box a' -> a')
@@ -153,7 +153,7 @@ evalList = traverse
 parList :: Strategy a -> Strategy [a]
 parList strategy = traverse (rparWith strategy)
 
--- | Stretches of so many elements in parallel.
+-- | Chunks of the given number of elements in parallel.
 parListChunk :: Int -> Strategy a -> Strategy [a]
 parListChunk n strategy xs
   | n <= 1 = parList strategy xs
@@ -162,17 +162,18 @@ parListChunk n strategy xs
     chunks [] = []
     chunks ys = let (c, rest) = splitAt n ys in c : chunks rest
 
--- | The first so many elements in parallel.
+-- | The given number of elements at the front in parallel.
 parListN :: Int -> Strategy a -> Strategy [a]
 parListN n strategy xs = (++ after) <$> parList strategy before
   where
     (before, after) = splitAt n xs
 
--- | A lazy list whose elements are evaluated so many ahead of who takes them, in turn.
+-- | A lazy list of which the given number of elements is evaluated ahead of the consumer, in turn.
 evalBuffer :: Int -> Strategy a -> Strategy [a]
 evalBuffer n strategy xs = Eval (pure (ahead n (map (withStrategy strategy) xs) pseq))
 
--- | A lazy list whose elements are evaluated so many ahead of who takes them, in parallel.
+-- | A lazy list of which the given number of elements is evaluated ahead of the consumer, in
+-- parallel.
 parBuffer :: Int -> Strategy a -> Strategy [a]
 parBuffer n strategy xs = Eval (pure (ahead n (map (withStrategy strategy) xs) par))
 {-# NOINLINE [1] parBuffer #-}
@@ -212,7 +213,7 @@ parTuple3 sa sb sc = evalTuple3 (rparWith sa) (rparWith sb) (rparWith sc)
 
 infixr 0 `par`
 
--- | Hand the first out for evaluation to weak head normal form; the value is the second.
+-- | Spark the first, to weak head normal form; the value is the second.
 --
 -- [Cost]: about 10 ns.
 par :: a -> b -> b

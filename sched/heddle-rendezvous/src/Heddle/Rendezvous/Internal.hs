@@ -3,10 +3,9 @@
 -- |
 -- Module      : Heddle.Rendezvous.Internal
 -- Description : Random schedules, for tests
--- Stability   : internal
+-- Stability   : internal, exempt from the version policy
 --
--- Runs whose schedule is random, to see that it does not matter. Exempt from the version
--- policy.
+-- Runs whose schedule is random, to test that the result does not depend on it.
 --
 -- Cost: every operation takes the long way, with a lock.
 -- Owner: see "Heddle.Rendezvous".

@@ -3,8 +3,8 @@
 -- Description : Interrupting tasks that run
 -- Stability   : internal
 --
--- Throwing an exception to a worker is easy; that it hits the task it is meant for, and
--- not the next one, or the scheduler, takes the handshake of Note [Handshake].
+-- An exception thrown to a worker must hit the task it is meant for, and neither the next task
+-- nor the scheduler. Note [Handshake] describes how.
 --
 -- Cost: nothing until something is cancelled, then O(workers) and a lock.
 -- Owner: each word is written by the side that its name says.
@@ -51,13 +51,13 @@ lentWord = 9
 between :: Int
 between = 2
 
--- | Has somebody announced to interrupt? Without a safe point.
+-- | Has another thread announced an interrupt? No safe point.
 isAnnounced :: Worker -> IO Bool
 isAnnounced w = (/= 0) <$> readWord (workerWords w) interruptWord
 {-# INLINE isAnnounced #-}
 
--- | After the end of a task and a full barrier: if somebody has announced to interrupt
--- it, wait until they have.
+-- | Called after the end of a task and a full barrier: if another thread has announced an
+-- interrupt of that task, wait until it has been delivered.
 --
 -- [Cost]: one read.
 -- [Masking]: to be called masked; parks only if announced.
@@ -73,12 +73,12 @@ wait w = do
   settle w
 {-# NOINLINE wait #-}
 
--- | Do it to its end. What is thrown at the worker meanwhile was meant for the task that has
--- just ended, and is dropped: what is thrown at the caller of a run never comes here, since
--- the caller waits on a thread of its own.
+-- | Repeat an action until it ends without an exception. An exception thrown at the worker
+-- meanwhile was meant for the task that has just ended, and is dropped. An exception thrown at the
+-- caller of a run never arrives here, since the caller waits on a thread of its own.
 --
--- [Masking]: to be called masked, so that the action is left only where it parks, before
--- it has done anything.
+-- [Masking]: to be called masked, so that an exception leaves the action only where it parks,
+-- before it has changed anything.
 absorbing :: IO a -> IO a
 absorbing action =
   try action >>= \case
@@ -90,7 +90,7 @@ absorbing action =
 --
 -- [Cost]: O(workers).
 -- [Blocks]: while a worker runs masked, or does not allocate.
--- [Masking]: to be called masked. The condition must go on to hold for what the task
+-- [Masking]: to be called masked. The condition must also hold for the tasks that such a task
 -- forks.
 interruptWhere :: Pool -> Int -> (Task -> Bool) -> IO ()
 interruptWhere pool except wanted = do
@@ -130,12 +130,12 @@ interruptWhere pool except wanted = do
 -- hits its code, or the wait after it, and nothing else. The task it reads may since have
 -- forked, and the worker gone over to the child, which has the same fate.
 --
--- And at the beginning of a task, where whoever cancels first sets a flag: the worker
--- writes running (1, or 'between'), full barrier, reads the flag; the other side writes
--- the flag, full barrier, reads running. So either the worker drops the task, or the other
--- side sees it run; while it reads 'between', which has no safe point in it, it waits.
+-- At the beginning of a task, the thread that cancels sets a flag first: the worker writes running
+-- (1, or 'between'), full barrier, reads the flag; the other side writes the flag, full barrier,
+-- reads running. So either the worker drops the task, or the other side sees it run; while the
+-- other side reads 'between', a stretch without a safe point, it waits.
 --
--- A worker that throws may itself be thrown at: it drops that and goes on, since it runs no task
--- then. The caller of a run, which interrupts that run's tasks when something is thrown at it,
--- does so uninterruptibly; it may be a task of another run, which waits for it meanwhile, but
--- never the other way round, so nobody waits for anybody for ever.
+-- A worker that throws may itself be thrown at: it drops that exception and goes on, since it runs
+-- no task then. The caller of a run, which interrupts that run's tasks when something is thrown at
+-- it, does so uninterruptibly. It may be a task of another run, which then waits for it; the
+-- reverse never happens, so there is no cycle of waits.

@@ -4,7 +4,7 @@
 -- Stability   : internal
 --
 -- The deque of Chase and Lev: its owner pushes and pops at the bottom, thieves take from
--- the top. Indices only grow; slot i lies at i modulo the capacity.
+-- the top. Indices only grow; they go round in a "Heddle.Sched.Ring".
 --
 -- Cost: a push is two stores; a pop one locked instruction; a steal one compare-and-set.
 -- Owner: one worker; 'steal' is for any thread.
@@ -26,7 +26,6 @@ module Heddle.Sched.Deque
 where
 
 import Control.Monad (forM_, when)
-import Data.Bits ((.&.))
 import Heddle.Prim.Atomic
   ( Ref,
     Table,
@@ -47,6 +46,7 @@ import Heddle.Prim.Atomic
     writeRelease,
     writeWord,
   )
+import Heddle.Sched.Ring (doubled, slotOf)
 
 -- | A deque that grows as needed.
 data Deque a = Deque
@@ -58,17 +58,18 @@ data Deque a = Deque
     dequeVoid :: a
   }
 
-bottomWord, scrubbedWord, topWord :: Int
+bottomWord, scrubbedWord, topWord, dequeWordCount :: Int
 bottomWord = 0
 scrubbedWord = 1
 topWord = 8
+dequeWordCount = 16
 
 -- | An empty deque, of a capacity that is a power of two.
 --
 -- [Cost]: O(capacity).
 newDeque :: Int -> a -> IO (Deque a)
 newDeque capacity void = do
-  w <- newWords 16
+  w <- newWords dequeWordCount
   table <- newTable capacity void >>= newRef
   pure (Deque w table void)
 
@@ -84,13 +85,10 @@ reserve d = do
   when (bottom - top >= tableSize table) (grow d bottom top table)
 {-# INLINE reserve #-}
 
+-- Strict, so that 'reserve' allocates nothing to call it: scripts/check_safe_points.py looks for
+-- its worker.
 grow :: Deque a -> Int -> Int -> Table a -> IO ()
-grow d bottom top table = do
-  let size = tableSize table
-      size' = 2 * size
-  table' <- newTable size' (dequeVoid d)
-  forM_ [top .. bottom - 1] $ \i -> readEntry table (i .&. (size - 1)) >>= writeEntry table' (i .&. (size' - 1))
-  writeRef (dequeTable d) table'
+grow !d !bottom !top !table = doubled table (dequeVoid d) top bottom >>= writeRef (dequeTable d)
 {-# NOINLINE grow #-}
 
 -- | Push at the bottom, after 'reserve'. Allocates nothing, so that no asynchronous
@@ -102,12 +100,11 @@ push :: Deque a -> a -> IO ()
 push d !x = do
   bottom <- readWord (dequeWords d) bottomWord
   table <- readRef (dequeTable d)
-  writeEntry table (bottom .&. (tableSize table - 1)) x
+  writeEntry table (slotOf table bottom) x
   writeRelease (dequeWords d) bottomWord (bottom + 1)
 {-# INLINE push #-}
 
--- | Pop what was pushed last, or do the first action when there is nothing. Always a full
--- barrier.
+-- | Pop the newest entry, or do the first action when there is none. Always a full barrier.
 --
 -- [Cost]: one locked instruction, two for the last element.
 -- [Threads]: the owner.
@@ -121,7 +118,7 @@ popOr d none some = do
     then writeWord w bottomWord before >> none
     else do
       table <- readRef (dequeTable d)
-      let slot = i .&. (tableSize table - 1)
+      let slot = slotOf table i
       x <- readEntry table slot
       if top < i
         then writeEntry table slot (dequeVoid d) >> some x
@@ -132,7 +129,7 @@ popOr d none some = do
           if won then some x else none
 {-# INLINE popOr #-}
 
--- | Forget what thieves have taken; its slots would keep it alive.
+-- | Clear the slots of stolen entries, which they would keep alive.
 --
 -- [Cost]: O(steals since the last time), at most the capacity.
 -- [Threads]: the owner.
@@ -147,21 +144,20 @@ scrubTo :: Deque a -> Int -> Int -> IO ()
 scrubTo d scrubbed top = do
   bottom <- readWord (dequeWords d) bottomWord
   table <- readRef (dequeTable d)
-  let size = tableSize table
-  -- Further down lies what has been pushed since.
-  forM_ [max scrubbed (bottom - size) .. top - 1] $ \i -> writeEntry table (i .&. (size - 1)) (dequeVoid d)
+  -- Slots of lower indices hold entries that have been pushed since.
+  forM_ [max scrubbed (bottom - tableSize table) .. top - 1] $ \i -> writeEntry table (slotOf table i) (dequeVoid d)
   writeWord (dequeWords d) scrubbedWord top
 {-# NOINLINE scrubTo #-}
 
--- | What a thief got.
+-- | How a steal ended.
 data Stolen a
-  = -- | Nothing was there.
+  = -- | The deque is empty.
     Nothing'
-  | -- | Somebody else was faster; there may be more.
+  | -- | Another thread took the oldest entry first; there may be more.
     Lost
-  | -- | The oldest is not for this thief.
+  | -- | The oldest entry is not acceptable to this thief.
     Refused
-  | -- | The oldest.
+  | -- | The oldest entry.
     Stolen a
 
 -- | Take the oldest, if it is acceptable.
@@ -177,7 +173,7 @@ steal d acceptable = do
     then pure Nothing'
     else do
       table <- readRef (dequeTable d)
-      x <- readEntry table (top .&. (tableSize table - 1))
+      x <- readEntry table (slotOf table top)
       if acceptable x
         then do
           won <- compareAndSet w topWord top (top + 1)
@@ -186,7 +182,7 @@ steal d acceptable = do
           top' <- atomicRead w topWord
           pure (if top' == top then Refused else Lost)
 
--- | Is there something acceptable to steal now?
+-- | Is there an oldest entry, and is it acceptable?
 --
 -- [Cost]: two reads when empty.
 -- [Threads]: any.
@@ -199,12 +195,12 @@ offers d acceptable = do
     then pure False
     else do
       table <- readRef (dequeTable d)
-      acceptable <$> readEntry table (top .&. (tableSize table - 1))
+      acceptable <$> readEntry table (slotOf table top)
 
 -- Note [Order of stores]
 -- ~~~~~~~~~~~~~~~~~~~~~~
--- A thief that sees the new bottom must see the slot (and, behind it, what the pushed
--- value refers to and the counts of its scope): 'push' releases the bottom, the thief
+-- A thief that sees the new bottom must see the slot (and what the pushed value refers to,
+-- and the counts of its scope): 'push' releases the bottom, the thief
 -- acquires it. 'popOr' lowers the bottom, and then reads the top, after a full barrier;
 -- 'steal' raises the top by another. The owner writes to a slot again only after it has
 -- acquired the top that a thief raised when it had read that slot.

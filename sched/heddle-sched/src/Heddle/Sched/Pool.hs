@@ -7,12 +7,12 @@
 -- Stability   : internal
 --
 -- What the thread of a worker does. A fork pushes the continuation of its task and runs the
--- child; at its end the worker pops that continuation again, unless a thief took it (the oldest
--- first). A worker without work probes the others briefly, then parks; a push wakes one if any
--- sleeps and none is probing.
+-- child; at the child's end the worker pops that continuation again, unless a thief has stolen it
+-- (thieves take the oldest first). A worker without work probes the others briefly, then parks;
+-- a push wakes one if any sleeps and none is probing.
 --
--- A worker that a caller has given its run to does that run's work only, so a run makes
--- progress however busy the pool is, and however deep runs nest.
+-- A worker that serves the caller of a run does that run's work only, so a run makes progress
+-- however busy the pool is, and however deep runs nest.
 --
 -- Cost: reading two words that seldom change for each push; see the benchmarks.
 -- Owner: the process. Invariant: user code runs unmasked, everything else masked.
@@ -67,7 +67,7 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Thread (getCapabilities)
 import Heddle.Sched.Cancel
 import Heddle.Sched.Deque (Stolen (..), popOr, push, reserve, scrub, steal)
-import Heddle.Sched.PrivateStack
+import Heddle.Sched.Internal.PrivateStack
 import Heddle.Sched.RunQueue
 import Heddle.Sched.Scope
 import Heddle.Sched.Sleep
@@ -165,7 +165,7 @@ commitFork w !child !continuation = do
     {-# INLINE handOver #-}
 {-# NOINLINE commitFork #-}
 
--- | The running task has ended, and nobody is to be woken: go on with the newest work.
+-- | The running task has ended, and no task waits for it: go on with the newest work.
 -- Called unmasked, and remains so in the common case.
 --
 -- [Cost]: one locked instruction; see Note [No safe point].
@@ -193,8 +193,8 @@ finish w = do
     {-# INLINE slowly #-}
 {-# NOINLINE finish #-}
 
--- | Run until the work that this worker is for is done; for the pool's own, for ever. What
--- user code throws ends its task, and the worker goes on.
+-- | Run an action of the worker and go on after every exception that it throws, which ends only
+-- the running task.
 --
 -- [Masking]: to be called masked.
 driver :: Worker -> IO () -> IO ()
@@ -204,8 +204,8 @@ driver w action =
     Left e -> ended w e >>= driver w
 
 -- | A task has thrown, or was thrown at. Only the scheduler's own interrupt is not the task's:
--- what is thrown at the caller of a run reaches the caller, which waits on another thread.
--- See Note [Whose exception].
+-- what is thrown at the caller of a run reaches the caller, which waits on another thread. See
+-- Note [Whose exception].
 ended :: Worker -> SomeException -> IO (IO ())
 ended w thrown = do
   e <- forced thrown
@@ -243,9 +243,11 @@ broken w e =
 
 -- The running task -----------------------------------------------------------
 
--- | The running task is at an end, or about to be started anew: from here on nobody
--- interrupts it.
+-- | Leave the running task: it has ended, or what is left of it is a continuation that will be
+-- started again. After this no interrupt of the task can arrive, so masked code may change what
+-- the task owns.
 --
+-- [Blocks]: parks while an interrupt that has been announced is delivered.
 -- [Masking]: to be called masked.
 pause :: Worker -> IO ()
 pause w = do
@@ -254,24 +256,24 @@ pause w = do
 
 -- Cells ----------------------------------------------------------------------
 
--- | What writing a cell came to.
-data Filled a = Nobody | Wakes [Waiter a] | Already
+-- | Whether a write filled the cell, and which tasks had been waiting.
+data Filled a = NoWaiter | Wakes [Waiter a] | Already
 
 -- | Write a cell once. Always a full barrier.
 --
 -- [Cost]: one compare-and-set.
 fill :: Cell a -> CellState a -> IO (Filled a)
 fill (Cell cell) new = modifyRef cell $ \case
-  Empty -> (new, Nobody)
+  Empty -> (new, NoWaiter)
   Waiting ws -> (new, Wakes ws)
   old -> (old, Already)
 {-# INLINE fill #-}
 
--- | Push the rests of those that waited.
+-- | Push the continuations of the tasks that waited, in the order in which they came.
 --
 -- [Masking]: to be called masked.
 wake :: Worker -> a -> [Waiter a] -> IO ()
-wake w a ws = forM_ (reverse ws) (\(Waiter t i k) -> resume w (Work t i k a))
+wake w a waiters = forM_ (reverse waiters) (\(Waiter reader index continue) -> resume w (Work reader index continue a))
 
 -- Failing --------------------------------------------------------------------
 
@@ -283,13 +285,13 @@ failHere w f = unsafeMask $ do
   failMasked w t f
 {-# NOINLINE failHere #-}
 
--- | A failure that nobody has handled yet.
+-- | A failure that no task has handled yet.
 newFailure :: Task -> SomeException -> Maybe Failure -> IO Failure
 newFailure t e cause = do
   handled <- newRef False
   pure (Failure t e handled cause)
 
--- | The same for a task that is not running any more.
+-- | 'failHere' for a task that is not running any more.
 --
 -- [Masking]: to be called masked.
 failMasked :: Worker -> Task -> Failure -> IO ()
@@ -299,31 +301,29 @@ failMasked w t f = do
   failTask w t mine
   next w (taskScope t)
 
--- | Tell whoever waits for the task: readers of its cell, else its scope.
+-- | Pass a failure on to the tasks that read the task's cell; without a cell, to the scope.
 failTask :: Worker -> Task -> Failure -> IO ()
 failTask w t f = do
   addFailure s f
   case t of
     SpawnTask {_taskCell = cell} ->
       fill cell (Failed f) >>= \case
-        Nobody -> pure ()
-        Wakes ws -> forM_ (reverse ws) $ \(Waiter t' i _) -> resume w (Work t' i (\w' () -> failHere w' f) ())
-        -- Somebody has put, too: an error whoever comes first.
+        NoWaiter -> pure ()
+        Wakes waiters -> forM_ (reverse waiters) $ \(Waiter reader index _) ->
+          resume w (Work reader index (\resumed () -> failHere resumed f) ())
+        -- Another task has written the cell, too: an error whichever comes first.
         Already -> newFailure t (toException MultiplePut) Nothing >>= addFailure s
     _ -> when (scopeCuts s) $ do
       markCutoff s failed
-      interruptWhere (workerPool w) (workerId w) (\t' -> within s (taskScope t') && isRightOf t' failed)
+      interruptWhere (workerPool w) (workerId w) (\other -> isWithin s (taskScope other) && isRightOf other failed)
   where
     s = taskScope t
     failed = failureTask f
 
-within :: Scope -> Scope -> Bool
-within s inner = scopeId s == scopeId inner || maybe False (within s) (scopeAround inner)
-
 -- Searching ------------------------------------------------------------------
 
--- | Find work: one's own, somebody else's; else park. Returns when the run that the
--- worker is for is quiet.
+-- | Find work, the worker's own or another's, or park. Returns when the run that the worker
+-- serves is quiet.
 --
 -- [Blocks]: parks.
 -- [Masking]: to be called masked.
@@ -353,13 +353,13 @@ search w = do
               case found of
                 Just work -> start w work
                 Nothing -> sleep w affinity
-    -- Only those who take any work count as looking, and only while they do: who pushes
-    -- leaves it to them. (Between two looks a worker may have to wait for its capability.)
-    -- The last to find some sees to it that somebody else looks on.
+    -- Only a worker that takes any run's work counts as searching, and only during a probe: while
+    -- one searches, pushes wake none. (Between two probes it may have to wait for its capability.)
+    -- The last searcher to find work wakes another worker, which searches on.
     searching affinity look = case affinity of
       Only _ -> look
       Brief _ -> look
-      Everybody -> do
+      AnyRun -> do
         _ <- fetchAdd (poolWords pool) searchersWord 1
         found <- look
         last' <- (== 1) <$> fetchAdd (poolWords pool) searchersWord (-1)
@@ -369,24 +369,24 @@ search w = do
 -- | There are fewer capabilities now than there were.
 isRetired :: Worker -> Affinity -> IO Bool
 isRetired w = \case
-  Everybody -> (workerLine w >=) <$> getCapabilities
+  AnyRun -> (workerLine w >=) <$> getCapabilities
   _ -> pure False
 
--- | Park until there are more capabilities again. Who counted on this worker to look for
--- work finds another.
+-- | Park until there are more capabilities again. A push may have relied on this worker's search, so
+-- wake another first.
 retireWorker :: Worker -> IO ()
 retireWorker w = do
   let pool = workerPool w
   writeRef (workerTask w) (poolIdleTask pool)
   -- So that the next run notices if there are more again.
   getCapabilities >>= atomicWrite (poolWords pool) capabilitiesWord
-  retired <- isRetired w Everybody
+  retired <- isRetired w AnyRun
   when retired $ do
     wakeOne pool (taskScope (poolIdleTask pool))
     parkQuietly (workerCell w)
 
--- | Announce the sleep, look once more, and park. What was pushed before the announcement
--- is seen by that look; who pushes after it sees the announcement; see Note [Missed pushes] in
+-- | Announce the sleep, look once more, and park. That look sees every push from before the
+-- announcement; a later push sees the announcement. See Note [Missed pushes] in
 -- "Heddle.Sched.Sleep".
 --
 -- From the announcement on, a caller may give its run to the worker: so the look takes nothing,
@@ -395,27 +395,26 @@ sleep :: Worker -> Affinity -> IO ()
 sleep w affinity = do
   setSleeping pool (workerId w)
   case affinity of
-    Everybody -> settleDown w
+    AnyRun -> settleDown w
     _ -> do
       seePushes w
       found <- workExists w affinity
       done <- finished affinity
-      -- Work that others keep to themselves may be there for ever.
       unless (found || done) (parkQuietly (workerCell w))
       void (stopSleeping pool (workerId w))
   search w
   where
     pool = workerPool w
 
--- | After the announcement; does errands meanwhile.
+-- | 'sleep' after the announcement, for a worker of any run; it does errands meanwhile.
 settleDown :: Worker -> IO ()
 settleDown w = do
   seePushes w
-  found <- workExists w Everybody
+  found <- workExists w AnyRun
   -- The announcement and the loan belong together: see 'Heddle.Sched.Workers.hire'.
   back <- if found then holdingLoan (stopSleeping pool (workerId w)) else pure False
   unless back $ do
-    -- A caller's, or about to be woken: somebody else should see to that work.
+    -- This worker serves a caller now, or is about to be woken: wake another for that work.
     when found (wakeOne pool (taskScope (poolIdleTask pool)))
     parkOwn
   where
@@ -433,13 +432,13 @@ settleDown w = do
 
 -- Errands --------------------------------------------------------------------
 
--- | What the thread of one of the pool's own workers does, for ever.
+-- | The thread of one of the pool's own workers: search for ever.
 --
 -- [Masking]: to be called masked.
 attend :: Worker -> IO ()
 attend w = forever (driver w (search w))
 
--- | What the thread of any other worker does, for ever.
+-- | The thread of any other worker: wait for errands for ever.
 --
 -- [Masking]: to be called masked.
 attendErrands :: Worker -> IO ()
@@ -448,7 +447,8 @@ attendErrands w = forever $ do
     Just errand -> runErrand w errand
     Nothing -> parkQuietly (workerCell w)
 
--- | Do it, and be free for the next before whoever waits for it can ask for one.
+-- | Do an errand. The worker is free for the next before the caller learns of the end, since it may
+-- ask for a worker at once.
 runErrand :: Worker -> Errand -> IO ()
 runErrand w (Errand affinity work done) = do
   writeRef (workerErrand w) Nothing
@@ -456,7 +456,7 @@ runErrand w (Errand affinity work done) = do
   driver w (start w work)
   _ <- stopSleeping pool (workerId w)
   writeRef (workerTask w) (poolIdleTask pool)
-  writeRef (workerAffinity w) Everybody
+  writeRef (workerAffinity w) AnyRun
   if workerLine w < 0
     then Atomic.push (poolSpare pool) w
     else do
@@ -469,13 +469,13 @@ runErrand w (Errand affinity work done) = do
 -- Note [Whose exception]
 -- ~~~~~~~~~~~~~~~~~~~~~~
 -- An exception that reaches a handler does not tell whether it was thrown there or by another
--- thread: the type does not (a task may throw an 'ExitCode', or a timeout that it has caught),
--- nor does the machine's state, since any handler in between (bracket's) throws again what was
--- thrown at it. So no task runs on a thread that others know. The caller of a run hands it to a
--- worker and waits: what is thrown at the caller arrives in that wait and nowhere else, and what
--- arrives at a worker was thrown by its task, or by the runtime because of it (a stack
--- overflow, a wait for what nobody has). The one exception that the scheduler throws at a worker
--- has a private type and the worker's number.
+-- thread: its type does not tell (a task may throw an 'ExitCode', or a timeout that it has
+-- caught), nor does the machine's state, since any handler in between (bracket's) throws again
+-- what was thrown at it. So no task runs on a thread that others know. The caller of a run hands
+-- it to a worker and waits: what is thrown at the caller arrives in that wait and nowhere else, and
+-- what arrives at a worker was thrown by its task, or by the runtime because of it (a stack
+-- overflow, a wait for something unreachable). The one exception that the scheduler throws at a
+-- worker has a private type and the worker's number.
 --
 -- The price is that the run begins and ends with a switch of threads: a fraction of a
 -- microsecond for a thread of the runtime, but some tens of microseconds for one bound to a

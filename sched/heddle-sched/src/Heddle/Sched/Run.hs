@@ -3,7 +3,7 @@
 -- Description : Scopes and runs
 -- Stability   : internal
 --
--- What begins and ends a set of tasks.
+-- Opens scopes of tasks and waits for their end; a run is the outermost scope.
 --
 -- Cost: as said at each.
 -- Owner: a run owns its tasks; when it returns, none is left.
@@ -62,21 +62,21 @@ data Kind
 -- [Cost]: 64 bytes a capability, and 400.
 -- [Blocks]: parks the task until the scope has ended.
 scoped :: Kind -> Body a -> Body (Scope, Outcome a)
-scoped kind p w k = do
+scoped kind body w continue = do
   cell <- newRef Nothing
   unsafeMask $ do
-    t <- readRef (workerTask w)
-    i <- readWord (workerWords w) indexWord
-    let parent = taskScope t
-        whenQuiet s w' = do
+    task <- readRef (workerTask w)
+    child <- readWord (workerWords w) indexWord
+    let parent = taskScope task
+        whenQuiet s ender = do
           out <- outcome s cell
-          resume w' (Work t (i + 1) k (s, out))
-    s <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) whenQuiet
+          resume ender (Work task (child + 1) continue (s, out))
+    scope <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) whenQuiet
     countParked parent w
     countDown parent w
     atomicWrite (workerWords w) runningWord 0
     settle w
-    start w (Work (RootTask t i s) 0 (\w' () -> p w' (endRoot cell)) ())
+    start w (Work (RootTask task child scope) 0 (\starter () -> body starter (endRoot cell)) ())
 
 isClosed :: Kind -> Bool
 isClosed = \case
@@ -90,11 +90,13 @@ endRoot cell w a = unsafeMask $ do
   s <- taskScope <$> readRef (workerTask w)
   next w s
 
--- | Fail with what a scope inside failed with.
+-- | Fail with the failure of a scope inside, so that it keeps its place among others: the task that
+-- threw first, not this one, decides which failure is leftmost.
 --
 -- [Cost]: that of ending a task.
+-- [Blocks]: never; the continuation is dropped.
 failWith :: Failure -> Body a
-failWith f w _ = failHere w f
+failWith f worker _ = failHere worker f
 
 -- | Begin all bodies, each as a scope of its own. As soon as one of them has a result or fails,
 -- those to the right of it are cancelled, and perhaps not begun. There is a cell for each that
@@ -105,12 +107,13 @@ failWith f w _ = failHere w f
 openBranches :: Kind -> [Body (Maybe a)] -> Body [Cell (Outcome (Maybe a))]
 openBranches kind bodies worker continue = do
   race <- Race <$> newRef maxBound <*> newRef []
-  let open _ [] w k = k w []
-      open index (body : rest) w k = do
+  let open _ [] w opened = opened w []
+      open index (body : others) w opened = do
         limit <- readRef (raceLimit race)
         if limit < index
-          then k w []
-          else openBranch kind race index body w (\w' cell -> open (index + 1) rest w' (\w'' cells -> k w'' (cell : cells)))
+          then opened w []
+          else openBranch kind race index body w $ \after cell ->
+            open (index + 1) others after (\final cells -> opened final (cell : cells))
   open (0 :: Int) bodies worker continue
 
 -- Branches are numbered from the left.
@@ -129,15 +132,15 @@ openBranch kind race index body w continue = do
     task <- readRef (workerTask w)
     child <- readWord (workerWords w) indexWord
     let parent = taskScope task
-    s <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) (endBranch race index cell out)
-    modifyRef (raceScopes race) (\others -> ((index, s) : others, ()))
+    scope <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) (endBranch race index cell out)
+    modifyRef (raceScopes race) (\others -> ((index, scope) : others, ()))
     limit <- readRef (raceLimit race)
-    when (limit < index) (markCancelled s)
+    when (limit < index) (markCancelled scope)
     pushWork w (Work task (child + 1) continue out)
     atomicWrite (workerWords w) runningWord 0
     settle w
-    -- Forced in the task: who ends the scope looks at it, masked and between tasks.
-    start w (Work (RootTask task child s) 0 (\w' () -> body w' (\w'' !a -> endRoot cell w'' a)) ())
+    -- Forced in the task: the worker that ends the scope examines it masked and between tasks.
+    start w (Work (RootTask task child scope) 0 (\starter () -> body starter (\ender !a -> endRoot cell ender a)) ())
 
 -- Its scope is quiet: decide the race if it has a result or has failed, then fill its cell.
 endBranch :: Race -> Int -> Ref (Maybe (Maybe a)) -> Cell (Outcome (Maybe a)) -> Scope -> Worker -> IO ()
@@ -161,9 +164,6 @@ cancelRight race index w = do
   interruptWhere (workerPool w) (workerId w) isThere
   forM_ right (checkQuiet w)
 
-isWithin :: Scope -> Scope -> Bool
-isWithin s inner = scopeId s == scopeId inner || maybe False (isWithin s) (scopeAround inner)
-
 -- Runs -----------------------------------------------------------------------
 
 -- | Does a failure cancel the tasks to the right of it?
@@ -182,7 +182,7 @@ data Result a
     Stalled
   | -- | The leftmost failure, which no task handled.
     Thrown SomeException
-  | -- | Somebody threw this at the caller; the run was cancelled and has ended.
+  | -- | This was thrown at the caller; the run was cancelled and has ended.
     Interrupted SomeException
 
 -- | Run the outermost scope on the pool. One worker does this run's work only, so a run makes
@@ -197,12 +197,12 @@ data Result a
 -- [Throws]: nothing; see 'Result'.
 -- [Threads]: any, tasks of other runs included.
 runBody :: OnFailure -> Body a -> IO (Result a)
-runBody onFailure p = mask_ $ do
+runBody onFailure body = mask_ $ do
   w <- hire
   cell <- newRef Nothing
   caller <- newWaitCell
   done <- newRef False
-  s <- newScope w Nothing True (cutsOff onFailure) (\_ last' -> unless (workerId last' == workerId w) (unpark (workerCell w)))
+  s <- newScope w Nothing True (cutsOff onFailure) (\_ ender -> unless (workerId ender == workerId w) (unpark (workerCell w)))
   let root = RootTask {_taskParent = root, taskIndex = 0, _taskScope = s}
       wait = readRef done >>= \over -> unless over (park caller >> wait)
       result =
@@ -211,10 +211,10 @@ runBody onFailure p = mask_ $ do
           Broken f -> pure (Thrown (failureException f))
           Stuck -> pure Stalled
   assign w caller $
-    Errand (Only s) (Work root 0 (\w' () -> p w' (endRoot cell)) ()) (writeRef done True >> unpark caller)
+    Errand (Only s) (Work root 0 (\starter () -> body starter (endRoot cell)) ()) (writeRef done True >> unpark caller)
   try wait >>= \case
     Right () -> result
-    -- What is thrown now, too, waits until the run has ended.
+    -- A further exception, too, waits until the run has ended.
     Left e -> uninterruptibleMask_ (abort w s >> wait) >> pure (Interrupted e)
 
 cutsOff :: OnFailure -> Bool

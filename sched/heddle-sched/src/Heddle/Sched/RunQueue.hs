@@ -37,6 +37,7 @@ module Heddle.Sched.RunQueue
     countTask,
     taskCount,
     seedWord,
+    workerWordCount,
   )
 where
 
@@ -45,49 +46,61 @@ import Heddle.Prim.Atomic (atomicRead, atomicWrite, readRef, readWord, writeRef,
 import Heddle.Prim.Exception (unsafeMask)
 import Heddle.Sched.Cancel (absorbing, runningWord)
 import Heddle.Sched.Deque (push, reserve, scrub)
-import Heddle.Sched.PrivateStack
+import Heddle.Sched.Internal.PrivateStack
 import Heddle.Sched.Scope
 import Heddle.Sched.Sleep (signal, sleepersWord, wakeOne)
 import Heddle.Sched.Types
 
--- | What the worker runs.
+-- | The task that the worker runs; between tasks, the last one that it ran.
+--
+-- [Cost]: one read.
+-- [Threads]: the worker's.
 runningTask :: Worker -> IO Task
 runningTask w = readRef (workerTask w)
 {-# INLINE runningTask #-}
 
--- | Go over to another task of the same scope, which is thereby no more waiting.
+-- | Make another task of the same scope the running one. The caller goes on as that task: from here on
+-- an interrupt hits it, and what is thrown is its failure. The scope's counts stay as they are, so
+-- the task that ran before must have ended or begun to wait without being counted down.
 --
 -- [Cost]: a store; no safe point.
+-- [Threads]: the worker's; called unmasked or between tasks.
 become :: Worker -> Task -> IO ()
 become w = writeRef (workerTask w)
 {-# INLINE become #-}
 
--- | The worker goes from task to task.
+-- | Tell idle workers that this one makes progress. A thief that sees the count unchanged for two
+-- microseconds concludes that the worker stays with one task, and takes half of its private
+-- stack; a library calls this at each operation at which a task may end or wait.
 --
 -- [Cost]: a read and a store.
+-- [Threads]: the worker's.
 countTask :: Worker -> IO ()
 countTask w = do
   n <- readWord (workerWords w) taskCountWord
   writeWord (workerWords w) taskCountWord (n + 1)
 {-# INLINE countTask #-}
 
--- | Where in 'workerWords'; the last, on the line of the others, holds how far the worker
--- had come when work was last stolen from its private stack, and zero when that is long ago.
-seedWord, taskCountWord, chainWord, downsWord, victimWord :: Int
+-- | Where in 'workerWords', beside those in "Heddle.Sched.Cancel": on the owner's line the seed of
+-- the steal loop, how many tasks the worker has run, whether it is in a chain, and how many ends
+-- of tasks the chain has put off; on the line of the others the task count at which work was last
+-- stolen from its private stack, zero once that is more than 'sharedTasks' ago.
+seedWord, taskCountWord, chainWord, downsWord, victimWord, workerWordCount :: Int
 seedWord = 2
 taskCountWord = 3
 chainWord = 4
 downsWord = 5
 victimWord = 10
+workerWordCount = 16
 
--- | A thief has paid for a barrier: for some tasks, let the worker offer its work to others
--- in the ordinary way.
+-- | After a steal from its private stack: let the victim publish its work on the deque for the next
+-- 'sharedTasks' tasks.
 --
 -- [Threads]: any.
 markVictim :: Worker -> IO ()
 markVictim victim = taskCount victim >>= atomicWrite (workerWords victim) victimWord . max 1
 
--- | Would the worker go on otherwise if it went the long way between tasks? Then it should.
+-- | Must the worker end its chain, because it has been stolen from, or may it begin one again?
 --
 -- [Cost]: a read or two; no safe point.
 isToTurn :: Worker -> Bool -> IO Bool
@@ -102,12 +115,12 @@ isToTurn w chained = do
       pure (over /= chained)
 {-# INLINE isToTurn #-}
 
--- | After a steal from its private stack, the victim publishes its work on the deque for so
--- many tasks; so the next steal costs one compare-and-set instead of a barrier on all cores.
+-- | For how many tasks a victim publishes its work on the deque after a steal from its private
+-- stack, so that the next steal costs one compare-and-set instead of a barrier on all cores.
 sharedTasks :: Int
 sharedTasks = 100
 
--- | Make counted work available to every worker of its run.
+-- | Push work that is counted already on the deque, and wake a worker for it.
 --
 -- [Masking]: to be called masked.
 pushWork :: Worker -> Work -> IO ()
@@ -116,7 +129,7 @@ pushWork w work = do
   push (workerDeque w) work
   signal w (taskScope (workTask work))
 
--- | Push the continuation of a task that has waited.
+-- | Count a task that has waited as ready, and push its continuation on the deque.
 --
 -- [Masking]: to be called masked.
 resume :: Worker -> Work -> IO ()
@@ -126,7 +139,7 @@ resume w work = do
   countResumed s w
   pushWork w work
 
--- | Make the work of one more task available. Called unmasked.
+-- | Count one task more and push its work on the deque. Called unmasked.
 --
 -- [Cost]: as 'commitFork'; see Note [No safe point].
 pushHere :: Worker -> Work -> IO ()
@@ -146,18 +159,18 @@ isChained :: Worker -> IO Bool
 isChained w = (/= 0) <$> readWord (workerWords w) chainWord
 {-# INLINE isChained #-}
 
--- | Can the task about to run be one of a chain?
+-- | Before a task runs: decide whether it is part of a chain.
 link :: Worker -> Scope -> IO ()
 link w s = do
-  -- What others took from the deque might be the only thing left of a long list.
+  -- A stolen continuation might be the only reference to a long list.
   scrub (workerDeque w)
-  -- Zero is the void's: a thief has just taken what was there.
+  -- Zero is the void's: a thief has just taken the entry.
   alike <- topOfPrivate (workerPrivate w) (pure True) (pure . (`elem` [0, scopeId s]) . scopeId . taskScope . workTask)
   let outermost = maybe True (const False) (scopeAround s)
   stolenAt <- readWord (workerWords w) victimWord
   writeWord (workerWords w) chainWord (if isPossible && outermost && not (scopeCuts s) && alike && stolenAt == 0 then 1 else 0)
 
--- | 'pushHere', but left to this worker while it goes from task to task quickly.
+-- | 'pushHere', but on the private stack while the worker is in a chain.
 --
 -- [Cost]: some stores; see Note [A chain].
 pushPrivately :: Worker -> Work -> IO ()
@@ -180,8 +193,8 @@ pushPrivately w !work = do
       when (sleepers > 0) (wakeOne (workerPool w) s)
 {-# NOINLINE pushPrivately #-}
 
--- | Offer again what has just been taken up: it stands for several tasks, and the worker
--- goes on as one of them.
+-- | Offer again the work that has just been popped: it stands for several tasks, and the worker goes
+-- on as one of them.
 --
 -- [Cost]: a few stores; see Note [A chain].
 offerAgain :: Worker -> Work -> IO ()
@@ -261,12 +274,12 @@ putOff w = do
 
 -- Note [A chain]
 -- ~~~~~~~~~~~~~~
--- As long as a worker goes from one task of its private stack to the next, it does without most of what
+-- As long as a worker goes from one task of its private stack to the next, it omits most of what
 -- 'finish' does. All of them belong to one run, to no scope inside it, and nothing is cut
--- off in it: whoever interrupts one of them ends the whole run. So an interrupt may hit
--- the next task instead, there is no handshake, and 'runningWord' stays 1. Who cancels the
--- run interrupts every worker that runs a task of it, so the scope's flags are not looked
--- at either: the chain ends by that interrupt, and what is left of it by 'start'.
+-- off in it: an interrupt of one of them ends the whole run. So an interrupt may hit the next
+-- task instead, there is no handshake, and 'runningWord' stays 1. Cancelling the run
+-- interrupts every worker that runs a task of it, so the scope's flags are not read either:
+-- the chain ends by that interrupt, and 'start' drops what is left of it.
 --
 -- The ends of tasks are counted when the chain ends, in 'settleChain'; too many tasks are
 -- counted until then, never too few. That a task ends and a piece of work that stands for
@@ -278,4 +291,4 @@ putOff w = do
 --
 -- 'link' begins a chain where the task is of that kind, what lies on the private stack is
 -- of the same run, and no thief has lately stolen from that. It then uses the deque, on which
--- work that stands for several must not come: whoever has some spreads it before.
+-- work that stands for several must not come: a worker that has some spreads it before.

@@ -7,9 +7,11 @@
 -- line with plain stores; only a worker that runs out of the scope's work adds them up.
 --
 -- Cost: two plain memory operations a task; no shared write.
--- Owner: a line belongs to its worker, the last line (atomic) to everybody else.
+-- Owner: a line belongs to its worker; all other workers share the last line, atomically.
 module Heddle.Sched.Scope
   ( newScope,
+    endlessCounts,
+    noFailures,
 
     -- * Counting
     isPlain,
@@ -42,6 +44,7 @@ import Data.List (minimumBy)
 import Data.Maybe (isJust)
 import Heddle.Prim.Atomic
   ( Ref,
+    Words,
     atomicRead,
     compareAndSet,
     fetchAdd,
@@ -56,6 +59,7 @@ import Heddle.Prim.Atomic
     writeRelease,
   )
 import Heddle.Prim.Exception (Exception (..), SomeException)
+import Heddle.Sched.Sleep (scopeNumberWord)
 import Heddle.Sched.Types
 
 flagsWord, quietWord, firstLine, lineWords :: Int
@@ -73,11 +77,11 @@ cutoffFlag = 2
 -- [Cost]: 64 bytes for each capability, and 200.
 newScope :: Worker -> Maybe Scope -> Bool -> Bool -> (Scope -> Worker -> IO ()) -> IO Scope
 newScope w around closed cuts whenQuiet = do
-  number <- fetchAdd (poolWords (workerPool w)) 16 1
+  number <- fetchAdd (poolWords (workerPool w)) scopeNumberWord 1
   workers <- readRef (poolWorkers (workerPool w))
   let pinned = tableSize (workersPinned workers)
   ws <- newWords (firstLine + lineWords * (pinned + 2))
-  failures <- newRef (Failures 0 64 [])
+  failures <- newRef noFailures
   cutoff <- newRef NoCutoff
   let scope =
         Scope
@@ -95,6 +99,21 @@ newScope w around closed cuts whenQuiet = do
           }
   countUp scope w
   pure scope
+
+-- | The counts of a scope without lines for workers in which one task never ends, so that the
+-- scope does not either.
+endlessCounts :: IO Words
+endlessCounts = do
+  ws <- newWords (firstLine + 2 * lineWords)
+  ws <$ fetchAdd ws (firstLine + upCount) 1
+
+-- | Those of a new scope.
+noFailures :: Failures
+noFailures = Failures 0 forgetLimit []
+
+-- | How many failures a scope keeps before it checks which have been handled.
+forgetLimit :: Int
+forgetLimit = 64
 
 -- | Is it the outermost scope, with nothing failed or cancelled?
 --
@@ -176,7 +195,7 @@ countBy by s w which
     plain l = do
       let i = firstLine + lineWords * l + which
       n <- readWord (scopeWords s) i
-      -- Who sees a task counted down sees it counted up.
+      -- A release, so that a reader that sees a task counted down sees it counted up.
       writeRelease (scopeWords s) i (n + by)
 {-# INLINE countBy #-}
 
@@ -257,9 +276,9 @@ admits s t = do
           RightOf failed -> pure (not (isRightOf t failed))
           NoCutoff -> pure True
 
--- | Keep a failure for the end.
+-- | Keep a failure for the end of the scope.
 --
--- [Cost]: O(1), with now and then a look at those there are.
+-- [Cost]: O(1) amortised; when the limit is reached, one look at each failure.
 addFailure :: Scope -> Failure -> IO ()
 addFailure s f = do
   many <- modifyRef (scopeFailures s) $ \(Failures n limit fs) ->
@@ -271,7 +290,7 @@ forget :: Scope -> IO ()
 forget s = do
   Failures n _ fs <- readRef (scopeFailures s)
   open <- filterM (fmap not . readRef . failureHandled) fs
-  let limit = max 64 (2 * length open)
+  let limit = max forgetLimit (2 * length open)
   modifyRef (scopeFailures s) $ \case
     Failures n' _ _ | n' == n -> (Failures (n + 1) limit open, ())
     other -> (other, ())
@@ -285,7 +304,7 @@ data Outcome a
   | -- | It was cancelled, or waits for ever.
     Stuck
 
--- | The outcome of a quiet scope: the leftmost failure that nobody handled, else the
+-- | The outcome of a quiet scope: the leftmost failure that no task handled, else the
 -- value. A 'MultiplePut' goes before all others, since which of the two writers comes
 -- second, and hence what follows from it, is a matter of timing.
 --
@@ -318,16 +337,16 @@ handleFailures s = do
 -- Note [Quiet]
 -- ~~~~~~~~~~~~
 -- Every line counts ups and downs and never goes back. A task is counted up before it can
--- be counted down, a waiting task is counted up again by who wakes it before that one is
--- itself counted down. We read all downs before all ups. If D and U are the sums so read
+-- be counted down; the task that wakes a waiting one counts that up before it is itself
+-- counted down. We read all downs before all ups. If D and U are the sums so read
 -- and d, u the true sums at the moment between the two passes, then D <= d <= u <= U;
 -- D == U means d == u: at that moment no task was ready or running, so none can come,
 -- unless from outside the scope.
 --
 -- A task that waits is counted parked before it is counted down, and resumed after it is
--- counted up. We read resumed before up, and parked last: who sees a task resumed sees it
--- up, so a scope that somebody outside is just waking does not look ended.
+-- counted up. We read resumed before up, and parked last: a reader that sees a task resumed
+-- sees it up, so a scope whose task is being woken from outside does not look ended.
 --
--- Somebody notices: the worker that counted the last one down looks after it (a locked
--- instruction lies between), and of two that do so at once one sees the other's count.
--- What wakes a task of a scope that has ended finds it cancelled.
+-- The end is always noticed: the worker that counted the last task down adds up the counts
+-- afterwards (a locked instruction lies between), and of two that do so at once one sees the
+-- other's count. A task of a scope that has ended is found cancelled when it is woken.

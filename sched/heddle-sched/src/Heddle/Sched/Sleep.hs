@@ -1,19 +1,21 @@
 -- |
 -- Module      : Heddle.Sched.Sleep
--- Description : Announcing sleep, and waking who sleeps
+-- Description : Announcing sleep, and waking sleepers
 -- Stability   : internal
 --
--- A worker that is about to park sets its bit. Whoever takes the bit back owns the worker: the
--- worker itself, a thread that wakes it for work, or a caller that gives it a run.
+-- A worker that is about to park sets its bit. The thread that takes the bit back owns the worker:
+-- the worker's own, one that wakes it for work, or a caller that gives it a run.
 --
--- Cost: nothing for who pushes while nobody sleeps, but two reads.
+-- Cost: a push reads two words while no worker sleeps.
 -- Owner: the pool; the words are changed atomically.
 module Heddle.Sched.Sleep
   ( -- * The pool's words
     sleepersWord,
     searchersWord,
+    scopeNumberWord,
     capabilitiesWord,
     blockingWord,
+    poolWordCount,
     maskWords,
 
     -- * Waking
@@ -40,15 +42,23 @@ import Heddle.Prim.WaitCell (WaitCell, park, unpark)
 import Heddle.Sched.Internal.Barrier (barrierEverywhere, canBarrierEverywhere)
 import Heddle.Sched.Types
 
-sleepersWord, searchersWord, capabilitiesWord, blockingWord, maskBits, maskWords :: Int
+-- | Where in 'poolWords': how many workers sleep; how many search, and the number of the next
+-- scope, each on a line of its own; and, on the last line, how many capabilities the pool has
+-- seen and how many tasks block.
+sleepersWord, searchersWord, scopeNumberWord, capabilitiesWord, blockingWord, poolWordCount :: Int
 sleepersWord = 0
 searchersWord = 8
+scopeNumberWord = 16
 capabilitiesWord = 24
 blockingWord = 25
+poolWordCount = 32
+
+-- | Of 'poolMasks': how many workers each word has a bit for, and how many words there are.
+maskBits, maskWords :: Int
 maskBits = 60
 maskWords = 16
 
--- | After a push: wake a worker, if some sleep and none is looking already.
+-- | After a push: wake a worker, if some sleep and none is searching already.
 --
 -- [Cost]: two reads of words that seldom change.
 signal :: Worker -> Scope -> IO ()
@@ -76,7 +86,7 @@ wakeOne pool s = mask_ $ do
             suits <- accepts s <$> readRef (workerAffinity victim)
             woken <- if suits then stopSleeping pool number else pure False
             when woken (unpark (workerCell victim))
-            -- It may meanwhile be somebody's who does other work.
+            -- It may meanwhile have been given other work.
             suited <- accepts s <$> readRef (workerAffinity victim)
             unless (woken && suited) (within' word (bits .&. (bits - 1)))
     from 0
@@ -84,7 +94,7 @@ wakeOne pool s = mask_ $ do
 
 accepts :: Scope -> Affinity -> Bool
 accepts s = \case
-  Everybody -> True
+  AnyRun -> True
   Only mine -> scopeRun mine == scopeRun s
   Brief mine -> scopeRun mine == scopeRun s
 
@@ -99,7 +109,7 @@ isSleeping pool number = do
   let (word, bit) = number `quotRem` maskBits
   if word >= maskWords then pure False else (`testBit` bit) <$> atomicRead (poolMasks pool) word
 
--- | Take a sleeper's bit; 'True' for exactly one of those who try.
+-- | Take a sleeper's bit; 'True' for exactly one of the threads that try.
 stopSleeping :: Pool -> Int -> IO Bool
 stopSleeping pool number
   | word >= maskWords = pure False
@@ -114,8 +124,8 @@ stopSleeping pool number
           won <- compareAndSet (poolMasks pool) word bits (bits - (1 `unsafeShiftL` bit))
           if won then fetchAdd (poolWords pool) sleepersWord (-1) >> pure True else go
 
--- | Between the announcement and the last look: from here on, each push that came before its
--- pusher could see the announcement is in memory. See Note [Missed pushes].
+-- | Between the announcement and the last look at others' work: makes every push visible whose
+-- worker could not yet see the announcement. See Note [Missed pushes].
 --
 -- [Cost]: a read for each worker; if another has a task, a system call of some microseconds.
 seePushes :: Worker -> IO ()
@@ -129,13 +139,13 @@ seePushes w = do
           if scopeId s /= idle && workerId other /= workerId w then pure True else anyBusy (i + 1)
   busy <- anyBusy 0
   when busy $
-    -- Without that call: a store leaves its core's buffer within less than this.
+    -- Where the kernel lacks membarrier: a store leaves its core's buffer within less than this.
     if canBarrierEverywhere then barrierEverywhere else nap (microseconds 50)
   where
     pool = workerPool w
     idle = scopeId (taskScope (poolIdleTask pool))
 
--- | Park a worker's thread. What is thrown at it there is meant for a task that has ended.
+-- | Park a worker's thread. An exception thrown at it there is meant for a task that has ended.
 parkQuietly :: WaitCell -> IO ()
 parkQuietly cell =
   try (park cell) >>= \case
@@ -145,12 +155,12 @@ parkQuietly cell =
 -- Note [Missed pushes]
 -- ~~~~~~~~~~~~~~~~~~~~
 -- A push is plain stores, and then a plain read of the number of sleepers. A worker that goes to
--- sleep announces it (a locked instruction) and then looks at everybody's work. With nothing
+-- sleep announces it (a locked instruction) and then looks at all workers' work. With nothing
 -- else, the pusher's stores may still be in its core's buffer at that look, while its read has
--- found no sleeper: both miss. The pusher would mostly take the work up itself, but if its task
--- blocks, waiting for the very work that it has pushed, nobody would be left to do that.
+-- found no sleeper: both miss. The pusher would mostly run the work itself, but if its task
+-- blocks, waiting for the very work that it has pushed, no worker would be left to run it.
 --
--- The pusher should pay nothing, so the sleeper passes a barrier on every core, between its
+-- The pusher should pay nothing, so the sleeper issues a barrier on every core, between its
 -- announcement and its look ('seePushes'). A push whose stores come before that barrier is seen
 -- by the look; one whose stores come after reads the number of sleepers after it, too, and so
 -- sees the announcement.

@@ -22,17 +22,17 @@ import Heddle.Prim.Clock (elapsed, microseconds, monotonicNow, nanosCount)
 import Heddle.Prim.Thread (nap, yield)
 import Heddle.Sched.Cancel (absorbing)
 import Heddle.Sched.Deque (Stolen (..), offers, steal)
-import Heddle.Sched.PrivateStack
+import Heddle.Sched.Internal.PrivateStack
 import Heddle.Sched.RunQueue (markVictim, seedWord, taskCount)
 import Heddle.Sched.Scope
 import Heddle.Sched.Sleep
 import Heddle.Sched.Types
 
--- | Steal, or give up. As long as others go from task to task, probe again and again, instead
--- of being woken by each of their pushes: at once if they take more than two microseconds for a task,
--- since then there will be something worth taking; after a nap if they are quicker.
+-- | Steal, or give up. As long as others go from task to task, keep probing, instead of being woken
+-- by each of their pushes: at once if they take more than two microseconds for a task, since then
+-- there will be work worth stealing; after a nap if they are quicker.
 --
--- The action takes one look.
+-- The action probes all workers once.
 stealLoop :: Worker -> Affinity -> IO (Maybe Work) -> IO (Maybe Work)
 stealLoop w affinity look = go (0 :: Int) (0 :: Int) probes
   where
@@ -60,8 +60,9 @@ stealLoop w affinity look = go (0 :: Int) (0 :: Int) probes
       victim <- readEntry workers i
       if workerId victim == workerId w then pure 0 else taskCount victim
 
--- | So many probes of all workers before parking, about 0.1 ms; so many more times while others have
--- tasks of some length; so many naps, about 10 ms.
+-- | How often an idle worker probes all others before it parks, about 0.1 ms; how often it repeats
+-- that while others have tasks of more than two microseconds; and how many naps it takes while
+-- theirs are shorter, about 10 ms in all.
 probes, agains, naps :: Int
 probes = 60
 agains = 40
@@ -79,7 +80,7 @@ probeFor w affinity look n =
         then pure Nothing
         else yield >> probeFor w affinity look (n - 1)
 
--- | One look at everybody's oldest work, beginning anywhere.
+-- | Probe every other worker's oldest work once, from a random one on.
 probeAll :: Worker -> Affinity -> IO (Maybe Work)
 probeAll w affinity = do
   let pool = workerPool w
@@ -118,7 +119,9 @@ probeAll w affinity = do
               pure (Just work)
         else pure Nothing
 
--- | Does the worker stay with one task for two microseconds or more?
+-- | Does the worker stay with one task for two microseconds or more? Waits that long.
+--
+-- [Cost]: two microseconds.
 isSlow :: Worker -> IO Bool
 isSlow victim = do
   before <- taskCount victim
@@ -149,6 +152,6 @@ workExists w affinity = do
 
 finished :: Affinity -> IO Bool
 finished = \case
-  Everybody -> pure False
+  AnyRun -> pure False
   Only s -> isQuiet s
   Brief _ -> pure True

@@ -43,13 +43,13 @@ import Heddle.Sched.Types
 -- [Blocks]: never.
 -- [Throws]: nothing here.
 fork :: Body () -> Body ()
-fork p w k = do
-  !t <- readRef (workerTask w)
-  i <- readWord (workerWords w) indexWord
-  let !child = ForkTask t i (taskScope t)
-      !after = Work t (i + 1) k ()
+fork body w continue = do
+  !task <- readRef (workerTask w)
+  index <- readWord (workerWords w) indexWord
+  let !child = ForkTask task index (taskScope task)
+      !after = Work task (index + 1) continue ()
   commitFork w child after
-  p w endFork
+  body w endFork
 {-# INLINE fork #-}
 
 -- | 'fork'. The result is 'True' if another worker stole what follows, so that the task may
@@ -58,13 +58,13 @@ fork p w k = do
 -- [Cost]: as 'fork'.
 -- [Blocks]: never.
 forkStolen :: Body () -> Body Bool
-forkStolen p w k = do
-  !t <- readRef (workerTask w)
-  i <- readWord (workerWords w) indexWord
-  let !child = ForkTask t i (taskScope t)
-      !after = Work t (i + 1) (\w' () -> k w' (workerId w' /= workerId w)) ()
+forkStolen body w continue = do
+  !task <- readRef (workerTask w)
+  index <- readWord (workerWords w) indexWord
+  let !child = ForkTask task index (taskScope task)
+      !after = Work task (index + 1) (\taker () -> continue taker (workerId taker /= workerId w)) ()
   commitFork w child after
-  p w endFork
+  body w endFork
 {-# INLINE forkStolen #-}
 
 endFork :: Worker -> () -> IO ()
@@ -76,14 +76,14 @@ endFork w () = finish w
 -- [Cost]: about 40 ns; 160 bytes.
 -- [Blocks]: never.
 spawn :: Body a -> Body (Cell a)
-spawn p w k = do
+spawn body w continue = do
   !cell <- newCell
-  !t <- readRef (workerTask w)
-  i <- readWord (workerWords w) indexWord
-  let !child = SpawnTask t i (taskScope t) cell
-      !after = Work t (i + 1) k cell
+  !task <- readRef (workerTask w)
+  index <- readWord (workerWords w) indexWord
+  let !child = SpawnTask task index (taskScope task) cell
+      !after = Work task (index + 1) continue cell
   commitFork w child after
-  p w (endSpawn cell)
+  body w (endSpawn cell)
 {-# INLINE spawn #-}
 
 endSpawn :: Cell a -> Worker -> a -> IO ()
@@ -98,18 +98,18 @@ endSpawn cell@(Cell ref) w !a = do
 endSpawnSlowly :: Cell a -> Worker -> a -> IO ()
 endSpawnSlowly cell w a = unsafeMask $ do
   writeWord (workerWords w) runningWord 0
-  t <- readRef (workerTask w)
-  let s = taskScope t
+  task <- readRef (workerTask w)
+  let scope = taskScope task
   fill cell (Full a) >>= \case
-    Nobody -> next w s
-    Wakes [Waiter t' i k] | scopeId (taskScope t') == scopeId s -> do
+    NoWaiter -> next w scope
+    Wakes [Waiter reader index continue] | scopeId (taskScope reader) == scopeId scope -> do
       settle w
-      countResumed s w
-      start w (Work t' i k a)
-    Wakes ws -> wake w a ws >> next w s
+      countResumed scope w
+      start w (Work reader index continue a)
+    Wakes waiters -> wake w a waiters >> next w scope
     Already -> do
-      newFailure t (toException MultiplePut) Nothing >>= addFailure s
-      next w s
+      newFailure task (toException MultiplePut) Nothing >>= addFailure scope
+      next w scope
 {-# NOINLINE endSpawnSlowly #-}
 
 -- | The number of a worker, from 0; numbers are dense and never used again.
@@ -140,29 +140,29 @@ newFullCell a = Cell <$> newRef (Full a)
 -- [Cost]: one read if the value is there, else about 40 ns when it comes.
 -- [Blocks]: parks the task, not the worker.
 readCell :: Cell a -> Body a
-readCell (Cell ref) w k =
+readCell (Cell ref) w continue =
   readRef ref >>= \case
-    Full a -> k w a
+    Full a -> continue w a
     Failed f -> failHere w f
-    _ -> await ref w k
+    _ -> await ref w continue
 {-# INLINE readCell #-}
 
 await :: Ref (CellState a) -> Worker -> (Worker -> a -> IO ()) -> IO ()
-await ref w k = unsafeMask $ do
-  t <- readRef (workerTask w)
-  i <- readWord (workerWords w) indexWord
+await ref w continue = unsafeMask $ do
+  task <- readRef (workerTask w)
+  index <- readWord (workerWords w) indexWord
   writeWord (workerWords w) runningWord 0
-  let s = taskScope t
-      me = Waiter t i k
+  let scope = taskScope task
+      me = Waiter task index continue
   -- A full barrier, so that 'settle' may look afterwards.
   was <- modifyRef ref $ \case
     Empty -> (Waiting [me], Empty)
-    Waiting ws -> (Waiting (me : ws), Empty)
+    Waiting others -> (Waiting (me : others), Empty)
     other -> (other, other)
   case was of
-    Full a -> settle w >> start w (Work t i k a)
-    Failed f -> failMasked w t f
-    _ -> countParked s w >> next w s
+    Full a -> settle w >> start w (Work task index continue a)
+    Failed f -> failMasked w task f
+    _ -> countParked scope w >> next w scope
 
 -- | Write a cell; the value is evaluated to weak head normal form first. What waited for it
 -- is pushed on the worker's deque.
@@ -171,15 +171,15 @@ await ref w k = unsafeMask $ do
 -- [Blocks]: never.
 -- [Throws]: 'MultiplePut' if the cell is full already.
 writeCell :: Cell a -> a -> Body ()
-writeCell cell a w k = do
-  a' <- evaluate a
+writeCell cell a w continue = do
+  value <- evaluate a
   first <-
     unsafeMask $
-      fill cell (Full a') >>= \case
-        Nobody -> pure True
-        Wakes ws -> wake w a' ws >> pure True
+      fill cell (Full value) >>= \case
+        NoWaiter -> pure True
+        Wakes waiters -> wake w value waiters >> pure True
         Already -> pure False
-  if first then k w () else throwIO MultiplePut
+  if first then continue w () else throwIO MultiplePut
 {-# INLINE writeCell #-}
 
 -- Tasks of other libraries ---------------------------------------------------
@@ -196,20 +196,24 @@ hookedTask = HookedTask
 --
 -- [Cost]: five words.
 workOf :: Task -> (Worker -> a -> IO ()) -> a -> Work
-workOf t = Work t 0
+workOf task = Work task 0
 {-# INLINE workOf #-}
 
--- | An effect of the running task, and what it throws, whatever its type; only the
--- scheduler's own interrupt, which cancels the task, goes through.
+-- | Run an effect in the running task and catch what it throws, whatever its type. Only the
+-- scheduler's own interrupt, which cancels the task, passes through.
 --
 -- [Blocks]: as the action does; the worker with it.
 -- [Threads]: the worker's.
 tryTask :: Worker -> IO a -> IO (Either SomeException a)
 tryTask w action =
   try action >>= \case
-    Left e | Just (Interrupt i) <- fromException e, i == workerId w -> throwIO e
+    Left e | Just (Interrupt victim) <- fromException e, victim == workerId w -> throwIO e
     result -> pure result
 
--- | What was thrown.
+-- | The exception of a failure: what the task that failed first threw, also where this task failed by
+-- reading that one's cell. It is safe to examine: an exception that was itself an error has been
+-- replaced by that error.
+--
+-- [Cost]: one read.
 failureThrown :: Failure -> SomeException
 failureThrown = failureException

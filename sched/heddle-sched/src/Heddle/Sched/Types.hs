@@ -26,6 +26,7 @@ module Heddle.Sched.Types
     taskScope,
     compareTasks,
     isRightOf,
+    isWithin,
 
     -- * Scopes
     Scope (..),
@@ -42,11 +43,13 @@ module Heddle.Sched.Types
     Body,
 
     -- * Exceptions
+    ParException (..),
     MultiplePut (..),
     Interrupt (..),
   )
 where
 
+import Data.Typeable (cast)
 import Heddle.Prim.Atomic (Ref, Stack, Table, Words)
 import Heddle.Prim.Exception
   ( Exception (..),
@@ -58,15 +61,15 @@ import Heddle.Prim.Lock (Lock)
 import Heddle.Prim.Thread (WeakThread)
 import Heddle.Prim.WaitCell (WaitCell)
 import Heddle.Sched.Deque (Deque)
-import Heddle.Sched.PrivateStack (PrivateStack)
+import Heddle.Sched.Internal.PrivateStack (PrivateStack)
 
--- | A cell that is written once: an IVar, without the type that keeps it in its run.
+-- | A cell that is written once: an IVar without the type parameter that keeps it in its run.
 newtype Cell a = Cell (Ref (CellState a))
 
 -- | Empty -> Waiting -> Full or Failed, each by compare-and-set.
 data CellState a
   = Empty
-  | -- | The last to come is first.
+  | -- | The newest waiter is first.
     Waiting [Waiter a]
   | Full a
   | -- | The task that was to write it failed.
@@ -84,7 +87,7 @@ data Task
         taskIndex :: !Int,
         _taskScope :: !Scope
       }
-  | -- | Nobody waits for it but the scope.
+  | -- | Only the scope waits for it.
     ForkTask {_taskParent :: !Task, taskIndex :: !Int, _taskScope :: !Scope}
   | -- | Its result, or its failure, goes into a cell.
     forall a. SpawnTask {_taskParent :: !Task, taskIndex :: !Int, _taskScope :: !Scope, _taskCell :: !(Cell a)}
@@ -105,16 +108,16 @@ data Work = forall a. Work {workTask :: !Task, _workIndex :: !Int, _workContinua
 data Failure = Failure
   { failureTask :: !Task,
     failureException :: !SomeException,
-    -- | Nothing is silently dropped: at the end of a scope the leftmost failure that
-    -- nobody handled becomes the scope's.
+    -- | Set when a task handles it. At the end of a scope the leftmost failure without this
+    -- mark becomes the scope's, so none is lost.
     failureHandled :: !(Ref Bool),
-    -- | The failure that this task met when it read another's result. Who handles this one
-    -- handles that one, but not what other readers made of it.
+    -- | The failure that this task met when it read another's result. Handling this one handles
+    -- that one, but not the failures of other readers.
     failureCause :: !(Maybe Failure)
   }
 
--- | Those of a scope, with a number that changes with every change, and how many make it
--- worth while to look which have been handled.
+-- | The failures of a scope: a number that changes with every change, how many there may be before
+-- the scope checks which have been handled, and the failures.
 data Failures = Failures !Int !Int [Failure]
 
 -- | The tasks of one run, or of one part of it that succeeds or fails as a whole.
@@ -126,12 +129,12 @@ data Scope = Scope
     -- | Flags, the quiet bit, and a line of two counts for each worker;
     -- see "Heddle.Sched.Scope".
     scopeWords :: !Words,
-    -- | So many workers have their own line; see 'workerLine'.
+    -- | How many workers have a line of their own; see 'workerLine'.
     scopeLines :: !Int,
-    -- | The worker that began the run, which has one, too.
+    -- | The worker that began the run, which has a line, too.
     scopeGuest :: !Int,
-    -- | Can nobody outside wake its tasks? Then it ends when all have ended or wait; else
-    -- the waiting ones must have ended, too.
+    -- | No task outside can wake its tasks, so it ends when all have ended or wait; otherwise the
+    -- waiting ones must have ended, too.
     scopeClosed :: !Bool,
     -- | Does a failure cancel what is to its right? In a pure run it must not: a task to
     -- the left may wait for one to the right, and would then depend on timing.
@@ -154,7 +157,7 @@ data Worker = Worker
     -- | The pool's words.
     workerSleepers :: !Words,
     -- | The index of the next fork, whether user code is running, a seed, a count of tasks
-    -- (the owner's line), and whether somebody means to interrupt it (the line of the
+    -- (the owner's line), and whether a thread has announced an interrupt (the line of the
     -- others).
     workerWords :: !Words,
     workerDeque :: {-# UNPACK #-} !(Deque Work),
@@ -162,16 +165,16 @@ data Worker = Worker
     workerPrivate :: {-# UNPACK #-} !(PrivateStack Work),
     -- | The task that runs or has just ended.
     workerTask :: !(Ref Task),
-    -- | The thread that runs it, once that has begun. Weak, so that a task that waits for
-    -- what nobody has is told so.
+    -- | The thread that runs it, once that has begun. Weak, so that the runtime can tell a task
+    -- that it waits for something unreachable.
     workerThread :: !(Ref (Maybe WeakThread)),
     workerAffinity :: !(Ref Affinity),
-    -- | What it is to do when it wakes.
+    -- | What it does when it wakes, if a caller has given it something.
     workerErrand :: !(Ref (Maybe Errand)),
     -- | Where the caller of its run waits: reachable from here, so that the caller is not
     -- taken for a thread that waits for ever when one of its tasks does.
     workerCaller :: !(Ref WaitCell),
-    -- | Held by who interrupts what this worker runs.
+    -- | Held by the thread that interrupts the task this worker runs.
     workerHandshake :: !Lock,
     -- | Where its thread parks.
     workerCell :: !WaitCell,
@@ -182,14 +185,14 @@ data Worker = Worker
 -- | Whose work a worker does.
 data Affinity
   = -- | Any.
-    Everybody
+    AnyRun
   | -- | That of one run, until it is quiet.
     Only !Scope
   | -- | One task of a run, which is about to block, and what comes of it.
     Brief !Scope
 
--- | Something for one worker: whose work it then does, what it begins with, and what it says
--- at the end.
+-- | A job for one worker: whose work it then does, what it begins with, and an action for the end
+-- that tells the giver.
 data Errand = Errand !Affinity !Work !(IO ())
 
 -- | All workers of the process.
@@ -221,11 +224,24 @@ data Workers = Workers
 -- [Threads]: the thread of the worker it is given; unmasked.
 type Body a = Worker -> (Worker -> a -> IO ()) -> IO ()
 
--- | A write-once cell was written twice.
+-- | Any exception of this package and of heddle-par: a handler for it catches 'MultiplePut' and
+-- heddle-par's @BlockedOnIVar@. It is here because the scheduler throws the first of them.
+data ParException = forall e. Exception e => ParException e
+
+instance Show ParException where
+  showsPrec d (ParException e) = showsPrec d e
+
+instance Exception ParException where
+  displayException (ParException e) = displayException e
+
+-- | A write-once cell was written twice. A run throws it before any other failure, since which
+-- of the two writers comes second depends on timing.
 data MultiplePut = MultiplePut
   deriving stock (Eq, Show)
 
 instance Exception MultiplePut where
+  toException = toException . ParException
+  fromException e = fromException e >>= \(ParException child) -> cast child
   displayException MultiplePut = "an IVar was written twice: each must have one writer"
 
 -- | Thrown to a worker (by number) to end the task it runs; never leaves this package.
@@ -236,7 +252,7 @@ instance Exception Interrupt where
   toException = asyncExceptionToException
   fromException = asyncExceptionFromException
 
--- | The way from the outermost task to this one.
+-- | The numbers of the forks that lead from the outermost task to this one.
 path :: Task -> [Int]
 path = go []
   where
@@ -264,3 +280,9 @@ compareTasks a b = go (path a) (path b)
 -- [Cost]: O(depth).
 isRightOf :: Task -> Task -> Bool
 isRightOf a failed = compareTasks a failed == GT
+
+-- | @isWithin outer inner@: is @inner@ the scope @outer@, or one inside it?
+--
+-- [Cost]: O(depth).
+isWithin :: Scope -> Scope -> Bool
+isWithin outer inner = scopeId outer == scopeId inner || maybe False (isWithin outer) (scopeAround inner)

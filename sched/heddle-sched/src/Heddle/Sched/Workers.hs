@@ -47,9 +47,9 @@ import Heddle.Prim.Thread (forkMasked, forkMaskedOn, getCapabilities, labelMe, m
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, unpark)
 import Heddle.Sched.Cancel
 import Heddle.Sched.Deque (newDeque)
+import Heddle.Sched.Internal.PrivateStack
 import Heddle.Sched.Pool
-import Heddle.Sched.PrivateStack
-import Heddle.Sched.RunQueue (seedWord)
+import Heddle.Sched.RunQueue (seedWord, workerWordCount)
 import Heddle.Sched.Scope
 import Heddle.Sched.Sleep
 import Heddle.Sched.Types
@@ -92,7 +92,7 @@ spareWorker pool =
       _ <- forkMasked (\_ -> begin w "spare" attendErrands)
       pure w
 
--- | Have a hired worker do this, for a caller that waits there.
+-- | Give a hired worker its errand, for a caller that waits in the cell.
 --
 -- [Cost]: wakes the worker's thread.
 assign :: Worker -> WaitCell -> Errand -> IO ()
@@ -139,7 +139,7 @@ lend w continuation = unsafeMask $ do
     pool = workerPool w
     returned = void (fetchAdd (poolWords pool) blockingWord (-1))
 
--- | More are not needed to wait, and each is looked at by whoever looks for work.
+-- | A bound, since idle workers probe every worker there is, spare ones included.
 mostBlocking :: Int
 mostBlocking = 500
 
@@ -160,19 +160,17 @@ globalPool = unsafeGlobal newPool
 
 newPool :: IO Pool
 newPool = do
-  ws <- newWords 32
+  ws <- newWords poolWordCount
   masks <- newWords maskWords
-  nobody <- newTable 0 (error "no worker")
-  workers <- newRef (Workers nobody nobody)
+  none <- newTable 0 (error "no worker")
+  workers <- newRef (Workers none none)
   growing <- newLock
   spare <- newStack
-  scopeCounts <- newWords 32
-  -- One that never ends, so that the scope does not either.
-  writeWord scopeCounts 8 1
-  failures <- newRef (Failures 0 64 [])
+  scopeCounts <- endlessCounts
+  failures <- newRef noFailures
   cutoff <- newRef NoCutoff
-  let idle = RootTask {_taskParent = idle, taskIndex = 0, _taskScope = nobodysScope}
-      nobodysScope =
+  let idle = RootTask {_taskParent = idle, taskIndex = 0, _taskScope = idleScope}
+      idleScope =
         Scope
           { scopeId = 0,
             scopeRun = 0,
@@ -186,7 +184,8 @@ newPool = do
             scopeFailures = failures,
             scopeWhenQuiet = \_ -> pure ()
           }
-  _ <- fetchAdd ws 16 1
+  -- Number 0 is that scope's.
+  _ <- fetchAdd ws scopeNumberWord 1
   let pool = Pool ws masks workers growing spare idle
   -- Its threads are parked, not forgotten, and so are the callers of runs.
   _ <- newStablePtr pool
@@ -200,14 +199,15 @@ adapt pool now = uninterruptibleMask_ . withLock (poolGrowing pool) $ do
   forM_ [before .. now - 1] $ \line -> do
     w <- newWorker pool line
     forkMaskedOn line (\_ -> begin w (show line) attend)
-  -- Those that had retired look again.
+  -- Retired workers look again whether there is a capability for them.
   pinned' <- workersPinned <$> readRef (poolWorkers pool)
   forM_ [0 .. min before (tableSize pinned') - 1] $ \i -> readEntry pinned' i >>= unpark . workerCell
   atomicWrite (poolWords pool) capabilitiesWord now
 
 -- | The thread of a worker begins.
 begin :: Worker -> String -> (Worker -> IO ()) -> IO ()
--- It inherits the state of whoever forks it, and must be interruptible where it parks.
+-- The thread inherits the masking state of the thread that forks it, and must be interruptible
+-- where it parks.
 begin w name work = unsafeMask $ do
   labelMe ("sched/worker/" ++ name)
   myWeakThread >>= writeRef (workerThread w) . Just
@@ -216,26 +216,31 @@ begin w name work = unsafeMask $ do
 -- | A worker, added to the table of all, and to the pinned ones if it has a line.
 newWorker :: Pool -> Int -> IO Worker
 newWorker pool line = do
-  Workers pinned everybody <- readRef (poolWorkers pool)
-  let number = tableSize everybody
+  Workers pinned everyWorker <- readRef (poolWorkers pool)
+  let number = tableSize everyWorker
       idle = poolIdleTask pool
   make <-
-    Worker number line pool (poolWords pool) <$> newWords 16
-      <*> newDeque 64 (Work idle 0 (\_ () -> pure ()) ())
-      <*> newPrivateStack 16 (Work idle 0 (\_ () -> pure ()) ())
+    Worker number line pool (poolWords pool) <$> newWords workerWordCount
+      <*> newDeque dequeCapacity (Work idle 0 (\_ () -> pure ()) ())
+      <*> newPrivateStack stackCapacity (Work idle 0 (\_ () -> pure ()) ())
       <*> newRef idle
       <*> newRef Nothing
-      <*> newRef Everybody
+      <*> newRef AnyRun
       <*> newRef Nothing
       <*> (newWaitCell >>= newRef)
       <*> newLock
       <*> newWaitCell
   let w = make (readRef (workerTask w) >>= next w . taskScope)
   writeWord (workerWords w) seedWord (0x2545f4914f6cdd1d + number * 0x9e3779b97f4a7c1)
-  everybody' <- append everybody w
+  everyWorker' <- append everyWorker w
   pinned' <- if line < 0 then pure pinned else append pinned w
-  writeRef (poolWorkers pool) (Workers pinned' everybody')
+  writeRef (poolWorkers pool) (Workers pinned' everyWorker')
   pure w
+
+-- | How many entries a new worker's deque and private stack have room for, before they grow.
+dequeCapacity, stackCapacity :: Int
+dequeCapacity = 64
+stackCapacity = 16
 
 append :: Table a -> a -> IO (Table a)
 append table x = do

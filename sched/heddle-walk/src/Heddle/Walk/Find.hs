@@ -8,13 +8,16 @@
 -- GNU find's expression language over the parallel walk: from the words of a command line
 -- to an exit status. @docs/manual/find.md@ tells where it differs from GNU find.
 --
--- Cost: about 1 ms to start; per entry, see "Heddle.Walk.Find.Compile".
+-- Cost: about 1 ms to start; per entry, see "Heddle.Walk.Find.Internal.Compile".
 -- Owner: the caller. It is meant for programs that do nothing else: it adopts the user's
 -- locale, changes the number of capabilities, and writes to the process's standard
 -- output and standard error.
 module Heddle.Walk.Find
   ( find,
     findAs,
+
+    -- * Without handles
+    writeText,
   )
 where
 
@@ -26,15 +29,15 @@ import Data.Maybe (fromMaybe, isJust)
 import Heddle.Prim.Errno (errnoOf, pattern EBADF, pattern EISDIR)
 import Heddle.Prim.Exception (Exception (..), IOException, bracket, try, trySync)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
-import Heddle.Walk.Find.Accounts (newAccounts)
-import Heddle.Walk.Find.Compile
-import Heddle.Walk.Find.Outputs (flushOutputs, withOutputs)
-import Heddle.Walk.Find.Parser
-import Heddle.Walk.Find.Programs (finishPrograms, newPrograms)
-import Heddle.Walk.Find.Render
-import Heddle.Walk.Find.Settings
-import Heddle.Walk.Find.Syntax
-import Heddle.Walk.Find.System
+import Heddle.Walk.Find.Internal.Accounts (newAccounts)
+import Heddle.Walk.Find.Internal.Compile
+import Heddle.Walk.Find.Internal.Outputs (flushOutputs, withOutputs)
+import Heddle.Walk.Find.Internal.Parser
+import Heddle.Walk.Find.Internal.Programs (finishPrograms, newPrograms)
+import Heddle.Walk.Find.Internal.Render
+import Heddle.Walk.Find.Internal.Settings
+import Heddle.Walk.Find.Internal.Syntax
+import Heddle.Walk.Find.Internal.System
 import Heddle.Walk.Internal.Engine
 import Heddle.Walk.Internal.Options
 import System.Exit (ExitCode (..))

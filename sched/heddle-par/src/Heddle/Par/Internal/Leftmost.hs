@@ -10,17 +10,17 @@
 module Heddle.Par.Internal.Leftmost
   ( leftmostOf,
     failWith,
-    Deadlock (..),
   )
 where
 
+import Heddle.Par.Internal.Exception (BlockedOnIVar (..))
 import Heddle.Par.Internal.Monad (Par (..), par)
-import Heddle.Prim.Exception (Exception (..), throwIO)
+import Heddle.Prim.Exception (throwIO)
 import Heddle.Sched (Failure, Kind, Outcome (..))
 import Heddle.Sched qualified as Sched
 
 -- | The result of the leftmost computation that has one, or the failure of the leftmost
--- that fails, whichever is further left. What is right of it is cancelled.
+-- that fails, whichever is further left. The computations to the right are cancelled.
 leftmostOf :: Kind -> [Par s (Maybe a)] -> Par s (Maybe a)
 leftmostOf kind searches = par (Sched.openBranches kind (map unPar searches)) >>= collect
   where
@@ -30,17 +30,9 @@ leftmostOf kind searches = par (Sched.openBranches kind (map unPar searches)) >>
         Ended Nothing -> collect vs
         Ended hit -> mapM_ ended vs >> pure hit
         Broken f -> mapM_ ended vs >> failWith f
-        Stuck -> mapM_ ended vs >> par (\_ _ -> throwIO Deadlock)
+        Stuck -> mapM_ ended vs >> par (\_ _ -> throwIO BlockedOnIVar)
     ended v = par (Sched.readCell v)
 
--- | Fail with what a scope inside failed with.
+-- | Fail with the failure of a scope inside.
 failWith :: Failure -> Par s a
 failWith f = par (Sched.failWith f)
-
--- | Every task of a run has ended or waits for an IVar that nobody will write, and the
--- run has no result.
-data Deadlock = Deadlock
-  deriving stock (Eq, Show)
-
-instance Exception Deadlock where
-  displayException Deadlock = "deadlock: the run waits for an IVar that no task is left to write"

@@ -44,41 +44,43 @@ import Heddle.Sched qualified as Sched
 -- [Cost]: a bind is a function call.
 newtype Par s a = Par {unPar :: Worker -> (Worker -> a -> IO ()) -> IO ()}
 
--- Else 'Data.Coerce.coerce' would take an IVar out of its run.
+-- Nominal, because 'Data.Coerce.coerce' could otherwise take an IVar out of its run.
 type role Par nominal representational
 
 type role IVar nominal representational
 
 {- HLINT ignore par "Avoid lambda" -}
 -- oneShot is about lambdas.
-{- HLINT ignore rest "Avoid lambda" -}
+{- HLINT ignore once "Avoid lambda" -}
 -- The same.
 
 -- | The only way a computation is made: its code is entered once each time it is run, so
 -- GHC need not share anything between runs, and compiles binds to straight code.
 par :: (Worker -> (Worker -> a -> IO ()) -> IO ()) -> Par s a
-par f = Par (oneShot (\w -> oneShot (\k -> f w k)))
+par f = Par (oneShot (\worker -> oneShot (\continue -> f worker continue)))
 {-# INLINE par #-}
 
--- | A continuation is called once.
-rest :: (Worker -> a -> IO ()) -> Worker -> a -> IO ()
-rest k = oneShot (\w -> oneShot (\a -> k w a))
-{-# INLINE rest #-}
+-- | Tells GHC that a continuation is called once, so that it need not share what is computed
+-- before its arguments are there.
+once :: (Worker -> a -> IO ()) -> Worker -> a -> IO ()
+once continue = oneShot (\worker -> oneShot (\a -> continue worker a))
+{-# INLINE once #-}
 
 instance Functor (Par s) where
-  fmap f (Par m) = par (\w k -> m w (rest (\w' a -> k w' (f a))))
+  fmap f (Par m) = par (\worker continue -> m worker (once (\after a -> continue after (f a))))
   {-# INLINE fmap #-}
 
 instance Applicative (Par s) where
-  pure a = par (\w k -> k w a)
+  pure a = par (\worker continue -> continue worker a)
   {-# INLINE pure #-}
-  Par mf <*> Par ma = par (\w k -> mf w (rest (\w' f -> ma w' (rest (\w'' a -> k w'' (f a))))))
+  Par mf <*> Par ma =
+    par (\worker continue -> mf worker (once (\after f -> ma after (once (\final a -> continue final (f a))))))
   {-# INLINE (<*>) #-}
-  Par ma *> Par mb = par (\w k -> ma w (rest (\w' _ -> mb w' k)))
+  Par ma *> Par mb = par (\worker continue -> ma worker (once (\after _ -> mb after continue)))
   {-# INLINE (*>) #-}
 
 instance Monad (Par s) where
-  Par m >>= f = par (\w k -> m w (rest (\w' a -> unPar (f a) w' k)))
+  Par m >>= f = par (\worker continue -> m worker (once (\after a -> unPar (f a) after continue)))
   {-# INLINE (>>=) #-}
 
 -- | Effects run on the worker's thread, unmasked; what parks there parks the worker.
@@ -147,7 +149,7 @@ newFull :: a -> Par s (IVar s a)
 newFull !a = par (\w k -> Sched.newFullCell a >>= k w . IVar)
 {-# INLINE newFull #-}
 
--- | The value, as soon as there is one.
+-- | The value; the task waits until there is one.
 get :: IVar s a -> Par s a
 get (IVar cell) = par (Sched.readCell cell)
 {-# INLINE get #-}

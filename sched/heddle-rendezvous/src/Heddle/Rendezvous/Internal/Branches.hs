@@ -6,8 +6,8 @@
 -- Description : Running branches
 -- Stability   : internal
 --
--- What 'par' does before its branches run: it hears from each which ends it is to get,
--- refuses two writers, gives every channel its new seats, and only then starts them.
+-- What 'par' does before its branches run: it collects which ends each is granted, refuses
+-- two writers, gives every channel its new seats, and only then starts the branches.
 --
 -- Cost: as said at each.
 -- Owner: a frame belongs to the branch that waits for it.
@@ -20,15 +20,13 @@ module Heddle.Rendezvous.Internal.Branches
     -- * Exceptions
     throwDet,
     tryDet,
-    DuplicateWriter (..),
-    DuplicateWorld (..),
   )
 where
 
 import Control.Applicative (Applicative (..))
 import Control.Monad (forM_)
 import Data.Containers.ListUtils (nubOrd)
-import Data.List (intercalate, sort)
+import Data.List (sort)
 import Heddle.Prim.Atomic
   ( Ref,
     Table,
@@ -46,6 +44,7 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Exception (Exception (..), bug, unsafeMask)
 import Heddle.Rendezvous.Internal.Channel
 import Heddle.Rendezvous.Internal.Ends
+import Heddle.Rendezvous.Internal.Exception (DuplicateWorld (..), DuplicateWriter (..), Poisoned (..))
 import Heddle.Rendezvous.Internal.Types
 import Heddle.Sched (Worker, become, hookedTask, pause, pushHere, resume, runningTask, taskScope, workOf)
 
@@ -61,7 +60,7 @@ newtype Branches s a = Branches (Gathering s -> IO (IO a))
 
 data Gathering s = Gathering {gatheringNext :: !(Ref Int), gatheringCode :: !(Ref [Code]), gatheringClaims :: Int -> Claims s}
 
--- | A branch to be: what it does.
+-- | The code of a branch that has not begun.
 newtype Code = Code (Branch -> Worker -> IO ())
 
 instance Functor (Branches s) where
@@ -74,7 +73,7 @@ instance Applicative (Branches s) where
     b <- g gathering
     pure (a <*> b)
 
-  -- Whoever combines many results keeps this for each of them.
+  -- Strict: a combination of many results keeps one of these for each.
   liftA2 h (Branches f) (Branches g) = Branches $ \gathering -> do
     !a <- f gathering
     !b <- g gathering
@@ -98,11 +97,11 @@ branch g body = Branches $ \gathering -> do
 
 -- | Run all branches and wait for all of them.
 --
--- There is no fairness among them: on one core, one that computes for ever may keep others
--- from ever beginning. No result depends on it, since there is none then; but effects that
--- could have come before may not come.
+-- There is no fairness among them: on one core, a branch that computes for ever may keep others
+-- from ever beginning. The run then has no result in any case, but effects of the others may be
+-- missing.
 --
--- [Cost]: some 100 ns for each branch; a lock for each channel that two or more have ends of.
+-- [Cost]: about 100 ns for each branch; a lock for each channel that two or more have ends of.
 -- [Blocks]: the branch, not the worker.
 -- [Throws]: 'DuplicateWriter' and 'DuplicateWorld', before any branch starts; else what
 -- the leftmost branch that failed threw, a 'Poisoned' only if there is nothing else.
@@ -161,7 +160,7 @@ newFrame b turn count end = do
   pure frame
 {-# NOINLINE newFrame #-}
 
--- | When no branch is left.
+-- | When the last branch of a frame has ended: go on as the parent, or throw in it.
 ended :: Frame -> IO a -> (Worker -> a -> IO ()) -> Worker -> IO ()
 ended frame results k w = do
   setDoing b (Active (frameNumber frame))
@@ -178,14 +177,14 @@ ended frame results k w = do
       Nothing -> False
     leftmost f fs = snd (foldr (\a c -> if fst a < fst c then a else c) f fs)
 
--- | Seat the branches and start them: the first one here, the others for who takes them.
+-- | Seat the branches and start them: the first one on this worker, the others from the deque.
 --
--- The table is the frame's; taken out here, GHC would take the frame apart and put it
--- together again for every branch.
+-- The table is the frame's. It is a parameter because GHC would otherwise take the frame apart
+-- and put it together again for every branch.
 run :: Branch -> Worker -> Table Branch -> Frame -> [Code] -> [Seating] -> IO ()
 run b w table frame codes seatings = do
   scope <- taskScope <$> runningTask w
-  let -- One for all, by number.
+  let -- One hook for all branches, which it tells apart by number.
       hook w' i e = readEntry table i >>= \thrower -> crashed thrower w' e
       seat (_, b') [] = pure ([], b')
       seat (i, b') (Seating plan m : more)
@@ -229,13 +228,13 @@ run b w table frame codes seatings = do
 -- 'Poisoned' from then on, and is thrown to the parent when all branches have ended.
 throwDet :: Exception e => e -> Det s a
 throwDet e = det $ \b w _ -> do
-  -- An exception that is itself an error is a crash of this branch, not of its parent.
+  -- Forced here: an exception that is itself an error must crash this branch, not its parent.
   let !thrown = toException e
   throwIn b w (Failure (branchPath b) False thrown)
 
--- | What a part throws: with 'throwDet', or as a failed operation of this module, or in
--- 'Heddle.Rendezvous.io'. Exceptions of pure code are not caught, since which of two
--- such comes first is up to the compiler.
+-- | Catch what a part throws: with 'throwDet', as a failed operation of this module, or in
+-- 'Heddle.Rendezvous.io'. Exceptions of pure code are not caught, since the compiler decides
+-- which of two such comes first.
 --
 -- [Cost]: one closure.
 tryDet :: Exception e => Det s a -> Det s (Either e a)
@@ -244,21 +243,3 @@ tryDet (Det m) = det $ \b w k ->
         Just e -> k w' (Left e)
         Nothing -> throwIn b w' f
    in m (Handling (branchTask b) handle b) w (\w' a -> k w' (Right a))
-
--- | A 'par' would have given the writer's end of a channel to two branches.
-data DuplicateWriter = DuplicateWriter {duplicateChannel :: String, duplicateBranches :: [String]}
-  deriving stock (Eq, Show)
-
-instance Exception DuplicateWriter where
-  displayException (DuplicateWriter channel branches) =
-    "channel " ++ show channel ++ ": its writer's end was granted to " ++ intercalate " and " branches
-      ++ "; a channel has one writer. Give each writer a channel of its own."
-
--- | A 'par' would have let several branches have effects.
-newtype DuplicateWorld = DuplicateWorld [String]
-  deriving stock (Eq, Show)
-
-instance Exception DuplicateWorld where
-  displayException (DuplicateWorld branches) =
-    "the world was granted to " ++ intercalate " and " branches
-      ++ "; the order of their effects would be a matter of timing. Grant it to one, and let the others send to it."

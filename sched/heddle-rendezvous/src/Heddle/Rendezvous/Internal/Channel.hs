@@ -3,13 +3,13 @@
 -- Description : The rendezvous
 -- Stability   : internal
 --
--- Every member of a channel brings its continuation to a slot of its own and counts down
--- the channel's word; who comes last finds everybody there, makes them ready to go on, and
--- goes on itself. See Note [A step].
+-- Every member of a channel stores its continuation in a slot of its own and counts down the
+-- channel's word; the last member to arrive finds all others there, makes them ready to go on,
+-- and goes on itself. See Note [A step].
 --
 -- Cost: an arrival is one store and one fetch-and-add, the last one's not even that; a
--- resumption one push and pop of the worker's own deque. Nobody wakes a thread.
--- Owner: a slot belongs to its member, or to who has come last, never to both.
+-- resumption one push and pop of the worker's private stack. No thread is woken.
+-- Owner: a slot belongs to its member, or to the last member to arrive, never to both.
 module Heddle.Rendezvous.Internal.Channel
   ( newChannel,
     send',
@@ -61,6 +61,7 @@ import Heddle.Prim.Atomic
   )
 import Heddle.Prim.Exception (Exception (..), SomeException, bug, unsafeMask)
 import Heddle.Prim.Lock (newLock, withLock)
+import Heddle.Rendezvous.Internal.Exception (Poisoned (..), WriterEnded (..))
 import Heddle.Rendezvous.Internal.Types
 import Heddle.Sched
   ( Scope,
@@ -113,8 +114,8 @@ newChannel b name = do
 
 -- Words ----------------------------------------------------------------------
 
--- | The words of a channel: its state, see 'wordPending', and one that is free for a report
--- about it. They have a cache line to themselves, since all members write there.
+-- | The words of a channel: its state, see 'wordPending', and one for the use of a deadlock
+-- report. They have a cache line to themselves, since all members write there.
 newChannelWords :: IO Words
 newChannelWords = newWords 8
 
@@ -122,8 +123,8 @@ stateWord, reportWord :: Int
 stateWord = 0
 reportWord = 1
 
--- | The words of a block so many of whose seats are taken: that number; whether its writer has
--- ended; of a batch, the next slot and how many members are left; and how many frames up the
+-- | The words of a block, given how many of its seats are taken: that number; whether its writer
+-- has ended; of a batch, the next slot and how many members are left; and how many frames up the
 -- writer's end was kept, when seat 0 was lent without it.
 newBlockWords :: Int -> IO Words
 newBlockWords taken = do
@@ -139,7 +140,7 @@ keptWord = 4
 
 -- Arriving -------------------------------------------------------------------
 
--- | Bring a value.
+-- | Arrive with a value, as the writer.
 --
 -- [Blocks]: the branch, until every member has arrived.
 send' :: End a -> a -> Branch -> Worker -> (Worker -> () -> IO ()) -> IO ()
@@ -163,7 +164,7 @@ send' (End block i) a b w k = do
             else arrived block i before b w
 {-# NOINLINE send' #-}
 
--- | Come for a value.
+-- | Arrive for a value, as a reader.
 --
 -- [Blocks]: the branch, until every member has arrived.
 receive :: End a -> Branch -> Worker -> (Worker -> a -> IO ()) -> IO ()
@@ -195,7 +196,7 @@ receive (End block i) b w k = do
             else arrived block i before b w
 {-# NOINLINE receive #-}
 
--- | The writer is the last of all.
+-- | Complete a step when the writer arrives last: begin the next step, and make the readers ready.
 writeLast :: Block a -> a -> Int -> Int -> Worker -> IO ()
 writeLast block a x half w = do
   writeRelease (blockWord block) stateWord (freshStep x)
@@ -211,12 +212,12 @@ writeLast block a x half w = do
     n -> batch block a (n - 1) half w
 {-# INLINE writeLast #-}
 
--- | All members of a step have arrived, and one is not there.
+-- | All members of a step have arrived, and a slot is empty: a bug of this module.
 lost :: Block a -> IO b
 lost block = bug ("channel " ++ show (channelName (blockChannel block)) ++ ": a member that has arrived is not in its slot")
 {-# NOINLINE lost #-}
 
--- | A reader is the last of all, and this is the writer.
+-- | Complete a step when a reader arrives last; the branch and its continuation are the writer's.
 readLast :: Block a -> Branch -> (Worker -> () -> IO ()) -> a -> Int -> Int -> Worker -> IO ()
 readLast block b' k' a x half w = do
   writeRelease (blockWord block) stateWord (freshStep x)
@@ -227,8 +228,8 @@ readLast block b' k' a x half w = do
     n -> batch block a (n - 1) half w
 {-# INLINE readLast #-}
 
--- | Those of a step that are still to be resumed: whoever holds this resumes one of them
--- and makes the others available as one piece of work. See Note [A batch].
+-- | The members of a step that are still to be resumed, as one piece of work: it resumes one of
+-- them and offers the others again. See Note [A batch].
 data Batch a = Batch
   { batchSlots :: !(Table (Slot a)),
     -- | The block's: where it is, and how many are left.
@@ -237,7 +238,7 @@ data Batch a = Batch
     batchAgain :: Work
   }
 
--- | Resume so many members that are in this half of the slots.
+-- | Resume the members in one half of the slots, as one piece of work if the worker is in a chain.
 batch :: Block a -> a -> Int -> Int -> Worker -> IO ()
 batch block a n half w = do
   chained <- isChained w
@@ -251,7 +252,7 @@ batch block a n half w = do
     else oneByOne (blockSlots block) a half (half + blockSize block) w
 {-# NOINLINE batch #-}
 
--- | Resume those in some of the slots as so many pieces of work.
+-- | Resume the members in a range of slots, each as a piece of work of its own.
 oneByOne :: Table (Slot a) -> a -> Int -> Int -> Worker -> IO ()
 oneByOne slots a from to w = forM_ [from .. to - 1] $ \at ->
   readEntry slots at >>= \case
@@ -277,7 +278,7 @@ drain w b = do
   where
     half = tableSize (batchSlots b) `quot` 2
 
--- | Take one member out.
+-- | Take one member out of a batch, offer the others again, and go on as that member.
 advance :: Worker -> Batch a -> Int -> Branch -> IO ()
 advance w b at me = do
   left <- readWord (batchWords b) leftWord
@@ -290,8 +291,8 @@ advance w b at me = do
   become w (branchTask me)
 {-# INLINE advance #-}
 
--- | The worker has been robbed, and is not in a chain any more: a batch must not get onto its
--- deque.
+-- | After a steal the worker is no longer in a chain, so it pushes on its deque, where a batch must
+-- not come: push the members one by one.
 spread :: Worker -> Batch a -> IO ()
 spread w b = do
   at <- readWord (batchWords b) cursorWord
@@ -299,7 +300,7 @@ spread w b = do
   oneByOne (batchSlots b) (batchValue b) at (if at < half then half else 2 * half) w
 {-# NOINLINE spread #-}
 
--- | Others have still to come, unless a member threw before we came.
+-- | After an arrival that was not the last: wait, unless a member has thrown.
 arrived :: Block a -> Int -> Int -> Branch -> Worker -> IO ()
 arrived block i before b w
   | isPoisoned before = tooLate block i b w
@@ -309,7 +310,7 @@ arrived block i before b w
 
 -- The long way ---------------------------------------------------------------
 
--- | Everybody is there, but it is not as simple as usual.
+-- | The last arrival at a marked channel, or at one where no member sends.
 arrivedLast :: Block a -> Branch -> Worker -> IO ()
 arrivedLast block b w = apart w $ \s -> do
   works <- locked block w (complete (blockChannel block))
@@ -317,7 +318,8 @@ arrivedLast block b w = apart w $ \s -> do
   nextAt b w s
 {-# NOINLINE arrivedLast #-}
 
--- | A member threw while we arrived. If it saw us there, we are being resumed already.
+-- | A member threw while this one arrived. If the thrower found it in its slot, it is being resumed
+-- already.
 tooLate :: Block a -> Int -> Branch -> Worker -> IO ()
 tooLate block i b w = apart w $ \s -> do
   mine <- locked block w $ do
@@ -325,7 +327,7 @@ tooLate block i b w = apart w $ \s -> do
     case slot of
       (at, Receiver _ _) -> True <$ writeEntry (blockSlots block) at Vacant
       (at, Sender {}) -> True <$ writeEntry (blockSlots block) at Vacant
-      -- Gone; or the branch has gone on already, and is planning a par.
+      -- Vacant; or the branch has been resumed already, and is planning a par.
       _ -> pure False
   if mine then start w (poisonedWork block b) else next w s
 {-# NOINLINE tooLate #-}
@@ -337,7 +339,7 @@ mySlot block i = do
   slot <- readEntry (blockSlots block) at
   pure (at, slot)
 
--- | Arrive at a channel that is marked, or where everybody comes to receive.
+-- | Arrive at a channel that is marked, or where no member sends.
 slowly :: Block a -> Int -> Slot a -> Branch -> Worker -> IO ()
 slowly block i slot b w = apart w $ \s -> do
   later <- case branchChaos b of
@@ -387,8 +389,8 @@ poisonedWork block b = failing b (Poisoned (channelName (blockChannel block)))
 failing :: Exception e => Branch -> e -> Work
 failing b e = workOf (branchTask b) (\w () -> throwIn b w (Failure (branchPath b) False (toException e))) ()
 
--- | Everybody has arrived. If one of them sends, that is a step. If not, those who share a
--- block with a writer that has ended are told so; the others wait on.
+-- | All members have arrived. If one of them sends, that is a step. If not, those that share a
+-- block with a writer that has ended get 'WriterEnded'; the others go on waiting.
 --
 -- [Cost]: O(members).
 -- [Threads]: with the lock.
@@ -417,7 +419,7 @@ data Present a = Present
     presentGoOn :: a -> Work
   }
 
--- | Who has arrived.
+-- | The members that have arrived.
 --
 -- [Cost]: O(members).
 -- [Threads]: with the lock, while a member has not arrived, or all have.
@@ -471,7 +473,7 @@ leaveThem frame holds poison w = go holds
         kept <- readWord (blockWords block) keptWord
         when (kept > 0) (writeWord (blockWords block) keptWord (kept - 1))
 
--- | One member less. The last to leave a block leaves its place to the parent, who has not
+-- | One member less. The last to leave a block leaves its place to the parent, which has not
 -- arrived.
 --
 -- [Threads]: with the lock.
@@ -509,7 +511,8 @@ isSingle block = do
     Just (only, others) | IntMap.null others, taken == 1 -> isSingle only
     _ -> pure False
 
--- | From now on nobody gets anything here.
+-- | Mark a channel: no value passes over it any more, and every member that waits or arrives gets
+-- 'Poisoned'.
 --
 -- [Threads]: with the lock.
 poisonChannel :: Channel a -> IO [Work]
@@ -531,7 +534,7 @@ throwIn b w f = case b of
   Handling _ handle _ | not (failureCrash f) -> handle w f
   _ -> endBranch b (Just f) w
 
--- | The end of a branch; who ends last goes on as the parent.
+-- | End a branch; the last of its frame to end goes on as the parent.
 endBranch :: Branch -> Maybe Failure -> Worker -> IO ()
 endBranch b failure w = case b of
   Top {_topEnd = end} -> mapM_ (end w) failure
@@ -584,7 +587,7 @@ random seed bound = do
       c = (a `xor` (a `shiftR` 27)) * 0x14d049bb133111eb
   pure (((c `xor` (c `shiftR` 31)) .&. maxBound) `rem` bound)
 
--- | In any order, if the schedule is random.
+-- | Shuffle a list, if the schedule is random.
 shuffle :: Maybe Words -> [a] -> IO [a]
 shuffle chaos xs = case chaos of
   Just seed | not (null (drop 1 xs)) -> do
@@ -608,8 +611,8 @@ nextAt b w s = case branchChaos b of
 -- The channel's word counts the members that have not arrived. A member stores its
 -- continuation in its own slot, then counts itself down by a fetch-and-add, which releases the
 -- slot. The last member acquires the word, by its own fetch-and-add or by 'readAcquire', and so
--- sees every slot. Between that moment and the new step nobody touches the word: to arrive,
--- to go, to share a seat, one must be a member that has not arrived, and there is none. So the
+-- sees every slot. Between that moment and the new step no thread touches the word: only a member
+-- that has not arrived may arrive, leave or share its seat, and there is none. So the
 -- new step needs no locked instruction: a release store, which is a plain one on x86-64.
 -- What the last member stores after it (emptied slots, a batch's words) reaches the others
 -- with the work that resumes them, which is pushed later still.
@@ -618,20 +621,19 @@ nextAt b w s = case branchChaos b of
 -- itself, and saves its fetch-and-add: two parties pay one for each step.
 --
 -- Only running members change the set of members, and hold the lock meanwhile, since two
--- may do so at once. They count in the same word, with fetch-and-adds, because others
+-- may do so at once. They count in the same word, with fetch-and-adds, because other members
 -- arrive at the same time.
 --
 -- Determinism: every member arrives and goes in the order of its own program, and what a
--- step brings depends only on who takes part. The only thing that is not a step is
--- poison: it comes as soon as a member throws, without waiting for the others, but what
--- it means for a member is the same at whatever time: the step that needed the thrower
--- fails. So does every later one, for everybody, since the others cannot know when the
--- thrower's parent would be back in its place.
+-- step brings depends only on which members take part. Only poison is not a step: it comes as
+-- soon as a member throws, without waiting for the others, but it means the same for a member at
+-- whatever time: the step that needed the thrower fails. So does every later one, for every
+-- member, since the others cannot know when the thrower's parent would be back in its place.
 --
 -- Note [A batch]
 -- ~~~~~~~~~~~~~~
--- After a step of many the members are not pushed one by one: one piece of work goes
--- through the slots, and before it goes on as a member makes itself available again, for
+-- After a step of many members they are not pushed one by one: one piece of work goes
+-- through the slots, and before it goes on as a member it offers itself again, for
 -- the worker's next pop or for a thief. Its slots remain as they are: members that have
--- been resumed store into the other half, and nobody stores into this one before the next
+-- been resumed store into the other half, and no member stores into this one before the next
 -- step but one, which needs them all.

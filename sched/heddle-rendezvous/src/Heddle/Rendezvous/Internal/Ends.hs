@@ -15,8 +15,8 @@
 -- Stability   : internal
 --
 -- The ends that branches have, what they do with them, and how a parent grants them: every
--- branch claims what it is to get, the claims for a channel make a plan, and the plan gives
--- the channel its new seats.
+-- branch claims its ends, the claims for a channel make a plan, and the plan gives the channel
+-- its new seats.
 --
 -- Cost: as said at each.
 -- Owner: an end belongs to the branch whose type it has.
@@ -106,7 +106,7 @@ type role Reading nominal nominal
 
 type role Claims nominal
 
--- | A channel. The name is for reports.
+-- | A channel; its creator may grant its ends. The name is for reports.
 --
 -- [Cost]: 500 bytes.
 newChan :: String -> Det s (Chan s a)
@@ -120,13 +120,12 @@ out (Chan e) = Writing e
 inp :: Chan s a -> Reading s a
 inp (Chan e) = Reading e
 
--- | Give a value to every reader. Returns when all have come for it; at once if there is none
--- left.
+-- | Give a value to every reader. Returns when all have come for it; at once if no reader is left.
 --
 -- The value is evaluated completely first, so no reader ever evaluates part of it: its work,
 -- its exceptions, and the effects of input that is read lazily belong to the sender.
 --
--- [Cost]: some 20 ns for each member; one fetch-and-add, or none; and 'rnf' of the value, which
+-- [Cost]: about 20 ns for each member; one fetch-and-add, or none; and 'rnf' of the value, which
 -- for a number is one test, but visits all of a large structure at every send: see 'sendLazy'.
 -- [Blocks]: the branch, not the worker.
 -- [Throws]: 'Poisoned'.
@@ -175,13 +174,13 @@ class Grant s g where
   -- | What branch @t@ is given.
   type Given t g
 
-  -- | Register what branch is to get, and how to hand it over later. Not exported: the only
-  -- way to write it outside of this module is the default.
+  -- | Register what the branch gets, and how to hand it over later. Not exported: outside of this
+  -- module only the default can define it.
   claim :: Claims s -> g -> IO (IO (Handed t g))
   default claim :: (Generic g, Generic (Given t g), GrantFields s t (Rep g) (Rep (Given t g))) => Claims s -> g -> IO (IO (Handed t g))
   claim claims g = fmap handFields <$> claimFields claims (from g)
 
--- | 'Given', as a type that says of which grant.
+-- | 'Given', as an injective type: it says of which grant.
 newtype Handed t g = Handed (Given t g)
 
 -- | The grants in a value's fields, and what is given for them.
@@ -288,11 +287,12 @@ data Claims s = Claims
     claimsSeats :: !(Ref [Seating]),
     claimsPlans :: !(Ref [Planned]),
     claimsWorlds :: !(Ref [Int]),
-    -- | For a channel with several writers: which one, by its plan; its name; and who.
+    -- | Channels with several writers: the plan's writer, which identifies the channel; the
+    -- channel's name; and the branches that claim its writer's end.
     claimsTwice :: !(Ref [(Ref (Maybe Int), String, [Int])])
   }
 
--- | A seat of one branch, to be had when all is planned.
+-- | A seat of one branch, which it gets when all is planned.
 data Seating = forall a. Seating !(Plan a) !Member
 
 -- | A channel that some branch will have an end of.
@@ -336,7 +336,7 @@ planFor claims e@(End block i) = do
       modifyRef (claimsPlans claims) (\plans -> (Planned e plan : plans, ()))
       pure plan
 
--- | Where the parent, who has not arrived, would arrive.
+-- | The slot of the parent, which has not arrived.
 ownSlot :: End a -> IO Int
 ownSlot (End block i) = do
   x <- atomicRead (blockWord block) stateWord

@@ -4,11 +4,11 @@
 -- Stability   : internal
 --
 -- When no branch runs and main has not ended, every branch waits in a slot or for its own
--- branches: nothing moves any more, and the state can simply be read. It is the same on
--- every schedule, and so is what we say of it.
+-- branches: nothing changes any more, and the state can simply be read. It is the same on
+-- every schedule, and so is the report.
 --
--- Cost: about what its text is long, once.
--- Owner: the run is over, so all it had is ours; nothing is changed but a mark for us.
+-- Cost: about proportional to the length of its text, once.
+-- Owner: the run is over, so no other thread uses its state; only a word for reports is written.
 module Heddle.Rendezvous.Internal.Report
   ( Deadlock (..),
     Wait (..),
@@ -31,6 +31,7 @@ import Data.Set qualified as Set
 import Heddle.Prim.Atomic (Ref, newRef, readEntry, readRef, readWord, tableSize, writeRef, writeWord)
 import Heddle.Prim.Exception (Exception (..))
 import Heddle.Rendezvous.Internal.Channel (keptWord, reportWord, stateWord)
+import Heddle.Rendezvous.Internal.Exception (fromRendezvousException, toRendezvousException)
 import Heddle.Rendezvous.Internal.Types
 
 -- | No branch can go on, and main has not ended. 'displayException' is a report.
@@ -39,7 +40,7 @@ data Deadlock = Deadlock
     deadlockWaits :: [Wait],
     -- | Branches each of which waits for the next, the last for the first; empty if there is
     -- no such circle. Of several, one in which a branch waits for itself, or for a parent
-    -- who keeps the writer's end; else the shortest through the leftmost branch that is in
+    -- that keeps the writer's end; else the shortest through the leftmost branch that is in
     -- any.
     deadlockCycle :: [String]
   }
@@ -50,8 +51,8 @@ data Wait = Wait
   { waitThread :: String,
     waitOperation :: Operation,
     waitChannel :: String,
-    -- | The members that have not come. If all have, and none of them sends: who holds the
-    -- writer's end, be it the branch itself or a parent that waits for its branches.
+    -- | The members that have not arrived. If all have, and none of them sends: the holder of the
+    -- writer's end, which is the branch itself or a parent that waits for its branches.
     waitMissing :: [String]
   }
   deriving stock (Eq, Show)
@@ -60,9 +61,11 @@ data Wait = Wait
 data Operation = Sending | Receiving
   deriving stock (Eq, Show)
 
--- | Of very many branches, members or steps of a circle it tells how many more there are;
--- the fields have all.
+-- | The text names at most 50 branches and 20 members of each channel, and counts the others; the
+-- fields have all.
 instance Exception Deadlock where
+  toException = toRendezvousException
+  fromException = fromRendezvousException
   displayException d =
     intercalate "\n" $
       "deadlock: no branch can go on, and main has not ended" :
@@ -87,7 +90,7 @@ instance Exception Deadlock where
           ++ intercalate ", " (waitMissing w)
           ++ " kept it"
 
--- | So many, and how many more.
+-- | At most the given number of elements, and how many more there are.
 some :: Int -> (a -> String) -> [a] -> [String]
 some n text xs = case splitAt n xs of
   (first, []) -> map text first
@@ -108,9 +111,9 @@ describe w =
 isAbove :: String -> String -> Bool
 isAbove a b = (a ++ "/") `isPrefixOf` b
 
--- | Why a run, or a part of one, that has come to rest can never go on.
+-- | Why a run, or a search inside one, that has come to rest can never go on.
 --
--- [Cost]: O(m log m), with m the number of members of all channels that somebody waits at;
+-- [Cost]: O(m log m), with m the number of members of all channels at which a branch waits;
 -- see Note [Channels are nodes].
 findDeadlock :: Branch -> IO Deadlock
 findDeadlock top = do
@@ -161,7 +164,7 @@ circleIn channels trees waiters = case (mapMaybe alone waiters, find (`IntMap.me
 parentNames :: String -> [String]
 parentNames name = [take i name | (i, '/') <- zip [0 ..] name]
 
--- | Who waits for whom: the nodes below 'graphWaiters' are branches that wait, from left to
+-- | Which branch waits for which: the nodes below 'graphWaiters' are branches that wait, from left to
 -- right; then come the channels, then the parents.
 data Graph = Graph
   { graphWaiters :: !Int,
@@ -264,8 +267,8 @@ waiting looked b =
       (number, names) <- missing looked (blockChannel block)
       pure (Leaf (Waiter (Wait (branchPath b) operation (channelName (blockChannel block)) names) number))
 
--- | The channel's number, and who has not come; else who holds the writer's end. Found out
--- once for each channel.
+-- | The channel's number, and the members that have not arrived; if all have, the holder of the
+-- writer's end. Computed once for each channel.
 missing :: Ref (IntMap Looked) -> Channel a -> IO (Int, [String])
 missing looked channel = do
   known <- readRef looked
@@ -302,14 +305,14 @@ absent block = do
         Sender {} -> []
         _ | branchPath b `elem` vacated -> []
         _ -> [b]
-    -- Who leaves a seat of a frame leaves the parent's name there.
+    -- A branch that leaves its seat puts the parent there.
     vacated = case blockAbove block of
       Just (Above _ _ parent) -> [branchPath parent]
       Nothing -> []
 
 -- | From left to right.
 branchPlaceKey :: Branch -> [(Int, Int)]
-branchPlaceKey = reverse . map key . within
+branchPlaceKey = reverse . map key . enclosing
   where
     key b = case b of
       Branch _ frame _ -> (frameNumber frame, branchNumber b)
@@ -318,7 +321,7 @@ branchPlaceKey = reverse . map key . within
 seats :: Block a -> [Int]
 seats block = [0 .. blockSize block - 1]
 
--- | Who holds the writer's end.
+-- | The branch that holds the writer's end.
 writerOf :: Block a -> IO Branch
 writerOf block = do
   inner <- readRef (blockInner block)
@@ -327,10 +330,10 @@ writerOf block = do
     Just inside | Just (Above _ _ parent) <- blockAbove inside -> keeper parent
     _ -> readEntry (blockBranches block) 0 >>= keeper
   where
-    -- Who lent the seat without the writer's end.
+    -- The branch that lent the seat without the writer's end.
     keeper b = do
       kept <- readWord (blockWords block) keptWord
-      pure (within b !! kept)
+      pure (enclosing b !! kept)
 
 -- Note [Channels are nodes]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~

@@ -5,7 +5,7 @@
 -- Description : Runs, effects, searches
 -- Stability   : internal
 --
--- What begins and ends a computation, on the scheduler of heddle-sched.
+-- Begins and ends computations on the scheduler of heddle-sched.
 --
 -- Cost: as said at each.
 -- Owner: a run owns its branches; when it returns, none is left.
@@ -18,8 +18,6 @@ module Heddle.Rendezvous.Internal.Run
     ioLazy,
     Closed (..),
     leftmost,
-    Uncaught (..),
-    BlockedInIO (..),
   )
 where
 
@@ -30,6 +28,7 @@ import Heddle.Prim.Thread (myThreadId)
 import Heddle.Prim.Unsafe (unsafePure)
 import Heddle.Rendezvous.Internal.Channel (throwIn)
 import Heddle.Rendezvous.Internal.Ends (World (..))
+import Heddle.Rendezvous.Internal.Exception (BlockedInIO (..), Uncaught (..))
 import Heddle.Rendezvous.Internal.Report (findDeadlock)
 import Heddle.Rendezvous.Internal.Types
 import Heddle.Sched
@@ -54,14 +53,14 @@ import System.Exit (ExitCode)
 -- bound to one of the system's, as a program's main thread is ('Heddle.Prim.Thread.unbound').
 -- [Throws]: when evaluated: 'Uncaught', or 'Heddle.Rendezvous.Deadlock'; an 'ExitCode' as it is.
 -- [Masking]: an asynchronous exception to the evaluating thread cancels every branch, and
--- is thrown when they have ended; whoever evaluates the value later starts it again. What a
--- branch throws is its own, whatever the type, and what is thrown at the evaluating thread
--- never is.
+-- is thrown when they have ended; a later evaluation of the value starts it again. What a
+-- branch throws is its own failure, whatever the type, and what is thrown at the evaluating
+-- thread never is.
 runDet :: (forall s. Det s a) -> a
 runDet m = unsafePure (purely Nothing m)
 
 -- | 'runDet' on a random schedule, for tests: which branch goes on, in which order others
--- are resumed, and when, is up to the seed (and the number of cores).
+-- are resumed, and when, depends on the seed (and the number of cores).
 runDetSeeded :: Int -> (forall s. Det s a) -> a
 runDetSeeded seed m = unsafePure (purely (Just seed) m)
 
@@ -90,8 +89,8 @@ runDetIOSeeded seed m = runWith (Just seed) (m World) >>= either throwIO pure
 -- | An effect. What it throws, 'tryDet' catches, whatever its type.
 --
 -- The result is evaluated completely as part of the action. So input that is read lazily, as by
--- 'getContents', is read here, in its place in the order of effects, and not by whichever
--- branch comes to look at it.
+-- 'getContents', is read here, in its place in the order of effects, and not by the branch
+-- that first uses it.
 --
 -- [Cost]: that of the action, and 'rnf' of its result.
 -- [Blocks]: as the action does; other branches go on, on other workers.
@@ -108,19 +107,19 @@ io world action = ioLazy world (action >>= \a -> a <$ evaluate (rnf a))
 -- [Throws]: 'BlockedInIO', if the action can never return.
 ioLazy :: World s -> IO a -> Det s a
 ioLazy World action =
-  det $ \b w k ->
-    tryTask w action >>= \case
-      Right a -> k w a
-      Left e -> throwIn b w (Failure (branchPath b) False (blockedIn b e))
+  det $ \branch worker continue ->
+    tryTask worker action >>= \case
+      Right a -> continue worker a
+      Left e -> throwIn branch worker (Failure (branchPath branch) False (blockedIn branch e))
 
--- | An effect that can never return, as the branch's own exception.
+-- | 'BlockedInIO' for the runtime's exception of an effect that can never return; others as they are.
 blockedIn :: Branch -> SomeException -> SomeException
 blockedIn b e = case (fromException e, fromException e) of
   (Just BlockedIndefinitelyOnMVar, _) -> toException (BlockedInIO (branchPath b))
   (_, Just BlockedIndefinitelyOnSTM) -> toException (BlockedInIO (branchPath b))
   _ -> e
 
--- | 'Left' is what came from outside.
+-- | 'Left' is an exception that was thrown at the caller.
 runWith :: Maybe Int -> Det s a -> IO (Either SomeException a)
 runWith seed m = do
   chaos <- traverse seedWords seed
@@ -132,7 +131,7 @@ runWith seed m = do
     Stalled -> readRef top >>= maybe (bug "a run without a branch") findDeadlock >>= throwIO
     Interrupted e -> pure (Left e)
   where
-    -- The runtime ends the program with its code only if it comes as it is.
+    -- Not wrapped: the runtime ends the program with its code only if it sees an ExitCode.
     uncaught path e = case fromException e of
       Just code -> throwIO (code :: ExitCode)
       Nothing -> throwIO (Uncaught path e)
@@ -140,14 +139,14 @@ runWith seed m = do
       ws <- newWords 1
       ws <$ writeWord ws 0 (n * 0x2545f4914f6cdd1d)
 
--- | Run as a branch that is in no frame, and leave it where a report can find it.
+-- | Run as a branch that is in no frame, and store it where a report can find it.
 outermost :: String -> Maybe Words -> Ref (Maybe Branch) -> Det s a -> Body (Either Failure a)
-outermost name chaos top m w k = do
-  task <- runningTask w
+outermost name chaos top m worker continue = do
+  task <- runningTask worker
   doing <- newRef (Active 0)
-  let b = Top task name doing chaos (\w' f -> k w' (Left f))
-  writeRef top (Just b)
-  unDet m b w (\w' a -> k w' (Right a))
+  let branch = Top task name doing chaos (\thrower f -> continue thrower (Left f))
+  writeRef top (Just branch)
+  unDet m branch worker (\final a -> continue final (Right a))
 
 -- Searching ------------------------------------------------------------------
 
@@ -162,53 +161,36 @@ newtype Closed a = Closed (forall s. Det s a)
 -- [Cost]: a scope (64 bytes a capability, and 400) for each.
 -- [Blocks]: the branch, not the worker.
 leftmost :: [Closed (Maybe a)] -> Det s (Maybe a)
-leftmost searches = det $ \b w k -> do
+leftmost searches = det $ \branch worker continue -> do
   tops <- mapM (const (newRef Nothing)) searches
-  let parts = zipWith (part b) [0 ..] (zip tops searches)
-  openBranches ClosedScope parts w $ \w' cells ->
-    collect b (zip3 [0 ..] tops cells) w' (\w'' -> either (throwIn b w'') (k w''))
+  let parts = zipWith (part branch) [0 ..] (zip tops searches)
+  openBranches ClosedScope parts worker $ \after cells ->
+    collect branch (zip3 [0 ..] tops cells) after (\final -> either (throwIn branch final) (continue final))
   where
-    part b j (top, Closed m) w k = outermost (named b j) (branchChaos b) top m w (\w' r -> k w' (found r))
+    part branch number (top, Closed m) worker continue =
+      outermost (named branch number) (branchChaos branch) top m worker (\final r -> continue final (found r))
     found = \case
       Right Nothing -> Nothing
       Right (Just a) -> Just (Right a)
       Left f -> Just (Left f)
 
--- | What a search by branches (number, branch, outcome) comes to, when all that count have ended.
+-- | The result of a search, from the searches' numbers, branches and outcomes, when all that count
+-- have ended.
 collect :: Branch -> [(Int, Ref (Maybe Branch), Cell (Outcome (Maybe (Either Failure a))))] -> Body (Either Failure (Maybe a))
-collect _ [] w k = k w (Right Nothing)
-collect b ((j, top, cell) : others) w k =
-  readCell cell w $ \w' -> \case
-    Ended Nothing -> collect b others w' k
-    Ended (Just (Right hit)) -> afterOthers others w' (\w'' -> k w'' (Right (Just hit)))
-    Ended (Just (Left f)) -> afterOthers others w' (\w'' -> k w'' (Left f))
-    Broken e -> afterOthers others w' (\w'' -> k w'' (Left (Failure (named b j) True (failureThrown e))))
-    Stuck -> afterOthers others w' $ \w'' -> do
-      d <- readRef top >>= maybe (bug "a search without a branch") findDeadlock
-      k w'' (Left (Failure (named b j) True (toException d)))
+collect _ [] worker continue = continue worker (Right Nothing)
+collect branch ((number, top, cell) : others) worker continue =
+  readCell cell worker $ \after -> \case
+    Ended Nothing -> collect branch others after continue
+    Ended (Just (Right hit)) -> afterOthers others after (\final -> continue final (Right (Just hit)))
+    Ended (Just (Left f)) -> afterOthers others after (\final -> continue final (Left f))
+    Broken e -> afterOthers others after (\final -> continue final (Left (crash (failureThrown e))))
+    Stuck -> afterOthers others after $ \final -> do
+      deadlock <- readRef top >>= maybe (bug "a search without a branch") findDeadlock
+      continue final (Left (crash (toException deadlock)))
   where
-    afterOthers [] v continue = continue v
-    afterOthers ((_, _, other) : more) v continue = readCell other v (\v' _ -> afterOthers more v' continue)
+    crash = Failure (named branch number) True
+    afterOthers [] w ended = ended w
+    afterOthers ((_, _, other) : more) w ended = readCell other w (\after _ -> afterOthers more after ended)
 
 named :: Branch -> Int -> String
-named b j = branchPath b ++ "/leftmost[" ++ show j ++ "]"
-
--- Exceptions -----------------------------------------------------------------
-
--- | The action of an 'io' waits for something that nobody else has any more, so it can never
--- return. The garbage collector notices that, at a major collection; so when it comes is no
--- matter of the program's, but that it comes is.
-newtype BlockedInIO = BlockedInIO {blockedBranch :: String}
-  deriving stock (Eq, Show)
-
-instance Exception BlockedInIO where
-  displayException (BlockedInIO _) =
-    "waits in io for something that no other thread has: an MVar or a TVar that nobody will write."
-      ++ " Keep it reachable for the thread that is to write it"
-
--- | What a run threw, and the branch that threw it first. An 'ExitCode' comes without this.
-data Uncaught = Uncaught {uncaughtPath :: String, uncaughtException :: SomeException}
-  deriving stock (Show)
-
-instance Exception Uncaught where
-  displayException (Uncaught path e) = path ++ ": " ++ displayException e
+named branch number = branchPath branch ++ "/leftmost[" ++ show number ++ "]"

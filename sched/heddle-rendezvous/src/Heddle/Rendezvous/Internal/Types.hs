@@ -10,8 +10,8 @@
 -- for all. Code is in continuation-passing style, so a branch that waits is its
 -- continuation in a slot of a channel, and nothing else.
 --
--- Cost: a branch that waits takes some 200 bytes; see the benchmark @memory@.
--- Owner: a branch belongs to whichever worker runs it; channels are shared as said.
+-- Cost: a branch that waits takes about 250 bytes; see the benchmark @memory@.
+-- Owner: a branch belongs to the worker that runs it; channels are shared as said at each.
 module Heddle.Rendezvous.Internal.Types
   ( -- * Computations
     Det (..),
@@ -27,7 +27,7 @@ module Heddle.Rendezvous.Internal.Types
     branchChaos,
     branchDoing,
     setDoing,
-    within,
+    enclosing,
 
     -- * Channels
     Channel (..),
@@ -57,17 +57,13 @@ module Heddle.Rendezvous.Internal.Types
     poisonFlag,
     chaosFlag,
     freshStep,
-
-    -- * Exceptions
-    Poisoned (..),
-    WriterEnded (..),
   )
 where
 
 import Data.Bits (testBit, unsafeShiftL, unsafeShiftR, xor, (.&.), (.|.))
 import Data.IntMap.Strict (IntMap)
 import Heddle.Prim.Atomic (Ref, Table, Words, readEntry, readRef, writeEntry, writeRef)
-import Heddle.Prim.Exception (Exception (..), SomeException)
+import Heddle.Prim.Exception (SomeException)
 import Heddle.Prim.Lock (Lock)
 import Heddle.Prim.Unsafe (oneShot)
 import Heddle.Sched (Task, Worker, taskIndex)
@@ -82,39 +78,41 @@ type role Det nominal representational
 
 {- HLINT ignore det "Avoid lambda" -}
 -- oneShot is about lambdas.
-{- HLINT ignore rest "Avoid lambda" -}
+{- HLINT ignore once "Avoid lambda" -}
 -- The same.
 
 -- | The only way a computation is made: its code is entered once each time it is run, so
 -- GHC need not share anything between runs, and compiles binds to straight code.
 det :: (Branch -> Worker -> (Worker -> a -> IO ()) -> IO ()) -> Det s a
-det f = Det (oneShot (\b -> oneShot (\w -> oneShot (\k -> f b w k))))
+det f = Det (oneShot (\branch -> oneShot (\worker -> oneShot (\continue -> f branch worker continue))))
 {-# INLINE det #-}
 
--- | A continuation is called once.
-rest :: (Worker -> a -> IO ()) -> Worker -> a -> IO ()
-rest k = oneShot (\w -> oneShot (\a -> k w a))
-{-# INLINE rest #-}
+-- | Tells GHC that a continuation is called once, so that it need not share what is computed
+-- before its arguments are there.
+once :: (Worker -> a -> IO ()) -> Worker -> a -> IO ()
+once continue = oneShot (\worker -> oneShot (\a -> continue worker a))
+{-# INLINE once #-}
 
 instance Functor (Det s) where
-  fmap f (Det m) = det (\b w k -> m b w (rest (\w' a -> k w' (f a))))
+  fmap f (Det m) = det (\branch worker continue -> m branch worker (once (\after a -> continue after (f a))))
   {-# INLINE fmap #-}
 
 instance Applicative (Det s) where
-  pure a = det (\_ w k -> k w a)
+  pure a = det (\_ worker continue -> continue worker a)
   {-# INLINE pure #-}
-  Det mf <*> Det ma = det (\b w k -> mf b w (rest (\w' f -> ma b w' (rest (\w'' a -> k w'' (f a))))))
+  Det mf <*> Det ma =
+    det (\branch worker continue -> mf branch worker (once (\after f -> ma branch after (once (\final a -> continue final (f a))))))
   {-# INLINE (<*>) #-}
-  Det ma *> Det mb = det (\b w k -> ma b w (rest (\w' _ -> mb b w' k)))
+  Det ma *> Det mb = det (\branch worker continue -> ma branch worker (once (\after _ -> mb branch after continue)))
   {-# INLINE (*>) #-}
 
 instance Monad (Det s) where
-  Det m >>= f = det (\b w k -> m b w (rest (\w' a -> unDet (f a) b w' k)))
+  Det m >>= f = det (\branch worker continue -> m branch worker (once (\after a -> unDet (f a) branch after continue)))
   {-# INLINE (>>=) #-}
 
 -- Branches -------------------------------------------------------------------
 
--- | What runs.
+-- | A sequential part of a run.
 data Branch
   = -- | A branch of a 'Heddle.Rendezvous.par'; its number there is its task's.
     Branch
@@ -123,8 +121,8 @@ data Branch
         -- | The ends it was granted.
         _branchHolds :: !Holds
       }
-  | -- | The outermost one: its name, what it does, the seed of a random schedule, and what is
-    -- done with what it throws.
+  | -- | The outermost one of a run or of a search: its name, what it does, the seed of a random
+    -- schedule, and what handles its exception.
     Top
       { branchTask :: !Task,
         _topName :: String,
@@ -132,7 +130,7 @@ data Branch
         _topChaos :: !(Maybe Words),
         _topEnd :: Worker -> Failure -> IO ()
       }
-  | -- | One of these, while it would handle what it throws.
+  | -- | One of these inside 'Heddle.Rendezvous.tryDet', with the handler.
     Handling
       { branchTask :: !Task,
         _handler :: Worker -> Failure -> IO (),
@@ -150,25 +148,26 @@ data Frame = Frame
     frameNumber :: !Int,
     frameBranches :: !(Table Branch),
     frameDoings :: !(Table Doing),
-    -- | How many branches run or wait.
+    -- | How many branches have not ended.
     frameLeft :: !Words,
     frameFailures :: !(Ref [(Int, Failure)]),
     frameChaos :: !(Maybe Words),
-    -- | The rest of the parent, when none does.
+    -- | The continuation of the parent, for when no branch is left.
     frameEnd :: Worker -> IO ()
   }
 
 -- | What a branch does. Written by the branch.
 data Doing
-  = -- | It runs, or waits at a channel; it has had so many frames.
+  = -- | It runs, or waits at a channel; the number counts the frames it has had.
     Active !Int
   | -- | It waits for the branches of one.
     Inside !Frame
   | -- | It has ended.
     Ended'
 
--- | What ended a branch: thrown where, and was it thrown by pure code? Nobody inside a run
--- catches that, since which of two such exceptions comes first is up to the compiler.
+-- | What ended a branch: the path of the branch that threw it, whether pure code threw it, and the
+-- exception. 'Heddle.Rendezvous.tryDet' does not catch an exception of pure code, since the
+-- compiler decides which of two such comes first.
 data Failure = Failure
   { failurePath :: String,
     failureCrash :: !Bool,
@@ -210,11 +209,11 @@ setDoing b d = case b of
   Handling _ _ inner -> setDoing inner d
 
 -- | The branch and those it is inside of, innermost first.
-within :: Branch -> [Branch]
-within b = case b of
+enclosing :: Branch -> [Branch]
+enclosing b = case b of
   Top {} -> [b]
-  Branch _ frame _ -> b : within (frameParent frame)
-  Handling _ _ inner -> within inner
+  Branch _ frame _ -> b : enclosing (frameParent frame)
+  Handling _ _ inner -> enclosing inner
 
 -- Channels -------------------------------------------------------------------
 
@@ -237,7 +236,7 @@ data Block a = Block
     -- have not been resumed yet. Each belongs to its member until that arrives.
     blockSlots :: !(Table (Slot a)),
     blockSize :: !Int,
-    -- | Who sits there. Changed under the channel's lock.
+    -- | The branch that has each seat. Changed under the channel's lock.
     blockBranches :: !(Table Branch),
     -- | The blocks inside seats, by seat. Changed under the channel's lock.
     blockInner :: !(Ref (IntMap (Block a))),
@@ -249,18 +248,19 @@ data Block a = Block
     blockAbove :: !(Maybe (Above a))
   }
 
--- | The seat that a block is inside of, and who gave it up.
+-- | The seat that a block is inside of, and the branch that had it.
 data Above a = Above !(Block a) !Int !Branch
 
--- | What one member has brought to a step.
+-- | What is in a member's slot: what it has brought to a step.
 data Slot a
-  = Vacant
+  = -- | Nothing; it has not arrived, or has been resumed.
+    Vacant
   | Receiver !Branch (Worker -> a -> IO ())
   | Sender !Branch (Worker -> () -> IO ()) a
-  | -- | Its branch is about to share the seat.
+  | -- | Nothing yet; its branch is about to share the seat.
     Planning !(Plan a)
 
--- | Who will take part, while a 'Heddle.Rendezvous.par' begins.
+-- | Which branches will take part in a channel, while a 'Heddle.Rendezvous.par' begins.
 data Plan a = Plan
   { -- | The last is first.
     planMembers :: !(Ref [Member]),
@@ -319,7 +319,7 @@ wordParity :: Int -> Int
 wordParity x = (x `unsafeShiftR` 56) .&. 1
 {-# INLINE wordParity #-}
 
--- | One more member, who has not arrived.
+-- | One more member, which has not arrived.
 oneMember :: Int
 oneMember = (1 `unsafeShiftL` 28) + 1
 
@@ -337,7 +337,7 @@ chaosFlag = 1 `unsafeShiftL` 59
 
 markFlags = treeFlag .|. poisonFlag .|. chaosFlag
 
--- | Has everybody else arrived, and is nothing unusual?
+-- | Have all other members arrived, without any of the special cases?
 isLast :: Int -> Bool
 isLast x = x .&. (0xfffffff .|. markFlags) == 1
 {-# INLINE isLast #-}
@@ -356,20 +356,3 @@ freshStep x =
   let n = wordEnrolled x
    in ((x .&. (parityFlag .|. markFlags)) `xor` parityFlag) .|. (n `unsafeShiftL` 28) .|. n
 {-# INLINE freshStep #-}
-
--- Exceptions -----------------------------------------------------------------
-
--- | A member of this channel threw, and the channel is of no use any more. The exception
--- itself goes to the parent of who threw it.
-newtype Poisoned = Poisoned String
-  deriving stock (Eq, Show)
-
-instance Exception Poisoned where
-  displayException (Poisoned name) = "channel " ++ show name ++ ": a branch that held an end of it has thrown an exception"
-
--- | The writer of this channel has ended, so there is nothing left to receive.
-newtype WriterEnded = WriterEnded String
-  deriving stock (Eq, Show)
-
-instance Exception WriterEnded where
-  displayException (WriterEnded name) = "channel " ++ show name ++ ": its writer has ended; nothing is left to receive"

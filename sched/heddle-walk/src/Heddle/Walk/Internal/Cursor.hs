@@ -170,7 +170,7 @@ fieldStatus = Field 200
 -- | The descriptors that a walk holds, in C's memory.
 data Descriptors
 
--- | A table for so many descriptors.
+-- | A table with room for a number of descriptors.
 --
 -- [Throws]: 'Heddle.Prim.Exception.IOException' when memory is short.
 newDescriptors :: Int -> IO (Ptr Descriptors)
@@ -194,7 +194,7 @@ currentDirectory = -100
 statusBytes :: Int
 statusBytes = 144
 
--- | Where the bytes go, from where, how many; may overlap.
+-- | The target, the source and the number of bytes; they may overlap.
 moveBytes :: Ptr Word8 -> Ptr Word8 -> Int -> IO ()
 moveBytes to from n = c_memmove to from (fromIntegral n) >>= \p -> p `seq` pure ()
 {-# INLINE moveBytes #-}
@@ -229,7 +229,7 @@ foreign import ccall safe "heddle_walk_sweep" sweepDescriptors :: Ptr Descriptor
 foreign import ccall safe "heddle_walk_open"
   openDirectory :: CursorPtr -> Ptr Descriptors -> CInt -> Ptr Word8 -> CInt -> Int -> IO Int
 
--- | Read on, keeping so many bytes at the front of the buffer. (Safe: disks sleep.)
+-- | Read on, keeping a number of bytes at the front of the buffer. (Safe: disks sleep.)
 foreign import ccall safe "heddle_walk_more" readMore :: CursorPtr -> CInt -> Int -> CInt -> IO Int
 
 -- | Open a directory without reading it. (Safe: disks sleep.)
@@ -246,21 +246,21 @@ foreign import ccall safe "heddle_walk_status" cursorStatus :: CursorPtr -> IO I
 -- | The status of any name, following a link if the flag is not 0. (Safe: disks sleep.)
 foreign import ccall safe "heddle_walk_stat" statusAt :: CInt -> Ptr Word8 -> CInt -> Ptr Word8 -> IO Int
 
--- | Make the path buffer at least so large. (Unsafe: memory only.)
+-- | Make the path buffer at least as large as given. (Unsafe: memory only.)
 foreign import ccall unsafe "heddle_walk_reserve_path" reservePath :: CursorPtr -> Int -> IO Int
 
--- | Bring the whole path and a NUL into the path buffer; its length. (Unsafe: memory only.)
+-- | Write the whole path and a NUL into the path buffer; its length. (Unsafe: memory only.)
 foreign import ccall unsafe "heddle_walk_path" cursorPath :: CursorPtr -> IO Int
 
--- | Append the path and a byte (none when negative) to the output: 0, or the room that
--- lacks. (Unsafe: memory only.)
+-- | Append the path and a byte (none when negative) to the output: 0, or how many bytes of room
+-- are missing. (Unsafe: memory only.)
 foreign import ccall unsafe "heddle_walk_put_path" putPathBytes :: CursorPtr -> CInt -> IO Int
 
--- | Append bytes to the output: 0, or the room that lacks. (Unsafe: memory only.)
+-- | Append bytes to the output: 0, or how many bytes of room are missing. (Unsafe: memory only.)
 foreign import ccall unsafe "heddle_walk_put" putRawBytes :: CursorPtr -> Ptr Word8 -> Int -> IO Int
 
--- | Write: how much, less than asked only after a signal, or minus an error number.
--- (Interruptible: a full pipe is waited for, and a cancelled walk waits no longer.)
+-- | Write: the number of bytes, fewer than asked only after a signal, or minus an error number.
+-- (Interruptible: it waits while a pipe is full, and cancelling the walk ends that wait.)
 foreign import ccall interruptible "heddle_walk_write" writeBytes :: CInt -> Ptr Word8 -> Int -> IO Int
 
 -- | Quote a name as GNU's messages do, into 4 bytes for each and 6 more; the length.

@@ -3,13 +3,13 @@
 
 -- |
 -- Module      : Heddle.Walk.Internal.Directory
--- Description : Directories under way and their descriptors
+-- Description : Directories in progress and their descriptors
 -- Stability   : internal, exempt from the version policy
 --
 -- A 'Dir' is a directory whose entries are being visited or still have to be entered. It
--- keeps its descriptor until the last of those is opened, unless descriptors become few:
--- then those highest up are closed, and opened again component by component when the walk
--- comes back to them. No path is ever given to the kernel as a whole.
+-- keeps its descriptor until the last of those is opened, unless descriptors become few: then
+-- the walk closes those highest up, and opens them again component by component when it comes
+-- back to them. The kernel never gets a whole path.
 --
 -- Cost: about 200 bytes a directory, two atomic additions for each time it is entered.
 -- Owner: the walk; see Note [Uses of a directory].
@@ -73,7 +73,7 @@ import Heddle.Prim.Thread (yield)
 import Heddle.Walk.Internal.Cursor
 import Heddle.Walk.Internal.Output (Link (..))
 
--- | A directory under way.
+-- | A directory in progress.
 data Dir = Dir
   { -- | Lazy, because the top is its own.
     dirParent :: Dir,
@@ -118,8 +118,8 @@ newTop = do
 startingDepth :: Int
 startingDepth = 0
 
--- | A directory opened at a descriptor (-1: it could not be), in use by the caller, who has
--- to enter its entries.
+-- | A directory opened at a descriptor (-1: it could not be opened), in use by the caller, which
+-- then enters its entries.
 newDir :: Dir -> ShortByteString -> Int -> Int -> Int -> CInt -> Link -> IO Dir
 newDir parent name fd device inode flags fork = do
   counts <- newWords 3
@@ -144,17 +144,17 @@ data Holder = Holder
     holderTable :: !(Ptr Descriptors),
     -- | A descriptor of this number or above says that there are many.
     holderMany :: !Int,
-    -- | How many a worker keeps of those above it when there are many.
+    -- | How many of those above it a worker keeps when there are many.
     holderKeep :: !Int,
     -- | How many there are in all.
     holderAll :: !Int,
     -- | Held while descriptors are given up or opened again.
     holderLock :: !Lock,
-    -- | How many workers lack a descriptor now, so that others give up theirs.
+    -- | How many workers need a descriptor now, so that others give up theirs.
     holderLack :: !Words
   }
 
--- | A holder of so many descriptors; 0 takes most of what the process may have.
+-- | A holder of at most the given number of descriptors; 0 takes most of the process's limit.
 newHolder :: Int -> IO Holder
 newHolder wanted = do
   limit <- descriptorLimit
@@ -165,7 +165,7 @@ newHolder wanted = do
   table <- newDescriptors limit
   Holder table (lowest + budget) (max 2 (budget `quot` 4)) (limit - lowest) <$> newLock <*> newWords 1
 
--- | Are descriptors too few for so many workers? Each uses two or three at once.
+-- | Are descriptors too few for a number of workers? Each uses two or three at once.
 tooFew :: Holder -> Int -> Bool
 tooFew h workers = holderAll h < 16 + 4 * workers
 
@@ -173,11 +173,11 @@ tooFew h workers = holderAll h < 16 + 4 * workers
 closeHolder :: Holder -> IO ()
 closeHolder h = sweepDescriptors (holderTable h)
 
--- | A present use of the descriptor, which forbids to close it.
+-- | A present use of the descriptor, which must then stay open.
 use :: Int
 use = 1
 
--- | Something still to be done in the directory, which needs a descriptor later on.
+-- | Work left in the directory that needs its descriptor later.
 todo :: Int
 todo = 1048576
 
@@ -235,7 +235,7 @@ openOr h d open = go (0 :: Int)
           if tries >= 999
             then pure r
             else do
-              -- Others hold them, give them up when they see the lack, and move on.
+              -- Others hold them, and give them up when they see that one is needed.
               void (fetchAdd (holderLack h) 0 1)
               yield
               void (fetchAdd (holderLack h) 0 (-1))
@@ -244,8 +244,8 @@ openOr h d open = go (0 :: Int)
 exhausted :: Int -> Bool
 exhausted r = Errno (negate r) == EMFILE || Errno (negate r) == ENFILE
 
--- Close the descriptors of ancestors that nobody uses at present, except the nearest so
--- many; how many were closed.
+-- Close the descriptors of ancestors that are not in use at present, except a number of the
+-- nearest; returns how many were closed.
 giveUp :: Holder -> Int -> Dir -> IO Int
 giveUp h keep d = withLock (holderLock h) (giveUpLocked h keep d)
 
@@ -387,6 +387,6 @@ expectsOnlyMe d = (== 1) <$> atomicRead (dirWords d) pendingWord
 --
 -- A directory without present uses may be given up: under the lock, by a compare-and-set
 -- that makes the word negative, so that a new user sees it and waits for the lock. The
--- descriptor is then -1, and the next user opens the directory again, under the lock. Those
--- who change the descriptor are: who opens it, holding a use, under the lock; who gives it
--- up, as above; who takes the word to zero, being the last.
+-- descriptor is then -1, and the next user opens the directory again, under the lock. Only
+-- three threads change the descriptor: the one that opens it, holding a use, under the lock; the
+-- one that gives it up, as above; and the one that takes the word to zero, which is the last.

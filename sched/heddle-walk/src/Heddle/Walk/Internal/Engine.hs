@@ -7,10 +7,10 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- The unit of work is a directory: opened and read whole in one foreign call, its entries
--- visited where they lie. Subdirectories are forked one by one, the rest of the directory
--- being what other workers may steal; see Note [How a directory is walked].
+-- visited where they lie. Subdirectories are forked one by one, and other workers may steal
+-- the continuation of the directory; see Note [How a directory is walked].
 --
--- Cost: per entry some ten stores, no allocation; per directory two system calls more
+-- Cost: per entry about ten stores, no allocation; per directory two system calls more
 -- than the kernel's share (open, close), about 600 bytes.
 -- Owner: the caller of 'runWalk'; nothing outlives the call.
 module Heddle.Walk.Internal.Engine
@@ -144,7 +144,7 @@ showKind c kind inode = do
   writeField c fieldInode inode
 {-# INLINE showKind #-}
 
--- Where errors stop the walk, what a visitor throws is one: it has its place among the others.
+-- Under 'StopAtErrors', a visitor's exception is an error like others, with its place in the order.
 callVisitor :: Walk -> Worker -> IO WalkControl
 callVisitor walk w
   | walkOnError (walkOptions walk) == StopAtErrors =
@@ -506,7 +506,7 @@ visitEntry walk w dir = \p size -> do
       pure (if alive then what else 2)
 {-# INLINE visitEntry #-}
 
--- Find out what kind of file it is; -1 to skip it.
+-- The kind of the file; -1 to skip it.
 resolve :: Walk -> Worker -> Dir -> IO Int
 resolve walk w dir = do
   before <- readInt32 c fieldKind
@@ -573,16 +573,16 @@ nameLength p size = do
 
 -- Note [How a directory is walked]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
--- 1. 'openChild' writes the name behind the parent's path in the worker's buffer, opens the
+-- 1. 'openChild' writes the name after the parent's path in the worker's buffer, opens the
 --    directory relative to the parent's descriptor and reads its entries into the worker's
 --    buffer, in one foreign call.
 -- 2. The entries are visited where they lie. What has still to be entered is copied out,
 --    once: in any order the subdirectories, sorted everything from the first subdirectory on.
 --    From then on the buffer is free for the first child.
--- 3. For each subdirectory 'forkChild' runs the child at once; what is pushed, and stolen by
---    idle workers, is the rest of the loop. If it comes back unstolen, the child has ended
---    on this worker, and path and output are where they were. If it was stolen, the thief
---    writes the path into its own buffer and takes the output over (Note [Segments]).
+-- 3. For each subdirectory 'forkChild' runs the child at once and pushes the continuation of the
+--    loop, which idle workers may steal. If it comes back unstolen, the child has ended on this
+--    worker, and path and output are where they were. If it was stolen, the thief writes the
+--    path into its own buffer and takes the output over (Note [Segments]).
 -- 4. In pre-order the last subdirectory is entered by a tail call that takes over the
 --    descriptor's last use: a chain of any depth takes no stack, and two descriptors.
 -- 5. In post-order a directory counts its tasks; the last to end visits it, and goes on to its

@@ -7,10 +7,9 @@
 -- Description : What a visitor sees of an entry, and where it writes
 -- Stability   : internal, exempt from the version policy
 --
--- A 'Entry' is one worker's window on the tree: the same value, whatever the entry. It
--- is valid while the visitor runs and shows another entry afterwards; addresses taken
--- from it end with the visitor, too, and those into the path with the next call that
--- wants the path.
+-- An 'Entry' is one worker's window on the tree: the same value, whatever the entry. It is valid
+-- while the visitor runs and shows another entry afterwards. Addresses taken from it are valid
+-- as long, those into the path only until the next call that asks for the path.
 --
 -- Cost: accessors load from memory and do not allocate; the status is read once per
 -- entry, when it is first asked for.
@@ -78,7 +77,7 @@ module Heddle.Walk.Internal.Entry
     flushOutput,
     writeRecordTo,
 
-    -- * Trouble
+    -- * Reporting errors
     reportErrno,
     reportText,
     markFailed,
@@ -107,9 +106,9 @@ data Entry = Entry
     entryCursor :: !CursorPtr,
     -- | Open the parent's descriptor again, which had to be given up.
     entryReopen :: !(IO Int),
-    -- | Make so much room in the output buffer.
+    -- | Make room for a number of bytes in the output buffer.
     entryMakeRoom :: !(Int -> IO ()),
-    -- | Write out what was appended; in sorted order, when its turn has come.
+    -- | Write out what was appended; in sorted order, once everything to the left is written.
     entryFlush :: !(IO Bool),
     -- | Bytes for another descriptor, in their turn.
     entryWriteTo :: !(CInt -> ByteString -> IO ()),

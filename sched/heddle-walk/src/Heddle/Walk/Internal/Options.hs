@@ -5,7 +5,7 @@
 -- Description : What a walk is told before it starts
 -- Stability   : internal, exempt from the version policy
 --
--- Options, verdicts and errors of a walk.
+-- Options, control and errors of a walk.
 --
 -- Cost: values.
 -- Owner: the caller.
@@ -47,7 +47,7 @@ data Follow
 
 -- | In which order entries are visited, or seem to be.
 data Order
-  = -- | Whichever is fastest; differs from run to run.
+  = -- | The fastest, which differs from run to run.
     AnyOrder
   | -- | Starting points as given, names by their bytes, a directory's contents directly
     -- after (or before) it. Visitors still run in parallel: it is the output that

@@ -7,8 +7,8 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- Each worker gathers records in a buffer of its own. In any order a full buffer is
--- written under a lock. In sorted order the output is an ordered rope: a list of segments, each with one
--- writer at a time; see Note [Segments].
+-- written under a lock. In sorted order the output is an ordered rope: a list of segments, each
+-- with one writer at a time; see Note [Segments].
 --
 -- Shared writes per record: 0.
 --
@@ -117,7 +117,7 @@ data Output = Output
     -- | The leftmost unfinished segment; under the lock.
     outputHead :: !(Ref Segment),
     outputFound :: !(Ref (Maybe Found)),
-    -- | Workers that wait for their turn.
+    -- | Workers that wait until their segment is leftmost.
     outputWaiting :: !(Stack WaitCell)
   }
 
@@ -132,7 +132,7 @@ problemWord = 24
 
 -- | One stretch of the output; see Note [Segments].
 data Segment = Segment
-  { -- | Index 0: 'buffering' -> 'leftmost' (who finishes the segment before) ->
+  { -- | Index 0: 'buffering' -> 'leftmost' (the thread that finishes the segment before) ->
     -- 'finished' (its writer), or 'buffering' -> 'finished'. Index 1, the fork whose
     -- continuation this segment is reserved for: 'forked' -> 'ended' (the child) ->
     -- 'forked' (the continuation), or 'forked' -> 'stolen' (the thief).
@@ -164,7 +164,7 @@ newSegment :: Link -> IO Segment
 newSegment link = Segment <$> newWords 2 <*> newRef link <*> newRef [] <*> newRef NoHandover
 
 -- | An output to a descriptor, messages to another, sorted or not, with buffers and a
--- backlog of so many bytes.
+-- backlog of the given numbers of bytes.
 newOutput :: CInt -> CInt -> Bool -> Int -> Int -> IO Output
 newOutput target messages sorted buffer backlog = do
   lock <- newLock
@@ -195,7 +195,7 @@ isStopped :: Output -> IO Bool
 isStopped o = (/= 0) <$> readWord (outputWords o) stopWord
 {-# INLINE isStopped #-}
 
--- | End the walk; 'True' for who did it.
+-- | End the walk; 'True' for exactly one of the threads that try.
 stopAll :: Output -> Int -> IO Bool
 stopAll o why = do
   won <- compareAndSet (outputWords o) stopWord 0 why
@@ -212,14 +212,14 @@ wakeWaiting o = takeAll (outputWaiting o) >>= mapM_ unpark
 
 -- Writers ----------------------------------------------------------------------
 
--- | One worker's way out.
+-- | One worker's writer to the rope.
 data RopeWriter = RopeWriter
   { ropeOutput :: !Output,
     -- | Whose output fields describe 'ropeBuffer'.
     ropeCursor :: !CursorPtr,
     ropeBuffer :: !(Ref Buffer),
     ropeSegment :: !(Ref Segment),
-    -- | Index 0: 1 while the buffer may belong to who continues the segment.
+    -- | Index 0: 1 while the buffer may belong to the worker that continues the segment.
     ropeLent :: !Words,
     ropeCell :: !WaitCell
   }
@@ -242,12 +242,12 @@ useBuffer p buffer used = do
   where
     c = ropeCursor p
 
--- | What is appended from here on belongs together.
+-- | Begin a record: what is appended until the next one is written without bytes of others between.
 beginRecord :: CursorPtr -> IO ()
 beginRecord c = readField c fieldOutUsed >>= writeField c fieldRecord
 {-# INLINE beginRecord #-}
 
--- | Make room for so many bytes more, without cutting the record in two.
+-- | Make room for a number of bytes, without cutting the record in two.
 makeRoom :: RopeWriter -> Int -> IO ()
 makeRoom p lack = do
   flushFirst p =<< readField c fieldRecord
@@ -292,7 +292,7 @@ emitBytes p from n
     o = ropeOutput p
 
 -- Write it all, unless writing has failed before. A full pipe may be waited for under the
--- lock: whoever waits for that has a full buffer, too.
+-- lock: a worker that waits for the lock has a full buffer, too.
 writeAll :: Output -> CInt -> Ptr Word8 -> Int -> IO ()
 writeAll o fd from n = when (n > 0) $ do
   problem <- readWord (outputWords o) problemWord
@@ -403,8 +403,8 @@ chunkSize = \case
 
 -- Segments -------------------------------------------------------------------
 
--- Write what a leftmost segment held back. Only its writer calls this, or who finishes the
--- segment before when the writer has gone.
+-- Write what a leftmost segment held back. Only its writer calls this or, when the writer has
+-- gone, the thread that finishes the segment before.
 drain :: Output -> Segment -> IO ()
 drain o s =
   readRef (segmentChunks s) >>= \case
@@ -511,7 +511,7 @@ advance o s =
         pure (state == finished)
       if gone then drain o t >> advance o t else wakeWaiting o
 
--- | Reserve the segment after the current one for the rest of a task that is about to fork.
+-- | Reserve the segment after the current one for the continuation of a task that is about to fork.
 reserveNext :: RopeWriter -> IO Link
 reserveNext p
   | outputSorted (ropeOutput p) = do
@@ -522,7 +522,7 @@ reserveNext p
     pure (Link r)
   | otherwise = pure End
 
--- | Nobody needs the reserve any more.
+-- | Unlink the reserve, which no continuation needs any more.
 dropReserve :: RopeWriter -> Link -> IO ()
 dropReserve p = \case
   End -> pure ()
@@ -532,9 +532,8 @@ dropReserve p = \case
     -- A segment that was cut off has no next, and shall not get one.
     unless (state == finished) (readRef (segmentNext r) >>= writeRef (segmentNext s))
 
--- | The child has ended for whose parent's rest the segment is reserved. If that rest was
--- stolen, the current segment is finished; else who continues the rest continues the
--- segment.
+-- | The child has ended; the segment is reserved for its parent's continuation. If that was stolen,
+-- the current segment is finished; otherwise the continuation goes on with the segment.
 endTask :: RopeWriter -> Link -> IO ()
 endTask p = \case
   End -> pure ()
@@ -586,7 +585,8 @@ takeSegment p = \case
   End -> pure ()
   Link s -> takeBack p >> writeRef (ropeSegment p) s
 
--- After 'endTask', who continues the segment may have the buffer: then take a new one.
+-- After 'endTask' the buffer may belong to the worker that continues the segment: then take a new
+-- one.
 takeBack :: RopeWriter -> IO ()
 takeBack p = do
   lent <- readWord (ropeLent p) 0
@@ -607,16 +607,16 @@ parkSegment p
 -- runs the chain of tasks it belongs to. Before a fork, the writer of S links a reserve R
 -- after S. The child writes into S. Then
 --
---   * the rest of the task comes back to the same worker: everything the child did, it did
---     on this worker, into S. The rest goes on with S; R is kept for the next fork and
---     unlinked at the end. Nothing was shared.
---   * the rest was stolen. Thief and the child's end meet at one compare-and-set on R
---     (index 1 of segmentWords). The thief first: it writes to R, and the child's end
---     finishes its segment. The child's end first (the thief had taken the rest, but not yet
---     begun): the thief takes over the child's segment and buffer, as the worker would have.
+--   * the continuation of the task comes back to the same worker: everything the child did, it
+--     did on this worker, into S. The continuation goes on with S; R is kept for the next fork
+--     and unlinked at the end. Nothing was shared.
+--   * the continuation was stolen. The thief and the child's end meet at one compare-and-set on R
+--     (index 1 of segmentWords). The thief first: it writes to R, and the child's end finishes
+--     its segment. The child's end first (the thief had stolen the continuation, but not yet
+--     begun it): the thief takes over the child's segment and buffer, as the worker would have.
 --
--- Older rests are stolen first, so when a rest comes back unstolen, no rest within its
--- child was stolen. Only S's writer changes S's next, so the list needs no lock; state does.
+-- Older continuations are stolen first, so when one comes back unstolen, none inside its child
+-- was stolen. Only S's writer changes S's next, so the list needs no lock; state does.
 --
 -- The leftmost unfinished segment writes straight to the descriptor; others keep chunks,
 -- and wait when these take too much memory. The leftmost never waits, and its writer always
@@ -624,7 +624,7 @@ parkSegment p
 -- directory whose last task will take it up ('parkSegment'), and all those tasks are to its
 -- left. Hence no deadlock.
 --
--- To quit cuts the list off after the current segment. What is not reachable from the
+-- Quitting cuts the list off after the current segment. What is not reachable from the
 -- leftmost segment any more is dead, and so is what is linked after it: new segments
 -- inherit that without a flag. Errors travel as chunks, so those of dead segments are
 -- never seen.

@@ -61,7 +61,7 @@ import Heddle.Walk.Internal.Output
 data Walk = Walk
   { walkOptions :: !WalkOptions,
     walkVisitor :: !Visitor,
-    -- | Does one worker do it all?
+    -- | Is there one worker only?
     walkAlone :: !Bool,
     walkHolder :: !Holder,
     walkOut :: !Output,
@@ -204,7 +204,7 @@ reportErrnoOf walk rope c e = do
   path <- ByteString.create n (\to -> moveBytes to p n)
   reportPath walk rope path e
 
--- | An error of a path of so many bytes, which lies in the path buffer.
+-- | An error of the path in the path buffer, whose length is given.
 reportAt :: Walk -> Worker -> Int -> Errno -> IO ()
 reportAt walk w n e = do
   p <- readPtr (workerCursor w) fieldPath

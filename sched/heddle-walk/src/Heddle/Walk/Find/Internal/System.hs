@@ -2,16 +2,16 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.System
+-- Module      : Heddle.Walk.Find.Internal.System
 -- Description : The C library behind find
 -- Stability   : internal, exempt from the version policy
 --
--- Typed doors to @cbits/heddle_find.c@: locale, quoting, local time, reference files,
+-- Typed wrappers of @cbits/heddle_find.c@: locale, quoting, local time, reference files,
 -- accounts and programs. Patterns and regular expressions have modules of their own.
 --
 -- Cost: that of the C function named.
 -- Owner: nothing is stored, but the process's locale.
-module Heddle.Walk.Find.System
+module Heddle.Walk.Find.Internal.System
   ( -- * Start
     initialise,
     bytesCompare,
@@ -106,15 +106,17 @@ bytesCompare = (/= 0) <$> c_bytes_compare
 withText :: ByteString -> (CString -> IO a) -> IO a
 withText = Bytes.useAsCString
 
--- | What a C function writes into so many bytes at most.
+-- | The text that a C function writes; the number is the room that it has, in bytes.
 built :: Int -> (Ptr Word8 -> IO Int) -> IO ByteString
 built = Bytes.createUptoN
 {-# INLINE built #-}
 
--- | Write it all to a descriptor, without a handle: those need GHC's event manager, which
--- @heddle find@ starts without.
+-- | Write a whole text to a descriptor, for messages of a program that has not started GHC's event
+-- manager: handles need it, and @heddle find@ does without.
 --
+-- [Cost]: a system call, more if a pipe takes the text in parts.
 -- [Blocks]: holds an OS thread while a pipe is full.
+-- [Throws]: nothing; 'Left' is the errno that ended it, never EINTR.
 writeText :: CInt -> ByteString -> IO (Either Errno ())
 writeText fd text = Bytes.unsafeUseAsCStringLen text $ \(from, size) -> go (castPtr from) size
   where

@@ -2,7 +2,7 @@
 {-# LANGUAGE PatternSynonyms #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Argument
+-- Module      : Heddle.Walk.Find.Internal.Argument
 -- Description : Reading the arguments of tests and actions
 -- Stability   : internal, exempt from the version policy
 --
@@ -10,7 +10,7 @@
 -- message names the primary, the first parameter is its name as written.
 --
 -- Cost: once per run. Owner: the caller.
-module Heddle.Walk.Find.Argument
+module Heddle.Walk.Find.Internal.Argument
   ( -- * Words
     withArgument,
     outOfRange,
@@ -60,17 +60,17 @@ import Foreign.C.Types (CInt)
 import Foreign.Ptr (castPtr)
 import Heddle.Bytes.Regex (compileRegex, dialects)
 import Heddle.Prim.Errno (Errno (..), pattern ENOENT, pattern ENOTDIR)
-import Heddle.Walk.Find.Date (parseDate)
-import Heddle.Walk.Find.Format
-import Heddle.Walk.Find.Mode (parseMode)
-import Heddle.Walk.Find.Number
-import Heddle.Walk.Find.Outputs (openOutput)
-import Heddle.Walk.Find.Pattern (Fold (..), newPattern)
-import Heddle.Walk.Find.Programs (readExec)
-import Heddle.Walk.Find.Settings
-import Heddle.Walk.Find.Syntax
-import Heddle.Walk.Find.System hiding (Account (..))
-import Heddle.Walk.Find.System qualified as System
+import Heddle.Walk.Find.Internal.Date (parseDate)
+import Heddle.Walk.Find.Internal.Format
+import Heddle.Walk.Find.Internal.Mode (parseMode)
+import Heddle.Walk.Find.Internal.Number
+import Heddle.Walk.Find.Internal.Outputs (openOutput)
+import Heddle.Walk.Find.Internal.Pattern (Fold (..), newPattern)
+import Heddle.Walk.Find.Internal.Programs (readExec)
+import Heddle.Walk.Find.Internal.Settings
+import Heddle.Walk.Find.Internal.Syntax
+import Heddle.Walk.Find.Internal.System hiding (Account (..))
+import Heddle.Walk.Find.Internal.System qualified as System
 import Heddle.Walk.Internal.Entry (Status (..), statusOf)
 import Heddle.Walk.Internal.Options (Follow (..))
 import Prelude hiding (Read)

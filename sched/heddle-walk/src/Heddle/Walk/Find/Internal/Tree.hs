@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.Walk.Find.Tree
+-- Module      : Heddle.Walk.Find.Internal.Tree
 -- Description : From a row of primaries to an expression
 -- Stability   : internal, exempt from the version policy
 --
@@ -7,7 +7,7 @@
 -- left out, and GNU find's words for everything that can be wrong with them.
 --
 -- Cost: O(n). Owner: values.
-module Heddle.Walk.Find.Tree
+module Heddle.Walk.Find.Internal.Tree
   ( Token (..),
     Shape (..),
     Operator (..),
@@ -17,7 +17,7 @@ where
 
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as Char8
-import Heddle.Walk.Find.Syntax
+import Heddle.Walk.Find.Internal.Syntax
 
 -- | A word of the command line, with its arguments.
 data Token = Token

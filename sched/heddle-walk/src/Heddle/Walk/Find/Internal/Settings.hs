@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.Walk.Find.Settings
+-- Module      : Heddle.Walk.Find.Internal.Settings
 -- Description : What a command line says besides its expression
 -- Stability   : internal, exempt from the version policy
 --
@@ -7,7 +7,7 @@
 -- the monad that reads it.
 --
 -- Cost: values. Owner: the run.
-module Heddle.Walk.Find.Settings
+module Heddle.Walk.Find.Internal.Settings
   ( -- * Settings
     Settings (..),
     defaultSettings,
@@ -43,13 +43,13 @@ import Foreign.Ptr (Ptr)
 import Heddle.Bytes.Regex (Dialect, defaultDialect)
 import Heddle.Prim.Errno (Errno (..))
 import Heddle.Prim.Unsafe (unsafePure)
-import Heddle.Walk.Find.System (Timestamp (..), writeText)
+import Heddle.Walk.Find.Internal.System (Timestamp (..), writeText)
 import Heddle.Walk.Internal.Entry (quoted)
 import Heddle.Walk.Internal.Options (Follow (..))
 import System.Posix.Types (Fd)
 import Prelude hiding (Read)
 
--- | An output file of @-fprint@ and its kin.
+-- | An output file of @-fprint@ and similar actions.
 data OutputFile = OutputFile
   { outputName :: !ByteString,
     outputDescriptor :: !Fd,

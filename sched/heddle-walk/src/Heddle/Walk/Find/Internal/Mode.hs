@@ -1,7 +1,7 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Mode
+-- Module      : Heddle.Walk.Find.Internal.Mode
 -- Description : Permission bits in chmod's notation
 -- Stability   : internal, exempt from the version policy
 --
@@ -9,7 +9,7 @@
 -- all, without a umask.
 --
 -- Cost: O(n). Owner: values.
-module Heddle.Walk.Find.Mode
+module Heddle.Walk.Find.Internal.Mode
   ( Mode,
     parseMode,
     renderMode,
@@ -54,7 +54,7 @@ data Value
   | -- | The permissions of this class.
     Copy Mode
 
--- | Whom it affects (0: everybody), what is done, with what, and the special bits named.
+-- | Whose permissions it affects (0: everyone's), what is done, with what, and the special bits named.
 data Change = Change Mode Operator Value Mode
 
 clauses :: String -> Maybe [Change]

@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.Walk.Find.Parser
+-- Module      : Heddle.Walk.Find.Internal.Parser
 -- Description : find's command line
 -- Stability   : internal, exempt from the version policy
 --
@@ -8,7 +8,7 @@
 -- output files are looked up on the way, since their errors come in that order, too.
 --
 -- Cost: once per run. Owner: the caller.
-module Heddle.Walk.Find.Parser
+module Heddle.Walk.Find.Internal.Parser
   ( Command (..),
     parseCommand,
   )
@@ -21,14 +21,14 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.Char (isDigit)
 import Data.Maybe (isJust)
-import Heddle.Walk.Find.Argument (fileExists, outOfRange, readDialect, withArgument)
-import Heddle.Walk.Find.Help (debugHelp, helpText, versionText)
-import Heddle.Walk.Find.Number (Natural (..), parseNatural)
-import Heddle.Walk.Find.Primary (readPrimary)
-import Heddle.Walk.Find.Settings
-import Heddle.Walk.Find.Syntax
-import Heddle.Walk.Find.System (LocalTime (..), Timestamp (..), localTime)
-import Heddle.Walk.Find.Tree
+import Heddle.Walk.Find.Internal.Argument (fileExists, outOfRange, readDialect, withArgument)
+import Heddle.Walk.Find.Internal.Help (debugHelp, helpText, versionText)
+import Heddle.Walk.Find.Internal.Number (Natural (..), parseNatural)
+import Heddle.Walk.Find.Internal.Primary (readPrimary)
+import Heddle.Walk.Find.Internal.Settings
+import Heddle.Walk.Find.Internal.Syntax
+import Heddle.Walk.Find.Internal.System (LocalTime (..), Timestamp (..), localTime)
+import Heddle.Walk.Find.Internal.Tree
 import Heddle.Walk.Internal.Options (Follow (..))
 import Prelude hiding (Read)
 

@@ -1,5 +1,5 @@
 -- |
--- Module      : Heddle.Walk.Find.Render
+-- Module      : Heddle.Walk.Find.Internal.Render
 -- Description : Records of -printf and -ls
 -- Stability   : internal, exempt from the version policy
 --
@@ -10,7 +10,7 @@
 --
 -- Cost: about 20 ns per directive without padding, 0.5 us per time.
 -- Owner: the run.
-module Heddle.Walk.Find.Render
+module Heddle.Walk.Find.Internal.Render
   ( Renderer (..),
     newColumns,
     Columns,
@@ -34,11 +34,11 @@ import Foreign.Ptr (Ptr, castPtr, minusPtr)
 import Heddle.Bytes.Decimal (maxDecimalLength, pokeDecimal)
 import Heddle.Prim.Atomic (Words, newWords, readWord, writeWord)
 import Heddle.Prim.Errno (Errno (..))
-import Heddle.Walk.Find.Accounts
-import Heddle.Walk.Find.Format
-import Heddle.Walk.Find.Mode (renderMode, typeLetter)
-import Heddle.Walk.Find.Settings (errnoText, quote)
-import Heddle.Walk.Find.System
+import Heddle.Walk.Find.Internal.Accounts
+import Heddle.Walk.Find.Internal.Format
+import Heddle.Walk.Find.Internal.Mode (renderMode, typeLetter)
+import Heddle.Walk.Find.Internal.Settings (errnoText, quote)
+import Heddle.Walk.Find.Internal.System
 import Heddle.Walk.Internal.Entry
 import Heddle.Walk.Internal.Options (Follow (..))
 
@@ -65,9 +65,9 @@ data Part
 -- | A writer into the walk's own output, and one that returns the record. Both are
 -- 'False' or 'Nothing' when the entry's status is needed and cannot be read.
 renderFormat :: Renderer -> Format -> (Entry -> IO Bool, Entry -> IO (Maybe ByteString))
-renderFormat renderer (Format segments flush) = (direct, valued)
+renderFormat renderer (Format pieces flush) = (direct, valued)
   where
-    needsStatus = or [directiveNeedsStatus d | Directive _ d <- segments]
+    needsStatus = or [directiveNeedsStatus d | Directive _ d <- pieces]
     ready = if needsStatus then hasStatus else const (pure True)
     direct v = do
       ok <- ready v
@@ -75,26 +75,26 @@ renderFormat renderer (Format segments flush) = (direct, valued)
         straight v
         when flush (void (flushOutput v))
       pure ok
-    straight = sequenceParts (map (segmentStraight renderer) segments)
+    straight = sequenceParts (map (pieceStraight renderer) pieces)
     valued v = do
       ok <- ready v
       if ok then Just . Bytes.concat <$> mapM ($ v) values else pure Nothing
-    values = map (segmentValue renderer) segments
+    values = map (pieceValue renderer) pieces
 
 sequenceParts :: [Entry -> IO ()] -> Entry -> IO ()
 sequenceParts = foldr (\part rest v -> part v >> rest v) (const (pure ()))
 
-segmentStraight :: Renderer -> Segment -> Entry -> IO ()
-segmentStraight renderer = \case
+pieceStraight :: Renderer -> Piece -> Entry -> IO ()
+pieceStraight renderer = \case
   Verbatim text -> (`putByteString` text)
   Directive padding directive
     | padding == noPadding -> case partOf renderer directive of
       Straight write -> write
       Valued value -> \v -> value v >>= putByteString v
-  segment -> \v -> segmentValue renderer segment v >>= putByteString v
+  piece -> \v -> pieceValue renderer piece v >>= putByteString v
 
-segmentValue :: Renderer -> Segment -> Entry -> IO ByteString
-segmentValue renderer = \case
+pieceValue :: Renderer -> Piece -> Entry -> IO ByteString
+pieceValue renderer = \case
   Verbatim text -> const (pure text)
   Directive padding (Letter 'd') -> \v -> entryDepth v >>= unsafeFormatInteger (formatOf padding "lld")
   Directive padding (Letter 'm') -> \v -> statusMode v >>= unsafeFormatInteger (formatOf padding "llo") . (.&. 0o7777)

@@ -1,16 +1,16 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Format
+-- Module      : Heddle.Walk.Find.Internal.Format
 -- Description : The language of -printf
 -- Stability   : internal, exempt from the version policy
 --
--- Reads a format into segments, with GNU find's warnings and errors.
+-- Reads a format into pieces, which are texts and directives, with GNU find's warnings and errors.
 --
 -- Cost: O(n), once per format. Owner: values.
-module Heddle.Walk.Find.Format
+module Heddle.Walk.Find.Internal.Format
   ( Format (..),
-    Segment (..),
+    Piece (..),
     Directive (..),
     Moment (..),
     Padding (..),
@@ -29,14 +29,14 @@ import Data.Char (chr, isDigit, isOctDigit, ord)
 
 -- | What to write for an entry.
 data Format = Format
-  { formatSegments :: ![Segment],
+  { formatPieces :: ![Piece],
     -- | Write it out at once (it ended in @\\c@).
     formatFlush :: !Bool
   }
   deriving stock (Eq, Show)
 
 -- | Text as it is, or something of the entry.
-data Segment
+data Piece
   = Verbatim !ByteString
   | Directive !Padding !Directive
   deriving stock (Eq, Show)
@@ -91,43 +91,43 @@ data FormatProblem
 parseFormat :: ByteString -> ([FormatProblem], Either FormatProblem Format)
 parseFormat text = go [] [] (Char8.unpack text)
   where
-    go warnings segments rest = case rest of
-      "" -> done warnings segments False
-      '\\' : more -> escape warnings segments more
-      '%' : more -> directive warnings segments more
+    go warnings pieces rest = case rest of
+      "" -> done warnings pieces False
+      '\\' : more -> escape warnings pieces more
+      '%' : more -> directive warnings pieces more
       _ ->
         let (plain, left) = break (`elem` "\\%") rest
-         in go warnings (verbatim plain : segments) left
-    done warnings segments flush = (reverse warnings, Right (Format (joined (reverse segments)) flush))
+         in go warnings (verbatim plain : pieces) left
+    done warnings pieces flush = (reverse warnings, Right (Format (joined (reverse pieces)) flush))
     failed warnings problem = (reverse warnings, Left problem)
 
-    escape warnings segments rest = case rest of
-      "" -> done (LoneBackslash : warnings) (verbatim "\\" : segments) False
-      'c' : _ -> done warnings segments True
+    escape warnings pieces rest = case rest of
+      "" -> done (LoneBackslash : warnings) (verbatim "\\" : pieces) False
+      'c' : _ -> done warnings pieces True
       c : more
         | isOctDigit c ->
           let (digits, left) = spanUpTo 3 isOctDigit rest
               value = foldl (\n d -> n * 8 + ord d - ord '0') 0 digits
-           in go warnings (verbatim [chr (value `mod` 256)] : segments) left
-        | Just meant <- lookup c escapes -> go warnings (verbatim [meant] : segments) more
-        | otherwise -> go (UnknownEscape c : warnings) (verbatim ['\\', c] : segments) more
+           in go warnings (verbatim [chr (value `mod` 256)] : pieces) left
+        | Just meant <- lookup c escapes -> go warnings (verbatim [meant] : pieces) more
+        | otherwise -> go (UnknownEscape c : warnings) (verbatim ['\\', c] : pieces) more
     escapes =
       [('a', '\a'), ('b', '\b'), ('f', '\f'), ('n', '\n'), ('r', '\r'), ('t', '\t'), ('v', '\v'), ('\\', '\\')]
 
-    directive warnings segments rest
+    directive warnings pieces rest
       | null rest = failed warnings LonePercent
       | otherwise = case padding rest of
         Nothing -> failed warnings HugeWidth
         Just (pad, shown, left) -> case left of
           "" -> failed warnings (ReservedDirective '\0')
-          '%' : more -> go warnings (verbatim ('%' : shown) : segments) more
+          '%' : more -> go warnings (verbatim ('%' : shown) : pieces) more
           c : more
             | Just moment <- lookup c moments -> case more of
-              "" -> done (IncompleteDirective c : warnings) (verbatim ('%' : shown ++ [c]) : segments) False
-              k : end -> go warnings (Directive pad (TimeOf moment k) : segments) end
-            | c `elem` "abcdDfFgGhHiklmMnpPsStuUyYZ" -> go warnings (Directive pad (Letter c) : segments) more
+              "" -> done (IncompleteDirective c : warnings) (verbatim ('%' : shown ++ [c]) : pieces) False
+              k : end -> go warnings (Directive pad (TimeOf moment k) : pieces) end
+            | c `elem` "abcdDfFgGhHiklmMnpPsStuUyYZ" -> go warnings (Directive pad (Letter c) : pieces) more
             | c `elem` "{[(" -> failed warnings (ReservedDirective c)
-            | otherwise -> go (UnknownDirective c : warnings) (verbatim ('%' : shown ++ [c]) : segments) more
+            | otherwise -> go (UnknownDirective c : warnings) (verbatim ('%' : shown ++ [c]) : pieces) more
     moments = [('A', AccessTime), ('B', BirthTime), ('C', ChangeTime), ('T', ModifyTime)]
 
     verbatim = Verbatim . Char8.pack
@@ -161,9 +161,9 @@ spanUpTo n keep list = (start, drop (length start) list)
     start = takeWhile keep (take n list)
 
 -- Neighbouring texts become one.
-joined :: [Segment] -> [Segment]
+joined :: [Piece] -> [Piece]
 joined (Verbatim a : Verbatim b : rest) = joined (Verbatim (a <> b) : rest)
-joined (segment : rest) = segment : joined rest
+joined (piece : rest) = piece : joined rest
 joined [] = []
 
 -- | Does it ask for more than name and type?

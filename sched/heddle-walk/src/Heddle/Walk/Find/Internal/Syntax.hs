@@ -1,7 +1,7 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Syntax
+-- Module      : Heddle.Walk.Find.Internal.Syntax
 -- Description : Expressions of find
 -- Stability   : internal, exempt from the version policy
 --
@@ -10,7 +10,7 @@
 -- compiled, output files are open.
 --
 -- Cost: values. Owner: the run that parsed them.
-module Heddle.Walk.Find.Syntax
+module Heddle.Walk.Find.Internal.Syntax
   ( -- * Expressions
     Expr (..),
     Test (..),
@@ -39,11 +39,11 @@ import Data.ByteString (ByteString)
 import Data.Int (Int64)
 import Data.Word (Word32, Word64)
 import Heddle.Bytes.Regex (Regex)
-import Heddle.Walk.Find.Format (Format)
-import Heddle.Walk.Find.Mode (Mode)
-import Heddle.Walk.Find.Number (Age, Count, Window)
-import Heddle.Walk.Find.Pattern (Pattern)
-import Heddle.Walk.Find.System (Timestamp)
+import Heddle.Walk.Find.Internal.Format (Format)
+import Heddle.Walk.Find.Internal.Mode (Mode)
+import Heddle.Walk.Find.Internal.Number (Age, Count, Window)
+import Heddle.Walk.Find.Internal.Pattern (Pattern)
+import Heddle.Walk.Find.Internal.System (Timestamp)
 
 -- | An expression.
 data Expr
@@ -65,7 +65,7 @@ data Test
   | Type !FileTypes
   | -- | The type on the other side of a symbolic link.
     OtherType !FileTypes
-  | -- | Units of so many bytes, rounded up.
+  | -- | Units of the given size in bytes, rounded up.
     Size !Count !Word64
   | Links !Count
   | Inode !Count

@@ -1,14 +1,14 @@
 -- |
--- Module      : Heddle.Walk.Find.Accounts
+-- Module      : Heddle.Walk.Find.Internal.Accounts
 -- Description : Names of users, groups and file systems, asked for once
 -- Stability   : internal, exempt from the version policy
 --
--- Whoever finds a name missing looks it up and adds it; two workers may ask for the same
+-- A worker that finds a name missing looks it up and adds it; two workers may look up the same
 -- name at the same time, and get the same answer.
 --
 -- Cost: a map's look-up; the first time, the C library's.
 -- Owner: the run.
-module Heddle.Walk.Find.Accounts
+module Heddle.Walk.Find.Internal.Accounts
   ( Accounts,
     newAccounts,
     nameOf,
@@ -25,7 +25,7 @@ import Data.IntMap.Strict qualified as IntMap
 import Data.Maybe (mapMaybe)
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef)
 import Heddle.Prim.Exception (trySync)
-import Heddle.Walk.Find.System (Account (..), accountName)
+import Heddle.Walk.Find.Internal.System (Account (..), accountName)
 
 -- | What is known so far.
 data Accounts = Accounts

@@ -1,9 +1,9 @@
 -- |
--- Module      : Heddle.Walk.Find.Outputs
+-- Module      : Heddle.Walk.Find.Internal.Outputs
 -- Description : Files that records are written to
 -- Stability   : internal, exempt from the version policy
 --
--- Files of @-fprint@ and its kin: opened and emptied before the walk, shared when two
+-- Files of @-fprint@ and similar actions: opened and emptied before the walk, shared when two
 -- primaries name the same file, written in whole records. In sorted order the walk brings
 -- their records into order; in any order they are gathered here, under a lock.
 --
@@ -11,7 +11,7 @@
 --
 -- Cost: a copy per record, a write per 32 KiB; in sorted order a write per record.
 -- Owner: the run.
-module Heddle.Walk.Find.Outputs
+module Heddle.Walk.Find.Internal.Outputs
   ( openOutput,
     Outputs,
     withOutputs,
@@ -31,8 +31,8 @@ import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Errno (Errno (..), errnoOf)
 import Heddle.Prim.Exception (IOException, finally, try)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
-import Heddle.Walk.Find.Settings
-import Heddle.Walk.Find.Syntax (Sink (..))
+import Heddle.Walk.Find.Internal.Settings
+import Heddle.Walk.Find.Internal.Syntax (Sink (..))
 import Heddle.Walk.Internal.Entry (Entry, putByteString, writeRecordTo)
 import System.Posix.Files (deviceID, fileID, getFdStatus)
 import System.Posix.IO.ByteString (OpenFileFlags (..), OpenMode (..), closeFd, defaultFileFlags, fdWriteBuf, openFd)

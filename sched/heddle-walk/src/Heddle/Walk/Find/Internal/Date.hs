@@ -1,7 +1,7 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Date
+-- Module      : Heddle.Walk.Find.Internal.Date
 -- Description : Dates as people write them
 -- Stability   : internal, exempt from the version policy
 --
@@ -10,7 +10,7 @@
 -- them the zone to read them in, as @TZ="Europe/Paris"@.
 --
 -- Cost: once per run. Owner: values.
-module Heddle.Walk.Find.Date
+module Heddle.Walk.Find.Internal.Date
   ( parseDate,
   )
 where
@@ -23,7 +23,7 @@ import Data.Char (isAlpha, isAscii, isDigit, isSpace, toLower)
 import Data.Int (Int64)
 import Data.List (isPrefixOf, stripPrefix)
 import Data.Maybe (fromMaybe)
-import Heddle.Walk.Find.System (LocalTime (..), Timestamp (..), anySeason, fromLocal, inZone, localOffset, localTime)
+import Heddle.Walk.Find.Internal.System (LocalTime (..), Timestamp (..), anySeason, fromLocal, inZone, localOffset, localTime)
 
 -- | What a text means now; 'Nothing' when it means nothing.
 --

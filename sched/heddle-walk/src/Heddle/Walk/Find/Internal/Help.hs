@@ -1,12 +1,12 @@
 -- |
--- Module      : Heddle.Walk.Find.Help
+-- Module      : Heddle.Walk.Find.Internal.Help
 -- Description : What find says about itself
 -- Stability   : internal, exempt from the version policy
 --
 -- Texts of @-help@, @-version@ and @-D help@.
 --
--- Cost: constants. Owner: nobody.
-module Heddle.Walk.Find.Help
+-- Cost: constants. Owner: values.
+module Heddle.Walk.Find.Internal.Help
   ( helpText,
     versionText,
     debugHelp,

@@ -1,15 +1,17 @@
+{-# OPTIONS_HADDOCK not-home #-}
+
 -- |
--- Module      : Heddle.Sched.PrivateStack
+-- Module      : Heddle.Sched.Internal.PrivateStack
 -- Description : A LIFO stack whose owner pays no locked instruction
--- Stability   : stable
+-- Stability   : internal, exempt from the version policy
 --
 -- For work that its owner mostly pops again itself. The thief bears the cost of
 -- synchronisation: it makes every core pass a barrier (membarrier), and steals half of the
--- entries for that price. See Note [Whose barrier].
+-- entries in return. See Note [Whose barrier].
 --
 -- Cost: a push is three stores, a pop two stores and two reads; a steal some microseconds.
 -- Owner: one worker; 'takeHalf' is for any thread.
-module Heddle.Sched.PrivateStack
+module Heddle.Sched.Internal.PrivateStack
   ( PrivateStack,
     newPrivateStack,
     isPossible,
@@ -31,7 +33,6 @@ module Heddle.Sched.PrivateStack
 where
 
 import Control.Monad (forM, forM_, when)
-import Data.Bits ((.&.))
 import Heddle.Prim.Atomic
   ( Ref,
     Table,
@@ -54,31 +55,33 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Exception (uninterruptibleMask_)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Sched.Internal.Barrier (barrierEverywhere, canBarrierEverywhere)
+import Heddle.Sched.Ring (doubled, slotOf)
 
--- | Entry i lies at i modulo the capacity; those from top to bottom are there.
+-- | The entries from top to bottom are there.
 data PrivateStack a = PrivateStack
   { -- | Bottom, and the index above which every slot is void (the owner's line); top, and
     -- the top below which thieves have finished (the thieves').
     stackWords :: !Words,
     stackTable :: !(Ref (Table a)),
-    -- | Held by a thief, and by an owner who comes upon one.
+    -- | Held by a thief, and by the owner while it waits for one.
     stackLock :: !Lock,
     -- | What an empty slot holds, so that it keeps nothing alive.
     stackVoid :: a
   }
 
-bottomWord, highWord, topWord, finishedWord :: Int
+bottomWord, highWord, topWord, finishedWord, stackWordCount :: Int
 bottomWord = 0
 highWord = 1
 topWord = 8
 finishedWord = 9
+stackWordCount = 16
 
 -- | An empty stack, of a capacity that is a power of two.
 --
 -- [Cost]: O(capacity).
 newPrivateStack :: Int -> a -> IO (PrivateStack a)
 newPrivateStack capacity void = do
-  w <- newWords 16
+  w <- newWords stackWordCount
   table <- newTable capacity void >>= newRef
   lock <- newLock
   pure (PrivateStack w table lock void)
@@ -102,17 +105,13 @@ makeRoom p = do
 -- | A table of twice the size. Under the lock: a thief clears what it has taken in the table
 -- that it knows, and a copy made meanwhile would keep that alive.
 grow :: PrivateStack a -> IO ()
--- Nobody parks with the lock held, so waiting for it is a matter of microseconds, and a worker
--- between tasks must not be left here.
+-- No thread parks with the lock held, so the wait for it is a matter of microseconds; and an
+-- exception must not leave a worker here, between tasks.
 grow p = uninterruptibleMask_ . withLock (stackLock p) $ do
   bottom <- readWord (stackWords p) bottomWord
   finished <- readWord (stackWords p) finishedWord
   table <- readRef (stackTable p)
-  let size = tableSize table
-      size' = 2 * size
-  table' <- newTable size' (stackVoid p)
-  forM_ [finished .. bottom - 1] $ \i -> readEntry table (i .&. (size - 1)) >>= writeEntry table' (i .&. (size' - 1))
-  writeRef (stackTable p) table'
+  doubled table (stackVoid p) finished bottom >>= writeRef (stackTable p)
 {-# NOINLINE grow #-}
 
 -- | Push, after 'makeRoom'. Allocates nothing.
@@ -123,13 +122,13 @@ pushPrivate :: PrivateStack a -> a -> IO ()
 pushPrivate p !x = do
   bottom <- readWord (stackWords p) bottomWord
   table <- readRef (stackTable p)
-  writeEntry table (bottom .&. (tableSize table - 1)) x
+  writeEntry table (slotOf table bottom) x
   writeWord (stackWords p) highWord (bottom + 1)
   writeRelease (stackWords p) bottomWord (bottom + 1)
 {-# INLINE pushPrivate #-}
 
--- | Pop what was pushed last; else, or if a thief is just about it, do the first action.
--- Then 'popSlowly' tells.
+-- | Pop the newest entry. If there is none, or a thief may be taking it, do the first action:
+-- 'popSlowly' finds out which.
 --
 -- [Cost]: three stores and three reads, nothing locked.
 -- [Threads]: the owner.
@@ -151,7 +150,7 @@ popPrivate p none some = do
           none
         else do
           table <- readRef (stackTable p)
-          let slot = i .&. (tableSize table - 1)
+          let slot = slotOf table i
           x <- readEntry table slot
           writeEntry table slot (stackVoid p)
           some x
@@ -181,7 +180,7 @@ liftPrivate p none some = do
           table <- readRef (stackTable p)
           high <- readWord w highWord
           when (high > before) (clearAbove p before high)
-          readEntry table (i .&. (tableSize table - 1)) >>= some
+          readEntry table (slotOf table i) >>= some
 {-# INLINE liftPrivate #-}
 
 -- | Undo a 'liftPrivate', if nothing has been pushed since.
@@ -197,11 +196,11 @@ putBack p = do
 clearAbove :: PrivateStack a -> Int -> Int -> IO ()
 clearAbove p from to = do
   table <- readRef (stackTable p)
-  forM_ [from .. to - 1] $ \i -> writeEntry table (i .&. (tableSize table - 1)) (stackVoid p)
+  forM_ [from .. to - 1] $ \i -> writeEntry table (slotOf table i) (stackVoid p)
   writeWord (stackWords p) highWord from
 {-# NOINLINE clearAbove #-}
 
--- | Is nothing there, certainly? A thief that is just about it may leave something.
+-- | Is the stack certainly empty? A thief in the middle of a steal may put entries back.
 --
 -- [Cost]: two reads.
 -- [Threads]: the owner.
@@ -209,7 +208,7 @@ isEmptied :: PrivateStack a -> IO Bool
 isEmptied p = (<=) <$> readWord (stackWords p) bottomWord <*> readWord (stackWords p) finishedWord
 {-# INLINE isEmptied #-}
 
--- | Look at what was pushed last; else do the first action.
+-- | Look at the newest entry, or do the first action when there is none.
 --
 -- [Cost]: three reads.
 -- [Threads]: the owner. A thief may take it the next moment, or have put the void there.
@@ -221,9 +220,9 @@ topOfPrivate p none some = do
     else do
       bottom <- readWord (stackWords p) bottomWord
       table <- readRef (stackTable p)
-      readEntry table ((bottom - 1) .&. (tableSize table - 1)) >>= some
+      readEntry table (slotOf table (bottom - 1)) >>= some
 
--- | The same as 'popPrivate' when that has failed: waits for a thief to finish.
+-- | What 'popPrivate' does when it has found nothing: pop after any thief has finished.
 --
 -- [Threads]: the owner.
 -- [Blocks]: for the time of a theft.
@@ -232,7 +231,7 @@ popSlowly p = withLock (stackLock p) (popPrivate p (pure Nothing) (pure . Just))
 
 -- The thieves' end -----------------------------------------------------------
 
--- | Is something there, and the oldest acceptable?
+-- | Is there an oldest entry, and is it acceptable?
 --
 -- [Cost]: two reads, if not.
 -- [Threads]: any.
@@ -244,13 +243,13 @@ offersSome p acceptable = do
     then pure False
     else do
       table <- readRef (stackTable p)
-      acceptable <$> readEntry table (top .&. (tableSize table - 1))
+      acceptable <$> readEntry table (slotOf table top)
 
--- | Take the older half, up to the first that is not acceptable.
+-- | Take the older half, up to the first entry that is not acceptable.
 --
 -- [Cost]: some microseconds: a system call that interrupts every core this process runs on.
 -- [Threads]: any but the owner.
--- [Blocks]: while another thief is at it.
+-- [Blocks]: while another thief takes its half.
 takeHalf :: PrivateStack a -> (a -> Bool) -> IO [a]
 takeHalf p acceptable = withLock (stackLock p) $ do
   let w = stackWords p
@@ -262,15 +261,14 @@ takeHalf p acceptable = withLock (stackLock p) $ do
     else do
       atomicWrite w topWord (top + half)
       barrierEverywhere
-      -- What the owner has begun to pop before the barrier, this shows.
+      -- Lower if the owner began to pop before the barrier.
       bottom' <- atomicRead w bottomWord
       table <- readRef (stackTable p)
-      let slot i = i .&. (tableSize table - 1)
-          offered = max 0 (min half (bottom' - top))
-      found <- forM [top .. top + offered - 1] (readEntry table . slot)
+      let offered = max 0 (min half (bottom' - top))
+      found <- forM [top .. top + offered - 1] (readEntry table . slotOf table)
       let taken = takeWhile acceptable found
           top' = top + length taken
-      forM_ [top .. top' - 1] $ \i -> writeEntry table (slot i) (stackVoid p)
+      forM_ [top .. top' - 1] $ \i -> writeEntry table (slotOf table i) (stackVoid p)
       atomicWrite w topWord top'
       atomicWrite w finishedWord top'
       pure taken
@@ -284,15 +282,15 @@ takeHalf p acceptable = withLock (stackLock p) $ do
 -- that, the thief sees it; if it lies after, so does the owner's read of the top, which
 -- then is the new one, and the owner backs out.
 --
--- A thief that sees fewer entries than it announced, or likes none, lowers the top again.
--- So an owner that finds nothing may have looked at such a moment. Whether something may
--- be left it learns from the finished top, and then waits for the lock. That the owner may
--- push while the top is too high does no harm: either the thief sees the new bottom, and
--- with it the new entry, or it lowers the top below it.
+-- A thief that sees fewer entries than it announced, or accepts none, lowers the top again.
+-- So an owner that finds nothing may have looked at such a moment. The finished top tells it
+-- whether something may be left, and then it waits for the lock. A push while the top is too
+-- high does no harm: either the thief sees the new bottom, and with it the new entry, or it
+-- lowers the top below it.
 --
 -- A push releases the bottom, which the thief acquires before it reads the slot. The order of
 -- the owner's lowered bottom and its read of the top needs no fence on any machine: the
 -- thief's barrier falls before the one or after the other, since a processor moves neither
 -- across it.
 --
--- A slot is the owner's again when the thief has read it, which the finished top tells.
+-- A slot is the owner's again when the thief has read it: the finished top says so.

@@ -1,16 +1,16 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Primary
+-- Module      : Heddle.Walk.Find.Internal.Primary
 -- Description : The table of find's tests and actions
 -- Stability   : internal, exempt from the version policy
 --
 -- A row for each primary: its name, and how its arguments are read
--- ("Heddle.Walk.Find.Argument"). A new primary is a row here, a constructor in
--- "Heddle.Walk.Find.Syntax", and what it does in "Heddle.Walk.Find.Compile".
+-- ("Heddle.Walk.Find.Internal.Argument"). A new primary is a row here, a constructor in
+-- "Heddle.Walk.Find.Internal.Syntax", and what it does in "Heddle.Walk.Find.Internal.Compile".
 --
 -- Cost: once per run. Owner: the caller.
-module Heddle.Walk.Find.Primary
+module Heddle.Walk.Find.Internal.Primary
   ( readPrimary,
   )
 where
@@ -18,11 +18,11 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
-import Heddle.Walk.Find.Argument
-import Heddle.Walk.Find.Outputs (openOutput)
-import Heddle.Walk.Find.Pattern (Fold (..), newPattern)
-import Heddle.Walk.Find.Settings
-import Heddle.Walk.Find.Syntax
+import Heddle.Walk.Find.Internal.Argument
+import Heddle.Walk.Find.Internal.Outputs (openOutput)
+import Heddle.Walk.Find.Internal.Pattern (Fold (..), newPattern)
+import Heddle.Walk.Find.Internal.Settings
+import Heddle.Walk.Find.Internal.Syntax
 import Prelude hiding (Read)
 
 -- | How a primary is read, given its name as written, for messages.

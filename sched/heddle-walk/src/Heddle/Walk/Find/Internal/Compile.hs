@@ -1,7 +1,7 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Compile
+-- Module      : Heddle.Walk.Find.Internal.Compile
 -- Description : From expressions to what runs for every entry
 -- Stability   : internal, exempt from the version policy
 --
@@ -13,7 +13,7 @@
 --
 -- Cost: a few ns per test on the name or kind; no allocation.
 -- Owner: the run.
-module Heddle.Walk.Find.Compile
+module Heddle.Walk.Find.Internal.Compile
   ( Environment (..),
     compileVisitor,
     optimise,
@@ -32,17 +32,17 @@ import Foreign.Ptr (Ptr, castPtr)
 import Foreign.Storable (peekByteOff)
 import Heddle.Bytes.Regex (matchRegex)
 import Heddle.Prim.Errno (Errno (..))
-import Heddle.Walk.Find.Accounts
-import Heddle.Walk.Find.Format (Format)
-import Heddle.Walk.Find.Number
-import Heddle.Walk.Find.Outputs (Outputs, putRecord)
-import Heddle.Walk.Find.Pattern (matchPattern)
-import Heddle.Walk.Find.Programs (Programs, runFor)
-import Heddle.Walk.Find.Render
-import Heddle.Walk.Find.Settings (errnoText, quote)
-import Heddle.Walk.Find.Syntax
-import Heddle.Walk.Find.System hiding (Account (..))
-import Heddle.Walk.Find.System qualified as System
+import Heddle.Walk.Find.Internal.Accounts
+import Heddle.Walk.Find.Internal.Format (Format)
+import Heddle.Walk.Find.Internal.Number
+import Heddle.Walk.Find.Internal.Outputs (Outputs, putRecord)
+import Heddle.Walk.Find.Internal.Pattern (matchPattern)
+import Heddle.Walk.Find.Internal.Programs (Programs, runFor)
+import Heddle.Walk.Find.Internal.Render
+import Heddle.Walk.Find.Internal.Settings (errnoText, quote)
+import Heddle.Walk.Find.Internal.Syntax
+import Heddle.Walk.Find.Internal.System hiding (Account (..))
+import Heddle.Walk.Find.Internal.System qualified as System
 import Heddle.Walk.Internal.Entry
 import Heddle.Walk.Internal.Options (Follow (..), WalkControl (..))
 

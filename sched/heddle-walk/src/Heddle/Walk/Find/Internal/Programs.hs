@@ -2,16 +2,16 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Programs
--- Description : -exec and its kin
+-- Module      : Heddle.Walk.Find.Internal.Programs
+-- Description : -exec and similar actions
 -- Stability   : internal, exempt from the version policy
 --
 -- Runs programs for entries: one for each, or one for as many as fit a command line.
--- Batches belong to the run and are filled by all workers; whoever fills one runs it.
+-- Batches belong to the run and are filled by all workers; the worker that fills one runs it.
 --
 -- Cost: a process per run; a lock per entry of a batch.
 -- Owner: the run.
-module Heddle.Walk.Find.Programs
+module Heddle.Walk.Find.Internal.Programs
   ( readExec,
     Programs,
     newPrograms,
@@ -33,9 +33,9 @@ import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Errno (Errno, pattern E2BIG)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Prim.Unsafe (unsafePure)
-import Heddle.Walk.Find.Settings hiding (Read)
-import Heddle.Walk.Find.Syntax
-import Heddle.Walk.Find.System
+import Heddle.Walk.Find.Internal.Settings hiding (Read)
+import Heddle.Walk.Find.Internal.Syntax
+import Heddle.Walk.Find.Internal.System
 import Heddle.Walk.Internal.Entry
   ( Entry,
     entryDepth,
@@ -85,7 +85,7 @@ readExec word inDirectory ask rest = case scan [] rest of
 braces :: ByteString
 braces = Char8.pack "{}"
 
--- In a directory of somebody else's, what PATH finds there is somebody else's program.
+-- In another user's directory, PATH could find another user's program.
 unsafePath :: ByteString -> Maybe ByteString
 unsafePath word = case unsafePure (getEnv (Char8.pack "PATH")) of
   Nothing -> Nothing

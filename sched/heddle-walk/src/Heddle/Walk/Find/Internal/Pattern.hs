@@ -1,7 +1,7 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Pattern
+-- Module      : Heddle.Walk.Find.Internal.Pattern
 -- Description : Shell patterns over names in memory
 -- Stability   : internal, exempt from the version policy
 --
@@ -11,7 +11,7 @@
 --
 -- Cost: a few ns for the shapes, 100 to 500 ns for fnmatch(3).
 -- Owner: values.
-module Heddle.Walk.Find.Pattern
+module Heddle.Walk.Find.Internal.Pattern
   ( Pattern,
     Fold (..),
     newPattern,
@@ -30,7 +30,7 @@ import Foreign.C.String (CString)
 import Foreign.C.Types (CInt (..), CSize (..))
 import Foreign.ForeignPtr (ForeignPtr, withForeignPtr)
 import Foreign.Ptr (Ptr, castPtr, nullPtr, plusPtr)
-import Heddle.Walk.Find.System (bytesCompare)
+import Heddle.Walk.Find.Internal.System (bytesCompare)
 
 -- | Are small and capital letters the same?
 data Fold = CaseMatters | CaseFolds
@@ -52,7 +52,7 @@ data Shape
 -- | A pattern ready to be matched.
 data Pattern = Pattern !Shape !Fold !(ForeignPtr Word8)
 
--- | Its shape, for tests and for those who plan.
+-- | Its shape, from which tests see whether it needs fnmatch(3).
 patternShape :: Pattern -> Shape
 patternShape (Pattern shape _ _) = shape
 

@@ -1,14 +1,14 @@
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
--- Module      : Heddle.Walk.Find.Number
+-- Module      : Heddle.Walk.Find.Internal.Number
 -- Description : Numbers with a sign that compares
 -- Stability   : internal, exempt from the version policy
 --
 -- The arguments @+n@ (more), @-n@ (less) and @n@ (exactly), counted or in time.
 --
 -- Cost: O(n). Owner: values.
-module Heddle.Walk.Find.Number
+module Heddle.Walk.Find.Internal.Number
   ( -- * Counts
     Comparison (..),
     Count (..),
@@ -35,7 +35,7 @@ import Data.ByteString.Char8 qualified as Char8
 import Data.Char (isDigit, ord)
 import Data.Int (Int64)
 import Data.Word (Word64)
-import Heddle.Walk.Find.System (Timestamp (..), decimalNumber)
+import Heddle.Walk.Find.Internal.System (Timestamp (..), decimalNumber)
 
 -- | How a sign compares.
 data Comparison = Less | Exactly | More
@@ -121,7 +121,7 @@ data Window
   | Within !Timestamp !Timestamp
   deriving stock (Eq, Show)
 
--- | @windowBefore origin unit text@: so many units of seconds before the origin. More
+-- | @windowBefore origin unit text@: a number of units of seconds before the origin. More
 -- means longer ago. 'Nothing' when malformed; times out of range are moved to its end.
 windowBefore :: Timestamp -> Int64 -> ByteString -> Maybe Window
 windowBefore (Timestamp seconds nanos) unit text = do
