@@ -8,7 +8,7 @@ where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar (newEmptyMVar, putMVar, readMVar, takeMVar)
-import Control.Exception (evaluate, finally, throwIO, toException)
+import Control.Exception (Exception (..), evaluate, finally, throwIO)
 import Control.Monad (forM, forM_, unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -28,7 +28,7 @@ import System.Directory (removeFile)
 import System.IO (BufferMode (..), hClose, hSetBuffering, openBinaryTempFile, stderr)
 import System.Posix.IO (OpenMode (..), closeFd, defaultFileFlags, openFd)
 import Test.Tasty (TestTree, testGroup)
-import Test.Tasty.HUnit (testCase, (@?=))
+import Test.Tasty.HUnit (Assertion, testCase, (@?=))
 import Test.Tasty.QuickCheck
 
 tests :: TestTree
@@ -566,6 +566,9 @@ failing backend =
             answerCode answer @?= 500
             answerHeader answer "evil" @?= Nothing
           failuresAre engine ["CR, LF or NUL"],
+    testCase "HttpException catches each of the package's exceptions" $ do
+      rooted BodyTooSlow
+      rooted (UnsafeHeader (Header "X" "\r")),
     testCase "lostClientLeaksTheReply: a reply that cannot be sent is released" $ do
       released <- newIORef (0 :: Int)
       gone <- newEmptyMVar
@@ -605,3 +608,11 @@ withFile' content act = do
   hClose h
   r <- act path
   r <$ removeFile path
+
+-- Caught by the root and by its own type, with the same text.
+rooted :: Exception e => e -> Assertion
+rooted e = do
+  byRoot <- try (throwIO e)
+  either (\root -> displayException (root :: HttpException)) id byRoot @?= displayException e
+  byType <- try (throwIO e)
+  either (\own -> displayException (own `asTypeOf` e)) id byType @?= displayException e

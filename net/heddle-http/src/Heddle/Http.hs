@@ -58,6 +58,9 @@ module Heddle.Http
     newPrebuilt,
     UnsafeHeader (..),
 
+    -- * Exceptions
+    HttpException (..),
+
     -- * Names
     module Heddle.Http.Names,
     module Heddle.Http.RejectReason,
@@ -66,6 +69,7 @@ module Heddle.Http
 where
 
 import Heddle.Http.Connection (Handler, LogHook, Logged (..))
+import Heddle.Http.Exception (HttpException (..))
 import Heddle.Http.Head (TargetForm (..))
 import Heddle.Http.Names
 import Heddle.Http.Parse (Limits (..), defaultLimits)

@@ -34,6 +34,7 @@ import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Bytes.Write (hex, pokeWrite, writeBound)
 import Heddle.Http.Date
+import Heddle.Http.Exception (HttpException (..), fromHttp)
 import Heddle.Http.Head (MethodCode)
 import Heddle.Http.Names (pattern MethodHead)
 import Heddle.Http.Reply
@@ -60,6 +61,8 @@ data ConnectionLost = ConnectionLost
   deriving stock (Show)
 
 instance Exception ConnectionLost where
+  toException = toException . HttpException
+  fromException = fromHttp
   displayException ConnectionLost = "the client went away"
 
 -- | What the head says about the connection's future.

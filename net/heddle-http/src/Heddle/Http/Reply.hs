@@ -45,6 +45,7 @@ import Data.Word (Word8)
 import Foreign.Ptr (Ptr, minusPtr, plusPtr)
 import Heddle.Bytes.HttpDate (httpDateLength)
 import Heddle.Bytes.Write (bytes, decimal, pokeWrite)
+import Heddle.Http.Exception (HttpException (..), fromHttp)
 import Heddle.Http.Status
 import Heddle.Prim.Atomic (Words, newWords)
 import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
@@ -64,6 +65,8 @@ instance Show UnsafeHeader where
 
 -- The value may be a secret, such as a cookie.
 instance Exception UnsafeHeader where
+  toException = toException . HttpException
+  fromException = fromHttp
   displayException (UnsafeHeader (Header name _)) =
     "cannot send the reply's header " ++ show name ++ ": it has no name, or its name or value holds CR, LF or NUL"
 

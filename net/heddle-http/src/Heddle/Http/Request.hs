@@ -56,6 +56,7 @@ import Data.Word (Word8)
 import Foreign.Marshal.Utils (moveBytes)
 import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Http.Chunked
+import Heddle.Http.Exception (HttpException (..), fromHttp)
 import Heddle.Http.Framing (FramingResult (..))
 import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Head qualified as Head
@@ -99,6 +100,8 @@ instance Show BodyError where
   showsPrec d e = showParen (d > 10) (showString (displayException e))
 
 instance Exception BodyError where
+  toException = toException . HttpException
+  fromException = fromHttp
   displayException = \case
     BodyRejected _ reason -> "request body rejected: " ++ C.unpack (rejectText reason)
     BodyTooSlow -> "request body came too slowly"
