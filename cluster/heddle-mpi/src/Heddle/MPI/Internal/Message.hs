@@ -18,7 +18,6 @@ module Heddle.MPI.Internal.Message
     Part (..),
     encode,
     flatten,
-    MessageTooLong (..),
 
     -- * Receiving
     decode,
@@ -38,11 +37,12 @@ import Foreign.Marshal.Utils (copyBytes, fillBytes)
 import Foreign.Ptr (Ptr, minusPtr, plusPtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
 import GHC.ForeignPtr (unsafeWithForeignPtr)
+import Heddle.MPI.Internal.Error (ErrorClass (..), wrong)
 import Heddle.MPI.Internal.Message.Bytes (bytesCodec)
 import Heddle.MPI.Internal.Message.Class (Message (..))
 import Heddle.MPI.Internal.Message.Codec
 import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, keepAlive, newBuffer)
-import Heddle.Prim.Exception (Exception (..), throwIO, try)
+import Heddle.Prim.Exception (bug, try)
 
 -- | A message about to be sent.
 data Outgoing = Outgoing
@@ -57,23 +57,13 @@ data Outgoing = Outgoing
     outgoingBytes :: !Int
   }
 
--- | A header of 4 GiB or more, of this many bytes. Send large data as byte strings or
--- vectors of numbers, which are parts of their own.
-newtype MessageTooLong = MessageTooLong Int
-  deriving stock (Eq, Show)
-
-instance Exception MessageTooLong where
-  displayException (MessageTooLong n) =
-    "heddle mpi: cannot encode a value: it takes " ++ show n ++ " bytes apart from its large byte"
-      ++ " strings and vectors, and a message has room for 4294967295.\n"
-      ++ "  Send it in pieces, or as vectors of numbers."
-
 -- | The message of a value, which is evaluated fully. Large byte strings and vectors are
 -- not copied: the parts are their memory.
 --
 -- [Cost]: one buffer of the header's size, filled in one pass after one that measures.
 -- [Blocks]: never, apart from evaluating the value.
--- [Throws]: what evaluating the value throws; 'MessageTooLong'.
+-- [Throws]: what evaluating the value throws; 'MPIError' of class 'TooLarge' if it takes 4 GiB or
+-- more apart from its large byte strings and vectors.
 -- [Threads]: any.
 encode :: Message a => a -> IO Outgoing
 encode x = case codec of
@@ -85,13 +75,15 @@ encode x = case codec of
   Varying size put _ -> encodeVarying size put x
   Blob make _ -> case bytesCodec of
     Varying size put _ -> encodeVarying size put $! make x
-    _ -> throwIO (MessageTooLong 0)
+    _ -> bug "the size of a byte string's message does not vary"
 {-# INLINEABLE encode #-}
 
 encodeVarying :: (a -> Int) -> (Writer -> a -> IO ()) -> a -> IO Outgoing
 encodeVarying size put x = do
   let !n = size x
-  when (n > 0xffffffff) (throwIO (MessageTooLong n))
+  when (n > 0xffffffff) . wrong TooLarge "encode" $
+    "the value takes " ++ show n ++ " bytes apart from its large byte strings and vectors, and a message has room for 4294967295.\n"
+      ++ "  Send it in pieces, or as vectors of numbers"
   header <- started n
   w <- newWriter (bufferPtr header `plusPtr` 8) n
   put w x
@@ -143,12 +135,6 @@ data DecodeProblem = DecodeProblem
     problemReason :: !String
   }
   deriving stock (Eq, Show)
-
-instance Exception DecodeProblem where
-  displayException problem =
-    "heddle mpi: cannot decode a message: at byte " ++ show (problemOffset problem) ++ ": "
-      ++ problemReason problem
-      ++ ".\n  Do sender and receiver agree on the type?"
 
 -- | The value of a message that fills the buffer's first bytes. Large byte strings and
 -- vectors are slices of the buffer; small ones are copied.
