@@ -8,7 +8,8 @@ that begins with ```haskell refused has to be refused by the compiler. Any other
 the repository has it, line by line; a line of three dots leaves something out. A block whose paragraph links to a program
 in examples/ has its code.
 
-A long option in docs/manual/NAME.md, in backquotes or in a command line, is one that `heddle NAME --help` has.
+A long option in docs/manual/NAME.md, in backquotes or in a command line, is one that `heddle NAME --help` has, and in
+docs/manual/mpi.md one of `heddle-mpirun --help`.
 """
 import glob
 import os
@@ -164,18 +165,19 @@ def block_faults(database):
 # ----------------------------------------------------------------------------------------- manuals
 
 
-def option_faults(heddle):
+def option_faults(heddle, mpirun):
     """How many options the manuals name, and those that the command does not have."""
     count, faults = 0, []
     for page in tracked("docs/manual/*.md"):
         command = os.path.splitext(os.path.basename(page))[0]
-        done = subprocess.run([heddle, command, "--help"], capture_output=True, text=True, check=True)
+        program, name = ([mpirun], "heddle-mpirun") if command == "mpi" else ([heddle, command], f"heddle {command}")
+        done = subprocess.run([*program, "--help"], capture_output=True, text=True, check=True)
         known = set(OPTION.findall(done.stdout)) | {"--help"}
         text = read(page)
-        code = [line for block in FENCED.findall(text) for line in block.splitlines() if f"heddle {command}" in line]
+        code = [line for block in FENCED.findall(text) for line in block.splitlines() if name in line]
         named = {option for part in [*SPAN.findall(text), *code] for option in OPTION.findall(part)}
         count += len(named)
-        faults += [f"{page}: heddle {command} --help has no {option}" for option in sorted(named - known)]
+        faults += [f"{page}: {name} --help has no {option}" for option in sorted(named - known)]
     return count, faults
 
 
@@ -192,7 +194,8 @@ def main():
         sys.exit(__doc__)
     database = only("package databases", sys.argv[1], "packagedb", "ghc-*")
     heddle = only("heddle commands", sys.argv[1], "build", "*", "*", "heddle-[0-9]*", "x", "heddle", "**", "build", "heddle", "heddle")
-    options, wrong = option_faults(heddle)
+    mpirun = only("heddle-mpirun programs", sys.argv[1], "build", "*", "*", "heddle-mpi-[0-9]*", "x", "heddle-mpirun", "**", "build", "heddle-mpirun", "heddle-mpirun")
+    options, wrong = option_faults(heddle, mpirun)
     (excerpts, modules), faults = block_faults(database)
     for fault in wrong + faults:
         print(fault)
