@@ -43,10 +43,10 @@ int64_t heddle_utf16_ascii(int level, const uint16_t *array, int64_t from, int64
 int64_t heddle_utf16_to_utf8(int level, const uint16_t *array, int64_t from, int64_t to, uint8_t *p, int64_t room);
 
 /*
- * The same for text that may be ill-formed, with U+FFFD for each maximal subpart: the longest prefix of a character, or a
- * byte that begins none. They end before a character that the end cuts off. The low 32 bits of the answer are the number
- * of bytes read, the others that of the resulting units or bytes. At most 2^30 bytes. There should be room for the result
- * of the counting functions; nothing is written beyond the room.
+ * The same for text that may be ill-formed, with U+FFFD for each maximal subpart: the longest prefix of a character,
+ * or a byte that begins none. They end before a character that the end cuts off. The low 32 bits of the answer are
+ * the number of bytes read, the others that of the resulting units or bytes. At most 2^30 bytes. There should be room
+ * for the result of the counting functions; nothing is written beyond the room.
  */
 int64_t heddle_utf8_replaced_units(int level, const uint8_t *p, int64_t length);
 int64_t heddle_utf8_replace_to_utf16(int level, const uint8_t *p, int64_t length, uint16_t *array, int64_t at,

@@ -1,6 +1,6 @@
 /*
- * The kernels of heddle_utf8_code.c with AVX-512. The parts at both ends are read and written under masks; memory that a
- * mask excludes is not touched.
+ * The kernels of heddle_utf8_code.c with AVX-512. The parts at both ends are read and written under masks; memory
+ * that a mask excludes is not touched.
  */
 #undef TARGET
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,lzcnt,popcnt")))
@@ -192,8 +192,8 @@ TARGET ALWAYS __m512i spell_short_avx512(__m512i unit, __m512i before, int surro
 }
 
 /*
- * Writes the used bytes of this many bytes of lanes and returns where they end. The mask selects the lanes' first bytes.
- * The other bytes of a lane are used if they are above 7f.
+ * Writes the used bytes of this many bytes of lanes and returns where they end. The mask selects the lanes' first
+ * bytes. The other bytes of a lane are used if they are above 7f.
  */
 TARGET ALWAYS int64_t join_avx512(__m512i bytes, uint64_t firsts, int64_t size, uint8_t *p, int64_t out, int64_t room)
 {

@@ -1,10 +1,10 @@
 /*
  * Implements the validation of heddle_utf8.h.
  *
- * The text is checked in blocks of 64 bytes. An ASCII block needs no further check. In others, Keiser and Lemire's three
- * tables ("Validating UTF-8 in less than one instruction per byte", 2020) find the blocks with an error, and the plain
- * loop finds the byte. A block is checked together with the vector before it; before an ASCII block, the end of a block
- * of another kind is checked separately. The rest of the text is copied into a block of zeros.
+ * The text is checked in blocks of 64 bytes. An ASCII block needs no further check. In others, Keiser and Lemire's
+ * three tables ("Validating UTF-8 in less than one instruction per byte", 2020) find the blocks with an error, and
+ * the plain loop finds the byte. A block is checked together with the vector before it; before an ASCII block, the
+ * end of a block of another kind is checked separately. The rest of the text is copied into a block of zeros.
  */
 #include "heddle_utf8.h"
 

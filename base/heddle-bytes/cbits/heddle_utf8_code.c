@@ -1,11 +1,12 @@
 /*
  * Implements the conversions of heddle_utf8.h between UTF-8 and UTF-16, and their lengths.
  *
- * To UTF-16: each byte is taken for the last one of its character, and gives a unit together with the two bytes before
- * it. Then the units of the bytes that are really last ones are moved together. A character of four bytes has two units:
- * the unit at its third byte, without its four lowest bits, is the first of them up to a constant; the unit at its
- * fourth byte is the second. To UTF-8: each unit becomes one, two or three bytes in a lane of four, and the bytes are
- * moved together. A surrogate becomes two bytes; the first byte of the second one has two bits of the unit before it.
+ * To UTF-16: each byte is taken for the last one of its character, and gives a unit together with the two bytes
+ * before it. Then the units of the bytes that are really last ones are moved together. A character of four bytes has
+ * two units: the unit at its third byte, without its four lowest bits, is the first of them up to a constant; the
+ * unit at its fourth byte is the second. To UTF-8: each unit becomes one, two or three bytes in a lane of four, and
+ * the bytes are moved together. A surrogate becomes two bytes; the first byte of the second one has two bits of the
+ * unit before it.
  */
 #include "heddle_utf8.h"
 

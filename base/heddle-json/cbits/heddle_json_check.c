@@ -31,9 +31,9 @@ static inline int begins_value(uint8_t c)
 }
 
 /*
- * Skips characters beyond ASCII, up to the first that is ASCII, invalid, or within four bytes of the end. The bytes of a
- * character, the first one lowest, are compared with their pattern at once; then overlong forms, surrogates and numbers
- * beyond U+10FFFF are refused.
+ * Skips characters beyond ASCII, up to the first that is ASCII, invalid, or within four bytes of the end. The bytes
+ * of a character, the first one lowest, are compared with their pattern at once; then overlong forms, surrogates and
+ * numbers beyond U+10FFFF are refused.
  */
 static inline __attribute__((always_inline)) const uint8_t *one_by_one(const uint8_t *p, const uint8_t *end)
 {

@@ -74,8 +74,8 @@ TARGET static void NAME(place)(int64_t *place, const uint8_t *p, int64_t length)
 #if LEVEL >= 2
 
 /*
- * Minifies whole blocks of 64 bytes: which bytes are in strings follows from the quotes before them. For lines, it stops
- * before a block in which a value might end.
+ * Minifies whole blocks of 64 bytes: which bytes are in strings follows from the quotes before them. For lines, it
+ * stops before a block in which a value might end.
  */
 TARGET static int64_t NAME(minify_blocks)(struct heddle_json_format *format, const uint8_t *start, int64_t length,
                                           uint8_t *out, int64_t room)

@@ -2,9 +2,9 @@
  * Scans text in a string that is not all ASCII; included once for each level from 1 on, see heddle_json_vector.h.
  *
  * UTF-8 is checked by three table look-ups for each byte (Keiser and Lemire, "Validating UTF-8 in less than one
- * instruction per byte"): both halves of the previous byte, and the upper half of this one. Each table has a bit for each
- * error that the half allows; a bit set in all three is an error. Third and fourth bytes are checked by the bytes two and
- * three before, which are loaded directly.
+ * instruction per byte"): both halves of the previous byte, and the upper half of this one. Each table has a bit for
+ * each error that the half allows; a bit set in all three is an error. Third and fourth bytes are checked by the
+ * bytes two and three before, which are loaded directly.
  */
 #if LEVEL == 1
 #define SIZE 16

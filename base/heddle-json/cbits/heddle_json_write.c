@@ -2,7 +2,8 @@
  * Implements heddle_json_write.h.
  *
  * Units that stand for themselves are found and copied a vector at a time. From the first one that does not, one
- * character at a time is written, until one stands for itself again. Stores may exceed what a step keeps, never the room.
+ * character at a time is written, until one stands for itself again. Stores may exceed what a step keeps, never the
+ * room.
  */
 #include "heddle_json_write.h"
 
@@ -208,8 +209,8 @@ SSE4 static int64_t utf16_sse4(const uint16_t *in, int64_t length, int64_t most,
 }
 
 /*
- * Writes units from *at on that are neither ASCII nor halves of pairs, 16 at a time: each as one to three bytes in a lane
- * of four; then the lanes are compressed. Ends before any other unit, and 48 bytes before the end of the room.
+ * Writes units from *at on that are neither ASCII nor halves of pairs, 16 at a time: each as one to three bytes in a
+ * lane of four; then the lanes are compressed. Ends before any other unit, and 48 bytes before the end of the room.
  */
 AVX512 static __attribute__((noinline)) uint8_t *wide16(const uint16_t *in, int64_t *at, int64_t most, uint8_t *out, const uint8_t *end)
 {

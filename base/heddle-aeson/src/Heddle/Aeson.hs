@@ -187,7 +187,8 @@ instance ToJSON a => ToJson (ViaAeson a) where
 instance FromJSON a => FromJson (ViaAeson a) where
   fromJson = ViaAeson <$> aeson
 
--- | aeson's classes, by the instances of heddle-json's. An infinity or NaN is @null@, and @null@ is read as NaN ('NonFiniteNull').
+-- | aeson's classes, by the instances of heddle-json's. An infinity or NaN is @null@, and @null@ is read as NaN
+-- ('NonFiniteNull').
 newtype ViaHeddle a = ViaHeddle
   { -- | The value.
     viaHeddle :: a

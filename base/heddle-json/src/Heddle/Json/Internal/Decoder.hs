@@ -461,8 +461,8 @@ runPure level limits d text = unsafePure go
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
 -- A decoder fails by throwing 'Failed', so 'attempt' needs a handler, and a handler rethrows every other exception
 -- synchronously. In a thunk that is wrong for an asynchronous exception: GHC updates a thunk to rethrow what was thrown
--- synchronously in it, so after @timeout 1000 (evaluate decoded)@ every later use of @decoded@ would throw that time-out.
--- 'throwTo' to the own thread suspends the thunk instead (documentation of "Control.Exception"). When it is entered
+-- synchronously in it, so after @timeout 1000 (evaluate decoded)@ every later use of @decoded@ would throw that
+-- time-out. 'throwTo' to the own thread suspends the thunk instead (documentation of "Control.Exception"). When it is entered
 -- again, it continues after the 'throwTo' and decodes from the start. An exception that the decoder's own functions
 -- threw is thrown again by that second run.
 

@@ -36,8 +36,8 @@ import Heddle.Filter.Internal.Machine (Env (..))
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 
--- | A row does not fit into a buffer of this many bytes. The callers of 'readRows' and 'readPart' catch it. It is thrown
--- between two calls of the reader and the consumer, never within one, so no handler of the program's sees it.
+-- | A row does not fit into a buffer of this many bytes. The callers of 'readRows' and 'readPart' catch it. It is
+-- thrown between two calls of the reader and the consumer, never within one, so no handler of the program's sees it.
 newtype LongerThan = LongerThan Int
   deriving stock (Show)
 
