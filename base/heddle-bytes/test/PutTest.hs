@@ -223,7 +223,7 @@ tests =
           let put = foldMap (const (write (writeAtMost 8 (\p -> modifyRef written (\n -> (n + 1, ())) >> pokeWrite "12345678" p)))) [1 .. 1000000 :: Int]
               chunks = Lazy.toChunks (toLazyByteString put)
               afterChunk n = evaluate (ByteString.length (chunks !! n)) >> readRef written
-          -- Two times the first chunk, and what does not fit.
+          -- The first chunk twice, and the rest.
           one <- afterChunk 0
           assertBool (show one) (one <= 2 * (4096 + 1))
           -- The batches have 1, 2, 4, 8 chunks.
@@ -264,7 +264,7 @@ tests =
           killThread thread
           let collected = performMajorGC >> yield >> tryTakeMVar stopped >>= maybe collected pure
           timeout 60000000 collected >>= (@?= Just ())
-          -- So that the writer was not stopped because nobody could wake it.
+          -- Keeps the gate reachable, so that the collector did not stop the writer as deadlocked.
           putMVar gate (),
         testCase "a builder that runs twice writes twice" $ do
           runs <- newRef (0 :: Int)
@@ -334,7 +334,7 @@ data Unlucky = Unlucky
 
 instance Exception Unlucky
 
--- | So many memories are left once the collector has run.
+-- | This many blocks of memory are left after a collection.
 settled :: Int -> IO ()
 settled expected = go (20 :: Int)
   where

@@ -227,7 +227,7 @@ laidOut level layout texts sizes = do
       end [] done = pure (B.concat (reverse done))
   go texts (cycle sizes) []
   where
-    -- The bytes behind the room must stay as they are.
+    -- The bytes after the room must not change.
     step formatter text room = allocaBytes (room + 8) $ \out -> B.unsafeUseAsCStringLen text $ \(p, n) -> do
       let fence = [1 .. 8] :: [Word8]
       pokeArray (out `plusPtr` room) fence
@@ -294,7 +294,7 @@ oracles =
         unless skipped $ do
           answer <- ask oracle text
           when ((answer /= Invalid) /= isRight verdict) (assertFailure (show (answer, verdict, text)))
-          -- Laid out anew, it means the same.
+          -- Reformatting keeps the value.
           forM_ [minify loose text, pretty loose 1 text] $ \laid -> forM_ laid $ \new -> do
             meaning <- ask oracle new
             when (meaning /= answer) (assertFailure (show (text, new)))
