@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | All ways of running a Put give the same bytes, and what exceptions leave behind is freed.
+-- | All ways of running a Put give the same bytes, and memory that an exception leaves behind is freed.
 module PutTest
   ( tests,
   )
@@ -317,7 +317,7 @@ tests =
 bounded :: Write -> IO Property
 bounded w = do
   b <- writtenWithin (writeBound w) (pokeWrite w)
-  -- The page behind the bound cannot be touched.
+  -- The page after the bound cannot be touched.
   (low, high) <- guarded (ByteString.replicate (writeBound w) 0) $ \room ->
     unsafeUseAsCStringLen room $ \(p, _) -> do
       end <- pokeWrite w (castPtr p)
@@ -349,7 +349,7 @@ drainedBy put = do
   drainTo (\p n -> ByteString.packCStringLen (castPtr p, n) >>= \b -> modifyRef parts (\bs -> (b : bs, ()))) put
   mconcat . reverse <$> readRef parts
 
--- | Into a buffer of this size, behind which nothing may change.
+-- | Into a buffer of this size, after which nothing may change.
 intoSize :: Int -> Put -> IO (Maybe ByteString)
 intoSize size put = do
   buffer <- newBuffer size

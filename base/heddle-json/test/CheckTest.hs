@@ -46,7 +46,7 @@ tests =
         pretty defaultLimits 2 "[1,{}]" @?= Right "[\n  1,\n  {}\n]\n"
         relines defaultLimits "{\"a\": 1} [ ]2" @?= Right "{\"a\":1}\n[]\n2\n"
         void (feed (checker defaultLimits OneValue) "[1, 02")
-          @?= Left (Malformed {malformedOffset = 5, malformedPath = [], malformedReason = Expected "no digit behind a leading zero"}),
+          @?= Left (Malformed {malformedOffset = 5, malformedPath = [], malformedReason = Expected "no digit after a leading zero"}),
       testGroup "right and wrong" verdicts,
       testGroup "the same at every level, in any pieces" twins,
       testGroup "layout" layouts,

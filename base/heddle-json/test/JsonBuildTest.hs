@@ -327,7 +327,7 @@ strings =
         forM_ [0x61, 0x3042, 0x22, 0xe9] $ \unit -> do
           let array_ = byteArrayFromList (replicate n (unit :: Word16))
           forM_ [0 .. min 80 (3 * n)] $ \space -> do
-            -- The room is the last bytes before memory that must not be touched, then the first ones behind.
+            -- The room is the last bytes before memory that must not be touched, then the first ones after.
             (a, b) <- guarded (ByteString.replicate space 0) $ \target ->
               onBytes target (\p _ -> pokeUtf16 (levelCode level) array_ 0 n p space)
             assertEqual "the same" a b

@@ -140,7 +140,7 @@ refusals =
       path tree "{\"users\":[{},{},{},{\"name\":tru}]}" "$.users[3].name" (Expected "true")
       path tree "{\"users\":[{},{\"full name\":\"\x01\"}]}" "$.users[1][\"full name\"]" ControlCharacter
       path tree "[1,[2,3],{\"a\":{\"b\":1,}}]" "$[2].a" (Expected "a key")
-      path tree "[[[1]],[[01]]]" "$[1][0][0]" (Expected "no digit behind a leading zero")
+      path tree "[[[1]],[[01]]]" "$[1][0][0]" (Expected "no digit after a leading zero")
       path tree "{\"a\\u00e9\\n\":{\"\\ud83d\\ude00\":[x]}}" "$[\"a\\233\\n\"][\"\\128512\"][0]" (Expected "a value or ']'")
       path tree "{\"a\":1 \"b\":2}" "$" (Expected "',' or '}'")
       path tree "{\"a\" 1}" "$" (Expected "':'")
@@ -461,7 +461,7 @@ choices =
       decode wide shape "{\"t\\u0061g\" : \"squ\\u0061re\", \"side\":2}" @?= Right (-2)
       at (decode wide shape "{\"radius\":1}") @?= Left (11, MissingKey "tag")
       at (decode wide shape "{\"tag\":\"x\"}") @?= Left (7, Refused "expected one of \"circle\" \"square\"")
-      at (decode wide shape "{\"tag\":\"circle\",\"radius\":01}") @?= Left (26, Expected "no digit behind a leading zero"),
+      at (decode wide shape "{\"tag\":\"circle\",\"radius\":01}") @?= Left (26, Expected "no digit after a leading zero"),
     testCase "of two tags the one that counts" $ do
       let shape = tagged "tag" [("circle", numbered), ("square", negate <$> numbered)]
           numbered = record (required "tag" skip *> required "n" int)

@@ -175,7 +175,7 @@ inValue limits (Context before word after) junk =
         made "digit" (sign' <> text <> next') (at + B.length sign') (Expected "a digit"),
       do
         (text, at) <- elements [("00", 1), ("01", 1), ("-00", 2), ("-012", 2)]
-        made "leading zero" text at (Expected "no digit behind a leading zero"),
+        made "leading zero" text at (Expected "no digit after a leading zero"),
       do
         (text, at) <- elements [("0x1", 1), ("1a", 1), ("1_000", 1), ("12:", 2), ("1.5.2", 3), ("1e5e", 3), ("1e5.5", 3), ("truex", 4), ("null0", 4), ("1 2", 2), ("\"a\" \"b\"", 4), ("[] []", 3), ("{}:", 2), ("1\0", 1), ("{}\xff", 2)]
         made "behind a value" text at after,

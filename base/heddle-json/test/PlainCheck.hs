@@ -163,7 +163,7 @@ number limits text start = case look text start of
   where
     leading at
       | look text at == Just '0' = case look text (at + 1) of
-        Just c | isDigit c -> stop (at + 1) (Expected "no digit behind a leading zero")
+        Just c | isDigit c -> stop (at + 1) (Expected "no digit after a leading zero")
         _ -> fraction (at + 1)
       | otherwise = fraction (digits at)
     fraction at

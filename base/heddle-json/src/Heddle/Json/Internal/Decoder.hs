@@ -432,7 +432,7 @@ statusReason env = \case
   17 -> Expected "null"
   18 -> TooDeep (envDepth env)
   19 -> NumberTooLong (envNumber env)
-  20 -> Expected "no digit behind a leading zero"
+  20 -> Expected "no digit after a leading zero"
   _ -> Expected "a value or ']'"
 
 -- | Decode a text, which is one value, with the kernels of this instruction set.
