@@ -2,7 +2,7 @@
 {-# LANGUAGE DeriveGeneric #-}
 {-# LANGUAGE OverloadedStrings #-}
 
--- | What each customer has ordered: orders as JSON Lines come in, a line of JSON for each customer goes
+-- | Sums the orders of each customer: orders as JSON Lines come in, a line of JSON for each customer goes
 -- out. Any number of orders takes the memory of the customers.
 module Main
   ( main,

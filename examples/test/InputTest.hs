@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | Files of numbers, samples and pixels, and what is none.
+-- | Files of numbers, samples and pixels, and malformed ones.
 module InputTest
   ( tests,
   )

@@ -1,4 +1,4 @@
--- | The solver beside trying everything; DIMACS files, and what is none.
+-- | The solver against exhaustive search; DIMACS files, and malformed ones.
 module SatTest
   ( tests,
   )

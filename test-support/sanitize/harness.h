@@ -1,5 +1,5 @@
 /*
- * What the checks of all kernels share: memory between pages that nobody may touch, random input, and failing.
+ * Shared by the checks of all kernels: memory between inaccessible pages, random input, and failing.
  *
  * Every round draws its input from its own seed, so that one number replays it.
  */
@@ -19,7 +19,7 @@ enum place { INPUT, INPUT_2, OUTPUT, OUTPUT_2, STATE, PLACES };
 enum { MOST = 1 << 19 };
 
 /*
- * So many bytes, at the end of a place or at its beginning, by chance; `aligned` is the alignment that the
+ * This many bytes at the end or at the beginning of a place, at random; `aligned` is the alignment that the
  * kernel may count on. The other side has 64 bytes that must not change; check them with intact().
  */
 uint8_t *room(enum place place, int64_t size, int64_t aligned);

@@ -19,8 +19,8 @@ import System.Exit (ExitCode (..))
 import System.IO (hFlush, hPutStrLn, stderr, stdout)
 import System.Posix.Process (exitImmediately)
 
--- | Let an interrupt do what it did before GHC's start of @main@: end the process at once, or
--- nothing if whoever started it ignores SIGINT.
+-- | Restore the handling of interrupts from before GHC's start of @main@: an interrupt ends the process
+-- at once, or does nothing if the parent ignores SIGINT.
 inheritInterrupt :: IO ()
 inheritInterrupt = c_inherit_interrupt
 

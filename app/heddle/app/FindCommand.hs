@@ -18,7 +18,7 @@ import Heddle.Walk.Find (find)
 import Options.Applicative
 import System.Posix.Process (exitImmediately)
 
--- | Run with the words behind @find@, and end the process.
+-- | Run with the arguments after @find@, and end the process.
 findCommand :: [ByteString] -> IO ()
 findCommand arguments =
   -- Everything has been written; the runtime's clean-up would take longer than a small search.

@@ -2,7 +2,7 @@
 -- Module      : Inputs
 -- Description : Files on the command line
 --
--- What sub-commands that read files have in common.
+-- Shared by sub-commands that read files.
 module Inputs
   ( sourceFor,
     isSafe,
@@ -26,7 +26,7 @@ import System.Posix.IO.ByteString (stdOutput)
 sourceFor :: ByteString -> Source
 sourceFor name = if name == Char8.pack "-" then standardInput else fileSource name
 
--- | What is written to must not be read. Complains if it would be.
+-- | Refuse to read a file to which the output goes.
 isSafe :: (String -> IO ()) -> ByteString -> IO Bool
 isSafe complainOf name = do
   to <- getFdStatus stdOutput
@@ -39,11 +39,11 @@ isSafe complainOf name = do
         deviceID to == deviceID status,
         fileSize status > 0 ->
         False <$ complainOf (Char8.unpack name ++ ": this file is also the output")
-    -- Opening it says better what is wrong.
+    -- Opening it gives the better message.
     Left (_ :: IOException) -> pure True
     Right _ -> pure True
 
--- | What cannot be read, and why.
+-- | The message for a file that cannot be read.
 sourceMessage :: SourceError -> String
 sourceMessage (SourceError name e) = Char8.unpack name ++ ": " ++ describeErrno e
 

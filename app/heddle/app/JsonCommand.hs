@@ -4,7 +4,7 @@
 --
 -- Validates and reformats JSON, in memory that does not depend on its length. @docs/manual/json.md@ is its manual.
 --
--- A block is read, checked, laid out as far as it is right, and written, before the next one is read.
+-- A block is read, checked, reformatted as far as it is valid, and written, before the next one is read.
 module JsonCommand
   ( jsonCommand,
   )

@@ -96,7 +96,7 @@ language =
       "  head [N], tail [N]       the first (last) N rows (default: 10)",
       "  number [TEXT]            the row's number and TEXT (default: \":\") before each row or section",
       "  numbers                  the number of each row instead of the row",
-      "  prepend TEXT, append TEXT, instead TEXT   TEXT before, behind, instead of the input",
+      "  prepend TEXT, append TEXT, instead TEXT   TEXT before, after, instead of the input",
       "  replace S with TEXT      TEXT instead of each true section",
       "  upper, lower             change ASCII letters",
       "  fields 1,3-5 [by TEXT] [with TEXT]   fields of each row (default: separated by blanks)",
@@ -108,7 +108,7 @@ language =
       "  \"text\", \"text\"i          its occurrences; i ignores case",
       "  /regex/, /regex/i        its matches, within lines (POSIX extended)",
       "  S having T, S having-only T   true sections of S with a true (no false) section of T",
-      "  S followed-by T          true sections of S behind which T begins true",
+      "  S followed-by T          true sections of S after which T begins true",
       "  not S, S and T, S or T   byte by byte",
       "  first [N] S, last [N] S, prefix S, suffix S, from S to T",
       "having binds tighter than not, first ...; those tighter than and; that tighter than or. # begins a comment."

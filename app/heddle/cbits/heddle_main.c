@@ -51,7 +51,7 @@ static void on_broken_pipe(void (*handler)(int, siginfo_t *, void *))
   }
 }
 
-// Standard output has lost its reader: end by SIGPIPE as every C program. Returns where whoever started us ignores
+// Standard output has lost its reader: end by SIGPIPE as every C program. Returns if the parent process ignores
 // that signal, and so wants to be told.
 void heddle_end_by_broken_pipe(void)
 {

@@ -136,7 +136,7 @@ wrong =
           ("cut off", "{\"a\":\n [1, 2", ":2:7: the text ends too early (byte 12)"),
           ("no comma", "[1,\n 2 3]", ":2:4: expected ',' or ']' (byte 7)"),
           ("a comma too many", "[1,]", ":1:4: expected a value (byte 3)"),
-          ("a leading zero", "[01]", ":1:3: expected no digit behind a leading zero (byte 2)"),
+          ("a leading zero", "[01]", ":1:3: expected no digit after a leading zero (byte 2)"),
           ("half a number", "[1.]", ":1:4: expected a digit (byte 3)"),
           ("NaN", "[NaN]", ":1:2: expected a value or ']' (byte 1)"),
           ("a comment", "{} // x", ":1:4: there is something after the value; --lines takes any number of values (byte 3)"),

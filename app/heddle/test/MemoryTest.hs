@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | What the server's memory grows by: clients with half a head, and many requests.
+-- | How much the server's memory grows with clients that sent half a head, and with many requests.
 module MemoryTest (tests) where
 
 import Control.Concurrent (forkIO)
@@ -68,7 +68,7 @@ request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 withClients :: Int -> Program -> ([Socket] -> IO a) -> IO a
 withClients n program = bracket (replicateM n (socket AF_INET Stream defaultProtocol)) (mapM_ close) . (\act clients -> mapM_ (`connect` addressOf program) clients >> act clients)
 
--- So many requests on each connection, all at once, alone and in bursts by turns.
+-- This many requests on each connection, all connections at once, singly and in bursts alternately.
 requests :: [Socket] -> Int -> IO ()
 requests clients each = do
   done <- forM clients $ \client -> do

@@ -60,7 +60,7 @@ withProgram arguments act = do
   heddle <- tool "heddle"
   withProgramIn [] (heddle, arguments) act
 
--- | The same with changes of the environment, and behind another program such as a shell.
+-- | The same with changes of the environment, and started by another program such as a shell.
 withProgramIn :: [(String, String)] -> (FilePath, [String]) -> (Program -> IO a) -> IO a
 withProgramIn changes (path, arguments) act = bracket start stop $ \(out, err, pid, exit, silent) -> do
   let outputs = (++) <$> text out <*> text err

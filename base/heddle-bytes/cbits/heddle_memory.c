@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* In bytes: of all memories, made since a collection was due, held after the last of all generations. */
+/* Bytes: in all blocks, allocated since a collection was due, held after the last collection of all generations. */
 static int64_t held, made, kept;
 static int64_t count;
 
@@ -16,7 +16,7 @@ static int64_t add(int64_t *word, int64_t n)
 
 static size_t rounded(size_t size)
 {
-    /* Of nothing, realloc frees. */
+    /* realloc to 0 bytes would free. */
     if (size == 0)
         size = 1;
     return size < HEDDLE_MAPPED ? size : (size + 4095) & ~(size_t)4095;
@@ -27,7 +27,7 @@ static void *mapped(size_t size)
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
-    /* A hint: fewer page faults, where there are large pages. */
+    /* A hint: with large pages there are fewer page faults. */
     madvise(at, size, MADV_HUGEPAGE);
     return at;
 }

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From this size on memory is the system's own pages, moved by mremap instead of copied. */
+/* From this size on, memory consists of whole pages of the system, which mremap moves instead of copying. */
 #define HEDDLE_MAPPED ((size_t)1 << 20)
 
 struct heddle_memory {
@@ -13,24 +13,24 @@ struct heddle_memory {
     size_t size;
 };
 
-/* Of at least so many bytes; NULL if there are not so many. */
+/* Allocates at least this many bytes; NULL if memory is short. */
 struct heddle_memory *heddle_memory_new(size_t size);
 
-/* At least so many bytes, of which the contents are kept as far as both sizes go; 0, or -1 if there
-   are not so many, when nothing has changed. */
+/* Resizes to at least this many bytes and keeps the contents; 0, or -1 if memory is short, when nothing
+   has changed. */
 int heddle_memory_resize(struct heddle_memory *memory, size_t size);
 
-/* Gives back what lies behind so many bytes, as far as that needs no copy. */
+/* Releases the memory after this many bytes, as far as that needs no copy. */
 void heddle_memory_trim(struct heddle_memory *memory, size_t used);
 
 void heddle_memory_free(struct heddle_memory *memory);
 
-/* The bytes of all memories, and the number of them. */
+/* The bytes in all of these blocks, and their number. */
 int64_t heddle_memory_held(void);
 int64_t heddle_memory_count(void);
 
-/* The collector does not see this memory: has so much been made that it should run? 0, 1 for the
-   youngest generation, 2 for all. */
+/* The collector does not see this memory. Has enough been allocated that it should run? 0: no; 1: the
+   youngest generation; 2: all generations. */
 int heddle_memory_due(void);
 
 /* All generations have been collected. */

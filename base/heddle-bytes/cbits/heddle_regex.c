@@ -63,13 +63,13 @@ int heddle_regex_match(void *re, const char *text, size_t len)
   return re_match(re, text, (regoff_t)len, 0, NULL) == (regoff_t)len;
 }
 
-// Where it first matches at or after `from`: the offset, or -1; *end is where the match ends. Without `end` it need
-// not find out where, which is cheaper.
+// The offset of the first match at or after `from`, or -1; *end is the end of the match. Without `end` it is cheaper,
+// because the end need not be found.
 int64_t heddle_regex_search(void *re, const char *text, size_t len, size_t from, int64_t *end)
 {
   if (!end)
     return re_search(re, text, (regoff_t)len, (regoff_t)from, (regoff_t)(len - from), NULL);
-  // One register of the caller's: with those of the groups, glibc's matcher does not end on some nested repetitions.
+  // One register, owned by the caller: with more for groups, glibc's matcher does not end on some nested repetitions.
   regoff_t start, stop;
   struct re_registers registers = {.num_regs = 1, .start = &start, .end = &stop};
   ((struct re_pattern_buffer *)re)->regs_allocated = REGS_FIXED;

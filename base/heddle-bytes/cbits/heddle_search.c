@@ -1,12 +1,12 @@
 /*
- * Byte kernels; heddle_search.h says what they do, this file how.
+ * Implements heddle_search.h.
  *
- * Search: the needle's two rarest bytes are looked for a vector at a time, at their distance from each
- * other; only where both lie is the needle compared. The comparisons are on a budget that grows with the
- * text. When it is spent (the text looks like the needle everywhere), Crochemore and Perrin's Two-Way
- * goes on from there, which looks at no byte more than a few times. Case is folded by OR-ing 0x20 into
- * the text where the needle has a letter: equal then means equal up to case, for no other byte than its
- * capital becomes a small letter that way.
+ * The needle's two rarest bytes are searched for a vector at a time, at their distance from each other; the
+ * needle is compared only where both occur. Comparisons have a budget that grows with the text. When it is
+ * spent (the text resembles the needle everywhere), Crochemore and Perrin's Two-Way algorithm continues,
+ * which reads each byte a few times at most. Case is folded by OR-ing 0x20 into the text where the needle
+ * has a letter: then equal means equal up to case, because only a letter's capital becomes that letter by
+ * it.
  */
 #define _GNU_SOURCE
 #include "heddle_search.h"
@@ -16,9 +16,9 @@
 
 struct heddle_needle {
     int64_t length;
-    int64_t next;                       /* How far behind this one the next one of a set is; 0: none. */
-    int64_t stride;                     /* Bytes of each of the two arrays behind the struct. */
-    int64_t at1, at2;                   /* Where the two rare bytes are. */
+    int64_t next;                       /* Distance to the next one of a set; 0: none. */
+    int64_t stride;                     /* Bytes of each of the two arrays after the struct. */
+    int64_t at1, at2;                   /* Offsets of the two rare bytes. */
     int64_t critical, period, memory;   /* Two-Way: the left half's length - 1, the shift, what stays known after it. */
     int32_t level;
     uint8_t fold, byte1, byte2, mask1, mask2, newline;
@@ -27,15 +27,15 @@ struct heddle_needle {
 
 /* One search of a text, over all its hits. */
 struct search {
-    int64_t origin;     /* Where it began, */
-    int64_t spent;      /* the steps of its comparisons, */
-    int64_t resume;     /* and, when they became too many, where to go on. */
+    int64_t origin;     /* Where it began. */
+    int64_t spent;      /* The steps of its comparisons. */
+    int64_t resume;     /* Where to continue after the budget was spent. */
     int tired;
 };
 
 enum { NOT_HERE = -1, TIRED = -2 };
 
-/* Steps that a comparison costs besides one for 8 bytes, and that are granted at first. */
+/* The steps of a comparison besides one for 8 bytes, and the initial budget. */
 enum { COMPARISON = 4, ALLOWANCE = 1024 };
 
 static inline const uint8_t *masks(const struct heddle_needle *needle)
@@ -50,7 +50,7 @@ static inline uint64_t load(const uint8_t *p)
     return word;
 }
 
-/* How many bytes agree, in steps of 8; the needle's length if all do. */
+/* The number of equal bytes, in steps of 8; the needle's length if all are equal. */
 static inline int64_t agree(const struct heddle_needle *needle, const uint8_t *text)
 {
     const uint8_t *bytes = needle->bytes, *mask = masks(needle);
@@ -67,7 +67,7 @@ static inline int64_t agree(const struct heddle_needle *needle, const uint8_t *t
     return length;
 }
 
-/* Compares at the starts that a mask names; TIRED when the budget is spent. */
+/* Compares at the starts that a mask selects; TIRED when the budget is spent. */
 static inline __attribute__((always_inline)) int64_t try_starts(const struct heddle_needle *needle, const uint8_t *text,
                                                                 int64_t base, uint32_t mask, struct search *search)
 {
@@ -91,7 +91,7 @@ static int64_t find_scalar(const uint8_t *p, int64_t length, uint8_t byte)
     return at ? at - p : -1;
 }
 
-/* The same for what is shorter than a vector, where a call costs more than the bytes. */
+/* The same for texts shorter than a vector, where a call costs more than the bytes. */
 static int64_t find_plain(const uint8_t *p, int64_t length, uint8_t byte)
 {
     for (int64_t i = 0; i < length; i++)
@@ -110,7 +110,7 @@ static int64_t count_scalar(const uint8_t *p, int64_t length, uint8_t byte)
     const uint64_t ones = 0x0101010101010101u, low = 0x7f7f7f7f7f7f7f7fu, pairs = 0x00ff00ff00ff00ffu;
     int64_t total = 0, i = 0;
     while (i + 8 <= length) {
-        /* Eight counters in a word, each to 255 at most before they are added up. */
+        /* Eight counters in a word, each at most 255 before they are added up. */
         uint64_t counters = 0;
         int64_t words = (length - i) / 8, end = i + (words < 255 ? words : 255) * 8;
         for (; i < end; i += 8) {
@@ -159,7 +159,7 @@ static int64_t starts_scalar(const struct heddle_needle *needle, const uint8_t *
 #define places_smaller_sse2 places_scalar
 #define starts_smaller_sse2 starts_scalar
 
-/* The baseline has no instruction for this; it is needed for rests only. */
+/* Baseline x86-64 has no instruction for this; only rests need it. */
 static inline int64_t bits(uint32_t mask)
 {
     int64_t n = 0;
@@ -377,7 +377,7 @@ void heddle_needle_make(struct heddle_needle *needle, int level, int fold, const
     for (int64_t i = 1; i < near; i++)
         if (rank(needle, i) < rank(needle, one)) one = i;
     for (int64_t i = 0; i < near; i++) {
-        /* A second place of the same byte says less than another byte. */
+        /* Another byte is more selective than a second occurrence of the same byte. */
         int64_t value = rank(needle, i) + (needle->bytes[i] == needle->bytes[one] ? 256 : 0);
         if (i == one || value >= least) continue;
         two = i;
@@ -408,7 +408,7 @@ void heddle_needle_make(struct heddle_needle *needle, int level, int fold, const
     }
 }
 
-/* Crochemore and Perrin's search: what is left of the critical place is compared last. */
+/* Crochemore and Perrin's search: the part left of the critical position is compared last. */
 static int64_t two_way(const struct heddle_needle *needle, const uint8_t *text, int64_t last, int64_t at,
                        struct search *search)
 {
@@ -434,13 +434,13 @@ static int64_t two_way(const struct heddle_needle *needle, const uint8_t *text, 
     return -1;
 }
 
-/* Where the needle can start last. */
+/* The last possible start of the needle. */
 static inline int64_t last_start(const struct heddle_needle *needle, int64_t length)
 {
     return length - needle->length;
 }
 
-/* At the starts from `at` to `last`. */
+/* Searches at the starts from `at` to `last`. */
 static int64_t search_on(const struct heddle_needle *needle, const uint8_t *text, int64_t last, int64_t at,
                          struct search *search)
 {
@@ -476,7 +476,7 @@ int64_t heddle_needle_work(const struct heddle_needle *needle, const uint8_t *te
 struct hunt {
     const struct heddle_needle *needle[HEDDLE_NEEDLES];
     struct search search[HEDDLE_NEEDLES];
-    int64_t place[HEDDLE_NEEDLES]; /* Where the needle is next, if found; else it does not start before this. */
+    int64_t place[HEDDLE_NEEDLES]; /* The needle's next occurrence, if found; otherwise it does not start before this. */
     int found[HEDDLE_NEEDLES];
     int64_t needles;
 };
@@ -486,7 +486,7 @@ static const struct heddle_needle *next_of(const struct heddle_needle *needle)
     return needle->next ? (const void *)((const uint8_t *)needle + needle->next) : 0;
 }
 
-/* Within lines, needles that no line contains are left out. */
+/* In a search within lines, needles that no line can contain are left out. */
 static void hunt_begin(struct hunt *hunt, const struct heddle_needle *needle, int64_t from, int within_lines)
 {
     int64_t kept = 0;
@@ -502,9 +502,9 @@ static void hunt_begin(struct hunt *hunt, const struct heddle_needle *needle, in
 }
 
 /*
- * The nearest place at or after `at`, or the block's length. The needles advance together, in windows
- * that grow: if each looked for its own next place at once, a caller that takes one line at a time would
- * have a rare needle looked for in the whole block for each line with a common one.
+ * The nearest occurrence at or after `at`, or the block's length. The needles advance together, in windows
+ * that grow. If each searched for its own next occurrence at once, a caller that takes one line at a time
+ * would search the whole block for a rare needle for each line with a common one.
  */
 static int64_t hunt_next(struct hunt *hunt, const uint8_t *block, int64_t length, int64_t at)
 {
@@ -537,7 +537,7 @@ static int64_t hunt_next(struct hunt *hunt, const uint8_t *block, int64_t length
     return length;
 }
 
-/* Whether one of the needles is empty, which is found everywhere, at the end as well. */
+/* Is one of the needles empty? It is found everywhere, including the end. */
 static int hunts_nothing(const struct hunt *hunt)
 {
     for (int64_t i = 0; i < hunt->needles; i++)

@@ -5,8 +5,8 @@
  * it is given. Every search is linear in its input: at worst a few nanoseconds per byte, so a call on
  * 256 KiB takes less than a millisecond whatever the bytes are, and some microseconds on text.
  *
- * A level says which instructions may be used: 0 plain C, 1 SSE2, 2 AVX2. All levels give the same
- * answers; a level above heddle_search_best() must not be used.
+ * A level selects the instructions: 0 plain C, 1 SSE2, 2 AVX2. All levels give the same answers; a level
+ * above heddle_search_best() must not be used.
  *
  * Positions and lengths are in bytes, and -1 is "nowhere". A line ends before its '\n' or at the end of
  * the block.
@@ -19,23 +19,23 @@
 /* The highest level of this machine. */
 int heddle_search_best(void);
 
-/* The first and the last place of a byte. */
+/* The offset of a byte's first and last occurrence. */
 int64_t heddle_search_find(int level, const uint8_t *p, int64_t length, uint8_t byte);
 int64_t heddle_search_find_end(int level, const uint8_t *p, int64_t length, uint8_t byte);
 
-/* How often a byte occurs, and the place of its n-th occurrence, counted from 1. */
+/* The number of a byte's occurrences, and the offset of its n-th occurrence, counted from 1. */
 int64_t heddle_search_count(int level, const uint8_t *p, int64_t length, uint8_t byte);
 int64_t heddle_search_nth(int level, const uint8_t *p, int64_t length, uint8_t byte, int64_t n);
 
-/* Writes the places of a byte at or after `from`, at most `capacity` of them; how many it wrote. */
+/* Writes the offsets of a byte's occurrences at or after `from`, at most `capacity`; returns their number. */
 int64_t heddle_search_places(int level, const uint8_t *p, int64_t length, int64_t from, uint8_t byte,
                             int64_t *out, int64_t capacity);
 
 /*
- * A literal made ready for searching, or several, any of which is looked for: then each says how many
- * bytes behind it the next one lies (0: it is the last). At most HEDDLE_NEEDLES, all of one level. A
- * needle holds no pointer, so its bytes may be moved; they are aligned to 8. fold: the literal and the
- * text are compared without regard to the case of ASCII letters.
+ * A literal prepared for searching, or several, any of which is searched for. Each of several stores the
+ * distance to the next one (0: the last). At most HEDDLE_NEEDLES, all of one level. A needle holds no
+ * pointer, so its bytes may be moved; they are aligned to 8. fold: literal and text are compared without
+ * regard to the case of ASCII letters.
  */
 enum { HEDDLE_NEEDLES = 32 };
 struct heddle_needle;
@@ -49,14 +49,14 @@ int64_t heddle_needle_find(const struct heddle_needle *needle, const uint8_t *te
 /* The lines that contain the literal. One with a '\n' is in no line; the empty one is in each. */
 int64_t heddle_needle_count_lines(const struct heddle_needle *needle, const uint8_t *block, int64_t length);
 
-/* A line that was found, and how many lines lie between it and the one found before it, or `from`. */
+/* A line that was found, and the number of lines between it and the one found before it, or `from`. */
 struct heddle_line {
     int64_t start, end, skipped;
 };
 
 /*
- * Finds the lines that contain the literal, from a line's start on, at most `capacity` of them; how many
- * it found. If that is `capacity`, go on from the last one's end + 1. With numbered = 0, skipped is 0.
+ * Finds the lines that contain the literal, from a line's start on, at most `capacity` of them; returns
+ * their number. If that is `capacity`, continue from the last one's end + 1. With numbered = 0, skipped is 0.
  */
 int64_t heddle_needle_lines(const struct heddle_needle *needle, const uint8_t *block, int64_t length, int64_t from,
                             int numbered, struct heddle_line *out, int64_t capacity);

@@ -3,12 +3,12 @@
  *
  *   WIDTH, VECTOR   bytes per vector, and its type
  *   NAME(f)         the level's name for a function
- *   SMALLER(f)      the next lower level's, for what is shorter than a vector
+ *   SMALLER(f)      the next lower level's, for texts shorter than a vector
  *   TARGET          the attribute that allows the instructions
  *   LOAD SPLAT EQUAL OR AND MASK ZERO SUBTRACT SUM POPCOUNT TOP
  *
- * All loads are unaligned and inside the text: a rest shorter than a vector is covered by the last whole
- * vector, whose bits that were seen before are dropped.
+ * All loads are unaligned and inside the text. A rest shorter than a vector is covered by the last whole
+ * vector, from whose mask the bits that were seen before are dropped.
  */
 
 /* The bits of a mask from the given one on. */
@@ -95,8 +95,8 @@ TARGET static int64_t NAME(places)(const uint8_t *p, int64_t length, int64_t fro
 }
 
 /*
- * Starts are tried a vector at a time: where both chosen bytes of the needle lie at their distances from
- * it, the needle is compared. `fold` is a constant at both calls.
+ * Starts are tried a vector at a time. The needle is compared at starts where both chosen bytes occur at
+ * their distances. `fold` is a constant at both calls.
  */
 TARGET static inline __attribute__((always_inline)) int64_t NAME(pair)(const struct heddle_needle *needle,
                                                                        const uint8_t *text, int64_t last, int64_t at,
@@ -135,7 +135,7 @@ TARGET static inline __attribute__((always_inline)) int64_t NAME(pair)(const str
 #undef TRY
 }
 
-/* Of two bytes or more, at the starts from `at` to `last`. */
+/* For needles of two bytes or more, at the starts from `at` to `last`. */
 TARGET static int64_t NAME(starts)(const struct heddle_needle *needle, const uint8_t *text, int64_t last, int64_t at,
                                    struct search *search)
 {

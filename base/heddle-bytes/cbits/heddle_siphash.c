@@ -1,8 +1,8 @@
 /*
- * SipHash; heddle_siphash.h says what there is.
+ * Implements heddle_siphash.h.
  *
- * As the reference, but for the last bytes: those that do not fill a word are read with one or two loads that
- * overlap what was read before, and not one by one.
+ * As the reference implementation, except for the last bytes: those that do not fill a word are read by one or two
+ * loads that overlap earlier ones, and not one by one.
  */
 #include "heddle_siphash.h"
 
@@ -34,7 +34,7 @@ INLINE uint64_t load32(const uint8_t *p)
     return word;
 }
 
-/* Fewer than 8 bytes, as the low bytes of a word. */
+/* Loads fewer than 8 bytes as the low bytes of a word. */
 INLINE uint64_t load_short(const uint8_t *p, int64_t n)
 {
     if (n >= 4) return load32(p) | load32(p + n - 4) << (8 * (n - 4));
@@ -84,7 +84,7 @@ INLINE uint64_t whole(struct sip s, const uint8_t *p, int64_t n, int rounds)
     } else {
         for (; end - p >= 8; p += 8)
             s = absorb(s, load64(p), rounds);
-        /* The end of the last 8 bytes; in two steps, for nothing may be shifted by 64. */
+        /* The end of the last 8 bytes. In two steps, because a shift by 64 is undefined. */
         last |= load64(end - 8) >> (56 - 8 * (n & 7)) >> 8;
     }
     return last_rounds(absorb(s, last, rounds), rounds);

@@ -1,6 +1,6 @@
 /*
- * The kernels of heddle_utf8_code.c with AVX-512. The parts at both ends are read and written under masks, and what a
- * mask excludes is not touched.
+ * The kernels of heddle_utf8_code.c with AVX-512. The parts at both ends are read and written under masks; memory
+ * that a mask excludes is not touched.
  */
 #undef TARGET
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,lzcnt,popcnt")))
@@ -11,7 +11,7 @@ ALWAYS uint64_t lowest(int64_t n)
     return ((uint64_t)1 << n) - 1;
 }
 
-/* Of a vector of bytes, those that begin a character. */
+/* The mask of the bytes that begin a character. */
 TARGET ALWAYS uint64_t begins_avx512(__m512i v)
 {
     return _mm512_cmpgt_epi8_mask(v, _mm512_set1_epi8(-65));
@@ -64,7 +64,7 @@ TARGET static int64_t bytes_avx512(const uint16_t *array, int64_t from, int64_t 
     return n;
 }
 
-/* Writes the units that the mask names; answers where they end. */
+/* Writes the units that the mask selects; returns where they end. */
 TARGET ALWAYS int64_t emit_avx512(__m512i units, uint32_t kept, uint16_t *array, int64_t at, int64_t end)
 {
     __m512i together = _mm512_maskz_compress_epi16(kept, units);
@@ -78,14 +78,14 @@ TARGET ALWAYS int64_t emit_avx512(__m512i units, uint32_t kept, uint16_t *array,
     return at + n;
 }
 
-/* What the bytes make as the last ones of their characters, with the byte before each and the one before that. */
+/* The units of bytes that are taken for the last ones of their characters, with the two bytes before each. */
 TARGET ALWAYS __m512i sum_avx512(__m256i here, __m256i one, __m256i two)
 {
     return _mm512_ternarylogic_epi32(_mm512_cvtepu8_epi16(here), _mm512_slli_epi16(_mm512_cvtepu8_epi16(one), 6),
                                      _mm512_slli_epi16(_mm512_cvtepu8_epi16(two), 12), 0xfe);
 }
 
-/* Replaces the sums at the third and fourth bytes of characters of four. */
+/* Replaces the units at the third and fourth bytes of characters of four. */
 TARGET ALWAYS __m512i pairs_avx512(__m512i sum, uint32_t third, uint32_t fourth)
 {
     __m512i high = _mm512_mask_add_epi16(sum, third, _mm512_srli_epi16(sum, 4), _mm512_set1_epi16((short)0xd7c0));
@@ -117,7 +117,7 @@ TARGET static int64_t to_utf16_avx512(const uint8_t *p, int64_t length, uint16_t
         __m512i one = _mm512_maskz_loadu_epi8(there & (i ? UINT64_MAX : ~(uint64_t)1), p + i - 1);
         __m512i two = _mm512_maskz_loadu_epi8(there & (i ? UINT64_MAX : ~(uint64_t)3), p + i - 2);
         uint64_t kept = ~(at_least_avx512(here, 0xc0) | at_least_avx512(one, 0xe0)) & there;
-        /* As signed bytes, those that continue are the least. */
+        /* As signed bytes, continuation bytes are the least. */
         uint64_t continues = _mm512_cmplt_epi8_mask(here, first_lead);
         uint64_t both = continues & _mm512_cmplt_epi8_mask(one, first_lead);
         __m512i b0 = _mm512_and_si512(here, _mm512_set1_epi8(0x7f));
@@ -192,8 +192,8 @@ TARGET ALWAYS __m512i spell_short_avx512(__m512i unit, __m512i before, int surro
 }
 
 /*
- * Writes what the first so many bytes of lanes hold, of which the first bytes are the mask's; answers where it ends.
- * All but the first byte of a lane are above 7f, where they are at all.
+ * Writes the used bytes of this many bytes of lanes and returns where they end. The mask selects the lanes' first
+ * bytes. The other bytes of a lane are used if they are above 7f.
  */
 TARGET ALWAYS int64_t join_avx512(__m512i bytes, uint64_t firsts, int64_t size, uint8_t *p, int64_t out, int64_t room)
 {
@@ -210,7 +210,7 @@ TARGET ALWAYS int64_t join_avx512(__m512i bytes, uint64_t firsts, int64_t size, 
     return out + n;
 }
 
-/* ASCII from here on, 64 units at a time, for as long as there is nothing else; answers how many. */
+/* Writes ASCII, 64 units at a time, up to the first unit beyond; returns how many. */
 TARGET ALWAYS int64_t narrow_avx512(const uint16_t *array, int64_t n, uint8_t *p)
 {
     static const uint8_t evens[64] = {

@@ -1,10 +1,10 @@
 /*
- * Validity of UTF-8; heddle_utf8.h says what.
+ * Implements the validation of heddle_utf8.h.
  *
- * Blocks of 64 bytes: if there is nothing but ASCII, that is all; else Keiser and Lemire's three tables ("Validating
- * UTF-8 in less than one instruction per byte", 2020) find the blocks in which something is wrong, and the plain loop
- * finds the byte. A block knows of the bytes before it what the vector before it held; where an ASCII block follows
- * another kind, the end of that one is looked at. The rest of the text is copied into a block of zeros.
+ * The text is checked in blocks of 64 bytes. An ASCII block needs no further check. In others, Keiser and Lemire's
+ * three tables ("Validating UTF-8 in less than one instruction per byte", 2020) find the blocks with an error, and
+ * the plain loop finds the byte. A block is checked together with the vector before it; before an ASCII block, the
+ * end of a block of another kind is checked separately. The rest of the text is copied into a block of zeros.
  */
 #include "heddle_utf8.h"
 
@@ -55,13 +55,13 @@ static int64_t valid_plain(const uint8_t *p, int64_t length)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Does the text end within a character, if what is there is valid? There are three bytes at least. */
+/* Does the text, if it is valid so far, end within a character? It has at least three bytes. */
 static inline int unfinished(const uint8_t *end)
 {
     return end[-1] >= 0xc0 || end[-2] >= 0xe0 || end[-3] >= 0xf0;
 }
 
-/* Something is wrong at, or little behind, `at`; before it there is valid text, perhaps of half a character. */
+/* There is an error at `at` or shortly after it; the text before it is valid, and may end within a character. */
 static int64_t valid_from(const uint8_t *p, int64_t at, int64_t length)
 {
     int64_t start = at;
@@ -73,7 +73,7 @@ static int64_t valid_from(const uint8_t *p, int64_t at, int64_t length)
     return start + valid_plain(p + start, length - start);
 }
 
-/* What may be wrong with a byte and the one before it. */
+/* The possible errors of a byte and the one before it. */
 enum {
     TOO_SHORT = 1 << 0,   /* A lead, and no continuation. */
     TOO_LONG = 1 << 1,    /* ASCII, and a continuation. */

@@ -3,14 +3,14 @@
  * includes this for each width.
  */
 
-/* What is wrong with these bytes, after those: nothing where a byte is zero. */
+/* The errors in these bytes, given the bytes before them: a zero byte means no error. */
 TARGET static inline __attribute__((always_inline)) VECTOR NAME(wrong)(VECTOR here, VECTOR before)
 {
     VECTOR cross = CROSS(here, before);
     VECTOR one = EARLIER(here, cross, 1);
     VECTOR pair = AND(AND(LOOK_UP(TABLE(BEFORE_HIGH), HIGH_HALF(one)), LOOK_UP(TABLE(BEFORE_LOW), AND(one, SPLAT(0x0f)))),
                       LOOK_UP(TABLE(THIS_HIGH), HIGH_HALF(here)));
-    /* Behind a three-byte lead two continue, behind a four-byte lead three: there, and only there. */
+    /* Two continuation bytes must follow a three-byte lead, three a four-byte lead, and none may occur elsewhere. */
     VECTOR third = SUBTRACT(EARLIER(here, cross, 2), SPLAT(0xe0 - 0x80));
     VECTOR fourth = SUBTRACT(EARLIER(here, cross, 3), SPLAT(0xf0 - 0x80));
     return XOR(AND(OR(third, fourth), SPLAT(0x80)), pair);
@@ -20,7 +20,7 @@ TARGET static int64_t NAME(valid)(const uint8_t *p, int64_t length)
 {
     enum { BLOCK = 64, PARTS = BLOCK / WIDTH };
     VECTOR before = ZERO;
-    int open = 0; /* Can there be half a character before this block? */
+    int open = 0; /* Can a character be incomplete before this block? */
     int64_t at = 0;
     while (at + BLOCK <= length) {
         VECTOR part[PARTS], all = ZERO;
@@ -50,7 +50,7 @@ TARGET static int64_t NAME(valid)(const uint8_t *p, int64_t length)
     }
     if (at < length) {
         int64_t left = length - at;
-        /* The zeros behind the text are ASCII: half a character at the end is too short. */
+        /* The zeros after the text are ASCII: an incomplete character at the end is too short. */
 #if defined(LOAD_SOME)
         VECTOR part[1] = {LOAD_SOME(p + at, left)};
 #else
@@ -63,7 +63,7 @@ TARGET static int64_t NAME(valid)(const uint8_t *p, int64_t length)
         for (int i = 1; i < PARTS; i++) all = OR(all, NAME(wrong)(part[i], part[i - 1]));
         return IS_ZERO(all) ? length : valid_from(p, at, length);
     }
-    /* Without a rest, nothing shows that the last character is not whole. */
+    /* Without a rest, an incomplete last character has not been detected. */
     if (open && unfinished(p + length)) return valid_from(p, length, length);
     return length;
 }

@@ -1,11 +1,12 @@
 /*
- * UTF-8 to UTF-16 and back, and how long the other one is; heddle_utf8.h says what, this file how.
+ * Implements the conversions of heddle_utf8.h between UTF-8 and UTF-16, and their lengths.
  *
- * To UTF-16, each byte is taken for the last one of its character: it and the two before it make a unit. Then the
- * units of bytes that are the last ones are moved together. A character of four bytes has two units: the same sum at
- * its third byte, less its four lowest bits, is the first of them but for a constant, and the sum at its fourth byte
- * the second. To UTF-8, each unit becomes one, two or three bytes in a lane of four, and the bytes are moved together;
- * a surrogate becomes two, of which the second one's first has two bits of the unit before it.
+ * To UTF-16: each byte is taken for the last one of its character, and gives a unit together with the two bytes
+ * before it. Then the units of the bytes that are really last ones are moved together. A character of four bytes has
+ * two units: the unit at its third byte, without its four lowest bits, is the first of them up to a constant; the
+ * unit at its fourth byte is the second. To UTF-8: each unit becomes one, two or three bytes in a lane of four, and
+ * the bytes are moved together. A surrogate becomes two bytes; the first byte of the second one has two bits of the
+ * unit before it.
  */
 #include "heddle_utf8.h"
 
@@ -21,7 +22,7 @@ static inline uint64_t load(const void *p)
     return word;
 }
 
-/* A byte at a time, from a character's first on. */
+/* A byte at a time, from the first byte of a character on. */
 
 static int64_t characters_plain(const uint8_t *p, int64_t length)
 {
@@ -86,7 +87,7 @@ static int64_t ascii_plain(const uint16_t *array, int64_t from, int64_t to, uint
     return at - from;
 }
 
-/* Goes on behind the unit before `at`, if that is not `from`. */
+/* Continues after the unit before `at`, if that is not `from`. */
 static int64_t to_utf8_plain(const uint16_t *array, int64_t from, int64_t at, int64_t to, uint8_t *p, int64_t out,
                              int64_t room)
 {
@@ -129,7 +130,7 @@ static inline int64_t width_of(uint8_t lead)
     return lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
 
-/* The start of the character that goes on at `at`; else `at`. */
+/* The start of the character that continues at `at`; otherwise `at`. */
 static inline int64_t start_of_open(const uint8_t *p, int64_t at)
 {
     int64_t start = at - 1;

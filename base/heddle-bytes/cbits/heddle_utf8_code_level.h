@@ -3,13 +3,13 @@
  * instructions.
  */
 
-/* What eight bytes make as the last ones of their characters, with the byte before each and the one before that. */
+/* The units of eight bytes that are taken for the last ones of their characters, with the two bytes before each. */
 TARGET ALWAYS __m128i NAME(sum)(__m128i zero, __m128i one, __m128i two)
 {
     return _mm_or_si128(_mm_or_si128(zero, _mm_slli_epi16(one, 6)), _mm_slli_epi16(two, 12));
 }
 
-/* Replaces the sums at the third and fourth bytes of characters of four. */
+/* Replaces the units at the third and fourth bytes of characters of four. */
 TARGET ALWAYS __m128i NAME(pairs)(__m128i sum, __m128i third, __m128i fourth)
 {
     __m128i high = _mm_add_epi16(_mm_srli_epi16(sum, 4), _mm_set1_epi16((short)0xd7c0));
@@ -17,7 +17,7 @@ TARGET ALWAYS __m128i NAME(pairs)(__m128i sum, __m128i third, __m128i fourth)
     return _mm_blendv_epi8(_mm_blendv_epi8(sum, high, third), low, fourth);
 }
 
-/* Moves the units together that the mask names. */
+/* Moves the units that the mask selects together. */
 TARGET ALWAYS __m128i NAME(keep)(__m128i units, unsigned mask)
 {
     __m128i place = _mm_cvtsi64_si128((int64_t)kept_lanes[mask]);
@@ -28,11 +28,11 @@ TARGET static int64_t NAME(to_utf16)(const uint8_t *p, int64_t length, uint16_t 
 {
     const __m128i zeros = _mm_setzero_si128(), first_lead = _mm_set1_epi8((char)0xc0);
     int64_t i = 0;
-    /* Three bytes are looked back at. */
+    /* A vector needs the three bytes before it. */
     while (i < 3 && i < length && at < end) {
         int64_t width = width_of(p[i]);
         int64_t next = to_utf16_plain(p + i, width < length - i ? width : length - i, array, at, end);
-        /* No room for a pair: nothing behind it may be written either. */
+        /* No room for a pair: nothing after it may be written either. */
         if (next == at) return at;
         at = next;
         i += width;
@@ -52,7 +52,7 @@ TARGET static int64_t NAME(to_utf16)(const uint8_t *p, int64_t length, uint16_t 
         __m128i lead = _mm_cmpeq_epi8(_mm_max_epu8(here, first_lead), here);
         __m128i more = _mm_cmpeq_epi8(_mm_max_epu8(one, _mm_set1_epi8((char)0xe0)), one);
         unsigned kept = ~(unsigned)_mm_movemask_epi8(_mm_or_si128(lead, more)) & 0xffff;
-        /* As signed bytes, those that continue are the least. */
+        /* As signed bytes, continuation bytes are the least. */
         __m128i continues = _mm_cmpgt_epi8(first_lead, here);
         __m128i both = _mm_and_si128(continues, _mm_cmpgt_epi8(first_lead, one));
         __m128i b0 = _mm_and_si128(here, _mm_set1_epi8(0x7f));
@@ -74,7 +74,7 @@ TARGET static int64_t NAME(to_utf16)(const uint8_t *p, int64_t length, uint16_t 
         i += 16;
     }
     if (i >= length || at >= end) return at;
-    /* Half a character may be done; of four bytes, after three, it has given a unit. */
+    /* A character may be incomplete here; one of four bytes has given a unit after three. */
     int64_t start = start_of_open(p, i);
     if (i - start == 3 && p[start] >= 0xf0) at--;
     return to_utf16_plain(p + start, length - start, array, at, end);
@@ -105,10 +105,10 @@ TARGET ALWAYS __m128i NAME(spell)(__m128i unit, __m128i before, int surrogates)
     return bytes;
 }
 
-/* Moves the bytes of four lanes together, writes 16 bytes, and answers how many count. */
+/* Moves the used bytes of four lanes together, writes 16 bytes, and returns how many count. */
 TARGET ALWAYS int64_t NAME(join)(__m128i bytes, uint8_t *to)
 {
-    /* All but the first byte of a lane are above 7f, where they are at all. */
+    /* The first byte of a lane is used; the others are used if they are above 7f. */
     unsigned second = (unsigned)_mm_movemask_ps(_mm_castsi128_ps(_mm_slli_epi32(bytes, 16)));
     unsigned third = (unsigned)_mm_movemask_ps(_mm_castsi128_ps(_mm_slli_epi32(bytes, 8)));
     unsigned index = second | third << 4;
@@ -118,7 +118,7 @@ TARGET ALWAYS int64_t NAME(join)(__m128i bytes, uint8_t *to)
     return 4 + __builtin_popcount(index);
 }
 
-/* ASCII from here on, 16 units at a time and then one by one; answers how many. */
+/* Writes ASCII, 16 units at a time and then one by one; returns how many. */
 TARGET static int64_t NAME(ascii)(const uint16_t *array, int64_t from, int64_t to, uint8_t *p)
 {
     int64_t at = from;
@@ -131,7 +131,7 @@ TARGET static int64_t NAME(ascii)(const uint16_t *array, int64_t from, int64_t t
     return at + ascii_plain(array, at, to, p + (at - from)) - from;
 }
 
-/* Eight units, none of three bytes, in lanes of two, moved together; writes 16 bytes, and answers how many count. */
+/* Converts eight units of one or two bytes, in lanes of two; writes 16 bytes, and returns how many count. */
 TARGET ALWAYS int64_t NAME(short_ones)(__m128i unit, __m128i before, int surrogates, uint8_t *to)
 {
     const __m128i six = _mm_set1_epi16(0x3f), continues = _mm_set1_epi16(0x80);

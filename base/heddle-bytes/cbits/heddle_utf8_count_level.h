@@ -3,10 +3,10 @@
  * for each width.
  */
 
-/* Bytes that begin a character; those that begin one of four bytes count twice if so wished. */
+/* Counts bytes that begin a character; on request, those that begin one of four bytes count twice. */
 TARGET ALWAYS int64_t NAME(count)(const uint8_t *p, int64_t length, int twice)
 {
-    enum { MOST = 120 }; /* Vectors of which none of the counters, of a byte each, is full. */
+    enum { MOST = 120 }; /* With this many vectors, no counter of one byte overflows. */
     int64_t n = 0, at = 0;
     while (at + WIDTH <= length) {
         VECTOR counters = ZERO;

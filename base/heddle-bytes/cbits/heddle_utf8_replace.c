@@ -1,8 +1,8 @@
 /*
- * UTF-8 that may be ill-formed, with U+FFFD for each maximal subpart; heddle_utf8.h says what.
+ * Implements the replacing conversions of heddle_utf8.h, for UTF-8 that may be ill-formed.
  *
- * Where something was wrong, more is likely to be: the next few bytes are taken a character at a time, and vectors go
- * on behind them if nothing was wrong there.
+ * Errors come in groups: after one, the next few bytes are converted a character at a time, and vectors continue after
+ * them if they had no error.
  */
 #include "heddle_utf8.h"
 
@@ -14,14 +14,14 @@ enum { NEAR = 32, REPLACEMENT = 0xfffd };
 
 enum form { UNITS, UTF16, BYTES, UTF8 };
 
-/* Where the results go, and their number, whether they are written or only counted. */
+/* The destination of the results, and their number, whether they are written or only counted. */
 struct target {
     uint16_t *array;
     uint8_t *bytes;
     int64_t at, end;
 };
 
-/* What is there: the width of a character, with its number; 0 if the end cuts it off; less the length of a subpart. */
+/* The width of the character at p, with its code point; 0 if the end cuts it off; minus the length of a subpart. */
 static inline int64_t look(const uint8_t *p, int64_t left, uint32_t *code)
 {
     uint8_t lead = p[0], low = 0x80, high = 0xbf;
@@ -47,7 +47,7 @@ static inline int64_t look(const uint8_t *p, int64_t left, uint32_t *code)
     return width;
 }
 
-/* 0 if there is no room. */
+/* Writes one character; 0 if there is no room. */
 static inline int give(enum form form, struct target *to, uint32_t code)
 {
     int64_t width = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4, units = code < 0x10000 ? 1 : 2;
@@ -66,7 +66,7 @@ static inline int give(enum form form, struct target *to, uint32_t code)
     return 1;
 }
 
-/* A valid stretch. */
+/* Converts a valid stretch. */
 static inline int give_all(enum form form, struct target *to, int level, const uint8_t *p, int64_t length)
 {
     int64_t size = form == UNITS ? heddle_utf8_units(level, p, length) : length;

@@ -110,7 +110,7 @@ tests =
 decimalText :: Int -> IO ByteString
 decimalText number = writtenWithin maxDecimalLength (`pokeDecimal` number)
 
--- | So many numbers into the same memory.
+-- | Write this many numbers into the same memory.
 writingNumbers :: Int -> IO ()
 writingNumbers n = allocaBytes 64 $ \p ->
   let go i

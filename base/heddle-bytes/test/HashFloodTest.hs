@@ -1,4 +1,4 @@
--- | What hashes are for: keys that were chosen to collide do not.
+-- | Keys that were chosen to collide do not.
 module HashFloodTest
   ( tests,
   )

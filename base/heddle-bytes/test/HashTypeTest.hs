@@ -233,7 +233,7 @@ hashed = hashWith reference
 allApart :: String -> [Word64] -> IO ()
 allApart what found = unless (length (nub found) == length found) $ assertFailure (what <> ": equal hashes among " <> show found)
 
--- | Of so many bits of input, changing any one changes each bit of the hash in about half of the cases, and half of
+-- | Changing any one of this many input bits changes each bit of the hash in about half of the cases, and half of
 -- the bits. The numbers and the key are always the same, and so are the counts: they are off from half by at most six
 -- standard deviations.
 avalanche :: Int -> (Word64 -> Word64) -> IO ()

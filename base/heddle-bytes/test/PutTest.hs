@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | All ways of running a Put give the same bytes, and what exceptions leave behind is freed.
+-- | All ways of running a Put give the same bytes, and memory that an exception leaves behind is freed.
 module PutTest
   ( tests,
   )
@@ -223,7 +223,7 @@ tests =
           let put = foldMap (const (write (writeAtMost 8 (\p -> modifyRef written (\n -> (n + 1, ())) >> pokeWrite "12345678" p)))) [1 .. 1000000 :: Int]
               chunks = Lazy.toChunks (toLazyByteString put)
               afterChunk n = evaluate (ByteString.length (chunks !! n)) >> readRef written
-          -- Two times the first chunk, and what does not fit.
+          -- The first chunk twice, and the rest.
           one <- afterChunk 0
           assertBool (show one) (one <= 2 * (4096 + 1))
           -- The batches have 1, 2, 4, 8 chunks.
@@ -264,7 +264,7 @@ tests =
           killThread thread
           let collected = performMajorGC >> yield >> tryTakeMVar stopped >>= maybe collected pure
           timeout 60000000 collected >>= (@?= Just ())
-          -- So that the writer was not stopped because nobody could wake it.
+          -- Keeps the gate reachable, so that the collector did not stop the writer as deadlocked.
           putMVar gate (),
         testCase "a builder that runs twice writes twice" $ do
           runs <- newRef (0 :: Int)
@@ -317,7 +317,7 @@ tests =
 bounded :: Write -> IO Property
 bounded w = do
   b <- writtenWithin (writeBound w) (pokeWrite w)
-  -- The page behind the bound cannot be touched.
+  -- The page after the bound cannot be touched.
   (low, high) <- guarded (ByteString.replicate (writeBound w) 0) $ \room ->
     unsafeUseAsCStringLen room $ \(p, _) -> do
       end <- pokeWrite w (castPtr p)
@@ -334,7 +334,7 @@ data Unlucky = Unlucky
 
 instance Exception Unlucky
 
--- | So many memories are left once the collector has run.
+-- | This many blocks of memory are left after a collection.
 settled :: Int -> IO ()
 settled expected = go (20 :: Int)
   where
@@ -349,7 +349,7 @@ drainedBy put = do
   drainTo (\p n -> ByteString.packCStringLen (castPtr p, n) >>= \b -> modifyRef parts (\bs -> (b : bs, ()))) put
   mconcat . reverse <$> readRef parts
 
--- | Into a buffer of this size, behind which nothing may change.
+-- | Into a buffer of this size, after which nothing may change.
 intoSize :: Int -> Put -> IO (Maybe ByteString)
 intoSize size put = do
   buffer <- newBuffer size

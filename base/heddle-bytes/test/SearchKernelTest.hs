@@ -124,7 +124,7 @@ literalAgrees arena longest number = do
     unless (found == first && again == second) $
       assertFailure (show (number, level, rule, literals, text) <> ": " <> show (found, again) <> ", not " <> show (first, second))
 
--- | With literals of few letters, mostly, whose periods matter.
+-- | Usually with literals of few letters, whose periods matter.
 twoWayAgrees :: Arena -> Int -> IO ()
 twoWayAgrees arena number = do
   let (text, rule, literals) = drawCase 120 number
@@ -171,7 +171,7 @@ linesAgree arena longest number = do
     unless (counted == length expected && found == expected) $
       assertFailure (show (number, level, rule, literals, text) <> ": " <> show (counted, found) <> ", not " <> show expected)
 
--- | All lines, so many at a time.
+-- | All lines, this many at a time.
 allLines :: Needle -> Ptr Word8 -> Int -> Int -> IO [(Int, Int, Int)]
 allLines needle p n room = do
   table <- newLines room

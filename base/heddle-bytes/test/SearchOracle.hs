@@ -58,7 +58,7 @@ withArena = bracket open close
 atEnd :: Arena -> ByteString -> IO (Ptr Word8)
 atEnd arena text = place arena (arenaSize - Bytes.length text) text
 
--- | The text, so many bytes from where memory begins.
+-- | The text, this many bytes after the start of the memory.
 atStart :: Arena -> Int -> ByteString -> IO (Ptr Word8)
 atStart = place
 
@@ -86,7 +86,7 @@ mixed z0 = z2 `xor` (z2 `shiftR` 31)
     z1 = (z0 `xor` (z0 `shiftR` 30)) * 0xbf58476d1ce4e5b9
     z2 = (z1 `xor` (z1 `shiftR` 27)) * 0x94d049bb133111eb
 
--- | Long texts over alphabets that lead to different paths: few letters and so many near
+-- | Long texts over alphabets that lead to different paths: few letters, hence many near
 -- hits; lines; letters beside and beyond the ASCII ones; all bytes; NULs; words.
 pools :: [ByteString]
 pools =

@@ -98,7 +98,7 @@ levelTests level =
           pure (conjoin [found === wanted, snd found === ByteString.takeWhile (< 0x80) text])
     ]
 
--- | So many units written from a place on, and what is around them.
+-- | Write this many units at an offset; returns the array, to check what is around them.
 units :: Int -> Int -> (MutableByteArray RealWorld -> Int -> Int -> IO answer) -> IO (answer, ByteArray)
 units start size write = do
   array <- newByteArray (2 * (start + size + 40))
@@ -135,8 +135,8 @@ someText = do
 anyText :: Gen ByteString
 anyText = oneof [someText, documentBytes <$> invalidDocument, ByteString.pack <$> listOf (elements ([0x20, 0x41] ++ [0x7e ..]))]
 
--- | All strings of so many bytes, or one of so many of them, at these offsets of text that is valid
--- otherwise: where it stops being valid is where the automaton dies, or where it does when the text goes on.
+-- | All strings of this many bytes, or a sample of them, at these offsets of valid text. The kernels stop where the
+-- automaton rejects, either in the string or in the text after it.
 exhaustive :: Int -> [Int] -> Int -> Assertion
 exhaustive width offsets stride = do
   cells <- guardedMemory 1

@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | String literals of type 'Utf8': what they are.
+-- | String literals of type 'Utf8'.
 module Utf8LiteralTest
   ( tests,
   )

@@ -138,7 +138,7 @@ generators =
       testCase "the truncation that the blog's decoder accepted is found within 100 cases" $ do
         documents <- QuickCheck.generate (vectorOf 100 invalidDocument)
         assertBool "accepts no invalid text" (any (truncating . documentBytes) documents)
-        -- And nothing that is found is for want of accepting what is valid.
+        -- It accepts all valid text, so only its bug is found.
         texts <- QuickCheck.generate (vectorOf 100 validText)
         assertBool "accepts all valid text" (all truncating texts)
     ]
@@ -201,7 +201,7 @@ chunks =
   where
     swap (a, b) = (b, a)
 
--- | What is known after these bytes, if more may come.
+-- | The verdict after these bytes, if more may follow.
 verdictOfPrefix :: ByteString -> Verdict
 verdictOfPrefix text = case verdictOf text of
   Nothing -> Whole

@@ -1,8 +1,8 @@
 /*
- * Checking; heddle_json_check.h says what it does, this file and those that it includes how.
+ * Implements heddle_json_check.h, with the files that it includes.
  *
- * One pass. Strings, white space and digits are passed over a vector at a time; everything else goes byte by
- * byte from label to label.
+ * One pass. Strings, white space and digits are skipped a vector at a time; all other bytes are processed one by one,
+ * from label to label.
  */
 #include "heddle_json_check.h"
 #include "heddle_json_common.h"
@@ -31,9 +31,9 @@ static inline int begins_value(uint8_t c)
 }
 
 /*
- * Over characters that are not ASCII: to the first that is, that is wrong, or that is within four bytes of the end.
- * The bytes of a character, first one lowest, are compared with their pattern at once; then what is overlong, a
- * surrogate or beyond U+10FFFF is left out.
+ * Skips characters beyond ASCII, up to the first that is ASCII, invalid, or within four bytes of the end. The bytes
+ * of a character, the first one lowest, are compared with their pattern at once; then overlong forms, surrogates and
+ * numbers beyond U+10FFFF are refused.
  */
 static inline __attribute__((always_inline)) const uint8_t *one_by_one(const uint8_t *p, const uint8_t *end)
 {
@@ -74,7 +74,7 @@ static inline const uint8_t *wide_plain(const uint8_t *p, const uint8_t *start, 
 
 #if defined(__x86_64__)
 
-/* Errors that a half of a byte allows. */
+/* The errors that a half of a byte allows. */
 enum {
     TOO_SHORT = 1, TOO_LONG = 2, OVERLONG_3 = 4, TOO_LARGE = 8, SURROGATE = 16, OVERLONG_2 = 32, TOO_LARGE_1000 = 64,
     OVERLONG_4 = 64, TWO_CONTINUE = 128, ANY_LOW = TOO_SHORT | TOO_LONG | TWO_CONTINUE

@@ -1,16 +1,16 @@
 /*
  * The automaton, included once for each level; see heddle_json_check.c.
  *
- * Each state has a label. Where the bytes run out, the state's number is kept, and the next call goes to its label.
+ * Each state has a label. When the bytes run out, the state's number is stored, and the next call jumps to its label.
  */
 #define HERE(q) (base + ((q) - start))
 #define SUSPEND(s) do { state = (s); answer = HEDDLE_JSON_MORE; goto leave; } while (0)
 #define WRONG(r, place) do { reason = (r); wrong = (place); goto refuse; } while (0)
-/* Of a number: too many characters come before anything else that is wrong with it. */
+/* An error in a number. Too many characters take precedence over other errors. */
 #define TOO_LONG() (HERE(p) - check->mark > check->number_limit)
 #define SUSPEND_NUMBER(s) do { if (TOO_LONG()) goto long_number; SUSPEND(s); } while (0)
 #define WRONG_NUMBER(r) do { if (TOO_LONG()) goto long_number; WRONG(r, HERE(p)); } while (0)
-/* To the next byte that is no white space. Mostly there is none, or one blank. */
+/* Skips to the next byte that is no white space. Usually there is none, or one blank. */
 #define SKIP(s)                                                     \
     do {                                                            \
         if (p == end) SUSPEND(s);                                   \
@@ -186,7 +186,7 @@ special:
         if (is_special(c)) goto special;
         goto string;
     }
-    /* Near the end of the bytes, or wrong. */
+    /* Near the end of the bytes, or invalid. */
     check->mark = HERE(p);
     check->low = 0x80;
     check->high = 0xbf;
@@ -211,7 +211,7 @@ escape:
     if (p == end) SUSPEND(ESCAPE);
     c = *p++;
     if (escaped_character[c]) {
-        /* Escapes come together. */
+        /* One escape is often followed by another. */
         if (p < end && is_special(*p)) goto special;
         goto string;
     }

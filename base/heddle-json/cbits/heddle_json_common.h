@@ -1,4 +1,4 @@
-/* What the JSON kernels of all levels share. */
+/* Shared by the JSON kernels of all levels. */
 #ifndef HEDDLE_JSON_COMMON_H
 #define HEDDLE_JSON_COMMON_H
 
@@ -8,7 +8,7 @@
 #define ONES 0x0101010101010101ull
 #define HIGHS 0x8080808080808080ull
 
-/* Eight bytes, the first one lowest. */
+/* Loads eight bytes, the first one lowest. */
 static inline uint64_t load64(const uint8_t *p)
 {
     uint64_t w;
@@ -19,7 +19,7 @@ static inline uint64_t load64(const uint8_t *p)
     return w;
 }
 
-/* Four of them. */
+/* Loads four bytes. */
 static inline uint32_t load32(const uint8_t *p)
 {
     uint32_t w;
@@ -30,13 +30,13 @@ static inline uint32_t load32(const uint8_t *p)
     return w;
 }
 
-/* The high bits of bytes that are 0. Above the first one there may be more. */
+/* The high bits of bytes that are 0. Bits above the first one may be wrong. */
 static inline uint64_t zero64(uint64_t w)
 {
     return (w - ONES) & ~w & HIGHS;
 }
 
-/* The same of bytes that are less than n, at most 128. */
+/* The same for bytes that are less than n, which is at most 128. */
 static inline uint64_t less64(uint64_t w, uint8_t n)
 {
     return (w - ONES * n) & ~w & HIGHS;

@@ -12,7 +12,7 @@ static const uint8_t escaped_character[256] = {
     ['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t',
 };
 
-/* The value of a hexadecimal digit; other bytes have the high bit. */
+/* The value of a hexadecimal digit; for other bytes the high bit is set. */
 #define NONE_16 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128
 static const uint8_t hex_digits[256] = {
     NONE_16, NONE_16, NONE_16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 128, 128, 128, 128, 128, 128,
@@ -22,7 +22,7 @@ static const uint8_t hex_digits[256] = {
 };
 #undef NONE_16
 
-/* The value, or -1. */
+/* The value of a hexadecimal digit, or -1. */
 static inline int hex_digit(uint8_t c)
 {
     return hex_digits[c] & 128 ? -1 : hex_digits[c];

@@ -1,7 +1,7 @@
 /*
- * Layout; heddle_json_format.h says what it does, this file and those that it includes how.
+ * Implements heddle_json_format.h, with the files that it includes.
  *
- * Strings are copied a vector at a time. Minifying does not even look for them one by one: see minify_blocks.
+ * Strings are copied a vector at a time. Minifying does not search for single strings: see minify_blocks.
  */
 #include "heddle_json_format.h"
 #include "heddle_json_check.h"
@@ -31,7 +31,7 @@ static inline void begin_line(struct heddle_json_format *format)
     format->blanks = format->depth * format->indent;
 }
 
-/* Whether the byte can be written now; otherwise there is a line to be begun first. */
+/* Can the byte be written now? Otherwise a line must be begun first. */
 static inline int settle(struct heddle_json_format *format, uint8_t c)
 {
     int closes = c == ']' || c == '}';
@@ -52,7 +52,7 @@ static inline int settle(struct heddle_json_format *format, uint8_t c)
     return 0;
 }
 
-/* A byte outside of strings, no white space, has been written. */
+/* Called after a byte outside of strings, other than white space, has been written. */
 static inline void step(struct heddle_json_format *format, uint8_t c)
 {
     int indented = format->layout == HEDDLE_JSON_INDENTED;
@@ -80,7 +80,7 @@ static inline void step(struct heddle_json_format *format, uint8_t c)
     }
 }
 
-/* Short pieces as two overlapping halves of 16 bytes where there is room for that. */
+/* Copies short pieces as two overlapping halves of 16 bytes if there is room for that. */
 static inline uint8_t *copy(uint8_t *o, const uint8_t *out_end, const uint8_t *from, const uint8_t *to, const uint8_t *end)
 {
     int64_t n = to - from;
@@ -92,7 +92,7 @@ static inline uint8_t *copy(uint8_t *o, const uint8_t *out_end, const uint8_t *f
     return o + n;
 }
 
-/* The high bits of eight bytes as one. */
+/* Collects the high bits of eight bytes into one byte. */
 static inline uint8_t gather(uint64_t highs)
 {
     return (uint8_t)((highs >> 7) * 0x0102040810204080ull >> 56);

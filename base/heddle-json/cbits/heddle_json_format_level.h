@@ -1,6 +1,6 @@
 /* Layout and place, included once for each level; see heddle_json_format.c. */
 
-/* Newlines, and bytes that continue a character, among 64 bytes: bit masks. */
+/* Bit masks over 64 bytes: newlines, and bytes that continue a character. */
 INLINE uint64_t NAME(newlines)(const uint8_t *p)
 {
 #if LEVEL == 0
@@ -74,8 +74,8 @@ TARGET static void NAME(place)(int64_t *place, const uint8_t *p, int64_t length)
 #if LEVEL >= 2
 
 /*
- * Minifies whole blocks of 64 bytes: which bytes are in strings follows from the quotes before them. For lines, it stops
- * before a block in which a value might end.
+ * Minifies whole blocks of 64 bytes: which bytes are in strings follows from the quotes before them. For lines, it
+ * stops before a block in which a value might end.
  */
 TARGET static int64_t NAME(minify_blocks)(struct heddle_json_format *format, const uint8_t *start, int64_t length,
                                           uint8_t *out, int64_t room)
@@ -102,7 +102,7 @@ TARGET static int64_t NAME(minify_blocks)(struct heddle_json_format *format, con
 #endif
         uint64_t escaped = escaped_first, escaped_next = 0;
         if (backslashes) {
-            /* Odd runs of backslashes escape what is behind them: an addition carries along a run. */
+            /* A run of an odd number of backslashes escapes the byte after it: an addition carries along a run. */
             backslashes &= ~escaped_first;
             uint64_t behind = backslashes << 1 | escaped_first, runs;
             escaped_next = __builtin_add_overflow(backslashes & ~even & ~behind, backslashes, &runs);
@@ -155,7 +155,7 @@ TARGET static int64_t NAME(minify_blocks)(struct heddle_json_format *format, con
 
 #endif
 
-/* Where the room is used up, the state says how to go on. */
+/* When the output is full, the state says how to continue. */
 #define PUT(byte)              \
     do {                       \
         if (o == out_end) goto leave; \
@@ -172,7 +172,7 @@ TARGET static int64_t NAME(format)(struct heddle_json_format *format, const uint
 #endif
     format->written = 0;
     if (format->layout == HEDDLE_JSON_MINIFIED) {
-        /* Where a number goes on does not matter here. */
+        /* A number that continues in the next piece needs no special care here. */
         if (format->state == SCALAR) format->state = BETWEEN;
 #if LEVEL >= 2
         p += NAME(minify_blocks)(format, start, length, out, room);
@@ -193,7 +193,7 @@ TARGET static int64_t NAME(format)(struct heddle_json_format *format, const uint
         }
         if (p == end) goto leave;
 #if LEVEL >= 2
-        /* Below the top, lines are as what is minified. */
+        /* Below the top level, LINES is the same as MINIFIED. */
         if (format->layout == HEDDLE_JSON_LINES && p >= block && format->depth > 0 && format->state != SCALAR) {
             int64_t before = format->written, took;
             took = NAME(minify_blocks)(format, p, end - p, o, out_end - o);

@@ -1,8 +1,8 @@
 /*
- * Reading JSON; heddle_json_read.h says what these do.
+ * Implements the string functions of heddle_json_read.h.
  *
- * A string is searched for its end a vector at a time, for four things at once: the quote, a backslash, a control
- * character, a byte that is not ASCII. Most strings end in the first vector and need nothing else.
+ * The end of a string is searched for a vector at a time, together with backslashes, control characters and bytes
+ * beyond ASCII. Most strings end in the first vector and need nothing else.
  */
 #include "heddle_cpu.h"
 #include "heddle_json_escape.h"
@@ -10,9 +10,9 @@
 #include "heddle_json_words.h"
 #include "heddle_utf8.h"
 
-/* Where strings end. */
+/* The ends of strings. */
 
-/* The last bytes, or all at level 0, where words of 8 bytes are looked at. */
+/* Scans the last bytes, and at level 0 all bytes, in words of 8 bytes. */
 ALWAYS int64_t string_rest(const uint8_t *start, const uint8_t *p, const uint8_t *end, int64_t flags)
 {
     for (;;) {
@@ -38,7 +38,7 @@ ALWAYS int64_t string_rest(const uint8_t *start, const uint8_t *p, const uint8_t
         }
         if (end - p < 2) return answer(p, start, flags | HEDDLE_JSON_READ_OPEN);
         flags |= HEDDLE_JSON_READ_ESCAPED;
-        /* What is behind the backslash is looked at later; only a quote must not end the string here. */
+        /* The escape is checked later; here only an escaped quote must not end the string. */
         if (p[1] == '"' || p[1] == '\\') p += 2;
         else p += 1;
     }
@@ -124,16 +124,16 @@ int64_t heddle_json_read_string(int level, const uint8_t *p, const uint8_t *end)
     return string_plain(p, end);
 }
 
-/* What strings contain. */
+/* The contents of strings. */
 
-/* The escape that p is at: its character, and its length to *length; or minus a status. */
+/* The character of the escape at p, and its length in *length; or minus a status. */
 ALWAYS int32_t escape(const uint8_t *p, const uint8_t *end, int *length)
 {
     *length = 2;
     if (end - p < 2) return -HEDDLE_JSON_READ_OPEN;
     if (escaped_character[p[1]]) return escaped_character[p[1]];
     if (p[1] != 'u') return -HEDDLE_JSON_READ_BAD_ESCAPE;
-    /* Of an escape that is cut off, what is there decides first. */
+    /* If an escape is cut off, an error in its existing bytes takes precedence. */
     if (end - p < 6) {
         for (const uint8_t *q = p + 2; q < end; q++)
             if (hex_digit(*q) < 0) return -HEDDLE_JSON_READ_BAD_ESCAPE;
@@ -165,7 +165,7 @@ ALWAYS int continues(uint8_t c)
     return (c & 0xc0) == 0x80;
 }
 
-/* The character that p is at, whose first byte is not ASCII: likewise. */
+/* The character at p, whose first byte is not ASCII, and its length in *length; or minus a status. */
 ALWAYS int32_t character(const uint8_t *p, const uint8_t *end, int *length)
 {
     uint8_t c = p[0];
@@ -200,7 +200,7 @@ ALWAYS int32_t character(const uint8_t *p, const uint8_t *end, int *length)
 
 enum sink { NOWHERE, UTF16, UTF8 };
 
-/* Plain ASCII to the sink while there are 16 bytes (8 at level 0); answers how many. */
+/* Writes plain ASCII to the sink while there are 16 bytes (8 at level 0); returns how many. */
 ALWAYS int64_t ascii_run(int level, enum sink sink, const uint8_t *p, const uint8_t *end, void *out, int64_t at)
 {
     const uint8_t *start = p;
@@ -271,10 +271,10 @@ ALWAYS int64_t put(enum sink sink, int32_t c, const uint8_t *p, int length, void
     return at + 4;
 }
 
-/* So many bytes without an escape are worth the calls of the kernels. */
+/* From this many bytes without an escape on, calling the kernels pays. */
 enum { STRETCH = 48 };
 
-/* Where the characters that p is at, of which there are at least that many bytes, have their next escape. */
+/* The next escape from p on, or end. There are at least STRETCH bytes. */
 ALWAYS const uint8_t *next_escape(const uint8_t *p, const uint8_t *end)
 {
     int at = 0;
@@ -289,7 +289,7 @@ ALWAYS const uint8_t *next_escape(const uint8_t *p, const uint8_t *end)
     return stop ? stop : end;
 }
 
-/* Characters without escapes, as far as they are valid, to the sink; answers how many bytes. */
+/* Writes characters without escapes to the sink, up to the first invalid one; returns how many bytes. */
 ALWAYS int64_t stretch(int kernels, enum sink sink, const uint8_t *p, const uint8_t *stop, void *out, int64_t *at)
 {
     int64_t length = heddle_utf8_valid(kernels, p, stop - p);
@@ -306,7 +306,7 @@ ALWAYS int64_t stretch(int kernels, enum sink sink, const uint8_t *p, const uint
 ALWAYS int64_t contents(int level, int kernels, enum sink sink, const uint8_t *p, const uint8_t *end, void *out, int64_t at,
                         int64_t *counts)
 {
-    /* Up to `looked` there is no escape, or too little for the kernels. */
+    /* Up to `looked` there is no escape, or too few bytes for the kernels. */
     const uint8_t *start = p, *looked = p;
     int64_t status = HEDDLE_JSON_READ_DONE;
     while (p < end) {
@@ -317,7 +317,7 @@ ALWAYS int64_t contents(int level, int kernels, enum sink sink, const uint8_t *p
             looked = next_escape(p, end);
             if (looked - p >= STRETCH) {
                 p += stretch(kernels, sink, p, looked, out, &at);
-                /* What stopped it, if that was no escape, is ill-formed or cut off: see below. */
+                /* If it did not stop at an escape, the sequence there is ill-formed or cut off: see below. */
                 continue;
             }
         }
@@ -336,7 +336,7 @@ ALWAYS int64_t contents(int level, int kernels, enum sink sink, const uint8_t *p
         }
         at = put(sink, c, p, length, out, at);
         p += length;
-        /* Most of what follows three bytes is three bytes. */
+        /* A character of three bytes is usually followed by another. */
         while (length == 3 && end - p >= 3 && (*p & 0xf0) == 0xe0) {
             c = character(p, end, &length);
             if (c < 0) break;
@@ -366,7 +366,7 @@ int64_t heddle_json_read_check(int level, const uint8_t *p, const uint8_t *end)
                                     : contents(0, 0, NOWHERE, p, end, 0, 0, 0);
 }
 
-/* Every byte that does not continue a character is a unit, and one of four bytes is two. */
+/* Every byte that does not continue a character counts as one unit; the first of four bytes counts as two. */
 
 static int64_t units_plain(const uint8_t *p, const uint8_t *end)
 {
@@ -430,7 +430,7 @@ void heddle_json_read_widen(int level, const uint8_t *p, int64_t length, uint16_
             i += 8;
         }
         if (i == length) return;
-        /* The last vector overlaps what was written. */
+        /* The last vector overlaps the previous one. */
         if (length >= 8) {
             i = length - 8;
             _mm_storeu_si128((__m128i *)(out + i), _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(p + i)), zero));

@@ -1,7 +1,7 @@
 /*
- * Numbers of JSON, and whole values to be skipped; heddle_json_read.h says what these do.
+ * Implements the functions of heddle_json_read.h for numbers and for skipping values.
  *
- * Digits are read eight at a time. A value is skipped by a loop with one bit for each level that is open.
+ * Digits are read eight at a time. A value is skipped by a loop with one bit for each open level.
  */
 #include "heddle_cpu.h"
 #include "heddle_json_read.h"
@@ -14,7 +14,7 @@ ALWAYS int is_digit(uint8_t c)
     return (uint8_t)(c - '0') < 10;
 }
 
-/* Whether all eight bytes are digits. */
+/* Are all eight bytes digits? */
 ALWAYS int eight_digits(uint64_t word)
 {
     return ((word & (ones * 0xf0)) | (((word + ones * 0x06) & (ones * 0xf0)) >> 4)) == ones * 0x33;
@@ -30,7 +30,7 @@ ALWAYS uint64_t eight_value(uint64_t word)
 struct digits {
     uint64_t mantissa;
     int64_t taken;      /* Significant digits in the mantissa. */
-    int64_t dropped;    /* Digits behind them. */
+    int64_t dropped;    /* Digits after them. */
 };
 
 ALWAYS const uint8_t *digits(const uint8_t *p, const uint8_t *end, struct digits *d)
@@ -70,7 +70,7 @@ ALWAYS int64_t number(const uint8_t *p, const uint8_t *end, uint64_t *out)
         int64_t before = d.dropped;
         p = digits(p, end, &d);
         if (p == from) return answer(p, start, p >= end ? HEDDLE_JSON_READ_TRUNCATED : HEDDLE_JSON_READ_DIGIT);
-        /* Those of the fraction that are in the mantissa. */
+        /* The digits of the fraction that are in the mantissa. */
         exponent = -((p - from) - (d.dropped - before));
         exponent += before;
     } else exponent = d.dropped;

@@ -47,7 +47,7 @@ INLINE const uint8_t *NAME(digits)(const uint8_t *p, const uint8_t *end)
 #else
 
 #if LEVEL == 3
-/* The bytes up to end; 0 behind it, which is no digit and no white space. */
+/* The bytes up to end, followed by zeros, which are neither digits nor white space. */
 INLINE __m512i NAME(load)(const uint8_t *p, const uint8_t *end)
 {
     if (end - p >= 64) return _mm512_loadu_si512(p);
@@ -70,7 +70,7 @@ INLINE const uint8_t *NAME(special)(const uint8_t *p, const uint8_t *end)
         __m512i v = NAME(load)(p, end);
         uint64_t found = _mm512_cmplt_epi8_mask(v, _mm512_set1_epi8(0x20)) | _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('"')) |
                          _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('\\'));
-        /* What is behind the end counts as a control character. */
+        /* Bytes after the end count as control characters. */
         if (found) return p + __builtin_ctzll(found);
     }
     return end;
@@ -125,7 +125,7 @@ INLINE const uint8_t *NAME(quote)(const uint8_t *p, const uint8_t *end)
 #endif
 }
 
-/* White space is what the low four bits look up unchanged. */
+/* A byte is white space if the table entry of its low four bits equals the byte. */
 INLINE const uint8_t *NAME(visible)(const uint8_t *p, const uint8_t *end)
 {
     const __m128i spaces = _mm_setr_epi8(0x20, 0, 0, 0, 0, 0, 0, 0, 0, 9, 10, 0, 0, 13, 0, 0);

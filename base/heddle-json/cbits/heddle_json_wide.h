@@ -1,10 +1,10 @@
 /*
- * Over text in a string that is not all ASCII; included once for each level from 1 on, see heddle_json_vector.h.
+ * Scans text in a string that is not all ASCII; included once for each level from 1 on, see heddle_json_vector.h.
  *
- * UTF-8 by three table look-ups for each byte (Keiser and Lemire, "Validating UTF-8 in less than one instruction per
- * byte"): of the byte before, both halves, of this one, the upper half. Each table has a bit for each error that the
- * half allows; an error that all three allow is one. Third and fourth bytes follow from the bytes two and three before,
- * which are loaded from where they are.
+ * UTF-8 is checked by three table look-ups for each byte (Keiser and Lemire, "Validating UTF-8 in less than one
+ * instruction per byte"): both halves of the previous byte, and the upper half of this one. Each table has a bit for
+ * each error that the half allows; a bit set in all three is an error. Third and fourth bytes are checked by the
+ * bytes two and three before, which are loaded directly.
  */
 #if LEVEL == 1
 #define SIZE 16
@@ -37,8 +37,8 @@
 #define TABLE(t) _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(t)))
 #endif
 
-/* To the first byte that is a quote, a backslash or a control character, or to a character before the end, or to one
-   that is wrong or not looked at. start is where the bytes begin, p where a character does. */
+/* Finds the first quote, backslash or control character. It stops earlier at the start of a character that is invalid, or
+   too near to the end to be checked. The bytes begin at start; a character begins at p. */
 TARGET static __attribute__((noinline)) const uint8_t *NAME(wide)(const uint8_t *p, const uint8_t *start, const uint8_t *end)
 {
     const uint8_t *const first = p;
@@ -65,11 +65,11 @@ TARGET static __attribute__((noinline)) const uint8_t *NAME(wide)(const uint8_t 
         uint64_t found = BITS(EITHER(EITHER(OP(cmpeq_epi8)(v, OP(set1_epi8)('"')), OP(cmpeq_epi8)(v, OP(set1_epi8)('\\'))), control));
 #endif
         if (!(found | wrong)) continue;
-        /* What is behind the byte that was found is none of ours; a sequence that it cuts short is wrong at that byte. */
+        /* Bytes after the byte that was found do not count; a sequence that it cuts short is an error at that byte. */
         if (found && !(wrong & (found ^ (found - 1)))) return p + __builtin_ctzll(found);
         break;
     }
-    /* Back to where a character begins, and on one by one. */
+    /* Go back to the start of a character, and continue one by one. */
     if (p > first) {
         if (p[-1] >= 0xc0)
             p -= 1;

@@ -1,5 +1,5 @@
 /*
- * What the readers of JSON share: words of eight bytes, and answers.
+ * Shared by the readers of JSON: words of eight bytes, and answers.
  */
 #ifndef HEDDLE_JSON_WORDS_H
 #define HEDDLE_JSON_WORDS_H

@@ -1,9 +1,9 @@
 /*
- * Strings as JSON; heddle_json_write.h says what, this file how.
+ * Implements heddle_json_write.h.
  *
- * A vector of units that stand for themselves is found and copied in one step; at the first one that does
- * not, one character at a time is written until one stands for itself again. Stores may go past what a
- * step keeps, never past the room.
+ * Units that stand for themselves are found and copied a vector at a time. From the first one that does not, one
+ * character at a time is written, until one stands for itself again. Stores may exceed what a step keeps, never the
+ * room.
  */
 #include "heddle_json_write.h"
 
@@ -25,13 +25,13 @@ INLINE int64_t both(int64_t taken, int64_t written)
     return taken | written << 32;
 }
 
-/* A byte that stands for itself. */
+/* Does the byte stand for itself? */
 INLINE int plain(uint32_t unit)
 {
     return unit - 0x20 < 0x60 && unit != '"' && unit != '\\';
 }
 
-/* How many bytes an ASCII character takes that does not stand for itself. */
+/* The length of the escape of an ASCII character. */
 INLINE int escape_length(uint32_t unit)
 {
     return unit == '"' || unit == '\\' || unit == '\n' || unit == '\r' || unit == '\t' ? 2 : 6;
@@ -55,7 +55,7 @@ INLINE uint8_t *escape(uint8_t *out, uint32_t unit)
 }
 
 /*
- * One character of UTF-16 at *i; 0 when there is no room for it.
+ * Writes one character of UTF-16 at *i; 0 if there is no room for it.
  */
 INLINE uint8_t *one16(const uint16_t *in, int64_t *i, int64_t length, uint8_t *out, const uint8_t *end)
 {
@@ -101,8 +101,8 @@ INLINE uint8_t *one16(const uint16_t *in, int64_t *i, int64_t length, uint8_t *o
 }
 
 /*
- * How many of the bytes at `in` are one character; negative: so many are the maximal part of an ill-formed
- * sequence. The first byte is above 0x7f.
+ * The length of the character at `in`; if negative, the length of the maximal part of an ill-formed sequence. The first
+ * byte is above 0x7f.
  */
 INLINE int sequence(const uint8_t *in, int64_t length)
 {
@@ -120,7 +120,7 @@ INLINE int sequence(const uint8_t *in, int64_t length)
     return bytes;
 }
 
-/* One character of UTF-8 at *i; 0 when there is no room for it. */
+/* Writes one character of UTF-8 at *i; 0 if there is no room for it. */
 INLINE uint8_t *one8(const uint8_t *in, int64_t *i, int64_t length, uint8_t *out, const uint8_t *end)
 {
     uint8_t byte = in[*i];
@@ -151,7 +151,7 @@ INLINE uint8_t *one8(const uint8_t *in, int64_t *i, int64_t length, uint8_t *out
 
 /* 16-bit units. */
 
-/* Character by character: the last ones of every level, and all of the lowest. */
+/* Character by character: the last ones at every level, and all at the lowest. */
 INLINE int64_t rest16(const uint16_t *in, int64_t i, int64_t length, int64_t most, uint8_t *start, uint8_t *out,
                       const uint8_t *end)
 {
@@ -168,7 +168,7 @@ static int64_t utf16_plain(const uint16_t *in, int64_t length, int64_t most, uin
     return rest16(in, 0, length, most, start, start, start + room);
 }
 
-/* From a unit that does not stand for itself to the next one that does; stops a vector before the room's end. */
+/* Writes from a unit that does not stand for itself to the next one that does; stops a vector before the end of the room. */
 #define SPECIAL(one, in, i, most, length, out, end)                                                                    \
     do {                                                                                                               \
         uint8_t *next = one(in, &i, length, out, end);                                                                 \
@@ -209,9 +209,8 @@ SSE4 static int64_t utf16_sse4(const uint16_t *in, int64_t length, int64_t most,
 }
 
 /*
- * Units from *at on that are neither ASCII nor halves of pairs, 16 at a time: each as one to three bytes
- * in a lane of four, and then the lanes pressed together. Ends before any other, and 48 bytes before the
- * room does.
+ * Writes units from *at on that are neither ASCII nor halves of pairs, 16 at a time: each as one to three bytes in a
+ * lane of four; then the lanes are compressed. Ends before any other unit, and 48 bytes before the end of the room.
  */
 AVX512 static __attribute__((noinline)) uint8_t *wide16(const uint16_t *in, int64_t *at, int64_t most, uint8_t *out, const uint8_t *end)
 {
@@ -231,7 +230,7 @@ AVX512 static __attribute__((noinline)) uint8_t *wide16(const uint16_t *in, int6
         __m512i bottom = _mm512_or_si512(_mm512_and_si512(u, low), high);
         __m512i bytes = _mm512_or_si512(_mm512_or_si512(top, _mm512_slli_epi32(middle, 8)),
                                         _mm512_slli_epi32(bottom, 16));
-        /* The first of each lane's three bytes is not wanted where two are enough. */
+        /* A character of two bytes does not need the first of its lane's three. */
         __mmask64 wanted = _mm512_movepi8_mask(
             _mm512_maskz_mov_epi32(here, _mm512_mask_blend_epi32(two, _mm512_set1_epi32(0x00808080),
                                                                  _mm512_set1_epi32(0x00808000))));
@@ -256,7 +255,7 @@ AVX2 INLINE uint32_t special16_avx2(__m256i v)
 }
 
 /*
- * Remainders are taken by two loads that overlap, not by one with a mask, which is slow on some machines.
+ * Remainders are read by two overlapping loads; one load with a mask is slow on some machines.
  */
 AVX2 INLINE int64_t utf16_vector(const uint16_t *in, int64_t length, int64_t most, uint8_t *start, int64_t room,
                                  int wide)

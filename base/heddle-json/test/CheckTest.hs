@@ -46,7 +46,7 @@ tests =
         pretty defaultLimits 2 "[1,{}]" @?= Right "[\n  1,\n  {}\n]\n"
         relines defaultLimits "{\"a\": 1} [ ]2" @?= Right "{\"a\":1}\n[]\n2\n"
         void (feed (checker defaultLimits OneValue) "[1, 02")
-          @?= Left (Malformed {malformedOffset = 5, malformedPath = [], malformedReason = Expected "no digit behind a leading zero"}),
+          @?= Left (Malformed {malformedOffset = 5, malformedPath = [], malformedReason = Expected "no digit after a leading zero"}),
       testGroup "right and wrong" verdicts,
       testGroup "the same at every level, in any pieces" twins,
       testGroup "layout" layouts,
@@ -227,7 +227,7 @@ laidOut level layout texts sizes = do
       end [] done = pure (B.concat (reverse done))
   go texts (cycle sizes) []
   where
-    -- The bytes behind the room must stay as they are.
+    -- The bytes after the room must not change.
     step formatter text room = allocaBytes (room + 8) $ \out -> B.unsafeUseAsCStringLen text $ \(p, n) -> do
       let fence = [1 .. 8] :: [Word8]
       pokeArray (out `plusPtr` room) fence
@@ -294,7 +294,7 @@ oracles =
         unless skipped $ do
           answer <- ask oracle text
           when ((answer /= Invalid) /= isRight verdict) (assertFailure (show (answer, verdict, text)))
-          -- Laid out anew, it means the same.
+          -- Reformatting keeps the value.
           forM_ [minify loose text, pretty loose 1 text] $ \laid -> forM_ laid $ \new -> do
             meaning <- ask oracle new
             when (meaning /= answer) (assertFailure (show (text, new)))

@@ -1,7 +1,7 @@
 {-# LANGUAGE DataKinds #-}
 {-# LANGUAGE OverloadedStrings #-}
 
--- | Builds against plain descriptions of what they should be, aeson as the judge of what is JSON; strings at every
+-- | Builds against plain descriptions of their values, with aeson as the judge of valid JSON; strings at every
 -- level of instructions against their twin in Haskell; sinks with as little room as they may have.
 module JsonBuildTest
   ( tests,
@@ -82,7 +82,7 @@ tests =
 bytes :: Build 'One a -> ByteString
 bytes = toByteString . encode
 
--- | What a value should be.
+-- | The description of a value.
 data Tree
   = Null
   | Bool Bool
@@ -327,7 +327,7 @@ strings =
         forM_ [0x61, 0x3042, 0x22, 0xe9] $ \unit -> do
           let array_ = byteArrayFromList (replicate n (unit :: Word16))
           forM_ [0 .. min 80 (3 * n)] $ \space -> do
-            -- The room is the last bytes before memory that must not be touched, then the first ones behind.
+            -- The room is the last bytes before memory that must not be touched, then the first ones after.
             (a, b) <- guarded (ByteString.replicate space 0) $ \target ->
               onBytes target (\p _ -> pokeUtf16 (levelCode level) array_ 0 n p space)
             assertEqual "the same" a b
@@ -353,14 +353,14 @@ atGuards level raw = do
 onBytes :: ByteString -> (Ptr Word8 -> Int -> IO a) -> IO a
 onBytes raw use = unsafeUseAsCStringLen raw (\(p, n) -> use (castPtr p) n)
 
--- | What was taken and what was written, which has to be inside of the room.
+-- | The units taken and the bytes written, which must be within the room.
 outcome :: Int -> (Ptr Word8 -> IO Progress) -> IO (Int, ByteString)
 outcome space poking = do
   taken <- newRef 0
   text_ <- written space $ \p -> do
     Progress units_ count <- poking p
     writeRef taken units_
-    -- Within the room, what is behind the end may have changed.
+    -- Within the room, bytes after the end may have changed.
     fillBytes (p `plusPtr` count) 0xaa (space - count)
     pure (p `plusPtr` count)
   (,) <$> readRef taken <*> pure text_

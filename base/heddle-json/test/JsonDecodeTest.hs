@@ -80,14 +80,14 @@ tests =
         testGroup "large" large
       ]
 
--- What the plain checker says of offset and reason.
+-- The plain checker's offset and reason.
 plainly :: Limits -> ByteString -> Either (Int, Reason) ()
 plainly limits = either (\e -> Left (malformedOffset e, malformedReason e)) Right . Plain.check limits
 
 at :: Either Malformed a -> Either (Int, Reason) ()
 at = either (\e -> Left (malformedOffset e, malformedReason e)) (const (Right ()))
 
--- By every level, all of them the same.
+-- Decode at every level; all results must be equal.
 everyLevel :: (Eq a, Show a) => Limits -> Decoder a -> ByteString -> IO (Either Malformed a)
 everyLevel limits d input = do
   results <- mapM (\l -> (,) l <$> guarded input (\copy -> pure $! forced (decodeAt l limits d copy))) levels
@@ -106,7 +106,7 @@ agree limits input = ioProperty $ do
     counterexample (show input) $
       (if beyondInt made then property True else at made === plainly limits input)
         .&&. at skipped === plainly limits input
-        -- Within an array what follows the value is another thing, what precedes it the same.
+        -- Within an array, errors up to the value's end are the same, and those after it differ.
         .&&. case plainly limits {limitDepth = limitDepth limits - 1} input of
           _ | limitSize limits <= B.length input + 1 || C.all (`elem` (" \t\r\n" :: String)) input -> property True
           Right () -> at deeper === Right ()
@@ -116,7 +116,7 @@ agree limits input = ioProperty $ do
           Left (_, Truncated) -> property (isLeft deeper)
           Left (offset, _) -> property (either (\e -> malformedOffset e > offset) (const False) deeper)
 
--- | An exponent of ten so great that 'decimal' cannot say it is JSON all the same.
+-- | An exponent of ten that 'decimal' cannot represent is valid JSON, and refused with its own reason.
 beyondInt :: Either Malformed a -> Bool
 beyondInt = either ((== ExponentTooLarge 9999999999999999) . malformedReason) (const False)
 
@@ -140,7 +140,7 @@ refusals =
       path tree "{\"users\":[{},{},{},{\"name\":tru}]}" "$.users[3].name" (Expected "true")
       path tree "{\"users\":[{},{\"full name\":\"\x01\"}]}" "$.users[1][\"full name\"]" ControlCharacter
       path tree "[1,[2,3],{\"a\":{\"b\":1,}}]" "$[2].a" (Expected "a key")
-      path tree "[[[1]],[[01]]]" "$[1][0][0]" (Expected "no digit behind a leading zero")
+      path tree "[[[1]],[[01]]]" "$[1][0][0]" (Expected "no digit after a leading zero")
       path tree "{\"a\\u00e9\\n\":{\"\\ud83d\\ude00\":[x]}}" "$[\"a\\233\\n\"][\"\\128512\"][0]" (Expected "a value or ']'")
       path tree "{\"a\":1 \"b\":2}" "$" (Expected "',' or '}'")
       path tree "{\"a\" 1}" "$" (Expected "':'")
@@ -166,7 +166,7 @@ refusals =
       path (list (pairOf int int)) "[[1,2],[3]]" "$[1]" (Refused "too few elements")
       path (pairOf int int) "[]" "$" (Refused "expected an array of 2 elements")
       path tree "[1:2]" "$" (Expected "',' or ']'")
-      -- What is wrong with the scalar itself still is.
+      -- An error in the scalar itself stays.
       path tree "[1.]" "$[0]" (Expected "a digit")
       path tree "{\"a\":-}" "$.a" (Expected "a digit")
       path tree "{\"a\":tru}" "$.a" (Expected "true")
@@ -461,7 +461,7 @@ choices =
       decode wide shape "{\"t\\u0061g\" : \"squ\\u0061re\", \"side\":2}" @?= Right (-2)
       at (decode wide shape "{\"radius\":1}") @?= Left (11, MissingKey "tag")
       at (decode wide shape "{\"tag\":\"x\"}") @?= Left (7, Refused "expected one of \"circle\" \"square\"")
-      at (decode wide shape "{\"tag\":\"circle\",\"radius\":01}") @?= Left (26, Expected "no digit behind a leading zero"),
+      at (decode wide shape "{\"tag\":\"circle\",\"radius\":01}") @?= Left (26, Expected "no digit after a leading zero"),
     testCase "of two tags the one that counts" $ do
       let shape = tagged "tag" [("circle", numbered), ("square", negate <$> numbered)]
           numbered = record (required "tag" skip *> required "n" int)

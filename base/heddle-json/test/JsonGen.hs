@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | JSON texts: right ones in every form that the grammar has, and wrong ones of which it is known where and why.
+-- | JSON texts: valid ones in every form of the grammar, and invalid ones with the place and the reason of the error.
 module JsonGen
   ( -- * Right
     document,
@@ -37,7 +37,7 @@ import Test.Tasty.QuickCheck
 document :: Gen ByteString
 document = sized (documentOf . min 40)
 
--- | One of about so many values.
+-- | A document of about this many values.
 documentOf :: Int -> Gen ByteString
 documentOf n = frequency [(9, around (valueText n)), (1, around (nested n))]
   where
@@ -66,7 +66,7 @@ valueText n
       end <- blanks
       pure (mconcat (x : rest) <> end)
 
--- | White space: mostly none or a blank, sometimes much.
+-- | White space: usually none or a blank, sometimes much.
 blanks :: Gen ByteString
 blanks =
   frequency
@@ -118,7 +118,7 @@ escaped unit = do
   digits <- mapM (\d -> elements [intToDigit d, toUpper (intToDigit d)]) [unit `quot` 4096, unit `quot` 256 `rem` 16, unit `quot` 16 `rem` 16, unit `rem` 16]
   pure ("\\u" <> C.pack digits)
 
--- | A text that is wrong, and what is wrong with it.
+-- | An invalid text with the reason.
 data Bad = Bad
   { -- | In words, for 'label' and failures.
     wrongKind :: !String,
@@ -136,7 +136,7 @@ wrong limits = do
   junk <- B.pack <$> vectorOf n arbitrary
   oneof [inValue limits place junk, inString place junk, structure place junk, whole limits]
 
--- Text up to where a value has to be: what is expected there, and what is wrong with something else behind the value.
+-- Text up to a place for a value: what is expected there, and the error if something else follows the value.
 data Context = Context ByteString String Reason
 
 context :: Gen Context
@@ -175,7 +175,7 @@ inValue limits (Context before word after) junk =
         made "digit" (sign' <> text <> next') (at + B.length sign') (Expected "a digit"),
       do
         (text, at) <- elements [("00", 1), ("01", 1), ("-00", 2), ("-012", 2)]
-        made "leading zero" text at (Expected "no digit behind a leading zero"),
+        made "leading zero" text at (Expected "no digit after a leading zero"),
       do
         (text, at) <- elements [("0x1", 1), ("1a", 1), ("1_000", 1), ("12:", 2), ("1.5.2", 3), ("1e5e", 3), ("1e5.5", 3), ("truex", 4), ("null0", 4), ("1 2", 2), ("\"a\" \"b\"", 4), ("[] []", 3), ("{}:", 2), ("1\0", 1), ("{}\xff", 2)]
         made "behind a value" text at after,
@@ -260,7 +260,7 @@ structure (Context before _ _) junk = do
       made "no value behind a colon" ("{" <> key <> ":" <> gap) "}" (Expected "a value")
     ]
 
--- What concerns the text as a whole.
+-- Errors of the text as a whole.
 whole :: Limits -> Gen Bad
 whole limits =
   oneof
@@ -293,7 +293,7 @@ truncations text = filter (not . complete) (B.inits (C.dropWhileEnd (`elem` (" \
     complete t = maybe False (\(c, _) -> c == '-' || isDigit c) (C.uncons (start t)) && maybe False (isDigit . snd) (C.unsnoc t)
     start = C.dropWhile (`elem` (" \t\r\n" :: String))
 
--- | A document with a few bytes changed: mostly wrong, sometimes not.
+-- | A document with a few bytes changed: usually invalid.
 mutant :: Gen ByteString
 mutant = do
   text <- documentOf 12

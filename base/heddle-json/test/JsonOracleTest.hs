@@ -50,7 +50,7 @@ decoding make = do
           Invalid -> pure ()
           Valid _ -> assertFailure (show (input, e))
   where
-    -- What is JSON, but more than decoders take.
+    -- Valid JSON beyond the decoders' limits.
     beyond = \case
       TooDeep _ -> True
       TooLarge _ -> True

@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | What Python and Node say to a JSON document. Each runs once, and answers one document after the other.
+-- | Python and Node as oracles for JSON documents. Each runs once, and answers one document after the other.
 --
 -- A value is compared in a form of its own ('canonical'), in which two documents are the same if they mean the same:
 -- numbers are doubles, of a key that is there twice the last value counts, and the order of keys does not.
@@ -50,7 +50,7 @@ data Oracle = Oracle
     oracleProcess :: ProcessHandle
   }
 
--- | What it says.
+-- | Its answer.
 data Answer
   = -- | Not JSON, or not UTF-8.
     Invalid
@@ -86,7 +86,7 @@ stop oracle = do
 withOracle :: IO Oracle -> (IO Oracle -> TestTree) -> TestTree
 withOracle make = withResource make stop
 
--- | What it says to these bytes.
+-- | Its answer to these bytes.
 ask :: Oracle -> ByteString -> IO Answer
 ask oracle document = withMVar (oracleLock oracle) $ \() -> do
   reply <- try $ do

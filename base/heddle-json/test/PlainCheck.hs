@@ -1,7 +1,7 @@
 -- | Checking JSON, written to be read.
 --
--- The grammar of RFC 8259 as functions from a place in the text to the end of what is there. Tests hold the automaton
--- of "Heddle.Json.Check" to it, for every text.
+-- The grammar of RFC 8259 as functions from an offset in the text to the end of the value there. Tests compare the
+-- automaton of "Heddle.Json.Check" with it on every text.
 --
 -- Cost: some 100 ns for each byte, and stack for each level of nesting.
 module PlainCheck
@@ -35,7 +35,7 @@ check limits text
   where
     size = limitSize limits
 
--- | Any number of values: where each begins and ends, and what is wrong behind them.
+-- | Any number of values: where each begins and ends, and the error after them.
 --
 -- [Cost]: O(n).
 values :: Limits -> ByteString -> ([(Int, Int)], Maybe Malformed)
@@ -52,7 +52,7 @@ values limits text = go (blanks text 0)
       maybe False (`elem` "\"[{") (look text at)
         || maybe True (`elem` " \t\r\n\"[{") (look text end)
 
--- | One array: where each of its elements begins and ends, and what is wrong behind them.
+-- | One array: where each of its elements begins and ends, and the error after them.
 --
 -- [Cost]: O(n).
 elements :: Limits -> ByteString -> ([(Int, Int)], Maybe Malformed)
@@ -102,7 +102,7 @@ firstValue limits text at
   | at == 0, ByteString.take 3 text == ByteString.pack [0xef, 0xbb, 0xbf] = refuse 0 ByteOrderMark
   | otherwise = value limits (Expected "a value") text 0 at
 
--- A value within so many arrays and objects.
+-- A value at this depth of arrays and objects.
 value :: Limits -> Reason -> ByteString -> Int -> Int -> Result
 value limits expected text depth at = case look text at of
   Nothing -> refuse at Truncated
@@ -163,7 +163,7 @@ number limits text start = case look text start of
   where
     leading at
       | look text at == Just '0' = case look text (at + 1) of
-        Just c | isDigit c -> stop (at + 1) (Expected "no digit behind a leading zero")
+        Just c | isDigit c -> stop (at + 1) (Expected "no digit after a leading zero")
         _ -> fraction (at + 1)
       | otherwise = fraction (digits at)
     fraction at
@@ -186,7 +186,7 @@ number limits text start = case look text start of
       | otherwise = refuse at reason
     tooLong = refuse start (NumberTooLong (limitNumber limits))
 
--- A string, from behind its first quote.
+-- A string, from after its first quote.
 string :: ByteString -> Int -> Result
 string text at = case look text at of
   Nothing -> refuse at Truncated
@@ -224,7 +224,7 @@ escape text at = case look text (at + 1) of
       where
         matches = zipWith ($) [(== '\\'), (== 'u'), (`elem` "dD"), (`elem` "cdefCDEF"), isHexDigit, isHexDigit] (Char8.unpack (ByteString.take 6 (ByteString.drop start text)))
 
--- A character of several bytes: those that are there are put together, and must be the ones that encode it.
+-- A character of several bytes: they are decoded, and must be the encoding of the result.
 wide :: ByteString -> Int -> Result
 wide text at
   | wanted `elem` whole = Right (at + size)
@@ -239,7 +239,7 @@ wide text at
     wanted = ByteString.unpack (ByteString.take size (ByteString.drop at text))
     -- The bytes again, if they are those of a character.
     whole = filter (\bytes -> length bytes == size && encodes bytes) [wanted]
-    -- What the text's last bytes might be the beginning of: it is enough to try second bytes at both ends.
+    -- Can the text's last bytes be the beginning of a character? It is enough to try second bytes at both ends.
     parts =
       [ take (length wanted) bytes
         | length wanted < size,

@@ -72,7 +72,7 @@ data Measured = Measured {precise :: !Double, coarse :: !Float, more :: !(Maybe 
   deriving stock (Generic, Show)
   deriving anyclass (FromJson, ToJson)
 
--- A NaN does not equal itself: what is shown is compared.
+-- A NaN does not equal itself, so the results of 'show' are compared.
 nonFinite :: [TestTree]
 nonFinite =
   [ testProperty "nonFiniteRoundTrip: under NonFiniteStrings every value is itself" . withMaxSuccess 300 . forAll measured $ \x ->
@@ -287,7 +287,7 @@ strings =
       let bytes = toByteString (encodeJson before)
       pure (ByteString.init bytes <> wrong <> ByteString.drop 1 (toByteString (encodeJson after)))
 
--- | Short and long, with what needs escapes and what has several bytes.
+-- | Short and long, with characters that need escapes or several bytes.
 texts :: Gen Text
 texts = Text.pack <$> frequency [(4, listOf characters), (1, resize 300 (listOf characters)), (1, vectorOf 40 (choose ('a', 'z')))]
 

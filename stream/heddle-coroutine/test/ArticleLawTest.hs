@@ -101,7 +101,7 @@ early :: Property
 early =
   forAllShrink (resize 5 (listOf1 genItem)) shrinkWanted $ \wanted -> onItems $ \as ->
     let told = mapMaybe snd (said (map Just as) (C.substring wanted))
-        -- What is behind the last occurrence.
+        -- What is after the last occurrence.
         after = case reverse ss of
           (False, section) : _ -> section
           _ -> []

@@ -31,7 +31,7 @@ import SpecComponents (Said)
 import SpecComponents qualified as SpecC
 import Prelude hiding (all, and, any, not, or)
 
--- | What has been done.
+-- | The effects so far.
 type Out = Writer [Int]
 
 note :: [Int] -> Out ()

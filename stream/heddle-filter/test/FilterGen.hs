@@ -170,8 +170,8 @@ rowSplitters size
 promptSplitters :: Gen Splitter
 promptSplitters = frequency [(3, pure Row), (2, pure Line), (2, Runs <$> byteSets), (1, Not <$> promptSplitters)]
 
--- | Stages whose output does not depend on when a component lets go of what it holds back.
--- 'Number' is where the language has it: inside of a 'ForEach'.
+-- | Stages whose output does not depend on when a component passes on what it holds back. 'Number' is
+-- only where the language has it: inside a 'ForEach'.
 stages :: Int -> Gen Stage
 stages = stagesIn False
 

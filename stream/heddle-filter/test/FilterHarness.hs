@@ -1,4 +1,4 @@
--- | What the tests of components share: files, sinks, and a look at what is left of a run.
+-- | Shared by the tests of components: files, sinks, and what is left after a run.
 module FilterHarness
   ( -- * Programs
     stageOf,
@@ -40,11 +40,11 @@ runWith size text bytes = do
   source <- bytesSource (Char8.pack "some") [size] bytes
   runBytes (compile stage) [source]
 
--- | It has ended after at most so many seconds, if nothing is wrong.
+-- | Fail if it takes more than this many seconds.
 quickly :: Int -> IO a -> IO a
 quickly seconds action = timeout (seconds * 1000000) action >>= maybe (assertFailure "it does not end") pure
 
--- | What is pushed by a run, all of it. It may be memory that is used again.
+-- | Everything that a run pushes, copied, since the memory may be reused.
 collected :: (Sink -> IO ()) -> IO ByteString
 collected run = do
   got <- newIORef []

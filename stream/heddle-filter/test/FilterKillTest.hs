@@ -71,7 +71,7 @@ data Boom = BoomInSink | BoomInSource
 instance Exception Boom
 
 -- A run with something wrong, often: a sink or a source that throws, or a thread that kills it,
--- so many times.
+-- this many times.
 mishap :: [ByteString] -> Gen (IO ()) -> Int -> FilePath -> IO ()
 mishap expressions delay kills directory = do
   expression <- generate (elements expressions)

@@ -102,7 +102,7 @@ data Alphabet = Alphabet
   }
 
 -- | The matches in a row, from the left, each the longest where it begins, without overlaps,
--- and none that is empty right behind another: where they begin and end.
+-- and none that is empty right after another: where they begin and end.
 matchesOf :: Alphabet -> Rx -> [Word8] -> [(Int, Int)]
 matchesOf alphabet rx row = go 0 (-1)
   where

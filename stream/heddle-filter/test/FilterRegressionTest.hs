@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | What once went wrong with components, each by its cause.
+-- | Former bugs of components, each named after its cause.
 module FilterRegressionTest (tests) where
 
 import Control.Concurrent (forkIOWithUnmask, killThread, newEmptyMVar, putMVar, takeMVar)
@@ -105,7 +105,7 @@ searchedAlike text = ioProperty $ do
       pure (counterexample (printStage stage) (compiled === asWritten))
     rows = Char8.unlines (concatMap (\w -> [w, "x" <> w <> "x", Char8.map (\c -> if c == 'a' then 'A' else c) w]) ["", "a", "b", "ab", "aab", "aabb", "xa", "ab-", "a b", "ab\xc3\xa9", "\xc3\xa9", "a.", "a+b", "a/b"])
 
--- Its pipe is full, and more waits to be written, when so many kilobytes have been read.
+-- Its pipe is full, and more waits to be written, when this many kilobytes have been read.
 killedWhileWriting :: ByteString -> Int -> IO ()
 killedWhileWriting expression reads' = do
   stage <- stageOf expression

@@ -1,4 +1,4 @@
--- | What components mean, on lists of bytes, in the most obvious way. To compare with.
+-- | The specification of components: their meaning on lists of bytes, in the most obvious form.
 --
 -- A splitter is a function from all bytes of a stream to its sections; a stage is a machine
 -- that is given byte after byte, since it matters for 'If' when something comes out.
@@ -20,7 +20,7 @@ import Heddle.Filter
 {- HLINT ignore "Use first" -}
 {- HLINT ignore "Use fmap" -}
 {- HLINT ignore "Redundant <$>" -}
--- It says what it means in the plainest way.
+-- The plainest form, because it is the specification.
 
 -- | True or false, and its bytes.
 type Section = (Bool, [Word8])

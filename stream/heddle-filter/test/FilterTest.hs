@@ -24,7 +24,7 @@ import Test.Tasty.QuickCheck (testProperty)
 {- HLINT ignore "Use first" -}
 {- HLINT ignore "Use fmap" -}
 {- HLINT ignore "Redundant <$>" -}
--- It says what it means in the plainest way.
+-- The plainest form, because it is the specification.
 
 tests :: TestTree
 tests =

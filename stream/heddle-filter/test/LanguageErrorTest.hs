@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | What "Heddle.Filter.Language" says of malformed expressions.
+-- | The messages of "Heddle.Filter.Language" for malformed expressions.
 module LanguageErrorTest (tests) where
 
 import Data.ByteString (ByteString)

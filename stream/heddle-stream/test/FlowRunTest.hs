@@ -1,4 +1,4 @@
--- | What a run opens is closed, once, and at once.
+-- | What a run opens is closed exactly once, and as early as possible.
 module FlowRunTest (tests) where
 
 import Control.Concurrent (forkIOWithUnmask, killThread, newEmptyMVar, putMVar, takeMVar, yield)

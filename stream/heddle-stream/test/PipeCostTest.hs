@@ -10,7 +10,7 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 {- HLINT ignore "Use void" -}
--- What is dropped here is the point.
+-- The dropped results are intended.
 
 tests :: TestTree
 tests =

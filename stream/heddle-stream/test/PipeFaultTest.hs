@@ -18,7 +18,7 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertFailure, testCase, (@?=))
 
 {- HLINT ignore "Use void" -}
--- What is dropped here is the point.
+-- The dropped results are intended.
 
 tests :: TestTree
 tests =
@@ -69,7 +69,7 @@ point counts = do
   (k, what) <- readIORef (atPoint counts)
   when (n == k) (what k)
 
--- | Run pipelines, each once for each of its points, until so many have been hit.
+-- | Run pipelines, each once for each of its points, until this many points have been hit.
 injected :: Int -> (Int -> Part) -> (Int -> IO ()) -> IO ()
 injected = injectedWith (pure (pure ()))
 
@@ -91,7 +91,7 @@ injectedWith res total shape what = do
   go 0 1 0
   writeIORef (atPoint counts) (-1, \_ -> pure ())
 
--- | Run it on a thread, which is killed when it has passed so many points.
+-- | Run it on a thread, which is killed after it has passed this many points.
 killedAt :: Counts -> Int -> Part -> IO ()
 killedAt counts k part = do
   writeIORef (passed counts) 0

@@ -23,7 +23,7 @@ import Test.Tasty.HUnit (testCase, (@?=))
 import Test.Tasty.QuickCheck (testProperty)
 
 {- HLINT ignore "Use void" -}
--- What is dropped here is the point.
+-- The dropped results are intended.
 
 tests :: TestTree
 tests =

@@ -125,7 +125,7 @@ data Event = Pulled Int | Gave Int | Acted Int | Opened Int | Closed Int
 
 type Log = Event -> IO ()
 
--- | A program with where to write what happens.
+-- | A program with the log of its events.
 type Logged = ?note :: Log
 
 program :: Logged => Program -> Pipe Int Int Int
@@ -265,7 +265,7 @@ traceModel = go [] inputs
         n : rest -> Pulled n `before` go open rest (k (Just n))
     before e (es, r) = (e : es, r)
 
--- | Every bracket with a number of its own, by which the model knows what is closed.
+-- | Give every bracket a number, by which the model knows which one is closed.
 numbered :: Program -> Program
 numbered = fst . go 0
   where
@@ -310,7 +310,7 @@ lawOnce name sides = testProperty name $ \a -> monadicIO $ do
       Gave _ -> True
       _ -> False
 
--- | The same, but for when things are released: on the left of a composition, that is when
+-- | The same, except when resources are released: on the left of a composition, that is when
 -- its right side ends, so it depends on how compositions nest.
 lawUnordered :: (Arbitrary a, Show a, Eq r) => String -> (Logged => a -> (Pipe Int Int r, Pipe Int Int r)) -> TestTree
 lawUnordered name sides = testProperty name $ \a -> monadicIO $ do

@@ -1,6 +1,6 @@
--- | What runs long, or twice, holds on to nothing. Each scenario is one that leaked in
--- another library: the live bytes are looked at while it runs. A list that is not fused away
--- belongs to whoever wrote it, and is not what is tested here.
+-- | Long runs, and pipes that run twice, leak nothing. Each scenario leaked in another library; the live
+-- bytes are measured while it runs. A list that is not fused away is the test's own memory, and not
+-- tested here.
 module PipeLeakTest (tests) where
 
 import Control.Exception (IOException)
@@ -43,14 +43,14 @@ tests =
       flat "many threads" (\look -> Pipe.each [1 .. size] .| Pipe.mapInParallel 2 pure .| looking look .| Pipe.drain),
       flat "two sources" (\look -> Pipe.zipWith const (Pipe.each [1 .. size]) (Pipe.each [1 .. size]) .| looking look .| Pipe.drain),
       flat "a source that skips a long part of its list" $ \look ->
-        -- The list is made lazily, by one who needs the look; nobody else has it.
+        -- The list is made lazily by the consumer, and nothing else refers to it.
         Pipe.each [look] .| Pipe.concatMap (\f -> [(f, n) | n <- [1 .. size]]) .| Pipe.filter (\(_, n) -> n `rem` 10 == 0) .| Pipe.forEach (uncurry id)
     ]
 
 size :: Int
 size = 200000
 
--- | The same pipe for everybody.
+-- | One pipe, shared by all runs.
 shared :: (Int -> IO ()) -> Pipe Void Void ()
 shared look = naturals .| looking look .| Pipe.drain
 
@@ -68,13 +68,13 @@ numbered look = go 1
 handled :: Pipe i o () -> Pipe i o ()
 handled p = Pipe.catchP p (\e -> liftIO (ioError (e :: IOException)))
 
--- | From one to so many.
+-- | From one to this number.
 counting :: Int -> (Int -> Pipe i o ()) -> Pipe i o ()
 counting last' body = go 1
   where
     go n = when (n <= last') (body n *> go (n + 1))
 
--- | Again and again, for so many values.
+-- | Repeatedly, for this many values.
 forever' :: Pipe Int o () -> Pipe Int o ()
 forever' body = counting size (const body)
 
@@ -94,7 +94,7 @@ flat name pipe = (,) name $ do
   let low = minimum seen
   assertBool ("live bytes: " ++ show seen) (all (< low + 1000000) seen)
 
--- | When all other tests are over, one after the other: nobody else may allocate.
+-- | After all other tests, one after the other, so that nothing else allocates.
 inTurn :: [(String, IO ())] -> [TestTree]
 inTurn cases = zipWith turn ("$0 !~ /pipe leaks/" : map (\(name, _) -> "$NF == \"" ++ name ++ "\"") cases) cases
   where

@@ -1,4 +1,4 @@
--- | When things are released, what handlers see, and who is blamed.
+-- | When resources are released, what handlers catch, and which stage's name failures carry.
 module PipeReleaseTest (tests) where
 
 import Control.Concurrent (forkIO, killThread, newEmptyMVar, putMVar, takeMVar)
@@ -16,7 +16,7 @@ import Test.Tasty.HUnit (assertFailure, testCase, (@?=))
 type Note = String -> IO ()
 
 {- HLINT ignore "Use void" -}
--- What is dropped here is the point.
+-- The dropped results are intended.
 
 tests :: TestTree
 tests =

@@ -3,10 +3,10 @@
 -- Description : Bridges between heddle-json and aeson
 -- Stability   : stable
 --
--- aeson's values, written by "Heddle.Json.Build" and read by "Heddle.Json.Decode", and
--- instances of either library's classes from the other's.
+-- aeson's 'Value', written by "Heddle.Json.Build" and read by "Heddle.Json.Decode", and instances of each
+-- library's classes from those of the other.
 --
--- Cost: a 'Value' between, except where it is said that there is none.
+-- Cost: an intermediate 'Value', except where a function says that there is none.
 -- Owner: values.
 module Heddle.Aeson
   ( -- * Values
@@ -66,7 +66,7 @@ import Heddle.Json.Options (Duplicates (..), Limits (..), NonFinite (..), defaul
 import Heddle.Prim.Exception (displayException)
 import Heddle.Prim.Unsafe (unsafePure)
 
--- | A value of aeson's.
+-- | An aeson 'Value' as JSON.
 --
 -- [Cost]: linear.
 --
@@ -91,7 +91,7 @@ number n
     power = base10Exponent n
     nearest = toRealFloat n :: Double
 
--- | A value of aeson's; exponents of ten beyond 1,024 are refused, but for those of zero.
+-- | Any value as an aeson 'Value'. Exponents of ten beyond 1,024 are refused, except for zero.
 --
 -- [Cost]: linear; equal short keys of one text share their memory.
 value :: Decoder Value
@@ -99,8 +99,8 @@ value = valueWithin 1024
 
 -- | As 'value', with another bound on the magnitude of exponents.
 --
--- Numbers are exact. That 'Scientific' has an exponent says nothing about how large an 'Integer' of
--- it is: programs that convert untrusted numbers need a bound.
+-- Numbers are exact. A small 'Scientific' with a large exponent becomes a huge 'Integer', so programs that
+-- convert untrusted numbers need a bound.
 --
 -- [Cost]: as 'value'.
 valueWithin :: Int -> Decoder Value
@@ -118,16 +118,16 @@ valueWithin most = go
       | power <= most && power >= negate most = Right (scientific mantissa power)
       | otherwise = Left ("an exponent beyond " <> show most)
 
--- | What aeson's instance writes, without a value between.
+-- | The output of aeson's instance, without an intermediate 'Value'.
 --
 -- [Cost]: aeson's.
 encodeAeson :: ToJSON a => a -> Put
 encodeAeson = fromBuilder . fromEncoding . toEncoding
 
--- | By aeson's instance, read by heddle-json. An error of the instance has the path that aeson gives,
--- and the offset of the value there.
+-- | Decode by aeson's instance, reading with heddle-json. An error of the instance has aeson's path and the
+-- offset of the value at that path.
 --
--- [Cost]: a 'Value' between; after an error, the text is looked at again.
+-- [Cost]: an intermediate 'Value'; after an error, the text is read again.
 decodeAeson :: FromJSON a => Limits -> ByteString -> Either Malformed a
 decodeAeson limits text = do
   whole <- decode limits value text
@@ -142,7 +142,7 @@ stepsOf = map $ \case
   Key key -> InKey (Key.toText key)
   Index n -> InElement n
 
--- | Where the value at the end of a path begins; as far as the path leads.
+-- | The offset of the value at the end of a path, or of the last value on it that exists.
 offsetOf :: Limits -> ByteString -> [Step] -> Int
 offsetOf limits whole = go whole
   where
@@ -161,9 +161,9 @@ offsetOf limits whole = go whole
           KindArray -> snd <$> foldElements (\(i, found) part -> (i + 1, if i == n then Just (part, rest) else found)) (0, Nothing) raw
           _ -> pure Nothing
 
--- | By aeson's instance, as a part of a decoder. The path that aeson gives, from this value on, is in the reason.
+-- | aeson's instance as a part of a decoder. The reason of an error contains aeson's path below this value.
 --
--- [Cost]: a 'Value' between.
+-- [Cost]: an intermediate 'Value'.
 aeson :: FromJSON a => Decoder a
 aeson = refine (result . ifromJSON) value
   where
@@ -172,14 +172,14 @@ aeson = refine (result . ifromJSON) value
       IError [] why -> Left why
       IError path why -> Left (showPath (stepsOf path) <> ": " <> why)
 
--- | heddle-json' classes by aeson's.
+-- | heddle-json's classes, by the instances of aeson's.
 newtype ViaAeson a = ViaAeson
   { -- | The value.
     viaAeson :: a
   }
   deriving stock (Eq, Ord, Show)
 
--- | What aeson's 'toJSON' makes.
+-- | The output of aeson's 'toJSON'.
 instance ToJSON a => ToJson (ViaAeson a) where
   toJson (ViaAeson x) = fromValue (toJSON x)
   toJsonList = fromValue . toJSONList . map viaAeson
@@ -187,14 +187,15 @@ instance ToJSON a => ToJson (ViaAeson a) where
 instance FromJSON a => FromJson (ViaAeson a) where
   fromJson = ViaAeson <$> aeson
 
--- | aeson's classes by heddle-json'. An infinity or NaN is @null@, and @null@ is read as NaN ('NonFiniteNull').
+-- | aeson's classes, by the instances of heddle-json's. An infinity or NaN is @null@, and @null@ is read as NaN
+-- ('NonFiniteNull').
 newtype ViaHeddle a = ViaHeddle
   { -- | The value.
     viaHeddle :: a
   }
   deriving stock (Eq, Ord, Show)
 
--- | Encodings have no value between.
+-- | 'toEncoding' builds no 'Value'.
 instance ToJson a => ToJSON (ViaHeddle a) where
   toEncoding (ViaHeddle x) = unsafeToEncoding (toBuilder (encodeJson x))
   toJSON (ViaHeddle x) = writtenValue (encodeJson x)
@@ -210,7 +211,7 @@ newtype ViaLossless a = ViaLossless
   }
   deriving stock (Eq, Ord, Show)
 
--- | Encodings have no value between.
+-- | 'toEncoding' builds no 'Value'.
 instance ToJson a => ToJSON (ViaLossless a) where
   toEncoding (ViaLossless x) = unsafeToEncoding (toBuilder (encodeJsonWith NonFiniteStrings x))
   toJSON (ViaLossless x) = writtenValue (encodeJsonWith NonFiniteStrings x)
@@ -221,7 +222,7 @@ instance FromJson a => FromJSON (ViaLossless a) where
 writtenValue :: Put -> Value
 writtenValue put = case decode unlimited (valueWithin maxBound) text of
   Right v -> v
-  -- Our decoders take no numbers of more than 32,767 characters, aeson's do.
+  -- heddle-json's decoders refuse numbers of more than 32,767 characters, which aeson accepts.
   Left wrong -> fromMaybe (error ("Heddle.Aeson: written, but not read: " <> displayException wrong)) (Aeson.decodeStrict' text)
   where
     text = toByteString put
@@ -230,7 +231,7 @@ readValue :: FromJson a => NonFinite -> Value -> Parser a
 readValue policy v =
   either (fail . displayException) pure (decode unlimited {limitNonFinite = policy} fromJson (toByteString (encode (fromValue v))))
 
--- | For what was in memory already. That the keys of an object differ is not checked where it is built; of equal ones
--- the first counts, as in aeson's 'Aeson.decode'.
+-- | Limits for values that are in memory already. Encoders do not check for duplicate keys; the first of equal keys
+-- counts, as in aeson's 'Aeson.decode'.
 unlimited :: Limits
 unlimited = defaultLimits {limitDepth = maxBound, limitNumber = maxBound, limitSize = maxBound, limitDuplicates = DuplicatesFirst}

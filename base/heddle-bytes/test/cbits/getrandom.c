@@ -13,7 +13,7 @@ int test_getrandom_calls(void);
 
 static int wanted_error, wanted_times, wanted_most, wanted_byte = -1, calls;
 
-/* So many calls fail with this error; the others give at most so many bytes (0: as many as asked for), all of
+/* This many calls fail with this error; the others give at most this many bytes (0: as many as asked for), all of
    one value (-1: random ones). */
 void test_getrandom(int error, int times, int most, int byte)
 {

@@ -1,12 +1,12 @@
 /*
- * Memory between two pages that nobody may touch.
+ * Memory between two inaccessible pages.
  */
 #define _DEFAULT_SOURCE
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The first of so many pages, 4096 bytes each; a null pointer if there are none to be had. */
+/* The first of this many pages, 4096 bytes each; a null pointer if memory is short. */
 uint8_t *guarded_new(int64_t pages)
 {
     const int64_t page = 4096;

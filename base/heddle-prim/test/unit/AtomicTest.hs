@@ -1,4 +1,4 @@
--- | Shared memory, wait cells, locks, pools: what threads share.
+-- | Shared memory, wait cells, locks, pools.
 module AtomicTest (tests) where
 
 import Control.Concurrent
@@ -24,7 +24,7 @@ import Test.Tasty.QuickCheck (testProperty)
 limited :: Assertion -> Assertion
 limited = within 60000000 "an end within a minute"
 
--- Run in so many threads at once; all results.
+-- Run in this many threads at once, and return all results.
 together :: Int -> (Int -> IO a) -> IO [a]
 together n body = do
   results <- forM [0 .. n - 1] $ \i -> do

@@ -121,7 +121,7 @@ sockets =
           S.readFd r p 16 >>= (@?= minus EAGAIN)
           unsafeUseAsCStringLen "pipe" (\(q, n) -> S.writeFd w (castPtr q) n) >>= (@?= 4)
           S.readFd r p 16 >>= (@?= 4)
-          -- Nobody reads any more: an answer, no signal.
+          -- The reader is gone: an error number, no signal.
           withConnection $ \_ a b -> do
             S.shutdown b S.ShutBoth >>= (@?= 0)
             let go n = sending a "x" >>= \x -> if x < 0 || n == 0 then pure x else go (n - 1 :: Int)

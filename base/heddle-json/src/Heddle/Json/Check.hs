@@ -162,7 +162,7 @@ checker limits shape = unsafePure (Checker <$> newAutomaton level limits shape)
 -- | The state after one more piece.
 --
 -- >>> void (feed (checker defaultLimits OneValue) "[1, 02")
--- Left (Malformed {malformedOffset = 5, malformedPath = [], malformedReason = Expected "no digit behind a leading zero"})
+-- Left (Malformed {malformedOffset = 5, malformedPath = [], malformedReason = Expected "no digit after a leading zero"})
 --
 -- [Cost]: 0.3 to 1 ns for each byte; 192 bytes, and a bit for each level above 1,024.
 feed :: Checker -> ByteString -> Either Malformed Checker

@@ -74,9 +74,9 @@ defaultLimits =
       limitNonFinite = NonFiniteNull
     }
 
--- | How a data type becomes JSON. A record is an object. A constructor with several unnamed fields is an array, one with
--- a single field is that field, one without fields is @[]@, as in aeson. Encoding and decoding with the same options
--- are inverse, except for infinities and NaN under 'NonFiniteNull'.
+-- | How a data type becomes JSON. A record is an object. A constructor with several unnamed fields is an array, one
+-- with a single field is that field, one without fields is @[]@, as in aeson. Encoding and decoding with the same
+-- options are inverse, except for infinities and NaN under 'NonFiniteNull'.
 data Options = Options
   { -- | From a field's name to a key.
     optionField :: String -> String,

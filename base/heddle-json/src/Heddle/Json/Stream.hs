@@ -3,8 +3,9 @@
 -- Description : Decodes values one by one from text in pieces
 -- Stability   : stable
 --
--- For input larger than memory: each value (JSON Lines, or values one after the other), or each element of one array, is
--- decoded as soon as its last byte has arrived. The whole text is validated ("Heddle.Json.Check"), between elements too.
+-- For input larger than memory: each value (JSON Lines, or values one after the other), or each element of one array,
+-- is decoded as soon as its last byte has arrived. The whole text is validated ("Heddle.Json.Check"), also between
+-- elements.
 --
 -- Law (@streamAnyChunking@): however a text is cut into pieces, the results and the error are the same.
 --

@@ -33,7 +33,7 @@ import GHC.IO (IO (..))
 newtype AddrState env a = Bare (env -> Addr# -> State# RealWorld -> (# State# RealWorld, Addr#, a #))
 
 {- HLINT ignore "Avoid lambda" -}
--- oneShot needs its lambda written out.
+-- 'oneShot' works only on a literal lambda.
 
 -- | An action that usually runs once where it is made. What it needs is computed when it runs, and again
 -- if it runs again, instead of being kept in closures.
@@ -45,13 +45,13 @@ pattern AddrState m <-
 
 {-# COMPLETE AddrState #-}
 
--- | Where an action ended, and its result.
+-- | The address at which an action ended, and its result.
 data At a = At !(Ptr Word8) a
 
 -- | An action from a function of the environment and the start address. The function must not be run often
 -- with one partial application; for that, see 'reusableAddrState'.
 --
--- [Cost]: none where the function is known: neither the pair nor the pointers are allocated.
+-- [Cost]: none if the function is known: neither the pair nor the pointers are allocated.
 addrState :: (env -> Ptr Word8 -> IO (At a)) -> AddrState env a
 addrState f = AddrState (\env a s -> case f env (Ptr a) of IO m -> case m s of (# s', At (Ptr a') x #) -> (# s', a', x #))
 {-# INLINE addrState #-}

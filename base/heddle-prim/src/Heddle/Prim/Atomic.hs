@@ -154,25 +154,25 @@ atomicRead (Words (MutableByteArray a)) (I# i) = IO $ \s ->
   case atomicReadIntArray# a i s of (# s', v #) -> (# s', I# v #)
 {-# INLINE atomicRead #-}
 
--- | Sequentially consistent write: later reads, plain ones too, happen after it.
+-- | Sequentially consistent write: later reads, including plain ones, happen after it.
 atomicWrite :: Words -> Int -> Int -> IO ()
 atomicWrite (Words (MutableByteArray a)) (I# i) (I# v) = IO $ \s ->
   case atomicWriteIntArray# a i v s of s' -> fenced () s'
 {-# INLINE atomicWrite #-}
 
--- | Add, and return what was there before.
+-- | Add, and return the previous value.
 fetchAdd :: Words -> Int -> Int -> IO Int
 fetchAdd (Words (MutableByteArray a)) (I# i) (I# v) = IO $ \s ->
   case fetchAddIntArray# a i v s of (# s', old #) -> fenced (I# old) s'
 {-# INLINE fetchAdd #-}
 
--- | Set bits, and return what was there before.
+-- | Set bits, and return the previous value.
 fetchOr :: Words -> Int -> Int -> IO Int
 fetchOr (Words (MutableByteArray a)) (I# i) (I# v) = IO $ \s ->
   case fetchOrIntArray# a i v s of (# s', old #) -> fenced (I# old) s'
 {-# INLINE fetchOr #-}
 
--- | @compareAndSet w i old new@ writes @new@ if @old@ is there; 'True' when it did.
+-- | @compareAndSet w i old new@ writes @new@ if the word is @old@; 'True' if it did.
 compareAndSet :: Words -> Int -> Int -> Int -> IO Bool
 compareAndSet (Words (MutableByteArray a)) (I# i) (I# old) (I# new) = IO $ \s ->
   case casIntArray# a i old new s of (# s', was #) -> fenced (isTrue# (was ==# old)) s'
@@ -195,7 +195,7 @@ writeRef :: Ref a -> a -> IO ()
 writeRef (Ref r) !x = writeMutVar r x
 {-# INLINE writeRef #-}
 
--- | Replace atomically by a function's (evaluated) result; returns the extra result.
+-- | Replace the value atomically by the function's first result, evaluated; returns the second.
 --
 -- [Cost]: retries when another thread writes in between.
 modifyRef :: Ref a -> (a -> (a, b)) -> IO b
@@ -209,7 +209,7 @@ modifyRef (Ref (MutVar r)) f = IO go
             (# s2, _, _ #) -> go s2
 {-# INLINE modifyRef #-}
 
--- | Whether both are the same reference.
+-- | Are both the same reference?
 sameRef :: Ref a -> Ref a -> Bool
 sameRef (Ref a) (Ref b) = a == b
 {-# INLINE sameRef #-}
@@ -223,7 +223,7 @@ newtype Table a = Table (MutableArray RealWorld a)
 newTable :: Int -> a -> IO (Table a)
 newTable n x = Table <$> newArray n x
 
--- | A larger copy, filled up with a value.
+-- | A larger copy; the added entries are the given value.
 --
 -- [Cost]: O(n).
 -- [Threads]: writes to the old table during the copy may be lost.
@@ -261,7 +261,7 @@ newStack = Stack <$> newRef []
 push :: Stack a -> a -> IO ()
 push (Stack r) !x = modifyRef r (\xs -> (x : xs, ()))
 
--- | Take everything, last pushed first.
+-- | Take all elements, the last pushed one first.
 --
 -- [Cost]: one read when empty, else one compare-and-set.
 -- [Blocks]: never.
@@ -272,9 +272,9 @@ takeAll (Stack r) =
     _ -> modifyRef r (\xs -> ([], xs))
 {-# INLINE takeAll #-}
 
--- | Take what was pushed last.
+-- | Take the last pushed element.
 --
--- [Cost]: one compare-and-set. No ABA: collected cells are never reused while seen.
+-- [Cost]: one compare-and-set. There is no ABA problem: the collector reuses no cell that a thread still holds.
 -- [Blocks]: never.
 pop :: Stack a -> IO (Maybe a)
 pop (Stack r) =
@@ -282,15 +282,15 @@ pop (Stack r) =
     [] -> pure Nothing
     _ -> modifyRef r (\case [] -> ([], Nothing); x : xs -> (xs, Just x))
 
--- | Whether the stack is empty; other threads may change that at once.
+-- | Is the stack empty? Other threads may change that at once.
 isEmpty :: Stack a -> IO Bool
 isEmpty (Stack r) = null <$> readRef r
 {-# INLINE isEmpty #-}
 
 -- Fences -----------------------------------------------------------------------
 
--- | What the calling thread does afterwards happens after the reads it has made, and after what
--- was done before a 'releaseFence' whose later write one of them has seen.
+-- | What the calling thread does afterwards happens after its earlier reads. If one of these saw a write
+-- that followed a 'releaseFence', it also happens after what preceded that fence.
 --
 -- [Cost]: nothing on x86-64.
 acquireFence :: IO ()
@@ -304,7 +304,7 @@ releaseFence :: IO ()
 releaseFence = fence
 {-# INLINE releaseFence #-}
 
--- | The result of an atomic operation that is to be a full barrier.
+-- | The result of an atomic operation, made a full barrier by a fence.
 fenced :: a -> State# RealWorld -> (# State# RealWorld, a #)
 fenced x s = case unIO fence s of (# s', () #) -> (# s', x #)
 {-# INLINE fenced #-}
@@ -326,11 +326,11 @@ foreign import ccall unsafe "heddle_fence" c_fence :: IO ()
 -- x86-64 makes a thread's stores visible in their order and does not move a load before an
 -- earlier load; GHC's own code generator keeps the order of memory accesses as written. So a
 -- release write and an acquire read are plain moves there, and an atomic write (with mfence)
--- and the locked operations are full barriers as they are. @scripts/check_ordering.py@ looks at
--- the assembly, so that no compiler changes that unnoticed.
+-- and the locked operations are already full barriers. @scripts/check_ordering.py@ checks the
+-- assembly, so that no compiler changes that unnoticed.
 --
 -- Elsewhere, and with GHC's LLVM back end, which moves plain accesses, a release write is a
 -- fence and a write. GHC's atomic operations are sequentially consistent among themselves,
--- but on AArch64, say, a plain read may pass an earlier atomic write: so each is followed by
--- a fence, which makes it the full barrier that its users take it for. The flag
--- @HEDDLE_WEAK_MEMORY@ chooses this on x86-64, too, for tests.
+-- but on AArch64, for example, a plain read may pass an earlier atomic write. So a fence follows each of
+-- them and makes it a full barrier, on which its users rely. The flag @HEDDLE_WEAK_MEMORY@ selects this on
+-- x86-64, too, for tests.

@@ -6,10 +6,10 @@
 -- Description : Pinned memory, and pools of it
 -- Stability   : stable
 --
--- A 'Buffer' is pinned memory whose address may be given to the kernel. A 'Pool' lends
--- things to threads while they have work, so that an idle connection owns none.
+-- A 'Buffer' is pinned memory whose address may be given to the kernel. A 'Pool' lends objects to
+-- threads while they have work, so that an idle connection owns none.
 --
--- Cost: borrowing is one compare-and-set; a pool keeps as many things as were lent at once, up to its limit.
+-- Cost: borrowing is one compare-and-set; a pool keeps as many objects as were lent at once, up to its limit.
 -- Owner: the borrower, between 'borrow' and 'giveBack'.
 module Heddle.Prim.Buffer
   ( -- * Buffers
@@ -62,7 +62,7 @@ newtype Buffer = Buffer (MutableByteArray RealWorld)
 newBuffer :: Int -> IO Buffer
 newBuffer n = Buffer <$> newAlignedPinnedByteArray n 64
 
--- | The size it was made with.
+-- | The size given to 'newBuffer'.
 --
 -- [Units]: bytes.
 bufferSize :: Buffer -> Int
@@ -114,7 +114,7 @@ arrayBuffer :: ByteArray -> IO Buffer
 arrayBuffer array = Buffer <$> unsafeThawByteArray array
 {-# INLINE arrayBuffer #-}
 
--- | The address of memory that something else keeps: follow the last use with
+-- | The address of memory that its owner keeps alive: follow the last use with
 -- 'Foreign.ForeignPtr.touchForeignPtr'.
 --
 -- [Cost]: O(1).
@@ -122,24 +122,24 @@ foreignAddress :: ForeignPtr a -> Ptr a
 foreignAddress = unsafeForeignPtrToPtr
 {-# INLINE foreignAddress #-}
 
--- | Reusable things. Free ones beyond a limit are dropped.
+-- | Reusable objects. Free ones beyond a limit are dropped.
 data Pool a = Pool
   { poolMake :: IO a,
-    -- | A bound, so that one burst is not kept for ever.
+    -- | Bounds the free objects, so that memory taken by a burst is released.
     poolLimit :: !Int,
     poolFree :: !(Ref (Free a))
   }
 
--- Each cell knows how many there are up to it.
+-- A list; each cell stores the length from it to the end.
 data Free a = None | Free !Int !a !(Free a)
 
--- | A pool that keeps at most this many free things. The action makes one when none is free.
+-- | A pool that keeps at most this many free objects. The action makes one when none is free.
 newPool :: Int -> IO a -> IO (Pool a)
 newPool limit make = Pool make limit <$> newRef None
 
 -- | Borrow one.
 --
--- [Cost]: one compare-and-set, or the making.
+-- [Cost]: one compare-and-set, or the action that makes one.
 -- [Blocks]: never.
 borrow :: Pool a -> IO a
 borrow p = do

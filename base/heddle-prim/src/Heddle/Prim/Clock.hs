@@ -73,7 +73,7 @@ minus (I# a) (I# b) = case subIntC# a b of
 {-# INLINE minus #-}
 times (I# a) (I# b)
   | isTrue# (mulIntMayOflo# a b ==# 0#) = I# (a *# b)
-  -- It may also answer so when the product fits.
+  -- The primitive may report an overflow although the product fits.
   | otherwise = nanosCount (fromInteger (toInteger (I# a) * toInteger (I# b)))
 {-# INLINE times #-}
 
@@ -106,7 +106,7 @@ newtype Deadline = Deadline {deadlineNanos :: Int}
   deriving stock (Eq, Ord)
   deriving newtype (Show)
 
--- | The deadline that does not come.
+-- | The deadline that never passes.
 never :: Deadline
 never = Deadline maxBound
 
@@ -118,14 +118,14 @@ monotonicNow :: IO Deadline
 monotonicNow = Deadline . fromIntegral <$> c_monotonic
 {-# INLINE monotonicNow #-}
 
--- | A deadline so much later; saturates at 'never', which it does not move.
+-- | A deadline later by this duration; saturates at 'never', and leaves 'never' unchanged.
 after :: Nanos -> Deadline -> Deadline
 after (Nanos n) (Deadline d)
   | d == maxBound = never
   | otherwise = Deadline (plus d n)
 {-# INLINE after #-}
 
--- | The deadline so far from now.
+-- | The deadline after this duration from now.
 --
 -- [Cost]: one reading of the clock.
 -- [Blocks]: never.
@@ -150,7 +150,7 @@ newtype EpochSeconds = EpochSeconds {epochSeconds :: Int64}
 epochNow :: IO EpochSeconds
 epochNow = (\n -> EpochSeconds (n `quot` 1000000000)) <$> c_epoch
 
--- | The present second of the calendar and how much of it is over.
+-- | The present second of the calendar, and the elapsed part of it.
 --
 -- [Cost]: about 25 ns.
 -- [Blocks]: never.

@@ -21,7 +21,7 @@ import Foreign.C.Types (CInt (..))
 import Heddle.Prim.Global (unsafeGlobal)
 import System.Environment (lookupEnv)
 
--- | Instructions that a kernel may use; each includes those before it.
+-- | The instructions that a kernel may use; each level includes those before it.
 data Level
   = -- | What every processor of this kind has.
     Plain
@@ -33,8 +33,8 @@ data Level
     Avx512
   deriving stock (Bounded, Enum, Eq, Ord, Show)
 
--- | The highest level that this machine has; or, where it is lower, the one that the
--- environment variable @HEDDLE_CPU@ names: @plain@, @sse4@, @avx2@ or @avx512@.
+-- | The highest level of this machine, or a lower one named by the environment variable @HEDDLE_CPU@:
+-- @plain@, @sse4@, @avx2@ or @avx512@.
 --
 -- [Cost]: asked once, at the first use.
 level :: Level
@@ -50,7 +50,7 @@ levelCode :: Level -> CInt
 levelCode = fromIntegral . fromEnum
 {-# INLINE levelCode #-}
 
--- | All levels of this machine, whatever the environment says.
+-- | All levels of this machine; @HEDDLE_CPU@ does not limit them.
 levels :: [Level]
 levels = [minBound .. best]
 

@@ -5,9 +5,8 @@
 -- Description : Error numbers of system calls
 -- Stability   : stable
 --
--- System calls in Heddle return an 'Int': the result, or minus the error number. An
--- 'Errno' is that number; it has a symbol, a sentence, and becomes an 'IOException'
--- that keeps it.
+-- System calls in Heddle return an 'Int': the result, or minus the error number. An 'Errno' is that
+-- number. It has a symbol and a sentence, and can be thrown as an 'IOException' that keeps it.
 --
 -- Cost: O(1). Owner: values.
 module Heddle.Prim.Errno
@@ -88,7 +87,7 @@ instance Show Errno where
 errnoSymbol :: Errno -> String
 errnoSymbol (Errno n) = fromMaybe ("errno " ++ show n) (lookup n symbols)
 
--- | The C library's sentence, in small letters: @permission denied@.
+-- | The C library's sentence in lower case: @permission denied@.
 errnoSentence :: Errno -> String
 errnoSentence (Errno n) = case unsafePerformIO (c_strerror (fromIntegral n) >>= peekCString) of
   c : rest | c `elem` ['A' .. 'Z'], take 1 rest `notElem` map pure ['A' .. 'Z'] -> toEnum (fromEnum c + 32) : rest

@@ -86,8 +86,8 @@ instance Exception HeddleBug where
 bug :: HasCallStack => String -> IO a
 bug what = throwIO (HeddleBug what callStack)
 
--- | Mask, without restoring afterwards: the last thing a caller does, so that code which
--- goes on by tail calls can alternate it with 'unsafeUnmask' without growing the stack.
+-- | Mask, without restoring afterwards. Code that continues by tail calls can alternate it with
+-- 'unsafeUnmask' without growing the stack.
 --
 -- Unsafe: must not run inside 'uninterruptibleMask', which it would weaken.
 --
@@ -117,11 +117,11 @@ catchSync body handler =
   body `catch` \e ->
     if isAsynchronous e then throwIO e else handler e
 
--- | Tell the program's handler of uncaught exceptions, which prints to the standard error
--- unless 'GHC.Conc.setUncaughtExceptionHandler' has replaced it: for a failure that no
--- caller can be given any more.
+-- | Call the program's handler of uncaught exceptions, which prints to standard error unless
+-- 'GHC.Conc.setUncaughtExceptionHandler' has replaced it. For failures that no caller can receive any
+-- more.
 --
 -- [Cost]: the handler's.
--- [Throws]: nothing synchronous: a report that cannot be made is dropped.
+-- [Throws]: nothing synchronous: a report that fails is dropped.
 reportUncaught :: SomeException -> IO ()
 reportUncaught e = (getUncaughtExceptionHandler >>= \handler -> handler e) `catchSync` \_ -> pure ()

@@ -3,12 +3,12 @@
 -- Description : File system calls
 -- Stability   : stable
 --
--- Opening beneath a root, status, positioned reads and sendfile. What may wait for a disk
--- leaves the capability (a safe call); the variants named cached or nowait never do.
+-- Opening beneath a root, status, positioned reads and sendfile. Calls that may wait for a disk are
+-- safe foreign calls and release the capability; the variants named cached or nowait never wait.
 -- Results are counts, or minus the error number.
 --
 -- Cost: one system call each.
--- Owner: the caller answers for the descriptor being open.
+-- Owner: the caller, which keeps the descriptor open.
 module Heddle.Prim.File
   ( -- * Opening
     openFile,
@@ -54,17 +54,17 @@ import System.Posix.Types (Fd (..))
 -- | Flags of open(2).
 newtype OpenFlags = OpenFlags CInt
 
--- | Read only, without waiting for a FIFO's writer (O_NONBLOCK) and without becoming its
--- terminal (O_NOCTTY).
+-- | Read only, without waiting for a FIFO's writer (O_NONBLOCK). A terminal does not become the
+-- controlling one (O_NOCTTY).
 readOnly :: OpenFlags
 readOnly = OpenFlags 0x900
 
--- | Read only, waiting for a FIFO's writer, and without becoming its terminal (O_NOCTTY).
+-- | Read only, waiting for a FIFO's writer. A terminal does not become the controlling one (O_NOCTTY).
 readOnlyWaiting :: OpenFlags
 readOnlyWaiting = OpenFlags 0x100
 
--- | Write at the end, made with mode 0644 when missing, without waiting for a FIFO's reader:
--- -ENXIO while there is none. The descriptor is non-blocking, which matters to FIFOs alone.
+-- | Append; a missing file is created with mode 0644. Does not wait for a FIFO's reader: -ENXIO while
+-- there is none. The descriptor is non-blocking, which affects only FIFOs.
 appendCreate :: OpenFlags
 appendCreate = OpenFlags 0xC41
 
@@ -78,15 +78,15 @@ directoryOnly = OpenFlags 0x210000
 openFile :: ByteString -> OpenFlags -> IO Int
 openFile path (OpenFlags f) = B.useAsCString path $ \p -> fromIntegral <$> c_open p f 0o644
 
--- | Open a relative path beneath a directory; nothing on the way, symbolic links
--- included, may leave it (else -EXDEV).
+-- | Open a relative path beneath a directory. A path that leaves the directory, by a symbolic link or
+-- otherwise, gives -EXDEV.
 --
 -- [Blocks]: holds an OS thread.
 -- [Source]: openat2(2), RESOLVE_BENEATH.
 openBeneath :: Fd -> ByteString -> OpenFlags -> IO Int
 openBeneath (Fd root) path (OpenFlags f) = B.useAsCString path $ \p -> fromIntegral <$> c_beneath root p f 0
 
--- | As 'openBeneath', from the kernel's cache alone; -EAGAIN when that does not suffice.
+-- | As 'openBeneath', from the kernel's cache only; -EAGAIN if it would have to read the disk.
 --
 -- [Blocks]: never.
 -- [Source]: openat2(2), RESOLVE_CACHED.
@@ -94,8 +94,8 @@ openBeneathCached :: Fd -> ByteString -> OpenFlags -> IO Int
 openBeneathCached (Fd root) path (OpenFlags f) =
   B.useAsCString path $ \p -> fromIntegral <$> c_beneath_cached root p f 1
 
--- | @replaceFile new old@: let the number @old@ stand for what @new@ does, in one step. A
--- system call under way with @old@ keeps what it had; what @old@ stood for is closed.
+-- | @replaceFile new old@ makes the number @old@ refer to the file of @new@, atomically, and closes the
+-- previous file of @old@. A system call in progress on @old@ finishes on that previous file.
 --
 -- [Blocks]: holds an OS thread: the close may write first.
 -- [Source]: dup3(2).
@@ -117,7 +117,7 @@ removeName path = withCString path $ \p -> do
   r <- c_unlink p
   when (r < 0) (throwErrnoFor ("remove " ++ path) (Errno (negate (fromIntegral r))))
 
--- | Whether a path names a Unix socket.
+-- | Does the path name a Unix socket?
 --
 -- [Blocks]: holds an OS thread.
 isSocketName :: FilePath -> IO Bool
@@ -161,7 +161,7 @@ fileStatus (Fd fd) = allocaBytes 64 $ \p -> do
             | otherwise = OtherKind
       Right <$> (FileStatus kind <$> peekElemOff p 1 <*> peekElemOff p 2 <*> peekElemOff p 3 <*> peekElemOff p 4 <*> peekElemOff p 5 <*> peekElemOff p 6 <*> peekElemOff p 7)
 
--- | Read what comes next.
+-- | Read from the current offset.
 --
 -- [Blocks]: holds an OS thread.
 readSome :: Fd -> Ptr Word8 -> Int -> IO Int
@@ -173,8 +173,8 @@ readSome (Fd fd) p n = fromIntegral <$> c_read fd p (fromIntegral n)
 readAt :: Fd -> Ptr Word8 -> Int -> Int64 -> IO Int
 readAt (Fd fd) p n o = fromIntegral <$> c_pread fd p (fromIntegral n) o
 
--- | Read at an offset what is in memory; -EAGAIN when a disk would be needed.
--- -EOPNOTSUPP and -EPERM mean that the file system cannot tell; 0 is a miss, too.
+-- | Read at an offset from the page cache; -EAGAIN if the disk would be needed. -EOPNOTSUPP and -EPERM mean
+-- that the file system does not support this; 0 is a miss, too.
 --
 -- [Blocks]: never.
 -- [Source]: preadv2(2), RWF_NOWAIT.

@@ -3,7 +3,7 @@
 -- Description : State of the whole process
 -- Stability   : stable
 --
--- For the few things of which a process has one.
+-- For the few objects of which a process has exactly one.
 --
 -- Cost: the action's, once.
 -- Owner: the process.
@@ -14,7 +14,7 @@ where
 
 import System.IO.Unsafe (unsafePerformIO)
 
--- | The result of an action that is run once, when it is first needed.
+-- | The result of an action, which runs once, when the result is first needed.
 --
 -- Unsafe: the definition that holds it must be at top level, of a type without
 -- variables, and marked @NOINLINE@.

@@ -7,8 +7,8 @@
 -- Stability   : stable
 --
 -- A record that represents a resource holds a 'Keeper'. When the garbage collector finds the keeper
--- unreachable, its action runs. The keeper is a heap object of its own, because the optimiser may unpack the
--- record; so a user of the resource says how long it is needed ('keeping').
+-- unreachable, its action runs. The keeper is a separate heap object, because the optimiser may unpack the
+-- record; so a user of the resource states how long it is needed ('keeping').
 --
 -- Cost: a keeper is about 100 bytes, and each collection of its generation visits it.
 -- Owner: the record that holds it.
@@ -40,7 +40,7 @@ newKeeper action = do
   void (mkWeakIORef ref action)
   pure (Keeper ref)
 
--- | Keep it reachable until the action has returned. If the action throws, it is not kept.
+-- | Keep it reachable until the action returns. If the action throws, it may be collected earlier.
 --
 -- [Cost]: none.
 keeping :: Keeper -> IO a -> IO a

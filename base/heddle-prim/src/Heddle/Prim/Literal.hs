@@ -5,11 +5,10 @@
 -- Description : String literals without a String
 -- Stability   : stable
 --
--- GHC compiles a string literal to bytes in the program and a call that makes a list of them.
--- A type with its own 'FromLiteral' gets the bytes instead: no list is made, and the code for
--- a literal is a call.
+-- GHC compiles a string literal to bytes in the program and a call that builds a list of them. A type
+-- with its own 'FromLiteral' gets the bytes instead: no list is built, and a literal is compiled to a call.
 --
--- Cost: none, with optimisation; without, the list is made.
+-- Cost: none with optimisation; without it, the list is built.
 -- Owner: the program; the bytes never change.
 module Heddle.Prim.Literal
   ( FromLiteral (..),
@@ -30,11 +29,11 @@ import System.IO.Unsafe (unsafeDupablePerformIO)
 
 -- | Types with literals.
 class FromLiteral a where
-  -- | From bytes of ASCII, none of which is 0, and a 0 behind them.
+  -- | From ASCII bytes other than 0, followed by a 0.
   fromAscii :: Ptr Word8 -> a
 
-  -- | From characters in UTF-8 as GHC has it, and a 0 behind them: NUL is C0 80, and surrogates have
-  -- three bytes like their neighbours.
+  -- | From characters in GHC's variant of UTF-8, followed by a 0: NUL is C0 80, and surrogates have three bytes
+  -- like other characters.
   fromModifiedUtf8 :: Ptr Word8 -> a
 
   -- | From an ordinary 'String'.
@@ -45,10 +44,10 @@ class FromLiteral a where
 -- [Cost]: for a literal, that of the address.
 
 {- HLINT ignore literal "Eta reduce" -}
--- A synonym of the method would be gone before the rules apply.
+-- Not a synonym of the method, which GHC would resolve before the rules apply.
 literal :: FromLiteral a => String -> a
 literal characters = fromCharacters characters
--- In phase 1 GHC has turned back what it made of literals for list fusion.
+-- In phase 1 GHC has undone its rewriting of literals for list fusion.
 {-# NOINLINE [0] literal #-}
 
 {-# RULES
@@ -58,16 +57,16 @@ literal characters = fromCharacters characters
 
 -- | The bytes before the 0.
 --
--- [Cost]: none: of a literal the compiler knows it.
+-- [Cost]: none: the compiler computes it.
 -- [Units]: bytes.
 literalLength :: Ptr Word8 -> Int
 literalLength (Ptr a) = I# (cstringLength# a)
 {-# INLINE literalLength #-}
 
--- | UTF-8: of a literal the program's own bytes, without a copy, if it has no NUL and no
--- surrogates. Surrogates, which have no UTF-8, become U+FFFD.
+-- | UTF-8. A literal without NUL and surrogates becomes the program's own bytes, without a copy. Surrogates,
+-- which have no UTF-8 form, become U+FFFD.
 --
--- [Cost]: O(n); of a literal, its length is counted and nothing allocated but the result.
+-- [Cost]: O(n). For a literal, its length is counted, and only the result is allocated.
 --
 -- >>> literal "\955x" :: ByteString
 -- "\206\187x"
@@ -94,7 +93,7 @@ utf8 c
     top n = fromIntegral (c `unsafeShiftR` n)
     rest n = 0x80 .|. fromIntegral (c `unsafeShiftR` n .&. 0x3f)
 
--- Up to the NUL behind it.
+-- The bytes up to the final 0.
 constantBytes :: Ptr Word8 -> ByteString
 constantBytes p = unsafeDupablePerformIO (ByteString.unsafePackCString (castPtr p))
 {-# NOINLINE constantBytes #-}
@@ -103,8 +102,8 @@ constantUtf8 :: Ptr Word8 -> ByteString
 constantUtf8 p = repaired (constantBytes p)
 {-# NOINLINE constantUtf8 #-}
 
--- GHC writes NUL as C0 80, so that the end can be told, and surrogates as if they were
--- characters: ED, and A0 or more.
+-- GHC writes NUL as C0 80, so that the final 0 is unambiguous, and surrogates as if they were characters:
+-- ED followed by A0 or more.
 repaired :: ByteString -> ByteString
 repaired text
   | any odd_ [0 .. ByteString.length text - 1] = ByteString.pack (go (ByteString.unpack text))

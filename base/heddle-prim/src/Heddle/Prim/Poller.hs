@@ -65,7 +65,7 @@ epollAdd (Fd ep) (Fd fd) bits tag = fromIntegral <$> c_add ep fd bits tag
 epollDelete :: Fd -> Fd -> IO Int
 epollDelete (Fd ep) (Fd fd) = fromIntegral <$> c_del ep fd
 
--- | Collect what is ready now: events at the pointer, how many fit.
+-- | Collect the events that are ready now: the memory for them, and how many fit.
 --
 -- [Blocks]: never.
 epollPoll :: Fd -> Ptr Word8 -> Int -> IO Int
@@ -119,7 +119,7 @@ eventHangUp = 0x10
 eventReadHangUp :: Word32
 eventReadHangUp = 0x2000
 
--- | Report changes, not states.
+-- | Edge-triggered: report changes, not states.
 eventEdge :: Word32
 eventEdge = 0x80000000
 
@@ -154,7 +154,7 @@ pokePoll p i (Fd fd) bits = do
   pokeByteOff p (8 * i + 4) (fromIntegral bits :: Int16)
   pokeByteOff p (8 * i + 6) (0 :: Int16)
 
--- | The answer in poll entry number i.
+-- | The resulting bits in poll entry number i.
 peekPoll :: Ptr Word8 -> Int -> IO Word32
 peekPoll p i = (\b -> fromIntegral (b :: Int16)) <$> peekByteOff p (8 * i + 6)
 
@@ -162,11 +162,11 @@ peekPoll p i = (\b -> fromIntegral (b :: Int16)) <$> peekByteOff p (8 * i + 6)
 newEventFd :: IO Int
 newEventFd = fromIntegral <$> c_eventfd
 
--- | Put a new eventfd under the number of an old one.
+-- | Replace an eventfd by a new one with the same number.
 renewEventFd :: Fd -> IO Int
 renewEventFd (Fd fd) = fromIntegral <$> c_eventfd_renew fd
 
--- | Put a new epoll descriptor, which watches nothing, under the number of an old one.
+-- | Replace an epoll descriptor by a new one with the same number and no registrations.
 renewEpoll :: Fd -> IO Int
 renewEpoll (Fd ep) = fromIntegral <$> c_epoll_renew ep
 
@@ -176,7 +176,7 @@ renewEpoll (Fd ep) = fromIntegral <$> c_epoll_renew ep
 signalEventFd :: Fd -> IO Int
 signalEventFd (Fd fd) = fromIntegral <$> c_signal fd
 
--- | Take what is in an eventfd.
+-- | Reset an eventfd to 0.
 --
 -- [Blocks]: never.
 drainEventFd :: Fd -> IO Int

@@ -9,7 +9,7 @@
 -- descriptors made here are non-blocking and closed on exec; sends never raise SIGPIPE.
 --
 -- Cost: one system call each, as an unsafe foreign call (about 5 ns on top).
--- Owner: the caller answers for the descriptor being open.
+-- Owner: the caller, which keeps the descriptor open.
 module Heddle.Prim.Socket
   ( -- * Bytes
     recv,
@@ -87,13 +87,13 @@ sendMore (Fd fd) p n = fromIntegral <$> c_send fd p (fromIntegral n) 1
 sendVector :: Fd -> Ptr Word8 -> Int -> IO Int
 sendVector (Fd fd) p n = fromIntegral <$> c_writev fd p (fromIntegral n)
 
--- | read(2) from a non-blocking pipe, terminal or the like.
+-- | read(2) from a non-blocking descriptor such as a pipe or a terminal.
 --
 -- [Blocks]: never, given a non-blocking descriptor that is not a disk file.
 readFd :: Fd -> Ptr Word8 -> Int -> IO Int
 readFd (Fd fd) p n = fromIntegral <$> c_read fd p (fromIntegral n)
 
--- | write(2) to a non-blocking pipe, terminal or the like.
+-- | write(2) to a non-blocking descriptor such as a pipe or a terminal.
 --
 -- [Blocks]: never, given a non-blocking descriptor that is not a disk file.
 writeFd :: Fd -> Ptr Word8 -> Int -> IO Int
@@ -105,16 +105,16 @@ socket f t p = fromIntegral <$> c_socket (fromIntegral f) (fromIntegral t) (from
 
 -- | Bind to a @struct sockaddr@ of this many bytes.
 --
--- [Blocks]: holds an OS thread: a Unix socket makes a file.
+-- [Blocks]: holds an OS thread: a Unix socket creates a file.
 bind :: Fd -> Ptr a -> Int -> IO Int
 bind (Fd fd) p n = fromIntegral <$> c_bind fd p (fromIntegral n)
 
--- | Listen with such a backlog.
+-- | Listen with this backlog.
 listen :: Fd -> Int -> IO Int
 listen (Fd fd) n = fromIntegral <$> c_listen fd (fromIntegral n)
 
--- | Accept one connection; the peer's @sockaddr@ goes to the pointer, its length to the
--- second one (which holds the room beforehand).
+-- | Accept one connection. The first pointer gets the peer's @sockaddr@; the second one holds the size of
+-- that memory, and gets the address's length.
 --
 -- [Blocks]: never, given a non-blocking listener.
 acceptFrom :: Fd -> Ptr a -> Ptr Int32 -> IO Int
@@ -122,7 +122,7 @@ acceptFrom (Fd fd) p n = fromIntegral <$> c_accept fd p n
 
 -- | Begin to connect.
 --
--- [Blocks]: holds an OS thread: a Unix socket looks a path up.
+-- [Blocks]: holds an OS thread: a Unix socket looks up a path.
 connect :: Fd -> Ptr a -> Int -> IO Int
 connect (Fd fd) p n = fromIntegral <$> c_connect fd p (fromIntegral n)
 

@@ -1,7 +1,7 @@
 {-# LANGUAGE MagicHash #-}
 {-# LANGUAGE RankNTypes #-}
 {-# LANGUAGE UnboxedTuples #-}
--- For safePoint: a function that allocates nothing is a safe point only with this.
+-- For 'safePoint': without this flag, a function that allocates nothing is no safe point.
 {-# OPTIONS_GHC -fno-omit-yields #-}
 
 -- |
@@ -87,11 +87,11 @@ fork name body = do
   labelThread t name
   pure t
 
--- | Start a labelled thread that has a thread of the system to itself, with the caller's
--- masking state: for libraries that want all of some calls from one.
+-- | Start a labelled thread that is bound to its own OS thread, with the caller's masking state: for
+-- libraries that must be called from one OS thread.
 --
 -- [Cost]: tens of microseconds; its switches to and from other threads cost as much.
--- [Throws]: an 'IOError' where the runtime is not threaded.
+-- [Throws]: an 'IOError' if the runtime is not threaded.
 forkBound :: String -> IO () -> IO ThreadId
 forkBound name body = do
   t <- forkOS body
@@ -117,8 +117,8 @@ forkUnlabelledOn :: Int -> IO () -> IO ThreadId
 forkUnlabelledOn capability body = forkOnWithUnmask capability (\unmask -> unmask body)
 {-# INLINE forkUnlabelledOn #-}
 
--- | Start a thread that is masked until it applies its argument, for who must see to it
--- that the thread's end is noticed; unlabelled, and the scheduler may move it.
+-- | Start a thread that is masked until it applies its argument, so that the body can install handlers
+-- first. It has no label, and the scheduler may move it.
 --
 -- [Cost]: about 150 ns; 1.1 KB.
 -- [Blocks]: never.
@@ -142,8 +142,8 @@ forkMaskedOn capability body = mask_ (forkOnWithUnmask capability body)
 labelMe :: String -> IO ()
 labelMe name = myThreadId >>= \t -> labelThread t name
 
--- | Run this on a thread that is not bound to one of the system's, as a program's main thread
--- is: a switch to a bound one takes 13 to 40 microseconds. Exceptions go both ways.
+-- | Run an action on a thread that is not bound to an OS thread. A program's main thread is bound, and a
+-- switch to a bound thread takes 13 to 40 microseconds. Exceptions are passed on in both directions.
 --
 -- [Cost]: a thread, if the calling one is bound.
 unbound :: IO a -> IO a
@@ -155,25 +155,25 @@ newtype WeakThread = WeakThread (Weak ThreadId)
 
 -- | The calling thread.
 --
--- [Cost]: about 100 ns; each collection looks at it.
+-- [Cost]: about 100 ns; each collection visits it.
 myWeakThread :: IO WeakThread
 myWeakThread = WeakThread <$> (myThreadId >>= mkWeakThreadId)
 
--- | The thread, unless it has ended and is forgotten.
+-- | The thread, unless it has ended and was collected.
 strongThread :: WeakThread -> IO (Maybe ThreadId)
 strongThread (WeakThread weak) = deRefWeak weak
 
 -- | The capability that the caller runs on now.
 --
--- [Cost]: O(1). For an unpinned thread the answer may be old when it arrives.
+-- [Cost]: O(1). A thread that is not pinned may move before it uses the result.
 myCapability :: IO Int
 myCapability = fst <$> (myThreadId >>= threadCapability)
 
--- | The number itself, having let the runtime in, if it wants to: to switch threads, to
--- collect garbage, to raise an exception that another thread throws to this one. A loop that
--- allocates nothing comes to no such point by itself; it is to go on with the result, which
--- the optimiser does not know. (An action would make the loop keep its state in memory: GHC
--- takes what comes after an action for something that may never be needed.)
+-- | Returns its argument, and is a safe point: the runtime can switch threads, collect garbage, or raise
+-- an exception that another thread throws to this one. A loop that allocates nothing has no safe point
+-- otherwise. It must continue with the result, so that the optimiser cannot remove the call. (This is a
+-- function because an action would make the loop keep its state in memory: GHC assumes that code after
+-- an action may never run.)
 --
 -- [Cost]: 1 ns when the runtime wants nothing; 0 bytes.
 -- [Blocks]: never.
@@ -186,18 +186,18 @@ safePoint# :: Int# -> Int#
 safePoint# n = n
 {-# NOINLINE safePoint# #-}
 
--- | Sleep in the operating system, without the event manager: for a thread that has looked
--- for something in vain and will look again. Not for waiting for an event.
+-- | Sleep in the operating system, without the event manager: for a thread that polls. Do not use it to
+-- wait for an event.
 --
 -- [Blocks]: holds an OS thread, but not the capability.
 -- [Masking]: not interruptible.
 nap :: Nanos -> IO ()
 nap (Nanos n) = c_nap (fromIntegral n)
 
--- | Offer a value for evaluation to weak head normal form, by the runtime, on a capability that
--- has nothing else to do. Nothing waits for that: each capability keeps the last 4,096 offers and
--- drops more; the collector drops those that are evaluated by then, and those that nothing else
--- refers to. What the evaluation throws is thrown again to whoever needs the value.
+-- | Offer a value to the runtime, which may evaluate it to weak head normal form on an idle capability.
+-- Nothing waits for the evaluation. Each capability keeps the last 4,096 sparks and drops further ones; the
+-- collector drops those that are evaluated or otherwise unreachable. An exception of the evaluation is
+-- thrown to the thread that needs the value.
 --
 -- [Cost]: about 10 ns; nothing if the value is evaluated.
 -- [Blocks]: never.
@@ -205,11 +205,11 @@ spark :: a -> IO ()
 spark a = IO (\s -> case spark# a s of (# s', _ #) -> (# s', () #))
 {-# INLINE spark #-}
 
--- | How many processors this process may run on (its affinity mask counts).
+-- | The number of processors in this process's affinity mask.
 getProcessors :: IO Int
 getProcessors = getNumProcessors
 
--- | How many capabilities run Haskell threads.
+-- | The number of capabilities.
 getCapabilities :: IO Int
 getCapabilities = getNumCapabilities
 
@@ -226,21 +226,21 @@ setCapabilities :: Int -> IO ()
 setCapabilities n
   | n <= 0 = ioError (userError ("setCapabilities: " ++ show n ++ " capabilities"))
   | otherwise = do
-    -- The runtime tells the event manager of the change, and fails if there is none.
+    -- The runtime notifies the event manager of the change, and fails if there is none.
     startEventManager
     withLock changing (c_setCapabilities (fromIntegral n))
 
--- | One change at a time: the next could disable the capability on which the event manager is
--- being told.
+-- | One change at a time: the next could disable the capability on which the event manager is being
+-- notified.
 changing :: Lock
 changing = unsafeGlobal newLock
 {-# NOINLINE changing #-}
 
--- | Start GHC's event manager in a program that started without it; handles, 'threadDelay' and
--- the like need it. (The runtime starts it itself, unless the program's C @main@ prevents that.)
+-- | Start GHC's event manager in a program that started without it. Handles and 'threadDelay' need it. (The
+-- runtime starts it itself, unless the program's C @main@ prevents that.)
 --
--- [Cost]: O(1) if it runs; else three threads of the system, and four descriptors for each
--- capability and for its timers.
+-- [Cost]: O(1) if it runs; otherwise three OS threads, and four descriptors for each capability and for its
+-- timers.
 -- [Blocks]: never.
 -- [Throws]: 'IOError' if descriptors are too few.
 startEventManager :: IO ()
@@ -250,9 +250,9 @@ startEventManager = ensureIOManagerIsRunning
 threadedRuntime :: Bool
 threadedRuntime = rtsSupportsBoundThreads
 
--- | How many forks without exec lie between the program's first process and this one. In a
--- child of 'System.Posix.Process.forkProcess' the threads of its parent are gone, and
--- code that relies on one compares this number with the number at which the thread was started.
+-- | The number of forks without exec between the program's first process and this one. A child of
+-- 'System.Posix.Process.forkProcess' lacks its parent's threads; code that relies on a thread compares this
+-- number with its value when the thread was started.
 --
 -- [Cost]: one read of a C variable.
 processGeneration :: IO Int
@@ -269,13 +269,13 @@ foreign import ccall safe "heddle_nap" c_nap :: Int64 -> IO ()
 
 -- Note [Changing capabilities]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
--- setNumCapabilities ends with a call into Haskell, whose thread is bound to the calling thread of
--- the system and runs on the capability that was free last. A change to fewer capabilities may
--- just have disabled that one. Bound threads do not migrate from there, and with GHC 9.0.2 the
--- call then often sleeps for ever, all other threads with it: a program of base alone whose
--- threads wake each other stopped within 500 changes between 1 and 4 in 10 of 10 runs; with the
--- call on capability 0, which is never disabled, not once in 20,000 changes.
+-- setNumCapabilities ends with a call into Haskell. Its thread is bound to the calling OS thread and runs
+-- on the capability that was free last, which a change to fewer capabilities may just have disabled. Bound
+-- threads do not migrate from there, and with GHC 9.0.2 the call then often sleeps for ever, and all other
+-- threads with it: a program of base alone whose threads wake each other stopped within 500 changes between
+-- 1 and 4 in 10 of 10 runs. With the call on capability 0, which is never disabled, it did not stop in
+-- 20,000 changes.
 --
--- Other bound threads on a disabled capability, the caller's included, are moved away only by the
--- next collection. The soak of heddle-rendezvous, whose main thread makes the changes while runs
--- go on, takes some 10 ms a change for that reason, and stands still with -I0.
+-- Only the next collection moves other bound threads, including the caller, away from a disabled
+-- capability. For that reason the soak test of heddle-rendezvous, whose main thread makes the changes while
+-- runs go on, takes some 10 ms a change, and hangs with -I0.

@@ -74,7 +74,7 @@ unsafeInSTM :: IO a -> STM a
 unsafeInSTM = unsafeIOToSTM
 {-# INLINE unsafeInSTM #-}
 
--- | Whether both are one object on the heap. 'True' is reliable. 'False' is reliable only if both were
+-- | Are both one object on the heap? 'True' is reliable. 'False' is reliable only if both were
 -- allocated as a lambda or a constructor, not computed by a thunk.
 --
 -- [Cost]: a comparison; evaluates neither.
@@ -88,7 +88,7 @@ sameObject a b = isTrue# (reallyUnsafePtrEquality# a b)
 -- [Cost]: none.
 
 {- HLINT ignore expanded "Avoid lambda" -}
--- The lambda is the purpose.
+-- The lambda is needed: it is the eta-expansion.
 expanded :: IO a -> IO a
 expanded (IO m) = IO (oneShot (\s -> m s))
 {-# INLINE expanded #-}

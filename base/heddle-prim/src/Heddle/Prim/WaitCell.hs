@@ -5,9 +5,9 @@
 -- Description : One token that parks and wakes threads
 -- Stability   : stable
 --
--- A wait cell is idle, ready (holds a token) or parked on. 'unpark' leaves a token or
--- hands it to the thread that has waited longest; 'park' takes one. Tokens do not accumulate, and
--- spurious wake-ups are allowed: a woken thread checks its condition again.
+-- A wait cell is idle, ready (holds a token) or parked on. 'unpark' leaves a token, or hands it to the
+-- thread that has waited longest; 'park' takes one. Tokens do not accumulate, and spurious wake-ups are
+-- allowed: a woken thread checks its condition again.
 --
 -- Protocol: 'reset' before the check (the system call), 'park' after it. 'park' then sees a token that was
 -- left between the two.

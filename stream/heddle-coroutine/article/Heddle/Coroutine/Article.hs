@@ -155,7 +155,7 @@ yieldT x = suspend (RightF (x, return ()))
 lift121 :: Monad m => (a -> b) -> Transducer a b m ()
 lift121 f = awaitT >>= maybe (return ()) (\a -> yieldT (f a) >> lift121 f)
 
--- Corrected: the printed one goes on after the end of its input, for ever.
+-- Corrected: the printed one never ends, even after the end of its input.
 liftStateless :: Monad m => (a -> [b]) -> Transducer a b m ()
 liftStateless f = awaitT >>= maybe (return ()) (\a -> mapM_ yieldT (f a) >> liftStateless f)
 
@@ -187,7 +187,7 @@ fromGenerator = mapSuspension RightF
 fromIteratee :: Monad m => Iteratee (Maybe a) m x -> Transducer a b m x
 fromIteratee = mapSuspension LeftF
 
--- Corrected: a transducer from nothing may await all the same; the printed one has no
+-- Corrected: a transducer without input may still await; the printed one has no
 -- answer, and crashes.
 toGenerator :: Monad m => Transducer Naught a m x -> Generator a m x
 toGenerator t =

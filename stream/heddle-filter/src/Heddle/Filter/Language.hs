@@ -68,7 +68,7 @@ parseStage source = case tokenise (Char8.unpack source) of
   Left e -> pure (Left e)
   Right found -> runExceptT (evalStateT (chain Outside <* expect End) (Input found []))
 
--- What is left to parse, and what the next token was compared with, for the error message.
+-- The remaining tokens, and what the next one was compared with, for the error message.
 data Input = Input [Placed] [String]
 
 type Parser = StateT Input (ExceptT ParseError IO)
@@ -105,7 +105,7 @@ accept token = do
 expect :: Token -> Parser ()
 expect token = accept token >>= \ok -> if ok then pure () else unexpected
 
--- Run a parser behind a token, if that is the next.
+-- Run a parser after a token, if that is the next.
 behind :: Token -> Parser a -> Parser (Maybe a)
 behind token parser = accept token >>= \ok -> if ok then Just <$> parser else pure Nothing
 
@@ -126,7 +126,7 @@ orElse parser other = fromMaybe other <$> parser
 failAt :: Int -> String -> Parser a
 failAt at message = lift (throwE (ParseError at message))
 
--- Fail: the next token is none of those that were looked for.
+-- Fail: the next token is none of the expected ones.
 unexpected :: Parser a
 unexpected = do
   Input _ looked <- get

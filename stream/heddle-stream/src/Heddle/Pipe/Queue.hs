@@ -48,7 +48,7 @@ data Queue item outcome = Queue
     queueOutcome :: !(Ref (Maybe outcome))
   }
 
--- The words' places, each on cache lines of its own.
+-- The words' indices, each on its own cache lines.
 putIndex, takeIndex, putSeen, takeSeen, putWaits, takeWaits, isFinished, isRefused :: Int
 putIndex = 16
 takeSeen = 32 -- what the producer has seen of takeIndex
@@ -99,14 +99,14 @@ finish queue outcome = do
   atomicWrite (queueWords queue) isFinished 1
   unpark (itemCell queue)
 
--- | Has the consumer not refused more? 'put' says so too.
+-- | Has the consumer not refused more? 'put' reports it, too.
 --
 -- [Blocks]: never.
 -- [Threads]: any.
 isWanted :: Queue item outcome -> IO Bool
 isWanted queue = (== 0) <$> atomicRead (queueWords queue) isRefused
 
--- | What there was to take.
+-- | The result of 'take'.
 data Taken item outcome = Item item | Finished outcome
 
 -- | The first item, or the outcome once all items have been taken.

@@ -81,13 +81,14 @@ mix n = c `xor` (c `shiftR` 31)
 
 -- Note [Collisions of FNV-1]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~
--- FNV-1 multiplies the hash with p = 2^40 + 435 and changes its low byte by exclusive or with a byte of the string. Who
--- knows the low byte can so give it any value c. With the low bytes c1, c2, ... the hash after n bytes is, besides a
--- part that does not depend on them,
+-- FNV-1 multiplies the hash with p = 2^40 + 435 and changes its low byte by exclusive or with a byte of the string. If
+-- the low byte is known, a byte of the string can give it any value c. With the low bytes c1, c2, ... the hash after n
+-- bytes is, besides a part that does not depend on them,
 --
 --   cn + 256 * (g(c1) * p^(n-2) + ... + g(c(n-1))),   g(c) = c * p `quot` 256.
 --
 -- Two choices with one sum modulo 2^56 are found in seconds by cancelling the low 19 bits of sums of two and two terms
--- first, and then the rest (Wagner's tree): the blocks are such. Each ends with the low byte 0, where the next begins,
--- so that any sequence of them collides with any other: 2^18 strings from two. What the hash was before plays no part but
--- for its low byte: a random salt has 256 cases, and the first byte of the key makes up for it.
+-- first, and then the rest (Wagner's tree). The two blocks were found in this way. Each ends with the low byte 0, with
+-- which the next begins, so any sequence of them collides with any other: 2^18 strings from two blocks. Of the hash
+-- before the blocks only the low byte matters: a random salt has 256 cases, and the first byte of the key compensates
+-- for it.

@@ -21,7 +21,7 @@ import System.Directory (getSymbolicLinkTarget, listDirectory)
 import Test.Tasty (TestTree)
 import Test.Tasty.HUnit (testCase)
 
--- | Each descriptor's number and what it is. The one that lists them is closed by then, and GHC's own timer, which opens
+-- | Each descriptor's number and target. The one that lists them is closed by then, and GHC's own timer, which opens
 -- late, is left out.
 openDescriptors :: IO [String]
 openDescriptors = listDirectory "/proc/self/fd" >>= fmap (filter (not . isSuffixOf "[timerfd]") . concat) . mapM target

@@ -12,8 +12,8 @@ import Foreign.C.Types (CInt (..), CSize (..))
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (IntPtr (..), Ptr, castPtr, nullPtr, plusPtr, ptrToIntPtr)
 
--- | What an action finds for a copy that ends where a page ends behind which nothing may be read, and for one that
--- begins where such a page ends. A read outside ends the program (SIGSEGV). The copies are only there during the
+-- | Run an action on a copy that ends right before an inaccessible page, and on one that begins right after such a
+-- page. A read outside ends the program (SIGSEGV). The copies are only there during the
 -- action.
 guarded :: ByteString -> (ByteString -> IO a) -> IO (a, a)
 guarded bytes use = do

@@ -55,12 +55,12 @@ import Network.Socket.ByteString (recv, sendAll)
 import Numeric (readHex)
 import System.Timeout (timeout)
 
--- | One connection, and what was received but not looked at.
+-- | One connection, and the received bytes that were not consumed yet.
 data Client = Client !Socket !(IORef ByteString)
 
 -- | Connect, run, close.
 --
--- [Throws]: 'IOError' when nobody listens.
+-- [Throws]: 'IOError' if nothing listens there.
 withClient :: SockAddr -> (Client -> IO a) -> IO a
 withClient address = bracket open (\(Client s _) -> close s)
   where
@@ -203,7 +203,7 @@ linesOf bytes = case B.breakSubstring "\r\n" bytes of
     | B.null rest -> [line]
     | otherwise -> line : linesOf (B.drop 2 rest)
 
--- Exactly so many bytes, fewer at the end of the connection.
+-- Exactly this many bytes; fewer at the end of the connection.
 exactly :: Client -> Int -> IO ByteString
 exactly client@(Client _ rest) size = do
   have <- readIORef rest
@@ -288,7 +288,7 @@ hearEnd client = do
   bytes <- toEnd client
   unless (B.null bytes) (unexpected "the end of the connection" (show (B.take 400 bytes)))
 
--- | Does anything, be it the end, come within so many microseconds?
+-- | Does anything arrive, including the end, within this many microseconds?
 hearsWithin :: Client -> Int -> IO Bool
 hearsWithin (Client s rest) limit = do
   have <- readIORef rest

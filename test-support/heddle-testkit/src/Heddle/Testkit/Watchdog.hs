@@ -47,10 +47,10 @@ within :: Int -> String -> IO a -> IO a
 within limit what action =
   timeout limit action >>= maybe (unexpected what ("nothing in " ++ show (limit `quot` 1000000) ++ " seconds")) pure
 
--- | Look every 2 ms until a state is reached; fails, with what was seen last, when 'patience' ends.
+-- | Poll every 2 ms until a state is reached; when 'patience' ends, fail with the state seen last.
 --
 -- [Blocks]: parks the thread.
--- [Throws]: 'Unexpected', and what the look throws.
+-- [Throws]: 'Unexpected', and what the action throws.
 eventually :: Show a => String -> IO a -> (a -> Bool) -> IO a
 eventually what look reached = do
   began <- getMonotonicTime
@@ -65,7 +65,7 @@ eventually what look reached = do
               else threadDelay 2000 >> go
   go
 
--- | What a test did not expect.
+-- | Thrown when something happens that a test did not expect.
 newtype Unexpected = Unexpected String
 
 instance Show Unexpected where

@@ -18,7 +18,7 @@ import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 written :: Int -> (Ptr Word8 -> IO (Ptr Word8)) -> IO ByteString
 written = guarded True
 
--- | The same for a writer that may also write behind the end that it gives, within its room.
+-- | The same for a writer that may also write after the end that it returns, within its room.
 writtenWithin :: Int -> (Ptr Word8 -> IO (Ptr Word8)) -> IO ByteString
 writtenWithin = guarded False
 

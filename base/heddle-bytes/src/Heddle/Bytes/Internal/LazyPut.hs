@@ -6,8 +6,8 @@
 -- The thread that needs a result of at most one chunk writes it. A separate thread writes a larger one, and stops after
 -- each batch of chunks until the next batch is needed; see Note [Lazy chunks].
 --
--- Cost: a small result is copied once. The first chunk of a larger one is written twice; it takes a thread, and two thread
--- switches for each 512 KiB.
+-- Cost: a small result is copied once. The first chunk of a larger one is written twice; it takes a thread, and two
+-- thread switches for each 512 KiB.
 -- Owner: the thunk of the next chunk, which alone can ask the writing thread to go on.
 module Heddle.Bytes.Internal.LazyPut
   ( lazyChunks,
@@ -190,20 +190,20 @@ closed p buffer
 
 -- Note [Lazy chunks]
 -- ~~~~~~~~~~~~~~~~~~
--- A Put is a function that runs to its end. Unlike the steps of bytestring's Builder, it has no continuation to keep when a
--- buffer is full; giving it one would cost an allocation for each piece. A thread's stack serves as the continuation: a
--- separate thread writes a large result, and waits whenever a batch is full.
+-- A Put is a function that runs to its end. Unlike the steps of bytestring's Builder, it has no continuation to keep
+-- when a buffer is full; giving it one would cost an allocation for each piece. A thread's stack serves as the
+-- continuation: a separate thread writes a large result, and waits whenever a batch is full.
 --
 -- Why it is sound:
 --
---   * A Put has no effects, so it may run more than once. The thread that needs the result writes the first chunk, and the
---     writer writes it again if there is more. Most results are small and need no thread; from a program's main thread,
---     which is bound, each switch would cost tens of microseconds.
---   * Sharing: each batch is written once, into the link of one thunk of the lazy string. The request for it is a token,
---     and giving it twice does no harm. A thunk that is interrupted while it waits is suspended; the thread that enters it
---     next finds the batch or waits for it.
+--   * A Put has no effects, so it may run more than once. The thread that needs the result writes the first chunk, and
+--     the writer writes it again if there is more. Most results are small and need no thread; from a program's main
+--     thread, which is bound, each switch would cost tens of microseconds.
+--   * Sharing: each batch is written once, into the link of one thunk of the lazy string. The request for it is a
+--     token, and giving it twice does no harm. A thunk that is interrupted while it waits is suspended; the thread that
+--     enters it next finds the batch or waits for it.
 --   * The writer catches an exception of the Put; the reader throws it after the chunks that were full before. An
 --     exception that interrupts a waiting reader does not reach the writer, which completes its batch.
---   * An abandoned string: only its thunks refer to the keeper. When the collector finds the keeper unreachable, the writer
---     is stopped, even within an endless piece.
+--   * An abandoned string: only its thunks refer to the keeper. When the collector finds the keeper unreachable, the
+--     writer is stopped, even within an endless piece.
 --   * Memory: a batch has at most 16 chunks, and slices count as chunks.

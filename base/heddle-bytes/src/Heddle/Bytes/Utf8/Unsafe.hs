@@ -17,8 +17,8 @@ import Heddle.Bytes.Internal.Utf8 (Utf8 (..))
 
 -- | Bytes as text, without a check.
 --
--- Unsafe: the bytes must be well-formed UTF-8 (RFC 3629). For other bytes, functions of "Heddle.Bytes.Utf8" return wrong
--- results, and may read beyond their end.
+-- Unsafe: the bytes must be well-formed UTF-8 (RFC 3629). For other bytes, functions of "Heddle.Bytes.Utf8" return
+-- wrong results, and may read beyond their end.
 --
 -- [Cost]: none.
 unsafeUtf8 :: ByteString -> Utf8

@@ -210,7 +210,7 @@ reasonOf limits found = \case
   7 -> Expected "',' or ']'"
   8 -> Expected "',' or '}'"
   9 -> Expected "a digit"
-  10 -> Expected "no digit behind a leading zero"
+  10 -> Expected "no digit after a leading zero"
   11 -> Expected "true"
   12 -> Expected "false"
   13 -> Expected "null"

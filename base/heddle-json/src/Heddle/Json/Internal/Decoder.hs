@@ -432,7 +432,7 @@ statusReason env = \case
   17 -> Expected "null"
   18 -> TooDeep (envDepth env)
   19 -> NumberTooLong (envNumber env)
-  20 -> Expected "no digit behind a leading zero"
+  20 -> Expected "no digit after a leading zero"
   _ -> Expected "a value or ']'"
 
 -- | Decode a text, which is one value, with the kernels of this instruction set.
@@ -461,8 +461,8 @@ runPure level limits d text = unsafePure go
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
 -- A decoder fails by throwing 'Failed', so 'attempt' needs a handler, and a handler rethrows every other exception
 -- synchronously. In a thunk that is wrong for an asynchronous exception: GHC updates a thunk to rethrow what was thrown
--- synchronously in it, so after @timeout 1000 (evaluate decoded)@ every later use of @decoded@ would throw that time-out.
--- 'throwTo' to the own thread suspends the thunk instead (documentation of "Control.Exception"). When it is entered
+-- synchronously in it, so after @timeout 1000 (evaluate decoded)@ every later use of @decoded@ would throw that
+-- time-out. 'throwTo' to the own thread suspends the thunk instead (documentation of "Control.Exception"). When it is entered
 -- again, it continues after the 'throwTo' and decodes from the start. An exception that the decoder's own functions
 -- threw is thrown again by that second run.
 

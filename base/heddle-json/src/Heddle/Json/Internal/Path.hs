@@ -32,8 +32,9 @@ data Frame
   | -- | At the element of this number, or after it.
     Element !Int !Bool
 
--- | The path of the value that contains this byte or begins there. Keys, bytes between values, and a closing bracket that
--- follows a value or its opening bracket belong to the object or array. The text before the byte must be well-formed.
+-- | The path of the value that contains this byte or begins there. Keys, bytes between values, and a closing bracket
+-- that follows a value or its opening bracket belong to the object or array. The text before the byte must be
+-- well-formed.
 --
 -- [Cost]: O(offset).
 -- [Units]: bytes.

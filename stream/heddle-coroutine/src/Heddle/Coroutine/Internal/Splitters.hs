@@ -209,7 +209,7 @@ listen track m =
       [] -> Decision [] (latest track /= Just left) left a
       e : es -> Decision (reverse (if e == left then es else e : es)) True left a
 
--- | A list goes left if the splitter, run on it, yields anything on the left, be it an item or an
+-- | A list goes left if the splitter, run on it, yields anything on the left, either an item or an
 -- edge. The splitter is run to its end, from the beginning for each list. The result is that of
 -- the last run; without any list, that of a run on the empty list.
 --

@@ -3,7 +3,7 @@
 -- Description : Stages on threads of their own
 -- Stability   : internal, exempt from the version policy
 --
--- The stages behind ':||' run on a thread of their own, which gets batches of pieces through
+-- The stages after ':||' run on another thread, which gets batches of pieces through
 -- a bounded queue, in order.
 --
 -- A stage that fails on its own thread stops the run: its exception reaches the thread that
@@ -37,7 +37,7 @@ batchesAhead = 8
 -- | @asyncBoundary below above sink@ runs @sink@, which was made with @below@, on a thread of
 -- its own. The result is a sink for the stage upstream, which is made with @above@.
 --
--- [Throws]: when the run is over, what the thread threw.
+-- [Throws]: at the end of the run, the thread's exception.
 asyncBoundary :: Env -> Env -> Sink -> IO Sink
 asyncBoundary below above to = do
   queue <- Queue.newQueue batchesAhead

@@ -3,8 +3,8 @@
 -- Description : The front of a plan on a block of rows
 -- Stability   : internal, exempt from the version policy
 --
--- Searches a block for what rows must have, looking for the ends of a row only around what is
--- found; then runs a row-parallel stage on the rows, and counts.
+-- Searches a block for the texts that rows must have, and for the ends of a row only around a match;
+-- then runs a row-parallel stage on the rows, and counts.
 --
 -- Cost: the search's ("Heddle.Bytes.Search"), a call for each row found, and a machine for
 -- each block if there is a stage.
@@ -55,7 +55,7 @@ data Outcome = Outcome
     outcomeWanted :: !Bool
   }
 
--- | That of no block.
+-- | The outcome of no block.
 noOutcome :: Outcome
 noOutcome = Outcome 0 0 True
 
@@ -75,7 +75,7 @@ newBlockRunner env (Front search stage counted) = case search of
     inside = env {envTopLevel = False}
     -- Strict: the copy is made before the block's memory is reused.
     copied sink piece = push sink $! Bytes.copy piece
-    -- Through a machine of the block's own.
+    -- Through a separate machine for the block.
     applied feed block to = do
       count <- newRef (0 :: Int)
       wanted <- newRef True
@@ -152,7 +152,7 @@ newRows search = do
 searchRows :: Search -> Rows -> ByteString -> Emit -> IO Outcome
 searchRows search rows block to = onBlock block $ \p size -> do
   wanted <- newRef True
-  -- The offset behind the last row found, and the number of rows before that.
+  -- The offset after the last row found, and the number of rows before that.
   behind <- newRef (0 :: Int)
   index <- newRef (0 :: Int)
   let numbered = searchNumber search /= Nothing

@@ -120,14 +120,14 @@ newRun options env plan sink = do
       }
   where
     front = planFront plan
-    -- Binary files matter only where it is their rows that are printed.
+    -- Binary files matter only if their rows are printed.
     printsRows = isJust (frontSearch front) && frontStage front == Identity && isNothing (frontCount front) && planRest plan == Identity
 
 -- Does the front take pieces of any size, since it does not search?
 takesPieces :: Run -> Bool
 takesPieces = isNothing . frontSearch . runFront
 
--- Add what a block has come to.
+-- Add the outcome of a block.
 account :: Run -> Outcome -> IO ()
 account run outcome = do
   add (runRows run) (outcomeRows outcome)
@@ -152,8 +152,7 @@ runSources run = \case
 
 -- How a source is read.
 data Mode
-  = -- | A binary file whose rows are not printed: find out whether it has one to print, and
-    -- if so, do this.
+  = -- | A binary file whose rows are not printed: if it has a row to print, run this action.
     Probe (IO ())
   | -- | A large file, by several workers.
     InParts FileRange
@@ -178,7 +177,7 @@ modeFor run isLast source input = do
   case (runOnBinary run, openedFile input) of
     (Just report, _) | binary -> pure (Probe (report (sourceName source)))
     (_, Just (fd, from, to)) | isDivisible run (to - from) -> do
-      -- The rows of the file must be its own: a row must not begin before it or end behind it.
+      -- The rows of the file must be its own: a row must not begin before it or end after it.
       begun <- if takesPieces run then readRef (runWithinRow run) else (> 0) <$> pendingBytes (runBuffer run)
       whole <- if isLast then pure True else openedWhole input
       pure (if whole && not begun then InParts (FileRange (sourceName source) fd from to) else oneThread)
@@ -208,7 +207,7 @@ startsBinary input = case openedFile input of
 
 -- Blocks ---------------------------------------------------------------------
 
--- Run the front on a block of whole rows; whether more is wanted.
+-- Run the front on a block of whole rows. 'False': no more is wanted.
 runOneBlock :: Run -> Emit -> ByteString -> IO Bool
 runOneBlock run emit block = do
   outcome <- runBlock run block emit
@@ -230,8 +229,7 @@ printer run =
     !copies = runSinkKeeps run
     between = fromMaybe Bytes.empty (frontSearch (runFront run) >>= searchNumber)
 
--- Find out whether a block of a binary file has a row to print. If so, report it; whether to
--- look further.
+-- Report whether a block of a binary file has a row to print. 'False': one was found.
 probeBlock :: Run -> IO () -> ByteString -> IO Bool
 probeBlock run report block = do
   found <- newRef False
@@ -274,7 +272,7 @@ printResults run = go
           go others
         _ -> pure ()
 
--- Where the first row begins that begins at this offset or behind it.
+-- The offset of the first row that begins at this offset or later.
 firstRowFrom :: FileRange -> Int64 -> IO Int64
 firstRowFrom file offset
   | offset <= fileFrom file = pure (fileFrom file)

@@ -3,8 +3,8 @@
 -- Description : Lowers stages to machines
 -- Stability   : internal, exempt from the version policy
 --
--- A stage becomes a sink that pushes into the sink downstream. On the pipeline's top level, what
--- is behind ':||' or behind a command becomes a sink on a thread of its own.
+-- A stage becomes a sink that pushes into the sink downstream. On the pipeline's top level, the
+-- stages after ':||' or after a command become a sink on another thread.
 --
 -- Cost: a call for each piece and stage; 'ForEach' makes a machine for each section, unless
 -- its stage has no state.
@@ -50,7 +50,7 @@ data Link
 links :: Stage -> [Link]
 links stage = go stage []
   where
-    -- Each in front of the links behind it, so that a long chain is not copied at each link.
+    -- A difference list, so that a long chain is not copied at each link.
     go = \case
       a :> b -> go a . go b
       a :|| b -> go a . (Boundary :) . go b

@@ -1,6 +1,6 @@
 -- |
 -- Module      : Heddle.Filter.Internal.Machine
--- Description : What stages and splitters are lowered to
+-- Description : Machines, to which stages and splitters are lowered
 -- Stability   : internal, exempt from the version policy
 --
 -- Push-based: a producer calls its consumer. This lets several consumers share one stream
@@ -19,7 +19,7 @@ module Heddle.Filter.Internal.Machine
     ignoring,
     Sections (..),
 
-    -- * What a machine knows
+    -- * The environment of machines
     Env (..),
     withEnv,
     openEnv,
@@ -74,7 +74,7 @@ data Sections = Sections
     over :: !(IO ())
   }
 
--- | What a machine is made with.
+-- | The environment in which a machine is made.
 data Env = Env
   { -- | The stage is on the pipeline's top level: nothing else calls what is downstream, so
     -- a part of the pipeline may be moved to a thread of its own.
@@ -92,9 +92,9 @@ data Env = Env
     envThread :: !(Maybe ThreadId),
     -- | Why the run has failed, if a thread of it has.
     envFailure :: !(Ref (Maybe SomeException)),
-    -- | What is done whenever all input so far has been pushed.
+    -- | Actions that run whenever all input so far has been pushed.
     envFlushes :: !(Ref [IO ()]),
-    -- | What the last stage does then.
+    -- | The last stage's such action.
     envFinalFlush :: !(IO ())
   }
 
@@ -106,7 +106,7 @@ instance Exception Failed where
   toException = asyncExceptionToException
   fromException = asyncExceptionFromException
 
--- | Run with what machines need: a limit in bytes, and what the last stage does when all
+-- | Run with an environment for machines, from a limit in bytes, and the last stage's action when all
 -- input so far has been pushed. When it returns or throws, the machine's threads and commands
 -- have ended.
 --
@@ -119,14 +119,13 @@ withEnv limit flush body = do
   let run = withScope (\scope -> body (Env True 1 1 limit "" scope (Just thread) failure flushes flush))
   run `catch` \Failed -> readRef failure >>= maybe (throwIO Failed) throwIO
 
--- | What machines need, for a caller that ends them with 'closeEnv'. Stages are not moved to
--- threads of their own.
+-- | An environment for a caller that ends it with 'closeEnv'. Stages are not moved to other threads.
 openEnv :: Int -> IO Env
 openEnv limit = do
   scope <- Scope <$> newRef (Exits 0 IntMap.empty)
   Env False 1 1 limit "" scope Nothing <$> newRef Nothing <*> newRef [] <*> pure (pure ())
 
--- | End what machines have started.
+-- | End the threads and commands that machines have started.
 --
 -- [Masking]: call it masked.
 closeEnv :: Env -> IO ()
@@ -143,32 +142,31 @@ failRun env e
       known -> (known, False)
     when first (for_ (envThread env) (`throwTo` Failed))
 
--- | Throw what a thread of the run threw.
+-- | Rethrow the exception of a failed thread of the run.
 failureSoFar :: Env -> IO ()
 failureSoFar env = readRef (envFailure env) >>= mapM_ throwIO
 
--- | The same with flush actions of its own, for a stage on another thread.
+-- | The same environment with separate flush actions, for a stage on another thread.
 withOwnFlushes :: Env -> IO Env
 withOwnFlushes env = (\flushes -> env {envFlushes = flushes}) <$> newRef []
 
--- | Do this whenever all input so far has been pushed.
+-- | Run this action whenever all input so far has been pushed.
 onFlush :: Env -> IO () -> IO ()
 onFlush env action = modifyRef (envFlushes env) (\actions -> (actions ++ [action], ()))
 
--- | All input so far has been pushed.
+-- | Run these actions: all input so far has been pushed.
 flushAll :: Env -> IO ()
 flushAll env = readRef (envFlushes env) >>= sequence_
 
--- | What is done when the run ends, however it does.
+-- | Actions that run when the run ends, in whatever way.
 newtype Scope = Scope (Ref Exits)
 
 -- The next number, and the actions by number.
 data Exits = Exits !Int !(IntMap (Bool -> IO ()))
 
--- Run with a scope. What was registered runs at the end, the last first, all of it even if
--- one throws or is interrupted. The first exception is rethrown, or a later one that is
--- asynchronous. What threads that are about to end register meanwhile runs too.
--- It runs masked, interruptible where it blocks.
+-- Run with a scope. At the end all registered actions run, the last one first, even if one throws or
+-- is interrupted. The first exception is rethrown, or a later one that is asynchronous. Actions that
+-- ending threads register meanwhile run too. They run masked, interruptible where they block.
 withScope :: (Scope -> IO a) -> IO a
 withScope body = mask $ \restore -> do
   exits <- newRef (Exits 0 IntMap.empty)

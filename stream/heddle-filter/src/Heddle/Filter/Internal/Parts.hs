@@ -73,7 +73,7 @@ data Answer
     LongRow
   | Done [Result] Outcome
 
--- How many parts a worker may be ahead of what has been taken.
+-- How many parts a worker may be ahead of the collector.
 partsAhead :: Int
 partsAhead = 4
 

@@ -1,6 +1,6 @@
 -- |
 -- Module      : Heddle.Filter.Internal.Plan
--- Description : Plans: what is done to blocks of rows, and what after that
+-- Description : Plans: how a stage runs, partly on blocks of rows
 -- Stability   : internal, exempt from the version policy
 --
 -- A plan has a front, which runs on blocks of whole rows, in parallel if the input is large
@@ -166,7 +166,7 @@ required rule text
       CaseMatters -> [run]
       IgnoreAsciiCase -> words (map (\c -> if isAscii c && c `notElem` " kKsSiI" then c else ' ') run)
     runsOf = go []
-    -- With what has been read of a run, reversed.
+    -- The first argument is the present run so far, reversed.
     go run = \case
       [] -> [reverse run]
       '\\' : c : rest

@@ -25,7 +25,7 @@ import Heddle.Filter.Internal.Types
 printStage :: Stage -> String
 printStage stage = chain stage ""
 
--- Each in front of what follows, so that a long chain is not copied at each link.
+-- A difference list, so that a long chain is not copied at each link.
 chain :: Stage -> ShowS
 chain = \case
   a :> b -> chain a . showString " | " . single b
@@ -115,7 +115,7 @@ disjunct = \case
     slashed = slash . map (chr . fromIntegral) . Bytes.unpack
     slash = \case
       '/' : rest -> "\\/" ++ slash rest
-      -- A slash behind a backslash is a slash, too.
+      -- A slash after a backslash is a slash, too.
       '\\' : c : rest | c /= '/' -> '\\' : c : slash rest
       '\\' : rest@('/' : _) -> slash rest
       c : rest -> c : slash rest

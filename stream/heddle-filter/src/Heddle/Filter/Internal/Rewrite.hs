@@ -10,7 +10,7 @@
 -- change that.
 --
 -- One pass from the bottom up: a component's parts are rewritten before the component, and only
--- the new parts of a law's result are looked at again.
+-- the new parts of a law's result are rewritten again.
 --
 -- Cost: linear in the component.
 -- Owner: none; pure functions.

@@ -3,7 +3,7 @@
 -- Description : Row-parallel analysis of stages and splitters
 -- Stability   : internal, exempt from the version policy
 --
--- A stage is row-parallel if cutting its input behind a newline does not change its output: then
+-- A stage is row-parallel if cutting its input after a newline does not change its output: then
 -- parts of the input can be run in parallel, and their outputs put together in order.
 --
 -- The facts about a component follow from those about its parts. They are computed together, in
@@ -45,7 +45,7 @@ endsRows = factEnds . stageFacts
 isPointwise :: Stage -> Bool
 isPointwise = factPointwise . stageFacts
 
--- | If the input is cut behind a newline, is the number of true sections the sum of the parts'?
+-- | If the input is cut after a newline, is the number of true sections the sum of the parts'?
 isCountRowParallel :: Splitter -> Bool
 isCountRowParallel s = factLabels facts && factTrueWithin facts
   where
@@ -69,7 +69,7 @@ rowTest = \case
 
 -- Stages ---------------------------------------------------------------------
 
--- | What is known of a stage. The fields are lazy.
+-- | The facts about a stage. The fields are lazy.
 data StageFacts = StageFacts
   { -- | See 'isRowParallel'.
     factRowParallel :: Bool,
@@ -79,7 +79,7 @@ data StageFacts = StageFacts
     factEndsSome :: Bool,
     -- | See 'isPointwise'.
     factPointwise :: Bool,
-    -- Does each newline stay a newline, behind the output for what was before it?
+    -- Does each newline stay a newline, after the output for the bytes before it?
     factKeeps :: Bool,
     factNumbers :: Bool
   }
@@ -166,7 +166,7 @@ chained a b =
 
 -- Splitters ------------------------------------------------------------------
 
--- What is known of a splitter.
+-- The facts about a splitter.
 data SplitterFacts = SplitterFacts
   { factRowwise :: Bool,
     factSolid :: Bool,

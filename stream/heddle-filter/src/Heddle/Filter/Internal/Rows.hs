@@ -36,8 +36,8 @@ import Heddle.Filter.Internal.Machine (Env (..))
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 
--- | A row does not fit into a buffer of this many bytes. The callers of 'readRows' and 'readPart' catch it. It is thrown
--- between two calls of the reader and the consumer, never within one, so no handler of the program's sees it.
+-- | A row does not fit into a buffer of this many bytes. The callers of 'readRows' and 'readPart' catch it. It is
+-- thrown between two calls of the reader and the consumer, never within one, so no handler of the program's sees it.
 newtype LongerThan = LongerThan Int
   deriving stock (Show)
 
@@ -47,7 +47,7 @@ instance Exception LongerThan
 tooLongRow :: LongerThan -> TooLong
 tooLongRow (LongerThan limit) = TooLong "a row" limit
 
--- | A buffer that begins with the beginning of a row.
+-- | A buffer that starts at the start of a row.
 data RowBuffer = RowBuffer
   { bufferMemory :: !(Ref (ForeignPtr Word8)),
     bufferSize :: !(Ref Int),
@@ -73,7 +73,7 @@ pendingRow buffer = do
   writeRef (bufferFilled buffer) 0
   pure (fromForeignPtr memory 0 n)
 
--- Make room for at least a byte; how much there is.
+-- Make room for at least a byte; returns the free space.
 makeRoom :: RowBuffer -> IO Int
 makeRoom buffer = do
   size <- readRef (bufferSize buffer)
@@ -131,7 +131,7 @@ readPart buffer reading (from, to) (a, b) take' = do
   writeRef (bufferFilled buffer) 0
   if a == from then rows a else skip (a - 1)
   where
-    -- Read behind what is in the buffer. Beyond the part's end the steps are small, since only
+    -- Append to the buffer. Beyond the part's end the steps are small, since only
     -- the rest of one row is needed.
     more at = do
       room <- makeRoom buffer
@@ -143,7 +143,7 @@ readPart buffer reading (from, to) (a, b) take' = do
       n <- if wanted <= 0 then pure 0 else withForeignPtr memory (\p -> reading (p `plusPtr` filled) wanted at)
       writeRef (bufferFilled buffer) (filled + max 0 n)
       pure (filled, max 0 n, memory)
-    -- The first row of the part begins behind the first newline from the byte before it on.
+    -- The first row of the part begins after the first newline at or after the byte before the part.
     skip at = when (at < b - 1) $ do
       (filled, n, memory) <- more at
       when (n > 0) $ do
@@ -153,7 +153,7 @@ readPart buffer reading (from, to) (a, b) take' = do
           else do
             dropFront buffer (newline + 1)
             when (at + fromIntegral newline + 1 < b) (wholeRows (at + fromIntegral n))
-    -- What is in the buffer begins with a row of the part.
+    -- The buffer begins with a row of the part.
     wholeRows at = do
       filled <- readRef (bufferFilled buffer)
       memory <- readRef (bufferMemory buffer)

@@ -186,7 +186,7 @@ matches p env to = do
                 searchRegex (patternRegex p) (castPtr address) size from >>= \case
                   Nothing -> others (Bytes.unsafeDrop told whole)
                   Just (start, stop)
-                    -- An empty match right behind a match does not count.
+                    -- An empty match right after a match does not count.
                     | start == stop && Just start == lastEnd -> go told (start + 1) Nothing
                     | otherwise -> do
                       others (Bytes.unsafeTake (start - told) (Bytes.unsafeDrop told whole))
@@ -274,12 +274,12 @@ having sought other env to = do
         rest = \label -> unless label (rest to False)
       }
 
--- The true sections behind which the other splitter's first section is true.
+-- The true sections after which the other splitter's first section is true.
 followedBy :: (Sections -> IO Sink) -> Env -> Sections -> IO Sections
 followedBy other env to = do
   budget <- newBudget env
   buffer <- newReorderBuffer budget to
-  -- The machines that look at what is behind a section, with the section's number.
+  -- The machines that check the stream after a section, with the section's number.
   watching <- newRef []
   let decide n label = settle buffer n label >> modifyRef watching (\ws -> (filter ((/= n) . fst) ws, ()))
   pure

@@ -4,7 +4,7 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- Keeps the blocks that hold the last rows, with the number of newlines in each, and drops the
--- oldest once there are enough newlines behind it. Row boundaries are searched for only at the
+-- oldest once there are enough newlines after it. Row boundaries are searched for only at the
 -- end of the stream. A regular file is read from the newline before its last rows, which is
 -- found by reading blocks backwards.
 --
@@ -98,7 +98,7 @@ dropRows rows kept = case kept of
        in Kept (if Bytes.null left then others else Block left (here - rows) :<| others) (newlines - rows) size
   _ -> kept
 
--- The text behind the first newlines.
+-- The text after the first newlines.
 afterRows :: Int -> ByteString -> ByteString
 afterRows rows piece
   | rows > 0, Just i <- Bytes.elemIndex 0x0a piece = afterRows (rows - 1) (Bytes.unsafeDrop (i + 1) piece)
@@ -109,7 +109,7 @@ afterRows rows piece
 -- @rows@ others, or @from@ if there is none or a read fails. That newline is read too, because what
 -- comes from an earlier file may end within a row. @reading@ reads at an offset, @size@ bytes at once.
 --
--- [Cost]: reading and counting what is behind the place, in memory of one block.
+-- [Cost]: reading and counting the bytes after that place, in memory of one block.
 beforeLastRows :: (Ptr Word8 -> Int -> Int64 -> IO Int) -> Int -> (Int64, Int64) -> Int -> IO Int64
 beforeLastRows reading size (from, to) rows = allocaBytes size (\p -> go p to rows)
   where

@@ -65,7 +65,7 @@ data Splitter
   | -- | Each occurrence of the text is a true section, from the left and without overlaps.
     Substring !CaseRule !ByteString
   | -- | Each match of the expression within a line is a true section: the leftmost, of those
-    -- the longest, then the next one behind it.
+    -- the longest, then the next one after it.
     Matching !Pattern
   | -- | The same sections with true and false exchanged.
     Not Splitter
@@ -77,7 +77,7 @@ data Splitter
     Having Splitter Splitter
   | -- | The true sections of the first in which the second finds no false one.
     HavingOnly Splitter Splitter
-  | -- | The true sections of the first behind which the second begins with a true one.
+  | -- | The true sections of the first after which the second begins with a true one.
     FollowedBy Splitter Splitter
   | -- | The first true sections, this many.
     First !Int Splitter
@@ -170,7 +170,7 @@ data Stage
     Numbers
   | -- | Put a text before the input.
     Prepend !ByteString
-  | -- | Put a text behind the input.
+  | -- | Put a text after the input.
     Append !ByteString
   | -- | Output a text at the end instead of the input.
     Instead !ByteString

@@ -41,7 +41,7 @@ import Prelude hiding (iterate)
 -- [Blocks]: never.
 range :: Int -> Int -> Source Int
 range from to = Source $ \step s0 more enough ->
-  let -- In blocks, so that one comparison serves for the end and for the safe points.
+  let -- In blocks, so that one comparison serves both the end and the safe points.
       go !i !end !s
         | i /= end = step s i (go (i + 1) end) enough
         | i == stop = more s

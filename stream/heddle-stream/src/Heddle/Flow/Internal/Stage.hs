@@ -235,7 +235,7 @@ lines = stateful next (\pieces -> if null pieces then mempty else pure (glue pie
     {-# INLINE cut #-}
 {-# INLINE lines #-}
 
--- What 'lines' has not cut yet: the pieces of a line, the last one first, and a piece behind them.
+-- The input that 'lines' has not cut yet: the pieces of a line, the last one first, and the piece after them.
 data Uncut = AllCut | Uncut [ByteString] !ByteString
 
 -- | A flow with a state, and what it pushes at its end. The last argument continues with a new

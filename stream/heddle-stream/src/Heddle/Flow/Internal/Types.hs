@@ -11,7 +11,7 @@
 -- another sink, so a whole chain is one step that the source's loop calls. Nothing else is
 -- recursive: GHC inlines all of it, without rewrite rules, and only the loop remains.
 --
--- This module is for writing sources, flows and sinks of one's own.
+-- Import this module to write new sources, flows and sinks.
 --
 -- To step a sink by hand: begin it ('begun'); while the last answer was 'More', pass its state
 -- to the step with the next element ('stepOnce'); pass the last answer to the end, once. A
