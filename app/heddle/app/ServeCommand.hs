@@ -111,7 +111,7 @@ run chosen = do
   labelMe "heddle/serve"
   telling <- newWords 1
   let tell event = atomicWrite telling 0 1 >> (say chosen event `finally` atomicWrite telling 0 0)
-      -- Ends the process though a message is stuck in a pipe that nobody reads, where the
+      -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.
       atSecond = nap (seconds 2) >> exitImmediately (ExitFailure 1)
   result <- try (serveSite chosen {serveSecond = atSecond} tell)

@@ -208,7 +208,7 @@ allowed what offset count = do
 
 -- | What came of sending a file.
 data FileSent
-  = -- | The number of bytes; fewer than asked for if the file ended early.
+  = -- | The number of bytes; fewer than requested if the file ended early.
     FileSent !Int
   | -- | The number of bytes sent before the deadline.
     FileTimedOut !Int

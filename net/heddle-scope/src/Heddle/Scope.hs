@@ -136,7 +136,7 @@ instance Exception TaskFailed where
   displayException (TaskFailed scope task cause) =
     "task " ++ task ++ (if null scope then "" else " of scope " ++ scope) ++ " failed: " ++ displayException cause
 
--- | The result of a cancelled task was asked for.
+-- | A thread awaited the result of a cancelled task.
 data TaskCancelled = TaskCancelled
   deriving stock (Eq, Show)
 
@@ -267,7 +267,7 @@ shut scope = do
         if IntMap.null children then (ScopeState Over failure children, (True, failure)) else (s, (False, failure))
       if over then pure failure else stubbornly (park (scopeCell scope)) >> gone
 
--- One thread may be masked for long; the others must not wait for it.
+-- One thread may be masked for a long time; the others must not wait for it.
 cancelThreads :: [ThreadId] -> IO ()
 cancelThreads = \case
   [] -> pure ()

@@ -121,12 +121,12 @@ resetChunkState limits state = do
 
 -- | One step of decoding. What was consumed never needs to be given again.
 data ChunkStep
-  = -- | All bytes, so many, were consumed without reaching data.
+  = -- | All bytes, this many, were consumed without reaching data.
     ChunkMore !Int
   | -- | Data: its offset and its length, at least 1. Bytes before and within it
     -- are consumed.
     ChunkData !Int !Int
-  | -- | The body is over, its trailers included; so many bytes were consumed, and
+  | -- | The body is over, its trailers included; this many bytes were consumed, and
     -- what follows them is the next request.
     ChunkEnd !Int
   | -- | The body is malformed or too large: answer the status, and close.
@@ -139,7 +139,7 @@ data ChunkStep
 chunkedTotal :: ChunkState -> IO Int
 chunkedTotal state = get state FieldTotal
 
--- | Decode from a buffer of so many bytes, none of which was consumed before.
+-- | Decode from a buffer of this many bytes, none of which was consumed before.
 -- After 'ChunkEnd' or 'ChunkReject' it repeats that answer, consuming nothing.
 --
 -- Trailers are checked, counted and dropped: a field after the body could not be

@@ -389,7 +389,7 @@ handlerFailed state request e
     settingFailed (settingsOf state) e
     answer state request (plain status500 "The server failed to answer this request.")
 
--- The reply has not begun, so the client is told what was wrong with its body.
+-- The reply has not begun, so the response says what was wrong with the body.
 bodyFailed :: ConnectionState -> BodyError -> IO Outcome
 bodyFailed state = \case
   BodyRejected status reason -> reject state LoggedRequest status reason

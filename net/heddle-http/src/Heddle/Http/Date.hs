@@ -52,6 +52,6 @@ currentSecond clock (Deadline now) = do
   readWord (clockWords clock) 1
 {-# INLINE currentSecond #-}
 
--- | The text of the second last asked for.
+-- | The text of the second that was requested last.
 dateText :: DateClock -> IO ByteString
 dateText = readRef . clockText

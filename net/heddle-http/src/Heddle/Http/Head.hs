@@ -108,7 +108,7 @@ import Heddle.Http.Scan (equalsIgnoringCase)
 -- | The description of one request head; see Note [Layout].
 newtype HeadTable = HeadTable (MutableByteArray RealWorld)
 
--- | A table with room for so many headers, at most 32,767.
+-- | A table with room for this many headers, at most 32,767.
 --
 -- [Cost]: O(capacity); 20 bytes per header, once.
 newHeadTable :: Int -> IO HeadTable

@@ -319,7 +319,7 @@ prefixAt !buffer !offset !len !end
         go (i + 1) (acc .|. (fromIntegral byte `unsafeShiftL` (8 * i)))
 {-# INLINE prefixAt #-}
 
--- | Ones in so many low bytes, at most eight.
+-- | Ones in this many low bytes, at most eight.
 mask :: Int -> Word64
 mask len
   | len <= 0 = 0

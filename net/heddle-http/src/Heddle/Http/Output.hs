@@ -69,7 +69,7 @@ instance Exception ConnectionLost where
 data Closing
   = -- | Nothing: it stays open, as HTTP/1.1 assumes.
     Stays
-  | -- | It stays open, which an HTTP/1.0 client must be told.
+  | -- | It stays open; an HTTP/1.0 client does not assume that.
     StaysTold
   | -- | It closes after this reply.
     Closes

@@ -130,7 +130,7 @@ pattern More = Parsed (-1)
 pattern Reject :: Status -> RejectReason -> Parsed
 pattern Reject status reason <- (rejection -> Just (status, reason))
 
--- | The head is complete and valid, and so many bytes long.
+-- | The head is complete and valid; its length in bytes.
 pattern Done :: Int -> Parsed
 pattern Done consumed <-
   (finished -> Just consumed)
@@ -155,7 +155,7 @@ refuse :: RejectReason -> Parsed
 refuse reason = Parsed (-2 - fromEnum reason)
 {-# INLINE refuse #-}
 
--- | Parse what a buffer holds of one head: its first so many bytes, which must
+-- | Parse what a buffer holds of one head: its first bytes, this many, which must
 -- begin with all bytes that earlier calls for this head were given. Begin each
 -- head with 'startHead', and call it again after 'Reject' or 'Done'.
 --
@@ -335,7 +335,7 @@ versionPart job@Job {jobBuffer = buffer, jobEnd = end, jobTable = table} !start 
                 0x0A -> malformed job start BareLineFeed
                 _ -> malformed job start BadVersion
 
-    -- Each byte is judged before the next is asked for: it may be the line's end.
+    -- Each byte is checked before the next is read: it may be the line's end.
     versionByte allowed i continue = byteOr i $ \byte ->
       if allowed byte then continue byte else malformed job start BadVersion
 
@@ -420,7 +420,7 @@ schemeEnd buffer target stop = do
             then matches (i + 1) others
             else pure False
 
--- | Header lines from the start of one, so many being in the table already.
+-- | Header lines from the start of one; the number is that of the lines in the table.
 headerLines :: Job -> Int -> Int -> IO Parsed
 headerLines job@Job {jobBuffer = buffer, jobEnd = end, jobTable = table} = line
   where

@@ -142,7 +142,7 @@ query request = B.drop 1 <$> slice request querySlice
 form :: Request -> IO TargetForm
 form request = targetForm (workHead (requestWork request))
 
--- | Host and port asked for: of an absolute target, else of the Host header.
+-- | The requested host and port: of an absolute target, else of the Host header.
 host :: Request -> IO ByteString
 host request = slice request effectiveHost
 
@@ -197,7 +197,7 @@ startBody settings ws framing continue = do
 readBody :: Request -> IO ByteString
 readBody request = bodyStep request $ \p n -> BI.create n (\q -> BI.memcpy q p n)
 
--- | The whole body; 'BodyRejected' with 413 beyond so many bytes.
+-- | The whole body; 'BodyRejected' with 413 beyond this many bytes.
 --
 -- [Blocks]: parks.
 -- [Throws]: 'BodyError'.
@@ -215,7 +215,7 @@ bodyUnread :: Request -> IO Bool
 bodyUnread request = (/= 0) <$> get (requestWork request) WorkLeft
 {-# INLINE bodyUnread #-}
 
--- | Read and drop the rest, at most so many bytes; 'True' when that reached the end. A
+-- | Read and drop the rest, at most this many bytes; 'True' when that reached the end. A
 -- client that still waits for 100 Continue sends nothing, and after a failure that was
 -- already thrown the rest is unreadable: 'False' in both cases.
 --

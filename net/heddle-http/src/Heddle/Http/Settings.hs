@@ -86,7 +86,7 @@ defaultSettings =
       settingCrowded = \shortage -> putErrorLine ("heddle-http: " ++ describeShortage shortage)
     }
 
--- | By when a window of a transfer that began then must have moved more than so many
+-- | By when a window of a transfer that began then must have moved more than this many
 -- bytes: at most twice the grace, so that no early rush buys a long stall.
 --
 -- [Cost]: arithmetic: a slow client costs one store per attempt.

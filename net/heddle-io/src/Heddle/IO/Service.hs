@@ -324,7 +324,7 @@ activate service registration =
           writeWord (registrationWords registration) RegistrationDetached 2
           waitUntil registration Readable (min deadline (Deadline (latest + keep)))
           mine <- compareAndSet (registrationWords registration) RegistrationDetached 2 0
-          -- Closed to make room: the handler is told, as the handler of a detached one is.
+          -- Closed to make room: the handler runs, as the handler of a detached one is.
           if mine then talk else False <$ serviceHandler service registration
         else do
           parked <- detachUntil registration deadline

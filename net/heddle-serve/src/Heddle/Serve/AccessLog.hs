@@ -9,7 +9,7 @@
 -- Each capability formats its lines into its own ring; one thread writes the rings to the
 -- file, when 64 KB wait or 200 ms after the first line. A line is always whole.
 --
--- When the file takes nothing (a stalled disk, a pipe that nobody reads), requests wait for
+-- When the file accepts nothing (a stalled disk, a pipe without a reader), requests wait for
 -- room in the ring for up to a second. After that the log counts as stalled until the
 -- writer gets on: lines that find no room are dropped at once and counted, and a second
 -- thread reports the number, at most every ten seconds. Ending waits for the writer while
@@ -86,7 +86,7 @@ pattern LogStalled = 40
 pattern LogProgress = 48
 -- 1: the writer has ended.
 pattern LogOver = 49
--- 1: whoever waits for the writer's end is to stop waiting.
+-- 1: the thread that waits for the writer's end stops waiting.
 pattern LogAbandoned = 56
 
 -- Small enough to stay in the core's cache.
@@ -280,7 +280,7 @@ writer log' = go
 data Pass = Nothing' | Wrote | More
   deriving stock (Eq, Ord)
 
--- At most so many pieces at a time, so that one busy ring does not hold up the others.
+-- At most this many pieces at a time, so that one busy ring does not hold up the others.
 share :: Int
 share = 4
 

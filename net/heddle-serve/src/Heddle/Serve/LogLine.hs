@@ -122,7 +122,7 @@ pokePeer p address
           pokeByteOff behind i (Short.index address (from + i))
           go (i + 1)
 
--- Write a field of the given address and length: at most so many bytes, to a place.
+-- Write a field of the given address and length: at most this many bytes, to a place.
 escaped :: Int -> Ptr Word8 -> Ptr Word8 -> Int -> IO (Ptr Word8)
 escaped most p from n = plainRun 0
   where

@@ -4,7 +4,7 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- A thread of its own passes events to the listener, in order. If the listener writes to a
--- pipe that nobody reads, only this thread blocks: connections, the log's writer and a stop
+-- pipe without a reader, only this thread blocks: connections, the log's writer and a stop
 -- continue.
 --
 -- Cost: a fork and a queue; nothing until an event comes.
@@ -39,7 +39,7 @@ data Messages event = Messages
 -- What to tell, what to do afterwards, and whether it is the last one.
 data Item event = Item !(Maybe event) !(IO ())
 
--- More than so many waiting events are dropped.
+-- Beyond this many waiting events, new ones are dropped.
 most :: Int
 most = 256
 
@@ -65,7 +65,7 @@ withMessages runtime tell = bracket open (\messages -> uninterruptibleMask_ (put
 announce :: Messages event -> event -> IO ()
 announce messages event = add messages (Item (Just event) (pure ()))
 
--- | Tell an event, and wait until it is told, but for a second at most.
+-- | Report an event, and wait until it is reported, for at most a second.
 --
 -- [Blocks]: parks.
 announceSoon :: Messages event -> event -> IO ()
@@ -90,5 +90,5 @@ put messages event = do
 -- Note [A thread left behind]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
 -- The thread is forked without a scope of heddle-scope: a scope ends only when its tasks have,
--- and this one may be in a write to a pipe that nobody reads, which no exception interrupts.
+-- and this one may be in a write to a pipe without a reader, which no exception interrupts.
 -- 'withMessages' waits for it for a second and leaves it behind.

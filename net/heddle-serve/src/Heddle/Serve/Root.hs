@@ -7,7 +7,7 @@
 -- switched to another directory while the server runs.
 --
 -- Cost: a cached hit pays nothing; a miss, or a check of a cached file, one load.
--- Owner: whoever opened it; any thread may use it.
+-- Owner: the thread that opened it; any thread may use it.
 module Heddle.Serve.Root
   ( Root,
     openRoot,

@@ -4,8 +4,8 @@
 -- Stability   : hidden
 --
 -- When descriptors run out, or a service has as many connections as it may, idle clients
--- must not keep newcomers waiting until their idle time is over. The connection that has
--- been without work for the longest time is closed in the newcomer's place.
+-- must not keep new connections waiting until their idle time is over. The connection that has
+-- been without work for the longest time is closed to make room.
 --
 -- A connection whose next request has come is not idle, and one that has yet to speak for
 -- the first time is left alone for a second: its client was just let in.
