@@ -190,8 +190,8 @@ readInto file@(File _ fd) p offset count = do
   now <- Prim.readAtNoWait fd p count offset
   if now > 0 then pure now else patient
   where
-    -- A disk is needed, or the file system cannot tell: EAGAIN, EOPNOTSUPP, EPERM. 0 is a
-    -- miss too on some kernels, and an error shows again.
+    -- The data is not in memory, or the file system cannot say: EAGAIN, EOPNOTSUPP, EPERM. Some
+    -- kernels return 0 for a miss, and an error is returned again.
     patient = do
       r <- Prim.readAt fd p count offset
       case () of
@@ -206,9 +206,9 @@ allowed what offset count = do
   when (count < 1) $ throwErrnoFor (what ++ " with length " ++ show count ++ ", which must be at least 1") EINVAL
   when (offset < 0) $ throwErrnoFor (what ++ " at offset " ++ show offset ++ ", which must not be negative") EINVAL
 
--- | What came of sending a file.
+-- | The result of sending a file.
 data FileSent
-  = -- | The number of bytes; fewer than asked for if the file ended early.
+  = -- | The number of bytes; fewer than requested if the file ended early.
     FileSent !Int
   | -- | The number of bytes sent before the deadline.
     FileTimedOut !Int

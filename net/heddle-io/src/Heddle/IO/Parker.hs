@@ -76,10 +76,10 @@ newParker runtime = do
 closeParker :: Parker -> IO ()
 closeParker (Parker registration) = void (closeRegistration registration)
 
--- | Look until there is an answer; 'Nothing' when the deadline passed or the parker was
--- closed first. It looks at least once.
+-- | Run the action after each wake-up until it returns an answer; 'Nothing' when the deadline
+-- passed or the parker was closed first. The action runs at least once.
 --
--- [Cost]: one look for each wake-up.
+-- [Cost]: one run of the action for each wake-up.
 -- [Blocks]: parks.
 -- [Masking]: interruptible while parked.
 -- [Threads]: one at a time.
@@ -105,7 +105,7 @@ prepare :: Parker -> IO ()
 prepare (Parker registration) = void (Cell.reset (registrationWrite registration))
 
 -- | Park until there is a token, the deadline passes or the parker is closed. It may also
--- return early: look at the condition again.
+-- return early, so check the condition again.
 --
 -- [Cost]: 24 bytes; no system call.
 -- [Blocks]: parks.

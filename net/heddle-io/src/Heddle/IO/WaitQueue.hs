@@ -3,7 +3,7 @@
 -- Description : Fair queues of waiting threads
 -- Stability   : stable
 --
--- What locks and channels are made of: a first-come, first-served queue whose entries can
+-- For locks and channels: a first-come, first-served queue whose entries can
 -- withdraw, and the hand-off of a value from the thread that takes a waiter out of its queue
 -- to the thread that waits.
 --

@@ -9,7 +9,7 @@
 -- level-triggered, so each wait is announced ('Enable') and an announcement ends with its
 -- event, as in Mio.
 --
--- Cost: O(announced waits) per look.
+-- Cost: O(announced waits) per poll.
 -- Owner: one per event manager; all state belongs to its loop.
 -- [Source]: Mio, section 4.1.
 module Heddle.IO.Internal.Poll

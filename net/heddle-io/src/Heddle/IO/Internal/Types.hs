@@ -167,7 +167,7 @@ data Kind
 data Registration = Registration
   { registrationManager :: !Manager,
     registrationIndex :: !Int,
-    -- | Tells this use of the index from earlier ones.
+    -- | Distinguishes this use of the index from earlier ones.
     registrationStamp :: !Int,
     registrationFd :: !Fd,
     registrationKind :: !Kind,
@@ -189,15 +189,15 @@ pattern RegistrationState = 0
 pattern RegistrationSticky :: Int
 pattern RegistrationSticky = 1
 
--- | When the present wait for reading ends; written by its waiter.
+-- | When the current wait for reading ends; written by its waiter.
 pattern RegistrationReadDeadline :: Int
 pattern RegistrationReadDeadline = 2
 
--- | When the present wait for writing ends; written by its waiter.
+-- | When the current wait for writing ends; written by its waiter.
 pattern RegistrationWriteDeadline :: Int
 pattern RegistrationWriteDeadline = 3
 
--- | When the wheel will look at the registration, 'maxBound' for never. Written by the loop.
+-- | When the wheel will reach the registration, 'maxBound' for never. Written by the loop.
 pattern RegistrationArmed :: Int
 pattern RegistrationArmed = 4
 

@@ -43,7 +43,7 @@ import Heddle.Prim.Atomic (Ref, Words, growWords, newRef, newWords, readRef, rea
 data Wheel = Wheel
   { -- | Entry + 1 at the head of each bucket; 0 for none.
     wheelHeads :: !Words,
-    -- | One bit mask of used buckets per level, then the present tick.
+    -- | One bit mask of used buckets per level, then the current tick.
     wheelMasks :: !Words,
     -- | Per entry: next + 1, previous + 1, bucket + 1 (0: not linked), tick.
     wheelLinks :: !(Ref Words)
@@ -55,7 +55,7 @@ type Tick = Int
 levels :: Int
 levels = 7
 
--- | A wheel whose present is this tick.
+-- | A wheel whose current tick is this one.
 --
 -- [Cost]: 4 KB.
 newWheel :: Tick -> IO Wheel
