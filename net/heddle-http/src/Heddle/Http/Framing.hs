@@ -54,7 +54,7 @@ import Heddle.Http.Status (Status)
 data FramingResult
   = -- | There is none.
     NoBody
-  | -- | So many bytes; 0 only if Content-Length says so.
+  | -- | This many bytes; 0 only if Content-Length is 0.
     Sized !Int
   | -- | Chunks, to be read by "Heddle.Http.Chunked".
     ChunkedBody

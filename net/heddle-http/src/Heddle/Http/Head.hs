@@ -6,7 +6,7 @@
 -- Stability   : internal; exempt from the version policy
 --
 -- A 'HeadTable' describes one request head in a single unboxed array that is
--- used again for every request: where the method, the target and each header
+-- reused for every request: where the method, the target and each header
 -- lie, which headers are well known, and how far the parser has come.
 --
 -- Invariant: offsets count from the start of the buffer that was parsed, so the
@@ -108,7 +108,7 @@ import Heddle.Http.Scan (equalsIgnoringCase)
 -- | The description of one request head; see Note [Layout].
 newtype HeadTable = HeadTable (MutableByteArray RealWorld)
 
--- | A table with room for so many headers, at most 32,767.
+-- | A table with room for this many headers, at most 32,767.
 --
 -- [Cost]: O(capacity); 20 bytes per header, once.
 newHeadTable :: Int -> IO HeadTable

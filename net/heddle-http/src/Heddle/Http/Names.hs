@@ -319,14 +319,14 @@ prefixAt !buffer !offset !len !end
         go (i + 1) (acc .|. (fromIntegral byte `unsafeShiftL` (8 * i)))
 {-# INLINE prefixAt #-}
 
--- | Ones in so many low bytes, at most eight.
+-- | Ones in this many low bytes, at most eight.
 mask :: Int -> Word64
 mask len
   | len <= 0 = 0
   | otherwise = maxBound `unsafeShiftR` (64 - 8 * len)
 {-# INLINE mask #-}
 
--- | Sets the bit that tells an upper-case letter from a lower-case one. It also maps CR to
+-- | Sets the bit that differs between an upper-case letter and a lower-case one. It also maps CR to
 -- the hyphen and 0x10 to 0x19 to digits, which is safe because no name contains them: the
 -- parser ends a name at the first control character ('Heddle.Http.Scan.nameEnd'). See Note
 -- [Recognising a name] and the test controlBytesFoldOntoKnownNames.

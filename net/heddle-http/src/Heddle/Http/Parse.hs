@@ -130,7 +130,7 @@ pattern More = Parsed (-1)
 pattern Reject :: Status -> RejectReason -> Parsed
 pattern Reject status reason <- (rejection -> Just (status, reason))
 
--- | The head is complete and valid, and so many bytes long.
+-- | The head is complete and valid; its length in bytes.
 pattern Done :: Int -> Parsed
 pattern Done consumed <-
   (finished -> Just consumed)
@@ -155,9 +155,9 @@ refuse :: RejectReason -> Parsed
 refuse reason = Parsed (-2 - fromEnum reason)
 {-# INLINE refuse #-}
 
--- | Parse what a buffer holds of one head: its first so many bytes, which must
--- begin with all bytes that earlier calls for this head were given. Begin each
--- head with 'startHead', and call it again after 'Reject' or 'Done'.
+-- | Parse what a buffer holds of one head, given the number of bytes in it. They must
+-- begin with all bytes that earlier calls for this head were given. Call 'startHead'
+-- before each head, also after 'Reject' or 'Done'.
 --
 -- A line is refused when it is complete, and so at the latest when it exceeds its
 -- limit; the first faulty line decides. A method that is a token is accepted,
@@ -204,7 +204,7 @@ data Job = Job
     -- | Most header lines: the limit, or the table's capacity.
     jobHeaders :: !Int,
     jobBuffer :: !(Ptr Word8),
-    -- | Bytes available, cut at the limit: nothing beyond it is ever looked at.
+    -- | Bytes available, at most the limit: nothing beyond it is ever read.
     jobEnd :: !Int,
     jobTable :: !HeadTable
   }
@@ -335,7 +335,7 @@ versionPart job@Job {jobBuffer = buffer, jobEnd = end, jobTable = table} !start 
                 0x0A -> malformed job start BareLineFeed
                 _ -> malformed job start BadVersion
 
-    -- Each byte is judged before the next is asked for: it may be the line's end.
+    -- Each byte is checked before the next is read, because it may be the line's end.
     versionByte allowed i continue = byteOr i $ \byte ->
       if allowed byte then continue byte else malformed job start BadVersion
 
@@ -420,7 +420,7 @@ schemeEnd buffer target stop = do
             then matches (i + 1) others
             else pure False
 
--- | Header lines from the start of one, so many being in the table already.
+-- | Parse header lines from the start of one, given the number of lines already in the table.
 headerLines :: Job -> Int -> Int -> IO Parsed
 headerLines job@Job {jobBuffer = buffer, jobEnd = end, jobTable = table} = line
   where

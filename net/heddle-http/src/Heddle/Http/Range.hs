@@ -69,7 +69,7 @@ data RangeAnswer
 mostRanges :: Int
 mostRanges = 32
 
--- | Read the value of a Range header, for a representation of so many bytes.
+-- | Read the value of a Range header, for a representation of this many bytes.
 --
 -- >>> parseRange "bytes=0-1,8-" 10
 -- RangeParts (ByteRange {rangeFirst = 0, rangeLast = 1} :| [ByteRange {rangeFirst = 8, rangeLast = 9}])
@@ -80,7 +80,7 @@ mostRanges = 32
 -- for a number are beyond any representation.
 --
 -- Law (@parts@): parts lie inside the representation and are disjoint, and a byte
--- is in one of them exactly if it is in one of the ranges asked for.
+-- is in one of them exactly if it is in one of the requested ranges.
 --
 -- [Cost]: O(length of the header); its ranges, at most 'mostRanges'.
 -- [Source]: RFC 9110, sections 14.1.2 and 14.2.
@@ -107,7 +107,7 @@ parseRange header size
 data Spec
   = -- | From a position to another, or to the end.
     FromTo !Int64 !Int64
-  | -- | So many bytes at the end.
+  | -- | This many bytes at the end.
     Suffix !Int64
 
 isSuffix :: Spec -> Bool
@@ -161,7 +161,7 @@ join (old : others) new
 trim :: ByteString -> ByteString
 trim = B.dropWhile isBlank . B.dropWhileEnd isBlank
 
--- | The value of Content-Range for a part of a representation of so many bytes.
+-- | The value of Content-Range for a part of a representation of this many bytes.
 --
 -- >>> contentRange (ByteRange 0 1) 10
 -- "bytes 0-1/10"
@@ -174,7 +174,7 @@ contentRange :: ByteRange -> Int64 -> ByteString
 contentRange (ByteRange first final) size =
   B.concat ["bytes ", decimal first, "-", decimal final, "/", decimal size]
 
--- | The value of Content-Range for a 416 about a representation of so many bytes.
+-- | The value of Content-Range for a 416 about a representation of this many bytes.
 --
 -- >>> contentRangeUnsatisfied 10
 -- "bytes */10"

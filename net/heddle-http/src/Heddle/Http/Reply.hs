@@ -104,7 +104,7 @@ data Prebuilt = Prebuilt
     prebuiltBuffer :: !Buffer,
     -- | The head's length, its empty line included.
     prebuiltHead :: !Int,
-    -- | The length of all of it.
+    -- | The length of head and content.
     prebuiltSize :: !Int,
     -- | Where the date is.
     prebuiltDateAt :: !Int,
@@ -116,7 +116,7 @@ data Prebuilt = Prebuilt
 data PrebuiltBody
   = -- | None, and no length announced (304, 204).
     NoContent
-  | -- | So many bytes, filled in by the action.
+  | -- | This many bytes, filled in by the action.
     ContentOf !Int (Ptr Word8 -> IO ())
 
 -- | Build a reply once, to be sent often by one capability.
@@ -166,7 +166,7 @@ pokeHead p0 server status headers len extra = do
   end <- pokeWrite (bytes extra <> "\r\n") p4
   pure (dateAt, end)
 
--- | Copy bytes to a place; answers the end.
+-- | Copy bytes to an address, and return the address after them.
 pokeBytes :: Ptr Word8 -> ByteString -> IO (Ptr Word8)
 pokeBytes p b = pokeWrite (bytes b) p
 {-# INLINE pokeBytes #-}
@@ -177,7 +177,7 @@ statusLine status
   | status == status304 = "HTTP/1.1 304 Not Modified\r\n"
   | otherwise = B.concat ["HTTP/1.1 ", C.pack (show (statusCode status)), " ", reasonPhrase status, "\r\n"]
 
--- | Is there no CR, LF or NUL that would end a line early, and no empty name?
+-- | Whether there is no CR, LF or NUL, which would end a line early, and no empty name.
 headersAreSafe :: [Header] -> Bool
 headersAreSafe = all (\(Header n v) -> safe n && safe v && not (B.null n))
   where

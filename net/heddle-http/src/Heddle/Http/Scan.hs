@@ -337,7 +337,7 @@ unboxed :: IO Int -> Unboxed
 unboxed (IO action) s = case action s of (# after, I# n #) -> (# after, n #)
 {-# INLINE unboxed #-}
 
--- | Put the number in a box, which the caller at once takes off again.
+-- | Put the number in a box, which disappears when this is inlined into its caller.
 --
 -- [Cost]: none.
 boxed :: Unboxed -> IO Int
