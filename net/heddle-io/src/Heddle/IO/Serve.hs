@@ -91,7 +91,7 @@ serve options listener handler = mask_ $ do
   (park closed >> Cell.unpark closed >> void (awaitDrainedUntil service never))
     `onException` abandon service roster
   where
-    -- Losing the connection is no failure of a handler once the service is abandoned.
+    -- Losing the connection is not a failure of the handler once the service is abandoned.
     failed roster e = do
       Roster open _ <- readRef roster
       case fromException e of
