@@ -9,7 +9,7 @@
 --
 -- Parses the head of an HTTP/1 request from a buffer that may still be filling.
 -- Every sequence of bytes gets an answer, and the answer does not depend on how
--- the bytes were cut into pieces; see Note [Resuming].
+-- the bytes were split into pieces; see Note [Resuming].
 --
 -- Owner: the connection whose table is being filled.
 -- Cost: O(bytes) over all calls for one head; 0 bytes allocated. Nothing blocks,
@@ -87,7 +87,7 @@ data Limits = Limits
     limitBody :: !Int,
     -- | Longest trailer section of a chunked body; beyond it, 431.
     limitTrailers :: !Int,
-    -- | Chunk extensions in excess of what the data pays for; beyond it, 400.
+    -- | Chunk extensions in excess of what the data allows; beyond it, 400.
     limitChunkExtensions :: !Int
   }
   deriving stock (Eq, Show)
@@ -218,8 +218,8 @@ resume job lineStart = do
       headerLines job lineStart count
     _ -> firstLine job phase lineStart
 
--- | The line has no end yet: remember how far it was looked at. Precondition: there
--- is no LF in what arrived of the line.
+-- | The line has no end yet: remember how far it was searched. Precondition: there
+-- is no LF in the part of the line that has arrived.
 unfinished :: Job -> Int -> IO Parsed
 unfinished Job {jobLimits = limits, jobEnd = end, jobTable = table} !lineStart
   | end >= limitHeadBytes limits = do
@@ -231,7 +231,7 @@ unfinished Job {jobLimits = limits, jobEnd = end, jobTable = table} !lineStart
     pure More
 {-# NOINLINE unfinished #-}
 
--- | The line is malformed; that is said only once it is complete, so that the
+-- | The line is malformed. It is refused only when it is complete, so that the
 -- answer does not depend on how the bytes arrived.
 malformed :: Job -> Int -> RejectReason -> IO Parsed
 malformed job !lineStart !reason = do

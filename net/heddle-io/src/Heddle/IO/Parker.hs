@@ -5,12 +5,12 @@
 --
 -- A 'Parker' holds at most one token. 'unpark' leaves it, 'parkUntil' takes it or waits for
 -- it until a deadline. It is a 'Heddle.Prim.WaitCell.WaitCell' with deadlines, for a
--- background thread that lives as long as its runtime: the runtime refers to it, so the
--- collector never takes its thread for deadlocked, and a runtime that stops wakes it.
+-- background thread that lives as long as its runtime. The runtime refers to the parker, so the
+-- collector never finds its thread deadlocked, and a runtime that stops wakes it.
 --
--- Protocol: the waiting thread calls 'prepare', looks at its condition, and parks if it does
+-- Protocol: the waiting thread calls 'prepare', checks its condition, and parks if it does
 -- not hold; 'awaitUntil' is that loop. The thread that makes the condition true calls
--- 'unpark' afterwards. A token left between looking and parking ends the park at once.
+-- 'unpark' afterwards. A token left between the check and the park ends the park at once.
 --
 -- Cost: a parker is about 400 bytes; parking 24 bytes, without a system call.
 -- Owner: the thread that waits; any thread may unpark.
@@ -96,7 +96,7 @@ awaitUntil parker deadline look = go
           closed <- isClosed parker
           if late || closed then pure Nothing else parkUntil parker deadline >> go
 
--- | Drop the token of an earlier wake-up, before looking at the condition.
+-- | Drop the token of an earlier wake-up, before checking the condition.
 --
 -- [Cost]: O(1).
 -- [Blocks]: never.

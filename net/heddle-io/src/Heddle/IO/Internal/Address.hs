@@ -37,7 +37,7 @@ import Heddle.Prim.Socket (pattern FamilyInet, pattern FamilyInet6, pattern Fami
 import Network.Socket (SockAddr (..))
 import Network.Socket.Address (peekSocketAddress, pokeSocketAddress, sizeOfSocketAddress)
 
--- | Room for every kind of address.
+-- | Large enough for every kind of address.
 --
 -- [Units]: bytes.
 addressRoom :: Int

@@ -168,7 +168,7 @@ hungUp :: Registration -> IO Bool
 hungUp registration = (/= 0) <$> readWord (registrationWords registration) RegistrationSticky
 {-# INLINE hungUp #-}
 
--- | Forget a hang-up that a reader has seen without finding bytes or the end: otherwise the
+-- | Clear a hang-up that a reader has seen without finding bytes or the end. Otherwise the
 -- next wait would return at once, and a loop of waiting and reading would spin.
 --
 -- [Cost]: one store.
@@ -215,7 +215,7 @@ giveBackBuffer :: Registration -> Buffer -> IO ()
 giveBackBuffer = giveBack . managerBuffers . registrationManager
 {-# INLINE giveBackBuffer #-}
 
--- | Set the deadline of the wait in a direction, present or next, without waiting.
+-- | Set the deadline of the current or next wait in a direction, without waiting.
 --
 -- [Cost]: about 3 ns: one store, if the deadline is later than the one before it. One that
 -- is earlier than the armed one sends a command to the event manager.
@@ -302,8 +302,8 @@ writableAlready registration = do
     ws = registrationWords registration
     writableBits = eventOut .|. eventHangUp .|. eventError
 
--- | Whether the deadline has passed. The event manager's clock answers first; the real
--- clock is read only if that says no.
+-- | Whether the deadline has passed. The real clock is read only if the deadline has not passed
+-- by the event manager's clock.
 --
 -- [Cost]: one read, or one reading of the clock.
 -- [Blocks]: never.

@@ -7,11 +7,11 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- A 'Manager' is one capability's event manager; a 'Registration' is one descriptor or timer
--- that it looks after. Each field says who may write it.
+-- in it. Each field's comment says which thread may write it.
 --
 -- Cost: a registration is about 250 bytes and no thread.
 -- Owner: the manager keeps every open registration reachable, so that the collector never
--- takes a thread parked on one for deadlocked.
+-- finds a thread parked on one deadlocked.
 module Heddle.IO.Internal.Types
   ( -- * Managers
     Manager (..),
