@@ -3,7 +3,7 @@
 -- |
 -- Module      : Heddle.Http.Chunked
 -- Description : Chunked bodies, decoded in place as they arrive
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- Decodes a chunked body piece by piece. Data is not copied: the answer says where it
 -- lies. The bytes between are checked and consumed at once, so no byte is read twice.

@@ -4,7 +4,7 @@
 -- |
 -- Module      : Heddle.Http.Connection
 -- Description : One connection's conversation
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- Straight-line code: receive, parse, decide the framing, call the handler, send, continue
 -- with the input that is buffered, and idle when there is none. It runs masked; handlers run

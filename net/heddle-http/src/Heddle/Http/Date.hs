@@ -1,7 +1,7 @@
 -- |
 -- Module      : Heddle.Http.Date
 -- Description : The Date header's text, one per capability
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- The first request of a new second replaces the text, so no timer runs while the server
 -- idles. "Heddle.Bytes.HttpDate" formats it.

@@ -3,7 +3,7 @@
 -- |
 -- Module      : Heddle.Http.Head
 -- Description : The parsed head of a request, as offsets
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- A 'HeadTable' describes one request head in a single unboxed array that is
 -- reused for every request: where the method, the target and each header

@@ -6,7 +6,7 @@
 -- |
 -- Module      : Heddle.Http.Names
 -- Description : Known methods and header names, and how they are recognised
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- Small numbers for the names that a server asks about. They are recognised
 -- once, while parsing; afterwards a name is found by its number.

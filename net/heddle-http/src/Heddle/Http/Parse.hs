@@ -5,7 +5,7 @@
 -- |
 -- Module      : Heddle.Http.Parse
 -- Description : Request line and headers, strictly, into a table
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- Parses the head of an HTTP/1 request from a buffer that may still be filling.
 -- Every sequence of bytes gets an answer, and the answer does not depend on how

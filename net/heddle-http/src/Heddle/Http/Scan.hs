@@ -4,7 +4,7 @@
 -- |
 -- Module      : Heddle.Http.Scan
 -- Description : Byte classes and word-at-a-time scans
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- The loops below the parsers. Each scan takes a buffer, a first index and the
 -- index after the last byte, and answers the index of the first byte it stops

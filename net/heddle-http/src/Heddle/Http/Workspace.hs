@@ -3,7 +3,7 @@
 -- |
 -- Module      : Heddle.Http.Workspace
 -- Description : What a connection needs while it has work
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- Input and output buffer, head table, chunk decoder and a few counters, borrowed from a pool
 -- of the capability. A connection that idles, or waits for the rest of a head, has none.

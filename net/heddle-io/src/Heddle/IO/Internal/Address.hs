@@ -4,7 +4,7 @@
 -- |
 -- Module      : Heddle.IO.Internal.Address
 -- Description : Socket addresses, to and from the kernel's form
--- Stability   : hidden
+-- Stability   : internal, exempt from the version policy
 --
 -- network's 'SockAddr' outside, the kernel's bytes inside.
 --

@@ -1,7 +1,7 @@
 -- |
 -- Module      : Heddle.IO.Internal.DescriptorWaiter
 -- Description : Waiting on descriptors that the runtime does not own
--- Stability   : hidden
+-- Stability   : internal, exempt from the version policy
 --
 -- Level semantics over an edge-triggered manager, for any pollable descriptor and any
 -- number of threads: each park comes between two calls of poll(2). While a thread waits,

@@ -1,7 +1,7 @@
 -- |
 -- Module      : Heddle.IO.Internal.Evict
 -- Description : Close the connection that has been idle longest
--- Stability   : hidden
+-- Stability   : internal, exempt from the version policy
 --
 -- When descriptors run out, or a service has reached its limit of connections, idle clients
 -- must not make new ones wait until an idle time is over. So the connection that has been idle

@@ -3,7 +3,7 @@
 -- |
 -- Module      : Heddle.IO.Internal.Poll
 -- Description : The poll(2) back end
--- Stability   : hidden
+-- Stability   : internal, exempt from the version policy
 --
 -- For machines without epoll, and as a second implementation of the contract. poll is
 -- level-triggered, so each wait is announced ('Enable') and an announcement ends with its

@@ -1,7 +1,7 @@
 -- |
 -- Module      : Heddle.IO.Internal.TicketLock
 -- Description : A fair lock for each direction of a registration
--- Stability   : hidden
+-- Stability   : internal, exempt from the version policy
 --
 -- A registration has one wait cell and one deadline in each direction, and a readiness edge
 -- wakes one thread. So of the threads that read (or write) one descriptor, only one at a time
