@@ -51,7 +51,7 @@ tests =
 data Row = Row
   { name :: String,
     code :: Int,
-    -- | Is the head valid, and the fault in the body?
+    -- | Whether the head is valid, and the error in the body.
     inBody :: Bool,
     bytes :: ByteString
   }
@@ -108,8 +108,8 @@ afterValid row before cuts =
       | B.length b <= n = [b]
       | otherwise = B.take n b : slices ns (B.drop n b)
 
--- The handler answers without reading, but the body shows its fault before the answer goes
--- out: one refusal, logged as such.
+-- The handler answers without reading, but the body's error is found before the answer is
+-- sent: one refusal, logged as such.
 unreadBodyRefused :: BackendChoice -> Row -> IO ()
 unreadBodyRefused backend row =
   withEngine backend tight (\_ -> pure (Whole status200 [] "done")) $ \engine -> do
@@ -181,7 +181,7 @@ rows =
           ("a Host with a user", "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n"),
           ("a Host with a path", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"),
           ("a Host that is a list", "GET / HTTP/1.1\r\nHost: a, b\r\n\r\n"),
-          ("a Host with a port that is no number", "GET / HTTP/1.1\r\nHost: a:b\r\n\r\n"),
+          ("a Host with a port that is not a number", "GET / HTTP/1.1\r\nHost: a:b\r\n\r\n"),
           ("words after the version", "GET / HTTP/1.1 x\r\nHost: a\r\n\r\n"),
           ("two spaces after the method", "GET  / HTTP/1.1\r\nHost: a\r\n\r\n"),
           ("two spaces before the version", "GET /  HTTP/1.1\r\nHost: a\r\n\r\n"),

@@ -179,7 +179,7 @@ chunkedOf body
 
 bodies :: BackendChoice -> [TestTree]
 bodies backend =
-  [ testCase "a sized body, and the request behind it" $
+  [ testCase "a sized body, and the request after it" $
       talk backend echo $ \client -> do
         say client ("POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc" <> get "/2")
         hearAnswer client >>= answersWith 200 "POST /1\nabc"
@@ -511,7 +511,7 @@ failing backend =
         mapM_ takeMVar done
       let wanted = [C.pack ("heddle-http: a request failed: user error (" ++ message i k ++ ")") | i <- [1 .. 64], k <- [1 .. 20]]
       sort (C.lines said) @?= sort wanted,
-    testCase "a client that resets the connection is no failure" $
+    testCase "a client that resets the connection is not a failure" $
       withEngine backend tight (\r -> target r >>= \t -> if t == "/stream" then pure (Stream status200 [] (\w -> forM_ [1 .. 3000 :: Int] (\_ -> writerPut w (C.replicate 10000 'x')))) else Whole status200 [] . (<> C.replicate 30000000 'x') <$> readWholeBody r 1000) $ \engine -> do
         forM_ [get "/whole", get "/stream", "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc"] $ \request -> do
           before <- length <$> engineSeen engine

@@ -40,9 +40,9 @@ data Engine = Engine
     engineServer :: !Server,
     -- | The targets that reached the handler, in order (over all connections).
     engineSeen :: !(IO [ByteString]),
-    -- | What 'settingFailed' heard.
+    -- | The arguments of 'settingFailed'.
     engineFailures :: !(IO [SomeException]),
-    -- | The status codes that the log hook heard, in order.
+    -- | The status codes passed to the log hook, in order.
     engineLogged :: !(IO [Int])
   }
 
@@ -104,7 +104,7 @@ echo request = do
 get :: ByteString -> ByteString
 get t = C.concat ["GET ", t, " HTTP/1.1\r\nHost: a\r\n\r\n"]
 
--- | Exactly these failures were heard of, each containing its text.
+-- | Exactly these failures were reported, each containing its text.
 failuresAre :: Engine -> [String] -> IO ()
 failuresAre engine expected = do
   heard <- map displayException <$> engineFailures engine

@@ -18,7 +18,7 @@ import Data.Maybe (isJust)
 import Heddle.Http.Internal (Limits (..), TargetForm (..))
 import Numeric (readHex)
 
--- | What an input is.
+-- | How an input is classified.
 data Verdict
   = Incomplete
   | -- | With the status.
@@ -162,7 +162,7 @@ oracleFraming limits minor headers = case (values "content-length", values "tran
   where
     values name = [v | (n, v) <- headers, map toLower n == name]
 
--- | What a chunked body is.
+-- | How a chunked body is classified.
 data Body
   = BodyIncomplete String
   | BodyRefused Int

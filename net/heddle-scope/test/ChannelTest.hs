@@ -170,7 +170,7 @@ tests =
         publish m 'x'
         nextUntil s near >>= (@?= Just 'x'),
       testIn "multicastWithoutReadersLeaks" $ do
-        -- What nobody can receive any more is garbage.
+        -- A value that no subscription can receive any more is garbage.
         m <- newMulticast
         s <- subscribe m
         weaks <- forM [1 .. 1000 :: Int] $ \i -> do

@@ -1,5 +1,5 @@
--- | The tests of heddle-scope, on both back ends of heddle-io: the suite runs itself again, in a
--- child process, on the other one.
+-- | The tests of heddle-scope, on both back ends of heddle-io: the suite runs itself in a child
+-- process on the other one.
 module Main (main) where
 
 import ChannelTest qualified

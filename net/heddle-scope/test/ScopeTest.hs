@@ -36,14 +36,14 @@ instance Exception Boom
 forEver :: IO a
 forEver = newEmptyMVar >>= takeMVar
 
--- A task that parks, and says when it has been interrupted and how often it ended.
+-- A task that parks. It signals that it has started, and counts how often it ended.
 parked :: MVar () -> IORef Int -> IO a
 parked started ended = (putMVar started () >> forEver) `finally` atomicModifyIORef' ended (\n -> (n + 1, ()))
 
 causeOf :: TaskFailed -> Maybe Boom
 causeOf = fromException . failedCause
 
--- Run with what nobody catches going there.
+-- Run with this handler of uncaught exceptions.
 reporting :: (SomeException -> IO ()) -> IO a -> IO a
 reporting heard body = do
   before <- getUncaughtExceptionHandler
@@ -68,7 +68,7 @@ linear what body = do
   many <- allocating (body 6000)
   assertBool (what ++ ": " ++ show few ++ " bytes, and for twice as many " ++ show many) (many < few * 3)
 
--- So many threads wait, and are killed in the order of their coming.
+-- This many threads wait, and are killed in the order of their arrival.
 cancelled :: IO () -> Int -> IO ()
 cancelled wait n = do
   threads <- replicateM n (forkTask wait)
@@ -249,7 +249,7 @@ tests =
         r <- try (withTask (parked started ended :: IO ()) (\_ -> takeMVar started >> throwIO (Boom 10)))
         r @?= (Left (Boom 10) :: Either Boom ())
         readIORef ended >>= (@?= 2)
-        -- A failure nobody awaits stays where it is.
+        -- A failure that no thread awaits is not thrown.
         withTask (throwIO (Boom 11) :: IO ()) (\t -> awaitEither t >> pure ()),
       testIn "concurrently" $ do
         concurrently (pure 'a') (pure 'b') >>= (@?= ('a', 'b'))

@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | The access log under load: whole lines, exact in number.
+-- | The access log under load: every line is complete, and none is missing.
 module AccessLogTest (tests) where
 
 import Control.Concurrent (forkIO)
@@ -49,7 +49,7 @@ tests =
           let path = directory </> "log"
           troubles <- logging path $ \address log' -> do
             load address 4 1000 $ \i -> forM_ (lookup i [(200, "log.1"), (500, "log.2"), (800, "log.3")]) $ \old -> do
-              -- Only the first client rotates, and each time into a name of its own.
+              -- Only the first client rotates the log, each time to a new name.
               renameFile path (directory </> old)
               reopen log'
               _ <- eventually "a new log" (either (\e -> show (e :: SomeException)) (const "") <$> try (B.readFile path)) null
@@ -80,7 +80,7 @@ tests =
 prefix :: Int -> ByteString
 prefix c = C.pack ("GET /" ++ show c ++ "/")
 
--- Run a server with a log; afterwards, what the log reported.
+-- Run a server with a log; returns what the log reported.
 logging :: FilePath -> (SockAddr -> AccessLog -> IO ()) -> IO [String]
 logging path body = do
   troubles <- newIORef []
@@ -96,8 +96,8 @@ logging path body = do
           pure ()
   readIORef troubles
 
--- So many clients with so many requests each, in bursts of ten; the first client acts
--- before each of its requests.
+-- @load address clients requests act@: the clients send this many requests each, in bursts of
+-- ten. The first client runs @act@ before each of its requests.
 load :: SockAddr -> Int -> Int -> (Int -> IO ()) -> IO ()
 load address clients requests act = do
   done <- forM [1 .. clients] $ \c -> do
@@ -114,7 +114,7 @@ load address clients requests act = do
     bursts [] = []
     bursts is = let (a, b) = splitAt 10 is in a : bursts b
 
--- The lines of all files together are those of the load, each once.
+-- All files together contain each line of the load exactly once.
 exactly :: Int -> Int -> [ByteString] -> IO ()
 exactly clients requests contents = do
   entries <- concat <$> mapM (either fail pure . readLog) contents

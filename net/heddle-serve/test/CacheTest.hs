@@ -69,13 +69,13 @@ tests =
         -- Files that become hot after the crawl.
         forM_ hot $ \name -> entryOf name 2 60000 >>= insertEntry cache
         use hot >>= (@?= 50)
-        -- They outlive another crawl during which each is asked for now and then.
+        -- They survive another crawl, because each is requested now and then.
         forM_ (zip [1 :: Int ..] crawl) $ \(i, name) -> do
           entryOf name 3 60000 >>= insertEntry cache
           when (i `mod` 100 == 0) $ use hot >>= (@?= 50)
         held <- use (hot ++ crawl)
         assertBool ("expected at most " ++ show cacheBudget ++ " bytes, but got " ++ show (held * 60000)) (held * 60000 <= cacheBudget)
-        -- And what is not asked for any more goes in its turn.
+        -- Files that are not requested any more are evicted.
         forM_ [1 :: Int .. 4] $ \_ -> forM_ crawl $ \name -> entryOf name 4 60000 >>= insertEntry cache
         use hot >>= (@?= 0)
     ]
@@ -117,7 +117,7 @@ run agrees ops = do
       let wanted = Map.lookup name model
        in counterexample ("expected " ++ show wanted ++ " for " ++ show name ++ "\n but got: " ++ show found) (agrees found wanted)
 
--- The size in an entry's stamp tells entries apart.
+-- The size in an entry's stamp distinguishes entries.
 find :: FileCache -> ByteString -> IO (Maybe Int64)
 find cache name = do
   found <- unsafeUseAsCStringLen name (\(p, n) -> lookupPath cache (castPtr p) n)

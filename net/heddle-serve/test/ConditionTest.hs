@@ -185,7 +185,7 @@ ranged size range expected = withSite (file size) $ \running -> with running $ \
   forM_ [1 :: Int, 2] $ \_ -> do
     answer <- ask client "GET" "/f.txt" [("Range", range)]
     agrees size expected answer
-    -- The connection is still in step.
+    -- The next answer belongs to the next request.
     ask client "GET" "/f.txt" [("Range", "bytes=5-6")] >>= agrees size (One (5, 6))
 
 agrees :: Int -> Expected -> Answer -> IO ()
@@ -211,7 +211,7 @@ agrees size expected answer = case expected of
     slice (from, to) = B.take (to - from + 1) (B.drop from (noise size))
     shown = C.pack . show
 
--- Disjoint ranges with gaps between, in any order: parts exactly as asked for.
+-- Disjoint ranges with gaps between them, in any order: the parts are exactly as requested.
 someRanges :: Int -> Gen [(Int, Int)]
 someRanges size = do
   n <- choose (1, 8 :: Int)

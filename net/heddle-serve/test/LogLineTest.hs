@@ -81,7 +81,7 @@ timeless :: ByteString -> ByteString
 timeless line = case C.break (== '[') line of
   (before, rest) -> before <> "[" <> C.dropWhile (/= ']') rest
 
--- The lines after each of these was sent on a connection of its own and answered.
+-- The log lines after each of these was sent on its own connection and answered.
 linesOf :: [ByteString] -> IO [ByteString]
 linesOf inputs = withSite (\d -> B.writeFile (d </> "index.html") "home") $ \running -> do
   let go _ [] = pure ()
@@ -109,7 +109,7 @@ hostileRequest :: Gen (ByteString, ByteString, ByteString)
 hostileRequest = (,,) <$> (("/?" <>) <$> text visible) <*> text field <*> text field
   where
     text g = B.pack <$> resize 120 (listOf g)
-    -- What the parser lets through, quotes and backslashes often.
+    -- Bytes that the parser accepts, often quotes and backslashes.
     visible = frequency [(3, elements [0x22, 0x5C]), (5, elements [0x21 .. 0x7E])] `suchThat` (/= 0x23)
     field = frequency [(3, elements [0x22, 0x5C, 0x09]), (3, choose (0x80, 0xFF)), (5, choose (0x20, 0x7E))]
 

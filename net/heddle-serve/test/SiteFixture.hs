@@ -85,8 +85,8 @@ asking site method' path fields = with site $ \client -> ask client method' path
 with :: Running -> (Client -> IO a) -> IO a
 with = withClient . siteAddress
 
--- | So many bytes, the same each time; a block of prime length over and over, so that no
--- two pages or buffers are alike.
+-- | This many bytes, the same in every run. They repeat a block of prime length, so that no two
+-- pages or buffers are alike.
 noise :: Int -> ByteString
 noise n = B.take n (B.concat (replicate (n `quot` B.length block + 1) block))
 

@@ -26,7 +26,7 @@ tests =
   testGroup
     "Static"
     [ testGroup "paths, asked twice on one connection" [testCase (take 60 (C.unpack path)) (answered path expected) | (path, expected) <- paths],
-      testGroup "what is no plain file" kinds,
+      testGroup "what is not a plain file" kinds,
       testGroup "methods" methods,
       testGroup "large files" large,
       testGroup "files that change" changes
@@ -142,7 +142,7 @@ paths =
     ("/" <> B.concat (replicate 2000 "d/"), Refused 404)
   ]
 
--- What is no plain file ---------------------------------------------------------------
+-- What is not a plain file --------------------------------------------------------------
 
 kinds :: [TestTree]
 kinds =
@@ -275,7 +275,7 @@ large =
         heard @?= True
         setFileSize (siteDirectory running </> "big") 8192
         answer <- hearAnswer client
-        -- The kernel may turn bytes on their way, from behind the new end, into zeros.
+        -- The kernel may replace bytes after the new end by zeros while it sends them.
         unless (not (answerWhole answer) && B.take 8192 (answerBody answer) == noise 8192) $
           unexpected "a true beginning of the file, cut short" (show (answerWhole answer, B.length (answerBody answer)))
         hearEnd client
@@ -295,8 +295,8 @@ changes =
       served "first" "second" $ \path -> do
         B.writeFile (path ++ ".new") "second"
         renameFile (path ++ ".new") path,
-    testCase "written anew in place" $ served "first" "second!" $ \path -> B.writeFile path "second!",
-    testCase "written anew in place, as long as before" $ served "first" "other" $ \path -> B.writeFile path "other",
+    testCase "rewritten in place" $ served "first" "second!" $ \path -> B.writeFile path "second!",
+    testCase "rewritten in place with the same length" $ served "first" "other" $ \path -> B.writeFile path "other",
     testCase "grown beyond the cache" $ served "first" (noise 100000) $ \path -> B.writeFile path (noise 100000),
     testCase "shrunk into the cache" $ served (noise 100000) "second" $ \path -> B.writeFile path "second",
     testCase "emptied" $ served "first" "" $ \path -> B.writeFile path "",

@@ -3,13 +3,13 @@
 -- Description : Files beneath a root, read and sent without stopping a capability
 -- Stability   : stable
 --
--- What may wait for a disk is tried from memory first and otherwise done in a safe call,
--- so that other threads run on. Paths are bytes; a path can never leave the directory it
--- is opened beneath, by @..@, by a symbolic link or by a mount of @\/proc@.
+-- A call that may wait for a disk is first tried on data in memory, and otherwise made as a
+-- safe call, so that other threads continue. Paths are bytes. A path can never leave the
+-- directory that it is opened beneath, by @..@, by a symbolic link or by a mount of @\/proc@.
 --
 -- Cost: stated at each export.
--- Owner: the thread that opened a file closes it; reading and sending are allowed to any thread
--- while it is open.
+-- Owner: the thread that opened a file closes it; while it is open, any thread may read and send
+-- it.
 module Heddle.File
   ( -- * Roots
     Root,
@@ -113,7 +113,7 @@ withFileBeneath root path = bracket open closeFile
     open = newFileBeneath root path >>= either (throwErrnoFor ("open " ++ C.unpack path ++ " beneath " ++ show root)) pure
 
 -- | Open a file for reading beneath a directory, until 'closeFile'. The path is relative;
--- a symbolic link on it that leads out answers EXDEV, and so does @..@ above the root. A
+-- a symbolic link that leads out of the root fails with EXDEV, and so does @..@ above it. A
 -- FIFO is opened without waiting for its writer.
 --
 -- [Cost]: one system call, from memory when the path is in the kernel's cache.
@@ -133,7 +133,7 @@ newFileBeneath (Root _ root) path
         else pure cached
     pure (if r < 0 then Left (Errno (negate r)) else Right (File path (fromIntegral r)))
 
--- openat2 answers EAGAIN when a rename elsewhere made it give up.
+-- openat2 fails with EAGAIN after a concurrent rename anywhere in the system.
 persist :: IO Int -> IO Int
 persist call = do
   r <- call
@@ -164,8 +164,8 @@ status file@(File _ fd) =
   Prim.fileStatus fd >>= either (throwErrnoFor ("ask for the status of " ++ show file) . Errno . negate) pure
 
 -- | @readAt file offset count@ reads at least one byte and at most @count@ from the offset,
--- and none at or after the end. What is in memory is answered first, so the answer may be
--- short anywhere.
+-- and none at or after the end. If only a part is in memory, that part is returned, so the
+-- result may be short anywhere in the file.
 --
 -- [Cost]: one system call when the bytes are in memory, otherwise two; allocates the bytes.
 -- [Blocks]: holds an OS thread while a disk is read.
@@ -190,8 +190,8 @@ readInto file@(File _ fd) p offset count = do
   now <- Prim.readAtNoWait fd p count offset
   if now > 0 then pure now else patient
   where
-    -- A disk is needed, or the file system cannot tell: EAGAIN, EOPNOTSUPP, EPERM. 0 is a
-    -- miss too on some kernels, and an error shows again.
+    -- The data is not in memory, or the file system cannot say: EAGAIN, EOPNOTSUPP, EPERM. Some
+    -- kernels return 0 for a miss, and an error is returned again.
     patient = do
       r <- Prim.readAt fd p count offset
       case () of
@@ -200,13 +200,13 @@ readInto file@(File _ fd) p offset count = do
           | Errno (negate r) == EINTR -> patient
           | otherwise -> throwErrnoFor ("read " ++ show file) (Errno (negate r))
 
--- The kernel takes the offset -1 for the descriptor's own position.
+-- For the kernel, the offset -1 means the descriptor's own position, so it is refused here.
 allowed :: String -> Int64 -> Int -> IO ()
 allowed what offset count = do
   when (count < 1) $ throwErrnoFor (what ++ " with length " ++ show count ++ ", which must be at least 1") EINVAL
   when (offset < 0) $ throwErrnoFor (what ++ " at offset " ++ show offset ++ ", which must not be negative") EINVAL
 
--- | What came of sending a file.
+-- | The result of sending a file.
 data FileSent
   = -- | The number of bytes; fewer than requested if the file ended early.
     FileSent !Int

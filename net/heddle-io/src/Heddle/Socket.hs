@@ -8,8 +8,8 @@
 -- closed socket's descriptor is never used again, 'close' in one thread ends the waits of
 -- all others, and a wait costs no system call.
 --
--- A socket that nothing refers to any more is closed by the collector, as the network
--- package's are; to close it in time, close it.
+-- Like the network package's, a socket that nothing refers to any more is closed by the garbage
+-- collector, at an unpredictable time; call 'close' to close it earlier.
 --
 -- Invariant: a socket is registered once, when it is made.
 -- Cost: that of "Heddle.IO"; waits have no deadline ("Heddle.Timer".'Heddle.Timer.timeout'
@@ -323,7 +323,7 @@ shutdown s how = do
 close :: Socket -> IO ()
 close = Conn.close . socketConn
 
--- | 'close'; there is no error that it could report.
+-- | The same as 'close', which reports no error.
 --
 -- [Cost]: one system call.
 -- [Blocks]: never.
@@ -457,7 +457,7 @@ named :: IO (Maybe SockAddr) -> IO SockAddr
 named ask =
   (fromMaybe (SockAddrUnix "") <$> ask) `catch` \(_ :: IOClosed) -> refused "ask for a socket's address" ClosedCode
 
--- | Has it a peer?
+-- | Whether the socket has a peer.
 --
 -- [Cost]: one system call.
 -- [Blocks]: never.

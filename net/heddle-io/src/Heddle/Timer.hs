@@ -9,7 +9,7 @@
 -- Invariant: a timer fires or is closed, never both; a time-out's exception never arrives
 -- after the call has returned.
 -- Cost: arming and disarming take no lock and, unless the deadline is the earliest one of
--- its registration so far, tell the event manager nothing.
+-- its registration so far, send the event manager no command.
 -- Owner: the wheel of the capability where the timer was made.
 module Heddle.Timer
   ( -- * Sleeping
@@ -65,8 +65,8 @@ import Heddle.Prim.Clock
 import Heddle.Prim.Exception
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 
--- | Park the calling thread for so long; not at all for zero or less, as @threadDelay@
--- does. For 292 years or more it is for ever.
+-- | Park the calling thread for this time; not at all for zero or less, like @threadDelay@,
+-- and for ever for 292 years or more.
 --
 -- [Cost]: about 200 ns; no system call of its own.
 -- [Blocks]: parks.
@@ -93,9 +93,9 @@ sleepUntil deadline = do
   m <- systemRuntime >>= managerHere
   sleepOn m deadline
 
--- | Run for so long at most: 'Nothing' when the time was over first, and the body has been
--- interrupted by an asynchronous exception. A time of zero does not run it; a negative one
--- is no limit, as in "System.Timeout".
+-- | Run a body for at most this time: 'Nothing' when the time was over first, and an
+-- asynchronous exception has interrupted the body. With a time of zero the body does not run; a
+-- negative time is no limit, as in "System.Timeout".
 --
 -- [Cost]: about 150 ns besides the body's.
 -- [Blocks]: as the body does.
@@ -132,14 +132,14 @@ timeoutUntil deadline body = do
       timeoutOn m deadline body
 
 -- | Run with a wait cell that gets a token at the deadline, and perhaps before. The caller is
--- masked. It puts the cell where other threads find it, and parks on it until its own
--- condition holds or the deadline 'isOver': a token says neither.
+-- masked. It puts the cell where other threads find it, and parks on it until its own condition
+-- holds or the deadline 'isOver'. A token means neither, so check both.
 --
 -- [Cost]: about 50 ns; a cell of 32 bytes when the deadline is 'never'.
 -- [Blocks]: as the body does.
 -- [Masking]: the caller's state, which must be masked.
 -- [Threads]: one parks on the cell; any may unpark it while the body runs. A token that
--- comes later reaches another wait, which looks again.
+-- comes later reaches another wait, which checks its condition again.
 -- @since 0.1.0.0
 withCellUntil :: Deadline -> (WaitCell -> IO a) -> IO a
 withCellUntil deadline use
@@ -151,7 +151,7 @@ withCellUntil deadline use
 data Timer = Timer
   { -- | Word 0, see Note [Fire or close].
     timerState :: !Words,
-    -- | Its registration's words: moving a deadline looks at nothing else.
+    -- | Its registration's words: moving a deadline needs nothing else.
     timerWords :: !Words,
     timerPooled :: !PooledTimer
   }
@@ -243,8 +243,8 @@ await timer = go False
                   True <$ park (registrationRead registration)
             go now
 
--- The loop may have acted on the deadline before a re-arming while that was on its way to
--- memory: then it woke the waiter and armed nothing, and no other thread will tell it.
+-- The loop may have read the old deadline while the store of the new one was not yet visible.
+-- Then it woke the waiter without arming the timer, and no other thread will send Arm.
 ensureArmed :: Registration -> Deadline -> IO ()
 ensureArmed registration (Deadline d) = do
   at <- atomicRead (registrationWords registration) RegistrationArmed
@@ -290,9 +290,9 @@ closeTimer timer = mask_ go
 
 -- Note [Fire or close]
 -- ~~~~~~~~~~~~~~~~~~~~
--- States: armed -> awaited (the waiter, before it first looks at the registration); armed or
+-- States: armed -> awaited (the waiter, before it first reads the registration); armed or
 -- awaited -> closed (any thread); awaited -> fired (the waiter, when the deadline is over).
--- All moves are compare-and-sets, so a timer is never both. The pooled timer is given up by the
--- thread that makes the last move. If no thread ever waited, none can be parked on it,
--- and it goes back to the pool; otherwise it is closed, which wakes the waiter, and a new
--- use of it could not be confused with this one.
+-- All moves are compare-and-sets, so a timer is never both. The thread that makes the last move
+-- gives the pooled timer up. If no thread ever waited, none can be parked on it, and it goes back
+-- to the pool. Otherwise it is closed, which wakes the waiter and makes sure that no later use
+-- can be confused with this one.

@@ -65,7 +65,7 @@ data Tally = Tally
 data Worker = Worker
   { workerNumber :: !Int,
     workerRandom :: !(IORef Word64),
-    -- | Operations so far; its watchdog looks at it.
+    -- | Operations so far; the watchdog reads it.
     workerDone :: !Words,
     workerScene :: !(IORef String),
     workerFinished :: !(MVar ())
@@ -121,8 +121,8 @@ inTemporaryDirectory = bracket make removeDirectoryRecursive
 note :: Tally -> String -> IO ()
 note tally what = atomicModifyIORef' (tallyTrouble tally) (\xs -> (what : xs, ()))
 
--- Wait for every worker; how many are stuck. Being stuck is a state that lasts, not a time
--- that something should take, so a slow machine does not matter.
+-- Wait for every worker; returns how many are stuck. A worker is stuck if it makes no progress
+-- at all, so a slow machine does not fail the test.
 watch :: [Worker] -> IO Int
 watch workers = go (map (const (0, 0 :: Int)) workers)
   where
@@ -184,7 +184,7 @@ closePair w pair = close (pairNear pair) >> close (pairFar pair) >> did w 2
 message :: Word64 -> Int -> IO B.ByteString
 message name count = B.create (8 * count) $ \p -> forM_ [0 .. count - 1] $ \i -> pokeElemOff (castPtr p) i name
 
--- Receive exactly so many words of this connection's own.
+-- Receive exactly this many words, all of this connection's identity.
 exactly :: Tally -> Worker -> Word64 -> Conn -> Int -> Deadline -> IO (RecvResult ())
 exactly tally w name conn count deadline = allocaBytes size $ \p -> go p 0
   where
@@ -317,7 +317,7 @@ closeRace runtime listener tally w (Pair name _ far) = do
     done <- newEmptyMVar
     cap <- roll w 2
     done <$ forkOn cap (close far >> putMVar done ())
-  -- The descriptor's number is free now or soon: others take it, and speak at once.
+  -- The descriptor's number is free now or soon: others take it, and send at once.
   others <- replicateM 2 (newPair runtime listener w)
   forM_ others $ \other -> message (pairName other) 4 >>= \bytes -> sendAllUntil (pairNear other) bytes never
   forM_ closed takeMVar

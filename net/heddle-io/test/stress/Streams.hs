@@ -87,7 +87,7 @@ descriptors = listDirectory "/proc/self/fd" >>= fmap length . filterM counts
         Left e -> const (pure False) (e :: IOException) -- the directory's own, closed by now
         Right target -> pure (target /= "anon_inode:[timerfd]")
 
--- | So many operations at least, on a back end; were all counts 0?
+-- | Run at least this many operations on a back end; 'True' if all counts were 0.
 stress :: BackendChoice -> Word64 -> Int -> IO Bool
 stress backend seed goal = do
   began <- monotonicNow
@@ -113,7 +113,7 @@ stress backend seed goal = do
       ++ (", wrong bytes " ++ show wrong ++ ", leaked descriptors " ++ show leaked)
   pure (lost == 0 && wrong == 0 && leaked == 0 && done >= goal)
 
--- | How many there are more than before. Some of GHC's come and go; a leak stays.
+-- | How many more descriptors there are than before. GHC's come and go; a leak stays.
 leaks :: Int -> Int -> IO Int
 leaks before tries = do
   now <- descriptors
@@ -291,7 +291,7 @@ reader run dice identity place conn = mask_ go
           limit <- roll dice 2000 >>= deadlineIn . microseconds
           timeoutUntil limit (receive size deadline) >>= maybe go (`when` go)
         _ -> receive size deadline >>= (`when` go)
-    -- Is there more to come?
+    -- Whether more bytes will come.
     receive size deadline =
       recvUntil conn size deadline >>= \case
         Got bytes -> True <$ absorb run identity place bytes
@@ -299,7 +299,7 @@ reader run dice identity place conn = mask_ go
         Eof -> pure False
         Closed -> pure False
 
--- | Sends for a while; counts what went.
+-- | Sends for a while; counts the bytes sent.
 writer :: Run -> Dice -> Word64 -> IORef Int -> Conn -> IO ()
 writer run dice identity sent conn = roll dice 40 >>= go
   where

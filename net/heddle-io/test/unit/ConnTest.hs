@@ -39,7 +39,7 @@ drain conn = do
           other -> assertFailure ("drain: " ++ show other)
   go []
 
--- Fill a connection until nothing more goes.
+-- Fill a connection until the kernel accepts no more.
 fill :: Conn -> IO Int
 fill conn = do
   deadline <- soon
@@ -314,7 +314,7 @@ addresses =
           Left e | errnoOf e `elem` [Just EADDRNOTAVAIL, Just (Errno 97)] -> pure () -- no IPv6 here
           Left e -> throwIO (e :: IOException)
           Right () -> pure (),
-      bothBackends "regularFileTakenForAStaleSocket: what is no socket is not removed" $ \rt -> do
+      bothBackends "regularFileTakenForAStaleSocket: a file that is not a socket is not removed" $ \rt -> do
         path <- temporaryName
         writeFile path "keep"
         expectIOError EADDRINUSE (newListener rt defaultListenOptions (N.SockAddrUnix path))

@@ -37,7 +37,7 @@ tests =
     [ bothBackends "aNumberClosedWhileWaitedOnServesTheNext" $ \rt -> withPipe $ \(r, _) -> withPipe $ \(r', w') -> do
         old <- forkTask (threadWaitRead rt r)
         waitParked (taskThread old)
-        -- The number becomes another pipe's, behind the waiter's back.
+        -- The number becomes another pipe's, unnoticed by the waiter.
         _ <- dupTo r' r
         near <- late
         new <- forkTask (threadWaitReadUntil rt r near)
@@ -46,7 +46,7 @@ tests =
         joinTask new >>= (@?= True)
         _ <- killTask old
         byte r >>= (@?= 'a')
-        -- And once more, with nobody left over.
+        -- The same again: no waiter was left over.
         again <- forkTask (threadWaitReadUntil rt r near)
         waitParked (taskThread again)
         _ <- fdWrite w' "b"

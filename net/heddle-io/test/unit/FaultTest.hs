@@ -63,7 +63,7 @@ tests =
            ]
     )
 
--- | By name: what the child does.
+-- | What the child does, by scenario.
 scenarios :: [(String, [BackendChoice], IO ())]
 scenarios =
   [ ("accepting pauses without descriptors, and recovers", both, pausing),
@@ -121,8 +121,8 @@ pausing = inRuntime $ \rt -> withLoopback rt $ \l -> do
   closeListener l
   joinTask server
 
--- Idle clients have every descriptor; a newcomer is served at once, in the place of the one
--- that has been idle longest.
+-- Idle clients have all descriptors. A new client is served at once: the connection that has
+-- been idle longest is closed for it.
 givingWay :: IO ()
 givingWay = inRuntime $ \rt -> withLoopback rt $ \l -> do
   sockets <- clients 24
@@ -130,7 +130,8 @@ givingWay = inRuntime $ \rt -> withLoopback rt $ \l -> do
   server <-
     forkTask $
       serve defaultServiceOptions {servicePaused = \_ -> modifyIORef' pauses (+ 1)} l $ \c ->
-        -- Woken for nothing, it must not wait here: whoever waits inside a handler is not idle.
+        -- After a spurious wake-up it must not wait here, because a connection whose handler waits is
+        -- not idle.
         recvUntil c 100 (Deadline 1) >>= \case
           Got b -> sendAllUntil c b never >> IdleUntil <$> late
           TimedOut -> IdleUntil <$> late
@@ -171,12 +172,12 @@ forked = do
     inRuntime $ \rt -> do
       sleepFor (milliseconds 2)
       withPipe $ \(r, w) -> bracket (S.socketPair N.AF_UNIX N.Stream N.defaultProtocol) (\(a, b) -> S.close a >> S.close b) $ \(a, b) -> do
-        -- Threads that will be gone in the child have these.
+        -- Threads that will not exist in the child hold these.
         reader <- forkTask (S.recv a 100)
         waiter <- forkTask (threadWaitRead rt r)
         mapM_ waitParked [taskThread reader, taskThread waiter]
         pid <- forkProcess (try (inChild rt r w) >>= either (\e -> hPutStrLn stderr ("in the child: " ++ show (e :: SomeException)) >> exitImmediately (ExitFailure 3)) (\() -> exitImmediately ExitSuccess))
-        -- The parent's own waits go on.
+        -- The parent's own waits continue.
         status <- timeoutBy 20 (getProcessStatus True False pid)
         when (isNothing status) $ signalProcess sigKILL pid >> assertFailure "the child hangs"
         join status @?= Just (Exited ExitSuccess)
@@ -242,7 +243,7 @@ forbidden = do
     expectIOError EACCES (newListener rt defaultListenOptions (N.SockAddrUnix path))
     connectUntil rt (N.SockAddrUnix path) never >>= (@?= Left (ConnectFailed (N.SockAddrUnix path) EACCES))
 
--- A directory that nobody but the superuser may use.
+-- A directory that only the superuser may use.
 withClosedDirectory :: (FilePath -> IO a) -> IO a
 withClosedDirectory = bracket make removePathForcibly
   where

@@ -76,12 +76,12 @@ withPipe = bracket createPipe (\(r, w) -> quietly (closeFd r) >> quietly (closeF
   where
     quietly act = void (try act :: IO (Either IOException ()))
 
--- | Close what a descriptor stands for, and keep its number taken: 'withPipe' closes the
--- number, which must not be somebody else's by then.
+-- | Close the file of a descriptor, and keep its number occupied: 'withPipe' closes the number
+-- later, when it must not belong to another file.
 retire :: Fd -> IO ()
 retire fd = bracket (openFd "/dev/null" ReadOnly Nothing defaultFileFlags) closeFd (\null' -> void (dupTo null' fd))
 
--- | The process's descriptors, and what they stand for.
+-- | The process's descriptors, and what they refer to.
 openDescriptors :: IO [(Fd, String)]
 openDescriptors = listDirectory "/proc/self/fd" >>= fmap concat . mapM named
   where
@@ -90,8 +90,8 @@ openDescriptors = listDirectory "/proc/self/fd" >>= fmap concat . mapM named
         Left e -> const (pure []) (e :: IOException) -- the directory's own, closed by now
         Right target -> pure [(read fd, target)]
 
--- The timer of GHC's runtime system: a thread of its own makes it, some time after the
--- program has begun, and ends the process if it cannot.
+-- The timer of GHC's runtime system. A separate thread creates it some time after the program
+-- has begun, and ends the process if that fails.
 isTicker :: (Fd, String) -> Bool
 isTicker (_, target) = target == "anon_inode:[timerfd]"
 
@@ -108,7 +108,7 @@ withoutLeak body = do
   r <$ settled (length before) (10000 :: Int)
   where
     counted = filter (not . isTicker) <$> openDescriptors
-    -- Other threads of the runtime system may have descriptors for a moment.
+    -- Other threads of the runtime system may hold descriptors temporarily.
     settled before tries = do
       now <- counted
       if length now <= before
@@ -134,8 +134,8 @@ expectIOError wanted body =
     Left e -> assertEqual (show e) (Just wanted) (errnoOf e)
     Right _ -> assertFailure ("expected " ++ show wanted)
 
--- | Run this program again, with a scenario's name in @HEDDLE_TEST_CHILD@ and other
--- variables, under a deadline: exit code, output, errors.
+-- | Run this program in a child process under a deadline, with a scenario's name in
+-- @HEDDLE_TEST_CHILD@ and other variables: exit code, output, errors.
 child :: String -> [(String, String)] -> [String] -> IO (ExitCode, String, String)
 child scenario variables arguments = do
   program <- getExecutablePath

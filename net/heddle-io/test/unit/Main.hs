@@ -1,5 +1,5 @@
--- | The tests of heddle-io. A test of waiting or closing runs on both back ends; those of
--- the system runtime run again in a child process, on the other one.
+-- | The tests of heddle-io. A test of waiting or closing runs on both back ends. The tests of the
+-- system runtime also run in a child process on the other back end.
 module Main (main) where
 
 import ConnTest qualified

@@ -106,7 +106,7 @@ queues =
       waiter <- forkTask . mask_ . withCellUntil never $ \cell -> do
         w <- newWaiter cell
         _ <- modifyRef queue (enqueueIn w)
-        -- The queue answers that the waiter was taken out before it could leave.
+        -- The queue reports that the waiter was dequeued before it could leave.
         awaitHandOff w never (False <$ putMVar taken ()) (putMVar undone)
       waitParked (taskThread waiter)
       killer <- forkTask (killTask waiter)

@@ -1,5 +1,5 @@
--- | Pooled timers from one use to the next, at moments that callers cannot choose: a firer that
--- comes late, a look of the loop while the timer is lent again.
+-- | Pooled timers between two uses, at moments that callers cannot choose: a late firer, or a
+-- check by the loop while the timer is borrowed again.
 module PooledTimerTest (tests) where
 
 import Control.Concurrent
@@ -40,7 +40,7 @@ tests =
         joinTask uses
     ]
 
--- Again and again, for two seconds: on a busy machine rounds are few.
+-- Repeat for two seconds: on a busy machine that is only a few rounds.
 forAWhile :: IO () -> IO ()
 forAWhile act = deadlineIn (seconds 2) >>= go
   where
@@ -49,17 +49,17 @@ forAWhile act = deadlineIn (seconds 2) >>= go
       done <- isOver end
       unless done (go end)
 
--- The pooled timer that will be lent next, and again and again.
+-- The pooled timer that every following use will borrow.
 nextTimer :: Manager -> IO PooledTimer
 nextTimer m = mask_ (borrowTimer m >>= \pooled -> pooled <$ returnTimer pooled)
 
--- Rings for each use as soon as the use can be seen.
+-- Fires each use as soon as its state is visible.
 ringEveryUse :: PooledTimer -> IORef Bool -> IORef Int -> IO ()
 ringEveryUse pooled over rung = mask_ go
   where
     go = do
       look 1000
-      -- The borrower kills who rings for it.
+      -- The borrower kills the thread that fires.
       _ <- try allowInterrupt :: IO (Either AsyncException ())
       yield
       done <- readIORef over
@@ -73,7 +73,7 @@ ringEveryUse pooled over rung = mask_ go
           writeIORef rung use
         _ -> look (n - 1)
 
--- The body of a use that lasts until the firer is through with it.
+-- The body of a use that lasts until the firer has finished with it.
 untilRung :: PooledTimer -> IORef Int -> IO ()
 untilRung pooled rung = do
   use <-
@@ -83,21 +83,21 @@ untilRung pooled rung = do
       TimerFiring n _ -> pure n
   waitUntilTrue ((>= use) <$> readIORef rung)
 
--- A use whose deadline has passed, so that the loop has a look at it, and at once one with a
--- later deadline than the armed one: after whatever the loop has seen, it must be armed.
+-- A use whose deadline has passed, so that the loop checks it, and directly after it one with a
+-- later deadline than the armed one. Whatever the loop has read, the second use must be armed.
 armedUse :: Manager -> PooledTimer -> Deadline -> IO ()
 armedUse m pooled far = do
   passed <- monotonicNow
   mask_ (withCellOn m passed (\_ -> pure ()))
   mask_ . withCellOn m far $ \_ -> do
-    -- The loop may be at it.
+    -- The loop may be checking it now.
     replicateM_ 100 isArmed
     waitArmed
   where
     waitArmed = do
       armed <- isArmed
       unless armed $ do
-        isOver far >>= assertBool "nobody will look at the deadline" . not
+        isOver far >>= assertBool "the deadline is armed" . not
         yield
         waitArmed
     isArmed = (< maxBound) <$> atomicRead (registrationWords (pooledRegistration pooled)) RegistrationArmed

@@ -242,7 +242,7 @@ ask conn text = do
   sendAllUntil conn text d >>= (@?= Sent)
   readExactly conn (B.length text) >>= (@?= text)
 
--- Drain it, and see that it is empty.
+-- Drain it, and check that it is empty.
 drained :: Service -> Assertion
 drained service = do
   stopAccepting service

@@ -131,7 +131,7 @@ tests =
         joinTask server
         readMVar calls >>= (@?= 3),
       bothBackends "interrupted while connections idle" $ \rt -> withLoopback rt $ \listener -> do
-        -- A handler may be called for nothing: count the peers, not the calls.
+        -- A handler may be called without need: count the peers, not the calls.
         peers <- newMVar []
         server <- forkTask $
           serve quiet listener $ \c -> do

@@ -5,8 +5,8 @@
 -- Description : Unbounded, bounded and multicast channels
 -- Stability   : stable
 --
--- Values from thread to thread, in order. Waiting threads are served in the order of their
--- arrival, and a value is handed to the thread that has waited longest, so none starves.
+-- Channels pass values between threads, in order. Waiting threads are served first come, first
+-- served: a value is handed to the thread that has waited longest, so none starves.
 -- A thread that is interrupted or times out neither loses a value nor takes one.
 --
 -- Invariant: a channel has waiting receivers only while it is empty, and waiting senders
@@ -70,11 +70,11 @@ import Heddle.Timer (isOver, withCellUntil)
 -- | A queue between threads.
 data Channel a = Channel
   { channelState :: !(Ref (State a)),
-    -- | How many values it holds at most.
+    -- | The most values it holds; 'maxBound' for an unbounded one.
     channelCapacity :: !Int
   }
 
--- | A thread waited at a channel that no other thread could reach any more.
+-- | A thread waited on a channel that no other thread can reach any more.
 newtype ChannelDeserted = ChannelDeserted String
   deriving stock (Eq)
 
@@ -87,7 +87,7 @@ instance Exception ChannelDeserted where
   displayException (ChannelDeserted what) =
     what ++ " would wait for ever: no other thread has this channel any more"
 
--- | Values; receivers that wait for one; senders that wait to leave theirs.
+-- | The values, the waiting receivers, and the waiting senders with their values.
 data State a = State !(Seq a) !(Queue (Waiter a)) !(Queue (Sender a))
 
 data Sender a = Sender !(Waiter ()) a
@@ -119,7 +119,7 @@ newChannel capacity = (`Channel` capacity) <$> newRef (State Seq.empty emptyQueu
 -- [Cost]: about 100 ns.
 -- [Blocks]: parks while the channel is full; never if it is unbounded.
 -- [Masking]: interruptible while parked; interrupted, it has not sent, unless a receiver
--- took the value in that very moment.
+-- took the value at the same moment.
 -- [Throws]: 'ChannelDeserted'.
 -- [Threads]: any number; waiting senders are served in order.
 -- @since 0.1.0.0
@@ -148,7 +148,7 @@ sendUntil channel x deadline = mask_ $ do
              in (State xs receivers waiting, waitFor w ticket)
       step
   where
-    -- A receiver took the value in before it woke this thread: then it is sent.
+    -- If a receiver has already taken the value, it counts as sent.
     waitFor w ticket = (/= Nothing) <$> awaitHandOff w deadline (leave ticket) pure
     leave ticket = modifyRef (channelState channel) $ \s@(State xs receivers senders) ->
       maybe (s, False) (\rest -> (State xs receivers rest, True)) (withdraw ticket senders)
@@ -166,7 +166,7 @@ trySend channel x = mask_ $ do
     Nothing -> (s, pure False)
   step
 
--- The state with the value in it, and what is to be done then; or there is no room.
+-- The state with the value in it, and what to do after installing it; or there is no room.
 offer :: Channel a -> a -> State a -> Maybe (State a, IO ())
 offer channel x (State xs receivers senders) = case dequeue receivers of
   Just (w, rest) -> Just (State xs rest senders, handOff w x)
@@ -223,8 +223,8 @@ tryRecv channel = mask_ $ do
     Nothing -> (s, pure Nothing)
   step
 
--- The oldest value, the state without it, and what is to be done then: the sender that has
--- waited longest leaves its value in the place.
+-- The oldest value, the state without it, and what to do after installing it. The value of the
+-- sender that has waited longest takes the free place.
 takeOne :: State a -> Maybe (a, State a, IO ())
 takeOne (State xs receivers senders) = case viewl xs of
   EmptyL -> Nothing
@@ -232,8 +232,8 @@ takeOne (State xs receivers senders) = case viewl xs of
     Nothing -> (x, State rest receivers senders, pure ())
     Just (Sender w y, others) -> (x, State (rest |> y) receivers others, handOff w ())
 
--- A value whose receiver was interrupted after it had been served is the oldest again.
--- A channel may so hold one value more than its capacity for each such receiver.
+-- Return a value whose receiver was interrupted after it had been given the value. It becomes
+-- the oldest again, so a channel may hold one value more than its capacity for each such receiver.
 putBack :: Channel a -> a -> IO ()
 putBack channel x = do
   step <- modifyRef (channelState channel) $ \(State xs receivers senders) -> case dequeue receivers of
@@ -260,7 +260,7 @@ withCell what deadline use
 -- | One to many.
 newtype Multicast a = Multicast (Ref (Place a))
 
--- | A place in the stream of values: its number, and what is there.
+-- | A place in the stream of values: its number and its content.
 data Place a = Place !Int !(Ref (Here a))
 
 -- | Empty -> Holds (a publisher); the cells of subscriptions that wait.
@@ -302,11 +302,11 @@ publish (Multicast end) x = mask_ $ do
         full@(Holds _ further) -> (full, Right further)
       case step of
         Left waiting -> advance end after' >> traverse_ unpark (entries waiting)
-        -- Another publisher has been here and not moved the end yet.
+        -- Another publisher has filled this place but not moved the end yet.
         Right further -> fill fresh further
 
--- Places move only forward: a slow thread must not turn the end back to values that
--- no subscription needs any more.
+-- Move only forward: a slow thread must not move the end back to values that no subscription
+-- needs any more.
 advance :: Ref (Place a) -> Place a -> IO ()
 advance ref to@(Place n _) = modifyRef ref $ \now@(Place m _) -> (if n > m then to else now, ())
 
@@ -366,7 +366,7 @@ nextUntil subscription@(Subscription at) deadline =
             then pure Nothing
             else do
               Place _ here <- readRef at
-              -- Nobody waits twice at one place: the cell is taken out on every way.
+              -- The cell is removed on every path, so no thread waits twice at one place.
               waiting <- modifyRef here $ \case
                 Empty cells -> let (cells', ticket) = enqueue cell cells in (Empty cells', Just ticket)
                 full -> (full, Nothing)

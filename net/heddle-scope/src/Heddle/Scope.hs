@@ -89,7 +89,7 @@ data ScopeState = ScopeState !Phase !(Maybe TaskFailed) !(IntMap Child)
 data Phase = Open | Shutting | Over
   deriving stock (Eq)
 
--- | A child is entered by its forker and struck off by itself, in either order.
+-- | Its forker adds a child, and the child removes itself, in either order.
 data Child
   = Live !ThreadId
   | -- | It ended before it was entered.
@@ -136,7 +136,7 @@ instance Exception TaskFailed where
   displayException (TaskFailed scope task cause) =
     "task " ++ task ++ (if null scope then "" else " of scope " ++ scope) ++ " failed: " ++ displayException cause
 
--- | A thread awaited the result of a cancelled task.
+-- | A thread awaited a cancelled task.
 data TaskCancelled = TaskCancelled
   deriving stock (Eq, Show)
 
@@ -190,8 +190,8 @@ instance Exception CancelTask where
 -- * then the body's own exception. A task that fails only while it is cancelled, in its
 --   clean-up, does not replace it.
 --
--- The first failure of a task that so is not thrown goes to the program's handler of
--- uncaught exceptions.
+-- If the first failure of a task is not thrown for one of these reasons, it goes to the
+-- program's handler of uncaught exceptions.
 --
 -- [Cost]: about 150 ns.
 -- [Blocks]: parks.
@@ -221,7 +221,7 @@ withScopeNamed name body = mask $ \restore -> do
   r <- try (restore (body scope) >>= \x -> x <$ awaitChildren scope)
   case r of
     Right x -> do
-      -- Only without children and failure did the scope get here, and nothing can fail now.
+      -- 'awaitChildren' returns only when no child is left and none has failed.
       ScopeState phase _ _ <- readRef state
       x <$ assert (phase == Over) (pure ())
     Left e -> do
@@ -230,12 +230,12 @@ withScopeNamed name body = mask $ \restore -> do
         Just failed | ours scope e || not (isAsynchronous e) -> throwIO failed
         _ -> traverse_ report failure >> throwIO (e :: SomeException)
   where
-    -- That no task can be forked any more is no news.
+    -- A task that only found its scope ending is not reported.
     report failed = case fromException (failedCause failed) of
       Just (ScopeClosed _) -> pure ()
       Nothing -> reportUncaught (toException failed)
 
--- Is it what a task of this scope interrupts the body with?
+-- Whether this is the exception with which a task of this scope interrupts the body.
 ours :: Scope -> SomeException -> Bool
 ours scope e = case fromException e of
   Just (BodyInterrupted cell) -> cell == scopeCell scope
@@ -267,7 +267,7 @@ shut scope = do
         if IntMap.null children then (ScopeState Over failure children, (True, failure)) else (s, (False, failure))
       if over then pure failure else stubbornly (park (scopeCell scope)) >> gone
 
--- One thread may be masked for a long time; the others must not wait for it.
+-- Each in a thread of its own, because throwTo waits while its target is masked.
 cancelThreads :: [ThreadId] -> IO ()
 cancelThreads = \case
   [] -> pure ()
@@ -320,8 +320,8 @@ spawn scope name start body = mask_ $ do
       Threw e -> failing scope (TaskFailed (scopeName scope) (if null name then show key else name) e)
       _ -> pure False
     settle state outcome
-    -- Until this child is struck off, the owner stays in 'withScope'; and once it is
-    -- shutting, it cancels this very throw.
+    -- The owner stays in 'withScope' until this child is removed. Once the owner is shutting, it
+    -- cancels this throw.
     when interrupting $
       throwTo (scopeOwner scope) (BodyInterrupted (scopeCell scope)) `catch` \(_ :: SomeException) -> pure ()
     strike scope key
@@ -331,7 +331,7 @@ spawn scope name start body = mask_ $ do
     Open -> pure task
     -- The owner has not seen this child, but it waits for it.
     Shutting -> task <$ forkMasked (\_ -> throwTo t CancelTask)
-    -- Forked by a thread that is no task of the scope, too late.
+    -- Too late: a thread that is not a task of the scope forked this one.
     Over -> end [Some task] >> throwIO (ScopeClosed (scopeName scope))
 {-# INLINE spawn #-}
 
@@ -351,7 +351,7 @@ settle state outcome = do
     finished -> (finished, emptyQueue)
   traverse_ unpark (entries waiting)
 
--- Records a failure; is the body to be interrupted?
+-- Record a failure; 'True' if the body must be interrupted.
 failing :: Scope -> TaskFailed -> IO Bool
 failing scope failure = modifyRef (scopeState scope) $ \case
   ScopeState phase Nothing children -> (ScopeState phase (Just failure) children, phase == Open)
@@ -395,7 +395,7 @@ spawnAlone body = do
 
 -- Results ---------------------------------------------------------------------
 
--- | The task's result; what it threw is thrown again.
+-- | The task's result; if the task threw, its exception is thrown.
 --
 -- [Cost]: O(1); parks at most once.
 -- [Blocks]: parks until the task has finished.
@@ -407,7 +407,7 @@ spawnAlone body = do
 await :: Task a -> IO a
 await task = outcomeOf task >>= result
 
--- | 'await', or 'Nothing' at the deadline; the task runs on.
+-- | 'await', or 'Nothing' at the deadline; the task continues.
 --
 -- [Cost]: as 'await', and about 50 ns for the deadline.
 -- [Blocks]: parks.
@@ -522,25 +522,25 @@ unwatch task ticket =
       Running cells -> (Running (fromMaybe cells (withdraw ticket cells)), ())
       finished -> (finished, ())
 
--- One collection may find both a task and a thread that awaits it deadlocked; the task's
--- exception then is the answer.
+-- One collection may find both a task and a thread that awaits it deadlocked. The thread then
+-- parks once more, and receives the task's exception.
 patiently :: IO () -> IO ()
 patiently parking = parking `catch` \BlockedIndefinitelyOnMVar -> parking
 
--- The wait of a thread that must not go on while a task of its own lives; the caller looks
--- again. See Note [Deadlocks].
+-- Park on behalf of a thread that must not continue while one of its tasks lives. The caller
+-- checks again after it returns. See Note [Deadlocks].
 stubbornly :: IO () -> IO ()
 stubbornly parking = parking `catch` \BlockedIndefinitelyOnMVar -> pure ()
 
 -- Cancelling ------------------------------------------------------------------
 
--- | Interrupt a task with an asynchronous exception; it has finished, its handlers
--- included, when this returns. Nothing happens to a finished one. Cancelling is no
--- failure; if the task throws something else instead of stopping, that is.
+-- | Interrupt a task with an asynchronous exception, and wait until it has finished, its
+-- handlers included. Nothing happens to a finished task. A cancelled task has not failed,
+-- unless it throws another exception instead of stopping.
 --
 -- [Cost]: about 1 µs.
 -- [Blocks]: parks until the task has finished.
--- [Masking]: interruptible; the task has then been told all the same, or not at all.
+-- [Masking]: interruptible; the task may then have been interrupted or not.
 -- [Threads]: any.
 -- [Source]: Parallel and Concurrent Programming, @cancel@.
 -- @since 0.1.0.0
@@ -565,8 +565,8 @@ end tasks = uninterruptibleMask_ $ do
 
 -- Both and either -------------------------------------------------------------
 
--- | Run both, each in a task of its own; both results. If one throws, the other is
--- cancelled and the exception thrown again.
+-- | Run both, each in a task of its own, and return both results. If one throws, the other is
+-- cancelled, and the exception is thrown.
 --
 -- [Cost]: two tasks.
 -- [Blocks]: parks.
@@ -584,8 +584,8 @@ concurrently left right =
         x <- await a
         pure (x, y)
 
--- | Run both, each in a task of its own; the result of the first to finish. The other one
--- is cancelled, and has finished on return.
+-- | Run both, each in a task of its own, and return the result of the first to finish. The
+-- other one is cancelled, and has finished on return.
 --
 -- [Cost]: two tasks.
 -- [Blocks]: parks.
@@ -617,16 +617,16 @@ eitherFirst a b = mask_ $ do
             peekOutcome b >>= \case
               Just y -> pure (Right y)
               Nothing -> stubbornly (park cell) >> wait
-  -- Both tasks end with the caller: the cells need not be taken out.
+  -- Both tasks end before the caller returns, so their queues need no cleaning up.
   wait
 
 -- Note [Shutting]
 -- ~~~~~~~~~~~~~~~
--- A scope that shuts waits uninterruptibly for its children: nothing may outlive it. That
--- can be long only if a cancelled task takes long to stop, and this is documented.
+-- A scope that shuts waits uninterruptibly for its children, because none may outlive it. The
+-- wait is long only if a cancelled task takes long to stop, as the documentation says.
 --
 -- It cannot deadlock with a failing child. The child throws to the owner only if it
--- recorded its failure while the scope was open, and it is struck off after that. So
+-- recorded its failure while the scope was open, and removes itself after that. So
 -- either the owner is interrupted, or it shuts and cancels the child, which is parked in
 -- throwTo, where it can be interrupted; the exception is then withdrawn. In both cases
 -- nothing arrives at the owner after 'withScope'.
@@ -635,7 +635,7 @@ eitherFirst a b = mask_ $ do
 -- ~~~~~~~~~~~~~~~~
 -- The collector throws BlockedIndefinitelyOnMVar to every thread that it finds unreachable
 -- at once, whatever their masking states: to a deadlocked task, and to the owner that waits
--- for it. The owner's wait goes on, since only that keeps the guarantee that no task
--- outlives its scope. This hides no deadlock: the task is told, too, and its failure ends
--- the scope. At the end of a chain of waits for tasks there is always a wait of another
--- kind, or a circle of 'await's, and an 'await' gives up at the second exception.
+-- for it. The owner continues to wait, because otherwise a task could outlive its scope. This
+-- hides no deadlock: the task receives the exception too, and its failure ends the scope. A
+-- chain of waits for tasks ends in a wait of another kind or in a cycle of 'await's, and an
+-- 'await' gives up at the second exception.

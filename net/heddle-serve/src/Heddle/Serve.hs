@@ -53,7 +53,7 @@ import Network.Socket (SockAddr)
 data ServeOptions = ServeOptions
   { serveDirectory :: !FilePath,
     serveListen :: ![ListenSpec],
-    -- | How many cores; 'Nothing' for those the process has.
+    -- | How many cores; 'Nothing' for all that the process may run on.
     serveCores :: !(Maybe Int),
     -- | A file, or @-@ for standard output.
     serveAccessLog :: !(Maybe FilePath),
@@ -61,14 +61,14 @@ data ServeOptions = ServeOptions
     serveIndexes :: ![FilePath],
     -- | Serve names that begin with a dot.
     serveHidden :: !Bool,
-    -- | How long open connections may take to end after SIGTERM.
+    -- | How long open connections may take to finish after the first signal to stop.
     serveDrain :: !Nanos,
     -- | How connections reach the cores.
     serveSpread :: !Spread,
-    -- | What tells the event managers of events.
+    -- | The system call that reports events to the event managers.
     serveBackend :: !BackendChoice,
-    -- | Runs in a thread of its own at the second signal, after every connection was closed.
-    -- The event listener may be stuck then, so a program that must end does it here.
+    -- | Runs in a thread of its own at the second signal, after all connections were closed.
+    -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
     serveSettings :: !Settings
   }
@@ -92,25 +92,25 @@ defaultServeOptions directory =
 
 -- | Events while serving.
 data ServeEvent
-  = -- | Connections are accepted at these URLs; the number of cores.
+  = -- | Connections are accepted at these URLs, on this number of cores.
     Serving ![String] !Int
   | -- | A signal arrived; the number of open connections.
     Draining !Int
   | -- | Serving has ended; the number of connections that were cut.
     Stopped !Int
-  | -- | Something an operator should know; serving goes on.
+  | -- | A problem that the operator should know of; the server continues.
     Trouble !String
   deriving stock (Eq, Show)
 
 -- | Why serving could not begin.
 data ServeError
-  = -- | The directory, and what the system said.
+  = -- | The directory, and the system's error.
     CannotServe !FilePath !Errno
-  | -- | The place, and what the system said.
+  | -- | The address, and the system's error.
     CannotListen !String !Errno
-  | -- | The place, and why it has no address.
+  | -- | The address as given, and why it has no socket address.
     CannotResolve !String !String
-  | -- | The log file, and what the system said.
+  | -- | The log file, and the system's error.
     CannotLog !FilePath !Errno
   deriving stock (Eq)
 
@@ -123,7 +123,7 @@ instance Exception ServeError where
       "cannot serve " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
         ENOENT -> "Give the name of a directory that exists."
         ENOTDIR -> "It is not a directory; give the directory that it is in."
-        EACCES -> "Give this user the right to read it, or run as one who has it."
+        EACCES -> "Give this user the right to read it, or run as a user who has that right."
         _ -> "Check the directory and its file system."
     CannotListen place e ->
       "cannot listen on " ++ place ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
@@ -139,12 +139,12 @@ instance Exception ServeError where
         ENXIO -> "Nobody reads this FIFO; start its reader first."
         _ -> "Choose another file with --access-log, or - for standard output."
 
--- | Serve until SIGTERM, SIGINT or SIGQUIT, then drain; a second one ends at once. SIGUSR1
--- and SIGHUP reopen the access log and the root directory, which may have been replaced. A
--- SIGHUP because the terminal of the start is gone acts as SIGTERM.
+-- | Serve until SIGTERM, SIGINT or SIGQUIT, then drain; a second one cuts all connections.
+-- SIGUSR1 and SIGHUP reopen the access log and the root directory, which may have been
+-- replaced. A SIGHUP because the server's terminal was closed acts as SIGTERM.
 --
--- A thread of its own passes events to the listener. Serving waits up to a second for each
--- but 'Trouble', so a listener that blocks delays a stop but does not prevent it.
+-- A thread of its own passes events to the listener. Except for 'Trouble', the server waits up
+-- to a second for each, so a listener that blocks delays a stop but does not prevent it.
 --
 -- [Blocks]: parks.
 -- [Throws]: 'ServeError' before serving begins.
@@ -220,8 +220,8 @@ withListeners runtime options body = go (serveListen options) []
       resolved <- resolveListen spec
       addresses <- either (throwIO . CannotResolve (renderListen spec)) pure resolved
       each spec addresses [] Nothing (\mine -> go rest (mine ++ found))
-    -- A name may have addresses that this machine lacks (::1 without IPv6); one that works is
-    -- enough.
+    -- A name may have addresses that this machine does not have (::1 without IPv6); it is
+    -- enough that one works.
     each spec [] found failure next
       | not (null found) = next found
       | otherwise = throwIO (fromMaybe (CannotResolve (renderListen spec) "it has no usable address") failure)

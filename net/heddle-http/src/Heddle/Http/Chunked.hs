@@ -3,13 +3,13 @@
 -- |
 -- Module      : Heddle.Http.Chunked
 -- Description : Chunked bodies, decoded in place as they arrive
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
--- Decodes a chunked body piece by piece: data is not copied but pointed at, and
--- everything between is checked byte by byte and consumed at once, so that no
--- byte is looked at twice. The answer does not depend on how the bytes were cut.
+-- Decodes a chunked body piece by piece. Data is not copied: the answer says where it
+-- lies. The bytes between are checked and consumed at once, so no byte is read twice.
+-- The answer does not depend on how the bytes were split.
 --
--- Owner: one connection at a time; a state is used again for every body.
+-- Owner: one connection at a time; a state is reused for every body.
 -- Cost: O(bytes between the data); 24 bytes allocated per step. Nothing blocks,
 -- throws or calls the system.
 module Heddle.Http.Chunked
@@ -54,7 +54,7 @@ data Field
     FieldDigits
   | -- | Bytes of data announced by all chunks so far.
     FieldTotal
-  | -- | Bytes of extension that the data has not paid for.
+  | -- | Bytes of extensions in excess of what the data allows; see Note [Extensions].
     FieldExtensions
   | -- | Bytes of trailer lines so far.
     FieldTrailers
@@ -119,15 +119,15 @@ resetChunkState limits state = do
   set state FieldLimitExtensions (limitChunkExtensions limits)
   set state FieldLimitTrailers (limitTrailers limits)
 
--- | One step of decoding. What was consumed never needs to be given again.
+-- | One step of decoding. Consumed bytes are never needed again.
 data ChunkStep
-  = -- | All bytes, this many, were consumed without reaching data.
+  = -- | All bytes were consumed without reaching data; their number.
     ChunkMore !Int
   | -- | Data: its offset and its length, at least 1. Bytes before and within it
     -- are consumed.
     ChunkData !Int !Int
-  | -- | The body is over, its trailers included; this many bytes were consumed, and
-    -- what follows them is the next request.
+  | -- | The body is over, its trailers included. This number of bytes was consumed;
+    -- the next request follows them.
     ChunkEnd !Int
   | -- | The body is malformed or too large: answer the status, and close.
     ChunkReject !Status !RejectReason
@@ -274,7 +274,7 @@ chunkNext !state !buffer !end = do
 longestSize :: Int
 longestSize = 16
 
--- | Bytes of extension that a chunk's data pays for; see Note [Extensions].
+-- | Bytes of extensions that a chunk's data allows; see Note [Extensions].
 earned :: Int -> Int
 earned size = (size `unsafeShiftR` 3) + min size 16
 
@@ -290,6 +290,6 @@ set (ChunkState array) field = writeByteArray array (fromEnum field)
 -- ~~~~~~~~~~~~~~~~~
 -- Extensions are ignored, so a client could send far more of them than data, and
 -- a limit per chunk would not help, since chunks may be one byte long. A limit on
--- their sum would break long uploads that sign every chunk. So data pays for
--- extensions: an eighth of its size, and up to 16 bytes per chunk; only the excess
--- is bounded.
+-- their sum would break long uploads that sign every chunk. So a chunk's data allows
+-- extensions of an eighth of its size, and up to 16 bytes more; only the excess is
+-- bounded.

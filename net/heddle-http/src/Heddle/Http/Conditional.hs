@@ -158,7 +158,7 @@ data Preconditions = Preconditions
     ifNoneMatch :: !(Maybe ByteString),
     ifModifiedSince :: !(Maybe ByteString),
     ifUnmodifiedSince :: !(Maybe ByteString),
-    -- | Not for 'evaluate' but for 'ifRangeHolds'.
+    -- | Read by 'ifRangeHolds'; 'evaluate' ignores it.
     ifRange :: !(Maybe ByteString)
   }
   deriving stock (Eq, Show)
@@ -240,7 +240,7 @@ evaluate method current conditions = first
       Just (ETags tags) -> maybe True (\tag -> not (any (weakMatch tag) tags)) tagOf
       Nothing -> reading
 
--- | Whether If-Range, given its value and the present time, lets a Range header
+-- | Whether If-Range, given its value and the current time, lets a Range header
 -- count. A tag must match strongly. A date must equal Last-Modified exactly, and
 -- that must be a strong validator: at least a second older than the present.
 --

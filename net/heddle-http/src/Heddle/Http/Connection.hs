@@ -4,7 +4,7 @@
 -- |
 -- Module      : Heddle.Http.Connection
 -- Description : One connection's conversation
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- Straight-line code: receive, parse, decide the framing, call the handler, send, continue
 -- with the input that is buffered, and idle when there is none. It runs masked; handlers run
@@ -80,7 +80,7 @@ data Context = Context
 -- | The context of a capability.
 newContext :: Settings -> Int -> Words -> Handler -> Maybe LogHook -> IO Context
 newContext given capability draining handler hook = do
-  -- A report that cannot be made must not end the connection that makes it.
+  -- A report that fails must not end the connection.
   let settings = given {settingFailed = void . trySync . settingFailed given}
   pool <- newPool 64 (newWorkspace (settingLimits settings))
   date <- newDateClock
@@ -127,7 +127,7 @@ settingsOf :: ConnectionState -> Settings
 settingsOf = contextSettings . stateContext
 {-# INLINE settingsOf #-}
 
--- Look for input without waiting.
+-- Receive without waiting.
 begin :: ConnectionState -> IO Outcome
 begin state = do
   let ws = stateWork state
@@ -136,7 +136,7 @@ begin state = do
   deadline <- idleDeadline (stateConn state)
   receiveFresh state deadline
 
--- Nothing by the deadline: the connection has idled enough.
+-- Close if nothing has arrived by the deadline.
 receiveFresh :: ConnectionState -> Deadline -> IO Outcome
 receiveFresh state deadline = do
   let ws = stateWork state
@@ -337,7 +337,7 @@ answerKnowing state request reply unread kept = do
       Nothing -> False
 {-# INLINE answerKnowing #-}
 
--- What became of a body that the handler did not read to its end.
+-- The state of a body that the handler did not read to its end.
 data Dropped
   = -- | Nothing of it is left.
     Dropped
@@ -389,7 +389,7 @@ handlerFailed state request e
     settingFailed (settingsOf state) e
     answer state request (plain status500 "The server failed to answer this request.")
 
--- The reply has not begun, so the response says what was wrong with the body.
+-- The reply has not begun, so the answer can say what was wrong with the body.
 bodyFailed :: ConnectionState -> BodyError -> IO Outcome
 bodyFailed state = \case
   BodyRejected status reason -> reject state LoggedRequest status reason
@@ -441,8 +441,8 @@ refuse state what status text = do
   where
     request0 = requestAt state (Deadline 0)
 
--- The head was refused before its method was stored; an answer to HEAD has no content all
--- the same, or a client that pairs answers with methods would take it for the next answer.
+-- The head was refused before its method was stored. The answer to HEAD must have no content
+-- even so, or a client would take the content for the next answer.
 beginsWithHead :: Workspace -> IO MethodCode
 beginsWithHead ws = do
   base <- get ws WorkBase

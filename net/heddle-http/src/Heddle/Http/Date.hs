@@ -1,7 +1,7 @@
 -- |
 -- Module      : Heddle.Http.Date
 -- Description : The Date header's text, one per capability
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- The first request of a new second replaces the text, so no timer runs while the server
 -- idles. "Heddle.Bytes.HttpDate" formats it.
@@ -23,9 +23,9 @@ import Heddle.Bytes.HttpDate (formatHttpDate)
 import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readRef, readWord, writeRef, writeWord)
 import Heddle.Prim.Clock
 
--- | The present second and its text.
+-- | The current second and its text.
 data DateClock = DateClock
-  { -- | Word 0: the monotonic time at which to look again; 1: the second.
+  { -- | Word 0: the monotonic time at which the second expires; 1: the second.
     clockWords :: !Words,
     -- | Replaced whole, so that no thread sees half of a change.
     clockText :: !(Ref ByteString)
@@ -52,6 +52,6 @@ currentSecond clock (Deadline now) = do
   readWord (clockWords clock) 1
 {-# INLINE currentSecond #-}
 
--- | The text of the second that was requested last.
+-- | The text of the second that 'currentSecond' returned last.
 dateText :: DateClock -> IO ByteString
 dateText = readRef . clockText

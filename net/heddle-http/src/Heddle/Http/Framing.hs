@@ -4,7 +4,7 @@
 -- |
 -- Module      : Heddle.Http.Framing
 -- Description : Where a request ends, and what follows it
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- The only place that reads Content-Length, Transfer-Encoding, Connection and
 -- Expect. Two parties that disagree about the end of a request can be made to
@@ -54,7 +54,7 @@ import Heddle.Http.Status (Status)
 data FramingResult
   = -- | There is none.
     NoBody
-  | -- | So many bytes; 0 only if Content-Length says so.
+  | -- | This many bytes; 0 only if Content-Length is 0.
     Sized !Int
   | -- | Chunks, to be read by "Heddle.Http.Chunked".
     ChunkedBody

@@ -3,10 +3,10 @@
 -- |
 -- Module      : Heddle.Http.Head
 -- Description : The parsed head of a request, as offsets
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- A 'HeadTable' describes one request head in a single unboxed array that is
--- used again for every request: where the method, the target and each header
+-- reused for every request: where the method, the target and each header
 -- lie, which headers are well known, and how far the parser has come.
 --
 -- Invariant: offsets count from the start of the buffer that was parsed, so the

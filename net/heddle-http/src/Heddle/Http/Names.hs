@@ -6,7 +6,7 @@
 -- |
 -- Module      : Heddle.Http.Names
 -- Description : Known methods and header names, and how they are recognised
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- Small numbers for the names that a server asks about. They are recognised
 -- once, while parsing; afterwards a name is found by its number.
@@ -326,7 +326,7 @@ mask len
   | otherwise = maxBound `unsafeShiftR` (64 - 8 * len)
 {-# INLINE mask #-}
 
--- | Sets the bit that tells an upper-case letter from a lower-case one. It also maps CR to
+-- | Sets the bit that differs between an upper-case letter and a lower-case one. It also maps CR to
 -- the hyphen and 0x10 to 0x19 to digits, which is safe because no name contains them: the
 -- parser ends a name at the first control character ('Heddle.Http.Scan.nameEnd'). See Note
 -- [Recognising a name] and the test controlBytesFoldOntoKnownNames.

@@ -4,7 +4,7 @@
 -- |
 -- Module      : Heddle.Http.Output
 -- Description : Sending replies
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- Small output gathers in the workspace while more requests wait in the input, so that a
 -- pipelined burst is answered by one system call; a lone prebuilt reply goes out directly.

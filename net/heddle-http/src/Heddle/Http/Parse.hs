@@ -5,11 +5,11 @@
 -- |
 -- Module      : Heddle.Http.Parse
 -- Description : Request line and headers, strictly, into a table
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- Parses the head of an HTTP/1 request from a buffer that may still be filling.
 -- Every sequence of bytes gets an answer, and the answer does not depend on how
--- the bytes were cut into pieces; see Note [Resuming].
+-- the bytes were split into pieces; see Note [Resuming].
 --
 -- Owner: the connection whose table is being filled.
 -- Cost: O(bytes) over all calls for one head; 0 bytes allocated. Nothing blocks,
@@ -87,7 +87,7 @@ data Limits = Limits
     limitBody :: !Int,
     -- | Longest trailer section of a chunked body; beyond it, 431.
     limitTrailers :: !Int,
-    -- | Chunk extensions in excess of what the data pays for; beyond it, 400.
+    -- | Chunk extensions in excess of what the data allows; beyond it, 400.
     limitChunkExtensions :: !Int
   }
   deriving stock (Eq, Show)
@@ -155,9 +155,9 @@ refuse :: RejectReason -> Parsed
 refuse reason = Parsed (-2 - fromEnum reason)
 {-# INLINE refuse #-}
 
--- | Parse what a buffer holds of one head: its first bytes, this many, which must
--- begin with all bytes that earlier calls for this head were given. Begin each
--- head with 'startHead', and call it again after 'Reject' or 'Done'.
+-- | Parse what a buffer holds of one head, given the number of bytes in it. They must
+-- begin with all bytes that earlier calls for this head were given. Call 'startHead'
+-- before each head, also after 'Reject' or 'Done'.
 --
 -- A line is refused when it is complete, and so at the latest when it exceeds its
 -- limit; the first faulty line decides. A method that is a token is accepted,
@@ -204,7 +204,7 @@ data Job = Job
     -- | Most header lines: the limit, or the table's capacity.
     jobHeaders :: !Int,
     jobBuffer :: !(Ptr Word8),
-    -- | Bytes available, cut at the limit: nothing beyond it is ever looked at.
+    -- | Bytes available, at most the limit: nothing beyond it is ever read.
     jobEnd :: !Int,
     jobTable :: !HeadTable
   }
@@ -218,8 +218,8 @@ resume job lineStart = do
       headerLines job lineStart count
     _ -> firstLine job phase lineStart
 
--- | The line has no end yet: remember how far it was looked at. Precondition: there
--- is no LF in what arrived of the line.
+-- | The line has no end yet: remember how far it was searched. Precondition: there
+-- is no LF in the part of the line that has arrived.
 unfinished :: Job -> Int -> IO Parsed
 unfinished Job {jobLimits = limits, jobEnd = end, jobTable = table} !lineStart
   | end >= limitHeadBytes limits = do
@@ -231,7 +231,7 @@ unfinished Job {jobLimits = limits, jobEnd = end, jobTable = table} !lineStart
     pure More
 {-# NOINLINE unfinished #-}
 
--- | The line is malformed; that is said only once it is complete, so that the
+-- | The line is malformed. It is refused only when it is complete, so that the
 -- answer does not depend on how the bytes arrived.
 malformed :: Job -> Int -> RejectReason -> IO Parsed
 malformed job !lineStart !reason = do
@@ -335,7 +335,7 @@ versionPart job@Job {jobBuffer = buffer, jobEnd = end, jobTable = table} !start 
                 0x0A -> malformed job start BareLineFeed
                 _ -> malformed job start BadVersion
 
-    -- Each byte is checked before the next is read: it may be the line's end.
+    -- Each byte is checked before the next is read, because it may be the line's end.
     versionByte allowed i continue = byteOr i $ \byte ->
       if allowed byte then continue byte else malformed job start BadVersion
 
@@ -420,7 +420,7 @@ schemeEnd buffer target stop = do
             then matches (i + 1) others
             else pure False
 
--- | Header lines from the start of one; the number is that of the lines in the table.
+-- | Parse header lines from the start of one, given the number of lines already in the table.
 headerLines :: Job -> Int -> Int -> IO Parsed
 headerLines job@Job {jobBuffer = buffer, jobEnd = end, jobTable = table} = line
   where

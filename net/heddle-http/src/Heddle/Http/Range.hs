@@ -107,7 +107,7 @@ parseRange header size
 data Spec
   = -- | From a position to another, or to the end.
     FromTo !Int64 !Int64
-  | -- | So many bytes at the end.
+  | -- | This many bytes at the end.
     Suffix !Int64
 
 isSuffix :: Spec -> Bool

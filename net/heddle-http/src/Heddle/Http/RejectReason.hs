@@ -3,7 +3,7 @@
 -- |
 -- Module      : Heddle.Http.RejectReason
 -- Description : What is wrong with a request
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- Why a request was refused, for error pages and logs. Each reason has one status, so the
 -- two can never disagree.

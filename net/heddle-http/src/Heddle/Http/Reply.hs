@@ -130,7 +130,7 @@ data Prebuilt = Prebuilt
     prebuiltBuffer :: !Buffer,
     -- | The head's length, its empty line included.
     prebuiltHead :: !Int,
-    -- | The length of all of it.
+    -- | The length of head and content.
     prebuiltSize :: !Int,
     -- | Where the date is.
     prebuiltDateAt :: !Int,
@@ -142,7 +142,7 @@ data Prebuilt = Prebuilt
 data PrebuiltBody
   = -- | None, and no length announced (304, 204).
     NoContent
-  | -- | So many bytes, filled in by the action.
+  | -- | This many bytes, filled in by the action.
     ContentOf !Int (Ptr Word8 -> IO ())
 
 -- | Build a reply once, to be sent often by one capability.
@@ -192,7 +192,7 @@ pokeHead p0 server status headers len extra = do
   end <- pokeWrite (bytes extra <> "\r\n") p4
   pure (dateAt, end)
 
--- | Copy bytes to a place; answers the end.
+-- | Copy bytes to an address, and return the address after them.
 pokeBytes :: Ptr Word8 -> ByteString -> IO (Ptr Word8)
 pokeBytes p b = pokeWrite (bytes b) p
 {-# INLINE pokeBytes #-}

@@ -78,14 +78,14 @@ data Request = Request
     requestCapability :: !Int,
     -- | When its head was complete.
     requestBegan :: !Deadline,
-    -- | Sends what waits in the output, and the 100 Continue that is owed.
+    -- | Sends the gathered output, and the 100 Continue that the client still waits for.
     requestFlush :: !(IO ())
   }
 
 -- | A failure to read a body, thrown by 'readBody'. If the handler does not catch it, the
 -- engine answers with its status and closes the connection; a handler that catches it
 -- chooses the answer, and the connection closes too. A body that the handler does not read
--- is dropped before the reply begins; if it proves faulty then, the refusal replaces the
+-- is discarded before the reply begins; if an error is found in it, the refusal replaces the
 -- reply.
 data BodyError
   = -- | Malformed or too large.
@@ -197,7 +197,7 @@ startBody settings ws framing continue = do
 readBody :: Request -> IO ByteString
 readBody request = bodyStep request $ \p n -> BI.create n (\q -> BI.memcpy q p n)
 
--- | The whole body; 'BodyRejected' with 413 beyond this many bytes.
+-- | The whole body; 'BodyRejected' with 413 if it is longer than this many bytes.
 --
 -- [Blocks]: parks.
 -- [Throws]: 'BodyError'.
@@ -215,9 +215,9 @@ bodyUnread :: Request -> IO Bool
 bodyUnread request = (/= 0) <$> get (requestWork request) WorkLeft
 {-# INLINE bodyUnread #-}
 
--- | Read and drop the rest, at most this many bytes; 'True' when that reached the end. A
--- client that still waits for 100 Continue sends nothing, and after a failure that was
--- already thrown the rest is unreadable: 'False' in both cases.
+-- | Read and discard the rest, at most this many bytes; 'True' when that reached the end. A
+-- client that still waits for 100 Continue sends nothing, and after a failure was thrown the
+-- rest cannot be read: 'False' in both cases.
 --
 -- [Throws]: 'BodyError'.
 discardBody :: Request -> Int -> IO Bool
@@ -278,7 +278,7 @@ bodyStep request use = do
 failing :: Request -> BodyError -> IO a
 failing request e = set (requestWork request) WorkContinue 2 >> throwIO e
 
--- Receive more of the body behind the head.
+-- Receive more of the body, into the buffer after the head.
 fill :: Request -> IO ()
 fill request = do
   requestFlush request
@@ -307,7 +307,7 @@ fill request = do
     ws = requestWork request
     pace = settingBodyPace (requestSettings request)
 
--- Move the head to the front and unread input behind it, when there is little room left.
+-- When little room is left, move the head to the front and the unread input after it.
 makeRoom :: Workspace -> IO ()
 makeRoom ws = do
   base <- get ws WorkBase

@@ -4,7 +4,7 @@
 -- |
 -- Module      : Heddle.Http.Scan
 -- Description : Byte classes and word-at-a-time scans
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- The loops below the parsers. Each scan takes a buffer, a first index and the
 -- index after the last byte, and answers the index of the first byte it stops
@@ -337,7 +337,7 @@ unboxed :: IO Int -> Unboxed
 unboxed (IO action) s = case action s of (# after, I# n #) -> (# after, n #)
 {-# INLINE unboxed #-}
 
--- | Put the number in a box, which the caller at once takes off again.
+-- | Put the number in a box, which disappears when this is inlined into its caller.
 --
 -- [Cost]: none.
 boxed :: Unboxed -> IO Int

@@ -40,7 +40,7 @@ data Server = Server
     serverGrace :: !Nanos
   }
 
--- | Serve listeners while the body runs, then close what is left at once.
+-- | Serve listeners while the body runs, then close all connections at once.
 --
 -- The function makes the handler, and the log if there is one, of each capability.
 --
@@ -69,7 +69,7 @@ withServer runtime settings make listeners = bracket open cutShort
       (handler, hook) <- make i
       newContext settings i draining handler hook
 
--- | Stop accepting and answer what arrives with @Connection: close@. After 'settingGrace',
+-- | Stop accepting, and answer further requests with @Connection: close@. After 'settingGrace',
 -- close idle connections and let the others finish their request. 'True' if all had ended by
 -- the deadline.
 --

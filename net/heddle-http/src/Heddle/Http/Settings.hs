@@ -86,8 +86,9 @@ defaultSettings =
       settingCrowded = \shortage -> putErrorLine ("heddle-http: " ++ describeShortage shortage)
     }
 
--- | By when a window of a transfer that began then must have moved more than this many
--- bytes: at most twice the grace, so that no early rush buys a long stall.
+-- | @paceDeadline pace began moved@ is the time by which a window of a transfer must move
+-- further bytes. It is at most twice the grace period after the window began, so that a fast
+-- start does not excuse a long stall.
 --
 -- [Cost]: arithmetic: a slow client costs one store per attempt.
 paceDeadline :: Pace -> Deadline -> Int -> Deadline
@@ -97,7 +98,7 @@ paceDeadline (Pace grace rate) began moved = after (grace + min grace earned) be
       | moved >= rate * 1000000 = grace
       | otherwise = Nanos (moved * 1000000000 `quot` max 1 rate)
 
--- | May the window that began then give way to a new one? Only when it is over and the
+-- | Whether a new window may begin: the current one is longer than the grace period, and the
 -- rate was kept in it.
 paceKept :: Pace -> Deadline -> Int -> Deadline -> Bool
 paceKept (Pace grace rate) began moved now =

@@ -3,7 +3,7 @@
 -- |
 -- Module      : Heddle.Http.Status
 -- Description : Status codes
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
 -- One table: a status is a code with its reason phrase.
 --

@@ -3,10 +3,10 @@
 -- |
 -- Module      : Heddle.Http.Workspace
 -- Description : What a connection needs while it has work
--- Stability   : internal; exempt from the version policy
+-- Stability   : internal, exempt from the version policy
 --
--- Input and output buffer, head table, chunk decoder and a few counters, lent from a pool
--- of the capability: a connection that idles, or waits for the rest of a head, has none.
+-- Input and output buffer, head table, chunk decoder and a few counters, borrowed from a pool
+-- of the capability. A connection that idles, or waits for the rest of a head, has none.
 --
 -- Invariant: unread input lies from 'WorkStart' to 'WorkEnd'; the head being served begins
 -- at 'WorkBase', before it.
@@ -65,11 +65,11 @@ data Workspace = Workspace
     workWords :: !Words
   }
 
--- | Make one for such limits.
+-- | A workspace for these limits.
 newWorkspace :: Limits -> IO Workspace
 newWorkspace limits =
   Workspace
-    -- A body always finds 8 KB behind the longest head.
+    -- A body always has 8 KB after the longest head.
     <$> newBuffer (limitHeadBytes limits + 8192)
     <*> newBuffer 8192
     <*> newBuffer 4096
@@ -148,7 +148,7 @@ pattern WorkStart = 0
 pattern WorkEnd :: Int
 pattern WorkEnd = 1
 
--- | Where the present head begins.
+-- | Where the current head begins.
 pattern WorkBase :: Int
 pattern WorkBase = 2
 
@@ -164,8 +164,8 @@ pattern WorkShort = 4
 pattern WorkLeft :: Int
 pattern WorkLeft = 5
 
--- | 1 while the client waits for 100 Continue; 2 after the handler was told that the body
--- failed.
+-- | 1 while the client waits for 100 Continue; 2 after the body's failure was thrown to the
+-- handler.
 pattern WorkContinue :: Int
 pattern WorkContinue = 6
 
@@ -181,11 +181,11 @@ pattern WorkBodyGot = 8
 pattern WorkBurst :: Int
 pattern WorkBurst = 9
 
--- | Bytes of content sent for the present reply.
+-- | Bytes of content sent for the current reply.
 pattern WorkSent :: Int
 pattern WorkSent = 10
 
--- | When the present window of sending a file began (monotonic nanoseconds).
+-- | When the current window of sending a file began (monotonic nanoseconds).
 pattern WorkPaceBegan :: Int
 pattern WorkPaceBegan = 11
 

@@ -3,8 +3,8 @@
 -- Description : Connections, answering with types
 -- Stability   : hidden; "Heddle.IO" exports it
 --
--- A 'Conn' is a registration and what is to be done when it closes. Every wait has a deadline and
--- answers with a value; exceptions are for what the kernel refuses.
+-- A 'Conn' is a registration and what to do when it closes. Every wait has a deadline and returns
+-- a value; a call throws only what the kernel refuses.
 --
 -- Cost: that of "Heddle.IO.Internal.Transfer"; results are allocated.
 -- Owner: any thread may read, write and close. Those that read (or write) one connection
@@ -104,7 +104,7 @@ connectionOf :: Registration -> Conn
 connectionOf registration = Conn registration True Nothing Nothing
 {-# INLINE connectionOf #-}
 
--- | Why no connection came about.
+-- | Why connecting failed.
 data ConnectError
   = -- | The deadline passed first.
     ConnectTimedOut !Network.SockAddr
@@ -265,7 +265,7 @@ data Wake
     Gone
   deriving stock (Eq, Show)
 
--- | Park until something can be read. Holding no buffer meanwhile is the point of it.
+-- | Park until something can be read, so that the caller holds no buffer meanwhile.
 --
 -- [Cost]: one system call before, and one after each park.
 -- [Blocks]: parks.
@@ -333,7 +333,7 @@ unpark conn = do
   atomicWrite (registrationWords (connRegistration conn)) RegistrationUnparked 1
   Cell.unpark (registrationRead (connRegistration conn))
 
--- | What came of receiving.
+-- | The result of receiving.
 data RecvResult a
   = -- | The number of bytes, or the bytes; at least one.
     Got !a
@@ -400,7 +400,7 @@ recvUntil conn n deadline = do
     registration = connRegistration conn
     pool = managerBuffers (registrationManager registration)
 
--- | What came of sending. A failure says how many bytes the kernel had taken by then.
+-- | The result of sending. A failure has the number of bytes that the kernel had accepted.
 data SendResult
   = -- | All of it.
     Sent

@@ -105,7 +105,7 @@ evtRead = Event 1
 evtWrite :: Event
 evtWrite = Event 2
 
--- | Have they something in common?
+-- | Whether two events have a direction in common.
 eventIs :: Event -> Event -> Bool
 eventIs (Event a) (Event b) = a .&. b /= 0
 
@@ -124,8 +124,8 @@ instance Show FdKey where
 
 -- | Call back whenever the descriptor is ready, in a thread of the subscription's own, one
 -- call at a time in each direction, until 'unregisterFd'. A callback that leaves the
--- descriptor ready is called again at once. One that throws ends its subscription; the
--- exception is reported as any thread's.
+-- descriptor ready is called again at once. A callback that throws ends its subscription, and
+-- the exception is reported like that of any thread.
 --
 -- [Cost]: a thread in each direction.
 -- [Blocks]: never.
@@ -168,7 +168,7 @@ subscribed runtime callback key direction = go
         on <- move 1 0
         when on go
 
--- | End a subscription: no callback begins after this; one that runs goes on. Idempotent,
+-- | End a subscription: no callback begins after this; one in progress continues. Idempotent,
 -- and allowed in the callback.
 --
 -- [Cost]: an exception to a thread in each direction.

@@ -5,12 +5,12 @@
 --
 -- A 'Parker' holds at most one token. 'unpark' leaves it, 'parkUntil' takes it or waits for
 -- it until a deadline. It is a 'Heddle.Prim.WaitCell.WaitCell' with deadlines, for a
--- background thread that lives as long as its runtime: the runtime refers to it, so the
--- collector never takes its thread for deadlocked, and a runtime that stops wakes it.
+-- background thread that lives as long as its runtime. The runtime refers to the parker, so the
+-- collector never finds its thread deadlocked, and a runtime that stops wakes it.
 --
--- Protocol: the waiting thread calls 'prepare', looks at its condition, and parks if it does
+-- Protocol: the waiting thread calls 'prepare', checks its condition, and parks if it does
 -- not hold; 'awaitUntil' is that loop. The thread that makes the condition true calls
--- 'unpark' afterwards. A token left between looking and parking ends the park at once.
+-- 'unpark' afterwards. A token left between the check and the park ends the park at once.
 --
 -- Cost: a parker is about 400 bytes; parking 24 bytes, without a system call.
 -- Owner: the thread that waits; any thread may unpark.
@@ -76,10 +76,10 @@ newParker runtime = do
 closeParker :: Parker -> IO ()
 closeParker (Parker registration) = void (closeRegistration registration)
 
--- | Look until there is an answer; 'Nothing' when the deadline passed or the parker was
--- closed first. It looks at least once.
+-- | Run the action after each wake-up until it returns an answer; 'Nothing' when the deadline
+-- passed or the parker was closed first. The action runs at least once.
 --
--- [Cost]: one look for each wake-up.
+-- [Cost]: one run of the action for each wake-up.
 -- [Blocks]: parks.
 -- [Masking]: interruptible while parked.
 -- [Threads]: one at a time.
@@ -96,7 +96,7 @@ awaitUntil parker deadline look = go
           closed <- isClosed parker
           if late || closed then pure Nothing else parkUntil parker deadline >> go
 
--- | Drop the token of an earlier wake-up, before looking at the condition.
+-- | Drop the token of an earlier wake-up, before checking the condition.
 --
 -- [Cost]: O(1).
 -- [Blocks]: never.
@@ -105,7 +105,7 @@ prepare :: Parker -> IO ()
 prepare (Parker registration) = void (Cell.reset (registrationWrite registration))
 
 -- | Park until there is a token, the deadline passes or the parker is closed. It may also
--- return early: look at the condition again.
+-- return early, so check the condition again.
 --
 -- [Cost]: 24 bytes; no system call.
 -- [Blocks]: parks.

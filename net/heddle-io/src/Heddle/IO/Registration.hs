@@ -9,8 +9,8 @@
 -- manager (tokio's @ScheduledIo@, Go's @pollDesc@). This module reads and writes through it:
 -- into memory of the caller's, for instance a borrowed buffer, from several pieces at once,
 -- from a file. Functions answer with a number: a count, or a negative code, which is minus
--- the error number, 'TimedOutCode' or 'ClosedCode'. A deadline is one store. heddle-http
--- stands on this module.
+-- the error number, 'TimedOutCode' or 'ClosedCode'. A deadline is one store. heddle-http is
+-- built on this module.
 --
 -- "Heddle.IO" is the interface for all other programs: its 'Heddle.IO.Conn' answers with
 -- types, copies received bytes into a 'Data.ByteString.ByteString', and lets any number of

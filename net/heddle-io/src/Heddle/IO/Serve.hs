@@ -37,7 +37,7 @@ import Heddle.Prim.Thread
 import Heddle.Prim.WaitCell (park)
 import Heddle.Prim.WaitCell qualified as Cell
 
--- | Accept a connection; the caller owns it. Out of descriptors, waits until there are.
+-- | Accept a connection, which the caller owns. Waits while the process is out of descriptors.
 --
 -- [Cost]: two system calls.
 -- [Blocks]: parks.
@@ -91,15 +91,15 @@ serve options listener handler = mask_ $ do
   (park closed >> Cell.unpark closed >> void (awaitDrainedUntil service never))
     `onException` abandon service roster
   where
-    -- Losing the connection is no failure of a handler once the service is abandoned.
+    -- Losing the connection is not a failure of the handler once the service is abandoned.
     failed roster e = do
       Roster open _ <- readRef roster
       case fromException e of
         Just (_ :: IOClosed) | not open -> pure ()
         _ -> serviceFailed options e
 
--- Is the service open to handlers, and its connections: the registration, and the thread in the
--- handler.
+-- Whether handlers may still start, and the connections: the registration, and the thread in
+-- the handler.
 data Roster = Roster !Bool !(IntMap (Registration, Maybe ThreadId))
 
 converse :: ServiceOptions -> Listener -> (Conn -> IO After) -> Ref Roster -> Registration -> IO After
@@ -125,8 +125,8 @@ converse options listener handler roster registration = do
         Right Done -> strike
         Left (e :: SomeException) -> strike >> throwIO e
 
--- Ends when every connection has; a handler that does not let itself be interrupted holds
--- it up, as it must: nothing may outlive the service.
+-- Ends when every connection has ended. A handler that does not let itself be interrupted
+-- delays it, because nothing may outlive the service.
 abandon :: Service -> Ref Roster -> IO ()
 abandon service roster = uninterruptibleMask_ $ do
   stopAccepting service

@@ -5,9 +5,9 @@
 --
 -- For writers of servers. A service accepts the connections of a listener and calls a
 -- handler when one has something to read. The handler reads and writes through
--- "Heddle.IO.Registration", and ends with what comes after: closing, or idling, during which
--- the connection has neither a thread nor a buffer. heddle-http stands on this module, and so
--- does 'Heddle.IO.serve', which is simpler and gives each connection a thread.
+-- "Heddle.IO.Registration", and returns what to do next: close the connection, or let it idle
+-- without a thread and without a buffer. heddle-http uses this module, and so does
+-- 'Heddle.IO.serve', which is simpler and gives each connection a thread.
 --
 -- Out of descriptors, or at the limit of connections, the service closes the connection that
 -- has been idle longest for a new one. If none is idle, accepting pauses, and new connections
@@ -76,17 +76,17 @@ data After
   = -- | Close the connection.
     Done
   | -- | Wait until something can be read or the deadline passes, then call the handler again.
-    -- The handler must have given back what it borrowed: its thread may end, and the next
-    -- call be made in another thread of the capability. Closing an idle connection calls its
-    -- handler, too, which then finds it closed.
+    -- The handler must have given back what it borrowed, because its thread may end and the
+    -- next call run in another thread of the capability. Closing an idle connection also
+    -- calls its handler, which then finds it closed.
     IdleUntil !Deadline
 
 -- | How a service treats its connections.
 data ServiceOptions = ServiceOptions
   { -- | Begins the names of the service's threads.
     serviceName :: !String,
-    -- | How long a new connection may be silent before the handler is called all the same;
-    -- 0 for a server that speaks first.
+    -- | How long a new connection may be silent before the handler is called anyway; 0 for a
+    -- server that sends first.
     serviceFirstByte :: !Nanos,
     -- | Receives what a handler throws, and the failure of a listener, which closes it.
     serviceFailed :: !(SomeException -> IO ()),
@@ -127,7 +127,7 @@ data Shortage
     AtLimit !Int
   deriving stock (Eq, Show)
 
--- | What to tell an operator, in one line.
+-- | A line for the operator.
 --
 -- [Cost]: O(characters).
 describeShortage :: Shortage -> String
@@ -139,7 +139,7 @@ describeShortage shortage =
 -- | A listener that is being served.
 data Service = Service
   { serviceListener :: !Listener,
-    -- | Tells its connections from those of others.
+    -- | Distinguishes its connections from those of other services.
     serviceNumber :: !Int,
     serviceOptions :: !ServiceOptions,
     serviceHandler :: !(Registration -> IO After),
@@ -207,7 +207,7 @@ acceptLoop service registration =
       r <- attempt registration Readable never (if full then newcomer else accept4 scratch)
       if full && r > 0 then makeRoom idlers scratch burst backOff (AtLimit (fromMaybe maxBound (serviceLimit options))) else accepted idlers scratch burst backOff r
     newcomer fd = (\bits -> if bits == 0 then negate (errnoNumber EAGAIN) else bits) <$> pollOne fd eventIn
-    -- A connection that idles gives its place up; if none does, wait for one to end.
+    -- Close an idle connection; if there is none, wait for a connection to end.
     makeRoom idlers scratch burst backOff shortage = do
       made <- closeLongestIdle (listenerRuntime listener) idlers
       let pausing = case shortage of
@@ -243,7 +243,7 @@ acceptLoop service registration =
         else case refusalOf r of
           Again -> go idlers scratch burst backOff
           Exhausted -> do
-            -- accept(2) takes a descriptor before it looks whether anybody is there.
+            -- accept(2) takes a descriptor before it checks whether a connection waits.
             there <- attempt registration Readable never newcomer
             if there > 0
               then makeRoom idlers scratch burst backOff (NoDescriptors (Errno (negate r)))
@@ -264,7 +264,7 @@ atLimit service = case serviceLimit (serviceOptions service) of
   Just limit -> (>= limit) . sum <$> traverse (`readWord` 0) (servicePeers service)
 {-# INLINE atLimit #-}
 
--- The word holds when it was done last.
+-- The word holds the time of the last report.
 atMostOnceAMinute :: Words -> Int -> IO () -> IO ()
 atMostOnceAMinute ws at report = do
   Deadline now <- monotonicNow
@@ -287,8 +287,8 @@ markActive registration = do
   writeWord (registrationWords registration) RegistrationLastActive now
 {-# INLINE markActive #-}
 
--- | How long the connection may go on idling: the deadline of its last 'IdleUntil', or of
--- its first byte. A handler that is called and finds nothing to read answers with it.
+-- | Until when the connection may idle: the deadline of its last 'IdleUntil', or of its first
+-- byte. A handler that finds nothing to read returns it in 'IdleUntil'.
 --
 -- [Cost]: one read.
 -- [Threads]: the handler's.
@@ -297,7 +297,7 @@ idleDeadline registration = Deadline <$> readWord (registrationWords registratio
 {-# INLINE idleDeadline #-}
 
 -- One life of a connection's thread; see Note [Threads are earned]. One handler frame
--- serves all of its requests. 'True' from the talk: another thread runs the registration now.
+-- serves all of its requests. When @talk@ returns 'True', another thread runs the registration.
 activate :: Service -> Registration -> IO ()
 activate service registration =
   mask_ $
@@ -314,7 +314,7 @@ activate service registration =
         IdleUntil deadline -> idle deadline
         Done -> pure False
     idle deadline@(Deadline d) = do
-      -- A handler that finds nothing to read asks how long it may go on waiting.
+      -- For 'idleDeadline'.
       writeWord (registrationWords registration) RegistrationIdle d
       Deadline now <- managerNow (registrationManager registration)
       before <- readWord (registrationWords registration) RegistrationBeforeLast
@@ -324,7 +324,7 @@ activate service registration =
           writeWord (registrationWords registration) RegistrationDetached 2
           waitUntil registration Readable (min deadline (Deadline (latest + keep)))
           mine <- compareAndSet (registrationWords registration) RegistrationDetached 2 0
-          -- Closed to make room: the handler runs, as the handler of a detached one is.
+          -- Closed to make room: call the handler, as for a detached connection.
           if mine then talk else False <$ serviceHandler service registration
         else do
           parked <- detachUntil registration deadline
@@ -347,7 +347,7 @@ wakeDrainer service = do
   draining <- atomicRead (serviceWords service) 16
   when (draining == 1) $ Parker.unpark (serviceDrained service)
 
--- | Close the listening sockets; open connections are served on. Idempotent.
+-- | Close the listening sockets; open connections are still served. Idempotent.
 --
 -- [Cost]: one system call per listening socket.
 -- [Blocks]: never.
@@ -413,8 +413,8 @@ awaitDrainedUntil service deadline = do
 
 -- Note [Threads are earned]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~
--- A thread that waits costs over a kilobyte; starting one costs a fraction of a
--- microsecond. So a connection that idles has none: the loop starts one when there is
--- something to read. Only a connection that was useful twice within the last second keeps
--- its thread, for a second, and saves the start. Fifteen thousand idle browsers therefore
--- hold registrations, not stacks.
+-- A parked thread costs over a kilobyte; starting one costs a fraction of a microsecond. So an
+-- idle connection has no thread: the loop starts one when there is something to read. Only a
+-- connection that was useful twice within the last second keeps its thread, for a second, which
+-- saves starting a new one. Fifteen thousand idle browsers therefore cost registrations, not
+-- stacks.

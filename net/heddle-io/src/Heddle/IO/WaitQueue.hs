@@ -3,7 +3,7 @@
 -- Description : Fair queues of waiting threads
 -- Stability   : stable
 --
--- What locks and channels are made of: a first-come, first-served queue whose entries can
+-- For locks and channels: a first-come, first-served queue whose entries can
 -- withdraw, and the hand-off of a value from the thread that takes a waiter out of its queue
 -- to the thread that waits.
 --
@@ -42,9 +42,9 @@ import Heddle.Prim.Clock (Deadline, monotonicNow, never)
 import Heddle.Prim.Exception (onException, uninterruptibleMask_)
 import Heddle.Prim.WaitCell (WaitCell, park, unpark)
 
--- | Entries in the order of their arrival. An entry that gives up is taken out by its
--- ticket, without a walk past the others: a thousand threads that wait for one thing are
--- cancelled in a thousand steps, not in a million.
+-- | Entries in the order of their arrival. An entry that withdraws is removed by its ticket,
+-- without a walk past the others: cancelling a thousand threads that wait for one thing takes
+-- a thousand steps, not a million.
 data Queue a = Queue !Int !(IntMap a)
 
 -- | Identifies an entry. A queue issues each ticket once.
@@ -113,9 +113,9 @@ handOff (Waiter cell box) x = writeRef box (Just x) >> unpark cell
 
 -- | @awaitHandOff waiter deadline leave undo@ parks until a value is handed off; 'Nothing'
 -- when the deadline passed first. The caller is masked. At the deadline, and when the thread
--- is interrupted, @leave@ takes the waiter out of its queue and answers 'False' if it is not
--- there any more. Then a value is on its way: after the deadline it is returned, after an
--- interruption it is given to @undo@.
+-- is interrupted, @leave@ takes the waiter out of its queue and returns 'False' if it is not
+-- there any more. In that case a value is being handed off: after the deadline it is returned,
+-- after an interruption it is passed to @undo@.
 --
 -- [Cost]: a park for each wake-up of the cell.
 -- [Blocks]: parks.

@@ -6,14 +6,15 @@
 -- Description : A ring of lines per capability, one writer
 -- Stability   : internal, exempt from the version policy
 --
--- Each capability formats its lines into its own ring; one thread writes the rings to the
--- file, when 64 KB wait or 200 ms after the first line. A line is always whole.
+-- Each capability formats its lines into its own ring. One thread writes all rings to the
+-- file, as soon as a ring holds 64 KB or 200 ms after the first line. Lines are never split.
 --
--- When the file accepts nothing (a stalled disk, a pipe without a reader), requests wait for
--- room in the ring for up to a second. After that the log counts as stalled until the
--- writer gets on: lines that find no room are dropped at once and counted, and a second
--- thread reports the number, at most every ten seconds. Ending waits for the writer while
--- it gets on, at most a second without progress; then it leaves the writer behind.
+-- When the file accepts no data (a stalled disk, a pipe that nobody reads), requests wait up
+-- to one second for room in the ring. After that the log is stalled until the writer makes
+-- progress: lines that do not fit are dropped at once and counted, and a second thread
+-- reports their number at most every ten seconds. Closing the log waits while the writer
+-- makes progress, for ten seconds at most; after a second without progress it leaves the
+-- writer behind.
 --
 -- Cost: about 400 ns a line; one write(2) per 64 KB; nothing while idle.
 -- Owner: the writer thread @serve/access-log@ owns the file and closes it, whenever it ends; see Note [Threads left behind].
@@ -55,53 +56,54 @@ import System.Posix.Types (Fd)
 -- | An open access log.
 data AccessLog = AccessLog
   { logRings :: ![LogRing],
-    -- | The writer parks here.
+    -- | Where the writer parks.
     logWake :: !Parker,
     -- | See the @Log…@ patterns.
     logWords :: !Words,
-    -- | The reporter parks here.
+    -- | Where the reporter parks.
     logReport :: !Parker,
-    -- | The thread that waits for the writer's end parks here.
+    -- | Where the closing thread waits for the writer's end.
     logEnded :: !Parker,
     logPath :: !(Maybe FilePath),
     logFile :: !(Ref Fd),
-    -- | Hears of lines dropped and writes that fail.
+    -- | Called with a message about dropped lines or a failed write.
     logTrouble :: !(String -> IO ())
   }
 
--- 1: the writer rests and wants to be woken by the first line.
+-- 1: the writer is asleep; the first line must wake it.
 pattern LogResting, LogReopen, LogEnding, LogDropped, LogTorn, LogStalled, LogProgress, LogOver, LogAbandoned :: Int
 pattern LogResting = 0
--- 1: the writer is to open the file again.
+-- 1: the writer must reopen the file.
 pattern LogReopen = 8
--- 1: the writer is to write what waits and end.
+-- 1: the writer must write the pending lines and end.
 pattern LogEnding = 16
--- Lines dropped and not yet reported.
+-- The number of dropped lines not yet reported.
 pattern LogDropped = 24
--- 1: the file ends in half a line; the writer's.
+-- 1: the file ends in an incomplete line. Only the writer uses this word.
 pattern LogTorn = 32
--- 1: a line has waited its time for room, and the writer has not got on since.
+-- 1: a line has waited a second for room, and the writer has made no progress since.
 pattern LogStalled = 40
--- Pieces written; the writer's.
+-- How many pieces have been written. Only the writer writes this word.
 pattern LogProgress = 48
 -- 1: the writer has ended.
 pattern LogOver = 49
--- 1: the thread that waits for the writer's end stops waiting.
+-- 1: the closing thread must stop waiting for the writer's end.
 pattern LogAbandoned = 56
 
 -- Small enough to stay in the core's cache.
 ringSize :: Int
 ringSize = 262144
 
--- Wake the writer at once when so much waits.
+-- Wake the writer at once when this many bytes are pending.
 eager :: Int
 eager = 65536
 
--- | Open a log (@-@ is standard output; the function wraps the opening of a file), run,
--- write what waits, close. The action that hears of trouble is called by the log's threads
--- alone, so one that blocks holds up no request.
+-- | @withAccessLog runtime opening path report body@ opens a log, runs the body, writes the
+-- pending lines and closes the log. The path @-@ is standard output; @opening@ wraps the
+-- opening of a file. Only the log's threads and the closing thread call @report@, so one that
+-- blocks delays no request.
 --
--- [Blocks]: opening holds an OS thread; ending parks while the writer gets on.
+-- [Blocks]: opening holds an OS thread; closing parks while the writer makes progress.
 -- [Throws]: 'IOError' when the file cannot be opened; ENXIO for a FIFO without a reader.
 withAccessLog :: Runtime -> (IO Fd -> IO Fd) -> FilePath -> (String -> IO ()) -> (AccessLog -> IO a) -> IO a
 withAccessLog runtime opening path report = bracket open close
@@ -130,8 +132,8 @@ withAccessLog runtime opening path report = bracket open close
       Parker.unpark (logReport log')
       mapM_ (closeParker . ($ log')) [logWake, logReport, logEnded]
 
--- Wait for the writer's end: 'False' after a second without progress, ten seconds in all,
--- or 'abandon'. So it is finite, and may be uninterruptible.
+-- Wait for the writer's end: 'False' after a second without progress, after ten seconds in
+-- all, or after 'abandon'. The wait is finite, so the caller may make it uninterruptible.
 awaitEnd :: AccessLog -> IO Bool
 awaitEnd log' = do
   limit <- deadlineIn (seconds 10)
@@ -154,7 +156,7 @@ awaitEnd log' = do
     ws = logWords log'
     parker = logEnded log'
 
--- | Stop waiting for the writer: 'withAccessLog' ends though lines wait.
+-- | Make 'withAccessLog' end without waiting for pending lines.
 --
 -- [Blocks]: never.
 abandon :: AccessLog -> IO ()
@@ -165,7 +167,7 @@ abandon log' = do
 logName :: AccessLog -> String
 logName = fromMaybe "standard output" . logPath
 
--- Reports what was dropped, apart from the writer, which may be stuck in a write.
+-- Reports dropped lines from a thread of its own, because the writer may be stuck in a write.
 reporter :: AccessLog -> IO ()
 reporter log' = go
   where
@@ -181,7 +183,7 @@ reporter log' = go
           then Parker.parkUntil parker never
           else reportDropped log' >> deadlineIn (seconds 10) >>= pause
         go
-    -- Lines dropped meanwhile wait for the next report.
+    -- Lines dropped during the pause are counted in the next report.
     pause deadline = do
       Parker.prepare parker
       ended <- over
@@ -201,13 +203,14 @@ openLog path = do
   -- Opening must not wait for a FIFO's reader; the writer's writes may.
   fd <$ setFdOption fd NonBlockingRead False `onException` closeFile fd
 
--- | Open the log's file again, after it was moved away.
+-- | Make the writer reopen the log's file, which may have been moved away.
 reopen :: AccessLog -> IO ()
 reopen log' = do
   atomicWrite (logWords log') LogReopen 1
   Parker.unpark (logWake log')
 
--- | What a capability calls per reply.
+-- | The hook that a capability calls for each reply: format the line in the request's scratch
+-- memory, then put it into the capability's ring.
 accessLogHook :: AccessLog -> Int -> IO LogHook
 accessLogHook log' capability = do
   clock <- newLogClock
@@ -218,7 +221,7 @@ accessLogHook log' capability = do
         put deadline = do
           waiting <- putLine ring p n
           if waiting >= 0 then announce waiting n else full deadline
-        -- The connection's own registration keeps the time; the writer empties a ring at once.
+        -- Pauses of 5 ms are enough: the writer frees ring space as soon as it has written.
         full deadline = do
           Parker.unpark (logWake log')
           now <- monotonicNow
@@ -240,7 +243,7 @@ accessLogHook log' capability = do
       when (resting == 1) $ do
         won <- compareAndSet ws LogResting 1 0
         when won (Parker.unpark (logWake log'))
-      -- The line that crosses the threshold wakes the writer, not each one after it.
+      -- Only the line that crosses the threshold wakes the writer, not every line after it.
       when (waiting >= eager && waiting - n < eager) $ Parker.unpark (logWake log')
 {-# INLINE accessLogHook #-}
 
@@ -262,11 +265,12 @@ writer log' = go
         More -> go
         Wrote -> unless ending gather >> go
         Nothing' -> unless ending (rest >> go)
-    -- Lines are coming: let them gather.
+    -- Wait before the next pass, so that one write takes many lines.
     gather = do
       deadline <- deadlineIn (milliseconds 200)
       Parker.parkUntil parker deadline
-    -- Sleep until the first line; look again after saying so.
+    -- Sleep until the first line. LogResting is set before the rings are checked once more, so
+    -- a line put in between either is found by the check or wakes the writer.
     rest = do
       atomicWrite ws LogResting 1
       more <- or <$> traverse (\r -> pending r (\_ n -> pure (n > 0))) (logRings log')
@@ -276,11 +280,11 @@ writer log' = go
       ending <- atomicRead ws LogEnding
       unless (ending == 1) gather
 
--- What a pass over one ring did: nothing, all there was, or its share of more.
+-- What a pass over one ring wrote: nothing, all pending lines, or 'share' pieces with more left.
 data Pass = Nothing' | Wrote | More
   deriving stock (Eq, Ord)
 
--- At most this many pieces at a time, so that one busy ring does not hold up the others.
+-- The most pieces to write in one pass, so that a busy ring does not delay the others.
 share :: Int
 share = 4
 
@@ -303,8 +307,8 @@ drain log' ring = go 0
             go (pieces + 1)
     ws = logWords log'
 
--- Write a piece whole, or say what failed. After half a line the next piece begins on a
--- line of its own.
+-- Write a whole piece, or report the failure. If a failure left an incomplete line in the file,
+-- the next piece starts with a newline.
 writePiece :: AccessLog -> Ptr Word8 -> Int -> IO ()
 writePiece log' p n = do
   fd <- readRef (logFile log')
@@ -335,7 +339,7 @@ reopenNow log' = for_ (logPath log') $ \path -> do
 
 -- Note [Threads left behind]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~
--- The writer and the reporter are forked without a scope of heddle-scope: a scope ends only
--- when its tasks have, and a write to a stalled disk, or a report to a pipe that nobody
--- reads, cannot be interrupted. Ending waits for the writer while it gets on, and then leaves
--- both behind.
+-- The writer and the reporter are not tasks of a heddle-scope scope, because a scope ends only
+-- after its tasks, and neither a write to a stalled disk nor a report to a pipe that nobody
+-- reads can be interrupted. Closing the log waits while the writer makes progress, and then
+-- leaves both threads behind.

@@ -3,10 +3,10 @@
 -- Description : Descriptors that connections cannot take
 -- Stability   : internal, exempt from the version policy
 --
--- Clients may use up every descriptor of the process. The files that they ask for must be
--- opened all the same, or no request could be answered and none would release a descriptor.
--- So the limit of open files is raised to the highest allowed, less 16. When opening a file
--- finds no descriptor left, the limit is raised by these 16 for the time of one system call.
+-- Clients may use up all descriptors of the process. Files must still be opened then, or no
+-- request could be answered and none would release its descriptor. So the limit of open files
+-- is set to the highest allowed, less 16. When no descriptor is left to open a file, the limit
+-- is raised by these 16 during one system call.
 --
 -- Cost: nothing until descriptors run out; then two system calls per opened file.
 -- Owner: the limit belongs to the process; 'withDescriptorReserve' restores it.
@@ -28,7 +28,7 @@ data DescriptorReserve
   = NoReserve
   | Reserve !Lock !Integer !Integer
 
--- | For a limit too low to set any aside, and for tests.
+-- | No descriptors are set aside: for a limit that is too low, and for tests.
 noReserve :: DescriptorReserve
 noReserve = NoReserve
 

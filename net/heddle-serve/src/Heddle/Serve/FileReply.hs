@@ -6,10 +6,10 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- The headers of every reply about a file, and the choice between the whole file, parts of
--- it, 304, 412 and 416. Where the content comes from, the cache or a descriptor, is the
--- caller's: see 'Content'.
+-- it, 304, 412 and 416. The caller provides the content, from the cache or a descriptor: see
+-- 'Content'.
 --
--- Cost: none for a request without conditions and ranges, which does not come here.
+-- Cost: none for a cached file requested without conditions and ranges, which does not come here.
 -- Owner: values.
 module Heddle.Serve.FileReply
   ( -- * A version of a file
@@ -82,7 +82,7 @@ validatorsOf status =
     changed = statusChanged status * 1000000000 + statusChangedNanos status
     hex n = C.pack (showHex (fromIntegral n :: Word) "")
 
--- | The replies there are about a file that exists.
+-- | The kinds of reply about a file that exists.
 data FileReply
   = -- | 200.
     WholeFile

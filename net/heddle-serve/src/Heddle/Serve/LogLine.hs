@@ -38,9 +38,9 @@ import Heddle.Http.Borrowed
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 
--- | The text of the present second in local time, one per capability.
+-- | The text of the current second in local time, one per capability.
 data LogClock = LogClock
-  { -- | Word 0: the monotonic time at which to look again.
+  { -- | Word 0: the monotonic time at which the text expires.
     clockWords :: !Words,
     clockText :: !(Ref ByteString)
   }
@@ -60,14 +60,14 @@ timeText clock (Deadline now) = do
     writeWord (clockWords clock) 0 (now + 1000000000 - over)
   readRef (clockText clock)
 
--- | The room that a line needs at most.
+-- | The length of the longest line.
 --
 -- [Units]: bytes.
 longestLine :: Int
 longestLine = 4096
 
--- | Write the line of a request, with its newline; answers the end. There must be room for
--- 'longestLine'.
+-- | Write the line of a request, with its newline, and return the address after it. There
+-- must be room for 'longestLine'.
 pokeLogLine :: LogClock -> Request -> Logged -> Status -> Int -> Ptr Word8 -> IO (Ptr Word8)
 pokeLogLine clock request what status sent p0 = do
   text <- timeText clock (requestBegan request)
@@ -91,7 +91,7 @@ pokeLogLine clock request what status sent p0 = do
       LoggedRequest -> withHeader known request $ \from n ->
         if n <= 0 then pokeWrite (char7 '-') p else escaped most p from n
 
--- Of bytes that made no request, the first line is shown.
+-- The first line of bytes that are not a valid request.
 firstLine :: Request -> Ptr Word8 -> IO (Ptr Word8)
 firstLine request p = withReceived request $ \input received -> do
   let lineEnd :: Int -> Int -> IO Int
@@ -122,7 +122,8 @@ pokePeer p address
           pokeByteOff behind i (Short.index address (from + i))
           go (i + 1)
 
--- Write a field of the given address and length: at most this many bytes, to a place.
+-- @escaped most to from length@ writes a field, escaped, in at most @most@ bytes, and returns
+-- the address after it.
 escaped :: Int -> Ptr Word8 -> Ptr Word8 -> Int -> IO (Ptr Word8)
 escaped most p from n = plainRun 0
   where

@@ -28,22 +28,22 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Thread (fork)
 import Heddle.Prim.WaitCell
 
--- | A queue of events.
+-- | The events that wait for the listener.
 data Messages event = Messages
-  { -- | Newest first, with how many there are.
+  { -- | Their number, and the events, newest first.
     messagesQueue :: !(Ref (Int, [Item event])),
     messagesWake :: !WaitCell,
     messagesRuntime :: !Runtime
   }
 
--- What to tell, what to do afterwards, and whether it is the last one.
+-- An event, or 'Nothing' to end the thread; then an action for after the event was delivered.
 data Item event = Item !(Maybe event) !(IO ())
 
--- Beyond this many waiting events, new ones are dropped.
+-- Events are dropped while this many wait.
 most :: Int
 most = 256
 
--- | Run with a thread that tells events; at the end, wait for it for up to a second.
+-- | Run with a thread that delivers events; at the end, wait up to a second for it.
 --
 -- [Blocks]: as the body does.
 withMessages :: Runtime -> (event -> IO ()) -> (Messages event -> IO a) -> IO a
@@ -59,13 +59,13 @@ withMessages runtime tell = bracket open (\messages -> uninterruptibleMask_ (put
       unless (any last' items) (go messages)
     last' (Item event _) = null event
 
--- | Tell an event some time.
+-- | Queue an event.
 --
 -- [Blocks]: never.
 announce :: Messages event -> event -> IO ()
 announce messages event = add messages (Item (Just event) (pure ()))
 
--- | Report an event, and wait until it is reported, for at most a second.
+-- | Queue an event and wait until it was delivered, for a second at most.
 --
 -- [Blocks]: parks.
 announceSoon :: Messages event -> event -> IO ()
@@ -89,6 +89,6 @@ put messages event = do
 
 -- Note [A thread left behind]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
--- The thread is forked without a scope of heddle-scope: a scope ends only when its tasks have,
--- and this one may be in a write to a pipe without a reader, which no exception interrupts.
--- 'withMessages' waits for it for a second and leaves it behind.
+-- The thread is not a task of a heddle-scope scope, because a scope ends only after its tasks,
+-- and this thread may be in a write to a pipe that nobody reads, which no exception interrupts.
+-- 'withMessages' waits for it for a second and then leaves it behind.

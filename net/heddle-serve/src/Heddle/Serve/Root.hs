@@ -53,9 +53,9 @@ openRoot path = mask_ $ do
 closeRoot :: Root -> IO ()
 closeRoot = void . closeFile . rootFd
 
--- | Look the root's path up now. If it names another directory, that one replaces the old
--- one under the same descriptor number, in one step: a request that is opening a file
--- continues in the directory it began with. If the path names no directory at the moment,
+-- | Look the root's path up now. If it names another directory, that directory atomically
+-- replaces the old one under the same descriptor number: a request that is opening a file
+-- continues in the directory it began with. If the path names no directory at this moment,
 -- the old one stays.
 --
 -- [Blocks]: holds an OS thread.

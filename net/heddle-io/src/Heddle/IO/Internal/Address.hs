@@ -4,7 +4,7 @@
 -- |
 -- Module      : Heddle.IO.Internal.Address
 -- Description : Socket addresses, to and from the kernel's form
--- Stability   : hidden
+-- Stability   : internal, exempt from the version policy
 --
 -- network's 'SockAddr' outside, the kernel's bytes inside.
 --
@@ -37,7 +37,7 @@ import Heddle.Prim.Socket (pattern FamilyInet, pattern FamilyInet6, pattern Fami
 import Network.Socket (SockAddr (..))
 import Network.Socket.Address (peekSocketAddress, pokeSocketAddress, sizeOfSocketAddress)
 
--- | Room for every kind of address.
+-- | Large enough for every kind of address.
 --
 -- [Units]: bytes.
 addressRoom :: Int

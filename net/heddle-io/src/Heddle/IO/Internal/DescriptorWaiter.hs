@@ -1,10 +1,10 @@
 -- |
 -- Module      : Heddle.IO.Internal.DescriptorWaiter
 -- Description : Waiting on descriptors that the runtime does not own
--- Stability   : hidden
+-- Stability   : internal, exempt from the version policy
 --
 -- Level semantics over an edge-triggered manager, for any pollable descriptor and any
--- number of threads: poll(2) is asked before and after each park. While a thread waits,
+-- number of threads: each park comes between two calls of poll(2). While a thread waits,
 -- the descriptor has one registration, shared by all its waiters; in each direction they take
 -- turns at it ("Heddle.IO.Internal.TicketLock"), so each has its own deadline.
 --
@@ -94,7 +94,7 @@ waitOnUntil runtime fd interest deadline = do
           if over
             then pure False
             else do
-              -- poll denies an old hang-up or error: do not spin on it.
+              -- poll does not confirm an old hang-up or error: do not spin on it.
               forgetHangUp registration
               waitUntil registration interest deadline
               look registration

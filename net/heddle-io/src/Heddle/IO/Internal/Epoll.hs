@@ -1,7 +1,7 @@
 -- |
 -- Module      : Heddle.IO.Internal.Epoll
 -- Description : The epoll back end
--- Stability   : hidden
+-- Stability   : internal, exempt from the version policy
 --
 -- Edge-triggered, both directions, registered once in a descriptor's life. A wait costs
 -- no system call and needs no announcement.

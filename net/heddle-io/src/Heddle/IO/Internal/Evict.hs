@@ -1,17 +1,17 @@
 -- |
 -- Module      : Heddle.IO.Internal.Evict
 -- Description : Close the connection that has been idle longest
--- Stability   : hidden
+-- Stability   : internal, exempt from the version policy
 --
--- When descriptors run out, or a service has as many connections as it may, idle clients
--- must not keep new connections waiting until their idle time is over. The connection that has
--- been without work for the longest time is closed to make room.
+-- When descriptors run out, or a service has reached its limit of connections, idle clients
+-- must not make new ones wait until an idle time is over. So the connection that has been idle
+-- longest is closed for a new one.
 --
--- A connection whose next request has come is not idle, and one that has yet to speak for
--- the first time is left alone for a second: its client was just let in.
+-- A connection with unread input is not idle. A new connection that has sent nothing counts as
+-- idle only after a second.
 --
--- One look at all registrations finds the 64 that have been idle longest; they are closed one by one
--- as they are needed, unless they have become busy meanwhile.
+-- One scan of all registrations finds the 64 that have been idle longest. They are closed one
+-- by one as needed, except those that have become busy meanwhile.
 --
 -- Cost: O(registrations) for each 64 connections closed; nothing until then.
 -- Owner: each accepting thread has its own candidates; a connection is claimed by
@@ -35,10 +35,10 @@ import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Poller (eventIn, pollOne)
 import Heddle.Prim.Thread (forkUnlabelledOn)
 
--- | Connections that were idle at the last look, with the time since when, longest first.
+-- | Connections that were idle at the last scan, with the time since when, longest first.
 newtype Candidates = Candidates (Ref [(Int, Registration)])
 
--- | None.
+-- | No candidates, so the first use scans.
 newCandidates :: IO Candidates
 newCandidates = Candidates <$> newRef []
 
@@ -60,8 +60,8 @@ closeLongestIdle runtime (Candidates ref) = do
       claimed <- if now == since && spoken == 0 then evict registration else pure False
       if claimed then True <$ writeRef ref rest else first rest
 
--- The thread that changes the word from 1 or 2 runs the registration; 3 tells its thread that
--- it is closed and not counted any more.
+-- The thread that changes the word from 1 or 2 runs the registration. At 3, the connection has
+-- been closed and subtracted from the count.
 evict :: Registration -> IO Bool
 evict registration = do
   state <- atomicRead ws RegistrationDetached
@@ -78,8 +78,8 @@ evict registration = do
   where
     ws = registrationWords registration
 
--- When it was last useful, or else when it was accepted. A thread that only looks at its
--- connection again, because its second is over, changes neither.
+-- When the connection was last useful, or else when it was accepted. A thread that wakes only
+-- because its second is over changes neither time.
 idleSince :: Registration -> IO Int
 idleSince registration = do
   active <- readWord (registrationWords registration) RegistrationLastActive

@@ -83,7 +83,7 @@ data Listener = Listener
     listenerRegistrations :: ![Registration],
     -- | The address bound, with the port that the kernel chose for 0.
     listenerAddress :: !SockAddr,
-    -- | What closing has to undo besides the sockets (a Unix socket's file).
+    -- | What to remove at closing besides the sockets (a Unix socket's file).
     listenerCleanup :: !(IO ()),
     -- | Has a token from closing on; a thread that takes it puts it back.
     listenerClosed :: !WaitCell
@@ -154,8 +154,8 @@ boundSocket options shared address = do
         when shared (set fd S.ReusePort 1)
         -- Accepted connections inherit this option.
         when (listenNoDelay options) (set fd S.NoDelay 1)
-        -- Also inherited: a socket is writable again when less than so much is unsent, so
-        -- that progress to a slow client shows long before its whole buffer has drained.
+        -- Also inherited: a socket is writable again when less than this is unsent, so that
+        -- progress to a slow client is visible long before its whole buffer has drained.
         set fd S.NotSentLowWater 131072
     case address of
       SockAddrInet6 {} -> set fd S.Inet6Only 1
@@ -165,7 +165,7 @@ boundSocket options shared address = do
   where
     set fd option value = void (checked "setsockopt" (S.setOption fd option value))
 
--- A socket file whose server is gone refuses connections; only then it is removed.
+-- Remove a socket file only if it refuses connections, which means that its server has ended.
 removeStaleSocket :: FilePath -> SockAddr -> IO ()
 removeStaleSocket path address = do
   probe <- fromIntegral <$> checked "socket" (S.socket S.FamilyUnix S.TypeStream 0) :: IO Fd
@@ -176,8 +176,8 @@ removeStaleSocket path address = do
 removeSocketFile :: FilePath -> IO ()
 removeSocketFile path = void (trySync (removeName path))
 
--- | Accept one connection; the caller owns it. It is looked after by the manager of the
--- caller's capability.
+-- | Accept one connection, which the caller owns. The event manager of the caller's capability
+-- waits for it.
 --
 -- [Blocks]: parks.
 -- [Throws]: 'Heddle.IO.IOClosed', 'IOError'; ETIMEDOUT at the deadline.
@@ -248,7 +248,7 @@ data Refusal
     Ended
 
 -- | The meaning of a negative answer. accept(2) passes on errors of the new connection,
--- after which the listener goes on.
+-- after which the listener continues.
 refusalOf :: Int -> Refusal
 refusalOf r
   | e `elem` [ECONNABORTED, EINTR, EPERM, EPROTO, EOPNOTSUPP, ENOPROTOOPT, ENETUNREACH, EHOSTUNREACH, ENONET, ENETDOWN, EHOSTDOWN] = Again

@@ -6,12 +6,12 @@
 -- Description : One event manager per capability
 -- Stability   : internal, exempt from the version policy
 --
--- The loop: look without blocking, wake, yield; when there is nothing, look once more and
--- then wait in a safe call until the next deadline. A loop that keeps finding nothing
--- skips the looks ("Note [Looks]"). It alone touches the wheel; other threads leave
--- commands and, if it sleeps, write its eventfd.
+-- The loop polls without blocking, wakes threads and yields to them. If there is no event, it
+-- polls once more and then waits in a safe call until the next deadline. On a quiet server it
+-- skips the polls; see Note [Polling]. Only the loop touches the wheel; other threads push
+-- commands into its inbox and, if it sleeps, write its eventfd.
 --
--- Cost: per event about 60 ns; one look and one clock reading per batch.
+-- Cost: per event about 60 ns; one poll and one clock reading per batch.
 -- Owner: the loop's thread, @io/manager/N@, pinned to its capability.
 -- Shared writes per wait and wake on the manager's capability: 0.
 module Heddle.IO.Internal.Manager
@@ -64,7 +64,7 @@ import Heddle.Prim.Thread (ThreadId, forkOn, forkUnlabelledOn, processGeneration
 import Heddle.Prim.WaitCell (newWaitCell, unpark)
 import System.Posix.Types (Fd)
 
--- | Which system calls tell the loop of events.
+-- | The system calls that report events to the loop.
 data BackendChoice
   = -- | epoll, edge-triggered.
     Epoll
@@ -109,7 +109,7 @@ newManager choice capability =
     -- Nothing is read from it before the real one takes its place.
     noTable = newTable 0 (error "registration of an empty table")
 
--- What the table holds where there is no registration: closed, with a stamp that no event carries.
+-- Fills the unused places of the table: closed, with a stamp that no event carries.
 blankRegistration :: Manager -> IO Registration
 blankRegistration m = do
   ws <- newWords registrationWordCount
@@ -130,16 +130,16 @@ stopManager m = atomicWrite (managerWords m) WordStopping 1 >> interrupt m
 closeManager :: Manager -> IO ()
 closeManager m = backendClose (managerBackend m) >> void (closeSocket (managerEventFd m))
 
--- | The manager's clock: the time of its loop's last look. Right after a wake-up that is
--- now; in a thread that has computed for long it is old.
+-- | The manager's clock: the time of its loop's last poll. It is exact right after a wake-up,
+-- and old in a thread that has computed for long.
 --
 -- [Cost]: one read.
 managerNow :: Manager -> IO Deadline
 managerNow m = Deadline <$> readWord (managerWords m) WordNow
 {-# INLINE managerNow #-}
 
--- | The time, as old as the loop's last look at most: its clock while it is busy, the real
--- clock while it sleeps.
+-- | The time, at most as old as the loop's last poll: the manager's clock while the loop is
+-- busy, the real clock while it sleeps.
 --
 -- [Cost]: two reads, or one reading of the clock.
 managerFreshNow :: Manager -> IO Deadline
@@ -230,7 +230,7 @@ openRegistrations m = withLock (managerLock m) $ do
   table <- readRef (managerRegistrations m)
   filter ((/= 0) . registrationIndex) <$> traverse (readEntry table) [1 .. tableSize table - 1]
 
--- | Leave a command and see that the loop finds it.
+-- | Push a command, and wake the loop if it sleeps.
 --
 -- [Cost]: one compare-and-set; an eventfd write if the loop sleeps.
 -- [Blocks]: never.
@@ -250,7 +250,7 @@ interrupt m = mask_ $ do
 
 -- The loop --------------------------------------------------------------------
 
--- How the loop finds events; see Note [Looks].
+-- How the loop finds events; see Note [Polling].
 data Mode = Busy | Quiet
 
 loop :: Manager -> IO ()
@@ -369,9 +369,9 @@ expire m now = do
         readEntry table index >>= \registration -> rearm m now registration
       pure 1
 
--- Look at both deadlines of a registration: wake the waits that are over, link the registration at the
--- earlier of the others. A deadline that passed long ago causes a wake-up for nothing,
--- after which the thread sets a new one; to leave it out could lose that, see Note [Lazy re-arm].
+-- Read both deadlines of a registration: wake the waits that are over, and link the registration
+-- at the earliest deadline left. A deadline that passed long ago causes a useless wake-up. It
+-- must not be skipped, because that could lose a new deadline; see Note [Lazy re-arm].
 rearm :: Manager -> Int -> Registration -> IO ()
 rearm m now registration = do
   let ws = registrationWords registration
@@ -413,9 +413,8 @@ obey m =
 
 -- After a fork -----------------------------------------------------------------
 
--- | See that the manager works in this process. In one that was forked off without exec,
--- only the forking thread lives on: the first use starts a loop again, see
--- Note [After a fork].
+-- | Make sure that the manager's loop runs in this process. After a fork without exec only the
+-- forking thread exists, so the first use starts a new loop; see Note [After a fork].
 --
 -- [Cost]: two reads.
 -- [Blocks]: never, but for that first use.
@@ -433,7 +432,7 @@ startAgain m = uninterruptibleMask_ $
     known <- atomicRead ws WordProcess
     stopping <- atomicRead ws WordStopping
     unless (process == known) $ do
-      -- A thread that is gone may have held it.
+      -- A thread that does not exist in this process may have held it.
       releaseLock (managerLock m)
       when (stopping == 0) $ do
         replaced <- renewEventFd (managerEventFd m)
@@ -454,7 +453,7 @@ startAgain m = uninterruptibleMask_ $
     inherit registration = do
       let words' = registrationWords registration
       state <- atomicRead words' RegistrationState
-      -- The references and turns of threads that are gone.
+      -- Drop the references and locks of threads that do not exist in this process.
       atomicWrite words' RegistrationState (state .&. (Closing .|. Released))
       writeWord words' RegistrationReadLock 0
       writeWord words' RegistrationWriteLock 0
@@ -478,33 +477,32 @@ reviveLock = unsafeGlobal newLock
 
 -- Note [After a fork]
 -- ~~~~~~~~~~~~~~~~~~~
--- fork(2) copies memory and descriptors, but of the threads only the one that called it; in
--- a child made by forkProcess no loop runs, and whatever waited would wait for ever. Worse,
--- its epoll descriptor is its parent's: what the child registers or removes there changes
--- the parent. A handler of pthread_atfork counts the forks, and everything that needs a
--- loop (a new registration, a command, a wait, a pooled timer) compares that count with the one that the
--- manager's loop was started under.
+-- fork(2) copies memory and descriptors, but only the thread that called it. So no loop runs in
+-- a child made by forkProcess, and every wait would last for ever. Worse, the child shares its
+-- parent's epoll instance: what it registers or removes there changes the parent. A handler of
+-- pthread_atfork counts the forks, and everything that needs a loop (a new registration, a
+-- command, a wait, a pooled timer) compares that count with the count when the loop started.
 --
 -- When they differ, the manager gets an eventfd and an epoll descriptor of its own under the
--- old numbers (dup3), registers its open registrations again, drops the turns and references of
+-- old numbers (dup3), registers its open registrations again, drops the locks and references of
 -- threads that no longer exist, links all deadlines again, as the loop may have been
 -- stopped in the middle of that, and starts a new loop. Connections that a service of the
 -- parent serves stay with the parent: here they are closed, without a shutdown, which
 -- would reach the peer.
 
--- Note [Looks]
--- ~~~~~~~~~~~~
--- Under load, a look without blocking costs less than a blocking wait, which gives the
--- capability to another OS thread (Mio, section 3.3). On a quiet server both looks find
--- nothing and the blocking wait follows all the same: two system calls for nothing per
--- request. So a wait that returned at most three events is followed by the next wait at
--- once, after yielding to the threads it woke; more than three bring the looks back.
+-- Note [Polling]
+-- ~~~~~~~~~~~~~~
+-- Under load, a poll without blocking costs less than a blocking wait, which hands the
+-- capability to another OS thread (Mio, section 3.3). On a quiet server both polls find
+-- nothing and the blocking wait follows anyway, which is two useless system calls per request.
+-- So after a wait that returned at most three events, the loop yields to the threads that it
+-- woke and then waits again at once. After more than three events it polls first.
 
 -- Note [A wait holds the file]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
--- A poll(2) in progress keeps the open files it looks at, so a descriptor closed meanwhile
--- ends its connection only after the call: the peer would see no end of file. So closing
--- interrupts such a back end. epoll holds nothing.
+-- A poll(2) in progress holds references to its open files. A connection whose descriptor is
+-- closed meanwhile ends only when the call returns; until then the peer sees no end of file.
+-- So closing interrupts the poll(2) back end. epoll holds no reference.
 
 -- Note [Lazy re-arm]
 -- ~~~~~~~~~~~~~~~~~~
@@ -514,6 +512,6 @@ reviveLock = unsafeGlobal newLock
 -- new deadline, or the waiter sees maxBound and sends Arm.
 --
 -- A deadline that is not earlier than the one it replaces needs no such order. If the loop
--- misses it, it acts on the earlier one: a wake for nothing, after which the waiter arms
--- again, or a link at a time that comes before the new one and is looked at again then.
+-- misses it, it acts on the earlier one: it causes a useless wake-up, after which the waiter
+-- arms again, or links the registration at an earlier time and reads the deadlines again then.
 -- Pooled timers are armed once, and always in order ("Heddle.IO.Internal.PooledTimer").

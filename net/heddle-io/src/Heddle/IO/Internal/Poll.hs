@@ -3,13 +3,13 @@
 -- |
 -- Module      : Heddle.IO.Internal.Poll
 -- Description : The poll(2) back end
--- Stability   : hidden
+-- Stability   : internal, exempt from the version policy
 --
 -- For machines without epoll, and as a second implementation of the contract. poll is
 -- level-triggered, so each wait is announced ('Enable') and an announcement ends with its
 -- event, as in Mio.
 --
--- Cost: O(announced waits) per look.
+-- Cost: O(announced waits) per poll.
 -- Owner: one per event manager; all state belongs to its loop.
 -- [Source]: Mio, section 4.1.
 module Heddle.IO.Internal.Poll

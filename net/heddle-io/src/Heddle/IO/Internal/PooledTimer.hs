@@ -5,14 +5,14 @@
 -- Description : Deadlines lent from a pool
 -- Stability   : internal, exempt from the version policy
 --
--- A 'PooledTimer' is a registration without a descriptor that one wait or time-out after the
--- other borrows. It stays linked in the wheel between uses, so a use whose deadline is later than the armed
--- one, the common case, tells the loop nothing: borrowing, arming and giving back is a
--- handful of atomic operations.
+-- A 'PooledTimer' is a registration without a descriptor, which waits and time-outs borrow one
+-- after the other. It stays linked in the wheel between uses. A use whose deadline is later than
+-- the armed one, which is the common case, sends the loop no command: borrowing, arming and
+-- returning take a few atomic operations.
 --
--- Tokens and wakes of an earlier use may reach a later one. Every wait here looks at its
--- own condition again after each wake, so they are harmless; see Note [Firing] for
--- time-outs, which must not be.
+-- Tokens and wake-ups of an earlier use may reach a later one. They are harmless, because every
+-- wait here checks its own condition after each wake-up. A time-out's exception must not reach a
+-- later use; see Note [Firing].
 --
 -- Cost: about 50 ns a use; the first ones make a registration, about 400 bytes.
 -- Owner: the borrower, between 'borrowTimer' and 'returnTimer'.
@@ -48,9 +48,9 @@ import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, reset)
 freeLimit :: Int
 freeLimit = 4096
 
--- | A pooled timer of this manager, whose deadline means nothing yet. The caller is masked.
+-- | A pooled timer of this manager, whose deadline is not set yet. The caller is masked.
 --
--- [Cost]: one compare-and-set, or the making of a registration.
+-- [Cost]: one compare-and-set, or a new registration.
 -- [Blocks]: never.
 -- [Throws]: 'IOError' (EBADF) when the runtime has stopped.
 borrowTimer :: Manager -> IO PooledTimer
@@ -118,7 +118,7 @@ isOver deadline
   | otherwise = (>= deadline) <$> monotonicNow
 
 -- | Run with a cell that gets a token, among other occasions, at the deadline. The caller
--- is masked and looks at its condition again after each wake.
+-- is masked and checks its condition after each wake-up.
 --
 -- [Cost]: about 50 ns; a cell of 32 bytes when the deadline is 'never'.
 -- [Blocks]: never by itself.
@@ -204,7 +204,7 @@ endUse pooled = do
   for_ firing $ \firer -> uninterruptibleMask_ (throwTo firer ThreadKilled)
 
 -- Continues a pooled timer's registration in a thread of its own, when its deadline has passed or, by a
--- stale look of the loop, a little early.
+-- stale check by the loop, a little early.
 fire :: Ref PooledState -> Registration -> IO ()
 fire state registration = mask_ $ do
   -- The state first, the deadline second; see Note [Firing].
@@ -239,20 +239,20 @@ fire state registration = mask_ $ do
 -- it before going on: throwTo returns when the firer has been interrupted, in its own
 -- throwTo (whose exception is then withdrawn), or has ended because it was received.
 --
--- The firer may be slow, and the pooled lent again meanwhile. So the borrower stores its
--- deadline before the state, and the firer reads the state before the deadline: one that
--- it finds over belongs to the use that it saw, or to a later one, and then the comparison
--- of the use's number fails. In the other order it could find the last use's deadline over,
--- and interrupt the next use at its very beginning. When it finds the deadline not over, it
--- detaches the registration again and asks for a look at the deadline, which it must not write.
+-- The firer may be slow, and the pooled timer borrowed again meanwhile. So the borrower stores
+-- its deadline before the state, and the firer reads the state before the deadline. A deadline
+-- that the firer finds passed belongs to the use that it saw, or to a later one, and then the
+-- comparison of the use's number fails. In the other order the firer could find the last use's
+-- deadline passed, and interrupt the next use at its beginning. If the deadline has not passed,
+-- the firer detaches the registration again and sends Arm, because it must not write the deadline.
 
 -- Note [Arming once]
 -- ~~~~~~~~~~~~~~~~~~
 -- A thread that waits on a descriptor arms again after each wake-up; the borrower of a pooled
 -- timer arms once.
 -- So even a deadline later than the one it replaces must be stored before RegistrationArmed is read
--- ("Heddle.IO.Internal.Manager", Note [Lazy re-arm]): else the loop may act on the old
--- deadline and disarm the registration, while the borrower still reads the old arming and sends no
--- command, and then the new deadline never comes. The atomic write of RegistrationDetached puts the
--- two in order. It is also the last store of the three: the loop that takes the registration after
--- it continues a firer that sees this use.
+-- ("Heddle.IO.Internal.Manager", Note [Lazy re-arm]). Otherwise the loop may act on the old
+-- deadline and disarm the registration while the borrower still reads the old RegistrationArmed
+-- and sends no command, and then the new deadline would never fire. The atomic write of
+-- RegistrationDetached orders the two. It is also the last of the three stores, so the loop that
+-- takes the registration after it continues a firer that sees this use.

@@ -168,7 +168,7 @@ hungUp :: Registration -> IO Bool
 hungUp registration = (/= 0) <$> readWord (registrationWords registration) RegistrationSticky
 {-# INLINE hungUp #-}
 
--- | Forget a hang-up that a reader has seen without finding bytes or the end: otherwise the
+-- | Clear a hang-up that a reader has seen without finding bytes or the end. Otherwise the
 -- next wait would return at once, and a loop of waiting and reading would spin.
 --
 -- [Cost]: one store.
@@ -177,7 +177,7 @@ forgetHangUp :: Registration -> IO ()
 forgetHangUp registration = writeWord (registrationWords registration) RegistrationSticky 0
 {-# INLINE forgetHangUp #-}
 
--- | The capability whose event manager looks after the registration. A service runs its
+-- | The capability whose event manager has the registration. A service runs its
 -- handler there, so state kept per capability is found by this number.
 --
 -- [Cost]: two loads.
@@ -185,10 +185,10 @@ registrationCapability :: Registration -> Int
 registrationCapability = managerCapability . registrationManager
 {-# INLINE registrationCapability #-}
 
--- | The time, as old as the event manager's last look at its descriptors at most: no clock is
--- read while the manager is busy. Right after a wake-up that is the present.
+-- | The time, at most as old as the event manager's last poll: no clock is read while the
+-- manager is busy. Right after a wake-up the answer is exact.
 --
--- [Cost]: two reads; while the manager rests, one reading of the clock (25 ns).
+-- [Cost]: two reads; while the manager sleeps, one reading of the clock (25 ns).
 -- [Blocks]: never.
 -- [Threads]: any; in a thread that has computed for long, the answer is that old.
 freshNow :: Registration -> IO Deadline
@@ -215,7 +215,7 @@ giveBackBuffer :: Registration -> Buffer -> IO ()
 giveBackBuffer = giveBack . managerBuffers . registrationManager
 {-# INLINE giveBackBuffer #-}
 
--- | Set the deadline of the wait in a direction, present or next, without waiting.
+-- | Set the deadline of the current or next wait in a direction, without waiting.
 --
 -- [Cost]: about 3 ns: one store, if the deadline is later than the one before it. One that
 -- is earlier than the armed one sends a command to the event manager.
@@ -226,7 +226,7 @@ armUntil registration = armWordsUntil (registrationWords registration) registrat
 {-# INLINE armUntil #-}
 
 -- | 'armUntil' for a caller that has the registration's words at hand; the registration is
--- loaded only if the loop must be told.
+-- loaded only if the loop needs a command.
 --
 -- [Blocks]: never.
 armWordsUntil :: Words -> Registration -> Interest -> Deadline -> IO ()
@@ -243,7 +243,7 @@ armWordsUntil ws registration interest (Deadline d) = do
 -- | Park until the direction may be ready, the deadline passes or the registration is
 -- closed. An attempt that answered -EAGAIN ('Heddle.IO.Registration.receiveNow', or a call
 -- within 'attempt') comes before it: an event since that attempt ends the wait at once. A
--- wake-up says nothing; try again.
+-- wake-up does not mean readiness; try again.
 --
 -- [Cost]: 24 bytes; no system call.
 -- [Blocks]: parks the thread.
@@ -288,8 +288,8 @@ pauseUntil registration deadline = do
       late <- deadlineOver registration deadline
       unless late (park (registrationWrite registration) >> pauseUntil registration deadline)
 
--- The loop looks for a writer only after being told of one; an edge that came between the
--- attempt and the telling is found here.
+-- The loop wakes a writer only while RegistrationWriting is set. This poll finds an edge that
+-- came between the attempt and the setting of that word.
 writableAlready :: Registration -> IO Bool
 writableAlready registration = do
   told <- atomicRead ws RegistrationWriting
@@ -302,8 +302,8 @@ writableAlready registration = do
     ws = registrationWords registration
     writableBits = eventOut .|. eventHangUp .|. eventError
 
--- | Whether the deadline has passed. The event manager's clock answers first; the real
--- clock is read only if that says no.
+-- | Whether the deadline has passed. The real clock is read only if the deadline has not passed
+-- by the event manager's clock.
 --
 -- [Cost]: one read, or one reading of the clock.
 -- [Blocks]: never.
@@ -361,13 +361,13 @@ retryUntil registration interest deadline call = judge
             go
       | Errno (negate r) == EINTR = go
       | r == ClosedCode = ClosedCode <$ unpark (cellOf registration interest)
-      -- An error comes with one edge, too, and shows once: let the next waiter look.
+      -- An error also causes a single edge: wake the next waiter, which will see it.
       | otherwise = r <$ unpark (cellOf registration interest)
 {-# INLINE retryUntil #-}
 
 -- | Detach the registration from the calling thread: 'True' when the thread may end, since
 -- an event, the deadline or closing will continue the registration in a new thread; 'False'
--- when there is already something to do, and the caller goes on as that thread.
+-- when there is already something to do, and the caller continues to run the registration.
 --
 -- [Cost]: two atomic operations.
 -- [Blocks]: never.
@@ -377,7 +377,7 @@ detachUntil registration deadline = do
   -- Armed first: once the registration is detached it may be another thread's.
   armUntil registration Readable deadline
   armed <- readWord ws RegistrationArmed
-  -- About to rest: link it where it belongs, or the old time would wake an idle program.
+  -- Link the registration at its new deadline, or the old one would wake an idle program.
   when (Deadline armed < deadline) (submit (registrationManager registration) (Arm registration))
   atomicWrite ws RegistrationDetached 1
   when (backendOneshot (managerBackend (registrationManager registration))) $

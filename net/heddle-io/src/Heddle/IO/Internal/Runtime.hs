@@ -56,7 +56,7 @@ import System.Posix.Types (Fd)
 
 -- | How to set a runtime up.
 data Config = Config
-  { -- | What tells the managers of events.
+  { -- | The system call that reports events to the managers.
     configBackend :: !BackendChoice,
     -- | How many managers; 'Nothing' for one per capability.
     configManagers :: !(Maybe Int)
@@ -92,7 +92,7 @@ data Foreign
 data IOManagerError
   = -- | The program was linked without @-threaded@.
     NotThreaded
-  | -- | A manager's loop died; nothing that waits there would wake again.
+  | -- | A manager's loop died, so no wait on it could end; why.
     ManagerDied !Int !String
   | -- | The environment variable @HEDDLE_BACKEND@ has this value.
     UnknownBackend !String
@@ -142,7 +142,7 @@ startRuntime config died = do
         Left (e :: SomeException) -> do
           let cause = ManagerDied (managerCapability m) (displayException e)
           stopping <- readWord (managerWords m) WordStopping
-          -- Nothing here would wake again: refuse new registrations, end the waits on old ones.
+          -- No wait would end any more: refuse new registrations, end the waits on old ones.
           stopManager m
           openRegistrations m >>= traverse_ closeRegistration
           unless (stopping == 1) $ do
@@ -277,6 +277,6 @@ disown runtime fd = do
 
 -- Note [Stopping]
 -- ~~~~~~~~~~~~~~~
--- Uninterruptible, but finite: each loop is interrupted by its eventfd and ends at its
--- next turn. Registrations are closed twice: the first time so that waiting threads wake while the
--- loops still run, the second time for those registered in between.
+-- Stopping is uninterruptible, but finite: its eventfd interrupts each loop, which ends at its
+-- next turn. Registrations are closed twice: first so that waiting threads wake while the loops
+-- still run, then to close those registered in between.

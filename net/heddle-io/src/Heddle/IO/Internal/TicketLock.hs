@@ -1,7 +1,7 @@
 -- |
 -- Module      : Heddle.IO.Internal.TicketLock
 -- Description : A fair lock for each direction of a registration
--- Stability   : hidden
+-- Stability   : internal, exempt from the version policy
 --
 -- A registration has one wait cell and one deadline in each direction, and a readiness edge
 -- wakes one thread. So of the threads that read (or write) one descriptor, only one at a time
@@ -95,7 +95,8 @@ lockWordOf = \case
   Writable -> RegistrationWriteLock
 {-# INLINE lockWordOf #-}
 
--- The key of a direction's queue in the manager. Stamps tell the registrations of one index apart.
+-- The key of a direction's queue in the manager. The stamp distinguishes the registrations that
+-- use one index in turn.
 keyOf :: Registration -> Interest -> Int
 keyOf registration interest = (registrationStamp registration `shiftL` 33) .|. (registrationIndex registration `shiftL` 1) .|. (case interest of Readable -> 0; Writable -> 1)
 
@@ -126,7 +127,7 @@ putQueue key queue
   | isEmptyQueue queue = IntMap.delete key
   | otherwise = IntMap.insert key queue
 
--- Take a free lock ('True'), or make its holder look at the queue.
+-- Take a free lock ('True'), or make its holder check the queue.
 claim :: Registration -> Interest -> IO Bool
 claim registration interest = do
   now <- atomicRead ws at
@@ -149,7 +150,7 @@ handOn registration interest = do
     Just w -> handOff w ()
     Nothing -> do
       atomicWrite (registrationWords registration) (lockWordOf interest) 0
-      -- A thread may have entered the queue between the look and the write.
+      -- A thread may have entered the queue between the check and the write.
       late <- IntMap.member key <$> readRef (managerLockQueues m)
       when late $ do
         mine <- claim registration interest
@@ -161,12 +162,12 @@ handOn registration interest = do
 
 -- Note [Ticket locks]
 -- ~~~~~~~~~~~~~~~~~~~
--- The word is 0 (free), 1 (held) or 2 (held; the holder must look at the queue). A thread
--- that does not find 0 enters the queue first and then claims: it takes a free lock and
--- leaves the queue, from which only a holder takes waiters; or it makes the word 2. A holder
--- that finds 2 hands the lock to the first of the queue, and the word stays 2. If the queue is
--- empty it writes 0 and looks once more: a thread that entered before that look and saw 2 is
--- found by it, and one that enters later sees the 0.
+-- The word is 0 (free), 1 (held) or 2 (held; the holder must check the queue). A thread that
+-- does not find 0 enters the queue first and then claims: it takes a free lock and leaves the
+-- queue, from which only a holder takes waiters; or it sets the word to 2. A holder that finds 2
+-- hands the lock to the first waiter, and the word stays 2. If the queue is empty, the holder
+-- writes 0 and checks the queue once more. That check finds a thread that entered before it and
+-- saw 2; a thread that enters later sees 0.
 --
--- Queues are kept by the manager, since most registrations never need one. That also keeps
--- the threads that wait here reachable.
+-- The manager keeps the queues, because most registrations never need one. That also keeps the
+-- threads that wait here reachable for the garbage collector.

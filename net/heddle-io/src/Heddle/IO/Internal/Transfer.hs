@@ -96,8 +96,8 @@ receiveUntil :: Registration -> Ptr Word8 -> Int -> Deadline -> IO Int
 receiveUntil registration p n deadline = filled registration n =<< attempt registration Readable deadline (\fd -> S.recv fd p n)
 {-# INLINE receiveUntil #-}
 
--- A full buffer may leave bytes behind, whose edge is spent: keep a token. The end keeps
--- one for a second reader, if there is one.
+-- After a full buffer, bytes may be left that cause no further edge, so leave a token. The end of
+-- the stream also leaves one, for a second reader.
 filled :: Registration -> Int -> Int -> IO Int
 filled registration n r = do
   when (r == n || r == 0) (unpark (registrationRead registration))
@@ -212,8 +212,8 @@ pieceBytes = 16
 
 -- | @sendFilePaced registration file offset count deadlineAfter@ sends a part of a file
 -- without copying it through the program. The answer is the count sent, which is short if
--- the file ended early or the connection failed. It goes on after each full socket without
--- asking for the position or the size again; the action computes the deadline of the next
+-- the file ended early or the connection failed. After each full socket it continues without
+-- reading the position or the size again; the action computes the deadline of the next
 -- piece from the count so far, so that a slow client can be held to a rate.
 --
 -- [Cost]: one system call for every 4 MiB or full socket.

@@ -7,11 +7,11 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- A 'Manager' is one capability's event manager; a 'Registration' is one descriptor or timer
--- that it looks after. Each field says who may write it.
+-- in it. Each field's comment says which thread may write it.
 --
 -- Cost: a registration is about 250 bytes and no thread.
 -- Owner: the manager keeps every open registration reachable, so that the collector never
--- takes a thread parked on one for deadlocked.
+-- finds a thread parked on one deadlocked.
 module Heddle.IO.Internal.Types
   ( -- * Managers
     Manager (..),
@@ -167,7 +167,7 @@ data Kind
 data Registration = Registration
   { registrationManager :: !Manager,
     registrationIndex :: !Int,
-    -- | Tells this use of the index from earlier ones.
+    -- | Distinguishes this use of the index from earlier ones.
     registrationStamp :: !Int,
     registrationFd :: !Fd,
     registrationKind :: !Kind,
@@ -189,15 +189,15 @@ pattern RegistrationState = 0
 pattern RegistrationSticky :: Int
 pattern RegistrationSticky = 1
 
--- | When the present wait for reading ends; written by its waiter.
+-- | When the current wait for reading ends; written by its waiter.
 pattern RegistrationReadDeadline :: Int
 pattern RegistrationReadDeadline = 2
 
--- | When the present wait for writing ends; written by its waiter.
+-- | When the current wait for writing ends; written by its waiter.
 pattern RegistrationWriteDeadline :: Int
 pattern RegistrationWriteDeadline = 3
 
--- | When the wheel will look at the registration, 'maxBound' for never. Written by the loop.
+-- | When the wheel will reach the registration, 'maxBound' for never. Written by the loop.
 pattern RegistrationArmed :: Int
 pattern RegistrationArmed = 4
 

@@ -43,7 +43,7 @@ import Heddle.Prim.Atomic (Ref, Words, growWords, newRef, newWords, readRef, rea
 data Wheel = Wheel
   { -- | Entry + 1 at the head of each bucket; 0 for none.
     wheelHeads :: !Words,
-    -- | One bit mask of used buckets per level, then the present tick.
+    -- | One bit mask of used buckets per level, then the current tick.
     wheelMasks :: !Words,
     -- | Per entry: next + 1, previous + 1, bucket + 1 (0: not linked), tick.
     wheelLinks :: !(Ref Words)
@@ -55,7 +55,7 @@ type Tick = Int
 levels :: Int
 levels = 7
 
--- | A wheel whose present is this tick.
+-- | A wheel whose current tick is this one.
 --
 -- [Cost]: 4 KB.
 newWheel :: Tick -> IO Wheel
@@ -97,7 +97,7 @@ tickStart t
 noTick :: Tick
 noTick = maxBound
 
--- | Link an entry at a tick (at the present if that has passed), moving it there if it is
+-- | Link an entry at a tick (at the current one if that has passed), moving it there if it is
 -- linked already.
 insert :: Wheel -> Int -> Tick -> IO ()
 insert w entry wanted = do
@@ -164,7 +164,7 @@ room w entry = do
 nextTick :: Wheel -> IO Tick
 nextTick w = lowest w (\level position -> if level == 0 then bucketStart w level position else earliest w level position)
 
--- | When to look at a bucket again, to fire its entries or to spread them over lower levels.
+-- | When to visit a bucket next, to fire its entries or to spread them over lower levels.
 --
 -- [Cost]: O(1), less than 'nextTick'.
 nextTurn :: Wheel -> IO Tick
@@ -205,7 +205,7 @@ bucketStart w level position = do
   let above = 6 * (level + 1)
   pure (((present `shiftR` above) `shiftL` above) + (position `shiftL` (6 * level)))
 
--- | Move the present to a tick, unlinking and handing out each entry due by then. The
+-- | Advance to a tick, unlinking each entry due by then and passing it to the action. The
 -- action may insert entries at later ticks.
 advance :: Wheel -> Tick -> (Int -> IO ()) -> IO ()
 advance w target fire = step
