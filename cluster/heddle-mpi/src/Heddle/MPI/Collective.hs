@@ -134,7 +134,7 @@ barrierC comm = pure (collective "barrier" kBarrier comm (exchanging (noSide, 0)
 
 -- | Wait until all ranks have come here.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 -- [Source]: MPI 3.1, section 5.3.
 barrier :: Comm 'Intra -> IO ()
@@ -152,7 +152,7 @@ bcastC comm root b = do
 
 -- | The root's memory, to all: everybody's has its size.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 -- [Source]: MPI 3.1, section 5.4.
 bcast :: ReceiveBuffer b => Comm 'Intra -> Rank -> b -> IO ()
@@ -166,7 +166,7 @@ ibcast comm root b = bcastC comm root b >>= beginNow
 
 -- | The root's value, to all; what the others give is not looked at.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 bcastValue :: Element a => Comm 'Intra -> Rank -> a -> IO a
 bcastValue comm root a = do
@@ -188,7 +188,7 @@ scatterC comm root b c = do
 
 -- | Each rank gets its part of the root's memory; all parts have the same size.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scatter :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> Maybe b -> c -> IO ()
 scatter comm root b c = scatterC comm root b c >>= performNow
@@ -209,7 +209,7 @@ scattervC comm root b c = do
 
 -- | Each rank gets its part of the root's memory, of the size that its own has.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scatterv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> Maybe (b, Parts) -> c -> IO ()
 scatterv comm root b c = scattervC comm root b c >>= performNow
@@ -232,7 +232,7 @@ gatherC comm root b c = do
 -- | Everybody's memory, in the order of the ranks, at the root; all send the same number of
 -- elements.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 -- [Source]: Monad.Reader 19, "Many-to-one communications"; MPI 3.1, section 5.5.
 gather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> b -> Maybe c -> IO ()
@@ -244,7 +244,7 @@ igather comm root b c = gatherC comm root b c >>= beginNow
 
 -- | 'gather' into a new vector, at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gatherNew :: Element a => Comm 'Intra -> Rank -> Vector a -> IO (Maybe (Vector a))
 gatherNew comm root v = do
@@ -259,7 +259,7 @@ gatherNew comm root v = do
 
 -- | A value of each rank, at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gatherValue :: Element a => Comm 'Intra -> Rank -> a -> IO (Maybe (Vector a))
 gatherValue comm root = gatherNew comm root . Vector.singleton
@@ -276,7 +276,7 @@ gathervC comm root b c = do
 
 -- | Everybody's memory at its part of the root's.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gatherv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> b -> Maybe (c, Parts) -> IO ()
 gatherv comm root b c = gathervC comm root b c >>= performNow
@@ -298,7 +298,7 @@ allgatherC comm b c = do
 -- | Everybody's memory, in the order of the ranks, everywhere; all send the same number of
 -- elements.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO ()
 allgather comm b c = allgatherC comm b c >>= performNow
@@ -309,7 +309,7 @@ iallgather comm b c = allgatherC comm b c >>= beginNow
 
 -- | A value of each rank, everywhere.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allgatherValue :: Element a => Comm 'Intra -> a -> IO (Vector a)
 allgatherValue comm a = do
@@ -330,7 +330,7 @@ allgathervC comm b c parts = do
 
 -- | Everybody's memory at its part, everywhere.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allgatherv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> Parts -> IO ()
 allgatherv comm b c parts = allgathervC comm b c parts >>= performNow
@@ -351,7 +351,7 @@ alltoallC call kind size comm b c = do
 
 -- | Each rank sends each rank its part; all parts have the same size.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 alltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO ()
 alltoall comm b c = commSize comm >>= \size -> alltoallC "alltoall" kAlltoall size comm b c >>= performNow
@@ -379,7 +379,7 @@ alltoallvC comm b sent c received = do
 
 -- | Each rank sends each rank a part of any size.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 alltoallv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> Parts -> c -> Parts -> IO ()
 alltoallv comm b sent c received = alltoallvC comm b sent c received >>= performNow
@@ -415,7 +415,7 @@ reduceC comm root b c code = do
 -- | Everybody's vectors combined element by element, at the root.
 --
 -- [Cost]: with a function, a message for each level of a tree.
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 -- [Source]: MPI 3.1, section 5.9.
 reduce :: Element a => Comm 'Intra -> Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> IO ()
@@ -427,7 +427,7 @@ ireduce comm root op b c = ireduction "mpi/ireduce" comm op (reduceC comm root b
 
 -- | Everybody's values combined, at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 reduceValue :: Element a => Comm 'Intra -> Rank -> Operator a -> a -> IO (Maybe a)
 reduceValue comm root op a = do
@@ -449,7 +449,7 @@ allreduceC call kind comm b c code = do
 -- [Cost]: with one of MPI's operators, of up to a kilobyte, rounds of messages between pairs; of
 -- more, MPI's collective; with a function, two messages for each level of a tree. The first time on a
 -- communicator, a duplicate of it.
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'; what the function throws.
 allreduce :: forall a. Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
 allreduce comm op b c
@@ -472,7 +472,7 @@ iallreduce comm op b c = ireduction "mpi/iallreduce" comm op (allreduceC "iallre
 
 -- | Everybody's values combined, everywhere.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'; what the function throws.
 allreduceValue :: forall a. Element a => Comm 'Intra -> Operator a -> a -> IO a
 allreduceValue comm op a
@@ -490,7 +490,7 @@ allreduceValue comm op a
 
 -- | The vectors of the ranks up to this one combined.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
 scan comm op b c = reduction comm op (allreduceC "scan" kScan comm b c) (treeScan True op b c)
@@ -501,7 +501,7 @@ iscan comm op b c = ireduction "mpi/iscan" comm op (allreduceC "iscan" kScan com
 
 -- | The values of the ranks up to this one combined.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scanValue :: Element a => Comm 'Intra -> Operator a -> a -> IO a
 scanValue comm op a = do
@@ -511,7 +511,7 @@ scanValue comm op a = do
 
 -- | The vectors of the ranks before this one combined; at rank 0 the memory stays as it is.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 exscan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
 exscan comm op b c = reduction comm op (allreduceC "exscan" kExscan comm b c) (treeScan False op b c)
@@ -535,7 +535,7 @@ reduceScatterC comm b counts c code = do
 
 -- | Everybody's vectors combined element by element; each rank gets a part of so many elements.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 reduceScatter :: Element a => Comm 'Intra -> Operator a -> Vector a -> [Int] -> Mutable.IOVector a -> IO ()
 reduceScatter comm op b counts c = reduction comm op (reduceScatterC comm b counts c) (treeReduceScatter op b counts c)
@@ -567,7 +567,7 @@ neighboursC comm ins b c = do
 
 -- | The memory of all neighbours that send to this rank, of which there are so many.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError', if the communicator has no topology.
 neighbourAllgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO ()
 neighbourAllgather comm ins b c = neighboursC comm ins b c >>= performNow
@@ -578,7 +578,7 @@ ineighbourAllgather comm ins b c = neighboursC comm ins b c >>= beginNow
 
 -- | A part to each neighbour, of which there are so many, and as much from each.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError', if the communicator has no topology.
 neighbourAlltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO ()
 neighbourAlltoall comm n b c = alltoallC "neighbourAlltoall" kNeighbourAlltoall n comm b c >>= performNow

@@ -243,7 +243,7 @@ cancelFuture (Future request) = void (MPI.cancel request)
 
 -- | 'Heddle.MPI.Collective.barrier'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPI.MPIError'.
 barrier :: Comm -> IO ()
 barrier = Collective.barrier

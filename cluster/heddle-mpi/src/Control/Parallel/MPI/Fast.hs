@@ -230,21 +230,21 @@ instance SendBuffer b => ReceiveBuffer (ReadOnly b) where
 
 -- | 'Heddle.MPI.Fast.send'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 send :: SendFrom v => Comm -> Rank -> Tag -> v -> IO ()
 send comm rank tag v = sendFrom v (MPI.send comm rank tag)
 
 -- | 'Heddle.MPI.Fast.ssend'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 ssend :: SendFrom v => Comm -> Rank -> Tag -> v -> IO ()
 ssend comm rank tag v = sendFrom v (MPI.ssend comm rank tag)
 
 -- | 'Heddle.MPI.Fast.rsend'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 rsend :: SendFrom v => Comm -> Rank -> Tag -> v -> IO ()
 rsend comm rank tag v = sendFrom v (MPI.rsend comm rank tag)
@@ -258,7 +258,7 @@ bsend comm rank tag v = sendFrom v (MPI.bsend comm rank tag)
 
 -- | 'Heddle.MPI.Fast.recv'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 recv :: RecvInto v => Comm -> Rank -> Tag -> v -> IO Status
 recv comm rank tag v = recvInto v (MPI.recv comm rank tag)
@@ -314,21 +314,21 @@ nobody = Nothing
 
 -- | 'Heddle.MPI.Collective.bcast', at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 bcastSend :: SendFrom v => Comm -> Rank -> v -> IO ()
 bcastSend comm root v = atRoot "bcastSend" comm root >> sendFrom v (Collective.bcast comm root . ReadOnly)
 
 -- | 'Heddle.MPI.Collective.bcast', elsewhere.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 bcastRecv :: RecvInto v => Comm -> Rank -> v -> IO ()
 bcastRecv comm root v = elsewhere "bcastRecv" comm root >> recvInto v (Collective.bcast comm root)
 
 -- | 'Heddle.MPI.Collective.scatter', at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scatterSend :: (SendFrom v, RecvInto w) => Comm -> Rank -> v -> w -> IO ()
 scatterSend comm root v w =
@@ -336,7 +336,7 @@ scatterSend comm root v w =
 
 -- | 'Heddle.MPI.Collective.scatter', elsewhere.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scatterRecv :: RecvInto w => Comm -> Rank -> w -> IO ()
 scatterRecv comm root w = elsewhere "scatterRecv" comm root >> recvInto w (Collective.scatter comm root nobody)
@@ -347,7 +347,7 @@ partsOf counts offsets = Parts <$> (map fromIntegral <$> getElems counts) <*> (m
 
 -- | 'Heddle.MPI.Collective.scatterv', at the root: counts, and where parts begin.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scattervSend :: (SendFrom v, RecvInto w) => Comm -> Rank -> v -> StorableArray Int CInt -> StorableArray Int CInt -> w -> IO ()
 scattervSend comm root v counts offsets w = do
@@ -357,7 +357,7 @@ scattervSend comm root v counts offsets w = do
 
 -- | 'Heddle.MPI.Collective.scatterv', elsewhere.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scattervRecv :: RecvInto w => Comm -> Rank -> w -> IO ()
 scattervRecv comm root w =
@@ -367,14 +367,14 @@ scattervRecv comm root w =
 
 -- | 'Heddle.MPI.Collective.gather', elsewhere than at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gatherSend :: SendFrom v => Comm -> Rank -> v -> IO ()
 gatherSend comm root v = elsewhere "gatherSend" comm root >> sendFrom v (\out -> Collective.gather comm root out nobody)
 
 -- | 'Heddle.MPI.Collective.gather', at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gatherRecv :: (SendFrom v, RecvInto w) => Comm -> Rank -> v -> w -> IO ()
 gatherRecv comm root v w =
@@ -382,7 +382,7 @@ gatherRecv comm root v w =
 
 -- | 'Heddle.MPI.Collective.gatherv', elsewhere than at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gathervSend :: SendFrom v => Comm -> Rank -> v -> IO ()
 gathervSend comm root v =
@@ -390,7 +390,7 @@ gathervSend comm root v =
 
 -- | 'Heddle.MPI.Collective.gatherv', at the root: counts, and where parts begin.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gathervRecv :: (SendFrom v, RecvInto w) => Comm -> Rank -> v -> StorableArray Int CInt -> StorableArray Int CInt -> w -> IO ()
 gathervRecv comm root v counts offsets w = do
@@ -402,14 +402,14 @@ gathervRecv comm root v counts offsets w = do
 
 -- | 'Heddle.MPI.Collective.allgather'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allgather :: (SendFrom v, RecvInto w) => Comm -> v -> w -> IO ()
 allgather comm v w = sendFrom v (\out -> recvInto w (Collective.allgather comm out))
 
 -- | 'Heddle.MPI.Collective.allgatherv': counts, and where parts begin.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allgatherv :: (SendFrom v, RecvInto w) => Comm -> v -> StorableArray Int CInt -> StorableArray Int CInt -> w -> IO ()
 allgatherv comm v counts offsets w = do
@@ -418,7 +418,7 @@ allgatherv comm v counts offsets w = do
 
 -- | 'Heddle.MPI.Collective.alltoall': so many elements to each, so many from each.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 alltoall :: (SendFrom v, RecvInto w) => Comm -> v -> Int -> Int -> w -> IO ()
 alltoall comm v sent received w = do
@@ -429,7 +429,7 @@ alltoall comm v sent received w = do
 -- | 'Heddle.MPI.Collective.alltoallv': counts and beginnings of what is sent, then of what is
 -- received.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 alltoallv ::
   (SendFrom v, RecvInto w) =>
@@ -640,7 +640,7 @@ chosen call op = maybe (wrong InvalidOperator call (show op ++ " is for integers
 
 -- | 'Heddle.MPI.Collective.reduce', elsewhere than at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 reduceSend :: ReduceFrom v => Comm -> Rank -> Operation -> v -> IO ()
 reduceSend comm root op v = do
@@ -651,7 +651,7 @@ reduceSend comm root op v = do
 
 -- | 'Heddle.MPI.Collective.reduce', at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 reduceRecv :: (ReduceFrom v, ReduceInto w, Reduced v ~ Reduced w) => Comm -> Rank -> Operation -> v -> w -> IO ()
 reduceRecv comm root op v w = do
@@ -665,7 +665,7 @@ reduceRecv comm root op v w = do
 
 -- | 'Heddle.MPI.Collective.allreduce'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allreduce :: (ReduceFrom v, ReduceInto w, Reduced v ~ Reduced w) => Comm -> Operation -> v -> w -> IO ()
 allreduce comm op v w = do
@@ -677,7 +677,7 @@ allreduce comm op v w = do
 
 -- | 'Heddle.MPI.Collective.reduceScatter': how many elements each rank gets.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 reduceScatter ::
   (ReduceFrom v, ReduceInto w, Reduced v ~ Reduced w) =>
