@@ -165,7 +165,7 @@ parentLock = unsafeGlobal newLock
 
 -- | An address that another job can connect to. The program passes its text to the other job.
 newtype Port = Port
-  { -- | What the implementation calls it.
+  { -- | The implementation's name of the port.
     portName :: String
   }
   deriving stock (Eq, Ord, Read, Show)

@@ -19,7 +19,7 @@
 -- faster than MPI's own collectives.
 -- Owner: each rank's calling thread, while it has its turn on the duplicate that it passes in.
 module Heddle.MPI.Internal.Tree
-  ( -- * Of a few elements
+  ( -- * Reductions of a few elements
     Wings (..),
     wingsOf,
     wingsOfOne,
