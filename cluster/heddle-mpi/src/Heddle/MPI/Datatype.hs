@@ -103,20 +103,20 @@ newIndexedType blocks type'@(Datatype handle) = do
 
 -- | Whether the last or the first index of an array varies fastest in memory.
 data Order
-  = -- | The last one: as in C, and as Haskell's arrays lie.
+  = -- | The last one, as in C and in Haskell's arrays.
     RowMajor
-  | -- | The first one: as in Fortran.
+  | -- | The first one, as in Fortran.
     ColumnMajor
   deriving stock (Bounded, Enum, Eq, Ord, Show)
 
 -- | One dimension of a part of an array: the lengths of the array and of the part, and the part's
 -- first index.
 data Side = Side
-  { -- | Of the whole array; at least 1.
+  { -- | The length of the array; at least 1.
     sideWhole :: !Int,
-    -- | Of the part; at least 1.
+    -- | The length of the part; at least 1.
     sidePart :: !Int,
-    -- | The first index that belongs to the part, from 0.
+    -- | The first index of the part, counted from 0.
     sideFrom :: !Int
   }
   deriving stock (Eq, Show)

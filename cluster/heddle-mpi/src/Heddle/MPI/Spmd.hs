@@ -91,7 +91,7 @@ newtype Spmd s a = Spmd (World -> IO a)
 
 type role Spmd nominal representational
 
--- Where it runs.
+-- The communicator of a run, with its size and this process's rank.
 data World = World {worldComm :: !(Comm 'Intra), worldSize :: !Int, worldRank :: !Rank}
 
 instance Functor (Spmd s) where
@@ -163,15 +163,15 @@ size = Spmd (pure . worldSize)
 withGlobal :: Global s a -> (a -> Spmd s b) -> Spmd s b
 withGlobal (Global a) f = f a
 
--- | If it is true, the first, else the second: on all ranks the same one.
+-- | Run the first program if the condition is true, else the second: the same one on all ranks.
 branch :: Global s Bool -> Spmd s a -> Spmd s a -> Spmd s a
 branch (Global condition) yes no = if condition then yes else no
 
--- | For as long as it is true.
+-- | Repeat the body while the condition is true.
 whileGlobal :: Spmd s (Global s Bool) -> Spmd s () -> Spmd s ()
 whileGlobal condition body = condition >>= \c -> branch c (body >> whileGlobal condition body) (pure ())
 
--- | Step on, for as long as it is true of what there is.
+-- | Repeat the step while the condition is true of the current value, and return the last value.
 iterateWhile :: (a -> Spmd s (Global s Bool)) -> (a -> Spmd s a) -> a -> Spmd s a
 iterateWhile condition step = go
   where
@@ -183,11 +183,11 @@ iterateWhile condition step = go
 local :: (Rank -> a) -> Spmd s (Local s a)
 local f = Spmd (pure . Local . f . worldRank)
 
--- | Each rank's number.
+-- | The rank itself.
 thisRank :: Spmd s (Local s Rank)
 thisRank = local id
 
--- | A global value as a local one.
+-- | Use a global value as a local one; free.
 spread :: Global s a -> Local s a
 spread (Global a) = Local a
 

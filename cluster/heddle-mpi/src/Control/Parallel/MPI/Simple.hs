@@ -3,14 +3,13 @@
 -- Description : The names of haskell-mpi: values from process to process
 -- Stability   : stable
 --
--- For programs that were written for the haskell-mpi of Monad.Reader 19: its names for what
--- "Heddle.MPI.Simple" has, for values that cereal can write. Listings 4 and 5 of the article
--- compile as they are printed, but for the import of 'System.Environment.getArgs'.
+-- haskell-mpi's names for the functions of "Heddle.MPI.Simple", on values with a cereal instance,
+-- for programs written for the haskell-mpi of Monad.Reader 19. Listings 4 and 5 of the article
+-- compile as printed, after the import of 'System.Environment.getArgs' is added.
 --
--- Both sides are programs with this module: the messages are those of
--- 'Heddle.MPI.Message.Serialized'.
+-- Both sides must use this module: the messages are those of 'Heddle.MPI.Message.Serialized'.
 --
--- Cost: that of "Heddle.MPI.Simple", and cereal's.
+-- Cost: that of "Heddle.MPI.Simple" and of cereal.
 -- Owner: values.
 module Control.Parallel.MPI.Simple
   ( -- * Point to point
