@@ -8,7 +8,7 @@
 --
 -- Code and its addresses are meaningful only within one program. A program's identity is the MD5
 -- digest of its executable, together with that of the keys of its static pointers, because a
--- dynamically linked program has its code in other files.
+-- dynamically linked program has those in other files.
 --
 -- Cost: reads the executable once, in some milliseconds per megabyte.
 -- Owner: the process.

@@ -150,7 +150,7 @@ arrayCodec indices codec =
 fits :: Ix i => (i, i) -> Int -> Bool
 fits limits n
   | rangeSize limits /= n = False
-  -- Listing a range of elements without bytes may take for ever.
+  -- Listing a range that turns out to be empty may take for ever.
   | n == 0 = not (inRange limits (snd limits))
   | otherwise = null (drop n (range limits))
 
