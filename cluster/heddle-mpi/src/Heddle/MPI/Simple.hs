@@ -223,7 +223,8 @@ alltoall comm as = collectively comm (valueAlltoall as)
 -- associative; it is applied in a tree whose shape depends only on the number of ranks.
 --
 -- [Blocks]: parks the thread until the operation is complete.
--- [Throws]: 'Heddle.MPI.MPIError', on all ranks; what the function throws, on the rank where it throws.
+-- [Throws]: 'Heddle.MPI.MPIError', on all ranks; what the function throws, on the rank where it
+-- throws.
 reduce :: Message a => Comm 'Intra -> Rank -> (a -> a -> a) -> a -> IO (Maybe a)
 reduce comm root f a = collectively comm (valueReduce root f a)
 
