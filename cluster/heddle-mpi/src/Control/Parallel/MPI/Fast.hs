@@ -461,8 +461,7 @@ intoNewArray bounds fill = do
 intoNewArray_ :: (Ix i, MArray a e m) => (i, i) -> (a i e -> m r) -> m (a i e)
 intoNewArray_ bounds fill = fst <$> intoNewArray bounds fill
 
--- | A new value, and the result of the operation that fills it, which must be complete when it
--- returns.
+-- | A new value, and the result of the operation that fills it before returning.
 intoNewVal :: Storable e => (Ptr e -> IO r) -> IO (e, r)
 intoNewVal fill = do
   memory <- Mutable.unsafeNew 1
@@ -474,8 +473,8 @@ intoNewVal fill = do
 intoNewVal_ :: Storable e => (Ptr e -> IO r) -> IO e
 intoNewVal_ fill = fst <$> intoNewVal fill
 
--- | A new byte string of the given length, and the result of the operation that fills it, which
--- must be complete when it returns.
+-- | A new byte string of the given length, and the result of the operation that fills it before
+-- returning.
 intoNewBS :: Integral n => n -> ((Ptr CChar, Int) -> IO r) -> IO (ByteString, r)
 intoNewBS length' fill = do
   let n = max 0 (fromIntegral length')

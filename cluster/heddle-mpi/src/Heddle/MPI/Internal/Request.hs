@@ -515,18 +515,17 @@ runOutcomes p n = forM_ [0 .. n - 1] (\i -> peekOutcome (p `plusPtr` (i * outcom
 
 -- Note [Memory lent]
 -- ~~~~~~~~~~~~~~~~~~
--- What follows an operation (the continuation in 'Then', the action given to 'performSend')
--- refers to all memory that was lent to it; 'Heddle.MPI.Internal.Buffer.lentDone' is a part of
--- it. While the call that starts the operation runs, exceptions are masked, and the thread's
+-- The continuation of an operation (that in 'Then', or the action given to 'performSend') refers
+-- to all memory lent to the operation, through 'Heddle.MPI.Internal.Buffer.lentDone'. While the call that starts the operation runs, exceptions are masked, and the thread's
 -- stack holds the continuation. An operation that is not complete when that call returns is
--- registered under a stable pointer to the continuation before the mask ends. The pointer is
--- freed by whoever takes the outcome, after MPI has said that the operation is complete. So
--- the thread that waits holds nothing: it may be interrupted at any time.
+-- registered under a stable pointer to the continuation before the mask ends. The thread
+-- that takes the outcome frees the pointer, after MPI has reported completion. So the waiting
+-- thread keeps nothing alive and may be interrupted at any time.
 --
--- Three cases are left in which nobody can know when MPI is done: starting fails with an error
--- that is not about the arguments, and may have come after the start; a test fails without
--- completing the request; there is no memory for a slot. Then the continuation is kept until
--- the process ends ('keepForEver'). C tells of the first two by 'outcomeLost'.
+-- In three cases it is unknown when MPI has finished: starting fails with an error that is not
+-- about the arguments, and the operation may have started; a test fails without completing the
+-- request; there is no memory for a slot. Then the continuation is kept until the process ends
+-- ('keepForEver'). C reports the first two by 'outcomeLost'.
 --
--- Memory behind a bare address belongs to the caller, who alone can keep it. In this package
--- no operation is started on one whose memory its continuation does not hold.
+-- Only the caller can keep the memory of a bare address alive. This package itself starts no
+-- operation on a bare address unless the operation's continuation holds the memory.

@@ -72,7 +72,7 @@ import Heddle.Prim.Exception (Exception, bug, throwIO)
 -- | How values of a type are written into a message and read from it.
 --
 -- One constructor is chosen for a type, never for a value, and without looking at the
--- codecs of what lies behind a constructor of a sum or in a list: types may be recursive.
+-- codecs of the fields of a sum's constructors or of list elements: types may be recursive.
 data Codec a
   = -- | Every value takes so many bytes, anywhere in the header: how to write one at an
     -- address, and how to read one. Writing evaluates the value.
@@ -407,7 +407,7 @@ readBytes r =
     (\offset n -> pure $! fromForeignPtr (bufferForeign (readerBuffer r) offset) 0 n)
 
 -- | A byte string whose length was not known when the header was measured: a part, even
--- if it is small. An empty part might lie behind the end of the message.
+-- if it is small. An empty part might start after the end of the message.
 writeBlob :: Writer -> ByteString -> IO ()
 writeBlob w bytes
   | n == 0 = writeInside w 0 (const (pure ()))
