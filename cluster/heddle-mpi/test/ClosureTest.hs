@@ -2,7 +2,7 @@
 {-# LANGUAGE DeriveGeneric #-}
 {-# LANGUAGE StaticPointers #-}
 
--- | Functions as messages, and what is no function of this program.
+-- | Functions as messages, and messages that are not functions of this program.
 module ClosureTest
   ( cases,
   )
@@ -23,7 +23,7 @@ import Heddle.MPI.Simple
 import Heddle.Prim.Exception (throwIO, try, trySync)
 import Ranks
 
--- The code that is sent.
+-- The functions that are sent.
 
 double :: Int -> Int
 double = (* 2)
@@ -51,7 +51,7 @@ doubleC = closure (static (code double))
 plusC :: Int -> Closure (Int -> Int)
 plusC = argument (static (taking plus))
 
--- The layout of a closure's message, to make wrong ones.
+-- The layout of a closure's message, for forging wrong ones.
 data Forged = Forged !Word64 !Word64 !ForgedTree
   deriving stock (Eq, Generic, Show)
   deriving anyclass (Message)
@@ -147,7 +147,7 @@ cases =
       throws [DecodeError] (recv commWorld (toRank r) 1 :: IO (Closure Int, Status))
       bsend commWorld (toRank r) 1 (3 :: Int)
       throws [DecodeError] (recv commWorld (toRank r) 1 :: IO (Closure Int, Status))
-      -- The text says which types.
+      -- The message names the types.
       bsend commWorld (toRank r) 1 doubleC
       text <- failure (recv commWorld (toRank r) 1 :: IO (Closure [Char], Status))
       forM_ ["[Char]", "Int -> Int"] $ \type' -> assert (text ++ " says " ++ type') (type' `List.isInfixOf` text)
@@ -155,7 +155,7 @@ cases =
       (ok, _) <- recv commWorld (toRank r) 1
       unclosure ok (4 :: Int) === (8 :: Int),
     anywhere "closures: forged keys, arguments and trees are errors" $ do
-      -- As it is, it arrives.
+      -- Unchanged, it arrives.
       same <- forging id doubleC :: IO (Closure (Int -> Int))
       unclosure same 2 === 4
       throws [DecodeError] (forging (onTree (const (ForgedKey 1 2))) doubleC :: IO (Closure (Int -> Int)))
@@ -168,10 +168,10 @@ cases =
       throws [DecodeError] (forging (onTree (const (ForgedBound a b Bytes.empty))) doubleC :: IO (Closure (Int -> Int)))
       ForgedBound c d bytes <- treeOf (plusC 1)
       throws [DecodeError] (forging (onTree (const (ForgedKey c d))) doubleC :: IO (Closure (Int -> Int)))
-      -- An argument that is none.
+      -- Bytes that are not an argument.
       forM_ [Bytes.empty, Bytes.take 9 bytes, bytes <> Bytes.pack "x", Bytes.map (const 'z') bytes] $ \wrongBytes ->
         throws [DecodeError] (forging (onTree (const (ForgedBound c d wrongBytes))) doubleC :: IO (Closure (Int -> Int)))
-      -- What does not fit together.
+      -- Parts whose types do not fit together.
       double' <- treeOf doubleC
       throws [DecodeError] (forging (onTree (const (ForgedApplied double' double'))) doubleC :: IO (Closure (Int -> Int)))
       throws [DecodeError] (forging (onTree (const (ForgedApplied scale double'))) doubleC :: IO (Closure (Int -> Int)))

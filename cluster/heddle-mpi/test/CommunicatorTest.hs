@@ -30,7 +30,7 @@ cases =
             previous = toRank ((rank - 1) `mod` size)
         first <- isend dup next 5 (one 1)
         second <- isend commWorld next 5 (one 2)
-        -- What came first, in the duplicate, is not taken for what came second.
+        -- The first message, in the duplicate, is not taken for the second one.
         (recvValue commWorld previous 5 :: IO (Int, Status)) >>= (=== 2) . fst
         iprobe commWorld previous 5 >>= (=== Nothing) . fmap statusTag
         (recvValue dup previous 5 :: IO (Int, Status)) >>= (=== 1) . fst
@@ -44,7 +44,7 @@ cases =
           (r, n) <- place half
           n === length mine
           mine !! r === rank
-          -- Ranks mean what they say there.
+          -- Ranks refer to the new communicator.
           ring half rank >>= (=== mine !! ((r - 1) `mod` n)),
     anywhere "a split without a colour" $ do
       (rank, size) <- place commWorld
@@ -155,7 +155,7 @@ cases =
           groupSize g >>= (=== others)
           withGroup (commGroup commWorld) (`members` g) >>= (=== (if low then [n .. size - 1] else [0 .. others - 1]))
         compareComms inter own >>= (=== Unequal)
-        -- Everybody to everybody on the other side.
+        -- Each rank sends to each rank on the other side.
         sent <- mapM (\to -> isend inter (toRank to) 3 (one rank)) [0 .. others - 1]
         got <- mapM (\from -> fst <$> recvValue inter (toRank from) 3) [0 .. others - 1]
         got === (if low then [n .. size - 1] else [0 .. others - 1])
@@ -227,7 +227,7 @@ cases =
       throws [AlreadyClosed] (commGroup dup)
       throws [AlreadyClosed] (compareComms dup commWorld)
       throws [AlreadyClosed] (send dup 0 1 (one 1))
-      -- A new one is not taken for the old one.
+      -- A new communicator is not taken for the closed one.
       withDup commWorld $ \_ -> throws [AlreadyClosed] (commName dup),
     anywhere "what is always there stays" $ do
       throws [InvalidCommunicator] (closeComm commWorld)
@@ -241,8 +241,8 @@ cases =
       throws [AlreadyClosed] (commName dup),
     onRanks [2 .. 4] "others go on while one waits for a split" $ do
       (rank, size) <- place commWorld
-      -- Rank 0 comes only when it has had an answer from another thread of each of the others,
-      -- which wait for it.
+      -- Rank 0 takes part only after an answer from another thread of each of the other ranks,
+      -- which are waiting for it.
       withDup commWorld $ \aside -> do
         answered <- newEmptyMVar
         unless (rank == 0) $
@@ -271,7 +271,7 @@ place comm = (,) <$> (fromIntegral <$> commRank comm) <*> commSize comm
 one :: Int -> Vector.Vector Int
 one = Vector.singleton
 
--- What the process before this one sends.
+-- The value that the previous process sends.
 ring :: Comm 'Intra -> Int -> IO Int
 ring comm mine = do
   (rank, size) <- place comm
@@ -279,7 +279,7 @@ ring comm mine = do
   _ <- sendrecv comm (toRank ((rank + 1) `mod` size)) 9 (one mine) (toRank ((rank - 1) `mod` size)) 9 theirs
   Mutable.read theirs 0
 
--- Whom the ring of a list gives to somebody in it.
+-- The successor of a rank in the ring of a list.
 before :: Int -> [Int] -> Int
 before rank list = head [a | (a, b) <- zip (last list : list) list, b == rank]
 
@@ -290,7 +290,7 @@ members world group = do
   there <- translateRanks group (map toRank [0 .. n - 1]) world
   pure (map (maybe (-1) fromIntegral) there)
 
--- The world in two halves: the own one, whether it is the lower one, and what is between them.
+-- The world in two halves: the own half, whether it is the lower one, and the intercommunicator.
 halves :: (Comm 'Intra -> Bool -> Comm 'Inter -> IO a) -> IO a
 halves use = do
   (rank, size) <- place commWorld

@@ -1,7 +1,7 @@
 {-# LANGUAGE DeriveAnyClass #-}
 {-# LANGUAGE DeriveGeneric #-}
 
--- | Compact regions as messages, and what is no region of this program.
+-- | Compact regions as messages, and messages that are not regions of this program.
 module CompactTest
   ( cases,
   )
@@ -27,7 +27,7 @@ import System.Environment (lookupEnv)
 import System.IO (hPutStrLn, stderr)
 import System.Mem (performGC)
 
--- No instance of anything.
+-- A type without instances.
 data Tree = Leaf | Node Tree Int Tree
 
 insert :: Int -> Tree -> Tree
@@ -46,7 +46,7 @@ toList = \case
 table :: Int -> Int -> Map Int (String, Maybe Double)
 table n r = Map.fromList [(i, (show (i + r), if even i then Just (fromIntegral i / 3) else Nothing)) | i <- [1 .. n]]
 
--- The layout of a region's message, to make wrong ones.
+-- The layout of a region's message, for forging wrong ones.
 data Forged = Forged !Word64 !Word64 !Word64 !Bool !Word64 !Word64 !String !Word64 ![(Word64, ByteString)]
   deriving stock (Eq, Generic, Show)
   deriving anyclass (Message)

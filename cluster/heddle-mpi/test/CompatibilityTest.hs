@@ -1,4 +1,4 @@
--- | The names of haskell-mpi mean what they meant.
+-- | haskell-mpi's names keep their meaning.
 module CompatibilityTest
   ( cases,
   )

@@ -2,7 +2,7 @@
 -- Module      : FailureTest
 -- Description : Ranks that fail, and programs that are started wrongly
 --
--- Each is a job of its own, which has to end by itself within seconds, and to say why.
+-- Each case is a separate job, which must end by itself within seconds and report the reason.
 module FailureTest
   ( tests,
     failing,
@@ -39,7 +39,7 @@ failing = \case
   ["is-killed"] -> mpi $ do
     rank <- commRank commWorld
     if rank == 1 then getProcessID >>= signalProcess sigKILL >> forever (waitForNobody rank) else void (waitForNobody rank)
-  -- The value of one rank is an exit, of which the others learn in the same collective.
+  -- One rank's value is an exit; the others learn of it in the same collective.
   ["exits-together"] -> mpi $ do
     rank <- commRank commWorld
     barrier commWorld
@@ -129,13 +129,13 @@ unknown =
   ]
 single =
   [ [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")],
-    -- In a batch script, outside of a step.
+    -- In a batch script, outside a step.
     [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")],
     [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "test"), ("HEDDLE_MPI", "alone")]
   ]
 
--- It ends by itself, within 5 seconds of its start and what the launcher needs, with one of these
--- codes, if any are given, and these words.
+-- The job ends by itself within 5 seconds plus the launcher's time, with one of the given exit
+-- codes, if any, and the given words in its output.
 ends :: String -> Int -> String -> [Int] -> [String] -> TestTree
 ends mpi' n role codes texts = testCase role $ do
   began <- monotonicNow

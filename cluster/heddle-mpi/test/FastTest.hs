@@ -138,10 +138,10 @@ cases =
       _ <- wait first
       second <- startRequest receiver
       cancel second >>= (=== True)
-      -- One that was cancelled, or has failed, is ready again.
+      -- A cancelled or failed persistent request can be started again.
       third <- startRequest receiver
       send commWorld (toRank rank) 9 (Vector.fromList [1, 2, 3 :: Int])
-      -- Open MPI 4.1 does not tell of this error.
+      -- Open MPI 4.1 does not report this error.
       _ <- trySync (wait third)
       fourth <- startRequest receiver
       sendValue commWorld (toRank rank) 9 (4 :: Int)
@@ -163,7 +163,7 @@ cases =
             assert (show n ++ " entries are left") (n < 2048 || not over)
             when (n >= 2048) (threadDelay 1000 >> shrunk)
       shrunk
-      -- Slots of before the table shrank are not those of now.
+      -- Slots from before the table shrank are not taken for present ones.
       again <- forM [1 .. 1500] (\i -> irecv commWorld (toRank rank) (toTag (i :: Int)) into)
       mapM_ wait requests
       forM_ [1 .. 1500] (\i -> sendValue commWorld (toRank rank) (toTag (i :: Int)) i)
@@ -259,7 +259,7 @@ cases =
 
 foreign import ccall unsafe "heddle_mpi_engine_capacity" c_engine_capacity :: IO CInt -- a lock kept for a moment
 
--- What /proc/meminfo says.
+-- A value of /proc/meminfo.
 availableKilobytes :: IO Int
 availableKilobytes = do
   text <- readFile "/proc/meminfo"

@@ -48,7 +48,7 @@ cases =
          onRanks [2 .. 4] "a value that cannot be evaluated fails on every rank, and the next collective is right" values
        ]
 
--- How many operations of a kind are given up.
+-- The number of operations of each kind that are abandoned.
 many :: Int
 many = 150
 
@@ -58,7 +58,7 @@ many = 150
 givenUpAfter :: Int -> IO a -> IO (Maybe a)
 givenUpAfter microseconds = mask_ . timeout microseconds
 
--- What rank r contributes to operation i.
+-- The contribution of rank r to operation i.
 given :: Int -> Int -> Int
 given i r = 100 * i + r
 
@@ -120,7 +120,7 @@ total size i = sum (map (given i) [0 .. size - 1])
 collectiveCase :: Part -> IO ()
 collectiveCase part = withDup commWorld $ \comm -> do
   (size, rank) <- place
-  -- The first on a communicator makes a duplicate, which cannot be given up.
+  -- The first one on a communicator makes the duplicate, which cannot be abandoned.
   part comm size rank 0 >>= assert "the first one is right"
   if rank == 0
     then do
@@ -139,7 +139,7 @@ collectiveCase part = withDup commWorld $ \comm -> do
       assert ("wrong for others: " ++ show [i | (i, False) <- zip [1 :: Int ..] right]) (and right)
       part comm size rank (many + 1) >>= assert "the next one is right"
 
--- Memory that looks as what the collector has freed.
+-- New byte strings, which reuse memory that the collector has freed.
 newCanaries :: IO [ByteString]
 newCanaries = do
   performMajorGC
@@ -188,7 +188,7 @@ receiveCase start = do
   sent <- replicateM many (Fast.isend commWorld to 5 (Vector.fromList [-1, -1 :: Int]))
   mapM_ wait sent
   sequence_ atEnd
-  -- Messages between two ranks keep their order: when this has come, so have the others.
+  -- Messages between two ranks keep their order: once this one has arrived, so have the others.
   last' <- Fast.isend commWorld to 6 (Vector.fromList [7 :: Int])
   (v, _) <- Fast.recvNew commWorld (toRank from) 6 1
   wait last'

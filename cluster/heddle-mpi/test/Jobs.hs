@@ -1,10 +1,10 @@
 -- |
 -- Module      : Jobs
--- Description : Starts jobs, and makes tests of what they tell
+-- Description : Starts jobs, and turns their results into tests
 -- Stability   : internal to the tests
 --
--- One job runs all cases for its number of ranks, under one MPI; after a failure another one
--- goes on behind the case that failed. A job that does nothing for half a minute is killed.
+-- One job runs all cases for its number of ranks under one MPI; after a failure another job
+-- continues after the case that failed. A job without progress for half a minute is killed.
 --
 -- Owner: the test program; every job has ended when a test has.
 module Jobs
@@ -46,7 +46,7 @@ data Job = Job
     jobLimit :: !Int
   }
 
--- | What became of it; 'Nothing' if it was killed.
+-- | The result of a job; 'Nothing' if it was killed.
 data JobResult = JobResult
   { resultExit :: !(Maybe ExitCode),
     resultOutput :: !String,
@@ -66,7 +66,7 @@ runProgram :: FilePath -> Job -> IO JobResult
 runProgram self job = do
   nothing <- openFile "/dev/null" ReadMode
   inherited <- getEnvironment
-  let -- A job inside of a job would take itself for a part of it.
+  let -- A job started inside a job would otherwise join the outer one.
       clean = [e | e@(name, _) <- inherited, not (any (`isPrefixOf` name) ["OMPI_", "PMI", "HEDDLE_MPI", "HYDI_", "MPIR_", "SLURM_"])]
       environment = jobEnvironment job ++ clean
       (command, arguments)
@@ -122,7 +122,7 @@ jobTests cases =
       let directory = temporary ++ "/heddle-mpi-test-" ++ show pid ++ "-" ++ mpi ++ "-" ++ show n
       createDirectoryIfMissing True directory
       goFrom mpi n directory 0 `finally` removeDirectoryRecursive directory
-    -- The verdicts of all ranks, and of the jobs behind failures.
+    -- The verdicts of all ranks, including those of the jobs started after failures.
     goFrom mpi n directory from = do
       let path = directory ++ "/from-" ++ show (from :: Int)
       result <- runJob (Job mpi n ["--cases", path, show from] [("HEDDLE_MPI_LEAKS", "1")] 120)

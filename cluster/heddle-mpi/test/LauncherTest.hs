@@ -47,7 +47,7 @@ tests =
 
 -- Running ---------------------------------------------------------------------
 
--- Of a job inside of a job, and of somebody's settings.
+-- Variables of an outer job, and of the user's settings.
 clean :: [(String, String)] -> [(String, String)]
 clean = filter (\(name, _) -> not (any (`isPrefixOf` name) ["OMPI_", "PMI", "HEDDLE_MPI", "HYDI_", "MPIR_", "SLURM_"]))
 
@@ -98,7 +98,7 @@ exitCode mpi = testCase "the job's exit code" $ do
   (code, _, _) <- run ["--mpi", mpi, "-n", "2", "sh", "-c", "exit 7"]
   code @?= ExitFailure 7
 
--- The launcher has become what the caller started, so signals reach it; the job ends with it.
+-- heddle-mpirun becomes the launcher, so the caller's signals reach it, and the job ends with it.
 interrupted :: String -> Signal -> String -> TestTree
 interrupted name signal mpi = testCase (name ++ " ends the job") $ do
   inherited <- clean <$> getEnvironment
@@ -111,7 +111,7 @@ interrupted name signal mpi = testCase (name ++ " ends the job") $ do
       (Just (Just ranks), Just launcher) -> do
         signalProcess signal launcher
         ended <- timeout 30000000 (waitForProcess handle)
-        -- With which code depends on who notices first: MPICH's may call it a success.
+        -- The exit code depends on which process notices first; MPICH's launcher may report success.
         if ended == Nothing then signalProcessGroup sigKILL launcher >> assertFailure "it did not end" else gone (ranks :: [Int])
       _ -> mapM_ (signalProcessGroup sigKILL) pid >> assertFailure "the job did not start"
   where
@@ -123,7 +123,7 @@ interrupted name signal mpi = testCase (name ++ " ends the job") $ do
 
 -- Choices ---------------------------------------------------------------------
 
--- Folders with links to none, one or both of the launchers.
+-- Folders with links to none, one or both launchers.
 choice :: TestTree
 choice = testCase "the launcher that is there; of two, Open MPI's, or the one that is asked for" $
   withFolder "choice" $ \folder -> do

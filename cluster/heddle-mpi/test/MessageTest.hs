@@ -5,7 +5,7 @@
 {-# LANGUAGE GeneralizedNewtypeDeriving #-}
 {-# LANGUAGE TypeApplications #-}
 
--- | The codec of messages: round trips, slices, and what is not a message.
+-- | The codec of messages: round trips, slices, and malformed messages.
 module MessageTest (tests) where
 
 import Control.Exception (ErrorCall (..), Exception, displayException, evaluate, throw, try)
@@ -291,7 +291,7 @@ roundTrip x = ioProperty $ do
       .&&. outgoingBytes out === n
       .&&. B.length contents === n
 
--- | Decode without an exception and within bounds; is it refused?
+-- | Decode without an exception and within bounds; whether the message is refused.
 harmless :: forall a. (Message a, Eq a) => Gen a -> ByteString -> IO Bool
 harmless _ contents = do
   buffer <- bufferOf 0 contents

@@ -35,7 +35,7 @@ cases =
       self <- getExecutablePath
       rank <- commRank commWorld
       forM_ [1, 2] $ \n ->
-        -- What the others say does not count.
+        -- The arguments of the other ranks do not count.
         withConnection (if rank == 1 then spawn commWorld 1 self ["--spawned", "size"] n else spawn commWorld 1 "no such program" [] 1) $ \inter -> do
           remoteSize inter >>= (=== n)
           when (rank == 1) $ forM_ [0 .. n - 1] $ \r -> recvValue inter (toRank r) 1 >>= (=== n) . (fst :: (Int, Status) -> Int),
@@ -63,7 +63,7 @@ cases =
       throws [InvalidRoot] (spawn commWorld (toRank size) "/bin/true" [] 1)
       throws [InvalidRoot] (spawn commWorld (-1) "/bin/true" [] 1)
       rank <- commRank commWorld
-      -- All of them know of it, whatever the others say.
+      -- All ranks throw, whatever the others pass.
       let refused class' program arguments n =
             if rank == 0
               then throws [class'] (spawn commWorld 0 program arguments n)
@@ -133,7 +133,7 @@ cases =
       throws [InvalidCommunicator] (disconnect commWorld)
   ]
 
--- | Jobs that end otherwise than well.
+-- | Jobs that fail.
 tests :: [TestTree]
 tests =
   [ testGroup
@@ -222,7 +222,7 @@ spawning n = do
       commRank both >>= (=== rank)
       when (rank == 0) $ forM_ [0 .. n - 1] $ \r -> send both (toRank (size + r)) 3 (Vector.fromList "hello")
 
--- A child tells its arguments.
+-- A child sends its arguments.
 saying :: [String] -> IO ()
 saying texts = do
   self <- getExecutablePath
@@ -245,8 +245,7 @@ portFrom from = do
   (name, _) <- recvNew commWorld from 1 4096
   pure (Port (Text.unpack (Bytes.pack (Vector.toList name))))
 
--- Where processes can be started and connected to; the cases below say of the others that
--- they refuse it.
+-- The MPIs that can start and connect processes; the cases below check that the others refuse.
 connecting :: [Int] -> String -> IO () -> Case
 connecting sizes name body = onRanks sizes name (capable >>= \able -> when able body)
 

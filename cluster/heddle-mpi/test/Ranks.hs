@@ -4,7 +4,7 @@
 -- Stability   : internal to the tests
 --
 -- A case runs on every rank of a world of each of its sizes, under every MPI. An assertion
--- that fails on any rank fails the case. The job tells its results by a file for each rank.
+-- that fails on any rank fails the case. Each rank reports its results in a file.
 --
 -- Owner: the test program, run again by the launcher.
 module Ranks
@@ -60,11 +60,11 @@ assert text ok = unless ok (throwIO (Failure text))
 
 infix 1 ===
 
--- | What there is, and what there should be.
+-- | Fail unless the actual value equals the expected one.
 (===) :: (Eq a, Show a) => a -> a -> IO ()
 actual === expected = assert ("expected " ++ show expected ++ "\n but got " ++ show actual) (actual == expected)
 
--- | It throws an 'MPIError' of one of these classes.
+-- | Fail unless the action throws an 'MPIError' of one of these classes.
 throws :: [ErrorClass] -> IO a -> IO ()
 throws classes action =
   try action >>= \case
@@ -72,12 +72,12 @@ throws classes action =
     Left e -> throwIO (Failure ("another error, not of " ++ show classes ++ ": " ++ displayException e))
     Right _ -> throwIO (Failure ("no error, not of " ++ show classes))
 
--- | What became of a case on a rank.
+-- | The result of a case on a rank.
 data Verdict = Began | Passed | Failed String
   deriving stock (Eq, Show)
 
--- | Run cases one after the other, from this number on, inside of 'mpi'; stop the job at the
--- first that fails.
+-- | Run cases in sequence, from the given number on, inside 'mpi'; stop the job at the first
+-- failure.
 runCases :: FilePath -> Int -> [Case] -> IO ()
 runCases path from cases = do
   rank <- commRank commWorld
@@ -88,7 +88,7 @@ runCases path from cases = do
           | i < from || size `notElem` caseSizes c = pure ()
           | otherwise = do
             tell (show i ++ " began")
-            -- All leave it together, so that it is known which case a failure belongs to.
+            -- All ranks leave a case together, so that a failure belongs to one case.
             trySync (caseBody c >> barrier commWorld) >>= \case
               Right () -> tell (show i ++ " passed")
               Left e -> do
@@ -96,7 +96,7 @@ runCases path from cases = do
                 abort 3
     mapM_ run (zip [0 :: Int ..] cases)
 
--- | The last that a rank's file tells of each case.
+-- | The last result in a rank's file for each case.
 readVerdicts :: FilePath -> IO [(Int, Verdict)]
 readVerdicts path = map parse . filter (not . all isSpace) . lines <$> readFile path
   where

@@ -1,8 +1,8 @@
 {-# LANGUAGE RankNTypes #-}
 {-# OPTIONS_GHC -fdefer-type-errors -fno-defer-typed-holes -fno-defer-out-of-scope-variables -Wno-deferred-type-errors -Wno-unused-matches -Wno-unused-local-binds #-}
 
--- | Programs that do not typecheck. The compiler is told to go on all the same; what it had to
--- say is thrown when the program runs.
+-- | Programs that do not typecheck. The compiler defers their type errors, which are thrown when
+-- the program runs.
 module SpmdMistyped
   ( mistyped,
     welltyped,

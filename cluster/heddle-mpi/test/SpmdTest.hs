@@ -67,7 +67,7 @@ cases =
         counts <- gatherAll (snd <$> end)
         withGlobal counts $ \ks -> branch (pure (List.length (List.nub ks) == 1)) (pure (head <$> counts)) (pure (pure (-1)))
       steps === length (takeWhile (< 50) [n - 1, n + 6 ..])
-      -- Nothing is run that is not chosen.
+      -- The branch that is not chosen does not run.
       chosen <- runGlobal commWorld (branch (pure False) (local (const 'a') >>= broadcast 99) (local (const 'b') >>= broadcast 0))
       chosen === 'b',
     anywhere "spmd: a global number is the same to the last bit" $ do
@@ -121,7 +121,7 @@ cases =
       welltyped
       runSpmd commWorld (say (pure "")),
     onRanks [1, 2] "spmd: evaluating is local" $ do
-      -- A value that nobody needs is not evaluated.
+      -- An unused value is not evaluated.
       runSpmd commWorld (void (local (\_ -> unsafePerformIO (ioError (userError "evaluated")) :: ())))
   ]
 

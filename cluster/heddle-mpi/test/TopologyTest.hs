@@ -197,7 +197,7 @@ withGrid :: Comm 'Intra -> [Dimension] -> (Comm 'Intra -> IO ()) -> IO ()
 withGrid comm dimensions use =
   withCartesian comm dimensions False (maybe (assert "this process is in the grid" False) use)
 
--- What the other one of two sends.
+-- The value that the other one of two ranks sends.
 passed :: Comm 'Intra -> Int -> IO Int
 passed comm mine = do
   other <- (1 -) <$> commRank comm

@@ -1,17 +1,16 @@
 -- |
 -- Module      : Heddle.MPI
--- Description : A process's part in a job: life, communicators, requests, errors
+-- Description : A process in a job: start and end, communicators, requests, errors
 -- Stability   : stable
 --
--- What every program with MPI needs; "Heddle.MPI.Simple" sends values, "Heddle.MPI.Fast"
--- memory.
+-- What every MPI program needs. "Heddle.MPI.Simple" sends values, "Heddle.MPI.Fast" sends memory.
 --
--- The implementation of MPI is chosen when the program starts, by the launcher that has
--- started it, or by @HEDDLE_MPI@ (@openmpi@, @mpich@, @alone@). Without a launcher the world
--- has one process, and needs no MPI.
+-- The implementation of MPI is chosen at start-up from the launcher that started the program, or
+-- from @HEDDLE_MPI@ (@openmpi@, @mpich@, @alone@). Without a launcher the world has one process
+-- and needs no MPI.
 --
 -- Cost: see the functions.
--- Owner: the process has one world, for as long as 'mpi' runs.
+-- Owner: a process has one world, which exists while 'mpi' runs.
 module Heddle.MPI
   ( -- * The world
     mpi,

@@ -16,8 +16,8 @@
 -- Description : Functions as messages
 -- Stability   : experimental
 --
--- A closure is a function of the program, by the key of a static pointer to it, with arguments
--- that are messages, or closures themselves:
+-- A closure is a function of the program, named by the key of a static pointer, with arguments that
+-- are messages or closures themselves:
 --
 -- > {-# LANGUAGE StaticPointers #-}
 -- >
@@ -31,16 +31,15 @@
 -- > (f, _) <- recv commWorld 0 unitTag
 -- > print (unclosure f :: [Int])
 --
--- Instead of the first line of the definition, @task = argument (static (taking primesBelow))@
--- does.
+-- @task = argument (static (taking primesBelow))@ has the same effect.
 --
--- The receiver checks, before anything is run: that the message is from the same program; that
--- it has every key; that all parts have types that fit, and the whole has the type wanted. What
--- it cannot check is a key of a static pointer to something else than 'Code': a sender within
--- the job that forges those is believed.
+-- Before it runs anything, the receiver checks that the message is from the same program, that the
+-- program has every key, that the types of all parts fit together, and that the whole has the
+-- expected type. It cannot detect the key of a static pointer to something other than 'Code', so
+-- processes of a job must trust each other.
 --
--- Cost: some 100 bytes for each function; the identity of the program is computed once, from its
--- executable: some milliseconds for each megabyte.
+-- Cost: about 100 bytes for each function. The program's fingerprint is computed once from its
+-- executable, in some milliseconds per megabyte.
 -- Owner: values.
 module Heddle.MPI.Closure
   ( -- * Code that can be sent
@@ -82,34 +81,34 @@ import Heddle.Prim.Buffer (bufferPtr, keepAlive, newBuffer)
 import Heddle.Prim.Unsafe (unsafePure)
 import Type.Reflection (TypeRep, eqTypeRep, typeRep, typeRepKind, pattern Fun)
 
--- | Which code it is: a value, or a function of a message.
+-- | The form of code: a value, or a function of a message.
 data Form
   = -- | A value as it is, by 'code'.
     Whole
   | -- | A function that goes with its argument, by 'taking'.
     Taking
 
--- | Something that a static pointer can point to, so that it can be sent.
+-- | Code that can be sent because a static pointer refers to it.
 data Code (form :: Form) a where
   WholeCode :: !(TypeRep a) -> a -> Code 'Whole a
   TakingCode :: Message e => !(TypeRep a) -> (e -> a) -> Code 'Taking (e -> a)
 
--- | A value, of a type without variables: a function most often.
+-- | A value of a type without variables, usually a function.
 code :: Typeable a => a -> Code 'Whole a
 code = WholeCode typeRep
 
--- | A function of something that can be sent: its argument goes with it.
+-- | A function whose argument is sent with it.
 taking :: (Message e, Typeable a) => (e -> a) -> Code 'Taking (e -> a)
 taking = TakingCode typeRep
 
--- | A value that can be sent although it is, or contains, functions.
+-- | A value that can be sent although it is, or contains, a function.
 data Closure a = Closure Tree a
 
--- | What it is. What is in a message of the wrong type never comes as far as this.
+-- | The closure's value. A received closure of the wrong type has already been refused by 'Message'.
 unclosure :: Closure a -> a
 unclosure (Closure _ a) = a
 
--- How a closure is put together.
+-- The structure of a closure.
 data Tree
   = Key !Word64 !Word64
   | Bound !Word64 !Word64 !ByteString
@@ -125,25 +124,25 @@ closure pointer = case deRefStaticPtr pointer of
 
 -- | Code with its argument: @argument (static (taking f)) x@.
 --
--- [Cost]: when it is sent, an encoding of the argument.
--- [Throws]: when it is sent, what evaluating the argument throws.
+-- [Cost]: encodes the argument when the closure is sent.
+-- [Throws]: what evaluating the argument throws, when the closure is sent.
 argument :: StaticPtr (Code 'Taking (e -> a)) -> e -> Closure a
 argument pointer = case deRefStaticPtr pointer of
   TakingCode _ f -> \e -> Closure (uncurry Bound (keyOf pointer) (encoded e)) (f e)
 {-# NOINLINE argument #-} -- see Note [Static forms that are lost]
 
--- | A function applied to a value, both of them closures.
+-- | Apply a function to a value, both of them closures.
 apply :: Closure (a -> b) -> Closure a -> Closure b
 apply (Closure s f) (Closure t a) = Closure (Applied s t) (f a)
 
--- | One function after the other, as with '.'.
+-- | Compose two functions, as with '.'.
 compose :: Closure (b -> c) -> Closure (a -> b) -> Closure (a -> c)
 compose (Closure s f) (Closure t g) = Closure (Composed s t) (f . g)
 
 keyOf :: StaticPtr a -> (Word64, Word64)
 keyOf pointer = let Fingerprint a b = staticKey pointer in (a, b)
 
--- The bytes of a message, when they are needed.
+-- The bytes of a message, computed on demand.
 encoded :: Message e => e -> ByteString
 encoded e = unsafePure $ do
   (memory, n) <- encode e >>= flatten
@@ -156,16 +155,16 @@ decoded bytes = unsafePure $ do
   Bytes.unsafeUseAsCString bytes (\p -> copyBytes (bufferPtr memory) (castPtr p) n)
   decode memory n
 
--- | This program's identity, which ranks have in common: closures are exchanged between equal
--- ones only.
+-- | This program's fingerprint. Closures can be exchanged only between processes with equal
+-- fingerprints.
 --
--- [Cost]: the first time, reading the executable.
+-- [Cost]: reads the executable the first time.
 buildIdentity :: String
 buildIdentity = show thisProgram
 
 -- Receiving ------------------------------------------------------------------
 
--- What goes over the wire: the program's identity comes first.
+-- The message of a closure; the program's fingerprint comes first.
 data Wire = Wire !ProgramFingerprint !Tree
   deriving stock (Generic)
   deriving anyclass (Message)
@@ -187,7 +186,7 @@ instance Typeable a => Message (Closure a) where
 -- A value with its type.
 data Built = forall (a :: Type). Built !(TypeRep a) a
 
--- Type by type, without running anything.
+-- Check the types part by part, without running anything.
 build :: Tree -> IO (Either String Built)
 build = \case
   Key a b ->
@@ -226,14 +225,14 @@ composed (Built later f) (Built sooner g) = case (later, sooner) of
       Right (Built (Fun from result) (f . g))
   _ -> Left ("expected functions that fit one behind the other in a closure, found " ++ show later ++ " after " ++ show sooner)
 
--- The code that a key is for.
+-- Look up the code of a key.
 withKey :: Word64 -> Word64 -> (forall (form :: Form) (a :: Type). Code form a -> Either String Built) -> IO (Either String Built)
 withKey a b use =
   unsafeLookupStaticPtr (Fingerprint a b) >>= \case
     Nothing -> pure (Left ("expected the key of a static pointer of this program, found " ++ show (Fingerprint a b)))
     Just pointer -> pure (use (deRefStaticPtr (pointer :: StaticPtr (Code Unknown Unknown))))
 
--- The form and the type of a function, before its fingerprint was compared.
+-- The form and type of a function whose fingerprint has not been compared yet.
 type family Unknown :: k where
 
 -- Note [Static forms that are lost]
@@ -241,6 +240,6 @@ type family Unknown :: k where
 -- GHC 9.0 floats static forms to the top of their module and exports their symbols, so that the
 -- table of static pointers can refer to them. If 'argument' had two parameters,
 -- @plusC = argument (static (taking plus))@ would be a partial application, whose argument gets a
--- binding of its own before that, one that is not exported: the program would not link ("undefined
+-- binding of its own first; that is not exported, and the program does not link ("undefined
 -- reference to r8X8K_closure"). So 'argument' has one parameter, and is neither eta-expanded nor
 -- inlined.

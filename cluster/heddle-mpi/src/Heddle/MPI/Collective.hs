@@ -4,23 +4,23 @@
 
 -- |
 -- Module      : Heddle.MPI.Collective
--- Description : All ranks at once, memory as it is
+-- Description : Collectives on memory, without serialisation
 -- Stability   : stable
 --
 -- Every rank of a communicator calls the same function, with the same root, operator and
--- numbers of elements, in the same order. A rank that waits parks: it stops neither its other
--- threads nor the collector.
+-- numbers of elements, in the same order. A waiting rank parks: it stops neither its other threads
+-- nor the garbage collector.
 --
--- Roots receive, or send, what the others have 'Nothing' for. Forms that begin with @i@ give a
--- request; what ends in @Value@ or @New@ makes the memory for the result.
+-- Where only the root has a buffer, the other ranks pass 'Nothing'. Functions that begin with @i@
+-- return a request; those that end in @Value@ or @New@ allocate the memory for the result.
 --
--- These are MPI's non-blocking collectives: ranks in other languages call those as well
--- (@MPI_Ibcast@), since MPI does not let them meet the blocking ones. Reductions with Haskell
--- functions, and 'allreduce' of up to a kilobyte, are messages of Heddle's own: there only
--- programs of this library take part.
+-- These are MPI's non-blocking collectives. Ranks in other languages must call the non-blocking ones
+-- too (@MPI_Ibcast@), because MPI does not match them with blocking ones. Reductions with Haskell
+-- functions, and 'allreduce' of up to a kilobyte, use messages of Heddle's own, so only programs of
+-- this library can take part in them.
 --
 -- Cost: the implementation's.
--- Owner: buffers belong to the operation until it is complete.
+-- Owner: the operation owns its buffers until it is complete.
 module Heddle.MPI.Collective
   ( -- * All wait for all
     barrier,
@@ -105,7 +105,7 @@ import Heddle.MPI.Operator
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Exception (evaluate, trySync)
 
--- What arrives from here has to fit: so many elements of the type that is sent.
+-- Check that the receive buffer has room for this many elements of the type that is sent.
 fits :: String -> Side -> Side -> Int -> IO ()
 fits call out into n = do
   sameType call out into
@@ -133,9 +133,9 @@ rootSide call comm root lend buffer = do
 barrierC :: Comm 'Intra -> IO (Collective ())
 barrierC comm = pure (collective "barrier" kBarrier comm (exchanging (noSide, 0) (noSide, 0)))
 
--- | Wait until all ranks have come here.
+-- | Wait until all ranks have called it.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 -- [Source]: MPI 3.1, section 5.3.
 barrier :: Comm 'Intra -> IO ()
@@ -151,9 +151,9 @@ bcastC comm root b = do
   pure (collective "bcast" kBcast comm (exchanging (noSide, 0) (side, sideCount side)) {exchangeRoot = root})
 {-# INLINE bcastC #-}
 
--- | The root's memory, to all: everybody's has its size.
+-- | Copy the root's memory to all ranks. The buffers of all ranks have the same size.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 -- [Source]: MPI 3.1, section 5.4.
 bcast :: ReceiveBuffer b => Comm 'Intra -> Rank -> b -> IO ()
@@ -165,9 +165,9 @@ ibcast :: ReceiveBuffer b => Comm 'Intra -> Rank -> b -> IO (Request ())
 ibcast comm root b = bcastC comm root b >>= beginNow
 {-# INLINE ibcast #-}
 
--- | The root's value, to all; what the others give is not looked at.
+-- | Send the root's value to all ranks. The argument of the other ranks is not read.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 bcastValue :: Element a => Comm 'Intra -> Rank -> a -> IO a
 bcastValue comm root a = do
@@ -187,9 +187,9 @@ scatterC comm root b c = do
     show (sideCount out) ++ " elements are not " ++ show (sideCount into) ++ " for each of " ++ show size ++ " ranks"
   pure (collective "scatter" kScatter comm (exchanging (out, sideCount into) (into, sideCount into)) {exchangeRoot = root})
 
--- | Each rank gets its part of the root's memory; all parts have the same size.
+-- | Send each rank its part of the root's memory; all parts have the same size.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scatter :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> Maybe b -> c -> IO ()
 scatter comm root b c = scatterC comm root b c >>= performNow
@@ -208,9 +208,9 @@ scattervC comm root b c = do
   let more asked = asked {askedSendCounts = counts, askedSendOffsets = offsets}
   pure (collective "scatterv" kScatterv comm (exchanging (out, 0) (into, sideCount into)) {exchangeRoot = root, exchangeArrays = more, exchangeKeep = keep})
 
--- | Each rank gets its part of the root's memory, of the size that its own has.
+-- | Send each rank its part of the root's memory; the size of a rank's buffer is that of its part.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scatterv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> Maybe (b, Parts) -> c -> IO ()
 scatterv comm root b c = scattervC comm root b c >>= performNow
@@ -230,10 +230,10 @@ gatherC comm root b c = do
   pure (collective "gather" kGather comm (exchanging (out, sideCount out) (into, if here then sideCount out else 0)) {exchangeRoot = root})
 {-# INLINE gatherC #-}
 
--- | Everybody's memory, in the order of the ranks, at the root; all send the same number of
--- elements.
+-- | Collect the memory of all ranks, in the order of the ranks, at the root. All ranks send the
+-- same number of elements.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 -- [Source]: Monad.Reader 19, "Many-to-one communications"; MPI 3.1, section 5.5.
 gather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> b -> Maybe c -> IO ()
@@ -243,9 +243,9 @@ gather comm root b c = gatherC comm root b c >>= performNow
 igather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> b -> Maybe c -> IO (Request ())
 igather comm root b c = gatherC comm root b c >>= beginNow
 
--- | 'gather' into a new vector, at the root.
+-- | 'gather' into a new vector at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gatherNew :: Element a => Comm 'Intra -> Rank -> Vector a -> IO (Maybe (Vector a))
 gatherNew comm root v = do
@@ -258,9 +258,9 @@ gatherNew comm root v = do
       Just <$> Vector.unsafeFreeze into
     else Nothing <$ gather comm root v (Nothing :: Maybe (Mutable.IOVector Int))
 
--- | A value of each rank, at the root.
+-- | Collect one value of each rank at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gatherValue :: Element a => Comm 'Intra -> Rank -> a -> IO (Maybe (Vector a))
 gatherValue comm root = gatherNew comm root . Vector.singleton
@@ -275,9 +275,9 @@ gathervC comm root b c = do
   let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = offsets}
   pure (collective "gatherv" kGatherv comm (exchanging (out, sideCount out) (into, 0)) {exchangeRoot = root, exchangeArrays = more, exchangeKeep = keep})
 
--- | Everybody's memory at its part of the root's.
+-- | Collect the memory of all ranks at the root, each rank's in the given part of the buffer.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gatherv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Rank -> b -> Maybe (c, Parts) -> IO ()
 gatherv comm root b c = gathervC comm root b c >>= performNow
@@ -296,10 +296,10 @@ allgatherC comm b c = do
   fits "allgather" out into (size * sideCount out)
   pure (collective "allgather" kAllgather comm (exchanging (out, sideCount out) (into, sideCount out)))
 
--- | Everybody's memory, in the order of the ranks, everywhere; all send the same number of
--- elements.
+-- | Collect the memory of all ranks, in the order of the ranks, on every rank. All ranks send the
+-- same number of elements.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO ()
 allgather comm b c = allgatherC comm b c >>= performNow
@@ -308,9 +308,9 @@ allgather comm b c = allgatherC comm b c >>= performNow
 iallgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO (Request ())
 iallgather comm b c = allgatherC comm b c >>= beginNow
 
--- | A value of each rank, everywhere.
+-- | Collect one value of each rank on every rank.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allgatherValue :: Element a => Comm 'Intra -> a -> IO (Vector a)
 allgatherValue comm a = do
@@ -329,9 +329,9 @@ allgathervC comm b c parts = do
   let more asked = asked {askedReceiveCounts = counts, askedReceiveOffsets = offsets}
   pure (collective "allgatherv" kAllgatherv comm (exchanging (out, sideCount out) (into, 0)) {exchangeArrays = more, exchangeKeep = keep})
 
--- | Everybody's memory at its part, everywhere.
+-- | Collect the memory of all ranks on every rank, each rank's in the given part of the buffer.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allgatherv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> Parts -> IO ()
 allgatherv comm b c parts = allgathervC comm b c parts >>= performNow
@@ -350,9 +350,9 @@ alltoallC call kind size comm b c = do
   fits call out into (sideCount out)
   pure (collective call kind comm (exchanging (out, each) (into, each)))
 
--- | Each rank sends each rank its part; all parts have the same size.
+-- | Each rank sends a part of its memory to each rank; all parts have the same size.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 alltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO ()
 alltoall comm b c = commSize comm >>= \size -> alltoallC "alltoall" kAlltoall size comm b c >>= performNow
@@ -378,9 +378,9 @@ alltoallvC comm b sent c received = do
           }
   pure (collective "alltoallv" kAlltoallv comm (exchanging (out, 0) (into, 0)) {exchangeArrays = more, exchangeKeep = keep >> keep'})
 
--- | Each rank sends each rank a part of any size.
+-- | Each rank sends a part of its memory to each rank; parts may have any size.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 alltoallv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> Parts -> c -> Parts -> IO ()
 alltoallv comm b sent c received = alltoallvC comm b sent c received >>= performNow
@@ -391,11 +391,11 @@ ialltoallv comm b sent c received = alltoallvC comm b sent c received >>= beginN
 
 -- Reductions -----------------------------------------------------------------
 
--- By MPI, if it knows the operator; else by a tree.
+-- Reduce by MPI if it has the operator, else by a tree.
 reduction :: Comm 'Intra -> Operator a -> (CInt -> IO (Collective ())) -> (Comm 'Intra -> IO ()) -> IO ()
 reduction comm op mpis tree = maybe (collectively comm tree) (\code -> mpis code >>= performNow) (operatorCode op)
 
--- The same, without waiting: a tree on a thread of its own.
+-- 'reduction' without waiting; a tree runs on a separate thread.
 ireduction :: String -> Comm 'Intra -> Operator a -> (CInt -> IO (Collective ())) -> (Comm 'Intra -> IO ()) -> IO (Request ())
 ireduction name comm op mpis tree = case operatorCode op of
   Just code -> mpis code >>= beginNow
@@ -413,10 +413,10 @@ reduceC comm root b c code = do
   when here (sameSize "reduce" out into)
   pure (collective "reduce" kReduce comm (exchanging (out, sideCount out) (into, sideCount into)) {exchangeRoot = root, exchangeOperator = code})
 
--- | Everybody's vectors combined element by element, at the root.
+-- | Combine the vectors of all ranks element by element; the root gets the result.
 --
 -- [Cost]: with a function, a message for each level of a tree.
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 -- [Source]: MPI 3.1, section 5.9.
 reduce :: Element a => Comm 'Intra -> Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> IO ()
@@ -426,9 +426,9 @@ reduce comm root op b c = reduction comm op (reduceC comm root b c) (treeReduce 
 ireduce :: Element a => Comm 'Intra -> Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> IO (Request ())
 ireduce comm root op b c = ireduction "mpi/ireduce" comm op (reduceC comm root b c) (treeReduce root op b c)
 
--- | Everybody's values combined, at the root.
+-- | Combine the values of all ranks; the root gets the result.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 reduceValue :: Element a => Comm 'Intra -> Rank -> Operator a -> a -> IO (Maybe a)
 reduceValue comm root op a = do
@@ -445,12 +445,12 @@ allreduceC call kind comm b c code = do
   pure (collective call kind comm (exchanging (out, sideCount out) (into, sideCount into)) {exchangeOperator = code})
 {-# INLINE allreduceC #-}
 
--- | Everybody's vectors combined element by element, everywhere.
+-- | Combine the vectors of all ranks element by element; every rank gets the result.
 --
--- [Cost]: with one of MPI's operators, of up to a kilobyte, rounds of messages between pairs; of
--- more, MPI's collective; with a function, two messages for each level of a tree. The first time on a
--- communicator, a duplicate of it.
--- [Blocks]: parks the thread, at last.
+-- [Cost]: with one of MPI's operators, rounds of messages between pairs for up to a kilobyte, and
+-- MPI's collective for more; with a function, two messages for each level of a tree. The first call
+-- on a communicator duplicates it.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'; what the function throws.
 allreduce :: forall a. Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
 allreduce comm op b c
@@ -471,9 +471,9 @@ allreduce comm op b c
 iallreduce :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO (Request ())
 iallreduce comm op b c = ireduction "mpi/iallreduce" comm op (allreduceC "iallreduce" kAllreduce comm b c) (treeAllreduce op b c)
 
--- | Everybody's values combined, everywhere.
+-- | Combine the values of all ranks; every rank gets the result.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'; what the function throws.
 allreduceValue :: forall a. Element a => Comm 'Intra -> Operator a -> a -> IO a
 allreduceValue comm op a
@@ -489,9 +489,9 @@ allreduceValue comm op a
     Mutable.unsafeRead into 0
 {-# INLINE allreduceValue #-}
 
--- | The vectors of the ranks up to this one combined.
+-- | Combine the vectors of the ranks up to and including this one.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
 scan comm op b c = reduction comm op (allreduceC "scan" kScan comm b c) (treeScan True op b c)
@@ -500,9 +500,9 @@ scan comm op b c = reduction comm op (allreduceC "scan" kScan comm b c) (treeSca
 iscan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO (Request ())
 iscan comm op b c = ireduction "mpi/iscan" comm op (allreduceC "iscan" kScan comm b c) (treeScan True op b c)
 
--- | The values of the ranks up to this one combined.
+-- | Combine the values of the ranks up to and including this one.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scanValue :: Element a => Comm 'Intra -> Operator a -> a -> IO a
 scanValue comm op a = do
@@ -510,9 +510,9 @@ scanValue comm op a = do
   scan comm op (Vector.singleton a) into
   Mutable.unsafeRead into 0
 
--- | The vectors of the ranks before this one combined; at rank 0 the memory stays as it is.
+-- | Combine the vectors of the ranks before this one; on rank 0 the buffer is unchanged.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 exscan :: Element a => Comm 'Intra -> Operator a -> Vector a -> Mutable.IOVector a -> IO ()
 exscan comm op b c = reduction comm op (allreduceC "exscan" kExscan comm b c) (treeScan False op b c)
@@ -534,9 +534,10 @@ reduceScatterC comm b counts c code = do
   let more asked = asked {askedReceiveCounts = p}
   pure (collective "reduceScatter" kReduceScatter comm (exchanging (out, sideCount out) (into, 0)) {exchangeOperator = code, exchangeArrays = more, exchangeKeep = keep})
 
--- | Everybody's vectors combined element by element; each rank gets a part of so many elements.
+-- | Combine the vectors of all ranks element by element; each rank gets a part of the result. The
+-- list has the length of each rank's part.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 reduceScatter :: Element a => Comm 'Intra -> Operator a -> Vector a -> [Int] -> Mutable.IOVector a -> IO ()
 reduceScatter comm op b counts c = reduction comm op (reduceScatterC comm b counts c) (treeReduceScatter op b counts c)
@@ -566,9 +567,9 @@ neighboursC comm ins b c = do
   fits "neighbourAllgather" out into (ins * sideCount out)
   pure (collective "neighbourAllgather" kNeighbourAllgather comm (exchanging (out, sideCount out) (into, sideCount out)))
 
--- | The memory of all neighbours that send to this rank, of which there are so many.
+-- | Collect the memory of all neighbours that send to this rank; the number is how many there are.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError', if the communicator has no topology.
 neighbourAllgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO ()
 neighbourAllgather comm ins b c = neighboursC comm ins b c >>= performNow
@@ -577,9 +578,10 @@ neighbourAllgather comm ins b c = neighboursC comm ins b c >>= performNow
 ineighbourAllgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO (Request ())
 ineighbourAllgather comm ins b c = neighboursC comm ins b c >>= beginNow
 
--- | A part to each neighbour, of which there are so many, and as much from each.
+-- | Send a part to each neighbour and receive one of the same size from each; the number is how many
+-- neighbours there are.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError', if the communicator has no topology.
 neighbourAlltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO ()
 neighbourAlltoall comm n b c = alltoallC "neighbourAlltoall" kNeighbourAlltoall n comm b c >>= performNow

@@ -2,22 +2,22 @@
 
 -- |
 -- Module      : Heddle.MPI.Communicator
--- Description : Communicators from communicators, groups, intercommunicators
+-- Description : Making communicators: duplicates, splits, groups, intercommunicators
 -- Stability   : stable
 --
--- A communicator is a group of processes whose messages no other communicator sees. Making
--- one, and closing it, is collective: all processes of the one it is made from have to call
--- the same function, in the same order. Where only some of them do, they wait for ever; so
--- what is wrong with an argument should be wrong for all of them.
+-- A communicator is a group of processes whose messages no other communicator sees. Making and
+-- closing one is collective: all processes of the original communicator must call the same function,
+-- in the same order. If only some of them do, they wait for ever; an argument that is invalid on
+-- one process should therefore be invalid on all.
 --
--- Making one blocks in the implementation, without the capability: the other Haskell threads
--- of the process go on.
+-- Making a communicator blocks in the implementation without holding the capability, so the other
+-- Haskell threads of the process continue.
 --
--- Closing should be collective too. Neither implementation waits in it, so a @with…@ that
--- ends with an exception on one process does not hang there.
+-- MPI defines closing as collective, but neither implementation waits in it: a @with…@ that ends
+-- with an exception on one process only does not hang.
 --
 -- Cost: some messages between the processes for each new communicator; groups are local.
--- Owner: whoever makes a communicator or a group closes it.
+-- Owner: the program closes each communicator and group that it makes.
 module Heddle.MPI.Communicator
   ( -- * Duplicates
     newDup,
@@ -37,7 +37,7 @@ module Heddle.MPI.Communicator
     merge,
     withMerged,
 
-    -- * What is known of them
+    -- * Closing, comparing, naming
     closeComm,
     Comparison (..),
     compareComms,
@@ -77,8 +77,8 @@ import Heddle.MPI.Internal.Types
 import Heddle.MPI.Internal.World (tagUpperBound)
 import Heddle.Prim.Exception
 
--- | The same processes again, with the same ranks and the same topology; messages in one are
--- not seen in the other. 'closeComm' it.
+-- | Duplicate a communicator: the same processes, ranks and topology, but separate messages. Close
+-- it with 'closeComm'.
 --
 -- [Blocks]: collective; as the implementation does.
 -- [Throws]: 'MPIError'.
@@ -92,9 +92,9 @@ newDup comm = newCommFrom "newDup" (c_comm_dup (commHandle comm))
 withDup :: Comm kind -> (Comm kind -> IO a) -> IO a
 withDup comm = bracket (newDup comm) closeComm
 
--- | Those who give the same colour get a communicator of their own, in the order of their keys;
--- among equal keys, in the order of their ranks. Without a colour there is none. Of an
--- intercommunicator, each side is split, and those of the same colour face each other.
+-- | Split a communicator: processes that give the same colour share a new one, ranked by key, then
+-- by old rank. A process without a colour gets 'Nothing'. Of an intercommunicator each side is
+-- split, and the parts of the same colour form an intercommunicator.
 --
 -- [Blocks]: collective; as the implementation does.
 -- [Throws]: 'MPIError': 'InvalidArgument' for a colour below 0.
@@ -116,8 +116,8 @@ newSplit comm colour key = do
 withSplit :: Comm kind -> Maybe Int -> Int -> (Maybe (Comm kind) -> IO a) -> IO a
 withSplit comm colour key = bracket (newSplit comm colour key) (mapM_ closeComm)
 
--- | Those who can share memory, as a rule because they run on one machine, in the order of
--- their keys.
+-- | Split a communicator into processes that can share memory, usually those on one machine,
+-- ranked by key.
 --
 -- [Blocks]: collective; as the implementation does.
 -- [Throws]: 'MPIError'.
@@ -133,8 +133,8 @@ newSplitShared comm key = do
 withSplitShared :: Comm 'Intra -> Int -> (Comm 'Intra -> IO a) -> IO a
 withSplitShared comm key = bracket (newSplitShared comm key) closeComm
 
--- | The processes of a group, which is a part of the communicator's; 'Nothing' where this one
--- is not in it. All processes of the communicator call it.
+-- | Make a communicator of a group, which must be a subset of the communicator's. All processes of
+-- the communicator call it; those outside the group get 'Nothing'.
 --
 -- [Blocks]: collective; as the implementation does.
 -- [Throws]: 'MPIError'.
@@ -148,9 +148,10 @@ newComm comm (Group g) = newCommMaybe "newComm" (c_comm_create (commHandle comm)
 withComm :: Comm kind -> Group -> (Maybe (Comm kind) -> IO a) -> IO a
 withComm comm group = bracket (newComm comm group) (mapM_ closeComm)
 
--- | Between two groups without a common process: in it, a rank means one of the other group.
--- Each side gives its own communicator and its leader there; the leaders find each other by
--- their ranks in a communicator that has both, with a tag that is not in use in it.
+-- | Connect two disjoint groups by an intercommunicator, in which a rank means a process of the
+-- remote group. Each side passes its own communicator and its leader's rank there; then, for the
+-- leaders to find each other, a communicator that contains both, the other leader's rank in it, and
+-- a tag that is not in use in it.
 --
 -- [Blocks]: collective on both sides; as the implementation does.
 -- [Throws]: 'MPIError': 'InvalidRank', 'InvalidTag'.
@@ -161,7 +162,7 @@ newInter local leader peer remote (Tag tag) = do
   l <- checkRank InvalidRank "newInter" "the leader" size leader
   Tag greatest <- tagUpperBound
   when (tag < 0 || tag > greatest) (wrong InvalidTag "newInter" ("the tag " ++ show tag))
-  -- Only the leader's is looked at.
+  -- MPI reads this argument only on the leaders.
   r <- if own == leader then remoteLeader else pure 0
   newCommFrom "newInter" (c_inter_create (commHandle local) l (commHandle peer) r (fromIntegral tag))
   where
@@ -179,8 +180,8 @@ newInter local leader peer remote (Tag tag) = do
 withInter :: Comm 'Intra -> Rank -> Comm peer -> Rank -> Tag -> (Comm 'Inter -> IO a) -> IO a
 withInter local leader peer remote tag = bracket (newInter local leader peer remote tag) closeComm
 
--- | Both sides of an intercommunicator together. The processes of the side that says 'True'
--- get the higher ranks; if both say the same, the implementation decides. 'closeComm' it.
+-- | Join both sides of an intercommunicator in one communicator. The side that passes 'True' gets
+-- the higher ranks; if both pass the same, the implementation decides. Close it with 'closeComm'.
 --
 -- [Blocks]: collective on both sides; as the implementation does.
 -- [Throws]: 'MPIError'.
@@ -194,14 +195,14 @@ merge comm high = newCommFrom "merge" (c_inter_merge (commHandle comm) (flag hig
 withMerged :: Comm 'Inter -> Bool -> (Comm 'Intra -> IO a) -> IO a
 withMerged comm high = bracket (merge comm high) closeComm
 
--- | How two communicators compare.
+-- | Compare two communicators.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
 compareComms :: Comm a -> Comm b -> IO Comparison
 compareComms a b = toEnum . fromIntegral <$> answer "compareComms" 3 (c_comm_compare (commHandle a) (commHandle b))
 
--- | Its name, for tools and messages: empty, unless it was given one.
+-- | A communicator's name, for tools and messages; empty unless one was set.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
@@ -213,15 +214,15 @@ commName comm = allocaBytes capacity $ \p -> do
   where
     capacity = 1024
 
--- | Name it, in this process.
+-- | Set a communicator's name, in this process only.
 --
 -- [Blocks]: never.
--- [Throws]: 'MPIError': 'InvalidArgument' if it is longer than 'longestName', or has a zero.
+-- [Throws]: 'MPIError': 'InvalidArgument' if it is longer than 'longestName', or contains a NUL.
 setCommName :: Comm kind -> String -> IO ()
 setCommName comm name = withUtf8 "setCommName" longestName name $ \p ->
   check "setCommName" (c_comm_name (commHandle comm) p 0 1)
 
--- | The longest name that every implementation takes.
+-- | The length of the longest name that every implementation accepts.
 --
 -- [Units]: bytes of UTF-8.
 longestName :: Int

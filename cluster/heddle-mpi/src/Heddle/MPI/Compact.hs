@@ -4,24 +4,24 @@
 
 -- |
 -- Module      : Heddle.MPI.Compact
--- Description : Large structures as they lie in memory
+-- Description : Large structures sent as compact regions
 -- Stability   : experimental
 --
--- A 'Region' has a value in a compact region of the heap, fully evaluated. It is sent as it lies
--- there, whatever it is made of, without an instance for its types; sharing in it is kept if it
--- was compacted so. The receiver copies it once, and adjusts its pointers.
+-- A 'Region' holds a fully evaluated value in a compact region of the heap. It is sent without
+-- serialisation, whatever its type, and needs no instance for the types inside. 'regionWithSharing'
+-- preserves sharing. The receiver copies the region once and adjusts its pointers.
 --
--- What lies there has addresses of code in it: so it goes only between processes of one
--- executable whose code lies at the same addresses, linked statically and not as a
--- position-independent executable, as GHC does without further options. That is checked before
--- anything is looked at. That the bytes are those that were sent cannot be.
+-- A region contains addresses of code, so sender and receiver must run the same executable with its
+-- code at the same addresses: linked statically and not as a position-independent executable, which
+-- is GHC's default. The receiver checks that before it uses the bytes. It cannot check that the
+-- bytes are those that were sent.
 --
--- Functions, mutable objects, and pinned memory (byte strings!) cannot be in a region.
+-- Functions, mutable objects, and pinned memory (and so byte strings) cannot be in a region.
 --
--- Cost: 'region', a copy of the value; sending, nothing more; receiving, a copy, and a pass over
--- the pointers: a fifth of the time that cereal takes. But a region is larger, by three times or
--- more, than the message of "Heddle.MPI.Message": where the way is slow, that one is there first.
--- Owner: a region lives for as long as a part of its value does.
+-- Cost: 'region' copies the value; sending adds nothing; receiving copies the region and makes a
+-- pass over the pointers, in a fifth of the time of cereal. A region has at least three times the
+-- size of the message of "Heddle.MPI.Message", which is therefore faster on a slow network.
+-- Owner: a region lives as long as any part of its value is reachable.
 module Heddle.MPI.Compact
   ( Region,
     region,
@@ -57,16 +57,16 @@ import Heddle.Prim.Unsafe (unsafePure)
 -- | A value in a region of its own.
 newtype Region a = Region (Compact (Box a))
 
--- So that the root lies in the region, which that of a value without fields would not. The second
--- constructor, which is never used, keeps GHC from passing on the first one's field instead of
--- it, and making another one outside of the region.
+-- Puts the root in the region, where a constructor without fields would not be. The second
+-- constructor is never used: it keeps GHC from unboxing the first one and allocating another
+-- outside the region.
 data Box a = Box a | NoBox
 
--- | Evaluate a value fully, and copy it into a region. What is shared in it is copied as often
--- as it is reached: see 'regionWithSharing'.
+-- | Evaluate a value fully, and copy it into a region. A shared part is copied once for each path
+-- to it; see 'regionWithSharing'.
 --
--- [Cost]: a copy; some bytes for each constructor.
--- [Blocks]: never; it takes the time of a copy.
+-- [Cost]: a copy, and some bytes for each constructor.
+-- [Blocks]: never.
 -- [Throws]: what evaluating the value throws; 'Control.Exception.CompactionFailed' for what cannot be
 -- in a region.
 region :: a -> IO (Region a)
@@ -74,12 +74,12 @@ region a = Region <$> compact (Box a)
 
 -- | 'region', for values with sharing, or with cycles.
 --
--- [Cost]: about ten times that of 'region'.
+-- [Cost]: about ten times the cost of 'region'.
 -- [Throws]: as 'region'.
 regionWithSharing :: a -> IO (Region a)
 regionWithSharing a = Region <$> compactWithSharing (Box a)
 
--- | The value, where it lies.
+-- | The value, in place.
 --
 -- [Cost]: O(1).
 regionValue :: Region a -> a
@@ -87,27 +87,27 @@ regionValue (Region c) = case getCompact c of
   Box a -> a
   NoBox -> unsafePure (bug "a region without a value")
 
--- | How much memory it takes.
+-- | The size of the region in memory.
 --
 -- [Units]: bytes.
 regionBytes :: Region a -> IO Int
 regionBytes (Region c) = fromIntegral <$> compactSize c
 
--- What goes over the wire: what has to be equal comes first.
+-- The message of a region. The fields that must be equal on both sides come first.
 data Wire = Wire !ProgramFingerprint !CodeAddress !Word64 !Word64 !String !Word64 ![Block]
   deriving stock (Generic)
   deriving anyclass (Message)
 
--- A block of a region: where it lies, and what is in it.
+-- A block of a region: its address and its contents.
 data Block = Block !Word64 !ByteString
   deriving stock (Generic)
   deriving anyclass (Message)
 
--- | Between processes whose code lies at the same addresses; the type is checked.
+-- | Works between processes with their code at the same addresses; the type is checked.
 instance Typeable a => Message (Region a) where
   codec = checkedCodec (unsafePure . opened) (unsafePure . closed) codec
 
--- The blocks are sent from where they lie, which the bytes keep.
+-- The blocks are sent in place; their byte strings keep the region alive.
 closed :: forall a. Typeable a => Region a -> IO Wire
 closed (Region c) = do
   unlessShared "send"
@@ -122,14 +122,14 @@ closed (Region c) = do
       memory <- Concurrent.newForeignPtr (castPtr p) (void (compactSize c))
       pure (Block (word p) (Bytes.fromForeignPtr memory 0 (fromIntegral n)))
 
--- Is it an address in one of these?
+-- Whether an address lies in one of the blocks.
 inside :: Word64 -> [Block] -> Bool
 inside a blocks = or [at <= a && a - at < fromIntegral (Bytes.length bytes) | Block at bytes <- blocks]
 
 word :: Ptr a -> Word64
 word p = let IntPtr n = ptrToIntPtr p in fromIntegral n
 
--- Check, then copy it into a region here.
+-- Check the message, then copy it into a new region.
 opened :: forall a. Typeable a => Wire -> IO (Either String (Region a))
 opened (Wire theirs place x y name root blocks) = do
   sameProgram "recv" "a region" theirs
@@ -148,7 +148,7 @@ opened (Wire theirs place x y name root blocks) = do
     want = typeRep (Proxy @a)
     serialized = SerializedCompact [(address at, fromIntegral (Bytes.length bytes)) | Block at bytes <- blocks] (address root)
     address n = intPtrToPtr (IntPtr (fromIntegral n)) :: Ptr b
-    -- The blocks are asked for in their order.
+    -- importCompact asks for the blocks in their order.
     fill rest p n = do
       bytes <- modifyRef rest (\case b : bs -> (bs, b); [] -> ([], Bytes.empty))
       Bytes.unsafeUseAsCStringLen bytes (\(from, m) -> copyBytes (castPtr p) from (min m (fromIntegral n)))

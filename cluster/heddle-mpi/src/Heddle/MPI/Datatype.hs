@@ -5,16 +5,16 @@
 -- Description : Memory with gaps: types made of other types
 -- Stability   : stable
 --
--- Says which bytes of some memory belong to a message, or which bytes of a file a process
+-- A datatype says which bytes of memory belong to a message, or which bytes of a file a process
 -- sees: rows, columns and blocks of arrays, fields of structures.
 --
 -- > withType (newVectorType rows 1 columns (elementType @Double)) $ \column ->
 -- >   send commWorld 1 0 (shaped column 1 matrix)
 --
--- Cost: making one, about a microsecond, and its list if it is irregular. Sending with one
--- costs what the implementation needs to gather the pieces.
--- Owner: whoever makes a type closes it; a type that was made of it, a view of a file, and an
--- operation that has begun keep what they need of it.
+-- Cost: making a type takes about a microsecond, and is linear in its list if it is irregular.
+-- Sending with a type costs the implementation's gathering of the pieces.
+-- Owner: the program closes each type that it makes. Types made of it, views of files, and started
+-- operations keep what they need of it.
 module Heddle.MPI.Datatype
   ( -- * Types that are always there
     Datatype,
@@ -68,7 +68,7 @@ withType make = bracket make closeType
 
 -- Making ---------------------------------------------------------------------
 
--- | So many of a type, one behind the other.
+-- | A number of consecutive elements of a type.
 --
 -- [Throws]: 'MPIError': 'InvalidCount'.
 newContiguousType :: Int -> Datatype -> IO Datatype
@@ -101,22 +101,22 @@ newIndexedType blocks type'@(Datatype handle) = do
   withArrayLen (map (fromIntegral . snd) blocks) $ \n lengths -> withArray offsets $ \at ->
     making "newIndexedType" (c_indexed (fromIntegral n) lengths at handle)
 
--- | Which index of an array goes with neighbours in memory.
+-- | Whether the last or the first index of an array varies fastest in memory.
 data Order
-  = -- | The last one: as in C, and as Haskell's arrays lie.
+  = -- | The last one, as in C and in Haskell's arrays.
     RowMajor
-  | -- | The first one: as in Fortran.
+  | -- | The first one, as in Fortran.
     ColumnMajor
   deriving stock (Bounded, Enum, Eq, Ord, Show)
 
--- | One dimension of a part of an array: how long the array is, how long the part, and where
--- it begins.
+-- | One dimension of a part of an array: the lengths of the array and of the part, and the part's
+-- first index.
 data Side = Side
-  { -- | Of the whole array; at least 1.
+  { -- | The length of the array; at least 1.
     sideWhole :: !Int,
-    -- | Of the part; at least 1.
+    -- | The length of the part; at least 1.
     sidePart :: !Int,
-    -- | The first index that belongs to the part, from 0.
+    -- | The first index of the part, counted from 0.
     sideFrom :: !Int
   }
   deriving stock (Eq, Show)
@@ -137,8 +137,8 @@ newSubarrayType order sides (Datatype handle) = do
   where
     call = "newSubarrayType"
 
--- | The same bytes with another lower bound and another extent: so that several of them lie
--- where they should.
+-- | The same bytes with another lower bound and extent, which decide where consecutive elements of
+-- the type lie.
 --
 -- [Units]: bytes.
 -- [Throws]: 'MPIError'.
@@ -150,14 +150,14 @@ newResizedType lower extent (Datatype handle) =
 data Field = Field
   { -- | Where it begins, in bytes.
     fieldAt :: !Int,
-    -- | How many elements it has.
+    -- | The number of its elements.
     fieldCount :: !Int,
-    -- | Of which type.
+    -- | The type of its elements.
     fieldType :: !Datatype
   }
   deriving stock (Eq, Show)
 
--- | Fields of several types.
+-- | A structure: fields of several types.
 --
 -- [Throws]: 'MPIError': 'InvalidCount'.
 newStructType :: [Field] -> IO Datatype
@@ -168,9 +168,9 @@ newStructType fields = do
       withArray [handle | Field _ _ (Datatype handle) <- fields] $ \types ->
         making "newStructType" (c_struct (fromIntegral n) counts offsets types)
 
--- | Give a type back.
+-- | Free a type.
 --
--- [Throws]: 'MPIError': 'AlreadyClosed' the second time, and for one that is always there.
+-- [Throws]: 'MPIError': 'AlreadyClosed' the second time, and for a predefined type.
 closeType :: Datatype -> IO ()
 closeType (Datatype handle) = check "closeType" (c_free handle)
 
@@ -187,29 +187,29 @@ fits call n
 
 -- Measuring ------------------------------------------------------------------
 
--- | How much one transfers.
+-- | The number of bytes that one element transfers, without gaps.
 --
 -- [Units]: bytes.
 -- [Throws]: 'MPIError'.
 typeSize :: Datatype -> IO Int
 typeSize type' = (\(size, _, _) -> size) <$> measure "typeSize" type'
 
--- | Where one begins, padding included.
+-- | The lower bound: where an element begins, including padding.
 --
 -- [Units]: bytes.
 -- [Throws]: 'MPIError'.
 typeLower :: Datatype -> IO Int
 typeLower type' = (\(_, lower, _) -> lower) <$> measure "typeLower" type'
 
--- | From the beginning of one to that of the next.
+-- | The extent: the distance from one element to the next.
 --
 -- [Units]: bytes.
 -- [Throws]: 'MPIError'.
 typeExtent :: Datatype -> IO Int
 typeExtent type' = (\(_, _, extent) -> extent) <$> measure "typeExtent" type'
 
--- | The offsets of its first byte, and of what is behind its last: without padding, whatever
--- 'newResizedType' says.
+-- | The offset of its first byte, and the offset after its last byte, without padding and
+-- regardless of 'newResizedType'.
 --
 -- [Units]: bytes.
 -- [Throws]: 'MPIError'.
@@ -225,24 +225,24 @@ measure call (Datatype handle) = alloca $ \size -> alloca $ \lower -> alloca $ \
 
 -- Memory ---------------------------------------------------------------------
 
--- | Memory of which a type says what takes part. It can be sent and received, and written to
--- and read from files, as memory can. What reaches outside of the memory is refused. The bytes
--- that a type leaves out stay as they are.
+-- | Memory with a type that selects its bytes. It can be sent, received, and transferred to and from
+-- files like plain memory. A type that reaches outside the memory is an error. Bytes that the type
+-- leaves out are unchanged.
 --
--- The type must stay open until an operation with it has begun.
+-- The type must stay open until each operation with it has started.
 data Shaped b = Shaped
   { -- | Which bytes one element has.
     shapedType :: !Datatype,
-    -- | How many, an extent apart.
+    -- | The number of elements, one extent apart.
     shapedCount :: !Int,
-    -- | Where the first begins in the memory, in bytes; if the type has bytes before its
-    -- beginning, they have to be in the memory as well.
+    -- | The offset of the first element in the memory, in bytes. Bytes of the type at negative
+    -- offsets must lie in the memory as well.
     shapedFrom :: !Int,
-    -- | What it lies in.
+    -- | The memory.
     shapedMemory :: !b
   }
 
--- | So many of a type from the beginning of the memory on.
+-- | A number of elements of a type from the beginning of the memory.
 shaped :: Datatype -> Int -> b -> Shaped b
 shaped type' n = Shaped type' n 0
 
@@ -252,7 +252,7 @@ instance SendBuffer b => SendBuffer (Shaped b) where
 instance ReceiveBuffer b => ReceiveBuffer (Shaped b) where
   lendIn (Shaped type' n from b) = lendIn b >>= shape type' n from
 
--- What was lent, with a type.
+-- Lent memory, with a type.
 shape :: Datatype -> Int -> Int -> Lent -> IO Lent
 shape type' n from lent = do
   notNegative call n

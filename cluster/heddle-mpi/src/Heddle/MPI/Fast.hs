@@ -1,16 +1,15 @@
 -- |
 -- Module      : Heddle.MPI.Fast
--- Description : Memory from process to process, as it is
+-- Description : Memory from process to process, without serialisation
 -- Stability   : stable
 --
 -- Sends and receives memory in place: storable and primitive vectors, arrays, byte strings,
--- single values. Nothing is serialised. What is received goes into memory that is there
--- already, or into a new vector.
+-- single values. Messages are received into existing memory or into a new vector.
 --
--- Processes in other languages take part: these are MPI's own messages.
+-- The messages are plain MPI messages, so processes in other languages can take part.
 --
 -- Cost: an 8-byte message, the implementation's time and about 100 ns.
--- Owner: a buffer belongs to the operation until that is complete, or its request is.
+-- Owner: the operation owns a buffer until it, or its request, is complete.
 module Heddle.MPI.Fast
   ( -- * Sending
     send,

@@ -4,15 +4,13 @@
 -- Stability   : stable
 --
 -- 'Message' is the class of the values that can be sent. Byte strings and vectors of at
--- least 4,096 bytes are neither copied when they are sent nor when they are received: what
--- arrives is a slice of the memory that the message arrived in, which lives as long as one
--- of its slices does.
+-- least 4,096 bytes are copied neither by the sender nor by the receiver, which gets slices
+-- of the buffer that the message arrived in. The buffer lives as long as any of its slices.
 --
--- Invariant: receiving is total: bytes that are not a message of the type are answered with
--- what was expected, and where, and never make the receiver allocate more than a multiple of
--- their number.
--- Owner: a value that was sent belongs to both sides; nobody may change memory behind it.
--- Cost: a number is one allocation of pinned memory; the rest is linear. No system call.
+-- Invariant: decoding is total. For bytes that are not a message of the type it reports what
+-- was expected, and at which byte; it never allocates more than a multiple of their number.
+-- Owner: the program must not change memory that a sent or received value refers to.
+-- Cost: a number needs one allocation of pinned memory; the rest is linear. No system call.
 module Heddle.MPI.Message
   ( -- * Messages
 
@@ -20,7 +18,7 @@ module Heddle.MPI.Message
     Message (..),
     Codec,
 
-    -- * Codecs of your own types
+    -- * Codecs of user-defined types
     genericCodec,
     mapCodec,
     checkedCodec,
@@ -52,13 +50,13 @@ import Heddle.MPI.Internal.Message.Codec (Codec, checkedCodec, mapCodec)
 --   one constructor           its fields, one after the other, without padding
 --   several constructors      the number of the constructor, from 0, in 1 byte (2 if there
 --                             are more than 256); then its fields
---   lists and what is alike   8 bytes, the number of elements; then these (a type that
+--   lists and the like        8 bytes, the number of elements; then these (a type that
 --                             takes no bytes is padded to 1). Maps: pairs, ascending
 --   runs of bytes             8 bytes, the length; then the bytes. With the highest bit
 --                             of the length set, the bytes are the next part instead
 --
 -- Runs of bytes are byte strings; storable, primitive and (of numbers) unboxed vectors;
--- arrays of Data.Primitive; texts (UTF-16). Those of 4,096 bytes and more are parts, but
--- for short byte strings and texts, which are never pinned and are copied in any case. What
--- another library wrote (Serialized, AsBinary) is a run, and a part even if small when it
--- is inside of something else, because its length is found only after measuring.
+-- arrays of Data.Primitive; texts (UTF-16). Those of 4,096 bytes and more are parts, except
+-- short byte strings and texts, which are never pinned and have to be copied anyway. The
+-- output of another library (Serialized, AsBinary) is a run. Inside another value it is a
+-- part even if it is small, because its length is known only after measuring.

@@ -3,20 +3,20 @@
 
 -- |
 -- Module      : Heddle.MPI.Operator
--- Description : What reductions combine elements with
+-- Description : The operators of reductions
 -- Stability   : stable
 --
--- MPI's own operators, on elements that MPI knows, and any Haskell function. A function is
--- applied in trees of messages between the processes, in an order that depends on nothing but
--- their number: every rank gets the same bits.
+-- MPI's predefined operators, on element types that MPI knows, and any Haskell function. Functions
+-- are applied in trees of messages between the processes, in an order that depends only on the
+-- number of processes, so every rank gets the same bits.
 --
--- Cost: MPI's own operators, nothing; functions, a message for each level of the tree.
+-- Cost: MPI's operators, nothing; functions, a message for each level of the tree.
 -- Owner: pure values.
 module Heddle.MPI.Operator
   ( Operator,
     operator,
 
-    -- * MPI's own
+    -- * MPI's operators
     sumOf,
     productOf,
     minimumOf,
@@ -44,7 +44,7 @@ known code = Operator (if elementType @a `elem` [byteType, charType] then Nothin
   where
     charType = elementType @Char
 
--- | The sum. Of floating-point numbers the order of the additions is MPI's.
+-- | The sum. MPI chooses the order in which floating-point numbers are added.
 sumOf :: (Element a, Num a) => Operator a
 sumOf = known 0 (+)
 
@@ -60,14 +60,14 @@ minimumOf = known 2 min
 maximumOf :: (Element a, Ord a) => Operator a
 maximumOf = known 3 max
 
--- | All bits that are set in all.
+-- | Bitwise and.
 bitwiseAnd :: (Element a, Bits a) => Operator a
 bitwiseAnd = known 4 (.&.)
 
--- | All bits that are set in any.
+-- | Bitwise or.
 bitwiseOr :: (Element a, Bits a) => Operator a
 bitwiseOr = known 5 (.|.)
 
--- | All bits that are set in an odd number.
+-- | Bitwise exclusive or.
 bitwiseXor :: (Element a, Bits a) => Operator a
 bitwiseXor = known 6 xor

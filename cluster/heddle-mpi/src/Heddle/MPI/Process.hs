@@ -2,22 +2,22 @@
 
 -- |
 -- Module      : Heddle.MPI.Process
--- Description : More processes: spawned, or of another job
+-- Description : Spawning processes, and connecting to other jobs
 -- Stability   : stable
 --
--- A job can start processes while it runs, and two jobs, or parts of one, can find each other
--- by a port. Either gives an intercommunicator. The other side belongs to another world: it
--- has its own 'Heddle.MPI.commWorld'. A process that fails ends the processes that it is
--- connected with, as far as the implementation can.
+-- A job can start processes while it runs, and two jobs, or parts of one, can connect through a
+-- port. Both give an intercommunicator. The remote side is a world of its own, with its own
+-- 'Heddle.MPI.commWorld'. A failing process ends the processes that it is connected to, as far as
+-- the implementation supports that.
 --
--- Spawned programs call 'Heddle.MPI.mpi' as all do. They run under the implementation that
--- spawned them, whose launcher hands on @HEDDLE_MPI@.
+-- Spawned programs call 'Heddle.MPI.mpi' like any other. They run under the implementation that
+-- spawned them, because its launcher passes @HEDDLE_MPI@ on.
 --
--- All of this needs a launcher: alone, it is 'Unsupported'.
+-- All of this needs a launcher; without one the functions throw 'Unsupported'.
 --
 -- Cost: tenths of a second for each process.
--- Owner: whoever makes a connection disconnects it, on both sides: a job waits at its end for
--- everything that it is connected with.
+-- Owner: both sides disconnect each connection that they make, because a job waits at its end for
+-- all jobs that it is still connected to.
 module Heddle.MPI.Process
   ( -- * Spawning
     spawn,
@@ -54,19 +54,19 @@ import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import System.Environment (lookupEnv)
 
--- | Start so many processes of a program, with these arguments: the other side of what it
--- gives. The program, found as the shell finds it, its arguments, and how many processes there
--- are to be, are those that the root says. The program has to be on the root's machine too.
+-- | Start processes of a program; they are the remote side of the result. Only the root's program,
+-- arguments and number of processes count. The program is looked up in @PATH@ as by a shell, and
+-- must exist on the root's machine.
 --
--- The root tells the others first whether what it says can be done: neither implementation
--- survives a program that is not there.
+-- The root checks its arguments and tells the other ranks the outcome before MPI is called, because
+-- neither implementation survives a missing program.
 --
 -- [Cost]: tenths of a second for each process, and a broadcast.
--- [Blocks]: collective, until all of them have called 'Heddle.MPI.mpi'; holds an OS thread.
+-- [Blocks]: collective, until all new processes have called 'Heddle.MPI.mpi'; holds an OS thread.
 -- [Masking]: not interruptible.
--- [Throws]: 'MPIError': 'InvalidRoot'; at the root 'InvalidArgument' for less than one process,
--- and for an argument that is empty or has more than one line, and 'SpawnFailed' if there is no
--- such program, with 'RemoteError' elsewhere; 'Unsupported' alone.
+-- [Throws]: 'MPIError': 'InvalidRoot'; at the root 'InvalidArgument' for less than one process or
+-- for an argument that is empty or has more than one line, and 'SpawnFailed' if there is no such
+-- program; then 'RemoteError' on the other ranks; 'Unsupported' without a launcher.
 -- [Source]: MPI 3.1, section 10.3.2.
 spawn :: Comm 'Intra -> Rank -> FilePath -> [String] -> Int -> IO (Comm 'Inter)
 spawn comm root program arguments count = mask_ $ do
@@ -95,7 +95,7 @@ checkSpawn :: FilePath -> [String] -> Int -> IO ()
 checkSpawn program arguments count = do
   when (count < 1) (wrong InvalidArgument "spawn" (show count ++ " processes"))
   _ <- toInt InvalidArgument "spawn" "the number of processes" count
-  -- MPICH's launcher ends at the one, and cuts off at the other.
+  -- MPICH's launcher stops at an empty argument and truncates one at a line break.
   when (any (\text -> null text || any (`elem` "\n\0") text) (program : arguments)) $
     wrong InvalidArgument "spawn" "the program, or an argument, is empty, has more than one line, or a zero"
   places <- if '/' `elem` program then pure [program] else maybe [] (map (++ '/' : program) . paths) <$> lookupEnv "PATH"
@@ -105,11 +105,11 @@ checkSpawn program arguments count = do
     paths text = case break (== ':') text of
       (first, _ : others) -> first : paths others
       (first, []) -> [first]
-    -- It may be executed, and is no directory.
+    -- The file is executable and not a directory.
     executable path = (&&) <$> accessible path 1 <*> (not <$> accessible (path ++ "/.") 0)
     accessible path how = (== 0) <$> withNative "spawn" path (`c_access` how)
 
--- A number of the root's, on all ranks.
+-- Broadcast the root's number.
 tellAll :: Comm 'Intra -> CInt -> Int32 -> IO Int32
 tellAll comm root mine = alloca $ \p -> allocaBytesAligned outcomeBytes 8 $ \outcome -> do
   poke p mine
@@ -135,12 +135,12 @@ tellAll comm root mine = alloca $ \p -> allocaBytesAligned outcomeBytes 8 $ \out
   check "spawn" (pure (fromIntegral (outcomeError told)))
   peek p
 
--- A root that is wrong is so for all of them.
+-- Check the root: the same answer on all ranks.
 rootOf :: String -> Comm kind -> Rank -> IO CInt
 rootOf call comm root = commSize comm >>= \size -> checkRank InvalidRoot call "the root" size root
 
--- | Those who have spawned this process; 'Nothing' if nobody has, or it has been closed. It is
--- the same one each time.
+-- | The processes that spawned this one; 'Nothing' if it was not spawned or the communicator has
+-- been closed. Every call returns the same communicator.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
@@ -163,17 +163,17 @@ parentLock :: Lock
 parentLock = unsafeGlobal newLock
 {-# NOINLINE parentLock #-}
 
--- | Where another job can connect to: a text, which is to be told it by any means.
+-- | An address that another job can connect to. The program passes its text to the other job.
 newtype Port = Port
-  { -- | What the implementation calls it.
+  { -- | The implementation's name of the port.
     portName :: String
   }
   deriving stock (Eq, Ord, Read, Show)
 
--- | Open a port. 'closePort' it.
+-- | Open a port. Close it with 'closePort'.
 --
 -- [Blocks]: never.
--- [Throws]: 'MPIError': 'Unsupported' alone.
+-- [Throws]: 'MPIError': 'Unsupported' without a launcher.
 openPort :: IO Port
 openPort = allocaBytes capacity $ \p -> do
   pokeByteOff p 0 (0 :: CChar)
@@ -182,7 +182,7 @@ openPort = allocaBytes capacity $ \p -> do
   where
     capacity = 4096
 
--- | Close a port; connections stay.
+-- | Close a port; established connections stay.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
@@ -195,23 +195,23 @@ closePort (Port name) = withNative "closePort" name (check "closePort" . c_port_
 withPort :: (Port -> IO a) -> IO a
 withPort = bracket openPort closePort
 
--- | Wait at a port, which the root has opened, until others connect.
+-- | Wait until another job connects to a port that the root has opened.
 --
 -- [Blocks]: collective, until somebody connects; holds an OS thread.
 -- [Masking]: not interruptible.
--- [Throws]: 'MPIError': 'InvalidRoot'; 'Unsupported' alone.
+-- [Throws]: 'MPIError': 'InvalidRoot'; 'Unsupported' without a launcher.
 -- [Source]: MPI 3.1, section 10.4.2.
 accept :: Port -> Comm 'Intra -> Rank -> IO (Comm 'Inter)
 accept = join' "accept" c_comm_accept
 
--- | Connect to a port at which others accept; the root's is the one that counts. When it fails,
--- Open MPI leaves a communicator of several processes unusable: what may fail is better done by
--- one process, with 'Heddle.MPI.commSelf'.
+-- | Connect to a port at which another job accepts; only the root's argument counts. After a
+-- failure Open MPI leaves a communicator of several processes unusable, so a connection that may
+-- fail is better made by one process, with 'Heddle.MPI.commSelf'.
 --
 -- [Blocks]: collective, until they accept; holds an OS thread.
 -- [Masking]: not interruptible.
 -- [Throws]: 'MPIError': 'InvalidRoot'; 'InvalidPort' if there is no such port, as far as the
--- implementation knows; 'Unsupported' alone.
+-- implementation knows; 'Unsupported' without a launcher.
 -- [Source]: MPI 3.1, section 10.4.3.
 connect :: Port -> Comm 'Intra -> Rank -> IO (Comm 'Inter)
 connect = join' "connect" c_comm_connect
@@ -221,23 +221,23 @@ join' call enter (Port name) comm root = do
   r <- rootOf call comm root
   withNative call name $ \p -> newCommFrom call (enter p (commHandle comm) r)
 
--- | Connect by any of these functions, use it, and 'disconnect'. An exception closes it without
--- waiting for the other side.
+-- | Connect with the given action, run the body, and 'disconnect'. After an exception in the body
+-- the connection is closed without waiting for the other side.
 --
 -- [Blocks]: at the end, until the other side disconnects.
--- [Throws]: what the three throw.
+-- [Throws]: what the action, the body and 'disconnect' throw.
 withConnection :: IO (Comm 'Inter) -> (Comm 'Inter -> IO a) -> IO a
 withConnection make body = mask $ \restore -> do
   comm <- make
   a <- restore (body comm) `onException` closeComm comm
   a <$ disconnect comm
 
--- | Close a communicator, when all that goes through it is complete: the sides no longer wait
--- for each other's end, if nothing else connects them.
+-- | Close a communicator after all its messages are complete. If nothing else connects the two
+-- sides, they no longer wait for each other at their end.
 --
 -- [Blocks]: collective, on both sides.
--- [Throws]: 'MPIError': 'AlreadyClosed', or 'InvalidCommunicator' if it is one that is always
--- there.
+-- [Throws]: 'MPIError': 'AlreadyClosed', or 'InvalidCommunicator' for a predefined
+-- communicator.
 disconnect :: Comm kind -> IO ()
 disconnect = closeCommWith "disconnect" c_comm_disconnect
 

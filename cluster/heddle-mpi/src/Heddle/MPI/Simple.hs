@@ -5,16 +5,17 @@
 -- Description : Values from process to process
 -- Stability   : stable
 --
--- Sends any value of a 'Message' type, as one message: large byte strings and vectors in it are
--- sent from where they lie, and are slices of what was received.
+-- Sends any value of a 'Message' type as one message. Large byte strings and vectors in it are
+-- sent in place, without a copy; the receiver gets slices of the buffer that the message arrived in.
 --
--- In collectives values may have any size, on each rank another. A rank that cannot make its
--- value, or cannot read what came, throws; so do all the others, and none waits for ever.
+-- In collectives, values may have any size, and a different one on each rank. If a rank cannot make
+-- its value or decode what arrived, it throws, and so do all other ranks: none waits for ever.
 --
--- Both sides need the same type, and programs of this library: for others see "Heddle.MPI.Fast".
+-- Both sides must use this library and the same type; to exchange messages with other programs use
+-- "Heddle.MPI.Fast".
 --
--- Cost: a number, 100 ns more than in "Heddle.MPI.Fast"; a collective of up to a kilobyte per
--- rank, one of MPI's, and an exchange of 8 bytes in which all ranks tell how it went.
+-- Cost: sending a number, 100 ns more than in "Heddle.MPI.Fast"; a collective of up to a kilobyte
+-- per rank, one of MPI's collectives and an exchange of 8 bytes in which the ranks agree on success.
 -- Owner: values.
 module Heddle.MPI.Simple
   ( -- * Point to point
@@ -75,20 +76,20 @@ import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Types
 import Heddle.MPI.Internal.ValueCollective
 
--- | Send a value. It returns when the value's memory is free again: for a small message that
--- may be before anybody has received it; see 'ssend'.
+-- | Send a value. It returns when MPI no longer reads the value's memory, which for a small
+-- message may be before it is received; see 'ssend'.
 --
 -- [Cost]: an encoding, which evaluates the value; one message.
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError'; what evaluating the value throws.
 -- [Source]: Monad.Reader 19, "Point-to-point communications".
 send :: Message a => Comm kind -> Rank -> Tag -> a -> IO ()
 send = sendPacked "send" Standard
 {-# INLINE send #-}
 
--- | 'send', returning when the receiver has begun to receive.
+-- | 'send', but return only after the receiver has begun to receive.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 ssend :: Message a => Comm kind -> Rank -> Tag -> a -> IO ()
 ssend = sendPacked "ssend" Synchronous
 
@@ -96,11 +97,11 @@ ssend = sendPacked "ssend" Synchronous
 -- which is posted already, but a value's receiver first probes for the message's size. MPI
 -- permits the standard mode instead, with the same meaning.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 rsend :: Message a => Comm kind -> Rank -> Tag -> a -> IO ()
 rsend = sendPacked "rsend" Standard
 
--- | 'send', which returns at once.
+-- | 'send', but return at once, whether or not the message has left.
 --
 -- [Blocks]: never.
 bsend :: Message a => Comm kind -> Rank -> Tag -> a -> IO ()
@@ -109,15 +110,15 @@ bsend comm rank tag a = void (isend comm rank tag a)
 -- | Receive a value, of any length.
 --
 -- [Cost]: a probe, a buffer, a decoding.
--- [Blocks]: parks the thread, at last.
--- [Throws]: 'Heddle.MPI.MPIError': of class 'Heddle.MPI.DecodeError' if the message is not of this type;
--- it is consumed then.
+-- [Blocks]: parks the thread until the operation is complete.
+-- [Throws]: 'Heddle.MPI.MPIError': of class 'Heddle.MPI.DecodeError' if the message is not of this
+-- type; the message is consumed nevertheless.
 -- [Source]: Monad.Reader 19, "Point-to-point communications".
 recv :: Message a => Comm kind -> Rank -> Tag -> IO (a, Status)
 recv comm rank tag = recvPacked "recv" comm rank tag >>= unpack "recv"
 {-# INLINE recv #-}
 
--- | Send to one and receive from one, both at once.
+-- | Send to one rank while receiving from another (or the same).
 --
 -- [Blocks]: until both are complete.
 -- [Throws]: as 'send' and 'recv'.
@@ -128,7 +129,7 @@ sendrecv comm to sendTag a from recvTag = do
   wait sent
   pure answer
 
--- | Begin to send a value.
+-- | Start sending a value.
 --
 -- [Blocks]: never.
 -- [Throws]: what evaluating the value throws; 'Heddle.MPI.MPIError' when it is waited for.
@@ -141,16 +142,16 @@ isend = isendPacked "isend" Standard
 issend :: Message a => Comm kind -> Rank -> Tag -> a -> IO (Request ())
 issend = isendPacked "issend" Synchronous
 
--- | Begin to receive a value.
+-- | Start receiving a value.
 --
 -- [Blocks]: never.
 -- [Throws]: as 'recv', when it is waited for.
 irecv :: Message a => Comm kind -> Rank -> Tag -> IO (Request (a, Status))
 irecv = receivingPacked "irecv"
 
--- | The root's value, to all; what the others give is not evaluated.
+-- | Send the root's value to all ranks. The argument of the other ranks is not evaluated.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 bcast :: Message a => Comm 'Intra -> Rank -> a -> IO a
 bcast comm root a = collectively comm (valueBcast root a)
@@ -161,16 +162,16 @@ bcast comm root a = collectively comm (valueBcast root a)
 bcastSend :: Message a => Comm 'Intra -> Rank -> a -> IO ()
 bcastSend comm root a = void (bcast comm root a)
 
--- | 'bcast', elsewhere.
+-- | 'bcast', on the other ranks.
 --
 -- [Source]: the haskell-mpi of Monad.Reader 19.
 bcastRecv :: Message a => Comm 'Intra -> Rank -> IO a
 bcastRecv comm root = bcast comm root (error "heddle mpi: bcastRecv was called by the root")
 
--- | Each rank gets one of the root's values, which are as many as ranks; what others give is not
--- looked at.
+-- | Send each rank one of the root's values. The root gives one value per rank, in the order of
+-- the ranks; the argument of the other ranks is not evaluated.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 scatter :: Message a => Comm 'Intra -> Rank -> [a] -> IO a
 scatter comm root as = collectively comm (valueScatter root as)
@@ -181,97 +182,98 @@ scatter comm root as = collectively comm (valueScatter root as)
 scatterSend :: Message a => Comm 'Intra -> Rank -> [a] -> IO a
 scatterSend = scatter
 
--- | 'scatter', elsewhere.
+-- | 'scatter', on the other ranks.
 --
 -- [Source]: the haskell-mpi of Monad.Reader 19.
 scatterRecv :: Message a => Comm 'Intra -> Rank -> IO a
 scatterRecv comm root = scatter comm root []
 
--- | All values in the order of the ranks, at the root; elsewhere 'Nothing'.
+-- | Collect all values, in the order of the ranks, at the root; 'Nothing' on the other ranks.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 gather :: Message a => Comm 'Intra -> Rank -> a -> IO (Maybe [a])
 gather comm root a = collectively comm (valueGather root a)
 
--- | 'gather', elsewhere than at the root.
+-- | 'gather', on ranks other than the root.
 --
 -- [Source]: Monad.Reader 19, "Many-to-one communications".
 gatherSend :: Message a => Comm 'Intra -> Rank -> a -> IO ()
 gatherSend comm root a = void (gather comm root a)
 
--- | 'gather', at the root: in the order of the ranks, its own among them.
+-- | 'gather', at the root: all values in the order of the ranks, including its own.
 --
 -- [Source]: Monad.Reader 19, "Many-to-one communications".
 gatherRecv :: Message a => Comm 'Intra -> Rank -> a -> IO [a]
 gatherRecv comm root a = fromMaybe [] <$> gather comm root a
 
--- | All values in the order of the ranks, everywhere.
+-- | Collect all values, in the order of the ranks, on every rank.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 allgather :: Message a => Comm 'Intra -> a -> IO [a]
 allgather comm a = collectively comm (valueAllgather a)
 
--- | Each rank sends each rank one of its values, which are as many as ranks.
+-- | Each rank sends one value to each rank: the list has one value per rank, in their order.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 alltoall :: Message a => Comm 'Intra -> [a] -> IO [a]
 alltoall comm as = collectively comm (valueAlltoall as)
 
--- | All values combined in the order of the ranks, at the root. The function is associative; it
--- is applied in a tree that depends on the number of ranks only.
+-- | Combine all values, in the order of the ranks; the root gets the result. The function must be
+-- associative; it is applied in a tree whose shape depends only on the number of ranks.
 --
--- [Blocks]: parks the thread, at last.
--- [Throws]: 'Heddle.MPI.MPIError', on all ranks; what the function throws, where it does.
+-- [Blocks]: parks the thread until the operation is complete.
+-- [Throws]: 'Heddle.MPI.MPIError', on all ranks; what the function throws, on the rank where it
+-- throws.
 reduce :: Message a => Comm 'Intra -> Rank -> (a -> a -> a) -> a -> IO (Maybe a)
 reduce comm root f a = collectively comm (valueReduce root f a)
 
--- | All values combined in the order of the ranks, everywhere the same.
+-- | Combine all values, in the order of the ranks; every rank gets the same result.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'reduce'.
 allreduce :: Message a => Comm 'Intra -> (a -> a -> a) -> a -> IO a
 allreduce comm f a = collectively comm (valueAllreduce f a)
 
--- | The values of the ranks up to this one combined.
+-- | Combine the values of the ranks up to and including this one.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'reduce'.
 scan :: Message a => Comm 'Intra -> (a -> a -> a) -> a -> IO a
 scan comm f a = collectively comm (valueScan f a)
 
--- | The values of the ranks before this one combined; at rank 0 'Nothing'.
+-- | Combine the values of the ranks before this one; 'Nothing' on rank 0.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'reduce'.
 exscan :: Message a => Comm 'Intra -> (a -> a -> a) -> a -> IO (Maybe a)
 exscan comm f a = collectively comm (valueExscan f a)
 
--- | 'bcast', on a thread of its own: collectives of one communicator are done one after the
--- other, in the order in which they were called, which has to be the same everywhere.
+-- | 'bcast' on a separate thread. Collectives on one communicator run one after the other, in the
+-- order of the calls, which must be the same on all ranks.
 --
 -- [Blocks]: never.
 ibcast :: Message a => Comm 'Intra -> Rank -> a -> IO (Request a)
 ibcast comm root a = collectivelyLater "mpi/ibcast" comm (valueBcast root a)
 
--- | 'gather', on a thread of its own; see 'ibcast'.
+-- | 'gather' on a separate thread; see 'ibcast'.
 igather :: Message a => Comm 'Intra -> Rank -> a -> IO (Request (Maybe [a]))
 igather comm root a = collectivelyLater "mpi/igather" comm (valueGather root a)
 
--- | 'scatter', on a thread of its own; see 'ibcast'.
+-- | 'scatter' on a separate thread; see 'ibcast'.
 iscatter :: Message a => Comm 'Intra -> Rank -> [a] -> IO (Request a)
 iscatter comm root as = collectivelyLater "mpi/iscatter" comm (valueScatter root as)
 
--- | 'allgather', on a thread of its own; see 'ibcast'.
+-- | 'allgather' on a separate thread; see 'ibcast'.
 iallgather :: Message a => Comm 'Intra -> a -> IO (Request [a])
 iallgather comm a = collectivelyLater "mpi/iallgather" comm (valueAllgather a)
 
--- | 'alltoall', on a thread of its own; see 'ibcast'.
+-- | 'alltoall' on a separate thread; see 'ibcast'.
 ialltoall :: Message a => Comm 'Intra -> [a] -> IO (Request [a])
 ialltoall comm as = collectivelyLater "mpi/ialltoall" comm (valueAlltoall as)
 
--- | 'allreduce', on a thread of its own; see 'ibcast'.
+-- | 'allreduce' on a separate thread; see 'ibcast'.
 iallreduce :: Message a => Comm 'Intra -> (a -> a -> a) -> a -> IO (Request a)
 iallreduce comm f a = collectivelyLater "mpi/iallreduce" comm (valueAllreduce f a)

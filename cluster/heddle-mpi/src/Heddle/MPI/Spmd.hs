@@ -4,16 +4,16 @@
 
 -- |
 -- Module      : Heddle.MPI.Spmd
--- Description : One program on all ranks, whose collectives meet by its types
+-- Description : One program on all ranks; mismatched collectives are type errors
 -- Stability   : experimental
 --
 -- A program of type 'Spmd' runs on all ranks of a communicator. A value in it is 'Global', the
--- same on all ranks, or 'Local', on each rank its own. What a program does next depends on
--- global values only: so all ranks call the same collectives in the same order, and one that
--- waits for others that will not come does not typecheck.
+-- same on all ranks, or 'Local', with a value of its own on each rank. Control flow can depend on
+-- global values only, so all ranks call the same collectives in the same order: a collective that
+-- some ranks do not reach is a type error.
 --
--- A local value becomes global by a collective; a global one is local for nothing. The type @s@
--- is that of one run: values of one do not get into another.
+-- A collective makes a local value global; using a global value as a local one is free. The type
+-- @s@ identifies one run and keeps its values from escaping into another.
 --
 -- > mean :: [Double] -> Spmd s (Global s Double)
 -- > mean xs = do
@@ -21,14 +21,14 @@
 -- >   total <- reduceAll (+) (sum <$> mine)
 -- >   pure ((/ fromIntegral (length xs)) <$> total)
 --
--- What a program has from outside of 'runSpmd' has to be the same on all ranks, but for what it
--- puts into a local value.
+-- Values that a program captures from outside 'runSpmd' must be the same on all ranks, except those
+-- that it puts into a local value.
 --
--- A failure on one rank is an exception on all, when the value meets a collective.
+-- A failure on one rank is an exception on all ranks once the failed value reaches a collective.
 --
 -- Cost: that of the collectives of "Heddle.MPI.Simple"; local and global values are thunks, see
 -- 'strictly'.
--- Owner: values. One program runs on a communicator at a time.
+-- Owner: values. One program at a time runs on a communicator.
 module Heddle.MPI.Spmd
   ( -- * Programs
     Spmd,
@@ -86,12 +86,12 @@ import Heddle.Prim.Exception
 import System.IO (hFlush, stdout)
 
 -- | A program that all ranks run. A plain value in it, such as its result, is the same on all
--- ranks: nothing gives it another.
+-- ranks, because no operation returns a plain value that differs.
 newtype Spmd s a = Spmd (World -> IO a)
 
 type role Spmd nominal representational
 
--- Where it runs.
+-- The communicator of a run, with its size and this process's rank.
 data World = World {worldComm :: !(Comm 'Intra), worldSize :: !Int, worldRank :: !Rank}
 
 instance Functor (Spmd s) where
@@ -104,7 +104,7 @@ instance Applicative (Spmd s) where
 instance Monad (Spmd s) where
   Spmd run >>= f = Spmd (\w -> run w >>= \a -> let Spmd next = f a in next w)
 
--- | A value that is the same on all ranks: of numbers, to the last bit.
+-- | A value that is the same on all ranks; numbers agree to the last bit.
 newtype Global s a = Global a
 
 type role Global nominal representational
@@ -116,7 +116,7 @@ instance Applicative (Global s) where
   pure = Global
   Global f <*> Global a = Global (f a)
 
--- | A value of each rank, which nothing can look at that all ranks do together.
+-- | A value of each rank, on which no common control flow can depend.
 newtype Local s a = Local a
 
 type role Local nominal representational
@@ -139,39 +139,39 @@ runSpmd comm program = do
   rank <- commRank comm
   let Spmd run = program in run (World comm n rank)
 
--- | 'runSpmd', and what its global result is.
+-- | 'runSpmd' for a global result.
 --
 -- [Blocks]: as 'runSpmd'.
 -- [Throws]: as 'runSpmd'.
 runGlobal :: Comm 'Intra -> (forall s. Spmd s (Global s a)) -> IO a
 runGlobal comm program = runSpmd comm (program >>= \(Global a) -> pure a)
 
--- | 'runSpmd', and what its local result is on this rank.
+-- | 'runSpmd' for a local result: its value on this rank.
 --
 -- [Blocks]: as 'runSpmd'.
 -- [Throws]: as 'runSpmd'.
 runLocal :: Comm 'Intra -> (forall s. Spmd s (Local s a)) -> IO a
 runLocal comm program = runSpmd comm (program >>= \(Local a) -> pure a)
 
--- | How many ranks there are.
+-- | The number of ranks.
 size :: Spmd s Int
 size = Spmd (pure . worldSize)
 
 -- Global values --------------------------------------------------------------
 
--- | Go on according to a global value.
+-- | Continue with a program that depends on a global value.
 withGlobal :: Global s a -> (a -> Spmd s b) -> Spmd s b
 withGlobal (Global a) f = f a
 
--- | If it is true, the first, else the second: on all ranks the same one.
+-- | Run the first program if the condition is true, else the second: the same one on all ranks.
 branch :: Global s Bool -> Spmd s a -> Spmd s a -> Spmd s a
 branch (Global condition) yes no = if condition then yes else no
 
--- | For as long as it is true.
+-- | Repeat the body while the condition is true.
 whileGlobal :: Spmd s (Global s Bool) -> Spmd s () -> Spmd s ()
 whileGlobal condition body = condition >>= \c -> branch c (body >> whileGlobal condition body) (pure ())
 
--- | Step on, for as long as it is true of what there is.
+-- | Repeat the step while the condition is true of the current value, and return the last value.
 iterateWhile :: (a -> Spmd s (Global s Bool)) -> (a -> Spmd s a) -> a -> Spmd s a
 iterateWhile condition step = go
   where
@@ -183,37 +183,37 @@ iterateWhile condition step = go
 local :: (Rank -> a) -> Spmd s (Local s a)
 local f = Spmd (pure . Local . f . worldRank)
 
--- | Each rank's number.
+-- | The rank itself.
 thisRank :: Spmd s (Local s Rank)
 thisRank = local id
 
--- | A global value as a local one.
+-- | Use a global value as a local one; free.
 spread :: Global s a -> Local s a
 spread (Global a) = Local a
 
--- | Evaluate it now, to its first constructor, as loops need it. If that throws, the value
--- does, when a collective meets it.
+-- | Evaluate a local value to weak head normal form now, so that a loop builds no chain of thunks.
+-- An exception is kept in the value and thrown when a collective uses it.
 strictly :: Local s a -> Spmd s (Local s a)
 strictly (Local a) = Spmd (\_ -> either (Local . throw) Local <$> trySync (evaluate a))
 
 -- Collectives ----------------------------------------------------------------
 
--- | The value of one rank, on all.
+-- | Send one rank's value to all ranks.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 broadcast :: Message a => Rank -> Local s a -> Spmd s (Global s a)
 broadcast root (Local a) = Spmd $ \w -> Global <$> Simple.bcast (worldComm w) root a
 
--- | Each rank's consecutive part of a list that all have; see 'blockOf'.
+-- | Each rank's consecutive part of a global list; see 'blockOf'.
 --
 -- [Cost]: no communication.
 scatterBlocks :: Global s [a] -> Spmd s (Local s [a])
 scatterBlocks (Global as) = Spmd $ \w ->
   let (from, n) = blockOf (length as) (worldSize w) (fromIntegral (worldRank w)) in pure (Local (take n (drop from as)))
 
--- | Of so many elements on so many ranks, this rank's: where they begin, and how many they are.
--- The first ranks have one more where it does not come out even.
+-- | Divide a number of elements over a number of ranks: the offset and length of this rank's block.
+-- If the division has a remainder, the first ranks get one element more.
 --
 -- [Cost]: O(1).
 blockOf :: Int -> Int -> Int -> (Int, Int)
@@ -221,27 +221,28 @@ blockOf n ranks rank = (rank * each + min rank more, each + (if rank < more then
   where
     (each, more) = max 0 n `quotRem` max 1 ranks
 
--- | The values of all ranks, in their order.
+-- | Collect the values of all ranks, in the order of the ranks.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 gatherAll :: Message a => Local s a -> Spmd s (Global s [a])
 gatherAll (Local a) = Spmd $ \w -> Global <$> Simple.allgather (worldComm w) a
 
--- | The values of all ranks combined in their order, by an associative function: in a tree that
--- depends on the number of ranks only, once, so that all have the same bits.
+-- | Combine the values of all ranks, in the order of the ranks, with an associative function. It is
+-- done once, in a tree whose shape depends only on the number of ranks, so all ranks get the same
+-- bits.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks; what the function throws.
 reduceAll :: Message a => (a -> a -> a) -> Local s a -> Spmd s (Global s a)
 reduceAll f (Local a) = Spmd $ \w -> Global <$> Simple.allreduce (worldComm w) f a
 
--- | So many blocks' values, given a block's number, combined in a tree that depends on the number
--- of blocks only: with any number of ranks the same bits. Each rank computes its part of the
--- blocks, see 'blockOf'.
+-- | Combine the values of numbered blocks in a tree whose shape depends only on the number of
+-- blocks, so the result has the same bits on any number of ranks. Each rank computes its share of
+-- the blocks; see 'blockOf'.
 --
--- [Cost]: each rank gets the values of all blocks: take a few times as many as ranks.
--- [Blocks]: parks the thread, at last.
+-- [Cost]: each rank receives the values of all blocks: use a few times as many blocks as ranks.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks: of class 'Heddle.MPI.InvalidArgument' without a
 -- block; what the functions throw.
 reduceBlocks :: Message a => Int -> (a -> a -> a) -> (Int -> a) -> Spmd s (Global s a)
@@ -259,9 +260,9 @@ reduceBlocks n f value = Spmd $ \w -> do
       a : b : others -> let !c = f a b in c : pairs others
       others -> others
 
--- | A value that all ranks have computed each by itself, and that is meant to be the same.
+-- | Make a value global that every rank computed by itself and that should be equal on all ranks.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError' of class 'Heddle.MPI.NotTheSame', on all ranks, if it is not.
 agree :: (Message a, Eq a) => Local s a -> Spmd s (Global s a)
 agree (Local a) = Spmd $ \w -> do
@@ -270,24 +271,24 @@ agree (Local a) = Spmd $ \w -> do
     first : others | all (== first) others -> pure (Global first)
     _ -> wrong NotTheSame "agree" ("the ranks differ: " ++ show (length (filter (/= take 1 as) (map pure as))) ++ " from rank 0")
 
--- | The values of the ranks up to each one combined.
+-- | On each rank, combine the values of the ranks up to and including it.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'reduceAll'.
 scanAll :: Message a => (a -> a -> a) -> Local s a -> Spmd s (Local s a)
 scanAll f (Local a) = Spmd $ \w -> Local <$> Simple.scan (worldComm w) f a
 
--- | Each rank gives a value to each rank, in lists in the order of the ranks.
+-- | Each rank sends one value to each rank; the lists are in the order of the ranks.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks: of class 'Heddle.MPI.InvalidCount' on those whose
 -- list has another length.
 transpose :: Message a => Local s [a] -> Spmd s (Local s [a])
 transpose (Local as) = Spmd $ \w -> Local <$> Simple.alltoall (worldComm w) as
 
--- | The value of the rank that is so many places before this one, around in a circle.
+-- | The value of the rank that is the given distance before this one, cyclically.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 shift :: Message a => Int -> Local s a -> Spmd s (Local s a)
 shift by (Local a) = Spmd $ \w -> do
@@ -297,10 +298,10 @@ shift by (Local a) = Spmd $ \w -> do
     [b] -> pure (Local b)
     _ -> bug "one message was asked for"
 
--- | Each rank gives a value to the rank before it and one to the rank behind it, and gets theirs;
--- beyond the ends there is nobody.
+-- | Each rank sends a value to the rank before it and one to the rank after it, and receives theirs.
+-- The first and the last rank have one neighbour each.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'Heddle.MPI.MPIError', on all ranks.
 neighbours :: Message a => Local s (a, a) -> Spmd s (Local s (Maybe a, Maybe a))
 neighbours (Local pair) = Spmd $ \w -> do
@@ -315,8 +316,8 @@ neighbours (Local pair) = Spmd $ \w -> do
     (_, a : b : _) -> (Just a, Just b)
     (_, []) -> (Nothing, Nothing)
 
--- Messages from rank to rank. Instead of a value that cannot be made, Nothing is sent; at the end
--- all tell each other how it went.
+-- Messages between ranks. A value that cannot be computed is sent as Nothing; at the end the ranks
+-- agree on success.
 passed :: Message a => String -> World -> [(Rank, a)] -> [Rank] -> IO [a]
 passed call w out from = collectively (worldComm w) $ \shadow -> do
   sent <- forM out $ \(rank, a) ->
@@ -333,17 +334,17 @@ passed call w out from = collectively (worldComm w) $ \shadow -> do
   verdict call shadow (case problems of e : _ -> Just e; [] -> Nothing)
   pure [a | Right a <- got]
 
--- Of messages on the duplicate, besides those of "Heddle.MPI.Internal.ValueCollective".
+-- A tag on the duplicate that "Heddle.MPI.Internal.ValueCollective" does not use.
 passTag :: Tag
 passTag = 4
 
 -- Effects --------------------------------------------------------------------
 
--- | An effect on one rank, which must not communicate.
+-- | Run an effect on one rank. It must not communicate.
 --
 -- [Blocks]: until it is done on that rank.
--- [Throws]: what it throws; on the other ranks an 'Heddle.MPI.MPIError' of class
--- 'Heddle.MPI.RemoteError' then.
+-- [Throws]: what it throws; then, on the other ranks, an 'Heddle.MPI.MPIError' of class
+-- 'Heddle.MPI.RemoteError'.
 onRank :: Rank -> Local s (IO ()) -> Spmd s ()
 onRank rank (Local action) =
   void (guarded "onRank" (\w -> when (rank == worldRank w) action))
@@ -355,15 +356,15 @@ onRank rank (Local action) =
 say :: Global s String -> Spmd s ()
 say (Global text) = onRank 0 (Local (putStrLn text >> hFlush stdout))
 
--- | An effect on each rank.
+-- | Run an effect on each rank.
 --
--- Unsafe: it must not communicate, by MPI or in any other way that waits for another rank; and
--- what it gives is local even where it is the same everywhere.
+-- Unsafe: it must not communicate, by MPI or in any other way that waits for another rank. Its
+-- result is local even if it is the same on all ranks.
 --
--- [Cost]: a round of messages, by which the ranks tell each other that it went well.
+-- [Cost]: a round of messages in which the ranks agree on success.
 -- [Blocks]: until it is done on all ranks.
--- [Throws]: what it throws; on the other ranks an 'Heddle.MPI.MPIError' of class
--- 'Heddle.MPI.RemoteError' then.
+-- [Throws]: what it throws; then, on the other ranks, an 'Heddle.MPI.MPIError' of class
+-- 'Heddle.MPI.RemoteError'.
 unsafeLocalIO :: (Rank -> IO a) -> Spmd s (Local s a)
 unsafeLocalIO f = guarded "unsafeLocalIO" (f . worldRank)
 

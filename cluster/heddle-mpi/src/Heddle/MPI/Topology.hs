@@ -2,15 +2,15 @@
 
 -- |
 -- Module      : Heddle.MPI.Topology
--- Description : Processes in grids, and as the nodes of a graph
+-- Description : Cartesian grids and graphs of processes
 -- Stability   : stable
 --
--- A communicator can know how its processes lie to each other: in a Cartesian grid, whose
--- dimensions may be rings, or by who sends to whom. Collectives between neighbours use it,
--- and the implementation may place the processes accordingly.
+-- A communicator can have a topology: a Cartesian grid, whose dimensions may be periodic, or a
+-- graph of who sends to whom. Neighbourhood collectives use it, and the implementation may place
+-- processes accordingly.
 --
--- Cost: some messages for each new communicator; what is asked of one is local.
--- Owner: whoever makes a communicator closes it, by 'Heddle.MPI.closeComm', collectively.
+-- Cost: some messages for each new communicator; queries are local.
+-- Owner: the processes that make a communicator close it together, with 'Heddle.MPI.closeComm'.
 module Heddle.MPI.Topology
   ( -- * Grids
     Dimension (..),
@@ -20,7 +20,7 @@ module Heddle.MPI.Topology
     newSubgrid,
     withSubgrid,
 
-    -- * Places in a grid
+    -- * Coordinates in a grid
     cartesianShape,
     coordinates,
     rankAt,
@@ -49,17 +49,17 @@ import Heddle.Prim.Exception
 data Dimension = Dimension
   { -- | How many processes lie along it.
     dimensionSize :: !Int,
-    -- | The last one's neighbour is the first.
+    -- | Whether the last process is a neighbour of the first.
     dimensionPeriodic :: !Bool
   }
   deriving stock (Eq, Show)
 
--- | Sizes for a grid of so many processes, as equal as can be, the greater ones first. A size
--- that is given stays; 0 is to be chosen.
+-- | Choose the sizes of a grid for a number of processes, as equal as possible, the greater ones
+-- first. A size of 0 is chosen; other sizes stay as given.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError': 'InvalidArgument' for less than one process, 'InvalidDimensions' if
--- the sizes that are given do not divide the number of processes.
+-- the given sizes do not divide the number of processes.
 balancedDims :: Int -> [Int] -> IO [Int]
 balancedDims processes sizes = do
   when (processes < 1) (wrong InvalidArgument "balancedDims" (show processes ++ " processes"))
@@ -72,13 +72,13 @@ balancedDims processes sizes = do
     check "balancedDims" (c_dims_create n dimensions p)
     map fromIntegral <$> peekArray (length sizes) p
 
--- | A grid of as many of the processes as it needs; 'Nothing' for the others. If ranks may
--- change, the implementation can place neighbours near each other; else they stay. The last
--- dimension's coordinate grows first with the rank.
+-- | Make a grid of as many processes as it needs; the others get 'Nothing'. If ranks may change, the
+-- implementation can place neighbours near each other. With increasing rank the last coordinate
+-- varies fastest.
 --
 -- [Blocks]: collective; as the implementation does.
--- [Throws]: 'MPIError': 'InvalidDimensions' if a size is below 1, or there are not so many
--- processes.
+-- [Throws]: 'MPIError': 'InvalidDimensions' if a size is below 1, or the grid needs more
+-- processes than there are.
 newCartesian :: Comm 'Intra -> [Dimension] -> Bool -> IO (Maybe (Comm 'Intra))
 newCartesian comm dimensions reorder = do
   size <- commSize comm
@@ -97,8 +97,8 @@ newCartesian comm dimensions reorder = do
 withCartesian :: Comm 'Intra -> [Dimension] -> Bool -> (Maybe (Comm 'Intra) -> IO a) -> IO a
 withCartesian comm dimensions reorder = bracket (newCartesian comm dimensions reorder) (mapM_ closeComm)
 
--- | The part of a grid that this process lies in, when only the dimensions with 'True' are
--- kept: of a plane, its row or its column.
+-- | Make a communicator of this process's part of a grid along the dimensions marked 'True': in a
+-- plane, its row or its column.
 --
 -- [Blocks]: collective; as the implementation does.
 -- [Throws]: 'MPIError': 'InvalidDimensions' if the list is not as long as the shape,
@@ -139,7 +139,7 @@ sameLength call shape list =
   unless (length shape == length list) $
     wrong InvalidDimensions call (show (length list) ++ " entries for " ++ show (length shape) ++ " dimensions")
 
--- | Where the process of a rank lies.
+-- | The coordinates of a rank.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError': 'InvalidRank', or 'InvalidTopology' if it is no grid.
@@ -152,8 +152,8 @@ coordinates comm rank = do
     check "coordinates" (c_cart_coordinates (commHandle comm) r (fromIntegral count) p)
     map fromIntegral <$> peekArray count p
 
--- | Who lies there. In a periodic dimension it goes round; beyond the edge of another one
--- there is 'noRank'.
+-- | The rank at the given coordinates. They wrap around in a periodic dimension; beyond the edge of
+-- another one the answer is 'noRank'.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError': 'InvalidDimensions' if the list is not as long as the shape,
@@ -168,9 +168,8 @@ rankAt comm place = do
     then withInts (map fromIntegral near) $ \_ p -> Rank . fromIntegral <$> answer "rankAt" 0 (c_cart_rank (commHandle comm) p)
     else pure noRank
 
--- | Whom to receive from and whom to send to, so that everything moves by so many places along
--- a dimension, counted from 0. Beyond an edge that is 'noRank', with whom to communicate is
--- done at once.
+-- | The ranks to receive from and to send to, for shifting data by a distance along a dimension
+-- (counted from 0). Beyond an edge the rank is 'noRank', and communicating with it completes at once.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError': 'InvalidDimensions' if there is no such dimension, 'InvalidTopology'
@@ -180,7 +179,7 @@ shift comm dimension by = do
   shape <- shapeFor "shift" comm
   case drop dimension shape of
     Dimension n periodic : _ | dimension >= 0 -> do
-      -- The same for any distance, without numbers that C cannot add.
+      -- An equivalent distance that cannot overflow in C.
       let near = if periodic then by `rem` n else max (negate n) (min n by)
       alloca $ \source -> alloca $ \destination -> do
         poke source 0 >> poke destination 0
@@ -190,8 +189,8 @@ shift comm dimension by = do
   where
     rankFrom p = Rank . fromIntegral <$> peek p
 
--- | A graph, of which each process says who sends to it and whom it sends to; the same edge
--- has to be told of at both of its ends. Ranks may change where that is allowed.
+-- | Make a graph: each process gives the ranks that send to it and those that it sends to. Both
+-- ends must give each edge. The flag says whether ranks may change.
 --
 -- [Blocks]: collective; as the implementation does.
 -- [Throws]: 'MPIError': 'InvalidRank'.
@@ -209,7 +208,7 @@ newGraph comm sources destinations reorder = do
 withGraph :: Comm 'Intra -> [Rank] -> [Rank] -> Bool -> (Comm 'Intra -> IO a) -> IO a
 withGraph comm sources destinations reorder = bracket (newGraph comm sources destinations reorder) closeComm
 
--- | In a graph, who sends to this process and whom it sends to, in the order that was given.
+-- | The ranks that send to this process and those that it sends to, in the order given to 'newGraph'.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError': 'InvalidTopology' if it is no graph.

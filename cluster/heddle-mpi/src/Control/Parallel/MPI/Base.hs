@@ -46,13 +46,13 @@ module Control.Parallel.MPI.Base
     MPI.anyTag,
     MPI.unitTag,
 
-    -- * What is known of a message
+    -- * Statuses of messages
     MPI.Status,
     status_source,
     status_tag,
     probe,
 
-    -- * Operations under way
+    -- * Outstanding operations
     Request,
     requestOf,
     wait,
@@ -60,7 +60,7 @@ module Control.Parallel.MPI.Base
     test,
     cancel,
 
-    -- * Values under way
+    -- * Outstanding values
     Future,
     futureOf,
     waitFuture,
@@ -68,7 +68,7 @@ module Control.Parallel.MPI.Base
     getFutureStatus,
     cancelFuture,
 
-    -- * All wait for all
+    -- * Barrier
     barrier,
 
     -- * Time
@@ -91,13 +91,13 @@ type Comm = MPI.Comm 'MPI.Intra
 
 -- | 'MPI.mpi'.
 --
--- [Blocks]: at the end, until all processes have come there.
+-- [Blocks]: at the end, until all processes have reached it.
 -- [Throws]: as 'MPI.mpi'.
 -- [Source]: Monad.Reader 19, listing 4.
 mpi :: IO () -> IO ()
 mpi = MPI.mpi
 
--- | 'mpi', for a program that wants to know how many ranks there are, and which this is.
+-- | 'mpi' for a program that takes the number of ranks and its own rank.
 --
 -- [Blocks]: as 'mpi'.
 -- [Throws]: as 'mpi'.
@@ -106,7 +106,7 @@ mpiWorld program = mpi $ do
   size <- commSize commWorld
   commRank commWorld >>= program size
 
--- | 'MPI.abort': all processes end, of whichever communicator they are.
+-- | 'MPI.abort': ends all processes of the job, whatever the communicator.
 --
 -- [Blocks]: does not return.
 abort :: Comm -> Int -> IO ()
@@ -136,11 +136,11 @@ commSize = MPI.commSize
 commRank :: Comm -> IO MPI.Rank
 commRank = MPI.commRank
 
--- | The reverse of 'MPI.toRank'.
+-- | The inverse of 'MPI.toRank'.
 fromRank :: Enum a => MPI.Rank -> a
 fromRank = toEnum . fromIntegral
 
--- | A rank as a number.
+-- | Convert a rank to a number.
 rankId :: MPI.Rank -> Int
 rankId = fromIntegral
 
@@ -168,33 +168,33 @@ status_tag = MPI.statusTag
 
 -- | 'Heddle.MPI.Fast.probe', with haskell-mpi's order of arguments.
 --
--- [Blocks]: parks the thread between looks.
+-- [Blocks]: as 'Heddle.MPI.Fast.probe'.
 -- [Throws]: 'MPI.MPIError'.
 probe :: MPI.Rank -> MPI.Tag -> Comm -> IO MPI.Status
 probe rank tag comm = Fast.probe comm rank tag
 
--- | Something under way that gives no value: haskell-mpi's type, for 'MPI.Request'.
+-- | An outstanding operation without a value: haskell-mpi's type, in place of 'MPI.Request'.
 newtype Request = Request (MPI.Request MPI.Status)
 
--- | For an operation, and what is known of its message then.
+-- | Wrap a request; the function takes the status from its result.
 requestOf :: (a -> MPI.Status) -> MPI.Request a -> Request
 requestOf f = Request . fmap f
 
--- | Until it is complete; of a send, the status says nothing.
+-- | Wait until the operation is complete. The status of a send has no meaning.
 --
 -- [Blocks]: as 'MPI.wait'.
 -- [Throws]: as 'MPI.wait'.
 wait :: Request -> IO MPI.Status
 wait (Request request) = MPI.wait request
 
--- | Until all are complete.
+-- | Wait until all operations are complete.
 --
 -- [Blocks]: as 'MPI.wait'.
 -- [Throws]: as 'MPI.waitAll'.
 waitall :: [Request] -> IO [MPI.Status]
 waitall = mapM wait
 
--- | Is it complete?
+-- | The status if the operation is complete, else 'Nothing'.
 --
 -- [Blocks]: never.
 -- [Throws]: as 'MPI.wait'.
@@ -203,47 +203,47 @@ test (Request request) = MPI.test request
 
 -- | 'MPI.cancel'.
 --
--- [Blocks]: until it is over.
+-- [Blocks]: until the operation is complete.
 cancel :: Request -> IO ()
 cancel (Request request) = void (MPI.cancel request)
 
--- | A value under way: haskell-mpi's name of a 'MPI.Request' that gives one.
+-- | An outstanding value: haskell-mpi's name of a 'MPI.Request' with a result.
 newtype Future a = Future (MPI.Request (a, MPI.Status))
 
--- | For a receive.
+-- | A future for a receive.
 futureOf :: MPI.Request (a, MPI.Status) -> Future a
 futureOf = Future
 
--- | The value.
+-- | Wait for the value.
 --
 -- [Blocks]: as 'MPI.wait'.
 -- [Throws]: as 'MPI.wait'.
 waitFuture :: Future a -> IO a
 waitFuture (Future request) = fst <$> MPI.wait request
 
--- | The value, unless it is not there; however often one asks.
+-- | The value if it has arrived, else 'Nothing'. It can be read any number of times.
 --
 -- [Blocks]: never.
 -- [Throws]: as 'MPI.wait'.
 pollFuture :: Future a -> IO (Maybe a)
 pollFuture (Future request) = fmap fst <$> MPI.test request
 
--- | What is known of its message.
+-- | Wait for the message's status.
 --
 -- [Blocks]: as 'MPI.wait'.
 -- [Throws]: as 'MPI.wait'.
 getFutureStatus :: Future a -> IO MPI.Status
 getFutureStatus (Future request) = snd <$> MPI.wait request
 
--- | Give up, if the message has not come. Who waits for it gets an exception.
+-- | Cancel the receive if the message has not arrived. Threads that wait for it get an exception.
 --
--- [Blocks]: until it is over.
+-- [Blocks]: until the receive is complete.
 cancelFuture :: Future a -> IO ()
 cancelFuture (Future request) = void (MPI.cancel request)
 
 -- | 'Heddle.MPI.Collective.barrier'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPI.MPIError'.
 barrier :: Comm -> IO ()
 barrier = Collective.barrier

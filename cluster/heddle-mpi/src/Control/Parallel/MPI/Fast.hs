@@ -10,16 +10,16 @@
 -- Description : The names of haskell-mpi: memory from process to process
 -- Stability   : stable
 --
--- For programs that were written for haskell-mpi: its names for what "Heddle.MPI.Fast" and
--- "Heddle.MPI.Collective" have. Collectives have a form for ranks that send and one for those that
--- receive; new memory for that comes from 'intoNewVal' and the like.
+-- haskell-mpi's names for the functions of "Heddle.MPI.Fast" and "Heddle.MPI.Collective", for
+-- programs written for haskell-mpi. A collective has one form for ranks that send and one for ranks
+-- that receive; 'intoNewVal' and its relatives allocate the memory to receive into.
 --
--- What differs: requests are waited for in lists, not in memory ('waitall'); buffers that are too
--- small, of another type, or at the wrong rank are exceptions; operators of your own are those of
+-- Differences: 'waitall' takes a list of requests, not an array; a buffer that is too small, of
+-- another type, or on the wrong rank is an exception; user-defined operators are those of
 -- "Heddle.MPI.Operator", for 'Heddle.MPI.Collective.allreduce'.
 --
--- Cost: that of "Heddle.MPI.Fast"; boxed arrays, single values and what is reduced are copied.
--- Owner: buffers belong to the operation until it is complete.
+-- Cost: that of "Heddle.MPI.Fast"; boxed arrays, single values and reduced values are copied.
+-- Owner: the operation owns its buffers until it is complete.
 module Control.Parallel.MPI.Fast
   ( -- * Point to point
     send,
@@ -126,12 +126,12 @@ import Heddle.MPI.Operator qualified as Operator
 
 -- | haskell-mpi's class of what can be sent: a buffer of "Heddle.MPI.Fast", or one value.
 class SendFrom v where
-  -- | Give it to something that sends.
+  -- | Pass the buffer to a sending action.
   sendFrom :: v -> (forall b. SendBuffer b => b -> IO r) -> IO r
 
--- | haskell-mpi's class of what can be received into.
+-- | haskell-mpi's class of memory that can be received into.
 class RecvInto v where
-  -- | Give it to something that receives, and is complete at its end.
+  -- | Pass the buffer to a receiving action that is complete when it returns.
   recvInto :: v -> (forall b. ReceiveBuffer b => b -> IO r) -> IO r
 
 instance SendFrom ByteString where
@@ -153,12 +153,12 @@ instance (Prim e, Element e) => RecvInto (IOUArray i e) where
 instance (Ix i, Element e) => SendFrom (IOArray i e) where
   sendFrom v use = getElems v >>= use . Vector.fromList
 
--- | Its elements are copied; those beyond the end of a shorter message are of zeros then.
+-- | Its elements are copied; after a shorter message the remaining elements are zero bytes.
 instance (Ix i, Element e) => RecvInto (IOArray i e) where
   recvInto v use = do
     bounds <- getBounds v
     let n = rangeSize bounds
-    -- What the array has may be undefined.
+    -- The array's elements may be undefined.
     memory <- Mutable.unsafeNew n
     Mutable.unsafeWith memory (\p -> fillBytes p 0 (n * elementBytes @e))
     r <- use memory
@@ -178,7 +178,7 @@ instance (Element e, s ~ RealWorld) => RecvInto (Mutable.MVector s e) where
 instance Element e => RecvInto (Ptr e) where
   recvInto p use = use (p, 1 :: Int)
 
--- | So many elements.
+-- | The given number of elements.
 instance Element e => RecvInto (Ptr e, Int) where
   recvInto v use = use v
 
@@ -230,26 +230,26 @@ instance SendBuffer b => ReceiveBuffer (ReadOnly b) where
 
 -- | 'Heddle.MPI.Fast.send'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 send :: SendFrom v => Comm -> Rank -> Tag -> v -> IO ()
 send comm rank tag v = sendFrom v (MPI.send comm rank tag)
 
 -- | 'Heddle.MPI.Fast.ssend'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 ssend :: SendFrom v => Comm -> Rank -> Tag -> v -> IO ()
 ssend comm rank tag v = sendFrom v (MPI.ssend comm rank tag)
 
 -- | 'Heddle.MPI.Fast.rsend'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 rsend :: SendFrom v => Comm -> Rank -> Tag -> v -> IO ()
 rsend comm rank tag v = sendFrom v (MPI.rsend comm rank tag)
 
--- | 'Heddle.MPI.Fast.bsend': no buffer is to be attached.
+-- | 'Heddle.MPI.Fast.bsend': no buffer has to be attached.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
@@ -258,7 +258,7 @@ bsend comm rank tag v = sendFrom v (MPI.bsend comm rank tag)
 
 -- | 'Heddle.MPI.Fast.recv'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 recv :: RecvInto v => Comm -> Rank -> Tag -> v -> IO Status
 recv comm rank tag v = recvInto v (MPI.recv comm rank tag)
@@ -281,7 +281,7 @@ isend comm rank tag v = requestOf nothingKnown <$> sendFrom v (MPI.isend comm ra
 issend :: SendFrom v => Comm -> Rank -> Tag -> v -> IO Request
 issend comm rank tag v = requestOf nothingKnown <$> sendFrom v (MPI.issend comm rank tag)
 
--- | haskell-mpi's name of a send that needs no attached buffer, without waiting: 'isend'.
+-- | haskell-mpi's name of a buffered send without waiting. It needs no attached buffer: 'isend'.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError', when it is waited for.
@@ -314,40 +314,40 @@ nobody = Nothing
 
 -- | 'Heddle.MPI.Collective.bcast', at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 bcastSend :: SendFrom v => Comm -> Rank -> v -> IO ()
 bcastSend comm root v = atRoot "bcastSend" comm root >> sendFrom v (Collective.bcast comm root . ReadOnly)
 
--- | 'Heddle.MPI.Collective.bcast', elsewhere.
+-- | 'Heddle.MPI.Collective.bcast', on the other ranks.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 bcastRecv :: RecvInto v => Comm -> Rank -> v -> IO ()
 bcastRecv comm root v = elsewhere "bcastRecv" comm root >> recvInto v (Collective.bcast comm root)
 
 -- | 'Heddle.MPI.Collective.scatter', at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scatterSend :: (SendFrom v, RecvInto w) => Comm -> Rank -> v -> w -> IO ()
 scatterSend comm root v w =
   atRoot "scatterSend" comm root >> recvInto w (\into -> sendFrom v (\out -> Collective.scatter comm root (Just out) into))
 
--- | 'Heddle.MPI.Collective.scatter', elsewhere.
+-- | 'Heddle.MPI.Collective.scatter', on the other ranks.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scatterRecv :: RecvInto w => Comm -> Rank -> w -> IO ()
 scatterRecv comm root w = elsewhere "scatterRecv" comm root >> recvInto w (Collective.scatter comm root nobody)
 
--- haskell-mpi has counts and offsets in memory.
+-- haskell-mpi passes counts and offsets in arrays.
 partsOf :: StorableArray Int CInt -> StorableArray Int CInt -> IO Parts
 partsOf counts offsets = Parts <$> (map fromIntegral <$> getElems counts) <*> (map fromIntegral <$> getElems offsets)
 
--- | 'Heddle.MPI.Collective.scatterv', at the root: counts, and where parts begin.
+-- | 'Heddle.MPI.Collective.scatterv', at the root, with the counts and offsets of the parts.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scattervSend :: (SendFrom v, RecvInto w) => Comm -> Rank -> v -> StorableArray Int CInt -> StorableArray Int CInt -> w -> IO ()
 scattervSend comm root v counts offsets w = do
@@ -355,9 +355,9 @@ scattervSend comm root v counts offsets w = do
   parts <- partsOf counts offsets
   recvInto w (\into -> sendFrom v (\out -> Collective.scatterv comm root (Just (out, parts)) into))
 
--- | 'Heddle.MPI.Collective.scatterv', elsewhere.
+-- | 'Heddle.MPI.Collective.scatterv', on the other ranks.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 scattervRecv :: RecvInto w => Comm -> Rank -> w -> IO ()
 scattervRecv comm root w =
@@ -365,32 +365,32 @@ scattervRecv comm root w =
 
 -- Many to one ----------------------------------------------------------------
 
--- | 'Heddle.MPI.Collective.gather', elsewhere than at the root.
+-- | 'Heddle.MPI.Collective.gather', on ranks other than the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gatherSend :: SendFrom v => Comm -> Rank -> v -> IO ()
 gatherSend comm root v = elsewhere "gatherSend" comm root >> sendFrom v (\out -> Collective.gather comm root out nobody)
 
 -- | 'Heddle.MPI.Collective.gather', at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gatherRecv :: (SendFrom v, RecvInto w) => Comm -> Rank -> v -> w -> IO ()
 gatherRecv comm root v w =
   atRoot "gatherRecv" comm root >> sendFrom v (\out -> recvInto w (Collective.gather comm root out . Just))
 
--- | 'Heddle.MPI.Collective.gatherv', elsewhere than at the root.
+-- | 'Heddle.MPI.Collective.gatherv', on ranks other than the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gathervSend :: SendFrom v => Comm -> Rank -> v -> IO ()
 gathervSend comm root v =
   elsewhere "gathervSend" comm root >> sendFrom v (\out -> Collective.gatherv comm root out ((\b -> (b, Parts [] [])) <$> nobody))
 
--- | 'Heddle.MPI.Collective.gatherv', at the root: counts, and where parts begin.
+-- | 'Heddle.MPI.Collective.gatherv', at the root, with the counts and offsets of the parts.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 gathervRecv :: (SendFrom v, RecvInto w) => Comm -> Rank -> v -> StorableArray Int CInt -> StorableArray Int CInt -> w -> IO ()
 gathervRecv comm root v counts offsets w = do
@@ -402,23 +402,23 @@ gathervRecv comm root v counts offsets w = do
 
 -- | 'Heddle.MPI.Collective.allgather'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allgather :: (SendFrom v, RecvInto w) => Comm -> v -> w -> IO ()
 allgather comm v w = sendFrom v (\out -> recvInto w (Collective.allgather comm out))
 
--- | 'Heddle.MPI.Collective.allgatherv': counts, and where parts begin.
+-- | 'Heddle.MPI.Collective.allgatherv', with the counts and offsets of the parts.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allgatherv :: (SendFrom v, RecvInto w) => Comm -> v -> StorableArray Int CInt -> StorableArray Int CInt -> w -> IO ()
 allgatherv comm v counts offsets w = do
   parts <- partsOf counts offsets
   sendFrom v (\out -> recvInto w (\into -> Collective.allgatherv comm out into parts))
 
--- | 'Heddle.MPI.Collective.alltoall': so many elements to each, so many from each.
+-- | 'Heddle.MPI.Collective.alltoall', with the numbers of elements to and from each rank.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 alltoall :: (SendFrom v, RecvInto w) => Comm -> v -> Int -> Int -> w -> IO ()
 alltoall comm v sent received w = do
@@ -426,10 +426,10 @@ alltoall comm v sent received w = do
   let each n = Collective.consecutive (replicate size n)
   sendFrom v (\out -> recvInto w (\into -> Collective.alltoallv comm out (each sent) into (each received)))
 
--- | 'Heddle.MPI.Collective.alltoallv': counts and beginnings of what is sent, then of what is
--- received.
+-- | 'Heddle.MPI.Collective.alltoallv', with the counts and offsets of the sent parts, then of the
+-- received ones.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 alltoallv ::
   (SendFrom v, RecvInto w) =>
@@ -448,7 +448,7 @@ alltoallv comm v sentCounts sentOffsets receivedCounts receivedOffsets w = do
 
 -- New memory -----------------------------------------------------------------
 
--- | A new array with these bounds, and what the operation that fills it gives.
+-- | A new array with these bounds, and the result of the operation that fills it.
 --
 -- > (array, status) <- intoNewArray (1, 10) (recv commWorld 0 unitTag)
 intoNewArray :: (Ix i, MArray a e m) => (i, i) -> (a i e -> m r) -> m (a i e, r)
@@ -457,11 +457,11 @@ intoNewArray bounds fill = do
   r <- fill array
   pure (array, r)
 
--- | 'intoNewArray' without the latter.
+-- | 'intoNewArray' without the operation's result.
 intoNewArray_ :: (Ix i, MArray a e m) => (i, i) -> (a i e -> m r) -> m (a i e)
 intoNewArray_ bounds fill = fst <$> intoNewArray bounds fill
 
--- | A new value, and what the operation that fills it gives, which is complete at its end.
+-- | A new value, and the result of the operation that fills it before returning.
 intoNewVal :: Storable e => (Ptr e -> IO r) -> IO (e, r)
 intoNewVal fill = do
   memory <- Mutable.unsafeNew 1
@@ -469,12 +469,12 @@ intoNewVal fill = do
   a <- Mutable.unsafeWith memory peek
   pure (a, r)
 
--- | 'intoNewVal' without the latter.
+-- | 'intoNewVal' without the operation's result.
 intoNewVal_ :: Storable e => (Ptr e -> IO r) -> IO e
 intoNewVal_ fill = fst <$> intoNewVal fill
 
--- | A new byte string of that length, and what the operation that fills it gives, which is
--- complete at its end.
+-- | A new byte string of the given length, and the result of the operation that fills it before
+-- returning.
 intoNewBS :: Integral n => n -> ((Ptr CChar, Int) -> IO r) -> IO (ByteString, r)
 intoNewBS length' fill = do
   let n = max 0 (fromIntegral length')
@@ -482,13 +482,13 @@ intoNewBS length' fill = do
   r <- withForeignPtr memory (\p -> fill (castPtr p, n))
   pure (fromForeignPtr (castForeignPtr memory) 0 n, r)
 
--- | 'intoNewBS' without the latter.
+-- | 'intoNewBS' without the operation's result.
 intoNewBS_ :: Integral n => n -> ((Ptr CChar, Int) -> IO r) -> IO ByteString
 intoNewBS_ length' fill = fst <$> intoNewBS length' fill
 
 -- Reductions -----------------------------------------------------------------
 
--- | What elements are combined with.
+-- | haskell-mpi's predefined operators.
 data Operation = Sum | Product | Maximum | Minimum | And | Or | ExclusiveOr | BitwiseAnd | BitwiseOr | BitwiseXor
   deriving stock (Bounded, Enum, Eq, Show)
 
@@ -508,15 +508,15 @@ maxOp = Maximum
 minOp :: Operation
 minOp = Minimum
 
--- | Are all other than 0? 1 or 0.
+-- | Logical and: 1 if all elements are nonzero, else 0.
 landOp :: Operation
 landOp = And
 
--- | Is any other than 0? 1 or 0.
+-- | Logical or: 1 if any element is nonzero, else 0.
 lorOp :: Operation
 lorOp = Or
 
--- | Are an odd number of them other than 0? 1 or 0.
+-- | Logical exclusive or: 1 if an odd number of elements is nonzero, else 0.
 lxorOp :: Operation
 lxorOp = ExclusiveOr
 
@@ -532,9 +532,9 @@ borOp = BitwiseOr
 bxorOp :: Operation
 bxorOp = BitwiseXor
 
--- | Elements that the operations are for.
+-- | Elements that the operators accept.
 class Element e => Reducible e where
-  -- | What an operation is for them; of bits, only for integers.
+  -- | The operator for this type; bitwise operators exist only for integers.
   operatorFor :: Operation -> Maybe (Operator e)
 
 arithmetic :: (Element e, Num e, Ord e) => Operation -> Maybe (Operator e)
@@ -583,7 +583,7 @@ instance Reducible Float where operatorFor = arithmetic
 
 instance Reducible Double where operatorFor = arithmetic
 
--- | What can be reduced.
+-- | Values that can be reduced.
 class Reducible (Reduced v) => ReduceFrom v where
   -- | The type of its elements.
   type Reduced v
@@ -591,9 +591,9 @@ class Reducible (Reduced v) => ReduceFrom v where
   -- | The elements.
   elementsOf :: v -> IO (Vector (Reduced v))
 
--- | What can be reduced into.
+-- | Memory that can be reduced into.
 class ReduceFrom v => ReduceInto v where
-  -- | How many elements it has room for.
+  -- | The number of elements that it has room for.
   roomOf :: v -> IO Int
 
   -- | Fill it, from its beginning.
@@ -638,9 +638,9 @@ instance (Reducible e, s ~ RealWorld) => ReduceInto (Mutable.MVector s e) where
 chosen :: Reducible e => String -> Operation -> IO (Operator e)
 chosen call op = maybe (wrong InvalidOperator call (show op ++ " is for integers")) pure (operatorFor op)
 
--- | 'Heddle.MPI.Collective.reduce', elsewhere than at the root.
+-- | 'Heddle.MPI.Collective.reduce', on ranks other than the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 reduceSend :: ReduceFrom v => Comm -> Rank -> Operation -> v -> IO ()
 reduceSend comm root op v = do
@@ -651,7 +651,7 @@ reduceSend comm root op v = do
 
 -- | 'Heddle.MPI.Collective.reduce', at the root.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 reduceRecv :: (ReduceFrom v, ReduceInto w, Reduced v ~ Reduced w) => Comm -> Rank -> Operation -> v -> w -> IO ()
 reduceRecv comm root op v w = do
@@ -665,7 +665,7 @@ reduceRecv comm root op v w = do
 
 -- | 'Heddle.MPI.Collective.allreduce'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 allreduce :: (ReduceFrom v, ReduceInto w, Reduced v ~ Reduced w) => Comm -> Operation -> v -> w -> IO ()
 allreduce comm op v w = do
@@ -675,9 +675,9 @@ allreduce comm op v w = do
   Collective.allreduce comm o out memory
   Vector.unsafeFreeze memory >>= fillWith w
 
--- | 'Heddle.MPI.Collective.reduceScatter': how many elements each rank gets.
+-- | 'Heddle.MPI.Collective.reduceScatter', with the number of elements that each rank gets.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 reduceScatter ::
   (ReduceFrom v, ReduceInto w, Reduced v ~ Reduced w) =>

@@ -3,14 +3,13 @@
 -- Description : The names of haskell-mpi: values from process to process
 -- Stability   : stable
 --
--- For programs that were written for the haskell-mpi of Monad.Reader 19: its names for what
--- "Heddle.MPI.Simple" has, for values that cereal can write. Listings 4 and 5 of the article
--- compile as they are printed, but for the import of 'System.Environment.getArgs'.
+-- haskell-mpi's names for the functions of "Heddle.MPI.Simple", on values with a cereal instance,
+-- for programs written for the haskell-mpi of Monad.Reader 19. Listings 4 and 5 of the article
+-- compile as printed, after the import of 'System.Environment.getArgs' is added.
 --
--- Both sides are programs with this module: the messages are those of
--- 'Heddle.MPI.Message.Serialized'.
+-- Both sides must use this module: the messages are those of 'Heddle.MPI.Message.Serialized'.
 --
--- Cost: that of "Heddle.MPI.Simple", and cereal's.
+-- Cost: that of "Heddle.MPI.Simple" and of cereal.
 -- Owner: values.
 module Control.Parallel.MPI.Simple
   ( -- * Point to point
@@ -54,7 +53,7 @@ import Heddle.MPI.Simple qualified as MPI
 
 -- | 'Heddle.MPI.Simple.send'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'Heddle.MPI.Simple.send'.
 -- [Source]: Monad.Reader 19, "Point-to-point communications".
 send :: Serialize msg => Comm -> Rank -> Tag -> msg -> IO ()
@@ -62,14 +61,14 @@ send comm rank tag = MPI.send comm rank tag . Serialized
 
 -- | 'Heddle.MPI.Simple.ssend'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'send'.
 ssend :: Serialize msg => Comm -> Rank -> Tag -> msg -> IO ()
 ssend comm rank tag = MPI.ssend comm rank tag . Serialized
 
 -- | 'Heddle.MPI.Simple.rsend'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'send'.
 rsend :: Serialize msg => Comm -> Rank -> Tag -> msg -> IO ()
 rsend comm rank tag = MPI.rsend comm rank tag . Serialized
@@ -83,7 +82,7 @@ bsend comm rank tag = MPI.bsend comm rank tag . Serialized
 
 -- | 'Heddle.MPI.Simple.recv'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'Heddle.MPI.Simple.recv'.
 -- [Source]: Monad.Reader 19, "Point-to-point communications".
 recv :: Serialize msg => Comm -> Rank -> Tag -> IO (msg, Status)
@@ -116,35 +115,35 @@ recvFuture comm rank tag = futureOf . fmap (\(Serialized a, status) -> (a, statu
 
 -- | 'Heddle.MPI.Simple.bcastSend'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'Heddle.MPI.Simple.bcast'.
 bcastSend :: Serialize msg => Comm -> Rank -> msg -> IO ()
 bcastSend comm root = MPI.bcastSend comm root . Serialized
 
 -- | 'Heddle.MPI.Simple.bcastRecv'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'Heddle.MPI.Simple.bcast'.
 bcastRecv :: Serialize msg => Comm -> Rank -> IO msg
 bcastRecv comm root = serialized <$> MPI.bcastRecv comm root
 
 -- | 'Heddle.MPI.Simple.scatterSend'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'Heddle.MPI.Simple.scatter'.
 scatterSend :: Serialize msg => Comm -> Rank -> [msg] -> IO msg
 scatterSend comm root as = serialized <$> MPI.scatterSend comm root (map Serialized as)
 
 -- | 'Heddle.MPI.Simple.scatterRecv'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'Heddle.MPI.Simple.scatter'.
 scatterRecv :: Serialize msg => Comm -> Rank -> IO msg
 scatterRecv comm root = serialized <$> MPI.scatterRecv comm root
 
 -- | 'Heddle.MPI.Simple.gatherSend'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'Heddle.MPI.Simple.gather'.
 -- [Source]: Monad.Reader 19, listing 5.
 gatherSend :: Serialize msg => Comm -> Rank -> msg -> IO ()
@@ -152,7 +151,7 @@ gatherSend comm root = MPI.gatherSend comm root . Serialized
 
 -- | 'Heddle.MPI.Simple.gatherRecv', which only the root calls.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'Heddle.MPI.Simple.gather'; 'MPIError' of class 'InvalidRoot' elsewhere.
 -- [Source]: Monad.Reader 19, listing 5.
 gatherRecv :: Serialize msg => Comm -> Rank -> msg -> IO [msg]
@@ -163,14 +162,14 @@ gatherRecv comm root a = do
 
 -- | 'Heddle.MPI.Simple.allgather'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'Heddle.MPI.Simple.allgather'.
 allgather :: Serialize msg => Comm -> msg -> IO [msg]
 allgather comm a = map serialized <$> MPI.allgather comm (Serialized a)
 
 -- | 'Heddle.MPI.Simple.alltoall'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: as 'Heddle.MPI.Simple.alltoall'.
 alltoall :: Serialize msg => Comm -> [msg] -> IO [msg]
 alltoall comm as = map serialized <$> MPI.alltoall comm (map Serialized as)

@@ -7,13 +7,13 @@
 
 -- |
 -- Module      : Heddle.MPI.Internal.Buffer
--- Description : Memory that MPI reads and writes as it is
+-- Description : Memory that MPI reads and writes in place
 -- Stability   : internal, exempt from the version policy
 --
--- What may be sent without being serialised, and what may be received into. Memory that the
--- collector may move is copied; all else is used in place.
+-- The classes of memory that can be sent without serialisation and received into. Memory that the
+-- garbage collector may move is copied; all other memory is used in place.
 --
--- Cost: in place, none; for unpinned arrays, a copy.
+-- Cost: none in place; a copy for unpinned arrays.
 -- Owner: the operation keeps the memory until it is complete, by 'lentDone'.
 module Heddle.MPI.Internal.Buffer
   ( -- * Elements
@@ -53,23 +53,23 @@ import Foreign.Storable (Storable)
 import Foreign.Storable qualified as Storable
 import Heddle.Prim.Buffer (Buffer, bufferPtr, foreignAddress, keepAlive)
 
--- | What MPI takes elements of memory for.
+-- | MPI's type of the elements of memory.
 newtype Datatype = Datatype Int64
   deriving newtype (Eq, Show)
 
--- | Bytes that are sent as they are.
+-- | Plain bytes.
 byteType :: Datatype
 byteType = Datatype 16
 
--- | Was it made of others? Those that are always there come first in @heddle_mpi_core.h@.
+-- | Whether a type was made of others; the handles of predefined types come first, see
+-- @heddle_mpi_core.h@.
 isDerived :: Datatype -> Bool
 isDerived (Datatype handle) = handle > 30
 {-# INLINE isDerived #-}
 
--- | Types that lie in memory as C's do, which MPI knows or takes for bytes.
+-- | Types with the memory layout of C's. MPI knows them, or handles them as bytes.
 class Storable a => Element a where
-  -- | MPI's type; that of bytes, unless the instance says otherwise. Arithmetic in reductions
-  -- needs MPI's.
+  -- | MPI's type; bytes by default. MPI's operators need one of MPI's numeric types.
   elementType :: Datatype
   elementType = byteType
 
@@ -121,7 +121,7 @@ instance Element CFloat where elementType = Datatype 25
 
 instance Element CDouble where elementType = Datatype 26
 
--- | The size of one.
+-- | The size of an element.
 --
 -- [Units]: bytes.
 elementBytes :: forall a. Storable a => Int
@@ -131,26 +131,25 @@ elementBytes = Storable.sizeOf (undefined :: a)
 -- | Memory for an operation.
 data Lent = Lent
   { lentAt :: !(Ptr Word8),
-    -- | In elements of the type.
+    -- | The number of elements of the type.
     lentCount :: !Int,
     lentType :: !Datatype,
     -- | The size of an element.
     lentEach :: !Int,
-    -- | When the operation is complete: keeps the memory until then, and copies it back if
-    -- it was a copy. Everything that follows an operation refers to this.
+    -- | Runs when the operation is complete: it keeps the memory alive until then, and copies a
+    -- received copy back. Every continuation of an operation refers to it.
     lentDone :: !(IO ()),
-    -- | Before a persistent operation starts: copies the memory again if what MPI knows is a
-    -- copy.
+    -- | Runs before a persistent operation starts: it copies the memory again if MPI uses a copy.
     lentAgain :: !(IO ())
   }
 
--- | Its size.
+-- | The size of lent memory.
 --
 -- [Units]: bytes.
 lentBytes :: Lent -> Int
 lentBytes lent = lentCount lent * lentEach lent
 
--- In place, for so many elements.
+-- Lend memory in place.
 inPlace :: forall a x. Element a => ForeignPtr x -> Int -> Int -> Lent
 inPlace memory offset n =
   Lent (castPtr (foreignAddress memory) `plusPtr` offset) (n * units) (elementType @a) each (touchForeignPtr memory) (pure ())
@@ -158,12 +157,12 @@ inPlace memory offset n =
     (units, each) = if elementType @a == byteType then (elementBytes @a, 1) else (1, elementBytes @a)
 {-# INLINE inPlace #-}
 
--- | What can be sent as it lies in memory. It must not be changed until it has been sent.
+-- | Memory that can be sent in place. It must not be changed until it has been sent.
 class SendBuffer b where
   -- | Lend it for reading.
   lendOut :: b -> IO Lent
 
--- | What can be received into. Nobody may look at it until the operation is complete.
+-- | Memory that can be received into. It must not be read until the operation is complete.
 class SendBuffer b => ReceiveBuffer b where
   -- | Lend it for writing.
   lendIn :: b -> IO Lent
@@ -185,9 +184,9 @@ instance (Element a, s ~ RealWorld) => ReceiveBuffer (Mutable.MVector s a) where
   lendIn = lendOut
   {-# INLINE lendIn #-}
 
--- | Memory that the caller keeps, and how many elements it has. It must stay until the
--- operation is complete, also when the thread that waits has been interrupted: so memory that
--- ends with a bracket, such as that of 'allocaBytes', is not for operations that may be given up.
+-- | Memory that the caller keeps alive, and its number of elements. It must stay allocated until the
+-- operation is complete, even if the waiting thread is interrupted. So memory with a bracketed
+-- lifetime, such as that of 'allocaBytes', is unsafe for operations that may be abandoned.
 instance Element a => SendBuffer (Ptr a, Int) where
   lendOut (p, n)
     | elementType @a == byteType = pure (Lent (castPtr p) (n * elementBytes @a) byteType 1 (pure ()) (pure ()))
@@ -235,7 +234,7 @@ instance s ~ RealWorld => SendBuffer (MutableByteArray s) where
 instance s ~ RealWorld => ReceiveBuffer (MutableByteArray s) where
   lendIn = bytesThrough True byteType 1
 
--- | Not of 'Bool', whose elements are bits there.
+-- | No instance for 'Bool', whose elements are bits in such an array.
 instance (Prim a, Element a) => SendBuffer (UArray i a) where
   lendOut (UArray _ _ _ array) = bytesOut (elementType @a) (sizeOf (undefined :: a)) (ByteArray array)
 

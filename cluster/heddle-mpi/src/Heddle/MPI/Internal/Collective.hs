@@ -3,11 +3,11 @@
 
 -- |
 -- Module      : Heddle.MPI.Internal.Collective
--- Description : Collectives on memory: how they are asked for
+-- Description : Descriptions of collectives on memory
 -- Stability   : internal, exempt from the version policy
 --
--- A collective is described once, and then performed or begun. All checks that keep MPI from
--- writing beyond memory are here: what arrives has to fit into what was lent.
+-- A collective is described once, and then performed or started. The checks that keep MPI from
+-- writing outside lent memory are made here.
 --
 -- Cost: the implementation's non-blocking collective, whose waiting does not stop other threads.
 -- Owner: buffers belong to the operation until it is complete.
@@ -65,15 +65,15 @@ import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Buffer (bufferPtr, keepAlive, newBuffer)
 
--- | A collective that can be started, and what it gives.
+-- | A collective that can be started, and its continuation.
 data Collective a = Collective !Start (Outcome -> IO (Next a))
 
--- | Take part, and wait until it is complete here.
+-- | Take part, and wait until this rank's part is complete.
 performNow :: Collective a -> IO a
 performNow (Collective start rest) = perform start rest
 {-# INLINE performNow #-}
 
--- | Take part.
+-- | Start taking part, without waiting.
 beginNow :: Collective a -> IO (Request a)
 beginNow (Collective start rest) = begin start rest
 {-# INLINE beginNow #-}
@@ -91,27 +91,27 @@ sideOf :: Lent -> Side
 sideOf (Lent p n (Datatype type') each done _) = Side p n type' each done
 {-# INLINE sideOf #-}
 
--- | What is sent.
+-- | Lend memory to send.
 sendSide :: SendBuffer b => b -> IO Side
 sendSide b = sideOf <$> lendOut b
 {-# INLINE sendSide #-}
 
--- | What is received into.
+-- | Lend memory to receive into.
 receiveSide :: ReceiveBuffer b => b -> IO Side
 receiveSide b = sideOf <$> lendIn b
 {-# INLINE receiveSide #-}
 
--- | Nothing, where only other ranks send or receive.
+-- | No memory, where only other ranks send or receive.
 noSide :: Side
 noSide = Side nullPtr 0 16 1 (pure ())
 
--- | What a collective moves. 'exchanging' makes one; kinds that need more set its other fields.
+-- | The data that a collective moves. 'exchanging' makes one; some kinds set further fields.
 data Exchange = Exchange
   { exchangeOut :: !Side,
-    -- | So many elements to each rank.
+    -- | The number of elements to each rank.
     exchangeSends :: !Int,
     exchangeInto :: !Side,
-    -- | So many elements from each rank.
+    -- | The number of elements from each rank.
     exchangeReceives :: !Int,
     exchangeRoot :: !Rank,
     -- | The operator's code.
@@ -122,13 +122,13 @@ data Exchange = Exchange
     exchangeKeep :: IO ()
   }
 
--- | What is sent and how many elements to each rank, what is received and how many from each:
--- without an operator or arrays; the root is rank 0, where there is one.
+-- | Send memory, with the number of elements to each rank, and receive into memory, with the number
+-- from each: without an operator or arrays, and with rank 0 as the root.
 exchanging :: (Side, Int) -> (Side, Int) -> Exchange
 exchanging (out, sends) (into, receives) = Exchange out sends into receives 0 (-1) id (pure ())
 {-# INLINE exchanging #-}
 
--- | A collective of this kind, named in errors.
+-- | Describe a collective of the given kind; errors mention the given name.
 collective :: String -> KindCode -> Comm kind -> Exchange -> Collective ()
 collective call kind comm (Exchange out sends into receives (Rank root) operator arrays keep) =
   Collective start (\_ -> Finished <$> (sideDone out >> sideDone into >> keep))
@@ -162,8 +162,8 @@ collective call kind comm (Exchange out sends into receives (Rank root) operator
     limit = bulkBytes `div` 16
 {-# INLINE collective #-}
 
--- | How many elements of a buffer belong to each rank, and where they begin. Of types that MPI
--- takes for bytes (see 'elementType') these are bytes.
+-- | Each rank's part of a buffer: its number of elements, and where they begin. For types that MPI
+-- handles as bytes (see 'elementType') both are in bytes.
 data Parts = Parts
   { partCounts :: ![Int],
     -- | From the beginning of the buffer, in elements.
@@ -171,11 +171,12 @@ data Parts = Parts
   }
   deriving stock (Eq, Show)
 
--- | One behind the other.
+-- | Consecutive parts of the given lengths.
 consecutive :: [Int] -> Parts
 consecutive counts = Parts counts (scanl (+) 0 (take (length counts - 1) counts))
 
--- | As C wants them, checked against the number of ranks and the memory; what keeps them.
+-- | C's arrays of parts, checked against the number of ranks and the memory, and the action that
+-- keeps the arrays alive.
 withParts :: String -> Int -> Side -> Parts -> IO (Ptr Int64, Ptr Int64, IO ())
 withParts call ranks side (Parts counts offsets) = do
   when (length counts /= ranks || length offsets /= ranks) $

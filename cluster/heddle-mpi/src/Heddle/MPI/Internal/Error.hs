@@ -1,11 +1,12 @@
 -- |
 -- Module      : Heddle.MPI.Internal.Error
--- Description : What goes wrong
+-- Description : The package's exception and its error classes
 -- Stability   : internal, exempt from the version policy
 --
--- One exception, with the class of the error, the call, and what the implementation says.
+-- 'MPIError' is the package's root exception: the class of the error, the failed call, and the
+-- implementation's message.
 --
--- Cost: nothing where nothing goes wrong but a comparison for each call.
+-- Cost: without an error, one comparison for each call.
 module Heddle.MPI.Internal.Error
   ( MPIError (..),
     ErrorClass (..),
@@ -35,7 +36,7 @@ import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
 
--- | What kind of error it is: those of the standard, in its order, and Heddle's own.
+-- | The class of an error: MPI's error classes in the order of the standard, then Heddle's own.
 data ErrorClass
   = -- | No error at all; never thrown.
     Success
@@ -57,7 +58,7 @@ data ErrorClass
   | -- | A message is longer than what it was to be received into.
     Truncated
   | OtherError
-  | -- | An error inside of the implementation.
+  | -- | An error inside the implementation.
     InternalError
   | Pending
   | AccessDenied
@@ -82,27 +83,27 @@ data ErrorClass
   | UnsupportedOperation
   | OutOfMemory
   | InvalidName
-  | -- | Before 'Heddle.MPI.mpi'.
+  | -- | A call before 'Heddle.MPI.mpi'.
     NotStarted
-  | -- | After 'Heddle.MPI.mpi': a process can be in one world only, once.
+  | -- | A call after 'Heddle.MPI.mpi' has ended. A process can enter a world only once.
     AlreadyFinished
-  | -- | A communicator, a file, a type that was closed.
+  | -- | The communicator, file or other object has been closed.
     AlreadyClosed
-  | -- | This implementation cannot do that.
+  | -- | This implementation does not support the operation.
     Unsupported
-  | -- | More elements than this call can carry.
+  | -- | More elements than the call supports.
     TooLarge
   | -- | The implementation's library cannot be opened.
     NoLibrary
-  | -- | The program was built without the headers of that implementation.
+  | -- | The program was built without the headers of this implementation.
     NoProvider
-  | -- | The implementation is without support for threads.
+  | -- | The implementation does not support threads.
     NoThreads
-  | -- | Processes were started by the launcher of another implementation, or of none.
+  | -- | The processes were started by the launcher of another implementation, or by an unknown one.
     LauncherMismatch
-  | -- | Bytes that are no value of the type wanted.
+  | -- | The bytes of a message are not a value of the expected type.
     DecodeError
-  | -- | Another process could not do its part of a collective.
+  | -- | Another process failed in its part of a collective.
     RemoteError
   | -- | A message is not a whole number of elements.
     SizeMismatch
@@ -112,14 +113,14 @@ data ErrorClass
     BuildMismatch
   deriving stock (Bounded, Enum, Eq, Ord, Show)
 
--- | An operation failed. The communicator stays usable, as far as the implementation says so.
+-- | An operation failed. The communicator stays usable as far as the implementation guarantees that.
 data MPIError = MPIError
   { errorClass :: !ErrorClass,
     -- | The implementation's code; negative for errors of Heddle's own.
     errorCode :: !Int,
-    -- | What was called.
+    -- | The name of the function that failed.
     errorCall :: !String,
-    -- | What the implementation says.
+    -- | The implementation's message.
     errorText :: !String,
     -- | The rank in the world of the process that met the error; -1 outside of a world.
     errorRank :: !Int
@@ -134,7 +135,7 @@ instance Exception MPIError where
       code = if errorCode e > 0 then ", code " ++ show (errorCode e) else ""
       explanation = if null (errorText e) then meaning (errorClass e) else errorText e
 
--- What an error of Heddle's own means, where nothing else is known.
+-- The text for an error of Heddle's own that has no other message.
 meaning :: ErrorClass -> String
 meaning = \case
   NotStarted -> "there is no world yet"
@@ -163,7 +164,7 @@ ownClasses :: [ErrorClass]
 ownClasses =
   [NotStarted, AlreadyFinished, AlreadyClosed, Unsupported, TooLarge, OutOfMemory, NoLibrary, NoProvider, InvalidArgument, NoThreads]
 
--- | The exception for a code, other than 0.
+-- | The exception for a nonzero code.
 errorFrom :: String -> CInt -> IO MPIError
 errorFrom call code = do
   class' <- fromIntegral <$> c_error_class code
@@ -178,22 +179,22 @@ errorFrom call code = do
       | n < 0 && negate n <= length ownClasses = ownClasses !! (negate n - 1)
       | otherwise = OtherError
 
--- | Throw it.
+-- | Throw the exception for a nonzero code.
 failWith :: String -> CInt -> IO a
 failWith call code = errorFrom call code >>= throwIO
 
--- | Throw, unless the code is 0.
+-- | Run an action and throw unless its code is 0.
 check :: String -> IO CInt -> IO ()
 check call action = action >>= \code -> when (code /= 0) (failWith call code)
 {-# INLINE check #-}
 
--- | An error that is found before MPI is called, or behind it.
+-- | Throw an error that Heddle itself detects, before or after a call of MPI.
 wrong :: ErrorClass -> String -> String -> IO a
 wrong class' call text = thisRank >>= throwIO . MPIError class' (-1) call text
 
--- | What a collective throws although its messages are complete on this rank: either all ranks
--- have agreed to fail, or nothing was sent. Any other exception leaves it unfinished. Only
--- 'Heddle.MPI.Internal.Types.collectively' catches this.
+-- | Wraps the exception of a collective whose messages are complete on this rank: either all ranks
+-- have agreed to fail, or nothing was sent. Any other exception leaves the collective unfinished.
+-- 'Heddle.MPI.Internal.Types.collectively' removes the wrapper.
 newtype Agreed = Agreed SomeException
 
 instance Show Agreed where
@@ -202,21 +203,21 @@ instance Show Agreed where
 instance Exception Agreed where
   displayException (Agreed e) = displayException e
 
--- | What this throws is agreed.
+-- | Wrap the synchronous exceptions of an action in 'Agreed'.
 agreed :: IO a -> IO a
 agreed action = trySync action >>= either (throwIO . Agreed) pure
 
--- | The exception for the caller of a collective, and whether the collective is unfinished.
+-- | Remove the wrapper: the exception for the caller, and whether the collective is unfinished.
 disagreement :: SomeException -> (SomeException, Bool)
 disagreement e = case fromException e of
   Just (Agreed inner) -> (inner, False)
   Nothing -> (e, True)
 
--- | This process's rank in the world, for messages; -1 outside of one.
+-- | This process's rank in the world, for error messages; -1 outside a world.
 thisRank :: IO Int
 thisRank = readRef rankRef
 
--- | Known from now on.
+-- | Set the rank that errors report.
 setThisRank :: Int -> IO ()
 setThisRank = writeRef rankRef
 

@@ -1,13 +1,13 @@
 -- |
 -- Module      : Heddle.MPI.Internal.Foreign
--- Description : The C side, as it is
+-- Description : Imports of the C functions
 -- Stability   : internal, exempt from the version policy
 --
--- What @cbits/heddle_mpi.c@ and @heddle_mpi_engine.c@ offer. Nothing else of C is called.
+-- The functions of @cbits/heddle_mpi.c@ and @heddle_mpi_engine.c@.
 --
--- What starts an operation exists twice. The unsafe form ("Held") tests for a few
--- microseconds and waits for no other process; it is for operations of at most 'bulkBytes'.
--- The safe form gives up the capability.
+-- A function that starts an operation is imported twice. The unsafe form ("held") tests for a few
+-- microseconds and waits for no other process; it is for operations of at most 'bulkBytes'. The
+-- safe form gives up the capability.
 --
 -- Cost: an unsafe call, a few nanoseconds; a safe one, about a hundred.
 module Heddle.MPI.Internal.Foreign
@@ -80,12 +80,12 @@ import Foreign.Ptr (Ptr, castPtr, nullPtr)
 import Foreign.StablePtr (StablePtr, castPtrToStablePtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
 
--- | An operation that is under way; 0 is none.
+-- | An outstanding operation; 0 is none.
 type Slot = Int64
 
--- | What an operation came to.
+-- | The outcome of an operation.
 data Outcome = Outcome
-  { -- | Who sent it.
+  { -- | The rank of the sender.
     outcomeSource :: !Int32,
     -- | Its tag.
     outcomeTag :: !Int32,
@@ -94,11 +94,11 @@ data Outcome = Outcome
     outcomeCancelled :: !Bool,
     -- | After an error: MPI may go on with the operation, so its memory must never be freed.
     outcomeLost :: !Bool,
-    -- | How much was received, if the implementation says.
+    -- | The number of bytes received; negative if the implementation does not report it.
     outcomeReceived :: !Int64,
-    -- | What a probe has found.
+    -- | The message that a matched probe found.
     outcomeMessage :: !Int64,
-    -- | What was registered for the slot.
+    -- | The continuation that was registered for the slot.
     outcomeOwner :: !(Maybe (StablePtr (Outcome -> IO ())))
   }
 
@@ -122,11 +122,11 @@ peekOutcome p = do
     <*> peekByteOff p 32
     <*> pure (if owner == nullPtr then Nothing else Just (castPtrToStablePtr owner))
 
--- | Operations above so many bytes are started, and waited for, without the capability.
+-- | Larger operations, in bytes, are started and waited for without the capability.
 bulkBytes :: Int
 bulkBytes = 65536
 
--- What one of the implementations' calls may do: load a library, wait for other processes.
+-- These calls are safe: they may load a library or wait for other processes.
 
 foreign import ccall unsafe "heddle_mpi_guess" c_guess :: IO CInt -- reads the environment
 
@@ -166,8 +166,8 @@ foreign import ccall unsafe "heddle_mpi_configure" c_configure :: Int64 -> Int64
 
 foreign import ccall safe "heddle_mpi_engine" c_engine :: Ptr Outcome -> CInt -> CInt -> IO CInt
 
--- With patience 0 it tests once. Only where the runtime has no threads: there a safe call would
--- hold up as much.
+-- With patience 0 it tests once. Used only by the runtime without threads, where a safe call would
+-- block the program as well.
 foreign import ccall unsafe "heddle_mpi_engine" c_engine_poll :: Ptr Outcome -> CInt -> CInt -> IO CInt
 
 foreign import ccall unsafe "heddle_mpi_engine_stop" c_engine_stop :: IO () -- a lock kept for a moment
@@ -214,8 +214,8 @@ foreign import ccall safe "heddle_mpi_collective" c_collective :: Ptr Asked -> C
 
 foreign import ccall unsafe "heddle_mpi_collective" c_collective_held :: Ptr Asked -> CInt -> Int64 -> CInt -> Ptr Outcome -> IO Slot -- starts, and tests for its budget
 
--- | What a collective needs; what its kind does not use is 0. The arrays stay until it is
--- complete.
+-- | The arguments of a collective; those that its kind does not use are 0. The arrays must stay
+-- allocated until it is complete.
 data Asked = Asked
   { askedComm :: !Int64,
     askedSendType :: !Int64,
@@ -233,7 +233,7 @@ data Asked = Asked
     askedOp :: !CInt
   }
 
--- | As C wants it.
+-- | Pass the arguments as C's structure.
 withAsked :: Asked -> (Ptr Asked -> IO a) -> IO a
 withAsked asked use = allocaBytesAligned 104 8 $ \p -> do
   pokeByteOff p 0 (askedComm asked)

@@ -8,7 +8,7 @@
 -- What "Heddle.MPI.Communicator" documents and exports of groups.
 --
 -- Cost: no group operation communicates; each is O(processes).
--- Owner: groups may be used by all threads; closing one is the program's affair.
+-- Owner: any thread may use a group; the program closes it.
 module Heddle.MPI.Internal.Group
   ( Group (..),
     emptyGroup,
@@ -39,75 +39,75 @@ import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Exception
 
--- | Processes in an order, which gives each its rank. Other than a communicator it carries no
--- messages, and is this process's alone.
+-- | An ordered set of processes; the order gives each its rank. Unlike a communicator it carries no
+-- messages and is local to this process.
 newtype Group = Group Int64
   deriving stock (Eq)
 
 instance Show Group where
   showsPrec _ (Group h) = showString "Group " . shows h
 
--- | Without processes. It need not be closed.
+-- | The group without processes. It need not be closed.
 emptyGroup :: Group
 emptyGroup = Group 0
 
 madeGroup :: String -> (Ptr Int64 -> IO CInt) -> IO Group
 madeGroup call make = Group <$> newHandle call make
 
--- | The processes of a communicator; of an intercommunicator, those of the own side.
--- 'closeGroup' it.
+-- | The processes of a communicator; of an intercommunicator, those of the local side. Close it
+-- with 'closeGroup'.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
 commGroup :: Comm kind -> IO Group
 commGroup comm = madeGroup "commGroup" (c_group_of (commHandle comm) 0)
 
--- | The processes of the other side. 'closeGroup' it.
+-- | The processes of the remote side. Close it with 'closeGroup'.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
 remoteGroup :: Comm 'Inter -> IO Group
 remoteGroup comm = madeGroup "remoteGroup" (c_group_of (commHandle comm) 1)
 
--- | Make a group by any of these functions, use it, and close it on every path.
+-- | Make a group with the given action, use it, and close it on every path.
 --
--- [Throws]: what the two throw.
+-- [Throws]: what the action and the body throw.
 withGroup :: IO Group -> (Group -> IO a) -> IO a
 withGroup make = bracket make closeGroup
 
--- | Give a group back. Communicators made from it stay.
+-- | Free a group. Communicators made from it stay valid.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError': 'AlreadyClosed' the second time, unless it is empty.
 closeGroup :: Group -> IO ()
 closeGroup (Group h) = check "closeGroup" (c_group_free h)
 
--- | How many processes it has.
+-- | The number of processes.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
 groupSize :: Group -> IO Int
 groupSize (Group h) = fromIntegral <$> answer "groupSize" 0 (c_group_size h)
 
--- | This process's rank in it; 'Nothing' if it is not in it.
+-- | This process's rank in a group; 'Nothing' if it is not a member.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
 groupRank :: Group -> IO (Maybe Rank)
 groupRank (Group h) = fromC <$> answer "groupRank" 0 (c_group_rank h)
 
--- The constant for a rank that is not there is UNDEFINED.
+-- The rank of a process outside the group is MPI_UNDEFINED.
 fromC :: CInt -> Maybe Rank
 fromC r = if r == -4 then Nothing else Just (Rank (fromIntegral r))
 
--- | Those of these ranks, in this order.
+-- | The processes with these ranks, in this order.
 --
 -- [Blocks]: never.
--- [Throws]: 'MPIError': 'InvalidRank' if one is not there, or given twice.
+-- [Throws]: 'MPIError': 'InvalidRank' if a rank is not in the group, or given twice.
 include :: Group -> [Rank] -> IO Group
 include = pick "include" False
 
--- | All but those of these ranks.
+-- | All processes but those with these ranks.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError': as 'include'.
@@ -121,21 +121,21 @@ pick call leaveOut group@(Group h) ranks = do
   distinct call ranks
   withRanks ranks $ \n p -> madeGroup call (c_group_pick h n p (flag leaveOut))
 
--- | Those of the first, and behind them those of the second that are not in the first.
+-- | The processes of the first group, then those of the second that are not in the first.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
 union :: Group -> Group -> IO Group
 union = combine "union" 0
 
--- | Those of the first that are in the second too.
+-- | The processes of the first group that are also in the second.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
 intersection :: Group -> Group -> IO Group
 intersection = combine "intersection" 1
 
--- | Those of the first that are not in the second.
+-- | The processes of the first group that are not in the second.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
@@ -145,11 +145,11 @@ difference = combine "difference" 2
 combine :: String -> CInt -> Group -> Group -> IO Group
 combine call how (Group a) (Group b) = madeGroup call (c_group_combine a b how)
 
--- | Which ranks the processes with these ranks of the first group have in the second;
--- 'Nothing' for those that are not in it. 'noRank' stays what it is.
+-- | Translate ranks in the first group to ranks in the second; 'Nothing' for processes that are not
+-- in the second. 'noRank' is unchanged.
 --
 -- [Blocks]: never.
--- [Throws]: 'MPIError': 'InvalidRank' if one is not in the first.
+-- [Throws]: 'MPIError': 'InvalidRank' if a rank is not in the first.
 translateRanks :: Group -> [Rank] -> Group -> IO [Maybe Rank]
 translateRanks from@(Group a) ranks (Group b) = do
   size <- groupSize from
@@ -158,9 +158,9 @@ translateRanks from@(Group a) ranks (Group b) = do
     check "translateRanks" (c_group_translate a n p b to)
     map fromC <$> peekArray (length ranks) to
 
--- | How two communicators, or two groups, compare.
+-- | The result of comparing two communicators or two groups.
 data Comparison
-  = -- | They are the same; groups, if they have the same processes with the same ranks.
+  = -- | The same object; for groups, the same processes with the same ranks.
     Identical
   | -- | Two communicators of the same processes with the same ranks.
     Congruent
@@ -169,7 +169,7 @@ data Comparison
   | Unequal
   deriving stock (Bounded, Enum, Eq, Ord, Show)
 
--- | How two groups compare; never 'Congruent'.
+-- | Compare two groups; never 'Congruent'.
 --
 -- [Cost]: O(n log n).
 -- [Blocks]: never.
@@ -191,7 +191,7 @@ compareGroups a b = do
         | sort there == all' -> Similar
         | otherwise -> Unequal
 
--- An implementation may have one lock for all of its calls, and keep it while it copies.
+-- An implementation may use one lock for all of its calls, and hold it while it copies.
 
 foreign import ccall safe "heddle_mpi_group_of" c_group_of :: Int64 -> CInt -> Ptr Int64 -> IO CInt
 

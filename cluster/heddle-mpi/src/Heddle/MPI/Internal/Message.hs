@@ -5,13 +5,13 @@
 -- Description : Whole messages, as the transport sends and receives them
 -- Stability   : internal, exempt from the version policy
 --
--- Makes a message of a value, and a value of a message. The layout is described in
+-- Encodes a value as a message, and decodes a message. The layout is described in
 -- "Heddle.MPI.Message".
 --
--- Invariant: decoding is total: whatever the bytes, it answers.
--- Owner: what 'encode' makes is its caller's; the buffer given to 'decode' becomes the
--- value's, and must not be written to any more.
--- Cost: an encoded number is one allocation of pinned memory; no system call.
+-- Invariant: decoding is total: it returns an answer for any bytes.
+-- Owner: the caller owns the result of 'encode'; the buffer given to 'decode' becomes part of
+-- the value and must not be written to any more.
+-- Cost: encoding a number makes one allocation of pinned memory; no system call.
 module Heddle.MPI.Internal.Message
   ( -- * Sending
     Outgoing (..),
@@ -46,14 +46,13 @@ import Heddle.Prim.Exception (bug, try)
 
 -- | A message about to be sent.
 data Outgoing = Outgoing
-  { -- | The header, after the eight bytes before it.
+  { -- | The header, preceded by its length and the format mark, eight bytes.
     outgoingHeader :: !Buffer,
-    -- | Its bytes, with these eight.
+    -- | The size of the header, including those eight bytes.
     outgoingHeaderBytes :: !Int,
-    -- | What follows, in order, with gaps of up to 15 bytes whose content is of no
-    -- importance.
+    -- | The parts, in order. The padding between them, up to 15 bytes, has no meaning.
     outgoingParts :: ![Part],
-    -- | The bytes of the whole message.
+    -- | The size of the whole message.
     outgoingBytes :: !Int
   }
 
@@ -91,7 +90,7 @@ encodeVarying size put x = do
   (parts, bytes) <- writerDone w
   pure (Outgoing header (8 + n) parts bytes)
 
--- | A buffer for a header of so many bytes, with what comes before it.
+-- | A buffer for a header of the given size, with the eight bytes before it.
 started :: Int -> IO Buffer
 started n = do
   header <- newBuffer (8 + n)
@@ -118,7 +117,7 @@ flatten out
     keepAlive (outgoingHeader out)
     let copyParts !_ [] = pure ()
         copyParts end (part : parts) = do
-          -- Nothing that was in this memory goes out.
+          -- Zero the padding, so that no old content of this memory is sent.
           fillBytes (at `plusPtr` end) 0 (partOffset part - end)
           unsafeWithForeignPtr (partMemory part) $ \from ->
             copyBytes (at `plusPtr` partOffset part) from (partBytes part)
@@ -129,7 +128,7 @@ flatten out
 
 -- | Why bytes are not a message of the type.
 data DecodeProblem = DecodeProblem
-  { -- | The byte of the message, counted from 0, where the trouble is.
+  { -- | The offset in the message of the byte in question.
     problemOffset :: !Int,
     -- | What was expected there, what was found, and the bytes of the message.
     problemReason :: !String

@@ -3,8 +3,8 @@
 -- Description : Values as messages
 -- Stability   : internal, exempt from the version policy
 --
--- Sends what 'encode' makes as one message, its large parts from where they lie, and receives
--- a message of any length by a matched probe into one buffer, which the value then shares.
+-- Sends an encoded value as one message, its large parts in place, and receives a message of any
+-- length by a matched probe into one buffer, which the value then shares.
 --
 -- Cost: sending, an encoding; receiving, a probe and a buffer.
 -- Owner: an outgoing message keeps its parts until it is sent.
@@ -43,7 +43,7 @@ import Heddle.Prim.Buffer (Buffer, bufferPtr, foreignAddress, keepAlive, newBuff
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
 
--- What is sent: one piece of memory, or a type that lists several; and what gives that back.
+-- The memory to send: one piece, or a type that lists several; and the action that frees the type.
 lendOutgoing :: Outgoing -> IO (Lent, IO ())
 lendOutgoing out
   | null (outgoingParts out) = pure (Lent (bufferPtr header) (outgoingBytes out) byteType 1 (keepAlive header) (pure ()), pure ())
@@ -67,7 +67,7 @@ lendOutgoing out
       after (partOffset part + partBytes part) parts
     keep = keepAlive header >> forM_ (outgoingParts out) (touchForeignPtr . partMemory) >> keepAlive gap
 
--- What is between parts: of no importance.
+-- The padding between parts; its content has no meaning.
 gap :: Buffer
 gap = unsafeGlobal (newBuffer 16)
 {-# NOINLINE gap #-}
@@ -84,7 +84,7 @@ sendPacked call mode comm rank tag a = do
     else isendOutgoing call mode comm rank tag out >>= wait
 {-# INLINE sendPacked #-}
 
--- | Begin to send a value.
+-- | Start sending a value.
 isendPacked :: Message a => String -> Mode -> Comm kind -> Rank -> Tag -> a -> IO (Request ())
 isendPacked call mode comm rank tag a = encode a >>= isendOutgoing call mode comm rank tag
 {-# INLINE isendPacked #-}
@@ -92,7 +92,7 @@ isendPacked call mode comm rank tag a = encode a >>= isendOutgoing call mode com
 isendOutgoing :: String -> Mode -> Comm kind -> Rank -> Tag -> Outgoing -> IO (Request ())
 isendOutgoing call mode comm rank tag out = mask_ $ do
   (lent, free) <- lendOutgoing out
-  -- The type may be freed as soon as the send has begun.
+  -- MPI permits freeing the type once the send has started.
   let start = (sending call mode comm rank tag lent) {startWeight = weigh (outgoingBytes out)}
   begin start (\_ -> Finished () <$ lentDone lent) <* free
 
@@ -103,7 +103,7 @@ bytesOf a = encode a >>= flatten
 -- | A message that has arrived.
 data Packed = Packed !Buffer !Int !Status
 
--- Receive what a probe has found.
+-- Receive a message that a probe found.
 matchedPacked :: String -> Outcome -> IO (Next Packed)
 matchedPacked call found' = do
   let n = fromIntegral (outcomeReceived found')
@@ -117,7 +117,7 @@ recvPacked :: String -> Comm kind -> Rank -> Tag -> IO Packed
 recvPacked call comm rank tag = perform (probing call comm rank tag) (matchedPacked call)
 {-# INLINE recvPacked #-}
 
--- | Begin to receive a value: it is decoded by who finds it complete.
+-- | Start receiving a value. The thread that finds the message complete decodes it.
 receivingPacked :: Message a => String -> Comm kind -> Rank -> Tag -> IO (Request (a, Status))
 receivingPacked call comm rank tag = begin (probing call comm rank tag) (\found' -> matchedPacked call found' >>= opened)
   where
@@ -127,7 +127,7 @@ receivingPacked call comm rank tag = begin (probing call comm rank tag) (\found'
       Awaiting slot start rest -> pure (Awaiting slot start (rest >=> opened))
       Gone -> pure Gone
 
--- | The value in it.
+-- | Decode a received message.
 --
 -- [Throws]: 'MPIError' of class 'DecodeError'.
 unpack :: Message a => String -> Packed -> IO (a, Status)
@@ -136,7 +136,7 @@ unpack call (Packed memory n status) = do
   pure (a, status)
 {-# INLINE unpack #-}
 
--- | The value in so many bytes of a buffer, from an offset; with words for where they come from.
+-- | Decode bytes of a buffer, given their offset and number; errors mention the given origin.
 --
 -- [Throws]: 'MPIError' of class 'DecodeError'.
 decodeOr :: Message a => String -> String -> Buffer -> Int -> Int -> IO a

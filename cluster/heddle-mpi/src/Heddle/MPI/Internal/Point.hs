@@ -7,11 +7,11 @@
 -- Description : Point to point, from memory to memory
 -- Stability   : internal, exempt from the version policy
 --
--- Messages between two processes, of memory that lies there; see "Heddle.MPI.Fast", which
--- documents and exports it.
+-- Messages between two processes, sent from and received into memory in place;
+-- "Heddle.MPI.Fast" documents and exports them.
 --
 -- Cost: an 8-byte message, the implementation's time and about 100 ns.
--- Owner: a buffer belongs to the operation until that is complete.
+-- Owner: the operation owns a buffer until it is complete.
 module Heddle.MPI.Internal.Point
   ( -- * Starting
     Mode (..),
@@ -86,7 +86,7 @@ import Heddle.Prim.Thread (nap)
 data Mode = Standard | Synchronous | Ready
   deriving stock (Enum, Eq)
 
--- So many elements; one of a derived type may have any size.
+-- The weight of a message of this many elements. An element of a derived type may have any size.
 weighElements :: Int -> Int64 -> Weight
 weighElements n type' = if n > bulkBytes `div` 16 || isDerived (Datatype type') then Bulky else Light
 {-# INLINE weighElements #-}
@@ -140,7 +140,7 @@ probing call comm (Rank rank) (Tag tag) =
     t = fromIntegral tag
 {-# INLINE probing #-}
 
--- | Receive a message that was found.
+-- | Receive a message that a probe found.
 matched :: String -> Int64 -> Lent -> Start
 matched call message (Lent p n (Datatype type') _ _ _) =
   Start
@@ -170,10 +170,10 @@ isendWith call mode comm rank tag b = do
   begin (sending call mode comm rank tag lent) (done lent)
 {-# INLINE isendWith #-}
 
--- | Send. It returns when the memory may be changed again: for a small message that may be
--- before anybody has received it; see 'ssend'.
+-- | Send. It returns when the memory may be changed again, which for a small message may be
+-- before it is received; see 'ssend'.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 -- [Source]: MPI 3.1, section 3.4.
 send :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO ()
@@ -182,21 +182,21 @@ send = sendWith "send" Standard
 
 -- | Send, and return when the receiver has begun to receive.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 ssend :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO ()
 ssend = sendWith "ssend" Synchronous
 {-# INLINE ssend #-}
 
--- | Send to somebody who receives already: anything else is an error of the program.
+-- | Send, where the matching receive has already started; otherwise the behaviour is undefined.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 rsend :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO ()
 rsend = sendWith "rsend" Ready
 {-# INLINE rsend #-}
 
--- | Send a copy: returns at once, and needs no buffer to be attached.
+-- | Send a copy: returns at once. Unlike with MPI's own @MPI_Bsend@ no buffer has to be attached.
 --
 -- [Cost]: a copy of the message.
 -- [Blocks]: never.
@@ -204,7 +204,7 @@ rsend = sendWith "rsend" Ready
 bsend :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO ()
 bsend comm rank tag b = do
   lent <- lendOut b
-  -- What such a type leaves out of the memory would have to be copied as well.
+  -- The copy would have to include the bytes that such a type leaves out.
   when (isDerived (lentType lent)) $
     wrong UnsupportedOperation "bsend" "memory with a derived type is not copied; use isend"
   copy <- newBuffer (lentBytes lent)
@@ -233,8 +233,7 @@ sendValue comm rank tag a = do
   performSend (sending "sendValue" Standard comm rank tag lent) (keepAlive memory)
 {-# INLINE sendValue #-}
 
--- | Begin to send: 'send', without waiting. The memory must not be changed before the request
--- is complete.
+-- | 'send', without waiting. The memory must not be changed before the request is complete.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError', when it is waited for.
@@ -264,8 +263,8 @@ received lent outcome = Finished (statusOf outcome) <$ lentDone lent
 
 -- | Receive into memory, which may be larger than the message.
 --
--- [Blocks]: parks the thread, at last.
--- [Masking]: interruptible while it waits: the message may still be received.
+-- [Blocks]: parks the thread until the operation is complete.
+-- [Masking]: interruptible while it waits; the message may still be received afterwards.
 -- [Throws]: 'MPIError': 'Truncated' if the message is larger.
 recv :: ReceiveBuffer b => Comm kind -> Rank -> Tag -> b -> IO Status
 recv comm rank tag b = do
@@ -273,7 +272,7 @@ recv comm rank tag b = do
   perform (receiving "recv" comm rank tag lent) (received lent)
 {-# INLINE recv #-}
 
--- | Begin to receive: nobody may look at the memory before the request is complete.
+-- | 'recv', without waiting. The memory must not be read before the request is complete.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError', when it is waited for.
@@ -283,7 +282,7 @@ irecv comm rank tag b = do
   begin (receiving "irecv" comm rank tag lent) (received lent)
 {-# INLINE irecv #-}
 
--- What has arrived in a new vector.
+-- The part of a new vector that the message filled.
 frozen :: forall a. Element a => String -> Mutable.IOVector a -> Lent -> Outcome -> IO (Next (Vector a, Status))
 frozen call v lent outcome = do
   lentDone lent
@@ -293,11 +292,11 @@ frozen call v lent outcome = do
   whole <- Vector.unsafeFreeze v
   pure (Finished (Vector.unsafeTake (max 0 n) whole, status))
 
--- | Receive at most so many elements into a new vector, as long as the message.
+-- | Receive at most the given number of elements into a new vector of the message's length.
 --
 -- [Blocks]: as 'recv'.
--- [Throws]: 'MPIError': 'Truncated' if there are more, 'SizeMismatch' if the message is no
--- whole number of elements.
+-- [Throws]: 'MPIError': 'Truncated' if there are more, 'SizeMismatch' if the message is not
+-- a whole number of elements.
 recvNew :: Element a => Comm kind -> Rank -> Tag -> Int -> IO (Vector a, Status)
 recvNew comm rank tag most = do
   v <- newVector "recvNew" most
@@ -334,7 +333,7 @@ recvValue comm rank tag = do
     pure (Finished (a, status))
 {-# INLINE recvValue #-}
 
--- | Send to one and receive from one, both at once: rings do not stop.
+-- | Send to one rank while receiving from another (or the same), so a ring cannot deadlock.
 --
 -- [Blocks]: until both are complete.
 -- [Throws]: 'MPIError'.
@@ -346,10 +345,10 @@ sendrecv comm to sendTag b from recvTag c = do
 
 -- Looking first --------------------------------------------------------------
 
--- | Wait for a message, and leave it there; another thread may receive it meanwhile: see
--- 'mprobe', which also waits at less cost.
+-- | Wait for a message without receiving it. Another thread may receive it first; 'mprobe'
+-- prevents that and waits more cheaply.
 --
--- [Blocks]: looks again and again; naps between, of up to a millisecond, hold an OS thread.
+-- [Blocks]: polls; sleeps of up to a millisecond between polls hold an OS thread.
 -- [Throws]: 'MPIError'.
 probe :: Comm kind -> Rank -> Tag -> IO Status
 probe comm rank tag = go (0 :: Int)
@@ -357,10 +356,10 @@ probe comm rank tag = go (0 :: Int)
     go n =
       iprobe comm rank tag >>= \case
         Just status -> pure status
-        -- At once a thousand times, then after naps that grow to a millisecond.
+        -- A thousand polls without a pause, then with sleeps that grow to a millisecond.
         Nothing -> nap (microseconds (min 1000 (max 0 (n - 1000)))) >> go (n + 1)
 
--- | Is there a message?
+-- | Poll for a message, without receiving it.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError'.
@@ -373,10 +372,10 @@ iprobe comm (Rank rank) (Tag tag) = allocaBytesAligned outcomeBytes 8 $ \p -> do
     1 -> pure (Just (statusOf outcome))
     _ -> failWith "iprobe" (fromIntegral (outcomeError outcome))
 
--- | A message that was found, and is received once, by whoever has this.
+-- | A message that a matched probe found. It can be received once, only through this value.
 data Found = Found !(Ref (Maybe Int64)) !Status
 
--- | What is known of it.
+-- | The found message's sender, tag and size.
 foundStatus :: Found -> Status
 foundStatus (Found _ status) = status
 
@@ -390,9 +389,9 @@ found outcome = do
   ref <- newRef (Just (outcomeMessage outcome))
   pure (Finished (Found ref (statusOf outcome)))
 
--- | Wait for a message, and take it out: nobody else receives it.
+-- | Wait for a message and reserve it: only the result can receive it.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 -- [Source]: MPI 3.1, section 3.8.2.
 mprobe :: Comm kind -> Rank -> Tag -> IO Found
@@ -404,9 +403,9 @@ mprobe comm rank tag = perform (probing "mprobe" comm rank tag) found
 improbe :: Comm kind -> Rank -> Tag -> IO (Request Found)
 improbe comm rank tag = begin (probing "improbe" comm rank tag) found
 
--- | Receive what was found.
+-- | Receive a found message.
 --
--- [Blocks]: until it has come.
+-- [Blocks]: parks the thread until the message has arrived.
 -- [Throws]: 'MPIError': 'Truncated' if the memory is too small, 'InvalidRequest' the second time.
 mrecv :: ReceiveBuffer b => Found -> b -> IO Status
 mrecv message b = mask_ $ do
@@ -414,9 +413,9 @@ mrecv message b = mask_ $ do
   m <- takeFound "mrecv" message
   perform (matched "mrecv" m lent) (received lent)
 
--- | Receive what was found into a new vector of its length.
+-- | Receive a found message into a new vector of its length.
 --
--- [Blocks]: until it has come.
+-- [Blocks]: parks the thread until the message has arrived.
 -- [Throws]: 'MPIError': as 'recvNew'.
 mrecvNew :: forall a. Element a => Found -> IO (Vector a, Status)
 mrecvNew message = mask_ $ do
@@ -430,7 +429,7 @@ mrecvNew message = mask_ $ do
 
 -- Persistent requests --------------------------------------------------------
 
--- | The same operation, again and again.
+-- | A send or receive on fixed memory that can be started repeatedly.
 data Persistent a = Persistent
   { persistentHandle :: !Int64,
     persistentLent :: !Lent,
@@ -444,7 +443,7 @@ data Persistent a = Persistent
 data Use = Idle | Started | Closed
   deriving stock (Eq)
 
--- | Make ready for sending the same memory, with what it contains each time.
+-- | Prepare to send the same memory repeatedly, with its contents at the time of each start.
 --
 -- [Throws]: 'MPIError'.
 sendInit :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Persistent ())
@@ -455,7 +454,7 @@ sendInit comm (Rank rank) (Tag tag) b = mask_ $ do
   use <- newRef Idle
   pure (Persistent handle lent True use (done lent))
 
--- | Make ready for receiving into the same memory.
+-- | Prepare to receive into the same memory repeatedly.
 --
 -- [Throws]: 'MPIError'.
 recvInit :: ReceiveBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Persistent Status)
@@ -469,7 +468,7 @@ recvInit comm (Rank rank) (Tag tag) b = mask_ $ do
 made :: String -> (Ptr Int64 -> IO CInt) -> IO Int64
 made call make = alloca $ \p -> poke p 0 >> check call (make p) >> peek p
 
--- | Do it once more. The time before must be complete, and have been waited for.
+-- | Start the operation once. Its previous run must be complete and have been waited for.
 --
 -- [Cost]: memory that the collector may move is copied each time.
 -- [Blocks]: never.
@@ -497,7 +496,7 @@ startRequest persistent = mask_ $ do
       | outcomeError outcome /= 0 = failWith "startRequest" (fromIntegral (outcomeError outcome))
       | otherwise = persistentGives persistent outcome
 
--- | Give it back.
+-- | Free a persistent request.
 --
 -- [Blocks]: never.
 -- [Throws]: 'MPIError': 'InvalidRequest' if it is under way, 'AlreadyClosed' the second time.
@@ -514,7 +513,7 @@ changeUse persistent next call =
     Started -> wrong InvalidRequest call "the operation is under way: wait for the request that it was started with, or cancel that"
     Closed -> failWith call (-3)
 
--- | How many elements a message has; 'Nothing' if it is no whole number of them.
+-- | The number of elements in a message; 'Nothing' if its size is not a whole number of them.
 statusCount :: forall a. Element a => Status -> Maybe Int
 statusCount status
   | statusBytes status < 0 || left /= 0 = Nothing

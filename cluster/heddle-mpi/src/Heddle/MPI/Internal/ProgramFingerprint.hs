@@ -3,14 +3,14 @@
 
 -- |
 -- Module      : Heddle.MPI.Internal.ProgramFingerprint
--- Description : Which program this is
+-- Description : The identity of the running program
 -- Stability   : internal, exempt from the version policy
 --
--- Code and addresses of code mean something to the same program only. Its identity is the MD5
--- digest of its executable, and with it that of the keys of its static pointers, which a program
--- with shared libraries has elsewhere.
+-- Code and its addresses are meaningful only within one program. A program's identity is the MD5
+-- digest of its executable, together with that of the keys of its static pointers, because a
+-- dynamically linked program has those in other files.
 --
--- Cost: once, reading the executable: some milliseconds for each megabyte.
+-- Cost: reads the executable once, in some milliseconds per megabyte.
 -- Owner: the process.
 module Heddle.MPI.Internal.ProgramFingerprint
   ( ProgramFingerprint (..),
@@ -33,7 +33,7 @@ import Heddle.MPI.Internal.Message.Class (Message)
 import Heddle.Prim.Global (unsafeGlobal)
 import Numeric (showHex)
 
--- | A program's identity.
+-- | The digests that identify a program.
 data ProgramFingerprint = ProgramFingerprint !Word64 !Word64
   deriving stock (Eq, Generic)
   deriving anyclass (Message)
@@ -43,7 +43,7 @@ instance Show ProgramFingerprint where
     where
       hex n = let digits = showHex n "" in replicate (16 - length digits) '0' ++ digits
 
--- | This program's.
+-- | The fingerprint of this program.
 thisProgram :: ProgramFingerprint
 thisProgram = unsafeGlobal $ do
   executable <- getFileHash "/proc/self/exe"
@@ -52,7 +52,7 @@ thisProgram = unsafeGlobal $ do
   pure (ProgramFingerprint a b)
 {-# NOINLINE thisProgram #-}
 
--- | Is what has arrived from this program?
+-- | Check that a message comes from this program.
 --
 -- [Throws]: 'MPIError' of class 'BuildMismatch', with both identities.
 sameProgram :: String -> String -> ProgramFingerprint -> IO ()
@@ -67,7 +67,7 @@ data CodeAddress = CodeAddress {placeAddress :: !Word64, placeShared :: !Bool}
   deriving stock (Eq, Generic, Show)
   deriving anyclass (Message)
 
--- | This process's.
+-- | The code address of this process.
 codeAddress :: CodeAddress
 codeAddress = unsafeGlobal $ do
   maps <- readFile "/proc/self/maps"

@@ -2,19 +2,20 @@
 
 -- |
 -- Module      : Heddle.MPI.Internal.Request
--- Description : Operations under way, and waiting for them
+-- Description : Outstanding operations, and waiting for them
 -- Stability   : internal, exempt from the version policy
 --
--- An operation that is not complete at once is registered with C under a stable pointer to
--- what is done when it is. That keeps its memory, whatever becomes of the request and of the
--- threads that wait for it. Whoever finds it complete first, a waiter or the engine, does it.
+-- An operation that is not complete at once is registered with C under a stable pointer to its
+-- continuation. The pointer keeps the operation's memory alive even if the request is dropped or
+-- its waiters are interrupted. The waiter or the engine, whichever finds the operation complete
+-- first, runs the continuation.
 --
--- Waiting: a few microseconds in an unsafe call; then for as long as the settings say in a
--- safe one; then the thread parks in STM, and the engine tests. See @heddle_mpi_engine.c@.
+-- A waiter tests for a few microseconds in an unsafe call, then for the configured time in a safe
+-- call, then parks in STM while the engine tests. See @heddle_mpi_engine.c@.
 --
 -- Invariant: from the start of an operation to its registration exceptions are masked.
 -- See Note [Memory lent].
--- Cost: complete at once, nothing is allocated but the outcome's 48 bytes.
+-- Cost: an operation that is complete at once allocates only its outcome, 48 bytes.
 -- Owner: a request may be used by any thread.
 module Heddle.MPI.Internal.Request
   ( -- * Starting
@@ -72,42 +73,42 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Thread (forkMasked, labelMe, threadedRuntime, yield)
 import Heddle.Prim.Unsafe (unsafeInSTM)
 
--- | How an operation is started: with its budget in nanoseconds, without the capability and
--- with it.
+-- | How an operation is started, given its testing budget in nanoseconds: by a safe call, which
+-- gives up the capability, and by an unsafe call, which holds it.
 data Start = Start
   { startCall :: !String,
     startFree :: Int64 -> CInt -> Ptr Outcome -> IO Slot,
     startHeld :: Int64 -> CInt -> Ptr Outcome -> IO Slot,
     startWeight :: !Weight,
-    -- | Whether what follows is told of failures and of being cancelled. Otherwise a failure
-    -- throws, and nothing follows.
+    -- | Whether the continuation also runs after failure and cancellation. Otherwise a failure
+    -- throws, and the continuation does not run.
     startTells :: !Bool
   }
 
--- | May its call copy much?
+-- | Whether the call that starts an operation may copy much data ('Bulky').
 data Weight = Light | Bulky
   deriving stock (Eq)
 
--- | Of so many bytes.
+-- | The weight of an operation on this many bytes.
 weigh :: Int -> Weight
 weigh n = if n > bulkBytes then Bulky else Light
 {-# INLINE weigh #-}
 
--- | What follows when an operation is complete.
+-- | The continuation's answer when an operation is complete.
 data Next a
   = Finished a
-  | -- | Another one, and what follows that.
+  | -- | Start another operation, with its continuation.
     Then !Start (Outcome -> IO (Next a))
-  | -- | One that has been started and is not complete, and what follows that.
+  | -- | Another operation was started and is not complete; with its continuation.
     Awaiting !Slot !Start (Outcome -> IO (Next a))
   | -- | The operation was cancelled.
     Gone
 
--- How long a call that holds the capability tests.
+-- How long a call that holds the capability tests, in nanoseconds.
 heldBudget :: Int64
 heldBudget = 5000
 
--- How long one that does not hold it tests after it has started an operation.
+-- How long a call that gives up the capability tests after starting an operation.
 freeBudget :: Int64
 freeBudget = 200000
 
@@ -123,16 +124,16 @@ launch start patient p = case startWeight start of
 
 -- | Start an operation and wait until it is complete.
 --
--- [Blocks]: parks the thread, at last.
--- [Masking]: interruptible while it waits: then the operation goes on, and keeps what it needs.
--- [Throws]: 'MPIError'; what the rest throws.
+-- [Blocks]: parks the thread until the operation is complete.
+-- [Masking]: interruptible while it waits; the operation continues and keeps its memory.
+-- [Throws]: 'MPIError'; what the continuation throws.
 perform :: Start -> (Outcome -> IO (Next a)) -> IO a
 perform start rest = either waitFor pure =<< mask_ (withOutcome (chain start rest))
 {-# INLINE perform #-}
 
--- | Start a send and wait until it is complete: without an outcome, which nobody looks at.
+-- | Start a send and wait until it is complete. It has no outcome to read.
 --
--- [Blocks]: parks the thread, at last.
+-- [Blocks]: parks the thread until the operation is complete.
 -- [Masking]: as 'perform'.
 -- [Throws]: 'MPIError'.
 performSend :: Start -> IO () -> IO ()
@@ -150,7 +151,7 @@ performSend start done = mapM_ waitFor =<< mask_ begun
               Just under <$ follow under start slot (\_ -> Finished () <$ done)
 {-# INLINE performSend #-}
 
--- As heddle_mpi.c has them: minus the error; the second where the send may have begun.
+-- The codes of heddle_mpi.c: the negated error; the second one if the send may have begun.
 sendFailed, sendLost :: Slot
 sendFailed = -1000000
 sendLost = -1099511627776
@@ -166,7 +167,7 @@ keepForEver :: a -> IO ()
 keepForEver keeper = void (newStablePtr keeper)
 {-# NOINLINE keepForEver #-}
 
--- One operation after the other, as far as they are complete at once.
+-- Run operations in sequence while each is complete at once.
 chain :: Start -> (Outcome -> IO (Next a)) -> Ptr Outcome -> IO (Either (Under a) a)
 chain start rest p = do
   slot <- launch start True p
@@ -196,17 +197,17 @@ phasesFrom p = \case
     Left under <$ follow under start slot rest
   Gone -> throwCancelled
 
--- | Start an operation among phases, and go on with its error and how much was received, at once
--- if it is complete. What keeps its memory is performed when it is complete. The first argument
--- tells whether starting may test for a while; it is handed on, and is 'False' for what goes on
--- after an operation that was not complete at once.
+-- | Start an operation as one of several phases. Its continuation gets its error and the number of
+-- bytes received, at once if the operation is complete. The action that keeps the memory alive runs
+-- on completion. The first argument says whether starting may test for a while; it is passed on to
+-- the continuation, and is 'False' after an operation that was not complete at once.
 --
--- What follows is to be a call of a function that exists anyway: then nothing is allocated for
--- an operation that is complete at once.
+-- Pass a saturated call of a known function as the continuation: then an operation that is complete
+-- at once allocates nothing.
 --
 -- [Blocks]: never.
--- [Masking]: to be called masked.
--- [Throws]: 'MPIError' if it failed, unless what follows is told of that.
+-- [Masking]: call it masked.
+-- [Throws]: 'MPIError' if the start failed, unless the continuation handles failures.
 startAmong :: Bool -> Ptr Outcome -> IO () -> Start -> (Bool -> CInt -> Int64 -> IO (Next a)) -> IO (Next a)
 startAmong patient p keep start next = do
   slot <- launch start patient p
@@ -220,7 +221,7 @@ startAmong patient p keep start next = do
     else pure (Awaiting slot start (\outcome -> keep >> next False (fromIntegral (outcomeError outcome)) (outcomeReceived outcome)))
 {-# INLINE startAmong #-}
 
--- After a failure that was told of at once.
+-- After a failure that the starting call reported.
 failedAmong :: String -> Bool -> Ptr Outcome -> IO () -> IO ()
 failedAmong call tells p keep = do
   outcome <- peekOutcome p
@@ -229,7 +230,7 @@ failedAmong call tells p keep = do
   unless tells (failWith call (fromIntegral (outcomeError outcome)))
 {-# NOINLINE failedAmong #-}
 
--- | Do one operation after the other, as far as they are complete at once. Masked.
+-- | Run operations in sequence while each is complete at once. Call it masked.
 phases :: IO (Next a) -> IO (Either (Under a) a)
 phases first =
   first >>= \case
@@ -241,10 +242,10 @@ furtherPhases :: Next a -> IO (Either (Under a) a)
 furtherPhases next = withOutcome (`phasesFrom` next)
 {-# NOINLINE furtherPhases #-}
 
--- | Do one operation after the other, and wait until the last is complete.
+-- | Run operations in sequence, and wait until the last is complete.
 --
--- [Blocks]: parks the thread, at last.
--- [Masking]: as 'perform': the operations go on.
+-- [Blocks]: parks the thread until the operation is complete.
+-- [Masking]: as 'perform': the operations continue.
 -- [Throws]: 'MPIError'; what a phase throws.
 performPhases :: IO (Next a) -> IO a
 performPhases first = either waitFor pure =<< mask_ (phases first)
@@ -258,8 +259,8 @@ begin start rest = mask_ $ do
   enter under start rest
   pure (Request under id)
 
--- | An operation that has been started. It holds what it works on until it is complete, even
--- if it is dropped; what it gives may be asked for any number of times, by any thread.
+-- | A started operation. Its memory is kept until it is complete, even if the request is dropped.
+-- Any thread may ask for the result, any number of times.
 data Request a = forall x. Request !(Under x) (x -> a)
 
 instance Functor Request where
@@ -267,9 +268,9 @@ instance Functor Request where
 
 data Under a = Under
   { underState :: !(TVar (State a)),
-    -- | What it waits for now.
+    -- | The slot of the current phase.
     underSlot :: !(Ref Slot),
-    -- | Somebody is parked for it: so its next slots are watched as well.
+    -- | Whether a thread is parked for it: then the slots of later phases are watched as well.
     underWatched :: !(Ref Bool)
   }
 
@@ -282,11 +283,11 @@ data State a
 newUnder :: IO (Under a)
 newUnder = Under <$> newTVarIO Underway <*> newRef 0 <*> newRef False
 
--- | A request that is complete.
+-- | A request that is already complete.
 finishedWith :: a -> IO (Request a)
 finishedWith a = (\state slot watched -> Request (Under state slot watched) id) <$> newTVarIO (Over a) <*> newRef 0 <*> newRef False
 
--- | What a thread of its own works on, as a request: it cannot be cancelled.
+-- | Run an action on a separate thread, as a request. It cannot be cancelled.
 --
 -- [Cost]: a thread.
 -- [Blocks]: never.
@@ -299,7 +300,7 @@ forked name body = do
     atomically (writeTVar (underState under) (either Broken Over result))
   pure (Request under id)
 
--- Start what comes next. Masked.
+-- Start the next phase. Masked.
 enter :: Under a -> Start -> (Outcome -> IO (Next a)) -> IO ()
 enter under start rest = withOutcome $ \p -> do
   slot <- launch start False p
@@ -307,7 +308,7 @@ enter under start rest = withOutcome $ \p -> do
     then peekOutcome p >>= advance under start rest
     else follow under start slot rest
 
--- Go on with an outcome. Masked.
+-- Continue with an outcome. Masked.
 advance :: Under a -> Start -> (Outcome -> IO (Next a)) -> Outcome -> IO ()
 advance under start rest outcome
   | outcomeCancelled outcome && not (startTells start) = settle Cancelled'
@@ -323,11 +324,11 @@ advance under start rest outcome
     code = fromIntegral (outcomeError outcome)
     settle = atomically . writeTVar (underState under)
 
--- Go on when the slot is complete. Masked.
+-- Continue when the slot is complete. Masked.
 follow :: Under a -> Start -> Slot -> (Outcome -> IO (Next a)) -> IO ()
 follow under start slot rest
   | slot < 0 = do
-    -- It has been started, and there was no memory to follow it.
+    -- The operation has started, but there was no memory for its slot.
     keepForEver rest
     errorFrom (startCall start) (fromIntegral slot) >>= atomically . writeTVar (underState under) . Broken . toException
   | otherwise = do
@@ -337,7 +338,7 @@ follow under start slot rest
     watched <- modifyRef (underWatched under) (\w -> (w, w))
     when watched (c_watch slot)
 
--- | Do what is to be done with an outcome that was taken.
+-- | Run the continuation of an outcome that was taken.
 runOutcome :: Outcome -> IO ()
 runOutcome outcome = for_ (outcomeOwner outcome) $ \owner -> do
   go <- deRefStablePtr owner
@@ -356,10 +357,10 @@ outcomeOf = \case
 throwCancelled :: IO a
 throwCancelled = wrong Cancelled "wait" "the request was cancelled"
 
--- | How far phases have come.
+-- | The progress of a sequence of phases.
 data Stage = Going | Ended | Failing !SomeException
 
--- | How far they have come by now.
+-- | Read the progress.
 stageOf :: Under a -> IO Stage
 stageOf under =
   readTVarIO (underState under) >>= \case
@@ -368,7 +369,7 @@ stageOf under =
     Broken e -> pure (Failing e)
     Cancelled' -> either Failing id <$> try throwCancelled
 
--- Parks until it is over. To tell the engine may be repeated, and undone by nobody.
+-- Park until the request is complete. Watching a slot is idempotent and is never undone.
 over :: Under a -> STM (IO a)
 over under =
   readTVar (underState under) >>= \state -> case outcomeOf state of
@@ -380,8 +381,8 @@ over under =
       slot <- modifyRef (underSlot under) (\s -> (s, s))
       c_watch slot
 
--- | What it gives, in a transaction: so that requests may be waited for together with one
--- another and with anything else. It retries until the request is complete.
+-- | Wait for the result in a transaction, so that requests combine with each other and with any
+-- other STM action. It retries until the request is complete.
 --
 -- [Blocks]: parks the thread; the engine tests meanwhile.
 -- [Throws]: 'MPIError' when the operation failed or was cancelled.
@@ -393,19 +394,19 @@ await (Request under f) =
     Cancelled' -> throwSTM (MPIError Cancelled (-1) "await" "the request was cancelled" (-1))
     Underway -> over under >> retry
 
--- | What it gives.
+-- | Wait for the result.
 --
--- [Cost]: complete at once, tens of nanoseconds.
--- [Blocks]: tests for some microseconds, then without the capability, then parks.
--- [Masking]: interruptible; the operation goes on.
+-- [Cost]: tens of nanoseconds if the operation is already complete.
+-- [Blocks]: tests for some microseconds, then tests without the capability, then parks.
+-- [Masking]: interruptible; the operation continues.
 -- [Throws]: 'MPIError' when the operation failed or was cancelled.
 wait :: Request a -> IO a
 wait (Request under f) = f <$> waitFor under
 
--- | What phases give at last.
+-- | Wait for the result of the last phase.
 --
 -- [Blocks]: as 'wait'.
--- [Masking]: interruptible; the phases go on.
+-- [Masking]: interruptible; the phases continue.
 waitFor :: Under a -> IO a
 waitFor under =
   readTVarIO (underState under) >>= \state -> case outcomeOf state of
@@ -418,7 +419,7 @@ waitFor under =
       | threadedRuntime = join (atomically (over under))
       | otherwise = readTVarIO (underState under) >>= fromMaybe (pollEngine >> yield >> park) . outcomeOf
 
--- Test for it; whether it was complete, and has been gone on with.
+-- Test the slot; 'True' if it was complete, in which case its continuation has run.
 testFor :: Under a -> Bool -> IO Bool
 testFor under patient = mask_ . withOutcome $ \p -> do
   slot <- readRef (underSlot under)
@@ -427,7 +428,7 @@ testFor under patient = mask_ . withOutcome $ \p -> do
   when (answer > 0) (peekOutcome p >>= runOutcome)
   pure (answer > 0)
 
--- | What it gives, unless it is not complete.
+-- | The result if the request is complete, else 'Nothing'.
 --
 -- [Blocks]: never.
 -- [Throws]: as 'wait'.
@@ -439,7 +440,7 @@ test (Request under f) = do
     _ -> pure ()
   maybe (pure Nothing) (fmap (Just . f)) . outcomeOf =<< readTVarIO (underState under)
 
--- | What it gives, unless the deadline passes before: then the operation goes on.
+-- | 'wait' until a deadline; 'Nothing' if it passes first, and the operation continues.
 --
 -- [Blocks]: as 'wait'.
 -- [Throws]: as 'wait'.
@@ -457,7 +458,7 @@ waitUntil deadline request =
           answer <- atomically ((Just <$> await request) `orElse` (readTVar passed >>= \p -> if p then pure Nothing else retry))
           maybe (waitUntil deadline request) (pure . Just) answer
 
--- | What the first to be complete gives, and its place in the list.
+-- | Wait for the first of several requests: its index in the list, and its result.
 --
 -- [Blocks]: as 'wait'; for ever, if the list is empty.
 -- [Throws]: as 'wait'.
@@ -470,14 +471,15 @@ waitAny requests = go (64 :: Int)
       [] -> pure Nothing
       (i, r) : others -> test r >>= maybe (firstOf others) (pure . Just . (,) i)
 
--- | What all of them give.
+-- | Wait for all requests, and return their results in order.
 --
 -- [Blocks]: as 'wait'.
--- [Throws]: as 'wait', for the first that failed; the others go on.
+-- [Throws]: as 'wait', for the first that failed; the others continue.
 waitAll :: [Request a] -> IO [a]
 waitAll = mapM wait
 
--- | Cancel a receive that has not begun: 'False' if it was too late; it is over in any case.
+-- | Cancel a receive that has not begun; 'False' if it was too late. On return the request is
+-- complete in either case.
 --
 -- [Blocks]: until the request is complete.
 cancel :: Request a -> IO Bool
@@ -497,34 +499,33 @@ cancel (Request under _) =
 
 -- The engine -----------------------------------------------------------------
 
--- | How many outcomes the engine takes at once.
+-- | How many outcomes the engine takes in one batch.
 engineBatch :: Int
 engineBatch = 64
 
--- | Test everything once, and go on with what is complete: for a runtime without threads.
+-- | Test every slot once and run the continuations of complete ones, for a runtime without threads.
 pollEngine :: IO ()
 pollEngine = mask_ . allocaBytesAligned (engineBatch * outcomeBytes) 8 $ \p -> do
   n <- c_engine_poll p (fromIntegral engineBatch) 0
   runOutcomes p (fromIntegral n)
 
--- | Go on with so many outcomes.
+-- | Run the continuations of a batch of outcomes.
 runOutcomes :: Ptr Outcome -> Int -> IO ()
 runOutcomes p n = forM_ [0 .. n - 1] (\i -> peekOutcome (p `plusPtr` (i * outcomeBytes)) >>= runOutcome)
 
 -- Note [Memory lent]
 -- ~~~~~~~~~~~~~~~~~~
--- What follows an operation (the continuation in 'Then', the action given to 'performSend')
--- refers to all memory that was lent to it; 'Heddle.MPI.Internal.Buffer.lentDone' is a part of
--- it. While the call that starts the operation runs, exceptions are masked, and the thread's
+-- The continuation of an operation (that in 'Then', or the action given to 'performSend') refers
+-- to all memory lent to the operation, through 'Heddle.MPI.Internal.Buffer.lentDone'. While the call that starts the operation runs, exceptions are masked, and the thread's
 -- stack holds the continuation. An operation that is not complete when that call returns is
--- registered under a stable pointer to the continuation before the mask ends. The pointer is
--- freed by whoever takes the outcome, after MPI has said that the operation is complete. So
--- the thread that waits holds nothing: it may be interrupted at any time.
+-- registered under a stable pointer to the continuation before the mask ends. The thread
+-- that takes the outcome frees the pointer, after MPI has reported completion. So the waiting
+-- thread keeps nothing alive and may be interrupted at any time.
 --
--- Three cases are left in which nobody can know when MPI is done: starting fails with an error
--- that is not about the arguments, and may have come after the start; a test fails without
--- completing the request; there is no memory for a slot. Then the continuation is kept until
--- the process ends ('keepForEver'). C tells of the first two by 'outcomeLost'.
+-- In three cases it is unknown when MPI has finished: starting fails with an error that is not
+-- about the arguments, and the operation may have started; a test fails without completing the
+-- request; there is no memory for a slot. Then the continuation is kept until the process ends
+-- ('keepForEver'). C reports the first two by 'outcomeLost'.
 --
--- Memory behind a bare address belongs to the caller, who alone can keep it. In this package
--- no operation is started on one whose memory its continuation does not hold.
+-- Only the caller can keep the memory of a bare address alive. This package itself starts no
+-- operation on a bare address unless the operation's continuation holds the memory.

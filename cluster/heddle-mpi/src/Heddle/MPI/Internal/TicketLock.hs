@@ -65,8 +65,8 @@ withTicket (Ticket before mine) body = mask $ \restore -> do
 inOrder :: TicketLock -> IO a -> IO a
 inOrder lock body = mask $ \restore -> takeTicket lock >>= \ticket -> withTicket ticket (restore body)
 
--- | Are all tickets before this one released? If so, the caller must 'release' this one; if not,
--- 'withTicket' waits.
+-- | Whether all tickets before this one are released. If so, the caller must 'release' this one; if
+-- not, 'withTicket' waits.
 --
 -- [Blocks]: never.
 isCalled :: Ticket -> IO Bool

@@ -6,19 +6,20 @@
 -- Description : Reductions with Haskell functions
 -- Stability   : internal, exempt from the version policy
 --
--- Binary trees of messages on a duplicate of the communicator. Neighbouring ranges of ranks are
--- combined, the lower ones on the left: so an operation need not be commutative, and what comes
--- out depends on the number of ranks only. What all ranks get is made once, and copied.
+-- Binary trees of messages on a duplicate of the communicator. Adjacent ranges of ranks are
+-- combined with the lower ranks on the left, so an operation need not be commutative, and the
+-- result depends only on the values and the number of ranks. A result for all ranks is computed
+-- once and copied.
 --
--- A function that throws on one rank does not leave the others waiting: what cannot be made is
--- told in its place, and all ranks throw.
+-- A function that throws on one rank does not leave the others waiting: the rank sends the failure
+-- in place of its value, and all ranks throw.
 --
--- Cost: a message up for each level of the tree; for all ranks, a broadcast. Of a few elements,
--- all ranks exchange theirs in rounds of half a round trip, faster than MPI's own collectives.
--- Owner: the calling thread of each rank, when it is its turn on the duplicate, which all of this
--- is given.
+-- Cost: one message for each level of the tree, and a broadcast if all ranks get the result. For a
+-- few elements the ranks exchange values in pairs, in rounds of half a round trip each, which is
+-- faster than MPI's own collectives.
+-- Owner: each rank's calling thread, while it has its turn on the duplicate that it passes in.
 module Heddle.MPI.Internal.Tree
-  ( -- * Of a few elements
+  ( -- * Reductions of a few elements
     Wings (..),
     wingsOf,
     wingsOfOne,
@@ -26,12 +27,12 @@ module Heddle.MPI.Internal.Tree
     butterflyBytes,
     verdict,
 
-    -- * Of vectors, element by element
+    -- * Reductions of vectors, element by element
     treeReduce,
     treeAllreduce,
     treeScan,
 
-    -- * Of anything
+    -- * Reductions of any values
     climb,
     prefixes,
   )
@@ -61,19 +62,19 @@ import Heddle.MPI.Internal.Types
 import Heddle.MPI.Operator
 import Heddle.Prim.Exception
 
--- The tag of all messages of trees: their order tells them apart.
+-- The tag of all tree messages; their order distinguishes them.
 treeTag :: Tag
 treeTag = 1
 
--- | Up to so many bytes a message is sent at once, whether or not somebody receives.
+-- | The most bytes of a message that MPI sends eagerly, before a receive is posted.
 butterflyBytes :: Int
 butterflyBytes = 1024
 
--- | The memory of a 'butterfly': what this rank has, what arrives, where C writes outcomes, and
--- what keeps all of it.
+-- | The memory of a 'butterfly': this rank's elements, the arriving ones, C's outcomes, and the
+-- action that keeps all of it alive.
 data Wings a = Wings !(Ptr a) !(Ptr a) !(Ptr Outcome) !(IO ())
 
--- | For @n@ elements in memory that the given action keeps alive.
+-- | Memory for @n@ elements that the given action keeps alive.
 wingsOf :: forall a. Element a => Ptr a -> Int -> IO () -> IO (Wings a)
 wingsOf mine n keep = do
   memory <- newAlignedPinnedByteArray (outcomeBytes + n * elementBytes @a) 16
@@ -81,7 +82,7 @@ wingsOf mine n keep = do
   pure (Wings mine (castPtr (p `plusPtr` outcomeBytes)) (castPtr p) (keep >> touch memory))
 {-# INLINE wingsOf #-}
 
--- | For one element, which is to be written.
+-- | Memory for one element, which the caller writes.
 wingsOfOne :: forall a. Element a => IO (Wings a)
 wingsOfOne = do
   memory <- newAlignedPinnedByteArray (outcomeBytes + 2 * each) 16
@@ -91,16 +92,17 @@ wingsOfOne = do
     each = (elementBytes @a + 15) `div` 16 * 16
 {-# INLINE wingsOfOne #-}
 
--- | Combine a few elements of all ranks, in place, on every rank, and then do this. Partners
--- exchange what they have, and combine it in the order of the ranks, so that both get the same
--- bits; of ranks beyond a power of two, every second waits for its neighbour.
+-- | Combine a few elements of all ranks in place, on every rank, then run the continuation.
+-- Partners exchange their elements and combine them in the order of the ranks, so both get the same
+-- bits. If the number of ranks is not a power of two, some ranks let a neighbour take part for them.
 --
--- A rank that has nothing to give, or has been sent something of another length, sends empty
--- messages from then on; a rank that receives one does the same. Every rank is reached by every
--- other one, so all fail, and no message is left over.
+-- A rank without a value, or that received a message of another length, sends empty messages from
+-- then on, and so does a rank that receives one. Data from every rank reaches every other one, so
+-- all ranks fail, and no message is left over.
 --
--- [Cost]: some closures once; nothing for a message that is complete at once. See 'startAmong'.
--- [Blocks]: never; its phases follow one another.
+-- [Cost]: a few closures per call; no allocation for a message that is complete at once. See
+-- 'startAmong'.
+-- [Blocks]: never; each phase starts the next one.
 butterfly :: forall a r. Element a => String -> Comm 'Intra -> (a -> a -> a) -> Int -> Wings a -> Maybe SomeException -> IO r -> IO (Next r)
 butterfly call shadow f n (Wings mine theirs p keep) nothing result = do
   Lent at count type' each _ _ <- lendOut (mine, n)
@@ -135,21 +137,21 @@ butterfly call shadow f n (Wings mine theirs p keep) nothing result = do
   fly flight nothing
 {-# INLINEABLE butterfly #-}
 
--- A 'butterfly' of elements of whatever type: one for all, since it is long.
+-- A 'butterfly' on elements of any type. It is long, so it is compiled once for all types.
 data Flight r = Flight
   { flightCall :: !String,
     flightComm :: !(Comm 'Intra),
-    -- What this rank has, and where what arrives is put.
+    -- This rank's elements, and the buffer for the arriving ones.
     flightMine, flightTheirs :: !(Ptr Word8),
     -- In elements of MPI's type, and in bytes.
     flightCount, flightBytes :: !Int,
     flightType :: !Datatype,
     flightOutcome :: !(Ptr Outcome),
     flightKeep :: !(IO ()),
-    -- Whether what has arrived is from a rank before this one.
+    -- Whether the arrived elements are from a lower rank.
     flightCombine :: !(Bool -> IO ()),
     flightResult :: !(IO r),
-    -- The greatest power of two that is not above the number of ranks, and what is above it.
+    -- The greatest power of two that is at most the number of ranks, and the remainder.
     flightFull, flightBeyond, flightRank :: !Int
   }
 
@@ -163,13 +165,13 @@ fly !x nothing
 powerWithin :: Int -> Int -> Int
 powerWithin size k = if 2 * k <= size then powerWithin size (2 * k) else k
 
--- Is this one of two neighbours of which the odd one takes part for both?
+-- Whether this rank is one of two neighbours of which the odd one takes part for both.
 stands :: Flight r -> Bool
 stands x = flightRank x < 2 * flightBeyond x
 {-# INLINE stands #-}
 
--- The number of this rank among those that take part, that of its partner at this step, and
--- which rank that is.
+-- This rank's number among the participants, its partner's number at this step, and the partner's
+-- rank.
 number, partner, partnerRank :: Flight r -> Int -> Int
 number x _ = if stands x then flightRank x `div` 2 else flightRank x - flightBeyond x
 partner x step = number x step `xor` step
@@ -178,7 +180,7 @@ partnerRank x step = let r = partner x step in if r < flightBeyond x then 2 * r 
 {-# INLINE partner #-}
 {-# INLINE partnerRank #-}
 
--- So small that it goes at once, whether or not somebody receives it.
+-- Small enough that MPI sends it eagerly.
 offer :: Flight r -> Bool -> Int -> Maybe SomeException -> (Bool -> CInt -> Int64 -> IO (Next r)) -> IO (Next r)
 offer x patient to problem =
   startAmong patient (flightOutcome x) (flightKeep x) $
@@ -193,26 +195,26 @@ accept x patient into from =
     (receiving (flightCall x) (flightComm x) (Rank from) treeTag (Lent into (flightCount x) (flightType x) 1 (pure ()) (pure ()))) {startTells = True}
 {-# INLINE accept #-}
 
--- From this step on.
+-- Run the steps from this one on.
 rounds :: Flight r -> Bool -> Int -> Maybe SomeException -> IO (Next r)
 rounds !x !patient !step !problem
   | step < flightFull x = offer x patient (partnerRank x step) problem (\patient' _ _ -> exchange x patient' step problem)
   | stands x = offer x patient (flightRank x - 1) problem (\_ _ _ -> landed x problem)
   | otherwise = landed x problem
 
--- What this rank has is sent.
+-- After this rank's elements are sent.
 exchange :: Flight r -> Bool -> Int -> Maybe SomeException -> IO (Next r)
 exchange !x !patient !step !problem =
   accept x patient (flightTheirs x) (partnerRank x step) (\patient' e got -> merge x patient' step problem e got)
 {-# NOINLINE exchange #-}
 
--- What the partner has is here.
+-- After the partner's elements have arrived.
 merge :: Flight r -> Bool -> Int -> Maybe SomeException -> CInt -> Int64 -> IO (Next r)
 merge !x !patient !step !problem !e !got =
   judge x (partnerRank x step) e got problem >>= combined x (partner x step < number x step) >>= rounds x patient (2 * step)
 {-# NOINLINE merge #-}
 
--- What the neighbour has is here, for which this rank takes part.
+-- After the elements of the neighbour that this rank takes part for have arrived.
 firstly :: Flight r -> Bool -> Maybe SomeException -> CInt -> Int64 -> IO (Next r)
 firstly !x !patient nothing !e !got =
   judge x (flightRank x - 1) e got nothing >>= combined x True >>= rounds x patient 1
@@ -235,7 +237,7 @@ combined x before = \case
   problem -> pure problem
 {-# INLINE combined #-}
 
--- What is wrong with a message, given its rank, error and size in bytes.
+-- Whether and how a message is wrong, given its rank, error and size in bytes.
 judge :: Flight r -> Int -> CInt -> Int64 -> Maybe SomeException -> IO (Maybe SomeException)
 judge x from e got = \case
   Nothing
@@ -259,10 +261,10 @@ problemOf :: IO () -> IO (Maybe SomeException)
 problemOf action = (Nothing <$ action) `catchSync` (pure . Just)
 {-# INLINE problemOf #-}
 
--- | All ranks tell whether they could do their part; if one could not, all throw: those with
--- their own exception that, the others that rank's number. Given a duplicate.
+-- | Agree on success: if any rank failed, all ranks throw. A rank with an exception of its own
+-- throws that; the others throw 'RemoteError' with the lowest failed rank. Takes the duplicate.
 --
--- [Blocks]: until all have told.
+-- [Blocks]: until all ranks have reported.
 -- [Throws]: the exception given, or an 'MPIError' of class 'RemoteError'.
 verdict :: String -> Comm 'Intra -> Maybe SomeException -> IO ()
 verdict call shadow problem = do
@@ -275,8 +277,8 @@ verdict call shadow problem = do
     Just e -> throwIO e
     Nothing -> when (first /= maxBound) (wrong RemoteError call ("rank " ++ show first ++ " could not do its part"))
 
--- | The value of all ranks combined, at rank 0; elsewhere that of some. Given how to receive
--- from a rank, how to send to one, and how to combine what is here with what is behind it.
+-- | Combine the values of all ranks at rank 0; other ranks return the value of a range. Takes the
+-- ways to receive from a rank, to send to one, and to combine a value with that of higher ranks.
 climb :: Int -> Int -> (Int -> IO b) -> (Int -> a -> IO ()) -> (a -> b -> IO a) -> a -> IO a
 climb size rank receive give combine = go 1
   where
@@ -286,8 +288,8 @@ climb size rank receive give combine = go 1
       | rank + step < size = receive (rank + step) >>= combine a >>= go (2 * step)
       | otherwise = go (2 * step) a
 
--- | The values of the ranks before this one combined, if there are any: in rounds, in each of
--- which everybody gives what it has combined to a rank twice as far.
+-- | Combine the values of the ranks before this one, if there are any. In each round every rank
+-- sends its combined value to a rank at twice the distance of the round before.
 prefixes :: Int -> Int -> (Int -> IO b) -> (Int -> a -> IO c) -> (c -> IO ()) -> (b -> a -> IO a) -> (b -> Maybe p -> IO (Maybe p)) -> a -> IO (Maybe p)
 prefixes size rank receive give given combine before = go 1 Nothing
   where
@@ -304,10 +306,10 @@ prefixes size rank receive give given combine before = go 1 Nothing
         mapM_ given giving
         go (2 * step) prefix' a'
 
--- What could be made, or why not.
+-- A value, or the exception that prevented it.
 type Made a = Either SomeException (Vector a)
 
--- Instead of a vector that could not be made an empty one is sent.
+-- A vector that could not be computed is sent as an empty one.
 receiveFrom :: Element a => Comm 'Intra -> Int -> Int -> IO (Made a)
 receiveFrom comm n r = do
   (v, _) <- recvNew comm (Rank r) treeTag n
@@ -321,7 +323,7 @@ zipped f x y = trySync $ do
   b <- either throwIO pure y
   evaluate (Vector.zipWith f a b)
 
--- The vectors of all ranks combined, at rank 0.
+-- Combine the vectors of all ranks at rank 0.
 reduced :: Element a => Comm 'Intra -> Operator a -> Vector a -> IO (Made a)
 reduced shadow op b = do
   (size, rank) <- shapeOf shadow
@@ -333,7 +335,7 @@ reduced shadow op b = do
     (zipped (operatorFunction op))
     (Right b)
 
--- | 'Heddle.MPI.Collective.reduce', with a function.
+-- | 'Heddle.MPI.Collective.reduce' with a Haskell function.
 treeReduce :: Element a => Rank -> Operator a -> Vector a -> Maybe (Mutable.IOVector a) -> Comm 'Intra -> IO ()
 treeReduce root op b into shadow = do
   (size, rank) <- shapeOf shadow
@@ -354,7 +356,7 @@ treeReduce root op b into shadow = do
     Right v -> when (Rank rank == root) (maybe (wrong InvalidBuffer "reduce" "the root has no buffer") (copyInto "reduce" v) into)
   verdict "reduce" shadow (either Just (const Nothing) answer)
 
--- | 'Heddle.MPI.Collective.allreduce', with a function, or of a few elements.
+-- | 'Heddle.MPI.Collective.allreduce' with a Haskell function, or on a few elements.
 treeAllreduce :: forall a. Element a => Operator a -> Vector a -> Mutable.IOVector a -> Comm 'Intra -> IO ()
 treeAllreduce op b into shadow = do
   when (Mutable.length into /= Vector.length b) . agreed $
@@ -366,7 +368,7 @@ treeAllreduce op b into shadow = do
   side <- receiveSide into
   performNow (collective "allreduce" kBcast shadow (exchanging (noSide, 0) (side, sideCount side)))
 
--- | 'Heddle.MPI.Collective.scan' and 'Heddle.MPI.Collective.exscan', with a function.
+-- | 'Heddle.MPI.Collective.scan' and 'Heddle.MPI.Collective.exscan' with a Haskell function.
 treeScan :: Element a => Bool -> Operator a -> Vector a -> Mutable.IOVector a -> Comm 'Intra -> IO ()
 treeScan inclusive op b into shadow = do
   (size, rank) <- shapeOf shadow

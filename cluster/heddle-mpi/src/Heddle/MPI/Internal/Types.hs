@@ -5,12 +5,12 @@
 
 -- |
 -- Module      : Heddle.MPI.Internal.Types
--- Description : Communicators, ranks, tags, what is known of a message
+-- Description : Communicators, ranks, tags, message statuses
 -- Stability   : internal, exempt from the version policy
 --
--- Cost: a communicator is a handle, which C looks up in each call; its size and the own rank
--- are asked for once.
--- Owner: communicators may be used by all threads; closing one is the program's affair.
+-- Cost: a communicator is a handle that C looks up in each call; its size and this process's rank
+-- are requested once and cached.
+-- Owner: any thread may use a communicator; the program closes it.
 module Heddle.MPI.Internal.Types
   ( -- * Ranks and tags
     Rank (..),
@@ -67,49 +67,50 @@ import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Prim.Thread (fork)
 import System.Timeout (timeout)
 
--- | A process's number in a communicator: from 0.
+-- | A process's number in a communicator, counted from 0.
 newtype Rank = Rank Int
   deriving newtype (Enum, Eq, Integral, Message, Num, Ord, Read, Real, Show, Storable)
 
--- | The rank of that number.
+-- | Convert a number to a rank.
 --
 -- [Source]: Monad.Reader 19, listing 4.
 toRank :: Enum a => a -> Rank
 toRank = Rank . fromEnum
 
--- | Where a receive says who may have sent: anybody.
+-- | As the source of a receive: match messages from any rank.
 anySource :: Rank
 anySource = Rank (-1)
 
--- | Nobody: to send to, or receive from, nobody is done at once. The neighbour beyond an edge.
+-- | No process. Sending to it and receiving from it complete at once; it is also the neighbour
+-- beyond the edge of a grid. MPI's @MPI_PROC_NULL@.
 noRank :: Rank
 noRank = Rank (-2)
 
--- | What tells messages between the same processes apart: 0 to 'Heddle.MPI.tagUpperBound'.
+-- | Distinguishes messages between the same two processes: 0 to 'Heddle.MPI.tagUpperBound'.
 newtype Tag = Tag Int
   deriving newtype (Enum, Eq, Integral, Message, Num, Ord, Read, Real, Show)
 
--- | Tags may be any type that can be counted.
+-- | Make a tag from a value of any enumerable type.
 --
 -- [Source]: Monad.Reader 19, "Point-to-point communications".
 toTag :: Enum a => a -> Tag
 toTag = Tag . fromEnum
 
--- | The reverse of 'toTag'.
+-- | The inverse of 'toTag'.
 fromTag :: Enum a => Tag -> a
 fromTag (Tag n) = toEnum n
 
--- | Where a receive says which tag: any.
+-- | As the tag of a receive: match messages with any tag.
 anyTag :: Tag
 anyTag = Tag (-1)
 
--- | For messages that need no tag: that of @()@, 0.
+-- | The tag of @()@, 0, for messages that need no tag.
 --
 -- [Source]: Monad.Reader 19, listing 4.
 unitTag :: Tag
 unitTag = Tag 0
 
--- | What is known of a message.
+-- | The sender, tag and size of a message.
 data Status = Status
   { -- | Who sent it.
     statusSource :: !Rank,
@@ -120,27 +121,27 @@ data Status = Status
   }
   deriving stock (Eq, Show)
 
--- | Of an operation that was a receive.
+-- | The status in the outcome of a receive.
 statusOf :: Outcome -> Status
 statusOf outcome = Status (Rank (fromIntegral (outcomeSource outcome))) (Tag (fromIntegral (outcomeTag outcome))) (fromIntegral (outcomeReceived outcome))
 
--- | Between the processes of one group, or of two.
+-- | Whether a communicator connects the processes of one group or of two.
 data Kind = Intra | Inter
 
--- | A group of processes, and messages that no other group sees.
+-- | A group of processes with a message space of its own: no other communicator sees its messages.
 data Comm (kind :: Kind) = Comm
   { commHandle :: !Int64,
-    -- | Asked for once: how many processes there are, and which of them this is.
+    -- | The cached number of processes and this process's rank.
     commShape :: !(Ref (Maybe (Int, Int))),
-    -- | The duplicate that Heddle's own messages go through.
+    -- | The duplicate that carries Heddle's own messages.
     commShadow :: !(Ref (Shadow kind)),
     commLock :: !Lock,
-    -- | Of Heddle's own collectives.
+    -- | The order of Heddle's own collectives.
     commOrder :: !TicketLock
   }
 
--- | NoShadow -> Shadow (the first of Heddle's own collectives makes it); Shadow -> Spoilt (one
--- that fails in the middle).
+-- | NoShadow -> Shadow (made by the first of Heddle's own collectives); Shadow -> Spoilt (a
+-- collective failed part-way).
 data Shadow kind
   = NoShadow
   | Shadow !(Comm kind)
@@ -153,7 +154,7 @@ instance Eq (Comm kind) where
 instance Show (Comm kind) where
   showsPrec _ comm = showString "Comm " . shows (commHandle comm)
 
--- | With a handle.
+-- | A communicator for a handle.
 commFrom :: Int64 -> IO (Comm kind)
 commFrom h = Comm h <$> newRef Nothing <*> newRef NoShadow <*> newLock <*> newTicketLock
 
@@ -169,23 +170,23 @@ commSelf :: Comm 'Intra
 commSelf = unsafeGlobal (commFrom 2)
 {-# NOINLINE commSelf #-}
 
--- | How many processes there are; in an intercommunicator, in the own group.
+-- | The number of processes; of an intercommunicator, those of the local group.
 --
--- [Cost]: a call the first time.
+-- [Cost]: a call the first time, then cached.
 -- [Throws]: 'MPIError'.
 commSize :: Comm kind -> IO Int
 commSize comm = fst <$> shapeOf comm
 
--- | Which of them this is.
+-- | This process's rank.
 --
--- [Cost]: a call the first time.
+-- [Cost]: a call the first time, then cached.
 -- [Throws]: 'MPIError'.
 commRank :: Comm kind -> IO Rank
 commRank comm = Rank . snd <$> shapeOf comm
 
--- | Both: how many processes there are, and which of them this is.
+-- | 'commSize' and 'commRank' together.
 --
--- [Cost]: a call the first time.
+-- [Cost]: a call the first time, then cached.
 shapeOf :: Comm kind -> IO (Int, Int)
 shapeOf comm =
   readRef (commShape comm) >>= \case
@@ -202,7 +203,7 @@ shapeOf comm =
           shape = (n, me)
       shape <$ writeRef (commShape comm) (Just shape)
 
--- | How many processes the other group of an intercommunicator has.
+-- | The number of processes in the remote group of an intercommunicator.
 --
 -- [Throws]: 'MPIError'.
 remoteSize :: Comm 'Inter -> IO Int
@@ -211,15 +212,15 @@ remoteSize comm = fromIntegral <$> answerOf "remoteSize" (c_comm_remote_size (co
 answerOf :: String -> (Ptr CInt -> IO CInt) -> IO CInt
 answerOf call ask = alloca $ \p -> poke p 0 >> check call (ask p) >> peek p
 
--- | Give a communicator back; collective. If collectives on it were given up and are not complete,
--- it waits for them for 5 seconds; after that it returns, and the communicator is closed when they are.
+-- | Free a communicator; collective. If abandoned collectives on it are not complete, it waits for
+-- them for at most 5 seconds, then returns; the communicator is closed when they complete.
 --
 -- [Blocks]: as the implementation does.
--- [Throws]: 'MPIError' if it is closed already, or is one that is always there.
+-- [Throws]: 'MPIError' if it is already closed, or is a predefined communicator.
 closeComm :: Comm kind -> IO ()
 closeComm = closeCommWith "closeComm" c_comm_free
 
--- | By this call, with the duplicate for Heddle's own messages.
+-- | Free a communicator with the given call, and the duplicate for Heddle's own messages first.
 closeCommWith :: String -> (Int64 -> IO CInt) -> Comm kind -> IO ()
 closeCommWith call free comm
   | commHandle comm <= 2 = wrong InvalidCommunicator call "commWorld and commSelf stay open until the end"
@@ -232,16 +233,16 @@ closeCommWith call free comm
       writeRef (commShape comm) Nothing
       check call (free (commHandle comm))
 
--- | Run one of Heddle's own collectives on the duplicate for them: they go through it one after
--- the other, in the order in which they were called. See Note [Giving up a collective].
+-- | Run one of Heddle's own collectives on the communicator's duplicate. These collectives run one
+-- after the other, in the order of the calls. See Note [Giving up a collective].
 --
 -- [Cost]: a thread.
 -- [Blocks]: parks the thread.
--- [Masking]: interruptible; the collective goes on.
+-- [Masking]: interruptible; the collective continues.
 collectively :: Comm kind -> (Comm kind -> IO a) -> IO a
 collectively comm body = collectivelyLater "mpi/collective" comm body >>= wait
 
--- | The same, without waiting; the thread that does it has this name.
+-- | 'collectively' without waiting, on a thread of the given name.
 --
 -- [Blocks]: never.
 collectivelyLater :: String -> Comm kind -> (Comm kind -> IO a) -> IO (Request a)
@@ -253,11 +254,11 @@ inTurn name comm ticket body =
     shadow <- shadowOf comm
     body shadow `catch` \e -> unfinished comm e >> throwIO (fst (disagreement e))
 
--- | The same, for a collective that is made of phases: as long as it has nothing to wait for, it
--- needs no thread of its own.
+-- | 'collectively' for a collective made of phases, which needs no thread while every phase is
+-- complete at once.
 --
 -- [Blocks]: tests for some microseconds, then parks the thread.
--- [Masking]: interruptible while it waits; the collective goes on.
+-- [Masking]: interruptible while it waits; the collective continues.
 collectivelyInPhases :: Comm kind -> (Comm kind -> IO (Next a)) -> IO a
 collectivelyInPhases comm first = mask $ \restore -> do
   ticket <- takeTicket (commOrder comm)
@@ -272,25 +273,25 @@ collectivelyInPhases comm first = mask $ \restore -> do
     _ -> laterPhases restore comm ticket first
 {-# INLINEABLE collectivelyInPhases #-}
 
--- What 'collectivelyInPhases' does off the fast path: when its ticket is not called yet, or
--- there is no duplicate yet;
+-- The slow paths of 'collectivelyInPhases': earlier tickets are not released yet, or there is no
+-- duplicate yet;
 laterPhases :: (IO a -> IO a) -> Comm kind -> Ticket -> (Comm kind -> IO (Next a)) -> IO a
 laterPhases restore comm ticket first = inTurn "mpi/collective" comm ticket (performPhases . first) >>= restore . wait
 {-# NOINLINE laterPhases #-}
 
--- when a phase that was complete at once has failed;
+-- a phase that was complete at once has failed;
 failedPhases :: Comm kind -> Ticket -> SomeException -> IO b
 failedPhases comm ticket e = (unfinished comm e >> throwIO (fst (disagreement e))) `finally` release ticket
 {-# NOINLINE failedPhases #-}
 
--- when a phase is not complete at once.
+-- a phase is not complete at once.
 waitedPhases :: (IO a -> IO a) -> Comm kind -> Ticket -> Under a -> IO a
 waitedPhases restore comm ticket under =
   try (restore (waitFor under)) >>= \case
     Right a -> a <$ release ticket
     Left e -> interrupted >> throwIO (fst (disagreement e))
   where
-    -- The wait has ended by an exception, its own or that of the phases.
+    -- An exception ended the wait: an asynchronous one, or that of a phase.
     interrupted =
       stageOf under >>= \case
         Ended -> release ticket
@@ -298,14 +299,14 @@ waitedPhases restore comm ticket under =
         Going -> void (fork "mpi/given-up" ((void (waitFor under) `catch` unfinished comm) `finally` release ticket))
 {-# NOINLINE waitedPhases #-}
 
--- After a collective that has failed in the middle, no other one may use the duplicate.
+-- No other collective may use the duplicate after one has failed part-way.
 unfinished :: Comm kind -> SomeException -> IO ()
 unfinished comm e = when (snd (disagreement e)) . modifyRef (commShadow comm) $ \case
   Shadow shadow -> (Spoilt shadow e, ())
   known -> (known, ())
 
--- | Give back the duplicate for Heddle's own collectives, if there is one; collective. While
--- some that were given up are not complete, and do not become so within a second, it stays.
+-- | Free the duplicate for Heddle's own collectives, if there is one; collective. It is kept if
+-- abandoned collectives on it do not complete within a second.
 --
 -- [Blocks]: as the implementation does.
 closeShadow :: Comm kind -> IO ()
@@ -321,11 +322,11 @@ closeShadowWith close comm =
       Shadow shadow -> writeRef (commShadow comm) NoShadow >> close shadow
       Spoilt shadow _ -> writeRef (commShadow comm) NoShadow >> close shadow
 
--- Do all collectives that were called end within so many microseconds?
+-- Whether all pending collectives complete within the given number of microseconds.
 quietWithin :: Int -> Comm kind -> IO Bool
 quietWithin limit comm = isJust <$> timeout limit (inOrder (commOrder comm) (pure ()))
 
--- The duplicate for Heddle's own messages: the first call on a communicator is collective.
+-- The duplicate for Heddle's own messages. The first call on a communicator is collective.
 shadowOf :: Comm kind -> IO (Comm kind)
 shadowOf comm =
   readRef (commShadow comm) >>= \case
@@ -346,22 +347,22 @@ shadowOf comm =
 
 -- Note [Giving up a collective]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
--- One of Heddle's own collectives is several messages, or several of MPI's collectives. A rank
--- that stopped in the middle would leave messages that the next collective takes for its own:
--- wrong values. So whoever calls one takes part in it to its end, even if the calling thread is
--- interrupted. There are two mechanisms for that, both in the order of the calls ("Ticket"):
+-- Each of Heddle's own collectives consists of several messages, or of several of MPI's
+-- collectives. A rank that stopped part-way would leave messages that the next collective would
+-- take for its own, giving wrong values. So a rank takes part to the end even if the calling thread
+-- is interrupted. Two mechanisms ensure that, both in the order of the calls ("TicketLock"):
 --
---  * 'collectively' runs it on a thread that nobody else knows, and so nobody interrupts; the caller
+--  * 'collectively' runs it on a thread whose id nobody has, so nothing can interrupt it; the caller
 --    waits for its result.
---  * 'collectivelyInPhases', for small reductions, runs the phases on the calling thread. If one is
---    not complete, it is registered with its continuation (Note [Memory lent] in
---    "Heddle.MPI.Internal.Request"), which whoever finds it complete goes on with. A caller that
---    is interrupted leaves a thread behind that releases the ticket.
+--  * 'collectivelyInPhases', for small reductions, runs the phases on the calling thread. A phase
+--    that is not complete at once is registered with its continuation (Note [Memory lent] in
+--    "Heddle.MPI.Internal.Request"), which the thread that finds it complete runs. An interrupted
+--    caller leaves a thread behind that releases the ticket.
 --
 -- MPI's own collectives are one operation each, which MPI completes in order.
 --
--- A collective that fails in the middle, by an error of MPI, cannot be completed: then the
--- duplicate is 'Spoilt', and all later collectives on the communicator throw.
+-- A collective that fails part-way with an MPI error cannot be completed. The duplicate is then
+-- 'Spoilt', and all of Heddle's later collectives on the communicator throw.
 
 foreign import ccall unsafe "heddle_mpi_comm_size" c_comm_size :: Int64 -> Ptr CInt -> IO CInt -- reads what is known
 

@@ -5,16 +5,15 @@
 -- Description : Collectives of values
 -- Stability   : internal, exempt from the version policy
 --
--- Each rank's value goes in a block of a fixed size, by one of MPI's collectives: whether there
--- is a value, its length, and as much of it as fits. What does not fit follows: where every rank
--- sees the block, by a second collective; else from rank to rank.
+-- One of MPI's collectives carries a block of fixed size for each rank: whether there is a value,
+-- its length, and as much of it as fits. The rest follows in a second collective where every rank
+-- sees the block, and otherwise in messages between ranks.
 --
--- A rank that has no value, since evaluating it threw, says so in its block. Where only some
--- ranks would meet a failure, all tell each other at the end: see 'verdict'.
+-- A rank without a value, because evaluating it threw, says so in its block. Where only some ranks
+-- would notice a failure, all ranks agree on success at the end; see 'verdict'.
 --
 -- Cost: up to 'blockRoom' bytes per rank, one of MPI's collectives.
--- Owner: the calling thread of each rank, when it is its turn on the duplicate, which all of this
--- is given.
+-- Owner: each rank's calling thread, while it has its turn on the duplicate that it passes in.
 module Heddle.MPI.Internal.ValueCollective
   ( valueBcast,
     valueScatter,
@@ -46,17 +45,17 @@ import Heddle.MPI.Internal.Types
 import Heddle.Prim.Buffer (Buffer, bufferPtr, keepAlive, newBuffer)
 import Heddle.Prim.Exception
 
--- The size of a block, and how much of a message is in it: the rest is its length, -1 for none.
+-- The size of a block, and its room for message bytes: the other bytes are the length, -1 for none.
 blockBytes, blockRoom :: Int
 blockBytes = 1024
 blockRoom = blockBytes - 16
 
--- The tags of what does not fit into blocks, and of trees.
+-- The tags of message rests that do not fit into blocks, and of trees.
 restTag, treeTag :: Tag
 restTag = 2
 treeTag = 3
 
--- A message in one buffer, or why there is none.
+-- A message in one buffer, or the exception that prevented it.
 type Wanted = Either SomeException (Buffer, Int)
 
 prepare :: Message a => a -> IO Wanted
@@ -76,7 +75,7 @@ writeBlock at = \case
 blockLength :: Ptr Word8 -> IO Int
 blockLength at = peekByteOff at 0
 
--- A message that is in a block as a whole. A slice may be kept by the value: so it is copied out.
+-- A message that fits into its block. It is copied out, because the value may keep a slice.
 fromBlock :: Ptr Word8 -> Int -> IO Buffer
 fromBlock at n = do
   memory <- newBuffer (max 16 n)
@@ -86,8 +85,8 @@ fromBlock at n = do
 place :: Comm 'Intra -> IO (Int, Int)
 place comm = (\size (Rank rank) -> (size, rank)) <$> commSize comm <*> commRank comm
 
--- One of MPI's, on bytes: what is sent, how many blocks that is, and how much to each; the same
--- for what is received.
+-- One of MPI's collectives, on bytes. For each direction: the memory, the number of blocks, and the
+-- bytes of each.
 onBytes :: String -> KindCode -> Comm 'Intra -> Rank -> Maybe (Buffer, Int, Int) -> Maybe (Buffer, Int, Int) -> IO ()
 onBytes call kind comm root out into = do
   outSide <- maybe (pure noSide) sendSide (whole <$> out)
@@ -104,7 +103,7 @@ checkRoot :: String -> Int -> Rank -> IO ()
 checkRoot call size root =
   when (root < 0 || fromIntegral root >= size) . agreed $ wrong InvalidRoot call (show root ++ " of " ++ show size ++ " ranks")
 
--- Some blocks, one behind the other.
+-- Consecutive blocks.
 newBlocks :: Int -> IO Buffer
 newBlocks n = newBuffer (max 16 (n * blockBytes))
 
@@ -130,7 +129,7 @@ valueBcast root a shadow = do
   onBytes "bcast" kBcast shadow root Nothing (Just (block, 1, blockBytes))
   n <- blockLength (bufferPtr block)
   case wanted of
-    -- All ranks have seen the block.
+    -- All ranks have seen the block, so no verdict is needed.
     Just (Left e) -> agreed (throwIO e)
     _ | n < 0 -> agreed (remote "bcast" (fromIntegral root))
     _ -> do
@@ -144,7 +143,7 @@ valueBcast root a shadow = do
 allOf :: [Either SomeException a] -> Either SomeException [a]
 allOf = sequence
 
--- What a rank has sent: in its block, or behind it.
+-- A rank's message: in its block, or sent after it.
 arrived :: Message a => String -> Comm 'Intra -> Ptr Word8 -> Int -> IO (Either SomeException a)
 arrived call shadow block r = do
   n <- blockLength block
@@ -155,13 +154,13 @@ arrived call shadow block r = do
       when (n > blockRoom) (void (recv shadow (Rank r) restTag (memory, n)))
       trySync (decodeOr call (" from rank " ++ show r) memory 0 n)
 
--- What does not fit into the block.
+-- The rest of a message that does not fit into its block.
 sendRest :: Comm 'Intra -> Int -> Wanted -> IO [Request ()]
 sendRest shadow to = \case
   Right (memory, n) | n > blockRoom -> pure <$> isend shadow (Rank to) restTag (memory, n)
   _ -> pure []
 
--- The own value counts as it is; if there is none, that is what went wrong.
+-- This rank's own value is used directly; without one, its exception is the failure.
 own :: Wanted -> a -> Either SomeException a
 own wanted a = a <$ wanted
 
@@ -262,13 +261,13 @@ valueAlltoall as shadow = do
 
 -- Trees ----------------------------------------------------------------------
 
--- Instead of a value that could not be made, Nothing is sent.
+-- A value that could not be computed is sent as Nothing.
 receiveMade :: Message a => String -> Comm 'Intra -> Int -> IO (Either SomeException a)
 receiveMade call shadow r = do
   packed <- recvPacked call shadow (Rank r) treeTag
   trySync (unpack call packed >>= maybe (remote call r) pure . fst)
 
--- A value that cannot be encoded counts as one that could not be made.
+-- A value that cannot be encoded is treated like one that could not be computed.
 giveMade :: Message a => String -> Comm 'Intra -> Int -> Either SomeException a -> IO (Request ())
 giveMade call shadow r made = do
   begun <- trySync (isendPacked call Standard shadow (Rank r) treeTag (either (const Nothing) Just made))
@@ -279,7 +278,7 @@ giveMade call shadow r made = do
 combined :: (a -> a -> a) -> Either SomeException a -> Either SomeException a -> IO (Either SomeException a)
 combined f x y = trySync (f <$> either throwIO pure x <*> either throwIO pure y >>= evaluate)
 
--- All values combined, at rank 0.
+-- Combine all values at rank 0.
 climbed :: Message a => String -> (a -> a -> a) -> a -> Comm 'Intra -> IO (Either SomeException a)
 climbed call f a shadow = do
   (size, rank) <- place shadow
@@ -304,10 +303,10 @@ valueReduce root f a shadow = do
 valueAllreduce :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO a
 valueAllreduce f a shadow = do
   result <- climbed "allreduce" f a shadow
-  -- Rank 0 cannot throw before the others know.
+  -- Rank 0 must not throw before the others know of the failure.
   valueBcast 0 (either throw id result) shadow
 
--- The values of the ranks before this one combined, and the own.
+-- The combined value of the ranks before this one, and this rank's own value.
 prefixed :: Message a => (a -> a -> a) -> a -> Comm 'Intra -> IO (Maybe (Either SomeException a), Either SomeException a)
 prefixed f a shadow = do
   (size, rank) <- place shadow

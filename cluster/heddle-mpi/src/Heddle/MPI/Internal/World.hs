@@ -3,11 +3,11 @@
 -- Description : The beginning and the end of a process's part in a job
 -- Stability   : internal, exempt from the version policy
 --
--- Chooses the implementation, starts it on the engine's thread, runs the program, and ends
--- both on every path; a process that fails ends the whole job.
+-- Chooses the implementation, starts it on the engine's thread, runs the program, and ends both on
+-- every path. A process that fails ends the whole job.
 --
--- Cost: what the implementation needs to start and end: tenths of a second.
--- Owner: the process; there is one world, once.
+-- Cost: the implementation's start and end, tenths of a second.
+-- Owner: the process, which can have one world, once.
 module Heddle.MPI.Internal.World
   ( mpi,
     initialized,
@@ -42,17 +42,17 @@ import System.Exit (ExitCode (..))
 import System.IO (BufferMode (..), hFlush, hPutStrLn, hSetBuffering, stderr, stdout)
 import Text.Read (readMaybe)
 
--- | Run a program's part in a job, with the implementation of MPI that has started it; alone,
--- in a world of one process, if none has.
+-- | Run a program as part of a job, under the implementation of MPI whose launcher started it;
+-- without a launcher, in a world of one process.
 --
--- An exception that nobody catches is reported with the rank, and ends the whole job: the
--- other processes would wait for ever. So does an exit with a failure. If several ranks fail
+-- An uncaught exception is reported with the rank and ends the whole job, because the other
+-- processes would otherwise wait for ever. So does an exit with a failure. If several ranks fail
 -- within a quarter of a second, the job's exit code is the lowest rank's; see
 -- Note [Which rank's exit code].
 --
--- [Cost]: what the implementation needs to start and to end.
--- [Blocks]: at the end, until all processes have come there.
--- [Throws]: 'MPIError', if there is no such implementation, or the launcher is another one's.
+-- [Cost]: the implementation's start and end.
+-- [Blocks]: at the end, until all processes have reached it.
+-- [Throws]: 'MPIError' if the implementation is missing, or the launcher belongs to another one.
 -- [Threads]: one at a time, once per process.
 -- [Source]: Monad.Reader 19, listing 4.
 mpi :: IO a -> IO a
@@ -70,7 +70,7 @@ mpi program = mask $ \restore -> do
     Right a -> a <$ (closeShadow commWorld >> closeShadow commSelf >> end)
     Left e
       | Just ExitSuccess <- fromException e -> end >> throwIO e
-      -- The runtime tells of it. With spawned or connected processes, the end would wait for them.
+      -- The runtime reports the exception. MPI's end would wait for spawned or connected processes.
       | size == 1 && joined == 0 -> end >> throwIO e
       | Just (ExitFailure code) <- fromException e -> endAll (graceOf rank) code
       | otherwise -> do
@@ -79,8 +79,8 @@ mpi program = mask $ \restore -> do
         hPutStrLn stderr (name ++ ": rank " ++ show rank ++ " of " ++ show size ++ ": " ++ displayException (e :: SomeException))
         endAll (graceOf rank + (if isConsequence e then 2000 else 0)) 1
   where
-    -- Milliseconds; some in any case, since MPICH's launcher takes no more output from a process
-    -- that aborts.
+    -- Milliseconds; never 0, because MPICH's launcher takes no more output from a process that
+    -- aborts.
     graceOf rank = 5 + 250 * fromIntegral (min 4 rank)
     isConsequence e = (errorClass <$> fromException e) == Just RemoteError
     endAll :: Int -> Int -> IO a
@@ -90,7 +90,7 @@ mpi program = mask $ \restore -> do
       c_abort (fromIntegral code)
       bug "MPI did not end the job"
 
--- The implementations, as HEDDLE_MPI and C number them.
+-- The implementations, with their names in HEDDLE_MPI and their numbers in C.
 names :: [(String, CInt)]
 names = [("alone", 0), ("none", 0), ("openmpi", 1), ("mpich", 2)]
 
@@ -109,7 +109,7 @@ chosen =
         Nothing -> wrong InvalidArgument "mpi" ("HEDDLE_MPI is " ++ show name ++ ", not one of openmpi, mpich, alone")
     _ -> c_guess
 
--- Begin on a thread of its own, which is the engine then; what ends it.
+-- Start MPI on a new thread, which then becomes the engine; returns the action that ends it.
 start :: CInt -> IO (IO ())
 start which = do
   available <- c_has_provider which
@@ -146,7 +146,7 @@ start which = do
         check "finalize" c_end
         tellUnfinished
 
--- Takes what is complete, until the end.
+-- The engine's loop: run the continuations of complete operations until the end.
 engine :: IO ()
 engine = allocaBytesAligned (engineBatch * outcomeBytes) 8 go
   where
@@ -154,7 +154,7 @@ engine = allocaBytesAligned (engineBatch * outcomeBytes) 8 go
       n <- c_engine p (fromIntegral engineBatch) 1
       when (n >= 0) (runOutcomes p (fromIntegral n) >> go p)
 
--- How long waiters test, and how many capabilities there are, from the environment.
+-- Set how long waiters test and the number of capabilities, from the environment.
 configure :: IO ()
 configure = do
   numberFrom 1 256 "capabilities" "HEDDLE_MPI_CAPABILITIES" >>= mapM_ capabilities
@@ -166,12 +166,12 @@ configure = do
   c_configure (spin * 1000) (longest * 1000) (if crowded then 1 else 0)
   where
     microsecondsFrom name otherwise' = fromMaybe otherwise' <$> numberFrom 0 1000000000 "microseconds" name
-    -- A runtime without threads has one.
+    -- The runtime without threads has one capability.
     capabilities wanted = when threadedRuntime $ do
       now <- getCapabilities
       when (now /= fromIntegral wanted) (setCapabilities (fromIntegral wanted))
 
--- A setting, if there is one.
+-- A setting from the environment, if there is one.
 numberFrom :: Int64 -> Int64 -> String -> String -> IO (Maybe Int64)
 numberFrom least most what name =
   lookupEnv name >>= \case
@@ -180,16 +180,16 @@ numberFrom least most what name =
       Just n | n >= toInteger least && n <= toInteger most -> pure (Just (fromInteger n))
       _ -> wrong InvalidArgument "mpi" (name ++ " is " ++ show text ++ ", not a number of " ++ what ++ " from " ++ show least ++ " to " ++ show most)
 
--- How many processes of the job this machine runs, as the launcher says.
+-- The number of the job's processes on this machine, according to the launcher.
 localRanks :: IO Int
 localRanks = go ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_TASKS_PER_NODE"]
   where
     go = \case
       [] -> pure 1
-      -- Slurm's is a list, such as 4(x2),3, of which the first is used.
+      -- Slurm gives a list, such as 4(x2),3, of which the first number is used.
       name : others -> lookupEnv name >>= maybe (go others) (pure . fromMaybe 1 . readMaybe . takeWhile isDigit)
 
--- A launcher that the implementation does not know starts processes that do not find each other.
+-- Under a launcher that the implementation does not know, processes do not find each other.
 mismatch :: CInt -> Int -> IO (Maybe MPIError)
 mismatch which size = do
   launched <- fromIntegral <$> c_launched
@@ -214,11 +214,11 @@ tellUnfinished = do
       rank <- thisRank
       hPutStrLn stderr (name ++ ": rank " ++ show rank ++ ": " ++ text)
 
--- | Is there a world now?
+-- | Whether 'mpi' is running.
 initialized :: IO Bool
 initialized = (/= 0) <$> c_is_running
 
--- | End all processes of the job at once, with this exit code.
+-- | End all processes of the job at once, with the given exit code.
 --
 -- [Blocks]: does not return.
 abort :: Int -> IO a
@@ -228,13 +228,13 @@ abort code = do
   c_abort (fromIntegral code)
   bug "MPI did not end the job"
 
--- | What MPI this is.
+-- | The name and version of the MPI in use.
 --
 -- [Throws]: 'MPIError' outside of 'mpi'.
 implementation :: IO String
 implementation = allocaBytes 8200 $ \p -> check "implementation" (c_version p 8192) >> peekCString p
 
--- | The greatest tag.
+-- | The greatest tag that the implementation accepts.
 --
 -- [Throws]: 'MPIError' outside of 'mpi'.
 tagUpperBound :: IO Tag
@@ -242,13 +242,13 @@ tagUpperBound = do
   n <- c_greatest_tag
   if n < 0 then failWith "tagUpperBound" n else pure (Tag (fromIntegral n))
 
--- | Seconds since some time in the past, by MPI's clock.
+-- | MPI's clock, in seconds since an arbitrary time in the past.
 --
 -- [Throws]: 'MPIError' outside of 'mpi'.
 wtime :: IO Double
 wtime = clockFrom c_clock "wtime"
 
--- | Its resolution in seconds.
+-- | The resolution of 'wtime' in seconds.
 --
 -- [Throws]: 'MPIError' outside of 'mpi'.
 wtick :: IO Double
@@ -261,9 +261,9 @@ clockFrom read' call = do
 
 -- Note [Which rank's exit code]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
--- A launcher reports the code of whichever rank aborts first, and then kills the others. Where
--- several ranks fail together, that would be a race, and the code another one from run to run.
--- So a failing rank aborts after a grace: a quarter of a second for each rank below it, up to a
--- second, and two seconds more if it only tells of another rank's failure (RemoteError). A rank
--- that comes first in this order and fails at the same time has then ended the job. No order
--- can be had of failures that are further apart: the first of them ends the job.
+-- A launcher reports the code of whichever rank aborts first, and then kills the others. If
+-- several ranks fail together, that is a race, and the job's exit code would vary between runs.
+-- So a failing rank waits before it aborts: a quarter of a second for each rank below it, up to a
+-- second, and two seconds more if it only reports another rank's failure (RemoteError). A rank
+-- that comes first in this order and fails at the same time has then already ended the job.
+-- Failures that are further apart cannot be ordered: the first of them ends the job.

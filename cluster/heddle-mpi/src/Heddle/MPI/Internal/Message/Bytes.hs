@@ -3,14 +3,13 @@
 -- Description : Codecs of byte strings, texts and vectors of plain numbers
 -- Stability   : internal, exempt from the version policy
 --
--- All are runs of bytes, as they are in memory. A large run goes out as a part, and comes
--- in as a slice of the buffer where its type allows that: byte strings, storable and
+-- All are runs of bytes in their memory representation. A large run is sent as a part, and
+-- received as a slice of the buffer if its type allows that: byte strings, storable and
 -- primitive vectors. The others are copied once.
 --
 -- Invariant: a slice starts at a multiple of 16.
--- Owner: what is sent must not be changed until it was sent, and neither the buffer after
--- it was read.
--- Cost: one copy of a small run; none of a large one, or one as said above.
+-- Owner: memory must not be changed until it has been sent, nor a buffer after it was decoded.
+-- Cost: one copy of a small run; none of a large one, except as said above.
 module Heddle.MPI.Internal.Message.Bytes
   ( bytesCodec,
     lazyBytesCodec,
@@ -102,7 +101,7 @@ textCodec = Varying (\text -> 8 + 2 * Text.lengthWord16 text) put get
       readRun r make $ \offset n ->
         unsafeWithForeignPtr (bufferForeign (readerBuffer r) offset) (`make` n)
 
--- | Is it UTF-16, without a lone surrogate?
+-- | Whether the bytes are UTF-16 without a lone surrogate.
 units :: Ptr Word16 -> Int -> IO ()
 units from n = go 0
   where
@@ -150,16 +149,16 @@ writeForeign :: Writer -> ForeignPtr Word8 -> Int -> IO ()
 writeForeign w memory n =
   writeRun w n (\to -> unsafeWithForeignPtr memory (\from -> copyBytes to from n)) (pure memory)
 
--- | Is it a number of whole elements?
+-- | Check that the bytes are a whole number of elements.
 whole :: Ptr Word8 -> Int -> Int -> IO ()
 whole at each n =
   unless (n `rem` each == 0) $
     refuse at ("expected whole elements of " ++ show each ++ " bytes, found " ++ show n ++ " bytes")
 
--- | Bytes of an array: the first, and how many.
+-- | Bytes of an array, given the first and their number.
 data Slice = Slice !ByteArray !Int !Int
 
--- | A slice of an array, of elements of so many bytes.
+-- | A slice of an array, of elements of the given size.
 sliceCodec :: Int -> Codec Slice
 sliceCodec each = Varying (\(Slice _ _ n) -> runBytes n) writeSlice get
   where
@@ -232,7 +231,7 @@ runArrayCodec each = Varying (runBytes . sizeofByteArray) (\w b -> writeSlice w 
         (\from n -> whole at each n >> copiedArray r from n)
         (\offset n -> whole at each n >> copiedArray r (bufferPtr (readerBuffer r) `plusPtr` offset) n)
 
--- | What cereal makes of it.
+-- | cereal's encoding of the value, as a run.
 --
 -- [Cost]: cereal's.
 serializeCodec :: Serialize a => Codec a
@@ -244,7 +243,7 @@ serializeCodec = Blob Serialize.encode $ \bytes ->
       | otherwise -> Left (leftOver (ByteString.length rest))
 {-# INLINE serializeCodec #-}
 
--- | What binary makes of it.
+-- | binary's encoding of the value, as a run.
 --
 -- [Cost]: binary's, and a copy of what it wrote.
 binaryCodec :: Binary.Binary a => Codec a

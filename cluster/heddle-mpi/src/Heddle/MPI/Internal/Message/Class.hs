@@ -77,17 +77,17 @@ import Numeric.Natural (Natural)
 
 -- | Values that travel as one message.
 --
--- For a type of your own the default will do:
+-- For a user-defined type the default suffices:
 --
 -- > data Reading = Reading {station :: Text, celsius :: Double}
 -- >   deriving stock (Generic)
 -- >   deriving anyclass (Message)
 --
--- A newtype may have what it wraps: @deriving newtype (Message)@.
+-- A newtype can use the codec of the wrapped type: @deriving newtype (Message)@.
 class Message a where
-  -- | How it is written and read.
+  -- | How a value is written and read.
   --
-  -- Law (@round trip@): what is encoded is decoded to an equal value.
+  -- Law (@round trip@): decoding an encoded value gives an equal value.
   codec :: Codec a
   default codec :: (Generic a, GMessage (Rep a)) => Codec a
   codec = genericCodec
@@ -103,8 +103,8 @@ genericCodec = generically from to
 
 -- | Representations of algebraic data types.
 class GMessage f where
-  -- | Given the way there and back. Not made by 'mapCodec': in a recursive type that would
-  -- look at a codec which is still unknown when it is compiled.
+  -- | Takes the conversions to and from the representation. It does not use 'mapCodec', which
+  -- in a recursive type would inspect a codec that is still being defined.
   generically :: (a -> f ()) -> (f () -> a) -> Codec a
 
 instance GMessage (D1 d V1) where
@@ -127,7 +127,7 @@ instance GFields f => GMessage (D1 d (C1 c f)) where
 
 instance (Datatype d, GSum f, GSum g) => GMessage (D1 d (f :+: g)) where
   generically there back
-    -- An enumeration.
+    -- Every constructor is without fields.
     | sumPlain @(f :+: g) =
       Fixed
         width
@@ -163,7 +163,7 @@ constructorExpected name count tag =
   "expected a constructor of " ++ name ++ ", 0 to " ++ show (count - 1) ++ ", found " ++ show tag
 {-# NOINLINE constructorExpected #-}
 
--- | Alternatives. None of the first three looks at the fields' codecs.
+-- | Alternatives. The first three methods do not inspect the fields' codecs.
 class GSum f where
   sumCount :: Int
   sumPlain :: Bool
@@ -226,7 +226,7 @@ instance GFields f => GSum (C1 c f) where
 class GFields f where
   fieldsNone :: Bool
 
-  -- | The bytes of all, if each has a fixed size.
+  -- | The size of all fields together, if each has a fixed size.
   fieldsFixed :: Maybe Int
 
   fieldsPoke :: Ptr Word8 -> f p -> IO ()
@@ -298,14 +298,14 @@ instance Message a => GFields (S1 s (Rec0 a)) where
   fieldsReceived r = received codec r >>= \x -> pure (M1 (K1 x))
   {-# INLINE fieldsReceived #-}
 
--- Never run: 'fieldsFixed' was asked first.
+-- Never run, because 'fieldsFixed' is checked first.
 notFixed :: a
 notFixed = errorWithoutStackTrace "Heddle.MPI.Message: a field of varying size"
 {-# NOINLINE notFixed #-}
 
--- | A value as cereal's 'Serialize' writes it. It is written once, and as the whole message
--- without a further copy if it is large. What cereal does with a wrong message is cereal's
--- matter: exceptions are caught, but a long list of values without bytes is not noticed.
+-- | A value in the encoding of cereal's 'Serialize'. It is written once, and a large one is
+-- sent as the whole message without a further copy. Malformed messages are decoded by cereal:
+-- its exceptions are caught, but a long list of values without bytes is not detected.
 newtype Serialized a = Serialized
   { -- | The value.
     serialized :: a
@@ -316,9 +316,8 @@ instance Serialize a => Message (Serialized a) where
   codec = mapCodec Serialized serialized serializeCodec
   {-# INLINE codec #-}
 
--- | A value as binary's 'Binary' writes it. What binary does with a wrong message is
--- binary's matter: exceptions are caught, but a long list of values without bytes is not
--- noticed.
+-- | A value in the encoding of binary's 'Binary'. Malformed messages are decoded by binary:
+-- its exceptions are caught, but a long list of values without bytes is not detected.
 newtype AsBinary a = AsBinary
   { -- | The value.
     asBinary :: a

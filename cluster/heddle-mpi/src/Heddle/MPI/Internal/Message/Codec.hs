@@ -72,7 +72,7 @@ import Heddle.Prim.Exception (Exception, bug, throwIO)
 -- | How values of a type are written into a message and read from it.
 --
 -- One constructor is chosen for a type, never for a value, and without looking at the
--- codecs of what lies behind a constructor of a sum or in a list: types may be recursive.
+-- codecs of the fields of a sum's constructors or of list elements: types may be recursive.
 data Codec a
   = -- | Every value takes so many bytes, anywhere in the header: how to write one at an
     -- address, and how to read one. Writing evaluates the value.
@@ -80,7 +80,7 @@ data Codec a
   | -- | The bytes of the header that a value takes, at least one; how to write exactly
     -- those; how to read them.
     Varying !(a -> Int) !(Writer -> a -> IO ()) !(Reader -> IO a)
-  | -- | Some other library makes a byte string of it, and that only once.
+  | -- | Another library encodes the value as a byte string, which is done only once.
     Blob !(a -> ByteString) !(ByteString -> IO (Either String a))
 
 -- | The bytes of the header that a value takes.
@@ -118,7 +118,7 @@ received codec r = case codec of
   Blob _ parse -> readBlob r parse
 {-# INLINE received #-}
 
--- | A codec for values that go there and back. Both functions must be total.
+-- | Convert a codec by an isomorphism. Both functions must be total.
 --
 -- [Cost]: O(1), and the functions for each value.
 mapCodec :: (a -> b) -> (b -> a) -> Codec a -> Codec b
@@ -129,8 +129,7 @@ mapCodec there back = \case
   Blob make parse -> Blob (make . back) (fmap (fmap there) . parse)
 {-# INLINE mapCodec #-}
 
--- | Like 'mapCodec', where not every value that can be read is one of the type; the
--- function answers what was expected instead.
+-- | Like 'mapCodec', for a conversion that can fail when reading: it then says what was expected.
 --
 -- [Cost]: O(1), and the functions for each value.
 checkedCodec :: (a -> Either String b) -> (b -> a) -> Codec a -> Codec b
@@ -154,17 +153,17 @@ emptyCodec =
     at <- consume r 0
     refuse at "expected nothing: the type has no values"
 
--- | Memory that goes out as it is.
+-- | Memory that is sent in place.
 data Part = Part
-  { -- | Where it lies in the message: a multiple of 16.
+  { -- | Its offset in the message, a multiple of 16.
     partOffset :: !Int,
-    -- | Its bytes.
+    -- | Its size in bytes.
     partBytes :: !Int,
     -- | Its memory, pinned.
     partMemory :: !(ForeignPtr Word8)
   }
 
--- | From so many bytes on, a byte string or vector is a part of its own: 4,096.
+-- | The least size of a byte string or vector that is a separate part.
 --
 -- [Units]: bytes.
 largeBytes :: Int
@@ -183,11 +182,11 @@ data Writer = Writer
     writerState :: !(MutableByteArray RealWorld),
     -- | The end of the header: an instance that writes more than it measured stops there.
     writerEnd :: !(Ptr Word8),
-    -- | The last one first.
+    -- | The parts so far, the last one first.
     writerParts :: !(MutVar RealWorld [Part])
   }
 
--- | For a header of so many bytes from the address on.
+-- | A writer for a header of the given size at the address.
 --
 -- [Cost]: O(1).
 newWriter :: Ptr Word8 -> Int -> IO Writer
@@ -226,9 +225,9 @@ writerDone w = do
   bytes <- readByteArray (writerState w) 1
   pure (reverse parts, bytes)
 
--- | Walks one message.
+-- | The state of decoding one message.
 data Reader = Reader
-  { -- | Slices of it share it.
+  { -- | The buffer, which slices share.
     readerBuffer :: !Buffer,
     -- | Where the message starts in the buffer.
     readerStart :: !Int,
@@ -241,8 +240,7 @@ data Reader = Reader
     readerState :: !(MutableByteArray RealWorld)
   }
 
--- | For a message that starts at an offset of the buffer, of so many bytes, of which so
--- many are the header's.
+-- | A reader for a message in a buffer, given its offset, its size and the size of its header.
 --
 -- [Cost]: O(1).
 newReader :: Buffer -> Int -> Int -> Int -> IO Reader
@@ -253,7 +251,7 @@ newReader buffer start bytes header = do
   writeByteArray state 1 (8 + header)
   pure (Reader buffer start bytes (at `plusPtr` header) state)
 
--- | Move past so many bytes of the header, 0 or more, and answer where they start.
+-- | Skip a number of bytes of the header, 0 or more, and return their address.
 --
 -- [Cost]: O(1); 0 bytes.
 -- [Throws]: 'Refused'.
@@ -270,7 +268,8 @@ missing :: Ptr Word8 -> Int -> Int -> IO a
 missing at n left = refuse at ("expected " ++ counted n "more byte" ++ ", found " ++ show left)
 {-# NOINLINE missing #-}
 
--- | Read how many elements follow that take at least so many bytes each, one or more.
+-- | Read the number of the following elements, each of which takes at least the given number of
+-- bytes, one or more.
 --
 -- [Cost]: O(1); 0 bytes.
 -- [Throws]: 'Refused' if so many elements cannot be in what is left.
@@ -284,7 +283,7 @@ consumeCount r each = do
   pure n
 {-# INLINE consumeCount #-}
 
--- | Has all been read?
+-- | Check that the whole message has been read.
 --
 -- [Cost]: O(1).
 -- [Throws]: 'Refused' if something is left over.
@@ -299,7 +298,7 @@ readerDone r = do
       (bufferPtr (readerBuffer r) `plusPtr` (readerStart r + parts))
       ("expected the end of the message, found " ++ counted (readerBytes r - parts) "byte")
 
--- | Ends a decoder, which catches it: the address of the trouble, and what it is.
+-- | Stops a decoder, which catches it. It carries the address of the wrong byte and the reason.
 data Refused = Refused !(Ptr Word8) String
   deriving stock (Show)
 
@@ -356,8 +355,8 @@ writePart w n memory = do
   writeMutVar (writerParts w) (Part offset n memory : parts)
   writeByteArray (writerState w) 1 (offset + n)
 
--- | Read a run. The first function gets the address of a small one, which it copies; the
--- second the offset, in the buffer, of a large one. Both get the bytes.
+-- | Read a run. The first function gets the address of a small run, which it copies; the
+-- second gets the offset of a large run in the buffer. Both also get the run's size.
 --
 -- [Cost]: O(1), and that of the function.
 -- [Throws]: 'Refused' if the run is not in the message.
@@ -408,7 +407,7 @@ readBytes r =
     (\offset n -> pure $! fromForeignPtr (bufferForeign (readerBuffer r) offset) 0 n)
 
 -- | A byte string whose length was not known when the header was measured: a part, even
--- if it is small. An empty part might lie behind the end of the message.
+-- if it is small. An empty part might start after the end of the message.
 writeBlob :: Writer -> ByteString -> IO ()
 writeBlob w bytes
   | n == 0 = writeInside w 0 (const (pure ()))
@@ -435,10 +434,9 @@ copyForeign memory n to = unsafeWithForeignPtr memory (\from -> copyBytes to fro
 
 -- Note [Nothing from nothing]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
--- A sender may claim anything, so a length alone must not make the reader allocate or
+-- A sender may send any length, so a length alone must not make the reader allocate or
 -- loop. Elements of fixed size are claimed together (number times size, at most what is
--- left) before the first is made; elements of varying size are gathered in a list as they
--- are read, and an array is made only when all are there: in a recursive type each level
--- might otherwise claim all that is left, and be given an array for it. An element takes
--- at least one byte: in a list, the values of a type that needs none, such as (), are
--- padded to one.
+-- left) before the first is decoded. Elements of varying size are collected in a list, and an
+-- array is allocated only after all are read: otherwise each level of a recursive type could
+-- claim all remaining bytes and get an array for them. Every element takes at least one byte:
+-- in a list, values of a type without bytes, such as (), are padded to one.

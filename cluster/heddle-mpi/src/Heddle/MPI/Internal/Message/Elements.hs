@@ -1,13 +1,13 @@
 -- |
 -- Module      : Heddle.MPI.Internal.Message.Elements
--- Description : Codecs of lists and what is like them
+-- Description : Codecs of lists and other sequences
 -- Stability   : internal, exempt from the version policy
 --
--- A number of elements, and these. Elements of fixed size are written and read at a
--- stride, without a check for each.
+-- The number of elements, followed by the elements. Elements of fixed size are written and
+-- read at a stride, without a check for each.
 --
--- Invariant: these are 'Varying', and find out about their elements only when they are
--- used, so that a type may contain lists of itself.
+-- Invariant: these codecs are 'Varying' and inspect the element codec only when they run, so
+-- that a type may contain lists of itself.
 -- Owner: nothing is stored.
 -- Cost: linear; a list is read from its end if the elements have a fixed size, and
 -- gathered and reversed otherwise.
@@ -36,7 +36,7 @@ listCodec :: Codec a -> Codec [a]
 listCodec = elementsCodec length id (const id)
 {-# INLINE listCodec #-}
 
--- | Anything with a number of elements: how many, which, and how it is made of so many.
+-- | Any sequence, given its length, its elements, and how to build it from a number of elements.
 --
 -- [Cost]: linear, and the functions.
 elementsCodec :: (s -> Int) -> (s -> [a]) -> (Int -> [a] -> s) -> Codec a -> Codec s
@@ -47,10 +47,10 @@ elementsCodec count list make codec =
     (\r -> receiveList codec r >>= \(Elements n xs) -> pure $! make n xs)
 {-# INLINE elementsCodec #-}
 
--- | What was read: how many, and which.
+-- | The elements that were read, and their number.
 data Elements a = Elements !Int [a]
 
--- | The bytes from one element to the next; see Note [Nothing from nothing].
+-- | The distance in bytes between elements; see Note [Nothing from nothing].
 stride :: Int -> Int
 stride = max 1
 {-# INLINE stride #-}
@@ -128,7 +128,7 @@ unboxedCodec codec = Varying size put get
       _ -> receiveList codec r >>= \(Elements n xs) -> pure $! Unboxed.fromListN n xs
 {-# INLINE unboxedCodec #-}
 
--- | An array: its bounds, and its elements. The bounds must be those of so many.
+-- | An array: its bounds, then its elements, whose number must match the bounds.
 --
 -- [Cost]: linear; the elements are made into a list.
 arrayCodec :: (Ix i, IArray array e) => Codec (i, i) -> Codec e -> Codec (array i e)
@@ -146,11 +146,11 @@ arrayCodec indices codec =
     )
 {-# INLINE arrayCodec #-}
 
--- | Are these the bounds of so many elements? 'rangeSize' may have wrapped around.
+-- | Whether bounds match a number of elements. 'rangeSize' alone may have overflowed.
 fits :: Ix i => (i, i) -> Int -> Bool
 fits limits n
   | rangeSize limits /= n = False
-  -- A range without elements may take for ever to find that out.
+  -- Listing a range that turns out to be empty may take for ever.
   | n == 0 = not (inRange limits (snd limits))
   | otherwise = null (drop n (range limits))
 
