@@ -417,8 +417,8 @@ cases =
               Left e -> errorClass e === AlreadyClosed
               Right _ -> yield >> untilClosed file
       readRef left >>= mapM_ untilClosed,
-    anywhere "closedBesideACallOfAnotherThread" . scratch $ \path ->
-      forM_ [1 .. 200 :: Int] $ \round' -> do
+    onRanks [1, 2] "closedBesideACallOfAnotherThread" . scratch $ \path ->
+      forM_ [1 .. 100 :: Int] $ \round' -> do
         rank <- commRank commWorld
         file <- openFile commSelf (path ++ "." ++ show rank) (ReadWrite MayExist) []
         users <- forM [fileSize file, tell file, fileSize file] $ \use -> do
@@ -431,16 +431,16 @@ cases =
         replicateM_ (round' `rem` 50) yield
         closeFile file
         forM_ users $ \(_, ended) -> takeMVar ended >>= (=== AlreadyClosed) . errorClass,
-    anywhere "transferOutstandingWhenItsFileWasClosedAfterAnException" . scratch $ \path -> do
+    onRanks [1, 2] "transferOutstandingWhenItsFileWasClosedAfterAnException" . scratch $ \path -> do
       rank <- commRank commWorld
       let own = path ++ "." ++ show rank
-          content = ints 2000000 rank
+          content = ints 500000 (fromIntegral rank)
       begun <- newRef Nothing
       throws [InvalidArgument] . withFile commSelf own (ReadWrite MayExist) [] $ \file -> do
         iwriteAt file 0 content >>= writeRef begun . Just
         writeAt file (-1) content
       readRef begun >>= mapM_ wait
-      got <- withFile commSelf own ReadOnly [] $ \file -> readAtNew file 0 2000000
+      got <- withFile commSelf own ReadOnly [] $ \file -> readAtNew file 0 500000
       assert "all of it was written" (got == content),
     anywhere "a file of one process only" $ do
       (rank, _) <- place

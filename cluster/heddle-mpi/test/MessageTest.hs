@@ -8,7 +8,7 @@
 -- | The codec of messages: round trips, slices, and malformed messages.
 module MessageTest (tests) where
 
-import Control.Exception (ErrorCall (..), Exception, displayException, evaluate, throw, try)
+import Control.Exception (ErrorCall (..), Exception, evaluate, throw, try)
 import Control.Monad (forM_, unless, when)
 import Data.Array (Array, listArray)
 import Data.Array.Unboxed (UArray)
@@ -505,8 +505,7 @@ refusalTests =
         answer @?= Left (DecodeProblem 4 "expected the format mark HMP1, found another (the message has 9 bytes)" :: DecodeProblem) `asTypeOf` Right True,
       testCase "displayed" $ do
         Left problem <- decodeBytes @Bool (B.pack ([1, 0, 0, 0] ++ mark ++ [7]))
-        displayException problem
-          @?= "heddle mpi: cannot decode a message: at byte 8: expected a Bool, 0 or 1, found 7 (the message has 9 bytes).\n  Do sender and receiver agree on the type?",
+        problem @?= DecodeProblem 8 "expected a Bool, 0 or 1, found 7 (the message has 9 bytes)",
       testCase "deep values" $ do
         let deep = iterate (\t -> Node t 'a' Leaf) Leaf !! 100000
         contents <- message deep

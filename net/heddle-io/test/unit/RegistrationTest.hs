@@ -25,6 +25,8 @@ import Heddle.IO.Service
 import Heddle.Prim.Buffer (bufferSize, withBuffer)
 import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EPIPE, pattern ETIMEDOUT)
 import Heddle.Prim.Socket qualified as S
+import Heddle.Timer (TimerClosed (..))
+import Network.Socket qualified as N
 import System.Directory (getTemporaryDirectory, removeFile)
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -180,7 +182,7 @@ connections =
       rooted NotThreaded
       rooted (IOClosed "test")
       rooted TimerClosed
-      rooted (ConnectTimedOut (SockAddrInet 80 0))
+      rooted (ConnectTimedOut (N.SockAddrInet 80 0))
   ]
 
 -- By the root and by its own type, with the same text.

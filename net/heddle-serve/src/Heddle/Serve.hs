@@ -78,7 +78,7 @@ defaultServeOptions :: FilePath -> ServeOptions
 defaultServeOptions directory =
   ServeOptions
     { serveDirectory = directory,
-      serveListen = [ListenHost "localhost" defaultPort],
+      serveListen = [ListenHost "localhost" defaultListenPort],
       serveCores = Nothing,
       serveAccessLog = Nothing,
       serveIndexes = ["index.html", "index.htm"],

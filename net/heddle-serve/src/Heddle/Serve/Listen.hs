@@ -13,7 +13,7 @@ module Heddle.Serve.Listen
     renderListen,
     resolveListen,
     listenUrl,
-    defaultPort,
+    defaultListenPort,
     withPortOf,
   )
 where
@@ -35,8 +35,8 @@ data ListenSpec
   deriving stock (Eq, Show)
 
 -- | The port of an address that names none: 8080.
-defaultPort :: Int
-defaultPort = 8080
+defaultListenPort :: Int
+defaultListenPort = 8080
 
 -- | Read an address.
 --
@@ -51,11 +51,11 @@ parseListen text
       | otherwise -> Right (ListenUnix path)
   | '[' : rest <- text = case break (== ']') rest of
     (host, ']' : ':' : p) | ':' `elem` host -> ListenHost host <$> port p
-    (host, "]") | ':' `elem` host -> Right (ListenHost host defaultPort)
+    (host, "]") | ':' `elem` host -> Right (ListenHost host defaultListenPort)
     _ -> wrong
   | otherwise = case break (== ':') (reverse text) of
     (_, "") | all (`elem` ['0' .. '9']) text && not (null text) -> ListenHost "" <$> port text
-    (_, "") | not (null text) -> Right (ListenHost text defaultPort)
+    (_, "") | not (null text) -> Right (ListenHost text defaultListenPort)
     (p, ':' : host)
       | ':' `elem` host -> Left "write an IPv6 address in brackets, such as [::1]:8080"
       | otherwise -> ListenHost (reverse host) <$> port (reverse p)
