@@ -42,7 +42,6 @@ module Heddle.MPI.Internal.File
   )
 where
 
-import Control.Concurrent.MVar (MVar, newEmptyMVar, putMVar, takeMVar)
 import Control.Monad (forM, unless, void, when)
 import Data.Bits ((.|.))
 import Data.Int (Int64)
@@ -64,6 +63,7 @@ import Heddle.MPI.Internal.Types
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (fork)
+import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 import System.Timeout (timeout)
 
 -- | What may be done with a file. The same on all processes.
@@ -222,13 +222,13 @@ closeNow file = do
 closeInTime :: File -> IO ()
 closeInTime file = void . trySync $ do
   closed <- meet file >>= closeLater file
-  timeout 5000000 (takeMVar closed)
+  timeout 5000000 (park closed)
 
 -- When all have come, if ever, and the transfers that were begun have ended.
-closeLater :: File -> Request () -> IO (MVar ())
+closeLater :: File -> Request () -> IO WaitCell
 closeLater file met = do
-  closed <- newEmptyMVar
-  _ <- fork "mpi/close" (trySync (wait met >> inOrder (fileOrder file) (closeNow file)) >> putMVar closed ())
+  closed <- newWaitCell
+  _ <- fork "mpi/close" (trySync (wait met >> inOrder (fileOrder file) (closeNow file)) >> unpark closed)
   pure closed
 
 -- Begin to meet the other processes.
