@@ -15,7 +15,7 @@ import FilterHarness
 import Foreign.Marshal.Utils (fillBytes)
 import Heddle.Filter
 import Heddle.Filter.Language (parseStage, printStage)
-import Test.QuickCheck (Gen, Property, conjoin, counterexample, elements, forAll, frequency, ioProperty, listOf, property, resize, withMaxSuccess, (===))
+import Test.QuickCheck (Gen, Property, conjoin, counterexample, elements, forAll, frequency, ioProperty, listOf, property, resize, suchThat, withMaxSuccess, (===))
 import Test.QuickCheck.Property (rejected)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertEqual, testCase, (@?=))
@@ -82,10 +82,13 @@ sameBothWays expression text = do
   compiled <- inPieces compile stage text
   compiled @?= asWritten
 
--- Expressions as they are written, sensible or not.
+-- Expressions as they are written, sensible or not. Compiling a counted repeat of a counted repeat of what may be empty takes
+-- glibc exponential time, as it takes GNU grep: a{0,1}{0,1}{2,}{2,}{2,}{2,} more than a minute. So there are at most two.
 rawPatterns :: Gen ByteString
-rawPatterns = Bytes.concat <$> resize 9 (listOf (frequency [(6, elements characters), (3, elements repeats), (1, elements others)]))
+rawPatterns = Bytes.concat <$> (resize 9 (listOf piece) `suchThat` fewCounted)
   where
+    piece = frequency [(6, elements characters), (3, elements repeats), (1, elements others)]
+    fewCounted parts = length (filter ("{" `Char8.isPrefixOf`) parts) <= 2
     characters = ["a", "b", "ab", "aab", "x", "\xc3\xa9", "-", " "]
     repeats = ["*", "+", "?", "{0}", "{1,2}", "{0,1}", "{2,}", "+?", "+*"]
     others = [".", "(", ")", "(ab)", "(b)?", "[ab]", "[^a]", "[]a]", "|", "\\.", "\\b", "\\w", "\\<", "^", "$", "\\/", "\\+"]

@@ -68,7 +68,8 @@ data Regex
 
 -- | Compile; 'True' ignores case. 'Left' has the C library's message.
 --
--- [Cost]: one compilation, and one more on each capability that uses it.
+-- [Cost]: one compilation, and one more on each capability that uses it. The C library's time is
+-- exponential in nested counted repeats of what may be empty: @(((a?){2,}){2,}){2,}@ and so on.
 compileRegex :: Dialect -> Bool -> ByteString -> IO (Either ByteString Regex)
 compileRegex (Dialect dialect) fold pattern' =
   compileOne >>= \case
