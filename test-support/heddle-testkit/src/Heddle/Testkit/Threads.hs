@@ -68,7 +68,8 @@ waitSettled t = waitUntilTrue ((`notElem` [ThreadRunning, ThreadBlocked BlockedO
 
 -- | A thread and its result.
 data Task a = Task
-  { taskThread :: ThreadId,
+  { -- | To be interrupted or looked at; 'joinTask' and 'killTask' wait for its end.
+    taskThread :: ThreadId,
     taskResult :: MVar (Either SomeException a)
   }
 
