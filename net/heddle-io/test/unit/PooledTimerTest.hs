@@ -78,7 +78,7 @@ untilRung :: PooledTimer -> IORef Int -> IO ()
 untilRung pooled rung = do
   use <-
     readRef (pooledState pooled) >>= \case
-      TimerIdle _ -> assertFailure "another pooled was lent"
+      TimerIdle _ -> assertFailure "another timer was lent"
       TimerArmed n _ -> pure n
       TimerFiring n _ -> pure n
   waitUntilTrue ((>= use) <$> readIORef rung)

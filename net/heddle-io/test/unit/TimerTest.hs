@@ -30,7 +30,7 @@ tests =
         sleepFor (-1)
         sleepFor (seconds minBound)
         monotonicNow >>= sleepUntil,
-      testIn "a sleeper can be killed, and its pooled goes on to serve" $ do
+      testIn "a sleeper can be killed, and its timer goes on to serve" $ do
         sleeper <- forkTask (sleepUntil never)
         waitParked (taskThread sleeper)
         _ <- killTask sleeper
