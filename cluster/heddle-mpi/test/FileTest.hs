@@ -420,7 +420,7 @@ cases =
     onRanks [1, 2] "closedBesideACallOfAnotherThread" . scratch $ \path ->
       forM_ [1 .. 100 :: Int] $ \round' -> do
         rank <- commRank commWorld
-        file <- openFile commSelf (path ++ "." ++ show rank) (ReadWrite MayExist) []
+        file <- openFile commSelf (path ++ "." ++ show rank) (ReadWrite MayExist) [DeleteOnClose]
         users <- forM [fileSize file, tell file, fileSize file] $ \use -> do
           begun <- newEmptyMVar
           ended <- newEmptyMVar
@@ -441,6 +441,7 @@ cases =
         writeAt file (-1) content
       readRef begun >>= mapM_ wait
       got <- withFile commSelf own ReadOnly [] $ \file -> readAtNew file 0 500000
+      deleteFile own
       assert "all of it was written" (got == content),
     anywhere "a file of one process only" $ do
       (rank, _) <- place
