@@ -223,17 +223,17 @@ def threads():
         n = options.trapezoids
         ways = {"sequential": haskell("trapezoid", "sequential", n, 1)}
         for cores in (1, 2, 4, 8):
-            ways[f"threads {cores}"] = [*haskell("trapezoid", "threads", n, 1), "+RTS", f"-N{cores}"]
+            ways[f"threads-{cores}"] = [*haskell("trapezoid", "threads", n, 1), "+RTS", f"-N{cores}"]
         samples = {way: [] for way in ways}
         for way in in_turn(ways, options.rounds):
             samples[way].append(place.sample("alone", 1, Contender(way, ways[way], near_zero)))
         for way, rows in samples.items():
-            crowded = way[-1:].isdigit() and int(way.split()[1]) > len(place.cores)
+            crowded = way.startswith("threads-") and int(way.removeprefix("threads-")) > len(place.cores)
             seconds = [row.wall / 1e9 for row in rows]
             print(f"  {way:12} {spread(seconds, '.3f'):>30} s{'  (oversubscribed)' if crowded else ''}")
             results.measured("threads", way, wall_s=seconds)
         for way in list(ways)[1:3]:
-            ratios(f"trapezoid-{way.replace(' ', '-')}/sequential", walls(samples, way), walls(samples, "sequential"), results)
+            ratios(f"trapezoid-{way}/sequential", walls(samples, way), walls(samples, "sequential"), results)
 
     return "threads", "figure 2: the same by one core and by threads of heddle-par", run
 
