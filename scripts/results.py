@@ -93,8 +93,7 @@ def plain(number, median, value):
         return f"{number:.2f}"
     if abs(number) >= 1000 or number == round(number):
         return f"{number:,.0f}"
-    # Of a number that was recorded without samples, no more digits are known than it has.
-    text = f"{number:{'#' if ratio and value['samples'] else ''}.{2 if ratio else 3}g}"
+    text = f"{number:{'#' if ratio else ''}.{2 if ratio else 3}g}"
     return text if "e" not in text else f"{number:.10f}".rstrip("0")
 
 

@@ -77,7 +77,7 @@ options =
     <*> switch (long "one-acceptor" <> help "One listening socket for all cores, instead of one per core (SO_REUSEPORT)")
     <*> option
       (eitherReader backend)
-      (long "backend" <> metavar "epoll|poll" <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that tell of events")
+      (long "backend" <> metavar "epoll|poll" <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
   where
     build directory listen cores accessLog indexes dotted drain idle most one choice =
       defaults

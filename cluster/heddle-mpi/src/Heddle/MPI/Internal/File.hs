@@ -131,7 +131,8 @@ data View = View
 -- | Open a file together, use it, and close it together on every path.
 --
 -- After an exception on some processes only, those wait for the others at most 5 seconds,
--- and go on with the exception; the file is closed when all have come.
+-- and go on with the exception; the file is closed when all have come and the transfers that
+-- were begun have ended.
 --
 -- [Blocks]: as 'openFile' and 'closeFile'.
 -- [Masking]: the body runs as it was called.
@@ -402,8 +403,8 @@ tellShared file = inOrder (fileOrder file) $ fromIntegral <$> made "tellShared" 
 -- all of them, or meet that collective's messages. So whoever closes first meets the others by
 -- a barrier in a communicator of the file's own, which can wait for ever without harm, as no
 -- other call uses it. After an exception the process waits for 5 seconds; then the exception
--- goes on, and ends the job if nobody catches it. If the others do come later, a thread
--- closes the file.
+-- goes on, and ends the job if nobody catches it. The file is closed by a thread of its own:
+-- it waits for the others and for the transfers in progress, however long that takes.
 
 foreign import ccall safe "heddle_mpi_comm_dup" c_comm_dup :: Int64 -> Ptr Int64 -> IO CInt
 
