@@ -26,6 +26,7 @@ import Heddle.Prim.Thread (yield)
 import Ranks
 import System.Directory (doesFileExist, getTemporaryDirectory, removeFile)
 import System.Posix.Process (getProcessID)
+import System.Timeout (timeout)
 
 cases :: [Case]
 cases =
@@ -411,12 +412,24 @@ cases =
           one === ints 1 1
           -- The first has gone, but this is not collective.
           writeAt file (4 * rank) one
-      -- A thread closes it: until it has, there is a file.
-      let untilClosed file =
-            try (fileSize file) >>= \case
-              Left e -> errorClass e === AlreadyClosed
-              Right _ -> yield >> untilClosed file
       readRef left >>= mapM_ untilClosed,
+    onRanks [2, 3] "closeFileInterruptedWhileATransferIsOutstanding" . scratch $ \path -> do
+      (rank, size) <- place
+      told <- Mutable.new 1
+      file <- openFile commWorld path (ReadWrite MayExist) []
+      if rank == 0
+        then do
+          -- It ends when the others take part, and closing waits for it.
+          written <- iwriteAtAll file 0 (ints 1 0)
+          timeout 20000 (closeFile file) >>= (=== Nothing)
+          forM_ [1 .. size - 1] (\r -> send commWorld (toRank r) 9 (ints 1 1))
+          wait written
+          untilClosed file
+        else do
+          void (recv commWorld 0 9 (told :: Mutable.IOVector Int32))
+          writeAtAll file (4 * rank) (ints 1 rank)
+          -- Without the first rank, this never ends.
+          closeFile file,
     onRanks [1, 2] "closedBesideACallOfAnotherThread" . scratch $ \path ->
       forM_ [1 .. 100 :: Int] $ \round' -> do
         rank <- commRank commWorld
@@ -479,6 +492,13 @@ place = (,) <$> (fromIntegral <$> commRank commWorld) <*> commSize commWorld
 
 onlyFirst :: IO () -> IO ()
 onlyFirst action = place >>= \(rank, _) -> when (rank == 0) action
+
+-- | A thread of the library closes it: until it has, there is a file.
+untilClosed :: File -> IO ()
+untilClosed file =
+  try (fileSize file) >>= \case
+    Left e -> errorClass e === AlreadyClosed
+    Right _ -> yield >> untilClosed file
 
 -- | Wait until all ranks are here.
 meet :: IO ()

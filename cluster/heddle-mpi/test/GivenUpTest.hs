@@ -40,7 +40,7 @@ import System.Timeout (timeout)
 cases :: [Case]
 cases =
   [onRanks [2, 3] ("given up: " ++ name) (collectiveCase part) | (name, part) <- collectives]
-    ++ [anywhere ("given up: " ++ name) (receiveCase start) | (name, start) <- receives]
+    ++ [anywhere ("given up: " ++ name) (receiveCase tag (start tag)) | (tag, (name, start)) <- zip [5 ..] receives]
     ++ [ onRanks [2, 3] "killThread during a collective leaves the next one its own values" killed,
          onRanks [2, 3] "a collective that waits for its turn is not left out when given up" queued,
          onRanks [2] "given up: transfers of files" transfers,
@@ -151,20 +151,20 @@ checkCanaries canaries = do
   let bad = length (filter (Bytes.any (/= 0)) canaries)
   assert (show bad ++ " of " ++ show (length canaries) ++ " canaries were overwritten") (bad == 0)
 
--- Receives with the tag 5 ----------------------------------------------------
+-- Receives -------------------------------------------------------------------
 
--- From this rank: what waits for it, and what is done at the end.
-receives :: [(String, Int -> IO (IO (), IO ()))]
+-- With this tag, from this rank: what waits for it, and what is done at the end.
+receives :: [(String, Tag -> Int -> IO (IO (), IO ()))]
 receives =
-  [ ("recv", \from -> simple (Mutable.new 2 >>= \into -> void (Fast.recv commWorld (toRank from) 5 (into :: Mutable.IOVector Int)))),
-    ("recv into an unpinned array", \from -> simple (newPrimArray 2 >>= \into -> void (Fast.recv commWorld (toRank from) 5 (into :: MutablePrimArray RealWorld Int)))),
-    ("recvNew", \from -> simple (void (Fast.recvNew commWorld (toRank from) 5 2 :: IO (Vector.Vector Int, Status)))),
-    ("irecv", \from -> simple (Mutable.new 2 >>= \into -> Fast.irecv commWorld (toRank from) 5 (into :: Mutable.IOVector Int) >>= void . wait)),
-    ("a receive of a value", \from -> simple (void (Simple.recv commWorld (toRank from) 5 :: IO ((Int, Int), Status)))),
+  [ ("recv", \tag from -> simple (Mutable.new 2 >>= \into -> void (Fast.recv commWorld (toRank from) tag (into :: Mutable.IOVector Int)))),
+    ("recv into an unpinned array", \tag from -> simple (newPrimArray 2 >>= \into -> void (Fast.recv commWorld (toRank from) tag (into :: MutablePrimArray RealWorld Int)))),
+    ("recvNew", \tag from -> simple (void (Fast.recvNew commWorld (toRank from) tag 2 :: IO (Vector.Vector Int, Status)))),
+    ("irecv", \tag from -> simple (Mutable.new 2 >>= \into -> Fast.irecv commWorld (toRank from) tag (into :: Mutable.IOVector Int) >>= void . wait)),
+    ("a receive of a value", \tag from -> simple (void (Simple.recv commWorld (toRank from) tag :: IO ((Int, Int), Status)))),
     ( "a persistent receive",
-      \from -> do
+      \tag from -> do
         into <- Mutable.new 2 :: IO (Mutable.IOVector Int)
-        receiver <- Fast.recvInit commWorld (toRank from) 5 into
+        receiver <- Fast.recvInit commWorld (toRank from) tag into
         request <- Fast.startRequest receiver
         pure (void (wait request), wait request >> Fast.closePersistent receiver)
     )
@@ -172,8 +172,11 @@ receives =
   where
     simple action = pure (action, pure ())
 
-receiveCase :: (Int -> IO (IO (), IO ())) -> IO ()
-receiveCase start = do
+-- Each case has a tag of its own: a receive of a value that was given up takes its message in the
+-- background, after a look at what has arrived. It may do so when the next case has begun, whose
+-- receives, which have given their buffers to MPI, would be served before it.
+receiveCase :: Tag -> (Int -> IO (IO (), IO ())) -> IO ()
+receiveCase tag start = do
   (size, rank) <- place
   let from = (rank - 1) `mod` size
       to = toRank ((rank + 1) `mod` size)
@@ -185,12 +188,12 @@ receiveCase start = do
   performMajorGC
   canaries <- newCanaries
   Fast.barrier commWorld
-  sent <- replicateM many (Fast.isend commWorld to 5 (Vector.fromList [-1, -1 :: Int]))
+  sent <- replicateM many (Fast.isend commWorld to tag (Vector.fromList [-1, -1 :: Int]))
   mapM_ wait sent
   sequence_ atEnd
   -- Messages between two ranks keep their order: once this one has arrived, so have the others.
-  last' <- Fast.isend commWorld to 6 (Vector.fromList [7 :: Int])
-  (v, _) <- Fast.recvNew commWorld (toRank from) 6 1
+  last' <- Fast.isend commWorld to 4 (Vector.fromList [7 :: Int])
+  (v, _) <- Fast.recvNew commWorld (toRank from) 4 1
   wait last'
   v === Vector.fromList [7 :: Int]
   checkCanaries canaries

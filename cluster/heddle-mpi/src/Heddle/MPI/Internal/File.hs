@@ -199,13 +199,14 @@ withPaths texts use = go texts []
     go [] ps = use (reverse ps)
     go (text : others) ps = withPath text (\p -> go others (p : ps))
 
--- | Close a file, when the transfers that were begun have ended: collective.
+-- | Close a file, when the transfers that were begun have ended: collective. If it is
+-- interrupted while it waits, a thread of the library waits in its place and closes the file.
 --
 -- [Blocks]: parks the thread until all processes have come; then holds an OS thread.
 -- [Throws]: 'MPIError': 'AlreadyClosed' the second time.
 closeFile :: File -> IO ()
 closeFile file = mask_ $ do
-  inOrder (fileOrder file) (pure ())
+  inOrder (fileOrder file) (pure ()) `onException` trySync (meet file >>= closeLater file)
   -- Nobody comes to a meeting for a file that is closed.
   _ <- fileSizeOf "closeFile" file
   met <- meet file
