@@ -1,11 +1,12 @@
 {-# LANGUAGE RankNTypes #-}
+{-# OPTIONS_GHC -Wno-identities #-}
 
 -- | The number renderers of "What's good for C++ is good for … Haskell!?" (O'Sullivan, 2013), over the
 -- text package's Builder, as printed: the naive one, digits counted in two ways, digits written one or
 -- two at a time, the latter with quot and rem or with quotRem.
 --
 -- Where the print is no program (a missing @where@, @intTodigit@, the table of digits) it is repaired.
--- The types' class is the print's; the functions are specialised where they are used.
+-- A Text's units are 16 bits in text 1, as in the print, and bytes in text 2. The types' class is the print's; the functions are specialised where they are used.
 module RenderedNumbers
   ( naive,
     byFours,
@@ -23,7 +24,7 @@ import Data.ByteString.Unsafe qualified as B
 import Data.Char (intToDigit)
 import Data.Text.Array (MArray, unsafeWrite)
 import Data.Text.Internal.Builder (Builder, fromString, singleton, writeN)
-import Data.Word (Word16, Word64)
+import Data.Word (Word64)
 
 {- HLINT ignore "Eta reduce" -}
 -- As printed.
@@ -144,6 +145,6 @@ digits :: ByteString
 digits = BC.pack (concat [[intToDigit a, intToDigit b] | a <- [0 .. 9], b <- [0 .. 9]])
 {-# NOINLINE digits #-}
 
-i2w :: (Integral a) => a -> Word16
+i2w :: (Integral a, Num unit) => a -> unit
 i2w v = 48 + fromIntegral v
 {-# INLINE i2w #-}

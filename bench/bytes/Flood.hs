@@ -1,3 +1,7 @@
+{-# OPTIONS_GHC -Wno-redundant-constraints #-}
+
+-- Since hashable 1.4 an instance of Hashable implies one of Eq.
+
 -- | N keys put into a HashMap, one by one: keys that were chosen to collide in hashable's hash, or random ones of the
 -- same kind; plain, or keyed by 'Keyed'.
 --

@@ -14,9 +14,9 @@ import Data.ByteString.Unsafe qualified as ByteString (unsafeUseAsCStringLen)
 import Data.Maybe (fromMaybe)
 import Data.Text.Encoding qualified as Text
 import Data.Text.Encoding.Error qualified as Text
-import Data.Text.Unsafe qualified as Text (lengthWord16)
 import Data.Word (Word64, Word8)
 import Foreign.Ptr (castPtr)
+import Heddle.Bytes.TextArray (textArray)
 import Heddle.Bytes.Utf8 qualified as Utf8
 import Heddle.Bytes.Utf8.Plain qualified as Plain
 import Heddle.Testkit.Utf8 (spell)
@@ -44,7 +44,7 @@ main =
     valid text = either (const 0) (const (ByteString.length text)) (Utf8.validate text)
     validPlain text = ByteString.unsafeUseAsCStringLen text (\(p, n) -> Plain.validLength (castPtr p) n)
     heddleText = either (error . show) id . Utf8.decode
-    units = Text.lengthWord16
+    units text = case textArray text of (_, _, n) -> n
 
 -- | The sum over so many passes.
 passes :: (a -> Int) -> a -> Int -> IO Int

@@ -12,6 +12,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.List (isPrefixOf, sort)
 import Heddle.Testkit.AccessLogLine
+import Heddle.Testkit.Descriptors (openDescriptor)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..))
@@ -20,7 +21,7 @@ import System.Directory (renameDirectory, renameFile)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.Posix.Files (createNamedPipe)
-import System.Posix.IO (OpenFileFlags (..), OpenMode (..), closeFd, defaultFileFlags, fdWrite, openFd)
+import System.Posix.IO (FdOption (..), OpenMode (..), closeFd, fdWrite, setFdOption)
 import System.Posix.Signals
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
@@ -132,13 +133,14 @@ tests =
 withStalled :: FilePath -> IO a -> IO a
 withStalled path act = do
   createNamedPipe path 0o600
-  bracket (openFd path ReadWrite Nothing defaultFileFlags) closeFd (const act)
+  bracket (openDescriptor path ReadWrite) closeFd (const act)
 
 -- The same, and full.
 withFull :: FilePath -> IO a -> IO a
 withFull path act = do
   createNamedPipe path 0o600
-  bracket (openFd path ReadWrite Nothing defaultFileFlags {nonBlock = True}) closeFd $ \fd -> do
+  bracket (openDescriptor path ReadWrite) closeFd $ \fd -> do
+    setFdOption fd NonBlockingRead True
     let fill = fdWrite fd (replicate 4096 'x') >> fill
     _ <- try fill :: IO (Either IOException ())
     act

@@ -53,5 +53,8 @@ int64_t heddle_utf8_replace_to_utf16(int level, const uint8_t *p, int64_t length
                                      int64_t end);
 int64_t heddle_utf8_replaced_bytes(int level, const uint8_t *p, int64_t length);
 int64_t heddle_utf8_replace_to_utf8(int level, const uint8_t *p, int64_t length, uint8_t *out, int64_t room);
+/* The same, between two offsets of the array. */
+int64_t heddle_utf8_replace_to_array(int level, const uint8_t *p, int64_t length, uint8_t *array, int64_t at,
+                                     int64_t end);
 
 #endif

@@ -122,3 +122,9 @@ int64_t heddle_utf8_replace_to_utf8(int level, const uint8_t *p, int64_t length,
 {
     return replace(UTF8, level, p, length, (struct target){0, out, 0, room});
 }
+
+int64_t heddle_utf8_replace_to_array(int level, const uint8_t *p, int64_t length, uint8_t *array, int64_t at,
+                                     int64_t end)
+{
+    return heddle_utf8_replace_to_utf8(level, p, length, array + at, end - at);
+}

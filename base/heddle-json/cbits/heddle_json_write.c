@@ -414,3 +414,9 @@ int64_t heddle_json_write_utf8(const uint8_t *text, int64_t length, int64_t most
     default: return utf8_plain(text, length, most, out, room);
     }
 }
+
+int64_t heddle_json_write_utf8_array(const uint8_t *array, int64_t offset, int64_t length, int64_t most, uint8_t *out,
+                          int64_t room, int32_t level)
+{
+    return heddle_json_write_utf8(array + offset, length, most, out, room, level);
+}

@@ -23,4 +23,8 @@ int64_t heddle_json_write_utf16(const uint16_t *array, int64_t offset, int64_t l
 int64_t heddle_json_write_utf8(const uint8_t *text, int64_t length, int64_t most, uint8_t *out, int64_t room,
                          int32_t level);
 
+/* The same, from an offset of an array. */
+int64_t heddle_json_write_utf8_array(const uint8_t *array, int64_t offset, int64_t length, int64_t most, uint8_t *out,
+                          int64_t room, int32_t level);
+
 #endif

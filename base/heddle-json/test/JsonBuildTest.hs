@@ -13,7 +13,6 @@ import Data.Aeson qualified as Aeson
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
 import Data.ByteString.Char8 qualified as Char8
-import Data.ByteString.Internal qualified as ByteString (memcpy)
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Int (Int16, Int32, Int64, Int8)
 import Data.List (intercalate)
@@ -25,7 +24,7 @@ import Data.Text.Encoding.Error (lenientDecode)
 import Data.Text.Lazy qualified as Lazy
 import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign.C.Types (CInt)
-import Foreign.Marshal.Utils (fillBytes)
+import Foreign.Marshal.Utils (copyBytes, fillBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Bytes.Double (readDouble)
 import Heddle.Bytes.Put (Put, toByteString)
@@ -235,7 +234,7 @@ crampedBytes put = do
       more
       ( \sink p text_ -> do
           q <- more sink p (ByteString.length text_)
-          unsafeUseAsCStringLen text_ $ \(from, len) -> ByteString.memcpy q (castPtr from) len >> pure (q `plusPtr` len)
+          unsafeUseAsCStringLen text_ $ \(from, len) -> copyBytes q (castPtr from) len >> pure (q `plusPtr` len)
       )
   start <- open sink 1
   end <- runPut put sink start

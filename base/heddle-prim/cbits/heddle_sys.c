@@ -99,7 +99,13 @@ long heddle_pread_nowait(int fd, void *b, size_t n, int64_t o)
     struct iovec v = { .iov_base = b, .iov_len = n };
     ANSWER(preadv2(fd, &v, 1, o, RWF_NOWAIT));
 }
-long heddle_open(const char *p, int flags, int mode) { ANSWER(open(p, flags | O_CLOEXEC, mode)); }
+/* Opening a named pipe waits for its other end, and a signal interrupts that. */
+long heddle_open(const char *p, int flags, int mode)
+{
+    int fd;
+    do fd = open(p, flags | O_CLOEXEC, mode); while (fd < 0 && errno == EINTR);
+    ANSWER(fd);
+}
 long heddle_open_beneath(int root, const char *p, int flags, int cached)
 {
     struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC),

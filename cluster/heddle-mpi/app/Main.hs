@@ -15,11 +15,12 @@ where
 
 import Control.Monad (unless, when)
 import Data.Char (isAlphaNum, isAscii)
-import Data.Foldable (asum)
+import Data.Foldable qualified as Foldable (asum)
 import Data.Maybe (catMaybes, fromMaybe)
+import Data.String (fromString)
 import Heddle.Prim.Thread (getProcessors)
 import Options.Applicative
-import Options.Applicative.Help (Doc, indent, text, vsep)
+import Options.Applicative.Help (Doc, indent, vsep)
 import System.Directory (doesDirectoryExist, doesFileExist, executable, findExecutable, getPermissions)
 import System.Environment (getEnvironment)
 import System.Exit (ExitCode (..), exitWith)
@@ -75,10 +76,10 @@ implementationOf given = lookup given [(nameOf i, i) | i <- [minBound ..]]
 explanation :: Doc
 explanation =
   vsep
-    [ text "Example: heddle-mpirun -n 4 ./heat 1000. A program runs alone without any launcher.",
-      text "",
-      text "Variables; an option comes before its variable, a variable before what is usual:",
-      indent 2 . vsep . map text $
+    [ fromString "Example: heddle-mpirun -n 4 ./heat 1000. A program runs alone without any launcher.",
+      fromString "",
+      fromString "Variables; an option comes before its variable, a variable before what is usual:",
+      indent 2 . vsep . map fromString $
         [ "HEDDLE_MPI               openmpi or mpich: whose launcher, and in a program whose library",
           "HEDDLE_MPI_LIBRARY       the file of that library, if it is not where the system looks",
           "HEDDLE_MPI_CAPABILITIES  as --capabilities; +RTS -N in the program's arguments has no effect",
@@ -89,8 +90,8 @@ explanation =
           "OMPI_MCA_...             Open MPI's parameters; those that are set stay",
           "MPIR_CVAR_...            MPICH's parameters; those that are set stay"
         ],
-      text "",
-      text "Exit codes: that of the job, as its launcher says; 2 if it cannot be started. Ctrl-C ends it."
+      fromString "",
+      fromString "Exit codes: that of the job, as its launcher says; 2 if it cannot be started. Ctrl-C ends it."
     ]
 
 main :: IO ()
@@ -136,7 +137,7 @@ quoted word
 
 -- Where its launcher is.
 launcher :: Implementation -> IO (Maybe (Implementation, FilePath))
-launcher implementation = fmap ((,) implementation) . asum <$> mapM findExecutable (names implementation)
+launcher implementation = fmap ((,) implementation) . Foldable.asum <$> mapM findExecutable (names implementation)
   where
     names OpenMpi = ["mpirun.openmpi", "orterun", "prterun"]
     names Mpich = ["mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra"]

@@ -21,12 +21,13 @@ import GHC.IO.Handle (hDuplicate, hDuplicateTo)
 import Heddle.Http
 import Heddle.IO (BackendChoice (..))
 import Heddle.Prim.Exception (try)
+import Heddle.Testkit.Descriptors (openDescriptor)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Numeric (showHex)
 import System.Directory (removeFile)
 import System.IO (BufferMode (..), hClose, hSetBuffering, openBinaryTempFile, stderr)
-import System.Posix.IO (OpenMode (..), closeFd, defaultFileFlags, openFd)
+import System.Posix.IO (OpenMode (..), closeFd)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (Assertion, testCase, (@?=))
 import Test.Tasty.QuickCheck
@@ -409,7 +410,7 @@ replies backend =
       withFile' "0123456789" $ \path -> do
         released <- newIORef (0 :: Int)
         let handler _ = do
-              fd <- openFd path ReadOnly Nothing defaultFileFlags
+              fd <- openDescriptor path ReadOnly
               pure (Segments status200 [] [SegmentBytes "<", SegmentFile fd 2 3, SegmentBytes "|", SegmentFile fd 0 10, SegmentBytes ">"] (closeFd fd >> modifyIORef' released (+ 1)))
         talk backend handler $ \client -> do
           say client (get "/1" <> "HEAD /2 HTTP/1.1\r\nHost: a\r\n\r\n" <> get "/3")
@@ -422,7 +423,7 @@ replies backend =
       withFile' "0123456789" $ \path -> do
         released <- newIORef (0 :: Int)
         let handler _ = do
-              fd <- openFd path ReadOnly Nothing defaultFileFlags
+              fd <- openDescriptor path ReadOnly
               pure (Segments status200 [] [SegmentFile fd 5 10] (closeFd fd >> modifyIORef' released (+ 1)))
         withEngine backend tight handler $ \engine ->
           withClient (engineAddress engine) $ \client -> do

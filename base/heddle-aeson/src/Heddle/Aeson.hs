@@ -33,7 +33,6 @@ where
 import Data.Aeson (FromJSON (..), ToJSON (..), Value (..))
 import Data.Aeson qualified as Aeson (decodeStrict')
 import Data.Aeson.Encoding (fromEncoding, unsafeToEncoding)
-import Data.Aeson.Internal (IResult (..), JSONPath, JSONPathElement (..), ifromJSON)
 import Data.Aeson.Key qualified as Key
 import Data.Aeson.KeyMap qualified as KeyMap
 import Data.Aeson.Types (Parser)
@@ -44,6 +43,7 @@ import Data.Maybe (fromMaybe)
 import Data.Scientific (Scientific, base10Exponent, coefficient, fromFloatDigits, scientific, toRealFloat)
 import Data.Vector qualified as Vector
 import Foreign.Ptr (minusPtr)
+import Heddle.Aeson.Internal.Compat
 import Heddle.Bytes.Put (Put, fromBuilder, toBuilder, toByteString)
 import Heddle.Json.Build (Build, Mixed, arrayOf, bool, double, encode, int, mixed, nameText, null_, object, (<:>))
 import Heddle.Json.Build qualified as Build

@@ -16,11 +16,12 @@ import Harness
 import Heddle.IO
 import Heddle.Prim.Clock (monotonicNow)
 import Heddle.Prim.Errno
+import Heddle.Testkit.Descriptors (openDescriptor)
 import Network.Socket qualified as N
 import Network.Socket.ByteString qualified as NB
 import System.Directory (getTemporaryDirectory, removeFile)
 import System.IO (hClose, openTempFile)
-import System.Posix.IO (OpenMode (..), closeFd, createPipe, defaultFileFlags, fdWrite, openFd)
+import System.Posix.IO (OpenMode (..), closeFd, createPipe, fdWrite)
 import System.Posix.Types (Fd)
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -450,7 +451,7 @@ foreignDescriptors =
       bothBackends "a regular file is refused" $ \rt -> do
         path <- temporaryName
         writeFile path "x"
-        bracket (openFd path ReadOnly Nothing defaultFileFlags) closeFd $ \fd -> expectIOError EPERM (register rt fd)
+        bracket (openDescriptor path ReadOnly) closeFd $ \fd -> expectIOError EPERM (register rt fd)
         removeFile path,
       bothBackends "a second registration is refused" $ \rt -> withPipe $ \(r, _) -> do
         a <- register rt r

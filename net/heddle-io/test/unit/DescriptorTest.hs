@@ -6,12 +6,14 @@ import Control.Exception
 import Control.Monad
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal qualified as BI
+import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (castPtr)
 import Harness
 import Heddle.IO
 import Heddle.IO.Internal.Runtime (runtimeLive)
 import Heddle.Prim.Errno
-import System.Posix.IO (FdOption (..), OpenMode (..), closeFd, defaultFileFlags, dupTo, fdRead, fdReadBuf, fdWrite, openFd, setFdOption)
+import Heddle.Testkit.Descriptors (openDescriptor)
+import System.Posix.IO (FdOption (..), OpenMode (..), closeFd, dupTo, fdReadBuf, fdWrite, setFdOption)
 import System.Posix.Types (Fd)
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -21,6 +23,10 @@ byte :: Fd -> IO Char
 byte fd = do
   b <- BI.create 1 (\p -> void (fdReadBuf fd (castPtr p) 1))
   pure (C.head b)
+
+-- Read what a pipe holds.
+drain :: Fd -> IO ()
+drain fd = allocaBytes 65536 (\p -> void (fdReadBuf fd p 65536))
 
 -- Fill a pipe.
 stuff :: Fd -> IO ()
@@ -83,7 +89,7 @@ tests =
         stuff w
         waiter <- forkTask (threadWaitWrite rt w)
         waitParked (taskThread waiter)
-        _ <- fdRead r 65536
+        drain r
         joinTask waiter,
       bothBackends "writable ends with an error when nobody reads" $ \rt -> withPipe $ \(r, w) -> do
         stuff w
@@ -114,7 +120,7 @@ tests =
         writer <- forkTask (threadWaitWrite rt w)
         mapM_ joinTask readers
         waitParked (taskThread writer)
-        _ <- fdRead r 65536
+        drain r
         joinTask writer,
       bothBackends "the registration goes with the last waiter" $ \rt -> withPipe $ \(r, w) -> do
         before <- runtimeLive rt
@@ -129,7 +135,7 @@ tests =
         conn <- register rt r
         deregister conn >>= (@?= Just r),
       bothBackends "a disk file is always ready, a closed number an error" $ \rt -> do
-        bracket (openFd "/proc/self/exe" ReadOnly Nothing defaultFileFlags) closeFd $ \fd -> do
+        bracket (openDescriptor "/proc/self/exe" ReadOnly) closeFd $ \fd -> do
           threadWaitRead rt fd
           threadWaitWrite rt fd
         expectIOError EBADF (threadWaitRead rt 987654)

@@ -17,6 +17,7 @@ import Heddle.IO.Internal.Runtime (managerOn)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Errno
 import Heddle.Socket qualified as S
+import Heddle.Testkit.Descriptors (openDescriptor)
 import Heddle.Timer (sleepFor, sleepUntil, timeout)
 import Network.Socket qualified as N
 import Network.Socket.ByteString qualified as NB
@@ -25,7 +26,7 @@ import System.Environment (getEnv, setEnv)
 import System.Exit (ExitCode (..))
 import System.IO (hPutStrLn, stderr)
 import System.Posix.Files (setFileMode)
-import System.Posix.IO (OpenMode (..), closeFd, defaultFileFlags, fdWrite, openFd)
+import System.Posix.IO (OpenMode (..), closeFd, fdWrite)
 import System.Posix.Process (ProcessStatus (..), exitImmediately, forkProcess, getProcessStatus)
 import System.Posix.Resource
 import System.Posix.Signals (sigKILL, signalProcess)
@@ -93,7 +94,7 @@ exhaust = do
   setResourceLimit ResourceOpenFiles limits {softLimit = ResourceLimit 128}
   -- The runtime system of GHC may still give one back: insist.
   let go taken tries =
-        try (openFd "/dev/null" ReadOnly Nothing defaultFileFlags) >>= \case
+        try (openDescriptor "/dev/null" ReadOnly) >>= \case
           Right fd -> go (fd : taken) tries
           Left e
             | errnoOf e /= Just EMFILE -> throwIO e

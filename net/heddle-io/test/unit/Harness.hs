@@ -26,12 +26,13 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Heddle.IO
 import Heddle.Prim.Errno (Errno, errnoOf)
+import Heddle.Testkit.Descriptors (openDescriptor)
 import Heddle.Testkit.Threads
 import Network.Socket qualified as N
 import System.Directory (getSymbolicLinkTarget, listDirectory)
 import System.Environment (getEnvironment, getExecutablePath)
 import System.Exit (ExitCode)
-import System.Posix.IO (OpenMode (..), closeFd, createPipe, defaultFileFlags, dupTo, openFd)
+import System.Posix.IO (OpenMode (..), closeFd, createPipe, dupTo)
 import System.Posix.Types (Fd)
 import System.Process (CreateProcess (..), proc, readCreateProcessWithExitCode)
 import System.Timeout (timeout)
@@ -79,7 +80,7 @@ withPipe = bracket createPipe (\(r, w) -> quietly (closeFd r) >> quietly (closeF
 -- | Close the file of a descriptor, and keep its number occupied: 'withPipe' closes the number
 -- later, when it must not belong to another file.
 retire :: Fd -> IO ()
-retire fd = bracket (openFd "/dev/null" ReadOnly Nothing defaultFileFlags) closeFd (\null' -> void (dupTo null' fd))
+retire fd = bracket (openDescriptor "/dev/null" ReadOnly) closeFd (\null' -> void (dupTo null' fd))
 
 -- | The process's descriptors, and what they refer to.
 openDescriptors :: IO [(Fd, String)]

@@ -11,8 +11,9 @@ import Data.Either (fromLeft)
 import Heddle.Prim.Atomic (fetchAdd, newWords, readWord)
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
+import Heddle.Testkit.Descriptors (openDescriptor)
 import Heddle.Walk
-import System.Posix.IO (OpenMode (..), closeFd, createPipe, defaultFileFlags, openFd)
+import System.Posix.IO (OpenMode (..), closeFd, createPipe)
 import Test.Tasty hiding (after)
 import Test.Tasty.HUnit
 import Test.Tasty.QuickCheck hiding (Sorted)
@@ -194,7 +195,7 @@ fullDisk :: IO ()
 fullDisk = withTemporary "disk" $ \top -> do
   grown top
   forM_ [AnyOrder, Sorted] $ \order -> do
-    fd <- openFd "/dev/full" WriteOnly Nothing defaultFileFlags
+    fd <- openDescriptor "/dev/full" WriteOnly
     result <- walkWith order defaultWalkOptions {walkOutput = fromIntegral fd} [top] printing
     closeFd fd
     walkProblem result @?= Just ENOSPC

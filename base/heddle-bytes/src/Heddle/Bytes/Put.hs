@@ -54,7 +54,7 @@ import Data.ByteString.Builder (Builder)
 import Data.ByteString.Builder qualified as Builder
 import Data.ByteString.Builder.Extra qualified as Builder
 import Data.ByteString.Builder.Internal qualified as Builder (builder, runBuilderWith)
-import Data.ByteString.Internal qualified as ByteString (create, memcpy)
+import Data.ByteString.Internal qualified as ByteString (create)
 import Data.ByteString.Lazy qualified as Lazy
 import Data.ByteString.Short (ShortByteString)
 import Data.ByteString.Short qualified as Short
@@ -63,12 +63,14 @@ import Data.ByteString.Unsafe qualified as ByteString (unsafeUseAsCStringLen)
 import Data.Foldable (toList)
 import Data.Text (Text)
 import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Bytes.Internal.Digits (Digits (..), digitsOf, pokeDigits)
 import Heddle.Bytes.Internal.LazyPut (chunkSize, lazyChunks, scratches)
 import Heddle.Bytes.Internal.Memory
 import Heddle.Bytes.Internal.Sink
-import Heddle.Bytes.Internal.Utf8 (Utf8 (..), byteCountBetween, pokeBytesBetween, wholeSlice)
+import Heddle.Bytes.Internal.TextUnits (maxUnitBytes, wholeSlice)
+import Heddle.Bytes.Internal.Utf8 (Utf8 (..), byteCountBetween, pokeBytesBetween)
 import Heddle.Bytes.TextArray (textArray)
 import Heddle.Bytes.Write
 import Heddle.Prim.Atomic (newRef, newWords, readRef, readWord, writeRef, writeWord)
@@ -122,8 +124,7 @@ text units = case textArray units of
       | otherwise = do
         let next = wholeSlice textSlice array at end
         room <- (`minusPtr` p) <$> sinkEnd sink
-        -- A unit takes at most three bytes.
-        if 3 * (next - at) <= room
+        if maxUnitBytes * (next - at) <= room
           then poke array at next end sink p room
           else do
             size <- byteCountBetween array at next
@@ -137,7 +138,7 @@ text units = case textArray units of
 
 -- | The most units of a text that are written at once: their bytes fit a chunk.
 --
--- [Units]: 16-bit units.
+-- [Units]: units of the text's array.
 textSlice :: Int
 textSlice = 8192
 
@@ -239,7 +240,7 @@ toByteString put = unsafePure $ do
             Small buffer
               | used + need <= middleSize -> do
                 middle <- borrow middles
-                ByteString.memcpy (bufferPtr middle) at used
+                copyBytes (bufferPtr middle) at used
                 writeRef place (Middle middle)
                 keepAlive buffer
                 giveBack scratches buffer
@@ -277,9 +278,9 @@ data Storage
 -- | Copy in parts, because a call holds the capability.
 copySlices :: Ptr Word8 -> Ptr Word8 -> Int -> IO ()
 copySlices !to !from !count
-  | count <= chunkSize = ByteString.memcpy to from count
+  | count <= chunkSize = copyBytes to from count
   | otherwise = do
-    ByteString.memcpy to from chunkSize
+    copyBytes to from chunkSize
     copySlices (to `plusPtr` chunkSize) (from `plusPtr` chunkSize) (count - chunkSize)
 
 -- | Buffers for results of medium size. Fresh memory would cost more than the copy, because the system
@@ -332,7 +333,7 @@ tryPutInto buffer put = do
         at <- addressAt <$> readWord state 1
         let count = p `minusPtr` at
         when (count > bufferSize buffer - used) (throwIO DoesNotFit)
-        when (at /= start `plusPtr` used) (ByteString.memcpy (start `plusPtr` used) at count)
+        when (at /= start `plusPtr` used) (copyBytes (start `plusPtr` used) at count)
         readRef aside >>= mapM_ keepAlive
         writeRef aside Nothing
         writeWord state 0 (used + count)

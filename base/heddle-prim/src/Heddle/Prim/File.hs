@@ -18,6 +18,7 @@ module Heddle.Prim.File
     readOnly,
     readOnlyWaiting,
     appendCreate,
+    truncateCreate,
     directoryOnly,
     replaceFile,
     closeFile,
@@ -51,32 +52,37 @@ import Foreign.Storable (peekElemOff)
 import Heddle.Prim.Errno (Errno (..), throwErrnoFor)
 import System.Posix.Types (Fd (..))
 
--- | Flags of open(2).
-newtype OpenFlags = OpenFlags CInt
+-- | Flags of open(2), and the mode of a file that it creates.
+data OpenFlags = OpenFlags !CInt !CInt
 
 -- | Read only, without waiting for a FIFO's writer (O_NONBLOCK). A terminal does not become the
 -- controlling one (O_NOCTTY).
 readOnly :: OpenFlags
-readOnly = OpenFlags 0x900
+readOnly = OpenFlags 0x900 0
 
 -- | Read only, waiting for a FIFO's writer. A terminal does not become the controlling one (O_NOCTTY).
 readOnlyWaiting :: OpenFlags
-readOnlyWaiting = OpenFlags 0x100
+readOnlyWaiting = OpenFlags 0x100 0
 
 -- | Append; a missing file is created with mode 0644. Does not wait for a FIFO's reader: -ENXIO while
 -- there is none. The descriptor is non-blocking, which affects only FIFOs.
 appendCreate :: OpenFlags
-appendCreate = OpenFlags 0xC41
+appendCreate = OpenFlags 0xC41 0o644
+
+-- | Write to an empty file: an existing one is truncated, a missing one is created with mode 0666 less the
+-- umask. Waits for a FIFO's reader.
+truncateCreate :: OpenFlags
+truncateCreate = OpenFlags 0x241 0o666
 
 -- | A directory, as a root to open beneath (O_PATH).
 directoryOnly :: OpenFlags
-directoryOnly = OpenFlags 0x210000
+directoryOnly = OpenFlags 0x210000 0
 
 -- | Open a path.
 --
 -- [Blocks]: holds an OS thread.
 openFile :: ByteString -> OpenFlags -> IO Int
-openFile path (OpenFlags f) = B.useAsCString path $ \p -> fromIntegral <$> c_open p f 0o644
+openFile path (OpenFlags flags mode) = B.useAsCString path $ \p -> fromIntegral <$> c_open p flags mode
 
 -- | Open a relative path beneath a directory. A path that leaves the directory, by a symbolic link or
 -- otherwise, gives -EXDEV.
@@ -84,15 +90,15 @@ openFile path (OpenFlags f) = B.useAsCString path $ \p -> fromIntegral <$> c_ope
 -- [Blocks]: holds an OS thread.
 -- [Source]: openat2(2), RESOLVE_BENEATH.
 openBeneath :: Fd -> ByteString -> OpenFlags -> IO Int
-openBeneath (Fd root) path (OpenFlags f) = B.useAsCString path $ \p -> fromIntegral <$> c_beneath root p f 0
+openBeneath (Fd root) path (OpenFlags flags _) = B.useAsCString path $ \p -> fromIntegral <$> c_beneath root p flags 0
 
 -- | As 'openBeneath', from the kernel's cache only; -EAGAIN if it would have to read the disk.
 --
 -- [Blocks]: never.
 -- [Source]: openat2(2), RESOLVE_CACHED.
 openBeneathCached :: Fd -> ByteString -> OpenFlags -> IO Int
-openBeneathCached (Fd root) path (OpenFlags f) =
-  B.useAsCString path $ \p -> fromIntegral <$> c_beneath_cached root p f 1
+openBeneathCached (Fd root) path (OpenFlags flags _) =
+  B.useAsCString path $ \p -> fromIntegral <$> c_beneath_cached root p flags 1
 
 -- | @replaceFile new old@ makes the number @old@ refer to the file of @new@, atomically, and closes the
 -- previous file of @old@. A system call in progress on @old@ finishes on that previous file.

@@ -89,7 +89,7 @@ import Control.Monad (when)
 import Control.Monad.ST (RealWorld)
 import Data.Bits (unsafeShiftR, (.&.), (.|.))
 import Data.ByteString (ByteString)
-import Data.ByteString.Internal qualified as B (create, memcpy)
+import Data.ByteString.Internal qualified as B (create)
 import Data.Int (Int32)
 import Data.Primitive.ByteArray
   ( MutableByteArray,
@@ -101,6 +101,7 @@ import Data.Primitive.ByteArray
     writeByteArray,
   )
 import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Http.Names (KnownHeader (..), MethodCode (..), knownHeaderName, knownHeaders, knownTotal, methodName)
 import Heddle.Http.Scan (equalsIgnoringCase)
@@ -167,7 +168,7 @@ data Slice = Slice
 -- [Cost]: O(length); a copy.
 copySlice :: Ptr Word8 -> Slice -> IO ByteString
 copySlice buffer (Slice offset len) =
-  B.create len $ \to -> B.memcpy to (buffer `plusPtr` offset) len
+  B.create len $ \to -> copyBytes to (buffer `plusPtr` offset) len
 
 -- | Whether a slice equals some bytes, letters compared without regard to case.
 --

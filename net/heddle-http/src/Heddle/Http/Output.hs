@@ -27,10 +27,10 @@ where
 import Control.Monad (unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
-import Data.ByteString.Internal qualified as BI (memcpy)
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_)
 import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Bytes.Write (hex, pokeWrite, writeBound)
 import Heddle.Http.Date
@@ -245,12 +245,12 @@ putRaw out p n = do
   used <- get ws WorkUsed
   if n <= outputSize ws - used
     then do
-      BI.memcpy (outputPtr ws `plusPtr` used) p n
+      copyBytes (outputPtr ws `plusPtr` used) p n
       set ws WorkUsed (used + n)
     else do
       when (used > 0) (flushMore out)
       if n <= outputSize ws
-        then BI.memcpy (outputPtr ws) p n >> set ws WorkUsed n
+        then copyBytes (outputPtr ws) p n >> set ws WorkUsed n
         else sendPaced out p n
   where
     ws = outputWork out

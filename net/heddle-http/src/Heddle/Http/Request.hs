@@ -50,10 +50,10 @@ import Control.Monad (when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.ByteString.Internal qualified as BI (create, memcpy)
+import Data.ByteString.Internal qualified as BI (create)
 import Data.ByteString.Short (ShortByteString)
 import Data.Word (Word8)
-import Foreign.Marshal.Utils (moveBytes)
+import Foreign.Marshal.Utils (copyBytes, moveBytes)
 import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Http.Chunked
 import Heddle.Http.Exception (HttpException (..), fromHttp)
@@ -195,7 +195,7 @@ startBody settings ws framing continue = do
 -- [Blocks]: parks.
 -- [Throws]: 'BodyError'.
 readBody :: Request -> IO ByteString
-readBody request = bodyStep request $ \p n -> BI.create n (\q -> BI.memcpy q p n)
+readBody request = bodyStep request $ \p n -> BI.create n (\q -> copyBytes q p n)
 
 -- | The whole body; 'BodyRejected' with 413 if it is longer than this many bytes.
 --

@@ -24,10 +24,11 @@ where
 import Control.Monad (void, when)
 import Data.Bits (complement, xor, (.&.), (.|.))
 import Data.ByteString (ByteString)
-import Data.ByteString.Internal qualified as BI (create, memcpy)
+import Data.ByteString.Internal qualified as BI (create)
 import Data.ByteString.Short (ShortByteString)
 import Data.ByteString.Short qualified as Short
 import Data.Word (Word64, Word8)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
 import Heddle.Bytes.Address (pokeIPv6)
@@ -138,7 +139,7 @@ escaped most p from n = plainRun 0
         if isPlain b then plainRun (i + 1) else slowly 0 p
       | otherwise = do
         let len = min n most
-        BI.memcpy p from len
+        copyBytes p from len
         pure (p `plusPtr` len)
     slowly :: Int -> Ptr Word8 -> IO (Ptr Word8)
     slowly i q

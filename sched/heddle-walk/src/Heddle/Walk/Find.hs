@@ -28,6 +28,7 @@ import Data.ByteString.Char8 qualified as Char8
 import Data.Maybe (fromMaybe, isJust)
 import Heddle.Prim.Errno (errnoOf, pattern EBADF, pattern EISDIR)
 import Heddle.Prim.Exception (Exception (..), IOException, bracket, try, trySync)
+import Heddle.Prim.File (readOnlyWaiting)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Walk.Find.Internal.Accounts (newAccounts)
 import Heddle.Walk.Find.Internal.Compile
@@ -42,7 +43,7 @@ import Heddle.Walk.Internal.Engine
 import Heddle.Walk.Internal.Options
 import System.Exit (ExitCode (..))
 import System.Posix.Env.ByteString (getEnv)
-import System.Posix.IO.ByteString (OpenMode (..), closeFd, defaultFileFlags, openFd, stdInput, stdOutput)
+import System.Posix.IO.ByteString (closeFd, stdInput, stdOutput)
 import System.Posix.Terminal (queryTerminal)
 
 -- | Run @heddle find@ with these words, the bytes as the kernel passed them.
@@ -108,7 +109,7 @@ startingPoints command = case setStartsFrom (commandSettings command) of
     reason e = maybe (Char8.pack "Input/output error") errnoText (errnoOf e)
     isOpenError e = errnoOf e /= Just EISDIR
     shown file = if file == Char8.pack "-" then Char8.pack "(standard input)" else file
-    readWhole file = bracket (openFd file ReadOnly Nothing defaultFileFlags) closeFd readText
+    readWhole file = bracket (openNamed file readOnlyWaiting) closeFd readText
     -- A NUL ends a name; the last one may lack it.
     splitNames text
       | Bytes.null text = []

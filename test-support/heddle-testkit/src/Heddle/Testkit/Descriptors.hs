@@ -1,14 +1,17 @@
+{-# LANGUAGE CPP #-}
+
 -- |
 -- Module      : Heddle.Testkit.Descriptors
--- Description : A suite leaves no descriptor open
+-- Description : Opening files; a suite leaves no descriptor open
 -- Stability   : internal, exempt from the version policy
 --
--- Lists the descriptors of the process, and fails a suite that leaves one open.
+-- Opens files with any version of unix, lists the descriptors of the process, and fails a suite that leaves one open.
 --
 -- Owner: the whole process; nothing else may open descriptors meanwhile, so suites run one test at a time.
 -- Cost: a system call for each descriptor.
 module Heddle.Testkit.Descriptors
-  ( openDescriptors,
+  ( openDescriptor,
+    openDescriptors,
     noDescriptorIsLeft,
   )
 where
@@ -18,8 +21,20 @@ import Control.Monad (void)
 import Data.List (isSuffixOf)
 import Heddle.Testkit.Watchdog (eventually)
 import System.Directory (getSymbolicLinkTarget, listDirectory)
+import System.Posix.IO (OpenMode, defaultFileFlags, openFd)
+import System.Posix.Types (Fd)
 import Test.Tasty (TestTree)
 import Test.Tasty.HUnit (testCase)
+
+-- | Open an existing file.
+--
+-- [Throws]: 'IOError'.
+openDescriptor :: FilePath -> OpenMode -> IO Fd
+#if MIN_VERSION_unix(2,8,0)
+openDescriptor path how = openFd path how defaultFileFlags
+#else
+openDescriptor path how = openFd path how Nothing defaultFileFlags
+#endif
 
 -- | Each descriptor's number and target. The one that lists them is closed by then, and GHC's own timer, which opens
 -- late, is left out.

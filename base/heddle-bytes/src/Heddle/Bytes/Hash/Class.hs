@@ -65,7 +65,7 @@ import Heddle.Bytes.Internal.Foreign.Hash (endWords, hashWord)
 import Heddle.Bytes.Internal.Limbs (Limbs (..), limbs)
 import Heddle.Bytes.Internal.Sip (Sip, absorbWord, start)
 import Heddle.Bytes.Internal.Utf8 (Utf8 (..))
-import Heddle.Bytes.TextArray (textArray)
+import Heddle.Bytes.TextArray (textArray, unitSize)
 import Numeric.Natural (Natural)
 
 -- | Types with a keyed hash.
@@ -257,13 +257,13 @@ instance Hash Utf8 where
 
 textFrom :: Sip -> Text -> Word64
 textFrom s text = case textArray text of
-  (array, offset, len) -> arrayFrom s array (2 * offset) (2 * len)
+  (array, offset, len) -> arrayFrom s array (unitSize * offset) (unitSize * len)
 {-# INLINE textFrom #-}
 
 lazyTextFrom :: Sip -> LazyText.Text -> Word64
 lazyTextFrom s text = case LazyText.toChunks text of
   [only] -> textFrom s only
-  chunks -> arraysFrom s [(array, 2 * offset, 2 * len) | (array, offset, len) <- map textArray chunks]
+  chunks -> arraysFrom s [(array, unitSize * offset, unitSize * len) | (array, offset, len) <- map textArray chunks]
 
 -- Types with several parts.
 

@@ -19,10 +19,11 @@ where
 import Control.Monad (unless)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
-import Data.ByteString.Internal qualified as ByteString (create, fromForeignPtr, memcpy)
+import Data.ByteString.Internal qualified as ByteString (create, fromForeignPtr)
 import Data.ByteString.Lazy qualified as Lazy
 import Data.ByteString.Lazy.Internal qualified as Lazy (chunk)
 import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, minusPtr, plusPtr)
 import Heddle.Bytes.Internal.Sink
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
@@ -57,7 +58,7 @@ lazyChunks put = do
   case result of
     Right end -> do
       let used = end `minusPtr` bufferPtr scratch
-      whole <- ByteString.create used (\to -> ByteString.memcpy to (bufferPtr scratch) used)
+      whole <- ByteString.create used (\to -> copyBytes to (bufferPtr scratch) used)
       keepAlive scratch
       giveBack scratches scratch
       pure (Lazy.fromStrict whole)
@@ -183,7 +184,7 @@ largestBatch = 16
 -- | The part of a buffer before this address as a chunk.
 closed :: Ptr Word8 -> Buffer -> IO ByteString
 closed p buffer
-  | 2 * used < bufferSize buffer = withBuffer buffer (\from -> ByteString.create used (\to -> ByteString.memcpy to from used))
+  | 2 * used < bufferSize buffer = withBuffer buffer (\from -> ByteString.create used (\to -> copyBytes to from used))
   | otherwise = pure (ByteString.fromForeignPtr (bufferForeign buffer 0) 0 used)
   where
     used = p `minusPtr` bufferPtr buffer

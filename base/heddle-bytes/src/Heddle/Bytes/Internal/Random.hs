@@ -66,7 +66,7 @@ randomBytesOrStop purpose count = randomBytes count `catch` stop
         "heddle: cannot get random bytes for " <> purpose <> ": getrandom: " <> maybe (show e) describeErrno (errnoOf e)
           <> ".\n  Nothing else is safe to use for them, so this program stops.\n"
           <> "  Allow the system call getrandom (Linux 3.17 or later), for example in the seccomp profile of a container.\n"
-      exitImmediately (ExitFailure 1)
+      _ <- exitImmediately (ExitFailure 1)
       throwIO e
     -- Not through a Handle, whose lock this thread may hold.
     complain text = ByteString.unsafeUseAsCStringLen text (\(p, n) -> void (c_write 2 (castPtr p) (fromIntegral n)))

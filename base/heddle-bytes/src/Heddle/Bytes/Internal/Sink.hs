@@ -45,12 +45,13 @@ import Control.Monad (foldM)
 import Data.Bits (unsafeShiftR, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
-import Data.ByteString.Internal qualified as ByteString (memcpy, toForeignPtr)
+import Data.ByteString.Internal qualified as ByteString (toForeignPtr)
 import Data.Char (ord)
 import Data.String (IsString (..))
 import Data.Word (Word32, Word64, Word8)
 import Foreign.C.Types (CInt)
 import Foreign.ForeignPtr (touchForeignPtr)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (IntPtr (..), Ptr, castPtr, intPtrToPtr, minusPtr, plusPtr, ptrToIntPtr)
 import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
 import Heddle.Prim.AddrState (AddrState, At (..), addrState, advancing, runAddrState)
@@ -226,7 +227,7 @@ copySlice p text = do
 -- [Cost]: for up to 16 bytes two loads and two stores, which may overlap.
 copyInto :: Ptr Word8 -> Ptr Word8 -> Int -> IO ()
 copyInto !to !from !len
-  | len > 16 = ByteString.memcpy to from len
+  | len > 16 = copyBytes to from len
   | len >= 8 = do
     first <- peek (castPtr from) :: IO Word64
     last_ <- peek (castPtr from `plusPtr` (len - 8)) :: IO Word64

@@ -5,7 +5,7 @@
 -- Description : Validated text, and the kernels over texts of any length
 -- Stability   : internal; exempt from the version policy
 --
--- Calls the kernels of "Heddle.Bytes.Internal.Foreign.Utf8" a slice at a time, at this machine's level, and
+-- Calls the kernels of "Heddle.Bytes.Internal.Foreign.Utf8" and "Heddle.Bytes.Internal.TextUnits" a slice at a time, at this machine's level, and
 -- defines the types of their results.
 --
 -- Invariant: the bytes of a 'Utf8' are well-formed UTF-8 (RFC 3629).
@@ -32,7 +32,6 @@ module Heddle.Bytes.Internal.Utf8
     placeOf,
 
     -- * A slice of a text
-    wholeSlice,
     byteCountBetween,
     pokeBytesBetween,
   )
@@ -42,17 +41,19 @@ import Control.Monad (void)
 import Control.Monad.Primitive (RealWorld)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
-import Data.ByteString.Internal qualified as ByteString (create, createUptoN', memcpy, toForeignPtr)
-import Data.Primitive.ByteArray (ByteArray, MutableByteArray, indexByteArray, newByteArray, unsafeFreezeByteArray)
+import Data.ByteString.Internal qualified as ByteString (create, createUptoN', toForeignPtr)
+import Data.Primitive.ByteArray (ByteArray, MutableByteArray, newByteArray, unsafeFreezeByteArray)
 import Data.String (IsString (..))
 import Data.Text (Text)
 import Data.Text qualified as Text
-import Data.Word (Word16, Word8)
+import Data.Word (Word8)
 import Foreign.ForeignPtr (touchForeignPtr)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peekByteOff)
-import Heddle.Bytes.Internal.Foreign.Utf8
-import Heddle.Bytes.TextArray (textArray, unsafeText)
+import Heddle.Bytes.Internal.Foreign.Utf8 (characterCount, sliceSize, validLength)
+import Heddle.Bytes.Internal.TextUnits
+import Heddle.Bytes.TextArray (textArray, unitSize, unsafeText)
 import Heddle.Bytes.Utf8.Plain (Replaced (..))
 import Heddle.Prim.Buffer (foreignAddress)
 import Heddle.Prim.Cpu (level)
@@ -120,13 +121,13 @@ validPrefix p n = go 0
         (next, more) <- slicePrefix p at n
         if more then go next else pure next
 
--- | A number of valid bytes, and the number of 16-bit units that they become.
+-- | A number of valid bytes, and the number of units that they become in a text.
 data Measured = Measured !Int !Int
 
--- | As 'validPrefix', with the number of 16-bit units that the prefix has in UTF-16.
+-- | As 'validPrefix', with the number of units that the prefix becomes in a text.
 --
 -- [Cost]: O(n), by the machine's vectors.
--- [Units]: bytes, and 16-bit units.
+-- [Units]: bytes, and units.
 validUnits :: Ptr Word8 -> Int -> IO Measured
 validUnits p n = go 0 0
   where
@@ -164,7 +165,7 @@ characters :: Ptr Word8 -> Int -> IO Int
 characters = bySlices (characterCount level)
 {-# INLINE characters #-}
 
--- | The number of UTF-16 units of valid text of this many bytes.
+-- | The number of units of valid text of this many bytes.
 --
 -- [Cost]: O(n), by the machine's vectors.
 units :: Ptr Word8 -> Int -> IO Int
@@ -181,11 +182,10 @@ bySlices count p n = go 0 0
         go (at + sliceSize) (total + some)
 {-# INLINE bySlices #-}
 
--- | Write valid text of this many bytes as UTF-16 into the array between two offsets; returns where it
--- ended.
+-- | Write valid text of this many bytes into the array of a text between two offsets; returns where it ended.
 --
 -- [Cost]: O(n), by the machine's vectors.
--- [Units]: places count 16-bit units.
+-- [Units]: places count units.
 fillUnits :: Ptr Word8 -> Int -> MutableByteArray RealWorld -> Int -> Int -> IO Int
 fillUnits p n array start end = go 0 start
   where
@@ -199,12 +199,12 @@ fillUnits p n array start end = go 0 start
 -- | A text of this many units, which the action fills.
 --
 -- [Cost]: the units.
--- [Units]: 16-bit units.
+-- [Units]: units.
 newText :: Int -> (MutableByteArray RealWorld -> IO ()) -> IO Text
 newText n fill
   | n == 0 = pure Text.empty
   | otherwise = do
-    array <- newByteArray (2 * n)
+    array <- newByteArray (unitSize * n)
     fill array
     frozen <- unsafeFreezeByteArray array
     pure (unsafeText frozen 0 n)
@@ -227,11 +227,11 @@ measureReplaced kernel p n = go 0
         if at + size == n then pure (Measured (at + got) (made + some)) else go (at + got) (made + some)
 {-# INLINE measureReplaced #-}
 
--- | Write text that may be ill-formed as UTF-16, with U+FFFD, into the array between two offsets; returns
--- where reading and writing ended.
+-- | Write text that may be ill-formed, with U+FFFD, into the array of a text between two offsets; returns where reading
+-- and writing ended.
 --
 -- [Cost]: O(n).
--- [Units]: places count 16-bit units.
+-- [Units]: places count units.
 fillReplaced :: Ptr Word8 -> Int -> MutableByteArray RealWorld -> Int -> Int -> IO Measured
 fillReplaced p n array start end = measureReplaced (\from size at -> pokeReplacedUnits level from size array at end) p n start
 
@@ -280,7 +280,7 @@ encoded :: ByteArray -> Int -> Int -> ByteString -> IO ByteString
 encoded array start end before = do
   size <- count start 0
   ByteString.create (ByteString.length before + size) $ \p -> do
-    withBytes before (ByteString.memcpy p)
+    withBytes before (copyBytes p)
     fill start (p `plusPtr` ByteString.length before) size
   where
     count at !total
@@ -295,23 +295,10 @@ encoded array start end before = do
         fill (slice at) (p `plusPtr` n) (room - n)
     slice at = wholeSlice sliceSize array at end
 
--- | The end of the next slice of at most this many units, which does not divide a surrogate pair.
---
--- [Cost]: O(1).
--- [Units]: 16-bit units.
-wholeSlice :: Int -> ByteArray -> Int -> Int -> Int
-wholeSlice most array at end
-  | end - at <= most = end
-  | low (indexByteArray array (at + most)) = at + most - 1
-  | otherwise = at + most
-  where
-    low unit = unit >= (0xdc00 :: Word16) && unit < 0xe000
-{-# INLINE wholeSlice #-}
-
 -- | The number of UTF-8 bytes of a text between two offsets.
 --
 -- [Cost]: O(n), by the machine's vectors.
--- [Units]: places count 16-bit units.
+-- [Units]: places count units.
 byteCountBetween :: ByteArray -> Int -> Int -> IO Int
 byteCountBetween = byteCount level
 {-# INLINE byteCountBetween #-}
@@ -319,7 +306,7 @@ byteCountBetween = byteCount level
 -- | Write a text between two offsets as at most this many bytes; returns their number.
 --
 -- [Cost]: O(n), by the machine's vectors.
--- [Units]: places count 16-bit units.
+-- [Units]: places count units.
 pokeBytesBetween :: ByteArray -> Int -> Int -> Ptr Word8 -> Int -> IO Int
 pokeBytesBetween = pokeBytes level
 {-# INLINE pokeBytesBetween #-}

@@ -34,21 +34,21 @@ module Heddle.Bytes.Internal.Utf8Chunks
 where
 
 import Control.Monad (void, when)
-import Control.Monad.Primitive (RealWorld)
 import Data.Bits (unsafeShiftL, unsafeShiftR, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
-import Data.ByteString.Internal qualified as ByteString (create, memcpy)
+import Data.ByteString.Internal qualified as ByteString (create)
 import Data.ByteString.Unsafe qualified as ByteString (unsafeDrop, unsafeIndex)
-import Data.Primitive.ByteArray (MutableByteArray, writeByteArray)
 import Data.Text (Text)
 import Data.Text qualified as Text
-import Data.Word (Word16, Word8)
+import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
-import Heddle.Bytes.Internal.Foreign.Utf8 (pokeReplacedBytes, replacedBytes, replacedUnits)
+import Heddle.Bytes.Internal.Foreign.Utf8 (pokeReplacedBytes, replacedBytes)
+import Heddle.Bytes.Internal.TextUnits (codeUnits, fillCode, replacedUnits)
 import Heddle.Bytes.Internal.Utf8
-import Heddle.Bytes.Utf8.Plain (Sequence (..), sequenceOf, surrogatePair)
+import Heddle.Bytes.Utf8.Plain (Sequence (..), sequenceOf)
 import Heddle.Prim.Cpu (level)
 import Heddle.Prim.Unsafe (unsafeDupable, unsafeInlined)
 
@@ -196,15 +196,6 @@ joinedCode (Waiting n bytes) chunk = foldl more first (take (width - 1) [1 ..])
       | i < n = waitingByte bytes i
       | otherwise = ByteString.unsafeIndex chunk (i - n)
 
-codeUnits :: Int -> Int
-codeUnits code = if code < 0x10000 then 1 else 2
-
-fillCode :: MutableByteArray RealWorld -> Int -> Int -> IO ()
-fillCode array at code
-  | code < 0x10000 = writeByteArray array at (fromIntegral code :: Word16)
-  | otherwise = case surrogatePair code of
-    (high, low) -> writeByteArray array at high >> writeByteArray array (at + 1) low
-
 -- | The length of a chunk's valid prefix, and what follows it, unless that is the end.
 data Prefix = Prefix !Int !(Maybe Sequence)
 
@@ -274,11 +265,11 @@ replacedText text = unsafeDupable . withBytes text $ \p n -> do
     else do
       let rest = p `plusPtr` valid
       Measured end replaced <- measureReplaced (\from size _ -> replacedUnits level from size) rest (n - valid) count
-      let cutOff = if end < n - valid then 1 else 0
+      let cutOff = if end < n - valid then codeUnits 0xfffd else 0
       newText (replaced + cutOff) $ \array -> do
         _ <- fillUnits p valid array 0 count
         _ <- fillReplaced rest (n - valid) array count replaced
-        when (cutOff == 1) (fillCode array replaced 0xfffd)
+        when (cutOff > 0) (fillCode array replaced 0xfffd)
 
 -- | As 'replacedText', in UTF-8; valid text is returned as it is.
 --
@@ -293,7 +284,7 @@ repairedBytes text = unsafeDupable . withBytes text $ \p n -> do
       Measured end size <- measureReplaced (\from len _ -> replacedBytes level from len) rest (n - valid) valid
       let cutOff = if end < n - valid then 3 else 0
       ByteString.create (size + cutOff) $ \to -> do
-        ByteString.memcpy to p valid
+        copyBytes to p valid
         _ <-
           measureReplaced (\from len at -> pokeReplacedBytes level from len (to `plusPtr` at) (size - at)) rest (n - valid) valid
         when (cutOff == 3) $ do

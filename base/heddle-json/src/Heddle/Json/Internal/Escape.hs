@@ -35,7 +35,8 @@ import Data.Word (Word16, Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (peekByteOff, poke, pokeByteOff)
 import Heddle.Bytes.Put.Sink (Sink, sinkEnd, sinkLevel, sinkMore)
-import Heddle.Json.Internal.Foreign.Write (Progress (..), pokeUtf16, pokeUtf8)
+import Heddle.Json.Internal.Foreign.Write (Progress (..), pokeUtf8)
+import Heddle.Json.Internal.TextUnits (pokeText)
 import Heddle.Prim.AddrState (AddrState, At (..), addrState)
 
 -- | Make room for this many bytes; returns where they go.
@@ -48,15 +49,15 @@ room sink bytes p = do
   if bytes <= end `minusPtr` p then pure p else sinkMore sink p bytes
 {-# INLINE room #-}
 
--- | Write UTF-16 in quotes: its array, offset and length.
+-- | Write the units of a text in quotes: its array, offset and length.
 --
--- [Units]: offset and length count 16-bit units.
+-- [Units]: offset and length count units.
 putUnits :: ByteArray -> Int -> Int -> AddrState Sink ()
 putUnits !array !offset !len = addrState $ \sink p0 -> do
   let go !at !left !p = do
         end <- sinkEnd sink
         ours <- sinkLevel sink
-        Progress taken bytes <- pokeUtf16 ours array at left p (end `minusPtr` p - 1)
+        Progress taken bytes <- pokeText ours array at left p (end `minusPtr` p - 1)
         goOn (at + taken) (left - taken) (p `plusPtr` bytes)
       goOn !at !left !p
         | left <= 0 = poke p 0x22 >> pure (At (p `plusPtr` 1) ())
@@ -66,7 +67,7 @@ putUnits !array !offset !len = addrState $ \sink p0 -> do
   go offset len (p `plusPtr` 1)
 {-# NOINLINE putUnits #-}
 
--- | As 'putUnits', for text in several arrays. No surrogate pair is divided between two of them.
+-- | As 'putUnits', for text in several arrays. No character is divided between two of them.
 putChunks :: [(ByteArray, Int, Int)] -> AddrState Sink ()
 putChunks chunks = addrState $ \sink p0 -> do
   let go [] !p = room sink 1 p >>= \q -> poke q 0x22 >> pure (At (q `plusPtr` 1) ())
@@ -77,7 +78,7 @@ putChunks chunks = addrState $ \sink p0 -> do
           q <- room sink (6 * min left 64) p
           end <- sinkEnd sink
           ours <- sinkLevel sink
-          Progress taken bytes <- pokeUtf16 ours array at left q (end `minusPtr` q)
+          Progress taken bytes <- pokeText ours array at left q (end `minusPtr` q)
           within array (at + taken) (left - taken) (q `plusPtr` bytes)
   p <- room sink 1 p0
   poke p 0x22
@@ -163,7 +164,7 @@ escapedLength c
   | c < 0x10000 = 3
   | otherwise = 4
 
--- | 'pokeUtf16' in Haskell; takes the units that there is room for.
+-- | 'Heddle.Json.Internal.Foreign.Write.pokeUtf16' in Haskell; takes the units that there is room for.
 plainUtf16 :: ByteArray -> Int -> Int -> Ptr Word8 -> Int -> IO Progress
 plainUtf16 array offset len = plainly len character
   where

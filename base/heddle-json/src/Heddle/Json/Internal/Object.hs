@@ -44,7 +44,7 @@ import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign.ForeignPtr (touchForeignPtr)
 import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peekByteOff)
-import Heddle.Bytes.TextArray (textArray)
+import Heddle.Bytes.TextArray (Unit, textArray)
 import Heddle.Bytes.Utf8 qualified as Utf8 (encode)
 import Heddle.Json.Internal.Decoder
 import Heddle.Json.Internal.Foreign.Read
@@ -251,7 +251,7 @@ agrees p len key
       | i >= len = pure True
       | otherwise = do
         c <- peekByteOff p i :: IO Word8
-        if fromIntegral c == (indexByteArray array (offset + i) :: Word16) then go (i + 1) else pure False
+        if fromIntegral c == (fromIntegral (indexByteArray array (offset + i) :: Unit) :: Int) then go (i + 1) else pure False
 
 bytesHash :: Ptr Word8 -> Int -> IO Int
 bytesHash p len = go 0 0xcbf29ce484222325

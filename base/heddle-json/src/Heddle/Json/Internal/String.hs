@@ -34,9 +34,10 @@ import Data.Text qualified as Text
 import Data.Word (Word8)
 import Foreign.C.Types (CInt)
 import Foreign.Ptr (Ptr, minusPtr, plusPtr)
-import Heddle.Bytes.TextArray (unsafeText)
+import Heddle.Bytes.TextArray (unitSize, unsafeText)
 import Heddle.Json.Internal.Decoder
 import Heddle.Json.Internal.Foreign.Read
+import Heddle.Json.Internal.TextUnits
 import Heddle.Prim.AddrState (At (..))
 import Heddle.Prim.Buffer (arrayBuffer, bufferForeign, foreignAddress)
 
@@ -69,8 +70,8 @@ textContents env p a
     if len == 0
       then pure Text.empty
       else do
-        array <- newByteArray (2 * len)
-        widen (envLevel env) p len array
+        array <- newByteArray (unitSize * len)
+        fillPlain (envLevel env) p len array
         frozen <- unsafeFreezeByteArray array
         pure (unsafeText frozen 0 len)
   | otherwise = longText env p len
@@ -80,10 +81,10 @@ textContents env p a
 
 longText :: Env -> Ptr Word8 -> Int -> IO Text
 longText env p len = do
-  most <- sliced env p len countUnits
-  array <- newByteArray (2 * most)
-  used <- copied env p len (\from to at -> toUtf16 (envLevel env) from to array at (envWords env))
-  frozen <- fitted array (2 * most) (2 * used)
+  most <- sliced env p len mostUnits
+  array <- newByteArray (unitSize * most)
+  used <- copied env p len (\from to at -> fillContents (envLevel env) from to array at (envWords env))
+  frozen <- fitted array (unitSize * most) (unitSize * used)
   pure (unsafeText frozen 0 used)
 {-# NOINLINE longText #-}
 

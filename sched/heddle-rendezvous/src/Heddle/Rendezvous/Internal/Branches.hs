@@ -23,7 +23,8 @@ module Heddle.Rendezvous.Internal.Branches
   )
 where
 
-import Control.Applicative (Applicative (..))
+-- Qualified: the Prelude exports liftA2 since GHC 9.6 only.
+import Control.Applicative qualified as Applicative (Applicative (..))
 import Control.Monad (forM_)
 import Data.Containers.ListUtils (nubOrd)
 import Data.List (sort)
@@ -66,7 +67,7 @@ newtype Code = Code (Branch -> Worker -> IO ())
 instance Functor (Branches s) where
   fmap f (Branches g) = Branches (fmap (fmap f) . g)
 
-instance Applicative (Branches s) where
+instance Applicative.Applicative (Branches s) where
   pure a = Branches (\_ -> pure (pure a))
   Branches f <*> Branches g = Branches $ \gathering -> do
     a <- f gathering

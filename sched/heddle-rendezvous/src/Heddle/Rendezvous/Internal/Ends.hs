@@ -48,7 +48,6 @@ module Heddle.Rendezvous.Internal.Ends
   )
 where
 
-import Control.Applicative (liftA2)
 import Control.DeepSeq (NFData, rnf)
 import Control.Monad (unless, void, when, zipWithM_)
 import Data.IntMap.Strict qualified as IntMap
@@ -215,7 +214,9 @@ instance GrantFields s t U1 U1 where
   claimFields _ U1 = pure (pure (Fields U1))
 
 instance (GrantFields s t f h, GrantFields s t g i) => GrantFields s t (f :*: g) (h :*: i) where
-  claimFields claims (f :*: g) = liftA2 bothFields <$> claimFields claims f <*> claimFields claims g
+  claimFields claims (f :*: g) = both <$> claimFields claims f <*> claimFields claims g
+    where
+      both hand other = bothFields <$> hand <*> other
 
 instance (GrantFields s t f h, GrantFields s t g i) => GrantFields s t (f :+: g) (h :+: i) where
   claimFields claims = \case

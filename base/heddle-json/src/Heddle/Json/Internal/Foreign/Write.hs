@@ -7,7 +7,7 @@
 -- Description : The kernels that write JSON strings
 -- Stability   : internal; exempt from the version policy
 --
--- Both are resumable: they stop at the end of the output or of the slice, and return how far they
+-- All are resumable: they stop at the end of the output or of the slice, and return how far they
 -- came.
 --
 -- Cost: a foreign call of at most 32 KiB.
@@ -16,6 +16,7 @@ module Heddle.Json.Internal.Foreign.Write
   ( Progress (..),
     pokeUtf16,
     pokeUtf8,
+    pokeUtf8Array,
   )
 where
 
@@ -54,6 +55,14 @@ pokeUtf8 :: CInt -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO Progress
 pokeUtf8 level text len p space = progress <$> c_utf8 text len (min len 32768) p space level
 {-# INLINE pokeUtf8 #-}
 
+-- | As 'pokeUtf8', from an offset of an array.
+--
+-- [Cost]: a foreign call.
+pokeUtf8Array :: CInt -> ByteArray -> Int -> Int -> Ptr Word8 -> Int -> IO Progress
+pokeUtf8Array level (ByteArray array) offset len p space =
+  progress <$> c_utf8_array array offset len (min len 32768) p space level
+{-# INLINE pokeUtf8Array #-}
+
 progress :: Int -> Progress
 progress r = Progress (r .&. 0xffffffff) (r `unsafeShiftR` 32)
 {-# INLINE progress #-}
@@ -65,3 +74,7 @@ foreign import ccall unsafe "heddle_json_write_utf16"
 -- Unsafe: at most 32 KiB are read, and it never sleeps.
 foreign import ccall unsafe "heddle_json_write_utf8"
   c_utf8 :: Ptr Word8 -> Int -> Int -> Ptr Word8 -> Int -> CInt -> IO Int
+
+-- Unsafe: at most 32 KiB are read, and it never sleeps.
+foreign import ccall unsafe "heddle_json_write_utf8_array"
+  c_utf8_array :: ByteArray# -> Int -> Int -> Int -> Ptr Word8 -> Int -> CInt -> IO Int

@@ -24,7 +24,7 @@ module Heddle.MPI.Internal.Message.Bytes
   )
 where
 
-import Control.Monad (unless, when)
+import Control.Monad (unless)
 import Data.Binary qualified as Binary
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
@@ -47,17 +47,17 @@ import Data.Primitive.Types qualified as Prim (sizeOf)
 import Data.Serialize (Serialize)
 import Data.Serialize qualified as Serialize
 import Data.Text (Text)
-import Data.Text.Foreign qualified as Text (fromPtr, lengthWord16, unsafeCopyToPtr)
 import Data.Vector.Primitive qualified as Primitive
 import Data.Vector.Storable qualified as Storable
-import Data.Word (Word16, Word8)
+import Data.Word (Word8)
 import Foreign.ForeignPtr (ForeignPtr, castForeignPtr)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
-import Foreign.Storable (Storable, peek, peekElemOff, sizeOf)
+import Foreign.Storable (Storable, peek, sizeOf)
 import GHC.ForeignPtr (unsafeWithForeignPtr)
 import Heddle.MPI.Internal.Message.Codec
 import Heddle.MPI.Internal.Message.Elements (elementsCodec)
+import Heddle.MPI.Internal.Message.TextUnits (peekText, pokeText, textBytes)
 import Heddle.Prim.Buffer (arrayBuffer, bufferArray, bufferForeign, bufferPtr)
 import Heddle.Prim.Exception (displayException, evaluate, trySync)
 
@@ -85,37 +85,18 @@ shortBytesCodec = Varying ((8 +) . Short.length) put get
     get r = readRun r Short.createFromPtr $ \offset n ->
       unsafeWithForeignPtr (bufferForeign (readerBuffer r) offset) (`Short.createFromPtr` n)
 
--- | A text: its UTF-16 units, as it holds them, always inside the header.
+-- | A text: its array's contents, always inside the header.
 --
 -- [Cost]: one copy, and a check when it is read.
 textCodec :: Codec Text
-textCodec = Varying (\text -> 8 + 2 * Text.lengthWord16 text) put get
+textCodec = Varying (\text -> 8 + textBytes text) put get
   where
-    put w text = writeInside w (2 * Text.lengthWord16 text) (Text.unsafeCopyToPtr text . castPtr)
+    put w text = writeInside w (textBytes text) (pokeText text . castPtr)
     get r = do
       at <- consume r 0
-      let make from n = do
-            unless (even n) (refuse at ("expected a Text, of an even number of bytes, found " ++ show n))
-            units (castPtr from) (n `quot` 2)
-            Text.fromPtr (castPtr from) (fromIntegral (n `quot` 2))
+      let make from n = peekText (castPtr from) n >>= either (refuse at) pure
       readRun r make $ \offset n ->
         unsafeWithForeignPtr (bufferForeign (readerBuffer r) offset) (`make` n)
-
--- | Whether the bytes are UTF-16 without a lone surrogate.
-units :: Ptr Word16 -> Int -> IO ()
-units from n = go 0
-  where
-    go !i
-      | i >= n = pure ()
-      | otherwise = do
-        unit <- peekElemOff from i
-        if unit < 0xd800 || unit > 0xdfff
-          then go (i + 1)
-          else do
-            low <- if i + 1 < n && unit < 0xdc00 then peekElemOff from (i + 1) else pure 0
-            when (low < 0xdc00 || low > 0xdfff) $
-              refuse (castPtr from) ("expected a Text in UTF-16, found a lone surrogate at unit " ++ show i)
-            go (i + 2)
 
 -- | A storable vector. Every pattern of bits must be a value.
 --

@@ -30,12 +30,14 @@ import Foreign.Ptr (castPtr, plusPtr)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Errno (Errno (..), errnoOf)
 import Heddle.Prim.Exception (IOException, finally, try)
+import Heddle.Prim.File (truncateCreate)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Walk.Find.Internal.Settings
 import Heddle.Walk.Find.Internal.Syntax (Sink (..))
+import Heddle.Walk.Find.Internal.System (openNamed)
 import Heddle.Walk.Internal.Entry (Entry, putByteString, writeRecordTo)
 import System.Posix.Files (deviceID, fileID, getFdStatus)
-import System.Posix.IO.ByteString (OpenFileFlags (..), OpenMode (..), closeFd, defaultFileFlags, fdWriteBuf, openFd)
+import System.Posix.IO.ByteString (closeFd, fdWriteBuf)
 import Prelude hiding (Read)
 
 -- | Open and empty a file, if it is not open already, while the command line is read.
@@ -47,7 +49,7 @@ openOutput name
   | name == Char8.pack "/dev/stderr" = pure StandardError
   | otherwise = do
     opened <- effect . try $ do
-      fd <- openFd name WriteOnly (Just 0o666) defaultFileFlags {trunc = True}
+      fd <- openNamed name truncateCreate
       status <- getFdStatus fd
       pure (fd, (fromIntegral (deviceID status), fromIntegral (fileID status)))
     case opened of

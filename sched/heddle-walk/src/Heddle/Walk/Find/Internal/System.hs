@@ -20,7 +20,8 @@ module Heddle.Walk.Find.Internal.System
     withText,
     built,
 
-    -- * Standard descriptors
+    -- * Descriptors
+    openNamed,
     writeText,
     readText,
     readLine,
@@ -83,8 +84,9 @@ import Foreign.Marshal.Array (allocaArray, withArray0)
 import Foreign.Marshal.Utils (with)
 import Foreign.Ptr (Ptr, castPtr, nullPtr, plusPtr)
 import Foreign.Storable (peek, peekElemOff)
-import Heddle.Prim.Errno (Errno (..), pattern EINTR)
+import Heddle.Prim.Errno (Errno (..), checked, pattern EINTR)
 import Heddle.Prim.Exception (bracket, trySync)
+import Heddle.Prim.File (OpenFlags, openFile)
 import Heddle.Prim.Unsafe (unsafePure)
 import Heddle.Walk.Internal.Cursor (writeBytes)
 import System.Posix.IO.ByteString (fdReadBuf)
@@ -127,6 +129,13 @@ writeText fd text = Bytes.unsafeUseAsCStringLen text $ \(from, size) -> go (cast
         if r >= 0
           then go (from `plusPtr` r) (n - r)
           else if Errno (negate r) == EINTR then go from n else pure (Left (Errno (negate r)))
+
+-- | Open a file.
+--
+-- [Blocks]: holds an OS thread; for a named pipe, until its other end is open.
+-- [Throws]: 'IOError'.
+openNamed :: ByteString -> OpenFlags -> IO Fd
+openNamed name flags = fromIntegral <$> checked "open" (openFile name flags)
 
 -- | Read a descriptor to its end.
 --
