@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# Installs what Heddle needs from Debian's archive, and nothing that is there already.
+# Installs what Heddle needs from the archive of Debian or Ubuntu, and nothing that is there already.
 #
 #   scripts/setup.sh command     what building the heddle command needs
 #   scripts/setup.sh everything  the same, and what building, testing and checking everything needs
 #   scripts/setup.sh bench       the same, and the programs that Heddle is measured against
 set -euo pipefail
+
+# The cabal files admit these versions of the compiler.
+ghc_from=9.0
+ghc_to=9.12
 
 packages=(
   gcc make
@@ -47,21 +51,27 @@ esac
 cannot() {
   {
     echo "make setup: $1"
-    echo "  Heddle is built on Debian 12 (bookworm) with these packages:"
-    printf '%s\n' "${packages[@]}" | fmt -w 88 | sed 's/^/    /'
     echo "  $2"
+    echo "  With apt, Heddle is built from these packages:"
+    printf '%s\n' "${packages[@]}" | fmt -w 88 | sed 's/^/    /'
+    echo "  Without: install gcc, make, GHC $ghc_from to $ghc_to and cabal (https://www.haskell.org/ghcup), then type"
+    echo "    cabal update && cabal build all"
   } >&2
   exit 1
 }
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-  cannot "this system has no apt." "Install their equivalents by hand, or use a Debian 12 machine or container."
+  cannot "this system has no apt." "Install the equivalents of its packages by hand, or use GHC and libraries from Hackage."
 fi
-codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-unknown}")
-if [ "$codename" != bookworm ]; then
-  cannot "this is not Debian 12 (bookworm) but '$codename'." \
-    "Other releases have another GHC; use a Debian 12 machine or container."
-fi
+
+check_ghc() {
+  if ! dpkg --compare-versions "$1" ge "$ghc_from" || ! dpkg --compare-versions "$1" lt "$ghc_to.99"; then
+    cannot "this system's GHC is '${1:-missing}', and Heddle needs $ghc_from to $ghc_to." \
+      "Use Debian 12 or later, Ubuntu 24.04 or later, or GHC and libraries from Hackage."
+  fi
+}
+installed=$(dpkg-query -W -f '${Version}' ghc 2>/dev/null || true)
+if [ -n "$installed" ]; then check_ghc "$installed"; fi
 
 missing=()
 for package in "${packages[@]}"; do
@@ -96,9 +106,11 @@ if [ ! -e "$policy" ]; then
   "${as_root[@]}" chmod 755 "$policy"
 fi
 
-echo "make setup: installing ${missing[*]}"
 apt_get() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@"
 }
 apt_get update
+check_ghc "$(apt-cache policy ghc | sed -n 's/^ *Candidate: *//p')"
+
+echo "make setup: installing ${missing[*]}"
 apt_get install -y --no-install-recommends "${missing[@]}"
