@@ -27,7 +27,7 @@ module Heddle.Bytes.Internal.Foreign.Utf8
     pokeReplacedUnits,
     replacedBytes,
     pokeReplacedBytes,
-    replacedOf,
+    pokeReplacedArray,
   )
 where
 
@@ -109,7 +109,7 @@ pokeBytes level (ByteArray array) = c_to_utf8 (levelCode level) array
 --
 -- [Cost]: as 'validLength' and 'unitCount' for valid text, 10 ns for each subpart.
 replacedUnits :: Level -> Ptr Word8 -> Int -> IO Replaced
-replacedUnits level p n = replacedOf <$> c_replaced_units (levelCode level) p n
+replacedUnits level p n = replaced <$> c_replaced_units (levelCode level) p n
 {-# INLINE replacedUnits #-}
 
 -- | Write these units into the array between two offsets.
@@ -118,27 +118,35 @@ replacedUnits level p n = replacedOf <$> c_replaced_units (levelCode level) p n
 -- [Units]: places count 16-bit units.
 pokeReplacedUnits :: Level -> Ptr Word8 -> Int -> MutableByteArray RealWorld -> Int -> Int -> IO Replaced
 pokeReplacedUnits level p n (MutableByteArray array) from to =
-  replacedOf <$> c_replace_to_utf16 (levelCode level) p n array from to
+  replaced <$> c_replace_to_utf16 (levelCode level) p n array from to
 {-# INLINE pokeReplacedUnits #-}
 
 -- | As 'replacedUnits', with the number of bytes in UTF-8.
 --
 -- [Cost]: as 'replacedUnits'.
 replacedBytes :: Level -> Ptr Word8 -> Int -> IO Replaced
-replacedBytes level p n = replacedOf <$> c_replaced_bytes (levelCode level) p n
+replacedBytes level p n = replaced <$> c_replaced_bytes (levelCode level) p n
 {-# INLINE replacedBytes #-}
 
 -- | Write these bytes, at most this many.
 --
 -- [Cost]: as 'replacedBytes', and a copy.
 pokeReplacedBytes :: Level -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO Replaced
-pokeReplacedBytes level p n to room = replacedOf <$> c_replace_to_utf8 (levelCode level) p n to room
+pokeReplacedBytes level p n to room = replaced <$> c_replace_to_utf8 (levelCode level) p n to room
 {-# INLINE pokeReplacedBytes #-}
 
--- | Both results of a replacing kernel, which come in one word.
-replacedOf :: Int -> Replaced
-replacedOf both = Replaced (both .&. 0xffffffff) (both `unsafeShiftR` 32)
-{-# INLINE replacedOf #-}
+-- | As 'pokeReplacedBytes', into the array between two offsets.
+--
+-- [Cost]: as 'pokeReplacedBytes'.
+-- [Units]: places count bytes.
+pokeReplacedArray :: Level -> Ptr Word8 -> Int -> MutableByteArray RealWorld -> Int -> Int -> IO Replaced
+pokeReplacedArray level p n (MutableByteArray array) from to =
+  replaced <$> c_replace_to_array (levelCode level) p n array from to
+{-# INLINE pokeReplacedArray #-}
+
+replaced :: Int -> Replaced
+replaced both = Replaced (both .&. 0xffffffff) (both `unsafeShiftR` 32)
+{-# INLINE replaced #-}
 
 -- Unsafe: reads at most a slice.
 foreign import ccall unsafe "heddle_utf8_valid" c_valid :: CInt -> Ptr Word8 -> Int -> IO Int
@@ -176,3 +184,7 @@ foreign import ccall unsafe "heddle_utf8_replaced_bytes" c_replaced_bytes :: CIn
 -- Unsafe: reads at most a slice.
 foreign import ccall unsafe "heddle_utf8_replace_to_utf8"
   c_replace_to_utf8 :: CInt -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO Int
+
+-- Unsafe: reads at most a slice; and the array must not move.
+foreign import ccall unsafe "heddle_utf8_replace_to_array"
+  c_replace_to_array :: CInt -> Ptr Word8 -> Int -> MutableByteArray# RealWorld -> Int -> Int -> IO Int

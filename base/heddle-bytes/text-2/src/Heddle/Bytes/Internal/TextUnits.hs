@@ -1,5 +1,3 @@
-{-# LANGUAGE MagicHash #-}
-{-# LANGUAGE UnliftedFFITypes #-}
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
@@ -36,12 +34,10 @@ import Data.Bits (unsafeShiftR, (.&.), (.|.))
 import Data.Primitive.ByteArray (ByteArray (..), MutableByteArray (..), writeByteArray)
 import Data.Primitive.PrimArray (MutablePrimArray (..), PrimArray (..), copyPrimArrayToPtr, copyPtrToMutablePrimArray)
 import Data.Word (Word8)
-import Foreign.C.Types (CInt (..))
 import Foreign.Ptr (Ptr)
-import GHC.Exts (MutableByteArray#)
-import Heddle.Bytes.Internal.Foreign.Utf8 (replacedBytes, replacedOf)
+import Heddle.Bytes.Internal.Foreign.Utf8 (pokeReplacedArray, replacedBytes)
 import Heddle.Bytes.Utf8.Plain (Replaced (..))
-import Heddle.Prim.Cpu (Level, levelCode)
+import Heddle.Prim.Cpu (Level)
 
 -- | The number of units of valid text of this many bytes.
 --
@@ -91,8 +87,7 @@ replacedUnits = replacedBytes
 --
 -- [Cost]: that of 'Heddle.Bytes.Internal.Foreign.Utf8.pokeReplacedBytes'.
 pokeReplacedUnits :: Level -> Ptr Word8 -> Int -> MutableByteArray RealWorld -> Int -> Int -> IO Replaced
-pokeReplacedUnits level p n (MutableByteArray array) from to =
-  replacedOf <$> c_replace_to_array (levelCode level) p n array from to
+pokeReplacedUnits = pokeReplacedArray
 {-# INLINE pokeReplacedUnits #-}
 
 -- | The most bytes of UTF-8 that a unit takes.
@@ -126,7 +121,3 @@ fillCode array at code = zipWithM_ (writeByteArray array) [at ..] bytes
       3 -> [0xe0 .|. code `unsafeShiftR` 12, low 6, low 0]
       _ -> [0xf0 .|. code `unsafeShiftR` 18, low 12, low 6, low 0]
     low bits = 0x80 .|. (code `unsafeShiftR` bits .&. 0x3f)
-
--- Unsafe: reads at most a slice; and the array must not move.
-foreign import ccall unsafe "heddle_utf8_replace_to_array"
-  c_replace_to_array :: CInt -> Ptr Word8 -> Int -> MutableByteArray# RealWorld -> Int -> Int -> IO Int
