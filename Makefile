@@ -32,7 +32,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## install what is missing (Debian or Ubuntu, root or sudo)
+setup: ## install what is missing (Debian, root or sudo)
 	@scripts/setup.sh everything
 
 .PHONY: setup-bench

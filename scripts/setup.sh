@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what Heddle needs from the archive of Debian or Ubuntu, and nothing that is there already.
+# Installs what Heddle needs from Debian's archive, and nothing that is there already.
 #
 #   scripts/setup.sh command     what building the heddle command needs
 #   scripts/setup.sh everything  the same, and what building, testing and checking everything needs
@@ -52,22 +52,20 @@ cannot() {
   {
     echo "make setup: $1"
     echo "  $2"
-    echo "  With apt, Heddle is built from these packages:"
+    echo "  Heddle is built from these packages of Debian:"
     printf '%s\n' "${packages[@]}" | fmt -w 88 | sed 's/^/    /'
-    echo "  Without: install gcc, make, GHC $ghc_from to $ghc_to and cabal (https://www.haskell.org/ghcup), then type"
-    echo "    cabal update && cabal build all"
   } >&2
   exit 1
 }
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-  cannot "this system has no apt." "Install the equivalents of its packages by hand, or use GHC and libraries from Hackage."
+  cannot "this system has no apt." "Install the equivalents of the packages below by hand, or use a Debian 12 machine or container."
 fi
 
 check_ghc() {
   if ! dpkg --compare-versions "$1" ge "$ghc_from" || ! dpkg --compare-versions "$1" lt "$ghc_to.99"; then
     cannot "this system's GHC is '${1:-missing}', and Heddle needs $ghc_from to $ghc_to." \
-      "Use Debian 12 or later, Ubuntu 24.04 or later, or GHC and libraries from Hackage."
+      "Use a Debian 12 machine or container."
   fi
 }
 installed=$(dpkg-query -W -f '${Version}' ghc 2>/dev/null || true)

@@ -16,7 +16,7 @@
 -- that receive; 'intoNewVal' and its relatives allocate the memory to receive into.
 --
 -- Differences: 'waitall' takes a list of requests, not an array; a buffer that is too small, of another type, or on the
--- wrong rank is an exception; operators of users are "Heddle.MPI.Operator"'s, for 'Heddle.MPI.Collective.allreduce'.
+-- wrong rank is an exception; user-defined operators are "Heddle.MPI.Operator"'s, for 'Heddle.MPI.Collective.allreduce'.
 --
 -- Cost: that of "Heddle.MPI.Fast"; boxed arrays, single values and reduced values are copied.
 -- Owner: the operation owns its buffers until it is complete.

@@ -200,7 +200,8 @@ withPaths texts use = go texts []
     go (text : others) ps = withPath text (\p -> go others (p : ps))
 
 -- | Close a file, when the transfers that were begun have ended: collective. If it is
--- interrupted while it waits, a thread of the library waits in its place and closes the file.
+-- interrupted while it waits, a thread of the library waits in its place and closes the file,
+-- so do not call it again.
 --
 -- [Blocks]: parks the thread until all processes have come; then holds an OS thread.
 -- [Throws]: 'MPIError': 'AlreadyClosed' the second time.
