@@ -11,6 +11,7 @@ where
 import Control.Monad (join)
 import Data.ByteString.Char8 qualified as Char8
 import Data.Either (fromLeft)
+import Data.List (intercalate)
 import Endings (endWith, inheritInterrupt)
 import FindCommand (findCommand, findInfo)
 import GHC.IO.Encoding (getFileSystemEncoding)
@@ -21,6 +22,7 @@ import Heddle.Walk.Find (writeText)
 import Inputs (toBytes)
 import JsonCommand (jsonCommand)
 import Options.Applicative
+import Options.Applicative.Help.Levenshtein (editDistance)
 import PipeCommand (pipeCommand)
 import ServeCommand (serveCommand)
 import System.Environment (getArgs, getProgName)
@@ -28,6 +30,7 @@ import System.Exit (ExitCode (..))
 import System.IO (BufferMode (..), hSetBuffering, hSetEncoding, stderr, stdout)
 import System.Posix.Env.ByteString qualified as Raw
 import System.Posix.Process (exitImmediately)
+import VersionText (versionText)
 
 main :: IO ()
 main = do
@@ -39,17 +42,24 @@ main = do
     _ -> inheritInterrupt >> parse
   where
     parse =
-      getArgs >>= \words' -> case execParserPure (prefs showHelpOnEmpty) commands words' of
+      getArgs >>= \case
+        word : _ | unknown word -> leave (unknownCommand word) (ExitFailure 2)
+        words' -> parsed words'
+    unknown word = take 1 word /= "-" && word `notElem` map fst subcommands
+    parsed words' =
+      case execParserPure (prefs (showHelpOnEmpty <> noBacktrack)) commands words' of
         Success act -> run act
         -- Help, the version, or a mistake: without handles, hence without the event manager.
         Failure failure -> do
           (text, code) <- renderFailure failure <$> getProgName
-          toBytes (text ++ "\n") >>= writeText (if code == ExitSuccess then 1 else 2) >>= \case
-            Right () -> exitImmediately code
-            Left e -> do
-              _ <- writeText 2 (Char8.pack ("heddle: standard output: " ++ describeErrno e ++ "\n"))
-              exitImmediately (ExitFailure 2)
+          leave text code
         completion -> run (join (handleParseResult completion))
+    leave text code =
+      toBytes (text ++ "\n") >>= writeText (if code == ExitSuccess then 1 else 2) >>= \case
+        Right () -> exitImmediately code
+        Left e -> do
+          _ <- writeText 2 (Char8.pack ("heddle: standard output: " ++ describeErrno e ++ "\n"))
+          exitImmediately (ExitFailure 2)
     run act = do
       startEventManager
       -- Names of files are shown in the bytes that they came in, whatever the locale.
@@ -63,11 +73,28 @@ main = do
 commands :: ParserInfo (IO ())
 commands =
   info
-    (hsubparser (command "serve" serveCommand <> command "find" findInfo <> command "pipe" pipeCommand <> command "json" jsonCommand) <**> version <**> helper)
+    (hsubparser (foldMap (uncurry command) subcommands) <**> version mempty <**> helper)
     ( fullDesc
         <> header "heddle - concurrent Haskell at C's speed"
         <> footer "'heddle COMMAND --help' says more about a command."
         <> failureCode 2
     )
+
+-- Commands accept it without listing it.
+version :: Mod OptionFields (a -> a) -> Parser (a -> a)
+version more = infoOption versionText (long "version" <> help "Show the version, and what it was built by and for" <> more)
+
+subcommands :: [(String, ParserInfo (IO ()))]
+subcommands =
+  [ (name, about {infoParser = infoParser about <**> version internal})
+    | (name, about) <- [("serve", serveCommand), ("find", findInfo), ("pipe", pipeCommand), ("json", jsonCommand)]
+  ]
+
+-- optparse-applicative suggests too, but prints the whole usage below it.
+unknownCommand :: String -> String
+unknownCommand word = "heddle: '" ++ word ++ "' is not a command; " ++ advice
   where
-    version = infoOption "heddle 0.1.0.0" (long "version" <> help "Show the version")
+    (distance, nearest) = minimum [(editDistance word name, name) | (name, _) <- subcommands]
+    advice
+      | distance <= 2 = "did you mean '" ++ nearest ++ "'?"
+      | otherwise = "there are " ++ intercalate ", " (map fst subcommands) ++ " (see heddle --help)"

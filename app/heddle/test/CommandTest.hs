@@ -7,6 +7,7 @@ import Control.Monad (forM_, unless)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.List (isInfixOf, isPrefixOf)
+import Data.Version (showVersion)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..))
@@ -14,6 +15,7 @@ import Program
 import System.Directory
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
+import System.Info (arch, compilerName, fullCompilerVersion)
 import System.Posix.Files (setFileMode)
 import System.Posix.Signals
 import System.Posix.User (getEffectiveUserID)
@@ -42,10 +44,27 @@ help =
       endedCode ended @?= ExitSuccess
       forM_ ["DIR", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "SIGTERM", "Exit codes"] $ \part ->
         contains part (out ended),
-    testCase "--version" $ do
-      ended <- runTool "heddle" ["--version"]
+    testCase "--version: compiler, architecture, level of the kernels" $ do
+      ended <- runToolIn [("HEDDLE_CPU", "plain")] "heddle" ["--version"]
       endedCode ended @?= ExitSuccess
-      assertBool (show ended) ("heddle " `B.isPrefixOf` endedOut ended),
+      assertBool (show ended) ("heddle " `B.isPrefixOf` endedOut ended)
+      -- The suite is built by the compiler that built the command.
+      contains (" (" ++ compilerName ++ " " ++ showVersion fullCompilerVersion ++ ", " ++ arch ++ ", plain kernels)\n") (out ended),
+    testCase "--version names the processor's level if HEDDLE_CPU does not lower it" $ do
+      Ended _ named _ <- runToolIn [("HEDDLE_CPU", "")] "heddle" ["--version"]
+      flags <- readFile "/proc/cpuinfo"
+      let has flag = flag `elem` words flags
+          highest
+            | all has ["avx512f", "avx512vbmi", "avx512_vbmi2"] = "AVX-512"
+            | has "avx2" = "AVX2"
+            | has "sse4_2" = "SSE4"
+            | otherwise = "plain"
+      contains (", " ++ highest ++ " kernels)") (C.unpack named),
+    testCase "--version after a command" $
+      forM_ [["serve"], ["serve", "/tmp"], ["json"], ["pipe", "id"]] $ \words' -> do
+        ended <- runTool "heddle" (words' ++ ["--version"])
+        endedCode ended @?= ExitSuccess
+        assertBool (show ended) ("heddle " `B.isPrefixOf` endedOut ended),
     testCase "nothing at all: help, and not success" $ do
       ended <- runTool "heddle" []
       endedCode ended @?= ExitFailure 2
@@ -57,8 +76,17 @@ help =
 refusals :: [TestTree]
 refusals =
   [ refused "no directory" ["serve"] ["DIR"],
-    refused "a command that is not there" ["weave"] ["weave"],
-    refused "an option that is not there" ["serve", "/tmp", "--lisen", ":1"] ["--lisen"],
+    testCase "mistypedCommandGotTheUsage: one sentence with the nearest command" $
+      forM_ [("srve", "serve"), ("weave", "serve"), ("fnid", "find"), ("pip", "pipe"), ("jsn", "json"), ("finds", "find")] $ \(typed, meant) -> do
+        ended <- runTool "heddle" [typed, "--help"]
+        complains ended []
+        endedErr ended @?= "heddle: '" ++ typed ++ "' is not a command; did you mean '" ++ meant ++ "'?\n",
+    testCase "a command that resembles none" $ do
+      ended <- runTool "heddle" ["frobnicate"]
+      complains ended []
+      endedErr ended @?= "heddle: 'frobnicate' is not a command; there are serve, find, pipe, json (see heddle --help)\n",
+    refused "an option that is not there, and the nearest" ["serve", "--lisen", ":1"] ["--lisen", "Did you mean this?\n    --listen\n"],
+    refused "backtrackingLostTheCommand: an option that is not there gets the command's usage" ["serve", "/tmp", "--lisen", ":1"] ["--lisen", "Usage: heddle serve DIR"],
     refused "a directory that is missing" ["serve", "/no/such/directory"] ["heddle serve: cannot serve /no/such/directory", "ENOENT", "directory that exists"],
     refused "a file instead of a directory" ["serve", "/etc/passwd"] ["cannot serve /etc/passwd", "ENOTDIR", "not a directory"],
     refused "a port beyond the last" ["serve", "/tmp", "--listen", "localhost:65536"] ["65535"],
