@@ -68,7 +68,7 @@ options =
     <*> option (bounded 0 100000000) (long "depth" <> metavar "N" <> value 1024 <> showDefault <> help "How deep arrays and objects may be nested")
     <*> switch (long "quiet" <> short 'q' <> help "No messages about invalid input, only the exit code")
     <*> switch (long "keep-going" <> short 'k' <> help "With --lines: each line is one value; report an invalid line, leave it out, and continue with the next")
-    <*> many (strArgument (metavar "FILE..." <> help "Files to read, each a text of its own (default: -, standard input)"))
+    <*> many (strArgument (metavar "FILE..." <> action "file" <> help "Files to read, each a text of its own (default: -, standard input)"))
   where
     mode =
       flag' Check (long "check" <> help "Only validate; write nothing")

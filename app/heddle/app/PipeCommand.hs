@@ -63,8 +63,8 @@ options =
       ( long "longest" <> metavar "SIZE" <> value 268435456 <> showDefaultWith (const "256M")
           <> help "How long a row may be, and how much a stage may hold back, in bytes or with K, M or G"
       )
-    <*> optional (strOption (long "file" <> short 'f' <> metavar "FILE" <> help "Read the expression from a file; all arguments are then files"))
-    <*> many (strArgument (metavar "EXPR [FILE...]" <> help "The expression (in single quotes, to protect it from the shell), and the files to run it on (default: -, standard input)"))
+    <*> optional (strOption (long "file" <> short 'f' <> metavar "FILE" <> action "file" <> help "Read the expression from a file; all arguments are then files"))
+    <*> many (strArgument (metavar "EXPR [FILE...]" <> action "file" <> help "The expression (in single quotes, to protect it from the shell), and the files to run it on (default: -, standard input)"))
   where
     -- Not as an Int: 18446744073709551617 would wrap to 1.
     jobs word = case reads word :: [(Integer, String)] of

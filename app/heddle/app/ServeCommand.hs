@@ -41,7 +41,7 @@ serveCommand =
 options :: Parser ServeOptions
 options =
   build
-    <$> strArgument (metavar "DIR" <> help "The directory to serve")
+    <$> strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve")
     <*> many
       ( option
           (eitherReader parseListen)
@@ -56,7 +56,7 @@ options =
       )
     <*> optional
       ( strOption
-          (long "access-log" <> metavar "FILE" <> help "Append Apache's combined log format to a file; - for standard output")
+          (long "access-log" <> metavar "FILE" <> action "file" <> help "Append Apache's combined log format to a file; - for standard output")
       )
     <*> many
       ( strOption
@@ -77,7 +77,7 @@ options =
     <*> switch (long "one-acceptor" <> help "One listening socket for all cores, instead of one per core (SO_REUSEPORT)")
     <*> option
       (eitherReader backend)
-      (long "backend" <> metavar "epoll|poll" <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
+      (long "backend" <> metavar "epoll|poll" <> completeWith ["epoll", "poll"] <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
   where
     build directory listen cores accessLog indexes dotted drain idle most one choice =
       defaults

@@ -2,6 +2,7 @@ module Main (main) where
 
 import ClientsTest qualified
 import CommandTest qualified
+import CompletionTest qualified
 import FindTest qualified
 import JsonTest qualified
 import LogTest qualified
@@ -14,4 +15,4 @@ import Test.Tasty.Runners (NumThreads (..))
 main :: IO ()
 main =
   defaultMain . localOption (NumThreads 1) $
-    testGroup "heddle" [CommandTest.tests, LogTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests]
+    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests]
