@@ -57,6 +57,35 @@ command: $(CABAL_CONFIG) ## install what the heddle command needs, and build tha
 	@cp "$$(cabal list-bin $(CABAL_FLAGS) --project-file=cabal.command.project exe:heddle)" bin/heddle.new
 	@mv bin/heddle.new bin/heddle
 
+# Where `make man` writes.
+MANDIR ?= $(BUILDDIR)/man
+
+.PHONY: man
+man: ## write the man pages of bin/heddle to dist-newstyle/man (needs lowdown)
+	@scripts/man_pages.py bin/heddle $(MANDIR)
+
+.PHONY: check-man
+check-man: man ## groff and mandoc read the man pages without a warning (needs man-db, groff, mandoc)
+	@for tool in man groff mandoc; do command -v $$tool >/dev/null || { echo "check-man: $$tool is not installed; run: apt-get install man-db groff mandoc" >&2; exit 1; }; done
+	@for page in $(MANDIR)/*.1; do MANROFFSEQ=t man --warnings -l "$$page" 2>&1 >/dev/null | tee /dev/stderr | { ! grep -q .; }; mandoc -T lint -W warning "$$page"; done
+	@echo "check-man: ok"
+
+# Where `make install` installs; packagers set DESTDIR.
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
+DESTDIR ?=
+INSTALL = PREFIX="$(PREFIX)" SYSCONFDIR="$(SYSCONFDIR)" ZSHDIR="$(ZSHDIR)" DESTDIR="$(DESTDIR)" scripts/install.sh
+
+# Not after `command`: it is run by root, and must not build as root.
+.PHONY: install
+install: ## install bin/heddle, man pages, completions, service: make install PREFIX=/usr/local DESTDIR=
+	@$(INSTALL) install bin/heddle
+
+.PHONY: uninstall
+uninstall: ## remove what make install installed
+	@$(INSTALL) uninstall
+
 # One suite (io, http-engine, command …), and in it the tests that tasty's pattern P names.
 SUITE ?=
 P ?=
