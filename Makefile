@@ -57,8 +57,9 @@ command: $(CABAL_CONFIG) ## install what the heddle command needs, and build tha
 	@cp "$$(cabal list-bin $(CABAL_FLAGS) --project-file=cabal.command.project exe:heddle)" bin/heddle.new
 	@mv bin/heddle.new bin/heddle
 
-# Where `make man` writes.
+# Where `make man` and `make deb` write.
 MANDIR ?= $(BUILDDIR)/man
+DEBDIR ?= $(BUILDDIR)/deb
 
 .PHONY: man
 man: ## write the man pages of bin/heddle to dist-newstyle/man (needs lowdown)
@@ -85,6 +86,18 @@ install: ## install bin/heddle, man pages, completions, service: make install PR
 .PHONY: uninstall
 uninstall: ## remove what make install installed
 	@$(INSTALL) uninstall
+
+.PHONY: deb
+deb: command ## build a Debian package of the command: dist-newstyle/deb/heddle_VERSION_ARCH.deb
+	@scripts/make_deb.sh $(DEBDIR)
+
+# A Debian made by debootstrap; without it, test-deb makes one.
+CHROOT ?=
+
+# Not after `deb`: it is run by root, and must not build as root.
+.PHONY: test-deb
+test-deb: ## install, run and purge the package of make deb in a clean Debian (root): make test-deb CHROOT=DIR
+	@scripts/test_deb.sh "$$(ls -t $(DEBDIR)/heddle_*.deb 2>/dev/null | head -n 1 || true)" $(CHROOT)
 
 # One suite (io, http-engine, command …), and in it the tests that tasty's pattern P names.
 SUITE ?=
