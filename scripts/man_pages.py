@@ -71,6 +71,7 @@ def parse_help(text):
     """The usage, the entries under each heading that ends in a colon, and the paragraphs after them."""
     paragraphs = [part.strip("\n") for part in re.split(r"\n\s*\n", text) if part.strip()]
     usage = next(part for part in paragraphs if part.startswith("Usage:"))
+    # The description comes below, in optparse-applicative 0.18 after an empty line: then it is the first paragraph.
     synopsis = " ".join(line.strip() for line in re.match(r"Usage:(.*(?:\n {4,}.*)*)", usage)[1].splitlines())
     groups, notes = {}, []
     for part in paragraphs[paragraphs.index(usage) + 1 :]:
@@ -162,7 +163,7 @@ def command_page(heddle, command, summary):
         synopsis, options = usage.partition(":")[2].strip(), f"```\n{listing.strip()}\n```\n"
     else:
         synopsis, groups, notes = parse_help(text)
-        options = as_list(groups["options"]) + "".join(f"\n{literal(note)}\n" for note in notes[1:])
+        options = as_list(groups["options"]) + "".join(f"\n{literal(note)}\n" for note in notes if note != summary)
     others = ["heddle", *(f"heddle-{name}" for name in COMMANDS if name != command)]
     see = ", ".join(f"**{name}**(1)" for name in [*others, "find"] if (name != "find" or command == "find"))
     return "\n\n".join(
