@@ -88,7 +88,9 @@ uninstall: ## remove what make install installed
 	@$(INSTALL) uninstall
 
 .PHONY: deb
-deb: command ## build a Debian package of the command: dist-newstyle/deb/heddle_VERSION_ARCH.deb
+deb: ## build the command and a Debian package of it: dist-newstyle/deb/heddle_VERSION_ARCH.deb
+	@scripts/make_deb.sh --tools
+	@$(MAKE) --no-print-directory command
 	@scripts/make_deb.sh $(DEBDIR)
 
 # A Debian made by debootstrap; without it, test-deb makes one.

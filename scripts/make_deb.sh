@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes a Debian package of the built command.
 #
-#   scripts/make_deb.sh FOLDER   writes heddle_VERSION_ARCH.deb there
+#   scripts/make_deb.sh FOLDER    writes heddle_VERSION_ARCH.deb there
+#   scripts/make_deb.sh --tools   only says which tools are missing
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tree=$PWD
@@ -19,6 +20,7 @@ need dh debhelper
 need lowdown lowdown
 need python3 python3
 if [ "${#missing[@]}" -gt 0 ]; then fail "not installed: ${missing[*]}; run: apt-get install ${missing[*]}"; fi
+if [ "$1" = --tools ]; then exit 0; fi
 if [ ! -x bin/heddle ]; then fail "bin/heddle has not been built; run: make command"; fi
 
 version=$(sed -n 's/^version: *//p' app/heddle/heddle.cabal)
