@@ -24,8 +24,10 @@ CHECKDIR ?= $(BUILDDIR)-check
 export CABAL_DIR := $(abspath $(BUILDDIR))/cabal
 export CABAL_CONFIG := $(CABAL_DIR)/config
 export LC_ALL := C.UTF-8
-CABAL_FLAGS = --builddir=$(abspath $(BUILDDIR)) -j$(JOBS)
-CHECK_FLAGS = --builddir=$(abspath $(CHECKDIR)) -j$(JOBS) -v1 --enable-tests --enable-benchmarks $(if $(filter-out $(abspath $(BUILDDIR)),$(abspath $(CHECKDIR))),-O0) --ghc-options=-Werror
+# cabal.project is for those who have Hackage; this one takes Debian's packages only.
+PROJECT ?= cabal.project.debian
+CABAL_FLAGS = --project-file=$(PROJECT) --builddir=$(abspath $(BUILDDIR)) -j$(JOBS)
+CHECK_FLAGS = --project-file=$(PROJECT) --builddir=$(abspath $(CHECKDIR)) -j$(JOBS) -v1 --enable-tests --enable-benchmarks $(if $(filter-out $(abspath $(BUILDDIR)),$(abspath $(CHECKDIR))),-O0) --ghc-options=-Werror
 
 .PHONY: help
 help: ## list the targets
@@ -50,11 +52,12 @@ build: $(CABAL_CONFIG) ## build the libraries and programs; programs go to bin/
 
 # The project file has no other package, so neither their libraries nor their tests are asked for.
 .PHONY: command
+command: PROJECT = cabal.command.project
 command: $(CABAL_CONFIG) ## install what the heddle command needs, and build that alone: bin/heddle
 	@scripts/setup.sh command
-	@cabal build $(CABAL_FLAGS) --project-file=cabal.command.project exe:heddle
+	@cabal build $(CABAL_FLAGS) exe:heddle
 	@mkdir -p bin
-	@cp "$$(cabal list-bin $(CABAL_FLAGS) --project-file=cabal.command.project exe:heddle)" bin/heddle.new
+	@cp "$$(cabal list-bin $(CABAL_FLAGS) exe:heddle)" bin/heddle.new
 	@mv bin/heddle.new bin/heddle
 
 # Where `make man` and `make deb` write.
@@ -117,8 +120,8 @@ else
 endif
 
 .PHONY: repl
-repl: $(CABAL_CONFIG) ## a library in GHCi: make repl PKG=heddle-io
-	@cabal repl $(CABAL_FLAGS) lib:$(or $(PKG),heddle-prim)
+repl: ## a library in GHCi, from source: make repl PKG=heddle-io
+	@scripts/cabal repl -j$(JOBS) lib:$(or $(PKG),heddle-prim)
 
 .PHONY: test-nightly
 test-nightly: setup build ## what takes too long for every day: all short UTF-8, the C for 20 minutes, soaks
@@ -247,4 +250,4 @@ bench-against: bench-programs ## this checkout against another one: make bench-a
 
 .PHONY: clean
 clean: ## remove everything that was built
-	@rm -rf bin bench/build dist-newstyle dist-newstyle-check $(BUILDDIR) $(CHECKDIR)
+	@rm -rf bin bench/build dist-newstyle dist-newstyle-check dist-newstyle-repl $(BUILDDIR) $(CHECKDIR)

@@ -10,7 +10,8 @@ each file. With --check it writes nothing and complains where they are stale. Ei
   - an import of another package's Internal module,
   - an Internal module without `not-home`, which Haddock would list among the public ones,
   - a dependency of a room on a room above it, and a library that depends on a package for tests,
-  - cabal.command.project, if it is not what the heddle command needs.
+  - cabal.command.project, if it is not what the heddle command needs,
+  - cabal.project.debian, if its packages are not those of cabal.project.
 """
 import os
 import re
@@ -217,6 +218,14 @@ class Project:
         for directory in sorted(listed - wanted):
             self.complain(f"cabal.command.project: {directory} is not needed by the heddle command")
 
+    def offline(self):
+        listed = []
+        for path in ("cabal.project", "cabal.project.debian"):
+            with open(path, encoding="utf-8") as file:
+                listed.append(set(re.findall(r"^  (\S+\.cabal)$", file.read(), re.MULTILINE)))
+        for pattern in sorted(listed[0] ^ listed[1]):
+            self.complain(f"cabal.project.debian: {pattern} is in only one of this file and cabal.project")
+
 
 def is_internal(module):
     return module.startswith("Heddle.") and "Internal" in module.split(".")
@@ -265,6 +274,7 @@ def main():
     project.borders()
     project.directions()
     project.command()
+    project.offline()
     for complaint in sorted(project.complaints):
         print(f"  {complaint}")
     if project.complaints:
