@@ -11,7 +11,9 @@ each file. With --check it writes nothing and complains where they are stale. Ei
   - an Internal module without `not-home`, which Haddock would list among the public ones,
   - a dependency of a room on a room above it, and a library that depends on a package for tests,
   - cabal.command.project, if it is not what the heddle command needs,
-  - cabal.project.debian, if its packages are not those of cabal.project.
+  - cabal.project.debian, if its packages are not those of cabal.project,
+  - a package whose LICENSE or CHANGELOG is not the project's, since its sdist has its own,
+  - with --check, whatever `cabal check` complains about, except what INTENDED explains.
 """
 import os
 import re
@@ -32,6 +34,16 @@ ROOMS = {
 APART = {"bench": "C twins, other servers and programs, measurements", "test-support": "what several test suites share"}
 KINDS = {"library": "lib", "executable": "exe", "test-suite": "test", "benchmark": "bench"}
 ONLY_FOR_TESTS = {"QuickCheck", "tasty", "tasty-hunit", "tasty-quickcheck", "heddle-testkit", "inspection-testing", "weigh"}
+
+# What `cabal check` may say, and why we want it so.
+INTENDED = {
+    "'ghc-options: -O2'": "the libraries are measured with it, and a user's project may not ask for it",
+    "'ghc-options: -O0'": "test suites whose own speed does not matter; they compile faster",
+    "'cc-options: -O": "kernels are useless without it, and make check builds without Cabal's",
+    "is experimental feature (issue #5660)": "heddle-coroutine's public library of the article's listings",
+}
+# A package without sdist, whose C is in a folder that cabal-install 3.4 takes for the parent folder.
+NO_SDIST = {"heddle-bench"}
 
 FIELD = re.compile(r"^(\s*)([A-Za-z-]+):(.*)$")
 STANZA = re.compile(r"^(library|executable|test-suite|benchmark|common|flag|foreign-library|source-repository)\b\s*(\S*)")
@@ -218,6 +230,30 @@ class Project:
         for directory in sorted(listed - wanted):
             self.complain(f"cabal.command.project: {directory} is not needed by the heddle command")
 
+    def copies(self):
+        with open("LICENSE", "rb") as file:
+            license_text = file.read()
+        for package in self.packages.values():
+            own = f"{package.directory}/LICENSE"
+            if not os.path.exists(own) or os.path.islink(own) or open(own, "rb").read() != license_text:
+                self.complain(f"{own}: not a copy of LICENSE; run: cp LICENSE {own}")
+            log = f"{package.directory}/CHANGELOG"
+            if not os.path.islink(log) or os.path.realpath(log) != os.path.realpath("CHANGELOG.md"):
+                self.complain(f"{log}: not a symbolic link to CHANGELOG.md, which an sdist turns into a file")
+
+    def distribution(self):
+        for package in self.packages.values():
+            if package.name in NO_SDIST:
+                continue
+            command = [os.path.abspath("scripts/cabal"), "check"]
+            done = subprocess.run(command, cwd=package.directory, capture_output=True, text=True, check=False)
+            said = " ".join((done.stdout + done.stderr).split())
+            faults = [text.strip() for text in re.split(r"\b(?:Warning|Error): ", said) if is_fault(text)]
+            if done.returncode != 0 and "arning: " not in said and not faults:
+                faults = [said]
+            for fault in faults:
+                self.complain(f"{package.path}: cabal check: {fault}")
+
     def offline(self):
         listed = []
         for path in ("cabal.project", "cabal.project.debian"):
@@ -225,6 +261,12 @@ class Project:
                 listed.append(set(re.findall(r"^  (\S+\.cabal)$", file.read(), re.MULTILINE)))
         for pattern in sorted(listed[0] ^ listed[1]):
             self.complain(f"cabal.project.debian: {pattern} is in only one of this file and cabal.project")
+
+
+def is_fault(text):
+    """Whether this part of what `cabal check` prints is a complaint, and none that we expect."""
+    frame = re.match(r"\s*$|No errors or warnings|These warnings may|The following (errors|warnings)|Hackage would reject", text)
+    return not frame and not any(part in text for part in INTENDED)
 
 
 def is_internal(module):
@@ -275,6 +317,9 @@ def main():
     project.directions()
     project.command()
     project.offline()
+    project.copies()
+    if sys.argv[1:]:
+        project.distribution()
     for complaint in sorted(project.complaints):
         print(f"  {complaint}")
     if project.complaints:
