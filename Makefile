@@ -130,6 +130,10 @@ test-nightly: setup build ## what takes too long for every day: all short UTF-8,
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p capabilities' heddle-rendezvous-test
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p soak' heddle-test
 
+.PHONY: sdist
+sdist: ## source packages of the libraries and the command, in dist-newstyle/sdist
+	@scripts/sdist.sh $(BUILDDIR)/sdist
+
 .PHONY: check
 check: check-format check-modules check-packages check-links check-results check-generated check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
