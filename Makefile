@@ -134,6 +134,10 @@ test-nightly: setup build ## what takes too long for every day: all short UTF-8,
 sdist: ## source packages of the libraries and the command, in dist-newstyle/sdist
 	@scripts/sdist.sh $(BUILDDIR)/sdist
 
+.PHONY: test-sdist
+test-sdist: ## a program outside the checkout, built from the source packages alone
+	@scripts/test_sdist.sh
+
 .PHONY: check
 check: check-format check-modules check-packages check-links check-results check-generated check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
