@@ -42,7 +42,9 @@ floodTests =
       distinct (map (hash . Keyed) chosen) @?= 2 ^ (16 :: Int),
     testCase "2^16 pairs of numbers with one hash" $ do
       let chosen = take (2 ^ (16 :: Int)) pairKeys
-      distinct (map hash chosen) @?= 1
+          -- Since 1.4 hashable mixes numbers otherwise, and the first two tell.
+          collide = distinct (map hash (take 2 chosen)) == 1
+      distinct (map hash chosen) @?= (if collide then 1 else 2 ^ (16 :: Int))
       distinct (map (hash . Keyed) chosen) @?= 2 ^ (16 :: Int)
       distinct (map (hash . Keyed . (\(a, b) -> [a, b])) chosen) @?= 2 ^ (16 :: Int),
     testCase "2^16 numbers that agree in their low bits" $ do
