@@ -37,9 +37,10 @@ def main():
 
 
 def links():
-    """The links among the tracked files; Git has them as files of mode 120000."""
+    """The links among the tracked files, which Git has as files of mode 120000; packages.py looks after each CHANGELOG."""
     listing = subprocess.run(["git", "ls-files", "--stage"], capture_output=True, text=True, check=True)
-    return [line.split("\t")[1] for line in listing.stdout.splitlines() if line.startswith("120000 ")]
+    paths = [line.split("\t")[1] for line in listing.stdout.splitlines() if line.startswith("120000 ")]
+    return [path for path in paths if not path.endswith("/CHANGELOG")]
 
 
 def without_comments(text):
