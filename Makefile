@@ -119,6 +119,22 @@ else
 	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct $(if $(P),--test-options='-p "$(P)"') $(TEST)
 endif
 
+# Packages whose suites need no browser: all but the command, the examples and the benchmarks.
+LIBRARIES = $(notdir $(patsubst %/,%,$(wildcard base/*/ sched/*/ net/*/ stream/*/ cluster/*/)))
+
+.PHONY: test-libraries
+test-libraries: $(CABAL_CONFIG) ## the suites of the libraries alone
+	@scripts/setup.sh libraries
+	@cabal build $(CABAL_FLAGS) $(addsuffix :tests,$(LIBRARIES))
+	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct $(LIBRARIES)
+
+.PHONY: test-debian13 test-sid
+test-debian13: ## make serve and make test in a clean Debian 13 (root): make test-debian13 CHROOT=DIR
+	@scripts/test_debian.sh trixie $(CHROOT)
+
+test-sid: ## the same in Debian's unstable release
+	@scripts/test_debian.sh sid $(CHROOT)
+
 .PHONY: repl
 repl: ## a library in GHCi, from source: make repl PKG=heddle-io
 	@scripts/cabal repl -j$(JOBS) lib:$(or $(PKG),heddle-prim)

@@ -2,7 +2,8 @@
 # Installs what Heddle needs from Debian's archive, and nothing that is there already.
 #
 #   scripts/setup.sh command     what building the heddle command needs
-#   scripts/setup.sh everything  the same, and what building, testing and checking everything needs
+#   scripts/setup.sh libraries   the same, and what building everything and testing the libraries needs
+#   scripts/setup.sh everything  the same, and what testing the command and checking everything needs
 #   scripts/setup.sh bench       the same, and the programs that Heddle is measured against
 set -euo pipefail
 
@@ -16,7 +17,7 @@ packages=(
   libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
   libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev
 )
-everything_packages=(
+libraries_packages=(
   git python3
   libghc-quickcheck2-dev libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
   libghc-inspection-testing-dev libghc-weigh-dev
@@ -30,20 +31,25 @@ everything_packages=(
   libghc-juicypixels-dev libghc-vector-dev
   # heddle-mpi: it is built against both, and runs under either
   openmpi-bin libopenmpi-dev mpich libmpich-dev
+  # another reader of JSON, a client, and system calls counted
+  nodejs curl strace
+)
+everything_packages=(
   # make check
   ormolu hlint
-  # make test: real clients, another reader of JSON, and system calls counted
-  curl wget chromium nodejs strace
+  # make test: real clients
+  wget chromium
 )
 bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
   g++ libsimdjson-dev)
 
 case "${1:-everything}" in
   command) ;;
-  everything) packages+=("${everything_packages[@]}") ;;
-  bench) packages+=("${everything_packages[@]}" "${bench_packages[@]}") ;;
+  libraries) packages+=("${libraries_packages[@]}") ;;
+  everything) packages+=("${libraries_packages[@]}" "${everything_packages[@]}") ;;
+  bench) packages+=("${libraries_packages[@]}" "${everything_packages[@]}" "${bench_packages[@]}") ;;
   *)
-    echo "setup.sh: '$1' is neither command nor everything nor bench" >&2
+    echo "setup.sh: '$1' is none of command, libraries, everything, bench" >&2
     exit 2
     ;;
 esac

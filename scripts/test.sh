@@ -2,6 +2,8 @@
 # Runs every test suite, one after the other, and ends with a summary of them all, in which what failed is told again.
 #
 # usage: test.sh CABAL-COMMAND...
+#
+# HEDDLE_SUMMARY=FILE writes where it ran, and a line for each suite.
 set -uo pipefail
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -11,7 +13,11 @@ code=${PIPESTATUS[0]}
 
 echo
 echo "Test summary"
-awk '
+if [ -n "${HEDDLE_SUMMARY:-}" ]; then
+  # shellcheck source=/dev/null
+  echo "# GHC $(ghc --numeric-version), $(. /etc/os-release && echo "$PRETTY_NAME"), $(uname -m), $(date +%F)" >"$HEDDLE_SUMMARY"
+fi
+awk -v file="${HEDDLE_SUMMARY:-}" '
   # A test that failed, and what it says: the lines below it that are further in.
   function indent(line) { match(line, /^ */); return RLENGTH }
   telling > 0 && (indent($0) <= inside || /^$/) { telling = 0 }
@@ -25,6 +31,7 @@ awk '
     name = $3; sub(/:$/, "", name)
     if (name != suite) detail = ""
     printf "  %-32s %s  %s\n", name, $NF, detail
+    if (file != "") print name, $NF, detail >>file
     suites++
     if ($NF == "FAIL") bad++
   }

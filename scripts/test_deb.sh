@@ -8,59 +8,31 @@
 # release that this machine has.
 set -euo pipefail
 
-fail() {
-  echo "test-deb: $1" >&2
-  exit 1
-}
+name=test-deb
+# shellcheck source=scripts/chroot.sh
+. "$(dirname "$0")/chroot.sh"
 
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then fail "say what to test: scripts/test_deb.sh PACKAGE [CHROOT]"; fi
 package=$1
 original=${2:-}
 [ -e "$package" ] || fail "there is no package${package:+ $package}; run: make deb"
-[ "$(id -u)" -eq 0 ] || fail "only root can enter a chroot; run: sudo make test-deb"
+enter_namespace "$@"
 
-# In a namespace of its own, so that nothing stays mounted, however this ends.
-if [ "${HEDDLE_TEST_DEB:-}" != inside ]; then
-  HEDDLE_TEST_DEB=inside exec unshare --mount --propagation private -- "$0" "$@"
-fi
-
-work=$(mktemp -d /var/tmp/heddle-test-deb-XXXXXX)
-root=$work/root
 server=
 finish() {
   if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; fi
-  umount -l "$root/proc" "$root/dev" 2>/dev/null || true
-  rm -rf --one-file-system "$work"
+  leave_root
 }
 trap finish EXIT
 trap 'exit 130' INT TERM HUP
 
-if [ -n "$original" ]; then
-  [ -d "$original/var/lib/dpkg" ] || fail "$original is not a Debian; make one with: debootstrap --variant=minbase bookworm $original"
-  mkdir "$root"
-  tar -C "$original" --one-file-system --exclude=./proc/* --exclude=./sys/* --exclude=./dev/* -cf - . | tar -C "$root" -xpf -
-else
-  command -v debootstrap >/dev/null || fail "debootstrap is not installed; run: apt-get install debootstrap, or name a chroot: make test-deb CHROOT=DIR"
-  # shellcheck source=/dev/null
-  release=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
-  debootstrap --variant=minbase "$release" "$root" >"$work/debootstrap.log" 2>&1 || {
-    tail -n 5 "$work/debootstrap.log" >&2
-    fail "debootstrap could not make a Debian '$release'; name a chroot: make test-deb CHROOT=DIR"
-  }
-fi
-mkdir -p "$root/proc" "$root/dev"
-mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
-cp -L /etc/resolv.conf "$root/etc/resolv.conf"
-grep -qs localhost "$root/etc/hosts" || echo "127.0.0.1 localhost" >"$root/etc/hosts"
+# shellcheck source=/dev/null
+make_root "$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")" "$original"
 cp "$package" "$root/heddle.deb"
-
-inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
-apt_get() { inside apt-get -q -y -o Dpkg::Use-Pty=0 --no-install-recommends "$@" >"$work/apt.log" 2>&1 || { tail -n 20 "$work/apt.log" >&2; fail "apt-get $1 failed in the chroot"; }; }
 
 # The libraries that it needs stay, so they come before the first list. dpkg's own records change with every package.
 IFS=', ' read -r -a libraries <<<"$(dpkg-deb -f "$package" Depends | sed 's/([^)]*)//g')"
-if ! inside dpkg-query -W "${libraries[@]}" >/dev/null 2>&1; then
+if ! "${inside[@]}" dpkg-query -W "${libraries[@]}" >/dev/null 2>&1; then
   apt_get update
   apt_get install "${libraries[@]}"
 fi
@@ -73,9 +45,9 @@ for file in /usr/bin/heddle /usr/share/man/man1/heddle.1.gz /usr/share/man/man1/
   # A minimal Debian may be configured to leave manual pages out.
   [ -e "$root$file" ] || [[ $file = *.gz ]] || fail "the package installed no $file"
 done
-unit=$(inside dpkg -L heddle | grep '/heddle\.service$') || fail "the package has no heddle.service"
+unit=$("${inside[@]}" dpkg -L heddle | grep '/heddle\.service$') || fail "the package has no heddle.service"
 [ ! -e "$root/etc/systemd/system/multi-user.target.wants/heddle.service" ] || fail "the installation enabled the service"
-inside heddle --version
+"${inside[@]}" heddle --version
 
 # As the unit runs it, with the packaged options, but on a free port of the loopback interface.
 mkdir -p "$root/var/www/html"
@@ -93,10 +65,7 @@ IFS= read -r -t 60 line <&"${serving[0]}" || fail "the server ended, or said not
 port=${line#*http://127.0.0.1:}
 port=${port%% *}
 [[ $port =~ ^[0-9]+$ ]] || fail "the server did not start: $line"
-exec {connection}<>"/dev/tcp/127.0.0.1/$port"
-printf 'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&"$connection"
-answer=$(cat <&"$connection")
-exec {connection}>&-
+answer=$(fetch_page 127.0.0.1 "$port")
 [[ $answer = "HTTP/1.1 200 "* && $answer = *"served from the package" ]] || fail "instead of the page came: $answer"
 kill "$server"
 wait "$server" || fail "the server ended with $? after SIGTERM"
@@ -109,5 +78,5 @@ rm -f "$root/heddle.deb"
 files >"$work/after"
 sed -i '/ \.\/heddle\.deb /d' "$work/before"
 if ! diff "$work/before" "$work/after"; then fail "purge left or changed the files above"; fi
-# shellcheck source=/dev/null
-echo "test-deb: ok, $(basename "$package") installed, served a page and left nothing in $(. "$root/etc/os-release" && echo "$PRETTY_NAME")"
+# shellcheck disable=SC2154
+echo "$name: ok, $(basename "$package") installed, served a page and left nothing in $system"
