@@ -76,9 +76,9 @@ double = addrState $ \x p -> do
   poke (castPtr p) x
   bits <- peek (castPtr p)
   if
-      | x > 0 -> if x > 1.7976931348623157e308 then pokeAscii p "Infinity" else pokeShortest p (shortest64 bits)
+      | x > 0 -> if bits == 0x7ff0000000000000 then pokeAscii p "Infinity" else pokeShortest p (shortest64 bits)
       | x < 0 ->
-        if x < -1.7976931348623157e308
+        if bits == 0xfff0000000000000
           then pokeAscii p "-Infinity"
           else poke p 0x2d >> pokeShortest (p `plusPtr` 1) (shortest64 (bits - 0x8000000000000000))
       | x == 0 -> if bits == 0 then pokeAscii p "0" else pokeAscii p "-0.0"
@@ -104,9 +104,9 @@ float = addrState $ \x p -> do
   poke (castPtr p) x
   bits <- peek (castPtr p)
   if
-      | x > 0 -> if x > 3.4028235e38 then pokeAscii p "Infinity" else pokeShortest p (shortest32 bits)
+      | x > 0 -> if bits == 0x7f800000 then pokeAscii p "Infinity" else pokeShortest p (shortest32 bits)
       | x < 0 ->
-        if x < -3.4028235e38
+        if bits == 0xff800000
           then pokeAscii p "-Infinity"
           else poke p 0x2d >> pokeShortest (p `plusPtr` 1) (shortest32 (bits - 0x80000000))
       | x == 0 -> if bits == 0 then pokeAscii p "0" else pokeAscii p "-0.0"

@@ -26,7 +26,7 @@ where
 
 import Control.Monad.IO.Class (MonadIO (..))
 import Data.Word (Word8)
-import GHC.Exts (Addr#, Ptr (..), RealWorld, State#, oneShot)
+import GHC.Exts (Addr#, Ptr (..), RealWorld, State#, lazy, oneShot)
 import GHC.IO (IO (..))
 
 -- | An action that starts at one address, ends at another and has a result.
@@ -74,8 +74,14 @@ runAddrState (AddrState f) env (Ptr a) = IO (\s -> case f env a s of (# s', a', 
 --
 -- [Cost]: none where the function is known.
 advancing :: (env -> Ptr Word8 -> IO (Ptr Word8)) -> AddrState env ()
-advancing f = AddrState (\env a s -> case f env (Ptr a) of IO m -> case m s of (# s', Ptr a' #) -> (# s', a', () #))
+advancing f = AddrState (\env a s -> case f env (Ptr a) of IO m -> case m s of (# s', Ptr a' #) -> (# s', a', lazy () #))
 {-# INLINE advancing #-}
+
+-- Note [The unit stays a result]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- GHC 9.4 and later see that the result is always (), leave it out of what the worker of an action returns, and put
+-- it back behind each call, which is then no tail call any more: a return address and 48 bytes of code for each
+-- literal of a Put. 'lazy' hides the constructor until the last pass, where it vanishes.
 
 -- | The environment; the address stays.
 --

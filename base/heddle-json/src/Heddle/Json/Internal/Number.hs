@@ -174,7 +174,9 @@ doubleOf env p a = do
   mantissa <- readByteArray (envWords env) 0
   power <- readByteArray (envWords env) 1
   magnitude <- if isInexact a then abs <$> readDouble p len else pure (decimalToDouble mantissa power)
-  if magnitude > 1.7976931348623157e308
+  -- An infinity, which is its own half. GHC 9.2 and later compute a literal whose exponent is above 99 from
+  -- integers, each time, so the greatest double is not written here.
+  if magnitude > 1.0e99 && magnitude * 0.5 == magnitude
     then failAt env p (OutOfRange "Double")
     else let !x = if isNegative a then negate magnitude else magnitude in pure (At (p `plusPtr` len) x)
 {-# INLINE doubleOf #-}
