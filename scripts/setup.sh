@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what Heddle needs from Debian's archive, and nothing that is there already.
+# Installs what Heddle needs from the archive of Debian or Ubuntu, and nothing that is there already.
 #
 #   scripts/setup.sh command     what building the heddle command needs
 #   scripts/setup.sh libraries   the same, and what building everything and testing the libraries needs
@@ -21,11 +21,11 @@ libraries_packages=(
   git python3
   libghc-quickcheck2-dev libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
   libghc-inspection-testing-dev libghc-weigh-dev
-  # heddle-aeson, and what the tests compare with
-  libghc-aeson-dev libghc-scientific-dev libghc-unordered-containers-dev libghc-random-dev
+  # heddle-aeson, heddle-mpi, and what the tests compare with
+  libghc-aeson-dev libghc-cereal-dev libghc-scientific-dev libghc-unordered-containers-dev libghc-random-dev
   # bench/ is a package of the project, so the solver asks for these even where it is not built.
   libghc-http-types-dev libghc-wai-dev libghc-warp-dev
-  libghc-async-dev libghc-monad-par-dev libghc-parallel-dev
+  libghc-async-dev libghc-parallel-dev
   libghc-conduit-dev libghc-pipes-dev
   # examples/rendezvous
   libghc-juicypixels-dev libghc-vector-dev
@@ -40,6 +40,8 @@ everything_packages=(
   # make test: real clients
   wget chromium
 )
+# What some releases do not have, and cabal does without: a benchmark that compares with it is left out.
+optional_packages=(libghc-monad-par-dev)
 bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
   g++ libsimdjson-dev)
 
@@ -58,29 +60,35 @@ cannot() {
   {
     echo "make setup: $1"
     echo "  $2"
-    echo "  Heddle is built from these packages of Debian:"
+    echo "  With apt, Heddle is built from these packages:"
     printf '%s\n' "${packages[@]}" | fmt -w 88 | sed 's/^/    /'
+    echo "  Without: install gcc, make, GHC $ghc_from to $ghc_to and cabal (https://www.haskell.org/ghcup), then type"
+    echo "    cabal update && cabal build exe:heddle"
   } >&2
   exit 1
 }
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-  cannot "this system has no apt." "Install the equivalents of the packages below by hand, or use a Debian 12 machine or container."
+  cannot "this system has no apt." "Install the equivalents of its packages by hand, or use GHC with libraries from Hackage."
+fi
+
+if [ "$(getconf LONG_BIT)" != 64 ]; then
+  cannot "this system has $(getconf LONG_BIT) bits, and Heddle needs 64." "Use a 64-bit Debian: x86-64 is tested, arm64 is meant to work."
 fi
 
 check_ghc() {
   if ! dpkg --compare-versions "$1" ge "$ghc_from" || ! dpkg --compare-versions "$1" lt "$ghc_to.99"; then
     cannot "this system's GHC is '${1:-missing}', and Heddle needs $ghc_from to $ghc_to." \
-      "Use a Debian 12 machine or container."
+      "Use Debian 12 or later, Ubuntu 24.04 or later, or GHC with libraries from Hackage."
   fi
 }
 installed=$(dpkg-query -W -f '${Version}' ghc 2>/dev/null || true)
 if [ -n "$installed" ]; then check_ghc "$installed"; fi
 
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 missing=()
 for package in "${packages[@]}"; do
-  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
-  if [ "$status" != installed ]; then missing+=("$package"); fi
+  is_installed "$package" || missing+=("$package")
 done
 if [ "${#missing[@]}" -eq 0 ]; then exit 0; fi
 
@@ -115,6 +123,19 @@ apt_get() {
 }
 apt_get update
 check_ghc "$(apt-cache policy ghc | sed -n 's/^ *Candidate: *//p')"
+
+if [ "${1:-everything}" != command ]; then
+  for package in "${optional_packages[@]}"; do
+    if ! is_installed "$package" && apt-cache show "$package" >/dev/null 2>&1; then missing+=("$package"); fi
+  done
+fi
+absent=()
+for package in "${missing[@]}"; do
+  apt-cache show "$package" >/dev/null 2>&1 || absent+=("$package")
+done
+if [ "${#absent[@]}" -gt 0 ]; then
+  cannot "this system's archive has no ${absent[*]}." "If apt's list of sources leaves a part of the archive out, such as universe, add it."
+fi
 
 echo "make setup: installing ${missing[*]}"
 apt_get install -y --no-install-recommends "${missing[@]}"

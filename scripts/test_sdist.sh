@@ -45,7 +45,7 @@ executable outside
   main-is:          Outside.hs
   default-language: Haskell2010
   ghc-options:      -threaded
-  build-depends:    base, heddle-http, heddle-io, heddle-json, heddle-par, network
+  build-depends:    base, heddle-bytes, heddle-http, heddle-io, heddle-json, heddle-par, network
 CABAL
 cat >"$outside/program/Outside.hs" <<'HASKELL'
 {-# LANGUAGE OverloadedStrings #-}
@@ -53,6 +53,7 @@ cat >"$outside/program/Outside.hs" <<'HASKELL'
 module Main (main) where
 
 import Heddle.Http
+import Heddle.Bytes.Put (toByteString)
 import Heddle.IO (defaultConfig, withRuntime)
 import Heddle.Json (encodeJson)
 import Heddle.Par
@@ -73,7 +74,7 @@ main = do
   withRuntime defaultConfig (const (pure ()))
   case arguments of
     [path] -> runServer defaultSettings [SockAddrUnix path] (const (pure answer))
-    _ -> print (runPar (fib 20), encodeJson [1 :: Int, 2, 3])
+    _ -> print (runPar (fib 20), toByteString (encodeJson [1 :: Int, 2, 3]))
   where
     answer = Whole status200 [Header "Content-Type" "text/plain"] "from the source packages\n"
 HASKELL

@@ -15,9 +15,9 @@ module Main
 where
 
 import Data.ByteString (ByteString)
+import Data.Foldable qualified as Foldable
 import Data.HashMap.Strict qualified as HashMap
 import Data.Hashable (Hashable, hash)
-import Data.List (foldl')
 import Heddle.Bytes.Hash (Keyed (..))
 import Heddle.Testkit.CollidingKeys
 import Measure (measure)
@@ -59,5 +59,5 @@ otherInts = take most randomInts
 table :: (Eq k, Hashable k) => [k] -> Int -> IO Int
 table keys n
   | length keys < n = fail ("there are only " <> show most <> " keys")
-  | otherwise = pure (HashMap.size (foldl' (\m k -> HashMap.insert k () m) HashMap.empty (take n keys)))
+  | otherwise = pure (HashMap.size (Foldable.foldl' (\m k -> HashMap.insert k () m) HashMap.empty (take n keys)))
 {-# INLINE table #-}

@@ -7,7 +7,7 @@ where
 import Data.Conduit ((.|))
 import Data.Conduit qualified as C
 import Data.Conduit.Combinators qualified as CC
-import Data.List (foldl')
+import Data.Foldable qualified as Foldable
 import Heddle.Coroutine qualified as T
 import Heddle.Coroutine.Article qualified as A
 import Heddle.Pipe qualified as H
@@ -27,7 +27,7 @@ main =
 
 -- | Given how to yield.
 nested :: Monad m => (Int -> m ()) -> Int -> m Int
-nested yield n = foldl' (\numbers _ -> numbers >>= \k -> yield k >> pure (k + 1)) (pure 1) [1 .. n]
+nested yield n = Foldable.foldl' (\numbers _ -> numbers >>= \k -> yield k >> pure (k + 1)) (pure 1) [1 .. n]
 {-# INLINE nested #-}
 
 pipe :: Int -> IO Int

@@ -7,7 +7,7 @@ where
 import Data.Conduit ((.|))
 import Data.Conduit qualified as C
 import Data.Conduit.Combinators qualified as CC
-import Data.List (foldl')
+import Data.Foldable qualified as Foldable
 import Heddle.Pipe qualified as H
 import Measure (measureStages)
 import Pipes ((>->))
@@ -17,10 +17,10 @@ import Pipes.Prelude qualified as PP
 main :: IO ()
 main =
   measureStages
-    [ ("pipe-left", \n stages -> H.runPipe (foldl' (H..|) (pipeSource n) (replicate stages pipeStage) H..| pipeSum 0)),
+    [ ("pipe-left", \n stages -> H.runPipe (Foldable.foldl' (H..|) (pipeSource n) (replicate stages pipeStage) H..| pipeSum 0)),
       ("pipe-right", \n stages -> H.runPipe (pipeSource n H..| foldr (H..|) (pipeSum 0) (replicate stages pipeStage))),
       ("conduit", \n stages -> C.runConduit (CC.enumFromTo 1 n .| foldr (.|) CC.sum (replicate stages conduitStage))),
-      ("pipes", \n stages -> PP.sum (foldl' (>->) (P.each [1 .. n]) (replicate stages pipesStage)))
+      ("pipes", \n stages -> PP.sum (Foldable.foldl' (>->) (P.each [1 .. n]) (replicate stages pipesStage)))
     ]
 
 pipeSource :: Int -> H.Pipe H.Void Int ()

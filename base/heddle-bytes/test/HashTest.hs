@@ -11,7 +11,8 @@ import Data.Bits (shiftL, (.&.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
 import Data.ByteString.Lazy qualified as Lazy
-import Data.Foldable (foldl')
+import Data.ByteString.Unsafe (unsafeDrop, unsafeTake)
+import Data.Foldable qualified as Foldable
 import Data.Word (Word64)
 import HashValues (allocated, cut, reference, withKey)
 import Heddle.Bytes.Hash
@@ -76,7 +77,8 @@ tests =
         testCase "a hash allocates nothing" $
           forM_ [0, 1, 7, 8, 16, 45, 4096] $ \len -> do
             let whole = ByteString.replicate (len + 100) 7
-                piece i = ByteString.take len (ByteString.drop (i .&. 63) whole)
+                -- The checked functions may allocate their results themselves.
+                piece i = unsafeTake len (unsafeDrop (i .&. 63) whole)
             allocated ("1-3 of " <> show len) (sipHash13 reference . piece)
             allocated ("2-4 of " <> show len) (sipHash24 reference . piece)
             allocated ("hashWith of " <> show len) (hashWith reference . piece)
@@ -88,7 +90,7 @@ allWays :: Rounds -> HashKey -> ByteString -> [ByteString] -> [Word64]
 allWays rounds key text pieces =
   [ (if one then sipHash13 else sipHash24) key text,
     (if one then sipHash13Lazy else sipHash24Lazy) key (Lazy.fromChunks pieces),
-    finish (foldl' update (begin rounds key) pieces),
+    finish (Foldable.foldl' update (begin rounds key) pieces),
     plainHash (if one then 1 else 2) (start key) text
   ]
   where

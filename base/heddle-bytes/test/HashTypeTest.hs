@@ -17,7 +17,7 @@ import Data.ByteString.Lazy qualified as Lazy
 import Data.ByteString.Short qualified as Short
 import Data.Char (chr)
 import Data.Complex (Complex (..))
-import Data.Foldable (foldl')
+import Data.Foldable qualified as Foldable
 import Data.Int (Int16, Int32, Int64, Int8)
 import Data.IntMap.Strict qualified as IntMap
 import Data.IntSet qualified as IntSet
@@ -121,7 +121,7 @@ typeTests =
       hashWith reference (Short.toShort (ByteString.replicate 100000 3)) @?= sipHash13 reference (ByteString.replicate 100000 3),
     testProperty "equal: containers, however they were made" $ \(pairs :: [(Int, Word8)]) -> withKey $ \key ->
       let forwards = Map.fromList (reverse unique)
-          one = foldl' (\m (k, x) -> Map.insert k x m) Map.empty unique
+          one = Foldable.foldl' (\m (k, x) -> Map.insert k x m) Map.empty unique
           unique = Map.toList (Map.fromList pairs)
           list = map fst pairs
        in conjoin

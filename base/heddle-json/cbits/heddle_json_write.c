@@ -39,7 +39,7 @@ INLINE int escape_length(uint32_t unit)
 
 INLINE uint8_t *escape(uint8_t *out, uint32_t unit)
 {
-    static const char hex[16] = "0123456789abcdef";
+    static const char hex[] = "0123456789abcdef";
     out[0] = '\\';
     switch (unit) {
     case '"':

@@ -22,16 +22,9 @@
 #endif
 
 #ifdef HEADER
-/* MPICH 4 includes <mpi_proto.h>, which is not found without an option of the compiler. It also has a way not to, so
- * that it can be included from where it is. Older versions have no such file, and their prototypes in mpi.h. */
-#if defined PROTOTYPES && __has_include(PROTOTYPES)
-#define MPICH_SUPPRESS_PROTOTYPES
-enum QMPI_Functions_enum; /* Which the header expects of the other. */
+/* MPICH 4 includes <mpi_proto.h>, which is not found without an option of the compiler: our own file of this name is, and
+ * includes PROTOTYPES. Older versions have their prototypes in mpi.h. */
 #include HEADER
-#include PROTOTYPES
-#else
-#include HEADER
-#endif
 #endif
 
 #ifdef MPICH_VERSION

@@ -76,6 +76,9 @@ _Static_assert(sizeof(MPI_Count) == 8 && sizeof(MPI_Aint) == 8, "arrays of int64
 #define SIZED(name, large, ...) ((void)(large), mpi.name(__VA_ARGS__))
 #endif
 
+/* MPI 4.1 deprecates what MPI 3 has for counts of 64 bits. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 static struct {
 #define MEMBER(name) __typeof__(&name) name;
     FUNCTIONS(MEMBER)

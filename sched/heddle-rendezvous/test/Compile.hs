@@ -12,7 +12,7 @@ where
 
 import Control.Applicative ((<|>))
 import Control.Exception (ErrorCall (..), Exception (toException), SomeException, displayException, evaluate, fromException, try)
-import Data.Foldable (foldl')
+import Data.Foldable qualified as Foldable
 import Data.IORef (IORef, atomicModifyIORef', newIORef, readIORef)
 import Data.List (nub)
 import Data.Map.Strict (Map)
@@ -137,7 +137,7 @@ exec here w env d (c : cs) = case c of
   Par bs -> do
     n <- if refused then pure 0 else turn here
     ds <- par (traverse (branchOf n) (zip [0 ..] bs))
-    on (foldl' mix d ds)
+    on (Foldable.foldl' mix d ds)
   Loop n body
     | n <= 0 -> on d
     | otherwise -> exec here w env d body >>= continue (\d' -> exec here w env d' (Loop (n - 1) body : cs))

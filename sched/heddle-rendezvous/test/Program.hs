@@ -28,7 +28,7 @@ module Program
 where
 
 import Data.Char (ord)
-import Data.List (foldl')
+import Data.Foldable qualified as Foldable
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
 
@@ -80,7 +80,7 @@ mix :: Int -> Int -> Int
 mix digest n = (digest * 31 + n + 7) `mod` 1000003
 
 mixText :: Int -> String -> Int
-mixText = foldl' (\d c -> mix d (ord c))
+mixText = Foldable.foldl' (\d c -> mix d (ord c))
 
 -- | The digest of a branch that has seen nothing.
 start :: Int

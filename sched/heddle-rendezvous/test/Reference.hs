@@ -18,7 +18,8 @@ module Reference
   )
 where
 
-import Data.List (find, foldl', inits, isPrefixOf)
+import Data.Foldable qualified as Foldable
+import Data.List (find, inits, isPrefixOf)
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
 import Data.Maybe (fromMaybe)
@@ -198,7 +199,7 @@ exec tid scope@(Scope env) d (c : cs) k = case c of
   Send v n -> Sending (env Map.! v) (d + n) (orFail (\() -> Noting (Sent (channelName v) (d + n)) (on d)))
   Recv v -> Receiving (env Map.! v) (orFail (\x -> Noting (Got (channelName v) x) (on (mix d x))))
   SendCrash _ n -> k (Left (Failure tid (Crashed n)))
-  Par bs -> Branching (map kid bs) (orFail (on . foldl' mix d))
+  Par bs -> Branching (map kid bs) (orFail (on . Foldable.foldl' mix d))
   Loop n body
     | n <= 0 -> on d
     | otherwise -> exec tid scope d body (continue (\d' -> exec tid scope d' (Loop (n - 1) body : cs) k))
@@ -277,7 +278,7 @@ branching :: Tid -> [Kid] -> (Either Failure [Int] -> Proc) -> Machine -> Machin
 branching tid kids next m0
   | Just e <- twice = resume tid (next (Left (Failure tid e))) m0
   | null kids = resume tid (next (Right [])) m0
-  | otherwise = foldl' begin (block tid (InPar Map.empty (length kids) next) m) numbered
+  | otherwise = Foldable.foldl' begin (block tid (InPar Map.empty (length kids) next) m) numbered
   where
     n = 1 + Map.findWithDefault 0 tid (pars m0)
     m = m0 {pars = Map.insert tid n (pars m0)}
@@ -290,7 +291,7 @@ branching tid kids next m0
       [] | length worlds > 1 -> Just (TwoWorlds (map pathName worlds))
       [] -> Nothing
     begin machine (t, Kid grants _ body) =
-      resume t (body t) (foldl' (seat t) machine grants)
+      resume t (body t) (Foldable.foldl' (seat t) machine grants)
     seat t machine (cid, (w, _)) =
       hold t cid (onChannel cid (\c -> c {seats = Map.insert t (Seat w Absent) (Map.adjust (\s -> s {state = Suspended}) tid (seats c))}) machine)
 
@@ -314,8 +315,8 @@ refused tid e = \case
 check :: Cid -> Machine -> Machine
 check cid m
   | poisoned channel || any ((== Absent) . state) members || null arrived = m
-  | Just x <- offered = foldl' (goOn x) m arrived
-  | otherwise = foldl' ended m [t | t <- arrived, any (inside t) (Set.toList (writerEnded channel))]
+  | Just x <- offered = Foldable.foldl' (goOn x) m arrived
+  | otherwise = Foldable.foldl' ended m [t | t <- arrived, any (inside t) (Set.toList (writerEnded channel))]
   where
     channel = channels m Map.! cid
     members = Map.filter ((/= Suspended) . state) (seats channel)
@@ -341,7 +342,7 @@ check cid m
 
 -- | A branch ends.
 finish :: Tid -> Either Failure Int -> Machine -> Machine
-finish tid r m0 = tell (foldl' leave gone (Set.toList mine))
+finish tid r m0 = tell (Foldable.foldl' leave gone (Set.toList mine))
   where
     mine = Map.findWithDefault Set.empty tid (holds m0)
     gone = m0 {threads = Map.delete tid (threads m0), ready = Set.delete tid (ready m0)}
@@ -384,7 +385,7 @@ together rs = case ([f | Left f <- rs, real f], [f | Left f <- rs]) of
 
 -- | Everything that waits on this channel, or will, gets the poison.
 poison :: Cid -> Machine -> Machine
-poison cid m = foldl' wake (onChannel cid (\c -> c {poisoned = True}) m) [(t, a) | (t, s) <- Map.toList (seats channel), state s == Arrived, Just (AtChannel _ a) <- [Map.lookup t (threads m)]]
+poison cid m = Foldable.foldl' wake (onChannel cid (\c -> c {poisoned = True}) m) [(t, a) | (t, s) <- Map.toList (seats channel), state s == Arrived, Just (AtChannel _ a) <- [Map.lookup t (threads m)]]
   where
     channel = channels m Map.! cid
     wake machine (t, a) = resume t (refused t (Poison (name channel)) a) (onChannel cid (setState t Absent) machine)

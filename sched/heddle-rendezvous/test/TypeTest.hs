@@ -1,8 +1,9 @@
 -- | What the type checker refuses, and that it refuses it for the right reason; and that
--- it accepts the same without the mistake.
+-- it accepts the same without the mistake. GHC 9.6 says some of the reasons otherwise than 9.0 does.
 module TypeTest (tests) where
 
 import Control.Exception (SomeException, TypeError (..), fromException, try)
+import Control.Monad (forM_)
 import Data.List (isInfixOf)
 import Heddle.Rendezvous (Uncaught (..))
 import Mistyped qualified
@@ -39,12 +40,12 @@ programs =
     ("a channel out of a run", ["type variable ‘s’ would escape its scope", "Chan s"], Mistyped.channelOutOfRun, Welltyped.channelOutOfRun),
     ("a channel of another run", ["type ‘s1’ with ‘s’", "c :: Chan s Char"], Mistyped.channelOfOtherRun, Welltyped.channelOfOtherRun),
     ("the world out of a run", ["type variable ‘s’ would escape its scope", "World s"], Mistyped.worldOutOfRun, Welltyped.worldOutOfRun),
-    ("the world in a pure run", ["Expected: Det s1 ()", "Actual: Det s ()", "w :: World s"], Mistyped.worldInPureRun, Welltyped.worldInPureRun),
-    ("the parent's world captured", ["Expected: Det t ()", "Actual: Det s ()", "w :: World s"], Mistyped.parentsWorldCaptured, Welltyped.parentsWorldCaptured),
+    ("the world in a pure run", ["Expected: Det s1 () | Expected: World s1", "Actual: Det s () | Actual: World s", "w :: World s"], Mistyped.worldInPureRun, Welltyped.worldInPureRun),
+    ("the parent's world captured", ["Expected: Det t () | Expected: World t", "Actual: Det s () | Actual: World s", "w :: World s"], Mistyped.parentsWorldCaptured, Welltyped.parentsWorldCaptured),
     ("an effect without the world", ["expected type ‘World s’", "actual type ‘()’"], Mistyped.effectWithoutWorld, Welltyped.effectWithoutWorld),
     ("IO in Det", ["Expected: Det s ()", "Actual: IO ()"], Mistyped.ioInDet, Welltyped.ioInDet),
-    ("a value of another type", ["Expected: In t Int", "Actual: Given t (Reading s Char)"], Mistyped.wrongElement, Welltyped.wrongElement),
-    ("results of other types", ["Expected: Det t Bool", "Actual: Det t Char"], Mistyped.wrongResult, Welltyped.wrongResult),
+    ("a value of another type", ["Expected: In t Int | expected type ‘Char’", "Actual: Given t (Reading s Char) | actual type ‘Int’"], Mistyped.wrongElement, Welltyped.wrongElement),
+    ("results of other types", ["Expected: Det t Bool | expected type ‘Bool’", "Actual: Det t Char | actual type ‘Char’"], Mistyped.wrongResult, Welltyped.wrongResult),
     ("a search with an end", ["Expected: In s1 Char", "Actual: Given t (Reading s Char)"], Mistyped.closedWithEnd, Welltyped.closedWithEnd),
     ("a search with a channel", ["type ‘s1’ with ‘s’", "c :: Chan s Char"], Mistyped.closedWithChannel, Welltyped.closedWithChannel),
     ("branches coerced", ["type ‘t’ with ‘s’ arising from a use of ‘coerce’"], Mistyped.branchesCoerced, Welltyped.branchesCoerced),
@@ -56,8 +57,15 @@ refused reasons program =
   try program >>= \case
     Right () -> assertFailure "it typechecks"
     Left e -> case cause e of
-      Just (TypeError text) -> mapM_ (\r -> assertBool ("no " ++ show r ++ " in:\n" ++ text) (r `isInfixOf` unwords (words text) || r `isInfixOf` text)) reasons
+      Just (TypeError text) -> forM_ reasons $ \reason ->
+        assertBool ("no " ++ show reason ++ " in:\n" ++ text) (any (`isInfixOf` unwords (words text)) (alternatives reason))
       Nothing -> assertFailure ("not a type error: " ++ show e)
+
+-- | A reason in the words of one compiler, or " | " of another.
+alternatives :: String -> [String]
+alternatives reason = case break (== '|') reason of
+  (one, '|' : others) -> unwords (words one) : alternatives others
+  (one, _) -> [unwords (words one)]
 
 -- | What a run threw, and a run inside it.
 cause :: SomeException -> Maybe TypeError

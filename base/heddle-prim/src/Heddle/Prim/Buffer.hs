@@ -51,6 +51,7 @@ import GHC.ForeignPtr (ForeignPtr (..), ForeignPtrContents (..), unsafeForeignPt
 import GHC.IO (IO (..))
 import GHC.Ptr qualified as Ptr (Ptr (..))
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef)
+import Heddle.Prim.Unsafe (unsafeInlined)
 
 -- | Pinned, writable memory.
 newtype Buffer = Buffer (MutableByteArray RealWorld)
@@ -66,7 +67,7 @@ newBuffer n = Buffer <$> newAlignedPinnedByteArray n 64
 --
 -- [Units]: bytes.
 bufferSize :: Buffer -> Int
-bufferSize (Buffer b) = sizeofMutableByteArray b
+bufferSize (Buffer b) = unsafeInlined (getSizeofMutableByteArray b) -- which never changes
 {-# INLINE bufferSize #-}
 
 -- | Its address, valid while the buffer is reachable: follow the last use with

@@ -18,7 +18,7 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString.Builder (Builder, intDec, string7)
 import Data.ByteString.Char8 qualified as C
-import Data.List (foldl')
+import Data.Foldable qualified as Foldable
 import Rendezvous.Input (Complaint (..), Result, decimal, quoted)
 
 -- | Variables, and clauses of non-zero numbers no greater than them.
@@ -40,7 +40,7 @@ parseDimacs text = do
     (at, ["p", "cnf", v, c]) : rest -> do
       variables <- size at "variables" v
       clauses <- size at "clauses" c
-      Reading done open <- foldl' (\now line -> now >>= \r -> clauseLine variables r line) (Right (Reading [] [])) rest
+      Reading done open <- Foldable.foldl' (\now line -> now >>= \r -> clauseLine variables r line) (Right (Reading [] [])) rest
       case open of
         [] -> pure ()
         _ -> Left (Complaint (Just (fst (last rest))) "the last clause has no 0 at its end")
@@ -59,7 +59,7 @@ parseDimacs text = do
 clauseLine :: Int -> Reading -> (Int, [ByteString]) -> Result Reading
 clauseLine variables = \before (at, ws) -> case ws of
   "p" : _ -> Left (Complaint (Just at) "a second line 'p'")
-  _ -> foldl' (\now w -> now >>= \r -> literal at r w) (Right before) ws
+  _ -> Foldable.foldl' (\now w -> now >>= \r -> literal at r w) (Right before) ws
   where
     literal at (Reading done open) word = case decimal word of
       Just 0 -> Right (Reading (reverse open : done) [])

@@ -34,7 +34,7 @@ import Data.ByteString.Lazy qualified as LazyByteString
 import Data.ByteString.Short (ShortByteString)
 import Data.ByteString.Short.Internal (ShortByteString (SBS))
 import Data.Complex (Complex)
-import Data.Foldable (foldl')
+import Data.Foldable qualified as Foldable
 import Data.Functor.Identity (Identity)
 import Data.Int (Int16, Int32, Int64, Int8)
 import Data.IntMap.Strict (IntMap)
@@ -306,7 +306,7 @@ instance Hash a => Hash [a] where
 instance Hash a => Hash (NonEmpty a)
 
 instance Hash a => Hash (Seq a) where
-  absorb xs = absorbCounted (Seq.length xs) foldl' absorb xs
+  absorb xs = absorbCounted (Seq.length xs) Foldable.foldl' absorb xs
   {-# INLINEABLE absorb #-}
 
 instance Hash a => Hash (Set a) where

@@ -44,7 +44,8 @@ import Data.Bits (unsafeShiftL, (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
 import Data.ByteString.Lazy qualified as Lazy
-import Data.Foldable (foldl', forM_)
+import Data.Foldable (forM_)
+import Data.Foldable qualified as Foldable
 import Data.Primitive.ByteArray
   ( ByteArray,
     MutableByteArray,
@@ -143,7 +144,7 @@ sipHash13Lazy key = lazyFrom (start key)
 --
 -- Law (@chunks@): however it is cut, the hash is that of the whole.
 sipHash24Lazy :: HashKey -> Lazy.ByteString -> Word64
-sipHash24Lazy key = finish . foldl' update (begin SipHash24 key) . Lazy.toChunks
+sipHash24Lazy key = finish . Foldable.foldl' update (begin SipHash24 key) . Lazy.toChunks
 
 -- | The variants of SipHash.
 data Rounds

@@ -24,7 +24,8 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.Char (isAlphaNum, isAscii)
-import Data.List (foldl', maximumBy)
+import Data.Foldable qualified as Foldable
+import Data.List (maximumBy)
 import Data.Ord (comparing)
 import Heddle.Bytes.Search (mostLiterals)
 import Heddle.Filter.Internal.Print
@@ -118,7 +119,7 @@ links stage = snd (go stage) []
 chain :: [Stage] -> Stage
 chain = \case
   [] -> Identity
-  s : ss -> foldl' (:>) s ss
+  s : ss -> Foldable.foldl' (:>) s ss
 
 -- | Would the front only cut the input into blocks?
 isNothingGained :: Front -> Bool

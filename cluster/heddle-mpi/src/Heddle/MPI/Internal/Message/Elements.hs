@@ -21,8 +21,8 @@ where
 
 import Control.Monad (void)
 import Data.Array.Base (IArray, bounds, elems, listArray, numElements)
+import Data.Foldable qualified as Foldable
 import Data.Ix (Ix, inRange, range, rangeSize)
-import Data.List (foldl')
 import Data.Vector.Unboxed qualified as Unboxed
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, plusPtr)
@@ -58,7 +58,7 @@ stride = max 1
 measureList :: Codec a -> Int -> [a] -> Int
 measureList codec n xs = case codec of
   Fixed each _ _ -> 8 + n * stride each
-  _ -> foldl' (\bytes x -> bytes + measured codec x) 8 xs
+  _ -> Foldable.foldl' (\bytes x -> bytes + measured codec x) 8 xs
 {-# INLINE measureList #-}
 
 writeList :: Codec a -> Writer -> Int -> [a] -> IO ()
