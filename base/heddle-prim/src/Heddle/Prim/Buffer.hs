@@ -38,9 +38,9 @@ import Control.Monad.Primitive (RealWorld)
 import Data.Primitive.ByteArray
   ( ByteArray,
     MutableByteArray (..),
+    getSizeofMutableByteArray,
     mutableByteArrayContents,
     newAlignedPinnedByteArray,
-    sizeofMutableByteArray,
     unsafeFreezeByteArray,
     unsafeThawByteArray,
   )
