@@ -9,7 +9,7 @@ module FailureTest
   )
 where
 
-import Control.Monad (forM_, forever, unless, void)
+import Control.Monad (forM_, forever, replicateM, unless, void)
 import Data.List (isInfixOf)
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable.Mutable qualified as Mutable
@@ -91,7 +91,11 @@ tests =
           ends mpi' 3 "exits-together" [7] [],
           ends mpi' 3 "is-killed" [] [],
           ends mpi' 2 "aborts" [9] [],
-          testGroup "exitCodeWasThatOfWhoeverAbortedFirst" [ends mpi' 3 "exits-all" [20] [] | _ <- [1 .. 3 :: Int]],
+          -- The lowest rank's, unless the system has let it wait for a quarter of a second.
+          testCase "exitCodeWasThatOfWhoeverAbortedFirst" $ do
+            codes <- replicateM 5 (resultExit <$> runJob (Job mpi' 3 ["--fails", "exits-all"] [] 30))
+            assertBool (show codes) (all (`elem` map (Just . ExitFailure) [20, 21, 22]) codes)
+            assertBool (show codes) (length (filter (== Just (ExitFailure 20)) codes) >= 3),
           ends mpi' 2 "before" [] ["NotStarted"],
           ends mpi' 2 "after" [] ["AlreadyFinished"],
           ends mpi' 2 "twice" [] ["AlreadyFinished"],

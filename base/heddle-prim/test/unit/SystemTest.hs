@@ -10,6 +10,7 @@ import Data.Bits ((.&.), (.|.))
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.IORef
 import Data.Int (Int32)
 import Data.Word (Word8)
 import Foreign.Marshal.Alloc (allocaBytes)
@@ -275,6 +276,18 @@ threads =
         takeMVar v >>= (@?= (MaskedInterruptible, Unmasked))
         _ <- T.forkMaskedOn 1 (\unmask -> (,) <$> getMaskingState <*> unmask getMaskingState >>= putMVar v)
         takeMVar v >>= (@?= (MaskedInterruptible, Unmasked)),
+      -- Where the runtime might forget to wake them.
+      testCase "boundThreadsStayedOnDisabledCapabilities" $ do
+        before <- T.getCapabilities
+        flip finally (T.setCapabilities before) $ do
+          T.setCapabilities (before + 2)
+          after <- boundBeyond before (T.setCapabilities before >> T.myCapability)
+          assertBool ("the caller is on " <> show after) (after < before)
+          starts <- forM [1 .. 20 :: Int] $ \_ -> do
+            v <- newEmptyMVar
+            _ <- T.forkBound "prim-test/bound" (T.myCapability >>= putMVar v)
+            takeMVar v
+          assertBool ("bound threads begin on " <> show starts) (all (< before) starts),
       testCase "the runtime" $ do
         assertBool "threaded" T.threadedRuntime
         n <- T.getCapabilities
@@ -282,6 +295,24 @@ threads =
         assertBool "capability" (c >= 0 && c < n)
         T.labelMe "prim-test/label"
     ]
+
+-- | Run the action in a bound thread on none of the first capabilities: they are kept busy until there is one.
+boundBeyond :: Int -> IO a -> IO a
+boundBeyond first action = do
+  looking <- newIORef True
+  let busy = readIORef looking >>= \more -> when more (yield >> busy)
+      look (attempts :: Int) = do
+        v <- newEmptyMVar
+        _ <- T.forkBound "prim-test/bound" $ do
+          here <- T.myCapability
+          if here < first then putMVar v Nothing else writeIORef looking False >> action >>= putMVar v . Just
+        takeMVar v >>= \case
+          Just a -> pure a
+          Nothing
+            | attempts == 0 -> assertFailure "no bound thread begins on another capability"
+            | otherwise -> look (attempts - 1)
+  forM_ [0 .. first - 1] $ \capability -> T.forkOn capability "prim-test/busy" busy
+  look 10000 `finally` writeIORef looking False
 
 tests :: TestTree
 tests = testGroup "system calls" [sockets, pollers, files, threads]

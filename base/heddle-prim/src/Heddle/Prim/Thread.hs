@@ -55,6 +55,7 @@ import Control.Concurrent
     forkOS,
     forkOnWithUnmask,
     getNumCapabilities,
+    isCurrentThreadBound,
     mkWeakThreadId,
     myThreadId,
     rtsSupportsBoundThreads,
@@ -62,6 +63,7 @@ import Control.Concurrent
     threadCapability,
     yield,
   )
+import Control.Monad (unless, when)
 import Data.Int (Int64)
 import Data.Word (Word32)
 import Foreign.C.Types (CInt)
@@ -71,10 +73,12 @@ import GHC.Conc (getNumProcessors, labelThread)
 import GHC.Conc.IO (ensureIOManagerIsRunning)
 import GHC.Exts (Int (I#), Int#, spark#)
 import GHC.IO (IO (..))
+import Heddle.Prim.Atomic (newRef, readRef, writeRef)
 import Heddle.Prim.Clock (Nanos (..))
-import Heddle.Prim.Exception (mask_)
+import Heddle.Prim.Exception (finally, mask_)
 import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
+import System.Mem (performMinorGC)
 import System.Mem.Weak (Weak, deRefWeak)
 
 -- | Start a labelled thread that the scheduler may move.
@@ -94,7 +98,7 @@ fork name body = do
 -- [Throws]: an 'IOError' if the runtime is not threaded.
 forkBound :: String -> IO () -> IO ThreadId
 forkBound name body = do
-  t <- forkOS body
+  t <- forkOS (leaveDisabled >> body)
   labelThread t name
   pure t
 
@@ -215,10 +219,10 @@ getCapabilities = getNumCapabilities
 
 -- | Set the number of capabilities, at any time. Use this rather than base's
 -- @setNumCapabilities@, which in GHC 9.0 may never return if other threads are busy; see
--- Note [Changing capabilities]. A bound thread, such as the main thread, may afterwards be delayed
--- until the next collection (an idle program's comes after 0.3 seconds; with @-I0@ perhaps never).
+-- Note [Changing capabilities]. Other bound threads than the caller that are left on a disabled capability
+-- may be delayed until the next collection (an idle program's comes after 0.3 seconds; with @-I0@ perhaps never).
 --
--- [Cost]: some 100 microseconds for each new one.
+-- [Cost]: some 100 microseconds for each new one; a minor collection if the caller must leave a disabled one.
 -- [Blocks]: stops all capabilities for a moment; waits for another such call.
 -- [Throws]: 'IOError' if the number is not positive, or if descriptors are too few for a program
 -- without GHC's event manager to start it.
@@ -229,6 +233,21 @@ setCapabilities n
     -- The runtime notifies the event manager of the change, and fails if there is none.
     startEventManager
     withLock changing (c_setCapabilities (fromIntegral n))
+    leaveDisabled
+
+-- | Move the calling thread, if it is bound, away from a disabled capability; see Note [Changing capabilities].
+leaveDisabled :: IO ()
+leaveDisabled = do
+  stranded <- isStranded
+  bound <- isCurrentThreadBound
+  when (stranded && bound) $ do
+    arrived <- newRef False
+    let collect = readRef arrived >>= \done -> unless done (performMinorGC >> collect)
+        wait = isStranded >>= \still -> when still (yield >> wait)
+    _ <- forkOn 0 "prim/capabilities" collect
+    wait `finally` writeRef arrived True
+  where
+    isStranded = (>=) <$> myCapability <*> getCapabilities
 
 -- | One change at a time: the next could disable the capability on which the event manager is being
 -- notified.
@@ -276,6 +295,10 @@ foreign import ccall safe "heddle_nap" c_nap :: Int64 -> IO ()
 -- 1 and 4 in 10 of 10 runs. With the call on capability 0, which is never disabled, it did not stop in
 -- 20,000 changes.
 --
--- Only the next collection moves other bound threads, including the caller, away from a disabled
--- capability. For that reason the soak test of heddle-rendezvous, whose main thread makes the changes while
--- runs go on, takes some 10 ms a change, and hangs with -I0.
+-- A bound thread that is left on a disabled capability is woken there as on any other. But a collection moves those that
+-- are ready to run, and if the thread of the system behind one of them takes part in that collection (because it was
+-- just being woken), it forgets the wake-up that it gets on the new capability: yieldCapability clears the flag behind
+-- gcWorkerThread. The next that happens on that capability repairs this. If nothing does, because this was the collection
+-- of an idle program, the thread sleeps for ever. One MPI job of some 2,000 did: its main thread was to be woken 0.3
+-- seconds after the start. So bound threads leave a disabled capability at once: while they are ready to run, another
+-- thread collects, until they have been moved.
