@@ -12,7 +12,7 @@ build=${1:-dist-newstyle}/sanitize
 mkdir -p "$build"
 # No -O2: what reads too far must not be optimised away. Options of the cabal files that decide what is compiled stay out.
 flags=(-std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-  -Wall -Wextra -Werror -Ibase/heddle-bytes/cbits -Ibase/heddle-json/cbits -Isched/heddle-walk/cbits -Ibase/heddle-prim/cbits
+  -Wall -Wextra -Wundef -Werror -Ibase/heddle-bytes/cbits -Ibase/heddle-json/cbits -Isched/heddle-walk/cbits -Ibase/heddle-prim/cbits
   -Itest-support/sanitize)
 
 sources=(base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c sched/heddle-walk/cbits/*.c
@@ -27,6 +27,16 @@ for source in "${sources[@]}"; do
   fi
 done
 gcc "${flags[@]}" "${objects[@]}" -lm -o "$build/kernels"
+
+# The same sources as other machines compile them: without a warning, and nothing left of the kernels for x86-64.
+for source in base/heddle-prim/cbits/*.c base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c; do
+  gcc -std=gnu11 -O2 -Wall -Wextra -Wundef -Werror -Ibase/heddle-prim/cbits/plain-kernels -Ibase/heddle-prim/cbits \
+    -Ibase/heddle-bytes/cbits -c "$source" -o "$build/plain.o"
+  if objdump -d "$build/plain.o" | grep -Eq '%[yz]mm|pshufb|popcnt|cpuid'; then
+    echo "check-sanitize: $source has code for x86-64 although heddle_plain_kernels.h is there" >&2
+    exit 1
+  fi
+done
 
 export ASAN_OPTIONS=abort_on_error=0:handle_abort=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 "$build/kernels" "${HEDDLE_SANITIZE_SECONDS:-30}" "${HEDDLE_SANITIZE_SEED:-}" "${HEDDLE_SANITIZE_ROUND:-}"

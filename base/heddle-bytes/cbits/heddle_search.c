@@ -91,14 +91,6 @@ static int64_t find_scalar(const uint8_t *p, int64_t length, uint8_t byte)
     return at ? at - p : -1;
 }
 
-/* The same for texts shorter than a vector, where a call costs more than the bytes. */
-static int64_t find_plain(const uint8_t *p, int64_t length, uint8_t byte)
-{
-    for (int64_t i = 0; i < length; i++)
-        if (p[i] == byte) return i;
-    return -1;
-}
-
 static int64_t find_end_scalar(const uint8_t *p, int64_t length, uint8_t byte)
 {
     while (--length >= 0 && p[length] != byte) continue;
@@ -150,8 +142,16 @@ static int64_t starts_scalar(const struct heddle_needle *needle, const uint8_t *
     return NOT_HERE;
 }
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 #include <immintrin.h>
+
+/* find_scalar for texts shorter than a vector, where a call costs more than the bytes. */
+static int64_t find_plain(const uint8_t *p, int64_t length, uint8_t byte)
+{
+    for (int64_t i = 0; i < length; i++)
+        if (p[i] == byte) return i;
+    return -1;
+}
 
 #define find_smaller_sse2 find_plain
 #define find_end_smaller_sse2 find_end_scalar
@@ -229,7 +229,7 @@ struct kernels {
 
 static const struct kernels levels[] = {
     {find_scalar, find_end_scalar, count_scalar, places_scalar, starts_scalar},
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     {find_sse2, find_end_sse2, count_sse2, places_sse2, starts_sse2},
     {find_avx2, find_end_avx2, count_avx2, places_avx2, starts_avx2},
 #endif
@@ -237,7 +237,7 @@ static const struct kernels levels[] = {
 
 int heddle_search_best(void)
 {
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     return heddle_cpu_best() >= HEDDLE_CPU_AVX2 ? 2 : 1;
 #else
     return 0;

@@ -52,7 +52,7 @@ static int64_t valid_plain(const uint8_t *p, int64_t length)
     return at;
 }
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 #include <immintrin.h>
 
 /* Does the text, if it is valid so far, end within a character? It has at least three bytes. */
@@ -170,7 +170,7 @@ enum {
 
 int64_t heddle_utf8_valid(int level, const uint8_t *p, int64_t length)
 {
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     switch (level) {
     case HEDDLE_CPU_SSE4:
         return valid_sse4(p, length);

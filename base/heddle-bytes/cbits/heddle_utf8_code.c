@@ -120,7 +120,7 @@ static int64_t to_utf8_plain(const uint16_t *array, int64_t from, int64_t at, in
     return out;
 }
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 #include <immintrin.h>
 
 #define ALWAYS static inline __attribute__((always_inline))
@@ -228,7 +228,7 @@ TARGET ALWAYS int64_t lanes_avx2(__m256i v)
 #include "heddle_utf8_avx512.h"
 #endif
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 #define CHOOSE(name, ...)                                                                                              \
     switch (level) {                                                                                                   \
     case HEDDLE_CPU_SSE4:                                                                                              \

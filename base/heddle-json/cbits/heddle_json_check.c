@@ -8,7 +8,9 @@
 #include "heddle_json_common.h"
 #include "heddle_json_escape.h"
 
-#if defined(__x86_64__)
+#include "heddle_cpu.h"
+
+#if HEDDLE_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -72,7 +74,7 @@ static inline const uint8_t *wide_plain(const uint8_t *p, const uint8_t *start, 
 #undef TARGET
 #undef INLINE
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 
 /* The errors that a half of a byte allows. */
 enum {
@@ -139,7 +141,7 @@ static const uint8_t utf8_this_high[16] = {
 int heddle_json_check(int level, struct heddle_json_check *check, const uint8_t *text, int64_t length)
 {
     switch (level) {
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     case 1: return check_sse4(check, text, length);
     case 2: return check_avx2(check, text, length);
     case 3: return check_avx512(check, text, length);

@@ -7,7 +7,9 @@
 #include "heddle_json_check.h"
 #include "heddle_json_common.h"
 
-#if defined(__x86_64__)
+#include "heddle_cpu.h"
+
+#if HEDDLE_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -116,7 +118,7 @@ static inline int64_t count_bits(uint64_t mask)
 #undef TARGET
 #undef INLINE
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 
 #define MASKS(v, w) ((uint32_t)_mm256_movemask_epi8(v) | (uint64_t)(uint32_t)_mm256_movemask_epi8(w) << 32)
 
@@ -152,7 +154,7 @@ int64_t heddle_json_format(int level, struct heddle_json_format *format, const u
                            uint8_t *out, int64_t room)
 {
     switch (level) {
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     case 1: return format_sse4(format, text, length, out, room);
     case 2: return format_avx2(format, text, length, out, room);
     case 3: return format_avx512(format, text, length, out, room);
@@ -169,7 +171,7 @@ void heddle_json_format_end(struct heddle_json_format *format)
 void heddle_json_place(int level, int64_t *place, const uint8_t *text, int64_t length)
 {
     switch (level) {
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     case 1: place_sse4(place, text, length); return;
     case 2: place_avx2(place, text, length); return;
     case 3: place_avx512(place, text, length); return;

@@ -49,7 +49,7 @@ static int64_t string_plain(const uint8_t *p, const uint8_t *end)
     return string_rest(p, p, end, 0);
 }
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 
 /* One search for each level: WIDTH bytes at once, STEP sets stop and high. */
 #define STRING_LOOP(WIDTH, MASK, STEP)                                                          \
@@ -113,7 +113,7 @@ __attribute__((target(AVX512))) static int64_t string_avx512(const uint8_t *p, c
 
 int64_t heddle_json_read_string(int level, const uint8_t *p, const uint8_t *end)
 {
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     switch (level) {
     case HEDDLE_CPU_AVX512: return string_avx512(p, end);
     case HEDDLE_CPU_AVX2: return string_avx2(p, end);
@@ -204,7 +204,7 @@ enum sink { NOWHERE, UTF16, UTF8 };
 ALWAYS int64_t ascii_run(int level, enum sink sink, const uint8_t *p, const uint8_t *end, void *out, int64_t at)
 {
     const uint8_t *start = p;
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     if (level > HEDDLE_CPU_PLAIN) {
         while (end - p >= 16) {
             __m128i v = _mm_loadu_si128((const __m128i *)p);
@@ -222,6 +222,7 @@ ALWAYS int64_t ascii_run(int level, enum sink sink, const uint8_t *p, const uint
         return p - start;
     }
 #endif
+    (void)level;
     while (end - p >= 8) {
         uint64_t word = load(p);
         if ((word & tops) | zeros(word ^ (ones * '\\'))) break;
@@ -278,7 +279,7 @@ enum { STRETCH = 48 };
 ALWAYS const uint8_t *next_escape(const uint8_t *p, const uint8_t *end)
 {
     int at = 0;
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     for (; at < STRETCH; at += 16) {
         __m128i v = _mm_loadu_si128((const __m128i *)(p + at));
         unsigned found = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
@@ -375,7 +376,7 @@ static int64_t units_plain(const uint8_t *p, const uint8_t *end)
     return total;
 }
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 
 __attribute__((target("sse4.2,popcnt"))) static int64_t units_sse4(const uint8_t *p, const uint8_t *end)
 {
@@ -406,7 +407,7 @@ __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt"))) static int64_t units_avx2(
 
 int64_t heddle_json_read_units(int level, const uint8_t *p, const uint8_t *end)
 {
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     if (level >= HEDDLE_CPU_AVX2) return units_avx2(p, end);
     if (level == HEDDLE_CPU_SSE4) return units_sse4(p, end);
 #endif
@@ -417,7 +418,7 @@ int64_t heddle_json_read_units(int level, const uint8_t *p, const uint8_t *end)
 void heddle_json_read_widen(int level, const uint8_t *p, int64_t length, uint16_t *out)
 {
     int64_t i = 0;
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     if (level > HEDDLE_CPU_PLAIN) {
         const __m128i zero = _mm_setzero_si128();
         for (; length - i >= 16; i += 16) {

@@ -236,7 +236,7 @@ int64_t heddle_json_read_skip(int level, const uint8_t *p, const uint8_t *end, i
 int64_t heddle_json_read_commas(int level, const uint8_t *p, const uint8_t *end)
 {
     int64_t total = 0;
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     if (level > HEDDLE_CPU_PLAIN) {
         for (; end - p >= 16; p += 16) {
             __m128i v = _mm_loadu_si128((const __m128i *)p);

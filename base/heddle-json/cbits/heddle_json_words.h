@@ -4,10 +4,12 @@
 #ifndef HEDDLE_JSON_WORDS_H
 #define HEDDLE_JSON_WORDS_H
 
+#include "heddle_cpu.h"
+
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 #include <immintrin.h>
 #endif
 

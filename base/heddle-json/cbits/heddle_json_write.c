@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 #include <immintrin.h>
 #define SSE4 __attribute__((target("sse4.2,popcnt")))
 #define AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
@@ -176,7 +176,7 @@ static int64_t utf16_plain(const uint16_t *in, int64_t length, int64_t most, uin
         out = next;                                                                                                    \
     } while (i < most && in[i] > 0x7f)
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 
 SSE4 INLINE int special16_sse4(__m128i v)
 {
@@ -332,7 +332,7 @@ int64_t heddle_json_write_utf16(const uint16_t *array, int64_t offset, int64_t l
 {
     const uint16_t *in = array + offset;
     switch (level) {
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     case HEDDLE_CPU_AVX512: return utf16_avx512(in, length, most, out, room);
     case HEDDLE_CPU_AVX2: return utf16_avx2(in, length, most, out, room);
     case HEDDLE_CPU_SSE4: return utf16_sse4(in, length, most, out, room);
@@ -359,7 +359,7 @@ static int64_t utf8_plain(const uint8_t *in, int64_t length, int64_t most, uint8
     return rest8(in, 0, length, most, start, start, start + room);
 }
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 
 SSE4 static int64_t utf8_sse4(const uint8_t *in, int64_t length, int64_t most, uint8_t *start, int64_t room)
 {
@@ -406,7 +406,7 @@ int64_t heddle_json_write_utf8(const uint8_t *text, int64_t length, int64_t most
                          int32_t level)
 {
     switch (level) {
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
     case HEDDLE_CPU_AVX512:
     case HEDDLE_CPU_AVX2: return utf8_avx2(text, length, most, out, room);
     case HEDDLE_CPU_SSE4: return utf8_sse4(text, length, most, out, room);

@@ -4,7 +4,7 @@
  */
 #include "heddle_cpu.h"
 
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
 
 #include <cpuid.h>
 #include <stdint.h>

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "heddle_cpu.h"
 #include "heddle_mpi_core.h"
 
 enum { INDEX_BITS = 24, SMALLEST = 256 };
@@ -60,7 +61,7 @@ static int64_t now(void)
 
 static inline void relax(void)
 {
-#if defined(__x86_64__)
+#if HEDDLE_X86_KERNELS
   __builtin_ia32_pause();
 #endif
   if (atomic_load_explicit(&yielding, memory_order_relaxed)) sched_yield();
