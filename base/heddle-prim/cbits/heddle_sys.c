@@ -99,6 +99,17 @@ long heddle_pread_nowait(int fd, void *b, size_t n, int64_t o)
     struct iovec v = { .iov_base = b, .iov_len = n };
     ANSWER(preadv2(fd, &v, 1, o, RWF_NOWAIT));
 }
+/* Numbers that Heddle.Prim.File, .Socket, .Errno and .Poller know: those of most machines, but not of MIPS, Alpha, SPARC. */
+_Static_assert(O_NOCTTY == 0x100 && O_NONBLOCK == 0x800 && (O_WRONLY | O_CREAT | O_TRUNC) == 0x241
+    && (O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK) == 0xC41, "Heddle.Prim.File: flags of open");
+_Static_assert(S_IFREG == 0100000 && S_IFDIR == 0040000, "Heddle.Prim.File: types of files");
+_Static_assert(SOCK_STREAM == 1 && SOL_SOCKET == 1 && SO_REUSEADDR == 2 && SO_TYPE == 3 && SO_ERROR == 4
+    && SO_REUSEPORT == 15, "Heddle.Prim.Socket: options");
+_Static_assert(EAGAIN == 11 && ENAMETOOLONG == 36 && ELOOP == 40 && ENOTSOCK == 88 && EADDRINUSE == 98
+    && ETIMEDOUT == 110 && EINPROGRESS == 115, "Heddle.Prim.Errno: numbers");
+_Static_assert(EPOLLIN == 0x1 && EPOLLOUT == 0x4 && EPOLLRDHUP == 0x2000 && EPOLLET == 1u << 31
+    && sizeof(struct pollfd) == 8, "Heddle.Prim.Poller: bits");
+int heddle_directory_only(void) { return O_PATH | O_DIRECTORY; }
 /* Opening a named pipe waits for its other end, and a signal interrupts that. */
 long heddle_open(const char *p, int flags, int mode)
 {

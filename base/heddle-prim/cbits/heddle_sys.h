@@ -33,6 +33,7 @@ long heddle_eventfd_write(int fd);
 long heddle_sendfile(int out, int in, int64_t offset, size_t length);
 long heddle_pread(int fd, void *buffer, size_t length, int64_t offset);
 long heddle_pread_nowait(int fd, void *buffer, size_t length, int64_t offset);
+int heddle_directory_only(void);
 long heddle_open(const char *path, int flags, int mode);
 long heddle_open_beneath(int root, const char *path, int flags, int cached);
 int heddle_is_socket(const char *path);

@@ -76,7 +76,7 @@ truncateCreate = OpenFlags 0x241 0o666
 
 -- | A directory, as a root to open beneath (O_PATH).
 directoryOnly :: OpenFlags
-directoryOnly = OpenFlags 0x210000 0
+directoryOnly = OpenFlags c_directory_only 0
 
 -- | Open a path.
 --
@@ -199,6 +199,9 @@ writeWhole (Fd fd) p n = fromIntegral <$> c_write fd p (fromIntegral n)
 -- [Source]: Mighttpd, simple-sendfile: no lseek, no stat.
 sendFile :: Fd -> Fd -> Int64 -> Int -> IO Int
 sendFile (Fd out) (Fd from) o n = fromIntegral <$> c_sendfile out from o (fromIntegral n)
+
+-- Unsafe: returns a constant, which is not the same on x86-64 and Arm.
+foreign import ccall unsafe "heddle_directory_only" c_directory_only :: CInt
 
 foreign import ccall safe "heddle_open" c_open :: Ptr CChar -> CInt -> CInt -> IO CLong
 
