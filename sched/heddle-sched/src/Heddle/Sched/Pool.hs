@@ -52,6 +52,7 @@ import Heddle.Prim.Atomic
     readRef,
     readWord,
     writeRef,
+    writeRelease,
     writeWord,
   )
 import Heddle.Prim.Atomic qualified as Atomic
@@ -186,7 +187,8 @@ finish w = do
             countDownHere s w
             writeRef (workerTask w) t'
             writeWord (workerWords w) indexWord index
-            writeWord (workerWords w) runningWord 1
+            -- A release: a thread that cancels and reads 1 must not find the task that has ended.
+            writeRelease (workerWords w) runningWord 1
             continuation w value
   where
     slowly = writeWord (workerWords w) runningWord 0 >> unsafeMask (workerGoOn w)
