@@ -144,7 +144,7 @@ managerNow m = Deadline <$> readWord (managerWords m) WordNow
 -- [Cost]: two reads, or one reading of the clock.
 managerFreshNow :: Manager -> IO Deadline
 managerFreshNow m = do
-  resting <- readWord (managerWords m) WordResting
+  resting <- readAcquire (managerWords m) WordResting
   if resting == 0 then managerNow m else monotonicNow
 {-# INLINE managerFreshNow #-}
 
@@ -304,7 +304,8 @@ arrived :: Manager -> Ptr Word8 -> Int -> IO Int
 arrived m events n = do
   Deadline now <- monotonicNow
   writeWord (managerWords m) WordNow now
-  writeWord (managerWords m) WordResting 0
+  -- A release: managerFreshNow must not read 0 here and the time from before the sleep there.
+  writeRelease (managerWords m) WordResting 0
   fired <- expire m now
   if n > 0
     then do

@@ -209,6 +209,7 @@ fire :: Ref PooledState -> Registration -> IO ()
 fire state registration = mask_ $ do
   -- The state first, the deadline second; see Note [Firing].
   seen <- readRef state
+  acquireFence
   case seen of
     TimerArmed use target -> do
       deadline <- Deadline <$> atomicRead (registrationWords registration) RegistrationReadDeadline
