@@ -281,8 +281,8 @@ threads =
         before <- T.getCapabilities
         flip finally (T.setCapabilities before) $ do
           T.setCapabilities (before + 2)
-          after <- boundBeyond before (T.setCapabilities before >> T.myCapability)
-          assertBool ("the caller is on " <> show after) (after < before)
+          moved <- boundBeyond before (T.setCapabilities before >> T.myCapability)
+          assertBool ("the caller is on " <> show moved) (moved < before)
           starts <- forM [1 .. 20 :: Int] $ \_ -> do
             v <- newEmptyMVar
             _ <- T.forkBound "prim-test/bound" (T.myCapability >>= putMVar v)
