@@ -168,8 +168,6 @@ defaults OpenMpi root crowded =
   [("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")]
     ++ [(name, "1") | root, name <- ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"]]
     ++ [("OMPI_MCA_mpi_yield_when_idle", "1") | crowded]
-    -- Open MPI 5 finds no way to a spawned process by its other component if an interface of the machine is down.
-    ++ [("OMPI_MCA_reachable", "weighted")]
     -- Where a process may not read another's memory, it only complains.
     ++ [("OMPI_MCA_btl_vader_single_copy_mechanism", "none")]
 defaults Mpich _ crowded = [("MPIR_CVAR_POLLS_BEFORE_YIELD", "1") | crowded]
