@@ -164,8 +164,7 @@ launch Mpich ranks = ["-n", show ranks]
 -- Variables of the implementation.
 defaults :: Implementation -> Bool -> Bool -> [(String, String)]
 defaults OpenMpi root crowded =
-  -- More processes than cores: as Open MPI 4 has it, and as 5 has it.
-  [("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")]
+  [("OMPI_MCA_rmaps_base_oversubscribe", "1")]
     ++ [(name, "1") | root, name <- ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"]]
     ++ [("OMPI_MCA_mpi_yield_when_idle", "1") | crowded]
     -- Where a process may not read another's memory, it only complains.
