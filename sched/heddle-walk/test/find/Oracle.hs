@@ -1,9 +1,12 @@
+{-# LANGUAGE OverloadedStrings #-}
+
 -- |
 -- Module      : Oracle
 -- Description : Our find and GNU's, side by side
 --
 -- Runs a command line with both and compares what they write, line by line in any order,
--- messages, and status. Ours is this very program, called with @--as-find@.
+-- messages, and status. Ours is this very program, called with @--as-find@. It follows
+-- findutils 4.10; with another release, what has changed is not compared.
 module Oracle
   ( Outcome (..),
     Tool (..),
@@ -11,6 +14,8 @@ module Oracle
     agree,
     agreeUnder,
     sameAsGnu,
+    messages,
+    meansTheSame,
     linesOf,
     withFixture,
     makeFixture,
@@ -21,7 +26,7 @@ import Control.Monad (forM_, unless)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
-import Data.List (sort)
+import Data.List (isInfixOf, sort)
 import Heddle.Prim.Exception (bracket)
 import System.Directory (createDirectory, createDirectoryIfMissing, getTemporaryDirectory, removePathForcibly)
 import System.Environment (getEnvironment, getExecutablePath)
@@ -91,14 +96,92 @@ agreeUnder variables directory arguments = do
 -- | What differs, if anything.
 sameAsGnu :: [(String, String)] -> FilePath -> [String] -> IO (Maybe String)
 sameAsGnu variables directory arguments = do
-  gnu <- runTool variables "" directory Gnu arguments
-  -- ls writes a message in pieces, which several at a time would mix.
-  ours <- runTool variables "" directory Ours (["-j1" | "ls" `elem` arguments] ++ arguments)
-  let summary o = (linesOf (outcomeOutput o), linesOf (outcomeErrors o), outcomeStatus o)
-  pure $
-    if summary gnu == summary ours
-      then Nothing
-      else Just (show arguments ++ "\nGNU:  " ++ show gnu ++ "\nours: " ++ show ours)
+  means <- meansTheSame arguments
+  if not means
+    then pure Nothing
+    else do
+      gnu <- runTool variables "" directory Gnu arguments
+      -- ls writes a message in pieces, which several at a time would mix.
+      ours <- runTool variables "" directory Ours (["-j1" | "ls" `elem` arguments] ++ arguments)
+      (theirMessages, ourMessages) <- messages arguments gnu ours
+      pure $
+        if (linesOf (outcomeOutput gnu), outcomeStatus gnu) == (linesOf (outcomeOutput ours), outcomeStatus ours) && theirMessages == ourMessages
+          then Nothing
+          else Just (show arguments ++ "\nGNU:  " ++ show gnu ++ "\nours: " ++ show ours)
+
+-- | The lines of both on standard error, as far as they can be compared: those of releases before findutils 4.10 are
+-- translated; of those after it, which word much anew, it only counts whether there are any.
+messages :: [String] -> Outcome -> Outcome -> IO ([ByteString], [ByteString])
+messages arguments gnu ours =
+  gnuRelease >>= \release -> pure $ case compare release [4, 10] of
+    LT -> (sort (concatMap (map plainQuotes . translate arguments) theirs), sort (map plainQuotes mine))
+    EQ -> (theirs, mine)
+    GT -> (any' theirs, any' mine)
+  where
+    theirs = linesOf (outcomeErrors gnu)
+    mine = linesOf (outcomeErrors ours)
+    any' ls = ["a message" | not (null ls)]
+
+-- Of the find on this machine, as far as the second number.
+gnuRelease :: IO [Int]
+gnuRelease = do
+  version <- readProcess "find" ["--version"] ""
+  case map reads (take 2 (dotted (last ("" : words (takeWhile (/= '\n') version))))) of
+    [(major, "") : _, (minor, "") : _] -> pure [major, minor]
+    _ -> assertFailure ("which find is this? " ++ version)
+  where
+    dotted text = case break (== '.') text of
+      (part, _ : rest) -> part : dotted rest
+      (part, []) -> [part]
+
+-- | Does this command line mean the same in all releases? Before 4.10 a link in a circle was an error, numbers of users
+-- had 31 bits and no plus sign, and the name of the root was a mistake; since 4.11 no braces may be in the name of a
+-- program that is run in another directory.
+meansTheSame :: [String] -> IO Bool
+meansTheSame arguments =
+  gnuRelease >>= \release -> pure . not $ case compare release [4, 10] of
+    LT ->
+      "-xtype" `elem` arguments
+        || or [owner `elem` ["-user", "-group"] && name `elem` ["+0", "2147483648", "4294967295"] | (owner, name) <- pairs]
+        || ("-name", "/") `elem` pairs
+    EQ -> False
+    GT -> or [primary `elem` ["-execdir", "-okdir"] && "{}" `isInfixOf` program | (primary, program) <- pairs]
+  where
+    pairs = zip arguments (drop 1 arguments)
+
+-- What 4.10 says for a line of 4.9.
+translate :: [String] -> ByteString -> [ByteString]
+translate arguments line
+  | Bytes.null line = []
+  | Just (text, word) <- invalid, word `elem` ["-uid", "-gid", "-links", "-inum"] = ["find: non-numeric argument to " <> word <> ": '" <> text <> "'"]
+  | Just name <- quoted "is not the name of a known user" = [badUser name]
+  | Just name <- quoted "is not the name of an existing group" = [badGroup name]
+  | line == "find: The argument to -user should not be empty" = [badUser ""]
+  | line == "find: argument to -group is empty, but should be a group name" = [badGroup ""]
+  | Just name <- between "find: " ": Numerical result out of range" line,
+    (owner : _) <- [o | (o, n) <- zip arguments (drop 1 arguments), Char8.pack n == name, o `elem` ["-user", "-group"]] =
+    [(if owner == "-user" then badUser else badGroup) name]
+  | otherwise = [line]
+  where
+    invalid = do
+      rest <- between "find: invalid argument `" "'" line
+      let (text, word) = Bytes.breakSubstring "' to `" rest
+      pure (text, Bytes.drop 6 word)
+    -- What comes after may be a hint.
+    quoted text = between "find: '" "'" . Char8.dropWhileEnd (/= '\'') =<< before text
+    before text = case Bytes.breakSubstring text (plainQuotes line) of
+      (start, rest) | Bytes.null rest -> Nothing | otherwise -> Just start
+    badUser name = "find: invalid user name or UID argument to -user: '" <> name <> "'"
+    badGroup name = "find: invalid group name or GID argument to -group: '" <> name <> "'"
+    between start end text = Bytes.stripPrefix start text >>= Bytes.stripSuffix end
+
+-- Those of every locale are those of the C locale.
+plainQuotes :: ByteString -> ByteString
+plainQuotes text = case Bytes.breakSubstring "\226\128" text of
+  (start, rest)
+    | Bytes.null rest -> start
+    | Bytes.take 1 (Bytes.drop 2 rest) `elem` ["\152", "\153"] -> start <> "'" <> plainQuotes (Bytes.drop 3 rest)
+    | otherwise -> start <> Bytes.take 2 rest <> plainQuotes (Bytes.drop 2 rest)
 
 -- | A tree with something of everything, for the time of an action.
 withFixture :: (FilePath -> IO a) -> IO a

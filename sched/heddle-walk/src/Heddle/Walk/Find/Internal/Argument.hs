@@ -125,7 +125,8 @@ workingDirectory = -100
 namePattern :: Fold -> ByteString -> ByteString -> ByteString -> Read Expr
 namePattern fold instead word text = do
   warns <- settings setWarn
-  when (warns && Char8.elem '/' text) $
+  -- The name of the root is a slash.
+  when (warns && Char8.elem '/' text && text /= "/") $
     warning
       [ quote word,
         " matches against basenames only, but the given pattern contains a directory separator (",
@@ -210,7 +211,8 @@ size text = case parseSize text of
 
 -- | A number, more than one, or less.
 count :: (Count -> Test) -> ByteString -> ByteString -> Read Expr
-count test word text = maybe (invalidArgument word text) (pure . Test . test) (parseCount text)
+count test word text =
+  maybe (failWith ["non-numeric argument to ", word, ": ", quote text]) (pure . Test . test) (parseCount text)
 
 -- | The file that this name leads to, under any name.
 sameFile :: ByteString -> Read Expr
@@ -222,29 +224,21 @@ sameFile file = do
 
 -- | A user's name or number.
 user :: ByteString -> Read Expr
-user name
-  | Bytes.null name = failWith ["The argument to -user should not be empty"]
-  | otherwise = account System.User OwnedBy name (failWith [quote name, " is not the name of a known user"])
+user name =
+  account System.User OwnedBy name (failWith ["invalid user name or UID argument to -user: ", quote name])
 
 -- | A group's name or number.
 group :: ByteString -> Read Expr
-group name
-  | Bytes.null name = failWith ["argument to -group is empty, but should be a group name"]
-  | otherwise = account System.Group OfGroup name (failWith ([quote name, " is not the name of an existing group"] ++ hint))
-  where
-    (digits, suffix) = Char8.span isDigit name
-    hint
-      | Bytes.null digits = []
-      | otherwise = [" and it does not look like a numeric group ID because it has the unexpected suffix ", quote suffix]
+group name =
+  account System.Group OfGroup name (failWith ["invalid group name or GID argument to -group: ", quote name])
 
 account :: System.Account -> (Word32 -> Test) -> ByteString -> Read Expr -> Read Expr
 account kind test name unknown =
   effect (accountNumber kind name) >>= \case
     Just number -> pure (Test (test number))
-    Nothing -> case parseNatural name of
-      Natural number -> pure (Test (test (fromIntegral number)))
-      TooLarge -> outOfRange name
-      NotNatural -> unknown
+    Nothing -> case parseUnsigned name of
+      Just number | number <= fromIntegral (maxBound :: Word32) -> pure (Test (test (fromIntegral number)))
+      _ -> unknown
 
 -- | A mode: exactly this one, all of its bits (@-@), or any of them (@/@).
 permissions :: ByteString -> Read Expr

@@ -1,3 +1,4 @@
+{-# LANGUAGE PatternSynonyms #-}
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
@@ -31,7 +32,7 @@ import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr)
 import Foreign.Storable (peekByteOff)
 import Heddle.Bytes.Regex (matchRegex)
-import Heddle.Prim.Errno (Errno (..))
+import Heddle.Prim.Errno (Errno (..), pattern ELOOP, pattern ENOENT, pattern ENOTDIR)
 import Heddle.Walk.Find.Internal.Accounts
 import Heddle.Walk.Find.Internal.Format (Format)
 import Heddle.Walk.Find.Internal.Number
@@ -302,9 +303,10 @@ otherType env types v = do
       name <- entryAtName v
       statusOf directory name towards >>= \case
         Right found -> pure (hasFileType types ((fileMode found `div` 4096) .&. 15))
-        Left (Errno e)
-          | e == 2 || e == 20 -> pure (hasFileType types number)
-          | otherwise -> reportErrno v (Errno e) >> pure False
+        Left e
+          -- What leads nowhere, or round in a circle, is a link.
+          | e `elem` [ENOENT, ENOTDIR, ELOOP] -> pure (hasFileType types number)
+          | otherwise -> reportErrno v e >> pure False
 
 isEmptyEntry :: Environment -> Entry -> IO Bool
 isEmptyEntry env v = do
@@ -375,7 +377,7 @@ delete env v = do
           name <- entryAtName v
           removeName directory (castPtr name) (kind == kindDirectory) >>= \case
             Right () -> pure True
-            Left (Errno 2) | envIgnoreRace env -> pure True
+            Left ENOENT | envIgnoreRace env -> pure True
             Left e -> do
               whole <- entryPath v
               reportText v $

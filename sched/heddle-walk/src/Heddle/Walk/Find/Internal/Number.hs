@@ -16,6 +16,7 @@ module Heddle.Walk.Find.Internal.Number
     matchesCount,
     parseSize,
     SizeProblem (..),
+    parseUnsigned,
     parseNatural,
     Natural (..),
 
@@ -56,13 +57,15 @@ splitComparison text = case Char8.uncons text of
 --
 -- [Cost]: O(n).
 parseCount :: ByteString -> Maybe Count
-parseCount text = Count comparison <$> unsigned rest
+parseCount text = Count comparison <$> parseUnsigned rest
   where
     (comparison, rest) = splitComparison text
 
--- As strtoumax(3), without its minus sign.
-unsigned :: ByteString -> Maybe Word64
-unsigned text
+-- | As strtoumax(3), without its minus sign.
+--
+-- [Cost]: O(n).
+parseUnsigned :: ByteString -> Maybe Word64
+parseUnsigned text
   | Char8.null digits || Char8.any (not . isDigit) digits = Nothing
   | value > fromIntegral (maxBound :: Word64) = Nothing
   | otherwise = Just (fromInteger value)

@@ -76,7 +76,7 @@ command arguments = do
         [] -> pure ()
       when (file == Char8.pack "-" && or [execAsk spec | Exec spec <- given]) $
         failWith
-          [Char8.pack "option -files0-from reading from standard input cannot be combined with -ok, -okdir\n"]
+          [Char8.pack "option -files0-from reading from standard input cannot be combined with -ok, -okdir"]
     Nothing -> pure ()
   pure (roots, expr)
 
