@@ -82,7 +82,7 @@ options =
 json :: JsonOptions -> IO ()
 json chosen = do
   labelMe "heddle/json"
-  status <- unbound (checkedRun chosen) `catch` \(e :: SomeException) -> ExitFailure 2 <$ complain (displayException e)
+  status <- unbound (checkedRun chosen) `catch` \e -> ExitFailure 2 <$ complain (describeException e)
   endWith status
 
 -- Only lines can be left out.

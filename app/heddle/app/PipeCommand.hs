@@ -117,7 +117,7 @@ language =
 pipe :: PipeOptions -> IO ()
 pipe chosen = do
   labelMe "heddle/pipe"
-  status <- run chosen `catch` \(e :: SomeException) -> ExitFailure 2 <$ complain (displayException e)
+  status <- run chosen `catch` \e -> ExitFailure 2 <$ complain (describeException e)
   endWith status
 
 run :: PipeOptions -> IO ExitCode

@@ -12,7 +12,7 @@ module EngineFixture
   )
 where
 
-import Control.Exception (SomeException, displayException)
+import Control.Exception (SomeException)
 import Control.Monad (unless)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
@@ -30,6 +30,7 @@ import Heddle.IO
     withRuntime,
   )
 import Heddle.Prim.Clock (milliseconds, seconds)
+import Heddle.Prim.Exception (describeException)
 import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import Test.Tasty (TestTree, testGroup)
@@ -107,7 +108,7 @@ get t = C.concat ["GET ", t, " HTTP/1.1\r\nHost: a\r\n\r\n"]
 -- | Exactly these failures were reported, each containing its text.
 failuresAre :: Engine -> [String] -> IO ()
 failuresAre engine expected = do
-  heard <- map displayException <$> engineFailures engine
+  heard <- map describeException <$> engineFailures engine
   unless (length heard == length expected && and (zipWith contains expected heard)) $
     unexpected ("failures about " ++ show expected) (show heard)
   where

@@ -18,6 +18,7 @@ import Data.List (nub)
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
 import Data.Maybe (fromMaybe, isJust)
+import Heddle.Prim.Exception (describeException)
 import Heddle.Rendezvous
 import Heddle.Rendezvous.Internal (runDetIOSeeded, runDetSeeded)
 import Program hiding (Branch)
@@ -55,7 +56,7 @@ observe way program = do
     failed :: SomeException -> (Outcome, [String], String)
     failed e
       | Just d <- fromException e = (Deadlocked (map waiting (deadlockWaits d)), deadlockCycle d, displayException d)
-      | Just (Uncaught p inner) <- fromException e = (Failed p (exceptionOf inner), [], displayException e)
+      | Just (Uncaught p inner) <- fromException e = (Failed p (exceptionOf inner), [], describeException e)
       | otherwise = error ("an exception that a run does not throw: " ++ show e)
 
 waiting :: Wait -> Waiting

@@ -8,6 +8,7 @@ import Control.Exception (ArithException (..), AsyncException (..), ErrorCall (.
 import Control.Monad (forM_, replicateM_, void)
 import Data.Foldable (sequenceA_, traverse_)
 import Data.IORef (newIORef, readIORef)
+import Heddle.Prim.Exception (describeException)
 import Heddle.Rendezvous
 import Support
 import System.Exit (ExitCode (..), exitWith)
@@ -420,7 +421,7 @@ everyChild = do
       either (\r -> displayException (r :: RendezvousException)) (\() -> "nothing") root @?= displayException e
       own <- try (throwIO e)
       either (\o -> displayException (o `asTypeOf` e)) (\() -> "nothing") own @?= displayException e
-      displayException (toException e) @?= displayException e
+      describeException (toException e) @?= displayException e
 
 byRoot :: Det s a -> Det s (Either String a)
 byRoot m = either (\e -> Left (displayException (e :: RendezvousException))) Right <$> tryDet m

@@ -9,6 +9,7 @@ import Control.Exception (AsyncException (..), Exception, MaskingState (..), Som
 import Control.Monad (forM, forM_, replicateM, replicateM_)
 import Data.Foldable (sequenceA_, traverse_)
 import Data.IORef (IORef, atomicModifyIORef', newIORef, readIORef)
+import Heddle.Prim.Exception (describeException)
 import Heddle.Rendezvous
 import Support
 import System.Exit (ExitCode (..))
@@ -291,7 +292,7 @@ thrownAt e k body = do
   _ <- forkIO (throwTo t e)
   timeout 20000000 (takeMVar done) >>= \case
     Nothing -> pure (Just "does not end")
-    Just (Left e') | fromException e' /= Just e -> pure (Just (displayException (e' :: SomeException)))
+    Just (Left e') | fromException e' /= Just e -> pure (Just (describeException e'))
     _ -> pure Nothing
 
 anew :: IO ()

@@ -19,9 +19,10 @@ module Support
   )
 where
 
-import Control.Exception (Exception, SomeException, displayException, evaluate, try)
+import Control.Exception (Exception, evaluate, try)
 import Control.Monad (forM_)
 import Data.IORef (IORef, atomicModifyIORef')
+import Heddle.Prim.Exception (describeException)
 import Heddle.Prim.Thread (getCapabilities)
 import Heddle.Rendezvous
 import Heddle.Rendezvous.Internal (runDetIOSeeded, runDetSeeded)
@@ -57,7 +58,7 @@ seedsHere = (\n -> [25 * n .. 25 * n + 24]) <$> getCores
 
 -- | What it ends with, or what is displayed of what it throws.
 outcome :: IO a -> IO (Either String a)
-outcome body = either (\e -> Left (displayException (e :: SomeException))) Right <$> try body
+outcome body = either (Left . describeException) Right <$> try body
 
 -- | How many this process runs on.
 getCores :: IO Int

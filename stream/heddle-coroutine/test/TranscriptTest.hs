@@ -2,7 +2,7 @@
 -- shows.
 module TranscriptTest (tests) where
 
-import Control.Exception (SomeException, displayException, try)
+import Control.Exception (SomeException (..), displayException, try)
 import Control.Monad.Trans.Class (lift)
 import Control.Monad.Trans.Reader (ReaderT (..))
 import Data.Bifunctor (first, second)
@@ -27,7 +27,7 @@ session body want = do
   out <- newIORef ""
   result <- try (runReaderT (body >>= \a -> a `seq` sayLine (show a)) out)
   printed <- readIORef out
-  let ended = either (\e -> "*** Exception: " ++ displayException (e :: SomeException) ++ "\n") (const "") result
+  let ended = either (\(SomeException e) -> "*** Exception: " ++ displayException e ++ "\n") (const "") result
   lines (printed ++ ended) @?= want
 
 -- | The same for a result that GHCi does not print.

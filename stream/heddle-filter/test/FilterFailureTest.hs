@@ -48,9 +48,9 @@ tests =
           r <- leavesNothing (try (runBytes (compile Identity) [fileSource "/nonexistent/file"]))
           r @?= Left (SourceError "/nonexistent/file" ENOENT),
         testCase "FilterException catches each of the package's exceptions" $
-          forM_ [toException (SourceError "f" EIO), toException (TooLong "id" 1), toException (CommandFailed "exit status 1")] $ \e -> do
+          forM_ [toException (SourceError "f" EIO), toException (TooLong "id" 1), toException (CommandFailed "exit status 1")] $ \e@(SomeException own) -> do
             Left caught <- try (throwIO e)
-            displayException (caught :: FilterException) @?= displayException e,
+            displayException (caught :: FilterException) @?= displayException own,
         testCase "a reader that ends early" $ do
           (r, out) <- runReader [Right "ab\n", Right "c"]
           either (assertFailure . displayException) pure r

@@ -134,7 +134,7 @@ instance Exception TaskFailed where
   toException = toException . ScopeException
   fromException = fromScope
   displayException (TaskFailed scope task cause) =
-    "task " ++ task ++ (if null scope then "" else " of scope " ++ scope) ++ " failed: " ++ displayException cause
+    "task " ++ task ++ (if null scope then "" else " of scope " ++ scope) ++ " failed: " ++ describeException cause
 
 -- | A thread awaited a cancelled task.
 data TaskCancelled = TaskCancelled

@@ -194,7 +194,7 @@ serveSite options tell = do
   where
     settingsWith messages =
       (serveSettings options)
-        { settingFailed = \e -> announce messages (Trouble ("a request failed: " ++ displayException e)),
+        { settingFailed = \e -> announce messages (Trouble ("a request failed: " ++ describeException e)),
           settingPaused = \e -> announce messages (Trouble ("accepting pauses: " ++ describeErrno e ++ ", and no connection is idle; raise the limit of open files (ulimit -n)")),
           settingCrowded = \shortage ->
             announce messages . Trouble $

@@ -34,6 +34,9 @@ module Heddle.Prim.Exception
     catchSync,
     reportUncaught,
 
+    -- * Telling
+    describeException,
+
     -- * Cleaning up
     bracket,
     bracket_,
@@ -116,6 +119,13 @@ catchSync :: IO a -> (SomeException -> IO a) -> IO a
 catchSync body handler =
   body `catch` \e ->
     if isAsynchronous e then throwIO e else handler e
+
+-- | What the exception says of itself. 'displayException' of a 'SomeException' puts a backtrace behind it in GHC 9.10,
+-- and the end of a line where there is none.
+--
+-- [Cost]: that of its 'displayException'.
+describeException :: SomeException -> String
+describeException (SomeException e) = displayException e
 
 -- | Call the program's handler of uncaught exceptions, which prints to standard error unless
 -- 'GHC.Conc.setUncaughtExceptionHandler' has replaced it. For failures that no caller can receive any

@@ -23,7 +23,7 @@ import Heddle.Http.Parse (Limits, defaultLimits)
 import Heddle.IO.Service (Shortage, describeShortage)
 import Heddle.Prim.Clock (Deadline, Nanos (..), after, seconds)
 import Heddle.Prim.Errno (Errno, describeErrno)
-import Heddle.Prim.Exception (SomeException, displayException)
+import Heddle.Prim.Exception (SomeException, describeException)
 import Heddle.Prim.Message (putErrorLine)
 
 -- | The least rate of a transfer, measured after a grace period.
@@ -80,7 +80,7 @@ defaultSettings =
       settingReplyPace = Pace (seconds 30) 240,
       settingDiscard = 65536,
       settingGrace = seconds 1,
-      settingFailed = \e -> putErrorLine ("heddle-http: a request failed: " ++ displayException e),
+      settingFailed = \e -> putErrorLine ("heddle-http: a request failed: " ++ describeException e),
       settingPaused = \e -> putErrorLine ("heddle-http: accepting pauses: " ++ describeErrno e ++ ", and no connection is idle; raise the limit of open files (ulimit -n)"),
       settingConnections = Nothing,
       settingCrowded = \shortage -> putErrorLine ("heddle-http: " ++ describeShortage shortage)

@@ -109,7 +109,7 @@ defaultServiceOptions =
   ServiceOptions
     { serviceName = "io/serve",
       serviceFirstByte = nanos 0,
-      serviceFailed = \e -> putErrorLine ("heddle-io: serving a connection failed: " ++ displayException e),
+      serviceFailed = \e -> putErrorLine ("heddle-io: serving a connection failed: " ++ describeException e),
       servicePaused = \e ->
         putErrorLine $
           "heddle-io: accepting pauses: "

@@ -335,7 +335,7 @@ reopenNow log' = for_ (logPath log') $ \path -> do
       old <- readRef (logFile log')
       writeRef (logFile log') fd
       void (closeFile old)
-    Left e -> logTrouble log' ("access log: cannot reopen: " ++ displayException e)
+    Left e -> logTrouble log' ("access log: cannot reopen: " ++ describeException e)
 
 -- Note [Threads left behind]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~

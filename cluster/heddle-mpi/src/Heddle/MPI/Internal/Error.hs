@@ -201,7 +201,7 @@ instance Show Agreed where
   showsPrec d (Agreed e) = showsPrec d e
 
 instance Exception Agreed where
-  displayException (Agreed e) = displayException e
+  displayException (Agreed e) = describeException e
 
 -- | Wrap the synchronous exceptions of an action in 'Agreed'.
 agreed :: IO a -> IO a

@@ -338,7 +338,7 @@ shadowOf comm =
           Spoilt _ e ->
             wrong InvalidCommunicator "collective" $
               "an earlier collective on this communicator has failed in the middle, and some of its messages may be under way; use a new communicator. The failure was: "
-                ++ displayException e
+                ++ describeException e
           NoShadow -> mask_ $ do
             made <- alloca $ \p -> poke p 0 >> check "duplicate" (c_comm_dup (commHandle comm) p) >> peek p
             when (made == 0) (wrong InternalError "duplicate" "no communicator was made")

@@ -76,7 +76,7 @@ mpi program = mask $ \restore -> do
       | otherwise -> do
         name <- getProgName
         hSetBuffering stderr (BlockBuffering Nothing)
-        hPutStrLn stderr (name ++ ": rank " ++ show rank ++ " of " ++ show size ++ ": " ++ displayException (e :: SomeException))
+        hPutStrLn stderr (name ++ ": rank " ++ show rank ++ " of " ++ show size ++ ": " ++ describeException e)
         endAll (graceOf rank + (if isConsequence e then 2000 else 0)) 1
   where
     -- Milliseconds; never 0, because MPICH's launcher takes no more output from a process that

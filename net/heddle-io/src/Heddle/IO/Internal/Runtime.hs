@@ -139,8 +139,8 @@ startRuntime config died = do
       r <- try run
       case r of
         Right () -> pure ()
-        Left (e :: SomeException) -> do
-          let cause = ManagerDied (managerCapability m) (displayException e)
+        Left e -> do
+          let cause = ManagerDied (managerCapability m) (describeException e)
           stopping <- readWord (managerWords m) WordStopping
           -- No wait would end any more: refuse new registrations, end the waits on old ones.
           stopManager m

@@ -34,7 +34,7 @@ where
 
 import Data.List (intercalate)
 import Data.Typeable (cast)
-import Heddle.Prim.Exception (Exception (..), SomeException)
+import Heddle.Prim.Exception (Exception (..), SomeException, describeException)
 
 -- | Any exception of this package: a handler for it catches 'Poisoned', 'WriterEnded',
 -- 'DuplicateWriter', 'DuplicateWorld', 'BlockedInIO', 'Uncaught' and
@@ -117,4 +117,4 @@ data Uncaught = Uncaught {uncaughtPath :: String, uncaughtException :: SomeExcep
 instance Exception Uncaught where
   toException = toRendezvousException
   fromException = fromRendezvousException
-  displayException (Uncaught path e) = path ++ ": " ++ displayException e
+  displayException (Uncaught path e) = path ++ ": " ++ describeException e

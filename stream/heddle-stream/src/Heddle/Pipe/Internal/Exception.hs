@@ -15,7 +15,7 @@ module Heddle.Pipe.Internal.Exception
 where
 
 import Data.Typeable (cast)
-import Heddle.Prim.Exception (Exception (..), SomeException)
+import Heddle.Prim.Exception (Exception (..), SomeException, describeException)
 
 -- | Any exception of this package: to catch it is to catch 'StageFailed' and 'ItemTooLong'.
 data PipeException = forall e. Exception e => PipeException e
@@ -38,7 +38,7 @@ data StageFailed = StageFailed
 instance Exception StageFailed where
   toException = toException . PipeException
   fromException e = fromException e >>= \(PipeException x) -> cast x
-  displayException (StageFailed name e) = "stage " ++ name ++ " failed: " ++ displayException e
+  displayException (StageFailed name e) = "stage " ++ name ++ " failed: " ++ describeException e
 
 -- | An item is longer than allowed.
 data ItemTooLong = ItemTooLong

@@ -59,7 +59,7 @@ import Heddle.MPI.Internal.Message.Codec
 import Heddle.MPI.Internal.Message.Elements (elementsCodec)
 import Heddle.MPI.Internal.Message.TextUnits (peekText, pokeText, textBytes)
 import Heddle.Prim.Buffer (arrayBuffer, bufferArray, bufferForeign, bufferPtr)
-import Heddle.Prim.Exception (displayException, evaluate, trySync)
+import Heddle.Prim.Exception (describeException, evaluate, trySync)
 
 -- | A byte string.
 --
@@ -240,7 +240,7 @@ binaryCodec = Blob (Lazy.toStrict . Binary.encode) $ \bytes ->
 guarded :: String -> Either String a -> IO (Either String a)
 guarded library result =
   trySync (evaluate (either id (`seq` "") result) >> pure result) >>= \case
-    Left e -> pure (Left (explained (displayException e)))
+    Left e -> pure (Left (explained (describeException e)))
     Right (Left reason) -> pure (Left (explained reason))
     Right (Right x) -> pure (Right x)
   where
