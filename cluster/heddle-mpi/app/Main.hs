@@ -7,7 +7,7 @@
 -- processes than cores are allowed, and then give way to each other; none is bound to a core;
 -- root may start jobs; each process gets its share of the cores as capabilities.
 --
--- Cost: becomes the launcher; nothing stays.
+-- Cost: asks Open MPI's launcher for its version (10 ms), then becomes the launcher; nothing stays.
 module Main
   ( main,
   )
@@ -28,6 +28,7 @@ import System.IO (hPutStrLn, stderr)
 import System.IO.Error (catchIOError)
 import System.Posix.Process (executeFile)
 import System.Posix.User (getEffectiveUserID)
+import System.Process (readProcess)
 
 data Options = Options
   { optionRanks :: !Int,
@@ -87,7 +88,7 @@ explanation =
           "HEDDLE_MPI_NAP           the longest time in microseconds between two looks at a message",
           "                         that a parked thread waits for (1000)",
           "HEDDLE_MPI_LEAKS         set: tell at the end what was not closed",
-          "OMPI_MCA_...             Open MPI's parameters; those that are set stay",
+          "OMPI_MCA_..., PRTE_...   Open MPI's parameters; those that are set stay",
           "MPIR_CVAR_...            MPICH's parameters; those that are set stay"
         ],
       fromString "",
@@ -108,6 +109,7 @@ main = do
         refuse "an argument ':' is where the launchers of MPI begin another program; there is no way to pass it on.\n  Give the program that argument in another form."
       processors <- getProcessors
       root <- (== 0) <$> getEffectiveUserID
+      release <- releaseOf implementation path
       let ranks = optionRanks chosen
           capabilities = fromMaybe (max 1 (processors `div` ranks)) (optionCapabilities chosen)
           -- These are so, whatever the user has set; the others only where nothing is set.
@@ -115,7 +117,7 @@ main = do
             ("HEDDLE_MPI", nameOf implementation) :
             [("HEDDLE_MPI_CAPABILITIES", show n) | Just n <- [optionCapabilities chosen]]
               ++ [("HEDDLE_MPI_SPIN", show n) | Just n <- [optionSpin chosen]]
-          usual = ("HEDDLE_MPI_CAPABILITIES", show capabilities) : defaults implementation root (ranks > processors)
+          usual = ("HEDDLE_MPI_CAPABILITIES", show capabilities) : defaults release root (ranks > processors)
           ours = fixed ++ [entry | entry@(name, _) <- usual, lookup name (fixed ++ inherited) == Nothing]
           environment = ours ++ [entry | entry@(name, _) <- inherited, lookup name ours == Nothing]
           arguments = launch implementation ranks ++ [program] ++ optionArguments chosen
@@ -161,15 +163,35 @@ launch :: Implementation -> Int -> [String]
 launch OpenMpi ranks = ["--bind-to", "none", "-n", show ranks]
 launch Mpich ranks = ["-n", show ranks]
 
+-- | An implementation with the settings that its releases understand.
+data Release = OpenMpi4 | OpenMpi5 | AnyMpich
+
+-- Open MPI 5 has another launcher, of which it tells only when it is called by its own name.
+releaseOf :: Implementation -> FilePath -> IO Release
+releaseOf Mpich _ = pure AnyMpich
+releaseOf OpenMpi path = do
+  said <- readProcess path ["--version"] "" `catchIOError` \e -> refuse (path ++ " does not tell its version: " ++ show e ++ ".")
+  pure $ case [major | ("MPI)", version) <- zip (words said) (drop 1 (words said)), (major, '.' : _) <- reads version] of
+    major : _ | major < (5 :: Int) -> OpenMpi4
+    _ -> OpenMpi5
+
 -- Variables of the implementation.
-defaults :: Implementation -> Bool -> Bool -> [(String, String)]
-defaults OpenMpi root crowded =
-  [("OMPI_MCA_rmaps_base_oversubscribe", "1")]
-    ++ [(name, "1") | root, name <- ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"]]
-    ++ [("OMPI_MCA_mpi_yield_when_idle", "1") | crowded]
-    -- Where a process may not read another's memory, it only complains.
-    ++ [("OMPI_MCA_btl_vader_single_copy_mechanism", "none")]
-defaults Mpich _ crowded = [("MPIR_CVAR_POLLS_BEFORE_YIELD", "1") | crowded]
+defaults :: Release -> Bool -> Bool -> [(String, String)]
+defaults release root crowded = case release of
+  OpenMpi4 ->
+    [("OMPI_MCA_rmaps_base_oversubscribe", "1")]
+      ++ bothOpenMpi
+      -- Where a process may not read another's memory, it only complains.
+      ++ [("OMPI_MCA_btl_vader_single_copy_mechanism", "none")]
+  OpenMpi5 ->
+    -- The usual reachability asks the kernel for routes, and finds none between processes of a machine without a network.
+    [("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"), ("OMPI_MCA_reachable", "weighted")]
+      ++ bothOpenMpi
+  AnyMpich -> [("MPIR_CVAR_POLLS_BEFORE_YIELD", "1") | crowded]
+  where
+    bothOpenMpi =
+      [(name, "1") | root, name <- ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"]]
+        ++ [("OMPI_MCA_mpi_yield_when_idle", "1") | crowded]
 
 refuse :: String -> IO a
 refuse message = hPutStrLn stderr ("heddle-mpirun: " ++ message) >> exitWith (ExitFailure 2)
