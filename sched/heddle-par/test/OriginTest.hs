@@ -122,8 +122,9 @@ outside = onEach . forM_ types $ \e -> forM_ [1 .. 100 :: Int] $ \i -> do
 
 outsidePure :: IO ()
 outsidePure = onEach . forM_ types $ \e -> forM_ [1 .. 15 :: Int] $ \i -> do
-  let endless k = unsafePerformIO (bracket_ (pure ()) (pure ()) (k <$ forever yield)) :: Int
-      -- Values of this round, which no compiler shares with the next: the handler makes the kill part of them.
+  turns <- newIORef 0
+  -- The handler makes the kill part of the value, so no two may share one, and GHC shares what does not depend on k.
+  let endless k = unsafePerformIO (bracket_ (pure ()) (pure ()) (forever (atomicModifyIORef' turns (\n -> (n + k, ())) >> yield))) :: Int
       value = Par.runPar (mapM (\k -> Par.spawn (pure $! endless k)) [i .. i + 3] >>= mapM Par.get)
   (r, ()) <- hit e i (pure ()) (evaluate (sum value))
   shown r @?= show e
