@@ -33,6 +33,8 @@ libraries_packages=(
   openmpi-bin libopenmpi-dev mpich libmpich-dev
   # another reader of JSON, a client, and system calls counted
   nodejs curl strace
+  # rev, a command that the tests of heddle-filter run; no longer part of util-linux
+  bsdextrautils
 )
 everything_packages=(
   # make check
