@@ -122,10 +122,13 @@ endif
 # Packages whose suites need no browser: all but the command, the examples and the benchmarks.
 LIBRARIES = $(notdir $(patsubst %/,%,$(wildcard base/*/ sched/*/ net/*/ stream/*/ cluster/*/)))
 
-.PHONY: test-libraries
-test-libraries: $(CABAL_CONFIG) ## the suites of the libraries alone
+.PHONY: build-libraries
+build-libraries: $(CABAL_CONFIG)
 	@scripts/setup.sh libraries
 	@cabal build $(CABAL_FLAGS) $(addsuffix :tests,$(LIBRARIES))
+
+.PHONY: test-libraries
+test-libraries: build-libraries ## the suites of the libraries alone
 	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct $(LIBRARIES)
 
 .PHONY: test-debian13 test-sid
@@ -138,6 +141,18 @@ test-sid: ## the same in Debian's unstable release
 .PHONY: repl
 repl: ## a library in GHCi, from source: make repl PKG=heddle-io
 	@scripts/cabal repl -j$(JOBS) lib:$(or $(PKG),heddle-prim)
+
+# Where `make docs` writes.
+DOCSDIR ?= $(BUILDDIR)/docs
+
+.PHONY: docs
+docs: $(CABAL_CONFIG) ## the Haddocks of all libraries, with sources, in dist-newstyle/docs: bin/heddle serve dist-newstyle/docs
+	@cabal haddock $(CABAL_FLAGS) -v1 --haddock-hyperlink-source --haddock-quickjump '--haddock-html-location=https://hackage.haskell.org/package/$$pkg-$$version/docs' $(addprefix lib:,$(LIBRARIES))
+	@scripts/docs.py $(BUILDDIR) $(DOCSDIR)
+
+.PHONY: test-repl
+test-repl: ## GHCi loads every library and program from its source
+	@scripts/test_repl.sh
 
 .PHONY: test-nightly
 test-nightly: setup build ## what takes too long for every day: all short UTF-8, the C for 20 minutes, soaks
@@ -155,7 +170,7 @@ test-sdist: ## a program outside the checkout, built from the source packages al
 	@scripts/test_sdist.sh
 
 .PHONY: check
-check: check-format check-modules check-packages check-links check-results check-generated check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
+check: check-format check-modules check-packages check-links check-results check-compilers check-generated check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
 
 .PHONY: check-format
@@ -177,6 +192,10 @@ check-links: ## relative links, anchors and names of modules in all pages resolv
 .PHONY: check-results
 check-results: ## the numbers in the pages are those of docs/results
 	@scripts/results.py --check
+
+.PHONY: check-compilers
+check-compilers: ## the table of compilers and suites is what their runs have written
+	@scripts/compilers.py --check
 
 # The program beside it prints the whole table.
 .PHONY: check-generated
@@ -264,6 +283,10 @@ bench-bytes: bench-programs ## numbers, UTF-8, JSON, hashes against bytestring, 
 .PHONY: results
 results: ## write docs/results/*.json, which BENCH=--keep records, into the pages
 	@scripts/results.py
+
+.PHONY: compilers
+compilers: ## write docs/results/compilers/*.txt, which HEDDLE_SUMMARY=FILE make test makes, into docs/library.md
+	@scripts/compilers.py
 
 # The other checkout that `make bench-against` measures against.
 OLD ?=
