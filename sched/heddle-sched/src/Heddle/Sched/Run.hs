@@ -24,6 +24,7 @@ where
 import Control.Monad (forM_, unless, when)
 import Heddle.Prim.Atomic
   ( Ref,
+    acquireFence,
     atomicWrite,
     modifyRef,
     newRef,
@@ -204,7 +205,8 @@ runBody onFailure body = mask_ $ do
   done <- newRef False
   s <- newScope w Nothing True (cutsOff onFailure) (\_ ender -> unless (workerId ender == workerId w) (unpark (workerCell w)))
   let root = RootTask {_taskParent = root, taskIndex = 0, _taskScope = s}
-      wait = readRef done >>= \over -> unless over (park caller >> wait)
+      -- The fence: what tasks wrote must not be read before the end is seen.
+      wait = readRef done >>= \over -> if over then acquireFence else park caller >> wait
       result =
         outcome s cell >>= \case
           Ended a -> pure (Done a)

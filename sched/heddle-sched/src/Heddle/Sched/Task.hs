@@ -28,7 +28,7 @@ module Heddle.Sched.Task
   )
 where
 
-import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, readWord, writeWord)
+import Heddle.Prim.Atomic (Ref, acquireFence, modifyRef, newRef, readRef, readWord, writeWord)
 import Heddle.Prim.Exception (Exception (..), SomeException, evaluate, throwIO, try, unsafeMask)
 import Heddle.Sched.Cancel (indexWord, runningWord, settle)
 import Heddle.Sched.Pool
@@ -142,7 +142,8 @@ newFullCell a = Cell <$> newRef (Full a)
 readCell :: Cell a -> Body a
 readCell (Cell ref) w continue =
   readRef ref >>= \case
-    Full a -> continue w a
+    -- The fence: the reader also sees what was done before the cell was filled.
+    Full a -> acquireFence >> continue w a
     Failed f -> failHere w f
     _ -> await ref w continue
 {-# INLINE readCell #-}
