@@ -37,7 +37,7 @@ where
 
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
-import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Atomic (Ref, acquireFence, newRef, readRef, writeRef)
 import Heddle.Prim.Clock (Deadline, monotonicNow, never)
 import Heddle.Prim.Exception (onException, uninterruptibleMask_)
 import Heddle.Prim.WaitCell (WaitCell, park, unpark)
@@ -126,7 +126,8 @@ awaitHandOff (Waiter cell box) deadline leave undo = go
   where
     go =
       readRef box >>= \case
-        Just x -> pure (Just x)
+        -- The fence: also what was done before the value was handed off.
+        Just x -> Just x <$ acquireFence
         Nothing -> do
           over <- if deadline == never then pure False else (>= deadline) <$> monotonicNow
           if over
@@ -141,4 +142,4 @@ awaitHandOff (Waiter cell box) deadline leave undo = go
       if out then pure () else certain >>= undo
     -- The other thread has begun and does not park: finite, so it may be uninterruptible.
     certain = uninterruptibleMask_ soon
-    soon = readRef box >>= maybe (park cell >> soon) pure
+    soon = readRef box >>= maybe (park cell >> soon) (<$ acquireFence)
