@@ -475,7 +475,8 @@ result = either throwIO pure . either'
 peekOutcome :: Task a -> IO (Maybe (Outcome a))
 peekOutcome task =
   readRef (taskState task) >>= \case
-    Finished outcome -> pure (Just outcome)
+    -- The fence: also what the task did before.
+    Finished outcome -> Just outcome <$ acquireFence
     Running _ -> pure Nothing
 
 outcomeOf :: Task a -> IO (Outcome a)
@@ -484,7 +485,7 @@ outcomeOf = outcomeBy patiently
 outcomeBy :: (IO () -> IO ()) -> Task a -> IO (Outcome a)
 outcomeBy parking task =
   readRef (taskState task) >>= \case
-    Finished outcome -> pure outcome
+    Finished outcome -> outcome <$ acquireFence
     Running _ -> firstBy parking never [task] >>= maybe (bug "await: never came") (pure . snd)
 
 -- The first of the tasks to finish.
