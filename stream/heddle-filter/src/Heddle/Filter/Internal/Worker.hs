@@ -17,7 +17,7 @@ where
 
 import Control.Monad (unless)
 import Heddle.Filter.Internal.Machine
-import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Atomic (Ref, acquireFence, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (forkMaskedOn, labelMe)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
@@ -69,4 +69,5 @@ joinWorker worker = waitFor (workerDone worker) (workerCell worker) >> workerFor
 waitFor :: Ref Bool -> WaitCell -> IO ()
 waitFor done cell = do
   ended <- readRef done
-  unless ended (park cell >> waitFor done cell)
+  -- The fence: what the thread wrote must not be read before its end is seen.
+  if ended then acquireFence else park cell >> waitFor done cell
