@@ -17,7 +17,7 @@ module Heddle.Coroutine.Internal.Binder
   )
 where
 
-import Heddle.Prim.Atomic (newRef, readRef, writeRef)
+import Heddle.Prim.Atomic (acquireFence, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
   ( AsyncException (..),
     SomeException,
@@ -59,7 +59,8 @@ inParallel = Binder $ \f ma mb -> do
       ea <- try (unmask ma)
       writeRef result (Just ea)
       unpark cell
-    let left = readRef result >>= maybe (park cell >> left) pure
+    let -- The fence: also what the left action did.
+        left = readRef result >>= maybe (park cell >> left) (<$ acquireFence)
         stop e = uninterruptibleMask_ (throwTo thread ThreadKilled >> left) >> throwIO (e :: SomeException)
     eb <- try (restore mb)
     case eb of
