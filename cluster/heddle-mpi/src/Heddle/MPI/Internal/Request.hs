@@ -67,7 +67,7 @@ import Foreign.StablePtr (deRefStablePtr, freeStablePtr, newStablePtr)
 import Foreign.Storable (peekByteOff)
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
-import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef)
+import Heddle.Prim.Atomic (Ref, acquireFence, modifyRef, newRef, readRef)
 import Heddle.Prim.Clock (Deadline, Nanos (..), elapsed, monotonicNow)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (forkMasked, labelMe, threadedRuntime, yield)
@@ -347,10 +347,12 @@ runOutcome outcome = for_ (outcomeOwner outcome) $ \owner -> do
 
 -- Waiting --------------------------------------------------------------------
 
+-- The answer to a state that has been read. The fence: the memory that MPI has filled must not be read before the
+-- state, which another thread may have written.
 outcomeOf :: State a -> Maybe (IO a)
 outcomeOf = \case
   Underway -> Nothing
-  Over a -> Just (pure a)
+  Over a -> Just (a <$ acquireFence)
   Cancelled' -> Just throwCancelled
   Broken e -> Just (throwIO e)
 
@@ -389,7 +391,7 @@ over under =
 await :: Request a -> STM a
 await (Request under f) =
   readTVar (underState under) >>= \case
-    Over a -> pure (f a)
+    Over a -> f a <$ unsafeInSTM acquireFence
     Broken e -> throwSTM e
     Cancelled' -> throwSTM (MPIError Cancelled (-1) "await" "the request was cancelled" (-1))
     Underway -> over under >> retry
