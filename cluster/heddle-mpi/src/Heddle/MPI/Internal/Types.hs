@@ -263,10 +263,11 @@ collectivelyInPhases :: Comm kind -> (Comm kind -> IO (Next a)) -> IO a
 collectivelyInPhases comm first = mask $ \restore -> do
   ticket <- takeTicket (commOrder comm)
   readRef (commShadow comm) >>= \case
-    Shadow shadow ->
+    Shadow _ ->
       isCalled ticket >>= \case
         True ->
-          (phases (first shadow) `catch` failedPhases comm ticket) >>= \case
+          -- The duplicate is read again: the collective before this one may have spoilt it meanwhile.
+          (phases (shadowOf comm >>= first) `catch` failedPhases comm ticket) >>= \case
             Right a -> a <$ release ticket
             Left under -> waitedPhases restore comm ticket under
         False -> laterPhases restore comm ticket first
