@@ -570,6 +570,15 @@ int heddle_mpi_engine_begin(void)
 
 static int unfinished;
 
+/* How many operations are pending that are no probes. */
+static int32_t pending_requests(void)
+{
+  pthread_mutex_lock(&table);
+  int32_t n = pending - probes;
+  pthread_mutex_unlock(&table);
+  return n;
+}
+
 /* Before MPI is finalised: receives that nobody waits for are cancelled, sends have a second to be received. */
 void heddle_mpi_engine_end(void)
 {
@@ -579,7 +588,7 @@ void heddle_mpi_engine_end(void)
   for (int32_t i = 0; i < count; i++)
     if (pending_at(i, &started) && !started.probe && !started.sends && !started.file) heddle_mpi_calls->cancel(&requests[i]);
   int64_t until = now() + 1000000000;
-  while (pending > probes && now() < until) {
+  while (pending_requests() > 0 && now() < until) {
     test_everything();
     relax();
   }
