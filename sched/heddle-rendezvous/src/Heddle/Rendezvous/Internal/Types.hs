@@ -236,7 +236,8 @@ data Block a = Block
     -- have not been resumed yet. Each belongs to its member until that arrives.
     blockSlots :: !(Table (Slot a)),
     blockSize :: !Int,
-    -- | The branch that has each seat. Changed under the channel's lock.
+    -- | The branch that has each seat. Changed under the channel's lock, or by the branch that
+    -- shares the seat, before its branches begin.
     blockBranches :: !(Table Branch),
     -- | The blocks inside seats, by seat. Changed under the channel's lock.
     blockInner :: !(Ref (IntMap (Block a))),
