@@ -3,6 +3,11 @@
 #define HEDDLE_SYS_H
 #include <stdint.h>
 #include <stddef.h>
+
+#if UINTPTR_MAX != UINT64_MAX
+#error "Heddle needs a 64-bit system: its counters, clocks and stacks of one word have 64 bits."
+#endif
+
 long heddle_recv(int fd, void *buffer, size_t length);
 long heddle_send(int fd, const void *buffer, size_t length, int more);
 long heddle_read(int fd, void *buffer, size_t length);
