@@ -166,7 +166,7 @@ asynchronousType :: IO ()
 asynchronousType = forM_ asynchronousTypes $ \e -> do
   let thrower :: Int -> Det s ()
       thrower n = busy n >>= \() -> if n >= 0 then throw e else pure ()
-      want = Left ("main/par[1]: " ++ displayException e)
+      want = Left ("main/par[1]: " ++ describeException e)
   ends want (par (branch () (\() -> busy 20) *> branch () (\() -> thrower 5) *> branch () (\() -> throwDet (Boom 1) :: Det t ())))
   replicateM_ 300 (outcome (evaluate (runDet (par (branch () (\() -> busy 20) *> branch () (\() -> thrower 5))))) >>= (@?= want))
 

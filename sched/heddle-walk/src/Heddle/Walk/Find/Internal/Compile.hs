@@ -32,7 +32,7 @@ import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr)
 import Foreign.Storable (peekByteOff)
 import Heddle.Bytes.Regex (matchRegex)
-import Heddle.Prim.Errno (Errno (..), pattern ELOOP, pattern ENOENT, pattern ENOTDIR)
+import Heddle.Prim.Errno (pattern ELOOP, pattern ENOENT, pattern ENOTDIR)
 import Heddle.Walk.Find.Internal.Accounts
 import Heddle.Walk.Find.Internal.Format (Format)
 import Heddle.Walk.Find.Internal.Number
