@@ -12,7 +12,7 @@ module GoldenTest
   )
 where
 
-import Control.Monad (forM_, unless, void)
+import Control.Monad (forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as Char8
 import Data.List (nub, sortOn)
