@@ -4,7 +4,8 @@
 usage: docs.py BUILDDIR FOLDER
 
 BUILDDIR is where `cabal haddock` has built them. In FOLDER come index.html, a folder for each package, modules.html (all
-modules) and doc-index.html (all names). Links between our packages stay inside; links to others lead to Hackage.
+modules) and doc-index.html (all names). Links between our packages stay inside; links to others, whose interfaces Debian
+has in ghc-doc and libghc-*-doc, lead to Hackage. A link to a module that is hidden becomes plain text.
 """
 import glob
 import html
@@ -16,6 +17,9 @@ import sys
 
 from packages import APART, ROOMS, Project
 
+LINK = re.compile(r'<a href="([^"#:]+\.html)[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
+# Haddock's pages load this from another site, for formulas, of which we have none.
+MATHJAX = re.compile(r'<script src="https://[^"]*MathJax[^"]*"[^>]*></script>')
 ELSEWHERE = re.compile(r"https://hackage\.haskell\.org/package/(heddle[a-z-]*?)-[\d.]+/docs/")
 
 PAGE = """<!DOCTYPE html>
@@ -58,7 +62,18 @@ def copy(source, target):
         with open(path, encoding="utf-8") as file:
             text = file.read()
         with open(path, "w", encoding="utf-8") as file:
-            file.write(ELSEWHERE.sub(lambda link: f"{up}{link.group(1)}/", text))
+            file.write(MATHJAX.sub("", ELSEWHERE.sub(lambda link: f"{up}{link.group(1)}/", text)))
+
+
+def unlink_hidden(folder):
+    """Turns links that lead nowhere into text; a page's targets are all there when this runs."""
+    for path in glob.glob(f"{folder}/**/*.html", recursive=True):
+        here = os.path.dirname(path)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        there = lambda link: link.group(0) if os.path.exists(os.path.join(here, link.group(1))) else link.group(2)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(LINK.sub(there, text))
 
 
 def landing(project, present):
@@ -92,6 +107,7 @@ def main():
     os.rename(f"{new}/index.html", f"{new}/modules.html")
     with open(f"{new}/index.html", "w", encoding="utf-8") as file:
         file.write(landing(project, set(wanted)))
+    unlink_hidden(new)
     shutil.rmtree(out, ignore_errors=True)
     os.rename(new, out)
     print(f"{out}/index.html; to read it: bin/heddle serve {out}")

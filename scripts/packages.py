@@ -327,4 +327,5 @@ def main():
     print(f"check-packages: ok, {len(project.packages)} packages")
 
 
-main()
+if __name__ == "__main__":
+    main()

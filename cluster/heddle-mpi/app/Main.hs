@@ -164,7 +164,7 @@ launch OpenMpi ranks = ["--bind-to", "none", "-n", show ranks]
 launch Mpich ranks = ["-n", show ranks]
 
 -- | An implementation with the settings that its releases understand.
-data Release = OpenMpi4 | OpenMpi5 | AnyMpich
+data Release = OpenMpi4 | OpenMpi5 | OpenMpi6 | AnyMpich
 
 -- Open MPI 5 has another launcher, of which it tells only when it is called by its own name.
 releaseOf :: Implementation -> FilePath -> IO Release
@@ -172,24 +172,26 @@ releaseOf Mpich _ = pure AnyMpich
 releaseOf OpenMpi path = do
   said <- readProcess path ["--version"] "" `catchIOError` \e -> refuse (path ++ " does not tell its version: " ++ show e ++ ".")
   pure $ case [major | ("MPI)", version) <- zip (words said) (drop 1 (words said)), (major, '.' : _) <- reads version] of
-    major : _ | major < (5 :: Int) -> OpenMpi4
-    _ -> OpenMpi5
+    major : _
+      | major < (5 :: Int) -> OpenMpi4
+      | major == 5 -> OpenMpi5
+    _ -> OpenMpi6
 
 -- Variables of the implementation.
 defaults :: Release -> Bool -> Bool -> [(String, String)]
 defaults release root crowded = case release of
   OpenMpi4 ->
     [("OMPI_MCA_rmaps_base_oversubscribe", "1")]
-      ++ bothOpenMpi
+      ++ eachOpenMpi
       -- Where a process may not read another's memory, it only complains.
       ++ [("OMPI_MCA_btl_vader_single_copy_mechanism", "none")]
-  OpenMpi5 ->
-    -- The usual reachability asks the kernel for routes, and finds none between processes of a machine without a network.
-    [("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"), ("OMPI_MCA_reachable", "weighted")]
-      ++ bothOpenMpi
+  OpenMpi5 -> ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe") : ("OMPI_MCA_reachable", "weighted") : eachOpenMpi
+  OpenMpi6 -> ("PRTE_MCA_mapby", ":oversubscribe") : ("OMPI_MCA_reachable", "weighted") : eachOpenMpi
   AnyMpich -> [("MPIR_CVAR_POLLS_BEFORE_YIELD", "1") | crowded]
   where
-    bothOpenMpi =
+    -- OMPI_MCA_reachable: the usual way asks the kernel for routes, and finds none between two processes on a machine
+    -- without a network.
+    eachOpenMpi =
       [(name, "1") | root, name <- ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"]]
         ++ [("OMPI_MCA_mpi_yield_when_idle", "1") | crowded]
 

@@ -11,8 +11,8 @@
 -- -- Every Haskell module below the working directory, sorted.
 -- main :: IO ()
 -- main = do
---   result <- walkOrdered defaultWalkOptions ["."] $ \\entry -> do
---     name <- entryNameBytes entry
+--   result \<- walkOrdered defaultWalkOptions ["."] $ \\entry -> do
+--     name \<- entryNameBytes entry
 --     when (".hs" \`isSuffixOf\` name) (putPath entry 10)
 --     pure Descend
 --   when (walkFailed result) exitFailure
