@@ -16,6 +16,7 @@ where
 import Control.Monad (unless, when)
 import Data.Char (isAlphaNum, isAscii)
 import Data.Foldable qualified as Foldable (asum)
+import Data.List (isSuffixOf)
 import Data.Maybe (catMaybes, fromMaybe)
 import Data.String (fromString)
 import Heddle.Prim.Thread (getProcessors)
@@ -171,10 +172,13 @@ releaseOf :: Implementation -> FilePath -> IO Release
 releaseOf Mpich _ = pure AnyMpich
 releaseOf OpenMpi path = do
   said <- readProcess path ["--version"] "" `catchIOError` \e -> refuse (path ++ " does not tell its version: " ++ show e ++ ".")
-  pure $ case [major | ("MPI)", version) <- zip (words said) (drop 1 (words said)), (major, '.' : _) <- reads version] of
-    major : _
-      | major < (5 :: Int) -> OpenMpi4
-      | major == 5 -> OpenMpi5
+  -- As in: mpirun.openmpi (OpenRTE) 4.1.4, mpirun.openmpi (Open MPI) 5.0.7, prterun (PRRTE) 3.0.8, which is the latter's.
+  pure $ case [(name, major) | (name, version) <- zip (words said) (drop 1 (words said)), ")" `isSuffixOf` name, (major, '.' : _) <- reads version] of
+    (name, major) : _
+      | major + ahead < (5 :: Int) -> OpenMpi4
+      | major + ahead == 5 -> OpenMpi5
+      where
+        ahead = if name == "(PRRTE)" then 2 else 0
     _ -> OpenMpi6
 
 -- Variables of the implementation.

@@ -14,6 +14,7 @@ module Heddle.Prim.Literal
   ( FromLiteral (..),
     literal,
     literalLength,
+    inOnePiece,
   )
 where
 
@@ -24,7 +25,7 @@ import Data.ByteString.Unsafe qualified as ByteString (unsafeIndex, unsafePackCS
 import Data.Char (ord)
 import Data.Word (Word8)
 import Foreign.Ptr (castPtr)
-import GHC.Exts (Int (I#), Ptr (..), cstringLength#, unpackCString#, unpackCStringUtf8#)
+import GHC.Exts (Int (I#), Ptr (..), cstringLength#, lazy, unpackCString#, unpackCStringUtf8#)
 import System.IO.Unsafe (unsafeDupablePerformIO)
 
 -- | Types with literals.
@@ -62,6 +63,14 @@ literal characters = fromCharacters characters
 literalLength :: Ptr Word8 -> Int
 literalLength (Ptr a) = I# (cstringLength# a)
 {-# INLINE literalLength #-}
+
+-- | For the result of a method that is not inlined: callers get a pointer to it. Without this, GHC 9.4 and later
+-- return the fields of the fields, and compile into every literal the code that puts them together.
+--
+-- [Cost]: none.
+inOnePiece :: a -> a
+inOnePiece = lazy
+{-# INLINE inOnePiece #-}
 
 -- | UTF-8. A literal without NUL and surrogates becomes the program's own bytes, without a copy. Surrogates,
 -- which have no UTF-8 form, become U+FFFD.

@@ -56,13 +56,12 @@ import Data.Text (Text)
 import Data.Word (Word64, Word8)
 import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (poke, pokeByteOff)
-import GHC.Exts (lazy)
 import Heddle.Bytes.Put (toByteString)
 import Heddle.Bytes.Put.Sink (Put, Sink, runningPut)
 import Heddle.Bytes.TextArray (textArray)
 import Heddle.Json.Internal.Escape
 import Heddle.Prim.AddrState (AddrState, At (..), addrState, runAddrState)
-import Heddle.Prim.Literal (FromLiteral (..), literal)
+import Heddle.Prim.Literal (FromLiteral (..), inOnePiece, literal)
 
 -- | The writer without its result, as a 'Put'.
 putting :: AddrState Sink a -> Put
@@ -193,9 +192,8 @@ nameString text = FixedName (fixed (toByteString (putting (putChars text)) <> co
 
 -- | The name of a literal of the compiler's.
 literalName :: Ptr Word8 -> Name
-literalName address = lazy (FixedName (fixed (toByteString (putting (putUtf8 bytes)) <> colon)))
+literalName address = inOnePiece (FixedName (fixed (toByteString (putting (putUtf8 bytes)) <> colon)))
   where
-    -- lazy: since GHC 9.4 the result would come in parts, which each caller would put together.
     -- GHC encodes NUL as two bytes and surrogates as three; write NUL as one byte, each surrogate as U+FFFD.
     bytes = toByteString (fromModifiedUtf8 address)
 {-# NOINLINE literalName #-}
