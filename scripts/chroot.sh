@@ -39,8 +39,10 @@ make_root() {
       fail "debootstrap could not make a Debian '$release'; name a chroot: make $name CHROOT=DIR" "$no_chroot"
     }
   fi
-  mkdir -p "$root/proc" "$root/dev"
+  mkdir -p "$root/proc" "$root/sys" "$root/dev"
   mount -t proc proc "$root/proc"
+  # MPICH's libraries look for cores and networks there.
+  mount --rbind --make-rslave /sys "$root/sys"
   mount --rbind /dev "$root/dev"
   if [ -e /etc/resolv.conf ]; then cp -L /etc/resolv.conf "$root/etc/resolv.conf"; fi
   grep -qs localhost "$root/etc/hosts" || echo "127.0.0.1 localhost" >"$root/etc/hosts"
@@ -59,7 +61,7 @@ apt_get() {
 }
 
 leave_root() {
-  umount -l "$root/proc" "$root/dev" 2>/dev/null || true
+  umount -l "$root/proc" "$root/sys" "$root/dev" 2>/dev/null || true
   rm -rf --one-file-system "$work"
 }
 

@@ -402,7 +402,9 @@ resolve (Timestamp seconds nanos) found
               | not dated -> (wanted - weekdayOf) `mod` 7 + 7 * (n - (if n > 0 && weekdayOf /= wanted then 1 else 0))
             _ -> 0
           Relative y m d s f = fromMaybe (Relative 0 0 0 0 0) (relative found)
-          moved = LocalTime (year + y) (mon + m) (day + d + ahead) hour minute second
+          -- The day of the week comes first: what is a month from it depends on its month.
+          (year', mon', day') = if ahead == 0 then (year, mon, day) else dayFrom1970 (daysFrom1970 year mon day + ahead)
+          moved = LocalTime (year' + y) (mon' + m) (day' + d) hour minute second
       base <- if (y, m, d + ahead) == (0, 0, 0) then pure (Just begun) else fmap fst <$> fromLocal (if absolute then anySeason else season) moved
       case base of
         Nothing -> pure Nothing
@@ -427,6 +429,19 @@ isDate year mon day = mon >= 1 && mon <= 12 && day >= 1 && day <= lengths
       | mon `elem` [4, 6, 9, 11] = 30
       | otherwise = 31
     leap = year `mod` 4 == 0 && (year `mod` 100 /= 0 || year `mod` 400 == 0)
+
+-- The day in the calendar: year, month, day.
+dayFrom1970 :: Int64 -> (Int64, Int64, Int64)
+dayFrom1970 days = (if mon <= 2 then year + 1 else year, mon, day)
+  where
+    -- Days since a 1st of March at the beginning of 400 years; in these the leap day is always the last.
+    (centuries, rest) = (days + 719468) `divMod` 146097
+    years = (rest - rest `div` 1460 + rest `div` 36524 - rest `div` 146096) `div` 365
+    year = years + 400 * centuries
+    dayOfYear = rest - (365 * years + years `div` 4 - years `div` 100)
+    m = (5 * dayOfYear + 2) `div` 153
+    day = dayOfYear - (153 * m + 2) `div` 5 + 1
+    mon = if m < 10 then m + 3 else m - 9
 
 -- Of a day in the calendar.
 daysFrom1970 :: Int64 -> Int64 -> Int64 -> Int64
