@@ -14,7 +14,7 @@ module Main
 where
 
 import Control.Monad (unless, when)
-import Data.Char (isAlphaNum, isAscii)
+import Data.Char (isAlphaNum, isAscii, isDigit)
 import Data.Foldable qualified as Foldable (asum)
 import Data.List (isSuffixOf)
 import Data.Maybe (catMaybes, fromMaybe)
@@ -30,6 +30,7 @@ import System.IO.Error (catchIOError)
 import System.Posix.Process (executeFile)
 import System.Posix.User (getEffectiveUserID)
 import System.Process (readProcess)
+import Text.Read (readMaybe)
 
 data Options = Options
   { optionRanks :: !Int,
@@ -173,7 +174,7 @@ releaseOf Mpich _ = pure AnyMpich
 releaseOf OpenMpi path = do
   said <- readProcess path ["--version"] "" `catchIOError` \e -> refuse (path ++ " does not tell its version: " ++ show e ++ ".")
   -- As in: mpirun.openmpi (OpenRTE) 4.1.4, mpirun.openmpi (Open MPI) 5.0.7, prterun (PRRTE) 3.0.8, which is the latter's.
-  pure $ case [(name, major) | (name, version) <- zip (words said) (drop 1 (words said)), ")" `isSuffixOf` name, (major, '.' : _) <- reads version] of
+  pure $ case [(name, major) | (name, version) <- zip (words said) (drop 1 (words said)), ")" `isSuffixOf` name, Just major <- [readMaybe (takeWhile isDigit version)]] of
     (name, major) : _
       | major + ahead < (5 :: Int) -> OpenMpi4
       | major + ahead == 5 -> OpenMpi5

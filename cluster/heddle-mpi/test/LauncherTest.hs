@@ -42,7 +42,7 @@ tests =
     ( [ testGroup mpi (map ($ mpi) [arguments, runtimeOptions, directory, crowd, exitCode, interrupted "Ctrl-C" sigINT, interrupted "SIGTERM" sigTERM])
         | mpi <- ["openmpi", "mpich"]
       ]
-        ++ [choice, settings, quoting, refusals, help]
+        ++ [choice, releases, settings, quoting, refusals, help]
     )
 
 -- Running ---------------------------------------------------------------------
@@ -148,6 +148,26 @@ choice = testCase "the launcher that is there; of two, Open MPI's, or the one th
     chosen "none" [] [] >>= refused "there is no launcher of any MPI on the PATH"
     chosen "mpich" [] ["--mpi", "openmpi"] >>= refused "apt-get install openmpi-bin"
     chosen "openmpi" [("HEDDLE_MPI", "mpich")] [] >>= refused "apt-get install mpich"
+
+-- Launchers that say of themselves what those of several releases do.
+releases :: TestTree
+releases = testCase "openMpi4GotTheSettingsOfAnotherRelease" $
+  withFolder "releases" $ \folder ->
+    forM_ told $ \(text, setting) -> do
+      let launcher = folder ++ "/mpirun.openmpi"
+      writeFile launcher ("#!/bin/sh\necho '" ++ text ++ "'\n")
+      getPermissions launcher >>= setPermissions launcher . setOwnerExecutable True
+      (code, out, err) <- runIn Nothing [("PATH", folder)] ["--show", "-n", "2", "/bin/sh"]
+      (code, err) @?= (ExitSuccess, "")
+      assertBool (text ++ ": " ++ out) ((" " ++ setting ++ "=") `isInfixOf` out)
+  where
+    told =
+      [ ("mpirun.openmpi (OpenRTE) 4.1.4", "OMPI_MCA_rmaps_base_oversubscribe"),
+        ("mpirun.openmpi (Open MPI) 5.0.7", "PRTE_MCA_rmaps_default_mapping_policy"),
+        ("prterun (PRRTE) 3.0.8", "PRTE_MCA_rmaps_default_mapping_policy"),
+        ("mpirun.openmpi (Open MPI) 6.0.0rc2", "PRTE_MCA_mapby"),
+        ("a launcher without a version", "PRTE_MCA_mapby")
+      ]
 
 settings :: TestTree
 settings = testCase "an option comes before its variable, a variable before what is usual" $ do
