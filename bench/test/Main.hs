@@ -152,7 +152,8 @@ errors folder = do
               | user == 0 = (proc copy arguments) {child_user = Just 65534, child_group = Just 65534}
               | otherwise = proc copy arguments
             search name = run (as [name, root, "+RTS", "-N" <> show n])
-        copyFile path copy
+        -- By another process: one that is started meanwhile would inherit the open copy, which then could not be run.
+        callProcess "cp" [path, copy]
         left <- search "left"
         (program, left) @?= (program, (ExitSuccess, show (Just (root </> "a/left")) <> "\n", ""))
         (code, out, err) <- search "right"

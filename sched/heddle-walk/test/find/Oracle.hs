@@ -110,7 +110,7 @@ sameAsGnu variables directory arguments = do
           else Just (show arguments ++ "\nGNU:  " ++ show gnu ++ "\nours: " ++ show ours)
 
 -- | The lines of both on standard error, as far as they can be compared: those of releases before findutils 4.10 are
--- translated; of those after it, which word much anew, it only counts whether there are any.
+-- translated; of those after it, which word much anew, it only counts whether there are errors.
 messages :: [String] -> Outcome -> Outcome -> IO ([ByteString], [ByteString])
 messages arguments gnu ours =
   gnuRelease >>= \release -> pure $ case compare release [4, 10] of
@@ -120,7 +120,7 @@ messages arguments gnu ours =
   where
     theirs = linesOf (outcomeErrors gnu)
     mine = linesOf (outcomeErrors ours)
-    any' ls = ["a message" | not (null ls)]
+    any' ls = ["an error" | not (all ("warning: " `Bytes.isInfixOf`) ls)]
 
 -- Of the find on this machine, as far as the second number.
 gnuRelease :: IO [Int]
