@@ -30,7 +30,7 @@ def read_run(path):
     suites = {}
     for line in lines:
         suite, verdict, *detail = line.split(" ", 2)
-        suites[suite] = (" ".join(detail) or "passed") if verdict == "PASS" else "**failed** " + " ".join(detail)
+        suites[suite] = (" ".join(detail) or "passed") if verdict == "PASS" else f"**{' '.join(detail) or 'failed'}**"
     return tuple(map(int, compiler.split("."))), f"GHC {compiler}, {system}, {machine}, {date}", suites
 
 
