@@ -208,7 +208,7 @@ inspected name result = testCase name $ case result of
 free :: (Int -> IO Int) -> IO ()
 free = bytesEach 0
 
--- | At most so many bytes for an element.
+-- | No more than this many bytes per element.
 bytesEach :: Int -> (Int -> IO Int) -> IO ()
 bytesEach allowed act = do
   _ <- bytes 10

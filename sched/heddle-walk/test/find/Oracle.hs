@@ -110,7 +110,7 @@ sameAsGnu variables directory arguments = do
           else Just (show arguments ++ "\nGNU:  " ++ show gnu ++ "\nours: " ++ show ours)
 
 -- | The lines of both on standard error, as far as they can be compared: those of releases before findutils 4.10 are
--- translated; of those after it, which word much anew, it only counts whether there are errors.
+-- translated; later ones have other words, so that only the presence of an error is compared.
 messages :: [String] -> Outcome -> Outcome -> IO ([ByteString], [ByteString])
 messages arguments gnu ours =
   gnuRelease >>= \release -> pure $ case compare release [4, 10] of
