@@ -17,7 +17,7 @@ main :: IO ()
 main = do
   -- Some tests count the process's descriptors, threads and children.
   setEnv "TASTY_NUM_THREADS" "1"
-  defaultMain . localOption (mkTimeout 180000000) $
+  defaultMain . localOption (mkTimeout 600000000) $
     testGroup
       "heddle-filter"
       [ testGroup "Heddle.Filter" [FilterTest.tests, FilterLawTest.tests, FilterPlanTest.tests, FilterCommandTest.tests, FilterFailureTest.tests, FilterKillTest.tests, FilterRegressionTest.tests, LanguageTest.tests, FilterPipeTest.tests]
