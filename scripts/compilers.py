@@ -3,8 +3,8 @@
 
 usage: compilers.py [--check]
 
-Each file is what `HEDDLE_SUMMARY=FILE make test` (or test-debian13, test-sid) has written: a line that says where it ran,
-and one for each suite. With --check nothing is written, and a stale table is a failure.
+Each file has a line that says where it ran, and one for each suite, as `HEDDLE_SUMMARY=FILE make test` writes them; lines of
+several runs may have been put together, the newest of each suite. With --check nothing is written, and a stale table is a failure.
 """
 import glob
 import os

@@ -57,7 +57,7 @@ cases =
             putMVar answered ()
         withConnection (spawn commWorld 0 self ["--spawned", "nothing"] 1) (\inter -> remoteSize inter >>= (=== 1))
         unless (rank == 0) (takeMVar answered),
-    -- Open MPI 5 waits for somebody who opens it.
+    -- Open MPI 5 does not return.
     connecting [1, 2] "no such port" $ do
       mpi' <- whose
       unless (mpi' == OpenMpi5) (throws [InvalidPort] (connect (Port "no such port") commSelf 0)),
@@ -118,7 +118,7 @@ cases =
       throws [AlreadyClosed] (disconnect dup)
       throws [AlreadyClosed] (closeComm dup)
       throws [InvalidCommunicator] (disconnect commWorld),
-    -- The last: after a spawn that fails, Open MPI 5 accepts no connections.
+    -- The last: before accept it made that fail with Open MPI 5 (MPI_ERR_INTERN).
     anywhere "wrong spawns" $ do
       size <- commSize commWorld
       throws [InvalidRoot] (spawn commWorld (toRank size) "/bin/true" [] 1)

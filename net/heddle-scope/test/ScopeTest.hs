@@ -60,8 +60,8 @@ allocating body = do
   body
   subtract before <$> allocated
 
--- Twice as many threads must not cost four times as much. On a busy machine looking whether they all wait can cost more
--- than the threads, so that the first of three attempts that is linear counts: a quadratic cost is in each of them.
+-- Twice as many threads must not cost four times as much. Once, at load 5, twice as many cost 3.4 times as much, and why
+-- is not known. The first of three attempts that is linear counts; a quadratic cost is in each of them.
 linear :: String -> (Int -> IO ()) -> Assertion
 linear what body = body 100 >> attempt (3 :: Int)
   where

@@ -72,7 +72,7 @@ leavesNothing action = do
   before <- descriptors
   r <- action
   after <- descriptors
-  -- What an earlier test has left to the garbage collector may be closed meanwhile.
+  -- Fewer were seen, too: perhaps what an earlier test had left to the garbage collector.
   assertBool ("descriptors: " ++ show before ++ ", then " ++ show after) (after <= before)
   none <- hasNoChildren
   assertEqual "no children" True none
