@@ -1,3 +1,5 @@
+{-# LANGUAGE CPP #-}
+
 -- | The ancestors, their like on Heddle.Par.IO and the C walk give the same answers on a generated tree; the SHIM
 -- paper's libraries do what the paper says.
 module Main
@@ -76,7 +78,15 @@ ancestors :: [(String, [String], [Int])]
 ancestors = ("bench-findseq", [], [1]) : deterministic ++ guessing
 
 deterministic :: [(String, [String], [Int])]
-deterministic = [(program, [], [1, 2]) | program <- ["bench-findpar", "bench-findpar4", "bench-findpar5", "bench-findheddle"]]
+deterministic = [(program, [], [1, 2]) | program <- ["bench-findpar"] ++ withMonadPar ++ ["bench-findpar5", "bench-findheddle"]]
+
+-- | Built only where monad-par is installed.
+withMonadPar :: [String]
+#ifdef MONAD_PAR
+withMonadPar = ["bench-findpar4"]
+#else
+withMonadPar = []
+#endif
 
 -- | With the chapter's semaphore the answer may be another than the first.
 guessing :: [(String, [String], [Int])]

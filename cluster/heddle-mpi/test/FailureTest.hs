@@ -10,7 +10,7 @@ module FailureTest
 where
 
 import Control.Monad (forM_, forever, replicateM, unless, void)
-import Data.List (isInfixOf)
+import Data.List (isInfixOf, isPrefixOf)
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable.Mutable qualified as Mutable
 import Heddle.MPI
@@ -24,6 +24,7 @@ import System.Environment (setEnv)
 import System.Exit (ExitCode (..), exitWith)
 import System.Posix.Process (getProcessID)
 import System.Posix.Signals (sigKILL, signalProcess)
+import System.Process (readProcess)
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -89,7 +90,7 @@ tests =
         [ ends mpi' 3 "throws" [1] ["rank 1 of 3", "the sky is falling"],
           ends mpi' 2 "exits" [7] [],
           ends mpi' 3 "exits-together" [7] [],
-          ends mpi' 3 "is-killed" [] [],
+          killedRank mpi',
           ends mpi' 2 "aborts" [9] [],
           -- The lowest rank's, unless the system has let it wait for a quarter of a second.
           testCase "exitCodeWasThatOfWhoeverAbortedFirst" $ do
@@ -152,6 +153,23 @@ ends mpi' n role codes texts = testCase role $ do
   forM_ texts $ \text -> assertBool (text ++ " is not in\n" ++ show' result) (text `isInfixOf` resultErrors result)
   where
     elapsed' now from = elapsed from now
+
+-- Also where the launcher tells of success: the job ends.
+killedRank :: String -> TestTree
+killedRank mpi' = testCase "is-killed" $ do
+  forgets <- if mpi' == "mpich" then forgetfulLauncher else pure False
+  result <- runJob (Job mpi' 3 ["--fails", "is-killed"] [] 15)
+  case resultExit result of
+    Just ExitSuccess | forgets -> pure ()
+    Just (ExitFailure _) -> pure ()
+    _ -> assertFailure (show' result)
+
+-- MPICH 4.1 to 4.2 forget the exit code of a killed process when another's end is seen before it is waited for
+-- (https://github.com/pmodels/mpich/issues/7057): 4.2.1 in 25 of 100 jobs of a C program.
+forgetfulLauncher :: IO Bool
+forgetfulLauncher = do
+  said <- readProcess "mpiexec.mpich" ["--version"] ""
+  pure (or [any (`isPrefixOf` version) ["4.1.", "4.2."] | ["Version:", version] <- words <$> lines said])
 
 succeeds :: String -> Int -> String -> String -> TestTree
 succeeds mpi' n role text = testCase role $ do
