@@ -1535,6 +1535,20 @@ static int is_refusal(int code)
     return strstr(text, "not supported") != 0;
 }
 
+/* MPICH 5's network module ucx has ports of some 400 bytes, and opens them only if the caller says that it has room. */
+static int new_port(char name[PORT_ROOM])
+{
+    char room[16];
+    MPI_Info info;
+    int code = mpi.MPI_Info_create(&info);
+    if (code) return code;
+    snprintf(room, sizeof room, "%d", PORT_ROOM);
+    code = mpi.MPI_Info_set(info, "port_name_size", room);
+    if (code == 0) code = mpi.MPI_Open_port(info, name);
+    mpi.MPI_Info_free(&info);
+    return code;
+}
+
 /* Some builds, as Debian 12's MPICH with its network module ucx, have none of the calls below. They say so when a port
  * is opened, but of the others only that they have failed. */
 static int known_reason(int code)
@@ -1542,7 +1556,7 @@ static int known_reason(int code)
     char port[PORT_ROOM] = "";
     if (code == 0) return 0;
     if (!is_refusal(code)) {
-        int opened = mpi.MPI_Open_port(known.no_info, port);
+        int opened = new_port(port);
         if (opened == 0) mpi.MPI_Close_port(port);
         if (!is_refusal(opened)) return code;
     }
@@ -1553,7 +1567,7 @@ static int known_reason(int code)
 static int port_open(char *port, int capacity)
 {
     char name[PORT_ROOM] = "";
-    int code = mpi.MPI_Open_port(known.no_info, name);
+    int code = new_port(name);
     if (code) return known_reason(code);
     code = give_text(port, capacity, name, "the name of a port");
     if (code) mpi.MPI_Close_port(name);
@@ -1573,10 +1587,10 @@ static int comm_connect(const char *port, native comm, int root, native *made)
 {
     MPI_Comm got;
     int code = known_reason(mpi.MPI_Comm_connect(port, known.no_info, to_rank(root), to_comm(comm), &got));
-    /* That there is no such port is an internal error to Open MPI's root, and a message too long to the others; to
-     * MPICH it is another error. */
+    /* That there is no such port is an internal error to Open MPI's root (an unknown one in Open MPI 6), and a message
+     * too long to the others; to MPICH it is another error. */
     int class = code > 0 ? error_class(code) : C_SUCCESS;
-    if (class == C_INTERN || class == C_TRUNCATE || class == C_OTHER) code = MPI_ERR_PORT;
+    if (class == C_INTERN || class == C_UNKNOWN || class == C_TRUNCATE || class == C_OTHER) code = MPI_ERR_PORT;
     return give_comm(code, got, made);
 }
 

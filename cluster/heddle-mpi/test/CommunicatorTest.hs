@@ -53,9 +53,11 @@ cases =
         forM_ comm $ \c -> place c >>= (=== (rank - 1, size - 1)),
     anywhere "those who share memory" $ do
       (rank, size) <- place commWorld
-      withSplitShared commWorld (negate rank) $ \shared ->
-        -- All of them run on this machine.
-        place shared >>= (=== (size - 1 - rank, size)),
+      mpi' <- library
+      withSplitShared commWorld (negate rank) $ \shared -> do
+        -- All of them run on this machine, but MPICH 5.0.2 has them each alone, in C, too.
+        mine <- place shared
+        unless (mpi' == Mpich 5 && mine == (0, 1)) (mine === (size - 1 - rank, size)),
     anywhere "a communicator of a group" $ do
       (rank, size) <- place commWorld
       withGroup (commGroup commWorld) $ \world ->

@@ -298,15 +298,18 @@ cases =
         throws [InvalidArgument] (resizeFile file (-1))
         throws [InvalidArgument] (preallocateFile file (-1)),
     anywhere "files that cannot be opened so" . scratch $ \path -> do
+      mpi' <- library
       let open mode = withFile commWorld path mode [] (const (pure ()))
+          -- The root's error has no class on MPICH 5.0.2's other ranks, in C, too.
+          exists = FileExists : [OtherError | mpi' == Mpich 5]
       throws [NoSuchFile] (open ReadOnly)
       throws [NoSuchFile] (open (WriteOnly MustExist))
       throws [NoSuchFile] (open (ReadWrite MustExist))
       meet
       open (WriteOnly MustNotExist)
       meet
-      throws [FileExists] (open (WriteOnly MustNotExist))
-      throws [FileExists] (open (ReadWrite MustNotExist))
+      throws exists (open (WriteOnly MustNotExist))
+      throws exists (open (ReadWrite MustNotExist))
       open (ReadWrite MayExist)
       open (WriteOnly MustExist)
       told <- try (withFile commWorld (path ++ "-not") ReadOnly [] (const (pure ())))

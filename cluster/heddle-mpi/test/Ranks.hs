@@ -17,6 +17,8 @@ module Ranks
     assert,
     (===),
     throws,
+    Library (..),
+    library,
 
     -- * In the job
     runCases,
@@ -26,7 +28,7 @@ module Ranks
 where
 
 import Control.Monad (unless)
-import Data.Char (isSpace)
+import Data.Char (isDigit, isSpace)
 import Heddle.MPI
 import Heddle.MPI.Collective (barrier)
 import Heddle.Prim.Exception hiding (assert)
@@ -46,6 +48,21 @@ onRanks sizes name = Case name sizes
 -- | For worlds of 1 to 4 processes.
 anywhere :: String -> IO () -> Case
 anywhere = onRanks [1 .. 4]
+
+-- | Whose library this rank runs on, and its major release; what fails in some releases is not expected of them.
+data Library = OpenMpi !Int | Mpich !Int | Alone
+  deriving stock (Eq, Show)
+
+-- | As it tells: @Open MPI v4.1.4, ...@ or @MPICH Version: 4.2.1 ...@.
+library :: IO Library
+library = do
+  told <- words <$> implementation
+  pure $ case told of
+    "Open" : "MPI" : ('v' : version) : _ -> OpenMpi (major version)
+    "MPICH" : "Version:" : version : _ -> Mpich (major version)
+    _ -> Alone
+  where
+    major = read . takeWhile isDigit
 
 newtype Failure = Failure String
 
