@@ -23,6 +23,7 @@ module Heddle.IO.Service
     Service,
     startService,
     startServices,
+    startSessions,
     ServiceOptions (..),
     defaultServiceOptions,
     Shortage (..),
@@ -68,6 +69,7 @@ import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Poller (eventIn, pollOne)
+import Heddle.Prim.Socket qualified as S
 import Heddle.Prim.Thread (forkOn, yield)
 import Heddle.Prim.WaitCell (reset, unpark)
 
@@ -142,7 +144,8 @@ data Service = Service
     -- | Distinguishes its connections from those of other services.
     serviceNumber :: !Int,
     serviceOptions :: !ServiceOptions,
-    serviceHandler :: !(Registration -> IO After),
+    -- | Makes a new connection's handler.
+    serviceHandlerFor :: !(IO (Registration -> IO After)),
     -- | Word 0: connections open; 1: accepting threads; 8: accepting is paused; 9, 10: when
     -- a pause or a crowd was last reported; 16: draining.
     serviceWords :: !Words,
@@ -170,7 +173,19 @@ startService options listener handler = head <$> startServices options [listener
 -- [Masking]: as 'startService'.
 -- [Throws]: as 'startService'.
 startServices :: ServiceOptions -> [Listener] -> (Registration -> IO After) -> IO [Service]
-startServices given listeners handler = mask_ $ do
+startServices options listeners handler = startSessions options [(listener, pure handler) | listener <- listeners]
+
+-- | 'startServices' with a handler for each connection, made when it is accepted. A handler can
+-- keep what its connection needs from one call to the next, such as the keys of TLS: it is
+-- called until it answers 'Done' or throws, also after the connection was closed by other means.
+--
+-- [Cost]: as 'startServices', and what making a handler costs.
+-- [Blocks]: never.
+-- [Masking]: as 'startService'; handlers are made masked, by the accepting thread, so making one
+-- must not park.
+-- [Throws]: as 'startService'.
+startSessions :: ServiceOptions -> [(Listener, IO (Registration -> IO After))] -> IO [Service]
+startSessions given listeners = mask_ $ do
   -- A report that cannot be written must not end the thread that makes it.
   let options =
         given
@@ -179,13 +194,13 @@ startServices given listeners handler = mask_ $ do
             serviceCrowded = void . trySync . serviceCrowded given
           }
   peers <- traverse (const (newWords 24)) listeners
-  traverse (\(listener, counts) -> startOne listener options handler counts peers) (zip listeners peers)
+  traverse (\((listener, handlerFor), counts) -> startOne listener options handlerFor counts peers) (zip listeners peers)
 
-startOne :: Listener -> ServiceOptions -> (Registration -> IO After) -> Words -> [Words] -> IO Service
-startOne listener options handler counts peers = do
+startOne :: Listener -> ServiceOptions -> IO (Registration -> IO After) -> Words -> [Words] -> IO Service
+startOne listener options handlerFor counts peers = do
   drained <- newParker (listenerRuntime listener)
   number <- fetchAdd (runtimeCounters (listenerRuntime listener)) 8 1
-  let service = Service listener number options handler counts peers drained
+  let service = Service listener number options handlerFor counts peers drained
   _ <- fetchAdd (serviceWords service) 1 (length (listenerRegistrations listener))
   for_ (listenerRegistrations listener) $ \registration -> do
     let capability = managerCapability (registrationManager registration)
@@ -230,7 +245,9 @@ acceptLoop service registration =
           m <- if alone then leastLoaded (listenerRuntime listener) else pure (registrationManager registration)
           _ <- fetchAdd (serviceWords service) 0 1
           first <- deadlineIn (serviceFirstByte options)
-          opened <- trySync (adoptAccepted m kind scratch (fromIntegral r) (DetachedUntil first) (activate service))
+          opened <- trySync $ do
+            handler <- serviceHandlerFor service `onException` S.closeSocket (fromIntegral r)
+            adoptAccepted m kind scratch (fromIntegral r) (DetachedUntil first) (activate service handler)
           case opened of
             Right opened' -> do
               -- A drain that began meanwhile has not seen it.
@@ -298,8 +315,8 @@ idleDeadline registration = Deadline <$> readWord (registrationWords registratio
 
 -- One life of a connection's thread; see Note [Threads are earned]. One handler frame
 -- serves all of its requests. When @talk@ returns 'True', another thread runs the registration.
-activate :: Service -> Registration -> IO ()
-activate service registration =
+activate :: Service -> (Registration -> IO After) -> Registration -> IO ()
+activate service handler registration =
   mask_ $
     try talk >>= \case
       Right True -> pure ()
@@ -310,7 +327,7 @@ activate service registration =
   where
     options = serviceOptions service
     talk =
-      serviceHandler service registration >>= \case
+      handler registration >>= \case
         IdleUntil deadline -> idle deadline
         Done -> pure False
     idle deadline@(Deadline d) = do
@@ -325,7 +342,7 @@ activate service registration =
           waitUntil registration Readable (min deadline (Deadline (latest + keep)))
           mine <- compareAndSet (registrationWords registration) RegistrationDetached 2 0
           -- Closed to make room: call the handler, as for a detached connection.
-          if mine then talk else False <$ serviceHandler service registration
+          if mine then talk else False <$ handler registration
         else do
           parked <- detachUntil registration deadline
           if parked then pure True else talk
