@@ -13,6 +13,8 @@ module Heddle.Http
     runServer,
     Server,
     withServer,
+    withServerOn,
+    Scheme (..),
     drainUntil,
     cutShort,
     connectionsOpen,
@@ -42,6 +44,9 @@ module Heddle.Http
     headerNamed,
     headers,
     peer,
+    isSecure,
+    secureFacts,
+    LayerFacts (..),
 
     -- ** Bodies
     readBody,
@@ -53,6 +58,14 @@ module Heddle.Http
     Header (..),
     Segment (..),
     Writer (..),
+
+    -- ** Other protocols
+    Duplex (duplexTransport, duplexReceived),
+    duplexReceive,
+    duplexReceiveUntil,
+    duplexSend,
+
+    -- ** Sent often
     Prebuilt,
     PrebuiltBody (..),
     newPrebuilt,
@@ -69,6 +82,7 @@ module Heddle.Http
 where
 
 import Heddle.Http.Connection (Handler, LogHook, Logged (..))
+import Heddle.Http.Duplex (Duplex (duplexReceived, duplexTransport), duplexReceive, duplexReceiveUntil, duplexSend)
 import Heddle.Http.Exception (HttpException (..))
 import Heddle.Http.Head (TargetForm (..))
 import Heddle.Http.Names
@@ -79,3 +93,4 @@ import Heddle.Http.Request
 import Heddle.Http.Server
 import Heddle.Http.Settings
 import Heddle.Http.Status
+import Heddle.IO.Transport (LayerFacts (..))

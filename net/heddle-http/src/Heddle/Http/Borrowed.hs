@@ -28,6 +28,7 @@ module Heddle.Http.Borrowed
 
     -- * The connection
     requestConn,
+    requestTransport,
     requestCapability,
     requestBegan,
     withScratch,
@@ -48,7 +49,7 @@ import Heddle.Http.Head (HeadTable, Slice (..), knownCount, knownSlice, methodSl
 import Heddle.Http.Names (KnownHeader)
 import Heddle.Http.Preconditions
 import Heddle.Http.Reply (Prebuilt (..))
-import Heddle.Http.Request (Request (..), withHead)
+import Heddle.Http.Request (Request (..), requestConn, withHead)
 import Heddle.Http.Workspace
 import Heddle.Prim.Buffer (bufferSize, withBuffer)
 

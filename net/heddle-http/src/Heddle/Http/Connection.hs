@@ -20,6 +20,7 @@ module Heddle.Http.Connection
     Logged (..),
     newContext,
     converse,
+    refuseClearText,
   )
 where
 
@@ -30,6 +31,8 @@ import Data.ByteString.Char8 qualified as C
 import Foreign.Marshal.Utils (moveBytes)
 import Foreign.Ptr (castPtr, plusPtr)
 import Heddle.Http.Date
+import Heddle.Http.Duplex (Duplex, newDuplex)
+import Heddle.Http.Exception (ConnectionLost (..))
 import Heddle.Http.Framing
 import Heddle.Http.Names (MethodCode, pattern MethodGet, pattern MethodHead)
 import Heddle.Http.Output
@@ -40,9 +43,10 @@ import Heddle.Http.Request
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
-import Heddle.IO.Registration
+import Heddle.IO.Registration (Interest (..), Registration, deadlineOver, forgetHangUp, freshNow, hungUp, waitUntil)
 import Heddle.IO.Service (After (IdleUntil), idleDeadline, markActive)
 import Heddle.IO.Service qualified as Service (After (Done))
+import Heddle.IO.Transport
 import Heddle.Prim.Atomic (Words, readWord)
 import Heddle.Prim.Buffer (Pool, borrow, giveBack, newPool)
 import Heddle.Prim.Clock
@@ -90,21 +94,26 @@ newContext given capability draining handler hook = do
 --
 -- [Throws]: 'ConnectionLost', and asynchronous exceptions; the workspace is then left to
 -- the collector, which costs less than a handler frame per request.
-converse :: Context -> Registration -> IO After
-converse context registration = lending context registration begin
+converse :: Context -> Transport -> IO After
+converse context transport = lending context transport begin
 
 -- Run with a borrowed workspace. This frame keeps the workspace alive until it is returned.
-lending :: Context -> Registration -> (ConnectionState -> IO Outcome) -> IO After
-lending context registration act = do
+lending :: Context -> Transport -> (ConnectionState -> IO Outcome) -> IO After
+lending context transport act = do
   ws <- borrow (contextPool context)
-  outcome <- act (ConnectionState context registration ws (Output registration ws (contextSettings context) (contextDate context)))
+  outcome <- act (ConnectionState context transport ws (Output transport ws (contextSettings context) (contextDate context)))
   giveBack (contextPool context) ws
   case outcome of
     Over -> pure Service.Done
     Idle deadline -> pure (IdleUntil deadline)
     Unfinished partial deadline -> do
-      waitUntil registration Readable deadline
-      lending context registration $ \state -> takeUp (stateWork state) partial >> moreHead state deadline
+      waitUntil (transportRegistration transport) Readable deadline
+      lending context transport $ \state -> takeUp (stateWork state) partial >> moreHead state deadline
+    Elsewhere action -> do
+      unsafeUnmask action `catchSync` \e -> case fromException e of
+        Just ConnectionLost -> pure ()
+        Nothing -> settingFailed (contextSettings context) e
+      lending context transport $ \state -> set (stateWork state) WorkUsed 0 >> linger state
 
 -- What to do after giving the workspace back.
 data Outcome
@@ -114,14 +123,20 @@ data Outcome
     Idle !Deadline
   | -- | The same, with the beginning of a head.
     Unfinished !Partial !Deadline
+  | -- | Run this, which needs no workspace, then close.
+    Elsewhere !(IO ())
 
 -- What a connection has while it has work.
 data ConnectionState = ConnectionState
   { stateContext :: !Context,
-    stateConn :: !Registration,
+    stateTransport :: !Transport,
     stateWork :: !Workspace,
     stateOutput :: !Output
   }
+
+stateConn :: ConnectionState -> Registration
+stateConn = transportRegistration . stateTransport
+{-# INLINE stateConn #-}
 
 settingsOf :: ConnectionState -> Settings
 settingsOf = contextSettings . stateContext
@@ -141,12 +156,12 @@ receiveFresh :: ConnectionState -> Deadline -> IO Outcome
 receiveFresh state deadline = do
   let ws = stateWork state
       size = inputSize ws
-  n <- receiveNow (stateConn state) (inputPtr ws) size
+  n <- readNow (stateTransport state) (inputPtr ws) size
   if n > 0
     then do
       set ws WorkStart 0
       set ws WorkEnd n
-      set ws WorkShort (if n < size then 1 else 0)
+      noteShort (stateTransport state) ws n size
       nextHead state
     else again n
   where
@@ -196,11 +211,11 @@ moreHead state deadline = do
   end' <- get ws WorkEnd
   let room = size - end'
       receive = do
-        n <- receiveNow registration (inputPtr ws `plusPtr` end') room
+        n <- readNow (stateTransport state) (inputPtr ws `plusPtr` end') room
         if n > 0
           then do
             set ws WorkEnd (end' + n)
-            set ws WorkShort (if n < room then 1 else 0)
+            noteShort (stateTransport state) ws n room
             parseOn state deadline
           else nothing n
       nothing n
@@ -244,7 +259,7 @@ serveRequest state = do
 requestAt :: ConnectionState -> Deadline -> Request
 requestAt state now =
   Request
-    { requestConn = stateConn state,
+    { requestTransport = stateTransport state,
       requestWork = stateWork state,
       requestSettings = settingsOf state,
       requestCapability = contextCapability (stateContext state),
@@ -316,10 +331,13 @@ answerKnowing state request reply unread kept = do
   case r of
     Right stays -> do
       logged state request LoggedRequest (replyStatus reply)
-      whole <- if unread && streams reply then (== Dropped) <$> dropBody state request else pure kept
-      if closes || not stays || not whole
-        then flush (stateOutput state) >> (if whole then pure Over else linger state)
-        else next state =<< if quick then pure now else freshNow (stateConn state)
+      case reply of
+        Tunnel _ action -> leave state action
+        _ -> do
+          whole <- if unread && streams reply then (== Dropped) <$> dropBody state request else pure kept
+          if closes || not stays || not whole
+            then flush (stateOutput state) >> (if whole then pure Over else linger state)
+            else next state =<< if quick then pure now else freshNow (stateConn state)
     Left e -> do
       logged state request LoggedRequest (replyStatus reply)
       case fromException e of
@@ -336,6 +354,17 @@ answerKnowing state request reply unread kept = do
       Just (_ :: BodyError) -> True
       Nothing -> False
 {-# INLINE answerKnowing #-}
+
+-- The tunnel begins with what was received after the request's head.
+leave :: ConnectionState -> (Duplex -> IO ()) -> IO Outcome
+leave state action = do
+  let ws = stateWork state
+  start <- get ws WorkStart
+  end <- get ws WorkEnd
+  received <- B.packCStringLen (castPtr (inputPtr ws `plusPtr` start), end - start)
+  duplex <- newDuplex (stateTransport state) (settingReplyPace (settingsOf state)) received
+  pure (Elsewhere (action duplex))
+{-# NOINLINE leave #-}
 
 -- The state of a body that the handler did not read to its end.
 data Dropped
@@ -358,6 +387,8 @@ dropBody state request =
 streams :: Reply -> Bool
 streams = \case
   Stream {} -> True
+  -- What is left of the body is the tunnel's.
+  Tunnel {} -> True
   _ -> False
 {-# INLINE streams #-}
 
@@ -367,6 +398,7 @@ unsafeReply = \case
   Whole _ h _ -> unsafeHeader h
   Segments _ h _ _ -> unsafeHeader h
   Stream _ h _ -> unsafeHeader h
+  Tunnel h _ -> h >>= unsafeHeader . snd
 {-# INLINE unsafeReply #-}
 
 releaseReply :: Reply -> IO ()
@@ -450,6 +482,18 @@ beginsWithHead ws = do
   bytes <- B.packCStringLen (castPtr (inputPtr ws `plusPtr` base), min 7 (end - base))
   pure (if any (`B.isPrefixOf` bytes) ["HEAD ", "\r\nHEAD "] then MethodHead else MethodGet)
 
+-- | Answer a client that speaks HTTP where TLS is spoken.
+--
+-- [Blocks]: parks.
+refuseClearText :: Context -> Registration -> IO After
+refuseClearText context registration = lending context (Bare registration) $ \state -> do
+  let ws = stateWork state
+  set ws WorkUsed 0
+  set ws WorkSent 0
+  now <- monotonicNow
+  _ <- sendReply (stateOutput state) now False MethodGet 1 Closes (plain status400 "This port speaks HTTPS; begin the address with https://.")
+  linger state
+
 plain :: Status -> ByteString -> Reply
 plain status text =
   Whole
@@ -463,14 +507,13 @@ plain status text =
 linger :: ConnectionState -> IO Outcome
 linger state = do
   flush (stateOutput state)
-  _ <- endSending registration
+  _ <- endWriting (stateTransport state)
   deadline <- deadlineIn (seconds 2)
   go deadline (0 :: Int)
   where
-    registration = stateConn state
     ws = stateWork state
     go deadline dropped
       | dropped > 262144 = pure Over
       | otherwise = do
-        n <- receiveUntil registration (inputPtr ws) (inputSize ws) deadline
+        n <- readUntil (stateTransport state) (inputPtr ws) (inputSize ws) deadline
         if n > 0 then go deadline (dropped + n) else pure Over

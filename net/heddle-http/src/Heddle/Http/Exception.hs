@@ -10,6 +10,7 @@
 module Heddle.Http.Exception
   ( HttpException (..),
     fromHttp,
+    ConnectionLost (..),
   )
 where
 
@@ -25,6 +26,15 @@ instance Show HttpException where
 
 instance Exception HttpException where
   displayException (HttpException e) = displayException e
+
+-- | The client is gone or too slow. The engine catches it and closes the connection.
+data ConnectionLost = ConnectionLost
+  deriving stock (Show)
+
+instance Exception ConnectionLost where
+  toException = toException . HttpException
+  fromException = fromHttp
+  displayException ConnectionLost = "the client went away"
 
 -- | 'fromException' of an exception below the root.
 fromHttp :: Exception e => SomeException -> Maybe e

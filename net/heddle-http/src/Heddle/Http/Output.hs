@@ -14,7 +14,6 @@
 -- Owner: the connection's thread.
 module Heddle.Http.Output
   ( Output (..),
-    ConnectionLost (..),
     Closing (..),
     sendReply,
     sendReady,
@@ -24,7 +23,7 @@ module Heddle.Http.Output
   )
 where
 
-import Control.Monad (unless, when)
+import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
@@ -34,36 +33,27 @@ import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Bytes.Write (hex, pokeWrite, writeBound)
 import Heddle.Http.Date
-import Heddle.Http.Exception (HttpException (..), fromHttp)
+import Heddle.Http.Exception (ConnectionLost (..))
 import Heddle.Http.Head (MethodCode)
 import Heddle.Http.Names (pattern MethodHead)
 import Heddle.Http.Reply
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
-import Heddle.IO.Registration (Interest (..), Registration, attempt, closeRegistration, sendFilePaced, sendMoreUntil, sendNow)
+import Heddle.IO.Registration (closeRegistration)
+import Heddle.IO.Transport
 import Heddle.Prim.Atomic (readWord, writeWord)
 import Heddle.Prim.Buffer (Buffer, keepAlive, newBuffer, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
-import Heddle.Prim.Exception (Exception (..), finally, mask_, onException, throwIO, try, unsafeUnmask)
-import Heddle.Prim.Socket qualified as S
+import Heddle.Prim.Exception (finally, mask_, onException, throwIO, try, unsafeUnmask)
 
 -- | What sending needs to know.
 data Output = Output
-  { outputConn :: !Registration,
+  { outputTransport :: !Transport,
     outputWork :: !Workspace,
     outputSettings :: !Settings,
     outputDate :: !DateClock
   }
-
--- | The client is gone or too slow. The engine catches it and closes the connection.
-data ConnectionLost = ConnectionLost
-  deriving stock (Show)
-
-instance Exception ConnectionLost where
-  toException = toException . HttpException
-  fromException = fromHttp
-  displayException ConnectionLost = "the client went away"
 
 -- | What the head says about the connection's future.
 data Closing
@@ -117,7 +107,7 @@ sendReply out now gather method minor closing = \case
           Deadline began <- monotonicNow
           set ws WorkPaceBegan began
           set ws WorkPaceDone 0
-          done <- sendFilePaced (outputConn out) file offset n paced
+          done <- writeFilePaced (outputTransport out) file offset n paced
           sent <- get ws WorkSent
           set ws WorkSent (sent + done)
           -- Short: the file shrank. Its length was announced, so the connection must close.
@@ -147,6 +137,13 @@ sendReply out now gather method minor closing = \case
       chunkedLine
         | minor == 0 || statusForbidsContent status = ""
         | otherwise = "Transfer-Encoding: chunked\r\n"
+  -- The engine runs the action after it has given the workspace back.
+  Tunnel h _ -> do
+    set ws WorkSent 0
+    for_ h $ \(status, headers) ->
+      headOut out now status headers Nothing (if status == status101 then "Connection: Upgrade\r\n" else "")
+    flush out
+    pure False
   where
     ws = outputWork out
     -- Windows of the pace, one after the other.
@@ -201,7 +198,7 @@ sendReady out now gather method closing p = do
 -- Send without gathering; 'False' when the client is gone.
 sendQuickly :: Output -> Ptr Word8 -> Int -> IO Bool
 sendQuickly out p n = do
-  r <- sendNow (outputConn out) p n
+  r <- writeNow (outputTransport out) p n
   if r == n then pure True else sendSlowly out p n (max 0 r)
 {-# INLINE sendQuickly #-}
 
@@ -287,7 +284,7 @@ flushMore out = do
   when (used > 0) $ do
     set ws WorkUsed 0
     deadline <- paceDeadline (settingReplyPace (outputSettings out)) <$> monotonicNow <*> pure 0
-    r <- sendMoreUntil (outputConn out) (outputPtr ws) used deadline `onException` closeRegistration (outputConn out)
+    r <- writeMoreUntil (outputTransport out) (outputPtr ws) used deadline `onException` abandon out
     keepAlive (workOutput ws)
     when (r < 0) (lose out)
   where
@@ -305,19 +302,21 @@ sendPaced out p n = do
 
 -- An unknown part of the output is lost, so nothing may follow it on this connection.
 lose :: Output -> IO a
-lose out = closeRegistration (outputConn out) >> throwIO ConnectionLost
+lose out = abandon out >> throwIO ConnectionLost
+
+-- Closes the socket; the connection's thread releases the layer when it ends.
+abandon :: Output -> IO ()
+abandon = void . closeRegistration . transportRegistration . outputTransport
 
 -- The socket was full: send the rest at least at the settings' pace, window by window.
 sendSlowly :: Output -> Ptr Word8 -> Int -> Int -> IO Bool
-sendSlowly out p n sent = (monotonicNow >>= \began -> go sent began 0) `onException` closeRegistration (outputConn out)
+sendSlowly out p n sent = (monotonicNow >>= \began -> go sent began 0) `onException` abandon out
   where
     pace = settingReplyPace (outputSettings out)
     go done began moved
       | done >= n = pure True
       | otherwise = do
-        r <-
-          attempt (outputConn out) Writable (paceDeadline pace began moved) $ \fd ->
-            S.send fd (p `plusPtr` done) (n - done)
+        r <- writeSomeUntil (outputTransport out) (p `plusPtr` done) (n - done) (paceDeadline pace began moved)
         if r < 0
           then pure False
           else do

@@ -45,6 +45,7 @@ import Data.Word (Word8)
 import Foreign.Ptr (Ptr, minusPtr, plusPtr)
 import Heddle.Bytes.HttpDate (httpDateLength)
 import Heddle.Bytes.Write (bytes, decimal, pokeWrite)
+import Heddle.Http.Duplex (Duplex)
 import Heddle.Http.Exception (HttpException (..), fromHttp)
 import Heddle.Http.Status
 import Heddle.Prim.Atomic (Words, newWords)
@@ -106,6 +107,12 @@ data Reply
   | -- | Content of unknown length, written by the action: chunked for HTTP/1.1, ended by
     -- closing for HTTP/1.0.
     Stream !Status ![Header] !(Writer -> IO ())
+  | -- | Leave HTTP: send this head, if any, then give the connection to the action, which runs
+    -- unmasked. The connection closes when the action ends. The engine adds
+    -- @Connection: Upgrade@ to a head of status 101, and announces no content. Without a head
+    -- the action writes what a client expects itself. The request can be read only until the
+    -- handler has returned.
+    Tunnel !(Maybe (Status, [Header])) !(Duplex -> IO ())
 
 -- | The status of a reply.
 replyStatus :: Reply -> Status
@@ -114,6 +121,7 @@ replyStatus = \case
   Whole s _ _ -> s
   Segments s _ _ _ -> s
   Stream s _ _ -> s
+  Tunnel h _ -> maybe status101 fst h
 
 -- | Where a stream's content goes. Each action throws when the connection is lost.
 data Writer = Writer

@@ -32,6 +32,9 @@ module Heddle.Http.Request
 
     -- ** The connection
     peer,
+    isSecure,
+    secureFacts,
+    requestConn,
 
     -- * Bodies
     readBody,
@@ -43,6 +46,7 @@ module Heddle.Http.Request
     bodyUnread,
     discardBody,
     startBody,
+    noteShort,
   )
 where
 
@@ -64,14 +68,15 @@ import Heddle.Http.RejectReason
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
-import Heddle.IO.Registration (Registration, receiveUntil, registrationPeer, pattern TimedOutCode)
+import Heddle.IO.Registration (Registration, registrationPeer, pattern TimedOutCode)
+import Heddle.IO.Transport (LayerFacts, Transport (..), holdsInput, isLayered, layerFacts, readUntil, transportRegistration)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 
 -- | One request.
 data Request = Request
-  { -- | The connection, for a handler that has to wait on it.
-    requestConn :: !Registration,
+  { -- | What carries the connection's bytes.
+    requestTransport :: !Transport,
     requestWork :: !Workspace,
     requestSettings :: !Settings,
     -- | The capability it runs on, for state kept per capability.
@@ -168,6 +173,22 @@ headerNamed request name = withHead request $ \p table -> lookupHeader p table n
 headers :: Request -> IO [(ByteString, ByteString)]
 headers request = withHead request $ \p table ->
   reverse <$> foldHeaders table (\acc n v -> (\a b -> (a, b) : acc) <$> copySlice p n <*> copySlice p v) []
+
+-- | The connection, for a handler that has to wait on it.
+requestConn :: Request -> Registration
+requestConn = transportRegistration . requestTransport
+{-# INLINE requestConn #-}
+
+-- | Whether the request came by HTTPS.
+isSecure :: Request -> Bool
+isSecure = isLayered . requestTransport
+
+-- | What is known of the TLS connection that the request came by: its version and cipher, the server
+-- name that the client asked for, the client's certificate.
+secureFacts :: Request -> Maybe LayerFacts
+secureFacts request = case requestTransport request of
+  Bare _ -> Nothing
+  Layered _ layer -> Just (layerFacts layer)
 
 -- | The peer's @sockaddr@.
 peer :: Request -> ShortByteString
@@ -296,16 +317,24 @@ fill request = do
   got <- get ws WorkBodyGot
   let room = inputSize ws - end
       deadline = paceDeadline pace (Deadline since) got
-  r <- receiveUntil (requestConn request) (inputPtr ws `plusPtr` end) room deadline
+  r <- readUntil (requestTransport request) (inputPtr ws `plusPtr` end) room deadline
   if r > 0
     then do
       set ws WorkEnd (end + r)
       set ws WorkBodyGot (got + r)
-      set ws WorkShort (if r < room then 1 else 0)
+      noteShort (requestTransport request) ws r room
     else failing request (if r == TimedOutCode then BodyTooSlow else BodyCutShort)
   where
     ws = requestWork request
     pace = settingBodyPace (requestSettings request)
+
+-- | @noteShort transport workspace count room@ notes, after a read of @count@ bytes, whether it took
+-- all that there was: then waiting for the socket misses nothing.
+noteShort :: Transport -> Workspace -> Int -> Int -> IO ()
+noteShort transport ws count room = do
+  more <- if count < room then holdsInput transport else pure True
+  set ws WorkShort (if more then 0 else 1)
+{-# INLINE noteShort #-}
 
 -- When little room is left, move the head to the front and the unread input after it.
 makeRoom :: Workspace -> IO ()

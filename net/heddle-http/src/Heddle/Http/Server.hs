@@ -10,6 +10,8 @@
 module Heddle.Http.Server
   ( Server,
     withServer,
+    withServerOn,
+    Scheme (..),
     drainUntil,
     cutShort,
     connectionsOpen,
@@ -19,17 +21,19 @@ module Heddle.Http.Server
   )
 where
 
+import Data.ByteString qualified as B
 import Data.Foldable (for_, traverse_)
 import Data.Primitive.SmallArray (indexSmallArray, smallArrayFromList)
 import Heddle.Http.Connection
-import Heddle.Http.Output (ConnectionLost (..))
+import Heddle.Http.Exception (ConnectionLost (..))
 import Heddle.Http.Settings
 import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), capabilitiesOf, defaultConfig, defaultListenOptions, withListener, withRuntime)
-import Heddle.IO.Registration (registrationCapability)
+import Heddle.IO.Registration (Registration, deadlineOver, registrationCapability)
 import Heddle.IO.Service
-import Heddle.Prim.Atomic (Words, atomicWrite, newWords)
+import Heddle.IO.Transport (Layer (..), Opened (..), Opening, Transport (..))
+import Heddle.Prim.Atomic (Words, atomicWrite, newRef, newWords, readRef, writeRef)
 import Heddle.Prim.Clock (Deadline, Nanos, deadlineIn)
-import Heddle.Prim.Exception (bracket, fromException)
+import Heddle.Prim.Exception (bracket, fromException, onException)
 import Heddle.Prim.WaitCell (newWaitCell, park)
 import Network.Socket (SockAddr)
 
@@ -46,7 +50,21 @@ data Server = Server
 --
 -- [Blocks]: as the body does.
 withServer :: Runtime -> Settings -> (Int -> IO (Handler, Maybe LogHook)) -> [Listener] -> (Server -> IO a) -> IO a
-withServer runtime settings make listeners = bracket open cutShort
+withServer runtime settings make listeners = withServerOn runtime settings make [(listener, ClearText) | listener <- listeners]
+
+-- | What the clients of a listener speak.
+data Scheme
+  = -- | HTTP.
+    ClearText
+  | -- | HTTPS: each connection begins with this opening of TLS. A client that speaks HTTP is
+    -- told so.
+    Encrypted !Opening
+
+-- | 'withServer' for listeners with TLS and without.
+--
+-- [Blocks]: as the body does.
+withServerOn :: Runtime -> Settings -> (Int -> IO (Handler, Maybe LogHook)) -> [(Listener, Scheme)] -> (Server -> IO a) -> IO a
+withServerOn runtime settings make listeners = bracket open cutShort
   where
     open = do
       draining <- newWords 1
@@ -62,12 +80,43 @@ withServer runtime settings make listeners = bracket open cutShort
                 serviceLimit = settingConnections settings,
                 serviceCrowded = settingCrowded settings
               }
-      services <- startServices options listeners $ \registration ->
-        converse (indexSmallArray contexts (registrationCapability registration)) registration
+          contextOf registration = indexSmallArray contexts (registrationCapability registration)
+          session = \case
+            ClearText -> pure (\registration -> converse (contextOf registration) (Bare registration))
+            Encrypted opening -> encryptedSession contextOf (settingHead settings) opening
+      services <- startSessions options [(listener, session scheme) | (listener, scheme) <- listeners]
       pure (Server services draining (settingGrace settings))
     context draining i = do
       (handler, hook) <- make i
       newContext settings i draining handler hook
+
+-- The handler of one connection with TLS: the first call opens the layer, the last one releases it.
+encryptedSession :: (Registration -> Context) -> Nanos -> Opening -> IO (Registration -> IO After)
+encryptedSession contextOf patience opening = do
+  opened <- newRef Nothing
+  let keep layer = writeRef opened (Just layer)
+      handle registration =
+        readRef opened >>= \case
+          Just layer -> talk registration layer
+          Nothing -> do
+            -- Called without a byte from the client: it has been silent for too long.
+            silent <- deadlineOver registration =<< idleDeadline registration
+            if silent then pure Done else open registration
+      open registration = do
+        deadline <- deadlineIn patience
+        opening registration deadline >>= \case
+          Opened layer -> keep layer >> talk registration layer
+          OtherProtocol received
+            | B.null received -> pure Done
+            | otherwise -> refuseClearText (contextOf registration) registration
+          NotOpened _ -> pure Done
+      talk registration layer = do
+        next <- converse (contextOf registration) (Layered registration layer) `onException` layerClose layer
+        case next of
+          Done -> layerClose layer
+          IdleUntil _ -> pure ()
+        pure next
+  pure handle
 
 -- | Stop accepting, and answer further requests with @Connection: close@. After 'settingGrace',
 -- close idle connections and let the others finish their request. 'True' if all had ended by

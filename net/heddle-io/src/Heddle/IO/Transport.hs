@@ -161,9 +161,9 @@ readUntil = \case
   Layered _ layer -> layerReadUntil layer
 {-# INLINE readUntil #-}
 
--- | Whether bytes have been received that can be read although the socket may have no more. A
--- connection must not wait for its socket before it has read them: no further readiness is
--- reported for them.
+-- | Whether there may be input of which no readiness will be reported: bytes that the layer has
+-- received, or that its last system call may have left in the socket. A connection must not wait
+-- before it has read them.
 --
 -- [Blocks]: never.
 -- [Threads]: the reader's.
