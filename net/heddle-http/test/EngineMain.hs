@@ -5,6 +5,7 @@ import EngineBadInput qualified
 import EngineConversation qualified
 import EngineDeadlines qualified
 import EngineParts qualified
+import EngineTransport qualified
 import Heddle.Testkit.Descriptors
 import Test.Tasty
 import Test.Tasty.Runners (NumThreads (..))
@@ -19,6 +20,7 @@ main = do
         EngineParts.tests,
         EngineBadInput.tests,
         EngineDeadlines.tests,
+        EngineTransport.tests,
         -- Last: tests run one after the other.
         noDescriptorIsLeft before
       ]

@@ -32,6 +32,7 @@ module Heddle.Testkit.HttpClient
     hearBodies,
     hearEnd,
     hearsWithin,
+    exactly,
     hearRest,
     Ending (..),
 
