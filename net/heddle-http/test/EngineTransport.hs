@@ -102,7 +102,7 @@ tunnels backend =
       withEngine backend tight (tunnel Nothing) $ \engine ->
         withClient (engineAddress engine) $ \client -> do
           say client (get "/" <> "x")
-          _ <- exactly client 1
+          _ <- hearExactly client 1
           cutShort (engineServer engine)
           hearEnd client
   ]
@@ -217,7 +217,7 @@ hearTurned :: Client -> ByteString -> Int -> IO ()
 hearTurned client body code = do
   h <- hearHead turned client
   B.isPrefixOf ("HTTP/1.1 " <> C.pack (show code)) h @?= True
-  content <- exactly client (B.length body)
+  content <- hearExactly client (B.length body)
   turned content @?= body
 
 -- The head of an answer, decoded byte by byte.
@@ -227,7 +227,7 @@ hearHead decode client = go B.empty
     go got
       | "\r\n\r\n" `B.isSuffixOf` got = pure got
       | otherwise = do
-        byte <- exactly client 1
+        byte <- hearExactly client 1
         when (B.null byte) (unexpected "the end of a head" (show got))
         go (got <> decode byte)
 

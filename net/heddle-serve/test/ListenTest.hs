@@ -16,15 +16,23 @@ tests =
         "examples"
         [ testCase text (parseListen text @?= Right expected)
           | (text, expected) <-
-              [ ("8080", ListenHost "" 8080),
-                (":8080", ListenHost "" 8080),
-                ("localhost", ListenHost "localhost" 8080),
-                ("localhost:0", ListenHost "localhost" 0),
-                ("127.0.0.1:65535", ListenHost "127.0.0.1" 65535),
-                ("[::1]:80", ListenHost "::1" 80),
-                ("[::1]", ListenHost "::1" 8080),
-                ("unix:/run/site.sock", ListenUnix "/run/site.sock"),
-                ("unix:a:b", ListenUnix "a:b")
+              [ ("8080", http (ListenHost "" 8080)),
+                (":8080", http (ListenHost "" 8080)),
+                ("localhost", http (ListenHost "localhost" 8080)),
+                ("localhost:0", http (ListenHost "localhost" 0)),
+                ("127.0.0.1:65535", http (ListenHost "127.0.0.1" 65535)),
+                ("[::1]:80", http (ListenHost "::1" 80)),
+                ("[::1]", http (ListenHost "::1" 8080)),
+                ("unix:/run/site.sock", http (ListenUnix "/run/site.sock")),
+                ("unix:a:b", http (ListenUnix "a:b")),
+                ("http://localhost", http (ListenHost "localhost" 80)),
+                ("http://localhost:81/", http (ListenHost "localhost" 81)),
+                ("https://:8443", https (ListenHost "" 8443)),
+                ("https://8443", https (ListenHost "" 8443)),
+                ("https://localhost", https (ListenHost "localhost" 443)),
+                ("https://localhost/", https (ListenHost "localhost" 443)),
+                ("https://[::1]", https (ListenHost "::1" 443)),
+                ("https://unix:/run/site.sock", https (ListenUnix "/run/site.sock"))
               ]
         ],
       testProperty "parseUndoesRender" $ forAll validSpec $ \spec -> parseListen (renderListen spec) === Right spec,
@@ -41,11 +49,13 @@ tests =
         assertBool "54 letters of two bytes are refused" (isLeft (parseListen ("unix:" ++ replicate 54 'ä'))),
       testCase "URLs" $ do
         let inet p = SockAddrInet p (tupleToHostAddress (127, 0, 0, 1))
-        listenUrl (ListenHost "" 0) (inet 4321) @?= "http://localhost:4321"
-        listenUrl (ListenHost "0.0.0.0" 80) (inet 80) @?= "http://localhost"
-        listenUrl (ListenHost "::1" 0) (SockAddrInet6 4321 0 (0, 0, 0, 1) 0) @?= "http://[::1]:4321"
-        listenUrl (ListenHost "example.org" 8080) (inet 8080) @?= "http://example.org:8080"
-        listenUrl (ListenUnix "/run/a") (SockAddrUnix "/run/a") @?= "unix:/run/a",
+        listenUrl (http (ListenHost "" 0)) (inet 4321) @?= "http://localhost:4321"
+        listenUrl (http (ListenHost "0.0.0.0" 80)) (inet 80) @?= "http://localhost"
+        listenUrl (http (ListenHost "::1" 0)) (SockAddrInet6 4321 0 (0, 0, 0, 1) 0) @?= "http://[::1]:4321"
+        listenUrl (http (ListenHost "example.org" 8080)) (inet 8080) @?= "http://example.org:8080"
+        listenUrl (https (ListenHost "example.org" 0)) (inet 443) @?= "https://example.org"
+        listenUrl (https (ListenHost "example.org" 0)) (inet 80) @?= "https://example.org:80"
+        listenUrl (http (ListenUnix "/run/a")) (SockAddrUnix "/run/a") @?= "unix:/run/a",
       testCase "addresses are found" $
         resolveListen (ListenHost "127.0.0.1" 81) >>= (@?= Right [SockAddrInet 81 (tupleToHostAddress (127, 0, 0, 1))]),
       testCase "a name without address says so" $
@@ -54,8 +64,15 @@ tests =
           Right found -> assertFailure ("expected no address, but got " ++ show found)
     ]
 
+http, https :: ListenPlace -> ListenSpec
+http = ListenSpec Http
+https = ListenSpec Https
+
 validSpec :: Gen ListenSpec
-validSpec =
+validSpec = ListenSpec <$> elements [Http, Https] <*> validPlace
+
+validPlace :: Gen ListenPlace
+validPlace =
   oneof
     [ ListenUnix <$> resize 100 (listOf1 (elements "/abc:.[]")),
       ListenHost <$> host <*> choose (0, 65535)
@@ -73,6 +90,12 @@ invalidText =
     [ pure "",
       pure ":",
       pure "unix:",
+      pure "https://",
+      pure "https:///",
+      pure "https://a/b",
+      pure "http://localhost:80/index.html",
+      pure "ftp://localhost",
+      pure "https:/localhost",
       pure "[]",
       pure "[]:80",
       pure "[localhost]:80",

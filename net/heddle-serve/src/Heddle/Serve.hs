@@ -20,6 +20,8 @@ module Heddle.Serve
 
     -- * Addresses
     ListenSpec (..),
+    Protocol (..),
+    ListenPlace (..),
     parseListen,
     renderListen,
   )
@@ -78,7 +80,7 @@ defaultServeOptions :: FilePath -> ServeOptions
 defaultServeOptions directory =
   ServeOptions
     { serveDirectory = directory,
-      serveListen = [ListenHost "localhost" defaultListenPort],
+      serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
       serveCores = Nothing,
       serveAccessLog = Nothing,
       serveIndexes = ["index.html", "index.htm"],
@@ -217,7 +219,7 @@ withListeners runtime options body = go (serveListen options) []
   where
     go [] found = body (reverse found)
     go (spec : rest) found = do
-      resolved <- resolveListen spec
+      resolved <- resolveListen (listenPlace spec)
       addresses <- either (throwIO . CannotResolve (renderListen spec)) pure resolved
       each spec addresses [] Nothing (\mine -> go rest (mine ++ found))
     -- A name may have addresses that this machine does not have (::1 without IPv6); it is

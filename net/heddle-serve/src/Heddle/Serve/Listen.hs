@@ -3,12 +3,15 @@
 -- Description : Addresses as users write them
 -- Stability   : stable
 --
--- @8080@, @:8080@, @127.0.0.1:8080@, @[::1]:8080@, @localhost:8080@, @unix:\/path@.
+-- @8080@, @:8080@, @127.0.0.1:8080@, @[::1]:8080@, @localhost:8080@, @unix:\/path@, and the same
+-- after @https:\/\/@.
 --
 -- Cost: a name look-up when the host is a name.
 -- Owner: values.
 module Heddle.Serve.Listen
   ( ListenSpec (..),
+    Protocol (..),
+    ListenPlace (..),
     parseListen,
     renderListen,
     resolveListen,
@@ -19,15 +22,27 @@ module Heddle.Serve.Listen
 where
 
 import Data.ByteString qualified as B
-import Data.List (isPrefixOf, nub)
+import Data.List (isPrefixOf, nub, stripPrefix)
+import Data.Maybe (fromMaybe)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
 import Heddle.Prim.Exception (IOException, try)
 import Network.Socket
 import Text.Read (readMaybe)
 
+-- | What to speak, and where to listen.
+data ListenSpec = ListenSpec
+  { listenProtocol :: !Protocol,
+    listenPlace :: !ListenPlace
+  }
+  deriving stock (Eq, Show)
+
+-- | What the clients of an address speak.
+data Protocol = Http | Https
+  deriving stock (Eq, Show)
+
 -- | Where to listen.
-data ListenSpec
+data ListenPlace
   = -- | Host (empty: every IPv4 and IPv6 address) and port.
     ListenHost !String !Int
   | -- | A Unix socket's path.
@@ -38,12 +53,24 @@ data ListenSpec
 defaultListenPort :: Int
 defaultListenPort = 8080
 
--- | Read an address.
+-- | Read an address. Without a port it is 8080, or the scheme's own if there is a scheme.
 --
 -- >>> parseListen "[::1]:80"
--- Right (ListenHost "::1" 80)
+-- Right (ListenSpec {listenProtocol = Http, listenPlace = ListenHost "::1" 80})
+-- >>> parseListen "https://www.example.org"
+-- Right (ListenSpec {listenProtocol = Https, listenPlace = ListenHost "www.example.org" 443})
 parseListen :: String -> Either String ListenSpec
 parseListen text
+  | Just rest <- stripPrefix "https://" text = ListenSpec Https <$> parsePlace 443 (withoutSlash rest)
+  | Just rest <- stripPrefix "http://" text = ListenSpec Http <$> parsePlace 80 (withoutSlash rest)
+  | otherwise = ListenSpec Http <$> parsePlace defaultListenPort text
+  where
+    -- As copied from a browser.
+    withoutSlash rest = if isPrefixOf "unix:" rest then rest else fromMaybe rest (stripSuffix "/" rest)
+    stripSuffix end = fmap reverse . stripPrefix (reverse end) . reverse
+
+parsePlace :: Int -> String -> Either String ListenPlace
+parsePlace standard text
   | "unix:" `isPrefixOf` text = case drop 5 text of
     "" -> Left "after 'unix:' a path is needed, such as unix:/run/site.sock"
     path
@@ -51,24 +78,30 @@ parseListen text
       | otherwise -> Right (ListenUnix path)
   | '[' : rest <- text = case break (== ']') rest of
     (host, ']' : ':' : p) | ':' `elem` host -> ListenHost host <$> port p
-    (host, "]") | ':' `elem` host -> Right (ListenHost host defaultListenPort)
+    (host, "]") | ':' `elem` host -> Right (ListenHost host standard)
     _ -> wrong
   | otherwise = case break (== ':') (reverse text) of
     (_, "") | all (`elem` ['0' .. '9']) text && not (null text) -> ListenHost "" <$> port text
-    (_, "") | not (null text) -> Right (ListenHost text defaultListenPort)
+    (_, "") | not (null text) && '/' `notElem` text -> Right (ListenHost text standard)
     (p, ':' : host)
+      | '/' `elem` host -> wrong
       | ':' `elem` host -> Left "write an IPv6 address in brackets, such as [::1]:8080"
       | otherwise -> ListenHost (reverse host) <$> port (reverse p)
     _ -> wrong
   where
-    wrong = Left "expected ADDRESS:PORT, such as 127.0.0.1:8080, [::1]:8080, :8080 or unix:/run/site.sock"
+    wrong = Left "expected ADDRESS:PORT, such as 127.0.0.1:8080, [::1]:8080, :8080, unix:/run/site.sock or https://:8443"
     port p = case readMaybe p of
       Just n | all (`elem` ['0' .. '9']) p, n >= 0, n <= (65535 :: Int) -> Right n
       _ -> Left ("'" ++ p ++ "' is not a port; ports go from 0 (any free one) to 65535")
 
 -- | As 'parseListen' reads it.
 renderListen :: ListenSpec -> String
-renderListen = \case
+renderListen (ListenSpec protocol place) = case protocol of
+  Https -> "https://" ++ renderPlace place
+  Http -> renderPlace place
+
+renderPlace :: ListenPlace -> String
+renderPlace = \case
   ListenUnix path -> "unix:" ++ path
   ListenHost host p
     | ':' `elem` host -> "[" ++ host ++ "]:" ++ show p
@@ -77,7 +110,7 @@ renderListen = \case
 -- | The socket addresses of a place; a name may have several.
 --
 -- [Blocks]: holds an OS thread while a name is looked up.
-resolveListen :: ListenSpec -> IO (Either String [SockAddr])
+resolveListen :: ListenPlace -> IO (Either String [SockAddr])
 resolveListen = \case
   ListenUnix path -> pure (Right [SockAddrUnix path])
   ListenHost host p -> do
@@ -90,19 +123,21 @@ resolveListen = \case
 
 -- | The URL to open for a place that listens at such an address.
 listenUrl :: ListenSpec -> SockAddr -> String
-listenUrl spec address = case (spec, address) of
-  (ListenUnix path, _) -> "unix:" ++ path
-  (ListenHost host _, SockAddrInet p _) -> "http://" ++ named host ++ suffix (fromIntegral p)
-  (ListenHost host _, SockAddrInet6 p _ _ _) -> "http://" ++ named host ++ suffix (fromIntegral p)
-  (ListenHost host p, _) -> "http://" ++ named host ++ suffix p
+listenUrl (ListenSpec protocol place) address = case (place, address) of
+  (ListenUnix path, _) -> (if protocol == Https then "https://" else "") ++ "unix:" ++ path
+  (ListenHost host _, SockAddrInet p _) -> scheme ++ named host ++ suffix (fromIntegral p)
+  (ListenHost host _, SockAddrInet6 p _ _ _) -> scheme ++ named host ++ suffix (fromIntegral p)
+  (ListenHost host p, _) -> scheme ++ named host ++ suffix p
   where
+    (scheme, usual) = case protocol of
+      Http -> ("http://", 80)
+      Https -> ("https://", 443)
     named host
       | null host || host == "0.0.0.0" || host == "::" = "localhost"
       | ':' `elem` host = "[" ++ host ++ "]"
       | otherwise = host
     suffix :: Int -> String
-    suffix 80 = ""
-    suffix p = ":" ++ show p
+    suffix p = if p == usual then "" else ":" ++ show p
 
 -- | An address with the port of another one.
 withPortOf :: SockAddr -> SockAddr -> SockAddr

@@ -32,7 +32,7 @@ module Heddle.Testkit.HttpClient
     hearBodies,
     hearEnd,
     hearsWithin,
-    exactly,
+    hearExactly,
     hearRest,
     Ending (..),
 
@@ -170,7 +170,7 @@ hear client@(Client _ rest) method = go []
         pure (answer body end)
       | Just n <- lookup "content-length" headers = do
         size <- maybe (unexpected "a length" (show n)) (pure . fst) (C.readInt n)
-        body <- exactly client size
+        body <- hearExactly client size
         pure (answer body (B.length body == size))
       | otherwise = do
         body <- toEnd client
@@ -204,9 +204,9 @@ linesOf bytes = case B.breakSubstring "\r\n" bytes of
     | B.null rest -> [line]
     | otherwise -> line : linesOf (B.drop 2 rest)
 
--- Exactly this many bytes; fewer at the end of the connection.
-exactly :: Client -> Int -> IO ByteString
-exactly client@(Client _ rest) size = do
+-- | This many bytes; fewer at the end of the connection.
+hearExactly :: Client -> Int -> IO ByteString
+hearExactly client@(Client _ rest) size = do
   have <- readIORef rest
   go (B.length have) [have]
   where
@@ -240,11 +240,11 @@ chunks client@(Client _ rest) got = do
         unless (not (B.null line) && C.all isHexDigit line) (unexpected "a chunk size" (show line))
         let size = fst (head (readHex (C.unpack line)))
         writeIORef rest (B.drop 2 after)
-        piece <- exactly client size
+        piece <- hearExactly client size
         if B.length piece < size
           then pure (joined (piece : got), False)
           else do
-            end <- exactly client 2
+            end <- hearExactly client 2
             if
                 | B.length end < 2 -> pure (joined (piece : got), False)
                 | end /= "\r\n" -> unexpected "CR LF after a chunk" (show end)
