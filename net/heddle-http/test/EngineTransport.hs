@@ -15,11 +15,12 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.IORef
-import Data.Word (Word8)
+import Data.Word (Word16, Word8)
 import EngineFixture
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr)
+import Foreign.Storable (pokeByteOff)
 import Heddle.Http
 import Heddle.IO (BackendChoice (..), Config (..), ListenOptions (..), Listener (..), Spread (..), defaultConfig, defaultListenOptions, withListener, withRuntime)
 import Heddle.IO.Registration
@@ -155,6 +156,22 @@ layers backend =
           B.isInfixOf "3\r\n999\r\n4\r\n1000\r\n0\r\n\r\n" answer @?= True
       _ <- closeFile file
       pure (),
+    testCase "Strict-Transport-Security is sent through the layer, and nowhere else" $ do
+      ready <- newPrebuilt "heddle" status200 [] (ContentOf 2 (\p -> pokeByteOff p 0 (0x6b6f :: Word16)))
+      let settings = tight {settingStrictTransport = "max-age=1000"}
+          handler request = (\t -> if t == "/ready" then Ready ready else Whole status200 [] "ok") <$> target request
+          line = "Strict-Transport-Security: max-age=1000\r\n"
+          asked = [get "/ready", get "/whole", "GET /ready HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"]
+      withLayeredOn backend settings handler $ \engine -> layered engine $ \client -> do
+        say client (turned (B.concat asked))
+        answer <- hearDecoded client
+        length (pieces line answer) @?= 4
+        length (pieces "\r\n\r\nok" answer) @?= 4
+      withEngine backend settings handler $ \engine -> withClient (engineAddress engine) $ \client -> do
+        say client (B.concat asked)
+        (answer, _) <- hearRest client
+        length (pieces line answer) @?= 1
+        length (pieces "\r\n\r\nok" answer) @?= 4,
     testCase "a client that speaks plain HTTP is told so" $
       withLayered backend echo $ \engine ->
         withClient (engineAddress engine) $ \client -> do
@@ -202,6 +219,13 @@ withLayeredOn backend settings handler body = do
         _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
         _ <- eventually "every layer to be released" (readIORef open) (== 0)
         pure r
+
+-- What is between the occurrences of a part.
+pieces :: ByteString -> ByteString -> [ByteString]
+pieces part whole = case B.breakSubstring part whole of
+  (before, rest)
+    | B.null rest -> [before]
+    | otherwise -> before : pieces part (B.drop (B.length part) rest)
 
 greeting :: ByteString
 greeting = "!"

@@ -101,7 +101,7 @@ converse context transport = lending context transport begin
 lending :: Context -> Transport -> (ConnectionState -> IO Outcome) -> IO After
 lending context transport act = do
   ws <- borrow (contextPool context)
-  outcome <- act (ConnectionState context transport ws (Output transport ws (contextSettings context) (contextDate context)))
+  outcome <- act (ConnectionState context transport ws (newOutput transport ws (contextSettings context) (contextDate context)))
   giveBack (contextPool context) ws
   case outcome of
     Over -> pure Service.Done

@@ -14,6 +14,7 @@
 -- Owner: the connection's thread.
 module Heddle.Http.Output
   ( Output (..),
+    newOutput,
     Closing (..),
     sendReply,
     sendReady,
@@ -52,8 +53,20 @@ data Output = Output
   { outputTransport :: !Transport,
     outputWork :: !Workspace,
     outputSettings :: !Settings,
-    outputDate :: !DateClock
+    outputDate :: !DateClock,
+    -- | Header lines that all replies on this connection have.
+    outputLines :: !ByteString
   }
+
+-- | Where a connection's replies go.
+newOutput :: Transport -> Workspace -> Settings -> DateClock -> Output
+newOutput transport ws settings date = Output transport ws settings date secureLine
+  where
+    secureLine
+      | isLayered transport && not (B.null strict) = B.concat ["Strict-Transport-Security: ", strict, "\r\n"]
+      | otherwise = ""
+    strict = settingStrictTransport settings
+{-# INLINE newOutput #-}
 
 -- | What the head says about the connection's future.
 data Closing
@@ -176,21 +189,24 @@ sendReady out now gather method closing p = do
   used <- get ws WorkUsed
   let size = if method == MethodHead then prebuiltHead p else prebuiltSize p
   set ws WorkSent (size - prebuiltHead p)
-  if closing == Stays && not gather && used == 0
+  if bare && not gather && used == 0
     then withBuffer (prebuiltBuffer p) $ \b -> sendQuickly out b size
     else do
       r <- try (slowly size)
       pure (either (\ConnectionLost -> False) (\() -> True) r)
   where
     ws = outputWork out
+    -- The head as it was built says everything.
+    bare = closing == Stays && B.null (outputLines out)
     slowly size = do
       withBuffer (prebuiltBuffer p) $ \b ->
-        if closing == Stays
+        if bare
           then putRaw out b size
           else do
-            -- The connection line goes before the empty line that ends the head.
+            -- The connection's lines go before the empty line that ends the head.
             putRaw out b (prebuiltHead p - 2)
             putBytes out (closingLine closing)
+            putBytes out (outputLines out)
             putRaw out (b `plusPtr` (prebuiltHead p - 2)) (size - prebuiltHead p + 2)
       unless gather (flush out)
 {-# INLINE sendReady #-}
@@ -206,7 +222,7 @@ headOut :: Output -> Deadline -> Status -> [Header] -> Maybe Int -> ByteString -
 headOut out now status headers len extra = do
   _ <- currentSecond (outputDate out) now
   let server = settingServerName (outputSettings out)
-      room = headRoom server headers + B.length extra
+      room = headRoom server headers + B.length extra + B.length (outputLines out)
   used <- get ws WorkUsed
   if room <= outputSize ws - used
     then do
@@ -226,7 +242,7 @@ headOut out now status headers len extra = do
   where
     ws = outputWork out
     write p server = do
-      (dateAt, end) <- pokeHead p server status headers len extra
+      (dateAt, end) <- pokeHead p server status headers len (extra <> outputLines out)
       _ <- dateText (outputDate out) >>= pokeBytes dateAt
       pure end
 

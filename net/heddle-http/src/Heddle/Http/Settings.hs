@@ -40,6 +40,9 @@ data Settings = Settings
     settingLimits :: !Limits,
     -- | The Server header; empty for none.
     settingServerName :: !ByteString,
+    -- | The value of the Strict-Transport-Security header of all replies over TLS, such as
+    -- @max-age=31536000@; empty for none.
+    settingStrictTransport :: !ByteString,
     -- | How long a kept connection may be silent between requests.
     settingIdle :: !Nanos,
     -- | How long a request's head may take from its first byte on, and a new connection's
@@ -74,6 +77,7 @@ defaultSettings =
   Settings
     { settingLimits = defaultLimits,
       settingServerName = "heddle",
+      settingStrictTransport = "",
       settingIdle = seconds 60,
       settingHead = seconds 10,
       settingBodyPace = Pace (seconds 10) 240,
