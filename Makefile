@@ -110,7 +110,7 @@ P ?=
 TEST = $(if $(filter command,$(SUITE)),heddle-test,heddle-$(SUITE)-test)
 
 .PHONY: test
-test: setup $(if $(SUITE),,build) ## run every test suite; the summary comes last. One: make test SUITE=io P=pattern
+test: setup $(CABAL_CONFIG) $(if $(SUITE),,build) ## run every test suite; the summary comes last. One: make test SUITE=io P=pattern
 ifeq ($(SUITE),)
 	@cabal build $(CABAL_FLAGS) all:tests
 	@scripts/test.sh cabal test $(CABAL_FLAGS:-j%=-j1) --keep-going --test-show-details=direct all
@@ -255,6 +255,18 @@ bench-io: bench-programs ## the event manager against C and GHC's own
 .PHONY: bench-serve
 bench-serve: bench-programs ## the web server against nginx, h2o, lighttpd, mighttpd2, warp
 	@python3 bench/run.py serve $(BENCH)
+
+.PHONY: bench-wai
+bench-wai: bench-programs ## WAI applications and WebSocket against warp and websockets
+	@python3 bench/run.py wai $(BENCH)
+
+.PHONY: bench-tls
+bench-tls: bench-programs ## TLS against nginx
+	@python3 bench/run.py tls $(BENCH)
+
+.PHONY: bench-h2
+bench-h2: bench-programs ## HTTP/2 against nginx and h2o
+	@python3 bench/run.py h2 $(BENCH)
 
 .PHONY: bench-par
 bench-par: bench-programs ## tasks against monad-par, sparks and two processes
