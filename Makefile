@@ -31,7 +31,7 @@ CHECK_FLAGS = --project-file=$(PROJECT) --builddir=$(abspath $(CHECKDIR)) -j$(JO
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## install what is missing (Debian, root or sudo)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Heddle against C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
-usage: run.py io|serve|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
+usage: run.py io|serve|wai|tls|h2|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
               [--only NAME]... [--list] [--keep [FILE]]
 
 All contenders of a case run in turn within each round, and a ratio compares two measurements of one round;
@@ -18,6 +18,7 @@ import sys
 import bytework
 import coroutines
 import finding
+import fronts
 import mpi
 import parallel
 import rendezvous
@@ -27,6 +28,9 @@ from harness import BENCH, Results, Unable, conclude, machine, now, prepare_proc
 SUITES = {
     "io": (servers.ServerPlace, servers.CASES["io"]),
     "serve": (servers.ServerPlace, servers.CASES["serve"]),
+    "wai": (servers.ServerPlace, fronts.CASES["wai"]),
+    "tls": (fronts.FrontPlace, fronts.CASES["tls"]),
+    "h2": (fronts.FrontPlace, fronts.CASES["h2"]),
     "par": (parallel.ParallelPlace, parallel.CASES),
     "rendezvous": (rendezvous.RendezvousPlace, rendezvous.CASES),
     "coroutine": (coroutines.CoroutinePlace, coroutines.CASES),
@@ -40,7 +44,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", choices=sorted(SUITES))
     parser.add_argument("--rounds", type=int, default=5, help="how often each contender is measured (5)")
-    parser.add_argument("--seconds", type=int, default=3, help="io, serve: how long each time (3)")
+    parser.add_argument("--seconds", type=int, default=3, help="io, serve, wai, tls: how long each time (3)")
     parser.add_argument("--tree", metavar="DIR", default="/usr", help="find: what is searched (/usr)")
     parser.add_argument("--trapezoids", type=int, metavar="N", default=10**8, help="mpi: how many (100000000)")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this case; may be repeated")

@@ -120,7 +120,7 @@ def heddle(place, *more, cores=1):
     return lambda port: [HEDDLE, "serve", place.site, "--listen", f"127.0.0.1:{port}", "--cores", str(cores), *more]
 
 
-def peer(place, name, program, arguments, sendfile="on"):
+def peer(place, name, program, arguments, sendfile="on", more=None):
     """A peer, configured from the templates in bench/peers in a folder of its own."""
 
     def command(port):
@@ -135,6 +135,7 @@ def peer(place, name, program, arguments, sendfile="on"):
             "USER": pwd.getpwuid(os.getuid()).pw_name,
             "GROUP": grp.getgrgid(os.getgid()).gr_name,
             "SENDFILE": sendfile,
+            **(more or {}),
         }
         for file_name in os.listdir(os.path.join(BENCH, "peers")):
             if file_name.startswith(name + "."):
@@ -162,12 +163,12 @@ def file_peers(place, sendfile):
     }
 
 
-def start_all(place, commands):
+def start_all(place, commands, kind=Server):
     """Starts what can be started; says what cannot, and why."""
     servers = {}
     for name, command in commands.items():
         try:
-            servers[name] = Server(place, name, command)
+            servers[name] = kind(place, name, command)
         except Unable as reason:
             print(f"  without {reason}")
     return servers
@@ -181,16 +182,17 @@ def microseconds(text):
     return float(number) * {"us": 1, "ms": 1e3, "s": 1e6, "m": 6e7}[unit]
 
 
-def wrk(place, connections, path, threads=1, cores=None, headers=()):
+def wrk(place, connections, path, threads=1, cores=None, headers=(), scheme="http", script=None):
     """A load: given a server and how long, it answers with a sample."""
     program = shutil.which("wrk")
     if program is None:
         raise Unable("wrk is not there; run: make setup-bench")
 
     def load(server, seconds):
-        url = f"http://127.0.0.1:{server.port}{path}"
+        url = f"{scheme}://127.0.0.1:{server.port}{path}"
         command = [program, f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--latency"]
-        command += [word for header in headers for word in ("-H", header)] + [url]
+        command += [word for header in headers for word in ("-H", header)]
+        command += (["-s", script] if script else []) + [url]
         before = cpu_times(server.process.pid)
         process = place.start(
             command, cores or {place.load_core}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -210,7 +212,7 @@ def wrk(place, connections, path, threads=1, cores=None, headers=()):
     return load
 
 
-def echoload(place, connections, message=64):
+def echoload(place, connections, message=64, websocket=False):
     program = os.path.join(BUILD, "echoload")
     if not os.path.exists(program):
         raise Unable(f"echoload is not there; {how_to_get(program)}")
@@ -218,6 +220,7 @@ def echoload(place, connections, message=64):
     def load(server, seconds):
         command = [program, "--port", str(server.port), "--connections", str(connections)]
         command += ["--bytes", str(message), "--milliseconds", str(int(1000 * seconds))]
+        command += ["--websocket", "1"] if websocket else []
         process = place.start(
             command, {place.load_core}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -276,8 +279,8 @@ def print_ratios(case, samples, results, field="cpu_us"):
             ratios(f"{case}/{name}", mine, theirs, results)
 
 
-def contest(place, case, commands, load, options, results, what="request", check=None):
-    servers = start_all(place, commands)
+def contest(place, case, commands, load, options, results, what="request", check=None, kind=Server):
+    servers = start_all(place, commands, kind)
     try:
         for name in list(servers):
             if check:
@@ -442,7 +445,7 @@ def idle():
                 print(f"  without {reason}")
                 continue
             try:
-                points = memory_of_connections(place, server, program, count)
+                points = memory_of(place, server, [program], count)
             finally:
                 server.stop()
             slope = statistics.linear_regression([x for x, _ in points], [y for _, y in points]).slope
@@ -458,11 +461,11 @@ def idle():
     return "idle-memory", "memory of idle keep-alive connections (process memory; the kernel's is not in it)", run
 
 
-def memory_of_connections(place, server, program, count):
+def memory_of(place, server, client, count):
     """Memory after every thousand connections that have each made a request."""
     points = []
     process = place.start(
-        [program, "--port", str(server.port), "--count", str(count), "--step", "1000"],
+        client + ["--port", str(server.port), "--count", str(count), "--step", "1000"],
         {place.load_core},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -1,6 +1,7 @@
 /*
  * Load for the echo servers: connections that each send a message, wait until all of it is back,
- * and send it again. Prints one line:
+ * and send it again. With --websocket 1 it is a WebSocket message of at most 125 bytes, masked on
+ * its way there and not on its way back. Prints one line:
  *
  *   round_trips 123456 seconds 3.001 rate 41138.3 p50_us 23.1 p99_us 41.5
  */
@@ -21,8 +22,8 @@ struct connection {
     int64_t began;
 };
 
-static char message[1 << 20], sink[1 << 20];
-static long message_bytes = 64;
+static char message[1 << 20], answer[1 << 20], sink[1 << 20];
+static long message_bytes = 64, answer_bytes;
 static uint64_t round_trips;
 static bool counting;
 
@@ -68,7 +69,8 @@ static void push(struct connection *connection)
 
 static void begin(struct connection *connection)
 {
-    connection->unsent = connection->awaited = message_bytes;
+    connection->unsent = message_bytes;
+    connection->awaited = answer_bytes;
     connection->began = now_ns();
     push(connection);
 }
@@ -89,7 +91,7 @@ static void advance(struct connection *connection)
             fprintf(stderr, "echoload: the server closed a connection\n");
             exit(1);
         }
-        if (got > connection->awaited || memcmp(sink, message + message_bytes - connection->awaited, got) != 0) {
+        if (got > connection->awaited || memcmp(sink, answer + answer_bytes - connection->awaited, got) != 0) {
             fprintf(stderr, "echoload: what came back is not what was sent\n");
             exit(1);
         }
@@ -121,23 +123,71 @@ static void run_until(int epoll, int64_t end)
     }
 }
 
+/* The message as a WebSocket frame, and the answer as one. */
+static void frame_message(void)
+{
+    static const char mask[4] = {0x12, 0x34, 0x56, 0x78};
+    char content[125];
+    long n = message_bytes;
+    memcpy(content, message, n);
+    message[0] = answer[0] = (char)0x82;
+    message[1] = (char)(0x80 | n);
+    answer[1] = (char)n;
+    memcpy(message + 2, mask, 4);
+    for (long i = 0; i < n; i++)
+        message[6 + i] = content[i] ^ mask[i % 4];
+    memcpy(answer + 2, content, n);
+    message_bytes = n + 6;
+    answer_bytes = n + 2;
+}
+
+static void open_websocket(int fd)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                                  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+    char head[4096];
+    size_t have = 0;
+    if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) != (ssize_t)(sizeof request - 1))
+        die("send");
+    do {
+        ssize_t got = recv(fd, head + have, sizeof head - 1 - have, 0);
+        if (got <= 0)
+            die("recv");
+        have += (size_t)got;
+        head[have] = 0;
+    } while (have < 4 || memcmp(head + have - 4, "\r\n\r\n", 4) != 0);
+    if (strncmp(head, "HTTP/1.1 101", 12) != 0 || !strstr(head, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")) {
+        fprintf(stderr, "echoload: the server does not speak WebSocket: %.60s\n", head);
+        exit(1);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    long port = 0, count = 1, milliseconds = 3000, warmup = 200;
+    long port = 0, count = 1, milliseconds = 3000, warmup = 200, websocket = 0;
     parse_options(argc, argv,
                   (struct option_number[]){{"--port", &port, 1, 65535},
                                            {"--connections", &count, 1, 60000},
                                            {"--bytes", &message_bytes, 1, sizeof message},
                                            {"--milliseconds", &milliseconds, 1, 3600000},
                                            {"--warmup", &warmup, 0, 60000},
+                                           {"--websocket", &websocket, 0, 1},
                                            {NULL, NULL, 0, 0}});
     if (port == 0) {
-        fprintf(stderr, "usage: echoload --port PORT [--connections N] [--bytes N] [--milliseconds N] [--warmup MS]\n");
+        fprintf(stderr, "usage: echoload --port PORT [--connections N] [--bytes N] [--milliseconds N] [--warmup MS]"
+                        " [--websocket 1]\n");
         return 2;
     }
     raise_descriptors(count + 16);
     for (size_t i = 0; i < sizeof message; i++)
-        message[i] = (char)(i * 31 + (i >> 8));
+        message[i] = answer[i] = (char)(i * 31 + (i >> 8));
+    answer_bytes = message_bytes;
+    if (websocket && message_bytes > 125) {
+        fprintf(stderr, "echoload: a WebSocket message has at most 125 bytes here\n");
+        return 2;
+    }
+    if (websocket)
+        frame_message();
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     struct connection *connections = calloc(count, sizeof *connections);
     if (epoll < 0 || !connections)
@@ -151,6 +201,8 @@ int main(int argc, char **argv)
         if (connection->fd < 0 || connect(connection->fd, (struct sockaddr *)&address, sizeof address) < 0)
             die("connect");
         setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        if (websocket)
+            open_websocket(connection->fd);
         if (fcntl(connection->fd, F_SETFL, O_NONBLOCK) < 0)
             die("fcntl");
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = connection};
