@@ -12,13 +12,13 @@ ghc_from=9.0
 ghc_to=9.12
 
 packages=(
-  gcc make
+  gcc make libssl-dev
   ghc cabal-install
   libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
   libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev
 )
 libraries_packages=(
-  git python3
+  git python3 openssl
   libghc-quickcheck2-dev libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
   libghc-inspection-testing-dev libghc-weigh-dev
   # heddle-aeson, heddle-mpi, and what the tests compare with

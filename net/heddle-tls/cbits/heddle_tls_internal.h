@@ -1,0 +1,73 @@
+/* What the files of the shim share. */
+#ifndef HEDDLE_TLS_INTERNAL_H
+#define HEDDLE_TLS_INTERNAL_H
+
+#include "heddle_tls.h"
+#include <openssl/ssl.h>
+#include <stdatomic.h>
+
+/* One certificate of a site. */
+struct heddle_tls_entry {
+    SSL_CTX *ctx;
+    uint8_t *staple;
+    size_t staple_n;
+    int64_t staple_until;              /* An answer is not sent after that; 0: it has no end. */
+};
+
+/* A name, lower case, of a site. */
+struct heddle_tls_name {
+    char *name;
+    uint32_t hash;
+    int entry;
+};
+
+struct heddle_tls_site {
+    atomic_long refs;                  /* The owner, and each session until its handshake is over. */
+    int server, strict, insecure, lowest, highest, clients;
+    uint8_t *alpn;
+    size_t alpn_n;
+    char *ciphers, *suites, *groups;
+    X509_STORE *store;
+    STACK_OF(X509_NAME) *accepted;
+    uint8_t context_id[32];
+    int rsa;
+    struct heddle_tls_entry *entries;
+    int entry_count;
+    struct heddle_tls_name *names;     /* A hash table with open addressing, at most half full. */
+    int name_count, name_room;
+};
+
+struct heddle_tls_conn {
+    struct heddle_tls_face face;       /* Must be first. */
+    SSL *ssl;
+    heddle_tls_site *site;             /* NULL when the handshake is over. */
+    heddle_tls_shared *shared;         /* NULL for clients. */
+    int fd;                            /* Of the call in progress. */
+    int drained;                       /* The last receive found less than it had room for. */
+    int ended;                         /* The peer has ended its direction. */
+    int open, dead, closing, defer;
+    int writing;                       /* heddle_tls_write has made bytes that are not all sent. */
+    int read_errno, write_errno;
+    int64_t full_at;                   /* When the full handshake was that this session goes back to. */
+    SSL_SESSION *session;              /* A client's, to be resumed by the next. */
+    uint8_t *out;                      /* Where records go during heddle_tls_write. */
+    size_t out_n, out_room;
+    uint8_t *extra;                    /* Records of other calls that are not sent. */
+    size_t extra_n, extra_room, extra_sent;
+    uint8_t *first;                    /* Bytes received before the session was made. */
+    size_t first_n, first_used;
+    const char *why;                   /* Set by a callback that refuses the handshake. */
+    char name[256];                    /* What the client asked for. */
+};
+
+void heddle_tls_say(char text[256], const char *fallback);
+int heddle_tls_on_ticket(SSL *, unsigned char *, unsigned char *, EVP_CIPHER_CTX *, EVP_MAC_CTX *, int);
+int heddle_tls_on_ticket_made(SSL *, void *);
+SSL_TICKET_RETURN heddle_tls_on_ticket_read(SSL *, SSL_SESSION *, const unsigned char *, size_t, SSL_TICKET_STATUS, void *);
+int heddle_tls_on_session(SSL *, SSL_SESSION *);
+void heddle_tls_shared_hold(heddle_tls_shared *);
+void heddle_tls_shared_count(heddle_tls_shared *, int which);
+int heddle_tls_entry_for(const heddle_tls_site *, const char *name);
+int64_t heddle_tls_now(void);
+
+#endif

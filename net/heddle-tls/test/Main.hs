@@ -1,0 +1,26 @@
+-- | Runs every test of heddle-tls, one at a time: leaks are counted over the whole process.
+module Main (main) where
+
+import Fixture (withFolder)
+import HandshakeTest qualified
+import Heddle.Prim.Clock (nanos)
+import Heddle.Testkit.Descriptors (noDescriptorIsLeft, openDescriptors)
+import Heddle.Timer (sleepFor)
+import SiteTest qualified
+import System.Environment (setEnv)
+import Test.Tasty
+
+main :: IO ()
+main = do
+  setEnv "TASTY_NUM_THREADS" "1"
+  -- The system's runtime, which sleepFor uses, stays.
+  sleepFor (nanos 1)
+  before <- openDescriptors
+  withFolder $ \folder ->
+    defaultMain $
+      testGroup
+        "heddle-tls"
+        [ HandshakeTest.tests folder,
+          SiteTest.tests folder,
+          noDescriptorIsLeft before
+        ]
