@@ -9,7 +9,9 @@ module ServeCommand
 where
 
 import Control.Monad (when)
+import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
+import Data.Functor ((<&>))
 import Data.List (intercalate)
 import Heddle.Http (Settings (..))
 import Heddle.IO (BackendChoice (..), Spread (..))
@@ -19,6 +21,7 @@ import Heddle.Prim.Exception (displayException, finally, try)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread (labelMe, nap)
 import Heddle.Serve
+import Heddle.Tls (defaultTlsConfig, pemFiles)
 import Options.Applicative
 import System.Exit (ExitCode (..), exitWith)
 import System.IO (hFlush, stdout)
@@ -30,7 +33,7 @@ serveCommand =
   info
     (run <$> options)
     ( fullDesc
-        <> progDesc "Serve a directory's files over HTTP/1.1"
+        <> progDesc "Serve a directory's files over HTTP and HTTPS"
         <> footer
           "SIGTERM, SIGINT (Ctrl-C) and SIGQUIT let open requests finish, then end; a second signal \
           \ends at once. SIGUSR1 and SIGHUP open the access log and DIR again. Exit codes: 0 after a \
@@ -38,7 +41,7 @@ serveCommand =
         <> failureCode 2
     )
 
-options :: Parser ServeOptions
+options :: Parser (Either String ServeOptions)
 options =
   build
     <$> strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve")
@@ -46,8 +49,15 @@ options =
       ( option
           (eitherReader parseListen)
           ( long "listen" <> short 'l' <> metavar "ADDR:PORT"
-              <> help ("Listen here; may be given more than once. Also :PORT for every address, and unix:PATH (default: " <> intercalate ", " (map renderListen (serveListen standard)) <> ")")
+              <> help ("Listen here; may be given more than once. Also :PORT for every address, unix:PATH, and any of these after https:// (default: " <> intercalate ", " (map renderListen (serveListen standard)) <> ")")
           )
+      )
+    <*> certificates
+    <*> switch (long "redirect-https" <> help "Redirect requests on addresses without https:// to the first address with it")
+    <*> optional
+      ( option
+          (positive 1000000000 "a number of seconds")
+          (long "hsts" <> metavar "SECONDS" <> help "Tell browsers for how long to use HTTPS only (Strict-Transport-Security)")
       )
     <*> optional
       ( option
@@ -79,20 +89,24 @@ options =
       (eitherReader backend)
       (long "backend" <> metavar "epoll|poll" <> completeWith ["epoll", "poll"] <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
   where
-    build directory listen cores accessLog indexes dotted drain idle most one choice =
-      defaults
-        { serveListen = if null listen then serveListen defaults else listen,
-          serveCores = cores,
-          serveAccessLog = accessLog,
-          serveIndexes = if null indexes then serveIndexes defaults else indexes,
-          serveHidden = dotted,
-          serveDrain = seconds drain,
-          serveSpread = if one then OneAcceptor else PortPerCapability,
-          serveBackend = choice,
-          serveSettings = (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most}
-        }
+    build directory listen tls redirect strict cores accessLog indexes dotted drain idle most one choice =
+      tlsOf tls <&> \source ->
+        defaults
+          { serveListen = if null listen then serveListen defaults else listen,
+            serveTls = source,
+            serveRedirect = redirect,
+            serveCores = cores,
+            serveAccessLog = accessLog,
+            serveIndexes = if null indexes then serveIndexes defaults else indexes,
+            serveHidden = dotted,
+            serveDrain = seconds drain,
+            serveSpread = if one then OneAcceptor else PortPerCapability,
+            serveBackend = choice,
+            serveSettings = (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
+          }
       where
         defaults = defaultServeOptions directory
+    maxAge n = C.pack ("max-age=" ++ show n)
     -- For the help: the defaults do not depend on the directory.
     standard = defaultServeOptions "."
     wholeSeconds (Nanos n) = n `quot` 1000000000
@@ -101,13 +115,43 @@ options =
       "poll" -> Right Poll
       other -> Left ("'" ++ other ++ "' is not a back end; there are epoll and poll")
 
+certificates :: Parser ([FilePath], [FilePath], Bool)
+certificates =
+  (,,)
+    <$> many
+      ( strOption
+          (long "tls-cert" <> metavar "FILE" <> action "file" <> help "Certificate, then its issuers' (PEM), for addresses after https://; may be given more than once: clients get the one with the name that they ask for")
+      )
+    <*> many
+      ( strOption
+          (long "tls-key" <> metavar "FILE" <> action "file" <> help "Private key (PEM) of the --tls-cert at the same place")
+      )
+    <*> switch (long "tls-self-signed" <> help "Make a certificate for this machine's names at start, for development")
+
+-- What the options say together.
+tlsOf :: ([FilePath], [FilePath], Bool) -> Either String ServeTls
+tlsOf = \case
+  ([], [], False) -> Right NoTls
+  ([], [], True) -> Right TlsSelfSigned
+  (_, _, True) -> Left "--tls-self-signed makes its own certificate; leave out --tls-cert and --tls-key"
+  (certs, keys, False)
+    | length certs == length keys -> Right (TlsOf (defaultTlsConfig (zipWith pemFiles certs keys)))
+    | otherwise -> Left ("each --tls-cert needs its --tls-key, in the same order; there are " ++ show (length certs) ++ " and " ++ show (length keys))
+
 positive :: Int -> String -> ReadM Int
 positive most what = eitherReader $ \text -> case reads text of
   [(n, "")] | n > 0 && n <= most -> Right n
   _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (1 to " ++ show most ++ ")")
 
-run :: ServeOptions -> IO ()
-run chosen = do
+run :: Either String ServeOptions -> IO ()
+run = either refuse serve
+  where
+    refuse why = do
+      putErrorLine ("heddle serve: " ++ why)
+      exitWith (ExitFailure 2)
+
+serve :: ServeOptions -> IO ()
+serve chosen = do
   labelMe "heddle/serve"
   telling <- newWords 1
   let tell event = atomicWrite telling 0 1 >> (say chosen event `finally` atomicWrite telling 0 0)
@@ -131,6 +175,7 @@ say chosen = \case
   Stopped 0 -> out "Stopped."
   Stopped cut -> out ("Stopped; " ++ count cut "connection" ++ " cut.")
   Trouble what -> putErrorLine ("heddle serve: " ++ what)
+  Notice what -> out ("heddle serve: " ++ what)
   where
     -- Standard output may be the access log.
     out line

@@ -72,7 +72,7 @@ withProgramIn changes (path, arguments) act = bracket start stop $ \(out, err, p
     [] -> unexpected "a start-up line 'Serving DIR on URL…'" (show began)
   where
     served line = "Serving " `isPrefixOf` line && " stops)" `isInfixOf` line
-    url w = any (`isPrefixOf` w) ["http://", "unix:"]
+    url w = any (`isPrefixOf` w) ["http://", "https://", "unix:"]
     start = do
       environment <- changed changes
       (_, Just o, Just e, process) <-

@@ -15,6 +15,7 @@ module Heddle.Serve
     serveSite,
     ServeOptions (..),
     defaultServeOptions,
+    ServeTls (..),
     ServeEvent (..),
     ServeError (..),
 
@@ -29,8 +30,9 @@ where
 
 import Control.Monad (unless)
 import Data.Foldable (for_)
-import Data.List (isPrefixOf, nub)
+import Data.List (intercalate, isPrefixOf, nub)
 import Data.Maybe (fromMaybe)
+import Data.Traversable (for)
 import Heddle.Http
 import Heddle.IO (BackendChoice (..), Config (..), ListenOptions (..), Listener, Runtime, Shortage (..), Spread (..), closeListener, defaultConfig, defaultListenOptions, listenerAddress, newListener, withRuntime)
 import Heddle.Prim.Atomic
@@ -41,20 +43,27 @@ import Heddle.Prim.File (closeFile, openFile, readOnly)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.AccessLog
+import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
 import Heddle.Serve.Messages
+import Heddle.Serve.Redirect (redirectToHttps)
 import Heddle.Serve.Root (closeRoot, openRoot, refreshRoot)
 import Heddle.Serve.Static
+import Heddle.Tls (TlsProblem)
 import Network.Socket (SockAddr)
 
 -- | What to serve and how.
 data ServeOptions = ServeOptions
   { serveDirectory :: !FilePath,
     serveListen :: ![ListenSpec],
+    -- | The certificates of the addresses after @https:\/\/@.
+    serveTls :: !ServeTls,
+    -- | Answer requests without TLS with a redirection to the first address with TLS.
+    serveRedirect :: !Bool,
     -- | How many cores; 'Nothing' for all that the process may run on.
     serveCores :: !(Maybe Int),
     -- | A file, or @-@ for standard output.
@@ -81,6 +90,8 @@ defaultServeOptions directory =
   ServeOptions
     { serveDirectory = directory,
       serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
+      serveTls = NoTls,
+      serveRedirect = False,
       serveCores = Nothing,
       serveAccessLog = Nothing,
       serveIndexes = ["index.html", "index.htm"],
@@ -102,6 +113,8 @@ data ServeEvent
     Stopped !Int
   | -- | A problem that the operator should know of; the server continues.
     Trouble !String
+  | -- | Something that went well, such as new certificates.
+    Notice !String
   deriving stock (Eq, Show)
 
 -- | Why serving could not begin.
@@ -114,6 +127,12 @@ data ServeError
     CannotResolve !String !String
   | -- | The log file, and the system's error.
     CannotLog !FilePath !Errno
+  | -- | The address that has no certificate.
+    NoCertificateFor !String
+  | -- | What is wrong with the certificates.
+    CannotUse ![TlsProblem]
+  | -- | There is nothing to redirect to.
+    NothingToRedirectTo
   deriving stock (Eq)
 
 instance Show ServeError where
@@ -135,6 +154,10 @@ instance Exception ServeError where
         EADDRNOTAVAIL -> "This machine does not have that address; 'ip address' lists those it has."
         ENOENT -> "The directory of the socket does not exist."
         _ -> "Choose another address with --listen."
+    NoCertificateFor place ->
+      "there is no certificate for " ++ place ++ ".\n  Give --tls-cert FILE and --tls-key FILE, or --tls-self-signed for development."
+    CannotUse problems -> intercalate "\nheddle serve: " (map displayException problems)
+    NothingToRedirectTo -> "there is no address to redirect to.\n  Give one with --listen https://ADDR:PORT."
     CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
     CannotLog path e ->
       "cannot write the access log " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
@@ -164,36 +187,33 @@ serveSite options tell = do
         withLog runtime messages $ \accessLog -> do
           let settings = settingsWith messages
               site = Site root indexes (serveHidden options) (settingServerName settings) reserve
-              make capability = do
-                cache <- newFileCache
-                hook <- traverse (`accessLogHook` capability) accessLog
-                pure (staticHandler site cache, hook)
-          withListeners runtime options $ \places ->
-            withServer runtime settings make (map snd places) $ \http -> do
-              stop <- newWaitCell
-              signals <- newWords 1
-              terminal <- (&&) <$> hasTerminal <*> (not <$> ignoredSignal sigHUP)
-              let onStop = do
-                    before <- fetchAdd signals 0 1
-                    if before == 0
-                      then unpark stop
-                      else cutShort http >> for_ accessLog abandon >> serveSecond options
-                  onReopen = refreshRoot root >> for_ accessLog reopen
-                  onHangUp = do
-                    there <- if terminal then hasTerminal else pure True
-                    if there then onReopen else onStop
-              for_ [sigTERM, sigINT, sigQUIT] (`onSignal` onStop)
-              onSignal sigUSR1 onReopen
-              onSignal sigHUP onHangUp
-              announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
-              park stop
-              open <- connectionsOpen http
-              announceSoon messages (Draining open)
-              deadline <- deadlineIn (serveDrain options)
-              _ <- drainUntil http deadline
-              left <- connectionsOpen http
-              announceSoon messages (Stopped left)
+          withCertificates (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
+            certificates <- either (throwIO . CannotUse) pure loaded
+            withListeners runtime options $ \places -> do
+              schemes <- for places $ \(spec, listener) -> (,) listener <$> schemeOf certificates spec
+              redirecting <- redirection options places
+              let make capability = do
+                    cache <- newFileCache
+                    hook <- traverse (`accessLogHook` capability) accessLog
+                    pure (redirecting (staticHandler site cache), hook)
+              withServerOn runtime settings make schemes $ \http -> do
+                stop <- newWaitCell
+                let reopen' = do
+                      refreshRoot root
+                      for_ accessLog reopen
+                      for_ certificates (`reload` tellOfCertificates messages)
+                    atSecond = cutShort http >> for_ accessLog abandon >> serveSecond options
+                handleSignals (unpark stop) atSecond reopen'
+                announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
+                park stop
+                open <- connectionsOpen http
+                announceSoon messages (Draining open)
+                deadline <- deadlineIn (serveDrain options)
+                _ <- drainUntil http deadline
+                left <- connectionsOpen http
+                announceSoon messages (Stopped left)
   where
+    tellOfCertificates messages = announce messages . either Trouble Notice
     settingsWith messages =
       (serveSettings options)
         { settingFailed = \e -> announce messages (Trouble ("a request failed: " ++ describeException e)),
@@ -207,6 +227,36 @@ serveSite options tell = do
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
       Just path -> withAccessLog runtime (naming (CannotLog path)) path (announce messages . Trouble) (body . Just)
+
+-- How the connections of an address begin.
+schemeOf :: Maybe Certificates -> ListenSpec -> IO Scheme
+schemeOf certificates spec = case listenProtocol spec of
+  Http -> pure ClearText
+  Https -> maybe (throwIO (NoCertificateFor (renderListen spec))) (pure . openingOf) certificates
+
+-- What to do with handlers if requests without TLS are to be redirected: the port is that of the first
+-- address with TLS.
+redirection :: ServeOptions -> [(ListenSpec, Listener)] -> IO (Handler -> Handler)
+redirection options places
+  | serveRedirect options = case [p | (spec, listener) <- places, listenProtocol spec == Https, Just p <- [portOf (listenerAddress listener)]] of
+    p : _ -> pure (redirectToHttps p)
+    [] -> throwIO NothingToRedirectTo
+  | otherwise = pure id
+
+-- The first signal to stop, the second one, and the one to open files again.
+handleSignals :: IO () -> IO () -> IO () -> IO ()
+handleSignals atFirst atSecond onReopen = do
+  signals <- newWords 1
+  terminal <- (&&) <$> hasTerminal <*> (not <$> ignoredSignal sigHUP)
+  let onStop = do
+        before <- fetchAdd signals 0 1
+        if before == 0 then atFirst else atSecond
+      onHangUp = do
+        there <- if terminal then hasTerminal else pure True
+        if there then onReopen else onStop
+  for_ [sigTERM, sigINT, sigQUIT] (`onSignal` onStop)
+  onSignal sigUSR1 onReopen
+  onSignal sigHUP onHangUp
 
 -- Whether the process has a controlling terminal.
 hasTerminal :: IO Bool

@@ -18,6 +18,7 @@ module Heddle.Serve.Listen
     listenUrl,
     defaultListenPort,
     withPortOf,
+    portOf,
   )
 where
 
@@ -146,7 +147,11 @@ withPortOf from to = case (port from, to) of
   (Just p, SockAddrInet6 _ flow host scope) -> SockAddrInet6 p flow host scope
   _ -> to
   where
-    port = \case
-      SockAddrInet p _ -> Just p
-      SockAddrInet6 p _ _ _ -> Just p
-      _ -> Nothing
+    port = fmap fromIntegral . portOf
+
+-- | The port of an address; a Unix socket has none.
+portOf :: SockAddr -> Maybe Int
+portOf = \case
+  SockAddrInet p _ -> Just (fromIntegral p)
+  SockAddrInet6 p _ _ _ -> Just (fromIntegral p)
+  _ -> Nothing

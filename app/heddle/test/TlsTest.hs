@@ -1,0 +1,168 @@
+-- | @heddle serve@ over TLS: certificates, renewals, redirections, and what curl and OpenSSL think of it.
+module TlsTest (tests) where
+
+import Control.Monad (forM_)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.List (isPrefixOf)
+import Heddle.Testkit.Watchdog (eventually, unexpected)
+import Program
+import System.Directory (renameFile)
+import System.Exit (ExitCode (..))
+import System.FilePath ((</>))
+import System.Posix.Signals (sigHUP, sigTERM)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (testCase, (@?=))
+
+tests :: TestTree
+tests = testGroup "heddle serve over TLS" (serving ++ names ++ renewing ++ redirecting ++ refusing)
+
+-- A site with a large file.
+withSite :: (FilePath -> IO a) -> IO a
+withSite act = withDirectory $ \d -> do
+  B.writeFile (d </> "index.html") (C.pack "<!doctype html><title>secure</title>")
+  B.writeFile (d </> "big.bin") large
+  act d
+
+large :: B.ByteString
+large = B.concat (replicate 40000 (C.pack "0123456789 a line of a file that goes through a layer\r\n"))
+
+curl :: [String] -> IO Ended
+curl arguments = runTool "curl" (["-sS", "--max-time", "20"] ++ arguments)
+
+-- What curl printed; it must have succeeded.
+fetched :: [String] -> IO String
+fetched arguments = do
+  ended <- curl arguments
+  if endedCode ended == ExitSuccess then pure (C.unpack (endedOut ended)) else unexpected ("curl " ++ unwords arguments ++ " to succeed") (show ended)
+
+openssl :: [String] -> IO String
+openssl arguments = do
+  ended <- runTool "openssl" arguments
+  if endedCode ended == ExitSuccess then pure (C.unpack (endedOut ended)) else unexpected ("openssl " ++ unwords arguments ++ " to succeed") (show ended)
+
+urlOf :: Program -> String -> IO String
+urlOf program scheme = case filter (scheme `isPrefixOf`) (programUrls program) of
+  u : _ -> pure u
+  [] -> unexpected ("a URL that begins with " ++ scheme) (show (programUrls program))
+
+portOf :: String -> String
+portOf = reverse . takeWhile (/= ':') . reverse
+
+secure :: [String]
+secure = ["--listen", "https://localhost:0", "--tls-self-signed"]
+
+-- A certificate for a name, and its key, in these files.
+makePair :: FilePath -> FilePath -> String -> IO ()
+makePair cert key name =
+  () <$ openssl ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=" ++ name, "-addext", "subjectAltName=DNS:" ++ name, "-keyout", key, "-out", cert]
+
+serving :: [TestTree]
+serving =
+  [ testCase "a self-signed certificate: pages, parts, a large file, both versions" $
+      withSite $ \d -> withProgram (["serve", d] ++ secure) $ \program -> do
+        u <- urlOf program "https://"
+        forM_ [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3"]] $ \version -> do
+          fetched (["-k", u ++ "/"] ++ version) >>= contains "<title>secure</title>"
+          fetched (["-k", "-r", "0-9", u ++ "/big.bin"] ++ version) >>= (@?= "0123456789")
+          ended <- curl (["-k", u ++ "/big.bin"] ++ version)
+          (endedCode ended, endedOut ended == large) @?= (ExitSuccess, True),
+    testCase "a client that was not told to trust it refuses" $
+      withSite $ \d -> withProgram (["serve", d] ++ secure) $ \program -> do
+        u <- urlOf program "https://"
+        ended <- curl [u ++ "/"]
+        endedCode ended @?= ExitFailure 60,
+    testCase "the access log is as without TLS" $
+      withSite $ \d -> do
+        withProgram (["serve", d, "--access-log", d </> "log"] ++ secure) $ \program -> do
+          u <- urlOf program "https://"
+          _ <- fetched ["-k", "-A", "me", u ++ "/?q"]
+          signal program sigTERM
+          ends program >>= (@?= ExitSuccess)
+        readFile (d </> "log") >>= contains "\"GET /?q HTTP/1.1\" 200 36 \"-\" \"me\"",
+    testCase "a client that speaks plain HTTP is told so" $
+      withSite $ \d -> withProgram (["serve", d] ++ secure) $ \program -> do
+        u <- urlOf program "https://"
+        text <- fetched ["-i", "http://localhost:" ++ portOf u ++ "/"]
+        contains "HTTP/1.1 400" text
+        contains "This port speaks HTTPS" text
+  ]
+
+names :: [TestTree]
+names =
+  [ testCase "each client gets the certificate of the name that it asks for, others the first" $
+      withSite $ \d -> do
+        forM_ ["one.test", "two.test"] $ \name -> makePair (d </> name ++ ".pem") (d </> name ++ ".key") name
+        let pairs = concat [["--tls-cert", d </> n ++ ".pem", "--tls-key", d </> n ++ ".key"] | n <- ["one.test", "two.test"]]
+        withProgram (["serve", d, "--listen", "https://localhost:0"] ++ pairs) $ \program -> do
+          port <- portOf <$> urlOf program "https://"
+          forM_ ["one.test", "two.test"] $ \name -> do
+            let at = ["--resolve", name ++ ":" ++ port ++ ":127.0.0.1", "https://" ++ name ++ ":" ++ port ++ "/"]
+            fetched (["--cacert", d </> name ++ ".pem"] ++ at) >>= contains "secure"
+          subject port "three.test" >>= contains "one.test"
+  ]
+  where
+    subject port name = C.unpack . endedOut <$> runTool "sh" ["-c", "openssl s_client -connect localhost:" ++ port ++ " -servername " ++ name ++ " </dev/null 2>/dev/null | openssl x509 -noout -subject"]
+
+renewing :: [TestTree]
+renewing =
+  [ testCase "SIGHUP takes up renewed files; files that cannot be used leave the old ones" $
+      withSite $ \d -> do
+        let cert = d </> "cert.pem"
+            key = d </> "key.pem"
+            replace file text = writeFile (file ++ ".new") text >> renameFile (file ++ ".new") file
+        makePair cert key "old.test"
+        withProgram ["serve", d, "--listen", "https://localhost:0", "--tls-cert", cert, "--tls-key", key] $ \program -> do
+          port <- portOf <$> urlOf program "https://"
+          shown port >>= contains "old.test"
+          makePair (d </> "c2") (d </> "k2") "new.test"
+          renameFile (d </> "c2") cert
+          renameFile (d </> "k2") key
+          signal program sigHUP
+          _ <- eventually "a message that certificates are new" (programOut program) (has "new certificates are in use")
+          shown port >>= contains "new.test"
+          replace cert "nonsense"
+          signal program sigHUP
+          _ <- eventually "a message that they cannot be used" (programErr program) (has "the old ones stay")
+          programErr program >>= contains (cert ++ ": has no certificate")
+          shown port >>= contains "new.test"
+  ]
+  where
+    shown port = C.unpack . endedOut <$> runTool "sh" ["-c", "openssl s_client -connect localhost:" ++ port ++ " </dev/null 2>/dev/null | openssl x509 -noout -subject"]
+    has part text = C.pack part `C.isInfixOf` C.pack text
+
+redirecting :: [TestTree]
+redirecting =
+  [ testCase "--redirect-https and --hsts" $
+      withSite $ \d -> withProgram (["serve", d, "--redirect-https", "--hsts", "1000", "--listen", "localhost:0"] ++ secure) $ \program -> do
+        plain <- urlOf program "http://"
+        u <- urlOf program "https://"
+        answer <- fetched ["-i", plain ++ "/a%20b?c=d"]
+        contains "HTTP/1.1 308 Permanent Redirect" answer
+        contains ("Location: " ++ u ++ "/a%20b?c=d\r\n") answer
+        C.isInfixOf (C.pack "Strict-Transport-Security") (C.pack answer) @?= False
+        fetched ["-k", "-L", plain ++ "/"] >>= contains "secure"
+        fetched ["-k", "-i", u ++ "/"] >>= contains "Strict-Transport-Security: max-age=1000\r\n"
+        fetched ["-i", plain ++ "/.well-known/acme-challenge/token"] >>= contains "HTTP/1.1 404"
+  ]
+
+refusing :: [TestTree]
+refusing =
+  [ refused "an address with TLS, without a certificate" ["--listen", "https://localhost:0"] ["no certificate for https://localhost:0", "--tls-self-signed"],
+    refused "a certificate without its key" ["--listen", "https://localhost:0", "--tls-cert", "/etc/hosts"] ["each --tls-cert needs its --tls-key"],
+    refused "files as well as a self-signed one" ["--tls-self-signed", "--tls-cert", "a", "--tls-key", "b"] ["leave out --tls-cert"],
+    refused "a file that is missing" ["--listen", "https://localhost:0", "--tls-cert", "/no/such.pem", "--tls-key", "/no/such.key"] ["/no/such.pem: cannot be read", "ENOENT"],
+    refused "no address to redirect to" ["--redirect-https", "--listen", "localhost:0"] ["no address to redirect to"],
+    testCase "a key that belongs to another certificate" $
+      withSite $ \d -> do
+        makePair (d </> "a.pem") (d </> "a.key") "a.test"
+        makePair (d </> "b.pem") (d </> "b.key") "b.test"
+        ended <- runTool "heddle" ["serve", d, "--listen", "https://localhost:0", "--tls-cert", d </> "a.pem", "--tls-key", d </> "b.key"]
+        endedCode ended @?= ExitFailure 2
+        contains "does not belong to the first certificate" (endedErr ended)
+  ]
+  where
+    refused name arguments parts = testCase name $ do
+      ended <- runTool "heddle" (["serve", "/tmp"] ++ arguments)
+      endedCode ended @?= ExitFailure 2
+      forM_ parts $ \part -> contains part (endedErr ended)

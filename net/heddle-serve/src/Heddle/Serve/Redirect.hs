@@ -1,0 +1,50 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Serve.Redirect
+-- Description : From http:// to https://
+-- Stability   : internal, exempt from the version policy
+--
+-- Cost: one copy of the target for a request that is redirected; a comparison for others.
+-- Owner: values.
+module Heddle.Serve.Redirect
+  ( redirectToHttps,
+    hostWithoutPort,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Heddle.Http
+import Heddle.Serve.FileReply (problem, withHeaders)
+
+-- | @redirectToHttps port handler@ answers requests that came without TLS with the same address
+-- at this port with TLS, and gives all others to the handler. Challenges of ACME are exempt: a
+-- certificate authority asks for them without TLS, when there may be no certificate yet.
+redirectToHttps :: Int -> Handler -> Handler
+redirectToHttps port handler request
+  | isSecure request = handler request
+  | otherwise = do
+    path <- rawPath request
+    if "/" `B.isPrefixOf` path && not ("/.well-known/acme-challenge/" `B.isPrefixOf` path)
+      then do
+        name <- hostWithoutPort <$> host request
+        q <- query request
+        let location = B.concat ["https://", name, if port == 443 then "" else ":" <> C.pack (show port), path, if B.null q then "" else "?" <> q]
+        pure $
+          if B.null name
+            then problem status400 "This site is served over HTTPS, and without a Host it has no address there."
+            else withHeaders [Header "Location" location] (problem status308 "This site is served over HTTPS.")
+      else handler request
+
+-- | The host of an authority; an IPv6 address keeps its brackets.
+--
+-- >>> hostWithoutPort "localhost:8080"
+-- "localhost"
+-- >>> hostWithoutPort "[::1]:8080"
+-- "[::1]"
+hostWithoutPort :: ByteString -> ByteString
+hostWithoutPort authority = case C.uncons authority of
+  Just ('[', _) -> let (inside, rest) = C.break (== ']') authority in inside <> B.take 1 rest
+  _ -> C.takeWhile (/= ':') authority
