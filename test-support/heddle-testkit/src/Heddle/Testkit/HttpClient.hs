@@ -32,6 +32,7 @@ module Heddle.Testkit.HttpClient
     hearBodies,
     hearEnd,
     hearsWithin,
+    hearSome,
     hearRest,
     Ending (..),
 
@@ -299,6 +300,12 @@ hearsWithin (Client s rest) limit = do
       case got of
         Nothing -> pure False
         Just bytes -> True <$ writeIORef rest bytes
+
+-- | The bytes received and not consumed yet, or else the next ones; empty at the end.
+hearSome :: Client -> IO ByteString
+hearSome client@(Client _ rest) = do
+  have <- readIORef rest
+  if B.null have then receive client else have <$ writeIORef rest B.empty
 
 -- | How a connection ended.
 data Ending
