@@ -54,6 +54,7 @@ long heddle_nonblock(int fd)
     ANSWER(flags & O_NONBLOCK ? 0 : fcntl(fd, F_SETFL, flags | O_NONBLOCK));
 }
 long heddle_close(int fd) { ANSWER(close(fd)); }
+long heddle_duplicate(int fd) { ANSWER(fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
 
 long heddle_epoll_create(void) { ANSWER(epoll_create1(EPOLL_CLOEXEC)); }
 long heddle_epoll_add(int ep, int fd, uint32_t events, uint64_t tag)

@@ -24,6 +24,7 @@ long heddle_get_option(int fd, int level, int name);
 long heddle_shutdown(int fd, int how);
 long heddle_nonblock(int fd);
 long heddle_close(int fd);
+long heddle_duplicate(int fd);
 long heddle_epoll_create(void);
 long heddle_epoll_add(int ep, int fd, uint32_t events, uint64_t tag);
 long heddle_epoll_del(int ep, int fd);

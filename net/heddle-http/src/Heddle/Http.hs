@@ -51,13 +51,22 @@ module Heddle.Http
     -- ** Bodies
     readBody,
     readWholeBody,
+    bodyLeft,
+    unpaced,
     BodyError (..),
 
     -- * Replies
     Reply (..),
+    replyStatus,
     Header (..),
     Segment (..),
     Writer (..),
+
+    -- ** While the handler runs
+    replyNow,
+    replyBegun,
+    closeAfterReply,
+    ReplyMisuse (..),
 
     -- ** Other protocols
     Duplex (duplexTransport, duplexReceived),
@@ -70,9 +79,11 @@ module Heddle.Http
     PrebuiltBody (..),
     newPrebuilt,
     UnsafeHeader (..),
+    WrongLength (..),
 
     -- * Exceptions
     HttpException (..),
+    ConnectionLost (..),
 
     -- * Names
     module Heddle.Http.Names,
@@ -83,7 +94,7 @@ where
 
 import Heddle.Http.Connection (Handler, LogHook, Logged (..))
 import Heddle.Http.Duplex (Duplex (duplexReceived, duplexTransport), duplexReceive, duplexReceiveUntil, duplexSend)
-import Heddle.Http.Exception (HttpException (..))
+import Heddle.Http.Exception (ConnectionLost (..), HttpException (..), ReplyMisuse (..))
 import Heddle.Http.Head (TargetForm (..))
 import Heddle.Http.Names
 import Heddle.Http.Parse (Limits (..), defaultLimits)

@@ -27,6 +27,7 @@ module Heddle.Prim.Socket
     connect,
     shutdown,
     closeSocket,
+    duplicate,
     setNonBlocking,
 
     -- * Names and options
@@ -49,6 +50,7 @@ module Heddle.Prim.Socket
     pattern SocketKind,
     pattern PendingError,
     pattern ReusePort,
+    pattern Listening,
     pattern NoDelay,
     pattern NotSentLowWater,
     pattern Inet6Only,
@@ -136,6 +138,10 @@ shutdown (Fd fd) how = fromIntegral <$> c_shutdown fd (fromIntegral how)
 closeSocket :: Fd -> IO Int
 closeSocket (Fd fd) = fromIntegral <$> c_close fd
 
+-- | Another descriptor of the same socket, closed on exec.
+duplicate :: Fd -> IO Int
+duplicate (Fd fd) = fromIntegral <$> c_duplicate fd
+
 -- | Make a descriptor non-blocking.
 setNonBlocking :: Fd -> IO Int
 setNonBlocking (Fd fd) = fromIntegral <$> c_nonblock fd
@@ -183,11 +189,12 @@ data Option = Option !Int !Int
   deriving stock (Eq, Show)
 
 -- | SO_REUSEADDR, SO_TYPE, SO_ERROR and SO_REUSEPORT, of level SOL_SOCKET.
-pattern ReuseAddress, SocketKind, PendingError, ReusePort :: Option
+pattern ReuseAddress, SocketKind, PendingError, ReusePort, Listening :: Option
 pattern ReuseAddress = Option 1 2
 pattern SocketKind = Option 1 3
 pattern PendingError = Option 1 4
 pattern ReusePort = Option 1 15
+pattern Listening = Option 1 30
 
 -- | TCP_NODELAY and TCP_NOTSENT_LOWAT, of level IPPROTO_TCP.
 pattern NoDelay, NotSentLowWater :: Option
@@ -231,6 +238,9 @@ foreign import ccall unsafe "heddle_shutdown" c_shutdown :: CInt -> CInt -> IO C
 
 -- Unsafe: no SO_LINGER, so closing leaves the rest to the kernel.
 foreign import ccall unsafe "heddle_close" c_close :: CInt -> IO CLong
+
+-- Unsafe: F_DUPFD takes the descriptor table's lock for a moment.
+foreign import ccall unsafe "heddle_duplicate" c_duplicate :: CInt -> IO CLong
 
 -- Unsafe: fcntl on flags only.
 foreign import ccall unsafe "heddle_nonblock" c_nonblock :: CInt -> IO CLong

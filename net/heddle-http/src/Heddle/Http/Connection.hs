@@ -28,11 +28,12 @@ import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.Foldable (for_)
 import Foreign.Marshal.Utils (moveBytes)
 import Foreign.Ptr (castPtr, plusPtr)
 import Heddle.Http.Date
 import Heddle.Http.Duplex (Duplex, newDuplex)
-import Heddle.Http.Exception (ConnectionLost (..))
+import Heddle.Http.Exception (ConnectionLost (..), ReplyMisuse (..))
 import Heddle.Http.Framing
 import Heddle.Http.Names (MethodCode, pattern MethodGet, pattern MethodHead)
 import Heddle.Http.Output
@@ -252,8 +253,11 @@ serveRequest state = do
           now <- freshNow (stateConn state)
           let request = requestAt state now
           reply <- try (unsafeUnmask (contextHandler (stateContext state) request))
+          replied <- get ws WorkReplied
           case reply of
-            Right r -> answer state request r
+            Right r
+              | replied == 0 -> answer state request r
+              | otherwise -> repliedInside state request
             Left e -> handlerFailed state request e
 
 requestAt :: ConnectionState -> Deadline -> Request
@@ -264,7 +268,8 @@ requestAt state now =
       requestSettings = settingsOf state,
       requestCapability = contextCapability (stateContext state),
       requestBegan = now,
-      requestFlush = mask_ (beforeBody state)
+      requestFlush = mask_ (beforeBody state),
+      requestReply = \request reply -> mask_ (replyInside state request reply)
     }
 {-# INLINE requestAt #-}
 
@@ -272,14 +277,18 @@ requestAt state now =
 beforeBody :: ConnectionState -> IO ()
 beforeBody state = do
   let ws = stateWork state
-  owed <- get ws WorkContinue
-  when (owed == 1) $ do
-    set ws WorkContinue 0
-    putBytes (stateOutput state) "HTTP/1.1 100 Continue\r\n\r\n"
-  flush (stateOutput state)
+  -- After 'replyNow' the output belongs to the reply, which another thread may be writing.
+  replied <- get ws WorkReplied
+  when (replied == 0) $ do
+    owed <- get ws WorkContinue
+    when (owed == 1) $ do
+      set ws WorkContinue 0
+      putBytes (stateOutput state) "HTTP/1.1 100 Continue\r\n\r\n"
+    flush (stateOutput state)
 
 answer :: ConnectionState -> Request -> Reply -> IO Outcome
 answer state request reply
+  | Replied _ <- reply = repliedInside state request
   | Just unsafe <- unsafeReply reply = do
     settingFailed (settingsOf state) (toException unsafe)
     releaseReply reply
@@ -311,12 +320,13 @@ answerKnowing state request reply unread kept = do
   code <- method request
   draining <- readWord (contextDraining context) 0
   now <- freshNow (stateConn state)
+  wanted <- get ws WorkCloses
   -- A stream may read the body. 100 Continue must precede the head of its reply.
   when (unread && streams reply) (beforeBody state)
   start <- get ws WorkStart
   end <- get ws WorkEnd
   let quick = case reply of Ready _ -> not unread; _ -> False
-      closes = persistence == Close || draining /= 0 || not kept
+      closes = persistence == Close || draining /= 0 || wanted /= 0 || not kept
       closing
         | closes = Closes
         | minor == 0 = StaysTold
@@ -355,16 +365,85 @@ answerKnowing state request reply unread kept = do
       Nothing -> False
 {-# INLINE answerKnowing #-}
 
+-- Reply while the handler runs. Until output has been sent, a failure takes the reply back.
+replyInside :: ConnectionState -> Request -> Reply -> IO Int
+replyInside state request reply = do
+  let ws = stateWork state
+      out = stateOutput state
+  replied <- get ws WorkReplied
+  when (replied /= 0) (releaseReply reply >> throwIO RepliedTwice)
+  for_ (unsafeReply reply) (\e -> releaseReply reply >> throwIO e)
+  unread <- bodyUnread request
+  -- The body may be read later, but 100 Continue cannot be sent then. If it is still owed, the client
+  -- is told not to send the body, unless the reply is a stream, which may read it.
+  when (unread && streams reply) (beforeBody state)
+  owed <- get ws WorkContinue
+  base <- get ws WorkBase
+  persistence <- persistenceOf (inputPtr ws `plusPtr` base) (workHead ws)
+  minor <- httpMinor request
+  code <- method request
+  draining <- readWord (contextDraining (stateContext state)) 0
+  wanted <- get ws WorkCloses
+  now <- freshNow (stateConn state)
+  let closes = persistence == Close || draining /= 0 || wanted /= 0 || (unread && owed /= 0)
+      closing
+        | closes = Closes
+        | minor == 0 = StaysTold
+        | otherwise = Stays
+  -- What an earlier request left in the output is sent with this reply, or without it.
+  before <- get ws WorkUsed
+  set ws WorkPushed 0
+  set ws WorkReplied 1
+  try (sendReply out now False code minor closing reply) >>= \case
+    Right stays -> do
+      case reply of
+        Tunnel _ action -> tunnelHere state action >> set ws WorkReplied 4
+        _ -> set ws WorkReplied (if closes || not stays then 3 else 2)
+      logged state request LoggedRequest (replyStatus reply)
+      get ws WorkSent
+    Left e -> do
+      pushed <- get ws WorkPushed
+      if pushed == 0
+        then set ws WorkUsed before >> set ws WorkReplied 0
+        else logged state request LoggedRequest (replyStatus reply)
+      throwIO (e :: SomeException)
+
+-- The handler has replied: continue after the reply.
+repliedInside :: ConnectionState -> Request -> IO Outcome
+repliedInside state request =
+  get ws WorkReplied >>= \case
+    -- It has not; its own bug.
+    0 -> do
+      settingFailed (settingsOf state) (toException NotReplied)
+      answer state request (plain status500 "The server failed to answer this request.")
+    -- It has caught the failure of its reply.
+    1 -> linger state
+    4 -> linger state
+    done -> do
+      unread <- bodyUnread request
+      whole <- if unread then (== Dropped) <$> dropBody state request else pure True
+      if done == 3 || not whole
+        then flush (stateOutput state) >> (if whole then pure Over else linger state)
+        else next state =<< freshNow (stateConn state)
+  where
+    ws = stateWork state
+
+-- A tunnel inside a handler, which still holds the workspace.
+tunnelHere :: ConnectionState -> (Duplex -> IO ()) -> IO ()
+tunnelHere state action = duplexHere state >>= unsafeUnmask . action
+
 -- The tunnel begins with what was received after the request's head.
 leave :: ConnectionState -> (Duplex -> IO ()) -> IO Outcome
-leave state action = do
+leave state action = Elsewhere . action <$> duplexHere state
+{-# NOINLINE leave #-}
+
+duplexHere :: ConnectionState -> IO Duplex
+duplexHere state = do
   let ws = stateWork state
   start <- get ws WorkStart
   end <- get ws WorkEnd
   received <- B.packCStringLen (castPtr (inputPtr ws `plusPtr` start), end - start)
-  duplex <- newDuplex (stateTransport state) (settingReplyPace (settingsOf state)) received
-  pure (Elsewhere (action duplex))
-{-# NOINLINE leave #-}
+  newDuplex (stateTransport state) (settingReplyPace (settingsOf state)) received
 
 -- The state of a body that the handler did not read to its end.
 data Dropped
@@ -387,6 +466,7 @@ dropBody state request =
 streams :: Reply -> Bool
 streams = \case
   Stream {} -> True
+  StreamOf {} -> True
   -- What is left of the body is the tunnel's.
   Tunnel {} -> True
   _ -> False
@@ -398,7 +478,10 @@ unsafeReply = \case
   Whole _ h _ -> unsafeHeader h
   Segments _ h _ _ -> unsafeHeader h
   Stream _ h _ -> unsafeHeader h
+  Built _ h _ -> unsafeHeader h
+  StreamOf _ h _ _ -> unsafeHeader h
   Tunnel h _ -> h >>= unsafeHeader . snd
+  Replied _ -> Nothing
 {-# INLINE unsafeReply #-}
 
 releaseReply :: Reply -> IO ()
@@ -414,12 +497,17 @@ logged state request what status = case contextLog (stateContext state) of
 
 handlerFailed :: ConnectionState -> Request -> SomeException -> IO Outcome
 handlerFailed state request e
-  | Just failure <- fromException e = bodyFailed state failure
   | Just ConnectionLost <- fromException e = pure Over
   | isAsynchronous e = throwIO e
   | otherwise = do
-    settingFailed (settingsOf state) e
-    answer state request (plain status500 "The server failed to answer this request.")
+    replied <- get (stateWork state) WorkReplied
+    case fromException e of
+      Just failure -> if replied == 0 then bodyFailed state failure else linger state
+      Nothing -> do
+        settingFailed (settingsOf state) e
+        if replied == 0 then failed500 else linger state
+  where
+    failed500 = answer state request (plain status500 "The server failed to answer this request.")
 
 -- The reply has not begun, so the answer can say what was wrong with the body.
 bodyFailed :: ConnectionState -> BodyError -> IO Outcome

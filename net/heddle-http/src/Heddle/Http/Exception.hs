@@ -11,6 +11,7 @@ module Heddle.Http.Exception
   ( HttpException (..),
     fromHttp,
     ConnectionLost (..),
+    ReplyMisuse (..),
   )
 where
 
@@ -35,6 +36,24 @@ instance Exception ConnectionLost where
   toException = toException . HttpException
   fromException = fromHttp
   displayException ConnectionLost = "the client went away"
+
+-- | A handler's misuse of 'Heddle.Http.replyNow'.
+data ReplyMisuse
+  = -- | It replied a second time. The second reply was not sent.
+    RepliedTwice
+  | -- | It answered 'Heddle.Http.Replied' without having replied.
+    NotReplied
+  | -- | A writer was used after its reply had ended.
+    WrittenLate
+  deriving stock (Eq, Show)
+
+instance Exception ReplyMisuse where
+  toException = toException . HttpException
+  fromException = fromHttp
+  displayException = \case
+    RepliedTwice -> "a handler replied twice to one request; the second reply was not sent"
+    NotReplied -> "a handler said that it had replied, and had not"
+    WrittenLate -> "a reply's writer was used after the reply had ended"
 
 -- | 'fromException' of an exception below the root.
 fromHttp :: Exception e => SomeException -> Maybe e

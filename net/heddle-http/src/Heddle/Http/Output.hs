@@ -27,12 +27,15 @@ where
 import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.ByteString.Builder.Extra (Next (..), runBuilder)
+import Data.ByteString.Internal (createAndTrim')
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_)
+import Data.Maybe (isJust)
 import Data.Word (Word8)
-import Foreign.Marshal.Utils (copyBytes)
-import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
-import Heddle.Bytes.Write (hex, pokeWrite, writeBound)
+import Foreign.Marshal.Utils (copyBytes, moveBytes)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr, plusPtr)
+import Heddle.Bytes.Write (Write, hex, pokeWrite, writeBound)
 import Heddle.Http.Date
 import Heddle.Http.Exception (ConnectionLost (..))
 import Heddle.Http.Head (MethodCode)
@@ -128,28 +131,48 @@ sendReply out now gather method minor closing = \case
     unless gather (flush out)
     pure True
   Stream status headers body
-    | statusForbidsContent status || method == MethodHead -> do
-      headOut out now status headers Nothing (chunkedLine <> closingLine closing)
-      set ws WorkSent 0
-      unless gather (flush out)
-      pure True
-    | minor == 0 -> do
-      headOut out now status headers Nothing (closingLine Closes)
-      set ws WorkSent 0
-      unsafeUnmask (body (Writer (\b -> mask_ (counted b >> putBytes out b)) (mask_ (flush out))))
-      flush out
-      pure False
+    | statusForbidsContent status || method == MethodHead -> headAlone status headers Nothing
     | otherwise -> do
-      headOut out now status headers Nothing (chunkedLine <> closingLine closing)
+      framed <- streamHead status headers
+      unsafeUnmask (body (writerOf out framed))
+      endStream framed
+  StreamOf status headers n body -> do
+    let none = statusForbidsContent status
+        announced = if none && status /= status304 then Nothing else Just n
+    if none || method == MethodHead
+      then headAlone status headers announced
+      else do
+        headOut out now status headers announced (closingLine closing)
+        set ws WorkSent 0
+        unsafeUnmask (body (writerOf out (Exactly n)))
+        sent <- get ws WorkSent
+        when (sent /= n) (throwIO (WrongLength n sent))
+        unless gather (flush out)
+        pure True
+  Built status headers builder
+    | statusForbidsContent status -> headAlone status headers Nothing
+    | otherwise -> do
       set ws WorkSent 0
-      unsafeUnmask (body (Writer (\b -> mask_ (counted b >> putChunk out b)) (mask_ (flush out))))
-      putBytes out "0\r\n\r\n"
-      unless gather (flush out)
-      pure True
-    where
-      chunkedLine
-        | minor == 0 || statusForbidsContent status = ""
-        | otherwise = "Transfer-Encoding: chunked\r\n"
+      -- The head is written when the length is known, into this space before the content.
+      let before = headRoom (settingServerName (outputSettings out)) status headers + B.length (outputLines out) + 60 + chunkBefore
+      gathered <- get ws WorkUsed
+      when (gathered > 0 && outputSize ws - gathered < before + 1024) (flush out)
+      used <- get ws WorkUsed
+      let room = outputSize ws - used - before - chunkAfter
+          start = outputPtr ws `plusPtr` (used + before)
+      (n, after') <- if room < 64 then pure (0, More 1 (runBuilder builder)) else unsafeUnmask (runBuilder builder start room)
+      case after' of
+        Done -> do
+          headOut out now status headers (Just n) (closingLine closing)
+          unless (method == MethodHead) (putHere out (Exactly n) start n)
+          unless gather (flush out)
+          pure True
+        _ | method == MethodHead -> headAlone status headers Nothing
+        _ -> do
+          framed <- streamHead status headers
+          putHere out framed start n
+          unsafeUnmask (continueBuilder out framed after')
+          endStream framed
   -- The engine runs the action after it has given the workspace back.
   Tunnel h _ -> do
     set ws WorkSent 0
@@ -157,8 +180,28 @@ sendReply out now gather method minor closing = \case
       headOut out now status headers Nothing (if status == status101 then "Connection: Upgrade\r\n" else "")
     flush out
     pure False
+  Replied _ -> pure True
   where
     ws = outputWork out
+    headAlone status headers len = do
+      let chunkedLine
+            | isJust len || minor == 0 || statusForbidsContent status = ""
+            | otherwise = "Transfer-Encoding: chunked\r\n"
+      headOut out now status headers len (chunkedLine <> closingLine closing)
+      set ws WorkSent 0
+      unless gather (flush out)
+      pure True
+    -- The head of content whose length is unknown.
+    streamHead status headers = do
+      let (framed, extra)
+            | minor == 0 = (ToTheEnd, closingLine Closes)
+            | otherwise = (Chunks, "Transfer-Encoding: chunked\r\n" <> closingLine closing)
+      headOut out now status headers Nothing extra
+      set ws WorkSent 0
+      pure framed
+    endStream = \case
+      Chunks -> True <$ (putBytes out "0\r\n\r\n" >> unless gather (flush out))
+      _ -> False <$ flush out
     -- Windows of the pace, one after the other.
     paced done = do
       began <- get ws WorkPaceBegan
@@ -171,7 +214,6 @@ sendReply out now gather method minor closing = \case
           pure (paceDeadline pace t 0)
         else pure (paceDeadline pace (Deadline began) (done - before))
     pace = settingReplyPace (outputSettings out)
-    counted b = get ws WorkSent >>= \n -> set ws WorkSent (n + B.length b)
 
 -- | Send, or gather, a prebuilt reply; 'False' when the client is gone.
 --
@@ -222,7 +264,7 @@ headOut :: Output -> Deadline -> Status -> [Header] -> Maybe Int -> ByteString -
 headOut out now status headers len extra = do
   _ <- currentSecond (outputDate out) now
   let server = settingServerName (outputSettings out)
-      room = headRoom server headers + B.length extra + B.length (outputLines out)
+      room = headRoom server status headers + B.length extra + B.length (outputLines out)
   used <- get ws WorkUsed
   if room <= outputSize ws - used
     then do
@@ -243,7 +285,7 @@ headOut out now status headers len extra = do
     ws = outputWork out
     write p server = do
       (dateAt, end) <- pokeHead p server status headers len (extra <> outputLines out)
-      _ <- dateText (outputDate out) >>= pokeBytes dateAt
+      unless (dateAt == nullPtr) (void (dateText (outputDate out) >>= pokeBytes dateAt))
       pure end
 
 -- | Add bytes to the output; what does not fit is sent.
@@ -271,7 +313,7 @@ putRaw out p n = do
 putChunk :: Output -> ByteString -> IO ()
 putChunk out b = unless (B.null b) $ do
   let ws = outputWork out
-      size = hex (fromIntegral (B.length b)) <> "\r\n"
+      size = chunkSize (B.length b)
   used <- get ws WorkUsed
   when (outputSize ws - used < writeBound size) (flushMore out)
   at <- get ws WorkUsed
@@ -279,6 +321,86 @@ putChunk out b = unless (B.null b) $ do
   set ws WorkUsed (end `minusPtr` outputPtr ws)
   putBytes out b
   putBytes out "\r\n"
+
+-- How content is framed.
+data Framed
+  = Chunks
+  | -- | Its end is the connection's.
+    ToTheEnd
+  | -- | By the length announced.
+    Exactly !Int
+
+-- Writes content so framed. The actions may be called in any masking state.
+writerOf :: Output -> Framed -> Writer
+writerOf out framed =
+  Writer
+    { writerPut = \b -> mask_ (putPiece out framed b),
+      writerBuild = continueBuilder out framed . More 1 . runBuilder,
+      writerFlush = mask_ (flush out)
+    }
+
+putPiece :: Output -> Framed -> ByteString -> IO ()
+putPiece out framed b = do
+  count out framed (B.length b)
+  case framed of
+    Chunks -> putChunk out b
+    _ -> putBytes out b
+
+-- Count content that is about to be sent.
+count :: Output -> Framed -> Int -> IO ()
+count out framed n = do
+  sent <- get (outputWork out) WorkSent
+  case framed of
+    Exactly most | sent + n > most -> throwIO (WrongLength most (sent + n))
+    _ -> pure ()
+  set (outputWork out) WorkSent (sent + n)
+
+-- Room for the size of a chunk, and for the end of one. A 'Write' may store beyond its bytes, up to
+-- its bound.
+chunkBefore, chunkAfter :: Int
+chunkBefore = writeBound (chunkSize 0)
+chunkAfter = writeBound "\r\n"
+
+chunkSize :: Int -> Write
+chunkSize n = hex (fromIntegral n) <> "\r\n"
+
+-- Run a builder into the output, which is sent whenever it is full. The builder runs in the
+-- caller's masking state; until its bytes are counted in, an interruption loses only them.
+continueBuilder :: Output -> Framed -> Next -> IO ()
+continueBuilder out framed = \case
+  Done -> pure ()
+  Chunk b step -> mask_ (putPiece out framed b) >> continueBuilder out framed (More 1 step)
+  More least step
+    | least > outputSize ws - chunkBefore - chunkAfter -> do
+      (b, next) <- createAndTrim' least (\p -> (\(n, next) -> (0, n, next)) <$> step p least)
+      mask_ (putPiece out framed b)
+      continueBuilder out framed next
+    | otherwise -> do
+      full <- (\used -> outputSize ws - used - chunkBefore - chunkAfter < max 64 least) <$> get ws WorkUsed
+      when full (mask_ (flushMore out))
+      used <- get ws WorkUsed
+      let start = outputPtr ws `plusPtr` (used + chunkBefore)
+      (n, next) <- step start (outputSize ws - used - chunkBefore - chunkAfter)
+      mask_ (putHere out framed start n)
+      continueBuilder out framed next
+  where
+    ws = outputWork out
+
+-- Add bytes that stand in the output's free part, at least 'chunkBefore' bytes after its used part.
+putHere :: Output -> Framed -> Ptr Word8 -> Int -> IO ()
+putHere out framed start n = when (n > 0) $ do
+  count out framed n
+  used <- get ws WorkUsed
+  let at = outputPtr ws `plusPtr` used
+  case framed of
+    Chunks -> do
+      content <- pokeWrite (chunkSize n) at
+      moveBytes content start n
+      end <- pokeWrite "\r\n" (content `plusPtr` n)
+      set ws WorkUsed (end `minusPtr` outputPtr ws)
+    _ -> moveBytes at start n >> set ws WorkUsed (used + n)
+  where
+    ws = outputWork out
 
 -- | Send what was gathered.
 --
@@ -299,6 +421,7 @@ flushMore out = do
   used <- get ws WorkUsed
   when (used > 0) $ do
     set ws WorkUsed 0
+    set ws WorkPushed 1
     deadline <- paceDeadline (settingReplyPace (outputSettings out)) <$> monotonicNow <*> pure 0
     r <- writeMoreUntil (outputTransport out) (outputPtr ws) used deadline `onException` abandon out
     keepAlive (workOutput ws)
@@ -313,6 +436,7 @@ flushMore out = do
 -- [Throws]: 'ConnectionLost'.
 sendPaced :: Output -> Ptr Word8 -> Int -> IO ()
 sendPaced out p n = do
+  set (outputWork out) WorkPushed 1
   alive <- sendQuickly out p n
   unless alive (lose out)
 

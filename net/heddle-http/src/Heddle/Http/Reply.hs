@@ -15,6 +15,7 @@ module Heddle.Http.Reply
     Reply (..),
     Header (..),
     UnsafeHeader (..),
+    WrongLength (..),
     unsafeHeader,
     Segment (..),
     segmentLength,
@@ -37,14 +38,16 @@ where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.ByteString.Builder (Builder)
 import Data.ByteString.Char8 qualified as C
+import Data.Char (toLower)
 import Data.Foldable (foldlM, for_)
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
-import Foreign.Ptr (Ptr, minusPtr, plusPtr)
+import Foreign.Ptr (Ptr, minusPtr, nullPtr, plusPtr)
 import Heddle.Bytes.HttpDate (httpDateLength)
-import Heddle.Bytes.Write (bytes, decimal, pokeWrite)
+import Heddle.Bytes.Write (Write, bytes, decimal, pokeWrite)
 import Heddle.Http.Duplex (Duplex)
 import Heddle.Http.Exception (HttpException (..), fromHttp)
 import Heddle.Http.Status
@@ -70,6 +73,20 @@ instance Exception UnsafeHeader where
   fromException = fromHttp
   displayException (UnsafeHeader (Header name _)) =
     "cannot send the reply's header " ++ show name ++ ": it has no name, or its name or value holds CR, LF or NUL"
+
+-- | The content of a 'StreamOf' reply was not as long as announced: bytes announced, and bytes
+-- written or about to be.
+data WrongLength = WrongLength !Int !Int
+  deriving stock (Eq)
+
+instance Show WrongLength where
+  showsPrec d e = showParen (d > 10) (showString (displayException e))
+
+instance Exception WrongLength where
+  toException = toException . HttpException
+  fromException = fromHttp
+  displayException (WrongLength announced written) =
+    "a reply announced " ++ show announced ++ " bytes of content, and its handler wrote " ++ show written
 
 -- | The first header that cannot be sent.
 --
@@ -104,6 +121,13 @@ data Reply
     Whole !Status ![Header] !ByteString
   | -- | Status, headers, pieces of content, and what releases them afterwards.
     Segments !Status ![Header] ![Segment] !(IO ())
+  | -- | Content written by a builder. If all of it fits the connection's output, its length is
+    -- announced; otherwise it is sent as a stream. A builder that fails before then is a
+    -- handler that failed.
+    Built !Status ![Header] !Builder
+  | -- | Content of exactly this many bytes, written by the action: 'WrongLength' if it writes
+    -- more or fewer, and the connection closes.
+    StreamOf !Status ![Header] !Int !(Writer -> IO ())
   | -- | Content of unknown length, written by the action: chunked for HTTP/1.1, ended by
     -- closing for HTTP/1.0.
     Stream !Status ![Header] !(Writer -> IO ())
@@ -113,6 +137,8 @@ data Reply
     -- the action writes what a client expects itself. The request can be read only until the
     -- handler has returned.
     Tunnel !(Maybe (Status, [Header])) !(Duplex -> IO ())
+  | -- | The handler has replied already, by 'Heddle.Http.replyNow', with this status.
+    Replied !Status
 
 -- | The status of a reply.
 replyStatus :: Reply -> Status
@@ -121,12 +147,17 @@ replyStatus = \case
   Whole s _ _ -> s
   Segments s _ _ _ -> s
   Stream s _ _ -> s
+  Built s _ _ -> s
+  StreamOf s _ _ _ -> s
   Tunnel h _ -> maybe status101 fst h
+  Replied s -> s
 
 -- | Where a stream's content goes. Each action throws when the connection is lost.
 data Writer = Writer
   { -- | Add bytes.
     writerPut :: ByteString -> IO (),
+    -- | Add what a builder writes, directly into the output.
+    writerBuild :: Builder -> IO (),
     -- | Send what was added.
     writerFlush :: IO ()
   }
@@ -159,12 +190,14 @@ data PrebuiltBody
 -- [Throws]: 'UnsafeHeader'.
 -- [Threads]: the date is changed in place, so a prebuilt reply belongs to one capability.
 newPrebuilt :: ByteString -> Status -> [Header] -> PrebuiltBody -> IO Prebuilt
-newPrebuilt server status headers body = do
-  for_ (unsafeHeader headers) throwIO
+newPrebuilt server status given body = do
+  for_ (unsafeHeader given) throwIO
   let (len, fill) = case body of
         NoContent -> (Nothing, \_ -> pure ())
         ContentOf n f -> (Just n, f)
-  buffer <- newBuffer (headRoom server headers + fromMaybe 0 len)
+      -- Its date is always the current one.
+      headers = [one | one@(Header name _) <- given, not (name `isNamed` "date")]
+  buffer <- newBuffer (headRoom server status headers + fromMaybe 0 len)
   shows' <- newWords 1
   withBuffer buffer $ \p -> do
     (dateAt, end) <- pokeHead p server status headers len ""
@@ -182,31 +215,43 @@ newPrebuilt server status headers body = do
 -- | How much room 'pokeHead' may need.
 --
 -- [Units]: bytes.
-headRoom :: ByteString -> [Header] -> Int
-headRoom server headers = 256 + B.length server + sum [B.length n + B.length v + 4 | Header n v <- headers]
+headRoom :: ByteString -> Status -> [Header] -> Int
+headRoom server status headers = 256 + B.length server + B.length (reasonPhrase status) + sum [B.length n + B.length v + 4 | Header n v <- headers]
 
 -- | Write a head: where the date belongs ('httpDateLength' bytes, left unwritten), and
--- the end. The length is announced when given; extra header lines (each with its CRLF) go
+-- the end. A Date or Server among the headers is sent instead of ours; with such a Date the first
+-- address is null. The length is announced when given; extra header lines (each with its CRLF) go
 -- last.
 pokeHead :: Ptr Word8 -> ByteString -> Status -> [Header] -> Maybe Int -> ByteString -> IO (Ptr Word8, Ptr Word8)
 pokeHead p0 server status headers len extra = do
-  dateAt <- pokeWrite (bytes (statusLine status) <> "Date: ") p0
-  p1 <- pokeWrite "\r\n" (dateAt `plusPtr` httpDateLength)
-  p2 <- if B.null server then pure p1 else pokeWrite ("Server: " <> bytes server <> "\r\n") p1
+  start <- pokeWrite (statusLine status) p0
+  (dateAt, p1) <-
+    if names "date"
+      then pure (nullPtr, start)
+      else do
+        at <- pokeWrite "Date: " start
+        next <- pokeWrite "\r\n" (at `plusPtr` httpDateLength)
+        pure (at, next)
+  p2 <- if B.null server || names "server" then pure p1 else pokeWrite ("Server: " <> bytes server <> "\r\n") p1
   p3 <- foldlM (\p (Header n v) -> pokeWrite (bytes n <> ": " <> bytes v <> "\r\n") p) p2 headers
   p4 <- case len of
     Nothing -> pure p3
     Just n -> pokeWrite ("Content-Length: " <> decimal n <> "\r\n") p3
   end <- pokeWrite (bytes extra <> "\r\n") p4
   pure (dateAt, end)
+  where
+    names field = any (\(Header name _) -> name `isNamed` field) headers
+
+-- | Whether a name is this one, given in lower case.
+isNamed :: ByteString -> ByteString -> Bool
+isNamed name lower = B.length name == B.length lower && C.map toLower name == lower
 
 -- | Copy bytes to an address, and return the address after them.
 pokeBytes :: Ptr Word8 -> ByteString -> IO (Ptr Word8)
 pokeBytes p b = pokeWrite (bytes b) p
 {-# INLINE pokeBytes #-}
 
-statusLine :: Status -> ByteString
+statusLine :: Status -> Write
 statusLine status
-  | status == status200 = "HTTP/1.1 200 OK\r\n"
-  | status == status304 = "HTTP/1.1 304 Not Modified\r\n"
-  | otherwise = B.concat ["HTTP/1.1 ", C.pack (show (statusCode status)), " ", reasonPhrase status, "\r\n"]
+  | statusCode status == 200 && reasonPhrase status == "OK" = "HTTP/1.1 200 OK\r\n"
+  | otherwise = "HTTP/1.1 " <> decimal (statusCode status) <> " " <> bytes (reasonPhrase status) <> "\r\n"

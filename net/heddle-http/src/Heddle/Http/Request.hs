@@ -39,7 +39,14 @@ module Heddle.Http.Request
     -- * Bodies
     readBody,
     readWholeBody,
+    bodyLeft,
+    unpaced,
     BodyError (..),
+
+    -- * Replying early
+    replyNow,
+    replyBegun,
+    closeAfterReply,
 
     -- * For the engine
     withHead,
@@ -65,12 +72,13 @@ import Heddle.Http.Framing (FramingResult (..))
 import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Head qualified as Head
 import Heddle.Http.RejectReason
+import Heddle.Http.Reply (Reply)
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (Registration, registrationPeer, pattern TimedOutCode)
 import Heddle.IO.Transport (LayerFacts, Transport (..), holdsInput, isLayered, layerFacts, readUntil, transportRegistration)
-import Heddle.Prim.Clock (Deadline (..), monotonicNow)
+import Heddle.Prim.Clock (Deadline (..), monotonicNow, seconds)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 
 -- | One request.
@@ -84,7 +92,9 @@ data Request = Request
     -- | When its head was complete.
     requestBegan :: !Deadline,
     -- | Sends the gathered output, and the 100 Continue that the client still waits for.
-    requestFlush :: !(IO ())
+    requestFlush :: !(IO ()),
+    -- | 'replyNow'.
+    requestReply :: !(Request -> Reply -> IO Int)
   }
 
 -- | A failure to read a body, thrown by 'readBody'. If the handler does not catch it, the
@@ -204,6 +214,8 @@ startBody settings ws framing continue = do
     ChunkedBody -> -1
     _ -> 0
   set ws WorkContinue (if continue then 1 else 0)
+  set ws WorkReplied 0
+  set ws WorkCloses 0
   set ws WorkBodyBegan 0
   case framing of
     ChunkedBody -> resetChunkState (settingLimits settings) (workChunks ws)
@@ -230,6 +242,51 @@ readWholeBody request most = go 0 []
       | otherwise = do
         piece <- readBody request
         if B.null piece then pure (B.concat (reverse pieces)) else go (n + B.length piece) (piece : pieces)
+
+-- | How many bytes of the body have not been read; 'Nothing' when that is unknown, in a chunked
+-- body before its end.
+--
+-- [Cost]: one load.
+bodyLeft :: Request -> IO (Maybe Int)
+bodyLeft request = (\left -> if left < 0 then Nothing else Just left) <$> get (requestWork request) WorkLeft
+
+-- | The same request, whose body may come as slowly as the client likes.
+--
+-- [Cost]: an allocation.
+unpaced :: Request -> Request
+unpaced request = request {requestSettings = (requestSettings request) {settingBodyPace = Pace (seconds 1000000000) 0}}
+
+-- | Send a reply while the handler still runs, for a handler that has work to do afterwards or
+-- that holds what the reply is made of. The handler then returns 'Replied'. The answer is
+-- how many bytes of content were sent.
+--
+-- The body can be read after it, but if the client still waits for 100 Continue and the reply is
+-- not a stream, it is told to send no body: read before replying. A tunnel runs within the call.
+--
+-- After an exception, 'replyBegun' says whether bytes of the reply may have been sent. If not, the
+-- handler can reply again, or fail; if so, the connection closes when the handler returns.
+--
+-- [Blocks]: parks until the reply is in the kernel.
+-- [Throws]: 'UnsafeHeader', 'WrongLength', 'ReplyMisuse' on a second reply, what a reply's action or
+-- builder throws; when the client is gone, an 'HttpException'.
+-- [Threads]: the handler's.
+replyNow :: Request -> Reply -> IO Int
+replyNow request = requestReply request request
+{-# INLINE replyNow #-}
+
+-- | Whether 'replyNow' has begun to send, or has sent, a reply.
+--
+-- [Cost]: one load.
+replyBegun :: Request -> IO Bool
+replyBegun request = (/= 0) <$> get (requestWork request) WorkReplied
+
+-- | Close the connection after the reply to this request, which tells the client so if it has not
+-- begun.
+--
+-- [Cost]: one store.
+-- [Threads]: the handler's.
+closeAfterReply :: Request -> IO ()
+closeAfterReply request = set (requestWork request) WorkCloses 1
 
 -- | Whether a part of the body has not been read.
 bodyUnread :: Request -> IO Bool

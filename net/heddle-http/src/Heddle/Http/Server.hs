@@ -84,11 +84,31 @@ withServerOn runtime settings make listeners = bracket open cutShort
           session = \case
             ClearText -> pure (\registration -> converse (contextOf registration) (Bare registration))
             Encrypted opening -> encryptedSession contextOf (settingHead settings) opening
-      services <- startSessions options [(listener, session scheme) | (listener, scheme) <- listeners]
+          hooked = maybe id hookedSession (settingOpened settings)
+      services <- startSessions options [(listener, hooked (session scheme)) | (listener, scheme) <- listeners]
       pure (Server services draining (settingGrace settings))
     context draining i = do
       (handler, hook) <- make i
       newContext settings i draining handler hook
+
+-- Calls the hook before the handler's first call and the hook's action after its last.
+hookedSession :: (Registration -> IO (Maybe (IO ()))) -> IO (Registration -> IO After) -> IO (Registration -> IO After)
+hookedSession opened make = do
+  handler <- make
+  state <- newRef Nothing
+  let talk registration closed = do
+        next <- handler registration `onException` closed
+        case next of
+          Done -> closed
+          IdleUntil _ -> pure ()
+        pure next
+  pure $ \registration ->
+    readRef state >>= \case
+      Just closed -> talk registration closed
+      Nothing ->
+        opened registration >>= \case
+          Nothing -> pure Done
+          Just closed -> writeRef state (Just closed) >> talk registration closed
 
 -- The handler of one connection with TLS: the first call opens the layer, the last one releases it.
 encryptedSession :: (Registration -> Context) -> Nanos -> Opening -> IO (Registration -> IO After)

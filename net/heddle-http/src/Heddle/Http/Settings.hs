@@ -20,6 +20,7 @@ where
 
 import Data.ByteString (ByteString)
 import Heddle.Http.Parse (Limits, defaultLimits)
+import Heddle.IO.Registration (Registration)
 import Heddle.IO.Service (Shortage, describeShortage)
 import Heddle.Prim.Clock (Deadline, Nanos (..), after, seconds)
 import Heddle.Prim.Errno (Errno, describeErrno)
@@ -67,7 +68,11 @@ data Settings = Settings
     -- descriptors. Then the one that has been idle longest is closed for a new one.
     settingConnections :: !(Maybe Int),
     -- | Called at most once a minute when idle connections are closed to make room.
-    settingCrowded :: !(Shortage -> IO ())
+    settingCrowded :: !(Shortage -> IO ()),
+    -- | Called when a connection begins, in its thread and masked: when its first byte has come, or
+    -- has not come in time. 'Nothing' closes the connection; otherwise the action is called
+    -- once when the connection has closed, whatever closed it. Without a hook nothing is kept.
+    settingOpened :: !(Maybe (Registration -> IO (Maybe (IO ()))))
   }
 
 -- | 60 s idle, 10 s for a head, bodies at least 240 B/s after 10 s and replies after 30 s,
@@ -87,7 +92,8 @@ defaultSettings =
       settingFailed = \e -> putErrorLine ("heddle-http: a request failed: " ++ describeException e),
       settingPaused = \e -> putErrorLine ("heddle-http: accepting pauses: " ++ describeErrno e ++ ", and no connection is idle; raise the limit of open files (ulimit -n)"),
       settingConnections = Nothing,
-      settingCrowded = \shortage -> putErrorLine ("heddle-http: " ++ describeShortage shortage)
+      settingCrowded = \shortage -> putErrorLine ("heddle-http: " ++ describeShortage shortage),
+      settingOpened = Nothing
     }
 
 -- | @paceDeadline pace began moved@ is the time by which a window of a transfer must move

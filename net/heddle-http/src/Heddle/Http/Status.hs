@@ -16,6 +16,7 @@ module Heddle.Http.Status
     reasonPhrase,
     statusForbidsContent,
     otherStatus,
+    statusWith,
 
     -- ** 1xx: informational
     status100,
@@ -81,6 +82,7 @@ module Heddle.Http.Status
 where
 
 import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
 
 -- | A status: a code of three digits and its reason phrase. Statuses are equal when their
 -- codes are.
@@ -88,7 +90,7 @@ import Data.ByteString (ByteString)
 -- [Source]: RFC 9110, section 15.
 data Status
   = -- The phrase is lazy so that each constant below is static data. The constructor stays
-    -- here: heads are written into a space that the longest phrase below fits.
+    -- here, where phrases are checked.
     Status !Int ByteString
 
 instance Eq Status where
@@ -131,6 +133,17 @@ statusForbidsContent (Status code _) = code < 200 || code == 204 || code == 304
 -- [Cost]: O(1).
 otherStatus :: Int -> Status
 otherStatus code = Status code ""
+
+-- | A status with words of one's own, as far as they can stand in a status line: without CR,
+-- LF and NUL, and at most 512 bytes.
+--
+-- [Cost]: O(length).
+statusWith :: Int -> ByteString -> Status
+statusWith code phrase
+  | B.length phrase <= 512 && B.all allowed phrase = Status code phrase
+  | otherwise = Status code (B.filter allowed (B.take 512 phrase))
+  where
+    allowed b = b /= 13 && b /= 10 && b /= 0
 
 -- | Informational: the final response follows.
 --

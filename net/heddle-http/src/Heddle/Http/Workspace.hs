@@ -41,6 +41,9 @@ module Heddle.Http.Workspace
     pattern WorkSent,
     pattern WorkPaceBegan,
     pattern WorkPaceDone,
+    pattern WorkReplied,
+    pattern WorkPushed,
+    pattern WorkCloses,
   )
 where
 
@@ -75,7 +78,7 @@ newWorkspace limits =
     <*> newBuffer 4096
     <*> newHeadTable (limitHeaders limits)
     <*> newChunkState
-    <*> newWords 13
+    <*> newWords 16
 
 -- | Room for input.
 --
@@ -192,3 +195,16 @@ pattern WorkPaceBegan = 11
 -- | Bytes of the file sent by then.
 pattern WorkPaceDone :: Int
 pattern WorkPaceDone = 12
+
+-- | What the handler has done by 'Heddle.Http.replyNow': 0 nothing, 1 begun a reply, 2 finished
+-- one, 3 the same and the connection closes, 4 ended a tunnel.
+pattern WorkReplied :: Int
+pattern WorkReplied = 13
+
+-- | 1 when output was sent since this was last set to 0.
+pattern WorkPushed :: Int
+pattern WorkPushed = 14
+
+-- | 1 when the handler wants the connection closed after its reply.
+pattern WorkCloses :: Int
+pattern WorkCloses = 15

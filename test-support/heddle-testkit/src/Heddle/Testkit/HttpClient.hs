@@ -33,6 +33,7 @@ module Heddle.Testkit.HttpClient
     hearEnd,
     hearsWithin,
     hearExactly,
+    hearSome,
     hearRest,
     Ending (..),
 
@@ -300,6 +301,12 @@ hearsWithin (Client s rest) limit = do
       case got of
         Nothing -> pure False
         Just bytes -> True <$ writeIORef rest bytes
+
+-- | The bytes received and not consumed yet, or else the next ones; empty at the end.
+hearSome :: Client -> IO ByteString
+hearSome client@(Client _ rest) = do
+  have <- readIORef rest
+  if B.null have then receive client else have <$ writeIORef rest B.empty
 
 -- | How a connection ended.
 data Ending

@@ -17,6 +17,7 @@ module Heddle.IO.Internal.Listener
     defaultListenOptions,
     withListener,
     newListener,
+    adoptListener,
     closeListener,
 
     -- * One at a time
@@ -134,6 +135,41 @@ newListener runtime options address = mask_ $ do
         _ <- checked "listen" (S.listen fd (listenBacklog options))
         newRegistration m Owned fd mempty Attached (\_ -> pure ())
       (registration :) <$> open shared bound rest `onException` closeRegistration registration
+
+-- | Accept from a socket that listens already, such as one of the network package or one that was
+-- inherited: through a duplicate, so the caller closes its own. Both become non-blocking. There is
+-- one acceptor. Accepted connections send small segments at once.
+--
+-- While the duplicate is open the kernel goes on queueing connections, though the caller has closed
+-- the original.
+--
+-- [Cost]: six system calls.
+-- [Blocks]: never.
+-- [Throws]: 'IOError': EBADF, ENOTSOCK, EINVAL for a socket that does not listen.
+adoptListener :: Runtime -> Fd -> IO Listener
+adoptListener runtime original = mask_ $ do
+  listening <- checked what (S.getOption original S.Listening)
+  when (listening == 0) (throwErrnoFor what EINVAL)
+  fd <- fromIntegral <$> checked what (S.duplicate original)
+  registration <- flip onException (S.closeSocket fd) $ do
+    _ <- checked what (S.setNonBlocking fd)
+    -- As in 'boundSocket'. On a Unix socket they fail: they do not exist there.
+    _ <- S.setOption fd S.NoDelay 1
+    _ <- S.setOption fd S.NotSentLowWater 131072
+    newRegistration (managerOn runtime 0) Owned fd mempty Attached (\_ -> pure ())
+  flip onException (closeRegistration registration) $ do
+    closed <- newWaitCell
+    name <- fromMaybe (SockAddrUnix "") <$> nameOf "getsockname" (S.localName fd)
+    pure
+      Listener
+        { listenerRuntime = runtime,
+          listenerRegistrations = [registration],
+          listenerAddress = name,
+          listenerCleanup = pure (),
+          listenerClosed = closed
+        }
+  where
+    what = "accept from descriptor " ++ show original
 
 -- | Close the listening sockets; connections live on. Idempotent.
 closeListener :: Listener -> IO ()

@@ -1,0 +1,115 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# OPTIONS_GHC -Wno-deprecations #-}
+
+-- wai deprecates reading the field requestBody; a server has to fill it.
+
+-- |
+-- Module      : Network.Wai.Handler.Heddle.Request
+-- Description : A WAI request on the engine's
+-- Stability   : hidden
+--
+-- Every field is a thunk over one copy of the head, so that an application pays for what it reads. Names
+-- of well-known headers are shared.
+--
+-- Cost: the head's copy and 600 bytes; a field costs its slice when it is first read.
+-- Owner: immutable; any thread.
+module Network.Wai.Handler.Heddle.Request
+  ( waiRequest,
+    pauseTimeout,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.CaseInsensitive qualified as CI
+import Data.Char (toUpper)
+import Data.Foldable (for_)
+import Data.Maybe (fromMaybe)
+import Data.Primitive.SmallArray (SmallArray, indexSmallArray, smallArrayFromList)
+import Data.Vault.Lazy qualified as Vault
+import Heddle.Http (KnownHeader (..), TargetForm (..))
+import Heddle.Http qualified as Http
+import Heddle.Http.Borrowed (requestConn)
+import Heddle.Http.HeadCopy
+import Heddle.IO (peerAddress)
+import Heddle.IO.Registration (connectionOf)
+import Heddle.Prim.Exception (catch, throwIO)
+import Heddle.Prim.Global (unsafeGlobal)
+import Network.HTTP.Types qualified as H
+import Network.Socket (SockAddr (..))
+import Network.Wai.Handler.Heddle.Exchange
+import Network.Wai.Handler.Heddle.Invalid
+import Network.Wai.Internal (Request (..), RequestBodyLength (..))
+import System.IO.Unsafe (unsafeDupablePerformIO)
+
+-- | The request of an exchange: whether paths stay unparsed, the exchange, its head, and what is to come
+-- of its body.
+waiRequest :: Bool -> Exchange -> HeadCopy -> Maybe Int -> Request
+waiRequest unparsed exchange copy left =
+  Request
+    { requestMethod = copiedMethod copy,
+      httpVersion = if copiedMinor copy == 0 then H.http10 else H.http11,
+      rawPathInfo = path,
+      rawQueryString = copiedQuery copy,
+      requestHeaders = copiedHeaders knownName CI.mk copy,
+      isSecure = Http.isSecure request,
+      remoteHost = unsafeDupablePerformIO (remoteOf request),
+      pathInfo = H.decodePathSegments path,
+      queryString = H.parseQuery (copiedQuery copy),
+      requestBody = if left == Just 0 then noBody else bodyChunk exchange,
+      vault = Vault.insert pauseKey (pauseTimeouts exchange) Vault.empty,
+      requestBodyLength = maybe ChunkedBody (KnownLength . fromIntegral) left,
+      requestHeaderHost = copiedHeader HeaderHost copy,
+      requestHeaderRange = copiedHeader HeaderRange copy,
+      requestHeaderReferer = copiedHeader HeaderReferer copy,
+      requestHeaderUserAgent = copiedHeader HeaderUserAgent copy
+    }
+  where
+    request = exchangeRequest exchange
+    path = pathOf unparsed copy
+
+pathOf :: Bool -> HeadCopy -> ByteString
+pathOf unparsed copy
+  | unparsed = B.take (B.length whole - B.length (copiedQuery copy)) whole
+  | otherwise = case copiedForm copy of
+    OriginForm -> copiedPath copy
+    AbsoluteForm -> if B.null (copiedPath copy) then "/" else copiedPath copy
+    _ -> whole
+  where
+    whole = copiedTarget copy
+
+-- The peer's address is kept with the connection, so this asks nobody, also later.
+remoteOf :: Http.Request -> IO SockAddr
+remoteOf request = fromMaybe (SockAddrUnix "") <$> peerAddress (connectionOf (requestConn request))
+
+noBody :: IO ByteString
+noBody = pure B.empty
+
+bodyChunk :: Exchange -> IO ByteString
+bodyChunk exchange = using exchange noBody $ do
+  request <- bodyRequest exchange
+  Http.readBody request `catch` \e -> maybe (throwIO e) throwIO (asInvalid e)
+
+-- | Let the client send this request's body as slowly as it likes; 'Network.Wai.Handler.Heddle.setTimeout' does not
+-- limit it then. An application's own time is never limited. Nothing happens for a request that
+-- is not of this server.
+pauseTimeout :: Request -> IO ()
+pauseTimeout request = for_ (Vault.lookup pauseKey (vault request)) id
+
+pauseKey :: Vault.Key (IO ())
+pauseKey = unsafeGlobal Vault.newKey
+{-# NOINLINE pauseKey #-}
+
+knownName :: KnownHeader -> H.HeaderName
+knownName known = indexSmallArray knownNames (fromEnum known)
+
+-- Spelt as usual: User-Agent.
+knownNames :: SmallArray H.HeaderName
+knownNames = smallArrayFromList [CI.mk (spelt (Http.knownHeaderName known)) | known <- Http.knownHeaders]
+  where
+    spelt = C.intercalate "-" . map capital . C.split '-'
+    capital word = case C.uncons word of
+      Just (first, rest) -> C.cons (toUpper first) rest
+      Nothing -> word
+{-# NOINLINE knownNames #-}

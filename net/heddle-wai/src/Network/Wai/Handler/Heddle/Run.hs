@@ -1,0 +1,128 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Network.Wai.Handler.Heddle.Run
+-- Description : Servers
+-- Stability   : hidden; "Network.Wai.Handler.Heddle" exports it
+--
+-- One listening socket, one accepting thread, connections spread over the capabilities by load.
+--
+-- Cost: event managers of the server's own, one per capability.
+-- Owner: the call that runs the server.
+module Network.Wai.Handler.Heddle.Run
+  ( run,
+    runEnv,
+    runSettings,
+    runSettingsSocket,
+
+    -- * While an action runs
+    withApplication,
+    withApplicationSettings,
+    testWithApplication,
+    testWithApplicationSettings,
+    openFreePort,
+  )
+where
+
+import Control.Concurrent (myThreadId)
+import Control.Monad (void, when)
+import Data.Streaming.Network (bindPortTCP, bindRandomPortTCP)
+import Heddle.Http (Server, drainUntil, withServer)
+import Heddle.IO (adoptListener, closeListener, deadlineIn, defaultConfig, never, seconds, withRuntime)
+import Heddle.Prim.Exception
+import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
+import Network.Socket (Socket, close, withFdSocket)
+import Network.Wai (Application)
+import Network.Wai.Handler.Heddle.Application
+import Network.Wai.Handler.Heddle.Settings
+import System.Environment (lookupEnv)
+import Text.Read (readMaybe)
+
+-- | Serve on a port of every interface until an exception ends it.
+--
+-- [Blocks]: parks.
+-- [Throws]: 'IOError' when the port cannot be listened on.
+run :: Port -> Application -> IO ()
+run port = runSettings (setPort port defaultSettings)
+
+-- | 'run', on the port that the environment variable @PORT@ names, if it is set.
+--
+-- [Throws]: 'IOError' when @PORT@ is no number, and as 'run'.
+runEnv :: Port -> Application -> IO ()
+runEnv port application =
+  lookupEnv "PORT" >>= \case
+    Nothing -> run port application
+    Just text -> case readMaybe text of
+      Just chosen -> run chosen application
+      Nothing -> ioError (userError ("runEnv: the environment variable PORT is " ++ show text ++ "; set it to a number, or unset it"))
+
+-- | Serve as the settings say, until an exception ends it or a graceful shutdown has finished.
+--
+-- [Blocks]: parks.
+-- [Throws]: 'IOError' when the port cannot be listened on.
+runSettings :: Settings -> Application -> IO ()
+runSettings settings application =
+  bracket (bindPortTCP (settingsPort settings) (settingsHost settings)) close $ \socket ->
+    runSettingsSocket settings socket application
+
+-- | 'runSettings' on a socket that listens already, of any family, such as one that was inherited.
+-- The server accepts from a duplicate: closing the socket does not end the server, which
+-- 'setInstallShutdownHandler' is for.
+--
+-- [Blocks]: parks.
+-- [Throws]: 'IOError' when the socket does not listen.
+runSettingsSocket :: Settings -> Socket -> Application -> IO ()
+runSettingsSocket settings socket application = do
+  stop <- newWaitCell
+  serving settings socket application (settingsInstallShutdownHandler settings (unpark stop)) $ \server -> do
+    park stop
+    deadline <- maybe (pure never) (deadlineIn . seconds . max 0) (settingsGracefulShutdownTimeout settings)
+    void (drainUntil server deadline)
+
+-- Serve while the body runs, then close every connection.
+serving :: Settings -> Socket -> Application -> IO () -> (Server -> IO a) -> IO a
+serving settings socket application prepare body =
+  withRuntime defaultConfig $ \runtime ->
+    bracket (withFdSocket socket (adoptListener runtime . fromIntegral)) closeListener $ \listener -> do
+      prepare
+      settingsBeforeMainLoop settings
+      withServer runtime (engineSettings settings) (\_ -> pure (applicationHandler settings application, Nothing)) [listener] body
+
+-- | Serve on a free port of the loopback interface while an action runs.
+--
+-- [Blocks]: as the action does.
+withApplication :: IO Application -> (Port -> IO a) -> IO a
+withApplication = withApplicationSettings defaultSettings
+
+-- | 'withApplication' with settings, whose port is ignored.
+--
+-- [Blocks]: as the action does.
+withApplicationSettings :: Settings -> IO Application -> (Port -> IO a) -> IO a
+withApplicationSettings settings make action = do
+  application <- make
+  bracket openFreePort (close . snd) $ \(port, socket) ->
+    serving settings socket application (pure ()) (\_ -> action port)
+
+-- | 'withApplication' for tests: an exception of the application is thrown to the calling thread
+-- too, and may interrupt the action.
+--
+-- [Blocks]: as the action does.
+testWithApplication :: IO Application -> (Port -> IO a) -> IO a
+testWithApplication = testWithApplicationSettings defaultSettings
+
+-- | 'testWithApplication' with settings, whose port is ignored.
+--
+-- [Blocks]: as the action does.
+testWithApplicationSettings :: Settings -> IO Application -> (Port -> IO a) -> IO a
+testWithApplicationSettings settings make action = do
+  caller <- myThreadId
+  application <- make
+  let telling request respond =
+        application request respond `catch` \e -> do
+          when (defaultShouldDisplayException e) (throwTo caller e)
+          throwIO e
+  withApplicationSettings settings (pure telling) action
+
+-- | A socket that listens on a free port of the loopback interface.
+openFreePort :: IO (Port, Socket)
+openFreePort = bindRandomPortTCP "127.0.0.1"

@@ -1,0 +1,184 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Applications that fail, and misuse their respond function: one answer, one report, and the next
+-- request as if nothing had happened.
+module Failures (tests) where
+
+import Control.Concurrent (forkIO, killThread, myThreadId, newEmptyMVar, putMVar, takeMVar)
+import Control.Exception (ErrorCall (..), SomeException, evaluate, finally, throw, throwIO, try)
+import Control.Monad (forM_, void)
+import Data.ByteString qualified as B
+import Data.ByteString.Builder (byteString)
+import Data.IORef
+import Fixture
+import Heddle.Testkit.HttpClient
+import Network.HTTP.Types
+import Network.Wai
+import Network.Wai.Handler.Heddle qualified as Heddle
+import Network.Wai.Internal (ResponseReceived (..))
+import Test.Tasty
+import Test.Tasty.HUnit
+
+tests :: TestTree
+tests =
+  testGroup
+    "failures"
+    [ testGroup "before a byte was sent: 500, and the connection stays" (map early earlyFailures),
+      testGroup "after the head: the connection ends, and the answer is cut short" (map late lateFailures),
+      testCase "the response to an exception is the settings'" $ do
+        reports <- newIORef []
+        let settings = Heddle.setOnExceptionResponse Heddle.exceptionResponseForDebug (reporting reports Heddle.defaultSettings)
+        withHeddleSettings settings (\_ _ -> throwIO (ErrorCall "boom")) $ \address -> withClient address $ \client -> do
+          say client (get "/")
+          hearAnswer client >>= answersWith 500 "Exception: boom",
+      testCase "an exception response that fails is answered by the engine" $ do
+        reports <- newIORef []
+        let settings = Heddle.setOnExceptionResponse (\_ -> throw (ErrorCall "again")) (reporting reports Heddle.defaultSettings)
+        withHeddleSettings settings (\_ _ -> throwIO (ErrorCall "boom")) $ \address -> withClient address $ \client -> do
+          say client (get "/" <> get "/")
+          map answerCode <$> sequence [hearAnswer client, hearAnswer client] >>= (@?= [500, 500])
+        reportsAre reports [(True, "boom"), (False, "again"), (True, "boom"), (False, "again")],
+      testCase "a hook that fails changes nothing" $ do
+        let settings = Heddle.setOnException (\_ _ -> throwIO (ErrorCall "hook")) Heddle.defaultSettings
+        withHeddleSettings settings (\_ _ -> throwIO (ErrorCall "boom")) $ \address -> withClient address $ \client -> do
+          say client (get "/" <> get "/")
+          map answerCode <$> sequence [hearAnswer client, hearAnswer client] >>= (@?= [500, 500]),
+      testCase "an exception after the whole response is reported, and the connection stays" $ do
+        reports <- newIORef []
+        withHeddleSettings (reporting reports Heddle.defaultSettings) (\_ respond -> respond (responseLBS status200 [] "fine") >> throwIO (ErrorCall "late")) $ \address ->
+          withClient address $ \client -> forM_ [1 :: Int, 2] $ \_ -> say client (get "/") >> hearAnswer client >>= answersWith 200 "fine"
+        reportsAre reports [(True, "late"), (True, "late")],
+      testCase "a second response is not sent" $ do
+        reports <- newIORef []
+        let twice _ respond = respond (responseLBS status200 [] "first") >> respond (responseLBS status200 [] "second")
+        withHeddleSettings (reporting reports Heddle.defaultSettings) twice $ \address -> withClient address $ \client -> do
+          say client (get "/" <> get "/")
+          map answerBody <$> sequence [hearAnswer client, hearAnswer client] >>= (@?= ["first", "first"])
+        reportsAre reports [(True, "replied twice"), (True, "replied twice")],
+      testCase "a respond function used after its request does nothing to the next one" $ do
+        kept <- newEmptyMVar
+        late' <- newEmptyMVar
+        let application request respond
+              | rawPathInfo request == "/1" = putMVar kept respond >> respond (responseLBS status200 [] "one")
+              | otherwise = do
+                old <- takeMVar kept
+                r <- try (old (responseLBS status200 [] "evil"))
+                putMVar late' (either (\(e :: SomeException) -> show e) (const "sent") r)
+                respond (responseLBS status200 [] "two")
+        withHeddle application $ \client -> do
+          say client (get "/1" <> get "/2")
+          map answerBody <$> sequence [hearAnswer client, hearAnswer client] >>= (@?= ["one", "two"])
+          takeMVar late' >>= \text -> assertBool text (text /= "sent"),
+      testCase "a writer used after its stream does nothing to the next response" $ do
+        kept <- newEmptyMVar
+        late' <- newEmptyMVar
+        let application request respond
+              | rawPathInfo request == "/1" = respond (responseStream status200 [] (\write _ -> putMVar kept write >> write "one"))
+              | otherwise = do
+                old <- takeMVar kept
+                r <- try (old "evil")
+                putMVar late' (either (\(e :: SomeException) -> show e) (const "sent") r)
+                respond (responseStream status200 [] (\write _ -> write "two"))
+        withHeddle application $ \client -> do
+          say client (get "/1" <> get "/2")
+          map answerBody <$> sequence [hearAnswer client, hearAnswer client] >>= (@?= ["one", "two"])
+          takeMVar late' >>= \text -> assertBool text (text /= "sent"),
+      testCase "responding from another thread is responding" $ do
+        let application _ respond = do
+              done <- newEmptyMVar
+              _ <- forkIO (respond (responseLBS status200 [] "other") >>= putMVar done)
+              takeMVar done
+        withHeddle application $ \client -> forM_ [1 :: Int, 2] $ \_ -> say client (get "/") >> hearAnswer client >>= answersWith 200 "other",
+      testCase "an application that returns while another thread responds loses its connection only" $ do
+        reports <- newIORef []
+        let application request respond
+              | rawPathInfo request == "/fine" = respond (responseLBS status200 [] "fine")
+              | otherwise = do
+                started <- newEmptyMVar
+                forever' <- newEmptyMVar
+                _ <- forkIO . void . (try :: IO a -> IO (Either SomeException a)) . respond . responseStream status200 [] $ \write flush -> do
+                  write "x" >> flush
+                  putMVar started ()
+                  let go = write (byteString (B.replicate 10000 120)) >> flush >> go
+                  go `finally` putMVar forever' ()
+                takeMVar started
+                pure ResponseReceived
+        withHeddleSettings (reporting reports Heddle.defaultSettings) application $ \address -> do
+          withClient address $ \client -> say client (get "/") >> void (hearRest client)
+          withClient address $ \client -> say client (get "/fine") >> hearAnswer client >>= answersWith 200 "fine"
+        reportsAre reports [(True, "while another of its threads")],
+      testCase "a killed application's thread ends its connection, not the server" $ do
+        reports <- newIORef []
+        let application request respond
+              | rawPathInfo request == "/die" = myThreadId >>= killThread >> respond (responseLBS status200 [] "alive")
+              | otherwise = respond (responseLBS status200 [] "fine")
+        withHeddleSettings (reporting reports Heddle.defaultSettings) application $ \address -> do
+          withClient address $ \client -> say client (get "/die") >> hearEnd client
+          withClient address $ \client -> say client (get "/fine") >> hearAnswer client >>= answersWith 200 "fine"
+        reportsAre reports [],
+      testCase "a client that leaves under a response is told to the application once" $ do
+        told <- newEmptyMVar
+        reports <- newIORef []
+        let application _ respond = do
+              r <- try . respond . responseStream status200 [] $ \write flush -> let go = write (byteString (B.replicate 100000 120)) >> flush >> go in go
+              putMVar told (either (\(e :: Heddle.InvalidRequest) -> Just e) (const Nothing) r)
+              either throwIO pure r
+        withHeddleSettings (reporting reports Heddle.defaultSettings) application $ \address -> do
+          withClient address $ \client -> say client (get "/") >> void (hearSome client) >> abort client
+          takeMVar told >>= (@?= Just Heddle.ConnectionClosedByPeer)
+        reportsAre reports [(True, "prematurely")]
+    ]
+
+earlyFailures :: [(String, Application, String)]
+earlyFailures =
+  [ ("thrown", \_ _ -> throwIO (ErrorCall "boom"), "boom"),
+    ("an error in pure code", \_ _ -> evaluate (error "boom"), "boom"),
+    ("in the response's own evaluation", \_ respond -> respond (throw (ErrorCall "boom")), "boom"),
+    ("in a header", \_ respond -> respond (responseLBS status200 [("X", throw (ErrorCall "boom"))] ""), "boom"),
+    ("in a builder", \_ respond -> respond (responseBuilder status200 [] ("some" <> throw (ErrorCall "boom"))), "boom"),
+    ("in a builder with its length", \_ respond -> respond (responseBuilder status200 [(hContentLength, "10")] ("some" <> throw (ErrorCall "boom"))), "boom"),
+    ("in a stream before it is flushed", \_ respond -> respond (responseStream status200 [] (\write _ -> write "some" >> throwIO (ErrorCall "boom"))), "boom"),
+    ("no response", \_ _ -> pure ResponseReceived, "without calling its respond"),
+    ("a line break in a header", \_ respond -> respond (responseLBS status200 [("X", "a\r\nSet-Cookie: evil")] ""), "X"),
+    ("a bare line feed in a name", \_ respond -> respond (responseLBS status200 [("X\nY", "a")] ""), "CR, LF or NUL"),
+    ("a NUL in a header", \_ respond -> respond (responseLBS status200 [("X", "a\0")] ""), "CR, LF or NUL"),
+    ("an interim status", \_ respond -> respond (responseLBS status101 [] ""), "status 101"),
+    ("a status of four digits", \_ respond -> respond (responseLBS (mkStatus 1000 "") [] ""), "status 1000"),
+    ("too much for the announced length", \_ respond -> respond (responseLBS status200 [(hContentLength, "1")] "abc"), "announced 1"),
+    ("too little for the announced length", \_ respond -> respond (responseLBS status200 [(hContentLength, "10")] "abc"), "announced 10")
+  ]
+
+early :: (String, Application, String) -> TestTree
+early (name, application, text) = testCase name $ do
+  reports <- newIORef []
+  withHeddleSettings (reporting reports Heddle.defaultSettings) (orFine application) $ \address -> withClient address $ \client -> do
+    say client (get "/" <> get "/fine")
+    first <- hearAnswer client
+    (answerCode first, answerBody first) @?= (500, "Something went wrong")
+    hearAnswer client >>= answersWith 200 "fine"
+  reportsAre reports [(True, text)]
+
+lateFailures :: [(String, Application, String)]
+lateFailures =
+  [ ("in a stream that was flushed", \_ respond -> respond (responseStream status200 [] (\write flush -> write "some" >> flush >> throwIO (ErrorCall "boom"))), "boom"),
+    ("in a large builder", \_ respond -> respond (responseBuilder status200 [] (byteString (B.replicate 100000 97) <> byteString (throw (ErrorCall "boom")))), "boom"),
+    ("a stream shorter than announced", \_ respond -> respond (responseStream status200 [(hContentLength, "10")] (\write flush -> write "some" >> flush)), "announced 10"),
+    ("a stream longer than announced", \_ respond -> respond (responseStream status200 [(hContentLength, "5")] (\write flush -> write "some" >> flush >> write "more")), "announced 5")
+  ]
+
+late :: (String, Application, String) -> TestTree
+late (name, application, text) = testCase name $ do
+  reports <- newIORef []
+  withHeddleSettings (reporting reports Heddle.defaultSettings) (orFine application) $ \address -> do
+    withClient address $ \client -> do
+      say client (get "/" <> get "/fine")
+      first <- hearAnswer client
+      (answerCode first, answerWhole first) @?= (200, False)
+      hearEnd client
+    withClient address $ \client -> say client (get "/fine") >> hearAnswer client >>= answersWith 200 "fine"
+  reportsAre reports [(True, text)]
+
+orFine :: Application -> Application
+orFine application request respond
+  | rawPathInfo request == "/fine" = respond (responseLBS status200 [] "fine")
+  | otherwise = application request respond

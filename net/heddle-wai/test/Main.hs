@@ -1,0 +1,30 @@
+-- | A WAI application on Heddle, over real sockets.
+module Main (main) where
+
+import Bodies qualified
+import Client qualified
+import Failures qualified
+import Files qualified
+import Heddle.Testkit.Descriptors
+import Requests qualified
+import Responses qualified
+import ServerSettings qualified
+import Test.Tasty
+import Test.Tasty.Runners (NumThreads (..))
+
+main :: IO ()
+main = do
+  before <- openDescriptors
+  defaultMain . localOption (NumThreads 1) $
+    testGroup
+      "heddle-wai"
+      [ Responses.tests,
+        Requests.tests,
+        Bodies.tests,
+        Failures.tests,
+        Files.tests,
+        ServerSettings.tests,
+        Client.tests,
+        -- Last: tests run one after the other.
+        noDescriptorIsLeft before
+      ]

@@ -1,0 +1,220 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | What the settings do: hooks, time-outs, shutdown, sockets.
+module ServerSettings (tests) where
+
+import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar, threadDelay)
+import Control.Exception (ErrorCall (..), IOException, bracket, throwIO, try)
+import Control.Monad (forM_, void)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.IORef
+import Fixture
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Threads (forkTask, joinTask, killTask)
+import Heddle.Testkit.Watchdog
+import Network.HTTP.Types
+import Network.Socket
+import Network.Wai
+import Network.Wai.Handler.Heddle
+import System.Environment (setEnv, unsetEnv)
+import Test.Tasty
+import Test.Tasty.HUnit
+
+tests :: TestTree
+tests =
+  testGroup
+    "settings"
+    [ testCase "the hooks of a connection" $ do
+        opened <- newIORef (0 :: Int)
+        closed <- newIORef (0 :: Int)
+        let settings = setOnOpen (\_ -> True <$ count opened) (setOnClose (\_ -> count closed) defaultSettings)
+        withHeddleSettings settings hello $ \address -> do
+          forM_ [1 :: Int .. 10] $ \n -> withClient address $ \client -> do
+            forM_ [1 :: Int .. 3] $ \_ -> say client (get "/") >> hearAnswer client >>= answersWith 200 "hello"
+            -- Some leave without an end.
+            if even n then abort client else pure ()
+          void (eventually "ten closings" (readIORef closed) (== 10))
+          readIORef opened >>= (@?= 10),
+      testCase "connections that the server closes are closed once, too" $ do
+        closed <- newIORef (0 :: Int)
+        withHeddleSettings (setOnClose (\_ -> count closed) defaultSettings) hello $ \address -> do
+          withClient address $ \client -> say client (get "/") >> void (hearAnswer client) >> pure ()
+          withClient address $ \client -> say client "rubbish\r\n\r\n" >> void (hearCodes client)
+          void (eventually "two closings" (readIORef closed) (== 2))
+        readIORef closed >>= (@?= 2),
+      testCase "a connection that is not wanted is closed, without the closing hook" $ do
+        closed <- newIORef (0 :: Int)
+        withHeddleSettings (setOnOpen (\_ -> pure False) (setOnClose (\_ -> count closed) defaultSettings)) hello $ \address ->
+          withClient address $ \client -> say client (get "/") >> fst <$> hearRest client >>= (@?= "")
+        readIORef closed >>= (@?= 0),
+      testCase "an opening hook that fails is reported, and closes" $ do
+        reports <- newIORef []
+        withHeddleSettings (setOnOpen (\_ -> throwIO (ErrorCall "hook")) (reporting reports defaultSettings)) hello $ \address ->
+          withClient address $ \client -> say client (get "/") >> fst <$> hearRest client >>= (@?= "")
+        reportsAre reports [(False, "hook")],
+      testCase "the logger hears of every response, with its size" $ do
+        heard <- newIORef []
+        let logger request status size = atomicModifyIORef' heard (\old -> (old ++ [(rawPathInfo request, statusCode status, statusMessage status, size)], ()))
+            application request respond = case rawPathInfo request of
+              "/stream" -> respond (responseStream status200 [] (\write flush -> write "abc" >> flush >> write "de"))
+              "/words" -> respond (responseLBS (mkStatus 299 "Mine") [] "1234")
+              "/boom" -> throwIO (ErrorCall "boom")
+              _ -> hello request respond
+        withHeddleSettings (setLogger logger (setOnException (\_ _ -> pure ()) defaultSettings)) application $ \address -> withClient address $ \client ->
+          forM_ ["/", "/stream", "/words", "/boom"] $ \path -> say client (get path) >> hearAnswer client
+        readIORef heard >>= (@?= [("/", 200, "OK", Just 5), ("/stream", 200, "OK", Just 5), ("/words", 299, "Mine", Just 4)]),
+      testCase "server name and Alt-Svc" $ do
+        let ask settings = withHeddleSettings settings hello $ \address -> withClient address $ \client -> say client (get "/") >> hearAnswer client
+        named <- ask (setServerName "mine" (setAltSvc "h3=\":443\"" defaultSettings))
+        (answerHeader named "server", answerHeader named "alt-svc") @?= (Just "mine", Just "h3=\":443\"")
+        unnamed <- ask (setServerName "" defaultSettings)
+        answerHeader unnamed "server" @?= Nothing,
+      testCase "a head longer than the maximum is refused with 431" $
+        withHeddleSettings (setMaxTotalHeaderLength 2000 defaultSettings) hello $ \address -> do
+          let long n = C.concat ["GET / HTTP/1.1\r\nHost: a\r\nX: ", B.replicate n 97, "\r\n\r\n"]
+          withClient address $ \client -> say client (long 1500) >> hearAnswer client >>= answersWith 200 "hello"
+          withClient address $ \client -> say client (long 3000) >> hearCodes client >>= (@?= [431]),
+      testCase "a head of 40 KB is fine by default" $
+        withHeddleSettings defaultSettings hello $ \address -> withClient address $ \client -> do
+          say client (C.concat ["GET / HTTP/1.1\r\nHost: a\r\nCookie: ", B.replicate 40000 97, "\r\n\r\n"])
+          hearAnswer client >>= answersWith 200 "hello",
+      testCase "silent connections end after the time-out" $
+        withHeddleSettings (setTimeout 1 defaultSettings) hello $ \address -> do
+          withClient address hearEnd
+          withClient address $ \client -> say client (get "/") >> hearAnswer client >>= answersWith 200 "hello" >> hearEnd client
+          withClient address $ \client -> say client "GET / HT" >> hearCodes client >>= (@?= [408]),
+      testCase "the time-out does not end an application that takes longer" $
+        withHeddleSettings (setTimeout 1 defaultSettings) (\request respond -> threadDelay 2500000 >> hello request respond) $ \address ->
+          withClient address $ \client -> say client (get "/") >> hearAnswer client >>= answersWith 200 "hello",
+      testCase "before the main loop the socket listens, and no request is served" $ do
+        served <- newIORef False
+        order <- newEmptyMVar
+        let settings = setBeforeMainLoop (readIORef served >>= putMVar order) defaultSettings
+        withHeddleSettings settings (\request respond -> writeIORef served True >> hello request respond) $ \address -> do
+          takeMVar order >>= (@?= False)
+          withClient address $ \client -> say client (get "/") >> hearAnswer client >>= answersWith 200 "hello",
+      testCase "a graceful shutdown finishes what is under way, and runSettings returns" $ do
+        gate <- newEmptyMVar
+        inside <- newEmptyMVar
+        stop <- newEmptyMVar
+        (port, sock) <- openFreePort
+        let settings = setInstallShutdownHandler (putMVar stop) defaultSettings
+            application request respond = putMVar inside () >> takeMVar gate >> hello request respond
+        server <- forkTask (runSettingsSocket settings sock application)
+        stopping <- takeMVar stop
+        withClient (loopback port) $ \client -> do
+          say client (get "/")
+          takeMVar inside
+          stopping
+          -- Nothing new is accepted once the listeners are closed; the caller's socket goes too.
+          close sock
+          void (eventually "a refused connection" (try (withClient (loopback port) pure) >>= \r -> pure (either (\(_ :: IOException) -> True) (const False) r)) id)
+          putMVar gate ()
+          answer <- hearAnswer client
+          answersWith 200 "hello" answer
+          answerHeader answer "connection" @?= Just "close"
+          hearEnd client
+        joinTask server,
+      testCase "a graceful shutdown ends idle connections" $ do
+        stop <- newEmptyMVar
+        (port, sock) <- openFreePort
+        server <- forkTask (runSettingsSocket (setInstallShutdownHandler (putMVar stop) defaultSettings) sock hello)
+        stopping <- takeMVar stop
+        withClient (loopback port) $ \client -> do
+          say client (get "/")
+          hearAnswer client >>= answersWith 200 "hello"
+          stopping
+          hearEnd client
+        joinTask server
+        close sock,
+      testCase "its time-out cuts what takes longer" $ do
+        stop <- newEmptyMVar
+        inside <- newEmptyMVar
+        (port, sock) <- openFreePort
+        let settings = setGracefulShutdownTimeout (Just 1) (setInstallShutdownHandler (putMVar stop) (setOnException (\_ _ -> pure ()) defaultSettings))
+        server <- forkTask . runSettingsSocket settings sock $ \_ respond -> putMVar inside () >> threadDelay 10000000 >> respond (responseLBS status200 [] "late")
+        stopping <- takeMVar stop
+        withClient (loopback port) $ \client -> do
+          say client (get "/")
+          takeMVar inside
+          stopping
+          fst <$> hearRest client >>= (@?= "")
+        joinTask server
+        close sock,
+      testCase "killing the server's thread closes everything" $ do
+        (port, sock) <- openFreePort
+        server <- forkTask (runSettingsSocket defaultSettings sock hello)
+        withClient (loopback port) $ \client -> do
+          say client (get "/")
+          hearAnswer client >>= answersWith 200 "hello"
+          _ <- killTask server
+          hearEnd client
+        close sock,
+      testCase "a blocking socket, and a Unix one" $
+        withTemporary $ \folder -> do
+          let path = folder ++ "/socket"
+          bracket (socket AF_UNIX Stream 0) close $ \sock -> do
+            bind sock (SockAddrUnix path)
+            listen sock 10
+            seen <- newEmptyMVar
+            server <- forkTask (runSettingsSocket defaultSettings sock (\request respond -> putMVar seen (remoteHost request) >> hello request respond))
+            withClient (SockAddrUnix path) $ \client -> say client (get "/") >> hearAnswer client >>= answersWith 200 "hello"
+            takeMVar seen >>= (@?= SockAddrUnix "")
+            void (killTask server),
+      testCase "a socket that does not listen is refused" $
+        bracket (socket AF_INET Stream 0) close $ \sock ->
+          try (runSettingsSocket defaultSettings sock hello) >>= \r -> case r of
+            Left (e :: IOException) -> assertBool (show e) True
+            Right () -> assertFailure "it ran",
+      testCase "a port that is taken is an IOError" $
+        bracket openFreePort (close . snd) $ \(port, _) ->
+          try (runSettings (setHost "127.0.0.1" (setPort port defaultSettings)) hello) >>= \r -> case r of
+            Left (e :: IOException) -> assertBool (show e) True
+            Right () -> assertFailure "it ran",
+      testCase "host preferences" $ do
+        (port, sock) <- openFreePort
+        close sock
+        started <- newEmptyMVar
+        server <- forkTask (runSettings (setBeforeMainLoop (putMVar started ()) (setHost "127.0.0.1" (setPort port defaultSettings))) hello)
+        takeMVar started
+        withClient (loopback port) $ \client -> say client (get "/") >> hearAnswer client >>= answersWith 200 "hello"
+        void (killTask server),
+      testCase "runEnv reads PORT" $ do
+        setEnv "PORT" "no number"
+        r <- try (runEnv 1 hello)
+        unsetEnv "PORT"
+        case r of
+          Left (e :: IOException) -> assertBool (show e) ("PORT" `elem` words (filter (/= '"') (show e)))
+          Right () -> assertFailure "it ran",
+      testCase "testWithApplication throws an application's exception to the test" $ do
+        r <- try . testWithApplicationSettings (setOnException (\_ _ -> pure ()) defaultSettings) (pure (\_ _ -> throwIO (ErrorCall "seen"))) $ \port ->
+          withClient (loopback port) $ \client -> do
+            say client (get "/")
+            _ <- hearAnswer client
+            forever' <- newEmptyMVar
+            takeMVar forever'
+        either (\(ErrorCall text) -> text @?= "seen") (\() -> assertFailure "nothing was thrown") r,
+      testCase "getters" $ do
+        getPort (setPort 1 defaultSettings) @?= 1
+        show (getHost (setHost "h" defaultSettings)) @?= show (getHost (setHost "h" defaultSettings))
+        getGracefulShutdownTimeout (setGracefulShutdownTimeout (Just 3) defaultSettings) @?= Just 3
+        getGracefulCloseTimeout1 (setGracefulCloseTimeout1 4 defaultSettings) @?= 4
+        getGracefulCloseTimeout2 defaultSettings @?= 2000
+        getOnOpen defaultSettings (SockAddrUnix "") >>= (@?= True),
+      testCase "every setting without effect leaves a server that serves" $ do
+        let settings =
+              setManager () . setFdCacheDuration 1 . setFileInfoCacheDuration 1 . setFork (\act -> void (forkIO (act id))) . setHTTP2Disabled
+                . setServerPushLogger (\_ _ _ -> pure ())
+                . setGracefulCloseTimeout1 1
+                . setGracefulCloseTimeout2 1
+                . setMaxBuilderResponseBufferSize 1
+                . setProxyProtocolNone
+                $ defaultSettings
+        withHeddleSettings settings hello $ \address -> withClient address $ \client -> say client (get "/") >> hearAnswer client >>= answersWith 200 "hello"
+    ]
+  where
+    count ref = atomicModifyIORef' ref (\n -> (n + 1, ()))
+
+hello :: Application
+hello _ respond = respond (responseLBS status200 [] "hello")
