@@ -180,6 +180,17 @@ layers backend =
           answerCode answer @?= 400
           B.isInfixOf "https://" (answerBody answer) @?= True
           hearEnd client,
+    testCase "a client that speaks plain HTTP is served, if that is wanted" $
+      withLayeredOn backend tight {settingOnClearText = ServeClearText} echo $ \engine -> do
+        withClient (engineAddress engine) $ \client -> do
+          forM_ (B.unpack (get "/1" <> get "/2")) (say client . B.singleton)
+          hearAnswer client >>= answersWith 200 "GET /1\n"
+          hearAnswer client >>= answersWith 200 "GET /2\n"
+          say client (get "/3")
+          hearAnswer client >>= answersWith 200 "GET /3\n"
+        layered engine $ \client -> do
+          say client (turned (get "/4"))
+          hearTurned client "GET /4\n" 200,
     testCase "a client that says nothing is closed" $
       withLayeredOn backend tight {settingHead = milliseconds 20} echo $ \engine ->
         withClient (engineAddress engine) hearEnd,

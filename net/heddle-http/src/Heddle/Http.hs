@@ -25,6 +25,7 @@ module Heddle.Http
     -- * Settings
     Settings (..),
     Pace (..),
+    OnClearText (..),
     defaultSettings,
     Limits (..),
     defaultLimits,

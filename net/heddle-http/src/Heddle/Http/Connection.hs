@@ -20,6 +20,7 @@ module Heddle.Http.Connection
     Logged (..),
     newContext,
     converse,
+    converseFrom,
     refuseClearText,
   )
 where
@@ -28,8 +29,9 @@ import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_)
-import Foreign.Marshal.Utils (moveBytes)
+import Foreign.Marshal.Utils (copyBytes, moveBytes)
 import Foreign.Ptr (castPtr, plusPtr)
 import Heddle.Http.Date
 import Heddle.Http.Duplex (Duplex, newDuplex)
@@ -97,6 +99,20 @@ newContext given capability draining handler hook = do
 -- the collector, which costs less than a handler frame per request.
 converse :: Context -> Transport -> IO After
 converse context transport = lending context transport begin
+
+-- | 'converse' after these bytes, at most as many as a head may have, were received.
+converseFrom :: Context -> Transport -> ByteString -> IO After
+converseFrom context transport received = lending context transport $ \state -> do
+  let ws = stateWork state
+  set ws WorkBurst 0
+  set ws WorkUsed 0
+  set ws WorkStart 0
+  unsafeUseAsCStringLen received $ \(p, n) -> do
+    copyBytes (inputPtr ws) (castPtr p) (min n (inputSize ws))
+    set ws WorkEnd (min n (inputSize ws))
+  -- More may have come since.
+  set ws WorkShort 0
+  nextHead state
 
 -- Run with a borrowed workspace. This frame keeps the workspace alive until it is returned.
 lending :: Context -> Transport -> (ConnectionState -> IO Outcome) -> IO After
@@ -573,13 +589,13 @@ beginsWithHead ws = do
 -- | Answer a client that speaks HTTP where TLS is spoken.
 --
 -- [Blocks]: parks.
-refuseClearText :: Context -> Registration -> IO After
-refuseClearText context registration = lending context (Bare registration) $ \state -> do
+refuseClearText :: Context -> Registration -> Status -> ByteString -> IO After
+refuseClearText context registration status text = lending context (Bare registration) $ \state -> do
   let ws = stateWork state
   set ws WorkUsed 0
   set ws WorkSent 0
   now <- monotonicNow
-  _ <- sendReply (stateOutput state) now False MethodGet 1 Closes (plain status400 "This port speaks HTTPS; begin the address with https://.")
+  _ <- sendReply (stateOutput state) now False MethodGet 1 Closes (plain status text)
   linger state
 
 plain :: Status -> ByteString -> Reply

@@ -56,8 +56,8 @@ withServer runtime settings make listeners = withServerOn runtime settings make 
 data Scheme
   = -- | HTTP.
     ClearText
-  | -- | HTTPS: each connection begins with this opening of TLS. A client that speaks HTTP is
-    -- told so.
+  | -- | HTTPS: each connection begins with this opening of TLS. For a client that speaks HTTP see
+    -- 'settingOnClearText'.
     Encrypted !Opening
 
 -- | 'withServer' for listeners with TLS and without.
@@ -83,7 +83,7 @@ withServerOn runtime settings make listeners = bracket open cutShort
           contextOf registration = indexSmallArray contexts (registrationCapability registration)
           session = \case
             ClearText -> pure (\registration -> converse (contextOf registration) (Bare registration))
-            Encrypted opening -> encryptedSession contextOf (settingHead settings) opening
+            Encrypted opening -> encryptedSession contextOf settings opening
           hooked = maybe id hookedSession (settingOpened settings)
       services <- startSessions options [(listener, hooked (session scheme)) | (listener, scheme) <- listeners]
       pure (Server services draining (settingGrace settings))
@@ -111,31 +111,36 @@ hookedSession opened make = do
           Just closed -> writeRef state (Just closed) >> talk registration closed
 
 -- The handler of one connection with TLS: the first call opens the layer, the last one releases it.
-encryptedSession :: (Registration -> Context) -> Nanos -> Opening -> IO (Registration -> IO After)
-encryptedSession contextOf patience opening = do
+encryptedSession :: (Registration -> Context) -> Settings -> Opening -> IO (Registration -> IO After)
+encryptedSession contextOf settings opening = do
   opened <- newRef Nothing
-  let keep layer = writeRef opened (Just layer)
-      handle registration =
+  let handle registration =
         readRef opened >>= \case
-          Just layer -> talk registration layer
+          Just transport -> talk registration transport
           Nothing -> do
             -- Called without a byte from the client: it has been silent for too long.
             silent <- deadlineOver registration =<< idleDeadline registration
             if silent then pure Done else open registration
       open registration = do
-        deadline <- deadlineIn patience
+        deadline <- deadlineIn (settingHead settings)
         opening registration deadline >>= \case
-          Opened layer -> keep layer >> talk registration layer
+          Opened layer -> keep (Layered registration layer) >> talk registration (Layered registration layer)
           OtherProtocol received
             | B.null received -> pure Done
-            | otherwise -> refuseClearText (contextOf registration) registration
+            | otherwise -> case settingOnClearText settings of
+              RefuseClearText status text -> refuseClearText (contextOf registration) registration status text
+              ServeClearText -> keep (Bare registration) >> converseFrom (contextOf registration) (Bare registration) received
           NotOpened _ -> pure Done
-      talk registration layer = do
-        next <- converse (contextOf registration) (Layered registration layer) `onException` layerClose layer
+      keep = writeRef opened . Just
+      talk registration transport = do
+        next <- converse (contextOf registration) transport `onException` closeLayer transport
         case next of
-          Done -> layerClose layer
+          Done -> closeLayer transport
           IdleUntil _ -> pure ()
         pure next
+      closeLayer = \case
+        Bare _ -> pure ()
+        Layered _ layer -> layerClose layer
   pure handle
 
 -- | Stop accepting, and answer further requests with @Connection: close@. After 'settingGrace',

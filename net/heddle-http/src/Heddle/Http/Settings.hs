@@ -12,6 +12,7 @@
 module Heddle.Http.Settings
   ( Settings (..),
     Pace (..),
+    OnClearText (..),
     defaultSettings,
     paceDeadline,
     paceKept,
@@ -20,6 +21,7 @@ where
 
 import Data.ByteString (ByteString)
 import Heddle.Http.Parse (Limits, defaultLimits)
+import Heddle.Http.Status (Status, status400)
 import Heddle.IO.Registration (Registration)
 import Heddle.IO.Service (Shortage, describeShortage)
 import Heddle.Prim.Clock (Deadline, Nanos (..), after, seconds)
@@ -35,6 +37,14 @@ data Pace = Pace
   }
   deriving stock (Eq, Show)
 
+-- | What a client that speaks HTTP where TLS is spoken gets.
+data OnClearText
+  = -- | This status and text, and the end of the connection.
+    RefuseClearText !Status !ByteString
+  | -- | What it asks for.
+    ServeClearText
+  deriving stock (Eq, Show)
+
 -- | How a server treats its clients.
 data Settings = Settings
   { -- | Sizes.
@@ -44,6 +54,8 @@ data Settings = Settings
     -- | The value of the Strict-Transport-Security header of all replies over TLS, such as
     -- @max-age=31536000@; empty for none.
     settingStrictTransport :: !ByteString,
+    -- | On listeners with TLS.
+    settingOnClearText :: !OnClearText,
     -- | How long a kept connection may be silent between requests.
     settingIdle :: !Nanos,
     -- | How long a request's head may take from its first byte on, and a new connection's
@@ -83,6 +95,7 @@ defaultSettings =
     { settingLimits = defaultLimits,
       settingServerName = "heddle",
       settingStrictTransport = "",
+      settingOnClearText = RefuseClearText status400 "This port speaks HTTPS; begin the address with https://.",
       settingIdle = seconds 60,
       settingHead = seconds 10,
       settingBodyPace = Pace (seconds 10) 240,
