@@ -6,14 +6,18 @@ import Client qualified
 import Failures qualified
 import Files qualified
 import Heddle.Testkit.Descriptors
+import Heddle.Timer (milliseconds, sleepFor)
 import Requests qualified
 import Responses qualified
+import Secure qualified
 import ServerSettings qualified
 import Test.Tasty
 import Test.Tasty.Runners (NumThreads (..))
 
 main :: IO ()
 main = do
+  -- The runtime of timers is started once, and stays.
+  sleepFor (milliseconds 1)
   before <- openDescriptors
   defaultMain . localOption (NumThreads 1) $
     testGroup
@@ -23,6 +27,7 @@ main = do
         Bodies.tests,
         Failures.tests,
         Files.tests,
+        Secure.tests,
         ServerSettings.tests,
         Client.tests,
         -- Last: tests run one after the other.

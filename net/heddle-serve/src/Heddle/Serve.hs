@@ -187,7 +187,7 @@ serveSite options tell = do
         withLog runtime messages $ \accessLog -> do
           let settings = settingsWith messages
               site = Site root indexes (serveHidden options) (settingServerName settings) reserve
-          withCertificates (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
+          withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
             certificates <- either (throwIO . CannotUse) pure loaded
             withListeners runtime options $ \places -> do
               schemes <- for places $ \(spec, listener) -> (,) listener <$> schemeOf certificates spec

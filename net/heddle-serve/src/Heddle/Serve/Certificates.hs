@@ -18,12 +18,15 @@ module Heddle.Serve.Certificates
   )
 where
 
+import Control.Monad (forever)
 import Data.ByteString.Char8 qualified as C
 import Data.Foldable (for_)
 import Data.List (intercalate, nub)
 import Heddle.Bytes.HttpDate (formatHttpDate)
 import Heddle.Http (Scheme (..))
-import Heddle.Prim.Clock (seconds)
+import Heddle.IO (Runtime)
+import Heddle.IO.Parker (awaitUntil, withParker)
+import Heddle.Prim.Clock (deadlineIn, seconds)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Prim.Thread (labelMe)
 import Heddle.Scope (withTask)
@@ -46,8 +49,8 @@ newtype Certificates = Certificates TlsListener
 -- each change, with 'Left' if the new files cannot be used.
 --
 -- [Blocks]: as the body does.
-withCertificates :: ServeTls -> [ListenSpec] -> (Either String String -> IO ()) -> (Either [TlsProblem] (Maybe Certificates) -> IO a) -> IO a
-withCertificates source places tell body = case source of
+withCertificates :: Runtime -> ServeTls -> [ListenSpec] -> (Either String String -> IO ()) -> (Either [TlsProblem] (Maybe Certificates) -> IO a) -> IO a
+withCertificates runtime source places tell body = case source of
   NoTls -> body (Right Nothing)
   TlsOf config -> using config
   TlsSelfSigned -> do
@@ -59,8 +62,12 @@ withCertificates source places tell body = case source of
         Left problems -> body (Left problems)
         Right site -> do
           listener <- newTlsListener site
-          withTask (labelMe "serve/certificates" >> reloadEvery listener (seconds 60) (tellReload tell)) $ \_ ->
+          withTask (labelMe "serve/certificates" >> eachMinute (reload (Certificates listener) tell)) $ \_ ->
             body (Right (Just (Certificates listener)))
+    eachMinute act = withParker runtime $ \parker -> forever $ do
+      deadline <- deadlineIn (seconds 60)
+      _ <- awaitUntil parker deadline (pure (Nothing :: Maybe ()))
+      act
     protocols = [C.pack "http/1.1"]
     -- What a browser on this machine may call it.
     names = nub ([host | ListenSpec Https (ListenHost host _) <- places, host `notElem` ["", "0.0.0.0", "::"]] ++ ["localhost", "127.0.0.1", "::1"])

@@ -16,6 +16,7 @@
 module Network.Wai.Handler.Heddle.Request
   ( waiRequest,
     pauseTimeout,
+    tlsFacts,
   )
 where
 
@@ -58,7 +59,7 @@ waiRequest unparsed exchange copy left =
       pathInfo = H.decodePathSegments path,
       queryString = H.parseQuery (copiedQuery copy),
       requestBody = if left == Just 0 then noBody else bodyChunk exchange,
-      vault = Vault.insert pauseKey (pauseTimeouts exchange) Vault.empty,
+      vault = maybe id (Vault.insert factsKey) (Http.secureFacts request) (Vault.insert pauseKey (pauseTimeouts exchange) Vault.empty),
       requestBodyLength = maybe ChunkedBody (KnownLength . fromIntegral) left,
       requestHeaderHost = copiedHeader HeaderHost copy,
       requestHeaderRange = copiedHeader HeaderRange copy,
@@ -96,6 +97,14 @@ bodyChunk exchange = using exchange noBody $ do
 -- is not of this server.
 pauseTimeout :: Request -> IO ()
 pauseTimeout request = for_ (Vault.lookup pauseKey (vault request)) id
+
+-- | What is known of the TLS connection of a request that came by HTTPS.
+tlsFacts :: Request -> Maybe Http.LayerFacts
+tlsFacts request = Vault.lookup factsKey (vault request)
+
+factsKey :: Vault.Key Http.LayerFacts
+factsKey = unsafeGlobal Vault.newKey
+{-# NOINLINE factsKey #-}
 
 pauseKey :: Vault.Key (IO ())
 pauseKey = unsafeGlobal Vault.newKey

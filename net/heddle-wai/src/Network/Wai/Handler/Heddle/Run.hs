@@ -15,6 +15,12 @@ module Network.Wai.Handler.Heddle.Run
     runSettings,
     runSettingsSocket,
 
+    -- * Over TLS
+    Front (..),
+    clearFront,
+    runFront,
+    runFrontSocket,
+
     -- * While an action runs
     withApplication,
     withApplicationSettings,
@@ -27,7 +33,8 @@ where
 import Control.Concurrent (myThreadId)
 import Control.Monad (void, when)
 import Data.Streaming.Network (bindPortTCP, bindRandomPortTCP)
-import Heddle.Http (Server, drainUntil, withServer)
+import Heddle.Http (Scheme (..), Server, drainUntil, withServerOn)
+import Heddle.Http qualified as Http (Settings)
 import Heddle.IO (adoptListener, closeListener, deadlineIn, defaultConfig, never, seconds, withRuntime)
 import Heddle.Prim.Exception
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
@@ -61,9 +68,20 @@ runEnv port application =
 -- [Blocks]: parks.
 -- [Throws]: 'IOError' when the port cannot be listened on.
 runSettings :: Settings -> Application -> IO ()
-runSettings settings application =
+runSettings = runFront clearFront
+
+-- | What the connections of a server begin with.
+data Front = Front !Scheme !(Http.Settings -> Http.Settings)
+
+-- | HTTP.
+clearFront :: Front
+clearFront = Front ClearText id
+
+-- | 'runSettings' with any front.
+runFront :: Front -> Settings -> Application -> IO ()
+runFront front settings application =
   bracket (bindPortTCP (settingsPort settings) (settingsHost settings)) close $ \socket ->
-    runSettingsSocket settings socket application
+    runFrontSocket front settings socket application
 
 -- | 'runSettings' on a socket that listens already, of any family, such as one that was inherited.
 -- The server accepts from a duplicate: closing the socket does not end the server, which
@@ -72,21 +90,25 @@ runSettings settings application =
 -- [Blocks]: parks.
 -- [Throws]: 'IOError' when the socket does not listen.
 runSettingsSocket :: Settings -> Socket -> Application -> IO ()
-runSettingsSocket settings socket application = do
+runSettingsSocket = runFrontSocket clearFront
+
+-- | 'runSettingsSocket' with any front.
+runFrontSocket :: Front -> Settings -> Socket -> Application -> IO ()
+runFrontSocket front settings socket application = do
   stop <- newWaitCell
-  serving settings socket application (settingsInstallShutdownHandler settings (unpark stop)) $ \server -> do
+  serving front settings socket application (settingsInstallShutdownHandler settings (unpark stop)) $ \server -> do
     park stop
     deadline <- maybe (pure never) (deadlineIn . seconds . max 0) (settingsGracefulShutdownTimeout settings)
     void (drainUntil server deadline)
 
 -- Serve while the body runs, then close every connection.
-serving :: Settings -> Socket -> Application -> IO () -> (Server -> IO a) -> IO a
-serving settings socket application prepare body =
+serving :: Front -> Settings -> Socket -> Application -> IO () -> (Server -> IO a) -> IO a
+serving (Front scheme adjust) settings socket application prepare body =
   withRuntime defaultConfig $ \runtime ->
     bracket (withFdSocket socket (adoptListener runtime . fromIntegral)) closeListener $ \listener -> do
       prepare
       settingsBeforeMainLoop settings
-      withServer runtime (engineSettings settings) (\_ -> pure (applicationHandler settings application, Nothing)) [listener] body
+      withServerOn runtime (adjust (engineSettings settings)) (\_ -> pure (applicationHandler settings application, Nothing)) [(listener, scheme)] body
 
 -- | Serve on a free port of the loopback interface while an action runs.
 --
@@ -101,7 +123,7 @@ withApplicationSettings :: Settings -> IO Application -> (Port -> IO a) -> IO a
 withApplicationSettings settings make action = do
   application <- make
   bracket openFreePort (close . snd) $ \(port, socket) ->
-    serving settings socket application (pure ()) (\_ -> action port)
+    serving clearFront settings socket application (pure ()) (\_ -> action port)
 
 -- | 'withApplication' for tests: an exception of the application is thrown to the calling thread
 -- too, and may interrupt the action.
