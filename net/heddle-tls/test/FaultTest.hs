@@ -3,17 +3,17 @@
 -- | What goes wrong on the way, at every byte; interruptions; crowds. Whatever happens, nothing is left.
 module FaultTest (tests) where
 
-import Control.Concurrent (forkIO, killThread, threadDelay)
+import Control.Concurrent (forkIO, killThread, yield)
 import Control.Concurrent.MVar
-import Control.Exception (SomeException, mask_, try)
-import Control.Monad (forM, forM_, replicateM_, void, when)
+import Control.Exception (SomeException, mask, mask_, try)
+import Control.Monad (forM, forM_, forever, replicateM_, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
+import Fixture
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (castPtr)
-import Fixture
 import GHC.Conc (ThreadStatus (..), threadStatus)
 import Heddle.IO (accept, connectUntil, defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.IO qualified as IO
@@ -55,17 +55,13 @@ through echo tls up down = relay echo up down $ \relayed -> try $
 message :: ByteString
 message = C.pack (take 500 (cycle "the quick brown fox "))
 
--- How many bytes each side sends in such a conversation, at least.
-lengths :: TlsVersion -> (Int, Int)
-lengths _ = (900, 1800)
-
 onTheWay :: Folder -> [TestTree]
 onTheWay folder =
   [ testCase (show v ++ ", " ++ what) . nothingIsLeft $ do
       loaded <- site folder ["good"]
       withEcho loaded $ \echo -> do
-        let (up, down) = lengths v
-            faults = [(fault n, Pass) | n <- [0, step .. up]] ++ [(Pass, fault n) | n <- [0, step .. down]]
+        -- Each side sends about that much.
+        let faults = [(fault n, Pass) | n <- [0, step .. 900]] ++ [(Pass, fault n) | n <- [0, step .. 1800]]
         forM_ faults $ \(a, b) -> do
           -- A client of its own for each: no tickets, so that all conversations have the same bytes.
           tls <- client (trusting folder) {clientLowest = v, clientHighest = v}
@@ -189,57 +185,57 @@ interruption :: Folder -> [TestTree]
 interruption folder =
   concat
     [ [ testCase ("of a client's opening, " ++ how) . nothingIsLeft $ do
-      loaded <- site folder ["good"]
-      withEcho loaded $ \echo -> forM_ [0, 60 .. 1500] $ \n -> relay echo Pass (Hold n) $ \relayed -> do
-        tls <- client (trusting folder)
-        deadline <- patience'
-        conn <- connectUntil (echoRuntime relayed) (echoAddress relayed) deadline >>= either (unexpected "a connection" . show) pure
-        ended <- newEmptyMVar
-        t <- forkIO $ do
-          r <- try (mask_ (tlsConnecting tls "localhost" (registrationOf conn) deadline))
-          case r of
-            Right (Opened layer) -> layerClose layer
-            Right _ -> pure ()
-            Left (_ :: SomeException) -> pure ()
-          void (closeRegistration (registrationOf conn))
-          putMVar ended ()
-        _ <- eventually "a wait, or the end" (threadStatus t) (\s -> case s of ThreadBlocked _ -> True; ThreadFinished -> True; _ -> False)
-        collect
-        killThread t
-        patiently "the end" (takeMVar ended),
-    testCase ("of a server's opening, " ++ how) . nothingIsLeft $ do
-      loaded <- site folder ["good"]
-      tls <- newTlsListener loaded
-      withEcho loaded $ \echo -> withListener (echoRuntime echo) defaultListenOptions (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
-        forM_ [0, 40 .. 700] $ \n -> relay echo {echoAddress = listenerAddress listener} (Hold n) Pass $ \relayed -> do
-          to <- client (trusting folder)
-          deadline <- patience'
-          near <- connectUntil (echoRuntime relayed) (echoAddress relayed) deadline >>= either (unexpected "a connection" . show) pure
-          nearEnded <- newEmptyMVar
-          u <- forkIO $ do
-            r <- try (mask_ (tlsConnecting to "localhost" (registrationOf near) deadline))
-            case r of
-              Right (Opened layer) -> layerClose layer
-              Right _ -> pure ()
-              Left (_ :: SomeException) -> pure ()
-            void (closeRegistration (registrationOf near))
-            putMVar nearEnded ()
-          conn <- patiently "a connection" (accept listener)
-          farEnded <- newEmptyMVar
-          t <- forkIO $ do
-            r <- try (mask_ (tlsOpening tls (registrationOf conn) deadline))
-            case r of
-              Right (Opened layer) -> layerClose layer
-              Right _ -> pure ()
-              Left (_ :: SomeException) -> pure ()
-            void (closeRegistration (registrationOf conn))
-            putMVar farEnded ()
-          _ <- eventually "a wait, or the end" (threadStatus t) (\s -> case s of ThreadBlocked _ -> True; ThreadFinished -> True; _ -> False)
-          collect
-          killThread t
-          patiently "the server's end" (takeMVar farEnded)
-          killThread u
-          patiently "the client's end" (takeMVar nearEnded)
+          loaded <- site folder ["good"]
+          withEcho loaded $ \echo -> forM_ [0, 60 .. 1500] $ \n -> relay echo Pass (Hold n) $ \relayed -> do
+            tls <- client (trusting folder)
+            deadline <- patience'
+            conn <- connectUntil (echoRuntime relayed) (echoAddress relayed) deadline >>= either (unexpected "a connection" . show) pure
+            ended <- newEmptyMVar
+            t <- forkIO $ do
+              r <- try (mask_ (tlsConnecting tls "localhost" (registrationOf conn) deadline))
+              case r of
+                Right (Opened layer) -> layerClose layer
+                Right _ -> pure ()
+                Left (_ :: SomeException) -> pure ()
+              void (closeRegistration (registrationOf conn))
+              putMVar ended ()
+            _ <- eventually "a wait, or the end" (threadStatus t) waitsOrEnds
+            collect
+            killThread t
+            patiently "the end" (takeMVar ended),
+        testCase ("of a server's opening, " ++ how) . nothingIsLeft $ do
+          loaded <- site folder ["good"]
+          tls <- newTlsListener loaded
+          withEcho loaded $ \echo -> withListener (echoRuntime echo) defaultListenOptions (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
+            forM_ [0, 40 .. 700] $ \n -> relay echo {echoAddress = listenerAddress listener} (Hold n) Pass $ \relayed -> do
+              to <- client (trusting folder)
+              deadline <- patience'
+              near <- connectUntil (echoRuntime relayed) (echoAddress relayed) deadline >>= either (unexpected "a connection" . show) pure
+              nearEnded <- newEmptyMVar
+              u <- forkIO $ do
+                r <- try (mask_ (tlsConnecting to "localhost" (registrationOf near) deadline))
+                case r of
+                  Right (Opened layer) -> layerClose layer
+                  Right _ -> pure ()
+                  Left (_ :: SomeException) -> pure ()
+                void (closeRegistration (registrationOf near))
+                putMVar nearEnded ()
+              conn <- patiently "a connection" (accept listener)
+              farEnded <- newEmptyMVar
+              t <- forkIO $ do
+                r <- try (mask_ (tlsOpening tls (registrationOf conn) deadline))
+                case r of
+                  Right (Opened layer) -> layerClose layer
+                  Right _ -> pure ()
+                  Left (_ :: SomeException) -> pure ()
+                void (closeRegistration (registrationOf conn))
+                putMVar farEnded ()
+              _ <- eventually "a wait, or the end" (threadStatus t) waitsOrEnds
+              collect
+              killThread t
+              patiently "the server's end" (takeMVar farEnded)
+              killThread u
+              patiently "the client's end" (takeMVar nearEnded)
       ]
       | (how, collect) <- [("collected young", performMinorGC), ("collected whole", performMajorGC)]
     ]
@@ -248,15 +244,22 @@ interruption folder =
            tls <- client (trusting folder)
            withEcho loaded $ \echo -> forM_ [0 .. 60 :: Int] $ \n -> do
              ended <- newEmptyMVar
-             t <- forkIO $ do
-               r <- try (connecting echo tls "localhost" (\t _ -> let go = ask t (B.replicate 200000 3) >> go in go))
+             -- Masked until the handler is in place: the thread may be killed before it begins.
+             t <- mask $ \restore -> forkIO $ do
+               r <- try (restore (connecting echo tls "localhost" (\transport _ -> forever (ask transport (B.replicate 200000 3)))))
                putMVar ended (either (\(_ :: SomeException) -> ()) id r)
-             -- Not a wait for anything: it makes the moments differ.
-             replicateM_ n (threadDelay 100)
+             -- Nothing is waited for: the moments differ.
+             replicateM_ (n * n) yield
              when (n `rem` 3 == 0) performMinorGC
              killThread t
              patiently "the end" (takeMVar ended)
        ]
+
+waitsOrEnds :: ThreadStatus -> Bool
+waitsOrEnds = \case
+  ThreadBlocked _ -> True
+  ThreadFinished -> True
+  _ -> False
 
 -- The server's socket is full before its first flight; the relay's receiver takes what fills it away.
 fullSocket :: Folder -> IO ()
@@ -291,9 +294,10 @@ fullSocket folder = nothingIsLeft $ do
       _ <- eventually "the server to wait" ((,) <$> liveSessions <*> threadStatus server) (\(n, s) -> n == 2 && (case s of ThreadBlocked _ -> True; _ -> False))
       let skip n = when (n > 0) (NB.recv raw (min 65536 n) >>= \b -> skip (n - B.length b))
           down = NB.recv raw 65536 >>= \b -> if B.null b then pure () else IO.sendAllUntil middle b deadline >> down
-          up = IO.recvUntil middle 10000 deadline >>= \case
-            IO.Got b -> NB.sendAll raw b >> up
-            _ -> pure ()
+          up =
+            IO.recvUntil middle 10000 deadline >>= \case
+              IO.Got b -> NB.sendAll raw b >> up
+              _ -> pure ()
       patiently "the junk" (skip junk)
       a <- forkIO down
       b <- forkIO up
@@ -334,6 +338,6 @@ storm folder = nothingIsLeft $ do
       2 -> rawSocket echo (\s -> NB.sendAll s (B.take 40 hello) >> N.setSockOpt s N.Linger (N.StructLinger 1 0))
       -- Unread bytes make the close a reset, while the server may be writing.
       3 -> connecting echo tls "localhost" (\t _ -> replicateM_ 3 (writeAll t message))
-      4 -> rawSocket echo (\s -> NB.sendAll s "GET / HTTP/1.0\r\n\r\n")
+      4 -> rawSocket echo (`NB.sendAll` "GET / HTTP/1.0\r\n\r\n")
       _ -> connecting echo tls "localhost" (\t _ -> writeAll t message >> void (endWriting t) >> void (readAll t 1000))
     hello = "\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03" <> B.replicate 200 0

@@ -11,6 +11,7 @@ import Control.Exception (IOException, bracket, try)
 import Control.Monad (forM_, unless, void)
 import Data.Bits (xor)
 import Data.ByteString qualified as B
+import Data.Either (fromRight)
 import Fixture
 import Network.Socket qualified as N
 import Network.Socket.ByteString qualified as NB
@@ -44,7 +45,7 @@ relay echo up down body = bracket (listening (N.SockAddrInet 0 (N.tupleToHostAdd
     serve listener threads = bracket (fst <$> N.accept listener) N.close $ \toClient -> rawSocket echo $ \toServer -> do
       ended <- newEmptyMVar
       forM_ [(toClient, toServer, up), (toServer, toClient, down)] $ \(from, to, fault) -> modifyMVar_ threads $ \ts -> do
-        t <- forkIO (ignoring (pump from to fault 0) >>= putMVar ended . either (const False) id)
+        t <- forkIO (ignoring (pump from to fault 0) >>= putMVar ended . fromRight False)
         pure (t : ts)
       -- The end of one direction is passed on, and the other continues; a fault ends both.
       cut <- takeMVar ended

@@ -111,7 +111,7 @@ duplex folder v = between folder Epoll v $ \near far -> do
     let other = last [b | (c, _, b) <- ends, c /= capability]
     _ <- forkOn capability "test/write" (report done (writeAll transport out))
     forkOn (1 - capability) "test/read" (report done (readAll transport size >>= \got -> unless (got == other) (unexpected "the same bytes" "others")))
-  forM_ [1 .. 4 :: Int] $ \_ -> patiently "a thread to end" (takeMVar done) >>= either (\e -> unexpected "no failure" (show e)) pure
+  forM_ [1 .. 4 :: Int] $ \_ -> patiently "a thread to end" (takeMVar done) >>= either (unexpected "no failure" . show) pure
 
 report :: MVar (Either SomeException ()) -> IO () -> IO ()
 report done action = try action >>= putMVar done
@@ -165,12 +165,14 @@ files folder =
            assertBool (show r) (r < size)
        ]
   where
-    size = 20000000
+    -- More than the socket's buffers have room for.
+    size = 12000000
     withBytes use = do
       let path = folder ++ "/file"
-          bytes = pattern' 3 size
       B.writeFile path bytes
       bracket (openDescriptor path ReadOnly) closeFd (`use` bytes)
+    -- Made once for all of them.
+    bytes = pattern' 3 size
 
 full :: Folder -> IO ()
 full folder = between folder Epoll Tls13 $ \_ far -> do
