@@ -343,6 +343,8 @@ int heddle_tls_site_authorities(heddle_tls_site *s, const uint8_t *pem, size_t n
     }
     sk_X509_pop_free(list, X509_free);
     if (!s->store || !s->accepted || bad) return problem(r, HEDDLE_TLS_REFUSED, 0, "out of memory");
+    /* A client may be given a server's own certificate to believe, without its authority. */
+    if (!s->server) X509_STORE_set_flags(s->store, X509_V_FLAG_PARTIAL_CHAIN);
     /* A ticket of a server that asks for no certificate must not be resumed where one is required. */
     EVP_Digest(pem, n, s->context_id, NULL, EVP_sha256(), NULL);
     s->context_id[31] ^= (uint8_t)s->clients;

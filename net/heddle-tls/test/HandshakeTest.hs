@@ -182,6 +182,7 @@ trust folder =
           ("the right address", trusting folder, "127.0.0.1", Nothing),
           ("another name", trusting folder, "other.example", Just "hostname mismatch"),
           ("another address", trusting folder, "127.0.0.2", Just "IP address mismatch"),
+          ("the server's certificate itself", defaultTlsClientConfig {clientTrust = TrustOnly (PemFile (folder ++ "/good.pem"))}, "localhost", Nothing),
           ("another authority", defaultTlsClientConfig {clientTrust = TrustOnly (PemFile (folder ++ "/other.pem"))}, "localhost", Just "unable to get local issuer"),
           ("the system's authorities", defaultTlsClientConfig, "localhost", Just "unable to get local issuer"),
           ("everybody", defaultTlsClientConfig {clientTrust = TrustEverybody}, "other.example", Nothing),

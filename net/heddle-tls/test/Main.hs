@@ -1,6 +1,7 @@
 -- | Runs every test of heddle-tls, one at a time: leaks are counted over the whole process.
 module Main (main) where
 
+import FaultTest qualified
 import Fixture (withFolder)
 import HandshakeTest qualified
 import Heddle.Prim.Clock (nanos)
@@ -9,6 +10,7 @@ import Heddle.Timer (sleepFor)
 import SiteTest qualified
 import System.Environment (setEnv)
 import Test.Tasty
+import TransferTest qualified
 
 main :: IO ()
 main = do
@@ -22,5 +24,7 @@ main = do
         "heddle-tls"
         [ HandshakeTest.tests folder,
           SiteTest.tests folder,
+          TransferTest.tests folder,
+          FaultTest.tests folder,
           noDescriptorIsLeft before
         ]

@@ -6,7 +6,7 @@ module SiteTest (tests) where
 import Control.Concurrent (forkIO, killThread, yield)
 import Control.Concurrent.MVar
 import Control.Exception (bracket, try)
-import Control.Monad (forM_, replicateM_, unless)
+import Control.Monad (forM_, replicateM_, unless, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Foldable (for_)
@@ -30,7 +30,7 @@ tests folder =
       testGroup "clients" (clientSites folder),
       testCase "all problems are reported" $ do
         outcome <- loadSite (defaultTlsConfig [pair folder "expired", pair folder "good", pairWith folder "good.pem" "rsa.key"])
-        either (length) (const 0) outcome @?= 2,
+        either length (const 0) outcome @?= 2,
       testGroup "self-signed" selfs,
       testGroup "reloading" (reloads folder)
     ]
@@ -75,8 +75,8 @@ refusals folder =
            B.readFile (folder ++ "/a.pem") >>= \a -> B.readFile (folder ++ "/ca.pem") >>= \ca -> B.writeFile (folder ++ "/achain.pem") (a <> ca)
            outcome <- loadSite (defaultTlsConfig [(pairWith folder "achain.pem" "a.key") {pairStaple = Just (folder ++ "/good.ocsp")}])
            either (map displayException) (const []) outcome @?= [folder ++ "/good.ocsp: cannot be stapled: it is about another certificate"],
-         testCase "the only certificate needs no domain name" $ () <$ site folder ["nameless"],
-         testCase "a good chain" $ () <$ siteOf (defaultTlsConfig [pairWith folder "ordered.pem" "deep.key"]),
+         testCase "the only certificate needs no domain name" $ void (site folder ["nameless"]),
+         testCase "a good chain" $ void (siteOf (defaultTlsConfig [pairWith folder "ordered.pem" "deep.key"])),
          testCase "cut anywhere, the files are refused, or are whole enough" $ do
            bytes <- B.readFile (folder ++ "/ordered.pem")
            key <- B.readFile (folder ++ "/deep.key")

@@ -29,12 +29,12 @@ module Heddle.Tls.Site
   )
 where
 
-import Control.Monad (unless, when)
+import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_, traverse_)
-import Data.Maybe (catMaybes, maybeToList)
+import Data.Maybe (catMaybes, fromMaybe, maybeToList)
 import Data.Word (Word8)
 import Foreign.C.String (peekCString, withCString)
 import Foreign.C.Types (CInt)
@@ -114,7 +114,7 @@ loadClientSite config = collecting $ do
   withForeignPtr site $ \p -> do
     case clientTrust config of
       TrustSystem -> reporting "the system's authorities" "" (c_siteRoots p)
-      TrustOnly source -> () <$ addAuthorities p source
+      TrustOnly source -> void (addAuthorities p source)
       TrustEverybody -> pure ()
     setCommon p (clientProtocols config) (clientTuning config)
     traverse_ (addPair p) (clientPair config)
@@ -216,7 +216,7 @@ problemOf staple chain key report = do
     7 -> TlsProblem chain (NotYetValid index (EpochSeconds (fromIntegral from)))
     8 -> TlsProblem chain (Expired index (EpochSeconds (fromIntegral until')))
     9 -> TlsProblem chain (WrongOrder index)
-    11 -> TlsProblem (maybe chain id staple) (BadStaple why)
+    11 -> TlsProblem (fromMaybe chain staple) (BadStaple why)
     12 -> TlsProblem chain NoDomainName
     _ -> TlsProblem chain (Refused why)
 
