@@ -9,6 +9,7 @@ import http.client
 import os
 import re
 import shutil
+import signal
 import socket
 import ssl
 import statistics
@@ -111,7 +112,7 @@ def churn():
             # wrk opens a new connection after an answer that closes one.
             file.write(
                 "local n = 0\n"
-                "local keep, close = wrk.format('GET', '/'), wrk.format('GET', '/', {['Connection'] = 'close'})\n"
+                "local keep, close = wrk.format('GET', '/'), wrk.format('GET', '/', {['Host'] = 'localhost', ['Connection'] = 'close'})\n"
                 "request = function() n = n + 1; if n % 10 == 0 then return close end; return keep end\n"
             )
         commands = {"heddle": own("bench-wai-heddle"), "warp": own("bench-warp")}
@@ -129,6 +130,9 @@ def allocated():
             server = Server(place, "heddle", own("bench-wai-heddle", "+RTS", f"-s{report}", "-RTS"))
             try:
                 ask(server.port, requests)
+                # The runtime reports when the program ends by itself.
+                server.process.send_signal(signal.SIGINT)
+                server.process.wait(10)
             finally:
                 server.stop()
             with open(report, encoding="utf-8") as file:
