@@ -112,7 +112,7 @@ def churn():
             # wrk opens a new connection after an answer that closes one.
             file.write(
                 "local n = 0\n"
-                "local keep, close = wrk.format('GET', '/'), wrk.format('GET', '/', {['Host'] = 'localhost', ['Connection'] = 'close'})\n"
+                "local keep, close = wrk.format('GET', '/', {['Host'] = 'localhost'}), wrk.format('GET', '/', {['Host'] = 'localhost', ['Connection'] = 'close'})\n"
                 "request = function() n = n + 1; if n % 10 == 0 then return close end; return keep end\n"
             )
         commands = {"heddle": own("bench-wai-heddle"), "warp": own("bench-warp")}
