@@ -25,6 +25,11 @@ libraries_packages=(
   libghc-aeson-dev libghc-cereal-dev libghc-scientific-dev libghc-unordered-containers-dev libghc-random-dev
   # bench/ is a package of the project, so the solver asks for these even where it is not built.
   libghc-http-types-dev libghc-wai-dev libghc-warp-dev
+  # heddle-wai and examples/wai-app, and the applications that heddle-wai-apps-test runs
+  libghc-case-insensitive-dev libghc-streaming-commons-dev libghc-vault-dev
+  libghc-http-client-dev libghc-websockets-dev libghc-wai-websockets-dev
+  libghc-fast-logger-dev libghc-scotty-dev libghc-servant-server-dev libghc-wai-app-static-dev libghc-wai-extra-dev
+  libghc-yesod-dev libghc-yesod-static-dev libghc-zlib-dev
   libghc-async-dev libghc-parallel-dev
   libghc-conduit-dev libghc-pipes-dev
   # examples/rendezvous

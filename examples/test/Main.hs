@@ -11,6 +11,7 @@ import MpiTest qualified
 import ProgramsTest qualified
 import SatTest qualified
 import Test.Tasty (defaultMain, testGroup)
+import TodoTest qualified
 
 main :: IO ()
-main = defaultMain (testGroup "heddle-examples" [ProgramsTest.tests, SatTest.tests, InputTest.tests, CommandTest.tests, JsonTest.tests, MpiTest.tests])
+main = defaultMain (testGroup "heddle-examples" [ProgramsTest.tests, SatTest.tests, InputTest.tests, CommandTest.tests, JsonTest.tests, MpiTest.tests, TodoTest.tests])

@@ -4,6 +4,7 @@ module Main (main) where
 import EngineBadInput qualified
 import EngineConversation qualified
 import EngineDeadlines qualified
+import EngineInside qualified
 import EngineParts qualified
 import EngineTransport qualified
 import Heddle.Testkit.Descriptors
@@ -18,6 +19,7 @@ main = do
       "heddle-http engine"
       [ EngineConversation.tests,
         EngineParts.tests,
+        EngineInside.tests,
         EngineBadInput.tests,
         EngineDeadlines.tests,
         EngineTransport.tests,

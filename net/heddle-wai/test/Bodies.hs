@@ -13,6 +13,7 @@ import Data.ByteString.Lazy qualified as L
 import Data.IORef
 import Fixture
 import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Threads (waitParked)
 import Heddle.Testkit.Watchdog
 import Network.HTTP.Types
 import Network.Wai
@@ -72,7 +73,7 @@ tests =
       testCase "more than the maximum closes the connection, without a reset" $
         withHeddle quiet $ \client -> do
           say client (sized (B.replicate 100000 97) <> get "/")
-          map answerCode <$> hearAll client >>= (@?= [200]),
+          hearAll client >>= (@?= [200]) . map answerCode,
       testCase "any amount is dropped without a maximum" $
         withHeddleSettings (Heddle.setMaximumBodyFlush Nothing Heddle.defaultSettings) quiet $ \address -> withClient address $ \client -> do
           say client (sized (B.replicate 200000 97) <> get "/")
@@ -106,7 +107,8 @@ tests =
         withHeddle application $ \client -> do
           say client "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc"
           finish client
-          takeMVar seen >>= (@?= Just Heddle.ConnectionClosedByPeer),
+          takeMVar seen >>= (@?= Just Heddle.ConnectionClosedByPeer)
+          void (hearRest client),
       testCase "a malformed body is refused, and reported with its request" $ do
         reports <- newIORef []
         withHeddleSettings (reporting reports Heddle.defaultSettings) echo $ \address -> withClient address $ \client -> do
@@ -132,18 +134,16 @@ tests =
         reports <- newIORef []
         let application request respond
               | rawPathInfo request == "/" = do
-                started <- newEmptyMVar
-                _ <- forkIO (putMVar started () >> void (try (getRequestBodyChunk request) :: IO (Either SomeException ByteString)))
-                takeMVar started
-                untilReading
+                reader <- forkIO (void (try (getRequestBodyChunk request) :: IO (Either SomeException ByteString)))
+                waitParked reader
                 respond (responseLBS status200 [] "returned")
               | otherwise = echo request respond
-            untilReading = pure ()
         withHeddleSettings (reporting reports Heddle.defaultSettings) application $ \address -> do
           withClient address $ \client -> do
             say client "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n"
             void (hearRest client)
           withClient address $ \client -> say client (C.concat ["POST /next", C.drop 6 (sized "fine")]) >> hearAnswer client >>= answersWith 200 "fine"
+        reportsAre reports [(True, "while another of its threads")]
     ]
 
 quiet, echo :: Application

@@ -5,7 +5,7 @@ module Client (tests) where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar)
 import Control.Exception (SomeException, try)
-import Control.Monad (forM, forM_)
+import Control.Monad (forM, forM_, (<=<))
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (byteString, intDec)
 import Data.ByteString.Char8 qualified as C
@@ -26,7 +26,7 @@ tests =
         serving echo $ \manager address -> do
           dones <- forM [1 .. 8 :: Int] $ \thread -> do
             done <- newEmptyMVar
-            _ <- forkIO . (>>= putMVar done) . try $
+            _ <- forkIO . (putMVar done <=< try) $
               forM_ [1 .. 125 :: Int] $ \n -> do
                 let body = C.pack (show (thread, n))
                 answer <- Client.httpLbs (post address) {Client.requestBody = Client.RequestBodyBS body} manager

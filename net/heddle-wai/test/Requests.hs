@@ -10,6 +10,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Lazy qualified as L
 import Data.CaseInsensitive qualified as CI
 import Data.IORef
+import Data.Maybe (fromMaybe)
 import Data.Vault.Lazy qualified as Vault
 import Fixture
 import Heddle.Testkit.HttpClient
@@ -50,7 +51,7 @@ tests =
           other -> assertFailure (show other),
       testCase "the vault is a request's own" $ do
         key <- Vault.newKey
-        let inner request respond = respond (responseLBS status200 [] (maybe "none" id (Vault.lookup key (vault request))))
+        let inner request respond = respond (responseLBS status200 [] (fromMaybe "none" (Vault.lookup key (vault request))))
             outer request = inner request {vault = Vault.insert key "kept" (vault request)}
         withHeddle outer $ \client -> say client (get "/") >> hearAnswer client >>= answersWith 200 "kept",
       testCase "an unparsed path keeps an absolute target" $ do
@@ -104,4 +105,4 @@ seenBy on text = do
               show body
             ]
         respond (responseLBS status200 [] "")
-  on application $ \client -> say client text >> takeMVar seen
+  on application $ \client -> say client text >> takeMVar seen <* hearSome client

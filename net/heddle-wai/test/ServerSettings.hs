@@ -46,12 +46,12 @@ tests =
       testCase "a connection that is not wanted is closed, without the closing hook" $ do
         closed <- newIORef (0 :: Int)
         withHeddleSettings (setOnOpen (\_ -> pure False) (setOnClose (\_ -> count closed) defaultSettings)) hello $ \address ->
-          withClient address $ \client -> say client (get "/") >> fst <$> hearRest client >>= (@?= "")
+          withClient address $ \client -> say client (get "/") >> hearRest client >>= (@?= "") . fst
         readIORef closed >>= (@?= 0),
       testCase "an opening hook that fails is reported, and closes" $ do
         reports <- newIORef []
         withHeddleSettings (setOnOpen (\_ -> throwIO (ErrorCall "hook")) (reporting reports defaultSettings)) hello $ \address ->
-          withClient address $ \client -> say client (get "/") >> fst <$> hearRest client >>= (@?= "")
+          withClient address $ \client -> say client (get "/") >> hearRest client >>= (@?= "") . fst
         reportsAre reports [(False, "hook")],
       testCase "the logger hears of every response, with its size" $ do
         heard <- newIORef []
@@ -139,7 +139,7 @@ tests =
           say client (get "/")
           takeMVar inside
           stopping
-          fst <$> hearRest client >>= (@?= "")
+          hearRest client >>= (@?= "") . fst
         joinTask server
         close sock,
       testCase "killing the server's thread closes everything" $ do
@@ -164,12 +164,12 @@ tests =
             void (killTask server),
       testCase "a socket that does not listen is refused" $
         bracket (socket AF_INET Stream 0) close $ \sock ->
-          try (runSettingsSocket defaultSettings sock hello) >>= \r -> case r of
+          try (runSettingsSocket defaultSettings sock hello) >>= \case
             Left (e :: IOException) -> assertBool (show e) True
             Right () -> assertFailure "it ran",
       testCase "a port that is taken is an IOError" $
         bracket openFreePort (close . snd) $ \(port, _) ->
-          try (runSettings (setHost "127.0.0.1" (setPort port defaultSettings)) hello) >>= \r -> case r of
+          try (runSettings (setHost "127.0.0.1" (setPort port defaultSettings)) hello) >>= \case
             Left (e :: IOException) -> assertBool (show e) True
             Right () -> assertFailure "it ran",
       testCase "host preferences" $ do

@@ -2,6 +2,7 @@
 -- system runtime also run in a child process on the other back end.
 module Main (main) where
 
+import AdoptTest qualified
 import ConnTest qualified
 import Data.Maybe (fromMaybe)
 import DescriptorTest qualified
@@ -40,6 +41,7 @@ main = do
             ConnTest.tests,
             SharedTest.tests,
             ServeTest.tests,
+            AdoptTest.tests,
             DescriptorTest.tests,
             FileTest.tests,
             FaultTest.tests,

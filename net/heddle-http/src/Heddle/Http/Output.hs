@@ -27,7 +27,7 @@ where
 import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
-import Data.ByteString.Builder.Extra (Next (..), runBuilder)
+import Data.ByteString.Builder.Extra (BufferWriter, Next (..), runBuilder)
 import Data.ByteString.Internal (createAndTrim')
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_)
@@ -160,7 +160,7 @@ sendReply out now gather method minor closing = \case
       used <- get ws WorkUsed
       let room = outputSize ws - used - before - chunkAfter
           start = outputPtr ws `plusPtr` (used + before)
-      (n, after') <- if room < 64 then pure (0, More 1 (runBuilder builder)) else unsafeUnmask (runBuilder builder start room)
+      (n, after') <- if room < 64 then pure (0, More 1 (runBuilder builder)) else unsafeUnmask (gatherBuilder start room (runBuilder builder))
       case after' of
         Done -> do
           headOut out now status headers (Just n) (closingLine closing)
@@ -334,7 +334,7 @@ data Framed
 writerOf :: Output -> Framed -> Writer
 writerOf out framed =
   Writer
-    { writerPut = \b -> mask_ (putPiece out framed b),
+    { writerPut = mask_ . putPiece out framed,
       writerBuild = continueBuilder out framed . More 1 . runBuilder,
       writerFlush = mask_ (flush out)
     }
@@ -363,6 +363,20 @@ chunkAfter = writeBound "\r\n"
 
 chunkSize :: Int -> Write
 chunkSize n = hex (fromIntegral n) <> "\r\n"
+
+-- Run a builder into memory, as far as it fits: the bytes written, and what is left of it. Chunks that
+-- the builder wants inserted are copied.
+gatherBuilder :: Ptr Word8 -> Int -> BufferWriter -> IO (Int, Next)
+gatherBuilder start room = go 0
+  where
+    go !n step = do
+      (k, next) <- step (start `plusPtr` n) (room - n)
+      case next of
+        Chunk b step'
+          | n + k + B.length b <= room -> do
+            _ <- pokeBytes (start `plusPtr` (n + k)) b
+            go (n + k + B.length b) step'
+        _ -> pure (n + k, next)
 
 -- Run a builder into the output, which is sent whenever it is full. The builder runs in the
 -- caller's masking state; until its bytes are counted in, an interruption loses only them.

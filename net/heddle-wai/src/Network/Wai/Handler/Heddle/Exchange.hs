@@ -39,15 +39,14 @@ import Heddle.IO.Registration (closeRegistration)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Exception
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
-import System.IO.Unsafe (unsafeInterleaveIO)
 
 -- | One request and its response; see Note [Uses].
 data Exchange = Exchange
   { exchangeRequest :: !Request,
     -- | Word 0: the 'Progress'; 1: 1 when time-outs are paused; 2: uses under way, and 'ended'.
     exchangeWords :: !Words,
-    -- | Made only if the application's thread has to wait.
-    exchangeCell :: WaitCell
+    -- | Where the application's thread waits for the last use.
+    exchangeCell :: !WaitCell
   }
 
 -- | How far the response is.
@@ -64,7 +63,7 @@ data Progress
 
 -- | The exchange of a request that has just come.
 newExchange :: Request -> IO Exchange
-newExchange request = Exchange request <$> newWords 3 <*> unsafeInterleaveIO newWaitCell
+newExchange request = Exchange request <$> newWords 3 <*> newWaitCell
 
 -- Set in word 2 when the application has returned.
 ended :: Int

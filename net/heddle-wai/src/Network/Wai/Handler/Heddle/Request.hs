@@ -37,12 +37,12 @@ import Heddle.IO (peerAddress)
 import Heddle.IO.Registration (connectionOf)
 import Heddle.Prim.Exception (catch, throwIO)
 import Heddle.Prim.Global (unsafeGlobal)
+import Heddle.Prim.Unsafe (unsafeDupable)
 import Network.HTTP.Types qualified as H
 import Network.Socket (SockAddr (..))
 import Network.Wai.Handler.Heddle.Exchange
 import Network.Wai.Handler.Heddle.Invalid
 import Network.Wai.Internal (Request (..), RequestBodyLength (..))
-import System.IO.Unsafe (unsafeDupablePerformIO)
 
 -- | The request of an exchange: whether paths stay unparsed, the exchange, its head, and what is to come
 -- of its body.
@@ -55,7 +55,7 @@ waiRequest unparsed exchange copy left =
       rawQueryString = copiedQuery copy,
       requestHeaders = copiedHeaders knownName CI.mk copy,
       isSecure = Http.isSecure request,
-      remoteHost = unsafeDupablePerformIO (remoteOf request),
+      remoteHost = unsafeDupable (remoteOf request),
       pathInfo = H.decodePathSegments path,
       queryString = H.parseQuery (copiedQuery copy),
       requestBody = if left == Just 0 then noBody else bodyChunk exchange,

@@ -53,7 +53,7 @@ sendResponse exchange extra = \case
   ResponseRaw raw _ -> do
     lock <- newLock
     _ <- replyNow request . Tunnel Nothing $ \duplex ->
-      raw (duplexReceive duplex) (\bytes -> withLock lock (duplexSend duplex bytes))
+      raw (duplexReceive duplex) (withLock lock . duplexSend duplex)
     pure Nothing
   where
     request = exchangeRequest exchange

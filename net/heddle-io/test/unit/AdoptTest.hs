@@ -1,0 +1,54 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Listeners on sockets that listen already.
+module AdoptTest (tests) where
+
+import Control.Exception
+import Control.Monad
+import Data.ByteString qualified as B
+import Harness
+import Heddle.IO
+import Network.Socket qualified as N
+import System.Posix.Types (Fd)
+import Test.Tasty
+import Test.Tasty.HUnit
+
+-- A listening socket of the network package, and its descriptor.
+withSocket :: (N.Socket -> Fd -> IO a) -> IO a
+withSocket act = bracket (N.socket N.AF_INET N.Stream 0) N.close $ \s -> do
+  N.bind s (N.SockAddrInet 0 (N.tupleToHostAddress (127, 0, 0, 1)))
+  N.listen s 10
+  N.withFdSocket s (act s . fromIntegral)
+
+tests :: TestTree
+tests =
+  testGroup
+    "sockets that listen already"
+    [ bothBackends "are accepted from, also after their owner has closed them" $ \rt -> withSocket $ \s fd ->
+        bracket (adoptListener rt fd) closeListener $ \listener -> do
+          N.close s
+          forM_ [1 .. 3 :: Int] $ \_ -> do
+            server <- forkTask (accept listener)
+            client <- connectUntil rt (listenerAddress listener) never >>= either throwIO pure
+            conn <- joinTask server
+            _ <- sendAllUntil client "x" never
+            recvUntil conn 10 never >>= \r -> r @?= Got (B.pack [120])
+            close client
+            close conn,
+      bothBackends "stay their owner's when the listener closes" $ \rt -> withSocket $ \s fd -> do
+        listener <- adoptListener rt fd
+        closeListener listener
+        address <- N.getSocketName s
+        client <- connectUntil rt address never >>= either throwIO pure
+        (accepted, _) <- N.accept s
+        N.close accepted
+        close client,
+      bothBackends "and nothing else is taken" $ \rt -> do
+        bracket (N.socket N.AF_INET N.Stream 0) N.close $ \s -> N.withFdSocket s (refused . adoptListener rt . fromIntegral)
+        refused (adoptListener rt 1000000)
+    ]
+  where
+    refused act =
+      try act >>= \case
+        Left (_ :: IOException) -> pure ()
+        Right listener -> closeListener listener >> assertFailure "it was taken"
