@@ -1,7 +1,7 @@
 -- | @heddle serve@ over TLS: certificates, renewals, redirections, and what curl and OpenSSL think of it.
 module TlsTest (tests) where
 
-import Control.Monad (forM_)
+import Control.Monad (forM_, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.List (isPrefixOf)
@@ -55,7 +55,7 @@ secure = ["--listen", "https://localhost:0", "--tls-self-signed"]
 -- A certificate for a name, and its key, in these files.
 makePair :: FilePath -> FilePath -> String -> IO ()
 makePair cert key name =
-  () <$ openssl ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=" ++ name, "-addext", "subjectAltName=DNS:" ++ name, "-keyout", key, "-out", cert]
+  void $ openssl ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=" ++ name, "-addext", "subjectAltName=DNS:" ++ name, "-keyout", key, "-out", cert]
 
 serving :: [TestTree]
 serving =

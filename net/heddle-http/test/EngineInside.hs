@@ -84,7 +84,7 @@ inside backend =
             r <- try (replyNow request (Stream status200 [] (\writer -> writerPut writer "lost" >> throwIO (ErrorCall "early"))))
             begun <- replyBegun request
             case r of
-              Left (_ :: ErrorCall) -> replyNow request (Whole status503 [] (if begun then "begun" else "instead")) >>= \_ -> pure (Replied status503)
+              Left (_ :: ErrorCall) -> replyNow request (Whole status503 [] (if begun then "begun" else "instead")) >> pure (Replied status503)
               Right _ -> pure (Replied status200)
       talk backend handler $ \client -> do
         say client (get "/" <> get "/")

@@ -54,7 +54,7 @@ tests =
       testCase "plain HTTP is refused in our words" $
         serving (\tls -> tls {onInsecure = DenyInsecure "Not without TLS."}) $ \port -> do
           text <- curl ["-i", insecure port]
-          (isInfixOf "HTTP/1.1 426" text, isInfixOf "Not without TLS." text) @?= (True, True),
+          ("HTTP/1.1 426" `isInfixOf` text, "Not without TLS." `isInfixOf` text) @?= (True, True),
       testCase "plain HTTP is served, if that is wanted" $
         serving (\tls -> tls {onInsecure = AllowInsecure}) $ \port -> do
           curl [insecure port] >>= (@?= "insecure, no certificate")

@@ -67,7 +67,7 @@ parseListen text
   | otherwise = ListenSpec Http <$> parsePlace defaultListenPort text
   where
     -- As copied from a browser.
-    withoutSlash rest = if isPrefixOf "unix:" rest then rest else fromMaybe rest (stripSuffix "/" rest)
+    withoutSlash rest = if "unix:" `isPrefixOf` rest then rest else fromMaybe rest (stripSuffix "/" rest)
     stripSuffix end = fmap reverse . stripPrefix (reverse end) . reverse
 
 parsePlace :: Int -> String -> Either String ListenPlace
