@@ -253,7 +253,11 @@ talk registration transport = do
                 else
                   if "quit\n" `B.isSuffixOf` bytes
                     then Done <$ endWriting transport
-                    else markActive registration >> go
+                    else do
+                      -- Input that is held causes no further event; the rest will.
+                      markActive registration
+                      held <- holdsInput transport
+                      if held then go else IdleUntil <$> deadlineIn (seconds 60)
             else
               if n == negate (errnoNumber EAGAIN)
                 then do
