@@ -180,7 +180,8 @@ garbage folder =
   where
     contains text part = assertBool (C.unpack text) (part `B.isInfixOf` text)
 
--- Opening is interrupted wherever it waits: the peer has sent the first bytes of a conversation, and no more.
+-- Opening is interrupted wherever it waits: the peer has sent the first bytes of a conversation, and no more. The threads
+-- are masked, as handlers are: what an opening has made is not lost on the way to its user.
 interruption :: Folder -> [TestTree]
 interruption folder =
   concat
@@ -191,8 +192,8 @@ interruption folder =
             deadline <- patience'
             conn <- connectUntil (echoRuntime relayed) (echoAddress relayed) deadline >>= either (unexpected "a connection" . show) pure
             ended <- newEmptyMVar
-            t <- forkIO $ do
-              r <- try (mask_ (tlsConnecting tls "localhost" (registrationOf conn) deadline))
+            t <- mask_ . forkIO $ do
+              r <- try (tlsConnecting tls "localhost" (registrationOf conn) deadline)
               case r of
                 Right (Opened layer) -> layerClose layer
                 Right _ -> pure ()
@@ -212,8 +213,8 @@ interruption folder =
               deadline <- patience'
               near <- connectUntil (echoRuntime relayed) (echoAddress relayed) deadline >>= either (unexpected "a connection" . show) pure
               nearEnded <- newEmptyMVar
-              u <- forkIO $ do
-                r <- try (mask_ (tlsConnecting to "localhost" (registrationOf near) deadline))
+              u <- mask_ . forkIO $ do
+                r <- try (tlsConnecting to "localhost" (registrationOf near) deadline)
                 case r of
                   Right (Opened layer) -> layerClose layer
                   Right _ -> pure ()
@@ -222,8 +223,8 @@ interruption folder =
                 putMVar nearEnded ()
               conn <- patiently "a connection" (accept listener)
               farEnded <- newEmptyMVar
-              t <- forkIO $ do
-                r <- try (mask_ (tlsOpening tls (registrationOf conn) deadline))
+              t <- mask_ . forkIO $ do
+                r <- try (tlsOpening tls (registrationOf conn) deadline)
                 case r of
                   Right (Opened layer) -> layerClose layer
                   Right _ -> pure ()
@@ -249,7 +250,7 @@ interruption folder =
                r <- try (restore (connecting echo tls "localhost" (\transport _ -> forever (ask transport (B.replicate 200000 3)))))
                putMVar ended (either (\(_ :: SomeException) -> ()) id r)
              -- Nothing is waited for: the moments differ.
-             replicateM_ (n * n) yield
+             replicateM_ (2 * n) yield
              when (n `rem` 3 == 0) performMinorGC
              killThread t
              patiently "the end" (takeMVar ended)

@@ -41,7 +41,7 @@ where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Exception (bracket, evaluate, finally, mask_, onException)
+import Control.Exception (bracket, evaluate, finally, mask, onException)
 import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -253,7 +253,11 @@ talk registration transport = do
                 else
                   if "quit\n" `B.isSuffixOf` bytes
                     then Done <$ endWriting transport
-                    else markActive registration >> go
+                    else do
+                      -- Input that is held causes no further event; the rest will.
+                      markActive registration
+                      held <- holdsInput transport
+                      if held then go else IdleUntil <$> deadlineIn (seconds 60)
             else
               if n == negate (errnoNumber EAGAIN)
                 then do
@@ -268,16 +272,16 @@ talk registration transport = do
 
 -- | Connect a client of this name, and run the body with the transport or why there is none.
 connectingWith :: Echo -> TlsClient -> ByteString -> (Either String (Transport, LayerFacts) -> IO a) -> IO a
-connectingWith echo tls host body = do
+connectingWith echo tls host body = mask $ \restore -> do
   deadline <- patience'
   connectUntil (echoRuntime echo) (echoAddress echo) deadline >>= \case
     Left e -> unexpected "a connection" (show e)
     Right conn -> do
       let registration = registrationOf conn
-      opened <- mask_ (tlsConnecting tls host registration deadline) `onException` closeRegistration registration
+      opened <- tlsConnecting tls host registration deadline `onException` closeRegistration registration
       case opened of
-        Opened layer -> body (Right (Layered registration layer, layerFacts layer)) `finally` closeTransport (Layered registration layer)
-        NotOpened why -> body (Left why) `finally` closeRegistration registration
+        Opened layer -> restore (body (Right (Layered registration layer, layerFacts layer))) `finally` closeTransport (Layered registration layer)
+        NotOpened why -> restore (body (Left why)) `finally` closeRegistration registration
         OtherProtocol bytes -> void (closeRegistration registration) >> unexpected "an opening" (show bytes)
 
 -- | The same, where it must open.

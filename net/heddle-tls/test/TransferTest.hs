@@ -4,9 +4,10 @@
 -- | Bytes out are bytes in: in pieces of any size, by two threads at once, from files, to the end.
 module TransferTest (tests) where
 
+import Control.Concurrent (yield)
 import Control.Concurrent.MVar
 import Control.Exception (SomeException, bracket, mask_, try)
-import Control.Monad (forM_, unless, void)
+import Control.Monad (forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -45,6 +46,7 @@ tests folder =
       testCase "ending the writing direction; reading goes on" (ending folder),
       testCase "an end without a farewell is an end" (abrupt folder),
       testCase "held input is announced until it is read" (held folder),
+      testCase "closing while another thread reads" (closing folder),
       testCase "a closed layer answers, and closing twice is closing once" (closed folder)
     ]
 
@@ -145,7 +147,7 @@ keyUpdate folder = nothingIsLeft $ do
 
 files :: Folder -> [TestTree]
 files folder =
-  [ testCase (show v ++ ": " ++ what) . between folder Epoll v $ \near far -> withBytes $ \fd bytes -> do
+  [ testCase (show v ++ ": " ++ what) . between folder Epoll v $ \near far -> withBytes $ \fd -> do
       let wanted = B.take count (B.drop offset bytes)
       answer <- newEmptyMVar
       asked <- newIORef []
@@ -160,7 +162,7 @@ files folder =
     | v <- [Tls12, Tls13],
       (what, offset, count) <- [("the whole", 0, size), ("a part", 12345, 100000), ("past the end", size - 10, 1000), ("nothing", 5, 0), ("beyond the end", size + 5, 10)]
   ]
-    ++ [ testCase "a client that does not read is given up" . between folder Epoll Tls13 $ \_ far -> withBytes $ \fd _ -> do
+    ++ [ testCase "a client that does not read is given up" . between folder Epoll Tls13 $ \_ far -> withBytes $ \fd -> do
            r <- patiently "the file to be given up" (writeFilePaced far fd 0 size (\_ -> deadlineIn (milliseconds 50)))
            assertBool (show r) (r < size)
        ]
@@ -170,7 +172,7 @@ files folder =
     withBytes use = do
       let path = folder ++ "/file"
       B.writeFile path bytes
-      bracket (openDescriptor path ReadOnly) closeFd (`use` bytes)
+      bracket (openDescriptor path ReadOnly) closeFd use
     -- Made once for all of them.
     bytes = pattern' 3 size
 
@@ -206,27 +208,30 @@ abrupt folder = between folder Epoll Tls13 $ \near far -> do
   readAll far 100 >>= (@?= "half")
   readSome far 10 >>= (@?= Right "")
 
+-- A consumer that reads once each time, and waits for its socket as soon as nothing is held.
 held :: Folder -> IO ()
-held folder = forM_ [Tls12, Tls13] $ \v -> between folder Epoll v $ \near far -> do
-  let bytes = pattern' 4 40000
-  writeAll near bytes
-  -- Small reads: whenever nothing more is held, and only then, it is right to wait for the socket.
-  got <- newIORef B.empty
-  let loop = do
-        old <- readIORef got
-        unless (B.length old >= B.length bytes) $ do
-          piece <- allocaBytes 100 $ \p -> mask_ (readNow far p 100) >>= \n -> if n > 0 then Right <$> B.packCStringLen (castPtr p, n) else pure (Left n)
-          case piece of
-            Right b -> writeIORef got (old <> b) >> loop
-            Left code -> do
-              code @?= negate (errnoNumber EAGAIN)
-              more <- holdsInput far
-              more @?= False
-              deadline <- patience'
-              waitUntil (transportRegistration far) Readable deadline
-              loop
-  patiently "all bytes" loop
-  readIORef got >>= (@?= bytes)
+held folder = forM_ [Tls12, Tls13] $ \v -> forM_ [100, 1000, 16384, 50000] $ \size -> between folder Epoll v $ \near far -> do
+  let bytes = pattern' 4 400000
+  writer <- newEmptyMVar
+  _ <- forkOn 0 "test/write" (report writer (writeAll near bytes))
+  got <- newIORef []
+  let loop n = unless (n >= B.length bytes) $ do
+        piece <- allocaBytes size $ \p -> mask_ (readNow far p size) >>= \r -> if r > 0 then Right <$> B.packCStringLen (castPtr p, r) else pure (Left r)
+        more <- holdsInput far
+        case piece of
+          Left code -> do
+            code @?= negate (errnoNumber EAGAIN)
+            more @?= False
+          Right b -> modifyIORef' got (b :)
+        let next = n + either (const 0) B.length piece
+        unless (more || next >= B.length bytes) $ do
+          deadline <- patience'
+          waitUntil (transportRegistration far) Readable deadline
+        loop next
+  patiently "all bytes" (loop 0)
+  patiently "the writer" (takeMVar writer) >>= either (unexpected "all written" . show) pure
+  back <- B.concat . reverse <$> readIORef got
+  assertBool "other bytes" (back == bytes)
 
 closed :: Folder -> IO ()
 closed folder = between folder Epoll Tls13 $ \near far -> do
@@ -240,3 +245,21 @@ closed folder = between folder Epoll Tls13 $ \near far -> do
       layerEndWriting layer >>= (@?= ClosedCode)
     Bare _ -> assertFailure "bare"
   readSome far 10 >>= (@?= Right "")
+
+-- The lock word keeps the reader off the freed session.
+closing :: Folder -> IO ()
+closing folder = between folder Epoll Tls13 $ \near far -> forM_ [1 .. 20 :: Int] $ \n -> case far of
+  Layered _ layer | n == 20 -> do
+    ended <- newEmptyMVar
+    started <- newEmptyMVar
+    _ <- forkOn 1 "test/read" $
+      report ended $ do
+        let go k = do
+              when (k == (100 :: Int)) (putMVar started ())
+              r <- allocaBytes 100 $ \p -> mask_ (layerReadNow layer p 100)
+              if r == ClosedCode then pure () else yield >> go (k + 1)
+        go 0
+    takeMVar started
+    layerClose layer
+    patiently "the reader to be told" (takeMVar ended) >>= either (unexpected "no failure" . show) pure
+  _ -> writeAll near "x"
