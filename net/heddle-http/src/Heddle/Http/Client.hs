@@ -1,0 +1,331 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Http.Client
+-- Description : HTTP/1.1 requests, on connections that are kept
+-- Stability   : stable
+--
+-- Make a 'Client', ask by 'fetch' or 'withResponse'. Connections are kept and reused; every wait has
+-- a deadline in the 'ClientSettings'; a response that two readers could understand differently is refused.
+--
+-- A request is sent again, once and on a new connection, only if the kept connection failed before a byte of an answer
+-- came, the method is idempotent, and the body can be repeated.
+--
+-- Invariant: a connection is kept only if the request was sent whole, the response was read to its end, and
+-- nothing came after it. So no answer is taken for that of another request.
+-- Cost: three system calls for a small request on a kept connection: a look whether it is stale,
+-- a send and a receive.
+-- Owner: the thread that makes a request; any number of threads may use a client.
+-- Shared writes per request: 0 between capabilities.
+module Heddle.Http.Client
+  ( -- * Clients
+    Client,
+    withClient,
+    withClientOn,
+    newClient,
+    newClientOn,
+    closeClient,
+    connectionsKept,
+    connectionsInAll,
+
+    -- * Settings
+    ClientSettings (..),
+    defaultClientSettings,
+    ClientProxy (..),
+    resolveByName,
+    Pace (..),
+    Limits (..),
+
+    -- * Asking
+    fetch,
+    Fetched (..),
+    withResponse,
+
+    -- * Requests
+    ClientRequest (..),
+    RequestBody (..),
+    Header (..),
+    Writer (..),
+    requestUrl,
+    requestTo,
+
+    -- ** Addresses
+    Url (..),
+    Origin (..),
+    Place (..),
+    parseUrl,
+    UrlError (..),
+    describeUrlError,
+    renderOrigin,
+    originAuthority,
+
+    -- * Responses
+    Response,
+    responseStatus,
+    responseMinor,
+    responseTunnel,
+    responseReason,
+    responseHeader,
+    responseHeaderNamed,
+    responseHeaders,
+    foldResponseHeaders,
+
+    -- ** Content
+    contentLength,
+    readResponsePiece,
+    withResponsePiece,
+    readWholeResponse,
+
+    -- * Exceptions
+    ClientError (..),
+    Failure (..),
+    Stage (..),
+    AnswerFault (..),
+    describeFault,
+  )
+where
+
+import Control.Monad (void, when)
+import Data.ByteString (ByteString)
+import Data.ByteString.Char8 qualified as C
+import Data.Foldable (for_, toList)
+import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
+import Heddle.Http.Client.Answer
+import Heddle.Http.Client.Ask
+import Heddle.Http.Client.Connect
+import Heddle.Http.Client.Error
+import Heddle.Http.Client.Exchange
+import Heddle.Http.Client.Pool
+import Heddle.Http.Client.Response
+import Heddle.Http.Client.Settings
+import Heddle.Http.Client.Url
+import Heddle.Http.Parse (Limits (..))
+import Heddle.Http.Reply (Header (..), Writer (..))
+import Heddle.Http.Settings (Pace (..))
+import Heddle.Http.Status (Status)
+import Heddle.Http.Workspace
+import Heddle.IO (Runtime, capabilitiesOf, systemRuntime)
+import Heddle.IO.Parker (Parker, closeParker, isClosed, newParker, parkUntil, unpark)
+import Heddle.IO.Parker qualified as Parker
+import Heddle.IO.Transport
+import Heddle.Prim.Atomic (Words, atomicRead, atomicWrite, compareAndSet, newWords)
+import Heddle.Prim.Buffer (Pool, borrow, giveBack, newPool)
+import Heddle.Prim.Clock (Deadline (..), Nanos, deadlineIn, monotonicNow)
+import Heddle.Prim.Exception (bracket, mask, mask_, onException, throwIO)
+import Heddle.Prim.Thread (forkOn, myCapability)
+
+-- | Connections to any number of origins.
+data Client = Client
+  { clientRuntime :: !Runtime,
+    clientSettings :: !ClientSettings,
+    -- | One for each capability.
+    clientShares :: !(SmallArray Share)
+  }
+
+-- What one capability has of a client.
+data Share = Share
+  { shareCapability :: !Int,
+    shareShard :: !(Shard Origin Transport),
+    shareSpaces :: !(Pool Workspace),
+    -- | Where the thread that closes old connections waits.
+    shareParker :: !Parker,
+    -- | Whether that thread runs, and until when it waits.
+    shareWords :: !Words
+  }
+
+-- | Make a client on the system's runtime, run, close it.
+--
+-- [Blocks]: as the body does.
+-- [Masking]: the body runs in the caller's state.
+withClient :: ClientSettings -> (Client -> IO a) -> IO a
+withClient settings = bracket (newClient settings) closeClient
+
+-- | 'withClient' on a runtime of the caller's choice.
+--
+-- [Blocks]: as the body does.
+withClientOn :: Runtime -> ClientSettings -> (Client -> IO a) -> IO a
+withClientOn runtime settings = bracket (newClientOn runtime settings) closeClient
+
+-- | A client, until 'closeClient'.
+--
+-- [Cost]: about a kilobyte for each capability.
+-- [Blocks]: never.
+newClient :: ClientSettings -> IO Client
+newClient settings = systemRuntime >>= \runtime -> newClientOn runtime settings
+
+-- | 'newClient' on a runtime of the caller's choice.
+--
+-- [Blocks]: never.
+newClientOn :: Runtime -> ClientSettings -> IO Client
+newClientOn runtime settings = Client runtime settings . smallArrayFromList <$> traverse share [0 .. capabilitiesOf runtime - 1]
+  where
+    limits = PoolLimits (max 1 (clientPerOrigin settings)) (max 1 (clientConnections settings))
+    share i =
+      Share i
+        <$> newShard limits closeTransport
+        <*> newPool 64 (newWorkspace (clientLimits settings))
+        <*> newParker runtime
+        <*> newWords 2
+
+-- | Close the connections that are not in use; the others close when their requests end. Requests that wait for a connection,
+-- and later ones, fail with 'ClientClosed'. Idempotent.
+--
+-- [Blocks]: never.
+-- [Threads]: any.
+closeClient :: Client -> IO ()
+closeClient client = mask_ . for_ (clientShares client) $ \share -> do
+  closeShard (shareShard share)
+  closeParker (shareParker share)
+
+-- | How many connections are open and not in use.
+connectionsKept :: Client -> IO Int
+connectionsKept client = sum . map fst <$> counts client
+
+-- | How many connections are open or being opened. Tunnels do not count.
+connectionsInAll :: Client -> IO Int
+connectionsInAll client = sum . map snd <$> counts client
+
+counts :: Client -> IO [(Int, Int)]
+counts client = traverse (shardCounts . shareShard) (toList (clientShares client))
+
+-- | A whole response.
+data Fetched = Fetched
+  { fetchedStatus :: !Status,
+    -- | In order, with names as they were spelt.
+    fetchedHeaders :: ![(ByteString, ByteString)],
+    fetchedContent :: !ByteString
+  }
+  deriving stock (Eq, Show)
+
+-- | Ask, and read the whole response, whose content may have this many bytes.
+--
+-- [Cost]: 'withResponse', and a copy of everything.
+-- [Blocks]: parks.
+-- [Masking]: interruptible; the connection is then closed.
+-- [Throws]: 'ClientError'.
+fetch :: Client -> ClientRequest -> Int -> IO Fetched
+fetch client request most = withResponse client request $ \response ->
+  Fetched (responseStatus response) <$> responseHeaders response <*> readWholeResponse response most
+
+-- | Ask, and use the response until the action returns. The connection is kept if all of the content was
+-- read, or the rest of it has arrived and is small.
+--
+-- [Cost]: three system calls on a kept connection for a small request and response, besides those of the
+-- action.
+-- [Blocks]: parks.
+-- [Masking]: the action, and those in the request, run in the caller's state; the waits are interruptible, and an interrupted
+-- request closes its connection.
+-- [Throws]: 'ClientError'; what the actions throw; 'IOError' when the runtime has stopped.
+-- [Threads]: any; a response belongs to the thread that asked.
+withResponse :: Client -> ClientRequest -> (Response -> IO a) -> IO a
+withResponse client request use = case prepare settings request of
+  Left failure -> failed failure
+  Right prepared -> mask $ \restore -> do
+    capability <- myCapability
+    let share = indexSmallArray (clientShares client) (capability `mod` sizeofSmallArray (clientShares client))
+        origin = preparedOrigin prepared
+        giveUp = surrender (shareShard share) origin
+        opening = do
+          deadline <- deadlineIn (clientConnect settings)
+          opened <- openUntil (clientRuntime client) settings origin (min deadline (requestUntil request)) `onException` giveUp
+          case opened of
+            Right transport -> conversation transport False
+            Left failure -> giveUp >> failed failure
+        conversation transport reused = do
+          ws <- borrow (shareSpaces share)
+          ex <- newExchange settings request prepared transport ws restore
+          let closing = endResponse ex >> closeTransport transport
+          asked <- (ask ex >>= wholeSwitch ex) `onException` (closing >> giveUp)
+          case asked of
+            Left failure -> do
+              closing
+              heard <- flag ex FlagHeard
+              giveBack (shareSpaces share) ws
+              if reused && heard == 0 && isLost failure && isIdempotent (requestMethod request) && replays (requestBody request)
+                then opening
+                else giveUp >> failed failure
+            Right Switched -> do
+              response <- newSwitched ex `onException` (closing >> giveUp)
+              -- The connection is no longer the pool's, nor does it need a workspace.
+              giveBack (shareSpaces share) ws
+              giveUp
+              answer <- restore (use response) `onException` closing
+              answer <$ closing
+            Right content -> do
+              response <- newResponse ex content
+              answer <- restore (use response) `onException` (closing >> giveUp)
+              endResponse ex
+              keeps <- finishContent response `onException` (closing >> giveUp)
+              if keeps
+                then keepAliveFor ex >>= keep share origin transport
+                else closeTransport transport >> giveUp
+              giveBack (shareSpaces share) ws
+              pure answer
+    deadline <- deadlineIn (clientQueue settings)
+    acquireUntil (shareShard share) origin (min deadline (requestUntil request)) >>= \case
+      Nothing -> failed NoConnectionFree
+      Just PoolClosed -> failed ClientClosed
+      Just OpenNew -> opening
+      Just (Reuse transport _) -> do
+        stale <- isStale transport
+        if stale then closeTransport transport >> opening else conversation transport True
+  where
+    settings = clientSettings client
+    failed = throwIO . ClientError (requestOrigin request) (requestMethod request) (C.takeWhile (/= '?') (requestTarget request))
+
+-- A peer that switches protocols before it has the whole body would take the rest for the other protocol's bytes.
+wholeSwitch :: Exchange -> Either Failure Content -> IO (Either Failure Content)
+wholeSwitch ex = \case
+  Right Switched -> (\sent -> if sent == 1 then Right Switched else Left (BadAnswer UnaskedSwitch)) <$> flag ex FlagSent
+  other -> pure other
+
+-- Whether the connection was lost before an answer, as happens when the peer closes one that it thinks unused.
+isLost :: Failure -> Bool
+isLost = \case
+  Ended stage -> not (answerBegan stage)
+  Broken stage _ -> not (answerBegan stage)
+  _ -> False
+
+-- Keeping ------------------------------------------------------------------------------------
+
+-- Whether the sweeping thread runs; until when it waits.
+wordSweeping, wordWakes :: Int
+wordSweeping = 0
+wordWakes = 1
+
+keep :: Share -> Origin -> Transport -> Nanos -> IO ()
+keep share origin transport time = do
+  until'@(Deadline d) <- deadlineIn time
+  release (shareShard share) origin transport until'
+  wakes <- atomicRead (shareWords share) wordWakes
+  running <- atomicRead (shareWords share) wordSweeping
+  if running == 0
+    then startSweeping share
+    else when (d < wakes) (unpark (shareParker share))
+
+startSweeping :: Share -> IO ()
+startSweeping share = do
+  won <- compareAndSet (shareWords share) wordSweeping 0 1
+  when won . void $
+    forkOn (shareCapability share) ("http/client/sweep/" ++ show (shareCapability share)) (sweeping share)
+
+-- Closes old connections; ends when none is left, and when the client is closed.
+sweeping :: Share -> IO ()
+sweeping share = do
+  Parker.prepare (shareParker share)
+  -- A connection that is kept from here on leaves a token.
+  atomicWrite (shareWords share) wordWakes maxBound
+  now <- monotonicNow
+  next@(Deadline wakes) <- mask_ (sweep (shareShard share) now)
+  atomicWrite (shareWords share) wordWakes wakes
+  closed <- isClosed (shareParker share)
+  (kept, _) <- shardCounts (shareShard share)
+  case () of
+    _
+      | closed -> pure ()
+      | kept > 0 -> parkUntil (shareParker share) next >> sweeping share
+      | otherwise -> do
+        atomicWrite (shareWords share) wordSweeping 0
+        -- One may have been kept between the count and the write.
+        (late, _) <- shardCounts (shareShard share)
+        when (late > 0) (startSweeping share)

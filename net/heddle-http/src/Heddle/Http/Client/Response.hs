@@ -1,0 +1,394 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Http.Client.Response
+-- Description : A response's head and content
+-- Stability   : hidden; "Heddle.Http.Client" exports it
+--
+-- A 'Response' is a view of memory that its request has borrowed, so it can be used only until the
+-- request's action has returned. After that its functions throw 'ResponseOver'.
+--
+-- Cost: a load or a copy for a header; a copy, or none, for a piece of content.
+-- Owner: the thread that made the request.
+module Heddle.Http.Client.Response
+  ( Response,
+    responseStatus,
+    responseMinor,
+    responseTunnel,
+
+    -- * Headers
+    responseReason,
+    responseHeader,
+    responseHeaderNamed,
+    responseHeaders,
+    foldResponseHeaders,
+
+    -- * Content
+    contentLength,
+    readResponsePiece,
+    withResponsePiece,
+    readWholeResponse,
+
+    -- * For the client
+    newResponse,
+    newSwitched,
+    endResponse,
+    finishContent,
+    keepAliveFor,
+  )
+where
+
+import Control.Monad (when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Internal qualified as BI
+import Data.ByteString.Unsafe (unsafeUseAsCString)
+import Data.Char (isDigit, toLower)
+import Data.Maybe (fromMaybe)
+import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes, moveBytes)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Heddle.Http.Chunked
+import Heddle.Http.Client.Answer
+import Heddle.Http.Client.Ask
+import Heddle.Http.Client.Connect (failureOf)
+import Heddle.Http.Client.Error
+import Heddle.Http.Client.Exchange
+import Heddle.Http.Client.Settings
+import Heddle.Http.Duplex (Duplex, newDuplex)
+import Heddle.Http.Head hiding (requestMethod)
+import Heddle.Http.Settings (paceDeadline, paceKept)
+import Heddle.Http.Status (Status, otherStatus)
+import Heddle.Http.Workspace
+import Heddle.IO.Transport
+import Heddle.Prim.Clock (Deadline (..), Nanos, milliseconds, monotonicNow, seconds)
+import Heddle.Prim.Exception (mask_, throwIO, try)
+
+-- | The answer to a request.
+data Response = Response
+  { -- | The status; its phrase is 'responseReason'.
+    responseStatus :: !Status,
+    -- | The y of HTTP/1.y.
+    responseMinor :: !Int,
+    -- | The connection, after 101 (Switching Protocols) or an agreed CONNECT. It closes when the request's
+    -- action returns.
+    responseTunnel :: !(Maybe Duplex),
+    responseExchange :: !Exchange,
+    responseHead :: !HeadMemory,
+    -- | How the content is framed.
+    responseContent :: !Content
+  }
+
+instance Show Response where
+  showsPrec d response = showParen (d > 10) (showString "Response " . showsPrec 11 (responseStatus response))
+
+-- Where the head lies.
+data HeadMemory
+  = InWorkspace
+  | -- | A copy, for a tunnel, which needs no workspace.
+    Apart !ByteString !HeadTable
+
+-- | The response whose head the exchange has read.
+newResponse :: Exchange -> Content -> IO Response
+newResponse ex content = do
+  let ws = exchangeWork ex
+  code <- answerCode (workHead ws)
+  minor <- minorVersion (workHead ws)
+  set ws WorkLeft $ case content of
+    SizedContent n -> n
+    ChunkedContent -> chunkedLeft
+    UntilClose -> closeLeft
+    _ -> 0
+  set ws WorkBodyBegan 0
+  -- The peer's end is the content's.
+  when (content == UntilClose) (setFlag ex FlagKeeps 0)
+  case content of
+    ChunkedContent -> resetChunkState (clientLimits (exchangeSettings ex)) (workChunks ws)
+    _ -> pure ()
+  pure (Response (otherStatus code) minor Nothing ex InWorkspace content)
+
+-- | The response after which the connection carries another protocol. It holds nothing of the workspace.
+newSwitched :: Exchange -> IO Response
+newSwitched ex = do
+  let ws = exchangeWork ex
+      p = inputPtr ws
+  base <- get ws WorkBase
+  start <- get ws WorkStart
+  end <- get ws WorkEnd
+  code <- answerCode (workHead ws)
+  minor <- minorVersion (workHead ws)
+  headBytes <- copySlice p (Slice base (start - base))
+  received <- copySlice p (Slice start (end - start))
+  count <- headerCount (workHead ws)
+  table <- newHeadTable count
+  saveHead (workHead ws) >>= restoreHead table
+  duplex <- newDuplex (exchangeTransport ex) (clientSendPace (exchangeSettings ex)) received
+  pure (Response (otherStatus code) minor (Just duplex) ex (Apart headBytes table) Switched)
+
+chunkedLeft, closeLeft :: Int
+chunkedLeft = -1
+closeLeft = -2
+
+failing :: Response -> Failure -> IO a
+failing response failure = throwIO (ClientError (requestOrigin request) (requestMethod request) (C.takeWhile (/= '?') (requestTarget request)) failure)
+  where
+    request = exchangeRequest (responseExchange response)
+
+checkUsable :: Response -> IO ()
+checkUsable response = do
+  over <- flag (responseExchange response) FlagOver
+  when (over == 1) (failing response ResponseOver)
+{-# INLINE checkUsable #-}
+
+-- | The response can be used no more.
+endResponse :: Exchange -> IO ()
+endResponse ex = setFlag ex FlagOver 1
+
+-- Headers ------------------------------------------------------------------------------------
+
+withHead :: Response -> (Ptr Word8 -> HeadTable -> IO a) -> IO a
+withHead response use = do
+  checkUsable response
+  case responseHead response of
+    Apart bytes table -> unsafeUseAsCString bytes $ \p -> use (castPtr p) table
+    InWorkspace -> do
+      let ws = exchangeWork (responseExchange response)
+      base <- get ws WorkBase
+      use (inputPtr ws `plusPtr` base) (workHead ws)
+
+-- | The phrase after the status code, often empty.
+--
+-- [Throws]: 'ClientError'.
+responseReason :: Response -> IO ByteString
+responseReason response = withHead response $ \p table -> targetSlice table >>= copySlice p
+
+-- | The first value of a well-known header.
+--
+-- [Cost]: one load, and a copy.
+-- [Throws]: 'ClientError'.
+responseHeader :: Response -> KnownHeader -> IO (Maybe ByteString)
+responseHeader response known = withHead response $ \p table -> lookupKnown p table known
+
+-- | The first value of a header, by name in any case.
+--
+-- [Cost]: O(headers).
+-- [Throws]: 'ClientError'.
+responseHeaderNamed :: Response -> ByteString -> IO (Maybe ByteString)
+responseHeaderNamed response name = withHead response $ \p table -> lookupHeader p table name
+
+-- | All header lines in order.
+--
+-- [Cost]: O(bytes).
+-- [Throws]: 'ClientError'.
+responseHeaders :: Response -> IO [(ByteString, ByteString)]
+responseHeaders response = withHead response $ \p table ->
+  reverse <$> foldHeaders table (\acc n v -> (\a b -> (a, b) : acc) <$> copySlice p n <*> copySlice p v) []
+
+-- | Fold over the header lines in order without copying: the code of a well-known name, and address and
+-- length of name and value. The addresses are valid until the step returns.
+--
+-- [Cost]: O(headers).
+-- [Throws]: 'ClientError'.
+foldResponseHeaders :: Response -> (a -> Maybe KnownHeader -> (Ptr Word8, Int) -> (Ptr Word8, Int) -> IO a) -> a -> IO a
+foldResponseHeaders response step start = withHead response $ \p table -> do
+  count <- headerCount table
+  let go !i acc
+        | i >= count = pure acc
+        | otherwise = do
+          known <- headerKnown table i
+          Slice n nameLength <- headerName table i
+          Slice v valueLength <- headerValue table i
+          step acc known (p `plusPtr` n, nameLength) (p `plusPtr` v, valueLength) >>= go (i + 1)
+  go 0 start
+
+-- Content ------------------------------------------------------------------------------------
+
+-- | How long the content is, if the head says: 0 for none.
+contentLength :: Response -> Maybe Int
+contentLength response = case responseContent response of
+  SizedContent n -> Just n
+  ChunkedContent -> Nothing
+  UntilClose -> Nothing
+  _ -> Just 0
+
+-- | The next piece of the content; empty at its end.
+--
+-- [Cost]: a copy of the piece.
+-- [Blocks]: parks.
+-- [Masking]: interruptible while parked; reading can go on afterwards.
+-- [Throws]: 'ClientError', also when the peer closes before the end.
+readResponsePiece :: Response -> IO ByteString
+readResponsePiece response = withResponsePiece response $ \p n -> BI.create n (\q -> copyBytes q p n)
+
+-- | Give the next piece to an action, without a copy: its address and length, 0 at the end. The address is valid until
+-- the action returns.
+--
+-- [Cost]: none but the system call, when the buffer is empty.
+-- [Blocks]: parks.
+-- [Masking]: interruptible while parked; the action runs in the caller's state.
+-- [Throws]: as 'readResponsePiece'.
+withResponsePiece :: Response -> (Ptr Word8 -> Int -> IO a) -> IO a
+withResponsePiece response use = do
+  checkUsable response
+  let ws = exchangeWork (responseExchange response)
+  (at, n) <- mask_ (nextPiece response Nothing)
+  use (inputPtr ws `plusPtr` at) n
+{-# INLINE withResponsePiece #-}
+
+-- | The whole content; 'ContentTooLarge' if it is longer than this many bytes.
+--
+-- [Blocks]: parks.
+-- [Throws]: 'ClientError'.
+readWholeResponse :: Response -> Int -> IO ByteString
+readWholeResponse response most
+  | Just n <- contentLength response, n > most = failing response (ContentTooLarge most)
+  | otherwise = go 0 []
+  where
+    go n pieces
+      | n > most = failing response (ContentTooLarge most)
+      | otherwise = do
+        piece <- readResponsePiece response
+        if B.null piece then pure (B.concat (reverse pieces)) else go (n + B.length piece) (piece : pieces)
+
+-- Offset and length of the next piece in the input; length 0 at the end. With a deadline, reading does not
+-- wait beyond it, instead of the pace.
+nextPiece :: Response -> Maybe Deadline -> IO (Int, Int)
+nextPiece response limit = do
+  left <- get ws WorkLeft
+  case () of
+    _
+      | left == 0 -> pure (0, 0)
+      | left == chunkedLeft -> chunked
+      | left == closeLeft -> untilClose
+      | otherwise -> sized left
+  where
+    ws = exchangeWork (responseExchange response)
+    sized left = do
+      start <- get ws WorkStart
+      end <- get ws WorkEnd
+      if start == end
+        then fill response limit >>= \r -> if r == 0 then failing response (Ended ReadingContent) else sized left
+        else do
+          let n = min left (end - start)
+          set ws WorkStart (start + n)
+          set ws WorkLeft (left - n)
+          pure (start, n)
+    chunked = do
+      start <- get ws WorkStart
+      end <- get ws WorkEnd
+      chunkNext (workChunks ws) (inputPtr ws `plusPtr` start) (end - start) >>= \case
+        ChunkMore used -> do
+          set ws WorkStart (start + used)
+          r <- fill response limit
+          if r == 0 then failing response (Ended ReadingContent) else chunked
+        ChunkData offset n -> do
+          set ws WorkStart (start + offset + n)
+          pure (start + offset, n)
+        ChunkEnd used -> do
+          set ws WorkStart (start + used)
+          set ws WorkLeft 0
+          pure (0, 0)
+        ChunkReject _ reason -> failing response (BadAnswer (Malformed reason))
+    untilClose = do
+      start <- get ws WorkStart
+      end <- get ws WorkEnd
+      if start == end
+        then fill response limit >>= \r -> if r == 0 then (0, 0) <$ set ws WorkLeft 0 else untilClose
+        else do
+          set ws WorkStart end
+          pure (start, end - start)
+
+-- Receive more of the content after the head: the count, 0 at the peer's end.
+fill :: Response -> Maybe Deadline -> IO Int
+fill response limit = do
+  began <- get ws WorkBodyBegan
+  now@(Deadline now') <- monotonicNow
+  before <- get ws WorkBodyGot
+  -- A new window whenever the last one kept the pace, so that a fast start does not excuse a later stall.
+  when (began == 0 || paceKept pace (Deadline began) before now) $ do
+    set ws WorkBodyBegan now'
+    set ws WorkBodyGot 0
+  makeRoom ws
+  since <- get ws WorkBodyBegan
+  got <- get ws WorkBodyGot
+  let deadline = fromMaybe (paceDeadline pace (Deadline since) got) limit
+  r <- takeIn ex (\p n -> readUntil (exchangeTransport ex) p n (earlier ex deadline))
+  when (r > 0) (set ws WorkBodyGot (got + r))
+  if r < 0 then failing response (failureOf ReadingContent r) else pure r
+  where
+    ex = responseExchange response
+    ws = exchangeWork ex
+    pace = clientBodyPace (exchangeSettings ex)
+
+-- The head stays where it is while there is room, and moves to the front when there is not. All input is consumed
+-- when more is received, except a part of what frames chunks, which is consumed at once as well.
+makeRoom :: Workspace -> IO ()
+makeRoom ws = do
+  base <- get ws WorkBase
+  headBytes <- headLength (workHead ws)
+  let size = inputSize ws
+      p = inputPtr ws
+  when (base > 0 && size - (base + headBytes) < 8192) $ do
+    moveBytes p (p `plusPtr` base) headBytes
+    set ws WorkBase 0
+  base' <- get ws WorkBase
+  set ws WorkStart (base' + headBytes)
+  set ws WorkEnd (base' + headBytes)
+
+-- | Whether the connection can take another request: drop what has arrived of the content, at most the
+-- settings' amount, and see that nothing else has come.
+--
+-- [Blocks]: never.
+-- [Masking]: the caller is masked.
+finishContent :: Response -> IO Bool
+finishContent response = do
+  keeps <- flag ex FlagKeeps
+  sent <- flag ex FlagSent
+  left <- get ws WorkLeft
+  if keeps == 0 || sent == 0 || left == closeLeft || left > most || requestClose (exchangeRequest ex)
+    then pure False
+    else either (\(_ :: ClientError) -> False) id <$> try (drop' most)
+  where
+    ex = responseExchange response
+    ws = exchangeWork ex
+    most = clientDiscard (exchangeSettings ex)
+    drop' room = do
+      left <- get ws WorkLeft
+      case () of
+        _
+          | left == 0 -> do
+            start <- get ws WorkStart
+            end <- get ws WorkEnd
+            pure (start == end)
+          | room < 0 -> pure False
+          | otherwise -> do
+            (_, n) <- nextPiece response (Just (Deadline 0))
+            drop' (room - n - (if n == 0 then 1 else 0))
+
+-- | How long the connection may be unused: the settings' time, or less if the peer closes earlier.
+--
+-- [Cost]: one load without Keep-Alive.
+keepAliveFor :: Exchange -> IO Nanos
+keepAliveFor ex = do
+  let ws = exchangeWork ex
+      most = clientIdle (exchangeSettings ex)
+  base <- get ws WorkBase
+  value <- lookupKnown (inputPtr ws `plusPtr` base) (workHead ws) HeaderKeepAlive
+  pure $ case value >>= timeoutOf of
+    Nothing -> most
+    -- Some time before the peer closes, so that no request meets the end.
+    Just 0 -> 0
+    Just 1 -> min most (milliseconds 500)
+    Just n -> min most (seconds (min n 1000000 - 1))
+
+timeoutOf :: ByteString -> Maybe Int
+timeoutOf value = case [n | part <- C.split ',' value, Just n <- [parameter (C.map toLower (trim part))]] of
+  n : _ -> Just n
+  [] -> Nothing
+  where
+    trim = C.dropWhile (`elem` (" \t" :: String))
+    parameter part = do
+      digits <- B.stripPrefix "timeout=" part
+      let number = C.takeWhile isDigit digits
+      if B.null number || B.length number > 9 then Nothing else fst <$> C.readInt number
