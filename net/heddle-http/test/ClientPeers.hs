@@ -1,17 +1,20 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | Against a server that is not ours: Python's.
+-- | Against a server that is not ours, Python's; and the example of the documentation.
 module ClientPeers
   ( tests,
   )
 where
 
+import ClientExample (download)
 import ClientFixture
 import Control.Exception (bracket)
 import Control.Monad (forM_)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Char (isDigit)
+import Data.List (isPrefixOf, stripPrefix)
+import Data.Maybe (mapMaybe)
 import Data.Unique (hashUnique, newUnique)
 import EngineFixture (onBothBackends)
 import Heddle.Http (statusCode)
@@ -21,11 +24,24 @@ import System.Directory (createDirectory, getTemporaryDirectory, removeDirectory
 import System.IO (hGetLine)
 import System.Posix.Process (getProcessID)
 import System.Process
-import Test.Tasty (TestTree)
+import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 
 tests :: TestTree
-tests = onBothBackends "Python's http.server" $ \backend ->
+tests = testGroup "peers and examples" [example, python]
+
+example :: TestTree
+example = testCase "the example of the documentation" $ do
+  shown <- lines <$> readFile "src/Heddle/Http/Client.hs"
+  run <- lines <$> readFile "test/ClientExample.hs"
+  let documented = mapMaybe (stripPrefix "-- > ") shown
+  documented @?= dropWhile (not . isPrefixOf "download ::") run
+  withScripted (\_ peer -> hearHead peer >> tell peer (simple "hello")) $ \origin ->
+    withClient defaultClientSettings $ \client ->
+      download client (C.pack (renderOrigin origin) <> "/") >>= (@?= "hello")
+
+python :: TestTree
+python = onBothBackends "Python's http.server" $ \backend ->
   [ testCase ("files, a directory, what is not there; " ++ version) . withPython version $ \origin content ->
       withPatient backend patient {clientLimits = limitsOfPython} $ \client ->
         forM_ [1 .. 3 :: Int] $ \_ -> do

@@ -8,6 +8,18 @@
 -- Make a 'Client', ask by 'fetch' or 'withResponse'. Connections are kept and reused; every wait has
 -- a deadline in the 'ClientSettings'; a response that two readers could understand differently is refused.
 --
+-- > download :: Client -> ByteString -> IO ByteString
+-- > download client address = case parseUrl address of
+-- >   Left e -> fail (describeUrlError e)
+-- >   Right url -> do
+-- >     fetched <- fetch client (requestUrl url) 1000000
+-- >     if statusCode (fetchedStatus fetched) == 200
+-- >       then pure (fetchedContent fetched)
+-- >       else fail (show (fetchedStatus fetched))
+--
+-- @'withClient' 'defaultClientSettings' (\\client -> download client "http:\/\/example.org\/")@ runs it. For
+-- @https@ set 'clientSecure', for instance to heddle-tls's @tlsConnecting@.
+--
 -- A request is sent again, once and on a new connection, only if the kept connection failed before a byte of an answer
 -- came, the method is idempotent, and the body can be repeated.
 --
