@@ -57,7 +57,7 @@ import Heddle.Http.Head (copySlice, foldHeaders, startHead)
 import Heddle.Http.Reply (Writer (..))
 import Heddle.Http.Settings (paceDeadline, paceKept)
 import Heddle.Http.Workspace
-import Heddle.IO.Registration (Interest (Writable), attempt, borrowBuffer, giveBackBuffer, pattern TimedOutCode)
+import Heddle.IO.Registration (Interest (..), attempt, borrowBuffer, giveBackBuffer, waitUntil, pattern TimedOutCode)
 import Heddle.IO.Transport
 import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readRef, readWord, writeRef, writeWord)
 import Heddle.Prim.Buffer (bufferSize, withBuffer)
@@ -150,7 +150,13 @@ ask ex =
     Left failure -> pure (Left failure)
     Right AllSent -> do
       setFlag ex FlagSent 1
-      deadlineIn (clientHead (exchangeSettings ex)) >>= awaitHead ex Nothing . earlier ex
+      deadline <- earlier ex <$> deadlineIn (clientHead (exchangeSettings ex))
+      heard <- flag ex FlagHeard
+      case exchangeTransport ex of
+        -- The last attempt to read, if any, found nothing; see Note [Waiting first].
+        Bare registration | heard == 0 -> waitUntil registration Readable deadline
+        _ -> pure ()
+      awaitHead ex Nothing deadline
     Right Answered -> deadlineIn (clientHead (exchangeSettings ex)) >>= awaitHead ex Nothing . earlier ex
     -- A peer that refuses a body may have said why before it closed.
     Right (Refused code)
@@ -510,6 +516,13 @@ paced ex n sent step = do
                   | t >= due || r == OutOfTime -> pure (Refused TimedOutCode)
                   | otherwise -> go done began moved
             | otherwise -> pure (Refused r)
+
+-- Note [Waiting first]
+-- ~~~~~~~~~~~~~~~~~~~~
+-- No answer is there right after the request was sent, so a first attempt to receive would be a system call for nothing.
+-- A wait may begin without it when no byte can be left in the socket: a kept connection was read before its use and
+-- had nothing ('Heddle.Http.Client.Connect.isStale'), and what comes on any connection after the last attempt, or after it was
+-- opened, leaves a token. A layer may hold bytes of its own, so it is asked first.
 
 -- Note [Early answers]
 -- ~~~~~~~~~~~~~~~~~~~~
