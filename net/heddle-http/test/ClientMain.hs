@@ -9,6 +9,7 @@ import ClientInterruption qualified
 import ClientParsing qualified
 import ClientPeers qualified
 import ClientPool qualified
+import ClientRedirect qualified
 import Heddle.IO (milliseconds)
 import Heddle.Testkit.Descriptors
 import Heddle.Timer (sleepFor)
@@ -27,6 +28,7 @@ main = do
       "heddle-http client"
       [ ClientParsing.tests,
         ClientPool.tests,
+        ClientRedirect.tests,
         ClientConversation.tests,
         ClientBodies.tests,
         ClientBadInput.tests,

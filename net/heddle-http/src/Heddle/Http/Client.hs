@@ -51,6 +51,7 @@ module Heddle.Http.Client
     -- * Asking
     fetch,
     Fetched (..),
+    fetchFollowing,
     withResponse,
 
     -- * Requests
@@ -60,6 +61,10 @@ module Heddle.Http.Client
     Writer (..),
     requestUrl,
     requestTo,
+
+    -- ** Redirections
+    redirected,
+    resolveReference,
 
     -- ** Addresses
     Url (..),
@@ -108,13 +113,14 @@ import Heddle.Http.Client.Connect
 import Heddle.Http.Client.Error
 import Heddle.Http.Client.Exchange
 import Heddle.Http.Client.Pool
+import Heddle.Http.Client.Redirect
 import Heddle.Http.Client.Response
 import Heddle.Http.Client.Settings
 import Heddle.Http.Client.Url
 import Heddle.Http.Parse (Limits (..))
 import Heddle.Http.Reply (Header (..), Writer (..))
 import Heddle.Http.Settings (Pace (..))
-import Heddle.Http.Status (Status)
+import Heddle.Http.Status (Status, statusCode)
 import Heddle.Http.Workspace
 import Heddle.IO (Runtime, capabilitiesOf, systemRuntime)
 import Heddle.IO.Parker (Parker, closeParker, isClosed, newParker, parkUntil, unpark)
@@ -219,6 +225,29 @@ fetch :: Client -> ClientRequest -> Int -> IO Fetched
 fetch client request most = withResponse client request $ \response ->
   Fetched (responseStatus response) <$> responseHeaders response <*> readWholeResponse response most
 
+-- | 'fetch', following at most this many redirections: the last request, and its response.
+--
+-- A redirection whose request cannot be repeated is returned as it is.
+--
+-- [Cost]: a 'fetch' for each.
+-- [Blocks]: parks.
+-- [Throws]: 'ClientError', also 'TooManyRedirects'.
+fetchFollowing :: Client -> Int -> ClientRequest -> Int -> IO (ClientRequest, Fetched)
+fetchFollowing client redirections request0 most = go redirections request0
+  where
+    go left request = do
+      (location, fetched) <- withResponse client request $ \response -> do
+        location <- responseHeaderNamed response "Location"
+        fetched <- Fetched (responseStatus response) <$> responseHeaders response <*> readWholeResponse response most
+        pure (location, fetched)
+      case redirected (statusCode (fetchedStatus fetched)) location request of
+        Left failure -> failed request failure
+        Right Nothing -> pure (request, fetched)
+        Right (Just next)
+          | left <= 0 -> failed request (TooManyRedirects redirections)
+          | otherwise -> go (left - 1) next
+    failed request = throwIO . clientError request
+
 -- | Ask, and use the response until the action returns. The connection is kept if all of the content was
 -- read, or the rest of it has arrived and is small.
 --
@@ -283,7 +312,10 @@ withResponse client request use = case prepare settings request of
         if stale then closeTransport transport >> opening else conversation transport True
   where
     settings = clientSettings client
-    failed = throwIO . ClientError (requestOrigin request) (requestMethod request) (C.takeWhile (/= '?') (requestTarget request))
+    failed = throwIO . clientError request
+
+clientError :: ClientRequest -> Failure -> ClientError
+clientError request = ClientError (requestOrigin request) (requestMethod request) (C.takeWhile (/= '?') (requestTarget request))
 
 -- A peer that switches protocols before it has the whole body would take the rest for the other protocol's bytes.
 wholeSwitch :: Exchange -> Either Failure Content -> IO (Either Failure Content)

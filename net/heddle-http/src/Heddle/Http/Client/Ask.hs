@@ -62,7 +62,8 @@ data ClientRequest = ClientRequest
     requestInterim :: !(Int -> [(ByteString, ByteString)] -> IO ())
   }
 
--- | The body of a request.
+-- | The body of a request. What is given to a 'Writer' has been sent or copied when the call returns, so its memory may
+-- be reused then.
 data RequestBody
   = -- | None.
     NoRequestBody

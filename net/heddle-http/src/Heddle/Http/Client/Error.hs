@@ -68,6 +68,10 @@ data Failure
     ContentTooLarge !Int
   | -- | The body of the request was not as long as announced: announced, written.
     BodyLengthDiffers !Int !Int
+  | -- | A redirection leads to no address that can be used, and why.
+    BadRedirect !String
+  | -- | More redirections than the caller follows; the limit.
+    TooManyRedirects !Int
   | -- | The response was used after its request had ended.
     ResponseOver
   deriving stock (Eq, Show)
@@ -114,6 +118,8 @@ describe = \case
   ContentTooLarge limit -> "the content is longer than the " ++ show limit ++ " bytes that the caller accepts"
   BodyLengthDiffers announced written ->
     "the request's body was announced with " ++ show announced ++ " bytes, but " ++ show written ++ " were written"
+  BadRedirect why -> "the redirection cannot be followed: " ++ why
+  TooManyRedirects most -> "more than " ++ show most ++ " redirections follow one another"
   ResponseOver -> "the response was used after its request had ended; use it only inside withResponse"
 
 stageText :: Stage -> String
