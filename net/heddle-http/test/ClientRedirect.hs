@@ -129,7 +129,7 @@ following = onBothBackends "following" $ \backend ->
     testCase "to nowhere" $
       withScripted (\_ peer -> hearHead peer >> tell peer "HTTP/1.1 302 Found\r\nLocation: ftp://a/\r\nContent-Length: 0\r\n\r\n") $ \origin ->
         withPatient backend patient $ \client ->
-          failureIs (\f -> case f of BadRedirect _ -> True; _ -> False) "BadRedirect" (snd <$> fetchFollowing client 3 (get origin "/") 100)
+          failureIs (\case BadRedirect _ -> True; _ -> False) "BadRedirect" (snd <$> fetchFollowing client 3 (get origin "/") 100)
   ]
   where
     steps :: Int -> Peer -> IO ()

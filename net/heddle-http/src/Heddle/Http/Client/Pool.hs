@@ -37,9 +37,10 @@ module Heddle.Http.Client.Pool
 where
 
 import Control.Monad (join)
+import Data.Foldable qualified as Foldable
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
-import Data.List (foldl', partition)
+import Data.List (partition)
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
 import Data.Maybe (fromMaybe, mapMaybe)
@@ -180,7 +181,7 @@ closedOne origin s =
     }
 
 oldestKept :: Ord o => Map o [Kept c] -> Maybe (o, Kept c, Map o [Kept c])
-oldestKept kept = case foldl' earlier Nothing (Map.toList kept) of
+oldestKept kept = case Foldable.foldl' earlier Nothing (Map.toList kept) of
   Nothing -> Nothing
   Just (origin, k) -> Just (origin, k, putKept origin (initOf (Map.findWithDefault [] origin kept)) kept)
   where
@@ -230,7 +231,7 @@ moved from to s
 nextWaiter :: Ord o => PoolLimits -> o -> State o c -> Maybe (o, Waiter (Grant c), State o c)
 nextWaiter limits origin s
   | Map.null (stateWaiting s) = Nothing
-  | otherwise = case foldl' earlier Nothing (mapMaybe eligible (Map.toList (stateWaiting s))) of
+  | otherwise = case Foldable.foldl' earlier Nothing (mapMaybe eligible (Map.toList (stateWaiting s))) of
     Nothing -> Nothing
     Just (whose, ticket, waiter, rest) ->
       ticket `seq` Just (whose, waiter, s {stateWaiting = putWaiting whose rest (stateWaiting s)})
@@ -255,7 +256,7 @@ sweep shard now = change shard $ \s ->
    in if null old
         then (s, pure next)
         else
-          ( foldl' (\t (origin, _) -> closedOne origin t) s {stateKept = young} old,
+          ( Foldable.foldl' (\t (origin, _) -> closedOne origin t) s {stateKept = young} old,
             next <$ mapM_ (shardClose shard . keptConnection . snd) old
           )
 
@@ -266,7 +267,7 @@ closeShard :: Ord o => Shard o c -> IO ()
 closeShard shard = change shard $ \s ->
   let kept = [(origin, k) | (origin, ks) <- Map.toList (stateKept s), k <- ks]
       waiters = concatMap IntMap.elems (Map.elems (stateWaiting s))
-      s' = foldl' (\t (origin, _) -> closedOne origin t) s {stateKept = Map.empty, stateWaiting = Map.empty, stateClosed = True} kept
+      s' = Foldable.foldl' (\t (origin, _) -> closedOne origin t) s {stateKept = Map.empty, stateWaiting = Map.empty, stateClosed = True} kept
    in ( s',
         do
           mapM_ (shardClose shard . keptConnection . snd) kept
