@@ -8,7 +8,7 @@ where
 
 import ClientFixture
 import Control.Concurrent
-import Control.Exception (bracket)
+import Control.Exception (bracket, displayException, try)
 import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
@@ -52,13 +52,23 @@ phases backend =
             withPatient backend patient {clientConnect = seconds 2, clientResolve = \_ _ -> pure [here a, here b]} $ \client ->
               fetch client (get (Origin False (Tcp "two.example" 80)) "/") 10 >>= (@?= "second") . fetchedContent
           other -> unexpected "two ports" (show other),
-    testCase "no address accepts: all are named" $ do
-      -- A port that was free a moment ago.
-      origin <- withScripted (\_ _ -> pure ()) pure
+    testCase "no address accepts" . withDeaf $ \port ->
       withPatient backend patient $ \client ->
-        ends client (get origin "/") $ \case
+        ends client (get (Origin False (Tcp "127.0.0.1" (fromIntegral port))) "/") $ \case
           NotConnected [_] -> True
           _ -> False,
+    testCase "the message names each address that was tried" . withDeaf $ \port -> do
+      let addresses = [SockAddrInet port (tupleToHostAddress (127, 0, 0, i)) | i <- [1, 2]]
+      withPatient backend patient {clientResolve = \_ _ -> pure addresses} $ \client -> do
+        r <- try (fetch client (get (Origin False (Tcp "two.example" 80)) "/x") 10)
+        case r of
+          Left (e :: ClientError) ->
+            lines (displayException e)
+              @?= [ "GET /x of http://two.example: no address of the host accepted the connection:",
+                    "  cannot connect to 127.0.0.1:" ++ show port ++ ": connection refused (ECONNREFUSED).",
+                    "  cannot connect to 127.0.0.2:" ++ show port ++ ": connection refused (ECONNREFUSED)."
+                  ]
+          Right fetched -> unexpected "a failure" (show fetched),
     testCase "a Unix socket that is not there" $
       withPatient backend patient $ \client ->
         ends client (get (Origin False (UnixSocket "/nonexistent/socket")) "/") $ \case
@@ -135,3 +145,10 @@ withFull body = bracket (socket AF_INET Stream 0) close $ \listener -> do
     withFdSocket first setCloseOnExecIfNeeded
     connect first address
     body (originOf address)
+
+-- A port of every address of this machine that refuses, and that no other program can take meanwhile.
+withDeaf :: (PortNumber -> IO a) -> IO a
+withDeaf body = bracket (socket AF_INET Stream 0) close $ \s -> do
+  withFdSocket s setCloseOnExecIfNeeded
+  bind s (SockAddrInet 0 0)
+  socketPort s >>= body

@@ -108,7 +108,8 @@ describe = \case
   ClientClosed -> "the client is closed"
   NoConnectionFree -> "no connection became free in time.\n  Raise clientPerOrigin or clientConnections, or read responses to their end sooner."
   NotResolved why -> "cannot look up the host: " ++ why
-  NotConnected failures -> concatMap ((++ "\n") . displayException) (take 4 failures) ++ "no address of the host accepted the connection"
+  NotConnected [failure] -> displayException failure
+  NotConnected failures -> "no address of the host accepted the connection:" ++ concatMap (("\n  " ++) . takeWhile (/= '\n') . displayException) failures
   NotSecured why -> "cannot secure the connection: " ++ why
   ProxyRefused code -> "the proxy refused the tunnel with status " ++ show code
   TooSlow stage -> "the time was over while " ++ stageText stage
