@@ -9,11 +9,13 @@ import LogTest qualified
 import MemoryTest qualified
 import PipeTest qualified
 import PressureTest qualified
+import System.Environment (setEnv)
 import Test.Tasty
-import Test.Tasty.Runners (NumThreads (..))
 import TlsTest qualified
 
 main :: IO ()
-main =
-  defaultMain . localOption (NumThreads 1) $
+main = do
+  -- One after the other: some measure memory and time.
+  setEnv "TASTY_NUM_THREADS" "1"
+  defaultMain $
     testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests]

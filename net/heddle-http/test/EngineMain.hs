@@ -8,13 +8,15 @@ import EngineInside qualified
 import EngineParts qualified
 import EngineTransport qualified
 import Heddle.Testkit.Descriptors
+import System.Environment (setEnv)
 import Test.Tasty
-import Test.Tasty.Runners (NumThreads (..))
 
 main :: IO ()
 main = do
+  -- One after the other: what is left is looked for at the end.
+  setEnv "TASTY_NUM_THREADS" "1"
   before <- openDescriptors
-  defaultMain . localOption (NumThreads 1) $
+  defaultMain $
     testGroup
       "heddle-http engine"
       [ EngineConversation.tests,

@@ -17,19 +17,21 @@ import Middlewares qualified
 import Servers
 import Sockets qualified
 import System.Directory (createDirectory, getTemporaryDirectory, removeDirectoryRecursive, removeFile)
+import System.Environment (setEnv)
 import System.IO (hClose, openTempFile)
 import System.Mem (performMajorGC)
 import Test.Tasty
 import Test.Tasty.HUnit
-import Test.Tasty.Runners (NumThreads (..))
 
 main :: IO ()
 main = do
+  -- One after the other: what is left is looked for at the end.
+  setEnv "TASTY_NUM_THREADS" "1"
   before <- openDescriptors
   withFolder $ \folder -> do
     C.writeFile (folder ++ "/file") "abcdefghij"
     C.writeFile (folder ++ "/page.html") (C.concat (replicate 2000 "<p>page</p>"))
-    defaultMain . localOption (NumThreads 1) $
+    defaultMain $
       testGroup
         "applications on heddle-wai"
         [ scotty (folder ++ "/file"),
