@@ -1,0 +1,122 @@
+#include "heddle_deflate.h"
+
+#include <stdlib.h>
+#include <zlib.h>
+
+struct heddle_flate {
+    z_stream stream;
+    int inflates;
+    /* The input so far ended with a block marked as the last one. */
+    int ended;
+};
+
+static int64_t count;
+
+static struct heddle_flate *opened(struct heddle_flate *flate, int result)
+{
+    if (result != Z_OK) {
+        free(flate);
+        return NULL;
+    }
+    __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    return flate;
+}
+
+/* Negative bits: without zlib's header. */
+struct heddle_flate *heddle_deflater(int level, int bits)
+{
+    struct heddle_flate *flate = calloc(1, sizeof *flate);
+    if (!flate)
+        return NULL;
+    return opened(flate, deflateInit2(&flate->stream, level, Z_DEFLATED, -bits, 8, Z_DEFAULT_STRATEGY));
+}
+
+struct heddle_flate *heddle_inflater(void)
+{
+    struct heddle_flate *flate = calloc(1, sizeof *flate);
+    if (!flate)
+        return NULL;
+    flate->inflates = 1;
+    return opened(flate, inflateInit2(&flate->stream, -15));
+}
+
+void heddle_flate_free(struct heddle_flate *flate)
+{
+    if (flate->inflates)
+        inflateEnd(&flate->stream);
+    else
+        deflateEnd(&flate->stream);
+    free(flate);
+    __atomic_add_fetch(&count, -1, __ATOMIC_RELAXED);
+}
+
+int heddle_flate_reset(struct heddle_flate *flate)
+{
+    flate->ended = 0;
+    return flate->inflates ? inflateReset(&flate->stream) : deflateReset(&flate->stream);
+}
+
+static void lend(z_stream *stream, const uint8_t *from, size_t length, uint8_t *to, size_t room)
+{
+    /* zlib does not write to its input. */
+    stream->next_in = (Bytef *)(uintptr_t)from;
+    stream->avail_in = (uInt)length;
+    stream->next_out = to;
+    stream->avail_out = (uInt)room;
+}
+
+/* The memory is the caller's after the call. */
+static int64_t taken(z_stream *stream, size_t length, size_t room)
+{
+    int64_t used = (int64_t)(length - stream->avail_in), made = (int64_t)(room - stream->avail_out);
+    stream->next_in = NULL;
+    stream->next_out = NULL;
+    stream->avail_in = stream->avail_out = 0;
+    return used << 32 | made;
+}
+
+int64_t heddle_deflate_step(struct heddle_flate *flate, const uint8_t *from, size_t length, uint8_t *to, size_t room,
+                            int finish)
+{
+    z_stream *stream = &flate->stream;
+    lend(stream, from, length, to, room);
+    int result = deflate(stream, finish ? Z_SYNC_FLUSH : Z_NO_FLUSH);
+    /* Z_BUF_ERROR: nothing was left to do. */
+    if (result != Z_OK && result != Z_BUF_ERROR)
+        return -1;
+    return taken(stream, length, room);
+}
+
+int64_t heddle_inflate_step(struct heddle_flate *flate, const uint8_t *from, size_t length, uint8_t *to, size_t room)
+{
+    z_stream *stream = &flate->stream;
+    lend(stream, from, length, to, room);
+    if (length)
+        flate->ended = 0;
+    for (;;) {
+        int result = inflate(stream, Z_SYNC_FLUSH);
+        if (result == Z_STREAM_END) {
+            /* More blocks may follow (RFC 7692, section 7.2.3.5). */
+            inflateReset(stream);
+            if (stream->avail_in && stream->avail_out)
+                continue;
+            flate->ended = stream->avail_in == 0;
+        } else if (result != Z_OK && result != Z_BUF_ERROR) {
+            return -1;
+        }
+        return taken(stream, length, room);
+    }
+}
+
+/* zlib.h on data_type: 128 is set immediately after a block; the low bits count the unused bits of the last byte. */
+int heddle_inflate_whole(const struct heddle_flate *flate)
+{
+    if (flate->ended)
+        return 1;
+    return (flate->stream.data_type & 128) != 0 && (flate->stream.data_type & 31) == 0;
+}
+
+int64_t heddle_flate_count(void)
+{
+    return __atomic_load_n(&count, __ATOMIC_RELAXED);
+}
