@@ -1,0 +1,19 @@
+module Main (main) where
+
+import CodecTest qualified
+import ConversationTest qualified
+import Heddle.Testkit.Descriptors
+import Test.Tasty
+import Test.Tasty.Runners (NumThreads (..))
+
+main :: IO ()
+main = do
+  before <- openDescriptors
+  defaultMain . localOption (NumThreads 1) $
+    testGroup
+      "heddle-websocket"
+      [ CodecTest.tests,
+        ConversationTest.tests,
+        -- Last: tests run one after the other.
+        noDescriptorIsLeft before
+      ]
