@@ -21,8 +21,7 @@ import Heddle.Prim.Cpu (levels)
 import Heddle.WebSocket
 import Heddle.WebSocket.Codec
 import Numeric (readHex)
-import System.IO (hClose, hGetContents, hPutStr)
-import System.Process
+import System.Process (readProcess)
 import Test.Tasty
 import Test.Tasty.HUnit
 import Test.Tasty.QuickCheck hiding ((.&.))
@@ -216,13 +215,7 @@ unhex = B.pack . go
 
 -- Decompress lines up to a dash, then compress lines.
 python :: String -> IO [ByteString]
-python input = do
-  (Just to, Just from, _, process) <- createProcess (proc "python3" ["-c", program]) {std_in = CreatePipe, std_out = CreatePipe}
-  hPutStr to input
-  hClose to
-  out <- hGetContents from
-  length out `seq` waitForProcess process >>= \code -> show code @?= "ExitSuccess"
-  pure (map unhex (lines out))
+python input = map unhex . lines <$> readProcess "python3" ["-c", program] input
   where
     program =
       unlines
