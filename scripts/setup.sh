@@ -34,6 +34,8 @@ libraries_packages=(
   libghc-conduit-dev libghc-pipes-dev
   # examples/rendezvous
   libghc-juicypixels-dev libghc-vector-dev
+  # heddle-websocket: keys, compression, and another implementation to talk to
+  libghc-cryptohash-sha1-dev libghc-base64-bytestring-dev zlib1g-dev python3-websockets
   # heddle-mpi: it is built against both, and runs under either
   openmpi-bin libopenmpi-dev mpich libmpich-dev
   # another reader of JSON, a client, and system calls counted

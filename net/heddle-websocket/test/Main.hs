@@ -2,7 +2,10 @@ module Main (main) where
 
 import CodecTest qualified
 import ConversationTest qualified
+import EndsTest qualified
+import HandshakeTest qualified
 import Heddle.Testkit.Descriptors
+import InteropTest qualified
 import Test.Tasty
 import Test.Tasty.Runners (NumThreads (..))
 
@@ -13,7 +16,10 @@ main = do
     testGroup
       "heddle-websocket"
       [ CodecTest.tests,
+        HandshakeTest.tests,
         ConversationTest.tests,
+        EndsTest.tests,
+        InteropTest.tests,
         -- Last: tests run one after the other.
         noDescriptorIsLeft before
       ]
