@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE PatternSynonyms #-}
 
 -- | Heads, masks, closes and compression against independent ways to do the same.
 module CodecTest (tests) where
@@ -12,6 +11,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal qualified as B (create)
 import Data.ByteString.Unsafe qualified as B (unsafeUseAsCStringLen)
 import Data.Char (intToDigit)
+import Data.Maybe (catMaybes, fromMaybe)
 import Data.Word (Word32, Word8)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Marshal.Utils (copyBytes)
@@ -44,7 +44,7 @@ written :: Int -> Int -> Maybe Word32 -> IO ByteString
 written first size key = allocaBytes headRoom $ \p -> pokeHead p first size key >>= \n -> B.packCStringLen (castPtr p, n)
 
 sizes :: Gen Int
-sizes = oneof [choose (0, 130), choose (65500, 65600), (\n -> abs n) <$> chooseAny, elements [0, 125, 126, 65535, 65536, maxBound]]
+sizes = oneof [choose (0, 130), choose (65500, 65600), abs <$> chooseAny, elements [0, 125, 126, 65535, 65536, maxBound]]
 
 -- What may come, and a first byte that is valid then.
 valid :: Gen (Expecting, Int)
@@ -129,9 +129,10 @@ closes :: [TestTree]
 closes =
   [ testCase "codes: only those that are assigned, or left to applications" $
       [n | n <- [0 .. 65535], Right _ <- [closePayload (coded n "")]] @?= [1000 .. 1003] ++ [1007 .. 1014] ++ [3000 .. 4999],
-    testProperty "what is written is read" $ forAll (choose (3000, 4999)) $ \n -> forAll (take 30 <$> listOf (elements "aé€\120120")) $ \text ->
-      let why = Utf8.toByteString (either (error . show) id (Utf8.validate (encoded text)))
-       in closePayload (closeBytes (CloseCode n) (utf8 why)) === Right (CloseCode n, utf8 why),
+    testProperty "what is written is read" $
+      forAll (choose (3000, 4999)) $ \n -> forAll (take 30 <$> listOf (elements "aé€\120120")) $ \text ->
+        let why = Utf8.toByteString (either (error . show) id (Utf8.validate (encoded text)))
+         in closePayload (closeBytes (CloseCode n) (utf8 why)) === Right (CloseCode n, utf8 why),
     testCase "none" $ closePayload "" @?= Right (NoCode, mempty),
     testCase "half a code" $ closePayload "\3" @?= Left HalfCode,
     testCase "a reason that is not UTF-8" $ closePayload (coded 1000 "\xce\xba\xff") @?= Left InvalidText,
@@ -140,7 +141,7 @@ closes =
   where
     utf8 = either (error . show) id . Utf8.validate
     encoded :: String -> ByteString
-    encoded = Utf8.toByteString . Utf8.fromText . foldMap (\c -> maybe mempty id (lookup c table))
+    encoded = Utf8.toByteString . Utf8.fromText . foldMap (\c -> fromMaybe mempty (lookup c table))
     table = [('a', "a"), ('é', "é"), ('€', "€"), ('\120120', "\120120")]
 
 coded :: Int -> ByteString -> ByteString
@@ -154,7 +155,7 @@ contents =
   oneof
     [ B.pack <$> resize 300 (listOf arbitrary),
       (\n w -> B.take n (B.concat (replicate 40000 (B.pack w)))) <$> elements [0, 1, 511, 16383, 16384, 16385, 32768, 65536, 100000] <*> vectorOf 7 (choose (97, 120)),
-      (\seed n -> noise seed n) <$> choose (1, 1000) <*> choose (0, 60000)
+      noise <$> choose (1, 1000) <*> choose (0, 60000)
     ]
 
 noise :: Int -> Int -> ByteString
@@ -169,28 +170,31 @@ deflates =
         pure $ case packed of
           Nothing -> property True
           Just p -> counterexample (show (B.length p)) (B.length p < B.length message .&&. back === Just (Just message)),
-    testProperty "a message longer than the limit is refused" $ forAll contents $ \message -> ioProperty $ do
-      packed <- deflateMessage (Deflating 6 15 0) message
-      case packed of
-        Nothing -> pure (property True)
-        Just p -> (=== Nothing) <$> inflateMessage (B.length message - 1) p,
-    testProperty "a message that is cut off is refused" $ forAll contents $ \message -> forAll (choose (1, 50)) $ \lost -> ioProperty $ do
-      packed <- deflateMessage (Deflating 6 15 0) message
-      case packed of
-        Just p | B.length p > lost -> (=== Nothing) <$> inflateMessage maxBound' (B.take (B.length p - lost) p)
-        _ -> pure (property True),
+    testProperty "a message longer than the limit is refused" $
+      forAll contents $ \message -> ioProperty $ do
+        packed <- deflateMessage (Deflating 6 15 0) message
+        case packed of
+          Nothing -> pure (property True)
+          Just p -> (=== Nothing) <$> inflateMessage (B.length message - 1) p,
+    testProperty "a message that is cut off is refused" $
+      forAll contents $ \message -> forAll (choose (1, 50)) $ \lost -> ioProperty $ do
+        packed <- deflateMessage (Deflating 6 15 0) message
+        case packed of
+          Just p | B.length p > lost -> (=== Nothing) <$> inflateMessage maxBound' (B.take (B.length p - lost) p)
+          _ -> pure (property True),
     testCase "the examples of RFC 7692" $ do
       forM_ [[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00], [0x00, 0x05, 0x00, 0xfa, 0xff, 0x48, 0x65, 0x6c, 0x6c, 0x6f, 0x00], [0xf3, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00, 0x00], [0xf2, 0x48, 0x05, 0x00, 0x00, 0x00, 0xff, 0xff, 0xca, 0xc9, 0xc9, 0x07, 0x00]] $ \bytes ->
         inflateMessage 5 (B.pack bytes) >>= (@?= Just "Hello")
       inflateMessage 0 "\0" >>= (@?= Just ""),
-    testCase "what is not compressed" $ forM_ ["", "\xff\xff", "\7", "Hello", "\xf2\x48\xcd\xc9\xc9\x07\x01"] $ \bytes ->
-      inflateMessage 1000 bytes >>= (@?= Nothing),
+    testCase "what is not compressed" $
+      forM_ ["", "\xff\xff", "\7", "Hello", "\xf2\x48\xcd\xc9\xc9\x07\x01"] $ \bytes ->
+        inflateMessage 1000 bytes >>= (@?= Nothing),
     testCase "Python's zlib reads what we write, and we read what it writes" $ do
       let messages = [B.replicate 1000 97, C.pack (concatMap show [1 .. 3000 :: Int]), noise 5 2000 <> B.replicate 2000 3, B.pack [0 .. 255] <> B.replicate 70000 9]
       packed <- mapM (deflateMessage (Deflating 6 15 0)) messages
-      let ours = [p | Just p <- packed]
+      let ours = catMaybes packed
       length ours @?= length messages
-      answers <- python (unlines ((map hex ours) ++ ["-"] ++ map hex messages))
+      answers <- python (unlines (map hex ours ++ ["-"] ++ map hex messages))
       let (read', written') = splitAt (length messages) answers
       read' @?= messages
       back <- mapM (inflateMessage 1000000) written'

@@ -5,7 +5,7 @@
 -- @9.*@ and @12.*@, which take minutes.
 module Main (main) where
 
-import Control.Monad (forM, forM_, forever, unless, when)
+import Control.Monad (forM, forM_, forever, unless, void, when)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.List (isInfixOf, isPrefixOf, sort)
@@ -14,8 +14,8 @@ import Heddle.Http
 import Heddle.IO (ListenOptions, Runtime, defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.Prim.Clock (seconds)
 import Heddle.Prim.Exception (SomeException, bracket, catch, try)
-import Heddle.WebSocket
 import Heddle.Testkit.Watchdog (eventually)
+import Heddle.WebSocket
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory
 import System.Environment (getArgs)
@@ -71,7 +71,7 @@ againstClient kosoku chosen = inFolder "client" $ \folder -> do
           count <- number runtime address "/getCaseCount"
           forM_ [1 .. count :: Int] $ \i ->
             ask runtime address ("/runCase?case=" ++ show i ++ "&agent=heddle") echo `catch` \(_ :: WebSocketException) -> pure ()
-          ask runtime address "/updateReports?agent=heddle" (\conn -> () <$ receive conn) `catch` \(_ :: WebSocketException) -> pure ()
+          ask runtime address "/updateReports?agent=heddle" (void . receive) `catch` \(_ :: WebSocketException) -> pure ()
         -- Written when the last connection has ended.
         _ <- eventually "kosoku's report" (doesFileExist (folder </> "index.json")) id
         report "client" folder ExitSuccess

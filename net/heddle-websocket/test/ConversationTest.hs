@@ -11,7 +11,6 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Fixture
-import Heddle.Bytes.Utf8 qualified as Utf8
 import Heddle.WebSocket
 import Heddle.WebSocket.Codec (Deflating (..), deflateMessage, inflateMessage)
 import Test.Tasty
@@ -237,55 +236,61 @@ packed bytes = deflateMessage (Deflating 6 15 0) bytes >>= maybe (assertFailure 
 
 compressed :: [TestTree]
 compressed =
-  [ testCase "12: texts and bytes of many sizes, both ways" $ serving packing echo $ \address -> withPeerOffering address [offer] $ \answer peer -> do
-      assertBool (show answer) ("permessage-deflate; server_no_context_takeover; client_no_context_takeover" `B.isInfixOf` answer)
-      forM_ [64, 256, 1024, 4096, 32767, 32768, 65536, 500000] $ \n -> forM_ [0x41, 0x42] $ \first -> do
-        let message = B.take n (C.concat (map (C.pack . show) [1 :: Int ..  n]))
-        small <- packed message
-        say peer (masked (0x80 + first) small)
-        heard <- hearFrame peer
-        case heard of
-          Just (Frame first' p) -> do
-            first' @?= 0x80 + first
-            inflateMessage n p >>= (@?= Just message)
-          Nothing -> assertFailure "the end"
-      say peer bye
-      hearUntilEnd peer >>= (@?= [done]),
-    testCase "12: fragments with a ping between them, byte by byte" $ withCompressed $ \peer -> do
-      small <- packed (B.replicate 3000 97)
-      let parts = every 5 small
-      forM_ (zip3 [1 :: Int ..] (0x41 : repeat 0) parts) $ \(i, op, p) -> do
-        forM_ (B.unpack (masked (op + (if i == length parts then 0x80 else 0)) p)) (say peer . B.singleton)
-        if i == 1 then say peer (ping "now") else pure ()
-      hearFrame peer >>= (@?= Just (Frame 0x8a "now"))
-      Just (Frame first p) <- hearFrame peer
-      first @?= 0xc1
-      inflateMessage 3000 p >>= (@?= Just (B.replicate 3000 97)),
-    testCase "a message that is not compressed, though it could be" $ withCompressed $ \peer -> do
-      say peer (text "plain")
-      hearFrame peer >>= (@?= Just (Frame 0x81 "plain")),
-    testCase "what would not become shorter is sent as it is" $ withCompressed $ \peer -> do
-      say peer (binary (B.pack [0 .. 255]))
-      hearFrame peer >>= (@?= Just (Frame 0x82 (B.pack [0 .. 255]))),
-    testCase "13: a window that the client asks for" $ serving packing echo $ \address ->
-      withPeerOffering address ["Sec-WebSocket-Extensions: permessage-deflate; server_max_window_bits=8, permessage-deflate; server_max_window_bits=9; client_max_window_bits"] $ \answer peer -> do
-        assertBool (show answer) ("; server_max_window_bits=9\r\n" `B.isInfixOf` answer)
-        -- With a window of 512 bytes, the second half cannot refer to the first.
-        let half = C.concat (map (C.pack . show) [100000 .. 100200 :: Int])
-            message = half <> half
-        small <- packed message
-        say peer (masked 0xc2 small)
-        Just (Frame first p) <- hearFrame peer
-        first @?= 0xc2
-        inflateMessage 100000 p >>= (@?= Just message)
-        assertBool (show (B.length p, B.length small)) (B.length p > B.length small)
+  [ testCase "12: texts and bytes of many sizes, both ways" $
+      serving packing echo $ \address -> withPeerOffering address [offer] $ \answer peer -> do
+        assertBool (show answer) ("permessage-deflate; server_no_context_takeover; client_no_context_takeover" `B.isInfixOf` answer)
+        forM_ [64, 256, 1024, 4096, 32767, 32768, 65536, 500000] $ \n -> forM_ [0x41, 0x42] $ \first -> do
+          let message = B.take n (C.concat (map (C.pack . show) [1 :: Int .. n]))
+          small <- packed message
+          say peer (masked (0x80 + first) small)
+          heard <- hearFrame peer
+          case heard of
+            Just (Frame first' p) -> do
+              first' @?= 0x80 + first
+              inflateMessage n p >>= (@?= Just message)
+            Nothing -> assertFailure "the end"
         say peer bye
         hearUntilEnd peer >>= (@?= [done]),
-    testCase "a bomb is refused when the limit is reached" $ serving packing {optionMessageLimit = 10000} echo $ \address -> withPeerOffering address [offer] $ \_ peer -> do
-      small <- packed (B.replicate 3000000 0)
-      assertBool (show (B.length small)) (B.length small < 10000)
-      say peer (masked 0xc2 small)
-      hearUntilEnd peer >>= (@?= [closed 1009]),
+    testCase "12: fragments with a ping between them, byte by byte" $
+      withCompressed $ \peer -> do
+        small <- packed (B.replicate 3000 97)
+        let parts = every 5 small
+        forM_ (zip3 [1 :: Int ..] (0x41 : repeat 0) parts) $ \(i, op, p) -> do
+          forM_ (B.unpack (masked (op + (if i == length parts then 0x80 else 0)) p)) (say peer . B.singleton)
+          if i == 1 then say peer (ping "now") else pure ()
+        hearFrame peer >>= (@?= Just (Frame 0x8a "now"))
+        Just (Frame first p) <- hearFrame peer
+        first @?= 0xc1
+        inflateMessage 3000 p >>= (@?= Just (B.replicate 3000 97)),
+    testCase "a message that is not compressed, though it could be" $
+      withCompressed $ \peer -> do
+        say peer (text "plain")
+        hearFrame peer >>= (@?= Just (Frame 0x81 "plain")),
+    testCase "what would not become shorter is sent as it is" $
+      withCompressed $ \peer -> do
+        say peer (binary (B.pack [0 .. 255]))
+        hearFrame peer >>= (@?= Just (Frame 0x82 (B.pack [0 .. 255]))),
+    testCase "13: a window that the client asks for" $
+      serving packing echo $ \address ->
+        withPeerOffering address ["Sec-WebSocket-Extensions: permessage-deflate; server_max_window_bits=8, permessage-deflate; server_max_window_bits=9; client_max_window_bits"] $ \answer peer -> do
+          assertBool (show answer) ("; server_max_window_bits=9\r\n" `B.isInfixOf` answer)
+          -- With a window of 512 bytes, the second half cannot refer to the first.
+          let half = C.concat (map (C.pack . show) [100000 .. 100200 :: Int])
+              message = half <> half
+          small <- packed message
+          say peer (masked 0xc2 small)
+          Just (Frame first p) <- hearFrame peer
+          first @?= 0xc2
+          inflateMessage 100000 p >>= (@?= Just message)
+          assertBool (show (B.length p, B.length small)) (B.length p > B.length small)
+          say peer bye
+          hearUntilEnd peer >>= (@?= [done]),
+    testCase "a bomb is refused when the limit is reached" $
+      serving packing {optionMessageLimit = 10000} echo $ \address -> withPeerOffering address [offer] $ \_ peer -> do
+        small <- packed (B.replicate 3000000 0)
+        assertBool (show (B.length small)) (B.length small < 10000)
+        say peer (masked 0xc2 small)
+        hearUntilEnd peer >>= (@?= [closed 1009]),
     testCase "what zlib cannot read" $ forM_ ["\xff\xff\xff", "Hello", ""] $ \bytes -> withFailing (masked 0xc2 bytes) 1007,
     testCase "a message that is cut off" $ do
       small <- packed (B.replicate 3000 97)
@@ -296,20 +301,22 @@ compressed =
     testCase "a compressed continuation, and a compressed ping" $ do
       withFailing (masked 0x01 "a" <> masked 0xc0 "b") 1002
       withFailing (masked 0xc9 "b") 1002,
-    testCase "compression that was not agreed on" $ serving packing echo $ \address -> withPeer address $ \peer -> do
-      small <- packed (B.replicate 300 97)
-      say peer (masked 0xc1 small)
-      hearUntilEnd peer >>= (@?= [closed 1002]),
-    testProperty "messages and pieces" . withMaxSuccess 30 $ forAll (choose (0, 5000)) $ \n -> forAll (choose (1, 300)) $ \size -> ioProperty $ do
-      let message = B.take n (C.concat (map (C.pack . show) [1 :: Int .. n]))
-      withCompressed $ \peer -> do
-        small <- deflateMessage (Deflating 6 15 0) message
-        let sent = maybe (masked 0x82 message) (masked 0xc2) small
-        sayInPieces peer (every size sent)
-        heard <- hearFrame peer
-        case heard of
-          Just (Frame 0xc2 p) -> (=== Just message) <$> inflateMessage n p
-          other -> pure (other === Just (Frame 0x82 message))
+    testCase "compression that was not agreed on" $
+      serving packing echo $ \address -> withPeer address $ \peer -> do
+        small <- packed (B.replicate 300 97)
+        say peer (masked 0xc1 small)
+        hearUntilEnd peer >>= (@?= [closed 1002]),
+    testProperty "messages and pieces" . withMaxSuccess 30 $
+      forAll (choose (0, 5000)) $ \n -> forAll (choose (1, 300)) $ \size -> ioProperty $ do
+        let message = B.take n (C.concat (map (C.pack . show) [1 :: Int .. n]))
+        withCompressed $ \peer -> do
+          small <- deflateMessage (Deflating 6 15 0) message
+          let sent = maybe (masked 0x82 message) (masked 0xc2) small
+          sayInPieces peer (every size sent)
+          heard <- hearFrame peer
+          case heard of
+            Just (Frame 0xc2 p) -> (=== Just message) <$> inflateMessage n p
+            other -> pure (other === Just (Frame 0x82 message))
   ]
   where
     packing = defaults {optionDeflate = Just (DeflateOptions 6 0)}
@@ -353,12 +360,13 @@ pieces =
           hearUntilEnd peer >>= (@?= [done])
   ]
   where
+    collecting :: WebSocketOptions -> [ByteString] -> (Peer -> IO ()) -> IO [Piece]
     collecting options further send = do
       got <- newIORef []
       let gather conn = do
             piece <- receivePiece conn
             modifyIORef' got (piece :)
-            if pieceLast piece then sendText conn (either (const mempty) id (Utf8.validate "thanks")) >> forever (receivePiece conn) else gather conn
+            if pieceLast piece then sendText conn "thanks" >> forever (receivePiece conn) else gather conn
       serving options gather $ \address -> withPeerOffering address further $ \_ peer -> do
         send peer
         hearFrame peer >>= (@?= Just (Frame 0x81 "thanks"))

@@ -119,7 +119,7 @@ silence =
 closing :: [TestTree]
 closing =
   [ testCase "when the body returns: 1000, and the peer's Close is awaited" $
-      noting defaults (\conn -> sendText conn "bye") $ \outcome peer -> do
+      noting defaults (`sendText` "bye") $ \outcome peer -> do
         hearFrame peer >>= (@?= Just (Frame 0x81 "bye"))
         hearFrame peer >>= (@?= Just (Frame 0x88 "\3\xe8"))
         -- What it sends before that is dropped.
@@ -176,14 +176,18 @@ closing =
         hearFrame peer >>= (@?= Just (Frame 0x81 "on"))
         say peer (closeFrame 1000 ""),
     testCase "what cannot be sent" $
-      noting defaults (\conn -> do
-        (try (close conn (CloseCode 1005) "") >>= (@?= Left (CodeNotAllowed (CloseCode 1005))))
-        (try (close conn NormalClosure (utf8 (B.replicate 124 97))) >>= (@?= Left (ControlTooLong 124)))
-        (try (sendPing conn (B.replicate 126 97)) >>= (@?= Left (ControlTooLong 126)))
-        sendPing conn "fine") $ \outcome peer -> do
-        hearFrame peer >>= (@?= Just (Frame 0x89 "fine"))
-        outcome >>= either (assertFailure . describeException) pure
-        say peer (closeFrame 1000 ""),
+      noting
+        defaults
+        ( \conn -> do
+            try (close conn (CloseCode 1005) "") >>= (@?= Left (CodeNotAllowed (CloseCode 1005)))
+            try (close conn NormalClosure (utf8 (B.replicate 124 97))) >>= (@?= Left (ControlTooLong 124))
+            try (sendPing conn (B.replicate 126 97)) >>= (@?= Left (ControlTooLong 126))
+            sendPing conn "fine"
+        )
+        $ \outcome peer -> do
+          hearFrame peer >>= (@?= Just (Frame 0x89 "fine"))
+          outcome >>= either (assertFailure . describeException) pure
+          say peer (closeFrame 1000 ""),
     testCase "after the session, every call throws" $ do
       kept <- newEmptyMVar
       serving defaults (putMVar kept) $ \address -> withPeer address $ \peer -> do
@@ -309,4 +313,3 @@ senders =
         hearFrame peer >>= (@?= Just (Frame 0x81 "two"))
         say peer (closeFrame 1000 "")
   ]
-

@@ -37,6 +37,7 @@ module Fixture
   )
 where
 
+import Control.Applicative ((<|>))
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
 import Control.Exception (IOException, SomeException, bracket, finally, try)
@@ -120,7 +121,7 @@ connected address use = bracket (socket AF_INET Socket.Stream 0) closeSocket' $ 
 
 -- | A client after its handshake.
 withPeer :: SockAddr -> (Peer -> IO a) -> IO a
-withPeer address use = withPeerOffering address [] (\_ -> use)
+withPeer address use = withPeerOffering address [] (const use)
 
 -- | A client after its handshake with further header lines, given the answer's head.
 withPeerOffering :: SockAddr -> [ByteString] -> (ByteString -> Peer -> IO a) -> IO a
@@ -236,7 +237,7 @@ hearFrame peer@(Peer _ rest) = do
               126 -> (2, Nothing)
               127 -> (8, Nothing)
               n -> (0, Just n)
-        size <- maybe (if B.length bytes < 2 + more then Nothing else Just (big (B.take more (B.drop 2 bytes)))) Just short
+        size <- short <|> (if B.length bytes < 2 + more then Nothing else Just (big (B.take more (B.drop 2 bytes))))
         let keyed = testBit second 7
             at = 2 + more + (if keyed then 4 else 0)
         if B.length bytes < at + size

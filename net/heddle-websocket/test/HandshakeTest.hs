@@ -4,7 +4,7 @@
 module HandshakeTest (tests) where
 
 import Control.Exception (try)
-import Control.Monad (forM_)
+import Control.Monad (forM_, void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -119,17 +119,20 @@ agreements =
 
 overHttp :: [TestTree]
 overHttp =
-  [ testCase "101 and its headers" $ serving defaults {optionSubprotocols = ["chat"]} echo $ \address -> do
-      answer <- handshakeWith address (request ++ ["Sec-WebSocket-Protocol: chat"])
-      forM_ ["HTTP/1.1 101 Switching Protocols\r\n", "Upgrade: websocket\r\n", "Connection: Upgrade\r\n", "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", "Sec-WebSocket-Protocol: chat\r\n"] $ \line ->
-        assertBool (show (line, answer)) (line `B.isInfixOf` answer)
-      assertBool (show answer) (not ("Content-Length" `B.isInfixOf` answer)),
-    testCase "426 says which version" $ serving defaults echo $ \address -> do
-      answer <- handshakeWith address ["GET / HTTP/1.1", "Host: a.example", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 7", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
-      forM_ ["HTTP/1.1 426 ", "Sec-WebSocket-Version: 13\r\n", "Upgrade: websocket\r\n"] $ \line -> assertBool (show (line, answer)) (line `B.isInfixOf` answer),
-    testCase "a browser's request for a page" $ serving defaults echo $ \address -> do
-      answer <- handshakeWith address ["GET / HTTP/1.1", "Host: a.example"]
-      assertBool (show answer) ("HTTP/1.1 426 " `B.isPrefixOf` answer),
+  [ testCase "101 and its headers" $
+      serving defaults {optionSubprotocols = ["chat"]} echo $ \address -> do
+        answer <- handshakeWith address (request ++ ["Sec-WebSocket-Protocol: chat"])
+        forM_ ["HTTP/1.1 101 Switching Protocols\r\n", "Upgrade: websocket\r\n", "Connection: Upgrade\r\n", "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", "Sec-WebSocket-Protocol: chat\r\n"] $ \line ->
+          assertBool (show (line, answer)) (line `B.isInfixOf` answer)
+        assertBool (show answer) (not ("Content-Length" `B.isInfixOf` answer)),
+    testCase "426 says which version" $
+      serving defaults echo $ \address -> do
+        answer <- handshakeWith address ["GET / HTTP/1.1", "Host: a.example", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 7", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
+        forM_ ["HTTP/1.1 426 ", "Sec-WebSocket-Version: 13\r\n", "Upgrade: websocket\r\n"] $ \line -> assertBool (show (line, answer)) (line `B.isInfixOf` answer),
+    testCase "a browser's request for a page" $
+      serving defaults echo $ \address -> do
+        answer <- handshakeWith address ["GET / HTTP/1.1", "Host: a.example"]
+        assertBool (show answer) ("HTTP/1.1 426 " `B.isPrefixOf` answer),
     testCase "what the body can see" $ do
       seen <- newIORef (Nothing, False)
       serving defaults {optionSubprotocols = ["chat"]} (\conn -> writeIORef seen (subprotocol conn, compresses conn) >> echo conn) $ \address ->
@@ -161,34 +164,34 @@ clients :: [TestTree]
 clients =
   [ testCase "a request as it should be" $ do
       heard <- newIORef ""
-      withRawServer (\request -> accepting [] request) (\peer -> say peer (unmasked 0x81 "hello") >> hearFrame peer >>= \f -> writeIORef heard (maybe "" (\(Frame _ b) -> b) f) >> say peer (unmasked 0x88 "\3\xe8")) $ \address -> do
+      withRawServer (accepting []) (\peer -> say peer (unmasked 0x81 "hello") >> hearFrame peer >>= \f -> writeIORef heard (maybe "" (\(Frame _ b) -> b) f) >> say peer (unmasked 0x88 "\3\xe8")) $ \address -> do
         r <- asking defaults address $ \conn -> receive conn >>= \m -> m <$ close conn (CloseCode 3001) "done"
         either (assertFailure . show) (@?= TextMessage "hello") r
       readIORef heard >>= (@?= "\x0b\xb9\&done"),
     testCase "every mask is another one" $ do
       masksSeen <- newIORef []
       withRawServer (accepting []) (\peer -> hearFrame peer >>= \f -> modifyIORef' masksSeen (f :)) $ \address -> do
-        _ <- asking defaults {optionClose = milliseconds 1} address (\conn -> sendText conn "a")
+        _ <- asking defaults {optionClose = milliseconds 1} address (`sendText` "a")
         pure ()
       readIORef masksSeen >>= (@?= [Just (Frame 0x81 "a")]),
     testCase "a server whose frames have masks" $ failing' (masked 0x81 "x") (Violated Masked),
     testCase "a server that sends text that is not UTF-8" $ failing' (unmasked 0x81 "\xff") (Violated InvalidText),
     testCase "a server that sends reserved bits" $ failing' (unmasked 0xa1 "x") (Violated ReservedBit),
     testCase "frames that come with the handshake's answer" $
-      withRawServer (\request -> accepting [] request <> unmasked 0x81 "early" <> unmasked 0x88 "\3\xe8") (\peer -> () <$ hearUntilEnd peer) $ \address -> do
+      withRawServer (\request -> accepting [] request <> unmasked 0x81 "early" <> unmasked 0x88 "\3\xe8") (void . hearUntilEnd) $ \address -> do
         r <- asking defaults {optionClose = milliseconds 20} address receive
         either (assertFailure . show) (@?= TextMessage "early") r,
     testCase "answers that are refused" $
       forM_
-        [ \_ -> "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-          \_ -> "HTTP/1.1 404 Not Found\r\n\r\nno",
-          \_ -> "HTTP/1.0 101 Switching Protocols\r\n\r\n",
-          \_ -> "nonsense\r\n\r\n",
-          \_ -> "",
-          \_ -> "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-          \_ -> "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
-          \request -> replaceIn "Upgrade: WebSocket" "Upgrade: h2c" (accepting [] request),
-          \request -> replaceIn "keep-alive, upgrade" "keep-alive" (accepting [] request),
+        [ const "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+          const "HTTP/1.1 404 Not Found\r\n\r\nno",
+          const "HTTP/1.0 101 Switching Protocols\r\n\r\n",
+          const "nonsense\r\n\r\n",
+          const "",
+          const "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+          const "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
+          replaceIn "Upgrade: WebSocket" "Upgrade: h2c" . accepting [],
+          replaceIn "keep-alive, upgrade" "keep-alive" . accepting [],
           accepting ["Sec-WebSocket-Protocol: chat"],
           accepting ["Sec-WebSocket-Extensions: x-other"],
           accepting ["Sec-WebSocket-Extensions: permessage-deflate"],
@@ -200,7 +203,7 @@ clients =
           r <- asking defaults address (\_ -> pure ())
           assertBool "accepted" (isLeft r),
     testCase "a server that does not answer" $ do
-      withRawServer (const "") (\peer -> () <$ hearUntilEnd peer) $ \address -> do
+      withRawServer (const "") (void . hearUntilEnd) $ \address -> do
         r <- asking defaults {optionHandshake = milliseconds 30} address (\_ -> pure ())
         either (\e -> assertBool (show e) ("in time" `B.isInfixOf` C.pack (show e))) (\_ -> assertFailure "accepted") r,
     testCase "what cannot be asked for" $ do
@@ -214,26 +217,28 @@ clients =
         case r of
           Left (BadRequest _) -> pure ()
           other -> assertFailure (url ++ ": " ++ show other),
-    testCase "our client and our server: echoes, compressed and not" $ serving defaults {optionDeflate = Just (DeflateOptions 6 0)} echo $ \address -> do
-      r <- asking defaults {optionDeflate = Just (DeflateOptions 9 100)} address $ \conn -> do
-        compresses conn @?= True
-        forM_ [0, 1, 99, 100, 125, 126, 4000, 65535, 65536, 500000] $ \n -> do
-          sendBinary conn (B.replicate n 7)
-          receive conn >>= (@?= BinaryMessage (B.replicate n 7))
-        sendText conn "text"
-        receive conn >>= (@?= TextMessage "text")
-      either (assertFailure . show) pure r,
-    testCase "without compression, long messages masked in parts" $ serving defaults {optionDeflate = Nothing} echo $ \address -> do
-      r <- asking defaults address $ \conn -> do
-        compresses conn @?= False
-        forM_ [32700 .. 32770] $ \n -> do
-          sendBinary conn (B.take n (C.concat (map (C.pack . show) [n .. 2 * n])))
-          receive conn >>= (@?= BinaryMessage (B.take n (C.concat (map (C.pack . show) [n .. 2 * n]))))
-      either (assertFailure . show) pure r
+    testCase "our client and our server: echoes, compressed and not" $
+      serving defaults {optionDeflate = Just (DeflateOptions 6 0)} echo $ \address -> do
+        r <- asking defaults {optionDeflate = Just (DeflateOptions 9 100)} address $ \conn -> do
+          compresses conn @?= True
+          forM_ [0, 1, 99, 100, 125, 126, 4000, 65535, 65536, 500000] $ \n -> do
+            sendBinary conn (B.replicate n 7)
+            receive conn >>= (@?= BinaryMessage (B.replicate n 7))
+          sendText conn "text"
+          receive conn >>= (@?= TextMessage "text")
+        either (assertFailure . show) pure r,
+    testCase "without compression, long messages masked in parts" $
+      serving defaults {optionDeflate = Nothing} echo $ \address -> do
+        r <- asking defaults address $ \conn -> do
+          compresses conn @?= False
+          forM_ [32700 .. 32770] $ \n -> do
+            sendBinary conn (B.take n (C.concat (map (C.pack . show) [n .. 2 * n])))
+            receive conn >>= (@?= BinaryMessage (B.take n (C.concat (map (C.pack . show) [n .. 2 * n]))))
+        either (assertFailure . show) pure r
   ]
   where
     failing' sent expected = do
-      withRawServer (accepting []) (\peer -> say peer sent >> () <$ hearUntilEnd peer) $ \address -> do
+      withRawServer (accepting []) (\peer -> say peer sent >> void (hearUntilEnd peer)) $ \address -> do
         r <- asking defaults address (\conn -> try (receive conn) >>= (@?= Left expected))
         either (assertFailure . show) pure r
     replaceIn old new s = let (a, b) = B.breakSubstring old s in if B.null b then s else a <> new <> B.drop (B.length old) b

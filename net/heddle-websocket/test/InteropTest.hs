@@ -7,11 +7,12 @@ import Control.Concurrent.MVar
 import Control.Exception (bracket, try)
 import Control.Monad (forM_)
 import Data.ByteString qualified as B
+import Data.Either (fromLeft)
 import Data.Maybe (isJust)
 import Fixture
 import Heddle.IO (defaultConfig, withRuntime)
-import Heddle.WebSocket
 import Heddle.Testkit.Watchdog
+import Heddle.WebSocket
 import System.Exit (ExitCode (..))
 import System.IO (hGetLine)
 import System.Process
@@ -24,7 +25,7 @@ tests =
     "Python's websockets"
     [ testCase "its client and our server" $ do
         ended <- newEmptyMVar
-        serving defaults {optionDeflate = Just (DeflateOptions 6 0), optionSubprotocols = ["chat"]} (\conn -> echo' conn ended) $ \address -> do
+        serving defaults {optionDeflate = Just (DeflateOptions 6 0), optionSubprotocols = ["chat"]} (`echo'` ended) $ \address -> do
           (code, out, err) <- patiently "Python to end" (readProcessWithExitCode "/usr/bin/python3" ["-c", clientProgram, "ws://" ++ show address ++ "/"] "")
           (code, out, err) @?= (ExitSuccess, "done\n", "")
         patiently "the session's end" (takeMVar ended) >>= (@?= PeerClosed (CloseCode 3333) "enough"),
@@ -49,7 +50,7 @@ tests =
     echo' conn ended = do
       r <- tryEnd (echo conn)
       putMVar ended r
-    tryEnd act = either id (const Closed) <$> try act
+    tryEnd act = fromLeft Closed <$> try act
     stop = cleanupProcess
 
 clientProgram, serverProgram :: String

@@ -40,6 +40,7 @@ module Heddle.WebSocket.Send
   )
 where
 
+import Control.Applicative ((<|>))
 import Control.Monad (unless, void, when)
 import Data.Bits ((.|.))
 import Data.ByteString (ByteString)
@@ -279,7 +280,7 @@ pingNow payload (Pending pong _ end) = Pending pong (Just payload) end
 
 -- | A Close among the control frames that wait; the first one stays.
 closing :: CloseCode -> Utf8 -> Pending -> Pending
-closing code reason (Pending pong ping end) = Pending pong ping (maybe (Just (closeBytes code reason)) Just end)
+closing code reason (Pending pong ping end) = Pending pong ping (end <|> Just (closeBytes code reason))
 
 -- In the frame gate. Nothing is sent after a Close.
 writeClose :: Connection -> ByteString -> IO ()
@@ -431,5 +432,5 @@ writeFrom conn p n = do
 -- [Blocks]: never.
 breakOff :: Connection -> ConnectionEnded -> IO ()
 breakOff conn e = do
-  modifyRef (connBroken conn) (\before -> (maybe (Just e) Just before, ()))
+  modifyRef (connBroken conn) (\before -> (before <|> Just e, ()))
   void (closeRegistration (transportRegistration (connTransport conn)))

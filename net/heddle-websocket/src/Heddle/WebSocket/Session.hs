@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.WebSocket.Session
 -- Description : A connection from its first frame to its last
@@ -16,14 +14,14 @@ module Heddle.WebSocket.Session
   )
 where
 
+import Control.Applicative ((<|>))
 import Control.Monad (unless, void, when)
 import Data.Bits ((.|.))
 import Data.ByteString (ByteString)
 import Data.Foldable (for_)
-import Foreign.Marshal.Alloc (allocaBytes)
-import Foreign.Ptr (plusPtr)
-import Foreign.Storable (pokeByteOff)
 import Data.Word (Word8)
+import Foreign.Marshal.Alloc (allocaBytes)
+import Foreign.Storable (pokeByteOff)
 import Heddle.IO.Registration (borrowBuffer, closeRegistration, giveBackBuffer)
 import Heddle.IO.Transport
 import Heddle.Prim.Atomic (modifyRef, readRef)
@@ -105,16 +103,17 @@ depart conn = do
     gathered <- get conn OutputFill
     when (sent == 0 && gathered == 0 && null broken && connRole conn == Server) . allocaBytes 4 $ \p -> do
       at <- pokeHead p (FinalBit .|. OpClose) 2 Nothing
-      for_ (zip [at ..] [0x03, 0xe9 :: Word8]) $ \(i, b) -> pokeByteOff p i b
+      pokeByteOff p at (0x03 :: Word8)
+      pokeByteOff p (at + 1) (0xe9 :: Word8)
       -- A deadline that has passed allows one attempt.
-      void (writeSomeUntil (connTransport conn) (p `plusPtr` 0) 4 (Deadline 0))
+      void (writeSomeUntil (connTransport conn) p 4 (Deadline 0))
     leave (connFrames conn)
 
 -- From here on every call throws, and no thread uses the transport: its owner may release its memory.
 seal :: Connection -> IO ()
 seal conn = do
-  modifyRef (connBroken conn) (\before -> (maybe (Just Closed) Just before, ()))
-  modifyRef (connEnd conn) (\before -> (maybe (Just Closed) Just before, ()))
+  modifyRef (connBroken conn) (\before -> (before <|> Just Closed, ()))
+  modifyRef (connEnd conn) (\before -> (before <|> Just Closed, ()))
   for_ [connFrames conn, connReceives conn] $ \gate -> do
     free <- tryEnter gate
     unless free $ do
