@@ -8,6 +8,7 @@ import Heddle.Testkit.Descriptors
 import InteropTest qualified
 import Test.Tasty
 import Test.Tasty.Runners (NumThreads (..))
+import TlsTest qualified
 
 main :: IO ()
 main = do
@@ -20,6 +21,7 @@ main = do
         ConversationTest.tests,
         EndsTest.tests,
         InteropTest.tests,
+        TlsTest.tests,
         -- Last: tests run one after the other.
         noDescriptorIsLeft before
       ]
