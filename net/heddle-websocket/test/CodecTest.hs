@@ -53,17 +53,17 @@ valid = do
   final <- elements [0, 0x80]
   first <-
     oneof $
-      [elements [0x88, 0x89, 0x8a]]
-        ++ ( if expectMore expecting
-               then [pure final]
-               else [(final .|.) <$> elements [1, 2]] ++ [(final .|.) <$> elements [0x41, 0x42] | expectDeflate expecting]
-           )
+      elements [0x88, 0x89, 0x8a] :
+      ( if expectMore expecting
+          then [pure final]
+          else [(final .|.) <$> elements [1, 2]] ++ [(final .|.) <$> elements [0x41, 0x42] | expectDeflate expecting]
+      )
   pure (expecting, first)
 
 heads :: [TestTree]
 heads =
   [ testProperty "what is written is read, when it is complete and not before" $
-      forAll valid $ \(expecting, first) -> forAll (if opcodeOf first >= 8 then choose (0, 125) else sizes) $ \size -> \(key :: Word32) ->
+      forAll valid $ \(expecting, first) -> forAll (if opcodeOf first >= 8 then choose (0, 125) else sizes) $ \size (key :: Word32) ->
         ioProperty $ do
           bytes <- written first size (if expectMask expecting then Just key else Nothing)
           whole <- readAll expecting bytes

@@ -297,6 +297,15 @@ senders =
         takeMVar writer
         outcome >>= either (assertFailure . describeException) pure
         say peer (closeFrame 1000 ""),
+    testCase "a pong does not wait for a program that takes its time, though more input has come" $ do
+      gate <- newEmptyMVar
+      noting defaults (\conn -> receive conn >> takeMVar gate >> echo conn) $ \_ peer -> do
+        say peer (masked 0x89 "1" <> masked 0x89 "2" <> masked 0x81 "one" <> masked 0x81 "two")
+        hearFrame peer >>= (@?= Just (Frame 0x8a "1"))
+        hearFrame peer >>= (@?= Just (Frame 0x8a "2"))
+        putMVar gate ()
+        hearFrame peer >>= (@?= Just (Frame 0x81 "two"))
+        say peer (closeFrame 1000 ""),
     testCase "frames gathered while more input waits leave before the receiver does, or when flushed" $ do
       gate <- newEmptyMVar
       let body conn = do

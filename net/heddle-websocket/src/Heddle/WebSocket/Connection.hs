@@ -40,6 +40,7 @@ module Heddle.WebSocket.Connection
     pattern CloseEnds,
     pattern OutputFill,
     pattern Gathering,
+    pattern PongGathered,
     pattern CloseSent,
     pattern MaskCount,
     pattern PeerEnded,
@@ -186,5 +187,7 @@ pattern MaskCount = 18
 pattern CloseEnds = 19
 
 -- | 1 while the receiver has more input, written by the receiver: it may gather frames, for it will flush them.
-pattern Gathering :: Int
+-- 'PongGathered' is 1 if one of them is a pong.
+pattern Gathering, PongGathered :: Int
 pattern Gathering = 13
+pattern PongGathered = 21

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.WebSocket.Receive
 -- Description : Frames on their way in
@@ -36,18 +34,15 @@ import Data.ByteString.Internal qualified as B (fromForeignPtr)
 import Data.ByteString.Unsafe qualified as B (unsafeUseAsCStringLen)
 import Data.Maybe (isJust)
 import Data.Word (Word32, Word8)
-import Foreign.Marshal.Utils (copyBytes, moveBytes)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Bytes.Utf8 (Utf8)
 import Heddle.Bytes.Utf8 qualified as Utf8
 import Heddle.Bytes.Utf8.Unsafe (unsafeUtf8)
-import Heddle.IO.Registration hiding (receiveUntil)
-import Heddle.IO.Transport
 import Heddle.Prim.Atomic (readRef, writeRef)
 import Heddle.Prim.Buffer
-import Heddle.Prim.Clock (Deadline (..), after, never)
-import Heddle.Prim.Errno (Errno (..), describeErrno, pattern EAGAIN, pattern EINTR)
-import Heddle.Prim.Exception (allowInterrupt, bug, mask_, onException, throwIO)
+import Heddle.Prim.Clock (Deadline, never)
+import Heddle.Prim.Exception (bug, catch, mask_, onException, throwIO)
 import Heddle.Prim.Thread (myThreadId)
 import Heddle.WebSocket.Connection
 import Heddle.WebSocket.Deflate (Inflated (..), inflateInto, inflateTail)
@@ -55,6 +50,7 @@ import Heddle.WebSocket.Exception
 import Heddle.WebSocket.Flate qualified as Flate
 import Heddle.WebSocket.Frame
 import Heddle.WebSocket.Gate
+import Heddle.WebSocket.Input
 import Heddle.WebSocket.Mask
 import Heddle.WebSocket.Options
 import Heddle.WebSocket.Send
@@ -176,23 +172,20 @@ rest conn = do
   end <- get conn InputEnd
   if start == end
     then giveBackInput conn >> set conn Gathering 0
-    else do
-      before <- get conn Gathering
-      me <- myThreadId
-      when (before == 0) $ set conn Gathering 1
-      writeRef (connReceiver conn) me
+    else gatherHere conn
+  pong <- get conn PongGathered
+  -- The program may take its time before it receives again.
+  when (pong == 1) $ do
+    set conn PongGathered 0
+    -- If it fails, the message is still the program's; the next call fails.
+    flushGathered conn `catch` \(_ :: ConnectionEnded) -> pure ()
 {-# INLINE rest #-}
 
-giveBackInput :: Connection -> IO ()
-giveBackInput conn =
-  readRef (connInput conn) >>= \case
-    Nothing' -> pure ()
-    Holds buffer -> do
-      writeRef (connInput conn) Nothing'
-      set conn InputStart 0
-      set conn InputEnd 0
-      giveBackBuffer (transportRegistration (connTransport conn)) buffer
-{-# INLINE giveBackInput #-}
+gatherHere :: Connection -> IO ()
+gatherHere conn = do
+  me <- myThreadId
+  writeRef (connReceiver conn) me
+  set conn Gathering 1
 
 -- What a step came to.
 data Advance
@@ -273,7 +266,12 @@ unmask p n key = unless (key == 0 || n == 0) (maskBytes p p n key)
 
 controlled :: Connection -> Want -> Deadline -> Int -> ByteString -> IO Advance
 controlled conn want deadline opcode control
-  | opcode == OpPing = offer conn (pongNow control) >> advance conn want deadline
+  | opcode == OpPing = do
+    -- The answers to a burst of pings leave together: 'more' and 'rest' flush.
+    gatherHere conn
+    set conn PongGathered 1
+    offer conn (pongNow control)
+    advance conn want deadline
   | opcode == OpPong = advance conn want deadline
   | otherwise = case closePayload control of
     Left violation -> violated conn violation
@@ -526,139 +524,10 @@ tooLarge conn = do
   offer conn (closing TooBig mempty)
   ended conn (TooLarge (limitOf conn))
 
--- Input ------------------------------------------------------------------------
-
--- More input is needed. What was gathered leaves first.
+-- More input is needed.
 more :: Connection -> Want -> Deadline -> IO Advance
-more conn want deadline = do
-  gathering <- get conn Gathering
-  when (gathering == 1) $ set conn Gathering 0
-  broken <- readRef (connBroken conn)
-  case broken of
-    Just e -> ended conn e
-    Nothing -> do
-      flushGathered conn
-      received <- readRef (connReceived conn)
-      try' <- get conn TryFirst
-      case () of
-        _
-          | not (B.null received) -> do
-            buffer <- inputBuffer conn
-            end <- get conn InputEnd
-            let (now, later) = B.splitAt (bufferSize buffer - end) received
-            withBuffer buffer $ \p -> B.unsafeUseAsCStringLen now $ \(from, n) -> copyBytes (p `plusPtr` end) (castPtr from) n
-            set conn InputEnd (end + B.length now)
-            writeRef (connReceived conn) later
-            advance conn want deadline
-          | try' == 1 -> readIn conn want deadline
-          | otherwise -> putAway conn >> park conn want deadline
-
--- Keep a beginning that is not complete without the buffer.
-putAway :: Connection -> IO ()
-putAway conn = do
-  readRef (connInput conn) >>= \case
-    Nothing' -> pure ()
-    Holds buffer -> do
-      start <- get conn InputStart
-      end <- get conn InputEnd
-      unless (start == end) $ do
-        bytes <- withBuffer buffer $ \p -> B.packCStringLen (castPtr (p `plusPtr` start), end - start)
-        writeRef (connLeft conn) bytes
-      giveBackInput conn
-{-# INLINE putAway #-}
-
-readIn :: Connection -> Want -> Deadline -> IO Advance
-readIn conn want deadline = do
-  buffer <- inputBuffer conn
-  end <- get conn InputEnd
-  r <- withBuffer buffer $ \p -> readNow transport (p `plusPtr` end) (bufferSize buffer - end)
-  if r > 0
-    then do
-      set conn InputEnd (end + r)
-      set conn TryFirst (if isLayered transport then 1 else 0)
-      set conn SilenceEnds 0
-      set conn Pinged 0
-      -- A peer that sends without a pause must not keep an interruption, or the end of our patience, away.
-      allowInterrupt
-      sent <- get conn CloseSent
-      over <- if sent == 1 then get conn CloseEnds >>= deadlineOver registration . Deadline else pure False
-      if over then ended conn (TimedOut "it did not answer the Close") else advance conn want deadline
-    else failed r
-  where
-    transport = connTransport conn
-    registration = transportRegistration transport
-    failed r
-      | r == 0 = ended conn (Lost "the peer closed its end")
-      | Errno (negate r) == EINTR = readIn conn want deadline
-      | Errno (negate r) == EAGAIN = do
-        putAway conn
-        set conn TryFirst 0
-        hung <- hungUp registration
-        when hung (forgetHangUp registration)
-        late <- deadlineOver registration deadline
-        if late then pure Late' else park conn want deadline
-      | r == ClosedCode = readRef (connBroken conn) >>= maybe (ended conn (Lost "the connection was closed on this side")) (ended conn)
-      | otherwise = ended conn (Lost (describeErrno (Errno (negate r))))
-
--- The input's buffer, with the unread input at its beginning.
-inputBuffer :: Connection -> IO Buffer
-inputBuffer conn =
-  readRef (connInput conn) >>= \case
-    Holds buffer -> do
-      start <- get conn InputStart
-      end <- get conn InputEnd
-      when (start > 0) $ do
-        withBuffer buffer $ \p -> moveBytes p (p `plusPtr` start) (end - start)
-        set conn InputStart 0
-        set conn InputEnd (end - start)
-      pure buffer
-    Nothing' -> do
-      buffer <- borrowBuffer (transportRegistration (connTransport conn))
-      waiting <- readRef (connLeft conn)
-      writeRef (connInput conn) (Holds buffer)
-      set conn InputStart 0
-      set conn InputEnd (B.length waiting)
-      unless (B.null waiting) $ do
-        withBuffer buffer $ \p -> B.unsafeUseAsCStringLen waiting $ \(from, n) -> copyBytes p (castPtr from) n
-        writeRef (connLeft conn) B.empty
-      pure buffer
-
--- Wait, without a buffer. The deadline is the caller's, or that of the peer's silence.
-park :: Connection -> Want -> Deadline -> IO Advance
-park conn want deadline = do
-  sent <- get conn CloseSent
-  silence <- if sent == 1 then Deadline <$> get conn CloseEnds else silenceEnds
-  over <- deadlineOver registration silence
-  if over
-    then silent sent
-    else do
-      waitUntil registration Readable (min deadline silence)
-      readIn conn want deadline
-  where
-    registration = transportRegistration (connTransport conn)
-    options = connOptions conn
-    silenceEnds = do
-      ends <- get conn SilenceEnds
-      if ends /= 0
-        then pure (Deadline ends)
-        else do
-          now <- freshNow registration
-          let Deadline end = if optionPing options <= 0 then never else after (optionPing options) now
-          set conn SilenceEnds end
-          pure (Deadline end)
-    silent sent
-      | sent == 1 = ended conn (TimedOut "it did not answer the Close")
-      | otherwise = do
-        pinged <- get conn Pinged
-        if pinged == 1
-          then do
-            let e = TimedOut "it did not answer a ping"
-            breakOff conn e
-            ended conn e
-          else do
-            set conn Pinged 1
-            now <- freshNow registration
-            let Deadline end = after (optionPong options) now
-            set conn SilenceEnds end
-            offer conn (pingNow B.empty)
-            park conn want deadline
+more conn want deadline =
+  fetch conn deadline >>= \case
+    Fetched -> advance conn want deadline
+    FetchLate -> pure Late'
+    FetchEnded -> pure Stuck

@@ -25,7 +25,7 @@ import Foreign.Storable (pokeByteOff)
 import Heddle.IO.Registration (borrowBuffer, closeRegistration, giveBackBuffer)
 import Heddle.IO.Transport
 import Heddle.Prim.Atomic (modifyRef, readRef)
-import Heddle.Prim.Buffer (withBuffer)
+import Heddle.Prim.Buffer (bufferSize, withBuffer)
 import Heddle.Prim.Clock (Deadline (..))
 import Heddle.Prim.Exception
 import Heddle.WebSocket.Connection
@@ -85,13 +85,13 @@ dropInput :: Connection -> Deadline -> IO ()
 dropInput conn deadline = do
   releaseReceiver conn
   buffer <- borrowBuffer registration
-  withBuffer buffer (\p -> go p (0 :: Int))
+  withBuffer buffer (\p -> go p (bufferSize buffer) 0)
   giveBackBuffer registration buffer
   where
     registration = transportRegistration (connTransport conn)
-    go p dropped = do
-      n <- readUntil (connTransport conn) p 32768 deadline
-      when (n > 0 && dropped < 4194304) $ go p (dropped + n)
+    go p size dropped = do
+      n <- readUntil (connTransport conn) p size deadline
+      when (n > 0 && dropped < (4194304 :: Int)) $ go p size (dropped + n)
 
 -- Say so if the socket takes it now, and leave.
 depart :: Connection -> IO ()
