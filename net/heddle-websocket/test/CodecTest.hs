@@ -56,7 +56,7 @@ valid = do
       elements [0x88, 0x89, 0x8a] :
       ( if expectMore expecting
           then [pure final]
-          else [(final .|.) <$> elements [1, 2]] ++ [(final .|.) <$> elements [0x41, 0x42] | expectDeflate expecting]
+          else ((final .|.) <$> elements [1, 2]) : [(final .|.) <$> elements [0x41, 0x42] | expectDeflate expecting]
       )
   pure (expecting, first)
 

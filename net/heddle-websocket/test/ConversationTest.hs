@@ -10,6 +10,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
+import Data.Word (Word8)
 import Fixture
 import Heddle.WebSocket
 import Heddle.WebSocket.Codec (Deflating (..), deflateMessage, inflateMessage)
@@ -210,7 +211,15 @@ randomly =
           ioProperty . serving defaults echo $ \address -> withPeer address $ \peer -> do
             sayInPieces peer parts
             heard <- hearUntilEnd peer
-            pure (heard === answers script ++ [closed code])
+            pure (heard === answers script ++ [closed code]),
+        testProperty "any bytes at all: the connection ends, and with one of the codes for that" $ \(garbage :: [Word8]) ->
+          forAllBlind (cutRandomly (B.pack (map (\b -> if b < 60 then 0x81 else b) garbage))) $ \parts ->
+            ioProperty . serving defaults echo $ \address -> withPeerOffering address [offer] $ \_ peer -> do
+              sayInPieces peer parts
+              endSending peer
+              heard <- hearUntilEnd peer
+              let codes = [B.take 2 p | Frame 0x88 p <- heard]
+              pure (counterexample (show heard) (all (`elem` ["\3\xea", "\3\xef", "\3\xf1"]) codes .&&. length codes <= 1))
       ]
   where
     wrong =

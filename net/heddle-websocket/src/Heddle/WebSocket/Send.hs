@@ -117,7 +117,7 @@ sendMessage conn opcode message = case connDeflating conn of
     {-# INLINE frame #-}
 
 -- | Send a text in pieces while they are made: the action gets the function that sends one. Each piece is a frame,
--- not compressed. Other messages wait until the action returns. If it throws after the first piece, the connection is
+-- not compressed. Other messages wait until the action returns, so it must send none itself. If it throws after the first piece, the connection is
 -- closed with 'InternalFailure', because the message cannot be taken back.
 --
 -- [Cost]: a system call for each piece.

@@ -66,7 +66,12 @@ runSession options role deflating subprotocol transport received body = mask $ \
 -- The closing handshake.
 finish :: Connection -> CloseCode -> IO ()
 finish conn code = do
-  told <- try (sendClose conn code mempty)
+  lost <- readRef (connEnd conn)
+  told <- case lost of
+    -- Nobody is there to be told.
+    Just e@(Lost _) -> pure (Left e)
+    Just e@(TimedOut _) -> pure (Left e)
+    _ -> try (sendClose conn code mempty)
   case told of
     Left (_ :: ConnectionEnded) -> pure ()
     Right () -> do
