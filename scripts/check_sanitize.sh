@@ -13,9 +13,9 @@ mkdir -p "$build"
 # No -O2: what reads too far must not be optimised away. Options of the cabal files that decide what is compiled stay out.
 flags=(-std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
   -Wall -Wextra -Wundef -Werror -Ibase/heddle-bytes/cbits -Ibase/heddle-json/cbits -Isched/heddle-walk/cbits -Ibase/heddle-prim/cbits
-  -Itest-support/sanitize)
+  -Inet/heddle-websocket/cbits -Itest-support/sanitize)
 
-sources=(base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c sched/heddle-walk/cbits/*.c
+sources=(base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c sched/heddle-walk/cbits/*.c net/heddle-websocket/cbits/*.c
   base/heddle-prim/cbits/heddle_cpu.c test-support/sanitize/*.c)
 objects=()
 for source in "${sources[@]}"; do
@@ -26,10 +26,10 @@ for source in "${sources[@]}"; do
     gcc "${flags[@]}" -c "$source" -o "$object"
   fi
 done
-gcc "${flags[@]}" "${objects[@]}" -lm -o "$build/kernels"
+gcc "${flags[@]}" "${objects[@]}" -lm -lz -o "$build/kernels"
 
 # The same sources as other machines compile them: without a warning, and nothing left of the kernels for x86-64.
-for source in base/heddle-prim/cbits/*.c base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c; do
+for source in base/heddle-prim/cbits/*.c base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c net/heddle-websocket/cbits/*.c; do
   gcc -std=gnu11 -O2 -Wall -Wextra -Wundef -Werror -Ibase/heddle-prim/cbits/plain-kernels -Ibase/heddle-prim/cbits \
     -Ibase/heddle-bytes/cbits -c "$source" -o "$build/plain.o"
   if objdump -d "$build/plain.o" | grep -Eq '%[yz]mm|pshufb|popcnt|cpuid'; then

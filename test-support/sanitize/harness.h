@@ -57,5 +57,7 @@ void check_memory(void);
 void check_search(void);
 void check_walk(void);
 void check_regex(void);
+void check_mask(void);
+void check_deflate(void);
 
 #endif

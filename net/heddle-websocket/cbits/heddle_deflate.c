@@ -6,8 +6,8 @@
 struct heddle_flate {
     z_stream stream;
     int inflates;
-    /* The input so far ended with a block marked as the last one. */
-    int ended;
+    /* The input so far ends with a block. */
+    int whole;
 };
 
 static int64_t count;
@@ -52,7 +52,7 @@ void heddle_flate_free(struct heddle_flate *flate)
 
 int heddle_flate_reset(struct heddle_flate *flate)
 {
-    flate->ended = 0;
+    flate->whole = 0;
     return flate->inflates ? inflateReset(&flate->stream) : deflateReset(&flate->stream);
 }
 
@@ -91,29 +91,29 @@ int64_t heddle_inflate_step(struct heddle_flate *flate, const uint8_t *from, siz
 {
     z_stream *stream = &flate->stream;
     lend(stream, from, length, to, room);
-    if (length)
-        flate->ended = 0;
     for (;;) {
-        int result = inflate(stream, Z_SYNC_FLUSH);
-        if (result == Z_STREAM_END) {
-            /* More blocks may follow (RFC 7692, section 7.2.3.5). */
+        int result = inflate(stream, Z_SYNC_FLUSH), ended = result == Z_STREAM_END;
+        if (ended) {
+            /* A block marked as the last one: more blocks may follow (RFC 7692, section 7.2.3.5). */
             inflateReset(stream);
             if (stream->avail_in && stream->avail_out)
                 continue;
-            flate->ended = stream->avail_in == 0;
         } else if (result != Z_OK && result != Z_BUF_ERROR) {
             return -1;
         }
+        /*
+         * zlib.h on data_type: 128 is set immediately after a block; the low bits count the unused bits of the last byte.
+         * A call that can do nothing clears it.
+         */
+        if (stream->avail_in < length || stream->avail_out < room)
+            flate->whole = ended ? stream->avail_in == 0 : (stream->data_type & 128) != 0 && (stream->data_type & 31) == 0;
         return taken(stream, length, room);
     }
 }
 
-/* zlib.h on data_type: 128 is set immediately after a block; the low bits count the unused bits of the last byte. */
 int heddle_inflate_whole(const struct heddle_flate *flate)
 {
-    if (flate->ended)
-        return 1;
-    return (flate->stream.data_type & 128) != 0 && (flate->stream.data_type & 31) == 0;
+    return flate->whole;
 }
 
 int64_t heddle_flate_count(void)
