@@ -300,6 +300,15 @@ compressed =
         assertBool (show (B.length small)) (B.length small < 10000)
         say peer (masked 0xc2 small)
         hearUntilEnd peer >>= (@?= [closed 1009]),
+    testCase "a compressed message at the limit, and one above it" $
+      forM_ [(10000, Frame 0xc2), (10001, Frame 0x88)] $ \(n, kind) ->
+        serving packing {optionMessageLimit = 10000} echo $ \address -> withPeerOffering address [offer] $ \_ peer -> do
+          small <- packed (B.replicate n 0)
+          say peer (masked 0xc2 small)
+          Just (Frame first bytes) <- hearFrame peer
+          let Frame expected _ = kind B.empty
+          first @?= expected
+          if first == 0x88 then bytes @?= "\3\xf1" else inflateMessage n bytes >>= (@?= Just (B.replicate n 0)),
     testCase "what zlib cannot read" $ forM_ ["\xff\xff\xff", "Hello", ""] $ \bytes -> withFailing (masked 0xc2 bytes) 1007,
     testCase "a message that is cut off" $ do
       small <- packed (B.replicate 3000 97)
@@ -354,6 +363,12 @@ pieces =
       B.concat (map pieceBytes sizes) @?= B.replicate 3000000 120
       assertBool "short pieces" (all ((<= 32768) . B.length . pieceBytes) sizes)
       map pieceLast sizes @?= replicate (length sizes - 1) False ++ [True],
+    testCase "compressed ones that fill the last piece" $
+      forM_ [32768, 65536, 98304] $ \n -> do
+        small <- packed (B.replicate n 120)
+        got <- collecting defaults [offer] $ \peer -> say peer (masked 0xc1 small)
+        B.concat (map pieceBytes got) @?= B.replicate n 120
+        map pieceLast got @?= replicate (length got - 1) False ++ [True],
     testCase "an empty message is one piece" $ do
       got <- collecting defaults [] $ \peer -> say peer (text "")
       got @?= [Piece IsText "" True],

@@ -64,5 +64,8 @@ page =
       "    if (at('text').value) socket.send(at('text').value);",
       "    at('text').value = '';",
       "  };",
+      "  // A link with a room and a name joins at once: /#lobby/Ada",
+      "  const [room, name] = decodeURIComponent(location.hash.slice(1)).split('/');",
+      "  if (name) { at('room').value = room; at('name').value = name; at('join').requestSubmit(); }",
       "</script>"
     ]
