@@ -9,8 +9,8 @@
 -- receives, any threads send. Whatever RFC 6455 forbids ends the connection with the code that it prescribes; every
 -- size and every wait is bounded by the 'WebSocketOptions'. Messages are compressed if the peer agrees (RFC 7692).
 --
--- Cost: echoing a small message is one receive and one send; an idle connection is a parked thread and about 1 KB,
--- without a buffer.
+-- Cost: echoing a small message is one receive and one send; an idle connection is a parked thread and about 1.2 KB,
+-- without a buffer (see the README on stacks).
 -- Owner: the session; when its body returns, the connection is closed.
 module Heddle.WebSocket
   ( -- * Servers

@@ -101,7 +101,9 @@ judgeRequest options asked = do
           [Header "Upgrade" "websocket", Header "Sec-WebSocket-Accept" (acceptFor key)]
             ++ [Header "Sec-WebSocket-Protocol" one | Just one <- [chosen]]
             ++ [Header "Sec-WebSocket-Extensions" answer | Just (_, answer) <- [agreed]],
-        acceptedDeflating = fst <$> agreed,
+        acceptedDeflating = case agreed of
+          Just (!deflating, _) -> Just deflating
+          Nothing -> Nothing,
         acceptedSubprotocol = chosen
       }
   where

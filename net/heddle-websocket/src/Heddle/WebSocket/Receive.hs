@@ -83,7 +83,11 @@ data Piece = Piece
 -- [Throws]: 'ConnectionEnded': 'PeerClosed' at the peer's Close, which has been answered.
 -- [Threads]: one receiver at a time.
 receive :: Connection -> IO Message
-receive conn = receiveUntil conn never >>= maybe (bug "receive: late at the deadline never") pure
+receive conn =
+  mask_ $
+    pull conn Whole never >>= \case
+      Late -> bug "receive: late at the deadline never"
+      Pulled kind _ bytes -> pure (if kind == OpText then TextMessage (unsafeUtf8 bytes) else BinaryMessage bytes)
 
 -- | 'receive' with a deadline: 'Nothing' when it has passed.
 --

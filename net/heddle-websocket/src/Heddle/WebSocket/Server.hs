@@ -32,10 +32,12 @@ websocket options body request = do
   asked <- Asked <$> methodBytes request <*> httpMinor request <*> host request <*> headers request
   pure $ case judgeRequest options asked of
     Left (Refusal status fields text) -> Whole status (Header (C.pack "Content-Type") plainText : fields) text
-    Right accepted ->
-      Tunnel (Just (status101, acceptedHeaders accepted)) $ \duplex ->
-        runSession options Server (acceptedDeflating accepted) (acceptedSubprotocol accepted) (duplexTransport duplex) (duplexReceived duplex) body
-          `catch` \(_ :: ConnectionEnded) -> pure ()
+    -- Only what the session needs: it must not keep the request's headers.
+    Right (Accepted fields !deflating !chosen) -> Tunnel (Just (status101, fields)) (session deflating chosen)
+  where
+    session deflating chosen duplex =
+      runSession options Server deflating chosen (duplexTransport duplex) (duplexReceived duplex) body
+        `catch` \(_ :: ConnectionEnded) -> pure ()
 
 plainText :: ByteString
 plainText = C.pack "text/plain; charset=utf-8"
