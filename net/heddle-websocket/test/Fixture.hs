@@ -4,6 +4,7 @@
 -- read by code of its own, so that a fault of the library does not hide on both sides.
 module Fixture
   ( -- * Under test
+    onPoll,
     servingHttp,
     serving,
     echo,
@@ -49,13 +50,15 @@ import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Data.Word (Word8)
 import Heddle.Http hiding (form, peer)
-import Heddle.IO (defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
+import Heddle.IO (BackendChoice (..), Config (..), defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.Prim.Clock (seconds)
 import Heddle.Testkit.Watchdog
 import Heddle.WebSocket
 import Network.Socket hiding (Stream)
 import Network.Socket qualified as Socket
 import Network.Socket.ByteString (recv, sendAll)
+import System.IO.Unsafe (unsafePerformIO)
+import Test.Tasty (TestTree, testGroup, withResource)
 
 loopback :: SockAddr
 loopback = SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))
@@ -78,11 +81,21 @@ echo conn = forever $ do
     TextMessage text -> sendText conn text
     BinaryMessage bytes -> sendBinary conn bytes
 
+-- The back end of servers. Tests run one after the other.
+backend :: IORef BackendChoice
+backend = unsafePerformIO (newIORef Epoll)
+{-# NOINLINE backend #-}
+
+-- | The same tests with servers on poll(2).
+onPoll :: TestTree -> TestTree
+onPoll tree = withResource (writeIORef backend Poll) (\_ -> writeIORef backend Epoll) (const (testGroup "on poll" [tree]))
+
 -- | Serve with a handler; the failures that it reports come with the address.
 servingHttp :: Handler -> (SockAddr -> IO [SomeException] -> IO a) -> IO a
 servingHttp handler body = do
   failures <- newIORef []
-  withRuntime defaultConfig $ \runtime ->
+  chosen <- readIORef backend
+  withRuntime defaultConfig {configBackend = chosen} $ \runtime ->
     withListener runtime defaultListenOptions loopback $ \listener ->
       withServer runtime defaultSettings {settingFailed = \e -> atomicModifyIORef' failures (\es -> (e : es, ()))} (\_ -> pure (handler, Nothing)) [listener] $ \server -> do
         r <- body (listenerAddress listener) (readIORef failures)

@@ -3,6 +3,7 @@ module Main (main) where
 import CodecTest qualified
 import ConversationTest qualified
 import EndsTest qualified
+import Fixture (onPoll)
 import HandshakeTest qualified
 import Heddle.Testkit.Descriptors
 import InteropTest qualified
@@ -20,6 +21,7 @@ main = do
         HandshakeTest.tests,
         ConversationTest.tests,
         EndsTest.tests,
+        onPoll EndsTest.tests,
         InteropTest.tests,
         TlsTest.tests,
         -- Last: tests run one after the other.
