@@ -176,12 +176,14 @@ deflates =
         case packed of
           Nothing -> pure (property True)
           Just p -> (=== Nothing) <$> inflateMessage (B.length message - 1) p,
-    testProperty "a message that is cut off is refused" $
+    -- Deflate has no checksum: where a cut happens to end a block, what is there is a message. The four
+    -- bytes that are appended can stand for 32 more.
+    testProperty "a message that is cut off is refused, or is the beginning of what was sent" $
       forAll contents $ \message -> forAll (choose (1, 50)) $ \lost -> ioProperty $ do
         packed <- deflateMessage (Deflating 6 15 0) message
         case packed of
-          Just p | B.length p > lost -> (=== Nothing) <$> inflateMessage maxBound' (B.take (B.length p - lost) p)
-          _ -> pure (property True),
+          Just p | B.length p > lost -> maybe True (\begun -> B.take (B.length begun - 32) begun `B.isPrefixOf` message) <$> inflateMessage maxBound' (B.take (B.length p - lost) p)
+          _ -> pure True,
     testCase "the examples of RFC 7692" $ do
       forM_ [[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00], [0x00, 0x05, 0x00, 0xfa, 0xff, 0x48, 0x65, 0x6c, 0x6c, 0x6f, 0x00], [0xf3, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00, 0x00], [0xf2, 0x48, 0x05, 0x00, 0x00, 0x00, 0xff, 0xff, 0xca, 0xc9, 0xc9, 0x07, 0x00]] $ \bytes ->
         inflateMessage 5 (B.pack bytes) >>= (@?= Just "Hello")

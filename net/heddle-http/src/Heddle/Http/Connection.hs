@@ -458,7 +458,8 @@ duplexHere state = do
   let ws = stateWork state
   start <- get ws WorkStart
   end <- get ws WorkEnd
-  received <- B.packCStringLen (castPtr (inputPtr ws `plusPtr` start), end - start)
+  -- A tunnel may last, so it shall not keep an empty string's memory.
+  received <- if start == end then pure B.empty else B.packCStringLen (castPtr (inputPtr ws `plusPtr` start), end - start)
   newDuplex (stateTransport state) (settingReplyPace (settingsOf state)) received
 
 -- The state of a body that the handler did not read to its end.
