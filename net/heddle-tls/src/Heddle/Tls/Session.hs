@@ -19,7 +19,6 @@ module Heddle.Tls.Session
     newSession,
     handshakeUntil,
     closeSession,
-    layerOf,
     liveSessions,
   )
 where
