@@ -290,6 +290,7 @@ requestAt state now =
 {-# INLINE requestAt #-}
 
 -- Before waiting for a body: send the gathered replies, and 100 Continue if it is owed.
+{-# NOINLINE beforeBody #-}
 beforeBody :: ConnectionState -> IO ()
 beforeBody state = do
   let ws = stateWork state
@@ -382,6 +383,7 @@ answerKnowing state request reply unread kept = do
 {-# INLINE answerKnowing #-}
 
 -- Reply while the handler runs. Until output has been sent, a failure takes the reply back.
+{-# NOINLINE replyInside #-}
 replyInside :: ConnectionState -> Request -> Reply -> IO Int
 replyInside state request reply = do
   let ws = stateWork state
@@ -425,6 +427,7 @@ replyInside state request reply = do
       throwIO (e :: SomeException)
 
 -- The handler has replied: continue after the reply.
+{-# NOINLINE repliedInside #-}
 repliedInside :: ConnectionState -> Request -> IO Outcome
 repliedInside state request =
   get ws WorkReplied >>= \case
@@ -445,6 +448,7 @@ repliedInside state request =
     ws = stateWork state
 
 -- A tunnel inside a handler, which still holds the workspace.
+{-# NOINLINE tunnelHere #-}
 tunnelHere :: ConnectionState -> (Duplex -> IO ()) -> IO ()
 tunnelHere state action = duplexHere state >>= unsafeUnmask . action
 
@@ -512,6 +516,7 @@ logged state request what status = case contextLog (stateContext state) of
   Just hook -> get (stateWork state) WorkSent >>= hook request what status
 {-# INLINE logged #-}
 
+{-# NOINLINE handlerFailed #-}
 handlerFailed :: ConnectionState -> Request -> SomeException -> IO Outcome
 handlerFailed state request e
   | Just ConnectionLost <- fromException e = pure Over

@@ -50,6 +50,7 @@ copyHead :: Request -> IO HeadCopy
 copyHead request = withHead request $ \p table -> do
   n <- headLength table
   HeadCopy <$> B.create n (\to -> copyBytes to p n) <*> copyNumbers table
+{-# NOINLINE copyHead #-}
 
 number :: HeadCopy -> Int -> Int
 number (HeadCopy _ numbers) i = fromIntegral (indexByteArray numbers i :: Int32)

@@ -192,13 +192,10 @@ sendReply out now gather method minor closing = \case
       unless gather (flush out)
       pure True
     -- The head of content whose length is unknown.
-    streamHead status headers = do
-      let (framed, extra)
-            | minor == 0 = (ToTheEnd, closingLine Closes)
-            | otherwise = (Chunks, "Transfer-Encoding: chunked\r\n" <> closingLine closing)
-      headOut out now status headers Nothing extra
-      set ws WorkSent 0
-      pure framed
+    streamHead status headers
+      | minor == 0 = ToTheEnd <$ lengthless status headers (closingLine Closes)
+      | otherwise = Chunks <$ lengthless status headers ("Transfer-Encoding: chunked\r\n" <> closingLine closing)
+    lengthless status headers extra = headOut out now status headers Nothing extra >> set ws WorkSent 0
     endStream = \case
       Chunks -> True <$ (putBytes out "0\r\n\r\n" >> unless gather (flush out))
       _ -> False <$ flush out
@@ -263,30 +260,34 @@ sendQuickly out p n = do
 headOut :: Output -> Deadline -> Status -> [Header] -> Maybe Int -> ByteString -> IO ()
 headOut out now status headers len extra = do
   _ <- currentSecond (outputDate out) now
-  let server = settingServerName (outputSettings out)
-      room = headRoom server status headers + B.length extra + B.length (outputLines out)
+  let room = headRoom server status headers + B.length extra + B.length (outputLines out)
   used <- get ws WorkUsed
-  if room <= outputSize ws - used
-    then do
-      end <- write (outputPtr ws `plusPtr` used) server
-      set ws WorkUsed (end `minusPtr` outputPtr ws)
+  when (room > outputSize ws - used) (flush out)
+  if room > outputSize ws
+    then largeHead out room status headers len extra
     else do
-      flush out
-      if room <= outputSize ws
-        then do
-          end <- write (outputPtr ws) server
-          set ws WorkUsed (end `minusPtr` outputPtr ws)
-        else do
-          buffer <- newBuffer room :: IO Buffer
-          withBuffer buffer $ \p -> do
-            end <- write p server
-            sendPaced out p (end `minusPtr` p)
+      start <- get ws WorkUsed
+      end <- putHead out (outputPtr ws `plusPtr` start) status headers len extra
+      set ws WorkUsed (end `minusPtr` outputPtr ws)
   where
     ws = outputWork out
-    write p server = do
-      (dateAt, end) <- pokeHead p server status headers len (extra <> outputLines out)
-      unless (dateAt == nullPtr) (void (dateText (outputDate out) >>= pokeBytes dateAt))
-      pure end
+    server = settingServerName (outputSettings out)
+
+putHead :: Output -> Ptr Word8 -> Status -> [Header] -> Maybe Int -> ByteString -> IO (Ptr Word8)
+putHead out p status headers len extra = do
+  let others = if B.null (outputLines out) then extra else extra <> outputLines out
+  (dateAt, end) <- pokeHead p (settingServerName (outputSettings out)) status headers len others
+  unless (dateAt == nullPtr) (void (dateText (outputDate out) >>= pokeBytes dateAt))
+  pure end
+
+-- A head that the output has no room for.
+largeHead :: Output -> Int -> Status -> [Header] -> Maybe Int -> ByteString -> IO ()
+largeHead out room status headers len extra = do
+  buffer <- newBuffer room :: IO Buffer
+  withBuffer buffer $ \p -> do
+    end <- putHead out p status headers len extra
+    sendPaced out p (end `minusPtr` p)
+{-# NOINLINE largeHead #-}
 
 -- | Add bytes to the output; what does not fit is sent.
 --

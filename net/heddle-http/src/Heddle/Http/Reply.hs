@@ -41,7 +41,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Builder (Builder)
 import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
-import Data.Foldable (foldlM, for_)
+import Data.Foldable (for_)
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
@@ -97,7 +97,8 @@ unsafeHeader (one@(Header name value) : others)
   | safe name && safe value && not (B.null name) = unsafeHeader others
   | otherwise = Just (UnsafeHeader one)
   where
-    safe = not . B.any (\b -> b == 13 || b == 10 || b == 0)
+    -- Three searches by memchr are faster than one loop.
+    safe b = not (B.elem 13 b || B.elem 10 b || B.elem 0 b)
 
 -- | A piece of content.
 data Segment
@@ -216,7 +217,10 @@ newPrebuilt server status given body = do
 --
 -- [Units]: bytes.
 headRoom :: ByteString -> Status -> [Header] -> Int
-headRoom server status headers = 256 + B.length server + B.length (reasonPhrase status) + sum [B.length n + B.length v + 4 | Header n v <- headers]
+headRoom server status = go (256 + B.length server + B.length (reasonPhrase status))
+  where
+    go !room [] = room
+    go room (Header n v : others) = go (room + B.length n + B.length v + 4) others
 
 -- | Write a head: where the date belongs ('httpDateLength' bytes, left unwritten), and
 -- the end. A Date or Server among the headers is sent instead of ours; with such a Date the first
@@ -233,7 +237,7 @@ pokeHead p0 server status headers len extra = do
         next <- pokeWrite "\r\n" (at `plusPtr` httpDateLength)
         pure (at, next)
   p2 <- if B.null server || names "server" then pure p1 else pokeWrite ("Server: " <> bytes server <> "\r\n") p1
-  p3 <- foldlM (\p (Header n v) -> pokeWrite (bytes n <> ": " <> bytes v <> "\r\n") p) p2 headers
+  p3 <- fields p2 headers
   p4 <- case len of
     Nothing -> pure p3
     Just n -> pokeWrite ("Content-Length: " <> decimal n <> "\r\n") p3
@@ -241,6 +245,10 @@ pokeHead p0 server status headers len extra = do
   pure (dateAt, end)
   where
     names field = any (\(Header name _) -> name `isNamed` field) headers
+    fields !p [] = pure p
+    fields p (Header n v : others) = do
+      next <- pokeWrite (bytes n <> ": " <> bytes v <> "\r\n") p
+      fields next others
 
 -- | Whether a name is this one, given in lower case.
 isNamed :: ByteString -> ByteString -> Bool

@@ -69,6 +69,8 @@ waiRequest unparsed exchange copy left =
   where
     request = exchangeRequest exchange
     path = pathOf unparsed copy
+-- Inlined where the copy is made, each thunk would hold the copy's fields instead of the copy.
+{-# NOINLINE waiRequest #-}
 
 pathOf :: Bool -> HeadCopy -> ByteString
 pathOf unparsed copy

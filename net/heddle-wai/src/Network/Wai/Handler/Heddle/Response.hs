@@ -39,17 +39,29 @@ import Network.Wai.Internal (Response (..), StreamingBody)
 -- [Throws]: what the response's own code throws; 'WaiMisuse', and the exceptions of 'replyNow'.
 sendResponse :: Exchange -> [Header] -> Response -> IO (Maybe (Status, Int))
 sendResponse exchange extra = \case
-  ResponseBuilder status headers builder ->
-    content status headers $ \code fields len -> pure $ case len of
-      Nothing -> Built code fields builder
-      Just n -> StreamOf code fields n (`writerBuild` builder)
-  ResponseStream status headers body ->
-    content status headers $ \code fields len -> do
-      act <- streamBody exchange body
-      pure (maybe (Stream code fields act) (\n -> StreamOf code fields n act) len)
-  ResponseFile status headers path part ->
+  ResponseBuilder status headers builder -> do
+    code <- statusOf status
+    let Fields fields len close = fieldsOf headers
+    when close (closeAfterReply request)
+    sent code . replyNow request $ case len of
+      Nothing -> Built code (more fields) builder
+      Just n -> StreamOf code (more fields) n (`writerBuild` builder)
+  ResponseStream status headers body -> do
+    code <- statusOf status
+    let Fields fields len close = fieldsOf headers
+    when close (closeAfterReply request)
+    act <- streamBody exchange body
+    sent code . replyNow request $ case len of
+      Nothing -> Stream code (more fields) act
+      Just n -> StreamOf code (more fields) n act
+  ResponseFile status headers path part -> do
+    code <- statusOf status
+    let Fields fields _ close = fieldsOf headers
+    when close (closeAfterReply request)
     -- Masked until the engine has the file.
-    mask_ . content status headers $ \code fields _ -> fileReply request code fields path part
+    mask_ $ do
+      reply <- fileReply request code (more fields) path part
+      sent (replyStatus reply) (replyNow request reply)
   ResponseRaw raw _ -> do
     lock <- newLock
     _ <- replyNow request . Tunnel Nothing $ \duplex ->
@@ -57,13 +69,8 @@ sendResponse exchange extra = \case
     pure Nothing
   where
     request = exchangeRequest exchange
-    content status headers make = do
-      code <- statusOf status
-      let fields = fieldsOf headers
-      when (fieldsClose fields) (closeAfterReply request)
-      reply <- make code (extra ++ fieldsSent fields) (fieldsLength fields)
-      n <- replyNow request reply
-      pure (Just (replyStatus reply, n))
+    more fields = if null extra then fields else extra ++ fields
+    sent code send = (\n -> Just (code, n)) <$> send
 
 -- A stream's body may write from any thread; its writers take turns, and write nothing after it has
 -- ended. It runs in the masking state of the application's call.
@@ -84,16 +91,13 @@ streamBody exchange body = do
 
 statusOf :: H.Status -> IO Status
 statusOf (H.Status code message)
+  | code == 200 && message == "OK" = pure Http.status200
   | code >= 200 && code <= 999 = pure $! statusWith code message
   | otherwise = throwIO (UnsendableStatus code)
 
--- An application's headers.
-data Fields = Fields
-  { fieldsSent :: ![Header],
-    fieldsLength :: !(Maybe Int),
-    -- | Whether the connection shall close.
-    fieldsClose :: !Bool
-  }
+-- An application's headers: what is sent of them, a Content-Length, and whether the connection shall
+-- close.
+data Fields = Fields ![Header] !(Maybe Int) !Bool
 
 fieldsOf :: H.ResponseHeaders -> Fields
 fieldsOf [] = Fields [] Nothing False
@@ -101,20 +105,20 @@ fieldsOf ((name, value) : others) = case B.length folded of
   10
     | folded == "connection" -> connection value rest
     | folded == "keep-alive" -> rest
-  14 | folded == "content-length" -> rest {fieldsLength = decimal value}
+  14 | folded == "content-length", Fields sent _ close <- rest -> Fields sent (decimal value) close
   17 | folded == "transfer-encoding" -> rest
-  _ -> rest {fieldsSent = Header (CI.original name) value : fieldsSent rest}
+  _ | Fields sent len close <- rest -> Fields (Header (CI.original name) value : sent) len close
   where
     folded = CI.foldedCase name
-    rest = fieldsOf others
+    !rest = fieldsOf others
 
 -- The end of the connection is told by the engine; other options, such as Upgrade, are passed on.
 connection :: ByteString -> Fields -> Fields
-connection value fields =
-  fields
-    { fieldsClose = fieldsClose fields || "close" `elem` map lower options,
-      fieldsSent = if null passed then fieldsSent fields else Header "Connection" (C.intercalate ", " passed) : fieldsSent fields
-    }
+connection value (Fields sent len close) =
+  Fields
+    (if null passed then sent else Header "Connection" (C.intercalate ", " passed) : sent)
+    len
+    (close || "close" `elem` map lower options)
   where
     options = filter (not . B.null) (map trim (C.split ',' value))
     passed = filter ((`notElem` ["close", "keep-alive"]) . lower) options
