@@ -13,6 +13,7 @@ import Requests qualified
 import Responses qualified
 import Secure qualified
 import ServerSettings qualified
+import Storm qualified
 import System.Environment (setEnv)
 import System.Mem (performMajorGC)
 import Test.Tasty
@@ -36,6 +37,7 @@ main = do
         Secure.tests,
         ServerSettings.tests,
         Client.tests,
+        Storm.tests,
         -- Last: tests run one after the other. http-client's pools end when they are collected.
         testCase "no descriptor is left" . void $ eventually "no more descriptors" (performMajorGC >> openDescriptors) ((<= length before) . length)
       ]
