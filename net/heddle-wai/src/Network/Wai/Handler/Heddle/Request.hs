@@ -1,7 +1,8 @@
+{-# LANGUAGE CPP #-}
 {-# LANGUAGE OverloadedStrings #-}
-{-# OPTIONS_GHC -Wno-deprecations #-}
+{-# OPTIONS_GHC -Wno-deprecations -Wno-missing-fields #-}
 
--- wai deprecates reading the field requestBody; a server has to fill it.
+-- wai deprecates reading the field requestBody; a server has to fill it. A field that came later is set apart.
 
 -- |
 -- Module      : Network.Wai.Handler.Heddle.Request
@@ -48,29 +49,38 @@ import Network.Wai.Internal (Request (..), RequestBodyLength (..))
 -- of its body.
 waiRequest :: Bool -> Exchange -> HeadCopy -> Maybe Int -> Request
 waiRequest unparsed exchange copy left =
-  Request
-    { requestMethod = copiedMethod copy,
-      httpVersion = if copiedMinor copy == 0 then H.http10 else H.http11,
-      rawPathInfo = path,
-      rawQueryString = copiedQuery copy,
-      requestHeaders = copiedHeaders knownName CI.mk copy,
-      isSecure = Http.isSecure request,
-      remoteHost = unsafeDupable (remoteOf request),
-      pathInfo = H.decodePathSegments path,
-      queryString = H.parseQuery (copiedQuery copy),
-      requestBody = if left == Just 0 then noBody else bodyChunk exchange,
-      vault = maybe id (Vault.insert factsKey) (Http.secureFacts request) (Vault.insert pauseKey (pauseTimeouts exchange) Vault.empty),
-      requestBodyLength = maybe ChunkedBody (KnownLength . fromIntegral) left,
-      requestHeaderHost = copiedHeader HeaderHost copy,
-      requestHeaderRange = copiedHeader HeaderRange copy,
-      requestHeaderReferer = copiedHeader HeaderReferer copy,
-      requestHeaderUserAgent = copiedHeader HeaderUserAgent copy
-    }
+  withoutHints
+    Request
+      { requestMethod = copiedMethod copy,
+        httpVersion = if copiedMinor copy == 0 then H.http10 else H.http11,
+        rawPathInfo = path,
+        rawQueryString = copiedQuery copy,
+        requestHeaders = copiedHeaders knownName CI.mk copy,
+        isSecure = Http.isSecure request,
+        remoteHost = unsafeDupable (remoteOf request),
+        pathInfo = H.decodePathSegments path,
+        queryString = H.parseQuery (copiedQuery copy),
+        requestBody = if left == Just 0 then noBody else bodyChunk exchange,
+        vault = maybe id (Vault.insert factsKey) (Http.secureFacts request) (Vault.insert pauseKey (pauseTimeouts exchange) Vault.empty),
+        requestBodyLength = maybe ChunkedBody (KnownLength . fromIntegral) left,
+        requestHeaderHost = copiedHeader HeaderHost copy,
+        requestHeaderRange = copiedHeader HeaderRange copy,
+        requestHeaderReferer = copiedHeader HeaderReferer copy,
+        requestHeaderUserAgent = copiedHeader HeaderUserAgent copy
+      }
   where
     request = exchangeRequest exchange
     path = pathOf unparsed copy
 -- Inlined where the copy is made, each thunk would hold the copy's fields instead of the copy.
 {-# NOINLINE waiRequest #-}
+
+-- Early hints are hints: none are sent. Their field came with wai 3.2.5.
+withoutHints :: Request -> Request
+#if MIN_VERSION_wai(3,2,5)
+withoutHints request = request {requestSendEarlyHints = \_ -> pure ()}
+#else
+withoutHints request = request
+#endif
 
 pathOf :: Bool -> HeadCopy -> ByteString
 pathOf unparsed copy
