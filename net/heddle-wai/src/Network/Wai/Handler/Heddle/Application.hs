@@ -15,7 +15,7 @@ module Network.Wai.Handler.Heddle.Application
   )
 where
 
-import Control.Monad (void)
+import Control.Monad (void, when)
 import Data.Foldable (for_)
 import Heddle.Http (Header (..), Reply (Replied))
 import Heddle.Http qualified as Http
@@ -48,21 +48,26 @@ applicationHandler settings application = handle
       early <- finishUses exchange
       if early then failed wai exchange (toException ReturnedEarly) else either (failed wai exchange) (\ResponseReceived -> ending wai exchange) outcome
 
+    -- 'using', with one handler of exceptions for all that has to be done after one.
     respond :: Exchange -> Request -> Response -> IO ResponseReceived
-    respond exchange wai response = using exchange (throwIO Http.RepliedTwice) (answerWith exchange wai response)
+    respond exchange wai response = mask $ \restore -> do
+      entered <- enter exchange
+      fresh <- if entered then beginResponse exchange else pure False
+      if fresh
+        then do
+          sent <- restore (sendResponse exchange extra response) `catch` unsent exchange
+          setProgress exchange Responded
+          leave exchange
+          for_ (settingsLogger settings) $ \logger ->
+            for_ sent $ \(status, n) -> restore (logger wai (H.mkStatus (Http.statusCode status) (Http.reasonPhrase status)) (Just (fromIntegral n)))
+          pure ResponseReceived
+        else when entered (leave exchange) >> throwIO Http.RepliedTwice
 
-    answerWith exchange wai response = do
-      fresh <- beginResponse exchange
-      if fresh then pure () else throwIO Http.RepliedTwice
-      sent <-
-        sendResponse exchange extra response `catch` \e -> do
-          begun <- Http.replyBegun (exchangeRequest exchange)
-          setProgress exchange (if begun then Failed else Awaited)
-          maybe (throwIO (e :: SomeException)) throwIO (asInvalid e)
-      setProgress exchange Responded
-      for_ (settingsLogger settings) $ \logger ->
-        for_ sent $ \(status, n) -> logger wai (H.mkStatus (Http.statusCode status) (Http.reasonPhrase status)) (Just (fromIntegral n))
-      pure ResponseReceived
+    unsent exchange e = do
+      begun <- Http.replyBegun (exchangeRequest exchange)
+      setProgress exchange (if begun then Failed else Awaited)
+      leave exchange
+      maybe (throwIO (e :: SomeException)) throwIO (asInvalid e)
 
     -- The application has returned.
     ending wai exchange =

@@ -17,6 +17,8 @@ module Network.Wai.Handler.Heddle.Exchange
 
     -- * Using the connection
     using,
+    enter,
+    leave,
     finishUses,
 
     -- * The response
@@ -74,16 +76,25 @@ ended = 0x100000000
 -- [Masking]: the action runs in the caller's state.
 using :: Exchange -> IO a -> IO a -> IO a
 using exchange late act = mask $ \restore -> do
+  entered <- enter exchange
+  if entered
+    then do
+      r <- restore act `onException` leave exchange
+      r <$ leave exchange
+    else restore late
+
+-- | Begin a use, which 'leave' must end; 'False' if the application has returned. For callers that
+-- are masked.
+enter :: Exchange -> IO Bool
+enter exchange = do
   before <- fetchAdd (exchangeWords exchange) 2 1
-  if before .&. ended /= 0
-    then leave >> restore late
-    else do
-      r <- restore act `onException` leave
-      r <$ leave
-  where
-    leave = do
-      before <- fetchAdd (exchangeWords exchange) 2 (-1)
-      when (before == ended + 1) (unpark (exchangeCell exchange))
+  if before .&. ended == 0 then pure True else False <$ leave exchange
+
+-- | End a use.
+leave :: Exchange -> IO ()
+leave exchange = do
+  before <- fetchAdd (exchangeWords exchange) 2 (-1)
+  when (before == ended + 1) (unpark (exchangeCell exchange))
 
 -- | Let no further use begin. If some are under way, close the connection, which ends them, and wait;
 -- 'True' then.
