@@ -8,7 +8,7 @@
 -- the connection is counted, none begins after the application has returned, and the
 -- application's thread waits for those under way before the engine goes on.
 --
--- Cost: 80 bytes a request, and two atomic additions for each use.
+-- Cost: 140 bytes a request, and two atomic additions for each use.
 -- Owner: the application's thread; any thread may use it.
 module Network.Wai.Handler.Heddle.Exchange
   ( Exchange,
