@@ -118,19 +118,20 @@ converseFrom context transport received = lending context transport $ \state -> 
 lending :: Context -> Transport -> (ConnectionState -> IO Outcome) -> IO After
 lending context transport act = do
   ws <- borrow (contextPool context)
-  outcome <- act (ConnectionState context transport ws (newOutput transport ws (contextSettings context) (contextDate context)))
+  let !state = ConnectionState context transport ws (newOutput transport ws (contextSettings context) (contextDate context))
+  outcome <- act state
   giveBack (contextPool context) ws
   case outcome of
     Over -> pure Service.Done
     Idle deadline -> pure (IdleUntil deadline)
     Unfinished partial deadline -> do
       waitUntil (transportRegistration transport) Readable deadline
-      lending context transport $ \state -> takeUp (stateWork state) partial >> moreHead state deadline
+      lending context transport $ \next' -> takeUp (stateWork next') partial >> moreHead next' deadline
     Elsewhere action -> do
       unsafeUnmask action `catchSync` \e -> case fromException e of
         Just ConnectionLost -> pure ()
         Nothing -> settingFailed (contextSettings context) e
-      lending context transport $ \state -> set (stateWork state) WorkUsed 0 >> linger state
+      lending context transport $ \next' -> set (stateWork next') WorkUsed 0 >> linger next'
 
 -- What to do after giving the workspace back.
 data Outcome

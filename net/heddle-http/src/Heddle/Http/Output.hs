@@ -131,16 +131,16 @@ sendReply out now gather method minor closing = \case
     unless gather (flush out)
     pure True
   Stream status headers body
-    | statusForbidsContent status || method == MethodHead -> headAlone status headers Nothing
+    | statusForbidsContent status || method == MethodHead -> headAlone out now gather minor closing status headers Nothing
     | otherwise -> do
-      framed <- streamHead status headers
+      framed <- streamHead out now minor closing status headers
       unsafeUnmask (body (writerOf out framed))
-      endStream framed
+      endStream out gather framed
   StreamOf status headers n body -> do
     let none = statusForbidsContent status
         announced = if none && status /= status304 then Nothing else Just n
     if none || method == MethodHead
-      then headAlone status headers announced
+      then headAlone out now gather minor closing status headers announced
       else do
         headOut out now status headers announced (closingLine closing)
         set ws WorkSent 0
@@ -150,7 +150,7 @@ sendReply out now gather method minor closing = \case
         unless gather (flush out)
         pure True
   Built status headers builder
-    | statusForbidsContent status -> headAlone status headers Nothing
+    | statusForbidsContent status -> headAlone out now gather minor closing status headers Nothing
     | otherwise -> do
       set ws WorkSent 0
       -- The head is written when the length is known, into this space before the content.
@@ -167,12 +167,12 @@ sendReply out now gather method minor closing = \case
           unless (method == MethodHead) (putHere out (Exactly n) start n)
           unless gather (flush out)
           pure True
-        _ | method == MethodHead -> headAlone status headers Nothing
+        _ | method == MethodHead -> headAlone out now gather minor closing status headers Nothing
         _ -> do
-          framed <- streamHead status headers
+          framed <- streamHead out now minor closing status headers
           putHere out framed start n
           unsafeUnmask (continueBuilder out framed after')
-          endStream framed
+          endStream out gather framed
   -- The engine runs the action after it has given the workspace back.
   Tunnel h _ -> do
     set ws WorkSent 0
@@ -183,22 +183,6 @@ sendReply out now gather method minor closing = \case
   Replied _ -> pure True
   where
     ws = outputWork out
-    headAlone status headers len = do
-      let chunkedLine
-            | isJust len || minor == 0 || statusForbidsContent status = ""
-            | otherwise = "Transfer-Encoding: chunked\r\n"
-      headOut out now status headers len (chunkedLine <> closingLine closing)
-      set ws WorkSent 0
-      unless gather (flush out)
-      pure True
-    -- The head of content whose length is unknown.
-    streamHead status headers
-      | minor == 0 = ToTheEnd <$ lengthless status headers (closingLine Closes)
-      | otherwise = Chunks <$ lengthless status headers ("Transfer-Encoding: chunked\r\n" <> closingLine closing)
-    lengthless status headers extra = headOut out now status headers Nothing extra >> set ws WorkSent 0
-    endStream = \case
-      Chunks -> True <$ (putBytes out "0\r\n\r\n" >> unless gather (flush out))
-      _ -> False <$ flush out
     -- Windows of the pace, one after the other.
     paced done = do
       began <- get ws WorkPaceBegan
@@ -211,6 +195,37 @@ sendReply out now gather method minor closing = \case
           pure (paceDeadline pace t 0)
         else pure (paceDeadline pace (Deadline began) (done - before))
     pace = settingReplyPace (outputSettings out)
+
+-- The three functions below are apart from 'sendReply', which would allocate their closures for every
+-- reply.
+
+-- A head without content.
+headAlone :: Output -> Deadline -> Bool -> Int -> Closing -> Status -> [Header] -> Maybe Int -> IO Bool
+headAlone out now gather minor closing status headers len = do
+  let chunkedLine
+        | isJust len || minor == 0 || statusForbidsContent status = ""
+        | otherwise = "Transfer-Encoding: chunked\r\n"
+  headOut out now status headers len (chunkedLine <> closingLine closing)
+  set (outputWork out) WorkSent 0
+  unless gather (flush out)
+  pure True
+{-# NOINLINE headAlone #-}
+
+-- The head of content whose length is unknown.
+streamHead :: Output -> Deadline -> Int -> Closing -> Status -> [Header] -> IO Framed
+streamHead out now minor closing status headers
+  | minor == 0 = ToTheEnd <$ lengthless (closingLine Closes)
+  | otherwise = Chunks <$ lengthless ("Transfer-Encoding: chunked\r\n" <> closingLine closing)
+  where
+    lengthless extra = headOut out now status headers Nothing extra >> set (outputWork out) WorkSent 0
+{-# NOINLINE streamHead #-}
+
+-- The end of such content; whether the connection can be kept.
+endStream :: Output -> Bool -> Framed -> IO Bool
+endStream out gather = \case
+  Chunks -> True <$ (putBytes out "0\r\n\r\n" >> unless gather (flush out))
+  _ -> False <$ flush out
+{-# NOINLINE endStream #-}
 
 -- | Send, or gather, a prebuilt reply; 'False' when the client is gone.
 --
