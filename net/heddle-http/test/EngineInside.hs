@@ -234,6 +234,8 @@ hooks backend =
     testCase "a hook that throws closes, and is reported" $
       withEngine backend tight {settingOpened = Just (\_ -> throwIO (ErrorCall "hook"))} echo $ \engine -> do
         withClient (engineAddress engine) $ \client -> say client (get "/") >> hearRest client >>= (@?= "") . fst
+        -- It is reported after the connection was closed.
+        _ <- eventually "a report" (length <$> engineFailures engine) (== 1)
         failuresAre engine ["hook"]
   ]
   where
