@@ -29,6 +29,8 @@ module Heddle.Http
     defaultSettings,
     Limits (..),
     defaultLimits,
+    Http2Limits (..),
+    defaultHttp2Limits,
 
     -- * Requests
     Request,
@@ -40,6 +42,7 @@ module Heddle.Http
     form,
     TargetForm (..),
     host,
+    httpMajor,
     httpMinor,
     header,
     headerNamed,
@@ -96,6 +99,7 @@ where
 import Heddle.Http.Connection (Handler, LogHook, Logged (..))
 import Heddle.Http.Duplex (Duplex (duplexReceived, duplexTransport), duplexReceive, duplexReceiveUntil, duplexSend)
 import Heddle.Http.Exception (ConnectionLost (..), HttpException (..), ReplyMisuse (..))
+import Heddle.Http.H2.Limits (Http2Limits (..), defaultHttp2Limits)
 import Heddle.Http.Head (TargetForm (..))
 import Heddle.Http.Names
 import Heddle.Http.Parse (Limits (..), defaultLimits)

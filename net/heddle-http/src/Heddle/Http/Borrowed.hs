@@ -31,6 +31,7 @@ module Heddle.Http.Borrowed
     requestTransport,
     requestCapability,
     requestBegan,
+    pauseRequestUntil,
     withScratch,
     scratchSize,
 
@@ -51,7 +52,10 @@ import Heddle.Http.Preconditions
 import Heddle.Http.Reply (Prebuilt (..))
 import Heddle.Http.Request (Request (..), requestConn, withHead)
 import Heddle.Http.Workspace
+import Heddle.IO.Registration (pauseUntil)
+import Heddle.Prim.Atomic (readRef)
 import Heddle.Prim.Buffer (bufferSize, withBuffer)
+import Heddle.Prim.Clock (Deadline)
 
 withSlice :: (HeadTable -> IO Slice) -> Request -> (Ptr Word8 -> Int -> IO a) -> IO a
 withSlice part request use = withHead request $ \p table -> do
@@ -107,6 +111,17 @@ isConditional request = withHead request (\_ table -> hasPreconditions table)
 -- [Cost]: five loads without any, otherwise copies their values.
 preconditions :: Request -> IO Preconditions
 preconditions request = withHead request preconditionsOf
+
+-- | Wait, at most until then; for a handler, or a log hook, that must try something again later.
+--
+-- [Blocks]: parks.
+-- [Masking]: interruptible.
+-- [Threads]: the handler's.
+pauseRequestUntil :: Request -> Deadline -> IO ()
+pauseRequestUntil request deadline =
+  readRef (workSource (requestWork request)) >>= \case
+    NoSource -> pauseUntil (requestConn request) deadline
+    Source _ pause -> pause deadline
 
 -- | Memory of the workspace in which to format something about the request, such as its log
 -- line: of 'scratchSize' bytes, of undefined content.

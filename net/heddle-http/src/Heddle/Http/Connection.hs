@@ -19,9 +19,16 @@ module Heddle.Http.Connection
     LogHook,
     Logged (..),
     newContext,
+    Upgrade,
     converse,
     converseFrom,
     refuseClearText,
+
+    -- * For HTTP/2
+    unsafeReply,
+    releaseReply,
+    beginsWithHead,
+    plain,
   )
 where
 
@@ -37,6 +44,7 @@ import Heddle.Http.Date
 import Heddle.Http.Duplex (Duplex, newDuplex)
 import Heddle.Http.Exception (ConnectionLost (..), ReplyMisuse (..))
 import Heddle.Http.Framing
+import Heddle.Http.Head (minorVersion)
 import Heddle.Http.Names (MethodCode, pattern MethodGet, pattern MethodHead)
 import Heddle.Http.Output
 import Heddle.Http.Parse
@@ -46,12 +54,13 @@ import Heddle.Http.Request
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
+import Heddle.IO (Runtime)
 import Heddle.IO.Registration (Interest (..), Registration, deadlineOver, forgetHangUp, freshNow, hungUp, waitUntil)
-import Heddle.IO.Service (After (IdleUntil), idleDeadline, markActive)
+import Heddle.IO.Service (After (IdleUntil), everActive, idleDeadline, markActive)
 import Heddle.IO.Service qualified as Service (After (Done))
 import Heddle.IO.Transport
 import Heddle.Prim.Atomic (Words, readWord)
-import Heddle.Prim.Buffer (Pool, borrow, giveBack, newPool)
+import Heddle.Prim.Buffer (Buffer, Pool, borrow, giveBack, newBuffer, newPool)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
 import Heddle.Prim.Exception
@@ -81,31 +90,39 @@ data Context = Context
     contextLog :: !(Maybe LogHook),
     -- | Word 0 is 1 while the server drains and 2 when idle connections must close. All
     -- capabilities read it; it is written at most twice.
-    contextDraining :: !Words
+    contextDraining :: !Words,
+    -- | Output of HTTP/2 connections is gathered in these.
+    contextBuffers :: !(Pool Buffer),
+    contextRuntime :: !Runtime
   }
 
 -- | The context of a capability.
-newContext :: Settings -> Int -> Words -> Handler -> Maybe LogHook -> IO Context
-newContext given capability draining handler hook = do
+newContext :: Runtime -> Settings -> Int -> Words -> Handler -> Maybe LogHook -> IO Context
+newContext runtime given capability draining handler hook = do
   -- A report that fails must not end the connection.
   let settings = given {settingFailed = void . trySync . settingFailed given}
   pool <- newPool 64 (newWorkspace (settingLimits settings))
   date <- newDateClock
-  pure (Context settings capability pool date handler hook draining)
+  buffers <- newPool 16 (newBuffer 65536)
+  pure (Context settings capability pool date handler hook draining buffers runtime)
 
 -- | Serve the requests that have arrived on a connection, until it idles or ends.
 --
 -- [Throws]: 'ConnectionLost', and asynchronous exceptions; the workspace is then left to
 -- the collector, which costs less than a handler frame per request.
-converse :: Context -> Transport -> IO After
-converse context transport = lending context transport begin
+converse :: Context -> Upgrade -> Transport -> IO After
+converse context upgrade transport = lending context upgrade transport begin
+
+-- | Serves a connection that begins with the preface of HTTP/2, of which this was received.
+type Upgrade = ByteString -> IO After
 
 -- | 'converse' after these bytes, at most as many as a head may have, were received.
-converseFrom :: Context -> Transport -> ByteString -> IO After
-converseFrom context transport received = lending context transport $ \state -> do
+converseFrom :: Context -> Upgrade -> Transport -> ByteString -> IO After
+converseFrom context upgrade transport received = lending context upgrade transport $ \state -> do
   let ws = stateWork state
   set ws WorkBurst 0
   set ws WorkUsed 0
+  set ws WorkFirst 1
   set ws WorkStart 0
   unsafeUseAsCStringLen received $ \(p, n) -> do
     copyBytes (inputPtr ws) (castPtr p) (min n (inputSize ws))
@@ -115,8 +132,8 @@ converseFrom context transport received = lending context transport $ \state -> 
   nextHead state
 
 -- Run with a borrowed workspace. This frame keeps the workspace alive until it is returned.
-lending :: Context -> Transport -> (ConnectionState -> IO Outcome) -> IO After
-lending context transport act = do
+lending :: Context -> Upgrade -> Transport -> (ConnectionState -> IO Outcome) -> IO After
+lending context upgrade transport act = do
   ws <- borrow (contextPool context)
   let !state = ConnectionState context transport ws (newOutput transport ws (contextSettings context) (contextDate context))
   outcome <- act state
@@ -126,12 +143,13 @@ lending context transport act = do
     Idle deadline -> pure (IdleUntil deadline)
     Unfinished partial deadline -> do
       waitUntil (transportRegistration transport) Readable deadline
-      lending context transport $ \next' -> takeUp (stateWork next') partial >> moreHead next' deadline
+      lending context upgrade transport $ \next' -> takeUp (stateWork next') partial >> moreHead next' deadline
     Elsewhere action -> do
       unsafeUnmask action `catchSync` \e -> case fromException e of
         Just ConnectionLost -> pure ()
         Nothing -> settingFailed (contextSettings context) e
-      lending context transport $ \next' -> set (stateWork next') WorkUsed 0 >> linger next'
+      lending context upgrade transport $ \next' -> set (stateWork next') WorkUsed 0 >> linger next'
+    Preface received -> upgrade received
 
 -- What to do after giving the workspace back.
 data Outcome
@@ -143,6 +161,8 @@ data Outcome
     Unfinished !Partial !Deadline
   | -- | Run this, which needs no workspace, then close.
     Elsewhere !(IO ())
+  | -- | Speak HTTP/2 from here on; this was received.
+    Preface !ByteString
 
 -- What a connection has while it has work.
 data ConnectionState = ConnectionState
@@ -166,6 +186,7 @@ begin state = do
   let ws = stateWork state
   set ws WorkBurst 0
   set ws WorkUsed 0
+  set ws WorkFirst 1
   deadline <- idleDeadline (stateConn state)
   receiveFresh state deadline
 
@@ -209,10 +230,28 @@ parseOn state deadline = do
   end <- get ws WorkEnd
   parseHead (settingLimits (settingsOf state)) (inputPtr ws `plusPtr` base) (end - base) (workHead ws) >>= \case
     Done n -> set ws WorkStart (base + n) >> serveRequest state
-    Reject status reason -> reject state LoggedGarbage status reason
+    Reject status reason -> do
+      preface <- beginsHttp2 state
+      if preface then Preface <$> unparsed ws else reject state LoggedGarbage status reason
     More -> do
       deadline' <- if deadline == never then deadlineIn (settingHead (settingsOf state)) else pure deadline
       moreHead state deadline'
+
+-- Whether a head that was refused is the beginning of HTTP/2's preface, and that of the connection.
+beginsHttp2 :: ConnectionState -> IO Bool
+beginsHttp2 state = do
+  first <- get (stateWork state) WorkFirst
+  active <- everActive (stateConn state)
+  received <- if first == 1 && not active && settingHttp2 (settingsOf state) then unparsed (stateWork state) else pure B.empty
+  pure (B.length received >= 16 && B.isPrefixOf (B.take 24 received) "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+{-# NOINLINE beginsHttp2 #-}
+
+-- A copy of the input from the current head on.
+unparsed :: Workspace -> IO ByteString
+unparsed ws = do
+  base <- get ws WorkBase
+  end <- get ws WorkEnd
+  B.packCStringLen (castPtr (inputPtr ws `plusPtr` base), end - base)
 
 moreHead :: ConnectionState -> Deadline -> IO Outcome
 moreHead state deadline = do
@@ -334,7 +373,7 @@ answerKnowing state request reply unread kept = do
       table = workHead ws
   base <- get ws WorkBase
   persistence <- persistenceOf (inputPtr ws `plusPtr` base) table
-  minor <- httpMinor request
+  minor <- minorVersion table
   code <- method request
   draining <- readWord (contextDraining context) 0
   now <- freshNow (stateConn state)
@@ -399,7 +438,7 @@ replyInside state request reply = do
   owed <- get ws WorkContinue
   base <- get ws WorkBase
   persistence <- persistenceOf (inputPtr ws `plusPtr` base) (workHead ws)
-  minor <- httpMinor request
+  minor <- minorVersion (workHead ws)
   code <- method request
   draining <- readWord (contextDraining (stateContext state)) 0
   wanted <- get ws WorkCloses
@@ -494,6 +533,7 @@ streams = \case
   _ -> False
 {-# INLINE streams #-}
 
+-- | The first header of a reply that cannot be sent.
 unsafeReply :: Reply -> Maybe UnsafeHeader
 unsafeReply = \case
   Ready _ -> Nothing
@@ -506,6 +546,7 @@ unsafeReply = \case
   Replied _ -> Nothing
 {-# INLINE unsafeReply #-}
 
+-- | Release a reply that is not sent.
 releaseReply :: Reply -> IO ()
 releaseReply = \case
   Segments _ _ _ release -> release
@@ -543,6 +584,7 @@ bodyFailed state = \case
 next :: ConnectionState -> Deadline -> IO Outcome
 next state now = do
   let ws = stateWork state
+  set ws WorkFirst 0
   start <- get ws WorkStart
   end <- get ws WorkEnd
   if start < end
@@ -584,7 +626,7 @@ refuse state what status text = do
   where
     request0 = requestAt state (Deadline 0)
 
--- The head was refused before its method was stored. The answer to HEAD must have no content
+-- | The head was refused before its method was stored. The answer to HEAD must have no content
 -- even so, or a client would take the content for the next answer.
 beginsWithHead :: Workspace -> IO MethodCode
 beginsWithHead ws = do
@@ -597,7 +639,7 @@ beginsWithHead ws = do
 --
 -- [Blocks]: parks.
 refuseClearText :: Context -> Registration -> Status -> ByteString -> IO After
-refuseClearText context registration status text = lending context (Bare registration) $ \state -> do
+refuseClearText context registration status text = lending context (const (pure Service.Done)) (Bare registration) $ \state -> do
   let ws = stateWork state
   set ws WorkUsed 0
   set ws WorkSent 0
@@ -605,6 +647,7 @@ refuseClearText context registration status text = lending context (Bare registr
   _ <- sendReply (stateOutput state) now False MethodGet 1 Closes (plain status text)
   linger state
 
+-- | A refusal.
 plain :: Status -> ByteString -> Reply
 plain status text =
   Whole

@@ -18,6 +18,9 @@ module Heddle.Http.Output
     Closing (..),
     sendReply,
     sendReady,
+    refreshDate,
+    writeHeadTo,
+    headBound,
     flush,
     putBytes,
     sendPaced,
@@ -233,13 +236,7 @@ endStream out gather = \case
 -- [Blocks]: parks.
 sendReady :: Output -> Deadline -> Bool -> MethodCode -> Closing -> Prebuilt -> IO Bool
 sendReady out now gather method closing p = do
-  second <- currentSecond (outputDate out) now
-  shown <- readWord (prebuiltShows p) 0
-  when (shown /= second) $ do
-    text <- dateText (outputDate out)
-    -- One memcpy in an unsafe call: no thread of this capability sees half of it.
-    _ <- withBuffer (prebuiltBuffer p) $ \b -> pokeBytes (b `plusPtr` prebuiltDateAt p) text
-    writeWord (prebuiltShows p) 0 second
+  refreshDate out now p
   used <- get ws WorkUsed
   let size = if method == MethodHead then prebuiltHead p else prebuiltSize p
   set ws WorkSent (size - prebuiltHead p)
@@ -265,6 +262,20 @@ sendReady out now gather method closing p = do
       unless gather (flush out)
 {-# INLINE sendReady #-}
 
+-- | Make a prebuilt reply show the current second.
+--
+-- [Cost]: two comparisons; a copy of the date once a second.
+refreshDate :: Output -> Deadline -> Prebuilt -> IO ()
+refreshDate out now p = do
+  second <- currentSecond (outputDate out) now
+  shown <- readWord (prebuiltShows p) 0
+  when (shown /= second) $ do
+    text <- dateText (outputDate out)
+    -- One memcpy in an unsafe call: no thread of this capability sees half of it.
+    _ <- withBuffer (prebuiltBuffer p) $ \b -> pokeBytes (b `plusPtr` prebuiltDateAt p) text
+    writeWord (prebuiltShows p) 0 second
+{-# INLINE refreshDate #-}
+
 -- Send without gathering; 'False' when the client is gone.
 sendQuickly :: Output -> Ptr Word8 -> Int -> IO Bool
 sendQuickly out p n = do
@@ -275,21 +286,28 @@ sendQuickly out p n = do
 headOut :: Output -> Deadline -> Status -> [Header] -> Maybe Int -> ByteString -> IO ()
 headOut out now status headers len extra = do
   _ <- currentSecond (outputDate out) now
-  let room = headRoom server status headers + B.length extra + B.length (outputLines out)
+  let room = headBound out status headers extra
   used <- get ws WorkUsed
   when (room > outputSize ws - used) (flush out)
   if room > outputSize ws
     then largeHead out room status headers len extra
     else do
       start <- get ws WorkUsed
-      end <- putHead out (outputPtr ws `plusPtr` start) status headers len extra
+      end <- writeHeadTo out (outputPtr ws `plusPtr` start) status headers len extra
       set ws WorkUsed (end `minusPtr` outputPtr ws)
   where
     ws = outputWork out
-    server = settingServerName (outputSettings out)
 
-putHead :: Output -> Ptr Word8 -> Status -> [Header] -> Maybe Int -> ByteString -> IO (Ptr Word8)
-putHead out p status headers len extra = do
+-- | How much room 'writeHeadTo' may need.
+--
+-- [Units]: bytes.
+headBound :: Output -> Status -> [Header] -> ByteString -> Int
+headBound out status headers extra =
+  headRoom (settingServerName (outputSettings out)) status headers + B.length extra + B.length (outputLines out)
+
+-- | Write a head with the date's text as it is, and return the address after it.
+writeHeadTo :: Output -> Ptr Word8 -> Status -> [Header] -> Maybe Int -> ByteString -> IO (Ptr Word8)
+writeHeadTo out p status headers len extra = do
   let others = if B.null (outputLines out) then extra else extra <> outputLines out
   (dateAt, end) <- pokeHead p (settingServerName (outputSettings out)) status headers len others
   unless (dateAt == nullPtr) (void (dateText (outputDate out) >>= pokeBytes dateAt))
@@ -300,7 +318,7 @@ largeHead :: Output -> Int -> Status -> [Header] -> Maybe Int -> ByteString -> I
 largeHead out room status headers len extra = do
   buffer <- newBuffer room :: IO Buffer
   withBuffer buffer $ \p -> do
-    end <- putHead out p status headers len extra
+    end <- writeHeadTo out p status headers len extra
     sendPaced out p (end `minusPtr` p)
 {-# NOINLINE largeHead #-}
 

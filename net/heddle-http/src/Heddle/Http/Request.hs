@@ -23,6 +23,7 @@ module Heddle.Http.Request
     query,
     form,
     host,
+    httpMajor,
     httpMinor,
 
     -- ** Headers
@@ -53,6 +54,7 @@ module Heddle.Http.Request
     bodyUnread,
     discardBody,
     startBody,
+    failing,
     noteShort,
   )
 where
@@ -78,6 +80,7 @@ import Heddle.Http.Status
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (Registration, registrationPeer, pattern TimedOutCode)
 import Heddle.IO.Transport (LayerFacts, Transport (..), holdsInput, isLayered, layerFacts, readUntil, transportRegistration)
+import Heddle.Prim.Atomic (readRef)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow, seconds)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 
@@ -161,9 +164,19 @@ form request = targetForm (workHead (requestWork request))
 host :: Request -> IO ByteString
 host request = slice request effectiveHost
 
--- | The y of HTTP/1.y.
+-- | The x of HTTP/x.y.
+--
+-- [Cost]: one load.
+httpMajor :: Request -> IO Int
+httpMajor request = (+ 1) <$> get (requestWork request) WorkStream
+
+-- | The y of HTTP/x.y.
+--
+-- [Cost]: two loads.
 httpMinor :: Request -> IO Int
-httpMinor request = minorVersion (workHead (requestWork request))
+httpMinor request = do
+  stream <- get (requestWork request) WorkStream
+  if stream == 1 then pure 0 else minorVersion (workHead (requestWork request))
 
 -- | The first value of a well-known header.
 --
@@ -184,7 +197,8 @@ headers :: Request -> IO [(ByteString, ByteString)]
 headers request = withHead request $ \p table ->
   reverse <$> foldHeaders table (\acc n v -> (\a b -> (a, b) : acc) <$> copySlice p n <*> copySlice p v) []
 
--- | The connection, for a handler that has to wait on it.
+-- | The connection. Its waits belong to the engine: a handler that has to wait uses
+-- 'Heddle.Http.Borrowed.pauseRequestUntil', because the streams of an HTTP/2 connection share it.
 requestConn :: Request -> Registration
 requestConn = transportRegistration . requestTransport
 {-# INLINE requestConn #-}
@@ -325,6 +339,7 @@ bodyStep request use = do
   case left of
     0 -> pure noPiece
     -1 -> chunked
+    -2 -> streamed
     _ -> sized left
   where
     ws = requestWork request
@@ -351,8 +366,19 @@ bodyStep request use = do
           set ws WorkLeft 0
           pure noPiece
         ChunkReject status reason -> failing request (BodyRejected status reason)
+    streamed = do
+      makeRoom ws
+      end <- get ws WorkEnd
+      source <- readRef (workSource ws)
+      n <- case source of
+        NoSource -> pure 0
+        Source pull _ -> pull (inputPtr ws `plusPtr` end) (inputSize ws - end)
+      set ws WorkStart (end + n)
+      set ws WorkEnd (end + n)
+      if n == 0 then noPiece <$ set ws WorkLeft 0 else use (inputPtr ws `plusPtr` end) n
 
--- The mark stops the engine from answering the error again if the handler catches it.
+-- | Throw a failure to read the body. The mark stops the engine from answering the error again if the
+-- handler catches it.
 failing :: Request -> BodyError -> IO a
 failing request e = set (requestWork request) WorkContinue 2 >> throwIO e
 

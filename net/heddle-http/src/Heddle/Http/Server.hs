@@ -1,3 +1,5 @@
+{-# LANGUAGE OverloadedStrings #-}
+
 -- |
 -- Module      : Heddle.Http.Server
 -- Description : Listeners, contexts, draining
@@ -21,17 +23,19 @@ module Heddle.Http.Server
   )
 where
 
+import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.Foldable (for_, traverse_)
 import Data.Primitive.SmallArray (indexSmallArray, smallArrayFromList)
 import Heddle.Http.Connection
 import Heddle.Http.Exception (ConnectionLost (..))
+import Heddle.Http.H2.Connection
 import Heddle.Http.Settings
 import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), capabilitiesOf, defaultConfig, defaultListenOptions, withListener, withRuntime)
 import Heddle.IO.Registration (Registration, deadlineOver, registrationCapability)
 import Heddle.IO.Service
-import Heddle.IO.Transport (Layer (..), Opened (..), Opening, Transport (..))
-import Heddle.Prim.Atomic (Words, atomicWrite, newRef, newWords, readRef, writeRef)
+import Heddle.IO.Transport (Layer (..), LayerFacts (..), Opened (..), Opening, Transport (..))
+import Heddle.Prim.Atomic (Ref, Words, atomicWrite, newRef, newWords, readRef, writeRef)
 import Heddle.Prim.Clock (Deadline, Nanos, deadlineIn)
 import Heddle.Prim.Exception (bracket, fromException, onException)
 import Heddle.Prim.WaitCell (newWaitCell, park)
@@ -82,14 +86,37 @@ withServerOn runtime settings make listeners = bracket open cutShort
               }
           contextOf registration = indexSmallArray contexts (registrationCapability registration)
           session = \case
-            ClearText -> pure (\registration -> converse (contextOf registration) (Bare registration))
+            ClearText -> clearSession contextOf
             Encrypted opening -> encryptedSession contextOf settings opening
           hooked = maybe id hookedSession (settingOpened settings)
       services <- startSessions options [(listener, hooked (session scheme)) | (listener, scheme) <- listeners]
       pure (Server services draining (settingGrace settings))
     context draining i = do
       (handler, hook) <- make i
-      newContext settings i draining handler hook
+      newContext runtime settings i draining handler hook
+
+-- The handler of one connection without TLS. It keeps the session of a client that speaks HTTP/2.
+clearSession :: (Registration -> Context) -> IO (Registration -> IO After)
+clearSession contextOf = do
+  speaking <- newRef Nothing
+  pure (\registration -> talkTo (contextOf registration) speaking (Bare registration))
+
+-- HTTP/1, or HTTP/2 once the client has shown that it speaks it.
+talkTo :: Context -> Ref (Maybe Http2) -> Transport -> IO After
+talkTo context speaking transport =
+  readRef speaking >>= \case
+    Nothing -> converse context (startHttp2 context speaking transport) transport
+    Just h2 -> continueHttp2 h2
+{-# INLINE talkTo #-}
+
+startHttp2 :: Context -> Ref (Maybe Http2) -> Transport -> ByteString -> IO After
+startHttp2 context speaking transport received =
+  openHttp2 context transport received >>= \case
+    Nothing -> pure Done
+    Just h2 -> writeRef speaking (Just h2) >> continueHttp2 h2
+
+continueHttp2 :: Http2 -> IO After
+continueHttp2 h2 = serveHttp2 h2 `onException` abandon h2
 
 -- Calls the hook before the handler's first call and the hook's action after its last.
 hookedSession :: (Registration -> IO (Maybe (IO ()))) -> IO (Registration -> IO After) -> IO (Registration -> IO After)
@@ -114,6 +141,7 @@ hookedSession opened make = do
 encryptedSession :: (Registration -> Context) -> Settings -> Opening -> IO (Registration -> IO After)
 encryptedSession contextOf settings opening = do
   opened <- newRef Nothing
+  speaking <- newRef Nothing
   let handle registration =
         readRef opened >>= \case
           Just transport -> talk registration transport
@@ -124,16 +152,23 @@ encryptedSession contextOf settings opening = do
       open registration = do
         deadline <- deadlineIn (settingHead settings)
         opening registration deadline >>= \case
-          Opened layer -> keep (Layered registration layer) >> talk registration (Layered registration layer)
+          Opened layer -> keep (Layered registration layer) >> begin registration layer
           OtherProtocol received
             | B.null received -> pure Done
             | otherwise -> case settingOnClearText settings of
               RefuseClearText status text -> refuseClearText (contextOf registration) registration status text
-              ServeClearText -> keep (Bare registration) >> converseFrom (contextOf registration) (Bare registration) received
+              ServeClearText -> keep (Bare registration) >> releasing (Bare registration) (let context = contextOf registration in converseFrom context (startHttp2 context speaking (Bare registration)) (Bare registration) received)
           NotOpened _ -> pure Done
       keep = writeRef opened . Just
-      talk registration transport = do
-        next <- converse (contextOf registration) transport `onException` closeLayer transport
+      -- The client may have asked for HTTP/2 already.
+      begin registration layer
+        | factProtocol (layerFacts layer) == "h2" =
+          let transport = Layered registration layer
+           in releasing transport (startHttp2 (contextOf registration) speaking transport B.empty)
+        | otherwise = talk registration (Layered registration layer)
+      talk registration transport = releasing transport (talkTo (contextOf registration) speaking transport)
+      releasing transport act = do
+        next <- act `onException` closeLayer transport
         case next of
           Done -> closeLayer transport
           IdleUntil _ -> pure ()

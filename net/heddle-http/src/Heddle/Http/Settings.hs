@@ -20,6 +20,7 @@ module Heddle.Http.Settings
 where
 
 import Data.ByteString (ByteString)
+import Heddle.Http.H2.Limits (Http2Limits, defaultHttp2Limits)
 import Heddle.Http.Parse (Limits, defaultLimits)
 import Heddle.Http.Status (Status, status400)
 import Heddle.IO.Registration (Registration)
@@ -76,6 +77,11 @@ data Settings = Settings
     -- | Called at most once a minute when accepting pauses because descriptors have run out
     -- and no connection is idle.
     settingPaused :: !(Errno -> IO ()),
+    -- | Whether HTTP/2 is spoken: where TLS has agreed on it, and with clients that begin with its
+    -- preface.
+    settingHttp2 :: !Bool,
+    -- | Limits of HTTP/2 connections.
+    settingHttp2Limits :: !Http2Limits,
     -- | How many connections may be open at once; 'Nothing' for as many as there are
     -- descriptors. Then the one that has been idle longest is closed for a new one.
     settingConnections :: !(Maybe Int),
@@ -104,6 +110,8 @@ defaultSettings =
       settingGrace = seconds 1,
       settingFailed = \e -> putErrorLine ("heddle-http: a request failed: " ++ describeException e),
       settingPaused = \e -> putErrorLine ("heddle-http: accepting pauses: " ++ describeErrno e ++ ", and no connection is idle; raise the limit of open files (ulimit -n)"),
+      settingHttp2 = True,
+      settingHttp2Limits = defaultHttp2Limits,
       settingConnections = Nothing,
       settingCrowded = \shortage -> putErrorLine ("heddle-http: " ++ describeShortage shortage),
       settingOpened = Nothing

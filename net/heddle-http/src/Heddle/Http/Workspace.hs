@@ -14,6 +14,7 @@
 -- Cost: about 39 KB with the default limits.
 module Heddle.Http.Workspace
   ( Workspace (..),
+    Source (..),
     newWorkspace,
     inputSize,
     outputSize,
@@ -44,6 +45,9 @@ module Heddle.Http.Workspace
     pattern WorkReplied,
     pattern WorkPushed,
     pattern WorkCloses,
+    pattern WorkFirst,
+    pattern WorkStream,
+    pattern WorkBodyTotal,
   )
 where
 
@@ -54,8 +58,9 @@ import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Http.Chunked (ChunkState, newChunkState)
 import Heddle.Http.Head (HeadTable, SavedHead, newHeadTable, restoreHead, saveHead)
 import Heddle.Http.Parse (Limits (..))
-import Heddle.Prim.Atomic (Words, newWords, readWord, writeWord)
+import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readWord, writeWord)
 import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, newBuffer)
+import Heddle.Prim.Clock (Deadline)
 
 -- | A connection's working memory.
 data Workspace = Workspace
@@ -65,8 +70,17 @@ data Workspace = Workspace
     workScratch :: !Buffer,
     workHead :: !HeadTable,
     workChunks :: !ChunkState,
-    workWords :: !Words
+    workWords :: !Words,
+    -- | Where an HTTP/2 request's body comes from; see 'WorkLeft'.
+    workSource :: !(Ref Source)
   }
+
+-- | What stands for the connection in the workspace of an HTTP/2 stream.
+data Source
+  = NoSource
+  | -- | Reads at least one byte of the body into memory of this size, at least one, and returns how
+    -- many, or 0 at its end; and waits, at most until a deadline.
+    Source !(Ptr Word8 -> Int -> IO Int) !(Deadline -> IO ())
 
 -- | A workspace for these limits.
 newWorkspace :: Limits -> IO Workspace
@@ -78,7 +92,8 @@ newWorkspace limits =
     <*> newBuffer 4096
     <*> newHeadTable (limitHeaders limits)
     <*> newChunkState
-    <*> newWords 16
+    <*> newWords 19
+    <*> newRef NoSource
 
 -- | Room for input.
 --
@@ -116,7 +131,7 @@ set ws = writeWord (workWords ws)
 
 -- | The part of a head that has arrived. It is kept apart so that the connection needs no
 -- workspace while it waits for the rest.
-data Partial = Partial !(PrimArray Word8) !SavedHead
+data Partial = Partial !(PrimArray Word8) !SavedHead !Int
 
 -- | Copy the unfinished head out of a workspace.
 --
@@ -127,13 +142,13 @@ putAway ws = do
   end <- get ws WorkEnd
   bytes <- newPrimArray (end - base)
   copyPtrToMutablePrimArray bytes 0 (inputPtr ws `plusPtr` base) (end - base)
-  Partial <$> unsafeFreezePrimArray bytes <*> saveHead (workHead ws)
+  Partial <$> unsafeFreezePrimArray bytes <*> saveHead (workHead ws) <*> get ws WorkFirst
 
 -- | Restore an unfinished head into a workspace; its previous content is overwritten.
 --
 -- [Cost]: that of 'putAway'.
 takeUp :: Workspace -> Partial -> IO ()
-takeUp ws (Partial bytes head') = do
+takeUp ws (Partial bytes head' first) = do
   let size = sizeofPrimArray bytes
   copyPrimArrayToPtr (inputPtr ws) bytes 0 size
   restoreHead (workHead ws) head'
@@ -142,6 +157,7 @@ takeUp ws (Partial bytes head') = do
   set ws WorkEnd size
   set ws WorkUsed 0
   set ws WorkBurst 0
+  set ws WorkFirst first
 
 -- | Where unread input begins.
 pattern WorkStart :: Int
@@ -163,7 +179,8 @@ pattern WorkUsed = 3
 pattern WorkShort :: Int
 pattern WorkShort = 4
 
--- | Bytes of a sized body still to come; -1 for a chunked one not yet at its end.
+-- | Bytes of a sized body still to come; -1 for a chunked one not yet at its end, -2 for one that
+-- comes from 'workSource'.
 pattern WorkLeft :: Int
 pattern WorkLeft = 5
 
@@ -208,3 +225,15 @@ pattern WorkPushed = 14
 -- | 1 when the handler wants the connection closed after its reply.
 pattern WorkCloses :: Int
 pattern WorkCloses = 15
+
+-- | 1 until the first request after the conversation began.
+pattern WorkFirst :: Int
+pattern WorkFirst = 16
+
+-- | 1 for a stream of HTTP/2, 0 for a connection of HTTP/1.
+pattern WorkStream :: Int
+pattern WorkStream = 17
+
+-- | Bytes of the body read so far, if it comes from 'workSource'.
+pattern WorkBodyTotal :: Int
+pattern WorkBodyTotal = 18

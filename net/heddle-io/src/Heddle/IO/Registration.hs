@@ -72,6 +72,7 @@ module Heddle.IO.Registration
 
     -- * Waiting
     waitUntil,
+    wakeReader,
     armUntil,
     pauseUntil,
     hungUp,

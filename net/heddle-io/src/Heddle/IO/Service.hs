@@ -32,6 +32,7 @@ module Heddle.IO.Service
     -- * In a handler
     After (..),
     markActive,
+    everActive,
     idleDeadline,
 
     -- * Ending
@@ -303,6 +304,14 @@ markActive registration = do
   writeWord (registrationWords registration) RegistrationBeforeLast last'
   writeWord (registrationWords registration) RegistrationLastActive now
 {-# INLINE markActive #-}
+
+-- | Whether 'markActive' was ever called for the connection.
+--
+-- [Cost]: one read.
+-- [Threads]: the handler's.
+everActive :: Registration -> IO Bool
+everActive registration = (/= 0) <$> readWord (registrationWords registration) RegistrationLastActive
+{-# INLINE everActive #-}
 
 -- | Until when the connection may idle: the deadline of its last 'IdleUntil', or of its first
 -- byte. A handler that finds nothing to read returns it in 'IdleUntil'.

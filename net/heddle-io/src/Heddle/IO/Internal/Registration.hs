@@ -24,6 +24,7 @@ module Heddle.IO.Internal.Registration
 
     -- * Waiting
     waitUntil,
+    wakeReader,
     deadlineOver,
     armUntil,
     armWordsUntil,
@@ -287,6 +288,17 @@ pauseUntil registration deadline = do
     else do
       late <- deadlineOver registration deadline
       unless late (park (registrationWrite registration) >> pauseUntil registration deadline)
+
+-- | End the current wait of the reading direction, or else the next one: for threads that have
+-- something to tell the connection's thread. Whatever that is, set it before; the reader looks at
+-- it between its attempt to read and its wait.
+--
+-- [Cost]: O(1).
+-- [Blocks]: never.
+-- [Threads]: any.
+wakeReader :: Registration -> IO ()
+wakeReader registration = unpark (registrationRead registration)
+{-# INLINE wakeReader #-}
 
 -- The loop wakes a writer only while RegistrationWriting is set. This poll finds an edge that
 -- came between the attempt and the setting of that word.

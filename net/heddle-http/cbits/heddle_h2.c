@@ -1,0 +1,897 @@
+/* HTTP/2 sessions by libnghttp2, for Heddle.Http.H2.Session.
+ *
+ * libnghttp2 frames, compresses headers and knows the states of streams. Its callbacks run inside
+ * unsafe calls, so they never call Haskell: they write memory of this file only. A request's head
+ * is gathered in scratch buffers of the session and then written out as an HTTP/1.1 head; bodies
+ * wait in a buffer per stream and direction; what Haskell must hear of becomes an event.
+ *
+ * A session belongs to a shell of two words in Haskell's memory: a lock and a pointer. The lock is
+ * there for handlers that write from a thread on another capability; every call is short and never
+ * sleeps, so it spins. After heddle_h2_end the pointer is NULL and every call answers GONE, so a
+ * writer that outlives its connection does no harm.
+ *
+ * A stream has a slot from its HEADERS on until libnghttp2 has closed it and its handler has ended.
+ * Haskell names it by slot and stream identifier; the identifier is never used twice.
+ *
+ * Names of libnghttp2 1.52 (Debian 12): mem_recv, mem_send.
+ */
+#include <nghttp2/nghttp2.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GONE = -1, MALFORMED = -2, TOO_LARGE = -3, NOTHING_YET = -11 };
+enum { EVENT_REQUEST = 1, EVENT_WAKE = 2, EVENT_CLOSED = 3 };
+enum { STATE_READS = 1, STATE_WRITES = 2, STATE_PING_ANSWERED = 4, STATE_HEAD_PENDING = 8 };
+enum { RECENT = 64, DATA_FRAME = 16375 };
+
+/* The parameters of heddle_h2_new, in this order. */
+struct limits {
+  int64_t streams, stream_window, connection_window, header_list, fields, trailers;
+  int64_t reset_burst, reset_rate, control_burst, control_rate, useless, output;
+};
+
+struct bytes {
+  uint8_t *at;
+  size_t start, end, room;
+};
+
+struct event {
+  uint32_t kind, slot;
+  int32_t id;
+  uint32_t detail;
+};
+
+struct events {
+  struct event *at;
+  size_t count, room;
+};
+
+struct bucket {
+  double tokens;
+  int64_t since;
+};
+
+struct slot {
+  int32_t id;
+  uint32_t index, error;
+  uint8_t open, dispatched, done, replied, finished, ended, deferred, large, faulty, own_reset;
+  uint8_t wants_room, wants_data;
+  int64_t moved; /* when the client last took something of the reply */
+  struct bytes head, in, out;
+};
+
+struct core {
+  nghttp2_session *session;
+  struct limits limits;
+  struct slot **slots;
+  size_t slot_room, used, abandoned; /* abandoned: closed early, but the handler runs on */
+  struct events requests, wakes;
+  int64_t now, head_began;
+  struct bucket resets, controls;
+  int64_t total, useful;
+  int32_t last_id, recent[RECENT];
+  uint32_t recent_at;
+  uint8_t dead, mute; /* it reads, and writes, no more */
+  uint8_t calmed, ping_answered;
+  const uint8_t *pending; /* output of libnghttp2 that did not fit the last buffer */
+  size_t pending_count;
+  /* The header block being received. Blocks never interleave. */
+  struct slot *block;
+  size_t listed, fields_count;
+  struct bytes method, path, authority, host, cookies, fields;
+};
+
+struct shell {
+  atomic_int lock;
+  struct core *core;
+};
+
+static atomic_long live_sessions, live_slots, calmed_sessions;
+
+/* How many sessions (0) or slots (1) exist, and how many sessions were ended for a flood (2). */
+int64_t heddle_h2_live(int which) {
+  return which == 0 ? live_sessions : which == 1 ? live_slots : calmed_sessions;
+}
+
+/* Memory ------------------------------------------------------------------------- */
+
+static int ensure(struct bytes *b, size_t more) {
+  size_t held = b->end - b->start;
+  if (b->room - b->end >= more) return 0;
+  if (b->start > 0) {
+    memmove(b->at, b->at + b->start, held);
+    b->start = 0;
+    b->end = held;
+    if (b->room - held >= more) return 0;
+  }
+  size_t room = b->room < 256 ? 256 : b->room;
+  while (room - held < more) room *= 2;
+  uint8_t *at = realloc(b->at, room);
+  if (!at) return -1;
+  b->at = at;
+  b->room = room;
+  return 0;
+}
+
+static int append(struct bytes *b, const void *p, size_t n) {
+  if (n == 0) return 0;
+  if (ensure(b, n)) return -1;
+  memcpy(b->at + b->end, p, n);
+  b->end += n;
+  return 0;
+}
+
+static int append_text(struct bytes *b, const char *text) { return append(b, text, strlen(text)); }
+static int append_bytes(struct bytes *b, const struct bytes *c) { return append(b, c->at + c->start, c->end - c->start); }
+static size_t held(const struct bytes *b) { return b->end - b->start; }
+static void clear(struct bytes *b) { b->start = b->end = 0; }
+
+static void release(struct bytes *b) {
+  free(b->at);
+  memset(b, 0, sizeof *b);
+}
+
+static size_t take(struct bytes *b, uint8_t *to, size_t most) {
+  size_t n = held(b) < most ? held(b) : most;
+  memcpy(to, b->at + b->start, n);
+  b->start += n;
+  if (b->start == b->end) clear(b);
+  return n;
+}
+
+static int announce(struct events *events, uint32_t kind, const struct slot *slot, uint32_t detail) {
+  if (events->count == events->room) {
+    size_t room = events->room ? events->room * 2 : 16;
+    struct event *at = realloc(events->at, room * sizeof *at);
+    if (!at) return -1;
+    events->at = at;
+    events->room = room;
+  }
+  events->at[events->count++] = (struct event){kind, slot->index, slot->id, detail};
+  return 0;
+}
+
+/* An idle session keeps only what libnghttp2 does. */
+static void trim(struct core *core) {
+  if (core->used > 0) return;
+  struct bytes *scratch[] = {&core->method, &core->path, &core->authority, &core->host, &core->cookies, &core->fields};
+  for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) release(scratch[i]);
+  if (core->requests.count == 0) {
+    free(core->requests.at);
+    memset(&core->requests, 0, sizeof core->requests);
+  }
+  if (core->wakes.count == 0) {
+    free(core->wakes.at);
+    memset(&core->wakes, 0, sizeof core->wakes);
+  }
+  free(core->slots);
+  core->slots = NULL;
+  core->slot_room = 0;
+}
+
+/* Slots -------------------------------------------------------------------------- */
+
+static struct slot *new_slot(struct core *core, int32_t id) {
+  size_t i = 0;
+  while (i < core->slot_room && core->slots[i]) i++;
+  if (i == core->slot_room) {
+    size_t room = core->slot_room ? core->slot_room * 2 : 4;
+    struct slot **slots = realloc(core->slots, room * sizeof *slots);
+    if (!slots) return NULL;
+    memset(slots + core->slot_room, 0, (room - core->slot_room) * sizeof *slots);
+    core->slots = slots;
+    core->slot_room = room;
+  }
+  struct slot *slot = calloc(1, sizeof *slot);
+  if (!slot) return NULL;
+  slot->id = id;
+  slot->index = (uint32_t)i;
+  slot->open = 1;
+  slot->moved = core->now;
+  core->slots[i] = slot;
+  core->used++;
+  live_slots++;
+  return slot;
+}
+
+static void free_slot(struct core *core, struct slot *slot) {
+  core->slots[slot->index] = NULL;
+  core->used--;
+  if (slot->dispatched && slot->error != NGHTTP2_NO_ERROR) core->abandoned--;
+  if (core->block == slot) core->block = NULL;
+  release(&slot->head);
+  release(&slot->in);
+  release(&slot->out);
+  free(slot);
+  live_slots--;
+}
+
+static struct slot *slot_of(struct core *core, uint32_t index, int32_t id) {
+  if (!core || index >= core->slot_room) return NULL;
+  struct slot *slot = core->slots[index];
+  return slot && slot->id == id ? slot : NULL;
+}
+
+/* Limits ------------------------------------------------------------------------- */
+
+static void calm(struct core *core) {
+  if (core->calmed) return;
+  core->calmed = 1;
+  calmed_sessions++;
+  nghttp2_session_terminate_session(core->session, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+static void spend(struct core *core, struct bucket *bucket, int64_t burst, int64_t rate) {
+  double elapsed = (double)(core->now - bucket->since) / 1e9;
+  bucket->since = core->now;
+  bucket->tokens += elapsed * (double)rate;
+  if (bucket->tokens > (double)burst) bucket->tokens = (double)burst;
+  bucket->tokens -= 1;
+  if (bucket->tokens < 0) calm(core);
+}
+
+static void spend_reset(struct core *core) { spend(core, &core->resets, core->limits.reset_burst, core->limits.reset_rate); }
+
+/* Receiving ---------------------------------------------------------------------- */
+
+static int was_opened(const struct core *core, int32_t id) {
+  for (int i = 0; i < RECENT; i++)
+    if (core->recent[i] == id) return 1;
+  return 0;
+}
+
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user) {
+  struct core *core = user;
+  core->total += (int64_t)hd->length + 9;
+  if (core->total / 8 > core->useful + core->limits.useless) calm(core);
+  if (hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_CONTINUATION) {
+    if (!core->head_began) core->head_began = core->now;
+    /* libnghttp2 takes a stream that was skipped for one that is closed (nghttp2#2278). */
+    if (hd->type == NGHTTP2_HEADERS && hd->stream_id > 0 && hd->stream_id % 2 == 1) {
+      if (hd->stream_id > core->last_id) {
+        core->last_id = hd->stream_id;
+        core->recent[core->recent_at++ % RECENT] = hd->stream_id;
+      } else if (!nghttp2_session_find_stream(session, hd->stream_id) && !was_opened(core, hd->stream_id))
+        nghttp2_session_terminate_session(session, NGHTTP2_PROTOCOL_ERROR);
+    }
+  }
+  return 0;
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+  struct core *core = user;
+  core->block = NULL;
+  core->listed = core->fields_count = 0;
+  if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+  int32_t id = frame->hd.stream_id;
+  /* libnghttp2 counts the open streams; a reset one counts here until its handler has ended. */
+  if (core->calmed || core->abandoned >= (size_t)core->limits.streams || core->used >= 2 * (size_t)core->limits.streams + 16) {
+    nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+    return 0;
+  }
+  struct slot *slot = new_slot(core, id);
+  if (!slot) return NGHTTP2_ERR_CALLBACK_FAILURE;
+  nghttp2_session_set_stream_user_data(session, id, slot);
+  core->block = slot;
+  clear(&core->method);
+  clear(&core->path);
+  clear(&core->authority);
+  clear(&core->host);
+  clear(&core->cookies);
+  clear(&core->fields);
+  return 0;
+}
+
+static int same(const uint8_t *p, size_t n, const char *text) { return n == strlen(text) && memcmp(p, text, n) == 0; }
+
+/* Nothing that would end a line or a word of the HTTP/1.1 head early. libnghttp2 has checked it. */
+static int unfit(const uint8_t *p, size_t n, int word) {
+  for (size_t i = 0; i < n; i++)
+    if (p[i] == '\r' || p[i] == '\n' || p[i] == 0 || (word && p[i] == ' ')) return 1;
+  return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_count,
+                     const uint8_t *value, size_t value_count, uint8_t flags, void *user) {
+  struct core *core = user;
+  struct slot *slot = core->block;
+  (void)session, (void)flags;
+  core->listed += name_count + value_count + 32;
+  core->fields_count++;
+  if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+    /* Trailers are dropped, within a limit. */
+    return core->listed > (size_t)core->limits.trailers ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
+  }
+  if (!slot || slot->large) return 0;
+  if (core->listed > (size_t)core->limits.header_list || core->fields_count > (size_t)core->limits.fields) {
+    slot->large = 1;
+    return 0;
+  }
+  int pseudo = name_count > 0 && name[0] == ':';
+  if (unfit(name, name_count, 1) || unfit(value, value_count, pseudo)) slot->faulty = 1;
+  int failed = 0;
+  if (pseudo) {
+    if (same(name, name_count, ":method")) failed = append(&core->method, value, value_count);
+    else if (same(name, name_count, ":path")) failed = append(&core->path, value, value_count);
+    else if (same(name, name_count, ":authority")) failed = append(&core->authority, value, value_count);
+  } else if (same(name, name_count, "cookie")) {
+    failed = (held(&core->cookies) && append_text(&core->cookies, "; ")) || append(&core->cookies, value, value_count);
+  } else if (same(name, name_count, "host") && !held(&core->host)) {
+    failed = append(&core->host, value, value_count);
+  } else {
+    failed = append(&core->fields, name, name_count) || append_text(&core->fields, ": ") ||
+             append(&core->fields, value, value_count) || append_text(&core->fields, "\r\n");
+  }
+  return failed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static int caseless(const struct bytes *a, const struct bytes *b) {
+  if (held(a) != held(b)) return 0;
+  for (size_t i = 0; i < held(a); i++) {
+    uint8_t x = a->at[a->start + i], y = b->at[b->start + i];
+    if (x >= 'A' && x <= 'Z') x += 32;
+    if (y >= 'A' && y <= 'Z') y += 32;
+    if (x != y) return 0;
+  }
+  return 1;
+}
+
+/* The head that the HTTP/1.1 parser reads. A Host that differs from :authority stays, and the parser
+ * refuses two. */
+static int write_head(struct core *core, struct slot *slot) {
+  struct bytes *head = &slot->head;
+  const struct bytes *target = held(&core->path) ? &core->path : &core->authority;
+  int with_host = held(&core->host) && !(held(&core->authority) && caseless(&core->host, &core->authority));
+  if (ensure(head, held(&core->method) + held(target) + held(&core->authority) + held(&core->host) + held(&core->cookies) +
+                       held(&core->fields) + 64))
+    return -1;
+  append_bytes(head, &core->method);
+  append_text(head, " ");
+  append_bytes(head, target);
+  append_text(head, " HTTP/1.1\r\n");
+  if (held(&core->authority)) {
+    append_text(head, "Host: ");
+    append_bytes(head, &core->authority);
+    append_text(head, "\r\n");
+  }
+  if (with_host) {
+    append_text(head, "Host: ");
+    append_bytes(head, &core->host);
+    append_text(head, "\r\n");
+  }
+  append_bytes(head, &core->fields);
+  if (held(&core->cookies)) {
+    append_text(head, "Cookie: ");
+    append_bytes(head, &core->cookies);
+    append_text(head, "\r\n");
+  }
+  append_text(head, "\r\n");
+  return 0;
+}
+
+static int wake_reader(struct core *core, struct slot *slot) {
+  if (!slot->wants_data) return 0;
+  slot->wants_data = 0;
+  return announce(&core->wakes, EVENT_WAKE, slot, 0) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+  struct core *core = user;
+  switch (frame->hd.type) {
+    case NGHTTP2_HEADERS: {
+      core->head_began = 0;
+      struct slot *slot = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+      core->block = NULL;
+      if (!slot) break;
+      core->useful += (int64_t)frame->hd.length;
+      if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) slot->ended = 1;
+      if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+        if (!slot->large && !slot->faulty && write_head(core, slot)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+        if (announce(&core->requests, EVENT_REQUEST, slot, 0)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+      } else if (slot->ended)
+        return wake_reader(core, slot);
+      break;
+    }
+    case NGHTTP2_DATA:
+      if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
+        struct slot *slot = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+        if (slot) {
+          slot->ended = 1;
+          return wake_reader(core, slot);
+        }
+      }
+      break;
+    case NGHTTP2_RST_STREAM:
+      spend_reset(core);
+      break;
+    case NGHTTP2_SETTINGS:
+      if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
+        core->head_began = 0;
+        spend(core, &core->controls, core->limits.control_burst, core->limits.control_rate);
+      }
+      break;
+    case NGHTTP2_PING:
+      if (frame->hd.flags & NGHTTP2_FLAG_ACK)
+        core->ping_answered = 1;
+      else
+        spend(core, &core->controls, core->limits.control_burst, core->limits.control_rate);
+      break;
+    default:
+      break;
+  }
+  return 0;
+}
+
+static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t count, void *user) {
+  struct core *core = user;
+  struct slot *slot = nghttp2_session_get_stream_user_data(session, id);
+  (void)flags;
+  core->useful += (int64_t)count;
+  if (!slot || slot->done) {
+    /* Nobody will read it: only the connection's window grows again. */
+    nghttp2_session_consume_connection(session, count);
+    return 0;
+  }
+  if (append(&slot->in, data, count)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+  return wake_reader(core, slot);
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error, void *user) {
+  struct core *core = user;
+  struct slot *slot = nghttp2_session_get_stream_user_data(session, id);
+  if (!slot) return 0;
+  slot->open = 0;
+  if (held(&slot->in)) {
+    nghttp2_session_consume_connection(session, held(&slot->in));
+    if (error != NGHTTP2_NO_ERROR || !slot->ended) clear(&slot->in);
+  }
+  clear(&slot->out);
+  nghttp2_session_set_stream_user_data(session, id, NULL);
+  if (!slot->dispatched || slot->done) {
+    slot->error = NGHTTP2_NO_ERROR;
+    free_slot(core, slot);
+    return 0;
+  }
+  /* A stream that closed without error before its reply was complete was cut short too. */
+  slot->error = error != NGHTTP2_NO_ERROR ? error : slot->finished ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL;
+  if (slot->error != NGHTTP2_NO_ERROR) core->abandoned++;
+  return announce(&core->wakes, EVENT_CLOSED, slot, slot->error) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+/* Sending ------------------------------------------------------------------------ */
+
+static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+  struct core *core = user;
+  if (frame->hd.type == NGHTTP2_DATA) {
+    core->total += (int64_t)frame->hd.length + 9;
+    core->useful += (int64_t)frame->hd.length;
+  }
+  if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR) {
+    struct slot *slot = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    /* Resets that the client provokes are as cheap for it as those that it sends (CVE-2025-8671). */
+    if (!slot || !slot->own_reset) spend_reset(core);
+  }
+  if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
+    struct slot *slot = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    /* Nobody reads the rest of the request. */
+    if (slot && !slot->ended) nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+  }
+  return 0;
+}
+
+static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, int32_t session_window, int32_t stream_window,
+                            uint32_t most, void *user) {
+  (void)session, (void)type, (void)id, (void)user;
+  int64_t n = DATA_FRAME;
+  if (n > session_window) n = session_window;
+  if (n > stream_window) n = stream_window;
+  if (n > most) n = most;
+  return (ssize_t)n;
+}
+
+static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t room, uint32_t *flags,
+                           nghttp2_data_source *source, void *user) {
+  struct core *core = user;
+  struct slot *slot = source->ptr;
+  (void)session, (void)id;
+  size_t n = take(&slot->out, buffer, room);
+  if (n > 0) slot->moved = core->now;
+  if (!held(&slot->out) && slot->finished) {
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+    return (ssize_t)n;
+  }
+  if (slot->wants_room && n > 0) {
+    slot->wants_room = 0;
+    if (announce(&core->wakes, EVENT_WAKE, slot, 0)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+  }
+  if (n == 0) {
+    slot->deferred = 1;
+    return NGHTTP2_ERR_DEFERRED;
+  }
+  return (ssize_t)n;
+}
+
+/* Sessions ----------------------------------------------------------------------- */
+
+static struct core *enter(struct shell *shell) {
+  while (atomic_exchange_explicit(&shell->lock, 1, memory_order_acquire)) sched_yield();
+  return shell->core;
+}
+
+static int64_t leave(struct shell *shell, int64_t answer) {
+  atomic_store_explicit(&shell->lock, 0, memory_order_release);
+  return answer;
+}
+
+static void free_core(struct core *core) {
+  for (size_t i = 0; i < core->slot_room; i++)
+    if (core->slots[i]) {
+      core->slots[i]->error = NGHTTP2_NO_ERROR;
+      free_slot(core, core->slots[i]);
+    }
+  core->used = 0;
+  core->requests.count = core->wakes.count = 0;
+  trim(core);
+  nghttp2_session_del(core->session);
+  free(core);
+  live_sessions--;
+}
+
+static int start(struct core *core) {
+  nghttp2_session_callbacks *callbacks;
+  nghttp2_option *option;
+  if (nghttp2_session_callbacks_new(&callbacks)) return -1;
+  if (nghttp2_option_new(&option)) {
+    nghttp2_session_callbacks_del(callbacks);
+    return -1;
+  }
+  nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
+  nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+  nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+  nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
+  nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+  nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+  nghttp2_session_callbacks_set_data_source_read_length_callback(callbacks, frame_length);
+  nghttp2_option_set_no_auto_window_update(option, 1);
+  nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_PRIORITY_UPDATE);
+  int failed = nghttp2_session_server_new2(&core->session, callbacks, core, option);
+  nghttp2_option_del(option);
+  nghttp2_session_callbacks_del(callbacks);
+  if (failed) return -1;
+  nghttp2_settings_entry entries[] = {
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)core->limits.streams},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)core->limits.stream_window},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)core->limits.header_list},
+      {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+  };
+  failed = nghttp2_submit_settings(core->session, NGHTTP2_FLAG_NONE, entries, sizeof entries / sizeof *entries) ||
+           nghttp2_session_set_local_window_size(core->session, NGHTTP2_FLAG_NONE, 0, (int32_t)core->limits.connection_window);
+  if (failed) nghttp2_session_del(core->session);
+  return failed ? -1 : 0;
+}
+
+/* Make a session in a shell; 0, or GONE without memory. */
+int64_t heddle_h2_new(struct shell *shell, const struct limits *limits, int64_t now) {
+  memset(shell, 0, sizeof *shell);
+  struct core *core = calloc(1, sizeof *core);
+  if (!core) return GONE;
+  core->limits = *limits;
+  core->now = core->head_began = now;
+  core->resets = (struct bucket){(double)limits->reset_burst, now};
+  core->controls = (struct bucket){(double)limits->control_burst, now};
+  if (start(core)) {
+    free(core);
+    return GONE;
+  }
+  live_sessions++;
+  shell->core = core;
+  return 0;
+}
+
+/* Free the session. Idempotent. */
+void heddle_h2_end(struct shell *shell) {
+  struct core *core = enter(shell);
+  shell->core = NULL;
+  if (core) free_core(core);
+  leave(shell, 0);
+}
+
+static size_t copy_events(struct events *events, struct event *to, size_t room) {
+  size_t n = events->count < room ? events->count : room;
+  if (n == 0) return 0;
+  memcpy(to, events->at, n * sizeof *to);
+  memmove(events->at, events->at + n, (events->count - n) * sizeof *to);
+  events->count -= n;
+  return n;
+}
+
+/* Requests whose stream has closed meanwhile have no slot any more, and nobody hears of them. */
+static size_t copy_requests(struct core *core, struct event *to, size_t room) {
+  size_t kept = 0, seen = 0;
+  for (; seen < core->requests.count && kept < room; seen++) {
+    struct event *event = &core->requests.at[seen];
+    struct slot *slot = slot_of(core, event->slot, event->id);
+    if (!slot || !slot->open) continue;
+    slot->dispatched = 1;
+    to[kept++] = *event;
+  }
+  if (seen > 0) {
+    memmove(core->requests.at, core->requests.at + seen, (core->requests.count - seen) * sizeof *to);
+    core->requests.count -= seen;
+  }
+  return kept;
+}
+
+/* Take what was received, then write events over it: how many, or GONE. The rest of them comes from
+ * heddle_h2_events. */
+int64_t heddle_h2_feed(struct shell *shell, uint8_t *p, int64_t count, int64_t now) {
+  struct core *core = enter(shell);
+  if (!core) return leave(shell, GONE);
+  core->now = now;
+  if (!core->dead) {
+    ssize_t n = nghttp2_session_mem_recv(core->session, p, (size_t)count);
+    if (n == NGHTTP2_ERR_FLOODED) calm(core);
+    if (n < 0) core->dead = 1;
+  }
+  size_t room = 512, n = copy_requests(core, (struct event *)p, room);
+  n += copy_events(&core->wakes, (struct event *)p + n, room - n);
+  return leave(shell, (int64_t)n);
+}
+
+/* More events, as heddle_h2_feed answers; the memory has room for 512. */
+int64_t heddle_h2_events(struct shell *shell, struct event *to) {
+  struct core *core = enter(shell);
+  if (!core) return leave(shell, GONE);
+  size_t room = 512, n = copy_requests(core, to, room);
+  n += copy_events(&core->wakes, to + n, room - n);
+  return leave(shell, (int64_t)n);
+}
+
+/* Pack output into memory: the number of bytes, and 2^32 times the number of events written to the
+ * second memory, which has room for 64 of them; or GONE. libnghttp2 is asked until it has nothing
+ * more or the memory is full, so that a stream whose end is written has been closed. */
+int64_t heddle_h2_drain(struct shell *shell, uint8_t *to, int64_t room, struct event *events, int64_t now) {
+  struct core *core = enter(shell);
+  if (!core) return leave(shell, GONE);
+  core->now = now;
+  int64_t used = 0;
+  for (;;) {
+    if (!core->pending_count) {
+      ssize_t n = nghttp2_session_mem_send(core->session, &core->pending);
+      if (n < 0) core->dead = core->mute = 1;
+      if (n <= 0) break;
+      core->pending_count = (size_t)n;
+    }
+    size_t n = core->pending_count;
+    if ((int64_t)n > room - used) n = (size_t)(room - used);
+    /* A frame is split only if it does not fit an empty buffer. */
+    if (n < core->pending_count && used > 0) break;
+    memcpy(to + used, core->pending, n);
+    core->pending += n;
+    core->pending_count -= n;
+    used += (int64_t)n;
+  }
+  int64_t told = (int64_t)copy_events(&core->wakes, events, 64);
+  if (core->used == 0) trim(core);
+  return leave(shell, used + (told << 32));
+}
+
+/* What the session wants (STATE_ bits), and from bit 8 on the number of slots. */
+int64_t heddle_h2_state(struct shell *shell) {
+  struct core *core = enter(shell);
+  if (!core) return leave(shell, GONE);
+  int64_t bits = 0;
+  if (!core->dead && nghttp2_session_want_read(core->session)) bits |= STATE_READS;
+  if (!core->mute && (core->pending_count || nghttp2_session_want_write(core->session))) bits |= STATE_WRITES;
+  if (core->ping_answered) bits |= STATE_PING_ANSWERED;
+  if (core->head_began) bits |= STATE_HEAD_PENDING;
+  return leave(shell, bits | ((int64_t)core->used << 8));
+}
+
+/* End what takes too long: the connection, when a head (or the client's SETTINGS) is incomplete
+ * after head_patience; a stream whose client has taken nothing of a complete reply for
+ * reply_patience. Answers when the incomplete head began, or 0. */
+int64_t heddle_h2_check(struct shell *shell, int64_t now, int64_t head_patience, int64_t reply_patience) {
+  struct core *core = enter(shell);
+  if (!core) return leave(shell, GONE);
+  core->now = now;
+  if (core->head_began && now - core->head_began >= head_patience) {
+    core->head_began = 0;
+    nghttp2_session_terminate_session(core->session, NGHTTP2_NO_ERROR);
+  }
+  for (size_t i = 0; i < core->slot_room; i++) {
+    struct slot *slot = core->slots[i];
+    if (slot && slot->open && slot->done && now - slot->moved >= reply_patience) {
+      slot->moved = now;
+      nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, slot->id, NGHTTP2_CANCEL);
+    }
+  }
+  return leave(shell, core->head_began);
+}
+
+/* Announce the end without refusing streams that are on their way, and ask for an answer. */
+void heddle_h2_notice(struct shell *shell) {
+  struct core *core = enter(shell);
+  if (core) {
+    core->ping_answered = 0;
+    nghttp2_submit_shutdown_notice(core->session);
+    nghttp2_submit_ping(core->session, NGHTTP2_FLAG_NONE, NULL);
+  }
+  leave(shell, 0);
+}
+
+/* Take no further streams. */
+void heddle_h2_goaway(struct shell *shell) {
+  struct core *core = enter(shell);
+  if (core)
+    nghttp2_submit_goaway(core->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(core->session),
+                          NGHTTP2_NO_ERROR, NULL, 0);
+  leave(shell, 0);
+}
+
+/* Streams ------------------------------------------------------------------------ */
+
+/* Copy a request's head: its whole length (what does not fit is left out), or a negative code. The
+ * answer's bit 32 says that no body follows. */
+int64_t heddle_h2_head(struct shell *shell, uint32_t index, int32_t id, uint8_t *to, int64_t room) {
+  struct core *core = enter(shell);
+  struct slot *slot = slot_of(core, index, id);
+  if (!slot || !slot->open) return leave(shell, GONE);
+  if (slot->large) return leave(shell, TOO_LARGE);
+  if (slot->faulty) return leave(shell, MALFORMED);
+  int64_t length = (int64_t)held(&slot->head);
+  take(&slot->head, to, (size_t)room);
+  release(&slot->head);
+  return leave(shell, length | ((int64_t)(slot->ended && !held(&slot->in)) << 32));
+}
+
+/* Read of the body: a count, 0 at its end, NOTHING_YET (a wake event will come), or GONE. Bit 32 of a
+ * count says that there is something to send. */
+int64_t heddle_h2_read(struct shell *shell, uint32_t index, int32_t id, uint8_t *to, int64_t room) {
+  struct core *core = enter(shell);
+  struct slot *slot = slot_of(core, index, id);
+  if (!slot) return leave(shell, GONE);
+  if (held(&slot->in)) {
+    size_t n = take(&slot->in, to, (size_t)room);
+    if (!held(&slot->in) && slot->in.room > 16384) release(&slot->in);
+    /* A closed stream has given everything back to the connection's window already. */
+    if (slot->open) nghttp2_session_consume(core->session, id, n);
+    return leave(shell, (int64_t)n | ((int64_t)(nghttp2_session_want_write(core->session) != 0) << 32));
+  }
+  if (slot->ended) return leave(shell, 0);
+  if (!slot->open) return leave(shell, GONE);
+  slot->wants_data = 1;
+  return leave(shell, NOTHING_YET);
+}
+
+/* Names that HTTP/2 forbids: they speak of one connection. */
+static int of_connection(const uint8_t *name, size_t n) {
+  static const char *const names[] = {"connection", "transfer-encoding", "keep-alive", "upgrade", "proxy-connection", "http2-settings"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (same(name, n, names[i])) return 1;
+  return 0;
+}
+
+/* Fields from the lines of an HTTP/1.1 head, in a copy that is changed: names to lower case. */
+static int64_t fields_of(uint8_t *head, size_t count, nghttp2_nv *fields, size_t room) {
+  size_t n = 1, at = 0;
+  if (count < 12) return MALFORMED;
+  fields[0] = (nghttp2_nv){(uint8_t *)":status", head + 9, 7, 3, NGHTTP2_NV_FLAG_NONE};
+  while (at < count && head[at] != '\n') at++;
+  for (at++; at < count && head[at] != '\r';) {
+    size_t end = at, colon;
+    while (end < count && head[end] != '\r') end++;
+    for (colon = at; colon < end && head[colon] != ':'; colon++)
+      if (head[colon] >= 'A' && head[colon] <= 'Z') head[colon] += 32;
+    size_t value = colon + 1, last = end;
+    while (value < last && (head[value] == ' ' || head[value] == '\t')) value++;
+    while (last > value && (head[last - 1] == ' ' || head[last - 1] == '\t')) last--;
+    if (colon == at || colon >= end || !nghttp2_check_header_name(head + at, colon - at)) return MALFORMED;
+    if (!nghttp2_check_header_value(head + value, last - value)) return MALFORMED;
+    if (!of_connection(head + at, colon - at)) {
+      if (n == room) return MALFORMED;
+      fields[n++] = (nghttp2_nv){head + at, head + value, colon - at, last - value, NGHTTP2_NV_FLAG_NONE};
+    }
+    at = end + 2;
+  }
+  return (int64_t)n;
+}
+
+static int64_t accept_output(struct core *core, struct slot *slot, const uint8_t *p, int64_t count, int last) {
+  int64_t room = core->limits.output - (int64_t)held(&slot->out);
+  int64_t n = count < room ? count : room < 0 ? 0 : room;
+  if (append(&slot->out, p, (size_t)n)) return GONE;
+  if (n == count && last) slot->finished = 1;
+  if (n < count) slot->wants_room = 1;
+  return n;
+}
+
+/* Begin the reply: a head in HTTP/1.1's form, some or all of its content. With last, the content
+ * ends there. The count that was accepted, MALFORMED, or GONE. */
+int64_t heddle_h2_reply(struct shell *shell, uint32_t index, int32_t id, const uint8_t *head, int64_t head_count,
+                        const uint8_t *content, int64_t count, int last) {
+  enum { FEW = 64 };
+  nghttp2_nv few[FEW], *fields = few;
+  struct core *core = enter(shell);
+  struct slot *slot = slot_of(core, index, id);
+  if (!slot || !slot->open || slot->replied) return leave(shell, GONE);
+  size_t lines = 2;
+  for (int64_t i = 0; i < head_count; i++) lines += head[i] == '\n';
+  uint8_t small[2048], *copy = small;
+  int64_t answer = GONE;
+  if (head_count > (int64_t)sizeof small) copy = malloc((size_t)head_count);
+  if (lines > FEW) fields = malloc(lines * sizeof *fields);
+  if (copy && fields) {
+    memcpy(copy, head, (size_t)head_count);
+    int64_t n = fields_of(copy, (size_t)head_count, fields, lines > FEW ? lines : FEW);
+    if (n < 0)
+      answer = n;
+    else if ((answer = accept_output(core, slot, content, count, last)) >= 0) {
+      nghttp2_data_provider provider = {{.ptr = slot}, read_output};
+      int bare = last && count == 0;
+      if (nghttp2_submit_response(core->session, id, fields, (size_t)n, bare ? NULL : &provider)) answer = GONE;
+      slot->replied = 1;
+      slot->moved = core->now;
+    }
+  }
+  if (copy != small) free(copy);
+  if (fields != few) free(fields);
+  return leave(shell, answer);
+}
+
+/* More content: the count that was accepted (when it is not all, a wake event will come), or GONE. */
+int64_t heddle_h2_write(struct shell *shell, uint32_t index, int32_t id, const uint8_t *p, int64_t count, int last) {
+  struct core *core = enter(shell);
+  struct slot *slot = slot_of(core, index, id);
+  if (!slot || !slot->open || !slot->replied || slot->finished) return leave(shell, GONE);
+  int64_t n = accept_output(core, slot, p, count, last);
+  if (slot->deferred && (held(&slot->out) || slot->finished)) {
+    slot->deferred = 0;
+    nghttp2_session_resume_data(core->session, id);
+  }
+  return leave(shell, n);
+}
+
+/* 100 Continue. */
+void heddle_h2_continue(struct shell *shell, uint32_t index, int32_t id) {
+  struct core *core = enter(shell);
+  struct slot *slot = slot_of(core, index, id);
+  nghttp2_nv status = {(uint8_t *)":status", (uint8_t *)"100", 7, 3, NGHTTP2_NV_FLAG_NONE};
+  if (slot && slot->open && !slot->replied) nghttp2_submit_headers(core->session, NGHTTP2_FLAG_NONE, id, NULL, &status, 1, NULL);
+  leave(shell, 0);
+}
+
+/* Give a stream up. own: the client has not provoked it. */
+void heddle_h2_reset(struct shell *shell, uint32_t index, int32_t id, uint32_t code, int own) {
+  struct core *core = enter(shell);
+  struct slot *slot = slot_of(core, index, id);
+  if (slot && slot->open) {
+    slot->own_reset = (uint8_t)own;
+    nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, id, code);
+  }
+  leave(shell, 0);
+}
+
+/* The handler has ended; a reply that is not complete is given up. */
+void heddle_h2_done(struct shell *shell, uint32_t index, int32_t id) {
+  struct core *core = enter(shell);
+  struct slot *slot = slot_of(core, index, id);
+  if (slot && slot->open) {
+    slot->done = 1;
+    slot->moved = core->now;
+    if (held(&slot->in)) {
+      nghttp2_session_consume_connection(core->session, held(&slot->in));
+      release(&slot->in);
+    }
+    if (!slot->finished) {
+      slot->own_reset = 1;
+      nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_INTERNAL_ERROR);
+    }
+  } else if (slot)
+    free_slot(core, slot);
+  leave(shell, 0);
+}

@@ -1,0 +1,419 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Http.H2.Stream
+-- Description : One HTTP/2 stream: a request and its reply
+-- Stability   : internal, exempt from the version policy
+--
+-- A stream has a workspace of its own, into which the session writes the request's head in
+-- HTTP/1.1's form: the same parser, framing and handler as for HTTP/1 follow. A reply's head is
+-- written in HTTP/1.1's form too, and the session makes fields of it. Content passes through the
+-- session's buffer of the stream, which is bounded: a handler waits for the client, a small reply
+-- does not.
+--
+-- Cost: a thread, a workspace while the handler runs, one crossing for the head and one for a
+-- reply of up to 64 KB.
+-- Owner: the stream's thread.
+module Heddle.Http.H2.Stream
+  ( startStream,
+  )
+where
+
+import Control.Monad (unless, void, when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Int (Int64)
+import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr, plusPtr)
+import Heddle.Http.Connection
+import Heddle.Http.Date (currentSecond)
+import Heddle.Http.Exception (ConnectionLost (..))
+import Heddle.Http.Framing
+import Heddle.Http.H2.Session
+import Heddle.Http.H2.State
+import Heddle.Http.Head (MethodCode)
+import Heddle.Http.Names (pattern MethodHead)
+import Heddle.Http.Output
+import Heddle.Http.Parse
+import Heddle.Http.RejectReason
+import Heddle.Http.Reply
+import Heddle.Http.Request hiding (headers)
+import Heddle.Http.Settings
+import Heddle.Http.Status
+import Heddle.Http.Workspace
+import Heddle.IO.Registration (borrowBuffer, freshNow, giveBackBuffer, registrationCapability, wakeReader)
+import Heddle.Prim.Atomic (writeRef)
+import Heddle.Prim.Buffer (borrow, bufferPtr, bufferSize, giveBack, keepAlive, newBuffer, withBuffer)
+import Heddle.Prim.Clock (Deadline (..), monotonicNow)
+import Heddle.Prim.Exception
+import Heddle.Prim.File (readAt, readAtNoWait)
+import Heddle.Prim.Thread (forkMaskedOn, myThreadId)
+import System.Posix.Types (Fd)
+
+-- What the functions of this module share.
+data Serving = Serving
+  { servingHttp2 :: !Http2,
+    servingStream :: !Stream,
+    servingWork :: !Workspace,
+    servingOutput :: !Output
+  }
+
+contextOf :: Serving -> Context
+contextOf = http2Context . servingHttp2
+
+settingsOf :: Serving -> Settings
+settingsOf = contextSettings . contextOf
+
+-- | Answer a request in a thread of its own.
+--
+-- [Cost]: a thread.
+-- [Blocks]: never.
+-- [Masking]: the handler runs unmasked, the engine's part masked.
+startStream :: Http2 -> StreamName -> IO ()
+startStream h2 name = do
+  stream <- newStream h2 name
+  void (forkMaskedOn (registrationCapability (http2Registration h2)) (\_ -> run stream)) `onException` forgetStream h2 stream
+  where
+    run stream = do
+      myThreadId >>= writeRef (streamThread stream) . Just
+      -- Whatever ends it, asynchronous exceptions included, ends this stream only; 'endStream' tells the client.
+      _ <- try (serve h2 stream) :: IO (Either SomeException ())
+      -- Finite, and without a wait.
+      uninterruptibleMask_ $ do
+        endStream (http2Session h2) name
+        state <- sessionState (http2Session h2)
+        if stateWrites state then kick h2 else when (stateStreams state == 0) (wakeReader (http2Registration h2))
+        forgetStream h2 stream
+
+serve :: Http2 -> Stream -> IO ()
+serve h2 stream = do
+  ws <- borrow (contextPool context)
+  set ws WorkStream 1
+  set ws WorkBase 0
+  set ws WorkStart 0
+  set ws WorkEnd 0
+  set ws WorkUsed 0
+  set ws WorkSent 0
+  set ws WorkLeft 0
+  set ws WorkContinue 0
+  let serving = Serving h2 stream ws (newOutput (http2Transport h2) ws (contextSettings context) (contextDate context))
+  writeRef (workSource ws) (Source (pull serving) (pauseStream h2 stream))
+  takeRequest serving
+  -- After an exception it is left to the collector.
+  set ws WorkStream 0
+  writeRef (workSource ws) NoSource
+  giveBack (contextPool context) ws
+  where
+    context = http2Context h2
+
+-- Requests ------------------------------------------------------------------------
+
+takeRequest :: Serving -> IO ()
+takeRequest serving = do
+  r <- copyHead (http2Session h2) (streamName (servingStream serving)) (inputPtr ws) (inputSize ws)
+  case r of
+    Gone -> pure ()
+    TooLarge -> reject LoggedGarbage HeadTooLarge
+    Malformed -> reject LoggedGarbage BadHeaderValue
+    _ -> do
+      let size = min (lowHalf r) (inputSize ws)
+      set ws WorkEnd size
+      startHead (workHead ws)
+      parseHead (settingLimits settings) (inputPtr ws) size (workHead ws) >>= \case
+        Done n -> do
+          set ws WorkStart n
+          set ws WorkEnd n
+          handle serving (highHalf r == 0)
+        Reject _ reason -> reject LoggedGarbage reason
+        More -> reject LoggedGarbage HeadTooLarge
+  where
+    h2 = servingHttp2 serving
+    ws = servingWork serving
+    settings = settingsOf serving
+    reject what reason = refuse serving what (rejectStatus reason) (rejectText reason)
+
+-- The head is complete: decide, call the handler, answer. The flag says that a body follows.
+handle :: Serving -> Bool -> IO ()
+handle serving bodied = do
+  base <- get ws WorkBase
+  let p = inputPtr ws `plusPtr` base
+  framingOf (settingLimits settings) p (workHead ws) >>= \case
+    FramingReject status reason -> refuse serving LoggedRequest status (rejectText reason)
+    _ ->
+      expectsContinue p (workHead ws) >>= \case
+        ExpectUnknown -> refuse serving LoggedRequest status417 (rejectText UnknownExpectation)
+        expectation -> do
+          set ws WorkLeft (if bodied then -2 else 0)
+          set ws WorkContinue (if bodied && expectation == ExpectContinue then 1 else 0)
+          set ws WorkBodyBegan 0
+          set ws WorkBodyTotal 0
+          now <- freshNow (http2Registration (servingHttp2 serving))
+          let request = requestAt serving now
+          reply <- try (unsafeUnmask (contextHandler (contextOf serving) request))
+          case reply of
+            Right r -> answer serving request r
+            Left e -> handlerFailed serving request e
+  where
+    ws = servingWork serving
+    settings = settingsOf serving
+
+requestAt :: Serving -> Deadline -> Request
+requestAt serving now =
+  Request
+    { requestTransport = http2Transport (servingHttp2 serving),
+      requestWork = servingWork serving,
+      requestSettings = settingsOf serving,
+      requestCapability = contextCapability (contextOf serving),
+      requestBegan = now,
+      requestFlush = mask_ (beforeBody serving)
+    }
+
+-- Before waiting for a body: 100 Continue if it is owed, and what else there is to send.
+beforeBody :: Serving -> IO ()
+beforeBody serving = do
+  owed <- get ws WorkContinue
+  when (owed == 1) $ do
+    set ws WorkContinue 0
+    sendContinue (http2Session h2) (streamName (servingStream serving))
+  state <- sessionState (http2Session h2)
+  when (stateWrites state) (kick h2)
+  where
+    ws = servingWork serving
+    h2 = servingHttp2 serving
+
+-- 'sourcePull': the stream's body.
+pull :: Serving -> Ptr Word8 -> Int -> IO Int
+pull serving p room = mask_ $ do
+  r <- input
+  if r == NothingYet then wait else took r
+  where
+    h2 = servingHttp2 serving
+    ws = servingWork serving
+    settings = settingsOf serving
+    pace = settingBodyPace settings
+    input = readInput (http2Session h2) (streamName (servingStream serving)) p room
+    wait = do
+      beforeBody serving
+      Deadline now <- monotonicNow
+      began <- get ws WorkBodyBegan
+      before <- get ws WorkBodyGot
+      -- Windows of the pace, as for HTTP/1.
+      when (began == 0 || paceKept pace (Deadline began) before (Deadline now)) $ do
+        set ws WorkBodyBegan now
+        set ws WorkBodyGot 0
+      since <- get ws WorkBodyBegan
+      got <- get ws WorkBodyGot
+      awaitStream h2 (servingStream serving) (paceDeadline pace (Deadline since) got) ((\r -> if r == NothingYet then Nothing else Just r) <$> input)
+        >>= maybe (fails BodyTooSlow) took
+    took r
+      | r == 0 = pure 0
+      | r < 0 = fails BodyCutShort
+      | otherwise = do
+        let n = lowHalf r
+        when (highHalf r == 1) (kick h2)
+        total <- get ws WorkBodyTotal
+        set ws WorkBodyTotal (total + n)
+        got <- get ws WorkBodyGot
+        set ws WorkBodyGot (got + n)
+        if total + n > limitBody (settingLimits settings) then fails (BodyRejected status413 BodyTooLarge) else pure n
+    fails = failing (requestAt serving (Deadline 0))
+
+handlerFailed :: Serving -> Request -> SomeException -> IO ()
+handlerFailed serving request e
+  | Just failure <- fromException e = bodyFailed failure
+  | Just ConnectionLost <- fromException e = pure ()
+  | isAsynchronous e = throwIO e
+  | otherwise = do
+    settingFailed (settingsOf serving) e
+    answer serving request (plain status500 "The server failed to answer this request.")
+  where
+    bodyFailed = \case
+      BodyRejected status reason -> refuse serving LoggedRequest status (rejectText reason)
+      BodyTooSlow -> refuse serving LoggedRequest status408 "The request's body did not arrive in time."
+      BodyCutShort -> pure ()
+
+refuse :: Serving -> Logged -> Status -> ByteString -> IO ()
+refuse serving what status text = do
+  now <- monotonicNow
+  let request = requestAt serving now
+  code <- case what of
+    LoggedRequest -> method request
+    LoggedGarbage -> beginsWithHead (servingWork serving)
+  try (send serving now code (plain status text)) >>= \case
+    Left ConnectionLost -> pure ()
+    Right () -> pure ()
+  logged serving request what status
+
+logged :: Serving -> Request -> Logged -> Status -> IO ()
+logged serving request what status = case contextLog (contextOf serving) of
+  Nothing -> pure ()
+  Just hook -> get (servingWork serving) WorkSent >>= hook request what status
+
+-- Replies -------------------------------------------------------------------------
+
+answer :: Serving -> Request -> Reply -> IO ()
+answer serving request reply
+  | Just unsafe <- unsafeReply reply = do
+    settingFailed (settingsOf serving) (toException unsafe)
+    releaseReply reply
+    answer serving request (plain status500 "The server made a malformed reply.")
+  | Tunnel _ _ <- reply = answer serving request (plain status501 "HTTP/2 connections carry no other protocol.")
+  | otherwise = do
+    now <- freshNow (http2Registration (servingHttp2 serving))
+    code <- method request
+    r <- try (send serving now code reply)
+    case r of
+      -- Found by the session, before anything was sent.
+      Left e | Just (UnsafeHeader _) <- fromException e -> do
+        settingFailed (settingsOf serving) e
+        refuse serving LoggedRequest status500 "The server made a malformed reply."
+      Left e -> sendFailed serving request e reply
+      Right () -> logged serving request LoggedRequest (replyStatus reply)
+
+sendFailed :: Serving -> Request -> SomeException -> Reply -> IO ()
+sendFailed serving request e reply = do
+  unless (isAsynchronous e || isLost || isBodyError) $ settingFailed (settingsOf serving) e
+  unless isLost $ resetStream (http2Session h2) (streamName (servingStream serving)) 2 OwnFault
+  logged serving request LoggedRequest (replyStatus reply)
+  when (isAsynchronous e) (throwIO e)
+  where
+    h2 = servingHttp2 serving
+    isLost = case fromException e of
+      Just ConnectionLost -> True
+      Nothing -> False
+    isBodyError = case fromException e of
+      Just (_ :: BodyError) -> True
+      Nothing -> False
+
+-- The content's length is left in 'WorkSent'.
+--
+-- [Throws]: 'ConnectionLost'; what a stream's action throws.
+send :: Serving -> Deadline -> MethodCode -> Reply -> IO ()
+send serving now code = \case
+  Ready p -> do
+    refreshDate (servingOutput serving) now p
+    let content = if code == MethodHead then 0 else prebuiltSize p - prebuiltHead p
+    withBuffer (prebuiltBuffer p) $ \b ->
+      withLines b (prebuiltHead p) $ \h n ->
+        begin serving h n (b `plusPtr` prebuiltHead p) content True
+  Whole status headers content -> do
+    let bare = statusForbidsContent status
+        sent = if bare || code == MethodHead then B.empty else content
+    withHeadOf status headers (if bare then Nothing else Just (B.length content)) $ \h n ->
+      unsafeUseAsCStringLen sent $ \(p, count) -> begin serving h n (castPtr p) count True
+  Segments status headers segments release -> flip finally release $ do
+    let bare = statusForbidsContent status
+        total = sum (map segmentLength segments)
+        silent = bare || code == MethodHead || total == 0
+    withHeadOf status headers (if bare then Nothing else Just total) $ \h n -> begin serving h n nullPtr 0 silent
+    unless silent $ mapM_ piece segments >> put serving nullPtr 0 True
+  Stream status headers body
+    | statusForbidsContent status || code == MethodHead ->
+      withHeadOf status headers Nothing $ \h n -> begin serving h n nullPtr 0 True
+    | otherwise -> do
+      withHeadOf status headers Nothing $ \h n -> begin serving h n nullPtr 0 False
+      unsafeUnmask (body (Writer (mask_ . putBytesOf) (mask_ (set ws WorkUsed 0 >> kick h2))))
+      put serving nullPtr 0 True
+  Tunnel _ _ -> pure ()
+  where
+    ws = servingWork serving
+    h2 = servingHttp2 serving
+    out = servingOutput serving
+    -- The lines that all replies on the connection have, before the empty line.
+    withLines b n use
+      | B.null (outputLines out) = use b n
+      | otherwise = do
+        buffer <- newBuffer (n + B.length (outputLines out))
+        withBuffer buffer $ \h -> do
+          copyBytes h b (n - 2)
+          end <- pokeBytes (h `plusPtr` (n - 2)) (outputLines out <> "\r\n")
+          use h (end `minusPtr` h)
+    withHeadOf status headers len use = do
+      _ <- currentSecond (outputDate out) now
+      let room = headBound out headers ""
+          write h = writeHeadTo out h status headers len "" >>= \end -> use h (end `minusPtr` h)
+      if room <= outputSize ws
+        then write (outputPtr ws)
+        else newBuffer room >>= \buffer -> withBuffer buffer write
+    putBytesOf bytes = unsafeUseAsCStringLen bytes $ \(p, n) -> when (n > 0) $ do
+      put serving (castPtr p) n False
+      gathered <- get ws WorkUsed
+      if gathered + n >= 16384 then set ws WorkUsed 0 >> kick h2 else set ws WorkUsed (gathered + n)
+    piece = \case
+      SegmentBytes bytes -> unsafeUseAsCStringLen bytes $ \(p, n) -> when (n > 0) (put serving (castPtr p) n False)
+      SegmentFile file offset n -> putFile serving file offset n
+
+-- The head, and content.
+begin :: Serving -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> Bool -> IO ()
+begin serving h headBytes p n complete = do
+  set ws WorkSent 0
+  set ws WorkUsed 0
+  r <- beginReply (http2Session h2) (streamName (servingStream serving)) h headBytes p n complete
+  case r of
+    Malformed -> throwIO (UnsafeHeader (Header "(one that HTTP/2 forbids)" ""))
+    _ | r < 0 -> throwIO ConnectionLost
+    _ -> do
+      set ws WorkSent r
+      when (r < n) $ put serving (p `plusPtr` r) (n - r) complete
+  where
+    ws = servingWork serving
+    h2 = servingHttp2 serving
+
+-- More content, at least at the settings' pace.
+put :: Serving -> Ptr Word8 -> Int -> Bool -> IO ()
+put serving p n complete = do
+  r <- output p n
+  if r == n then count n else moved r r
+  where
+    h2 = servingHttp2 serving
+    ws = servingWork serving
+    name = streamName (servingStream serving)
+    pace = settingReplyPace (settingsOf serving)
+    output q left = writeOutput (http2Session h2) name q left complete
+    count r = get ws WorkSent >>= \sent -> set ws WorkSent (sent + r)
+    moved done r
+      | r < 0 = throwIO ConnectionLost
+      | otherwise = count r >> monotonicNow >>= \began -> waiting done began 0
+    waiting done began since = do
+      kick h2
+      -- Nothing is asked before the last wait has ended, or the event would be lost.
+      r <- awaitStream h2 (servingStream serving) (paceDeadline pace began since) $ do
+        r <- output (p `plusPtr` done) (n - done)
+        pure (if r == 0 then Nothing else Just r)
+      case r of
+        Nothing -> do
+          resetStream (http2Session h2) name 8 Provoked
+          kick h2
+          throwIO ConnectionLost
+        Just k
+          | k < 0 -> throwIO ConnectionLost
+          | done + k == n -> count k
+          | otherwise -> do
+            count k
+            now <- monotonicNow
+            if paceKept pace began (since + k) now then waiting (done + k) now 0 else waiting (done + k) began (since + k)
+
+-- A part of a file, through one of the capability's buffers.
+putFile :: Serving -> Fd -> Int64 -> Int -> IO ()
+putFile serving file offset0 n0 = do
+  buffer <- borrowBuffer registration
+  whole <- go (bufferPtr buffer) (bufferSize buffer) offset0 n0
+  keepAlive buffer
+  giveBackBuffer registration buffer
+  -- Its length was announced, so the stream cannot end well.
+  unless whole $ do
+    resetStream (http2Session h2) (streamName (servingStream serving)) 2 OwnFault
+    throwIO ConnectionLost
+  where
+    h2 = servingHttp2 serving
+    registration = http2Registration h2
+    go p size offset left
+      | left == 0 = pure True
+      | otherwise = do
+        let count = min size left
+        quick <- readAtNoWait file p count offset
+        r <- if quick > 0 then pure quick else readAt file p count offset
+        if r <= 0 then pure False else put serving p r False >> go p size (offset + fromIntegral r) (left - r)
