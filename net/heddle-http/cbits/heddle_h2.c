@@ -25,7 +25,7 @@
 enum { GONE = -1, MALFORMED = -2, TOO_LARGE = -3, NOTHING_YET = -11 };
 enum { EVENT_REQUEST = 1, EVENT_WAKE = 2, EVENT_CLOSED = 3 };
 enum { STATE_READS = 1, STATE_WRITES = 2, STATE_PING_ANSWERED = 4, STATE_HEAD_PENDING = 8 };
-enum { RECENT = 64, DATA_FRAME = 16375 };
+enum { RECENT = 128, DATA_FRAME = 16375, PREFACE = 24, FRAME_HEAD = 9 };
 
 /* The parameters of heddle_h2_new, in this order. */
 struct limits {
@@ -58,9 +58,22 @@ struct slot {
   int32_t id;
   uint32_t index, error;
   uint8_t open, dispatched, done, replied, finished, ended, deferred, large, faulty, own_reset;
-  uint8_t wants_room, wants_data;
-  int64_t moved; /* when the client last took something of the reply */
+  uint8_t wants_room, wants_data, end_sent;
+  size_t dropped; /* of the body, because nobody reads it */
+  int64_t moved;  /* when the client last took something of the reply */
   struct bytes head, in, out;
+};
+
+/* How a stream that is not open any more ended. */
+struct past {
+  int32_t id;
+  int by_client; /* it has sent END_STREAM or RST_STREAM */
+};
+
+/* Where the input is within a frame. */
+struct scan {
+  size_t skip, have;
+  uint8_t head[FRAME_HEAD + 4];
 };
 
 struct core {
@@ -72,8 +85,9 @@ struct core {
   int64_t now, head_began;
   struct bucket resets, controls;
   int64_t total, useful;
-  int32_t last_id, recent[RECENT];
-  uint32_t recent_at;
+  int32_t last_id;
+  struct past recent[RECENT];
+  struct scan scan;
   uint8_t dead, mute; /* it reads, and writes, no more */
   uint8_t calmed, ping_answered;
   const uint8_t *pending; /* output of libnghttp2 that did not fit the last buffer */
@@ -237,28 +251,76 @@ static void spend_reset(struct core *core) { spend(core, &core->resets, core->li
 
 /* Receiving ---------------------------------------------------------------------- */
 
-static int was_opened(const struct core *core, int32_t id) {
-  for (int i = 0; i < RECENT; i++)
-    if (core->recent[i] == id) return 1;
-  return 0;
+static struct past *past_of(struct core *core, int32_t id) { return &core->recent[(id / 2) % RECENT]; }
+
+/* libnghttp2 takes a stream that was skipped for one that is closed (nghttp2#2278), and remembers
+ * none that is closed. A stream that this side has reset may still receive what was on its way. */
+static void check_order(struct core *core, uint8_t type, int32_t id) {
+  if (id <= 0 || id % 2 == 0 || nghttp2_session_find_stream(core->session, id)) return;
+  struct past *past = past_of(core, id);
+  if (id > core->last_id) {
+    if (type != NGHTTP2_HEADERS) return;
+    core->last_id = id;
+    *past = (struct past){id, 0};
+  } else if (past->id == id) {
+    if (past->by_client) nghttp2_session_terminate_session(core->session, NGHTTP2_STREAM_CLOSED);
+  } else if (type == NGHTTP2_HEADERS && past->id < id)
+    nghttp2_session_terminate_session(core->session, NGHTTP2_PROTOCOL_ERROR);
 }
 
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user) {
   struct core *core = user;
-  core->total += (int64_t)hd->length + 9;
-  if (core->total / 8 > core->useful + core->limits.useless) calm(core);
-  if (hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_CONTINUATION) {
-    if (!core->head_began) core->head_began = core->now;
-    /* libnghttp2 takes a stream that was skipped for one that is closed (nghttp2#2278). */
-    if (hd->type == NGHTTP2_HEADERS && hd->stream_id > 0 && hd->stream_id % 2 == 1) {
-      if (hd->stream_id > core->last_id) {
-        core->last_id = hd->stream_id;
-        core->recent[core->recent_at++ % RECENT] = hd->stream_id;
-      } else if (!nghttp2_session_find_stream(session, hd->stream_id) && !was_opened(core, hd->stream_id))
-        nghttp2_session_terminate_session(session, NGHTTP2_PROTOCOL_ERROR);
-    }
-  }
+  (void)session;
+  if (hd->type != NGHTTP2_HEADERS) return 0;
+  if (!core->head_began) core->head_began = core->now;
+  check_order(core, hd->type, hd->stream_id);
   return 0;
+}
+
+static void receive(struct core *core, const uint8_t *p, size_t count) {
+  if (count == 0 || core->dead) return;
+  ssize_t n = nghttp2_session_mem_recv(core->session, p, count);
+  if (n == NGHTTP2_ERR_FLOODED) calm(core);
+  if (n < 0) core->dead = 1;
+}
+
+static uint32_t number31(const uint8_t *p) { return (uint32_t)(p[0] & 0x7F) << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
+
+/* Give input to libnghttp2, looking at each frame's head for what libnghttp2 skips unseen: how many bytes
+ * there are; DATA on a closed stream, once what stands before it was taken; PRIORITY frames, unread
+ * once we have said that we do not use them, but malformed they must not be (RFC 9113, section 6.3;
+ * RFC 7540, section 5.3.1). */
+static void receive_frames(struct core *core, const uint8_t *p, size_t count) {
+  struct scan *scan = &core->scan;
+  const uint8_t *taken = p, *end = p + count, *frame = p;
+  while (p < end) {
+    if (scan->skip > 0) {
+      size_t n = scan->skip < (size_t)(end - p) ? scan->skip : (size_t)(end - p);
+      scan->skip -= n;
+      p += n;
+      continue;
+    }
+    if (scan->have == 0) frame = p;
+    const uint8_t *h = scan->head;
+    scan->head[scan->have++] = *p++;
+    if (scan->have < FRAME_HEAD) continue;
+    size_t length = (size_t)h[0] << 16 | (size_t)h[1] << 8 | h[2];
+    uint32_t id = number31(h + 5);
+    if (h[3] == NGHTTP2_PRIORITY) {
+      if (length >= 4 && scan->have < FRAME_HEAD + 4) continue;
+      if (id == 0 || (length >= 4 && id == number31(h + FRAME_HEAD)))
+        nghttp2_session_terminate_session(core->session, NGHTTP2_PROTOCOL_ERROR);
+    } else if (h[3] == NGHTTP2_DATA && !nghttp2_session_find_stream(core->session, (int32_t)id)) {
+      receive(core, taken, (size_t)(frame - taken));
+      taken = frame;
+      check_order(core, NGHTTP2_DATA, (int32_t)id);
+    }
+    core->total += (int64_t)length + FRAME_HEAD;
+    if (core->total / 8 > core->useful + core->limits.useless) calm(core);
+    scan->skip = length - (scan->have - FRAME_HEAD);
+    scan->have = 0;
+  }
+  receive(core, taken, (size_t)(end - taken));
 }
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
@@ -405,6 +467,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
       }
       break;
     case NGHTTP2_RST_STREAM:
+      if (past_of(core, frame->hd.stream_id)->id == frame->hd.stream_id) past_of(core, frame->hd.stream_id)->by_client = 1;
       spend_reset(core);
       break;
     case NGHTTP2_SETTINGS:
@@ -425,6 +488,12 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
   return 0;
 }
 
+/* After a reply, the rest of a small body is dropped; that of a large one is refused. */
+static void stop_upload(struct core *core, struct slot *slot) {
+  if (slot->end_sent && !slot->ended && slot->dropped * 2 > (size_t)core->limits.stream_window)
+    nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, slot->id, NGHTTP2_NO_ERROR);
+}
+
 static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t count, void *user) {
   struct core *core = user;
   struct slot *slot = nghttp2_session_get_stream_user_data(session, id);
@@ -433,6 +502,10 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
   if (!slot || slot->done) {
     /* Nobody will read it: only the connection's window grows again. */
     nghttp2_session_consume_connection(session, count);
+    if (slot) {
+      slot->dropped += count;
+      stop_upload(core, slot);
+    }
     return 0;
   }
   if (append(&slot->in, data, count)) return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -444,6 +517,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
   struct slot *slot = nghttp2_session_get_stream_user_data(session, id);
   if (!slot) return 0;
   slot->open = 0;
+  if (slot->ended && past_of(core, id)->id == id) past_of(core, id)->by_client = 1;
   if (held(&slot->in)) {
     nghttp2_session_consume_connection(session, held(&slot->in));
     if (error != NGHTTP2_NO_ERROR || !slot->ended) clear(&slot->in);
@@ -476,8 +550,10 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
   }
   if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
     struct slot *slot = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    /* Nobody reads the rest of the request. */
-    if (slot && !slot->ended) nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+    if (slot) {
+      slot->end_sent = 1;
+      stop_upload(core, slot);
+    }
   }
   return 0;
 }
@@ -581,6 +657,7 @@ int64_t heddle_h2_new(struct shell *shell, const struct limits *limits, int64_t 
   if (!core) return GONE;
   core->limits = *limits;
   core->now = core->head_began = now;
+  core->scan.skip = PREFACE;
   core->resets = (struct bucket){(double)limits->reset_burst, now};
   core->controls = (struct bucket){(double)limits->control_burst, now};
   if (start(core)) {
@@ -632,11 +709,7 @@ int64_t heddle_h2_feed(struct shell *shell, uint8_t *p, int64_t count, int64_t n
   struct core *core = enter(shell);
   if (!core) return leave(shell, GONE);
   core->now = now;
-  if (!core->dead) {
-    ssize_t n = nghttp2_session_mem_recv(core->session, p, (size_t)count);
-    if (n == NGHTTP2_ERR_FLOODED) calm(core);
-    if (n < 0) core->dead = 1;
-  }
+  if (!core->dead) receive_frames(core, p, (size_t)count);
   size_t room = 512, n = copy_requests(core, (struct event *)p, room);
   n += copy_events(&core->wakes, (struct event *)p + n, room - n);
   return leave(shell, (int64_t)n);
@@ -693,8 +766,8 @@ int64_t heddle_h2_state(struct shell *shell) {
 }
 
 /* End what takes too long: the connection, when a head (or the client's SETTINGS) is incomplete
- * after head_patience; a stream whose client has taken nothing of a complete reply for
- * reply_patience. Answers when the incomplete head began, or 0. */
+ * after head_patience; a stream whose client has taken nothing of a complete reply, or has not ended
+ * its request after the reply, for reply_patience. Answers when the incomplete head began, or 0. */
 int64_t heddle_h2_check(struct shell *shell, int64_t now, int64_t head_patience, int64_t reply_patience) {
   struct core *core = enter(shell);
   if (!core) return leave(shell, GONE);
@@ -707,7 +780,7 @@ int64_t heddle_h2_check(struct shell *shell, int64_t now, int64_t head_patience,
     struct slot *slot = core->slots[i];
     if (slot && slot->open && slot->done && now - slot->moved >= reply_patience) {
       slot->moved = now;
-      nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, slot->id, NGHTTP2_CANCEL);
+      nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, slot->id, slot->end_sent ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
     }
   }
   return leave(shell, core->head_began);
@@ -885,8 +958,10 @@ void heddle_h2_done(struct shell *shell, uint32_t index, int32_t id) {
     slot->moved = core->now;
     if (held(&slot->in)) {
       nghttp2_session_consume_connection(core->session, held(&slot->in));
+      slot->dropped += held(&slot->in);
       release(&slot->in);
     }
+    stop_upload(core, slot);
     if (!slot->finished) {
       slot->own_reset = 1;
       nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_INTERNAL_ERROR);
