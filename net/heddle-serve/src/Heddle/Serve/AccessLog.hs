@@ -40,7 +40,6 @@ import Heddle.Http.Borrowed
 import Heddle.IO (Runtime, capabilitiesOf)
 import Heddle.IO.Parker (Parker, closeParker, newParker)
 import Heddle.IO.Parker qualified as Parker
-import Heddle.IO.Registration (pauseUntil)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
@@ -233,7 +232,7 @@ accessLogHook log' capability = do
               before <- fetchAdd ws LogDropped 1
               when (before == 0) (Parker.unpark (logReport log'))
             else do
-              pauseUntil (requestConn request) (min limit (after (milliseconds 5) now))
+              pauseRequestUntil request (min limit (after (milliseconds 5) now))
               put limit
     put never
   where

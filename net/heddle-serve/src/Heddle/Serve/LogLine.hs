@@ -77,10 +77,11 @@ pokeLogLine clock request what status sent p0 = do
   p3 <- case what of
     LoggedGarbage -> firstLine request p2
     LoggedRequest -> do
+      major <- httpMajor request
       minor <- httpMinor request
       q1 <- withMethod request (escaped 64 p2)
       q2 <- withTarget request . escaped 2048 =<< pokeWrite (char7 ' ') q1
-      pokeWrite (" HTTP/1." <> decimal minor) q2
+      pokeWrite (" HTTP/" <> decimal major <> char7 '.' <> decimal minor) q2
   p4 <- pokeWrite ("\" " <> decimal (statusCode status) <> char7 ' ') p3
   p5 <- if sent == 0 then pokeWrite "- \"" p4 else pokeWrite (decimal sent <> " \"") p4
   p6 <- field HeaderReferer 768 p5

@@ -31,7 +31,6 @@ import Heddle.Http
 import Heddle.Http.Borrowed
 import Heddle.Http.Range (ByteRange (..), rangeLength)
 import Heddle.Http.UriPath
-import Heddle.IO.Registration (pauseUntil)
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
@@ -320,7 +319,7 @@ openHere site request relative = do
       r <- withReserved (siteReserve site) (openBeneath root path readOnly)
       if exhausted r && tries > 0
         then do
-          deadlineIn (milliseconds 10) >>= pauseUntil (requestConn request)
+          deadlineIn (milliseconds 10) >>= pauseRequestUntil request
           patiently (tries - 1) root path
         else pure r
 
