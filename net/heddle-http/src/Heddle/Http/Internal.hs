@@ -13,6 +13,11 @@
 module Heddle.Http.Internal
   ( module Heddle.Http.Chunked,
     module Heddle.Http.Framing,
+
+    -- ** Counted in this process
+    liveSessions,
+    liveStreams,
+    calmedSessions,
     module Heddle.Http.Head,
     module Heddle.Http.Parse,
     module Heddle.Http.Preconditions,
@@ -24,6 +29,7 @@ where
 
 import Heddle.Http.Chunked
 import Heddle.Http.Framing
+import Heddle.Http.H2.Session (calmedSessions, liveSessions, liveStreams)
 import Heddle.Http.Head
 import Heddle.Http.Parse
 import Heddle.Http.Preconditions

@@ -1,0 +1,206 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | A site for clients of HTTP/2, and programs that are such clients.
+module H2Fixture
+  ( Site (..),
+    withSite,
+    Kind (..),
+    site,
+    settings,
+    runPeer,
+    talkToPeer,
+    portOf,
+    program,
+  )
+where
+
+import Control.Concurrent.MVar (MVar, newEmptyMVar, readMVar)
+import Control.Exception (ErrorCall (..), SomeException, catch, throwIO)
+import Control.Monad (forM_, forever, unless, void)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.IORef
+import Foreign.Storable (pokeByteOff)
+import Heddle.Http
+import Heddle.Http.Internal (liveSessions, liveStreams)
+import Heddle.IO
+  ( BackendChoice (..),
+    Config (..),
+    ListenOptions (..),
+    Listener (..),
+    Spread (..),
+    defaultConfig,
+    defaultListenOptions,
+    withListener,
+    withRuntime,
+  )
+import Heddle.IO.Registration (Registration, endSending, receiveNow, receiveUntil, sendFilePaced)
+import Heddle.IO.Transport
+import Heddle.Prim.Clock (milliseconds, seconds)
+import Heddle.Prim.Exception (describeException)
+import Heddle.Prim.File (closeFile, openFile, readOnly)
+import Heddle.Testkit.Watchdog
+import Network.Socket (SockAddr (..), tupleToHostAddress)
+import System.Directory (getTemporaryDirectory, removeFile)
+import System.Exit (ExitCode (..))
+import System.IO (Handle, hClose, hGetContents, openTempFile)
+import System.Process
+
+-- | A server that runs.
+data Site = Site
+  { sitePort :: !String,
+    siteServer :: !Server,
+    -- | What handlers that wait were ended by.
+    siteEnded :: !(IORef [String]),
+    siteStarted :: !(IORef Int),
+    -- | Opens @/gate@ and @/stubborn@.
+    siteGate :: !(MVar ()),
+    siteFailures :: !(IORef [String]),
+    -- | Status and bytes of content, the last one first.
+    siteLogged :: !(IORef [(Int, Int)])
+  }
+
+-- | How the clients reach it.
+data Kind
+  = -- | By prior knowledge.
+    Clear
+  | -- | A layer that passes everything on and has agreed on h2 stands for TLS.
+    Agreed
+  deriving stock (Eq)
+
+-- | Short only where a test is about it.
+settings :: Settings
+settings =
+  defaultSettings
+    { settingLimits = defaultLimits {limitBody = 8000000},
+      settingIdle = seconds 60,
+      settingHead = seconds 60,
+      settingBodyPace = Pace (seconds 60) 1,
+      settingReplyPace = Pace (seconds 60) 1,
+      settingGrace = milliseconds 50
+    }
+
+-- | Serve while the body runs, and see that connections, sessions and streams end.
+withSite :: BackendChoice -> Kind -> Settings -> (Site -> IO a) -> IO a
+withSite backend kind chosen body = do
+  ended <- newIORef []
+  started <- newIORef 0
+  gate <- newEmptyMVar
+  failures <- newIORef []
+  logs <- newIORef []
+  path <- makeFile
+  let failed e = atomicModifyIORef' failures (\es -> (es ++ [describeException (e :: SomeException)], ()))
+      hook _ _ status sent = atomicModifyIORef' logs (\ls -> ((statusCode status, sent) : ls, ()))
+      scheme = case kind of
+        Clear -> ClearText
+        Agreed -> Encrypted (\registration _ -> pure (Opened (passing registration)))
+  r <- withRuntime defaultConfig {configBackend = backend} $ \runtime ->
+    withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener -> do
+      let make _ = do
+            ready <- newPrebuilt "heddle" status200 [] (ContentOf 6 (\p -> forM_ (zip [0 ..] (B.unpack "ready\n")) (uncurry (pokeByteOff p))))
+            pure (site path ready started ended gate, Just hook)
+      withServerOn runtime chosen {settingFailed = failed} make [(listener, scheme)] $ \server -> do
+        r <- body (Site (show (portOf (listenerAddress listener))) server ended started gate failures logs)
+        _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
+        pure r
+  removeFile path
+  _ <- eventually "every session to end" liveSessions (== 0)
+  _ <- eventually "every stream to end" liveStreams (== 0)
+  pure r
+  where
+    makeFile = do
+      directory <- getTemporaryDirectory
+      (path, handle) <- openTempFile directory "heddle-h2"
+      B.hPut handle (B.pack [fromIntegral (i `mod` 251) | i <- [0 .. 199999 :: Int]])
+      hClose handle
+      pure path
+
+-- | The port of an address of the loopback interface.
+portOf :: SockAddr -> Int
+portOf = \case
+  SockAddrInet port _ -> fromIntegral port
+  _ -> 0
+
+-- Passes everything on. It stands for TLS that has agreed on h2.
+passing :: Registration -> Layer
+passing registration =
+  Layer
+    { layerReadNow = receiveNow registration,
+      layerReadUntil = receiveUntil registration,
+      layerHoldsInput = pure False,
+      layerWriteSomeUntil = writeSomeUntil (Bare registration),
+      layerWriteFilePaced = sendFilePaced registration,
+      layerEndWriting = endSending registration,
+      layerClose = pure (),
+      layerFacts = LayerFacts "TLSv1.3" "none" "h2" "" Nothing
+    }
+
+-- | The handler; see the cases of @h2_peer.py@.
+site :: FilePath -> Prebuilt -> IORef Int -> IORef [String] -> MVar () -> Handler
+site path ready started ended gate request = do
+  atomicModifyIORef' started (\n -> (n + 1, ()))
+  rawPath request >>= \case
+    "/hello" -> pure (Whole status200 [Header "Content-Type" "text/plain"] "hello\n")
+    "/forty" -> pure (Whole status200 [] (C.replicate 40000 'f'))
+    "/big" -> pure (Whole status200 [] (C.replicate 3000000 'x'))
+    "/ready" -> pure (Ready ready)
+    "/204" -> pure (Whole status204 [] "nothing")
+    "/304" -> pure (Stream status304 [] (`writerPut` "nothing"))
+    "/fields" -> pure (Whole status200 [Header "X-Mixed-Case" " kept ", Header "Connection" "close", Header "Transfer-Encoding" "chunked", Header "Keep-Alive" "1", Header "Upgrade" "x"] "")
+    "/stream" -> pure (Stream status200 [] (\w -> writerPut w "one " >> writerFlush w >> writerPut w "two " >> writerPut w "" >> writerPut w "three"))
+    "/file" -> do
+      fd <- fromIntegral <$> openFile (C.pack path) readOnly
+      pure (Segments status200 [] [SegmentBytes (B.pack [0 .. 99]), SegmentFile fd 100 199900] (void (closeFile fd)))
+    "/short" -> do
+      fd <- fromIntegral <$> openFile (C.pack path) readOnly
+      pure (Segments status200 [] [SegmentFile fd 0 300000] (void (closeFile fd)))
+    "/whole" -> Whole status200 [] <$> readWholeBody request 8000000
+    "/echo" -> pure (Stream status200 [] (\w -> let go = readBody request >>= \b -> unless (B.null b) (writerPut w b >> go) in go))
+    "/seen" -> do
+      major <- httpMajor request
+      minor <- httpMinor request
+      m <- methodBytes request
+      t <- target request
+      hs <- headers request
+      pure (Whole status200 [] (C.unlines (C.concat [C.pack (show major), ".", C.pack (show minor), " ", m, " ", t] : [n <> ": " <> v | (n, v) <- hs])))
+    "/throw" -> throwIO (ErrorCall "thrown")
+    "/torn" -> pure (Stream status200 [] (\w -> writerPut w "begun" >> throwIO (ErrorCall "torn")))
+    "/unsafe" -> pure (Whole status200 [Header "X" "a\r\nb"] "")
+    "/forbidden" -> pure (Whole status200 [Header "X y" "a"] "")
+    "/tunnel" -> pure (Tunnel Nothing (\_ -> pure ()))
+    "/wait" -> noting (newEmptyMVar >>= readMVar) >> pure (Whole status200 [] "")
+    "/endless" -> pure (Stream status200 [] (\w -> noting (forever (writerPut w (C.replicate 1000 'e')))))
+    "/gate" -> readMVar gate >> pure (Whole status200 [] "opened")
+    -- Nothing ends it but the gate.
+    "/stubborn" -> let stay = readMVar gate `catch` \(_ :: SomeException) -> stay in stay >> pure (Whole status200 [] "")
+    _ -> pure (Whole status404 [] "")
+  where
+    noting :: IO () -> IO ()
+    noting act = act `catch` \e -> do
+      atomicModifyIORef' ended (\es -> (describeException e : es, ()))
+      throwIO (e :: SomeException)
+
+-- | Run a case of @h2_peer.py@.
+runPeer :: Site -> String -> Int -> IO ()
+runPeer at name seed = talkToPeer at name seed (\_ _ -> pure ())
+
+-- | The same, talking with it: its input and its output.
+talkToPeer :: Site -> String -> Int -> (Handle -> Handle -> IO ()) -> IO ()
+talkToPeer at name seed talk = do
+  -- The interpreter of the system, for which Debian's python3-h2 is.
+  let command = (proc "/usr/bin/python3" ["test/h2_peer.py", sitePort at, name, show seed]) {std_in = CreatePipe, std_out = CreatePipe, std_err = CreatePipe}
+  within 100000000 ("the case " ++ name) $
+    withCreateProcess command $ \input output errors process -> case (input, output, errors) of
+      (Just i, Just o, Just e) -> do
+        talk i o
+        hClose i
+        said <- hGetContents e
+        code <- length said `seq` waitForProcess process
+        unless (code == ExitSuccess) $ unexpected ("the case " ++ name ++ " with seed " ++ show seed ++ " to end well") said
+      _ -> unexpected "three pipes" "fewer"
+
+-- | What a program prints.
+program :: FilePath -> [String] -> IO String
+program name arguments = do
+  (code, out, err) <- within 100000000 name (readProcessWithExitCode name arguments "")
+  if code == ExitSuccess then pure out else unexpected (unwords (name : arguments) ++ " to end well") (show code ++ "\n" ++ out ++ err)
