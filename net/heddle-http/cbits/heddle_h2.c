@@ -5,10 +5,11 @@
  * is gathered in scratch buffers of the session and then written out as an HTTP/1.1 head; bodies
  * wait in a buffer per stream and direction; what Haskell must hear of becomes an event.
  *
- * A session belongs to a shell of two words in Haskell's memory: a lock and a pointer. The lock is
- * there for handlers that write from a thread on another capability; every call is short and never
- * sleeps, so it spins. After heddle_h2_end the pointer is NULL and every call answers GONE, so a
- * writer that outlives its connection does no harm.
+ * A session has a shell of two words: a lock and a pointer. The lock is there for handlers that write
+ * from a thread on another capability; every call is short and never sleeps, so it spins. After
+ * heddle_h2_end the pointer is NULL and every call answers GONE, so a writer that outlives its
+ * connection does no harm. The collector frees the shell, and with it a session that nobody has
+ * ended, because the runtime was stopped under its connection.
  *
  * A stream has a slot from its HEADERS on until libnghttp2 has closed it and its handler has ended.
  * Haskell names it by slot and stream identifier; the identifier is never used twice.
@@ -94,6 +95,7 @@ struct core {
   size_t pending_count;
   /* The header block being received. Blocks never interleave. */
   struct slot *block;
+  int signalled; /* it has a priority field */
   size_t listed, fields_count;
   struct bytes method, path, authority, host, cookies, fields;
 };
@@ -327,6 +329,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
   struct core *core = user;
   core->block = NULL;
   core->listed = core->fields_count = 0;
+  core->signalled = 0;
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
   int32_t id = frame->hd.stream_id;
   /* libnghttp2 counts the open streams; a reset one counts here until its handler has ended. */
@@ -375,6 +378,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
   int pseudo = name_count > 0 && name[0] == ':';
   if (unfit(name, name_count, 1) || unfit(value, value_count, pseudo)) slot->faulty = 1;
   int failed = 0;
+  if (same(name, name_count, "priority")) core->signalled = 1;
   if (pseudo) {
     if (same(name, name_count, ":method")) failed = append(&core->method, value, value_count);
     else if (same(name, name_count, ":path")) failed = append(&core->path, value, value_count);
@@ -415,18 +419,18 @@ static int write_head(struct core *core, struct slot *slot) {
   append_bytes(head, target);
   append_text(head, " HTTP/1.1\r\n");
   if (held(&core->authority)) {
-    append_text(head, "Host: ");
+    append_text(head, "host: ");
     append_bytes(head, &core->authority);
     append_text(head, "\r\n");
   }
   if (with_host) {
-    append_text(head, "Host: ");
+    append_text(head, "host: ");
     append_bytes(head, &core->host);
     append_text(head, "\r\n");
   }
   append_bytes(head, &core->fields);
   if (held(&core->cookies)) {
-    append_text(head, "Cookie: ");
+    append_text(head, "cookie: ");
     append_bytes(head, &core->cookies);
     append_text(head, "\r\n");
   }
@@ -452,6 +456,10 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
       if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) slot->ended = 1;
       if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         if (!slot->large && !slot->faulty && write_head(core, slot)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+        /* RFC 9218's default would serve streams one after the other, and a small reply would wait for
+         * the end of a download that began before it. Clients that say nothing share. */
+        nghttp2_extpri shared = {NGHTTP2_EXTPRI_DEFAULT_URGENCY, 1};
+        if (!core->signalled) nghttp2_session_change_extpri_stream_priority(session, slot->id, &shared, 0);
         if (announce(&core->requests, EVENT_REQUEST, slot, 0)) return NGHTTP2_ERR_CALLBACK_FAILURE;
       } else if (slot->ended)
         return wake_reader(core, slot);
@@ -650,31 +658,39 @@ static int start(struct core *core) {
   return failed ? -1 : 0;
 }
 
-/* Make a session in a shell; 0, or GONE without memory. */
-int64_t heddle_h2_new(struct shell *shell, const struct limits *limits, int64_t now) {
-  memset(shell, 0, sizeof *shell);
+/* Make a session in a shell of its own; NULL without memory. */
+struct shell *heddle_h2_new(const struct limits *limits, int64_t now) {
+  struct shell *shell = calloc(1, sizeof *shell);
   struct core *core = calloc(1, sizeof *core);
-  if (!core) return GONE;
-  core->limits = *limits;
-  core->now = core->head_began = now;
-  core->scan.skip = PREFACE;
-  core->resets = (struct bucket){(double)limits->reset_burst, now};
-  core->controls = (struct bucket){(double)limits->control_burst, now};
-  if (start(core)) {
-    free(core);
-    return GONE;
+  if (shell && core) {
+    core->limits = *limits;
+    core->now = core->head_began = now;
+    core->scan.skip = PREFACE;
+    core->resets = (struct bucket){(double)limits->reset_burst, now};
+    core->controls = (struct bucket){(double)limits->control_burst, now};
+    if (!start(core)) {
+      live_sessions++;
+      shell->core = core;
+      return shell;
+    }
   }
-  live_sessions++;
-  shell->core = core;
-  return 0;
+  free(core);
+  free(shell);
+  return NULL;
 }
 
-/* Free the session. Idempotent. */
+/* Free the session; the shell stays. Idempotent. */
 void heddle_h2_end(struct shell *shell) {
   struct core *core = enter(shell);
   shell->core = NULL;
   if (core) free_core(core);
   leave(shell, 0);
+}
+
+/* Nobody knows the shell any more. */
+void heddle_h2_free(struct shell *shell) {
+  if (shell->core) free_core(shell->core);
+  free(shell);
 }
 
 static size_t copy_events(struct events *events, struct event *to, size_t room) {

@@ -62,15 +62,15 @@ import Data.Bits (shiftR, (.&.))
 import Data.Int (Int32, Int64)
 import Data.Word (Word32, Word8)
 import Foreign.C.Types (CInt (..))
+import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr, withForeignPtr)
 import Foreign.Marshal.Alloc (allocaBytes)
-import Foreign.Ptr (Ptr)
+import Foreign.Ptr (Ptr, nullPtr)
 import Foreign.Storable (peekByteOff, pokeElemOff)
 import Heddle.Http.H2.Limits
-import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), Nanos, nanosCount)
 
--- | A session's shell: a lock, and the address of the session or 0.
-newtype Session = Session Buffer
+-- | A session's shell, in C's memory.
+newtype Session = Session (ForeignPtr Word8)
 
 -- | The answer when the stream, or the session, is over.
 pattern Gone :: Int
@@ -95,11 +95,10 @@ pattern NothingYet = -11
 -- [Blocks]: never.
 newSession :: Http2Limits -> Int -> Deadline -> IO (Maybe Session)
 newSession limits trailers (Deadline now) = do
-  shell <- newBuffer 64
-  r <- withBuffer shell $ \p -> allocaBytes (8 * length numbers) $ \q -> do
+  shell <- allocaBytes (8 * length numbers) $ \q -> do
     zipWithM_ (\i n -> pokeElemOff q i (fromIntegral (n limits) :: Int64)) [0 ..] numbers
-    c_new p q (fromIntegral now)
-  pure (if r == 0 then Just (Session shell) else Nothing)
+    c_new q (fromIntegral now)
+  if shell == nullPtr then pure Nothing else Just . Session <$> newForeignPtr c_free shell
   where
     numbers =
       [ http2Streams,
@@ -116,11 +115,11 @@ newSession limits trailers (Deadline now) = do
         http2Output
       ]
 
--- | Free the session. Idempotent.
+-- | Free the session. Idempotent. The collector does it for a session that nobody has ended.
 --
 -- [Blocks]: never.
 endSession :: Session -> IO ()
-endSession (Session shell) = withBuffer shell c_end
+endSession (Session shell) = withForeignPtr shell c_end
 
 -- | How many sessions exist in this process.
 liveSessions :: IO Int
@@ -142,11 +141,11 @@ calmedSessions = fromIntegral <$> c_live 2
 -- [Cost]: libnghttp2's: 0.5 µs a request.
 -- [Blocks]: never.
 feed :: Session -> Ptr Word8 -> Int -> Deadline -> IO Int
-feed (Session shell) p n (Deadline now) = withBuffer shell $ \s -> fromIntegral <$> c_feed s p (fromIntegral n) (fromIntegral now)
+feed (Session shell) p n (Deadline now) = withForeignPtr shell $ \s -> fromIntegral <$> c_feed s p (fromIntegral n) (fromIntegral now)
 
 -- | Events beyond those that 'feed' had room for.
 moreEvents :: Session -> Ptr Word8 -> IO Int
-moreEvents (Session shell) p = withBuffer shell $ \s -> fromIntegral <$> c_events s p
+moreEvents (Session shell) p = withForeignPtr shell $ \s -> fromIntegral <$> c_events s p
 
 -- | @drain session to room events now@ packs output: 'lowHalf' of the answer is the number of bytes,
 -- 'highHalf' that of the events, at most 64; or 'Gone'.
@@ -155,7 +154,7 @@ moreEvents (Session shell) p = withBuffer shell $ \s -> fromIntegral <$> c_event
 -- [Blocks]: never.
 drain :: Session -> Ptr Word8 -> Int -> Ptr Word8 -> Deadline -> IO Int
 drain (Session shell) p n events (Deadline now) =
-  withBuffer shell $ \s -> fromIntegral <$> c_drain s p (fromIntegral n) events (fromIntegral now)
+  withForeignPtr shell $ \s -> fromIntegral <$> c_drain s p (fromIntegral n) events (fromIntegral now)
 
 -- | The lower 32 bits of an answer.
 lowHalf :: Int -> Int
@@ -205,7 +204,7 @@ newtype State = State Int
 
 -- | The session's state; of one that has ended, nothing is wanted.
 sessionState :: Session -> IO State
-sessionState (Session shell) = withBuffer shell $ \s -> State . max 0 . fromIntegral <$> c_state s
+sessionState (Session shell) = withForeignPtr shell $ \s -> State . max 0 . fromIntegral <$> c_state s
 
 -- | Whether it reads on.
 stateReads :: State -> Bool
@@ -229,22 +228,22 @@ stateStreams (State n) = n `shiftR` 8
 -- [Cost]: O(streams).
 checkSession :: Session -> Deadline -> Nanos -> Nanos -> IO Int
 checkSession (Session shell) (Deadline now) headPatience replyPatience =
-  withBuffer shell $ \s -> fromIntegral <$> c_check s (fromIntegral now) (fromIntegral (nanosCount headPatience)) (fromIntegral (nanosCount replyPatience))
+  withForeignPtr shell $ \s -> fromIntegral <$> c_check s (fromIntegral now) (fromIntegral (nanosCount headPatience)) (fromIntegral (nanosCount replyPatience))
 
 -- | Announce that the connection will end, and ask the client for an answer.
 noticeShutdown :: Session -> IO ()
-noticeShutdown (Session shell) = withBuffer shell c_notice
+noticeShutdown (Session shell) = withForeignPtr shell c_notice
 
 -- | Take no further streams.
 goAway :: Session -> IO ()
-goAway (Session shell) = withBuffer shell c_goaway
+goAway (Session shell) = withForeignPtr shell c_goaway
 
 -- Streams ---------------------------------------------------------------------------
 
 -- | Copy a request's head, in HTTP/1.1's form, to memory of this size: its length, of which only what
 -- fits was copied, or a negative code. 'highHalf' is 1 when no body follows.
 copyHead :: Session -> StreamName -> Ptr Word8 -> Int -> IO Int
-copyHead (Session shell) (StreamName slot n) p room = withBuffer shell $ \s -> fromIntegral <$> c_head s slot n p (fromIntegral room)
+copyHead (Session shell) (StreamName slot n) p room = withForeignPtr shell $ \s -> fromIntegral <$> c_head s slot n p (fromIntegral room)
 
 -- | Read of a request's body: a count ('lowHalf'; 'highHalf' is 1 if there is something to send), 0 at the
 -- end, 'NothingYet' ('Woken' will tell), or 'Gone'.
@@ -252,7 +251,7 @@ copyHead (Session shell) (StreamName slot n) p room = withBuffer shell $ \s -> f
 -- [Cost]: a copy.
 -- [Blocks]: never.
 readInput :: Session -> StreamName -> Ptr Word8 -> Int -> IO Int
-readInput (Session shell) (StreamName slot n) p room = withBuffer shell $ \s -> fromIntegral <$> c_read s slot n p (fromIntegral room)
+readInput (Session shell) (StreamName slot n) p room = withForeignPtr shell $ \s -> fromIntegral <$> c_read s slot n p (fromIntegral room)
 
 -- | Begin a reply: its head in HTTP/1.1's form, content, whether that is all of it. How many bytes of
 -- the content were accepted, 'Malformed', or 'Gone'.
@@ -261,7 +260,7 @@ readInput (Session shell) (StreamName slot n) p room = withBuffer shell $ \s -> 
 -- [Blocks]: never.
 beginReply :: Session -> StreamName -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> Bool -> IO Int
 beginReply (Session shell) (StreamName slot n) head' headBytes content count complete =
-  withBuffer shell $ \s -> fromIntegral <$> c_reply s slot n head' (fromIntegral headBytes) content (fromIntegral count) (flag complete)
+  withForeignPtr shell $ \s -> fromIntegral <$> c_reply s slot n head' (fromIntegral headBytes) content (fromIntegral count) (flag complete)
 
 -- | More of the content: how many bytes were accepted (if not all, 'Woken' will tell), or 'Gone'.
 --
@@ -269,14 +268,14 @@ beginReply (Session shell) (StreamName slot n) head' headBytes content count com
 -- [Blocks]: never.
 writeOutput :: Session -> StreamName -> Ptr Word8 -> Int -> Bool -> IO Int
 writeOutput (Session shell) (StreamName slot n) p count complete =
-  withBuffer shell $ \s -> fromIntegral <$> c_write s slot n p (fromIntegral count) (flag complete)
+  withForeignPtr shell $ \s -> fromIntegral <$> c_write s slot n p (fromIntegral count) (flag complete)
 
 flag :: Bool -> CInt
 flag b = if b then 1 else 0
 
 -- | Tell the client to send the body.
 sendContinue :: Session -> StreamName -> IO ()
-sendContinue (Session shell) (StreamName slot n) = withBuffer shell $ \s -> c_continue s slot n
+sendContinue (Session shell) (StreamName slot n) = withForeignPtr shell $ \s -> c_continue s slot n
 
 -- | Whose fault a reset is.
 data ResetCause
@@ -287,16 +286,18 @@ data ResetCause
 
 -- | Give a stream up, with an error code of RFC 9113, section 7.
 resetStream :: Session -> StreamName -> Int -> ResetCause -> IO ()
-resetStream (Session shell) (StreamName slot n) code cause = withBuffer shell $ \s ->
+resetStream (Session shell) (StreamName slot n) code cause = withForeignPtr shell $ \s ->
   c_reset s slot n (fromIntegral code) (case cause of Provoked -> 0; OwnFault -> 1)
 
 -- | The handler has ended. A reply that is not complete becomes INTERNAL_ERROR.
 endStream :: Session -> StreamName -> IO ()
-endStream (Session shell) (StreamName slot n) = withBuffer shell $ \s -> c_done s slot n
+endStream (Session shell) (StreamName slot n) = withForeignPtr shell $ \s -> c_done s slot n
 
 -- Unsafe, all of them: they use memory only, and the lock that they spin on is held by calls that do the
 -- same. Feeding is bounded by the bytes given, draining by the buffer.
-foreign import ccall unsafe "heddle_h2_new" c_new :: Ptr Word8 -> Ptr Int64 -> Int64 -> IO Int64
+foreign import ccall unsafe "heddle_h2_new" c_new :: Ptr Int64 -> Int64 -> IO (Ptr Word8)
+
+foreign import ccall "&heddle_h2_free" c_free :: FinalizerPtr Word8
 
 foreign import ccall unsafe "heddle_h2_end" c_end :: Ptr Word8 -> IO ()
 

@@ -264,6 +264,10 @@ answer serving request reply
   | otherwise = do
     now <- freshNow (http2Registration (servingHttp2 serving))
     code <- method request
+    -- A stream may still read the body, and 100 Continue cannot come after its head.
+    case reply of
+      Stream {} -> beforeBody serving
+      _ -> pure ()
     r <- try (send serving now code reply)
     case r of
       -- Found by the session, before anything was sent.
