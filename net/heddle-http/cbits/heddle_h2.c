@@ -59,7 +59,7 @@ struct slot {
   int32_t id;
   uint32_t index, error;
   uint8_t open, dispatched, done, replied, finished, ended, deferred, large, faulty, own_reset;
-  uint8_t wants_room, wants_data, end_sent;
+  uint8_t wants_room, wants_data, end_sent, bodiless; /* HEAD */
   size_t dropped; /* of the body, because nobody reads it */
   int64_t moved;  /* when the client last took something of the reply */
   struct bytes head, in, out;
@@ -455,6 +455,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
       core->useful += (int64_t)frame->hd.length;
       if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) slot->ended = 1;
       if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+        slot->bodiless = held(&core->method) == 4 && memcmp(core->method.at, "HEAD", 4) == 0;
         if (!slot->large && !slot->faulty && write_head(core, slot)) return NGHTTP2_ERR_CALLBACK_FAILURE;
         /* RFC 9218's default would serve streams one after the other, and a small reply would wait for
          * the end of a download that began before it. Clients that say nothing share. */
@@ -900,7 +901,8 @@ static int64_t accept_output(struct core *core, struct slot *slot, const uint8_t
 }
 
 /* Begin the reply: a head in HTTP/1.1's form, some or all of its content. With last, the content
- * ends there. The count that was accepted, MALFORMED, or GONE. */
+ * ends there. The count that was accepted (all, of the content that a reply to HEAD leaves out), MALFORMED,
+ * or GONE. */
 int64_t heddle_h2_reply(struct shell *shell, uint32_t index, int32_t id, const uint8_t *head, int64_t head_count,
                         const uint8_t *content, int64_t count, int last) {
   enum { FEW = 64 };
@@ -919,11 +921,12 @@ int64_t heddle_h2_reply(struct shell *shell, uint32_t index, int32_t id, const u
     int64_t n = fields_of(copy, (size_t)head_count, fields, lines > FEW ? lines : FEW);
     if (n < 0)
       answer = n;
-    else if ((answer = accept_output(core, slot, content, count, last)) >= 0) {
+    else if ((answer = accept_output(core, slot, content, slot->bodiless ? 0 : count, slot->bodiless || last)) >= 0) {
       nghttp2_data_provider provider = {{.ptr = slot}, read_output};
-      int bare = last && count == 0;
+      int bare = slot->finished && !held(&slot->out);
       if (nghttp2_submit_response(core->session, id, fields, (size_t)n, bare ? NULL : &provider)) answer = GONE;
       slot->replied = 1;
+      if (slot->bodiless) answer = count;
       slot->moved = core->now;
     }
   }

@@ -16,17 +16,18 @@ import Heddle.Prim.Clock (deadlineIn, milliseconds, seconds)
 import Heddle.Testkit.Descriptors
 import Heddle.Testkit.Watchdog
 import System.Directory (findExecutable)
-import System.Environment (lookupEnv)
+import System.Environment (lookupEnv, setEnv)
 import System.IO (hFlush, hGetLine, hPutStrLn)
 import System.Mem (performMajorGC)
 import Test.Tasty
 import Test.Tasty.HUnit (testCase, (@?=))
-import Test.Tasty.Runners (NumThreads (..))
 
 main :: IO ()
 main = do
   before <- openDescriptors
-  defaultMain . localOption (NumThreads 1) $
+  -- One after the other: they count what is left in the process. As a local option it has no effect.
+  setEnv "TASTY_NUM_THREADS" "1"
+  defaultMain $
     testGroup
       "heddle-http h2"
       [ onBothBackends "answers" answers,
@@ -120,7 +121,9 @@ limits backend =
   where
     stubborn = withSite backend Clear settings $ \at ->
       talkToPeer at "stubborn" 0 $ \input output -> do
-        hGetLine output >>= (@?= "reset")
+        hGetLine output >>= (@?= "opened")
+        _ <- eventually "the handlers to start" (readIORef (siteStarted at)) (== 100)
+        hPutStrLn input "on" >> hFlush input
         hGetLine output >>= (@?= "refused")
         putMVar (siteGate at) ()
         _ <- eventually "the handlers to end" liveStreams (== 0)
@@ -135,13 +138,17 @@ deadlines backend =
     testCase "a body that does not come" $
       withSite backend Clear settings {settingBodyPace = Pace (milliseconds 200) 240} $ \at -> runPeer at "slow_body" 0,
     testCase "draining" $
-      withSite backend Clear settings {settingGrace = seconds 1} $ \at ->
+      withSite backend Clear settings {settingGrace = seconds 3} $ \at ->
         talkToPeer at "drain" 0 $ \input output -> do
           hGetLine output >>= (@?= "waiting")
-          bracket (forkIO (deadlineIn (seconds 60) >>= drainUntil (siteServer at) >>= \whole -> when (not whole) (modifyIORef' (siteFailures at) ("not drained" :)))) killThread $ \_ -> do
+          let drain = deadlineIn (seconds 60) >>= drainUntil (siteServer at) >>= \whole -> when (not whole) (modifyIORef' (siteFailures at) ("not drained" :))
+          bracket (forkIO drain) killThread $ \_ -> do
+            -- Once the listeners are closed the server drains.
+            _ <- eventually "the drain to begin" (program "sh" ["-c", "curl -s -o /dev/null --http2-prior-knowledge http://127.0.0.1:" ++ sitePort at ++ "/hello; echo $?"]) (/= "0\n")
             hPutStrLn input "on" >> hFlush input
+            hGetLine output >>= (@?= "told")
             putMVar (siteGate at) ()
-            _ <- eventually "the drain" (connectionsOpen (siteServer at)) (== 0)
+            _ <- eventually "the end of the drain" (connectionsOpen (siteServer at)) (== 0)
             readIORef (siteFailures at) >>= (@?= [])
   ]
 
