@@ -291,10 +291,12 @@ static uint32_t number31(const uint8_t *p) { return (uint32_t)(p[0] & 0x7F) << 2
 /* Give input to libnghttp2, looking at each frame's head for what libnghttp2 skips unseen: how many bytes
  * there are; DATA on a closed stream, once what stands before it was taken; PRIORITY frames, unread
  * once we have said that we do not use them, but malformed they must not be (RFC 9113, section 6.3;
- * RFC 7540, section 5.3.1). */
+ * RFC 7540, section 5.3.1). An incomplete frame head is kept back: libnghttp2 counts every piece of a
+ * CONTINUATION's as one more of these frames. */
 static void receive_frames(struct core *core, const uint8_t *p, size_t count) {
   struct scan *scan = &core->scan;
   const uint8_t *taken = p, *end = p + count, *frame = p;
+  size_t kept = scan->have;
   while (p < end) {
     if (scan->skip > 0) {
       size_t n = scan->skip < (size_t)(end - p) ? scan->skip : (size_t)(end - p);
@@ -317,12 +319,15 @@ static void receive_frames(struct core *core, const uint8_t *p, size_t count) {
       taken = frame;
       check_order(core, NGHTTP2_DATA, (int32_t)id);
     }
+    receive(core, h, kept);
+    kept = 0;
     core->total += (int64_t)length + FRAME_HEAD;
     if (core->total / 8 > core->useful + core->limits.useless) calm(core);
     scan->skip = length - (scan->have - FRAME_HEAD);
     scan->have = 0;
   }
-  receive(core, taken, (size_t)(end - taken));
+  if (scan->have == 0) receive(core, taken, (size_t)(end - taken));
+  else if (kept == 0) receive(core, taken, (size_t)(frame - taken));
 }
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
