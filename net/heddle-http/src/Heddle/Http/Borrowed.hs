@@ -32,6 +32,7 @@ module Heddle.Http.Borrowed
     requestCapability,
     requestBegan,
     pauseRequestUntil,
+    abortRequest,
     withScratch,
     scratchSize,
 
@@ -41,6 +42,7 @@ module Heddle.Http.Borrowed
   )
 where
 
+import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.Word (Word8)
@@ -52,7 +54,7 @@ import Heddle.Http.Preconditions
 import Heddle.Http.Reply (Prebuilt (..))
 import Heddle.Http.Request (Request (..), requestConn, withHead)
 import Heddle.Http.Workspace
-import Heddle.IO.Registration (pauseUntil)
+import Heddle.IO.Registration (closeRegistration, pauseUntil)
 import Heddle.Prim.Atomic (readRef)
 import Heddle.Prim.Buffer (bufferSize, withBuffer)
 import Heddle.Prim.Clock (Deadline)
@@ -121,7 +123,18 @@ pauseRequestUntil :: Request -> Deadline -> IO ()
 pauseRequestUntil request deadline =
   readRef (workSource (requestWork request)) >>= \case
     NoSource -> pauseUntil (requestConn request) deadline
-    Source _ pause -> pause deadline
+    Source _ pause _ -> pause deadline
+
+-- | Give the request up, whatever is under way for it: reading its body and writing its reply fail, and
+-- the client is told so. With HTTP/1 this closes the connection.
+--
+-- [Blocks]: never.
+-- [Threads]: any, until the handler has returned.
+abortRequest :: Request -> IO ()
+abortRequest request =
+  readRef (workSource (requestWork request)) >>= \case
+    NoSource -> void (closeRegistration (requestConn request))
+    Source _ _ abort -> abort
 
 -- | Memory of the workspace in which to format something about the request, such as its log
 -- line: of 'scratchSize' bytes, of undefined content.

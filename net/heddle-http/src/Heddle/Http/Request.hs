@@ -257,12 +257,17 @@ readWholeBody request most = go 0 []
         piece <- readBody request
         if B.null piece then pure (B.concat (reverse pieces)) else go (n + B.length piece) (piece : pieces)
 
--- | How many bytes of the body have not been read; 'Nothing' when that is unknown, in a chunked
--- body before its end.
+-- | How many bytes of the body have not been read; 'Nothing' when that is unknown, in a body without
+-- Content-Length before its end.
 --
 -- [Cost]: one load.
 bodyLeft :: Request -> IO (Maybe Int)
-bodyLeft request = (\left -> if left < 0 then Nothing else Just left) <$> get (requestWork request) WorkLeft
+bodyLeft request = known <$> get (requestWork request) WorkLeft
+  where
+    known left
+      | left >= 0 = Just left
+      | left <= -3 = Just (-3 - left)
+      | otherwise = Nothing
 
 -- | The same request, whose body may come as slowly as the client likes.
 --
@@ -280,7 +285,7 @@ unpaced request = request {requestSettings = (requestSettings request) {settingB
 -- After an exception, 'replyBegun' says whether bytes of the reply may have been sent. If not, the
 -- handler can reply again, or fail; if so, the connection closes when the handler returns.
 --
--- [Blocks]: parks until the reply is in the kernel.
+-- [Blocks]: parks until the reply is in the kernel; with HTTP/2, in the stream's buffer.
 -- [Throws]: 'UnsafeHeader', 'WrongLength', 'ReplyMisuse' on a second reply, what a reply's action or
 -- builder throws; when the client is gone, an 'HttpException'.
 -- [Threads]: the handler's.
@@ -295,7 +300,7 @@ replyBegun :: Request -> IO Bool
 replyBegun request = (/= 0) <$> get (requestWork request) WorkReplied
 
 -- | Close the connection after the reply to this request, which tells the client so if it has not
--- begun.
+-- begun. With HTTP/2, the streams that are open end first.
 --
 -- [Cost]: one store.
 -- [Threads]: the handler's.
@@ -339,8 +344,9 @@ bodyStep request use = do
   case left of
     0 -> pure noPiece
     -1 -> chunked
-    -2 -> streamed
-    _ -> sized left
+    _
+      | left > 0 -> sized left
+      | otherwise -> streamed left
   where
     ws = requestWork request
     sized left = do
@@ -366,16 +372,17 @@ bodyStep request use = do
           set ws WorkLeft 0
           pure noPiece
         ChunkReject status reason -> failing request (BodyRejected status reason)
-    streamed = do
+    streamed left = do
       makeRoom ws
       end <- get ws WorkEnd
       source <- readRef (workSource ws)
       n <- case source of
         NoSource -> pure 0
-        Source pull _ -> pull (inputPtr ws `plusPtr` end) (inputSize ws - end)
+        Source pull _ _ -> pull (inputPtr ws `plusPtr` end) (inputSize ws - end)
       set ws WorkStart (end + n)
       set ws WorkEnd (end + n)
-      if n == 0 then noPiece <$ set ws WorkLeft 0 else use (inputPtr ws `plusPtr` end) n
+      set ws WorkLeft (if n == 0 then 0 else if left == -2 then -2 else left + n)
+      if n == 0 then pure noPiece else use (inputPtr ws `plusPtr` end) n
 
 -- | Throw a failure to read the body. The mark stops the engine from answering the error again if the
 -- handler catches it.

@@ -79,8 +79,8 @@ data Workspace = Workspace
 data Source
   = NoSource
   | -- | Reads at least one byte of the body into memory of this size, at least one, and returns how
-    -- many, or 0 at its end; and waits, at most until a deadline.
-    Source !(Ptr Word8 -> Int -> IO Int) !(Deadline -> IO ())
+    -- many, or 0 at its end; waits, at most until a deadline; gives the stream up.
+    Source !(Ptr Word8 -> Int -> IO Int) !(Deadline -> IO ()) !(IO ())
 
 -- | A workspace for these limits.
 newWorkspace :: Limits -> IO Workspace
@@ -179,8 +179,8 @@ pattern WorkUsed = 3
 pattern WorkShort :: Int
 pattern WorkShort = 4
 
--- | Bytes of a sized body still to come; -1 for a chunked one not yet at its end, -2 for one that
--- comes from 'workSource'.
+-- | Bytes of a sized body still to come; -1 for a chunked one not yet at its end. For
+-- one that comes from 'workSource': -2 if its length is unknown, otherwise -3 less the bytes still to come.
 pattern WorkLeft :: Int
 pattern WorkLeft = 5
 

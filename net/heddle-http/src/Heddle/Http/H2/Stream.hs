@@ -23,21 +23,25 @@ where
 import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.ByteString.Builder.Extra (Next (..), runBuilder)
+import Data.ByteString.Internal (createAndTrim')
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Foldable (for_)
 import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr, plusPtr)
 import Heddle.Http.Connection
 import Heddle.Http.Date (currentSecond)
-import Heddle.Http.Exception (ConnectionLost (..))
+import Heddle.Http.Exception (ConnectionLost (..), ReplyMisuse (..))
 import Heddle.Http.Framing
 import Heddle.Http.H2.Session
 import Heddle.Http.H2.State
 import Heddle.Http.Head (MethodCode)
 import Heddle.Http.Names (pattern MethodHead)
 import Heddle.Http.Output
-import Heddle.Http.Parse
+import Heddle.Http.Parse hiding (Parsed (Done, More))
+import Heddle.Http.Parse qualified as Parse
 import Heddle.Http.RejectReason
 import Heddle.Http.Reply
 import Heddle.Http.Request hiding (headers)
@@ -99,8 +103,10 @@ serve h2 stream = do
   set ws WorkSent 0
   set ws WorkLeft 0
   set ws WorkContinue 0
+  set ws WorkReplied 0
+  set ws WorkCloses 0
   let serving = Serving h2 stream ws (newOutput (http2Transport h2) ws (contextSettings context) (contextDate context))
-  writeRef (workSource ws) (Source (pull serving) (pauseStream h2 stream))
+  writeRef (workSource ws) (Source (pull serving) (pauseStream h2 stream) (giveUp serving))
   takeRequest serving
   -- After an exception it is left to the collector.
   set ws WorkStream 0
@@ -123,12 +129,12 @@ takeRequest serving = do
       set ws WorkEnd size
       startHead (workHead ws)
       parseHead (settingLimits settings) (inputPtr ws) size (workHead ws) >>= \case
-        Done n -> do
+        Parse.Done n -> do
           set ws WorkStart n
           set ws WorkEnd n
           handle serving (highHalf r == 0)
         Reject _ reason -> reject LoggedGarbage reason
-        More -> reject LoggedGarbage HeadTooLarge
+        Parse.More -> reject LoggedGarbage HeadTooLarge
   where
     h2 = servingHttp2 serving
     ws = servingWork serving
@@ -142,20 +148,28 @@ handle serving bodied = do
   let p = inputPtr ws `plusPtr` base
   framingOf (settingLimits settings) p (workHead ws) >>= \case
     FramingReject status reason -> refuse serving LoggedRequest status (rejectText reason)
-    _ ->
+    framing ->
       expectsContinue p (workHead ws) >>= \case
         ExpectUnknown -> refuse serving LoggedRequest status417 (rejectText UnknownExpectation)
         expectation -> do
-          set ws WorkLeft (if bodied then -2 else 0)
+          set ws WorkLeft $ case framing of
+            _ | not bodied -> 0
+            Sized n -> -3 - n
+            _ -> -2
           set ws WorkContinue (if bodied && expectation == ExpectContinue then 1 else 0)
           set ws WorkBodyBegan 0
           set ws WorkBodyTotal 0
           now <- freshNow (http2Registration (servingHttp2 serving))
           let request = requestAt serving now
           reply <- try (unsafeUnmask (contextHandler (contextOf serving) request))
+          replied <- get ws WorkReplied
           case reply of
-            Right r -> answer serving request r
+            Right r
+              | replied == 0 -> answer serving request r
+              | otherwise -> pure ()
             Left e -> handlerFailed serving request e
+          wanted <- get ws WorkCloses
+          when (wanted /= 0) $ goAway (http2Session (servingHttp2 serving))
   where
     ws = servingWork serving
     settings = settingsOf serving
@@ -168,14 +182,16 @@ requestAt serving now =
       requestSettings = settingsOf serving,
       requestCapability = contextCapability (contextOf serving),
       requestBegan = now,
-      requestFlush = mask_ (beforeBody serving)
+      requestFlush = mask_ (beforeBody serving),
+      requestReply = \request reply -> mask_ (replyInside serving request reply)
     }
 
 -- Before waiting for a body: 100 Continue if it is owed, and what else there is to send.
 beforeBody :: Serving -> IO ()
 beforeBody serving = do
   owed <- get ws WorkContinue
-  when (owed == 1) $ do
+  replied <- get ws WorkReplied
+  when (owed == 1 && replied == 0) $ do
     set ws WorkContinue 0
     sendContinue (http2Session h2) (streamName (servingStream serving))
   state <- sessionState (http2Session h2)
@@ -221,14 +237,27 @@ pull serving p room = mask_ $ do
         if total + n > limitBody (settingLimits settings) then fails (BodyRejected status413 BodyTooLarge) else pure n
     fails = failing (requestAt serving (Deadline 0))
 
+-- What 'sourcePull' and the others do for a stream that is given up.
+giveUp :: Serving -> IO ()
+giveUp serving = do
+  resetStream (http2Session (servingHttp2 serving)) (streamName (servingStream serving)) internalError OwnFault
+  kick (servingHttp2 serving)
+
+internalError, cancelled :: Int
+internalError = 2
+cancelled = 8
+
 handlerFailed :: Serving -> Request -> SomeException -> IO ()
 handlerFailed serving request e
-  | Just failure <- fromException e = bodyFailed failure
   | Just ConnectionLost <- fromException e = pure ()
   | isAsynchronous e = throwIO e
   | otherwise = do
-    settingFailed (settingsOf serving) e
-    answer serving request (plain status500 "The server failed to answer this request.")
+    replied <- get (servingWork serving) WorkReplied
+    case fromException e of
+      Just failure -> when (replied == 0) (bodyFailed failure)
+      Nothing -> do
+        settingFailed (settingsOf serving) e
+        when (replied == 0) $ answer serving request (plain status500 "The server failed to answer this request.")
   where
     bodyFailed = \case
       BodyRejected status reason -> refuse serving LoggedRequest status (rejectText reason)
@@ -256,41 +285,68 @@ logged serving request what status = case contextLog (contextOf serving) of
 
 answer :: Serving -> Request -> Reply -> IO ()
 answer serving request reply
-  | Just unsafe <- unsafeReply reply = do
-    settingFailed (settingsOf serving) (toException unsafe)
-    releaseReply reply
-    answer serving request (plain status500 "The server made a malformed reply.")
-  | Tunnel _ _ <- reply = answer serving request (plain status501 "HTTP/2 connections carry no other protocol.")
-  | otherwise = do
-    now <- freshNow (http2Registration (servingHttp2 serving))
-    code <- method request
-    -- A stream may still read the body, and 100 Continue cannot come after its head.
-    case reply of
-      Stream {} -> beforeBody serving
-      _ -> pure ()
-    r <- try (send serving now code reply)
-    case r of
-      -- Found by the session, before anything was sent.
-      Left e | Just (UnsafeHeader _) <- fromException e -> do
-        settingFailed (settingsOf serving) e
-        refuse serving LoggedRequest status500 "The server made a malformed reply."
-      Left e -> sendFailed serving request e reply
+  | Just unsafe <- unsafeReply reply = releaseReply reply >> failed500 serving request (toException unsafe) "The server made a malformed reply."
+  | Replied _ <- reply = failed500 serving request (toException NotReplied) "The server failed to answer this request."
+  | otherwise =
+    try (sendNow serving request reply) >>= \case
       Right () -> logged serving request LoggedRequest (replyStatus reply)
-
-sendFailed :: Serving -> Request -> SomeException -> Reply -> IO ()
-sendFailed serving request e reply = do
-  unless (isAsynchronous e || isLost || isBodyError) $ settingFailed (settingsOf serving) e
-  unless isLost $ resetStream (http2Session h2) (streamName (servingStream serving)) 2 OwnFault
-  logged serving request LoggedRequest (replyStatus reply)
-  when (isAsynchronous e) (throwIO e)
+      Left e -> do
+        begun <- get (servingWork serving) WorkPushed
+        if begun == 0 && not (isAsynchronous e) && not (isLost e)
+          then failed500 serving request e "The server failed to answer this request."
+          else do
+            unless (isAsynchronous e || isLost e || isBodyError e) $ settingFailed (settingsOf serving) e
+            unless (isLost e) (giveUp serving)
+            logged serving request LoggedRequest (replyStatus reply)
+            when (isAsynchronous e) (throwIO e)
   where
-    h2 = servingHttp2 serving
-    isLost = case fromException e of
-      Just ConnectionLost -> True
-      Nothing -> False
-    isBodyError = case fromException e of
+    isBodyError e = case fromException e of
       Just (_ :: BodyError) -> True
       Nothing -> False
+
+isLost :: SomeException -> Bool
+isLost e = case fromException e of
+  Just ConnectionLost -> True
+  Nothing -> False
+
+-- Nothing of the reply was sent, so another can be.
+failed500 :: Serving -> Request -> SomeException -> ByteString -> IO ()
+failed500 serving _ e text = do
+  settingFailed (settingsOf serving) e
+  refuse serving LoggedRequest status500 text
+
+sendNow :: Serving -> Request -> Reply -> IO ()
+sendNow serving request reply = do
+  set (servingWork serving) WorkPushed 0
+  -- A stream may still read the body, and 100 Continue cannot come after its head.
+  case reply of
+    Stream {} -> beforeBody serving
+    StreamOf {} -> beforeBody serving
+    _ -> pure ()
+  now <- freshNow (http2Registration (servingHttp2 serving))
+  code <- method request
+  send serving now code reply
+
+-- 'replyNow'.
+replyInside :: Serving -> Request -> Reply -> IO Int
+replyInside serving request reply = do
+  replied <- get ws WorkReplied
+  when (replied /= 0) (releaseReply reply >> throwIO RepliedTwice)
+  for_ (unsafeReply reply) (\e -> releaseReply reply >> throwIO e)
+  try (sendNow serving request reply <* set ws WorkReplied 2) >>= \case
+    Right () -> do
+      kick (servingHttp2 serving)
+      logged serving request LoggedRequest (replyStatus reply)
+      get ws WorkSent
+    Left e -> do
+      begun <- get ws WorkPushed
+      when (begun /= 0) $ do
+        set ws WorkReplied 1
+        unless (isLost e) (giveUp serving)
+        logged serving request LoggedRequest (replyStatus reply)
+      throwIO (e :: SomeException)
+  where
+    ws = servingWork serving
 
 -- The content's length is left in 'WorkSent'.
 --
@@ -315,17 +371,47 @@ send serving now code = \case
     withHeadOf status headers (if bare then Nothing else Just total) $ \h n -> begin serving h n nullPtr 0 silent
     unless silent $ mapM_ piece segments >> put serving nullPtr 0 True
   Stream status headers body
-    | statusForbidsContent status || code == MethodHead ->
-      withHeadOf status headers Nothing $ \h n -> begin serving h n nullPtr 0 True
+    | statusForbidsContent status || code == MethodHead -> headAlone status headers Nothing
     | otherwise -> do
-      withHeadOf status headers Nothing $ \h n -> begin serving h n nullPtr 0 False
-      unsafeUnmask (body (Writer (mask_ . putBytesOf) (mask_ (set ws WorkUsed 0 >> kick h2))))
+      headFirst status headers Nothing
+      unsafeUnmask (body (writerOf serving maxBound))
       put serving nullPtr 0 True
-  Tunnel _ _ -> pure ()
+  StreamOf status headers n body -> do
+    let none = statusForbidsContent status
+        announced = if none && status /= status304 then Nothing else Just n
+    if none || code == MethodHead
+      then headAlone status headers announced
+      else do
+        headFirst status headers announced
+        unsafeUnmask (body (writerOf serving n))
+        sent <- get ws WorkSent
+        when (sent /= n) (throwIO (WrongLength n sent))
+        put serving nullPtr 0 True
+  Built status headers builder
+    | statusForbidsContent status -> headAlone status headers Nothing
+    | otherwise -> do
+      buffer <- borrowBuffer registration
+      let p = bufferPtr buffer
+      (n, rest) <- unsafeUnmask (runBuilder builder p (bufferSize buffer))
+      case rest of
+        Done -> withHeadOf status headers (Just n) $ \h size -> begin serving h size p n True
+        _
+          | code == MethodHead -> headAlone status headers Nothing
+          | otherwise -> do
+            headFirst status headers Nothing
+            putCounted serving maxBound p n
+            unsafeUnmask (continueBuilder serving maxBound rest)
+            put serving nullPtr 0 True
+      keepAlive buffer
+      giveBackBuffer registration buffer
+  Tunnel _ _ -> send serving now code (plain status501 "HTTP/2 connections carry no other protocol.")
+  Replied _ -> pure ()
   where
     ws = servingWork serving
-    h2 = servingHttp2 serving
+    registration = http2Registration (servingHttp2 serving)
     out = servingOutput serving
+    headAlone status headers len = withHeadOf status headers len $ \h n -> begin serving h n nullPtr 0 True
+    headFirst status headers len = withHeadOf status headers len $ \h n -> begin serving h n nullPtr 0 False
     -- The lines that all replies on the connection have, before the empty line.
     withLines b n use
       | B.null (outputLines out) = use b n
@@ -337,18 +423,54 @@ send serving now code = \case
           use h (end `minusPtr` h)
     withHeadOf status headers len use = do
       _ <- currentSecond (outputDate out) now
-      let room = headBound out headers ""
+      let room = headBound out status headers ""
           write h = writeHeadTo out h status headers len "" >>= \end -> use h (end `minusPtr` h)
       if room <= outputSize ws
         then write (outputPtr ws)
         else newBuffer room >>= \buffer -> withBuffer buffer write
-    putBytesOf bytes = unsafeUseAsCStringLen bytes $ \(p, n) -> when (n > 0) $ do
-      put serving (castPtr p) n False
-      gathered <- get ws WorkUsed
-      if gathered + n >= 16384 then set ws WorkUsed 0 >> kick h2 else set ws WorkUsed (gathered + n)
     piece = \case
       SegmentBytes bytes -> unsafeUseAsCStringLen bytes $ \(p, n) -> when (n > 0) (put serving (castPtr p) n False)
       SegmentFile file offset n -> putFile serving file offset n
+
+-- Writes content of at most so many bytes. The actions may be called in any masking state.
+writerOf :: Serving -> Int -> Writer
+writerOf serving most =
+  Writer
+    { writerPut = mask_ . putPiece serving most,
+      writerBuild = continueBuilder serving most . More 1 . runBuilder,
+      writerFlush = mask_ (set (servingWork serving) WorkUsed 0 >> kick (servingHttp2 serving))
+    }
+
+putPiece :: Serving -> Int -> ByteString -> IO ()
+putPiece serving most bytes = unsafeUseAsCStringLen bytes $ \(p, n) -> putCounted serving most (castPtr p) n
+
+-- Now and then what was written is sent, without being asked for.
+putCounted :: Serving -> Int -> Ptr Word8 -> Int -> IO ()
+putCounted serving most p n = when (n > 0) $ do
+  sent <- get ws WorkSent
+  when (n > most - sent) (throwIO (WrongLength most (sent + n)))
+  put serving p n False
+  gathered <- get ws WorkUsed
+  if gathered + n >= 16384 then set ws WorkUsed 0 >> kick (servingHttp2 serving) else set ws WorkUsed (gathered + n)
+  where
+    ws = servingWork serving
+
+-- Run a builder into the workspace's output, which holds the head no more, in the caller's masking state.
+continueBuilder :: Serving -> Int -> Next -> IO ()
+continueBuilder serving most = \case
+  Done -> pure ()
+  Chunk bytes step -> mask_ (putPiece serving most bytes) >> continueBuilder serving most (More 1 step)
+  More least step
+    | least > outputSize ws -> do
+      (bytes, next) <- createAndTrim' least (\p -> (\(n, next) -> (0, n, next)) <$> step p least)
+      mask_ (putPiece serving most bytes)
+      continueBuilder serving most next
+    | otherwise -> do
+      (n, next) <- step (outputPtr ws) (outputSize ws)
+      mask_ (putCounted serving most (outputPtr ws) n)
+      continueBuilder serving most next
+  where
+    ws = servingWork serving
 
 -- The head, and content.
 begin :: Serving -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> Bool -> IO ()
@@ -361,6 +483,7 @@ begin serving h headBytes p n complete = do
     _ | r < 0 -> throwIO ConnectionLost
     _ -> do
       set ws WorkSent r
+      set ws WorkPushed 1
       when (r < n) $ put serving (p `plusPtr` r) (n - r) complete
   where
     ws = servingWork serving
@@ -389,7 +512,7 @@ put serving p n complete = do
         pure (if r == 0 then Nothing else Just r)
       case r of
         Nothing -> do
-          resetStream (http2Session h2) name 8 Provoked
+          resetStream (http2Session h2) name cancelled Provoked
           kick h2
           throwIO ConnectionLost
         Just k
@@ -408,9 +531,7 @@ putFile serving file offset0 n0 = do
   keepAlive buffer
   giveBackBuffer registration buffer
   -- Its length was announced, so the stream cannot end well.
-  unless whole $ do
-    resetStream (http2Session h2) (streamName (servingStream serving)) 2 OwnFault
-    throwIO ConnectionLost
+  unless whole $ giveUp serving >> throwIO ConnectionLost
   where
     h2 = servingHttp2 serving
     registration = http2Registration h2

@@ -33,11 +33,10 @@ module Network.Wai.Handler.Heddle.Exchange
   )
 where
 
-import Control.Monad (unless, void, when)
+import Control.Monad (unless, when)
 import Data.Bits ((.&.))
 import Heddle.Http (Request, unpaced)
-import Heddle.Http.Borrowed (requestConn)
-import Heddle.IO.Registration (closeRegistration)
+import Heddle.Http.Borrowed (abortRequest)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Exception
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
@@ -105,7 +104,7 @@ finishUses exchange = do
   before <- fetchOr (exchangeWords exchange) 2 ended
   let idle = before .&. (ended - 1) == 0
   unless idle . uninterruptibleMask_ $ do
-    void (closeRegistration (requestConn (exchangeRequest exchange)))
+    abortRequest (exchangeRequest exchange)
     wait
   pure (not idle)
   where

@@ -22,7 +22,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.CaseInsensitive qualified as CI
 import Data.Char (isDigit, toLower)
-import Heddle.Http (Header (..), Reply (..), Status, Writer (..), closeAfterReply, duplexReceive, duplexSend, replyNow, replyStatus, statusWith)
+import Heddle.Http (Header (..), Reply (..), Status, Writer (..), closeAfterReply, duplexReceive, duplexSend, httpMajor, replyNow, replyStatus, statusWith)
 import Heddle.Http qualified as Http
 import Heddle.Prim.Exception
 import Heddle.Prim.Lock (newLock, withLock)
@@ -62,11 +62,15 @@ sendResponse exchange extra = \case
     mask_ $ do
       reply <- fileReply request code (more fields) path part
       sent (replyStatus reply) (replyNow request reply)
-  ResponseRaw raw _ -> do
-    lock <- newLock
-    _ <- replyNow request . Tunnel Nothing $ \duplex ->
-      raw (duplexReceive duplex) (withLock lock . duplexSend duplex)
-    pure Nothing
+  ResponseRaw raw backup -> do
+    major <- httpMajor request
+    if major == 2
+      then sendResponse exchange extra backup
+      else do
+        lock <- newLock
+        _ <- replyNow request . Tunnel Nothing $ \duplex ->
+          raw (duplexReceive duplex) (withLock lock . duplexSend duplex)
+        pure Nothing
   where
     request = exchangeRequest exchange
     more fields = if null extra then fields else extra ++ fields
