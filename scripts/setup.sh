@@ -12,7 +12,7 @@ ghc_from=9.0
 ghc_to=9.12
 
 packages=(
-  gcc make libssl-dev
+  gcc make libssl-dev libnghttp2-dev
   ghc cabal-install
   libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
   libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev
@@ -40,6 +40,8 @@ libraries_packages=(
   openmpi-bin libopenmpi-dev mpich libmpich-dev
   # another reader of JSON, a client, and system calls counted
   nodejs curl strace
+  # clients of HTTP/2: nghttp and h2load, and a library for peers that break the rules
+  nghttp2-client python3-h2
   # rev, a command that the tests of heddle-filter run; no longer part of util-linux
   bsdextrautils
 )

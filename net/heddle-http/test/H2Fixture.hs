@@ -15,13 +15,15 @@ module H2Fixture
 where
 
 import Control.Concurrent.MVar (MVar, newEmptyMVar, readMVar)
-import Control.Exception (ErrorCall (..), SomeException, catch, throwIO)
+import Control.Exception (ErrorCall (..), SomeException, catch, throwIO, try)
 import Control.Monad (forM_, forever, unless, void)
 import Data.ByteString qualified as B
+import Data.ByteString.Builder qualified as Builder
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Foreign.Storable (pokeByteOff)
 import Heddle.Http
+import Heddle.Http.Borrowed (abortRequest)
 import Heddle.Http.Internal (liveSessions, liveStreams)
 import Heddle.IO
   ( BackendChoice (..),
@@ -154,6 +156,20 @@ site path ready started ended gate request = do
     "/short" -> do
       fd <- fromIntegral <$> openFile (C.pack path) readOnly
       pure (Segments status200 [] [SegmentFile fd 0 300000] (void (closeFile fd)))
+    "/built" -> pure (Built status200 [] (mconcat (replicate 20000 (Builder.byteString "0123456789"))))
+    "/small" -> pure (Built status200 [] (Builder.byteString "small"))
+    "/sized" -> pure (StreamOf status200 [] 10 (\w -> writerPut w "12345" >> writerBuild w (Builder.byteString "67890")))
+    "/wrong" -> pure (StreamOf status200 [] 10 (`writerPut` "12345"))
+    "/failing" -> pure (Built status200 [] (Builder.byteString (error "failing")))
+    "/now" -> do
+      n <- replyNow request (Stream status200 [] (`writerPut` "now"))
+      twice <- try (replyNow request (Whole status200 [] "twice"))
+      unless (n == 3 && either (== RepliedTwice) (const False) twice) $ throwIO (ErrorCall "replied wrongly")
+      pure (Replied status200)
+    "/never" -> pure (Replied status200)
+    "/close" -> closeAfterReply request >> pure (Whole status200 [] "closing")
+    "/abort" -> abortRequest request >> newEmptyMVar >>= readMVar >> pure (Whole status200 [] "")
+    "/left" -> bodyLeft request >>= \left -> pure (Whole status200 [] (C.pack (show left)))
     "/whole" -> Whole status200 [] <$> readWholeBody request 8000000
     "/echo" -> pure (Stream status200 [] (\w -> let go = readBody request >>= \b -> unless (B.null b) (writerPut w b >> go) in go))
     "/seen" -> do
@@ -176,9 +192,10 @@ site path ready started ended gate request = do
     _ -> pure (Whole status404 [] "")
   where
     noting :: IO () -> IO ()
-    noting act = act `catch` \e -> do
-      atomicModifyIORef' ended (\es -> (describeException e : es, ()))
-      throwIO (e :: SomeException)
+    noting act =
+      act `catch` \e -> do
+        atomicModifyIORef' ended (\es -> (describeException e : es, ()))
+        throwIO (e :: SomeException)
 
 -- | Run a case of @h2_peer.py@.
 runPeer :: Site -> String -> Int -> IO ()

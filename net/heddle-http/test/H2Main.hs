@@ -58,6 +58,11 @@ answers backend =
         sum [1 | (200, 3000000) <- logs] @?= (1 :: Int),
     testCase "every kind of reply, through a layer that has agreed on h2" $
       withSite backend Agreed settings $ \at -> runPeer at "hello" 0,
+    testCase "builders, sized streams, replies from inside the handler" $
+      withSite backend Clear settings $ \at -> do
+        runPeer at "inside" 0
+        failures <- readIORef (siteFailures at)
+        length failures @?= 3,
     testCase "bodies: trailers, 100 Continue, 413, uploads that nobody reads" $
       withSite backend Clear settings $ \at -> runPeer at "bodies" 0
   ]

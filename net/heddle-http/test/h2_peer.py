@@ -220,6 +220,34 @@ def hello(port, rng):
     assert "cookie: a=1; b=2" in text and "host: a" in text and "x-one: 1" in text and text.startswith("2.0 GET /seen"), text
 
 
+def inside(port, rng):
+    """Builders, sized streams, replies from inside the handler."""
+    peer = Peer(port)
+    head, body = peer.get("/small")
+    assert head["content-length"] == "5" and body == b"small"
+    assert peer.get("/small", method="HEAD")[0]["content-length"] == "5"
+    head, body = peer.get("/built")
+    assert "content-length" not in head and body == b"0123456789" * 20000
+    head, body = peer.get("/sized")
+    assert head["content-length"] == "10" and body == b"1234567890"
+    assert peer.get("/now")[1] == b"now"
+    for path in ("/failing", "/never"):
+        assert peer.get(path)[0][":status"] == "500"
+    for path in ("/wrong", "/abort", "/short"):
+        stream = peer.open(path)
+        peer.until("reset", lambda: peer.done(stream))
+        assert peer.resets[stream] == h2.errors.ErrorCodes.INTERNAL_ERROR, (path, peer.resets[stream])
+    for extra, left in (([("content-length", "12")], b"Just 12"), ([], b"Nothing")):
+        stream = peer.open("/left", method="POST", end=False, extra=extra)
+        peer.until("an answer", lambda: stream in peer.ended)
+        assert peer.bodies[stream] == left
+    assert peer.get("/left")[1] == b"Just 0"
+    raw = Raw(port)
+    raw.open(1, "/close")
+    raw.until_closed()
+    assert raw.bodies[1] == b"closing" and raw.goaways == [(0, 1)], raw.goaways
+
+
 def bodies(port, rng):
     peer = Peer(port)
     stream = peer.open("/echo", method="POST", end=False)

@@ -68,7 +68,7 @@ withCertificates runtime source places tell body = case source of
       deadline <- deadlineIn (seconds 60)
       _ <- awaitUntil parker deadline (pure (Nothing :: Maybe ()))
       act
-    protocols = [C.pack "http/1.1"]
+    protocols = [C.pack "h2", C.pack "http/1.1"]
     -- What a browser on this machine may call it.
     names = nub ([host | ListenSpec Https (ListenHost host _) <- places, host `notElem` ["", "0.0.0.0", "::"]] ++ ["localhost", "127.0.0.1", "::1"])
 

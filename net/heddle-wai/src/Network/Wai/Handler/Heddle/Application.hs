@@ -41,9 +41,10 @@ applicationHandler settings application = handle
     -- engine calls handlers unmasked, so the state to restore is known.
     handle request = unsafeMask $ do
       left <- Http.bodyLeft request
+      major <- Http.httpMajor request
       copy <- copyHead request
       exchange <- newExchange request
-      let wai = waiRequest (settingsNoParsePath settings) exchange copy left
+      let wai = waiRequest (settingsNoParsePath settings) exchange copy major left
       outcome <- try (unsafeUnmask (application wai (respond exchange wai)))
       early <- finishUses exchange
       if early then failed wai exchange (toException ReturnedEarly) else either (failed wai exchange) (\ResponseReceived -> ending wai exchange) outcome

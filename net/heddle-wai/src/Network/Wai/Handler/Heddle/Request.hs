@@ -46,14 +46,14 @@ import Network.Wai.Handler.Heddle.Exchange
 import Network.Wai.Handler.Heddle.Invalid
 import Network.Wai.Internal (Request (..), RequestBodyLength (..))
 
--- | The request of an exchange: whether paths stay unparsed, the exchange, its head, and what is to come
--- of its body.
-waiRequest :: Bool -> Exchange -> HeadCopy -> Maybe Int -> Request
-waiRequest unparsed exchange copy left =
+-- | The request of an exchange: whether paths stay unparsed, the exchange, its head, HTTP's major version,
+-- and what is to come of its body.
+waiRequest :: Bool -> Exchange -> HeadCopy -> Int -> Maybe Int -> Request
+waiRequest unparsed exchange copy major left =
   withoutHints
     Request
       { requestMethod = copiedMethod copy,
-        httpVersion = if copiedMinor copy == 0 then H.http10 else H.http11,
+        httpVersion = if major == 2 then H.http20 else if copiedMinor copy == 0 then H.http10 else H.http11,
         rawPathInfo = path,
         rawQueryString = copiedQuery copy,
         requestHeaders = copiedHeaders knownName CI.mk copy,
