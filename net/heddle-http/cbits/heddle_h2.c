@@ -16,149 +16,20 @@
  *
  * Names of libnghttp2 1.52 (Debian 12): mem_recv, mem_send.
  */
-#include <nghttp2/nghttp2.h>
+#include "heddle_h2.h"
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { GONE = -1, MALFORMED = -2, TOO_LARGE = -3, NOTHING_YET = -11 };
-enum { EVENT_REQUEST = 1, EVENT_WAKE = 2, EVENT_CLOSED = 3 };
-enum { STATE_READS = 1, STATE_WRITES = 2, STATE_PING_ANSWERED = 4, STATE_HEAD_PENDING = 8 };
-enum { RECENT = 128, DATA_FRAME = 16375, PREFACE = 24, FRAME_HEAD = 9 };
-
-/* The parameters of heddle_h2_new, in this order. */
-struct limits {
-  int64_t streams, stream_window, connection_window, header_list, fields, trailers;
-  int64_t reset_burst, reset_rate, control_burst, control_rate, useless, output;
-};
-
-struct bytes {
-  uint8_t *at;
-  size_t start, end, room;
-};
-
-struct event {
-  uint32_t kind, slot;
-  int32_t id;
-  uint32_t detail;
-};
-
-struct events {
-  struct event *at;
-  size_t count, room;
-};
-
-struct bucket {
-  double tokens;
-  int64_t since;
-};
-
-struct slot {
-  int32_t id;
-  uint32_t index, error;
-  uint8_t open, dispatched, done, replied, finished, ended, deferred, large, faulty, own_reset;
-  uint8_t wants_room, wants_data, end_sent, bodiless; /* HEAD */
-  size_t dropped; /* of the body, because nobody reads it */
-  int64_t moved;  /* when the client last took something of the reply */
-  struct bytes head, in, out;
-};
-
-/* How a stream that is not open any more ended. */
-struct past {
-  int32_t id;
-  int by_client; /* it has sent END_STREAM or RST_STREAM */
-};
-
-/* Where the input is within a frame. */
-struct scan {
-  size_t skip, have;
-  uint8_t head[FRAME_HEAD + 4];
-};
-
-struct core {
-  nghttp2_session *session;
-  struct limits limits;
-  struct slot **slots;
-  size_t slot_room, used, abandoned; /* abandoned: closed early, but the handler runs on */
-  struct events requests, wakes;
-  int64_t now, head_began;
-  struct bucket resets, controls;
-  int64_t total, useful;
-  int32_t last_id;
-  struct past recent[RECENT];
-  struct scan scan;
-  uint8_t dead, mute; /* it reads, and writes, no more */
-  uint8_t calmed, ping_answered;
-  const uint8_t *pending; /* output of libnghttp2 that did not fit the last buffer */
-  size_t pending_count;
-  /* The header block being received. Blocks never interleave. */
-  struct slot *block;
-  int signalled; /* it has a priority field */
-  size_t listed, fields_count;
-  struct bytes method, path, authority, host, cookies, fields;
-};
-
-struct shell {
-  atomic_int lock;
-  struct core *core;
-};
-
-static atomic_long live_sessions, live_slots, calmed_sessions;
+static atomic_long live_sessions, live_slots;
+atomic_long heddle_h2_calmed;
 
 /* How many sessions (0) or slots (1) exist, and how many sessions were ended for a flood (2). */
 int64_t heddle_h2_live(int which) {
-  return which == 0 ? live_sessions : which == 1 ? live_slots : calmed_sessions;
+  return which == 0 ? live_sessions : which == 1 ? live_slots : heddle_h2_calmed;
 }
 
-/* Memory ------------------------------------------------------------------------- */
+/* Events ------------------------------------------------------------------------- */
 
-static int ensure(struct bytes *b, size_t more) {
-  size_t held = b->end - b->start;
-  if (b->room - b->end >= more) return 0;
-  if (b->start > 0) {
-    memmove(b->at, b->at + b->start, held);
-    b->start = 0;
-    b->end = held;
-    if (b->room - held >= more) return 0;
-  }
-  size_t room = b->room < 256 ? 256 : b->room;
-  while (room - held < more) room *= 2;
-  uint8_t *at = realloc(b->at, room);
-  if (!at) return -1;
-  b->at = at;
-  b->room = room;
-  return 0;
-}
-
-static int append(struct bytes *b, const void *p, size_t n) {
-  if (n == 0) return 0;
-  if (ensure(b, n)) return -1;
-  memcpy(b->at + b->end, p, n);
-  b->end += n;
-  return 0;
-}
-
-static int append_text(struct bytes *b, const char *text) { return append(b, text, strlen(text)); }
-static int append_bytes(struct bytes *b, const struct bytes *c) { return append(b, c->at + c->start, c->end - c->start); }
-static size_t held(const struct bytes *b) { return b->end - b->start; }
-static void clear(struct bytes *b) { b->start = b->end = 0; }
-
-static void release(struct bytes *b) {
-  free(b->at);
-  memset(b, 0, sizeof *b);
-}
-
-static size_t take(struct bytes *b, uint8_t *to, size_t most) {
-  size_t n = held(b) < most ? held(b) : most;
-  memcpy(to, b->at + b->start, n);
-  b->start += n;
-  if (b->start == b->end) clear(b);
-  return n;
-}
-
-static int announce(struct events *events, uint32_t kind, const struct slot *slot, uint32_t detail) {
+int heddle_h2_announce(struct events *events, uint32_t kind, const struct slot *slot, uint32_t detail) {
   if (events->count == events->room) {
     size_t room = events->room ? events->room * 2 : 16;
     struct event *at = realloc(events->at, room * sizeof *at);
@@ -190,7 +61,7 @@ static void trim(struct core *core) {
 
 /* Slots -------------------------------------------------------------------------- */
 
-static struct slot *new_slot(struct core *core, int32_t id) {
+struct slot *heddle_h2_new_slot(struct core *core, int32_t id) {
   size_t i = 0;
   while (i < core->slot_room && core->slots[i]) i++;
   if (i == core->slot_room) {
@@ -213,7 +84,7 @@ static struct slot *new_slot(struct core *core, int32_t id) {
   return slot;
 }
 
-static void free_slot(struct core *core, struct slot *slot) {
+void heddle_h2_free_slot(struct core *core, struct slot *slot) {
   core->slots[slot->index] = NULL;
   core->used--;
   if (slot->dispatched && slot->error != NGHTTP2_NO_ERROR) core->abandoned--;
@@ -231,324 +102,6 @@ static struct slot *slot_of(struct core *core, uint32_t index, int32_t id) {
   return slot && slot->id == id ? slot : NULL;
 }
 
-/* Limits ------------------------------------------------------------------------- */
-
-static void calm(struct core *core) {
-  if (core->calmed) return;
-  core->calmed = 1;
-  calmed_sessions++;
-  nghttp2_session_terminate_session(core->session, NGHTTP2_ENHANCE_YOUR_CALM);
-}
-
-static void spend(struct core *core, struct bucket *bucket, int64_t burst, int64_t rate) {
-  double elapsed = (double)(core->now - bucket->since) / 1e9;
-  bucket->since = core->now;
-  bucket->tokens += elapsed * (double)rate;
-  if (bucket->tokens > (double)burst) bucket->tokens = (double)burst;
-  bucket->tokens -= 1;
-  if (bucket->tokens < 0) calm(core);
-}
-
-static void spend_reset(struct core *core) { spend(core, &core->resets, core->limits.reset_burst, core->limits.reset_rate); }
-
-/* Receiving ---------------------------------------------------------------------- */
-
-static struct past *past_of(struct core *core, int32_t id) { return &core->recent[(id / 2) % RECENT]; }
-
-/* libnghttp2 takes a stream that was skipped for one that is closed (nghttp2#2278), and remembers
- * none that is closed. A stream that this side has reset may still receive what was on its way. */
-static void check_order(struct core *core, uint8_t type, int32_t id) {
-  if (id <= 0 || id % 2 == 0 || nghttp2_session_find_stream(core->session, id)) return;
-  struct past *past = past_of(core, id);
-  if (id > core->last_id) {
-    if (type != NGHTTP2_HEADERS) return;
-    core->last_id = id;
-    *past = (struct past){id, 0};
-  } else if (past->id == id) {
-    if (past->by_client) nghttp2_session_terminate_session(core->session, NGHTTP2_STREAM_CLOSED);
-  } else if (type == NGHTTP2_HEADERS && past->id < id)
-    nghttp2_session_terminate_session(core->session, NGHTTP2_PROTOCOL_ERROR);
-}
-
-static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user) {
-  struct core *core = user;
-  (void)session;
-  if (hd->type != NGHTTP2_HEADERS) return 0;
-  if (!core->head_began) core->head_began = core->now;
-  check_order(core, hd->type, hd->stream_id);
-  return 0;
-}
-
-static void receive(struct core *core, const uint8_t *p, size_t count) {
-  if (count == 0 || core->dead) return;
-  ssize_t n = nghttp2_session_mem_recv(core->session, p, count);
-  if (n == NGHTTP2_ERR_FLOODED) calm(core);
-  if (n < 0) core->dead = 1;
-}
-
-static uint32_t number31(const uint8_t *p) { return (uint32_t)(p[0] & 0x7F) << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
-
-/* Give input to libnghttp2, looking at each frame's head for what libnghttp2 skips unseen: how many bytes
- * there are; DATA on a closed stream, once what stands before it was taken; PRIORITY frames, unread
- * once we have said that we do not use them, but malformed they must not be (RFC 9113, section 6.3;
- * RFC 7540, section 5.3.1). An incomplete frame head is kept back: libnghttp2 counts every piece of a
- * CONTINUATION's as one more of these frames. */
-static void receive_frames(struct core *core, const uint8_t *p, size_t count) {
-  struct scan *scan = &core->scan;
-  const uint8_t *taken = p, *end = p + count, *frame = p;
-  size_t kept = scan->have;
-  while (p < end) {
-    if (scan->skip > 0) {
-      size_t n = scan->skip < (size_t)(end - p) ? scan->skip : (size_t)(end - p);
-      scan->skip -= n;
-      p += n;
-      continue;
-    }
-    if (scan->have == 0) frame = p;
-    const uint8_t *h = scan->head;
-    scan->head[scan->have++] = *p++;
-    if (scan->have < FRAME_HEAD) continue;
-    size_t length = (size_t)h[0] << 16 | (size_t)h[1] << 8 | h[2];
-    uint32_t id = number31(h + 5);
-    if (h[3] == NGHTTP2_PRIORITY) {
-      if (length >= 4 && scan->have < FRAME_HEAD + 4) continue;
-      if (id == 0 || (length >= 4 && id == number31(h + FRAME_HEAD)))
-        nghttp2_session_terminate_session(core->session, NGHTTP2_PROTOCOL_ERROR);
-    } else if (h[3] == NGHTTP2_DATA && !nghttp2_session_find_stream(core->session, (int32_t)id)) {
-      receive(core, taken, (size_t)(frame - taken));
-      taken = frame;
-      check_order(core, NGHTTP2_DATA, (int32_t)id);
-    }
-    receive(core, h, kept);
-    kept = 0;
-    core->total += (int64_t)length + FRAME_HEAD;
-    if (core->total / 8 > core->useful + core->limits.useless) calm(core);
-    scan->skip = length - (scan->have - FRAME_HEAD);
-    scan->have = 0;
-  }
-  if (scan->have == 0) receive(core, taken, (size_t)(end - taken));
-  else if (kept == 0) receive(core, taken, (size_t)(frame - taken));
-}
-
-static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
-  struct core *core = user;
-  core->block = NULL;
-  core->listed = core->fields_count = 0;
-  core->signalled = 0;
-  if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
-  int32_t id = frame->hd.stream_id;
-  /* libnghttp2 counts the open streams; a reset one counts here until its handler has ended. */
-  if (core->calmed || core->abandoned >= (size_t)core->limits.streams || core->used >= 2 * (size_t)core->limits.streams + 16) {
-    nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
-    return 0;
-  }
-  struct slot *slot = new_slot(core, id);
-  if (!slot) return NGHTTP2_ERR_CALLBACK_FAILURE;
-  nghttp2_session_set_stream_user_data(session, id, slot);
-  core->block = slot;
-  clear(&core->method);
-  clear(&core->path);
-  clear(&core->authority);
-  clear(&core->host);
-  clear(&core->cookies);
-  clear(&core->fields);
-  return 0;
-}
-
-static int same(const uint8_t *p, size_t n, const char *text) { return n == strlen(text) && memcmp(p, text, n) == 0; }
-
-/* Nothing that would end a line or a word of the HTTP/1.1 head early. libnghttp2 has checked it. */
-static int unfit(const uint8_t *p, size_t n, int word) {
-  for (size_t i = 0; i < n; i++)
-    if (p[i] == '\r' || p[i] == '\n' || p[i] == 0 || (word && p[i] == ' ')) return 1;
-  return 0;
-}
-
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_count,
-                     const uint8_t *value, size_t value_count, uint8_t flags, void *user) {
-  struct core *core = user;
-  struct slot *slot = core->block;
-  (void)session, (void)flags;
-  core->listed += name_count + value_count + 32;
-  core->fields_count++;
-  if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
-    /* Trailers are dropped, within a limit. */
-    return core->listed > (size_t)core->limits.trailers ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
-  }
-  if (!slot || slot->large) return 0;
-  if (core->listed > (size_t)core->limits.header_list || core->fields_count > (size_t)core->limits.fields) {
-    slot->large = 1;
-    return 0;
-  }
-  int pseudo = name_count > 0 && name[0] == ':';
-  if (unfit(name, name_count, 1) || unfit(value, value_count, pseudo)) slot->faulty = 1;
-  int failed = 0;
-  if (same(name, name_count, "priority")) core->signalled = 1;
-  if (pseudo) {
-    if (same(name, name_count, ":method")) failed = append(&core->method, value, value_count);
-    else if (same(name, name_count, ":path")) failed = append(&core->path, value, value_count);
-    else if (same(name, name_count, ":authority")) failed = append(&core->authority, value, value_count);
-  } else if (same(name, name_count, "cookie")) {
-    failed = (held(&core->cookies) && append_text(&core->cookies, "; ")) || append(&core->cookies, value, value_count);
-  } else if (same(name, name_count, "host") && !held(&core->host)) {
-    failed = append(&core->host, value, value_count);
-  } else {
-    failed = append(&core->fields, name, name_count) || append_text(&core->fields, ": ") ||
-             append(&core->fields, value, value_count) || append_text(&core->fields, "\r\n");
-  }
-  return failed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
-}
-
-static int caseless(const struct bytes *a, const struct bytes *b) {
-  if (held(a) != held(b)) return 0;
-  for (size_t i = 0; i < held(a); i++) {
-    uint8_t x = a->at[a->start + i], y = b->at[b->start + i];
-    if (x >= 'A' && x <= 'Z') x += 32;
-    if (y >= 'A' && y <= 'Z') y += 32;
-    if (x != y) return 0;
-  }
-  return 1;
-}
-
-/* The head that the HTTP/1.1 parser reads. A Host that differs from :authority stays, and the parser
- * refuses two. */
-static int write_head(struct core *core, struct slot *slot) {
-  struct bytes *head = &slot->head;
-  const struct bytes *target = held(&core->path) ? &core->path : &core->authority;
-  int with_host = held(&core->host) && !(held(&core->authority) && caseless(&core->host, &core->authority));
-  if (ensure(head, held(&core->method) + held(target) + held(&core->authority) + held(&core->host) + held(&core->cookies) +
-                       held(&core->fields) + 64))
-    return -1;
-  append_bytes(head, &core->method);
-  append_text(head, " ");
-  append_bytes(head, target);
-  append_text(head, " HTTP/1.1\r\n");
-  if (held(&core->authority)) {
-    append_text(head, "host: ");
-    append_bytes(head, &core->authority);
-    append_text(head, "\r\n");
-  }
-  if (with_host) {
-    append_text(head, "host: ");
-    append_bytes(head, &core->host);
-    append_text(head, "\r\n");
-  }
-  append_bytes(head, &core->fields);
-  if (held(&core->cookies)) {
-    append_text(head, "cookie: ");
-    append_bytes(head, &core->cookies);
-    append_text(head, "\r\n");
-  }
-  append_text(head, "\r\n");
-  return 0;
-}
-
-static int wake_reader(struct core *core, struct slot *slot) {
-  if (!slot->wants_data) return 0;
-  slot->wants_data = 0;
-  return announce(&core->wakes, EVENT_WAKE, slot, 0) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
-}
-
-static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
-  struct core *core = user;
-  switch (frame->hd.type) {
-    case NGHTTP2_HEADERS: {
-      core->head_began = 0;
-      struct slot *slot = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-      core->block = NULL;
-      if (!slot) break;
-      core->useful += (int64_t)frame->hd.length;
-      if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) slot->ended = 1;
-      if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
-        slot->bodiless = held(&core->method) == 4 && memcmp(core->method.at, "HEAD", 4) == 0;
-        if (!slot->large && !slot->faulty && write_head(core, slot)) return NGHTTP2_ERR_CALLBACK_FAILURE;
-        /* RFC 9218's default would serve streams one after the other, and a small reply would wait for
-         * the end of a download that began before it. Clients that say nothing share. */
-        nghttp2_extpri shared = {NGHTTP2_EXTPRI_DEFAULT_URGENCY, 1};
-        if (!core->signalled) nghttp2_session_change_extpri_stream_priority(session, slot->id, &shared, 0);
-        if (announce(&core->requests, EVENT_REQUEST, slot, 0)) return NGHTTP2_ERR_CALLBACK_FAILURE;
-      } else if (slot->ended)
-        return wake_reader(core, slot);
-      break;
-    }
-    case NGHTTP2_DATA:
-      if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
-        struct slot *slot = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-        if (slot) {
-          slot->ended = 1;
-          return wake_reader(core, slot);
-        }
-      }
-      break;
-    case NGHTTP2_RST_STREAM:
-      if (past_of(core, frame->hd.stream_id)->id == frame->hd.stream_id) past_of(core, frame->hd.stream_id)->by_client = 1;
-      spend_reset(core);
-      break;
-    case NGHTTP2_SETTINGS:
-      if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
-        core->head_began = 0;
-        spend(core, &core->controls, core->limits.control_burst, core->limits.control_rate);
-      }
-      break;
-    case NGHTTP2_PING:
-      if (frame->hd.flags & NGHTTP2_FLAG_ACK)
-        core->ping_answered = 1;
-      else
-        spend(core, &core->controls, core->limits.control_burst, core->limits.control_rate);
-      break;
-    default:
-      break;
-  }
-  return 0;
-}
-
-/* After a reply, the rest of a small body is dropped; that of a large one is refused. */
-static void stop_upload(struct core *core, struct slot *slot) {
-  if (slot->end_sent && !slot->ended && slot->dropped * 2 > (size_t)core->limits.stream_window)
-    nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, slot->id, NGHTTP2_NO_ERROR);
-}
-
-static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t count, void *user) {
-  struct core *core = user;
-  struct slot *slot = nghttp2_session_get_stream_user_data(session, id);
-  (void)flags;
-  core->useful += (int64_t)count;
-  if (!slot || slot->done) {
-    /* Nobody will read it: only the connection's window grows again. */
-    nghttp2_session_consume_connection(session, count);
-    if (slot) {
-      slot->dropped += count;
-      stop_upload(core, slot);
-    }
-    return 0;
-  }
-  if (append(&slot->in, data, count)) return NGHTTP2_ERR_CALLBACK_FAILURE;
-  return wake_reader(core, slot);
-}
-
-static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error, void *user) {
-  struct core *core = user;
-  struct slot *slot = nghttp2_session_get_stream_user_data(session, id);
-  if (!slot) return 0;
-  slot->open = 0;
-  if (slot->ended && past_of(core, id)->id == id) past_of(core, id)->by_client = 1;
-  if (held(&slot->in)) {
-    nghttp2_session_consume_connection(session, held(&slot->in));
-    if (error != NGHTTP2_NO_ERROR || !slot->ended) clear(&slot->in);
-  }
-  clear(&slot->out);
-  nghttp2_session_set_stream_user_data(session, id, NULL);
-  if (!slot->dispatched || slot->done) {
-    slot->error = NGHTTP2_NO_ERROR;
-    free_slot(core, slot);
-    return 0;
-  }
-  /* A stream that closed without error before its reply was complete was cut short too. */
-  slot->error = error != NGHTTP2_NO_ERROR ? error : slot->finished ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL;
-  if (slot->error != NGHTTP2_NO_ERROR) core->abandoned++;
-  return announce(&core->wakes, EVENT_CLOSED, slot, slot->error) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
-}
-
 /* Sending ------------------------------------------------------------------------ */
 
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
@@ -560,13 +113,13 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
   if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR) {
     struct slot *slot = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     /* Resets that the client provokes are as cheap for it as those that it sends (CVE-2025-8671). */
-    if (!slot || !slot->own_reset) spend_reset(core);
+    if (!slot || !slot->own_reset) heddle_h2_spend_reset(core);
   }
   if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
     struct slot *slot = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     if (slot) {
       slot->end_sent = 1;
-      stop_upload(core, slot);
+      heddle_h2_stop_upload(core, slot);
     }
   }
   return 0;
@@ -595,7 +148,7 @@ static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *buffer
   }
   if (slot->wants_room && n > 0) {
     slot->wants_room = 0;
-    if (announce(&core->wakes, EVENT_WAKE, slot, 0)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+    if (heddle_h2_announce(&core->wakes, EVENT_WAKE, slot, 0)) return NGHTTP2_ERR_CALLBACK_FAILURE;
   }
   if (n == 0) {
     slot->deferred = 1;
@@ -620,7 +173,7 @@ static void free_core(struct core *core) {
   for (size_t i = 0; i < core->slot_room; i++)
     if (core->slots[i]) {
       core->slots[i]->error = NGHTTP2_NO_ERROR;
-      free_slot(core, core->slots[i]);
+      heddle_h2_free_slot(core, core->slots[i]);
     }
   core->used = 0;
   core->requests.count = core->wakes.count = 0;
@@ -638,12 +191,7 @@ static int start(struct core *core) {
     nghttp2_session_callbacks_del(callbacks);
     return -1;
   }
-  nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
-  nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
-  nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-  nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
-  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
-  nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+  heddle_h2_receiving(callbacks);
   nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
   nghttp2_session_callbacks_set_data_source_read_length_callback(callbacks, frame_length);
   nghttp2_option_set_no_auto_window_update(option, 1);
@@ -731,7 +279,7 @@ int64_t heddle_h2_feed(struct shell *shell, uint8_t *p, int64_t count, int64_t n
   struct core *core = enter(shell);
   if (!core) return leave(shell, GONE);
   core->now = now;
-  if (!core->dead) receive_frames(core, p, (size_t)count);
+  if (!core->dead) heddle_h2_receive(core, p, (size_t)count);
   size_t room = 512, n = copy_requests(core, (struct event *)p, room);
   n += copy_events(&core->wakes, (struct event *)p + n, room - n);
   return leave(shell, (int64_t)n);
@@ -985,12 +533,12 @@ void heddle_h2_done(struct shell *shell, uint32_t index, int32_t id) {
       slot->dropped += held(&slot->in);
       release(&slot->in);
     }
-    stop_upload(core, slot);
+    heddle_h2_stop_upload(core, slot);
     if (!slot->finished) {
       slot->own_reset = 1;
       nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_INTERNAL_ERROR);
     }
   } else if (slot)
-    free_slot(core, slot);
+    heddle_h2_free_slot(core, slot);
   leave(shell, 0);
 }

@@ -4,7 +4,7 @@ module Main (main) where
 import Control.Concurrent (forkIO, killThread, threadDelay)
 import Control.Concurrent.MVar (putMVar)
 import Control.Exception (bracket)
-import Control.Monad (forM_, forever, when)
+import Control.Monad (forM_, forever, unless, when)
 import Data.IORef
 import Data.List (isInfixOf, isPrefixOf, sort)
 import EngineFixture (onBothBackends)
@@ -54,6 +54,7 @@ answers backend =
         failures <- readIORef (siteFailures at)
         sort (map (head . lines) failures) @?= sort ["thrown", "torn", unsafe "\"X\"", unsafe "\"(one that HTTP/2 forbids)\""]
         logs <- readIORef (siteLogged at)
+        sum [1 | (501, _) <- logs] @?= (1 :: Int)
         sum [1 | (200, 6) <- logs] @?= (4 :: Int)
         sum [1 | (200, 3000000) <- logs] @?= (1 :: Int),
     testCase "every kind of reply, through a layer that has agreed on h2" $
@@ -146,7 +147,7 @@ deadlines backend =
       withSite backend Clear settings {settingGrace = seconds 3} $ \at ->
         talkToPeer at "drain" 0 $ \input output -> do
           hGetLine output >>= (@?= "waiting")
-          let drain = deadlineIn (seconds 60) >>= drainUntil (siteServer at) >>= \whole -> when (not whole) (modifyIORef' (siteFailures at) ("not drained" :))
+          let drain = deadlineIn (seconds 60) >>= drainUntil (siteServer at) >>= \whole -> unless whole (modifyIORef' (siteFailures at) ("not drained" :))
           bracket (forkIO drain) killThread $ \_ -> do
             -- Once the listeners are closed the server drains.
             _ <- eventually "the drain to begin" (program "sh" ["-c", "curl -s -o /dev/null --http2-prior-knowledge http://127.0.0.1:" ++ sitePort at ++ "/hello; echo $?"]) (/= "0\n")
@@ -185,11 +186,11 @@ clients =
         said <- program "nghttp" ["-n", "-s", "-m", "5", url ++ "/big", url ++ "/hello", url ++ "/file"]
         length (filter (isInfixOf " 200 ") (lines said)) @?= 15
         said' <- program "nghttp" ["-d", "test/h2_peer.py", url ++ "/echo"]
-        when (not ("class Peer:" `isInfixOf` said')) $ unexpected "the upload back" said',
+        unless ("class Peer:" `isInfixOf` said') $ unexpected "the upload back" said',
     testCase "h2load opens a hundred streams as soon as others end" $
       withSite Epoll Clear settings $ \at -> do
         said <- program "h2load" ["-n", "20000", "-c", "10", "-m", "100", "http://127.0.0.1:" ++ sitePort at ++ "/hello"]
-        when (not ("20000 succeeded, 0 failed, 0 errored" `isInfixOf` said)) $ unexpected "20000 answers" said
+        unless ("20000 succeeded, 0 failed, 0 errored" `isInfixOf` said) $ unexpected "20000 answers" said
   ]
 
 conformance :: [TestTree]

@@ -204,7 +204,7 @@ newtype State = State Int
 
 -- | The session's state; of one that has ended, nothing is wanted.
 sessionState :: Session -> IO State
-sessionState (Session shell) = withForeignPtr shell $ \s -> State . max 0 . fromIntegral <$> c_state s
+sessionState (Session shell) = State . max 0 . fromIntegral <$> withForeignPtr shell c_state
 
 -- | Whether it reads on.
 stateReads :: State -> Bool

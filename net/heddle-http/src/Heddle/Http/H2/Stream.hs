@@ -285,15 +285,16 @@ logged serving request what status = case contextLog (contextOf serving) of
 
 answer :: Serving -> Request -> Reply -> IO ()
 answer serving request reply
-  | Just unsafe <- unsafeReply reply = releaseReply reply >> failed500 serving request (toException unsafe) "The server made a malformed reply."
-  | Replied _ <- reply = failed500 serving request (toException NotReplied) "The server failed to answer this request."
+  | Tunnel {} <- reply = answer serving request noTunnel
+  | Just unsafe <- unsafeReply reply = releaseReply reply >> failed500 serving (toException unsafe) "The server made a malformed reply."
+  | Replied _ <- reply = failed500 serving (toException NotReplied) "The server failed to answer this request."
   | otherwise =
     try (sendNow serving request reply) >>= \case
       Right () -> logged serving request LoggedRequest (replyStatus reply)
       Left e -> do
         begun <- get (servingWork serving) WorkPushed
         if begun == 0 && not (isAsynchronous e) && not (isLost e)
-          then failed500 serving request e "The server failed to answer this request."
+          then failed500 serving e "The server failed to answer this request."
           else do
             unless (isAsynchronous e || isLost e || isBodyError e) $ settingFailed (settingsOf serving) e
             unless (isLost e) (giveUp serving)
@@ -310,8 +311,8 @@ isLost e = case fromException e of
   Nothing -> False
 
 -- Nothing of the reply was sent, so another can be.
-failed500 :: Serving -> Request -> SomeException -> ByteString -> IO ()
-failed500 serving _ e text = do
+failed500 :: Serving -> SomeException -> ByteString -> IO ()
+failed500 serving e text = do
   settingFailed (settingsOf serving) e
   refuse serving LoggedRequest status500 text
 
@@ -329,7 +330,7 @@ sendNow serving request reply = do
 
 -- 'replyNow'.
 replyInside :: Serving -> Request -> Reply -> IO Int
-replyInside serving request reply = do
+replyInside serving request given = do
   replied <- get ws WorkReplied
   when (replied /= 0) (releaseReply reply >> throwIO RepliedTwice)
   for_ (unsafeReply reply) (\e -> releaseReply reply >> throwIO e)
@@ -347,6 +348,12 @@ replyInside serving request reply = do
       throwIO (e :: SomeException)
   where
     ws = servingWork serving
+    reply = case given of
+      Tunnel {} -> noTunnel
+      other -> other
+
+noTunnel :: Reply
+noTunnel = plain status501 "HTTP/2 connections carry no other protocol."
 
 -- The content's length is left in 'WorkSent'.
 --
@@ -404,7 +411,7 @@ send serving now code = \case
             put serving nullPtr 0 True
       keepAlive buffer
       giveBackBuffer registration buffer
-  Tunnel _ _ -> send serving now code (plain status501 "HTTP/2 connections carry no other protocol.")
+  Tunnel _ _ -> pure ()
   Replied _ -> pure ()
   where
     ws = servingWork serving

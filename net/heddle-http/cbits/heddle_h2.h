@@ -1,0 +1,162 @@
+/* What the two halves of the HTTP/2 shim share: heddle_h2.c, sessions, streams and sending, and
+ * heddle_h2_receive.c, what arrives. */
+#ifndef HEDDLE_H2_H
+#define HEDDLE_H2_H
+#include <nghttp2/nghttp2.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GONE = -1, MALFORMED = -2, TOO_LARGE = -3, NOTHING_YET = -11 };
+enum { EVENT_REQUEST = 1, EVENT_WAKE = 2, EVENT_CLOSED = 3 };
+enum { STATE_READS = 1, STATE_WRITES = 2, STATE_PING_ANSWERED = 4, STATE_HEAD_PENDING = 8 };
+enum { RECENT = 128, DATA_FRAME = 16375, PREFACE = 24, FRAME_HEAD = 9 };
+
+/* The parameters of heddle_h2_new, in this order. */
+struct limits {
+  int64_t streams, stream_window, connection_window, header_list, fields, trailers;
+  int64_t reset_burst, reset_rate, control_burst, control_rate, useless, output;
+};
+
+struct bytes {
+  uint8_t *at;
+  size_t start, end, room;
+};
+
+struct event {
+  uint32_t kind, slot;
+  int32_t id;
+  uint32_t detail;
+};
+
+struct events {
+  struct event *at;
+  size_t count, room;
+};
+
+struct bucket {
+  double tokens;
+  int64_t since;
+};
+
+struct slot {
+  int32_t id;
+  uint32_t index, error;
+  uint8_t open, dispatched, done, replied, finished, ended, deferred, large, faulty, own_reset;
+  uint8_t wants_room, wants_data, end_sent, bodiless; /* HEAD */
+  size_t dropped; /* of the body, because nobody reads it */
+  int64_t moved;  /* when the client last took something of the reply */
+  struct bytes head, in, out;
+};
+
+/* How a stream that is not open any more ended. */
+struct past {
+  int32_t id;
+  int by_client; /* it has sent END_STREAM or RST_STREAM */
+};
+
+/* Where the input is within a frame. */
+struct scan {
+  size_t skip, have;
+  int closes; /* the frame under way ends a header block */
+  uint8_t head[FRAME_HEAD + 4];
+};
+
+struct core {
+  nghttp2_session *session;
+  struct limits limits;
+  struct slot **slots;
+  size_t slot_room, used, abandoned; /* abandoned: closed early, but the handler runs on */
+  struct events requests, wakes;
+  int64_t now, head_began;
+  struct bucket resets, controls;
+  int64_t total, useful;
+  int32_t last_id;
+  struct past recent[RECENT];
+  struct scan scan;
+  uint8_t dead, mute; /* it reads, and writes, no more */
+  uint8_t calmed, ping_answered;
+  const uint8_t *pending; /* output of libnghttp2 that did not fit the last buffer */
+  size_t pending_count;
+  /* The header block being received. Blocks never interleave. */
+  struct slot *block;
+  int signalled; /* it has a priority field */
+  size_t listed, fields_count;
+  struct bytes method, path, authority, host, cookies, fields;
+};
+
+struct shell {
+  atomic_int lock;
+  struct core *core;
+};
+
+/* Buffers ------------------------------------------------------------------------ */
+
+static inline int ensure(struct bytes *b, size_t more) {
+  size_t held = b->end - b->start;
+  if (b->room - b->end >= more) return 0;
+  if (b->start > 0) {
+    memmove(b->at, b->at + b->start, held);
+    b->start = 0;
+    b->end = held;
+    if (b->room - held >= more) return 0;
+  }
+  size_t room = b->room < 256 ? 256 : b->room;
+  while (room - held < more) room *= 2;
+  uint8_t *at = realloc(b->at, room);
+  if (!at) return -1;
+  b->at = at;
+  b->room = room;
+  return 0;
+}
+
+static inline int append(struct bytes *b, const void *p, size_t n) {
+  if (n == 0) return 0;
+  if (ensure(b, n)) return -1;
+  memcpy(b->at + b->end, p, n);
+  b->end += n;
+  return 0;
+}
+
+static inline int append_text(struct bytes *b, const char *text) { return append(b, text, strlen(text)); }
+static inline int append_bytes(struct bytes *b, const struct bytes *c) { return append(b, c->at + c->start, c->end - c->start); }
+static inline size_t held(const struct bytes *b) { return b->end - b->start; }
+static inline void clear(struct bytes *b) { b->start = b->end = 0; }
+
+static inline void release(struct bytes *b) {
+  free(b->at);
+  memset(b, 0, sizeof *b);
+}
+
+static inline size_t take(struct bytes *b, uint8_t *to, size_t most) {
+  size_t n = held(b) < most ? held(b) : most;
+  memcpy(to, b->at + b->start, n);
+  b->start += n;
+  if (b->start == b->end) clear(b);
+  return n;
+}
+
+static inline int same(const uint8_t *p, size_t n, const char *text) { return n == strlen(text) && memcmp(p, text, n) == 0; }
+
+/* In heddle_h2.c ----------------------------------------------------------------- */
+
+extern atomic_long heddle_h2_calmed;
+
+/* Note an event; -1 without memory. */
+int heddle_h2_announce(struct events *events, uint32_t kind, const struct slot *slot, uint32_t detail);
+struct slot *heddle_h2_new_slot(struct core *core, int32_t id);
+void heddle_h2_free_slot(struct core *core, struct slot *slot);
+
+/* In heddle_h2_receive.c --------------------------------------------------------- */
+
+/* Callbacks for what arrives. */
+void heddle_h2_receiving(nghttp2_session_callbacks *callbacks);
+/* Take received bytes. */
+void heddle_h2_receive(struct core *core, const uint8_t *p, size_t count);
+/* Count a stream that was reset. */
+void heddle_h2_spend_reset(struct core *core);
+/* After a reply, the rest of a small body is dropped; that of a large one is refused. */
+void heddle_h2_stop_upload(struct core *core, struct slot *slot);
+
+#endif
