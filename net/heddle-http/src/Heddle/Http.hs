@@ -1,6 +1,6 @@
 -- |
 -- Module      : Heddle.Http
--- Description : HTTP/1.1 servers in plain blocking code
+-- Description : HTTP/1.1 and HTTP/2 servers in plain blocking code
 -- Stability   : stable
 --
 -- Write a 'Handler', give it to 'runServer'. Each connection is a thread only while it has

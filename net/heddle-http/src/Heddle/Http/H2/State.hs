@@ -28,6 +28,7 @@ module Heddle.Http.H2.State
     forgetStream,
     StreamCancelled (..),
     cancelStream,
+    Waiting (..),
     awaitStream,
     pauseStream,
 
@@ -93,14 +94,22 @@ data Stream = OpenStream
   { streamName :: !StreamName,
     -- | Set by the thread itself, before it looks at the session.
     streamThread :: !(Ref (Maybe ThreadId)),
-    -- | Made when the stream first waits.
-    streamParker :: !(Ref (Maybe Parker))
+    -- | Made when the stream first waits for its body.
+    streamReading :: !(Ref (Maybe Parker)),
+    -- | Made when it first waits for the client to take its reply. A handler may do both at once, in two
+    -- threads.
+    streamWriting :: !(Ref (Maybe Parker))
   }
+
+-- | What a stream waits for.
+data Waiting
+  = ForInput
+  | ForRoom
 
 -- | A stream, in the connection's map.
 newStream :: Http2 -> StreamName -> IO Stream
 newStream h2 name = do
-  stream <- OpenStream name <$> newRef Nothing <*> newRef Nothing
+  stream <- OpenStream name <$> newRef Nothing <*> newRef Nothing <*> newRef Nothing
   modifyRef (http2Streams h2) (\streams -> (IntMap.insert (fromIntegral (streamNumber name)) stream streams, ()))
   pure stream
 
@@ -109,7 +118,7 @@ newStream h2 name = do
 -- [Blocks]: never.
 forgetStream :: Http2 -> Stream -> IO ()
 forgetStream h2 stream = do
-  readRef (streamParker stream) >>= traverse_ Parker.closeParker
+  for_ [streamReading, streamWriting] $ \parker -> readRef (parker stream) >>= traverse_ Parker.closeParker
   modifyRef (http2Streams h2) (\streams -> (IntMap.delete (fromIntegral (streamNumber (streamName stream))) streams, ()))
   unpark (http2Ended h2)
 
@@ -136,27 +145,29 @@ cancelStream h2 stream =
 -- [Cost]: the first wait of a stream makes a parker.
 -- [Blocks]: parks.
 -- [Masking]: interruptible while parked.
--- [Threads]: the stream's.
-awaitStream :: Http2 -> Stream -> Deadline -> IO (Maybe a) -> IO (Maybe a)
-awaitStream h2 stream deadline look = do
-  parker <- parkerOf h2 stream
+-- [Threads]: one for each thing to wait for.
+awaitStream :: Http2 -> Stream -> Waiting -> Deadline -> IO (Maybe a) -> IO (Maybe a)
+awaitStream h2 stream waiting deadline look = do
+  parker <- parkerOf h2 $ case waiting of
+    ForInput -> streamReading stream
+    ForRoom -> streamWriting stream
   Parker.awaitUntil parker deadline look
 
 -- | Wait, at most until the deadline.
 --
 -- [Blocks]: parks.
 pauseStream :: Http2 -> Stream -> Deadline -> IO ()
-pauseStream h2 stream deadline = void (awaitStream h2 stream deadline (pure (Nothing :: Maybe ())))
+pauseStream h2 stream deadline = void (awaitStream h2 stream ForRoom deadline (pure (Nothing :: Maybe ())))
 
-parkerOf :: Http2 -> Stream -> IO Parker
-parkerOf h2 stream =
-  readRef (streamParker stream) >>= \case
+parkerOf :: Http2 -> Ref (Maybe Parker) -> IO Parker
+parkerOf h2 made =
+  readRef made >>= \case
     Just parker -> pure parker
     Nothing -> do
       -- A thread that waits lives long enough for a name.
       labelMe ("http/h2/stream/" ++ show (registrationCapability (http2Registration h2)))
       parker <- newParker (contextRuntime (http2Context h2))
-      parker <$ writeRef (streamParker stream) (Just parker)
+      parker <$ writeRef made (Just parker)
 
 -- | Tell streams what the session has told. Requests are the reading thread's.
 --
@@ -169,7 +180,7 @@ tell h2 = \case
     found name >>= traverse_ (\stream -> if code == 0 then wake stream else wake stream >> cancelStream h2 stream)
   where
     found name = IntMap.lookup (fromIntegral (streamNumber name)) <$> readRef (http2Streams h2)
-    wake stream = readRef (streamParker stream) >>= traverse_ Parker.unpark
+    wake stream = for_ [streamReading, streamWriting] $ \parker -> readRef (parker stream) >>= traverse_ Parker.unpark
 
 -- Output ------------------------------------------------------------------------
 

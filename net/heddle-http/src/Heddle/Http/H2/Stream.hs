@@ -222,7 +222,7 @@ pull serving p room = mask_ $ do
         set ws WorkBodyGot 0
       since <- get ws WorkBodyBegan
       got <- get ws WorkBodyGot
-      awaitStream h2 (servingStream serving) (paceDeadline pace (Deadline since) got) ((\r -> if r == NothingYet then Nothing else Just r) <$> input)
+      awaitStream h2 (servingStream serving) ForInput (paceDeadline pace (Deadline since) got) ((\r -> if r == NothingYet then Nothing else Just r) <$> input)
         >>= maybe (fails BodyTooSlow) took
     took r
       | r == 0 = pure 0
@@ -514,7 +514,7 @@ put serving p n complete = do
     waiting done began since = do
       kick h2
       -- Nothing is asked before the last wait has ended, or the event would be lost.
-      r <- awaitStream h2 (servingStream serving) (paceDeadline pace began since) $ do
+      r <- awaitStream h2 (servingStream serving) ForRoom (paceDeadline pace began since) $ do
         r <- output (p `plusPtr` done) (n - done)
         pure (if r == 0 then Nothing else Just r)
       case r of
