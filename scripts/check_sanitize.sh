@@ -13,10 +13,10 @@ mkdir -p "$build"
 # No -O2: what reads too far must not be optimised away. Options of the cabal files that decide what is compiled stay out.
 flags=(-std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
   -Wall -Wextra -Wundef -Werror -Ibase/heddle-bytes/cbits -Ibase/heddle-json/cbits -Isched/heddle-walk/cbits -Ibase/heddle-prim/cbits
-  -Inet/heddle-websocket/cbits -Itest-support/sanitize)
+  -Inet/heddle-websocket/cbits -Inet/heddle-http/cbits -Itest-support/sanitize)
 
 sources=(base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c sched/heddle-walk/cbits/*.c net/heddle-websocket/cbits/*.c
-  base/heddle-prim/cbits/heddle_cpu.c test-support/sanitize/*.c)
+  base/heddle-prim/cbits/heddle_cpu.c net/heddle-http/cbits/*.c test-support/sanitize/*.c)
 objects=()
 for source in "${sources[@]}"; do
   object="$build/${source//\//_}.o"
@@ -26,7 +26,7 @@ for source in "${sources[@]}"; do
     gcc "${flags[@]}" -c "$source" -o "$object"
   fi
 done
-gcc "${flags[@]}" "${objects[@]}" -lm -lz -o "$build/kernels"
+gcc "${flags[@]}" "${objects[@]}" -lnghttp2 -lm -lz -o "$build/kernels"
 
 # The same sources as other machines compile them: without a warning, and nothing left of the kernels for x86-64.
 for source in base/heddle-prim/cbits/*.c base/heddle-bytes/cbits/*.c base/heddle-json/cbits/*.c net/heddle-websocket/cbits/*.c; do

@@ -303,7 +303,7 @@ static const struct { const char *name; void (*check)(void); } checks[] = {
     {"UTF-8", check_utf8}, {"reading JSON", check_json_read}, {"checking JSON", check_json_check},
     {"writing JSON", check_json_write}, {"hashes", check_hash}, {"memory", check_memory},
     {"search", check_search}, {"names and times", check_walk}, {"regular expressions", check_regex},
-    {"masks", check_mask}, {"compression", check_deflate},
+    {"masks", check_mask}, {"compression", check_deflate}, {"HTTP/2", check_h2},
 };
 enum { CHECKS = sizeof checks / sizeof *checks };
 

@@ -59,5 +59,6 @@ void check_walk(void);
 void check_regex(void);
 void check_mask(void);
 void check_deflate(void);
+void check_h2(void);
 
 #endif

@@ -470,7 +470,7 @@ int64_t heddle_h2_reply(struct shell *shell, uint32_t index, int32_t id, const u
   if (head_count > (int64_t)sizeof small) copy = malloc((size_t)head_count);
   if (lines > FEW) fields = malloc(lines * sizeof *fields);
   if (copy && fields) {
-    memcpy(copy, head, (size_t)head_count);
+    if (head_count > 0) memcpy(copy, head, (size_t)head_count);
     int64_t n = fields_of(copy, (size_t)head_count, fields, lines > FEW ? lines : FEW);
     if (n < 0)
       answer = n;

@@ -120,7 +120,9 @@ static inline int append(struct bytes *b, const void *p, size_t n) {
 }
 
 static inline int append_text(struct bytes *b, const char *text) { return append(b, text, strlen(text)); }
-static inline int append_bytes(struct bytes *b, const struct bytes *c) { return append(b, c->at + c->start, c->end - c->start); }
+static inline int append_bytes(struct bytes *b, const struct bytes *c) {
+  return c->end > c->start ? append(b, c->at + c->start, c->end - c->start) : 0;
+}
 static inline size_t held(const struct bytes *b) { return b->end - b->start; }
 static inline void clear(struct bytes *b) { b->start = b->end = 0; }
 
@@ -131,6 +133,7 @@ static inline void release(struct bytes *b) {
 
 static inline size_t take(struct bytes *b, uint8_t *to, size_t most) {
   size_t n = held(b) < most ? held(b) : most;
+  if (n == 0) return 0;
   memcpy(to, b->at + b->start, n);
   b->start += n;
   if (b->start == b->end) clear(b);
