@@ -35,6 +35,10 @@ tests =
         serving id $ \port -> do
           curl ["-k", "--tlsv1.3", url port] >>= (@?= "secure, no certificate")
           curl ["-k", "--tls-max", "1.2", url port] >>= (@?= "secure, no certificate"),
+      testCase "HTTP/2, unless it is disabled" $ do
+        let version = ["-k", "-w", ", HTTP/%{http_version}"]
+        serving id $ \port -> curl (version ++ [url port]) >>= (@?= "secure, no certificate, HTTP/2")
+        servingWith (setHTTP2Disabled defaultSettings) id $ \port -> curl (version ++ [url port]) >>= (@?= "secure, no certificate, HTTP/1.1"),
       testCase "only the allowed versions" $
         serving (\tls -> tls {tlsAllowedVersions = [Tls13]}) $ \port -> do
           curl ["-k", url port] >>= (@?= "secure, no certificate")
@@ -75,10 +79,13 @@ application request respond =
 
 -- While the action runs, serve on a free port with a certificate for localhost.
 serving :: (TLSSettings -> TLSSettings) -> (Port -> IO a) -> IO a
-serving change action = withPair "localhost" $ \cert key ->
+serving = servingWith defaultSettings
+
+servingWith :: Settings -> (TLSSettings -> TLSSettings) -> (Port -> IO a) -> IO a
+servingWith given change action = withPair "localhost" $ \cert key ->
   bracket openFreePort (close . snd) $ \(port, socket) -> do
     ready <- newEmptyMVar
-    let settings = setBeforeMainLoop (putMVar ready ()) defaultSettings
+    let settings = setBeforeMainLoop (putMVar ready ()) given
     withTask (runTLSSocket (change (tlsSettings cert key)) settings socket application) $ \_ -> takeMVar ready >> action port
 
 -- A client's certificate, which may not be one for servers.

@@ -60,7 +60,7 @@ import Network.Socket (Socket)
 import Network.Wai (Application, Request)
 import Network.Wai.Handler.Heddle.Request (tlsFacts)
 import Network.Wai.Handler.Heddle.Run
-import Network.Wai.Handler.Heddle.Settings (Settings)
+import Network.Wai.Handler.Heddle.Settings (Settings (settingsHttp2))
 
 -- | Certificates, and how to treat clients. Make one with 'tlsSettings' and change fields.
 data TLSSettings = TLSSettings
@@ -135,17 +135,17 @@ settingsOf pair =
 -- [Blocks]: parks.
 -- [Throws]: 'TlsProblems', and 'IOError' when the port cannot be listened on.
 runTLS :: TLSSettings -> Settings -> Application -> IO ()
-runTLS tls settings application = withFront tls $ \front -> runFront front settings application
+runTLS tls settings application = withFront tls settings $ \front -> runFront front settings application
 
 -- | 'Network.Wai.Handler.Heddle.runSettingsSocket' over TLS.
 --
 -- [Blocks]: parks.
 -- [Throws]: 'TlsProblems'.
 runTLSSocket :: TLSSettings -> Settings -> Socket -> Application -> IO ()
-runTLSSocket tls settings socket application = withFront tls $ \front -> runFrontSocket front settings socket application
+runTLSSocket tls settings socket application = withFront tls settings $ \front -> runFrontSocket front settings socket application
 
-withFront :: TLSSettings -> (Front -> IO a) -> IO a
-withFront tls body =
+withFront :: TLSSettings -> Settings -> (Front -> IO a) -> IO a
+withFront tls settings body =
   loadSite config >>= \case
     Left problems -> throwIO (TlsProblems problems)
     Right site -> do
@@ -155,7 +155,7 @@ withFront tls body =
   where
     config =
       (tlsConfig tls)
-        { tlsProtocols = ["http/1.1"],
+        { tlsProtocols = ["h2" | settingsHttp2 settings] ++ ["http/1.1"],
           tlsClients = clients,
           tlsLowest = maximum [tlsLowest (tlsConfig tls), minimum (maxBound : tlsAllowedVersions tls)],
           tlsHighest = minimum [tlsHighest (tlsConfig tls), maximum (minBound : tlsAllowedVersions tls)]

@@ -111,7 +111,8 @@ data Settings = Settings
     settingsGracefulCloseTimeout1 :: !Int,
     settingsGracefulCloseTimeout2 :: !Int,
     settingsMaxTotalHeaderLength :: !Int,
-    settingsAltSvc :: !(Maybe ByteString)
+    settingsAltSvc :: !(Maybe ByteString),
+    settingsHttp2 :: !Bool
   }
 
 -- | Port 3000 on every IPv4 address (IPv6 if there is none), a time-out of 30 seconds, heads of at
@@ -138,7 +139,8 @@ defaultSettings =
       settingsGracefulCloseTimeout1 = 0,
       settingsGracefulCloseTimeout2 = 2000,
       settingsMaxTotalHeaderLength = 50 * 1024,
-      settingsAltSvc = Nothing
+      settingsAltSvc = Nothing,
+      settingsHttp2 = True
     }
 
 -- | The engine's settings that do what these say.
@@ -160,7 +162,8 @@ engineSettings settings =
       Http.settingReplyPace = pace,
       Http.settingDiscard = maybe (maxBound `quot` 2) (max 0) (settingsMaximumBodyFlush settings),
       Http.settingFailed = settingsOnException settings Nothing,
-      Http.settingOpened = openedHook settings
+      Http.settingOpened = openedHook settings,
+      Http.settingHttp2 = settingsHttp2 settings
     }
   where
     longest = max 1024 (settingsMaxTotalHeaderLength settings)
@@ -308,9 +311,9 @@ setFork _ = id
 setAccept :: (Socket -> IO (Socket, SockAddr)) -> Settings -> Settings
 setAccept _ = id
 
--- | No effect on clear text.
+-- | Speak HTTP/1 only.
 setHTTP2Disabled :: Settings -> Settings
-setHTTP2Disabled = id
+setHTTP2Disabled settings = settings {settingsHttp2 = False}
 
 -- | No effect: nothing is pushed.
 setServerPushLogger :: (Request -> ByteString -> Integer -> IO ()) -> Settings -> Settings
