@@ -23,6 +23,14 @@ tests =
     [ testCase "golden lines" $ do
         ls <- linesOf (map fst golden)
         map timeless ls @?= map snd golden,
+      testCase "HTTP/2" $
+        withSite (\d -> B.writeFile (d </> "index.html") "home") $ \running ->
+          with running $ \client -> do
+            -- The preface, SETTINGS, and HEADERS of GET / with the authority a, ended.
+            say client "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+            say client "\0\0\6\1\5\0\0\0\1\x82\x86\x84\x41\1a"
+            [line] <- eventually "a line" (siteLines running) ((== 1) . length)
+            timeless line @?= "127.0.0.1 - - [] \"GET / HTTP/2.0\" 200 4 \"-\" \"-\"\n",
       testCase "the time is now" $ do
         [line] <- linesOf ["GET / HTTP/1.1\r\nHost: a\r\n\r\n"]
         either fail (const (pure ())) (readEntry (B.init line)),
