@@ -66,7 +66,8 @@ import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (yield)
 
--- | Answers one request.
+-- | Answers one request. With HTTP/2 it is interrupted, by an asynchronous exception of the engine's, when the
+-- client resets its stream or goes away; with HTTP/1 its next read or write fails.
 type Handler = Request -> IO Reply
 
 -- | What a log line describes.

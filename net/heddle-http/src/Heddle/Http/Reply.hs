@@ -136,7 +136,7 @@ data Reply
     -- unmasked. The connection closes when the action ends. The engine adds
     -- @Connection: Upgrade@ to a head of status 101, and announces no content. Without a head
     -- the action writes what a client expects itself. The request can be read only until the
-    -- handler has returned.
+    -- handler has returned. HTTP/2 answers 501 instead.
     Tunnel !(Maybe (Status, [Header])) !(Duplex -> IO ())
   | -- | The handler has replied already, by 'Heddle.Http.replyNow', with this status.
     Replied !Status

@@ -77,8 +77,8 @@ data Settings = Settings
     -- | Called at most once a minute when accepting pauses because descriptors have run out
     -- and no connection is idle.
     settingPaused :: !(Errno -> IO ()),
-    -- | Whether HTTP/2 is spoken: where TLS has agreed on it, and with clients that begin with its
-    -- preface.
+    -- | Whether HTTP/2 is spoken with clients that begin with its preface. Where TLS has agreed on @h2@ it
+    -- is spoken in any case, so TLS must not offer it if it is not wanted.
     settingHttp2 :: !Bool,
     -- | Limits of HTTP/2 connections.
     settingHttp2Limits :: !Http2Limits,
