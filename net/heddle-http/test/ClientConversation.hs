@@ -415,7 +415,7 @@ leaving backend =
             withPatient backend patient {clientSecure = Just (toy released ["127.0.0.1"])} $ \client -> onOne $ do
               let post b = (requestTo "POST" origin {originSecure = True} "/") {requestBody = b}
               forM_ [BodyBytes body, BodyFile fd 0 size, BodySized size (`writerPut` body), BodySized size (`writerBuild` byteString body)] $ \b ->
-                fetchedContent <$> fetch client (post b) 1000000 >>= (@?= body)
+                fetch client (post b) 1000000 >>= (@?= body) . fetchedContent
               failureIs (== BodyLengthDiffers (size + 9) (size + 4)) "BodyLengthDiffers" (fetch client (post (BodyFile fd 0 (size + 9))) 10)
               closeClient client
         readIORef released >>= (@?= 1),

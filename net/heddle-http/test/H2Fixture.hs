@@ -99,7 +99,7 @@ withSite backend kind chosen body = do
   r <- withRuntime defaultConfig {configBackend = backend} $ \runtime ->
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener -> do
       let make _ = do
-            ready <- newPrebuilt "heddle" status200 [] (ContentOf 6 (\p -> forM_ (zip [0 ..] (B.unpack "ready\n")) (uncurry (pokeByteOff p))))
+            ready <- newPrebuilt "heddle" status200 [] (ContentOf 6 (forM_ (zip [0 ..] (B.unpack "ready\n")) . uncurry . pokeByteOff))
             pure (site path ready started ended gate, Just hook)
       withServerOn runtime chosen {settingFailed = failed} make [(listener, scheme)] $ \server -> do
         r <- body (Site (show (portOf (listenerAddress listener))) server ended started gate failures logs)
