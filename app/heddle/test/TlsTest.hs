@@ -4,7 +4,7 @@ module TlsTest (tests) where
 import Control.Monad (forM_, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.List (isPrefixOf)
+import Data.List (isPrefixOf, tails)
 import Heddle.Testkit.Watchdog (eventually, unexpected)
 import Program
 import System.Directory (renameFile)
@@ -15,7 +15,7 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 
 tests :: TestTree
-tests = testGroup "heddle serve over TLS" (serving ++ names ++ renewing ++ redirecting ++ refusing)
+tests = testGroup "heddle serve over TLS" (serving ++ http2 ++ names ++ renewing ++ redirecting ++ refusing)
 
 -- A site with a large file.
 withSite :: (FilePath -> IO a) -> IO a
@@ -49,6 +49,10 @@ urlOf program scheme = case filter (scheme `isPrefixOf`) (programUrls program) o
 portOf :: String -> String
 portOf = reverse . takeWhile (/= ':') . reverse
 
+-- How often a text has a part.
+occurrences :: String -> String -> Int
+occurrences part text = length (filter (part `isPrefixOf`) (tails text))
+
 secure :: [String]
 secure = ["--listen", "https://localhost:0", "--tls-self-signed"]
 
@@ -76,7 +80,7 @@ serving =
       withSite $ \d -> do
         withProgram (["serve", d, "--access-log", d </> "log"] ++ secure) $ \program -> do
           u <- urlOf program "https://"
-          _ <- fetched ["-k", "-A", "me", u ++ "/?q"]
+          _ <- fetched ["-k", "--http1.1", "-A", "me", u ++ "/?q"]
           signal program sigTERM
           ends program >>= (@?= ExitSuccess)
         readFile (d </> "log") >>= contains "\"GET /?q HTTP/1.1\" 200 36 \"-\" \"me\"",
@@ -86,6 +90,50 @@ serving =
         text <- fetched ["-i", "http://localhost:" ++ portOf u ++ "/"]
         contains "HTTP/1.1 400" text
         contains "This port speaks HTTPS" text
+  ]
+
+http2 :: [TestTree]
+http2 =
+  [ testCase "HTTP/2: from the disk, from the cache, conditions, ranges, a large file, the log" $
+      withSite $ \d -> do
+        withProgram (["serve", d, "--access-log", d </> "log"] ++ secure) $ \program -> do
+          u <- urlOf program "https://"
+          -- The second time the file is in the cache of the core that this connection is on.
+          first <- fetched ["-k", "-i", "--http2", u ++ "/", u ++ "/"]
+          occurrences "HTTP/2 200" first @?= 2
+          contains "<title>secure</title>" first
+          let tag = takeWhile (/= '\r') (drop 6 (head (filter (isPrefixOf "etag: ") (lines first))))
+          again <- fetched ["-k", "-i", "--http2", u ++ "/", u ++ "/", "-H", "If-None-Match: " ++ tag]
+          occurrences "HTTP/2 304" again @?= 2
+          fetched ["-k", "--http2", "-r", "10-19", u ++ "/index.html", u ++ "/index.html"] >>= (@?= "html><titlhtml><titl")
+          ended <- curl ["-k", "--http2", u ++ "/big.bin"]
+          (endedCode ended, endedOut ended == large) @?= (ExitSuccess, True)
+          headOnly <- fetched ["-k", "-I", "--http2", u ++ "/", u ++ "/"]
+          occurrences "content-length: 36" headOnly @?= 2
+          fetched ["-k", "-i", "--http2", u ++ "/missing"] >>= contains "HTTP/2 404"
+          signal program sigTERM
+          ends program >>= (@?= ExitSuccess)
+        logged <- readFile (d </> "log")
+        occurrences "\"GET / HTTP/2.0\" 200 36" logged @?= 2
+        contains "\"HEAD / HTTP/2.0\" 200 -" logged,
+    testCase "HTTP/2 without TLS, by prior knowledge" $
+      withSite $ \d -> withProgram (["serve", d] ++ free) $ \program -> do
+        u <- urlOf program "http://"
+        fetched ["-i", "--http2-prior-knowledge", u ++ "/"] >>= contains "HTTP/2 200"
+        fetched ["-i", "--http2", u ++ "/"] >>= contains "HTTP/1.1 200",
+    testCase "Chromium loads a page by HTTP/2, and its script" $
+      withDirectory $ \d -> do
+        B.writeFile (d </> "index.html") (C.pack "<!doctype html><title>h2</title><p id='out'>waiting</p><script src='script.js'></script>")
+        B.writeFile (d </> "script.js") (C.pack "fetch('data.json').then(r => r.json()).then(j => { document.getElementById('out').textContent = j.n + ' by ' + performance.getEntriesByType('navigation')[0].nextHopProtocol; });")
+        B.writeFile (d </> "data.json") (C.pack "{\"n\": 42}")
+        withProgram (["serve", d] ++ secure) $ \program -> do
+          u <- urlOf program "https://"
+          ended <-
+            runToolIn
+              [("HOME", d)]
+              "chromium"
+              ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--ignore-certificate-errors", "--user-data-dir=" ++ d </> "profile", "--virtual-time-budget=10000", "--dump-dom", u ++ "/"]
+          contains "42 by h2" (C.unpack (endedOut ended))
   ]
 
 names :: [TestTree]
@@ -142,7 +190,8 @@ redirecting =
         contains ("Location: " ++ u ++ "/a%20b?c=d\r\n") answer
         C.isInfixOf (C.pack "Strict-Transport-Security") (C.pack answer) @?= False
         fetched ["-k", "-L", plain ++ "/"] >>= contains "secure"
-        fetched ["-k", "-i", u ++ "/"] >>= contains "Strict-Transport-Security: max-age=1000\r\n"
+        fetched ["-k", "-i", "--http1.1", u ++ "/"] >>= contains "Strict-Transport-Security: max-age=1000\r\n"
+        fetched ["-k", "-i", "--http2", u ++ "/"] >>= contains "strict-transport-security: max-age=1000\r\n"
         fetched ["-i", plain ++ "/.well-known/acme-challenge/token"] >>= contains "HTTP/1.1 404"
   ]
 

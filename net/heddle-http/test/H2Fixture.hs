@@ -66,7 +66,8 @@ data Site = Site
 data Kind
   = -- | By prior knowledge.
     Clear
-  | -- | A layer that passes everything on and has agreed on h2 stands for TLS.
+  | -- | A layer that passes everything on and has agreed on h2 stands for TLS. Some replies are at hand, and
+    -- sent by the connection's thread.
     Agreed
   deriving stock (Eq)
 
@@ -100,7 +101,7 @@ withSite backend kind chosen body = do
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener -> do
       let make _ = do
             ready <- newPrebuilt "heddle" status200 [] (ContentOf 6 (forM_ (zip [0 ..] (B.unpack "ready\n")) . uncurry . pokeByteOff))
-            pure (site path ready started ended gate, Just hook)
+            pure (handlersOf (site path ready started ended gate)) {handlersAtOnce = if kind == Agreed then Just (atOnce ready) else Nothing, handlersLog = Just hook}
       withServerOn runtime chosen {settingFailed = failed} make [(listener, scheme)] $ \server -> do
         r <- body (Site (show (portOf (listenerAddress listener))) server ended started gate failures logs)
         _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
@@ -136,6 +137,20 @@ passing registration =
       layerClose = pure (),
       layerFacts = LayerFacts "TLSv1.3" "none" "h2" "" Nothing
     }
+
+-- Some of the handler's replies; those that are too large, of a kind that may wait, or fail, are left to it.
+atOnce :: Prebuilt -> Request -> IO (Maybe Reply)
+atOnce ready request =
+  rawPath request >>= \case
+    "/hello" -> pure (Just (Whole status200 [Header "Content-Type" "text/plain"] "hello\n"))
+    "/forty" -> pure (Just (Whole status200 [] (C.replicate 40000 'f')))
+    "/big" -> pure (Just (Whole status200 [] (C.replicate 3000000 'y')))
+    "/ready" -> pure (Just (Ready ready))
+    "/204" -> pure (Just (Whole status204 [] "nothing"))
+    "/stream" -> pure (Just (Stream status200 [] (`writerPut` "never sent at once")))
+    "/small" -> throwIO (ErrorCall "left to the handler")
+    "/fields" -> pure (Just (Whole status200 [Header "X" "\r\n"] "unsafe, left to the handler"))
+    _ -> pure Nothing
 
 -- | The handler; see the cases of @h2_peer.py@.
 site :: FilePath -> Prebuilt -> IORef Int -> IORef [String] -> MVar () -> Handler

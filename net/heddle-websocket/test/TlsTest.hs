@@ -9,7 +9,7 @@ import Control.Exception (bracket, mask_, try)
 import Control.Monad (forM_, forever, void)
 import Data.ByteString qualified as B
 import Fixture
-import Heddle.Http (Scheme (..), defaultSettings, withServerOn)
+import Heddle.Http (Scheme (..), defaultSettings, handlersOf, withServerOn)
 import Heddle.IO (connectUntil, defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.IO.Registration (closeRegistration, registrationOf)
 import Heddle.IO.Transport
@@ -71,7 +71,7 @@ overTls options body use = do
   tls <- newTlsListener site
   withRuntime defaultConfig $ \runtime ->
     withListener runtime defaultListenOptions loopback $ \listener ->
-      withServerOn runtime defaultSettings (\_ -> pure (websocket options body, Nothing)) [(listener, Encrypted (tlsOpening tls))] (const (use (listenerAddress listener)))
+      withServerOn runtime defaultSettings (\_ -> pure (handlersOf (websocket options body))) [(listener, Encrypted (tlsOpening tls))] (const (use (listenerAddress listener)))
 
 dialling :: SockAddr -> (Transport -> IO a) -> IO a
 dialling address use = withRuntime defaultConfig $ \runtime -> do

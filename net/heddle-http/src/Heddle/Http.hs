@@ -19,6 +19,8 @@ module Heddle.Http
     cutShort,
     connectionsOpen,
     Handler,
+    Handlers (..),
+    handlersOf,
     LogHook,
     Logged (..),
 
@@ -96,7 +98,7 @@ module Heddle.Http
   )
 where
 
-import Heddle.Http.Connection (Handler, LogHook, Logged (..))
+import Heddle.Http.Connection (Handler, Handlers (..), LogHook, Logged (..), handlersOf)
 import Heddle.Http.Duplex (Duplex (duplexReceived, duplexTransport), duplexReceive, duplexReceiveUntil, duplexSend)
 import Heddle.Http.Exception (ConnectionLost (..), HttpException (..), ReplyMisuse (..))
 import Heddle.Http.H2.Limits (Http2Limits (..), defaultHttp2Limits)

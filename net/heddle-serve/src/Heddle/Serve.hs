@@ -195,7 +195,12 @@ serveSite options tell = do
               let make capability = do
                     cache <- newFileCache
                     hook <- traverse (`accessLogHook` capability) accessLog
-                    pure (redirecting (staticHandler site cache), hook)
+                    pure
+                      Handlers
+                        { handlersMain = redirecting (staticHandler site cache),
+                          handlersAtOnce = if serveRedirect options then Nothing else Just (staticAtOnce cache),
+                          handlersLog = hook
+                        }
               withServerOn runtime settings make schemes $ \http -> do
                 stop <- newWaitCell
                 let reopen' = do

@@ -15,7 +15,11 @@
 -- Shared writes per request: 0.
 module Heddle.Http.Connection
   ( Context (..),
+    contextHandler,
+    contextLog,
     Handler,
+    Handlers (..),
+    handlersOf,
     LogHook,
     Logged (..),
     newContext,
@@ -81,14 +85,28 @@ data Logged
 -- the status and the bytes of content sent.
 type LogHook = Request -> Logged -> Status -> Int -> IO ()
 
+-- | What serves the requests of one capability.
+data Handlers = Handlers
+  { handlersMain :: !Handler,
+    -- | Asked first for a request of HTTP/2 without a body: a reply that is at hand, such as one from a
+    -- cache, is sent by the connection's thread, and saves a thread for the request. It must neither wait
+    -- nor run long, for it keeps the connection's other streams waiting. Only 'Ready' and 'Whole' are
+    -- sent so; with 'Nothing' or another reply the main handler is asked.
+    handlersAtOnce :: !(Maybe (Request -> IO (Maybe Reply))),
+    handlersLog :: !(Maybe LogHook)
+  }
+
+-- | A handler alone.
+handlersOf :: Handler -> Handlers
+handlersOf handler = Handlers handler Nothing Nothing
+
 -- | What the connections of one capability share.
 data Context = Context
   { contextSettings :: !Settings,
     contextCapability :: !Int,
     contextPool :: !(Pool Workspace),
     contextDate :: !DateClock,
-    contextHandler :: !Handler,
-    contextLog :: !(Maybe LogHook),
+    contextHandlers :: !Handlers,
     -- | Word 0 is 1 while the server drains and 2 when idle connections must close. All
     -- capabilities read it; it is written at most twice.
     contextDraining :: !Words,
@@ -98,14 +116,24 @@ data Context = Context
   }
 
 -- | The context of a capability.
-newContext :: Runtime -> Settings -> Int -> Words -> Handler -> Maybe LogHook -> IO Context
-newContext runtime given capability draining handler hook = do
+newContext :: Runtime -> Settings -> Int -> Words -> Handlers -> IO Context
+newContext runtime given capability draining handlers = do
   -- A report that fails must not end the connection.
   let settings = given {settingFailed = void . trySync . settingFailed given}
   pool <- newPool 64 (newWorkspace (settingLimits settings))
   date <- newDateClock
   buffers <- newPool 16 (newBuffer 65536)
-  pure (Context settings capability pool date handler hook draining buffers runtime)
+  pure (Context settings capability pool date handlers draining buffers runtime)
+
+-- | Answers the requests.
+contextHandler :: Context -> Handler
+contextHandler = handlersMain . contextHandlers
+{-# INLINE contextHandler #-}
+
+-- | Hears of each reply.
+contextLog :: Context -> Maybe LogHook
+contextLog = handlersLog . contextHandlers
+{-# INLINE contextLog #-}
 
 -- | Serve the requests that have arrived on a connection, until it idles or ends.
 --

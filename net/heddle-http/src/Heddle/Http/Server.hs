@@ -54,7 +54,9 @@ data Server = Server
 --
 -- [Blocks]: as the body does.
 withServer :: Runtime -> Settings -> (Int -> IO (Handler, Maybe LogHook)) -> [Listener] -> (Server -> IO a) -> IO a
-withServer runtime settings make listeners = withServerOn runtime settings make [(listener, ClearText) | listener <- listeners]
+withServer runtime settings make listeners = withServerOn runtime settings (fmap made . make) [(listener, ClearText) | listener <- listeners]
+  where
+    made (handler, hook) = (handlersOf handler) {handlersLog = hook}
 
 -- | What the clients of a listener speak.
 data Scheme
@@ -67,7 +69,7 @@ data Scheme
 -- | 'withServer' for listeners with TLS and without.
 --
 -- [Blocks]: as the body does.
-withServerOn :: Runtime -> Settings -> (Int -> IO (Handler, Maybe LogHook)) -> [(Listener, Scheme)] -> (Server -> IO a) -> IO a
+withServerOn :: Runtime -> Settings -> (Int -> IO Handlers) -> [(Listener, Scheme)] -> (Server -> IO a) -> IO a
 withServerOn runtime settings make listeners = bracket open cutShort
   where
     open = do
@@ -92,8 +94,8 @@ withServerOn runtime settings make listeners = bracket open cutShort
       services <- startSessions options [(listener, hooked (session scheme)) | (listener, scheme) <- listeners]
       pure (Server services draining (settingGrace settings))
     context draining i = do
-      (handler, hook) <- make i
-      newContext runtime settings i draining handler hook
+      handlers <- make i
+      newContext runtime settings i draining handlers
 
 -- The handler of one connection without TLS. It keeps the session of a client that speaks HTTP/2.
 clearSession :: (Registration -> Context) -> IO (Registration -> IO After)

@@ -14,6 +14,7 @@
 module Heddle.Serve.Static
   ( Site (..),
     staticHandler,
+    staticAtOnce,
   )
 where
 
@@ -77,6 +78,23 @@ staticHandler site cache request = do
         -- Masked: a descriptor is open between here and the reply.
         Nothing -> mask_ (uncached serving)
     else pure (otherMethod code)
+
+-- | The reply to a request for a whole file that is in the cache and known to be current.
+--
+-- [Blocks]: never.
+staticAtOnce :: FileCache -> Request -> IO (Maybe Reply)
+staticAtOnce cache request = do
+  code <- method request
+  if code /= MethodGet && code /= MethodHead
+    then pure Nothing
+    else
+      withPath request (lookupPath cache) >>= \case
+        Nothing -> pure Nothing
+        Just entry -> do
+          checked' <- entryChecked entry
+          conditional <- isConditional request
+          ranged <- hasHeader request HeaderRange
+          pure (if requestBegan request < after (seconds 1) checked' && not (conditional || ranged) then Just (Ready (entryReply entry)) else Nothing)
 
 otherMethod :: MethodCode -> Reply
 otherMethod code

@@ -25,6 +25,8 @@ module Heddle.Http.H2.State
     -- * Streams
     Stream (..),
     newStream,
+    unlistedStream,
+    listStream,
     forgetStream,
     StreamCancelled (..),
     cancelStream,
@@ -109,9 +111,16 @@ data Waiting
 -- | A stream, in the connection's map.
 newStream :: Http2 -> StreamName -> IO Stream
 newStream h2 name = do
-  stream <- OpenStream name <$> newRef Nothing <*> newRef Nothing <*> newRef Nothing
-  modifyRef (http2Streams h2) (\streams -> (IntMap.insert (fromIntegral (streamNumber name)) stream streams, ()))
-  pure stream
+  stream <- unlistedStream name
+  stream <$ listStream h2 stream
+
+-- | A stream that the map does not have yet.
+unlistedStream :: StreamName -> IO Stream
+unlistedStream name = OpenStream name <$> newRef Nothing <*> newRef Nothing <*> newRef Nothing
+
+-- | Put a stream into the map.
+listStream :: Http2 -> Stream -> IO ()
+listStream h2 stream = modifyRef (http2Streams h2) (\streams -> (IntMap.insert (fromIntegral (streamNumber (streamName stream))) stream streams, ()))
 
 -- | Take a stream whose handler has ended out of the map.
 --

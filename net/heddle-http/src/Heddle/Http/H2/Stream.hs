@@ -35,6 +35,7 @@ import Heddle.Http.Connection
 import Heddle.Http.Date (currentSecond)
 import Heddle.Http.Exception (ConnectionLost (..), ReplyMisuse (..))
 import Heddle.Http.Framing
+import Heddle.Http.H2.Limits (Http2Limits (..))
 import Heddle.Http.H2.Session
 import Heddle.Http.H2.State
 import Heddle.Http.Head (MethodCode)
@@ -71,29 +72,50 @@ contextOf = http2Context . servingHttp2
 settingsOf :: Serving -> Settings
 settingsOf = contextSettings . contextOf
 
--- | Answer a request in a thread of its own.
+-- | Answer a request: at once if the reply is at hand, else in a thread of its own.
 --
--- [Cost]: a thread.
+-- [Cost]: a thread, if it is not answered at once.
 -- [Blocks]: never.
--- [Masking]: the handler runs unmasked, the engine's part masked.
+-- [Masking]: the handler runs unmasked, the engine's part masked; a reply at hand is made masked.
 startStream :: Http2 -> StreamName -> IO ()
-startStream h2 name = do
-  stream <- newStream h2 name
-  void (forkMaskedOn (registrationCapability (http2Registration h2)) (\_ -> run stream)) `onException` forgetStream h2 stream
-  where
-    run stream = do
-      myThreadId >>= writeRef (streamThread stream) . Just
-      -- Whatever ends it, asynchronous exceptions included, ends this stream only; 'endStream' tells the client.
-      _ <- try (serve h2 stream) :: IO (Either SomeException ())
-      -- Finite, and without a wait.
-      uninterruptibleMask_ $ do
-        endStream (http2Session h2) name
-        state <- sessionState (http2Session h2)
-        if stateWrites state then kick h2 else when (stateStreams state == 0) (wakeReader (http2Registration h2))
-        forgetStream h2 stream
+startStream h2 name = case handlersAtOnce (contextHandlers (http2Context h2)) of
+  Nothing -> newStream h2 name >>= \stream -> startThread h2 stream (serve h2 stream)
+  Just quick -> do
+    stream <- unlistedStream name
+    serving <- equip h2 stream
+    arrived <- arrive serving
+    done <- case arrived of
+      Complete False -> atOnce serving quick
+      _ -> pure False
+    if done
+      then putAside serving >> endStream (http2Session h2) name
+      else listStream h2 stream >> startThread h2 stream (dispatch serving arrived >> putAside serving)
+
+startThread :: Http2 -> Stream -> IO () -> IO ()
+startThread h2 stream act =
+  void (forkMaskedOn (registrationCapability (http2Registration h2)) (\_ -> runThread h2 stream act)) `onException` forgetStream h2 stream
+
+runThread :: Http2 -> Stream -> IO () -> IO ()
+runThread h2 stream act = do
+  myThreadId >>= writeRef (streamThread stream) . Just
+  -- Whatever ends it, asynchronous exceptions included, ends this stream only; 'endStream' tells the client.
+  _ <- try act :: IO (Either SomeException ())
+  -- Finite, and without a wait.
+  uninterruptibleMask_ $ do
+    endStream (http2Session h2) (streamName stream)
+    state <- sessionState (http2Session h2)
+    if stateWrites state then kick h2 else when (stateStreams state == 0) (wakeReader (http2Registration h2))
+    forgetStream h2 stream
 
 serve :: Http2 -> Stream -> IO ()
 serve h2 stream = do
+  serving <- equip h2 stream
+  arrive serving >>= dispatch serving
+  -- After an exception its workspace is left to the collector.
+  putAside serving
+
+equip :: Http2 -> Stream -> IO Serving
+equip h2 stream = do
   ws <- borrow (contextPool context)
   set ws WorkStream 1
   set ws WorkBase 0
@@ -107,23 +129,36 @@ serve h2 stream = do
   set ws WorkCloses 0
   let serving = Serving h2 stream ws (newOutput (http2Transport h2) ws (contextSettings context) (contextDate context))
   writeRef (workSource ws) (Source (pull serving) (pauseStream h2 stream) (giveUp serving))
-  takeRequest serving
-  -- After an exception it is left to the collector.
-  set ws WorkStream 0
-  writeRef (workSource ws) NoSource
-  giveBack (contextPool context) ws
+  pure serving
   where
     context = http2Context h2
 
+-- Give the workspace back.
+putAside :: Serving -> IO ()
+putAside serving = do
+  set ws WorkStream 0
+  writeRef (workSource ws) NoSource
+  giveBack (contextPool (contextOf serving)) ws
+  where
+    ws = servingWork serving
+
 -- Requests ------------------------------------------------------------------------
 
-takeRequest :: Serving -> IO ()
-takeRequest serving = do
+-- What has arrived of a request.
+data Arrived
+  = -- The stream is closed already.
+    ClosedStream
+  | Refused !RejectReason
+  | -- A head; the flag says that a body follows.
+    Complete !Bool
+
+arrive :: Serving -> IO Arrived
+arrive serving = do
   r <- copyHead (http2Session h2) (streamName (servingStream serving)) (inputPtr ws) (inputSize ws)
   case r of
-    Gone -> pure ()
-    TooLarge -> reject LoggedGarbage HeadTooLarge
-    Malformed -> reject LoggedGarbage BadHeaderValue
+    Gone -> pure ClosedStream
+    TooLarge -> pure (Refused HeadTooLarge)
+    Malformed -> pure (Refused BadHeaderValue)
     _ -> do
       let size = min (lowHalf r) (inputSize ws)
       set ws WorkEnd size
@@ -132,14 +167,48 @@ takeRequest serving = do
         Parse.Done n -> do
           set ws WorkStart n
           set ws WorkEnd n
-          handle serving (highHalf r == 0)
-        Reject _ reason -> reject LoggedGarbage reason
-        Parse.More -> reject LoggedGarbage HeadTooLarge
+          pure (Complete (highHalf r == 0))
+        Reject _ reason -> pure (Refused reason)
+        Parse.More -> pure (Refused HeadTooLarge)
   where
     h2 = servingHttp2 serving
     ws = servingWork serving
     settings = settingsOf serving
-    reject what reason = refuse serving what (rejectStatus reason) (rejectText reason)
+
+dispatch :: Serving -> Arrived -> IO ()
+dispatch serving = \case
+  ClosedStream -> pure ()
+  Refused reason -> refuse serving LoggedGarbage (rejectStatus reason) (rejectText reason)
+  Complete bodied -> handle serving bodied
+
+-- Whether the request, which has no body, was answered. Nothing here waits: the reply fits into what a
+-- stream may hold back.
+atOnce :: Serving -> (Request -> IO (Maybe Reply)) -> IO Bool
+atOnce serving quick = do
+  base <- get ws WorkBase
+  let p = inputPtr ws `plusPtr` base
+  framing <- framingOf (settingLimits settings) p (workHead ws)
+  expectation <- expectsContinue p (workHead ws)
+  case (framing, expectation) of
+    (NoBody, ExpectNothing) -> do
+      now <- freshNow (http2Registration (servingHttp2 serving))
+      let request = requestAt serving now
+      made <- try (quick request)
+      case made of
+        Right (Just reply)
+          | Nothing <- unsafeReply reply, fits reply -> True <$ answer serving request reply
+        -- What is wrong with it, the main handler will find as well.
+        Right _ -> pure False
+        Left e -> if isAsynchronous e then throwIO e else pure False
+    _ -> pure False
+  where
+    ws = servingWork serving
+    settings = settingsOf serving
+    room = http2Output (settingHttp2Limits settings)
+    fits = \case
+      Ready p -> prebuiltSize p - prebuiltHead p <= room
+      Whole _ _ content -> B.length content <= room
+      _ -> False
 
 -- The head is complete: decide, call the handler, answer. The flag says that a body follows.
 handle :: Serving -> Bool -> IO ()

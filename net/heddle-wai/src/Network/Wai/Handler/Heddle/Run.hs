@@ -33,7 +33,7 @@ where
 import Control.Concurrent (myThreadId)
 import Control.Monad (void, when)
 import Data.Streaming.Network (bindPortTCP, bindRandomPortTCP)
-import Heddle.Http (Scheme (..), Server, drainUntil, withServerOn)
+import Heddle.Http (Scheme (..), Server, drainUntil, handlersOf, withServerOn)
 import Heddle.Http qualified as Http (Settings)
 import Heddle.IO (adoptListener, closeListener, deadlineIn, defaultConfig, never, seconds, withRuntime)
 import Heddle.Prim.Exception
@@ -108,7 +108,7 @@ serving (Front scheme adjust) settings socket application prepare body =
     bracket (withFdSocket socket (adoptListener runtime . fromIntegral)) closeListener $ \listener -> do
       prepare
       settingsBeforeMainLoop settings
-      withServerOn runtime (adjust (engineSettings settings)) (\_ -> pure (applicationHandler settings application, Nothing)) [(listener, scheme)] body
+      withServerOn runtime (adjust (engineSettings settings)) (\_ -> pure (handlersOf (applicationHandler settings application))) [(listener, scheme)] body
 
 -- | Serve on a free port of the loopback interface while an action runs.
 --
