@@ -28,7 +28,7 @@ SKIPPED = ("STYLE.md", "CHANGELOG.md")
 # What GHC2021 has and GHC 9.0 does not have by default, as far as the pages use it.
 EXTENSIONS = ("BangPatterns", "DeriveGeneric", "ImportQualifiedPost", "ScopedTypeVariables", "TypeApplications")
 # Manuals of libraries, which have no command.
-LIBRARIES = ("wai",)
+LIBRARIES = ("wai", "websocket")
 # Seconds that a program may take on a busy machine.
 LIMIT = 300
 FLAGS = [*(f"-X{name}" for name in EXTENSIONS), "-v0", "-w", "-O0", "-threaded", "-package-env", "-"]
