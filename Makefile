@@ -154,6 +154,11 @@ docs: $(CABAL_CONFIG) ## the Haddocks of all libraries, with sources, in dist-ne
 test-repl: ## GHCi loads every library and program from its source
 	@scripts/test_repl.sh
 
+.PHONY: test-conformance
+test-conformance: setup build ## h2spec, and Autobahn's cases for WebSocket; both are fetched from their registries
+	@cabal build $(CABAL_FLAGS) heddle-http-h2-test heddle-websocket-conformance
+	@scripts/test_conformance.sh $(abspath $(BUILDDIR)) cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct
+
 .PHONY: test-nightly
 test-nightly: setup build ## what takes too long for every day: all short UTF-8, the C for 20 minutes, soaks
 	@HEDDLE_SANITIZE_SECONDS=$${HEDDLE_SANITIZE_SECONDS:-1200} scripts/check_sanitize.sh $(BUILDDIR)
