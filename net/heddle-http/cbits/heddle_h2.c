@@ -141,7 +141,12 @@ static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *buffer
   struct slot *slot = source->ptr;
   (void)session, (void)id;
   size_t n = take(&slot->out, buffer, room);
-  if (n > 0) slot->moved = core->now;
+  /* A client that takes a byte now and then has made no progress. */
+  slot->taken += n;
+  if (slot->taken >= (size_t)core->limits.output / 16 || (!held(&slot->out) && slot->finished)) {
+    slot->taken = 0;
+    slot->moved = core->now;
+  }
   if (!held(&slot->out) && slot->finished) {
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     return (ssize_t)n;
@@ -218,7 +223,7 @@ struct shell *heddle_h2_new(const struct limits *limits, int64_t now) {
   struct core *core = calloc(1, sizeof *core);
   if (shell && core) {
     core->limits = *limits;
-    core->now = core->head_began = now;
+    core->now = core->settings_awaited = now;
     core->scan.skip = PREFACE;
     core->resets = (struct bucket){(double)limits->reset_burst, now};
     core->controls = (struct bucket){(double)limits->control_burst, now};
@@ -331,7 +336,7 @@ int64_t heddle_h2_state(struct shell *shell) {
   if (!core->dead && nghttp2_session_want_read(core->session)) bits |= STATE_READS;
   if (!core->mute && (core->pending_count || nghttp2_session_want_write(core->session))) bits |= STATE_WRITES;
   if (core->ping_answered) bits |= STATE_PING_ANSWERED;
-  if (core->head_began) bits |= STATE_HEAD_PENDING;
+  if (core->head_began || core->settings_awaited) bits |= STATE_HEAD_PENDING;
   return leave(shell, bits | ((int64_t)core->used << 8));
 }
 
@@ -342,8 +347,10 @@ int64_t heddle_h2_check(struct shell *shell, int64_t now, int64_t head_patience,
   struct core *core = enter(shell);
   if (!core) return leave(shell, GONE);
   core->now = now;
-  if (core->head_began && now - core->head_began >= head_patience) {
-    core->head_began = 0;
+  int64_t began = core->head_began;
+  if (core->settings_awaited && (!began || core->settings_awaited < began)) began = core->settings_awaited;
+  if (began && now - began >= head_patience) {
+    began = core->head_began = core->settings_awaited = 0;
     nghttp2_session_terminate_session(core->session, NGHTTP2_NO_ERROR);
   }
   for (size_t i = 0; i < core->slot_room; i++) {
@@ -353,7 +360,7 @@ int64_t heddle_h2_check(struct shell *shell, int64_t now, int64_t head_patience,
       nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, slot->id, slot->end_sent ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
     }
   }
-  return leave(shell, core->head_began);
+  return leave(shell, began);
 }
 
 /* Announce the end without refusing streams that are on their way, and ask for an answer. */

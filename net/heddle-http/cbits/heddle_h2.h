@@ -46,7 +46,8 @@ struct slot {
   uint8_t open, dispatched, done, replied, finished, ended, deferred, large, faulty, own_reset;
   uint8_t wants_room, wants_data, end_sent, bodiless; /* HEAD */
   size_t dropped; /* of the body, because nobody reads it */
-  int64_t moved;  /* when the client last took something of the reply */
+  size_t taken;   /* of the reply since 'moved' */
+  int64_t moved;  /* when the client last took a good part of the reply */
   struct bytes head, in, out;
 };
 
@@ -69,7 +70,9 @@ struct core {
   struct slot **slots;
   size_t slot_room, used, abandoned; /* abandoned: closed early, but the handler runs on */
   struct events requests, wakes;
-  int64_t now, head_began;
+  int64_t now;
+  int64_t head_began;       /* since when a head is incomplete, or 0 */
+  int64_t settings_awaited; /* since when the client's first SETTINGS are, or 0 */
   struct bucket resets, controls;
   int64_t total, useful;
   int32_t last_id;

@@ -245,6 +245,9 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
       if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) slot->ended = 1;
       if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         slot->bodiless = held(&core->method) == 4 && memcmp(core->method.at, "HEAD", 4) == 0;
+        /* RFC 9113, section 8.3.1. Another path would be read as a target of HTTP/1.1 with a host of its own. */
+        if (held(&core->path) && core->path.at[core->path.start] != '/' && !(held(&core->path) == 1 && core->path.at[core->path.start] == '*'))
+          slot->faulty = 1;
         if (!slot->large && !slot->faulty && write_head(core, slot)) return NGHTTP2_ERR_CALLBACK_FAILURE;
         /* RFC 9218's default would serve streams one after the other, and a small reply would wait for
          * the end of a download that began before it. Clients that say nothing share. */
@@ -270,7 +273,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
       break;
     case NGHTTP2_SETTINGS:
       if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
-        core->head_began = 0;
+        core->settings_awaited = 0;
         spend(core, &core->controls, core->limits.control_burst, core->limits.control_rate);
       }
       break;
@@ -318,7 +321,11 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
   if (slot->ended && past_of(core, id)->id == id) past_of(core, id)->by_client = 1;
   if (held(&slot->in)) {
     nghttp2_session_consume_connection(session, held(&slot->in));
-    if (error != NGHTTP2_NO_ERROR || !slot->ended) clear(&slot->in);
+    if (error != NGHTTP2_NO_ERROR || !slot->ended) {
+      /* What was not read is lost, so the body has no end. */
+      clear(&slot->in);
+      slot->ended = 0;
+    }
   }
   clear(&slot->out);
   nghttp2_session_set_stream_user_data(session, id, NULL);

@@ -342,7 +342,7 @@ serveRequest state = do
           case reply of
             Right r
               | replied == 0 -> answer state request r
-              | otherwise -> repliedInside state request
+              | otherwise -> releaseReply r >> repliedInside state request
             Left e -> handlerFailed state request e
 
 requestAt :: ConnectionState -> Deadline -> Request

@@ -382,7 +382,10 @@ bodyStep request use = do
       set ws WorkStart (end + n)
       set ws WorkEnd (end + n)
       set ws WorkLeft (if n == 0 then 0 else if left == -2 then -2 else left + n)
-      if n == 0 then pure noPiece else use (inputPtr ws `plusPtr` end) n
+      if n > 0
+        then use (inputPtr ws `plusPtr` end) n
+        else -- Less than was announced.
+          if left < -3 then failing request BodyCutShort else pure noPiece
 
 -- | Throw a failure to read the body. The mark stops the engine from answering the error again if the
 -- handler catches it.

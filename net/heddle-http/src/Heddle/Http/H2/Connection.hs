@@ -25,7 +25,7 @@ import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
-import Foreign.Ptr (Ptr, castPtr)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Http.Connection (Context (..))
 import Heddle.Http.H2.Session
 import Heddle.Http.H2.State
@@ -73,11 +73,11 @@ openHttp2 context transport received = do
       writeWord (http2Words h2) IdleSince now'
       unless (B.null received) $
         withInput h2 $ \p size ->
-          unsafeUseAsCStringLen received $ \(q, n) -> do
-            -- Not more than a head's length, which is less than a buffer.
-            let count = min n size
-            copyBytes p (castPtr q) count
-            feedAll h2 p count
+          unsafeUseAsCStringLen received $ \(q, n) ->
+            for_ [0, size .. n - 1] $ \at -> do
+              let count = min size (n - at)
+              copyBytes p (castPtr q `plusPtr` at) count
+              feedAll h2 p count
       pure (Just h2)
   where
     settings = contextSettings context

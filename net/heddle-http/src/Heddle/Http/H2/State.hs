@@ -149,6 +149,12 @@ cancelStream :: Http2 -> Stream -> IO ()
 cancelStream h2 stream =
   readRef (streamThread stream) >>= traverse_ (\thread -> forkOn (registrationCapability (http2Registration h2)) "http/h2/cancel" (throwTo thread StreamCancelled))
 
+-- | Wake the threads that wait for the stream.
+--
+-- [Blocks]: never.
+wakeStream :: Stream -> IO ()
+wakeStream stream = for_ [streamReading, streamWriting] $ \parker -> readRef (parker stream) >>= traverse_ Parker.unpark
+
 -- | Try until there is an answer, waiting for 'Woken' in between; 'Nothing' at the deadline.
 --
 -- [Cost]: the first wait of a stream makes a parker.
@@ -184,12 +190,11 @@ parkerOf h2 made =
 tell :: Http2 -> Event -> IO ()
 tell h2 = \case
   Requested _ -> pure ()
-  Woken name -> found name >>= traverse_ wake
+  Woken name -> found name >>= traverse_ wakeStream
   StreamClosed name code ->
-    found name >>= traverse_ (\stream -> if code == 0 then wake stream else wake stream >> cancelStream h2 stream)
+    found name >>= traverse_ (\stream -> wakeStream stream >> unless (code == 0) (cancelStream h2 stream))
   where
     found name = IntMap.lookup (fromIntegral (streamNumber name)) <$> readRef (http2Streams h2)
-    wake stream = for_ [streamReading, streamWriting] $ \parker -> readRef (parker stream) >>= traverse_ Parker.unpark
 
 -- Output ------------------------------------------------------------------------
 
@@ -296,4 +301,5 @@ abandon :: Http2 -> IO ()
 abandon h2 = do
   endSession (http2Session h2)
   streams <- readRef (http2Streams h2)
-  for_ streams (cancelStream h2)
+  -- No event will wake those that wait for the session, which may be other threads than the streams' own.
+  for_ streams $ \stream -> wakeStream stream >> cancelStream h2 stream

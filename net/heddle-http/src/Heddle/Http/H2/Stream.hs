@@ -26,7 +26,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Builder.Extra (Next (..), runBuilder)
 import Data.ByteString.Internal (createAndTrim')
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
-import Data.Foldable (for_)
+import Data.Foldable (for_, traverse_)
 import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
@@ -93,7 +93,9 @@ startStream h2 name = case handlersAtOnce (contextHandlers (http2Context h2)) of
 
 startThread :: Http2 -> Stream -> IO () -> IO ()
 startThread h2 stream act =
-  void (forkMaskedOn (registrationCapability (http2Registration h2)) (\_ -> runThread h2 stream act)) `onException` forgetStream h2 stream
+  -- The thread is named here, so that one that has not begun can be cancelled, too.
+  (forkMaskedOn (registrationCapability (http2Registration h2)) (\_ -> runThread h2 stream act) >>= writeRef (streamThread stream) . Just)
+    `onException` forgetStream h2 stream
 
 runThread :: Http2 -> Stream -> IO () -> IO ()
 runThread h2 stream act = do
@@ -198,7 +200,7 @@ atOnce serving quick = do
         Right (Just reply)
           | Nothing <- unsafeReply reply, fits reply -> True <$ answer serving request reply
         -- What is wrong with it, the main handler will find as well.
-        Right _ -> pure False
+        Right unfit -> False <$ traverse_ releaseReply unfit
         Left e -> if isAsynchronous e then throwIO e else pure False
     _ -> pure False
   where
@@ -235,7 +237,7 @@ handle serving bodied = do
           case reply of
             Right r
               | replied == 0 -> answer serving request r
-              | otherwise -> pure ()
+              | otherwise -> releaseReply r
             Left e -> handlerFailed serving request e
           wanted <- get ws WorkCloses
           when (wanted /= 0) $ goAway (http2Session (servingHttp2 serving))
@@ -348,7 +350,8 @@ refuse serving what status text = do
 logged :: Serving -> Request -> Logged -> Status -> IO ()
 logged serving request what status = case contextLog (contextOf serving) of
   Nothing -> pure ()
-  Just hook -> get (servingWork serving) WorkSent >>= hook request what status
+  -- It may run in the connection's thread, which must go on.
+  Just hook -> get (servingWork serving) WorkSent >>= \sent -> hook request what status sent `catchSync` settingFailed (settingsOf serving)
 
 -- Replies -------------------------------------------------------------------------
 
