@@ -110,7 +110,9 @@ int main(int argc, char **argv)
   RtsConfig config = defaultRtsConfig;
   // As -with-rtsopts would; GHC leaves that to us with -no-hs-main. Only the server handles signals by itself: others
   // have them as they were when the process started, ignored or not, and so have the programs that they start.
-  config.rts_opts = serves ? "-I0 -A4m" : "-I0 -A1m -qg --install-signal-handlers=no";
+  /* -ki: a request's frames need a little more than the 1 KB with which a thread's stack begins, and the next
+   * piece has 32 KB. */
+  config.rts_opts = serves ? "-I0 -A4m -ki1536" : "-I0 -A1m -qg --install-signal-handlers=no";
   config.rts_hs_main = true;
   config.rts_opts_enabled = finds ? RtsOptsIgnoreAll : RtsOptsAll;
   if (finds || pipes)
