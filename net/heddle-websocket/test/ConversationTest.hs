@@ -4,7 +4,9 @@
 -- messages in random fragments and random pieces; random messages that are wrong in one place.
 module ConversationTest (tests) where
 
-import Control.Monad (forM_, forever)
+import Control.Concurrent (forkIO, killThread)
+import Control.Concurrent.MVar
+import Control.Monad (forM_, forever, void)
 import Data.Bits (shiftR)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -381,9 +383,49 @@ pieces =
           heard <- mapM (const (hearFrame peer)) [1 .. 4 :: Int]
           heard @?= [Just (Frame 0x01 "one"), Just (Frame 0x00 "two"), Just (Frame 0x80 ""), Just (Frame 0x82 "")]
           say peer bye
-          hearUntilEnd peer >>= (@?= [done])
+          hearUntilEnd peer >>= (@?= [done]),
+    testCase "an interrupted receive had more than a piece of a compressed message" $ do
+      -- Without the beginning of another frame, and with it.
+      forM_ [0, 100] $ \further -> do
+        let message = B.replicate 600000 120
+        small <- packed message
+        let (one, two) = B.splitAt 200 small
+            begun = masked 0x41 one <> ping "" <> B.take further (masked 0x80 two)
+        got <- interrupted defaults [offer] begun (B.drop further (masked 0x80 two)) rest
+        assertBool "the first has what was there" (map (B.length . pieceBytes) (take 1 got) > [32768])
+        B.concat (map pieceBytes got) @?= message
+        map pieceLast got @?= replicate (length got - 1) False ++ [True]
   ]
   where
+    rest conn = do
+      piece <- receivePiece conn
+      (piece :) <$> if pieceLast piece then pure [] else rest conn
+    -- What begins with a message and ends with a ping is received by a thread that is then interrupted, and more is sent.
+    interrupted :: WebSocketOptions -> [ByteString] -> ByteString -> ByteString -> (Connection -> IO r) -> IO r
+    interrupted options further begun more resume = do
+      there <- newEmptyMVar
+      stopped <- newEmptyMVar
+      result <- newEmptyMVar
+      let body conn = do
+            receiver <- forkIO (void (receive conn))
+            takeMVar there
+            killThread receiver
+            putMVar stopped ()
+            resume conn >>= putMVar result
+            sendText conn "thanks"
+            forever (receive conn)
+      serving options body $ \address -> withPeerOffering address further $ \_ peer -> do
+        say peer begun
+        hearFrame peer >>= (@?= Just (Frame 0x8a ""))
+        putMVar there ()
+        takeMVar stopped
+        say peer more
+        hearFrame peer >>= \case
+          Just (Frame _ _) -> pure ()
+          Nothing -> assertFailure "the connection ended"
+        say peer bye
+        hearUntilEnd peer >>= (@?= [done])
+      takeMVar result
     collecting :: WebSocketOptions -> [ByteString] -> (Peer -> IO ()) -> IO [Piece]
     collecting options further send = do
       got <- newIORef []

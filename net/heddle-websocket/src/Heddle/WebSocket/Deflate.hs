@@ -93,7 +93,7 @@ inflateInto flate from count to room = go 0 0
   where
     go used made
       -- With room left, zlib has written all that it could.
-      | made == room = pure (RoomFilled used)
+      | made >= room = pure (RoomFilled used)
       | otherwise = do
         let size = min 32768 (room - made)
         r <- inflateStep flate (from `plusPtr` used) (count - used) (to `plusPtr` made) size

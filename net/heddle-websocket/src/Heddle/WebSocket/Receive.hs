@@ -103,7 +103,8 @@ receiveUntil conn deadline =
       Late -> pure Nothing
       Pulled kind _ bytes -> pure (Just (if kind == OpText then TextMessage (unsafeUtf8 bytes) else BinaryMessage bytes))
 
--- | The next part of a message, as soon as it has arrived: at most 32 KiB. There is no limit on the message's length.
+-- | The next part of a message, as soon as it has arrived: at most 32 KiB, except that the first may be all that a
+-- 'receive' had of it when it was interrupted. There is no limit on the message's length.
 --
 -- [Cost]: as 'receive'.
 -- [Blocks]: as 'receive'.
@@ -204,40 +205,50 @@ data Advance
 
 advance :: Connection -> Want -> Deadline -> IO Advance
 advance conn want deadline = do
+  fill <- get conn MessageFill
   inFrame <- get conn InFrame
-  if inFrame == 1
-    then payload conn want deadline
-    else do
-      start <- get conn InputStart
-      end <- get conn InputEnd
-      if start == end
-        then more conn want deadline
-        else
-          readRef (connInput conn) >>= \case
-            Nothing' -> bug "input without a buffer"
-            Holds buffer -> do
-              open <- get conn MessageKind
-              let expecting =
-                    Expecting
-                      { expectMask = connRole conn == Server,
-                        expectDeflate = isJust (connDeflating conn),
-                        expectMore = open /= 0
-                      }
-              -- The loop goes on outside of 'withBuffer', or its frames would pile up.
-              head' <- withBuffer buffer $ \p -> readHead expecting (p `plusPtr` start) (end - start)
-              case head' of
-                HeadCutOff -> more conn want deadline
-                HeadInvalid violation -> violated conn violation
-                FrameHead first headBytes size key
-                  | opcodeOf first < OpClose -> beginFrame conn want deadline first size key (start + headBytes)
-                  | end - start < headBytes + size -> more conn want deadline
-                  | otherwise -> do
-                    control <- withBuffer buffer $ \p -> do
-                      let from = p `plusPtr` (start + headBytes)
-                      unmask from size key
-                      B.packCStringLen (castPtr from, size)
-                    set conn InputStart (start + headBytes + size)
-                    controlled conn want deadline (opcodeOf first) control
+  case () of
+    _
+      -- What has been read, now or by a receive of a whole message that was interrupted: in pieces, nothing is added to it.
+      | want == InPieces && fill > 0 -> do
+        kind <- get conn MessageKind
+        Ready kind False <$> takeMessage conn
+      | inFrame == 1 -> payload conn want deadline
+      | otherwise -> nextHead conn want deadline
+
+-- The head of a frame.
+nextHead :: Connection -> Want -> Deadline -> IO Advance
+nextHead conn want deadline = do
+  start <- get conn InputStart
+  end <- get conn InputEnd
+  if start == end
+    then more conn want deadline
+    else
+      readRef (connInput conn) >>= \case
+        Nothing' -> bug "input without a buffer"
+        Holds buffer -> do
+          open <- get conn MessageKind
+          let expecting =
+                Expecting
+                  { expectMask = connRole conn == Server,
+                    expectDeflate = isJust (connDeflating conn),
+                    expectMore = open /= 0
+                  }
+          -- The loop goes on outside of 'withBuffer', or its frames would pile up.
+          head' <- withBuffer buffer $ \p -> readHead expecting (p `plusPtr` start) (end - start)
+          case head' of
+            HeadCutOff -> more conn want deadline
+            HeadInvalid violation -> violated conn violation
+            FrameHead first headBytes size key
+              | opcodeOf first < OpClose -> beginFrame conn want deadline first size key (start + headBytes)
+              | end - start < headBytes + size -> more conn want deadline
+              | otherwise -> do
+                control <- withBuffer buffer $ \p -> do
+                  let from = p `plusPtr` (start + headBytes)
+                  unmask from size key
+                  B.packCStringLen (castPtr from, size)
+                set conn InputStart (start + headBytes + size)
+                controlled conn want deadline (opcodeOf first) control
 
 -- A data frame, whose payload begins here.
 beginFrame :: Connection -> Want -> Deadline -> Int -> Int -> Word32 -> Int -> IO Advance
@@ -336,18 +347,8 @@ payload conn want deadline = do
           then
             if testBit first 7
               then complete conn want deadline
-              else set conn InFrame 0 >> partly conn want deadline
-          else partly conn want deadline
-
--- A part of a message has been read.
-partly :: Connection -> Want -> Deadline -> IO Advance
-partly conn want deadline = do
-  fill <- get conn MessageFill
-  if want == InPieces && fill > 0
-    then do
-      kind <- get conn MessageKind
-      Ready kind False <$> takeMessage conn
-    else advance conn want deadline
+              else set conn InFrame 0 >> advance conn want deadline
+          else advance conn want deadline
 
 data Absorbed
   = -- | Bytes of the input that were used.
@@ -388,7 +389,8 @@ inflating conn want from n = do
     go flate used = do
       fill <- get conn MessageFill
       buffer <- roomFor conn (min 32768 (max 512 (4 * (n - used)))) maxBound
-      let room = min (bufferSize buffer) (if want == Whole then limit + 1 else 32768) - fill
+      -- Not negative, whatever was wanted before: C would take it for a length.
+      let room = max 0 (min (bufferSize buffer) (if want == Whole then limit + 1 else 32768) - fill)
       r <- withBuffer buffer $ \to -> inflateInto flate (from `plusPtr` used) (n - used) (to `plusPtr` fill) room
       case r of
         NotDeflate -> pure (Wrong InvalidDeflate)
