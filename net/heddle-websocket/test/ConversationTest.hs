@@ -311,6 +311,10 @@ compressed =
           let Frame expected _ = kind B.empty
           first @?= expected
           if first == 0x88 then bytes @?= "\3\xf1" else inflateMessage n bytes >>= (@?= Just (B.replicate n 0)),
+    testCase "a message that is not compressed has the same limit" $
+      serving packing {optionMessageLimit = 10000} echo $ \address -> withPeerOffering address [offer] $ \_ peer -> do
+        say peer (binary (B.replicate 10001 0))
+        hearUntilEnd peer >>= (@?= [closed 1009]),
     testCase "what zlib cannot read" $ forM_ ["\xff\xff\xff", "Hello", ""] $ \bytes -> withFailing (masked 0xc2 bytes) 1007,
     testCase "a message that is cut off" $ do
       small <- packed (B.replicate 3000 97)
@@ -394,7 +398,12 @@ pieces =
         got <- interrupted defaults [offer] begun (B.drop further (masked 0x80 two)) rest
         assertBool "the first has what was there" (map (B.length . pieceBytes) (take 1 got) > [32768])
         B.concat (map pieceBytes got) @?= message
-        map pieceLast got @?= replicate (length got - 1) False ++ [True]
+        map pieceLast got @?= replicate (length got - 1) False ++ [True],
+    testCase "a frame that began in pieces is received whole only up to the limit" $
+      serving defaults {optionMessageLimit = 1000} (\conn -> receivePiece conn >> forever (receive conn)) $ \address ->
+        withPeer address $ \peer -> do
+          say peer (masked 0x82 (B.replicate 300000 7))
+          hearUntilEnd peer >>= (@?= [closed 1009])
   ]
   where
     rest conn = do

@@ -369,10 +369,14 @@ plain conn want from n left key
   | otherwise = do
     fill <- get conn MessageFill
     first <- get conn FrameFirst
-    buffer <- roomFor conn n (if want == InPieces then n else if testBit first 7 then left else maxBound)
-    withBuffer buffer $ \to ->
-      if key == 0 then copyBytes (to `plusPtr` fill) from n else maskBytes (to `plusPtr` fill) from n key
-    added conn buffer n (Absorbed n)
+    -- 'beginFrame' does not judge a frame that begins in pieces, and is generous where messages may be compressed.
+    if want == Whole && left > limitOf conn - fill
+      then pure Excess
+      else do
+        buffer <- roomFor conn n (if want == InPieces then n else if testBit first 7 then left else maxBound)
+        withBuffer buffer $ \to ->
+          if key == 0 then copyBytes (to `plusPtr` fill) from n else maskBytes (to `plusPtr` fill) from n key
+        added conn buffer n (Absorbed n)
 
 -- Compressed payload, unmasked. In pieces, at most 32 KiB are made at once.
 inflating :: Connection -> Want -> Ptr Word8 -> Int -> IO Absorbed
