@@ -399,6 +399,11 @@ pieces =
         assertBool "the first has what was there" (map (B.length . pieceBytes) (take 1 got) > [32768])
         B.concat (map pieceBytes got) @?= message
         map pieceLast got @?= replicate (length got - 1) False ++ [True],
+    testCase "what an interrupted receive had and a piece has taken does not count towards the limit" $ do
+      let part = B.replicate 900 7
+      got <- interrupted defaults {optionMessageLimit = 1000} [] (masked 0x02 part <> ping "") (masked 0x80 part) $ \conn ->
+        (,) <$> receivePiece conn <*> receive conn
+      got @?= (Piece IsBinary part False, BinaryMessage part),
     testCase "a frame that began in pieces is received whole only up to the limit" $
       serving defaults {optionMessageLimit = 1000} (\conn -> receivePiece conn >> forever (receive conn)) $ \address ->
         withPeer address $ \peer -> do

@@ -481,6 +481,8 @@ takeMessage :: Connection -> IO ByteString
 takeMessage conn = do
   fill <- get conn MessageFill
   set conn MessageFill 0
+  -- The limit is one on what is received at once.
+  set conn MessageSize 0
   readRef (connMessage conn) >>= \case
     Nothing' -> pure B.empty
     Holds buffer -> do
