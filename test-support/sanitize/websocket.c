@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "heddle_cpu.h"
 #include "heddle_deflate.h"
@@ -50,6 +51,45 @@ static int64_t inflated(struct heddle_flate *flate, const uint8_t *bytes, int64_
     return made;
 }
 
+/* What a caller's subtraction that went wrong makes of a length or a room. */
+static void check_negative(struct heddle_flate *deflater, struct heddle_flate *inflater)
+{
+    size_t negative = (size_t)0 - (size_t)(1 + below(chance(2) ? 1 << 20 : 300));
+    const uint8_t *from = holding(INPUT, text.bytes, text.length, 1);
+    size_t length = (size_t)text.length;
+    uint8_t *to = room(OUTPUT, 100, 1);
+    CHECK(heddle_deflate_step(deflater, from, length, to, negative, 1) == -1);
+    CHECK(heddle_deflate_step(deflater, from, negative, to, 100, 1) == -1);
+    CHECK(heddle_inflate_step(inflater, from, length, to, negative) == -1);
+    CHECK(heddle_inflate_step(inflater, from, negative, to, 100) == -1);
+    intact(OUTPUT);
+}
+
+/* Lengths and rooms whose low 32 bits are few or none: memory is reserved, and little of it is touched. */
+static void check_huge(struct heddle_flate *deflater, struct heddle_flate *inflater)
+{
+    const size_t reserved = ((size_t)1 << 32) + 4096;
+    static uint8_t *memory;
+    if (!memory) {
+        memory = mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        CHECK(memory != MAP_FAILED);
+    }
+    size_t huge = ((size_t)1 << 32) + (size_t)below(5);
+    uint8_t packed_zeros[300], zeros[300] = {0};
+    /* A huge input, of zeros, into a little room. */
+    int64_t r = heddle_deflate_step(deflater, memory, huge, packed_zeros, sizeof packed_zeros, 0);
+    CHECK(r >= 0 && r >> 32 > 0 && (r & 0xffffffff) <= (int64_t)sizeof packed_zeros);
+    heddle_flate_reset(deflater);
+    /* A little input into a huge room; and back. */
+    r = heddle_deflate_step(deflater, zeros, sizeof zeros, memory, huge, 1);
+    CHECK(r >> 32 == (int64_t)sizeof zeros && (r & 0xffffffff) > 4 && (r & 0xffffffff) < (int64_t)sizeof zeros);
+    memcpy(packed_zeros, memory, (size_t)(r & 0xffffffff));
+    r = heddle_inflate_step(inflater, packed_zeros, (size_t)(r & 0xffffffff), memory, huge);
+    CHECK((r & 0xffffffff) == (int64_t)sizeof zeros && memcmp(memory, zeros, sizeof zeros) == 0);
+    heddle_flate_reset(deflater);
+    heddle_flate_reset(inflater);
+}
+
 void check_deflate(void)
 {
     static const uint8_t tail[4] = {0, 0, 0xff, 0xff};
@@ -58,6 +98,8 @@ void check_deflate(void)
     if (text.length > MOST_TEXT - 1000) text.length = MOST_TEXT - 1000;
     struct heddle_flate *deflater = heddle_deflater(1 + (int)below(9), 9 + (int)below(7)), *inflater = heddle_inflater();
     CHECK(deflater && inflater);
+    check_negative(deflater, inflater);
+    if (chance(50)) check_huge(deflater, inflater);
     for (int message = 0; message < 2; message++) {
         int64_t used = 0;
         packed.length = 0;

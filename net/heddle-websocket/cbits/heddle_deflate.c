@@ -56,6 +56,18 @@ int heddle_flate_reset(struct heddle_flate *flate)
     return flate->inflates ? inflateReset(&flate->stream) : deflateReset(&flate->stream);
 }
 
+/* No object is longer: the caller subtracted and got less than nothing. */
+static int impossible(size_t size)
+{
+    return size > PTRDIFF_MAX;
+}
+
+/* zlib's counts have 32 bits, and each of them half of the answer, which has a sign. */
+static size_t at_most(size_t size)
+{
+    return size < INT32_MAX ? size : INT32_MAX;
+}
+
 static void lend(z_stream *stream, const uint8_t *from, size_t length, uint8_t *to, size_t room)
 {
     /* zlib does not write to its input. */
@@ -79,6 +91,10 @@ int64_t heddle_deflate_step(struct heddle_flate *flate, const uint8_t *from, siz
                             int finish)
 {
     z_stream *stream = &flate->stream;
+    if (impossible(length) || impossible(room))
+        return -1;
+    length = at_most(length);
+    room = at_most(room);
     lend(stream, from, length, to, room);
     int result = deflate(stream, finish ? Z_SYNC_FLUSH : Z_NO_FLUSH);
     /* Z_BUF_ERROR: nothing was left to do. */
@@ -90,6 +106,10 @@ int64_t heddle_deflate_step(struct heddle_flate *flate, const uint8_t *from, siz
 int64_t heddle_inflate_step(struct heddle_flate *flate, const uint8_t *from, size_t length, uint8_t *to, size_t room)
 {
     z_stream *stream = &flate->stream;
+    if (impossible(length) || impossible(room))
+        return -1;
+    length = at_most(length);
+    room = at_most(room);
     lend(stream, from, length, to, room);
     for (;;) {
         int result = inflate(stream, Z_SYNC_FLUSH), ended = result == Z_STREAM_END;

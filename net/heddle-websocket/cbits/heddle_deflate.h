@@ -2,7 +2,8 @@
  * permessage-deflate (RFC 7692) by zlib. A compressor or decompressor serves one message after another and forgets each.
  *
  * The steps answer with the number of input bytes used in the high 32 bits and that of output bytes written in the low
- * 32, or with -1. Nothing sleeps; callers that hold a capability pass little at a time.
+ * 32, or with -1. Of a length or a room from 2 GiB on they use the first 2 GiB - 1; to one that was negative, as a signed
+ * number, they answer -1 and touch nothing. Nothing sleeps; callers that hold a capability pass little at a time.
  */
 #ifndef HEDDLE_DEFLATE_H
 #define HEDDLE_DEFLATE_H
