@@ -14,6 +14,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Data.Word (Word8)
 import Fixture
+import Heddle.Prim.Clock (Deadline (..))
 import Heddle.WebSocket
 import Heddle.WebSocket.Codec (Deflating (..), deflateMessage, inflateMessage)
 import Test.Tasty
@@ -408,7 +409,28 @@ pieces =
       serving defaults {optionMessageLimit = 1000} (\conn -> receivePiece conn >> forever (receive conn)) $ \address ->
         withPeer address $ \peer -> do
           say peer (masked 0x82 (B.replicate 300000 7))
-          hearUntilEnd peer >>= (@?= [closed 1009])
+          hearUntilEnd peer >>= (@?= [closed 1009]),
+    testProperty "taken in turns with whole receives that are late, they are the message" . withMaxSuccess 30 $
+      forAll (choose (0, 200000)) $ \n -> forAll (choose (50, 20000)) $ \size -> forAll arbitrary $ \small -> ioProperty $ do
+        -- Digits, then what a few bytes decompress to.
+        let message = B.take n (C.concat (map (C.pack . show) [1 :: Int .. n `quot` 4])) <> B.replicate (3 * n) 120
+        shorter <- if small then deflateMessage (Deflating 6 15 0) message else pure Nothing
+        let sent = B.concat (maybe (fragments 0x02 (every size message <> [""])) (\m -> fragments 0x42 (every size m <> [""])) shorter)
+        parts <- generate (cutRandomly sent)
+        got <- newEmptyMVar
+        let takeTurns conn =
+              receiveUntil conn (Deadline 0) >>= \case
+                Just (BinaryMessage bytes) -> pure [bytes]
+                Just (TextMessage _) -> assertFailure "a text"
+                Nothing -> do
+                  piece <- receivePiece conn
+                  (pieceBytes piece :) <$> if pieceLast piece then pure [] else takeTurns conn
+            body conn = takeTurns conn >>= putMVar got . B.concat >> forever (receive conn)
+        serving defaults {optionDeflate = Just (DeflateOptions 6 0)} body $ \address -> withPeerOffering address [offer] $ \_ peer -> do
+          sayInPieces peer (parts <> [bye])
+          heard <- hearUntilEnd peer
+          received <- tryTakeMVar got
+          pure (heard === [done] .&&. received === Just message)
   ]
   where
     rest conn = do
