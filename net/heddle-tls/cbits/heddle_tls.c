@@ -371,8 +371,9 @@ long heddle_tls_read(heddle_tls_conn *c, int fd, uint8_t *p, size_t n, int fresh
     if (e == SSL_ERROR_WANT_READ) return -EAGAIN;
     if (e == SSL_ERROR_ZERO_RETURN) { ERR_clear_error(); return 0; }
     if (read_errno) { c->dead = 1; ERR_clear_error(); return -read_errno; }
-    if (c->ended && (e == SSL_ERROR_SYSCALL || !ERR_peek_error())) { ERR_clear_error(); return 0; }
-    return failed(c, "a record is broken");
+    /* To a client an end without a farewell is a failure: anyone on the way can send it. */
+    if (c->ended && c->shared && (e == SSL_ERROR_SYSCALL || !ERR_peek_error())) { ERR_clear_error(); return 0; }
+    return failed(c, c->ended ? "the peer ended the connection without a farewell" : "a record is broken");
 }
 
 long heddle_tls_write(heddle_tls_conn *c, int fd, const uint8_t *p, size_t n, uint8_t *out, size_t room)
