@@ -13,7 +13,7 @@ import Data.Foldable (for_)
 import Data.IORef
 import Data.List (isInfixOf, isPrefixOf)
 import Fixture
-import Heddle.Prim.Clock (milliseconds)
+import Heddle.Prim.Clock (milliseconds, seconds)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Testkit.Watchdog
 import Heddle.Tls
@@ -107,6 +107,7 @@ settings folder =
           ("an empty protocol", \c -> c {tlsProtocols = [""]}, "1 to 255 bytes"),
           ("a long protocol", \c -> c {tlsProtocols = [B.replicate 256 65]}, "1 to 255 bytes"),
           ("a short secret", \c -> c {tlsTickets = SharedTickets "short"}, "at least 32 bytes"),
+          ("a short period of a shared secret", \c -> c {tlsTickets = SharedTickets (B.replicate 32 1), tlsTicketPeriod = seconds 599}, "at least ten minutes"),
           ("a period", \c -> c {tlsTicketPeriod = milliseconds 10}, "at least a second"),
           ("ciphers", \c -> c {tlsTuning = defaultTlsTuning {tuningCiphers = "NONSENSE"}}, "no cipher match"),
           ("groups", \c -> c {tlsTuning = defaultTlsTuning {tuningGroups = "nonsense"}}, "refused"),

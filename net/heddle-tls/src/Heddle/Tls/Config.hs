@@ -111,7 +111,8 @@ data TlsConfig = TlsConfig
     tlsProtocols :: ![ByteString],
     tlsClients :: !ClientCertificates,
     tlsTickets :: !TlsTickets,
-    -- | How long a key makes tickets; it accepts them for three such periods more.
+    -- | How long a key makes tickets; it accepts them for three such periods more. At least a second, and with
+    -- 'SharedTickets' ten minutes.
     tlsTicketPeriod :: !Nanos,
     tlsTuning :: !TlsTuning
   }
