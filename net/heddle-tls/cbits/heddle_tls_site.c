@@ -417,6 +417,18 @@ static int take_names(heddle_tls_site *s, X509 *x, int entry, struct names *to)
     return bad;
 }
 
+/* Signed by the issuer, or by a responder whose certificate is in the answer and is from the issuer. */
+static int is_signed(OCSP_BASICRESP *basic, X509 *issuer)
+{
+    X509_STORE *store = X509_STORE_new();
+    STACK_OF(X509) *signers = sk_X509_new_null();
+    int ok = store && signers && sk_X509_push(signers, issuer) && X509_STORE_add_cert(store, issuer) &&
+             X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN) && OCSP_basic_verify(basic, signers, store, 0) == 1;
+    sk_X509_free(signers);
+    X509_STORE_free(store);
+    return ok;
+}
+
 /* An answer for this certificate that is still valid. */
 static int check_staple(struct heddle_tls_entry *e, X509 *x, X509 *issuer, const uint8_t *p, size_t n, int64_t now, const char **why)
 {
@@ -434,6 +446,8 @@ static int check_staple(struct heddle_tls_entry *e, X509 *x, X509 *issuer, const
     if (!issuer || !(id = OCSP_cert_to_id(NULL, x, issuer))) goto out;
     *why = "it is about another certificate";
     if (!OCSP_resp_find_status(basic, id, &status, &reason, &revoked, &from, &until)) goto out;
+    *why = "it is not signed by the certificate's issuer, or in its name";
+    if (!is_signed(basic, issuer)) goto out;
     *why = "it says that the certificate is revoked or unknown";
     if (status != V_OCSP_CERTSTATUS_GOOD) goto out;
     e->staple_until = until ? seconds_of(until) : 0;

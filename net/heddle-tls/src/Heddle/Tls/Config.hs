@@ -54,7 +54,8 @@ data TlsPair = TlsPair
   { -- | The certificate, followed by those of its issuers.
     pairChain :: !PemSource,
     pairKey :: !PemSource,
-    -- | A file with an OCSP response in DER, to be stapled.
+    -- | A file with an OCSP response in DER, to be stapled. Its signature is checked with the issuer's certificate, which
+    -- the chain must have.
     pairStaple :: !(Maybe FilePath)
   }
   deriving stock (Eq)
