@@ -14,6 +14,8 @@
 enum {
     RECORD = 16384,                    /* Plain bytes of a record. */
     RECORD_ROOM = 16384 + 256,         /* And with its header, padding and tag. */
+    READ_BUDGET = 3 * RECORD_ROOM,     /* One call needs a record's rest and tickets before it; it would go on with others. */
+    EMPTY_MESSAGES = 32,               /* New keys and tickets without content between them: a peer has no use for more. */
     EXTRA_OPEN = 16384,                /* Unsent replies to a peer's messages: beyond that it floods us. */
     EXTRA_HANDSHAKE = 1 << 20          /* A flight with the longest chain that anybody would send. */
 };
@@ -75,8 +77,16 @@ static int bio_read(BIO *b, char *p, size_t n, size_t *got)
         *got = m;
         return 1;
     }
+    /* libssl reads on until it has content, so a peer that sends none would keep the caller's capability for ever. To stop
+       and go on later (without SSL_MODE_AUTO_RETRY) would lose the edges of what libssl has buffered. */
+    if (c->open && c->taken > READ_BUDGET) c->why = "too many records without content";
+    if (c->open && c->why) {
+        c->read_errno = EPROTO;
+        return -1;
+    }
     long r = receive(c->fd, p, n);
     if (r > 0) {
+        c->taken += (size_t)r;
         c->drained = (size_t)r < n;
         *got = (size_t)r;
         return 1;
@@ -154,6 +164,20 @@ static void enter(heddle_tls_conn *c, int fd)
     ERR_clear_error();
     c->fd = fd;
     c->read_errno = 0;
+    c->taken = 0;
+}
+
+/* Messages of an open session change keys, bring tickets, or ask for what is refused. Those that are buffered are still read
+   when the limit is reached: at most 16 KB. */
+static void on_message(int write, int version, int type, const void *p, size_t n, SSL *ssl, void *arg)
+{
+    (void)version;
+    (void)p;
+    (void)n;
+    (void)ssl;
+    heddle_tls_conn *c = arg;
+    if (write || type != SSL3_RT_HANDSHAKE || !c->open) return;
+    if (++c->empty > EMPTY_MESSAGES) c->why = "too many records without content";
 }
 
 static void drop_extra(heddle_tls_conn *c)
@@ -200,6 +224,8 @@ static heddle_tls_conn *make(heddle_tls_site *site, heddle_tls_shared *shared)
     BIO_set_data(b, c);
     SSL_set_bio(c->ssl, b, b);
     SSL_set_app_data(c->ssl, c);
+    SSL_set_msg_callback(c->ssl, on_message);
+    SSL_set_msg_callback_arg(c->ssl, c);
     c->site = site;
     c->fd = -1;
     c->full_at = heddle_tls_now();
@@ -329,7 +355,12 @@ long heddle_tls_read(heddle_tls_conn *c, int fd, uint8_t *p, size_t n, int fresh
     enter(c, fd);
     if (fresh) c->drained = 0;
     int r = SSL_read_ex(c->ssl, p, n, &got);
+    if (c->open && c->why) {
+        c->face.holds = 0;
+        return failed(c, "");
+    }
     if (r == 1) {
+        c->empty = 0;
         if (c->extra_n && c->extra_n <= RECORD) flush(c);
         c->face.holds = SSL_has_pending(c->ssl) || c->first || !c->drained;
         return (long)got;
@@ -340,8 +371,9 @@ long heddle_tls_read(heddle_tls_conn *c, int fd, uint8_t *p, size_t n, int fresh
     if (e == SSL_ERROR_WANT_READ) return -EAGAIN;
     if (e == SSL_ERROR_ZERO_RETURN) { ERR_clear_error(); return 0; }
     if (read_errno) { c->dead = 1; ERR_clear_error(); return -read_errno; }
-    if (c->ended && (e == SSL_ERROR_SYSCALL || !ERR_peek_error())) { ERR_clear_error(); return 0; }
-    return failed(c, "a record is broken");
+    /* To a client an end without a farewell is a failure: anyone on the way can send it. */
+    if (c->ended && c->shared && (e == SSL_ERROR_SYSCALL || !ERR_peek_error())) { ERR_clear_error(); return 0; }
+    return failed(c, c->ended ? "the peer ended the connection without a farewell" : "a record is broken");
 }
 
 long heddle_tls_write(heddle_tls_conn *c, int fd, const uint8_t *p, size_t n, uint8_t *out, size_t room)

@@ -48,6 +48,8 @@ struct heddle_tls_conn {
     int open, dead, closing, defer;
     int writing;                       /* heddle_tls_write has made bytes that are not all sent. */
     int read_errno, write_errno;
+    size_t taken;                      /* Received by the call in progress. */
+    int empty;                         /* Messages of the open session since content was last read. */
     int64_t full_at;                   /* When the full handshake was that this session goes back to. */
     SSL_SESSION *session;              /* A client's, to be resumed by the next. */
     uint8_t *out;                      /* Where records go during heddle_tls_write. */
@@ -56,7 +58,7 @@ struct heddle_tls_conn {
     size_t extra_n, extra_room, extra_sent;
     uint8_t *first;                    /* Bytes received before the session was made. */
     size_t first_n, first_used;
-    const char *why;                   /* Set by a callback that refuses the handshake. */
+    const char *why;                   /* Why we refuse the handshake, or the open session. */
     char name[256];                    /* What the client asked for. */
 };
 

@@ -201,7 +201,9 @@ static SSL_CTX *context(const heddle_tls_site *s, char text[256])
     SSL_CTX *ctx = SSL_CTX_new(s->server ? TLS_server_method() : TLS_client_method());
     if (!ctx) goto bad;
     SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
-                                 SSL_OP_PRIORITIZE_CHACHA | SSL_OP_IGNORE_UNEXPECTED_EOF);
+                                 SSL_OP_PRIORITIZE_CHACHA);
+    /* Many clients leave the farewell out, and lose nothing by it. A client of any protocol could take a part for the whole. */
+    if (s->server) SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_clear_options(ctx, SSL_OP_LEGACY_SERVER_CONNECT | SSL_OP_ALLOW_UNSAFE_LEGACY_RENEGOTIATION);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -415,6 +417,18 @@ static int take_names(heddle_tls_site *s, X509 *x, int entry, struct names *to)
     return bad;
 }
 
+/* Signed by the issuer, or by a responder whose certificate is in the answer and is from the issuer. */
+static int is_signed(OCSP_BASICRESP *basic, X509 *issuer)
+{
+    X509_STORE *store = X509_STORE_new();
+    STACK_OF(X509) *signers = sk_X509_new_null();
+    int ok = store && signers && sk_X509_push(signers, issuer) && X509_STORE_add_cert(store, issuer) &&
+             X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN) && OCSP_basic_verify(basic, signers, store, 0) == 1;
+    sk_X509_free(signers);
+    X509_STORE_free(store);
+    return ok;
+}
+
 /* An answer for this certificate that is still valid. */
 static int check_staple(struct heddle_tls_entry *e, X509 *x, X509 *issuer, const uint8_t *p, size_t n, int64_t now, const char **why)
 {
@@ -432,6 +446,8 @@ static int check_staple(struct heddle_tls_entry *e, X509 *x, X509 *issuer, const
     if (!issuer || !(id = OCSP_cert_to_id(NULL, x, issuer))) goto out;
     *why = "it is about another certificate";
     if (!OCSP_resp_find_status(basic, id, &status, &reason, &revoked, &from, &until)) goto out;
+    *why = "it is not signed by the certificate's issuer, or in its name";
+    if (!is_signed(basic, issuer)) goto out;
     *why = "it says that the certificate is revoked or unknown";
     if (status != V_OCSP_CERTSTATUS_GOOD) goto out;
     e->staple_until = until ? seconds_of(until) : 0;

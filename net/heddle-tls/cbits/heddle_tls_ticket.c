@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACCEPTED = 4, RING = 8, CHAIN_SECONDS = 24 * 3600 };
+enum { ACCEPTED = 4, RING = 8, CHAIN_SECONDS = 24 * 3600, STEPS = 1024 };
 
 /* Where the chain of a secret that several processes share begins. */
 static const int64_t ORIGIN = 1704067200;
@@ -27,7 +27,7 @@ struct ticket_key {
 
 struct heddle_tls_shared {
     atomic_long refs;
-    pthread_mutex_t lock;              /* Guards what follows it up to `keys`; held for microseconds, once a period. */
+    pthread_mutex_t lock;              /* Guards what follows it up to `keys`; held for microseconds, once a period (0.5 ms after a jump of the clock). */
     uint8_t secret[32];                /* Of period `made` + 1. */
     int64_t made;                      /* The last period that has a key. */
     int64_t period, ahead;             /* In seconds; and periods that were forced. */
@@ -41,14 +41,15 @@ static EVP_CIPHER *aes;
 
 static void fetch(void) { aes = EVP_CIPHER_fetch(NULL, "AES-256-CBC", NULL); }
 
-static void derive(struct heddle_tls_shared *t)
+/* The secret of the next period, and the key of this one if it is among those that are kept. */
+static void derive(struct heddle_tls_shared *t, int keep)
 {
     uint8_t m[64];
     unsigned n = 0;
     struct ticket_key *k = &t->keys[(t->made + 1) & (RING - 1)];
     uint8_t *to[3] = { k->name, k->cipher, k->mac };
     size_t sizes[3] = { 16, 32, 32 };
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; keep && i < 3; i++) {
         /* HKDF-Expand with one block for each part. */
         uint8_t info[] = "heddle ticket key 0\1";
         info[18] = (uint8_t)('0' + i);
@@ -61,13 +62,20 @@ static void derive(struct heddle_tls_shared *t)
     t->made++;
 }
 
-static int64_t period_now(const struct heddle_tls_shared *t) { return (heddle_tls_now() - ORIGIN) / t->period; }
-
-/* Keys up to that of the next period. */
-static void advance(struct heddle_tls_shared *t, int64_t present)
+/* A clock that is before the origin is wrong; a negative period would have no key. */
+static int64_t period_now(const struct heddle_tls_shared *t)
 {
-    while (t->made < present + 1) derive(t);
-    atomic_store_explicit(&t->present, present, memory_order_release);
+    int64_t since = heddle_tls_now() - ORIGIN;
+    return since < 0 ? 0 : since / t->period;
+}
+
+/* Keys up to that of the next period, but no more than so many steps; the period that was reached. */
+static int64_t advance(struct heddle_tls_shared *t, int64_t present, int64_t most)
+{
+    int64_t last = present + 1 - t->made > most ? t->made + most : present + 1;
+    while (t->made < last) derive(t, last - t->made <= RING);
+    atomic_store_explicit(&t->present, t->made - 1, memory_order_release);
+    return t->made - 1;
 }
 
 static int64_t current(struct heddle_tls_shared *t)
@@ -76,7 +84,8 @@ static int64_t current(struct heddle_tls_shared *t)
     if (n + t->ahead <= seen) return seen;
     pthread_mutex_lock(&t->lock);
     seen = atomic_load_explicit(&t->present, memory_order_relaxed);
-    if (n + t->ahead > seen) { advance(t, n + t->ahead); seen = n + t->ahead; }
+    /* After a jump of the clock over many periods the next handshakes go on; until they are there, tickets are not shared. */
+    if (n + t->ahead > seen) seen = advance(t, n + t->ahead, STEPS);
     pthread_mutex_unlock(&t->lock);
     return seen;
 }
@@ -97,7 +106,7 @@ heddle_tls_shared *heddle_tls_shared_new(const uint8_t *secret, size_t secret_n,
     t->period = period < 1 ? 1 : period;
     int64_t now = period_now(t);
     t->made = (secret_n ? 0 : now - ACCEPTED) - 1;
-    advance(t, now);
+    advance(t, now, INT64_MAX);
     return t;
 }
 
@@ -105,7 +114,7 @@ void heddle_tls_shared_rotate(heddle_tls_shared *t)
 {
     pthread_mutex_lock(&t->lock);
     t->ahead++;
-    advance(t, atomic_load_explicit(&t->present, memory_order_relaxed) + 1);
+    advance(t, atomic_load_explicit(&t->present, memory_order_relaxed) + 1, STEPS);
     pthread_mutex_unlock(&t->lock);
 }
 

@@ -160,7 +160,19 @@ garbage folder =
           ("text", "SSH-2.0-OpenSSH_9.2\r\n", False)
         ]
   ]
-    ++ [ testCase "a client that meets a plain server" . nothingIsLeft $ do
+    ++ [ testCase "of plain text, no more is taken than HTTP's input has room for" . nothingIsLeft $ do
+           loaded <- site folder ["good"]
+           withEcho loaded $ \echo -> rawSocket echo $ \s -> do
+             NB.sendAll s (B.replicate 20000 71)
+             got <- eventually "a report" (readIORef (echoPlain echo)) (not . null)
+             assertBool (show (map B.length got)) (all ((<= 8192) . B.length) got),
+         testCase "a hello that is longer than what is received before its first byte is looked at" . nothingIsLeft $ do
+           loaded <- siteOf (defaultTlsConfig [pair folder "good"]) {tlsProtocols = ["wanted"]}
+           tls <- client (trusting folder) {clientProtocols = [B.replicate 250 n | n <- [65 .. 124]] ++ ["wanted"]}
+           withEcho loaded $ \echo -> connecting echo tls "localhost" $ \transport facts -> do
+             factProtocol facts @?= "wanted"
+             ask transport message,
+         testCase "a client that meets a plain server" . nothingIsLeft $ do
            loaded <- site folder ["good"]
            withEcho loaded $ \echo -> withListener (echoRuntime echo) defaultListenOptions (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener -> do
              deadline <- patience'

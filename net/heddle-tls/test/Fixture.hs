@@ -131,8 +131,11 @@ script =
       "sed 's/^MII/MIX/' good.pem > broken.pem; sed '2s/^...../AAAAA/' good.key > broken.key",
       "openssl req -x509 -config req.cnf -newkey rsa:1024 -nodes -keyout weak.key -out weak.pem -days 30 -subj /CN=weak.example 2>/dev/null",
       "openssl ocsp -index index -rsigner ca.pem -rkey ca.key -CA ca.pem -issuer ca.pem -cert good.pem -respout good.ocsp -ndays 5 >/dev/null 2>&1",
+      "openssl ocsp -index index -rsigner other.pem -rkey other.key -CA ca.pem -issuer ca.pem -cert good.pem -respout forged.ocsp -ndays 5 >/dev/null 2>&1 || true",
+      "issue responder ca \"$ec\" '' yesterday '30 days' -addext extendedKeyUsage=OCSPSigning",
+      "openssl ocsp -index index -rsigner responder.pem -rkey responder.key -CA ca.pem -issuer ca.pem -cert good.pem -respout delegated.ocsp -ndays 5 >/dev/null 2>&1",
       "cat good.pem ca.pem > goodchain.pem",
-      "test -s good.ocsp"
+      "test -s good.ocsp; test -s forged.ocsp; test -s delegated.ocsp"
     ]
 
 -- | A certificate of the folder with its key.

@@ -3,6 +3,7 @@ module Main (main) where
 
 import FaultTest qualified
 import Fixture (withFolder)
+import FloodTest qualified
 import HandshakeTest qualified
 import Heddle.Prim.Clock (nanos)
 import Heddle.Testkit.Descriptors (noDescriptorIsLeft, openDescriptors)
@@ -26,5 +27,6 @@ main = do
           SiteTest.tests folder,
           TransferTest.tests folder,
           FaultTest.tests folder,
+          FloodTest.tests folder,
           noDescriptorIsLeft before
         ]

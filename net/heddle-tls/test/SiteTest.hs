@@ -13,7 +13,7 @@ import Data.Foldable (for_)
 import Data.IORef
 import Data.List (isInfixOf, isPrefixOf)
 import Fixture
-import Heddle.Prim.Clock (milliseconds)
+import Heddle.Prim.Clock (milliseconds, seconds)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Testkit.Watchdog
 import Heddle.Tls
@@ -68,6 +68,7 @@ refusals folder =
           ("no domain name", \f -> [pair f "good", pair f "nameless"], "nameless.pem", "has no domain name"),
           ("a staple that is none", staple "good.pem" "good.ocsp", "good.ocsp", "issuer's certificate is not in the chain"),
           ("a garbled staple", staple "goodchain.pem" "garbage.pem", "garbage.pem", "no OCSP response"),
+          ("a staple that another authority has signed", staple "goodchain.pem" "forged.ocsp", "forged.ocsp", "not signed"),
           ("a missing staple", staple "goodchain.pem" "absent.ocsp", "absent.ocsp", "ENOENT")
         ]
   ]
@@ -75,6 +76,8 @@ refusals folder =
            B.readFile (folder ++ "/a.pem") >>= \a -> B.readFile (folder ++ "/ca.pem") >>= \ca -> B.writeFile (folder ++ "/achain.pem") (a <> ca)
            outcome <- loadSite (defaultTlsConfig [(pairWith folder "achain.pem" "a.key") {pairStaple = Just (folder ++ "/good.ocsp")}])
            either (map displayException) (const []) outcome @?= [folder ++ "/good.ocsp: cannot be stapled: it is about another certificate"],
+         testCase "a staple that the authority's responder has signed" $
+           void (siteOf (defaultTlsConfig [(pairWith folder "goodchain.pem" "good.key") {pairStaple = Just (folder ++ "/delegated.ocsp")}])),
          testCase "the only certificate needs no domain name" $ void (site folder ["nameless"]),
          testCase "a good chain" $ void (siteOf (defaultTlsConfig [pairWith folder "ordered.pem" "deep.key"])),
          testCase "cut anywhere, the files are refused, or are whole enough" $ do
@@ -107,6 +110,7 @@ settings folder =
           ("an empty protocol", \c -> c {tlsProtocols = [""]}, "1 to 255 bytes"),
           ("a long protocol", \c -> c {tlsProtocols = [B.replicate 256 65]}, "1 to 255 bytes"),
           ("a short secret", \c -> c {tlsTickets = SharedTickets "short"}, "at least 32 bytes"),
+          ("a short period of a shared secret", \c -> c {tlsTickets = SharedTickets (B.replicate 32 1), tlsTicketPeriod = seconds 599}, "at least ten minutes"),
           ("a period", \c -> c {tlsTicketPeriod = milliseconds 10}, "at least a second"),
           ("ciphers", \c -> c {tlsTuning = defaultTlsTuning {tuningCiphers = "NONSENSE"}}, "no cipher match"),
           ("groups", \c -> c {tlsTuning = defaultTlsTuning {tuningGroups = "nonsense"}}, "refused"),

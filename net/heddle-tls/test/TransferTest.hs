@@ -21,7 +21,7 @@ import Heddle.IO (BackendChoice (..), accept, connectUntil, defaultConfig, defau
 import Heddle.IO.Registration
 import Heddle.IO.Transport
 import Heddle.Prim.Clock (Deadline (..), deadlineIn, milliseconds, never)
-import Heddle.Prim.Errno (errnoNumber, pattern EAGAIN, pattern EPIPE)
+import Heddle.Prim.Errno (errnoNumber, pattern EAGAIN, pattern EPIPE, pattern EPROTO)
 import Heddle.Prim.Thread (forkOn)
 import Heddle.Testkit.Descriptors (openDescriptor)
 import Heddle.Testkit.Watchdog
@@ -44,7 +44,8 @@ tests folder =
       testGroup "files" (files folder),
       testCase "a full socket ends a write at its deadline, and the session's writing" (full folder),
       testCase "ending the writing direction; reading goes on" (ending folder),
-      testCase "an end without a farewell is an end" (abrupt folder),
+      testCase "an end without a farewell is an end to a server" (abrupt folder),
+      testCase "an end without a farewell is a failure to a client" (truncated folder),
       testCase "held input is announced until it is read" (held folder),
       testCase "closing while another thread reads" (closing folder),
       testCase "a closed layer answers, and closing twice is closing once" (closed folder)
@@ -207,6 +208,14 @@ abrupt folder = between folder Epoll Tls13 $ \near far -> do
   _ <- endSending (transportRegistration near)
   readAll far 100 >>= (@?= "half")
   readSome far 10 >>= (@?= Right "")
+
+-- Anyone on the way can send a FIN, and a client of any protocol would take a part for the whole.
+truncated :: Folder -> IO ()
+truncated folder = forM_ [Tls12, Tls13] $ \v -> between folder Epoll v $ \near far -> do
+  writeAll far "half"
+  readAll near 4 >>= (@?= "half")
+  _ <- endSending (transportRegistration far)
+  forM_ [1 .. 2 :: Int] $ \_ -> readSome near 10 >>= (@?= Left (negate (errnoNumber EPROTO)))
 
 -- A consumer that reads once each time, and waits for its socket as soon as nothing is held.
 held :: Folder -> IO ()

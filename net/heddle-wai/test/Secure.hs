@@ -63,6 +63,9 @@ tests =
         serving (\tls -> tls {onInsecure = AllowInsecure}) $ \port -> do
           curl [insecure port] >>= (@?= "insecure, no certificate")
           curl ["-k", url port] >>= (@?= "secure, no certificate"),
+      testCase "a wish for certificates without authorities is refused" . withPair "localhost" $ \cert key -> do
+        outcome <- tryProblems (runTLS (tlsSettings cert key) {tlsWantClientCert = True} (setBeforeMainLoop (fail "it serves") (setPort 0 defaultSettings)) application)
+        outcome @?= "tlsWantClientCert: needs tlsClientAuthorities, which clients' certificates must lead to",
       testCase "files that are missing are named" $ do
         outcome <- tryProblems (runTLS (tlsSettings "/no/such/cert.pem" "/no/such/key.pem") (setPort 0 defaultSettings) application)
         isInfixOf "/no/such/cert.pem: cannot be read" outcome @?= True

@@ -54,7 +54,8 @@ data TlsPair = TlsPair
   { -- | The certificate, followed by those of its issuers.
     pairChain :: !PemSource,
     pairKey :: !PemSource,
-    -- | A file with an OCSP response in DER, to be stapled.
+    -- | A file with an OCSP response in DER, to be stapled. Its signature is checked with the issuer's certificate, which
+    -- the chain must have.
     pairStaple :: !(Maybe FilePath)
   }
   deriving stock (Eq)
@@ -111,7 +112,8 @@ data TlsConfig = TlsConfig
     tlsProtocols :: ![ByteString],
     tlsClients :: !ClientCertificates,
     tlsTickets :: !TlsTickets,
-    -- | How long a key makes tickets; it accepts them for three such periods more.
+    -- | How long a key makes tickets; it accepts them for three such periods more. At least a second, and with
+    -- 'SharedTickets' ten minutes.
     tlsTicketPeriod :: !Nanos,
     tlsTuning :: !TlsTuning
   }

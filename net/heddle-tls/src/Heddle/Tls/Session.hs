@@ -30,11 +30,12 @@ import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.C.String (peekCString)
 import Foreign.C.Types (CInt, CLong)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.IO.Registration
 import Heddle.IO.Transport (Layer (..), LayerFacts (..), Opened (..))
 import Heddle.Prim.Atomic
-import Heddle.Prim.Buffer (Buffer, bufferPtr, keepAlive)
+import Heddle.Prim.Buffer (Buffer, bufferPtr, keepAlive, newBuffer)
 import Heddle.Prim.Clock (Deadline (..))
 import Heddle.Prim.Errno (Errno (..), describeErrno, errnoNumber, pattern EAGAIN, pattern EINTR, pattern EPROTO)
 import Heddle.Prim.Exception (mask_, onException)
@@ -252,8 +253,12 @@ readStepUntil session p n deadline
 -- of this piece that are gone. After an interruption or a time-out the peer has part of a record, and C refuses further
 -- writes.
 writePiece :: Session -> Ptr Word8 -> Int -> (Int -> IO Deadline) -> IO Int
-writePiece session p n deadlineAfter
-  | n <= 0 = pure 0
+writePiece = writePieceThen (pure ())
+
+-- The action runs when the plain bytes are no longer needed, before anything parks.
+writePieceThen :: IO () -> Session -> Ptr Word8 -> Int -> (Int -> IO Deadline) -> IO Int
+writePieceThen encrypted session p n deadlineAfter
+  | n <= 0 = 0 <$ encrypted
   | otherwise = mask_ $ do
     staging <- borrowStaging capability
     done <- using registration $ \(Fd fd) -> locked session $ \conn -> do
@@ -261,50 +266,52 @@ writePiece session p n deadlineAfter
       faceMade conn >>= writeWord ws WordMade
       faceSent conn >>= writeWord ws WordSent
       pure r
-    r <-
-      if done <= 0
-        then pure done
-        else do
-          made <- readWord ws WordMade
-          sent <- readWord ws WordSent
-          if sent == made then pure done else sendRest staging done made sent
-    keepAlive staging
-    giveBackStaging capability staging
-    pure r
+    encrypted
+    made <- readWord ws WordMade
+    sent <- readWord ws WordSent
+    case () of
+      _
+        | done <= 0 || sent == made -> done <$ finished staging
+        -- A slow peer holds a buffer of the size of what it has not taken, if that is little.
+        | made - sent <= stagingSize `quot` 2 -> do
+          rest <- newBuffer (made - sent)
+          copyBytes (bufferPtr rest) (bufferPtr staging `plusPtr` sent) (made - sent)
+          finished staging
+          r <- sendRest rest sent done made sent
+          r <$ keepAlive rest
+        | otherwise -> do
+          r <- sendRest staging 0 done made sent
+          r <$ finished staging
   where
     registration = sessionRegistration session
     capability = registrationCapability registration
     ws = sessionWords session
-    sendRest :: Buffer -> Int -> Int -> Int -> IO Int
-    sendRest staging done made sent
+    finished staging = keepAlive staging >> giveBackStaging capability staging
+    -- The buffer begins with this byte of the records.
+    sendRest :: Buffer -> Int -> Int -> Int -> Int -> IO Int
+    sendRest buffer begins done made sent
       | sent == made = do
         r <- using registration (\(Fd fd) -> locked session (`c_written` fd))
         pure (if r < 0 then r else done)
       | otherwise = do
         deadline <- deadlineAfter (done * sent `quot` made)
-        r <- attempt registration Writable deadline (\fd -> S.send fd (bufferPtr staging `plusPtr` sent) (made - sent))
-        if r < 0 then pure r else sendRest staging done made (sent + r)
+        r <- attempt registration Writable deadline (\fd -> S.send fd (bufferPtr buffer `plusPtr` (sent - begins)) (made - sent))
+        if r < 0 then pure r else sendRest buffer begins done made (sent + r)
 
--- Read a piece of the file, encrypt, send.
+-- Read a piece of the file, encrypt, send. What was not encrypted of a piece is read again, so that nothing but records is
+-- held while the socket is waited for.
 writeFile' :: Session -> Fd -> Int64 -> Int -> (Int -> IO Deadline) -> IO Int
-writeFile' session file offset count deadlineAfter = do
-  plain <- borrowStaging capability
-  done <- go plain 0
-  keepAlive plain
-  giveBackStaging capability plain
-  pure done
+writeFile' session file offset count deadlineAfter = go 0
   where
     capability = registrationCapability (sessionRegistration session)
-    go plain done
+    go done
       | done >= count = pure done
       | otherwise = do
+        plain <- borrowStaging capability
+        let finished = keepAlive plain >> giveBackStaging capability plain
         n <- readPiece (bufferPtr plain) (min pieceSize (count - done)) (offset + fromIntegral done)
-        if n <= 0 then pure done else sendPiece plain done n 0
-    sendPiece plain done n sent
-      | sent >= n = go plain (done + n)
-      | otherwise = do
-        r <- writePiece session (bufferPtr plain `plusPtr` sent) (n - sent) (\gone -> deadlineAfter (done + sent + gone))
-        if r <= 0 then pure (done + sent) else sendPiece plain done n (sent + r)
+        r <- writePieceThen finished session (bufferPtr plain) n (\gone -> deadlineAfter (done + gone))
+        if r <= 0 then pure done else go (done + r)
     readPiece p n at = do
       cached <- readAtNoWait file p n at
       if cached > 0 then pure cached else fromDisk p n at

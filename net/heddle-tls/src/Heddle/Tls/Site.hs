@@ -130,6 +130,10 @@ settingProblems config =
     ++ protocolProblems (tlsProtocols config)
     ++ [setting "a secret for tickets has at least 32 bytes" | SharedTickets secret <- [tlsTickets config], B.length secret < 32]
     ++ [setting "a period of ticket keys is at least a second" | tlsTicketPeriod config < seconds 1]
+    ++ [ setting "a period of the keys of a shared secret is at least ten minutes, because its chain begins in 2024"
+         | tlsTicketPeriod config < seconds 600,
+           SharedTickets _ <- [tlsTickets config]
+       ]
 
 versionProblems :: TlsVersion -> TlsVersion -> [TlsProblem]
 versionProblems lowest highest = [setting "the lowest version is above the highest" | lowest > highest]

@@ -68,7 +68,8 @@ data TLSSettings = TLSSettings
     tlsConfig :: !TlsConfig,
     -- | What a client that speaks HTTP gets. Default: 426 and a sentence.
     onInsecure :: !OnInsecure,
-    -- | Ask clients for a certificate, which must lead to one of 'tlsClientAuthorities'. Default: 'False'.
+    -- | Ask clients for a certificate, which must lead to one of 'tlsClientAuthorities'; without those, and without
+    -- 'tlsClients' of 'tlsConfig', a server does not start. Default: 'False'.
     tlsWantClientCert :: !Bool,
     -- | PEM files with the authorities of clients' certificates.
     tlsClientAuthorities :: !(Maybe FilePath),
@@ -145,13 +146,16 @@ runTLSSocket :: TLSSettings -> Settings -> Socket -> Application -> IO ()
 runTLSSocket tls settings socket application = withFront tls settings $ \front -> runFrontSocket front settings socket application
 
 withFront :: TLSSettings -> Settings -> (Front -> IO a) -> IO a
-withFront tls settings body =
-  loadSite config >>= \case
-    Left problems -> throwIO (TlsProblems problems)
-    Right site -> do
-      listener <- newTlsListener site
-      withTask (labelMe "wai/certificates" >> reloadEvery listener (seconds 60) tell) $ \_ ->
-        body (Front (Encrypted (tlsOpening listener)) adjust)
+withFront tls settings body
+  -- To serve without asking would look as if nobody had a certificate.
+  | tlsWantClientCert tls, NoClientCertificates <- clients = throwIO (TlsProblems [TlsProblem "tlsWantClientCert" (BadSetting "needs tlsClientAuthorities, which clients' certificates must lead to")])
+  | otherwise =
+    loadSite config >>= \case
+      Left problems -> throwIO (TlsProblems problems)
+      Right site -> do
+        listener <- newTlsListener site
+        withTask (labelMe "wai/certificates" >> reloadEvery listener (seconds 60) tell) $ \_ ->
+          body (Front (Encrypted (tlsOpening listener)) adjust)
   where
     config =
       (tlsConfig tls)

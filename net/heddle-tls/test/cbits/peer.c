@@ -1,0 +1,79 @@
+/* Peers that do what no Heddle program does: libssl with a blocking socket. Used by safe calls only. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static void patience(int fd)
+{
+    struct timeval t = { 20, 0 };
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+}
+
+static struct sockaddr_in local(int port)
+{
+    struct sockaddr_in a;
+    memset(&a, 0, sizeof a);
+    a.sin_family = AF_INET;
+    a.sin_port = htons((uint16_t)port);
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return a;
+}
+
+/* Connect to an echo server and change the keys that often, with a byte and its echo after each `every` changes and at the
+   end. How many bytes came back; -1: no session. */
+int peer_key_updates(int port, int count, int every)
+{
+    struct sockaddr_in a = local(port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), echoed = -1;
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    SSL *ssl = ctx ? SSL_new(ctx) : NULL;
+    char b;
+    if (!ssl || fd < 0) goto out;
+    SSL_set_min_proto_version(ssl, TLS1_3_VERSION);
+    patience(fd);
+    if (connect(fd, (struct sockaddr *)&a, sizeof a) || !SSL_set_fd(ssl, fd) || SSL_connect(ssl) != 1) goto out;
+    echoed = 0;
+    for (int i = 1; i <= count; i++) {
+        if (!SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED) || SSL_do_handshake(ssl) != 1) goto out;
+        if (i % every && i < count) continue;
+        if (SSL_write(ssl, "x", 1) != 1 || SSL_read(ssl, &b, 1) != 1) goto out;
+        echoed++;
+    }
+out:
+    SSL_free(ssl);
+    SSL_CTX_free(ctx);
+    if (fd >= 0) close(fd);
+    return echoed;
+}
+
+/* Accept one connection from the listening socket, send that many tickets and then a byte, and wait for the end. 0: all
+   were taken by the socket. */
+int peer_tickets(int listening, const char *chain, const char *key, int count)
+{
+    /* Haskell's sockets do not block. */
+    struct pollfd waits = { listening, POLLIN, 0 };
+    int result = -1, fd = poll(&waits, 1, 20000) == 1 ? accept4(listening, NULL, NULL, SOCK_CLOEXEC) : -1;
+    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+    SSL *ssl = NULL;
+    char b;
+    if (fd < 0 || !ctx) goto out;
+    patience(fd);
+    if (SSL_CTX_use_certificate_chain_file(ctx, chain) != 1 || SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) goto out;
+    if (!(ssl = SSL_new(ctx)) || !SSL_set_fd(ssl, fd) || SSL_accept(ssl) != 1) goto out;
+    for (int i = 0; i < count; i++)
+        if (!SSL_new_session_ticket(ssl) || SSL_do_handshake(ssl) != 1) goto out;
+    if (SSL_write(ssl, "x", 1) != 1) goto out;
+    result = 0;
+    SSL_read(ssl, &b, 1);
+out:
+    SSL_free(ssl);
+    SSL_CTX_free(ctx);
+    if (fd >= 0) close(fd);
+    return result;
+}
