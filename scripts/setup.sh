@@ -18,7 +18,7 @@ packages=(
   libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev
 )
 libraries_packages=(
-  git python3 openssl
+  git python3 openssl ca-certificates
   libghc-quickcheck2-dev libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
   libghc-inspection-testing-dev libghc-weigh-dev
   # heddle-aeson, heddle-mpi, and what the tests compare with

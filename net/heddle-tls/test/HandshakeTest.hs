@@ -79,7 +79,8 @@ versions folder =
 givenFor :: Echo -> String -> IO ByteString
 givenFor echo name = do
   (_, out) <- sClient echo (if null name then ["-noservername"] else ["-servername", name]) "quit\n"
-  pure (C.unwords [line | line <- C.lines out, "subject=" `B.isPrefixOf` line])
+  -- OpenSSL 3.5 writes no spaces.
+  pure (C.unwords [C.filter (/= ' ') line | line <- C.lines out, "subject=" `B.isPrefixOf` line])
 
 names :: Folder -> [TestTree]
 names folder =
@@ -87,12 +88,12 @@ names folder =
       loaded <- site folder ["good", "a", "wild"]
       siteNames loaded @?= [["localhost"], ["a.example", "www.a.example"], ["*.wild.example"]]
       withEcho loaded $ \echo ->
-        forM_ expected $ \(name, owner) -> givenFor echo name >>= \given -> (name, given) @?= (name, "subject=CN = " <> owner),
+        forM_ expected $ \(name, owner) -> givenFor echo name >>= \given -> (name, given) @?= (name, "subject=CN=" <> owner),
     testCase "strict" . nothingIsLeft $ do
       loaded <- siteOf (defaultTlsConfig (map (pair folder) ["good", "a"])) {tlsStrictNames = True}
       withEcho loaded $ \echo -> do
         given <- givenFor echo "a.example"
-        given @?= "subject=CN = a"
+        given @?= "subject=CN=a"
         forM_ ["unknown.example", ""] $ \name -> do
           (_, out) <- sClient echo (if null name then ["-noservername"] else ["-servername", name]) ""
           out `has` "unrecognized name"

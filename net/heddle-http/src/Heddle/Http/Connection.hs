@@ -128,12 +128,10 @@ newContext runtime given capability draining handlers = do
 -- | Answers the requests.
 contextHandler :: Context -> Handler
 contextHandler = handlersMain . contextHandlers
-{-# INLINE contextHandler #-}
 
 -- | Hears of each reply.
 contextLog :: Context -> Maybe LogHook
 contextLog = handlersLog . contextHandlers
-{-# INLINE contextLog #-}
 
 -- | Serve the requests that have arrived on a connection, until it idles or ends.
 --

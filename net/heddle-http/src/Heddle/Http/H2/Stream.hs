@@ -20,7 +20,7 @@ module Heddle.Http.H2.Stream
   )
 where
 
-import Control.Monad (unless, void, when)
+import Control.Monad (unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder.Extra (Next (..), runBuilder)
