@@ -69,7 +69,7 @@ static int64_t period_now(const struct heddle_tls_shared *t)
     return since < 0 ? 0 : since / t->period;
 }
 
-/* Keys up to that of the next period, but no more than so many steps; the period that was reached. */
+/* Keys up to that of the next period, but no more than the given number of steps; the period that was reached. */
 static int64_t advance(struct heddle_tls_shared *t, int64_t present, int64_t most)
 {
     int64_t last = present + 1 - t->made > most ? t->made + most : present + 1;

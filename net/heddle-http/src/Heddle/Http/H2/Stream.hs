@@ -511,7 +511,7 @@ send serving now code = \case
       SegmentBytes bytes -> unsafeUseAsCStringLen bytes $ \(p, n) -> when (n > 0) (put serving (castPtr p) n False)
       SegmentFile file offset n -> putFile serving file offset n
 
--- Writes content of at most so many bytes. The actions may be called in any masking state.
+-- Writes content of at most this many bytes. The actions may be called in any masking state.
 writerOf :: Serving -> Int -> Writer
 writerOf serving most =
   Writer
