@@ -52,6 +52,7 @@ options =
               <> help ("Listen here; may be given more than once. Also :PORT for every address, unix:PATH, and any of these after https:// (default: " <> intercalate ", " (map renderListen (serveListen standard)) <> ")")
           )
       )
+    <*> many routes
     <*> certificates
     <*> switch (long "redirect-https" <> help "Redirect requests on addresses without https:// to the first address with it")
     <*> optional
@@ -89,10 +90,11 @@ options =
       (eitherReader backend)
       (long "backend" <> metavar "epoll|poll" <> completeWith ["epoll", "poll"] <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
   where
-    build directory listen tls redirect strict cores accessLog indexes dotted drain idle most one choice =
+    build directory listen routed tls redirect strict cores accessLog indexes dotted drain idle most one choice =
       tlsOf tls <&> \source ->
         defaults
           { serveListen = if null listen then serveListen defaults else listen,
+            serveRoutes = routed,
             serveTls = source,
             serveRedirect = redirect,
             serveCores = cores,
@@ -114,6 +116,22 @@ options =
       "epoll" -> Right Epoll
       "poll" -> Right Poll
       other -> Left ("'" ++ other ++ "' is not a back end; there are epoll and poll")
+
+-- What is not answered from the directory.
+routes :: Parser RouteSpec
+routes =
+  route "cgi" "PREFIX=DIR" "Answer below PREFIX by the programs in a directory (CGI)" (Right . CgiDirectory)
+    <|> route "fastcgi" "PREFIX=ADDR" "Answer below PREFIX, or files such as /*.php, by a FastCGI server at HOST:PORT or unix:PATH; several with commas" (fmap FastCgiServers . servers)
+    <|> route "scgi" "PREFIX=ADDR" "The same with SCGI" (fmap ScgiServers . servers)
+    -- Without a help text until the gateway exists: it is not documented.
+    <|> option (eitherReader (parseRoute (Right . ProxyTo))) (long "proxy" <> metavar "PREFIX=URL" <> internal)
+  where
+    route name what text target =
+      option (eitherReader (parseRoute target)) (long name <> metavar what <> help text)
+    servers = traverse (fmap listenPlace . parseListen) . commas
+    commas text = case break (== ',') text of
+      (one, _ : others) -> one : commas others
+      (one, []) -> [one]
 
 certificates :: Parser ([FilePath], [FilePath], Bool)
 certificates =
