@@ -13,16 +13,19 @@ import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
 import Data.Functor ((<&>))
 import Data.List (intercalate)
+import GHC.Foreign (peekCString)
+import GHC.IO.Encoding (getFileSystemEncoding)
 import Heddle.Http (Settings (..))
 import Heddle.IO (BackendChoice (..), Spread (..))
 import Heddle.Prim.Atomic (atomicRead, atomicWrite, newWords)
 import Heddle.Prim.Clock (Nanos (..), seconds)
-import Heddle.Prim.Exception (displayException, finally, try)
+import Heddle.Prim.Exception (displayException, finally, try, trySync)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread (labelMe, nap)
 import Heddle.Serve
 import Heddle.Tls (defaultTlsConfig, pemFiles)
 import Options.Applicative
+import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..), exitWith)
 import System.IO (hFlush, stdout)
 import System.Posix.Process (exitImmediately)
@@ -36,7 +39,8 @@ serveCommand =
         <> progDesc "Serve a directory's files over HTTP and HTTPS"
         <> footer
           "SIGTERM, SIGINT (Ctrl-C) and SIGQUIT let open requests finish, then end; a second signal \
-          \ends at once. SIGUSR1 and SIGHUP open the access log and DIR again. Exit codes: 0 after a \
+          \ends at once. SIGUSR1 and SIGHUP open the access log and DIR again. SIGUSR2 starts the program \
+          \anew, for an upgrade: it takes over the addresses, and this process ends when it serves. Exit codes: 0 after a \
           \signal, 1 when a second one had to end it by force, 2 when serving could not begin."
         <> failureCode 2
     )
@@ -49,7 +53,7 @@ options =
       ( option
           (eitherReader parseListen)
           ( long "listen" <> short 'l' <> metavar "ADDR:PORT"
-              <> help ("Listen here; may be given more than once. Also :PORT for every address, unix:PATH, and any of these after https:// (default: " <> intercalate ", " (map renderListen (serveListen standard)) <> ")")
+              <> help ("Listen here; may be given more than once. Also :PORT for every address, unix:PATH, systemd for the sockets of a .socket unit, and any of these after https:// (default: " <> intercalate ", " (map renderListen (serveListen standard)) <> ")")
           )
       )
     <*> many routes
@@ -85,12 +89,18 @@ options =
           (positive 10000000 "a number of connections")
           (long "max-connections" <> metavar "N" <> help "Open connections at once; then the one that has been idle longest makes room for a new one (default: as many as there are descriptors)")
       )
+    <*> optional (strOption (long "pid-file" <> metavar "FILE" <> action "file" <> help "Write the process id to a file, and remove it at the end"))
+    <*> optional
+      ( option
+          (eitherReader parseUser)
+          (long "user" <> metavar "USER[:GROUP]" <> action "user" <> help "Serve with the rights of this user, after the addresses, the log and the certificates have been opened")
+      )
     <*> switch (long "one-acceptor" <> help "One listening socket for all cores, instead of one per core (SO_REUSEPORT)")
     <*> option
       (eitherReader backend)
       (long "backend" <> metavar "epoll|poll" <> completeWith ["epoll", "poll"] <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
   where
-    build directory listen routed tls redirect strict cores accessLog indexes dotted drain idle most one choice =
+    build directory listen routed tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice =
       tlsOf tls <&> \source ->
         defaults
           { serveListen = if null listen then serveListen defaults else listen,
@@ -102,6 +112,8 @@ options =
             serveIndexes = if null indexes then serveIndexes defaults else indexes,
             serveHidden = dotted,
             serveDrain = seconds drain,
+            servePidFile = pidFile,
+            serveUser = user,
             serveSpread = if one then OneAcceptor else PortPerCapability,
             serveBackend = choice,
             serveSettings = (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
@@ -176,7 +188,8 @@ serve chosen = do
       -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.
       atSecond = nap (seconds 2) >> exitImmediately (ExitFailure 1)
-  result <- try (serveSite chosen {serveSecond = atSecond} tell)
+  successor <- sameCommand
+  result <- try (serveSite chosen {serveSecond = atSecond, serveSuccessor = successor} tell)
   case result of
     Right () -> do
       stuck <- atomicRead telling 0
@@ -184,6 +197,17 @@ serve chosen = do
     Left (e :: ServeError) -> do
       putErrorLine ("heddle serve: " ++ displayException e)
       exitWith (ExitFailure 2)
+
+-- This program, as it is found now and not as it was when it was started, with the arguments that it was started with,
+-- also those for the runtime.
+sameCommand :: IO (Maybe (FilePath, [String]))
+sameCommand = do
+  path <- getExecutablePath
+  given <- trySync (C.readFile "/proc/self/cmdline")
+  arguments <- either (const (pure [])) (traverse decoded . C.split '\0' . C.dropEnd 1) given
+  pure (if null arguments then Nothing else Just (path, arguments))
+  where
+    decoded bytes = getFileSystemEncoding >>= \encoding -> C.useAsCString bytes (peekCString encoding)
 
 say :: ServeOptions -> ServeEvent -> IO ()
 say chosen = \case

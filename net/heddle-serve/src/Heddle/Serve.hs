@@ -25,6 +25,10 @@ module Heddle.Serve
     RoutePattern (..),
     parseRoute,
 
+    -- * The user to serve as
+    UserSpec (..),
+    parseUser,
+
     -- * Addresses
     ListenSpec (..),
     Protocol (..),
@@ -34,13 +38,12 @@ module Heddle.Serve
   )
 where
 
-import Control.Monad (unless)
+import Control.Monad (unless, when)
 import Data.Foldable (for_)
-import Data.List (intercalate, isPrefixOf, nub)
-import Data.Maybe (fromMaybe)
+import Data.List (nub)
 import Data.Traversable (for)
 import Heddle.Http
-import Heddle.IO (BackendChoice (..), Config (..), ListenOptions (..), Listener, Runtime, Shortage (..), Spread (..), closeListener, defaultConfig, defaultListenOptions, listenerAddress, newListener, withRuntime)
+import Heddle.IO (BackendChoice (..), Config (..), Listener, Shortage (..), Spread (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
@@ -52,17 +55,21 @@ import Heddle.Serve.AccessLog
 import Heddle.Serve.Behind
 import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
+import Heddle.Serve.Error
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
+import Heddle.Serve.Listeners
 import Heddle.Serve.Messages
+import Heddle.Serve.Notify
+import Heddle.Serve.Process
 import Heddle.Serve.Redirect (redirectToHttps)
 import Heddle.Serve.Root (closeRoot, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
-import Heddle.Tls (TlsProblem)
-import Network.Socket (SockAddr)
+import Heddle.Serve.Successor
 
 -- | What to serve and how.
 data ServeOptions = ServeOptions
@@ -91,6 +98,12 @@ data ServeOptions = ServeOptions
     -- | Runs in a thread of its own at the second signal, after all connections were closed.
     -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
+    -- | The program and the arguments of a successor, which SIGUSR2 starts; 'Nothing' to do nothing then.
+    serveSuccessor :: !(Maybe (FilePath, [String])),
+    -- | A file for the process id.
+    servePidFile :: !(Maybe FilePath),
+    -- | Whose rights to serve with, after the addresses, the log and the certificates have been opened.
+    serveUser :: !(Maybe UserSpec),
     serveSettings :: !Settings
   }
 
@@ -111,6 +124,9 @@ defaultServeOptions directory =
       serveSpread = PortPerCapability,
       serveBackend = Epoll,
       serveSecond = pure (),
+      serveSuccessor = Nothing,
+      servePidFile = Nothing,
+      serveUser = Nothing,
       serveSettings = defaultSettings
     }
 
@@ -128,59 +144,9 @@ data ServeEvent
     Notice !String
   deriving stock (Eq, Show)
 
--- | Why serving could not begin.
-data ServeError
-  = -- | The directory, and the system's error.
-    CannotServe !FilePath !Errno
-  | -- | The address, and the system's error.
-    CannotListen !String !Errno
-  | -- | The address as given, and why it has no socket address.
-    CannotResolve !String !String
-  | -- | The log file, and the system's error.
-    CannotLog !FilePath !Errno
-  | -- | The address that has no certificate.
-    NoCertificateFor !String
-  | -- | What is wrong with the certificates.
-    CannotUse ![TlsProblem]
-  | -- | There is nothing to redirect to.
-    NothingToRedirectTo
-  | -- | A route, and what is wrong with it.
-    CannotRoute !NotRouted
-  deriving stock (Eq)
-
-instance Show ServeError where
-  showsPrec d e = showParen (d > 10) (showString (displayException e))
-
-instance Exception ServeError where
-  displayException = \case
-    CannotServe path e ->
-      "cannot serve " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
-        ENOENT -> "Give the name of a directory that exists."
-        ENOTDIR -> "It is not a directory; give the directory that it is in."
-        EACCES -> "Give this user the right to read it, or run as a user who has that right."
-        _ -> "Check the directory and its file system."
-    CannotListen place e ->
-      "cannot listen on " ++ place ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
-        EADDRINUSE -> "Another program listens there; stop it, or choose another port with --listen."
-        EACCES | "unix:" `isPrefixOf` place -> "Give this user the right to write to the socket's directory."
-        EACCES -> "Ports below 1024 need a privilege; try --listen localhost:8080."
-        EADDRNOTAVAIL -> "This machine does not have that address; 'ip address' lists those it has."
-        ENOENT -> "The directory of the socket does not exist."
-        _ -> "Choose another address with --listen."
-    NoCertificateFor place ->
-      "there is no certificate for " ++ place ++ ".\n  Give --tls-cert FILE and --tls-key FILE, or --tls-self-signed for development."
-    CannotUse problems -> intercalate "\nheddle serve: " (map displayException problems)
-    NothingToRedirectTo -> "there is no address to redirect to.\n  Give one with --listen https://ADDR:PORT."
-    CannotRoute why -> displayException why
-    CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
-    CannotLog path e ->
-      "cannot write the access log " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
-        ENXIO -> "Nobody reads this FIFO; start its reader first."
-        _ -> "Choose another file with --access-log, or - for standard output."
-
 -- | Serve until SIGTERM, SIGINT or SIGQUIT, then drain; a second one cuts all connections.
 -- SIGUSR1 and SIGHUP reopen the access log and the root directory, which may have been
--- replaced. A SIGHUP because the server's terminal was closed acts as SIGTERM.
+-- replaced. SIGUSR2 starts a successor, which takes over the listening sockets; when it serves, this process drains. A SIGHUP because the server's terminal was closed acts as SIGTERM.
 --
 -- A thread of its own passes events to the listener. Except for 'Trouble', the server waits up
 -- to a second for each, so a listener that blocks delays a stop but does not prevent it.
@@ -193,17 +159,18 @@ serveSite options tell = do
   now <- getCapabilities
   unless (cores == now) (setCapabilities cores)
   ignoreSignal sigPIPE
+  inherited <- takeInherited
   directory <- fileNameBytes (serveDirectory options)
   indexes <- traverse fileNameBytes (serveIndexes options)
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
-    withMessages runtime tell $ \messages ->
+    withNotify runtime $ \channel -> withMessages runtime (\event -> notifyOf channel event >> tell event) $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
         withLog runtime messages $ \accessLog -> withRoutes runtime messages $ \routes -> do
           let settings = settingsWith messages
               site = Site root indexes (serveHidden options) (settingServerName settings) reserve routes
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
             certificates <- either (throwIO . CannotUse) pure loaded
-            withListeners runtime options $ \places -> do
+            withListeners runtime (serveSpread options) inherited (serveListen options) $ \places -> do
               schemes <- for places $ \(spec, listener) -> (,) listener <$> schemeOf certificates spec
               redirecting <- redirection options places
               let make capability = do
@@ -215,14 +182,35 @@ serveSite options tell = do
                           handlersAtOnce = if serveRedirect options then Nothing else Just (staticAtOnce cache),
                           handlersLog = hook
                         }
-              withServerOn runtime settings make schemes $ \http -> do
+              for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
+              maybe id withPid (servePidFile options) . withServerOn runtime settings make schemes $ \http -> do
                 stop <- newWaitCell
+                succeeding <- newWords 1
                 let reopen' = do
+                      notifyReloading channel
                       refreshRoot root
                       for_ accessLog reopen
                       for_ certificates (`reload` tellOfCertificates messages)
+                      notifyReady channel
                     atSecond = cutShort http >> for_ accessLog abandon >> serveSecond options
-                handleSignals (unpark stop) atSecond reopen'
+                    -- One at a time.
+                    successor = for_ (serveSuccessor options) $ \(program, arguments) -> do
+                      free <- compareAndSet succeeding 0 0 1
+                      when free $ do
+                        started <- startSuccessor runtime (seconds 60) program arguments (notifyVariables channel) (handedOver places)
+                        case started of
+                          Left why -> do
+                            announce messages (Trouble ("the successor does not serve, so this process goes on: " ++ why))
+                            atomicWrite succeeding 0 0
+                          Right pid -> do
+                            notifySuccessor channel pid
+                            announce messages (Notice ("process " ++ show pid ++ " serves from now on"))
+                            for_ places (handOverListener . snd)
+                            unpark stop
+                handleSignals (unpark stop) atSecond reopen' successor
+                unless (null (inheritedSockets inherited) || or [True | ListenInherited _ <- map (listenPlace . fst) places]) $
+                  announce messages (Trouble "systemd has passed sockets, and nobody accepts from them; use --listen systemd")
+                for_ (inheritedHandover inherited) announceReady
                 announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
                 park stop
                 open <- connectionsOpen http
@@ -232,6 +220,11 @@ serveSite options tell = do
                 left <- connectionsOpen http
                 announceSoon messages (Stopped left)
   where
+    notifyOf channel = \case
+      Serving urls _ -> notifyServing channel urls
+      Draining _ -> notifyStopping channel
+      _ -> pure ()
+    withPid path = naming (CannotWritePid path) . withPidFile path
     tellOfCertificates messages = announce messages . either Trouble Notice
     settingsWith messages =
       (serveSettings options)
@@ -265,9 +258,9 @@ redirection options places
     [] -> throwIO NothingToRedirectTo
   | otherwise = pure id
 
--- The first signal to stop, the second one, and the one to open files again.
-handleSignals :: IO () -> IO () -> IO () -> IO ()
-handleSignals atFirst atSecond onReopen = do
+-- The first signal to stop, the second one, the one to open files again, and the one to start a successor.
+handleSignals :: IO () -> IO () -> IO () -> IO () -> IO ()
+handleSignals atFirst atSecond onReopen onSuccessor = do
   signals <- newWords 1
   terminal <- (&&) <$> hasTerminal <*> (not <$> ignoredSignal sigHUP)
   let onStop = do
@@ -278,6 +271,7 @@ handleSignals atFirst atSecond onReopen = do
         if there then onReopen else onStop
   for_ [sigTERM, sigINT, sigQUIT] (`onSignal` onStop)
   onSignal sigUSR1 onReopen
+  onSignal sigUSR2 onSuccessor
   onSignal sigHUP onHangUp
 
 -- Whether the process has a controlling terminal.
@@ -285,41 +279,3 @@ hasTerminal :: IO Bool
 hasTerminal = do
   r <- openFile "/dev/tty" readOnly
   if r < 0 then pure False else True <$ closeFile (fromIntegral r)
-
-withListeners :: Runtime -> ServeOptions -> ([(ListenSpec, Listener)] -> IO a) -> IO a
-withListeners runtime options body = go (serveListen options) []
-  where
-    go [] found = body (reverse found)
-    go (spec : rest) found = do
-      resolved <- resolveListen (listenPlace spec)
-      addresses <- either (throwIO . CannotResolve (renderListen spec)) pure resolved
-      each spec addresses [] Nothing (\mine -> go rest (mine ++ found))
-    -- A name may have addresses that this machine does not have (::1 without IPv6); it is
-    -- enough that one works.
-    each spec [] found failure next
-      | not (null found) = next found
-      | otherwise = throwIO (fromMaybe (CannotResolve (renderListen spec) "it has no usable address") failure)
-    each spec (address : rest) found failure next = do
-      let listenOptions = defaultListenOptions {listenSpread = serveSpread options}
-      opened <- try (newListener runtime listenOptions (samePort (map snd found) address))
-      case opened of
-        Right listener -> each spec rest ((spec, listener) : found) failure next `finally` closeListener listener
-        Left (e :: IOException) -> case errnoOf e of
-          Just errno
-            | errno `elem` [EADDRNOTAVAIL, EAFNOSUPPORT] -> each spec rest found (Just (cannot spec errno)) next
-            | otherwise -> throwIO (cannot spec errno)
-          Nothing -> throwIO e
-    cannot spec = CannotListen (renderListen spec)
-
--- For port 0, all addresses of a name get the port that the system chose for the first.
-samePort :: [Listener] -> SockAddr -> SockAddr
-samePort found address = case found of
-  l : _ -> withPortOf (listenerAddress l) address
-  [] -> address
-
--- Turn an 'IOError' of a system call into a 'ServeError' that names the user's argument.
-naming :: (Errno -> ServeError) -> IO a -> IO a
-naming wrap action =
-  try action >>= \case
-    Right r -> pure r
-    Left (e :: IOException) -> maybe (throwIO e) (throwIO . wrap) (errnoOf e)
