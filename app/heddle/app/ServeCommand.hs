@@ -204,7 +204,7 @@ sameCommand :: IO (Maybe (FilePath, [String]))
 sameCommand = do
   path <- getExecutablePath
   given <- trySync (C.readFile "/proc/self/cmdline")
-  arguments <- either (const (pure [])) (traverse decoded . C.split '\0' . C.dropEnd 1) given
+  arguments <- either (const (pure [])) (traverse decoded . filter (not . C.null) . C.split '\0') given
   pure (if null arguments then Nothing else Just (path, arguments))
   where
     decoded bytes = getFileSystemEncoding >>= \encoding -> C.useAsCString bytes (peekCString encoding)

@@ -7,6 +7,7 @@ import FindTest qualified
 import JsonTest qualified
 import LogTest qualified
 import MemoryTest qualified
+import OperateTest qualified
 import PipeTest qualified
 import PressureTest qualified
 import System.Environment (setEnv)
@@ -18,4 +19,4 @@ main = do
   -- One after the other: some measure memory and time.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests]
+    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, OperateTest.tests]

@@ -8,6 +8,7 @@ import ListenTest qualified
 import LogLineTest qualified
 import LogRingTest qualified
 import MimeTest qualified
+import ProcessTest qualified
 import RoutesTest qualified
 import StaticTest qualified
 import System.Environment (setEnv)
@@ -23,6 +24,7 @@ main = do
       "heddle-serve"
       [ MimeTest.tests,
         ListenTest.tests,
+        ProcessTest.tests,
         CacheTest.tests,
         LogLineTest.tests,
         LogRingTest.tests,

@@ -158,7 +158,8 @@ serveSite options tell = do
   cores <- maybe getProcessors pure (serveCores options)
   now <- getCapabilities
   unless (cores == now) (setCapabilities cores)
-  ignoreSignal sigPIPE
+  -- The others would end the process until they are handled.
+  for_ [sigPIPE, sigUSR1, sigUSR2] ignoreSignal
   inherited <- takeInherited
   directory <- fileNameBytes (serveDirectory options)
   indexes <- traverse fileNameBytes (serveIndexes options)
@@ -183,7 +184,7 @@ serveSite options tell = do
                           handlersLog = hook
                         }
               for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
-              maybe id withPid (servePidFile options) . withServerOn runtime settings make schemes $ \http -> do
+              withServerOn runtime settings make schemes $ \http -> do
                 stop <- newWaitCell
                 succeeding <- newWords 1
                 let reopen' = do
@@ -210,15 +211,17 @@ serveSite options tell = do
                 handleSignals (unpark stop) atSecond reopen' successor
                 unless (null (inheritedSockets inherited) || or [True | ListenInherited _ <- map (listenPlace . fst) places]) $
                   announce messages (Trouble "systemd has passed sockets, and nobody accepts from them; use --listen systemd")
-                for_ (inheritedHandover inherited) announceReady
-                announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
-                park stop
-                open <- connectionsOpen http
-                announceSoon messages (Draining open)
-                deadline <- deadlineIn (serveDrain options)
-                _ <- drainUntil http deadline
-                left <- connectionsOpen http
-                announceSoon messages (Stopped left)
+                -- Signals may come from now on.
+                maybe id withPid (servePidFile options) $ do
+                  for_ (inheritedHandover inherited) announceReady
+                  announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
+                  park stop
+                  open <- connectionsOpen http
+                  announceSoon messages (Draining open)
+                  deadline <- deadlineIn (serveDrain options)
+                  _ <- drainUntil http deadline
+                  left <- connectionsOpen http
+                  announceSoon messages (Stopped left)
   where
     notifyOf channel = \case
       Serving urls _ -> notifyServing channel urls

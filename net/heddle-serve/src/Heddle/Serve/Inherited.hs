@@ -21,9 +21,8 @@ module Heddle.Serve.Inherited
 where
 
 import Control.Monad (void)
-import Data.Foldable (for_)
-import Data.List.NonEmpty (NonEmpty (..), nonEmpty)
-import Data.List.NonEmpty qualified as NonEmpty
+import Data.Foldable (for_, toList)
+import Data.List.NonEmpty (NonEmpty, nonEmpty)
 import Data.Maybe (fromMaybe)
 import Heddle.Prim.Exception (trySync)
 import System.Environment (lookupEnv, unsetEnv)
@@ -52,24 +51,19 @@ data Inherited = Inherited
 handoverVariable :: String
 handoverVariable = "HEDDLE_SUCCESSOR"
 
--- | The descriptor to write to, then a line for each listener, as in @12@, @3,4 :8080@.
+-- | Text for the variable.
 renderHandover :: Handover -> String
-renderHandover (Handover ready listeners) = unlines (show ready : [commas (map show (NonEmpty.toList fds)) ++ " " ++ spec | (spec, fds) <- listeners])
+renderHandover (Handover ready listeners) = show (number ready, [(spec, map number (toList fds)) | (spec, fds) <- listeners])
   where
-    commas = foldr1 (\a b -> a ++ "," ++ b)
+    number fd = fromIntegral fd :: Int
 
 -- | Inverse of 'renderHandover'.
 parseHandover :: String -> Maybe Handover
-parseHandover text = case lines text of
-  ready : rest -> Handover <$> descriptor ready <*> traverse listener rest
-  [] -> Nothing
+parseHandover text = do
+  (ready, listeners) <- readMaybe text
+  Handover <$> descriptor ready <*> traverse (\(spec, fds) -> (,) spec <$> (nonEmpty =<< traverse descriptor fds)) listeners
   where
-    listener line = case break (== ' ') line of
-      (fds, ' ' : spec) -> (,) spec <$> (nonEmpty =<< traverse descriptor (split ',' fds))
-      _ -> Nothing
-
-descriptor :: String -> Maybe Fd
-descriptor text = readMaybe text >>= \n -> if n >= (0 :: Int) then Just (fromIntegral n) else Nothing
+    descriptor n = if n >= (0 :: Int) then Just (fromIntegral n) else Nothing
 
 split :: Char -> String -> [String]
 split c text = case break (== c) text of
@@ -90,6 +84,6 @@ takeInherited = do
   let sockets
         | wanted == Just (toInteger me) = zip (maybe [] (split ':') names ++ repeat "unknown") (map fromIntegral [3 .. 2 + min 1024 (fromMaybe 0 number :: Int)])
         | otherwise = []
-  for_ ([fd | Just h <- [handed], fd <- handoverReady h : concatMap (NonEmpty.toList . snd) (handoverListeners h)] ++ map snd sockets) $ \fd ->
+  for_ ([fd | Just h <- [handed], fd <- handoverReady h : concatMap (toList . snd) (handoverListeners h)] ++ map snd sockets) $ \fd ->
     void (trySync (setFdOption fd CloseOnExec True))
   pure (Inherited handed sockets)

@@ -14,9 +14,11 @@ module Heddle.Serve.Internal
     module Heddle.Serve.DescriptorReserve,
     module Heddle.Serve.FileCache,
     module Heddle.Serve.FileReply,
+    module Heddle.Serve.Inherited,
     module Heddle.Serve.Listen,
     module Heddle.Serve.LogLine,
     module Heddle.Serve.Mime,
+    module Heddle.Serve.Process,
     module Heddle.Serve.Root,
     module Heddle.Serve.Routes,
     module Heddle.Serve.Static,
@@ -27,9 +29,11 @@ import Heddle.Serve.AccessLog
 import Heddle.Serve.DescriptorReserve
 import Heddle.Serve.FileCache
 import Heddle.Serve.FileReply
+import Heddle.Serve.Inherited
 import Heddle.Serve.Listen
 import Heddle.Serve.LogLine
 import Heddle.Serve.Mime
+import Heddle.Serve.Process
 import Heddle.Serve.Root
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
