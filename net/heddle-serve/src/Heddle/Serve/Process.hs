@@ -15,6 +15,7 @@ module Heddle.Serve.Process
 where
 
 import Control.Monad (void, when)
+import Data.Foldable (fold)
 import Heddle.Prim.Exception
 import System.Directory (removeFile, renameFile)
 import System.IO.Error (isDoesNotExistError)
@@ -65,7 +66,7 @@ becomeUser (UserSpec user group) = do
     Right entry -> do
       groupFound <- try (maybe (pure (userGroupID entry)) (fmap groupID . groupNamed) group)
       case groupFound of
-        Left (_ :: IOException) -> pure (Left ("there is no group " ++ maybe "" id group))
+        Left (_ :: IOException) -> pure (Left ("there is no group " ++ fold group))
         Right gid -> do
           (uid, mine) <- (,) <$> getEffectiveUserID <*> getEffectiveGroupID
           if uid == userID entry && mine == gid
