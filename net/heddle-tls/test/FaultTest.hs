@@ -5,7 +5,7 @@ module FaultTest (tests) where
 
 import Control.Concurrent (forkIO, killThread, yield)
 import Control.Concurrent.MVar
-import Control.Exception (SomeException, mask, mask_, try)
+import Control.Exception (SomeException, bracket, finally, mask, mask_, try)
 import Control.Monad (forM, forM_, forever, replicateM_, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -26,7 +26,6 @@ import Network.Socket (SockAddr (..), tupleToHostAddress)
 import Network.Socket qualified as N
 import Network.Socket.ByteString qualified as NB
 import Relay
-import System.Environment (lookupEnv)
 import System.Mem (performMajorGC, performMinorGC)
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -40,7 +39,8 @@ tests folder =
       testGroup "garbage" (garbage folder),
       testGroup "interruption" (interruption folder),
       testCase "a flight that the socket does not take is sent later" (fullSocket folder),
-      testCase "a crowd: finished, half, reset, plain" (storm folder)
+      testCase "a crowd: finished, half, reset, plain" (storm folder),
+      testCase "aSocketWasClosedUnderAWait" (cutUnderAPump folder)
     ]
 
 -- One conversation through a relay; what the client saw.
@@ -58,7 +58,7 @@ message = C.pack (take 500 (cycle "the quick brown fox "))
 
 onTheWay :: Folder -> [TestTree]
 onTheWay folder =
-  [ testCase (show v ++ ", " ++ what) . (if v == Tls13 && what == "cut" then nightly else id) . nothingIsLeft $ do
+  [ testCase (show v ++ ", " ++ what) . nothingIsLeft $ do
       loaded <- site folder ["good"]
       withEcho loaded $ \echo -> do
         -- Each side sends about that much.
@@ -91,12 +91,28 @@ onTheWay folder =
       Reset _ -> True
       _ -> False
 
--- In one of about ten runs a socket is left here, and a later test waits for ever: not understood yet.
-nightly :: IO () -> IO ()
-nightly act =
-  lookupEnv "HEDDLE_NIGHTLY" >>= \case
-    Just "1" -> act
-    _ -> putStrLn "left out; HEDDLE_NIGHTLY=1 runs it"
+-- Seen in one of ten runs as a socket left, and a later test that waits for ever; see Note [Closing under a wait] of Relay.
+cutUnderAPump :: Folder -> IO ()
+cutUnderAPump folder = nothingIsLeft $ do
+  loaded <- site folder ["good"]
+  withEcho loaded $ \echo -> bracket (N.socket N.AF_INET N.Stream N.defaultProtocol) N.close $ \listener -> do
+    N.bind listener (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1)))
+    N.listen listener 1
+    address <- N.getSocketName listener
+    forM_ [End 2, Reset 2] $ \cut -> do
+      entered <- newEmptyMVar
+      ended <- newIORef False
+      let waiting = (putMVar entered () >> newEmptyMVar >>= takeMVar) `finally` writeIORef ended True
+      relay echo {echoAddress = address} (Call waiting) cut $ \relayed -> rawSocket relayed $ \s ->
+        patiently "a cut conversation" . bracket (fst <$> N.accept listener) N.close $ \peer -> do
+          NB.sendAll s "1"
+          takeMVar entered
+          NB.sendAll peer "cut"
+          drain s
+          readIORef ended >>= assertBool "the pump has ended before its socket is closed"
+          drain peer
+  where
+    drain s = try (NB.recv s 100) >>= either (\(_ :: IOError) -> pure ()) (\b -> if B.null b then pure () else drain s)
 
 silence :: Folder -> [TestTree]
 silence folder =
