@@ -55,8 +55,8 @@ import Heddle.Tls.Site
 data TlsListener = TlsListener
   { listenerCurrent :: !(Ref TlsSite),
     listenerShared :: !(ForeignPtr CShared),
-    -- | The stamps of the files of the last reload that failed.
-    listenerRefused :: !(Ref (Maybe [(FilePath, Maybe FileStamp)])),
+    -- | The stamps of the files of the last reload that failed, and what was wrong.
+    listenerRefused :: !(Ref (Maybe ([(FilePath, Maybe FileStamp)], [TlsProblem]))),
     -- | One reload at a time.
     listenerReloading :: !Lock
   }
@@ -125,7 +125,7 @@ tlsOpening listener registration deadline = do
 
 -- | How a look at the files ended.
 data Reload
-  = -- | No file has changed since the last look that loaded or refused them.
+  = -- | Nothing is new since the last look that loaded or refused the files.
     Unchanged
   | -- | The new files are in use.
     Reloaded !TlsSite
@@ -133,9 +133,10 @@ data Reload
     KeptOld ![TlsProblem]
 
 -- | Look whether the site's files have changed, through symbolic links, and load them if so. Files that were refused are
--- tried again when they change again: a certificate that was written before its key is taken with the key.
+-- tried again at each look, because what was wrong may pass without a change of theirs: a disk that failed, a process
+-- without descriptors, a date that had not come. The same refusal of the same files is not reported again.
 --
--- [Cost]: three system calls for each file; loading, if one has changed.
+-- [Cost]: three system calls for each file; loading, if one has changed since the site in use was loaded.
 -- [Blocks]: holds an OS thread while it looks; parks while another thread reloads.
 -- [Threads]: any.
 reloadWhenChanged :: TlsListener -> IO Reload
@@ -143,12 +144,15 @@ reloadWhenChanged listener = withLock (listenerReloading listener) $ do
   site <- readRef (listenerCurrent listener)
   let loaded = [(path, Just stamp) | (path, stamp) <- siteFiles site]
   now <- traverse (\(path, _) -> (,) path <$> stampOf path) loaded
-  refused <- readRef (listenerRefused listener)
-  if now == loaded || Just now == refused
-    then pure Unchanged
+  if now == loaded
+    then Unchanged <$ writeRef (listenerRefused listener) Nothing
     else
       loadSite (siteConfig site) >>= \case
-        Left problems -> KeptOld problems <$ writeRef (listenerRefused listener) (Just now)
+        Left problems -> do
+          refused <- readRef (listenerRefused listener)
+          if refused == Just (now, problems)
+            then pure Unchanged
+            else KeptOld problems <$ writeRef (listenerRefused listener) (Just (now, problems))
         Right new -> do
           swapSite listener new
           writeRef (listenerRefused listener) Nothing
