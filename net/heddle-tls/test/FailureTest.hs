@@ -2,7 +2,7 @@
 
 -- | Each system call fails in turn, with each error that it can have; each allocation of libssl fails. The peer is told or
 -- disconnected, nothing is left, and the server serves the next.
-module FailureTest (startFailing, tests) where
+module FailureTest (startFailing, liveAllocations, tests) where
 
 import Control.Exception (SomeException, bracket, try)
 import Control.Monad (forM, forM_, unless, void, when)
@@ -32,6 +32,13 @@ foreign import ccall unsafe "faults_end" c_end :: IO CInt
 
 -- Unsafe: reads a word.
 foreign import ccall unsafe "faults_seen" c_seen :: CInt -> IO CLong
+
+-- Unsafe: reads a word.
+foreign import ccall unsafe "faults_allocated" c_allocated :: IO CLong
+
+-- | Allocations of libssl and of the shim that are not freed.
+liveAllocations :: IO Int
+liveAllocations = fromIntegral <$> c_allocated
 
 -- In the order of test/cbits/faults.c.
 data Call = Receive | Send | Accept | Register | Open | Status | Read | Allocate

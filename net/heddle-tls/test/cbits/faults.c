@@ -30,6 +30,7 @@ int faults_start(void);
 void faults_want(int call, int error, int number, const char *path);
 int faults_end(void);
 long faults_seen(int call);
+long faults_allocated(void);
 
 /* From now on call number `number`, from 0 on, fails with this error; once. */
 void faults_want(int call, int error, int number, const char *path)
@@ -124,24 +125,34 @@ ssize_t read(int fd, void *p, size_t n)
     return ((ssize_t (*)(int, void *, size_t))real)(fd, p, n);
 }
 
+static atomic_long allocated;
+
+/* How many allocations of libssl are not freed. */
+long faults_allocated(void) { return atomic_load(&allocated); }
+
 static void *test_malloc(size_t n, const char *where, int line)
 {
     (void)where;
     (void)line;
-    return n && !fails(ALLOCATE) ? malloc(n) : NULL;
+    if (!n || fails(ALLOCATE)) return NULL;
+    atomic_fetch_add(&allocated, 1);
+    return malloc(n);
 }
 
 static void *test_realloc(void *p, size_t n, const char *where, int line)
 {
     (void)where;
     (void)line;
-    return fails(ALLOCATE) ? NULL : realloc(p, n);
+    if (fails(ALLOCATE)) return NULL;
+    if (!p) atomic_fetch_add(&allocated, 1);
+    return realloc(p, n);
 }
 
 static void test_free(void *p, const char *where, int line)
 {
     (void)where;
     (void)line;
+    if (p) atomic_fetch_sub(&allocated, 1);
     free(p);
 }
 

@@ -31,12 +31,9 @@ import Heddle.Prim.Thread (getCapabilities)
 -- | The handshakes of a listener, by capability, and how many were closed.
 data Unfinished = Unfinished !(Table (Ref Running)) !Words
 
--- | Numbered in the order in which they began. The map does not know its size.
-data Running = Running
-  { runningNext :: !Int,
-    runningCount :: !Int,
-    runningMap :: !(IntMap Registration)
-  }
+-- The next number, how many there are (the map does not know), and the handshakes by their numbers, which are in the order in
+-- which they began.
+data Running = Running !Int !Int !(IntMap Registration)
 
 -- | None.
 newUnfinished :: IO Unfinished
