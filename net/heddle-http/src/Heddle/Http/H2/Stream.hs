@@ -38,6 +38,7 @@ import Heddle.Http.Framing
 import Heddle.Http.H2.Limits (Http2Limits (..))
 import Heddle.Http.H2.Session
 import Heddle.Http.H2.State
+import Heddle.Http.Handlers
 import Heddle.Http.Head (MethodCode)
 import Heddle.Http.Names (pattern MethodHead)
 import Heddle.Http.Output
