@@ -437,7 +437,7 @@ replyInside state request reply = do
   wanted <- get ws WorkCloses
   now <- freshNow (stateConn state)
   let closes = persistence == Close || draining /= 0 || wanted /= 0 || (unread && owed /= 0)
-      closing
+      !closing
         | closes = Closes
         | minor == 0 = StaysTold
         | otherwise = Stays
@@ -521,6 +521,8 @@ streams :: Reply -> Bool
 streams = \case
   Stream {} -> True
   StreamOf {} -> True
+  -- It may read the body lazily.
+  BuiltOf {} -> True
   -- What is left of the body is the tunnel's.
   Tunnel {} -> True
   _ -> False
@@ -534,6 +536,7 @@ unsafeReply = \case
   Segments _ h _ _ -> unsafeHeader h
   Stream _ h _ -> unsafeHeader h
   Built _ h _ -> unsafeHeader h
+  BuiltOf _ h _ _ -> unsafeHeader h
   StreamOf _ h _ _ -> unsafeHeader h
   Tunnel h _ -> h >>= unsafeHeader . snd
   Replied _ -> Nothing

@@ -396,6 +396,7 @@ sendNow serving request reply = do
   case reply of
     Stream {} -> beforeBody serving
     StreamOf {} -> beforeBody serving
+    BuiltOf {} -> beforeBody serving
     _ -> pure ()
   now <- freshNow (http2Registration (servingHttp2 serving))
   code <- method request
@@ -456,6 +457,7 @@ send serving now code = \case
       headFirst status headers Nothing
       unsafeUnmask (body (writerOf serving maxBound))
       put serving nullPtr 0 True
+  BuiltOf status headers n builder -> send serving now code (StreamOf status headers n (`writerBuild` builder))
   StreamOf status headers n body -> do
     let none = statusForbidsContent status
         announced = if none && status /= status304 then Nothing else Just n
