@@ -12,7 +12,7 @@ ghc_from=9.0
 ghc_to=9.12
 
 packages=(
-  gcc make libssl-dev libnghttp2-dev
+  gcc make libssl-dev libnghttp2-dev zlib1g-dev libbrotli-dev libzstd-dev libcrypt-dev
   ghc cabal-install
   libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
   libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev

@@ -23,6 +23,7 @@ import Heddle.Prim.Thread (labelMe, nap)
 import Heddle.Serve
 import Heddle.Tls (defaultTlsConfig, pemFiles)
 import Options.Applicative
+import ServeFiles (fileOptions)
 import System.Exit (ExitCode (..), exitWith)
 import System.IO (hFlush, stdout)
 import System.Posix.Process (exitImmediately)
@@ -88,8 +89,9 @@ options =
     <*> option
       (eitherReader backend)
       (long "backend" <> metavar "epoll|poll" <> completeWith ["epoll", "poll"] <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
+    <*> fileOptions
   where
-    build directory listen tls redirect strict cores accessLog indexes dotted drain idle most one choice =
+    build directory listen tls redirect strict cores accessLog indexes dotted drain idle most one choice files =
       tlsOf tls <&> \source ->
         defaults
           { serveListen = if null listen then serveListen defaults else listen,
@@ -102,6 +104,7 @@ options =
             serveDrain = seconds drain,
             serveSpread = if one then OneAcceptor else PortPerCapability,
             serveBackend = choice,
+            serveFiles = files,
             serveSettings = (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
           }
       where

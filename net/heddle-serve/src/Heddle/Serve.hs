@@ -19,6 +19,9 @@ module Heddle.Serve
     ServeEvent (..),
     ServeError (..),
 
+    -- * Files
+    module Heddle.Serve.FileOptions,
+
     -- * Addresses
     ListenSpec (..),
     Protocol (..),
@@ -45,11 +48,13 @@ import Heddle.Prim.WaitCell
 import Heddle.Serve.AccessLog
 import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
-import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.FileOptions
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
 import Heddle.Serve.Messages
+import Heddle.Serve.OpenFile (Opening (..))
+import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Redirect (redirectToHttps)
 import Heddle.Serve.Root (closeRoot, openRoot, refreshRoot)
 import Heddle.Serve.Static
@@ -78,6 +83,8 @@ data ServeOptions = ServeOptions
     serveSpread :: !Spread,
     -- | The system call that reports events to the event managers.
     serveBackend :: !BackendChoice,
+    -- | Headers, pages, listings, compression.
+    serveFiles :: !FileOptions,
     -- | Runs in a thread of its own at the second signal, after all connections were closed.
     -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
@@ -99,6 +106,7 @@ defaultServeOptions directory =
       serveDrain = seconds 30,
       serveSpread = PortPerCapability,
       serveBackend = Epoll,
+      serveFiles = defaultFileOptions,
       serveSecond = pure (),
       serveSettings = defaultSettings
     }
@@ -186,19 +194,20 @@ serveSite options tell = do
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
         withLog runtime messages $ \accessLog -> do
           let settings = settingsWith messages
-              site = Site root indexes (serveHidden options) (settingServerName settings) reserve
+              policy = policyOf (serveFiles options)
+              site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
             certificates <- either (throwIO . CannotUse) pure loaded
             withListeners runtime options $ \places -> do
               schemes <- for places $ \(spec, listener) -> (,) listener <$> schemeOf certificates spec
               redirecting <- redirection options places
               let make capability = do
-                    cache <- newFileCache
+                    kept <- newKept
                     hook <- traverse (`accessLogHook` capability) accessLog
                     pure
                       Handlers
-                        { handlersMain = redirecting (staticHandler site cache),
-                          handlersAtOnce = if serveRedirect options then Nothing else Just (staticAtOnce cache),
+                        { handlersMain = redirecting (staticHandler site kept),
+                          handlersAtOnce = if serveRedirect options then Nothing else Just (staticAtOnce site kept),
                           handlersLog = hook
                         }
               withServerOn runtime settings make schemes $ \http -> do
