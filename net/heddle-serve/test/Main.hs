@@ -8,6 +8,7 @@ import ListenTest qualified
 import LogLineTest qualified
 import LogRingTest qualified
 import MimeTest qualified
+import PolicyTest qualified
 import StaticTest qualified
 import System.Environment (setEnv)
 import Test.Tasty
@@ -21,6 +22,7 @@ main = do
     testGroup
       "heddle-serve"
       [ MimeTest.tests,
+        PolicyTest.tests,
         ListenTest.tests,
         CacheTest.tests,
         LogLineTest.tests,

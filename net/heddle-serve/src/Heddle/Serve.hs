@@ -31,7 +31,8 @@ module Heddle.Serve
   )
 where
 
-import Control.Monad (unless)
+import Control.Monad (unless, when)
+import Data.ByteString (ByteString)
 import Data.Foldable (for_)
 import Data.List (intercalate, isPrefixOf, nub)
 import Data.Maybe (fromMaybe)
@@ -42,7 +43,7 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
-import Heddle.Prim.File (closeFile, openFile, readOnly)
+import Heddle.Prim.File (closeFile, openBeneath, openFile, readOnly)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.AccessLog
@@ -53,10 +54,10 @@ import Heddle.Serve.FileOptions
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
 import Heddle.Serve.Messages
-import Heddle.Serve.OpenFile (Opening (..))
+import Heddle.Serve.OpenFile (Opening (..), openFollowing)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (closeRoot, openRoot, refreshRoot)
+import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
 import Heddle.Serve.Static
 import Heddle.Tls (TlsProblem)
 import Network.Socket (SockAddr)
@@ -139,6 +140,8 @@ data ServeError
     NoCertificateFor !String
   | -- | What is wrong with the certificates.
     CannotUse ![TlsProblem]
+  | -- | The option that names a page of the site, the page, and the system's error.
+    CannotUsePage !String !FilePath !Errno
   | -- | There is nothing to redirect to.
     NothingToRedirectTo
   deriving stock (Eq)
@@ -165,6 +168,7 @@ instance Exception ServeError where
     NoCertificateFor place ->
       "there is no certificate for " ++ place ++ ".\n  Give --tls-cert FILE and --tls-key FILE, or --tls-self-signed for development."
     CannotUse problems -> intercalate "\nheddle serve: " (map displayException problems)
+    CannotUsePage option path e -> "cannot use the page " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ option ++ " names a file beneath the directory that is served; check that it is there."
     NothingToRedirectTo -> "there is no address to redirect to.\n  Give one with --listen https://ADDR:PORT."
     CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
     CannotLog path e ->
@@ -193,6 +197,7 @@ serveSite options tell = do
     withMessages runtime tell $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
         withLog runtime messages $ \accessLog -> do
+          checkPages options indexes root
           let settings = settingsWith messages
               policy = policyOf (serveFiles options)
               site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy
@@ -241,6 +246,22 @@ serveSite options tell = do
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
       Just path -> withAccessLog runtime (naming (CannotLog path)) path (announce messages . Trouble) (body . Just)
+
+-- The pages that options name must be there, or their mistake would show at the first error only.
+checkPages :: ServeOptions -> [ByteString] -> Root -> IO ()
+checkPages options indexes root = do
+  for_ (fileErrorPages (serveFiles options)) $ \(_, path) -> look (argumentBytes path) >>= \e -> for_ e (throwIO . CannotUsePage "--error-page" path)
+  when (fileFallback (serveFiles options)) $ do
+    found <- traverse look indexes
+    case sequence found of
+      Just (e : _) -> throwIO (CannotUsePage "--spa" (intercalate " or " (serveIndexes options)) e)
+      _ -> pure ()
+  where
+    look path = do
+      now <- monotonicNow
+      directory <- currentRoot root now
+      r <- (if fileFollow (serveFiles options) then openFollowing directory path else openBeneath directory path readOnly)
+      if r < 0 then pure (Just (Errno (negate r))) else Nothing <$ closeFile (fromIntegral r)
 
 -- How the connections of an address begin.
 schemeOf :: Maybe Certificates -> ListenSpec -> IO Scheme

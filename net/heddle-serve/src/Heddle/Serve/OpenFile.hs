@@ -13,6 +13,7 @@ module Heddle.Serve.OpenFile
     OpenFile (..),
     Opening (..),
     openHere,
+    openFollowing,
     closeOpened,
 
     -- * Reading
@@ -87,7 +88,7 @@ openHere opening request relative = do
       | openingFollows opening = following c_following_cached root path 1
       | otherwise = openBeneathCached root path readOnly
     fromDisk root path
-      | openingFollows opening = following c_following root path 0
+      | openingFollows opening = openFollowing root path
       | otherwise = openBeneath root path readOnly
     exhausted r = Errno (negate r) `elem` [EMFILE, ENFILE]
     -- Other requests release descriptors within milliseconds, so wait instead of refusing.
@@ -98,6 +99,12 @@ openHere opening request relative = do
           deadlineIn (milliseconds 10) >>= pauseRequestUntil request
           patiently (tries - 1) root path
         else pure r
+
+-- | Open a path whose symbolic links may lead anywhere; the answer is as that of 'openBeneath'.
+--
+-- [Blocks]: holds an OS thread.
+openFollowing :: Fd -> ByteString -> IO Int
+openFollowing root path = following c_following root path 0
 
 following :: (CInt -> Ptr CChar -> CInt -> CInt -> IO CLong) -> Fd -> ByteString -> CInt -> IO Int
 following call (Fd root) path cached = B.useAsCString path $ \p -> fromIntegral <$> call root p nonBlocking cached
