@@ -377,7 +377,7 @@ listingTests =
         -- A page of its own: nothing else is loaded.
         forM_ ["<script", "src=", "url(", "@import", "<link", ".hidden", ">out<", ">fifo<", "unreadable-by-name"] $ \part -> assertBool part (not (C.pack part `B.isInfixOf` answerBody answer))
         names answer >>= (@?= ["sub/", "a&amp;&lt;b&gt;.txt", "in", "n2.txt", "n10.txt", "\195\188.txt"])
-        ask "/list/?sort=size&order=desc" [] >>= names >>= (@?= ["sub/", "n10.txt", "\195\188.txt", "n2.txt", "in", "a&amp;&lt;b&gt;.txt"])
+        ask "/list/?sort=size&order=desc" [] >>= names >>= (@?= ["sub/", "n10.txt", "\195\188.txt", "n2.txt", "a&amp;&lt;b&gt;.txt", "in"])
         ask "/list/?sort=time" [] >>= names >>= (@?= "n2.txt") . (!! 1)
         -- Each link leads to a file.
         forM_ ["/list/a%26%3Cb%3E.txt", "/list/in", "/list/%C3%BC.txt"] $ \path -> ask path [] >>= \a -> answerCode a @?= 200,
@@ -405,10 +405,10 @@ listingTests =
         answer <- ask "/list/" []
         setFileMode (d </> "list") 0o755
         answerCode answer @?= (if user == 0 then 200 else 403),
-    testCase "10,000 files" $
-      serving ["--autoindex"] (\d -> forM_ [1 :: Int .. 10000] $ \i -> B.writeFile (d </> show i) "") $ \ask _ -> do
+    testCase "2,000 files" $
+      serving ["--autoindex"] (\d -> forM_ [1 :: Int .. 2000] $ \i -> B.writeFile (d </> show i) "") $ \ask _ -> do
         listed <- ask "/" [] >>= names
-        length listed @?= 10000
+        length listed @?= 2000
         take 3 listed @?= ["1", "2", "3"]
   ]
   where
