@@ -160,7 +160,7 @@ pageTests =
       withDirectory $ \d -> do
         site d
         withProgram (["serve", d, "--cores", "1", "--error-page", "404=404.html", "--error-page", "405=/plain/x.txt"] ++ free) $ \program -> do
-          let ask method = get (addressOf program) method
+          let ask = get (addressOf program)
           forM_ [1 :: Int, 2] $ \_ -> do
             answer <- ask "GET" "/nothing" []
             answersWith 404 "lost" answer
@@ -274,7 +274,7 @@ siblingTests =
     sizeOf content = B.concat (replicate 3 content)
     dedupe = foldr (\x seen -> if x `elem` seen then seen else x : seen) []
     siblings d = do
-      let put name content = B.writeFile (d </> name) content
+      let put name = B.writeFile (d </> name)
       mapM_ (\(name, content) -> put name (sizeOf content)) [("a.txt", "plain"), ("a.txt.br", "B"), ("a.txt.gz", "G"), ("a.txt.zst", "Z")]
       put "large.txt" (C.replicate 200000 'x')
       put "large.txt.gz" (C.replicate 100000 'L')

@@ -19,6 +19,11 @@ module Heddle.Serve
     ServeEvent (..),
     ServeError (..),
 
+    -- * Logs
+    LogFormat (..),
+    parseLogFormat,
+    Traffic (..),
+
     -- * Files
     module Heddle.Serve.FileOptions,
 
@@ -35,7 +40,7 @@ import Control.Monad (unless, when)
 import Data.ByteString (ByteString)
 import Data.Foldable (for_)
 import Data.List (intercalate, isPrefixOf, nub)
-import Data.Maybe (fromMaybe)
+import Data.Maybe (catMaybes, fromMaybe)
 import Data.Traversable (for)
 import Heddle.Http
 import Heddle.IO (BackendChoice (..), Config (..), ListenOptions (..), Listener, Runtime, Shortage (..), Spread (..), closeListener, defaultConfig, defaultListenOptions, listenerAddress, newListener, withRuntime)
@@ -47,12 +52,14 @@ import Heddle.Prim.File (closeFile, openBeneath, openFile, readOnly)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.AccessLog
+import Heddle.Serve.Activity
 import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.FileOptions
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
+import Heddle.Serve.LogFormat (LogFormat (..), parseLogFormat)
 import Heddle.Serve.Messages
 import Heddle.Serve.OpenFile (Opening (..), openFollowing)
 import Heddle.Serve.Policy (Policy (..), policyOf)
@@ -74,6 +81,11 @@ data ServeOptions = ServeOptions
     serveCores :: !(Maybe Int),
     -- | A file, or @-@ for standard output.
     serveAccessLog :: !(Maybe FilePath),
+    serveLogFormat :: !LogFormat,
+    -- | Requests on standard output in this format, besides the access log.
+    serveConsole :: !(Maybe LogFormat),
+    -- | Tell of the traffic about once a second while there is any: 'Busy'.
+    serveActivity :: !Bool,
     -- | Names tried for a directory.
     serveIndexes :: ![FilePath],
     -- | Serve names that begin with a dot.
@@ -102,6 +114,9 @@ defaultServeOptions directory =
       serveRedirect = False,
       serveCores = Nothing,
       serveAccessLog = Nothing,
+      serveLogFormat = Combined,
+      serveConsole = Nothing,
+      serveActivity = False,
       serveIndexes = ["index.html", "index.htm"],
       serveHidden = False,
       serveDrain = seconds 30,
@@ -124,6 +139,8 @@ data ServeEvent
     Trouble !String
   | -- | Something that went well, such as new certificates.
     Notice !String
+  | -- | What was counted so far.
+    Busy !Traffic
   deriving stock (Eq, Show)
 
 -- | Why serving could not begin.
@@ -196,7 +213,7 @@ serveSite options tell = do
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withMessages runtime tell $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> do
+        withLog runtime messages $ \accessLog -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
           checkPages options indexes root
           let settings = settingsWith messages
               policy = policyOf (serveFiles options)
@@ -208,12 +225,14 @@ serveSite options tell = do
               redirecting <- redirection options places
               let make capability = do
                     kept <- newKept
-                    hook <- traverse (`accessLogHook` capability) accessLog
+                    logHook <- traverse (\log' -> accessLogHook log' (serveLogFormat options) capability) accessLog
+                    consoleHook <- traverse (\(format, log') -> accessLogHook log' format capability) console
+                    let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
                     pure
                       Handlers
                         { handlersMain = redirecting (staticHandler site kept),
                           handlersAtOnce = if serveRedirect options then Nothing else Just (staticAtOnce site kept),
-                          handlersLog = hook
+                          handlersLog = together hooks
                         }
               withServerOn runtime settings make schemes $ \http -> do
                 stop <- newWaitCell
@@ -221,7 +240,7 @@ serveSite options tell = do
                       refreshRoot root
                       for_ accessLog reopen
                       for_ certificates (`reload` tellOfCertificates messages)
-                    atSecond = cutShort http >> for_ accessLog abandon >> serveSecond options
+                    atSecond = cutShort http >> for_ accessLog abandon >> for_ console (abandon . snd) >> serveSecond options
                 handleSignals (unpark stop) atSecond reopen'
                 announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
                 park stop
@@ -246,6 +265,19 @@ serveSite options tell = do
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
       Just path -> withAccessLog runtime (naming (CannotLog path)) path (announce messages . Trouble) (body . Just)
+    withConsole runtime messages body = case serveConsole options of
+      Nothing -> body Nothing
+      Just format -> withAccessLog runtime id "-" (announce messages . Trouble) (body . Just . (,) format)
+    withCounts runtime messages body
+      | serveActivity options = withActivity runtime (announce messages . Busy) (body . Just)
+      | otherwise = body Nothing
+
+-- One hook as it is; several ones after each other.
+together :: [LogHook] -> Maybe LogHook
+together = \case
+  [] -> Nothing
+  [hook] -> Just hook
+  hooks -> Just (\request what status sent -> for_ hooks (\hook -> hook request what status sent))
 
 -- The pages that options name must be there, or their mistake would show at the first error only.
 checkPages :: ServeOptions -> [ByteString] -> Root -> IO ()

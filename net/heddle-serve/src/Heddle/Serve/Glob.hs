@@ -125,10 +125,10 @@ matches (Glob nameOnly alternatives) path = any (`run` subject) alternatives
 
 -- All places in the pattern where a match may be, after each byte: no backtracking, so a path cannot make it slow.
 run :: [Token] -> ByteString -> Bool
-run pattern subject = end `Set.member` B.foldl' step (closure (Set.singleton 0)) subject
+run glob subject = end `Set.member` B.foldl' step (closure (Set.singleton 0)) subject
   where
-    numbered = zip [0 ..] pattern
-    end = length pattern
+    numbered = zip [0 ..] glob
+    end = length glob
     -- What matches nothing can be passed by.
     closure places = foldl' pass places numbered
     pass places (i, token)

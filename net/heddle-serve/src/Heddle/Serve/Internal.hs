@@ -21,6 +21,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.IsoTime,
     module Heddle.Serve.Listen,
     module Heddle.Serve.Listing,
+    module Heddle.Serve.LogFormat,
     module Heddle.Serve.LogLine,
     module Heddle.Serve.Mime,
     module Heddle.Serve.OpenFile,
@@ -41,6 +42,7 @@ import Heddle.Serve.Glob
 import Heddle.Serve.IsoTime
 import Heddle.Serve.Listen
 import Heddle.Serve.Listing
+import Heddle.Serve.LogFormat
 import Heddle.Serve.LogLine
 import Heddle.Serve.Mime
 import Heddle.Serve.OpenFile
