@@ -13,6 +13,8 @@ import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
 import Data.Functor ((<&>))
 import Data.List (intercalate)
+import Data.Text qualified as T
+import Data.Text.Encoding (encodeUtf8)
 import Heddle.Http (Settings (..))
 import Heddle.IO (BackendChoice (..), Spread (..))
 import Heddle.Prim.Atomic (atomicRead, atomicWrite, newWords)
@@ -53,6 +55,11 @@ options =
           )
       )
     <*> many routes
+    <*> many
+      ( option
+          (eitherReader variable)
+          (long "program-env" <> metavar "NAME=VALUE" <> help "A variable for the programs of --cgi, --fastcgi and --scgi, such as GIT_PROJECT_ROOT=/srv/git; may be given more than once")
+      )
     <*> certificates
     <*> switch (long "redirect-https" <> help "Redirect requests on addresses without https:// to the first address with it")
     <*> optional
@@ -90,11 +97,12 @@ options =
       (eitherReader backend)
       (long "backend" <> metavar "epoll|poll" <> completeWith ["epoll", "poll"] <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
   where
-    build directory listen routed tls redirect strict cores accessLog indexes dotted drain idle most one choice =
+    build directory listen routed variables tls redirect strict cores accessLog indexes dotted drain idle most one choice =
       tlsOf tls <&> \source ->
         defaults
           { serveListen = if null listen then serveListen defaults else listen,
             serveRoutes = routed,
+            serveVariables = variables,
             serveTls = source,
             serveRedirect = redirect,
             serveCores = cores,
@@ -108,6 +116,9 @@ options =
           }
       where
         defaults = defaultServeOptions directory
+    variable text = case break (== '=') text of
+      (name, '=' : value') | not (null name) -> Right (encodeUtf8 (T.pack name), encodeUtf8 (T.pack value'))
+      _ -> Left ("expected NAME=VALUE, not '" ++ text ++ "'")
     maxAge n = C.pack ("max-age=" ++ show n)
     -- For the help: the defaults do not depend on the directory.
     standard = defaultServeOptions "."

@@ -35,6 +35,7 @@ module Heddle.Serve
 where
 
 import Control.Monad (unless)
+import Data.ByteString (ByteString)
 import Data.Foldable (for_)
 import Data.List (intercalate, isPrefixOf, nub)
 import Data.Maybe (fromMaybe)
@@ -70,6 +71,8 @@ data ServeOptions = ServeOptions
     serveListen :: ![ListenSpec],
     -- | What is not answered from the directory.
     serveRoutes :: ![RouteSpec],
+    -- | Variables for the programs of routes.
+    serveVariables :: ![(ByteString, ByteString)],
     -- | The certificates of the addresses after @https:\/\/@.
     serveTls :: !ServeTls,
     -- | Answer requests without TLS with a redirection to the first address with TLS.
@@ -101,6 +104,7 @@ defaultServeOptions directory =
     { serveDirectory = directory,
       serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
       serveRoutes = [],
+      serveVariables = [],
       serveTls = NoTls,
       serveRedirect = False,
       serveCores = Nothing,
@@ -244,7 +248,7 @@ serveSite options tell = do
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
     withRoutes runtime messages body = do
-      opened <- try (withGateways runtime (announce messages . Trouble) (serveRoutes options) body)
+      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (serveVariables options) (serveRoutes options) body)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing

@@ -35,7 +35,7 @@ import Heddle.Http.UriPath
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
-import Heddle.Prim.Exception (mask_, onException, unsafeUnmask)
+import Heddle.Prim.Exception (mask_, onException, try, unsafeUnmask)
 import Heddle.Prim.File
 import Heddle.Serve.DescriptorReserve
 import Heddle.Serve.FileCache
@@ -78,21 +78,33 @@ staticHandler site cache request = do
           if requestBegan request < after (seconds 1) checked'
             then current request code entry
             else mask_ (revalidate serving entry)
-        Nothing -> routed site request (uncached serving)
-    else routed site request (\_ _ -> pure (otherMethod code))
+        Nothing -> routed site cache request (uncached serving)
+    else routed site cache request (\_ _ -> pure (otherMethod code))
 
 -- What the routes do not take; see Note [Routes and the cache].
-routed :: Site -> Request -> (ByteString -> Either PathError UriPath -> IO Reply) -> IO Reply
-routed site request file = do
+routed :: Site -> FileCache -> Request -> (ByteString -> Either PathError UriPath -> IO Reply) -> IO Reply
+routed site cache request file = do
   raw <- rawPath request
   let decoded = decodePath raw
   case decoded of
     Right path
       | Just found <- findRoute (siteRoutes site) path,
         not (foundFile found && isHidden site (pathRelative path)) ->
-        foundHandler found request
+        throughRoute site cache request found
     _ -> file raw decoded
 {-# INLINE routed #-}
+
+-- A gateway's answer, or the file that its program names instead.
+throughRoute :: Site -> FileCache -> Request -> Found -> IO Reply
+throughRoute site cache request found =
+  try (foundGateway found (foundPlace found) request) >>= \case
+    Right reply -> pure reply
+    -- GET, whatever the request was.
+    Left (LocalFile path) -> do
+      code <- method request
+      if isHidden site (pathRelative path)
+        then pure notFound
+        else mask_ (servePath (Serving site cache request (if code == MethodHead then MethodHead else MethodGet)) Nothing path)
 
 -- | The reply to a request for a whole file that is in the cache and known to be current.
 --
@@ -208,7 +220,7 @@ serveIndex serving key path (name : others) =
     Right file
       | statusKind (openStatus file) == RegularFile -> case byRoute of
         -- The index is a program's, such as index.php, whose text is nobody's business.
-        Just found -> closeOpened file >> unsafeUnmask (foundHandler found (servingRequest serving))
+        Just found -> closeOpened file >> unsafeUnmask (throughRoute (servingSite serving) (servingCache serving) (servingRequest serving) found)
         Nothing -> serveFile serving key file
       | otherwise -> closeOpened file >> next
     Left e
