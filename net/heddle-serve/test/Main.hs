@@ -9,6 +9,7 @@ import LogLineTest qualified
 import LogRingTest qualified
 import MimeTest qualified
 import PolicyTest qualified
+import RoutesTest qualified
 import StaticTest qualified
 import System.Environment (setEnv)
 import Test.Tasty
@@ -28,6 +29,7 @@ main = do
         LogLineTest.tests,
         LogRingTest.tests,
         StaticTest.tests,
+        RoutesTest.tests,
         ConditionTest.tests,
         AccessLogTest.tests,
         -- Last: tests run one after the other.

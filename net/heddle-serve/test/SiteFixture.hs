@@ -4,7 +4,7 @@
 module SiteFixture
   ( Running (..),
     withSite,
-    withSiteOf,
+    withRoutedSite,
     withDirectory,
     ask,
     asking,
@@ -47,11 +47,14 @@ withDirectory = bracket (mkdtemp "/tmp/heddle-test-") removePathForcibly
 -- | Fill a directory, serve it, run; then every connection must end, and no reply may have
 -- failed in the server.
 withSite :: (FilePath -> IO ()) -> (Running -> IO a) -> IO a
-withSite = withSiteOf defaultFileOptions
+withSite = withSiteOf defaultFileOptions noRoutes
 
--- | The same with options.
-withSiteOf :: FileOptions -> (FilePath -> IO ()) -> (Running -> IO a) -> IO a
-withSiteOf files populate body = withDirectory $ \directory -> do
+-- | The same with routes.
+withRoutedSite :: Routes -> (FilePath -> IO ()) -> (Running -> IO a) -> IO a
+withRoutedSite = withSiteOf defaultFileOptions
+
+withSiteOf :: FileOptions -> Routes -> (FilePath -> IO ()) -> (Running -> IO a) -> IO a
+withSiteOf files routes populate body = withDirectory $ \directory -> do
   populate directory
   logged <- newIORef []
   failures <- newIORef []
@@ -67,7 +70,7 @@ withSiteOf files populate body = withDirectory $ \directory -> do
                       end <- pokeLogLine clock request what status bytes p
                       B.packCStringLen (castPtr p, end `minusPtr` p)
                     atomicModifyIORef' logged (\ls -> (line : ls, ()))
-              pure (staticHandler (Site (Opening root noReserve False) ["index.html", "index.htm"] False "heddle" (policyOf files)) kept, Just hook)
+              pure (staticHandler (Site (Opening root noReserve False) ["index.html", "index.htm"] False "heddle" (policyOf files) routes) kept, Just hook)
         withServer runtime settings make [listener] $ \server -> do
           r <- body (Running directory (listenerAddress listener) (reverse <$> readIORef logged))
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)

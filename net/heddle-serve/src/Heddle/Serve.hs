@@ -27,6 +27,12 @@ module Heddle.Serve
     -- * Files
     module Heddle.Serve.FileOptions,
 
+    -- * Routes
+    RouteSpec (..),
+    RouteTarget (..),
+    RoutePattern (..),
+    parseRoute,
+
     -- * Addresses
     ListenSpec (..),
     Protocol (..),
@@ -40,9 +46,10 @@ import Control.Monad (unless, when)
 import Data.ByteString (ByteString)
 import Data.Foldable (for_)
 import Data.List (intercalate, isPrefixOf, nub)
-import Data.Maybe (catMaybes, fromMaybe)
+import Data.Maybe (catMaybes, fromMaybe, isJust)
 import Data.Traversable (for)
 import Heddle.Http
+import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (BackendChoice (..), Config (..), ListenOptions (..), Listener, Runtime, Shortage (..), Spread (..), closeListener, defaultConfig, defaultListenOptions, listenerAddress, newListener, withRuntime)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
@@ -53,6 +60,7 @@ import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.AccessLog
 import Heddle.Serve.Activity
+import Heddle.Serve.Behind
 import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
 import Heddle.Serve.FileName (fileNameBytes)
@@ -65,6 +73,7 @@ import Heddle.Serve.OpenFile (Opening (..), openFollowing)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Redirect (redirectToHttps)
 import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
+import Heddle.Serve.Routes
 import Heddle.Serve.Static
 import Heddle.Tls (TlsProblem)
 import Network.Socket (SockAddr)
@@ -73,6 +82,10 @@ import Network.Socket (SockAddr)
 data ServeOptions = ServeOptions
   { serveDirectory :: !FilePath,
     serveListen :: ![ListenSpec],
+    -- | What is not answered from the directory.
+    serveRoutes :: ![RouteSpec],
+    -- | Variables for the programs of routes.
+    serveVariables :: ![(ByteString, ByteString)],
     -- | The certificates of the addresses after @https:\/\/@.
     serveTls :: !ServeTls,
     -- | Answer requests without TLS with a redirection to the first address with TLS.
@@ -110,6 +123,8 @@ defaultServeOptions directory =
   ServeOptions
     { serveDirectory = directory,
       serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
+      serveRoutes = [],
+      serveVariables = [],
       serveTls = NoTls,
       serveRedirect = False,
       serveCores = Nothing,
@@ -157,10 +172,12 @@ data ServeError
     NoCertificateFor !String
   | -- | What is wrong with the certificates.
     CannotUse ![TlsProblem]
-  | -- | The option that names a page of the site, the page, and the system's error.
-    CannotUsePage !String !FilePath !Errno
+  | -- | The option that names a page of the site, the page, and what is wrong with it.
+    CannotUsePage !String !FilePath !String
   | -- | There is nothing to redirect to.
     NothingToRedirectTo
+  | -- | A route, and what is wrong with it.
+    CannotRoute !NotRouted
   deriving stock (Eq)
 
 instance Show ServeError where
@@ -185,8 +202,9 @@ instance Exception ServeError where
     NoCertificateFor place ->
       "there is no certificate for " ++ place ++ ".\n  Give --tls-cert FILE and --tls-key FILE, or --tls-self-signed for development."
     CannotUse problems -> intercalate "\nheddle serve: " (map displayException problems)
-    CannotUsePage option path e -> "cannot use the page " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ option ++ " names a file beneath the directory that is served; check that it is there."
+    CannotUsePage option path why -> "cannot use the page " ++ path ++ ": " ++ why ++ ".\n  " ++ option ++ " names a file beneath the directory that is served; check that it is there."
     NothingToRedirectTo -> "there is no address to redirect to.\n  Give one with --listen https://ADDR:PORT."
+    CannotRoute why -> displayException why
     CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
     CannotLog path e ->
       "cannot write the access log " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
@@ -213,11 +231,11 @@ serveSite options tell = do
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withMessages runtime tell $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
-          checkPages options indexes root
+        withLog runtime messages $ \accessLog -> withRoutes runtime messages $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
+          checkPages options indexes root routes
           let settings = settingsWith messages
               policy = policyOf (serveFiles options)
-              site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy
+              site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy routes
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
             certificates <- either (throwIO . CannotUse) pure loaded
             withListeners runtime options $ \places -> do
@@ -262,6 +280,9 @@ serveSite options tell = do
                 NoDescriptors e -> describeErrno e ++ "; raise the limit of open files (ulimit -n)"
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
+    withRoutes runtime messages body = do
+      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (serveVariables options) (serveRoutes options) body)
+      either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
       Just path -> withAccessLog runtime (naming (CannotLog path)) path (announce messages . Trouble) (body . Just)
@@ -280,9 +301,11 @@ together = \case
   hooks -> Just (\request what status sent -> for_ hooks (\hook -> hook request what status sent))
 
 -- The pages that options name must be there, or their mistake would show at the first error only.
-checkPages :: ServeOptions -> [ByteString] -> Root -> IO ()
-checkPages options indexes root = do
-  for_ (fileErrorPages (serveFiles options)) $ \(_, path) -> look (argumentBytes path) >>= \e -> for_ e (throwIO . CannotUsePage "--error-page" path)
+checkPages :: ServeOptions -> [ByteString] -> Root -> Routes -> IO ()
+checkPages options indexes root routes = do
+  for_ (fileErrorPages (serveFiles options)) $ \(_, path) -> do
+    when (isRouted (argumentBytes path)) (throwIO (CannotUsePage "--error-page" path "a route answers for it, so it is not a page"))
+    look (argumentBytes path) >>= \e -> for_ e (throwIO . CannotUsePage "--error-page" path)
   when (fileFallback (serveFiles options)) $ do
     found <- traverse look indexes
     case sequence found of
@@ -293,7 +316,9 @@ checkPages options indexes root = do
       now <- monotonicNow
       directory <- currentRoot root now
       r <- (if fileFollow (serveFiles options) then openFollowing directory path else openBeneath directory path readOnly)
-      if r < 0 then pure (Just (Errno (negate r))) else Nothing <$ closeFile (fromIntegral r)
+      if r < 0 then pure (Just (describeErrno (Errno (negate r)))) else Nothing <$ closeFile (fromIntegral r)
+    -- The text of a program is nobody's business.
+    isRouted path = either (const False) (isJust . findRoute routes) (decodePath ("/" <> path))
 
 -- How the connections of an address begin.
 schemeOf :: Maybe Certificates -> ListenSpec -> IO Scheme

@@ -27,6 +27,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.OpenFile,
     module Heddle.Serve.Policy,
     module Heddle.Serve.Root,
+    module Heddle.Serve.Routes,
     module Heddle.Serve.Static,
   )
 where
@@ -48,4 +49,5 @@ import Heddle.Serve.Mime
 import Heddle.Serve.OpenFile
 import Heddle.Serve.Policy
 import Heddle.Serve.Root
+import Heddle.Serve.Routes
 import Heddle.Serve.Static

@@ -38,7 +38,7 @@ import Heddle.Http.UriPath
 import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
-import Heddle.Prim.Exception (mask_, onException)
+import Heddle.Prim.Exception (mask_, onException, try, unsafeUnmask)
 import Heddle.Prim.File
 import Heddle.Serve.Coding
 import Heddle.Serve.Compress
@@ -49,6 +49,7 @@ import Heddle.Serve.Listing
 import Heddle.Serve.Negotiate
 import Heddle.Serve.OpenFile
 import Heddle.Serve.Policy
+import Heddle.Serve.Routes
 import System.Posix.Types (Fd)
 
 -- | What is served.
@@ -61,7 +62,9 @@ data Site = Site
     siteHidden :: !Bool,
     -- | The server's name, for prebuilt replies.
     siteServerName :: !ByteString,
-    sitePolicy :: !Policy
+    sitePolicy :: !Policy,
+    -- | Answered by gateways.
+    siteRoutes :: !Routes
   }
 
 -- | What a capability keeps of the site.
@@ -94,11 +97,39 @@ staticHandler site kept request = do
           if requestBegan request < after (seconds 1) checked'
             then current serving entry
             else mask_ (revalidate serving entry)
-        -- Masked: a descriptor is open between here and the reply.
-        Nothing -> mask_ (uncached serving)
-    else mask_ (otherMethod serving)
+        Nothing -> routed serving (uncached serving)
+    else routed serving (\_ _ -> mask_ (otherMethod serving))
+
+-- What the routes do not take; see Note [Routes and the cache].
+routed :: Serving -> (ByteString -> Either PathError UriPath -> IO Reply) -> IO Reply
+routed serving file = do
+  raw <- rawPath (servingRequest serving)
+  let decoded = decodePath raw
+  case decoded of
+    Right path
+      | Just found <- findRoute (siteRoutes (servingSite serving)) path,
+        not (foundFile found && isHidden (servingSite serving) (pathRelative path)) ->
+        throughRoute serving found
+    _ -> file raw decoded
+{-# INLINE routed #-}
+
+-- A gateway's answer, or the file that its program names instead.
+throughRoute :: Serving -> Found -> IO Reply
+throughRoute serving found =
+  try (foundGateway found (foundPlace found) (servingRequest serving)) >>= \case
+    Right reply -> pure reply
+    Left (LocalFile path) ->
+      mask_ $
+        if isHidden (servingSite serving) (pathRelative path)
+          then finish asGet notFound
+          else servePath asGet Nothing path
+  where
+    -- Whatever the request was.
+    asGet = serving {servingMethod = if servingMethod serving == MethodHead then MethodHead else MethodGet, servingOld = Nothing}
 
 -- | The reply to a request for a whole file that is in the cache and known to be current.
+--
+-- It never answers for a route: see Note [Routes and the cache].
 --
 -- [Blocks]: never.
 staticAtOnce :: Site -> Kept -> Request -> IO (Maybe Reply)
@@ -220,7 +251,10 @@ revalidate serving entry =
   where
     cache = keptFiles (servingKept serving)
     request = servingRequest serving
-    anew = removeEntry cache entry >> uncached serving {servingOld = Just entry}
+    anew = do
+      removeEntry cache entry
+      raw <- rawPath request
+      uncached serving {servingOld = Just entry} raw (decodePath raw)
     chosen choice = sameChoice choice entry
     -- A file read right after it changed may have changed again within the same tick of its
     -- clock; and another index may have come before this one.
@@ -230,19 +264,17 @@ sameChoice :: Choice -> Entry -> Bool
 sameChoice choice entry =
   stampOf (openStatus (choiceFile choice)) == entryStamp entry && choiceCoding choice == representationCoding (entryRepresentation entry)
 
--- A path that is not in the cache.
-uncached :: Serving -> IO Reply
-uncached serving = do
-  raw <- rawPath (servingRequest serving)
-  case decodePath raw of
-    Left e -> finish serving (problem (pathErrorStatus e) (pathErrorText e))
-    Right path
-      | not (siteHidden (servingSite serving)) && hidden (pathRelative path) -> missing serving notFound
-      -- Only the canonical spelling is remembered, or one file could fill the cache.
-      | otherwise -> servePath serving (if isCanonical raw path then Just raw else Nothing) path
+-- A path that is not in the cache, as sent and decoded. Masked because a descriptor is open before the reply has it.
+uncached :: Serving -> ByteString -> Either PathError UriPath -> IO Reply
+uncached serving raw decoded = mask_ $ case decoded of
+  Left e -> finish serving (problem (pathErrorStatus e) (pathErrorText e))
+  Right path
+    | isHidden (servingSite serving) (pathRelative path) -> missing serving notFound
+    -- Only the canonical spelling is remembered, or one file could fill the cache.
+    | otherwise -> servePath serving (if isCanonical raw path then Just raw else Nothing) path
 
-hidden :: ByteString -> Bool
-hidden path = any (\part -> "." `B.isPrefixOf` part && part /= ".well-known") (C.split '/' path)
+isHidden :: Site -> ByteString -> Bool
+isHidden site path = not (siteHidden site) && any (\part -> "." `B.isPrefixOf` part && part /= ".well-known") (C.split '/' path)
 
 -- There is nothing at the path: the fallback page, or this reply.
 missing :: Serving -> Reply -> IO Reply
@@ -293,13 +325,17 @@ serveIndex serving _ path []
 serveIndex serving key path (name : others) =
   openHere (siteOpening (servingSite serving)) (servingRequest serving) inside >>= \case
     Right file
-      | statusKind (openStatus file) == RegularFile -> serveFile serving key path file
+      | statusKind (openStatus file) == RegularFile -> case byRoute of
+        -- The index is a program's, such as index.php, whose text is nobody's business.
+        Just found -> closeOpened file >> unsafeUnmask (throughRoute serving found)
+        Nothing -> serveFile serving key path file
       | otherwise -> closeOpened file >> next
     Left e
       | e `elem` [ENOENT, ENOTDIR] -> next
       | otherwise -> openFailed serving e
   where
     next = serveIndex serving key path others
+    byRoute = findRoute (siteRoutes (servingSite serving)) path {pathRelative = inside, pathTrailingSlash = False}
     directory = pathRelative path
     inside
       | B.null directory = name
@@ -486,3 +522,10 @@ openFailed serving e
     _ | e == EXDEV -> problem status403 "This path leads out of the site."
     _ | e `elem` [EMFILE, ENFILE, ENOMEM, EAGAIN] -> problem status503 "The server is out of descriptors or memory; try again."
     _ -> problem status500 "The file could not be opened."
+
+-- Note [Routes and the cache]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- Routes are looked up only when the cache has nothing: a hit costs what it costs without routes. That is right because
+-- routes never change while the site is served, and an entry is made only by a request that no route took, for a path in
+-- its canonical spelling. So no path of a route is ever in the cache. 'revalidate' replaces an entry under the path
+-- that it had, which no route takes either.
