@@ -45,8 +45,9 @@ fileOptions =
       (eitherReader parseCompression)
       (long "compression" <> metavar "off|static|on" <> completeWith ["off", "static", "on"] <> value (fileCompression defaultFileOptions) <> showDefaultWith name <> help "static: send FILE.br, FILE.zst or FILE.gz instead of FILE to clients that accept it; on: also compress what has none")
     <*> switch (long "follow-symlinks" <> help "Serve what symbolic links in DIR lead to outside it")
+    <*> optional (strOption (long "basic-auth" <> metavar "FILE" <> action "file" <> help "Ask for a name and password; FILE has lines that 'heddle password USER' or 'htpasswd -B' made"))
   where
-    build headers caching security origins media fallback pages listings compression follow =
+    build headers caching security origins media fallback pages listings compression follow users =
       defaultFileOptions
         { fileHeaderRules = (if security then securityRules else []) ++ caching ++ headers,
           fileOrigins = origins,
@@ -55,7 +56,8 @@ fileOptions =
           fileErrorPages = pages,
           fileListings = listings,
           fileCompression = compression,
-          fileFollow = follow
+          fileFollow = follow,
+          fileUsers = users
         }
     name = \case
       CompressionOff -> "off"

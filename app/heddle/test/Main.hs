@@ -1,5 +1,6 @@
 module Main (main) where
 
+import AuthTest qualified
 import ClientsTest qualified
 import CommandTest qualified
 import CompletionTest qualified
@@ -20,4 +21,4 @@ main = do
   -- One after the other: some measure memory and time.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, SiteTest.tests, TerminalTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests]
+    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests]

@@ -33,6 +33,10 @@ module Heddle.Serve
     RoutePattern (..),
     parseRoute,
 
+    -- * Passwords
+    hashPassword,
+    longestPassword,
+
     -- * Addresses
     ListenSpec (..),
     Protocol (..),
@@ -70,11 +74,13 @@ import Heddle.Serve.Listen
 import Heddle.Serve.LogFormat (LogFormat (..), parseLogFormat)
 import Heddle.Serve.Messages
 import Heddle.Serve.OpenFile (Opening (..), openFollowing)
+import Heddle.Serve.Password (hashPassword, longestPassword)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Redirect (redirectToHttps)
 import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
+import Heddle.Serve.Users (guarded, newVerified, openUsers)
 import Heddle.Tls (TlsProblem)
 import Network.Socket (SockAddr)
 
@@ -174,6 +180,8 @@ data ServeError
     CannotUse ![TlsProblem]
   | -- | The option that names a page of the site, the page, and what is wrong with it.
     CannotUsePage !String !FilePath !String
+  | -- | The file of users, and what is wrong with it.
+    CannotUseUsers !FilePath !String
   | -- | There is nothing to redirect to.
     NothingToRedirectTo
   | -- | A route, and what is wrong with it.
@@ -203,6 +211,7 @@ instance Exception ServeError where
       "there is no certificate for " ++ place ++ ".\n  Give --tls-cert FILE and --tls-key FILE, or --tls-self-signed for development."
     CannotUse problems -> intercalate "\nheddle serve: " (map displayException problems)
     CannotUsePage option path why -> "cannot use the page " ++ path ++ ": " ++ why ++ ".\n  " ++ option ++ " names a file beneath the directory that is served; check that it is there."
+    CannotUseUsers path why -> "cannot use the users in " ++ path ++ ": " ++ why ++ ".\n  --basic-auth names a file with lines that 'heddle password USER' or 'htpasswd -B' made."
     NothingToRedirectTo -> "there is no address to redirect to.\n  Give one with --listen https://ADDR:PORT."
     CannotRoute why -> displayException why
     CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
@@ -233,6 +242,7 @@ serveSite options tell = do
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
         withLog runtime messages $ \accessLog -> withRoutes runtime messages $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
           checkPages options indexes root routes
+          users <- openUsersOf messages
           let settings = settingsWith messages
               policy = policyOf (serveFiles options)
               site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy routes
@@ -243,13 +253,14 @@ serveSite options tell = do
               redirecting <- redirection options places
               let make capability = do
                     kept <- newKept
+                    verified <- newVerified
                     logHook <- traverse (\log' -> accessLogHook log' (serveLogFormat options) capability) accessLog
                     consoleHook <- traverse (\(format, log') -> accessLogHook log' format capability) console
                     let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
                     pure
                       Handlers
-                        { handlersMain = redirecting (staticHandler site kept),
-                          handlersAtOnce = if serveRedirect options then Nothing else Just (staticAtOnce site kept),
+                        { handlersMain = redirecting (maybe id (\known -> guarded known verified (staticRefusal site kept)) users (staticHandler site kept)),
+                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (staticAtOnce site kept),
                           handlersLog = together hooks
                         }
               withServerOn runtime settings make schemes $ \http -> do
@@ -289,6 +300,9 @@ serveSite options tell = do
     withConsole runtime messages body = case serveConsole options of
       Nothing -> body Nothing
       Just format -> withAccessLog runtime id "-" (announce messages . Trouble) (body . Just . (,) format)
+    openUsersOf messages = for (fileUsers (serveFiles options)) $ \path -> do
+      name <- fileNameBytes path
+      openUsers name (announce messages . Trouble) >>= either (throwIO . CannotUseUsers path) pure
     withCounts runtime messages body
       | serveActivity options = withActivity runtime (announce messages . Busy) (body . Just)
       | otherwise = body Nothing

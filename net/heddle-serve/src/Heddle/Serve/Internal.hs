@@ -25,10 +25,12 @@ module Heddle.Serve.Internal
     module Heddle.Serve.LogLine,
     module Heddle.Serve.Mime,
     module Heddle.Serve.OpenFile,
+    module Heddle.Serve.Password,
     module Heddle.Serve.Policy,
     module Heddle.Serve.Root,
     module Heddle.Serve.Routes,
     module Heddle.Serve.Static,
+    module Heddle.Serve.Users,
   )
 where
 
@@ -47,7 +49,9 @@ import Heddle.Serve.LogFormat
 import Heddle.Serve.LogLine
 import Heddle.Serve.Mime
 import Heddle.Serve.OpenFile
+import Heddle.Serve.Password
 import Heddle.Serve.Policy
 import Heddle.Serve.Root
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
+import Heddle.Serve.Users

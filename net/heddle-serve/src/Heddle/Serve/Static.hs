@@ -18,6 +18,7 @@ module Heddle.Serve.Static
     newKept,
     staticHandler,
     staticAtOnce,
+    staticRefusal,
   )
 where
 
@@ -190,6 +191,15 @@ otherMethod serving
     request = servingRequest serving
     policy = policyHere serving
     allow = Header "Allow" "GET, HEAD, OPTIONS"
+
+-- | A reply that another part of the server makes instead of the site: it gets the headers for its path, and an error's page.
+--
+-- [Blocks]: holds an OS thread if the page has to be read.
+staticRefusal :: Site -> Kept -> Request -> Reply -> IO Reply
+staticRefusal site kept request reply = do
+  code <- method request
+  variant <- variantOf (sitePolicy site) (keptMemo kept) request
+  mask_ (finish (Serving site kept request code variant Nothing False) reply)
 
 -- What replies without a file get besides: the headers for the path as requested, and an error's page.
 finish :: Serving -> Reply -> IO Reply
