@@ -23,6 +23,7 @@ import Inputs (toBytes)
 import JsonCommand (jsonCommand)
 import Options.Applicative
 import Options.Applicative.Help.Levenshtein (editDistance)
+import PasswordCommand (passwordCommand)
 import PipeCommand (pipeCommand)
 import ServeCommand (serveCommand)
 import System.Environment (getArgs, getProgName)
@@ -87,7 +88,7 @@ version more = infoOption versionText (long "version" <> help "Show the version,
 subcommands :: [(String, ParserInfo (IO ()))]
 subcommands =
   [ (name, about {infoParser = infoParser about <**> version internal})
-    | (name, about) <- [("serve", serveCommand), ("find", findInfo), ("pipe", pipeCommand), ("json", jsonCommand)]
+    | (name, about) <- [("serve", serveCommand), ("find", findInfo), ("pipe", pipeCommand), ("json", jsonCommand), ("password", passwordCommand)]
   ]
 
 -- optparse-applicative suggests too, but prints the whole usage below it.

@@ -13,6 +13,8 @@ import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
 import Data.Functor ((<&>))
 import Data.List (intercalate)
+import Data.Text qualified as T
+import Data.Text.Encoding (encodeUtf8)
 import GHC.Foreign (peekCString)
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Heddle.Http (Settings (..))
@@ -25,9 +27,10 @@ import Heddle.Prim.Thread (labelMe, nap)
 import Heddle.Serve
 import Heddle.Tls (defaultTlsConfig, pemFiles)
 import Options.Applicative
+import ServeFiles (fileOptions)
+import ServeTerminal
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..), exitWith)
-import System.IO (hFlush, stdout)
 import System.Posix.Process (exitImmediately)
 
 -- | The sub-command's options and action.
@@ -45,7 +48,7 @@ serveCommand =
         <> failureCode 2
     )
 
-options :: Parser (Either String ServeOptions)
+options :: Parser (Either String (LogChoice, ServeOptions))
 options =
   build
     <$> strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve")
@@ -57,6 +60,11 @@ options =
           )
       )
     <*> many routes
+    <*> many
+      ( option
+          (eitherReader variable)
+          (long "program-env" <> metavar "NAME=VALUE" <> help "A variable for the programs of --cgi, --fastcgi and --scgi, such as GIT_PROJECT_ROOT=/srv/git; may be given more than once")
+      )
     <*> certificates
     <*> switch (long "redirect-https" <> help "Redirect requests on addresses without https:// to the first address with it")
     <*> optional
@@ -71,7 +79,7 @@ options =
       )
     <*> optional
       ( strOption
-          (long "access-log" <> metavar "FILE" <> action "file" <> help "Append Apache's combined log format to a file; - for standard output")
+          (long "access-log" <> metavar "FILE" <> action "file" <> help "Append a line for each request to a file; - for standard output")
       )
     <*> many
       ( strOption
@@ -99,27 +107,42 @@ options =
     <*> option
       (eitherReader backend)
       (long "backend" <> metavar "epoll|poll" <> completeWith ["epoll", "poll"] <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
+    <*> fileOptions
+    <*> option
+      (eitherReader parseLogFormat)
+      (long "log-format" <> metavar "combined|common|json" <> completeWith ["combined", "common", "json"] <> value (serveLogFormat standard) <> showDefaultWith (map toLower . show) <> help "How the lines of --access-log look")
+    <*> option
+      (eitherReader parseLogChoice)
+      (long "log" <> metavar "auto|pretty|quiet" <> completeWith ["auto", "pretty", "quiet"] <> value Auto <> showDefaultWith (const "auto") <> help "pretty: show each request on standard output, for development; auto: on a terminal, a line with requests/s, errors and bytes")
   where
-    build directory listen routed tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice =
+    build directory listen routed variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing =
       tlsOf tls <&> \source ->
-        defaults
-          { serveListen = if null listen then serveListen defaults else listen,
-            serveRoutes = routed,
-            serveTls = source,
-            serveRedirect = redirect,
-            serveCores = cores,
-            serveAccessLog = accessLog,
-            serveIndexes = if null indexes then serveIndexes defaults else indexes,
-            serveHidden = dotted,
-            serveDrain = seconds drain,
-            servePidFile = pidFile,
-            serveUser = user,
-            serveSpread = if one then OneAcceptor else PortPerCapability,
-            serveBackend = choice,
-            serveSettings = (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
-          }
+        (,)
+          showing
+          defaults
+            { serveListen = if null listen then serveListen defaults else listen,
+              serveRoutes = routed,
+              serveVariables = variables,
+              serveTls = source,
+              serveRedirect = redirect,
+              serveCores = cores,
+              serveAccessLog = accessLog,
+              serveIndexes = if null indexes then serveIndexes defaults else indexes,
+              serveHidden = dotted,
+              serveDrain = seconds drain,
+              servePidFile = pidFile,
+              serveUser = user,
+              serveSpread = if one then OneAcceptor else PortPerCapability,
+              serveBackend = choice,
+              serveFiles = files,
+              serveLogFormat = format,
+              serveSettings = (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
+            }
       where
         defaults = defaultServeOptions directory
+    variable text = case break (== '=') text of
+      (name, '=' : value') | not (null name) -> Right (encodeUtf8 (T.pack name), encodeUtf8 (T.pack value'))
+      _ -> Left ("expected NAME=VALUE, not '" ++ text ++ "'")
     maxAge n = C.pack ("max-age=" ++ show n)
     -- For the help: the defaults do not depend on the directory.
     standard = defaultServeOptions "."
@@ -173,18 +196,20 @@ positive most what = eitherReader $ \text -> case reads text of
   [(n, "")] | n > 0 && n <= most -> Right n
   _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (1 to " ++ show most ++ ")")
 
-run :: Either String ServeOptions -> IO ()
+run :: Either String (LogChoice, ServeOptions) -> IO ()
 run = either refuse serve
   where
     refuse why = do
       putErrorLine ("heddle serve: " ++ why)
       exitWith (ExitFailure 2)
 
-serve :: ServeOptions -> IO ()
-serve chosen = do
+serve :: (LogChoice, ServeOptions) -> IO ()
+serve (showing, given) = do
   labelMe "heddle/serve"
+  terminal <- newTerminal
+  let chosen = forTerminal terminal showing given
   telling <- newWords 1
-  let tell event = atomicWrite telling 0 1 >> (say chosen event `finally` atomicWrite telling 0 0)
+  let tell event = atomicWrite telling 0 1 >> (say terminal chosen event `finally` atomicWrite telling 0 0)
       -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.
       atSecond = nap (seconds 2) >> exitImmediately (ExitFailure 1)
@@ -208,19 +233,3 @@ sameCommand = do
   pure (if null arguments then Nothing else Just (path, arguments))
   where
     decoded bytes = getFileSystemEncoding >>= \encoding -> C.useAsCString bytes (peekCString encoding)
-
-say :: ServeOptions -> ServeEvent -> IO ()
-say chosen = \case
-  Serving urls cores -> do
-    out ("Serving " ++ serveDirectory chosen ++ " on " ++ unwords urls ++ " (" ++ count cores "core" ++ "; Ctrl-C stops)")
-  Draining open -> out ("Stopping; " ++ count open "open connection" ++ ".")
-  Stopped 0 -> out "Stopped."
-  Stopped cut -> out ("Stopped; " ++ count cut "connection" ++ " cut.")
-  Trouble what -> putErrorLine ("heddle serve: " ++ what)
-  Notice what -> out ("heddle serve: " ++ what)
-  where
-    -- Standard output may be the access log.
-    out line
-      | serveAccessLog chosen == Just "-" = putErrorLine line
-      | otherwise = putStrLn line >> hFlush stdout
-    count n what = show n ++ " " ++ what ++ (if n == 1 then "" else "s")

@@ -8,6 +8,7 @@ import ListenTest qualified
 import LogLineTest qualified
 import LogRingTest qualified
 import MimeTest qualified
+import PolicyTest qualified
 import ProcessTest qualified
 import RoutesTest qualified
 import StaticTest qualified
@@ -23,6 +24,7 @@ main = do
     testGroup
       "heddle-serve"
       [ MimeTest.tests,
+        PolicyTest.tests,
         ListenTest.tests,
         ProcessTest.tests,
         CacheTest.tests,

@@ -19,11 +19,23 @@ module Heddle.Serve
     ServeEvent (..),
     ServeError (..),
 
+    -- * Logs
+    LogFormat (..),
+    parseLogFormat,
+    Traffic (..),
+
+    -- * Files
+    module Heddle.Serve.FileOptions,
+
     -- * Routes
     RouteSpec (..),
     RouteTarget (..),
     RoutePattern (..),
     parseRoute,
+
+    -- * Passwords
+    hashPassword,
+    longestPassword,
 
     -- * The user to serve as
     UserSpec (..),
@@ -39,37 +51,46 @@ module Heddle.Serve
 where
 
 import Control.Monad (unless, when)
+import Data.ByteString (ByteString)
 import Data.Foldable (for_)
-import Data.List (nub)
+import Data.List (intercalate, nub)
+import Data.Maybe (catMaybes, isJust)
 import Data.Traversable (for)
 import Heddle.Http
+import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (BackendChoice (..), Config (..), Listener, Shortage (..), Spread (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
-import Heddle.Prim.File (closeFile, openFile, readOnly)
+import Heddle.Prim.File (closeFile, openBeneath, openFile, readOnly)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.AccessLog
+import Heddle.Serve.Activity
 import Heddle.Serve.Behind
 import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
 import Heddle.Serve.Error
-import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.FileOptions
 import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
 import Heddle.Serve.Listeners
+import Heddle.Serve.LogFormat (LogFormat (..), parseLogFormat)
 import Heddle.Serve.Messages
 import Heddle.Serve.Notify
+import Heddle.Serve.OpenFile (Opening (..), openFollowing)
+import Heddle.Serve.Password (hashPassword, longestPassword)
+import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Process
 import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (closeRoot, openRoot, refreshRoot)
+import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
 import Heddle.Serve.Successor
+import Heddle.Serve.Users (guarded, newVerified, openUsers)
 
 -- | What to serve and how.
 data ServeOptions = ServeOptions
@@ -77,6 +98,8 @@ data ServeOptions = ServeOptions
     serveListen :: ![ListenSpec],
     -- | What is not answered from the directory.
     serveRoutes :: ![RouteSpec],
+    -- | Variables for the programs of routes.
+    serveVariables :: ![(ByteString, ByteString)],
     -- | The certificates of the addresses after @https:\/\/@.
     serveTls :: !ServeTls,
     -- | Answer requests without TLS with a redirection to the first address with TLS.
@@ -85,6 +108,11 @@ data ServeOptions = ServeOptions
     serveCores :: !(Maybe Int),
     -- | A file, or @-@ for standard output.
     serveAccessLog :: !(Maybe FilePath),
+    serveLogFormat :: !LogFormat,
+    -- | Requests on standard output in this format, besides the access log.
+    serveConsole :: !(Maybe LogFormat),
+    -- | Tell of the traffic about once a second while there is any: 'Busy'.
+    serveActivity :: !Bool,
     -- | Names tried for a directory.
     serveIndexes :: ![FilePath],
     -- | Serve names that begin with a dot.
@@ -95,6 +123,8 @@ data ServeOptions = ServeOptions
     serveSpread :: !Spread,
     -- | The system call that reports events to the event managers.
     serveBackend :: !BackendChoice,
+    -- | Headers, pages, listings, compression.
+    serveFiles :: !FileOptions,
     -- | Runs in a thread of its own at the second signal, after all connections were closed.
     -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
@@ -114,15 +144,20 @@ defaultServeOptions directory =
     { serveDirectory = directory,
       serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
       serveRoutes = [],
+      serveVariables = [],
       serveTls = NoTls,
       serveRedirect = False,
       serveCores = Nothing,
       serveAccessLog = Nothing,
+      serveLogFormat = Combined,
+      serveConsole = Nothing,
+      serveActivity = False,
       serveIndexes = ["index.html", "index.htm"],
       serveHidden = False,
       serveDrain = seconds 30,
       serveSpread = PortPerCapability,
       serveBackend = Epoll,
+      serveFiles = defaultFileOptions,
       serveSecond = pure (),
       serveSuccessor = Nothing,
       servePidFile = Nothing,
@@ -142,6 +177,8 @@ data ServeEvent
     Trouble !String
   | -- | Something that went well, such as new certificates.
     Notice !String
+  | -- | What was counted so far.
+    Busy !Traffic
   deriving stock (Eq, Show)
 
 -- | Serve until SIGTERM, SIGINT or SIGQUIT, then drain; a second one cuts all connections.
@@ -166,22 +203,28 @@ serveSite options tell = do
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withNotify runtime $ \channel -> withMessages runtime (\event -> notifyOf channel event >> tell event) $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> withRoutes runtime messages $ \routes -> do
+        withLog runtime messages $ \accessLog -> withRoutes runtime messages $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
+          checkPages options indexes root routes
+          users <- openUsersOf messages
           let settings = settingsWith messages
-              site = Site root indexes (serveHidden options) (settingServerName settings) reserve routes
+              policy = policyOf (serveFiles options)
+              site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy routes
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
             certificates <- either (throwIO . CannotUse) pure loaded
             withListeners runtime (serveSpread options) inherited (serveListen options) $ \places -> do
               schemes <- for places $ \(spec, listener) -> (,) listener <$> schemeOf certificates spec
               redirecting <- redirection options places
               let make capability = do
-                    cache <- newFileCache
-                    hook <- traverse (`accessLogHook` capability) accessLog
+                    kept <- newKept
+                    verified <- newVerified
+                    logHook <- traverse (\log' -> accessLogHook log' (serveLogFormat options) capability) accessLog
+                    consoleHook <- traverse (\(format, log') -> accessLogHook log' format capability) console
+                    let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
                     pure
                       Handlers
-                        { handlersMain = redirecting (staticHandler site cache),
-                          handlersAtOnce = if serveRedirect options then Nothing else Just (staticAtOnce cache),
-                          handlersLog = hook
+                        { handlersMain = redirecting (maybe id (\known -> guarded known verified (staticRefusal site kept)) users (staticHandler site kept)),
+                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (staticAtOnce site kept),
+                          handlersLog = together hooks
                         }
               for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
               withServerOn runtime settings make schemes $ \http -> do
@@ -193,7 +236,7 @@ serveSite options tell = do
                       for_ accessLog reopen
                       for_ certificates (`reload` tellOfCertificates messages)
                       notifyReady channel
-                    atSecond = cutShort http >> for_ accessLog abandon >> serveSecond options
+                    atSecond = cutShort http >> for_ accessLog abandon >> for_ console (abandon . snd) >> serveSecond options
                     -- One at a time.
                     successor = for_ (serveSuccessor options) $ \(program, arguments) -> do
                       free <- compareAndSet succeeding 0 0 1
@@ -240,11 +283,47 @@ serveSite options tell = do
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
     withRoutes runtime messages body = do
-      opened <- try (withGateways runtime (announce messages . Trouble) (serveRoutes options) body)
+      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (serveVariables options) (serveRoutes options) body)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
       Just path -> withAccessLog runtime (naming (CannotLog path)) path (announce messages . Trouble) (body . Just)
+    withConsole runtime messages body = case serveConsole options of
+      Nothing -> body Nothing
+      Just format -> withAccessLog runtime id "-" (announce messages . Trouble) (body . Just . (,) format)
+    openUsersOf messages = for (fileUsers (serveFiles options)) $ \path -> do
+      name <- fileNameBytes path
+      openUsers name (announce messages . Trouble) >>= either (throwIO . CannotUseUsers path) pure
+    withCounts runtime messages body
+      | serveActivity options = withActivity runtime (announce messages . Busy) (body . Just)
+      | otherwise = body Nothing
+
+-- One hook as it is; several ones after each other.
+together :: [LogHook] -> Maybe LogHook
+together = \case
+  [] -> Nothing
+  [hook] -> Just hook
+  hooks -> Just (\request what status sent -> for_ hooks (\hook -> hook request what status sent))
+
+-- The pages that options name must be there, or their mistake would show at the first error only.
+checkPages :: ServeOptions -> [ByteString] -> Root -> Routes -> IO ()
+checkPages options indexes root routes = do
+  for_ (fileErrorPages (serveFiles options)) $ \(_, path) -> do
+    when (isRouted (argumentBytes path)) (throwIO (CannotUsePage "--error-page" path "a route answers for it, so it is not a page"))
+    look (argumentBytes path) >>= \e -> for_ e (throwIO . CannotUsePage "--error-page" path)
+  when (fileFallback (serveFiles options)) $ do
+    found <- traverse look indexes
+    case sequence found of
+      Just (e : _) -> throwIO (CannotUsePage "--spa" (intercalate " or " (serveIndexes options)) e)
+      _ -> pure ()
+  where
+    look path = do
+      now <- monotonicNow
+      directory <- currentRoot root now
+      r <- (if fileFollow (serveFiles options) then openFollowing directory path else openBeneath directory path readOnly)
+      if r < 0 then pure (Just (describeErrno (Errno (negate r)))) else Nothing <$ closeFile (fromIntegral r)
+    -- The text of a program is nobody's business.
+    isRouted path = either (const False) (isJust . findRoute routes) (decodePath ("/" <> path))
 
 -- How the connections of an address begin.
 schemeOf :: Maybe Certificates -> ListenSpec -> IO Scheme

@@ -31,7 +31,12 @@ data Place = Place
     -- | The part below it, such as @list.cgi\/archive@; empty for the prefix itself.
     placeRest :: !ByteString,
     -- | Whether the path ends in a slash.
-    placeSlash :: !Bool
+    placeSlash :: !Bool,
+    -- | After a local redirect, the new query; the request's method is then as good as GET, and its body has been read or
+    -- is nobody's.
+    placeQuery :: !(Maybe ByteString),
+    -- | How many local redirects have led here.
+    placeHops :: !Int
   }
   deriving stock (Eq, Show)
 
@@ -46,7 +51,9 @@ placeOf prefix path =
   Place
     { placePrefix = prefix,
       placeRest = if B.null prefix then pathRelative path else B.drop (B.length prefix + 1) (pathRelative path),
-      placeSlash = pathTrailingSlash path
+      placeSlash = pathTrailingSlash path,
+      placeQuery = Nothing,
+      placeHops = 0
     }
 
 -- | The whole path with its slashes, decoded: @\/cgi-bin\/list.cgi\/archive@.

@@ -33,6 +33,10 @@ data ServeError
     NoCertificateFor !String
   | -- | What is wrong with the certificates.
     CannotUse ![TlsProblem]
+  | -- | The option that names a page of the site, the page, and what is wrong with it.
+    CannotUsePage !String !FilePath !String
+  | -- | The file of users, and what is wrong with it.
+    CannotUseUsers !FilePath !String
   | -- | There is nothing to redirect to.
     NothingToRedirectTo
   | -- | The user to become, and why that does not work.
@@ -65,6 +69,8 @@ instance Exception ServeError where
     NoCertificateFor place ->
       "there is no certificate for " ++ place ++ ".\n  Give --tls-cert FILE and --tls-key FILE, or --tls-self-signed for development."
     CannotUse problems -> intercalate "\nheddle serve: " (map displayException problems)
+    CannotUsePage option path why -> "cannot use the page " ++ path ++ ": " ++ why ++ ".\n  " ++ option ++ " names a file beneath the directory that is served; check that it is there."
+    CannotUseUsers path why -> "cannot use the users in " ++ path ++ ": " ++ why ++ ".\n  --basic-auth names a file with lines that 'heddle password USER' or 'htpasswd -B' made."
     NothingToRedirectTo -> "there is no address to redirect to.\n  Give one with --listen https://ADDR:PORT."
     CannotBecome user why -> "cannot serve as the user " ++ user ++ ": " ++ why ++ ".\n  Give an existing user to --user, and start as root."
     CannotWritePid path e -> "cannot write the process id to " ++ path ++ ": " ++ describeErrno e ++ ".\n  Give --pid-file a file in a directory that exists and that this user may write to."

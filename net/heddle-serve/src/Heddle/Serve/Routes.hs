@@ -26,6 +26,7 @@ module Heddle.Serve.Routes
     noRoutes,
     findRoute,
     Found (..),
+    LocalFile (..),
     isUpToSuffix,
   )
 where
@@ -38,8 +39,8 @@ import Data.Ord (Down (..))
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
 import Heddle.Gateway.Place
-import Heddle.Http (Handler)
 import Heddle.Http.UriPath
+import Heddle.Prim.Exception (Exception)
 import Heddle.Serve.Listen (ListenPlace)
 
 -- | A pattern of paths, and what answers them.
@@ -120,10 +121,17 @@ noRoutes = Routes []
 
 -- | What a path is answered by.
 data Found = Found
-  { foundHandler :: !Handler,
+  { foundGateway :: !Gateway,
+    foundPlace :: !Place,
     -- | Whether the route is one of files that are programs, to which the rules for files apply.
     foundFile :: !Bool
   }
+
+-- | A gateway's program names a path that no route takes: answer with that file instead. Thrown by a gateway's handler.
+newtype LocalFile = LocalFile UriPath
+  deriving stock (Show)
+
+instance Exception LocalFile
 
 -- | The route of a path.
 --
@@ -136,12 +144,11 @@ findRoute (Routes routes) path = case [found | (pattern', gateway) <- routes, Ju
     relative = pathRelative path
     match (RoutePattern prefix suffix) gateway
       | not (isBelow prefix) = Nothing
-      | B.null suffix = Just (Found handler False)
-      | isUpToSuffix suffix (placeRest place) = Just (Found handler True)
+      | B.null suffix = Just (Found gateway place False)
+      | isUpToSuffix suffix (placeRest place) = Just (Found gateway place True)
       | otherwise = Nothing
       where
         place = placeOf prefix path
-        handler = gateway place
     isBelow prefix =
       B.null prefix
         || (prefix `B.isPrefixOf` relative && (B.length relative == B.length prefix || C.index relative (B.length prefix) == '/'))
