@@ -84,7 +84,10 @@ headerTests =
         forM_ [("/assets/nothing", 404), ("/assets", 301), ("/%zz", 400)] $ \(path, code) -> do
           answer <- ask path []
           answerCode answer @?= code
-          values answer "x-all" @?= ["a"],
+          values answer "x-all" @?= ["a"]
+        -- A cache must not keep for long that something is missing.
+        missing <- ask "/assets/nothing" []
+        values missing "cache-control" @?= [],
     testCase "the last rule for a header counts, and an empty value removes it" $
       serving ["--security-headers", "--header", "**=X-A:1", "--header", "/plain/*=X-A:2", "--header", "/plain/*=x-frame-options:"] site $ \ask _ -> do
         home <- ask "/" []
