@@ -8,6 +8,7 @@ module ServeCommand
   )
 where
 
+import Browser (openBrowser)
 import Control.Monad (when)
 import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
@@ -28,6 +29,7 @@ import Heddle.Serve
 import Heddle.Tls (defaultTlsConfig, pemFiles)
 import Options.Applicative
 import ServeFiles (fileOptions)
+import ServeLimits (limitOptions)
 import ServeTerminal
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..), exitWith)
@@ -48,7 +50,7 @@ serveCommand =
         <> failureCode 2
     )
 
-options :: Parser (Either String (LogChoice, ServeOptions))
+options :: Parser (Either String Chosen)
 options =
   build
     <$> strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve")
@@ -114,11 +116,12 @@ options =
     <*> option
       (eitherReader parseLogChoice)
       (long "log" <> metavar "auto|pretty|quiet" <> completeWith ["auto", "pretty", "quiet"] <> value Auto <> showDefaultWith (const "auto") <> help "pretty: show each request on standard output, for development; auto: on a terminal, a line with requests/s, errors and bytes")
+    <*> limitOptions
+    <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
   where
-    build directory listen routed variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing =
+    build directory listen routed variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits opens =
       tlsOf tls <&> \source ->
-        (,)
-          showing
+        Chosen showing opens $
           defaults
             { serveListen = if null listen then serveListen defaults else listen,
               serveRoutes = routed,
@@ -136,7 +139,7 @@ options =
               serveBackend = choice,
               serveFiles = files,
               serveLogFormat = format,
-              serveSettings = (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
+              serveSettings = limits (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
             }
       where
         defaults = defaultServeOptions directory
@@ -196,20 +199,26 @@ positive most what = eitherReader $ \text -> case reads text of
   [(n, "")] | n > 0 && n <= most -> Right n
   _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (1 to " ++ show most ++ ")")
 
-run :: Either String (LogChoice, ServeOptions) -> IO ()
+-- What the command line says: what to show, whether to open the browser, what to serve.
+data Chosen = Chosen !LogChoice !Bool !ServeOptions
+
+run :: Either String Chosen -> IO ()
 run = either refuse serve
   where
     refuse why = do
       putErrorLine ("heddle serve: " ++ why)
       exitWith (ExitFailure 2)
 
-serve :: (LogChoice, ServeOptions) -> IO ()
-serve (showing, given) = do
+serve :: Chosen -> IO ()
+serve (Chosen showing opens given) = do
   labelMe "heddle/serve"
   terminal <- newTerminal
   let chosen = forTerminal terminal showing given
   telling <- newWords 1
-  let tell event = atomicWrite telling 0 1 >> (say terminal chosen event `finally` atomicWrite telling 0 0)
+  let tell event = atomicWrite telling 0 1 >> ((say terminal chosen event >> openingAt event) `finally` atomicWrite telling 0 0)
+      openingAt = \case
+        Serving urls _ | opens -> openBrowser urls
+        _ -> pure ()
       -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.
       atSecond = nap (seconds 2) >> exitImmediately (ExitFailure 1)

@@ -52,7 +52,7 @@ data Terminal = Terminal
     terminalShows :: !Words
   }
 
--- | Standard output as it is. NO_COLOR turns colours off, whatever its value.
+-- | Standard output as it is. NO_COLOR turns colours off, unless it is empty.
 newTerminal :: IO Terminal
 newTerminal = do
   there <- queryTerminal stdOutput

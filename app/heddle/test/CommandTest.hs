@@ -42,7 +42,7 @@ help =
     testCase "serve --help lists every option" $ do
       ended <- runTool "heddle" ["serve", "--help"]
       endedCode ended @?= ExitSuccess
-      forM_ ["DIR", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "SIGTERM", "Exit codes"] $ \part ->
+      forM_ ["DIR", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "--max-body", "--time-outs", "--open", "--spa", "--error-page", "--autoindex", "--header", "--cache-control", "--security-headers", "--cors", "--mime", "--compression", "--follow-symlinks", "--basic-auth", "--log", "--log-format", "SIGTERM", "Exit codes"] $ \part ->
         contains part (out ended),
     testCase "--version: compiler, architecture, level of the kernels" $ do
       ended <- runToolIn [("HEDDLE_CPU", "plain")] "heddle" ["--version"]
@@ -99,6 +99,12 @@ refusals =
     refused "no cores" ["serve", "/tmp", "--cores", "0"] ["'0' is not a number of cores"],
     refused "cores in words" ["serve", "/tmp", "--cores", "two"] ["'two' is not a number of cores"],
     refused "more cores than the runtime can have" ["serve", "/tmp", "--listen", "127.0.0.1:0", "--cores", "100000"] ["'100000' is not a number of cores"],
+    refused "a size that is none" ["serve", "/tmp", "--max-body", "10X"] ["'10X' is not a size"],
+    refused "a size of nothing" ["serve", "/tmp", "--max-body", "0"] ["is not a size"],
+    refused "a time-out that is not there" ["serve", "/tmp", "--time-outs", "head=1,foot=2"] ["'foot' is not a time-out; there are head, body, reply, idle"],
+    refused "a time-out of nothing" ["serve", "/tmp", "--time-outs", "head=0"] ["'0' is not a number of seconds"],
+    refused "a way to log that is not there" ["serve", "/tmp", "--log", "loud"] ["there are auto, pretty and quiet"],
+    refused "a format that is not there" ["serve", "/tmp", "--log-format", "xml"] ["there are combined, common and json"],
     refused "a back end that is not there" ["serve", "/tmp", "--backend", "select"] ["epoll and poll"],
     testCase "a busy port" $
       forM_ [[], ["--one-acceptor"]] $ \more -> withProgram (["serve", "/tmp"] ++ free) $ \program -> do

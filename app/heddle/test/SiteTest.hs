@@ -10,11 +10,13 @@ import Control.Monad (forM, forM_, unless, void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.Maybe (fromMaybe)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr)
 import Program
 import System.Directory
+import System.Environment (lookupEnv)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.Posix.Files
@@ -34,6 +36,7 @@ tests =
       testGroup "compression by the server" compressionTests,
       testGroup "listings" listingTests,
       testGroup "symbolic links" linkTests,
+      testGroup "limits and the browser" limitTests,
       testGroup "what cannot begin" refusals
     ]
 
@@ -81,7 +84,10 @@ headerTests =
         forM_ [("/assets/nothing", 404), ("/assets", 301), ("/%zz", 400)] $ \(path, code) -> do
           answer <- ask path []
           answerCode answer @?= code
-          values answer "x-all" @?= ["a"],
+          values answer "x-all" @?= ["a"]
+        -- A cache must not keep for long that something is missing.
+        missing <- ask "/assets/nothing" []
+        values missing "cache-control" @?= [],
     testCase "the last rule for a header counts, and an empty value removes it" $
       serving ["--security-headers", "--header", "**=X-A:1", "--header", "/plain/*=X-A:2", "--header", "/plain/*=x-frame-options:"] site $ \ask _ -> do
         home <- ask "/" []
@@ -451,6 +457,35 @@ linkTests =
           -- Dots still lead nowhere.
           above <- ask "/dir/../../etc/passwd" []
           answerCode above @?= 404
+  ]
+
+limitTests :: [TestTree]
+limitTests =
+  [ testCase "--max-body: 413 for what is longer" $
+      withDirectory $ \d -> withProgram (["serve", d, "--max-body", "1k"] ++ free) $ \program -> do
+        let post n = withClient (addressOf program) $ \client -> do
+              say client (B.concat ["POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ", C.pack (show n), "\r\n\r\n", C.replicate n 'x'])
+              answerCode <$> hearAnswer client
+        post 1024 >>= (@?= 405)
+        post 1025 >>= (@?= 413),
+    testCase "--time-outs head=1: 408 for a head that does not come" $
+      withDirectory $ \d -> withProgram (["serve", d, "--time-outs", "head=1,reply=60"] ++ free) $ \program ->
+        withClient (addressOf program) $ \client -> do
+          say client "GET / HTTP/1.1\r\nHost:"
+          answer <- hearAnswer client
+          answerCode answer @?= 408,
+    testCase "--open: xdg-open gets the URL; its failure is a message" $
+      withDirectory $ \d -> forM_ [(0 :: Int, const (pure ())), (3, \program -> void (eventually "a message" (programErr program) (("xdg-open could not open a browser" `B.isInfixOf`) . C.pack)))] $ \(code, after) -> do
+        B.writeFile (d </> "xdg-open") (C.pack ("#!/bin/sh\necho \"$1\" > " ++ d </> "opened.new && mv " ++ d </> "opened.new " ++ d </> "opened; exit " ++ show code ++ "\n"))
+        setFileMode (d </> "xdg-open") 0o755
+        heddle <- findExecutable "heddle" >>= maybe (unexpected "heddle on the PATH" "nothing") pure
+        path <- fromMaybe "" <$> lookupEnv "PATH"
+        withProgramIn [("PATH", d ++ ":" ++ path)] (heddle, ["serve", d, "--open", "--listen", "unix:" ++ d </> "s", "--listen", "127.0.0.1:0"]) $ \program -> do
+          void (eventually "the browser" (doesFileExist (d </> "opened")) id)
+          opened <- readFile (d </> "opened")
+          lines opened @?= [url | url <- programUrls program, take 7 url == "http://"]
+          after program
+        removeFile (d </> "opened")
   ]
 
 refusals :: [TestTree]

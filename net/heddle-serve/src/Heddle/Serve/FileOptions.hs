@@ -19,6 +19,7 @@ module Heddle.Serve.FileOptions
 
     -- * Headers by path
     HeaderRule (..),
+    RuleScope (..),
     parseHeaderRule,
     parseCacheRule,
     securityRules,
@@ -97,7 +98,14 @@ parseCompression = \case
   other -> Left ("'" ++ other ++ "' is not a way of compression; there are off, static and on")
 
 -- | A header of replies about paths that match.
-data HeaderRule = HeaderRule !Glob !Header
+data HeaderRule = HeaderRule !RuleScope !Glob !Header
+  deriving stock (Eq, Show)
+
+-- | Which replies a rule is for.
+data RuleScope
+  = AllReplies
+  | -- | All but errors: a cache that keeps an asset for a year must not keep its absence.
+    NoErrors
   deriving stock (Eq, Show)
 
 -- | Read @GLOB=NAME:VALUE@.
@@ -108,14 +116,14 @@ parseHeaderRule :: String -> Either String HeaderRule
 parseHeaderRule text = do
   (glob, header) <- ruleOf "GLOB=NAME:VALUE" text
   case break (== ':') header of
-    (name, ':' : value) -> HeaderRule glob <$> checkedHeader name (trim value)
+    (name, ':' : value) -> HeaderRule AllReplies glob <$> checkedHeader name (trim value)
     _ -> Left ("'" ++ text ++ "' has no colon after the header's name; write GLOB=NAME:VALUE, such as '*.html=X-Robots-Tag:noindex'")
 
--- | Read @GLOB=VALUE@: the Cache-Control of paths that match.
+-- | Read @GLOB=VALUE@: the Cache-Control of paths that match, but not of errors.
 parseCacheRule :: String -> Either String HeaderRule
 parseCacheRule text = do
   (glob, value) <- ruleOf "GLOB=VALUE" text
-  HeaderRule glob <$> checkedHeader "Cache-Control" (trim value)
+  HeaderRule NoErrors glob <$> checkedHeader "Cache-Control" (trim value)
 
 ruleOf :: String -> String -> Either String (Glob, String)
 ruleOf form text = case break (== '=') text of
@@ -149,7 +157,7 @@ trim = ends . ends
 securityRules :: [HeaderRule]
 securityRules =
   map
-    (HeaderRule everything)
+    (HeaderRule AllReplies everything)
     [ Header "X-Content-Type-Options" "nosniff",
       Header "X-Frame-Options" "SAMEORIGIN",
       Header "Content-Security-Policy" "frame-ancestors 'self'",

@@ -52,7 +52,7 @@ hashPassword cost password
 passwordMatches :: ByteString -> ByteString -> IO Bool
 passwordMatches password hash
   | B.elem 0 password = pure False
-  | otherwise = B.useAsCString password $ \p -> B.useAsCString hash $ \h -> (== 1) <$> c_matches p h
+  | otherwise = B.useAsCString password $ \p -> B.useAsCString hash (fmap (== 1) . c_matches p)
 
 -- | Whether this is a hash of a kind that resists guessing: bcrypt, yescrypt, scrypt, or SHA-2 in many rounds.
 knownHash :: ByteString -> IO Bool

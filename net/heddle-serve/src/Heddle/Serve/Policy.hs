@@ -80,11 +80,11 @@ policyOf options =
     severalOrigins origins = length origins > 1 && "*" `notElem` origins
 
 -- | The headers by path of a reply about something with these names, each decoded and with a slash before it: the path of the
--- request, and the file that is sent. For each header the last rule counts.
+-- request, and the file that is sent; whether the reply is an error. For each header the last rule counts.
 --
 -- [Cost]: each pattern is matched with each name.
-headersFor :: Policy -> [ByteString] -> [Header]
-headersFor policy names = filter sent (latest [header | HeaderRule glob header <- policyRules policy, any (matches glob) names])
+headersFor :: Policy -> Bool -> [ByteString] -> [Header]
+headersFor policy isError names = filter sent (latest [header | HeaderRule scope glob header <- policyRules policy, not isError || scope == AllReplies, any (matches glob) names])
   where
     same a b = C.map toLower a == C.map toLower b
     sent (Header _ value) = not (C.null value)

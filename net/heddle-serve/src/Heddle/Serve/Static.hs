@@ -207,7 +207,7 @@ finish serving reply = case reply of
   Whole status _ _ | statusCode status /= 304 -> do
     raw <- rawPath request
     let names = [either (const raw) nameOf (decodePath raw)]
-        more = headersFor (policyHere serving) names ++ originHeaders (policyHere serving) (servingVariant serving)
+        more = headersFor (policyHere serving) (statusCode status >= 400) names ++ originHeaders (policyHere serving) (servingVariant serving)
     if statusCode status >= 400
       then withHeaders more <$> errorPage (policyHere serving) (siteOpening (servingSite serving)) (keptPages (servingKept serving)) request reply
       else pure (withHeaders more reply)
@@ -439,7 +439,7 @@ sendChoice serving about@(About key name asked) old choice = case old of
     more =
       [Header "Vary" "Accept-Encoding" | not alone]
         ++ originHeaders policy (servingVariant serving)
-        ++ headersFor policy [asked, "/" <> name]
+        ++ headersFor policy False [asked, "/" <> name]
     representation = representationOf media (openStatus file) (choiceCoding choice) (choiceMakes choice) more
     keep buffer what = do
       entry <- newEntryOf serving about alone (openStatus file) what buffer
