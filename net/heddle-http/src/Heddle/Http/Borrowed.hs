@@ -20,6 +20,7 @@ module Heddle.Http.Borrowed
     withPath,
     withHeader,
     withReceived,
+    withBodyPiece,
 
     -- * Conditions
     hasHeader,
@@ -52,7 +53,7 @@ import Heddle.Http.Head (HeadTable, Slice (..), knownCount, knownSlice, methodSl
 import Heddle.Http.Names (KnownHeader)
 import Heddle.Http.Preconditions
 import Heddle.Http.Reply (Prebuilt (..))
-import Heddle.Http.Request (Request (..), requestConn, withHead)
+import Heddle.Http.Request (Request (..), requestConn, withBodyPiece, withHead)
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (closeRegistration, pauseUntil)
 import Heddle.Prim.Atomic (readRef)

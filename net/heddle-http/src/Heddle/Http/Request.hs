@@ -47,11 +47,14 @@ module Heddle.Http.Request
     -- * Replying early
     replyNow,
     replyBegun,
+    replyInterim,
+    declineBody,
     closeAfterReply,
 
     -- * For the engine
     withHead,
     bodyUnread,
+    withBodyPiece,
     discardBody,
     startBody,
     failing,
@@ -74,7 +77,7 @@ import Heddle.Http.Framing (FramingResult (..))
 import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Head qualified as Head
 import Heddle.Http.RejectReason
-import Heddle.Http.Reply (Reply)
+import Heddle.Http.Reply (Header, Reply)
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
@@ -97,7 +100,9 @@ data Request = Request
     -- | Sends the gathered output, and the 100 Continue that the client still waits for.
     requestFlush :: !(IO ()),
     -- | 'replyNow'.
-    requestReply :: !(Request -> Reply -> IO Int)
+    requestReply :: !(Request -> Reply -> IO Int),
+    -- | 'replyInterim'.
+    requestEarly :: !(Status -> [Header] -> IO ())
   }
 
 -- | A failure to read a body, thrown by 'readBody'. If the handler does not catch it, the
@@ -244,6 +249,16 @@ startBody settings ws framing continue = do
 readBody :: Request -> IO ByteString
 readBody request = bodyStep request $ \p n -> BI.create n (\q -> copyBytes q p n)
 
+-- | Give the next piece of the body to an action, without a copy: its address and length. The answer is that of the action,
+-- or 'Nothing' at the body's end.
+--
+-- [Cost]: none but the system call, when nothing of it has been received.
+-- [Blocks]: parks.
+-- [Throws]: 'BodyError'.
+withBodyPiece :: Request -> (Ptr Word8 -> Int -> IO a) -> IO (Maybe a)
+withBodyPiece request use = bodyStep request (\p n -> Just <$> use p n)
+{-# INLINE withBodyPiece #-}
+
 -- | The whole body; 'BodyRejected' with 413 if it is longer than this many bytes.
 --
 -- [Blocks]: parks.
@@ -299,6 +314,27 @@ replyNow request = requestReply request request
 replyBegun :: Request -> IO Bool
 replyBegun request = (/= 0) <$> get (requestWork request) WorkReplied
 
+-- | Send an interim response such as 103 (Early Hints), before the reply. Clients of HTTP/1.0, which would take it for the
+-- reply, and of HTTP/2 are sent none, and headers that cannot be sent are refused.
+--
+-- [Cost]: one system call.
+-- [Blocks]: parks until it is in the kernel.
+-- [Throws]: 'UnsafeHeader'; when the client is gone, an 'HttpException'.
+-- [Threads]: the handler's, before it replies.
+replyInterim :: Request -> Status -> [Header] -> IO ()
+replyInterim = requestEarly
+{-# INLINE replyInterim #-}
+
+-- | If the client still waits for 100 Continue, let it wait: the body will not be read, and the connection closes after the
+-- reply.
+--
+-- [Cost]: a load and a store.
+-- [Threads]: the handler's, before it replies.
+declineBody :: Request -> IO ()
+declineBody request = do
+  owed <- get (requestWork request) WorkContinue
+  when (owed == 1) (set (requestWork request) WorkContinue 2)
+
 -- | Close the connection after the reply to this request, which tells the client so if it has not
 -- begun. With HTTP/2, the streams that are open end first.
 --
@@ -334,6 +370,9 @@ class Piece a where
 
 instance Piece ByteString where
   noPiece = B.empty
+
+instance Piece (Maybe a) where
+  noPiece = Nothing
 
 instance Piece Int where
   noPiece = 0

@@ -15,6 +15,7 @@ module Heddle.Http.Client.Response
     responseStatus,
     responseMinor,
     responseTunnel,
+    takeTunnel,
 
     -- * Headers
     responseReason,
@@ -61,7 +62,6 @@ import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Settings (paceDeadline, paceKept)
 import Heddle.Http.Status (Status, otherStatus)
 import Heddle.Http.Workspace
-import Heddle.IO.Transport
 import Heddle.Prim.Clock (Deadline (..), Nanos, milliseconds, monotonicNow, seconds)
 import Heddle.Prim.Exception (mask_, throwIO, try)
 
@@ -125,6 +125,16 @@ newSwitched ex = do
   saveHead (workHead ws) >>= restoreHead table
   duplex <- newDuplex (exchangeTransport ex) (clientSendPace (exchangeSettings ex)) received
   pure (Response (otherStatus code) minor (Just duplex) ex (Apart headBytes table) Switched)
+
+-- | The connection of 'responseTunnel', which is not closed any more when the request's action returns: the caller
+-- closes its transport.
+--
+-- [Cost]: one store.
+-- [Threads]: the thread that asked.
+takeTunnel :: Response -> IO (Maybe Duplex)
+takeTunnel response = do
+  mapM_ (\_ -> setFlag (responseExchange response) FlagTaken 1) (responseTunnel response)
+  pure (responseTunnel response)
 
 chunkedLeft, closeLeft :: Int
 chunkedLeft = -1
@@ -313,9 +323,13 @@ fill response limit = do
   since <- get ws WorkBodyBegan
   got <- get ws WorkBodyGot
   let deadline = fromMaybe (paceDeadline pace (Deadline since) got) limit
-  r <- takeIn ex (\p n -> readUntil (exchangeTransport ex) p n (earlier ex deadline))
+  r <- takeIn ex (readAttended ex (earlier ex deadline))
   when (r > 0) (set ws WorkBodyGot (got + r))
-  if r < 0 then failing response (failureOf ReadingContent r) else pure r
+  case () of
+    _
+      | r == GivenUpCode -> failing response GivenUp
+      | r < 0 -> failing response (failureOf ReadingContent r)
+      | otherwise -> pure r
   where
     ex = responseExchange response
     ws = exchangeWork ex
@@ -346,12 +360,13 @@ finishContent response = do
   keeps <- flag ex FlagKeeps
   sent <- flag ex FlagSent
   left <- get ws WorkLeft
-  if keeps == 0 || sent == 0 || left == closeLeft || left > most || requestClose (exchangeRequest ex)
+  if keeps == 0 || sent == 0 || left == closeLeft || left > most || requestClose request || not (B.null (requestPreamble request))
     then pure False
     else either (\(_ :: ClientError) -> False) id <$> try (drop' most)
   where
     ex = responseExchange response
     ws = exchangeWork ex
+    request = exchangeRequest ex
     most = clientDiscard (exchangeSettings ex)
     drop' room = do
       left <- get ws WorkLeft
