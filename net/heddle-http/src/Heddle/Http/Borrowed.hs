@@ -21,6 +21,7 @@ module Heddle.Http.Borrowed
     withHeader,
     withReceived,
     withBodyPiece,
+    bodyAtHand,
 
     -- * Conditions
     hasHeader,
@@ -34,6 +35,7 @@ module Heddle.Http.Borrowed
     requestBegan,
     pauseRequestUntil,
     abortRequest,
+    flushRequest,
     withScratch,
     scratchSize,
 
@@ -125,6 +127,25 @@ pauseRequestUntil request deadline =
   readRef (workSource (requestWork request)) >>= \case
     NoSource -> pauseUntil (requestConn request) deadline
     Source _ pause _ -> pause deadline
+
+-- | Whether a piece of the body can be read without waiting for the client, or nothing is left of it. With HTTP/2 it is not known, and the
+-- answer is 'False' until the end.
+--
+-- [Cost]: three loads.
+bodyAtHand :: Request -> IO Bool
+bodyAtHand request = do
+  left <- get (requestWork request) WorkLeft
+  start <- get (requestWork request) WorkStart
+  end <- get (requestWork request) WorkEnd
+  pure (left == 0 || (left >= -1 && start < end))
+
+-- | Send what earlier replies have left to be sent together with this one, and 100 Continue if the client waits for it.
+--
+-- [Blocks]: parks.
+-- [Throws]: when the client is gone, an 'Heddle.Http.HttpException'.
+-- [Threads]: the handler's, before it replies.
+flushRequest :: Request -> IO ()
+flushRequest = requestFlush
 
 -- | Give the request up, whatever is under way for it: reading its body and writing its reply fail, and
 -- the client is told so. With HTTP/1 this closes the connection.

@@ -90,6 +90,7 @@ module Heddle.Http.Client
 
     -- ** Content
     contentLength,
+    contentAtHand,
     readResponsePiece,
     withResponsePiece,
     readWholeResponse,

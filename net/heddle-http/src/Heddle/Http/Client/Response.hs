@@ -26,6 +26,7 @@ module Heddle.Http.Client.Response
 
     -- * Content
     contentLength,
+    contentAtHand,
     readResponsePiece,
     withResponsePiece,
     readWholeResponse,
@@ -221,6 +222,17 @@ contentLength response = case responseContent response of
   ChunkedContent -> Nothing
   UntilClose -> Nothing
   _ -> Just 0
+
+-- | Whether a piece of the content can be read without waiting for the server, or nothing is left of it.
+--
+-- [Cost]: three loads.
+contentAtHand :: Response -> IO Bool
+contentAtHand response = do
+  let ws = exchangeWork (responseExchange response)
+  left <- get ws WorkLeft
+  start <- get ws WorkStart
+  end <- get ws WorkEnd
+  pure (left == 0 || start < end)
 
 -- | The next piece of the content; empty at its end.
 --
