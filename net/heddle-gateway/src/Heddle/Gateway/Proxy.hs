@@ -238,21 +238,21 @@ forward proxy request planned = do
     Bodiless -> pure NoRequestBody
     Counted n
       | n <= smallBody && not (planExpects planned) -> BodyBytes <$> readWholeBody request smallBody
-      | otherwise -> pure (BodySized n (passBody request begun))
-    InChunks -> pure (BodyChunked (passBody request begun))
+      | otherwise -> pure (BodySized n (passBody request (major == 2) begun))
+    InChunks -> pure (BodyChunked (passBody request (major == 2) begun))
   let shares = proxyShares proxy
       share = indexSmallArray shares (requestCapability request `mod` sizeofSmallArray shares)
       job = Job proxy share request planned body begun (major == 2)
   try' job 0 (max 1 (proxyTries (proxyOwn proxy))) Nothing
 
 -- The body's pieces, as they come.
-passBody :: Request -> Words -> Writer -> IO ()
-passBody request begun writer = writeWord begun 0 1 >> go
+passBody :: Request -> Bool -> Words -> Writer -> IO ()
+passBody request http2 begun writer = writeWord begun 0 1 >> go
   where
+    sending = beforeBodyWaits (writerFlush writer) request
     go = do
-      ready <- bodyAtHand request
-      unless ready (writerFlush writer)
-      more <- withBodyPiece request (\p n -> unsafePackCStringLen (castPtr p, n) >>= writerPut writer)
+      when http2 (writerFlush writer)
+      more <- withBodyPiece sending (\p n -> unsafePackCStringLen (castPtr p, n) >>= writerPut writer)
       for_ more (const go)
 
 -- Try upstreams that are not in the set until one answers or there is no further try. The last failure is answered.
@@ -389,12 +389,9 @@ passContent :: Response -> Writer -> IO ()
 passContent response writer = go
   where
     go = do
-      more <- withResponsePiece response $ \p n ->
+      more <- withResponsePieceAfter response (writerFlush writer) $ \p n ->
         if n == 0 then pure False else True <$ (unsafePackCStringLen (castPtr p, n) >>= writerPut writer)
-      when more $ do
-        ready <- contentAtHand response
-        unless ready (writerFlush writer)
-        go
+      when more go
 
 -- The engine runs the tunnel when this request's memory has been given back; until then the connection must not be lost.
 tunnelled :: Job -> IO () -> Words -> Response -> IO Reply

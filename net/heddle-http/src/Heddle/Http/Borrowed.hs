@@ -21,7 +21,7 @@ module Heddle.Http.Borrowed
     withHeader,
     withReceived,
     withBodyPiece,
-    bodyAtHand,
+    beforeBodyWaits,
 
     -- * Conditions
     hasHeader,
@@ -128,16 +128,12 @@ pauseRequestUntil request deadline =
     NoSource -> pauseUntil (requestConn request) deadline
     Source _ pause _ -> pause deadline
 
--- | Whether a piece of the body can be read without waiting for the client, or nothing is left of it. With HTTP/2 it is not known, and the
--- answer is 'False' until the end.
+-- | The same request, which does this before it waits for more of the body. Not with HTTP/2, whose requests do not tell whether a
+-- piece is at hand.
 --
--- [Cost]: three loads.
-bodyAtHand :: Request -> IO Bool
-bodyAtHand request = do
-  left <- get (requestWork request) WorkLeft
-  start <- get (requestWork request) WorkStart
-  end <- get (requestWork request) WorkEnd
-  pure (left == 0 || (left >= -1 && start < end))
+-- [Cost]: an allocation.
+beforeBodyWaits :: IO () -> Request -> Request
+beforeBodyWaits act request = request {requestFlush = requestFlush request >> act}
 
 -- | Send what earlier replies have left to be sent together with this one, and 100 Continue if the client waits for it.
 --

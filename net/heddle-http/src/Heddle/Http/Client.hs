@@ -90,9 +90,9 @@ module Heddle.Http.Client
 
     -- ** Content
     contentLength,
-    contentAtHand,
     readResponsePiece,
     withResponsePiece,
+    withResponsePieceAfter,
     readWholeResponse,
 
     -- * Exceptions

@@ -26,9 +26,9 @@ module Heddle.Http.Client.Response
 
     -- * Content
     contentLength,
-    contentAtHand,
     readResponsePiece,
     withResponsePiece,
+    withResponsePieceAfter,
     readWholeResponse,
 
     -- * For the client
@@ -223,17 +223,6 @@ contentLength response = case responseContent response of
   UntilClose -> Nothing
   _ -> Just 0
 
--- | Whether a piece of the content can be read without waiting for the server, or nothing is left of it.
---
--- [Cost]: three loads.
-contentAtHand :: Response -> IO Bool
-contentAtHand response = do
-  let ws = exchangeWork (responseExchange response)
-  left <- get ws WorkLeft
-  start <- get ws WorkStart
-  end <- get ws WorkEnd
-  pure (left == 0 || start < end)
-
 -- | The next piece of the content; empty at its end.
 --
 -- [Cost]: a copy of the piece.
@@ -251,12 +240,22 @@ readResponsePiece response = withResponsePiece response $ \p n -> BI.create n (\
 -- [Masking]: interruptible while parked; the action runs in the caller's state.
 -- [Throws]: as 'readResponsePiece'.
 withResponsePiece :: Response -> (Ptr Word8 -> Int -> IO a) -> IO a
-withResponsePiece response use = do
+withResponsePiece response = withResponsePieceAfter response (pure ())
+{-# INLINE withResponsePiece #-}
+
+-- | 'withResponsePiece', doing the first action before each wait for the server: a gateway sends on what it has.
+--
+-- [Cost]: as 'withResponsePiece'.
+-- [Blocks]: parks.
+-- [Masking]: the first action runs masked.
+-- [Throws]: as 'readResponsePiece'.
+withResponsePieceAfter :: Response -> IO () -> (Ptr Word8 -> Int -> IO a) -> IO a
+withResponsePieceAfter response waiting use = do
   checkUsable response
   let ws = exchangeWork (responseExchange response)
-  (at, n) <- mask_ (nextPiece response Nothing)
+  (at, n) <- mask_ (nextPiece response waiting Nothing)
   use (inputPtr ws `plusPtr` at) n
-{-# INLINE withResponsePiece #-}
+{-# INLINE withResponsePieceAfter #-}
 
 -- | The whole content; 'ContentTooLarge' if it is longer than this many bytes.
 --
@@ -275,8 +274,8 @@ readWholeResponse response most
 
 -- Offset and length of the next piece in the input; length 0 at the end. With a deadline, reading does not
 -- wait beyond it, instead of the pace.
-nextPiece :: Response -> Maybe Deadline -> IO (Int, Int)
-nextPiece response limit = do
+nextPiece :: Response -> IO () -> Maybe Deadline -> IO (Int, Int)
+nextPiece response waiting limit = do
   left <- get ws WorkLeft
   case () of
     _
@@ -290,7 +289,7 @@ nextPiece response limit = do
       start <- get ws WorkStart
       end <- get ws WorkEnd
       if start == end
-        then fill response limit >>= \r -> if r == 0 then failing response (Ended ReadingContent) else sized left
+        then (waiting >> fill response limit) >>= \r -> if r == 0 then failing response (Ended ReadingContent) else sized left
         else do
           let n = min left (end - start)
           set ws WorkStart (start + n)
@@ -302,7 +301,7 @@ nextPiece response limit = do
       chunkNext (workChunks ws) (inputPtr ws `plusPtr` start) (end - start) >>= \case
         ChunkMore used -> do
           set ws WorkStart (start + used)
-          r <- fill response limit
+          r <- waiting >> fill response limit
           if r == 0 then failing response (Ended ReadingContent) else chunked
         ChunkData offset n -> do
           set ws WorkStart (start + offset + n)
@@ -316,7 +315,7 @@ nextPiece response limit = do
       start <- get ws WorkStart
       end <- get ws WorkEnd
       if start == end
-        then fill response limit >>= \r -> if r == 0 then (0, 0) <$ set ws WorkLeft 0 else untilClose
+        then (waiting >> fill response limit) >>= \r -> if r == 0 then (0, 0) <$ set ws WorkLeft 0 else untilClose
         else do
           set ws WorkStart end
           pure (start, end - start)
@@ -390,7 +389,7 @@ finishContent response = do
             pure (start == end)
           | room < 0 -> pure False
           | otherwise -> do
-            (_, n) <- nextPiece response (Just (Deadline 0))
+            (_, n) <- nextPiece response (pure ()) (Just (Deadline 0))
             drop' (room - n - (if n == 0 then 1 else 0))
 
 -- | How long the connection may be unused: the settings' time, or less if the peer closes earlier.
