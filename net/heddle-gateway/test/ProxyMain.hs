@@ -9,7 +9,9 @@ where
 import Heddle.Prim.Clock (milliseconds)
 import Heddle.Testkit.Descriptors (noDescriptorIsLeft, openDescriptors)
 import Heddle.Timer (sleepFor)
+import ProxyBadUpstream qualified
 import ProxyConversation qualified
+import ProxyParts qualified
 import System.Environment (setEnv)
 import Test.Tasty (defaultMain, testGroup)
 
@@ -23,6 +25,8 @@ main = do
   defaultMain $
     testGroup
       "heddle-gateway-proxy"
-      [ ProxyConversation.tests,
+      [ ProxyParts.tests,
+        ProxyConversation.tests,
+        ProxyBadUpstream.tests,
         noDescriptorIsLeft before
       ]

@@ -128,12 +128,12 @@ pauseRequestUntil request deadline =
     NoSource -> pauseUntil (requestConn request) deadline
     Source _ pause _ -> pause deadline
 
--- | The same request, which does this before it waits for more of the body. Not with HTTP/2, whose requests do not tell whether a
+-- | The same request, which does this before it waits for more of the body, and ten times a second while it waits. Not with HTTP/2, whose requests do not tell whether a
 -- piece is at hand.
 --
 -- [Cost]: an allocation.
 beforeBodyWaits :: IO () -> Request -> Request
-beforeBodyWaits act request = request {requestFlush = requestFlush request >> act}
+beforeBodyWaits act request = request {requestFlush = requestFlush request >> act, requestPolls = True}
 
 -- | Send what earlier replies have left to be sent together with this one, and 100 Continue if the client waits for it.
 --

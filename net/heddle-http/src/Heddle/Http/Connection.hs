@@ -352,6 +352,7 @@ requestAt state now =
       requestCapability = contextCapability (stateContext state),
       requestBegan = now,
       requestFlush = mask_ (beforeBody state),
+      requestPolls = False,
       requestReply = \request reply -> mask_ (replyInside state request reply),
       requestEarly = \status given -> mask_ (interimInside state status given)
     }

@@ -84,7 +84,7 @@ import Heddle.Http.Workspace
 import Heddle.IO.Registration (Registration, registrationPeer, pattern TimedOutCode)
 import Heddle.IO.Transport (LayerFacts, Transport (..), holdsInput, isLayered, layerFacts, readUntil, transportRegistration)
 import Heddle.Prim.Atomic (readRef)
-import Heddle.Prim.Clock (Deadline (..), monotonicNow, seconds)
+import Heddle.Prim.Clock (Deadline (..), after, milliseconds, monotonicNow, seconds)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 
 -- | One request.
@@ -99,6 +99,8 @@ data Request = Request
     requestBegan :: !Deadline,
     -- | Sends the gathered output, and the 100 Continue that the client still waits for.
     requestFlush :: !(IO ()),
+    -- | Whether 'requestFlush' is also called ten times a second while the body is waited for.
+    requestPolls :: !Bool,
     -- | 'replyNow'.
     requestReply :: !(Request -> Reply -> IO Int),
     -- | 'replyInterim'.
@@ -449,13 +451,14 @@ fill request = do
   got <- get ws WorkBodyGot
   let room = inputSize ws - end
       deadline = paceDeadline pace (Deadline since) got
-  r <- readUntil (requestTransport request) (inputPtr ws `plusPtr` end) room deadline
+      soon = if requestPolls request then min deadline (after (milliseconds 100) (Deadline now)) else deadline
+  r <- readUntil (requestTransport request) (inputPtr ws `plusPtr` end) room soon
   if r > 0
     then do
       set ws WorkEnd (end + r)
       set ws WorkBodyGot (got + r)
       noteShort (requestTransport request) ws r room
-    else failing request (if r == TimedOutCode then BodyTooSlow else BodyCutShort)
+    else if r == TimedOutCode && soon < deadline then fill request else failing request (if r == TimedOutCode then BodyTooSlow else BodyCutShort)
   where
     ws = requestWork request
     pace = settingBodyPace (requestSettings request)

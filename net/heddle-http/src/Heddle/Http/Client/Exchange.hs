@@ -364,7 +364,8 @@ sendRequest ex =
             writeRef total now
             -- More than announced would be read as the next request.
             if maybe False (now >) size then stop AllSent else (if maybe True (const False) size then putChunk ex b else putPiece ex b) >>= orStop
-          flush' = guarded (flushOut ex >>= orStop)
+          -- A writer that waits between two pieces learns here of an answer that has come meanwhile.
+          flush' = guarded (flushMoreOut ex >>= orStop)
       outcome <- trySyncOrStop (exchangeRestore ex (action (Writer put (mapM_ put . L.toChunks . toLazyByteString) flush')))
       end <- readRef stopped
       count <- readRef total

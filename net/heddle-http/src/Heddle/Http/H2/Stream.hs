@@ -254,6 +254,7 @@ requestAt serving now =
       requestCapability = contextCapability (contextOf serving),
       requestBegan = now,
       requestFlush = mask_ (beforeBody serving),
+      requestPolls = False,
       requestReply = \request reply -> mask_ (replyInside serving request reply),
       requestEarly = \_ _ -> pure ()
     }
