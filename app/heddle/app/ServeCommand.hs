@@ -13,6 +13,8 @@ import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
 import Data.Functor ((<&>))
 import Data.List (intercalate)
+import Data.Text qualified as T
+import Data.Text.Encoding (encodeUtf8)
 import Heddle.Http (Settings (..))
 import Heddle.IO (BackendChoice (..), Spread (..))
 import Heddle.Prim.Atomic (atomicRead, atomicWrite, newWords)
@@ -52,6 +54,12 @@ options =
               <> help ("Listen here; may be given more than once. Also :PORT for every address, unix:PATH, and any of these after https:// (default: " <> intercalate ", " (map renderListen (serveListen standard)) <> ")")
           )
       )
+    <*> many routes
+    <*> many
+      ( option
+          (eitherReader variable)
+          (long "program-env" <> metavar "NAME=VALUE" <> help "A variable for the programs of --cgi, --fastcgi and --scgi, such as GIT_PROJECT_ROOT=/srv/git; may be given more than once")
+      )
     <*> certificates
     <*> switch (long "redirect-https" <> help "Redirect requests on addresses without https:// to the first address with it")
     <*> optional
@@ -89,10 +97,12 @@ options =
       (eitherReader backend)
       (long "backend" <> metavar "epoll|poll" <> completeWith ["epoll", "poll"] <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
   where
-    build directory listen tls redirect strict cores accessLog indexes dotted drain idle most one choice =
+    build directory listen routed variables tls redirect strict cores accessLog indexes dotted drain idle most one choice =
       tlsOf tls <&> \source ->
         defaults
           { serveListen = if null listen then serveListen defaults else listen,
+            serveRoutes = routed,
+            serveVariables = variables,
             serveTls = source,
             serveRedirect = redirect,
             serveCores = cores,
@@ -106,6 +116,9 @@ options =
           }
       where
         defaults = defaultServeOptions directory
+    variable text = case break (== '=') text of
+      (name, '=' : value') | not (null name) -> Right (encodeUtf8 (T.pack name), encodeUtf8 (T.pack value'))
+      _ -> Left ("expected NAME=VALUE, not '" ++ text ++ "'")
     maxAge n = C.pack ("max-age=" ++ show n)
     -- For the help: the defaults do not depend on the directory.
     standard = defaultServeOptions "."
@@ -114,6 +127,22 @@ options =
       "epoll" -> Right Epoll
       "poll" -> Right Poll
       other -> Left ("'" ++ other ++ "' is not a back end; there are epoll and poll")
+
+-- What is not answered from the directory.
+routes :: Parser RouteSpec
+routes =
+  route "cgi" "PREFIX=DIR" "Answer below PREFIX by the programs in a directory (CGI)" (Right . CgiDirectory)
+    <|> route "fastcgi" "PREFIX=ADDR" "Answer below PREFIX, or files such as /*.php, by a FastCGI server at HOST:PORT or unix:PATH; several with commas" (fmap FastCgiServers . servers)
+    <|> route "scgi" "PREFIX=ADDR" "The same with SCGI" (fmap ScgiServers . servers)
+    -- Without a help text until the gateway exists: it is not documented.
+    <|> option (eitherReader (parseRoute (Right . ProxyTo))) (long "proxy" <> metavar "PREFIX=URL" <> internal)
+  where
+    route name what text target =
+      option (eitherReader (parseRoute target)) (long name <> metavar what <> help text)
+    servers = traverse (fmap listenPlace . parseListen) . commas
+    commas text = case break (== ',') text of
+      (one, _ : others) -> one : commas others
+      (one, []) -> [one]
 
 certificates :: Parser ([FilePath], [FilePath], Bool)
 certificates =

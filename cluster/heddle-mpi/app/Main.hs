@@ -13,7 +13,7 @@ module Main
   )
 where
 
-import Control.Monad (unless, when)
+import Control.Monad (unless, void, when)
 import Data.Char (isAlphaNum, isAscii, isDigit)
 import Data.Foldable qualified as Foldable (asum)
 import Data.List (isSuffixOf)
@@ -28,6 +28,7 @@ import System.Exit (ExitCode (..), exitWith)
 import System.IO (hPutStrLn, stderr)
 import System.IO.Error (catchIOError)
 import System.Posix.Process (executeFile)
+import System.Posix.Signals (Handler (Ignore), installHandler, sigPIPE)
 import System.Posix.User (getEffectiveUserID)
 import System.Process (readProcess)
 import Text.Read (readMaybe)
@@ -123,9 +124,12 @@ main = do
           ours = fixed ++ [entry | entry@(name, _) <- usual, lookup name (fixed ++ inherited) == Nothing]
           environment = ours ++ [entry | entry@(name, _) <- inherited, lookup name ours == Nothing]
           arguments = launch implementation ranks ++ [program] ++ optionArguments chosen
+          ignoring = ignoresSigPipe implementation
       if optionShow chosen
-        then putStrLn (unwords ([name ++ "=" ++ quoted setting | (name, setting) <- ours] ++ map quoted (path : arguments)))
-        else executeFile path False arguments (Just environment) `catchIOError` \e -> refuse (path ++ " cannot be started: " ++ show e ++ ".")
+        then putStrLn (unwords (["env --ignore-signal=PIPE" | ignoring] ++ [name ++ "=" ++ quoted setting | (name, setting) <- ours] ++ map quoted (path : arguments)))
+        else do
+          when ignoring (void (installHandler sigPIPE Ignore Nothing))
+          executeFile path False arguments (Just environment) `catchIOError` \e -> refuse (path ++ " cannot be started: " ++ show e ++ ".")
 
 install :: Implementation -> String
 install OpenMpi = "Debian: apt-get install openmpi-bin."
@@ -164,6 +168,12 @@ programAt name = do
 launch :: Implementation -> Int -> [String]
 launch OpenMpi ranks = ["--bind-to", "none", "-n", show ranks]
 launch Mpich ranks = ["-n", show ranks]
+
+-- MPICH 4.2's launcher tells a process of the end of its standard input through a socket that is closed already if the
+-- processes were quick, and SIGPIPE then ends the job. Only the launcher ignores the signal: what starts the processes sets
+-- its own handler, so they have the default again.
+ignoresSigPipe :: Implementation -> Bool
+ignoresSigPipe implementation = implementation == Mpich
 
 -- | An implementation with the settings that its releases understand.
 data Release = OpenMpi4 | OpenMpi5 | OpenMpi6 | AnyMpich

@@ -8,6 +8,7 @@ import ListenTest qualified
 import LogLineTest qualified
 import LogRingTest qualified
 import MimeTest qualified
+import RoutesTest qualified
 import StaticTest qualified
 import System.Environment (setEnv)
 import Test.Tasty
@@ -26,6 +27,7 @@ main = do
         LogLineTest.tests,
         LogRingTest.tests,
         StaticTest.tests,
+        RoutesTest.tests,
         ConditionTest.tests,
         AccessLogTest.tests,
         -- Last: tests run one after the other.

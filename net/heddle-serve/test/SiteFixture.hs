@@ -4,6 +4,7 @@
 module SiteFixture
   ( Running (..),
     withSite,
+    withRoutedSite,
     withDirectory,
     ask,
     asking,
@@ -46,7 +47,11 @@ withDirectory = bracket (mkdtemp "/tmp/heddle-test-") removePathForcibly
 -- | Fill a directory, serve it, run; then every connection must end, and no reply may have
 -- failed in the server.
 withSite :: (FilePath -> IO ()) -> (Running -> IO a) -> IO a
-withSite populate body = withDirectory $ \directory -> do
+withSite = withRoutedSite noRoutes
+
+-- | The same with routes.
+withRoutedSite :: Routes -> (FilePath -> IO ()) -> (Running -> IO a) -> IO a
+withRoutedSite routes populate body = withDirectory $ \directory -> do
   populate directory
   logged <- newIORef []
   failures <- newIORef []
@@ -62,7 +67,7 @@ withSite populate body = withDirectory $ \directory -> do
                       end <- pokeLogLine clock request what status bytes p
                       B.packCStringLen (castPtr p, end `minusPtr` p)
                     atomicModifyIORef' logged (\ls -> (line : ls, ()))
-              pure (staticHandler (Site root ["index.html", "index.htm"] False "heddle" noReserve) cache, Just hook)
+              pure (staticHandler (Site root ["index.html", "index.htm"] False "heddle" noReserve routes) cache, Just hook)
         withServer runtime settings make [listener] $ \server -> do
           r <- body (Running directory (listenerAddress listener) (reverse <$> readIORef logged))
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)

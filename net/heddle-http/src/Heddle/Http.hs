@@ -59,6 +59,7 @@ module Heddle.Http
     readWholeBody,
     bodyLeft,
     unpaced,
+    askForBody,
     BodyError (..),
 
     -- * Replies

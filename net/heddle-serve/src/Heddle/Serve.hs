@@ -19,6 +19,12 @@ module Heddle.Serve
     ServeEvent (..),
     ServeError (..),
 
+    -- * Routes
+    RouteSpec (..),
+    RouteTarget (..),
+    RoutePattern (..),
+    parseRoute,
+
     -- * Addresses
     ListenSpec (..),
     Protocol (..),
@@ -29,6 +35,7 @@ module Heddle.Serve
 where
 
 import Control.Monad (unless)
+import Data.ByteString (ByteString)
 import Data.Foldable (for_)
 import Data.List (intercalate, isPrefixOf, nub)
 import Data.Maybe (fromMaybe)
@@ -43,6 +50,7 @@ import Heddle.Prim.File (closeFile, openFile, readOnly)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.AccessLog
+import Heddle.Serve.Behind
 import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
 import Heddle.Serve.FileCache (newFileCache)
@@ -52,6 +60,7 @@ import Heddle.Serve.Listen
 import Heddle.Serve.Messages
 import Heddle.Serve.Redirect (redirectToHttps)
 import Heddle.Serve.Root (closeRoot, openRoot, refreshRoot)
+import Heddle.Serve.Routes
 import Heddle.Serve.Static
 import Heddle.Tls (TlsProblem)
 import Network.Socket (SockAddr)
@@ -60,6 +69,10 @@ import Network.Socket (SockAddr)
 data ServeOptions = ServeOptions
   { serveDirectory :: !FilePath,
     serveListen :: ![ListenSpec],
+    -- | What is not answered from the directory.
+    serveRoutes :: ![RouteSpec],
+    -- | Variables for the programs of routes.
+    serveVariables :: ![(ByteString, ByteString)],
     -- | The certificates of the addresses after @https:\/\/@.
     serveTls :: !ServeTls,
     -- | Answer requests without TLS with a redirection to the first address with TLS.
@@ -90,6 +103,8 @@ defaultServeOptions directory =
   ServeOptions
     { serveDirectory = directory,
       serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
+      serveRoutes = [],
+      serveVariables = [],
       serveTls = NoTls,
       serveRedirect = False,
       serveCores = Nothing,
@@ -133,6 +148,8 @@ data ServeError
     CannotUse ![TlsProblem]
   | -- | There is nothing to redirect to.
     NothingToRedirectTo
+  | -- | A route, and what is wrong with it.
+    CannotRoute !NotRouted
   deriving stock (Eq)
 
 instance Show ServeError where
@@ -158,6 +175,7 @@ instance Exception ServeError where
       "there is no certificate for " ++ place ++ ".\n  Give --tls-cert FILE and --tls-key FILE, or --tls-self-signed for development."
     CannotUse problems -> intercalate "\nheddle serve: " (map displayException problems)
     NothingToRedirectTo -> "there is no address to redirect to.\n  Give one with --listen https://ADDR:PORT."
+    CannotRoute why -> displayException why
     CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
     CannotLog path e ->
       "cannot write the access log " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
@@ -184,9 +202,9 @@ serveSite options tell = do
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withMessages runtime tell $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> do
+        withLog runtime messages $ \accessLog -> withRoutes runtime messages $ \routes -> do
           let settings = settingsWith messages
-              site = Site root indexes (serveHidden options) (settingServerName settings) reserve
+              site = Site root indexes (serveHidden options) (settingServerName settings) reserve routes
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
             certificates <- either (throwIO . CannotUse) pure loaded
             withListeners runtime options $ \places -> do
@@ -229,6 +247,9 @@ serveSite options tell = do
                 NoDescriptors e -> describeErrno e ++ "; raise the limit of open files (ulimit -n)"
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
+    withRoutes runtime messages body = do
+      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (serveVariables options) (serveRoutes options) body)
+      either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
       Just path -> withAccessLog runtime (naming (CannotLog path)) path (announce messages . Trouble) (body . Just)

@@ -42,6 +42,7 @@ module Heddle.Http.Request
     readWholeBody,
     bodyLeft,
     unpaced,
+    askForBody,
     BodyError (..),
 
     -- * Replying early
@@ -291,6 +292,17 @@ bodyLeft request = known <$> get (requestWork request) WorkLeft
 -- [Cost]: an allocation.
 unpaced :: Request -> Request
 unpaced request = request {requestSettings = (requestSettings request) {settingBodyPace = Pace (seconds 1000000000) 0}}
+
+-- | Tell a client that waits for 100 Continue to send the body, and send what was gathered of earlier replies. After this
+-- a thread may read the body while the handler's sends the reply by 'replyNow'; both end before the handler returns.
+--
+-- [Cost]: a load or two if there is nothing to send.
+-- [Blocks]: parks.
+-- [Throws]: when the client is gone, an 'HttpException'.
+-- [Threads]: the handler's, before 'replyNow'.
+askForBody :: Request -> IO ()
+askForBody = requestFlush
+{-# INLINE askForBody #-}
 
 -- | Send a reply while the handler still runs, for a handler that has work to do afterwards or
 -- that holds what the reply is made of. The handler then returns 'Replied'. The answer is

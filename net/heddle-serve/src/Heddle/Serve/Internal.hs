@@ -18,6 +18,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.LogLine,
     module Heddle.Serve.Mime,
     module Heddle.Serve.Root,
+    module Heddle.Serve.Routes,
     module Heddle.Serve.Static,
   )
 where
@@ -30,4 +31,5 @@ import Heddle.Serve.Listen
 import Heddle.Serve.LogLine
 import Heddle.Serve.Mime
 import Heddle.Serve.Root
+import Heddle.Serve.Routes
 import Heddle.Serve.Static

@@ -35,12 +35,13 @@ import Heddle.Http.UriPath
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
-import Heddle.Prim.Exception (mask_, onException)
+import Heddle.Prim.Exception (mask_, onException, try, unsafeUnmask)
 import Heddle.Prim.File
 import Heddle.Serve.DescriptorReserve
 import Heddle.Serve.FileCache
 import Heddle.Serve.FileReply
 import Heddle.Serve.Root
+import Heddle.Serve.Routes
 import System.Posix.Types (Fd)
 
 -- | What is served.
@@ -54,7 +55,9 @@ data Site = Site
     -- | The server's name, for prebuilt replies.
     siteServerName :: !ByteString,
     -- | Descriptors for files when clients have taken all others.
-    siteReserve :: !DescriptorReserve
+    siteReserve :: !DescriptorReserve,
+    -- | Answered by gateways.
+    siteRoutes :: !Routes
   }
 
 -- Larger files are sent from the page cache instead of kept in memory.
@@ -75,11 +78,37 @@ staticHandler site cache request = do
           if requestBegan request < after (seconds 1) checked'
             then current request code entry
             else mask_ (revalidate serving entry)
-        -- Masked: a descriptor is open between here and the reply.
-        Nothing -> mask_ (uncached serving)
-    else pure (otherMethod code)
+        Nothing -> routed site cache request (uncached serving)
+    else routed site cache request (\_ _ -> pure (otherMethod code))
+
+-- What the routes do not take; see Note [Routes and the cache].
+routed :: Site -> FileCache -> Request -> (ByteString -> Either PathError UriPath -> IO Reply) -> IO Reply
+routed site cache request file = do
+  raw <- rawPath request
+  let decoded = decodePath raw
+  case decoded of
+    Right path
+      | Just found <- findRoute (siteRoutes site) path,
+        not (foundFile found && isHidden site (pathRelative path)) ->
+        throughRoute site cache request found
+    _ -> file raw decoded
+{-# INLINE routed #-}
+
+-- A gateway's answer, or the file that its program names instead.
+throughRoute :: Site -> FileCache -> Request -> Found -> IO Reply
+throughRoute site cache request found =
+  try (foundGateway found (foundPlace found) request) >>= \case
+    Right reply -> pure reply
+    -- GET, whatever the request was.
+    Left (LocalFile path) -> do
+      code <- method request
+      if isHidden site (pathRelative path)
+        then pure notFound
+        else mask_ (servePath (Serving site cache request (if code == MethodHead then MethodHead else MethodGet)) Nothing path)
 
 -- | The reply to a request for a whole file that is in the cache and known to be current.
+--
+-- It never answers for a route: see Note [Routes and the cache].
 --
 -- [Blocks]: never.
 staticAtOnce :: FileCache -> Request -> IO (Maybe Reply)
@@ -141,7 +170,7 @@ revalidate serving entry = do
     Right True | trusted -> markChecked entry (requestBegan request) >> current request code entry
     -- Without a descriptor to check with, the cached version is better than an error.
     Left e | e `elem` [EMFILE, ENFILE, ENOMEM] -> current request code entry
-    _ -> removeEntry cache (entryPath entry) >> uncached serving
+    _ -> removeEntry cache (entryPath entry) >> (rawPath request >>= \raw -> uncached serving raw (decodePath raw))
   where
     site = servingSite serving
     cache = servingCache serving
@@ -151,19 +180,17 @@ revalidate serving entry = do
     -- clock; and another index may have come before this one.
     trusted = entrySettled entry && not ("/" `B.isSuffixOf` entryPath entry)
 
--- A path that is not in the cache.
-uncached :: Serving -> IO Reply
-uncached serving = do
-  raw <- rawPath (servingRequest serving)
-  case decodePath raw of
-    Left e -> pure (problem (pathErrorStatus e) (pathErrorText e))
-    Right path
-      | not (siteHidden (servingSite serving)) && hidden (pathRelative path) -> pure notFound
-      -- Only the canonical spelling is remembered, or one file could fill the cache.
-      | otherwise -> servePath serving (if isCanonical raw path then Just raw else Nothing) path
+-- A path that is not in the cache, as sent and decoded. Masked where a descriptor is open before the reply has it.
+uncached :: Serving -> ByteString -> Either PathError UriPath -> IO Reply
+uncached serving raw = \case
+  Left e -> pure (problem (pathErrorStatus e) (pathErrorText e))
+  Right path
+    | isHidden (servingSite serving) (pathRelative path) -> pure notFound
+    -- Only the canonical spelling is remembered, or one file could fill the cache.
+    | otherwise -> mask_ (servePath serving (if isCanonical raw path then Just raw else Nothing) path)
 
-hidden :: ByteString -> Bool
-hidden path = any (\part -> "." `B.isPrefixOf` part && part /= ".well-known") (C.split '/' path)
+isHidden :: Site -> ByteString -> Bool
+isHidden site path = not (siteHidden site) && any (\part -> "." `B.isPrefixOf` part && part /= ".well-known") (C.split '/' path)
 
 -- A decoded path, and the key under which a small file found there is cached.
 servePath :: Serving -> Maybe ByteString -> UriPath -> IO Reply
@@ -177,7 +204,7 @@ servePath serving key path =
       Directory -> do
         closeOpened file
         if pathTrailingSlash path || atRoot
-          then serveIndex serving key relative (siteIndexes (servingSite serving))
+          then serveIndex serving key path (siteIndexes (servingSite serving))
           else redirectToDirectory request path
       OtherKind -> problem status403 "This is not a file." <$ closeOpened file
   where
@@ -186,18 +213,23 @@ servePath serving key path =
     atRoot = B.null relative
 
 -- The first index that a directory has.
-serveIndex :: Serving -> Maybe ByteString -> ByteString -> [ByteString] -> IO Reply
+serveIndex :: Serving -> Maybe ByteString -> UriPath -> [ByteString] -> IO Reply
 serveIndex _ _ _ [] = pure (problem status403 "This directory has no index, and listings are off.")
-serveIndex serving key directory (name : others) =
+serveIndex serving key path (name : others) =
   openHere (servingSite serving) (servingRequest serving) inside >>= \case
     Right file
-      | statusKind (openStatus file) == RegularFile -> serveFile serving key file
+      | statusKind (openStatus file) == RegularFile -> case byRoute of
+        -- The index is a program's, such as index.php, whose text is nobody's business.
+        Just found -> closeOpened file >> unsafeUnmask (throughRoute (servingSite serving) (servingCache serving) (servingRequest serving) found)
+        Nothing -> serveFile serving key file
       | otherwise -> closeOpened file >> next
     Left e
       | e `elem` [ENOENT, ENOTDIR] -> next
       | otherwise -> pure (openFailed e)
   where
-    next = serveIndex serving key directory others
+    next = serveIndex serving key path others
+    byRoute = findRoute (siteRoutes (servingSite serving)) path {pathRelative = inside, pathTrailingSlash = False}
+    directory = pathRelative path
     inside
       | B.null directory = name
       | otherwise = directory <> "/" <> name
@@ -358,3 +390,10 @@ openFailed e
   | e == EXDEV = problem status403 "This path leads out of the site."
   | e `elem` [EMFILE, ENFILE, ENOMEM, EAGAIN] = problem status503 "The server is out of descriptors or memory; try again."
   | otherwise = problem status500 "The file could not be opened."
+
+-- Note [Routes and the cache]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- Routes are looked up only when the cache has nothing: a hit costs what it costs without routes. That is right because
+-- routes never change while the site is served, and an entry is made only by a request that no route took, for a path in
+-- its canonical spelling. So no path of a route is ever in the cache. 'revalidate' replaces an entry under the path
+-- that it had, which no route takes either.

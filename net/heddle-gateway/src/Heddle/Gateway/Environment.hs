@@ -1,0 +1,148 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Gateway.Environment
+-- Description : What a program is told of a request
+-- Stability   : stable
+--
+-- The meta-variables of RFC 3875, and those that PHP and others expect besides, of which CGI makes environment variables,
+-- and FastCGI and SCGI parameters.
+--
+-- Invariant: a header of the request becomes @HTTP_@ and its name, and nothing else. @Proxy@ is left out, since programs
+-- take @HTTP_PROXY@ for a setting of their user's; a name with an underscore is left out, since it would pass for another
+-- header; headers of the connection are the server's own.
+-- Cost: O(headers); a system call for the server's port.
+-- Owner: the handler.
+-- [Source]: RFC 3875, section 4.1.
+module Heddle.Gateway.Environment
+  ( Variables,
+    Script (..),
+    variablesOf,
+    splitScript,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.Char (toLower, toUpper)
+import Data.Map.Strict qualified as Map
+import Heddle.Gateway.Answer (isHopByHop)
+import Heddle.Gateway.Place
+import Heddle.Http
+import Heddle.Http.Borrowed (requestConn)
+import Heddle.IO (localAddress, peerAddress)
+import Heddle.IO.Registration (connectionOf)
+import Network.Socket (HostName, NameInfoFlag (..), SockAddr (..), getNameInfo, hostAddressToTuple)
+
+-- | Names and values.
+type Variables = [(ByteString, ByteString)]
+
+-- | The program that is asked.
+data Script = Script
+  { -- | The part of the path that leads to it, as in @\/cgi-bin\/list.cgi@.
+    scriptName :: !ByteString,
+    -- | The part after that, as in @\/archive@; empty if there is none.
+    scriptInfo :: !ByteString,
+    -- | Its file.
+    scriptFile :: !ByteString,
+    -- | The directory that paths are files of, without a slash at its end.
+    scriptRoot :: !ByteString
+  }
+  deriving stock (Eq, Show)
+
+-- | Split a path behind the first segment that ends in one of these suffixes; without any, all of the path is the script.
+--
+-- >>> splitScript [".php"] "/blog/index.php/2011/10"
+-- ("/blog/index.php","/2011/10")
+--
+-- [Cost]: O(length).
+splitScript :: [ByteString] -> ByteString -> (ByteString, ByteString)
+splitScript suffixes path = go 0
+  where
+    go from = case C.elemIndex '/' (B.drop (from + 1) path) of
+      Nothing -> (path, "")
+      Just i
+        | end <- from + 1 + i -> if any (`B.isSuffixOf` B.take end path) suffixes then B.splitAt end path else go end
+
+-- | The variables of a request for a script. The last of two with one name counts.
+--
+-- [Cost]: O(bytes of the head); one system call.
+-- [Blocks]: never.
+-- [Threads]: the handler's.
+variablesOf :: Request -> Place -> Script -> IO Variables
+variablesOf request place script = do
+  verb <- methodBytes request
+  requested <- target request
+  asked <- query request
+  authority <- host request
+  major <- httpMajor request
+  minor <- httpMinor request
+  left <- bodyLeft request
+  fields <- headers request
+  let conn = connectionOf (requestConn request)
+  (remote, remotePort) <- peerAddress conn >>= maybe (pure ("", "")) numbers
+  (here, port) <- localAddress conn >>= maybe (pure ("", "")) numbers
+  let (name, askedPort) = splitAuthority authority
+      usual = if isSecure request then "443" else "80"
+      fieldOf wanted = Map.lookup wanted gathered
+      gathered = Map.fromListWith (\new old -> (fst old, snd old <> (if fst old == "cookie" then "; " else ", ") <> snd new)) [(lower n, (lower n, v)) | (n, v) <- fields]
+      passed = [("HTTP_" <> C.map variable n, v) | (n, (_, v)) <- Map.toList gathered, passes n]
+      -- After a local redirect the query is the redirect's, the method is GET, and there is no body.
+      (verb', asked', left') = case placeQuery place of
+        Nothing -> (verb, asked, left)
+        Just given -> (if verb == "HEAD" then verb else "GET", given, Just 0)
+  pure . concat $
+    [ [ ("GATEWAY_INTERFACE", "CGI/1.1"),
+        ("SERVER_SOFTWARE", "heddle"),
+        ("SERVER_PROTOCOL", "HTTP/" <> C.pack (show major) <> "." <> C.pack (show minor)),
+        ("SERVER_NAME", if B.null name then here else name),
+        ("SERVER_PORT", if not (B.null port) then port else if B.null askedPort then usual else askedPort),
+        ("SERVER_ADDR", here),
+        ("REQUEST_METHOD", verb'),
+        ("REQUEST_URI", pathOf requested),
+        ("REQUEST_SCHEME", if isSecure request then "https" else "http"),
+        ("QUERY_STRING", asked'),
+        ("SCRIPT_NAME", scriptName script),
+        ("SCRIPT_FILENAME", scriptFile script),
+        ("PATH_INFO", scriptInfo script),
+        ("DOCUMENT_ROOT", scriptRoot script),
+        ("DOCUMENT_URI", placePath place),
+        ("REMOTE_ADDR", remote),
+        ("REMOTE_PORT", remotePort),
+        -- php-cgi answers nobody who does not set it.
+        ("REDIRECT_STATUS", "200")
+      ],
+      [("PATH_TRANSLATED", scriptRoot script <> scriptInfo script) | not (B.null (scriptInfo script))],
+      [("HTTPS", "on") | isSecure request],
+      [("CONTENT_LENGTH", C.pack (show n)) | Just n <- [left'], n > 0 || fmap snd (fieldOf "content-length") == Just "0"],
+      [("CONTENT_TYPE", v) | placeQuery place == Nothing, Just (_, v) <- [fieldOf "content-type"]],
+      passed
+    ]
+  where
+    lower = C.map toLower
+    variable c = if c == '-' then '_' else toUpper c
+    passes n = not (C.elem '_' n) && not (isHopByHop n) && n `notElem` ["content-length", "content-type", "proxy", "proxy-authorization"]
+
+-- The path and query of a target, which may be a whole URL.
+pathOf :: ByteString -> ByteString
+pathOf given
+  | "/" `B.isPrefixOf` given = given
+  | (_, rest) <- B.breakSubstring "://" given, not (B.null rest) = let path = C.dropWhile (\c -> c /= '/' && c /= '?') (B.drop 3 rest) in if "/" `B.isPrefixOf` path then path else "/" <> path
+  | otherwise = given
+
+-- Host and port of an authority; an IPv6 address keeps its brackets.
+splitAuthority :: ByteString -> (ByteString, ByteString)
+splitAuthority authority = case C.uncons authority of
+  Just ('[', _) | (inside, rest) <- C.break (== ']') authority -> (inside <> B.take 1 rest, B.drop 2 rest)
+  _ -> let (name, rest) = C.break (== ':') authority in (name, B.drop 1 rest)
+
+numbers :: SockAddr -> IO (ByteString, ByteString)
+numbers address = case address of
+  SockAddrUnix _ -> pure ("unix:", "")
+  SockAddrInet port there
+    | (a, b, c, d) <- hostAddressToTuple there -> pure (C.intercalate "." (map (C.pack . show) [a, b, c, d]), C.pack (show port))
+  _ -> do
+    (name, port) <- getNameInfo [NI_NUMERICHOST, NI_NUMERICSERV] True True address :: IO (Maybe HostName, Maybe HostName)
+    pure (maybe "" C.pack name, maybe "" C.pack port)

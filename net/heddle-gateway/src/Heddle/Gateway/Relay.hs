@@ -1,0 +1,300 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Gateway.Relay
+-- Description : A request to a program, and its answer back
+-- Stability   : stable
+--
+-- What CGI, FastCGI and SCGI have in common. While the handler's thread passes the program's output to the client, a
+-- second thread passes the request's body to the program, and then watches whether the client stays: each direction
+-- flows at its own pace, and neither is ever in memory as a whole.
+--
+-- Until the head of the answer has been understood, whatever fails is answered with a status. Afterwards the connection
+-- is cut short, and the exception that says why is the engine's to report.
+--
+-- Invariant: when 'relay' returns or throws, both threads have left the backend alone, and it may be closed.
+-- Cost: a thread for each request; a copy of the body and one of the answer.
+-- Owner: the handler's thread.
+module Heddle.Gateway.Relay
+  ( Backend (..),
+    Output (..),
+    RelaySettings (..),
+    relay,
+    Relayed (..),
+    refusal,
+    GatewayError (..),
+    withHelper,
+  )
+where
+
+import Control.Monad (unless, when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.Maybe (fromMaybe)
+import Heddle.Gateway.Answer
+import Heddle.Gateway.Failure
+import Heddle.Gateway.Place
+import Heddle.Http
+import Heddle.Http.Borrowed (requestConn)
+import Heddle.IO.Registration (Interest (..), hungUp, isClosing, waitUntil, wakeReader)
+import Heddle.Prim.Atomic
+import Heddle.Prim.Clock
+import Heddle.Prim.Exception
+import Heddle.Prim.Thread (forkMaskedOn, labelMe, myCapability)
+import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
+
+-- | A program that has been told of a request.
+data Backend = Backend
+  { -- | For the log: @program \/cgi-bin\/list.cgi@.
+    backendName :: !String,
+    -- | Pass on a piece of the body. 'False' if the program takes no more of it, which is not a failure.
+    --
+    -- It parks; another thread is in 'backendReceive' meanwhile.
+    backendFeed :: !(ByteString -> IO Bool),
+    -- | The body has ended.
+    backendFed :: !(IO ()),
+    -- | The next output, or 'Silent' if there is none by the deadline. It makes at least one attempt.
+    backendReceive :: !(Deadline -> IO Output),
+    -- | The answer is wanted no more: the program is told, and 'backendReceive' and 'backendFeed' return soon.
+    -- Idempotent; any thread.
+    backendAbort :: !(IO ())
+  }
+
+-- | What came from a program.
+data Output
+  = -- | Bytes, not none.
+    Output !ByteString
+  | -- | The regular end.
+    Finished
+  | -- | Nothing by the deadline.
+    Silent
+  | -- | Nothing more will come.
+    Failed !Failure
+
+-- | Bounds, and where to tell of troubles.
+data RelaySettings = RelaySettings
+  { -- | How long the program, while the client sends it nothing either, may give no output.
+    relaySilence :: !Nanos,
+    relayLimits :: !AnswerLimits,
+    -- | Told of what the client is not told.
+    relayTell :: !(String -> IO ())
+  }
+
+-- | What became of a request.
+data Relayed
+  = -- | It was answered.
+    Answered !Reply
+  | -- | The program names another path of this server; nothing was answered.
+    Elsewhere !ByteString
+  | -- | Nothing was answered, and the program heard nothing of the body nor said anything.
+    NotAnswered !Failure
+
+-- | An answer that ended before it was whole: what gave it, and why it ended.
+data GatewayError = GatewayError !String !Failure
+  deriving stock (Eq)
+
+instance Show GatewayError where
+  showsPrec d e = showParen (d > 10) (showString (displayException e))
+
+instance Exception GatewayError where
+  displayException (GatewayError name failure) = name ++ " " ++ describeFailure failure
+
+-- | The answer for a failure before the answer's beginning.
+--
+-- [Cost]: the text.
+refusal :: Failure -> Reply
+refusal failure = Whole status (Header "Content-Type" "text/plain; charset=utf-8" : [Header "Retry-After" "5" | status == status503]) (C.concat [C.pack (show (statusCode status)), " ", reasonPhrase status, "\n", why, "\n"])
+  where
+    status = failureStatus failure
+    why = case failure of
+      TooLate -> "What answers here did not do so in time."
+      TooBusy -> "What answers here is busy; try again."
+      _ -> "What answers here failed."
+
+-- Words of the exchange.
+pattern WordFed, WordGone, WordBegan :: Int
+-- When the client last sent a piece that was passed on.
+pattern WordFed = 0
+-- 1: the client has gone.
+pattern WordGone = 1
+-- 1: a piece of the body was passed on.
+pattern WordBegan = 2
+
+-- | Pass a request on and its answer back. Nothing of the request's body has been read.
+--
+-- [Blocks]: parks.
+-- [Masking]: interruptible; then the program is told, as when the client goes.
+-- [Throws]: 'GatewayError' when the answer had begun; 'ConnectionLost' when the client has gone.
+-- [Threads]: the handler's.
+relay :: RelaySettings -> Request -> Place -> Backend -> IO Relayed
+relay settings request place backend = do
+  words' <- newWords 4
+  Deadline began <- monotonicNow
+  writeWord words' WordFed began
+  left <- bodyLeft request
+  major <- httpMajor request
+  let bodied = left /= Just 0 && null (placeQuery place)
+  when bodied (askForBody request)
+  let run = answer settings request backend words' `onException` backendAbort backend
+  unless bodied (backendFed backend)
+  -- With HTTP/2 the engine interrupts the handler when the client goes.
+  if not bodied && major >= 2
+    then run
+    else withHelper "gateway/client" (client request backend words' bodied (major < 2)) run
+
+-- The second thread.
+client :: Request -> Backend -> Words -> Bool -> Bool -> IO ()
+client request backend words' bodied watches =
+  (when bodied feed >> when watches (watch >> gone)) `catchSync` \_ -> gone
+  where
+    -- Whether it waits for the client too long, the handler's thread judges: a program that reads slowly must not make
+    -- the client look slow.
+    patient = unpaced request
+    gone = atomicWrite words' WordGone 1 >> backendAbort backend
+    feed = do
+      piece <- readBody patient
+      if B.null piece
+        then backendFed backend
+        else do
+          writeWord words' WordBegan 1
+          taken <- backendFeed backend piece
+          Deadline now <- monotonicNow
+          atomicWrite words' WordFed now
+          when taken feed
+    registration = requestConn request
+    -- Input that comes meanwhile is the next request's: its token goes back to the engine.
+    watch = looking False
+    looking taken = do
+      hung <- hungUp registration
+      closing <- isClosing registration
+      unless (hung || closing) $ do
+        waitUntil registration Readable never `onException` when taken (wakeReader registration)
+        looking True
+
+-- Receive within the bounds; never 'Silent'.
+next :: RelaySettings -> Backend -> Words -> IO Output
+next settings backend words' = do
+  deadline <- deadlineIn (relaySilence settings)
+  go deadline
+  where
+    go deadline =
+      backendReceive backend deadline >>= \case
+        Silent -> do
+          fed <- atomicRead words' WordFed
+          now <- monotonicNow
+          let later = after (relaySilence settings) (Deadline fed)
+          if later > now then go later else Failed TooLate <$ backendAbort backend
+        Failed failure -> do
+          left <- atomicRead words' WordGone
+          if left == 1 then throwIO ConnectionLost else pure (Failed failure)
+        other -> pure other
+
+answer :: RelaySettings -> Request -> Backend -> Words -> IO Relayed
+answer settings request backend words' = heading 0 B.empty
+  where
+    limits = relayLimits settings
+    failed failure = do
+      told (describeFailure failure)
+      backendAbort backend
+      pure (Answered (refusal failure))
+    told why = relayTell settings (backendName backend ++ " " ++ why)
+    heading from bytes =
+      next settings backend words' >>= \case
+        Output more -> do
+          let bytes' = if B.null bytes then more else bytes <> more
+          case splitHead from bytes' of
+            Just (fields, rest)
+              | B.length bytes' - B.length rest <= limitAnswerBytes limits -> headed fields rest
+            _
+              | B.length bytes' > limitAnswerBytes limits -> failed (BadAnswer ("its head has more than " ++ show (limitAnswerBytes limits) ++ " bytes"))
+              -- The last line may end the head with what comes.
+              | otherwise -> heading (fromMaybe (B.length bytes') (C.elemIndexEnd '\n' bytes')) bytes'
+        Finished
+          | B.null bytes -> nothing (BadAnswer "it said nothing")
+          | otherwise -> failed (BadAnswer "it ended within the head")
+        Failed failure | B.null bytes -> nothing failure
+        Failed failure -> failed failure
+        Silent -> failed TooLate
+    nothing failure = do
+      fed <- readWord words' WordBegan
+      case failure of
+        EndedEarly | fed == 0 -> pure (NotAnswered failure)
+        _ -> failed failure
+    headed fields rest = case readAnswer limits fields of
+      Left why -> failed (BadAnswer why)
+      Right (LocalRedirect path) -> do
+        drain
+        pure (Elsewhere path)
+      Right (Answer status fields' len) -> do
+        verb <- method request
+        let silent = verb == MethodHead || statusForbidsContent status
+            begun body = Answered (Replied status) <$ (replyNow request body >> when silent drain)
+        case len of
+          _ | silent -> begun (maybe (Stream status fields' nowhere) (\n -> StreamOf status fields' n nowhere) len)
+          Just n
+            | B.length rest >= n -> do
+              r <- begun (Whole status fields' (B.take n rest))
+              excess (B.length rest - n)
+              pure r
+            | otherwise -> begun (StreamOf status fields' n (\writer -> piece writer rest >> content writer (n - B.length rest)))
+          Nothing ->
+            -- A small answer is whole by now.
+            atOnce >>= \case
+              Finished -> begun (Whole status fields' rest)
+              output -> begun (Stream status fields' (\writer -> piece writer rest >> flow writer maxBound output))
+    nowhere _ = pure ()
+    piece writer bytes = unless (B.null bytes) (writerPut writer bytes)
+    atOnce = backendReceive backend (Deadline 0)
+    -- What there is goes out together; before a wait, it goes out.
+    content writer n = atOnce >>= flow writer n
+    flow :: Writer -> Int -> Output -> IO ()
+    flow writer n = \case
+      Output bytes
+        | B.length bytes > n -> piece writer (B.take n bytes) >> excess (B.length bytes - n)
+        | otherwise -> do
+          writerPut writer bytes
+          let left = if n == maxBound then n else n - B.length bytes
+          if left == 0 then ending else atOnce >>= flow writer left
+      Finished
+        | n == maxBound || n == 0 -> pure ()
+        | otherwise -> cut EndedEarly
+      Failed failure -> do
+        left <- atomicRead words' WordGone
+        if left == 1 then throwIO ConnectionLost else cut failure
+      Silent -> writerFlush writer >> next settings backend words' >>= flow writer n
+    cut failure = backendAbort backend >> throwIO (GatewayError (backendName backend) failure)
+    -- All that was promised has come; the end should be next.
+    ending =
+      atOnce >>= \case
+        Output bytes -> excess (B.length bytes)
+        _ -> pure ()
+    excess n = when (n > 0) $ do
+      told "sent more than the Content-Length that it gave; the rest is dropped"
+      drain
+    -- Content that nobody gets: the program may finish its work.
+    drain =
+      next settings backend words' >>= \case
+        Output _ -> drain
+        _ -> pure ()
+
+-- | Run an action with another one in a thread of its own on the same capability, which is interrupted at the end. When
+-- this returns or throws, that thread has ended.
+--
+-- [Cost]: a thread.
+-- [Blocks]: as the action does.
+-- [Masking]: the action runs in the caller's state; the helper unmasked.
+withHelper :: String -> IO () -> IO a -> IO a
+withHelper name helper action = mask $ \restore -> do
+  done <- newWaitCell
+  capability <- myCapability
+  thread <- forkMaskedOn capability $ \unmask -> do
+    labelMe (name ++ "/" ++ show capability)
+    r <- try (unmask helper)
+    either (\e -> unless (isAsynchronous e) (reportUncaught e)) pure r
+    unpark done
+  -- Finite: the helper parks interruptibly only, and its handlers do not park.
+  let stop = uninterruptibleMask_ (throwTo thread ThreadKilled >> park done)
+  r <- restore action `onException` stop
+  r <$ stop

@@ -1,0 +1,128 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Serve.Behind
+-- Description : The gateways of a site's routes
+-- Stability   : internal, exempt from the version policy
+--
+-- Opens what answers below each prefix when serving begins, and closes it when serving has ended.
+--
+-- Cost: that of the gateways.
+-- Owner: 'withGateways'.
+module Heddle.Serve.Behind
+  ( withGateways,
+    Behind (..),
+    NotRouted (..),
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Heddle.Gateway.Cgi
+import Heddle.Gateway.Place
+import Heddle.Http.UriPath (decodePath)
+import Heddle.IO (Runtime)
+import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Errno (describeErrno, errnoOf)
+import Heddle.Prim.Exception (Exception (..), IOException, fromException, throwIO, trySync)
+import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.Routes
+import System.Posix.Directory (getWorkingDirectory)
+
+-- | What gateways are opened with.
+data Behind = Behind
+  { behindRuntime :: !Runtime,
+    -- | Hears of troubles.
+    behindTell :: !(String -> IO ()),
+    -- | The absolute path of the served directory.
+    behindRoot :: !ByteString,
+    -- | Variables for every program.
+    behindVariables :: ![(ByteString, ByteString)],
+    behindRoutes :: !(Ref Routes)
+  }
+
+-- | A route that cannot be served, and why.
+data NotRouted = NotRouted !RoutePattern !String
+  deriving stock (Eq, Show)
+
+instance Exception NotRouted where
+  displayException (NotRouted pattern' why) = "cannot serve " ++ renderPattern pattern' ++ ": " ++ why
+
+-- | Open the gateways of routes for a directory, run with them, close them. Troubles of the gateways are told as they
+-- occur.
+--
+-- [Blocks]: as the body does.
+-- [Throws]: 'NotRouted' before the body begins.
+withGateways :: Runtime -> (String -> IO ()) -> FilePath -> [(ByteString, ByteString)] -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways runtime tell directory variables specs body = case repeatedPattern specs of
+  Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
+  Nothing -> do
+    root <- absolute directory
+    routes <- newRef noRoutes
+    go (Behind runtime tell root variables routes) specs []
+  where
+    go behind [] opened = do
+      let routes = newRoutes (reverse opened)
+      writeRef (behindRoutes behind) routes
+      body routes
+    go behind (RouteSpec pattern' target : others) opened =
+      withGateway behind pattern' target (\gateway -> go behind others ((pattern', gateway) : opened))
+
+-- One gateway; each kind has a line here.
+withGateway :: Behind -> RoutePattern -> RouteTarget -> (Gateway -> IO a) -> IO a
+withGateway behind pattern' target body = case target of
+  CgiDirectory path -> withPrograms behind pattern' path body
+  FastCgiServers _ -> missing "--fastcgi"
+  ScgiServers _ -> missing "--scgi"
+  ProxyTo _ -> missing "--proxy"
+  where
+    missing option = throwIO (NotRouted pattern' (option ++ " is not part of this build.\n  Leave the option out."))
+
+withPrograms :: Behind -> RoutePattern -> FilePath -> (Gateway -> IO a) -> IO a
+withPrograms behind pattern' path body = do
+  file <- absolute path
+  let settings =
+        (defaultCgiSettings file)
+          { cgiRoot = behindRoot behind,
+            cgiSuffixes = [patternSuffix pattern' | not (B.null (patternSuffix pattern'))],
+            cgiVariables = behindVariables behind,
+            cgiTell = behindTell behind,
+            cgiElsewhere = elsewhere behind
+          }
+  opening pattern' path (withCgi (behindRuntime behind) settings) (body . cgiGateway)
+
+-- Only the opening's own failure is the route's.
+opening :: RoutePattern -> FilePath -> ((a -> IO b) -> IO b) -> (a -> IO b) -> IO b
+opening pattern' path with body = do
+  begun <- newRef False
+  r <- trySync (with (\a -> writeRef begun True >> body a))
+  after' <- readRef begun
+  case r of
+    Right b -> pure b
+    Left e
+      | not after',
+        Just (io :: IOException) <- fromException e,
+        Just errno <- errnoOf io ->
+        throwIO (NotRouted pattern' (path ++ ": " ++ describeErrno errno ++ ".\n  Give a directory of programs, or an executable file."))
+      | otherwise -> throwIO e
+
+-- A program has named another path of this server.
+elsewhere :: Behind -> LocalRedirects
+elsewhere behind place given request = case decodePath path of
+  Right decoded -> do
+    routes <- readRef (behindRoutes behind)
+    case findRoute routes decoded of
+      Just found -> foundGateway found (foundPlace found) {placeQuery = Just (B.drop 1 asked), placeHops = placeHops place + 1} request
+      Nothing -> throwIO (LocalFile decoded)
+  Left _ -> redirectClients place given request
+  where
+    (path, asked) = C.break (== '?') given
+
+absolute :: FilePath -> IO ByteString
+absolute path = do
+  bytes <- fileNameBytes path
+  here <- getWorkingDirectory >>= fileNameBytes
+  pure (withoutEnd (if "/" `B.isPrefixOf` bytes then bytes else here <> "/" <> bytes))
+  where
+    withoutEnd p = if B.length p > 1 then C.dropWhileEnd (== '/') p else p

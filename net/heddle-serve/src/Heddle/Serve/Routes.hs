@@ -1,0 +1,160 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Serve.Routes
+-- Description : Which paths are not files
+-- Stability   : stable
+--
+-- A route is a prefix, such as @\/cgi-bin@, and what answers below it; or a prefix and a suffix, such as @\/*.php@, for
+-- files that are programs. Routes are compared with the decoded, dot-free path, segment by segment, so no spelling of a
+-- path gets around them. The longest prefix wins; of two with one prefix, the one with a suffix.
+--
+-- Cost: a comparison for each route, paid by requests that the cache of files has no reply for.
+-- Owner: values.
+module Heddle.Serve.Routes
+  ( -- * As users write them
+    RouteSpec (..),
+    RouteTarget (..),
+    RoutePattern (..),
+    parseRoute,
+    renderPattern,
+    repeatedPattern,
+
+    -- * Looking them up
+    Routes,
+    newRoutes,
+    noRoutes,
+    findRoute,
+    Found (..),
+    LocalFile (..),
+    isUpToSuffix,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.List (group, sort, sortOn)
+import Data.Ord (Down (..))
+import Data.Text qualified as T
+import Data.Text.Encoding (encodeUtf8)
+import Heddle.Gateway.Place
+import Heddle.Http.UriPath
+import Heddle.Prim.Exception (Exception)
+import Heddle.Serve.Listen (ListenPlace)
+
+-- | A pattern of paths, and what answers them.
+data RouteSpec = RouteSpec
+  { specPattern :: !RoutePattern,
+    specTarget :: !RouteTarget
+  }
+  deriving stock (Eq, Show)
+
+-- | What answers below a prefix.
+data RouteTarget
+  = -- | The programs of a directory.
+    CgiDirectory !FilePath
+  | -- | Servers that speak FastCGI.
+    FastCgiServers ![ListenPlace]
+  | -- | Servers that speak SCGI.
+    ScgiServers ![ListenPlace]
+  | -- | The HTTP server at a URL.
+    ProxyTo !String
+  deriving stock (Eq, Show)
+
+-- | Which paths.
+data RoutePattern = RoutePattern
+  { -- | Decoded, without slashes at its ends; empty for the root.
+    patternPrefix :: !ByteString,
+    -- | The end of the name of a segment below the prefix, such as @.php@; empty for every path below the prefix.
+    patternSuffix :: !ByteString
+  }
+  deriving stock (Eq, Ord, Show)
+
+-- | Read @PREFIX=TARGET@ with a reader of the target.
+--
+-- >>> parseRoute (Right . CgiDirectory) "/cgi-bin=/usr/lib/cgi-bin"
+-- Right (RouteSpec {specPattern = RoutePattern {patternPrefix = "cgi-bin", patternSuffix = ""}, specTarget = CgiDirectory "/usr/lib/cgi-bin"})
+parseRoute :: (String -> Either String RouteTarget) -> String -> Either String RouteSpec
+parseRoute readTarget text = case break (== '=') text of
+  (_, "") -> Left ("expected PREFIX=TARGET, and there is no '=' in '" ++ text ++ "'")
+  ("", _) -> Left ("there is no prefix in '" ++ text ++ "'; write / for all paths")
+  (_, "=") -> Left ("expected PREFIX=TARGET, and nothing follows '=' in '" ++ text ++ "'")
+  (prefix, rest) -> RouteSpec <$> parsePattern prefix <*> readTarget (drop 1 rest)
+
+parsePattern :: String -> Either String RoutePattern
+parsePattern text = case decodePath (encodeUtf8 (T.pack text)) of
+  Left PathNotAbsolute -> Left ("the prefix '" ++ text ++ "' does not begin with a slash; write /" ++ text)
+  Left e -> Left ("the prefix '" ++ text ++ "' is not a path: " ++ C.unpack (pathErrorText e))
+  Right path -> case C.unsnoc before of
+    _ | not ("*." `B.isPrefixOf` final) -> if C.elem '*' relative then Left anywhere else Right (RoutePattern relative "")
+    _ | C.elem '*' before || C.elem '*' (B.drop 1 final) || B.length final < 3 || pathTrailingSlash path -> Left anywhere
+    Just (prefix, _) -> Right (RoutePattern prefix (B.drop 1 final))
+    Nothing -> Right (RoutePattern "" (B.drop 1 final))
+    where
+      relative = pathRelative path
+      (before, final) = C.breakEnd (== '/') relative
+      anywhere = "in the prefix '" ++ text ++ "', '*' is not understood; it may only begin the last part, as in /*.php"
+
+-- | As 'parseRoute' reads it.
+renderPattern :: RoutePattern -> String
+renderPattern (RoutePattern prefix suffix)
+  | B.null suffix = if B.null prefix then "/" else C.unpack (pathBytes prefix)
+  | otherwise = C.unpack (pathBytes prefix <> "/*" <> suffix)
+
+-- | A pattern that occurs twice.
+repeatedPattern :: [RouteSpec] -> Maybe RoutePattern
+repeatedPattern specs = case [p | p : _ : _ <- group (sort (map specPattern specs))] of
+  p : _ -> Just p
+  [] -> Nothing
+
+-- | The routes of a site, the most particular first.
+newtype Routes = Routes [(RoutePattern, Gateway)]
+
+-- | Make routes of patterns, which must be different.
+newRoutes :: [(RoutePattern, Gateway)] -> Routes
+newRoutes = Routes . sortOn (\(RoutePattern prefix suffix, _) -> Down (B.length prefix, B.length suffix))
+
+-- | Files only.
+noRoutes :: Routes
+noRoutes = Routes []
+
+-- | What a path is answered by.
+data Found = Found
+  { foundGateway :: !Gateway,
+    foundPlace :: !Place,
+    -- | Whether the route is one of files that are programs, to which the rules for files apply.
+    foundFile :: !Bool
+  }
+
+-- | A gateway's program names a path that no route takes: answer with that file instead. Thrown by a gateway's handler.
+newtype LocalFile = LocalFile UriPath
+  deriving stock (Show)
+
+instance Exception LocalFile
+
+-- | The route of a path.
+--
+-- [Cost]: a comparison for each route.
+findRoute :: Routes -> UriPath -> Maybe Found
+findRoute (Routes routes) path = case [found | (pattern', gateway) <- routes, Just found <- [match pattern' gateway]] of
+  found : _ -> Just found
+  [] -> Nothing
+  where
+    relative = pathRelative path
+    match (RoutePattern prefix suffix) gateway
+      | not (isBelow prefix) = Nothing
+      | B.null suffix = Just (Found gateway place False)
+      | isUpToSuffix suffix (placeRest place) = Just (Found gateway place True)
+      | otherwise = Nothing
+      where
+        place = placeOf prefix path
+    isBelow prefix =
+      B.null prefix
+        || (prefix `B.isPrefixOf` relative && (B.length relative == B.length prefix || C.index relative (B.length prefix) == '/'))
+
+-- | Whether a segment ends in this suffix, which is not the whole segment.
+--
+-- [Cost]: O(length).
+isUpToSuffix :: ByteString -> ByteString -> Bool
+isUpToSuffix suffix = any (\part -> suffix `B.isSuffixOf` part && B.length part > B.length suffix) . C.split '/'

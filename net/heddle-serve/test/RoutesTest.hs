@@ -1,0 +1,128 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE PatternSynonyms #-}
+
+-- | Prefixes and suffixes: how they are written, which path they take, and that files keep the rest.
+module RoutesTest (tests) where
+
+import Control.Monad (forM_, replicateM_)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.Either (isLeft)
+import Heddle.Gateway.Place
+import Heddle.Http (Reply (..), method, readWholeBody, status200, pattern MethodPost)
+import Heddle.Http.UriPath (decodePath)
+import Heddle.Serve.Internal
+import Heddle.Testkit.HttpClient
+import SiteFixture
+import System.Directory (createDirectory)
+import System.FilePath ((</>))
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+
+tests :: TestTree
+tests =
+  testGroup
+    "routes"
+    [ testCase "as users write them" written,
+      testCase "what is no route" notWritten,
+      testCase "the longest prefix by whole segments, suffixes first" longest,
+      testCase "beside files: no spelling of a path gets around its route" besides,
+      testCase "files that are programs are not sent as files" programs
+    ]
+
+spec :: String -> Either String RoutePattern
+spec = fmap specPattern . parseRoute (Right . CgiDirectory)
+
+written :: IO ()
+written = do
+  spec "/cgi-bin=x" @?= Right (RoutePattern "cgi-bin" "")
+  spec "/cgi-bin/=x" @?= Right (RoutePattern "cgi-bin" "")
+  spec "/=x" @?= Right (RoutePattern "" "")
+  spec "/a%20b/./c=x" @?= Right (RoutePattern "a b/c" "")
+  spec "/*.php=x" @?= Right (RoutePattern "" ".php")
+  spec "/blog/*.php=x" @?= Right (RoutePattern "blog" ".php")
+  fmap specTarget (parseRoute (Right . CgiDirectory) "/a=b=c") @?= Right (CgiDirectory "b=c")
+  forM_ ["/", "/a", "/a/b", "/*.php", "/a/*.cgi"] $ \text -> fmap renderPattern (spec (text ++ "=x")) @?= Right text
+  repeatedPattern [RouteSpec (RoutePattern "a" "") (ProxyTo "x"), RouteSpec (RoutePattern "a" "") (ProxyTo "y")] @?= Just (RoutePattern "a" "")
+
+notWritten :: IO ()
+notWritten =
+  forM_ ["", "/a", "/a=", "a=x", "=x", "/../a=x", "/%=x", "/a%2fb=x", "/*=x", "/a/*/b=x", "/*.=x", "/*.php/=x", "/*.p*=x", "/x*.php=x"] $ \text ->
+    assertBool text (isLeft (spec text))
+
+-- Answers with a name, and the place that it was given.
+named :: ByteString -> Gateway
+named name place request = do
+  code <- method request
+  body <- if code == MethodPost then readWholeBody request 1000 else pure ""
+  pure (Whole status200 [] (C.intercalate "|" [name, placePrefix place, placeRest place, placePath place, body]))
+
+longest :: IO ()
+longest = do
+  let routes = newRoutes [(RoutePattern "" ".php", named "php"), (RoutePattern "a" "", named "a"), (RoutePattern "a/b" "", named "ab"), (RoutePattern "a/b" ".php", named "abphp")]
+      at path = fmap foundFile . findRoute routes <$> decodePath path
+  at "/" @?= Right Nothing
+  at "/x.php" @?= Right (Just True)
+  at "/x.php/more" @?= Right (Just True)
+  at "/.php" @?= Right Nothing
+  at "/x.phpx" @?= Right Nothing
+  at "/a" @?= Right (Just False)
+  at "/ab" @?= Right Nothing
+  at "/a/x.php" @?= Right (Just False)
+  at "/a/b/x.php" @?= Right (Just True)
+  at "/a/b/x" @?= Right (Just False)
+
+besides :: IO ()
+besides = withRoutedSite routes populate $ \site -> do
+  let says path = answerBody <$> asking site "GET" path []
+  -- The first request makes an entry of the cache, if anything does.
+  replicateM_ 2 $ do
+    says "/app/page" >>= (@?= "app|app|page|/app/page|")
+    says "/file" >>= (@?= "a file")
+  says "/app" >>= (@?= "app|app||/app|")
+  says "/app/" >>= (@?= "app|app||/app/|")
+  says "/a%70p/page" >>= (@?= "app|app|page|/app/page|")
+  says "/x/../app/./page" >>= (@?= "app|app|page|/app/page|")
+  says "//app//page?q" >>= (@?= "app|app|page|/app/page|")
+  says "/app/%41%20b" >>= (@?= "app|app|A b|/app/A b|")
+  -- Not below the prefix.
+  asking site "GET" "/application" [] >>= answersWith 200 "not routed"
+  asking site "GET" "/app/../file" [] >>= answersWith 200 "a file"
+  -- What has no decoded path has no route.
+  (answerCode <$> asking site "GET" "/app/%2e%2e/%2e%2e/file" []) >>= (@?= 404)
+  (answerCode <$> asking site "GET" "/app/a%2fb" []) >>= (@?= 404)
+  -- Every method is the gateway's.
+  with site $ \client -> do
+    say client "POST /app/form HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhello"
+    hearAnswer client >>= answersWith 200 "app|app|form|/app/form|hello"
+    say client "POST /file HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhello"
+    (answerCode <$> hearAnswer client) >>= (@?= 405)
+  lines' <- siteLines site
+  assertBool "routed requests are in the log" (any ("GET /app/page HTTP/1.1" `B.isInfixOf`) lines')
+  where
+    routes = newRoutes [(RoutePattern "app" "", named "app")]
+    populate directory = do
+      createDirectory (directory </> "app")
+      B.writeFile (directory </> "app" </> "page") "the file below the route"
+      B.writeFile (directory </> "application") "not routed"
+      B.writeFile (directory </> "file") "a file"
+
+programs :: IO ()
+programs = withRoutedSite routes populate $ \site -> do
+  let says path = answerBody <$> asking site "GET" path []
+  says "/index.html" >>= (@?= "a page")
+  says "/a.htm" >>= (@?= "php||a.htm|/a.htm|")
+  says "/a.htm/more/info" >>= (@?= "php||a.htm/more/info|/a.htm/more/info|")
+  -- The directory's index is the program.
+  replicateM_ 2 (says "/d/" >>= (@?= "php||d/index.htm|/d/index.htm|"))
+  -- Names that begin with a dot are as hidden as files are.
+  (answerCode <$> asking site "GET" "/.secret/a.htm" []) >>= (@?= 404)
+  where
+    routes = newRoutes [(RoutePattern "" ".htm", named "php")]
+    populate directory = do
+      createDirectory (directory </> "d")
+      createDirectory (directory </> ".secret")
+      B.writeFile (directory </> "d" </> "index.htm") "the program's text"
+      B.writeFile (directory </> ".secret" </> "a.htm") "the program's text"
+      B.writeFile (directory </> "index.html") "a page"
