@@ -21,12 +21,14 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Heddle.Gateway.Cgi
 import Heddle.Gateway.Place
+import Heddle.Gateway.Proxy (ProxySettings)
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (Runtime)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Errno (describeErrno, errnoOf)
 import Heddle.Prim.Exception (Exception (..), IOException, fromException, throwIO, trySync)
 import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.Forward
 import Heddle.Serve.Routes
 import System.Posix.Directory (getWorkingDirectory)
 
@@ -37,6 +39,8 @@ data Behind = Behind
     behindTell :: !(String -> IO ()),
     -- | The absolute path of the served directory.
     behindRoot :: !ByteString,
+    -- | What proxies have in common.
+    behindProxy :: !ProxySettings,
     -- | Variables for every program.
     behindVariables :: ![(ByteString, ByteString)],
     behindRoutes :: !(Ref Routes)
@@ -54,14 +58,15 @@ instance Exception NotRouted where
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> FilePath -> [(ByteString, ByteString)] -> [RouteSpec] -> (Routes -> IO a) -> IO a
-withGateways runtime tell directory variables specs body = case repeatedPattern specs of
+withGateways :: Runtime -> (String -> IO ()) -> FilePath -> ProxySettings -> [(ByteString, ByteString)] -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways runtime tell directory proxied variables given body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
     root <- absolute directory
     routes <- newRef noRoutes
-    go (Behind runtime tell root variables routes) specs []
+    go (Behind runtime tell root proxied variables routes) specs []
   where
+    specs = joinedProxies given
     go behind [] opened = do
       let routes = newRoutes (reverse opened)
       writeRef (behindRoutes behind) routes
@@ -75,7 +80,9 @@ withGateway behind pattern' target body = case target of
   CgiDirectory path -> withPrograms behind pattern' path body
   FastCgiServers _ -> missing "--fastcgi"
   ScgiServers _ -> missing "--scgi"
-  ProxyTo _ -> missing "--proxy"
+  ProxyTo urls ->
+    withForwarding (behindRuntime behind) (behindTell behind) (behindProxy behind) pattern' urls $
+      either (throwIO . NotRouted pattern') body
   where
     missing option = throwIO (NotRouted pattern' (option ++ " is not part of this build.\n  Leave the option out."))
 
