@@ -111,17 +111,6 @@ requests backend =
       assertBool (show heard) (maybe False ("127.0.0.1:" `B.isPrefixOf`) (heardField "host" heard))
   ]
 
-chunksFrom :: Peer -> IO ByteString
-chunksFrom peer = do
-  size <- sizeLine ""
-  piece <- hearExactlyFrom peer size
-  _ <- hearExactlyFrom peer 2
-  if size == 0 then pure "" else (piece <>) <$> chunksFrom peer
-  where
-    sizeLine acc = do
-      b <- hearExactlyFrom peer 1
-      if b == "\n" then pure (read ("0x" ++ C.unpack (C.takeWhile (/= '\r') acc))) else sizeLine (acc <> b)
-
 answers :: BackendChoice -> [TestTree]
 answers backend =
   [ testCase "status, phrase, headers; the connection's are left out" . serving "HTTP/1.1 418 Short and stout\r\nX-A: 1\r\nX-A: 2\r\nConnection: X-B, keep-alive\r\nX-B: 3\r\nKeep-Alive: timeout=9\r\nServer: up\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nTrailer: T\r\nContent-Length: 2\r\n\r\nhi" $ \front -> do

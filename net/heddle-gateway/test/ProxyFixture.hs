@@ -9,6 +9,7 @@ module ProxyFixture
     withScriptedAt,
     hearHead,
     hearExactlyFrom,
+    chunksFrom,
     hearToEnd,
     tell,
     endTelling,
@@ -125,6 +126,18 @@ hearExactlyFrom peer@(Peer _ rest) n = do
     else do
       piece <- receive peer
       if B.null piece then ioError (userError "the proxy closed") else writeIORef rest (bytes <> piece) >> hearExactlyFrom peer n
+
+-- | The data of a chunked body, which is well formed.
+chunksFrom :: Peer -> IO ByteString
+chunksFrom peer = do
+  size <- sizeLine ""
+  piece <- hearExactlyFrom peer size
+  _ <- hearExactlyFrom peer 2
+  if size == 0 then pure "" else (piece <>) <$> chunksFrom peer
+  where
+    sizeLine acc = do
+      b <- hearExactlyFrom peer 1
+      if b == "\n" then pure (read ("0x" ++ C.unpack (C.takeWhile (/= '\r') acc))) else sizeLine (acc <> b)
 
 hearToEnd :: Peer -> IO ByteString
 hearToEnd peer@(Peer _ rest) = do
