@@ -62,7 +62,7 @@ import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
 import Heddle.Serve.Messages
 import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (closeRoot, openRoot, refreshRoot)
+import Heddle.Serve.Root (closeRoot, hasFile, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
 import Heddle.Tls (TlsProblem)
@@ -208,7 +208,7 @@ serveSite options tell = do
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withMessages runtime tell $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> withRoutes runtime messages $ \routes -> do
+        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> do
           let settings = settingsWith messages
               site = Site root indexes (serveHidden options) (settingServerName settings) reserve routes
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
@@ -253,8 +253,8 @@ serveSite options tell = do
                 NoDescriptors e -> describeErrno e ++ "; raise the limit of open files (ulimit -n)"
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
-    withRoutes runtime messages body = do
-      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (serveProxy options) (serveVariables options) (serveRoutes options) body)
+    withRoutes runtime messages root body = do
+      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (hasFile root) (serveProxy options) (serveVariables options) (serveRoutes options) body)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
