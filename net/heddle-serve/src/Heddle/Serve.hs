@@ -32,6 +32,7 @@ module Heddle.Serve
     RouteTarget (..),
     RoutePattern (..),
     parseRoute,
+    parseUpstreams,
 
     -- * Passwords
     hashPassword,
@@ -56,6 +57,7 @@ import Data.Foldable (for_)
 import Data.List (intercalate, nub)
 import Data.Maybe (catMaybes, isJust)
 import Data.Traversable (for)
+import Heddle.Gateway.Proxy (ProxySettings, defaultProxySettings)
 import Heddle.Http
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (BackendChoice (..), Config (..), Listener, Shortage (..), Spread (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
@@ -98,6 +100,8 @@ data ServeOptions = ServeOptions
     serveListen :: ![ListenSpec],
     -- | What is not answered from the directory.
     serveRoutes :: ![RouteSpec],
+    -- | What the proxies of routes have in common; prefix and upstreams are the routes'.
+    serveProxy :: !ProxySettings,
     -- | Variables for the programs of routes.
     serveVariables :: ![(ByteString, ByteString)],
     -- | The certificates of the addresses after @https:\/\/@.
@@ -144,6 +148,7 @@ defaultServeOptions directory =
     { serveDirectory = directory,
       serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
       serveRoutes = [],
+      serveProxy = defaultProxySettings "" [],
       serveVariables = [],
       serveTls = NoTls,
       serveRedirect = False,
@@ -282,8 +287,8 @@ serveSite options tell = do
                 NoDescriptors e -> describeErrno e ++ "; raise the limit of open files (ulimit -n)"
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
-    withRoutes runtime messages body = do
-      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (serveVariables options) (serveRoutes options) body)
+    withRoutes runtime messages root body = do
+      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (hasFile root) (serveProxy options) (serveVariables options) (serveRoutes options) body)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing

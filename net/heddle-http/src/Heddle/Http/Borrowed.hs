@@ -20,6 +20,10 @@ module Heddle.Http.Borrowed
     withPath,
     withHeader,
     withReceived,
+    foldRequestHeaders,
+    requestHeadBytes,
+    withBodyPiece,
+    beforeBodyWaits,
 
     -- * Conditions
     hasHeader,
@@ -33,6 +37,7 @@ module Heddle.Http.Borrowed
     requestBegan,
     pauseRequestUntil,
     abortRequest,
+    flushRequest,
     withScratch,
     scratchSize,
 
@@ -48,11 +53,11 @@ import Data.ByteString qualified as B
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Http.Conditional (Preconditions)
-import Heddle.Http.Head (HeadTable, Slice (..), knownCount, knownSlice, methodSlice, pathSlice, targetSlice)
+import Heddle.Http.Head (HeadTable, Slice (..), headLength, headerCount, headerKnown, headerName, headerValue, knownCount, knownSlice, methodSlice, pathSlice, targetSlice)
 import Heddle.Http.Names (KnownHeader)
 import Heddle.Http.Preconditions
 import Heddle.Http.Reply (Prebuilt (..))
-import Heddle.Http.Request (Request (..), requestConn, withHead)
+import Heddle.Http.Request (Request (..), requestConn, withBodyPiece, withHead)
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (closeRegistration, pauseUntil)
 import Heddle.Prim.Atomic (readRef)
@@ -94,6 +99,30 @@ withReceived request use = do
   use (inputPtr (requestWork request) `plusPtr` base) (max 0 (end - base))
 {-# INLINE withReceived #-}
 
+-- | Fold over the header lines in order without copying: the code of a well-known name or -1, and address and length of
+-- name and value. The addresses are valid until the handler returns.
+--
+-- [Cost]: O(headers).
+foldRequestHeaders :: Request -> (a -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO a) -> a -> IO a
+foldRequestHeaders request step start = withHead request $ \p table -> do
+  count <- headerCount table
+  let go !i !acc
+        | i >= count = pure acc
+        | otherwise = do
+          known <- headerKnown table i
+          Slice n nameLength <- headerName table i
+          Slice v valueLength <- headerValue table i
+          step acc (maybe (-1) fromEnum known) (p `plusPtr` n) nameLength (p `plusPtr` v) valueLength >>= go (i + 1)
+  go 0 start
+{-# INLINE foldRequestHeaders #-}
+
+-- | How long the head is.
+--
+-- [Cost]: one load.
+-- [Units]: bytes.
+requestHeadBytes :: Request -> IO Int
+requestHeadBytes request = withHead request (\_ table -> headLength table)
+
 -- | Whether the request has a well-known header.
 --
 -- [Cost]: one load.
@@ -124,6 +153,21 @@ pauseRequestUntil request deadline =
   readRef (workSource (requestWork request)) >>= \case
     NoSource -> pauseUntil (requestConn request) deadline
     Source _ pause _ -> pause deadline
+
+-- | The same request, which does this before it waits for more of the body, and ten times a second while it waits. Not with HTTP/2, whose requests do not tell whether a
+-- piece is at hand.
+--
+-- [Cost]: an allocation.
+beforeBodyWaits :: IO () -> Request -> Request
+beforeBodyWaits act request = request {requestFlush = requestFlush request >> act, requestPolls = True}
+
+-- | Send what earlier replies have left to be sent together with this one, and 100 Continue if the client waits for it.
+--
+-- [Blocks]: parks.
+-- [Throws]: when the client is gone, an 'Heddle.Http.HttpException'.
+-- [Threads]: the handler's, before it replies.
+flushRequest :: Request -> IO ()
+flushRequest = requestFlush
 
 -- | Give the request up, whatever is under way for it: reading its body and writing its reply fail, and
 -- the client is told so. With HTTP/1 this closes the connection.

@@ -36,6 +36,7 @@ import Heddle.Http.Client.Settings
 import Heddle.Http.Client.Url
 import Heddle.Http.Reply (Header (..), Writer)
 import Heddle.Http.Scan (isFieldByte, isTokenByte)
+import Heddle.IO.Registration (Registration)
 import Heddle.Prim.Clock (Deadline, never)
 import System.Posix.Types (Fd)
 
@@ -59,7 +60,17 @@ data ClientRequest = ClientRequest
     -- | When the whole must be over, besides the settings' deadlines for its parts.
     requestUntil :: !Deadline,
     -- | Called with the status and the headers of each interim response but 100.
-    requestInterim :: !(Int -> [(ByteString, ByteString)] -> IO ())
+    requestInterim :: !(Int -> [(ByteString, ByteString)] -> IO ()),
+    -- | For a gateway that writes heads itself: all lines of the head to send, with the empty line. Nothing of it is checked, and no proxy is used. It must agree with the
+    -- other fields about the method, the framing of the body, Expect and Upgrade; 'requestHeaders' is not used.
+    requestWritten :: !(Maybe ByteString),
+    -- | What to send on the connection before anything else, also before TLS, such as the PROXY protocol's
+    -- line. Unless it is empty, the request has a connection of its own, which closes afterwards.
+    requestPreamble :: !ByteString,
+    -- | Called with the connection when the server has been silent for 25 ms, again for each such wait. The action that it returns is called when the wait
+    -- is over, and answers whether the request shall be given up ('GivenUp'); to end the wait, close the
+    -- connection.
+    requestAttended :: !(Maybe (Registration -> IO (IO Bool)))
   }
 
 -- | The body of a request. What is given to a 'Writer' has been sent or copied when the call returns, so its memory may
@@ -89,7 +100,10 @@ requestTo verb origin path =
       requestExpect = False,
       requestClose = False,
       requestUntil = never,
-      requestInterim = \_ _ -> pure ()
+      requestInterim = \_ _ -> pure (),
+      requestWritten = Nothing,
+      requestPreamble = B.empty,
+      requestAttended = Nothing
     }
 
 -- | A GET of an address.
@@ -109,6 +123,7 @@ data Prepared = Prepared
 -- | Check a request, and write its head.
 prepare :: ClientSettings -> ClientRequest -> Either Failure Prepared
 prepare settings request
+  | Just written <- requestWritten request = Right (Prepared origin written asked expects)
   | B.null verb || not (B.all isTokenByte verb) = Left BadMethodName
   | B.null target || not (B.all isTargetByte target) || not targetFits = Left BadRequestTarget
   | Just bad <- firstUnsafe headers = Left (UnsafeRequestHeader bad)
@@ -120,15 +135,15 @@ prepare settings request
       Prepared
         { preparedOrigin = maybe origin proxyOrigin viaProxy,
           preparedHead = headBytes,
-          preparedAsked =
-            if
-                | verb == "HEAD" -> AskedHead
-                | verb == "CONNECT" -> AskedTunnel
-                | Just _ <- requestUpgrade request -> AskedUpgrade
-                | otherwise -> AskedContent,
+          preparedAsked = asked,
           preparedExpects = expects
         }
   where
+    asked
+      | verb == "HEAD" = AskedHead
+      | verb == "CONNECT" = AskedTunnel
+      | Just _ <- requestUpgrade request = AskedUpgrade
+      | otherwise = AskedContent
     verb = requestMethod request
     target = requestTarget request
     origin = requestOrigin request

@@ -1,0 +1,339 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Gateway.Proxy.RequestHead
+-- Description : The head that a proxy writes to its upstream
+-- Stability   : hidden; "Heddle.Gateway.Proxy" uses it
+--
+-- A head is written from the parsed request, never copied: what frames the client's message, belongs to its connection, or claims where the
+-- request comes from is left out and written afresh. So the upstream reads one request whatever the client has sent.
+--
+-- Cost: one copy of the client's head and one of the new head.
+-- Owner: values.
+-- Source: RFC 9110, sections 7.6.1 and 7.6.3; RFC 7239.
+module Heddle.Gateway.Proxy.RequestHead
+  ( -- * Plans
+    Plan (..),
+    Framed (..),
+    Unplanned (..),
+    planOf,
+
+    -- * Heads
+    headFor,
+    basePath,
+  )
+where
+
+import Data.Bits ((.|.))
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Internal qualified as B (createUptoN)
+import Data.ByteString.Unsafe (unsafePackCStringLen)
+import Data.Char (toLower)
+import Data.Maybe (fromMaybe)
+import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
+import Foreign.Storable (peekByteOff, pokeByteOff)
+import Heddle.Bytes.Write (bytes, pokeWrite)
+import Heddle.Gateway.Proxy.Address
+import Heddle.Gateway.Proxy.Settings
+import Heddle.Http
+import Heddle.Http.Borrowed (foldRequestHeaders, hasHeader, requestHeadBytes, withPath)
+import Heddle.Http.Client (Url (..), originAuthority)
+import Heddle.Http.UriPath
+
+-- | What is to be forwarded, apart from where.
+data Plan = Plan
+  { planMethod :: !ByteString,
+    -- | The path after the prefix, and the query.
+    planRest :: !ByteString,
+    planHost :: !ByteString,
+    -- | Header lines.
+    planLines :: !ByteString,
+    planUpgrade :: !(Maybe ByteString),
+    planExpects :: !Bool,
+    planFraming :: !Framed,
+    -- | What upstreams are chosen by.
+    planKey :: !ByteString
+  }
+
+-- | How the body is framed.
+data Framed
+  = Bodiless
+  | Counted !Int
+  | InChunks
+  deriving stock (Eq)
+
+-- | Why a request is not forwarded: what to answer, and a sentence.
+data Unplanned = Unplanned !Status !ByteString
+
+-- | Plan the forwarding of a request.
+--
+-- [Threads]: the handler's.
+planOf :: ProxySettings -> Request -> IO (Either Unplanned Plan)
+planOf settings request =
+  restOf (proxyPrefix settings) request >>= \case
+    Left refusal -> pure (Left refusal)
+    Right rest -> do
+      code <- method request
+      verb <- if B.null (methodName code) then methodBytes request else pure (methodName code)
+      left <- bodyLeft request
+      authority <- host request
+      options <- connectionOptions request
+      expects <- hasHeader request HeaderExpect
+      size <- requestHeadBytes request
+      let from = peerAddressOf (peer request)
+          trusted = not (null (proxyTrusted settings)) && any (isWithin from) (proxyTrusted settings)
+          framing = case left of
+            Just 0 -> Bodiless
+            Just n -> Counted n
+            Nothing -> InChunks
+          named = filter (`notElem` ["close", "keep-alive", "upgrade", "te"]) options
+          clientText = peerText from
+      upgrade <- if "upgrade" `elem` options && framing == Bodiless then upgradeOf request else pure Nothing
+      claims <- claimsOf settings request trusted from clientText authority
+      key <- keyOf settings request trusted clientText
+      -- A line grows by the space that it may have lacked, and has four bytes at least.
+      written <- B.createUptoN (size + size `quot` 4 + B.length claims) $ \p -> do
+        end <- foldRequestHeaders request (passed trusted named) p
+        pokeWrite (bytes claims) end >>= \q -> pure (q `minusPtr` p)
+      pure . Right $
+        Plan
+          { planMethod = verb,
+            planRest = rest,
+            planHost = authority,
+            planLines = written,
+            planUpgrade = upgrade,
+            planExpects = framing /= Bodiless && expects,
+            planFraming = framing,
+            planKey = key
+          }
+
+-- Write a header line, if it is passed on: the next address.
+passed :: Bool -> [ByteString] -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO (Ptr Word8)
+passed trusted named p known n nameLength v valueLength
+  | known >= 0 =
+    if isLeftOut (toEnum known) || (known == fromEnum HeaderXRealIp && not trusted)
+      then pure p
+      else
+        if null named
+          then line
+          else borrowed n nameLength >>= \name -> if lower name `elem` named then pure p else line
+  | otherwise = do
+    suspect <- if null named then isSuspect n nameLength else pure True
+    if suspect
+      then do
+        name <- borrowed n nameLength
+        if lower name `elem` named || dropsOther trusted name then pure p else line
+      else line
+  where
+    line = do
+      copyBytes p n nameLength
+      let q = p `plusPtr` nameLength
+      pokeByteOff q 0 (0x3A :: Word8)
+      pokeByteOff q 1 (0x20 :: Word8)
+      copyBytes (q `plusPtr` 2) v valueLength
+      let r = q `plusPtr` (2 + valueLength)
+      pokeByteOff r 0 (0x0D :: Word8)
+      pokeByteOff r 1 (0x0A :: Word8)
+      pure (r `plusPtr` 2)
+
+borrowed :: Ptr Word8 -> Int -> IO ByteString
+borrowed p n = unsafePackCStringLen (castPtr p, n)
+
+-- Whether 'dropsOther' may drop a name: by its first letter, or an underscore in it.
+isSuspect :: Ptr Word8 -> Int -> IO Bool
+isSuspect n size = do
+  first <- peekByteOff n 0 :: IO Word8
+  if (first .|. 0x20) `elem` [0x66, 0x68, 0x70, 0x78]
+    then pure True
+    else C.elem '_' <$> borrowed n size
+
+-- The elements of all Connection lines, in lower case.
+connectionOptions :: Request -> IO [ByteString]
+connectionOptions request =
+  header request HeaderConnection >>= \case
+    Nothing -> pure []
+    Just _ -> concatMap (map lower . listed) <$> valuesOf request HeaderConnection
+
+-- The values of all lines of a header.
+valuesOf :: Request -> KnownHeader -> IO [ByteString]
+valuesOf request wanted = reverse <$> foldRequestHeaders request step []
+  where
+    step acc known _ _ v size
+      | known == fromEnum wanted = (: acc) <$> B.packCStringLen (castPtr v, size)
+      | otherwise = pure acc
+
+-- The protocol to switch to.
+upgradeOf :: Request -> IO (Maybe ByteString)
+upgradeOf request = do
+  major <- httpMajor request
+  minor <- httpMinor request
+  values <- valuesOf request HeaderUpgrade
+  pure $ case values of
+    [value]
+      | major == 1,
+        minor == 1,
+        not (B.null value),
+        -- An upstream that began HTTP/2 on this connection would take requests that this proxy has not seen.
+        not (any (\name -> any (`B.isPrefixOf` lower name) ["h2", "http", "tls"]) (listed value)) ->
+        Just value
+    _ -> Nothing
+
+-- What this proxy says itself: where the request comes from, and that it has passed here.
+claimsOf :: ProxySettings -> Request -> Bool -> PeerAddress -> ByteString -> ByteString -> IO ByteString
+claimsOf settings request trusted from clientText authority = do
+  via <- hasHeader request HeaderVia >>= \has -> if has then B.intercalate ", " <$> valuesOf request HeaderVia else pure ""
+  before <- given HeaderXForwardedFor
+  forwarded <- given HeaderForwarded
+  scheme <- first HeaderXForwardedProto ownScheme
+  hostSeen <- first HeaderXForwardedHost authority
+  major <- httpMajor request
+  minor <- httpMinor request
+  pure . B.concat $
+    ["X-Forwarded-For: ", joined before, clientText, "\r\nX-Forwarded-Proto: ", scheme]
+      ++ (if B.null hostSeen then [] else ["\r\nX-Forwarded-Host: ", hostSeen])
+      ++ (if B.null (proxyPrefix settings) then [] else ["\r\nX-Forwarded-Prefix: ", proxyPrefix settings])
+      ++ ["\r\nForwarded: ", joined forwarded, "for=", node]
+      ++ (if B.null authority then [] else [";host=\"", if C.any (`elem` ("\"\\" :: String)) authority then B.filter isQuotable authority else authority, "\""])
+      ++ [";proto=", ownScheme, "\r\nVia: ", if B.null via then "" else via <> ", ", if major == 2 then "2.0" else if minor == 0 then "1.0" else "1.1", " heddle\r\n"]
+  where
+    ownScheme = if isSecure request then "https" else "http"
+    given known = if trusted then filter (not . B.null) <$> valuesOf request known else pure []
+    first known own =
+      given known >>= \case
+        value : _ -> pure value
+        [] -> pure own
+    joined = \case
+      [] -> ""
+      values -> B.intercalate ", " values <> ", "
+    node = case from of
+      PeerLocal -> "unknown"
+      _ | C.elem ':' clientText -> "\"[" <> clientText <> "]\""
+      _ -> clientText
+    isQuotable b = b /= 0x22 && b /= 0x5C
+
+-- What upstreams are chosen by.
+keyOf :: ProxySettings -> Request -> Bool -> ByteString -> IO ByteString
+keyOf settings request trusted clientText = case proxyBalance settings of
+  ByAddress | trusted -> lastOr clientText . concatMap listed <$> valuesOf request HeaderXForwardedFor
+  ByAddress -> pure clientText
+  ByHeader name -> fromMaybe clientText <$> headerNamed request name
+  _ -> pure ""
+  where
+    lastOr other = \case
+      [] -> other
+      values -> last values
+
+-- What belongs to a connection, or is written afresh.
+isLeftOut :: KnownHeader -> Bool
+isLeftOut = \case
+  HeaderHost -> True
+  HeaderConnection -> True
+  HeaderContentLength -> True
+  HeaderTransferEncoding -> True
+  HeaderExpect -> True
+  HeaderUpgrade -> True
+  HeaderTe -> True
+  HeaderTrailer -> True
+  HeaderKeepAlive -> True
+  HeaderProxyConnection -> True
+  HeaderProxyAuthorization -> True
+  HeaderVia -> True
+  HeaderXForwardedFor -> True
+  HeaderXForwardedProto -> True
+  HeaderXForwardedHost -> True
+  HeaderForwarded -> True
+  _ -> False
+
+-- Other spellings of the same, for servers that take an underscore for a hyphen, as CGI does; what tells an untrusted tale; what would
+-- become the variable HTTP_PROXY of a program.
+dropsOther :: Bool -> ByteString -> Bool
+dropsOther trusted spelt
+  | C.elem '_' spelt = hyphened `elem` framingNames || isForwarding hyphened
+  | otherwise = name `elem` ["http2-settings", "proxy"] || (not trusted && isForwarding name)
+  where
+    name = lower spelt
+    hyphened = C.map (\c -> if c == '_' then '-' else c) name
+    isForwarding n = "x-forwarded" `B.isPrefixOf` n || n == "x-real-ip" || n == "forwarded"
+    framingNames = ["content-length", "transfer-encoding", "host", "connection"]
+
+lower :: ByteString -> ByteString
+lower = C.map toLower
+
+-- The elements of a list in a header's value.
+listed :: ByteString -> [ByteString]
+listed value = [part | raw <- C.split ',' value, let part = C.dropWhileEnd blank (C.dropWhile blank raw), not (B.null part)]
+  where
+    blank c = c == ' ' || c == '\t'
+
+-- What of the target comes after the prefix. The client's spelling is kept, except where another reader could resolve it differently.
+restOf :: ByteString -> Request -> IO (Either Unplanned ByteString)
+restOf prefix request =
+  form request >>= \case
+    AsteriskForm -> pure (if B.null prefix then Right "*" else Left elsewhere)
+    OriginForm -> do
+      whole <- target request
+      path <- withPath request (\_ n -> pure n)
+      pure (after' (B.take path whole) (B.drop path whole))
+    _ -> do
+      path <- rawPath request
+      asked <- query request
+      -- An absolute target's query without its question mark, which an empty query has lost.
+      pure (after' path (if B.null asked then "" else "?" <> asked))
+  where
+    after' path asked
+      | plain path, Just rest <- below path = Right (rest <> asked)
+      | otherwise = case decodePath path of
+        Left e -> Left (Unplanned (pathErrorStatus e) (pathErrorText e))
+        Right decoded -> case below path of
+          Just rest | not (hasDots path) -> Right (rest <> asked)
+          _ -> maybe (Left elsewhere) (Right . (<> asked)) (below (encodePath decoded))
+    elsewhere = Unplanned status404 "Nothing is forwarded from this path."
+    below path
+      | B.null prefix = Just path
+      | otherwise = case B.stripPrefix prefix path of
+        Just rest | B.null rest || "/" `B.isPrefixOf` rest -> Just rest
+        _ -> Nothing
+    -- Nothing that could be decoded or resolved.
+    plain path = not (C.elem '%' path || C.elem '\\' path || ("/." `B.isInfixOf` path))
+    -- A segment of one or two dots, however they are written.
+    hasDots path = any dots (C.split '/' path)
+    dots segment = unescaped segment `elem` [".", ".."]
+    unescaped segment = case B.breakSubstring "%2" segment of
+      (a, b) | B.length b >= 3, C.index b 2 `elem` ("eE" :: String) -> a <> "." <> unescaped (B.drop 3 b)
+      (a, b) | B.length b >= 2 -> a <> "%2" <> unescaped (B.drop 2 b)
+      _ -> segment
+
+-- | The path that takes the prefix's place: that of the upstream's URL, without a slash at its end.
+basePath :: Upstream -> ByteString
+basePath = C.dropWhileEnd (== '/') . C.takeWhile (/= '?') . urlTarget . upstreamUrl
+
+-- | The whole head for an upstream with this base path.
+--
+-- [Cost]: a copy.
+headFor :: ProxySettings -> Upstream -> ByteString -> Plan -> (ByteString, ByteString)
+headFor settings upstream base planned = (target', B.concat (planMethod planned : " " : target' : " HTTP/1.1\r\nHost: " : name : "\r\n" : planLines planned : (framing ++ final)))
+  where
+    target'
+      | planRest planned == "*" = "*"
+      | "/" `B.isPrefixOf` joined = joined
+      | otherwise = "/" <> joined
+    joined = base <> planRest planned
+    name = case proxyHost settings of
+      HostOfClient | not (B.null (planHost planned)) -> planHost planned
+      _ -> originAuthority (urlOrigin (upstreamUrl upstream))
+    framing = case planFraming planned of
+      Counted n -> ["Content-Length: ", C.pack (show n), "\r\n"]
+      InChunks -> ["Transfer-Encoding: chunked\r\n"]
+      -- A server could wait for the body of a method that usually has one.
+      Bodiless | planMethod planned `elem` ["POST", "PUT", "PATCH"] -> ["Content-Length: 0\r\n"]
+      Bodiless -> []
+    final =
+      ["Expect: 100-continue\r\n" | planExpects planned] ++ case planUpgrade planned of
+        Just protocol -> ["Connection: Upgrade\r\nUpgrade: ", protocol, "\r\n\r\n"]
+        Nothing | proxyAnnounce settings /= announcesNothing -> ["Connection: close\r\n\r\n"]
+        Nothing -> ["\r\n"]
+    announcesNothing = minBound
