@@ -24,6 +24,7 @@ module Heddle.Serve
     RouteTarget (..),
     RoutePattern (..),
     parseRoute,
+    parseUpstreams,
 
     -- * Addresses
     ListenSpec (..),
@@ -40,6 +41,7 @@ import Data.Foldable (for_)
 import Data.List (intercalate, isPrefixOf, nub)
 import Data.Maybe (fromMaybe)
 import Data.Traversable (for)
+import Heddle.Gateway.Proxy (ProxySettings, defaultProxySettings)
 import Heddle.Http
 import Heddle.IO (BackendChoice (..), Config (..), ListenOptions (..), Listener, Runtime, Shortage (..), Spread (..), closeListener, defaultConfig, defaultListenOptions, listenerAddress, newListener, withRuntime)
 import Heddle.Prim.Atomic
@@ -55,6 +57,7 @@ import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
 import Heddle.Serve.FileCache (newFileCache)
 import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.Forward (parseUpstreams)
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
 import Heddle.Serve.Messages
@@ -71,6 +74,8 @@ data ServeOptions = ServeOptions
     serveListen :: ![ListenSpec],
     -- | What is not answered from the directory.
     serveRoutes :: ![RouteSpec],
+    -- | What the proxies of routes have in common; prefix and upstreams are the routes'.
+    serveProxy :: !ProxySettings,
     -- | Variables for the programs of routes.
     serveVariables :: ![(ByteString, ByteString)],
     -- | The certificates of the addresses after @https:\/\/@.
@@ -104,6 +109,7 @@ defaultServeOptions directory =
     { serveDirectory = directory,
       serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
       serveRoutes = [],
+      serveProxy = defaultProxySettings "" [],
       serveVariables = [],
       serveTls = NoTls,
       serveRedirect = False,
@@ -248,7 +254,7 @@ serveSite options tell = do
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
     withRoutes runtime messages root body = do
-      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (hasFile root) (serveVariables options) (serveRoutes options) body)
+      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (hasFile root) (serveProxy options) (serveVariables options) (serveRoutes options) body)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
