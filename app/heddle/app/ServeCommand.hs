@@ -16,14 +16,10 @@ import Data.Functor ((<&>))
 import Data.List (intercalate)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
-<<<<<<< HEAD
 import GHC.Foreign (peekCString)
 import GHC.IO.Encoding (getFileSystemEncoding)
-import Heddle.Http (Settings (..))
-=======
 import Heddle.Gateway.Proxy (Announce (..), Balance (..), ProxySettings (..), defaultCheck, parseNetwork)
 import Heddle.Http (Pace (..), Settings (..))
->>>>>>> 7c2d2514602ab192a081b50dff9f372fea78ea7c
 import Heddle.IO (BackendChoice (..), Spread (..))
 import Heddle.Prim.Atomic (atomicRead, atomicWrite, newWords)
 import Heddle.Prim.Clock (Nanos (..), seconds)
@@ -125,13 +121,13 @@ options =
     <*> limitOptions
     <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
   where
-<<<<<<< HEAD
-    build directory listen routed variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits opens =
+    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits opens =
       tlsOf tls <&> \source ->
         Chosen showing opens $
           defaults
             { serveListen = if null listen then serveListen defaults else listen,
               serveRoutes = routed,
+              serveProxy = proxied (serveProxy defaults),
               serveVariables = variables,
               serveTls = source,
               serveRedirect = redirect,
@@ -148,26 +144,6 @@ options =
               serveLogFormat = format,
               serveSettings = limits (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
             }
-=======
-    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most one choice =
-      tlsOf tls <&> \source ->
-        defaults
-          { serveListen = if null listen then serveListen defaults else listen,
-            serveRoutes = routed,
-            serveProxy = proxied (serveProxy defaults),
-            serveVariables = variables,
-            serveTls = source,
-            serveRedirect = redirect,
-            serveCores = cores,
-            serveAccessLog = accessLog,
-            serveIndexes = if null indexes then serveIndexes defaults else indexes,
-            serveHidden = dotted,
-            serveDrain = seconds drain,
-            serveSpread = if one then OneAcceptor else PortPerCapability,
-            serveBackend = choice,
-            serveSettings = (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
-          }
->>>>>>> 7c2d2514602ab192a081b50dff9f372fea78ea7c
       where
         defaults = defaultServeOptions directory
     variable text = case break (== '=') text of

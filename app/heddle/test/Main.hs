@@ -11,11 +11,8 @@ import MemoryTest qualified
 import OperateTest qualified
 import PipeTest qualified
 import PressureTest qualified
-<<<<<<< HEAD
-import SiteTest qualified
-=======
 import ProxyTest qualified
->>>>>>> 7c2d2514602ab192a081b50dff9f372fea78ea7c
+import SiteTest qualified
 import System.Environment (setEnv)
 import TerminalTest qualified
 import Test.Tasty
@@ -26,8 +23,4 @@ main = do
   -- One after the other: some measure memory and time.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-<<<<<<< HEAD
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, OperateTest.tests]
-=======
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests]
->>>>>>> 7c2d2514602ab192a081b50dff9f372fea78ea7c
+    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, OperateTest.tests]

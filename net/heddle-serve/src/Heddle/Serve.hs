@@ -76,6 +76,7 @@ import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
 import Heddle.Serve.Error
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.FileOptions
+import Heddle.Serve.Forward (parseUpstreams)
 import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
@@ -88,7 +89,7 @@ import Heddle.Serve.Password (hashPassword, longestPassword)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Process
 import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
+import Heddle.Serve.Root (Root, closeRoot, currentRoot, hasFile, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
 import Heddle.Serve.Successor
@@ -208,7 +209,7 @@ serveSite options tell = do
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withNotify runtime $ \channel -> withMessages runtime (\event -> notifyOf channel event >> tell event) $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> withRoutes runtime messages $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
+        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
           checkPages options indexes root routes
           users <- openUsersOf messages
           let settings = settingsWith messages
