@@ -244,7 +244,7 @@ class PhpFpm:
         root = os.getuid() == 0
         with open(configuration, "w", encoding="utf-8") as file:
             file.write(f"[global]\nerror_log = {place.path('php.log')}\ndaemonize = no\n[www]\nlisten = {self.socket}\n")
-            file.write("listen.backlog = 4096\npm = static\npm.max_children = 8\n" + ("user = root\ngroup = root\n" if root else ""))
+            file.write("listen.backlog = 4096\nlisten.mode = 0666\npm = static\npm.max_children = 8\n" + ("user = root\ngroup = root\n" if root else ""))
         command = [program, "--nodaemonize", "--fpm-config", configuration] + (["--allow-to-run-as-root"] if root else [])
         self.process = place.start(command, {place.load_core}, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 10
@@ -306,6 +306,26 @@ def cgi_hello():
     return "cgi-hello", "a C program started for each request, 8 connections", run
 
 
+def cgi_spawn():
+    def run(place, _options, results):
+        program = os.path.join(BUILD, "spawn")
+        if not os.path.exists(program):
+            raise Unable(f"spawn is not there; {how_to_get(program)}")
+        for size in (10, 100, 1000):
+            process = place.start([program, str(size)], {place.server_core}, stdout=subprocess.PIPE, text=True)
+            try:
+                words = process.communicate(timeout=120)[0].split()
+            finally:
+                place.stop(process)
+            if words[::2] != ["spawn", "fork"]:
+                raise Unable(f"spawn failed: {' '.join(words)}")
+            print(f"  a server of {size:5} MB: {float(words[1]):>9,.0f} µs by posix_spawn, the program loaded; {float(words[3]):>9,.0f} µs by fork alone")
+            results.measured(f"cgi-spawn-{size}MB", "heddle", us=[float(words[1])])
+            results.measured(f"cgi-spawn-{size}MB", "fork", us=[float(words[3])])
+
+    return "cgi-spawn", "starting a program, by server's size, against fork", run
+
+
 def asking_steadily(port, path, rate, stop):
     """That many requests in a second, each on a connection of its own, until stopped."""
     due = time.monotonic()
@@ -358,6 +378,7 @@ CASES = [
     fastcgi_hello(),
     cgi_hello(),
     cgi_beside(),
+    cgi_spawn(),
 ]
 
 
