@@ -568,6 +568,56 @@ int heddle_mpi_engine_begin(void)
   return code ? NO_MEMORY : 0;
 }
 
+/* The end of the engine's OS thread ----------------------------------------------------------------------------- */
+
+/* The runtime's last act on a bound thread, after the thread's Haskell code, is to take its entry off a list under a lock,
+ * which the end of the program destroys. A program that ends then would be aborted (GHC 9.10: "ACQUIRE_LOCK failed"), so
+ * the end of MPI waits for the OS thread: glibc runs the destructors of a thread's own data after all of its code. */
+struct heddle_mpi_thread {
+  int ended;
+};
+
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static pthread_key_t thread_key;
+static int thread_key_made;
+static pthread_cond_t thread_ended = PTHREAD_COND_INITIALIZER;
+
+static void thread_ends(void *data)
+{
+  struct heddle_mpi_thread *thread = data;
+  pthread_mutex_lock(&table);
+  thread->ended = 1;
+  pthread_cond_broadcast(&thread_ended);
+  pthread_mutex_unlock(&table);
+}
+
+static void make_thread_key(void)
+{
+  thread_key_made = !pthread_key_create(&thread_key, thread_ends);
+}
+
+/* Called by the thread; 0 without memory or keys, and then nobody can wait for its end. */
+struct heddle_mpi_thread *heddle_mpi_thread_begin(void)
+{
+  pthread_once(&thread_once, make_thread_key);
+  struct heddle_mpi_thread *thread = thread_key_made ? calloc(1, sizeof *thread) : 0;
+  if (thread && pthread_setspecific(thread_key, thread)) {
+    free(thread);
+    thread = 0;
+  }
+  return thread;
+}
+
+/* Waits until the OS thread has done everything; once. */
+void heddle_mpi_thread_wait(struct heddle_mpi_thread *thread)
+{
+  if (!thread) return;
+  pthread_mutex_lock(&table);
+  while (!thread->ended) pthread_cond_wait(&thread_ended, &table);
+  pthread_mutex_unlock(&table);
+  free(thread);
+}
+
 static int unfinished;
 
 /* How many operations are pending that are no probes. */

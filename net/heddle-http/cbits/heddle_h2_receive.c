@@ -234,6 +234,15 @@ static int wake_reader(struct core *core, struct slot *slot) {
   return heddle_h2_announce(&core->wakes, EVENT_WAKE, slot, 0) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
+/* A field with a character that none may have. libnghttp2 resets such a stream or drops the field and goes on, depending
+ * on its release (1.52, 1.70); here the stream is always reset (RFC 9113, section 8.2.1). */
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name, nghttp2_rcbuf *value,
+                             uint8_t flags, void *user) {
+  (void)name, (void)value, (void)flags, (void)user;
+  nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_PROTOCOL_ERROR);
+  return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
   struct core *core = user;
   switch (frame->hd.type) {
@@ -344,6 +353,7 @@ void heddle_h2_receiving(nghttp2_session_callbacks *callbacks) {
   nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
   nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
   nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+  nghttp2_session_callbacks_set_on_invalid_header_callback2(callbacks, on_invalid_header);
   nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
   nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);

@@ -118,11 +118,11 @@ limits backend =
           before <- calmedSessions
           runPeer at name 0
           after' <- calmedSessions
-          after' - before @?= 1
+          unless (name == "overflowing_windows") (after' - before @?= 1)
           -- Work is bounded: at most as many streams as may be reset at once, and those open.
           started <- readIORef (siteStarted at)
           when (started > 402) $ unexpected "few requests to start" (show started)
-      | name <- ["rapid_reset", "provoked_reset", "ping_flood", "settings_flood", "empty_data", "window_updates", "priority_flood"]
+      | name <- ["rapid_reset", "provoked_reset", "overflowing_windows", "ping_flood", "settings_flood", "empty_data", "window_updates", "priority_flood"]
     ]
   where
     stubborn = withSite backend Clear settings $ \at ->

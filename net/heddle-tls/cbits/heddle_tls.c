@@ -73,7 +73,7 @@ static int bio_read(BIO *b, char *p, size_t n, size_t *got)
         if (m > n) m = n;
         memcpy(p, c->first + c->first_used, m);
         c->first_used += m;
-        if (c->first_used == c->first_n) { free(c->first); c->first = NULL; }
+        if (c->first_used == c->first_n) { OPENSSL_free(c->first); c->first = NULL; }
         *got = m;
         return 1;
     }
@@ -119,7 +119,7 @@ static int bio_write(BIO *b, const char *p, size_t n, size_t *taken)
     if (c->extra_n + n > (size_t)(c->open ? EXTRA_OPEN : EXTRA_HANDSHAKE)) return -1;
     if (c->extra_n + n > c->extra_room) {
         size_t room = c->extra_n + n < 2048 ? 2048 : (c->extra_n + n) * 2;
-        uint8_t *more = realloc(c->extra, room);
+        uint8_t *more = OPENSSL_realloc(c->extra, room);
         if (!more) return -1;
         c->extra = more;
         c->extra_room = room;
@@ -182,7 +182,7 @@ static void on_message(int write, int version, int type, const void *p, size_t n
 
 static void drop_extra(heddle_tls_conn *c)
 {
-    free(c->extra);
+    OPENSSL_free(c->extra);
     c->extra = NULL;
     c->extra_n = c->extra_room = c->extra_sent = 0;
 }
@@ -211,13 +211,13 @@ static heddle_tls_conn *make(heddle_tls_site *site, heddle_tls_shared *shared)
 {
     ERR_clear_error();
     pthread_once(&once, make_method);
-    heddle_tls_conn *c = calloc(1, sizeof *c);
+    heddle_tls_conn *c = OPENSSL_zalloc(sizeof *c);
     if (!c) return NULL;
     BIO *b = method ? BIO_new(method) : NULL;
     c->ssl = b ? SSL_new(site->entries[0].ctx) : NULL;
     if (!c->ssl) {
         BIO_free(b);
-        free(c);
+        OPENSSL_free(c);
         ERR_clear_error();
         return NULL;
     }
@@ -242,7 +242,7 @@ heddle_tls_conn *heddle_tls_accept(heddle_tls_site *site, heddle_tls_shared *sha
     heddle_tls_conn *c = make(site, shared);
     if (!c) return NULL;
     if (n) {
-        c->first = malloc(n);
+        c->first = OPENSSL_malloc(n);
         if (!c->first) { heddle_tls_free(c); return NULL; }
         memcpy(c->first, first, n);
         c->first_n = n;
@@ -438,9 +438,9 @@ void heddle_tls_free(heddle_tls_conn *c)
     SSL_SESSION_free(c->session);
     if (c->site) heddle_tls_site_release(c->site);
     if (c->shared) heddle_tls_shared_release(c->shared);
-    free(c->extra);
-    free(c->first);
-    free(c);
+    OPENSSL_free(c->extra);
+    OPENSSL_free(c->first);
+    OPENSSL_free(c);
     ERR_clear_error();
     atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
 }

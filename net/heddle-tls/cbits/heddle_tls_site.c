@@ -12,7 +12,7 @@
 
 heddle_tls_site *heddle_tls_site_new(int flags, int lowest, int highest, int clients)
 {
-    heddle_tls_site *s = calloc(1, sizeof *s);
+    heddle_tls_site *s = OPENSSL_zalloc(sizeof *s);
     if (!s) return NULL;
     atomic_init(&s->refs, 1);
     s->server = !!(flags & HEDDLE_TLS_SERVER);
@@ -29,24 +29,24 @@ void heddle_tls_site_release(heddle_tls_site *s)
     if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
     for (int i = 0; i < s->entry_count; i++) {
         SSL_CTX_free(s->entries[i].ctx);
-        free(s->entries[i].staple);
+        OPENSSL_free(s->entries[i].staple);
     }
-    for (int i = 0; i < s->name_room; i++) free(s->names[i].name);
+    for (int i = 0; i < s->name_room; i++) OPENSSL_free(s->names[i].name);
     X509_STORE_free(s->store);
     sk_X509_NAME_pop_free(s->accepted, X509_NAME_free);
-    free(s->entries);
-    free(s->names);
-    free(s->alpn);
-    free(s->ciphers);
-    free(s->suites);
-    free(s->groups);
-    free(s);
+    OPENSSL_free(s->entries);
+    OPENSSL_free(s->names);
+    OPENSSL_free(s->alpn);
+    OPENSSL_free(s->ciphers);
+    OPENSSL_free(s->suites);
+    OPENSSL_free(s->groups);
+    OPENSSL_free(s);
 }
 
 int heddle_tls_site_alpn(heddle_tls_site *s, const uint8_t *list, size_t n)
 {
     if (!n) return 0;
-    s->alpn = malloc(n);
+    s->alpn = OPENSSL_malloc(n);
     if (!s->alpn) return -1;
     memcpy(s->alpn, list, n);
     s->alpn_n = n;
@@ -93,16 +93,16 @@ static int add_name(heddle_tls_site *s, const char *name, int entry)
     if (find(s, name) >= 0) return 0;
     if (s->name_count * 2 >= s->name_room) {
         int room = s->name_room, bigger = room ? room * 2 : 16;
-        struct heddle_tls_name *old = s->names, *new = calloc((size_t)bigger, sizeof *new);
+        struct heddle_tls_name *old = s->names, *new = OPENSSL_zalloc((size_t)bigger * sizeof *new);
         if (!new) return -1;
         s->names = new;
         s->name_room = bigger;
         s->name_count = 0;
         for (int i = 0; i < room; i++)
             if (old[i].name) insert(s, old[i].name, old[i].hash, old[i].entry);
-        free(old);
+        OPENSSL_free(old);
     }
-    char *copy = strdup(name);
+    char *copy = OPENSSL_strdup(name);
     if (!copy) return -1;
     insert(s, copy, hash_of(name), entry);
     return 0;
@@ -254,8 +254,8 @@ bad:
 int heddle_tls_site_tuning(heddle_tls_site *s, const char *ciphers, const char *suites, const char *groups, char *text)
 {
     ERR_clear_error();
-    if ((*ciphers && !(s->ciphers = strdup(ciphers))) || (*suites && !(s->suites = strdup(suites))) ||
-        (*groups && !(s->groups = strdup(groups)))) {
+    if ((*ciphers && !(s->ciphers = OPENSSL_strdup(ciphers))) || (*suites && !(s->suites = OPENSSL_strdup(suites))) ||
+        (*groups && !(s->groups = OPENSSL_strdup(groups)))) {
         snprintf(text, 256, "out of memory");
         return -1;
     }
@@ -454,7 +454,7 @@ static int check_staple(struct heddle_tls_entry *e, X509 *x, X509 *issuer, const
     *why = "it has expired";
     if (e->staple_until && e->staple_until <= now) goto out;
     *why = "out of memory";
-    e->staple = malloc(n);
+    e->staple = OPENSSL_malloc(n);
     if (!e->staple) goto out;
     memcpy(e->staple, p, n);
     e->staple_n = n;
@@ -511,7 +511,7 @@ int heddle_tls_site_add(heddle_tls_site *s, const uint8_t *chain, size_t chain_n
         taken = 0;
         problem(r, HEDDLE_TLS_BAD_STAPLE, 0, why);
     }
-    struct heddle_tls_entry *more = taken ? realloc(s->entries, ((size_t)s->entry_count + 1) * sizeof *more) : NULL;
+    struct heddle_tls_entry *more = taken ? OPENSSL_realloc(s->entries, ((size_t)s->entry_count + 1) * sizeof *more) : NULL;
     if (taken && more) {
         s->entries = more;
         if (s->server && take_names(s, x, s->entry_count, &to)) taken = 0;
@@ -533,7 +533,7 @@ int heddle_tls_site_add(heddle_tls_site *s, const uint8_t *chain, size_t chain_n
     if (bad && !r->code) problem(r, HEDDLE_TLS_REFUSED, 0, "out of memory");
 out:
     SSL_CTX_free(e.ctx);
-    free(e.staple);
+    OPENSSL_free(e.staple);
     EVP_PKEY_free(k);
     sk_X509_pop_free(list, X509_free);
     ERR_clear_error();
@@ -545,7 +545,7 @@ int heddle_tls_site_finish(heddle_tls_site *s)
     char text[256];
     ERR_clear_error();
     if (s->entry_count) return 0;
-    if (s->server || !(s->entries = calloc(1, sizeof *s->entries))) return -1;
+    if (s->server || !(s->entries = OPENSSL_zalloc(sizeof *s->entries))) return -1;
     s->entries[0].ctx = context(s, text);
     if (!s->entries[0].ctx) return -1;
     s->entry_count = 1;

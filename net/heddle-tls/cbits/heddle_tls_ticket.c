@@ -94,7 +94,7 @@ heddle_tls_shared *heddle_tls_shared_new(const uint8_t *secret, size_t secret_n,
 {
     ERR_clear_error();
     pthread_once(&once, fetch);
-    heddle_tls_shared *t = calloc(1, sizeof *t);
+    heddle_tls_shared *t = OPENSSL_zalloc(sizeof *t);
     if (!t) return NULL;
     atomic_init(&t->refs, 1);
     pthread_mutex_init(&t->lock, NULL);
@@ -125,7 +125,7 @@ void heddle_tls_shared_release(heddle_tls_shared *t)
     if (atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
     pthread_mutex_destroy(&t->lock);
     OPENSSL_cleanse(t, sizeof *t);
-    free(t);
+    OPENSSL_free(t);
 }
 
 void heddle_tls_shared_count(heddle_tls_shared *t, int which) { atomic_fetch_add_explicit(&t->counts[which], 1, memory_order_relaxed); }

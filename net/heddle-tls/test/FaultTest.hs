@@ -5,12 +5,13 @@ module FaultTest (tests) where
 
 import Control.Concurrent (forkIO, killThread, yield)
 import Control.Concurrent.MVar
-import Control.Exception (SomeException, mask, mask_, try)
+import Control.Exception (SomeException, bracket, finally, mask, mask_, try)
 import Control.Monad (forM, forM_, forever, replicateM_, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
+import FailureTest (liveAllocations)
 import Fixture
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (castPtr)
@@ -40,7 +41,8 @@ tests folder =
       testGroup "garbage" (garbage folder),
       testGroup "interruption" (interruption folder),
       testCase "a flight that the socket does not take is sent later" (fullSocket folder),
-      testCase "a crowd: finished, half, reset, plain" (storm folder)
+      testCase "a crowd: finished, half, reset, plain (100,000: HEDDLE_NIGHTLY=1; else 2,000)" (storm folder),
+      testCase "aSocketWasClosedUnderAWait" (cutUnderAPump folder)
     ]
 
 -- One conversation through a relay; what the client saw.
@@ -58,7 +60,7 @@ message = C.pack (take 500 (cycle "the quick brown fox "))
 
 onTheWay :: Folder -> [TestTree]
 onTheWay folder =
-  [ testCase (show v ++ ", " ++ what) . (if v == Tls13 && what == "cut" then nightly else id) . nothingIsLeft $ do
+  [ testCase (show v ++ ", " ++ what) . nothingIsLeft $ do
       loaded <- site folder ["good"]
       withEcho loaded $ \echo -> do
         -- Each side sends about that much.
@@ -91,12 +93,28 @@ onTheWay folder =
       Reset _ -> True
       _ -> False
 
--- In one of about ten runs a socket is left here, and a later test waits for ever: not understood yet.
-nightly :: IO () -> IO ()
-nightly act =
-  lookupEnv "HEDDLE_NIGHTLY" >>= \case
-    Just "1" -> act
-    _ -> putStrLn "left out; HEDDLE_NIGHTLY=1 runs it"
+-- Seen in one of ten runs as a socket left, and a later test that waits for ever; see Note [Closing under a wait] of Relay.
+cutUnderAPump :: Folder -> IO ()
+cutUnderAPump folder = nothingIsLeft $ do
+  loaded <- site folder ["good"]
+  withEcho loaded $ \echo -> bracket (N.socket N.AF_INET N.Stream N.defaultProtocol) N.close $ \listener -> do
+    N.bind listener (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1)))
+    N.listen listener 1
+    address <- N.getSocketName listener
+    forM_ [End 2, Reset 2] $ \cut -> do
+      entered <- newEmptyMVar
+      ended <- newIORef False
+      let waiting = (putMVar entered () >> newEmptyMVar >>= takeMVar) `finally` writeIORef ended True
+      relay echo {echoAddress = address} (Call waiting) cut $ \relayed -> rawSocket relayed $ \s ->
+        patiently "a cut conversation" . bracket (fst <$> N.accept listener) N.close $ \peer -> do
+          NB.sendAll s "1"
+          takeMVar entered
+          NB.sendAll peer "cut"
+          drain s
+          readIORef ended >>= assertBool "the pump has ended before its socket is closed"
+          drain peer
+  where
+    drain s = try (NB.recv s 100) >>= either (\(_ :: IOError) -> pure ()) (\b -> if B.null b then pure () else drain s)
 
 silence :: Folder -> [TestTree]
 silence folder =
@@ -341,16 +359,25 @@ fullSocket folder = nothingIsLeft $ do
 
 storm :: Folder -> IO ()
 storm folder = nothingIsLeft $ do
+  nightly <- (== Just "1") <$> lookupEnv "HEDDLE_NIGHTLY"
   loaded <- site folder ["good"]
   tls <- client (trusting folder)
+  let crowd echo visits limit = do
+        ends <- forM [0 .. 7 :: Int] $ \worker -> do
+          ended <- newEmptyMVar
+          _ <- forkIO (try (forM_ [1 .. visits `quot` 8] (visit echo tls . (+ worker))) >>= \r -> putMVar ended (r :: Either SomeException ()))
+          pure ended
+        forM_ ends $ \ended -> within limit "the crowd to end" (takeMVar ended) >>= either (unexpected "no failure" . show) pure
+        void (eventually "every session to end" liveSessions (== 0))
   withEcho loaded $ \echo -> do
-    ends <- forM [0 .. 7 :: Int] $ \worker -> do
-      ended <- newEmptyMVar
-      _ <- forkIO (try (forM_ [0 .. 374 :: Int] (visit echo tls . (+ worker))) >>= \r -> putMVar ended (r :: Either SomeException ()))
-      pure ended
-    forM_ ends $ \ended -> within 120000000 "the crowd to end" (takeMVar ended) >>= either (unexpected "no failure" . show) pure
+    let visits = if nightly then 100000 else 2000
+    crowd echo 1000 120000000
+    before <- liveAllocations
+    crowd echo visits (if nightly then 1800000000 else 120000000)
+    -- Tickets that clients kept are freed by the collector. Nothing is left of each visit.
+    void (eventually ("about " ++ show before ++ " allocations of libssl") (performMajorGC >> liveAllocations) (<= before + 1000))
     counts <- tlsCounts (echoListener echo)
-    assertBool (show counts) (countFull counts + countResumed counts >= 1500 && countResumed counts > 0)
+    assertBool (show counts) (2 * (countFull counts + countResumed counts) >= visits && countResumed counts > 0)
     -- And it serves.
     connecting echo tls "localhost" (\t _ -> ask t message)
   where

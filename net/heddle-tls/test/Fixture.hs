@@ -205,7 +205,7 @@ withEchoOn backend limit loaded body = withRuntime defaultConfig {configBackend 
       seen <- newIORef []
       plain <- newIORef []
       failures <- newIORef []
-      let options = defaultServiceOptions {serviceName = "tls/echo", serviceFirstByte = milliseconds limit, serviceFailed = push failures}
+      let options = defaultServiceOptions {serviceName = "tls/echo", serviceFirstByte = milliseconds limit, serviceFailed = push failures, servicePaused = \_ -> pure ()}
       services <- startSessions options [(listener, conversation tls seen plain limit)]
       pure (Echo runtime (listenerAddress listener) tls (head services) seen plain failures)
     stop echo = do

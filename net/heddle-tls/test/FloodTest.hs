@@ -1,18 +1,26 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | Peers that send records without content, which one call of libssl would go on reading for as long as they come.
+-- | Peers that send records without content, which one call of libssl would go on reading for as long as they come, and
+-- peers that begin handshakes and leave them.
 module FloodTest (tests) where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Exception (bracket)
-import Control.Monad (forM_)
+import Control.Exception (bracket, mask_)
+import Control.Monad (forM_, replicateM, void)
+import Data.ByteString qualified as B
+import Data.List (isInfixOf, nub)
 import Fixture
 import Foreign.C.String (CString, withCString)
 import Foreign.C.Types (CInt (..))
+import Heddle.IO (accept, defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
+import Heddle.IO.Registration
+import Heddle.IO.Transport
 import Heddle.Testkit.Watchdog
+import Heddle.Tls
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import Network.Socket qualified as N
+import Network.Socket.ByteString qualified as NB
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -23,7 +31,10 @@ foreign import ccall safe "peer_key_updates" peerKeyUpdates :: CInt -> CInt -> C
 foreign import ccall safe "peer_tickets" peerTickets :: CInt -> CString -> CString -> CInt -> IO CInt
 
 tests :: Folder -> TestTree
-tests folder =
+tests folder = testGroup "floods" [withoutContent folder, unfinished folder]
+
+withoutContent :: Folder -> TestTree
+withoutContent folder =
   testGroup
     "records without content"
     [ testCase "a client's changes of keys without content end its session" (keyUpdates folder),
@@ -70,3 +81,80 @@ tickets folder = forM_ [40, 2000] $ \count -> afterTickets folder count $ \r -> 
 
 fewTickets :: Folder -> IO ()
 fewTickets folder = afterTickets folder 10 (@?= Right 1)
+
+unfinished :: Folder -> TestTree
+unfinished folder =
+  testGroup
+    "unfinished handshakes"
+    [ testCase "beyond the limit, the oldest of the capability is closed" (oldestFirst folder),
+      testCase "a client is served while others leave a thousand handshakes" (served folder),
+      testCase "a limit below one is refused" $
+        loadSite (defaultTlsConfig [pair folder "good"]) {tlsUnfinished = 0} >>= \case
+          Left [problem] -> assertBool (show problem) ("tlsUnfinished" `isInfixOf` show problem)
+          Left problems -> assertFailure (show problems)
+          Right _ -> assertFailure "loaded"
+    ]
+
+-- The first bytes of a client's first message.
+halfHello :: B.ByteString
+halfHello = "\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03" <> B.replicate 200 0
+
+oldestFirst :: Folder -> IO ()
+oldestFirst folder = nothingIsLeft $ do
+  loaded <- siteOf (defaultTlsConfig [pair folder "good"]) {tlsUnfinished = limit}
+  tls <- newTlsListener loaded
+  withRuntime defaultConfig $ \runtime -> withListener runtime defaultListenOptions (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
+    bracket (replicateM 15 (N.socket N.AF_INET N.Stream N.defaultProtocol)) (mapM_ N.close) $ \sockets -> do
+      let begin s = do
+            N.connect s (listenerAddress listener)
+            NB.sendAll s halfHello
+            conn <- patiently "a connection" (accept listener)
+            before <- closedAndLive tls
+            result <- newEmptyMVar
+            deadline <- patience'
+            _ <- forkIO . mask_ $ do
+              opened <- tlsOpening tls (registrationOf conn) deadline
+              void (closeRegistration (registrationOf conn))
+              putMVar result opened
+            -- One more is alive, or one was closed for it.
+            _ <- eventually "a handshake" (closedAndLive tls) (== before + 1)
+            pure (registrationCapability (registrationOf conn), result)
+          (crowd, later) = splitAt 12 sockets
+      openings <- zip [0 :: Int ..] <$> mapM begin crowd
+      -- Those that fit live; each other one has been closed, before those that came later.
+      let onCapability c = [n | (n, (d, _)) <- openings, d == c]
+          lives = concatMap (lastOf limit . onCapability) (nub (map (fst . snd) openings))
+      forM_ openings $ \(n, (_, result)) ->
+        if n `elem` lives
+          then tryReadMVar result >>= maybe (pure ()) (const (assertFailure (show n ++ " is over")))
+          else patiently "its end" (takeMVar result) >>= \r -> refusal r >>= (@?= "the handshake was closed, because too many later ones were unfinished too")
+      tlsCounts tls >>= (@?= TlsCounts 0 0 0 (length openings - length lives))
+      -- The peers end the others. Nothing is counted that is over: as many may begin again.
+      mapM_ N.close crowd
+      forM_ [result | (n, (_, result)) <- openings, n `elem` lives] $ \result -> patiently "an end" (takeMVar result) >>= refusal
+      again <- mapM begin later
+      closed <- countClosed <$> tlsCounts tls
+      closed @?= length openings - length lives
+      mapM_ N.close later
+      forM_ again $ \(_, result) -> patiently "an end" (takeMVar result) >>= refusal
+  where
+    limit = 3
+    lastOf n xs = drop (length xs - n) xs
+    closedAndLive tls = (+) <$> liveSessions <*> (countClosed <$> tlsCounts tls)
+    refusal = \case
+      NotOpened why -> pure why
+      _ -> assertFailure "opened"
+
+served :: Folder -> IO ()
+served folder = nothingIsLeft $ do
+  loaded <- siteOf (defaultTlsConfig [pair folder "good"]) {tlsUnfinished = 50}
+  tls <- client (trusting folder)
+  withEcho loaded $ \echo -> forM_ [1 .. 5] $ \n -> crowd 200 echo $ do
+    -- 50 of each of 2 capabilities live.
+    let closedAndLive = (,) . countClosed <$> tlsCounts (echoListener echo) <*> liveSessions
+    _ <- eventually "100 of each crowd to be closed" closedAndLive (\(closed, live) -> closed >= n * 100 && live <= 100)
+    connecting echo tls "localhost" (\t _ -> ask t "x")
+  where
+    crowd :: Int -> Echo -> IO a -> IO a
+    crowd 0 _ body = body
+    crowd n echo body = rawSocket echo $ \s -> NB.sendAll s halfHello >> crowd (n - 1) echo body

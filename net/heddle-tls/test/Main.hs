@@ -1,6 +1,7 @@
 -- | Runs every test of heddle-tls, one at a time: leaks are counted over the whole process.
 module Main (main) where
 
+import FailureTest qualified
 import FaultTest qualified
 import Fixture (withFolder)
 import FloodTest qualified
@@ -16,6 +17,7 @@ import TransferTest qualified
 main :: IO ()
 main = do
   setEnv "TASTY_NUM_THREADS" "1"
+  FailureTest.startFailing
   -- The system's runtime, which sleepFor uses, stays.
   sleepFor (nanos 1)
   before <- openDescriptors
@@ -26,6 +28,7 @@ main = do
         [ HandshakeTest.tests folder,
           SiteTest.tests folder,
           TransferTest.tests folder,
+          FailureTest.tests folder,
           FaultTest.tests folder,
           FloodTest.tests folder,
           noDescriptorIsLeft before

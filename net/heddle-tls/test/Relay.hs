@@ -5,9 +5,9 @@ module Relay
   )
 where
 
-import Control.Concurrent (forkIO, killThread)
+import Control.Concurrent (forkIOWithUnmask, killThread)
 import Control.Concurrent.MVar
-import Control.Exception (IOException, bracket, try)
+import Control.Exception (IOException, SomeException, bracket, bracketOnError, try, uninterruptibleMask_)
 import Control.Monad (forM_, unless, void)
 import Data.Bits (xor)
 import Data.ByteString qualified as B
@@ -27,29 +27,38 @@ data Fault
     Reset Int
   | -- | Nothing comes after that.
     Hold Int
-  deriving stock (Show)
+  | -- | The action runs in the place of the first bytes, which are dropped.
+    Call (IO ())
 
--- | A relay for one connection: the fault of what the client sends, and of what the server sends.
+instance Show Fault where
+  showsPrec d = \case
+    Pass -> showString "Pass"
+    Flip n -> counted "Flip" n
+    End n -> counted "End" n
+    Reset n -> counted "Reset" n
+    Hold n -> counted "Hold" n
+    Call _ -> showString "Call"
+    where
+      counted what n = showParen (d > 10) (showString what . showChar ' ' . showsPrec 11 n)
+
+-- | A relay for one connection: the fault of what the client sends, and of what the server sends. When it returns, its
+-- threads have ended and its sockets are closed, the threads first; see Note [Closing under a wait].
 relay :: Echo -> Fault -> Fault -> (Echo -> IO a) -> IO a
 relay echo up down body = bracket (listening (N.SockAddrInet 0 (N.tupleToHostAddress (127, 0, 0, 1)))) N.close $ \listener -> do
   address <- N.getSocketName listener
-  threads <- newMVar []
-  bracket (forkIO (void (ignoring (serve listener threads)))) (\t -> killThread t >> (takeMVar threads >>= mapM_ killThread)) $ \_ ->
-    body echo {echoAddress = address}
+  beside (void (ignoring (serve listener))) (body echo {echoAddress = address})
   where
-    listening address = do
-      s <- N.socket N.AF_INET N.Stream N.defaultProtocol
+    listening address = bracketOnError (N.socket N.AF_INET N.Stream N.defaultProtocol) N.close $ \s -> do
       N.bind s address
       N.listen s 1
       pure s
-    serve listener threads = bracket (fst <$> N.accept listener) N.close $ \toClient -> rawSocket echo $ \toServer -> do
+    serve listener = bracket (fst <$> N.accept listener) N.close $ \toClient -> rawSocket echo $ \toServer -> do
       ended <- newEmptyMVar
-      forM_ [(toClient, toServer, up), (toServer, toClient, down)] $ \(from, to, fault) -> modifyMVar_ threads $ \ts -> do
-        t <- forkIO (ignoring (pump from to fault 0) >>= putMVar ended . fromRight False)
-        pure (t : ts)
-      -- The end of one direction is passed on, and the other continues; a fault ends both.
-      cut <- takeMVar ended
-      unless cut (void (takeMVar ended))
+      let pumping from to fault = ignoring (pump from to fault 0) >>= putMVar ended . fromRight False
+      beside (pumping toClient toServer up) . beside (pumping toServer toClient down) $ do
+        -- The end of one direction is passed on, and the other continues; a fault ends both.
+        cut <- takeMVar ended
+        unless cut (void (takeMVar ended))
     pump from to fault done = do
       bytes <- NB.recv from 65536
       if B.null bytes
@@ -66,8 +75,29 @@ relay echo up down body = bracket (listening (N.SockAddrInet 0 (N.tupleToHostAdd
               forM_ [from, to] $ \s -> N.setSockOpt s N.Linger (N.StructLinger 1 0)
               pure True
             Hold n | n < next -> before n >> newEmptyMVar >>= takeMVar
+            Call act -> act >> on
             _ -> NB.sendAll to bytes >> on
     flipped i bytes = case B.splitAt i bytes of
       (a, b) -> B.concat [a, B.singleton (B.head b `xor` 4), B.tail b]
     ignoring :: IO a -> IO (Either IOException a)
     ignoring = try
+
+-- Run an action in a thread of its own beside the body. When the body ends, the thread is killed, and has ended.
+beside :: IO () -> IO a -> IO a
+beside act body = bracket start (uninterruptibleMask_ . stop) (const body)
+  where
+    start = do
+      ended <- newEmptyMVar
+      t <- forkIOWithUnmask (\unmask -> (try (unmask act) :: IO (Either SomeException ())) >> putMVar ended ())
+      pure (t, ended)
+    -- Nothing interrupts it, or the socket would be closed under the thread after all. The actions are unmasked, so that
+    -- each ends as soon as it is killed.
+    stop (t, ended) = killThread t >> takeMVar ended
+
+-- Note [Closing under a wait]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- A thread that has found a socket empty, and is about to wait for it in GHC's event manager, has its number in hand. If
+-- another thread closes the socket at that moment, epoll_ctl answers EBADF, and GHC's registerFd throws but leaves its
+-- entry in the table. When the number belongs to another socket, and that is closed, closeFdWith finds the entry, epoll_ctl
+-- answers ENOENT, and closeFdWith throws with the manager's tables taken: that socket stays open, and all later waits of
+-- numbers in these tables never end, even for a thread that is killed. So nothing is closed before its threads have ended.

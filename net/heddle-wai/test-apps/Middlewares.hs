@@ -102,7 +102,7 @@ tests folder =
         ask "GET" "/" [] "" >>= says 200 "abcdefghij",
       testCase "RequestLogger" $ do
         heard <- newIORef ""
-        logger <- mkRequestLogger def {destination = Callback (\line -> modifyIORef heard (<> fromLogStr line)), outputFormat = Apache FromSocket}
+        logger <- mkRequestLogger defaultRequestLoggerSettings {destination = Callback (\line -> modifyIORef heard (<> fromLogStr line)), outputFormat = Apache FromSocket}
         withBoth (pure (logger hello)) $ \ask -> ask "GET" "/logged?x" [] "" >>= says 200 "hello"
         void (eventually "two lines" (readIORef heard) ((== 2) . length . C.lines))
         text' <- readIORef heard

@@ -99,10 +99,10 @@ module Heddle.Http
   )
 where
 
-import Heddle.Http.Connection (Handler, Handlers (..), LogHook, Logged (..), handlersOf)
 import Heddle.Http.Duplex (Duplex (duplexReceived, duplexTransport), duplexReceive, duplexReceiveUntil, duplexSend)
 import Heddle.Http.Exception (ConnectionLost (..), HttpException (..), ReplyMisuse (..))
 import Heddle.Http.H2.Limits (Http2Limits (..), defaultHttp2Limits)
+import Heddle.Http.Handlers
 import Heddle.Http.Head (TargetForm (..))
 import Heddle.Http.Names
 import Heddle.Http.Parse (Limits (..), defaultLimits)

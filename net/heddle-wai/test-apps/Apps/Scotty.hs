@@ -1,9 +1,12 @@
+{-# LANGUAGE CPP #-}
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | An application written with Scotty, as its documentation writes them.
 module Apps.Scotty (application) where
 
+#if !MIN_VERSION_scotty(0,22,0)
 import Control.Monad.IO.Class (liftIO)
+#endif
 import Data.IORef
 import Data.Text.Lazy qualified as Text
 import Network.HTTP.Types (status201, status418)
@@ -16,11 +19,11 @@ application path = do
   counter <- newIORef (0 :: Int)
   scottyApp $ do
     get "/hello/:name" $ do
-      name <- param "name"
+      name <- pathParam "name"
       html ("<h1>Hello, " <> name <> "</h1>")
     post "/form" $ do
-      a <- param "a"
-      b <- param "b"
+      a <- formParam "a"
+      b <- formParam "b"
       text (Text.toUpper a <> b)
     post "/json" $ do
       numbers <- jsonData
@@ -37,3 +40,10 @@ application path = do
     get "/error" $ liftIO (ioError (userError "in an action"))
     matchAny "/any" $ text "any"
     notFound $ text "nothing here"
+
+#if !MIN_VERSION_scotty(0,21,0)
+-- Scotty had one function for both.
+pathParam, formParam :: Parsable a => Text.Text -> ActionM a
+pathParam = param
+formParam = param
+#endif

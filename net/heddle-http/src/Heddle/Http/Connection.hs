@@ -17,11 +17,6 @@ module Heddle.Http.Connection
   ( Context (..),
     contextHandler,
     contextLog,
-    Handler,
-    Handlers (..),
-    handlersOf,
-    LogHook,
-    Logged (..),
     newContext,
     Upgrade,
     converse,
@@ -48,6 +43,7 @@ import Heddle.Http.Date
 import Heddle.Http.Duplex (Duplex, newDuplex)
 import Heddle.Http.Exception (ConnectionLost (..), ReplyMisuse (..))
 import Heddle.Http.Framing
+import Heddle.Http.Handlers
 import Heddle.Http.Head (minorVersion)
 import Heddle.Http.Names (MethodCode, pattern MethodGet, pattern MethodHead)
 import Heddle.Http.Output
@@ -69,36 +65,6 @@ import Heddle.Prim.Clock
 import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (yield)
-
--- | Answers one request. With HTTP/2 it is interrupted, by an asynchronous exception of the engine's, when the
--- client resets its stream or goes away; with HTTP/1 its next read or write fails.
-type Handler = Request -> IO Reply
-
--- | What a log line describes.
-data Logged
-  = -- | A request that was parsed.
-    LoggedRequest
-  | -- | Bytes that were refused before a request was parsed; a log can show their beginning.
-    LoggedGarbage
-
--- | Called once per reply, after it was sent or given up: with the request, what it is,
--- the status and the bytes of content sent.
-type LogHook = Request -> Logged -> Status -> Int -> IO ()
-
--- | What serves the requests of one capability.
-data Handlers = Handlers
-  { handlersMain :: !Handler,
-    -- | Asked first for a request of HTTP/2 without a body: a reply that is at hand, such as one from a
-    -- cache, is sent by the connection's thread, and saves a thread for the request. It must neither wait
-    -- nor run long, for it keeps the connection's other streams waiting. Only 'Ready' and 'Whole' are
-    -- sent so; with 'Nothing' or another reply the main handler is asked.
-    handlersAtOnce :: !(Maybe (Request -> IO (Maybe Reply))),
-    handlersLog :: !(Maybe LogHook)
-  }
-
--- | A handler alone.
-handlersOf :: Handler -> Handlers
-handlersOf handler = Handlers handler Nothing Nothing
 
 -- | What the connections of one capability share.
 data Context = Context
@@ -471,7 +437,7 @@ replyInside state request reply = do
   wanted <- get ws WorkCloses
   now <- freshNow (stateConn state)
   let closes = persistence == Close || draining /= 0 || wanted /= 0 || (unread && owed /= 0)
-      closing
+      !closing
         | closes = Closes
         | minor == 0 = StaysTold
         | otherwise = Stays
@@ -555,6 +521,8 @@ streams :: Reply -> Bool
 streams = \case
   Stream {} -> True
   StreamOf {} -> True
+  -- It may read the body lazily.
+  BuiltOf {} -> True
   -- What is left of the body is the tunnel's.
   Tunnel {} -> True
   _ -> False
@@ -568,6 +536,7 @@ unsafeReply = \case
   Segments _ h _ _ -> unsafeHeader h
   Stream _ h _ -> unsafeHeader h
   Built _ h _ -> unsafeHeader h
+  BuiltOf _ h _ _ -> unsafeHeader h
   StreamOf _ h _ _ -> unsafeHeader h
   Tunnel h _ -> h >>= unsafeHeader . snd
   Replied _ -> Nothing

@@ -30,6 +30,7 @@ module Heddle.Http.Head
     restoreHead,
 
     -- ** Copied
+    numbersSize,
     copyNumbers,
     copiedAt,
 
@@ -96,14 +97,12 @@ import Data.ByteString (ByteString)
 import Data.ByteString.Internal qualified as B (create)
 import Data.Int (Int32)
 import Data.Primitive.ByteArray
-  ( ByteArray,
-    MutableByteArray,
+  ( MutableByteArray,
     copyMutableByteArray,
     getSizeofMutableByteArray,
     newByteArray,
     readByteArray,
     setByteArray,
-    unsafeFreezeByteArray,
     writeByteArray,
   )
 import Data.Word (Word8)
@@ -161,19 +160,21 @@ saveHead table@(HeadTable array) = do
 restoreHead :: HeadTable -> SavedHead -> IO ()
 restoreHead (HeadTable array) (SavedHead copy) = getSizeofMutableByteArray copy >>= copyMutableByteArray array 0 copy 0
 
--- | The fixed part of a table, then its headers, without the index of known ones: 32-bit numbers,
--- those of a header from 'copiedAt' on; see Note [Layout].
+-- | How much memory 'copyNumbers' fills.
 --
--- [Cost]: 64 bytes, and 20 per header.
-copyNumbers :: HeadTable -> IO ByteArray
-copyNumbers table@(HeadTable array) = do
+-- [Units]: bytes.
+numbersSize :: HeadTable -> IO Int
+numbersSize table = (\count -> 4 * copiedAt count) <$> readField table FieldHeaderCount
+{-# INLINE numbersSize #-}
+
+-- | Copy the numbers that describe the head, those of the headers that it has, to the beginning of an array.
+--
+-- [Cost]: O(headers).
+copyNumbers :: HeadTable -> MutableByteArray RealWorld -> IO ()
+copyNumbers table@(HeadTable array) copy = do
   count <- readField table FieldHeaderCount
-  let fixed = 4 * knownAt
-      variable = 4 * headerWidth * count
-  copy <- newByteArray (fixed + variable)
-  copyMutableByteArray copy 0 array 0 fixed
-  copyMutableByteArray copy fixed array (4 * headersAt) variable
-  unsafeFreezeByteArray copy
+  copyMutableByteArray copy 0 array 0 (4 * knownAt)
+  copyMutableByteArray copy (4 * knownAt) array (4 * headersAt) (4 * headerWidth * count)
 
 -- | Where the numbers of a header begin in 'copyNumbers'.
 copiedAt :: Int -> Int

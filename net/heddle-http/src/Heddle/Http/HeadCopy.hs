@@ -7,7 +7,7 @@
 -- longer and are read lazily, such as WAI's, a 'HeadCopy' is the head's bytes and the offsets of
 -- its parts. Everything taken from it is a slice of these bytes, made when it is asked for.
 --
--- Cost: copying is two allocations: the head's bytes, and 64 bytes with 20 for each header. A part
+-- Cost: copying is one allocation: the head's bytes, and 64 bytes with 20 for each header. A part
 -- costs its slice.
 -- Owner: immutable; any thread.
 module Heddle.Http.HeadCopy
@@ -31,29 +31,35 @@ where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
-import Data.ByteString.Internal qualified as B (create)
-import Data.ByteString.Unsafe qualified as B (unsafeDrop, unsafeTake)
+import Data.ByteString.Internal (fromForeignPtr)
 import Data.Int (Int32)
-import Data.Primitive.ByteArray (ByteArray, indexByteArray)
-import Foreign.Marshal.Utils (copyBytes)
+import Data.Primitive.ByteArray (ByteArray, indexByteArray, newPinnedByteArray, unsafeFreezeByteArray)
+import Data.Primitive.Ptr (copyPtrToMutableByteArray)
 import Heddle.Http.Head
 import Heddle.Http.Request (Request, withHead)
+import Heddle.Prim.Buffer (arrayBuffer, bufferForeign)
+import Heddle.Prim.Unsafe (unsafeInlined)
 
--- | A head's bytes, and the offsets of its parts.
-data HeadCopy = HeadCopy !ByteString !ByteArray
+-- | The offsets of a head's parts, as the parser's table has them, then the head's bytes. Pinned, so that slices need no
+-- copy.
+newtype HeadCopy = HeadCopy ByteArray
 
 -- | Copy the head of a request, in its handler.
 --
--- [Cost]: O(bytes); two allocations.
+-- [Cost]: O(bytes); one allocation.
 -- [Threads]: the handler's.
 copyHead :: Request -> IO HeadCopy
 copyHead request = withHead request $ \p table -> do
   n <- headLength table
-  HeadCopy <$> B.create n (\to -> copyBytes to p n) <*> copyNumbers table
+  numbers <- numbersSize table
+  copy <- newPinnedByteArray (numbers + n)
+  copyNumbers table copy
+  copyPtrToMutableByteArray copy numbers p n
+  HeadCopy <$> unsafeFreezeByteArray copy
 {-# NOINLINE copyHead #-}
 
 number :: HeadCopy -> Int -> Int
-number (HeadCopy _ numbers) i = fromIntegral (indexByteArray numbers i :: Int32)
+number (HeadCopy copy) i = fromIntegral (indexByteArray copy i :: Int32)
 {-# INLINE number #-}
 
 field :: HeadCopy -> Field -> Int
@@ -61,7 +67,10 @@ field copy = number copy . fromEnum
 {-# INLINE field #-}
 
 part :: HeadCopy -> Int -> Int -> ByteString
-part (HeadCopy bytes _) offset n = B.unsafeTake n (B.unsafeDrop offset bytes)
+part copy@(HeadCopy array) offset = fromForeignPtr (bufferForeign memory (4 * copiedAt (field copy FieldHeaderCount) + offset)) 0
+  where
+    -- Nobody writes to it.
+    memory = unsafeInlined (arrayBuffer array)
 {-# INLINE part #-}
 
 -- | The method; that of a known one is shared.

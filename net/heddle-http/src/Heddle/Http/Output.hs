@@ -30,7 +30,10 @@ where
 import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.ByteString.Builder (Builder)
 import Data.ByteString.Builder.Extra (BufferWriter, Next (..), runBuilder)
+import Data.ByteString.Builder.Internal (BufferRange (..), BuildStep, fillWithBuildStep)
+import Data.ByteString.Builder.Internal qualified as Internal
 import Data.ByteString.Internal (createAndTrim')
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_)
@@ -96,7 +99,7 @@ closingLine = \case
 -- [Blocks]: parks.
 -- [Throws]: 'ConnectionLost'; what a stream's action throws.
 sendReply :: Output -> Deadline -> Bool -> MethodCode -> Int -> Closing -> Reply -> IO Bool
-sendReply out now gather method minor closing = \case
+sendReply !out !now !gather !method !minor !closing = \case
   Ready p -> do
     alive <- sendReady out now gather method closing p
     True <$ unless alive (lose out)
@@ -152,6 +155,27 @@ sendReply out now gather method minor closing = \case
         when (sent /= n) (throwIO (WrongLength n sent))
         unless gather (flush out)
         pure True
+  BuiltOf status headers n builder -> do
+    let none = statusForbidsContent status
+        announced = if none && status /= status304 then Nothing else Just n
+    if none || method == MethodHead
+      then headAlone out now gather minor closing status headers announced
+      else do
+        headOut out now status headers announced (closingLine closing)
+        set ws WorkSent 0
+        used <- get ws WorkUsed
+        let room = outputSize ws - used
+            start = outputPtr ws `plusPtr` used
+        Filled written next <- if room < 64 then pure (nothingYet builder) else unsafeUnmask (fillFrom start room builder)
+        count out (Exactly n) written
+        set ws WorkUsed (used + written)
+        case next of
+          Done -> pure ()
+          _ -> unsafeUnmask (continueBuilder out (Exactly n) next)
+        sent <- get ws WorkSent
+        when (sent /= n) (throwIO (WrongLength n sent))
+        unless gather (flush out)
+        pure True
   Built status headers builder
     | statusForbidsContent status -> headAlone out now gather minor closing status headers Nothing
     | otherwise -> do
@@ -163,7 +187,7 @@ sendReply out now gather method minor closing = \case
       used <- get ws WorkUsed
       let room = outputSize ws - used - before - chunkAfter
           start = outputPtr ws `plusPtr` (used + before)
-      (n, after') <- if room < 64 then pure (0, More 1 (runBuilder builder)) else unsafeUnmask (gatherBuilder start room (runBuilder builder))
+      Filled n after' <- if room < 64 then pure (nothingYet builder) else unsafeUnmask (fillFrom start room builder)
       case after' of
         Done -> do
           headOut out now status headers (Just n) (closingLine closing)
@@ -398,19 +422,37 @@ chunkAfter = writeBound "\r\n"
 chunkSize :: Int -> Write
 chunkSize n = hex (fromIntegral n) <> "\r\n"
 
--- Run a builder into memory, as far as it fits: the bytes written, and what is left of it. Chunks that
--- the builder wants inserted are copied.
-gatherBuilder :: Ptr Word8 -> Int -> BufferWriter -> IO (Int, Next)
-gatherBuilder start room = go 0
+-- What a builder has written, and what is left of it.
+data Filled = Filled !Int !Next
+
+nothingYet :: Builder -> Filled
+nothingYet = Filled 0 . More 1 . runBuilder
+
+-- Run a builder into memory, as far as it fits. Chunks that the builder wants inserted are copied. The first step is
+-- taken here, because most builders need only one and 'runBuilder' allocates for each.
+fillFrom :: Ptr Word8 -> Int -> Builder -> IO Filled
+fillFrom start room builder = fillWithBuildStep (Internal.runBuilder builder) done full chunk (BufferRange start end)
   where
-    go !n step = do
-      (k, next) <- step (start `plusPtr` n) (room - n)
-      case next of
-        Chunk b step'
-          | n + k + B.length b <= room -> do
-            _ <- pokeBytes (start `plusPtr` (n + k)) b
-            go (n + k + B.length b) step'
-        _ -> pure (n + k, next)
+    !end = start `plusPtr` room
+    done at () = pure (Filled (at `minusPtr` start) Done)
+    full at least step = pure (Filled (at `minusPtr` start) (More least (stepWriter step)))
+    chunk at b step = go (at `minusPtr` start) (Chunk b (stepWriter step))
+    go !n = \case
+      Chunk b step
+        | n + B.length b <= room -> do
+          _ <- pokeBytes (start `plusPtr` n) b
+          (k, next) <- step (start `plusPtr` (n + B.length b)) (room - n - B.length b)
+          go (n + B.length b + k) next
+      next -> pure (Filled n next)
+{-# NOINLINE fillFrom #-}
+
+-- The rest of a builder, as 'runBuilder' has the whole.
+stepWriter :: BuildStep () -> BufferWriter
+stepWriter step p n = fillWithBuildStep step done full chunk (BufferRange p (p `plusPtr` n))
+  where
+    done at () = pure (at `minusPtr` p, Done)
+    full at least next = pure (at `minusPtr` p, More least (stepWriter next))
+    chunk at b next = pure (at `minusPtr` p, Chunk b (stepWriter next))
 
 -- Run a builder into the output, which is sent whenever it is full. The builder runs in the
 -- caller's masking state; until its bytes are counted in, an interruption loses only them.

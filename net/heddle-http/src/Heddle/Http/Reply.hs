@@ -126,6 +126,8 @@ data Reply
     -- announced; otherwise it is sent as a stream. A builder that fails before then is a
     -- handler that failed.
     Built !Status ![Header] !Builder
+  | -- | 'StreamOf' whose content a builder writes.
+    BuiltOf !Status ![Header] !Int !Builder
   | -- | Content of exactly this many bytes, written by the action: 'WrongLength' if it writes
     -- more or fewer, and the connection closes.
     StreamOf !Status ![Header] !Int !(Writer -> IO ())
@@ -149,6 +151,7 @@ replyStatus = \case
   Segments s _ _ _ -> s
   Stream s _ _ -> s
   Built s _ _ -> s
+  BuiltOf s _ _ _ -> s
   StreamOf s _ _ _ -> s
   Tunnel h _ -> maybe status101 fst h
   Replied s -> s

@@ -30,6 +30,7 @@ import Data.Primitive.SmallArray (indexSmallArray, smallArrayFromList)
 import Heddle.Http.Connection
 import Heddle.Http.Exception (ConnectionLost (..))
 import Heddle.Http.H2.Connection
+import Heddle.Http.Handlers
 import Heddle.Http.Settings
 import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), capabilitiesOf, defaultConfig, defaultListenOptions, withListener, withRuntime)
 import Heddle.IO.Registration (Registration, deadlineOver, registrationCapability)

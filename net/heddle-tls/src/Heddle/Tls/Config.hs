@@ -115,12 +115,15 @@ data TlsConfig = TlsConfig
     -- | How long a key makes tickets; it accepts them for three such periods more. At least a second, and with
     -- 'SharedTickets' ten minutes.
     tlsTicketPeriod :: !Nanos,
+    -- | How many handshakes of a capability may be unfinished, each with its 47 KB. When there is one more, the oldest is
+    -- closed: choose more than a capability begins within a client's round trip. At least one.
+    tlsUnfinished :: !Int,
     tlsTuning :: !TlsTuning
   }
   deriving stock (Eq)
 
 -- | TLS 1.2 and 1.3, the given certificates, no application protocols, no client certificates, a new ticket key every six
--- hours.
+-- hours, 2,048 unfinished handshakes: a capability computes as many in 0.4 s, longer than a round trip.
 defaultTlsConfig :: [TlsPair] -> TlsConfig
 defaultTlsConfig pairs =
   TlsConfig
@@ -132,6 +135,7 @@ defaultTlsConfig pairs =
       tlsClients = NoClientCertificates,
       tlsTickets = OwnTickets,
       tlsTicketPeriod = seconds (6 * 3600),
+      tlsUnfinished = 2048,
       tlsTuning = defaultTlsTuning
     }
 

@@ -37,12 +37,12 @@ import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (castPtr, nullPtr)
 import Foreign.Storable (peek, peekElemOff)
 import Heddle.IO.Registration
-import Heddle.IO.Transport (Opened (..), Opening)
+import Heddle.IO.Transport (Layer (..), Opened (..), Opening)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Buffer (bufferPtr, bufferSize, keepAlive)
 import Heddle.Prim.Clock (Nanos (..), seconds)
 import Heddle.Prim.Errno (Errno (..), describeErrno)
-import Heddle.Prim.Exception (mask_, throwIO)
+import Heddle.Prim.Exception (mask_, onException, throwIO)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Timer (sleepFor)
 import Heddle.Tls.Config
@@ -50,15 +50,17 @@ import Heddle.Tls.Foreign
 import Heddle.Tls.Problem
 import Heddle.Tls.Session
 import Heddle.Tls.Site
+import Heddle.Tls.Unfinished
 
 -- | What the sessions of a server share.
 data TlsListener = TlsListener
   { listenerCurrent :: !(Ref TlsSite),
     listenerShared :: !(ForeignPtr CShared),
-    -- | The stamps of the files of the last reload that failed.
-    listenerRefused :: !(Ref (Maybe [(FilePath, Maybe FileStamp)])),
+    -- | The stamps of the files of the last reload that failed, and what was wrong.
+    listenerRefused :: !(Ref (Maybe ([(FilePath, Maybe FileStamp)], [TlsProblem]))),
     -- | One reload at a time.
-    listenerReloading :: !Lock
+    listenerReloading :: !Lock,
+    listenerUnfinished :: !Unfinished
   }
 
 -- | A listener for a site. Ticket keys are made from the site's settings, once: a site that is swapped in later gets the
@@ -71,7 +73,7 @@ newTlsListener site = do
   shared <- mask_ $ do
     p <- unsafeUseAsCStringLen secret $ \(s, n) -> c_sharedNew (castPtr s) (fromIntegral n) (fromIntegral period)
     if p == nullPtr then throwIO (TlsProblem "TLS" (Refused "memory has run out")) else newForeignPtr p_sharedRelease p
-  TlsListener <$> newRef site <*> pure shared <*> newRef Nothing <*> newLock
+  TlsListener <$> newRef site <*> pure shared <*> newRef Nothing <*> newLock <*> newUnfinished
   where
     config = siteConfig site
     period = nanosCount (tlsTicketPeriod config) `quot` nanosCount (seconds 1)
@@ -114,18 +116,29 @@ tlsOpening listener registration deadline = do
       | otherwise -> do
         site <- readRef (listenerCurrent listener)
         conn <- withSite site $ \p -> withForeignPtr (listenerShared listener) $ \shared -> c_accept p shared (bufferPtr buffer) (fromIntegral n)
-        if conn == nullPtr then no "memory has run out" else Right <$> newSession registration conn (\_ -> pure ())
+        if conn == nullPtr then no "memory has run out" else Right . (,) site <$> newSession registration conn (\_ -> pure ())
   keepAlive buffer
   giveBackBuffer registration buffer
-  either pure (`handshakeUntil` deadline) begun
+  either pure bounded begun
   where
     no = pure . Left . NotOpened
+    unfinished = listenerUnfinished listener
+    bounded (site, session) = do
+      key <- beginHandshake unfinished (tlsUnfinished (siteConfig site)) registration
+      opened <- handshakeUntil session deadline `onException` finishHandshake unfinished registration key
+      stands <- finishHandshake unfinished registration key
+      if stands then pure opened else closed opened
+    closed opened = do
+      case opened of
+        Opened layer -> layerClose layer
+        _ -> pure ()
+      pure (NotOpened "the handshake was closed, because too many later ones were unfinished too")
 
 -- Reloading --------------------------------------------------------------------
 
 -- | How a look at the files ended.
 data Reload
-  = -- | No file has changed since the last look that loaded or refused them.
+  = -- | Nothing is new since the last look that loaded or refused the files.
     Unchanged
   | -- | The new files are in use.
     Reloaded !TlsSite
@@ -133,9 +146,10 @@ data Reload
     KeptOld ![TlsProblem]
 
 -- | Look whether the site's files have changed, through symbolic links, and load them if so. Files that were refused are
--- tried again when they change again: a certificate that was written before its key is taken with the key.
+-- tried again at each look, because what was wrong may pass without a change of theirs: a disk that failed, a process
+-- without descriptors, a date that had not come. The same refusal of the same files is not reported again.
 --
--- [Cost]: three system calls for each file; loading, if one has changed.
+-- [Cost]: three system calls for each file; loading, if one has changed since the site in use was loaded.
 -- [Blocks]: holds an OS thread while it looks; parks while another thread reloads.
 -- [Threads]: any.
 reloadWhenChanged :: TlsListener -> IO Reload
@@ -143,12 +157,15 @@ reloadWhenChanged listener = withLock (listenerReloading listener) $ do
   site <- readRef (listenerCurrent listener)
   let loaded = [(path, Just stamp) | (path, stamp) <- siteFiles site]
   now <- traverse (\(path, _) -> (,) path <$> stampOf path) loaded
-  refused <- readRef (listenerRefused listener)
-  if now == loaded || Just now == refused
-    then pure Unchanged
+  if now == loaded
+    then Unchanged <$ writeRef (listenerRefused listener) Nothing
     else
       loadSite (siteConfig site) >>= \case
-        Left problems -> KeptOld problems <$ writeRef (listenerRefused listener) (Just now)
+        Left problems -> do
+          refused <- readRef (listenerRefused listener)
+          if refused == Just (now, problems)
+            then pure Unchanged
+            else KeptOld problems <$ writeRef (listenerRefused listener) (Just (now, problems))
         Right new -> do
           swapSite listener new
           writeRef (listenerRefused listener) Nothing
@@ -181,18 +198,20 @@ data TlsCounts = TlsCounts
   { countFull :: !Int,
     -- | Resumed by a ticket.
     countResumed :: !Int,
-    -- | Refused by one of the sides, or garbled; without those that were interrupted or took too long.
-    countFailed :: !Int
+    -- | Refused by one of the sides, or garbled; without those that were interrupted, took too long or were closed.
+    countFailed :: !Int,
+    -- | Closed unfinished, because there were too many ('tlsUnfinished').
+    countClosed :: !Int
   }
   deriving stock (Eq, Show)
 
 -- | The counts.
 --
--- [Cost]: three reads.
+-- [Cost]: four reads.
 -- [Blocks]: never.
 tlsCounts :: TlsListener -> IO TlsCounts
 tlsCounts listener = withForeignPtr (listenerShared listener) $ \shared -> allocaBytes 24 $ \p -> do
   c_sharedCounts shared p
-  TlsCounts <$> at p 0 <*> at p 1 <*> at p 2
+  TlsCounts <$> at p 0 <*> at p 1 <*> at p 2 <*> closedHandshakes (listenerUnfinished listener)
   where
     at p i = fromIntegral <$> peekElemOff p i

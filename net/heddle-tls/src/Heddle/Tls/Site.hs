@@ -129,6 +129,7 @@ settingProblems config =
     ++ versionProblems (tlsLowest config) (tlsHighest config)
     ++ protocolProblems (tlsProtocols config)
     ++ [setting "a secret for tickets has at least 32 bytes" | SharedTickets secret <- [tlsTickets config], B.length secret < 32]
+    ++ [setting "at least one handshake may be unfinished: tlsUnfinished is below 1" | tlsUnfinished config < 1]
     ++ [setting "a period of ticket keys is at least a second" | tlsTicketPeriod config < seconds 1]
     ++ [ setting "a period of the keys of a shared secret is at least ten minutes, because its chain begins in 2024"
          | tlsTicketPeriod config < seconds 600,

@@ -42,6 +42,9 @@ module Heddle.MPI.Internal.Foreign
     c_engine,
     c_engine_poll,
     c_engine_stop,
+    EngineThread,
+    c_thread_begin,
+    c_thread_wait,
     c_wait,
     c_wait_held,
     c_register,
@@ -171,6 +174,14 @@ foreign import ccall safe "heddle_mpi_engine" c_engine :: Ptr Outcome -> CInt ->
 foreign import ccall unsafe "heddle_mpi_engine" c_engine_poll :: Ptr Outcome -> CInt -> CInt -> IO CInt
 
 foreign import ccall unsafe "heddle_mpi_engine_stop" c_engine_stop :: IO () -- a lock kept for a moment
+
+-- | An OS thread whose end can be waited for.
+data EngineThread
+
+foreign import ccall unsafe "heddle_mpi_thread_begin" c_thread_begin :: IO (Ptr EngineThread) -- allocates a word
+
+-- Safe: it waits.
+foreign import ccall safe "heddle_mpi_thread_wait" c_thread_wait :: Ptr EngineThread -> IO ()
 
 foreign import ccall safe "heddle_mpi_wait" c_wait :: Slot -> Int64 -> CInt -> Ptr Outcome -> IO CInt
 

@@ -122,7 +122,9 @@ start which = do
       begun <- newWaitCell
       ended <- newWaitCell
       answer <- newRef Nothing
+      thread <- newRef nullPtr
       _ <- forkBound "mpi/engine" . mask_ $ do
+        c_thread_begin >>= writeRef thread
         result <- try (check "mpi" begin')
         writeRef answer (Just (result :: Either SomeException ()))
         unpark begun
@@ -132,10 +134,13 @@ start which = do
           writeRef answer (Just ending)
           unpark ended
       uninterruptibleMask_ (park begun)
-      readRef answer >>= mapM_ (either throwIO pure)
+      -- The program may end as soon as this returns or throws; see heddle_mpi_engine.c on why its OS thread ends first.
+      let gone = readRef thread >>= c_thread_wait
+      readRef answer >>= mapM_ (either (\e -> gone >> throwIO e) pure)
       pure $ do
         c_engine_stop
         uninterruptibleMask_ (park ended)
+        gone
         tellUnfinished
         readRef answer >>= mapM_ (either throwIO pure)
     else do

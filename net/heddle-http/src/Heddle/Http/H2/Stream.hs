@@ -38,6 +38,7 @@ import Heddle.Http.Framing
 import Heddle.Http.H2.Limits (Http2Limits (..))
 import Heddle.Http.H2.Session
 import Heddle.Http.H2.State
+import Heddle.Http.Handlers
 import Heddle.Http.Head (MethodCode)
 import Heddle.Http.Names (pattern MethodHead)
 import Heddle.Http.Output
@@ -395,6 +396,7 @@ sendNow serving request reply = do
   case reply of
     Stream {} -> beforeBody serving
     StreamOf {} -> beforeBody serving
+    BuiltOf {} -> beforeBody serving
     _ -> pure ()
   now <- freshNow (http2Registration (servingHttp2 serving))
   code <- method request
@@ -455,6 +457,7 @@ send serving now code = \case
       headFirst status headers Nothing
       unsafeUnmask (body (writerOf serving maxBound))
       put serving nullPtr 0 True
+  BuiltOf status headers n builder -> send serving now code (StreamOf status headers n (`writerBuild` builder))
   StreamOf status headers n body -> do
     let none = statusForbidsContent status
         announced = if none && status /= status304 then Nothing else Just n

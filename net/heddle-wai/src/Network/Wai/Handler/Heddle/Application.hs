@@ -16,7 +16,6 @@ module Network.Wai.Handler.Heddle.Application
 where
 
 import Control.Monad (void, when)
-import Data.Foldable (for_)
 import Heddle.Http (Header (..), Reply (Replied))
 import Heddle.Http qualified as Http
 import Heddle.Http.HeadCopy (copyHead)
@@ -45,24 +44,29 @@ applicationHandler settings application = handle
       copy <- copyHead request
       exchange <- newExchange request
       let wai = waiRequest (settingsNoParsePath settings) exchange copy major left
-      outcome <- try (unsafeUnmask (application wai (respond exchange wai)))
+      failure <- (unsafeUnmask (application wai (respond exchange wai)) >>= \ResponseReceived -> pure Nothing) `catch` (pure . Just)
       early <- finishUses exchange
-      if early then failed wai exchange (toException ReturnedEarly) else either (failed wai exchange) (\ResponseReceived -> ending wai exchange) outcome
+      if early then failed wai exchange (toException ReturnedEarly) else maybe (ending wai exchange) (failed wai exchange) failure
 
-    -- 'using', with one handler of exceptions for all that has to be done after one.
+    -- 'using', with one handler of exceptions for all that has to be done after one. What the response's own code
+    -- computes for the head is computed before, so that nothing has to be unmasked in between.
     respond :: Exchange -> Request -> Response -> IO ResponseReceived
-    respond exchange wai response = mask $ \restore -> do
-      entered <- enter exchange
-      fresh <- if entered then beginResponse exchange else pure False
-      if fresh
-        then do
-          sent <- restore (sendResponse exchange extra response) `catch` unsent exchange
-          setProgress exchange Responded
-          leave exchange
-          for_ (settingsLogger settings) $ \logger ->
-            for_ sent $ \(status, n) -> restore (logger wai (H.mkStatus (Http.statusCode status) (Http.reasonPhrase status)) (Just (fromIntegral n)))
-          pure ResponseReceived
-        else when entered (leave exchange) >> throwIO Http.RepliedTwice
+    respond exchange wai response = do
+      prepared <- prepareResponse exchange extra response
+      sent <- mask_ $ do
+        entered <- enter exchange
+        fresh <- if entered then beginResponse exchange else pure False
+        if fresh
+          then do
+            sent <- sendPrepared exchange prepared `catch` unsent exchange
+            setProgress exchange Responded
+            leave exchange
+            pure sent
+          else when entered (leave exchange) >> throwIO Http.RepliedTwice
+      case settingsLogger settings of
+        Just logger | Sent status n <- sent -> logger wai (H.mkStatus (Http.statusCode status) (Http.reasonPhrase status)) (Just (fromIntegral n))
+        _ -> pure ()
+      pure ResponseReceived
 
     unsent exchange e = do
       begun <- Http.replyBegun (exchangeRequest exchange)
@@ -88,7 +92,7 @@ applicationHandler settings application = handle
             Just known -> throwIO known
             -- If the exception response fails too, the engine reports that and answers.
             Nothing -> do
-              void (sendResponse exchange extra (settingsOnExceptionResponse settings e))
+              _ <- prepareResponse exchange extra (settingsOnExceptionResponse settings e) >>= sendPrepared exchange
               pure (Replied Http.status500)
 
     -- A report that fails must not become a second failure.

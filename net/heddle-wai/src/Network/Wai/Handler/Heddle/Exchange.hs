@@ -65,6 +65,8 @@ data Progress
 -- | The exchange of a request that has just come.
 newExchange :: Request -> IO Exchange
 newExchange request = Exchange request <$> newWords 3 <*> newWaitCell
+-- Inlined, closures over an exchange would hold its fields instead.
+{-# NOINLINE newExchange #-}
 
 -- Set in word 2 when the application has returned.
 ended :: Int

@@ -12,7 +12,10 @@
 -- Cost: 48 bytes per header; a builder writes into the connection's output.
 -- Owner: the thread that responds.
 module Network.Wai.Handler.Heddle.Response
-  ( sendResponse,
+  ( Prepared,
+    prepareResponse,
+    Sent (..),
+    sendPrepared,
   )
 where
 
@@ -30,51 +33,74 @@ import Network.HTTP.Types qualified as H
 import Network.Wai.Handler.Heddle.Exchange
 import Network.Wai.Handler.Heddle.File
 import Network.Wai.Handler.Heddle.Invalid
-import Network.Wai.Internal (Response (..), StreamingBody)
+import Network.Wai.Internal (FilePart, Response (..), StreamingBody)
 
--- | Send a response of an exchange, with these further headers: the status and the bytes of
--- content sent, except for a raw response.
+-- | A response whose status and headers are computed.
+data Prepared
+  = -- | As a reply.
+    Prepared !Reply
+  | -- | The same, and the connection shall close after it.
+    PreparedLast !Reply
+  | -- | Whether the connection shall close, and what describes a file, which is opened when it is sent.
+    PreparedFile !Bool !Status ![Header] !FilePath !(Maybe FilePart)
+  | -- | A raw response, and what prepares the one that is sent where there can be none.
+    PreparedRaw !((IO ByteString) -> (ByteString -> IO ()) -> IO ()) !(IO Prepared)
+
+-- | What was sent, for the log.
+data Sent
+  = -- | The status, and how many bytes of content.
+    Sent !Status !Int
+  | -- | A raw response.
+    SentRaw
+
+-- | Compute what a response's own code says of its head, in the caller's masking state; nothing of the connection is used. The
+-- headers given come first.
 --
--- [Blocks]: parks.
--- [Throws]: what the response's own code throws; 'WaiMisuse', and the exceptions of 'replyNow'.
-sendResponse :: Exchange -> [Header] -> Response -> IO (Maybe (Status, Int))
-sendResponse exchange extra = \case
+-- [Throws]: what the response's own code throws; 'WaiMisuse'.
+prepareResponse :: Exchange -> [Header] -> Response -> IO Prepared
+prepareResponse exchange extra = \case
   ResponseBuilder status headers builder -> do
     code <- statusOf status
     let Fields fields len close = fieldsOf headers
-    when close (closeAfterReply request)
-    sent code . replyNow request $ case len of
-      Nothing -> Built code (more fields) builder
-      Just n -> StreamOf code (more fields) n (`writerBuild` builder)
+    pure $! prepared close $! if len < 0 then Built code (more fields) builder else BuiltOf code (more fields) len builder
   ResponseStream status headers body -> do
     code <- statusOf status
     let Fields fields len close = fieldsOf headers
-    when close (closeAfterReply request)
     act <- streamBody exchange body
-    sent code . replyNow request $ case len of
-      Nothing -> Stream code (more fields) act
-      Just n -> StreamOf code (more fields) n act
+    pure $! prepared close $! if len < 0 then Stream code (more fields) act else StreamOf code (more fields) len act
   ResponseFile status headers path part -> do
     code <- statusOf status
     let Fields fields _ close = fieldsOf headers
+    pure $! PreparedFile close code (more fields) path part
+  ResponseRaw raw backup -> pure $! PreparedRaw raw (prepareResponse exchange extra backup)
+  where
+    prepared close = if close then PreparedLast else Prepared
+    more fields = if null extra then fields else extra ++ fields
+
+-- | Send it. The caller uses the connection ('enter') and is masked.
+--
+-- [Blocks]: parks.
+-- [Masking]: waits are interruptible; the response's own code runs as the engine says.
+-- [Throws]: what the response's own code throws; 'WaiMisuse', and the exceptions of 'replyNow'.
+sendPrepared :: Exchange -> Prepared -> IO Sent
+sendPrepared exchange = \case
+  Prepared reply -> whole reply
+  PreparedLast reply -> closeAfterReply request >> whole reply
+  PreparedFile close code fields path part -> do
     when close (closeAfterReply request)
-    -- Masked until the engine has the file.
-    mask_ $ do
-      reply <- fileReply request code (more fields) path part
-      sent (replyStatus reply) (replyNow request reply)
-  ResponseRaw raw backup -> do
+    fileReply request code fields path part >>= whole
+  PreparedRaw raw backup -> do
     major <- httpMajor request
     if major == 2
-      then sendResponse exchange extra backup
+      then backup >>= sendPrepared exchange
       else do
         lock <- newLock
         _ <- replyNow request . Tunnel Nothing $ \duplex ->
           raw (duplexReceive duplex) (withLock lock . duplexSend duplex)
-        pure Nothing
+        pure SentRaw
   where
     request = exchangeRequest exchange
-    more fields = if null extra then fields else extra ++ fields
-    sent code send = (\n -> Just (code, n)) <$> send
+    whole reply = Sent (replyStatus reply) <$> replyNow request reply
 
 -- A stream's body may write from any thread; its writers take turns, and write nothing after it has
 -- ended. It runs in the masking state of the application's call.
@@ -99,12 +125,12 @@ statusOf (H.Status code message)
   | code >= 200 && code <= 999 = pure $! statusWith code message
   | otherwise = throwIO (UnsendableStatus code)
 
--- An application's headers: what is sent of them, a Content-Length, and whether the connection shall
+-- An application's headers: what is sent of them, the Content-Length or -1, and whether the connection shall
 -- close.
-data Fields = Fields ![Header] !(Maybe Int) !Bool
+data Fields = Fields ![Header] !Int !Bool
 
 fieldsOf :: H.ResponseHeaders -> Fields
-fieldsOf [] = Fields [] Nothing False
+fieldsOf [] = Fields [] (-1) False
 fieldsOf ((name, value) : others) = case B.length folded of
   10
     | folded == "connection" -> connection value rest
@@ -130,7 +156,7 @@ connection value (Fields sent len close) =
     trim = C.dropWhileEnd (== ' ') . C.dropWhile (== ' ')
 
 -- A length that is none is left out, and the content is framed without it.
-decimal :: ByteString -> Maybe Int
+decimal :: ByteString -> Int
 decimal value
-  | not (B.null value) && B.length value < 19 && C.all isDigit value = fst <$> C.readInt value
-  | otherwise = Nothing
+  | not (B.null value) && B.length value < 19 && C.all isDigit value = B.foldl' (\n digit -> 10 * n + fromIntegral digit - 48) 0 value
+  | otherwise = -1
