@@ -42,6 +42,8 @@ libraries_packages=(
   nodejs curl strace
   # clients of HTTP/2: nghttp and h2load, and a library for peers that break the rules
   nghttp2-client python3-h2
+  # programs for heddle-gateway to run: PHP both ways, and two that browse repositories
+  php-cgi php-fpm cgit gitweb
   # rev, a command that the tests of heddle-filter run; no longer part of util-linux
   bsdextrautils
 )

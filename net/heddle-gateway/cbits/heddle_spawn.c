@@ -209,3 +209,12 @@ long heddle_executable(const char *path)
     return -ENOTDIR;
   return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0 ? -errno : 0;
 }
+
+/* Whether a path names a regular file: 0, or minus an error number. */
+long heddle_regular(const char *path)
+{
+  struct stat status;
+  if (stat(path, &status) < 0)
+    return -errno;
+  return S_ISREG(status.st_mode) ? 0 : -EISDIR;
+}

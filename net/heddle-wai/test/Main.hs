@@ -9,6 +9,7 @@ import Files qualified
 import Heddle.Testkit.Descriptors
 import Heddle.Testkit.Watchdog (eventually)
 import Heddle.Timer (milliseconds, sleepFor)
+import Programs qualified
 import Requests qualified
 import Responses qualified
 import Secure qualified
@@ -20,7 +21,7 @@ import Test.Tasty
 import Test.Tasty.HUnit (testCase)
 
 main :: IO ()
-main = do
+main = Programs.orProgram $ do
   -- One after the other: what is left is looked for at the end.
   setEnv "TASTY_NUM_THREADS" "1"
   -- The runtime of timers is started once, and stays.
@@ -38,6 +39,7 @@ main = do
         ServerSettings.tests,
         Client.tests,
         Storm.tests,
+        Programs.tests,
         -- Last: tests run one after the other. http-client's pools end when they are collected.
         testCase "no descriptor is left" . void $ eventually "no more descriptors" (performMajorGC >> openDescriptors) ((<= length before) . length)
       ]

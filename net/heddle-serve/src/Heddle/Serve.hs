@@ -77,7 +77,7 @@ import Heddle.Serve.OpenFile (Opening (..), openFollowing)
 import Heddle.Serve.Password (hashPassword, longestPassword)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
+import Heddle.Serve.Root (Root, closeRoot, currentRoot, hasFile, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
 import Heddle.Serve.Users (guarded, newVerified, openUsers)
@@ -240,7 +240,7 @@ serveSite options tell = do
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withMessages runtime tell $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> withRoutes runtime messages $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
+        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
           checkPages options indexes root routes
           users <- openUsersOf messages
           let settings = settingsWith messages
@@ -291,8 +291,8 @@ serveSite options tell = do
                 NoDescriptors e -> describeErrno e ++ "; raise the limit of open files (ulimit -n)"
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
-    withRoutes runtime messages body = do
-      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (serveVariables options) (serveRoutes options) body)
+    withRoutes runtime messages root body = do
+      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (hasFile root) (serveVariables options) (serveRoutes options) body)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing

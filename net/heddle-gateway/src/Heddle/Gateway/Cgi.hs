@@ -22,8 +22,10 @@ module Heddle.Gateway.Cgi
     defaultCgiSettings,
     withCgi,
     runningPrograms,
+    waitingPrograms,
     Cgi,
     cgiGateway,
+    cgiScriptGateway,
     LocalRedirects,
     redirectClients,
   )
@@ -152,6 +154,10 @@ withCgi runtime settings = bracket open closing
 runningPrograms :: Cgi -> IO Int
 runningPrograms = slotsTaken . cgiSlots
 
+-- | How many requests wait for a program to end.
+waitingPrograms :: Cgi -> IO Int
+waitingPrograms = slotsAwaited . cgiSlots
+
 -- | Answer by programs.
 --
 -- [Blocks]: parks.
@@ -165,7 +171,7 @@ cgiGateway cgi place request = case cgiOpen cgi of
   where
     settings = cgiSettings cgi
     slash = if placeSlash place && not (B.null (placeRest place)) then "/" else ""
-    run path name info = runProgram cgi place request (Script name info path (cgiRoot settings))
+    run path name info = runProgram cgi place request (Script name info path (cgiRoot settings)) path
     found directory = \case
       Right n
         | named script -> run (cgiPath settings <> "/" <> script) (pathBytes (placePrefix place) <> pathBytes script) (B.drop n (placeRest place) <> (if n < B.length (placeRest place) then slash else ""))
@@ -194,6 +200,21 @@ cgiGateway cgi place request = case cgiOpen cgi of
     escaped = B.concatMap (\b -> if b > 0x20 && b < 0x7F && b `B.notElem` "%?#\"<>" then B.singleton b else C.pack ('%' : hex (b `quot` 16) : [hex (b `rem` 16)]))
     hex d = C.index "0123456789ABCDEF" (fromIntegral d)
 
+-- | Answer by one program, an interpreter such as php-cgi, for the scripts below a root whose names end in one of these
+-- suffixes: the variables name the script. A script that is no file is 404.
+--
+-- [Blocks]: parks.
+-- [Masking]: interruptible; the program is then told to end.
+cgiScriptGateway :: Cgi -> ByteString -> [ByteString] -> Gateway
+cgiScriptGateway cgi root suffixes place request = do
+  there <- B.useAsCString (root <> name) (fmap (>= 0) . c_regular)
+  if there
+    then runProgram cgi place request (Script name info (root <> name) root) (cgiPath (cgiSettings cgi))
+    else pure (problem status404 "There is no such script.")
+  where
+    (name, rest) = splitScript suffixes (pathBytes (placePrefix place) <> pathBytes (placeRest place))
+    info = if placeSlash place && not (B.null rest) then rest <> "/" else rest
+
 find :: Fd -> ByteString -> IO (Either Errno Int)
 find (Fd directory) path
   | B.null path = pure (Left EISDIR)
@@ -205,8 +226,8 @@ problem :: Status -> ByteString -> Reply
 problem status text = Whole status [Header "Content-Type" "text/plain; charset=utf-8"] (C.concat [C.pack (show (statusCode status)), " ", reasonPhrase status, "\n", text, "\n"])
 
 -- Start a program and relay.
-runProgram :: Cgi -> Place -> Request -> Script -> IO Reply
-runProgram cgi place request script = mask $ \restore -> do
+runProgram :: Cgi -> Place -> Request -> Script -> ByteString -> IO Reply
+runProgram cgi place request script file = mask $ \restore -> do
   variables <- variablesOf request place script
   waiting <- deadlineIn (cgiWait settings)
   granted <- acquireSlotUntil (cgiSlots cgi) waiting
@@ -249,8 +270,8 @@ runProgram cgi place request script = mask $ \restore -> do
         startProgram
           (cgiRuntime cgi)
           Launch
-            { launchPath = scriptFile script,
-              launchArguments = [scriptFile script],
+            { launchPath = file,
+              launchArguments = [file],
               launchEnvironment = [B.concat [n, "=", v] | (n, v) <- unique (("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") : cgiVariables settings ++ variables)],
               launchDirectory = directoryOf (scriptFile script),
               launchReads = left /= Just 0 && null (placeQuery place),
@@ -287,6 +308,9 @@ printable = map (\c -> if isPrint c && c < '\DEL' then c else '?') . C.unpack . 
 
 -- Safe: it looks a path up.
 foreign import ccall safe "heddle_cgi_find" c_find :: CInt -> Ptr CChar -> IO CLong
+
+-- Safe: it looks a path up.
+foreign import ccall safe "heddle_regular" c_regular :: Ptr CChar -> IO CLong
 
 -- Safe: it looks a path up.
 foreign import ccall safe "heddle_executable" c_executable :: Ptr CChar -> IO CLong

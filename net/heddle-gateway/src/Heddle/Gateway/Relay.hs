@@ -164,8 +164,9 @@ client request backend words' bodied watches =
           atomicWrite words' WordFed now
           when taken feed
     registration = requestConn request
-    -- Input that comes meanwhile is the next request's: its token goes back to the engine.
-    watch = looking False
+    -- Input that comes meanwhile is the next request's: its token goes back to the engine. Masked, so that no interruption
+    -- comes between taking the token and noting it.
+    watch = mask_ (looking False)
     looking taken = do
       hung <- hungUp registration
       closing <- isClosing registration
@@ -230,7 +231,13 @@ answer settings request backend words' = heading 0 B.empty
       Right (Answer status fields' len) -> do
         verb <- method request
         let silent = verb == MethodHead || statusForbidsContent status
-            begun body = Answered (Replied status) <$ (replyNow request body >> when silent drain)
+            begun body =
+              try (replyNow request body >> when silent drain) >>= \case
+                Right () -> pure (Answered (Replied status))
+                Left broken@(GatewayError _ failure) -> do
+                  -- Nothing has gone out yet if all there was is still being gathered.
+                  out <- replyBegun request
+                  if out then throwIO broken else failed failure
         case len of
           _ | silent -> begun (maybe (Stream status fields' nowhere) (\n -> StreamOf status fields' n nowhere) len)
           Just n

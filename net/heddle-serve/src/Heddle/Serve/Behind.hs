@@ -20,14 +20,18 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Heddle.Gateway.Cgi
+import Heddle.Gateway.FastCgi
 import Heddle.Gateway.Place
+import Heddle.Gateway.Scgi
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (Runtime)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Errno (describeErrno, errnoOf)
 import Heddle.Prim.Exception (Exception (..), IOException, fromException, throwIO, trySync)
 import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.Listen
 import Heddle.Serve.Routes
+import Network.Socket (SockAddr)
 import System.Posix.Directory (getWorkingDirectory)
 
 -- | What gateways are opened with.
@@ -37,6 +41,8 @@ data Behind = Behind
     behindTell :: !(String -> IO ()),
     -- | The absolute path of the served directory.
     behindRoot :: !ByteString,
+    -- | Whether there is a file with this path in it.
+    behindHas :: !(ByteString -> IO Bool),
     -- | Variables for every program.
     behindVariables :: ![(ByteString, ByteString)],
     behindRoutes :: !(Ref Routes)
@@ -54,13 +60,13 @@ instance Exception NotRouted where
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> FilePath -> [(ByteString, ByteString)] -> [RouteSpec] -> (Routes -> IO a) -> IO a
-withGateways runtime tell directory variables specs body = case repeatedPattern specs of
+withGateways :: Runtime -> (String -> IO ()) -> FilePath -> (ByteString -> IO Bool) -> [(ByteString, ByteString)] -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways runtime tell directory has variables specs body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
     root <- absolute directory
     routes <- newRef noRoutes
-    go (Behind runtime tell root variables routes) specs []
+    go (Behind runtime tell root has variables routes) specs []
   where
     go behind [] opened = do
       let routes = newRoutes (reverse opened)
@@ -73,10 +79,29 @@ withGateways runtime tell directory variables specs body = case repeatedPattern 
 withGateway :: Behind -> RoutePattern -> RouteTarget -> (Gateway -> IO a) -> IO a
 withGateway behind pattern' target body = case target of
   CgiDirectory path -> withPrograms behind pattern' path body
-  FastCgiServers _ -> missing "--fastcgi"
-  ScgiServers _ -> missing "--scgi"
+  FastCgiServers places -> do
+    addresses <- resolved pattern' places
+    let settings =
+          (defaultFastCgiSettings addresses (behindRoot behind))
+            { fastSuffixes = [suffix | not (B.null suffix)],
+              fastExists = if B.null suffix then \_ -> pure True else behindHas behind,
+              fastVariables = behindVariables behind,
+              fastTell = behindTell behind,
+              fastElsewhere = elsewhere behind
+            }
+    withFastCgi (behindRuntime behind) settings (body . fastCgiGateway)
+  ScgiServers places -> do
+    addresses <- resolved pattern' places
+    let settings =
+          (defaultScgiSettings addresses (behindRoot behind))
+            { scgiVariables = behindVariables behind,
+              scgiTell = behindTell behind,
+              scgiElsewhere = elsewhere behind
+            }
+    withScgi (behindRuntime behind) settings (body . scgiGateway)
   ProxyTo _ -> missing "--proxy"
   where
+    suffix = patternSuffix pattern'
     missing option = throwIO (NotRouted pattern' (option ++ " is not part of this build.\n  Leave the option out."))
 
 withPrograms :: Behind -> RoutePattern -> FilePath -> (Gateway -> IO a) -> IO a
@@ -91,6 +116,12 @@ withPrograms behind pattern' path body = do
             cgiElsewhere = elsewhere behind
           }
   opening pattern' path (withCgi (behindRuntime behind) settings) (body . cgiGateway)
+
+-- The addresses of servers.
+resolved :: RoutePattern -> [ListenPlace] -> IO [SockAddr]
+resolved pattern' places = concat <$> traverse one places
+  where
+    one place = resolveListen place >>= either (\why -> throwIO (NotRouted pattern' (renderListen (ListenSpec Http place) ++ ": " ++ why ++ ".\n  Give HOST:PORT or unix:PATH."))) pure
 
 -- Only the opening's own failure is the route's.
 opening :: RoutePattern -> FilePath -> ((a -> IO b) -> IO b) -> (a -> IO b) -> IO b

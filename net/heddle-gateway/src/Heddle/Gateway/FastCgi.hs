@@ -1,0 +1,269 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE PatternSynonyms #-}
+
+-- |
+-- Module      : Heddle.Gateway.FastCgi
+-- Description : Requests to applications that speak FastCGI
+-- Stability   : stable
+--
+-- > withFastCgi runtime (defaultFastCgiSettings [SockAddrUnix "/run/php/php8.2-fpm.sock"] "/srv/www") $ \fast -> …
+--
+-- Each request has a connection for itself while it runs (applications that take several at once are unheard of), which
+-- is kept for the next one. The request's body and the answer are streams.
+--
+-- With 'fastSuffixes' the path is split behind the script, as php-fpm needs it: @SCRIPT_FILENAME@ is a file below
+-- 'fastRoot', @PATH_INFO@ the rest. Without, the prefix is @SCRIPT_NAME@ and the rest @PATH_INFO@.
+--
+-- Cost: on a kept connection three system calls besides the client's: a look whether it is stale, a send, a receive.
+-- Owner: 'withFastCgi'.
+-- [Source]: FastCGI specification 1.0.
+module Heddle.Gateway.FastCgi
+  ( FastCgiSettings (..),
+    defaultFastCgiSettings,
+    withFastCgi,
+    FastCgi,
+    fastCgiGateway,
+    fastConnectionsUsed,
+    fastConnectionsKept,
+  )
+where
+
+import Control.Monad (unless, void, when)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Builder (Builder, toLazyByteString)
+import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Lazy qualified as L
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Char (isPrint)
+import Foreign.Ptr (castPtr)
+import Heddle.Gateway.Answer
+import Heddle.Gateway.Cgi (LocalRedirects, redirectClients)
+import Heddle.Gateway.Environment
+import Heddle.Gateway.Failure
+import Heddle.Gateway.FastCgi.Record
+import Heddle.Gateway.Place
+import Heddle.Gateway.Relay
+import Heddle.Gateway.Slots
+import Heddle.Gateway.Upstreams
+import Heddle.Http
+import Heddle.IO (Runtime)
+import Heddle.IO.Registration
+import Heddle.Prim.Atomic
+import Heddle.Prim.Buffer (bufferSize, withBuffer)
+import Heddle.Prim.Clock
+import Heddle.Prim.Exception
+import Network.Socket (SockAddr)
+
+-- | Applications and bounds.
+data FastCgiSettings = FastCgiSettings
+  { -- | Where they listen; requests go to them in turn.
+    fastAddresses :: ![SockAddr],
+    -- | The directory that paths are files of, as the applications see it, without a slash at its end.
+    fastRoot :: !ByteString,
+    -- | Ends of the names of scripts, such as @.php@.
+    fastSuffixes :: ![ByteString],
+    -- | Whether a script exists, by its path below the root without a slash before it. PHP otherwise looks for another
+    -- script in the path, and may run what somebody has uploaded.
+    fastExists :: !(ByteString -> IO Bool),
+    -- | More parameters. They count less than the request's.
+    fastVariables :: !Variables,
+    -- | Connections at once: with php-fpm, its @pm.max_children@.
+    fastConnections :: !Int,
+    -- | Requests that wait for one, and for how long.
+    fastQueue :: !Int,
+    fastWait :: !Nanos,
+    fastConnect :: !Nanos,
+    -- | Unused connections that are kept, and for how long.
+    fastKeep :: !Int,
+    fastKeepFor :: !Nanos,
+    -- | How long an application may be silent while its client is, too.
+    fastSilence :: !Nanos,
+    fastLimits :: !AnswerLimits,
+    -- | Hears of the lines on standard error, and of what goes wrong.
+    fastTell :: !(String -> IO ()),
+    fastElsewhere :: !LocalRedirects
+  }
+
+-- | 64 connections and 256 waiting requests, for 10 seconds each; 5 seconds to connect; 16 connections kept for 10
+-- seconds; a minute of silence.
+defaultFastCgiSettings :: [SockAddr] -> ByteString -> FastCgiSettings
+defaultFastCgiSettings addresses root =
+  FastCgiSettings
+    { fastAddresses = addresses,
+      fastRoot = root,
+      fastSuffixes = [],
+      fastExists = \_ -> pure True,
+      fastVariables = [],
+      fastConnections = 64,
+      fastQueue = 256,
+      fastWait = seconds 10,
+      fastConnect = seconds 5,
+      fastKeep = 16,
+      fastKeepFor = seconds 10,
+      fastSilence = seconds 60,
+      fastLimits = defaultAnswerLimits,
+      fastTell = \_ -> pure (),
+      fastElsewhere = redirectClients
+    }
+
+-- | Applications that can be asked.
+data FastCgi = FastCgi
+  { fastSettings :: !FastCgiSettings,
+    fastUpstreams :: !Upstreams,
+    fastSlots :: !Slots
+  }
+
+-- | Make the connections' pool, run, close them.
+--
+-- [Blocks]: as the body does.
+withFastCgi :: Runtime -> FastCgiSettings -> (FastCgi -> IO a) -> IO a
+withFastCgi runtime settings = bracket open (closeUpstreams . fastUpstreams)
+  where
+    open =
+      FastCgi settings
+        <$> newUpstreams runtime (fastAddresses settings) (fastConnect settings) (fastKeep settings) (fastKeepFor settings)
+        <*> newSlots (fastConnections settings) (fastQueue settings)
+
+-- | How many connections are in use.
+fastConnectionsUsed :: FastCgi -> IO Int
+fastConnectionsUsed = slotsTaken . fastSlots
+
+-- | How many connections are kept unused.
+fastConnectionsKept :: FastCgi -> IO Int
+fastConnectionsKept = keptConnections . fastUpstreams
+
+-- | Answer by an application.
+--
+-- [Blocks]: parks.
+-- [Masking]: interruptible; the connection is then closed, by which the application hears of it.
+fastCgiGateway :: FastCgi -> Gateway
+fastCgiGateway fast place request
+  | null (fastSuffixes settings) = go (Script prefix (whole' rest) (fastRoot settings <> prefix) (fastRoot settings))
+  | otherwise = do
+    let (name, info) = splitScript (fastSuffixes settings) (prefix <> rest)
+    exists <- fastExists settings (B.drop 1 name)
+    if exists
+      then go (Script name (whole' info) (fastRoot settings <> name) (fastRoot settings))
+      else pure (Whole status404 [Header "Content-Type" "text/plain; charset=utf-8"] "404 Not Found\nThere is no such script.\n")
+  where
+    settings = fastSettings fast
+    prefix = pathBytes (placePrefix place)
+    rest = pathBytes (placeRest place)
+    whole' info = if placeSlash place && not (B.null info) then info <> "/" else info
+    go = ask fast place request
+
+-- State of an exchange: whether the body has gone out whole, and whether the end has come.
+pattern WordFed, WordEnded :: Int
+pattern WordFed = 0
+pattern WordEnded = 1
+
+ask :: FastCgi -> Place -> Request -> Script -> IO Reply
+ask fast place request script = mask $ \restore -> do
+  variables <- variablesOf request place script
+  waiting <- deadlineIn (fastWait settings)
+  granted <- acquireSlotUntil (fastSlots fast) waiting
+  if not granted
+    then refused TooBusy
+    else do
+      relayed <- exchange restore variables False `onException` releaseSlot (fastSlots fast)
+      releaseSlot (fastSlots fast)
+      case relayed of
+        Answered reply -> pure reply
+        NotAnswered failure -> refused failure
+        Elsewhere path
+          | placeHops place >= 10 -> refused (BadAnswer "it redirects in circles")
+          | otherwise -> restore (fastElsewhere settings place path request)
+  where
+    settings = fastSettings fast
+    name = "FastCGI " ++ C.unpack (scriptName script)
+    refused failure = refusal failure <$ fastTell settings (name ++ " " ++ describeFailure failure)
+    relaying = RelaySettings (fastSilence settings) (fastLimits settings) (fastTell settings)
+    exchange :: (IO Relayed -> IO Relayed) -> Variables -> Bool -> IO Relayed
+    exchange restore variables fresh =
+      connectTo (fastUpstreams fast) fresh >>= \case
+        Left failure -> pure (NotAnswered failure)
+        Right connected -> do
+          words' <- newWords 2
+          relayed <- restore (converse variables connected words') `onException` dropConnection connected
+          fed <- atomicRead words' WordFed
+          ended <- atomicRead words' WordEnded
+          left <- readRef (connectedInput connected)
+          aborted <- isClosing (connectedTo connected)
+          if fed == 1 && ended == 1 && B.null left && not aborted then keepConnection (fastUpstreams fast) connected else dropConnection connected
+          verb <- method request
+          case relayed of
+            -- A kept connection was closed as it was used: nothing has happened, so ask again.
+            NotAnswered EndedEarly | connectedReused connected && verb `elem` [MethodGet, MethodHead, MethodOptions] -> exchange restore variables True
+            _ -> pure relayed
+    converse variables connected words' = do
+      left <- bodyLeft request
+      let bodied = left /= Just 0 && null (placeQuery place)
+          beginning = renderBegin 1 Responder True <> paramsOf (fastVariables settings ++ variables) <> (if bodied then mempty else renderEnd Stdin 1)
+      unless bodied (atomicWrite words' WordFed 1)
+      patience <- deadlineIn (fastSilence settings)
+      sent <- sendBy patience (connectedTo connected) beginning
+      if sent
+        then relay relaying request place (backend connected words' bodied)
+        else pure (NotAnswered EndedEarly)
+    paramsOf pairs = renderStream Params 1 (build (renderPairs pairs)) <> renderEnd Params 1
+    backend connected words' bodied =
+      Backend
+        { backendName = name,
+          backendFeed = send (connectedTo connected) . renderStream Stdin 1,
+          backendFed = when bodied $ do
+            ended <- send (connectedTo connected) (renderEnd Stdin 1)
+            when ended (atomicWrite words' WordFed 1),
+          backendReceive = receive settings name connected words',
+          backendAbort = dropConnection connected
+        }
+
+build :: Builder -> ByteString
+build = L.toStrict . toLazyByteString
+
+-- Send all; 'False' when the connection has failed. The reader's patience bounds it.
+send :: Registration -> Builder -> IO Bool
+send = sendBy never
+
+sendBy :: Deadline -> Registration -> Builder -> IO Bool
+sendBy deadline registration builder = unsafeUseAsCStringLen (build builder) $ \(p, n) -> (== n) <$> sendUntil registration (castPtr p) n deadline
+
+-- The next output: what is in the connection's input, then what comes.
+receive :: FastCgiSettings -> String -> Connected -> Words -> Deadline -> IO Output
+receive settings name connected words' deadline = do
+  over <- atomicRead words' WordEnded
+  if over == 1 then pure Finished else readRef (connectedInput connected) >>= go
+  where
+    registration = connectedTo connected
+    go bytes = case takeRecord bytes of
+      NotFastCgi -> pure (Failed (BadAnswer "it does not speak FastCGI"))
+      TakeMore -> do
+        writeRef (connectedInput connected) bytes
+        r <- receiveMore
+        case r of
+          Right more -> go (if B.null bytes then more else bytes <> more)
+          Left n
+            | n == TimedOutCode -> pure Silent
+            | otherwise -> pure (Failed EndedEarly)
+      Taken record rest -> do
+        writeRef (connectedInput connected) rest
+        case recordType record of
+          _ | recordRequest record `notElem` [0, 1] -> pure (Failed (BadAnswer "it answers a request that was not made"))
+          Stdout | not (B.null (recordContent record)) -> pure (Output (recordContent record))
+          Stderr -> sayLines (recordContent record) >> go rest
+          EndRequest -> case readEndRequest (recordContent record) of
+            Just (_, RequestComplete) -> Finished <$ atomicWrite words' WordEnded 1
+            Just (_, status)
+              | status == Overloaded || status == CannotMultiplex -> pure (Failed TooBusy)
+            _ -> pure (Failed (BadAnswer "it ends the request in an unknown way"))
+          -- The end of standard output, and management, to which there is nothing to say.
+          _ -> go rest
+    receiveMore = do
+      buffer <- borrowBuffer registration
+      r <- withBuffer buffer $ \p -> do
+        n <- receiveUntil registration p (bufferSize buffer) deadline
+        if n > 0 then Right <$> B.packCStringLen (castPtr p, n) else pure (Left n)
+      giveBackBuffer registration buffer
+      pure r
+    sayLines content = mapM_ (\line -> unless (B.null line) (void (trySync (fastTell settings (name ++ ": " ++ map shown (C.unpack (B.take 4096 line))))))) (C.split '\n' content)
+    shown c = if isPrint c && c < '\DEL' then c else '?'

@@ -1,0 +1,200 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Gateway.Scgi
+-- Description : Requests to applications that speak SCGI
+-- Stability   : stable
+--
+-- SCGI is CGI over a connection: the variables in one netstring, then the body; the answer, up to the connection's end.
+-- So connections are not kept. The protocol wants the body's length first: a body of unknown length is gathered up to
+-- 'scgiGather' bytes, and refused with 411 beyond.
+--
+-- Cost: a connection for each request; four system calls besides the client's.
+-- Owner: 'withScgi'.
+-- [Source]: SCGI: A Simple Common Gateway Interface alternative, revision of 2008.
+module Heddle.Gateway.Scgi
+  ( ScgiSettings (..),
+    defaultScgiSettings,
+    withScgi,
+    Scgi,
+    scgiGateway,
+    scgiConnectionsUsed,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Maybe (fromMaybe)
+import Foreign.Ptr (castPtr)
+import Heddle.Gateway.Answer
+import Heddle.Gateway.Cgi (LocalRedirects, redirectClients)
+import Heddle.Gateway.Environment
+import Heddle.Gateway.Failure
+import Heddle.Gateway.Place
+import Heddle.Gateway.Relay
+import Heddle.Gateway.Slots
+import Heddle.Gateway.Upstreams
+import Heddle.Http
+import Heddle.IO (Runtime)
+import Heddle.IO.Registration
+import Heddle.Prim.Buffer (bufferSize, withBuffer)
+import Heddle.Prim.Clock
+import Heddle.Prim.Exception
+import Network.Socket (SockAddr)
+
+-- | Applications and bounds.
+data ScgiSettings = ScgiSettings
+  { -- | Where they listen; requests go to them in turn.
+    scgiAddresses :: ![SockAddr],
+    -- | The directory that paths are files of, without a slash at its end.
+    scgiRoot :: !ByteString,
+    -- | More variables. They count less than the request's.
+    scgiVariables :: !Variables,
+    -- | Connections at once; requests that wait for one, and for how long.
+    scgiConnections :: !Int,
+    scgiQueue :: !Int,
+    scgiWait :: !Nanos,
+    scgiConnect :: !Nanos,
+    -- | How long an application may be silent while its client is, too.
+    scgiSilence :: !Nanos,
+    -- | The most bytes of a body whose length is not known.
+    scgiGather :: !Int,
+    scgiLimits :: !AnswerLimits,
+    -- | Hears of what goes wrong.
+    scgiTell :: !(String -> IO ()),
+    scgiElsewhere :: !LocalRedirects
+  }
+
+-- | 64 connections and 256 waiting requests, for 10 seconds each; 5 seconds to connect; a minute of silence; 1 MB
+-- gathered.
+defaultScgiSettings :: [SockAddr] -> ByteString -> ScgiSettings
+defaultScgiSettings addresses root =
+  ScgiSettings
+    { scgiAddresses = addresses,
+      scgiRoot = root,
+      scgiVariables = [],
+      scgiConnections = 64,
+      scgiQueue = 256,
+      scgiWait = seconds 10,
+      scgiConnect = seconds 5,
+      scgiSilence = seconds 60,
+      scgiGather = 1048576,
+      scgiLimits = defaultAnswerLimits,
+      scgiTell = \_ -> pure (),
+      scgiElsewhere = redirectClients
+    }
+
+-- | Applications that can be asked.
+data Scgi = Scgi
+  { scgiSettings :: !ScgiSettings,
+    scgiUpstreams :: !Upstreams,
+    scgiSlots :: !Slots
+  }
+
+-- | Run with applications.
+--
+-- [Blocks]: as the body does.
+withScgi :: Runtime -> ScgiSettings -> (Scgi -> IO a) -> IO a
+withScgi runtime settings = bracket open (closeUpstreams . scgiUpstreams)
+  where
+    open =
+      Scgi settings
+        <$> newUpstreams runtime (scgiAddresses settings) (scgiConnect settings) 0 (seconds 0)
+        <*> newSlots (scgiConnections settings) (scgiQueue settings)
+
+-- | How many connections are in use.
+scgiConnectionsUsed :: Scgi -> IO Int
+scgiConnectionsUsed = slotsTaken . scgiSlots
+
+-- | Answer by an application.
+--
+-- [Blocks]: parks.
+-- [Masking]: interruptible; the connection is then closed, by which the application hears of it.
+scgiGateway :: Scgi -> Gateway
+scgiGateway scgi place request = do
+  left <- bodyLeft request
+  case left of
+    Nothing | null (placeQuery place) -> do
+      gathered <- try (readWholeBody request (scgiGather settings))
+      case gathered of
+        Right body -> go (Just body)
+        Left (BodyRejected status BodyTooLarge) | status == status413 -> pure (Whole status411 [] "")
+        Left e -> throwIO e
+    _ -> go Nothing
+  where
+    settings = scgiSettings scgi
+    go = ask scgi place request
+
+ask :: Scgi -> Place -> Request -> Maybe ByteString -> IO Reply
+ask scgi place request gathered = mask $ \restore -> do
+  variables <- variablesOf request place script
+  waiting <- deadlineIn (scgiWait settings)
+  granted <- acquireSlotUntil (scgiSlots scgi) waiting
+  if not granted
+    then refused TooBusy
+    else do
+      relayed <- exchange restore variables `onException` releaseSlot (scgiSlots scgi)
+      releaseSlot (scgiSlots scgi)
+      case relayed of
+        Answered reply -> pure reply
+        NotAnswered failure -> refused failure
+        Elsewhere path
+          | placeHops place >= 10 -> refused (BadAnswer "it redirects in circles")
+          | otherwise -> restore (scgiElsewhere settings place path request)
+  where
+    settings = scgiSettings scgi
+    prefix = pathBytes (placePrefix place)
+    rest = pathBytes (placeRest place)
+    script = Script prefix (if placeSlash place && not (B.null rest) then rest <> "/" else rest) (scgiRoot settings <> prefix) (scgiRoot settings)
+    name = "SCGI " ++ C.unpack (placePath place)
+    refused failure = refusal failure <$ scgiTell settings (name ++ " " ++ describeFailure failure)
+    relaying = RelaySettings (scgiSilence settings) (scgiLimits settings) (scgiTell settings)
+    exchange restore variables =
+      connectTo (scgiUpstreams scgi) True >>= \case
+        Left failure -> pure (NotAnswered failure)
+        Right connected -> do
+          relayed <- restore (converse variables (connectedTo connected)) `onException` dropConnection connected
+          relayed <$ dropConnection connected
+    converse variables registration = do
+      patience <- deadlineIn (scgiSilence settings)
+      sent <- sendBy patience registration (opening (scgiVariables settings ++ variables) <> fromMaybe B.empty gathered)
+      if sent
+        then relay relaying request place (backend registration)
+        else pure (NotAnswered EndedEarly)
+    -- The body's length comes first, and is always there.
+    opening variables =
+      let len = maybe (fromMaybe "0" (lookup "CONTENT_LENGTH" variables)) (C.pack . show . B.length) gathered
+          pairs = ("CONTENT_LENGTH", len) : ("SCGI", "1") : [v | v@(n, _) <- variables, n `notElem` ["CONTENT_LENGTH", "SCGI"]]
+          block = B.concat [B.concat [n, "\0", v, "\0"] | (n, v) <- pairs]
+       in B.concat [C.pack (show (B.length block)), ":", block, ","]
+    backend registration =
+      Backend
+        { backendName = name,
+          backendFeed = send registration,
+          backendFed = pure (),
+          backendReceive = receive registration,
+          backendAbort = () <$ closeRegistration registration
+        }
+
+-- Send all; 'False' when the connection has failed. The reader's patience bounds it.
+send :: Registration -> ByteString -> IO Bool
+send = sendBy never
+
+sendBy :: Deadline -> Registration -> ByteString -> IO Bool
+sendBy deadline registration bytes = unsafeUseAsCStringLen bytes $ \(p, n) -> (== n) <$> sendUntil registration (castPtr p) n deadline
+
+receive :: Registration -> Deadline -> IO Output
+receive registration deadline = do
+  buffer <- borrowBuffer registration
+  output <- withBuffer buffer $ \p -> do
+    n <- receiveUntil registration p (bufferSize buffer) deadline
+    case () of
+      _
+        | n > 0 -> Output <$> B.packCStringLen (castPtr p, n)
+        | n == 0 -> pure Finished
+        | n == TimedOutCode -> pure Silent
+        | otherwise -> pure (Failed EndedEarly)
+  giveBackBuffer registration buffer
+  pure output

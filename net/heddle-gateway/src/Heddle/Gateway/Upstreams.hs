@@ -1,0 +1,167 @@
+-- |
+-- Module      : Heddle.Gateway.Upstreams
+-- Description : Connections to the servers of FastCGI and SCGI
+-- Stability   : internal, exempt from the version policy
+--
+-- Several addresses that do the same. Requests go to them in turn; an address that cannot be connected to is passed over
+-- for a second, then two, up to half a minute, unless all are in that state. Unused connections are kept for the next
+-- request, the one used last first.
+--
+-- The kept connections belong to all capabilities. A server such as php-fpm has a process for each connection, also for
+-- one that is not in use; kept per capability, connections that no request of another one may use would starve it.
+--
+-- Invariant: a connection is kept, in use by one request, or closed. No more are open than there are slots, besides
+-- those that are kept.
+-- Cost: a compare-and-set to take a connection and one to return it; a system call that looks whether it is stale.
+-- Owner: any thread.
+module Heddle.Gateway.Upstreams
+  ( Upstreams,
+    newUpstreams,
+    closeUpstreams,
+    Connected (..),
+    connectTo,
+    keepConnection,
+    dropConnection,
+    keptConnections,
+  )
+where
+
+import Control.Monad (void)
+import Data.ByteString (ByteString)
+import Data.Foldable (for_)
+import Data.List (partition)
+import Heddle.Gateway.Failure
+import Heddle.IO (Runtime, connectUntil)
+import Heddle.IO.Registration
+import Heddle.Prim.Atomic
+import Heddle.Prim.Buffer (withBuffer)
+import Heddle.Prim.Clock
+import Heddle.Prim.Errno
+import Heddle.Prim.Exception
+import Heddle.Prim.Thread (myCapability)
+import Network.Socket (SockAddr)
+
+-- | Addresses, and the connections to them.
+data Upstreams = Upstreams
+  { upstreamsRuntime :: !Runtime,
+    upstreamsAll :: ![Upstream],
+    upstreamsConnect :: !Nanos,
+    -- | How many unused connections are kept, and for how long.
+    upstreamsKeep :: !Int,
+    upstreamsKeepFor :: !Nanos,
+    -- | Newest first; 'Nothing' after the end.
+    upstreamsKept :: !(Ref (Maybe [Kept])),
+    -- | Word 0: whose turn it is.
+    upstreamsTurn :: !Words
+  }
+
+-- Word 0: until when it is passed over. Word 1: how many times in a row it failed.
+data Upstream = Upstream !SockAddr !Words
+
+data Kept = Kept !Connected !Deadline
+
+-- | A connection.
+data Connected = Connected
+  { connectedTo :: !Registration,
+    -- | What was received and not yet used.
+    connectedInput :: !(Ref ByteString),
+    -- | Whether it has served a request before.
+    connectedReused :: !Bool
+  }
+
+-- | Addresses; the time to connect to one; the most kept connections, and for how long.
+newUpstreams :: Runtime -> [SockAddr] -> Nanos -> Int -> Nanos -> IO Upstreams
+newUpstreams runtime addresses connecting keep keepFor =
+  Upstreams runtime <$> traverse (\a -> Upstream a <$> newWords 2) addresses <*> pure connecting <*> pure keep <*> pure keepFor <*> newRef (Just []) <*> newWords 1
+
+-- | Close the kept connections; those in use are closed when they are returned.
+closeUpstreams :: Upstreams -> IO ()
+closeUpstreams upstreams = do
+  kept <- modifyRef (upstreamsKept upstreams) (\k -> (Nothing, k))
+  for_ (concat kept) (\(Kept c _) -> dropConnection c)
+
+-- | How many connections are kept.
+keptConnections :: Upstreams -> IO Int
+keptConnections upstreams = maybe 0 length <$> readRef (upstreamsKept upstreams)
+
+-- | A kept connection, or a new one.
+--
+-- [Blocks]: parks.
+-- [Masking]: the caller is masked; interruptible while parked.
+-- [Throws]: 'IOError' when the runtime has stopped.
+connectTo :: Upstreams -> Bool -> IO (Either Failure Connected)
+connectTo upstreams fresh = do
+  capability <- myCapability
+  now <- monotonicNow
+  taken <- if fresh then pure Nothing else modifyRef (upstreamsKept upstreams) (takeOne capability now)
+  case taken of
+    Just (Kept connected _, old) -> do
+      for_ old (\(Kept c _) -> dropConnection c)
+      stale <- isStale (connectedTo connected)
+      if stale then dropConnection connected >> connectTo upstreams fresh else pure (Right connected {connectedReused = True})
+    Nothing -> open upstreams
+  where
+    takeOne capability now kept = case kept of
+      Just (_ : _) ->
+        let (alive, old) = partition (\(Kept _ until') -> until' > now) (concat kept)
+            (mine, others) = partition (\(Kept c _) -> registrationCapability (connectedTo c) == capability) alive
+         in case mine ++ others of
+              one : rest -> (Just rest, Just (one, old))
+              -- The old ones are closed when the next connection is kept.
+              [] -> (kept, Nothing)
+      _ -> (kept, Nothing)
+
+-- | Return a connection that can serve another request.
+--
+-- [Blocks]: never.
+keepConnection :: Upstreams -> Connected -> IO ()
+keepConnection upstreams connected = do
+  now <- monotonicNow
+  let entry = Kept connected (after (upstreamsKeepFor upstreams) now)
+  dropped <- modifyRef (upstreamsKept upstreams) $ \kept -> case kept of
+    Nothing -> (Nothing, [entry])
+    Just others ->
+      let (alive, old) = partition (\(Kept _ until') -> until' > now) others
+          (keep, excess) = splitAt (upstreamsKeep upstreams) (entry : alive)
+       in (Just keep, excess ++ old)
+  for_ dropped (\(Kept c _) -> dropConnection c)
+
+-- | Close a connection. Idempotent.
+--
+-- [Blocks]: never.
+dropConnection :: Connected -> IO ()
+dropConnection = void . closeRegistration . connectedTo
+
+-- Whether the server has closed it, or has sent what nobody asked for.
+isStale :: Registration -> IO Bool
+isStale registration = do
+  buffer <- borrowBuffer registration
+  n <- withBuffer buffer (\p -> mask_ (receiveNow registration p 1))
+  giveBackBuffer registration buffer
+  pure (Errno (negate n) /= EAGAIN)
+
+open :: Upstreams -> IO (Either Failure Connected)
+open upstreams = do
+  turn <- fetchAdd (upstreamsTurn upstreams) 0 1
+  now <- monotonicNow
+  let n = length (upstreamsAll upstreams)
+      (front, back) = splitAt (if n == 0 then 0 else turn `mod` n) (upstreamsAll upstreams)
+      inTurn = back ++ front
+  standing <- traverse (\u@(Upstream _ ws) -> (\t -> (Deadline t <= now, u)) <$> atomicRead ws 0) inTurn
+  let (up, down) = partition fst standing
+  try' (map snd (up ++ down)) (Unreachable "it has no address")
+  where
+    try' [] failure = pure (Left failure)
+    try' (Upstream address ws : others) _ = do
+      deadline <- deadlineIn (upstreamsConnect upstreams)
+      connectUntil (upstreamsRuntime upstreams) address deadline >>= \case
+        Right conn -> do
+          atomicWrite ws 0 0
+          atomicWrite ws 1 0
+          input <- newRef mempty
+          pure (Right (Connected (registrationOf conn) input False))
+        Left e -> do
+          times <- fetchAdd ws 1 1
+          Deadline until' <- deadlineIn (min (seconds 30) (seconds (2 ^ min 5 times)))
+          atomicWrite ws 0 until'
+          try' others (Unreachable (takeWhile (/= '\n') (displayException e)))

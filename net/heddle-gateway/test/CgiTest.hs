@@ -1,0 +1,349 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | CGI with a program of ours in C: what it is told, what it may answer, and every way in which it misbehaves.
+module CgiTest (tests) where
+
+import Control.Monad (forM_, unless, void)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.List (isInfixOf)
+import GatewayFixture
+import Heddle.Gateway.Cgi
+import Heddle.Http (Reply (..), status200)
+import Heddle.IO (milliseconds, seconds)
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Threads (forkTask, joinTask)
+import Heddle.Testkit.Watchdog
+import System.Directory
+import System.FilePath ((</>))
+import System.Posix.Files (createSymbolicLink, setFileMode)
+import System.Process (callProcess)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+
+tests :: TestTree
+tests =
+  testGroup
+    "CGI"
+    [ testCase "the environment: all of RFC 3875, never HTTP_PROXY" environment,
+      testCase "which program: directories, PATH_INFO, what may not run" which,
+      testCase "one program for all paths" single,
+      testCase "suffixes" suffixes,
+      testCase "answers: status, length, redirects, lines as HTTP has them" answers,
+      testCase "a body of 8 MB comes back as it went" streaming,
+      testCase "an answer flows while the program runs, and a body while it answers" interactive,
+      testCase "malformed answers are 502, with the cause told" malformed,
+      testCase "an answer that breaks off breaks the connection off" broken,
+      testCase "standard error, line by line" errors,
+      testCase "a silent program is 504, and its group is ended" hangs,
+      testCase "a program that ignores SIGTERM is killed" stubborn,
+      testCase "the client goes: the program ends within 100 ms" clientGoes,
+      testCase "the deadline ends the program" deadline,
+      testCase "no more than the most programs, then a queue, then 503" bounded,
+      testCase "many requests at once: nothing is left" many,
+      testCase "the gateway ends: programs end with it" gatewayEnds
+    ]
+
+data Programs = Programs
+  { programsCgi :: !Cgi,
+    programsRunning :: !Running,
+    programsTold :: !Told,
+    programsDirectory :: !FilePath
+  }
+
+-- The program under some names, and a server for it.
+withPrograms :: (CgiSettings -> CgiSettings) -> (Programs -> IO a) -> IO a
+withPrograms change body = withDirectory $ \directory -> do
+  let programs = directory </> "cgi"
+  createDirectory programs
+  createDirectory (programs </> "sub")
+  callProcess "gcc" ["-O1", "-o", programs </> "t", "test/programs/heddle_cgi.c"]
+  forM_ ["nph-t", "sub" </> "t.cgi", "sub" </> "index.cgi"] $ \name -> copyFile (programs </> "t") (programs </> name)
+  B.writeFile (programs </> "data.txt") "not a program"
+  B.writeFile (programs </> "bad") "no program at all"
+  setFileMode (programs </> "bad") 0o755
+  createSymbolicLink "/bin/true" (programs </> "outside")
+  createSymbolicLink "t" (programs </> "inside")
+  told <- newTold
+  let settings = change (defaultCgiSettings (C.pack programs)) {cgiTell = tellTo told}
+  withTestRuntime $ \runtime -> do
+    r <- withCgi runtime settings $ \cgi -> do
+      r <- withGatewayServer runtime (cgiGateway cgi) (\running -> body (Programs cgi running told directory))
+      r <$ nothingRuns cgi
+    r <$ noChildren
+
+nothingRuns :: Cgi -> IO ()
+nothingRuns cgi = void (eventually "every program to end" (runningPrograms cgi) (== 0))
+
+-- No child of this process is left, not even a dead one.
+noChildren :: IO ()
+noChildren = void (eventually "no child" children (== ""))
+
+children :: IO ByteString
+children = C.unwords . filter (not . B.null) <$> (listDirectory "/proc/self/task" >>= mapM (\t -> C.strip <$> B.readFile ("/proc/self/task" </> t </> "children")))
+
+get :: Programs -> ByteString -> IO Answer
+get programs = asking (programsRunning programs)
+
+toldOf :: Programs -> String -> IO ()
+toldOf programs part = void (eventually ("a message with " ++ part) (toldLines (programsTold programs)) (any (part `isInfixOf`)))
+
+environment :: IO ()
+environment = withPrograms (\s -> s {cgiVariables = [("GIT_PROJECT_ROOT", "/srv"), ("REQUEST_METHOD", "NO")], cgiRoot = "/srv/www"}) $ \programs -> do
+  answer <- withClient (runningAddress (programsRunning programs)) $ \client ->
+    ask client "POST" "/p/t/a%20b//c/?env" [("Proxy", "http://evil"), ("X-One", "1"), ("x-one", "2"), ("X_Two", "3"), ("Cookie", "a=1"), ("Cookie", "b=2"), ("Content-Type", "text/x"), ("TE", "trailers"), ("Connection", "close, TE"), ("Proxy-Authorization", "x")] "body"
+  let variables = C.lines (answerBody answer)
+      has name value = assertBool (show (name, value) ++ show variables) (C.concat [name, "=", value] `elem` variables)
+      lacks name = assertBool (show name) (not (any ((name <> "=") `B.isPrefixOf`) variables))
+  answerCode answer @?= 200
+  mapM_
+    (uncurry has)
+    [ ("GATEWAY_INTERFACE", "CGI/1.1"),
+      ("SERVER_PROTOCOL", "HTTP/1.1"),
+      ("SERVER_NAME", "test"),
+      ("SERVER_SOFTWARE", "heddle"),
+      ("REQUEST_METHOD", "POST"),
+      ("REQUEST_URI", "/p/t/a%20b//c/?env"),
+      ("QUERY_STRING", "env"),
+      ("SCRIPT_NAME", "/p/t"),
+      ("PATH_INFO", "/a b/c/"),
+      ("PATH_TRANSLATED", "/srv/www/a b/c/"),
+      ("DOCUMENT_ROOT", "/srv/www"),
+      ("REMOTE_ADDR", "127.0.0.1"),
+      ("CONTENT_LENGTH", "4"),
+      ("CONTENT_TYPE", "text/x"),
+      ("REDIRECT_STATUS", "200"),
+      ("HTTP_HOST", "test"),
+      ("HTTP_X_ONE", "1, 2"),
+      ("HTTP_COOKIE", "a=1; b=2"),
+      ("GIT_PROJECT_ROOT", "/srv")
+    ]
+  assertBool "the file" (any ("SCRIPT_FILENAME=/tmp/" `B.isPrefixOf`) variables && any ("/cgi/t" `B.isSuffixOf`) variables)
+  assertBool "a port" (any ("SERVER_PORT=" `B.isPrefixOf`) variables && any ("REMOTE_PORT=" `B.isPrefixOf`) variables)
+  mapM_ lacks ["HTTP_PROXY", "HTTP_X_TWO", "HTTP_TE", "HTTP_CONNECTION", "HTTP_CONTENT_LENGTH", "HTTP_CONTENT_TYPE", "HTTP_PROXY_AUTHORIZATION", "HTTPS", "HOME", "LD_PRELOAD"]
+  -- Nothing but the three descriptors.
+  get programs "/p/t?type+descriptors" >>= answersWith 200 ""
+  -- Programs run where they are.
+  where' <- answerBody <$> get programs "/p/sub/t.cgi?type+pwd"
+  assertBool (show where') ("/cgi/sub\n" `B.isSuffixOf` where')
+
+which :: IO ()
+which = withPrograms id $ \programs -> do
+  let code path = answerCode <$> get programs path
+  get programs "/p/t?type+hello" >>= answersWith 200 "hello\n"
+  get programs "/p/inside?type+hello" >>= answersWith 200 "hello\n"
+  get programs "/p/sub/t.cgi/more?type+hello" >>= answersWith 200 "hello\n"
+  -- A directory's own program; a slash is added.
+  get programs "/p/sub/?type+hello" >>= answersWith 200 "hello\n"
+  redirected <- get programs "/p/sub?type+hello"
+  (answerCode redirected, answerHeader redirected "location") @?= (301, Just "/p/sub/")
+  code "/p/" >>= (@?= 403)
+  code "/p" >>= (@?= 403)
+  code "/p/none" >>= (@?= 404)
+  code "/p/none/t" >>= (@?= 404)
+  code "/p/sub/none" >>= (@?= 404)
+  code "/p/.hidden" >>= (@?= 404)
+  -- Not executable, not even in the middle of a path; a link that leads out; no program.
+  code "/p/data.txt" >>= (@?= 403)
+  code "/p/data.txt/t" >>= (@?= 403)
+  code "/p/outside" >>= (@?= 403)
+  code "/p/bad" >>= (@?= 502)
+  toldOf programs "program /p/bad cannot be reached"
+
+single :: IO ()
+single = withPrograms (\s -> s {cgiPath = cgiPath s <> "/t"}) $ \programs -> do
+  variables <- C.lines . answerBody <$> get programs "/p/any/path.x?env"
+  assertBool (show variables) ("SCRIPT_NAME=/p" `elem` variables && "PATH_INFO=/any/path.x" `elem` variables)
+
+suffixes :: IO ()
+suffixes = withPrograms (\s -> s {cgiSuffixes = [".cgi"]}) $ \programs -> do
+  get programs "/p/sub/t.cgi?type+hello" >>= answersWith 200 "hello\n"
+  (answerCode <$> get programs "/p/t?type+hello") >>= (@?= 404)
+
+answers :: IO ()
+answers = withPrograms (\s -> s {cgiElsewhere = \_ path _ -> pure (Whole status200 [] path)}) $ \programs -> do
+  let says path = get programs path
+      headerOf name answer = answerHeader answer name
+  says "/p/t?crlf+hello" >>= answersWith 200 "hello\n"
+  withLength <- says "/p/t?length:6+type+hello"
+  answersWith 200 "hello\n" withLength
+  headerOf "content-length" withLength @?= Just "6"
+  says "/p/t?status:404+type+hello" >>= answersWith 404 "hello\n"
+  says "/p/t?status:204+nl" >>= answersWith 204 ""
+  client <- says "/p/t?location:http://elsewhere/+nl"
+  (answerCode client, headerOf "location" client) @?= (302, Just "http://elsewhere/")
+  own <- says "/p/t?status:303+location:/x+nl"
+  (answerCode own, headerOf "location" own) @?= (303, Just "/x")
+  says "/p/t?location:/other?q=1+nl" >>= answersWith 200 "/other?q=1"
+  -- Non-parsed headers, and connection headers that are the server's.
+  nph <- says "/p/nph-t?http:201+line:Connection:close+line:Keep-Alive:x+line:X-Mine:y+type+hello"
+  answersWith 201 "hello\n" nph
+  (headerOf "x-mine" nph, headerOf "keep-alive" nph) @?= (Just "y", Nothing)
+  -- HEAD: the head of what GET answers, and no content, on a connection that stays.
+  withClient (runningAddress (programsRunning programs)) $ \c -> do
+    ask c "HEAD" "/p/t?type+hello" [] "" >>= answersWith 200 ""
+    ask c "GET" "/p/t?type+hello" [] "" >>= answersWith 200 "hello\n"
+    ask c "POST" "/p/t?type+hello" [] "a body that nobody reads" >>= answersWith 200 "hello\n"
+    ask c "GET" "/p/t?type+hello" [] "" >>= answersWith 200 "hello\n"
+
+streaming :: IO ()
+streaming = withPrograms id $ \programs ->
+  withClient (runningAddress (programsRunning programs)) $ \client -> do
+    let content = C.concat (replicate 8192 (C.pack (take 1024 (cycle ['a' .. 'z']))))
+    -- Both directions at once: the program writes while it reads, so neither side may wait for the other's end.
+    sender <- forkTask (say client (C.concat ["POST /p/t?type+echo HTTP/1.1\r\nHost: test\r\nContent-Length: ", C.pack (show (B.length content)), "\r\n\r\n", content]))
+    hearAnswer client >>= answersWith 200 content
+    joinTask sender
+    -- Without a length.
+    say client "POST /p/t?type+count HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3\r\nyou\r\n0\r\n\r\n"
+    hearAnswer client >>= answersWith 200 "8\n"
+    -- A client that waits to be asked for the body.
+    say client "POST /p/t?type+count HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
+    hearSome client >>= (@?= "HTTP/1.1 100 Continue\r\n\r\n")
+    say client "four"
+    hearAnswer client >>= answersWith 200 "4\n"
+
+interactive :: IO ()
+interactive = withPrograms id $ \programs ->
+  withClient (runningAddress (programsRunning programs)) $ \client -> do
+    say client "POST /p/t?type+raw:begun+flush+echo HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\n"
+    let await part got
+          | part `B.isInfixOf` got = pure got
+          | otherwise = hearSome client >>= \more -> if B.null more then unexpected (show part) (show got) else await part (got <> more)
+    _ <- await "begun" ""
+    say client "hello"
+    say client "world"
+    _ <- await "0\r\n\r\n" ""
+    pure ()
+
+malformed :: IO ()
+malformed = withPrograms id $ \programs ->
+  forM_
+    [ ("exit:0", "it said nothing"),
+      ("exit:3", "it said nothing"),
+      ("raw:Content-Type:x", "it ended within the head"),
+      ("raw:hello+nl+nl", "is no header"),
+      ("nl", "neither a Content-Type"),
+      ("line:X-Only:x+nl", "neither a Content-Type"),
+      ("status:20+nl", "is no status"),
+      ("status:100+nl", "is no status"),
+      ("status:999+nl", "is no status"),
+      ("status:200+status:200+nl", "two statuses"),
+      ("length:abc+type", "is no Content-Length"),
+      ("length:-1+type", "is no Content-Length"),
+      ("length:5+length:6+type", "two lengths"),
+      ("line:Transfer-Encoding:chunked+type", "Transfer-Encoding"),
+      ("line:Bad(Name:x+type", "characters that none may have"),
+      ("line:X-A:x+folded+type", "is no header"),
+      ("control+type", "control characters"),
+      ("location:/a+location:/b+nl", "two Locations"),
+      ("headers:500+type", "more than 200 header lines"),
+      ("raw:X:+bytes:100000+nl+type", "more than 65536 bytes"),
+      ("bytes:100000", "more than 65536 bytes"),
+      ("abort", "ended before")
+    ]
+    $ \(words', why) -> do
+      answer <- get programs ("/p/t?" <> words')
+      unless (answerCode answer == 502 && answerWhole answer) $ unexpected ("502 for " ++ show words') (show answer)
+      toldOf programs why
+
+broken :: IO ()
+broken = withPrograms id $ \programs -> do
+  -- Fewer bytes than promised.
+  -- A little of it may not have gone out yet; then the client gets to know.
+  short <- get programs "/p/t?length:100+type+hello"
+  assertBool (show short) (answerCode short == 502 && answerWhole short || answerCode short == 200 && not (answerWhole short))
+  cutShort <- get programs "/p/t?length:100000+type+bytes:90000+flush"
+  (answerCode cutShort, answerWhole cutShort) @?= (200, False)
+  -- Ended by a signal in the middle of content without a length.
+  (rest, _) <- ended (programsRunning programs) "/p/t?type+bytes:90000+flush+abort"
+  assertBool "no last chunk" (not ("0\r\n\r\n" `B.isSuffixOf` rest))
+  -- More than promised: the client gets what was promised.
+  withClient (runningAddress (programsRunning programs)) $ \client -> do
+    ask client "GET" "/p/t?length:3+type+hello" [] "" >>= answersWith 200 "hel"
+    ask client "GET" "/p/t?length:3+type+flush+raw:hel+flush+bytes:100000" [] "" >>= answersWith 200 "hel"
+    ask client "GET" "/p/t?type+hello" [] "" >>= answersWith 200 "hello\n"
+  toldOf programs "sent more than the Content-Length"
+  failures <- runningFailures (programsRunning programs)
+  assertBool (show failures) (length (filter ("ended before its answer was whole" `isInfixOf`) failures) >= 2)
+
+errors :: IO ()
+errors = withPrograms id $ \programs -> do
+  get programs "/p/t?err:first+err:second+errpart:last+type+hello+exit:7" >>= answersWith 200 "hello\n"
+  mapM_ (toldOf programs) ["program /p/t: first", "program /p/t: second", "program /p/t: last", "program /p/t exited with code 7"]
+  -- Programs that write much to it neither wait for the client nor are waited for.
+  get programs "/p/t?err:x+type+hello" >>= answersWith 200 "hello\n"
+
+hangs :: IO ()
+hangs = withPrograms (\s -> s {cgiSilence = milliseconds 200, cgiGrace = milliseconds 200}) $ \programs -> do
+  (answerCode <$> get programs "/p/t?hang") >>= (@?= 504)
+  (answerCode <$> get programs "/p/t?child+hang") >>= (@?= 504)
+  toldOf programs "did not answer in time"
+  -- Begun: cut.
+  answer <- get programs "/p/t?type+hello+flush+hang"
+  (answerCode answer, answerWhole answer) @?= (200, False)
+  nothingRuns (programsCgi programs)
+
+stubborn :: IO ()
+stubborn = withPrograms (\s -> s {cgiSilence = milliseconds 100, cgiGrace = milliseconds 100}) $ \programs -> do
+  (answerCode <$> get programs "/p/t?stubborn+child+hang") >>= (@?= 504)
+  nothingRuns (programsCgi programs)
+  toldOf programs "was ended by signal 9"
+
+clientGoes :: IO ()
+clientGoes = withPrograms (\s -> s {cgiGrace = seconds 30}) $ \programs ->
+  forM_ ["/p/t?tell:FILE+hang", "/p/t?type+hello+flush+tell:FILE+hang", "/p/t?tell:FILE+child+hang"] $ \path -> do
+    let file = programsDirectory programs </> "reached"
+        path' = let (before, after') = B.breakSubstring "FILE" path in before <> C.pack file <> B.drop 4 after'
+    withClient (runningAddress (programsRunning programs)) $ \client -> do
+      say client ("GET " <> path' <> " HTTP/1.1\r\nHost: test\r\n\r\n")
+      void (eventually "the program to run" (doesFileExist file) id)
+    -- It would run for a minute. Loaded machines may take longer than 100 ms, but not that long.
+    within 5000000 "the program's end" (nothingRuns (programsCgi programs))
+    removeFile file
+
+deadline :: IO ()
+deadline = withPrograms (\s -> s {cgiTime = milliseconds 300, cgiGrace = milliseconds 100}) $ \programs -> do
+  (answerCode <$> get programs "/p/t?stubborn+hang") >>= (@?= 502)
+  nothingRuns (programsCgi programs)
+
+bounded :: IO ()
+bounded = withPrograms (\s -> s {cgiPrograms = 1, cgiQueue = 1, cgiWait = seconds 15}) $ \programs -> do
+  let file = programsDirectory programs </> "reached"
+      address = runningAddress (programsRunning programs)
+  withClient address $ \first -> do
+    say first ("GET /p/t?tell:" <> C.pack file <> "+hang HTTP/1.1\r\nHost: test\r\n\r\n")
+    void (eventually "the program to run" (doesFileExist file) id)
+    waiting <- forkTask (get programs "/p/t?type+hello")
+    void (eventually "a request in the queue" (waitingPrograms (programsCgi programs)) (== 1))
+    refused <- get programs "/p/t?type+hello"
+    (answerCode refused, answerHeader refused "retry-after") @?= (503, Just "5")
+    toldOf programs "as many requests as it may have"
+    abort first
+    -- Its program ends, and the one that waited has its turn.
+    joinTask waiting >>= answersWith 200 "hello\n"
+
+many :: IO ()
+many = withPrograms (\s -> s {cgiPrograms = 8, cgiWait = seconds 60, cgiQueue = 1000}) $ \programs -> do
+  tasks <- mapM (\i -> forkTask (mapM_ (\j -> one programs (i + j)) [1 .. 12 :: Int])) [1 .. 16 :: Int]
+  mapM_ joinTask tasks
+  where
+    one programs n = case n `mod` 4 of
+      0 -> get programs "/p/t?type+hello" >>= answersWith 200 "hello\n"
+      1 -> (answerCode <$> get programs "/p/t?abort") >>= (@?= 502)
+      2 -> withClient (runningAddress (programsRunning programs)) $ \client -> say client "GET /p/t?hang HTTP/1.1\r\nHost: test\r\n\r\n"
+      _ -> withClient (runningAddress (programsRunning programs)) $ \client -> ask client "POST" "/p/t?type+count" [] "12345" >>= answersWith 200 "5\n"
+
+gatewayEnds :: IO ()
+gatewayEnds = withDirectory $ \directory -> do
+  callProcess "gcc" ["-O1", "-o", directory </> "t", "test/programs/heddle_cgi.c"]
+  let file = directory </> "reached"
+  withTestRuntime $ \runtime -> do
+    withCgi runtime (defaultCgiSettings (C.pack directory)) {cgiGrace = milliseconds 100} $ \cgi ->
+      withGatewayServer runtime (cgiGateway cgi) $ \running ->
+        withClient (runningAddress running) $ \client -> do
+          say client ("GET /p/t?tell:" <> C.pack file <> "+close+stubborn+hang HTTP/1.1\r\nHost: test\r\n\r\n")
+          void (eventually "the program to run" (doesFileExist file) id)
+          (answerCode <$> hearAnswer client) >>= (@?= 502)
+  noChildren
