@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Heddle against C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
-usage: run.py io|serve|wai|tls|h2|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
+usage: run.py io|serve|wai|tls|h2|gateways|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
               [--only NAME]... [--list] [--keep [FILE]]
 
 All contenders of a case run in turn within each round, and a ratio compares two measurements of one round;
@@ -19,6 +19,7 @@ import bytework
 import coroutines
 import finding
 import fronts
+import gateways
 import mpi
 import parallel
 import rendezvous
@@ -30,6 +31,7 @@ SUITES = {
     "serve": (servers.ServerPlace, servers.CASES["serve"]),
     "wai": (servers.ServerPlace, fronts.CASES["wai"]),
     "tls": (fronts.FrontPlace, fronts.CASES["tls"]),
+    "gateways": (gateways.GatewayPlace, gateways.CASES),
     "h2": (fronts.FrontPlace, fronts.CASES["h2"]),
     "par": (parallel.ParallelPlace, parallel.CASES),
     "rendezvous": (rendezvous.RendezvousPlace, rendezvous.CASES),

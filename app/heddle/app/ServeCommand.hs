@@ -16,7 +16,8 @@ import Data.Functor ((<&>))
 import Data.List (intercalate)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
-import Heddle.Http (Settings (..))
+import Heddle.Gateway.Proxy (Announce (..), Balance (..), ProxySettings (..), defaultCheck, parseNetwork)
+import Heddle.Http (Pace (..), Settings (..))
 import Heddle.IO (BackendChoice (..), Spread (..))
 import Heddle.Prim.Atomic (atomicRead, atomicWrite, newWords)
 import Heddle.Prim.Clock (Nanos (..), seconds)
@@ -58,6 +59,7 @@ options =
           )
       )
     <*> many routes
+    <*> proxying
     <*> many
       ( option
           (eitherReader variable)
@@ -109,12 +111,13 @@ options =
     <*> limitOptions
     <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
   where
-    build directory listen routed variables tls redirect strict cores accessLog indexes dotted drain idle most one choice files format showing limits opens =
+    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most one choice files format showing limits opens =
       tlsOf tls <&> \source ->
         Chosen showing opens $
           defaults
             { serveListen = if null listen then serveListen defaults else listen,
               serveRoutes = routed,
+              serveProxy = proxied (serveProxy defaults),
               serveVariables = variables,
               serveTls = source,
               serveRedirect = redirect,
@@ -149,8 +152,7 @@ routes =
   route "cgi" "PREFIX=DIR" "Answer below PREFIX by the programs in a directory (CGI)" (Right . CgiDirectory)
     <|> route "fastcgi" "PREFIX=ADDR" "Answer below PREFIX, or files such as /*.php, by a FastCGI server at HOST:PORT or unix:PATH; several with commas" (fmap FastCgiServers . servers)
     <|> route "scgi" "PREFIX=ADDR" "The same with SCGI" (fmap ScgiServers . servers)
-    -- Without a help text until the gateway exists: it is not documented.
-    <|> option (eitherReader (parseRoute (Right . ProxyTo))) (long "proxy" <> metavar "PREFIX=URL" <> internal)
+    <|> route "proxy" "PREFIX=URL" "Forward what is below PREFIX to the HTTP server at a URL (http://, https:// or unix:PATH); several with commas, or by giving it again" parseUpstreams
   where
     route name what text target =
       option (eitherReader (parseRoute target)) (long name <> metavar what <> help text)
@@ -158,6 +160,55 @@ routes =
     commas text = case break (== ',') text of
       (one, _ : others) -> one : commas others
       (one, []) -> [one]
+
+-- What proxies have in common.
+proxying :: Parser (ProxySettings -> ProxySettings)
+proxying =
+  build
+    <$> many
+      ( option
+          (eitherReader parseNetwork)
+          (long "trusted-proxy" <> metavar "NETWORK" <> help "Believe X-Forwarded-* and Forwarded of peers in this network, such as 10.0.0.0/8, or unix for Unix sockets; may be given more than once")
+      )
+    <*> optional
+      ( option
+          (positive 1000000 "a number of seconds")
+          (long "proxy-timeout" <> metavar "SECONDS" <> help "How long a server behind --proxy may take until its answer begins, and between parts of it (default: 60)")
+      )
+    <*> option
+      (eitherReader balance)
+      (long "proxy-balance" <> metavar "turn|least|address|header:NAME" <> completeWith ["turn", "least", "address"] <> value InTurn <> showDefaultWith (const "turn") <> help "Which of several servers gets a request: in turns, the least busy one, or always the same one for a client's address or a header's value")
+    <*> optional
+      ( option
+          (eitherReader target)
+          (long "proxy-check" <> metavar "PATH" <> help "Ask each server behind --proxy for this path every 5 s, and leave out those that do not answer with 200 to 399")
+      )
+    <*> option
+      (eitherReader announce)
+      (long "proxy-announce" <> metavar "v1|v2" <> completeWith ["v1", "v2"] <> value NoAnnouncement <> help "Tell servers behind --proxy the client's address by the PROXY protocol, on a connection for each request")
+  where
+    build trusted time how check announcing settings =
+      settings
+        { proxyTrusted = trusted,
+          proxyAnswer = maybe (proxyAnswer settings) seconds time,
+          proxyPace = maybe (proxyPace settings) (\s -> (proxyPace settings) {paceGrace = seconds s}) time,
+          proxyBalance = how,
+          proxyCheck = defaultCheck <$> check,
+          proxyAnnounce = announcing
+        }
+    balance = \case
+      "turn" -> Right InTurn
+      "least" -> Right LeastBusy
+      "address" -> Right ByAddress
+      'h' : 'e' : 'a' : 'd' : 'e' : 'r' : ':' : name | not (null name) -> Right (ByHeader (C.pack name))
+      other -> Left ("'" ++ other ++ "' is none of turn, least, address and header:NAME")
+    target text
+      | take 1 text == "/" && all (\c -> c > ' ' && c < '\DEL' && c /= '#') text = Right (C.pack text)
+      | otherwise = Left ("'" ++ text ++ "' is not a path; it begins with a slash, and other characters than ASCII are percent-encoded")
+    announce = \case
+      "v1" -> Right AnnounceV1
+      "v2" -> Right AnnounceV2
+      other -> Left ("'" ++ other ++ "' is neither v1 nor v2")
 
 certificates :: Parser ([FilePath], [FilePath], Bool)
 certificates =

@@ -44,7 +44,7 @@ written = do
   spec "/blog/*.php=x" @?= Right (RoutePattern "blog" ".php")
   fmap specTarget (parseRoute (Right . CgiDirectory) "/a=b=c") @?= Right (CgiDirectory "b=c")
   forM_ ["/", "/a", "/a/b", "/*.php", "/a/*.cgi"] $ \text -> fmap renderPattern (spec (text ++ "=x")) @?= Right text
-  repeatedPattern [RouteSpec (RoutePattern "a" "") (ProxyTo "x"), RouteSpec (RoutePattern "a" "") (ProxyTo "y")] @?= Just (RoutePattern "a" "")
+  repeatedPattern [RouteSpec (RoutePattern "a" "") (CgiDirectory "x"), RouteSpec (RoutePattern "a" "") (CgiDirectory "y")] @?= Just (RoutePattern "a" "")
 
 notWritten :: IO ()
 notWritten =

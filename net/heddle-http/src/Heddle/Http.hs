@@ -72,6 +72,8 @@ module Heddle.Http
     -- ** While the handler runs
     replyNow,
     replyBegun,
+    replyInterim,
+    declineBody,
     closeAfterReply,
     ReplyMisuse (..),
 

@@ -32,6 +32,7 @@ module Heddle.Serve
     RouteTarget (..),
     RoutePattern (..),
     parseRoute,
+    parseUpstreams,
 
     -- * Passwords
     hashPassword,
@@ -52,6 +53,7 @@ import Data.Foldable (for_)
 import Data.List (intercalate, isPrefixOf, nub)
 import Data.Maybe (catMaybes, fromMaybe, isJust)
 import Data.Traversable (for)
+import Heddle.Gateway.Proxy (ProxySettings, defaultProxySettings)
 import Heddle.Http
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (BackendChoice (..), Config (..), ListenOptions (..), Listener, Runtime, Shortage (..), Spread (..), closeListener, defaultConfig, defaultListenOptions, listenerAddress, newListener, withRuntime)
@@ -69,6 +71,7 @@ import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.FileOptions
+import Heddle.Serve.Forward (parseUpstreams)
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
 import Heddle.Serve.LogFormat (LogFormat (..), parseLogFormat)
@@ -90,6 +93,8 @@ data ServeOptions = ServeOptions
     serveListen :: ![ListenSpec],
     -- | What is not answered from the directory.
     serveRoutes :: ![RouteSpec],
+    -- | What the proxies of routes have in common; prefix and upstreams are the routes'.
+    serveProxy :: !ProxySettings,
     -- | Variables for the programs of routes.
     serveVariables :: ![(ByteString, ByteString)],
     -- | The certificates of the addresses after @https:\/\/@.
@@ -130,6 +135,7 @@ defaultServeOptions directory =
     { serveDirectory = directory,
       serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
       serveRoutes = [],
+      serveProxy = defaultProxySettings "" [],
       serveVariables = [],
       serveTls = NoTls,
       serveRedirect = False,
@@ -292,7 +298,7 @@ serveSite options tell = do
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
     withRoutes runtime messages root body = do
-      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (hasFile root) (serveVariables options) (serveRoutes options) body)
+      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (hasFile root) (serveProxy options) (serveVariables options) (serveRoutes options) body)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing

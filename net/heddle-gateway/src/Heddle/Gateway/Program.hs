@@ -37,8 +37,9 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
-import Data.Foldable (for_, traverse_)
+import Data.Foldable (for_)
 import Data.Int (Int32)
+import Data.Maybe (catMaybes)
 import Data.Word (Word8)
 import Foreign.C.String (CString)
 import Foreign.C.Types (CInt (..), CLong (..), CSize (..))
@@ -90,6 +91,8 @@ data Program = Program
     programEnd :: !Conn,
     programNumber :: !CInt,
     programPidfd :: !CInt,
+    -- | 'launchUntil'.
+    programUntil :: !Deadline,
     -- | Held to signal and to reap.
     programLock :: !Lock,
     programWords :: !Words
@@ -130,29 +133,39 @@ startProgram runtime launch =
                 found <- peekArray 5 out
                 Right <$> supervised runtime launch found
 
--- Register what there is, and fork the supervisor. Nothing parks, so nothing is interrupted.
+-- Register what there is, and fork the supervisor. What cannot be registered, as when the runtime has stopped, is closed,
+-- and the program is killed.
 supervised :: Runtime -> Launch -> [Int32] -> IO Program
-supervised runtime launch found = do
-  let number = fromIntegral (head found)
-      descriptors = map fromIntegral (drop 1 found) :: [CInt]
-      pidfd = head descriptors
-      undo = do
-        _ <- c_signal number 9
-        traverse_ (\fd -> when (fd >= 0) (void (closeFile (Fd fd)))) (drop 1 descriptors)
-      registerAll = traverse (\fd -> if fd < 0 then pure Nothing else Just <$> register runtime (Fd fd))
-  conns <- registerAll descriptors `onException` undo
+supervised runtime launch found = uninterruptibleMask_ $ do
   words' <- newWords 24
   lock <- newLock
   writeWord words' WordUntil (deadlineNanos (launchUntil launch))
+  conns <- registerAll descriptors []
   case conns of
     [Just end, input, Just output, Just errors] -> do
-      let program = Program input output errors end number pidfd lock words'
+      let program = Program input output errors end number pidfd (launchUntil launch) lock words'
       capability <- myCapability
       _ <- forkMaskedOn capability $ \_ -> do
         labelMe ("gateway/program/" ++ show capability)
         supervise launch program
       pure program
     _ -> bug "a program without its pipes"
+  where
+    number = fromIntegral (head found)
+    descriptors = map fromIntegral (drop 1 found) :: [CInt]
+    pidfd = head descriptors
+    -- Finite: the lock of registering is held for some system calls.
+    registerAll [] done = pure (reverse done)
+    registerAll (fd : others) done
+      | fd < 0 = registerAll others (Nothing : done)
+      | otherwise = do
+        conn <- register runtime (Fd fd) `onException` undo (fd : others) done
+        registerAll others (Just conn : done)
+    undo left done = do
+      _ <- c_signal number 9
+      _ <- c_reap pidfd
+      for_ left (\fd -> when (fd >= 0) (void (closeFile (Fd fd))))
+      for_ (catMaybes done) close
 
 withStrings :: [ByteString] -> (Ptr CString -> IO a) -> IO a
 withStrings strings use = go strings []
@@ -236,9 +249,10 @@ longestLine = 4096
 pattern ToldCode :: Int
 pattern ToldCode = -100101
 
--- Signal the group, and note the stage, unless the program has been reaped.
+-- Signal the group, and note the stage, unless the program has been reaped. Finite: the lock is held for a system call that
+-- does not wait, or to reap a process that has ended.
 signal :: Program -> Int -> CInt -> IO ()
-signal program stage number = withLock (programLock program) $ do
+signal program stage number = uninterruptibleMask_ . withLock (programLock program) $ do
   now <- atomicRead (programWords program) WordStage
   when (now < Reaped) $ do
     atomicWrite (programWords program) WordStage (max now stage)
@@ -319,7 +333,12 @@ receiveOutput program deadline = do
         pure (if stage == Reaped then 1 else negate (errnoNumber EAGAIN))
       stage <- atomicRead ws WordStage
       code <- atomicRead ws WordCode
-      pure (if stage == Reaped && code >= 256 then Failed EndedEarly else Finished)
+      late <- (>= programUntil program) <$> monotonicNow
+      pure $ case () of
+        _
+          | stage < Reaped || code < 256 -> Finished
+          | late -> Failed TooLate
+          | otherwise -> Failed EndedEarly
 
 -- | Whether the program has been reaped.
 --

@@ -20,6 +20,8 @@ module Heddle.Http.Borrowed
     withPath,
     withHeader,
     withReceived,
+    withBodyPiece,
+    beforeBodyWaits,
 
     -- * Conditions
     hasHeader,
@@ -33,6 +35,7 @@ module Heddle.Http.Borrowed
     requestBegan,
     pauseRequestUntil,
     abortRequest,
+    flushRequest,
     withScratch,
     scratchSize,
 
@@ -52,7 +55,7 @@ import Heddle.Http.Head (HeadTable, Slice (..), knownCount, knownSlice, methodSl
 import Heddle.Http.Names (KnownHeader)
 import Heddle.Http.Preconditions
 import Heddle.Http.Reply (Prebuilt (..))
-import Heddle.Http.Request (Request (..), requestConn, withHead)
+import Heddle.Http.Request (Request (..), requestConn, withBodyPiece, withHead)
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (closeRegistration, pauseUntil)
 import Heddle.Prim.Atomic (readRef)
@@ -124,6 +127,21 @@ pauseRequestUntil request deadline =
   readRef (workSource (requestWork request)) >>= \case
     NoSource -> pauseUntil (requestConn request) deadline
     Source _ pause _ -> pause deadline
+
+-- | The same request, which does this before it waits for more of the body, and ten times a second while it waits. Not with HTTP/2, whose requests do not tell whether a
+-- piece is at hand.
+--
+-- [Cost]: an allocation.
+beforeBodyWaits :: IO () -> Request -> Request
+beforeBodyWaits act request = request {requestFlush = requestFlush request >> act, requestPolls = True}
+
+-- | Send what earlier replies have left to be sent together with this one, and 100 Continue if the client waits for it.
+--
+-- [Blocks]: parks.
+-- [Throws]: when the client is gone, an 'Heddle.Http.HttpException'.
+-- [Threads]: the handler's, before it replies.
+flushRequest :: Request -> IO ()
+flushRequest = requestFlush
 
 -- | Give the request up, whatever is under way for it: reading its body and writing its reply fail, and
 -- the client is told so. With HTTP/1 this closes the connection.

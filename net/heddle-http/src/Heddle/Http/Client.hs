@@ -25,8 +25,8 @@
 --
 -- Invariant: a connection is kept only if the request was sent whole, the response was read to its end, and
 -- nothing came after it. So no answer is taken for that of another request.
--- Cost: three system calls for a small request on a kept connection: a look whether it is stale,
--- a send and a receive.
+-- Cost: two system calls for a small request on a kept connection, a send and a receive. Whether it is stale is seen from its
+-- events; only where there were some, or through TLS, the system is asked.
 -- Owner: the thread that makes a request; any number of threads may use a client.
 -- Shared writes per request: 0 between capabilities.
 module Heddle.Http.Client
@@ -81,6 +81,7 @@ module Heddle.Http.Client
     responseStatus,
     responseMinor,
     responseTunnel,
+    takeTunnel,
     responseReason,
     responseHeader,
     responseHeaderNamed,
@@ -91,6 +92,7 @@ module Heddle.Http.Client
     contentLength,
     readResponsePiece,
     withResponsePiece,
+    withResponsePieceAfter,
     readWholeResponse,
 
     -- * Exceptions
@@ -104,6 +106,7 @@ where
 
 import Control.Monad (void, when)
 import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Foldable (for_, toList)
 import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
@@ -251,7 +254,7 @@ fetchFollowing client redirections request0 most = go redirections request0
 -- | Ask, and use the response until the action returns. The connection is kept if all of the content was
 -- read, or the rest of it has arrived and is small.
 --
--- [Cost]: three system calls on a kept connection for a small request and response, besides those of the
+-- [Cost]: two system calls on a kept connection for a small request and response, besides those of the
 -- action.
 -- [Blocks]: parks.
 -- [Masking]: the action, and those in the request, run in the caller's state; the waits are interruptible, and an interrupted
@@ -268,7 +271,7 @@ withResponse client request use = case prepare settings request of
         giveUp = surrender (shareShard share) origin
         opening = do
           deadline <- deadlineIn (clientConnect settings)
-          opened <- openUntil (clientRuntime client) settings origin (min deadline (requestUntil request)) `onException` giveUp
+          opened <- openUntil (clientRuntime client) settings (requestPreamble request) origin (min deadline (requestUntil request)) `onException` giveUp
           case opened of
             Right transport -> conversation transport False
             Left failure -> giveUp >> failed failure
@@ -290,8 +293,9 @@ withResponse client request use = case prepare settings request of
               -- The connection is no longer the pool's, nor does it need a workspace.
               giveBack (shareSpaces share) ws
               giveUp
-              answer <- restore (use response) `onException` closing
-              answer <$ closing
+              let closingOwn = flag ex FlagTaken >>= \taken -> if taken == 1 then endResponse ex else closing
+              answer <- restore (use response) `onException` closingOwn
+              answer <$ closingOwn
             Right content -> do
               response <- newResponse ex content
               answer <- restore (use response) `onException` (closing >> giveUp)
@@ -308,7 +312,7 @@ withResponse client request use = case prepare settings request of
       Just PoolClosed -> failed ClientClosed
       Just OpenNew -> opening
       Just (Reuse transport _) -> do
-        stale <- isStale transport
+        stale <- if B.null (requestPreamble request) then isStale transport else pure True
         if stale then closeTransport transport >> opening else conversation transport True
   where
     settings = clientSettings client

@@ -318,7 +318,9 @@ requestAt state now =
       requestCapability = contextCapability (stateContext state),
       requestBegan = now,
       requestFlush = mask_ (beforeBody state),
-      requestReply = \request reply -> mask_ (replyInside state request reply)
+      requestPolls = False,
+      requestReply = \request reply -> mask_ (replyInside state request reply),
+      requestEarly = \status given -> mask_ (interimInside state status given)
     }
 {-# INLINE requestAt #-}
 
@@ -458,6 +460,20 @@ replyInside state request reply = do
         then set ws WorkUsed before >> set ws WorkReplied 0
         else logged state request LoggedRequest (replyStatus reply)
       throwIO (e :: SomeException)
+
+-- An interim response, behind what earlier requests left in the output.
+{-# NOINLINE interimInside #-}
+interimInside :: ConnectionState -> Status -> [Header] -> IO ()
+interimInside state status given = do
+  for_ (unsafeHeader given) throwIO
+  replied <- get (stateWork state) WorkReplied
+  minor <- minorVersion (workHead (stateWork state))
+  when (replied == 0 && minor > 0 && statusCode status >= 100 && statusCode status < 200) $ do
+    let out = stateOutput state
+    putBytes out (C.concat ["HTTP/1.1 ", C.pack (show (statusCode status)), " ", reasonPhrase status, "\r\n"])
+    for_ given (\(Header name value) -> putBytes out (B.concat [name, ": ", value, "\r\n"]))
+    putBytes out "\r\n"
+    flush out
 
 -- The handler has replied: continue after the reply.
 {-# NOINLINE repliedInside #-}

@@ -48,11 +48,14 @@ module Heddle.Http.Request
     -- * Replying early
     replyNow,
     replyBegun,
+    replyInterim,
+    declineBody,
     closeAfterReply,
 
     -- * For the engine
     withHead,
     bodyUnread,
+    withBodyPiece,
     discardBody,
     startBody,
     failing,
@@ -75,14 +78,14 @@ import Heddle.Http.Framing (FramingResult (..))
 import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Head qualified as Head
 import Heddle.Http.RejectReason
-import Heddle.Http.Reply (Reply)
+import Heddle.Http.Reply (Header, Reply)
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (Registration, registrationPeer, pattern TimedOutCode)
 import Heddle.IO.Transport (LayerFacts, Transport (..), holdsInput, isLayered, layerFacts, readUntil, transportRegistration)
 import Heddle.Prim.Atomic (readRef)
-import Heddle.Prim.Clock (Deadline (..), monotonicNow, seconds)
+import Heddle.Prim.Clock (Deadline (..), after, milliseconds, monotonicNow, seconds)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 
 -- | One request.
@@ -97,8 +100,12 @@ data Request = Request
     requestBegan :: !Deadline,
     -- | Sends the gathered output, and the 100 Continue that the client still waits for.
     requestFlush :: !(IO ()),
+    -- | Whether 'requestFlush' is also called ten times a second while the body is waited for.
+    requestPolls :: !Bool,
     -- | 'replyNow'.
-    requestReply :: !(Request -> Reply -> IO Int)
+    requestReply :: !(Request -> Reply -> IO Int),
+    -- | 'replyInterim'.
+    requestEarly :: !(Status -> [Header] -> IO ())
   }
 
 -- | A failure to read a body, thrown by 'readBody'. If the handler does not catch it, the
@@ -245,6 +252,16 @@ startBody settings ws framing continue = do
 readBody :: Request -> IO ByteString
 readBody request = bodyStep request $ \p n -> BI.create n (\q -> copyBytes q p n)
 
+-- | Give the next piece of the body to an action, without a copy: its address and length. The answer is that of the action,
+-- or 'Nothing' at the body's end.
+--
+-- [Cost]: none but the system call, when nothing of it has been received.
+-- [Blocks]: parks.
+-- [Throws]: 'BodyError'.
+withBodyPiece :: Request -> (Ptr Word8 -> Int -> IO a) -> IO (Maybe a)
+withBodyPiece request use = bodyStep request (\p n -> Just <$> use p n)
+{-# INLINE withBodyPiece #-}
+
 -- | The whole body; 'BodyRejected' with 413 if it is longer than this many bytes.
 --
 -- [Blocks]: parks.
@@ -311,6 +328,27 @@ replyNow request = requestReply request request
 replyBegun :: Request -> IO Bool
 replyBegun request = (/= 0) <$> get (requestWork request) WorkReplied
 
+-- | Send an interim response such as 103 (Early Hints), before the reply. Clients of HTTP/1.0, which would take it for the
+-- reply, and of HTTP/2 are sent none, and headers that cannot be sent are refused.
+--
+-- [Cost]: one system call.
+-- [Blocks]: parks until it is in the kernel.
+-- [Throws]: 'UnsafeHeader'; when the client is gone, an 'HttpException'.
+-- [Threads]: the handler's, before it replies.
+replyInterim :: Request -> Status -> [Header] -> IO ()
+replyInterim = requestEarly
+{-# INLINE replyInterim #-}
+
+-- | If the client still waits for 100 Continue, let it wait: the body will not be read, and the connection closes after the
+-- reply.
+--
+-- [Cost]: a load and a store.
+-- [Threads]: the handler's, before it replies.
+declineBody :: Request -> IO ()
+declineBody request = do
+  owed <- get (requestWork request) WorkContinue
+  when (owed == 1) (set (requestWork request) WorkContinue 2)
+
 -- | Close the connection after the reply to this request, which tells the client so if it has not
 -- begun. With HTTP/2, the streams that are open end first.
 --
@@ -346,6 +384,9 @@ class Piece a where
 
 instance Piece ByteString where
   noPiece = B.empty
+
+instance Piece (Maybe a) where
+  noPiece = Nothing
 
 instance Piece Int where
   noPiece = 0
@@ -422,13 +463,14 @@ fill request = do
   got <- get ws WorkBodyGot
   let room = inputSize ws - end
       deadline = paceDeadline pace (Deadline since) got
-  r <- readUntil (requestTransport request) (inputPtr ws `plusPtr` end) room deadline
+      soon = if requestPolls request then min deadline (after (milliseconds 100) (Deadline now)) else deadline
+  r <- readUntil (requestTransport request) (inputPtr ws `plusPtr` end) room soon
   if r > 0
     then do
       set ws WorkEnd (end + r)
       set ws WorkBodyGot (got + r)
       noteShort (requestTransport request) ws r room
-    else failing request (if r == TimedOutCode then BodyTooSlow else BodyCutShort)
+    else if r == TimedOutCode && soon < deadline then fill request else failing request (if r == TimedOutCode then BodyTooSlow else BodyCutShort)
   where
     ws = requestWork request
     pace = settingBodyPace (requestSettings request)

@@ -76,6 +76,8 @@ module Heddle.IO.Registration
     armUntil,
     pauseUntil,
     hungUp,
+    peerHungUp,
+    mayHaveInput,
     forgetHangUp,
 
     -- * Time

@@ -22,6 +22,7 @@ import Data.ByteString.Char8 qualified as C
 import Heddle.Gateway.Cgi
 import Heddle.Gateway.FastCgi
 import Heddle.Gateway.Place
+import Heddle.Gateway.Proxy (ProxySettings)
 import Heddle.Gateway.Scgi
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (Runtime)
@@ -29,6 +30,7 @@ import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Errno (describeErrno, errnoOf)
 import Heddle.Prim.Exception (Exception (..), IOException, fromException, throwIO, trySync)
 import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.Forward
 import Heddle.Serve.Listen
 import Heddle.Serve.Routes
 import Network.Socket (SockAddr)
@@ -43,6 +45,8 @@ data Behind = Behind
     behindRoot :: !ByteString,
     -- | Whether there is a file with this path in it.
     behindHas :: !(ByteString -> IO Bool),
+    -- | What proxies have in common.
+    behindProxy :: !ProxySettings,
     -- | Variables for every program.
     behindVariables :: ![(ByteString, ByteString)],
     behindRoutes :: !(Ref Routes)
@@ -60,14 +64,15 @@ instance Exception NotRouted where
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> FilePath -> (ByteString -> IO Bool) -> [(ByteString, ByteString)] -> [RouteSpec] -> (Routes -> IO a) -> IO a
-withGateways runtime tell directory has variables specs body = case repeatedPattern specs of
+withGateways :: Runtime -> (String -> IO ()) -> FilePath -> (ByteString -> IO Bool) -> ProxySettings -> [(ByteString, ByteString)] -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways runtime tell directory has proxied variables given body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
     root <- absolute directory
     routes <- newRef noRoutes
-    go (Behind runtime tell root has variables routes) specs []
+    go (Behind runtime tell root has proxied variables routes) specs []
   where
+    specs = joinedProxies given
     go behind [] opened = do
       let routes = newRoutes (reverse opened)
       writeRef (behindRoutes behind) routes
@@ -99,10 +104,11 @@ withGateway behind pattern' target body = case target of
               scgiElsewhere = elsewhere behind
             }
     withScgi (behindRuntime behind) settings (body . scgiGateway)
-  ProxyTo _ -> missing "--proxy"
+  ProxyTo urls ->
+    withForwarding (behindRuntime behind) (behindTell behind) (behindProxy behind) pattern' urls $
+      either (throwIO . NotRouted pattern') body
   where
     suffix = patternSuffix pattern'
-    missing option = throwIO (NotRouted pattern' (option ++ " is not part of this build.\n  Leave the option out."))
 
 withPrograms :: Behind -> RoutePattern -> FilePath -> (Gateway -> IO a) -> IO a
 withPrograms behind pattern' path body = do
@@ -115,7 +121,11 @@ withPrograms behind pattern' path body = do
             cgiTell = behindTell behind,
             cgiElsewhere = elsewhere behind
           }
-  opening pattern' path (withCgi (behindRuntime behind) settings) (body . cgiGateway)
+  opening pattern' path (withCgi (behindRuntime behind) settings) $ \cgi ->
+    -- One program for files of a kind is their interpreter.
+    body (if isOneProgram cgi && not (B.null suffix) then cgiScriptGateway cgi (behindRoot behind) [suffix] else cgiGateway cgi)
+  where
+    suffix = patternSuffix pattern'
 
 -- The addresses of servers.
 resolved :: RoutePattern -> [ListenPlace] -> IO [SockAddr]

@@ -11,6 +11,7 @@
 -- Owner: see each module.
 module Heddle.Serve.Internal
   ( module Heddle.Serve.AccessLog,
+    module Heddle.Serve.Behind,
     module Heddle.Serve.Coding,
     module Heddle.Serve.DescriptorReserve,
     module Heddle.Serve.Directory,
@@ -35,6 +36,7 @@ module Heddle.Serve.Internal
 where
 
 import Heddle.Serve.AccessLog
+import Heddle.Serve.Behind
 import Heddle.Serve.Coding
 import Heddle.Serve.DescriptorReserve
 import Heddle.Serve.Directory

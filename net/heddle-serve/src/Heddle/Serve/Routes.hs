@@ -39,6 +39,7 @@ import Data.Ord (Down (..))
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
 import Heddle.Gateway.Place
+import Heddle.Http.Client (Url)
 import Heddle.Http.UriPath
 import Heddle.Prim.Exception (Exception)
 import Heddle.Serve.Listen (ListenPlace)
@@ -58,8 +59,8 @@ data RouteTarget
     FastCgiServers ![ListenPlace]
   | -- | Servers that speak SCGI.
     ScgiServers ![ListenPlace]
-  | -- | The HTTP server at a URL.
-    ProxyTo !String
+  | -- | The HTTP servers at these URLs.
+    ProxyTo ![Url]
   deriving stock (Eq, Show)
 
 -- | Which paths.

@@ -30,12 +30,14 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
 import Data.Int (Int64)
+import Data.Maybe (fromMaybe, isNothing)
 import Heddle.Http.Client.Answer (Asked (..))
 import Heddle.Http.Client.Error (Failure (..))
 import Heddle.Http.Client.Settings
 import Heddle.Http.Client.Url
 import Heddle.Http.Reply (Header (..), Writer)
 import Heddle.Http.Scan (isFieldByte, isTokenByte)
+import Heddle.IO.Registration (Registration)
 import Heddle.Prim.Clock (Deadline, never)
 import System.Posix.Types (Fd)
 
@@ -59,7 +61,17 @@ data ClientRequest = ClientRequest
     -- | When the whole must be over, besides the settings' deadlines for its parts.
     requestUntil :: !Deadline,
     -- | Called with the status and the headers of each interim response but 100.
-    requestInterim :: !(Int -> [(ByteString, ByteString)] -> IO ())
+    requestInterim :: !(Int -> [(ByteString, ByteString)] -> IO ()),
+    -- | For a gateway that writes heads itself: all lines of the head to send, with the empty line. It must agree with the
+    -- other fields about the method, the framing of the body, Expect and Upgrade; 'requestHeaders' is not used.
+    requestWritten :: !(Maybe ByteString),
+    -- | What to send on the connection before anything else, also before TLS, such as the PROXY protocol's
+    -- line. Unless it is empty, the request has a connection of its own, which closes afterwards.
+    requestPreamble :: !ByteString,
+    -- | Called with the connection when the server has been silent for 25 ms, again for each such wait. The action that it returns is called when the wait
+    -- is over, and answers whether the request shall be given up ('GivenUp'); to end the wait, close the
+    -- connection.
+    requestAttended :: !(Maybe (Registration -> IO (IO Bool)))
   }
 
 -- | The body of a request. What is given to a 'Writer' has been sent or copied when the call returns, so its memory may
@@ -89,7 +101,10 @@ requestTo verb origin path =
       requestExpect = False,
       requestClose = False,
       requestUntil = never,
-      requestInterim = \_ _ -> pure ()
+      requestInterim = \_ _ -> pure (),
+      requestWritten = Nothing,
+      requestPreamble = B.empty,
+      requestAttended = Nothing
     }
 
 -- | A GET of an address.
@@ -111,15 +126,15 @@ prepare :: ClientSettings -> ClientRequest -> Either Failure Prepared
 prepare settings request
   | B.null verb || not (B.all isTokenByte verb) = Left BadMethodName
   | B.null target || not (B.all isTargetByte target) || not targetFits = Left BadRequestTarget
-  | Just bad <- firstUnsafe headers = Left (UnsafeRequestHeader bad)
-  | Just ours <- firstReserved headers = Left (ReservedHeader ours)
+  | unwritten, Just bad <- firstUnsafe headers = Left (UnsafeRequestHeader bad)
+  | unwritten, Just ours <- firstReserved headers = Left (ReservedHeader ours)
   | Just name <- requestHost request, not (isValue name) || B.null name = Left (UnsafeRequestHeader "Host")
   | Just name <- requestUpgrade request, not (isValue name) || B.null name = Left (UnsafeRequestHeader "Upgrade")
   | otherwise =
     Right
       Prepared
         { preparedOrigin = maybe origin proxyOrigin viaProxy,
-          preparedHead = headBytes,
+          preparedHead = fromMaybe headBytes (requestWritten request),
           preparedAsked =
             if
                 | verb == "HEAD" -> AskedHead
@@ -133,6 +148,7 @@ prepare settings request
     target = requestTarget request
     origin = requestOrigin request
     headers = requestHeaders request
+    unwritten = isNothing (requestWritten request)
     targetFits =
       if
           | verb == "CONNECT" -> not ("/" `B.isPrefixOf` target)

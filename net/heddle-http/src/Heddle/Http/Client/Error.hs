@@ -74,6 +74,8 @@ data Failure
     TooManyRedirects !Int
   | -- | The response was used after its request had ended.
     ResponseOver
+  | -- | 'requestAttended' said that the request shall be given up.
+    GivenUp
   deriving stock (Eq, Show)
 
 -- | What was being done.
@@ -121,6 +123,7 @@ describe = \case
     "the request's body was announced with " ++ show announced ++ " bytes, but " ++ show written ++ " were written"
   BadRedirect why -> "the redirection cannot be followed: " ++ why
   TooManyRedirects most -> "more than " ++ show most ++ " redirections follow one another"
+  GivenUp -> "the request was given up"
   ResponseOver -> "the response was used after its request had ended; use it only inside withResponse"
 
 stageText :: Stage -> String

@@ -26,16 +26,19 @@ module Heddle.Http.Client.Exchange
     pattern FlagKeeps,
     pattern FlagHeard,
     pattern FlagSent,
+    pattern FlagTaken,
     flag,
     setFlag,
 
     -- * Waits
     earlier,
     takeIn,
+    readAttended,
+    pattern GivenUpCode,
   )
 where
 
-import Control.Monad (unless, when)
+import Control.Monad (join, unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (toLazyByteString)
@@ -57,7 +60,7 @@ import Heddle.Http.Head (copySlice, foldHeaders, startHead)
 import Heddle.Http.Reply (Writer (..))
 import Heddle.Http.Settings (paceDeadline, paceKept)
 import Heddle.Http.Workspace
-import Heddle.IO.Registration (Interest (..), attempt, borrowBuffer, giveBackBuffer, waitUntil, pattern TimedOutCode)
+import Heddle.IO.Registration (Interest (..), Registration, attempt, borrowBuffer, freshNow, giveBackBuffer, waitUntil, pattern TimedOutCode)
 import Heddle.IO.Transport
 import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readRef, readWord, writeRef, writeWord)
 import Heddle.Prim.Buffer (bufferSize, withBuffer)
@@ -106,6 +109,10 @@ pattern FlagInterim = 4
 pattern FlagSent :: Int
 pattern FlagSent = 5
 
+-- | 1 when the connection of a tunnel is the caller's to close.
+pattern FlagTaken :: Int
+pattern FlagTaken = 6
+
 -- | Read a flag.
 flag :: Exchange -> Int -> IO Int
 flag ex = readWord (exchangeFlags ex)
@@ -121,7 +128,7 @@ newExchange :: ClientSettings -> ClientRequest -> Prepared -> Transport -> Works
 newExchange settings request prepared transport ws restore = do
   mapM_ (\word -> set ws word 0) [WorkStart, WorkEnd, WorkBase, WorkUsed, WorkLeft, WorkBodyBegan, WorkBodyGot]
   startHead (workHead ws)
-  flags <- newWords 6
+  flags <- newWords 7
   answer <- newRef Nothing
   pure (Exchange settings request prepared transport ws flags answer restore)
 
@@ -154,12 +161,15 @@ ask ex =
       heard <- flag ex FlagHeard
       case exchangeTransport ex of
         -- The last attempt to read, if any, found nothing; see Note [Waiting first].
-        Bare registration | heard == 0 -> waitUntil registration Readable deadline
+        Bare registration | heard == 0 -> case requestAttended (exchangeRequest ex) of
+          Nothing -> waitUntil registration Readable deadline
+          Just _ -> deadlineSoon registration deadline >>= waitUntil registration Readable
         _ -> pure ()
       awaitHead ex Nothing deadline
     Right Answered -> deadlineIn (clientHead (exchangeSettings ex)) >>= awaitHead ex Nothing . earlier ex
     -- A peer that refuses a body may have said why before it closed.
     Right (Refused code)
+      | code == GivenUpCode -> pure (Left GivenUp)
       | code == TimedOutCode -> pure (Left (TooSlow SendingRequest))
       | otherwise -> deadlineIn lastWords >>= awaitHead ex (Just (failureOf SendingRequest code)) . earlier ex
 
@@ -183,6 +193,32 @@ takeIn ex receive = do
     ws = exchangeWork ex
 {-# INLINE takeIn #-}
 
+-- When a wait that began now counts as long; see 'requestAttended'.
+deadlineSoon :: Registration -> Deadline -> IO Deadline
+deadlineSoon registration deadline = min deadline . after (milliseconds 25) <$> freshNow registration
+
+-- | Read until the deadline; a long wait is attended to. 'GivenUpCode' when it was given up.
+readAttended :: Exchange -> Deadline -> Ptr Word8 -> Int -> IO Int
+readAttended ex deadline p n = case requestAttended (exchangeRequest ex) of
+  Nothing -> readUntil transport p n deadline
+  Just attend -> do
+    soon <- deadlineSoon registration deadline
+    r <- readUntil transport p n soon
+    if r == TimedOutCode && soon < deadline
+      then do
+        over <- attend registration
+        s <- readUntil transport p n deadline `onException` over
+        given <- over
+        pure (if given then GivenUpCode else s)
+      else pure r
+  where
+    transport = exchangeTransport ex
+    registration = transportRegistration transport
+
+-- | No system call answers with it: the request was given up.
+pattern GivenUpCode :: Int
+pattern GivenUpCode = -100012
+
 -- The head that is parsed moves to the front, when an interim response before it is done with.
 makeHeadRoom :: Exchange -> IO ()
 makeHeadRoom ex = do
@@ -204,7 +240,7 @@ awaitHead ex refusal deadline = go
         Just content -> pure (Right content)
         Nothing -> do
           makeHeadRoom ex
-          r <- takeIn ex (\p n -> readUntil (exchangeTransport ex) p n deadline)
+          r <- takeIn ex (readAttended ex deadline)
           if r > 0
             then go
             else do
@@ -213,6 +249,7 @@ awaitHead ex refusal deadline = go
               heard <- flag ex FlagHeard
               let stage = if heard == 1 || end > base then ReadingHead else AwaitingAnswer
               pure . Left $ case refusal of
+                _ | r == GivenUpCode -> GivenUp
                 Just failure | stage == AwaitingAnswer -> failure
                 _ -> if r == 0 then Ended stage else failureOf stage r
 
@@ -327,7 +364,8 @@ sendRequest ex =
             writeRef total now
             -- More than announced would be read as the next request.
             if maybe False (now >) size then stop AllSent else (if maybe True (const False) size then putChunk ex b else putPiece ex b) >>= orStop
-          flush' = guarded (flushOut ex >>= orStop)
+          -- A writer that waits between two pieces learns here of an answer that has come meanwhile.
+          flush' = guarded (flushMoreOut ex >>= orStop)
       outcome <- trySyncOrStop (exchangeRestore ex (action (Writer put (mapM_ put . L.toChunks . toLazyByteString) flush')))
       end <- readRef stopped
       count <- readRef total
@@ -357,7 +395,7 @@ awaitContinue ex deadline = do
       | continue == 1 -> pure False
       | otherwise -> do
         makeHeadRoom ex
-        r <- takeIn ex (\p n -> readUntil (exchangeTransport ex) p n deadline)
+        r <- takeIn ex (readAttended ex deadline)
         if r > 0 then awaitContinue ex deadline else pure (r /= TimedOutCode)
 
 putPiece :: Exchange -> ByteString -> IO SendEnd
@@ -497,6 +535,9 @@ paced ex n sent step = do
   go sent began 0
   where
     pace = clientSendPace (exchangeSettings ex)
+    givenUp = case requestAttended (exchangeRequest ex) of
+      Nothing -> pure False
+      Just attend -> join (attend (transportRegistration (exchangeTransport ex)))
     go done began moved
       | done >= n = pure AllSent
       | otherwise = do
@@ -509,9 +550,11 @@ paced ex n sent step = do
             | r > 0 && paceKept pace began (moved + r) t -> go (done + r) t 0
             | r > 0 -> go (done + r) began (moved + r)
             | r == TimedOutCode || r == 0 || r == OutOfTime -> do
+              given <- givenUp
               came <- answered ex
               case () of
                 _
+                  | given -> pure (Refused GivenUpCode)
                   | came -> pure Answered
                   | t >= due || r == OutOfTime -> pure (Refused TimedOutCode)
                   | otherwise -> go done began moved

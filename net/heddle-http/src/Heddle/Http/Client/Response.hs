@@ -15,6 +15,7 @@ module Heddle.Http.Client.Response
     responseStatus,
     responseMinor,
     responseTunnel,
+    takeTunnel,
 
     -- * Headers
     responseReason,
@@ -27,6 +28,7 @@ module Heddle.Http.Client.Response
     contentLength,
     readResponsePiece,
     withResponsePiece,
+    withResponsePieceAfter,
     readWholeResponse,
 
     -- * For the client
@@ -61,7 +63,6 @@ import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Settings (paceDeadline, paceKept)
 import Heddle.Http.Status (Status, otherStatus)
 import Heddle.Http.Workspace
-import Heddle.IO.Transport
 import Heddle.Prim.Clock (Deadline (..), Nanos, milliseconds, monotonicNow, seconds)
 import Heddle.Prim.Exception (mask_, throwIO, try)
 
@@ -125,6 +126,16 @@ newSwitched ex = do
   saveHead (workHead ws) >>= restoreHead table
   duplex <- newDuplex (exchangeTransport ex) (clientSendPace (exchangeSettings ex)) received
   pure (Response (otherStatus code) minor (Just duplex) ex (Apart headBytes table) Switched)
+
+-- | The connection of 'responseTunnel', which is not closed any more when the request's action returns: the caller
+-- closes its transport.
+--
+-- [Cost]: one store.
+-- [Threads]: the thread that asked.
+takeTunnel :: Response -> IO (Maybe Duplex)
+takeTunnel response = do
+  mapM_ (\_ -> setFlag (responseExchange response) FlagTaken 1) (responseTunnel response)
+  pure (responseTunnel response)
 
 chunkedLeft, closeLeft :: Int
 chunkedLeft = -1
@@ -229,12 +240,22 @@ readResponsePiece response = withResponsePiece response $ \p n -> BI.create n (\
 -- [Masking]: interruptible while parked; the action runs in the caller's state.
 -- [Throws]: as 'readResponsePiece'.
 withResponsePiece :: Response -> (Ptr Word8 -> Int -> IO a) -> IO a
-withResponsePiece response use = do
+withResponsePiece response = withResponsePieceAfter response (pure ())
+{-# INLINE withResponsePiece #-}
+
+-- | 'withResponsePiece', doing the first action before each wait for the server: a gateway sends on what it has.
+--
+-- [Cost]: as 'withResponsePiece'.
+-- [Blocks]: parks.
+-- [Masking]: the first action runs masked.
+-- [Throws]: as 'readResponsePiece'.
+withResponsePieceAfter :: Response -> IO () -> (Ptr Word8 -> Int -> IO a) -> IO a
+withResponsePieceAfter response waiting use = do
   checkUsable response
   let ws = exchangeWork (responseExchange response)
-  (at, n) <- mask_ (nextPiece response Nothing)
+  (at, n) <- mask_ (nextPiece response waiting Nothing)
   use (inputPtr ws `plusPtr` at) n
-{-# INLINE withResponsePiece #-}
+{-# INLINE withResponsePieceAfter #-}
 
 -- | The whole content; 'ContentTooLarge' if it is longer than this many bytes.
 --
@@ -253,8 +274,8 @@ readWholeResponse response most
 
 -- Offset and length of the next piece in the input; length 0 at the end. With a deadline, reading does not
 -- wait beyond it, instead of the pace.
-nextPiece :: Response -> Maybe Deadline -> IO (Int, Int)
-nextPiece response limit = do
+nextPiece :: Response -> IO () -> Maybe Deadline -> IO (Int, Int)
+nextPiece response waiting limit = do
   left <- get ws WorkLeft
   case () of
     _
@@ -268,7 +289,7 @@ nextPiece response limit = do
       start <- get ws WorkStart
       end <- get ws WorkEnd
       if start == end
-        then fill response limit >>= \r -> if r == 0 then failing response (Ended ReadingContent) else sized left
+        then (waiting >> fill response limit) >>= \r -> if r == 0 then failing response (Ended ReadingContent) else sized left
         else do
           let n = min left (end - start)
           set ws WorkStart (start + n)
@@ -280,7 +301,7 @@ nextPiece response limit = do
       chunkNext (workChunks ws) (inputPtr ws `plusPtr` start) (end - start) >>= \case
         ChunkMore used -> do
           set ws WorkStart (start + used)
-          r <- fill response limit
+          r <- waiting >> fill response limit
           if r == 0 then failing response (Ended ReadingContent) else chunked
         ChunkData offset n -> do
           set ws WorkStart (start + offset + n)
@@ -294,7 +315,7 @@ nextPiece response limit = do
       start <- get ws WorkStart
       end <- get ws WorkEnd
       if start == end
-        then fill response limit >>= \r -> if r == 0 then (0, 0) <$ set ws WorkLeft 0 else untilClose
+        then (waiting >> fill response limit) >>= \r -> if r == 0 then (0, 0) <$ set ws WorkLeft 0 else untilClose
         else do
           set ws WorkStart end
           pure (start, end - start)
@@ -313,9 +334,13 @@ fill response limit = do
   since <- get ws WorkBodyBegan
   got <- get ws WorkBodyGot
   let deadline = fromMaybe (paceDeadline pace (Deadline since) got) limit
-  r <- takeIn ex (\p n -> readUntil (exchangeTransport ex) p n (earlier ex deadline))
+  r <- takeIn ex (readAttended ex (earlier ex deadline))
   when (r > 0) (set ws WorkBodyGot (got + r))
-  if r < 0 then failing response (failureOf ReadingContent r) else pure r
+  case () of
+    _
+      | r == GivenUpCode -> failing response GivenUp
+      | r < 0 -> failing response (failureOf ReadingContent r)
+      | otherwise -> pure r
   where
     ex = responseExchange response
     ws = exchangeWork ex
@@ -346,12 +371,13 @@ finishContent response = do
   keeps <- flag ex FlagKeeps
   sent <- flag ex FlagSent
   left <- get ws WorkLeft
-  if keeps == 0 || sent == 0 || left == closeLeft || left > most || requestClose (exchangeRequest ex)
+  if keeps == 0 || sent == 0 || left == closeLeft || left > most || requestClose request || not (B.null (requestPreamble request))
     then pure False
     else either (\(_ :: ClientError) -> False) id <$> try (drop' most)
   where
     ex = responseExchange response
     ws = exchangeWork ex
+    request = exchangeRequest ex
     most = clientDiscard (exchangeSettings ex)
     drop' room = do
       left <- get ws WorkLeft
@@ -363,7 +389,7 @@ finishContent response = do
             pure (start == end)
           | room < 0 -> pure False
           | otherwise -> do
-            (_, n) <- nextPiece response (Just (Deadline 0))
+            (_, n) <- nextPiece response (pure ()) (Just (Deadline 0))
             drop' (room - n - (if n == 0 then 1 else 0))
 
 -- | How long the connection may be unused: the settings' time, or less if the peer closes earlier.

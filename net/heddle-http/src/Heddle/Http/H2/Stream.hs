@@ -255,7 +255,9 @@ requestAt serving now =
       requestCapability = contextCapability (contextOf serving),
       requestBegan = now,
       requestFlush = mask_ (beforeBody serving),
-      requestReply = \request reply -> mask_ (replyInside serving request reply)
+      requestPolls = False,
+      requestReply = \request reply -> mask_ (replyInside serving request reply),
+      requestEarly = \_ _ -> pure ()
     }
 
 -- Before waiting for a body: 100 Continue if it is owed, and what else there is to send.

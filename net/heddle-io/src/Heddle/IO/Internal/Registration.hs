@@ -31,6 +31,8 @@ module Heddle.IO.Internal.Registration
     pauseUntil,
     cellOf,
     hungUp,
+    peerHungUp,
+    mayHaveInput,
     forgetHangUp,
 
     -- * Facts
@@ -60,7 +62,7 @@ import Heddle.Prim.Buffer (Buffer, borrow, giveBack)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow, never)
 import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
 import Heddle.Prim.Exception (mask_)
-import Heddle.Prim.Poller (eventError, eventHangUp, eventOut, pollOne)
+import Heddle.Prim.Poller (eventError, eventHangUp, eventOut, eventReadHangUp, pollOne)
 import Heddle.Prim.Socket (closeSocket, shutdown, pattern ShutBoth)
 import Heddle.Prim.Thread (yield)
 import Heddle.Prim.WaitCell (WaitCell, park, reset, unpark)
@@ -168,6 +170,32 @@ cellOf registration = \case
 hungUp :: Registration -> IO Bool
 hungUp registration = (/= 0) <$> readWord (registrationWords registration) RegistrationSticky
 {-# INLINE hungUp #-}
+
+-- | 'hungUp', also with poll(2), which is asked: for a thread that looks after a connection whose own thread
+-- waits for something else.
+--
+-- [Cost]: one read; with poll(2), one system call.
+-- [Blocks]: never.
+-- [Threads]: any.
+peerHungUp :: Registration -> IO Bool
+peerHungUp registration = do
+  hung <- hungUp registration
+  if hung || not (backendOneshot (managerBackend (registrationManager registration)))
+    then pure hung
+    else (> 0) <$> using registration (`pollOne` (eventReadHangUp .|. eventHangUp .|. eventError))
+
+-- | Whether something may have come since the last attempt to read, or that attempt left something: then the caller must try
+-- to read before it waits. So an unused connection is known to be as it was left without asking the system. What
+-- has arrived since the event manager last polled is not seen yet; it ends the next wait.
+--
+-- [Cost]: two reads. With poll(2) the answer is always that something may have come.
+-- [Blocks]: never.
+-- [Threads]: the reader's.
+mayHaveInput :: Registration -> IO Bool
+mayHaveInput registration = do
+  told <- reset (registrationRead registration)
+  hung <- hungUp registration
+  pure (told || hung || backendOneshot (managerBackend (registrationManager registration)))
 
 -- | Clear a hang-up that a reader has seen without finding bytes or the end. Otherwise the
 -- next wait would return at once, and a loop of waiting and reading would spin.

@@ -1,0 +1,171 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Gateway.Proxy.ResponseHead
+-- Description : The headers that a proxy passes to its client
+-- Stability   : hidden; "Heddle.Gateway.Proxy" uses it
+--
+-- Leaves out what belongs to the upstream's connection or frames its message, and makes addresses of the upstream those of the
+-- client: in Location, and in the paths and domains of cookies.
+--
+-- Cost: O(headers); values are not copied unless they change.
+-- Owner: the headers are valid as long as the response.
+-- Source: RFC 9110, section 7.6.1; RFC 6265, section 5.2.
+module Heddle.Gateway.Proxy.ResponseHead
+  ( Rewriting (..),
+    passedHeaders,
+    passedInterim,
+    announcedLength,
+    statusOf,
+
+    -- * Parts
+    rewriteLocation,
+    rewriteCookie,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Unsafe (unsafePackCStringLen)
+import Data.Char (isDigit, toLower)
+import Data.Foldable (asum)
+import Data.Maybe (mapMaybe)
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr, castPtr)
+import Heddle.Http
+import Heddle.Http.Client
+
+-- | How addresses correspond.
+data Rewriting = Rewriting
+  { -- | Of the client's paths.
+    rewritingPrefix :: !ByteString,
+    -- | Of the upstream's.
+    rewritingBase :: !ByteString,
+    -- | Names of the upstream with and without its port, in lower case.
+    rewritingNames :: ![ByteString],
+    -- | The host of those, which cookies may name.
+    rewritingHost :: !ByteString
+  }
+
+-- | The status with its words.
+statusOf :: Response -> IO Status
+statusOf response
+  | code == 200 = pure status200
+  | otherwise = statusWith code <$> responseReason response
+  where
+    code = statusCode (responseStatus response)
+
+-- | The length that a response announces though it has no content: to HEAD, and of status 304.
+announcedLength :: Response -> IO (Maybe Int)
+announcedLength response =
+  responseHeader response HeaderContentLength >>= \case
+    Just digits | not (B.null digits), B.length digits <= 18, C.all isDigit digits -> pure (fst <$> C.readInt digits)
+    _ -> pure Nothing
+
+-- | The headers for the client. Their bytes are the response's.
+passedHeaders :: Rewriting -> Response -> IO [Header]
+passedHeaders rewriting response = do
+  connection <- responseHeader response HeaderConnection
+  named <- maybe (pure []) (\_ -> foldResponseHeaders response options []) connection
+  reverse <$> foldResponseHeaders response (pass named) []
+  where
+    options acc known _ (v, vn)
+      | known == Just HeaderConnection = (\value -> [one | option <- listed value, let one = map' option, one `notElem` ["close", "keep-alive", "upgrade"]] ++ acc) <$> borrowed v vn
+      | otherwise = pure acc
+    map' = C.map toLower
+    pass named acc known (n, nn) (v, vn) = case known of
+      Just k
+        | isLeftOut k -> pure acc
+        | null named -> add
+      _ -> do
+        name <- borrowed n nn
+        if not (null named) && map' name `elem` named
+          then pure acc
+          else case nn of
+            8 | map' name == "location" -> changed name (rewriteLocation rewriting)
+            10 | map' name == "set-cookie" -> changed name (rewriteCookie rewriting)
+            _ -> add
+      where
+        add = do
+          name <- borrowed n nn
+          value <- borrowed v vn
+          pure (Header name value : acc)
+        changed name change = do
+          value <- borrowed v vn
+          pure (Header name (change value) : acc)
+
+borrowed :: Ptr Word8 -> Int -> IO ByteString
+borrowed p n = unsafePackCStringLen (castPtr p, n)
+{-# INLINE borrowed #-}
+
+isLeftOut :: KnownHeader -> Bool
+isLeftOut = \case
+  HeaderConnection -> True
+  HeaderContentLength -> True
+  HeaderTransferEncoding -> True
+  HeaderUpgrade -> True
+  HeaderTe -> True
+  HeaderTrailer -> True
+  HeaderKeepAlive -> True
+  HeaderProxyConnection -> True
+  _ -> False
+
+-- | The headers of an interim response for the client.
+passedInterim :: [(ByteString, ByteString)] -> [Header]
+passedInterim fields = [Header n v | (n, v) <- fields, C.map toLower n `notElem` names, C.map toLower n `notElem` named]
+  where
+    names = ["connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "keep-alive", "proxy-connection"]
+    named = [C.map toLower option | (n, v) <- fields, C.map toLower n == "connection", option <- listed v]
+
+listed :: ByteString -> [ByteString]
+listed value = [part | raw <- C.split ',' value, let part = trim raw, not (B.null part)]
+
+trim :: ByteString -> ByteString
+trim = C.dropWhileEnd blank . C.dropWhile blank
+  where
+    blank c = c == ' ' || c == '\t'
+
+-- The client's path for one of the upstream's.
+clientPath :: Rewriting -> ByteString -> Maybe ByteString
+clientPath rewriting path = case B.stripPrefix (rewritingBase rewriting) path of
+  Just rest
+    | B.null rest || C.head rest `elem` ("/?#" :: String) ->
+      let whole = rewritingPrefix rewriting <> rest
+       in Just (if "/" `B.isPrefixOf` whole then whole else "/" <> whole)
+  _ -> Nothing
+
+-- | A Location, with an address of the upstream made one of the client's. Other addresses stay.
+--
+-- [Cost]: O(length).
+rewriteLocation :: Rewriting -> ByteString -> ByteString
+rewriteLocation rewriting value
+  | Just path <- asum (map own ["http://", "https://"]) = maybe value id (clientPath rewriting path)
+  | "/" `B.isPrefixOf` value,
+    not ("//" `B.isPrefixOf` value),
+    rewritingBase rewriting /= rewritingPrefix rewriting =
+    maybe value id (clientPath rewriting value)
+  | otherwise = value
+  where
+    own scheme
+      | C.map toLower (B.take (B.length scheme) value) == scheme,
+        (authority, path) <- C.break (`elem` ("/?#" :: String)) (B.drop (B.length scheme) value),
+        C.map toLower authority `elem` rewritingNames rewriting =
+        Just path
+      | otherwise = Nothing
+
+-- | A Set-Cookie, with the upstream's path made the client's, and without the upstream's domain.
+--
+-- [Cost]: O(length).
+rewriteCookie :: Rewriting -> ByteString -> ByteString
+rewriteCookie rewriting value
+  | null (drop 1 parts) || unchanged = value
+  | otherwise = B.intercalate ";" (take 1 parts ++ mapMaybe attribute (drop 1 parts))
+  where
+    parts = C.split ';' value
+    unchanged = rewritingBase rewriting == rewritingPrefix rewriting && B.null (rewritingHost rewriting)
+    attribute part = case C.break (== '=') part of
+      (name, rest) -> case C.map toLower (trim name) of
+        "path" | Just path <- clientPath rewriting (trim (B.drop 1 rest)), "/" `B.isPrefixOf` trim (B.drop 1 rest) -> Just (" Path=" <> path)
+        "domain" | C.map toLower (C.dropWhile (== '.') (trim (B.drop 1 rest))) == rewritingHost rewriting -> Nothing
+        _ -> Just part

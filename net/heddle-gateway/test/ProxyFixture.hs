@@ -1,0 +1,252 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Upstreams that do exactly what a script says, on the network package so that a fault of Heddle's sockets does not hide on both sides; and
+-- a server with a proxy before them.
+module ProxyFixture
+  ( -- * Scripted upstreams
+    Peer,
+    withScripted,
+    withScriptedAt,
+    hearHead,
+    hearExactlyFrom,
+    chunksFrom,
+    hearToEnd,
+    tell,
+    endTelling,
+    resetPeer,
+    simple,
+
+    -- * A server before them
+    Front (..),
+    withFront,
+    onBothBackends,
+    patient,
+    urlOf,
+    deadOrigin,
+    ask,
+    get,
+    heardField,
+    heardFields,
+    requestLine,
+    idle,
+  )
+where
+
+import Control.Concurrent (forkIOWithUnmask, killThread)
+import Control.Exception (IOException, SomeException, bracket, finally, fromException, throwIO, try)
+import Control.Monad (void)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.Char (toLower)
+import Data.IORef
+import Heddle.Gateway.Proxy
+import Heddle.Http (Pace (..), Settings (..), connectionsOpen, withServer)
+import Heddle.Http.Client (Url, parseUrl)
+import Heddle.IO
+  ( BackendChoice (..),
+    Config (..),
+    ListenOptions (..),
+    Listener (..),
+    Spread (..),
+    defaultConfig,
+    defaultListenOptions,
+    withListener,
+    withRuntime,
+  )
+import Heddle.Prim.Clock (seconds)
+import Heddle.Prim.Exception (describeException)
+import Heddle.Testkit.HttpClient (Answer, Client, hear, say, withClient)
+import Heddle.Testkit.Watchdog
+import Network.Socket
+import Network.Socket.ByteString (recv, sendAll)
+import Test.Tasty (TestTree, testGroup)
+
+-- | One connection that an upstream has accepted, and what was received but not consumed.
+data Peer = Peer !Socket !(IORef ByteString)
+
+-- | Serve each connection by a script, which is given its number from 0. A script that ends closes its connection. A
+-- script's failure is the test's, unless the proxy has closed.
+withScripted :: (Int -> Peer -> IO ()) -> (SockAddr -> IO a) -> IO a
+withScripted = withScriptedAt (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1)))
+
+withScriptedAt :: SockAddr -> (Int -> Peer -> IO ()) -> (SockAddr -> IO a) -> IO a
+withScriptedAt address script body = do
+  threads <- newIORef []
+  failures <- newIORef []
+  bracket (socket family Stream 0) close $ \listener -> do
+    withFdSocket listener setCloseOnExecIfNeeded
+    bind listener address
+    listen listener 1024
+    bound <- getSocketName listener
+    let acceptOn :: Int -> IO ()
+        acceptOn i = do
+          (s, _) <- accept listener
+          withFdSocket s setCloseOnExecIfNeeded
+          buffer <- newIORef B.empty
+          thread <- forkIOWithUnmask $ \unmask ->
+            (try (unmask (script i (Peer s buffer))) >>= either (note failures) pure) `finally` close s
+          modifyIORef' threads (thread :)
+          acceptOn (i + 1)
+    r <-
+      bracket
+        (forkIOWithUnmask (\unmask -> void (try (unmask (acceptOn 0)) :: IO (Either SomeException ()))))
+        (\acceptor -> killThread acceptor >> readIORef threads >>= mapM_ killThread)
+        (\_ -> body bound)
+    readIORef failures >>= mapM_ throwIO
+    pure r
+  where
+    family = case address of
+      SockAddrUnix _ -> AF_UNIX
+      _ -> AF_INET
+    note failures (e :: SomeException) = case fromException e of
+      Just (Unexpected _) -> modifyIORef' failures (e :)
+      -- The proxy has closed, or the test is over.
+      Nothing -> pure ()
+
+receive :: Peer -> IO ByteString
+receive (Peer s _) = patiently "a request" (recv s 65536)
+
+-- | A request's head, with its empty line. At the end of the connection the script ends.
+hearHead :: Peer -> IO ByteString
+hearHead peer@(Peer _ rest) = do
+  bytes <- readIORef rest
+  case B.breakSubstring "\r\n\r\n" bytes of
+    (headBytes, after)
+      | not (B.null after) -> (headBytes <> "\r\n\r\n") <$ writeIORef rest (B.drop 4 after)
+      | otherwise -> do
+        piece <- receive peer
+        if B.null piece then ioError (userError "the proxy closed") else writeIORef rest (bytes <> piece) >> hearHead peer
+
+hearExactlyFrom :: Peer -> Int -> IO ByteString
+hearExactlyFrom peer@(Peer _ rest) n = do
+  bytes <- readIORef rest
+  if B.length bytes >= n
+    then B.take n bytes <$ writeIORef rest (B.drop n bytes)
+    else do
+      piece <- receive peer
+      if B.null piece then ioError (userError "the proxy closed") else writeIORef rest (bytes <> piece) >> hearExactlyFrom peer n
+
+-- | The data of a chunked body, which is well formed.
+chunksFrom :: Peer -> IO ByteString
+chunksFrom peer = do
+  size <- sizeLine ""
+  piece <- hearExactlyFrom peer size
+  _ <- hearExactlyFrom peer 2
+  if size == 0 then pure "" else (piece <>) <$> chunksFrom peer
+  where
+    sizeLine acc = do
+      b <- hearExactlyFrom peer 1
+      if b == "\n" then pure (read ("0x" ++ C.unpack (C.takeWhile (/= '\r') acc))) else sizeLine (acc <> b)
+
+hearToEnd :: Peer -> IO ByteString
+hearToEnd peer@(Peer _ rest) = do
+  have <- readIORef rest
+  writeIORef rest B.empty
+  (have <>) <$> go
+  where
+    go = do
+      piece <- either (\(_ :: IOException) -> B.empty) id <$> try (receive peer)
+      if B.null piece then pure B.empty else (piece <>) <$> go
+
+tell :: Peer -> ByteString -> IO ()
+tell (Peer s _) = patiently "the proxy to take the bytes" . sendAll s
+
+endTelling :: Peer -> IO ()
+endTelling (Peer s _) = void (try (shutdown s ShutdownSend) :: IO (Either IOException ()))
+
+-- | Close with a reset.
+resetPeer :: Peer -> IO ()
+resetPeer (Peer s _) = setSockOpt s Linger (StructLinger 1 0) >> close s
+
+-- | A response of status 200 with this content.
+simple :: ByteString -> ByteString
+simple content = B.concat ["HTTP/1.1 200 OK\r\nContent-Length: ", C.pack (show (B.length content)), "\r\n\r\n", content]
+
+-- | A server whose handler is a proxy.
+data Front = Front
+  { frontAddress :: !SockAddr,
+    frontProxy :: !Proxy,
+    -- | What the proxy has reported, in order.
+    frontReports :: !(IO [String]),
+    -- | What the engine has reported.
+    frontFailures :: !(IO [String])
+  }
+
+-- | Serve, run, and see that nothing is left in use.
+withFront :: BackendChoice -> Settings -> ProxySettings -> (Front -> IO a) -> IO a
+withFront backend settings proxied body = do
+  reports <- newIORef []
+  failures <- newIORef []
+  let note ref what = atomicModifyIORef' ref (\rs -> (what : rs, ()))
+  withRuntime defaultConfig {configBackend = backend} $ \runtime ->
+    withProxy runtime proxied {proxyFailed = note reports} $ \proxy ->
+      withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
+        withServer runtime settings {settingFailed = note failures . describeException} (\_ -> pure (proxyHandler proxy, Nothing)) [listener] $ \server -> do
+          r <- body (Front (listenerAddress listener) proxy (reverse <$> readIORef reports) (reverse <$> readIORef failures))
+          _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
+          idle proxy
+          pure r
+
+-- | No connection is in use, and nothing waits.
+idle :: Proxy -> IO ()
+idle proxy = void . eventually "every connection to be returned" (proxyFigures proxy) $ \figures ->
+  figureKept figures == figureConnections figures && all (== 0) (figureOpen figures) && figureWaiting figures == 0
+
+-- | The same tests on epoll and on poll.
+onBothBackends :: String -> (BackendChoice -> [TestTree]) -> TestTree
+onBothBackends name tests = testGroup name [testGroup "epoll" (tests Epoll), testGroup "poll" (tests Poll)]
+
+-- | Deadlines that only patience could meet: a test about one of them shortens it.
+patient :: ByteString -> [SockAddr] -> ProxySettings
+patient prefix addresses =
+  (defaultProxySettings prefix (map (upstreamAt . urlOf "/") addresses))
+    { proxyConnect = seconds 60,
+      proxyAnswer = seconds 60,
+      proxyQueue = seconds 60,
+      proxyPace = Pace (seconds 60) 1,
+      proxyHeadBytes = 4096
+    }
+
+-- | A URL with this path.
+urlOf :: ByteString -> SockAddr -> Url
+urlOf path address = case parseUrl text of
+  Right url -> url
+  Left e -> error (show (text, e))
+  where
+    text = case address of
+      SockAddrInet port _ -> B.concat ["http://127.0.0.1:", C.pack (show port), path]
+      SockAddrUnix name -> B.concat ["unix:", C.pack name, ":", path]
+      other -> error (show other)
+
+-- | An address at which nothing listens: its port is taken, by a socket that does not listen.
+deadOrigin :: (SockAddr -> IO a) -> IO a
+deadOrigin body = bracket (socket AF_INET Stream 0) close $ \s -> do
+  withFdSocket s setCloseOnExecIfNeeded
+  bind s (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1)))
+  getSocketName s >>= body
+
+-- | One request on a connection of its own.
+ask :: Front -> ByteString -> IO Answer
+ask front request = withClient (frontAddress front) (asking request)
+
+asking :: ByteString -> Client -> IO Answer
+asking request client = do
+  say client request
+  hear client (C.takeWhile (/= ' ') request) >>= maybe (unexpected "an answer" "the end of the connection") pure
+
+get :: ByteString -> ByteString
+get path = B.concat ["GET ", path, " HTTP/1.1\r\nHost: site.example\r\n\r\n"]
+
+-- | The values of a header in a head that an upstream has heard.
+heardFields :: ByteString -> ByteString -> [ByteString]
+heardFields name heard = [C.dropWhile (== ' ') (B.drop 1 value) | line <- drop 1 (C.lines heard), (n, value) <- [C.break (== ':') (C.filter (/= '\r') line)], C.map toLower n == name]
+
+heardField :: ByteString -> ByteString -> Maybe ByteString
+heardField name heard = case heardFields name heard of
+  [] -> Nothing
+  [value] -> Just value
+  values -> error ("expected one " ++ show name ++ "\n but got: " ++ show values)
+
+requestLine :: ByteString -> ByteString
+requestLine = C.takeWhile (/= '\r')

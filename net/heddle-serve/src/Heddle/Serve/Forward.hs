@@ -1,0 +1,83 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Serve.Forward
+-- Description : The reverse proxy of a route
+-- Stability   : internal, exempt from the version policy
+--
+-- Makes a proxy of a route's prefix and URLs. Servers reached by @https@ are verified against the system's authorities, and are told
+-- their own name in Host, by which they choose their certificate and site.
+--
+-- Cost: that of the proxy; with @https@, the authorities' certificates, 1 MB.
+-- Owner: 'withForwarding'.
+module Heddle.Serve.Forward
+  ( parseUpstreams,
+    joinedProxies,
+    withForwarding,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.Char (isAlphaNum, isAscii, ord)
+import Data.List (intercalate)
+import Data.Text qualified as T
+import Data.Text.Encoding (encodeUtf8)
+import Heddle.Gateway.Place (Gateway)
+import Heddle.Gateway.Proxy
+import Heddle.Http.Client (Origin (..), Url (..), describeUrlError, parseUrl)
+import Heddle.IO (Runtime)
+import Heddle.Prim.Exception (displayException)
+import Heddle.Serve.Routes
+import Heddle.Tls (defaultTlsClientConfig, newTlsClient, tlsConnecting)
+import Numeric (showHex)
+
+-- | Read URLs with commas between them.
+--
+-- >>> parseUpstreams "ftp://x"
+-- Left "'ftp://x': an address begins with http://, https:// or unix:"
+parseUpstreams :: String -> Either String RouteTarget
+parseUpstreams text = ProxyTo <$> traverse url (commas text)
+  where
+    url one = either (\e -> Left ("'" ++ one ++ "': " ++ describeUrlError e)) Right (parseUrl (encodeUtf8 (T.pack one)))
+    commas s = case break (== ',') s of
+      (one, _ : others) -> one : commas others
+      (one, []) -> [one]
+
+-- | Proxies of one pattern as one, with the servers of all.
+joinedProxies :: [RouteSpec] -> [RouteSpec]
+joinedProxies = foldr join' []
+  where
+    join' spec@(RouteSpec pattern' (ProxyTo urls)) others = case break (alike pattern') others of
+      (before, RouteSpec _ (ProxyTo more) : after) -> RouteSpec pattern' (ProxyTo (urls ++ more)) : before ++ after
+      _ -> spec : others
+    join' spec others = spec : others
+    alike pattern' = \case
+      RouteSpec p (ProxyTo _) -> p == pattern'
+      _ -> False
+
+-- | Open a proxy with these settings, of which the prefix and the upstreams are the route's; 'Left' says why it cannot be opened.
+--
+-- [Blocks]: as the body does.
+withForwarding :: Runtime -> (String -> IO ()) -> ProxySettings -> RoutePattern -> [Url] -> (Either String Gateway -> IO a) -> IO a
+withForwarding runtime tell settings pattern' urls body =
+  if any (originSecure . urlOrigin) urls
+    then
+      newTlsClient defaultTlsClientConfig >>= \case
+        Left problems -> body (Left (intercalate "\n" (map displayException problems)))
+        Right client -> opened given {proxySecure = Just (tlsConnecting client), proxyHost = HostOfUpstream}
+    else opened given
+  where
+    opened with = withProxy runtime with (\proxy -> body (Right (\_ -> proxyHandler proxy)))
+    given = settings {proxyPrefix = escaped (patternPrefix pattern'), proxyUpstreams = map upstreamAt urls, proxyFailed = tell}
+
+-- A decoded path as it stands in an address.
+escaped :: ByteString -> ByteString
+escaped prefix
+  | B.null prefix = ""
+  | otherwise = "/" <> C.concatMap spelt prefix
+  where
+    spelt c
+      | isAscii c && isAlphaNum c || c `elem` ("/-._~!$&'()*+,;=:@" :: String) = C.singleton c
+      | otherwise = C.pack ('%' : (if ord c < 16 then "0" else "") ++ showHex (ord c) "")
