@@ -37,6 +37,7 @@ tests =
       testGroup "listings" listingTests,
       testGroup "symbolic links" linkTests,
       testGroup "limits and the browser" limitTests,
+      testGroup "what it costs" costTests,
       testGroup "what cannot begin" refusals
     ]
 
@@ -458,6 +459,60 @@ linkTests =
           above <- ask "/dir/../../etc/passwd" []
           answerCode above @?= 404
   ]
+
+-- The number of the program's descriptors.
+descriptors :: Program -> IO Int
+descriptors program = length <$> listDirectory ("/proc/" ++ show (programPid program) ++ "/fd")
+
+costTests :: [TestTree]
+costTests =
+  [ testCase "no descriptor is left after any kind of reply" $
+      withDirectory $ \d -> do
+        site d
+        B.writeFile (d </> "n.txt") (numbers 20000)
+        B.writeFile (d </> "s.txt") (numbers 30000)
+        B.writeFile (d </> "s.txt.gz") "a sibling"
+        B.writeFile (d </> "stale.txt.gz") "old"
+        setFileTimes (d </> "stale.txt.gz") 1000000000 1000000000
+        B.writeFile (d </> "stale.txt") (numbers 30000)
+        createSymbolicLink "/etc/passwd" (d </> "out")
+        createNamedPipe (d </> "fifo") 0o644
+        withProgram (["serve", d, "--cores", "1", "--compression", "on", "--autoindex", "--error-page", "404=404.html", "--error-page", "403=404.html"] ++ free) $ \program -> do
+          let each = forM_ ["/", "/n.txt", "/s.txt", "/stale.txt", "/assets/", "/assets", "/nothing", "/out", "/fifo", "/n.txt/", "/%zz", "//n.txt"] $ \path ->
+                forM_ ["", "gzip", "br, gzip", "zstd;q=0.5, br;q=0.1"] $ \accepted -> forM_ [[], [("Range", "bytes=1-5")], [("If-Match", "\"x\"")], [("Range", "bytes=99999999-")]] $ \more ->
+                  get (addressOf program) "GET" path (("Accept-Encoding", accepted) : more)
+          each
+          before <- eventually "the first round's connections to close" (descriptors program) (const True)
+          forM_ [1 :: Int .. 5] $ \_ -> each
+          void (eventually ("at most " ++ show before ++ " descriptors") (descriptors program) (<= before)),
+    testCase "a hit is two system calls, whatever the options: read, and send" $
+      withDirectory $ \d -> do
+        site d
+        B.writeFile (d </> "s.txt") (numbers 100)
+        B.writeFile (d </> "s.txt.gz") "a sibling"
+        withProgram (["serve", d, "--cores", "1", "--compression", "on", "--security-headers", "--header", "**=X-A:b", "--cors", "https://a.example", "--cors", "https://b.example"] ++ free) $ \program -> withClient (addressOf program) $ \client -> do
+          let request = "GET /s.txt HTTP/1.1\r\nHost: a\r\nOrigin: https://b.example\r\nAccept-Encoding: gzip, deflate, br\r\n\r\n"
+              ask = say client request >> hearAnswer client >>= answersWith 200 "a sibling"
+              counts = "sendto,recvfrom,read,openat2,newfstatat,fstat,close,pread64,preadv2"
+          -- A first round finds strace attached.
+          ask
+          result <- newEmptyMVar
+          _ <- forkIO (try (runTool "timeout" ["-s", "INT", "10", "strace", "-f", "-o", d </> "trace", "-e", "trace=" ++ counts, "-p", show (programPid program)]) >>= putMVar result)
+          _ <- eventually "strace to be attached" (ask >> traced d) (any ("sendto(" `B.isInfixOf`))
+          before <- length . filter ("sendto(" `B.isInfixOf`) <$> traced d
+          forM_ [1 :: Int .. 200] $ \_ -> ask
+          _ <- eventually "200 more replies in the trace" (length . filter ("sendto(" `B.isInfixOf`) <$> traced d) (>= before + 200)
+          _ <- readMVar result >>= either (\e -> unexpected "strace to run" (show (e :: SomeException))) pure
+          ls <- traced d
+          let count name = length (filter ((name <> "(") `B.isInfixOf`) ls)
+              sent = count "sendto"
+          -- Once a second the file and its sibling are looked at.
+          assertBool (show (sent, count "recvfrom", count "openat2")) (count "recvfrom" <= sent + 5 && count "openat2" <= 60)
+  ]
+  where
+    traced d = do
+      there <- doesFileExist (d </> "trace")
+      if there then C.lines <$> B.readFile (d </> "trace") else pure []
 
 limitTests :: [TestTree]
 limitTests =

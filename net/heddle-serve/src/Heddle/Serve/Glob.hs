@@ -23,7 +23,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IntSet qualified as Set
-import Data.List (foldl')
+import Data.List qualified as List
 import Data.Word (Word8)
 
 -- | A pattern: whether it is for the last part only, and its alternatives.
@@ -130,7 +130,7 @@ run glob subject = end `Set.member` B.foldl' step (closure (Set.singleton 0)) su
     numbered = zip [0 ..] glob
     end = length glob
     -- What matches nothing can be passed by.
-    closure places = foldl' pass places numbered
+    closure places = List.foldl' pass places numbered
     pass places (i, token)
       | i `Set.member` places && token `elem` [Part, Parts, Segments] = Set.insert (i + 1) places
       | otherwise = places

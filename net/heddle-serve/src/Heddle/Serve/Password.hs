@@ -21,7 +21,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe qualified as B (unsafeIndex)
-import Data.List (foldl')
+import Data.List qualified as List
 import Data.Word (Word8)
 import Foreign.C.Types (CChar, CInt (..))
 import Foreign.Marshal.Alloc (allocaBytes)
@@ -65,7 +65,7 @@ knownHash hash
 
 -- | Whether two secrets are the same, in a time that depends on their lengths only.
 sameSecret :: ByteString -> ByteString -> Bool
-sameSecret a b = B.length a == B.length b && foldl' (.|.) (0 :: Word8) [B.unsafeIndex a i `xor` B.unsafeIndex b i | i <- [0 .. B.length a - 1]] == 0
+sameSecret a b = B.length a == B.length b && List.foldl' (.|.) (0 :: Word8) [B.unsafeIndex a i `xor` B.unsafeIndex b i | i <- [0 .. B.length a - 1]] == 0
 
 foreign import ccall safe "heddle_password_hash" c_hash :: Ptr CChar -> CInt -> Ptr CChar -> CInt -> IO CInt
 
