@@ -49,6 +49,11 @@ module Network.Wai.Handler.Heddle
     setMaxTotalHeaderLength,
     setAltSvc,
 
+    -- ** Behind a proxy
+    setProxyProtocolNone,
+    setProxyProtocolRequired,
+    setProxyProtocolOptional,
+
     -- ** Without effect
 
     -- | Kept so that programs written for Warp compile.
@@ -62,7 +67,6 @@ module Network.Wai.Handler.Heddle
     setGracefulCloseTimeout1,
     setGracefulCloseTimeout2,
     setMaxBuilderResponseBufferSize,
-    setProxyProtocolNone,
 
     -- ** Getters
     getPort,
@@ -88,6 +92,8 @@ module Network.Wai.Handler.Heddle
 
     -- * In applications
     pauseTimeout,
+    FileInfo (..),
+    getFileInfo,
 
     -- * While an action runs
     withApplication,
@@ -99,6 +105,7 @@ module Network.Wai.Handler.Heddle
 where
 
 import Data.Streaming.Network (HostPreference)
+import Network.Wai.Handler.Heddle.File (FileInfo (..), getFileInfo)
 import Network.Wai.Handler.Heddle.Invalid
 import Network.Wai.Handler.Heddle.Request (pauseTimeout)
 import Network.Wai.Handler.Heddle.Run
