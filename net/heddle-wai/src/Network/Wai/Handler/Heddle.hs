@@ -48,6 +48,7 @@ module Network.Wai.Handler.Heddle
     setGracefulShutdownTimeout,
     setMaxTotalHeaderLength,
     setAltSvc,
+    setHTTP2Disabled,
 
     -- ** Behind a proxy
     setProxyProtocolNone,
@@ -62,7 +63,6 @@ module Network.Wai.Handler.Heddle
     setFileInfoCacheDuration,
     setFork,
     setAccept,
-    setHTTP2Disabled,
     setServerPushLogger,
     setGracefulCloseTimeout1,
     setGracefulCloseTimeout2,
