@@ -7,7 +7,12 @@ module Main
 where
 
 import CodecTest (codecTests)
+import Ovs (ovsMissing)
+import OvsTest (ovsTests)
+import TextTest (ofctlTests, textTests)
 import Test.Tasty (defaultMain, testGroup)
 
 main :: IO ()
-main = defaultMain (testGroup "heddle-openflow" [codecTests])
+main = do
+  missing <- ovsMissing
+  defaultMain (testGroup "heddle-openflow" [codecTests, textTests, ofctlTests missing, ovsTests missing])
