@@ -17,6 +17,7 @@ module Heddle.OpenFlow.Learning
     -- * Applications
     learningSwitch,
     hub,
+    forgetLearned,
 
     -- * Counts
     LearningCounts (..),
@@ -26,7 +27,7 @@ where
 
 import Control.Monad (unless, void, when)
 import Data.ByteString qualified as B
-import Data.Word (Word16, Word8)
+import Data.Word (Word16, Word64, Word8)
 import Foreign.Ptr (Ptr)
 import Heddle.OpenFlow.Action
 import Heddle.OpenFlow.Controller
@@ -51,12 +52,14 @@ data Learning = Learning
     -- | Whether a port leads to other switches, where no host is learned; and what floods a packet instead of the switch:
     -- 'Nothing' for its own flooding.
     learnFlood :: !(Maybe (Switch -> PortNo -> Ptr Word8 -> Int -> IO ())),
-    learnIsLink :: !(Switch -> PortNo -> IO Bool)
+    learnIsLink :: !(Switch -> PortNo -> IO Bool),
+    -- | The port that leads to a host of another switch; 'PortAny' if none is known.
+    learnRoute :: !(Switch -> Place -> IO PortNo)
   }
 
 -- | Flows end after 60 seconds without a packet; each switch has a table of 65,536 hosts.
 defaultLearning :: Learning
-defaultLearning = Learning 60 0 1000 (const (newHosts 0x10000)) Nothing (\_ _ -> pure False)
+defaultLearning = Learning 60 0 1000 (const (newHosts 0x10000)) Nothing (\_ _ -> pure False) (\_ _ -> pure PortAny)
 
 -- | What was done, in this process.
 data LearningCounts = LearningCounts
@@ -127,8 +130,12 @@ packetIn version settings counts hosts switch = withFrame switch $ \p n ->
                 Moved -> count counts 2 >> forgetFlows settings switch (Mac source)
                 HostsFull -> count counts 3
           there <- if macIsMulticast (Mac destination) then pure noPlace else findHost hosts (hostKey vlan (Mac destination))
-          let outPort = placePort there
-          if there == noPlace || placeSwitch there /= number
+          outPort <- case () of
+            _
+              | there == noPlace -> pure PortAny
+              | placeSwitch there == number -> pure (placePort there)
+              | otherwise -> learnRoute settings switch there
+          if outPort == PortAny
             then do
               count counts 1
               flood buffer inPort packet size
@@ -140,7 +147,7 @@ packetIn version settings counts hosts switch = withFrame switch $ \p n ->
                   count counts 0
                   out <- reserve switch (layer2FlowBytes version)
                   written switch
-                    =<< pokeLayer2Flow version out 0 0 (learnIdle settings) (learnHard settings) (learnPriority settings) buffer 0 inPort (Mac source) (Mac destination) outPort
+                    =<< pokeLayer2Flow version out 0 learnedCookie (learnIdle settings) (learnHard settings) (learnPriority settings) buffer 0 inPort (Mac source) (Mac destination) outPort
                   when (buffer == NoBuffer) (forward buffer inPort outPort packet size)
   where
     flood buffer inPort packet size = case learnFlood settings of
@@ -154,6 +161,14 @@ packetIn version settings counts hosts switch = withFrame switch $ \p n ->
     {-# INLINE forward #-}
     drop' buffer inPort _ = void (emit switch 0 (PacketOutMessage (PacketOut buffer inPort [] B.empty)))
 {-# INLINE packetIn #-}
+
+-- Marks the flows that are made here.
+learnedCookie :: Word64
+learnedCookie = 0x6865646c65
+
+-- | Deletes the flows that a learning switch has made; in 1.0, which cannot tell them apart, all flows.
+forgetLearned :: FlowMod
+forgetLearned = (flowDelete matchAll) {flowModCookie = learnedCookie, flowModCookieMask = maxBound}
 
 -- A packet of more than 16 KiB.
 large :: Switch -> BufferId -> PortNo -> PortNo -> Ptr Word8 -> Int -> IO ()
