@@ -7,6 +7,7 @@ module Main
 where
 
 import CodecTest (codecTests)
+import ControllerTest (controllerTests)
 import Ovs (ovsMissing)
 import OvsTest (ovsTests)
 import TextTest (ofctlTests, textTests)
@@ -15,4 +16,4 @@ import Test.Tasty (defaultMain, testGroup)
 main :: IO ()
 main = do
   missing <- ovsMissing
-  defaultMain (testGroup "heddle-openflow" [codecTests, textTests, ofctlTests missing, ovsTests missing])
+  defaultMain (testGroup "heddle-openflow" [codecTests, controllerTests, textTests, ofctlTests missing, ovsTests missing])

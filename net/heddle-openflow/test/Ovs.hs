@@ -14,6 +14,7 @@ module Ovs
     stopSwitchd,
     startSwitchd,
     addBridge,
+    patch,
     waitFor,
     freePort,
   )
@@ -117,6 +118,13 @@ addBridge ovs bridge datapath ports versions controller =
         ++ ["--", "set-controller", bridge, "tcp:127.0.0.1:" ++ show controller, "--", "set", "controller", bridge, "max_backoff=1000", "inactivity_probe=5000"]
   where
     padded s = replicate (16 - length s) '0' ++ s
+
+-- | Connect two dummy ports by a cable: the first listens, the second connects.
+patch :: Ovs -> String -> String -> IO ()
+patch ovs a b = do
+  let path = ovsFolder ovs </> (a ++ ".cable")
+  void (vsctl ovs ["set", "interface", a, "options:pstream=punix:" ++ path])
+  void (vsctl ovs ["set", "interface", b, "options:stream=unix:" ++ path])
 
 -- | Wait until it is so; fails after 30 seconds.
 waitFor :: String -> IO Bool -> IO ()

@@ -14,9 +14,12 @@ import Heddle.IO (Runtime, withRuntime)
 import Heddle.IO qualified as IO
 import Heddle.OpenFlow
 import Heddle.OpenFlow.Controller
+import Heddle.OpenFlow.Hosts (newHosts)
 import Heddle.OpenFlow.Learning
+import Heddle.OpenFlow.Topology
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
+import Heddle.Scope qualified as Scope
 import Network.Socket (PortNumber, SockAddr (..), tupleToHostAddress)
 import Ovs
 import Test.Tasty
@@ -31,6 +34,7 @@ ovsTests missing
       [ testGroup "learning: flows are learned, used and aged; either side restarts" [testCase words' (learning v words') | (v, words') <- [(OF10, "OpenFlow10"), (OF13, "OpenFlow13")]],
         testCase "the highest version in common is spoken" bothVersions,
         testGroup "direct style: commit ties errors to commands, dump-flows shows what was sent" [testCase words' (committing v words') | (v, words') <- [(OF10, "OpenFlow10"), (OF13, "OpenFlow13")]],
+        testCase "a ring of four bridges: links are found, a broadcast arrives once, and no storm begins" ring,
         testCase "every question is answered, and every answer of Open vSwitch is canonical" questions
       ]
 
@@ -192,3 +196,46 @@ questions = withOvs $ \ovs -> withIO $ \runtime -> do
             Left (RefusedBy (ErrorKind 11 0) _) -> pure ()
             other -> assertFailure ("an old generation: " ++ show other)
           assertBool "generations wrap" (generationAfter 1 maxBound && not (generationAfter maxBound 1))
+
+-- Bridges 1 to 4; port 1 leads to the next bridge, port 2 to the one before, port 3 to a host.
+ring :: IO ()
+ring = withOvs $ \ovs -> withIO $ \runtime -> do
+  port <- freePort
+  counts <- newWords 8
+  hosts <- newHosts 1000
+  let quick = TopologyOptions (milliseconds 500) (seconds 2)
+      name b p = "r" ++ show (b :: Int) ++ "p" ++ show (p :: Int)
+      bridge b = "ring" ++ show b
+  withTopology quick hosts $ \topology -> Scope.withScope $ \scope ->
+    withController runtime (onPort port) (topologySwitch topology scope counts) $ \controller -> do
+      forM_ [1 .. 4] $ \b -> do
+        addBridge ovs (bridge b) b [(name b 1, 1), (name b 2, 2), (name b 3, 3)] "OpenFlow13" port
+      forM_ [1 .. 4] $ \b -> do
+        let next = b `rem` 4 + 1
+        patch ovs (name b 1) (name next 2)
+      waitFor "four switches" ((== 4) . length <$> switches controller)
+      waitFor "eight directions of links" ((== 8) . length <$> links topology)
+      -- Three of the four links are in the tree, and each bridge's host port.
+      waitFor "a tree" ((== 3 * 2 + 4) . sum <$> mapM (fmap length . treePorts topology) [1 .. 4])
+      let at b = findSwitch controller b >>= maybe (fail "a switch has gone") pure
+          delivered = mapM (\b -> at b >>= fromHosts) [1 .. 4]
+      inject ovs (name 1 3) 1 nobody
+      waitFor "the broadcast at each other host" ((== [1, 1, 1]) . drop 1 <$> delivered)
+      -- An answer goes straight back, and the way is learned.
+      inject ovs (name 3 3) 3 1
+      waitFor "the answer" ((== [1, 1, 1, 1]) <$> delivered)
+      inject ovs (name 1 3) 1 3
+      waitFor "a packet to 3" ((== [1, 1, 2, 1]) <$> delivered)
+      -- A storm would go on: after more broadcasts than there is time for a round trip, the sums are exact.
+      forM_ [1 .. 5 :: Int] $ \_ -> inject ovs (name 1 3) 1 nobody
+      waitFor "five broadcasts" ((== [1, 6, 7, 6]) <$> delivered)
+      inject ovs (name 4 3) 4 1
+      waitFor "what came after them" ((== [2, 6, 7, 6]) <$> delivered)
+  where
+    -- Packets that are no probes, sent by port 3: probes have 60 bytes, and hosts' packets 106.
+    fromHosts switch =
+      request switch (askPortStats (PortNo 3)) >>= \case
+        Right [stats] -> let c = portStatsCounters stats in pure ((fromIntegral (c !! 3) - 60 * fromIntegral (c !! 1)) `quot` 46 :: Int)
+        other -> fail ("port statistics: " ++ show other)
+    -- An address that no host has, so that it is flooded.
+    nobody = 99

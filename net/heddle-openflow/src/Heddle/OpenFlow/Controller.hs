@@ -437,7 +437,7 @@ serveSwitch controller handlersFor switch left = do
   void (fetchAdd (controllerWords controller) 0 1)
   down <- newRef (\_ -> pure ())
   outcome <- try $ do
-    handlers <- guarded (handlersFor controller switch)
+    handlers <- handlersFor controller switch
     writeRef down (onDown handlers)
     tell controller (Connected (switchInfo switch))
     run controller handlers switch left
@@ -445,7 +445,7 @@ serveSwitch controller handlersFor switch left = do
   given <- readRef (switchEnd switch)
   let reason = case outcome of
         Right r -> fromMaybe r given
-        Left (e :: SomeException) -> fromMaybe (fromMaybe ControllerStopped (fromException e)) given
+        Left (e :: SomeException) -> fromMaybe (reasonOf e) given
   modifyRef (switchEnd switch) (\old -> (maybe (Just reason) Just old, ()))
   delist controller switch
   takePending switch
@@ -463,8 +463,11 @@ serveSwitch controller handlersFor switch left = do
     _ -> pure ()
 
 -- What a handler throws becomes the reason of the end.
-guarded :: IO a -> IO a
-guarded act = act `catchSync` \e -> throwIO (fromMaybe (HandlerFailed (describeException e)) (fromException e))
+reasonOf :: SomeException -> CloseReason
+reasonOf e
+  | Just reason <- fromException e = reason
+  | isAsynchronous e = ControllerStopped
+  | otherwise = HandlerFailed (describeException e)
 
 dropInput :: Switch -> IO ()
 dropInput switch =
@@ -638,12 +641,12 @@ run controller handlers switch left = do
             Nothing -> unless (kind == typeEchoReply || kind == typeHello) $ do
               bytes <- B.packCStringLen (castPtr p, n)
               case decode version bytes of
-                Right (_, m) -> guarded (onMessage handlers xid m)
+                Right (_, m) -> onMessage handlers xid m
                 Left e -> do
                   bad <- readWord ws WordUndecodable
                   writeWord ws WordUndecodable (bad + 1)
                   tell controller (Undecodable (switchInfo switch) e)
-                  guarded (onMessage handlers xid (MessageRaw kind (B.drop headerBytes bytes)))
+                  onMessage handlers xid (MessageRaw kind (B.drop headerBytes bytes))
     {-# NOINLINE other #-}
 
 -- | A switch's messages for its body.

@@ -30,6 +30,7 @@ import Heddle.OpenFlow.Match
 import Heddle.OpenFlow.Message
 import Heddle.OpenFlow.Multipart
 import Heddle.OpenFlow.Types
+import Heddle.OpenFlow.Wire (DecodeError)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Exception
@@ -82,8 +83,16 @@ withFakeSwitch runtime address options body = bracket (connected >>= either thro
   version <- case decodeHello hello of
     Right (_, h) | Just v <- negotiate (fakeVersions options) (B.head hello) h -> pure v
     _ -> ioError (userError ("no hello, or no version in common: " ++ show (B.unpack (B.take 16 hello))))
-  body start {fakeVersion = version}
+  let fake = start {fakeVersion = version}
+  introduce fake deadline
+  body fake
   where
+    -- The controller's first question.
+    introduce fake deadline =
+      nextFrame fake deadline >>= either throwIO pure >>= \bytes -> case decode (fakeVersion fake) bytes of
+        Right (xid, FeaturesRequest) -> fakeSend fake xid (describeFake fake)
+        Right _ -> introduce fake deadline
+        Left e -> unreadable e
     connected = deadlineIn (fakePatience options) >>= connectUntil runtime address
 
 -- | Send a message.
@@ -132,18 +141,25 @@ receiveUntil' fake deadline =
   nextFrame fake deadline >>= \case
     Left e -> pure (Left e)
     Right bytes -> case decode (fakeVersion fake) bytes of
-      Left e -> ioError (userError ("the controller sent what cannot be read: " ++ show e))
+      Left e -> unreadable e
       Right (xid, m) -> case m of
         EchoRequest b -> answer xid (EchoReply b)
         BarrierRequest -> answer xid BarrierReply
-        FeaturesRequest -> answer xid (FeaturesReply (Features (fakeDatapath options) 0x10000 1 0 0 0 (if fakeVersion fake == OF10 then ports else [])))
+        FeaturesRequest -> answer xid (describeFake fake)
         GetConfigRequest -> answer xid (GetConfigReply (SwitchConfig 0 0xffff))
-        MultipartRequest _ PortDescriptionRequest -> answer xid (MultipartReply 0 (PortDescriptionReply ports))
+        MultipartRequest _ PortDescriptionRequest -> answer xid (MultipartReply 0 (PortDescriptionReply (portsOf fake)))
         _ -> pure (Right (xid, m))
   where
-    options = fakeOptions fake
-    ports = [Port (PortNo (fromIntegral n)) (Mac (fakeDatapath options * 256 + fromIntegral n)) B.empty 0 0 0 0 0 0 0 0 | n <- [1 .. fakePorts options]]
     answer xid m = fakeSend fake xid m >> receiveUntil' fake deadline
+
+unreadable :: DecodeError -> IO a
+unreadable e = ioError (userError ("the controller sent what cannot be read: " ++ show e))
+
+describeFake :: FakeSwitch -> Message
+describeFake fake = FeaturesReply (Features (fakeDatapath (fakeOptions fake)) 0x10000 1 0 0 0 (if fakeVersion fake == OF10 then portsOf fake else []))
+
+portsOf :: FakeSwitch -> [Port]
+portsOf fake = [Port (PortNo (fromIntegral n)) (Mac (fakeDatapath (fakeOptions fake) * 256 + fromIntegral n)) B.empty 0 0 0 0 0 0 0 0 | n <- [1 .. fakePorts (fakeOptions fake)]]
 
 nextFrame :: FakeSwitch -> Deadline -> IO (Either FakeEnd ByteString)
 nextFrame fake deadline = readRef (fakeLeft fake) >>= go

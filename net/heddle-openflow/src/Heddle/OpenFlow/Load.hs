@@ -94,7 +94,7 @@ data LoadResult = LoadResult
     -- | Answers that came for a request that had one already.
     resultSecond :: !Int,
     resultLost :: !Int,
-    -- | Messages that cannot be tied to a request, such as flow modifications without a buffer.
+    -- | Packet-outs without a buffer's number, which cannot be tied to a request.
     resultOther :: !Int,
     -- | Seconds from the first connection to the last switch that is ready.
     resultConnecting :: !Double,
@@ -337,7 +337,7 @@ conversation conn player = mask_ $ do
       kind <- viewType p
       case () of
         _
-          | kind == typeFlowMod && n >= flowModLeast -> peek32 p flowModBufferAt >>= answered phase now . fromIntegral
+          | kind == typeFlowMod && n >= flowModLeast -> peek32 p flowModBufferAt >>= \buffer -> unless (buffer == NoBuffer) (answered phase now (fromIntegral buffer))
           | kind == typePacketOut && n >= 16 -> peek32 p 8 >>= answered phase now . fromIntegral
           | otherwise -> other p n kind
     (flowModBufferAt, flowModLeast) = case version of
