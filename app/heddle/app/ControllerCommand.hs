@@ -10,26 +10,28 @@ where
 
 import Control.Monad (unless, void, when)
 import Data.ByteString.Char8 qualified as C
+import Data.IntMap.Strict qualified as IntMap
 import Heddle.Http qualified as Http
 import Heddle.IO (ListenOptions (..), Runtime, Spread (..), defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.IO qualified as IO
 import Heddle.OpenFlow.Controller
-import Heddle.OpenFlow.Hosts (newHosts)
+import Heddle.OpenFlow.Hosts (forgetOlder, newHosts)
 import Heddle.OpenFlow.Learning
 import Heddle.OpenFlow.Northbound
 import Heddle.OpenFlow.Topology
-import Heddle.Prim.Atomic (Words, newWords)
+import Heddle.Prim.Atomic (modifyRef, newRef, newWords, readRef)
 import Heddle.Prim.Clock
 import Heddle.Prim.Exception (IOException, displayException, finally, try)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilities)
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 import Heddle.Scope qualified as Scope
-import Heddle.Serve.Listen
+import Heddle.Serve (ListenPlace (..), ListenSpec (..), Protocol (..), parseListen, renderListen)
 import Heddle.Timer (sleepFor)
 import Heddle.Tls (defaultTlsConfig, loadSite, newTlsListener, pemFiles, selfSignedPair, tlsOpening)
 import Network.Socket (SockAddr)
 import Options.Applicative
+import Resolving (resolveHost)
 import System.Exit (ExitCode (..), exitWith)
 import System.IO (BufferMode (..), hFlush, hIsTerminalDevice, hPutStr, hSetBuffering, stderr, stdout)
 import System.Posix.Process (exitImmediately)
@@ -112,7 +114,6 @@ run chosen = do
   hSetBuffering stdout LineBuffering
   terminal <- hIsTerminalDevice stderr
   stop <- newWaitCell
-  signals <- newWords 1
   let onSignal = unpark stop
       config =
         defaultConfig
@@ -126,7 +127,7 @@ run chosen = do
   -- Not a second time: a second signal ends the process at once.
   mapM_ (\s -> installHandler s (CatchOnce (onSignal >> void (installHandler s (Catch (exitImmediately (ExitFailure 1))) Nothing))) Nothing) [sigTERM, sigINT]
   result <- try $ withRuntime IO.defaultConfig $ \runtime ->
-    withApp chosen signals $ \handlers ->
+    withApp chosen $ \handlers ->
       withController runtime config handlers $ \controller -> do
         unless (optionQuiet chosen) $
           putStrLn ("Listening for OpenFlow switches on " ++ show (controllerAddress controller) ++ (if cores == 1 then " (1 core" else " (" ++ show cores ++ " cores") ++ "; Ctrl-C stops)") >> hFlush stdout
@@ -138,11 +139,7 @@ run chosen = do
     Right () -> unless (optionQuiet chosen) (putStrLn "Stopped.")
     Left (e :: IOException) -> refuse (displayException e ++ "\n  Is another controller running there? Choose another address with --listen.")
   where
-    resolved spec =
-      resolveListen (listenPlace spec) >>= \case
-        Right (a : _) -> pure a
-        Right [] -> refuse (renderListen spec ++ " has no address")
-        Left why -> refuse why
+    resolved spec = resolveHost (listenPlace spec) >>= either refuse pure
     tls
       | optionSelfSigned chosen = selfSignedPair ["localhost", "127.0.0.1"] >>= loaded . pure
       | null (optionTls chosen) = pure Nothing
@@ -152,17 +149,30 @@ run chosen = do
         Left problems -> refuse (unlines (map displayException problems))
         Right site -> Just . tlsOpening <$> newTlsListener site
 
--- The handlers of the application that was chosen.
-withApp :: Options -> Words -> ((Controller -> Switch -> IO Handlers) -> IO a) -> IO a
-withApp chosen _ body = case optionApp chosen of
+-- The handlers of the application that was chosen. A host that has been silent for half an hour is forgotten.
+withApp :: Options -> ((Controller -> Switch -> IO Handlers) -> IO a) -> IO a
+withApp chosen body = case optionApp chosen of
   HubApp -> body hub
-  LearningApp -> body (\controller s -> newWords 8 >>= \counts -> learningSwitch settings {learnHosts = const (newHosts (optionHosts chosen))} counts controller s)
+  LearningApp -> do
+    -- A table for each number of a switch, which keeps its size when another switch gets the number.
+    tables <- newRef IntMap.empty
+    let tableOf s = do
+          let number = infoNumber (switchInfo s)
+          readRef tables >>= maybe (newTableOf number) pure . IntMap.lookup number
+        newTableOf number = do
+          table <- newHosts 64 (optionHosts chosen)
+          table <$ modifyRef tables (\m -> (IntMap.insert number table m, ()))
+    ageing (IntMap.elems <$> readRef tables) $
+      body (\controller s -> newWords 8 >>= \counts -> learningSwitch settings {learnHosts = tableOf} counts controller s)
   TopologyApp -> do
-    hosts <- newHosts (optionHosts chosen)
+    hosts <- newHosts (optionHosts chosen) (optionHosts chosen)
     withTopology defaultTopology hosts $ \topology -> Scope.withScopeNamed "openflow/topology" $ \scope ->
-      body (\controller s -> newWords 8 >>= \counts -> topologySwitch topology scope counts controller s)
+      ageing (pure [hosts]) $
+        body (\controller s -> newWords 8 >>= \counts -> topologySwitch topology scope counts controller s)
   where
     settings = defaultLearning {learnIdle = fromIntegral (optionIdle chosen)}
+    ageing tables act = Scope.withTask (labelMe "openflow/ageing" >> everyMinute tables) (const act)
+    everyMinute tables = sleepFor (seconds 60) >> tables >>= mapM_ (`forgetOlder` 30) >> everyMinute tables
 
 withHttp :: Runtime -> Controller -> Maybe SockAddr -> IO a -> IO a
 withHttp _ _ Nothing body = body

@@ -17,9 +17,10 @@ import Heddle.OpenFlow.Load
 import Heddle.Prim.Clock
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread (getCapabilities, labelMe, setCapabilities)
-import Heddle.Serve.Listen
+import Heddle.Serve (ListenPlace (..))
 import Numeric (showFFloat)
 import Options.Applicative
+import Resolving (resolveHost)
 import System.Exit (ExitCode (..), exitWith)
 
 data Options = Options
@@ -81,11 +82,7 @@ run chosen = do
   labelMe "heddle/ofbench"
   now <- getCapabilities
   unless (now == optionThreads chosen) (setCapabilities (optionThreads chosen))
-  address <-
-    resolveListen (ListenHost (optionHost chosen) (optionPort chosen)) >>= \case
-      Right (a : _) -> pure a
-      Right [] -> refuse (optionHost chosen ++ " has no address")
-      Left why -> refuse why
+  address <- resolveHost (ListenHost (optionHost chosen) (optionPort chosen)) >>= either refuse pure
   let window = maybe (if optionThroughput chosen then 512 else 1) id (optionWindow chosen)
       load =
         (defaultLoad address)

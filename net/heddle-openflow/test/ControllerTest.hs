@@ -64,6 +64,12 @@ controllerTests =
           within' "a full table learns no more, and knows what it knew" hostsFull,
           within' "hosts that are not seen are forgotten" hostsAge
         ],
+      within' "slots of forgotten hosts are used again" $ do
+        hosts <- newHosts 16 1000
+        forM_ [1 .. 3000] $ \i -> do
+          (@?= Added) =<< learnHost hosts (hostKey 0 (Mac i)) (placeOf 0 (PortNo 1))
+          when (i `rem` 500 == 0) (forgetOlder hosts 1 >> forgetOlder hosts 1)
+        length <$> hostsList hosts >>= (@?= 0),
       testGroup
         "topology"
         [ testProperty "a spanning tree connects what the links connect, without a ring" treeLaw,
@@ -415,7 +421,7 @@ refusedOpening = withLearning local {configTls = Just refusing, configHandshake 
 
 hostsModel :: [(Word', Word', Word')] -> Property
 hostsModel steps = ioProperty $ do
-  hosts <- newHosts 64
+  hosts <- newHosts 4 64
   forM_ steps $ \(Word' h, Word' s, Word' p) -> learnHost hosts (keyOf h) (placeOf s (PortNo (fromIntegral p)))
   found <- forM steps $ \(Word' h, _, _) -> (\w -> (placeSwitch w, placePort w)) <$> findHost hosts (keyOf h)
   let wanted = [head [(s', PortNo (fromIntegral p')) | (Word' h', Word' s', Word' p') <- reverse steps, h' == h] | (Word' h, _, _) <- steps]
@@ -432,7 +438,7 @@ instance Arbitrary Word' where
 
 hostsFull :: IO ()
 hostsFull = do
-  hosts <- newHosts 4
+  hosts <- newHosts 4 4
   learned <- forM [1 .. 6] $ \i -> learnHost hosts (hostKey 0 (Mac i)) (placeOf 0 (PortNo 1))
   learned @?= [Added, Added, Added, Added, HostsFull, HostsFull]
   (@?= Moved) =<< learnHost hosts (hostKey 0 (Mac 1)) (placeOf 0 (PortNo 2))
@@ -444,7 +450,7 @@ hostsFull = do
 
 hostsAge :: IO ()
 hostsAge = do
-  hosts <- newHosts 16
+  hosts <- newHosts 16 16
   forM_ [1, 2] $ \i -> learnHost hosts (hostKey 5 (Mac i)) (placeOf 3 (PortNo 1))
   forgetOlder hosts 1
   (@?= Known) =<< learnHost hosts (hostKey 5 (Mac 1)) (placeOf 3 (PortNo 1))

@@ -202,7 +202,7 @@ ring :: IO ()
 ring = withOvs $ \ovs -> withIO $ \runtime -> do
   port <- freePort
   counts <- newWords 8
-  hosts <- newHosts 1000
+  hosts <- newHosts 16 1000
   let quick = TopologyOptions (milliseconds 500) (seconds 2)
       name b p = "r" ++ show (b :: Int) ++ "p" ++ show (p :: Int)
       bridge b = "ring" ++ show b

@@ -4,10 +4,11 @@
 -- Stability   : stable
 --
 -- Open addressing in one array of machine words: two words for a host, its key (VLAN and address) and its place (switch,
--- port and the minute in which it was last seen). The array has a fixed size, so no insertion has to rehash; the collector
--- neither scans nor moves it.
+-- port and the minute in which it was last seen). The collector neither scans nor moves the array. A table starts at the size
+-- that it is given and doubles up to its limit, so that a switch with few hosts costs little, and a table that starts at its
+-- limit never has to rehash.
 --
--- Invariant: a key is set once, by compare-and-set, and stays; a place is replaced whole. So a reader sees a host's old or
+-- Invariant: a key of an array is set once, by compare-and-set, and stays; a place is replaced whole. So a reader sees a host's old or
 -- new place and nothing else.
 -- Cost: about two cache misses for a host in a large table.
 -- Owner: any thread.
@@ -50,17 +51,22 @@ import Foreign.Ptr (Ptr, castPtr)
 import Heddle.Bytes.Hash (newKey, sipHash13)
 import Heddle.OpenFlow.Types
 import Heddle.Prim.Atomic
+import Heddle.Prim.Lock (Lock, newLock, withLock)
 
 -- | A table of hosts.
 data Hosts = Hosts
-  { hostsWords :: !Words,
-    -- | The number of slots less one; a power of two less one.
-    hostsMask :: !Int,
+  { hostsSlots :: !(Ref Slots),
     hostsSeed :: !Int,
-    hostsRoom :: !Int,
-    -- | Word 0: hosts; word 8: the minute.
-    hostsCounts :: !Words
+    -- | The most hosts.
+    hostsCapacity :: !Int,
+    -- | Word 0: the minute.
+    hostsCounts :: !Words,
+    -- | Held while the slots are replaced.
+    hostsGrowing :: !Lock
   }
+
+-- The slots; their number less one, which is a power of two less one; how many may be used; word 0: how many are.
+data Slots = Slots !Words !Int !Int !Words
 
 -- | A VLAN and an address, as one word.
 newtype HostKey = HostKey Int
@@ -94,23 +100,27 @@ placePort (Place w) = PortNo (fromIntegral w)
 whereMask :: Int
 whereMask = 1 `shiftL` 51 - 1
 
--- | A table for at least this many hosts. It has up to twice as many slots of 16 bytes, and one of 8 more for each 4.
+-- | @newHosts first most@: a table that has room for @first@ hosts at first, and for @most@ at last. It has at most three times as many slots of 16 bytes.
 --
--- [Cost]: O(capacity).
-newHosts :: Int -> IO Hosts
-newHosts capacity = do
-  let slots = head [n | k <- [4 :: Int ..], let n = 1 `shiftL` k, n >= capacity + capacity `quot` 3]
+-- [Cost]: O(first).
+newHosts :: Int -> Int -> IO Hosts
+newHosts first most = do
   key <- newKey
-  counts <- newWords 16
-  ws <- newWords (2 * slots)
+  slots <- newSlots (min first most)
+  counts <- newWords 1
   -- Addresses are chosen by hosts: without a secret, they could choose those that meet in one slot.
-  pure (Hosts ws (slots - 1) (fromIntegral (sipHash13 key B.empty)) capacity counts)
+  Hosts <$> newRef slots <*> pure (fromIntegral (sipHash13 key B.empty)) <*> pure most <*> pure counts <*> newLock
 
-hostsCapacity :: Hosts -> Int
-hostsCapacity = hostsRoom
+newSlots :: Int -> IO Slots
+newSlots room = do
+  ws <- newWords (2 * n)
+  Slots ws (n - 1) room <$> newWords 1
+  where
+    n = head [size | k <- [4 :: Int ..], let size = 1 `shiftL` k, size >= room + room `quot` 3]
 
+-- | How many hosts have a slot; also those that were forgotten since the slots were last replaced.
 hostsCount :: Hosts -> IO Int
-hostsCount hosts = readWord (hostsCounts hosts) 0
+hostsCount hosts = readRef (hostsSlots hosts) >>= \(Slots _ _ _ used) -> readWord used 0
 
 scatter :: Int -> Int
 scatter x0 = fromIntegral (x3 `xor` (x3 `shiftR` 32))
@@ -120,8 +130,8 @@ scatter x0 = fromIntegral (x3 `xor` (x3 `shiftR` 32))
     x3 = x2 `xor` (x2 `shiftR` 32)
 {-# INLINE scatter #-}
 
-slotOf :: Hosts -> Int -> Int
-slotOf hosts key = scatter (key `xor` hostsSeed hosts) .&. hostsMask hosts
+slotOf :: Hosts -> Int -> Int -> Int
+slotOf hosts mask key = scatter (key `xor` hostsSeed hosts) .&. mask
 {-# INLINE slotOf #-}
 
 -- | What learning came to.
@@ -142,17 +152,16 @@ data Learned
 -- [Blocks]: never.
 -- [Threads]: any.
 learnHost :: Hosts -> HostKey -> Place -> IO Learned
-learnHost hosts (HostKey key) (Place place) = probe (slotOf hosts key) (0 :: Int)
+learnHost hosts (HostKey key) (Place place) = readRef (hostsSlots hosts) >>= start
   where
-    ws = hostsWords hosts
-    counts = hostsCounts hosts
-    probe slot steps = do
+    start slots@(Slots _ mask _ _) = probe slots (slotOf hosts mask key) (0 :: Int)
+    probe slots@(Slots ws mask room used) slot steps = do
       found <- atomicRead ws (2 * slot)
       case () of
         _
           | found == key -> do
             old <- readWord ws (2 * slot + 1)
-            minute <- readWord counts 8
+            minute <- readWord (hostsCounts hosts) 0
             let new = place .|. minute `shiftL` 51
             if old == new
               then pure Known
@@ -160,20 +169,48 @@ learnHost hosts (HostKey key) (Place place) = probe (slotOf hosts key) (0 :: Int
                 atomicWrite ws (2 * slot + 1) new
                 pure (if old .&. whereMask == place then Known else if old .&. whereMask == 0 then Added else Moved)
           | found == 0 -> do
-            n <- readWord counts 0
-            if n >= hostsRoom hosts
-              then pure HostsFull
+            n <- readWord used 0
+            if n >= room
+              then if room >= hostsCapacity hosts then pure HostsFull else enlarge hosts room >> readRef (hostsSlots hosts) >>= start
               else do
                 won <- compareAndSet ws (2 * slot) 0 key
                 if won
                   then do
-                    minute <- readWord counts 8
+                    minute <- readWord (hostsCounts hosts) 0
                     atomicWrite ws (2 * slot + 1) (place .|. minute `shiftL` 51)
-                    Added <$ fetchAdd counts 0 1
-                  else probe slot steps
-          | steps > hostsMask hosts -> pure HostsFull
-          | otherwise -> probe ((slot + 1) .&. hostsMask hosts) (steps + 1)
-{-# INLINE learnHost #-}
+                    Added <$ fetchAdd used 0 1
+                  else probe slots slot steps
+          | steps > mask -> pure HostsFull
+          | otherwise -> probe slots ((slot + 1) .&. mask) (steps + 1)
+
+-- Twice as many slots, unless another thread has replaced them.
+enlarge :: Hosts -> Int -> IO ()
+enlarge hosts before = withLock (hostsGrowing hosts) $ do
+  Slots _ _ room _ <- readRef (hostsSlots hosts)
+  when (room == before) $ replaceSlots hosts (min (hostsCapacity hosts) (2 * before))
+{-# NOINLINE enlarge #-}
+
+-- Copy all hosts that are not forgotten. What other threads learn meanwhile may be lost: they learn it again from the host's
+-- next packet. The lock is held.
+replaceSlots :: Hosts -> Int -> IO ()
+replaceSlots hosts room = do
+  Slots ws mask _ _ <- readRef (hostsSlots hosts)
+  new@(Slots ws' mask' _ used) <- newSlots room
+  let copy slot = when (slot <= mask) $ do
+        key <- readWord ws (2 * slot)
+        w <- readWord ws (2 * slot + 1)
+        when (key /= 0 && w .&. whereMask /= 0) (place key w (slotOf hosts mask' key))
+        copy (slot + 1)
+      place key w slot = do
+        there <- readWord ws' (2 * slot)
+        if there /= 0
+          then place key w ((slot + 1) .&. mask')
+          else do
+            writeWord ws' (2 * slot) key
+            writeWord ws' (2 * slot + 1) w
+            readWord used 0 >>= writeWord used 0 . (+ 1)
+  copy 0
+  writeRef (hostsSlots hosts) new
 
 -- | Where a host is, or 'noPlace'.
 --
@@ -181,16 +218,16 @@ learnHost hosts (HostKey key) (Place place) = probe (slotOf hosts key) (0 :: Int
 -- [Blocks]: never.
 -- [Threads]: any.
 findHost :: Hosts -> HostKey -> IO Place
-findHost hosts (HostKey key) = probe (slotOf hosts key) (0 :: Int)
-  where
-    ws = hostsWords hosts
-    probe slot steps = do
-      found <- readWord ws (2 * slot)
-      case () of
-        _
-          | found == key -> Place . (.&. whereMask) <$> readWord ws (2 * slot + 1)
-          | found == 0 || steps > hostsMask hosts -> pure noPlace
-          | otherwise -> probe ((slot + 1) .&. hostsMask hosts) (steps + 1)
+findHost hosts (HostKey key) = do
+  Slots ws mask _ _ <- readRef (hostsSlots hosts)
+  let probe slot steps = do
+        found <- readWord ws (2 * slot)
+        case () of
+          _
+            | found == key -> Place . (.&. whereMask) <$> readWord ws (2 * slot + 1)
+            | found == 0 || steps > mask -> pure noPlace
+            | otherwise -> probe ((slot + 1) .&. mask) (steps + 1)
+  probe (slotOf hosts mask key) (0 :: Int)
 {-# INLINE findHost #-}
 
 -- | Forget all hosts of a place, or of a switch's number. Their keys stay, and are used when they are seen again.
@@ -209,34 +246,40 @@ forgetSwitch hosts number = forgetWhere hosts (\w -> w .&. whereMask /= 0 && pla
 -- [Threads]: one, once a minute.
 forgetOlder :: Hosts -> Int -> IO ()
 forgetOlder hosts minutes = do
-  now <- (\m -> (m + 1) .&. 0x7ff) <$> readWord (hostsCounts hosts) 8
-  atomicWrite (hostsCounts hosts) 8 now
+  now <- (\m -> (m + 1) .&. 0x7ff) <$> readWord (hostsCounts hosts) 0
+  atomicWrite (hostsCounts hosts) 0 now
   forgetWhere hosts (\w -> w .&. whereMask /= 0 && ((now - (w `shiftR` 51)) .&. 0x7ff) > minutes)
+  -- Slots of forgotten hosts are used by others only after they were replaced.
+  withLock (hostsGrowing hosts) $ do
+    Slots _ _ room used <- readRef (hostsSlots hosts)
+    n <- readWord used 0
+    alive <- length <$> hostsList hosts
+    when (2 * alive < n && n > 64) $ replaceSlots hosts room
 
 forgetWhere :: Hosts -> (Int -> Bool) -> IO ()
-forgetWhere hosts old = go 0
-  where
-    ws = hostsWords hosts
-    go slot = when (slot <= hostsMask hosts) $ do
-      w <- readWord ws (2 * slot + 1)
-      -- A host that was seen meanwhile has another word, and stays.
-      when (w /= 0 && old w) (() <$ compareAndSet ws (2 * slot + 1) w 0)
-      go (slot + 1)
+forgetWhere hosts old = do
+  Slots ws mask _ _ <- readRef (hostsSlots hosts)
+  let go slot = when (slot <= mask) $ do
+        w <- readWord ws (2 * slot + 1)
+        -- A host that was seen meanwhile has another word, and stays.
+        when (w /= 0 && old w) (() <$ compareAndSet ws (2 * slot + 1) w 0)
+        go (slot + 1)
+  go 0
 
 -- | All hosts: VLAN, address, place.
 --
 -- [Cost]: O(slots).
 -- [Threads]: any.
 hostsList :: Hosts -> IO [(Word16, Mac, Place)]
-hostsList hosts = go (hostsMask hosts) []
-  where
-    ws = hostsWords hosts
-    go slot rest
-      | slot < 0 = pure rest
-      | otherwise = do
-        key <- readWord ws (2 * slot)
-        w <- readWord ws (2 * slot + 1)
-        go (slot - 1) (if key /= 0 && w .&. whereMask /= 0 then (fromIntegral ((key `shiftR` 48) .&. 0xfff), Mac (fromIntegral (key .&. 0xffffffffffff)), Place (w .&. whereMask)) : rest else rest)
+hostsList hosts = do
+  Slots ws mask _ _ <- readRef (hostsSlots hosts)
+  let go slot rest
+        | slot < 0 = pure rest
+        | otherwise = do
+          key <- readWord ws (2 * slot)
+          w <- readWord ws (2 * slot + 1)
+          go (slot - 1) (if key /= 0 && w .&. whereMask /= 0 then (fromIntegral ((key `shiftR` 48) .&. 0xfff), Mac (fromIntegral (key .&. 0xffffffffffff)), Place (w .&. whereMask)) : rest else rest)
+  go mask []
 
 -- | A copy of memory.
 packed :: Ptr Word8 -> Int -> IO ByteString

@@ -57,9 +57,9 @@ data Learning = Learning
     learnRoute :: !(Switch -> Place -> IO PortNo)
   }
 
--- | Flows end after 60 seconds without a packet; each switch has a table of 65,536 hosts.
+-- | Flows end after 60 seconds without a packet; each switch has a table of 65,536 hosts at most.
 defaultLearning :: Learning
-defaultLearning = Learning 60 0 1000 (const (newHosts 0x10000)) Nothing (\_ _ -> pure False) (\_ _ -> pure PortAny)
+defaultLearning = Learning 60 0 1000 (const (newHosts 64 0x10000)) Nothing (\_ _ -> pure False) (\_ _ -> pure PortAny)
 
 -- | What was done, in this process.
 data LearningCounts = LearningCounts
