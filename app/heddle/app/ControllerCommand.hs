@@ -14,7 +14,7 @@ import Data.IntMap.Strict qualified as IntMap
 import Heddle.Http qualified as Http
 import Heddle.IO (ListenOptions (..), Runtime, Spread (..), defaultListenOptions, listenerAddress, withListener, withRuntime)
 import Heddle.IO qualified as IO
-import Heddle.OpenFlow.Controller
+import Heddle.OpenFlow.Controller hiding (request)
 import Heddle.OpenFlow.Hosts (forgetOlder, newHosts)
 import Heddle.OpenFlow.Learning
 import Heddle.OpenFlow.Northbound
