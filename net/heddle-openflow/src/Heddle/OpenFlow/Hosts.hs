@@ -31,7 +31,9 @@ module Heddle.OpenFlow.Hosts
     -- * Use
     Learned (..),
     learnHost,
+    learnHostThen,
     findHost,
+    findHostThen,
     forgetPlace,
     forgetSwitch,
     forgetOlder,
@@ -152,36 +154,56 @@ data Learned
 -- [Blocks]: never.
 -- [Threads]: any.
 learnHost :: Hosts -> HostKey -> Place -> IO Learned
-learnHost hosts (HostKey key) (Place place) = readRef (hostsSlots hosts) >>= start
+learnHost hosts key place = learnHostThen hosts key place pure
+
+-- | 'learnHost' with a continuation, which keeps a caller's loop free of allocation.
+--
+-- [Cost]: as 'learnHost'.
+learnHostThen :: Hosts -> HostKey -> Place -> (Learned -> IO r) -> IO r
+learnHostThen hosts (HostKey key) (Place place) next = do
+  Slots ws mask _ _ <- readRef (hostsSlots hosts)
+  minute <- readWord (hostsCounts hosts) 0
+  let new = place .|. minute `shiftL` 51
+      first = slotOf hosts mask key
+      probe slot steps = do
+        found <- atomicRead ws (2 * slot)
+        case () of
+          _
+            | found == key -> do
+              old <- readWord ws (2 * slot + 1)
+              if old == new
+                then next Known
+                else do
+                  atomicWrite ws (2 * slot + 1) new
+                  next (if old .&. whereMask == place then Known else if old .&. whereMask == 0 then Added else Moved)
+            | found /= 0 && steps <= mask -> probe ((slot + 1) .&. mask) (steps + 1)
+            | otherwise -> addHost hosts key new >>= next
+  probe first (0 :: Int)
+{-# INLINE learnHostThen #-}
+
+-- A host without a slot.
+addHost :: Hosts -> Int -> Int -> IO Learned
+addHost hosts key new = readRef (hostsSlots hosts) >>= \slots@(Slots _ mask _ _) -> probe slots (slotOf hosts mask key) (0 :: Int)
   where
-    start slots@(Slots _ mask _ _) = probe slots (slotOf hosts mask key) (0 :: Int)
     probe slots@(Slots ws mask room used) slot steps = do
       found <- atomicRead ws (2 * slot)
       case () of
         _
-          | found == key -> do
-            old <- readWord ws (2 * slot + 1)
-            minute <- readWord (hostsCounts hosts) 0
-            let new = place .|. minute `shiftL` 51
-            if old == new
-              then pure Known
-              else do
-                atomicWrite ws (2 * slot + 1) new
-                pure (if old .&. whereMask == place then Known else if old .&. whereMask == 0 then Added else Moved)
+          | found == key -> Added <$ atomicWrite ws (2 * slot + 1) new
           | found == 0 -> do
             n <- readWord used 0
             if n >= room
-              then if room >= hostsCapacity hosts then pure HostsFull else enlarge hosts room >> readRef (hostsSlots hosts) >>= start
+              then if room >= hostsCapacity hosts then pure HostsFull else enlarge hosts room >> addHost hosts key new
               else do
                 won <- compareAndSet ws (2 * slot) 0 key
                 if won
                   then do
-                    minute <- readWord (hostsCounts hosts) 0
-                    atomicWrite ws (2 * slot + 1) (place .|. minute `shiftL` 51)
+                    atomicWrite ws (2 * slot + 1) new
                     Added <$ fetchAdd used 0 1
                   else probe slots slot steps
           | steps > mask -> pure HostsFull
           | otherwise -> probe slots ((slot + 1) .&. mask) (steps + 1)
+{-# NOINLINE addHost #-}
 
 -- Twice as many slots, unless another thread has replaced them.
 enlarge :: Hosts -> Int -> IO ()
@@ -218,17 +240,21 @@ replaceSlots hosts room = do
 -- [Blocks]: never.
 -- [Threads]: any.
 findHost :: Hosts -> HostKey -> IO Place
-findHost hosts (HostKey key) = do
+findHost hosts key = findHostThen hosts key pure
+
+-- | 'findHost' with a continuation, as 'learnHostThen'.
+findHostThen :: Hosts -> HostKey -> (Place -> IO r) -> IO r
+findHostThen hosts (HostKey key) next = do
   Slots ws mask _ _ <- readRef (hostsSlots hosts)
   let probe slot steps = do
         found <- readWord ws (2 * slot)
         case () of
           _
-            | found == key -> Place . (.&. whereMask) <$> readWord ws (2 * slot + 1)
-            | found == 0 || steps > mask -> pure noPlace
-            | otherwise -> probe ((slot + 1) .&. mask) (steps + 1)
+            | found == key -> readWord ws (2 * slot + 1) >>= \w -> next (Place (w .&. whereMask))
+            | found /= 0 && steps <= mask -> probe ((slot + 1) .&. mask) (steps + 1)
+            | otherwise -> next noPlace
   probe (slotOf hosts mask key) (0 :: Int)
-{-# INLINE findHost #-}
+{-# INLINE findHostThen #-}
 
 -- | Forget all hosts of a place, or of a switch's number. Their keys stay, and are used when they are seen again.
 --

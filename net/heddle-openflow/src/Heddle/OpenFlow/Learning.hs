@@ -52,14 +52,14 @@ data Learning = Learning
     -- | Whether a port leads to other switches, where no host is learned; and what floods a packet instead of the switch:
     -- 'Nothing' for its own flooding.
     learnFlood :: !(Maybe (Switch -> PortNo -> Ptr Word8 -> Int -> IO ())),
-    learnIsLink :: !(Switch -> PortNo -> IO Bool),
+    learnIsLink :: !(Maybe (Switch -> PortNo -> IO Bool)),
     -- | The port that leads to a host of another switch; 'PortAny' if none is known.
     learnRoute :: !(Switch -> Place -> IO PortNo)
   }
 
 -- | Flows end after 60 seconds without a packet; each switch has a table of 65,536 hosts at most.
 defaultLearning :: Learning
-defaultLearning = Learning 60 0 1000 (const (newHosts 64 0x10000)) Nothing (\_ _ -> pure False) (\_ _ -> pure PortAny)
+defaultLearning = Learning 60 0 1000 (const (newHosts 64 0x10000)) Nothing Nothing (\_ _ -> pure PortAny)
 
 -- | What was done, in this process.
 data LearningCounts = LearningCounts
@@ -120,35 +120,35 @@ packetIn version settings counts hosts switch = withFrame switch $ \p n ->
         unless (kind == 0x88cc) $ do
           let number = infoNumber (switchInfo switch)
               here = placeOf number inPort
-          unless (macIsMulticast (Mac source)) $ do
-            link <- learnIsLink settings switch inPort
-            unless link $ do
-              learned <- learnHost hosts (hostKey vlan (Mac source)) here
-              case learned of
-                Known -> pure ()
-                Added -> pure ()
-                Moved -> count counts 2 >> forgetFlows settings switch (Mac source)
-                HostsFull -> count counts 3
-          there <- if macIsMulticast (Mac destination) then pure noPlace else findHost hosts (hostKey vlan (Mac destination))
-          outPort <- case () of
-            _
-              | there == noPlace -> pure PortAny
-              | placeSwitch there == number -> pure (placePort there)
-              | otherwise -> learnRoute settings switch there
-          if outPort == PortAny
-            then do
-              count counts 1
-              flood buffer inPort packet size
-            else
-              if outPort == inPort
-                then -- It is where it came from: the switch before it has delivered it.
-                  when (buffer /= NoBuffer) (drop' buffer inPort packet)
-                else do
+              learning next
+                | macIsMulticast (Mac source) = next
+                | otherwise = case learnIsLink settings of
+                  Nothing -> learnHere next
+                  Just isLink -> isLink switch inPort >>= \link -> if link then next else learnHere next
+              learnHere next = learnHostThen hosts (hostKey vlan (Mac source)) here $ \case
+                Known -> next
+                Added -> next
+                Moved -> count counts 2 >> forgetFlows switch (Mac source) >> next
+                HostsFull -> count counts 3 >> next
+              {-# INLINE learnHere #-}
+              send outPort
+                | outPort == PortAny = count counts 1 >> flood buffer inPort packet size
+                -- It is where it came from: the switch before it has delivered it.
+                | outPort == inPort = when (buffer /= NoBuffer) (release buffer inPort)
+                | otherwise = do
                   count counts 0
                   out <- reserve switch (layer2FlowBytes version)
                   written switch
                     =<< pokeLayer2Flow version out 0 learnedCookie (learnIdle settings) (learnHard settings) (learnPriority settings) buffer 0 inPort (Mac source) (Mac destination) outPort
                   when (buffer == NoBuffer) (forward buffer inPort outPort packet size)
+          learning $
+            if macIsMulticast (Mac destination)
+              then send PortAny
+              else findHostThen hosts (hostKey vlan (Mac destination)) $ \there -> case () of
+                _
+                  | there == noPlace -> send PortAny
+                  | placeSwitch there == number -> send (placePort there)
+                  | otherwise -> learnRoute settings switch there >>= send
   where
     flood buffer inPort packet size = case learnFlood settings of
       Nothing -> forward buffer inPort PortFlood packet size
@@ -159,7 +159,7 @@ packetIn version settings counts hosts switch = withFrame switch $ \p n ->
         written switch =<< pokePacketOut version out 0 buffer inPort outPort packet size
       | otherwise = large switch buffer inPort outPort packet size
     {-# INLINE forward #-}
-    drop' buffer inPort _ = void (emit switch 0 (PacketOutMessage (PacketOut buffer inPort [] B.empty)))
+    release buffer inPort = void (emit switch 0 (PacketOutMessage (PacketOut buffer inPort [] B.empty)))
 {-# INLINE packetIn #-}
 
 -- Marks the flows that are made here.
@@ -178,8 +178,8 @@ large switch buffer inPort outPort packet size = do
 {-# NOINLINE large #-}
 
 -- The flows to a host that has moved lead to its old port.
-forgetFlows :: Learning -> Switch -> Mac -> IO ()
-forgetFlows _ switch (Mac address) = do
+forgetFlows :: Switch -> Mac -> IO ()
+forgetFlows switch (Mac address) = do
   void (emit switch 0 (FlowModMessage (flowDelete (Match [oxm EthDst (toInteger address)]))))
   void (emit switch 0 BarrierRequest)
 

@@ -142,7 +142,7 @@ topologySwitch topology scope counts controller switch = do
   where
     datapath = infoDatapath (switchInfo switch)
     version = infoVersion (switchInfo switch)
-    settings = defaultLearning {learnHosts = const (pure (topologyHosts topology)), learnFlood = Just floodTree, learnIsLink = \_ port -> isLink port, learnRoute = \_ place -> route place}
+    settings = defaultLearning {learnHosts = const (pure (topologyHosts topology)), learnFlood = Just floodTree, learnIsLink = Just (const isLink), learnRoute = \_ place -> route place}
     change f = do
       now <- monotonicNow
       modifyRef (topologyState topology) (\s -> (f now s, ()))
