@@ -163,9 +163,9 @@ learnHostThen :: Hosts -> HostKey -> Place -> (Learned -> IO r) -> IO r
 learnHostThen hosts (HostKey key) (Place place) next = do
   Slots ws mask _ _ <- readRef (hostsSlots hosts)
   minute <- readWord (hostsCounts hosts) 0
-  let new = place .|. minute `shiftL` 51
-      first = slotOf hosts mask key
-      probe slot steps = do
+  let !new = place .|. minute `shiftL` 51
+      !first = slotOf hosts mask key
+      probe !slot !steps = do
         found <- atomicRead ws (2 * slot)
         case () of
           _
@@ -246,7 +246,7 @@ findHost hosts key = findHostThen hosts key pure
 findHostThen :: Hosts -> HostKey -> (Place -> IO r) -> IO r
 findHostThen hosts (HostKey key) next = do
   Slots ws mask _ _ <- readRef (hostsSlots hosts)
-  let probe slot steps = do
+  let probe !slot !steps = do
         found <- readWord ws (2 * slot)
         case () of
           _

@@ -108,18 +108,18 @@ prepare switch = do
 
 packetIn :: Version -> Learning -> Words -> Hosts -> Switch -> IO ()
 packetIn version settings counts hosts switch = withFrame switch $ \p n ->
-  withPacketIn version p n (pure ()) $ \buffer _total inPort _reason packet size ->
+  withPacketIn version p n (pure ()) $ \ !buffer _total !inPort _reason !packet !size ->
     if size < 14
       then pure ()
       else do
-        destination <- peek48 packet 0
-        source <- peek48 packet 6
-        kind <- peek16 packet 12
-        vlan <- if kind == 0x8100 && size >= 18 then peek16 packet 14 else pure 0
+        !destination <- peek48 packet 0
+        !source <- peek48 packet 6
+        !kind <- peek16 packet 12
+        !vlan <- if kind == 0x8100 && size >= 18 then peek16 packet 14 else pure 0
         -- Link layer protocols are the switch's neighbour's affair.
         unless (kind == 0x88cc) $ do
-          let number = infoNumber (switchInfo switch)
-              here = placeOf number inPort
+          let !number = infoNumber (switchInfo switch)
+              !here = placeOf number inPort
               learning next
                 | macIsMulticast (Mac source) = next
                 | otherwise = case learnIsLink settings of
@@ -179,7 +179,7 @@ large switch buffer inPort outPort packet size = do
 
 -- The flows to a host that has moved lead to its old port.
 forgetFlows :: Switch -> Mac -> IO ()
-forgetFlows switch (Mac address) = do
+forgetFlows switch (Mac !address) = do
   void (emit switch 0 (FlowModMessage (flowDelete (Match [oxm EthDst (toInteger address)]))))
   void (emit switch 0 BarrierRequest)
 

@@ -166,11 +166,12 @@ withPacketIn version p n bad good = case version of
   OF10
     | n < 18 -> bad
     | otherwise -> do
-      buffer <- peek32 p 8
-      total <- peek16 p 12
-      port <- peek16 p 14
-      reason <- peekByteOff p 16
-      good buffer (fromIntegral total) (portFrom16 port) reason (p `plusPtr` 18) (n - 18)
+      !buffer <- peek32 p 8
+      !total <- peek16 p 12
+      !port <- peek16 p 14
+      !reason <- peekByteOff p 16
+      let !inPort = portFrom16 port
+      good buffer (fromIntegral total) inPort reason (p `plusPtr` 18) (n - 18)
   OF13
     | n < 34 -> bad
     | otherwise -> do
