@@ -273,6 +273,10 @@ bench-tls: bench-programs ## TLS against nginx
 bench-h2: bench-programs ## HTTP/2 against nginx and h2o
 	@python3 bench/run.py h2 $(BENCH)
 
+.PHONY: bench-openflow
+bench-openflow: bench-programs ## an OpenFlow controller against C and ovs-testcontroller
+	@python3 bench/run.py openflow $(BENCH)
+
 .PHONY: bench-par
 bench-par: bench-programs ## tasks against monad-par, sparks and two processes
 	@python3 bench/run.py par $(BENCH)

@@ -42,6 +42,8 @@ libraries_packages=(
   nodejs curl strace
   # clients of HTTP/2: nghttp and h2load, and a library for peers that break the rules
   nghttp2-client python3-h2
+  # heddle-openflow: a real switch, with its dummy datapath
+  openvswitch-switch openvswitch-common
   # rev, a command that the tests of heddle-filter run; no longer part of util-linux
   bsdextrautils
 )
@@ -54,7 +56,7 @@ everything_packages=(
 # What some releases do not have, and cabal does without: a benchmark that compares with it is left out.
 optional_packages=(libghc-monad-par-dev)
 bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
-  g++ libsimdjson-dev)
+  g++ libsimdjson-dev openvswitch-testcontroller)
 
 case "${1:-everything}" in
   command) ;;

@@ -22,6 +22,7 @@ import Numeric (showFFloat)
 import Options.Applicative
 import Resolving (resolveHost)
 import System.Exit (ExitCode (..), exitWith)
+import System.IO (BufferMode (..), hSetBuffering, stdout)
 
 data Options = Options
   { optionHost :: !String,
@@ -80,6 +81,7 @@ positive most what = eitherReader $ \text -> case reads text of
 run :: Options -> IO ()
 run chosen = do
   labelMe "heddle/ofbench"
+  hSetBuffering stdout LineBuffering
   now <- getCapabilities
   unless (now == optionThreads chosen) (setCapabilities (optionThreads chosen))
   address <- resolveHost (ListenHost (optionHost chosen) (optionPort chosen)) >>= either refuse pure

@@ -15,6 +15,7 @@ module Ovs
     startSwitchd,
     addBridge,
     patch,
+    selfSignedFiles,
     waitFor,
     freePort,
   )
@@ -118,6 +119,14 @@ addBridge ovs bridge datapath ports versions controller =
         ++ ["--", "set-controller", bridge, "tcp:127.0.0.1:" ++ show controller, "--", "set", "controller", bridge, "max_backoff=1000", "inactivity_probe=5000"]
   where
     padded s = replicate (16 - length s) '0' ++ s
+
+-- | A certificate that signs itself, and its key: two files.
+selfSignedFiles :: Ovs -> IO (FilePath, FilePath)
+selfSignedFiles ovs = do
+  let certificate = ovsFolder ovs </> "certificate.pem"
+      key = ovsFolder ovs </> "key.pem"
+  void (call (ovsFolder ovs) "openssl" ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=localhost", "-keyout", key, "-out", certificate])
+  pure (certificate, key)
 
 -- | Connect two dummy ports by a cable: the first listens, the second connects.
 patch :: Ovs -> String -> String -> IO ()

@@ -20,6 +20,7 @@ import Heddle.OpenFlow.Topology
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Scope qualified as Scope
+import Heddle.Tls (defaultTlsConfig, loadSite, newTlsListener, pemFiles, tlsOpening)
 import Network.Socket (PortNumber, SockAddr (..), tupleToHostAddress)
 import Ovs
 import Test.Tasty
@@ -34,6 +35,7 @@ ovsTests missing
       [ testGroup "learning: flows are learned, used and aged; either side restarts" [testCase words' (learning v words') | (v, words') <- [(OF10, "OpenFlow10"), (OF13, "OpenFlow13")]],
         testCase "the highest version in common is spoken" bothVersions,
         testGroup "direct style: commit ties errors to commands, dump-flows shows what was sent" [testCase words' (committing v words') | (v, words') <- [(OF10, "OpenFlow10"), (OF13, "OpenFlow13")]],
+        testCase "TLS: a switch that trusts our certificate connects, and is asked" encrypted,
         testCase "a ring of four bridges: links are found, a broadcast arrives once, and no storm begins" ring,
         testCase "every question is answered, and every answer of Open vSwitch is canonical" questions
       ]
@@ -239,3 +241,17 @@ ring = withOvs $ \ovs -> withIO $ \runtime -> do
         other -> fail ("port statistics: " ++ show other)
     -- An address that no host has, so that it is flooded.
     nobody = 99
+
+encrypted :: IO ()
+encrypted = withOvs $ \ovs -> withIO $ \runtime -> do
+  port <- freePort
+  (certificate, key) <- selfSignedFiles ovs
+  site <- loadSite (defaultTlsConfig [pemFiles certificate key]) >>= either (fail . unlines . map show) pure
+  tls <- newTlsListener site
+  void (vsctl ovs ["set-ssl", key, certificate, certificate])
+  withController runtime (onPort port) {configTls = Just (tlsOpening tls)} (\_ _ -> pure noHandlers) $ \controller -> do
+    addBridge ovs "br0" 21 [("p1", 1)] "OpenFlow13" port
+    void (vsctl ovs ["set-controller", "br0", "ssl:127.0.0.1:" ++ show port])
+    switch <- theSwitch controller
+    request switch askPorts >>= either (fail . renderRequestError OF13) (\ports -> assertBool (show ports) (length ports == 2))
+    request switch (askEcho "through TLS") >>= (@?= Right "through TLS")
