@@ -46,6 +46,8 @@ libraries_packages=(
   nginx-light h2o haproxy
   # programs for heddle-gateway to run: PHP both ways, and two that browse repositories
   php-cgi php-fpm cgit gitweb
+  # heddle-openflow: a real switch, with its dummy datapath
+  openvswitch-switch openvswitch-common
   # rev, a command that the tests of heddle-filter run; no longer part of util-linux
   bsdextrautils
 )
@@ -60,7 +62,7 @@ everything_packages=(
 # What some releases do not have, and cabal does without: a benchmark that compares with it is left out.
 optional_packages=(libghc-monad-par-dev)
 bench_packages=(nginx-light h2o lighttpd php-fpm mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
-  g++ libsimdjson-dev)
+  g++ libsimdjson-dev openvswitch-testcontroller)
 
 case "${1:-everything}" in
   command) ;;
