@@ -14,6 +14,7 @@ import Network.Socket (AddrInfo (..), AddrInfoFlag (..), SockAddr (..), SocketTy
 resolveHost :: ListenPlace -> IO (Either String SockAddr)
 resolveHost = \case
   ListenUnix path -> pure (Right (SockAddrUnix path))
+  ListenInherited _ -> pure (Left "sockets of systemd are for heddle serve; give an address such as 127.0.0.1:6653")
   ListenHost host port -> do
     found <- try (getAddrInfo (Just hints) (Just (if null host then "0.0.0.0" else host)) (Just (show port)))
     pure $ case found of
