@@ -71,7 +71,7 @@ passedHeaders rewriting response = do
   reverse <$> foldResponseHeaders response (pass named) []
   where
     options acc known _ (v, vn)
-      | known == Just HeaderConnection = (\value -> [one | option <- listed value, let one = map' option, one `notElem` ["close", "keep-alive", "upgrade"]] ++ acc) <$> borrowed v vn
+      | known == Just HeaderConnection = (\value -> [one | option <- listed value, let { one = map' option }, one `notElem` ["close", "keep-alive", "upgrade"]] ++ acc) <$> borrowed v vn
       | otherwise = pure acc
     map' = C.map toLower
     pass named acc known (n, nn) (v, vn) = case known of
