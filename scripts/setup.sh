@@ -48,8 +48,8 @@ libraries_packages=(
 everything_packages=(
   # make check
   ormolu hlint
-  # make test: real clients
-  wget chromium
+  # make test: real clients, and a proxy
+  wget chromium haproxy
 )
 # What some releases do not have, and cabal does without: a benchmark that compares with it is left out.
 optional_packages=(libghc-monad-par-dev)
