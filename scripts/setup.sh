@@ -54,7 +54,7 @@ libraries_packages=(
 everything_packages=(
   # make check
   ormolu hlint
-  # make test: real clients
+  # make test: real clients, and a proxy
   wget chromium
   # make test: what unpacks compressed files, makes and hashes passwords, and a terminal
   brotli zstd apache2-utils bsdutils procps

@@ -16,9 +16,13 @@ import Heddle.Testkit.Threads (forkTask, joinTask, killTask)
 import Heddle.Testkit.Watchdog
 import Network.HTTP.Types
 import Network.Socket
+import Network.Socket.ByteString (recv, sendAll)
 import Network.Wai
 import Network.Wai.Handler.Heddle
+import System.Directory (findFile)
 import System.Environment (setEnv, unsetEnv)
+import System.Posix.IO (FdOption (CloseOnExec), setFdOption)
+import System.Process (CreateProcess (..), StdStream (CreatePipe), proc, withCreateProcess)
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -67,6 +71,25 @@ tests =
           withClient address $ \c -> say c (get "/") >> hearAnswer c >>= \answer -> C.isPrefixOf "127.0.0.1:" (answerBody answer) @?= True
         withHeddleSettings (setProxyProtocolNone (setProxyProtocolRequired defaultSettings)) hello $ \address ->
           withClient address $ \c -> say c (get "/") >> hearAnswer c >>= answersWith 200 "hello",
+      testCase "HAProxy names its clients, in both versions of the protocol" $
+        findFile ["/usr/sbin", "/usr/bin"] "haproxy" >>= \case
+          Nothing -> putStrLn "haproxy is not there; run: make setup"
+          Just haproxy -> withTemporary $ \folder -> forM_ ["send-proxy", "send-proxy-v2 proxy-v2-options crc32c,unique-id"] $ \protocol ->
+            withHeddleSettings (setProxyProtocolRequired defaultSettings) (\request respond -> respond (responseLBS status200 [] (L.fromStrict (C.pack (show (remoteHost request)))))) $ \address ->
+              bracket openFreePort (close . snd) $ \(port, listening) -> do
+                -- HAProxy inherits the listening socket, so no other program can take its port.
+                inherited <- withFdSocket listening $ \fd -> fd <$ setFdOption (fromIntegral fd) CloseOnExec False
+                writeFile (folder ++ "/proxy.cfg") . unlines $
+                  ["defaults", "  mode tcp", "  timeout connect 30s", "  timeout client 30s", "  timeout server 30s"]
+                    ++ ["listen all", "  bind fd@" ++ show inherited, "  server heddle " ++ show address ++ " " ++ protocol]
+                withCreateProcess (proc haproxy ["-db", "-f", folder ++ "/proxy.cfg"]) {std_err = CreatePipe} $ \_ _ _ _ ->
+                  bracket (socket AF_INET Stream defaultProtocol) close $ \s -> do
+                    patiently "a connection" (connect s (loopback port))
+                    me <- getSocketName s
+                    sendAll s "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+                    let hearAll' pieces = patiently "an answer" (recv s 65536) >>= \piece -> if B.null piece then pure (B.concat (reverse pieces)) else hearAll' (piece : pieces)
+                    answer <- hearAll' []
+                    snd (B.breakSubstring "\r\n\r\n" answer) @?= C.pack ("\r\n\r\n" ++ show me),
       testCase "an opening hook that fails is reported, and closes" $ do
         reports <- newIORef []
         withHeddleSettings (setOnOpen (\_ -> throwIO (ErrorCall "hook")) (reporting reports defaultSettings)) hello $ \address ->
