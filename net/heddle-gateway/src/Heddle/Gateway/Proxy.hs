@@ -274,8 +274,9 @@ try' job tried left failure = do
           when (troubleSuspicious trouble) $ do
             at <- monotonicNow
             out <- failedOnce settings member at
-            unless (sizeofSmallArray members == 1) $ for_ out $ \(Nanos time) ->
-              proxyFailed settings (memberName member ++ " is left out for " ++ show (time `quot` 1000000000) ++ " s")
+            unless (sizeofSmallArray members == 1) $
+              for_ out $ \(Nanos time) ->
+                proxyFailed settings (memberName member ++ " is left out for " ++ show (time `quot` 1000000000) ++ " s")
           let repeats = not begun && (troubleUnsent trouble || (troubleUnheard trouble && idempotent))
           case () of
             _

@@ -187,4 +187,3 @@ markChecked member up = do
   -- A good answer ends a suspicion as well.
   when up (() <$ succeeded member)
   pure (before /= down)
-

@@ -74,7 +74,7 @@ passedHeaders rewriting response = do
       | known /= fromEnum HeaderConnection = pure acc
       | otherwise = do
         value <- borrowed v vn
-        pure (if value == "keep-alive" || value == "close" then acc else [one | option <- listed value, let one = lower option, one `notElem` ["close", "keep-alive", "upgrade"]] ++ acc)
+        pure (if value == "keep-alive" || value == "close" then acc else [one | option <- listed value, let { one = lower option }, one `notElem` ["close", "keep-alive", "upgrade"]] ++ acc)
     pass named acc known n nn v vn
       | known >= 0 && isLeftOut (toEnum known) = pure acc
       | otherwise = do
