@@ -146,7 +146,7 @@ parseIPv6 text = do
   if length groups == 8 then Just (joined (take 4 groups), joined (drop 4 groups)) else Nothing
   where
     joined = foldl (\w g -> (w `shiftL` 16) .|. g) 0
-    gap s = go "" s
+    gap = go ""
       where
         go seen (':' : ':' : rest) = Just (reverse seen, rest)
         go seen (c : rest) = go (c : seen) rest

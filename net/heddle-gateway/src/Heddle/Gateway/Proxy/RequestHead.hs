@@ -192,7 +192,10 @@ claimsOf settings request trusted from clientText authority = do
   hostSeen <- first HeaderXForwardedHost authority
   major <- httpMajor request
   minor <- httpMinor request
-  let version = if major == 2 then "2.0 heddle\r\n" else if minor == 0 then "1.0 heddle\r\n" else "1.1 heddle\r\n"
+  let version
+        | major == 2 = "2.0 heddle\r\n"
+        | minor == 0 = "1.0 heddle\r\n"
+        | otherwise = "1.1 heddle\r\n"
       viaLine = "\r\nVia: " : (if B.null via then id else \others -> via : ", " : others) [version]
       forwardedLine = "\r\nForwarded: " : joined forwarded : "for=" : node : hostPart (";proto=" : ownScheme : viaLine)
       hostPart others = if B.null authority then others else ";host=\"" : quotable : "\"" : others

@@ -31,7 +31,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafePackCStringLen)
 import Data.Char (isDigit, toLower)
 import Data.Foldable (asum)
-import Data.Maybe (mapMaybe)
+import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr)
 import Heddle.Http
@@ -133,11 +133,11 @@ clientPath rewriting path = case B.stripPrefix (rewritingBase rewriting) path of
 -- [Cost]: O(length).
 rewriteLocation :: Rewriting -> ByteString -> ByteString
 rewriteLocation rewriting value
-  | Just path <- asum (map own ["http://", "https://"]) = maybe value id (clientPath rewriting path)
+  | Just path <- asum (map own ["http://", "https://"]) = fromMaybe value (clientPath rewriting path)
   | "/" `B.isPrefixOf` value,
     not ("//" `B.isPrefixOf` value),
     rewritingBase rewriting /= rewritingPrefix rewriting =
-    maybe value id (clientPath rewriting value)
+    fromMaybe value (clientPath rewriting value)
   | otherwise = value
   where
     own scheme
