@@ -5,6 +5,7 @@ contenders. What is measured is the CPU of the server's processes for each reque
 """
 import glob
 import os
+import re
 import selectors
 import shutil
 import socket
@@ -15,7 +16,7 @@ import threading
 import time
 
 from harness import BUILD, Unable, cpu_between, cpu_times, how_to_get, memory_bytes, ratios, spread
-from servers import PAGE, Sample, Server, ServerPlace, contest, heddle, peer, print_ratios, print_table, rounds_of, settled_memory, start_all, wrk
+from servers import CONNECTIONS, PAGE, Sample, Server, ServerPlace, contest, heddle, peer, print_ratios, print_table, rounds_of, settled_memory, start_all, wrk
 
 BIG = 1 << 30
 PIECE = 1 << 18
@@ -99,7 +100,7 @@ def download(port):
 
 def upload(port):
     with socket.create_connection(("127.0.0.1", port), 60) as client:
-        client.sendall(b"POST /discard HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % BIG)
+        client.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % BIG)
         piece, count = bytes(PIECE), 0
         while count < BIG:
             client.sendall(piece)
@@ -115,9 +116,9 @@ def upload(port):
         return count
 
 
-def proxy_large(name, title, transfer):
+def proxy_large(name, title, upstream_of, transfer):
     def run(place, options, results):
-        upstream = behind(place)
+        upstream = upstream_of(place)
         servers = start_all(place, proxies(place, upstream.port))
         growth = {}
         os.sched_setaffinity(0, {place.load_core})
@@ -176,6 +177,39 @@ def switching(port):
                 key.fileobj.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
 
 
+def discarding(port):
+    """A server that reads each request's body to its end, then answers: an upstream for uploads. nginx would answer first."""
+
+    def serve(client):
+        received = b""
+        while True:
+            while b"\r\n\r\n" not in received:
+                more = client.recv(PIECE)
+                if not more:
+                    return
+                received += more
+            head, received = received.split(b"\r\n\r\n", 1)
+            length = re.search(rb"(?i)\ncontent-length: *(\d+)", head)
+            left = (int(length.group(1)) if length else 0) - len(received)
+            received, room = b"", memoryview(bytearray(PIECE))
+            while left > 0:
+                n = client.recv_into(room[: min(PIECE, left)])
+                if n == 0:
+                    return
+                left -= n
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    listener = socket.create_server(("127.0.0.1", port))
+    while True:
+        threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+
+def of_this_file(what):
+    """One of the upstreams in this file, on the load's core."""
+    command = lambda port: [sys.executable, os.path.abspath(__file__), what.__name__, str(port)]
+    return lambda place: Server(place, what.__name__, command, {place.load_core})
+
+
 def tunnel(port):
     client = socket.create_connection(("127.0.0.1", port), 60)
     client.sendall(b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
@@ -192,10 +226,9 @@ def tunnel(port):
 
 def proxy_tunnels():
     def run(place, _options, results):
-        count = min(TUNNELS, (place.files - 1000) // 2000 * 1000)
-        own_file = os.path.abspath(__file__)
-        # The upstream's port is its own choice of Server's; its program is this file.
-        upstream = Server(place, "switching", lambda port: [sys.executable, own_file, "switching", str(port)], {place.load_core})
+        # nginx has two connections for each.
+        count = min(TUNNELS, (min(place.files, CONNECTIONS) - 1000) // 2000 * 1000)
+        upstream = of_this_file(switching)(place)
         try:
             for who, command in proxies(place, upstream.port).items():
                 try:
@@ -216,6 +249,8 @@ def proxy_tunnels():
                     for client in clients:
                         client.close()
                     server.stop()
+                if len(points) < 4:
+                    continue
                 slope = statistics.linear_regression([x for x, _ in points], [y for _, y in points]).slope
                 print(f"  {who:8}  {slope:>8,.0f} bytes for each of {count:,} tunnels")
                 results.measured("proxy-websockets", who, bytes=[slope])
@@ -372,8 +407,8 @@ def cgi_beside():
 CASES = [
     proxy_small(),
     proxy_calm(),
-    proxy_large("proxy-1GB-down", "a response of 1 GB through the proxy", download),
-    proxy_large("proxy-1GB-up", "a request of 1 GB through the proxy", upload),
+    proxy_large("proxy-1GB-down", "a response of 1 GB through the proxy", behind, download),
+    proxy_large("proxy-1GB-up", "a request of 1 GB through the proxy", of_this_file(discarding), upload),
     proxy_tunnels(),
     fastcgi_hello(),
     cgi_hello(),
@@ -382,5 +417,5 @@ CASES = [
 ]
 
 
-if __name__ == "__main__" and sys.argv[1:2] == ["switching"]:
-    switching(int(sys.argv[2]))
+if __name__ == "__main__":
+    {"switching": switching, "discarding": discarding}[sys.argv[1]](int(sys.argv[2]))

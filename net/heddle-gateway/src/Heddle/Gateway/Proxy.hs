@@ -321,7 +321,7 @@ attempt job i member = do
             requestClose = not (B.null address),
             requestAttended = if jobHttp2 job then Nothing else Just (attend (shareAttendance (jobShare job)) (requestConn request))
           }
-      leaving = leave members turns i
+      !leaving = leave members turns i
   mask $ \restore -> do
     enter members turns i
     r <- try (restore (withResponse (proxyClient proxy) asked (answer job member rewriting leaving stays))) `onException` leaving
@@ -333,8 +333,8 @@ attempt job i member = do
     settings = proxyOwn proxy
     request = jobRequest job
     planned = jobPlan job
-    members = proxyMembers proxy
-    turns = shareTurns (jobShare job)
+    !members = proxyMembers proxy
+    !turns = shareTurns (jobShare job)
     rewriting = indexSmallArray (proxyRewritings proxy) i
 
 -- The bytes that tell the upstream of the client.
@@ -398,9 +398,12 @@ tunnelled :: Job -> IO () -> Words -> Response -> IO Reply
 tunnelled job leaving stays response = do
   flushRequest (jobRequest job)
   fields <- responseHeaders response
-  let protocol = [Header "Upgrade" value | (name, value) <- fields, C.map toLower name == "upgrade"]
+  -- Strict: a tunnel may last, so it shall not keep the request's memory.
+  let !silence = proxySilence settings
+      !pace = proxyPace settings
+      protocol = [Header "Upgrade" value | (name, value) <- fields, C.map toLower name == "upgrade"]
       line (Header name value) = [name, ": ", value, "\r\n"]
-      written = B.concat ("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n" : concatMap line (protocol ++ passedInterim fields) ++ ["\r\n"])
+      !written = B.concat ("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n" : concatMap line (protocol ++ passedInterim fields) ++ ["\r\n"])
   mask_ $
     takeTunnel response >>= \case
       Nothing -> throwIO ConnectionLost
@@ -411,7 +414,7 @@ tunnelled job leaving stays response = do
           sent <- sendAll client written deadline `onException` closeTransport (duplexTransport upstream)
           if sent < 0
             then closeTransport (duplexTransport upstream)
-            else tunnelBetween (proxySilence settings) (proxyPace settings) client upstream
+            else tunnelBetween silence pace client upstream
   where
     settings = proxyOwn (jobProxy job)
     sendAll client bytes deadline = B.useAsCStringLen bytes (\(p, n) -> writeUntil (duplexTransport client) (castPtr p) n deadline)

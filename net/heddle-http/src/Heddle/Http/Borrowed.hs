@@ -20,6 +20,8 @@ module Heddle.Http.Borrowed
     withPath,
     withHeader,
     withReceived,
+    foldRequestHeaders,
+    requestHeadBytes,
     withBodyPiece,
     beforeBodyWaits,
 
@@ -51,7 +53,7 @@ import Data.ByteString qualified as B
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Http.Conditional (Preconditions)
-import Heddle.Http.Head (HeadTable, Slice (..), knownCount, knownSlice, methodSlice, pathSlice, targetSlice)
+import Heddle.Http.Head (HeadTable, Slice (..), headLength, headerCount, headerKnown, headerName, headerValue, knownCount, knownSlice, methodSlice, pathSlice, targetSlice)
 import Heddle.Http.Names (KnownHeader)
 import Heddle.Http.Preconditions
 import Heddle.Http.Reply (Prebuilt (..))
@@ -96,6 +98,30 @@ withReceived request use = do
   end <- get (requestWork request) WorkEnd
   use (inputPtr (requestWork request) `plusPtr` base) (max 0 (end - base))
 {-# INLINE withReceived #-}
+
+-- | Fold over the header lines in order without copying: the code of a well-known name or -1, and address and length of
+-- name and value. The addresses are valid until the handler returns.
+--
+-- [Cost]: O(headers).
+foldRequestHeaders :: Request -> (a -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO a) -> a -> IO a
+foldRequestHeaders request step start = withHead request $ \p table -> do
+  count <- headerCount table
+  let go !i !acc
+        | i >= count = pure acc
+        | otherwise = do
+          known <- headerKnown table i
+          Slice n nameLength <- headerName table i
+          Slice v valueLength <- headerValue table i
+          step acc (maybe (-1) fromEnum known) (p `plusPtr` n) nameLength (p `plusPtr` v) valueLength >>= go (i + 1)
+  go 0 start
+{-# INLINE foldRequestHeaders #-}
+
+-- | How long the head is.
+--
+-- [Cost]: one load.
+-- [Units]: bytes.
+requestHeadBytes :: Request -> IO Int
+requestHeadBytes request = withHead request (\_ table -> headLength table)
 
 -- | Whether the request has a well-known header.
 --

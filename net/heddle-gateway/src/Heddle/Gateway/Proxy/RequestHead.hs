@@ -21,21 +21,27 @@ module Heddle.Gateway.Proxy.RequestHead
     -- * Heads
     headFor,
     basePath,
-    spelling,
   )
 where
 
+import Data.Bits ((.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.Char (toLower, toUpper)
-import Data.Maybe (fromMaybe, isJust)
-import Data.Primitive.SmallArray (SmallArray, indexSmallArray, smallArrayFromList)
+import Data.ByteString.Internal qualified as B (createUptoN)
+import Data.ByteString.Unsafe (unsafePackCStringLen)
+import Data.Char (toLower)
+import Data.Maybe (fromMaybe)
+import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
+import Foreign.Storable (peekByteOff, pokeByteOff)
+import Heddle.Bytes.Write (bytes, pokeWrite)
 import Heddle.Gateway.Proxy.Address
 import Heddle.Gateway.Proxy.Settings
 import Heddle.Http
+import Heddle.Http.Borrowed (foldRequestHeaders, hasHeader, requestHeadBytes, withPath)
 import Heddle.Http.Client (Url (..), originAuthority)
-import Heddle.Http.HeadCopy
 import Heddle.Http.UriPath
 
 -- | What is to be forwarded, apart from where.
@@ -44,14 +50,13 @@ data Plan = Plan
     -- | The path after the prefix, and the query.
     planRest :: !ByteString,
     planHost :: !ByteString,
-    -- | Header lines, in pieces.
-    planLines :: ![ByteString],
+    -- | Header lines.
+    planLines :: !ByteString,
     planUpgrade :: !(Maybe ByteString),
     planExpects :: !Bool,
     planFraming :: !Framed,
     -- | What upstreams are chosen by.
-    planKey :: !ByteString,
-    planSecure :: !Bool
+    planKey :: !ByteString
   }
 
 -- | How the body is framed.
@@ -64,106 +69,163 @@ data Framed
 -- | Why a request is not forwarded: what to answer, and a sentence.
 data Unplanned = Unplanned !Status !ByteString
 
-data Name = Known !KnownHeader | Other !ByteString
-
 -- | Plan the forwarding of a request.
 --
 -- [Threads]: the handler's.
 planOf :: ProxySettings -> Request -> IO (Either Unplanned Plan)
-planOf settings request = do
-  copy <- copyHead request
-  left <- bodyLeft request
-  major <- httpMajor request
-  authority <- host request
-  let from = peerAddressOf (peer request)
-      secure = isSecure request
-      fields = copiedHeaders Known Other copy
-  pure (plan settings copy fields left major authority from secure)
+planOf settings request =
+  restOf (proxyPrefix settings) request >>= \case
+    Left refusal -> pure (Left refusal)
+    Right rest -> do
+      code <- method request
+      verb <- if B.null (methodName code) then methodBytes request else pure (methodName code)
+      left <- bodyLeft request
+      authority <- host request
+      options <- connectionOptions request
+      expects <- hasHeader request HeaderExpect
+      size <- requestHeadBytes request
+      let from = peerAddressOf (peer request)
+          trusted = not (null (proxyTrusted settings)) && any (isWithin from) (proxyTrusted settings)
+          framing = case left of
+            Just 0 -> Bodiless
+            Just n -> Counted n
+            Nothing -> InChunks
+          named = filter (`notElem` ["close", "keep-alive", "upgrade", "te"]) options
+          clientText = peerText from
+      upgrade <- if "upgrade" `elem` options && framing == Bodiless then upgradeOf request else pure Nothing
+      claims <- claimsOf settings request trusted from clientText authority
+      key <- keyOf settings request trusted clientText
+      -- A line grows by the space that it may have lacked, and has four bytes at least.
+      written <- B.createUptoN (size + size `quot` 4 + B.length claims) $ \p -> do
+        end <- foldRequestHeaders request (passed trusted named) p
+        pokeWrite (bytes claims) end >>= \q -> pure (q `minusPtr` p)
+      pure . Right $
+        Plan
+          { planMethod = verb,
+            planRest = rest,
+            planHost = authority,
+            planLines = written,
+            planUpgrade = upgrade,
+            planExpects = framing /= Bodiless && expects,
+            planFraming = framing,
+            planKey = key
+          }
 
-plan :: ProxySettings -> HeadCopy -> [(Name, ByteString)] -> Maybe Int -> Int -> ByteString -> PeerAddress -> Bool -> Either Unplanned Plan
-plan settings copy fields left major authority from secure = do
-  rest <- restOf (proxyPrefix settings) copy
-  pure
-    Plan
-      { planMethod = copiedMethod copy,
-        planRest = rest,
-        planHost = authority,
-        planLines = foldr line forwarded fields,
-        planUpgrade = upgrade,
-        planExpects = framing /= Bodiless && isJust (copiedHeader HeaderExpect copy),
-        planFraming = framing,
-        planKey = key,
-        planSecure = secure
-      }
+-- Write a header line, if it is passed on: the next address.
+passed :: Bool -> [ByteString] -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO (Ptr Word8)
+passed trusted named p known n nameLength v valueLength
+  | known >= 0 =
+    if isLeftOut (toEnum known) || (known == fromEnum HeaderXRealIp && not trusted)
+      then pure p
+      else
+        if null named
+          then line
+          else borrowed n nameLength >>= \name -> if lower name `elem` named then pure p else line
+  | otherwise = do
+    suspect <- if null named then isSuspect n nameLength else pure True
+    if suspect
+      then do
+        name <- borrowed n nameLength
+        if lower name `elem` named || dropsOther trusted name then pure p else line
+      else line
   where
-    trusted = any (isWithin from) (proxyTrusted settings)
-    framing = case left of
-      Just 0 -> Bodiless
-      Just n -> Counted n
-      Nothing -> InChunks
-    options = [lower option | (Known HeaderConnection, value) <- fields, option <- listed value]
-    upgrade = case [value | (Known HeaderUpgrade, value) <- fields] of
-      [value]
-        | major == 1,
-          copiedMinor copy == 1,
-          framing == Bodiless,
-          "upgrade" `elem` options,
-          not (B.null value),
-          -- An upstream that began HTTP/2 on this connection would take requests that this proxy has not seen.
-          not (any (\name -> any (`B.isPrefixOf` lower name) ["h2", "http", "tls"]) (listed value)) ->
-          Just value
-      _ -> Nothing
-    line (name, value) others = case name of
-      Known known
-        | isLeftOut known -> others
-        | not (null named), lower (spelling known) `elem` named -> others
-        | known == HeaderXRealIp && not trusted -> others
-        | otherwise -> prefixOf known : value : "\r\n" : others
-      Other spelt
-        | not (null named), lower spelt `elem` named -> others
-        | dropsOther trusted spelt -> others
-        | otherwise -> spelt : ": " : value : "\r\n" : others
-    named = filter (`notElem` ["close", "keep-alive", "upgrade", "te"]) options
-    -- What this proxy says itself.
-    clientText = peerText from
-    given known = [value | trusted, (Known k, value) <- fields, k == known, not (B.null value)]
-    before known = case given known of
+    line = do
+      copyBytes p n nameLength
+      let q = p `plusPtr` nameLength
+      pokeByteOff q 0 (0x3A :: Word8)
+      pokeByteOff q 1 (0x20 :: Word8)
+      copyBytes (q `plusPtr` 2) v valueLength
+      let r = q `plusPtr` (2 + valueLength)
+      pokeByteOff r 0 (0x0D :: Word8)
+      pokeByteOff r 1 (0x0A :: Word8)
+      pure (r `plusPtr` 2)
+
+borrowed :: Ptr Word8 -> Int -> IO ByteString
+borrowed p n = unsafePackCStringLen (castPtr p, n)
+
+-- Whether 'dropsOther' may drop a name: by its first letter, or an underscore in it.
+isSuspect :: Ptr Word8 -> Int -> IO Bool
+isSuspect n size = do
+  first <- peekByteOff n 0 :: IO Word8
+  if (first .|. 0x20) `elem` [0x66, 0x68, 0x70, 0x78]
+    then pure True
+    else C.elem '_' <$> borrowed n size
+
+-- The elements of all Connection lines, in lower case.
+connectionOptions :: Request -> IO [ByteString]
+connectionOptions request =
+  header request HeaderConnection >>= \case
+    Nothing -> pure []
+    Just _ -> concatMap (map lower . listed) <$> valuesOf request HeaderConnection
+
+-- The values of all lines of a header.
+valuesOf :: Request -> KnownHeader -> IO [ByteString]
+valuesOf request wanted = reverse <$> foldRequestHeaders request step []
+  where
+    step acc known _ _ v size
+      | known == fromEnum wanted = (: acc) <$> B.packCStringLen (castPtr v, size)
+      | otherwise = pure acc
+
+-- The protocol to switch to.
+upgradeOf :: Request -> IO (Maybe ByteString)
+upgradeOf request = do
+  major <- httpMajor request
+  minor <- httpMinor request
+  values <- valuesOf request HeaderUpgrade
+  pure $ case values of
+    [value]
+      | major == 1,
+        minor == 1,
+        not (B.null value),
+        -- An upstream that began HTTP/2 on this connection would take requests that this proxy has not seen.
+        not (any (\name -> any (`B.isPrefixOf` lower name) ["h2", "http", "tls"]) (listed value)) ->
+        Just value
+    _ -> Nothing
+
+-- What this proxy says itself: where the request comes from, and that it has passed here.
+claimsOf :: ProxySettings -> Request -> Bool -> PeerAddress -> ByteString -> ByteString -> IO ByteString
+claimsOf settings request trusted from clientText authority = do
+  via <- hasHeader request HeaderVia >>= \has -> if has then B.intercalate ", " <$> valuesOf request HeaderVia else pure ""
+  before <- given HeaderXForwardedFor
+  forwarded <- given HeaderForwarded
+  scheme <- first HeaderXForwardedProto ownScheme
+  hostSeen <- first HeaderXForwardedHost authority
+  major <- httpMajor request
+  minor <- httpMinor request
+  pure . B.concat $
+    ["X-Forwarded-For: ", joined before, clientText, "\r\nX-Forwarded-Proto: ", scheme]
+      ++ (if B.null hostSeen then [] else ["\r\nX-Forwarded-Host: ", hostSeen])
+      ++ (if B.null (proxyPrefix settings) then [] else ["\r\nX-Forwarded-Prefix: ", proxyPrefix settings])
+      ++ ["\r\nForwarded: ", joined forwarded, "for=", node]
+      ++ (if B.null authority then [] else [";host=\"", if C.any (`elem` ("\"\\" :: String)) authority then B.filter isQuotable authority else authority, "\""])
+      ++ [";proto=", ownScheme, "\r\nVia: ", if B.null via then "" else via <> ", ", if major == 2 then "2.0" else if minor == 0 then "1.0" else "1.1", " heddle\r\n"]
+  where
+    ownScheme = if isSecure request then "https" else "http"
+    given known = if trusted then filter (not . B.null) <$> valuesOf request known else pure []
+    first known own =
+      given known >>= \case
+        value : _ -> pure value
+        [] -> pure own
+    joined = \case
       [] -> ""
       values -> B.intercalate ", " values <> ", "
-    scheme = if secure then "https" else "http"
-    first known = fromMaybe <*> (\_ -> firstOf (given known))
-    firstOf = \case
-      value : _ -> Just value
-      [] -> Nothing
-    forwarded =
-      concat
-        [ ["X-Forwarded-For: ", before HeaderXForwardedFor, clientText, "\r\n"],
-          ["X-Forwarded-Proto: ", first HeaderXForwardedProto scheme, "\r\n"],
-          if B.null hostSeen then [] else ["X-Forwarded-Host: ", hostSeen, "\r\n"],
-          if B.null (proxyPrefix settings) then [] else ["X-Forwarded-Prefix: ", proxyPrefix settings, "\r\n"],
-          ["Forwarded: ", before HeaderForwarded, "for=", node, if B.null authority then "" else ";host=\"" <> B.filter isQuotable authority <> "\"", ";proto=", scheme, "\r\n"],
-          ["Via: ", foldMap (<> ", ") [value | (Known HeaderVia, value) <- fields], received, " heddle\r\n"]
-        ]
-    hostSeen = first HeaderXForwardedHost authority
     node = case from of
       PeerLocal -> "unknown"
       _ | C.elem ':' clientText -> "\"[" <> clientText <> "]\""
       _ -> clientText
     isQuotable b = b /= 0x22 && b /= 0x5C
-    received = if major == 2 then "2.0" else if copiedMinor copy == 0 then "1.0" else "1.1"
-    key = case proxyBalance settings of
-      ByAddress -> case given HeaderXForwardedFor of
-        [] -> clientText
-        values -> last (listed (last values) ++ [clientText | null (listed (last values))])
-      ByHeader name -> case [value | (n, value) <- fields, lower (nameOf n) == lower name] of
-        value : _ -> value
-        [] -> clientText
-      _ -> ""
 
-nameOf :: Name -> ByteString
-nameOf = \case
-  Known known -> spelling known
-  Other spelt -> spelt
+-- What upstreams are chosen by.
+keyOf :: ProxySettings -> Request -> Bool -> ByteString -> IO ByteString
+keyOf settings request trusted clientText = case proxyBalance settings of
+  ByAddress | trusted -> lastOr clientText . concatMap listed <$> valuesOf request HeaderXForwardedFor
+  ByAddress -> pure clientText
+  ByHeader name -> fromMaybe clientText <$> headerNamed request name
+  _ -> pure ""
+  where
+    lastOr other = \case
+      [] -> other
+      values -> last values
 
 -- What belongs to a connection, or is written afresh.
 isLeftOut :: KnownHeader -> Bool
@@ -198,27 +260,6 @@ dropsOther trusted spelt
     isForwarding n = "x-forwarded" `B.isPrefixOf` n || n == "x-real-ip" || n == "forwarded"
     framingNames = ["content-length", "transfer-encoding", "host", "connection"]
 
--- | The name of a known header as it is usually spelt.
-spelling :: KnownHeader -> ByteString
-spelling known = let prefix = prefixOf known in B.take (B.length prefix - 2) prefix
-
-prefixOf :: KnownHeader -> ByteString
-prefixOf known = indexSmallArray prefixes (fromEnum known)
-{-# INLINE prefixOf #-}
-
--- With the colon and the space.
-prefixes :: SmallArray ByteString
-prefixes = smallArrayFromList [C.pack (capitals (C.unpack (knownHeaderName known))) <> ": " | known <- knownHeaders]
-  where
-    capitals = \case
-      c : rest -> toUpper c : go rest
-      [] -> []
-    go = \case
-      '-' : c : rest -> '-' : toUpper c : go rest
-      c : rest -> c : go rest
-      [] -> []
-{-# NOINLINE prefixes #-}
-
 lower :: ByteString -> ByteString
 lower = C.map toLower
 
@@ -229,26 +270,37 @@ listed value = [part | raw <- C.split ',' value, let part = C.dropWhileEnd blank
     blank c = c == ' ' || c == '\t'
 
 -- What of the target comes after the prefix. The client's spelling is kept, except where another reader could resolve it differently.
-restOf :: ByteString -> HeadCopy -> Either Unplanned ByteString
-restOf prefix copy
-  | copiedForm copy == AsteriskForm = if B.null prefix then Right "*" else Left elsewhere
-  | otherwise = case decodePath raw of
-    Left e -> Left (Unplanned (pathErrorStatus e) (pathErrorText e))
-    Right path -> case below raw of
-      Just rest | not (hasDots rest) -> Right (rest <> copiedQuery copy)
-      _ -> maybe (Left elsewhere) (Right . (<> copiedQuery copy)) (below (encodePath path))
+restOf :: ByteString -> Request -> IO (Either Unplanned ByteString)
+restOf prefix request =
+  form request >>= \case
+    AsteriskForm -> pure (if B.null prefix then Right "*" else Left elsewhere)
+    OriginForm -> do
+      whole <- target request
+      path <- withPath request (\_ n -> pure n)
+      pure (after' (B.take path whole) (B.drop path whole))
+    _ -> do
+      path <- rawPath request
+      asked <- query request
+      -- An absolute target's query without its question mark, which an empty query has lost.
+      pure (after' path (if B.null asked then "" else "?" <> asked))
   where
-    raw = copiedPath copy
+    after' path asked
+      | plain path, Just rest <- below path = Right (rest <> asked)
+      | otherwise = case decodePath path of
+        Left e -> Left (Unplanned (pathErrorStatus e) (pathErrorText e))
+        Right decoded -> case below path of
+          Just rest | not (hasDots path) -> Right (rest <> asked)
+          _ -> maybe (Left elsewhere) (Right . (<> asked)) (below (encodePath decoded))
     elsewhere = Unplanned status404 "Nothing is forwarded from this path."
     below path
       | B.null prefix = Just path
       | otherwise = case B.stripPrefix prefix path of
         Just rest | B.null rest || "/" `B.isPrefixOf` rest -> Just rest
         _ -> Nothing
+    -- Nothing that could be decoded or resolved.
+    plain path = not (C.elem '%' path || C.elem '\\' path || ("/." `B.isInfixOf` path))
     -- A segment of one or two dots, however they are written.
-    hasDots rest
-      | "/." `B.isInfixOf` rest || C.elem '%' rest = any dots (C.split '/' rest)
-      | otherwise = False
+    hasDots path = any dots (C.split '/' path)
     dots segment = unescaped segment `elem` [".", ".."]
     unescaped segment = case B.breakSubstring "%2" segment of
       (a, b) | B.length b >= 3, C.index b 2 `elem` ("eE" :: String) -> a <> "." <> unescaped (B.drop 3 b)
@@ -263,7 +315,7 @@ basePath = C.dropWhileEnd (== '/') . C.takeWhile (/= '?') . urlTarget . upstream
 --
 -- [Cost]: a copy.
 headFor :: ProxySettings -> Upstream -> ByteString -> Plan -> (ByteString, ByteString)
-headFor settings upstream base planned = (target', B.concat (planMethod planned : " " : target' : " HTTP/1.1\r\nHost: " : name : "\r\n" : (planLines planned ++ framing ++ final)))
+headFor settings upstream base planned = (target', B.concat (planMethod planned : " " : target' : " HTTP/1.1\r\nHost: " : name : "\r\n" : planLines planned : (framing ++ final)))
   where
     target'
       | planRest planned == "*" = "*"

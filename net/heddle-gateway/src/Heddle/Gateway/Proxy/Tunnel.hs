@@ -37,7 +37,7 @@ import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 -- [Blocks]: parks.
 -- [Masking]: interruptible; the upstream's connection is then closed, and the client's does no more work.
 tunnelBetween :: Nanos -> Pace -> Duplex -> Duplex -> IO ()
-tunnelBetween silence pace client upstream = mask_ $ do
+tunnelBetween !silence !pace client upstream = mask_ $ do
   Deadline now <- monotonicNow
   state <- newWords 2
   writeWord state wordLast now
@@ -65,7 +65,7 @@ wordHalf = 1
 
 -- One direction: whether it has come to its proper end, which was then passed on.
 oneWay :: Nanos -> Pace -> Words -> Duplex -> Transport -> IO Bool
-oneWay silence pace state from to = do
+oneWay !silence !pace !state !from !to = do
   let first = duplexReceived from
   sent <- if B.null first then pure True else unsafeUseAsCStringLen first (\(p, n) -> deliver (castPtr p) n)
   if sent then receiving else pure False

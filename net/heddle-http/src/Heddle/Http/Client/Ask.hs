@@ -30,7 +30,6 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
 import Data.Int (Int64)
-import Data.Maybe (fromMaybe, isNothing)
 import Heddle.Http.Client.Answer (Asked (..))
 import Heddle.Http.Client.Error (Failure (..))
 import Heddle.Http.Client.Settings
@@ -62,7 +61,7 @@ data ClientRequest = ClientRequest
     requestUntil :: !Deadline,
     -- | Called with the status and the headers of each interim response but 100.
     requestInterim :: !(Int -> [(ByteString, ByteString)] -> IO ()),
-    -- | For a gateway that writes heads itself: all lines of the head to send, with the empty line. It must agree with the
+    -- | For a gateway that writes heads itself: all lines of the head to send, with the empty line. Nothing of it is checked, and no proxy is used. It must agree with the
     -- other fields about the method, the framing of the body, Expect and Upgrade; 'requestHeaders' is not used.
     requestWritten :: !(Maybe ByteString),
     -- | What to send on the connection before anything else, also before TLS, such as the PROXY protocol's
@@ -124,31 +123,31 @@ data Prepared = Prepared
 -- | Check a request, and write its head.
 prepare :: ClientSettings -> ClientRequest -> Either Failure Prepared
 prepare settings request
+  | Just written <- requestWritten request = Right (Prepared origin written asked expects)
   | B.null verb || not (B.all isTokenByte verb) = Left BadMethodName
   | B.null target || not (B.all isTargetByte target) || not targetFits = Left BadRequestTarget
-  | unwritten, Just bad <- firstUnsafe headers = Left (UnsafeRequestHeader bad)
-  | unwritten, Just ours <- firstReserved headers = Left (ReservedHeader ours)
+  | Just bad <- firstUnsafe headers = Left (UnsafeRequestHeader bad)
+  | Just ours <- firstReserved headers = Left (ReservedHeader ours)
   | Just name <- requestHost request, not (isValue name) || B.null name = Left (UnsafeRequestHeader "Host")
   | Just name <- requestUpgrade request, not (isValue name) || B.null name = Left (UnsafeRequestHeader "Upgrade")
   | otherwise =
     Right
       Prepared
         { preparedOrigin = maybe origin proxyOrigin viaProxy,
-          preparedHead = fromMaybe headBytes (requestWritten request),
-          preparedAsked =
-            if
-                | verb == "HEAD" -> AskedHead
-                | verb == "CONNECT" -> AskedTunnel
-                | Just _ <- requestUpgrade request -> AskedUpgrade
-                | otherwise -> AskedContent,
+          preparedHead = headBytes,
+          preparedAsked = asked,
           preparedExpects = expects
         }
   where
+    asked
+      | verb == "HEAD" = AskedHead
+      | verb == "CONNECT" = AskedTunnel
+      | Just _ <- requestUpgrade request = AskedUpgrade
+      | otherwise = AskedContent
     verb = requestMethod request
     target = requestTarget request
     origin = requestOrigin request
     headers = requestHeaders request
-    unwritten = isNothing (requestWritten request)
     targetFits =
       if
           | verb == "CONNECT" -> not ("/" `B.isPrefixOf` target)

@@ -126,7 +126,13 @@ setFlag ex = writeWord (exchangeFlags ex)
 -- | An exchange on a connection, with a workspace that nothing else uses.
 newExchange :: ClientSettings -> ClientRequest -> Prepared -> Transport -> Workspace -> (IO () -> IO ()) -> IO Exchange
 newExchange settings request prepared transport ws restore = do
-  mapM_ (\word -> set ws word 0) [WorkStart, WorkEnd, WorkBase, WorkUsed, WorkLeft, WorkBodyBegan, WorkBodyGot]
+  set ws WorkStart 0
+  set ws WorkEnd 0
+  set ws WorkBase 0
+  set ws WorkUsed 0
+  set ws WorkLeft 0
+  set ws WorkBodyBegan 0
+  set ws WorkBodyGot 0
   startHead (workHead ws)
   flags <- newWords 7
   answer <- newRef Nothing

@@ -1,0 +1,41 @@
+-- | @heddle serve --proxy@: one server before two others.
+module ProxyTest (tests) where
+
+import Control.Monad (forM_)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Heddle.Testkit.Watchdog (unexpected)
+import Program
+import System.Exit (ExitCode (..))
+import System.FilePath ((</>))
+import System.Posix.Signals (sigTERM)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (testCase, (@?=))
+
+tests :: TestTree
+tests = testGroup "heddle serve --proxy" [forwarding, wrong]
+
+forwarding :: TestTree
+forwarding = testCase "files of other servers, in turns, beside its own" . withDirectory $ \own -> withDirectory $ \one -> withDirectory $ \two -> do
+  B.writeFile (own </> "index.html") (C.pack "own")
+  B.writeFile (one </> "page") (C.pack "one")
+  B.writeFile (two </> "page") (C.pack "two")
+  withProgram (["serve", one] ++ free) $ \a -> withProgram (["serve", two] ++ free) $ \b -> do
+    let at program = takeWhile (/= ' ') (head (programUrls program))
+    withProgram (["serve", own, "--cores", "1", "--proxy", "/app=" ++ at a ++ "," ++ at b, "--proxy", "/dead=http://127.0.0.1:1/"] ++ free) $ \front -> do
+      let url path = at front ++ path
+          get path = runTool "curl" ["-sS", "--max-time", "20", url path]
+          gives path text = get path >>= \ended -> (endedCode ended, C.unpack (endedOut ended)) @?= (ExitSuccess, text)
+      gives "/" "own"
+      pages <- mapM (const (C.unpack . endedOut <$> get "/app/page")) [1 .. 6 :: Int]
+      (length (filter (== "one") pages), length (filter (== "two") pages)) @?= (3, 3)
+      refused <- runTool "curl" ["-sS", "-i", "--max-time", "20", url "/dead/x"]
+      forM_ ["HTTP/1.1 502", "Retry-After: 1"] $ \part -> contains part (C.unpack (endedOut refused))
+      signal front sigTERM
+      ends front >>= (@?= ExitSuccess)
+
+wrong :: TestTree
+wrong = testCase "what is not a URL, a network or a balance is refused" . withDirectory $ \d ->
+  forM_ [(["--proxy", "/a=ftp://x"], "http://"), (["--proxy", "/a"], "PREFIX"), (["--trusted-proxy", "x"], "network"), (["--proxy-balance", "x"], "least"), (["--proxy-check", "x"], "slash"), (["--proxy-announce", "v3"], "v1")] $ \(arguments, part) -> do
+    ended <- runTool "heddle" (["serve", d] ++ arguments)
+    if endedCode ended == ExitFailure 2 then contains part (endedErr ended) else unexpected "exit code 2" (show ended)
