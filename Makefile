@@ -275,7 +275,7 @@ bench-h2: bench-programs ## HTTP/2 against nginx and h2o
 	@python3 bench/run.py h2 $(BENCH)
 
 .PHONY: bench-gateways
-bench-gateways: bench-programs ## the reverse proxy against nginx
+bench-gateways: bench-programs ## the reverse proxy, FastCGI and CGI against nginx and lighttpd
 	@python3 bench/run.py gateways $(BENCH)
 
 .PHONY: bench-par

@@ -3,17 +3,20 @@
 As in servers.py the measured server has one core. The load has another, and so have the upstreams, which are the same for all
 contenders. What is measured is the CPU of the server's processes for each request.
 """
+import glob
 import os
 import re
 import selectors
+import shutil
 import socket
 import statistics
+import subprocess
 import sys
 import threading
 import time
 
-from harness import Unable, cpu_between, cpu_times, memory_bytes, spread
-from servers import CONNECTIONS, PAGE, Sample, Server, ServerPlace, contest, heddle, peer, print_ratios, rounds_of, settled_memory, start_all, wrk
+from harness import BUILD, Unable, cpu_between, cpu_times, how_to_get, memory_bytes, ratios, spread
+from servers import CONNECTIONS, PAGE, Sample, Server, ServerPlace, contest, heddle, peer, print_ratios, print_table, rounds_of, settled_memory, start_all, wrk
 
 BIG = 1 << 30
 PIECE = 1 << 18
@@ -259,12 +262,158 @@ def proxy_tunnels():
     return "proxy-websockets", "memory of WebSockets through the proxy", run
 
 
+# ----------------------------------------------------------------------------------------- programs
+
+
+class PhpFpm:
+    """The application of the FastCGI cases, on the load's core: it answers with a short text."""
+
+    def __init__(self, place):
+        program = next((path for path in sorted(glob.glob("/usr/sbin/php-fpm*"))), None)
+        if program is None:
+            raise Unable("php-fpm is not there; run: make setup-bench")
+        self.place, self.socket = place, place.path("php.sock")
+        with open(os.path.join(place.site, "hello.php"), "w", encoding="utf-8") as file:
+            file.write("<?php header('Content-Type: text/plain'); echo 'hello';")
+        configuration = place.path("php-fpm.conf")
+        root = os.getuid() == 0
+        with open(configuration, "w", encoding="utf-8") as file:
+            file.write(f"[global]\nerror_log = {place.path('php.log')}\ndaemonize = no\n[www]\nlisten = {self.socket}\n")
+            file.write("listen.backlog = 4096\nlisten.mode = 0666\npm = static\npm.max_children = 8\n" + ("user = root\ngroup = root\n" if root else ""))
+        command = [program, "--nodaemonize", "--fpm-config", configuration] + (["--allow-to-run-as-root"] if root else [])
+        self.process = place.start(command, {place.load_core}, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 10
+        while not os.path.exists(self.socket):
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                self.stop()
+                raise Unable("php-fpm does not listen")
+            time.sleep(0.02)
+
+    def stop(self):
+        self.place.stop(self.process)
+
+
+def fastcgi_hello():
+    def run(place, options, results):
+        php = PhpFpm(place)
+        try:
+            arguments = ["-p", "@PREFIX@", "-e", "stderr", "-c", "@PREFIX@/nginx-fastcgi.conf"]
+            commands = {
+                "heddle": heddle(place, "--fastcgi", f"/*.php=unix:{php.socket}"),
+                "nginx": peer(place, "nginx-fastcgi", "nginx", arguments, more={"SOCKET": php.socket}),
+            }
+            # No more connections than php-fpm has processes: each of them serves one.
+            contest(place, "fastcgi-hello", commands, wrk(place, 8, "/hello.php"), options, results, check=("/hello.php", b"hello"))
+        finally:
+            php.stop()
+
+    return "fastcgi-hello", "a short text of php-fpm by FastCGI, 8 connections", run
+
+
+def programs_of(place):
+    """The contenders of the CGI cases: the same C program, below /cgi-bin."""
+    program = os.path.join(BUILD, "cgihello")
+    if not os.path.exists(program):
+        raise Unable(f"cgihello is not there; {how_to_get(program)}")
+    programs = place.path("cgi-bin")
+    if not os.path.isdir(programs):
+        os.mkdir(programs)
+        shutil.copy(program, os.path.join(programs, "hello"))
+    arguments = ["-D", "-f", "@PREFIX@/lighttpd-cgi.conf"]
+    return {
+        "heddle": heddle(place, "--cgi", f"/cgi-bin={programs}"),
+        "lighttpd": peer(place, "lighttpd-cgi", "lighttpd", arguments, more={"PROGRAMS": programs}),
+    }
+
+
+def cgi_hello():
+    def run(place, options, results):
+        servers = start_all(place, programs_of(place))
+        try:
+            # The programs run on the server's core: what counts is how many there are in a second.
+            samples = rounds_of(servers, wrk(place, 8, "/cgi-bin/hello"), options)
+            print_table("cgi-hello", samples, results)
+            print_ratios("cgi-hello-rate", samples, results, field="rate")
+        finally:
+            for server in servers.values():
+                server.stop()
+
+    return "cgi-hello", "a C program started for each request, 8 connections", run
+
+
+def cgi_spawn():
+    def run(place, _options, results):
+        program = os.path.join(BUILD, "spawn")
+        if not os.path.exists(program):
+            raise Unable(f"spawn is not there; {how_to_get(program)}")
+        for size in (10, 100, 1000):
+            process = place.start([program, str(size)], {place.server_core}, stdout=subprocess.PIPE, text=True)
+            try:
+                words = process.communicate(timeout=120)[0].split()
+            finally:
+                place.stop(process)
+            if words[::2] != ["spawn", "fork"]:
+                raise Unable(f"spawn failed: {' '.join(words)}")
+            print(f"  a server of {size:5} MB: {float(words[1]):>9,.0f} µs by posix_spawn, the program loaded; {float(words[3]):>9,.0f} µs by fork alone")
+            results.measured(f"cgi-spawn-{size}MB", "heddle", us=[float(words[1])])
+            results.measured(f"cgi-spawn-{size}MB", "fork", us=[float(words[3])])
+
+    return "cgi-spawn", "starting a program, by server's size, against fork", run
+
+
+def asking_steadily(port, path, rate, stop):
+    """That many requests in a second, each on a connection of its own, until stopped."""
+    due = time.monotonic()
+    while not stop.is_set():
+        with socket.create_connection(("127.0.0.1", port), 10) as client:
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+            while client.recv(4096):
+                pass
+        due += 1 / rate
+        stop.wait(max(0, due - time.monotonic()))
+
+
+def cgi_beside():
+    def run(place, options, results):
+        servers = start_all(place, programs_of(place))
+        load = wrk(place, 8, "/151.html")
+        rows = {}
+        os.sched_setaffinity(0, {place.load_core})
+        try:
+            for _ in range(options.rounds):
+                for who, server in servers.items():
+                    alone = load(server, options.seconds)
+                    stop = threading.Event()
+                    thread = threading.Thread(target=asking_steadily, args=(server.port, "/cgi-bin/hello", 50, stop))
+                    thread.start()
+                    try:
+                        beside = load(server, options.seconds)
+                    finally:
+                        stop.set()
+                        thread.join()
+                    rows.setdefault(who, []).append((alone, beside))
+        finally:
+            for server in servers.values():
+                server.stop()
+        for who, pairs in rows.items():
+            alone, beside = [a.p99_us for a, _ in pairs], [b.p99_us for _, b in pairs]
+            print(f"  {who:8} p99 {spread(alone, '.0f'):>26} µs alone {spread(beside, '.0f'):>26} µs beside")
+            results.measured("cgi-beside", who, alone_us=alone, beside_us=beside)
+            ratios(f"cgi-beside/{who}", beside, alone, results)
+
+    return "cgi-beside", "the slowest hundredth of files, beside 50 CGI programs in a second, against without", run
+
+
 CASES = [
     proxy_small(),
     proxy_calm(),
     proxy_large("proxy-1GB-down", "a response of 1 GB through the proxy", behind, download),
     proxy_large("proxy-1GB-up", "a request of 1 GB through the proxy", of_this_file(discarding), upload),
     proxy_tunnels(),
+    fastcgi_hello(),
+    cgi_hello(),
+    cgi_beside(),
+    cgi_spawn(),
 ]
 
 

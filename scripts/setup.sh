@@ -57,7 +57,7 @@ everything_packages=(
 )
 # What some releases do not have, and cabal does without: a benchmark that compares with it is left out.
 optional_packages=(libghc-monad-par-dev)
-bench_packages=(nginx-light h2o lighttpd mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
+bench_packages=(nginx-light h2o lighttpd php-fpm mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
   g++ libsimdjson-dev)
 
 case "${1:-everything}" in

@@ -42,7 +42,7 @@ help =
     testCase "serve --help lists every option" $ do
       ended <- runTool "heddle" ["serve", "--help"]
       endedCode ended @?= ExitSuccess
-      forM_ ["DIR", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "SIGTERM", "Exit codes"] $ \part ->
+      forM_ ["DIR", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "--cgi", "--fastcgi", "--scgi", "--program-env", "SIGTERM", "Exit codes"] $ \part ->
         contains part (out ended),
     testCase "--version: compiler, architecture, level of the kernels" $ do
       ended <- runToolIn [("HEDDLE_CPU", "plain")] "heddle" ["--version"]
@@ -96,6 +96,9 @@ refusals =
     refused "a name without address" ["serve", "/tmp", "--listen", "no.such.name.invalid:80"] ["cannot listen on no.such.name.invalid:80", "unknown"],
     refused "a Unix socket in a missing directory" ["serve", "/tmp", "--listen", "unix:/no/such/directory/s"] ["cannot listen on unix:/no/such/directory/s", "directory"],
     refused "a log in a missing directory" ["serve", "/tmp", "--listen", "127.0.0.1:0", "--access-log", "/no/such/directory/log"] ["cannot write the access log /no/such/directory/log", "ENOENT"],
+    refused "programs of a missing directory" ["serve", "/tmp", "--listen", "127.0.0.1:0", "--cgi", "/cgi=/no/such/directory"] ["cannot serve /cgi: /no/such/directory", "ENOENT", "directory of programs"],
+    refused "a route without a slash" ["serve", "/tmp", "--cgi", "cgi=/tmp"] ["write /cgi"],
+    refused "two routes for one prefix" ["serve", "/tmp", "--listen", "127.0.0.1:0", "--cgi", "/cgi=/tmp", "--fastcgi", "/cgi/=localhost:9000"] ["cannot serve /cgi", "two routes"],
     refused "no cores" ["serve", "/tmp", "--cores", "0"] ["'0' is not a number of cores"],
     refused "cores in words" ["serve", "/tmp", "--cores", "two"] ["'two' is not a number of cores"],
     refused "more cores than the runtime can have" ["serve", "/tmp", "--listen", "127.0.0.1:0", "--cores", "100000"] ["'100000' is not a number of cores"],

@@ -305,7 +305,7 @@ clientGoes = withPrograms (\s -> s {cgiGrace = seconds 30}) $ \programs ->
 
 deadline :: IO ()
 deadline = withPrograms (\s -> s {cgiTime = milliseconds 300, cgiGrace = milliseconds 100}) $ \programs -> do
-  (answerCode <$> get programs "/p/t?stubborn+hang") >>= (@?= 502)
+  (answerCode <$> get programs "/p/t?stubborn+hang") >>= (@?= 504)
   nothingRuns (programsCgi programs)
 
 bounded :: IO ()

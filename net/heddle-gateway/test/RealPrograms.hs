@@ -19,7 +19,7 @@ import Network.Socket (SockAddr (..))
 import System.Directory
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
-import System.IO (IOMode (..), hPutStrLn, stderr, withBinaryFile)
+import System.IO (IOMode (..), hPutStrLn, stderr, withBinaryFile, withFile)
 import System.Posix.User (getEffectiveUserID)
 import System.Process
 import Test.Tasty (TestTree, testGroup)
@@ -198,8 +198,8 @@ phpFpm = do
     writeFile conf . unlines $
       ["[global]", "error_log = " ++ (directory </> "fpm.log"), "daemonize = no", "[www]", "listen = " ++ path, "pm = static", "pm.max_children = 3", "catch_workers_output = yes"]
         ++ if user == 0 then ["user = root", "group = root"] else []
-    bracket
-      (createProcess (proc program (["--nodaemonize", "--fpm-config", conf] ++ ["--allow-to-run-as-root" | user == 0])) {std_in = NoStream, std_err = CreatePipe})
+    withFile "/dev/null" WriteMode $ \nowhere -> bracket
+      (createProcess (proc program (["--nodaemonize", "--fpm-config", conf] ++ ["--allow-to-run-as-root" | user == 0])) {std_in = NoStream, std_err = UseHandle nowhere})
       (\(_, _, _, process) -> terminateProcess process >> waitForProcess process)
       $ \_ -> do
         void (eventually "php-fpm's socket" (doesPathExist path) id)

@@ -1,6 +1,7 @@
 module Main (main) where
 
 import AccessLogTest qualified
+import BehindTest qualified
 import CacheTest qualified
 import ConditionTest qualified
 import Heddle.Testkit.Descriptors
@@ -28,6 +29,7 @@ main = do
         LogRingTest.tests,
         StaticTest.tests,
         RoutesTest.tests,
+        BehindTest.tests,
         ConditionTest.tests,
         AccessLogTest.tests,
         -- Last: tests run one after the other.

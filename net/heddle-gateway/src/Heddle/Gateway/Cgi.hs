@@ -26,6 +26,7 @@ module Heddle.Gateway.Cgi
     Cgi,
     cgiGateway,
     cgiScriptGateway,
+    isOneProgram,
     LocalRedirects,
     redirectClients,
   )
@@ -149,6 +150,12 @@ withCgi runtime settings = bracket open closing
       -- When all slots are taken here, no program has one.
       mask_ (replicateM_ (max 1 (cgiPrograms settings)) (acquireSlotUntil (cgiSlots cgi) deadline))
       for_ (cgiOpen cgi) closeFile
+
+-- | Whether the path names one program instead of a directory of them.
+--
+-- [Cost]: none.
+isOneProgram :: Cgi -> Bool
+isOneProgram = null . cgiOpen
 
 -- | How many programs run.
 runningPrograms :: Cgi -> IO Int

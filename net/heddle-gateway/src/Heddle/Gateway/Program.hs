@@ -37,8 +37,9 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
-import Data.Foldable (for_, traverse_)
+import Data.Foldable (for_)
 import Data.Int (Int32)
+import Data.Maybe (catMaybes)
 import Data.Word (Word8)
 import Foreign.C.String (CString)
 import Foreign.C.Types (CInt (..), CLong (..), CSize (..))
@@ -46,7 +47,7 @@ import Foreign.Marshal.Array (allocaArray, peekArray, withArray0)
 import Foreign.Ptr (Ptr, castPtr, nullPtr, plusPtr)
 import Heddle.Gateway.Failure
 import Heddle.Gateway.Relay (Output (..))
-import Heddle.IO (Conn, Runtime, close, register)
+import Heddle.IO (Conn, Runtime, deregister, register)
 import Heddle.IO.Registration
 import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer (bufferSize, withBuffer)
@@ -90,6 +91,8 @@ data Program = Program
     programEnd :: !Conn,
     programNumber :: !CInt,
     programPidfd :: !CInt,
+    -- | 'launchUntil'.
+    programUntil :: !Deadline,
     -- | Held to signal and to reap.
     programLock :: !Lock,
     programWords :: !Words
@@ -130,29 +133,39 @@ startProgram runtime launch =
                 found <- peekArray 5 out
                 Right <$> supervised runtime launch found
 
--- Register what there is, and fork the supervisor. Nothing parks, so nothing is interrupted.
+-- Register what there is, and fork the supervisor. What cannot be registered, as when the runtime has stopped, is closed,
+-- and the program is killed.
 supervised :: Runtime -> Launch -> [Int32] -> IO Program
-supervised runtime launch found = do
-  let number = fromIntegral (head found)
-      descriptors = map fromIntegral (drop 1 found) :: [CInt]
-      pidfd = head descriptors
-      undo = do
-        _ <- c_signal number 9
-        traverse_ (\fd -> when (fd >= 0) (void (closeFile (Fd fd)))) (drop 1 descriptors)
-      registerAll = traverse (\fd -> if fd < 0 then pure Nothing else Just <$> register runtime (Fd fd))
-  conns <- registerAll descriptors `onException` undo
+supervised runtime launch found = uninterruptibleMask_ $ do
   words' <- newWords 24
   lock <- newLock
   writeWord words' WordUntil (deadlineNanos (launchUntil launch))
+  conns <- registerAll descriptors []
   case conns of
     [Just end, input, Just output, Just errors] -> do
-      let program = Program input output errors end number pidfd lock words'
+      let program = Program input output errors end number pidfd (launchUntil launch) lock words'
       capability <- myCapability
       _ <- forkMaskedOn capability $ \_ -> do
         labelMe ("gateway/program/" ++ show capability)
         supervise launch program
       pure program
     _ -> bug "a program without its pipes"
+  where
+    number = fromIntegral (head found)
+    descriptors = map fromIntegral (drop 1 found) :: [CInt]
+    pidfd = head descriptors
+    -- Finite: the lock of registering is held for some system calls.
+    registerAll [] done = pure (reverse done)
+    registerAll (fd : others) done
+      | fd < 0 = registerAll others (Nothing : done)
+      | otherwise = do
+        conn <- register runtime (Fd fd) `onException` undo (fd : others) done
+        registerAll others (Just conn : done)
+    undo left done = do
+      _ <- c_signal number 9
+      _ <- c_reap pidfd
+      for_ left (\fd -> when (fd >= 0) (void (closeFile (Fd fd))))
+      for_ (catMaybes done) closeConn
 
 withStrings :: [ByteString] -> (Ptr CString -> IO a) -> IO a
 withStrings strings use = go strings []
@@ -166,8 +179,8 @@ supervise launch program = do
   hear B.empty `catchSync` \_ -> pure ()
   code <- ending
   wakeReader (registrationOf (programOutput program))
-  close (programErrors program)
-  close (programEnd program)
+  closeConn (programErrors program)
+  closeConn (programEnd program)
   void (trySync (launchEnded launch code))
   where
     errors = registrationOf (programErrors program)
@@ -207,10 +220,10 @@ supervise launch program = do
       if r == ToldCode || r == TimedOutCode
         then again r ending
         else do
-          -- The runtime has stopped: nobody waits any more, nor shall the program be left behind.
+          -- If the runtime has stopped nobody waits any more, nor shall the program be left behind.
           when (r < 0) (signal program Killed 9)
           withLock (programLock program) $ do
-            code <- fromIntegral <$> c_reap (programPidfd program)
+            code <- fromIntegral <$> (if r < 0 then c_reap else c_reapEnded) (programPidfd program)
             atomicWrite ws WordCode code
             atomicWrite ws WordStage Reaped
             pure code
@@ -236,9 +249,10 @@ longestLine = 4096
 pattern ToldCode :: Int
 pattern ToldCode = -100101
 
--- Signal the group, and note the stage, unless the program has been reaped.
+-- Signal the group, and note the stage, unless the program has been reaped. Finite: the lock is held for a system call that
+-- does not wait, or to reap a process that has ended.
 signal :: Program -> Int -> CInt -> IO ()
-signal program stage number = withLock (programLock program) $ do
+signal program stage number = uninterruptibleMask_ . withLock (programLock program) $ do
   now <- atomicRead (programWords program) WordStage
   when (now < Reaped) $ do
     atomicWrite (programWords program) WordStage (max now stage)
@@ -268,11 +282,16 @@ endProgram grace program = do
 -- [Blocks]: never.
 -- [Threads]: any.
 closeProgram :: Program -> IO ()
-closeProgram program = closeInput program >> close (programOutput program)
+closeProgram program = closeInput program >> closeConn (programOutput program)
 
 -- | The program's standard input ends. Idempotent.
 closeInput :: Program -> IO ()
-closeInput program = for_ (programInput program) close
+closeInput program = for_ (programInput program) closeConn
+
+-- 'close' closes in a safe call, since it does not know what it closes; a pipe and a pidfd are closed at once, and handing the
+-- capability over twice would cost more.
+closeConn :: Conn -> IO ()
+closeConn conn = uninterruptibleMask_ (deregister conn >>= mapM_ (\(Fd fd) -> c_close fd))
 
 -- | Write to the program's standard input: 'False' if it has been closed by either side.
 --
@@ -319,7 +338,12 @@ receiveOutput program deadline = do
         pure (if stage == Reaped then 1 else negate (errnoNumber EAGAIN))
       stage <- atomicRead ws WordStage
       code <- atomicRead ws WordCode
-      pure (if stage == Reaped && code >= 256 then Failed EndedEarly else Finished)
+      late <- (>= programUntil program) <$> monotonicNow
+      pure $ case () of
+        _
+          | stage < Reaped || code < 256 -> Finished
+          | late -> Failed TooLate
+          | otherwise -> Failed EndedEarly
 
 -- | Whether the program has been reaped.
 --
@@ -348,11 +372,17 @@ foreign import ccall safe "heddle_spawn" c_spawn :: CString -> Ptr CString -> Pt
 -- Cannot sleep: WNOHANG.
 foreign import ccall unsafe "heddle_ended" c_ended :: CInt -> IO CLong
 
+-- Cannot sleep: the program has ended.
+foreign import ccall unsafe "heddle_reap" c_reapEnded :: CInt -> IO CLong
+
 -- Safe: a program that was killed only now may take a moment.
 foreign import ccall safe "heddle_reap" c_reap :: CInt -> IO CLong
 
 -- Cannot sleep: kill(2) only marks processes.
 foreign import ccall unsafe "heddle_signal_group" c_signal :: CInt -> CInt -> IO CLong
+
+-- Cannot sleep: nothing is written back to a pipe or a pidfd.
+foreign import ccall unsafe "close" c_close :: CInt -> IO CInt
 
 -- Cannot sleep: the pipe is non-blocking.
 foreign import ccall unsafe "heddle_pipe_read" c_read :: CInt -> Ptr Word8 -> CSize -> IO CLong

@@ -121,7 +121,11 @@ withPrograms behind pattern' path body = do
             cgiTell = behindTell behind,
             cgiElsewhere = elsewhere behind
           }
-  opening pattern' path (withCgi (behindRuntime behind) settings) (body . cgiGateway)
+  opening pattern' path (withCgi (behindRuntime behind) settings) $ \cgi ->
+    -- One program for files of a kind is their interpreter.
+    body (if isOneProgram cgi && not (B.null suffix) then cgiScriptGateway cgi (behindRoot behind) [suffix] else cgiGateway cgi)
+  where
+    suffix = patternSuffix pattern'
 
 -- The addresses of servers.
 resolved :: RoutePattern -> [ListenPlace] -> IO [SockAddr]

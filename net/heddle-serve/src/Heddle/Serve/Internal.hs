@@ -11,6 +11,7 @@
 -- Owner: see each module.
 module Heddle.Serve.Internal
   ( module Heddle.Serve.AccessLog,
+    module Heddle.Serve.Behind,
     module Heddle.Serve.DescriptorReserve,
     module Heddle.Serve.FileCache,
     module Heddle.Serve.FileReply,
@@ -24,6 +25,7 @@ module Heddle.Serve.Internal
 where
 
 import Heddle.Serve.AccessLog
+import Heddle.Serve.Behind
 import Heddle.Serve.DescriptorReserve
 import Heddle.Serve.FileCache
 import Heddle.Serve.FileReply

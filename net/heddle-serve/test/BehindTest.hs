@@ -1,0 +1,88 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Routes of a site to programs, beside its files.
+module BehindTest (tests) where
+
+import Control.Exception (try)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Heddle.Gateway.Proxy (defaultProxySettings)
+import Heddle.Http.UriPath (decodePath)
+import Heddle.IO (defaultConfig, withRuntime)
+import Heddle.Serve.Internal
+import Heddle.Testkit.HttpClient
+import SiteFixture
+import System.Directory (createDirectory)
+import System.FilePath ((</>))
+import System.Posix.Files (setFileMode)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
+
+tests :: TestTree
+tests =
+  testGroup
+    "behind"
+    [ testCase "programs beside files; a program may name a file or another program" programs,
+      testCase "a script is not sent, nor asked for if it is not there" scripts,
+      testCase "what cannot be opened is said" refused
+    ]
+
+withRoutes :: [RouteSpec] -> FilePath -> (Routes -> IO a) -> IO a
+withRoutes specs directory body = withRuntime defaultConfig $ \runtime ->
+  withGateways runtime (const (pure ())) directory (const (pure True)) (defaultProxySettings "" []) [("X_SET", "set")] specs body
+
+script :: FilePath -> [String] -> IO ()
+script path lines' = writeFile path (unlines ("#!/bin/sh" : lines')) >> setFileMode path 0o755
+
+programs :: IO ()
+programs = withDirectory $ \directory -> do
+  script (directory </> "env") ["echo Content-Type: text/plain", "echo", "echo \"$X_SET|$REQUEST_METHOD|$SCRIPT_NAME|$PATH_INFO|$QUERY_STRING\""]
+  script (directory </> "file") ["cat >/dev/null", "echo Location: /page.txt", "echo"]
+  script (directory </> "program") ["echo 'Location: /cgi/env/more?asked'", "echo"]
+  script (directory </> "circle") ["echo Location: /cgi/circle", "echo"]
+  script (directory </> "hidden") ["echo Location: /.secret", "echo"]
+  withRoutes [RouteSpec (RoutePattern "cgi" "") (CgiDirectory directory)] directory $ \routes ->
+    withRoutedSite routes populate $ \site -> do
+      asking site "GET" "/page.txt" [] >>= answersWith 200 "a page"
+      asking site "GET" "/cgi/env/info?q" [] >>= answersWith 200 "set|GET|/cgi/env|/info|q\n"
+      asking site "GET" "/cgi/file" [] >>= answersWith 200 "a page"
+      asking site "GET" "/cgi/program?lost" [] >>= answersWith 200 "set|GET|/cgi/env|/more|asked\n"
+      with site $ \client -> do
+        say client "POST /cgi/file HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nbody"
+        hearAnswer client >>= answersWith 200 "a page"
+      (answerCode <$> asking site "GET" "/cgi/circle" []) >>= (@?= 502)
+      (answerCode <$> asking site "GET" "/cgi/hidden" []) >>= (@?= 404)
+      asking site "GET" "/page.txt" [] >>= answersWith 200 "a page"
+  where
+    populate directory = do
+      B.writeFile (directory </> "page.txt") "a page"
+      B.writeFile (directory </> ".secret") "a secret"
+
+scripts :: IO ()
+scripts = withDirectory $ \directory -> do
+  -- An interpreter that shows which script it was given.
+  script (directory </> "interpreter") ["echo Content-Type: text/plain", "echo", "echo \"${SCRIPT_FILENAME##*/}|$PATH_INFO\""]
+  createDirectory (directory </> "d")
+  B.writeFile (directory </> "x.zap") "the text of the script"
+  B.writeFile (directory </> "d" </> "index.htm") "an index"
+  withRoutes [RouteSpec (RoutePattern "" ".zap") (CgiDirectory (directory </> "interpreter"))] directory $ \routes ->
+    withRoutedSite routes (\site -> mapM_ (\name -> B.readFile (directory </> name) >>= B.writeFile (site </> name)) ["x.zap"]) $ \site -> do
+      asking site "GET" "/x.zap" [] >>= answersWith 200 "x.zap|\n"
+      asking site "GET" "/%78.zap/in/fo" [] >>= answersWith 200 "x.zap|/in/fo\n"
+      (answerCode <$> asking site "GET" "/y.zap" []) >>= (@?= 404)
+
+refused :: IO ()
+refused = withDirectory $ \directory -> do
+  B.writeFile (directory </> "text") "not executable"
+  says [RouteSpec (RoutePattern "a" "") (CgiDirectory "/nonexistent")] "ENOENT"
+  says [RouteSpec (RoutePattern "a" "") (CgiDirectory (directory </> "text"))] "EACCES"
+  says [RouteSpec (RoutePattern "a" "") (CgiDirectory "/"), RouteSpec (RoutePattern "a" "") (CgiDirectory "/tmp")] "two routes"
+  -- Not the body's own failures.
+  r <- try (withRoutes [RouteSpec (RoutePattern "a" "") (CgiDirectory "/")] "/" (\routes -> either (fail . show) (\p -> pure (length (findRoute routes p))) (decodePath "/a")))
+  either (\(e :: NotRouted) -> assertFailure (show e)) (@?= 1) r
+  where
+    says specs part = do
+      r <- try (withRoutes specs "/" (\_ -> pure ()))
+      case r of
+        Left (NotRouted _ why) -> assertBool why (C.pack part `B.isInfixOf` C.pack why)
+        Right () -> assertFailure ("opened: " ++ show specs)
