@@ -126,15 +126,16 @@ run chosen = do
   void (installHandler sigPIPE Ignore Nothing)
   -- Not a second time: a second signal ends the process at once.
   mapM_ (\s -> installHandler s (CatchOnce (onSignal >> void (installHandler s (Catch (exitImmediately (ExitFailure 1))) Nothing))) Nothing) [sigTERM, sigINT]
-  result <- try $ withRuntime IO.defaultConfig $ \runtime ->
-    withApp chosen $ \handlers ->
-      withController runtime config handlers $ \controller -> do
-        unless (optionQuiet chosen) $
-          putStrLn ("Listening for OpenFlow switches on " ++ show (controllerAddress controller) ++ (if cores == 1 then " (1 core" else " (" ++ show cores ++ " cores") ++ "; Ctrl-C stops)") >> hFlush stdout
-        withHttp runtime controller http $
-          Scope.withScopeNamed "heddle/controller" $ \scope -> do
-            status <- if terminal && not (optionQuiet chosen) then Just <$> Scope.fork scope (statusLine controller) else pure Nothing
-            park stop `finally` mapM_ Scope.cancel status
+  result <- try $
+    withRuntime IO.defaultConfig $ \runtime ->
+      withApp chosen $ \handlers ->
+        withController runtime config handlers $ \controller -> do
+          unless (optionQuiet chosen) $
+            putStrLn ("Listening for OpenFlow switches on " ++ show (controllerAddress controller) ++ (if cores == 1 then " (1 core" else " (" ++ show cores ++ " cores") ++ "; Ctrl-C stops)") >> hFlush stdout
+          withHttp runtime controller http $
+            Scope.withScopeNamed "heddle/controller" $ \scope -> do
+              status <- if terminal && not (optionQuiet chosen) then Just <$> Scope.fork scope (statusLine controller) else pure Nothing
+              park stop `finally` mapM_ Scope.cancel status
   case result of
     Right () -> unless (optionQuiet chosen) (putStrLn "Stopped.")
     Left (e :: IOException) -> refuse (displayException e ++ "\n  Is another controller running there? Choose another address with --listen.")

@@ -320,17 +320,18 @@ bodiesAsk = withIO $ \runtime -> do
           _ -> drain feed
   withController runtime local {configQueue = 4} (directly body) $ \controller -> Scope.withScope $ \scope -> do
     writeRef known (Just controller)
-    tasks <- forM [1, 2] $ \d -> Scope.fork scope $ withFakeSwitch runtime (controllerAddress controller) (fakeSwitch d) $ \fake -> do
-      -- Many packet-ins that nobody takes meanwhile.
-      let serve k = do
-            when (k < (400 :: Int)) $ fakePacketIn fake 1 (PortNo 1) (frameOf k 2)
-            r <- timeout (milliseconds 5) (fakeReceive fake)
-            n <- atomicRead rounds 0
-            case r of
-              Just (Left FakeClosed) -> pure ()
-              _ | n < 100 -> serve (k + 1)
-              _ -> pure ()
-      serve 0
+    tasks <- forM [1, 2] $ \d -> Scope.fork scope $
+      withFakeSwitch runtime (controllerAddress controller) (fakeSwitch d) $ \fake -> do
+        -- Many packet-ins that nobody takes meanwhile.
+        let serve k = do
+              when (k < (400 :: Int)) $ fakePacketIn fake 1 (PortNo 1) (frameOf k 2)
+              r <- timeout (milliseconds 5) (fakeReceive fake)
+              n <- atomicRead rounds 0
+              case r of
+                Just (Left FakeClosed) -> pure ()
+                _ | n < 100 -> serve (k + 1)
+                _ -> pure ()
+        serve 0
     mapM_ Scope.await tasks
     atomicRead rounds 0 >>= (@?= 100)
 
@@ -353,9 +354,10 @@ bodyEnds body = withIO $ \runtime -> do
 manySwitches :: IO ()
 manySwitches = withLearning local $ \runtime controller events -> do
   Scope.withScope $ \scope -> do
-    tasks <- forM [1 .. 100] $ \d -> Scope.fork scope $ withFakeSwitch runtime (controllerAddress controller) (fakeSwitch d) {fakePatience = seconds 40} $ \fake -> do
-      fakePacketIn fake 1 (PortNo 1) (frameOf 1 2)
-      void (answerOf fake)
+    tasks <- forM [1 .. 100] $ \d -> Scope.fork scope $
+      withFakeSwitch runtime (controllerAddress controller) (fakeSwitch d) {fakePatience = seconds 40} $ \fake -> do
+        fakePacketIn fake 1 (PortNo 1) (frameOf 1 2)
+        void (answerOf fake)
     mapM_ Scope.await tasks
   waitFor "all have ended" (null <$> switches controller)
   waitFor "a hundred reports" ((== 100) . length . filter ended <$> readRef events)

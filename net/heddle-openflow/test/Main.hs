@@ -10,8 +10,8 @@ import CodecTest (codecTests)
 import ControllerTest (controllerTests)
 import Ovs (ovsMissing)
 import OvsTest (ovsTests)
-import TextTest (ofctlTests, textTests)
 import Test.Tasty (defaultMain, testGroup)
+import TextTest (ofctlTests, textTests)
 
 main :: IO ()
 main = do

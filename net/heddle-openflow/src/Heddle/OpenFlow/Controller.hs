@@ -82,7 +82,7 @@ import Foreign.Marshal.Utils (copyBytes, moveBytes)
 import Foreign.Ptr (IntPtr (..), Ptr, castPtr, plusPtr, ptrToIntPtr)
 import Heddle.Channel (Channel)
 import Heddle.Channel qualified as Channel
-import Heddle.IO (Listener, ListenOptions (..), Runtime, Spread (..), defaultListenOptions, listenerAddress, withListener)
+import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), defaultListenOptions, listenerAddress, withListener)
 import Heddle.IO.Registration hiding (sendUntil)
 import Heddle.IO.Service
 import Heddle.IO.Transport

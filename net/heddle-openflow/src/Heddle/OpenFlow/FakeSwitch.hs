@@ -165,7 +165,10 @@ nextFrame :: FakeSwitch -> Deadline -> IO (Either FakeEnd ByteString)
 nextFrame fake deadline = readRef (fakeLeft fake) >>= go
   where
     go bytes
-      | B.length bytes >= 8, n <- size bytes, n >= 8, B.length bytes >= n = do
+      | B.length bytes >= 8,
+        n <- size bytes,
+        n >= 8,
+        B.length bytes >= n = do
         writeRef (fakeLeft fake) (B.drop n bytes)
         pure (Right (B.take n bytes))
       | otherwise =

@@ -35,6 +35,8 @@ where
 
 import Control.Monad (forM, forM_, unless, void, when)
 import Data.Bits (countLeadingZeros, shiftL, shiftR, xor, (.&.), (.|.))
+import Data.ByteString qualified as B
+import Data.ByteString.Unsafe qualified as B (unsafeUseAsCStringLen)
 import Data.Maybe (catMaybes)
 import Data.Word (Word64, Word8)
 import Foreign.Marshal.Alloc (allocaBytes)
@@ -55,8 +57,6 @@ import Heddle.Prim.Exception
 import Heddle.Scope qualified as Scope
 import Heddle.Timer (sleepUntil)
 import Network.Socket (SockAddr)
-import Data.ByteString qualified as B
-import Data.ByteString.Unsafe qualified as B (unsafeUseAsCStringLen)
 
 -- | What load, for how long.
 data LoadOptions = LoadOptions

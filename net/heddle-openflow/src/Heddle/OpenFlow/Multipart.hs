@@ -151,31 +151,34 @@ data FlowStats = FlowStats
 
 flowStats :: Version -> Codec FlowStats FlowStats
 flowStats = \case
-  OF10 -> lengthPrefixed 0 $
-    (\t m s n p i h c k b as -> FlowStats t s n p i h 0 c k b m as)
-      <$> flowTable =. word8 <* padding 1
-      <*> flowMatch =. match10
-      <*> flowSeconds =. word32
-      <*> flowNanoseconds =. word32
-      <*> flowPriority =. word16
-      <*> flowIdle =. word16
-      <*> flowHard =. word16
-      <* padding 6
-      <*> flowCookie =. word64
-      <*> flowPackets =. word64
-      <*> flowBytes =. word64
-      <*> flowInstructions =. asInstructions
-  OF13 -> lengthPrefixed 0 $
-    FlowStats <$> flowTable =. word8 <* padding 1 <*> flowSeconds =. word32 <*> flowNanoseconds =. word32 <*> flowPriority =. word16
-      <*> flowIdle =. word16
-      <*> flowHard =. word16
-      <*> flowStatsFlags =. word16
-      <* padding 4
-      <*> flowCookie =. word64
-      <*> flowPackets =. word64
-      <*> flowBytes =. word64
-      <*> flowMatch =. match13
-      <*> flowInstructions =. listOf instructionCodec
+  OF10 ->
+    lengthPrefixed 0 $
+      (\t m s n p i h c k b as -> FlowStats t s n p i h 0 c k b m as)
+        <$> flowTable =. word8
+        <* padding 1
+        <*> flowMatch =. match10
+        <*> flowSeconds =. word32
+        <*> flowNanoseconds =. word32
+        <*> flowPriority =. word16
+        <*> flowIdle =. word16
+        <*> flowHard =. word16
+        <* padding 6
+        <*> flowCookie =. word64
+        <*> flowPackets =. word64
+        <*> flowBytes =. word64
+        <*> flowInstructions =. asInstructions
+  OF13 ->
+    lengthPrefixed 0 $
+      FlowStats <$> flowTable =. word8 <* padding 1 <*> flowSeconds =. word32 <*> flowNanoseconds =. word32 <*> flowPriority =. word16
+        <*> flowIdle =. word16
+        <*> flowHard =. word16
+        <*> flowStatsFlags =. word16
+        <* padding 4
+        <*> flowCookie =. word64
+        <*> flowPackets =. word64
+        <*> flowBytes =. word64
+        <*> flowMatch =. match13
+        <*> flowInstructions =. listOf instructionCodec
 
 asInstructions :: Codec [Instruction] [Instruction]
 asInstructions =
@@ -286,12 +289,13 @@ data GroupStats = GroupStats
   deriving stock (Eq, Show)
 
 groupStats :: Codec GroupStats GroupStats
-groupStats = lengthPrefixed 0 $
-  GroupStats <$ padding 2 <*> groupStatsId =. word32 <*> groupStatsReferences =. word32 <* padding 4 <*> groupStatsPackets =. word64
-    <*> groupStatsBytes =. word64
-    <*> groupStatsSeconds =. word32
-    <*> groupStatsNanoseconds =. word32
-    <*> groupStatsBuckets =. listOf (BucketCounter <$> counterPackets =. word64 <*> counterBytes =. word64)
+groupStats =
+  lengthPrefixed 0 $
+    GroupStats <$ padding 2 <*> groupStatsId =. word32 <*> groupStatsReferences =. word32 <* padding 4 <*> groupStatsPackets =. word64
+      <*> groupStatsBytes =. word64
+      <*> groupStatsSeconds =. word32
+      <*> groupStatsNanoseconds =. word32
+      <*> groupStatsBuckets =. listOf (BucketCounter <$> counterPackets =. word64 <*> counterBytes =. word64)
 
 -- | One alternative of a group.
 data Bucket = Bucket
@@ -303,8 +307,9 @@ data Bucket = Bucket
   deriving stock (Eq, Show)
 
 bucketCodec :: Codec Bucket Bucket
-bucketCodec = lengthPrefixed 0 $
-  Bucket <$> bucketWeight =. word16 <*> bucketWatchPort =. port32 <*> bucketWatchGroup =. word32 <* padding 4 <*> bucketActions =. actionsCodec OF13
+bucketCodec =
+  lengthPrefixed 0 $
+    Bucket <$> bucketWeight =. word16 <*> bucketWatchPort =. port32 <*> bucketWatchGroup =. word32 <* padding 4 <*> bucketActions =. actionsCodec OF13
 
 data GroupDescription = GroupDescription
   { groupDescType :: !Word8,
@@ -314,8 +319,9 @@ data GroupDescription = GroupDescription
   deriving stock (Eq, Show)
 
 groupDescription :: Codec GroupDescription GroupDescription
-groupDescription = lengthPrefixed 0 $
-  GroupDescription <$> groupDescType =. word8 <* padding 1 <*> groupDescId =. word32 <*> groupDescBuckets =. listOf bucketCodec
+groupDescription =
+  lengthPrefixed 0 $
+    GroupDescription <$> groupDescType =. word8 <* padding 1 <*> groupDescId =. word32 <*> groupDescBuckets =. listOf bucketCodec
 
 -- | Bit sets: types, capabilities; then for each of the four types the most groups and its actions.
 data GroupFeatures = GroupFeatures
@@ -438,12 +444,13 @@ data TableProperty
   deriving stock (Eq, Show)
 
 tableFeatures :: Codec TableFeatures TableFeatures
-tableFeatures = lengthPrefixed 0 $
-  TableFeatures <$> tableFeaturesId =. word8 <* padding 5 <*> tableFeaturesName =. text 32 <*> tableFeaturesMetadataMatch =. word64
-    <*> tableFeaturesMetadataWrite =. word64
-    <*> tableFeaturesConfig =. word32
-    <*> tableFeaturesMax =. word32
-    <*> tableFeaturesProperties =. listOf tableProperty
+tableFeatures =
+  lengthPrefixed 0 $
+    TableFeatures <$> tableFeaturesId =. word8 <* padding 5 <*> tableFeaturesName =. text 32 <*> tableFeaturesMetadataMatch =. word64
+      <*> tableFeaturesMetadataWrite =. word64
+      <*> tableFeaturesConfig =. word32
+      <*> tableFeaturesMax =. word32
+      <*> tableFeaturesProperties =. listOf tableProperty
 
 tableProperty :: Codec TableProperty TableProperty
 tableProperty = codecOf get put

@@ -134,26 +134,40 @@ newtype Pending = Pending (Maybe ByteString -> IO Bool)
 
 -- The words of a switch. All but WordWaiting, WordXid and WordDropped are written by the owner only; others read them for metrics.
 pattern WordFrame, WordFrameSize, WordOutEnd, WordOutLimit, WordOutBase, WordHeard, WordEchoed, WordPacketIns, WordMessages, WordUndecodable, WordDropped, WordSent, WordWaiting, WordXid :: Int
+
 -- | The address of the frame that is being handled.
 pattern WordFrame = 0
+
 pattern WordFrameSize = 1
+
 -- | Bytes in the output.
 pattern WordOutEnd = 2
+
 -- The size of the output's buffer; 0 without one.
 pattern WordOutLimit = 3
+
 pattern WordOutBase = 4
+
 -- | When something was last received.
 pattern WordHeard = 5
+
 -- | When an echo request was sent that nothing has followed yet; 0 for none.
 pattern WordEchoed = 6
+
 pattern WordPacketIns = 7
+
 pattern WordMessages = 8
+
 pattern WordUndecodable = 9
+
 pattern WordSent = 10
+
 -- Words that other threads write, on lines of their own.
 pattern WordXid = 16
+
 -- | How many requests the switch's body waits for.
 pattern WordWaiting = 24
+
 -- | Packet-ins dropped because the body was behind.
 pattern WordDropped = 32
 

@@ -312,7 +312,8 @@ ipv6Of s = case splitDouble s of
     groups t = case break (== ':') t of
       (g, rest)
         | '.' `elem` g, null rest, Just n <- ipv4Of g -> Just [n `shiftR` 16, n .&. 0xffff]
-        | not (null g) && length g <= 4 && all isHexDigit g, [(n, "")] <- readHex g -> case rest of
+        | not (null g) && length g <= 4 && all isHexDigit g,
+          [(n, "")] <- readHex g -> case rest of
           "" -> Just [n]
           _ : "" -> Nothing
           _ : more -> (n :) <$> groups more

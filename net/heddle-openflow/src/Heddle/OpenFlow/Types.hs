@@ -104,6 +104,7 @@ pattern PortFlood = PortNo 0xfffffffb
 pattern PortAll = PortNo 0xfffffffc
 pattern PortController = PortNo 0xfffffffd
 pattern PortLocal = PortNo 0xfffffffe
+
 -- | No port in particular; 1.0's OFPP_NONE.
 pattern PortAny = PortNo 0xffffffff
 
