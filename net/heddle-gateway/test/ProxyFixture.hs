@@ -19,6 +19,7 @@ module ProxyFixture
     -- * A server before them
     Front (..),
     withFront,
+    withFrontOn,
     onBothBackends,
     patient,
     urlOf,
@@ -41,7 +42,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
 import Data.IORef
 import Heddle.Gateway.Proxy
-import Heddle.Http (Pace (..), Settings (..), connectionsOpen, withServer)
+import Heddle.Http (Pace (..), Scheme (..), Settings (..), connectionsOpen, handlersOf, withServerOn)
 import Heddle.Http.Client (Url, parseUrl)
 import Heddle.IO
   ( BackendChoice (..),
@@ -175,14 +176,18 @@ data Front = Front
 
 -- | Serve, run, and see that nothing is left in use.
 withFront :: BackendChoice -> Settings -> ProxySettings -> (Front -> IO a) -> IO a
-withFront backend settings proxied body = do
+withFront = withFrontOn ClearText
+
+-- | The same with a listener of another kind.
+withFrontOn :: Scheme -> BackendChoice -> Settings -> ProxySettings -> (Front -> IO a) -> IO a
+withFrontOn scheme backend settings proxied body = do
   reports <- newIORef []
   failures <- newIORef []
   let note ref what = atomicModifyIORef' ref (\rs -> (what : rs, ()))
   withRuntime defaultConfig {configBackend = backend} $ \runtime ->
     withProxy runtime proxied {proxyFailed = note reports} $ \proxy ->
       withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
-        withServer runtime settings {settingFailed = note failures . describeException} (\_ -> pure (proxyHandler proxy, Nothing)) [listener] $ \server -> do
+        withServerOn runtime settings {settingFailed = note failures . describeException} (\_ -> pure (handlersOf (proxyHandler proxy))) [(listener, scheme)] $ \server -> do
           r <- body (Front (listenerAddress listener) proxy (reverse <$> readIORef reports) (reverse <$> readIORef failures))
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
           idle proxy

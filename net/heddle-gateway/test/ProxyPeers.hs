@@ -15,9 +15,10 @@ import Control.Monad (forM_, void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.Maybe (fromMaybe)
 import Data.Unique (hashUnique, newUnique)
 import Heddle.Gateway.Proxy
-import Heddle.Http (defaultSettings)
+import Heddle.Http (ProxyUse (..), Scheme (..), defaultSettings)
 import Heddle.Http.Client (parseUrl)
 import Heddle.IO (BackendChoice (..))
 import Heddle.Testkit.HttpClient
@@ -44,7 +45,7 @@ data Upstreamed = Upstreamed
   }
 
 tests :: TestTree
-tests = testGroup "peers" [alike "nginx" withNginx, alike "h2o" withH2o, alike "Python" withPython, secured, announced, byHttp2]
+tests = testGroup "peers" [alike "nginx" withNginx, alike "h2o" withH2o, alike "Python" withPython, secured, announced, behindHaproxy, byHttp2]
 
 -- What each server must do behind the proxy.
 alike :: String -> ((Upstreamed -> IO ()) -> IO ()) -> TestTree
@@ -103,7 +104,7 @@ serving program arguments body = go (5 :: Int)
               r <- try (bracket (socket AF_INET Stream 0) close (`connect` loopback port)) :: IO (Either IOException ())
               pure (either (const False) (const True) r, maybe False (const True) ended)
           )
-          (\(up, ended) -> up || ended)
+          (uncurry (||))
 
 logged :: FilePath -> IO [ByteString]
 logged path = either (\(_ :: IOException) -> []) C.lines <$> try (B.readFile path)
@@ -193,7 +194,7 @@ secured = testCase "https, verified" . withDirectory $ \directory -> do
       forM_ [1 .. 5 :: Int] $ \_ -> say c (get "/") >> hearAnswer c >>= answersWith 200 "nginx"
     strict <- client TrustSystem
     withFront Epoll defaultSettings (settings strict) $ \front -> do
-      answerCode <$> ask front (get "/") >>= (@?= 502)
+      ask front (get "/") >>= (@?= 502) . answerCode
       frontReports front >>= assertBool "told" . any (\r -> "cannot secure" `B.isInfixOf` C.pack r)
   where
     seqCode (code, why) next = if code == ExitSuccess then next else \_ -> assertFailure why
@@ -238,6 +239,34 @@ announced = testGroup "haproxy hears of the client by the PROXY protocol" [testC
           let all' = seen <> piece
           if B.null piece || "\r\n\r\n" `B.isInfixOf` all' && not (B.null (B.drop 4 (snd (B.breakSubstring "\r\n\r\n" all')))) then pure all' else go all'
 
+behindHaproxy :: TestTree
+behindHaproxy = testCase "haproxy in front, which announces clients by version 2" . withScripted script $ \upstream ->
+  withFrontOn (Proxied ProxyRequired ClearText) Epoll defaultSettings (patient "" [upstream]) $ \front -> withDirectory $ \directory ->
+    serving "haproxy" (configured directory (frontAddress front)) $ \address -> bracket (socket AF_INET Stream 0) close $ \s -> do
+      -- Another address of this machine than all others in this test.
+      bind s (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 77)))
+      connect s address
+      sendAll s "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+      answer <- toEnd s ""
+      assertBool (show answer) ("127.0.0.77" `B.isSuffixOf` answer)
+  where
+    script _ peer = hearHead peer >>= tell peer . simple . fromMaybe "nothing" . heardField "x-forwarded-for"
+    toEnd s seen = patiently "an answer" (recv s 65536) >>= \piece -> if B.null piece then pure seen else toEnd s (seen <> piece)
+    configured directory to port = do
+      writeFile (directory ++ "/haproxy.cfg") . unlines $
+        [ "defaults",
+          "  mode http",
+          "  timeout client 60s",
+          "  timeout server 60s",
+          "  timeout connect 60s",
+          "frontend f",
+          "  bind 127.0.0.1:" ++ show port,
+          "  default_backend b",
+          "backend b",
+          "  server s " ++ show to ++ " send-proxy-v2"
+        ]
+      pure ["-db", "-f", directory ++ "/haproxy.cfg"]
+
 byHttp2 :: TestTree
 byHttp2 = testCase "curl speaks HTTP/2 before the proxy" . withScripted script $ \upstream ->
   withFront Epoll defaultSettings (patient "" [upstream]) $ \front -> withDirectory $ \directory -> do
@@ -253,5 +282,5 @@ byHttp2 = testCase "curl speaks HTTP/2 before the proxy" . withScripted script $
         (Just n, Nothing) -> hearExactlyFrom peer (read (C.unpack n))
         (Nothing, Just "chunked") -> chunksFrom peer
         _ -> pure ""
-      tell peer (simple (B.concat [requestLine top, " via ", maybe "" id (heardField "via" top), " of ", C.pack (show (B.length body)), " bytes"]))
+      tell peer (simple (B.concat [requestLine top, " via ", fromMaybe "" (heardField "via" top), " of ", C.pack (show (B.length body)), " bytes"]))
       script (0 :: Int) peer

@@ -6,6 +6,7 @@ module EngineInside
   )
 where
 
+import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
 import Control.Exception (ErrorCall (..), throwIO, try)
 import Control.Monad (forM_)
@@ -65,6 +66,24 @@ inside backend =
         hearAnswer client >>= answersWith 200 ""
         say client ("hello" <> get "/next")
         hearAnswer client >>= answersWith 200 "",
+    testCase "askForBody: another thread reads the body while the reply goes out" $ do
+      let handler request = do
+            askForBody request
+            pieces <- newEmptyMVar
+            _ <- forkIO (let go = readBody request >>= \piece -> putMVar pieces piece >> if B.null piece then pure () else go in go)
+            _ <- replyNow request . Stream status200 [] $ \writer ->
+              let go = takeMVar pieces >>= \piece -> if B.null piece then pure () else writerPut writer piece >> writerFlush writer >> go in go
+            pure (Replied status200)
+      talk backend handler $ \client -> forM_ [1, 2 :: Int] $ \_ -> do
+        say client "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nExpect: 100-continue\r\n\r\n"
+        hearSome client >>= (@?= "HTTP/1.1 100 Continue\r\n\r\n")
+        say client "abc"
+        began <- hearSome client
+        let more got = if "abc" `B.isInfixOf` got then pure () else hearSome client >>= more . (got <>)
+        more began
+        say client "def"
+        let rest got = if "0\r\n\r\n" `B.isSuffixOf` got then pure got else hearSome client >>= rest . (got <>)
+        rest "" >>= assertBool "the rest" . ("def" `B.isInfixOf`),
     testCase "a second reply is not sent" $ do
       seen <- newEmptyMVar
       let handler request = do

@@ -47,7 +47,7 @@ import Foreign.Marshal.Array (allocaArray, peekArray, withArray0)
 import Foreign.Ptr (Ptr, castPtr, nullPtr, plusPtr)
 import Heddle.Gateway.Failure
 import Heddle.Gateway.Relay (Output (..))
-import Heddle.IO (Conn, Runtime, close, register)
+import Heddle.IO (Conn, Runtime, deregister, register)
 import Heddle.IO.Registration
 import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer (bufferSize, withBuffer)
@@ -165,7 +165,7 @@ supervised runtime launch found = uninterruptibleMask_ $ do
       _ <- c_signal number 9
       _ <- c_reap pidfd
       for_ left (\fd -> when (fd >= 0) (void (closeFile (Fd fd))))
-      for_ (catMaybes done) close
+      for_ (catMaybes done) closeConn
 
 withStrings :: [ByteString] -> (Ptr CString -> IO a) -> IO a
 withStrings strings use = go strings []
@@ -179,8 +179,8 @@ supervise launch program = do
   hear B.empty `catchSync` \_ -> pure ()
   code <- ending
   wakeReader (registrationOf (programOutput program))
-  close (programErrors program)
-  close (programEnd program)
+  closeConn (programErrors program)
+  closeConn (programEnd program)
   void (trySync (launchEnded launch code))
   where
     errors = registrationOf (programErrors program)
@@ -220,10 +220,10 @@ supervise launch program = do
       if r == ToldCode || r == TimedOutCode
         then again r ending
         else do
-          -- The runtime has stopped: nobody waits any more, nor shall the program be left behind.
+          -- If the runtime has stopped nobody waits any more, nor shall the program be left behind.
           when (r < 0) (signal program Killed 9)
           withLock (programLock program) $ do
-            code <- fromIntegral <$> c_reap (programPidfd program)
+            code <- fromIntegral <$> (if r < 0 then c_reap else c_reapEnded) (programPidfd program)
             atomicWrite ws WordCode code
             atomicWrite ws WordStage Reaped
             pure code
@@ -282,11 +282,16 @@ endProgram grace program = do
 -- [Blocks]: never.
 -- [Threads]: any.
 closeProgram :: Program -> IO ()
-closeProgram program = closeInput program >> close (programOutput program)
+closeProgram program = closeInput program >> closeConn (programOutput program)
 
 -- | The program's standard input ends. Idempotent.
 closeInput :: Program -> IO ()
-closeInput program = for_ (programInput program) close
+closeInput program = for_ (programInput program) closeConn
+
+-- 'close' closes in a safe call, since it does not know what it closes; a pipe and a pidfd are closed at once, and handing the
+-- capability over twice would cost more.
+closeConn :: Conn -> IO ()
+closeConn conn = uninterruptibleMask_ (deregister conn >>= mapM_ (\(Fd fd) -> c_close fd))
 
 -- | Write to the program's standard input: 'False' if it has been closed by either side.
 --
@@ -367,11 +372,17 @@ foreign import ccall safe "heddle_spawn" c_spawn :: CString -> Ptr CString -> Pt
 -- Cannot sleep: WNOHANG.
 foreign import ccall unsafe "heddle_ended" c_ended :: CInt -> IO CLong
 
+-- Cannot sleep: the program has ended.
+foreign import ccall unsafe "heddle_reap" c_reapEnded :: CInt -> IO CLong
+
 -- Safe: a program that was killed only now may take a moment.
 foreign import ccall safe "heddle_reap" c_reap :: CInt -> IO CLong
 
 -- Cannot sleep: kill(2) only marks processes.
 foreign import ccall unsafe "heddle_signal_group" c_signal :: CInt -> CInt -> IO CLong
+
+-- Cannot sleep: nothing is written back to a pipe or a pidfd.
+foreign import ccall unsafe "close" c_close :: CInt -> IO CInt
 
 -- Cannot sleep: the pipe is non-blocking.
 foreign import ccall unsafe "heddle_pipe_read" c_read :: CInt -> Ptr Word8 -> CSize -> IO CLong

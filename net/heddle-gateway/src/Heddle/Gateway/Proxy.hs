@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE PatternSynonyms #-}
 
 -- |
 -- Module      : Heddle.Gateway.Proxy
@@ -66,6 +65,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafePackCStringLen)
 import Data.Char (toLower)
 import Data.Foldable (for_, toList, traverse_)
+import Data.List (intercalate)
 import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
 import Data.Word (Word64)
 import Foreign.Ptr (castPtr)
@@ -282,7 +282,7 @@ try' job tried left failure = do
             _
               | troubleGone trouble -> throwIO ConnectionLost
               | otherwise -> do
-                proxyFailed settings (displayException e)
+                proxyFailed settings (oneLine e)
                 if repeats then again trouble else pure (failedReply trouble)
   where
     proxy = jobProxy job
@@ -294,6 +294,12 @@ try' job tried left failure = do
       InTurn -> AnyOf
       LeastBusy -> Fewest
       _ -> KeyOf (planKey (jobPlan job))
+
+-- An error for a log of lines.
+oneLine :: ClientError -> String
+oneLine e = case lines (displayException e) of
+  [line, _advice] -> line
+  several -> intercalate ";" several
 
 failedReply :: Trouble -> Reply
 failedReply trouble = sentence (Gateway.failureStatus failure) [Header "Retry-After" (C.pack (show (troubleRetryAfter trouble)))] ("The server behind this one " <> words' <> ".")
@@ -379,7 +385,7 @@ answer job member rewriting leaving stays response = do
       try (passContent response writer) >>= \case
         Right () -> pure ()
         Left (e :: ClientError) -> do
-          unless (errorFailure e == GivenUp) (proxyFailed settings (displayException e ++ "; the answer had begun"))
+          unless (errorFailure e == GivenUp) (proxyFailed settings (oneLine e ++ "; the answer had begun"))
           -- What has come is the client's; then its connection ends before the content does.
           writerFlush writer
           abortRequest request
