@@ -176,27 +176,27 @@ several backend =
   [ testCase "a dead upstream is passed over, and left out" . deadOrigin $ \dead -> withScripted (\_ peer -> forever (hearHead peer >> tell peer (simple "alive"))) $ \alive ->
       withFront backend defaultSettings (patient "" [dead, alive]) {proxyBackOff = (seconds 1000, seconds 1000)} $ \front -> do
         forM_ [1 .. 20 :: Int] $ \_ -> ask front (post "x") >>= answersWith 200 "alive"
-        figureUp <$> proxyFigures (frontProxy front) >>= (@?= [False, True])
-        length . filter ("ECONNREFUSED" `isInfixOf`) <$> frontReports front >>= (@?= 3),
+        proxyFigures (frontProxy front) >>= (@?= [False, True]) . figureUp
+        frontReports front >>= (@?= 3) . length . filter ("ECONNREFUSED" `isInfixOf`),
     testCase "what may have been done is not done again" $ do
       heard <- newIORef (0 :: Int)
       let script _ peer = hearHead peer >> atomicModifyIORef' heard (\n -> (n + 1, ()))
       withScripted script $ \one -> withScripted script $ \two -> withFront backend defaultSettings (patient "" [one, two]) $ \front -> do
-        answerCode <$> ask front (post "x") >>= (@?= 502)
+        ask front (post "x") >>= (@?= 502) . answerCode
         readIORef heard >>= (@?= 1)
-        answerCode <$> ask front (get "/") >>= (@?= 502)
+        ask front (get "/") >>= (@?= 502) . answerCode
         readIORef heard >>= (@?= 3)
-        answerCode <$> ask front "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx" >>= (@?= 502)
+        ask front "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx" >>= (@?= 502) . answerCode
         readIORef heard >>= (@?= 5)
         -- A body that may not have been kept cannot be sent twice.
-        answerCode <$> ask front ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" <> B.replicate 100000 120) >>= (@?= 502)
+        ask front ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" <> B.replicate 100000 120) >>= (@?= 502) . answerCode
         n <- readIORef heard
         assertBool (show n) (n == 6),
     testCase "an answer that has begun is not asked for again" $ do
       heard <- newIORef (0 :: Int)
       let script _ peer = hearHead peer >> atomicModifyIORef' heard (\n -> (n + 1, ())) >> tell peer "HTTP/1.1 2"
       withScripted script $ \one -> withScripted script $ \two -> withFront backend defaultSettings (patient "" [one, two]) $ \front -> do
-        answerCode <$> ask front (get "/") >>= (@?= 502)
+        ask front (get "/") >>= (@?= 502) . answerCode
         readIORef heard >>= (@?= 1),
     testCase "in turns, by weight" . withScripted (named "a") $ \one -> withScripted (named "b") $ \two ->
       withFront backend defaultSettings (patient "" []) {proxyUpstreams = [Upstream (urlOf "/" one) 3, Upstream (urlOf "/" two) 1]} $ \front -> withClient (frontAddress front) $ \client -> do

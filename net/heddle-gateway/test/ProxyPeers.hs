@@ -15,6 +15,7 @@ import Control.Monad (forM_, void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.Maybe (fromMaybe)
 import Data.Unique (hashUnique, newUnique)
 import Heddle.Gateway.Proxy
 import Heddle.Http (defaultSettings)
@@ -103,7 +104,7 @@ serving program arguments body = go (5 :: Int)
               r <- try (bracket (socket AF_INET Stream 0) close (`connect` loopback port)) :: IO (Either IOException ())
               pure (either (const False) (const True) r, maybe False (const True) ended)
           )
-          (\(up, ended) -> up || ended)
+          (uncurry (||))
 
 logged :: FilePath -> IO [ByteString]
 logged path = either (\(_ :: IOException) -> []) C.lines <$> try (B.readFile path)
@@ -193,7 +194,7 @@ secured = testCase "https, verified" . withDirectory $ \directory -> do
       forM_ [1 .. 5 :: Int] $ \_ -> say c (get "/") >> hearAnswer c >>= answersWith 200 "nginx"
     strict <- client TrustSystem
     withFront Epoll defaultSettings (settings strict) $ \front -> do
-      answerCode <$> ask front (get "/") >>= (@?= 502)
+      ask front (get "/") >>= (@?= 502) . answerCode
       frontReports front >>= assertBool "told" . any (\r -> "cannot secure" `B.isInfixOf` C.pack r)
   where
     seqCode (code, why) next = if code == ExitSuccess then next else \_ -> assertFailure why
@@ -253,5 +254,5 @@ byHttp2 = testCase "curl speaks HTTP/2 before the proxy" . withScripted script $
         (Just n, Nothing) -> hearExactlyFrom peer (read (C.unpack n))
         (Nothing, Just "chunked") -> chunksFrom peer
         _ -> pure ""
-      tell peer (simple (B.concat [requestLine top, " via ", maybe "" id (heardField "via" top), " of ", C.pack (show (B.length body)), " bytes"]))
+      tell peer (simple (B.concat [requestLine top, " via ", fromMaybe "" (heardField "via" top), " of ", C.pack (show (B.length body)), " bytes"]))
       script (0 :: Int) peer

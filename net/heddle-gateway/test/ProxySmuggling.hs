@@ -112,7 +112,7 @@ attacks =
     chunked ("2\r\nX\r\n0\r\n\r\n" <> inner),
     chunked ("0\r\nContent-Length: 45\r\n\r\n" <> inner),
     chunked ("0\r\nHost: evil\r\nTransfer-Encoding: chunked\r\n\r\n" <> inner),
-    chunked ("0\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"),
+    chunked "0\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n",
     chunked ("5;a=\"\r\n\"\r\nhello\r\n0\r\n\r\n" <> inner),
     post ["Connection: Content-Length", "Content-Length: 45"] inner,
     post ["Connection: Transfer-Encoding", "Transfer-Encoding: chunked"] ("2D\r\n" <> inner <> "\r\n0\r\n\r\n"),

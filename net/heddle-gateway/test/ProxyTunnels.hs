@@ -25,7 +25,7 @@ tests = testCase "500 WebSockets at once, each with its own bytes" . withScripte
     bracket (forM [1 .. 500 :: Int] (const (opened front))) (mapM_ close) $ \sockets -> do
       forM_ (zip [0 ..] sockets) $ \(i, s) -> sendAll s (bytesOf i)
       forM_ (zip [0 ..] sockets) $ \(i, s) -> exactly s (B.length (bytesOf i)) >>= (@?= bytesOf i)
-      sum . figureOpen <$> proxyFigures (frontProxy front) >>= (@?= 500)
+      proxyFigures (frontProxy front) >>= (@?= 500) . sum . figureOpen
     void (eventually "no tunnel to be open" (sum . figureOpen <$> proxyFigures (frontProxy front)) (== 0))
   where
     bytesOf :: Int -> B.ByteString

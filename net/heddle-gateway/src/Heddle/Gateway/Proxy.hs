@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE PatternSynonyms #-}
 
 -- |
 -- Module      : Heddle.Gateway.Proxy
@@ -274,8 +273,9 @@ try' job tried left failure = do
           when (troubleSuspicious trouble) $ do
             at <- monotonicNow
             out <- failedOnce settings member at
-            unless (sizeofSmallArray members == 1) $ for_ out $ \(Nanos time) ->
-              proxyFailed settings (memberName member ++ " is left out for " ++ show (time `quot` 1000000000) ++ " s")
+            unless (sizeofSmallArray members == 1) $
+              for_ out $ \(Nanos time) ->
+                proxyFailed settings (memberName member ++ " is left out for " ++ show (time `quot` 1000000000) ++ " s")
           let repeats = not begun && (troubleUnsent trouble || (troubleUnheard trouble && idempotent))
           case () of
             _

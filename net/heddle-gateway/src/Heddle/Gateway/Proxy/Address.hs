@@ -30,9 +30,10 @@ import Data.ByteString.Internal qualified as B (unsafeCreateUptoN)
 import Data.ByteString.Short (ShortByteString)
 import Data.ByteString.Short qualified as Short
 import Data.Char (isDigit, isHexDigit)
-import Data.Word (Word64)
+import Data.Word (Word64, byteSwap32)
 import Foreign.Ptr (minusPtr)
-import Heddle.Bytes.Write (Write, byte, decimal, ipv6, pokeWrite, writeBound)
+import GHC.ByteOrder (ByteOrder (BigEndian, LittleEndian), targetByteOrder)
+import Heddle.Bytes.Write (Write, ipv4, ipv6, pokeWrite, writeBound)
 import Network.Socket (SockAddr (..), hostAddressToTuple)
 import Numeric (readHex)
 
@@ -57,7 +58,10 @@ peerAddressOf address
     family = at 0 + at 1
     port = fromIntegral (number 2 2)
     at i = fromIntegral (Short.index address i) :: Int
-    number from n = foldl (\w i -> (w `shiftL` 8) .|. fromIntegral (at i)) 0 [from .. from + n - 1] :: Word64
+    number from n = go from 0
+      where
+        go :: Int -> Word64 -> Word64
+        go !i !w = if i >= from + n then w else go (i + 1) ((w `shiftL` 8) .|. fromIntegral (Short.index address i))
 
 mapped :: Word64
 mapped = 0xFFFF00000000
@@ -70,10 +74,12 @@ peerText :: PeerAddress -> ByteString
 peerText = \case
   PeerLocal -> "unix"
   PeerInternet high low _
-    | high == 0 && low `shiftR` 32 == 0xFFFF -> written (octet 24 <> byte 0x2E <> octet 16 <> byte 0x2E <> octet 8 <> byte 0x2E <> octet 0)
+    | high == 0 && low `shiftR` 32 == 0xFFFF -> written (ipv4 (inNetworkOrder (fromIntegral low)))
     | otherwise -> written (ipv6 high low)
     where
-      octet by = decimal (fromIntegral ((low `shiftR` by) .&. 255) :: Int)
+      inNetworkOrder = case targetByteOrder of
+        LittleEndian -> byteSwap32
+        BigEndian -> id
 
 written :: Write -> ByteString
 written w = B.unsafeCreateUptoN (writeBound w) (\p -> (`minusPtr` p) <$> pokeWrite w p)
@@ -140,7 +146,7 @@ parseIPv6 text = do
   if length groups == 8 then Just (joined (take 4 groups), joined (drop 4 groups)) else Nothing
   where
     joined = foldl (\w g -> (w `shiftL` 16) .|. g) 0
-    gap s = go "" s
+    gap = go ""
       where
         go seen (':' : ':' : rest) = Just (reverse seen, rest)
         go seen (c : rest) = go (c : seen) rest

@@ -4,14 +4,14 @@
 -- Stability   : hidden; "Heddle.Gateway.Proxy" uses it
 --
 -- A request's thread waits for its upstream, so it would learn of its client's end only when it writes. Requests whose upstream has been silent for
--- some time are entered here; every 25 ms one thread looks at the clients of all of them, which is a load for each, and
+-- some time are entered here; every 20 ms one thread looks at the clients of all of them, which is a load for each, and
 -- closes the upstream's connection of those that have gone. Requests that are answered quickly are never entered.
 --
 -- A client that has only ended its sending direction counts as gone, as for nginx: the two cannot be told apart.
 --
 -- Protocol: an entry's word goes from 0 to 1 (the thread has found the client gone, and closes the upstream's connection) or to 2 (the wait
 -- is over), by compare-and-set, so a connection that has been returned to its pool is never closed.
--- Cost: of a slow request, two changes of a map; while there are any, a thread that wakes 40 times a second.
+-- Cost: of a slow request, two changes of a map; while there are any, a thread that wakes 50 times a second.
 -- Owner: any thread.
 module Heddle.Gateway.Proxy.Attend
   ( Attendance,
@@ -87,7 +87,7 @@ start attendance = do
 looking :: Attendance -> IO ()
 looking attendance = do
   prepare parker
-  next <- deadlineIn (milliseconds 25)
+  next <- deadlineIn (milliseconds 20)
   parkUntil parker next
   closed <- isClosed parker
   Entries _ entries <- readRef (attendanceEntries attendance)

@@ -36,7 +36,7 @@ module Heddle.Gateway.Proxy.Balance
   )
 where
 
-import Control.Monad (when)
+import Control.Monad (void, when)
 import Data.Bits (popCount, shiftR, testBit, xor)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
@@ -133,8 +133,8 @@ mix z0 = z2 `xor` (z2 `shiftR` 31)
 
 -- | A request begins at, or ends at, an upstream.
 enter, leave :: SmallArray Member -> Turns -> Int -> IO ()
-enter members (Turns turns) i = () <$ fetchAdd turns (sizeofSmallArray members + i) 1
-leave members (Turns turns) i = () <$ fetchAdd turns (sizeofSmallArray members + i) (-1)
+enter members (Turns turns) i = void (fetchAdd turns (sizeofSmallArray members + i) 1)
+leave members (Turns turns) i = void (fetchAdd turns (sizeofSmallArray members + i) (-1))
 
 -- | How many requests are open at each upstream.
 openNow :: SmallArray Member -> Turns -> IO [Int]
@@ -185,6 +185,5 @@ markChecked member up = do
   let down = if up then 0 else 1
   when (before /= down) (atomicWrite (memberHealth member) 2 down)
   -- A good answer ends a suspicion as well.
-  when up (() <$ succeeded member)
+  when up (void (succeeded member))
   pure (before /= down)
-

@@ -192,13 +192,17 @@ claimsOf settings request trusted from clientText authority = do
   hostSeen <- first HeaderXForwardedHost authority
   major <- httpMajor request
   minor <- httpMinor request
-  pure . B.concat $
-    ["X-Forwarded-For: ", joined before, clientText, "\r\nX-Forwarded-Proto: ", scheme]
-      ++ (if B.null hostSeen then [] else ["\r\nX-Forwarded-Host: ", hostSeen])
-      ++ (if B.null (proxyPrefix settings) then [] else ["\r\nX-Forwarded-Prefix: ", proxyPrefix settings])
-      ++ ["\r\nForwarded: ", joined forwarded, "for=", node]
-      ++ (if B.null authority then [] else [";host=\"", if C.any (`elem` ("\"\\" :: String)) authority then B.filter isQuotable authority else authority, "\""])
-      ++ [";proto=", ownScheme, "\r\nVia: ", if B.null via then "" else via <> ", ", if major == 2 then "2.0" else if minor == 0 then "1.0" else "1.1", " heddle\r\n"]
+  let version
+        | major == 2 = "2.0 heddle\r\n"
+        | minor == 0 = "1.0 heddle\r\n"
+        | otherwise = "1.1 heddle\r\n"
+      viaLine = "\r\nVia: " : (if B.null via then id else \others -> via : ", " : others) [version]
+      forwardedLine = "\r\nForwarded: " : joined forwarded : "for=" : node : hostPart (";proto=" : ownScheme : viaLine)
+      hostPart others = if B.null authority then others else ";host=\"" : quotable : "\"" : others
+      quotable = if B.elem 0x22 authority || B.elem 0x5C authority then B.filter isQuotable authority else authority
+      prefixLine = if B.null (proxyPrefix settings) then forwardedLine else "\r\nX-Forwarded-Prefix: " : proxyPrefix settings : forwardedLine
+      hostLine = if B.null hostSeen then prefixLine else "\r\nX-Forwarded-Host: " : hostSeen : prefixLine
+  pure (B.concat ("X-Forwarded-For: " : joined before : clientText : "\r\nX-Forwarded-Proto: " : scheme : hostLine))
   where
     ownScheme = if isSecure request then "https" else "http"
     given known = if trusted then filter (not . B.null) <$> valuesOf request known else pure []

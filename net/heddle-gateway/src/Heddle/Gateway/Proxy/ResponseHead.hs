@@ -1,3 +1,4 @@
+{-# LANGUAGE MultiWayIf #-}
 {-# LANGUAGE OverloadedStrings #-}
 
 -- |
@@ -30,7 +31,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafePackCStringLen)
 import Data.Char (isDigit, toLower)
 import Data.Foldable (asum)
-import Data.Maybe (mapMaybe)
+import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr)
 import Heddle.Http
@@ -66,34 +67,26 @@ announcedLength response =
 -- | The headers for the client. Their bytes are the response's.
 passedHeaders :: Rewriting -> Response -> IO [Header]
 passedHeaders rewriting response = do
-  connection <- responseHeader response HeaderConnection
-  named <- maybe (pure []) (\_ -> foldResponseHeaders response options []) connection
+  named <- foldResponseHeaders response options []
   reverse <$> foldResponseHeaders response (pass named) []
   where
-    options acc known _ (v, vn)
-      | known == Just HeaderConnection = (\value -> [one | option <- listed value, let one = map' option, one `notElem` ["close", "keep-alive", "upgrade"]] ++ acc) <$> borrowed v vn
-      | otherwise = pure acc
-    map' = C.map toLower
-    pass named acc known (n, nn) (v, vn) = case known of
-      Just k
-        | isLeftOut k -> pure acc
-        | null named -> add
-      _ -> do
+    options acc known _ _ v vn
+      | known /= fromEnum HeaderConnection = pure acc
+      | otherwise = do
+        value <- borrowed v vn
+        pure (if value == "keep-alive" || value == "close" then acc else [one | option <- listed value, let { one = lower option }, one `notElem` ["close", "keep-alive", "upgrade"]] ++ acc)
+    pass named acc known n nn v vn
+      | known >= 0 && isLeftOut (toEnum known) = pure acc
+      | otherwise = do
         name <- borrowed n nn
-        if not (null named) && map' name `elem` named
-          then pure acc
-          else case nn of
-            8 | map' name == "location" -> changed name (rewriteLocation rewriting)
-            10 | map' name == "set-cookie" -> changed name (rewriteCookie rewriting)
-            _ -> add
-      where
-        add = do
-          name <- borrowed n nn
-          value <- borrowed v vn
-          pure (Header name value : acc)
-        changed name change = do
-          value <- borrowed v vn
-          pure (Header name (change value) : acc)
+        value <- borrowed v vn
+        pure $
+          if
+              | not (null named) && lower name `elem` named -> acc
+              | nn == 8 && known < 0 && lower name == "location" -> Header name (rewriteLocation rewriting value) : acc
+              | nn == 10 && known < 0 && lower name == "set-cookie" -> Header name (rewriteCookie rewriting value) : acc
+              | otherwise -> Header name value : acc
+    lower = C.map toLower
 
 borrowed :: Ptr Word8 -> Int -> IO ByteString
 borrowed p n = unsafePackCStringLen (castPtr p, n)
@@ -140,11 +133,11 @@ clientPath rewriting path = case B.stripPrefix (rewritingBase rewriting) path of
 -- [Cost]: O(length).
 rewriteLocation :: Rewriting -> ByteString -> ByteString
 rewriteLocation rewriting value
-  | Just path <- asum (map own ["http://", "https://"]) = maybe value id (clientPath rewriting path)
+  | Just path <- asum (map own ["http://", "https://"]) = fromMaybe value (clientPath rewriting path)
   | "/" `B.isPrefixOf` value,
     not ("//" `B.isPrefixOf` value),
     rewritingBase rewriting /= rewritingPrefix rewriting =
-    maybe value id (clientPath rewriting value)
+    fromMaybe value (clientPath rewriting value)
   | otherwise = value
   where
     own scheme

@@ -67,7 +67,7 @@ data ClientRequest = ClientRequest
     -- | What to send on the connection before anything else, also before TLS, such as the PROXY protocol's
     -- line. Unless it is empty, the request has a connection of its own, which closes afterwards.
     requestPreamble :: !ByteString,
-    -- | Called with the connection when the server has been silent for 25 ms, again for each such wait. The action that it returns is called when the wait
+    -- | Called with the connection when the server has been silent for 20 ms, again for each such wait. The action that it returns is called when the wait
     -- is over, and answers whether the request shall be given up ('GivenUp'); to end the wait, close the
     -- connection.
     requestAttended :: !(Maybe (Registration -> IO (IO Bool)))

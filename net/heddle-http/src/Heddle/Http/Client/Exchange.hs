@@ -201,7 +201,7 @@ takeIn ex receive = do
 
 -- When a wait that began now counts as long; see 'requestAttended'.
 deadlineSoon :: Registration -> Deadline -> IO Deadline
-deadlineSoon registration deadline = min deadline . after (milliseconds 25) <$> freshNow registration
+deadlineSoon registration deadline = min deadline . after (milliseconds 20) <$> freshNow registration
 
 -- | Read until the deadline; a long wait is attended to. 'GivenUpCode' when it was given up.
 readAttended :: Exchange -> Deadline -> Ptr Word8 -> Int -> IO Int
@@ -569,9 +569,9 @@ paced ex n sent step = do
 -- Note [Waiting first]
 -- ~~~~~~~~~~~~~~~~~~~~
 -- No answer is there right after the request was sent, so a first attempt to receive would be a system call for nothing.
--- A wait may begin without it when no byte can be left in the socket: a kept connection was read before its use and
--- had nothing ('Heddle.Http.Client.Connect.isStale'), and what comes on any connection after the last attempt, or after it was
--- opened, leaves a token. A layer may hold bytes of its own, so it is asked first.
+-- A wait may begin without it when no byte can be left in the socket: the last read of a kept connection took all that
+-- there was, or left a token ('Heddle.Http.Client.Connect.isStale' has looked), and what comes on any connection after the last
+-- attempt, or after it was opened, leaves one. A layer may hold bytes of its own, so it is asked first.
 
 -- Note [Early answers]
 -- ~~~~~~~~~~~~~~~~~~~~

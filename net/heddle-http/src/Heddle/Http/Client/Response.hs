@@ -196,22 +196,23 @@ responseHeaders :: Response -> IO [(ByteString, ByteString)]
 responseHeaders response = withHead response $ \p table ->
   reverse <$> foldHeaders table (\acc n v -> (\a b -> (a, b) : acc) <$> copySlice p n <*> copySlice p v) []
 
--- | Fold over the header lines in order without copying: the code of a well-known name, and address and
--- length of name and value. The addresses are valid until the step returns.
+-- | Fold over the header lines in order without copying: the code of a well-known name or -1, and address and length of
+-- name and value. The addresses are valid until the step returns.
 --
 -- [Cost]: O(headers).
 -- [Throws]: 'ClientError'.
-foldResponseHeaders :: Response -> (a -> Maybe KnownHeader -> (Ptr Word8, Int) -> (Ptr Word8, Int) -> IO a) -> a -> IO a
+foldResponseHeaders :: Response -> (a -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO a) -> a -> IO a
 foldResponseHeaders response step start = withHead response $ \p table -> do
   count <- headerCount table
-  let go !i acc
+  let go !i !acc
         | i >= count = pure acc
         | otherwise = do
           known <- headerKnown table i
           Slice n nameLength <- headerName table i
           Slice v valueLength <- headerValue table i
-          step acc known (p `plusPtr` n, nameLength) (p `plusPtr` v, valueLength) >>= go (i + 1)
+          step acc (maybe (-1) fromEnum known) (p `plusPtr` n) nameLength (p `plusPtr` v) valueLength >>= go (i + 1)
   go 0 start
+{-# INLINE foldResponseHeaders #-}
 
 -- Content ------------------------------------------------------------------------------------
 
