@@ -12,10 +12,10 @@ ghc_from=9.0
 ghc_to=9.12
 
 packages=(
-  gcc make libssl-dev libnghttp2-dev
+  gcc make libssl-dev libnghttp2-dev zlib1g-dev libbrotli-dev libzstd-dev libcrypt-dev
   ghc cabal-install
   libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
-  libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev
+  libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev libghc-base64-bytestring-dev
 )
 libraries_packages=(
   git python3 openssl ca-certificates
@@ -35,7 +35,7 @@ libraries_packages=(
   # examples/rendezvous
   libghc-juicypixels-dev libghc-vector-dev
   # heddle-websocket: keys, compression, and another implementation to talk to
-  libghc-cryptohash-sha1-dev libghc-base64-bytestring-dev zlib1g-dev python3-websockets
+  libghc-cryptohash-sha1-dev python3-websockets
   # heddle-mpi: it is built against both, and runs under either
   openmpi-bin libopenmpi-dev mpich libmpich-dev
   # another reader of JSON, a client, and system calls counted
@@ -46,6 +46,8 @@ libraries_packages=(
   nginx-light h2o haproxy
   # programs for heddle-gateway to run: PHP both ways, and two that browse repositories
   php-cgi php-fpm cgit gitweb
+  # heddle-openflow: a real switch, with its dummy datapath
+  openvswitch-switch openvswitch-common
   # rev, a command that the tests of heddle-filter run; no longer part of util-linux
   bsdextrautils
 )
@@ -54,11 +56,13 @@ everything_packages=(
   ormolu hlint
   # make test: real clients
   wget chromium
+  # make test: what unpacks compressed files, makes and hashes passwords, and a terminal
+  brotli zstd apache2-utils bsdutils procps
 )
 # What some releases do not have, and cabal does without: a benchmark that compares with it is left out.
 optional_packages=(libghc-monad-par-dev)
 bench_packages=(nginx-light h2o lighttpd php-fpm mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
-  g++ libsimdjson-dev)
+  g++ libsimdjson-dev openvswitch-testcontroller)
 
 case "${1:-everything}" in
   command) ;;

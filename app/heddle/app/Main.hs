@@ -9,6 +9,7 @@ module Main
 where
 
 import Control.Monad (join)
+import ControllerCommand (controllerCommand)
 import Data.ByteString.Char8 qualified as Char8
 import Data.Either (fromLeft)
 import Data.List (intercalate)
@@ -21,8 +22,10 @@ import Heddle.Prim.Thread (startEventManager)
 import Heddle.Walk.Find (writeText)
 import Inputs (toBytes)
 import JsonCommand (jsonCommand)
+import OfbenchCommand (ofbenchCommand)
 import Options.Applicative
 import Options.Applicative.Help.Levenshtein (editDistance)
+import PasswordCommand (passwordCommand)
 import PipeCommand (pipeCommand)
 import ServeCommand (serveCommand)
 import System.Environment (getArgs, getProgName)
@@ -38,7 +41,7 @@ main = do
   case arguments of
     -- find has a language of its own, over bytes.
     word : rest | word == Char8.pack "find" -> inheritInterrupt >> findCommand rest
-    word : _ | word == Char8.pack "serve" -> parse
+    word : _ | word `elem` map Char8.pack ["serve", "controller", "ofbench"] -> parse
     _ -> inheritInterrupt >> parse
   where
     parse =
@@ -87,7 +90,7 @@ version more = infoOption versionText (long "version" <> help "Show the version,
 subcommands :: [(String, ParserInfo (IO ()))]
 subcommands =
   [ (name, about {infoParser = infoParser about <**> version internal})
-    | (name, about) <- [("serve", serveCommand), ("find", findInfo), ("pipe", pipeCommand), ("json", jsonCommand)]
+    | (name, about) <- [("serve", serveCommand), ("find", findInfo), ("pipe", pipeCommand), ("json", jsonCommand), ("password", passwordCommand), ("controller", controllerCommand), ("ofbench", ofbenchCommand)]
   ]
 
 -- optparse-applicative suggests too, but prints the whole usage below it.

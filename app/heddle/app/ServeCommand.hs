@@ -8,6 +8,7 @@ module ServeCommand
   )
 where
 
+import Browser (openBrowser)
 import Control.Monad (when)
 import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
@@ -15,19 +16,24 @@ import Data.Functor ((<&>))
 import Data.List (intercalate)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
+import GHC.Foreign (peekCString)
+import GHC.IO.Encoding (getFileSystemEncoding)
 import Heddle.Gateway.Proxy (Announce (..), Balance (..), ProxySettings (..), defaultCheck, parseNetwork)
 import Heddle.Http (Pace (..), Settings (..))
 import Heddle.IO (BackendChoice (..), Spread (..))
 import Heddle.Prim.Atomic (atomicRead, atomicWrite, newWords)
 import Heddle.Prim.Clock (Nanos (..), seconds)
-import Heddle.Prim.Exception (displayException, finally, try)
+import Heddle.Prim.Exception (displayException, finally, try, trySync)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread (labelMe, nap)
 import Heddle.Serve
 import Heddle.Tls (defaultTlsConfig, pemFiles)
 import Options.Applicative
+import ServeFiles (fileOptions)
+import ServeLimits (limitOptions)
+import ServeTerminal
+import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..), exitWith)
-import System.IO (hFlush, stdout)
 import System.Posix.Process (exitImmediately)
 
 -- | The sub-command's options and action.
@@ -39,12 +45,13 @@ serveCommand =
         <> progDesc "Serve a directory's files over HTTP and HTTPS"
         <> footer
           "SIGTERM, SIGINT (Ctrl-C) and SIGQUIT let open requests finish, then end; a second signal \
-          \ends at once. SIGUSR1 and SIGHUP open the access log and DIR again. Exit codes: 0 after a \
+          \ends at once. SIGUSR1 and SIGHUP open the access log and DIR again. SIGUSR2 starts the program \
+          \anew, for an upgrade: it takes over the addresses, and this process ends when it serves. Exit codes: 0 after a \
           \signal, 1 when a second one had to end it by force, 2 when serving could not begin."
         <> failureCode 2
     )
 
-options :: Parser (Either String ServeOptions)
+options :: Parser (Either String Chosen)
 options =
   build
     <$> strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve")
@@ -52,7 +59,7 @@ options =
       ( option
           (eitherReader parseListen)
           ( long "listen" <> short 'l' <> metavar "ADDR:PORT"
-              <> help ("Listen here; may be given more than once. Also :PORT for every address, unix:PATH, and any of these after https:// (default: " <> intercalate ", " (map renderListen (serveListen standard)) <> ")")
+              <> help ("Listen here; may be given more than once. Also :PORT for every address, unix:PATH, systemd for the sockets of a .socket unit, and any of these after https:// (default: " <> intercalate ", " (map renderListen (serveListen standard)) <> ")")
           )
       )
     <*> many routes
@@ -76,7 +83,7 @@ options =
       )
     <*> optional
       ( strOption
-          (long "access-log" <> metavar "FILE" <> action "file" <> help "Append Apache's combined log format to a file; - for standard output")
+          (long "access-log" <> metavar "FILE" <> action "file" <> help "Append a line for each request to a file; - for standard output")
       )
     <*> many
       ( strOption
@@ -94,29 +101,49 @@ options =
           (positive 10000000 "a number of connections")
           (long "max-connections" <> metavar "N" <> help "Open connections at once; then the one that has been idle longest makes room for a new one (default: as many as there are descriptors)")
       )
+    <*> optional (strOption (long "pid-file" <> metavar "FILE" <> action "file" <> help "Write the process id to a file, and remove it at the end"))
+    <*> optional
+      ( option
+          (eitherReader parseUser)
+          (long "user" <> metavar "USER[:GROUP]" <> action "user" <> help "Serve with the rights of this user, after the addresses, the log and the certificates have been opened")
+      )
     <*> switch (long "one-acceptor" <> help "One listening socket for all cores, instead of one per core (SO_REUSEPORT)")
     <*> option
       (eitherReader backend)
       (long "backend" <> metavar "epoll|poll" <> completeWith ["epoll", "poll"] <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
+    <*> fileOptions
+    <*> option
+      (eitherReader parseLogFormat)
+      (long "log-format" <> metavar "combined|common|json" <> completeWith ["combined", "common", "json"] <> value (serveLogFormat standard) <> showDefaultWith (map toLower . show) <> help "How the lines of --access-log look")
+    <*> option
+      (eitherReader parseLogChoice)
+      (long "log" <> metavar "auto|pretty|quiet" <> completeWith ["auto", "pretty", "quiet"] <> value Auto <> showDefaultWith (const "auto") <> help "pretty: show each request on standard output, for development; auto: on a terminal, a line with requests/s, errors and bytes")
+    <*> limitOptions
+    <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
   where
-    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most one choice =
+    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits opens =
       tlsOf tls <&> \source ->
-        defaults
-          { serveListen = if null listen then serveListen defaults else listen,
-            serveRoutes = routed,
-            serveProxy = proxied (serveProxy defaults),
-            serveVariables = variables,
-            serveTls = source,
-            serveRedirect = redirect,
-            serveCores = cores,
-            serveAccessLog = accessLog,
-            serveIndexes = if null indexes then serveIndexes defaults else indexes,
-            serveHidden = dotted,
-            serveDrain = seconds drain,
-            serveSpread = if one then OneAcceptor else PortPerCapability,
-            serveBackend = choice,
-            serveSettings = (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
-          }
+        Chosen showing opens $
+          defaults
+            { serveListen = if null listen then serveListen defaults else listen,
+              serveRoutes = routed,
+              serveProxy = proxied (serveProxy defaults),
+              serveVariables = variables,
+              serveTls = source,
+              serveRedirect = redirect,
+              serveCores = cores,
+              serveAccessLog = accessLog,
+              serveIndexes = if null indexes then serveIndexes defaults else indexes,
+              serveHidden = dotted,
+              serveDrain = seconds drain,
+              servePidFile = pidFile,
+              serveUser = user,
+              serveSpread = if one then OneAcceptor else PortPerCapability,
+              serveBackend = choice,
+              serveFiles = files,
+              serveLogFormat = format,
+              serveSettings = limits (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
+            }
       where
         defaults = defaultServeOptions directory
     variable text = case break (== '=') text of
@@ -223,22 +250,31 @@ positive most what = eitherReader $ \text -> case reads text of
   [(n, "")] | n > 0 && n <= most -> Right n
   _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (1 to " ++ show most ++ ")")
 
-run :: Either String ServeOptions -> IO ()
+-- What the command line says: what to show, whether to open the browser, what to serve.
+data Chosen = Chosen !LogChoice !Bool !ServeOptions
+
+run :: Either String Chosen -> IO ()
 run = either refuse serve
   where
     refuse why = do
       putErrorLine ("heddle serve: " ++ why)
       exitWith (ExitFailure 2)
 
-serve :: ServeOptions -> IO ()
-serve chosen = do
+serve :: Chosen -> IO ()
+serve (Chosen showing opens given) = do
   labelMe "heddle/serve"
+  terminal <- newTerminal
+  let chosen = forTerminal terminal showing given
   telling <- newWords 1
-  let tell event = atomicWrite telling 0 1 >> (say chosen event `finally` atomicWrite telling 0 0)
+  let tell event = atomicWrite telling 0 1 >> ((say terminal chosen event >> openingAt event) `finally` atomicWrite telling 0 0)
+      openingAt = \case
+        Serving urls _ | opens -> openBrowser urls
+        _ -> pure ()
       -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.
       atSecond = nap (seconds 2) >> exitImmediately (ExitFailure 1)
-  result <- try (serveSite chosen {serveSecond = atSecond} tell)
+  successor <- sameCommand
+  result <- try (serveSite chosen {serveSecond = atSecond, serveSuccessor = successor} tell)
   case result of
     Right () -> do
       stuck <- atomicRead telling 0
@@ -247,18 +283,13 @@ serve chosen = do
       putErrorLine ("heddle serve: " ++ displayException e)
       exitWith (ExitFailure 2)
 
-say :: ServeOptions -> ServeEvent -> IO ()
-say chosen = \case
-  Serving urls cores -> do
-    out ("Serving " ++ serveDirectory chosen ++ " on " ++ unwords urls ++ " (" ++ count cores "core" ++ "; Ctrl-C stops)")
-  Draining open -> out ("Stopping; " ++ count open "open connection" ++ ".")
-  Stopped 0 -> out "Stopped."
-  Stopped cut -> out ("Stopped; " ++ count cut "connection" ++ " cut.")
-  Trouble what -> putErrorLine ("heddle serve: " ++ what)
-  Notice what -> out ("heddle serve: " ++ what)
+-- This program, as it is found now and not as it was when it was started, with the arguments that it was started with,
+-- also those for the runtime.
+sameCommand :: IO (Maybe (FilePath, [String]))
+sameCommand = do
+  path <- getExecutablePath
+  given <- trySync (C.readFile "/proc/self/cmdline")
+  arguments <- either (const (pure [])) (traverse decoded . filter (not . C.null) . C.split '\0') given
+  pure (if null arguments then Nothing else Just (path, arguments))
   where
-    -- Standard output may be the access log.
-    out line
-      | serveAccessLog chosen == Just "-" = putErrorLine line
-      | otherwise = putStrLn line >> hFlush stdout
-    count n what = show n ++ " " ++ what ++ (if n == 1 then "" else "s")
+    decoded bytes = getFileSystemEncoding >>= \encoding -> C.useAsCString bytes (peekCString encoding)

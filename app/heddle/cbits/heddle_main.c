@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 {
   int finds = argc > 1 && strcmp(argv[1], "find") == 0;
   int pipes = argc > 1 && (strcmp(argv[1], "pipe") == 0 || strcmp(argv[1], "json") == 0);
-  int serves = argc > 1 && strcmp(argv[1], "serve") == 0;
+  int serves = argc > 1 && (strcmp(argv[1], "serve") == 0 || strcmp(argv[1], "controller") == 0 || strcmp(argv[1], "ofbench") == 0);
   sigaction(SIGINT, NULL, &first_interrupt);
   char options[80];
   RtsConfig config = defaultRtsConfig;

@@ -42,7 +42,7 @@ help =
     testCase "serve --help lists every option" $ do
       ended <- runTool "heddle" ["serve", "--help"]
       endedCode ended @?= ExitSuccess
-      forM_ ["DIR", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "--cgi", "--fastcgi", "--scgi", "--program-env", "SIGTERM", "Exit codes"] $ \part ->
+      forM_ ["DIR", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "--max-body", "--time-outs", "--open", "--spa", "--error-page", "--autoindex", "--header", "--cache-control", "--security-headers", "--cors", "--mime", "--compression", "--follow-symlinks", "--basic-auth", "--log", "--log-format", "--cgi", "--fastcgi", "--scgi", "--program-env", "--proxy", "--pid-file", "--user", "SIGTERM", "Exit codes"] $ \part ->
         contains part (out ended),
     testCase "--version: compiler, architecture, level of the kernels" $ do
       ended <- runToolIn [("HEDDLE_CPU", "plain")] "heddle" ["--version"]
@@ -84,7 +84,7 @@ refusals =
     testCase "a command that resembles none" $ do
       ended <- runTool "heddle" ["frobnicate"]
       complains ended []
-      endedErr ended @?= "heddle: 'frobnicate' is not a command; there are serve, find, pipe, json (see heddle --help)\n",
+      endedErr ended @?= "heddle: 'frobnicate' is not a command; there are serve, find, pipe, json, password, controller, ofbench (see heddle --help)\n",
     refused "an option that is not there, and the nearest" ["serve", "--lisen", ":1"] ["--lisen", "Did you mean this?\n    --listen\n"],
     refused "backtrackingLostTheCommand: an option that is not there gets the command's usage" ["serve", "/tmp", "--lisen", ":1"] ["--lisen", "Usage: heddle serve DIR"],
     refused "a directory that is missing" ["serve", "/no/such/directory"] ["heddle serve: cannot serve /no/such/directory", "ENOENT", "directory that exists"],
@@ -102,6 +102,12 @@ refusals =
     refused "no cores" ["serve", "/tmp", "--cores", "0"] ["'0' is not a number of cores"],
     refused "cores in words" ["serve", "/tmp", "--cores", "two"] ["'two' is not a number of cores"],
     refused "more cores than the runtime can have" ["serve", "/tmp", "--listen", "127.0.0.1:0", "--cores", "100000"] ["'100000' is not a number of cores"],
+    refused "a size that is none" ["serve", "/tmp", "--max-body", "10X"] ["'10X' is not a size"],
+    refused "a size of nothing" ["serve", "/tmp", "--max-body", "0"] ["is not a size"],
+    refused "a time-out that is not there" ["serve", "/tmp", "--time-outs", "head=1,foot=2"] ["'foot' is not a time-out; there are head, body, reply, idle"],
+    refused "a time-out of nothing" ["serve", "/tmp", "--time-outs", "head=0"] ["'0' is not a number of seconds"],
+    refused "a way to log that is not there" ["serve", "/tmp", "--log", "loud"] ["there are auto, pretty and quiet"],
+    refused "a format that is not there" ["serve", "/tmp", "--log-format", "xml"] ["there are combined, common and json"],
     refused "a back end that is not there" ["serve", "/tmp", "--backend", "select"] ["epoll and poll"],
     testCase "a busy port" $
       forM_ [[], ["--one-acceptor"]] $ \more -> withProgram (["serve", "/tmp"] ++ free) $ \program -> do

@@ -19,11 +19,11 @@ tests =
   testGroup
     "completion in bash"
     [ testCase "commands" $ do
-        offered [""] >>= includes ["serve", "find", "pipe", "json", "--version", "--help"]
+        offered [""] >>= includes ["serve", "find", "pipe", "json", "password", "controller", "ofbench", "--version", "--help"]
         offered ["s"] >>= (@?= ["serve"])
         offered ["--v"] >>= (@?= ["--version"]),
       testCase "options of a command" $ do
-        offered ["serve", "--l"] >>= (@?= ["--listen"])
+        offered ["serve", "--li"] >>= (@?= ["--listen"])
         offered ["json", "--"] >>= includes ["--check", "--minify", "--lines", "--indent"]
         offered ["serve", "--backend", ""] >>= (@?= ["epoll", "poll"]),
       testCase "files, and directories to serve" $

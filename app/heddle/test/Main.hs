@@ -1,5 +1,6 @@
 module Main (main) where
 
+import AuthTest qualified
 import ClientsTest qualified
 import CommandTest qualified
 import CompletionTest qualified
@@ -7,11 +8,14 @@ import FindTest qualified
 import JsonTest qualified
 import LogTest qualified
 import MemoryTest qualified
+import OperateTest qualified
 import PipeTest qualified
 import PressureTest qualified
 import ProgramsTest qualified
 import ProxyTest qualified
+import SiteTest qualified
 import System.Environment (setEnv)
+import TerminalTest qualified
 import Test.Tasty
 import TlsTest qualified
 
@@ -20,4 +24,4 @@ main = do
   -- One after the other: some measure memory and time.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests]
+    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests]

@@ -4,6 +4,7 @@ module Program
     Program (..),
     withProgram,
     withProgramIn,
+    withProgramOn,
     addressOf,
     signal,
     ends,
@@ -62,7 +63,11 @@ withProgram arguments act = do
 
 -- | The same with changes of the environment, and started by another program such as a shell.
 withProgramIn :: [(String, String)] -> (FilePath, [String]) -> (Program -> IO a) -> IO a
-withProgramIn changes (path, arguments) act = bracket start stop $ \(out, err, pid, exit, silent) -> do
+withProgramIn = withProgramOn Inherit
+
+-- | The same with this as its standard input.
+withProgramOn :: StdStream -> [(String, String)] -> (FilePath, [String]) -> (Program -> IO a) -> IO a
+withProgramOn input changes (path, arguments) act = bracket start stop $ \(out, err, pid, exit, silent) -> do
   let outputs = (++) <$> text out <*> text err
       text ref = C.unpack <$> readIORef ref
   _ <- eventually "a start-up line 'Serving DIR on URL…'" ((,) <$> outputs <*> tryReadMVar exit) (\(o, e) -> any served (lines o) || isJust e)
@@ -76,7 +81,7 @@ withProgramIn changes (path, arguments) act = bracket start stop $ \(out, err, p
     start = do
       environment <- changed changes
       (_, Just o, Just e, process) <-
-        createProcess (proc path arguments) {std_out = CreatePipe, std_err = CreatePipe, env = Just environment}
+        createProcess (proc path arguments) {std_in = input, std_out = CreatePipe, std_err = CreatePipe, env = Just environment}
       Just pid <- getPid process
       (out, outEnded) <- collect o
       (err, errEnded) <- collect e

@@ -21,6 +21,8 @@
    several nanoseconds a call; nothing here is ever cancelled that way. */
 long heddle_recv(int fd, void *b, size_t n)
 { ANSWER(syscall(SYS_recvfrom, fd, b, n, MSG_DONTWAIT, NULL, NULL)); }
+long heddle_peek(int fd, void *b, size_t n)
+{ ANSWER(syscall(SYS_recvfrom, fd, b, n, MSG_DONTWAIT | MSG_PEEK, NULL, NULL)); }
 long heddle_send(int fd, const void *b, size_t n, int more)
 { ANSWER(syscall(SYS_sendto, fd, b, n, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0), NULL, 0)); }
 long heddle_read(int fd, void *b, size_t n) { ANSWER(read(fd, b, n)); }

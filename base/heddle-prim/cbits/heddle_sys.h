@@ -9,6 +9,7 @@
 #endif
 
 long heddle_recv(int fd, void *buffer, size_t length);
+long heddle_peek(int fd, void *buffer, size_t length);
 long heddle_send(int fd, const void *buffer, size_t length, int more);
 long heddle_read(int fd, void *buffer, size_t length);
 long heddle_write(int fd, const void *buffer, size_t length);

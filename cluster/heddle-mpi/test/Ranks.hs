@@ -19,6 +19,7 @@ module Ranks
     throws,
     Library (..),
     library,
+    exceptOn,
 
     -- * In the job
     runCases,
@@ -89,8 +90,22 @@ throws classes action =
     Left e -> throwIO (Failure ("another error, not of " ++ show classes ++ ": " ++ displayException e))
     Right _ -> throwIO (Failure ("no error, not of " ++ show classes))
 
+newtype KnownFault = KnownFault String
+
+instance Show KnownFault where
+  showsPrec _ (KnownFault text) = showString text
+
+instance Exception KnownFault
+
+-- | Run an action, unless the library has this fault, which docs/manual/mpi.md names: the case then ends, and its result says
+-- that it was left out. On all ranks alike.
+exceptOn :: [Library] -> String -> IO () -> IO ()
+exceptOn libraries fault action = do
+  mpi' <- library
+  if mpi' `elem` libraries then throwIO (KnownFault fault) else action
+
 -- | The result of a case on a rank.
-data Verdict = Began | Passed | Failed String
+data Verdict = Began | Passed | LeftOut String | Failed String
   deriving stock (Eq, Show)
 
 -- | Run cases in sequence, from the given number on, inside 'mpi'; stop the job at the first
@@ -108,6 +123,7 @@ runCases path from cases = do
             -- All ranks leave a case together, so that a failure belongs to one case.
             trySync (caseBody c >> barrier commWorld) >>= \case
               Right () -> tell (show i ++ " passed")
+              Left e | Just (KnownFault text) <- fromException e -> barrier commWorld >> tell (show i ++ " omitted " ++ show text)
               Left e -> do
                 tell (show i ++ " failed " ++ show (displayException e))
                 abort 3
@@ -120,5 +136,6 @@ readVerdicts path = map parse . filter (not . all isSpace) . lines <$> readFile 
     parse line = case words line of
       [i, "began"] -> (read i, Began)
       [i, "passed"] -> (read i, Passed)
+      i : "omitted" : _ -> (read i, LeftOut (read (drop (length i + 9) line)))
       i : "failed" : _ -> (read i, Failed (read (drop (length i + 8) line)))
       _ -> (-1, Failed line)

@@ -188,6 +188,35 @@ sized backend =
         Just headed <- hear client "HEAD"
         answerHeader headed "content-length" @?= Just "6"
         hearAnswer client >>= answersWith 200 "abcdef",
+    testCase "a builder's, of any length, in any pieces" $
+      forM_ [0, 1, 100, 7000, 7900, 7999, 8000, 8100, 8192, 9000, 100000] $ \n ->
+        forM_ [byteString (B.replicate n 97), foldMap byteString (replicate n "a"), byteStringInsert (B.replicate n 97), foldMap byteStringInsert (replicate (n `quot` 1000) (B.replicate 1000 97)) <> byteString (B.replicate (n `rem` 1000) 97)] $ \builder ->
+          talk backend (\_ -> pure (BuiltOf status200 [] n builder)) $ \client -> do
+            -- Pipelined, so that the output is not empty.
+            say client (get "/" <> get "/" <> "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n" <> get "/")
+            forM_ [1, 2 :: Int] $ \_ -> do
+              answer <- hearAnswer client
+              answersWith 200 (B.replicate n 97) answer
+              answerHeader answer "content-length" @?= Just (C.pack (show n))
+            Just headed <- hear client "HEAD"
+            answerHeader headed "content-length" @?= Just (C.pack (show n))
+            hearAnswer client >>= answersWith 200 (B.replicate n 97),
+    testCase "a builder writes neither more nor less" $
+      forM_ [5, 7, 100, 100000] $ \n ->
+        forM_ [byteString (B.replicate n 97), foldMap byteString (replicate n "a"), byteStringInsert (B.replicate n 97)] $ \builder ->
+          withEngine backend tight (\_ -> pure (BuiltOf status200 [] 6 builder)) $ \engine -> do
+            withClient (engineAddress engine) $ \client -> do
+              say client (get "/" <> get "/")
+              answer <- hearAnswer client
+              assertBool "cut short, and nothing of the surplus" (not (answerWhole answer) && B.length (answerBody answer) <= 6)
+              hearEnd client
+            failuresAre engine ["announced 6"],
+    testCase "a builder's wrong length within a handler is taken back" $
+      withEngine backend tight (\request -> try (replyNow request (BuiltOf status200 [] 6 "abc")) >>= either (\(WrongLength a b) -> pure (Whole status500 [] (C.pack (show (a, b))))) (\_ -> pure (Replied status200))) $ \engine -> do
+        withClient (engineAddress engine) $ \client -> forM_ [1, 2 :: Int] $ \_ -> do
+          say client (get "/")
+          hearAnswer client >>= answersWith 500 "(6,3)"
+        failuresAre engine [],
     testCase "neither more nor less" $
       forM_ ["abc", "abcdefgh" :: ByteString] $ \content ->
         withEngine backend tight (\_ -> pure (StreamOf status200 [] 6 (\writer -> writerPut writer "" >> writerFlush writer >> writerPut writer content))) $ \engine -> do

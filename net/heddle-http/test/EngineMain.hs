@@ -6,6 +6,7 @@ import EngineConversation qualified
 import EngineDeadlines qualified
 import EngineInside qualified
 import EngineParts qualified
+import EngineProxied qualified
 import EngineTransport qualified
 import Heddle.Testkit.Descriptors
 import System.Environment (setEnv)
@@ -25,6 +26,7 @@ main = do
         EngineBadInput.tests,
         EngineDeadlines.tests,
         EngineTransport.tests,
+        EngineProxied.tests,
         -- Last: tests run one after the other.
         noDescriptorIsLeft before
       ]

@@ -4,6 +4,10 @@
 -- for TLS: it turns every bit, receives more than it gives, and greets with a byte.
 module EngineTransport
   ( tests,
+    greeting,
+    hearTurned,
+    toyOpening,
+    turned,
   )
 where
 

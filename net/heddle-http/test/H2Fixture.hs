@@ -175,6 +175,8 @@ site path ready started ended gate request = do
     "/small" -> pure (Built status200 [] (Builder.byteString "small"))
     "/sized" -> pure (StreamOf status200 [] 10 (\w -> writerPut w "12345" >> writerBuild w (Builder.byteString "67890")))
     "/wrong" -> pure (StreamOf status200 [] 10 (`writerPut` "12345"))
+    "/built-of" -> pure (BuiltOf status200 [] 200000 (mconcat (replicate 20000 (Builder.byteString "0123456789"))))
+    "/built-wrong" -> pure (BuiltOf status200 [] 10 (Builder.byteString "12345"))
     "/failing" -> pure (Built status200 [] (Builder.byteString (error "failing")))
     "/now" -> do
       n <- replyNow request (Stream status200 [] (`writerPut` "now"))

@@ -63,7 +63,7 @@ answers backend =
       withSite backend Clear settings $ \at -> do
         runPeer at "inside" 0
         failures <- readIORef (siteFailures at)
-        length failures @?= 3,
+        length failures @?= 4,
     testCase "bodies: trailers, 100 Continue, 413, uploads that nobody reads" $
       withSite backend Clear settings $ \at -> runPeer at "bodies" 0
   ]

@@ -4,6 +4,7 @@ import ChunkedTest qualified
 import ConditionalTest qualified
 import FramingTest qualified
 import ParseTest qualified
+import ProxyProtocolTest qualified
 import RangeTest qualified
 import ScanTest qualified
 import StatusTest qualified
@@ -22,5 +23,6 @@ main =
         ChunkedTest.tests,
         RangeTest.tests,
         ConditionalTest.tests,
-        UriPathTest.tests
+        UriPathTest.tests,
+        ProxyProtocolTest.tests
       ]

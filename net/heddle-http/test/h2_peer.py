@@ -230,10 +230,13 @@ def inside(port, rng):
     assert "content-length" not in head and body == b"0123456789" * 20000
     head, body = peer.get("/sized")
     assert head["content-length"] == "10" and body == b"1234567890"
+    head, body = peer.get("/built-of")
+    assert head["content-length"] == "200000" and body == b"0123456789" * 20000
+    assert peer.get("/built-of", method="HEAD")[0]["content-length"] == "200000"
     assert peer.get("/now")[1] == b"now"
     for path in ("/failing", "/never"):
         assert peer.get(path)[0][":status"] == "500"
-    for path in ("/wrong", "/abort", "/short"):
+    for path in ("/wrong", "/built-wrong", "/abort", "/short"):
         stream = peer.open(path)
         peer.until("reset", lambda: peer.done(stream))
         assert peer.resets[stream] == h2.errors.ErrorCodes.INTERNAL_ERROR, (path, peer.resets[stream])

@@ -88,7 +88,7 @@ logging path body = do
     withAccessLog runtime id path (\t -> atomicModifyIORef' troubles (\ts -> (ts ++ [t], ()))) $ \log' ->
       withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener -> do
         let make capability = do
-              hook <- accessLogHook log' capability
+              hook <- accessLogHook log' Combined capability
               pure (fmap (Whole status200 []) . target, Just hook)
         withServer runtime defaultSettings make [listener] $ \server -> do
           body (listenerAddress listener) log'

@@ -47,7 +47,7 @@ tests =
         let names = [C.pack ('/' : show i) | i <- [1 :: Int .. 2000]]
         forM_ [1 :: Int .. 3] $ \_ -> do
           forM_ names $ \name -> entryOf name 1 60000 >>= insertEntry cache
-          forM_ names (removeEntry cache)
+          forM_ names (\name -> entryOf name 0 0 >>= removeEntry cache)
         forM_ names $ \name -> find cache name >>= (@?= Nothing)
         forM_ (take 100 names) $ \name -> do
           entryOf name 7 60000 >>= insertEntry cache
@@ -108,7 +108,7 @@ run agrees ops = do
         entryOf name n 0 >>= insertEntry cache
         pure (results, Map.insert name n model)
       Remove name -> do
-        removeEntry cache name
+        entryOf name 0 0 >>= removeEntry cache
         pure (results, Map.delete name model)
       Lookup name -> do
         found <- find cache name
@@ -120,7 +120,7 @@ run agrees ops = do
 -- The size in an entry's stamp distinguishes entries.
 find :: FileCache -> ByteString -> IO (Maybe Int64)
 find cache name = do
-  found <- unsafeUseAsCStringLen name (\(p, n) -> lookupPath cache (castPtr p) n)
+  found <- unsafeUseAsCStringLen name (\(p, n) -> lookupPath cache plainVariant (castPtr p) n)
   forM_ found $ \e -> unless (entryPath e == name) (fail ("expected the entry of " ++ show name ++ ", but got that of " ++ show (entryPath e)))
   pure (stampSize . entryStamp <$> found)
 
@@ -128,4 +128,4 @@ entryOf :: ByteString -> Int64 -> Int -> IO Entry
 entryOf name n size = do
   reply <- newPrebuilt "" status200 [] (ContentOf size (\_ -> pure ()))
   unchanged <- newPrebuilt "" status304 [] NoContent
-  newEntry (Deadline 0) (Entry name (B.drop 1 name) True (Stamp n 0 0 0 0 0 0) (Representation (Validators Nothing Nothing) "text/plain" n) reply unchanged)
+  newEntry (Deadline 0) (Entry name plainVariant False (B.drop 1 name) True (Stamp n 0 0 0 0 0 0) (Representation (Validators Nothing Nothing) "text/plain" n Identity []) reply unchanged)

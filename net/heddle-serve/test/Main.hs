@@ -9,6 +9,8 @@ import ListenTest qualified
 import LogLineTest qualified
 import LogRingTest qualified
 import MimeTest qualified
+import PolicyTest qualified
+import ProcessTest qualified
 import RoutesTest qualified
 import StaticTest qualified
 import System.Environment (setEnv)
@@ -23,7 +25,9 @@ main = do
     testGroup
       "heddle-serve"
       [ MimeTest.tests,
+        PolicyTest.tests,
         ListenTest.tests,
+        ProcessTest.tests,
         CacheTest.tests,
         LogLineTest.tests,
         LogRingTest.tests,

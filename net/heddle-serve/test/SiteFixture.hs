@@ -47,11 +47,14 @@ withDirectory = bracket (mkdtemp "/tmp/heddle-test-") removePathForcibly
 -- | Fill a directory, serve it, run; then every connection must end, and no reply may have
 -- failed in the server.
 withSite :: (FilePath -> IO ()) -> (Running -> IO a) -> IO a
-withSite = withRoutedSite noRoutes
+withSite = withSiteOf defaultFileOptions noRoutes
 
 -- | The same with routes.
 withRoutedSite :: Routes -> (FilePath -> IO ()) -> (Running -> IO a) -> IO a
-withRoutedSite routes populate body = withDirectory $ \directory -> do
+withRoutedSite = withSiteOf defaultFileOptions
+
+withSiteOf :: FileOptions -> Routes -> (FilePath -> IO ()) -> (Running -> IO a) -> IO a
+withSiteOf files routes populate body = withDirectory $ \directory -> do
   populate directory
   logged <- newIORef []
   failures <- newIORef []
@@ -60,14 +63,14 @@ withRoutedSite routes populate body = withDirectory $ \directory -> do
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
       bracket (openRoot (C.pack directory)) closeRoot $ \root -> do
         let make _ = do
-              cache <- newFileCache
+              kept <- newKept
               clock <- newLogClock
               let hook request what status bytes = do
                     line <- allocaBytes longestLine $ \p -> do
                       end <- pokeLogLine clock request what status bytes p
                       B.packCStringLen (castPtr p, end `minusPtr` p)
                     atomicModifyIORef' logged (\ls -> (line : ls, ()))
-              pure (staticHandler (Site root ["index.html", "index.htm"] False "heddle" noReserve routes) cache, Just hook)
+              pure (staticHandler (Site (Opening root noReserve False) ["index.html", "index.htm"] False "heddle" (policyOf files) routes) kept, Just hook)
         withServer runtime settings make [listener] $ \server -> do
           r <- body (Running directory (listenerAddress listener) (reverse <$> readIORef logged))
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)

@@ -3,10 +3,12 @@
 -- | Responses that are files: whole, in part, conditional. Where Warp is right it says the same.
 module Files (tests) where
 
-import Control.Monad (forM_)
+import Control.Exception (IOException, try)
+import Control.Monad (forM, forM_)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Lazy qualified as L
 import Data.IORef
 import Data.List (sort)
 import Fixture
@@ -15,6 +17,7 @@ import Heddle.Testkit.Watchdog
 import Network.HTTP.Types
 import Network.Wai
 import Network.Wai.Handler.Heddle qualified as Heddle
+import Network.Wai.Handler.Warp qualified as Warp
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -61,6 +64,17 @@ tests =
           warp <- withWarp application (ask "GET" (get "/"))
           (answerCode answer, answerBody answer, answerHeader answer "content-range") @?= (statusCode status, body, range)
           parts answer @?= parts warp,
+      testCase "an application asks about a file, as of Warp" . withFile $ \path folder -> do
+        let told = show . map (fmap (\(size, date) -> (size :: Integer, date :: ByteString)) . either (const Nothing) Just)
+            asked ask' request respond = do
+              infos <- forM [path, folder, folder ++ "/none", "a\0b"] (try . ask' request)
+              respond (responseLBS status200 [] (L.fromStrict (C.pack (told (infos :: [Either IOException (Integer, ByteString)])))))
+            ours request name = (\file -> (Heddle.fileInfoSize file, Heddle.fileInfoDate file)) <$> Heddle.getFileInfo request name
+            warps request name = (\file -> (Warp.fileInfoSize file, Warp.fileInfoDate file)) <$> Warp.getFileInfo request name
+        here <- withHeddle (asked ours) (ask "GET" (get "/"))
+        there <- withWarp (asked warps) (ask "GET" (get "/"))
+        B.isPrefixOf "[Just (10,\"" (answerBody here) @?= True
+        answerBody here @?= answerBody there,
       testCase "what cannot be read is 404" . withFile $ \path folder ->
         forM_ [path ++ ".none", folder, path ++ "\0x", ""] $ \name -> do
           let application _ respond = respond (responseFile status200 [(hContentType, "text/x"), ("X", "kept")] name Nothing)

@@ -8,6 +8,7 @@ import Control.Exception (ErrorCall (..), IOException, bracket, throwIO, try)
 import Control.Monad (forM_, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Lazy qualified as L
 import Data.IORef
 import Fixture
 import Heddle.Testkit.HttpClient
@@ -48,6 +49,24 @@ tests =
         withHeddleSettings (setOnOpen (\_ -> pure False) (setOnClose (\_ -> count closed) defaultSettings)) hello $ \address ->
           withClient address $ \client -> say client (get "/") >> hearRest client >>= (@?= "") . fst
         readIORef closed >>= (@?= 0),
+      testCase "behind a proxy, the header's address is the client's" $ do
+        told <- newIORef []
+        let tell address = True <$ atomicModifyIORef' told (\old -> (old ++ [address], ()))
+            whose request respond = respond (responseLBS status200 [] (L.fromStrict (C.pack (show (remoteHost request)))))
+            client = SockAddrInet 1234 (tupleToHostAddress (203, 0, 113, 7))
+        withHeddleSettings (setProxyProtocolRequired (setOnOpen tell defaultSettings)) whose $ \address -> do
+          withClient address $ \c -> do
+            say c ("PROXY TCP4 203.0.113.7 10.0.0.1 1234 80\r\n" <> get "/")
+            hearAnswer c >>= answersWith 200 (C.pack (show client))
+          withClient address $ \c -> say c (get "/") >> hearAnswer c >>= \answer -> answerCode answer @?= 400
+        readIORef told >>= (@?= [client])
+        withHeddleSettings (setProxyProtocolOptional defaultSettings) whose $ \address -> do
+          withClient address $ \c -> do
+            say c ("\r\n\r\n\0\r\nQUIT\n\x21\x11\0\12\203\0\113\7\10\0\0\1\4\210\0\80" <> get "/")
+            hearAnswer c >>= answersWith 200 (C.pack (show client))
+          withClient address $ \c -> say c (get "/") >> hearAnswer c >>= \answer -> C.isPrefixOf "127.0.0.1:" (answerBody answer) @?= True
+        withHeddleSettings (setProxyProtocolNone (setProxyProtocolRequired defaultSettings)) hello $ \address ->
+          withClient address $ \c -> say c (get "/") >> hearAnswer c >>= answersWith 200 "hello",
       testCase "an opening hook that fails is reported, and closes" $ do
         reports <- newIORef []
         withHeddleSettings (setOnOpen (\_ -> throwIO (ErrorCall "hook")) (reporting reports defaultSettings)) hello $ \address ->

@@ -6,7 +6,8 @@ module ConversationTest (tests) where
 
 import Control.Concurrent (forkIO, killThread)
 import Control.Concurrent.MVar
-import Control.Monad (forM_, forever, void)
+import Control.Exception (try)
+import Control.Monad (forM_, forever, unless, void)
 import Data.Bits (shiftR)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -15,6 +16,7 @@ import Data.IORef
 import Data.Word (Word8)
 import Fixture
 import Heddle.Prim.Clock (Deadline (..))
+import Heddle.Testkit.Watchdog (patiently)
 import Heddle.WebSocket
 import Heddle.WebSocket.Codec (Deflating (..), deflateMessage, inflateMessage)
 import Test.Tasty
@@ -389,6 +391,37 @@ pieces =
           heard @?= [Just (Frame 0x01 "one"), Just (Frame 0x00 "two"), Just (Frame 0x80 ""), Just (Frame 0x82 "")]
           say peer bye
           hearUntilEnd peer >>= (@?= [done]),
+    testCase "sent in pieces, it is compressed if its first piece is long enough" $ do
+      let noise = B.pack (map (fromIntegral . (`quot` 65536)) (take 50000 (iterate (\n -> (n * 1103515245 + 12345) `mod` 2147483648) (1 :: Int))))
+          sentBy = [(["x"], True), (["x", noise], True), ([B.replicate 600 120, "", "y", noise, B.replicate 100000 121], False), ([noise], False), ([], True)]
+      forM_ sentBy $ \(parts, plainly) ->
+        serving defaults (\conn -> sendBinaryPieces conn (\put -> mapM_ put parts) >> forever (receive conn)) $ \address ->
+          withPeerOffering address [offer] $ \_ peer -> do
+            let toEnd heard = hearFrame peer >>= maybe (assertFailure "the end of a message") (\f@(Frame first _) -> if first >= 0x80 then pure (reverse (f : heard)) else toEnd (f : heard))
+            sent <- toEnd []
+            let content = B.concat [bytes | Frame _ bytes <- sent]
+            [first | Frame first _ <- take 1 sent] @?= [(if plainly then 0x02 else 0x42) + (if null parts then 0x80 else 0)]
+            assertBool "continuations" (and [first `elem` [0x00, 0x80] | Frame first _ <- drop 1 sent])
+            back <- if plainly then pure (Just content) else inflateMessage 1000000 content
+            back @?= Just (B.concat parts)
+            unless plainly $ assertBool "no longer than it need be" (B.length content < 51000)
+            say peer bye
+            hearUntilEnd peer >>= (@?= [done]),
+    testCase "a piece after the end of its message" $
+      forM_ [[], [offer]] $ \headers -> do
+        outcome <- newEmptyMVar
+        let body conn = do
+              kept <- sendBinaryPieces conn (\put -> put <$ put (B.replicate 1000 7))
+              try (kept "late") >>= putMVar outcome
+              sendBinary conn "next" >> forever (receive conn)
+        serving defaults body $ \address ->
+          withPeerOffering address headers $ \_ peer -> do
+            patiently "the late piece" (takeMVar outcome) >>= (@?= Left MessageOver)
+            _ <- hearFrame peer
+            _ <- hearFrame peer
+            hearFrame peer >>= (@?= Just (Frame 0x82 "next"))
+            say peer bye
+            hearUntilEnd peer >>= (@?= [done]),
     testCase "an interrupted receive had more than a piece of a compressed message" $ do
       -- Without the beginning of another frame, and with it.
       forM_ [0, 100] $ \further -> do

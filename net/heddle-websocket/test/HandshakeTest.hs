@@ -174,6 +174,16 @@ clients =
         _ <- asking defaults {optionClose = milliseconds 1} address (`sendText` "a")
         pure ()
       readIORef masksSeen >>= (@?= [Just (Frame 0x81 "a")]),
+    testCase "a server that limits the client's window" $
+      -- The second half is too far from the first for a window of 512 bytes.
+      forM_ [("", 0xc2), ("; client_max_window_bits=15", 0xc2), ("; client_max_window_bits=\"9\"", 0x82), ("; client_max_window_bits=8", 0x82)] $ \(limit, first) -> do
+        heard <- newIORef Nothing
+        let noise = B.pack (map (fromIntegral . (`quot` 65536)) (take 2000 (iterate (\n -> (n * 1103515245 + 12345) `mod` 2147483648) (1 :: Int))))
+            answer request' = accepting ["Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover" <> limit] request'
+        withRawServer answer (\peer -> hearFrame peer >>= writeIORef heard) $ \address -> do
+          _ <- asking defaults {optionClose = milliseconds 1} address (\conn -> sendBinary conn (noise <> noise))
+          pure ()
+        readIORef heard >>= \got -> fmap (\(Frame f _) -> f) got @?= Just first,
     testCase "a server whose frames have masks" $ failing' (masked 0x81 "x") (Violated Masked),
     testCase "a server that sends text that is not UTF-8" $ failing' (unmasked 0x81 "\xff") (Violated InvalidText),
     testCase "a server that sends reserved bits" $ failing' (unmasked 0xa1 "x") (Violated ReservedBit),
@@ -195,7 +205,10 @@ clients =
           accepting ["Sec-WebSocket-Protocol: chat"],
           accepting ["Sec-WebSocket-Extensions: x-other"],
           accepting ["Sec-WebSocket-Extensions: permessage-deflate"],
-          accepting ["Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_max_window_bits=10"],
+          accepting ["Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_max_window_bits"],
+          accepting ["Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_max_window_bits=7"],
+          accepting ["Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_max_window_bits=16"],
+          accepting ["Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_max_window_bits=10; client_max_window_bits=10"],
           accepting ["Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover, permessage-deflate; server_no_context_takeover"],
           accepting ["Bad Header: x"]
         ]

@@ -15,6 +15,7 @@ module Heddle.Http
     withServer,
     withServerOn,
     Scheme (..),
+    ProxyUse (..),
     drainUntil,
     cutShort,
     connectionsOpen,

@@ -6,9 +6,12 @@ module AdoptTest (tests) where
 import Control.Exception
 import Control.Monad
 import Data.ByteString qualified as B
+import Data.List.NonEmpty qualified as NonEmpty
 import Harness
 import Heddle.IO
 import Network.Socket qualified as N
+import System.Directory (doesPathExist, getTemporaryDirectory)
+import System.Posix.Process (getProcessID)
 import System.Posix.Types (Fd)
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -43,6 +46,32 @@ tests =
         (accepted, _) <- N.accept s
         N.close accepted
         close client,
+      -- As a process that takes the place of another does: a socket that nobody accepts from would keep its share of the
+      -- connections waiting for ever.
+      bothBackends "those of another listener: each is accepted from" $ \rt -> do
+        let options = defaultListenOptions {listenSpread = PortPerCapability}
+        first <- newListener rt options (N.SockAddrInet 0 (N.tupleToHostAddress (127, 0, 0, 1)))
+        second <- adoptListeners rt (NonEmpty.fromList (listenerDescriptors first))
+        handOverListener first
+        length (listenerDescriptors second) @?= length (listenerDescriptors first)
+        server <- forkTask (serveEach second (\conn -> void (sendAllUntil conn "y" never)))
+        far <- late
+        forM_ [1 .. 64 :: Int] $ \_ -> do
+          client <- connectUntil rt (listenerAddress second) far >>= either throwIO pure
+          recvUntil client 10 far >>= \r -> r @?= Got "y"
+          close client
+        closeListener second
+        joinTask server,
+      bothBackends "a Unix socket's file goes with the last owner" $ \rt -> do
+        pid <- getProcessID
+        path <- (++ "/heddle-taken-over-" ++ show pid) <$> getTemporaryDirectory
+        first <- newListener rt defaultListenOptions (N.SockAddrUnix path)
+        second <- takenOver <$> adoptListeners rt (NonEmpty.fromList (listenerDescriptors first))
+        handOverListener first
+        closeListener first
+        connectUntil rt (N.SockAddrUnix path) never >>= either throwIO close
+        closeListener second
+        doesPathExist path >>= (@?= False),
       bothBackends "and nothing else is taken" $ \rt -> do
         bracket (N.socket N.AF_INET N.Stream 0) N.close $ \s -> N.withFdSocket s (refused . adoptListener rt . fromIntegral)
         refused (adoptListener rt 1000000)

@@ -19,12 +19,28 @@ module Heddle.Serve
     ServeEvent (..),
     ServeError (..),
 
+    -- * Logs
+    LogFormat (..),
+    parseLogFormat,
+    Traffic (..),
+
+    -- * Files
+    module Heddle.Serve.FileOptions,
+
     -- * Routes
     RouteSpec (..),
     RouteTarget (..),
     RoutePattern (..),
     parseRoute,
     parseUpstreams,
+
+    -- * Passwords
+    hashPassword,
+    longestPassword,
+
+    -- * The user to serve as
+    UserSpec (..),
+    parseUser,
 
     -- * Addresses
     ListenSpec (..),
@@ -35,38 +51,49 @@ module Heddle.Serve
   )
 where
 
-import Control.Monad (unless)
+import Control.Monad (unless, when)
 import Data.ByteString (ByteString)
 import Data.Foldable (for_)
-import Data.List (intercalate, isPrefixOf, nub)
-import Data.Maybe (fromMaybe)
+import Data.List (intercalate, nub)
+import Data.Maybe (catMaybes, isJust)
 import Data.Traversable (for)
 import Heddle.Gateway.Proxy (ProxySettings, defaultProxySettings)
 import Heddle.Http
-import Heddle.IO (BackendChoice (..), Config (..), ListenOptions (..), Listener, Runtime, Shortage (..), Spread (..), closeListener, defaultConfig, defaultListenOptions, listenerAddress, newListener, withRuntime)
+import Heddle.Http.UriPath (decodePath)
+import Heddle.IO (BackendChoice (..), Config (..), Listener, Shortage (..), Spread (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
-import Heddle.Prim.File (closeFile, openFile, readOnly)
+import Heddle.Prim.File (closeFile, openBeneath, openFile, readOnly)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Serve.AccessLog
+import Heddle.Serve.Activity
 import Heddle.Serve.Behind
 import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
-import Heddle.Serve.FileCache (newFileCache)
+import Heddle.Serve.Error
 import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.FileOptions
 import Heddle.Serve.Forward (parseUpstreams)
+import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
+import Heddle.Serve.Listeners
+import Heddle.Serve.LogFormat (LogFormat (..), parseLogFormat)
 import Heddle.Serve.Messages
+import Heddle.Serve.Notify
+import Heddle.Serve.OpenFile (Opening (..), openFollowing)
+import Heddle.Serve.Password (hashPassword, longestPassword)
+import Heddle.Serve.Policy (Policy (..), policyOf)
+import Heddle.Serve.Process
 import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (closeRoot, hasFile, openRoot, refreshRoot)
+import Heddle.Serve.Root (Root, closeRoot, currentRoot, hasFile, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
-import Heddle.Tls (TlsProblem)
-import Network.Socket (SockAddr)
+import Heddle.Serve.Successor
+import Heddle.Serve.Users (guarded, newVerified, openUsers)
 
 -- | What to serve and how.
 data ServeOptions = ServeOptions
@@ -86,6 +113,11 @@ data ServeOptions = ServeOptions
     serveCores :: !(Maybe Int),
     -- | A file, or @-@ for standard output.
     serveAccessLog :: !(Maybe FilePath),
+    serveLogFormat :: !LogFormat,
+    -- | Requests on standard output in this format, besides the access log.
+    serveConsole :: !(Maybe LogFormat),
+    -- | Tell of the traffic about once a second while there is any: 'Busy'.
+    serveActivity :: !Bool,
     -- | Names tried for a directory.
     serveIndexes :: ![FilePath],
     -- | Serve names that begin with a dot.
@@ -96,9 +128,17 @@ data ServeOptions = ServeOptions
     serveSpread :: !Spread,
     -- | The system call that reports events to the event managers.
     serveBackend :: !BackendChoice,
+    -- | Headers, pages, listings, compression.
+    serveFiles :: !FileOptions,
     -- | Runs in a thread of its own at the second signal, after all connections were closed.
     -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
+    -- | The program and the arguments of a successor, which SIGUSR2 starts; 'Nothing' to do nothing then.
+    serveSuccessor :: !(Maybe (FilePath, [String])),
+    -- | A file for the process id.
+    servePidFile :: !(Maybe FilePath),
+    -- | Whose rights to serve with, after the addresses, the log and the certificates have been opened.
+    serveUser :: !(Maybe UserSpec),
     serveSettings :: !Settings
   }
 
@@ -115,12 +155,19 @@ defaultServeOptions directory =
       serveRedirect = False,
       serveCores = Nothing,
       serveAccessLog = Nothing,
+      serveLogFormat = Combined,
+      serveConsole = Nothing,
+      serveActivity = False,
       serveIndexes = ["index.html", "index.htm"],
       serveHidden = False,
       serveDrain = seconds 30,
       serveSpread = PortPerCapability,
       serveBackend = Epoll,
+      serveFiles = defaultFileOptions,
       serveSecond = pure (),
+      serveSuccessor = Nothing,
+      servePidFile = Nothing,
+      serveUser = Nothing,
       serveSettings = defaultSettings
     }
 
@@ -136,61 +183,13 @@ data ServeEvent
     Trouble !String
   | -- | Something that went well, such as new certificates.
     Notice !String
+  | -- | What was counted so far.
+    Busy !Traffic
   deriving stock (Eq, Show)
-
--- | Why serving could not begin.
-data ServeError
-  = -- | The directory, and the system's error.
-    CannotServe !FilePath !Errno
-  | -- | The address, and the system's error.
-    CannotListen !String !Errno
-  | -- | The address as given, and why it has no socket address.
-    CannotResolve !String !String
-  | -- | The log file, and the system's error.
-    CannotLog !FilePath !Errno
-  | -- | The address that has no certificate.
-    NoCertificateFor !String
-  | -- | What is wrong with the certificates.
-    CannotUse ![TlsProblem]
-  | -- | There is nothing to redirect to.
-    NothingToRedirectTo
-  | -- | A route, and what is wrong with it.
-    CannotRoute !NotRouted
-  deriving stock (Eq)
-
-instance Show ServeError where
-  showsPrec d e = showParen (d > 10) (showString (displayException e))
-
-instance Exception ServeError where
-  displayException = \case
-    CannotServe path e ->
-      "cannot serve " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
-        ENOENT -> "Give the name of a directory that exists."
-        ENOTDIR -> "It is not a directory; give the directory that it is in."
-        EACCES -> "Give this user the right to read it, or run as a user who has that right."
-        _ -> "Check the directory and its file system."
-    CannotListen place e ->
-      "cannot listen on " ++ place ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
-        EADDRINUSE -> "Another program listens there; stop it, or choose another port with --listen."
-        EACCES | "unix:" `isPrefixOf` place -> "Give this user the right to write to the socket's directory."
-        EACCES -> "Ports below 1024 need a privilege; try --listen localhost:8080."
-        EADDRNOTAVAIL -> "This machine does not have that address; 'ip address' lists those it has."
-        ENOENT -> "The directory of the socket does not exist."
-        _ -> "Choose another address with --listen."
-    NoCertificateFor place ->
-      "there is no certificate for " ++ place ++ ".\n  Give --tls-cert FILE and --tls-key FILE, or --tls-self-signed for development."
-    CannotUse problems -> intercalate "\nheddle serve: " (map displayException problems)
-    NothingToRedirectTo -> "there is no address to redirect to.\n  Give one with --listen https://ADDR:PORT."
-    CannotRoute why -> displayException why
-    CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
-    CannotLog path e ->
-      "cannot write the access log " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
-        ENXIO -> "Nobody reads this FIFO; start its reader first."
-        _ -> "Choose another file with --access-log, or - for standard output."
 
 -- | Serve until SIGTERM, SIGINT or SIGQUIT, then drain; a second one cuts all connections.
 -- SIGUSR1 and SIGHUP reopen the access log and the root directory, which may have been
--- replaced. A SIGHUP because the server's terminal was closed acts as SIGTERM.
+-- replaced. SIGUSR2 starts a successor, which takes over the listening sockets; when it serves, this process drains. A SIGHUP because the server's terminal was closed acts as SIGTERM.
 --
 -- A thread of its own passes events to the listener. Except for 'Trouble', the server waits up
 -- to a second for each, so a listener that blocks delays a stop but does not prevent it.
@@ -202,46 +201,82 @@ serveSite options tell = do
   cores <- maybe getProcessors pure (serveCores options)
   now <- getCapabilities
   unless (cores == now) (setCapabilities cores)
-  ignoreSignal sigPIPE
+  -- The others would end the process until they are handled.
+  for_ [sigPIPE, sigUSR1, sigUSR2] ignoreSignal
+  inherited <- takeInherited
   directory <- fileNameBytes (serveDirectory options)
   indexes <- traverse fileNameBytes (serveIndexes options)
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
-    withMessages runtime tell $ \messages ->
+    withNotify runtime $ \channel -> withMessages runtime (\event -> notifyOf channel event >> tell event) $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> do
+        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
+          checkPages options indexes root routes
+          users <- openUsersOf messages
           let settings = settingsWith messages
-              site = Site root indexes (serveHidden options) (settingServerName settings) reserve routes
+              policy = policyOf (serveFiles options)
+              site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy routes
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
             certificates <- either (throwIO . CannotUse) pure loaded
-            withListeners runtime options $ \places -> do
+            withListeners runtime (serveSpread options) inherited (serveListen options) $ \places -> do
               schemes <- for places $ \(spec, listener) -> (,) listener <$> schemeOf certificates spec
               redirecting <- redirection options places
               let make capability = do
-                    cache <- newFileCache
-                    hook <- traverse (`accessLogHook` capability) accessLog
+                    kept <- newKept
+                    verified <- newVerified
+                    logHook <- traverse (\log' -> accessLogHook log' (serveLogFormat options) capability) accessLog
+                    consoleHook <- traverse (\(format, log') -> accessLogHook log' format capability) console
+                    let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
                     pure
                       Handlers
-                        { handlersMain = redirecting (staticHandler site cache),
-                          handlersAtOnce = if serveRedirect options then Nothing else Just (staticAtOnce cache),
-                          handlersLog = hook
+                        { handlersMain = redirecting (maybe id (\known -> guarded known verified (staticRefusal site kept)) users (staticHandler site kept)),
+                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (staticAtOnce site kept),
+                          handlersLog = together hooks
                         }
+              for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
               withServerOn runtime settings make schemes $ \http -> do
                 stop <- newWaitCell
+                succeeding <- newWords 1
                 let reopen' = do
+                      notifyReloading channel
                       refreshRoot root
                       for_ accessLog reopen
                       for_ certificates (`reload` tellOfCertificates messages)
-                    atSecond = cutShort http >> for_ accessLog abandon >> serveSecond options
-                handleSignals (unpark stop) atSecond reopen'
-                announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
-                park stop
-                open <- connectionsOpen http
-                announceSoon messages (Draining open)
-                deadline <- deadlineIn (serveDrain options)
-                _ <- drainUntil http deadline
-                left <- connectionsOpen http
-                announceSoon messages (Stopped left)
+                      notifyReady channel
+                    atSecond = cutShort http >> for_ accessLog abandon >> for_ console (abandon . snd) >> serveSecond options
+                    -- One at a time.
+                    successor = for_ (serveSuccessor options) $ \(program, arguments) -> do
+                      free <- compareAndSet succeeding 0 0 1
+                      when free $ do
+                        started <- startSuccessor runtime (seconds 60) program arguments (notifyVariables channel) (handedOver places)
+                        case started of
+                          Left why -> do
+                            announce messages (Trouble ("the successor does not serve, so this process goes on: " ++ why))
+                            atomicWrite succeeding 0 0
+                          Right pid -> do
+                            notifySuccessor channel pid
+                            announce messages (Notice ("process " ++ show pid ++ " serves from now on"))
+                            for_ places (handOverListener . snd)
+                            unpark stop
+                handleSignals (unpark stop) atSecond reopen' successor
+                unless (null (inheritedSockets inherited) || or [True | ListenInherited _ <- map (listenPlace . fst) places]) $
+                  announce messages (Trouble "systemd has passed sockets, and nobody accepts from them; use --listen systemd")
+                -- Signals may come from now on.
+                maybe id withPid (servePidFile options) $ do
+                  for_ (inheritedHandover inherited) announceReady
+                  announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
+                  park stop
+                  open <- connectionsOpen http
+                  announceSoon messages (Draining open)
+                  deadline <- deadlineIn (serveDrain options)
+                  _ <- drainUntil http deadline
+                  left <- connectionsOpen http
+                  announceSoon messages (Stopped left)
   where
+    notifyOf channel = \case
+      Serving urls _ -> notifyServing channel urls
+      Draining _ -> notifyStopping channel
+      _ -> pure ()
+    withPid path = naming (CannotWritePid path) . withPidFile path
     tellOfCertificates messages = announce messages . either Trouble Notice
     settingsWith messages =
       (serveSettings options)
@@ -259,6 +294,42 @@ serveSite options tell = do
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
       Just path -> withAccessLog runtime (naming (CannotLog path)) path (announce messages . Trouble) (body . Just)
+    withConsole runtime messages body = case serveConsole options of
+      Nothing -> body Nothing
+      Just format -> withAccessLog runtime id "-" (announce messages . Trouble) (body . Just . (,) format)
+    openUsersOf messages = for (fileUsers (serveFiles options)) $ \path -> do
+      name <- fileNameBytes path
+      openUsers name (announce messages . Trouble) >>= either (throwIO . CannotUseUsers path) pure
+    withCounts runtime messages body
+      | serveActivity options = withActivity runtime (announce messages . Busy) (body . Just)
+      | otherwise = body Nothing
+
+-- One hook as it is; several ones after each other.
+together :: [LogHook] -> Maybe LogHook
+together = \case
+  [] -> Nothing
+  [hook] -> Just hook
+  hooks -> Just (\request what status sent -> for_ hooks (\hook -> hook request what status sent))
+
+-- The pages that options name must be there, or their mistake would show at the first error only.
+checkPages :: ServeOptions -> [ByteString] -> Root -> Routes -> IO ()
+checkPages options indexes root routes = do
+  for_ (fileErrorPages (serveFiles options)) $ \(_, path) -> do
+    when (isRouted (argumentBytes path)) (throwIO (CannotUsePage "--error-page" path "a route answers for it, so it is not a page"))
+    look (argumentBytes path) >>= \e -> for_ e (throwIO . CannotUsePage "--error-page" path)
+  when (fileFallback (serveFiles options)) $ do
+    found <- traverse look indexes
+    case sequence found of
+      Just (e : _) -> throwIO (CannotUsePage "--spa" (intercalate " or " (serveIndexes options)) e)
+      _ -> pure ()
+  where
+    look path = do
+      now <- monotonicNow
+      directory <- currentRoot root now
+      r <- (if fileFollow (serveFiles options) then openFollowing directory path else openBeneath directory path readOnly)
+      if r < 0 then pure (Just (describeErrno (Errno (negate r)))) else Nothing <$ closeFile (fromIntegral r)
+    -- The text of a program is nobody's business.
+    isRouted path = either (const False) (isJust . findRoute routes) (decodePath ("/" <> path))
 
 -- How the connections of an address begin.
 schemeOf :: Maybe Certificates -> ListenSpec -> IO Scheme
@@ -275,9 +346,9 @@ redirection options places
     [] -> throwIO NothingToRedirectTo
   | otherwise = pure id
 
--- The first signal to stop, the second one, and the one to open files again.
-handleSignals :: IO () -> IO () -> IO () -> IO ()
-handleSignals atFirst atSecond onReopen = do
+-- The first signal to stop, the second one, the one to open files again, and the one to start a successor.
+handleSignals :: IO () -> IO () -> IO () -> IO () -> IO ()
+handleSignals atFirst atSecond onReopen onSuccessor = do
   signals <- newWords 1
   terminal <- (&&) <$> hasTerminal <*> (not <$> ignoredSignal sigHUP)
   let onStop = do
@@ -288,6 +359,7 @@ handleSignals atFirst atSecond onReopen = do
         if there then onReopen else onStop
   for_ [sigTERM, sigINT, sigQUIT] (`onSignal` onStop)
   onSignal sigUSR1 onReopen
+  onSignal sigUSR2 onSuccessor
   onSignal sigHUP onHangUp
 
 -- Whether the process has a controlling terminal.
@@ -295,41 +367,3 @@ hasTerminal :: IO Bool
 hasTerminal = do
   r <- openFile "/dev/tty" readOnly
   if r < 0 then pure False else True <$ closeFile (fromIntegral r)
-
-withListeners :: Runtime -> ServeOptions -> ([(ListenSpec, Listener)] -> IO a) -> IO a
-withListeners runtime options body = go (serveListen options) []
-  where
-    go [] found = body (reverse found)
-    go (spec : rest) found = do
-      resolved <- resolveListen (listenPlace spec)
-      addresses <- either (throwIO . CannotResolve (renderListen spec)) pure resolved
-      each spec addresses [] Nothing (\mine -> go rest (mine ++ found))
-    -- A name may have addresses that this machine does not have (::1 without IPv6); it is
-    -- enough that one works.
-    each spec [] found failure next
-      | not (null found) = next found
-      | otherwise = throwIO (fromMaybe (CannotResolve (renderListen spec) "it has no usable address") failure)
-    each spec (address : rest) found failure next = do
-      let listenOptions = defaultListenOptions {listenSpread = serveSpread options}
-      opened <- try (newListener runtime listenOptions (samePort (map snd found) address))
-      case opened of
-        Right listener -> each spec rest ((spec, listener) : found) failure next `finally` closeListener listener
-        Left (e :: IOException) -> case errnoOf e of
-          Just errno
-            | errno `elem` [EADDRNOTAVAIL, EAFNOSUPPORT] -> each spec rest found (Just (cannot spec errno)) next
-            | otherwise -> throwIO (cannot spec errno)
-          Nothing -> throwIO e
-    cannot spec = CannotListen (renderListen spec)
-
--- For port 0, all addresses of a name get the port that the system chose for the first.
-samePort :: [Listener] -> SockAddr -> SockAddr
-samePort found address = case found of
-  l : _ -> withPortOf (listenerAddress l) address
-  [] -> address
-
--- Turn an 'IOError' of a system call into a 'ServeError' that names the user's argument.
-naming :: (Errno -> ServeError) -> IO a -> IO a
-naming wrap action =
-  try action >>= \case
-    Right r -> pure r
-    Left (e :: IOException) -> maybe (throwIO e) (throwIO . wrap) (errnoOf e)

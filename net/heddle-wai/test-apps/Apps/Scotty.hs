@@ -41,9 +41,12 @@ application path = do
     matchAny "/any" $ text "any"
     notFound $ text "nothing here"
 
-#if !MIN_VERSION_scotty(0,21,0)
--- Scotty had one function for both.
+-- Scotty had one function for both, and then another name for the first.
+#if !MIN_VERSION_scotty(0,20,0)
 pathParam, formParam :: Parsable a => Text.Text -> ActionM a
 pathParam = param
 formParam = param
+#elif !MIN_VERSION_scotty(0,21,0)
+pathParam :: Parsable a => Text.Text -> ActionM a
+pathParam = captureParam
 #endif

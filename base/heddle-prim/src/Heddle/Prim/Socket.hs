@@ -13,6 +13,7 @@
 module Heddle.Prim.Socket
   ( -- * Bytes
     recv,
+    peek,
     send,
     sendMore,
     sendVector,
@@ -69,6 +70,12 @@ import System.Posix.Types (Fd (..))
 recv :: Fd -> Ptr Word8 -> Int -> IO Int
 recv (Fd fd) p n = fromIntegral <$> c_recv fd p (fromIntegral n)
 {-# INLINE recv #-}
+
+-- | 'recv' that leaves the bytes to be received again.
+--
+-- [Blocks]: never.
+peek :: Fd -> Ptr Word8 -> Int -> IO Int
+peek (Fd fd) p n = fromIntegral <$> c_peek fd p (fromIntegral n)
 
 -- | Send; the result may be short.
 --
@@ -207,6 +214,9 @@ pattern Inet6Only = Option 41 26
 
 -- Unsafe: MSG_DONTWAIT.
 foreign import ccall unsafe "heddle_recv" c_recv :: CInt -> Ptr Word8 -> CSize -> IO CLong
+
+-- Unsafe: MSG_DONTWAIT.
+foreign import ccall unsafe "heddle_peek" c_peek :: CInt -> Ptr Word8 -> CSize -> IO CLong
 
 -- Unsafe: MSG_DONTWAIT.
 foreign import ccall unsafe "heddle_send" c_send :: CInt -> Ptr Word8 -> CSize -> CInt -> IO CLong

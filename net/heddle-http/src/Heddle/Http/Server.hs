@@ -14,6 +14,7 @@ module Heddle.Http.Server
     withServer,
     withServerOn,
     Scheme (..),
+    ProxyUse (..),
     drainUntil,
     cutShort,
     connectionsOpen,
@@ -31,9 +32,12 @@ import Heddle.Http.Connection
 import Heddle.Http.Exception (ConnectionLost (..))
 import Heddle.Http.H2.Connection
 import Heddle.Http.Handlers
+import Heddle.Http.Proxied
+import Heddle.Http.ProxyProtocol (ProxySource (..), proxyMistakeText)
 import Heddle.Http.Settings
+import Heddle.Http.Status (status400)
 import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), capabilitiesOf, defaultConfig, defaultListenOptions, withListener, withRuntime)
-import Heddle.IO.Registration (Registration, deadlineOver, registrationCapability)
+import Heddle.IO.Registration (Registration, deadlineOver, registrationCapability, withPeer)
 import Heddle.IO.Service
 import Heddle.IO.Transport (Layer (..), LayerFacts (..), Opened (..), Opening, Transport (..))
 import Heddle.Prim.Atomic (Ref, Words, atomicWrite, newRef, newWords, readRef, writeRef)
@@ -66,6 +70,18 @@ data Scheme
   | -- | HTTPS: each connection begins with this opening of TLS. For a client that speaks HTTP see
     -- 'settingOnClearText'.
     Encrypted !Opening
+  | -- | Connections come by a proxy, which begins each of them with a header of the PROXY protocol; what the
+    -- client speaks follows it. The address that the header names is the connection's peer: for 'Heddle.Http.peer',
+    -- 'Heddle.IO.peerAddress' and 'settingOpened', which is called after the header.
+    Proxied !ProxyUse !Scheme
+
+-- | Whether a listener's connections begin with the header of a proxy.
+data ProxyUse
+  = -- | All do. One that does not is answered with 400, or closed where TLS is spoken.
+    ProxyRequired
+  | -- | Some do. Only for a listener that nobody but proxies can reach: every other client could name any address.
+    ProxyOptional
+  deriving stock (Eq, Show)
 
 -- | 'withServer' for listeners with TLS and without.
 --
@@ -89,20 +105,31 @@ withServerOn runtime settings make listeners = bracket open cutShort
               }
           contextOf registration = indexSmallArray contexts (registrationCapability registration)
           session = \case
-            ClearText -> clearSession contextOf
-            Encrypted opening -> encryptedSession contextOf settings opening
+            ClearText -> hooked (clearSession contextOf)
+            Encrypted opening -> hooked (encryptedSession contextOf settings opening)
+            Proxied use scheme -> proxiedSession contextOf settings use (isClear scheme) (session scheme)
           hooked = maybe id hookedSession (settingOpened settings)
-      services <- startSessions options [(listener, hooked (session scheme)) | (listener, scheme) <- listeners]
+      services <- startSessions options [(listener, ($ B.empty) <$> session scheme) | (listener, scheme) <- listeners]
       pure (Server services draining (settingGrace settings))
+    isClear = \case
+      ClearText -> True
+      Encrypted _ -> False
+      Proxied _ scheme -> isClear scheme
     context draining i = do
       handlers <- make i
       newContext runtime settings i draining handlers
 
+-- Handles one connection. It is given what was received before, with its first call only.
+type Session = ByteString -> Registration -> IO After
+
 -- The handler of one connection without TLS. It keeps the session of a client that speaks HTTP/2.
-clearSession :: (Registration -> Context) -> IO (Registration -> IO After)
+clearSession :: (Registration -> Context) -> IO Session
 clearSession contextOf = do
   speaking <- newRef Nothing
-  pure (\registration -> talkTo (contextOf registration) speaking (Bare registration))
+  pure $ \received registration ->
+    let context = contextOf registration
+        transport = Bare registration
+     in if B.null received then talkTo context speaking transport else converseFrom context (startHttp2 context speaking transport) transport received
 
 -- HTTP/1, or HTTP/2 once the client has shown that it speaks it.
 talkTo :: Context -> Ref (Maybe Http2) -> Transport -> IO After
@@ -122,32 +149,61 @@ continueHttp2 :: Http2 -> IO After
 continueHttp2 h2 = serveHttp2 h2 `onException` abandon h2
 
 -- Calls the hook before the handler's first call and the hook's action after its last.
-hookedSession :: (Registration -> IO (Maybe (IO ()))) -> IO (Registration -> IO After) -> IO (Registration -> IO After)
+hookedSession :: (Registration -> IO (Maybe (IO ()))) -> IO Session -> IO Session
 hookedSession opened make = do
   handler <- make
   state <- newRef Nothing
-  let talk registration closed = do
-        next <- handler registration `onException` closed
+  let talk received registration closed = do
+        next <- handler received registration `onException` closed
         case next of
           Done -> closed
           IdleUntil _ -> pure ()
         pure next
-  pure $ \registration ->
+  pure $ \received registration ->
     readRef state >>= \case
-      Just closed -> talk registration closed
+      Just closed -> talk received registration closed
       Nothing ->
         opened registration >>= \case
           Nothing -> pure Done
-          Just closed -> writeRef state (Just closed) >> talk registration closed
+          Just closed -> writeRef state (Just closed) >> talk received registration closed
+
+-- Reads the header of a proxy, then lets the session handle the connection as the client's.
+proxiedSession :: (Registration -> Context) -> Settings -> ProxyUse -> Bool -> IO Session -> IO Session
+proxiedSession contextOf settings use clear make = do
+  handler <- make
+  client <- newRef Nothing
+  let handle before registration =
+        readRef client >>= \case
+          Just known -> handler B.empty known
+          Nothing -> do
+            -- Called without a byte from the client: it has been silent for too long.
+            silent <- deadlineOver registration =<< idleDeadline registration
+            if silent && B.null before then pure Done else begin before registration
+      begin before registration = do
+        deadline <- deadlineIn (settingHead settings)
+        receiveProxyHeader registration before deadline >>= \case
+          Named source -> keep B.empty (case source of FromClient address -> withPeer address registration; FromProxy -> registration)
+          Unnamed received
+            | use == ProxyOptional -> keep received registration
+            | otherwise -> refused registration "This port expects the header of the PROXY protocol; ask the proxy before it."
+          Misnamed mistake -> refused registration (proxyMistakeText mistake)
+          Unheard -> pure Done
+      keep received known = writeRef client (Just known) >> handler received known
+      -- Where TLS is spoken there is no word for it.
+      refused registration text
+        | clear = refuseClearText (contextOf registration) registration status400 text
+        | otherwise = pure Done
+  pure handle
 
 -- The handler of one connection with TLS: the first call opens the layer, the last one releases it.
-encryptedSession :: (Registration -> Context) -> Settings -> Opening -> IO (Registration -> IO After)
+encryptedSession :: (Registration -> Context) -> Settings -> Opening -> IO Session
 encryptedSession contextOf settings opening = do
   opened <- newRef Nothing
   speaking <- newRef Nothing
-  let handle registration =
+  let handle before registration =
         readRef opened >>= \case
           Just transport -> talk registration transport
+          Nothing | not (B.null before) -> inClear registration before
           Nothing -> do
             -- Called without a byte from the client: it has been silent for too long.
             silent <- deadlineOver registration =<< idleDeadline registration
@@ -156,12 +212,12 @@ encryptedSession contextOf settings opening = do
         deadline <- deadlineIn (settingHead settings)
         opening registration deadline >>= \case
           Opened layer -> keep (Layered registration layer) >> begin registration layer
-          OtherProtocol received
-            | B.null received -> pure Done
-            | otherwise -> case settingOnClearText settings of
-              RefuseClearText status text -> refuseClearText (contextOf registration) registration status text
-              ServeClearText -> keep (Bare registration) >> releasing (Bare registration) (let context = contextOf registration in converseFrom context (startHttp2 context speaking (Bare registration)) (Bare registration) received)
+          OtherProtocol received -> if B.null received then pure Done else inClear registration received
           NotOpened _ -> pure Done
+      -- The client has begun with these bytes, so it does not speak TLS.
+      inClear registration received = case settingOnClearText settings of
+        RefuseClearText status text -> refuseClearText (contextOf registration) registration status text
+        ServeClearText -> keep (Bare registration) >> releasing (Bare registration) (let context = contextOf registration in converseFrom context (startHttp2 context speaking (Bare registration)) (Bare registration) received)
       keep = writeRef opened . Just
       -- The client may have asked for HTTP/2 already.
       begin registration layer

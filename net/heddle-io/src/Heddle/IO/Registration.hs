@@ -34,6 +34,7 @@ module Heddle.IO.Registration
     connectionOf,
     registrationCapability,
     registrationPeer,
+    withPeer,
 
     -- * Codes
     pattern TimedOutCode,
@@ -91,9 +92,12 @@ module Heddle.IO.Registration
 where
 
 import Heddle.IO.Connection (Conn (connRegistration), connectionOf)
+import Heddle.IO.Internal.Address (peerBytes, withAddress)
 import Heddle.IO.Internal.Registration
 import Heddle.IO.Internal.Transfer
-import Heddle.IO.Internal.Types (Interest (..), Registration, registrationPeer)
+import Heddle.IO.Internal.Types (Interest (..), Registration (registrationPeer))
+import Heddle.Prim.Unsafe (unsafeDupable)
+import Network.Socket (SockAddr)
 
 -- | A connection's registration. While it is used, the caller is the connection's only
 -- reader, or only writer, in the directions that it uses: calls of "Heddle.IO" take turns
@@ -105,3 +109,10 @@ import Heddle.IO.Internal.Types (Interest (..), Registration, registrationPeer)
 registrationOf :: Conn -> Registration
 registrationOf = connRegistration
 {-# INLINE registrationOf #-}
+
+-- | The same registration, with another address as its peer's: that of the client whose connection a proxy passes
+-- on, which 'Heddle.IO.peerAddress' then answers.
+--
+-- [Cost]: a copy of its ten fields.
+withPeer :: SockAddr -> Registration -> Registration
+withPeer address registration = registration {registrationPeer = unsafeDupable (withAddress address peerBytes)}

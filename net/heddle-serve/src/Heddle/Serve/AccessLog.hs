@@ -48,6 +48,7 @@ import Heddle.Prim.File
 import Heddle.Prim.Thread (fork)
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.Internal.LogRing
+import Heddle.Serve.LogFormat
 import Heddle.Serve.LogLine
 import System.Posix.IO (FdOption (NonBlockingRead), setFdOption)
 import System.Posix.Types (Fd)
@@ -210,12 +211,18 @@ reopen log' = do
 
 -- | The hook that a capability calls for each reply: format the line in the request's scratch
 -- memory, then put it into the capability's ring.
-accessLogHook :: AccessLog -> Int -> IO LogHook
-accessLogHook log' capability = do
+accessLogHook :: AccessLog -> LogFormat -> Int -> IO LogHook
+accessLogHook log' = \case
+  -- A known function for the usual format.
+  Combined -> hookWith log' pokeLogLine
+  format -> hookWith log' (pokeLineAs format)
+
+hookWith :: AccessLog -> (LogClock -> Request -> Logged -> Status -> Int -> Ptr Word8 -> IO (Ptr Word8)) -> Int -> IO LogHook
+hookWith log' pokeLine capability = do
   clock <- newLogClock
   let ring = logRings log' !! capability
   pure $ \request what status bytes -> withScratch request $ \p -> do
-    end <- pokeLogLine clock request what status bytes p
+    end <- pokeLine clock request what status bytes p
     let n = end `minusPtr` p
         put deadline = do
           waiting <- putLine ring p n
@@ -244,7 +251,7 @@ accessLogHook log' capability = do
         when won (Parker.unpark (logWake log'))
       -- Only the line that crosses the threshold wakes the writer, not every line after it.
       when (waiting >= eager && waiting - n < eager) $ Parker.unpark (logWake log')
-{-# INLINE accessLogHook #-}
+{-# INLINE hookWith #-}
 
 -- The writer ---------------------------------------------------------------------
 

@@ -29,8 +29,14 @@ module Heddle.Serve.FileCache
     entryChecked,
     markChecked,
 
+    -- * What is not worth compressing
+    isUseless,
+    markUseless,
+    oneCompression,
+
     -- * Facts
     cacheBudget,
+    sameBytes,
   )
 where
 
@@ -47,7 +53,9 @@ import Heddle.Http (Prebuilt)
 import Heddle.Http.Borrowed (prebuiltSize)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..))
+import Heddle.Prim.Exception (finally, mask_)
 import Heddle.Serve.FileReply (Representation)
+import Heddle.Serve.Policy (Variant)
 
 -- | What identifies a version of a file.
 data Stamp = Stamp
@@ -66,6 +74,10 @@ data Stamp = Stamp
 data Entry = Entry
   { -- | The path as clients send it.
     entryPath :: !ByteString,
+    -- | What else of a request the reply depends on; see "Heddle.Serve.Policy".
+    entryVariant :: !Variant,
+    -- | Whether no request gets it in another coding.
+    entryAlone :: !Bool,
     -- | The file beneath the root.
     entryFile :: !ByteString,
     -- | Whether the file's last change was more than two seconds old when it was read.
@@ -101,8 +113,11 @@ markChecked entry (Deadline now) = writeWord (entryWords entry) 0 now
 -- | The table.
 data FileCache = FileCache
   { cacheTable :: !(Table (Maybe Entry)),
-    -- | Word 0: bytes held; 1: the hand, a place in the table; 2: insertions into full sets.
-    cacheWords :: !Words
+    -- | Word 0: bytes held; 1: the hand, a place in the table; 2: insertions into full sets; 3: 1 while a thread
+    -- compresses.
+    cacheWords :: !Words,
+    -- | Files that compressing makes no smaller, each at a place that its inode gives.
+    cacheUseless :: !(Table (Maybe Stamp))
   }
 
 sets, ways :: Int
@@ -123,14 +138,39 @@ cacheBudget = 67108864
 --
 -- [Cost]: 32 KB.
 newFileCache :: IO FileCache
-newFileCache = FileCache <$> newTable (sets * ways) Nothing <*> newWords 3
+newFileCache = FileCache <$> newTable (sets * ways) Nothing <*> newWords 4 <*> newTable uselessPlaces Nothing
+
+uselessPlaces :: Int
+uselessPlaces = 256
+
+-- | Whether compressing this version of a file was tried, and made it no smaller.
+--
+-- [Cost]: one comparison.
+isUseless :: FileCache -> Stamp -> IO Bool
+isUseless cache stamp = (== Just stamp) <$> readEntry (cacheUseless cache) (uselessPlace stamp)
+
+-- | Remember it; the files of 256 inodes are remembered.
+markUseless :: FileCache -> Stamp -> IO ()
+markUseless cache stamp = writeEntry (cacheUseless cache) (uselessPlace stamp) (Just stamp)
+
+uselessPlace :: Stamp -> Int
+uselessPlace stamp = fromIntegral (stampInode stamp) .&. (uselessPlaces - 1)
+
+-- | Run unless another thread of the capability is inside; then 'Nothing' at once. So compressing takes at most
+-- one OS thread for each capability.
+--
+-- [Blocks]: as the action does.
+oneCompression :: FileCache -> IO a -> IO (Maybe a)
+oneCompression cache act = mask_ $ do
+  mine <- compareAndSet (cacheWords cache) 3 0 1
+  if mine then Just <$> (act `finally` atomicWrite (cacheWords cache) 3 0) else pure Nothing
 
 -- | The entry of a path in memory.
 --
 -- [Cost]: O(length); no allocation.
-lookupPath :: FileCache -> Ptr Word8 -> Int -> IO (Maybe Entry)
-lookupPath cache p n = do
-  h <- hashPath p n
+lookupPath :: FileCache -> Variant -> Ptr Word8 -> Int -> IO (Maybe Entry)
+lookupPath cache variant p n = do
+  h <- hashPath variant p n
   go (setOf h) 0
   where
     go :: Int -> Int -> IO (Maybe Entry)
@@ -138,7 +178,7 @@ lookupPath cache p n = do
       | way == ways = pure Nothing
       | otherwise =
         readEntry (cacheTable cache) (base + way) >>= \case
-          found@(Just entry) | B.length (entryPath entry) == n -> do
+          found@(Just entry) | B.length (entryPath entry) == n && entryVariant entry == variant -> do
             same <- equals (entryPath entry)
             if same
               then do
@@ -156,8 +196,8 @@ lookupPath cache p n = do
 -- [Cost]: O(ways), and the hand's way to entries that are not used.
 insertEntry :: FileCache -> Entry -> IO ()
 insertEntry cache entry = do
-  removeEntry cache (entryPath entry)
-  base <- setOf <$> unsafeUseAsCStringLen (entryPath entry) (\(p, n) -> hashPath (castPtr p) n)
+  removeEntry cache entry
+  base <- setOfEntry entry
   let size = entrySize entry
   when (size <= cacheBudget) $ do
     place <- leastUsed cache base
@@ -220,23 +260,26 @@ evict cache place e = do
   writeEntry (cacheTable cache) place Nothing
   void (fetchAdd (cacheWords cache) 0 (negate (entrySize e)))
 
--- | Forget a path.
+-- | Forget the entry with this one's path and variant.
 --
 -- [Cost]: O(ways).
-removeEntry :: FileCache -> ByteString -> IO ()
-removeEntry cache path = do
-  base <- setOf <$> unsafeUseAsCStringLen path (\(p, n) -> hashPath (castPtr p) n)
+removeEntry :: FileCache -> Entry -> IO ()
+removeEntry cache entry = do
+  base <- setOfEntry entry
   go base 0
   where
     go :: Int -> Int -> IO ()
     go base way = when (way < ways) $ do
       readEntry (cacheTable cache) (base + way) >>= \case
-        Just e | entryPath e == path -> evict cache (base + way) e
+        Just e | entryPath e == entryPath entry && entryVariant e == entryVariant entry -> evict cache (base + way) e
         _ -> pure ()
       go base (way + 1)
 
 entrySize :: Entry -> Int
 entrySize e = prebuiltSize (entryReply e) + prebuiltSize (entryUnchanged e) + 512
+
+setOfEntry :: Entry -> IO Int
+setOfEntry entry = setOf <$> unsafeUseAsCStringLen (entryPath entry) (\(p, n) -> hashPath (entryVariant entry) (castPtr p) n)
 
 setOf :: Word64 -> Int
 setOf h = fromIntegral ((h `unsafeShiftR` 40) .&. fromIntegral (sets - 1)) * ways
@@ -244,8 +287,8 @@ setOf h = fromIntegral ((h `unsafeShiftR` 40) .&. fromIntegral (sets - 1)) * way
 
 -- Eight bytes at a time. The hash needs no secret, because only names of existing files are
 -- entered.
-hashPath :: Ptr Word8 -> Int -> IO Word64
-hashPath p n = go 0 (fromIntegral n)
+hashPath :: Variant -> Ptr Word8 -> Int -> IO Word64
+hashPath variant p n = go 0 (fromIntegral (n + variant * 65536))
   where
     go :: Int -> Word64 -> IO Word64
     go i h
@@ -264,6 +307,9 @@ hashPath p n = go 0 (fromIntegral n)
     mix h w = let x = (h `xor` w) * 0x9E3779B97F4A7C15 in x `xor` (x `unsafeShiftR` 29)
 {-# INLINE hashPath #-}
 
+-- | Whether two pieces of memory of this length are the same.
+--
+-- [Cost]: O(length); eight bytes at a time.
 sameBytes :: Ptr Word8 -> Ptr Word8 -> Int -> IO Bool
 sameBytes p q n = go 0
   where

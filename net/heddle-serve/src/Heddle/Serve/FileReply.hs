@@ -44,7 +44,7 @@ import Heddle.Http.Conditional
 import Heddle.Http.Range
 import Heddle.Prim.Clock (EpochSeconds (..), epochNow)
 import Heddle.Prim.File (FileStatus (..))
-import Heddle.Serve.Mime (mediaType)
+import Heddle.Serve.Coding (Coding (..), codingName)
 import Numeric (showHex)
 
 -- | One version of a file, as HTTP describes it.
@@ -54,22 +54,31 @@ data Representation = Representation
   { representationValidators :: !Validators,
     -- | The Content-Type.
     representationMedia :: !ByteString,
-    -- | In bytes.
-    representationSize :: !Int64
+    -- | In bytes, as it is sent.
+    representationSize :: !Int64,
+    -- | How it is coded.
+    representationCoding :: !Coding,
+    -- | Headers of all replies about it, such as Vary and those that the options add.
+    representationMore :: ![Header]
   }
   deriving stock (Eq, Show)
 
--- | The representation of a file by its name and status.
-representationOf :: ByteString -> FileStatus -> Representation
-representationOf name status =
+-- | What a file is sent as: its media type, its status, its coding, whether the server made that coding from the file, and
+-- further headers.
+representationOf :: ByteString -> FileStatus -> Coding -> Bool -> [Header] -> Representation
+representationOf media status coding made more =
   Representation
-    { representationValidators = validatorsOf status,
-      representationMedia = mediaType name,
-      representationSize = statusSize status
+    { representationValidators = validatorsOf status (if made then "-" <> codingName coding else ""),
+      representationMedia = media,
+      representationSize = statusSize status,
+      representationCoding = coding,
+      representationMore = more
     }
 
-validatorsOf :: FileStatus -> Validators
-validatorsOf status =
+-- A compressed sibling is a file of its own, with a tag of its own; what the server makes from a file shares the
+-- file's times and inode, so the tag names the coding.
+validatorsOf :: FileStatus -> ByteString -> Validators
+validatorsOf status suffix =
   Validators
     { currentETag = Just (ETag False tag),
       currentModified = Just (EpochSeconds (statusSeconds status))
@@ -77,7 +86,7 @@ validatorsOf status =
   where
     -- The time of change is part of the tag because no program can set it back, as rsync and
     -- tar do with the time of modification.
-    tag = C.intercalate "-" (map hex [statusSize status, modified, changed, statusInode status])
+    tag = C.intercalate "-" (map hex [statusSize status, modified, changed, statusInode status]) <> suffix
     modified = statusSeconds status * 1000000000 + statusNanos status
     changed = statusChanged status * 1000000000 + statusChangedNanos status
     hex n = C.pack (showHex (fromIntegral n :: Word) "")
@@ -104,14 +113,15 @@ data FileReply
 -- 9110 (sections 15.3.7 and 15.4.5) wants it in 206 and 304 as in 200.
 fileHeaders :: Representation -> FileReply -> [Header]
 fileHeaders file = \case
-  WholeFile -> contentType (representationMedia file) : always
-  OnePart range -> contentRangeIs (contentRange range size) : contentType (representationMedia file) : always
-  SeveralParts boundary -> contentType ("multipart/byteranges; boundary=" <> boundary) : always
+  WholeFile -> contentType (representationMedia file) : coded ++ always
+  OnePart range -> contentRangeIs (contentRange range size) : contentType (representationMedia file) : coded ++ always
+  SeveralParts boundary -> contentType ("multipart/byteranges; boundary=" <> boundary) : coded ++ always
   Unchanged -> always
   ConditionFailed -> validators
   NoSuchPart -> [contentRangeIs (contentRangeUnsatisfied size)]
   where
-    always = validators ++ [Header "Accept-Ranges" "bytes"]
+    always = validators ++ Header "Accept-Ranges" "bytes" : representationMore file
+    coded = [Header "Content-Encoding" (codingName (representationCoding file)) | representationCoding file /= Identity]
     validators =
       [Header "ETag" (renderETag tag) | Just tag <- [currentETag (representationValidators file)]]
         ++ [Header "Last-Modified" (formatHttpDate time) | Just time <- [currentModified (representationValidators file)]]

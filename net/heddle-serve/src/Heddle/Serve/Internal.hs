@@ -12,26 +12,52 @@
 module Heddle.Serve.Internal
   ( module Heddle.Serve.AccessLog,
     module Heddle.Serve.Behind,
+    module Heddle.Serve.Coding,
     module Heddle.Serve.DescriptorReserve,
+    module Heddle.Serve.Directory,
     module Heddle.Serve.FileCache,
+    module Heddle.Serve.FileOptions,
     module Heddle.Serve.FileReply,
+    module Heddle.Serve.Glob,
+    module Heddle.Serve.Inherited,
+    module Heddle.Serve.IsoTime,
     module Heddle.Serve.Listen,
+    module Heddle.Serve.Listing,
+    module Heddle.Serve.LogFormat,
     module Heddle.Serve.LogLine,
     module Heddle.Serve.Mime,
+    module Heddle.Serve.OpenFile,
+    module Heddle.Serve.Password,
+    module Heddle.Serve.Policy,
+    module Heddle.Serve.Process,
     module Heddle.Serve.Root,
     module Heddle.Serve.Routes,
     module Heddle.Serve.Static,
+    module Heddle.Serve.Users,
   )
 where
 
 import Heddle.Serve.AccessLog
 import Heddle.Serve.Behind
+import Heddle.Serve.Coding
 import Heddle.Serve.DescriptorReserve
+import Heddle.Serve.Directory
 import Heddle.Serve.FileCache
+import Heddle.Serve.FileOptions
 import Heddle.Serve.FileReply
+import Heddle.Serve.Glob
+import Heddle.Serve.Inherited
+import Heddle.Serve.IsoTime
 import Heddle.Serve.Listen
+import Heddle.Serve.Listing
+import Heddle.Serve.LogFormat
 import Heddle.Serve.LogLine
 import Heddle.Serve.Mime
+import Heddle.Serve.OpenFile
+import Heddle.Serve.Password
+import Heddle.Serve.Policy
+import Heddle.Serve.Process
 import Heddle.Serve.Root
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
+import Heddle.Serve.Users

@@ -3,8 +3,8 @@
 -- Description : Addresses as users write them
 -- Stability   : stable
 --
--- @8080@, @:8080@, @127.0.0.1:8080@, @[::1]:8080@, @localhost:8080@, @unix:\/path@, and the same
--- after @https:\/\/@.
+-- @8080@, @:8080@, @127.0.0.1:8080@, @[::1]:8080@, @localhost:8080@, @unix:\/path@, @systemd@, @systemd:NAME@, and the
+-- same after @https:\/\/@.
 --
 -- Cost: a name look-up when the host is a name.
 -- Owner: values.
@@ -48,6 +48,8 @@ data ListenPlace
     ListenHost !String !Int
   | -- | A Unix socket's path.
     ListenUnix !FilePath
+  | -- | The sockets that systemd has passed: those with this name, or all if it is empty.
+    ListenInherited !String
   deriving stock (Eq, Show)
 
 -- | The port of an address that names none: 8080.
@@ -77,6 +79,8 @@ parsePlace standard text
     path
       | B.length (encodeUtf8 (T.pack path)) > 107 -> Left "a Unix socket's path has at most 107 bytes"
       | otherwise -> Right (ListenUnix path)
+  | text == "systemd" = Right (ListenInherited "")
+  | Just name <- stripPrefix "systemd:" text, not (isPort name) = if null name then Left "after 'systemd:' a socket's name is needed, as its FileDescriptorName says" else Right (ListenInherited name)
   | '[' : rest <- text = case break (== ']') rest of
     (host, ']' : ':' : p) | ':' `elem` host -> ListenHost host <$> port p
     (host, "]") | ':' `elem` host -> Right (ListenHost host standard)
@@ -91,6 +95,8 @@ parsePlace standard text
     _ -> wrong
   where
     wrong = Left "expected ADDRESS:PORT, such as 127.0.0.1:8080, [::1]:8080, :8080, unix:/run/site.sock or https://:8443"
+    -- A host may be called systemd.
+    isPort name = not (null name) && all (`elem` ['0' .. '9']) name
     port p = case readMaybe p of
       Just n | all (`elem` ['0' .. '9']) p, n >= 0, n <= (65535 :: Int) -> Right n
       _ -> Left ("'" ++ p ++ "' is not a port; ports go from 0 (any free one) to 65535")
@@ -104,16 +110,18 @@ renderListen (ListenSpec protocol place) = case protocol of
 renderPlace :: ListenPlace -> String
 renderPlace = \case
   ListenUnix path -> "unix:" ++ path
+  ListenInherited name -> if null name then "systemd" else "systemd:" ++ name
   ListenHost host p
     | ':' `elem` host -> "[" ++ host ++ "]:" ++ show p
     | otherwise -> host ++ ":" ++ show p
 
--- | The socket addresses of a place; a name may have several.
+-- | The socket addresses of a place; a name may have several, and what is inherited has none to bind.
 --
 -- [Blocks]: holds an OS thread while a name is looked up.
 resolveListen :: ListenPlace -> IO (Either String [SockAddr])
 resolveListen = \case
   ListenUnix path -> pure (Right [SockAddrUnix path])
+  ListenInherited _ -> pure (Right [])
   ListenHost host p -> do
     let hints = defaultHints {addrFlags = [AI_PASSIVE], addrSocketType = Stream}
     found <- try (getAddrInfo (Just hints) (if null host then Nothing else Just host) (Just (show p)))
@@ -125,7 +133,10 @@ resolveListen = \case
 -- | The URL to open for a place that listens at such an address.
 listenUrl :: ListenSpec -> SockAddr -> String
 listenUrl (ListenSpec protocol place) address = case (place, address) of
-  (ListenUnix path, _) -> (if protocol == Https then "https://" else "") ++ "unix:" ++ path
+  (ListenUnix path, _) -> unix path
+  (ListenInherited _, SockAddrUnix path) -> unix path
+  (ListenInherited _, SockAddrInet p _) -> scheme ++ named (numeric address) ++ suffix (fromIntegral p)
+  (ListenInherited _, SockAddrInet6 p _ _ _) -> scheme ++ named (numeric address) ++ suffix (fromIntegral p)
   (ListenHost host _, SockAddrInet p _) -> scheme ++ named host ++ suffix (fromIntegral p)
   (ListenHost host _, SockAddrInet6 p _ _ _) -> scheme ++ named host ++ suffix (fromIntegral p)
   (ListenHost host p, _) -> scheme ++ named host ++ suffix p
@@ -137,6 +148,9 @@ listenUrl (ListenSpec protocol place) address = case (place, address) of
       | null host || host == "0.0.0.0" || host == "::" = "localhost"
       | ':' `elem` host = "[" ++ host ++ "]"
       | otherwise = host
+    unix path = (if protocol == Https then "https://" else "") ++ "unix:" ++ path
+    -- Without the port and the brackets.
+    numeric a = filter (`notElem` "[]") (reverse (drop 1 (dropWhile (/= ':') (reverse (show a)))))
     suffix :: Int -> String
     suffix p = if p == usual then "" else ":" ++ show p
 

@@ -17,7 +17,14 @@ module Heddle.Serve.LogLine
   ( LogClock,
     newLogClock,
     pokeLogLine,
+    pokeCommonLine,
     longestLine,
+
+    -- * Parts, for other formats
+    timeText,
+    pokePeer,
+    escaped,
+    garbageLength,
   )
 where
 
@@ -50,6 +57,7 @@ data LogClock = LogClock
 newLogClock :: IO LogClock
 newLogClock = LogClock <$> newWords 1 <*> newRef ""
 
+-- | The current second, such as @21\/Nov\/2026:20:14:07 +0100@.
 timeText :: LogClock -> Deadline -> IO ByteString
 timeText clock (Deadline now) = do
   next <- readWord (clockWords clock) 0
@@ -71,6 +79,22 @@ longestLine = 4096
 -- must be room for 'longestLine'.
 pokeLogLine :: LogClock -> Request -> Logged -> Status -> Int -> Ptr Word8 -> IO (Ptr Word8)
 pokeLogLine clock request what status sent p0 = do
+  p5 <- pokeCommon clock request what status sent p0
+  p6 <- field HeaderReferer 768 =<< pokeWrite " \"" p5
+  p7 <- field HeaderUserAgent 512 =<< pokeWrite "\" \"" p6
+  pokeWrite "\"\n" p7
+  where
+    field known most p = case what of
+      LoggedGarbage -> pokeWrite (char7 '-') p
+      LoggedRequest -> withHeader known request $ \from n ->
+        if n <= 0 then pokeWrite (char7 '-') p else escaped most p from n
+
+-- | The same in the common format, which has neither Referer nor User-Agent.
+pokeCommonLine :: LogClock -> Request -> Logged -> Status -> Int -> Ptr Word8 -> IO (Ptr Word8)
+pokeCommonLine clock request what status sent p = pokeCommon clock request what status sent p >>= pokeWrite (char7 '\n')
+
+pokeCommon :: LogClock -> Request -> Logged -> Status -> Int -> Ptr Word8 -> IO (Ptr Word8)
+pokeCommon clock request what status sent p0 = do
   text <- timeText clock (requestBegan request)
   p1 <- pokePeer p0 (peer request)
   p2 <- pokeWrite (" - - [" <> bytes text <> "] \"") p1
@@ -83,29 +107,28 @@ pokeLogLine clock request what status sent p0 = do
       q2 <- withTarget request . escaped 2048 =<< pokeWrite (char7 ' ') q1
       pokeWrite (" HTTP/" <> decimal major <> char7 '.' <> decimal minor) q2
   p4 <- pokeWrite ("\" " <> decimal (statusCode status) <> char7 ' ') p3
-  p5 <- if sent == 0 then pokeWrite "- \"" p4 else pokeWrite (decimal sent <> " \"") p4
-  p6 <- field HeaderReferer 768 p5
-  p7 <- field HeaderUserAgent 512 =<< pokeWrite "\" \"" p6
-  pokeWrite "\"\n" p7
-  where
-    field known most p = case what of
-      LoggedGarbage -> pokeWrite (char7 '-') p
-      LoggedRequest -> withHeader known request $ \from n ->
-        if n <= 0 then pokeWrite (char7 '-') p else escaped most p from n
+  if sent == 0 then pokeWrite (char7 '-') p4 else pokeWrite (decimal sent) p4
+{-# INLINE pokeCommon #-}
 
 -- The first line of bytes that are not a valid request.
 firstLine :: Request -> Ptr Word8 -> IO (Ptr Word8)
 firstLine request p = withReceived request $ \input received -> do
-  let lineEnd :: Int -> Int -> IO Int
-      lineEnd i n
-        | i == n = pure n
-        | otherwise = do
-          b <- peekByteOff input i :: IO Word8
-          if b == 10 || b == 13 then pure i else lineEnd (i + 1) n
-  n <- lineEnd 0 (min 512 received)
+  n <- garbageLength input received
   escaped 512 p input n
 
--- The address is first copied into the free space after the text, so nothing is allocated.
+-- | The length of the first line of what was received, at most 512.
+garbageLength :: Ptr Word8 -> Int -> IO Int
+garbageLength input received = lineEnd 0
+  where
+    most = min 512 received
+    lineEnd :: Int -> IO Int
+    lineEnd i
+      | i >= most = pure most
+      | otherwise = do
+        b <- peekByteOff input i :: IO Word8
+        if b == 10 || b == 13 then pure i else lineEnd (i + 1)
+
+-- | The peer's address. It is first copied into the free space after the text, so nothing is allocated.
 pokePeer :: Ptr Word8 -> ShortByteString -> IO (Ptr Word8)
 pokePeer p address
   | n >= 8 && family == 2 = do
@@ -124,7 +147,7 @@ pokePeer p address
           pokeByteOff behind i (Short.index address (from + i))
           go (i + 1)
 
--- @escaped most to from length@ writes a field, escaped, in at most @most@ bytes, and returns
+-- | @escaped most to from length@ writes a field, escaped, in at most @most@ bytes, and returns
 -- the address after it.
 escaped :: Int -> Ptr Word8 -> Ptr Word8 -> Int -> IO (Ptr Word8)
 escaped most p from n = plainRun 0

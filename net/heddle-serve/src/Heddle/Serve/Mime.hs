@@ -11,11 +11,14 @@
 -- Owner: a constant.
 module Heddle.Serve.Mime
   ( mediaType,
+    extensionOf,
   )
 where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.Char (toLower)
 import Data.Map.Strict qualified as Map
 import Data.Text.Encoding (decodeUtf8With)
 import Data.Text.Encoding.Error (lenientDecode)
@@ -34,6 +37,14 @@ mediaType name
   where
     found = mimeByExt types defaultMimeType (decodeUtf8With lenientDecode name)
     textual = ["application/json", "application/xml", "application/manifest+json", "application/rss+xml", "application/atom+xml"]
+
+-- | What follows the last dot of a file's name, in lower case; empty without one.
+--
+-- [Cost]: O(length).
+extensionOf :: ByteString -> ByteString
+extensionOf path = case C.breakEnd (== '.') (snd (C.breakEnd (== '/') path)) of
+  ("", _) -> ""
+  (_, extension) -> C.map toLower extension
 
 types :: MimeMap
 types = Map.union ours defaultMimeMap

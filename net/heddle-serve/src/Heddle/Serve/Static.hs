@@ -7,117 +7,140 @@
 --
 -- A path is decoded once and opened beneath the root by openat2(2), so that neither dots
 -- nor symbolic links lead out. Small files are cached with their whole reply; large ones go
--- by sendfile(2). Conditions and ranges follow RFC 9110.
+-- by sendfile(2). Conditions and ranges follow RFC 9110. Of a file that has compressed siblings, or that the
+-- server may compress, a client gets the coding that it wants most; each is cached like a small file.
 --
--- Cost: a hit is one system call; a large file openat2, fstat, sendfile, close.
--- Owner: one 'FileCache' per capability.
+-- Cost: a hit is one system call, whatever the options; a large file openat2, fstat, sendfile, close.
+-- Owner: one 'Kept' per capability.
 module Heddle.Serve.Static
   ( Site (..),
+    Kept,
+    newKept,
     staticHandler,
     staticAtOnce,
+    staticRefusal,
   )
 where
 
-import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_)
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
-import Foreign.Ptr (Ptr, plusPtr)
+import Foreign.Ptr (Ptr, castPtr)
 import Heddle.Http
 import Heddle.Http.Borrowed
 import Heddle.Http.Range (ByteRange (..), rangeLength)
 import Heddle.Http.UriPath
-import Heddle.Prim.Buffer (newBuffer, withBuffer)
+import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception (mask_, onException, try, unsafeUnmask)
 import Heddle.Prim.File
-import Heddle.Serve.DescriptorReserve
+import Heddle.Serve.Coding
+import Heddle.Serve.Compress
+import Heddle.Serve.ErrorPage
 import Heddle.Serve.FileCache
 import Heddle.Serve.FileReply
-import Heddle.Serve.Root
+import Heddle.Serve.Listing
+import Heddle.Serve.Negotiate
+import Heddle.Serve.OpenFile
+import Heddle.Serve.Policy
 import Heddle.Serve.Routes
 import System.Posix.Types (Fd)
 
 -- | What is served.
 data Site = Site
-  { -- | The root directory.
-    siteRoot :: !Root,
+  { -- | The root directory, and how files beneath it are opened.
+    siteOpening :: !Opening,
     -- | Names tried, in order, for a directory.
     siteIndexes :: ![ByteString],
     -- | Serve names that begin with a dot (@.well-known@ always is).
     siteHidden :: !Bool,
     -- | The server's name, for prebuilt replies.
     siteServerName :: !ByteString,
-    -- | Descriptors for files when clients have taken all others.
-    siteReserve :: !DescriptorReserve,
+    sitePolicy :: !Policy,
     -- | Answered by gateways.
     siteRoutes :: !Routes
   }
+
+-- | What a capability keeps of the site.
+data Kept = Kept
+  { keptFiles :: !FileCache,
+    keptMemo :: !Memo,
+    keptPages :: !ErrorPages
+  }
+
+-- | Nothing yet.
+newKept :: IO Kept
+newKept = Kept <$> newFileCache <*> newMemo <*> newErrorPages
 
 -- Larger files are sent from the page cache instead of kept in memory.
 smallFile :: Int64
 smallFile = 65536
 
 -- | Answer one request from the site, through a capability's cache.
-staticHandler :: Site -> FileCache -> Handler
-staticHandler site cache request = do
+staticHandler :: Site -> Kept -> Handler
+staticHandler site kept request = do
   code <- method request
+  variant <- variantOf (sitePolicy site) (keptMemo kept) request
+  let serving = Serving site kept request code variant Nothing False
   if code == MethodGet || code == MethodHead
     then do
-      found <- withPath request (lookupPath cache)
-      let serving = Serving site cache request code
+      found <- withPath request (lookupVariant (keptFiles kept) variant)
       case found of
         Just entry -> do
           checked' <- entryChecked entry
           if requestBegan request < after (seconds 1) checked'
-            then current request code entry
+            then current serving entry
             else mask_ (revalidate serving entry)
-        Nothing -> routed site cache request (uncached serving)
-    else routed site cache request (\_ _ -> pure (otherMethod code))
+        Nothing -> routed serving (uncached serving)
+    else routed serving (\_ _ -> mask_ (otherMethod serving))
 
 -- What the routes do not take; see Note [Routes and the cache].
-routed :: Site -> FileCache -> Request -> (ByteString -> Either PathError UriPath -> IO Reply) -> IO Reply
-routed site cache request file = do
-  raw <- rawPath request
+routed :: Serving -> (ByteString -> Either PathError UriPath -> IO Reply) -> IO Reply
+routed serving file = do
+  raw <- rawPath (servingRequest serving)
   let decoded = decodePath raw
   case decoded of
     Right path
-      | Just found <- findRoute (siteRoutes site) path,
-        not (foundFile found && isHidden site (pathRelative path)) ->
-        throughRoute site cache request found
+      | Just found <- findRoute (siteRoutes (servingSite serving)) path,
+        not (foundFile found && isHidden (servingSite serving) (pathRelative path)) ->
+        throughRoute serving found
     _ -> file raw decoded
 {-# INLINE routed #-}
 
 -- A gateway's answer, or the file that its program names instead.
-throughRoute :: Site -> FileCache -> Request -> Found -> IO Reply
-throughRoute site cache request found =
-  try (foundGateway found (foundPlace found) request) >>= \case
+throughRoute :: Serving -> Found -> IO Reply
+throughRoute serving found =
+  try (foundGateway found (foundPlace found) (servingRequest serving)) >>= \case
     Right reply -> pure reply
-    -- GET, whatever the request was.
-    Left (LocalFile path) -> do
-      code <- method request
-      if isHidden site (pathRelative path)
-        then pure notFound
-        else mask_ (servePath (Serving site cache request (if code == MethodHead then MethodHead else MethodGet)) Nothing path)
+    Left (LocalFile path) ->
+      mask_ $
+        if isHidden (servingSite serving) (pathRelative path)
+          then finish asGet notFound
+          else servePath asGet Nothing path
+  where
+    -- Whatever the request was.
+    asGet = serving {servingMethod = if servingMethod serving == MethodHead then MethodHead else MethodGet, servingOld = Nothing}
 
 -- | The reply to a request for a whole file that is in the cache and known to be current.
 --
 -- It never answers for a route: see Note [Routes and the cache].
 --
 -- [Blocks]: never.
-staticAtOnce :: FileCache -> Request -> IO (Maybe Reply)
-staticAtOnce cache request = do
+staticAtOnce :: Site -> Kept -> Request -> IO (Maybe Reply)
+staticAtOnce site kept request = do
   code <- method request
   if code /= MethodGet && code /= MethodHead
     then pure Nothing
-    else
-      withPath request (lookupPath cache) >>= \case
+    else do
+      variant <- variantOf (sitePolicy site) (keptMemo kept) request
+      withPath request (lookupVariant (keptFiles kept) variant) >>= \case
         Nothing -> pure Nothing
         Just entry -> do
           checked' <- entryChecked entry
@@ -125,31 +148,90 @@ staticAtOnce cache request = do
           ranged <- hasHeader request HeaderRange
           pure (if requestBegan request < after (seconds 1) checked' && not (conditional || ranged) then Just (Ready (entryReply entry)) else Nothing)
 
-otherMethod :: MethodCode -> Reply
-otherMethod code
-  | code == MethodOptions = Whole status204 [allow] ""
-  | code == MethodOther = problem status501 "This method is not known here."
-  | otherwise = withHeaders [allow] (problem status405 "Only GET, HEAD and OPTIONS are served here.")
-  where
-    allow = Header "Allow" "GET, HEAD, OPTIONS"
+-- A file that is compressed in itself is cached once, for clients that accept no coding.
+lookupVariant :: FileCache -> Variant -> Ptr Word8 -> Int -> IO (Maybe Entry)
+lookupVariant cache variant p n = do
+  found <- lookupPath cache variant p n
+  case found of
+    Nothing | variantAccepted variant /= acceptsNothing -> do
+      plain <- lookupPath cache (withoutCodings variant) p n
+      pure $ case plain of
+        Just entry | entryAlone entry -> plain
+        _ -> Nothing
+    _ -> pure found
+{-# INLINE lookupVariant #-}
 
--- A GET or HEAD that the cache alone cannot answer.
+-- A request that the cache alone cannot answer.
 data Serving = Serving
   { servingSite :: !Site,
-    servingCache :: !FileCache,
+    servingKept :: !Kept,
     servingRequest :: !Request,
-    -- GET or HEAD.
-    servingMethod :: !MethodCode
+    servingMethod :: !MethodCode,
+    servingVariant :: !Variant,
+    -- The entry that the cache had; its file may be the same still.
+    servingOld :: !(Maybe Entry),
+    -- The fallback page is being served, so there is none for what is missing.
+    servingFallback :: !Bool
   }
 
+policyHere :: Serving -> Policy
+policyHere = sitePolicy . servingSite
+
+otherMethod :: Serving -> IO Reply
+otherMethod serving
+  | code == MethodOptions = do
+    asked <- hasHeader request HeaderAccessControlRequestMethod
+    wanted <- header request HeaderAccessControlRequestHeaders
+    let more = if asked then preflightHeaders policy (servingVariant serving) wanted else originHeaders policy (servingVariant serving)
+    pure (Whole status204 (allow : more) "")
+  | code == MethodOther = finish serving (problem status501 "This method is not known here.")
+  | otherwise = finish serving (withHeaders [allow] (problem status405 "Only GET, HEAD and OPTIONS are served here."))
+  where
+    code = servingMethod serving
+    request = servingRequest serving
+    policy = policyHere serving
+    allow = Header "Allow" "GET, HEAD, OPTIONS"
+
+-- | A reply that another part of the server makes instead of the site: it gets the headers for its path, and an error's page.
+--
+-- [Blocks]: holds an OS thread if the page has to be read.
+staticRefusal :: Site -> Kept -> Request -> Reply -> IO Reply
+staticRefusal site kept request reply = do
+  code <- method request
+  variant <- variantOf (sitePolicy site) (keptMemo kept) request
+  mask_ (finish (Serving site kept request code variant Nothing False) reply)
+
+-- What replies without a file get besides: the headers for the path as requested, and an error's page.
+finish :: Serving -> Reply -> IO Reply
+finish serving reply = case reply of
+  Whole status _ _ | statusCode status /= 304 -> do
+    raw <- rawPath request
+    let names = [either (const raw) nameOf (decodePath raw)]
+        more = headersFor (policyHere serving) (statusCode status >= 400) names ++ originHeaders (policyHere serving) (servingVariant serving)
+    if statusCode status >= 400
+      then withHeaders more <$> errorPage (policyHere serving) (siteOpening (servingSite serving)) (keptPages (servingKept serving)) request reply
+      else pure (withHeaders more reply)
+  _ -> pure reply
+  where
+    request = servingRequest serving
+{-# NOINLINE finish #-}
+
+-- A decoded path as patterns are matched with it.
+nameOf :: UriPath -> ByteString
+nameOf path
+  | B.null (pathRelative path) = "/"
+  | otherwise = "/" <> pathRelative path <> (if pathTrailingSlash path then "/" else "")
+
 -- A cached file that is known to be current.
-current :: Request -> MethodCode -> Entry -> IO Reply
-current request code entry = do
+current :: Serving -> Entry -> IO Reply
+current serving entry = do
   conditional <- isConditional request
   ranged <- hasHeader request HeaderRange
   if not (conditional || ranged)
     then pure (Ready (entryReply entry))
-    else conditionalReply request code (entryRepresentation entry) (cachedContent entry)
+    else conditionalReply request (servingMethod serving) (entryRepresentation entry) (cachedContent entry) >>= finish serving
+  where
+    request = servingRequest serving
 {-# INLINE current #-}
 
 cachedContent :: Entry -> Content
@@ -163,50 +245,81 @@ cachedContent entry =
 
 -- A cached file that was last compared with the disk more than a second ago.
 revalidate :: Serving -> Entry -> IO Reply
-revalidate serving entry = do
-  same <- withOpened site request (entryFile entry) $ \file ->
-    pure (statusKind (openStatus file) == RegularFile && stampOf (openStatus file) == entryStamp entry)
-  case same of
-    Right True | trusted -> markChecked entry (requestBegan request) >> current request code entry
+revalidate serving entry =
+  openHere (siteOpening (servingSite serving)) request (entryFile entry) >>= \case
     -- Without a descriptor to check with, the cached version is better than an error.
-    Left e | e `elem` [EMFILE, ENFILE, ENOMEM] -> current request code entry
-    _ -> removeEntry cache (entryPath entry) >> (rawPath request >>= \raw -> uncached serving raw (decodePath raw))
+    Left e | e `elem` [EMFILE, ENFILE, ENOMEM] -> current serving entry
+    Left _ -> anew
+    Right file
+      | statusKind (openStatus file) == RegularFile -> do
+        choice <- choose serving file
+        closeOpened (choiceFile choice)
+        if trusted && chosen choice
+          then markChecked entry (requestBegan request) >> current serving entry
+          else anew
+      | otherwise -> closeOpened file >> anew
   where
-    site = servingSite serving
-    cache = servingCache serving
+    cache = keptFiles (servingKept serving)
     request = servingRequest serving
-    code = servingMethod serving
+    anew = do
+      removeEntry cache entry
+      raw <- rawPath request
+      uncached serving {servingOld = Just entry} raw (decodePath raw)
+    chosen choice = sameChoice choice entry
     -- A file read right after it changed may have changed again within the same tick of its
     -- clock; and another index may have come before this one.
     trusted = entrySettled entry && not ("/" `B.isSuffixOf` entryPath entry)
 
--- A path that is not in the cache, as sent and decoded. Masked where a descriptor is open before the reply has it.
+sameChoice :: Choice -> Entry -> Bool
+sameChoice choice entry =
+  stampOf (openStatus (choiceFile choice)) == entryStamp entry && choiceCoding choice == representationCoding (entryRepresentation entry)
+
+-- A path that is not in the cache, as sent and decoded. Masked because a descriptor is open before the reply has it.
 uncached :: Serving -> ByteString -> Either PathError UriPath -> IO Reply
-uncached serving raw = \case
-  Left e -> pure (problem (pathErrorStatus e) (pathErrorText e))
+uncached serving raw decoded = mask_ $ case decoded of
+  Left e -> finish serving (problem (pathErrorStatus e) (pathErrorText e))
   Right path
-    | isHidden (servingSite serving) (pathRelative path) -> pure notFound
+    | isHidden (servingSite serving) (pathRelative path) -> missing serving notFound
     -- Only the canonical spelling is remembered, or one file could fill the cache.
-    | otherwise -> mask_ (servePath serving (if isCanonical raw path then Just raw else Nothing) path)
+    | otherwise -> servePath serving (if isCanonical raw path then Just raw else Nothing) path
 
 isHidden :: Site -> ByteString -> Bool
 isHidden site path = not (siteHidden site) && any (\part -> "." `B.isPrefixOf` part && part /= ".well-known") (C.split '/' path)
 
+-- There is nothing at the path: the fallback page, or this reply.
+missing :: Serving -> Reply -> IO Reply
+missing serving reply
+  | policyFallback (policyHere serving) && not (servingFallback serving) = do
+    found <- unsafeUseAsCStringLen "/" (\(p, n) -> lookupVariant (keptFiles (servingKept serving)) (servingVariant serving) (castPtr p) n)
+    case found of
+      Just entry -> do
+        checked' <- entryChecked entry
+        if requestBegan (servingRequest serving) < after (seconds 1) checked'
+          then current serving entry
+          else page (Just entry)
+      Nothing -> page Nothing
+  | otherwise = finish serving reply
+  where
+    -- As if the root had been asked for.
+    page old = case decodePath "/" of
+      Right root -> servePath serving {servingFallback = True, servingOld = old} (Just "/") root
+      Left _ -> finish serving reply
+
 -- A decoded path, and the key under which a small file found there is cached.
 servePath :: Serving -> Maybe ByteString -> UriPath -> IO Reply
 servePath serving key path =
-  openHere (servingSite serving) request relative >>= \case
-    Left e -> pure (openFailed e)
+  openHere (siteOpening (servingSite serving)) request relative >>= \case
+    Left e -> openFailed serving e
     Right file -> case statusKind (openStatus file) of
       RegularFile
-        | pathTrailingSlash path && not atRoot -> notFound <$ closeOpened file
-        | otherwise -> serveFile serving key file
+        | pathTrailingSlash path && not atRoot -> closeOpened file >> missing serving notFound
+        | otherwise -> serveFile serving key path file
       Directory -> do
         closeOpened file
         if pathTrailingSlash path || atRoot
           then serveIndex serving key path (siteIndexes (servingSite serving))
-          else redirectToDirectory request path
-      OtherKind -> problem status403 "This is not a file." <$ closeOpened file
+          else redirectToDirectory request path >>= finish serving
+      OtherKind -> closeOpened file >> finish serving (problem status403 "This is not a file.")
   where
     request = servingRequest serving
     relative = pathRelative path
@@ -214,18 +327,22 @@ servePath serving key path =
 
 -- The first index that a directory has.
 serveIndex :: Serving -> Maybe ByteString -> UriPath -> [ByteString] -> IO Reply
-serveIndex _ _ _ [] = pure (problem status403 "This directory has no index, and listings are off.")
+serveIndex serving _ path []
+  | policyListings (policyHere serving) = do
+    listed <- listingReply (listingRules serving) (siteOpening (servingSite serving)) (servingRequest serving) path
+    either (openFailed serving) (finish serving) listed
+  | otherwise = missing serving (problem status403 "This directory has no index, and listings are off.")
 serveIndex serving key path (name : others) =
-  openHere (servingSite serving) (servingRequest serving) inside >>= \case
+  openHere (siteOpening (servingSite serving)) (servingRequest serving) inside >>= \case
     Right file
       | statusKind (openStatus file) == RegularFile -> case byRoute of
         -- The index is a program's, such as index.php, whose text is nobody's business.
-        Just found -> closeOpened file >> unsafeUnmask (throughRoute (servingSite serving) (servingCache serving) (servingRequest serving) found)
-        Nothing -> serveFile serving key file
+        Just found -> closeOpened file >> unsafeUnmask (throughRoute serving found)
+        Nothing -> serveFile serving key path file
       | otherwise -> closeOpened file >> next
     Left e
       | e `elem` [ENOENT, ENOTDIR] -> next
-      | otherwise -> pure (openFailed e)
+      | otherwise -> openFailed serving e
   where
     next = serveIndex serving key path others
     byRoute = findRoute (siteRoutes (servingSite serving)) path {pathRelative = inside, pathTrailingSlash = False}
@@ -234,30 +351,113 @@ serveIndex serving key path (name : others) =
       | B.null directory = name
       | otherwise = directory <> "/" <> name
 
+listingRules :: Serving -> ListingRules
+listingRules serving = ListingRules {listsHidden = siteHidden (servingSite serving)}
+
 redirectToDirectory :: Request -> UriPath -> IO Reply
 redirectToDirectory request path = do
   q <- query request
   let location = encodePath path {pathTrailingSlash = True} <> (if B.null q then "" else "?" <> q)
   pure (withHeaders [Header "Location" location] (problem status301 "The directory is at this address with a slash."))
 
--- An open regular file: remember it if it is small, otherwise send it from the page cache.
-serveFile :: Serving -> Maybe ByteString -> OpenFile -> IO Reply
-serveFile serving key file
-  | representationSize representation <= smallFile = do
-    made <- remember serving key file representation `onException` closeOpened file
-    closeOpened file
-    case made of
-      Nothing -> pure (problem status503 "The file is being changed; try again.")
-      Just entry -> do
-        for_ key (\_ -> insertEntry (servingCache serving) entry)
-        current request code entry
-  | otherwise = do
-    reply <- conditionalReply request code representation (fileContent file representation) `onException` closeOpened file
-    releasing file reply
+-- Files --------------------------------------------------------------------------
+
+-- What is sent for a file.
+data Choice = Choice
+  { -- The file itself or a compressed sibling, open.
+    choiceFile :: !OpenFile,
+    choiceCoding :: !Coding,
+    -- Whether the server has to make this coding from the file.
+    choiceMakes :: !Bool
+  }
+
+-- Choose by what the client accepts. A sibling that is older than its file is stale. The file is closed if a sibling
+-- is taken.
+choose :: Serving -> OpenFile -> IO Choice
+choose serving file
+  | not (policySiblings policy) || null wanted || isCompressed media = pure plain
+  | otherwise = go wanted `onException` closeOpened file
   where
+    policy = policyHere serving
+    wanted = wantedCodings (variantAccepted (servingVariant serving))
+    media = mediaFor policy (openName file)
+    plain = Choice file Identity False
+    size = statusSize (openStatus file)
+    worthIt = policyCompresses policy && isCompressible media && size >= smallestCompressed && size <= largestCompressed
+    go = \case
+      coding : others ->
+        openHere (siteOpening (servingSite serving)) (servingRequest serving) (openName file <> codingSuffix coding) >>= \case
+          Right sibling
+            | statusKind (openStatus sibling) == RegularFile && modified sibling >= modified file -> Choice sibling coding False <$ closeOpened file
+            | otherwise -> closeOpened sibling >> go others
+          Left _ -> go others
+      []
+        | worthIt,
+          coding : _ <- wanted -> do
+          useless <- isUseless (keptFiles (servingKept serving)) (stampOf (openStatus file))
+          pure (if useless then plain else Choice file coding True)
+        | otherwise -> pure plain
+    -- In whole seconds, since compressors copy a file's time, and not all its digits.
+    modified = statusSeconds . openStatus
+
+-- An open regular file at this path.
+serveFile :: Serving -> Maybe ByteString -> UriPath -> OpenFile -> IO Reply
+serveFile serving key path file = do
+  choice <- choose serving file
+  sendChoice serving {servingOld = Nothing} (About key (openName file) (nameOf path)) (servingOld serving) choice
+
+-- Where a file was found: the key of the cache, its name beneath the root, and the path that was requested.
+data About = About !(Maybe ByteString) !ByteString !ByteString
+
+-- Remember what was chosen if it is small, otherwise send it from the page cache.
+sendChoice :: Serving -> About -> Maybe Entry -> Choice -> IO Reply
+sendChoice serving about@(About key name asked) old choice = case old of
+  Just entry
+    | entrySettled entry && Just (entryPath entry) == key && entryFile entry == name && sameChoice choice entry -> do
+      closeOpened file
+      markChecked entry (requestBegan request)
+      insertEntry cache entry
+      current serving entry
+  _
+    | choiceMakes choice -> compressing
+    | representationSize representation <= smallFile -> do
+      content <- readWhole readFully file `onException` closeOpened file
+      closeOpened file
+      case content of
+        Nothing -> finish serving (problem status503 "The file is being changed; try again.")
+        Just buffer -> keep buffer representation
+    | otherwise -> do
+      reply <- (conditionalReply request (servingMethod serving) representation (fileContent file representation) >>= finish serving) `onException` closeOpened file
+      releasing file reply
+  where
+    file = choiceFile choice
     request = servingRequest serving
-    code = servingMethod serving
-    representation = representationOf (openName file) (openStatus file)
+    cache = keptFiles (servingKept serving)
+    policy = policyHere serving
+    media = mediaFor policy name
+    alone = not (policySiblings policy) || isCompressed media
+    more =
+      [Header "Vary" "Accept-Encoding" | not alone]
+        ++ originHeaders policy (servingVariant serving)
+        ++ headersFor policy False [asked, "/" <> name]
+    representation = representationOf media (openStatus file) (choiceCoding choice) (choiceMakes choice) more
+    keep buffer what = do
+      entry <- newEntryOf serving about alone (openStatus file) what buffer
+      for_ key (\_ -> insertEntry cache entry)
+      current serving entry
+    -- The plain file is sent, but not remembered, while this capability compresses another one, or when nothing would
+    -- be remembered.
+    compressing = do
+      made <- maybe (pure Nothing) (const (oneCompression cache compressNow)) key `onException` closeOpened file
+      case made of
+        Just (Just (buffer, n)) -> closeOpened file >> keep buffer representation {representationSize = fromIntegral n}
+        Just Nothing -> markUseless cache (stampOf (openStatus file)) >> sendChoice serving about Nothing plain
+        Nothing -> sendChoice serving (About Nothing name asked) Nothing plain
+    plain = Choice file Identity False
+    compressNow =
+      readWhole readLarge file >>= \case
+        Nothing -> pure Nothing
+        Just buffer -> withBuffer buffer $ \p -> compressed (choiceCoding choice) p (fromIntegral (statusSize (openStatus file)))
 
 fileContent :: OpenFile -> Representation -> Content
 fileContent file representation =
@@ -278,34 +478,37 @@ releasing file = \case
   where
     fromFile = \case SegmentFile {} -> True; SegmentBytes _ -> False
 
--- Read a small file whole; 'Nothing' if it changes meanwhile.
-remember :: Serving -> Maybe ByteString -> OpenFile -> Representation -> IO (Maybe Entry)
-remember serving key file representation = do
+-- A file's content; 'Nothing' if it becomes shorter meanwhile.
+readWhole :: (Fd -> Ptr Word8 -> Int -> IO Int) -> OpenFile -> IO (Maybe Buffer)
+readWhole reading file = do
+  let size = fromIntegral (statusSize (openStatus file)) :: Int
   content <- newBuffer (max 1 size)
-  n <- withBuffer content (\p -> readFully (openFd file) p size)
-  if n /= size
-    then pure Nothing
-    else do
-      let fill p = withBuffer content $ \q -> copyBytes p q size
-      reply <- newPrebuilt server status200 (fileHeaders representation WholeFile) (ContentOf size fill)
-      unchanged <- newPrebuilt server status304 (fileHeaders representation Unchanged) NoContent
-      EpochSeconds second <- epochNow
-      Just <$> newEntry (requestBegan (servingRequest serving)) (entryWith reply unchanged second)
+  n <- withBuffer content (\p -> reading (openFd file) p size)
+  pure (if n == size then Just content else Nothing)
+
+-- The entry of a file whose content, as it is sent, is in the buffer.
+newEntryOf :: Serving -> About -> Bool -> FileStatus -> Representation -> Buffer -> IO Entry
+newEntryOf serving (About key name _) alone status representation content = do
+  let size = fromIntegral (representationSize representation) :: Int
+      fill p = withBuffer content $ \q -> copyBytes p q size
+  reply <- newPrebuilt server status200 (fileHeaders representation WholeFile) (ContentOf size fill)
+  unchanged <- newPrebuilt server status304 (fileHeaders representation Unchanged) NoContent
+  EpochSeconds second <- epochNow
+  newEntry (requestBegan (servingRequest serving)) $ \ws ->
+    Entry
+      { entryPath = fromMaybe "" key,
+        entryVariant = if alone then withoutCodings (servingVariant serving) else servingVariant serving,
+        entryAlone = alone,
+        entryFile = name,
+        entrySettled = second - max (statusSeconds status) (statusChanged status) > 2,
+        entryStamp = stampOf status,
+        entryRepresentation = representation,
+        entryReply = reply,
+        entryUnchanged = unchanged,
+        entryWords = ws
+      }
   where
     server = siteServerName (servingSite serving)
-    status = openStatus file
-    size = fromIntegral (representationSize representation) :: Int
-    entryWith reply unchanged second ws =
-      Entry
-        { entryPath = fromMaybe "" key,
-          entryFile = openName file,
-          entrySettled = second - max (statusSeconds status) (statusChanged status) > 2,
-          entryStamp = stampOf status,
-          entryRepresentation = representation,
-          entryReply = reply,
-          entryUnchanged = unchanged,
-          entryWords = ws
-        }
 
 stampOf :: FileStatus -> Stamp
 stampOf status =
@@ -319,77 +522,16 @@ stampOf status =
       stampChangedNanos = statusChangedNanos status
     }
 
--- Read this number of bytes from the start; fewer only at the file's end or after an error.
-readFully :: Fd -> Ptr Word8 -> Int -> IO Int
-readFully fd p size = go 0
-  where
-    go done
-      | done >= size = pure done
-      | otherwise = do
-        quick <- readAtNoWait fd (p `plusPtr` done) (size - done) (fromIntegral done)
-        n <- if quick > 0 then pure quick else readAt fd (p `plusPtr` done) (size - done) (fromIntegral done)
-        if n > 0
-          then go (done + n)
-          else if Errno (negate n) == EINTR then go done else pure done
-
--- Opening ----------------------------------------------------------------------
-
--- A file or directory that is open.
-data OpenFile = OpenFile
-  { -- Its path beneath the root.
-    openName :: !ByteString,
-    openFd :: !Fd,
-    openStatus :: !FileStatus
-  }
-
-closeOpened :: OpenFile -> IO ()
-closeOpened = void . closeFile . openFd
-
-openHere :: Site -> Request -> ByteString -> IO (Either Errno OpenFile)
-openHere site request relative = do
-  let path = if B.null relative then "." else relative
-  root <- currentRoot (siteRoot site) (requestBegan request)
-  cached <- openBeneathCached root path readOnly
-  r <-
-    if cached >= 0 || Errno (negate cached) `elem` [ENOENT, ENOTDIR, EXDEV]
-      then pure cached
-      else openBeneath root path readOnly
-  got <- if exhausted r then patiently (20 :: Int) root path else pure r
-  if got < 0
-    then pure (Left (Errno (negate got)))
-    else do
-      let fd = fromIntegral got
-      fileStatus fd `onException` closeFile fd >>= \case
-        Right status -> pure (Right (OpenFile relative fd status))
-        Left e -> Left (Errno (negate e)) <$ closeFile fd
-  where
-    exhausted r = Errno (negate r) `elem` [EMFILE, ENFILE]
-    -- Other requests release descriptors within milliseconds, so wait instead of refusing.
-    patiently tries root path = do
-      r <- withReserved (siteReserve site) (openBeneath root path readOnly)
-      if exhausted r && tries > 0
-        then do
-          deadlineIn (milliseconds 10) >>= pauseRequestUntil request
-          patiently (tries - 1) root path
-        else pure r
-
-withOpened :: Site -> Request -> ByteString -> (OpenFile -> IO a) -> IO (Either Errno a)
-withOpened site request relative use =
-  openHere site request relative >>= \case
-    Left e -> pure (Left e)
-    Right file -> do
-      r <- use file `onException` closeOpened file
-      Right r <$ closeOpened file
-
-openFailed :: Errno -> Reply
-openFailed e
-  | e `elem` [ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL] = notFound
-  -- A socket, or a device without a driver.
-  | e `elem` [ENXIO, ENODEV] = problem status403 "This is not a file."
-  | e `elem` [EACCES, EPERM] = problem status403 "The server may not read this file."
-  | e == EXDEV = problem status403 "This path leads out of the site."
-  | e `elem` [EMFILE, ENFILE, ENOMEM, EAGAIN] = problem status503 "The server is out of descriptors or memory; try again."
-  | otherwise = problem status500 "The file could not be opened."
+openFailed :: Serving -> Errno -> IO Reply
+openFailed serving e
+  | e `elem` [ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL] = missing serving notFound
+  | otherwise = finish serving $ case () of
+    -- A socket, or a device without a driver.
+    _ | e `elem` [ENXIO, ENODEV] -> problem status403 "This is not a file."
+    _ | e `elem` [EACCES, EPERM] -> problem status403 "The server may not read this file."
+    _ | e == EXDEV -> problem status403 "This path leads out of the site."
+    _ | e `elem` [EMFILE, ENFILE, ENOMEM, EAGAIN] -> problem status503 "The server is out of descriptors or memory; try again."
+    _ -> problem status500 "The file could not be opened."
 
 -- Note [Routes and the cache]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~

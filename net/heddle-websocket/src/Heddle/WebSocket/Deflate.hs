@@ -8,6 +8,8 @@
 module Heddle.WebSocket.Deflate
   ( Deflating (..),
     deflateMessage,
+    deflatePiece,
+    deflateEnd,
     inflateMessage,
     inflateTail,
     inflateInto,
@@ -23,7 +25,7 @@ import Data.Word (Word8)
 import Foreign.ForeignPtr (withForeignPtr)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Prim.Buffer (bufferForeign, newBuffer, withBuffer)
-import Heddle.Prim.Exception (mask, onException)
+import Heddle.Prim.Exception (bug, mask, onException)
 import Heddle.WebSocket.Flate
 
 -- | What both sides agreed on, as far as it concerns the sender. Neither side keeps a context from one message to the next.
@@ -65,6 +67,31 @@ deflateMessage deflating message = B.unsafeUseAsCStringLen message $ \(from, cou
     pure ((\n -> B.fromForeignPtr memory 0 (n - 4)) <$> made)
   where
     step = 16384
+
+-- | A part of a message compressed, so that the peer can decompress all of it when it has these pieces. Parts follow one another
+-- on one stream, and 'deflateEnd' ends the message.
+--
+-- [Cost]: as 'deflateMessage', and five bytes.
+-- [Blocks]: never; give it at most 16 KiB.
+-- [Source]: RFC 7692, section 7.2.1.
+deflatePiece :: Flate -> ByteString -> IO [ByteString]
+deflatePiece flate piece = B.unsafeUseAsCStringLen piece $ \(from, count) ->
+  -- A part that does not become shorter becomes slightly longer.
+  let room = count + 64
+      go at = do
+        memory <- B.mallocByteString room
+        r <- withForeignPtr memory $ \to -> deflateStep flate (castPtr from `plusPtr` at) (count - at) to room True
+        case r of
+          Malformed -> bug "deflatePiece: zlib refused its input"
+          Stepped used written
+            | at + used == count && written < room -> pure [B.fromForeignPtr memory 0 written]
+            | otherwise -> (B.fromForeignPtr memory 0 written :) <$> go (at + used)
+   in go 0
+
+-- | The end of a message of 'deflatePiece's. Each of them ends with an empty block, and so must the message, without
+-- its last four bytes: of this one, a single byte is left.
+deflateEnd :: ByteString
+deflateEnd = B.singleton 0
 
 -- Lent to an action that may be interrupted, after which the stream is lost to the collector.
 lending :: Kind -> (Flate -> IO a) -> IO a

@@ -205,6 +205,8 @@ data NotSent
     CodeNotAllowed !CloseCode
   | -- | A ping or a reason of this many bytes: at most 125 and 123.
     ControlTooLong !Int
+  | -- | A piece after the end of its message.
+    MessageOver
   deriving stock (Eq)
 
 instance Show NotSent where
@@ -216,6 +218,7 @@ instance Exception NotSent where
   displayException = \case
     CodeNotAllowed code -> "cannot close a WebSocket connection with code " ++ show code ++ ".\n  Use 1000 to 1003, 1007 to 1014, or 3000 to 4999."
     ControlTooLong n -> "cannot send a WebSocket control frame with " ++ show n ++ " bytes.\n  A ping has at most 125, the reason of a Close 123."
+    MessageOver -> "cannot send a piece of a WebSocket message that has ended.\n  The function that sends pieces works while the action that was given it runs."
 
 -- | A client could not open a connection.
 data HandshakeFailed

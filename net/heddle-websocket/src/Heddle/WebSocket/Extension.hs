@@ -125,7 +125,7 @@ acceptOffers options = listToMaybe . mapMaybe accept
 
 -- | A client's offer.
 deflateOffer :: ByteString
-deflateOffer = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
+deflateOffer = "permessage-deflate; server_no_context_takeover; client_no_context_takeover; client_max_window_bits"
 
 -- | A server's answer to 'deflateOffer' (or to no offer): what was agreed on, or why it is not valid.
 --
@@ -135,13 +135,19 @@ judgeAnswer _ [] = Right Nothing
 judgeAnswer (Just options) [Extension name params]
   | C.map toLower name == "permessage-deflate" && not (repeated params) && all known params =
     if ("server_no_context_takeover", Nothing) `elem` params
-      then Right (Just (deflating options 15))
+      then Right (Just agreed)
       else Left "the server did not agree to compress messages apart from each other"
   where
+    agreed = case [bits | ("client_max_window_bits", Just value) <- params, Just bits <- [windowBits value]] of
+      -- zlib has no window of 256 bytes, and a side may send its messages as they are.
+      8 : _ -> (deflating options 9) {deflatingThreshold = maxBound}
+      bits : _ -> deflating options bits
+      [] -> deflating options 15
     known = \case
       ("server_no_context_takeover", Nothing) -> True
       ("client_no_context_takeover", Nothing) -> True
       ("server_max_window_bits", Just value) -> isJust (windowBits value)
+      ("client_max_window_bits", Just value) -> isJust (windowBits value)
       _ -> False
 judgeAnswer _ (Extension name _ : _) = Left ("the server uses an extension that was not offered, or not so: " ++ C.unpack name)
 

@@ -1,4 +1,5 @@
 {-# LANGUAGE PatternSynonyms #-}
+{-# LANGUAGE TupleSections #-}
 
 -- |
 -- Module      : Heddle.WebSocket.Send
@@ -56,15 +57,16 @@ import Heddle.Bytes.Utf8 (Utf8, toByteString)
 import Heddle.IO (unpark)
 import Heddle.IO.Registration (borrowBuffer, closeRegistration, connectionOf, giveBackBuffer, pattern ClosedCode, pattern TimedOutCode)
 import Heddle.IO.Transport
-import Heddle.Prim.Atomic (atomicWrite, modifyRef, newRef, readRef, writeRef)
+import Heddle.Prim.Atomic (Ref, atomicWrite, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Buffer (Buffer, bufferSize, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), deadlineIn)
 import Heddle.Prim.Errno (Errno (..), describeErrno)
-import Heddle.Prim.Exception (SomeException, fromException, mask, mask_, onException, throwIO, try)
+import Heddle.Prim.Exception (SomeException, allowInterrupt, fromException, mask, mask_, onException, throwIO, try)
 import Heddle.Prim.Thread (myThreadId)
 import Heddle.WebSocket.Connection
-import Heddle.WebSocket.Deflate (Deflating (..), deflateMessage)
+import Heddle.WebSocket.Deflate (Deflating (..), deflateEnd, deflateMessage, deflatePiece)
 import Heddle.WebSocket.Exception
+import Heddle.WebSocket.Flate (Flate, Kind (..), borrowFlate, giveBackFlate)
 import Heddle.WebSocket.Frame
 import Heddle.WebSocket.Gate
 import Heddle.WebSocket.Mask
@@ -116,14 +118,15 @@ sendMessage conn opcode message = case connDeflating conn of
     frame bits payload = inMessage conn (inFrame conn (writeFrame conn (FinalBit .|. bits .|. opcode) (B.length payload) [payload]))
     {-# INLINE frame #-}
 
--- | Send a text in pieces while they are made: the action gets the function that sends one. Each piece is a frame,
--- not compressed. Other messages wait until the action returns, so it must send none itself. If it throws after the first piece, the connection is
+-- | Send a text in pieces while they are made: the action gets the function that sends one. Each piece is a frame (of a long one that
+-- is compressed, several). The message is compressed if its first piece is as long as a message must be ('deflateThreshold'). Other messages wait until the action returns, so it must send none itself. If it throws after the first piece, the connection is
 -- closed with 'InternalFailure', because the message cannot be taken back.
 --
--- [Cost]: a system call for each piece.
+-- [Cost]: a system call for each piece. Compressed, as 'sendText', and a compressor while the action runs.
 -- [Blocks]: as 'sendText', and as the action does.
 -- [Masking]: the action runs in the caller's masking state.
--- [Throws]: 'ConnectionEnded', and what the action throws.
+-- [Throws]: 'ConnectionEnded', and what the action throws; the function that sends a piece throws 'NotSent' after the action has
+-- returned.
 -- [Threads]: any.
 sendTextPieces :: Connection -> ((Utf8 -> IO ()) -> IO a) -> IO a
 sendTextPieces conn action = sendPieces conn OpText (\put -> action (put . toByteString))
@@ -141,18 +144,63 @@ sendBinaryPieces conn = sendPieces conn OpBinary
 sendPieces :: Connection -> Int -> ((ByteString -> IO ()) -> IO a) -> IO a
 sendPieces conn opcode action = mask $ \restore -> do
   enter (connMessages conn)
-  next <- newRef opcode
-  let put bits piece = mask_ $ do
-        kind <- readRef next
-        -- Before the write, which can be interrupted half done.
-        writeRef next OpContinuation
-        inFrame conn (writeFrame conn (bits .|. kind) (B.length piece) [piece])
-      abandon = do
-        begun <- (== OpContinuation) <$> readRef next
-        when begun $ offer conn (closing InternalFailure mempty)
+  course <- newRef Unbegun
+  let abandon = do
+        before <- modifyRef course (Over,)
+        case before of
+          Unbegun -> pure ()
+          -- Its compressor is left to the finalizer, as another thread may be in it.
+          _ -> offer conn (closing InternalFailure mempty)
         leave (connMessages conn)
-  r <- (restore (action (\piece -> unless (B.null piece) (put 0 piece))) >>= \r -> r <$ put FinalBit B.empty) `onException` abandon
+      put piece = unless (B.null piece) $ mask_ (putPiece conn opcode course piece)
+  r <- (restore (action put) >>= \r -> r <$ endPieces conn opcode course) `onException` abandon
   r <$ leave (connMessages conn)
+
+-- What has become of a message in pieces; read and written in the frame gate, except for its failure.
+data Course
+  = Unbegun
+  | Plainly
+  | Compressing !Deflating !Flate
+  | -- | Ended or given up.
+    Over
+
+putPiece :: Connection -> Int -> Ref Course -> ByteString -> IO ()
+putPiece conn opcode course piece =
+  inFrame conn $
+    readRef course >>= \case
+      Unbegun -> case connDeflating conn of
+        Just deflating | B.length piece >= deflatingThreshold deflating -> do
+          flate <- borrowFlate (deflates deflating)
+          -- Before the write, which can be interrupted half done.
+          writeRef course (Compressing deflating flate)
+          compressed flate (DeflateBit .|. opcode) piece
+        _ -> writeRef course Plainly >> writeFrame conn opcode (B.length piece) [piece]
+      Plainly -> writeFrame conn OpContinuation (B.length piece) [piece]
+      Compressing _ flate -> compressed flate OpContinuation piece
+      Over -> throwIO MessageOver
+  where
+    -- In steps that are short, with a point for interruptions between them.
+    compressed flate first bytes = do
+      let (now, later) = B.splitAt 16384 bytes
+      parts <- deflatePiece flate now
+      writeFrame conn first (sum (map B.length parts)) parts
+      unless (B.null later) $ do
+        allowInterrupt `onException` breakOff conn (Lost "interrupted while a piece was being sent")
+        compressed flate OpContinuation later
+
+endPieces :: Connection -> Int -> Ref Course -> IO ()
+endPieces conn opcode course =
+  inFrame conn $
+    modifyRef course (Over,) >>= \case
+      Unbegun -> writeFrame conn (FinalBit .|. opcode) 0 []
+      Plainly -> writeFrame conn (FinalBit .|. OpContinuation) 0 []
+      Compressing deflating flate -> do
+        giveBackFlate (deflates deflating) flate
+        writeFrame conn (FinalBit .|. OpContinuation) (B.length deflateEnd) [deflateEnd]
+      Over -> throwIO MessageOver
+
+deflates :: Deflating -> Kind
+deflates deflating = Deflates (deflatingLevel deflating) (deflatingBits deflating)
 
 -- | Send at once what is gathered. A frame that the receiver's thread sends while more input has arrived otherwise
 -- leaves with the next 'Heddle.WebSocket.receive' at the latest.

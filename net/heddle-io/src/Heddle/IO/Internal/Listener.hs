@@ -18,7 +18,13 @@ module Heddle.IO.Internal.Listener
     withListener,
     newListener,
     adoptListener,
+    adoptListeners,
     closeListener,
+
+    -- * From process to process
+    listenerDescriptors,
+    handOverListener,
+    takenOver,
 
     -- * One at a time
     acceptUntil,
@@ -33,8 +39,10 @@ module Heddle.IO.Internal.Listener
 where
 
 import Control.Monad (void, when)
-import Data.Foldable (traverse_)
+import Data.Foldable (toList, traverse_)
 import Data.Int (Int32)
+import Data.List.NonEmpty (NonEmpty (..))
+import Data.List.NonEmpty qualified as NonEmpty
 import Data.Maybe (fromMaybe)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, plusPtr)
@@ -122,9 +130,7 @@ newListener runtime options address = mask_ $ do
       { listenerRuntime = runtime,
         listenerRegistrations = registrations,
         listenerAddress = name,
-        listenerCleanup = case address of
-          SockAddrUnix path -> removeSocketFile path
-          _ -> pure (),
+        listenerCleanup = cleanupOf address,
         listenerClosed = closed
       }
   where
@@ -147,29 +153,48 @@ newListener runtime options address = mask_ $ do
 -- [Blocks]: never.
 -- [Throws]: 'IOError': EBADF, ENOTSOCK, EINVAL for a socket that does not listen.
 adoptListener :: Runtime -> Fd -> IO Listener
-adoptListener runtime original = mask_ $ do
-  listening <- checked what (S.getOption original S.Listening)
-  when (listening == 0) (throwErrnoFor what EINVAL)
-  fd <- fromIntegral <$> checked what (S.duplicate original)
-  registration <- flip onException (S.closeSocket fd) $ do
-    _ <- checked what (S.setNonBlocking fd)
-    -- As in 'boundSocket'. On a Unix socket they fail: they do not exist there.
-    _ <- S.setOption fd S.NoDelay 1
-    _ <- S.setOption fd S.NotSentLowWater 131072
-    newRegistration (managerOn runtime 0) Owned fd mempty Attached (\_ -> pure ())
-  flip onException (closeRegistration registration) $ do
+adoptListener runtime original = adoptListeners runtime (original :| [])
+
+-- | 'adoptListener' for all sockets of one address, such as those of a 'PortPerCapability' listener of the process before:
+-- each has an acceptor, on the capabilities in turn. A socket without one would keep its share of the connections waiting.
+--
+-- [Cost]: six system calls for each.
+-- [Blocks]: never.
+-- [Throws]: as 'adoptListener'.
+adoptListeners :: Runtime -> NonEmpty Fd -> IO Listener
+adoptListeners runtime originals = mask_ $ do
+  registrations <- adoptEach (zip (toList originals) [0 ..])
+  flip onException (traverse_ closeRegistration registrations) $ do
     closed <- newWaitCell
-    name <- fromMaybe (SockAddrUnix "") <$> nameOf "getsockname" (S.localName fd)
+    name <- fromMaybe (SockAddrUnix "") <$> nameOf "getsockname" (S.localName (NonEmpty.head originals))
     pure
       Listener
         { listenerRuntime = runtime,
-          listenerRegistrations = [registration],
+          listenerRegistrations = registrations,
           listenerAddress = name,
           listenerCleanup = pure (),
           listenerClosed = closed
         }
   where
-    what = "accept from descriptor " ++ show original
+    adoptEach [] = pure []
+    adoptEach ((original, i) : rest) = do
+      registration <- adopt original (managerOn runtime (i `rem` capabilitiesOf runtime))
+      (registration :) <$> adoptEach rest `onException` closeRegistration registration
+    adopt original manager = do
+      let what = "accept from descriptor " ++ show original
+      listening <- checked what (S.getOption original S.Listening)
+      when (listening == 0) (throwErrnoFor what EINVAL)
+      fd <- fromIntegral <$> checked what (S.duplicate original)
+      flip onException (S.closeSocket fd) $ do
+        _ <- checked what (S.setNonBlocking fd)
+        -- As in 'boundSocket'. On a Unix socket they fail: they do not exist there.
+        _ <- S.setOption fd S.NoDelay 1
+        _ <- S.setOption fd S.NotSentLowWater 131072
+        newRegistration manager Owned fd mempty Attached (\_ -> pure ())
+
+-- | The listening sockets, to be passed to another process. The listener still owns them.
+listenerDescriptors :: Listener -> [Fd]
+listenerDescriptors = map registrationFd . listenerRegistrations
 
 -- | Close the listening sockets; connections live on. Idempotent.
 closeListener :: Listener -> IO ()
@@ -177,6 +202,22 @@ closeListener listener = do
   closed <- traverse closeRegistration (listenerRegistrations listener)
   when (or closed) (listenerCleanup listener)
   unpark (listenerClosed listener)
+
+-- | Close the listening sockets, and leave the file of a Unix socket: another process has been given them, and goes on
+-- accepting. Idempotent; 'closeListener' does nothing afterwards.
+handOverListener :: Listener -> IO ()
+handOverListener listener = do
+  traverse_ closeRegistration (listenerRegistrations listener)
+  unpark (listenerClosed listener)
+
+-- | A listener that was handed over by another process: closing it removes the file of a Unix socket.
+takenOver :: Listener -> Listener
+takenOver listener = listener {listenerCleanup = cleanupOf (listenerAddress listener)}
+
+cleanupOf :: SockAddr -> IO ()
+cleanupOf = \case
+  SockAddrUnix path -> removeSocketFile path
+  _ -> pure ()
 
 boundSocket :: ListenOptions -> Bool -> SockAddr -> IO Fd
 boundSocket options shared address = do

@@ -20,6 +20,7 @@ module Heddle.Serve.Internal.Signal
     sigQUIT,
     sigTERM,
     sigUSR1,
+    sigUSR2,
   )
 where
 
@@ -39,6 +40,7 @@ import System.Posix.Signals
     sigQUIT,
     sigTERM,
     sigUSR1,
+    sigUSR2,
   )
 
 -- | Handle a signal by an action, which runs in a new thread each time.

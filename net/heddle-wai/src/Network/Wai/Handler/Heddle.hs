@@ -48,6 +48,12 @@ module Network.Wai.Handler.Heddle
     setGracefulShutdownTimeout,
     setMaxTotalHeaderLength,
     setAltSvc,
+    setHTTP2Disabled,
+
+    -- ** Behind a proxy
+    setProxyProtocolNone,
+    setProxyProtocolRequired,
+    setProxyProtocolOptional,
 
     -- ** Without effect
 
@@ -57,12 +63,10 @@ module Network.Wai.Handler.Heddle
     setFileInfoCacheDuration,
     setFork,
     setAccept,
-    setHTTP2Disabled,
     setServerPushLogger,
     setGracefulCloseTimeout1,
     setGracefulCloseTimeout2,
     setMaxBuilderResponseBufferSize,
-    setProxyProtocolNone,
 
     -- ** Getters
     getPort,
@@ -88,6 +92,8 @@ module Network.Wai.Handler.Heddle
 
     -- * In applications
     pauseTimeout,
+    FileInfo (..),
+    getFileInfo,
 
     -- * While an action runs
     withApplication,
@@ -99,6 +105,7 @@ module Network.Wai.Handler.Heddle
 where
 
 import Data.Streaming.Network (HostPreference)
+import Network.Wai.Handler.Heddle.File (FileInfo (..), getFileInfo)
 import Network.Wai.Handler.Heddle.Invalid
 import Network.Wai.Handler.Heddle.Request (pauseTimeout)
 import Network.Wai.Handler.Heddle.Run

@@ -13,6 +13,10 @@
 -- Owner: the reply's release action closes the file.
 module Network.Wai.Handler.Heddle.File
   ( fileReply,
+
+    -- * Asking about files
+    FileInfo (..),
+    getFileInfo,
   )
 where
 
@@ -32,27 +36,55 @@ import Heddle.Http.Borrowed (preconditions)
 import Heddle.Http.Conditional
 import Heddle.Http.Range
 import Heddle.Prim.Clock (EpochSeconds (..), epochNow)
+import Heddle.Prim.Exception (mask_)
 import Heddle.Prim.File
-import Network.Wai (FilePart (..))
-import System.Posix.Types (Fd)
+import Network.Wai (FilePart (..), Request)
+import System.Posix.Types (EpochTime, Fd)
+
+-- | What is known of a file.
+data FileInfo = FileInfo
+  { fileInfoName :: !FilePath,
+    fileInfoSize :: !Integer,
+    -- | When its content changed last.
+    fileInfoTime :: !EpochTime,
+    -- | The same, as a Last-Modified header has it.
+    fileInfoDate :: !ByteString
+  }
+  deriving stock (Eq, Show)
+
+-- | Ask about a file that can be read. There is no cache: what it says is true now.
+--
+-- [Blocks]: holds an OS thread.
+-- [Throws]: 'IOError' if there is no such file, it cannot be read, or is a directory or another special file.
+getFileInfo :: Request -> FilePath -> IO FileInfo
+getFileInfo _ path =
+  mask_ (readable path >>= traverse (\(fd, file) -> file <$ closeFile fd)) >>= \case
+    Nothing -> ioError (userError ("getFileInfo: " ++ show path ++ " is no file that can be read"))
+    Just file -> do
+      let modified = statusSeconds file
+      pure (FileInfo path (fromIntegral (statusSize file)) (fromIntegral modified) (formatHttpDate (EpochSeconds modified)))
+
+-- A regular file's descriptor, open for reading, and its status.
+readable :: FilePath -> IO (Maybe (Fd, FileStatus))
+readable path = do
+  encoding <- getFileSystemEncoding
+  name <- Foreign.withCStringLen encoding path B.packCStringLen
+  opened <- if B.elem 0 name then pure (-1) else openFile name readOnly
+  if opened < 0
+    then pure Nothing
+    else do
+      let fd = fromIntegral opened :: Fd
+      found <- fileStatus fd
+      case found of
+        Right file | statusKind file == RegularFile -> pure (Just (fd, file))
+        _ -> Nothing <$ closeFile fd
 
 -- | The reply that is a file; 404 if it cannot be read. The caller is masked until the engine
 -- has the reply: it closes the file.
 --
 -- [Blocks]: holds an OS thread.
 fileReply :: Http.Request -> Status -> [Header] -> FilePath -> Maybe FilePart -> IO Reply
-fileReply request status headers path part = do
-  encoding <- getFileSystemEncoding
-  name <- Foreign.withCStringLen encoding path B.packCStringLen
-  opened <- if B.elem 0 name then pure (-1) else openFile name readOnly
-  if opened < 0
-    then pure notFound
-    else do
-      let fd = fromIntegral opened :: Fd
-      found <- fileStatus fd
-      case found of
-        Right file | statusKind file == RegularFile -> decide fd file
-        _ -> notFound <$ closeFile fd
+fileReply request status headers path part = readable path >>= maybe (pure notFound) (uncurry decide)
   where
     notFound = Whole Http.status404 (Header "Content-Type" "text/plain; charset=utf-8" : without "content-type" headers) "File not found"
     decide fd file = case part of

@@ -108,7 +108,7 @@ serving (Front scheme adjust) settings socket application prepare body =
     bracket (withFdSocket socket (adoptListener runtime . fromIntegral)) closeListener $ \listener -> do
       prepare
       settingsBeforeMainLoop settings
-      withServerOn runtime (adjust (engineSettings settings)) (\_ -> pure (handlersOf (applicationHandler settings application))) [(listener, scheme)] body
+      withServerOn runtime (adjust (engineSettings settings)) (\_ -> pure (handlersOf (applicationHandler settings application))) [(listener, maybe scheme (`Proxied` scheme) (settingsProxy settings))] body
 
 -- | Serve on a free port of the loopback interface while an action runs.
 --

@@ -40,6 +40,10 @@ module Network.Wai.Handler.Heddle.Settings
     setGracefulShutdownTimeout,
     setMaxTotalHeaderLength,
     setAltSvc,
+    setHTTP2Disabled,
+    setProxyProtocolNone,
+    setProxyProtocolRequired,
+    setProxyProtocolOptional,
 
     -- ** Without effect
     setManager,
@@ -47,12 +51,10 @@ module Network.Wai.Handler.Heddle.Settings
     setFileInfoCacheDuration,
     setFork,
     setAccept,
-    setHTTP2Disabled,
     setServerPushLogger,
     setGracefulCloseTimeout1,
     setGracefulCloseTimeout2,
     setMaxBuilderResponseBufferSize,
-    setProxyProtocolNone,
 
     -- * Getters
     getPort,
@@ -112,7 +114,8 @@ data Settings = Settings
     settingsGracefulCloseTimeout2 :: !Int,
     settingsMaxTotalHeaderLength :: !Int,
     settingsAltSvc :: !(Maybe ByteString),
-    settingsHttp2 :: !Bool
+    settingsHttp2 :: !Bool,
+    settingsProxy :: !(Maybe Http.ProxyUse)
   }
 
 -- | Port 3000 on every IPv4 address (IPv6 if there is none), a time-out of 30 seconds, heads of at
@@ -140,7 +143,8 @@ defaultSettings =
       settingsGracefulCloseTimeout2 = 2000,
       settingsMaxTotalHeaderLength = 50 * 1024,
       settingsAltSvc = Nothing,
-      settingsHttp2 = True
+      settingsHttp2 = True,
+      settingsProxy = Nothing
     }
 
 -- | The engine's settings that do what these say.
@@ -291,6 +295,21 @@ setMaxTotalHeaderLength x settings = settings {settingsMaxTotalHeaderLength = x}
 setAltSvc :: ByteString -> Settings -> Settings
 setAltSvc x settings = settings {settingsAltSvc = Just x}
 
+-- | Connections come from clients directly. This is the default.
+setProxyProtocolNone :: Settings -> Settings
+setProxyProtocolNone settings = settings {settingsProxy = Nothing}
+
+-- | Every connection comes by a proxy, such as HAProxy or a cloud's load balancer, that begins it with a header of the PROXY
+-- protocol, version 1 or 2. The address that the header names is 'Network.Wai.remoteHost', and what 'setOnOpen' and 'setOnClose' are told. A
+-- connection without a header, or with a malformed one, gets 400; with TLS, whose bytes follow the header, it is closed.
+setProxyProtocolRequired :: Settings -> Settings
+setProxyProtocolRequired settings = settings {settingsProxy = Just Http.ProxyRequired}
+
+-- | 'setProxyProtocolRequired' for some of the connections; the others have their own address. Only for a port that nobody but
+-- proxies and trusted clients can reach: any client could name any address.
+setProxyProtocolOptional :: Settings -> Settings
+setProxyProtocolOptional settings = settings {settingsProxy = Just Http.ProxyOptional}
+
 -- | No effect: the engine's deadlines need no time-out manager.
 setManager :: manager -> Settings -> Settings
 setManager _ = id
@@ -330,10 +349,6 @@ setGracefulCloseTimeout2 x settings = settings {settingsGracefulCloseTimeout2 = 
 -- | No effect: a builder's output buffer never grows.
 setMaxBuilderResponseBufferSize :: Int -> Settings -> Settings
 setMaxBuilderResponseBufferSize _ = id
-
--- | No effect: the PROXY protocol is not spoken.
-setProxyProtocolNone :: Settings -> Settings
-setProxyProtocolNone = id
 
 -- | The port.
 getPort :: Settings -> Port

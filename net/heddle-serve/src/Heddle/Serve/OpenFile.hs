@@ -1,0 +1,143 @@
+-- |
+-- Module      : Heddle.Serve.OpenFile
+-- Description : Opening files beneath a root, and reading them
+-- Stability   : internal, exempt from the version policy
+--
+-- openat2(2) beneath the root, from the kernel's cache if it can be, and with descriptors that are set aside when
+-- clients have taken all others.
+--
+-- Cost: openat2 and fstat for a file; see each function.
+-- Owner: the caller, which closes what it opened.
+module Heddle.Serve.OpenFile
+  ( -- * Opening
+    OpenFile (..),
+    Opening (..),
+    openHere,
+    openFollowing,
+    closeOpened,
+
+    -- * Reading
+    readFully,
+    readLarge,
+  )
+where
+
+import Control.Monad (void)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.Int (Int64)
+import Data.Word (Word8)
+import Foreign.C.Types (CChar, CInt (..), CLong (..))
+import Foreign.Ptr (Ptr, plusPtr)
+import Heddle.Http (Request)
+import Heddle.Http.Borrowed (pauseRequestUntil, requestBegan)
+import Heddle.Prim.Clock
+import Heddle.Prim.Errno
+import Heddle.Prim.Exception (onException)
+import Heddle.Prim.File
+import Heddle.Serve.DescriptorReserve
+import Heddle.Serve.Root
+import System.Posix.Types (Fd (..))
+
+-- | A file or directory that is open.
+data OpenFile = OpenFile
+  { -- | Its path beneath the root.
+    openName :: !ByteString,
+    openFd :: !Fd,
+    openStatus :: !FileStatus
+  }
+
+-- | Where and how files are opened.
+data Opening = Opening
+  { openingRoot :: !Root,
+    -- | Descriptors for files when clients have taken all others.
+    openingReserve :: !DescriptorReserve,
+    -- | Whether symbolic links may lead out of the root.
+    openingFollows :: !Bool
+  }
+
+-- | Close it.
+--
+-- [Blocks]: holds an OS thread.
+closeOpened :: OpenFile -> IO ()
+closeOpened = void . closeFile . openFd
+
+-- | Open a path beneath the root for a request; the caller masks asynchronous exceptions until it has closed the file.
+--
+-- [Blocks]: holds an OS thread if the path is not in the kernel's cache; parks while descriptors are out.
+openHere :: Opening -> Request -> ByteString -> IO (Either Errno OpenFile)
+openHere opening request relative = do
+  let path = if B.null relative then dot else relative
+  root <- currentRoot (openingRoot opening) (requestBegan request)
+  cached <- fromCache root path
+  r <-
+    if cached >= 0 || Errno (negate cached) `elem` [ENOENT, ENOTDIR, EXDEV]
+      then pure cached
+      else fromDisk root path
+  got <- if exhausted r then patiently (20 :: Int) root path else pure r
+  if got < 0
+    then pure (Left (Errno (negate got)))
+    else do
+      let fd = fromIntegral got
+      fileStatus fd `onException` closeFile fd >>= \case
+        Right status -> pure (Right (OpenFile relative fd status))
+        Left e -> Left (Errno (negate e)) <$ closeFile fd
+  where
+    dot = B.singleton 46
+    fromCache root path
+      | openingFollows opening = following c_following_cached root path 1
+      | otherwise = openBeneathCached root path readOnly
+    fromDisk root path
+      | openingFollows opening = openFollowing root path
+      | otherwise = openBeneath root path readOnly
+    exhausted r = Errno (negate r) `elem` [EMFILE, ENFILE]
+    -- Other requests release descriptors within milliseconds, so wait instead of refusing.
+    patiently tries root path = do
+      r <- withReserved (openingReserve opening) (fromDisk root path)
+      if exhausted r && tries > 0
+        then do
+          deadlineIn (milliseconds 10) >>= pauseRequestUntil request
+          patiently (tries - 1) root path
+        else pure r
+
+-- | Open a path whose symbolic links may lead anywhere; the answer is as that of 'openBeneath'.
+--
+-- [Blocks]: holds an OS thread.
+openFollowing :: Fd -> ByteString -> IO Int
+openFollowing root path = following c_following root path 0
+
+following :: (CInt -> Ptr CChar -> CInt -> CInt -> IO CLong) -> Fd -> ByteString -> CInt -> IO Int
+following call (Fd root) path cached = B.useAsCString path $ \p -> fromIntegral <$> call root p nonBlocking cached
+  where
+    -- O_RDONLY, O_NONBLOCK for FIFOs and O_NOCTTY, as in 'readOnly'.
+    nonBlocking = 0x900
+
+-- | Read this number of bytes from the start, from the page cache if they are there; fewer only at the file's end or after
+-- an error.
+--
+-- [Blocks]: holds an OS thread if the disk has to be read.
+readFully :: Fd -> Ptr Word8 -> Int -> IO Int
+readFully = readWith readAtNoWait
+
+-- | The same for a file that takes long to copy.
+--
+-- [Blocks]: holds an OS thread.
+readLarge :: Fd -> Ptr Word8 -> Int -> IO Int
+readLarge = readWith (\_ _ _ _ -> pure 0)
+
+readWith :: (Fd -> Ptr Word8 -> Int -> Int64 -> IO Int) -> Fd -> Ptr Word8 -> Int -> IO Int
+readWith quickly fd p size = go 0
+  where
+    go done
+      | done >= size = pure done
+      | otherwise = do
+        quick <- quickly fd (p `plusPtr` done) (size - done) (fromIntegral done)
+        n <- if quick > 0 then pure quick else readAt fd (p `plusPtr` done) (size - done) (fromIntegral done)
+        if n > 0
+          then go (done + n)
+          else if Errno (negate n) == EINTR then go done else pure done
+
+foreign import ccall safe "heddle_open_following" c_following :: CInt -> Ptr CChar -> CInt -> CInt -> IO CLong
+
+-- Unsafe: RESOLVE_CACHED answers from memory or fails at once.
+foreign import ccall unsafe "heddle_open_following" c_following_cached :: CInt -> Ptr CChar -> CInt -> CInt -> IO CLong

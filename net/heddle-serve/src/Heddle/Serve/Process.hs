@@ -1,0 +1,86 @@
+-- |
+-- Module      : Heddle.Serve.Process
+-- Description : The process: its number in a file, and whose it is
+-- Stability   : internal, exempt from the version policy
+--
+-- Cost: some system calls at start and end.
+-- Owner: 'withPidFile' removes its file.
+module Heddle.Serve.Process
+  ( withPidFile,
+    UserSpec (..),
+    parseUser,
+    renderUser,
+    becomeUser,
+  )
+where
+
+import Control.Monad (void, when)
+import Data.Foldable (fold)
+import Heddle.Prim.Exception
+import System.Directory (removeFile, renameFile)
+import System.IO.Error (isDoesNotExistError)
+import System.Posix.Process (getProcessID)
+import System.Posix.User
+
+-- | Write the process id and a newline into a file, replacing it in one step, and remove it at the end if it is still this
+-- process's: a successor has written its own.
+--
+-- [Blocks]: holds an OS thread while it writes.
+-- [Throws]: 'IOException'.
+withPidFile :: FilePath -> IO a -> IO a
+withPidFile path body = do
+  me <- show <$> getProcessID
+  let new = path ++ ".new"
+      line = me ++ "\n"
+      remove = void . trySync $ do
+        now <- readFile path
+        when (now == line) (removeFile path)
+  bracket_ ((writeFile new line >> renameFile new path) `onException` trySync (removeFile new)) remove body
+
+-- | A user by name or number, and perhaps another group than the user's.
+data UserSpec = UserSpec {userWanted :: !String, groupWanted :: !(Maybe String)}
+  deriving stock (Eq, Show)
+
+-- | Read @USER@ or @USER:GROUP@.
+parseUser :: String -> Either String UserSpec
+parseUser text = case break (== ':') text of
+  ("", _) -> Left "expected USER or USER:GROUP, such as www-data"
+  (_, ":") -> Left "after ':' a group is needed"
+  (user, "") -> Right (UserSpec user Nothing)
+  (user, _ : group) -> Right (UserSpec user (Just group))
+
+-- | As 'parseUser' reads it.
+renderUser :: UserSpec -> String
+renderUser (UserSpec user group) = user ++ maybe "" (':' :) group
+
+-- | Give up the rights of the present user for good: groups first, and the C library changes all threads. A process that
+-- is the wanted user already does nothing; so the same options serve a service manager that has changed the user.
+--
+-- [Blocks]: holds an OS thread while users are looked up.
+-- [Throws]: never; what is wrong is the answer.
+becomeUser :: UserSpec -> IO (Either String ())
+becomeUser (UserSpec user group) = do
+  found <- try (userNamed user)
+  case found of
+    Left (e :: IOException) -> pure (Left (if isDoesNotExistError e then "there is no user " ++ user else show e))
+    Right entry -> do
+      groupFound <- try (maybe (pure (userGroupID entry)) (fmap groupID . groupNamed) group)
+      case groupFound of
+        Left (_ :: IOException) -> pure (Left ("there is no group " ++ fold group))
+        Right gid -> do
+          (uid, mine) <- (,) <$> getEffectiveUserID <*> getEffectiveGroupID
+          if uid == userID entry && mine == gid
+            then pure (Right ())
+            else do
+              others <- maybe (map groupID . filter ((userName entry `elem`) . groupMembers) <$> getAllGroupEntries) (const (pure [])) group
+              changed <- try (setGroups (gid : others) >> setGroupID gid >> setUserID (userID entry))
+              pure $ case changed of
+                Left (e :: IOException) -> Left ("this process may not become " ++ user ++ ": " ++ displayException e)
+                Right () -> Right ()
+  where
+    userNamed name = case reads name of
+      [(n, "")] -> getUserEntryForID (fromIntegral (n :: Int))
+      _ -> getUserEntryForName name
+    groupNamed name = case reads name of
+      [(n, "")] -> getGroupEntryForID (fromIntegral (n :: Int))
+      _ -> getGroupEntryForName name
