@@ -11,6 +11,7 @@ import MemoryTest qualified
 import OperateTest qualified
 import PipeTest qualified
 import PressureTest qualified
+import ProgramsTest qualified
 import ProxyTest qualified
 import SiteTest qualified
 import System.Environment (setEnv)
@@ -23,4 +24,4 @@ main = do
   -- One after the other: some measure memory and time.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, OperateTest.tests]
+    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests]

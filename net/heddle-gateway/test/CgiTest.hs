@@ -3,7 +3,7 @@
 -- | CGI with a program of ours in C: what it is told, what it may answer, and every way in which it misbehaves.
 module CgiTest (tests) where
 
-import Control.Monad (forM_, unless, void)
+import Control.Monad (forM, forM_, unless, void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -42,6 +42,7 @@ tests =
       testCase "the deadline ends the program" deadline,
       testCase "no more than the most programs, then a queue, then 503" bounded,
       testCase "many requests at once: nothing is left" many,
+      testCase "interrupted anywhere: nothing is left" interruptions,
       testCase "the gateway ends: programs end with it" gatewayEnds
     ]
 
@@ -334,6 +335,20 @@ many = withPrograms (\s -> s {cgiPrograms = 8, cgiWait = seconds 60, cgiQueue = 
       1 -> (answerCode <$> get programs "/p/t?abort") >>= (@?= 502)
       2 -> withClient (runningAddress (programsRunning programs)) $ \client -> say client "GET /p/t?hang HTTP/1.1\r\nHost: test\r\n\r\n"
       _ -> withClient (runningAddress (programsRunning programs)) $ \client -> ask client "POST" "/p/t?type+count" [] "12345" >>= answersWith 200 "5\n"
+
+interruptions :: IO ()
+interruptions = withPrograms (\s -> s {cgiPrograms = 4, cgiWait = seconds 60, cgiQueue = 1000, cgiGrace = milliseconds 100}) $ \programs -> withTestRuntime $ \runtime -> do
+  gateway <- interrupted 6000 (cgiGateway (programsCgi programs))
+  withGatewayServer runtime gateway $ \running -> do
+    tasks <- forM [1 .. 8 :: Int] $ \_ -> forkTask . forM_ [1 .. 25 :: Int] $ \i ->
+      withClient (runningAddress running) $ \client -> do
+        say client (if even i then "POST /p/t?type+count HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello" else "GET /p/t?type+hello HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+        void (hearRest client)
+    mapM_ joinTask tasks
+  nothingRuns (programsCgi programs)
+  waitingPrograms (programsCgi programs) >>= (@?= 0)
+  -- All slots are there.
+  get programs "/p/t?type+hello" >>= answersWith 200 "hello\n"
 
 gatewayEnds :: IO ()
 gatewayEnds = withDirectory $ \directory -> do

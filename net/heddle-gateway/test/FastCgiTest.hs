@@ -5,8 +5,8 @@
 module FastCgiTest (tests) where
 
 import Control.Concurrent (forkIO, killThread)
-import Control.Exception (IOException, bracket, finally, try)
-import Control.Monad (forM_, forever, unless, void, when)
+import Control.Exception (SomeException, bracket, finally, try)
+import Control.Monad (forM, forM_, forever, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (Builder, toLazyByteString)
@@ -46,6 +46,7 @@ tests =
       testCase "the client goes: the connection closes" clientGoes,
       testCase "a body of 8 MB comes back while it goes" streaming,
       testCase "no more connections than allowed, then 503" bounded,
+      testCase "interrupted anywhere: nothing is left" interruptions,
       testCase "SCGI: a request and its answer" scgi,
       testCase "SCGI: a body without a length is gathered, up to a bound" scgiChunked
     ]
@@ -89,7 +90,7 @@ withServerOf serve body = bracket (socket AF_INET Stream defaultProtocol) close 
     (s, _) <- accept listener
     n <- atomicModifyIORef' connections (\n -> (n + 1, n))
     input <- newIORef ""
-    t <- forkIO ((void (try (serve n (Peer s input)) :: IO (Either IOException ()))) `finally` close s)
+    t <- forkIO ((void (try (serve n (Peer s input)) :: IO (Either SomeException ()))) `finally` close s)
     atomicModifyIORef' threads (\ts -> (t : ts, ()))
   body address (readIORef connections) `finally` (killThread acceptor >> readIORef threads >>= mapM_ killThread)
 
@@ -283,6 +284,19 @@ bounded = do
       void (eventually "two requests" (readIORef reached) (== 2))
       (answerCode <$> asking running "/p") >>= (@?= 503)
       toldOf told "as many requests"
+
+interruptions :: IO ()
+interruptions = withServerOf (answering (\(_, body) -> reply body)) $ \address _ -> withFast [address] (\s -> s {fastConnections = 4, fastQueue = 1000, fastWait = seconds 60}) $ \fast plain _ -> withTestRuntime $ \runtime -> do
+  gateway <- interrupted 1500 (fastCgiGateway fast)
+  withGatewayServer runtime gateway $ \running -> do
+    tasks <- forM [1 .. 8 :: Int] $ \_ -> forkTask . forM_ [1 .. 50 :: Int] $ \i ->
+      withClient (runningAddress running) $ \client -> do
+        say client (if even i then "POST /p HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello" else "GET /p HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+        void (hearRest client)
+    mapM_ joinTask tasks
+  _ <- eventually "no connection in use" (fastConnectionsUsed fast) (== 0)
+  -- The connections that are kept are at the beginning of a request.
+  forM_ [1 .. 8 :: Int] $ \_ -> withClient (runningAddress plain) $ \client -> ask client "POST" "/p" [] "whole" >>= answersWith 200 "whole"
 
 -- SCGI ---------------------------------------------------------------------------
 

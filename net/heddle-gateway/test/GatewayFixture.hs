@@ -15,9 +15,11 @@ module GatewayFixture
     ended,
     loopback,
     notFound,
+    interrupted,
   )
 where
 
+import Control.Concurrent (forkIO, killThread, myThreadId, threadDelay)
 import Control.Exception (bracket)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
@@ -58,6 +60,15 @@ withTestRuntime = withRuntime defaultConfig
 -- | A new directory, removed afterwards.
 withDirectory :: (FilePath -> IO a) -> IO a
 withDirectory = bracket (mkdtemp "/tmp/heddle-test-") removePathForcibly
+
+-- | The gateway, whose thread is killed somewhere within the first microseconds given, at another place each time.
+interrupted :: Int -> Gateway -> IO Gateway
+interrupted most gateway = do
+  turns <- newIORef (7 :: Int)
+  pure $ \place request -> do
+    turn <- atomicModifyIORef' turns (\n -> let n' = (n * 1103515245 + 12345) `mod` 2147483648 in (n', n'))
+    me <- myThreadId
+    bracket (forkIO (threadDelay (turn `div` 65536 `mod` most) >> killThread me)) killThread (\_ -> gateway place request)
 
 loopback :: SockAddr
 loopback = SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))

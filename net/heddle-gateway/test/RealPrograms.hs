@@ -79,7 +79,8 @@ git = installed "git" ["/usr/lib/git-core/git-http-backend"] $ \backend -> withD
   run "git" ["init", "-q", "-b", "main", work]
   createDirectory (directory </> "repositories")
   run "git" ["init", "-q", "-b", "main", "--bare", bare]
-  run "git" ["-C", bare, "config", "http.receivepack", "true"]
+  forM_ [("http.receivepack", "true"), ("core.compression", "0"), ("core.bigFileThreshold", "1m")] $ \(name, value) ->
+    run "git" ["-C", bare, "config", name, value]
   -- What does not compress: 100 MB.
   withBinaryFile "/dev/urandom" ReadMode $ \random -> forM_ [1 .. 10 :: Int] $ \i ->
     B.hGet random 10000000 >>= B.writeFile (work </> "noise" ++ show i)
