@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,10 @@ enum {
     RECORD_ROOM = 16384 + 256,         /* And with its header, padding and tag. */
     READ_BUDGET = 3 * RECORD_ROOM,     /* One call needs a record's rest and tickets before it; it would go on with others. */
     EMPTY_MESSAGES = 32,               /* New keys and tickets without content between them: a peer has no use for more. */
+    SMALL_RECORDS = 40,                /* Two or three round trips of a window that begins with ten segments. */
+    SMALL_OVERHEAD = 29,               /* Header, nonce and tag of TLS 1.2; more than TLS 1.3's. */
+    SMALL_SEGMENT = 4096,              /* Longer ones are not sent through the internet. */
+    IDLE = 1000,                       /* Milliseconds after which the kernel has begun a new window, about. */
     EXTRA_OPEN = 16384,                /* Unsent replies to a peer's messages: beyond that it floods us. */
     EXTRA_HANDSHAKE = 1 << 20          /* A flight with the longest chain that anybody would send. */
 };
@@ -229,6 +235,7 @@ static heddle_tls_conn *make(heddle_tls_site *site, heddle_tls_shared *shared)
     c->site = site;
     c->fd = -1;
     c->full_at = heddle_tls_now();
+    c->written_at = -IDLE - 1;
     c->face.heavy = site->rsa;
     atomic_fetch_add_explicit(&site->refs, 1, memory_order_relaxed);
     c->shared = shared;
@@ -376,6 +383,29 @@ long heddle_tls_read(heddle_tls_conn *c, int fd, uint8_t *p, size_t n, int fresh
     return failed(c, c->ended ? "the peer ended the connection without a farewell" : "a record is broken");
 }
 
+/* How long the next record may be, given how much there is to send. A peer decrypts whole records, so one that is longer than
+   the window of a new connection, or of one that was idle, keeps it waiting for a round trip. The first records fit a
+   segment each; then the window is large, and long records cost less. */
+static size_t record_size(heddle_tls_conn *c, size_t n)
+{
+    struct timespec t;
+    if (n <= SMALL_SEGMENT / 4) return RECORD;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    int64_t now = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    if (now - c->written_at > IDLE) {
+        int segment = 0;
+        socklen_t size = sizeof segment;
+        /* Sockets of another family have no segments, and those of the loopback have long ones. */
+        int known = getsockopt(c->fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &size) == 0 && segment > 2 * SMALL_OVERHEAD;
+        c->small = known && segment <= SMALL_SEGMENT ? SMALL_RECORDS : 0;
+        c->small_size = segment - SMALL_OVERHEAD;
+    }
+    c->written_at = now;
+    if (!c->small) return RECORD;
+    c->small--;
+    return (size_t)c->small_size;
+}
+
 long heddle_tls_write(heddle_tls_conn *c, int fd, const uint8_t *p, size_t n, uint8_t *out, size_t room)
 {
     size_t done = 0;
@@ -392,7 +422,7 @@ long heddle_tls_write(heddle_tls_conn *c, int fd, const uint8_t *p, size_t n, ui
         drop_extra(c);
     }
     while (done < n && room - c->out_n >= RECORD_ROOM) {
-        size_t m = n - done < RECORD ? n - done : RECORD, w = 0;
+        size_t most = record_size(c, n - done), m = n - done < most ? n - done : most, w = 0;
         if (SSL_write_ex(c->ssl, p + done, m, &w) != 1) break;
         done += w;
     }

@@ -60,6 +60,8 @@ struct heddle_tls_conn {
     size_t first_n, first_used;
     const char *why;                   /* Why we refuse the handshake, or the open session. */
     char name[256];                    /* What the client asked for. */
+    int64_t written_at;                /* When more than a short record was last written, in milliseconds. */
+    int small, small_size;             /* How many short records follow, and how many plain bytes they have. */
 };
 
 void heddle_tls_say(char text[256], const char *fallback);

@@ -105,22 +105,28 @@ oldestFirst folder = nothingIsLeft $ do
   tls <- newTlsListener loaded
   withRuntime defaultConfig $ \runtime -> withListener runtime defaultListenOptions (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
     bracket (replicateM 15 (N.socket N.AF_INET N.Stream N.defaultProtocol)) (mapM_ N.close) $ \sockets -> do
-      let begin s = do
-            N.connect s (listenerAddress listener)
-            NB.sendAll s halfHello
-            conn <- patiently "a connection" (accept listener)
-            before <- closedAndLive tls
-            result <- newEmptyMVar
-            deadline <- patience'
-            _ <- forkIO . mask_ $ do
-              opened <- tlsOpening tls (registrationOf conn) deadline
-              void (closeRegistration (registrationOf conn))
-              putMVar result opened
-            -- One more is alive, or one was closed for it.
-            _ <- eventually "a handshake" (closedAndLive tls) (== before + 1)
-            pure (registrationCapability (registrationOf conn), result)
+      let beginAll closedBefore = go []
+            where
+              go capabilities (s : more) = do
+                N.connect s (listenerAddress listener)
+                NB.sendAll s halfHello
+                conn <- patiently "a connection" (accept listener)
+                result <- newEmptyMVar
+                deadline <- patience'
+                _ <- forkIO . mask_ $ do
+                  opened <- tlsOpening tls (registrationOf conn) deadline
+                  void (closeRegistration (registrationOf conn))
+                  putMVar result opened
+                let capability = registrationCapability (registrationOf conn)
+                    now = capability : capabilities
+                    counts = [length (filter (== c) now) | c <- nub now]
+                    settled = (closedBefore + sum [max 0 (n - limit) | n <- counts], sum (map (min limit) counts))
+                _ <- eventually ("closed and alive: " ++ show settled) closedAndLive (== settled)
+                ((capability, result) :) <$> go now more
+              go _ [] = pure []
+          closedAndLive = (,) . countClosed <$> tlsCounts tls <*> liveSessions
           (crowd, later) = splitAt 12 sockets
-      openings <- zip [0 :: Int ..] <$> mapM begin crowd
+      openings <- zip [0 :: Int ..] <$> beginAll 0 crowd
       -- Those that fit live; each other one has been closed, before those that came later.
       let onCapability c = [n | (n, (d, _)) <- openings, d == c]
           lives = concatMap (lastOf limit . onCapability) (nub (map (fst . snd) openings))
@@ -132,15 +138,12 @@ oldestFirst folder = nothingIsLeft $ do
       -- The peers end the others. Nothing is counted that is over: as many may begin again.
       mapM_ N.close crowd
       forM_ [result | (n, (_, result)) <- openings, n `elem` lives] $ \result -> patiently "an end" (takeMVar result) >>= refusal
-      again <- mapM begin later
-      closed <- countClosed <$> tlsCounts tls
-      closed @?= length openings - length lives
+      again <- beginAll (length openings - length lives) later
       mapM_ N.close later
       forM_ again $ \(_, result) -> patiently "an end" (takeMVar result) >>= refusal
   where
     limit = 3
     lastOf n xs = drop (length xs - n) xs
-    closedAndLive tls = (+) <$> liveSessions <*> (countClosed <$> tlsCounts tls)
     refusal = \case
       NotOpened why -> pure why
       _ -> assertFailure "opened"

@@ -2,6 +2,7 @@
 module Relay
   ( Fault (..),
     relay,
+    relayOver,
   )
 where
 
@@ -29,6 +30,8 @@ data Fault
     Hold Int
   | -- | The action runs in the place of the first bytes, which are dropped.
     Call (IO ())
+  | -- | The action is given all that passes.
+    See (B.ByteString -> IO ())
 
 instance Show Fault where
   showsPrec d = \case
@@ -38,13 +41,18 @@ instance Show Fault where
     Reset n -> counted "Reset" n
     Hold n -> counted "Hold" n
     Call _ -> showString "Call"
+    See _ -> showString "See"
     where
       counted what n = showParen (d > 10) (showString what . showChar ' ' . showsPrec 11 n)
 
 -- | A relay for one connection: the fault of what the client sends, and of what the server sends. When it returns, its
 -- threads have ended and its sockets are closed, the threads first; see Note [Closing under a wait].
 relay :: Echo -> Fault -> Fault -> (Echo -> IO a) -> IO a
-relay echo up down body = bracket (listening (N.SockAddrInet 0 (N.tupleToHostAddress (127, 0, 0, 1)))) N.close $ \listener -> do
+relay echo = relayOver (rawSocket echo) echo
+
+-- | The same, with another connection to the server.
+relayOver :: ((N.Socket -> IO ()) -> IO ()) -> Echo -> Fault -> Fault -> (Echo -> IO a) -> IO a
+relayOver connected echo up down body = bracket (listening (N.SockAddrInet 0 (N.tupleToHostAddress (127, 0, 0, 1)))) N.close $ \listener -> do
   address <- N.getSocketName listener
   beside (void (ignoring (serve listener))) (body echo {echoAddress = address})
   where
@@ -52,7 +60,7 @@ relay echo up down body = bracket (listening (N.SockAddrInet 0 (N.tupleToHostAdd
       N.bind s address
       N.listen s 1
       pure s
-    serve listener = bracket (fst <$> N.accept listener) N.close $ \toClient -> rawSocket echo $ \toServer -> do
+    serve listener = bracket (fst <$> N.accept listener) N.close $ \toClient -> connected $ \toServer -> do
       ended <- newEmptyMVar
       let pumping from to fault = ignoring (pump from to fault 0) >>= putMVar ended . fromRight False
       beside (pumping toClient toServer up) . beside (pumping toServer toClient down) $ do
@@ -76,6 +84,7 @@ relay echo up down body = bracket (listening (N.SockAddrInet 0 (N.tupleToHostAdd
               pure True
             Hold n | n < next -> before n >> newEmptyMVar >>= takeMVar
             Call act -> act >> on
+            See look -> look bytes >> NB.sendAll to bytes >> on
             _ -> NB.sendAll to bytes >> on
     flipped i bytes = case B.splitAt i bytes of
       (a, b) -> B.concat [a, B.singleton (B.head b `xor` 4), B.tail b]

@@ -6,7 +6,7 @@ module TransferTest (tests) where
 
 import Control.Concurrent (yield)
 import Control.Concurrent.MVar
-import Control.Exception (SomeException, bracket, mask_, try)
+import Control.Exception (SomeException, bracket, bracketOnError, mask_, try)
 import Control.Monad (forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -15,6 +15,7 @@ import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.IORef
 import Data.Word (Word8)
 import Fixture
+import Foreign.C.Types (CInt (..))
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (castPtr)
 import Heddle.IO (BackendChoice (..), accept, connectUntil, defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
@@ -27,6 +28,8 @@ import Heddle.Testkit.Descriptors (openDescriptor)
 import Heddle.Testkit.Watchdog
 import Heddle.Tls
 import Network.Socket (SockAddr (..), tupleToHostAddress)
+import Network.Socket qualified as N
+import Relay
 import System.IO (hClose, hFlush)
 import System.Posix.IO (OpenMode (..), closeFd)
 import System.Process
@@ -42,6 +45,7 @@ tests folder =
       testGroup "a reader and a writer on two capabilities" [testCase (show v) (duplex folder v) | v <- [Tls12, Tls13]],
       testCase "the keys are changed at the client's demand" (keyUpdate folder),
       testGroup "files" (files folder),
+      testGroup "the first records fit a segment" [testCase (show v) (firstRecords folder v) | v <- [Tls12, Tls13]],
       testCase "a full socket ends a write at its deadline, and the session's writing" (full folder),
       testCase "ending the writing direction; reading goes on" (ending folder),
       testCase "an end without a farewell is an end to a server" (abrupt folder),
@@ -71,6 +75,51 @@ between folder _ v body = nothingIsLeft $ do
       Opened far ->
         bracket (pure (Layered (registrationOf conn) near, Layered registration far)) (\(a, b) -> closeTransport a >> closeTransport b) (uncurry body)
       _ -> unexpected "a session" "none"
+
+-- Unsafe: adds to a word.
+foreign import ccall unsafe "faults_later" c_later :: CInt -> IO ()
+
+-- The lengths of the records that the server sends in a conversation with a client whose segments are short, and again
+-- after more than a second.
+firstRecords :: Folder -> TlsVersion -> IO ()
+firstRecords folder v = nothingIsLeft $ do
+  loaded <- site folder ["good"]
+  tls <- client (trusting folder) {clientLowest = v, clientHighest = v}
+  seen <- newIORef B.empty
+  withEcho loaded $ \echo -> relayOver (slim echo) echo Pass (See (\bytes -> modifyIORef' seen (<> bytes))) $ \relayed ->
+    connecting relayed tls "localhost" $ \transport _ -> do
+      let lengths n = do
+            writeIORef seen B.empty
+            ask transport (pattern' n n)
+            lengthsOf . B.dropWhile (/= 23) <$> readIORef seen
+      -- The echo's pieces are shorter than a record at first, so that there may be other short ones between.
+      first <- lengths 200000
+      assertBool (show first) (all (<= 1000) (take 40 first) && any (> 4000) first)
+      second <- lengths 100000
+      assertBool (show second) (any (> 4000) (take 3 second))
+      c_later 2
+      third <- lengths 200000
+      assertBool (show third) (all (<= 1000) (take 40 third) && any (> 4000) third)
+  -- On the loopback segments are long.
+  writeIORef seen B.empty
+  withEcho loaded $ \echo -> relay echo Pass (See (\bytes -> modifyIORef' seen (<> bytes))) $ \relayed ->
+    connecting relayed tls "localhost" $ \transport _ -> do
+      ask transport "x"
+      writeIORef seen B.empty
+      ask transport (pattern' 1 100000)
+      long <- lengthsOf <$> readIORef seen
+      assertBool (show long) (any (> 4000) (take 3 long))
+  where
+    slim echo = bracket (open echo) N.close
+    open echo = bracketOnError (N.socket N.AF_INET N.Stream N.defaultProtocol) N.close $ \s -> do
+      N.setSocketOption s N.MaxSegment 1000
+      s <$ N.connect s (echoAddress echo)
+    -- With their headers.
+    lengthsOf bytes
+      | B.length bytes < 5 = []
+      | otherwise = n : lengthsOf (B.drop n bytes)
+      where
+        n = 5 + 256 * fromIntegral (B.index bytes 3) + fromIntegral (B.index bytes 4)
 
 -- Bytes that differ everywhere.
 pattern' :: Int -> Int -> ByteString
@@ -106,7 +155,7 @@ sizes kinds = choose (1, 12) >>= \n -> vectorOf n (oneof kinds)
 
 duplex :: Folder -> TlsVersion -> IO ()
 duplex folder v = between folder Epoll v $ \near far -> do
-  let size = 12000000
+  let size = 4000000
       bytes = [pattern' 1 size, pattern' 2 size]
       ends = [(0, near, head bytes), (1, far, last bytes)]
   done <- newEmptyMVar

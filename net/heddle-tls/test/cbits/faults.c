@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { RECEIVE, SEND, ACCEPT, REGISTER, OPEN, STATUS, READ, ALLOCATE, CALLS };
@@ -31,6 +32,7 @@ void faults_want(int call, int error, int number, const char *path);
 int faults_end(void);
 long faults_seen(int call);
 long faults_allocated(void);
+void faults_later(int seconds);
 
 /* From now on call number `number`, from 0 on, fails with this error; once. */
 void faults_want(int call, int error, int number, const char *path)
@@ -123,6 +125,19 @@ ssize_t read(int fd, void *p, size_t n)
     REAL("read")
     if (part[0] && fd == atomic_load(&file) && fails(READ)) return -1;
     return ((ssize_t (*)(int, void *, size_t))real)(fd, p, n);
+}
+
+static atomic_long later;
+
+/* The coarse clock, which only the shim has, goes on by so much. */
+void faults_later(int seconds) { atomic_fetch_add(&later, seconds); }
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+    REAL("clock_gettime")
+    int r = ((int (*)(clockid_t, struct timespec *))real)(clock, t);
+    if (clock == CLOCK_MONOTONIC_COARSE && !r) t->tv_sec += atomic_load(&later);
+    return r;
 }
 
 static atomic_long allocated;
