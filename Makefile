@@ -26,8 +26,12 @@ export CABAL_CONFIG := $(CABAL_DIR)/config
 export LC_ALL := C.UTF-8
 # cabal.project is for those who have Hackage; this one takes Debian's packages only.
 PROJECT ?= cabal.project.debian
-CABAL_FLAGS = --project-file=$(PROJECT) --builddir=$(abspath $(BUILDDIR)) -j$(JOBS)
-CHECK_FLAGS = --project-file=$(PROJECT) --builddir=$(abspath $(CHECKDIR)) -j$(JOBS) -v1 --enable-tests --enable-benchmarks $(if $(filter-out $(abspath $(BUILDDIR)),$(abspath $(CHECKDIR))),-O0) --ghc-options=-Werror
+# With other flags than before, cabal configures every component again, though none is compiled. So .ci/run says AS_CHECKED=yes,
+# and what make check has built is tested with its flags.
+AS_CHECKED ?=
+STRICT_FLAGS = --enable-tests --enable-benchmarks --ghc-options=-Werror
+CABAL_FLAGS = --project-file=$(PROJECT) --builddir=$(abspath $(BUILDDIR)) -j$(JOBS) $(if $(AS_CHECKED),$(STRICT_FLAGS))
+CHECK_FLAGS = --project-file=$(PROJECT) --builddir=$(abspath $(CHECKDIR)) -j$(JOBS) -v1 $(STRICT_FLAGS) $(if $(filter-out $(abspath $(BUILDDIR)),$(abspath $(CHECKDIR))),-O0)
 
 .PHONY: help
 help: ## list the targets
@@ -310,7 +314,7 @@ results: ## write docs/results/*.json, which BENCH=--keep records, into the page
 	@scripts/results.py
 
 .PHONY: compilers
-compilers: ## write docs/results/compilers/*.txt, which HEDDLE_SUMMARY=FILE make test makes, into docs/library.md
+compilers: ## write docs/results/compilers, which HEDDLE_SUMMARY=FILE make test and make bench-compilers make, into docs/library.md
 	@scripts/compilers.py
 
 # The other checkout that `make bench-against` measures against.
@@ -319,6 +323,12 @@ OLD ?=
 .PHONY: bench-against
 bench-against: bench-programs ## this checkout against another one: make bench-against OLD=DIR
 	@python3 bench/against.py $(BENCH) $(OLD)
+
+# Without bench-programs: the folders are those of other compilers' checkouts; here only the C twins are built.
+.PHONY: bench-compilers
+bench-compilers: ## the hot paths by several compilers against C: make bench-compilers BENCH="9.0.2=DIR 9.6.6=DIR --keep"
+	@$(MAKE) --no-print-directory -C bench
+	@python3 bench/compilers.py $(BENCH)
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""Writes docs/library.md's table of the suites that have passed, by compiler, from docs/results/compilers/*.txt.
+"""Writes docs/library.md's tables of the suites that have passed, by compiler, from docs/results/compilers/*.txt, and of what
+each compiler's programs need, from docs/results/compilers/bench.json.
 
 usage: compilers.py [--check]
 
 Each file has a line that says where it ran, and one for each suite, as `HEDDLE_SUMMARY=FILE make test` writes them; lines of
-several runs may have been put together, the newest of each suite. With --check nothing is written, and a stale table is a failure.
+several runs may have been put together, the newest of each suite. `make bench-compilers` makes bench.json. With --check nothing is written, and a stale table is a failure.
 """
 import glob
+import json
 import os
 import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RUNS = os.path.join("docs", "results", "compilers", "*.txt")
+BENCH = os.path.join("docs", "results", "compilers", "bench.json")
 PAGE = os.path.join("docs", "library.md")
-BEGIN, END = "<!-- compilers: make compilers -->\n", "<!-- end of compilers -->\n"
+END = "<!-- end of compilers -->\n"
 WHERE = re.compile(r"^# GHC ([\d.]+), (.+), (\S+), (\d{4}-\d\d-\d\d)$")
 
 
@@ -34,13 +37,37 @@ def read_run(path):
     return tuple(map(int, compiler.split("."))), f"GHC {compiler}, {system}, {machine}, {date}", suites
 
 
-def table():
+def markdown(rows):
+    head, *others = ["| " + " | ".join(cells) + " |\n" for cells in rows]
+    return head + "|" + "|".join(["---"] * len(rows[0])) + "|\n" + "".join(others)
+
+
+def suites_table():
     runs = sorted(map(read_run, sorted(glob.glob(os.path.join(ROOT, RUNS)))))
     names = sorted({name for _, _, suites in runs for name in suites})
     rows = [["Suite"] + [head for _, head, _ in runs]]
-    rows += [[f"`{name}`"] + [suites.get(name, "–") for _, _, suites in runs] for name in names]
-    rows.insert(1, ["---"] * len(rows[0]))
-    return "".join("| " + " | ".join(cells) + " |\n" if cells[0] != "---" else "|" + "|".join(cells) + "|\n" for cells in rows)
+    return markdown(rows + [[f"`{name}`"] + [suites.get(name, "–") for _, _, suites in runs] for name in names])
+
+
+def bench_table():
+    """A ratio of CPU time to the C twin for each compiler, and how much more than with the first."""
+    with open(os.path.join(ROOT, BENCH), encoding="utf-8") as file:
+        document = json.load(file)
+    rows = []
+    for case in document["cases"]:
+        ratios = {value["name"].rpartition("/")[2]: value for value in case["values"] if value["unit"] == "ratio"}
+        twin = next((value for value in case["values"] if value["name"].startswith(f"{case['case']}:C:")), None)
+        first = next(iter(ratios.values()))
+        cells = [case["title"], f"{twin['median']:{',.0f' if twin['median'] >= 100 else '.3g'}} {twin['unit'].replace('us', 'µs')}" if twin else "–"]
+        for value in ratios.values():
+            more = round(100 * (value["median"] / first["median"] - 1))
+            cells.append(f"{value['median']:.2f}" + ("" if value is first else f" ({more:+d} %)"))
+        rows = rows or [["Case", "C"] + [f"GHC {version}" for version in ratios]]
+        rows.append(cells)
+    return markdown(rows)
+
+
+TABLES = {"<!-- compilers: make compilers -->\n": suites_table, "<!-- compilers-bench: make compilers -->\n": bench_table}
 
 
 def main():
@@ -50,11 +77,13 @@ def main():
     path = os.path.join(ROOT, PAGE)
     with open(path, encoding="utf-8") as file:
         page = file.read()
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    written = before + BEGIN + table() + END + after
+    written = page
+    for begin, table in TABLES.items():
+        before, rest = written.split(begin)
+        _, after = rest.split(END, 1)
+        written = before + begin + table() + END + after
     if check and written != page:
-        sys.exit(f"compilers.py: the table of {PAGE} is not what {RUNS} say; run: make compilers")
+        sys.exit(f"compilers.py: a table of {PAGE} is not what {RUNS} and {BENCH} say; run: make compilers")
     if not check:
         with open(path, "w", encoding="utf-8") as file:
             file.write(written)

@@ -4,7 +4,8 @@
 -- Stability   : internal to the tests
 --
 -- One job runs all cases for its number of ranks under one MPI; after a failure another job
--- continues after the case that failed. A job without progress for half a minute is killed.
+-- continues after the case that failed. A job is killed when no case has ended for a minute; on a busy machine all of them may
+-- take several.
 --
 -- Owner: the test program; every job has ended when a test has.
 module Jobs
@@ -20,11 +21,12 @@ where
 import Control.Concurrent (threadDelay)
 import Control.Concurrent.MVar
 import Control.Monad (forM)
+import Data.Either (fromRight)
 import Data.List (isPrefixOf)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (fork)
 import Ranks
-import System.Directory (createDirectoryIfMissing, doesFileExist, getTemporaryDirectory, removeDirectoryRecursive)
+import System.Directory (createDirectoryIfMissing, doesFileExist, getFileSize, getTemporaryDirectory, removeDirectoryRecursive)
 import System.Environment (getEnvironment, getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.IO
@@ -42,7 +44,7 @@ data Job = Job
     -- | Of this program.
     jobArguments :: ![String],
     jobEnvironment :: ![(String, String)],
-    -- | Seconds, after which it is killed.
+    -- | Seconds, after which it is killed; each progress begins them again.
     jobLimit :: !Int
   }
 
@@ -59,11 +61,18 @@ implementations = ["openmpi", "mpich", "alone"]
 
 -- | Start a job of this program and wait for it.
 runJob :: Job -> IO JobResult
-runJob job = getExecutablePath >>= \self -> runProgram self job
+runJob = runWatched (pure [])
+
+-- Its progress is seen where this returns something else.
+runWatched :: IO [Integer] -> Job -> IO JobResult
+runWatched progress job = getExecutablePath >>= \self -> runProgramWatched progress self job
 
 -- | Start a job of any program and wait for it.
 runProgram :: FilePath -> Job -> IO JobResult
-runProgram self job = do
+runProgram = runProgramWatched (pure [])
+
+runProgramWatched :: IO [Integer] -> FilePath -> Job -> IO JobResult
+runProgramWatched progress self job = do
   nothing <- openFile "/dev/null" ReadMode
   inherited <- getEnvironment
   let -- A job started inside a job would otherwise join the outer one.
@@ -85,13 +94,19 @@ runProgram self job = do
     errors <- collect err
     ended <- newEmptyMVar
     _ <- fork "test/wait" (waitForProcess handle >>= putMVar ended . Just)
-    _ <- fork "test/limit" (threadDelay (jobLimit job * 1000000) >> putMVar ended Nothing)
+    _ <- fork "test/limit" (progress >>= limit (jobLimit job) >> putMVar ended Nothing)
     code <- takeMVar ended
     case code of
       Nothing -> getPid handle >>= mapM_ (trySync . signalProcessGroup sigKILL)
       Just _ -> pure ()
     JobResult code <$> takeMVar output <*> takeMVar errors
   where
+    limit left seen
+      | left == 0 = pure ()
+      | otherwise = do
+        threadDelay 1000000
+        now <- progress
+        limit (if now == seen then left - 1 else jobLimit job) now
     collect from = do
       text <- newEmptyMVar
       _ <- fork "test/read" $ do
@@ -126,9 +141,11 @@ jobTests cases =
     -- The verdicts of all ranks, including those of the jobs started after failures.
     goFrom mpi n directory from = do
       let path = directory ++ "/from-" ++ show (from :: Int)
-      result <- runJob (Job mpi n ["--cases", path, show from] [("HEDDLE_MPI_LEAKS", "1")] 120)
+      let verdictsOf r = path ++ "." ++ show r
+          written = forM [0 .. n - 1] (fmap (fromRight 0) . trySync . getFileSize . verdictsOf)
+      result <- runWatched written (Job mpi n ["--cases", path, show from] [("HEDDLE_MPI_LEAKS", "1")] 60)
       ranks <- forM [0 .. n - 1] $ \r -> do
-        let file = path ++ "." ++ show r
+        let file = verdictsOf r
         there <- doesFileExist file
         if there then readVerdicts file else pure []
       let merged = [(i, worst [lastOf i rank | rank <- ranks]) | (i, c) <- zip [0 ..] cases, n `elem` caseSizes c, i >= from, any (any ((== i) . fst)) ranks]

@@ -212,9 +212,16 @@ run (Source loop) (Sink begin step end) =
         done !r = pure r
         {-# NOINLINE done #-}
      in case going of
-          Going -> loop step s (\s' -> end (More s') >>= done) (\e -> end (Enough e) >>= done)
+          Going -> loop step s (\s' -> leave >> end (More s') >>= done) (\e -> leave >> end (Enough e) >>= done)
           Stopped e -> end (Enough e) >>= done
 {-# INLINE run #-}
+
+-- | Does nothing, after a loop. Since GHC 9.4 the function that gets the result takes it in its box, and GHC checks for the
+-- heap that the box needs at the last call before: this one, not the loop's beginning. A sum took 0.46 ns for each element
+-- instead of 0.24.
+leave :: IO ()
+leave = pure ()
+{-# NOINLINE leave #-}
 
 -- | Two sinks side by side, with both results. The pair has had enough when both have.
 --
