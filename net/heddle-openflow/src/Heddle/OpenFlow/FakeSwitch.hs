@@ -23,6 +23,7 @@ module Heddle.OpenFlow.FakeSwitch
   )
 where
 
+import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Heddle.IO (Conn, RecvResult (..), Runtime, close, connectUntil, recvUntil, sendAllUntil)
@@ -108,7 +109,7 @@ fakeSend fake xid m = either (ioError . userError . show) (fakeSendBytes fake) (
 fakeSendBytes :: FakeSwitch -> ByteString -> IO ()
 fakeSendBytes fake bytes = do
   deadline <- deadlineIn (fakePatience (fakeOptions fake))
-  () <$ sendAllUntil (fakeConn fake) bytes deadline
+  void (sendAllUntil (fakeConn fake) bytes deadline)
 
 -- | Send a packet to the controller, as if it had come in at a port.
 --
