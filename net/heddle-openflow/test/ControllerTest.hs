@@ -325,10 +325,10 @@ bodiesAsk = withIO $ \runtime -> do
         -- Many packet-ins that nobody takes meanwhile.
         let serve k = do
               when (k < (400 :: Int)) $ fakePacketIn fake 1 (PortNo 1) (frameOf k 2)
-              r <- timeout (milliseconds 5) (fakeReceive fake)
+              r <- deadlineIn (milliseconds 5) >>= fakeReceiveUntil fake
               n <- atomicRead rounds 0
               case r of
-                Just (Left FakeClosed) -> pure ()
+                Left FakeClosed -> pure ()
                 _ | n < 100 -> serve (k + 1)
                 _ -> pure ()
         serve 0
