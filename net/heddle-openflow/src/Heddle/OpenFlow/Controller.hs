@@ -83,7 +83,7 @@ import Foreign.Marshal.Utils (copyBytes, moveBytes)
 import Foreign.Ptr (IntPtr (..), Ptr, castPtr, plusPtr, ptrToIntPtr)
 import Heddle.Channel (Channel)
 import Heddle.Channel qualified as Channel
-import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), capabilitiesOf, defaultListenOptions, listenerAddress, withListener)
+import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), capabilitiesOf, defaultListenOptions, listenerAddress, peerAddress, withListener)
 import Heddle.IO.Registration hiding (sendUntil)
 import Heddle.IO.Service
 import Heddle.IO.Transport
@@ -306,6 +306,7 @@ tell controller event = void (trySync (configTell (controllerConfig controller) 
 -- One connection, from its first byte on. The caller is masked.
 converse :: Controller -> (Controller -> Switch -> IO Handlers) -> Registration -> IO ()
 converse controller handlersFor registration = do
+  peer <- maybe "an address that is not known" show <$> peerAddress (connectionOf registration)
   deadline <- deadlineIn (configHandshake config)
   opened <- case configTls config of
     Nothing -> pure (Right (Bare registration))
@@ -315,20 +316,19 @@ converse controller handlersFor registration = do
         OtherProtocol _ -> pure (Left "the peer does not speak TLS")
         NotOpened why -> pure (Left why)
   case opened of
-    Left why -> refused (HandshakeFailed why)
+    Left why -> refused peer (HandshakeFailed why)
     Right transport ->
       ( handshake config transport deadline >>= \case
-          Left reason -> refused reason
-          Right (version, features, left) -> admit transport version features left
+          Left reason -> refused peer reason
+          Right (version, features, left) -> admit peer transport version features left
       )
         `finally` closeTransport transport
   where
     config = controllerConfig controller
-    peer = show (registrationPeer registration)
-    refused reason = do
+    refused peer reason = do
       void (fetchAdd (controllerWords controller) 2 1)
       tell controller (NotConnected peer reason)
-    admit transport version features left = do
+    admit peer transport version features left = do
       number <- modifyRef (controllerNumbers controller) $ \case
         Numbers (n : free) next -> (Numbers free next, n)
         Numbers [] next -> (Numbers [] (next + 1), next)
@@ -341,7 +341,7 @@ converse controller handlersFor registration = do
             False -> do
               -- The error says: connection refused, the other one lives.
               forM_ (encode version 0 (ErrorMessage (ErrorKind 1 5) B.empty)) (sendBytes transport)
-              refused (HandshakeFailed ("datapath " ++ renderDatapath (infoDatapath info) ++ " is connected already, and alive"))
+              refused peer (HandshakeFailed ("datapath " ++ renderDatapath (infoDatapath info) ++ " is connected already, and alive"))
             True -> serveSwitch controller handlersFor switch left
         )
         `finally` back
