@@ -10,7 +10,7 @@ prefix=${PREFIX:-/usr/local}
 destination=${DESTDIR:-}
 configuration=${SYSCONFDIR:-/etc}
 zsh=${ZSHDIR:-$prefix/share/zsh/site-functions}
-pages=(heddle.1 heddle-serve.1 heddle-find.1 heddle-pipe.1 heddle-json.1 heddle-password.1)
+pages=(heddle.1 heddle-serve.1 heddle-find.1 heddle-pipe.1 heddle-json.1 heddle-password.1 heddle-controller.1 heddle-ofbench.1)
 
 fail() {
   echo "make $action: $1" >&2

@@ -14,7 +14,7 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-COMMANDS = ("serve", "find", "pipe", "json", "password")
+COMMANDS = ("serve", "find", "pipe", "json", "password", "controller", "ofbench")
 # No dashes made of "--", no links made of what resembles an address.
 PLAIN = ("--out-no-smarty", "--parse-no-autolink")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")

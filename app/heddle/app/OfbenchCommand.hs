@@ -10,6 +10,7 @@ where
 
 import Control.Monad (forM, unless, when)
 import Data.List (intercalate, sort)
+import Data.Maybe (fromMaybe)
 import Heddle.IO (withRuntime)
 import Heddle.IO qualified as IO
 import Heddle.OpenFlow
@@ -85,7 +86,7 @@ run chosen = do
   now <- getCapabilities
   unless (now == optionThreads chosen) (setCapabilities (optionThreads chosen))
   address <- resolveHost (ListenHost (optionHost chosen) (optionPort chosen)) >>= either refuse pure
-  let window = maybe (if optionThroughput chosen then 512 else 1) id (optionWindow chosen)
+  let window = fromMaybe (if optionThroughput chosen then 512 else 1) (optionWindow chosen)
       load =
         (defaultLoad address)
           { loadVersion = if optionNew chosen then OF13 else OF10,

@@ -112,7 +112,9 @@ int main(int argc, char **argv)
   // have them as they were when the process started, ignored or not, and so have the programs that they start.
   /* -ki: a request's frames need a little more than the 1 KB with which a thread's stack begins, and the next
    * piece has 32 KB. */
-  config.rts_opts = serves ? "-I0 -A4m -ki1536" : "-I0 -A1m -qg --install-signal-handlers=no";
+  // The thread of a switch, which lives as long as its connection, needs more than that, and less than a piece.
+  int switches = argc > 1 && strcmp(argv[1], "controller") == 0;
+  config.rts_opts = switches ? "-I0 -A4m -ki4k" : serves ? "-I0 -A4m -ki1536" : "-I0 -A1m -qg --install-signal-handlers=no";
   config.rts_hs_main = true;
   config.rts_opts_enabled = finds ? RtsOptsIgnoreAll : RtsOptsAll;
   if (finds || pipes)

@@ -20,7 +20,6 @@ import Generators
 import Heddle.OpenFlow
 import Heddle.OpenFlow.View
 import System.Environment (lookupEnv)
-import System.IO.Unsafe (unsafePerformIO)
 import Test.QuickCheck
 import Test.QuickCheck.Gen (unGen)
 import Test.QuickCheck.Random (mkQCGen, newQCGen)
@@ -62,7 +61,7 @@ codecTests =
           forVersions "pokeLayer2Flow writes what encode writes" flowPoked,
           forVersions "pokePacketIn writes what encode writes" packetInPoked,
           forVersions "pokeEchoReply writes what encode writes" $ \v -> forAll (B.pack <$> resize 60 arbitrary) $ \bytes ->
-            unsafePerformIO $ case encode v 5 (EchoRequest bytes) of
+            ioProperty $ case encode v 5 (EchoRequest bytes) of
               Left _ -> pure (property False)
               Right request -> do
                 out <- writing 200 $ \p -> unsafeUseAsCStringLen request $ \(from, n) -> n <$ pokeEchoReply (castPtr from) n p
@@ -85,10 +84,10 @@ macs :: Gen Mac
 macs = Mac <$> choose (0, 0xffffffffffff)
 
 packets :: Gen ByteString
-packets = choose (0, 100) >>= \n -> B.pack <$> vector n
+packets = choose (0, 100) >>= fmap B.pack . vector
 
 viewOfPacketIn :: Version -> Property
-viewOfPacketIn v = forAll (suchThat (validMessage v) isPacketIn) $ \m -> unsafePerformIO $ case (m, encode v 3 m) of
+viewOfPacketIn v = forAll (suchThat (validMessage v) isPacketIn) $ \m -> ioProperty $ case (m, encode v 3 m) of
   (PacketInMessage expected, Right bytes) ->
     unsafeUseAsCStringLen bytes $ \(p, n) ->
       withPacketIn v (castPtr p) n (pure (counterexample "no view" (fieldValue InPort (packetInMatch expected) === Nothing))) $ \buffer size0 inPort why at size -> do
@@ -111,19 +110,19 @@ viewOfPacketIn v = forAll (suchThat (validMessage v) isPacketIn) $ \m -> unsafeP
       _ -> False
 
 packetOutPoked :: Version -> Property
-packetOutPoked v = forAll ((,,,) <$> ports <*> ports <*> packets <*> elements [NoBuffer, 17]) $ \(from, to, packet, buffer) -> unsafePerformIO $ do
+packetOutPoked v = forAll ((,,,) <$> ports <*> ports <*> packets <*> elements [NoBuffer, 17]) $ \(from, to, packet, buffer) -> ioProperty $ do
   out <- writing (packetOutBound (B.length packet)) $ \p -> unsafeUseAsCStringLen packet $ \(at, n) -> pokePacketOut v p 9 buffer from to (castPtr at) n
   pure (Right out === encode v 9 (PacketOutMessage (PacketOut buffer from [Output to 0] (if buffer == NoBuffer then packet else B.empty))))
 
 flowPoked :: Version -> Property
-flowPoked v = forAll ((,,,,) <$> ports <*> ports <*> macs <*> macs <*> ((,,) <$> arbitrary <*> arbitrary <*> arbitrary)) $ \(from, to, source, destination, (idle, hard, priority)) -> unsafePerformIO $ do
+flowPoked v = forAll ((,,,,) <$> ports <*> ports <*> macs <*> macs <*> ((,,) <$> arbitrary <*> arbitrary <*> arbitrary)) $ \(from, to, source, destination, (idle, hard, priority)) -> ioProperty $ do
   out <- writing (layer2FlowBytes v) $ \p -> pokeLayer2Flow v p 9 77 idle hard priority 5 SendFlowRemoved from source destination to
   let match = Match [oxm InPort (toInteger (portWord from)), oxm EthDst (toInteger (macWord destination)), oxm EthSrc (toInteger (macWord source))]
       flow = (flowAdd priority match [Output to 0xffff]) {flowModCookie = 77, flowModIdle = idle, flowModHard = hard, flowModBuffer = 5, flowModFlags = SendFlowRemoved}
   pure (Right out === encode v 9 (FlowModMessage flow))
 
 packetInPoked :: Version -> Property
-packetInPoked v = forAll ((,) <$> ports <*> packets) $ \(from, packet) -> unsafePerformIO $ do
+packetInPoked v = forAll ((,) <$> ports <*> packets) $ \(from, packet) -> ioProperty $ do
   out <- writing (packetInBound (B.length packet)) $ \p -> unsafeUseAsCStringLen packet $ \(at, n) -> pokePacketIn v p 9 4 from (castPtr at) n
   pure (Right out === encode v 9 (PacketInMessage (PacketIn 4 (fromIntegral (B.length packet)) 0 0 0 (Match [oxm InPort (toInteger (portWord from))]) packet)))
 

@@ -13,6 +13,7 @@ where
 import Data.Bits (shiftL, (.&.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.Either (fromRight)
 import Data.Word (Word16, Word32, Word64, Word8)
 import Heddle.OpenFlow
 import Test.QuickCheck hiding ((.&.))
@@ -391,7 +392,7 @@ set16 i w b = B.take i b <> big16 w <> B.drop (i + 2) b
 mutated :: Version -> Gen ByteString
 mutated v = do
   message <- validMessage v
-  let bytes = either (const (B.pack [versionByte v, 5, 0, 8, 0, 0, 0, 0])) id (encode v 7 message)
+  let bytes = fromRight (B.pack [versionByte v, 5, 0, 8, 0, 0, 0, 0]) (encode v 7 message)
   steps <- choose (1, 4 :: Int)
   broken <- iterateM steps bytes
   fit <- frequency [(9, pure True), (1, pure False)]

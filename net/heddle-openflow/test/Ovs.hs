@@ -60,7 +60,7 @@ withOvs body = bracket folder removeDirectoryRecursive $ \d -> do
       port <- freePort
       let d = base </> ("heddle-ovs-" ++ show port)
       d <$ createDirectory d
-    doesFileExist' path = (||) <$> doesFileExist path <*> (isSocket' path)
+    doesFileExist' path = (||) <$> doesFileExist path <*> isSocket' path
     isSocket' path = (\(code, _, _) -> code == ExitSuccess) <$> readProcessWithExitCode "test" ["-S", path] ""
 
 environment :: FilePath -> IO [(String, String)]

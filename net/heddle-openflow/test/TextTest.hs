@@ -47,8 +47,8 @@ textTests =
     ]
   where
     -- ICMP's fields have names of their own only where the match says that it is IPv4; 1.0's match can also leave that open.
-    plain m = (fieldValue IpProto m == Nothing || fieldValue EthType m `elem` [Just (0x800, Nothing)] || ipProto m == Nothing) && noPorts m
-    ipProto m = fieldValue IpProto m
+    plain m = (fieldValue IpProto m == Nothing || fieldValue EthType m == Just (0x800, Nothing) || ipProto m == Nothing) && noPorts m
+    ipProto = fieldValue IpProto
     noPorts m = maybe (all (\f -> fieldValue f m == Nothing) [TcpSrc, TcpDst]) (\(p, _) -> p /= 7 || all (\f -> fieldValue f m == Nothing) [TcpSrc, TcpDst]) (ipProto m)
 
 sorted :: Match -> [String]

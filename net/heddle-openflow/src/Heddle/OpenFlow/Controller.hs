@@ -68,6 +68,7 @@ module Heddle.OpenFlow.Controller
   )
 where
 
+import Control.Applicative ((<|>))
 import Control.Monad (forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -82,7 +83,7 @@ import Foreign.Marshal.Utils (copyBytes, moveBytes)
 import Foreign.Ptr (IntPtr (..), Ptr, castPtr, plusPtr, ptrToIntPtr)
 import Heddle.Channel (Channel)
 import Heddle.Channel qualified as Channel
-import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), defaultListenOptions, listenerAddress, withListener)
+import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), capabilitiesOf, defaultListenOptions, listenerAddress, peerAddress, withListener)
 import Heddle.IO.Registration hiding (sendUntil)
 import Heddle.IO.Service
 import Heddle.IO.Transport
@@ -196,6 +197,8 @@ data Controller = Controller
     controllerBodies :: !(Ref (Map ThreadId Words)),
     -- | Has the bodies in direct style.
     controllerScope :: !Scope.Scope,
+    -- | Buffers for each capability.
+    controllerPools :: !(Table (Pool Buffer)),
     -- | 0: connections made; 1: connections ended; 2: handshakes that failed; 3 and 4: packet-ins and messages of
     -- connections that have ended.
     controllerWords :: !Words
@@ -271,15 +274,21 @@ disconnect switch = giveUp switch ControllerStopped
 withController :: Runtime -> Config -> (Controller -> Switch -> IO Handlers) -> (Controller -> IO a) -> IO a
 withController runtime config handlersFor body =
   withListener runtime defaultListenOptions {listenSpread = configSpread config} (configAddress config) $ \listener -> Scope.withScopeNamed "openflow" $ \scope -> do
-    controller <- Controller config listener <$> newRef Map.empty <*> newRef (Numbers [] 0) <*> newRef Map.empty <*> pure scope <*> newWords 8
+    controller <- Controller config listener <$> newRef Map.empty <*> newRef (Numbers [] 0) <*> newRef Map.empty <*> pure scope <*> pools <*> newWords 8
     let options =
           defaultServiceOptions
             { serviceName = "openflow/switch",
               serviceFirstByte = maybe (nanos 0) (const (configHandshake config)) (configTls config),
-              serviceFailed = \e -> tell controller (NotConnected "a connection" (HandlerFailed (describeException e)))
+              serviceFailed = tell controller . NotConnected "a connection" . HandlerFailed . describeException
             }
     bracket (startService options listener (\registration -> Done <$ converse controller handlersFor registration)) stop (const (body controller))
   where
+    pools = do
+      let capabilities = capabilitiesOf runtime
+      first <- newPool 8 (newBuffer bufferBytes)
+      table <- newTable capabilities first
+      forM_ [1 .. capabilities - 1] $ \i -> newPool 8 (newBuffer bufferBytes) >>= writeEntry table i
+      pure table
     stop service = do
       stopAccepting service
       uninterruptibleMask_ $ drain service
@@ -297,6 +306,7 @@ tell controller event = void (trySync (configTell (controllerConfig controller) 
 -- One connection, from its first byte on. The caller is masked.
 converse :: Controller -> (Controller -> Switch -> IO Handlers) -> Registration -> IO ()
 converse controller handlersFor registration = do
+  peer <- maybe "an address that is not known" show <$> peerAddress (connectionOf registration)
   deadline <- deadlineIn (configHandshake config)
   opened <- case configTls config of
     Nothing -> pure (Right (Bare registration))
@@ -306,32 +316,32 @@ converse controller handlersFor registration = do
         OtherProtocol _ -> pure (Left "the peer does not speak TLS")
         NotOpened why -> pure (Left why)
   case opened of
-    Left why -> refused (HandshakeFailed why)
+    Left why -> refused peer (HandshakeFailed why)
     Right transport ->
       ( handshake config transport deadline >>= \case
-          Left reason -> refused reason
-          Right (version, features, left) -> admit transport version features left
+          Left reason -> refused peer reason
+          Right (version, features, left) -> admit peer transport version features left
       )
         `finally` closeTransport transport
   where
     config = controllerConfig controller
-    peer = show (registrationPeer registration)
-    refused reason = do
+    refused peer reason = do
       void (fetchAdd (controllerWords controller) 2 1)
       tell controller (NotConnected peer reason)
-    admit transport version features left = do
+    admit peer transport version features left = do
       number <- modifyRef (controllerNumbers controller) $ \case
         Numbers (n : free) next -> (Numbers free next, n)
         Numbers [] next -> (Numbers [] (next + 1), next)
       let info = SwitchInfo (featuresDatapath features) version features peer number
           back = modifyRef (controllerNumbers controller) (\(Numbers free next) -> (Numbers (number : free) next, ()))
       ( do
-          switch <- newSwitch transport info (configMailRoom config) (configStall config) (configPatience config) (whileWaiting controller)
+          pool <- readEntry (controllerPools controller) (registrationCapability registration)
+          switch <- newSwitch transport pool info (configMailRoom config) (configStall config) (configPatience config) (whileWaiting controller)
           enlist controller switch >>= \case
             False -> do
               -- The error says: connection refused, the other one lives.
               forM_ (encode version 0 (ErrorMessage (ErrorKind 1 5) B.empty)) (sendBytes transport)
-              refused (HandshakeFailed ("datapath " ++ renderDatapath (infoDatapath info) ++ " is connected already, and alive"))
+              refused peer (HandshakeFailed ("datapath " ++ renderDatapath (infoDatapath info) ++ " is connected already, and alive"))
             True -> serveSwitch controller handlersFor switch left
         )
         `finally` back
@@ -446,7 +456,7 @@ serveSwitch controller handlersFor switch left = do
   let reason = case outcome of
         Right r -> fromMaybe r given
         Left (e :: SomeException) -> fromMaybe (reasonOf e) given
-  modifyRef (switchEnd switch) (\old -> (maybe (Just reason) Just old, ()))
+  modifyRef (switchEnd switch) (\old -> (old <|> Just reason, ()))
   delist controller switch
   takePending switch
   dropOutput switch
@@ -479,7 +489,7 @@ dropInput switch =
 
 -- Larger ones are made for a message that does not fit, and are left to the collector.
 giveBackInput :: Switch -> Buffer -> IO ()
-giveBackInput switch buffer = when (bufferSize buffer <= 0x8000) $ giveBackBuffer (transportRegistration (switchTransport switch)) buffer
+giveBackInput switch buffer = when (bufferSize buffer == bufferBytes) $ giveBack (switchPool switch) buffer
 
 -- Read and handle until the connection ends.
 run :: Controller -> Handlers -> Switch -> ByteString -> IO CloseReason
@@ -500,7 +510,7 @@ run controller handlers switch left = do
       readRef (switchInput switch) >>= \case
         Holding buffer -> pure buffer
         Empty -> do
-          buffer <- if B.length left > 0x8000 then newBuffer 0x20000 else borrowBuffer registration
+          buffer <- if B.length left > bufferBytes then newBuffer 0x30000 else borrow (switchPool switch)
           writeRef (switchInput switch) (Holding buffer)
           pure buffer
 

@@ -18,11 +18,13 @@ module Heddle.OpenFlow.FakeSwitch
     fakeSendBytes,
     fakePacketIn,
     fakeReceive,
+    fakeReceiveUntil,
     fakeReceiveWhere,
     FakeEnd (..),
   )
 where
 
+import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Heddle.IO (Conn, RecvResult (..), Runtime, close, connectUntil, recvUntil, sendAllUntil)
@@ -108,7 +110,7 @@ fakeSend fake xid m = either (ioError . userError . show) (fakeSendBytes fake) (
 fakeSendBytes :: FakeSwitch -> ByteString -> IO ()
 fakeSendBytes fake bytes = do
   deadline <- deadlineIn (fakePatience (fakeOptions fake))
-  () <$ sendAllUntil (fakeConn fake) bytes deadline
+  void (sendAllUntil (fakeConn fake) bytes deadline)
 
 -- | Send a packet to the controller, as if it had come in at a port.
 --
@@ -123,7 +125,7 @@ fakePacketIn fake buffer port bytes =
 fakeReceive :: FakeSwitch -> IO (Either FakeEnd (Xid, Message))
 fakeReceive fake = do
   deadline <- deadlineIn (fakePatience (fakeOptions fake))
-  receiveUntil' fake deadline
+  fakeReceiveUntil fake deadline
 
 -- | The first message for which the function has an answer; others are dropped.
 --
@@ -132,12 +134,15 @@ fakeReceiveWhere :: FakeSwitch -> (Xid -> Message -> Maybe a) -> IO (Either Fake
 fakeReceiveWhere fake wanted = deadlineIn (fakePatience (fakeOptions fake)) >>= go
   where
     go deadline =
-      receiveUntil' fake deadline >>= \case
+      fakeReceiveUntil fake deadline >>= \case
         Left e -> pure (Left e)
         Right (xid, m) -> maybe (go deadline) (pure . Right) (wanted xid m)
 
-receiveUntil' :: FakeSwitch -> Deadline -> IO (Either FakeEnd (Xid, Message))
-receiveUntil' fake deadline =
+-- | 'fakeReceive' with a deadline of the caller's. Do not interrupt it: what it has read then may be lost.
+--
+-- [Blocks]: parks.
+fakeReceiveUntil :: FakeSwitch -> Deadline -> IO (Either FakeEnd (Xid, Message))
+fakeReceiveUntil fake deadline =
   nextFrame fake deadline >>= \case
     Left e -> pure (Left e)
     Right bytes -> case decode (fakeVersion fake) bytes of
@@ -150,7 +155,7 @@ receiveUntil' fake deadline =
         MultipartRequest _ PortDescriptionRequest -> answer xid (MultipartReply 0 (PortDescriptionReply (portsOf fake)))
         _ -> pure (Right (xid, m))
   where
-    answer xid m = fakeSend fake xid m >> receiveUntil' fake deadline
+    answer xid m = fakeSend fake xid m >> fakeReceiveUntil fake deadline
 
 unreadable :: DecodeError -> IO a
 unreadable e = ioError (userError ("the controller sent what cannot be read: " ++ show e))

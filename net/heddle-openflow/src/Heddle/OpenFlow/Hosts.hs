@@ -44,7 +44,7 @@ module Heddle.OpenFlow.Hosts
   )
 where
 
-import Control.Monad (when)
+import Control.Monad (void, when)
 import Data.Bits (shiftL, shiftR, xor, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -288,7 +288,7 @@ forgetWhere hosts old = do
   let go slot = when (slot <= mask) $ do
         w <- readWord ws (2 * slot + 1)
         -- A host that was seen meanwhile has another word, and stays.
-        when (w /= 0 && old w) (() <$ compareAndSet ws (2 * slot + 1) w 0)
+        when (w /= 0 && old w) (void (compareAndSet ws (2 * slot + 1) w 0))
         go (slot + 1)
   go 0
 

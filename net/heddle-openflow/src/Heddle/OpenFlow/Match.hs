@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.OpenFlow.Match
 -- Description : What a flow matches: fields of 1.3, and 1.0's structure as such fields
@@ -364,7 +362,7 @@ fromFields = foldl (\sofar o -> sofar >>= \f -> add f o) (Right empty)
             | field `elem` [TcpSrc, UdpSrc, SctpSrc, Icmpv4Type] -> Just (set 6 f {fixTpSrc = fromInteger n})
             | field `elem` [TcpDst, UdpDst, SctpDst, Icmpv4Code] -> Just (set 7 f {fixTpDst = fromInteger n})
             | otherwise -> Nothing
-      OxmRaw _ _ _ -> Left "a match field of another class in 1.0"
+      OxmRaw {} -> Left "a match field of another class in 1.0"
     set bit f = Right f {fixWildcards = fixWildcards f .&. complement (1 `shiftL` bit)}
     network at store f n m = do
       ignored <- case m of

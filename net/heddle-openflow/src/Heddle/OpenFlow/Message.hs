@@ -66,6 +66,7 @@ import Data.Bits (shiftL, shiftR, testBit, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Unsafe qualified as B (unsafeIndex)
+import Data.Either (fromRight)
 import Data.Word (Word16, Word32, Word64, Word8)
 import Heddle.OpenFlow.Action
 import Heddle.OpenFlow.Match
@@ -252,7 +253,7 @@ packetIn = \case
     inPortOnly =
       checked
         (\p -> Right (Match [oxm InPort (toInteger (portWord p))]))
-        (\m -> maybe (Left "a packet-in of 1.0 without an ingress port") (Right . PortNo . fromInteger . fst) (fieldValue InPort m))
+        (maybe (Left "a packet-in of 1.0 without an ingress port") (Right . PortNo . fromInteger . fst) . fieldValue InPort)
         port16
 
 data PacketOut = PacketOut
@@ -553,7 +554,7 @@ asyncConfig = AsyncConfig <$> asyncPacketIn =. pair <*> asyncPortStatus =. pair 
 helloElements :: Version -> Codec [HelloElement] [HelloElement]
 helloElements = \case
   -- 1.0 gives the tail no form; 1.3 and Open vSwitch put the bitmap there, whatever the version.
-  OF10 -> codecOf (getRest >>= \rest -> pure (either (const [HelloElement 0 rest | not (B.null rest)]) id (whole rest))) $ \case
+  OF10 -> codecOf (getRest >>= \rest -> pure (fromRight [HelloElement 0 rest | not (B.null rest)] (whole rest))) $ \case
     [HelloElement 0 rest] -> putBytes rest
     es -> foldMap (codecPut element) es
   OF13 -> listOf element

@@ -47,6 +47,7 @@ where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.Maybe (fromMaybe)
 import Data.Word (Word16, Word32, Word64, Word8)
 import Heddle.OpenFlow.Action
 import Heddle.OpenFlow.Match
@@ -607,7 +608,7 @@ replyBody version = bodies MultipartReplyRaw (\case MultipartReplyRaw k b -> Jus
            ]
 
 bodies :: (Word16 -> ByteString -> s) -> (s -> Maybe (Word16, ByteString)) -> [Case s] -> (Word16 -> Get s, s -> Maybe (Int, Put))
-bodies raw unraw cases = (\kind -> maybe (raw kind <$> getRest) id (choose (fromIntegral kind)), put)
+bodies raw unraw cases = (\kind -> fromMaybe (raw kind <$> getRest) (choose (fromIntegral kind)), put)
   where
     choose = chooseGet cases
     put s = case unraw s of

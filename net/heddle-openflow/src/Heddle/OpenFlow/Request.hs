@@ -45,6 +45,7 @@ import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.Int (Int64)
+import Data.Maybe (fromMaybe)
 import Data.Word (Word32, Word64)
 import Heddle.Channel qualified as Channel
 import Heddle.OpenFlow.Message
@@ -134,7 +135,7 @@ requestUntil switch deadline (Request message answer) = do
     then pure (Left Disconnected)
     else
       ( sendUntil switch deadline xid (message version) >>= \case
-          Sent -> switchWhileWaiting switch (maybe (Left NoAnswer) id <$> Channel.recvUntil reply deadline)
+          Sent -> switchWhileWaiting switch (fromMaybe (Left NoAnswer) <$> Channel.recvUntil reply deadline)
           Unsendable e -> pure (Left (Unaskable e))
           Gone -> pure (Left Disconnected)
           _ -> pure (Left MailboxFull)

@@ -18,6 +18,7 @@ module Heddle.OpenFlow.Switch
     Switch (..),
     SwitchInfo (..),
     newSwitch,
+    bufferBytes,
     Places (..),
     pattern WordFrame,
     pattern WordFrameSize,
@@ -62,6 +63,7 @@ module Heddle.OpenFlow.Switch
   )
 where
 
+import Control.Applicative ((<|>))
 import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -102,6 +104,8 @@ data Switch = Switch
     switchWords :: !Words,
     switchInput :: !(Ref (Places Buffer)),
     switchOutput :: !(Ref (Places Buffer)),
+    -- | Buffers of the owner's capability, of 'bufferBytes'.
+    switchPool :: !(Pool Buffer),
     switchMail :: !(Ref Mail),
     -- | The most bytes in the mailbox.
     switchMailRoom :: !Int,
@@ -171,8 +175,12 @@ pattern WordWaiting = 24
 -- | Packet-ins dropped because the body was behind.
 pattern WordDropped = 32
 
-newSwitch :: Transport -> SwitchInfo -> Int -> Nanos -> Nanos -> (forall a. IO a -> IO a) -> IO Switch
-newSwitch transport info room stall patience whileWaiting = do
+-- | The size of both buffers: a window of 512 packet-ins fits.
+bufferBytes :: Int
+bufferBytes = 0x10000
+
+newSwitch :: Transport -> Pool Buffer -> SwitchInfo -> Int -> Nanos -> Nanos -> (forall a. IO a -> IO a) -> IO Switch
+newSwitch transport pool info room stall patience whileWaiting = do
   ws <- newWords 40
   writeWord ws WordXid 0x1000
   input <- newRef Empty
@@ -180,7 +188,7 @@ newSwitch transport info room stall patience whileWaiting = do
   mail <- newRef (Mail 0 [])
   pending <- newRef IntMap.empty
   end <- newRef Nothing
-  pure (Switch transport info ws input output mail room pending stall patience end whileWaiting)
+  pure (Switch transport info ws input output pool mail room pending stall patience end whileWaiting)
 
 -- | Why a connection ended.
 data CloseReason
@@ -225,7 +233,7 @@ renderReason = \case
 -- [Threads]: any.
 giveUp :: Switch -> CloseReason -> IO ()
 giveUp switch reason = do
-  modifyRef (switchEnd switch) (\old -> (maybe (Just reason) Just old, ()))
+  modifyRef (switchEnd switch) (\old -> (old <|> Just reason, ()))
   void (closeRegistration (transportRegistration (switchTransport switch)))
 
 -- | The frame that is being handled: valid until the handler returns.
@@ -271,7 +279,7 @@ makeRoom switch = do
   readRef (switchOutput switch) >>= \case
     Holding _ -> pure ()
     Empty -> do
-      buffer <- borrowBuffer (transportRegistration (switchTransport switch))
+      buffer <- borrow (switchPool switch)
       writeRef (switchOutput switch) (Holding buffer)
       let IntPtr base = ptrToIntPtr (bufferPtr buffer)
       writeWord ws WordOutBase base
@@ -321,7 +329,7 @@ dropOutput switch =
       writeRef (switchOutput switch) Empty
       writeWord (switchWords switch) WordOutEnd 0
       writeWord (switchWords switch) WordOutLimit 0
-      giveBackBuffer (transportRegistration (switchTransport switch)) buffer
+      giveBack (switchPool switch) buffer
 
 -- | Put a whole message into the output.
 --

@@ -253,8 +253,8 @@ matchPart (Types ethType proto) part = case break (== '=') part of
       (a, '/' : m) -> (\x y -> [oxmMasked field x y]) <$> macOf a <*> macOf m
       (a, _) -> (\x -> [oxm field x]) <$> macOf a
     macOf a = maybe (Left (part ++ ": " ++ a ++ " is not an address")) (Right . toInteger . macWord) (parseMac a)
-    ipv4s field v = addresses field 32 ipv4Of v
-    ipv6s field v = addresses field 128 ipv6Of v
+    ipv4s field = addresses field 32 ipv4Of
+    ipv6s field = addresses field 128 ipv6Of
     addresses field bits parse v = do
       let (a, m) = break (== '/') v
       n <- maybe (Left (part ++ ": " ++ a ++ " is not an address")) Right (parse a)

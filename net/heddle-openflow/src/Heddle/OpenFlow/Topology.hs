@@ -40,6 +40,7 @@ import Data.Bits (shiftR)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as Char8
+import Data.Either (fromRight)
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
 import Data.Set (Set)
@@ -136,7 +137,7 @@ topologySwitch topology scope counts controller switch = do
           onMessage base xid m,
         onDown = \reason -> do
           Scope.cancel task
-          change $ \now s -> (rebuild topology now s {statePorts = Map.delete datapath (statePorts s), stateLinks = Map.filterWithKey (\l _ -> not (touches datapath l)) (stateLinks s)})
+          change $ \now s -> rebuild topology now s {statePorts = Map.delete datapath (statePorts s), stateLinks = Map.filterWithKey (\l _ -> not (touches datapath l)) (stateLinks s)}
           onDown base reason
       }
   where
@@ -184,7 +185,7 @@ topologySwitch topology scope counts controller switch = do
     -- A thread of the switch: it learns the ports, then probes.
     probing = do
       asked <- request switch askPorts
-      forM_ (either (const []) id asked) $ \p -> unless (isDown p || portNumber p >= PortMax) (portHere datapath (portNumber p))
+      forM_ (fromRight [] asked) $ \p -> unless (isDown p || portNumber p >= PortMax) (portHere datapath (portNumber p))
       rounds (3 :: Int)
     -- New ports are probed several times while they settle.
     rounds quick = forever' quick $ \k -> do

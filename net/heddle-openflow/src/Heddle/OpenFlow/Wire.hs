@@ -62,6 +62,7 @@ module Heddle.OpenFlow.Wire
   )
 where
 
+import Control.Monad (void)
 import Data.Bits (shiftL, shiftR, (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -117,7 +118,7 @@ getRest :: Get ByteString
 getRest = Get (\b _ yes -> yes b B.empty)
 
 skipBytes :: Int -> Get ()
-skipBytes n = () <$ getBytes n
+skipBytes n = void (getBytes n)
 
 getWord16 :: Get Word16
 getWord16 = (\b -> fromIntegral (B.unsafeIndex b 0) `shiftL` 8 .|. fromIntegral (B.unsafeIndex b 1)) <$> getBytes 2
@@ -280,7 +281,7 @@ caseOf n build match (Codec g p) = Case n (build <$> g) (fmap p . match)
 
 -- | The reader of a number; 'Nothing' for a number that no case has.
 chooseGet :: [Case s] -> Int -> Maybe (Get s)
-chooseGet cases = \n -> IntMap.lookup n table
+chooseGet cases = (`IntMap.lookup` table)
   where
     table = IntMap.fromList [(n, g) | Case n g _ <- cases]
 
