@@ -7,7 +7,7 @@ module OperateTest (tests) where
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
 import Control.Exception (SomeException, bracket, finally, try)
-import Control.Monad (forM, forM_, replicateM, unless, void)
+import Control.Monad (forM, forM_, replicateM, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 import Data.List (isInfixOf, isPrefixOf)
@@ -141,7 +141,7 @@ readPid path = fromIntegral . (read :: String -> Int) . C.unpack <$> C.readFile 
 endOf :: FilePath -> IO ()
 endOf pids = do
   there <- doesFileExist pids
-  unless (not there) $ do
+  when there $ do
     pid <- readPid pids
     void (try (signalProcess sigKILL pid) :: IO (Either SomeException ()))
 

@@ -483,7 +483,7 @@ costTests =
                   get (addressOf program) "GET" path (("Accept-Encoding", accepted) : more)
           each
           before <- eventually "the first round's connections to close" (descriptors program) (const True)
-          forM_ [1 :: Int .. 5] $ \_ -> each
+          forM_ [1 :: Int .. 5] $ const each
           void (eventually ("at most " ++ show before ++ " descriptors") (descriptors program) (<= before)),
     testCase "a hit is two system calls, whatever the options: read, and send" $
       withDirectory $ \d -> do
@@ -500,7 +500,7 @@ costTests =
           _ <- forkIO (try (runTool "timeout" ["-s", "INT", "10", "strace", "-f", "-o", d </> "trace", "-e", "trace=" ++ counts, "-p", show (programPid program)]) >>= putMVar result)
           _ <- eventually "strace to be attached" (ask >> traced d) (any ("sendto(" `B.isInfixOf`))
           before <- length . filter ("sendto(" `B.isInfixOf`) <$> traced d
-          forM_ [1 :: Int .. 200] $ \_ -> ask
+          forM_ [1 :: Int .. 200] $ const ask
           _ <- eventually "200 more replies in the trace" (length . filter ("sendto(" `B.isInfixOf`) <$> traced d) (>= before + 200)
           _ <- readMVar result >>= either (\e -> unexpected "strace to run" (show (e :: SomeException))) pure
           ls <- traced d

@@ -160,11 +160,11 @@ single = withPrograms (\s -> s {cgiPath = cgiPath s <> "/t"}) $ \programs -> do
 suffixes :: IO ()
 suffixes = withPrograms (\s -> s {cgiSuffixes = [".cgi"]}) $ \programs -> do
   get programs "/p/sub/t.cgi?type+hello" >>= answersWith 200 "hello\n"
-  (answerCode <$> get programs "/p/t?type+hello") >>= (@?= 404)
+  get programs "/p/t?type+hello" >>= (@?= 404) . answerCode
 
 answers :: IO ()
 answers = withPrograms (\s -> s {cgiElsewhere = \_ path _ -> pure (Whole status200 [] path)}) $ \programs -> do
-  let says path = get programs path
+  let says = get programs
       headerOf name answer = answerHeader answer name
   says "/p/t?crlf+hello" >>= answersWith 200 "hello\n"
   withLength <- says "/p/t?length:6+type+hello"
@@ -278,8 +278,8 @@ errors = withPrograms id $ \programs -> do
 
 hangs :: IO ()
 hangs = withPrograms (\s -> s {cgiSilence = milliseconds 200, cgiGrace = milliseconds 200}) $ \programs -> do
-  (answerCode <$> get programs "/p/t?hang") >>= (@?= 504)
-  (answerCode <$> get programs "/p/t?child+hang") >>= (@?= 504)
+  get programs "/p/t?hang" >>= (@?= 504) . answerCode
+  get programs "/p/t?child+hang" >>= (@?= 504) . answerCode
   toldOf programs "did not answer in time"
   -- Begun: cut.
   answer <- get programs "/p/t?type+hello+flush+hang"
@@ -288,7 +288,7 @@ hangs = withPrograms (\s -> s {cgiSilence = milliseconds 200, cgiGrace = millise
 
 stubborn :: IO ()
 stubborn = withPrograms (\s -> s {cgiSilence = milliseconds 100, cgiGrace = milliseconds 100}) $ \programs -> do
-  (answerCode <$> get programs "/p/t?stubborn+child+hang") >>= (@?= 504)
+  get programs "/p/t?stubborn+child+hang" >>= (@?= 504) . answerCode
   nothingRuns (programsCgi programs)
   toldOf programs "was ended by signal 9"
 
@@ -306,7 +306,7 @@ clientGoes = withPrograms (\s -> s {cgiGrace = seconds 30}) $ \programs ->
 
 deadline :: IO ()
 deadline = withPrograms (\s -> s {cgiTime = milliseconds 300, cgiGrace = milliseconds 100}) $ \programs -> do
-  (answerCode <$> get programs "/p/t?stubborn+hang") >>= (@?= 504)
+  get programs "/p/t?stubborn+hang" >>= (@?= 504) . answerCode
   nothingRuns (programsCgi programs)
 
 bounded :: IO ()
@@ -332,7 +332,7 @@ many = withPrograms (\s -> s {cgiPrograms = 8, cgiWait = seconds 60, cgiQueue = 
   where
     one programs n = case n `mod` 4 of
       0 -> get programs "/p/t?type+hello" >>= answersWith 200 "hello\n"
-      1 -> (answerCode <$> get programs "/p/t?abort") >>= (@?= 502)
+      1 -> get programs "/p/t?abort" >>= (@?= 502) . answerCode
       2 -> withClient (runningAddress (programsRunning programs)) $ \client -> say client "GET /p/t?hang HTTP/1.1\r\nHost: test\r\n\r\n"
       _ -> withClient (runningAddress (programsRunning programs)) $ \client -> ask client "POST" "/p/t?type+count" [] "12345" >>= answersWith 200 "5\n"
 
@@ -360,5 +360,5 @@ gatewayEnds = withDirectory $ \directory -> do
         withClient (runningAddress running) $ \client -> do
           say client ("GET /p/t?tell:" <> C.pack file <> "+close+stubborn+hang HTTP/1.1\r\nHost: test\r\n\r\n")
           void (eventually "the program to run" (doesFileExist file) id)
-          (answerCode <$> hearAnswer client) >>= (@?= 502)
+          hearAnswer client >>= (@?= 502) . answerCode
   noChildren

@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE PatternSynonyms #-}
 
 -- | FastCGI and SCGI, against servers of ours that say what a test tells them to, byte by byte.
 module FastCgiTest (tests) where
@@ -90,7 +89,7 @@ withServerOf serve body = bracket (socket AF_INET Stream defaultProtocol) close 
     (s, _) <- accept listener
     n <- atomicModifyIORef' connections (\n -> (n + 1, n))
     input <- newIORef ""
-    t <- forkIO ((void (try (serve n (Peer s input)) :: IO (Either SomeException ()))) `finally` close s)
+    t <- forkIO (void (try (serve n (Peer s input)) :: IO (Either SomeException ())) `finally` close s)
     atomicModifyIORef' threads (\ts -> (t : ts, ()))
   body address (readIORef connections) `finally` (killThread acceptor >> readIORef threads >>= mapM_ killThread)
 
@@ -155,7 +154,7 @@ exchange = withServerOf (answering (\(params, body) -> reply (C.unlines ([n <> "
       assertBool (show (line, said)) (line `elem` said)
     assertBool "HTTP_PROXY" (not (any ("HTTP_PROXY" `B.isPrefixOf`) said))
     answerHeader answer "content-length" @?= Just (C.pack (show (B.length (answerBody answer))))
-    forM_ [1 .. 20 :: Int] $ \_ -> (answerCode <$> ask client "GET" "/p" [] "") >>= (@?= 200)
+    forM_ [1 .. 20 :: Int] $ \_ -> ask client "GET" "/p" [] "" >>= (@?= 200) . answerCode
     connections >>= (@?= 1)
     _ <- eventually "the connection to be kept" (fastConnectionsKept fast) (== 1)
     pure ()
@@ -166,7 +165,7 @@ scripts = withServerOf (answering (\(params, _) -> reply (C.unlines [n <> "=" <>
     said <- C.lines . answerBody <$> asking running "/p/blog/index.php/2011/10/"
     forM_ ["SCRIPT_NAME=/p/blog/index.php", "SCRIPT_FILENAME=/srv/www/p/blog/index.php", "PATH_INFO=/2011/10/", "PATH_TRANSLATED=/srv/www/2011/10/"] $ \line ->
       assertBool (show (line, said)) (line `elem` said)
-    (answerCode <$> asking running "/p/upload/evil.jpg/x.php") >>= (@?= 404)
+    asking running "/p/upload/evil.jpg/x.php" >>= (@?= 404) . answerCode
 
 talk :: IO ()
 talk = withServerOf (answering answer) $ \address _ -> withFast [address] id $ \_ running told -> do
@@ -225,13 +224,13 @@ several =
         said <- mapM (const (answerBody <$> asking running "/p")) [1 .. 12 :: Int]
         assertBool (show said) ("one" `elem` said && "two" `elem` said && all (`elem` ["one", "two"]) said)
       withFast [away] id $ \_ running told -> do
-        (answerCode <$> asking running "/p") >>= (@?= 502)
+        asking running "/p" >>= (@?= 502) . answerCode
         toldOf told "cannot be reached"
 
 silent :: IO ()
 silent = withServerOf (\_ peer -> wholeRequest peer >> void (record peer)) $ \address _ ->
   withFast [address] (\s -> s {fastSilence = milliseconds 200}) $ \fast running told -> do
-    (answerCode <$> asking running "/p") >>= (@?= 504)
+    asking running "/p" >>= (@?= 504) . answerCode
     toldOf told "did not answer in time"
     fastConnectionsKept fast >>= (@?= 0)
 
@@ -282,7 +281,7 @@ bounded = do
     withClient (runningAddress running) $ \a -> withClient (runningAddress running) $ \b -> do
       forM_ [a, b] (`say` "GET /p HTTP/1.1\r\nHost: test\r\n\r\n")
       void (eventually "two requests" (readIORef reached) (== 2))
-      (answerCode <$> asking running "/p") >>= (@?= 503)
+      asking running "/p" >>= (@?= 503) . answerCode
       toldOf told "as many requests"
 
 interruptions :: IO ()
@@ -340,4 +339,4 @@ scgiChunked = withScgiServer $ \running -> withClient (runningAddress running) $
   said <- C.lines . answerBody <$> hearAnswer client
   (take 2 said, last said) @?= (["CONTENT_LENGTH", "5"], "hello")
   say client (C.concat ["POST /p HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n", C.replicate 2000 'x', "\r\n0\r\n\r\n"])
-  (answerCode <$> hearAnswer client) >>= (@?= 411)
+  hearAnswer client >>= (@?= 411) . answerCode

@@ -124,7 +124,7 @@ gitweb = installed "gitweb" ["/usr/share/gitweb/gitweb.cgi"] $ \program -> withD
     assertBool (show (list, messages)) (answerCode list == 200 && "site.git" `B.isInfixOf` answerBody list)
     summary <- asking running "/p/?p=site.git;a=summary"
     assertBool (show summary) (answerCode summary == 200 && "the first commit" `B.isInfixOf` answerBody summary)
-    (answerCode <$> asking running "/p/?p=none.git") >>= (@?= 404)
+    asking running "/p/?p=none.git" >>= (@?= 404) . answerCode
 
 cgit :: IO ()
 cgit = installed "cgit" ["/usr/lib/cgit/cgit.cgi"] $ \program -> withDirectory $ \directory -> do
@@ -137,7 +137,7 @@ cgit = installed "cgit" ["/usr/lib/cgit/cgit.cgi"] $ \program -> withDirectory $
     assertBool (show log') (answerCode log' == 200 && "the first commit" `B.isInfixOf` answerBody log')
     plain <- asking running "/p/site/plain/README"
     (answerCode plain, answerBody plain) @?= (200, "a file of the repository\n")
-    (answerCode <$> asking running "/p/none/") >>= (@?= 404)
+    asking running "/p/none/" >>= (@?= 404) . answerCode
 
 -- | A small site: variables, a form, an upload, a session, a redirect, an error.
 phpSite :: FilePath -> IO ()
@@ -191,7 +191,7 @@ phpCgi = installed "php-cgi" ["/usr/bin/php-cgi"] $ \program -> withDirectory $ 
 phpFpm :: IO ()
 phpFpm = do
   found <- filter versioned <$> listed "/usr/sbin"
-  installed "php-fpm" [("/usr/sbin" </> name) | name <- found] $ \program -> withDirectory $ \directory -> do
+  installed "php-fpm" ["/usr/sbin" </> name | name <- found] $ \program -> withDirectory $ \directory -> do
     phpSite directory
     user <- getEffectiveUserID
     let path = directory </> "fpm.sock"
@@ -209,7 +209,7 @@ phpFpm = do
           withFastCgi runtime (defaultFastCgiSettings [SockAddrUnix path] (C.pack directory)) {fastSuffixes = [".php"], fastExists = \script -> doesFileExist (directory </> C.unpack script), fastConnections = 3, fastTell = tellTo told} $ \fast -> do
             withGatewayServer runtime (fastCgiGateway fast) $ \running -> do
               phpTests running told
-              (answerCode <$> asking running "/p/none.php") >>= (@?= 404)
+              asking running "/p/none.php" >>= (@?= 404) . answerCode
             kept <- fastConnectionsKept fast
             assertBool "connections are kept" (kept >= 1)
   where

@@ -50,8 +50,8 @@ programs = withDirectory $ \directory -> do
       with site $ \client -> do
         say client "POST /cgi/file HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nbody"
         hearAnswer client >>= answersWith 200 "a page"
-      (answerCode <$> asking site "GET" "/cgi/circle" []) >>= (@?= 502)
-      (answerCode <$> asking site "GET" "/cgi/hidden" []) >>= (@?= 404)
+      asking site "GET" "/cgi/circle" [] >>= (@?= 502) . answerCode
+      asking site "GET" "/cgi/hidden" [] >>= (@?= 404) . answerCode
       asking site "GET" "/page.txt" [] >>= answersWith 200 "a page"
   where
     populate directory = do
@@ -69,7 +69,7 @@ scripts = withDirectory $ \directory -> do
     withRoutedSite routes (\site -> mapM_ (\name -> B.readFile (directory </> name) >>= B.writeFile (site </> name)) ["x.zap"]) $ \site -> do
       asking site "GET" "/x.zap" [] >>= answersWith 200 "x.zap|\n"
       asking site "GET" "/%78.zap/in/fo" [] >>= answersWith 200 "x.zap|/in/fo\n"
-      (answerCode <$> asking site "GET" "/y.zap" []) >>= (@?= 404)
+      asking site "GET" "/y.zap" [] >>= (@?= 404) . answerCode
 
 refused :: IO ()
 refused = withDirectory $ \directory -> do
@@ -78,7 +78,7 @@ refused = withDirectory $ \directory -> do
   says [RouteSpec (RoutePattern "a" "") (CgiDirectory (directory </> "text"))] "EACCES"
   says [RouteSpec (RoutePattern "a" "") (CgiDirectory "/"), RouteSpec (RoutePattern "a" "") (CgiDirectory "/tmp")] "two routes"
   -- Not the body's own failures.
-  r <- try (withRoutes [RouteSpec (RoutePattern "a" "") (CgiDirectory "/")] "/" (\routes -> either (fail . show) (\p -> pure (length (findRoute routes p))) (decodePath "/a")))
+  r <- try (withRoutes [RouteSpec (RoutePattern "a" "") (CgiDirectory "/")] "/" (\routes -> either (fail . show) (pure . length . findRoute routes) (decodePath "/a")))
   either (\(e :: NotRouted) -> assertFailure (show e)) (@?= 1) r
   where
     says specs part = do

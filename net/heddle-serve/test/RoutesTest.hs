@@ -90,14 +90,14 @@ besides = withRoutedSite routes populate $ \site -> do
   asking site "GET" "/application" [] >>= answersWith 200 "not routed"
   asking site "GET" "/app/../file" [] >>= answersWith 200 "a file"
   -- What has no decoded path has no route.
-  (answerCode <$> asking site "GET" "/app/%2e%2e/%2e%2e/file" []) >>= (@?= 404)
-  (answerCode <$> asking site "GET" "/app/a%2fb" []) >>= (@?= 404)
+  asking site "GET" "/app/%2e%2e/%2e%2e/file" [] >>= (@?= 404) . answerCode
+  asking site "GET" "/app/a%2fb" [] >>= (@?= 404) . answerCode
   -- Every method is the gateway's.
   with site $ \client -> do
     say client "POST /app/form HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhello"
     hearAnswer client >>= answersWith 200 "app|app|form|/app/form|hello"
     say client "POST /file HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhello"
-    (answerCode <$> hearAnswer client) >>= (@?= 405)
+    hearAnswer client >>= (@?= 405) . answerCode
   lines' <- siteLines site
   assertBool "routed requests are in the log" (any ("GET /app/page HTTP/1.1" `B.isInfixOf`) lines')
   where
@@ -117,7 +117,7 @@ programs = withRoutedSite routes populate $ \site -> do
   -- The directory's index is the program.
   replicateM_ 2 (says "/d/" >>= (@?= "php||d/index.htm|/d/index.htm|"))
   -- Names that begin with a dot are as hidden as files are.
-  (answerCode <$> asking site "GET" "/.secret/a.htm" []) >>= (@?= 404)
+  asking site "GET" "/.secret/a.htm" [] >>= (@?= 404) . answerCode
   where
     routes = newRoutes [(RoutePattern "" ".htm", named "php")]
     populate directory = do

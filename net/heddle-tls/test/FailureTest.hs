@@ -4,7 +4,7 @@
 -- disconnected, nothing is left, and the server serves the next.
 module FailureTest (startFailing, liveAllocations, tests) where
 
-import Control.Exception (SomeException, bracket, try)
+import Control.Exception (SomeException, bracket, bracket_, try)
 import Control.Monad (forM, forM_, unless, void, when)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -51,7 +51,7 @@ startFailing = c_start >>= \r -> when (r /= 1) (unexpected "to be libssl's alloc
 -- Number @n@ of these calls, from 0 on, fails during the body, where the path has this part. Whether one did.
 failing :: Call -> Errno -> Int -> String -> IO a -> IO (a, Bool)
 failing call e n path body = do
-  r <- bracket (withCString path (c_want (number call) (fromIntegral (errnoNumber e)) (fromIntegral n))) (const c_end) (const body)
+  r <- bracket_ (withCString path (c_want (number call) (fromIntegral (errnoNumber e)) (fromIntegral n))) c_end body
   failed <- c_end
   pure (r, failed /= 0)
 

@@ -12,6 +12,7 @@ import Data.ByteString.Builder (byteString)
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Lazy qualified as L
 import Data.Map.Strict qualified as Map
+import Data.Maybe (fromMaybe)
 import Fixture
 import Heddle.Gateway.Cgi
 import Heddle.Gateway.FastCgi
@@ -50,7 +51,7 @@ application request respond = case pathInfo request of
     respond (responseLBS status200 [(hContentType, "text/plain")] body)
   ["facts", name] ->
     respond . responseLBS status201 [(hContentType, "text/plain"), ("X-Mine", "yes")] . L.fromStrict $
-      C.intercalate "|" [requestMethod request, rawQueryString request, C.pack (show (name, pathInfo request)), maybe "none" id (lookup "X-Asked" (requestHeaders request)), C.pack (show (Map.member "SCRIPT_NAME" (programVariables request)))]
+      C.intercalate "|" [requestMethod request, rawQueryString request, C.pack (show (name, pathInfo request)), fromMaybe "none" (lookup "X-Asked" (requestHeaders request)), C.pack (show (Map.member "SCRIPT_NAME" (programVariables request)))]
   ["stream"] -> respond (responseStream status200 [(hContentType, "text/plain")] (\write flush -> forM_ [1 .. 5 :: Int] (\i -> write (byteString (C.replicate 10000 (head (show i)))) >> flush)))
   ["file"] -> respond (responseFile status200 [(hContentType, "text/plain")] "/proc/self/comm" Nothing)
   ["part"] -> respond (responseFile status200 [(hContentType, "text/plain")] "/etc/passwd" (Just (FilePart 0 4 0)))
@@ -108,11 +109,11 @@ asked client = do
   answerHeader facts "x-mine" @?= Just "yes"
   ask "GET" "/p/stream" "" >>= answersWith 200 (C.concat [C.replicate 10000 (head (show i)) | i <- [1 .. 5 :: Int]])
   ask "HEAD" "/p/hello" "" >>= answersWith 200 ""
-  (answerCode <$> ask "GET" "/p/file" "") >>= (@?= 200)
+  ask "GET" "/p/file" "" >>= (@?= 200) . answerCode
   ask "GET" "/p/part" "" >>= answersWith 200 "root"
   ask "GET" "/p/none" "" >>= answersWith 404 "nothing"
-  (answerCode <$> ask "GET" "/p/fails" "") >>= (@?= 500)
-  (\a -> answerHeader a "x-b") <$> ask "GET" "/p/split" "" >>= (@?= Nothing)
+  ask "GET" "/p/fails" "" >>= (@?= 500) . answerCode
+  ask "GET" "/p/split" "" >>= (@?= Nothing) . (`answerHeader` "x-b")
   -- Last, for it ends the connection: what breaks off is not taken for whole.
   late <- ask "GET" "/p/late" ""
   unless (answerCode late == 200 && not (answerWhole late)) (unexpected "an answer that breaks off" (show late {answerBody = ""}))

@@ -395,7 +395,7 @@ pieces =
       let noise = B.pack (map (fromIntegral . (`quot` 65536)) (take 50000 (iterate (\n -> (n * 1103515245 + 12345) `mod` 2147483648) (1 :: Int))))
           sentBy = [(["x"], True), (["x", noise], True), ([B.replicate 600 120, "", "y", noise, B.replicate 100000 121], False), ([noise], False), ([], True)]
       forM_ sentBy $ \(parts, plainly) ->
-        serving defaults (\conn -> sendBinaryPieces conn (\put -> mapM_ put parts) >> forever (receive conn)) $ \address ->
+        serving defaults (\conn -> sendBinaryPieces conn (`mapM_` parts) >> forever (receive conn)) $ \address ->
           withPeerOffering address [offer] $ \_ peer -> do
             let toEnd heard = hearFrame peer >>= maybe (assertFailure "the end of a message") (\f@(Frame first _) -> if first >= 0x80 then pure (reverse (f : heard)) else toEnd (f : heard))
             sent <- toEnd []

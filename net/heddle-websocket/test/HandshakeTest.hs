@@ -179,7 +179,7 @@ clients =
       forM_ [("", 0xc2), ("; client_max_window_bits=15", 0xc2), ("; client_max_window_bits=\"9\"", 0x82), ("; client_max_window_bits=8", 0x82)] $ \(limit, first) -> do
         heard <- newIORef Nothing
         let noise = B.pack (map (fromIntegral . (`quot` 65536)) (take 2000 (iterate (\n -> (n * 1103515245 + 12345) `mod` 2147483648) (1 :: Int))))
-            answer request' = accepting ["Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover" <> limit] request'
+            answer = accepting ["Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover" <> limit]
         withRawServer answer (\peer -> hearFrame peer >>= writeIORef heard) $ \address -> do
           _ <- asking defaults {optionClose = milliseconds 1} address (\conn -> sendBinary conn (noise <> noise))
           pure ()

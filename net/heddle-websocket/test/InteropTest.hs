@@ -45,7 +45,7 @@ tests =
                 sendTextPieces conn (\put -> mapM_ put ["in ", "pieces"])
                 receive conn >>= (@?= TextMessage "in pieces")
                 let parts = [B.replicate 600 120, "y", B.replicate 100000 121]
-                sendBinaryPieces conn (\put -> mapM_ put parts)
+                sendBinaryPieces conn (`mapM_` parts)
                 receive conn >>= (@?= BinaryMessage (B.concat parts))
                 sendPing conn "ping"
     ]

@@ -147,7 +147,7 @@ relay settings request place backend = do
 -- The second thread.
 client :: Request -> Backend -> Words -> Bool -> Bool -> IO ()
 client request backend words' bodied watches =
-  (when bodied feed >> when watches (watch >> gone)) `catchSync` \_ -> gone
+  (when bodied feed >> when watches (watch >> gone)) `catchSync` const gone
   where
     -- Whether it waits for the client too long, the handler's thread judges: a program that reads slowly must not make
     -- the client look slow.

@@ -22,6 +22,7 @@ module Heddle.Gateway.Scgi
   )
 where
 
+import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -175,7 +176,7 @@ ask scgi place request gathered = mask $ \restore -> do
           backendFeed = send registration,
           backendFed = pure (),
           backendReceive = receive registration,
-          backendAbort = () <$ closeRegistration registration
+          backendAbort = void (closeRegistration registration)
         }
 
 -- Send all; 'False' when the connection has failed. The reader's patience bounds it.

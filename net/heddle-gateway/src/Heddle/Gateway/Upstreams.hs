@@ -118,7 +118,7 @@ keepConnection :: Upstreams -> Connected -> IO ()
 keepConnection upstreams connected = do
   now <- monotonicNow
   let entry = Kept connected (after (upstreamsKeepFor upstreams) now)
-  dropped <- modifyRef (upstreamsKept upstreams) $ \kept -> case kept of
+  dropped <- modifyRef (upstreamsKept upstreams) $ \case
     Nothing -> (Nothing, [entry])
     Just others ->
       let (alive, old) = partition (\(Kept _ until') -> until' > now) others

@@ -87,6 +87,7 @@ import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), capabiliti
 import Heddle.IO.Registration hiding (sendUntil)
 import Heddle.IO.Service
 import Heddle.IO.Transport
+import Heddle.OpenFlow.Handshake
 import Heddle.OpenFlow.Message
 import Heddle.OpenFlow.Request
 import Heddle.OpenFlow.Switch
@@ -318,7 +319,7 @@ converse controller handlersFor registration = do
   case opened of
     Left why -> refused peer (HandshakeFailed why)
     Right transport ->
-      ( handshake config transport deadline >>= \case
+      ( handshake (configVersions config) transport deadline >>= \case
           Left reason -> refused peer reason
           Right (version, features, left) -> admit peer transport version features left
       )
@@ -379,67 +380,6 @@ enlist controller switch = do
 delist :: Controller -> Switch -> IO ()
 delist controller switch =
   modifyRef (controllerSwitches controller) (\m -> (Map.update (\s -> if s == switch then Nothing else Just s) (infoDatapath (switchInfo switch)) m, ()))
-
-sendBytes :: Transport -> ByteString -> IO ()
-sendBytes transport bytes = do
-  deadline <- deadlineIn (seconds 1)
-  void (B.unsafeUseAsCStringLen bytes (\(p, n) -> writeUntil transport (castPtr p) n deadline))
-
--- Hello, features. The answer has what was received beyond.
-handshake :: Config -> Transport -> Deadline -> IO (Either CloseReason (Version, Features, ByteString))
-handshake config transport deadline = do
-  sent <- send highest 1 (helloFor ours)
-  if not sent then pure (Left SwitchClosed) else hello B.empty
-  where
-    ours = configVersions config
-    highest = maximum ours
-    send version xid message = case encode version xid message of
-      Left _ -> pure False
-      Right bytes -> (== B.length bytes) <$> B.unsafeUseAsCStringLen bytes (\(p, n) -> writeUntil transport (castPtr p) n deadline)
-    hello bytes =
-      frame bytes >>= \case
-        Left reason -> pure (Left reason)
-        Right (message, rest) -> case decodeHello message of
-          Left e -> refuseWith highest (ErrorKind 1 1) ("its first message is no hello: " ++ decodeWhat e)
-          Right (_, h) -> case negotiate ours (B.head message) h of
-            Nothing -> refuseWith highest (ErrorKind 0 0) ("it speaks version " ++ show (B.head message) ++ ", and no version is in common")
-            Just version -> do
-              _ <- send version 2 FeaturesRequest
-              features version rest
-    features version bytes =
-      frame bytes >>= \case
-        Left reason -> pure (Left reason)
-        Right (message, rest) -> case decode version message of
-          Left e | B.head message /= versionByte version -> refuseWith version (ErrorKind 1 0) (decodeWhat e)
-          Left e -> refuseWith version (ErrorKind 1 6) ("its features: " ++ decodeWhat e)
-          Right (_, FeaturesReply f)
-            | featuresAuxiliary f /= 0 -> refuseWith version (ErrorKind 1 5) "an auxiliary connection, which is not supported"
-            | otherwise -> pure (Right (version, f, rest))
-          Right (xid, EchoRequest b) -> send version xid (EchoReply b) >> features version rest
-          Right (_, ErrorMessage kind _) -> pure (Left (HandshakeFailed (renderError version kind)))
-          Right _ -> features version rest
-    refuseWith version kind why = do
-      _ <- send version 0 (ErrorMessage kind (Char8.pack (take 64 why)))
-      pure (Left (HandshakeFailed why))
-    -- The next whole message, and what follows.
-    frame bytes
-      | B.length bytes >= 8 && size < 8 = refuseWith highest (ErrorKind 1 6) ("a message with a length of " ++ show size)
-      | B.length bytes >= 8 && B.length bytes >= size = pure (Right (B.splitAt size bytes))
-      | otherwise = do
-        buffer <- borrowBuffer (transportRegistration transport)
-        (r, more) <- withBuffer buffer $ \p -> do
-          r <- readUntil transport p (bufferSize buffer) deadline
-          (,) r <$> B.packCStringLen (castPtr p, max 0 r)
-        giveBackBuffer (transportRegistration transport) buffer
-        case () of
-          _
-            | r > 0 -> frame (bytes <> more)
-            | r == 0 -> pure (Left SwitchClosed)
-            | r == TimedOutCode -> pure (Left (HandshakeFailed "it took too long"))
-            | r == ClosedCode -> pure (Left ControllerStopped)
-            | otherwise -> pure (Left (ConnectionFailed (describeErrno (Errno (negate r)))))
-      where
-        size = fromIntegral (B.index bytes 2) * 256 + fromIntegral (B.index bytes 3) :: Int
 
 -- The life of an admitted switch.
 serveSwitch :: Controller -> (Controller -> Switch -> IO Handlers) -> Switch -> ByteString -> IO ()

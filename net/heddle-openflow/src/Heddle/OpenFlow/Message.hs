@@ -24,8 +24,7 @@ module Heddle.OpenFlow.Message
     HelloElement (..),
     helloFor,
     negotiate,
-    ErrorKind (..),
-    renderError,
+    module Heddle.OpenFlow.ErrorKind,
     Features (..),
     SwitchConfig (..),
     PacketIn (..),
@@ -69,6 +68,7 @@ import Data.ByteString.Unsafe qualified as B (unsafeIndex)
 import Data.Either (fromRight)
 import Data.Word (Word16, Word32, Word64, Word8)
 import Heddle.OpenFlow.Action
+import Heddle.OpenFlow.ErrorKind
 import Heddle.OpenFlow.Match
 import Heddle.OpenFlow.Multipart
 import Heddle.OpenFlow.Types
@@ -145,39 +145,6 @@ negotiate ours theirs hello = case [v | v <- [OF13, OF10], v `elem` ours, speaks
         [] -> False
       _ -> lower == versionByte v
     lower = min theirs (maximum (0 : map versionByte ours))
-
--- | Type and code of an error.
-data ErrorKind = ErrorKind
-  { errorType :: !Word16,
-    errorCode :: !Word16
-  }
-  deriving stock (Eq, Ord, Show)
-
--- | The error's type in words, and the code.
-renderError :: Version -> ErrorKind -> String
-renderError version (ErrorKind t c) = name ++ ", code " ++ show c
-  where
-    name = case drop (fromIntegral t) names of
-      n : _ -> n
-      [] -> "error type " ++ show t
-    names = case version of
-      OF10 -> ["hello failed", "bad request", "bad action", "flow modification failed", "port modification failed", "queue operation failed"]
-      OF13 ->
-        [ "hello failed",
-          "bad request",
-          "bad action",
-          "bad instruction",
-          "bad match",
-          "flow modification failed",
-          "group modification failed",
-          "port modification failed",
-          "table modification failed",
-          "queue operation failed",
-          "switch configuration failed",
-          "role request failed",
-          "meter modification failed",
-          "table features failed"
-        ]
 
 -- | What a switch is.
 data Features = Features

@@ -150,7 +150,7 @@ listenUrl (ListenSpec protocol place) address = case (place, address) of
       | otherwise = host
     unix path = (if protocol == Https then "https://" else "") ++ "unix:" ++ path
     -- Without the port and the brackets.
-    numeric a = filter (`notElem` "[]") (reverse (drop 1 (dropWhile (/= ':') (reverse (show a)))))
+    numeric a = reverse (filter (`notElem` "[]") (drop 1 (dropWhile (/= ':') (reverse (show a)))))
     suffix :: Int -> String
     suffix p = if p == usual then "" else ":" ++ show p
 

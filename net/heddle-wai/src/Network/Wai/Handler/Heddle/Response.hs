@@ -44,7 +44,7 @@ data Prepared
   | -- | Whether the connection shall close, and what describes a file, which is opened when it is sent.
     PreparedFile !Bool !Status ![Header] !FilePath !(Maybe FilePart)
   | -- | A raw response, and what prepares the one that is sent where there can be none.
-    PreparedRaw !((IO ByteString) -> (ByteString -> IO ()) -> IO ()) !(IO Prepared)
+    PreparedRaw !(IO ByteString -> (ByteString -> IO ()) -> IO ()) !(IO Prepared)
 
 -- | What was sent, for the log.
 data Sent

@@ -1,0 +1,95 @@
+-- |
+-- Module      : Heddle.OpenFlow.Handshake
+-- Description : How a connection becomes a switch
+-- Stability   : hidden
+--
+-- Each side says which versions it speaks; the highest in common is the connection's. Then the switch says what it is.
+--
+-- Cost: two messages each way.
+-- Owner: the connection's thread.
+module Heddle.OpenFlow.Handshake
+  ( handshake,
+    sendBytes,
+  )
+where
+
+import Control.Monad (void)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as Char8
+import Data.ByteString.Unsafe qualified as B (unsafeUseAsCStringLen)
+import Foreign.Ptr (castPtr)
+import Heddle.IO.Registration hiding (sendUntil)
+import Heddle.IO.Transport
+import Heddle.OpenFlow.Message
+import Heddle.OpenFlow.Switch
+import Heddle.OpenFlow.Types
+import Heddle.OpenFlow.Wire (DecodeError (..))
+import Heddle.Prim.Buffer
+import Heddle.Prim.Clock
+import Heddle.Prim.Errno (Errno (..), describeErrno)
+
+-- | Hellos, then the features: with what was received beyond them, or why the peer is no switch.
+--
+-- [Blocks]: parks, until the deadline.
+handshake :: [Version] -> Transport -> Deadline -> IO (Either CloseReason (Version, Features, ByteString))
+handshake ours transport deadline = do
+  sent <- send highest 1 (helloFor ours)
+  if not sent then pure (Left SwitchClosed) else hello B.empty
+  where
+    highest = maximum ours
+    send version xid message = case encode version xid message of
+      Left _ -> pure False
+      Right bytes -> (== B.length bytes) <$> B.unsafeUseAsCStringLen bytes (\(p, n) -> writeUntil transport (castPtr p) n deadline)
+    hello bytes =
+      frame bytes >>= \case
+        Left reason -> pure (Left reason)
+        Right (message, rest) -> case decodeHello message of
+          Left e -> refuseWith highest (ErrorKind 1 1) ("its first message is no hello: " ++ decodeWhat e)
+          Right (_, h) -> case negotiate ours (B.head message) h of
+            Nothing -> refuseWith highest (ErrorKind 0 0) ("it speaks version " ++ show (B.head message) ++ ", and no version is in common")
+            Just version -> do
+              _ <- send version 2 FeaturesRequest
+              features version rest
+    features version bytes =
+      frame bytes >>= \case
+        Left reason -> pure (Left reason)
+        Right (message, rest) -> case decode version message of
+          Left e | B.head message /= versionByte version -> refuseWith version (ErrorKind 1 0) (decodeWhat e)
+          Left e -> refuseWith version (ErrorKind 1 6) ("its features: " ++ decodeWhat e)
+          Right (_, FeaturesReply f)
+            | featuresAuxiliary f /= 0 -> refuseWith version (ErrorKind 1 5) "an auxiliary connection, which is not supported"
+            | otherwise -> pure (Right (version, f, rest))
+          Right (xid, EchoRequest b) -> send version xid (EchoReply b) >> features version rest
+          Right (_, ErrorMessage kind _) -> pure (Left (HandshakeFailed (renderError version kind)))
+          Right _ -> features version rest
+    refuseWith version kind why = do
+      _ <- send version 0 (ErrorMessage kind (Char8.pack (take 64 why)))
+      pure (Left (HandshakeFailed why))
+    -- The next whole message, and what follows.
+    frame bytes
+      | B.length bytes >= 8 && size < 8 = refuseWith highest (ErrorKind 1 6) ("a message with a length of " ++ show size)
+      | B.length bytes >= 8 && B.length bytes >= size = pure (Right (B.splitAt size bytes))
+      | otherwise = do
+        buffer <- borrowBuffer (transportRegistration transport)
+        (r, more) <- withBuffer buffer $ \p -> do
+          r <- readUntil transport p (bufferSize buffer) deadline
+          (,) r <$> B.packCStringLen (castPtr p, max 0 r)
+        giveBackBuffer (transportRegistration transport) buffer
+        case () of
+          _
+            | r > 0 -> frame (bytes <> more)
+            | r == 0 -> pure (Left SwitchClosed)
+            | r == TimedOutCode -> pure (Left (HandshakeFailed "it took too long"))
+            | r == ClosedCode -> pure (Left ControllerStopped)
+            | otherwise -> pure (Left (ConnectionFailed (describeErrno (Errno (negate r)))))
+      where
+        size = fromIntegral (B.index bytes 2) * 256 + fromIntegral (B.index bytes 3) :: Int
+
+-- | Send within a second, or not: for the last words to a peer.
+--
+-- [Blocks]: parks.
+sendBytes :: Transport -> ByteString -> IO ()
+sendBytes transport bytes = do
+  deadline <- deadlineIn (seconds 1)
+  void (B.unsafeUseAsCStringLen bytes (\(p, n) -> writeUntil transport (castPtr p) n deadline))
