@@ -43,7 +43,7 @@ libraries_packages=(
   # clients of HTTP/2: nghttp and h2load, and a library for peers that break the rules
   nghttp2-client python3-h2
   # servers behind the proxy of heddle-gateway
-  nginx-light h2o haproxy
+  nginx-light haproxy
   # programs for heddle-gateway to run: PHP both ways, and two that browse repositories
   php-cgi php-fpm cgit gitweb
   # heddle-openflow: a real switch, with its dummy datapath
@@ -59,9 +59,9 @@ everything_packages=(
   # make test: what unpacks compressed files, makes and hashes passwords, and a terminal
   brotli zstd apache2-utils bsdutils procps
 )
-# What some releases do not have, and cabal does without: a benchmark that compares with it is left out.
-optional_packages=(libghc-monad-par-dev)
-bench_packages=(nginx-light h2o lighttpd php-fpm mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
+# What some releases do not have: what compares with it is left out.
+optional_packages=(libghc-monad-par-dev h2o)
+bench_packages=(nginx-light lighttpd php-fpm mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
   g++ libsimdjson-dev openvswitch-testcontroller)
 
 case "${1:-everything}" in

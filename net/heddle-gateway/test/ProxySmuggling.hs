@@ -20,13 +20,13 @@ import Heddle.Testkit.Watchdog
 import ProxyFixture
 import ProxyPeers hiding (tests)
 import Test.Tasty (TestTree, testGroup)
-import Test.Tasty.HUnit (assertBool, testCase)
+import Test.Tasty.HUnit (assertBool)
 
 tests :: TestTree
 tests = testGroup "smuggling" [differential "nginx" withNginx, differential "h2o" withH2o, differential "Python" withPython]
 
 differential :: String -> ((Upstreamed -> IO ()) -> IO ()) -> TestTree
-differential name with = testCase (show (length attacks) ++ " requests through the proxy to " ++ name) . with $ \up -> do
+differential name with = peerTest name (show (length attacks) ++ " requests through the proxy to " ++ name) . with $ \up -> do
   answered <- newIORef (0 :: Int)
   withFront Epoll defaultSettings {settingBodyPace = Pace (milliseconds 300) 1000} (patient "" [upstreamedAddress up]) $ \front -> do
     forM_ (zip [1 :: Int ..] attacks) $ \(i, attack) -> do
