@@ -29,7 +29,7 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 tests :: TestTree
-tests = testGroup "the process" [successors, systemd, pidFile, user]
+tests = testGroup "the process" [successors, systemd, pidFile, user, messages]
 
 successors :: TestTree
 successors =
@@ -245,3 +245,17 @@ user =
         ended <- runTool "heddle" (["serve", "/tmp", "--user", ":x"] ++ free)
         assertBool (endedErr ended) ("expected USER or USER:GROUP" `isInfixOf` endedErr ended)
     ]
+
+messages :: TestTree
+messages =
+  testCase "pathsForgedMessages: a client's line ends and escapes do not reach standard error" $
+    bracket (socket AF_INET Stream 0) close $ \closed -> do
+      -- Bound, so that nobody else listens there.
+      bind closed (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1)))
+      port <- socketPort closed
+      withProgram (["serve", "/tmp", "--scgi", "/app=127.0.0.1:" ++ show port] ++ free) $ \program -> do
+        withClient (addressOf program) $ \client -> do
+          say client "GET /app/%0Aheddle%20serve:%20forged%1B[2J HTTP/1.1\r\nHost: a\r\n\r\n"
+          hearAnswer client >>= (@?= 502) . answerCode
+        said <- eventually "a message" (programErr program) ("cannot be reached" `isInfixOf`)
+        (length (lines said), '\ESC' `elem` said) @?= (1, False)

@@ -210,11 +210,28 @@ long heddle_executable(const char *path)
   return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0 ? -errno : 0;
 }
 
-/* Whether a path names a regular file: 0, or minus an error number. */
-long heddle_regular(const char *path)
+/*
+ * Whether a relative path names a regular file below a directory, without links that lead out of it: 0, or minus an error
+ * number.
+ */
+long heddle_regular(const char *root, const char *path)
 {
+  struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
   struct stat status;
-  if (stat(path, &status) < 0)
+  int error = 0;
+  int directory = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0)
     return -errno;
-  return S_ISREG(status.st_mode) ? 0 : -EISDIR;
+  int fd = (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+  if (fd < 0)
+    error = errno;
+  else {
+    if (fstat(fd, &status) < 0)
+      error = errno;
+    else if (!S_ISREG(status.st_mode))
+      error = EISDIR;
+    close(fd);
+  }
+  close(directory);
+  return -error;
 }

@@ -123,6 +123,11 @@ environment = withPrograms (\s -> s {cgiVariables = [("GIT_PROJECT_ROOT", "/srv"
   assertBool "the file" (any ("SCRIPT_FILENAME=/tmp/" `B.isPrefixOf`) variables && any ("/cgi/t" `B.isSuffixOf`) variables)
   assertBool "a port" (any ("SERVER_PORT=" `B.isPrefixOf`) variables && any ("REMOTE_PORT=" `B.isPrefixOf`) variables)
   mapM_ lacks ["HTTP_PROXY", "HTTP_X_TWO", "HTTP_TE", "HTTP_CONNECTION", "HTTP_CONTENT_LENGTH", "HTTP_CONTENT_TYPE", "HTTP_PROXY_AUTHORIZATION", "HTTPS", "HOME", "LD_PRELOAD"]
+  -- The Host header of an absolute target does not count.
+  absolute <- withClient (runningAddress (programsRunning programs)) $ \client -> do
+    say client "GET http://a.example/p/t?env HTTP/1.1\r\nHost: other.example\r\n\r\n"
+    C.lines . answerBody <$> hearAnswer client
+  assertBool (show absolute) ("HTTP_HOST=a.example" `elem` absolute && "SERVER_NAME=a.example" `elem` absolute)
   -- Nothing but the three descriptors.
   get programs "/p/t?type+descriptors" >>= answersWith 200 ""
   -- Programs run where they are.

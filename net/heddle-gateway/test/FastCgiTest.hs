@@ -4,6 +4,7 @@
 module FastCgiTest (tests) where
 
 import Control.Concurrent (forkIO, killThread)
+import Control.Concurrent.MVar (newMVar, withMVar)
 import Control.Exception (SomeException, bracket, finally, try)
 import Control.Monad (forM, forM_, forever, unless, void, when)
 import Data.ByteString (ByteString)
@@ -40,6 +41,7 @@ tests =
       testCase "standard error is told; management records are passed over" talk,
       testCase "bad records and endings: 502 or 503, and the connection is dropped" bad,
       testCase "a kept connection that was closed meanwhile: asked again" stale,
+      testCase "connectionsKeptTooLongOccupiedTheServer" expired,
       testCase "several servers: in turn, past one that is away" several,
       testCase "silence is 504; nothing is left of it" silent,
       testCase "the client goes: the connection closes" clientGoes,
@@ -158,6 +160,17 @@ exchange = withServerOf (answering (\(params, body) -> reply (C.unlines ([n <> "
     connections >>= (@?= 1)
     _ <- eventually "the connection to be kept" (fastConnectionsKept fast) (== 1)
     pure ()
+
+-- A server with one process, as php-fpm has: it accepts a connection only after the last one has ended.
+expired :: IO ()
+expired = do
+  process <- newMVar ()
+  withServerOf (\n peer -> withMVar process (\() -> answering (const (reply "hello")) n peer)) $ \address connections ->
+    withFast [address] (\s -> s {fastKeepFor = milliseconds 0}) $ \fast running _ -> do
+      forM_ [1 .. 3 :: Int] $ \_ -> do
+        asking running "/p" >>= answersWith 200 "hello"
+        eventually "the connection to be kept" (fastConnectionsKept fast) (== 1)
+      connections >>= (@?= 3)
 
 scripts :: IO ()
 scripts = withServerOf (answering (\(params, _) -> reply (C.unlines [n <> "=" <> v | (n, v) <- params]))) $ \address _ ->

@@ -84,6 +84,10 @@ rewritings =
             ("", "")
           ]
           $ \(from, to) -> rewriteLocation rewriting from @?= to,
+      testCase "aPathOfTwoSlashesNamedAHost" $ do
+        let atRoot = rewriting {rewritingPrefix = ""}
+        forM_ ["//evil.example/x", "/\\evil.example/x", "///evil.example/x"] $ \path ->
+          (rewriteLocation atRoot ("/base" <> path), rewriteLocation atRoot ("http://up.example:8080/base" <> path)) @?= ("/evil.example/x", "/evil.example/x"),
       testCase "Set-Cookie" $
         forM_
           [ ("a=b", "a=b"),

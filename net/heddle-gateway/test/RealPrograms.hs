@@ -20,6 +20,7 @@ import System.Directory
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.IO (IOMode (..), hPutStrLn, stderr, withBinaryFile, withFile)
+import System.Posix.Files (createSymbolicLink)
 import System.Posix.User (getEffectiveUserID)
 import System.Process
 import Test.Tasty (TestTree, testGroup)
@@ -185,7 +186,11 @@ phpCgi = installed "php-cgi" ["/usr/bin/php-cgi"] $ \program -> withDirectory $ 
   told <- newTold
   withTestRuntime $ \runtime ->
     withCgi runtime (defaultCgiSettings (C.pack program)) {cgiTell = tellTo told} $ \cgi -> do
-      withGatewayServer runtime (cgiScriptGateway cgi root [".php"]) (`phpTests` told)
+      withGatewayServer runtime (cgiScriptGateway cgi root [".php"]) $ \running -> do
+        phpTests running told
+        -- A link out of the root is no script.
+        createSymbolicLink "/etc/passwd" (directory </> "p" </> "out.php")
+        asking running "/p/out.php" >>= (@?= 404) . answerCode
       void (eventually "every program to end" (runningPrograms cgi) (== 0))
 
 phpFpm :: IO ()

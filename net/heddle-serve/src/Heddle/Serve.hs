@@ -53,6 +53,7 @@ where
 
 import Control.Monad (unless, when)
 import Data.ByteString (ByteString)
+import Data.Char (isControl)
 import Data.Foldable (for_)
 import Data.List (intercalate, nub)
 import Data.Maybe (catMaybes, isJust)
@@ -66,8 +67,9 @@ import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Prim.File (closeFile, openBeneath, openFile, readOnly)
-import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
+import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilities)
 import Heddle.Prim.WaitCell
+import Heddle.Scope (withTask)
 import Heddle.Serve.AccessLog
 import Heddle.Serve.Activity
 import Heddle.Serve.Behind
@@ -235,7 +237,7 @@ serveSite options tell = do
               for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
               withServerOn runtime settings make schemes $ \http -> do
                 stop <- newWaitCell
-                succeeding <- newWords 1
+                upgrade <- newWaitCell
                 let reopen' = do
                       notifyReloading channel
                       refreshRoot root
@@ -243,28 +245,31 @@ serveSite options tell = do
                       for_ certificates (`reload` tellOfCertificates messages)
                       notifyReady channel
                     atSecond = cutShort http >> for_ accessLog abandon >> for_ console (abandon . snd) >> serveSecond options
-                    -- One at a time.
-                    successor = for_ (serveSuccessor options) $ \(program, arguments) -> do
-                      free <- compareAndSet succeeding 0 0 1
-                      when free $ do
-                        started <- startSuccessor runtime (seconds 60) program arguments (notifyVariables channel) (handedOver places)
-                        case started of
-                          Left why -> do
-                            announce messages (Trouble ("the successor does not serve, so this process goes on: " ++ why))
-                            atomicWrite succeeding 0 0
-                          Right pid -> do
-                            notifySuccessor channel pid
-                            announce messages (Notice ("process " ++ show pid ++ " serves from now on"))
-                            for_ places (handOverListener . snd)
-                            unpark stop
-                handleSignals (unpark stop) atSecond reopen' successor
+                    -- One at a time, and none after the stop, which ends a successor that does not serve yet. It runs masked: one that
+                    -- has been heard gets the listeners.
+                    succession = for_ (serveSuccessor options) $ \(program, arguments) ->
+                      let go = do
+                            park upgrade
+                            started <- trySync (startSuccessor runtime (seconds 60) program arguments (notifyVariables channel) (handedOver places))
+                            case either (Left . describeException) id started of
+                              Left why -> do
+                                announce messages (Trouble ("the successor does not serve, so this process goes on: " ++ why))
+                                _ <- reset upgrade
+                                go
+                              Right pid -> do
+                                for_ places (handOverListener . snd)
+                                notifySuccessor channel pid
+                                announce messages (Notice ("process " ++ show pid ++ " serves from now on"))
+                                unpark stop
+                       in go
+                handleSignals (unpark stop) atSecond reopen' (unpark upgrade)
                 unless (null (inheritedSockets inherited) || or [True | ListenInherited _ <- map (listenPlace . fst) places]) $
                   announce messages (Trouble "systemd has passed sockets, and nobody accepts from them; use --listen systemd")
                 -- Signals may come from now on.
                 maybe id withPid (servePidFile options) $ do
                   for_ (inheritedHandover inherited) announceReady
                   announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
-                  park stop
+                  withTask (labelMe "serve/successor" >> mask_ succession) (const (park stop))
                   open <- connectionsOpen http
                   announceSoon messages (Draining open)
                   deadline <- deadlineIn (serveDrain options)
@@ -276,11 +281,13 @@ serveSite options tell = do
       Serving urls _ -> notifyServing channel urls
       Draining _ -> notifyStopping channel
       _ -> pure ()
+    -- Clients choose paths, and paths are in these messages.
+    visible = map (\c -> if isControl c then '?' else c)
     withPid path = naming (CannotWritePid path) . withPidFile path
     tellOfCertificates messages = announce messages . either Trouble Notice
     settingsWith messages =
       (serveSettings options)
-        { settingFailed = \e -> announce messages (Trouble ("a request failed: " ++ describeException e)),
+        { settingFailed = \e -> announce messages (Trouble ("a request failed: " ++ visible (describeException e))),
           settingPaused = \e -> announce messages (Trouble ("accepting pauses: " ++ describeErrno e ++ ", and no connection is idle; raise the limit of open files (ulimit -n)")),
           settingCrowded = \shortage ->
             announce messages . Trouble $
@@ -289,7 +296,7 @@ serveSite options tell = do
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
     withRoutes runtime messages root body = do
-      opened <- try (withGateways runtime (announce messages . Trouble) (serveDirectory options) (hasFile root) (serveProxy options) (serveVariables options) (serveRoutes options) body)
+      opened <- try (withGateways runtime (announce messages . Trouble . visible) (serveDirectory options) (hasFile root) (serveProxy options) (serveVariables options) (serveRoutes options) body)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing

@@ -214,7 +214,7 @@ cgiGateway cgi place request = case cgiOpen cgi of
 -- [Masking]: interruptible; the program is then told to end.
 cgiScriptGateway :: Cgi -> ByteString -> [ByteString] -> Gateway
 cgiScriptGateway cgi root suffixes place request = do
-  there <- B.useAsCString (root <> name) (fmap (>= 0) . c_regular)
+  there <- B.useAsCString root $ \r -> B.useAsCString (B.drop 1 name) (fmap (>= 0) . c_regular r)
   if there
     then runProgram cgi place request (Script name info (root <> name) root) (cgiPath (cgiSettings cgi))
     else pure (problem status404 "There is no such script.")
@@ -317,7 +317,7 @@ printable = map (\c -> if isPrint c && c < '\DEL' then c else '?') . C.unpack . 
 foreign import ccall safe "heddle_cgi_find" c_find :: CInt -> Ptr CChar -> IO CLong
 
 -- Safe: it looks a path up.
-foreign import ccall safe "heddle_regular" c_regular :: Ptr CChar -> IO CLong
+foreign import ccall safe "heddle_regular" c_regular :: Ptr CChar -> Ptr CChar -> IO CLong
 
 -- Safe: it looks a path up.
 foreign import ccall safe "heddle_executable" c_executable :: Ptr CChar -> IO CLong

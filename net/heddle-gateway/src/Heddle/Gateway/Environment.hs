@@ -115,6 +115,8 @@ variablesOf request place script = do
       ],
       [("PATH_TRANSLATED", scriptRoot script <> scriptInfo script) | not (B.null (scriptInfo script))],
       [("HTTPS", "on") | isSecure request],
+      -- Of an absolute target, whose Host header does not count.
+      [("HTTP_HOST", authority) | not (B.null authority)],
       [("CONTENT_LENGTH", C.pack (show n)) | Just n <- [left'], n > 0 || fmap snd (fieldOf "content-length") == Just "0"],
       [("CONTENT_TYPE", v) | placeQuery place == Nothing, Just (_, v) <- [fieldOf "content-type"]],
       passed
@@ -122,7 +124,7 @@ variablesOf request place script = do
   where
     lower = C.map toLower
     variable c = if c == '-' then '_' else toUpper c
-    passes n = not (C.elem '_' n) && not (isHopByHop n) && n `notElem` ["content-length", "content-type", "proxy", "proxy-authorization"]
+    passes n = not (C.elem '_' n) && not (isHopByHop n) && n `notElem` ["content-length", "content-type", "host", "proxy", "proxy-authorization"]
 
 -- The path and query of a target, which may be a whole URL.
 pathOf :: ByteString -> ByteString

@@ -93,23 +93,23 @@ connectTo :: Upstreams -> Bool -> IO (Either Failure Connected)
 connectTo upstreams fresh = do
   capability <- myCapability
   now <- monotonicNow
-  taken <- if fresh then pure Nothing else modifyRef (upstreamsKept upstreams) (takeOne capability now)
+  (taken, old) <- modifyRef (upstreamsKept upstreams) (takeOne capability now)
+  for_ old (\(Kept c _) -> dropConnection c)
   case taken of
-    Just (Kept connected _, old) -> do
-      for_ old (\(Kept c _) -> dropConnection c)
+    Just (Kept connected _) -> do
       stale <- isStale (connectedTo connected)
       if stale then dropConnection connected >> connectTo upstreams fresh else pure (Right connected {connectedReused = True})
     Nothing -> open upstreams
   where
-    takeOne capability now kept = case kept of
-      Just (_ : _) ->
-        let (alive, old) = partition (\(Kept _ until') -> until' > now) (concat kept)
+    -- Old ones are closed first: each may occupy a process of the server, which the new connection would wait for.
+    takeOne capability now = \case
+      Just connections ->
+        let (alive, old) = partition (\(Kept _ until') -> until' > now) connections
             (mine, others) = partition (\(Kept c _) -> registrationCapability (connectedTo c) == capability) alive
          in case mine ++ others of
-              one : rest -> (Just rest, Just (one, old))
-              -- The old ones are closed when the next connection is kept.
-              [] -> (kept, Nothing)
-      _ -> (kept, Nothing)
+              one : rest | not fresh -> (Just rest, (Just one, old))
+              _ -> (Just alive, (Nothing, old))
+      Nothing -> (Nothing, (Nothing, []))
 
 -- | Return a connection that can serve another request.
 --

@@ -20,12 +20,13 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.Char (isAlphaNum, isAscii, ord)
+import Data.Char (isAlphaNum, isAscii, ord, toUpper)
 import Data.List (intercalate)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
-import Heddle.Gateway.Place (Gateway)
+import Heddle.Gateway.Place (Gateway, Place (..), placePath)
 import Heddle.Gateway.Proxy
+import Heddle.Http (Header (..), Reply (..), status303)
 import Heddle.Http.Client (Origin (..), Url (..), describeUrlError, parseUrl)
 import Heddle.IO (Runtime)
 import Heddle.Prim.Exception (displayException)
@@ -69,7 +70,11 @@ withForwarding runtime tell settings pattern' urls body =
         Right client -> opened given {proxySecure = Just (tlsConnecting client), proxyHost = HostOfUpstream}
     else opened given
   where
-    opened with = withProxy runtime with (\proxy -> body (Right (\_ -> proxyHandler proxy)))
+    opened with = withProxy runtime with (body . Right . forwarding)
+    -- A proxy forwards what the client has sent. Where a program redirects to instead, the client goes itself.
+    forwarding proxy place = case placeQuery place of
+      Nothing -> proxyHandler proxy
+      Just asked -> \_ -> pure (Whole status303 [Header "Location" ("/" <> B.drop 1 (escaped (C.dropWhile (== '/') (placePath place))) <> (if B.null asked then "" else "?" <> asked))] "")
     given = settings {proxyPrefix = escaped (patternPrefix pattern'), proxyUpstreams = map upstreamAt urls, proxyFailed = tell}
 
 -- A decoded path as it stands in an address.
@@ -80,4 +85,5 @@ escaped prefix
   where
     spelt c
       | isAscii c && isAlphaNum c || c `elem` ("/-._~!$&'()*+,;=:@" :: String) = C.singleton c
-      | otherwise = C.pack ('%' : (if ord c < 16 then "0" else "") ++ showHex (ord c) "")
+      -- In upper case, as encodePath spells it.
+      | otherwise = C.pack ('%' : (if ord c < 16 then "0" else "") ++ map toUpper (showHex (ord c) ""))

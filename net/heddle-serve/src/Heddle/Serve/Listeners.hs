@@ -41,7 +41,7 @@ withListeners runtime spread inherited specs body = opening [] specs
       body (reverse found)
     opening found (spec : rest) = opened spec $ \newest -> opening (map ((,) spec) newest ++ found) rest
     opened spec next = case (listenPlace spec, [fds | (name, fds) <- handed, name == renderListen spec]) of
-      (_, groups@(_ : _)) -> adopting (map (fmap takenOver . adoptListeners runtime) groups)
+      (place, groups@(_ : _)) -> adopting (map (fmap (ours place) . adoptListeners runtime) groups)
       (ListenInherited name, []) -> case [fd | (name', fd) <- inheritedSockets inherited, null name || name' == name] of
         [] -> throwIO (CannotResolve (renderListen spec) (missing name))
         fds -> adopting (map (adoptListeners runtime . (:| [])) fds)
@@ -70,6 +70,10 @@ withListeners runtime spread inherited specs body = opening [] specs
                 | otherwise -> throwIO (cannot errno)
               Nothing -> throwIO e
         cannot = CannotListen (renderListen spec)
+    -- The files of systemd's sockets are systemd's.
+    ours = \case
+      ListenInherited _ -> id
+      _ -> takenOver
     missing name
       | null name = "systemd has passed no socket; a unit heddle.socket makes it do so"
       | otherwise = "systemd has passed no socket with FileDescriptorName=" ++ name

@@ -96,9 +96,9 @@ notifyReady channel = notify channel ["READY=1"]
 notifyStopping :: Notify -> IO ()
 notifyStopping channel = notify channel ["STOPPING=1", "STATUS=waiting for open connections"]
 
--- | Another process is the service now.
+-- | Another process is the service now. What it has told systemd so far did not count, so the watchdog's time begins anew.
 notifySuccessor :: Notify -> Int -> IO ()
-notifySuccessor channel pid = notify channel ["MAINPID=" <> C.pack (show pid)]
+notifySuccessor channel pid = notify channel ["MAINPID=" <> C.pack (show pid), "WATCHDOG=1"]
 
 -- That nobody receives it is not an error of the server.
 notify :: Notify -> [ByteString] -> IO ()

@@ -21,6 +21,7 @@ import System.Directory (removeFile, renameFile)
 import System.IO.Error (isDoesNotExistError)
 import System.Posix.Process (getProcessID)
 import System.Posix.User
+import Text.Read (readMaybe)
 
 -- | Write the process id and a newline into a file, replacing it in one step, and remove it at the end if it is still this
 -- process's: a successor has written its own.
@@ -53,8 +54,8 @@ parseUser text = case break (== ':') text of
 renderUser :: UserSpec -> String
 renderUser (UserSpec user group) = user ++ maybe "" (':' :) group
 
--- | Give up the rights of the present user for good: groups first, and the C library changes all threads. A process that
--- is the wanted user already does nothing; so the same options serve a service manager that has changed the user.
+-- | Give up the rights of the present user for good: groups first, and the C library changes all threads. Nothing happens in a process that
+-- is the wanted user already, such as one that a service manager started so, or a successor.
 --
 -- [Blocks]: holds an OS thread while users are looked up.
 -- [Throws]: never; what is wrong is the answer.
@@ -78,9 +79,7 @@ becomeUser (UserSpec user group) = do
                 Left (e :: IOException) -> Left ("this process may not become " ++ user ++ ": " ++ displayException e)
                 Right () -> Right ()
   where
-    userNamed name = case reads name of
-      [(n, "")] -> getUserEntryForID (fromIntegral (n :: Int))
-      _ -> getUserEntryForName name
-    groupNamed name = case reads name of
-      [(n, "")] -> getGroupEntryForID (fromIntegral (n :: Int))
-      _ -> getGroupEntryForName name
+    userNamed name = maybe (getUserEntryForName name) (getUserEntryForID . fromIntegral) (numbered name)
+    groupNamed name = maybe (getGroupEntryForName name) (getGroupEntryForID . fromIntegral) (numbered name)
+    -- The last number means none.
+    numbered name = readMaybe name >>= \n -> if n >= 0 && n < (4294967295 :: Int) then Just n else Nothing

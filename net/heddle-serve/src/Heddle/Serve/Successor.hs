@@ -18,10 +18,12 @@ where
 import Control.Monad (void)
 import Data.List.NonEmpty (NonEmpty)
 import Data.List.NonEmpty qualified as NonEmpty
-import Foreign.C.String (CString, withCString)
+import Foreign.C.String (CString)
 import Foreign.C.Types (CInt (..))
 import Foreign.Marshal.Array (allocaArray, peekArray, withArray0, withArrayLen)
 import Foreign.Ptr (Ptr, nullPtr)
+import GHC.Foreign qualified as Foreign (withCString)
+import GHC.IO.Encoding (TextEncoding, getFileSystemEncoding)
 import Heddle.IO (RecvResult (..), Runtime, close, recvUntil, register)
 import Heddle.Prim.Clock (Nanos, deadlineIn)
 import Heddle.Prim.Errno
@@ -61,21 +63,23 @@ startSuccessor runtime time program arguments variables listeners =
           pure (conn, fromIntegral w :: Fd)
         _ -> throwErrnoFor "pipe2" EINVAL
     spawn writable = do
+      -- As in "Heddle.Serve.FileName": only this encoding gives all bytes back.
+      encoding <- getFileSystemEncoding
       inherited <- getEnvironment
       let handed = renderHandover (Handover writable listeners)
           environment = (handoverVariable, handed) : variables ++ inherited
           kept = writable : concatMap (NonEmpty.toList . snd) listeners
-      withCString program $ \path ->
-        withStrings arguments $ \argv ->
-          withStrings [name ++ "=" ++ value | (name, value) <- environment] $ \envp ->
+      Foreign.withCString encoding program $ \path ->
+        withStrings encoding arguments $ \argv ->
+          withStrings encoding [name ++ "=" ++ value | (name, value) <- environment] $ \envp ->
             withArrayLen (map fromIntegral kept) $ \count fds ->
               fromIntegral <$> c_spawn path argv envp fds (fromIntegral count)
 
-withStrings :: [String] -> (Ptr CString -> IO a) -> IO a
-withStrings = go []
+withStrings :: TextEncoding -> [String] -> (Ptr CString -> IO a) -> IO a
+withStrings encoding = go []
   where
     go done [] body = withArray0 nullPtr (reverse done) body
-    go done (s : rest) body = withCString s $ \p -> go (p : done) rest body
+    go done (s : rest) body = Foreign.withCString encoding s $ \p -> go (p : done) rest body
 
 -- | Tell the process before that this one serves.
 --

@@ -40,7 +40,7 @@ import Heddle.Http.Borrowed (requestBegan)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Errno
-import Heddle.Prim.Exception (mask_, onException)
+import Heddle.Prim.Exception (bracket, mask_, onException)
 import Heddle.Prim.File
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Serve.FileReply (problem, withHeaders)
@@ -151,8 +151,9 @@ statusOf path = mask_ $ do
 
 -- Credentials ---------------------------------------------------------------------
 
--- | The credentials that a capability found right, newest first, and the lock of whoever checks some.
-data Verified = Verified !(Ref [Proven]) !Lock
+-- | The credentials that a capability found right, newest first; the lock of whoever checks some; and how many requests check
+-- or wait for it.
+data Verified = Verified !(Ref [Proven]) !Lock !Words
 
 -- An Authorization as sent, and the version of the users that it was right for.
 data Proven = Proven !Int !ByteString
@@ -161,14 +162,19 @@ data Proven = Proven !Int !ByteString
 mostVerified :: Int
 mostVerified = 64
 
+-- More requests than these that check or wait for it are refused: a check takes long, and whoever sends wrong passwords
+-- would keep others out for as long as the queue is.
+mostWaiting :: Int
+mostWaiting = 16
+
 -- | None yet.
 newVerified :: IO Verified
-newVerified = Verified <$> newRef [] <*> newLock
+newVerified = Verified <$> newRef [] <*> newLock <*> newWords 1
 
 -- | @guarded users verified refuse handler@ passes requests with the name and password of a user to the handler, and answers
--- others with 401, which @refuse@ may change.
+-- others with 401, which @refuse@ may change, or with 503 while too many are being checked.
 guarded :: Users -> Verified -> (Request -> Reply -> IO Reply) -> Handler -> Handler
-guarded users verified@(Verified _ lock) refuse handler request = do
+guarded users verified@(Verified _ lock waiting) refuse handler request = do
   given <- fromMaybe "" <$> header request HeaderAuthorization
   table@(Version version _ _) <- usersAt users (requestBegan request)
   known <- isRemembered verified version given
@@ -177,20 +183,27 @@ guarded users verified@(Verified _ lock) refuse handler request = do
     else case credentialsOf given of
       Nothing -> refuse request unauthorized
       Just (user, password) -> do
-        right <- withLock lock $ do
-          -- Another request with the same may have been checked meanwhile.
-          again <- isRemembered verified version given
-          if again then pure True else check table user password >>= \ok -> ok <$ when ok (remember verified version given)
-        if right then handler request else refuse request unauthorized
+        right <- bracket (fetchAdd waiting 0 1) (\_ -> fetchAdd waiting 0 (-1)) $ \before ->
+          if before >= mostWaiting
+            then pure Nothing
+            else fmap Just . withLock lock $ do
+              -- Another request with the same may have been checked meanwhile.
+              again <- isRemembered verified version given
+              if again then pure True else check table user password >>= \ok -> ok <$ when ok (remember verified version given)
+        case right of
+          Just True -> handler request
+          Just False -> refuse request unauthorized
+          Nothing -> refuse request (withHeaders [Header "Retry-After" "5"] (problem status503 "Too many passwords are being checked; try again."))
 
--- For an unknown user a password is checked as well, so that the time does not tell which users there are.
+-- For an unknown user a password is checked as well, so that the time does not tell which users there are, if
+-- all hashes are of one kind and cost.
 check :: Version -> ByteString -> ByteString -> IO Bool
 check (Version _ _ table) user password = case Map.lookup user table of
   Just hash -> passwordMatches password hash
   Nothing -> False <$ traverse (passwordMatches password . snd) (Map.lookupMin table)
 
 isRemembered :: Verified -> Int -> ByteString -> IO Bool
-isRemembered (Verified ref _) version given = do
+isRemembered (Verified ref _ _) version given = do
   known <- readRef ref
   -- All are compared, so that the time does not tell which was near.
   pure (not (B.null given) && sum (map same known) /= 0)
@@ -198,7 +211,7 @@ isRemembered (Verified ref _) version given = do
     same (Proven v text) = if sameSecret text given && v == version then 1 else 0 :: Int
 
 remember :: Verified -> Int -> ByteString -> IO ()
-remember (Verified ref _) version given =
+remember (Verified ref _ _) version given =
   modifyRef ref (\known -> (Proven version given : take (mostVerified - 1) [one | one@(Proven v _) <- known, v == version], ()))
 
 unauthorized :: Reply

@@ -68,14 +68,18 @@ attendedNow attendance = (\(Entries _ entries) -> IntMap.size entries) <$> readR
 -- [Blocks]: never.
 attend :: Attendance -> Registration -> Registration -> IO (IO Bool)
 attend attendance client upstream = do
-  state <- newWords 1
-  number <- modifyRef (attendanceEntries attendance) $ \(Entries next entries) ->
-    (Entries (next + 1) (IntMap.insert next (Entry client upstream state) entries), next)
-  start attendance
-  pure $ do
-    over <- compareAndSet state 0 0 2
-    modifyRef (attendanceEntries attendance) $ \(Entries next entries) -> (Entries next (IntMap.delete number entries), ())
-    pure (not over)
+  gone <- peerHungUp client
+  if gone
+    then pure True <$ closeRegistration upstream
+    else do
+      state <- newWords 1
+      number <- modifyRef (attendanceEntries attendance) $ \(Entries next entries) ->
+        (Entries (next + 1) (IntMap.insert next (Entry client upstream state) entries), next)
+      start attendance
+      pure $ do
+        over <- compareAndSet state 0 0 2
+        modifyRef (attendanceEntries attendance) $ \(Entries next entries) -> (Entries next (IntMap.delete number entries), ())
+        pure (not over)
 
 start :: Attendance -> IO ()
 start attendance = do

@@ -257,7 +257,7 @@ isLeftOut = \case
 dropsOther :: Bool -> ByteString -> Bool
 dropsOther trusted spelt
   | C.elem '_' spelt = hyphened `elem` framingNames || isForwarding hyphened
-  | otherwise = name `elem` ["http2-settings", "proxy"] || (not trusted && isForwarding name)
+  | otherwise = name `elem` ["http2-settings", "proxy", "x-forwarded-prefix"] || (not trusted && isForwarding name)
   where
     name = lower spelt
     hyphened = C.map (\c -> if c == '_' then '-' else c) name

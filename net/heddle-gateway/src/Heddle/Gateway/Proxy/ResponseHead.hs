@@ -124,8 +124,8 @@ clientPath :: Rewriting -> ByteString -> Maybe ByteString
 clientPath rewriting path = case B.stripPrefix (rewritingBase rewriting) path of
   Just rest
     | B.null rest || C.head rest `elem` ("/?#" :: String) ->
-      let whole = rewritingPrefix rewriting <> rest
-       in Just (if "/" `B.isPrefixOf` whole then whole else "/" <> whole)
+      -- Two slashes at the beginning would name a host.
+      Just ("/" <> C.dropWhile (`elem` ("/\\" :: String)) (rewritingPrefix rewriting <> rest))
   _ -> Nothing
 
 -- | A Location, with an address of the upstream made one of the client's. Other addresses stay.
