@@ -219,6 +219,7 @@ controllerAddress = listenerAddress . controllerListener
 switches :: Controller -> IO [Switch]
 switches controller = Map.elems <$> readRef (controllerSwitches controller)
 
+-- | The switch of a datapath that is connected now.
 findSwitch :: Controller -> DatapathId -> IO (Maybe Switch)
 findSwitch controller datapath = Map.lookup datapath <$> readRef (controllerSwitches controller)
 
@@ -232,6 +233,7 @@ data ControllerCounts = ControllerCounts
   }
   deriving stock (Eq, Show)
 
+-- | What has been counted since the start, over all switches.
 controllerCounts :: Controller -> IO ControllerCounts
 controllerCounts controller = do
   -- Counts of connections move from one sum to the other; a reader may miss one that ends at this moment.
@@ -253,7 +255,7 @@ data SwitchCounts = SwitchCounts
   }
   deriving stock (Eq, Show)
 
--- [Threads]: any.
+-- | What has been counted of a switch's connection; for any thread.
 switchCounts :: Switch -> IO SwitchCounts
 switchCounts switch = SwitchCounts <$> at WordPacketIns <*> at WordMessages <*> at WordUndecodable <*> at WordDropped <*> at WordSent
   where

@@ -83,18 +83,22 @@ hostKey vlan (Mac mac) = HostKey (1 `shiftL` 60 .|. (fromIntegral vlan .&. 0xfff
 newtype Place = Place Int
   deriving stock (Eq, Show)
 
+-- | No place: the host is not known.
 noPlace :: Place
 noPlace = Place 0
 
--- The switch's number in 19 bits above the port, plus one, so that no place is 0; the minute, in 11 bits, above both.
+-- | The place of a port of a switch by its number, below 2^19 - 1.
 placeOf :: Int -> PortNo -> Place
+-- The switch's number in 19 bits above the port, plus one, so that no place is 0; the minute, in 11 bits, above both.
 placeOf switch (PortNo port) = Place (((switch + 1) .&. 0x7ffff) `shiftL` 32 .|. fromIntegral port)
 {-# INLINE placeOf #-}
 
+-- | The switch's number.
 placeSwitch :: Place -> Int
 placeSwitch (Place w) = ((w `shiftR` 32) .&. 0x7ffff) - 1
 {-# INLINE placeSwitch #-}
 
+-- | The port.
 placePort :: Place -> PortNo
 placePort (Place w) = PortNo (fromIntegral w)
 {-# INLINE placePort #-}
@@ -263,6 +267,10 @@ findHostThen hosts (HostKey key) next = do
 forgetPlace :: Hosts -> Place -> IO ()
 forgetPlace hosts (Place place) = forgetWhere hosts (\w -> w .&. whereMask == place)
 
+-- | Forget all hosts of a switch.
+--
+-- [Cost]: O(slots).
+-- [Threads]: any.
 forgetSwitch :: Hosts -> Int -> IO ()
 forgetSwitch hosts number = forgetWhere hosts (\w -> w .&. whereMask /= 0 && placeSwitch (Place w) == number)
 

@@ -104,6 +104,7 @@ data LoadResult = LoadResult
     resultFailed :: ![String]
   }
 
+-- | What one fake switch has counted.
 data SwitchResult = SwitchResult
   { switchAnswers :: !Int,
     switchLost :: !Int
@@ -129,6 +130,7 @@ bucketMiddle i
   | i < 32 = i
   | otherwise = let e = i `quot` 32 - 1 in ((i .&. 31) + 32) `shiftL` e + (1 `shiftL` e) `shiftR` 1
 
+-- | How many values were recorded.
 histogramCount :: Histogram -> Int
 histogramCount (Histogram h) = sum (map snd h)
 
@@ -143,11 +145,13 @@ histogramQuantile q (Histogram h) = go 0 h
       | n + k >= wanted = bucketMiddle b
       | otherwise = go (n + k) rest
 
+-- | The mean of the values recorded; 0 for none.
 histogramMean :: Histogram -> Double
 histogramMean (Histogram h)
   | null h = 0
   | otherwise = sum [fromIntegral (bucketMiddle b) * fromIntegral k | (b, k) <- h] / fromIntegral (sum (map snd h))
 
+-- | The largest value recorded.
 histogramMax :: Histogram -> Int
 histogramMax (Histogram h) = if null h then 0 else bucketMiddle (fst (last h))
 

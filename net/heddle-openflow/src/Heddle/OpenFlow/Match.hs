@@ -48,6 +48,7 @@ data Match
     MatchRaw !Word16 !ByteString
   deriving stock (Eq, Show)
 
+-- | What every packet matches.
 matchAll :: Match
 matchAll = Match []
 
@@ -103,6 +104,7 @@ data Field
   | Ipv6Exthdr
   deriving stock (Eq, Ord, Show, Enum, Bounded)
 
+-- | The field with a number of OXM's basic class.
 fieldOf :: Word8 -> Maybe Field
 fieldOf n
   | fromIntegral n <= fromEnum (maxBound :: Field) = Just (toEnum (fromIntegral n))
@@ -118,6 +120,7 @@ data FieldInfo = FieldInfo
     fieldMaskable :: !Bool
   }
 
+-- | What is known of a field.
 fieldInfo :: Field -> FieldInfo
 fieldInfo = \case
   InPort -> FieldInfo 4 32 False
@@ -161,6 +164,7 @@ fieldInfo = \case
   TunnelId -> FieldInfo 8 64 True
   Ipv6Exthdr -> FieldInfo 2 9 True
 
+-- | All fields of the standard.
 knownFields :: [Field]
 knownFields = [minBound .. maxBound]
 

@@ -171,6 +171,7 @@ features version =
       OF10 -> (\c r -> (0, c, r)) <$ padding 3 <*> featuresCapabilities =. word32 <*> featuresActions =. word32
       OF13 -> (,,) <$> featuresAuxiliary =. word8 <* padding 2 <*> featuresCapabilities =. word32 <*> featuresActions =. word32
 
+-- | How a switch treats fragments, and how much of a packet it sends to the controller.
 data SwitchConfig = SwitchConfig
   { configFlags :: !Word16,
     -- | How much of a packet comes with a packet-in; 0xffff: all.
@@ -181,6 +182,7 @@ data SwitchConfig = SwitchConfig
 switchConfig :: Codec SwitchConfig SwitchConfig
 switchConfig = SwitchConfig <$> configFlags =. word16 <*> configMissLength =. word16
 
+-- | A packet that a switch hands to the controller.
 data PacketIn = PacketIn
   { packetInBuffer :: !BufferId,
     packetInTotal :: !Word16,
@@ -195,6 +197,7 @@ data PacketIn = PacketIn
   }
   deriving stock (Eq, Show)
 
+-- | Why a packet comes.
 pattern ReasonNoMatch, ReasonAction, ReasonInvalidTtl :: Word8
 pattern ReasonNoMatch = 0
 pattern ReasonAction = 1
@@ -223,6 +226,7 @@ packetIn = \case
         (maybe (Left "a packet-in of 1.0 without an ingress port") (Right . PortNo . fromInteger . fst) . fieldValue InPort)
         port16
 
+-- | A packet for a switch to send.
 data PacketOut = PacketOut
   { packetOutBuffer :: !BufferId,
     packetOutInPort :: !PortNo,
@@ -254,6 +258,7 @@ newtype FlowCommand = FlowCommand Word16
   deriving stock (Eq, Ord)
   deriving newtype (Show)
 
+-- | What to do with flows.
 pattern FlowAdd, FlowModify, FlowModifyStrict, FlowDelete, FlowDeleteStrict :: FlowCommand
 pattern FlowAdd = FlowCommand 0
 pattern FlowModify = FlowCommand 1
@@ -261,6 +266,7 @@ pattern FlowModifyStrict = FlowCommand 2
 pattern FlowDelete = FlowCommand 3
 pattern FlowDeleteStrict = FlowCommand 4
 
+-- | Flags of a flow modification.
 pattern SendFlowRemoved, CheckOverlap :: Word16
 pattern SendFlowRemoved = 1
 pattern CheckOverlap = 2
@@ -336,6 +342,7 @@ flowMod = \case
         (\case [] -> Right []; [ApplyActions as] -> Right as; _ -> Left "instructions other than actions in 1.0")
         (actionsCodec OF10)
 
+-- | A flow has ended.
 data FlowRemoved = FlowRemoved
   { removedCookie :: !Word64,
     removedPriority :: !Word16,
@@ -379,6 +386,7 @@ flowRemoved = \case
       <*> removedBytes =. word64
       <*> removedMatch =. match13
 
+-- | A port has come, gone or changed.
 data PortStatus = PortStatus
   { -- | 0: added, 1: deleted, 2: changed
     portStatusReason :: !Word8,
@@ -389,6 +397,7 @@ data PortStatus = PortStatus
 portStatus :: Version -> Codec PortStatus PortStatus
 portStatus version = PortStatus <$> portStatusReason =. word8 <* padding 7 <*> portStatusPort =. portCodec version
 
+-- | Change a port's configuration.
 data PortMod = PortMod
   { portModPort :: !PortNo,
     portModMac :: !Mac,
@@ -406,12 +415,14 @@ portMod = \case
       <*> portModAdvertise =. word32
       <* padding 4
 
+-- | Configure a table.
 data TableMod = TableMod
   { tableModTable :: !Word8,
     tableModConfig :: !Word32
   }
   deriving stock (Eq, Show)
 
+-- | Change a group.
 data GroupMod = GroupMod
   { -- | 0: add, 1: modify, 2: delete
     groupModCommand :: !Word16,
@@ -422,6 +433,7 @@ data GroupMod = GroupMod
   }
   deriving stock (Eq, Show)
 
+-- | Change a meter.
 data MeterMod = MeterMod
   { -- | 0: add, 1: modify, 2: delete
     meterModCommand :: !Word16,
@@ -431,6 +443,7 @@ data MeterMod = MeterMod
   }
   deriving stock (Eq, Show)
 
+-- | A queue of a port.
 data Queue = Queue
   { queueId :: !Word32,
     -- | 1.3
@@ -439,6 +452,7 @@ data Queue = Queue
   }
   deriving stock (Eq, Show)
 
+-- | A property of a queue.
 data QueueProperty
   = -- | In tenths of a percent.
     QueueMinRate !Word16
@@ -485,10 +499,12 @@ queueCodec version = codecOf get put
         [caseOf 2 QueueMaxRate (\case QueueMaxRate r -> Just r; _ -> Nothing) rate | version == OF13]
     rate = id <$ padding 4 <*> id =. word16 <* padding 6
 
+-- | What a controller is to a switch.
 newtype Role = Role Word32
   deriving stock (Eq, Ord)
   deriving newtype (Show)
 
+-- | The roles of the standard.
 pattern RoleNoChange, RoleEqual, RoleMaster, RoleSlave :: Role
 pattern RoleNoChange = Role 0
 pattern RoleEqual = Role 1

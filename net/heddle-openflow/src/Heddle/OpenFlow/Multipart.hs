@@ -91,6 +91,7 @@ portCodec = \case
       <*> portCurrentSpeed =. word32
       <*> portMaxSpeed =. word32
 
+-- | What a switch says of itself.
 data SwitchDescription = SwitchDescription
   { descManufacturer :: !ByteString,
     descHardware :: !ByteString,
@@ -192,6 +193,7 @@ asInstructions =
     )
     (actionsCodec OF10)
 
+-- | Sums over the flows that were asked for.
 data AggregateStats = AggregateStats
   { aggregatePackets :: !Word64,
     aggregateBytes :: !Word64,
@@ -202,6 +204,7 @@ data AggregateStats = AggregateStats
 aggregate :: Codec AggregateStats AggregateStats
 aggregate = AggregateStats <$> aggregatePackets =. word64 <*> aggregateBytes =. word64 <*> aggregateFlows =. word32 <* padding 4
 
+-- | Counters of a table.
 data TableStats = TableStats
   { tableStatsId :: !Word8,
     -- | 1.0
@@ -246,6 +249,7 @@ exactly :: Int -> Codec a a -> Codec [a] [a]
 exactly n c = codecOf (mapM (const (codecGet c)) [1 .. n]) $ \as ->
   if length as == n then foldMap (codecPut c) as else refuse (show (length as) ++ " numbers where there are " ++ show n)
 
+-- | Counters of a queue.
 data QueueStats = QueueStats
   { queueStatsPort :: !PortNo,
     queueStatsQueue :: !Word32,
@@ -272,12 +276,14 @@ queueStats = \case
       <*> queueStatsSeconds =. word32
       <*> queueStatsNanoseconds =. word32
 
+-- | Counters of a bucket.
 data BucketCounter = BucketCounter
   { counterPackets :: !Word64,
     counterBytes :: !Word64
   }
   deriving stock (Eq, Show)
 
+-- | Counters of a group.
 data GroupStats = GroupStats
   { groupStatsId :: !Word32,
     groupStatsReferences :: !Word32,
@@ -312,6 +318,7 @@ bucketCodec =
   lengthPrefixed 0 $
     Bucket <$> bucketWeight =. word16 <*> bucketWatchPort =. port32 <*> bucketWatchGroup =. word32 <* padding 4 <*> bucketActions =. actionsCodec OF13
 
+-- | A group as it is configured.
 data GroupDescription = GroupDescription
   { groupDescType :: !Word8,
     groupDescId :: !Word32,
@@ -336,12 +343,14 @@ data GroupFeatures = GroupFeatures
 groupFeatures :: Codec GroupFeatures GroupFeatures
 groupFeatures = GroupFeatures <$> groupTypes =. word32 <*> groupCapabilities =. word32 <*> groupMost =. exactly 4 word32 <*> groupActions =. exactly 4 word32
 
+-- | Counters of a meter's band.
 data MeterBandStats = MeterBandStats
   { bandPackets :: !Word64,
     bandBytes :: !Word64
   }
   deriving stock (Eq, Show)
 
+-- | Counters of a meter.
 data MeterStats = MeterStats
   { meterStatsId :: !Word32,
     meterStatsFlows :: !Word32,
@@ -397,6 +406,7 @@ bandCodec = tagged "a meter band" cases BandRaw $ \case
           (\r b e x -> ((r, b), (e, x))) <$> (fst . fst) =. word32 <*> (snd . fst) =. word32 <*> (fst . snd) =. word32 <*> (snd . snd) =. restBytes
       ]
 
+-- | A meter as it is configured.
 data MeterConfig = MeterConfig
   { meterConfigFlags :: !Word16,
     meterConfigId :: !Word32,
@@ -407,6 +417,7 @@ data MeterConfig = MeterConfig
 meterConfig :: Codec MeterConfig MeterConfig
 meterConfig = lengthPrefixed 0 $ MeterConfig <$> meterConfigFlags =. word16 <*> meterConfigId =. word32 <*> meterConfigBands =. listOf bandCodec
 
+-- | What meters the switch can have.
 data MeterFeatures = MeterFeatures
   { meterMost :: !Word32,
     meterBandTypes :: !Word32,
@@ -419,6 +430,7 @@ data MeterFeatures = MeterFeatures
 meterFeatures :: Codec MeterFeatures MeterFeatures
 meterFeatures = MeterFeatures <$> meterMost =. word32 <*> meterBandTypes =. word32 <*> meterCapabilities =. word32 <*> meterMostBands =. word8 <*> meterMostColors =. word8 <* padding 2
 
+-- | What a table can do.
 data TableFeatures = TableFeatures
   { tableFeaturesId :: !Word8,
     tableFeaturesName :: !ByteString,

@@ -51,6 +51,7 @@ data Packet = Packet
   }
   deriving stock (Eq, Show)
 
+-- | A tag of 802.1Q.
 data Vlan = Vlan
   { -- | 0x8100 or 0x88a8
     vlanTpid :: !Word16,
@@ -60,6 +61,7 @@ data Vlan = Vlan
   }
   deriving stock (Eq, Show)
 
+-- | What an Ethernet frame carries.
 data Payload
   = ArpPayload !Arp
   | Ipv4Payload !Ipv4
@@ -69,6 +71,7 @@ data Payload
     Unparsed !ByteString
   deriving stock (Eq, Show)
 
+-- | A message of ARP for IPv4.
 data Arp = Arp
   { -- | 1: request, 2: reply
     arpOperation :: !Word16,
@@ -79,6 +82,7 @@ data Arp = Arp
   }
   deriving stock (Eq, Show)
 
+-- | An IPv4 packet.
 data Ipv4 = Ipv4
   { ipv4Tos :: !Word8,
     ipv4Ttl :: !Word8,
@@ -91,6 +95,7 @@ data Ipv4 = Ipv4
   }
   deriving stock (Eq, Show)
 
+-- | An IPv6 packet.
 data Ipv6 = Ipv6
   { ipv6TrafficClass :: !Word8,
     ipv6FlowLabel :: !Word32,
@@ -105,6 +110,7 @@ data Ipv6 = Ipv6
   }
   deriving stock (Eq, Show)
 
+-- | What an IP packet carries.
 data Transport
   = -- | Source, destination, flags, the rest after the header.
     Tcp !Word16 !Word16 !Word8 !ByteString
@@ -124,6 +130,7 @@ newtype Lldp = Lldp [(Word8, ByteString)]
 lldpMulticast :: Mac
 lldpMulticast = Mac 0x0180c200000e
 
+-- | The Ethernet type of LLDP.
 lldpType :: Word16
 lldpType = 0x88cc
 

@@ -151,15 +151,19 @@ multipart body f = Request (const (MultipartRequest 0 body)) (\case MultipartRep
 askDescription :: Request SwitchDescription
 askDescription = multipart DescriptionRequest (\case DescriptionReply d -> Just d; _ -> Nothing)
 
+-- | The flows that match.
 askFlows :: FlowQuery -> Request [FlowStats]
 askFlows q = multipart (FlowRequest q) (\case FlowReply f -> Just f; _ -> Nothing)
 
+-- | Sums over the flows that match.
 askAggregate :: FlowQuery -> Request AggregateStats
 askAggregate q = multipart (AggregateRequest q) (\case AggregateReply a -> Just a; _ -> Nothing)
 
+-- | The counters of all tables.
 askTables :: Request [TableStats]
 askTables = multipart TableRequest (\case TableReply t -> Just t; _ -> Nothing)
 
+-- | The ports.
 askPorts :: Request [Port]
 askPorts =
   Request (\case OF10 -> FeaturesRequest; OF13 -> MultipartRequest 0 PortDescriptionRequest) $ \case
@@ -167,30 +171,39 @@ askPorts =
     FeaturesReply f -> Just (featuresPorts f)
     _ -> Nothing
 
+-- | The counters of a port, or of all ('PortAny').
 askPortStats :: PortNo -> Request [PortStats]
 askPortStats p = multipart (PortStatsRequest p) (\case PortStatsReply s -> Just s; _ -> Nothing)
 
+-- | The counters of a port's queue.
 askQueueStats :: PortNo -> Word32 -> Request [QueueStats]
 askQueueStats p q = multipart (QueueStatsRequest p q) (\case QueueStatsReply s -> Just s; _ -> Nothing)
 
+-- | The groups.
 askGroups :: Request [GroupDescription]
 askGroups = multipart GroupDescriptionRequest (\case GroupDescriptionReply g -> Just g; _ -> Nothing)
 
+-- | The counters of a group.
 askGroupStats :: Word32 -> Request [GroupStats]
 askGroupStats g = multipart (GroupStatsRequest g) (\case GroupStatsReply s -> Just s; _ -> Nothing)
 
+-- | A meter as it is configured.
 askMeters :: Word32 -> Request [MeterConfig]
 askMeters m = multipart (MeterConfigRequest m) (\case MeterConfigReply c -> Just c; _ -> Nothing)
 
+-- | What the tables can do.
 askTableFeatures :: Request [TableFeatures]
 askTableFeatures = multipart (TableFeaturesRequest []) (\case TableFeaturesReply t -> Just t; _ -> Nothing)
 
+-- | The switch's configuration.
 askConfig :: Request SwitchConfig
 askConfig = Request (const GetConfigRequest) (\case GetConfigReply c -> Just c; _ -> Nothing)
 
+-- | An echo of these bytes.
 askEcho :: ByteString -> Request ByteString
 askEcho bytes = Request (const (EchoRequest bytes)) (\case EchoReply b -> Just b; _ -> Nothing)
 
+-- | All earlier commands have been carried out.
 askBarrier :: Request ()
 askBarrier = Request (const BarrierRequest) (\case BarrierReply -> Just (); _ -> Nothing)
 

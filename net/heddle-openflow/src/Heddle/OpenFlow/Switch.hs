@@ -100,6 +100,7 @@ data SwitchInfo = SwitchInfo
 -- | A connected switch.
 data Switch = Switch
   { switchTransport :: !Transport,
+    -- | What it has said of itself.
     switchInfo :: !SwitchInfo,
     switchWords :: !Words,
     switchInput :: !(Ref (Places Buffer)),

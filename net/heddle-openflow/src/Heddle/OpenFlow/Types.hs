@@ -66,6 +66,7 @@ versionByte = \case
   OF13 -> 4
 {-# INLINE versionByte #-}
 
+-- | The version of a header's byte.
 versionOf :: Word8 -> Maybe Version
 versionOf = \case
   1 -> Just OF10
@@ -87,6 +88,7 @@ renderDatapath d = replicate (16 - length digits) '0' ++ digits
 -- | A packet that a switch keeps.
 type BufferId = Word32
 
+-- | The packet is not in a buffer of the switch.
 pattern NoBuffer :: BufferId
 pattern NoBuffer = 0xffffffff
 
@@ -95,6 +97,7 @@ newtype PortNo = PortNo {portWord :: Word32}
   deriving stock (Eq, Ord)
   deriving newtype (Enum, Num)
 
+-- | Ports with a meaning of their own.
 pattern PortMax, PortInPort, PortTable, PortNormal, PortFlood, PortAll, PortController, PortLocal, PortAny :: PortNo
 pattern PortMax = PortNo 0xffffff00
 pattern PortInPort = PortNo 0xfffffff8
@@ -128,6 +131,7 @@ portTo16 (PortNo n)
   | otherwise = Nothing
 {-# INLINE portTo16 #-}
 
+-- | A port number of 1.0, as 1.3 has it.
 portFrom16 :: Word16 -> PortNo
 portFrom16 n
   | n < 0xff00 = PortNo (fromIntegral n)
@@ -142,6 +146,7 @@ port32 = mapped PortNo portWord word32
 newtype Mac = Mac Word64
   deriving stock (Eq, Ord)
 
+-- | The address in the lower 48 bits.
 macWord :: Mac -> Word64
 macWord (Mac w) = w
 
@@ -154,6 +159,7 @@ renderMac (Mac w) = drop 1 (concat [':' : two (fromIntegral (w `shiftR` (8 * i))
   where
     two b = (if b < 16 then "0" else "") ++ showHex b ""
 
+-- | Read an address such as @00:1b:21:3c:9d:f8@.
 parseMac :: String -> Maybe Mac
 parseMac = fmap Mac . go (0 :: Int) 0
   where

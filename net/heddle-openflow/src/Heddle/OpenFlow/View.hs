@@ -72,12 +72,14 @@ peek16 p i = swap <$> peek (castPtr (p `plusPtr` i))
     swap = if targetByteOrder == BigEndian then id else byteSwap16
 {-# INLINE peek16 #-}
 
+-- | 32 bits at an offset, in network order.
 peek32 :: Ptr Word8 -> Int -> IO Word32
 peek32 p i = swap <$> peek (castPtr (p `plusPtr` i))
   where
     swap = if targetByteOrder == BigEndian then id else byteSwap32
 {-# INLINE peek32 #-}
 
+-- | 48 bits at an offset, in network order.
 peek48 :: Ptr Word8 -> Int -> IO Word64
 peek48 p i = do
   high <- peek16 p i
@@ -85,24 +87,29 @@ peek48 p i = do
   pure (fromIntegral high `shiftL` 32 .|. fromIntegral low)
 {-# INLINE peek48 #-}
 
+-- | 64 bits at an offset, in network order.
 peek64 :: Ptr Word8 -> Int -> IO Word64
 peek64 p i = swap <$> peek (castPtr (p `plusPtr` i))
   where
     swap = if targetByteOrder == BigEndian then id else byteSwap64
 {-# INLINE peek64 #-}
 
+-- | Write 16 bits in network order.
 poke16 :: Ptr Word8 -> Int -> Word16 -> IO ()
 poke16 p i w = poke (castPtr (p `plusPtr` i)) (if targetByteOrder == BigEndian then w else byteSwap16 w)
 {-# INLINE poke16 #-}
 
+-- | Write 32 bits in network order.
 poke32 :: Ptr Word8 -> Int -> Word32 -> IO ()
 poke32 p i w = poke (castPtr (p `plusPtr` i)) (if targetByteOrder == BigEndian then w else byteSwap32 w)
 {-# INLINE poke32 #-}
 
+-- | Write the lower 48 bits in network order.
 poke48 :: Ptr Word8 -> Int -> Word64 -> IO ()
 poke48 p i w = poke16 p i (fromIntegral (w `shiftR` 32)) >> poke32 p (i + 2) (fromIntegral w)
 {-# INLINE poke48 #-}
 
+-- | Write 64 bits in network order.
 poke64 :: Ptr Word8 -> Int -> Word64 -> IO ()
 poke64 p i w = poke (castPtr (p `plusPtr` i)) (if targetByteOrder == BigEndian then w else byteSwap64 w)
 {-# INLINE poke64 #-}
@@ -119,20 +126,24 @@ frameLength p n
     pure (if size < 8 then frameBad else if size > n then frameNeedsMore else size)
 {-# INLINE frameLength #-}
 
+-- | Answers instead of a length: more bytes are needed; no message can begin so.
 frameNeedsMore, frameBad :: Int
 frameNeedsMore = 0
 frameBad = -1
 
+-- | A header's version and its type.
 viewVersion, viewType :: Ptr Word8 -> IO Word8
 viewVersion = peek
 {-# INLINE viewVersion #-}
 viewType p = peekByteOff p 1
 {-# INLINE viewType #-}
 
+-- | A header's transaction id.
 viewXid :: Ptr Word8 -> IO Xid
 viewXid p = peek32 p 4
 {-# INLINE viewXid #-}
 
+-- | Types of messages, which are the same in 1.0 and 1.3.
 typeHello, typeError, typeEchoRequest, typeEchoReply, typePacketIn, typePacketOut, typeFlowMod :: Word8
 typeHello = 0
 typeError = 1
@@ -207,10 +218,12 @@ pokeEchoReply :: Ptr Word8 -> Int -> Ptr Word8 -> IO ()
 pokeEchoReply frame n out = copyBytes out frame n >> pokeByteOff out 1 typeEchoReply
 {-# INLINE pokeEchoReply #-}
 
+-- | Write a barrier request.
 pokeBarrier :: Version -> Ptr Word8 -> Xid -> IO ()
 pokeBarrier version p = pokeHeader version p (typeBarrierRequest version) 8
 {-# INLINE pokeBarrier #-}
 
+-- | How long a barrier request is.
 barrierBytes :: Int
 barrierBytes = 8
 
@@ -297,6 +310,7 @@ pokeLayer2Flow version p xid cookie idle hard priority buffer flags (PortNo from
   pure size
 {-# INLINE pokeLayer2Flow #-}
 
+-- | How long the message of 'pokeLayer2Flow' is.
 layer2FlowBytes :: Version -> Int
 layer2FlowBytes = \case
   OF10 -> 80
@@ -331,6 +345,7 @@ pokePacketIn version p xid buffer (PortNo port) packet n = case version of
     pure (42 + n)
 {-# INLINE pokePacketIn #-}
 
+-- | How long the message of 'pokePacketIn' is at most, for a frame of this length.
 packetInBound :: Int -> Int
 packetInBound n = 42 + n
 {-# INLINE packetInBound #-}
