@@ -182,17 +182,19 @@ tunnel settings proxy registration authority deadline = do
 
 -- | Whether an unused connection is of no more use: its peer has closed it, or sent what nothing asked for.
 --
--- [Cost]: two reads if nothing has happened to it; otherwise, and through a layer, one system call.
+-- With 'False', what the event manager has not heard of yet counts for nothing: enough for a request that can be sent again.
+--
+-- [Cost]: one system call; without certainty, two reads if nothing has happened to it.
 -- [Blocks]: never.
 -- [Masking]: the caller is masked.
-isStale :: Transport -> IO Bool
-isStale transport = do
+isStale :: Bool -> Transport -> IO Bool
+isStale certainly transport = do
   touched <- mayHaveInput (transportRegistration transport)
   hung <- hungUp (transportRegistration transport)
   case () of
     _
       | hung -> pure True
-      | touched || isLayered transport -> allocaBytes 1 look
+      | certainly || touched || isLayered transport -> allocaBytes 1 look
       | otherwise -> pure False
   where
     look p = do
