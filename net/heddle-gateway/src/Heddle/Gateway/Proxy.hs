@@ -17,7 +17,7 @@
 -- each that the engine has read. A request is given to another upstream only if the first certainly did nothing with it: no
 -- connection was made, or the method is idempotent, the body can be repeated and no byte of an answer came.
 --
--- Cost: four system calls for a small request on kept connections: two with the client, two with the upstream.
+-- Cost: five system calls for a small request on kept connections: two with the client, three with the upstream.
 -- Owner: the handler's thread; health of upstreams is shared.
 -- Shared writes per request: 0 between capabilities, unless an upstream fails.
 module Heddle.Gateway.Proxy

@@ -25,8 +25,8 @@
 --
 -- Invariant: a connection is kept only if the request was sent whole, the response was read to its end, and
 -- nothing came after it. So no answer is taken for that of another request.
--- Cost: two system calls for a small request on a kept connection, a send and a receive. Whether it is stale is seen from its
--- events; where there were some, through TLS, and for a request that could not be sent again, the system is asked.
+-- Cost: three system calls for a small request on a kept connection: a look whether it is stale,
+-- a send and a receive.
 -- Owner: the thread that makes a request; any number of threads may use a client.
 -- Shared writes per request: 0 between capabilities.
 module Heddle.Http.Client
@@ -254,8 +254,8 @@ fetchFollowing client redirections request0 most = go redirections request0
 -- | Ask, and use the response until the action returns. The connection is kept if all of the content was
 -- read, or the rest of it has arrived and is small.
 --
--- [Cost]: two system calls on a kept connection for a small request and response, three if it could not be sent
--- again, besides those of the action.
+-- [Cost]: three system calls on a kept connection for a small request and response, besides those of the
+-- action.
 -- [Blocks]: parks.
 -- [Masking]: the action, and those in the request, run in the caller's state; the waits are interruptible, and an interrupted
 -- request closes its connection.
@@ -285,7 +285,7 @@ withResponse client request use = case prepare settings request of
               closing
               heard <- flag ex FlagHeard
               giveBack (shareSpaces share) ws
-              if reused && heard == 0 && isLost failure && repeats
+              if reused && heard == 0 && isLost failure && isIdempotent (requestMethod request) && replays (requestBody request)
                 then opening
                 else giveUp >> failed failure
             Right Switched -> do
@@ -312,12 +312,11 @@ withResponse client request use = case prepare settings request of
       Just PoolClosed -> failed ClientClosed
       Just OpenNew -> opening
       Just (Reuse transport _) -> do
-        stale <- if B.null (requestPreamble request) then isStale (not repeats) transport else pure True
+        stale <- if B.null (requestPreamble request) then isStale transport else pure True
         if stale then closeTransport transport >> opening else conversation transport True
   where
     settings = clientSettings client
     failed = throwIO . clientError request
-    repeats = isIdempotent (requestMethod request) && replays (requestBody request)
 
 clientError :: ClientRequest -> Failure -> ClientError
 clientError request = ClientError (requestOrigin request) (requestMethod request) (C.takeWhile (/= '?') (requestTarget request))

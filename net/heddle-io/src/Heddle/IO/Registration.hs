@@ -78,7 +78,6 @@ module Heddle.IO.Registration
     pauseUntil,
     hungUp,
     peerHungUp,
-    mayHaveInput,
     forgetHangUp,
 
     -- * Time

@@ -182,20 +182,16 @@ tunnel settings proxy registration authority deadline = do
 
 -- | Whether an unused connection is of no more use: its peer has closed it, or sent what nothing asked for.
 --
--- With 'False', what the event manager has not heard of yet counts for nothing: enough for a request that can be sent again.
+-- The system is asked each time. What the event manager has heard of a connection is not enough: a busy machine took bytes that it had
+-- not heard of yet for the answer to the next request.
 --
--- [Cost]: one system call; without certainty, two reads if nothing has happened to it.
+-- [Cost]: one system call.
 -- [Blocks]: never.
 -- [Masking]: the caller is masked.
-isStale :: Bool -> Transport -> IO Bool
-isStale certainly transport = do
-  touched <- mayHaveInput (transportRegistration transport)
+isStale :: Transport -> IO Bool
+isStale transport = do
   hung <- hungUp (transportRegistration transport)
-  case () of
-    _
-      | hung -> pure True
-      | certainly || touched || isLayered transport -> allocaBytes 1 look
-      | otherwise -> pure False
+  if hung then pure True else allocaBytes 1 look
   where
     look p = do
       r <- readNow transport p 1

@@ -32,7 +32,6 @@ module Heddle.IO.Internal.Registration
     cellOf,
     hungUp,
     peerHungUp,
-    mayHaveInput,
     forgetHangUp,
 
     -- * Facts
@@ -183,19 +182,6 @@ peerHungUp registration = do
   if hung || not (backendOneshot (managerBackend (registrationManager registration)))
     then pure hung
     else (> 0) <$> using registration (`pollOne` (eventReadHangUp .|. eventHangUp .|. eventError))
-
--- | Whether something may have come since the last attempt to read, or that attempt left something: then the caller must try
--- to read before it waits. So an unused connection is known to be as it was left without asking the system. What
--- has arrived since the event manager last polled is not seen yet; it ends the next wait.
---
--- [Cost]: two reads. With poll(2) the answer is always that something may have come.
--- [Blocks]: never.
--- [Threads]: the reader's.
-mayHaveInput :: Registration -> IO Bool
-mayHaveInput registration = do
-  told <- reset (registrationRead registration)
-  hung <- hungUp registration
-  pure (told || hung || backendOneshot (managerBackend (registrationManager registration)))
 
 -- | Clear a hang-up that a reader has seen without finding bytes or the end. Otherwise the
 -- next wait would return at once, and a loop of waiting and reading would spin.
