@@ -68,7 +68,7 @@ options =
     <*> option (positive 3600000 "a number of milliseconds") (long "ms-per-test" <> short 'm' <> metavar "MS" <> value 1000 <> showDefault <> help "How long a test takes")
     <*> option (positive 1000 "a number of tests") (long "loops" <> short 'l' <> metavar "N" <> value 16 <> showDefault <> help "How many tests")
     <*> option (positive 3600000 "a number of milliseconds") (long "warmup-ms" <> short 'w' <> metavar "MS" <> value 1000 <> showDefault <> help "How long to load before the first test")
-    <*> optional (option (positive 1000000000 "a number of requests a second") (long "rate" <> metavar "N" <> help "Open loop: so many requests a second, of all switches together"))
+    <*> optional (option (positive 1000000000 "a number of requests a second") (long "rate" <> metavar "N" <> help "Open loop: this many requests a second, of all switches together"))
     <*> option (positive 64 "a number of threads") (long "threads" <> metavar "N" <> value 1 <> showDefault <> help "Cores of the generator")
     <*> switch (long "of13" <> help "Speak OpenFlow 1.3 instead of 1.0")
     <*> switch (long "no-learn" <> help "Do not make each host known first")

@@ -46,7 +46,7 @@ serveCommand =
         <> footer
           "SIGTERM, SIGINT (Ctrl-C) and SIGQUIT let open requests finish, then end; a second signal \
           \ends at once. SIGUSR1 and SIGHUP open the access log and DIR again. SIGUSR2 starts the program \
-          \anew, for an upgrade: it takes over the addresses, and this process ends when it serves. Exit codes: 0 after a \
+          \again, for an upgrade: it takes over the addresses, and this process ends when it serves. Exit codes: 0 after a \
           \signal, 1 when a second one had to end it by force, 2 when serving could not begin."
         <> failureCode 2
     )

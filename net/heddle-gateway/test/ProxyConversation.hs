@@ -71,7 +71,7 @@ requests backend =
         ask front "TRACE / HTTP/1.1\r\nHost: a\r\n\r\n" >>= (@?= 405) . answerCode
         ask front "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n" >>= (@?= 405) . answerCode
         ask front "OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n" >>= (@?= 204) . answerCode,
-    testCase "bodies are framed anew" $ do
+    testCase "bodies get framing of their own" $ do
       heard <- newEmptyMVar
       let script _ peer = forever $ do
             top <- hearHead peer

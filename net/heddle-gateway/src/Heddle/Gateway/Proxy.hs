@@ -13,7 +13,7 @@
 -- >   withProxy runtime (defaultProxySettings "" [upstreamAt url]) $ \proxy ->
 -- >     … withServer … (proxyHandler proxy)
 --
--- The proxy parses and writes anew: nothing of the client's framing reaches an upstream, so an upstream sees one request for
+-- The proxy parses each message and writes its own: nothing of the client's framing reaches an upstream, so an upstream sees one request for
 -- each that the engine has read. A request is given to another upstream only if the first certainly did nothing with it: no
 -- connection was made, or the method is idempotent, the body can be repeated and no byte of an answer came.
 --

@@ -1,6 +1,6 @@
 -- |
 -- Module      : Heddle.Gateway.Slots
--- Description : At most so many at once, and a bounded queue
+-- Description : A bound on how many run at once, and a bounded queue
 -- Stability   : stable
 --
 -- Bounds how many programs run, or connections are open, at once. Who comes when all slots are taken waits in a queue,
@@ -35,7 +35,7 @@ data Slots = Slots
 -- How many are taken, how many wait, and who.
 data State = State !Int !Int !(Queue (Waiter ()))
 
--- | So many slots, and so many places in the queue.
+-- | The number of slots, and the number of places in the queue.
 newSlots :: Int -> Int -> IO Slots
 newSlots most queue = Slots (max 1 most) (max 0 queue) <$> newRef (State 0 0 emptyQueue)
 

@@ -53,7 +53,7 @@ import Data.ByteString qualified as B
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Http.Conditional (Preconditions)
-import Heddle.Http.Head (HeadTable, Slice (..), headLength, headerCount, headerKnown, headerName, headerValue, knownCount, knownSlice, methodSlice, pathSlice, targetSlice)
+import Heddle.Http.Head (HeadTable, Slice (..), foldHeaderBytes, headLength, knownCount, knownSlice, methodSlice, pathSlice, targetSlice)
 import Heddle.Http.Names (KnownHeader)
 import Heddle.Http.Preconditions
 import Heddle.Http.Reply (Prebuilt (..))
@@ -104,16 +104,7 @@ withReceived request use = do
 --
 -- [Cost]: O(headers).
 foldRequestHeaders :: Request -> (a -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO a) -> a -> IO a
-foldRequestHeaders request step start = withHead request $ \p table -> do
-  count <- headerCount table
-  let go !i !acc
-        | i >= count = pure acc
-        | otherwise = do
-          known <- headerKnown table i
-          Slice n nameLength <- headerName table i
-          Slice v valueLength <- headerValue table i
-          step acc (maybe (-1) fromEnum known) (p `plusPtr` n) nameLength (p `plusPtr` v) valueLength >>= go (i + 1)
-  go 0 start
+foldRequestHeaders request step start = withHead request $ \p table -> foldHeaderBytes p table step start
 {-# INLINE foldRequestHeaders #-}
 
 -- | How long the head is.

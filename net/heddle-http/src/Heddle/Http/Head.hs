@@ -64,6 +64,7 @@ module Heddle.Http.Head
     headerValue,
     headerKnown,
     foldHeaders,
+    foldHeaderBytes,
     lookupHeader,
 
     -- * Known headers
@@ -408,6 +409,23 @@ foldHeaders table step start = do
           step acc name value >>= go (i + 1)
   go 0 start
 {-# INLINE foldHeaders #-}
+
+-- | 'foldHeaders' over a head in this memory, by addresses: the code of a well-known name or -1, and address and length of name
+-- and value.
+--
+-- [Cost]: O(headers).
+foldHeaderBytes :: Ptr Word8 -> HeadTable -> (a -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO a) -> a -> IO a
+foldHeaderBytes p table step start = do
+  count <- headerCount table
+  let go !i !acc
+        | i >= count = pure acc
+        | otherwise = do
+          known <- headerKnown table i
+          Slice n nameLength <- headerName table i
+          Slice v valueLength <- headerValue table i
+          step acc (maybe (-1) fromEnum known) (p `plusPtr` n) nameLength (p `plusPtr` v) valueLength >>= go (i + 1)
+  go 0 start
+{-# INLINE foldHeaderBytes #-}
 
 -- | The value of the first header of this name, in any case.
 --

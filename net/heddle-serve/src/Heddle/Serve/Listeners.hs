@@ -3,7 +3,7 @@
 -- Description : Open what the server accepts from
 -- Stability   : internal, exempt from the version policy
 --
--- An address is listened on anew, or taken over: from systemd, or from the server whose place this one takes.
+-- A socket for an address is new, or taken over: from systemd, or from the server whose place this one takes.
 --
 -- Cost: some system calls for each address and core.
 -- Owner: 'withListeners' closes the listeners.

@@ -96,7 +96,7 @@ notifyReady channel = notify channel ["READY=1"]
 notifyStopping :: Notify -> IO ()
 notifyStopping channel = notify channel ["STOPPING=1", "STATUS=waiting for open connections"]
 
--- | Another process is the service now. What it has told systemd so far did not count, so the watchdog's time begins anew.
+-- | Another process is the service now. What it has told systemd so far did not count, so this restarts the watchdog's time.
 notifySuccessor :: Notify -> Int -> IO ()
 notifySuccessor channel pid = notify channel ["MAINPID=" <> C.pack (show pid), "WATCHDOG=1"]
 

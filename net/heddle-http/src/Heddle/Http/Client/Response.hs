@@ -202,16 +202,7 @@ responseHeaders response = withHead response $ \p table ->
 -- [Cost]: O(headers).
 -- [Throws]: 'ClientError'.
 foldResponseHeaders :: Response -> (a -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO a) -> a -> IO a
-foldResponseHeaders response step start = withHead response $ \p table -> do
-  count <- headerCount table
-  let go !i !acc
-        | i >= count = pure acc
-        | otherwise = do
-          known <- headerKnown table i
-          Slice n nameLength <- headerName table i
-          Slice v valueLength <- headerValue table i
-          step acc (maybe (-1) fromEnum known) (p `plusPtr` n) nameLength (p `plusPtr` v) valueLength >>= go (i + 1)
-  go 0 start
+foldResponseHeaders response step start = withHead response $ \p table -> foldHeaderBytes p table step start
 {-# INLINE foldResponseHeaders #-}
 
 -- Content ------------------------------------------------------------------------------------
