@@ -22,6 +22,7 @@ module Heddle.OpenFlow.Switch
     Places (..),
     pattern WordFrame,
     pattern WordFrameSize,
+    pattern WordFollowing,
     pattern WordHeard,
     pattern WordEchoed,
     pattern WordPacketIns,
@@ -37,6 +38,7 @@ module Heddle.OpenFlow.Switch
 
     -- * The present frame
     withFrame,
+    following,
 
     -- * Output
     reserve,
@@ -138,7 +140,7 @@ data Mail = Mail !Int ![ByteString] | MailClosed
 newtype Pending = Pending (Maybe ByteString -> IO Bool)
 
 -- The words of a switch. All but WordWaiting, WordXid and WordDropped are written by the owner only; others read them for metrics.
-pattern WordFrame, WordFrameSize, WordOutEnd, WordOutLimit, WordOutBase, WordHeard, WordEchoed, WordPacketIns, WordMessages, WordUndecodable, WordDropped, WordSent, WordWaiting, WordXid :: Int
+pattern WordFrame, WordFrameSize, WordOutEnd, WordOutLimit, WordOutBase, WordHeard, WordEchoed, WordPacketIns, WordMessages, WordUndecodable, WordDropped, WordSent, WordFollowing, WordWaiting, WordXid :: Int
 
 -- | The address of the frame that is being handled.
 pattern WordFrame = 0
@@ -166,6 +168,9 @@ pattern WordMessages = 8
 pattern WordUndecodable = 9
 
 pattern WordSent = 10
+
+-- | How many bytes have come after the frame that is being handled.
+pattern WordFollowing = 11
 
 -- Words that other threads write, on lines of their own.
 pattern WordXid = 16
@@ -247,6 +252,15 @@ withFrame switch use = do
   n <- readWord (switchWords switch) WordFrameSize
   use (intPtrToPtr (IntPtr at)) n
 {-# INLINE withFrame #-}
+
+-- | How many bytes that have come already follow the frame that is being handled: a handler may look at what comes next, such
+-- as to prefetch. They are not checked: they may be the beginning of a frame, or none.
+--
+-- [Cost]: a load.
+-- [Threads]: the owner.
+following :: Switch -> IO Int
+following switch = readWord (switchWords switch) WordFollowing
+{-# INLINE following #-}
 
 -- | The address where the next message goes, with room for this many bytes (at most 16 KiB); follow it with 'written'.
 -- Sends what is there if there is no room.
