@@ -593,7 +593,8 @@ run controller handlers switch left = do
               bytes <- B.packCStringLen (castPtr p, n)
               done <- arrived (Just bytes)
               when done (removePending switch [xid])
-            Nothing -> unless (kind == typeEchoReply || kind == typeHello) $ do
+            -- An answer that nobody waits for any more, or the rest of one that was too big, is dropped.
+            Nothing -> unless (kind == typeEchoReply || kind == typeHello || xid >= firstOwnXid && answers kind) $ do
               bytes <- B.packCStringLen (castPtr p, n)
               case decode version bytes of
                 Right (_, m) -> onMessage handlers xid m
@@ -603,6 +604,9 @@ run controller handlers switch left = do
                   tell controller (Undecodable (switchInfo switch) e)
                   onMessage handlers xid (MessageRaw kind (B.drop headerBytes bytes))
     {-# NOINLINE other #-}
+
+    -- Features, configuration, statistics, barriers, queues, roles, asynchronous messages.
+    answers kind = kind `elem` ([6, 8] ++ case version of OF10 -> [17, 19, 21]; OF13 -> [19, 21, 23, 25, 27])
 {-# NOINLINE run #-}
 
 -- | A switch's messages for its body.

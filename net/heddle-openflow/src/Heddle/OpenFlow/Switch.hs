@@ -55,6 +55,7 @@ module Heddle.OpenFlow.Switch
     trySendBytes,
     sendBytesUntil,
     drainMail,
+    firstOwnXid,
     nextXids,
 
     -- * Pending requests
@@ -188,7 +189,7 @@ bufferBytes = 0x10000
 newSwitch :: Transport -> Pool Buffer -> SwitchInfo -> Int -> Nanos -> Nanos -> (forall a. IO a -> IO a) -> IO Switch
 newSwitch transport pool info room stall patience whileWaiting = do
   ws <- newWords 40
-  writeWord ws WordXid 0x1000
+  writeWord ws WordXid (fromIntegral firstOwnXid)
   input <- newRef Empty
   output <- newRef Empty
   mail <- newRef (Mail 0 [])
@@ -386,7 +387,8 @@ data SendResult
     Unsendable !EncodeError
   deriving stock (Eq, Show)
 
--- | Send a message with this transaction number (0 for one without an answer).
+-- | Send a message with this transaction number: 0 for one without an answer, up to 0xfff for one whose answer comes as a message. An
+-- answer with a larger number is taken for one to a 'Heddle.OpenFlow.Controller.request' that has ended, and dropped.
 --
 -- [Cost]: encoding, a compare-and-set, and a wake-up of the owner.
 -- [Blocks]: never.
@@ -450,15 +452,18 @@ drainMail switch =
       pure (not (null messages))
     _ -> pure False
 
+-- | The least transaction number of requests and commits; those below are the user's.
+firstOwnXid :: Xid
+firstOwnXid = 0x1000
+
 -- | This many transaction numbers that nothing else uses: the first.
 --
 -- [Threads]: any.
 nextXids :: Switch -> Int -> IO Xid
 nextXids switch n = do
   first <- fetchAdd (switchWords switch) WordXid n
-  -- Numbers below 0x1000 are left to messages that nobody waits for.
   let xid = fromIntegral first :: Xid
-  if xid < 0x1000 || fromIntegral xid + n > 0xffffffff then nextXids switch n else pure xid
+  if xid < firstOwnXid || fromIntegral xid + n > 0xffffffff then nextXids switch n else pure xid
 
 -- | Wait for messages with a number. 'False' when the connection has ended.
 addPending :: Switch -> [(Xid, Pending)] -> IO Bool
