@@ -161,7 +161,7 @@ withApp chosen body = case optionApp chosen of
           let number = infoNumber (switchInfo s)
           readRef tables >>= maybe (newTableOf number) pure . IntMap.lookup number
         newTableOf number = do
-          table <- newHosts 64 (optionHosts chosen)
+          table <- newHosts 16 (optionHosts chosen)
           table <$ modifyRef tables (\m -> (IntMap.insert number table m, ()))
     ageing (IntMap.elems <$> readRef tables) $
       body (\controller s -> newWords 8 >>= \counts -> learningSwitch settings {learnHosts = tableOf} counts controller s)

@@ -58,6 +58,9 @@ codecTests =
         "in place"
         [ forVersions "a packet-in's view is what decode reads" viewOfPacketIn,
           forVersions "pokePacketOut writes what encode writes" packetOutPoked,
+          forVersions "pokeRelease writes what encode writes" $ \v -> forAll ((,) <$> ports <*> arbitrary) $ \(from, buffer) -> ioProperty $ do
+            out <- writing releaseBound $ \p -> pokeRelease v p 9 buffer from
+            pure (Right out === encode v 9 (PacketOutMessage (PacketOut buffer from [] B.empty))),
           forVersions "pokeLayer2Flow writes what encode writes" flowPoked,
           forVersions "pokePacketIn writes what encode writes" packetInPoked,
           forVersions "pokeEchoReply writes what encode writes" $ \v -> forAll (B.pack <$> resize 60 arbitrary) $ \bytes ->

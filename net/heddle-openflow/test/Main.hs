@@ -8,6 +8,9 @@ where
 
 import CodecTest (codecTests)
 import ControllerTest (controllerTests)
+import CostTest (costTests)
+import InterruptTest (interruptTests)
+import NamespaceTest (namespaceTests)
 import Ovs (ovsMissing)
 import OvsTest (ovsTests)
 import Test.Tasty (defaultMain, testGroup)
@@ -16,4 +19,5 @@ import TextTest (ofctlTests, textTests)
 main :: IO ()
 main = do
   missing <- ovsMissing
-  defaultMain (testGroup "heddle-openflow" [codecTests, controllerTests, textTests, ofctlTests missing, ovsTests missing])
+  namespaces <- namespaceTests missing
+  defaultMain (testGroup "heddle-openflow" [codecTests, controllerTests, costTests, interruptTests, textTests, ofctlTests missing, ovsTests missing, namespaces])

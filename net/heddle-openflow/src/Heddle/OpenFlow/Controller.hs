@@ -35,6 +35,7 @@ module Heddle.OpenFlow.Controller
     Handlers (..),
     noHandlers,
     withFrame,
+    following,
     reserve,
     written,
     emit,
@@ -433,7 +434,7 @@ dropInput switch =
 giveBackInput :: Switch -> Buffer -> IO ()
 giveBackInput switch buffer = when (bufferSize buffer == bufferBytes) $ giveBack (switchPool switch) buffer
 
--- Read and handle until the connection ends.
+-- Read and handle until the connection ends. Out of line, so that a parked switch does not keep the frame of its handshake too.
 run :: Controller -> Handlers -> Switch -> ByteString -> IO CloseReason
 run controller handlers switch left = do
   monotonicNow >>= \(Deadline now) -> writeWord ws WordHeard now
@@ -459,7 +460,8 @@ run controller handlers switch left = do
     -- Handle the frames between start and end; then read on, at once if more may be there.
     frames :: Buffer -> Int -> Int -> Bool -> IO CloseReason
     frames buffer start end more = do
-      let p = bufferPtr buffer `plusPtr` start
+      -- Strict: as a thunk it would be allocated for each frame.
+      let !p = bufferPtr buffer `plusPtr` start
       n <- frameLength p (end - start)
       if n > 0
         then do
@@ -467,7 +469,7 @@ run controller handlers switch left = do
           if v /= versionByteOf
             then broken ("a message of version " ++ show v) (ErrorKind 1 0)
             else do
-              handle p n
+              handle p n (end - start - n)
               frames buffer (start + n) end more
         else do
           keepAlive buffer
@@ -561,14 +563,15 @@ run controller handlers switch left = do
       _ <- trySync (emit switch 0 (ErrorMessage kind (Char8.pack why)) >> flushOutput switch)
       pure (ProtocolBroken why)
 
-    handle :: Ptr Word8 -> Int -> IO ()
-    handle p n = do
+    handle :: Ptr Word8 -> Int -> Int -> IO ()
+    handle p n after' = do
       kind <- viewType p
       if kind == typePacketIn
         then do
           let IntPtr address = ptrToIntPtr p
           writeWord ws WordFrame address
           writeWord ws WordFrameSize n
+          writeWord ws WordFollowing after'
           count <- readWord ws WordPacketIns
           writeWord ws WordPacketIns (count + 1)
           onPacketIn handlers
@@ -590,7 +593,8 @@ run controller handlers switch left = do
               bytes <- B.packCStringLen (castPtr p, n)
               done <- arrived (Just bytes)
               when done (removePending switch [xid])
-            Nothing -> unless (kind == typeEchoReply || kind == typeHello) $ do
+            -- An answer that nobody waits for any more, or the rest of one that was too big, is dropped.
+            Nothing -> unless (kind == typeEchoReply || kind == typeHello || xid >= firstOwnXid && answers kind) $ do
               bytes <- B.packCStringLen (castPtr p, n)
               case decode version bytes of
                 Right (_, m) -> onMessage handlers xid m
@@ -600,6 +604,10 @@ run controller handlers switch left = do
                   tell controller (Undecodable (switchInfo switch) e)
                   onMessage handlers xid (MessageRaw kind (B.drop headerBytes bytes))
     {-# NOINLINE other #-}
+
+    -- Features, configuration, statistics, barriers, queues, roles, asynchronous messages.
+    answers kind = kind `elem` ([6, 8] ++ case version of OF10 -> [17, 19, 21]; OF13 -> [19, 21, 23, 25, 27])
+{-# NOINLINE run #-}
 
 -- | A switch's messages for its body.
 data Feed = Feed

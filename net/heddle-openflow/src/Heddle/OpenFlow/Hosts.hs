@@ -34,6 +34,7 @@ module Heddle.OpenFlow.Hosts
     learnHostThen,
     findHost,
     findHostThen,
+    prefetchHosts,
     forgetPlace,
     forgetSwitch,
     forgetOlder,
@@ -129,11 +130,10 @@ hostsCount :: Hosts -> IO Int
 hostsCount hosts = readRef (hostsSlots hosts) >>= \(Slots _ _ _ used) -> readWord used 0
 
 scatter :: Int -> Int
-scatter x0 = fromIntegral (x3 `xor` (x3 `shiftR` 32))
+scatter x0 = fromIntegral (x2 `xor` (x2 `shiftR` 32))
   where
     x1 = (fromIntegral x0 :: Word64) * 0x9e3779b97f4a7c15
     x2 = (x1 `xor` (x1 `shiftR` 29)) * 0xbf58476d1ce4e5b9
-    x3 = x2 `xor` (x2 `shiftR` 32)
 {-# INLINE scatter #-}
 
 slotOf :: Hosts -> Int -> Int -> Int
@@ -259,6 +259,19 @@ findHostThen hosts (HostKey key) next = do
             | otherwise -> next noPlace
   probe (slotOf hosts mask key) (0 :: Int)
 {-# INLINE findHostThen #-}
+
+-- | Bring the slots of two hosts near, which will be looked up soon: a table that is larger than the caches then costs a fraction of
+-- its cache misses.
+--
+-- [Cost]: two hashes.
+-- [Blocks]: never.
+-- [Threads]: any.
+prefetchHosts :: Hosts -> HostKey -> HostKey -> IO ()
+prefetchHosts hosts (HostKey a) (HostKey b) = do
+  Slots ws mask _ _ <- readRef (hostsSlots hosts)
+  prefetchWord ws (2 * slotOf hosts mask a)
+  prefetchWord ws (2 * slotOf hosts mask b)
+{-# INLINE prefetchHosts #-}
 
 -- | Forget all hosts of a place, or of a switch's number. Their keys stay, and are used when they are seen again.
 --

@@ -22,6 +22,7 @@ module Heddle.OpenFlow.Switch
     Places (..),
     pattern WordFrame,
     pattern WordFrameSize,
+    pattern WordFollowing,
     pattern WordHeard,
     pattern WordEchoed,
     pattern WordPacketIns,
@@ -37,6 +38,7 @@ module Heddle.OpenFlow.Switch
 
     -- * The present frame
     withFrame,
+    following,
 
     -- * Output
     reserve,
@@ -53,6 +55,7 @@ module Heddle.OpenFlow.Switch
     trySendBytes,
     sendBytesUntil,
     drainMail,
+    firstOwnXid,
     nextXids,
 
     -- * Pending requests
@@ -138,7 +141,7 @@ data Mail = Mail !Int ![ByteString] | MailClosed
 newtype Pending = Pending (Maybe ByteString -> IO Bool)
 
 -- The words of a switch. All but WordWaiting, WordXid and WordDropped are written by the owner only; others read them for metrics.
-pattern WordFrame, WordFrameSize, WordOutEnd, WordOutLimit, WordOutBase, WordHeard, WordEchoed, WordPacketIns, WordMessages, WordUndecodable, WordDropped, WordSent, WordWaiting, WordXid :: Int
+pattern WordFrame, WordFrameSize, WordOutEnd, WordOutLimit, WordOutBase, WordHeard, WordEchoed, WordPacketIns, WordMessages, WordUndecodable, WordDropped, WordSent, WordFollowing, WordWaiting, WordXid :: Int
 
 -- | The address of the frame that is being handled.
 pattern WordFrame = 0
@@ -167,6 +170,9 @@ pattern WordUndecodable = 9
 
 pattern WordSent = 10
 
+-- | How many bytes have come after the frame that is being handled.
+pattern WordFollowing = 11
+
 -- Words that other threads write, on lines of their own.
 pattern WordXid = 16
 
@@ -183,7 +189,7 @@ bufferBytes = 0x10000
 newSwitch :: Transport -> Pool Buffer -> SwitchInfo -> Int -> Nanos -> Nanos -> (forall a. IO a -> IO a) -> IO Switch
 newSwitch transport pool info room stall patience whileWaiting = do
   ws <- newWords 40
-  writeWord ws WordXid 0x1000
+  writeWord ws WordXid (fromIntegral firstOwnXid)
   input <- newRef Empty
   output <- newRef Empty
   mail <- newRef (Mail 0 [])
@@ -247,6 +253,15 @@ withFrame switch use = do
   n <- readWord (switchWords switch) WordFrameSize
   use (intPtrToPtr (IntPtr at)) n
 {-# INLINE withFrame #-}
+
+-- | How many bytes that have come already follow the frame that is being handled: a handler may look at what comes next, such
+-- as to prefetch. They are not checked: they may be the beginning of a frame, or none.
+--
+-- [Cost]: a load.
+-- [Threads]: the owner.
+following :: Switch -> IO Int
+following switch = readWord (switchWords switch) WordFollowing
+{-# INLINE following #-}
 
 -- | The address where the next message goes, with room for this many bytes (at most 16 KiB); follow it with 'written'.
 -- Sends what is there if there is no room.
@@ -372,7 +387,8 @@ data SendResult
     Unsendable !EncodeError
   deriving stock (Eq, Show)
 
--- | Send a message with this transaction number (0 for one without an answer).
+-- | Send a message with this transaction number: 0 for one without an answer, up to 0xfff for one whose answer comes as a message. An
+-- answer with a larger number is taken for one to a 'Heddle.OpenFlow.Controller.request' that has ended, and dropped.
 --
 -- [Cost]: encoding, a compare-and-set, and a wake-up of the owner.
 -- [Blocks]: never.
@@ -436,15 +452,18 @@ drainMail switch =
       pure (not (null messages))
     _ -> pure False
 
+-- | The least transaction number of requests and commits; those below are the user's.
+firstOwnXid :: Xid
+firstOwnXid = 0x1000
+
 -- | This many transaction numbers that nothing else uses: the first.
 --
 -- [Threads]: any.
 nextXids :: Switch -> Int -> IO Xid
 nextXids switch n = do
   first <- fetchAdd (switchWords switch) WordXid n
-  -- Numbers below 0x1000 are left to messages that nobody waits for.
   let xid = fromIntegral first :: Xid
-  if xid < 0x1000 || fromIntegral xid + n > 0xffffffff then nextXids switch n else pure xid
+  if xid < firstOwnXid || fromIntegral xid + n > 0xffffffff then nextXids switch n else pure xid
 
 -- | Wait for messages with a number. 'False' when the connection has ended.
 addPending :: Switch -> [(Xid, Pending)] -> IO Bool

@@ -40,6 +40,8 @@ module Heddle.OpenFlow.View
     barrierBytes,
     pokePacketOut,
     packetOutBound,
+    pokeRelease,
+    releaseBound,
     pokeLayer2Flow,
     layer2FlowBytes,
     pokePacketIn,
@@ -258,6 +260,27 @@ pokePacketOut version p xid buffer (PortNo from) (PortNo to) packet bytes = do
 packetOutBound :: Int -> Int
 packetOutBound n = 40 + n
 {-# INLINE packetOutBound #-}
+
+-- | @pokeRelease version out xid buffer inPort@: the switch drops a packet that it keeps, because a packet-out without actions
+-- sends it nowhere. The answer is the message's size, at most 'releaseBound'.
+--
+-- [Cost]: three stores.
+pokeRelease :: Version -> Ptr Word8 -> Xid -> BufferId -> PortNo -> IO Int
+pokeRelease version p xid buffer (PortNo from) = do
+  pokeHeader version p typePacketOut size xid
+  case version of
+    OF10 -> poke64 p 8 (fromIntegral buffer `shiftL` 32 .|. (fromIntegral from .&. 0xffff) `shiftL` 16)
+    OF13 -> poke64 p 8 (fromIntegral buffer `shiftL` 32 .|. fromIntegral from) >> poke64 p 16 0
+  pure size
+  where
+    size = case version of
+      OF10 -> 16
+      OF13 -> releaseBound
+{-# INLINE pokeRelease #-}
+
+-- | How long the message of 'pokeRelease' is at most.
+releaseBound :: Int
+releaseBound = 24
 
 -- | @pokeLayer2Flow version out xid cookie idle hard priority buffer flags inPort source destination outPort@ adds a flow
 -- from a port and an address to an address, which leaves by a port. The answer is the size, 'layer2FlowBytes'.
