@@ -9,6 +9,7 @@ module TraceCommand
 where
 
 import Control.Monad (forM_, void)
+import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as Char8
 import Endings (endWith)
 import Heddle.Prim.Errno (describeErrno, errnoOf)
@@ -20,10 +21,12 @@ import Heddle.Trace.Page (writePage)
 import Heddle.Trace.Perfetto (writePerfetto)
 import Heddle.Trace.Speedscope (writeSpeedscope)
 import Heddle.Trace.Summary (skippedText, summary)
-import Inputs (toBytes)
+import Inputs (isSafe, toBytes)
 import Options.Applicative
 import System.Exit (ExitCode (..))
 import System.IO (BufferMode (..), Handle, IOMode (..), hSetBinaryMode, hSetBuffering, stderr, stdout, withFile)
+import System.IO.Error (ioeGetFileName, ioeGetHandle)
+import System.Posix.Files.ByteString (deviceID, fileID, getFileStatus)
 
 data Form = Summary | Page | Perfetto | Speedscope
   deriving stock (Eq)
@@ -72,9 +75,15 @@ options =
 trace :: TraceOptions -> IO ()
 trace chosen = do
   labelMe "heddle/trace"
-  status <- unbound (ExitSuccess <$ run chosen) `catchSync` \e -> ExitFailure 2 <$ complain (optionFile chosen ++ ": " ++ reason e)
+  status <- unbound (ExitSuccess <$ run chosen) `catchSync` \e -> ExitFailure 2 <$ complain (about e ++ ": " ++ reason e)
   endWith status
   where
+    -- Whatever has no name and no handle is the log.
+    about e = case fromException e of
+      Just (io :: IOException)
+        | Just name <- ioeGetFileName io -> name
+        | Just _ <- ioeGetHandle io -> "standard output"
+      _ -> optionFile chosen
     reason e = case fromException e of
       Just (NotALog why) -> why
       Nothing -> maybe (describeException e) describeErrno (fromException e >>= errnoOf)
@@ -82,14 +91,28 @@ trace chosen = do
 run :: TraceOptions -> IO ()
 run chosen = do
   file <- toBytes (optionFile chosen)
-  withLog file $ \l -> do
-    into $ \handle -> case form of
-      Summary -> analyse l (const True) silent >>= Char8.hPutStr handle . summary (optionThreads chosen)
-      Page -> writePage handle l (maybe minBound nanos (optionFrom chosen), maybe maxBound nanos (optionTo chosen))
-      Perfetto -> writePerfetto handle l
-      Speedscope -> writeSpeedscope handle l
-    told <- skippedText <$> logNotes l <*> logSkipped l
-    forM_ told $ \text -> complain (optionFile chosen ++ ": " ++ text)
+  safe <- maybe (isSafe complain file) (differs file) (optionOutput chosen)
+  if safe then withLog file (shown chosen) else throwIO (NotALog "nothing was written")
+
+-- The output is opened after the log, and must not be it.
+differs :: ByteString -> FilePath -> IO Bool
+differs file output = do
+  to <- toBytes output
+  both <- try ((,) <$> getFileStatus file <*> getFileStatus to)
+  case both of
+    Right (a, b) | fileID a == fileID b, deviceID a == deviceID b -> False <$ complain (output ++ ": this file is also the log")
+    Left (_ :: IOException) -> pure True
+    Right _ -> pure True
+
+shown :: TraceOptions -> Log -> IO ()
+shown chosen l = do
+  into $ \handle -> case form of
+    Summary -> analyse l (const True) silent >>= Char8.hPutStr handle . summary (optionThreads chosen)
+    Page -> writePage handle l (maybe minBound nanos (optionFrom chosen), maybe maxBound nanos (optionTo chosen))
+    Perfetto -> writePerfetto handle l
+    Speedscope -> writeSpeedscope handle l
+  told <- skippedText <$> logNotes l <*> logSkipped l
+  forM_ told $ \text -> complain (optionFile chosen ++ ": " ++ text)
   where
     form = case optionForm chosen of
       Just f -> f

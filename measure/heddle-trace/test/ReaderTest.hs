@@ -82,8 +82,8 @@ tests =
             notes @?= []
             length (traceCores t) @?= 2
             traceMessages t @?= 51
-            [threadWaits th >= 50 | th <- traceThreads t, threadLabel th == C.pack "pong"] @?= [True]
-            assertBool "MVar" (or [reasonName (blockedReason b) == "MVar" && blockedCount b >= 100 | b <- traceBlocked t])
+            [threadWaits th > 0 | th <- traceThreads t, threadLabel th == C.pack "pong"] @?= [True]
+            assertBool "MVar" (or [reasonName (blockedReason b) == "MVar" && blockedCount b > 0 | b <- traceBlocked t])
             assertBool "collections" (or [collectionsCopied c > 0 | c <- traceCollections t])
             forM_ (traceCores t) $ \c ->
               coreRunning c + coreCollecting c + coreIdle c @?= traceEnd t - traceBegin t,

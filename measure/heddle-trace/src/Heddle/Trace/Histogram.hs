@@ -16,9 +16,9 @@ module Heddle.Trace.Histogram
   )
 where
 
+import Control.Monad.Primitive (RealWorld)
 import Data.Bits (countLeadingZeros, finiteBitSize, unsafeShiftL, unsafeShiftR, (.&.))
 import Data.Primitive.PrimArray
-import GHC.Exts (RealWorld)
 
 -- | Counts of durations in nanoseconds.
 newtype Histogram = Histogram (MutablePrimArray RealWorld Int)

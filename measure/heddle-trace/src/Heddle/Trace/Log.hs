@@ -42,6 +42,7 @@ module Heddle.Trace.Log
 where
 
 import Control.Monad (forM_, unless, when)
+import Control.Monad.Primitive (RealWorld)
 import Data.ByteString (ByteString)
 import Data.Int (Int32)
 import Data.Primitive.ByteArray
@@ -50,7 +51,6 @@ import Data.Word (Word16, Word32, Word64, Word8, byteSwap16, byteSwap32, byteSwa
 import Foreign.Marshal.Utils (moveBytes)
 import Foreign.Ptr (Ptr, plusPtr)
 import Foreign.Storable (peekByteOff)
-import GHC.Exts (RealWorld)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Buffer (newBuffer, withBuffer)
 import Heddle.Prim.Errno (Errno (..), throwErrnoFor)

@@ -37,17 +37,17 @@ module Heddle.Trace.Model
 where
 
 import Control.Monad (forM, forM_, unless, when)
+import Control.Monad.Primitive (RealWorld)
 import Data.Bits (countLeadingZeros, unsafeShiftL, unsafeShiftR, (.&.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.IntMap.Strict qualified as IntMap
-import Data.List (sortBy)
-import Data.Ord (Down (..), comparing)
+import Data.List (sortOn)
+import Data.Ord (Down (..))
 import Data.Primitive.PrimArray
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
-import GHC.Exts (RealWorld)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Trace.Histogram
 import Heddle.Trace.Log
@@ -515,7 +515,7 @@ thinOut m = do
     ran <- threadGet m t tRan
     most <- threadGet m t tReadyMax
     pure (if state == running then maxBound else ran + most, t)
-  let (kept, dropped) = splitAt (maxThreads `div` 2) (map snd (sortBy (comparing Down) scored))
+  let (kept, dropped) = splitAt (maxThreads `div` 2) (map snd (sortOn Down scored))
       keeping = zip [0 ..] (IntMap.keys (IntMap.fromList [(t, ()) | t <- kept]))
   forM_ dropped $ \t -> do
     add (modelGlobal m) gOthers 1
@@ -600,15 +600,15 @@ result l m = do
         traceBegin = logBegin l,
         traceEnd = logEnd l,
         traceEvents = events,
-        traceCores = sortBy (comparing coreNumber) cores,
-        traceThreads = sortBy (comparing (Down . threadRunning)) rows,
+        traceCores = sortOn coreNumber cores,
+        traceThreads = sortOn (Down . threadRunning) rows,
         traceOthers = (others, othersRan),
         traceRun = runs,
         traceReady = wakes,
         traceWait = waited,
         tracePause = pauses,
         traceCollections = filter ((> 0) . collectionsCount) collections,
-        traceBlocked = sortBy (comparing (Down . blockedTime)) (filter ((> 0) . blockedCount) waits),
+        traceBlocked = sortOn (Down . blockedTime) (filter ((> 0) . blockedCount) waits),
         traceMessages = messages,
         traceHeapMax = heap
       }

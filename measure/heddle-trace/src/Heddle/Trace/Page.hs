@@ -18,6 +18,7 @@ module Heddle.Trace.Page
 where
 
 import Control.Monad (forM_, when)
+import Control.Monad.Primitive (RealWorld)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Builder
@@ -26,7 +27,6 @@ import Data.ByteString.Lazy qualified as Lazy
 import Data.IntMap.Strict qualified as IntMap
 import Data.Primitive.PrimArray
 import Data.Word (Word8)
-import GHC.Exts (RealWorld)
 import Heddle.Bytes.Put (toByteString)
 import Heddle.Json.Build qualified as Json
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)

@@ -17,8 +17,8 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
-import Data.List (intercalate, sortBy, transpose)
-import Data.Ord (Down (..), comparing)
+import Data.List (intercalate, sortOn, transpose)
+import Data.Ord (Down (..))
 import Heddle.Trace.Log (Note (..))
 import Heddle.Trace.Model
 import Numeric (showFFloat)
@@ -63,7 +63,7 @@ summary most t =
         percent (coreIdleReady c),
         percent (coreIdle c - coreIdleReady c),
         show (coreRuns c),
-        intercalate ", " [reasonName r ++ " " ++ percent n | (r, n) <- take 3 (sortBy (comparing (Down . snd)) (coreIdleReasons c))]
+        intercalate ", " [reasonName r ++ " " ++ percent n | (r, n) <- take 3 (sortOn (Down . snd) (coreIdleReasons c))]
       ]
     percent n = if wall <= 0 then "-" else showFFloat (Just 1) (100 * fromIntegral n / fromIntegral wall :: Double) "%"
     (shown, hidden) = splitAt most (traceThreads t)
