@@ -10,7 +10,7 @@
 -- Whatever is damaged is skipped, and 'logNotes' says what: an unknown event by its declared size, the rest of a block
 -- whose event cannot be understood, bytes between blocks up to the next one that looks like a block.
 --
--- Cost: one positioned read for each block and then for each 64 KiB; some 20 ns for each event. Memory: 128 KiB for each
+-- Cost: one positioned read for each block, and then one for each window that is used up. Memory: 128 KiB for each
 -- capability of the log, and 16 bytes for each of its blocks, at most a million.
 -- Owner: the thread that called 'withLog'; a 'Log' is not for several threads at once.
 module Heddle.Trace.Log
@@ -404,7 +404,7 @@ windowBytes = 131072
 --
 -- Times never go back: an event whose time lies outside its block's is moved to the block's nearer end.
 --
--- [Cost]: some 20 ns for each event, and the action's.
+-- [Cost]: linear in the events; the action's.
 -- [Blocks]: holds an OS thread while it reads.
 -- [Throws]: 'IOError' if the file cannot be read; what the action throws.
 -- [Units]: nanoseconds, bytes.

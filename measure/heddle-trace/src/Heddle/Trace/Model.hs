@@ -10,7 +10,7 @@
 -- Why a core was idle: while another thread was ready, work waited for this core or for its own; otherwise nothing could
 -- run, and the last thread that stopped on this core says what it waited for.
 --
--- Cost: some 100 ns for each event. Memory: at most 'maxThreads' threads are kept; when there are more, those that ran
+-- Cost: linear in the events. Memory: at most 'maxThreads' threads are kept; when there are more, those that ran
 -- and waited least are added up in one row.
 -- Owner: one thread.
 module Heddle.Trace.Model
@@ -272,7 +272,7 @@ raise a i n = readPrimArray a i >>= \before -> when (n > before) (writePrimArray
 
 -- | Read the events of the chosen streams, and pass slices and messages on.
 --
--- [Cost]: some 100 ns for each event.
+-- [Cost]: linear in the events.
 -- [Blocks]: holds an OS thread while it reads.
 -- [Throws]: 'IOError' if the file cannot be read; what the listener throws.
 analyse :: Log -> (Int -> Bool) -> Listener -> IO Trace

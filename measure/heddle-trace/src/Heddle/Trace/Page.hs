@@ -9,7 +9,7 @@
 -- of them. Otherwise it has the longest ones, and for each core how busy it was in some thousands of equal parts of the
 -- time; a window of the log ('writePage' takes one) then shows the rest.
 --
--- Cost: some 16 MiB of memory, whatever the log's length; the page has at most 5 MB.
+-- Cost: memory and the page's size do not depend on the log's length.
 -- Owner: the caller's handle.
 module Heddle.Trace.Page
   ( writePage,

@@ -8,7 +8,7 @@
 -- Writes the protocol buffers that <https://ui.perfetto.dev> opens: a track for each core with its runs and
 -- collections, each run with its thread, why it ended and how long the thread had been ready; messages as instants.
 --
--- Cost: some 150 bytes for each run, written as they are read: memory does not depend on the log.
+-- Cost: a few packets for each run, written as they are read: memory does not depend on the log.
 -- Owner: the caller's handle.
 module Heddle.Trace.Perfetto
   ( writePerfetto,

@@ -8,7 +8,7 @@
 -- Writes the JSON that <https://www.speedscope.app> opens: for each core a profile of opened and closed frames, which
 -- are the threads that it ran, and its collections.
 --
--- Cost: some 100 bytes for each run, written as they are read: memory does not depend on the log, except for the names
+-- Cost: two events for each run, written as they are read: memory does not depend on the log, except for the names
 -- of at most 65,536 threads.
 -- Owner: the caller's handle.
 module Heddle.Trace.Speedscope
