@@ -124,7 +124,7 @@ else
 endif
 
 # Packages whose suites need no browser: all but the command, the examples and the benchmarks.
-LIBRARIES = $(notdir $(patsubst %/,%,$(wildcard base/*/ sched/*/ net/*/ stream/*/ cluster/*/)))
+LIBRARIES = $(notdir $(patsubst %/,%,$(wildcard base/*/ sched/*/ measure/*/ net/*/ stream/*/ cluster/*/)))
 
 .PHONY: build-libraries
 build-libraries: $(CABAL_CONFIG)
@@ -209,8 +209,9 @@ check-compilers: ## the table of compilers and suites is what their runs have wr
 
 # The program beside it prints the whole table.
 .PHONY: check-generated
-check-generated: ## the table of powers of ten is what its program prints
+check-generated: ## the table of powers of ten and the timeline's page are what their programs print
 	@python3 base/heddle-bytes/cbits/powers.py | diff -u base/heddle-bytes/cbits/heddle_powers.c -
+	@python3 measure/heddle-trace/page/template.py | diff -u measure/heddle-trace/src/Heddle/Trace/Template.hs -
 	@echo "check-generated: ok"
 
 .PHONY: check-lint

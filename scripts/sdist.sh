@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 mkdir -p "$1"
 rm -f "$1"/heddle*.tar.gz
 names=()
-for file in {app,base,cluster,net,sched,stream,test-support}/*/*.cabal; do
+for file in {app,base,cluster,measure,net,sched,stream,test-support}/*/*.cabal; do
   names+=("$(basename "$file" .cabal)")
 done
 scripts/cabal sdist -v0 -o "$(realpath "$1")" "${names[@]}"

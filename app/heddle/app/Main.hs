@@ -33,6 +33,7 @@ import System.Exit (ExitCode (..))
 import System.IO (BufferMode (..), hSetBuffering, hSetEncoding, stderr, stdout)
 import System.Posix.Env.ByteString qualified as Raw
 import System.Posix.Process (exitImmediately)
+import TraceCommand (traceCommand)
 import VersionText (versionText)
 
 main :: IO ()
@@ -90,7 +91,7 @@ version more = infoOption versionText (long "version" <> help "Show the version,
 subcommands :: [(String, ParserInfo (IO ()))]
 subcommands =
   [ (name, about {infoParser = infoParser about <**> version internal})
-    | (name, about) <- [("serve", serveCommand), ("find", findInfo), ("pipe", pipeCommand), ("json", jsonCommand), ("password", passwordCommand), ("controller", controllerCommand), ("ofbench", ofbenchCommand)]
+    | (name, about) <- [("serve", serveCommand), ("find", findInfo), ("pipe", pipeCommand), ("json", jsonCommand), ("trace", traceCommand), ("password", passwordCommand), ("controller", controllerCommand), ("ofbench", ofbenchCommand)]
   ]
 
 -- optparse-applicative suggests too, but prints the whole usage below it.

@@ -19,7 +19,7 @@ tests =
   testGroup
     "completion in bash"
     [ testCase "commands" $ do
-        offered [""] >>= includes ["serve", "find", "pipe", "json", "password", "controller", "ofbench", "--version", "--help"]
+        offered [""] >>= includes ["serve", "find", "pipe", "json", "trace", "password", "controller", "ofbench", "--version", "--help"]
         offered ["s"] >>= (@?= ["serve"])
         offered ["--v"] >>= (@?= ["--version"]),
       testCase "options of a command" $ do

@@ -1,0 +1,631 @@
+-- |
+-- Module      : Heddle.Trace.Model
+-- Description : What cores and threads did, from a log's events
+-- Stability   : stable
+--
+-- 'analyse' reads a log once. A capability (core) is running a thread, collecting garbage, or idle. A thread is running,
+-- ready (woken, and waiting for a core), or blocked for a reason that the runtime gives. Each time a core's run or
+-- collection ends, an action gets it as a 'Slice'.
+--
+-- Why a core was idle: while another thread was ready, work waited for this core or for its own; otherwise nothing could
+-- run, and the last thread that stopped on this core says what it waited for.
+--
+-- Cost: linear in the events. Memory: at most 'maxThreads' threads are kept; when there are more, those that ran
+-- and waited least are added up in one row.
+-- Owner: one thread.
+module Heddle.Trace.Model
+  ( -- * Reading
+    analyse,
+    Listener (..),
+    silent,
+    Slice (..),
+    maxThreads,
+
+    -- * Results
+    Trace (..),
+    Core (..),
+    Thread (..),
+    Distribution (..),
+    Collections (..),
+    Blocked (..),
+
+    -- * Reasons
+    Reason,
+    reasonName,
+    threadName,
+  )
+where
+
+import Control.Monad (forM, forM_, unless, when)
+import Control.Monad.Primitive (RealWorld)
+import Data.Bits (countLeadingZeros, unsafeShiftL, unsafeShiftR, (.&.))
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as Bytes
+import Data.ByteString.Char8 qualified as Char8
+import Data.IntMap.Strict qualified as IntMap
+import Data.List (sortOn)
+import Data.Ord (Down (..))
+import Data.Primitive.PrimArray
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Trace.Histogram
+import Heddle.Trace.Log
+
+-- | Why a thread stopped, as the runtime counts: 1 to 5 are how it ended its turn, 6 is a foreign call, others are what
+-- it is blocked on.
+type Reason = Int
+
+-- | In a few words.
+reasonName :: Reason -> String
+reasonName r = case r of
+  0 -> "not known"
+  1 -> "heap check"
+  2 -> "stack overflow"
+  3 -> "time slice over"
+  4 -> "blocked"
+  5 -> "finished"
+  6 -> "foreign call"
+  7 -> "MVar"
+  8 -> "another thread's evaluation"
+  9 -> "file to be readable"
+  10 -> "file to be writable"
+  11 -> "delay"
+  12 -> "STM"
+  16 -> "foreign call"
+  17 -> "interruptible foreign call"
+  18 -> "exception to be received"
+  19 -> "migration"
+  20 -> "MVar (read)"
+  _ -> "reason " ++ show r
+
+-- | A core's run of a thread, or its collection.
+data Slice = Slice
+  { sliceCore :: !Int,
+    -- | -1: a collection.
+    sliceThread :: !Int,
+    sliceBegin :: !Int,
+    sliceEnd :: !Int,
+    -- | How long the thread had been ready before, in nanoseconds; -1 if that is not known.
+    sliceReady :: !Int,
+    -- | Why the thread stopped; 0 if the log ends first. Of a collection: 0.
+    sliceReason :: !Reason
+  }
+  deriving stock (Eq, Show)
+
+-- | What is done with what passes by.
+data Listener = Listener
+  { onSlice :: Slice -> IO (),
+    -- | The core (-1: none), the time, and a message or a marker of the program.
+    onMessage :: Int -> Int -> ByteString -> IO ()
+  }
+
+-- | Nothing is done.
+silent :: Listener
+silent = Listener (\_ -> pure ()) (\_ _ _ -> pure ())
+
+-- | A summary of durations in nanoseconds.
+data Distribution = Distribution {distributionCount, distributionMedian, distribution90, distribution99, distributionMax :: !Int}
+  deriving stock (Eq, Show)
+
+-- | A core's time, in nanoseconds.
+data Core = Core
+  { coreNumber :: !Int,
+    coreRunning :: !Int,
+    coreCollecting :: !Int,
+    coreIdle :: !Int,
+    -- | The part of 'coreIdle' in which some thread was ready.
+    coreIdleReady :: !Int,
+    -- | The rest of it, by what the last thread on this core waited for.
+    coreIdleReasons :: ![(Reason, Int)],
+    coreRuns :: !Int,
+    -- | Sparks: created, duds, overflowed, converted, collected, fizzled, left.
+    coreSparks :: ![Int]
+  }
+  deriving stock (Eq, Show)
+
+-- | A thread; times are in nanoseconds.
+data Thread = Thread
+  { threadNumber :: !Int,
+    threadLabel :: !ByteString,
+    threadRuns, threadRunning :: !Int,
+    threadWaits, threadWaiting, threadWaitMax :: !Int,
+    threadWakes, threadReady, threadReadyMedian, threadReady99, threadReadyMax :: !Int,
+    threadMigrations :: !Int,
+    threadFirst :: !Int,
+    threadReason :: !Reason
+  }
+  deriving stock (Eq, Show)
+
+-- | The collections of one generation.
+data Collections = Collections {collectionsGeneration, collectionsCount, collectionsTime, collectionsMax, collectionsCopied :: !Int}
+  deriving stock (Eq, Show)
+
+-- | How often threads were blocked for a reason, and how long in all and at most.
+data Blocked = Blocked {blockedReason :: !Reason, blockedCount, blockedTime, blockedMax :: !Int}
+  deriving stock (Eq, Show)
+
+-- | All of it.
+data Trace = Trace
+  { traceProgram, traceRuntime :: !ByteString,
+    traceBegin, traceEnd :: !Int,
+    traceEvents :: !Int,
+    traceCores :: ![Core],
+    -- | By the time that they ran, longest first.
+    traceThreads :: ![Thread],
+    -- | Threads that are not in 'traceThreads', and the time that they ran.
+    traceOthers :: !(Int, Int),
+    traceRun, traceReady, traceWait, tracePause :: !Distribution,
+    traceCollections :: ![Collections],
+    traceBlocked :: ![Blocked],
+    traceMessages :: !Int,
+    traceHeapMax :: !Int
+  }
+  deriving stock (Eq, Show)
+
+-- | The most threads that are kept apart at one time.
+maxThreads :: Int
+maxThreads = 65536
+
+type Ints = MutablePrimArray RealWorld Int
+
+data Model = Model
+  { modelCores :: !Ints,
+    modelIdle :: !Ints,
+    modelSparks :: !Ints,
+    modelThreads :: !Ints,
+    modelTable :: !Ints,
+    modelGlobal :: !Ints,
+    modelBlocked :: !Ints,
+    modelGenerations :: !Ints,
+    modelLabels :: !(Ref (IntMap.IntMap ByteString)),
+    modelProgram, modelRuntime :: !(Ref ByteString),
+    modelRunning, modelReady, modelWaiting, modelPause :: !Histogram,
+    modelListener :: !Listener
+  }
+
+-- A core's words.
+coreWords, coreState, coreSince, coreThread, coreRan, coreCollected, coreIdled, coreIdledReady, coreIntegral, coreReason, coreCount, corePause, corePending, coreWake :: Int
+coreWords = 16
+coreState = 0
+coreSince = 1
+coreThread = 2
+coreRan = 3
+coreCollected = 4
+coreIdled = 5
+coreIdledReady = 6
+coreIntegral = 7
+coreReason = 8
+coreCount = 9
+corePause = 10
+corePending = 11
+coreWake = 12
+
+-- A core's states.
+isIdle, isRunning, isCollecting :: Int
+isIdle = 0
+isRunning = 1
+isCollecting = 2
+
+-- A thread's words; then come the counts of how long it was ready, by powers of two.
+threadWords, tNumber, tState, tSince, tRan, tRuns, tWaited, tWaitMax, tWaits, tReadied, tReadyMax, tWakes, tMigrations, tReason, tFirst, tBuckets :: Int
+threadWords = 56
+tNumber = 0
+tState = 1
+tSince = 2
+tRan = 3
+tRuns = 4
+tWaited = 5
+tWaitMax = 6
+tWaits = 7
+tReadied = 8
+tReadyMax = 9
+tWakes = 10
+tMigrations = 11
+tReason = 12
+tFirst = 13
+tBuckets = 14
+
+-- A thread's states.
+unknown, running, ready, blocked, finished :: Int
+unknown = 0
+running = 1
+ready = 2
+blocked = 3
+finished = 4
+
+-- The model's own words: how many threads are ready, when that was last looked at, for how long any was, the number of
+-- threads in the table, how many and how much was added up, and counts.
+gReady, gNow, gIntegral, gThreads, gOthers, gOthersRan, gEvents, gMessages, gHeap, gReadyMax, gRunMax, gWaitMax, gPauseMax :: Int
+gReady = 0
+gNow = 1
+gIntegral = 2
+gThreads = 3
+gOthers = 4
+gOthersRan = 5
+gEvents = 6
+gMessages = 7
+gHeap = 8
+gReadyMax = 9
+gRunMax = 10
+gWaitMax = 11
+gPauseMax = 12
+
+reasons, generations, tableWords :: Int
+reasons = 32
+generations = 16
+tableWords = 2 * maxThreads
+
+zeros :: Int -> IO Ints
+zeros n = do
+  a <- newPrimArray n
+  setPrimArray a 0 n 0
+  pure a
+
+add :: Ints -> Int -> Int -> IO ()
+add a i n = readPrimArray a i >>= writePrimArray a i . (+ n)
+{-# INLINE add #-}
+
+raise :: Ints -> Int -> Int -> IO ()
+raise a i n = readPrimArray a i >>= \before -> when (n > before) (writePrimArray a i n)
+{-# INLINE raise #-}
+
+-- | Read the events of the chosen streams, and pass slices and messages on.
+--
+-- [Cost]: linear in the events.
+-- [Blocks]: holds an OS thread while it reads.
+-- [Throws]: 'IOError' if the file cannot be read; what the listener throws.
+analyse :: Log -> (Int -> Bool) -> Listener -> IO Trace
+analyse l chosen listener = do
+  let streams = logStreams l
+  table <- newPrimArray tableWords
+  setPrimArray table 0 tableWords (-1)
+  m <-
+    Model
+      <$> zeros (coreWords * max 1 streams)
+      <*> zeros (reasons * max 1 streams)
+      <*> zeros (8 * max 1 streams)
+      <*> newPrimArray (maxThreads * threadWords)
+      <*> pure table
+      <*> zeros 16
+      <*> zeros (3 * reasons)
+      <*> zeros (4 * generations)
+      <*> newRef IntMap.empty
+      <*> newRef Bytes.empty
+      <*> newRef Bytes.empty
+      <*> newHistogram
+      <*> newHistogram
+      <*> newHistogram
+      <*> newHistogram
+      <*> pure listener
+  writePrimArray (modelGlobal m) gNow (logBegin l)
+  forM_ [0 .. streams - 1] $ \i -> do
+    writePrimArray (modelCores m) (i * coreWords + coreSince) (logBegin l)
+    writePrimArray (modelCores m) (i * coreWords + corePending) (-1)
+  let !idBytes = threadIdBytes l
+  forEvents l chosen (step l m idBytes)
+  forM_ [0 .. streams - 1] $ \i -> moveOn m (logEnd l) >> leave l m i (logEnd l) 0
+  result l m
+
+-- One event.
+step :: Log -> Model -> Int -> Int -> Int -> Int -> Ptr Word8 -> Int -> IO ()
+step l m idBytes i time kind p count = do
+  moveOn m time
+  add (modelGlobal m) gEvents 1
+  case kind of
+    0 -> withThread $ \t -> becomes m t ready time
+    1 -> withThread $ \t -> do
+      state <- threadGet m t tState
+      since <- threadGet m t tSince
+      leave l m i time 0
+      becomes m t running time
+      cput coreState isRunning
+      cput coreSince time
+      cput coreThread t
+      cput coreWake (if state == ready then time - since else -1)
+      add (modelCores m) (i * coreWords + coreCount) 1
+    2 | count >= idBytes + 2 -> withThread $ \t -> do
+      reason <- word16At p idBytes
+      state <- cget coreState
+      on <- cget coreThread
+      when (state == isRunning && on == t) (leave l m i time reason)
+      threadPut m t tReason reason
+      becomes m t (if reason == 5 then finished else if reason <= 3 then ready else blocked) time
+      cput coreReason reason
+    3 -> woken
+    8 -> woken
+    4 -> withThread $ \t -> add (modelThreads m) (t * threadWords + tMigrations) 1
+    9 -> do
+      leave l m i time 0
+      cput coreState isCollecting
+      cput coreSince time
+    10 -> do
+      state <- cget coreState
+      when (state == isCollecting) (leave l m i time 0)
+    53 | count >= 30 -> do
+      generation <- (.&. (generations - 1)) <$> word16At p 4
+      copied <- word64At p 6
+      add (modelGenerations m) (4 * generation + 3) (max 0 copied)
+      state <- cget coreState
+      if state == isCollecting then cput corePending generation else cget corePause >>= collected m generation
+    34 | count >= 56 -> forM_ [0 .. 6] $ \k -> word64At p (8 * k) >>= writePrimArray (modelSparks m) (8 * i + k)
+    51 | count >= 12 -> word64At p 4 >>= raise (modelGlobal m) gHeap
+    16 -> message
+    19 -> message
+    58 -> message
+    44 | count > idBytes -> do
+      number <- threadNumberAt
+      text <- takeBytes (p `plusPtr` idBytes) (min 200 (count - idBytes))
+      labels <- readRef (modelLabels m)
+      when (IntMap.size labels < maxThreads) (writeRef (modelLabels m) $! IntMap.insert number text labels)
+    29 | count > 4 -> takeBytes (p `plusPtr` 4) (min 200 (count - 4)) >>= writeRef (modelRuntime m)
+    30 | count > 4 -> takeBytes (p `plusPtr` 4) (min 1000 (count - 4)) >>= writeRef (modelProgram m) . Char8.map (\c -> if c == '\0' then ' ' else c)
+    _ -> pure ()
+  where
+    cget :: Int -> IO Int
+    cget f = readPrimArray (modelCores m) (i * coreWords + f)
+    cput :: Int -> Int -> IO ()
+    cput f = writePrimArray (modelCores m) (i * coreWords + f)
+    threadNumberAt = if idBytes == 8 then word64At p 0 else word32At p 0
+    withThread act = when (count >= idBytes) (threadNumberAt >>= slotOf m time >>= act)
+    {-# INLINE withThread #-}
+    -- A wake-up is announced by the waker and again by the core that gets the thread; the first counts.
+    woken = withThread $ \t -> do
+      state <- threadGet m t tState
+      when (state == blocked || state == unknown) (becomes m t ready time)
+    message = do
+      add (modelGlobal m) gMessages 1
+      text <- takeBytes p (min 1000 count)
+      onMessage (modelListener m) (streamCapability l i) time text
+
+takeBytes :: Ptr Word8 -> Int -> IO ByteString
+takeBytes p n = Bytes.packCStringLen (castPtr p, n)
+
+threadGet :: Model -> Int -> Int -> IO Int
+threadGet m t f = readPrimArray (modelThreads m) (t * threadWords + f)
+{-# INLINE threadGet #-}
+
+threadPut :: Model -> Int -> Int -> Int -> IO ()
+threadPut m t f = writePrimArray (modelThreads m) (t * threadWords + f)
+{-# INLINE threadPut #-}
+
+-- Time passes: was any thread ready?
+moveOn :: Model -> Int -> IO ()
+moveOn m time = do
+  n <- readPrimArray (modelGlobal m) gReady
+  before <- readPrimArray (modelGlobal m) gNow
+  when (n > 0 && time > before) (add (modelGlobal m) gIntegral (time - before))
+  when (time > before) (writePrimArray (modelGlobal m) gNow time)
+{-# INLINE moveOn #-}
+
+-- A thread changes its state.
+becomes :: Model -> Int -> Int -> Int -> IO ()
+becomes m t state time = do
+  before <- threadGet m t tState
+  since <- threadGet m t tSince
+  let took = max 0 (time - since)
+  when (before == ready) (add (modelGlobal m) gReady (-1))
+  when (state == ready) (add (modelGlobal m) gReady 1)
+  when (before == running) $ do
+    add (modelThreads m) (t * threadWords + tRan) took
+    add (modelThreads m) (t * threadWords + tRuns) 1
+    record (modelRunning m) took
+    raise (modelGlobal m) gRunMax took
+  when (before == blocked && state /= blocked) $ do
+    add (modelThreads m) (t * threadWords + tWaited) took
+    add (modelThreads m) (t * threadWords + tWaits) 1
+    raise (modelThreads m) (t * threadWords + tWaitMax) took
+    record (modelWaiting m) took
+    raise (modelGlobal m) gWaitMax took
+    reason <- (\r -> if r < reasons then r else 0) <$> threadGet m t tReason
+    add (modelBlocked m) (3 * reason) 1
+    add (modelBlocked m) (3 * reason + 1) took
+    raise (modelBlocked m) (3 * reason + 2) took
+  when (before == ready && state == running) $ do
+    add (modelThreads m) (t * threadWords + tReadied) took
+    add (modelThreads m) (t * threadWords + tWakes) 1
+    raise (modelThreads m) (t * threadWords + tReadyMax) took
+    add (modelThreads m) (t * threadWords + tBuckets + log2 took) 1
+    record (modelReady m) took
+    raise (modelGlobal m) gReadyMax took
+  threadPut m t tState state
+  threadPut m t tSince time
+
+log2 :: Int -> Int
+log2 n = min 41 (63 - countLeadingZeros (n + 1))
+
+-- A core's interval ends; the core is idle then.
+leave :: Log -> Model -> Int -> Int -> Reason -> IO ()
+leave l m i time reason = do
+  state <- cget coreState
+  since <- cget coreSince
+  let took = max 0 (time - since)
+  if state == isIdle
+    then do
+      integral <- readPrimArray (modelGlobal m) gIntegral
+      before <- cget coreIntegral
+      let withReady = min took (integral - before)
+      why <- (\r -> if r < reasons then r else 0) <$> cget coreReason
+      cadd coreIdled took
+      cadd coreIdledReady withReady
+      add (modelIdle m) (i * reasons + why) (took - withReady)
+    else do
+      cadd (if state == isRunning then coreRan else coreCollected) took
+      t <- cget coreThread
+      if state == isRunning
+        then do
+          number <- threadGet m t tNumber
+          wake <- cget coreWake
+          onSlice (modelListener m) (Slice (streamCapability l i) number since time wake reason)
+        else do
+          cput corePause took
+          record (modelPause m) took
+          raise (modelGlobal m) gPauseMax took
+          pending <- cget corePending
+          when (pending >= 0) (collected m pending took >> cput corePending (-1))
+          onSlice (modelListener m) (Slice (streamCapability l i) (-1) since time (-1) 0)
+  cput coreState isIdle
+  cput coreSince time
+  readPrimArray (modelGlobal m) gIntegral >>= cput coreIntegral
+  where
+    cget :: Int -> IO Int
+    cget f = readPrimArray (modelCores m) (i * coreWords + f)
+    cput :: Int -> Int -> IO ()
+    cput f = writePrimArray (modelCores m) (i * coreWords + f)
+    cadd :: Int -> Int -> IO ()
+    cadd f = add (modelCores m) (i * coreWords + f)
+
+collected :: Model -> Int -> Int -> IO ()
+collected m generation took = do
+  add (modelGenerations m) (4 * generation) 1
+  add (modelGenerations m) (4 * generation + 1) took
+  raise (modelGenerations m) (4 * generation + 2) took
+
+-- A thread's place, by its number.
+slotOf :: Model -> Int -> Int -> IO Int
+slotOf m time number = probe (number * 0x9E3779B97F4A7C1 `unsafeShiftR` 20)
+  where
+    probe :: Int -> IO Int
+    probe from = do
+      let i = from .&. (tableWords - 1)
+      t <- readPrimArray (modelTable m) i
+      if t < 0
+        then do
+          n <- readPrimArray (modelGlobal m) gThreads
+          if n == maxThreads
+            then thinOut m >> slotOf m time number
+            else do
+              setPrimArray (modelThreads m) (n * threadWords) threadWords 0
+              threadPut m n tNumber number
+              threadPut m n tSince time
+              threadPut m n tFirst time
+              writePrimArray (modelTable m) i n
+              writePrimArray (modelGlobal m) gThreads (n + 1)
+              pure n
+        else do
+          here <- threadGet m t tNumber
+          if here == number then pure t else probe (i + 1)
+
+-- Keep half of the threads: those that run, and those that ran and waited for a core most.
+thinOut :: Model -> IO ()
+thinOut m = do
+  n <- readPrimArray (modelGlobal m) gThreads
+  scored <- forM [0 .. n - 1] $ \t -> do
+    state <- threadGet m t tState
+    ran <- threadGet m t tRan
+    most <- threadGet m t tReadyMax
+    pure (if state == running then maxBound else ran + most, t)
+  let (kept, dropped) = splitAt (maxThreads `div` 2) (map snd (sortOn Down scored))
+      keeping = zip [0 ..] (IntMap.keys (IntMap.fromList [(t, ()) | t <- kept]))
+  forM_ dropped $ \t -> do
+    add (modelGlobal m) gOthers 1
+    threadGet m t tRan >>= add (modelGlobal m) gOthersRan
+    state <- threadGet m t tState
+    when (state == ready) (add (modelGlobal m) gReady (-1))
+  -- In ascending order, so that a move never overwrites what is still to be moved.
+  numbers <- forM keeping $ \(new, old) -> do
+    unless (new == old) (copyMutablePrimArray (modelThreads m) (new * threadWords) (modelThreads m) (old * threadWords) threadWords)
+    threadGet m new tNumber
+  let places = IntMap.fromDistinctAscList [(old, new) | (new, old) <- keeping]
+  cores <- (`div` coreWords) <$> getSizeofMutablePrimArray (modelCores m)
+  forM_ [0 .. cores - 1] $ \i -> do
+    t <- readPrimArray (modelCores m) (i * coreWords + coreThread)
+    writePrimArray (modelCores m) (i * coreWords + coreThread) (IntMap.findWithDefault 0 t places)
+  setPrimArray (modelTable m) 0 tableWords (-1)
+  writePrimArray (modelGlobal m) gThreads (length numbers)
+  forM_ (zip [0 ..] numbers) $ \(t, number) -> insert (number * 0x9E3779B97F4A7C1 `unsafeShiftR` 20) t
+  labels <- readRef (modelLabels m)
+  writeRef (modelLabels m) $! IntMap.intersection labels (IntMap.fromList [(number, ()) | number <- numbers])
+  where
+    insert :: Int -> Int -> IO ()
+    insert from t = do
+      let i = from .&. (tableWords - 1)
+      there <- readPrimArray (modelTable m) i
+      if there < 0 then writePrimArray (modelTable m) i t else insert (i + 1) t
+{-# NOINLINE thinOut #-}
+
+distribution :: Histogram -> Int -> IO Distribution
+distribution h most = do
+  n <- recorded h
+  [a, b, c] <- mapM (fmap (min most) . quantile h) [0.5, 0.9, 0.99]
+  pure (Distribution n a b c most)
+
+result :: Log -> Model -> IO Trace
+result l m = do
+  labels <- readRef (modelLabels m)
+  program <- readRef (modelProgram m)
+  runtime <- readRef (modelRuntime m)
+  [events, messages, heap, readyMax, runMax, waitMax, pauseMax, others, othersRan, threads] <-
+    mapM (readPrimArray (modelGlobal m)) [gEvents, gMessages, gHeap, gReadyMax, gRunMax, gWaitMax, gPauseMax, gOthers, gOthersRan, gThreads]
+  cores <- forM [i | i <- [0 .. logStreams l - 1], streamCapability l i >= 0] $ \i -> do
+    [ran, gc, idled, idledReady, runs] <- mapM (\f -> readPrimArray (modelCores m) (i * coreWords + f)) [coreRan, coreCollected, coreIdled, coreIdledReady, coreCount]
+    why <- mapM (\r -> (,) r <$> readPrimArray (modelIdle m) (i * reasons + r)) [0 .. reasons - 1]
+    sparks <- mapM (\k -> readPrimArray (modelSparks m) (8 * i + k)) [0 .. 6]
+    pure (Core (streamCapability l i) ran gc idled idledReady [w | w@(_, n) <- why, n > 0] runs sparks)
+  rows <- forM [0 .. threads - 1] $ \t -> do
+    counts <- mapM (threadGet m t . (tBuckets +)) [0 .. 41]
+    [number, runs, ran, waits, waited, waitMost, wakes, readied, readyMost, migrations, first', reason] <-
+      mapM (threadGet m t) [tNumber, tRuns, tRan, tWaits, tWaited, tWaitMax, tWakes, tReadied, tReadyMax, tMigrations, tFirst, tReason]
+    pure $
+      Thread
+        number
+        (IntMap.findWithDefault Bytes.empty number labels)
+        runs
+        ran
+        waits
+        waited
+        waitMost
+        wakes
+        readied
+        (min readyMost (coarse counts wakes 0.5))
+        (min readyMost (coarse counts wakes 0.99))
+        readyMost
+        migrations
+        first'
+        reason
+  collections <- forM [0 .. generations - 1] $ \g -> do
+    [n, time, most, copied] <- mapM (\k -> readPrimArray (modelGenerations m) (4 * g + k)) [0 .. 3]
+    pure (Collections g n time most copied)
+  waits <- forM [0 .. reasons - 1] $ \r -> do
+    [n, time, most] <- mapM (\k -> readPrimArray (modelBlocked m) (3 * r + k)) [0 .. 2]
+    pure (Blocked r n time most)
+  runs <- distribution (modelRunning m) runMax
+  wakes <- distribution (modelReady m) readyMax
+  waited <- distribution (modelWaiting m) waitMax
+  pauses <- distribution (modelPause m) pauseMax
+  pure
+    Trace
+      { traceProgram = program,
+        traceRuntime = runtime,
+        traceBegin = logBegin l,
+        traceEnd = logEnd l,
+        traceEvents = events,
+        traceCores = sortOn coreNumber cores,
+        traceThreads = sortOn (Down . threadRunning) rows,
+        traceOthers = (others, othersRan),
+        traceRun = runs,
+        traceReady = wakes,
+        traceWait = waited,
+        tracePause = pauses,
+        traceCollections = filter ((> 0) . collectionsCount) collections,
+        traceBlocked = sortOn (Down . blockedTime) (filter ((> 0) . blockedCount) waits),
+        traceMessages = messages,
+        traceHeapMax = heap
+      }
+  where
+    -- By powers of two: within a bucket, as if evenly spread.
+    coarse counts total part = go (0 :: Int) 0 counts
+      where
+        wanted = max 1 (ceiling (part * fromIntegral total :: Double)) :: Int
+        go _ _ [] = 0
+        go b n (c : rest)
+          | n + c >= wanted && c > 0 = low + ((wanted - n) * low) `div` c
+          | otherwise = go (b + 1) (n + c) rest
+          where
+            low = 1 `unsafeShiftL` b
+
+-- | A thread's label and number.
+threadName :: Int -> ByteString -> ByteString
+threadName number label
+  | Bytes.null label = Char8.pack ("thread " ++ show number)
+  | otherwise = label <> Char8.pack (" (" ++ show number ++ ")")

@@ -1,0 +1,16 @@
+-- | The suite of heddle-trace.
+module Main (main) where
+
+import OutputTest qualified
+import ReaderTest qualified
+import System.Environment (getArgs)
+import Test.Tasty (defaultMain, testGroup)
+
+main :: IO ()
+main =
+  getArgs >>= \case
+    ["workload"] -> ReaderTest.workload
+    _ -> suite
+
+suite :: IO ()
+suite = defaultMain (testGroup "heddle-trace" [ReaderTest.tests, OutputTest.tests])

@@ -1,0 +1,139 @@
+-- | The reader and the model: made logs, damaged logs, and one of this runtime.
+module ReaderTest (tests, workload) where
+
+import Control.Concurrent
+import Control.Exception (try)
+import Control.Monad (forM_)
+import Data.Bits (shiftL, xor)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Debug.Trace (traceEventIO, traceMarkerIO)
+import GHC.Conc (labelThread)
+import Heddle.Trace.Log
+import Heddle.Trace.Model
+import Heddle.Trace.Summary (summary)
+import Logs
+import System.Environment (getExecutablePath)
+import System.Mem (performMajorGC)
+import System.Process (callProcess)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
+
+tests :: TestTree
+tests =
+  testGroup
+    "reader"
+    [ testCase "two cores are merged by time, though their blocks come in another order" $ do
+        (t, notes) <- reading small
+        notes @?= 0
+        traceEvents t @?= 15
+        map coreNumber (traceCores t) @?= [0, 1]
+        map coreRunning (traceCores t) @?= [500, 200]
+        map coreCollecting (traceCores t) @?= [100, 0]
+        map threadNumber (traceThreads t) @?= [7, 8]
+        map threadRunning (traceThreads t) @?= [500, 200]
+        map threadLabel (traceThreads t) @?= [C.pack "seven", B.empty],
+      testCase "a wake-up on another core counts from the waker's event to the run" $ do
+        (t, _) <- reading small
+        -- Thread 8 was woken by core 0 at 450, and ran on core 1 from 600.
+        [threadReadyMax th | th <- traceThreads t, threadNumber th == 8] @?= [150]
+        [threadWaiting th | th <- traceThreads t, threadNumber th == 8] @?= [150],
+      testCase "an idle core while another thread is ready: work waited" $ do
+        (t, _) <- reading small
+        [coreIdleReady c | c <- traceCores t, coreNumber c == 1] @?= [150 + 50],
+      testCase "what a thread was blocked on is counted" $ do
+        (t, _) <- reading small
+        [(reasonName (blockedReason b), blockedCount b, blockedTime b) | b <- traceBlocked t] @?= [("MVar", 1, 150)],
+      testCase "collections belong to the generation that their statistics name" $ do
+        (t, _) <- reading small
+        traceCollections t @?= [Collections 1 1 100 100 64],
+      testCase "an unknown event is skipped by its declared size" $ do
+        (t, notes) <- reading (encodeLog plain [Block 0 0 9 [event 200 1 [(3, 5)], event 1 2 [(4, 7)]]])
+        (traceEvents t, notes) @?= (2, 0),
+      testCase "an undeclared event skips its block, and the next block is read" $ do
+        (t, notes) <- reading (encodeLog plain [Block 0 0 9 [event 77 1 [(3, 5)], event 1 2 [(4, 7)]], Block 0 10 19 [event 1 12 [(4, 8)]]])
+        (map threadNumber (traceThreads t), notes) @?= ([8], 1),
+      testCase "bytes between blocks are skipped up to the next block" $ do
+        let whole = encodeLog plain [Block 0 0 9 [event 1 2 [(4, 7)]]]
+            next = B.drop (B.length (encodeLog plain []) - 2) (encodeLog plain [Block 1 10 19 [event 1 12 [(4, 8)]]])
+        (t, notes) <- reading (B.take (B.length whole - 2) whole <> C.replicate 99 'x' <> next)
+        assertBool "a note" (notes >= 1)
+        map threadNumber (traceThreads t) @?= [7, 8],
+      testCase "a foreign file is refused" $ do
+        r <- try (reading (C.pack "\DELELF\2\1\1 and so on"))
+        either (\(NotALog _) -> pure ()) (const (assertFailure "read")) r,
+      testCase "every truncation is read without a failure" $
+        forM_ [16 .. B.length small - 1] $ \n -> do
+          (t, _) <- reading (B.take n small)
+          assertBool "a summary" (B.length (summary 5 t) > 0),
+      testCase "every byte flipped in three ways is read without a failure" $
+        forM_ [8 .. B.length small - 1] $ \n -> forM_ [0, 3, 7] $ \bit -> do
+          let (a, b) = B.splitAt n small
+          (t, _) <- reading (a <> B.cons (B.head b `xor` (1 `shiftL` bit)) (B.tail b))
+          assertBool "a summary" (B.length (summary 5 t) > 0),
+      testCase "a log of this runtime: nothing is skipped, and threads, labels, waits and messages are there" $
+        withBytes B.empty $ \path -> do
+          program <- getExecutablePath
+          -- A process of its own: -l of this one would slow all tests down.
+          callProcess program ["workload", "+RTS", "-N2", "-l", "-ol" ++ path, "-RTS"]
+          withLog (C.pack path) $ \l -> do
+            t <- analyse l (const True) silent
+            (notes, _) <- logNotes l
+            notes @?= []
+            length (traceCores t) @?= 2
+            traceMessages t @?= 51
+            [threadWaits th > 0 | th <- traceThreads t, threadLabel th == C.pack "pong"] @?= [True]
+            assertBool "MVar" (or [reasonName (blockedReason b) == "MVar" && blockedCount b > 0 | b <- traceBlocked t])
+            assertBool "collections" (or [collectionsCopied c > 0 | c <- traceCollections t])
+            forM_ (traceCores t) $ \c ->
+              coreRunning c + coreCollecting c + coreIdle c @?= traceEnd t - traceBegin t,
+      testCase "more threads than are kept are added up" $ do
+        let n = maxThreads + 10
+            events = concat [[event 1 (2 * i) [(4, i)], event 2 (2 * i + 1) [(4, i), (2, 5), (4, 0)]] | i <- [1 .. n]]
+        (t, _) <- reading (encodeLog plain [Block 0 0 (2 * n + 2) events])
+        length (traceThreads t) + fst (traceOthers t) @?= n
+        sum (map threadRunning (traceThreads t)) + snd (traceOthers t) @?= n
+    ]
+
+-- | What the log of this runtime is about: two threads that wake each other.
+workload :: IO ()
+workload = do
+  ping <- newEmptyMVar
+  pong <- newEmptyMVar
+  t <- forkIO (forM_ [1 .. 50 :: Int] (\i -> takeMVar ping >> traceEventIO ("turn " ++ show i) >> putMVar pong ()))
+  labelThread t "pong"
+  forM_ [1 .. 50 :: Int] (\_ -> putMVar ping () >> takeMVar pong)
+  traceMarkerIO "done"
+  performMajorGC
+
+-- Thread 7 runs on core 0, wakes 8, which runs on core 1; a collection; a message; a label.
+small :: B.ByteString
+small =
+  encodeLog
+    plain
+    [ Block
+        1
+        100
+        1000
+        [ event 1 250 [(4, 8)],
+          event 2 300 [(4, 8), (2, 7), (4, 0)],
+          event 1 600 [(4, 8)],
+          event 2 750 [(4, 8), (2, 5), (4, 0)]
+        ],
+      Block
+        0
+        100
+        1000
+        [ variable 44 110 (B.pack [0, 0, 0, 7] <> C.pack "seven"),
+          event 3 150 [(4, 7)],
+          event 1 200 [(4, 7)],
+          variable 19 300 (C.pack "a message"),
+          event 8 450 [(4, 8), (2, 1)],
+          event 2 500 [(4, 7), (2, 3), (4, 0)],
+          event 9 500 [],
+          event 10 600 [],
+          event 53 600 [(4, 0), (2, 1), (8, 64), (8, 0), (8, 0), (4, 1), (8, 64), (8, 64)],
+          event 1 700 [(4, 7)]
+        ],
+      Block 0 900 1000 [event 2 900 [(4, 7), (2, 5), (4, 0)]]
+    ]
