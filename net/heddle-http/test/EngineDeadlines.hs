@@ -105,8 +105,10 @@ slow backend =
             unless (B.length got < B.length large) $
               unexpected "a part of the reply" (show (B.length got) ++ " bytes"),
     testCase "slowHandlerMadeItsClientLookSlow" $ do
+      begun <- newEmptyMVar
       reading <- newEmptyMVar
       let handler request = do
+            putMVar begun ()
             first <- readBody request
             -- Longer than the client may take.
             threadDelay 2500000
@@ -115,7 +117,10 @@ slow backend =
             pure (Whole status200 [] (first <> rest))
       withEngine backend tight {settingBodyPace = Pace (seconds 2) 1000000} handler $ \engine ->
         withClient (engineAddress engine) $ \client -> do
-          say client "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na"
+          say client "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
+          -- Not with the head, which would be no wait for the body.
+          patiently "the handler to begin" (takeMVar begun)
+          say client "a"
           patiently "the handler to go on" (takeMVar reading)
           say client "b"
           hearAnswer client >>= answersWith 200 "ab",
