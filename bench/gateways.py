@@ -229,7 +229,7 @@ def proxy_tunnels():
         # A proxy has two descriptors for each, and nginx as many connections.
         count = min(TUNNELS, (place.files - 200) // 200 * 100)
         if count < TUNNELS:
-            print(f"  {count:,} tunnels instead of {TUNNELS:,}: a process may open {place.files:,} files (ulimit -Hn); run as root or raise it")
+            print(f"  {count:,} tunnels instead of {TUNNELS:,}: a process may open {place.files:,} files; raise ulimit -Hn")
         upstream = of_this_file(switching)(place)
         try:
             for who, command in proxies(place, upstream.port, CONNECTIONS=2 * count + 64).items():

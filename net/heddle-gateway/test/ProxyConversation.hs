@@ -55,7 +55,7 @@ requests backend =
       withScripted (\_ peer -> hearHead peer >> tell peer (simple "hello")) $ \upstream ->
         withFront backend defaultSettings (plain upstream) $ \front ->
           forM_ ["/..;/x", "/a/..;v=1/x", "/a/.;", "/%2e%2E;/x", "/.%2e%3b/x", "http://a/..;/x"] $ \path ->
-            answerCode <$> ask front (get path) >>= (@?= 400),
+            ask front (get path) >>= (@?= 400) . answerCode,
     testCase "faultyBodyWasNotAnsweredWithItsStatus" $
       withScripted (\_ peer -> hearHead peer >> hearToEnd peer >> pure ()) $ \upstream ->
         withFront backend defaultSettings {settingLimits = (settingLimits defaultSettings) {limitBody = 20000}} (plain upstream) $ \front -> do
@@ -65,7 +65,7 @@ requests backend =
     testCase "slowUploadIsAnsweredWithItsStatus" $
       withScripted (\_ peer -> hearHead peer >> hearToEnd peer >> pure ()) $ \upstream ->
         withFront backend defaultSettings {settingBodyPace = Pace (milliseconds 300) 240} (plain upstream) $ \front ->
-          answerCode <$> ask front "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\nx" >>= (@?= 408),
+          ask front "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\nx" >>= (@?= 408) . answerCode,
     testCase "Max-Forwards of OPTIONS is counted down, and ends at 0" $ do
       (heard, _) <- heardOf backend plain "OPTIONS /x HTTP/1.1\r\nHost: a\r\nMax-Forwards: 5\r\n\r\n"
       heardField "max-forwards" heard @?= Just "4"
