@@ -16,7 +16,7 @@ import threading
 import time
 
 from harness import BUILD, Unable, cpu_between, cpu_times, how_to_get, memory_bytes, ratios, spread
-from servers import CONNECTIONS, PAGE, Sample, Server, ServerPlace, contest, heddle, peer, print_ratios, print_table, rounds_of, settled_memory, start_all, wrk
+from servers import PAGE, Sample, Server, ServerPlace, contest, heddle, peer, print_ratios, print_table, rounds_of, settled_memory, start_all, wrk
 
 BIG = 1 << 30
 PIECE = 1 << 18
@@ -45,7 +45,7 @@ def behind(place):
     return Server(place, "behind", peer(place, "nginx-behind", "nginx", arguments), {place.load_core})
 
 
-def proxies(place, upstream):
+def proxies(place, upstream, **more):
     """The contenders, before a port."""
     arguments = ["-p", "@PREFIX@", "-e", "stderr", "-c", "@PREFIX@/nginx-proxy.conf"]
 
@@ -54,7 +54,7 @@ def proxies(place, upstream):
         # Nothing of the site is served by itself.
         return [place.empty if word == place.site else word for word in command]
 
-    return {"heddle": ours, "nginx": peer(place, "nginx-proxy", "nginx", arguments, more={"UPSTREAM": upstream})}
+    return {"heddle": ours, "nginx": peer(place, "nginx-proxy", "nginx", arguments, more={"UPSTREAM": upstream, **more})}
 
 
 def proxy_small():
@@ -226,11 +226,13 @@ def tunnel(port):
 
 def proxy_tunnels():
     def run(place, _options, results):
-        # nginx has two connections for each.
-        count = min(TUNNELS, (min(place.files, CONNECTIONS) - 1000) // 2000 * 1000)
+        # A proxy has two descriptors for each, and nginx as many connections.
+        count = min(TUNNELS, (place.files - 200) // 200 * 100)
+        if count < TUNNELS:
+            print(f"  {count:,} tunnels instead of {TUNNELS:,}: a process may open {place.files:,} files; raise ulimit -Hn")
         upstream = of_this_file(switching)(place)
         try:
-            for who, command in proxies(place, upstream.port).items():
+            for who, command in proxies(place, upstream.port, CONNECTIONS=2 * count + 64).items():
                 try:
                     server = Server(place, who, command)
                 except Unable as reason:

@@ -64,11 +64,7 @@ options =
       )
     <*> many routes
     <*> proxying
-    <*> many
-      ( option
-          (eitherReader variable)
-          (long "program-env" <> metavar "NAME=VALUE" <> help "A variable for the programs of --cgi, --fastcgi and --scgi, such as GIT_PROJECT_ROOT=/srv/git; may be given more than once")
-      )
+    <*> programRules
     <*> certificates
     <*> switch (long "redirect-https" <> help "Redirect requests on addresses without https:// to the first address with it")
     <*> optional
@@ -121,14 +117,13 @@ options =
     <*> limitOptions
     <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
   where
-    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits opens =
+    build directory listen routed proxied ruled tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits opens =
       tlsOf tls <&> \source ->
-        Chosen showing opens $
+        Chosen showing opens . ruled $
           defaults
             { serveListen = if null listen then serveListen defaults else listen,
               serveRoutes = routed,
               serveProxy = proxied (serveProxy defaults),
-              serveVariables = variables,
               serveTls = source,
               serveRedirect = redirect,
               serveCores = cores,
@@ -146,9 +141,6 @@ options =
             }
       where
         defaults = defaultServeOptions directory
-    variable text = case break (== '=') text of
-      (name, '=' : value') | not (null name) -> Right (encodeUtf8 (T.pack name), encodeUtf8 (T.pack value'))
-      _ -> Left ("expected NAME=VALUE, not '" ++ text ++ "'")
     maxAge n = C.pack ("max-age=" ++ show n)
     -- For the help: the defaults do not depend on the directory.
     standard = defaultServeOptions "."
@@ -164,7 +156,7 @@ routes =
   route "cgi" "PREFIX=DIR" "Answer below PREFIX by the programs in a directory (CGI)" (Right . CgiDirectory)
     <|> route "fastcgi" "PREFIX=ADDR" "Answer below PREFIX, or files such as /*.php, by a FastCGI server at HOST:PORT or unix:PATH; several with commas" (fmap FastCgiServers . servers)
     <|> route "scgi" "PREFIX=ADDR" "The same with SCGI" (fmap ScgiServers . servers)
-    <|> route "proxy" "PREFIX=URL" "Forward what is below PREFIX to the HTTP server at a URL (http://, https:// or unix:PATH); several with commas, or by giving it again" parseUpstreams
+    <|> route "proxy" "PREFIX=URL" "Forward what is below PREFIX to the HTTP server at a URL (http://, https:// or unix:PATH), with *N behind it for a weight; several with commas, or by giving it again" parseUpstreams
   where
     route name what text target =
       option (eitherReader (parseRoute target)) (long name <> metavar what <> help text)
@@ -172,6 +164,27 @@ routes =
     commas text = case break (== ',') text of
       (one, _ : others) -> one : commas others
       (one, []) -> [one]
+
+-- What programs have in common.
+programRules :: Parser (ServeOptions -> ServeOptions)
+programRules =
+  build
+    <$> many
+      ( option
+          (eitherReader variable)
+          (long "program-env" <> metavar "NAME=VALUE" <> help "A variable for the programs of --cgi, --fastcgi and --scgi, such as GIT_PROJECT_ROOT=/srv/git; may be given more than once")
+      )
+    <*> option
+      (positive 100000 "a number of programs")
+      (long "program-limit" <> metavar "N" <> value 64 <> showDefault <> help "How many programs of one --cgi may run at once; further requests wait")
+    <*> option
+      (positive 1000000 "a number of seconds")
+      (long "program-time" <> metavar "SECONDS" <> value 3600 <> showDefault <> help "How long a program of --cgi may run")
+  where
+    build variables most time chosen = chosen {serveVariables = variables, serveProgramLimit = most, serveProgramTime = seconds time}
+    variable text = case break (== '=') text of
+      (name, '=' : value') | not (null name) -> Right (encodeUtf8 (T.pack name), encodeUtf8 (T.pack value'))
+      _ -> Left ("expected NAME=VALUE, not '" ++ text ++ "'")
 
 -- What proxies have in common.
 proxying :: Parser (ProxySettings -> ProxySettings)

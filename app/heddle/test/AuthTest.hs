@@ -13,6 +13,7 @@ import Program
 import System.Directory (createDirectory, renameFile)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
+import System.Posix.Files (setFileMode)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -36,6 +37,16 @@ tests =
             plain <- C.unpack . endedOut <$> curl []
             contains "WWW-Authenticate: Basic realm=" plain
             contains "X-A: b" plain,
+      testCase "a program is told who has given the right password" $
+        site $ \d -> do
+          password "ann" "x" >>= B.writeFile (d </> "users")
+          let programs = d </> "programs"
+          createDirectory programs
+          writeFile (programs </> "who") "#!/bin/sh\necho Content-Type: text/plain\necho\necho \"$AUTH_TYPE|$REMOTE_USER|$HTTP_AUTHORIZATION\"\n"
+          setFileMode (programs </> "who") 0o755
+          -- Twice: the second time the password is remembered.
+          serving d ["--cgi", "/cgi=" ++ programs] $ \program -> forM_ [1, 2 :: Int] $ \_ ->
+            runTool "curl" ["-sS", "-u", "ann:x", head (programUrls program) ++ "/cgi/who"] >>= \ended -> endedOut ended @?= "Basic|ann|\n",
       testCase "every method and path is guarded, those that do not exist, too" $
         site $ \d -> do
           password "ann" "x" >>= B.writeFile (d </> "users")

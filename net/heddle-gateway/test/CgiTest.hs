@@ -10,7 +10,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.List (isInfixOf)
 import GatewayFixture
 import Heddle.Gateway.Cgi
-import Heddle.Http (Reply (..), status200)
+import Heddle.Http (Reply (..), Settings, defaultSettings, status200)
 import Heddle.IO (milliseconds, seconds)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Threads (forkTask, joinTask)
@@ -43,7 +43,11 @@ tests =
       testCase "no more than the most programs, then a queue, then 503" bounded,
       testCase "many requests at once: nothing is left" many,
       testCase "interrupted anywhere: nothing is left" interruptions,
-      testCase "the gateway ends: programs end with it" gatewayEnds
+      testCase "the gateway ends: programs end with it" gatewayEnds,
+      testCase "theEndDidNotWaitWithoutAQueue" endsWithoutQueue,
+      testCase "slowUploadHeldTheProgram" slowUpload,
+      testCase "faultyBodyPassedForAClientThatHadGone" faultyBodies,
+      testCase "dotSegmentsWithParametersReachedThePathInfo" hiddenDots
     ]
 
 data Programs = Programs
@@ -55,7 +59,10 @@ data Programs = Programs
 
 -- The program under some names, and a server for it.
 withPrograms :: (CgiSettings -> CgiSettings) -> (Programs -> IO a) -> IO a
-withPrograms change body = withDirectory $ \directory -> do
+withPrograms = withProgramsOn defaultSettings
+
+withProgramsOn :: Settings -> (CgiSettings -> CgiSettings) -> (Programs -> IO a) -> IO a
+withProgramsOn engine change body = withDirectory $ \directory -> do
   let programs = directory </> "cgi"
   createDirectory programs
   createDirectory (programs </> "sub")
@@ -70,7 +77,7 @@ withPrograms change body = withDirectory $ \directory -> do
   let settings = change (defaultCgiSettings (C.pack programs)) {cgiTell = tellTo told}
   withTestRuntime $ \runtime -> do
     r <- withCgi runtime settings $ \cgi -> do
-      r <- withGatewayServer runtime (cgiGateway cgi) (\running -> body (Programs cgi running told directory))
+      r <- withGatewayServerOn engine runtime (cgiGateway cgi) (\running -> body (Programs cgi running told directory))
       r <$ nothingRuns cgi
     r <$ noChildren
 
@@ -367,3 +374,46 @@ gatewayEnds = withDirectory $ \directory -> do
           void (eventually "the program to run" (doesFileExist file) id)
           hearAnswer client >>= (@?= 502) . answerCode
   noChildren
+
+-- As many places in the queue as none: the slots are waited for all the same.
+endsWithoutQueue :: IO ()
+endsWithoutQueue = withDirectory $ \directory -> do
+  callProcess "gcc" ["-O1", "-o", directory </> "t", "test/programs/heddle_cgi.c"]
+  let file = directory </> "reached"
+  withTestRuntime $ \runtime -> do
+    withCgi runtime (defaultCgiSettings (C.pack directory)) {cgiGrace = milliseconds 300, cgiQueue = 0, cgiPrograms = 2} $ \cgi ->
+      withGatewayServer runtime (cgiGateway cgi) $ \running ->
+        withClient (runningAddress running) $ \client -> do
+          say client ("GET /p/t?stubborn+tell:" <> C.pack file <> "+close+hang HTTP/1.1\r\nHost: test\r\n\r\n")
+          void (eventually "the program to run" (doesFileExist file) id)
+          hearAnswer client >>= (@?= 502) . answerCode
+    -- At once: the end has waited.
+    children >>= (@?= "")
+
+slowUpload :: IO ()
+slowUpload = withProgramsOn hurried id $ \programs -> do
+  answer <- withClient (runningAddress (programsRunning programs)) $ \client -> do
+    say client "POST /p/t?count+type HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\nx"
+    hearAnswer client
+  answerCode answer @?= 408
+  nothingRuns (programsCgi programs)
+  toldOf programs "program /p/t was ended: request body came too slowly"
+  -- The answer has begun: the connection ends.
+  withClient (runningAddress (programsRunning programs)) $ \client -> do
+    say client "POST /p/t?type+hello+flush+count HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\nx"
+    (begun, _) <- hearRest client
+    assertBool (show begun) ("HTTP/1.1 200" `B.isPrefixOf` begun && not ("0\r\n\r\n" `B.isSuffixOf` begun) || "HTTP/1.1 408" `B.isPrefixOf` begun)
+  nothingRuns (programsCgi programs)
+
+faultyBodies :: IO ()
+faultyBodies = withProgramsOn hurried id $ \programs -> do
+  let posting body = withClient (runningAddress (programsRunning programs)) $ \client -> do
+        say client ("POST /p/t?count+type HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n" <> body)
+        answerCode <$> hearAnswer client
+  posting "5\r\nhello\r\nzz\r\n" >>= (@?= 400)
+  posting (C.concat (replicate 3 ("3e8\r\n" <> C.replicate 1000 'x' <> "\r\n")) <> "0\r\n\r\n") >>= (@?= 413)
+  toldOf programs "program /p/t was ended: request body rejected"
+
+hiddenDots :: IO ()
+hiddenDots = withPrograms (\s -> s {cgiPath = cgiPath s <> "/t"}) $ \programs ->
+  forM_ ["/p/..;/x", "/p/a/..;v=1/x", "/p/a/.;", "/p/%2e%2e;/x", "/p/..%3b/x"] $ \path -> get programs path >>= (@?= 400) . answerCode

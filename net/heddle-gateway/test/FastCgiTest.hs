@@ -4,7 +4,7 @@
 module FastCgiTest (tests) where
 
 import Control.Concurrent (forkIO, killThread)
-import Control.Concurrent.MVar (newMVar, withMVar)
+import Control.Concurrent.MVar (newEmptyMVar, newMVar, putMVar, takeMVar, withMVar)
 import Control.Exception (SomeException, bracket, finally, try)
 import Control.Monad (forM, forM_, forever, unless, void, when)
 import Data.ByteString (ByteString)
@@ -18,6 +18,7 @@ import GatewayFixture
 import Heddle.Gateway.FastCgi
 import Heddle.Gateway.FastCgi.Record
 import Heddle.Gateway.Scgi
+import Heddle.Http (Settings, defaultSettings)
 import Heddle.IO (milliseconds, seconds)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Threads (forkTask, joinTask)
@@ -48,7 +49,13 @@ tests =
       testCase "a body of 8 MB comes back while it goes" streaming,
       testCase "no more connections than allowed, then 503" bounded,
       testCase "interrupted anywhere: nothing is left" interruptions,
+      testCase "slowUploadHeldTheConnection" slowUpload,
+      testCase "faultyBodyPassedForAClientThatHadGone" faultyBodies,
+      testCase "endAfterACoveredContentLengthWasNotRead" coveredLength,
+      testCase "keptConnectionsStayedOpenUntilTheNextRequest" swept,
+      testCase "a POST never goes to a kept connection that has ended" stalePost,
       testCase "SCGI: a request and its answer" scgi,
+      testCase "SCGI: faulty and slow bodies" scgiFaulty,
       testCase "SCGI: a body without a length is gathered, up to a bound" scgiChunked
     ]
 
@@ -136,11 +143,14 @@ answering :: (([(ByteString, ByteString)], ByteString) -> Builder) -> Int -> Pee
 answering answer _ peer = wholeRequest peer >>= maybe (pure ()) (\r -> tellPeer peer (answer r) >> answering answer 0 peer)
 
 withFast :: [SockAddr] -> (FastCgiSettings -> FastCgiSettings) -> (FastCgi -> Running -> Told -> IO a) -> IO a
-withFast addresses change body = do
+withFast = withFastOn defaultSettings
+
+withFastOn :: Settings -> [SockAddr] -> (FastCgiSettings -> FastCgiSettings) -> (FastCgi -> Running -> Told -> IO a) -> IO a
+withFastOn engine addresses change body = do
   told <- newTold
   withTestRuntime $ \runtime ->
     withFastCgi runtime (change (defaultFastCgiSettings addresses "/srv/www")) {fastTell = tellTo told} $ \fast ->
-      withGatewayServer runtime (fastCgiGateway fast) $ \running -> do
+      withGatewayServerOn engine runtime (fastCgiGateway fast) $ \running -> do
         r <- body fast running told
         r <$ eventually "no connection in use" (fastConnectionsUsed fast) (== 0)
 
@@ -169,7 +179,7 @@ expired = do
     withFast [address] (\s -> s {fastKeepFor = milliseconds 0}) $ \fast running _ -> do
       forM_ [1 .. 3 :: Int] $ \_ -> do
         asking running "/p" >>= answersWith 200 "hello"
-        eventually "the connection to be kept" (fastConnectionsKept fast) (== 1)
+        eventually "the connection to be closed" (fastConnectionsKept fast) (== 0)
       connections >>= (@?= 3)
 
 scripts :: IO ()
@@ -310,6 +320,65 @@ interruptions = withServerOf (answering (\(_, body) -> reply body)) $ \address _
   -- The connections that are kept are at the beginning of a request.
   forM_ [1 .. 8 :: Int] $ \_ -> withClient (runningAddress plain) $ \client -> ask client "POST" "/p" [] "whole" >>= answersWith 200 "whole"
 
+posting :: Running -> ByteString -> ByteString -> IO Int
+posting running fields body = withClient (runningAddress running) $ \client -> do
+  say client ("POST /p HTTP/1.1\r\nHost: test\r\n" <> fields <> "\r\n\r\n" <> body)
+  answerCode <$> hearAnswer client
+
+slowUpload :: IO ()
+slowUpload = withServerOf (answering (const (reply "hello"))) $ \address _ -> withFastOn hurried [address] id $ \fast running told -> do
+  posting running "Content-Length: 100" "x" >>= (@?= 408)
+  void (eventually "no connection in use" (fastConnectionsUsed fast) (== 0))
+  fastConnectionsKept fast >>= (@?= 0)
+  toldOf told "came too slowly"
+
+faultyBodies :: IO ()
+faultyBodies = withServerOf (answering (const (reply "hello"))) $ \address _ -> withFastOn hurried [address] id $ \fast running _ -> do
+  posting running "Transfer-Encoding: chunked" "5\r\nhello\r\nzz\r\n" >>= (@?= 400)
+  posting running "Transfer-Encoding: chunked" (C.concat (replicate 3 ("3e8\r\n" <> C.replicate 1000 'x' <> "\r\n")) <> "0\r\n\r\n") >>= (@?= 413)
+  fastConnectionsKept fast >>= (@?= 0)
+
+-- The end comes with the content, or a moment after it.
+coveredLength :: IO ()
+coveredLength = forM_ [False, True] $ \later -> do
+  continue <- newEmptyMVar
+  let serve n peer =
+        wholeRequest peer >>= \case
+          Nothing -> pure ()
+          Just _ -> do
+            let content = renderStream Stdout 1 "Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
+                end = renderEnd Stdout 1 <> renderEndRequest 1 0 RequestComplete
+            if later then tellPeer peer content >> takeMVar continue >> tellPeer peer end else tellPeer peer (content <> end)
+            serve n peer
+  withServerOf serve $ \address connections -> withFast [address] id $ \fast running _ -> do
+    withClient (runningAddress running) $ \client -> forM_ [1 .. 3 :: Int] $ \_ -> do
+      say client "GET /p HTTP/1.1\r\nHost: test\r\n\r\n"
+      hearAnswer client >>= answersWith 200 "hello"
+      -- Never kept before its end has come.
+      when later (fastConnectionsKept fast >>= (@?= 0) >> putMVar continue ())
+      void (eventually "the connection to be kept or closed" (fastConnectionsUsed fast) (== 0))
+    made <- connections
+    assertBool (show made) (later || made == 1)
+
+swept :: IO ()
+swept = do
+  closed <- newEmptyMVar
+  withServerOf (\n peer -> answering (const (reply "hello")) n peer >> putMVar closed ()) $ \address _ ->
+    withFast [address] (\s -> s {fastKeepFor = milliseconds 100}) $ \fast running _ -> do
+      asking running "/p" >>= answersWith 200 "hello"
+      -- No further request: the server sees the end all the same.
+      within 30000000 "the kept connection's end" (takeMVar closed)
+      fastConnectionsKept fast >>= (@?= 0)
+
+stalePost :: IO ()
+stalePost = withServerOf once $ \address connections -> withFast [address] id $ \fast running _ ->
+  forM_ [1 .. 3 :: Int] $ \i -> do
+    posting running "Content-Length: 4" "body" >>= (@?= 200)
+    void (eventually "the connection to be kept" (fastConnectionsKept fast) (== 1))
+    connections >>= (@?= i)
+  where
+    once _ peer = wholeRequest peer >>= maybe (pure ()) (\_ -> tellPeer peer (reply "hello"))
+
 -- SCGI ---------------------------------------------------------------------------
 
 scgiServer :: Int -> Peer -> IO ()
@@ -331,9 +400,12 @@ scgiServer _ (Peer s _) = go ""
       | otherwise = recv s 65536 >>= \more -> if B.null more then pure got else content n (got <> more)
 
 withScgiServer :: (Running -> IO a) -> IO a
-withScgiServer body = withServerOf scgiServer $ \address _ -> withTestRuntime $ \runtime ->
+withScgiServer = withScgiServerOn defaultSettings
+
+withScgiServerOn :: Settings -> (Running -> IO a) -> IO a
+withScgiServerOn engine body = withServerOf scgiServer $ \address _ -> withTestRuntime $ \runtime ->
   withScgi runtime (defaultScgiSettings [address] "/srv/www") {scgiGather = 1000, scgiWait = seconds 15} $ \gateway ->
-    withGatewayServer runtime (scgiGateway gateway) $ \running -> do
+    withGatewayServerOn engine runtime (scgiGateway gateway) $ \running -> do
       r <- body running
       r <$ eventually "no connection in use" (scgiConnectionsUsed gateway) (== 0)
 
@@ -353,3 +425,8 @@ scgiChunked = withScgiServer $ \running -> withClient (runningAddress running) $
   (take 2 said, last said) @?= (["CONTENT_LENGTH", "5"], "hello")
   say client (C.concat ["POST /p HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n", C.replicate 2000 'x', "\r\n0\r\n\r\n"])
   hearAnswer client >>= (@?= 411) . answerCode
+
+scgiFaulty :: IO ()
+scgiFaulty = withScgiServerOn hurried $ \running -> do
+  posting running "Content-Length: 100" "x" >>= (@?= 408)
+  posting running "Transfer-Encoding: chunked" "5\r\nhello\r\nzz\r\n" >>= (@?= 400)

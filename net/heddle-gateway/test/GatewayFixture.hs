@@ -4,6 +4,8 @@
 module GatewayFixture
   ( Running (..),
     withGatewayServer,
+    withGatewayServerOn,
+    hurried,
     withDirectory,
     withTestRuntime,
     Told,
@@ -27,7 +29,7 @@ import Data.IORef
 import Heddle.Gateway.Place
 import Heddle.Http
 import Heddle.Http.UriPath (decodePath)
-import Heddle.IO (ListenOptions (..), Runtime, Spread (..), defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
+import Heddle.IO (ListenOptions (..), Runtime, Spread (..), defaultConfig, defaultListenOptions, listenerAddress, milliseconds, withListener, withRuntime)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
@@ -78,9 +80,17 @@ notFound = Whole status404 [] ""
 
 -- | Serve a gateway below @\/p@, run; then every connection must end.
 withGatewayServer :: Runtime -> Gateway -> (Running -> IO a) -> IO a
-withGatewayServer runtime gateway body = do
+withGatewayServer = withGatewayServerOn defaultSettings
+
+-- | Bodies of 2,000 bytes at most, which have to come quickly.
+hurried :: Settings
+hurried = defaultSettings {settingBodyPace = Pace (milliseconds 300) 240, settingLimits = (settingLimits defaultSettings) {limitBody = 2000}}
+
+-- | The same with other settings of the engine.
+withGatewayServerOn :: Settings -> Runtime -> Gateway -> (Running -> IO a) -> IO a
+withGatewayServerOn given runtime gateway body = do
   failures <- newIORef []
-  let settings = defaultSettings {settingFailed = \e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
+  let settings = given {settingFailed = \e -> atomicModifyIORef' failures (\es -> (show e : es, ()))}
       handler request = do
         raw <- rawPath request
         case decodePath raw of

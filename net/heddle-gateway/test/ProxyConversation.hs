@@ -13,8 +13,8 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Heddle.Gateway.Proxy
-import Heddle.Http (defaultSettings)
-import Heddle.IO (BackendChoice)
+import Heddle.Http (Limits (..), Pace (..), Settings (..), defaultSettings)
+import Heddle.IO (BackendChoice, milliseconds)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr)
@@ -51,6 +51,29 @@ requests backend =
       (heard, _) <- heardOf backend plain "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX_Forwarded_For: 6.6.6.6\r\nX-Forwarded-Ssl: on\r\nProxy: evil\r\n\r\n"
       map (`heardField` heard) ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded", "x-real-ip", "x_forwarded_for", "x-forwarded-ssl", "proxy"]
         @?= [Just "127.0.0.1", Just "http", Just "a", Just "for=127.0.0.1;host=\"a\";proto=http", Nothing, Nothing, Nothing, Nothing],
+    testCase "dotSegmentsWithParametersReachedTheUpstream" $
+      withScripted (\_ peer -> hearHead peer >> tell peer (simple "hello")) $ \upstream ->
+        withFront backend defaultSettings (plain upstream) $ \front ->
+          forM_ ["/..;/x", "/a/..;v=1/x", "/a/.;", "/%2e%2E;/x", "/.%2e%3b/x", "http://a/..;/x"] $ \path ->
+            ask front (get path) >>= (@?= 400) . answerCode,
+    testCase "faultyBodyWasNotAnsweredWithItsStatus" $
+      withScripted (\_ peer -> hearHead peer >> hearToEnd peer >> pure ()) $ \upstream ->
+        withFront backend defaultSettings {settingLimits = (settingLimits defaultSettings) {limitBody = 20000}} (plain upstream) $ \front -> do
+          let posting body = answerCode <$> ask front ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" <> body)
+          posting "5\r\nhello\r\nzz\r\n" >>= (@?= 400)
+          posting (C.concat (replicate 3 ("2710\r\n" <> C.replicate 10000 'x' <> "\r\n")) <> "0\r\n\r\n") >>= (@?= 413),
+    testCase "slowUploadIsAnsweredWithItsStatus" $
+      withScripted (\_ peer -> hearHead peer >> hearToEnd peer >> pure ()) $ \upstream ->
+        withFront backend defaultSettings {settingBodyPace = Pace (milliseconds 300) 240} (plain upstream) $ \front ->
+          ask front "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\nx" >>= (@?= 408) . answerCode,
+    testCase "Max-Forwards of OPTIONS is counted down, and ends at 0" $ do
+      (heard, _) <- heardOf backend plain "OPTIONS /x HTTP/1.1\r\nHost: a\r\nMax-Forwards: 5\r\n\r\n"
+      heardField "max-forwards" heard @?= Just "4"
+      (heardGet, _) <- heardOf backend plain "GET /x HTTP/1.1\r\nHost: a\r\nMax-Forwards: 5\r\n\r\n"
+      heardField "max-forwards" heardGet @?= Just "5"
+      withScripted (\_ _ -> unexpected "no connection" "one") $ \upstream ->
+        withFront backend defaultSettings (plain upstream) $ \front ->
+          ask front "OPTIONS /x HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n" >>= (@?= 204) . answerCode,
     testCase "a trusted proxy's claims are continued" $ do
       network <- either fail pure (parseNetwork "127.0.0.0/8")
       (heard, _) <- heardOf backend (\u -> (plain u) {proxyTrusted = [network]}) "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\n\r\n"

@@ -1,20 +1,10 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | Upstreams that do exactly what a script says, on the network package so that a fault of Heddle's sockets does not hide on both sides; and
--- a server with a proxy before them.
+-- | A server with a proxy before scripted upstreams.
 module ProxyFixture
   ( -- * Scripted upstreams
-    Peer,
-    withScripted,
-    withScriptedAt,
-    hearHead,
-    hearExactlyFrom,
+    module Heddle.Testkit.Scripted,
     chunksFrom,
-    hearToEnd,
-    tell,
-    endTelling,
-    resetPeer,
-    simple,
 
     -- * A server before them
     Front (..),
@@ -33,8 +23,7 @@ module ProxyFixture
   )
 where
 
-import Control.Concurrent (forkIOWithUnmask, killThread)
-import Control.Exception (IOException, SomeException, bracket, finally, fromException, throwIO, try)
+import Control.Exception (bracket)
 import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -58,75 +47,10 @@ import Heddle.IO
 import Heddle.Prim.Clock (seconds)
 import Heddle.Prim.Exception (describeException)
 import Heddle.Testkit.HttpClient (Answer, Client, hear, say, withClient)
+import Heddle.Testkit.Scripted
 import Heddle.Testkit.Watchdog
 import Network.Socket
-import Network.Socket.ByteString (recv, sendAll)
 import Test.Tasty (TestTree, testGroup)
-
--- | One connection that an upstream has accepted, and what was received but not consumed.
-data Peer = Peer !Socket !(IORef ByteString)
-
--- | Serve each connection by a script, which is given its number from 0. A script that ends closes its connection. A
--- script's failure is the test's, unless the proxy has closed.
-withScripted :: (Int -> Peer -> IO ()) -> (SockAddr -> IO a) -> IO a
-withScripted = withScriptedAt (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1)))
-
-withScriptedAt :: SockAddr -> (Int -> Peer -> IO ()) -> (SockAddr -> IO a) -> IO a
-withScriptedAt address script body = do
-  threads <- newIORef []
-  failures <- newIORef []
-  bracket (socket family Stream 0) close $ \listener -> do
-    withFdSocket listener setCloseOnExecIfNeeded
-    bind listener address
-    listen listener 1024
-    bound <- getSocketName listener
-    let acceptOn :: Int -> IO ()
-        acceptOn i = do
-          (s, _) <- accept listener
-          withFdSocket s setCloseOnExecIfNeeded
-          buffer <- newIORef B.empty
-          thread <- forkIOWithUnmask $ \unmask ->
-            (try (unmask (script i (Peer s buffer))) >>= either (note failures) pure) `finally` close s
-          modifyIORef' threads (thread :)
-          acceptOn (i + 1)
-    r <-
-      bracket
-        (forkIOWithUnmask (\unmask -> void (try (unmask (acceptOn 0)) :: IO (Either SomeException ()))))
-        (\acceptor -> killThread acceptor >> readIORef threads >>= mapM_ killThread)
-        (\_ -> body bound)
-    readIORef failures >>= mapM_ throwIO
-    pure r
-  where
-    family = case address of
-      SockAddrUnix _ -> AF_UNIX
-      _ -> AF_INET
-    note failures (e :: SomeException) = case fromException e of
-      Just (Unexpected _) -> modifyIORef' failures (e :)
-      -- The proxy has closed, or the test is over.
-      Nothing -> pure ()
-
-receive :: Peer -> IO ByteString
-receive (Peer s _) = patiently "a request" (recv s 65536)
-
--- | A request's head, with its empty line. At the end of the connection the script ends.
-hearHead :: Peer -> IO ByteString
-hearHead peer@(Peer _ rest) = do
-  bytes <- readIORef rest
-  case B.breakSubstring "\r\n\r\n" bytes of
-    (headBytes, after)
-      | not (B.null after) -> (headBytes <> "\r\n\r\n") <$ writeIORef rest (B.drop 4 after)
-      | otherwise -> do
-        piece <- receive peer
-        if B.null piece then ioError (userError "the proxy closed") else writeIORef rest (bytes <> piece) >> hearHead peer
-
-hearExactlyFrom :: Peer -> Int -> IO ByteString
-hearExactlyFrom peer@(Peer _ rest) n = do
-  bytes <- readIORef rest
-  if B.length bytes >= n
-    then B.take n bytes <$ writeIORef rest (B.drop n bytes)
-    else do
-      piece <- receive peer
-      if B.null piece then ioError (userError "the proxy closed") else writeIORef rest (bytes <> piece) >> hearExactlyFrom peer n
 
 -- | The data of a chunked body, which is well formed.
 chunksFrom :: Peer -> IO ByteString
@@ -139,30 +63,6 @@ chunksFrom peer = do
     sizeLine acc = do
       b <- hearExactlyFrom peer 1
       if b == "\n" then pure (read ("0x" ++ C.unpack (C.takeWhile (/= '\r') acc))) else sizeLine (acc <> b)
-
-hearToEnd :: Peer -> IO ByteString
-hearToEnd peer@(Peer _ rest) = do
-  have <- readIORef rest
-  writeIORef rest B.empty
-  (have <>) <$> go
-  where
-    go = do
-      piece <- either (\(_ :: IOException) -> B.empty) id <$> try (receive peer)
-      if B.null piece then pure B.empty else (piece <>) <$> go
-
-tell :: Peer -> ByteString -> IO ()
-tell (Peer s _) = patiently "the proxy to take the bytes" . sendAll s
-
-endTelling :: Peer -> IO ()
-endTelling (Peer s _) = void (try (shutdown s ShutdownSend) :: IO (Either IOException ()))
-
--- | Close with a reset.
-resetPeer :: Peer -> IO ()
-resetPeer (Peer s _) = setSockOpt s Linger (StructLinger 1 0) >> close s
-
--- | A response of status 200 with this content.
-simple :: ByteString -> ByteString
-simple content = B.concat ["HTTP/1.1 200 OK\r\nContent-Length: ", C.pack (show (B.length content)), "\r\n\r\n", content]
 
 -- | A server whose handler is a proxy.
 data Front = Front

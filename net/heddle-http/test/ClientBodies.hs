@@ -38,7 +38,7 @@ post origin body = (requestTo "POST" origin "/") {requestBody = body}
 arrives :: BackendChoice -> RequestBody -> ByteString -> ByteString -> IO ()
 arrives backend body framing wire = do
   heard <- newEmptyMVar
-  withScripted (\_ peer -> ((,) <$> hearHead peer <*> hearExactly peer (B.length wire)) >>= putMVar heard >> tell peer (simple "ok") >> void (hearToEnd peer)) $ \origin ->
+  withScripted (\_ peer -> ((,) <$> hearHead peer <*> hearExactlyFrom peer (B.length wire)) >>= putMVar heard >> tell peer (simple "ok") >> void (hearToEnd peer)) $ \origin ->
     withPatient backend patient $ \client -> do
       fetched <- patiently "an answer" (fetch client (post origin body) 10)
       fetchedContent fetched @?= "ok"
@@ -158,7 +158,7 @@ early backend =
 continued :: BackendChoice -> [TestTree]
 continued backend =
   [ testCase "100 (Continue) starts the body" $
-      withScripted (\_ peer -> expecting peer >> tell peer "HTTP/1.1 100 Continue\r\n\r\n" >> hearExactly peer 4 >>= tell peer . simple) $ \origin ->
+      withScripted (\_ peer -> expecting peer >> tell peer "HTTP/1.1 100 Continue\r\n\r\n" >> hearExactlyFrom peer 4 >>= tell peer . simple) $ \origin ->
         withPatient backend patient $ \client ->
           fetch client (post origin (BodyBytes "body")) {requestExpect = True} 10 >>= (@?= "body") . fetchedContent,
     testCase "a final answer spares the body, and closes" $
@@ -168,7 +168,7 @@ continued backend =
           fetch client asking 10 >>= (@?= "0") . fetchedContent
           fetch client asking 10 >>= (@?= "1") . fetchedContent,
     testCase "after the time for 100 the body is sent" $
-      withScripted (\_ peer -> expecting peer >> hearExactly peer 4 >>= tell peer . simple) $ \origin ->
+      withScripted (\_ peer -> expecting peer >> hearExactlyFrom peer 4 >>= tell peer . simple) $ \origin ->
         withPatient backend patient {clientContinue = milliseconds 10} $ \client ->
           fetch client (post origin (BodyBytes "body")) {requestExpect = True} 10 >>= (@?= "body") . fetchedContent,
     testCase "nothing is expected without a body" $

@@ -365,7 +365,7 @@ leaving :: BackendChoice -> [TestTree]
 leaving backend =
   [ testCase "101 gives the connection, with what came after the head" $ do
       heard <- newEmptyMVar
-      withScripted (\_ peer -> hearHead peer >>= putMVar heard >> tell peer "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\n\r\nearly" >> hearExactly peer 4 >>= tell peer >> void (hearToEnd peer)) $ \origin ->
+      withScripted (\_ peer -> hearHead peer >>= putMVar heard >> tell peer "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\n\r\nearly" >> hearExactlyFrom peer 4 >>= tell peer >> void (hearToEnd peer)) $ \origin ->
         withPatient backend patient $ \client -> do
           withResponse client (get origin "/") {requestUpgrade = Just "echo"} $ \response -> do
             statusCode (responseStatus response) @?= 101
@@ -406,7 +406,7 @@ leaving backend =
     testCase "bodies through a layer" $ do
       let body = C.pack (concatMap show [1 .. 50000 :: Int])
           size = B.length body
-      withScripted (\_ peer -> let go = hearTurned peer >> hearExactly peer size >>= tell peer . turned . simple . turned >> go in go) $ \origin -> do
+      withScripted (\_ peer -> let go = hearTurned peer >> hearExactlyFrom peer size >>= tell peer . turned . simple . turned >> go in go) $ \origin -> do
         released <- newIORef (0 :: Int)
         directory <- getTemporaryDirectory
         bracket (openBinaryTempFile directory "heddle-client") (removeFile . fst) $ \(path, handle) -> do
@@ -477,7 +477,7 @@ hearTurned peer = go B.empty
   where
     go got
       | "\r\n\r\n" `B.isSuffixOf` got = pure got
-      | otherwise = hearExactly peer 1 >>= \byte -> go (got <> turned byte)
+      | otherwise = hearExactlyFrom peer 1 >>= \byte -> go (got <> turned byte)
 
 -- A layer that turns every bit, for the hosts of a list; counts how many were released.
 toy :: IORef Int -> [ByteString] -> ByteString -> Opening

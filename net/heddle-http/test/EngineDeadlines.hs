@@ -6,7 +6,7 @@ module EngineDeadlines
   )
 where
 
-import Control.Concurrent (forkIO)
+import Control.Concurrent (forkIO, threadDelay)
 import Control.Concurrent.MVar
 import Control.Exception (IOException, SomeException, catch, try)
 import Control.Monad (forM, forM_, replicateM, replicateM_, unless)
@@ -104,6 +104,26 @@ slow backend =
             (got, _) <- hearRest client
             unless (B.length got < B.length large) $
               unexpected "a part of the reply" (show (B.length got) ++ " bytes"),
+    testCase "slowHandlerMadeItsClientLookSlow" $ do
+      begun <- newEmptyMVar
+      reading <- newEmptyMVar
+      let handler request = do
+            putMVar begun ()
+            first <- readBody request
+            -- Longer than the client may take.
+            threadDelay 2500000
+            putMVar reading ()
+            rest <- readWholeBody request 100
+            pure (Whole status200 [] (first <> rest))
+      withEngine backend tight {settingBodyPace = Pace (seconds 2) 1000000} handler $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
+          -- Not with the head, which would be no wait for the body.
+          patiently "the handler to begin" (takeMVar begun)
+          say client "a"
+          patiently "the handler to go on" (takeMVar reading)
+          say client "b"
+          hearAnswer client >>= answersWith 200 "ab",
     testCase "a client that takes a reply slowly, but above the least rate, gets it all" $
       withEngine backend tight {settingReplyPace = Pace (milliseconds 500) 1000} (\_ -> pure (Whole status200 [] large)) $ \engine ->
         withClient (engineAddress engine) $ \client -> do

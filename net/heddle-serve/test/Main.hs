@@ -4,6 +4,7 @@ import AccessLogTest qualified
 import BehindTest qualified
 import CacheTest qualified
 import ConditionTest qualified
+import Heddle.IO (systemRuntime)
 import Heddle.Testkit.Descriptors
 import ListenTest qualified
 import LogLineTest qualified
@@ -20,6 +21,8 @@ main :: IO ()
 main = do
   -- One after the other: what is left is looked for at the end.
   setEnv "TASTY_NUM_THREADS" "1"
+  -- Waits with a deadline start it.
+  _ <- systemRuntime
   before <- openDescriptors
   defaultMain $
     testGroup

@@ -10,8 +10,10 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Either (isLeft)
 import Heddle.Gateway.Place
+import Heddle.Gateway.Proxy (Upstream (..))
 import Heddle.Http (Reply (..), method, readWholeBody, status200, pattern MethodPost)
 import Heddle.Http.UriPath (decodePath)
+import Heddle.Serve (parseUpstreams)
 import Heddle.Serve.Internal
 import Heddle.Testkit.HttpClient
 import SiteFixture
@@ -26,10 +28,24 @@ tests =
     "routes"
     [ testCase "as users write them" written,
       testCase "what is no route" notWritten,
+      testCase "servers and their weights" weights,
       testCase "the longest prefix by whole segments, suffixes first" longest,
       testCase "beside files: no spelling of a path gets around its route" besides,
       testCase "files that are programs are not sent as files" programs
     ]
+
+weights :: IO ()
+weights = do
+  weightsOf "http://a*3,http://b/x,unix:/run/s:*12" @?= Right [3, 1, 12]
+  weightsOf "http://a/x*" @?= Right [1]
+  -- A star that is the path's is written as %2A.
+  weightsOf "http://a/x%2A3" @?= Right [1]
+  assertBool "out of bounds" (all (isLeft . weightsOf) ["http://a*0", "http://a*1001", "http://a*99999999999999999999", "*3", "http://a,*2"])
+  where
+    weightsOf text =
+      parseUpstreams text >>= \case
+        ProxyTo servers -> Right (map upstreamWeight servers)
+        other -> Left (show other)
 
 spec :: String -> Either String RoutePattern
 spec = fmap specPattern . parseRoute (Right . CgiDirectory)

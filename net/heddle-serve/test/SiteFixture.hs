@@ -5,6 +5,7 @@ module SiteFixture
   ( Running (..),
     withSite,
     withRoutedSite,
+    withRoutedSiteFor,
     withDirectory,
     ask,
     asking,
@@ -47,14 +48,18 @@ withDirectory = bracket (mkdtemp "/tmp/heddle-test-") removePathForcibly
 -- | Fill a directory, serve it, run; then every connection must end, and no reply may have
 -- failed in the server.
 withSite :: (FilePath -> IO ()) -> (Running -> IO a) -> IO a
-withSite = withSiteOf defaultFileOptions noRoutes
+withSite = withSiteOf defaultFileOptions Nothing noRoutes
 
 -- | The same with routes.
 withRoutedSite :: Routes -> (FilePath -> IO ()) -> (Running -> IO a) -> IO a
-withRoutedSite = withSiteOf defaultFileOptions
+withRoutedSite = withRoutedSiteFor Nothing
 
-withSiteOf :: FileOptions -> Routes -> (FilePath -> IO ()) -> (Running -> IO a) -> IO a
-withSiteOf files routes populate body = withDirectory $ \directory -> do
+-- | As a user's whose password was right.
+withRoutedSiteFor :: Maybe ByteString -> Routes -> (FilePath -> IO ()) -> (Running -> IO a) -> IO a
+withRoutedSiteFor = withSiteOf defaultFileOptions
+
+withSiteOf :: FileOptions -> Maybe ByteString -> Routes -> (FilePath -> IO ()) -> (Running -> IO a) -> IO a
+withSiteOf files user routes populate body = withDirectory $ \directory -> do
   populate directory
   logged <- newIORef []
   failures <- newIORef []
@@ -70,7 +75,7 @@ withSiteOf files routes populate body = withDirectory $ \directory -> do
                       end <- pokeLogLine clock request what status bytes p
                       B.packCStringLen (castPtr p, end `minusPtr` p)
                     atomicModifyIORef' logged (\ls -> (line : ls, ()))
-              pure (staticHandler (Site (Opening root noReserve False) ["index.html", "index.htm"] False "heddle" (policyOf files) routes) kept, Just hook)
+              pure (staticHandlerFor (Site (Opening root noReserve False) ["index.html", "index.htm"] False "heddle" (policyOf files) routes) kept user, Just hook)
         withServer runtime settings make [listener] $ \server -> do
           r <- body (Running directory (listenerAddress listener) (reverse <$> readIORef logged))
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)

@@ -107,6 +107,9 @@ data ServeOptions = ServeOptions
     serveProxy :: !ProxySettings,
     -- | Variables for the programs of routes.
     serveVariables :: ![(ByteString, ByteString)],
+    -- | How many CGI programs of a route may run at once, and for how long each.
+    serveProgramLimit :: !Int,
+    serveProgramTime :: !Nanos,
     -- | The certificates of the addresses after @https:\/\/@.
     serveTls :: !ServeTls,
     -- | Answer requests without TLS with a redirection to the first address with TLS.
@@ -153,6 +156,8 @@ defaultServeOptions directory =
       serveRoutes = [],
       serveProxy = defaultProxySettings "" [],
       serveVariables = [],
+      serveProgramLimit = 64,
+      serveProgramTime = seconds 3600,
       serveTls = NoTls,
       serveRedirect = False,
       serveCores = Nothing,
@@ -230,7 +235,7 @@ serveSite options tell = do
                     let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
                     pure
                       Handlers
-                        { handlersMain = redirecting (maybe id (\known -> guarded known verified (staticRefusal site kept)) users (staticHandler site kept)),
+                        { handlersMain = redirecting (maybe (staticHandler site kept) (\known -> guarded known verified (staticRefusal site kept) (staticHandlerFor site kept)) users),
                           handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (staticAtOnce site kept),
                           handlersLog = together hooks
                         }
@@ -296,7 +301,7 @@ serveSite options tell = do
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
     withRoutes runtime messages root body = do
-      opened <- try (withGateways runtime (announce messages . Trouble . visible) (serveDirectory options) (hasFile root) (serveProxy options) (serveVariables options) (serveRoutes options) body)
+      opened <- try (withGateways runtime (announce messages . Trouble . visible) (serveDirectory options) (hasFile root) (serveProxy options) (ProgramRules (serveVariables options) (serveProgramLimit options) (serveProgramTime options)) (serveRoutes options) body)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing

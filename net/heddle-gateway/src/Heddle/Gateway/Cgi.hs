@@ -128,7 +128,7 @@ data Cgi = Cgi
 
 -- | Open the directory, run, and end the programs that still run.
 --
--- [Blocks]: as the body does; at the end parks until the programs have ended, for the grace and a second.
+-- [Blocks]: as the body does; at the end parks until the programs have ended, for the grace and ten seconds at most.
 -- [Throws]: 'IOError' when the path is neither a directory nor an executable file.
 withCgi :: Runtime -> CgiSettings -> (Cgi -> IO a) -> IO a
 withCgi runtime settings = bracket open closing
@@ -146,9 +146,10 @@ withCgi runtime settings = bracket open closing
     closing cgi = do
       (_, running) <- readRef (cgiRunning cgi)
       for_ running (endProgram (cgiGrace settings))
-      deadline <- deadlineIn (cgiGrace settings + seconds 1)
+      -- A program that ignores SIGTERM is killed after the grace; a loaded system may take its time to end it.
+      deadline <- deadlineIn (cgiGrace settings + seconds 10)
       -- When all slots are taken here, no program has one.
-      mask_ (replicateM_ (max 1 (cgiPrograms settings)) (acquireSlotUntil (cgiSlots cgi) deadline))
+      mask_ (replicateM_ (max 1 (cgiPrograms settings)) (acquireAnywayUntil (cgiSlots cgi) deadline))
       for_ (cgiOpen cgi) closeFile
 
 -- | Whether the path names one program instead of a directory of them.
@@ -171,6 +172,7 @@ waitingPrograms = slotsAwaited . cgiSlots
 -- [Masking]: interruptible; the program is then told to end.
 cgiGateway :: Cgi -> Gateway
 cgiGateway cgi place request = case cgiOpen cgi of
+  _ | hidesDots (placeRest place) -> pure hidesDotsReply
   Nothing -> run (cgiPath settings) (pathBytes (placePrefix place)) (pathBytes (placeRest place) <> slash)
   Just directory
     | any ("." `B.isPrefixOf`) (C.split '/' (placeRest place)) -> pure missing
@@ -213,6 +215,7 @@ cgiGateway cgi place request = case cgiOpen cgi of
 -- [Blocks]: parks.
 -- [Masking]: interruptible; the program is then told to end.
 cgiScriptGateway :: Cgi -> ByteString -> [ByteString] -> Gateway
+cgiScriptGateway _ _ _ place _ | hidesDots (placeRest place) = pure hidesDotsReply
 cgiScriptGateway cgi root suffixes place request = do
   there <- B.useAsCString root $ \r -> B.useAsCString (B.drop 1 name) (fmap (>= 0) . c_regular r)
   if there

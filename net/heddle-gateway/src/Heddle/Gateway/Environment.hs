@@ -115,6 +115,7 @@ variablesOf request place script = do
       ],
       [("PATH_TRANSLATED", scriptRoot script <> scriptInfo script) | not (B.null (scriptInfo script))],
       [("HTTPS", "on") | isSecure request],
+      concat [[("AUTH_TYPE", "Basic"), ("REMOTE_USER", user)] | Just user <- [placeUser place]],
       -- Of an absolute target, whose Host header does not count.
       [("HTTP_HOST", authority) | not (B.null authority)],
       [("CONTENT_LENGTH", C.pack (show n)) | Just n <- [left'], n > 0 || fmap snd (fieldOf "content-length") == Just "0"],
@@ -124,7 +125,8 @@ variablesOf request place script = do
   where
     lower = C.map toLower
     variable c = if c == '-' then '_' else toUpper c
-    passes n = not (C.elem '_' n) && not (isHopByHop n) && n `notElem` ["content-length", "content-type", "host", "proxy", "proxy-authorization"]
+    -- A password that the server has verified is not the program's business (RFC 3875, section 4.1.18).
+    passes n = (null (placeUser place) || n /= "authorization") && not (C.elem '_' n) && not (isHopByHop n) && n `notElem` ["content-length", "content-type", "host", "proxy", "proxy-authorization"]
 
 -- The path and query of a target, which may be a whole URL.
 pathOf :: ByteString -> ByteString

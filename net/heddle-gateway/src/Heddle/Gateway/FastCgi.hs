@@ -85,8 +85,8 @@ data FastCgiSettings = FastCgiSettings
     fastElsewhere :: !LocalRedirects
   }
 
--- | 64 connections and 256 waiting requests, for 10 seconds each; 5 seconds to connect; 16 connections kept for 10
--- seconds; a minute of silence.
+-- | 64 connections and 256 waiting requests, for 10 seconds each; 5 seconds to connect; 16 connections kept for a
+-- minute; a minute of silence.
 defaultFastCgiSettings :: [SockAddr] -> ByteString -> FastCgiSettings
 defaultFastCgiSettings addresses root =
   FastCgiSettings
@@ -100,7 +100,7 @@ defaultFastCgiSettings addresses root =
       fastWait = seconds 10,
       fastConnect = seconds 5,
       fastKeep = 16,
-      fastKeepFor = seconds 10,
+      fastKeepFor = seconds 60,
       fastSilence = seconds 60,
       fastLimits = defaultAnswerLimits,
       fastTell = \_ -> pure (),
@@ -139,6 +139,7 @@ fastConnectionsKept = keptConnections . fastUpstreams
 -- [Masking]: interruptible; the connection is then closed, by which the application hears of it.
 fastCgiGateway :: FastCgi -> Gateway
 fastCgiGateway fast place request
+  | hidesDots (placeRest place) = pure hidesDotsReply
   | null (fastSuffixes settings) = go (Script prefix (whole' rest) (fastRoot settings <> prefix) (fastRoot settings))
   | otherwise = do
     let (name, info) = splitScript (fastSuffixes settings) (prefix <> rest)
@@ -187,6 +188,7 @@ ask fast place request script = mask $ \restore -> do
           words' <- newWords 2
           relayed <- restore (converse variables connected words') `onException` dropConnection connected
           fed <- atomicRead words' WordFed
+          when (fed == 1) (void (restore (relayed <$ awaitEnd connected words' relayed) `onException` dropConnection connected))
           ended <- atomicRead words' WordEnded
           left <- readRef (connectedInput connected)
           aborted <- isClosing (connectedTo connected)
@@ -196,6 +198,14 @@ ask fast place request script = mask $ \restore -> do
             -- A kept connection was closed as it was used: nothing has happened, so ask again.
             NotAnswered EndedEarly | connectedReused connected && verb `elem` [MethodGet, MethodHead, MethodOptions] -> exchange restore variables True
             _ -> pure relayed
+    -- The content was all that was promised, but the application may still have to say that the request is over; before that
+    -- the connection is of no use to another one.
+    awaitEnd connected words' = \case
+      Answered _ -> do
+        soon <- deadlineIn (milliseconds 100)
+        aborted <- isClosing (connectedTo connected)
+        unless aborted (void (receive settings name connected words' soon))
+      _ -> pure ()
     converse variables connected words' = do
       left <- bodyLeft request
       let bodied = left /= Just 0 && null (placeQuery place)

@@ -1,3 +1,5 @@
+{-# LANGUAGE OverloadedStrings #-}
+
 -- |
 -- Module      : Heddle.Gateway.Place
 -- Description : Where below a prefix a request points
@@ -15,13 +17,15 @@ module Heddle.Gateway.Place
     placeOf,
     placePath,
     pathBytes,
+    hidesDots,
+    hidesDotsReply,
   )
 where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Heddle.Http (Handler)
+import Heddle.Http (Handler, Header (..), Reply (..), status400)
 import Heddle.Http.UriPath (UriPath, pathRelative, pathTrailingSlash)
 
 -- | A decoded path in two parts.
@@ -36,7 +40,9 @@ data Place = Place
     -- is nobody's.
     placeQuery :: !(Maybe ByteString),
     -- | How many local redirects have led here.
-    placeHops :: !Int
+    placeHops :: !Int,
+    -- | The user whose name and password the server has found right.
+    placeUser :: !(Maybe ByteString)
   }
   deriving stock (Eq, Show)
 
@@ -53,7 +59,8 @@ placeOf prefix path =
       placeRest = if B.null prefix then pathRelative path else B.drop (B.length prefix + 1) (pathRelative path),
       placeSlash = pathTrailingSlash path,
       placeQuery = Nothing,
-      placeHops = 0
+      placeHops = 0,
+      placeUser = Nothing
     }
 
 -- | The whole path with its slashes, decoded: @\/cgi-bin\/list.cgi\/archive@.
@@ -69,3 +76,20 @@ placePath place = B.concat [pathBytes (placePrefix place), pathBytes (placeRest 
 -- [Cost]: a copy.
 pathBytes :: ByteString -> ByteString
 pathBytes part = if B.null part then B.empty else C.cons '/' part
+
+-- | Whether a segment of a decoded path is a dot segment with a parameter, such as @..;x@. Servers that take parameters out
+-- of a path, as Tomcat does, then resolve the dots, and would climb out of what a route is for.
+--
+-- >>> hidesDots "app/..;x/manager"
+-- True
+--
+-- [Cost]: O(length).
+hidesDots :: ByteString -> Bool
+hidesDots path = C.elem ';' path && any hides (C.split '/' path)
+  where
+    hides segment = case C.break (== ';') segment of
+      (before, rest) -> not (B.null rest) && before `elem` [".", ".."]
+
+-- | The answer to a request for such a path.
+hidesDotsReply :: Reply
+hidesDotsReply = Whole status400 [Header "Content-Type" "text/plain; charset=utf-8"] "400 Bad Request\nThe path has a dot segment with a parameter.\n"

@@ -117,7 +117,7 @@ refusal failure = Whole status (Header "Content-Type" "text/plain; charset=utf-8
 pattern WordFed, WordGone, WordBegan :: Int
 -- When the client last sent a piece that was passed on.
 pattern WordFed = 0
--- 1: the client has gone.
+-- 1: the client has gone, or its body is not what was announced.
 pattern WordGone = 1
 -- 1: a piece of the body was passed on.
 pattern WordBegan = 2
@@ -126,35 +126,42 @@ pattern WordBegan = 2
 --
 -- [Blocks]: parks.
 -- [Masking]: interruptible; then the program is told, as when the client goes.
--- [Throws]: 'GatewayError' when the answer had begun; 'ConnectionLost' when the client has gone.
+-- [Throws]: 'GatewayError' when the answer had begun; 'ConnectionLost' when the client has gone; a 'BodyError' when the
+-- request's body was refused or came too slowly, of which the program sees only that it is told to end.
 -- [Threads]: the handler's.
 relay :: RelaySettings -> Request -> Place -> Backend -> IO Relayed
 relay settings request place backend = do
   words' <- newWords 4
+  fault <- newRef Nothing
   Deadline began <- monotonicNow
   writeWord words' WordFed began
   left <- bodyLeft request
   major <- httpMajor request
   let bodied = left /= Just 0 && null (placeQuery place)
   when bodied (askForBody request)
-  let run = answer settings request backend words' `onException` backendAbort backend
+  let run = answer settings request backend (Exchange words' fault) `onException` backendAbort backend
   unless bodied (backendFed backend)
   -- With HTTP/2 the engine interrupts the handler when the client goes.
   if not bodied && major >= 2
     then run
-    else withHelper "gateway/client" (client request backend words' bodied (major < 2)) run
+    else withHelper "gateway/client" (client request backend (Exchange words' fault) bodied (major < 2)) run
 
--- The second thread.
-client :: Request -> Backend -> Words -> Bool -> Bool -> IO ()
-client request backend words' bodied watches =
-  (when bodied feed >> when watches (watch >> gone)) `catchSync` const gone
+-- What the two threads share: words, and what is wrong with the request's body.
+data Exchange = Exchange !Words !(Ref (Maybe BodyError))
+
+-- The second thread. How long the client may take over its body, the engine judges, which counts only the time that the
+-- client is waited for: a program that reads slowly does not make the client look slow.
+client :: Request -> Backend -> Exchange -> Bool -> Bool -> IO ()
+client request backend (Exchange words' fault) bodied watches =
+  (when bodied feed >> when watches (watch >> gone)) `catchSync` failed
   where
-    -- Whether it waits for the client too long, the handler's thread judges: a program that reads slowly must not make
-    -- the client look slow.
-    patient = unpaced request
     gone = atomicWrite words' WordGone 1 >> backendAbort backend
+    failed e = writeRef fault (bodyFault e) >> gone
+    bodyFault e = case fromException e of
+      Just BodyCutShort -> Nothing
+      other -> other
     feed = do
-      piece <- readBody patient
+      piece <- readBody request
       if B.null piece
         then backendFed backend
         else do
@@ -174,26 +181,43 @@ client request backend words' bodied watches =
         waitUntil registration Readable never `onException` when taken (wakeReader registration)
         looking True
 
+-- Receive. A program that was told to end because of the client has not failed, and an answer that it still ended in peace
+-- is not one to this request.
+received :: RelaySettings -> Backend -> Exchange -> Deadline -> IO Output
+received settings backend (Exchange words' fault) deadline =
+  backendReceive backend deadline >>= \case
+    Failed failure -> judged (Failed failure)
+    Finished -> judged Finished
+    other -> pure other
+  where
+    judged output = do
+      left <- atomicRead words' WordGone
+      if left == 0
+        then pure output
+        else
+          readRef fault >>= \case
+            Nothing -> throwIO ConnectionLost
+            Just wrong -> do
+              relayTell settings (backendName backend ++ " was ended: " ++ displayException wrong)
+              throwIO wrong
+
 -- Receive within the bounds; never 'Silent'.
-next :: RelaySettings -> Backend -> Words -> IO Output
-next settings backend words' = do
+next :: RelaySettings -> Backend -> Exchange -> IO Output
+next settings backend exchange@(Exchange words' _) = do
   deadline <- deadlineIn (relaySilence settings)
   go deadline
   where
     go deadline =
-      backendReceive backend deadline >>= \case
+      received settings backend exchange deadline >>= \case
         Silent -> do
           fed <- atomicRead words' WordFed
           now <- monotonicNow
           let later = after (relaySilence settings) (Deadline fed)
           if later > now then go later else Failed TooLate <$ backendAbort backend
-        Failed failure -> do
-          left <- atomicRead words' WordGone
-          if left == 1 then throwIO ConnectionLost else pure (Failed failure)
         other -> pure other
 
-answer :: RelaySettings -> Request -> Backend -> Words -> IO Relayed
-answer settings request backend words' = heading 0 B.empty
+answer :: RelaySettings -> Request -> Backend -> Exchange -> IO Relayed
+answer settings request backend exchange@(Exchange words' _) = heading 0 B.empty
   where
     limits = relayLimits settings
     failed failure = do
@@ -202,7 +226,7 @@ answer settings request backend words' = heading 0 B.empty
       pure (Answered (refusal failure))
     told why = relayTell settings (backendName backend ++ " " ++ why)
     heading from bytes =
-      next settings backend words' >>= \case
+      next settings backend exchange >>= \case
         Output more -> do
           let bytes' = if B.null bytes then more else bytes <> more
           case splitHead from bytes' of
@@ -243,7 +267,7 @@ answer settings request backend words' = heading 0 B.empty
           Just n
             | B.length rest >= n -> do
               r <- begun (Whole status fields' (B.take n rest))
-              excess (B.length rest - n)
+              if B.length rest > n then excess (B.length rest - n) else ending
               pure r
             | otherwise -> begun (StreamOf status fields' n (\writer -> piece writer rest >> content writer (n - B.length rest)))
           Nothing ->
@@ -253,7 +277,7 @@ answer settings request backend words' = heading 0 B.empty
               output -> begun (Stream status fields' (\writer -> piece writer rest >> flow writer maxBound output))
     nowhere _ = pure ()
     piece writer bytes = unless (B.null bytes) (writerPut writer bytes)
-    atOnce = backendReceive backend (Deadline 0)
+    atOnce = received settings backend exchange (Deadline 0)
     -- What there is goes out together; before a wait, it goes out.
     content writer n = atOnce >>= flow writer n
     flow :: Writer -> Int -> Output -> IO ()
@@ -267,10 +291,8 @@ answer settings request backend words' = heading 0 B.empty
       Finished
         | n == maxBound || n == 0 -> pure ()
         | otherwise -> cut EndedEarly
-      Failed failure -> do
-        left <- atomicRead words' WordGone
-        if left == 1 then throwIO ConnectionLost else cut failure
-      Silent -> writerFlush writer >> next settings backend words' >>= flow writer n
+      Failed failure -> cut failure
+      Silent -> writerFlush writer >> next settings backend exchange >>= flow writer n
     cut failure = backendAbort backend >> throwIO (GatewayError (backendName backend) failure)
     -- All that was promised has come; the end should be next.
     ending =
@@ -282,7 +304,7 @@ answer settings request backend words' = heading 0 B.empty
       drain
     -- Content that nobody gets: the program may finish its work.
     drain =
-      next settings backend words' >>= \case
+      next settings backend exchange >>= \case
         Output _ -> drain
         _ -> pure ()
 

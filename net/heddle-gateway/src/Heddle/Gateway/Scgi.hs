@@ -114,19 +114,20 @@ scgiConnectionsUsed = slotsTaken . scgiSlots
 -- [Blocks]: parks.
 -- [Masking]: interruptible; the connection is then closed, by which the application hears of it.
 scgiGateway :: Scgi -> Gateway
-scgiGateway scgi place request = do
-  left <- bodyLeft request
-  case left of
-    Nothing | null (placeQuery place) -> do
-      gathered <- try (readWholeBody request (scgiGather settings))
-      case gathered of
-        Right body -> go (Just body)
-        Left (BodyRejected status BodyTooLarge) | status == status413 -> pure (Whole status411 [] "")
-        Left e -> throwIO e
-    _ -> go Nothing
+scgiGateway scgi place request
+  | hidesDots (placeRest place) = pure hidesDotsReply
+  | otherwise = do
+    left <- bodyLeft request
+    case left of
+      Nothing | null (placeQuery place) -> gather 0 [] >>= maybe (pure (Whole status411 [] "")) (ask scgi place request . Just)
+      _ -> ask scgi place request Nothing
   where
-    settings = scgiSettings scgi
-    go = ask scgi place request
+    -- The whole body, if it is not longer than the bound.
+    gather n pieces
+      | n > scgiGather (scgiSettings scgi) = pure Nothing
+      | otherwise = do
+        piece <- readBody request
+        if B.null piece then pure (Just (B.concat (reverse pieces))) else gather (n + B.length piece) (piece : pieces)
 
 ask :: Scgi -> Place -> Request -> Maybe ByteString -> IO Reply
 ask scgi place request gathered = mask $ \restore -> do

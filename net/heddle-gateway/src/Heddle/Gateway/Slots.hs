@@ -13,6 +13,7 @@ module Heddle.Gateway.Slots
   ( Slots,
     newSlots,
     acquireSlotUntil,
+    acquireAnywayUntil,
     releaseSlot,
     slotsTaken,
     slotsAwaited,
@@ -46,11 +47,23 @@ newSlots most queue = Slots (max 1 most) (max 0 queue) <$> newRef (State 0 0 emp
 -- [Masking]: the caller is masked; interruptible while parked, and then no slot is taken.
 -- [Threads]: any.
 acquireSlotUntil :: Slots -> Deadline -> IO Bool
-acquireSlotUntil slots deadline = do
+acquireSlotUntil slots = acquireAmong (slotsQueue slots) slots
+
+-- | The same, however long the queue is: for the end, which has to wait for all holders.
+--
+-- [Cost]: one compare-and-set if a slot is free.
+-- [Blocks]: parks while none is free.
+-- [Masking]: as 'acquireSlotUntil'.
+-- [Threads]: any.
+acquireAnywayUntil :: Slots -> Deadline -> IO Bool
+acquireAnywayUntil = acquireAmong maxBound
+
+acquireAmong :: Int -> Slots -> Deadline -> IO Bool
+acquireAmong places slots deadline = do
   now <- modifyRef (slotsState slots) $ \s@(State taken waiting queue) ->
     if taken < slotsMost slots
       then (State (taken + 1) waiting queue, Just True)
-      else (s, if waiting >= slotsQueue slots then Just False else Nothing)
+      else (s, if waiting >= places then Just False else Nothing)
   case now of
     Just answer -> pure answer
     Nothing -> withCellUntil deadline $ \cell -> do
@@ -60,7 +73,7 @@ acquireSlotUntil slots deadline = do
           then -- One came free between the two looks.
             (State (taken + 1) waiting queue, pure True)
           else
-            if waiting >= slotsQueue slots
+            if waiting >= places
               then (s, pure False)
               else
                 let (queue', ticket) = enqueue waiter queue

@@ -5,7 +5,7 @@
 --
 -- Several addresses that do the same. Requests go to them in turn; an address that cannot be connected to is passed over
 -- for a second, then two, up to half a minute, unless all are in that state. Unused connections are kept for the next
--- request, the one used last first.
+-- request, the one used last first; while there are any, a thread closes those whose time is over.
 --
 -- The kept connections belong to all capabilities. A server such as php-fpm has a process for each connection, also for
 -- one that is not in use; kept per capability, connections that no request of another one may use would starve it.
@@ -26,19 +26,20 @@ module Heddle.Gateway.Upstreams
   )
 where
 
-import Control.Monad (void)
+import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.Foldable (for_)
 import Data.List (partition)
 import Heddle.Gateway.Failure
 import Heddle.IO (Runtime, connectUntil)
+import Heddle.IO.Parker (Parker, closeParker, newParker, parkUntil, prepare)
 import Heddle.IO.Registration
 import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer (withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
-import Heddle.Prim.Thread (myCapability)
+import Heddle.Prim.Thread (fork, myCapability)
 import Network.Socket (SockAddr)
 
 -- | Addresses, and the connections to them.
@@ -51,8 +52,9 @@ data Upstreams = Upstreams
     upstreamsKeepFor :: !Nanos,
     -- | Newest first; 'Nothing' after the end.
     upstreamsKept :: !(Ref (Maybe [Kept])),
-    -- | Word 0: whose turn it is.
-    upstreamsTurn :: !Words
+    -- | Word 0: whose turn it is. Word 1: whether the thread that closes old connections runs.
+    upstreamsTurn :: !Words,
+    upstreamsParker :: !Parker
   }
 
 -- Word 0: until when it is passed over. Word 1: how many times in a row it failed.
@@ -72,12 +74,13 @@ data Connected = Connected
 -- | Addresses; the time to connect to one; the most kept connections, and for how long.
 newUpstreams :: Runtime -> [SockAddr] -> Nanos -> Int -> Nanos -> IO Upstreams
 newUpstreams runtime addresses connecting keep keepFor =
-  Upstreams runtime <$> traverse (\a -> Upstream a <$> newWords 2) addresses <*> pure connecting <*> pure keep <*> pure keepFor <*> newRef (Just []) <*> newWords 1
+  Upstreams runtime <$> traverse (\a -> Upstream a <$> newWords 2) addresses <*> pure connecting <*> pure keep <*> pure keepFor <*> newRef (Just []) <*> newWords 2 <*> newParker runtime
 
 -- | Close the kept connections; those in use are closed when they are returned.
 closeUpstreams :: Upstreams -> IO ()
 closeUpstreams upstreams = do
   kept <- modifyRef (upstreamsKept upstreams) (\k -> (Nothing, k))
+  closeParker (upstreamsParker upstreams)
   for_ (concat kept) (\(Kept c _) -> dropConnection c)
 
 -- | How many connections are kept.
@@ -125,6 +128,34 @@ keepConnection upstreams connected = do
           (keep, excess) = splitAt (upstreamsKeep upstreams) (entry : alive)
        in (Just keep, excess ++ old)
   for_ dropped (\(Kept c _) -> dropConnection c)
+  when (upstreamsKeep upstreams > 0) (startSweeping upstreams)
+
+-- The thread runs while there are kept connections. All are kept for the same time, so a new one is never the next to go.
+startSweeping :: Upstreams -> IO ()
+startSweeping upstreams = do
+  running <- atomicRead (upstreamsTurn upstreams) 1
+  when (running == 0) $ do
+    won <- compareAndSet (upstreamsTurn upstreams) 1 0 1
+    when won (void (fork "gateway/upstreams" (sweeping upstreams)))
+
+sweeping :: Upstreams -> IO ()
+sweeping upstreams =
+  readRef (upstreamsKept upstreams) >>= \case
+    Just (one : others) -> do
+      prepare parker
+      parkUntil parker (minimum (map (\(Kept _ until') -> until') (one : others)))
+      now <- monotonicNow
+      old <- modifyRef (upstreamsKept upstreams) $ \kept ->
+        let (alive, old) = partition (\(Kept _ until') -> until' > now) (concat kept) in (alive <$ kept, old)
+      for_ old (\(Kept c _) -> dropConnection c)
+      sweeping upstreams
+    _ -> do
+      atomicWrite (upstreamsTurn upstreams) 1 0
+      -- One may have been kept between the two.
+      late <- keptConnections upstreams
+      unless (late == 0) (startSweeping upstreams)
+  where
+    parker = upstreamsParker upstreams
 
 -- | Close a connection. Idempotent.
 --

@@ -59,6 +59,8 @@ module Heddle.Http.Request
     discardBody,
     startBody,
     failing,
+    bodyWindow,
+    bodyWaited,
     noteShort,
   )
 where
@@ -445,26 +447,42 @@ bodyStep request use = do
 failing :: Request -> BodyError -> IO a
 failing request e = set (requestWork request) WorkContinue 2 >> throwIO e
 
+-- | Before a wait for more of the body: the time now, and the time by which something must come.
+--
+-- Only time spent waiting counts against the client: the window moves by what the handler has taken since the last wait, so
+-- a handler that takes long over each piece does not make its client look slow.
+bodyWindow :: Pace -> Workspace -> IO (Deadline, Deadline)
+bodyWindow pace ws = do
+  Deadline now <- monotonicNow
+  earlier <- get ws WorkBodyBegan
+  ended <- get ws WorkBodyLast
+  before <- get ws WorkBodyGot
+  let began = earlier + (now - ended)
+  -- A new window begins whenever the last one kept the pace, so that a fast start does not
+  -- excuse a later stall.
+  if earlier == 0 || paceKept pace (Deadline began) before (Deadline now)
+    then set ws WorkBodyBegan now >> set ws WorkBodyGot 0
+    else set ws WorkBodyBegan began
+  since <- get ws WorkBodyBegan
+  got <- get ws WorkBodyGot
+  pure (Deadline now, paceDeadline pace (Deadline since) got)
+
+-- | After such a wait.
+bodyWaited :: Workspace -> IO ()
+bodyWaited ws = monotonicNow >>= \(Deadline now) -> set ws WorkBodyLast now
+
 -- Receive more of the body, into the buffer after the head.
 fill :: Request -> IO ()
 fill request = do
   requestFlush request
-  began <- get ws WorkBodyBegan
-  Deadline now <- monotonicNow
-  before <- get ws WorkBodyGot
-  -- A new window begins whenever the last one kept the pace, so that a fast start does not
-  -- excuse a later stall.
-  when (began == 0 || paceKept pace (Deadline began) before (Deadline now)) $ do
-    set ws WorkBodyBegan now
-    set ws WorkBodyGot 0
+  (now, deadline) <- bodyWindow (settingBodyPace (requestSettings request)) ws
   makeRoom ws
   end <- get ws WorkEnd
-  since <- get ws WorkBodyBegan
   got <- get ws WorkBodyGot
   let room = inputSize ws - end
-      deadline = paceDeadline pace (Deadline since) got
-      soon = if requestPolls request then min deadline (after (milliseconds 100) (Deadline now)) else deadline
+      soon = if requestPolls request then min deadline (after (milliseconds 100) now) else deadline
   r <- readUntil (requestTransport request) (inputPtr ws `plusPtr` end) room soon
+  bodyWaited ws
   if r > 0
     then do
       set ws WorkEnd (end + r)
@@ -473,7 +491,6 @@ fill request = do
     else if r == TimedOutCode && soon < deadline then fill request else failing request (if r == TimedOutCode then BodyTooSlow else BodyCutShort)
   where
     ws = requestWork request
-    pace = settingBodyPace (requestSettings request)
 
 -- | @noteShort transport workspace count room@ notes, after a read of @count@ bytes, whether it took
 -- all that there was: then waiting for the socket misses nothing.

@@ -48,6 +48,7 @@ module Heddle.Http.Workspace
     pattern WorkFirst,
     pattern WorkStream,
     pattern WorkBodyTotal,
+    pattern WorkBodyLast,
   )
 where
 
@@ -92,7 +93,7 @@ newWorkspace limits =
     <*> newBuffer 4096
     <*> newHeadTable (limitHeaders limits)
     <*> newChunkState
-    <*> newWords 19
+    <*> newWords 20
     <*> newRef NoSource
 
 -- | Room for input.
@@ -237,3 +238,7 @@ pattern WorkStream = 17
 -- | Bytes of the body read so far, if it comes from 'workSource'.
 pattern WorkBodyTotal :: Int
 pattern WorkBodyTotal = 18
+
+-- | When the last wait for the body ended (monotonic nanoseconds).
+pattern WorkBodyLast :: Int
+pattern WorkBodyLast = 19

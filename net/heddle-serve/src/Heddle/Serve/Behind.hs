@@ -12,6 +12,7 @@
 module Heddle.Serve.Behind
   ( withGateways,
     Behind (..),
+    ProgramRules (..),
     NotRouted (..),
   )
 where
@@ -27,6 +28,7 @@ import Heddle.Gateway.Scgi
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (Runtime)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Clock (Nanos)
 import Heddle.Prim.Errno (describeErrno, errnoOf)
 import Heddle.Prim.Exception (Exception (..), IOException, fromException, throwIO, trySync)
 import Heddle.Serve.FileName (fileNameBytes)
@@ -47,9 +49,17 @@ data Behind = Behind
     behindHas :: !(ByteString -> IO Bool),
     -- | What proxies have in common.
     behindProxy :: !ProxySettings,
-    -- | Variables for every program.
-    behindVariables :: ![(ByteString, ByteString)],
+    behindPrograms :: !ProgramRules,
     behindRoutes :: !(Ref Routes)
+  }
+
+-- | What programs have in common.
+data ProgramRules = ProgramRules
+  { -- | Variables for every program.
+    programVariables :: ![(ByteString, ByteString)],
+    -- | How many CGI programs of a route may run at once, and for how long each.
+    programLimit :: !Int,
+    programTime :: !Nanos
   }
 
 -- | A route that cannot be served, and why.
@@ -64,13 +74,13 @@ instance Exception NotRouted where
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> FilePath -> (ByteString -> IO Bool) -> ProxySettings -> [(ByteString, ByteString)] -> [RouteSpec] -> (Routes -> IO a) -> IO a
-withGateways runtime tell directory has proxied variables given body = case repeatedPattern specs of
+withGateways :: Runtime -> (String -> IO ()) -> FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways runtime tell directory has proxied rules given body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
     root <- absolute directory
     routes <- newRef noRoutes
-    go (Behind runtime tell root has proxied variables routes) specs []
+    go (Behind runtime tell root has proxied rules routes) specs []
   where
     specs = joinedProxies given
     go behind [] opened = do
@@ -90,7 +100,7 @@ withGateway behind pattern' target body = case target of
           (defaultFastCgiSettings addresses (behindRoot behind))
             { fastSuffixes = [suffix | not (B.null suffix)],
               fastExists = if B.null suffix then \_ -> pure True else behindHas behind,
-              fastVariables = behindVariables behind,
+              fastVariables = programVariables (behindPrograms behind),
               fastTell = behindTell behind,
               fastElsewhere = elsewhere behind
             }
@@ -99,13 +109,13 @@ withGateway behind pattern' target body = case target of
     addresses <- resolved pattern' places
     let settings =
           (defaultScgiSettings addresses (behindRoot behind))
-            { scgiVariables = behindVariables behind,
+            { scgiVariables = programVariables (behindPrograms behind),
               scgiTell = behindTell behind,
               scgiElsewhere = elsewhere behind
             }
     withScgi (behindRuntime behind) settings (body . scgiGateway)
-  ProxyTo urls ->
-    withForwarding (behindRuntime behind) (behindTell behind) (behindProxy behind) pattern' urls $
+  ProxyTo servers ->
+    withForwarding (behindRuntime behind) (behindTell behind) (behindProxy behind) pattern' servers $
       either (throwIO . NotRouted pattern') body
   where
     suffix = patternSuffix pattern'
@@ -117,7 +127,9 @@ withPrograms behind pattern' path body = do
         (defaultCgiSettings file)
           { cgiRoot = behindRoot behind,
             cgiSuffixes = [patternSuffix pattern' | not (B.null (patternSuffix pattern'))],
-            cgiVariables = behindVariables behind,
+            cgiVariables = programVariables (behindPrograms behind),
+            cgiPrograms = programLimit (behindPrograms behind),
+            cgiTime = programTime (behindPrograms behind),
             cgiTell = behindTell behind,
             cgiElsewhere = elsewhere behind
           }
@@ -154,10 +166,12 @@ elsewhere behind place given request = case decodePath path of
   Right decoded -> do
     routes <- readRef (behindRoutes behind)
     case findRoute routes decoded of
-      Just found -> foundGateway found (foundPlace found) {placeQuery = Just (B.drop 1 asked), placeHops = placeHops place + 1} request
-      Nothing -> throwIO (LocalFile decoded)
+      Just new
+        | found <- afterRedirect redirected new -> foundGateway found (foundPlace found) {placeUser = placeUser place} request
+      Nothing -> throwIO (LocalFile decoded redirected)
   Left _ -> redirectClients place given request
   where
+    redirected = Redirected (B.drop 1 asked) (placeHops place + 1)
     (path, asked) = C.break (== '?') given
 
 absolute :: FilePath -> IO ByteString

@@ -5,7 +5,7 @@
 -- Description : The reverse proxy of a route
 -- Stability   : internal, exempt from the version policy
 --
--- Makes a proxy of a route's prefix and URLs. Servers reached by @https@ are verified against the system's authorities, and are told
+-- Makes a proxy of a route's prefix and servers. Servers reached by @https@ are verified against the system's authorities, and are told
 -- their own name in Host, by which they choose their certificate and site.
 --
 -- Cost: that of the proxy; with @https@, the authorities' certificates, 1 MB.
@@ -20,7 +20,7 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.Char (isAlphaNum, isAscii, ord, toUpper)
+import Data.Char (isAlphaNum, isAscii, isDigit, ord, toUpper)
 import Data.List (intercalate)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
@@ -34,13 +34,23 @@ import Heddle.Serve.Routes
 import Heddle.Tls (defaultTlsClientConfig, newTlsClient, tlsConnecting)
 import Numeric (showHex)
 
--- | Read URLs with commas between them.
+-- | Read URLs with commas between them; @*3@ after one is its weight, the part of the requests that it gets.
+--
+-- >>> fmap (\(ProxyTo servers) -> map upstreamWeight servers) (parseUpstreams "http://a*3,http://b/c")
+-- Right [3,1]
 --
 -- >>> parseUpstreams "ftp://x"
 -- Left "'ftp://x': an address begins with http://, https:// or unix:"
 parseUpstreams :: String -> Either String RouteTarget
-parseUpstreams text = ProxyTo <$> traverse url (commas text)
+parseUpstreams text = ProxyTo <$> traverse weighted (commas text)
   where
+    weighted one = case span isDigit (reverse one) of
+      (digits@(_ : _), '*' : address) -> weight one (read (reverse digits)) >>= \n -> (`Upstream` n) <$> url (reverse address)
+      _ -> upstreamAt <$> url one
+    weight :: String -> Integer -> Either String Int
+    weight one n
+      | n >= 1 && n <= 1000 = Right (fromInteger n)
+      | otherwise = Left ("'" ++ one ++ "': a weight is a number from 1 to 1000")
     url one = either (\e -> Left ("'" ++ one ++ "': " ++ describeUrlError e)) Right (parseUrl (encodeUtf8 (T.pack one)))
     commas s = case break (== ',') s of
       (one, _ : others) -> one : commas others
@@ -50,8 +60,8 @@ parseUpstreams text = ProxyTo <$> traverse url (commas text)
 joinedProxies :: [RouteSpec] -> [RouteSpec]
 joinedProxies = foldr join' []
   where
-    join' spec@(RouteSpec pattern' (ProxyTo urls)) others = case break (alike pattern') others of
-      (before, RouteSpec _ (ProxyTo more) : after) -> RouteSpec pattern' (ProxyTo (urls ++ more)) : before ++ after
+    join' spec@(RouteSpec pattern' (ProxyTo servers)) others = case break (alike pattern') others of
+      (before, RouteSpec _ (ProxyTo more) : after) -> RouteSpec pattern' (ProxyTo (servers ++ more)) : before ++ after
       _ -> spec : others
     join' spec others = spec : others
     alike pattern' = \case
@@ -61,9 +71,9 @@ joinedProxies = foldr join' []
 -- | Open a proxy with these settings, of which the prefix and the upstreams are the route's; 'Left' says why it cannot be opened.
 --
 -- [Blocks]: as the body does.
-withForwarding :: Runtime -> (String -> IO ()) -> ProxySettings -> RoutePattern -> [Url] -> (Either String Gateway -> IO a) -> IO a
-withForwarding runtime tell settings pattern' urls body =
-  if any (originSecure . urlOrigin) urls
+withForwarding :: Runtime -> (String -> IO ()) -> ProxySettings -> RoutePattern -> [Upstream] -> (Either String Gateway -> IO a) -> IO a
+withForwarding runtime tell settings pattern' servers body =
+  if any (originSecure . urlOrigin . upstreamUrl) servers
     then
       newTlsClient defaultTlsClientConfig >>= \case
         Left problems -> body (Left (intercalate "\n" (map displayException problems)))
@@ -75,7 +85,7 @@ withForwarding runtime tell settings pattern' urls body =
     forwarding proxy place = case placeQuery place of
       Nothing -> proxyHandler proxy
       Just asked -> \_ -> pure (Whole status303 [Header "Location" ("/" <> B.drop 1 (escaped (C.dropWhile (== '/') (placePath place))) <> (if B.null asked then "" else "?" <> asked))] "")
-    given = settings {proxyPrefix = escaped (patternPrefix pattern'), proxyUpstreams = map upstreamAt urls, proxyFailed = tell}
+    given = settings {proxyPrefix = escaped (patternPrefix pattern'), proxyUpstreams = servers, proxyFailed = tell}
 
 -- A decoded path as it stands in an address.
 escaped :: ByteString -> ByteString

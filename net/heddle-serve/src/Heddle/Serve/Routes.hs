@@ -27,6 +27,8 @@ module Heddle.Serve.Routes
     findRoute,
     Found (..),
     LocalFile (..),
+    Redirected (..),
+    afterRedirect,
     isUpToSuffix,
   )
 where
@@ -39,7 +41,7 @@ import Data.Ord (Down (..))
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
 import Heddle.Gateway.Place
-import Heddle.Http.Client (Url)
+import Heddle.Gateway.Proxy (Upstream)
 import Heddle.Http.UriPath
 import Heddle.Prim.Exception (Exception)
 import Heddle.Serve.Listen (ListenPlace)
@@ -59,8 +61,8 @@ data RouteTarget
     FastCgiServers ![ListenPlace]
   | -- | Servers that speak SCGI.
     ScgiServers ![ListenPlace]
-  | -- | The HTTP servers at these URLs.
-    ProxyTo ![Url]
+  | -- | These HTTP servers.
+    ProxyTo ![Upstream]
   deriving stock (Eq, Show)
 
 -- | Which paths.
@@ -129,10 +131,21 @@ data Found = Found
   }
 
 -- | A gateway's program names a path that no route takes: answer with that file instead. Thrown by a gateway's handler.
-newtype LocalFile = LocalFile UriPath
+data LocalFile = LocalFile !UriPath !Redirected
   deriving stock (Show)
 
+-- | What a local redirect leaves of the request: the new query, and how many of them have led here ('placeHops'). An index
+-- file may be a program, which redirects again.
+data Redirected = Redirected !ByteString !Int
+  deriving stock (Eq, Show)
+
 instance Exception LocalFile
+
+-- | The same route, asked after a local redirect.
+--
+-- [Cost]: an allocation.
+afterRedirect :: Redirected -> Found -> Found
+afterRedirect (Redirected asked hops) found = found {foundPlace = (foundPlace found) {placeQuery = Just asked, placeHops = hops}}
 
 -- | The route of a path.
 --

@@ -17,6 +17,7 @@ module Heddle.Serve.Static
     Kept,
     newKept,
     staticHandler,
+    staticHandlerFor,
     staticAtOnce,
     staticRefusal,
   )
@@ -32,6 +33,7 @@ import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr)
+import Heddle.Gateway.Place (Place (..))
 import Heddle.Http
 import Heddle.Http.Borrowed
 import Heddle.Http.Range (ByteRange (..), rangeLength)
@@ -85,10 +87,14 @@ smallFile = 65536
 
 -- | Answer one request from the site, through a capability's cache.
 staticHandler :: Site -> Kept -> Handler
-staticHandler site kept request = do
+staticHandler site kept = staticHandlerFor site kept Nothing
+
+-- | The same for a user whose password was right.
+staticHandlerFor :: Site -> Kept -> Maybe ByteString -> Handler
+staticHandlerFor site kept user request = do
   code <- method request
   variant <- variantOf (sitePolicy site) (keptMemo kept) request
-  let serving = Serving site kept request code variant Nothing False
+  let serving = Serving site kept request code variant Nothing False Nothing user
   if code == MethodGet || code == MethodHead
     then do
       found <- withPath request (lookupVariant (keptFiles kept) variant)
@@ -117,16 +123,17 @@ routed serving file = do
 -- A gateway's answer, or the file that its program names instead.
 throughRoute :: Serving -> Found -> IO Reply
 throughRoute serving found =
-  try (foundGateway found (foundPlace found) (servingRequest serving)) >>= \case
+  try (foundGateway found place (servingRequest serving)) >>= \case
     Right reply -> pure reply
-    Left (LocalFile path) ->
+    Left (LocalFile path redirected) ->
       mask_ $
         if isHidden (servingSite serving) (pathRelative path)
-          then finish asGet notFound
-          else servePath asGet Nothing path
+          then finish (asGet redirected) notFound
+          else servePath (asGet redirected) Nothing path
   where
+    place = (foundPlace (maybe id afterRedirect (servingRedirected serving) found)) {placeUser = servingUser serving}
     -- Whatever the request was.
-    asGet = serving {servingMethod = if servingMethod serving == MethodHead then MethodHead else MethodGet, servingOld = Nothing}
+    asGet redirected = serving {servingRedirected = Just redirected, servingMethod = if servingMethod serving == MethodHead then MethodHead else MethodGet, servingOld = Nothing}
 
 -- | The reply to a request for a whole file that is in the cache and known to be current.
 --
@@ -171,7 +178,11 @@ data Serving = Serving
     -- The entry that the cache had; its file may be the same still.
     servingOld :: !(Maybe Entry),
     -- The fallback page is being served, so there is none for what is missing.
-    servingFallback :: !Bool
+    servingFallback :: !Bool,
+    -- A program has named this path instead of its own.
+    servingRedirected :: !(Maybe Redirected),
+    -- The user whose password was right, worked out only for programs.
+    servingUser :: Maybe ByteString
   }
 
 policyHere :: Serving -> Policy
@@ -199,7 +210,7 @@ staticRefusal :: Site -> Kept -> Request -> Reply -> IO Reply
 staticRefusal site kept request reply = do
   code <- method request
   variant <- variantOf (sitePolicy site) (keptMemo kept) request
-  mask_ (finish (Serving site kept request code variant Nothing False) reply)
+  mask_ (finish (Serving site kept request code variant Nothing False Nothing Nothing) reply)
 
 -- What replies without a file get besides: the headers for the path as requested, and an error's page.
 finish :: Serving -> Reply -> IO Reply
@@ -318,7 +329,7 @@ servePath serving key path =
         closeOpened file
         if pathTrailingSlash path || atRoot
           then serveIndex serving key path (siteIndexes (servingSite serving))
-          else redirectToDirectory request path >>= finish serving
+          else redirectToDirectory serving path >>= finish serving
       OtherKind -> closeOpened file >> finish serving (problem status403 "This is not a file.")
   where
     request = servingRequest serving
@@ -354,9 +365,9 @@ serveIndex serving key path (name : others) =
 listingRules :: Serving -> ListingRules
 listingRules serving = ListingRules {listsHidden = siteHidden (servingSite serving)}
 
-redirectToDirectory :: Request -> UriPath -> IO Reply
-redirectToDirectory request path = do
-  q <- query request
+redirectToDirectory :: Serving -> UriPath -> IO Reply
+redirectToDirectory serving path = do
+  q <- maybe (query (servingRequest serving)) (\(Redirected asked _) -> pure asked) (servingRedirected serving)
   let location = encodePath path {pathTrailingSlash = True} <> (if B.null q then "" else "?" <> q)
   pure (withHeaders [Header "Location" location] (problem status301 "The directory is at this address with a slash."))
 

@@ -171,15 +171,15 @@ mostWaiting = 16
 newVerified :: IO Verified
 newVerified = Verified <$> newRef [] <*> newLock <*> newWords 1
 
--- | @guarded users verified refuse handler@ passes requests with the name and password of a user to the handler, and answers
--- others with 401, which @refuse@ may change, or with 503 while too many are being checked.
-guarded :: Users -> Verified -> (Request -> Reply -> IO Reply) -> Handler -> Handler
+-- | @guarded users verified refuse handler@ passes requests with the name and password of a user to the handler, with the
+-- name, and answers others with 401, which @refuse@ may change, or with 503 while too many are being checked.
+guarded :: Users -> Verified -> (Request -> Reply -> IO Reply) -> (Maybe ByteString -> Handler) -> Handler
 guarded users verified@(Verified _ lock waiting) refuse handler request = do
   given <- fromMaybe "" <$> header request HeaderAuthorization
   table@(Version version _ _) <- usersAt users (requestBegan request)
   known <- isRemembered verified version given
   if known
-    then handler request
+    then handler (fst <$> credentialsOf given) request
     else case credentialsOf given of
       Nothing -> refuse request unauthorized
       Just (user, password) -> do
@@ -191,7 +191,7 @@ guarded users verified@(Verified _ lock waiting) refuse handler request = do
               again <- isRemembered verified version given
               if again then pure True else check table user password >>= \ok -> ok <$ when ok (remember verified version given)
         case right of
-          Just True -> handler request
+          Just True -> handler (Just user) request
           Just False -> refuse request unauthorized
           Nothing -> refuse request (withHeaders [Header "Retry-After" "5"] (problem status503 "Too many passwords are being checked; try again."))
 

@@ -30,13 +30,14 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal qualified as B (createUptoN)
 import Data.ByteString.Unsafe (unsafePackCStringLen)
-import Data.Char (toLower)
+import Data.Char (isDigit, toLower)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
 import Heddle.Bytes.Write (bytes, pokeWrite)
+import Heddle.Gateway.Place (hidesDots)
 import Heddle.Gateway.Proxy.Address
 import Heddle.Gateway.Proxy.Settings
 import Heddle.Http
@@ -93,11 +94,12 @@ planOf settings request =
           named = filter (`notElem` ["close", "keep-alive", "upgrade", "te"]) options
           clientText = peerText from
       upgrade <- if "upgrade" `elem` options && framing == Bodiless then upgradeOf request else pure Nothing
-      claims <- claimsOf settings request trusted from clientText authority
+      hops <- if code == MethodOptions then header request HeaderMaxForwards else pure Nothing
+      claims <- (<> fewerHops hops) <$> claimsOf settings request trusted from clientText authority
       key <- keyOf settings request trusted clientText
       -- A line grows by the space that it may have lacked, and has four bytes at least.
       written <- B.createUptoN (size + size `quot` 4 + B.length claims) $ \p -> do
-        end <- foldRequestHeaders request (passed trusted named) p
+        end <- foldRequestHeaders request (passed (code == MethodOptions) trusted named) p
         pokeWrite (bytes claims) end >>= \q -> pure (q `minusPtr` p)
       pure . Right $
         Plan
@@ -112,10 +114,10 @@ planOf settings request =
           }
 
 -- Write a header line, if it is passed on: the next address.
-passed :: Bool -> [ByteString] -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO (Ptr Word8)
-passed trusted named p known n nameLength v valueLength
+passed :: Bool -> Bool -> [ByteString] -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> Int -> IO (Ptr Word8)
+passed counted trusted named p known n nameLength v valueLength
   | known >= 0 =
-    if isLeftOut (toEnum known) || (known == fromEnum HeaderXRealIp && not trusted)
+    if isLeftOut (toEnum known) || (known == fromEnum HeaderXRealIp && not trusted) || (known == fromEnum HeaderMaxForwards && counted)
       then pure p
       else
         if null named
@@ -231,6 +233,13 @@ keyOf settings request trusted clientText = case proxyBalance settings of
       [] -> other
       values -> last values
 
+-- How many proxies the request may still pass, after this one (RFC 9110, section 7.6.2). What is no number is left out, as
+-- is a limit that nobody reaches.
+fewerHops :: Maybe ByteString -> ByteString
+fewerHops = \case
+  Just digits | not (B.null digits), B.length digits <= 9, C.all isDigit digits, Just (n, _) <- C.readInt digits, n > 0 -> "Max-Forwards: " <> C.pack (show (n - 1)) <> "\r\n"
+  _ -> ""
+
 -- What belongs to a connection, or is written afresh.
 isLeftOut :: KnownHeader -> Bool
 isLeftOut = \case
@@ -292,6 +301,7 @@ restOf prefix request =
       | plain path, Just rest <- below path = Right (rest <> asked)
       | otherwise = case decodePath path of
         Left e -> Left (Unplanned (pathErrorStatus e) (pathErrorText e))
+        Right decoded | hidesDots (pathRelative decoded) -> Left (Unplanned status400 "The path has a dot segment with a parameter.")
         Right decoded -> case below path of
           Just rest | not (hasDots path) -> Right (rest <> asked)
           _ -> maybe (Left elsewhere) (Right . (<> asked)) (below (encodePath decoded))

@@ -283,21 +283,13 @@ pull serving p room = mask_ $ do
     h2 = servingHttp2 serving
     ws = servingWork serving
     settings = settingsOf serving
-    pace = settingBodyPace settings
     input = readInput (http2Session h2) (streamName (servingStream serving)) p room
     wait = do
       beforeBody serving
-      Deadline now <- monotonicNow
-      began <- get ws WorkBodyBegan
-      before <- get ws WorkBodyGot
-      -- Windows of the pace, as for HTTP/1.
-      when (began == 0 || paceKept pace (Deadline began) before (Deadline now)) $ do
-        set ws WorkBodyBegan now
-        set ws WorkBodyGot 0
-      since <- get ws WorkBodyBegan
-      got <- get ws WorkBodyGot
-      awaitStream h2 (servingStream serving) ForInput (paceDeadline pace (Deadline since) got) ((\r -> if r == NothingYet then Nothing else Just r) <$> input)
-        >>= maybe (fails BodyTooSlow) took
+      (_, deadline) <- bodyWindow (settingBodyPace settings) ws
+      r <- awaitStream h2 (servingStream serving) ForInput deadline ((\r -> if r == NothingYet then Nothing else Just r) <$> input)
+      bodyWaited ws
+      maybe (fails BodyTooSlow) took r
     took r
       | r == 0 = pure 0
       | r < 0 = fails BodyCutShort
