@@ -26,7 +26,7 @@ module Heddle.Serve.Listing
   )
 where
 
-import Data.Bits ((.&.))
+import Data.Bits ((.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder
@@ -117,12 +117,13 @@ sortItems (Order column descending) items = sorted directories ++ sorted files
   where
     directories = filter itemDirectory items
     files = filter (not . itemDirectory) items
-    sorted = sortBy (if descending then flip by <> name else by <> name)
+    -- A name's key is made once, not for each comparison.
+    sorted = map snd . sortBy (if descending then flip by <> name else by <> name) . map (\item -> (natural (itemName item), item))
     by = case column of
       ByName -> name
-      BySize -> comparing itemSize
-      ByTime -> comparing itemModified
-    name = comparing (natural . itemName) <> comparing itemName
+      BySize -> comparing (itemSize . snd)
+      ByTime -> comparing (itemModified . snd)
+    name = comparing fst <> comparing (itemName . snd)
 
 -- A name in pieces: numbers by value, after their zeros are gone.
 natural :: ByteString -> [Either (Int, ByteString) ByteString]
@@ -240,8 +241,7 @@ hrefOf item = B.concat ["./", B.concatMap byte (itemName item), if itemDirectory
       | isPlain b = B.singleton b
       | otherwise = B.pack [37, hex (b `quot` 16), hex (b .&. 15)]
     hex n = if n < 10 then 48 + n else 55 + n
-    isPlain b = b < 0x80 && (C.singleton (toEnum (fromIntegral b)) `B.isInfixOf` plain)
-    plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$()*+,;=:@"
+    isPlain b = (b .|. 0x20 >= 97 && b .|. 0x20 <= 122) || (b >= 48 && b <= 57) || b `B.elem` "-._~!$()*+,;=:@"
 
 -- Text in HTML.
 escaped :: ByteString -> Builder
