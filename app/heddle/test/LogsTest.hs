@@ -28,7 +28,7 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 tests :: TestTree
-tests = testGroup "logs" [formats, conditions, rotation, daemons, full, errors, proxies, upgrades]
+tests = testGroup "logs" [formats, conditions, rotation, daemons, killed, full, errors, proxies, upgrades]
 
 formats :: TestTree
 formats =
@@ -163,6 +163,20 @@ withReceiver path = bracket open close
 
 hearing :: Socket -> IO ByteString
 hearing s = patiently "a datagram" (N.recv s 65536)
+
+killed :: TestTree
+killed = testCase "SIGKILL: what was written stays, and every line is whole" . withDirectory $ \d -> do
+  let path = d </> "log"
+  withProgram (["serve", "/tmp", "--cores", "2", "--access-log", path] ++ free) $ \program -> do
+    load (addressOf program) 2 "a" 1000
+    _ <- eventually "lines" (C.count '\n' <$> B.readFile path) (== 2000)
+    loading <- background (load (addressOf program) 4 "b" 50000)
+    _ <- eventually "more lines" (C.count '\n' <$> B.readFile path) (> 4000)
+    signal program sigKILL
+    _ <- patiently "the program to end" (readMVar (programExit program))
+    void (takeMVar loading)
+  found <- requests path
+  filter ("GET /a/" `B.isPrefixOf`) found @?= wanted 2 "a" 1000
 
 full :: TestTree
 full =

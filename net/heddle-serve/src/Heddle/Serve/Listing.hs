@@ -125,14 +125,17 @@ sortItems (Order column descending) items = sorted directories ++ sorted files
       ByTime -> comparing (itemModified . snd)
     name = comparing fst <> comparing (itemName . snd)
 
--- A name in pieces: numbers by value, after their zeros are gone.
-natural :: ByteString -> [Either (Int, ByteString) ByteString]
-natural text
-  | B.null text = []
-  | B.null digits = let (word, rest) = C.break isDigit text in Right (C.map toLower word) : natural rest
-  | otherwise = let number = C.dropWhile (== '0') digits in Left (B.length number, number) : natural after
+-- A text whose bytes compare as names do: by pieces, numbers before words, numbers by value without their zeros. No name
+-- has a byte 0, or more than 255.
+natural :: ByteString -> ByteString
+natural = B.concat . pieces
   where
-    (digits, after) = C.span isDigit text
+    pieces text
+      | B.null text = []
+      | B.null digits = let (word, rest) = C.break isDigit text in "\2" : C.map toLower word : "\0" : pieces rest
+      | otherwise = let number = C.dropWhile (== '0') digits in "\1" : B.singleton (fromIntegral (B.length number)) : number : pieces after
+      where
+        (digits, after) = C.span isDigit text
 
 -- JSON ---------------------------------------------------------------------------
 
