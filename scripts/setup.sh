@@ -44,6 +44,8 @@ libraries_packages=(
   nghttp2-client python3-h2
   # servers behind the proxy of heddle-gateway
   nginx-light haproxy
+  # rotates the access log of heddle serve
+  logrotate
   # programs for heddle-gateway to run: PHP both ways, and two that browse repositories
   php-cgi php-fpm cgit gitweb
   # heddle-openflow: a real switch, with its dummy datapath

@@ -12,8 +12,10 @@ import Browser (openBrowser)
 import Control.Monad (when)
 import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
+import Data.Either (fromRight)
 import Data.Functor ((<&>))
 import Data.List (intercalate)
+import Data.Maybe (fromMaybe)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
 import GHC.Foreign (peekCString)
@@ -31,9 +33,12 @@ import Heddle.Tls (defaultTlsConfig, pemFiles)
 import Options.Applicative
 import ServeFiles (fileOptions)
 import ServeLimits (limitOptions)
+import ServeLogs
 import ServeTerminal
+import System.Directory (findExecutable)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..), exitWith)
+import System.Posix.Files (fileAccess)
 import System.Posix.Process (exitImmediately)
 
 -- | The sub-command's options and action.
@@ -77,10 +82,7 @@ options =
           (positive 256 "a number of cores")
           (long "cores" <> short 'N' <> metavar "N" <> help "How many cores to use (default: all)")
       )
-    <*> optional
-      ( strOption
-          (long "access-log" <> metavar "FILE" <> action "file" <> help "Append a line for each request to a file; - for standard output")
-      )
+    <*> accessLogOption
     <*> many
       ( strOption
           (long "index" <> metavar "NAME" <> help ("Name of a directory's index; may be given more than once (default: " <> intercalate ", " (serveIndexes standard) <> ")"))
@@ -108,16 +110,19 @@ options =
       (eitherReader backend)
       (long "backend" <> metavar "epoll|poll" <> completeWith ["epoll", "poll"] <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
     <*> fileOptions
-    <*> option
-      (eitherReader parseLogFormat)
-      (long "log-format" <> metavar "combined|common|json" <> completeWith ["combined", "common", "json"] <> value (serveLogFormat standard) <> showDefaultWith (map toLower . show) <> help "How the lines of --access-log look")
+    <*> logOptions
     <*> option
       (eitherReader parseLogChoice)
       (long "log" <> metavar "auto|pretty|quiet" <> completeWith ["auto", "pretty", "quiet"] <> value Auto <> showDefaultWith (const "auto") <> help "pretty: show each request on standard output, for development; auto: on a terminal, a line with requests/s, errors and bytes")
     <*> limitOptions
     <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
+    <*> many
+      ( option
+          (eitherReader parseNetwork)
+          (long "proxy-protocol" <> metavar "NETWORK" <> help "Connections from this network, such as those of a load balancer, begin with a header of the PROXY protocol (version 1 or 2), which names the client; unix for Unix sockets; may be given more than once")
+      )
   where
-    build directory listen routed proxied ruled tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits opens =
+    build directory listen routed proxied ruled tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files (LogChoices format logs) showing limits opens announced =
       tlsOf tls <&> \source ->
         Chosen showing opens . ruled $
           defaults
@@ -137,6 +142,8 @@ options =
               serveBackend = choice,
               serveFiles = files,
               serveLogFormat = format,
+              serveLogs = logs,
+              serveProxyProtocol = announced,
               serveSettings = limits (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
             }
       where
@@ -278,10 +285,12 @@ serve (Chosen showing opens given) = do
   labelMe "heddle/serve"
   terminal <- newTerminal
   let chosen = forTerminal terminal showing given
+  -- A successor serves a site whose page is open.
+  follows <- startedAsSuccessor
   telling <- newWords 1
   let tell event = atomicWrite telling 0 1 >> ((say terminal chosen event >> openingAt event) `finally` atomicWrite telling 0 0)
       openingAt = \case
-        Serving urls _ | opens -> openBrowser urls
+        Serving urls _ | opens && not follows -> openBrowser urls
         _ -> pure ()
       -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.
@@ -297,12 +306,18 @@ serve (Chosen showing opens given) = do
       exitWith (ExitFailure 2)
 
 -- This program, as it is found now and not as it was when it was started, with the arguments that it was started with,
--- also those for the runtime.
+-- also those for the runtime. It is found by the name that it was started by, so a symbolic link that leads to a new version
+-- by now starts that one.
 sameCommand :: IO (Maybe (FilePath, [String]))
 sameCommand = do
-  path <- getExecutablePath
+  running <- getExecutablePath
   given <- trySync (C.readFile "/proc/self/cmdline")
   arguments <- either (const (pure [])) (traverse decoded . filter (not . C.null) . C.split '\0') given
-  pure (if null arguments then Nothing else Just (path, arguments))
+  case arguments of
+    [] -> pure Nothing
+    name : _ -> do
+      found <- if '/' `elem` name then pure (Just name) else findExecutable name
+      usable <- maybe (pure False) (fmap (fromRight False) . trySync . (\path -> fileAccess path False False True)) found
+      pure (Just (if usable then fromMaybe running found else running, arguments))
   where
     decoded bytes = getFileSystemEncoding >>= \encoding -> C.useAsCString bytes (peekCString encoding)

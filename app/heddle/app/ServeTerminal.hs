@@ -75,13 +75,17 @@ say terminal chosen = \case
   Draining open -> out ("Stopping; " ++ count open "open connection" ++ ".")
   Stopped 0 -> out "Stopped."
   Stopped cut -> out ("Stopped; " ++ count cut "connection" ++ " cut.")
-  Trouble what -> clear >> putErrorLine ("heddle serve: " ++ what)
-  Notice what -> out ("heddle serve: " ++ what)
+  Trouble what -> apart (problem what)
+  Failure what -> apart (problem what)
+  Notice what -> apart (out ("heddle serve: " ++ what))
   Busy traffic -> do
     putStr ("\r" ++ trafficLine traffic ++ "\ESC[K")
     hFlush stdout
     writeWord (terminalShows terminal) 0 1
   where
+    problem what = clear >> putErrorLine ("heddle serve: " ++ what)
+    -- With a log of messages, they are in it.
+    apart = when (null (logErrors (serveLogs chosen)))
     -- Standard output may be the access log.
     out line
       | serveAccessLog chosen == Just "-" = putErrorLine line

@@ -107,7 +107,7 @@ refusals =
     refused "a time-out that is not there" ["serve", "/tmp", "--time-outs", "head=1,foot=2"] ["'foot' is not a time-out; there are head, body, reply, idle"],
     refused "a time-out of nothing" ["serve", "/tmp", "--time-outs", "head=0"] ["'0' is not a number of seconds"],
     refused "a way to log that is not there" ["serve", "/tmp", "--log", "loud"] ["there are auto, pretty and quiet"],
-    refused "a format that is not there" ["serve", "/tmp", "--log-format", "xml"] ["there are combined, common and json"],
+    refused "a format that is not there" ["serve", "/tmp", "--log-format", "xml"] ["there are combined, common, json, and texts"],
     refused "a back end that is not there" ["serve", "/tmp", "--backend", "select"] ["epoll and poll"],
     testCase "a busy port" $
       forM_ [[], ["--one-acceptor"]] $ \more -> withProgram (["serve", "/tmp"] ++ free) $ \program -> do

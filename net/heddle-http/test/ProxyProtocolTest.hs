@@ -55,6 +55,12 @@ examples =
     ("PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n", ProxyHeader 56 (FromClient (SockAddrInet 65535 (tupleToHostAddress (255, 255, 255, 255))))),
     ("PROXY TCP6 2001:db8::1 ::1 1 2\r\n", ProxyHeader 32 (FromClient (SockAddrInet6 1 0 (tupleToHostAddress6 (0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)) 0))),
     ("PROXY TCP6 ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n", ProxyHeader 104 (FromClient (SockAddrInet6 65535 0 (0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff) 0))),
+    -- ipv4MappedWasRefused: as inet_ntop writes such addresses.
+    ("PROXY TCP6 ::ffff:192.0.2.7 64:ff9b::192.0.2.33 1 2\r\n", ProxyHeader 53 (FromClient (SockAddrInet6 1 0 (tupleToHostAddress6 (0, 0, 0, 0, 0, 0xffff, 0xc000, 0x0207)) 0))),
+    ("PROXY TCP6 1.2.3.4:: ::1 1 2\r\n", ProxyMalformed BadSource),
+    ("PROXY TCP6 ::1.2.3 ::1 1 2\r\n", ProxyMalformed BadSource),
+    ("PROXY TCP6 ::1.2.3.4:5 ::1 1 2\r\n", ProxyMalformed BadSource),
+    ("PROXY TCP6 1:2:3:4:5:6:7:1.2.3.4 ::1 1 2\r\n", ProxyMalformed BadSource),
     ("PROXY UNKNOWN\r\n", ProxyHeader 15 FromProxy),
     ("PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n", ProxyHeader 43 FromProxy),
     (binary 0x20 0x00 "", ProxyHeader 16 FromProxy),
@@ -210,7 +216,7 @@ invalid =
         host <- elements ["1.2.3", "1.2.3.4.5", "256.2.3.4", "01.2.3.4", "1..3.4", "a.2.3.4", "-1.2.3.4", "::1", ""]
         pure (C.unwords ["PROXY", "TCP4", host, "1.2.3.4", "1", "2"] <> "\r\n", BadSource),
       do
-        host <- elements ["1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1::2::3", "12345::", "g::", ":::", "1:2:3:4:5:6:7:8::", "::1.2.3.4", "1:", "[::1]", "::1%lo"]
+        host <- elements ["1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1::2::3", "12345::", "g::", ":::", "1:2:3:4:5:6:7:8::", "::1.2.3.04", "::1.2.3.4:5", "1.2.3.4::", "1:", "[::1]", "::1%lo"]
         pure (C.unwords ["PROXY", "TCP6", host, "::1", "1", "2"] <> "\r\n", BadSource),
       do
         p <- elements ["65536", "00", "01", "-1", "1e3", "999999999999999999999", ""]

@@ -3,6 +3,7 @@
  * never interrupts an unsafe call, so a whole put is atomic among them. One consumer runs on any capability. Positions
  * only grow; producers write the head and the consumer the tail, each on a cache line of its own.
  */
+#define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>
 
@@ -16,4 +17,18 @@ int64_t heddle_log_ring_put(int64_t *words, uint8_t *bytes, int64_t capacity, co
     memcpy(bytes, line + first, (size_t)(length - first));
     __atomic_store_n(&words[0], head + length, __ATOMIC_SEQ_CST);
     return head + length - tail;
+}
+
+/* How many bytes of whole lines there are. */
+int64_t heddle_log_ring_lines(const uint8_t *bytes, int64_t length)
+{
+    const uint8_t *last = memrchr(bytes, '\n', (size_t)length);
+    return last ? last - bytes + 1 : 0;
+}
+
+/* How long the first line is; all of it, if it has no end. */
+int64_t heddle_log_ring_first(const uint8_t *bytes, int64_t length)
+{
+    const uint8_t *first = memchr(bytes, '\n', (size_t)length);
+    return first ? first - bytes + 1 : length;
 }

@@ -85,10 +85,10 @@ logging :: FilePath -> (SockAddr -> AccessLog -> IO ()) -> IO [String]
 logging path body = do
   troubles <- newIORef []
   withRuntime defaultConfig $ \runtime ->
-    withAccessLog runtime id path (\t -> atomicModifyIORef' troubles (\ts -> (ts ++ [t], ()))) $ \log' ->
+    withAccessLog runtime id defaultLogOptions (LogFile path) (\t -> atomicModifyIORef' troubles (\ts -> (ts ++ [t], ()))) $ \log' ->
       withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener -> do
         let make capability = do
-              hook <- accessLogHook log' Combined capability
+              hook <- accessLogHook log' [] Combined capability
               pure (fmap (Whole status200 []) . target, Just hook)
         withServer runtime defaultSettings make [listener] $ \server -> do
           body (listenerAddress listener) log'

@@ -29,6 +29,21 @@ tests =
           held @?= B.length l
           takeAll'
         got @?= lines',
+      testCase "tornByTheRingsEnd: what the consumer gets at a time ends where a line ends" $ do
+        ring <- newLogRing 64
+        let put s = unsafeUseAsCStringLen s (\(p, n) -> putLine ring (castPtr p :: Ptr Word8) n)
+            taken = pending ring (\p n -> B.packCStringLen (castPtr p, n)) >>= \piece -> piece <$ consume ring (B.length piece)
+            fill i = put (C.pack (show (i :: Int) ++ replicate (i `mod` 17) '.' ++ "\n")) >>= \held -> if held >= 0 then fill (i + 1) else pure i
+            go i pieces
+              | i > 500 = pure (reverse pieces)
+              | otherwise = do
+                next <- fill i
+                piece <- taken
+                go next (piece : pieces)
+        pieces <- go 1 []
+        assertBool (show pieces) (all (\piece -> not (B.null piece) && C.last piece == '\n') pieces)
+        let numbers = map (C.takeWhile (/= '.')) (C.lines (B.concat pieces))
+        numbers @?= take (length numbers) (map (C.pack . show) [1 :: Int ..]),
       testCase "what does not fit is refused whole" $ do
         ring <- newLogRing 16
         let put s = unsafeUseAsCStringLen s (\(p, n) -> putLine ring (castPtr p :: Ptr Word8) n)

@@ -9,6 +9,7 @@ import Heddle.Testkit.Descriptors
 import ListenTest qualified
 import LogLineTest qualified
 import LogRingTest qualified
+import LogTemplateTest qualified
 import MimeTest qualified
 import PolicyTest qualified
 import ProcessTest qualified
@@ -34,6 +35,7 @@ main = do
         CacheTest.tests,
         LogLineTest.tests,
         LogRingTest.tests,
+        LogTemplateTest.tests,
         StaticTest.tests,
         RoutesTest.tests,
         BehindTest.tests,

@@ -6,7 +6,9 @@ module PolicyTest (tests) where
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.List (intercalate, nub)
+import Data.Char (isDigit, toLower)
+import Data.List (intercalate, nub, sortBy)
+import Data.Ord (comparing)
 import Heddle.Prim.Clock (EpochSeconds (..))
 import Heddle.Serve.Internal
 import Test.Tasty (TestTree, testGroup)
@@ -38,11 +40,27 @@ tests =
         isoFromLogTime "21/Nov/2026:20:14:07 +0100" @?= "2026-11-21T20:14:07+01:00",
       testCase "sizes" $
         map humanSize [0, 999, 1000, 1049, 9949, 9950, 999499, 999500, 123456789, 1000000000000] @?= ["0 B", "999 B", "1.0 kB", "1.0 kB", "9.9 kB", "10 kB", "999 kB", "1.0 MB", "123 MB", "1.0 TB"],
+      testProperty "agreesWithPieces: names in the order of their pieces" $ \(names :: [Name]) ->
+        let items = [Item text False 0 (EpochSeconds 0) | Name text <- names]
+         in map itemName (sortItems (Order ByName False) items) === sortBy (comparing pieces <> compare) (map itemName items),
       testProperty "a sorted listing holds what it was given, directories first" $ \names ->
         let items = [Item (B.pack name) isDirectory size (EpochSeconds 0) | (name, isDirectory, size) <- names]
             sorted = sortItems (Order ByName False) items
          in length sorted === length items .&&. map itemDirectory sorted === replicate (length (filter itemDirectory items)) True ++ replicate (length (filter (not . itemDirectory) items)) False
     ]
+
+newtype Name = Name ByteString
+  deriving stock (Show)
+
+instance Arbitrary Name where
+  arbitrary = Name . C.pack <$> resize 12 (listOf (elements "aAbB01923-\1\2\255"))
+
+-- Numbers by value, words without regard to case.
+pieces :: ByteString -> [Either Integer String]
+pieces text = case C.span isDigit text of
+  ("", "") -> []
+  ("", _) -> let (word, rest) = C.break isDigit text in Right (map toLower (C.unpack word)) : pieces rest
+  (digits, rest) -> Left (read (C.unpack digits)) : pieces rest
 
 rows :: [(ByteString, ByteString, Bool)]
 rows =
@@ -64,6 +82,14 @@ rows =
     ("/a/**/b", "/a/b", True),
     ("/a/**/b", "/a/c/d/b", True),
     ("/a/**/b", "/a/cb", False),
+    ("/**/*.js", "/b.js", True),
+    ("/**/*.js", "/a/c/b.js", True),
+    ("/**/*.js", "/a/b.jsx", False),
+    ("***/x", "/a/x", True),
+    ("**/**/x", "/x", True),
+    ("**/**", "/a", True),
+    (B.replicate 100 63 <> "**", "/" <> B.replicate 99 97, False),
+    ("/" <> B.replicate 100 63 <> "/**/*", "/" <> B.replicate 100 97 <> "/b/c", True),
     ("?.txt", "/a.txt", True),
     ("?.txt", "/.txt", False),
     ("*.{js,css}", "/a.css", True),

@@ -10,6 +10,7 @@ import Control.Monad (forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Heddle.Serve.Internal (closeRoot, hasFile, openRoot)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket
@@ -29,7 +30,15 @@ tests =
       testGroup "what is not a plain file" kinds,
       testGroup "methods" methods,
       testGroup "large files" large,
-      testGroup "files that change" changes
+      testGroup "files that change" changes,
+      testCase "fileOfALinkWasMissing: a file that a link outside leads to is there for gateways if it is for clients" $
+        withDirectory $ \directory -> withDirectory $ \outside -> do
+          B.writeFile (outside </> "page.php") "x"
+          createFileLink (outside </> "page.php") (directory </> "page.php")
+          bracket (openRoot (C.pack directory)) closeRoot $ \root -> do
+            hasFile False root "page.php" >>= (@?= False)
+            hasFile True root "page.php" >>= (@?= True)
+            hasFile True root "none.php" >>= (@?= False)
     ]
 
 -- Paths --------------------------------------------------------------------------

@@ -22,6 +22,27 @@ module Heddle.Serve
     -- * Logs
     LogFormat (..),
     parseLogFormat,
+    LogOptions (..),
+    defaultLogOptions,
+    LogFilter (..),
+    everyRequest,
+    parseStatuses,
+    parseSample,
+    Rotation (..),
+    RotateAt (..),
+    noRotation,
+    parseRotateAt,
+    WhenFull (..),
+    parseWhenFull,
+    LogTarget (..),
+    SyslogPlace (..),
+    parseLogTarget,
+    Severity (..),
+    parseSeverity,
+    severityName,
+    severityOf,
+    Glob,
+    parseGlob,
     Traffic (..),
 
     -- * Files
@@ -37,6 +58,9 @@ module Heddle.Serve
     -- * Passwords
     hashPassword,
     longestPassword,
+
+    -- * Upgrades
+    startedAsSuccessor,
 
     -- * The user to serve as
     UserSpec (..),
@@ -58,7 +82,7 @@ import Data.Foldable (for_)
 import Data.List (intercalate, nub)
 import Data.Maybe (catMaybes, isJust)
 import Data.Traversable (for)
-import Heddle.Gateway.Proxy (ProxySettings, defaultProxySettings)
+import Heddle.Gateway.Proxy (Network, ProxySettings (..), defaultProxySettings, isWithin, peerAddressOf)
 import Heddle.Http
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (BackendChoice (..), Config (..), Listener, Shortage (..), Spread (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
@@ -76,22 +100,28 @@ import Heddle.Serve.Behind
 import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
 import Heddle.Serve.Error
+import Heddle.Serve.ErrorLog
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.FileOptions
 import Heddle.Serve.Forward (parseUpstreams)
+import Heddle.Serve.Glob (Glob, parseGlob)
 import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
 import Heddle.Serve.Listeners
+import Heddle.Serve.LogFilter (LogFilter (..), everyRequest, parseSample, parseStatuses)
 import Heddle.Serve.LogFormat (LogFormat (..), parseLogFormat)
+import Heddle.Serve.LogOptions
+import Heddle.Serve.LogSink (RotateAt (..), Rotation (..), noRotation, parseRotateAt)
+import Heddle.Serve.LogTarget
 import Heddle.Serve.Messages
 import Heddle.Serve.Notify
-import Heddle.Serve.OpenFile (Opening (..), openFollowing)
+import Heddle.Serve.OpenFile (Opening (..), hasFile, openFollowing)
 import Heddle.Serve.Password (hashPassword, longestPassword)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Process
 import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (Root, closeRoot, currentRoot, hasFile, openRoot, refreshRoot)
+import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
 import Heddle.Serve.Successor
@@ -116,9 +146,12 @@ data ServeOptions = ServeOptions
     serveRedirect :: !Bool,
     -- | How many cores; 'Nothing' for all that the process may run on.
     serveCores :: !(Maybe Int),
-    -- | A file, or @-@ for standard output.
+    -- | As 'parseLogTarget' reads it: a file, or @-@ for standard output, or a daemon.
     serveAccessLog :: !(Maybe FilePath),
     serveLogFormat :: !LogFormat,
+    serveLogs :: !LogOptions,
+    -- | Peers that begin each connection with a header of the PROXY protocol, which names its client.
+    serveProxyProtocol :: ![Network],
     -- | Requests on standard output in this format, besides the access log.
     serveConsole :: !(Maybe LogFormat),
     -- | Tell of the traffic about once a second while there is any: 'Busy'.
@@ -163,6 +196,8 @@ defaultServeOptions directory =
       serveCores = Nothing,
       serveAccessLog = Nothing,
       serveLogFormat = Combined,
+      serveLogs = defaultLogOptions,
+      serveProxyProtocol = [],
       serveConsole = Nothing,
       serveActivity = False,
       serveIndexes = ["index.html", "index.htm"],
@@ -188,11 +223,24 @@ data ServeEvent
     Stopped !Int
   | -- | A problem that the operator should know of; the server continues.
     Trouble !String
+  | -- | A request failed by an error of the server's.
+    Failure !String
   | -- | Something that went well, such as new certificates.
     Notice !String
   | -- | What was counted so far.
     Busy !Traffic
   deriving stock (Eq, Show)
+
+-- | How much an event matters to an operator; 'Nothing' for one that is no message.
+severityOf :: ServeEvent -> Maybe (Severity, String)
+severityOf = \case
+  Failure what -> Just (SeverityError, what)
+  Trouble what -> Just (SeverityWarn, what)
+  Notice what -> Just (SeverityNotice, what)
+  Serving urls cores -> Just (SeverityInfo, "serving on " ++ unwords urls ++ ", cores: " ++ show cores)
+  Draining open -> Just (SeverityInfo, "stopping; open connections: " ++ show open)
+  Stopped cut -> Just (SeverityInfo, "stopped; connections cut: " ++ show cut)
+  Busy _ -> Nothing
 
 -- | Serve until SIGTERM, SIGINT or SIGQUIT, then drain; a second one cuts all connections.
 -- SIGUSR1 and SIGHUP reopen the access log and the root directory, which may have been
@@ -214,7 +262,7 @@ serveSite options tell = do
   directory <- fileNameBytes (serveDirectory options)
   indexes <- traverse fileNameBytes (serveIndexes options)
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
-    withNotify runtime $ \channel -> withMessages runtime (\event -> notifyOf channel event >> tell event) $ \messages ->
+    withNotify runtime $ \channel -> withErrors $ \errors -> withMessages runtime (\event -> notifyOf channel event >> for_ errors (toErrorLog event) >> tell event) $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
         withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
           checkPages options indexes root routes
@@ -225,13 +273,13 @@ serveSite options tell = do
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
             certificates <- either (throwIO . CannotUse) pure loaded
             withListeners runtime (serveSpread options) inherited (serveListen options) $ \places -> do
-              schemes <- for places $ \(spec, listener) -> (,) listener <$> schemeOf certificates spec
+              schemes <- for places $ \(spec, listener) -> (,) listener . announcedBy (serveProxyProtocol options) <$> schemeOf certificates spec
               redirecting <- redirection options places
               let make capability = do
                     kept <- newKept
                     verified <- newVerified
-                    logHook <- traverse (\log' -> accessLogHook log' (serveLogFormat options) capability) accessLog
-                    consoleHook <- traverse (\(format, log') -> accessLogHook log' format capability) console
+                    logHook <- traverse (\log' -> accessLogHook log' trusted (serveLogFormat options) capability) accessLog
+                    consoleHook <- traverse (\(format, log') -> accessLogHook log' trusted format capability) console
                     let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
                     pure
                       Handlers
@@ -247,6 +295,7 @@ serveSite options tell = do
                       notifyReloading channel
                       refreshRoot root
                       for_ accessLog reopen
+                      for_ errors reopenErrors
                       for_ certificates (`reload` tellOfCertificates messages)
                       notifyReady channel
                     atSecond = cutShort http >> for_ accessLog abandon >> for_ console (abandon . snd) >> serveSecond options
@@ -282,6 +331,11 @@ serveSite options tell = do
                   left <- connectionsOpen http
                   announceSoon messages (Stopped left)
   where
+    trusted = proxyTrusted (serveProxy options)
+    withErrors body = case logErrors (serveLogs options) of
+      Nothing -> body Nothing
+      Just place -> withErrorLog (naming (CannotUseLog (renderLogTarget place) . describeErrno)) place (logErrorLevel (serveLogs options)) (body . Just)
+    toErrorLog event log' = for_ (severityOf event) (uncurry (logMessage log'))
     notifyOf channel = \case
       Serving urls _ -> notifyServing channel urls
       Draining _ -> notifyStopping channel
@@ -292,7 +346,7 @@ serveSite options tell = do
     tellOfCertificates messages = announce messages . either Trouble Notice
     settingsWith messages =
       (serveSettings options)
-        { settingFailed = \e -> announce messages (Trouble ("a request failed: " ++ visible (describeException e))),
+        { settingFailed = \e -> announce messages (Failure ("a request failed: " ++ visible (describeException e))),
           settingPaused = \e -> announce messages (Trouble ("accepting pauses: " ++ describeErrno e ++ ", and no connection is idle; raise the limit of open files (ulimit -n)")),
           settingCrowded = \shortage ->
             announce messages . Trouble $
@@ -301,14 +355,16 @@ serveSite options tell = do
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
     withRoutes runtime messages root body = do
-      opened <- try (withGateways runtime (announce messages . Trouble . visible) (serveDirectory options) (hasFile root) (serveProxy options) (ProgramRules (serveVariables options) (serveProgramLimit options) (serveProgramTime options)) (serveRoutes options) body)
+      opened <- try (withGateways runtime (announce messages . Trouble . visible) (serveDirectory options) (hasFile (fileFollow (serveFiles options)) root) (serveProxy options) (ProgramRules (serveVariables options) (serveProgramLimit options) (serveProgramTime options)) (serveRoutes options) body)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
-      Just path -> withAccessLog runtime (naming (CannotLog path)) path (announce messages . Trouble) (body . Just)
+      Just path -> do
+        place <- either (throwIO . CannotUseLog path) pure (parseLogTarget path)
+        withAccessLog runtime (naming (CannotLog path)) (serveLogs options) place (announce messages . Trouble) (body . Just)
     withConsole runtime messages body = case serveConsole options of
       Nothing -> body Nothing
-      Just format -> withAccessLog runtime id "-" (announce messages . Trouble) (body . Just . (,) format)
+      Just format -> withAccessLog runtime id defaultLogOptions LogOutput (announce messages . Trouble) (body . Just . (,) format)
     openUsersOf messages = for (fileUsers (serveFiles options)) $ \path -> do
       name <- fileNameBytes path
       openUsers name (announce messages . Trouble) >>= either (throwIO . CannotUseUsers path) pure
@@ -348,6 +404,11 @@ schemeOf :: Maybe Certificates -> ListenSpec -> IO Scheme
 schemeOf certificates spec = case listenProtocol spec of
   Http -> pure ClearText
   Https -> maybe (throwIO (NoCertificateFor (renderListen spec))) (pure . openingOf) certificates
+
+-- Connections of these peers begin with a header.
+announcedBy :: [Network] -> Scheme -> Scheme
+announcedBy [] scheme = scheme
+announcedBy networks scheme = ProxiedFrom (\address -> any (isWithin (peerAddressOf address)) networks) scheme
 
 -- What to do with handlers if requests without TLS are to be redirected: the port is that of the first
 -- address with TLS.

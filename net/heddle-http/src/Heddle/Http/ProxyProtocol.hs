@@ -160,18 +160,28 @@ ipv4 text = case traverse (decimal 255) (C.split '.' text) of
   where
     byte = fromIntegral
 
--- Groups of one to four hexadecimal digits; one @::@ stands for one or more groups of zeros.
+-- Groups of one to four hexadecimal digits; one @::@ stands for one or more groups of zeros. The last two may be written as
+-- IPv4, which proxies do for mapped addresses (inet_ntop(3)).
 ipv6 :: ByteString -> Maybe (Word32, Word32, Word32, Word32)
 ipv6 text = case B.breakSubstring "::" text of
-  (whole, "") -> groups whole >>= address
+  (whole, "") -> ending whole >>= address
   (before, rest) -> do
     front <- some' before
-    back <- some' (B.drop 2 rest)
+    back <- if B.length rest == 2 then Just [] else ending (B.drop 2 rest)
     let zeros = 8 - length front - length back
     if zeros < 1 then Nothing else address (front ++ replicate zeros 0 ++ back)
   where
     some' part = if B.null part then Just [] else groups part
     groups = traverse group . C.split ':'
+    ending part
+      | C.elem '.' final = (++) <$> (if B.null start then Just [] else groups (B.init start)) <*> (halves <$> traverse (decimal 255) (C.split '.' final))
+      | otherwise = groups part
+      where
+        (start, final) = C.breakEnd (== ':') part
+    halves = \case
+      [a, b, c, d] -> [fromIntegral (256 * a + b), fromIntegral (256 * c + d)]
+      -- No address has so many.
+      _ -> replicate 9 0
     group :: ByteString -> Maybe Word16
     group digits
       | B.null digits || B.length digits > 4 || not (C.all isHexDigit digits) = Nothing

@@ -26,6 +26,7 @@ where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.ByteString.Short (ShortByteString)
 import Data.Foldable (for_, traverse_)
 import Data.Primitive.SmallArray (indexSmallArray, smallArrayFromList)
 import Heddle.Http.Connection
@@ -37,7 +38,7 @@ import Heddle.Http.ProxyProtocol (ProxySource (..), proxyMistakeText)
 import Heddle.Http.Settings
 import Heddle.Http.Status (status400)
 import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread (..), capabilitiesOf, defaultConfig, defaultListenOptions, withListener, withRuntime)
-import Heddle.IO.Registration (Registration, deadlineOver, registrationCapability, withPeer)
+import Heddle.IO.Registration (Registration, deadlineOver, registrationCapability, registrationPeer, withPeer)
 import Heddle.IO.Service
 import Heddle.IO.Transport (Layer (..), LayerFacts (..), Opened (..), Opening, Transport (..))
 import Heddle.Prim.Atomic (Ref, Words, atomicWrite, newRef, newWords, readRef, writeRef)
@@ -74,6 +75,8 @@ data Scheme
     -- client speaks follows it. The address that the header names is the connection's peer: for 'Heddle.Http.peer',
     -- 'Heddle.IO.peerAddress' and 'settingOpened', which is called after the header.
     Proxied !ProxyUse !Scheme
+  | -- | The same for peers, given by their @sockaddr@, of which this is true; others are clients.
+    ProxiedFrom !(ShortByteString -> Bool) !Scheme
 
 -- | Whether a listener's connections begin with the header of a proxy.
 data ProxyUse
@@ -108,6 +111,7 @@ withServerOn runtime settings make listeners = bracket open cutShort
             ClearText -> hooked (clearSession contextOf)
             Encrypted opening -> hooked (encryptedSession contextOf settings opening)
             Proxied use scheme -> proxiedSession contextOf settings use (isClear scheme) (session scheme)
+            ProxiedFrom isProxy scheme -> eitherSession (isProxy . registrationPeer) (session (Proxied ProxyRequired scheme)) (session scheme)
           hooked = maybe id hookedSession (settingOpened settings)
       services <- startSessions options [(listener, ($ B.empty) <$> session scheme) | (listener, scheme) <- listeners]
       pure (Server services draining (settingGrace settings))
@@ -115,6 +119,7 @@ withServerOn runtime settings make listeners = bracket open cutShort
       ClearText -> True
       Encrypted _ -> False
       Proxied _ scheme -> isClear scheme
+      ProxiedFrom _ scheme -> isClear scheme
     context draining i = do
       handlers <- make i
       newContext runtime settings i draining handlers
@@ -166,6 +171,13 @@ hookedSession opened make = do
         opened registration >>= \case
           Nothing -> pure Done
           Just closed -> writeRef state (Just closed) >> talk received registration closed
+
+-- Chooses by the connection, which does not change.
+eitherSession :: (Registration -> Bool) -> IO Session -> IO Session -> IO Session
+eitherSession chooses one other = do
+  first <- one
+  second <- other
+  pure (\received registration -> (if chooses registration then first else second) received registration)
 
 -- Reads the header of a proxy, then lets the session handle the connection as the client's.
 proxiedSession :: (Registration -> Context) -> Settings -> ProxyUse -> Bool -> IO Session -> IO Session

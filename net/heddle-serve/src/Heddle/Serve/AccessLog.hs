@@ -1,5 +1,5 @@
-{-# LANGUAGE OverloadedStrings #-}
 {-# LANGUAGE PatternSynonyms #-}
+{-# LANGUAGE TupleSections #-}
 
 -- |
 -- Module      : Heddle.Serve.AccessLog
@@ -12,7 +12,9 @@
 -- When the file accepts no data (a stalled disk, a pipe that nobody reads), requests wait up
 -- to one second for room in the ring. After that the log is stalled until the writer makes
 -- progress: lines that do not fit are dropped at once and counted, and a second thread
--- reports their number at most every ten seconds. Closing the log waits while the writer
+-- reports their number at most every ten seconds. Lines that the file refuses (a full disk) are
+-- counted likewise. With 'Block' requests wait on, and the writer tries refused lines again, with
+-- 'DropAtOnce' they do not wait at all. Closing the log waits while the writer
 -- makes progress, for ten seconds at most; after a second without progress it leaves the
 -- writer behind.
 --
@@ -31,10 +33,11 @@ where
 
 import Control.Monad (unless, void, when)
 import Data.ByteString qualified as B
+import Data.ByteString.Unsafe (unsafePackCStringLen)
 import Data.Foldable (for_)
-import Data.Maybe (fromMaybe, isJust)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
+import Heddle.Gateway.Proxy (Network)
 import Heddle.Http
 import Heddle.Http.Borrowed
 import Heddle.IO (Runtime, capabilitiesOf)
@@ -44,13 +47,14 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
-import Heddle.Prim.File
-import Heddle.Prim.Thread (fork)
-import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Prim.Thread (fork, nap)
 import Heddle.Serve.Internal.LogRing
+import Heddle.Serve.LogFilter (newSelection)
 import Heddle.Serve.LogFormat
 import Heddle.Serve.LogLine
-import System.Posix.IO (FdOption (NonBlockingRead), setFdOption)
+import Heddle.Serve.LogOptions
+import Heddle.Serve.LogSink
+import Heddle.Serve.LogTarget
 import System.Posix.Types (Fd)
 
 -- | An open access log.
@@ -64,14 +68,16 @@ data AccessLog = AccessLog
     logReport :: !Parker,
     -- | Where the closing thread waits for the writer's end.
     logEnded :: !Parker,
-    logPath :: !(Maybe FilePath),
-    logFile :: !(Ref Fd),
+    logSink :: !LogSink,
+    logOptions :: !LogOptions,
+    -- | Why the file has refused lines since the last report.
+    logRefused :: !(Ref (Maybe Errno)),
     -- | Called with a message about dropped lines or a failed write.
     logTrouble :: !(String -> IO ())
   }
 
 -- 1: the writer is asleep; the first line must wake it.
-pattern LogResting, LogReopen, LogEnding, LogDropped, LogTorn, LogStalled, LogProgress, LogOver, LogAbandoned :: Int
+pattern LogResting, LogReopen, LogEnding, LogDropped, LogStalled, LogProgress, LogOver, LogAbandoned, LogTold :: Int
 pattern LogResting = 0
 -- 1: the writer must reopen the file.
 pattern LogReopen = 8
@@ -79,10 +85,10 @@ pattern LogReopen = 8
 pattern LogEnding = 16
 -- The number of dropped lines not yet reported.
 pattern LogDropped = 24
--- 1: the file ends in an incomplete line. Only the writer uses this word.
-pattern LogTorn = 32
 -- 1: a line has waited a second for room, and the writer has made no progress since.
 pattern LogStalled = 40
+-- When a refusal may be reported again. Only the writer uses this word.
+pattern LogTold = 32
 -- How many pieces have been written. Only the writer writes this word.
 pattern LogProgress = 48
 -- 1: the writer has ended.
@@ -98,27 +104,26 @@ ringSize = 262144
 eager :: Int
 eager = 65536
 
--- | @withAccessLog runtime opening path report body@ opens a log, runs the body, writes the
--- pending lines and closes the log. The path @-@ is standard output; @opening@ wraps the
+-- | @withAccessLog runtime opening options place report body@ opens a log, runs the body, writes the
+-- pending lines and closes the log. @opening@ wraps the
 -- opening of a file. Only the log's threads and the closing thread call @report@, so one that
 -- blocks delays no request.
 --
 -- [Blocks]: opening holds an OS thread; closing parks while the writer makes progress.
--- [Throws]: 'IOError' when the file cannot be opened; ENXIO for a FIFO without a reader.
-withAccessLog :: Runtime -> (IO Fd -> IO Fd) -> FilePath -> (String -> IO ()) -> (AccessLog -> IO a) -> IO a
-withAccessLog runtime opening path report = bracket open close
+-- [Throws]: 'IOError' when the target cannot be opened; ENXIO for a FIFO without a reader.
+withAccessLog :: Runtime -> (IO Fd -> IO Fd) -> LogOptions -> LogTarget -> (String -> IO ()) -> (AccessLog -> IO a) -> IO a
+withAccessLog runtime opening options place report = bracket open close
   where
     -- A report that cannot be written must not end the thread that makes it.
     trouble = void . trySync . report
-    toFile = if path == "-" then Nothing else Just path
     open = do
-      fd <- maybe (pure 1) (opening . openLog) toFile
+      sink <- openSink opening (logRotation options) place
       rings <- mapM (\_ -> newLogRing ringSize) [1 .. capabilitiesOf runtime]
-      log' <- AccessLog rings <$> newParker runtime <*> newWords 64 <*> newParker runtime <*> newParker runtime <*> pure toFile <*> newRef fd <*> pure trouble
+      log' <- (\wake ws again ended refused -> AccessLog rings wake ws again ended sink options refused trouble) <$> newParker runtime <*> newWords 64 <*> newParker runtime <*> newParker runtime <*> newRef Nothing
       _ <- fork "serve/access-log" (writer log' `finally` over log')
       log' <$ fork "serve/access-log-report" (reporter log')
     over log' = do
-      when (isJust toFile) $ readRef (logFile log') >>= void . closeFile
+      closeSink (logSink log')
       atomicWrite (logWords log') LogOver 1
       Parker.unpark (logEnded log')
     close log' = uninterruptibleMask_ $ do
@@ -165,7 +170,7 @@ abandon log' = do
   Parker.unpark (logEnded log')
 
 logName :: AccessLog -> String
-logName = fromMaybe "standard output" . logPath
+logName = sinkName . logSink
 
 -- Reports dropped lines from a thread of its own, because the writer may be stuck in a write.
 reporter :: AccessLog -> IO ()
@@ -194,14 +199,14 @@ reportDropped :: AccessLog -> IO ()
 reportDropped log' = do
   n <- atomicRead (logWords log') LogDropped
   _ <- fetchAdd (logWords log') LogDropped (negate n)
-  logTrouble log' ("access log: " ++ show n ++ (if n == 1 then " line was" else " lines were") ++ " dropped: " ++ logName log' ++ " does not keep up")
+  why <- modifyRef (logRefused log') (Nothing,)
+  logTrouble log' ("access log: " ++ show n ++ (if n == 1 then " line was" else " lines were") ++ " dropped: " ++ logName log' ++ maybe " does not keep up" ((": " ++) . describeErrno) why)
 
-openLog :: FilePath -> IO Fd
-openLog path = do
-  name <- fileNameBytes path
-  fd <- fromIntegral <$> checked path (openFile name appendCreate)
-  -- Opening must not wait for a FIFO's reader; the writer's writes may.
-  fd <$ setFdOption fd NonBlockingRead False `onException` closeFile fd
+-- Count dropped lines, and have the first ones reported.
+countDropped :: AccessLog -> Int -> IO ()
+countDropped log' n = do
+  before <- fetchAdd (logWords log') LogDropped n
+  when (before == 0) (Parker.unpark (logReport log'))
 
 -- | Make the writer reopen the log's file, which may have been moved away.
 reopen :: AccessLog -> IO ()
@@ -210,23 +215,39 @@ reopen log' = do
   Parker.unpark (logWake log')
 
 -- | The hook that a capability calls for each reply: format the line in the request's scratch
--- memory, then put it into the capability's ring.
-accessLogHook :: AccessLog -> LogFormat -> Int -> IO LogHook
-accessLogHook log' = \case
-  -- A known function for the usual format.
-  Combined -> hookWith log' pokeLogLine
-  format -> hookWith log' (pokeLineAs format)
+-- memory, then put it into the capability's ring. The lines name the client that a proxy in these networks names.
+accessLogHook :: AccessLog -> [Network] -> LogFormat -> Int -> IO LogHook
+accessLogHook log' trusted format capability = do
+  hook <- case format of
+    -- A known function for the usual format.
+    Combined -> hookWith log' trusted pokeLogLine capability
+    _ -> hookWith log' trusted (pokeLineAs format) capability
+  selected <- newSelection (logFilter (logOptions log'))
+  pure $ case selected of
+    Nothing -> hook
+    Just wanted -> \request what status bytes -> wanted request what status >>= \yes -> when yes (hook request what status bytes)
 
-hookWith :: AccessLog -> (LogClock -> Request -> Logged -> Status -> Int -> Ptr Word8 -> IO (Ptr Word8)) -> Int -> IO LogHook
-hookWith log' pokeLine capability = do
-  clock <- newLogClock
+hookWith :: AccessLog -> [Network] -> (LogClock -> Request -> Logged -> Status -> Int -> Ptr Word8 -> IO (Ptr Word8)) -> Int -> IO LogHook
+hookWith log' trusted pokeLine capability = do
+  clock <- newLogClockTrusting trusted
   let ring = logRings log' !! capability
   pure $ \request what status bytes -> withScratch request $ \p -> do
     end <- pokeLine clock request what status bytes p
     let n = end `minusPtr` p
         put deadline = do
           waiting <- putLine ring p n
-          if waiting >= 0 then announce waiting n else full deadline
+          if waiting >= 0 then announce waiting n else refused deadline
+        refused = case logFull (logOptions log') of
+          WaitThenDrop -> full
+          DropAtOnce -> \_ -> Parker.unpark (logWake log') >> countDropped log' 1
+          Block -> blocked
+        -- Until the log is closed, which waits for no request.
+        blocked _ = do
+          Parker.unpark (logWake log')
+          ending <- (||) <$> ((== 1) <$> atomicRead ws LogEnding) <*> ((== 1) <$> atomicRead ws LogAbandoned)
+          if ending
+            then countDropped log' 1
+            else deadlineIn (milliseconds 5) >>= pauseRequestUntil request >> put never
         -- Pauses of 5 ms are enough: the writer frees ring space as soon as it has written.
         full deadline = do
           Parker.unpark (logWake log')
@@ -236,8 +257,7 @@ hookWith log' pokeLine capability = do
           if stalled == 1 || now >= limit
             then do
               when (stalled == 0) (atomicWrite ws LogStalled 1)
-              before <- fetchAdd ws LogDropped 1
-              when (before == 0) (Parker.unpark (logReport log'))
+              countDropped log' 1
             else do
               pauseRequestUntil request (min limit (after (milliseconds 5) now))
               put limit
@@ -280,8 +300,8 @@ writer log' = go
     rest = do
       atomicWrite ws LogResting 1
       more <- or <$> traverse (\r -> pending r (\_ n -> pure (n > 0))) (logRings log')
-      if more then atomicWrite ws LogResting 0 else Parker.parkUntil parker never >> firstLine
-    firstLine = do
+      if more then atomicWrite ws LogResting 0 else Parker.parkUntil parker never >> awoken
+    awoken = do
       Parker.prepare parker
       ending <- atomicRead ws LogEnding
       unless (ending == 1) gather
@@ -313,35 +333,35 @@ drain log' ring = go 0
             go (pieces + 1)
     ws = logWords log'
 
--- Write a whole piece, or report the failure. If a failure left an incomplete line in the file,
--- the next piece starts with a newline.
+-- Write whole lines, or count those that the target refuses. With 'Block' they are written later.
 writePiece :: AccessLog -> Ptr Word8 -> Int -> IO ()
 writePiece log' p n = do
-  fd <- readRef (logFile log')
-  torn <- readWord (logWords log') LogTorn
-  when (torn == 1) $ do
-    r <- B.useAsCString "\n" (\line -> writeWhole fd (castPtr line) 1)
-    when (r == 1) (writeWord (logWords log') LogTorn 0)
-  let step done = when (done < n) $ do
-        r <- writeWhole fd (p `plusPtr` done) (n - done)
-        if r > 0
-          then step (done + r)
-          else case Errno (negate r) of
-            EINTR -> step done
-            e -> do
-              when (done > 0) (writeWord (logWords log') LogTorn 1)
-              logTrouble log' ("access log: " ++ logName log' ++ ": " ++ describeErrno e ++ "; lines are lost")
-  step 0
+  (done, failed) <- writeLines (logSink log') (\what -> logTrouble log' ("access log: " ++ what)) SeverityInfo p n
+  for_ failed $ \e -> do
+    let rest = p `plusPtr` done
+    if logFull (logOptions log') == Block
+      then do
+        now <- monotonicNow
+        told <- readWord ws LogTold
+        -- The clock's zero is long past.
+        when (deadlineNanos now >= told) $ do
+          writeWord ws LogTold (deadlineNanos (after (seconds 10) now))
+          logTrouble log' ("access log: " ++ logName log' ++ ": " ++ describeErrno e ++ "; requests wait when the buffers are full")
+        -- Closing the log leaves this thread behind when it makes no progress.
+        nap (milliseconds 500)
+        -- The lines may be wanted in another file, which has room.
+        again <- atomicRead ws LogReopen
+        when (again == 1) (atomicWrite ws LogReopen 0 >> reopenNow log')
+        writePiece log' rest (n - done)
+      else do
+        refused <- B.count 10 <$> unsafePackCStringLen (castPtr rest, n - done)
+        writeRef (logRefused log') (Just e)
+        countDropped log' refused
+  where
+    ws = logWords log'
 
 reopenNow :: AccessLog -> IO ()
-reopenNow log' = for_ (logPath log') $ \path -> do
-  opened <- trySync (openLog path)
-  case opened of
-    Right fd -> do
-      old <- readRef (logFile log')
-      writeRef (logFile log') fd
-      void (closeFile old)
-    Left e -> logTrouble log' ("access log: cannot reopen: " ++ describeException e)
+reopenNow log' = trySync (reopenSink (logSink log')) >>= either (\e -> logTrouble log' ("access log: cannot reopen: " ++ describeException e)) pure
 
 -- Note [Threads left behind]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~

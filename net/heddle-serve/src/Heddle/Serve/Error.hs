@@ -29,6 +29,8 @@ data ServeError
     CannotResolve !String !String
   | -- | The log file, and the system's error.
     CannotLog !FilePath !Errno
+  | -- | What is given as a log, and why it is none.
+    CannotUseLog !FilePath !String
   | -- | The address that has no certificate.
     NoCertificateFor !String
   | -- | What is wrong with the certificates.
@@ -76,8 +78,10 @@ instance Exception ServeError where
     CannotWritePid path e -> "cannot write the process id to " ++ path ++ ": " ++ describeErrno e ++ ".\n  Give --pid-file a file in a directory that exists and that this user may write to."
     CannotRoute why -> displayException why
     CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
+    CannotUseLog path why -> "cannot use the log " ++ path ++ ": " ++ why ++ ".\n  Give a file, -, journald or syslog."
     CannotLog path e ->
       "cannot write the access log " ++ path ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
+        _ | take 6 path == "syslog" || take 8 path == "journald" || take 11 path == "the journal" -> "Nobody receives messages at its socket; start the daemon, or give a file."
         ENXIO -> "Nobody reads this FIFO; start its reader first."
         _ -> "Choose another file with --access-log, or - for standard output."
 

@@ -13,6 +13,7 @@
 module Heddle.Serve.Inherited
   ( Inherited (..),
     takeInherited,
+    startedAsSuccessor,
     Handover (..),
     renderHandover,
     parseHandover,
@@ -23,13 +24,17 @@ where
 import Control.Monad (void)
 import Data.Foldable (for_, toList)
 import Data.List.NonEmpty (NonEmpty, nonEmpty)
-import Data.Maybe (fromMaybe)
+import Data.Maybe (fromMaybe, isJust)
 import Heddle.Prim.Exception (trySync)
 import System.Environment (lookupEnv, unsetEnv)
 import System.Posix.IO (FdOption (CloseOnExec), setFdOption)
 import System.Posix.Process (getProcessID)
 import System.Posix.Types (Fd)
 import Text.Read (readMaybe)
+
+-- | Whether another server has started this process to take its place; known until 'takeInherited'.
+startedAsSuccessor :: IO Bool
+startedAsSuccessor = isJust <$> lookupEnv handoverVariable
 
 -- | What a server gives to the one that takes its place.
 data Handover = Handover

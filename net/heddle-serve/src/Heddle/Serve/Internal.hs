@@ -23,13 +23,19 @@ module Heddle.Serve.Internal
     module Heddle.Serve.IsoTime,
     module Heddle.Serve.Listen,
     module Heddle.Serve.Listing,
+    module Heddle.Serve.LogFilter,
     module Heddle.Serve.LogFormat,
     module Heddle.Serve.LogLine,
+    module Heddle.Serve.LogOptions,
+    module Heddle.Serve.LogSink,
+    module Heddle.Serve.LogTarget,
+    module Heddle.Serve.LogTemplate,
     module Heddle.Serve.Mime,
     module Heddle.Serve.OpenFile,
     module Heddle.Serve.Password,
     module Heddle.Serve.Policy,
     module Heddle.Serve.Process,
+    module Heddle.Serve.RealClient,
     module Heddle.Serve.Root,
     module Heddle.Serve.Routes,
     module Heddle.Serve.Static,
@@ -50,13 +56,19 @@ import Heddle.Serve.Inherited
 import Heddle.Serve.IsoTime
 import Heddle.Serve.Listen
 import Heddle.Serve.Listing
+import Heddle.Serve.LogFilter
 import Heddle.Serve.LogFormat
 import Heddle.Serve.LogLine
+import Heddle.Serve.LogOptions
+import Heddle.Serve.LogSink
+import Heddle.Serve.LogTarget
+import Heddle.Serve.LogTemplate
 import Heddle.Serve.Mime
 import Heddle.Serve.OpenFile
 import Heddle.Serve.Password
 import Heddle.Serve.Policy
 import Heddle.Serve.Process
+import Heddle.Serve.RealClient
 import Heddle.Serve.Root
 import Heddle.Serve.Routes
 import Heddle.Serve.Static

@@ -26,7 +26,7 @@ module Heddle.Serve.Listing
   )
 where
 
-import Data.Bits ((.&.))
+import Data.Bits ((.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder
@@ -117,21 +117,25 @@ sortItems (Order column descending) items = sorted directories ++ sorted files
   where
     directories = filter itemDirectory items
     files = filter (not . itemDirectory) items
-    sorted = sortBy (if descending then flip by <> name else by <> name)
+    -- A name's key is made once, not for each comparison.
+    sorted = map snd . sortBy (if descending then flip by <> name else by <> name) . map (\item -> (natural (itemName item), item))
     by = case column of
       ByName -> name
-      BySize -> comparing itemSize
-      ByTime -> comparing itemModified
-    name = comparing (natural . itemName) <> comparing itemName
+      BySize -> comparing (itemSize . snd)
+      ByTime -> comparing (itemModified . snd)
+    name = comparing fst <> comparing (itemName . snd)
 
--- A name in pieces: numbers by value, after their zeros are gone.
-natural :: ByteString -> [Either (Int, ByteString) ByteString]
-natural text
-  | B.null text = []
-  | B.null digits = let (word, rest) = C.break isDigit text in Right (C.map toLower word) : natural rest
-  | otherwise = let number = C.dropWhile (== '0') digits in Left (B.length number, number) : natural after
+-- A text whose bytes compare as names do: by pieces, numbers before words, numbers by value without their zeros. No name
+-- has a byte 0, or more than 255.
+natural :: ByteString -> ByteString
+natural = B.concat . pieces
   where
-    (digits, after) = C.span isDigit text
+    pieces text
+      | B.null text = []
+      | B.null digits = let (word, rest) = C.break isDigit text in "\2" : C.map toLower word : "\0" : pieces rest
+      | otherwise = let number = C.dropWhile (== '0') digits in "\1" : B.singleton (fromIntegral (B.length number)) : number : pieces after
+      where
+        (digits, after) = C.span isDigit text
 
 -- JSON ---------------------------------------------------------------------------
 
@@ -240,8 +244,7 @@ hrefOf item = B.concat ["./", B.concatMap byte (itemName item), if itemDirectory
       | isPlain b = B.singleton b
       | otherwise = B.pack [37, hex (b `quot` 16), hex (b .&. 15)]
     hex n = if n < 10 then 48 + n else 55 + n
-    isPlain b = b < 0x80 && (C.singleton (toEnum (fromIntegral b)) `B.isInfixOf` plain)
-    plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$()*+,;=:@"
+    isPlain b = (b .|. 0x20 >= 97 && b .|. 0x20 <= 122) || (b >= 48 && b <= 57) || b `B.elem` "-._~!$()*+,;=:@"
 
 -- Text in HTML.
 escaped :: ByteString -> Builder

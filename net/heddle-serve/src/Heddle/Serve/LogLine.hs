@@ -16,15 +16,18 @@
 module Heddle.Serve.LogLine
   ( LogClock,
     newLogClock,
+    newLogClockTrusting,
     pokeLogLine,
     pokeCommonLine,
     longestLine,
 
     -- * Parts, for other formats
     timeText,
+    pokeClient,
     pokePeer,
+    firstLine,
     escaped,
-    garbageLength,
+    escapedForJson,
   )
 where
 
@@ -41,21 +44,29 @@ import Foreign.Storable (peek, peekByteOff, poke, pokeByteOff)
 import Heddle.Bytes.Address (pokeIPv6)
 import Heddle.Bytes.HttpDate (logTimeLength, pokeLogTime)
 import Heddle.Bytes.Write (bytes, char7, decimal, hexFixed, ipv4, pokeWrite)
+import Heddle.Gateway.Proxy (Network)
 import Heddle.Http
 import Heddle.Http.Borrowed
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
+import Heddle.Serve.RealClient (realClient)
 
--- | The text of the current second in local time, one per capability.
+-- | What the lines of a capability share: the text of the current second in local time, and whom to believe.
 data LogClock = LogClock
   { -- | Word 0: the monotonic time at which the text expires.
     clockWords :: !Words,
-    clockText :: !(Ref ByteString)
+    clockText :: !(Ref ByteString),
+    -- | Proxies whose X-Forwarded-For names the client.
+    clockTrusted :: ![Network]
   }
 
 -- | A clock whose first use reads the time.
 newLogClock :: IO LogClock
-newLogClock = LogClock <$> newWords 1 <*> newRef ""
+newLogClock = newLogClockTrusting []
+
+-- | The same; lines name the client that proxies in these networks name, instead of the proxy.
+newLogClockTrusting :: [Network] -> IO LogClock
+newLogClockTrusting trusted = (\ws text -> LogClock ws text trusted) <$> newWords 1 <*> newRef ""
 
 -- | The current second, such as @21\/Nov\/2026:20:14:07 +0100@.
 timeText :: LogClock -> Deadline -> IO ByteString
@@ -96,10 +107,10 @@ pokeCommonLine clock request what status sent p = pokeCommon clock request what 
 pokeCommon :: LogClock -> Request -> Logged -> Status -> Int -> Ptr Word8 -> IO (Ptr Word8)
 pokeCommon clock request what status sent p0 = do
   text <- timeText clock (requestBegan request)
-  p1 <- pokePeer p0 (peer request)
+  p1 <- pokeClient clock request what p0
   p2 <- pokeWrite (" - - [" <> bytes text <> "] \"") p1
   p3 <- case what of
-    LoggedGarbage -> firstLine request p2
+    LoggedGarbage -> firstLine escaped request p2
     LoggedRequest -> do
       major <- httpMajor request
       minor <- httpMinor request
@@ -110,13 +121,13 @@ pokeCommon clock request what status sent p0 = do
   if sent == 0 then pokeWrite (char7 '-') p4 else pokeWrite (decimal sent) p4
 {-# INLINE pokeCommon #-}
 
--- The first line of bytes that are not a valid request.
-firstLine :: Request -> Ptr Word8 -> IO (Ptr Word8)
-firstLine request p = withReceived request $ \input received -> do
+-- | The first line of bytes that are not a valid request, with these escapes.
+firstLine :: (Int -> Ptr Word8 -> Ptr Word8 -> Int -> IO (Ptr Word8)) -> Request -> Ptr Word8 -> IO (Ptr Word8)
+firstLine escape request p = withReceived request $ \input received -> do
   n <- garbageLength input received
-  escaped 512 p input n
+  escape 512 p input n
 
--- | The length of the first line of what was received, at most 512.
+-- The length of the first line of what was received, at most 512.
 garbageLength :: Ptr Word8 -> Int -> IO Int
 garbageLength input received = lineEnd 0
   where
@@ -127,6 +138,16 @@ garbageLength input received = lineEnd 0
       | otherwise = do
         b <- peekByteOff input i :: IO Word8
         if b == 10 || b == 13 then pure i else lineEnd (i + 1)
+
+-- | The client's address: the peer's, unless the peer is a trusted proxy that names its client.
+pokeClient :: LogClock -> Request -> Logged -> Ptr Word8 -> IO (Ptr Word8)
+pokeClient clock request what p
+  | null (clockTrusted clock) = pokePeer p (peer request)
+  | otherwise = do
+    named <- case what of
+      LoggedGarbage -> pure Nothing
+      LoggedRequest -> realClient (clockTrusted clock) request
+    maybe (pokePeer p (peer request)) (\text -> pokeWrite (bytes text) p) named
 
 -- | The peer's address. It is first copied into the free space after the text, so nothing is allocated.
 pokePeer :: Ptr Word8 -> ShortByteString -> IO (Ptr Word8)
@@ -178,6 +199,23 @@ escaped most p from n = plainRun 0
               else do
                 -- 'hexFixed' stores eight bytes for the two digits; a line has room for them.
                 pokeWrite ("\\x" <> hexFixed 2 (fromIntegral b)) q >>= slowly (i + 1)
+
+-- | @escapedForJson most to from length@ writes the inside of a JSON string in at most @most@ bytes. Bytes that are not ASCII
+-- are escaped one by one, since a client may send any, and a line must be JSON.
+escapedForJson :: Int -> Ptr Word8 -> Ptr Word8 -> Int -> IO (Ptr Word8)
+escapedForJson most p from n = go 0 p
+  where
+    go :: Int -> Ptr Word8 -> IO (Ptr Word8)
+    go i q
+      | i >= n || (q `minusPtr` p) + 6 > most = pure q
+      | otherwise = do
+        b <- peekByteOff from i :: IO Word8
+        next b q >>= go (i + 1)
+    next :: Word8 -> Ptr Word8 -> IO (Ptr Word8)
+    next b q
+      | b == 0x22 || b == 0x5C = poke q 0x5C >> poke (q `plusPtr` 1) b >> pure (q `plusPtr` 2)
+      | b >= 0x20 && b < 0x7F = poke q b >> pure (q `plusPtr` 1)
+      | otherwise = pokeWrite ("\\u00" <> hexFixed 2 (fromIntegral b)) q
 
 isPlain :: Word8 -> Bool
 isPlain b = b >= 0x20 && b < 0x7F && b /= 0x22 && b /= 0x5C

@@ -14,6 +14,7 @@ module Heddle.Serve.OpenFile
     Opening (..),
     openHere,
     openFollowing,
+    hasFile,
     closeOpened,
 
     -- * Reading
@@ -33,7 +34,7 @@ import Heddle.Http (Request)
 import Heddle.Http.Borrowed (pauseRequestUntil, requestBegan)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
-import Heddle.Prim.Exception (onException)
+import Heddle.Prim.Exception (mask_, onException)
 import Heddle.Prim.File
 import Heddle.Serve.DescriptorReserve
 import Heddle.Serve.Root
@@ -105,6 +106,25 @@ openHere opening request relative = do
 -- [Blocks]: holds an OS thread.
 openFollowing :: Fd -> ByteString -> IO Int
 openFollowing root path = following c_following root path 0
+
+-- | Whether there is a regular file with this path beneath the root, also one that this process may not read; with 'True',
+-- symbolic links may lead anywhere, as they may for requests.
+--
+-- [Blocks]: holds an OS thread unless the kernel has the path at hand.
+-- [Threads]: any.
+hasFile :: Bool -> Root -> ByteString -> IO Bool
+hasFile follows root path = do
+  now <- monotonicNow
+  fd <- currentRoot root now
+  mask_ $ do
+    cached <- if follows then following c_following_cached fd path 1 else openBeneathCached fd path readOnly
+    r <- if cached >= 0 then pure cached else if follows then openFollowing fd path else openBeneath fd path readOnly
+    if r < 0
+      then pure (Errno (negate r) == EACCES)
+      else do
+        status <- fileStatus (fromIntegral r)
+        _ <- closeFile (fromIntegral r)
+        pure (either (const False) ((== RegularFile) . statusKind) status)
 
 following :: (CInt -> Ptr CChar -> CInt -> CInt -> IO CLong) -> Fd -> ByteString -> CInt -> IO Int
 following call (Fd root) path cached = B.useAsCString path $ \p -> fromIntegral <$> call root p nonBlocking cached

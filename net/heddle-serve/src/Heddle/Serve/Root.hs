@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.Serve.Root
 -- Description : The directory that is served
@@ -16,7 +14,6 @@ module Heddle.Serve.Root
     closeRoot,
     refreshRoot,
     currentRoot,
-    hasFile,
   )
 where
 
@@ -25,7 +22,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 import Heddle.Prim.Atomic (Words, compareAndSet, newWords, readWord, writeWord)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
-import Heddle.Prim.Errno (Errno (..), checked, pattern EACCES)
+import Heddle.Prim.Errno (checked)
 import Heddle.Prim.Exception (mask_)
 import Heddle.Prim.File
 import System.Posix.Types (Fd)
@@ -85,21 +82,3 @@ currentRoot root (Deadline now) = do
     won <- compareAndSet (rootWords root) 0 before now
     when won (refreshRoot root)
   pure (rootFd root)
-
--- | Whether there is a regular file with this path beneath the root, also one that this process may not read.
---
--- [Blocks]: holds an OS thread unless the kernel has the path at hand.
--- [Threads]: any.
-hasFile :: Root -> ByteString -> IO Bool
-hasFile root path = do
-  now <- monotonicNow
-  fd <- currentRoot root now
-  mask_ $ do
-    cached <- openBeneathCached fd path readOnly
-    r <- if cached >= 0 then pure cached else openBeneath fd path readOnly
-    if r < 0
-      then pure (Errno (negate r) == EACCES)
-      else do
-        status <- fileStatus (fromIntegral r)
-        _ <- closeFile (fromIntegral r)
-        pure (either (const False) ((== RegularFile) . statusKind) status)

@@ -8,7 +8,10 @@
 -- Threads of one capability put whole lines; one consumer, on any capability, takes them. A put is one
 -- unsafe foreign call, during which no other thread of its capability runs, so producers need no lock.
 --
--- Cost: a put copies the line, in at most two pieces.
+-- The consumer gets whole lines only, so a file that several processes append to, or that is rotated between two writes,
+-- has no torn line.
+--
+-- Cost: a put copies the line, in at most two pieces; the line around the buffer's end is copied once more.
 -- Owner: the producers' capability owns the head, the consumer the tail.
 module Heddle.Serve.Internal.LogRing
   ( LogRing,
@@ -23,13 +26,14 @@ where
 import Data.Bits (countLeadingZeros, shiftL, (.&.))
 import Data.Int (Int64)
 import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
 import Heddle.Prim.Atomic (acquireFence, releaseFence)
 import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, keepAlive, newBuffer)
 
--- | Head and tail, on a cache line each, and the bytes.
-data LogRing = LogRing !Buffer !Buffer
+-- | Head and tail, on a cache line each; the bytes; room for the line around their end.
+data LogRing = LogRing !Buffer !Buffer !Buffer
 
 -- | An empty ring with room for at least this many bytes.
 --
@@ -40,7 +44,8 @@ newLogRing wanted = do
   pokeByteOff (bufferPtr positions) headOffset (0 :: Int64)
   pokeByteOff (bufferPtr positions) tailOffset (0 :: Int64)
   keepAlive positions
-  LogRing positions <$> newBuffer (1 `shiftL` (64 - countLeadingZeros (max 1 wanted - 1)))
+  let size = 1 `shiftL` (64 - countLeadingZeros (max 1 wanted - 1))
+  LogRing positions <$> newBuffer size <*> newBuffer size
 
 headOffset, tailOffset :: Int
 headOffset = 0
@@ -51,27 +56,41 @@ tailOffset = 64
 -- [Blocks]: never.
 -- [Threads]: those of one capability.
 putLine :: LogRing -> Ptr Word8 -> Int -> IO Int
-putLine (LogRing positions bytes) line len = do
+putLine (LogRing positions bytes _) line len = do
   answer <- c_put (castPtr (bufferPtr positions)) (bufferPtr bytes) (fromIntegral (bufferSize bytes)) line (fromIntegral len)
   keepAlive positions
   keepAlive bytes
   pure (fromIntegral answer)
 
--- | Pass the pending bytes up to the end of the buffer to the action. After 'consume' there may be more,
--- from the buffer's start on.
+-- | Pass pending lines to the action, whole ones if all that was put are lines. After 'consume' there may be more.
 --
 -- [Threads]: the consumer.
 pending :: LogRing -> (Ptr Word8 -> Int -> IO a) -> IO a
-pending (LogRing positions bytes) use = do
+pending (LogRing positions bytes spare) use = do
   end <- peekByteOff (bufferPtr positions) headOffset :: IO Int64
   -- Pairs with the store of the head in heddle_log_ring_put: the bytes up to it are visible.
   acquireFence
   start <- peekByteOff (bufferPtr positions) tailOffset :: IO Int64
   let size = bufferSize bytes
       at = fromIntegral start .&. (size - 1)
-  result <- use (bufferPtr bytes `plusPtr` at) (min (size - at) (fromIntegral (end - start)))
+      count = fromIntegral (end - start)
+      p = bufferPtr bytes `plusPtr` at
+  result <-
+    if count <= size - at
+      then use p count
+      else do
+        whole <- fromIntegral <$> c_lines p (fromIntegral (size - at))
+        if whole > 0
+          then use p whole
+          else do
+            let begun = size - at
+            rest <- fromIntegral <$> c_first (bufferPtr bytes) (fromIntegral (count - begun))
+            copyBytes (bufferPtr spare) p begun
+            copyBytes (bufferPtr spare `plusPtr` begun) (bufferPtr bytes) rest
+            use (bufferPtr spare) (begun + rest)
   keepAlive positions
   keepAlive bytes
+  keepAlive spare
   pure result
 
 -- | How many bytes are pending in all.
@@ -79,7 +98,7 @@ pending (LogRing positions bytes) use = do
 -- [Units]: bytes.
 -- [Threads]: any; the answer may be out of date when it arrives.
 pendingBytes :: LogRing -> IO Int
-pendingBytes (LogRing positions _) = do
+pendingBytes (LogRing positions _ _) = do
   end <- peekByteOff (bufferPtr positions) headOffset :: IO Int64
   start <- peekByteOff (bufferPtr positions) tailOffset :: IO Int64
   keepAlive positions
@@ -89,7 +108,7 @@ pendingBytes (LogRing positions _) = do
 --
 -- [Threads]: the consumer.
 consume :: LogRing -> Int -> IO ()
-consume (LogRing positions _) count = do
+consume (LogRing positions _ _) count = do
   start <- peekByteOff (bufferPtr positions) tailOffset :: IO Int64
   -- The bytes are read before the tail moves; a producer may overwrite them from then on.
   releaseFence
@@ -98,3 +117,9 @@ consume (LogRing positions _) count = do
 
 -- Unsafe: copies a line within memory.
 foreign import ccall unsafe "heddle_log_ring_put" c_put :: Ptr Int64 -> Ptr Word8 -> Int64 -> Ptr Word8 -> Int64 -> IO Int64
+
+-- Unsafe: searches memory.
+foreign import ccall unsafe "heddle_log_ring_lines" c_lines :: Ptr Word8 -> Int64 -> IO Int64
+
+-- Unsafe: searches memory.
+foreign import ccall unsafe "heddle_log_ring_first" c_first :: Ptr Word8 -> Int64 -> IO Int64
