@@ -30,6 +30,7 @@ import Heddle.Serve
 import Heddle.Tls (defaultTlsConfig, pemFiles)
 import Options.Applicative
 import ServeFiles (fileOptions)
+import ServeGuard (guardingOptions)
 import ServeLimits (limitOptions)
 import ServeTerminal
 import System.Environment (getExecutablePath)
@@ -119,9 +120,10 @@ options =
       (eitherReader parseLogChoice)
       (long "log" <> metavar "auto|pretty|quiet" <> completeWith ["auto", "pretty", "quiet"] <> value Auto <> showDefaultWith (const "auto") <> help "pretty: show each request on standard output, for development; auto: on a terminal, a line with requests/s, errors and bytes")
     <*> limitOptions
+    <*> guardingOptions
     <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
   where
-    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits opens =
+    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits guards opens =
       tlsOf tls <&> \source ->
         Chosen showing opens $
           defaults
@@ -141,6 +143,7 @@ options =
               serveSpread = if one then OneAcceptor else PortPerCapability,
               serveBackend = choice,
               serveFiles = files,
+              serveGuard = guards,
               serveLogFormat = format,
               serveSettings = limits (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
             }

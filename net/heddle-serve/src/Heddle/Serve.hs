@@ -34,6 +34,14 @@ module Heddle.Serve
     parseRoute,
     parseUpstreams,
 
+    -- * Limits of each client
+    GuardOptions (..),
+    noGuard,
+    AccessRule (..),
+    RateLimit (..),
+    parseAccess,
+    parseRate,
+
     -- * Passwords
     hashPassword,
     longestPassword,
@@ -58,7 +66,7 @@ import Data.Foldable (for_)
 import Data.List (intercalate, nub)
 import Data.Maybe (catMaybes, isJust)
 import Data.Traversable (for)
-import Heddle.Gateway.Proxy (ProxySettings, defaultProxySettings)
+import Heddle.Gateway.Proxy (ProxySettings (..), defaultProxySettings)
 import Heddle.Http
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (BackendChoice (..), Config (..), Listener, Shortage (..), Spread (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
@@ -79,6 +87,7 @@ import Heddle.Serve.Error
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.FileOptions
 import Heddle.Serve.Forward (parseUpstreams)
+import Heddle.Serve.Guard
 import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
@@ -132,6 +141,8 @@ data ServeOptions = ServeOptions
     serveBackend :: !BackendChoice,
     -- | Headers, pages, listings, compression.
     serveFiles :: !FileOptions,
+    -- | Which clients are answered, and how often.
+    serveGuard :: !GuardOptions,
     -- | Runs in a thread of its own at the second signal, after all connections were closed.
     -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
@@ -166,6 +177,7 @@ defaultServeOptions directory =
       serveSpread = PortPerCapability,
       serveBackend = Epoll,
       serveFiles = defaultFileOptions,
+      serveGuard = noGuard,
       serveSecond = pure (),
       serveSuccessor = Nothing,
       servePidFile = Nothing,
@@ -214,7 +226,8 @@ serveSite options tell = do
         withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
           checkPages options indexes root routes
           users <- openUsersOf messages
-          let settings = settingsWith messages
+          guard <- newGuard (proxyTrusted (serveProxy options)) (serveGuard options)
+          let settings = (settingsWith messages) {settingOpened = guard >>= \g -> guardConnections g (announce messages . Trouble)}
               policy = policyOf (serveFiles options)
               site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy routes
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
@@ -230,8 +243,8 @@ serveSite options tell = do
                     let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
                     pure
                       Handlers
-                        { handlersMain = redirecting (maybe id (\known -> guarded known verified (staticRefusal site kept)) users (staticHandler site kept)),
-                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (staticAtOnce site kept),
+                        { handlersMain = maybe id (\g -> guardHandler g (staticRefusal site kept)) guard (redirecting (maybe id (\known -> guarded known verified (staticRefusal site kept)) users (staticHandler site kept))),
+                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (maybe id guardAtOnce guard (staticAtOnce site kept)),
                           handlersLog = together hooks
                         }
               for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
