@@ -32,6 +32,7 @@ import Options.Applicative
 import ServeFiles (fileOptions)
 import ServeGuard (guardingOptions)
 import ServeLimits (limitOptions)
+import ServeSandbox (SandboxOptions, sandboxOptions, sandboxed)
 import ServeTerminal
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..), exitWith)
@@ -121,11 +122,12 @@ options =
       (long "log" <> metavar "auto|pretty|quiet" <> completeWith ["auto", "pretty", "quiet"] <> value Auto <> showDefaultWith (const "auto") <> help "pretty: show each request on standard output, for development; auto: on a terminal, a line with requests/s, errors and bytes")
     <*> limitOptions
     <*> guardingOptions
+    <*> sandboxOptions
     <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
   where
-    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits guards opens =
+    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits guards sandbox opens =
       tlsOf tls <&> \source ->
-        Chosen showing opens $
+        Chosen showing opens sandbox $
           defaults
             { serveListen = if null listen then serveListen defaults else listen,
               serveRoutes = routed,
@@ -253,8 +255,8 @@ positive most what = eitherReader $ \text -> case reads text of
   [(n, "")] | n > 0 && n <= most -> Right n
   _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (1 to " ++ show most ++ ")")
 
--- What the command line says: what to show, whether to open the browser, what to serve.
-data Chosen = Chosen !LogChoice !Bool !ServeOptions
+-- What the command line says: what to show, whether to open the browser, what to give up, what to serve.
+data Chosen = Chosen !LogChoice !Bool !SandboxOptions !ServeOptions
 
 run :: Either String Chosen -> IO ()
 run = either refuse serve
@@ -264,8 +266,10 @@ run = either refuse serve
       exitWith (ExitFailure 2)
 
 serve :: Chosen -> IO ()
-serve (Chosen showing opens given) = do
+serve (Chosen showing opens sandbox given) = do
   labelMe "heddle/serve"
+  successor <- sameCommand
+  sandboxed sandbox opens given (foldMap snd successor)
   terminal <- newTerminal
   let chosen = forTerminal terminal showing given
   telling <- newWords 1
@@ -276,7 +280,6 @@ serve (Chosen showing opens given) = do
       -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.
       atSecond = nap (seconds 2) >> exitImmediately (ExitFailure 1)
-  successor <- sameCommand
   result <- try (serveSite chosen {serveSecond = atSecond, serveSuccessor = successor} tell)
   case result of
     Right () -> do
