@@ -32,6 +32,7 @@ import Options.Applicative
 import ServeFiles (fileOptions)
 import ServeGuard (guardingOptions)
 import ServeLimits (limitOptions)
+import ServeProcess
 import ServeSandbox (SandboxOptions, sandboxOptions, sandboxed)
 import ServeTerminal
 import System.Environment (getExecutablePath)
@@ -123,11 +124,12 @@ options =
     <*> limitOptions
     <*> guardingOptions
     <*> sandboxOptions
+    <*> processOptions
     <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
   where
-    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits guards sandbox opens =
+    build directory listen routed proxied variables tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files format showing limits guards sandbox processes opens =
       tlsOf tls <&> \source ->
-        Chosen showing opens sandbox $
+        Chosen showing opens sandbox processes $
           defaults
             { serveListen = if null listen then serveListen defaults else listen,
               serveRoutes = routed,
@@ -255,8 +257,8 @@ positive most what = eitherReader $ \text -> case reads text of
   [(n, "")] | n > 0 && n <= most -> Right n
   _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (1 to " ++ show most ++ ")")
 
--- What the command line says: what to show, whether to open the browser, what to give up, what to serve.
-data Chosen = Chosen !LogChoice !Bool !SandboxOptions !ServeOptions
+-- What the command line says: what to show, whether to open the browser, what to give up, by how many processes, what to serve.
+data Chosen = Chosen !LogChoice !Bool !SandboxOptions !(Maybe Int) !ServeOptions
 
 run :: Either String Chosen -> IO ()
 run = either refuse serve
@@ -266,10 +268,14 @@ run = either refuse serve
       exitWith (ExitFailure 2)
 
 serve :: Chosen -> IO ()
-serve (Chosen showing opens sandbox given) = do
+serve (Chosen showing opens sandbox processes given) = do
   labelMe "heddle/serve"
   successor <- sameCommand
-  sandboxed sandbox opens given (foldMap snd successor)
+  role <- roleOf processes
+  case role of
+    -- It does nothing for clients, and starts programs.
+    Supervisor _ -> pure ()
+    _ -> sandboxed sandbox opens given (foldMap snd successor)
   terminal <- newTerminal
   let chosen = forTerminal terminal showing given
   telling <- newWords 1
@@ -280,7 +286,15 @@ serve (Chosen showing opens sandbox given) = do
       -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.
       atSecond = nap (seconds 2) >> exitImmediately (ExitFailure 1)
-  result <- try (serveSite chosen {serveSecond = atSecond, serveSuccessor = successor} tell)
+      site = chosen {serveSecond = atSecond, serveSuccessor = successor}
+      -- The supervisor says the rest.
+      troubles = \case
+        Trouble what -> tell (Trouble what)
+        _ -> pure ()
+  result <- try $ case role of
+    Alone -> serveSite site tell
+    Worker -> serveSite (asWorker site) troubles
+    Supervisor n -> serveByWorkers n site tell
   case result of
     Right () -> do
       stuck <- atomicRead telling 0
