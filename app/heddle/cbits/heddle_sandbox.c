@@ -166,6 +166,12 @@ static int restrict_files(const char *records, size_t size)
   return error;
 }
 
+// This system, or a filter that the process is in already, does not let us.
+static int is_missing(int error)
+{
+  return error == ENOSYS || error == EOPNOTSUPP || error == EINVAL || error == EPERM;
+}
+
 static void complain(const char *what, int error)
 {
   fprintf(stderr, "heddle serve: the sandbox cannot be entered: %s: %s.\n  Give --sandbox auto to do without what this system does not have, or --sandbox off.\n", what, strerror(error));
@@ -191,10 +197,10 @@ void heddle_sandbox_enter(void)
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     complain("no_new_privs", errno);
   error = restrict_files(records, (size_t)file.st_size);
-  if (error && (strict || (error != ENOSYS && error != EOPNOTSUPP)))
+  if (error && (strict || !is_missing(error)))
     complain("Landlock", error);
   error = filter_calls();
-  if (error && (strict || (error != ENOSYS && error != EINVAL)))
+  if (error && (strict || !is_missing(error)))
     complain("seccomp", error);
   free(records);
   setenv("HEDDLE_SANDBOXED", "1", 1);
