@@ -32,8 +32,11 @@ import Heddle.Serve
 import Heddle.Tls (defaultTlsConfig, pemFiles)
 import Options.Applicative
 import ServeFiles (fileOptions)
+import ServeGuard (guardingOptions)
 import ServeLimits (limitOptions)
 import ServeLogs
+import ServeProcess
+import ServeSandbox (SandboxOptions, sandboxOptions, sandboxed)
 import ServeTerminal
 import System.Directory (findExecutable)
 import System.Environment (getExecutablePath)
@@ -115,6 +118,9 @@ options =
       (eitherReader parseLogChoice)
       (long "log" <> metavar "auto|pretty|quiet" <> completeWith ["auto", "pretty", "quiet"] <> value Auto <> showDefaultWith (const "auto") <> help "pretty: show each request on standard output, for development; auto: on a terminal, a line with requests/s, errors and bytes")
     <*> limitOptions
+    <*> guardingOptions
+    <*> sandboxOptions
+    <*> processOptions
     <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
     <*> many
       ( option
@@ -122,9 +128,9 @@ options =
           (long "proxy-protocol" <> metavar "NETWORK" <> help "Connections from this network, such as those of a load balancer, begin with a header of the PROXY protocol (version 1 or 2), which names the client; unix for Unix sockets; may be given more than once")
       )
   where
-    build directory listen routed proxied ruled tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files (LogChoices format logs) showing limits opens announced =
+    build directory listen routed proxied ruled tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files (LogChoices format logs) showing limits guards sandbox processes opens announced =
       tlsOf tls <&> \source ->
-        Chosen showing opens . ruled $
+        Chosen showing opens sandbox processes . ruled $
           defaults
             { serveListen = if null listen then serveListen defaults else listen,
               serveRoutes = routed,
@@ -141,6 +147,7 @@ options =
               serveSpread = if one then OneAcceptor else PortPerCapability,
               serveBackend = choice,
               serveFiles = files,
+              serveGuard = guards,
               serveLogFormat = format,
               serveLogs = logs,
               serveProxyProtocol = announced,
@@ -270,8 +277,8 @@ positive most what = eitherReader $ \text -> case reads text of
   [(n, "")] | n > 0 && n <= most -> Right n
   _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (1 to " ++ show most ++ ")")
 
--- What the command line says: what to show, whether to open the browser, what to serve.
-data Chosen = Chosen !LogChoice !Bool !ServeOptions
+-- What the command line says: what to show, whether to open the browser, what to give up, by how many processes, what to serve.
+data Chosen = Chosen !LogChoice !Bool !SandboxOptions !(Maybe Int) !ServeOptions
 
 run :: Either String Chosen -> IO ()
 run = either refuse serve
@@ -281,8 +288,14 @@ run = either refuse serve
       exitWith (ExitFailure 2)
 
 serve :: Chosen -> IO ()
-serve (Chosen showing opens given) = do
+serve (Chosen showing opens sandbox processes given) = do
   labelMe "heddle/serve"
+  successor <- sameCommand
+  role <- roleOf processes
+  case role of
+    -- It does nothing for clients, and starts programs.
+    Supervisor _ -> pure ()
+    _ -> sandboxed sandbox opens given (foldMap snd successor)
   terminal <- newTerminal
   let chosen = forTerminal terminal showing given
   -- A successor serves a site whose page is open.
@@ -295,8 +308,16 @@ serve (Chosen showing opens given) = do
       -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.
       atSecond = nap (seconds 2) >> exitImmediately (ExitFailure 1)
-  successor <- sameCommand
-  result <- try (serveSite chosen {serveSecond = atSecond, serveSuccessor = successor} tell)
+      site = chosen {serveSecond = atSecond, serveSuccessor = successor}
+      -- The supervisor says the rest.
+      troubles = \case
+        Trouble what -> tell (Trouble what)
+        Failure what -> tell (Failure what)
+        _ -> pure ()
+  result <- try $ case role of
+    Alone -> serveSite site tell
+    Worker -> serveSite (asWorker site) troubles
+    Supervisor n -> serveByWorkers n site tell
   case result of
     Right () -> do
       stuck <- atomicRead telling 0

@@ -13,6 +13,7 @@
 #include <string.h>
 
 extern StgClosure ZCMain_main_closure;
+extern void heddle_sandbox_enter(void);
 
 // A standard descriptor that is closed must not become that of a file opened later, which would then get the
 // output: it becomes one that fails.
@@ -105,6 +106,8 @@ int main(int argc, char **argv)
   int finds = argc > 1 && strcmp(argv[1], "find") == 0;
   int pipes = argc > 1 && (strcmp(argv[1], "pipe") == 0 || strcmp(argv[1], "json") == 0);
   int serves = argc > 1 && (strcmp(argv[1], "serve") == 0 || strcmp(argv[1], "controller") == 0 || strcmp(argv[1], "ofbench") == 0);
+  if (serves)
+    heddle_sandbox_enter();
   sigaction(SIGINT, NULL, &first_interrupt);
   char options[80];
   RtsConfig config = defaultRtsConfig;

@@ -5,6 +5,7 @@ import ClientsTest qualified
 import CommandTest qualified
 import CompletionTest qualified
 import FindTest qualified
+import GuardTest qualified
 import JsonTest qualified
 import LogTest qualified
 import LogsTest qualified
@@ -12,8 +13,10 @@ import MemoryTest qualified
 import OperateTest qualified
 import PipeTest qualified
 import PressureTest qualified
+import ProcessesTest qualified
 import ProgramsTest qualified
 import ProxyTest qualified
+import SandboxTest qualified
 import SiteTest qualified
 import System.Environment (setEnv)
 import TerminalTest qualified
@@ -26,4 +29,4 @@ main = do
   -- One after the other: some measure memory and time.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, LogsTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests]
+    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, LogsTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, GuardTest.tests, SandboxTest.tests, ProcessesTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests]

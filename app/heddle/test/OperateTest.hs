@@ -10,13 +10,14 @@ import Control.Exception (SomeException, bracket, finally, try)
 import Control.Monad (forM, forM_, replicateM, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
+import Data.Foldable (fold)
 import Data.List (isInfixOf, isPrefixOf)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket hiding (connect)
 import Network.Socket.ByteString qualified as N (recv)
 import Program
-import System.Directory (createDirectory, doesFileExist, doesPathExist, removeDirectoryRecursive)
+import System.Directory (createDirectory, doesFileExist, doesPathExist, findExecutable, removeDirectoryRecursive)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.Posix.Files (setFileMode)
@@ -26,7 +27,7 @@ import System.Posix.Types (ProcessID)
 import System.Posix.User (getEffectiveUserID)
 import System.Process (StdStream (UseHandle))
 import Test.Tasty (TestTree, testGroup)
-import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+import Test.Tasty.HUnit (assertBool, testCase, testCaseInfo, (@?=))
 
 tests :: TestTree
 tests = testGroup "the process" [successors, systemd, pidFile, user, messages]
@@ -180,9 +181,26 @@ systemd =
               heard s "WATCHDOG=1"
               signal program sigTERM
               heard s "STOPPING=1"
-              ends program >>= (@?= ExitSuccess)
+              ends program >>= (@?= ExitSuccess),
+      testCaseInfo "the unit of the package: systemd-analyze has no complaint, and calls its exposure low" $ do
+        found <- findExecutable "systemd-analyze"
+        there <- doesFileExist unit
+        case found of
+          Just analyze | there -> withDirectory $ \d -> do
+            text <- C.readFile unit
+            heddle <- fold <$> findExecutable "heddle"
+            -- As the installation fills it in.
+            let filled = d </> "heddle.service"
+            C.writeFile filled (C.unlines [if "ExecStart=" `C.isPrefixOf` line then "ExecStart=" <> C.pack heddle <> " serve /srv" else line | line <- C.lines text, not (any (`C.isPrefixOf` line) ["EnvironmentFile=", "Documentation="])])
+            verified <- runTool analyze ["verify", "--man=no", filled]
+            (endedCode verified, endedErr verified) @?= (ExitSuccess, "")
+            security <- runTool analyze ["security", "--no-pager", "--offline=true", "--threshold=20", filled]
+            unless (endedCode security == ExitSuccess) (unexpected "an exposure of 2.0 at most" (C.unpack (endedOut security)))
+            pure ""
+          _ -> pure "left out: there is no systemd-analyze, or no unit"
     ]
   where
+    unit = "../../packaging/heddle.service"
     withProgramNamed changes arguments = withProgramIn changes ("heddle", arguments)
     -- As systemd does it: the socket is descriptor 3, and the variables name the process.
     activated s arguments act = do

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,4 +50,17 @@ int heddle_successor_end(int pid) {
 /* A pipe, neither end of which outlives an exec: its reading and its writing end; 0 or -errno. */
 int heddle_successor_pipe(int ends[2]) {
   return pipe2(ends, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+/* Waits until a child ends, and collects it: its exit status, or 128 and the signal that ended it; -errno. */
+int heddle_successor_wait(int pid) {
+  int status;
+  while (waitpid(pid, &status, 0) < 0)
+    if (errno != EINTR) return -errno;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Ends this process with the thread that has started it. 0 if that is gone already. */
+int heddle_successor_follow(int parent) {
+  return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent;
 }

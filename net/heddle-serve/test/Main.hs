@@ -4,6 +4,7 @@ import AccessLogTest qualified
 import BehindTest qualified
 import CacheTest qualified
 import ConditionTest qualified
+import GuardTest qualified
 import Heddle.IO (systemRuntime)
 import Heddle.Testkit.Descriptors
 import ListenTest qualified
@@ -31,6 +32,7 @@ main = do
       [ MimeTest.tests,
         PolicyTest.tests,
         ListenTest.tests,
+        GuardTest.tests,
         ProcessTest.tests,
         CacheTest.tests,
         LogLineTest.tests,

@@ -13,6 +13,8 @@
 module Heddle.Serve
   ( -- * Serving
     serveSite,
+    serveByWorkers,
+    isWorker,
     ServeOptions (..),
     defaultServeOptions,
     ServeTls (..),
@@ -55,6 +57,14 @@ module Heddle.Serve
     parseRoute,
     parseUpstreams,
 
+    -- * Limits of each client
+    GuardOptions (..),
+    noGuard,
+    AccessRule (..),
+    RateLimit (..),
+    parseAccess,
+    parseRate,
+
     -- * Passwords
     hashPassword,
     longestPassword,
@@ -86,11 +96,10 @@ import Heddle.Gateway.Proxy (Network, ProxySettings (..), defaultProxySettings, 
 import Heddle.Http
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (BackendChoice (..), Config (..), Listener, Shortage (..), Spread (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
-import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
-import Heddle.Prim.File (closeFile, openBeneath, openFile, readOnly)
+import Heddle.Prim.File (closeFile, openBeneath, readOnly)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Scope (withTask)
@@ -105,6 +114,7 @@ import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.FileOptions
 import Heddle.Serve.Forward (parseUpstreams)
 import Heddle.Serve.Glob (Glob, parseGlob)
+import Heddle.Serve.Guard
 import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
@@ -123,8 +133,10 @@ import Heddle.Serve.Process
 import Heddle.Serve.Redirect (redirectToHttps)
 import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
 import Heddle.Serve.Routes
+import Heddle.Serve.Signals (handleSignals)
 import Heddle.Serve.Static
 import Heddle.Serve.Successor
+import Heddle.Serve.Supervisor
 import Heddle.Serve.Users (guarded, newVerified, openUsers)
 
 -- | What to serve and how.
@@ -168,6 +180,8 @@ data ServeOptions = ServeOptions
     serveBackend :: !BackendChoice,
     -- | Headers, pages, listings, compression.
     serveFiles :: !FileOptions,
+    -- | Which clients are answered, and how often.
+    serveGuard :: !GuardOptions,
     -- | Runs in a thread of its own at the second signal, after all connections were closed.
     -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
@@ -206,6 +220,7 @@ defaultServeOptions directory =
       serveSpread = PortPerCapability,
       serveBackend = Epoll,
       serveFiles = defaultFileOptions,
+      serveGuard = noGuard,
       serveSecond = pure (),
       serveSuccessor = Nothing,
       servePidFile = Nothing,
@@ -259,6 +274,8 @@ serveSite options tell = do
   -- The others would end the process until they are handled.
   for_ [sigPIPE, sigUSR1, sigUSR2] ignoreSignal
   inherited <- takeInherited
+  worker <- takeSupervisor
+  for_ worker (const leaveGroup)
   directory <- fileNameBytes (serveDirectory options)
   indexes <- traverse fileNameBytes (serveIndexes options)
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
@@ -267,12 +284,13 @@ serveSite options tell = do
         withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
           checkPages options indexes root routes
           users <- openUsersOf messages
-          let settings = settingsWith messages
+          guard <- newGuard (proxyTrusted (serveProxy options)) (serveGuard options)
+          let settings = (settingsWith messages) {settingOpened = guard >>= \g -> guardConnections g (announce messages . Trouble)}
               policy = policyOf (serveFiles options)
               site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy routes
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
             certificates <- either (throwIO . CannotUse) pure loaded
-            withListeners runtime (serveSpread options) inherited (serveListen options) $ \places -> do
+            withListeners runtime (serveSpread options) inherited (isJust worker) (serveListen options) $ \places -> do
               schemes <- for places $ \(spec, listener) -> (,) listener . announcedBy (serveProxyProtocol options) <$> schemeOf certificates spec
               redirecting <- redirection options places
               let make capability = do
@@ -283,11 +301,13 @@ serveSite options tell = do
                     let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
                     pure
                       Handlers
-                        { handlersMain = redirecting (maybe (staticHandler site kept) (\known -> guarded known verified (staticRefusal site kept) (staticHandlerFor site kept)) users),
-                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (staticAtOnce site kept),
+                        { handlersMain = maybe id (\g -> guardHandler g (staticRefusal site kept)) guard (redirecting (maybe (staticHandler site kept) (\known -> guarded known verified (staticRefusal site kept) (staticHandlerFor site kept)) users)),
+                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (maybe id guardAtOnce guard (staticAtOnce site kept)),
                           handlersLog = together hooks
                         }
               for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
+              -- After that, for a change of rights forgets it.
+              for_ worker followSupervisor
               withServerOn runtime settings make schemes $ \http -> do
                 stop <- newWaitCell
                 upgrade <- newWaitCell
@@ -372,6 +392,50 @@ serveSite options tell = do
       | serveActivity options = withActivity runtime (announce messages . Busy) (body . Just)
       | otherwise = body Nothing
 
+-- | Serve by this many processes, each of one core, which the calling process starts as 'serveSuccessor' says and starts again
+-- when they end. It opens the addresses, writes the process id, and passes signals on; it must be called from @main@'s thread,
+-- with which the workers end.
+--
+-- [Blocks]: parks; holds an OS thread for each process.
+-- [Throws]: 'ServeError' before serving begins.
+serveByWorkers :: Int -> ServeOptions -> (ServeEvent -> IO ()) -> IO ()
+serveByWorkers number options tell = do
+  -- A socket for each worker.
+  now <- getCapabilities
+  unless (number == now) (setCapabilities number)
+  for_ [sigPIPE, sigUSR1, sigUSR2] ignoreSignal
+  inherited <- takeInherited
+  case serveSuccessor options of
+    Nothing -> throwIO (CannotStartWorkers "there is no program to start")
+    Just (program, arguments) ->
+      withoutAccepting (serveSpread options) inherited (serveListen options) $ \places ->
+        withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime -> withNotify runtime $ \channel -> withMessages runtime tell $ \messages -> do
+          let urls = nub [listenUrl spec address | (spec, address, _) <- places]
+              listeners = [(renderListen spec, fds) | (spec, _, fds) <- places]
+              starting = startSuccessor runtime (seconds 60) program arguments
+              supervision =
+                Supervision
+                  { superviseNumber = number,
+                    superviseStart = \variables slot -> starting variables [(name, shareOf number slot fds) | (name, fds) <- listeners],
+                    superviseSuccessor = starting (notifyVariables channel) listeners,
+                    superviseTell = announce messages . Trouble
+                  }
+          maybe id (\path -> naming (CannotWritePid path) . withPidFile path) (servePidFile options) $
+            supervise supervision (serveSecond options) (notifyReloading channel >> pure (notifyReady channel)) >>= \case
+              Left why -> throwIO (CannotStartWorkers why)
+              Right supervised -> do
+                for_ (inheritedHandover inherited) announceReady
+                notifyServing channel urls
+                announceSoon messages (Serving urls number)
+                end <- awaitEnd supervised
+                for_ end $ \pid -> do
+                  notifySuccessor channel pid
+                  announce messages (Notice ("process " ++ show pid ++ " serves from now on"))
+                notifyStopping channel
+                endWorkers supervised
+                announceSoon messages (Stopped 0)
+                pure (isJust end, ())
+
 -- One hook as it is; several ones after each other.
 together :: [LogHook] -> Maybe LogHook
 together = \case
@@ -418,25 +482,3 @@ redirection options places
     p : _ -> pure (redirectToHttps p)
     [] -> throwIO NothingToRedirectTo
   | otherwise = pure id
-
--- The first signal to stop, the second one, the one to open files again, and the one to start a successor.
-handleSignals :: IO () -> IO () -> IO () -> IO () -> IO ()
-handleSignals atFirst atSecond onReopen onSuccessor = do
-  signals <- newWords 1
-  terminal <- (&&) <$> hasTerminal <*> (not <$> ignoredSignal sigHUP)
-  let onStop = do
-        before <- fetchAdd signals 0 1
-        if before == 0 then atFirst else atSecond
-      onHangUp = do
-        there <- if terminal then hasTerminal else pure True
-        if there then onReopen else onStop
-  for_ [sigTERM, sigINT, sigQUIT] (`onSignal` onStop)
-  onSignal sigUSR1 onReopen
-  onSignal sigUSR2 onSuccessor
-  onSignal sigHUP onHangUp
-
--- Whether the process has a controlling terminal.
-hasTerminal :: IO Bool
-hasTerminal = do
-  r <- openFile "/dev/tty" readOnly
-  if r < 0 then pure False else True <$ closeFile (fromIntegral r)

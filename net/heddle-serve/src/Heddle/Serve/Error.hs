@@ -47,6 +47,8 @@ data ServeError
     CannotWritePid !FilePath !Errno
   | -- | A route, and what is wrong with it.
     CannotRoute !NotRouted
+  | -- | Why a worker did not come to serve.
+    CannotStartWorkers !String
   deriving stock (Eq)
 
 instance Show ServeError where
@@ -77,6 +79,7 @@ instance Exception ServeError where
     CannotBecome user why -> "cannot serve as the user " ++ user ++ ": " ++ why ++ ".\n  Give an existing user to --user, and start as root."
     CannotWritePid path e -> "cannot write the process id to " ++ path ++ ": " ++ describeErrno e ++ ".\n  Give --pid-file a file in a directory that exists and that this user may write to."
     CannotRoute why -> displayException why
+    CannotStartWorkers why -> "a worker does not serve: " ++ why ++ ".\n  Its own message says why."
     CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."
     CannotUseLog path why -> "cannot use the log " ++ path ++ ": " ++ why ++ ".\n  Give a file, -, journald or syslog."
     CannotLog path e ->

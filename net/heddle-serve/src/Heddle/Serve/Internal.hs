@@ -12,6 +12,7 @@
 module Heddle.Serve.Internal
   ( module Heddle.Serve.AccessLog,
     module Heddle.Serve.Behind,
+    module Heddle.Serve.ClientTable,
     module Heddle.Serve.Coding,
     module Heddle.Serve.DescriptorReserve,
     module Heddle.Serve.Directory,
@@ -19,6 +20,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.FileOptions,
     module Heddle.Serve.FileReply,
     module Heddle.Serve.Glob,
+    module Heddle.Serve.Guard,
     module Heddle.Serve.Inherited,
     module Heddle.Serve.IsoTime,
     module Heddle.Serve.Listen,
@@ -45,6 +47,7 @@ where
 
 import Heddle.Serve.AccessLog
 import Heddle.Serve.Behind
+import Heddle.Serve.ClientTable hiding (RateLimit (..))
 import Heddle.Serve.Coding
 import Heddle.Serve.DescriptorReserve
 import Heddle.Serve.Directory
@@ -52,6 +55,7 @@ import Heddle.Serve.FileCache
 import Heddle.Serve.FileOptions
 import Heddle.Serve.FileReply
 import Heddle.Serve.Glob
+import Heddle.Serve.Guard
 import Heddle.Serve.Inherited
 import Heddle.Serve.IsoTime
 import Heddle.Serve.Listen

@@ -10,28 +10,32 @@
 module Heddle.Serve.Listeners
   ( withListeners,
     handedOver,
+    withoutAccepting,
   )
 where
 
-import Data.Foldable (toList, traverse_)
+import Control.Monad (unless)
+import Data.Foldable (for_, toList, traverse_)
 import Data.List.NonEmpty (NonEmpty (..), nonEmpty)
 import Data.Maybe (fromMaybe, mapMaybe)
-import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread, adoptListeners, closeListener, defaultListenOptions, listenerAddress, listenerDescriptors, newListener, takenOver)
+import Heddle.IO (ListenOptions (..), Listener, Runtime, Spread, adoptListeners, closeListener, defaultConfig, defaultListenOptions, handOverListener, listenerAddress, listenerDescriptors, newListener, takenOver, withRuntime)
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
 import Heddle.Serve.Error
 import Heddle.Serve.Inherited
 import Heddle.Serve.Listen
-import Network.Socket (SockAddr)
-import System.Posix.IO (closeFd)
+import Network.Socket (SockAddr (..))
+import System.Directory (removeFile)
+import System.Posix.IO (FdOption (CloseOnExec), closeFd, dup, setFdOption)
 import System.Posix.Types (Fd)
 
--- | With the listeners of these addresses, in their order.
+-- | With the listeners of these addresses, in their order. The flag says that those that were handed over stay the giver's,
+-- with the files of Unix sockets.
 --
 -- [Blocks]: as the body; holds an OS thread while a name is looked up.
 -- [Throws]: 'ServeError'.
-withListeners :: Runtime -> Spread -> Inherited -> [ListenSpec] -> ([(ListenSpec, Listener)] -> IO a) -> IO a
-withListeners runtime spread inherited specs body = opening [] specs
+withListeners :: Runtime -> Spread -> Inherited -> Bool -> [ListenSpec] -> ([(ListenSpec, Listener)] -> IO a) -> IO a
+withListeners runtime spread inherited shared specs body = opening [] specs
   where
     handed = foldMap handoverListeners (inheritedHandover inherited)
     opening found [] = do
@@ -72,6 +76,7 @@ withListeners runtime spread inherited specs body = opening [] specs
         cannot = CannotListen (renderListen spec)
     -- The files of systemd's sockets are systemd's.
     ours = \case
+      _ | shared -> id
       ListenInherited _ -> id
       _ -> takenOver
     missing name
@@ -87,3 +92,24 @@ samePort found address = case found of
 -- | What a successor needs to take the listeners over.
 handedOver :: [(ListenSpec, Listener)] -> [(String, NonEmpty Fd)]
 handedOver = mapMaybe $ \(spec, listener) -> (,) (renderListen spec) <$> nonEmpty (listenerDescriptors listener)
+
+-- | With the listening sockets of these addresses and the addresses that they have, for others to accept from. Of them no event
+-- manager of this process hears: they were registered with a runtime of their own, which has ended, for an event manager
+-- hears of a socket until its last descriptor is closed, in whatever process. The body says whether another process has the addresses
+-- now; otherwise the files of Unix sockets go.
+--
+-- [Blocks]: as the body does.
+-- [Throws]: as 'withListeners'.
+withoutAccepting :: Spread -> Inherited -> [ListenSpec] -> ([(ListenSpec, SockAddr, NonEmpty Fd)] -> IO (Bool, a)) -> IO a
+withoutAccepting spread inherited specs body = bracket open (\kept -> for_ kept (\(_, _, fds) -> traverse_ closeFd fds)) $ \kept -> do
+  (given, r) <- body kept `onException` remove kept
+  unless given (remove kept)
+  pure r
+  where
+    open = withRuntime defaultConfig $ \runtime -> withListeners runtime spread inherited False specs $ \places -> do
+      kept <- traverse (\(spec, listener) -> (,,) spec (listenerAddress listener) <$> traverse copy (listenerDescriptors listener)) places
+      traverse_ (handOverListener . snd) places
+      pure [(spec, address, fd :| fds) | (spec, address, fd : fds) <- kept]
+    -- No program is started meanwhile.
+    copy fd = dup fd >>= \new -> new <$ setFdOption new CloseOnExec True
+    remove kept = for_ [path | (ListenSpec _ (ListenUnix _), SockAddrUnix path, _) <- kept] (trySync . removeFile)

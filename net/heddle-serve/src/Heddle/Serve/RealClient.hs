@@ -12,6 +12,7 @@
 -- Owner: values.
 module Heddle.Serve.RealClient
   ( realClient,
+    realClientAddress,
   )
 where
 
@@ -27,9 +28,15 @@ import Heddle.Http.Borrowed (foldRequestHeaders)
 --
 -- [Cost]: O(header); the text is made by this program, so it needs no escapes.
 realClient :: [Network] -> Request -> IO (Maybe ByteString)
-realClient trusted request
+realClient trusted request = fmap peerText <$> realClientAddress trusted request
+
+-- | The same as a value.
+--
+-- [Cost]: O(header).
+realClientAddress :: [Network] -> Request -> IO (Maybe PeerAddress)
+realClientAddress trusted request
   | not (any (isWithin (peerAddressOf (peer request))) trusted) = pure Nothing
-  | otherwise = fmap peerText . walk Nothing . concat <$> foldRequestHeaders request values []
+  | otherwise = walk Nothing . concat <$> foldRequestHeaders request values []
   where
     -- The last element first.
     values before known _ _ value n

@@ -1,0 +1,123 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Limits of each client, through the program.
+module GuardTest (tests) where
+
+import Control.Monad (forM_, replicateM)
+import Data.ByteString (ByteString)
+import Data.ByteString.Char8 qualified as C
+import Data.List (isInfixOf)
+import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
+import Program
+import System.Exit (ExitCode (..))
+import System.FilePath ((</>))
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+
+tests :: TestTree
+tests = testGroup "limits of each client" [rates, rules, connections, mistakes]
+
+rates :: TestTree
+rates =
+  testGroup
+    "--rate-limit"
+    [ testCase "the burst is answered, on any connection and from the cache; then 429 with Retry-After" $
+        serving ["--rate-limit", "1/h:5"] $ \program -> do
+          codes <- withClient (addressOf program) $ \client -> replicateM 3 (answerCode <$> get client "")
+          codes @?= [200, 200, 200]
+          withClient (addressOf program) $ \client -> do
+            replicateM 2 (answerCode <$> get client "") >>= (@?= [200, 200])
+            refused <- get client ""
+            answerCode refused @?= 429
+            case C.readInt =<< answerHeader refused "retry-after" of
+              Just (n, "") -> assertBool (show n) (n > 3500 && n <= 3600)
+              other -> unexpected "a number of seconds" (show other)
+            -- Everything counts, not only files.
+            say client "POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+            hearAnswer client >>= (@?= 429) . answerCode,
+      testCase "HTTP/2 is counted once for a request, also where the cache answers at once" $
+        withDirectory $ \d -> do
+          writeFile (d </> "index.html") "hello"
+          withProgram ["serve", d, "--listen", "https://127.0.0.1:0", "--tls-self-signed", "--rate-limit", "1/h:4"] $ \program -> do
+            let url = concat (take 1 (programUrls program))
+            ended <- runTool "curl" (["-sSk", "--max-time", "20", "--http2", "-w", "%{http_version} %{http_code}\n"] ++ concat (replicate 6 ["-o", "/dev/null", url]))
+            lines (C.unpack (endedOut ended)) @?= replicate 4 "2 200" ++ replicate 2 "2 429",
+      testCase "a trusted proxy's clients are counted apart, and what they write themselves is not believed" $
+        serving ["--rate-limit", "1/h:1", "--trusted-proxy", "127.0.0.1"] $ \program ->
+          withClient (addressOf program) $ \client ->
+            forM_ [("203.0.113.1", 200), ("203.0.113.2", 200), ("203.0.113.1", 429), ("198.51.100.9, 203.0.113.2", 429), ("2001:db8::1", 200), ("[2001:db8::2]:443", 429), ("2001:db8:0:1::1", 200)] $ \(who, code) ->
+              get client ("X-Forwarded-For: " <> who <> "\r\n") >>= (@?= (who, code)) . (,) who . answerCode,
+      testCase "a client that is no proxy cannot be another one" $
+        serving ["--rate-limit", "1/h:1"] $ \program ->
+          withClient (addressOf program) $ \client -> do
+            get client "X-Forwarded-For: 203.0.113.1\r\n" >>= (@?= 200) . answerCode
+            get client "X-Forwarded-For: 203.0.113.2\r\n" >>= (@?= 429) . answerCode
+    ]
+
+rules :: TestTree
+rules =
+  testGroup
+    "--allow and --deny"
+    [ testCase (unwords arguments) $
+        serving arguments $ \program -> withClient (addressOf program) $ \client ->
+          -- The second one would come from the cache.
+          replicateM 2 (answerCode <$> get client "X-Forwarded-For: 203.0.113.1\r\n") >>= (@?= [code, code])
+      | (arguments, code) <-
+          [ (["--deny", "127.0.0.1"], 403),
+            (["--deny", "10.0.0.0/8"], 200),
+            (["--allow", "127.0.0.0/8"], 200),
+            (["--allow", "10.0.0.0/8"], 403),
+            (["--allow", "127.0.0.1", "--deny", "all"], 200),
+            (["--deny", "127.0.0.1", "--allow", "all"], 403),
+            (["--deny", "203.0.113.0/24"], 200),
+            (["--trusted-proxy", "127.0.0.1", "--deny", "203.0.113.0/24"], 403),
+            (["--trusted-proxy", "127.0.0.1", "--allow", "203.0.113.1"], 200)
+          ]
+    ]
+
+connections :: TestTree
+connections =
+  testCase "--max-connections-per-client: further ones are closed and reported, until one ends" $
+    serving ["--max-connections-per-client", "2"] $ \program -> do
+      let address = addressOf program
+      withClient address $ \one -> do
+        get one "" >>= (@?= 200) . answerCode
+        withClient address $ \two -> do
+          get two "" >>= (@?= 200) . answerCode
+          withClient address $ \three -> do
+            say three "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+            (heard, _) <- hearRest three
+            heard @?= ""
+          _ <- eventually "a message" (programErr program) ("connections of 127.0.0.1 are closed: it has the 2 that --max-connections-per-client allows" `isInfixOf`)
+          get two "" >>= (@?= 200) . answerCode
+        -- The server hears of the end a little later.
+        _ <- eventually "a connection that is answered" (withClient address $ \three -> say three "GET / HTTP/1.1\r\nHost: a\r\n\r\n" >> fst <$> hearRest' three) ("HTTP/1.1 200" `C.isPrefixOf`)
+        get one "" >>= (@?= 200) . answerCode
+  where
+    hearRest' client = finish client >> hearRest client
+
+mistakes :: TestTree
+mistakes =
+  testGroup
+    "mistakes: a sentence"
+    [ testCase (unwords arguments) $ do
+        ended <- runTool "heddle" (["serve", "/tmp"] ++ free ++ arguments)
+        endedCode ended @?= ExitFailure 2
+        contains said (endedErr ended)
+      | (arguments, said) <-
+          [ (["--rate-limit", "10"], "'10' is not a rate such as 10/s"),
+            (["--allow", "10.0.0.0/40"], "has no number of bits after the slash"),
+            (["--max-connections-per-client", "0"], "'0' is not a number of connections")
+          ]
+    ]
+
+serving :: [String] -> (Program -> IO a) -> IO a
+serving arguments act = withDirectory $ \d -> do
+  writeFile (d </> "index.html") "hello"
+  withProgram (["serve", d] ++ free ++ arguments) act
+
+get :: Client -> ByteString -> IO Answer
+get client fields = do
+  say client ("GET / HTTP/1.1\r\nHost: a\r\n" <> fields <> "\r\n")
+  hearAnswer client
