@@ -30,7 +30,7 @@ import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread (labelMe, nap)
 import Heddle.Serve
 import Heddle.Tls (defaultTlsConfig, pemFiles)
-import Options.Applicative
+import Options.Applicative hiding (Failure)
 import ServeFiles (fileOptions)
 import ServeGuard (guardingOptions)
 import ServeLimits (limitOptions)
