@@ -244,24 +244,6 @@ controllerCounts controller = do
     <*> ((+ sum (map countsPacketIns now)) <$> readWord ws 3)
     <*> ((+ sum (map countsMessages now)) <$> readWord ws 4)
 
--- | What was received from a switch, and sent.
-data SwitchCounts = SwitchCounts
-  { countsPacketIns :: !Int,
-    countsMessages :: !Int,
-    countsUndecodable :: !Int,
-    -- | Packet-ins that a body in direct style did not get because it waited and its queue was full.
-    countsDropped :: !Int,
-    -- | Bytes.
-    countsSent :: !Int
-  }
-  deriving stock (Eq, Show)
-
--- | What has been counted of a switch's connection; for any thread.
-switchCounts :: Switch -> IO SwitchCounts
-switchCounts switch = SwitchCounts <$> at WordPacketIns <*> at WordMessages <*> at WordUndecodable <*> at WordDropped <*> at WordSent
-  where
-    at = readWord (switchWords switch)
-
 -- | Close a switch's connection.
 --
 -- [Blocks]: never.

@@ -35,6 +35,8 @@ module Heddle.OpenFlow.Switch
     CloseReason (..),
     renderReason,
     giveUp,
+    SwitchCounts (..),
+    switchCounts,
 
     -- * The present frame
     withFrame,
@@ -242,6 +244,24 @@ giveUp :: Switch -> CloseReason -> IO ()
 giveUp switch reason = do
   modifyRef (switchEnd switch) (\old -> (old <|> Just reason, ()))
   void (closeRegistration (transportRegistration (switchTransport switch)))
+
+-- | What was received from a switch, and sent.
+data SwitchCounts = SwitchCounts
+  { countsPacketIns :: !Int,
+    countsMessages :: !Int,
+    countsUndecodable :: !Int,
+    -- | Packet-ins that a body in direct style did not get because it waited and its queue was full.
+    countsDropped :: !Int,
+    -- | Bytes.
+    countsSent :: !Int
+  }
+  deriving stock (Eq, Show)
+
+-- | What has been counted of a switch's connection; for any thread.
+switchCounts :: Switch -> IO SwitchCounts
+switchCounts switch = SwitchCounts <$> at WordPacketIns <*> at WordMessages <*> at WordUndecodable <*> at WordDropped <*> at WordSent
+  where
+    at = readWord (switchWords switch)
 
 -- | The frame that is being handled: valid until the handler returns.
 --
