@@ -103,11 +103,13 @@ planOf mode reads' writes options = do
       system
         | routed = ["/etc", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/run/systemd/resolve"]
         | otherwise = map ("/etc/" ++) ["ld.so.cache", "ld.so.preload", "nsswitch.conf", "passwd", "group", "hosts", "host.conf", "gai.conf", "resolv.conf", "services", "localtime", "timezone", "mime.types", "ssl/openssl.cnf"]
+  -- A log may be a symbolic link to another disk.
+  linked <- traverse canonicalizePath logs
   let resolve path = if "/" `isPrefixOf` path then path else here ++ "/" ++ path
       rules =
         [(Reading, p) | p <- directory : real : parents ++ concat certificates ++ concat users ++ system ++ ["/usr/lib", "/usr/share/zoneinfo", "/proc", "/sys", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"] ++ map resolve reads']
           ++ [(Executing, p) | p <- takeDirectory program : libraries ++ map resolve programs ++ (if null programs then [] else ["/bin", "/sbin", "/usr", "/lib", "/lib64"])]
-          ++ [(Writing, p) | p <- ["/dev/null", "/dev/tty"] ++ map (directoryOf . resolve) (logs ++ sockets) ++ map resolve writes]
+          ++ [(Writing, p) | p <- ["/dev/null", "/dev/tty"] ++ map (directoryOf . resolve) (logs ++ sockets) ++ map directoryOf linked ++ map resolve writes]
       -- Programs, and files that are anywhere, need what nobody has listed.
       free = mode == Auto && (not (null programs) || fileFollow (serveFiles options))
   pure (Plan (if free then Nothing else Just (nub (sort rules))) routed)

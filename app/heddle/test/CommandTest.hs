@@ -84,7 +84,7 @@ refusals =
     testCase "a command that resembles none" $ do
       ended <- runTool "heddle" ["frobnicate"]
       complains ended []
-      endedErr ended @?= "heddle: 'frobnicate' is not a command; there are serve, find, pipe, json, password, controller, ofbench (see heddle --help)\n",
+      endedErr ended @?= "heddle: 'frobnicate' is not a command; there are serve, find, pipe, json, trace, password, controller, ofbench (see heddle --help)\n",
     refused "an option that is not there, and the nearest" ["serve", "--lisen", ":1"] ["--lisen", "Did you mean this?\n    --listen\n"],
     refused "backtrackingLostTheCommand: an option that is not there gets the command's usage" ["serve", "/tmp", "--lisen", ":1"] ["--lisen", "Usage: heddle serve DIR"],
     refused "a directory that is missing" ["serve", "/no/such/directory"] ["heddle serve: cannot serve /no/such/directory", "ENOENT", "directory that exists"],
