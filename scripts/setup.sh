@@ -16,6 +16,7 @@ packages=(
   ghc cabal-install
   libghc-network-dev libghc-optparse-applicative-dev libghc-mime-types-dev libghc-primitive-dev
   libghc-abstract-par-dev libghc-hashable-dev libghc-text-short-dev libghc-base64-bytestring-dev
+  libghc-hsyaml-dev
 )
 libraries_packages=(
   git python3 openssl ca-certificates

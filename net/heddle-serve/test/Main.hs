@@ -6,6 +6,7 @@ import CacheTest qualified
 import ConditionTest qualified
 import GuardTest qualified
 import Heddle.IO (systemRuntime)
+import ConfigTest qualified
 import Heddle.Testkit.Descriptors
 import ListenTest qualified
 import LogLineTest qualified
@@ -42,6 +43,7 @@ main = do
         RoutesTest.tests,
         BehindTest.tests,
         ConditionTest.tests,
+        ConfigTest.tests,
         AccessLogTest.tests,
         -- Last: tests run one after the other.
         noDescriptorIsLeft before

@@ -14,6 +14,8 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Behind,
     module Heddle.Serve.ClientTable,
     module Heddle.Serve.Coding,
+    module Heddle.Serve.Config.Decode,
+    module Heddle.Serve.Config.Tree,
     module Heddle.Serve.DescriptorReserve,
     module Heddle.Serve.Directory,
     module Heddle.Serve.FileCache,
@@ -49,6 +51,8 @@ import Heddle.Serve.AccessLog
 import Heddle.Serve.Behind
 import Heddle.Serve.ClientTable hiding (RateLimit (..))
 import Heddle.Serve.Coding
+import Heddle.Serve.Config.Decode
+import Heddle.Serve.Config.Tree
 import Heddle.Serve.DescriptorReserve
 import Heddle.Serve.Directory
 import Heddle.Serve.FileCache
