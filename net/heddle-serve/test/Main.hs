@@ -7,6 +7,7 @@ import ConditionTest qualified
 import GuardTest qualified
 import Heddle.IO (systemRuntime)
 import Heddle.Testkit.Descriptors
+import HostsTest qualified
 import ListenTest qualified
 import LogLineTest qualified
 import LogRingTest qualified
@@ -15,8 +16,10 @@ import MimeTest qualified
 import PolicyTest qualified
 import ProcessTest qualified
 import RoutesTest qualified
+import SitesTest qualified
 import StaticTest qualified
 import System.Environment (setEnv)
+import TargetTest qualified
 import Test.Tasty
 
 main :: IO ()
@@ -40,6 +43,9 @@ main = do
         LogTemplateTest.tests,
         StaticTest.tests,
         RoutesTest.tests,
+        HostsTest.tests,
+        TargetTest.tests,
+        SitesTest.tests,
         BehindTest.tests,
         ConditionTest.tests,
         AccessLogTest.tests,

@@ -19,8 +19,12 @@ module Heddle.Serve.Internal
     module Heddle.Serve.FileCache,
     module Heddle.Serve.FileOptions,
     module Heddle.Serve.FileReply,
+    module Heddle.Serve.Generations,
     module Heddle.Serve.Glob,
     module Heddle.Serve.Guard,
+    module Heddle.Serve.Held,
+    module Heddle.Serve.HostName,
+    module Heddle.Serve.Hosts,
     module Heddle.Serve.Inherited,
     module Heddle.Serve.IsoTime,
     module Heddle.Serve.Listen,
@@ -40,7 +44,10 @@ module Heddle.Serve.Internal
     module Heddle.Serve.RealClient,
     module Heddle.Serve.Root,
     module Heddle.Serve.Routes,
+    module Heddle.Serve.Site,
+    module Heddle.Serve.Sites,
     module Heddle.Serve.Static,
+    module Heddle.Serve.TargetTemplate,
     module Heddle.Serve.Users,
   )
 where
@@ -54,8 +61,12 @@ import Heddle.Serve.Directory
 import Heddle.Serve.FileCache
 import Heddle.Serve.FileOptions
 import Heddle.Serve.FileReply
+import Heddle.Serve.Generations
 import Heddle.Serve.Glob
 import Heddle.Serve.Guard
+import Heddle.Serve.Held
+import Heddle.Serve.HostName
+import Heddle.Serve.Hosts
 import Heddle.Serve.Inherited
 import Heddle.Serve.IsoTime
 import Heddle.Serve.Listen
@@ -75,5 +86,8 @@ import Heddle.Serve.Process
 import Heddle.Serve.RealClient
 import Heddle.Serve.Root
 import Heddle.Serve.Routes
+import Heddle.Serve.Site
+import Heddle.Serve.Sites
 import Heddle.Serve.Static
+import Heddle.Serve.TargetTemplate
 import Heddle.Serve.Users
