@@ -12,6 +12,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Either (isLeft)
 import Data.IORef
+import Data.List (isInfixOf, isPrefixOf)
 import Data.List.NonEmpty (NonEmpty (..))
 import Heddle.Http
 import Heddle.IO (ListenOptions (..), Spread (..), capabilitiesOf, defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
@@ -25,7 +26,7 @@ import Network.Socket (SockAddr (..), tupleToHostAddress)
 import SiteFixture
 import System.Directory (createDirectory, createDirectoryIfMissing, doesFileExist)
 import System.FilePath ((</>))
-import System.Posix.Files (setFileMode)
+import System.Posix.Files (getFileStatus, setFileMode)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -44,6 +45,8 @@ tests =
       testCase "limits are a site's, also for what is cached" limits,
       testCase "a reload: requests under way keep what they began with, and it goes with the last one" reloads,
       testCase "a reload that fails changes nothing" failingReload,
+      testCase "a reload opens new listeners, keeps those that stay, and closes those that go" listeners,
+      testCase "a reload says what needs a restart" needsRestart,
       testCase "reloads under load: every request is answered by one generation, and no descriptor stays" underLoad
     ]
 
@@ -308,3 +311,80 @@ underLoad = withDirectory $ \d -> do
     void (eventually "the generations to go" generations (== 1))
     -- Without requests there are fewer than there were with some.
     void (eventually "their descriptors to go" (length <$> openDescriptors) (<= before))
+
+-- Listeners ----------------------------------------------------------------------
+
+-- A server of these options; the function serves others, and says what it was told.
+reloading :: ServeOptions -> ((ServeOptions -> IO (Either String String)) -> IO [(String, SockAddr)] -> IO a) -> IO a
+reloading options body = do
+  next <- newIORef options
+  told <- newIORef []
+  let first = options {serveReload = Just (Right <$> readIORef next)}
+      tell = const (pure ())
+  withRuntime defaultConfig $ \runtime -> withHolder tell $ \holder ->
+    withCertificates runtime (serveTls first) (serveListen first) (const (pure ())) $ \loaded -> do
+      certificates <- either (unexpected "certificates" . show . map displayException) pure loaded
+      withListeners runtime (serveSpread first) (Inherited Nothing []) False (serveListen first) $ \places -> do
+        schemes <- forM places (\(spec, l) -> (,) l <$> schemeOf certificates spec)
+        let context = SitesContext runtime noReserve tell "heddle"
+        (_, generations) <- newGenerations holder (capabilitiesOf runtime) (withSites (context (securePort places)) (serveUnknown first) (serveSites first))
+        withServerOn runtime defaultSettings (\_ -> pure (Handlers (generationHandler generations) (Just (generationAtOnce generations)) Nothing)) schemes $ \server -> do
+          state <- newReloading (Reloading runtime holder server certificates generations context (\what -> modifyIORef told (what :))) first places
+          body
+            ( \new -> do
+                writeIORef next new
+                reloadOnce state
+                readIORef told >>= \case
+                  newest : _ -> pure newest
+                  [] -> unexpected "a word about the reload" "nothing"
+            )
+            (map (\(spec, l) -> (renderListen spec, listenerAddress l)) <$> reloadingPlaces state)
+
+listeners :: IO ()
+listeners = withDirectory $ \d -> do
+  a <- page d "a" "a"
+  b <- page d "b" "b"
+  let listen = map (either error id . parseListen)
+      options directory specs = (defaultServeOptions directory) {serveListen = listen specs}
+      unix = "unix:" ++ (d </> "socket")
+      at places spec = maybe (error ("no " ++ spec)) pure . lookup spec =<< places
+  reloading (options a ["127.0.0.1:0", unix]) $ \again places -> do
+    stays <- at places "127.0.0.1:0"
+    goes <- at places unix
+    withClient stays $ \kept -> withClient goes $ \going -> do
+      of' kept "x" "/" >>= answersWith 200 "a"
+      of' going "x" "/" >>= answersWith 200 "a"
+      again (options b ["127.0.0.1:0", "[::1]:0"]) >>= (@?= Right "the configuration has been loaded again")
+      -- What was connected is served on, by what is new.
+      of' kept "x" "/" >>= answersWith 200 "b"
+      of' going "x" "/" >>= answersWith 200 "b"
+      at places "127.0.0.1:0" >>= (@?= stays)
+      comes <- at places "[::1]:0"
+      withClient comes $ \client -> of' client "x" "/" >>= answersWith 200 "b"
+      doesFileExistAnyway (d </> "socket") >>= (@?= False)
+      -- An address that is taken: nothing of the new is served.
+      let taken = case stays of
+            SockAddrInet port _ -> "127.0.0.1:" ++ show port
+            other -> show other
+      r <- again (options a ["127.0.0.1:0", "[::1]:0", unix, taken])
+      assertBool (show r) (either (isPrefixOf ("the configuration cannot be used, and the old one stays: cannot listen on " ++ taken)) (const False) r)
+      of' kept "x" "/" >>= answersWith 200 "b"
+      doesFileExistAnyway (d </> "socket") >>= (@?= False)
+      -- With TLS from now on, which needs certificates.
+      r2 <- again (options a ["127.0.0.1:0", "https://127.0.0.1:0"])
+      assertBool (show r2) (either ("there is no certificate" `isInfixOf`) (const False) r2)
+      again (options a ["127.0.0.1:0", "https://127.0.0.1:0"]) {serveTls = TlsSelfSigned} >>= (@?= Right "the configuration has been loaded again")
+      secure <- at places "https://127.0.0.1:0"
+      withClient secure $ \client -> do
+        answer <- of' client "x" "/"
+        assertBool (show answer) ("speaks HTTPS" `B.isInfixOf` answerBody answer)
+  where
+    doesFileExistAnyway path = either (\e -> const False (e :: SomeException)) (const True) <$> try (getFileStatus path)
+
+needsRestart :: IO ()
+needsRestart = withDirectory $ \d -> do
+  a <- page d "a" "a"
+  let options = (defaultServeOptions a) {serveListen = [ListenSpec Http (ListenHost "127.0.0.1" 0)]}
+  reloading options $ \again _ -> do
+    again options {serveAccessLog = Just "/x", serveCores = Just 7} >>= (@?= Right "the configuration has been loaded again; a restart or SIGUSR2 is needed for cores, the access log")
+    again options {serveSites = site (d </> "none") [] :| []} >>= \r -> assertBool (show r) (isLeft r)

@@ -28,6 +28,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Inherited,
     module Heddle.Serve.IsoTime,
     module Heddle.Serve.Listen,
+    module Heddle.Serve.Listeners,
     module Heddle.Serve.Listing,
     module Heddle.Serve.LogFilter,
     module Heddle.Serve.LogFormat,
@@ -37,11 +38,14 @@ module Heddle.Serve.Internal
     module Heddle.Serve.LogTarget,
     module Heddle.Serve.LogTemplate,
     module Heddle.Serve.Mime,
+    module Heddle.Serve.Certificates,
     module Heddle.Serve.OpenFile,
+    module Heddle.Serve.Options,
     module Heddle.Serve.Password,
     module Heddle.Serve.Policy,
     module Heddle.Serve.Process,
     module Heddle.Serve.RealClient,
+    module Heddle.Serve.Reload,
     module Heddle.Serve.Root,
     module Heddle.Serve.Routes,
     module Heddle.Serve.Site,
@@ -54,6 +58,7 @@ where
 
 import Heddle.Serve.AccessLog
 import Heddle.Serve.Behind
+import Heddle.Serve.Certificates
 import Heddle.Serve.ClientTable hiding (RateLimit (..))
 import Heddle.Serve.Coding
 import Heddle.Serve.DescriptorReserve
@@ -70,6 +75,7 @@ import Heddle.Serve.Hosts
 import Heddle.Serve.Inherited
 import Heddle.Serve.IsoTime
 import Heddle.Serve.Listen
+import Heddle.Serve.Listeners
 import Heddle.Serve.Listing
 import Heddle.Serve.LogFilter
 import Heddle.Serve.LogFormat
@@ -80,10 +86,12 @@ import Heddle.Serve.LogTarget
 import Heddle.Serve.LogTemplate
 import Heddle.Serve.Mime
 import Heddle.Serve.OpenFile
+import Heddle.Serve.Options
 import Heddle.Serve.Password
 import Heddle.Serve.Policy
 import Heddle.Serve.Process
 import Heddle.Serve.RealClient
+import Heddle.Serve.Reload
 import Heddle.Serve.Root
 import Heddle.Serve.Routes
 import Heddle.Serve.Site

@@ -140,7 +140,10 @@ withSite context site body = withRoot $ \root -> do
 -- | What a capability answers with.
 data SiteHandlers = SiteHandlers
   { siteMain :: !Handler,
-    siteAtOnce :: !(Request -> IO (Maybe Reply))
+    -- | For 'handlersAtOnce'.
+    siteAtOnce :: !(Request -> IO (Maybe Reply)),
+    -- | What 'siteMain' would answer, if that is in memory and needs nothing that is open.
+    siteCached :: !(Request -> IO (Maybe Reply))
   }
 
 -- | The handlers of one capability, with caches of their own.
@@ -153,9 +156,10 @@ siteHandlers (OpenSites _ unknown sites) = do
       hosts <- newHosts [(name, handlers) | (site, handlers) <- NonEmpty.toList (NonEmpty.zip sites made), name <- siteNames (openSite site)]
       let other = case unknown of
             FirstSite -> first
-            Misdirected -> SiteHandlers (\_ -> pure misdirected) (\_ -> pure Nothing)
+            Misdirected -> SiteHandlers (\_ -> pure misdirected) (\_ -> pure Nothing) (\_ -> pure Nothing)
           select request = (\case Just found -> found; Nothing -> other) <$> hostOf hosts request
-      pure (SiteHandlers (\request -> select request >>= \found -> siteMain found request) (\request -> select request >>= \found -> siteAtOnce found request))
+          at part request = select request >>= \found -> part found request
+      pure (SiteHandlers (at siteMain) (at siteAtOnce) (at siteCached))
   where
     misdirected = problem status421 "This server has no site of that name."
 
@@ -167,7 +171,8 @@ handlersFor context site static users guard = do
       answering = maybe (staticHandler static kept) (\known -> guarded known verified (staticRefusal static kept) (staticHandlerFor static kept)) users
   pure
     SiteHandlers
-      { siteMain = maybe id (\g -> guardHandler g (staticRefusal static kept)) guard (redirecting answering),
+      { siteCached = if siteRedirectHttps site || isJust users || isJust guard then \_ -> pure Nothing else staticCached static kept,
+        siteMain = maybe id (\g -> guardHandler g (staticRefusal static kept)) guard (redirecting answering),
         siteAtOnce = if siteRedirectHttps site || isJust users then \_ -> pure Nothing else maybe id guardAtOnce guard (staticAtOnce static kept)
       }
 

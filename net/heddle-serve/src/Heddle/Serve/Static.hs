@@ -20,6 +20,7 @@ module Heddle.Serve.Static
     staticHandlerFor,
     staticBelow,
     staticAtOnce,
+    staticCached,
     staticRefusal,
   )
 where
@@ -254,6 +255,35 @@ staticAtOnce site kept request = do
           conditional <- isConditional request
           ranged <- hasHeader request HeaderRange
           pure (if requestBegan request < after (seconds 1) checked' && not (conditional || ranged) then Just (Ready (entryReply entry)) else Nothing)
+
+-- | A reply from the cache that needs nothing else: the file, parts of it, or that it is unchanged. 'staticHandler' makes the
+-- same.
+--
+-- [Blocks]: never.
+staticCached :: StaticSite -> Kept -> Request -> IO (Maybe Reply)
+staticCached site kept request = do
+  code <- method request
+  if not (readsFiles code)
+    then pure Nothing
+    else do
+      variant <- variantOf (staticPolicy site) (keptMemo kept) request
+      withPath request (lookupVariant (keptFiles kept) variant) >>= \case
+        Nothing -> pure Nothing
+        Just entry -> do
+          checked' <- entryChecked entry
+          conditional <- isConditional request
+          ranged <- hasHeader request HeaderRange
+          case () of
+            _
+              | requestBegan request >= after (seconds 1) checked' -> pure Nothing
+              | not (conditional || ranged) -> pure (Just (Ready (entryReply entry)))
+              | otherwise -> fromMemory <$> conditionalReply request code (entryRepresentation entry) (cachedContent entry)
+  where
+    fromMemory reply = case reply of
+      Ready _ -> Just reply
+      Segments {} -> Just reply
+      -- It may get an error's page.
+      _ -> Nothing
 
 -- A file that is compressed in itself is cached once, for clients that accept no coding.
 lookupVariant :: FileCache -> Variant -> Ptr Word8 -> Int -> IO (Maybe Entry)
