@@ -15,6 +15,7 @@ import Data.Char (toLower)
 import Data.Either (fromRight)
 import Data.Functor ((<&>))
 import Data.List (intercalate)
+import Data.List.NonEmpty (NonEmpty (..))
 import Data.Maybe (fromMaybe)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
@@ -53,7 +54,7 @@ serveCommand =
         <> progDesc "Serve a directory's files over HTTP and HTTPS"
         <> footer
           "SIGTERM, SIGINT (Ctrl-C) and SIGQUIT let open requests finish, then end; a second signal \
-          \ends at once. SIGUSR1 and SIGHUP open the access log and DIR again. SIGUSR2 starts the program \
+          \ends at once. SIGUSR1 opens the logs again. SIGHUP does that, and opens DIR and everything else again that is served. SIGUSR2 starts the program \
           \again, for an upgrade: it takes over the addresses, and this process ends when it serves. Exit codes: 0 after a \
           \signal, 1 when a second one had to end it by force, 2 when serving could not begin."
         <> failureCode 2
@@ -88,7 +89,7 @@ options =
     <*> accessLogOption
     <*> many
       ( strOption
-          (long "index" <> metavar "NAME" <> help ("Name of a directory's index; may be given more than once (default: " <> intercalate ", " (serveIndexes standard) <> ")"))
+          (long "index" <> metavar "NAME" <> help ("Name of a directory's index; may be given more than once (default: " <> intercalate ", " (siteIndexes (defaultSite Nothing)) <> ")"))
       )
     <*> switch (long "hidden" <> help "Serve names that begin with a dot, too")
     <*> option
@@ -130,24 +131,18 @@ options =
   where
     build directory listen routed proxied ruled tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files (LogChoices format logs) showing limits guards sandbox processes opens announced =
       tlsOf tls <&> \source ->
-        Chosen showing opens sandbox processes . ruled $
+        Chosen showing opens sandbox processes $
           defaults
-            { serveListen = if null listen then serveListen defaults else listen,
-              serveRoutes = routed,
-              serveProxy = proxied (serveProxy defaults),
+            { serveSites = site :| [],
+              serveListen = if null listen then serveListen defaults else listen,
               serveTls = source,
-              serveRedirect = redirect,
               serveCores = cores,
               serveAccessLog = accessLog,
-              serveIndexes = if null indexes then serveIndexes defaults else indexes,
-              serveHidden = dotted,
               serveDrain = seconds drain,
               servePidFile = pidFile,
               serveUser = user,
               serveSpread = if one then OneAcceptor else PortPerCapability,
               serveBackend = choice,
-              serveFiles = files,
-              serveGuard = guards,
               serveLogFormat = format,
               serveLogs = logs,
               serveProxyProtocol = announced,
@@ -155,6 +150,18 @@ options =
             }
       where
         defaults = defaultServeOptions directory
+        blank = defaultSite (Just directory)
+        site =
+          ruled
+            blank
+              { siteRoutes = routed,
+                siteProxy = proxied (siteProxy blank),
+                siteRedirectHttps = redirect,
+                siteIndexes = if null indexes then siteIndexes blank else indexes,
+                siteHidden = dotted,
+                siteFiles = files,
+                siteGuard = guards
+              }
     maxAge n = C.pack ("max-age=" ++ show n)
     -- For the help: the defaults do not depend on the directory.
     standard = defaultServeOptions "."
@@ -180,7 +187,7 @@ routes =
       (one, []) -> [one]
 
 -- What programs have in common.
-programRules :: Parser (ServeOptions -> ServeOptions)
+programRules :: Parser (Site -> Site)
 programRules =
   build
     <$> many
@@ -195,7 +202,7 @@ programRules =
       (positive 1000000 "a number of seconds")
       (long "program-time" <> metavar "SECONDS" <> value 3600 <> showDefault <> help "How long a program of --cgi may run")
   where
-    build variables most time chosen = chosen {serveVariables = variables, serveProgramLimit = most, serveProgramTime = seconds time}
+    build variables most time chosen = chosen {siteVariables = variables, siteProgramLimit = most, siteProgramTime = seconds time}
     variable text = case break (== '=') text of
       (name, '=' : value') | not (null name) -> Right (encodeUtf8 (T.pack name), encodeUtf8 (T.pack value'))
       _ -> Left ("expected NAME=VALUE, not '" ++ text ++ "'")

@@ -18,7 +18,8 @@ import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Char (isSpace)
 import Data.Either (rights)
 import Data.List (isPrefixOf, nub, sort)
-import Data.Maybe (isJust, maybeToList)
+import Data.List.NonEmpty qualified as NonEmpty
+import Data.Maybe (isJust, mapMaybe, maybeToList)
 import Foreign.C.String (CString)
 import Foreign.C.Types (CInt (..), CSize (..))
 import Foreign.Marshal.Array (withArray0)
@@ -86,20 +87,18 @@ sandboxed (SandboxOptions mode shows' reads' writes) opens options arguments = d
 
 planOf :: Mode -> [FilePath] -> [FilePath] -> ServeOptions -> IO Plan
 planOf mode reads' writes options = do
-  directory <- dropTrailingPathSeparator <$> makeAbsolute (serveDirectory options)
-  real <- canonicalizePath directory
   program <- getExecutablePath
   libraries <- mappedDirectories
-  link <- try (pathIsSymbolicLink directory)
   homes <- sequence [getHomeDirectory, pure "/", pure "/home", pure "/root"]
+  directories <- concat <$> traverse (withParents homes) (nub (concat [maybeToList (siteDirectory site) ++ [p | RouteSpec _ (FilesIn p) <- siteRoutes site] | site <- sites]))
   here <- getCurrentDirectory
   certificates <- traverse withReal [path | TlsOf config <- [serveTls options], pair <- tlsPairs config, PemFile path <- [pairChain pair, pairKey pair]]
-  users <- traverse withReal (maybeToList (fileUsers (serveFiles options)))
-  let parents = [p | p <- takeDirectory directory : [takeDirectory real | either (\(_ :: IOException) -> False) id link], p `notElem` homes]
-      logs = [p | LogFile p <- rights (map parseLogTarget (maybeToList (serveAccessLog options))) ++ maybeToList (logErrors (serveLogs options))] ++ maybeToList (servePidFile options)
+  users <- traverse withReal (nub (mapMaybe (fileUsers . siteFiles) sites))
+  let logs = [p | LogFile p <- rights (map parseLogTarget (maybeToList (serveAccessLog options))) ++ maybeToList (logErrors (serveLogs options))] ++ maybeToList (servePidFile options)
       sockets = [p | ListenSpec _ (ListenUnix p) <- serveListen options]
-      programs = [p | RouteSpec _ (CgiDirectory p) <- serveRoutes options]
-      routed = not (null (serveRoutes options))
+      routes = concatMap siteRoutes sites
+      programs = [p | RouteSpec _ (CgiDirectory p) <- routes]
+      routed = any (connects . specTarget) routes
       system
         | routed = ["/etc", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/run/systemd/resolve"]
         | otherwise = map ("/etc/" ++) ["ld.so.cache", "ld.so.preload", "nsswitch.conf", "passwd", "group", "hosts", "host.conf", "gai.conf", "resolv.conf", "services", "localtime", "timezone", "mime.types", "ssl/openssl.cnf"]
@@ -107,13 +106,28 @@ planOf mode reads' writes options = do
   linked <- traverse canonicalizePath logs
   let resolve path = if "/" `isPrefixOf` path then path else here ++ "/" ++ path
       rules =
-        [(Reading, p) | p <- directory : real : parents ++ concat certificates ++ concat users ++ system ++ ["/usr/lib", "/usr/share/zoneinfo", "/proc", "/sys", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"] ++ map resolve reads']
+        [(Reading, p) | p <- directories ++ concat certificates ++ concat users ++ system ++ ["/usr/lib", "/usr/share/zoneinfo", "/proc", "/sys", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"] ++ map resolve reads']
           ++ [(Executing, p) | p <- takeDirectory program : libraries ++ map resolve programs ++ (if null programs then [] else ["/bin", "/sbin", "/usr", "/lib", "/lib64"])]
           ++ [(Writing, p) | p <- ["/dev/null", "/dev/tty"] ++ map (directoryOf . resolve) (logs ++ sockets) ++ map directoryOf linked ++ map resolve writes]
       -- Programs, and files that are anywhere, need what nobody has listed.
-      free = mode == Auto && (not (null programs) || fileFollow (serveFiles options))
+      free = mode == Auto && (not (null programs) || any (fileFollow . siteFiles) sites)
   pure (Plan (if free then Nothing else Just (nub (sort rules))) routed)
   where
+    sites = NonEmpty.toList (serveSites options)
+    -- What may need other machines, or programs that do.
+    connects = \case
+      FilesIn _ -> False
+      RedirectTo _ _ -> False
+      RespondWith {} -> False
+      RewriteTo _ -> False
+      TryFiles _ _ -> False
+      _ -> True
+    -- A directory, what it leads to, and the directories in which they may be replaced.
+    withParents homes path = do
+      directory <- dropTrailingPathSeparator <$> makeAbsolute path
+      real <- canonicalizePath directory
+      link <- try (pathIsSymbolicLink directory)
+      pure (directory : real : [p | p <- takeDirectory directory : [takeDirectory real | either (\(_ :: IOException) -> False) id link], p `notElem` homes])
     -- Files are replaced by renaming, so it is their directory that counts; devices are what they are.
     directoryOf path = if "/dev/" `isPrefixOf` path || "/proc/" `isPrefixOf` path then path else takeDirectory path
     withReal path = do

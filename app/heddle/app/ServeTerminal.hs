@@ -16,6 +16,8 @@ where
 
 import Control.Monad (when)
 import Data.List (intercalate)
+import Data.List.NonEmpty (NonEmpty (..))
+import Data.Maybe (fromMaybe)
 import Heddle.Prim.Atomic (Words, newWords, readWord, writeWord)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Serve
@@ -71,19 +73,22 @@ forTerminal terminal choice options = case choice of
 -- | Say what happened.
 say :: Terminal -> ServeOptions -> ServeEvent -> IO ()
 say terminal chosen = \case
-  Serving urls cores -> out ("Serving " ++ serveDirectory chosen ++ " on " ++ unwords urls ++ " (" ++ count cores "core" ++ "; Ctrl-C stops)")
+  Serving urls cores -> out ("Serving " ++ served ++ " on " ++ unwords urls ++ " (" ++ count cores "core" ++ "; Ctrl-C stops)")
   Draining open -> out ("Stopping; " ++ count open "open connection" ++ ".")
   Stopped 0 -> out "Stopped."
   Stopped cut -> out ("Stopped; " ++ count cut "connection" ++ " cut.")
-  Trouble what -> apart (problem what)
-  Failure what -> apart (problem what)
-  Notice what -> apart (out ("heddle serve: " ++ what))
+  Trouble text -> apart (problem text)
+  Failure text -> apart (problem text)
+  Notice text -> apart (out ("heddle serve: " ++ text))
   Busy traffic -> do
     putStr ("\r" ++ trafficLine traffic ++ "\ESC[K")
     hFlush stdout
     writeWord (terminalShows terminal) 0 1
   where
-    problem what = clear >> putErrorLine ("heddle serve: " ++ what)
+    served = case serveSites chosen of
+      site :| [] -> fromMaybe "routes" (siteDirectory site)
+      sites -> count (length sites) "site"
+    problem text = clear >> putErrorLine ("heddle serve: " ++ text)
     -- With a log of messages, they are in it.
     apart = when (null (logErrors (serveLogs chosen)))
     -- Standard output may be the access log.

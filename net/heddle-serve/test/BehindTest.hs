@@ -38,7 +38,10 @@ withRoutes = withRoutesUnder (ProgramRules [("X_SET", "set")] 64 (seconds 60))
 
 withRoutesUnder :: ProgramRules -> [RouteSpec] -> FilePath -> (Routes -> IO a) -> IO a
 withRoutesUnder rules specs directory body = withRuntime defaultConfig $ \runtime ->
-  withGateways runtime (const (pure ())) directory (const (pure True)) (defaultProxySettings "" []) rules specs body
+  withGateways runtime (const (pure ())) (Just directory) (const (pure True)) noFiles (defaultProxySettings "" []) rules LongestPrefix specs body
+
+noFiles :: OpenFiles
+noFiles = OpenFiles (\_ _ _ -> fail "no route of files")
 
 script :: FilePath -> [String] -> IO ()
 script path lines' = writeFile path (unlines ("#!/bin/sh" : lines')) >> setFileMode path 0o755

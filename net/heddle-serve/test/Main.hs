@@ -8,6 +8,7 @@ import GuardTest qualified
 import Heddle.IO (systemRuntime)
 import ConfigTest qualified
 import Heddle.Testkit.Descriptors
+import HostsTest qualified
 import ListenTest qualified
 import LogLineTest qualified
 import LogRingTest qualified
@@ -16,8 +17,10 @@ import MimeTest qualified
 import PolicyTest qualified
 import ProcessTest qualified
 import RoutesTest qualified
+import SitesTest qualified
 import StaticTest qualified
 import System.Environment (setEnv)
+import TargetTest qualified
 import Test.Tasty
 
 main :: IO ()
@@ -41,6 +44,9 @@ main = do
         LogTemplateTest.tests,
         StaticTest.tests,
         RoutesTest.tests,
+        HostsTest.tests,
+        TargetTest.tests,
+        SitesTest.tests,
         BehindTest.tests,
         ConditionTest.tests,
         ConfigTest.tests,

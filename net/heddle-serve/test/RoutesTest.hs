@@ -76,7 +76,7 @@ named name place request = do
 
 longest :: IO ()
 longest = do
-  let routes = newRoutes [(RoutePattern "" ".php", named "php"), (RoutePattern "a" "", named "a"), (RoutePattern "a/b" "", named "ab"), (RoutePattern "a/b" ".php", named "abphp")]
+  let routes = newRoutes LongestPrefix [(RoutePattern "" ".php", Through (named "php")), (RoutePattern "a" "", Through (named "a")), (RoutePattern "a/b" "", Through (named "ab")), (RoutePattern "a/b" ".php", Through (named "abphp"))]
       at path = fmap foundFile . findRoute routes <$> decodePath path
   at "/" @?= Right Nothing
   at "/x.php" @?= Right (Just True)
@@ -88,6 +88,11 @@ longest = do
   at "/a/x.php" @?= Right (Just False)
   at "/a/b/x.php" @?= Right (Just True)
   at "/a/b/x" @?= Right (Just False)
+  -- In their order, the first that matches.
+  let ordered = newRoutes AsWritten [(RoutePattern "a" "", Through (named "a")), (RoutePattern "a/b" "", Through (named "ab")), (RoutePattern "" "", Through (named "all"))]
+      prefixAt path = fmap (placePrefix . foundPlace) . findRoute ordered <$> decodePath path
+  prefixAt "/a/b/x" @?= Right (Just "a")
+  prefixAt "/c" @?= Right (Just "")
 
 besides :: IO ()
 besides = withRoutedSite routes populate $ \site -> do
@@ -117,7 +122,7 @@ besides = withRoutedSite routes populate $ \site -> do
   lines' <- siteLines site
   assertBool "routed requests are in the log" (any ("GET /app/page HTTP/1.1" `B.isInfixOf`) lines')
   where
-    routes = newRoutes [(RoutePattern "app" "", named "app")]
+    routes = newRoutes LongestPrefix [(RoutePattern "app" "", Through (named "app"))]
     populate directory = do
       createDirectory (directory </> "app")
       B.writeFile (directory </> "app" </> "page") "the file below the route"
@@ -135,7 +140,7 @@ programs = withRoutedSite routes populate $ \site -> do
   -- Names that begin with a dot are as hidden as files are.
   asking site "GET" "/.secret/a.htm" [] >>= (@?= 404) . answerCode
   where
-    routes = newRoutes [(RoutePattern "" ".htm", named "php")]
+    routes = newRoutes LongestPrefix [(RoutePattern "" ".htm", Through (named "php"))]
     populate directory = do
       createDirectory (directory </> "d")
       createDirectory (directory </> ".secret")

@@ -67,7 +67,8 @@ withSiteOf files user routes populate body = withDirectory $ \directory -> do
   withRuntime defaultConfig $ \runtime ->
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
       bracket (openRoot (C.pack directory)) closeRoot $ \root -> do
-        let make _ = do
+        let opening = Opening (Just root) noReserve False
+            make _ = do
               kept <- newKept
               clock <- newLogClock
               let hook request what status bytes = do
@@ -75,7 +76,7 @@ withSiteOf files user routes populate body = withDirectory $ \directory -> do
                       end <- pokeLogLine clock request what status bytes p
                       B.packCStringLen (castPtr p, end `minusPtr` p)
                     atomicModifyIORef' logged (\ls -> (line : ls, ()))
-              pure (staticHandlerFor (Site (Opening root noReserve False) ["index.html", "index.htm"] False "heddle" (policyOf files) routes) kept user, Just hook)
+              pure (staticHandlerFor (StaticSite opening "" opening ["index.html", "index.htm"] False "heddle" (policyOf files) routes) kept user, Just hook)
         withServer runtime settings make [listener] $ \server -> do
           r <- body (Running directory (listenerAddress listener) (reverse <$> readIORef logged))
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)

@@ -14,6 +14,7 @@ module Heddle.Http
     Server,
     withServer,
     withServerOn,
+    serveAlso,
     Scheme (..),
     ProxyUse (..),
     drainUntil,

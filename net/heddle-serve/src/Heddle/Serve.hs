@@ -15,8 +15,7 @@ module Heddle.Serve
     serveSite,
     serveByWorkers,
     isWorker,
-    ServeOptions (..),
-    defaultServeOptions,
+    module Heddle.Serve.Options,
     ServeTls (..),
     ServeEvent (..),
     ServeError (..),
@@ -47,15 +46,28 @@ module Heddle.Serve
     parseGlob,
     Traffic (..),
 
+    -- * Sites
+    module Heddle.Serve.Site,
+    HostPattern (..),
+    parseHost,
+    renderHost,
+
     -- * Files
     module Heddle.Serve.FileOptions,
 
     -- * Routes
     RouteSpec (..),
     RouteTarget (..),
+    TryLast (..),
     RoutePattern (..),
     parseRoute,
+    parsePattern,
+    renderPattern,
     parseUpstreams,
+    TargetTemplate,
+    parseTarget,
+    renderTarget,
+    targetVariables,
 
     -- * Limits of each client
     GuardOptions (..),
@@ -85,36 +97,33 @@ module Heddle.Serve
   )
 where
 
-import Control.Monad (unless, when)
-import Data.ByteString (ByteString)
+import Control.Monad (forever, unless)
 import Data.Char (isControl)
 import Data.Foldable (for_)
-import Data.List (intercalate, nub)
+import Data.List (nub)
 import Data.Maybe (catMaybes, isJust)
 import Data.Traversable (for)
-import Heddle.Gateway.Proxy (Network, ProxySettings (..), defaultProxySettings, isWithin, peerAddressOf)
 import Heddle.Http
-import Heddle.Http.UriPath (decodePath)
-import Heddle.IO (BackendChoice (..), Config (..), Listener, Shortage (..), Spread (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
+import Heddle.IO (Config (..), Shortage (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
-import Heddle.Prim.File (closeFile, openBeneath, readOnly)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, labelMe, setCapabilities)
 import Heddle.Prim.WaitCell
 import Heddle.Scope (withTask)
 import Heddle.Serve.AccessLog
 import Heddle.Serve.Activity
-import Heddle.Serve.Behind
 import Heddle.Serve.Certificates
 import Heddle.Serve.DescriptorReserve (withDescriptorReserve)
 import Heddle.Serve.Error
 import Heddle.Serve.ErrorLog
-import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.FileOptions
 import Heddle.Serve.Forward (parseUpstreams)
+import Heddle.Serve.Generations
 import Heddle.Serve.Glob (Glob, parseGlob)
 import Heddle.Serve.Guard
+import Heddle.Serve.Held (withHolder)
+import Heddle.Serve.HostName (HostPattern (..), parseHost, renderHost)
 import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
@@ -126,107 +135,17 @@ import Heddle.Serve.LogSink (RotateAt (..), Rotation (..), noRotation, parseRota
 import Heddle.Serve.LogTarget
 import Heddle.Serve.Messages
 import Heddle.Serve.Notify
-import Heddle.Serve.OpenFile (Opening (..), hasFile, openFollowing)
+import Heddle.Serve.Options
 import Heddle.Serve.Password (hashPassword, longestPassword)
-import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Process
-import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
+import Heddle.Serve.Reload
 import Heddle.Serve.Routes
 import Heddle.Serve.Signals (handleSignals)
-import Heddle.Serve.Static
+import Heddle.Serve.Site
+import Heddle.Serve.Sites
 import Heddle.Serve.Successor
 import Heddle.Serve.Supervisor
-import Heddle.Serve.Users (guarded, newVerified, openUsers)
-
--- | What to serve and how.
-data ServeOptions = ServeOptions
-  { serveDirectory :: !FilePath,
-    serveListen :: ![ListenSpec],
-    -- | What is not answered from the directory.
-    serveRoutes :: ![RouteSpec],
-    -- | What the proxies of routes have in common; prefix and upstreams are the routes'.
-    serveProxy :: !ProxySettings,
-    -- | Variables for the programs of routes.
-    serveVariables :: ![(ByteString, ByteString)],
-    -- | How many CGI programs of a route may run at once, and for how long each.
-    serveProgramLimit :: !Int,
-    serveProgramTime :: !Nanos,
-    -- | The certificates of the addresses after @https:\/\/@.
-    serveTls :: !ServeTls,
-    -- | Answer requests without TLS with a redirection to the first address with TLS.
-    serveRedirect :: !Bool,
-    -- | How many cores; 'Nothing' for all that the process may run on.
-    serveCores :: !(Maybe Int),
-    -- | As 'parseLogTarget' reads it: a file, or @-@ for standard output, or a daemon.
-    serveAccessLog :: !(Maybe FilePath),
-    serveLogFormat :: !LogFormat,
-    serveLogs :: !LogOptions,
-    -- | Peers that begin each connection with a header of the PROXY protocol, which names its client.
-    serveProxyProtocol :: ![Network],
-    -- | Requests on standard output in this format, besides the access log.
-    serveConsole :: !(Maybe LogFormat),
-    -- | Tell of the traffic about once a second while there is any: 'Busy'.
-    serveActivity :: !Bool,
-    -- | Names tried for a directory.
-    serveIndexes :: ![FilePath],
-    -- | Serve names that begin with a dot.
-    serveHidden :: !Bool,
-    -- | How long open connections may take to finish after the first signal to stop.
-    serveDrain :: !Nanos,
-    -- | How connections reach the cores.
-    serveSpread :: !Spread,
-    -- | The system call that reports events to the event managers.
-    serveBackend :: !BackendChoice,
-    -- | Headers, pages, listings, compression.
-    serveFiles :: !FileOptions,
-    -- | Which clients are answered, and how often.
-    serveGuard :: !GuardOptions,
-    -- | Runs in a thread of its own at the second signal, after all connections were closed.
-    -- The event listener may be stuck at that time, so a program that must end exits here.
-    serveSecond :: !(IO ()),
-    -- | The program and the arguments of a successor, which SIGUSR2 starts; 'Nothing' to do nothing then.
-    serveSuccessor :: !(Maybe (FilePath, [String])),
-    -- | A file for the process id.
-    servePidFile :: !(Maybe FilePath),
-    -- | Whose rights to serve with, after the addresses, the log and the certificates have been opened.
-    serveUser :: !(Maybe UserSpec),
-    serveSettings :: !Settings
-  }
-
--- | A directory on @localhost:8080@, all cores, no log, @index.html@.
-defaultServeOptions :: FilePath -> ServeOptions
-defaultServeOptions directory =
-  ServeOptions
-    { serveDirectory = directory,
-      serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
-      serveRoutes = [],
-      serveProxy = defaultProxySettings "" [],
-      serveVariables = [],
-      serveProgramLimit = 64,
-      serveProgramTime = seconds 3600,
-      serveTls = NoTls,
-      serveRedirect = False,
-      serveCores = Nothing,
-      serveAccessLog = Nothing,
-      serveLogFormat = Combined,
-      serveLogs = defaultLogOptions,
-      serveProxyProtocol = [],
-      serveConsole = Nothing,
-      serveActivity = False,
-      serveIndexes = ["index.html", "index.htm"],
-      serveHidden = False,
-      serveDrain = seconds 30,
-      serveSpread = PortPerCapability,
-      serveBackend = Epoll,
-      serveFiles = defaultFileOptions,
-      serveGuard = noGuard,
-      serveSecond = pure (),
-      serveSuccessor = Nothing,
-      servePidFile = Nothing,
-      serveUser = Nothing,
-      serveSettings = defaultSettings
-    }
+import Heddle.Serve.TargetTemplate (TargetTemplate, parseTarget, renderTarget, targetVariables)
 
 -- | Events while serving.
 data ServeEvent
@@ -276,82 +195,90 @@ serveSite options tell = do
   inherited <- takeInherited
   worker <- takeSupervisor
   for_ worker (const leaveGroup)
-  directory <- fileNameBytes (serveDirectory options)
-  indexes <- traverse fileNameBytes (serveIndexes options)
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withNotify runtime $ \channel -> withErrors $ \errors -> withMessages runtime (\event -> notifyOf channel event >> for_ errors (toErrorLog event) >> tell event) $ \messages ->
-      bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
-          checkPages options indexes root routes
-          users <- openUsersOf messages
-          guard <- newGuard (proxyTrusted (serveProxy options)) (serveGuard options)
-          let settings = (settingsWith messages) {settingOpened = guard >>= \g -> guardConnections g (announce messages . Trouble)}
-              policy = policyOf (serveFiles options)
-              site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy routes
-          withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
-            certificates <- either (throwIO . CannotUse) pure loaded
-            withListeners runtime (serveSpread options) inherited (isJust worker) (serveListen options) $ \places -> do
-              schemes <- for places $ \(spec, listener) -> (,) listener . announcedBy (serveProxyProtocol options) <$> schemeOf certificates spec
-              redirecting <- redirection options places
-              let make capability = do
-                    kept <- newKept
-                    verified <- newVerified
-                    logHook <- traverse (\log' -> accessLogHook log' trusted (serveLogFormat options) capability) accessLog
-                    consoleHook <- traverse (\(format, log') -> accessLogHook log' trusted format capability) console
-                    let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
-                    pure
-                      Handlers
-                        { handlersMain = maybe id (\g -> guardHandler g (staticRefusal site kept)) guard (redirecting (maybe (staticHandler site kept) (\known -> guarded known verified (staticRefusal site kept) (staticHandlerFor site kept)) users)),
-                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (maybe id guardAtOnce guard (staticAtOnce site kept)),
-                          handlersLog = together hooks
-                        }
-              for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
-              -- After that, for a change of rights forgets it.
-              for_ worker followSupervisor
-              withServerOn runtime settings make schemes $ \http -> do
-                stop <- newWaitCell
-                upgrade <- newWaitCell
-                let reopen' = do
-                      notifyReloading channel
-                      refreshRoot root
-                      for_ accessLog reopen
-                      for_ errors reopenErrors
-                      for_ certificates (`reload` tellOfCertificates messages)
-                      notifyReady channel
-                    atSecond = cutShort http >> for_ accessLog abandon >> for_ console (abandon . snd) >> serveSecond options
-                    -- One at a time, and none after the stop, which ends a successor that does not serve yet. It runs masked: one that
-                    -- has been heard gets the listeners.
-                    succession = for_ (serveSuccessor options) $ \(program, arguments) ->
-                      let go = do
-                            park upgrade
-                            started <- trySync (startSuccessor runtime (seconds 60) program arguments (notifyVariables channel) (handedOver places))
-                            case either (Left . describeException) id started of
-                              Left why -> do
-                                announce messages (Trouble ("the successor does not serve, so this process goes on: " ++ why))
-                                _ <- reset upgrade
-                                go
-                              Right pid -> do
-                                for_ places (handOverListener . snd)
-                                notifySuccessor channel pid
-                                announce messages (Notice ("process " ++ show pid ++ " serves from now on"))
-                                unpark stop
-                       in go
-                handleSignals (unpark stop) atSecond reopen' (unpark upgrade)
-                unless (null (inheritedSockets inherited) || or [True | ListenInherited _ <- map (listenPlace . fst) places]) $
-                  announce messages (Trouble "systemd has passed sockets, and nobody accepts from them; use --listen systemd")
-                -- Signals may come from now on.
-                maybe id withPid (servePidFile options) $ do
-                  for_ (inheritedHandover inherited) announceReady
-                  announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
-                  withTask (labelMe "serve/successor" >> mask_ succession) (const (park stop))
-                  open <- connectionsOpen http
-                  announceSoon messages (Draining open)
-                  deadline <- deadlineIn (serveDrain options)
-                  _ <- drainUntil http deadline
-                  left <- connectionsOpen http
-                  announceSoon messages (Stopped left)
+      withLog runtime messages $ \accessLog -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts ->
+        withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
+          certificates <- either (throwIO . CannotUse) pure loaded
+          withHolder (announce messages . Trouble) $ \holder -> withListeners runtime (serveSpread options) inherited (isJust worker) (serveListen options) $ \places -> do
+            schemes <- for places $ \(spec, listener) -> (,) listener . announcedBy (serveProxyProtocol options) <$> schemeOf certificates spec
+            let context = SitesContext runtime reserve (announce messages . Trouble . visible) (settingServerName (serveSettings options))
+            (sites, generations) <- newGenerations holder cores (withSites (context (securePort places)) (serveUnknown options) (serveSites options))
+            let settings = (settingsWith messages) {settingOpened = sitesConnections sites}
+                make capability = do
+                  logHook <- traverse (\log' -> accessLogHook log' trusted (serveLogFormat options) capability) accessLog
+                  consoleHook <- traverse (\(format, log') -> accessLogHook log' trusted format capability) console
+                  let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
+                  pure (Handlers (generationHandler generations) (Just (generationAtOnce generations)) (together hooks))
+            for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
+            -- After that, for a change of rights forgets it.
+            for_ worker followSupervisor
+            withServerOn runtime settings make schemes $ \http -> do
+              stop <- newWaitCell
+              upgrade <- newWaitCell
+              hangUp <- newWaitCell
+              reloading <-
+                newReloading
+                  Reloading
+                    { reloadingRuntime = runtime,
+                      reloadingHolder = holder,
+                      reloadingServer = http,
+                      reloadingCertificates = certificates,
+                      reloadingGenerations = generations,
+                      reloadingContext = context,
+                      reloadingTell = announce messages . either Trouble Notice
+                    }
+                  options
+                  places
+              let reopen' = do
+                    for_ accessLog reopen
+                    for_ errors reopenErrors
+                  onReopen = notifyReloading channel >> reopen' >> reload certificates (tellOfCertificates messages) >> notifyReady channel
+                  -- One at a time; signals that come meanwhile are one more.
+                  reloads = forever $ do
+                    park hangUp
+                    _ <- reset hangUp
+                    notifyReloading channel
+                    reopen'
+                    r <- trySync (reloadOnce reloading)
+                    for_ (either (Just . describeException) (const Nothing) r) (announce messages . Trouble . ("the reload failed: " ++))
+                    notifyReady channel
+                  atSecond = cutShort http >> for_ accessLog abandon >> for_ console (abandon . snd) >> serveSecond options
+                  -- One at a time, and none after the stop, which ends a successor that does not serve yet. It runs masked: one that
+                  -- has been heard gets the listeners.
+                  succession = for_ (serveSuccessor options) $ \(program, arguments) ->
+                    let go = do
+                          park upgrade
+                          here <- reloadingPlaces reloading
+                          started <- trySync (startSuccessor runtime (seconds 60) program arguments (notifyVariables channel) (handedOver here))
+                          case either (Left . describeException) id started of
+                            Left why -> do
+                              announce messages (Trouble ("the successor does not serve, so this process goes on: " ++ why))
+                              _ <- reset upgrade
+                              go
+                            Right pid -> do
+                              for_ here (handOverListener . snd)
+                              notifySuccessor channel pid
+                              announce messages (Notice ("process " ++ show pid ++ " serves from now on"))
+                              unpark stop
+                     in go
+              handleSignals (unpark stop) atSecond onReopen (unpark hangUp) (unpark upgrade)
+              unless (null (inheritedSockets inherited) || or [True | ListenInherited _ <- map (listenPlace . fst) places]) $
+                announce messages (Trouble "systemd has passed sockets, and nobody accepts from them; use --listen systemd")
+              -- Signals may come from now on.
+              maybe id withPid (servePidFile options) $ do
+                for_ (inheritedHandover inherited) announceReady
+                announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
+                withTask (labelMe "serve/successor" >> mask_ succession) $ \_ ->
+                  withTask (labelMe "serve/reload" >> reloads) (const (park stop))
+                open <- connectionsOpen http
+                announceSoon messages (Draining open)
+                deadline <- deadlineIn (serveDrain options)
+                _ <- drainUntil http deadline
+                left <- connectionsOpen http
+                announceSoon messages (Stopped left)
   where
-    trusted = proxyTrusted (serveProxy options)
+    trusted = serveTrusted options
     withErrors body = case logErrors (serveLogs options) of
       Nothing -> body Nothing
       Just place -> withErrorLog (naming (CannotUseLog (renderLogTarget place) . describeErrno)) place (logErrorLevel (serveLogs options)) (body . Just)
@@ -374,9 +301,6 @@ serveSite options tell = do
                 NoDescriptors e -> describeErrno e ++ "; raise the limit of open files (ulimit -n)"
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
-    withRoutes runtime messages root body = do
-      opened <- try (withGateways runtime (announce messages . Trouble . visible) (serveDirectory options) (hasFile (fileFollow (serveFiles options)) root) (serveProxy options) (ProgramRules (serveVariables options) (serveProgramLimit options) (serveProgramTime options)) (serveRoutes options) body)
-      either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
       Just path -> do
@@ -385,9 +309,6 @@ serveSite options tell = do
     withConsole runtime messages body = case serveConsole options of
       Nothing -> body Nothing
       Just format -> withAccessLog runtime id defaultLogOptions LogOutput (announce messages . Trouble) (body . Just . (,) format)
-    openUsersOf messages = for (fileUsers (serveFiles options)) $ \path -> do
-      name <- fileNameBytes path
-      openUsers name (announce messages . Trouble) >>= either (throwIO . CannotUseUsers path) pure
     withCounts runtime messages body
       | serveActivity options = withActivity runtime (announce messages . Busy) (body . Just)
       | otherwise = body Nothing
@@ -442,43 +363,3 @@ together = \case
   [] -> Nothing
   [hook] -> Just hook
   hooks -> Just (\request what status sent -> for_ hooks (\hook -> hook request what status sent))
-
--- The pages that options name must be there, or their mistake would show at the first error only.
-checkPages :: ServeOptions -> [ByteString] -> Root -> Routes -> IO ()
-checkPages options indexes root routes = do
-  for_ (fileErrorPages (serveFiles options)) $ \(_, path) -> do
-    when (isRouted (argumentBytes path)) (throwIO (CannotUsePage "--error-page" path "a route answers for it, so it is not a page"))
-    look (argumentBytes path) >>= \e -> for_ e (throwIO . CannotUsePage "--error-page" path)
-  when (fileFallback (serveFiles options)) $ do
-    found <- traverse look indexes
-    case sequence found of
-      Just (e : _) -> throwIO (CannotUsePage "--spa" (intercalate " or " (serveIndexes options)) e)
-      _ -> pure ()
-  where
-    look path = do
-      now <- monotonicNow
-      directory <- currentRoot root now
-      r <- (if fileFollow (serveFiles options) then openFollowing directory path else openBeneath directory path readOnly)
-      if r < 0 then pure (Just (describeErrno (Errno (negate r)))) else Nothing <$ closeFile (fromIntegral r)
-    -- The text of a program is nobody's business.
-    isRouted path = either (const False) (isJust . findRoute routes) (decodePath ("/" <> path))
-
--- How the connections of an address begin.
-schemeOf :: Maybe Certificates -> ListenSpec -> IO Scheme
-schemeOf certificates spec = case listenProtocol spec of
-  Http -> pure ClearText
-  Https -> maybe (throwIO (NoCertificateFor (renderListen spec))) (pure . openingOf) certificates
-
--- Connections of these peers begin with a header.
-announcedBy :: [Network] -> Scheme -> Scheme
-announcedBy [] scheme = scheme
-announcedBy networks scheme = ProxiedFrom (\address -> any (isWithin (peerAddressOf address)) networks) scheme
-
--- What to do with handlers if requests without TLS are to be redirected: the port is that of the first
--- address with TLS.
-redirection :: ServeOptions -> [(ListenSpec, Listener)] -> IO (Handler -> Handler)
-redirection options places
-  | serveRedirect options = case [p | (spec, listener) <- places, listenProtocol spec == Https, Just p <- [portOf (listenerAddress listener)]] of
-    p : _ -> pure (redirectToHttps p)
-    [] -> throwIO NothingToRedirectTo
-  | otherwise = pure id

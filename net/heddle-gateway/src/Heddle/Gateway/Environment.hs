@@ -27,6 +27,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower, toUpper)
 import Data.Map.Strict qualified as Map
+import Data.Maybe (fromMaybe)
 import Heddle.Gateway.Answer (isHopByHop)
 import Heddle.Gateway.Place
 import Heddle.Http
@@ -90,7 +91,7 @@ variablesOf request place script = do
       passed = [("HTTP_" <> C.map variable n, v) | (n, (_, v)) <- Map.toList gathered, passes n]
       -- After a local redirect the query is the redirect's, the method is GET, and there is no body.
       (verb', asked', left') = case placeQuery place of
-        Nothing -> (verb, asked, left)
+        Nothing -> (verb, fromMaybe asked (placeRewritten place), left)
         Just given -> (if verb == "HEAD" then verb else "GET", given, Just 0)
   pure . concat $
     [ [ ("GATEWAY_INTERFACE", "CGI/1.1"),

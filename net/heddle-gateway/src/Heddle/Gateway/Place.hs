@@ -39,6 +39,8 @@ data Place = Place
     -- | After a local redirect, the new query; the request's method is then as good as GET, and its body has been read or
     -- is nobody's.
     placeQuery :: !(Maybe ByteString),
+    -- | After a rewrite, the new query; the request's method and body stay. The path above is the new one.
+    placeRewritten :: !(Maybe ByteString),
     -- | How many local redirects have led here.
     placeHops :: !Int,
     -- | The user whose name and password the server has found right.
@@ -59,6 +61,7 @@ placeOf prefix path =
       placeRest = if B.null prefix then pathRelative path else B.drop (B.length prefix + 1) (pathRelative path),
       placeSlash = pathTrailingSlash path,
       placeQuery = Nothing,
+      placeRewritten = Nothing,
       placeHops = 0,
       placeUser = Nothing
     }

@@ -25,6 +25,7 @@ module Heddle.Gateway.Proxy
     Proxy,
     withProxy,
     proxyHandler,
+    proxyHandlerFor,
 
     -- * Settings
     ProxySettings (..),
@@ -197,12 +198,18 @@ proxyFigures proxy = do
 -- [Masking]: interruptible; the upstream's connection is then closed.
 -- [Throws]: what reading the body throws, and 'ConnectionLost' when the client has gone.
 proxyHandler :: Proxy -> Handler
-proxyHandler proxy request = do
+proxyHandler proxy = proxyHandlerFor proxy Nothing
+
+-- | The same for another path and query than the client's.
+--
+-- [Blocks]: parks.
+proxyHandlerFor :: Proxy -> Maybe ByteString -> Handler
+proxyHandlerFor proxy instead request = do
   code <- method request
   if code == MethodConnect || code == MethodTrace
     then pure (Whole status405 [Header "Allow" "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"] "This method is not forwarded.\n")
     else
-      planOf (proxyOwn proxy) request >>= \case
+      planOf (proxyOwn proxy) instead request >>= \case
         Left (Unplanned status text) -> pure (sentence status [] text)
         Right planned -> do
           hops <- if code == MethodOptions then header request HeaderMaxForwards else pure Nothing

@@ -18,6 +18,7 @@ module Heddle.Http.Borrowed
     withMethod,
     withTarget,
     withPath,
+    withHost,
     withHeader,
     withReceived,
     foldRequestHeaders,
@@ -53,7 +54,7 @@ import Data.ByteString qualified as B
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Http.Conditional (Preconditions)
-import Heddle.Http.Head (HeadTable, Slice (..), foldHeaderBytes, headLength, knownCount, knownSlice, methodSlice, pathSlice, targetSlice)
+import Heddle.Http.Head (HeadTable, Slice (..), effectiveHost, foldHeaderBytes, headLength, knownCount, knownSlice, methodSlice, pathSlice, targetSlice)
 import Heddle.Http.Names (KnownHeader)
 import Heddle.Http.Preconditions
 import Heddle.Http.Reply (Prebuilt (..))
@@ -84,6 +85,11 @@ withTarget = withSlice targetSlice
 withPath :: Request -> (Ptr Word8 -> Int -> IO a) -> IO a
 withPath = withSlice pathSlice
 {-# INLINE withPath #-}
+
+-- | The requested host and port: of an absolute target or @:authority@, else of the Host header.
+withHost :: Request -> (Ptr Word8 -> Int -> IO a) -> IO a
+withHost = withSlice effectiveHost
+{-# INLINE withHost #-}
 
 -- | The first value of a well-known header.
 withHeader :: KnownHeader -> Request -> (Ptr Word8 -> Int -> IO a) -> IO a

@@ -13,6 +13,7 @@ module Heddle.Http.Server
   ( Server,
     withServer,
     withServerOn,
+    serveAlso,
     Scheme (..),
     ProxyUse (..),
     drainUntil,
@@ -49,7 +50,9 @@ import Network.Socket (SockAddr)
 
 -- | A running server.
 data Server = Server
-  { serverServices :: ![Service],
+  { serverServices :: !(Ref [Service]),
+    -- | How listeners are served.
+    serverSessions :: !(Scheme -> IO (Registration -> IO After)),
     serverDraining :: !Words,
     serverGrace :: !Nanos
   }
@@ -113,8 +116,9 @@ withServerOn runtime settings make listeners = bracket open cutShort
             Proxied use scheme -> proxiedSession contextOf settings use (isClear scheme) (session scheme)
             ProxiedFrom isProxy scheme -> eitherSession (isProxy . registrationPeer) (session (Proxied ProxyRequired scheme)) (session scheme)
           hooked = maybe id hookedSession (settingOpened settings)
-      services <- startSessions options [(listener, ($ B.empty) <$> session scheme) | (listener, scheme) <- listeners]
-      pure (Server services draining (settingGrace settings))
+          sessions scheme = ($ B.empty) <$> session scheme
+      services <- startSessions options [(listener, sessions scheme) | (listener, scheme) <- listeners] >>= newRef
+      pure (Server services sessions draining (settingGrace settings))
     isClear = \case
       ClearText -> True
       Encrypted _ -> False
@@ -123,6 +127,19 @@ withServerOn runtime settings make listeners = bracket open cutShort
     context draining i = do
       handlers <- make i
       newContext runtime settings i draining handlers
+
+-- | Serve further listeners as those of a server, with its handlers and limits. A listener that is closed is served no longer;
+-- its connections are.
+--
+-- [Blocks]: never.
+-- [Throws]: 'IOError' (EBADF) when the runtime has stopped.
+-- [Threads]: one at a time, and none during 'drainUntil' and 'cutShort'.
+serveAlso :: Server -> [(Listener, Scheme)] -> IO ()
+serveAlso server listeners = do
+  known <- readRef (serverServices server)
+  for_ (take 1 known) $ \service -> do
+    new <- startSessionsBeside service [(listener, serverSessions server scheme) | (listener, scheme) <- listeners]
+    writeRef (serverServices server) (new ++ known)
 
 -- Handles one connection. It is given what was received before, with its first call only.
 type Session = ByteString -> Registration -> IO After
@@ -259,7 +276,9 @@ encryptedSession contextOf settings opening = do
 -- [Blocks]: parks.
 drainUntil :: Server -> Deadline -> IO Bool
 drainUntil server deadline = do
-  traverse_ stopAccepting (serverServices server)
+  services <- readRef (serverServices server)
+  let ended time = and <$> traverse (`awaitDrainedUntil` time) services
+  traverse_ stopAccepting services
   atomicWrite (serverDraining server) 0 1
   grace <- deadlineIn (serverGrace server)
   early <- ended (min grace deadline)
@@ -267,10 +286,8 @@ drainUntil server deadline = do
     then pure True
     else do
       atomicWrite (serverDraining server) 0 2
-      traverse_ resumeIdle (serverServices server)
+      traverse_ resumeIdle services
       ended deadline
-  where
-    ended time = and <$> traverse (`awaitDrainedUntil` time) (serverServices server)
 
 -- | Stop accepting and close every connection at once; this also ends a drain in progress.
 --
@@ -278,14 +295,15 @@ drainUntil server deadline = do
 cutShort :: Server -> IO ()
 cutShort server = do
   atomicWrite (serverDraining server) 0 2
-  for_ (serverServices server) $ \service -> do
+  services <- readRef (serverServices server)
+  for_ services $ \service -> do
     stopAccepting service
     closeConnections service
     endService service
 
 -- | How many connections are open.
 connectionsOpen :: Server -> IO Int
-connectionsOpen server = sum <$> traverse openConnections (serverServices server)
+connectionsOpen server = readRef (serverServices server) >>= fmap sum . traverse openConnections
 
 -- | Serve addresses with one handler until an exception ends it.
 --

@@ -27,6 +27,7 @@ module Heddle.Http.UriPath
 
     -- * Encoding
     encodePath,
+    escapedPath,
     isCanonical,
   )
 where
@@ -205,11 +206,13 @@ resolve path = go [] (B.split 0x2F (B.drop 1 path))
 -- @since 0.1.0.0
 encodePath :: UriPath -> ByteString
 encodePath (UriPath relative slash) =
-  B.concat ["/", escape relative, if slash && not (B.null relative) then "/" else ""]
+  B.concat ["/", escapedPath relative, if slash && not (B.null relative) then "/" else ""]
 
--- | Escape every byte that does not stand for itself in a path.
-escape :: ByteString -> ByteString
-escape relative
+-- | Escape every byte of a decoded path, or of a part of one, that does not stand for itself.
+--
+-- [Cost]: O(length); no copy if there is nothing to escape.
+escapedPath :: ByteString -> ByteString
+escapedPath relative
   | B.all isPathByte relative = relative
   | otherwise = B.unsafeCreateUptoN (3 * B.length relative) (\to -> fill to 0 0)
   where

@@ -24,6 +24,7 @@ module Heddle.IO.Service
     startService,
     startServices,
     startSessions,
+    startSessionsBeside,
     ServiceOptions (..),
     defaultServiceOptions,
     Shortage (..),
@@ -150,8 +151,10 @@ data Service = Service
     -- | Word 0: connections open; 1: accepting threads; 8: accepting is paused; 9, 10: when
     -- a pause or a crowd was last reported; 16: draining.
     serviceWords :: !Words,
-    -- | The words of the services started together, this one's among them.
-    servicePeers :: ![Words],
+    -- | The words of the services that share the limit of connections, this one's among them.
+    servicePeers :: !(Ref [Words]),
+    -- | Words 9 and 10 are those of all these services.
+    serviceReports :: !Words,
     -- | Woken when the last connection closes.
     serviceDrained :: !Parker
   }
@@ -194,14 +197,30 @@ startSessions given listeners = mask_ $ do
             servicePaused = void . trySync . servicePaused given,
             serviceCrowded = void . trySync . serviceCrowded given
           }
-  peers <- traverse (const (newWords 24)) listeners
-  traverse (\((listener, handlerFor), counts) -> startOne listener options handlerFor counts peers) (zip listeners peers)
+  peers <- newRef []
+  reports <- newWords 24
+  startBeside options peers reports listeners
 
-startOne :: Listener -> ServiceOptions -> IO (Registration -> IO After) -> Words -> [Words] -> IO Service
-startOne listener options handlerFor counts peers = do
+-- | Serve further listeners as a service's, and share its limit of connections.
+--
+-- [Cost]: as 'startSessions'.
+-- [Blocks]: never.
+-- [Masking]: as 'startSessions'.
+-- [Throws]: as 'startService'.
+startSessionsBeside :: Service -> [(Listener, IO (Registration -> IO After))] -> IO [Service]
+startSessionsBeside service = mask_ . startBeside (serviceOptions service) (servicePeers service) (serviceReports service)
+
+startBeside :: ServiceOptions -> Ref [Words] -> Words -> [(Listener, IO (Registration -> IO After))] -> IO [Service]
+startBeside options peers reports listeners = do
+  counts <- traverse (const (newWords 24)) listeners
+  modifyRef peers (\known -> (counts ++ known, ()))
+  traverse (\((listener, handlerFor), own) -> startOne listener options handlerFor own peers reports) (zip listeners counts)
+
+startOne :: Listener -> ServiceOptions -> IO (Registration -> IO After) -> Words -> Ref [Words] -> Words -> IO Service
+startOne listener options handlerFor counts peers reports = do
   drained <- newParker (listenerRuntime listener)
   number <- fetchAdd (runtimeCounters (listenerRuntime listener)) 8 1
-  let service = Service listener number options handlerFor counts peers drained
+  let service = Service listener number options handlerFor counts peers reports drained
   _ <- fetchAdd (serviceWords service) 1 (length (listenerRegistrations listener))
   for_ (listenerRegistrations listener) $ \registration -> do
     let capability = managerCapability (registrationManager registration)
@@ -239,7 +258,7 @@ acceptLoop service registration =
           waitUntil registration Writable until'
           writeWord (serviceWords service) 8 0
           go idlers scratch burst (min (milliseconds 100) (backOff * 2))
-    once = atMostOnceAMinute (head (servicePeers service))
+    once = atMostOnceAMinute (serviceReports service)
     accepted idlers scratch burst backOff r =
       if r >= 0
         then do
@@ -279,7 +298,7 @@ acceptLoop service registration =
 atLimit :: Service -> IO Bool
 atLimit service = case serviceLimit (serviceOptions service) of
   Nothing -> pure False
-  Just limit -> (>= limit) . sum <$> traverse (`readWord` 0) (servicePeers service)
+  Just limit -> readRef (servicePeers service) >>= fmap ((>= limit) . sum) . traverse (`readWord` 0)
 {-# INLINE atLimit #-}
 
 -- The word holds the time of the last report.

@@ -1,4 +1,5 @@
 {-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE RankNTypes #-}
 
 -- |
 -- Module      : Heddle.Serve.Behind
@@ -12,6 +13,7 @@
 module Heddle.Serve.Behind
   ( withGateways,
     Behind (..),
+    OpenFiles (..),
     ProgramRules (..),
     NotRouted (..),
   )
@@ -25,6 +27,7 @@ import Heddle.Gateway.FastCgi
 import Heddle.Gateway.Place
 import Heddle.Gateway.Proxy (ProxySettings)
 import Heddle.Gateway.Scgi
+import Heddle.Http (Reply (..))
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (Runtime)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
@@ -34,6 +37,7 @@ import Heddle.Prim.Exception (Exception (..), IOException, fromException, throwI
 import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.Forward
 import Heddle.Serve.Listen
+import Heddle.Serve.Redirect (redirectGateway)
 import Heddle.Serve.Routes
 import Network.Socket (SockAddr)
 import System.Posix.Directory (getWorkingDirectory)
@@ -50,8 +54,12 @@ data Behind = Behind
     -- | What proxies have in common.
     behindProxy :: !ProxySettings,
     behindPrograms :: !ProgramRules,
-    behindRoutes :: !(Ref Routes)
+    behindRoutes :: !(Ref Routes),
+    behindFiles :: !OpenFiles
   }
+
+-- | Opens the files of a route's directory while the body runs.
+newtype OpenFiles = OpenFiles (forall a. RoutePattern -> FilePath -> (Gateway -> IO a) -> IO a)
 
 -- | What programs have in common.
 data ProgramRules = ProgramRules
@@ -74,26 +82,32 @@ instance Exception NotRouted where
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
-withGateways runtime tell directory has proxied rules given body = case repeatedPattern specs of
+withGateways :: Runtime -> (String -> IO ()) -> Maybe FilePath -> (ByteString -> IO Bool) -> OpenFiles -> ProxySettings -> ProgramRules -> RouteOrder -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways runtime tell directory has files proxied rules order given body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
-    root <- absolute directory
+    -- Programs of a site without a directory get paths of files that do not exist.
+    root <- maybe (pure "/nonexistent") absolute directory
     routes <- newRef noRoutes
-    go (Behind runtime tell root has proxied rules routes) specs []
+    go (Behind runtime tell root has proxied rules routes files) specs []
   where
     specs = joinedProxies given
     go behind [] opened = do
-      let routes = newRoutes (reverse opened)
+      let routes = newRoutes order (reverse opened)
       writeRef (behindRoutes behind) routes
       body routes
     go behind (RouteSpec pattern' target : others) opened =
-      withGateway behind pattern' target (\gateway -> go behind others ((pattern', gateway) : opened))
+      withTarget behind pattern' target (\action -> go behind others ((pattern', action) : opened))
 
--- One gateway; each kind has a line here.
-withGateway :: Behind -> RoutePattern -> RouteTarget -> (Gateway -> IO a) -> IO a
-withGateway behind pattern' target body = case target of
-  CgiDirectory path -> withPrograms behind pattern' path body
+-- One route; each kind has a line here.
+withTarget :: Behind -> RoutePattern -> RouteTarget -> (Action -> IO a) -> IO a
+withTarget behind pattern' target body = case target of
+  RewriteTo address -> body (Rewriting address)
+  TryFiles addresses final -> body (Trying addresses final)
+  RedirectTo status address -> through (redirectGateway status address)
+  RespondWith status fields content -> through (\_ _ -> pure (Whole status fields content))
+  FilesIn path | OpenFiles files <- behindFiles behind -> opening "Give a directory." pattern' path (files pattern' path) through
+  CgiDirectory path -> withPrograms behind pattern' path through
   FastCgiServers places -> do
     addresses <- resolved pattern' places
     let settings =
@@ -104,7 +118,7 @@ withGateway behind pattern' target body = case target of
               fastTell = behindTell behind,
               fastElsewhere = elsewhere behind
             }
-    withFastCgi (behindRuntime behind) settings (body . fastCgiGateway)
+    withFastCgi (behindRuntime behind) settings (through . fastCgiGateway)
   ScgiServers places -> do
     addresses <- resolved pattern' places
     let settings =
@@ -113,11 +127,12 @@ withGateway behind pattern' target body = case target of
               scgiTell = behindTell behind,
               scgiElsewhere = elsewhere behind
             }
-    withScgi (behindRuntime behind) settings (body . scgiGateway)
+    withScgi (behindRuntime behind) settings (through . scgiGateway)
   ProxyTo servers ->
     withForwarding (behindRuntime behind) (behindTell behind) (behindProxy behind) pattern' servers $
-      either (throwIO . NotRouted pattern') body
+      either (throwIO . NotRouted pattern') through
   where
+    through = body . Through
     suffix = patternSuffix pattern'
 
 withPrograms :: Behind -> RoutePattern -> FilePath -> (Gateway -> IO a) -> IO a
@@ -133,7 +148,7 @@ withPrograms behind pattern' path body = do
             cgiTell = behindTell behind,
             cgiElsewhere = elsewhere behind
           }
-  opening pattern' path (withCgi (behindRuntime behind) settings) $ \cgi ->
+  opening "Give a directory of programs, or an executable file." pattern' path (withCgi (behindRuntime behind) settings) $ \cgi ->
     -- One program for files of a kind is their interpreter.
     body (if isOneProgram cgi && not (B.null suffix) then cgiScriptGateway cgi (behindRoot behind) [suffix] else cgiGateway cgi)
   where
@@ -146,8 +161,8 @@ resolved pattern' places = concat <$> traverse one places
     one place = resolveListen place >>= either (\why -> throwIO (NotRouted pattern' (renderListen (ListenSpec Http place) ++ ": " ++ why ++ ".\n  Give HOST:PORT or unix:PATH."))) pure
 
 -- Only the opening's own failure is the route's.
-opening :: RoutePattern -> FilePath -> ((a -> IO b) -> IO b) -> (a -> IO b) -> IO b
-opening pattern' path with body = do
+opening :: String -> RoutePattern -> FilePath -> ((a -> IO b) -> IO b) -> (a -> IO b) -> IO b
+opening advice pattern' path with body = do
   begun <- newRef False
   r <- trySync (with (\a -> writeRef begun True >> body a))
   after' <- readRef begun
@@ -157,7 +172,7 @@ opening pattern' path with body = do
       | not after',
         Just (io :: IOException) <- fromException e,
         Just errno <- errnoOf io ->
-        throwIO (NotRouted pattern' (path ++ ": " ++ describeErrno errno ++ ".\n  Give a directory of programs, or an executable file."))
+        throwIO (NotRouted pattern' (path ++ ": " ++ describeErrno errno ++ ".\n  " ++ advice))
       | otherwise -> throwIO e
 
 -- A program has named another path of this server.
@@ -167,8 +182,10 @@ elsewhere behind place given request = case decodePath path of
     routes <- readRef (behindRoutes behind)
     case findRoute routes decoded of
       Just new
-        | found <- afterRedirect redirected new -> foundGateway found (foundPlace found) {placeUser = placeUser place} request
-      Nothing -> throwIO (LocalFile decoded redirected)
+        | Through gateway <- foundAction new,
+          found <- afterRedirect redirected new ->
+          gateway (foundPlace found) {placeUser = placeUser place} request
+      _ -> throwIO (LocalFile decoded redirected)
   Left _ -> redirectClients place given request
   where
     redirected = Redirected (B.drop 1 asked) (placeHops place + 1)

@@ -12,6 +12,7 @@ module Heddle.Serve.Certificates
   ( ServeTls (..),
     Certificates,
     withCertificates,
+    prepareCertificates,
     openingOf,
     reload,
     describeReload,
@@ -26,6 +27,7 @@ import Heddle.Bytes.HttpDate (formatHttpDate)
 import Heddle.Http (Scheme (..))
 import Heddle.IO (Runtime)
 import Heddle.IO.Parker (awaitUntil, withParker)
+import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
 import Heddle.Prim.Clock (deadlineIn, seconds)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Prim.Thread (labelMe)
@@ -41,46 +43,68 @@ data ServeTls
     TlsOf !TlsConfig
   | -- | Made at start, for development: clients must be told to trust it.
     TlsSelfSigned
+  deriving stock (Eq)
 
--- | The certificates in use.
-newtype Certificates = Certificates TlsListener
+-- | The certificates in use, and where they come from.
+data Certificates = Certificates !(Ref (Maybe TlsListener)) !(Ref ServeTls)
 
 -- | Load the certificates, and keep them current while the body runs; the action is told of
 -- each change, with 'Left' if the new files cannot be used.
 --
 -- [Blocks]: as the body does.
-withCertificates :: Runtime -> ServeTls -> [ListenSpec] -> (Either String String -> IO ()) -> (Either [TlsProblem] (Maybe Certificates) -> IO a) -> IO a
-withCertificates runtime source places tell body = case source of
-  NoTls -> body (Right Nothing)
+withCertificates :: Runtime -> ServeTls -> [ListenSpec] -> (Either String String -> IO ()) -> (Either [TlsProblem] Certificates -> IO a) -> IO a
+withCertificates runtime source places tell body =
+  load source places >>= \case
+    Left problems -> body (Left problems)
+    Right site -> do
+      certificates <- Certificates <$> (traverse newTlsListener site >>= newRef) <*> newRef source
+      withTask (labelMe "serve/certificates" >> eachMinute (reload certificates tell)) (const (body (Right certificates)))
+  where
+    eachMinute act = withParker runtime $ \parker -> forever $ do
+      deadline <- deadlineIn (seconds 60)
+      _ <- awaitUntil parker deadline (pure (Nothing :: Maybe ()))
+      act
+
+load :: ServeTls -> [ListenSpec] -> IO (Either [TlsProblem] (Maybe TlsSite))
+load source places = case source of
+  NoTls -> pure (Right Nothing)
   TlsOf config -> using config
   TlsSelfSigned -> do
     pair <- selfSignedPair names
     using (defaultTlsConfig [pair])
   where
-    using config =
-      loadSite config {tlsProtocols = protocols} >>= \case
-        Left problems -> body (Left problems)
-        Right site -> do
-          listener <- newTlsListener site
-          withTask (labelMe "serve/certificates" >> eachMinute (reload (Certificates listener) tell)) $ \_ ->
-            body (Right (Just (Certificates listener)))
-    eachMinute act = withParker runtime $ \parker -> forever $ do
-      deadline <- deadlineIn (seconds 60)
-      _ <- awaitUntil parker deadline (pure (Nothing :: Maybe ()))
-      act
+    using config = fmap Just <$> loadSite config {tlsProtocols = protocols}
     protocols = [C.pack "h2", C.pack "http/1.1"]
     -- What a browser on this machine may call it.
     names = nub ([host | ListenSpec Https (ListenHost host _) <- places, host `notElem` ["", "0.0.0.0", "::"]] ++ ["localhost", "127.0.0.1", "::1"])
 
--- | How connections of an address begin.
-openingOf :: Certificates -> Scheme
-openingOf (Certificates listener) = Encrypted (tlsOpening listener)
+-- | Load certificates from another place, if it is another one; the answer takes them up. Otherwise it looks whether the files have
+-- changed, as 'reload' does.
+--
+-- [Blocks]: holds an OS thread while it reads.
+prepareCertificates :: Certificates -> ServeTls -> [ListenSpec] -> (Either String String -> IO ()) -> IO (Either [TlsProblem] (IO ()))
+prepareCertificates certificates@(Certificates listener from) source places tell = do
+  before <- readRef from
+  if before == source
+    then pure (Right (reload certificates tell))
+    else fmap takeUp <$> load source places
+  where
+    takeUp site = do
+      writeRef from source
+      for_ site $ \new ->
+        readRef listener >>= \case
+          Just known -> swapSite known new
+          Nothing -> newTlsListener new >>= writeRef listener . Just
+
+-- | How connections of an address begin, if there are certificates.
+openingOf :: Certificates -> IO (Maybe Scheme)
+openingOf (Certificates listener _) = fmap (Encrypted . tlsOpening) <$> readRef listener
 
 -- | Load the files again if they have changed.
 --
 -- [Blocks]: holds an OS thread while it reads.
 reload :: Certificates -> (Either String String -> IO ()) -> IO ()
-reload (Certificates listener) tell = reloadWhenChanged listener >>= tellReload tell
+reload (Certificates listener _) tell = readRef listener >>= \known -> for_ known (\l -> reloadWhenChanged l >>= tellReload tell)
 
 tellReload :: (Either String String -> IO ()) -> Reload -> IO ()
 tellReload tell outcome = for_ (describeReload outcome) tell

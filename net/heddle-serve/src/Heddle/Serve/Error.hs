@@ -45,6 +45,8 @@ data ServeError
     CannotBecome !String !String
   | -- | The file for the process id, and the system's error.
     CannotWritePid !FilePath !Errno
+  | -- | A name that two sites have.
+    TwoSites !String
   | -- | A route, and what is wrong with it.
     CannotRoute !NotRouted
   | -- | Why a worker did not come to serve.
@@ -78,6 +80,7 @@ instance Exception ServeError where
     NothingToRedirectTo -> "there is no address to redirect to.\n  Give one with --listen https://ADDR:PORT."
     CannotBecome user why -> "cannot serve as the user " ++ user ++ ": " ++ why ++ ".\n  Give an existing user to --user, and start as root."
     CannotWritePid path e -> "cannot write the process id to " ++ path ++ ": " ++ describeErrno e ++ ".\n  Give --pid-file a file in a directory that exists and that this user may write to."
+    TwoSites name -> "there are two sites of the name " ++ name ++ ".\n  Give each name once."
     CannotRoute why -> displayException why
     CannotStartWorkers why -> "a worker does not serve: " ++ why ++ ".\n  Its own message says why."
     CannotResolve place why -> "cannot listen on " ++ place ++ ": " ++ why ++ ".\n  Give an address of this machine, such as 127.0.0.1:8080."

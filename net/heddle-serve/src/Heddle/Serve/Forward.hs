@@ -83,8 +83,9 @@ withForwarding runtime tell settings pattern' servers body =
     opened with = withProxy runtime with (body . Right . forwarding)
     -- A proxy forwards what the client has sent. Where a program redirects to instead, the client goes itself.
     forwarding proxy place = case placeQuery place of
-      Nothing -> proxyHandler proxy
-      Just asked -> \_ -> pure (Whole status303 [Header "Location" ("/" <> B.drop 1 (escaped (C.dropWhile (== '/') (placePath place))) <> (if B.null asked then "" else "?" <> asked))] "")
+      Nothing -> proxyHandlerFor proxy ((\asked -> addressOf place <> (if B.null asked then "" else "?" <> asked)) <$> placeRewritten place)
+      Just asked -> \_ -> pure (Whole status303 [Header "Location" (addressOf place <> (if B.null asked then "" else "?" <> asked))] "")
+    addressOf place = "/" <> B.drop 1 (escaped (C.dropWhile (== '/') (placePath place)))
     given = settings {proxyPrefix = escaped (patternPrefix pattern'), proxyUpstreams = servers, proxyFailed = tell}
 
 -- A decoded path as it stands in an address.

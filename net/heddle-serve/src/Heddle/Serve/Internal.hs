@@ -21,11 +21,16 @@ module Heddle.Serve.Internal
     module Heddle.Serve.FileCache,
     module Heddle.Serve.FileOptions,
     module Heddle.Serve.FileReply,
+    module Heddle.Serve.Generations,
     module Heddle.Serve.Glob,
     module Heddle.Serve.Guard,
+    module Heddle.Serve.Held,
+    module Heddle.Serve.HostName,
+    module Heddle.Serve.Hosts,
     module Heddle.Serve.Inherited,
     module Heddle.Serve.IsoTime,
     module Heddle.Serve.Listen,
+    module Heddle.Serve.Listeners,
     module Heddle.Serve.Listing,
     module Heddle.Serve.LogFilter,
     module Heddle.Serve.LogFormat,
@@ -35,20 +40,27 @@ module Heddle.Serve.Internal
     module Heddle.Serve.LogTarget,
     module Heddle.Serve.LogTemplate,
     module Heddle.Serve.Mime,
+    module Heddle.Serve.Certificates,
     module Heddle.Serve.OpenFile,
+    module Heddle.Serve.Options,
     module Heddle.Serve.Password,
     module Heddle.Serve.Policy,
     module Heddle.Serve.Process,
     module Heddle.Serve.RealClient,
+    module Heddle.Serve.Reload,
     module Heddle.Serve.Root,
     module Heddle.Serve.Routes,
+    module Heddle.Serve.Site,
+    module Heddle.Serve.Sites,
     module Heddle.Serve.Static,
+    module Heddle.Serve.TargetTemplate,
     module Heddle.Serve.Users,
   )
 where
 
 import Heddle.Serve.AccessLog
 import Heddle.Serve.Behind
+import Heddle.Serve.Certificates
 import Heddle.Serve.ClientTable hiding (RateLimit (..))
 import Heddle.Serve.Coding
 import Heddle.Serve.Config.Decode
@@ -58,11 +70,16 @@ import Heddle.Serve.Directory
 import Heddle.Serve.FileCache
 import Heddle.Serve.FileOptions
 import Heddle.Serve.FileReply
+import Heddle.Serve.Generations
 import Heddle.Serve.Glob
 import Heddle.Serve.Guard
+import Heddle.Serve.Held
+import Heddle.Serve.HostName
+import Heddle.Serve.Hosts
 import Heddle.Serve.Inherited
 import Heddle.Serve.IsoTime
 import Heddle.Serve.Listen
+import Heddle.Serve.Listeners
 import Heddle.Serve.Listing
 import Heddle.Serve.LogFilter
 import Heddle.Serve.LogFormat
@@ -73,11 +90,16 @@ import Heddle.Serve.LogTarget
 import Heddle.Serve.LogTemplate
 import Heddle.Serve.Mime
 import Heddle.Serve.OpenFile
+import Heddle.Serve.Options
 import Heddle.Serve.Password
 import Heddle.Serve.Policy
 import Heddle.Serve.Process
 import Heddle.Serve.RealClient
+import Heddle.Serve.Reload
 import Heddle.Serve.Root
 import Heddle.Serve.Routes
+import Heddle.Serve.Site
+import Heddle.Serve.Sites
 import Heddle.Serve.Static
+import Heddle.Serve.TargetTemplate
 import Heddle.Serve.Users

@@ -53,14 +53,14 @@ newtype ListingRules = ListingRules
     listsHidden :: Bool
   }
 
--- | The listing of a directory.
+-- | The listing of a directory: its path beneath the root, and the path that was asked for.
 --
 -- [Blocks]: holds an OS thread.
-listingReply :: ListingRules -> Opening -> Request -> UriPath -> IO (Either Errno Reply)
-listingReply rules opening request path = do
+listingReply :: ListingRules -> Opening -> Request -> ByteString -> UriPath -> IO (Either Errno Reply)
+listingReply rules opening request beneath path = do
   accept <- header request HeaderAccept
   order <- orderOf <$> query request
-  contents <- readDirectory opening request (pathRelative path) admits
+  contents <- readDirectory opening request beneath admits
   pure (page accept order <$> contents)
   where
     -- The same as for requests: see 'Heddle.Http.UriPath.decodePath'.

@@ -50,7 +50,8 @@ data OpenFile = OpenFile
 
 -- | Where and how files are opened.
 data Opening = Opening
-  { openingRoot :: !Root,
+  { -- | 'Nothing' if there are no files.
+    openingRoot :: !(Maybe Root),
     -- | Descriptors for files when clients have taken all others.
     openingReserve :: !DescriptorReserve,
     -- | Whether symbolic links may lead out of the root.
@@ -67,9 +68,12 @@ closeOpened = void . closeFile . openFd
 --
 -- [Blocks]: holds an OS thread if the path is not in the kernel's cache; parks while descriptors are out.
 openHere :: Opening -> Request -> ByteString -> IO (Either Errno OpenFile)
-openHere opening request relative = do
+openHere opening request relative = maybe (pure (Left ENOENT)) (openBelow opening request relative) (openingRoot opening)
+
+openBelow :: Opening -> Request -> ByteString -> Root -> IO (Either Errno OpenFile)
+openBelow opening request relative below = do
   let path = if B.null relative then dot else relative
-  root <- currentRoot (openingRoot opening) (requestBegan request)
+  root <- currentRoot below (requestBegan request)
   cached <- fromCache root path
   r <-
     if cached >= 0 || Errno (negate cached) `elem` [ENOENT, ENOTDIR, EXDEV]

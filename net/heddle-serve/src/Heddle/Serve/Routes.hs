@@ -7,7 +7,8 @@
 --
 -- A route is a prefix, such as @\/cgi-bin@, and what answers below it; or a prefix and a suffix, such as @\/*.php@, for
 -- files that are programs. Routes are compared with the decoded, dot-free path, segment by segment, so no spelling of a
--- path gets around them. The longest prefix wins; of two with one prefix, the one with a suffix.
+-- path gets around them. The longest prefix wins, and of two with one prefix, the one with a suffix; or the first in
+-- their order, if the site says so.
 --
 -- Cost: a comparison for each route, paid by requests that the cache of files has no reply for.
 -- Owner: values.
@@ -15,16 +16,21 @@ module Heddle.Serve.Routes
   ( -- * As users write them
     RouteSpec (..),
     RouteTarget (..),
+    TryLast (..),
+    RouteOrder (..),
     RoutePattern (..),
     parseRoute,
+    parsePattern,
     renderPattern,
     repeatedPattern,
 
     -- * Looking them up
     Routes,
+    Action (..),
     newRoutes,
     noRoutes,
     findRoute,
+    routeFor,
     Found (..),
     LocalFile (..),
     Redirected (..),
@@ -42,9 +48,11 @@ import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
 import Heddle.Gateway.Place
 import Heddle.Gateway.Proxy (Upstream)
+import Heddle.Http (Header, Status)
 import Heddle.Http.UriPath
 import Heddle.Prim.Exception (Exception)
 import Heddle.Serve.Listen (ListenPlace)
+import Heddle.Serve.TargetTemplate (TargetTemplate)
 
 -- | A pattern of paths, and what answers them.
 data RouteSpec = RouteSpec
@@ -63,6 +71,33 @@ data RouteTarget
     ScgiServers ![ListenPlace]
   | -- | These HTTP servers.
     ProxyTo ![Upstream]
+  | -- | The files of another directory: the part of the path below the prefix is looked up in it.
+    FilesIn !FilePath
+  | -- | A redirection with this status (301, 302, 303, 307 or 308) to this address.
+    RedirectTo !Status !TargetTemplate
+  | -- | This reply.
+    RespondWith !Status ![Header] !ByteString
+  | -- | Whatever answers for this path and query instead.
+    RewriteTo !TargetTemplate
+  | -- | The first of these paths that names a file of the site's directory, or, with a slash at its end, a directory with an
+    -- index. Whatever answers for that path answers.
+    TryFiles ![TargetTemplate] !TryLast
+  deriving stock (Eq, Show)
+
+-- | What answers if there is none of the files.
+data TryLast
+  = -- | An error, 404 in most cases.
+    TryStatus !Status
+  | -- | Whatever answers for this path and query.
+    TryPath !TargetTemplate
+  deriving stock (Eq, Show)
+
+-- | Which of the routes that match a path answers.
+data RouteOrder
+  = -- | The one with the longest prefix; of two with one prefix, the one with a suffix.
+    LongestPrefix
+  | -- | The first.
+    AsWritten
   deriving stock (Eq, Show)
 
 -- | Which paths.
@@ -85,6 +120,11 @@ parseRoute readTarget text = case break (== '=') text of
   (_, "=") -> Left ("expected PREFIX=TARGET, and nothing follows '=' in '" ++ text ++ "'")
   (prefix, rest) -> RouteSpec <$> parsePattern prefix <*> readTarget (drop 1 rest)
 
+-- | Read a prefix, such as @\/app@, or files below one, such as @\/app\/*.php@.
+-- | Read a prefix, or a prefix and a suffix, such as @\/*.php@.
+--
+-- >>> parsePattern "/blog/*.php"
+-- Right (RoutePattern {patternPrefix = "blog", patternSuffix = ".php"})
 parsePattern :: String -> Either String RoutePattern
 parsePattern text = case decodePath (encodeUtf8 (T.pack text)) of
   Left PathNotAbsolute -> Left ("the prefix '" ++ text ++ "' does not begin with a slash; write /" ++ text)
@@ -111,12 +151,26 @@ repeatedPattern specs = case [p | p : _ : _ <- group (sort (map specPattern spec
   p : _ -> Just p
   [] -> Nothing
 
--- | The routes of a site, the most particular first.
-newtype Routes = Routes [(RoutePattern, Gateway)]
+-- | The routes of a site, the first one that counts first.
+newtype Routes = Routes [(RoutePattern, Action)]
+
+-- | What a route does with a request.
+data Action
+  = -- | It answers.
+    Through !Gateway
+  | -- | It looks for files, and then for what is behind them.
+    Trying ![TargetTemplate] !TryLast
+  | -- | It lets another path answer.
+    Rewriting !TargetTemplate
 
 -- | Make routes of patterns, which must be different.
-newRoutes :: [(RoutePattern, Gateway)] -> Routes
-newRoutes = Routes . sortOn (\(RoutePattern prefix suffix, _) -> Down (B.length prefix, B.length suffix))
+newRoutes :: RouteOrder -> [(RoutePattern, Action)] -> Routes
+newRoutes order = Routes . inOrder order
+
+inOrder :: RouteOrder -> [(RoutePattern, a)] -> [(RoutePattern, a)]
+inOrder = \case
+  LongestPrefix -> sortOn (\(RoutePattern prefix suffix, _) -> Down (B.length prefix, B.length suffix))
+  AsWritten -> id
 
 -- | Files only.
 noRoutes :: Routes
@@ -124,13 +178,13 @@ noRoutes = Routes []
 
 -- | What a path is answered by.
 data Found = Found
-  { foundGateway :: !Gateway,
+  { foundAction :: !Action,
     foundPlace :: !Place,
     -- | Whether the route is one of files that are programs, to which the rules for files apply.
     foundFile :: !Bool
   }
 
--- | A gateway's program names a path that no route takes: answer with that file instead. Thrown by a gateway's handler.
+-- | A gateway's program names a path that no other gateway takes: let the site answer for it. Thrown by a gateway's handler.
 data LocalFile = LocalFile !UriPath !Redirected
   deriving stock (Show)
 
@@ -151,15 +205,23 @@ afterRedirect (Redirected asked hops) found = found {foundPlace = (foundPlace fo
 --
 -- [Cost]: a comparison for each route.
 findRoute :: Routes -> UriPath -> Maybe Found
-findRoute (Routes routes) path = case [found | (pattern', gateway) <- routes, Just found <- [match pattern' gateway]] of
+findRoute (Routes routes) path = (\(pattern', action, place) -> Found action place (not (B.null (patternSuffix pattern')))) <$> firstFor routes path
+
+-- | What stands for the pattern that answers a path, and the path's place below it.
+--
+-- [Cost]: O(patterns times their logarithm).
+routeFor :: RouteOrder -> [(RoutePattern, a)] -> UriPath -> Maybe (a, Place)
+routeFor order patterns path = (\(_, a, place) -> (a, place)) <$> firstFor (inOrder order patterns) path
+
+firstFor :: [(RoutePattern, a)] -> UriPath -> Maybe (RoutePattern, a, Place)
+firstFor routes path = case [found | (pattern', a) <- routes, Just found <- [match pattern' a]] of
   found : _ -> Just found
   [] -> Nothing
   where
     relative = pathRelative path
-    match (RoutePattern prefix suffix) gateway
+    match pattern'@(RoutePattern prefix suffix) a
       | not (isBelow prefix) = Nothing
-      | B.null suffix = Just (Found gateway place False)
-      | isUpToSuffix suffix (placeRest place) = Just (Found gateway place True)
+      | B.null suffix || isUpToSuffix suffix (placeRest place) = Just (pattern', a, place)
       | otherwise = Nothing
       where
         place = placeOf prefix path

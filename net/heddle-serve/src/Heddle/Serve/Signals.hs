@@ -17,9 +17,10 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.File (closeFile, openFile, readOnly)
 import Heddle.Serve.Internal.Signal
 
--- | The first signal to stop, the second one, the one to open files again, and the one to start a successor.
-handleSignals :: IO () -> IO () -> IO () -> IO () -> IO ()
-handleSignals atFirst atSecond onReopen onSuccessor = do
+-- | The first signal to stop, the second one, the one to open logs again, the one to load the configuration again, and the one
+-- to start a successor.
+handleSignals :: IO () -> IO () -> IO () -> IO () -> IO () -> IO ()
+handleSignals atFirst atSecond onReopen onReload onSuccessor = do
   signals <- newWords 1
   terminal <- (&&) <$> hasTerminal <*> (not <$> ignoredSignal sigHUP)
   let onStop = do
@@ -27,7 +28,7 @@ handleSignals atFirst atSecond onReopen onSuccessor = do
         if before == 0 then atFirst else atSecond
       onHangUp = do
         there <- if terminal then hasTerminal else pure True
-        if there then onReopen else onStop
+        if there then onReload else onStop
   for_ [sigTERM, sigINT, sigQUIT] (`onSignal` onStop)
   onSignal sigUSR1 onReopen
   onSignal sigUSR2 onSuccessor

@@ -13,12 +13,14 @@
 -- Cost: a hit is one system call, whatever the options; a large file openat2, fstat, sendfile, close.
 -- Owner: one 'Kept' per capability.
 module Heddle.Serve.Static
-  ( Site (..),
+  ( StaticSite (..),
     Kept,
     newKept,
     staticHandler,
     staticHandlerFor,
+    staticBelow,
     staticAtOnce,
+    staticCached,
     staticRefusal,
   )
 where
@@ -33,11 +35,12 @@ import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr)
-import Heddle.Gateway.Place (Place (..))
+import Heddle.Gateway.Place (Gateway, Place (..))
 import Heddle.Http
 import Heddle.Http.Borrowed
 import Heddle.Http.Range (ByteRange (..), rangeLength)
 import Heddle.Http.UriPath
+import Heddle.Prim.Atomic (Table, readEntry)
 import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
@@ -52,22 +55,28 @@ import Heddle.Serve.Listing
 import Heddle.Serve.Negotiate
 import Heddle.Serve.OpenFile
 import Heddle.Serve.Policy
+import Heddle.Serve.Redirect (fillingOf)
 import Heddle.Serve.Routes
+import Heddle.Serve.TargetTemplate (TargetTemplate, fillTarget)
 import System.Posix.Types (Fd)
 
 -- | What is served.
-data Site = Site
+data StaticSite = StaticSite
   { -- | The root directory, and how files beneath it are opened.
-    siteOpening :: !Opening,
+    staticOpening :: !Opening,
+    -- | The part of paths, decoded and without slashes at its ends, that is not the files': empty for a whole site.
+    staticPrefix :: !ByteString,
+    -- | Where the pages of errors are.
+    staticPages :: !Opening,
     -- | Names tried, in order, for a directory.
-    siteIndexes :: ![ByteString],
+    staticIndexes :: ![ByteString],
     -- | Serve names that begin with a dot (@.well-known@ always is).
-    siteHidden :: !Bool,
+    staticHidden :: !Bool,
     -- | The server's name, for prebuilt replies.
-    siteServerName :: !ByteString,
-    sitePolicy :: !Policy,
-    -- | Answered by gateways.
-    siteRoutes :: !Routes
+    staticServerName :: !ByteString,
+    staticPolicy :: !Policy,
+    -- | What the files do not answer.
+    staticRoutes :: !Routes
   }
 
 -- | What a capability keeps of the site.
@@ -86,16 +95,16 @@ smallFile :: Int64
 smallFile = 65536
 
 -- | Answer one request from the site, through a capability's cache.
-staticHandler :: Site -> Kept -> Handler
+staticHandler :: StaticSite -> Kept -> Handler
 staticHandler site kept = staticHandlerFor site kept Nothing
 
 -- | The same for a user whose password was right.
-staticHandlerFor :: Site -> Kept -> Maybe ByteString -> Handler
+staticHandlerFor :: StaticSite -> Kept -> Maybe ByteString -> Handler
 staticHandlerFor site kept user request = do
   code <- method request
-  variant <- variantOf (sitePolicy site) (keptMemo kept) request
-  let serving = Serving site kept request code variant Nothing False Nothing user
-  if code == MethodGet || code == MethodHead
+  variant <- variantOf (staticPolicy site) (keptMemo kept) request
+  let serving = servingOf site kept request code variant user
+  if readsFiles code
     then do
       found <- withPath request (lookupVariant (keptFiles kept) variant)
       case found of
@@ -104,49 +113,141 @@ staticHandlerFor site kept user request = do
           if requestBegan request < after (seconds 1) checked'
             then current serving entry
             else mask_ (revalidate serving entry)
-        Nothing -> routed serving (uncached serving)
-    else routed serving (\_ _ -> mask_ (otherMethod serving))
+        Nothing -> routed serving
+    else routed serving
 
--- What the routes do not take; see Note [Routes and the cache].
-routed :: Serving -> (ByteString -> Either PathError UriPath -> IO Reply) -> IO Reply
-routed serving file = do
+-- | The files of a directory as a route's gateway; each capability has its cache.
+staticBelow :: StaticSite -> Table Kept -> Gateway
+staticBelow site caches place request = readEntry caches (requestCapability request) >>= \kept -> staticHandlerFor site kept (placeUser place) request
+
+-- What the cache does not answer; see Note [Routes and the cache].
+routed :: Serving -> IO Reply
+routed serving = do
   raw <- rawPath (servingRequest serving)
-  let decoded = decodePath raw
-  case decoded of
-    Right path
-      | Just found <- findRoute (siteRoutes (servingSite serving)) path,
-        not (foundFile found && isHidden (servingSite serving) (pathRelative path)) ->
-        throughRoute serving found
-    _ -> file raw decoded
-{-# INLINE routed #-}
+  case decodePath raw of
+    Left e
+      | readsFiles (servingMethod serving) -> mask_ (finish serving (problem (pathErrorStatus e) (pathErrorText e)))
+      | otherwise -> mask_ (otherMethod serving)
+    -- Only the canonical spelling is remembered, or one file could fill the cache.
+    Right path -> resolve serving (if isCanonical raw path then Just raw else Nothing) path
 
--- A gateway's answer, or the file that its program names instead.
-throughRoute :: Serving -> Found -> IO Reply
-throughRoute serving found =
-  try (foundGateway found place (servingRequest serving)) >>= \case
-    Right reply -> pure reply
-    Left (LocalFile path redirected) ->
-      mask_ $
-        if isHidden (servingSite serving) (pathRelative path)
-          then finish (asGet redirected) notFound
-          else servePath (asGet redirected) Nothing path
+readsFiles :: MethodCode -> Bool
+readsFiles code = code == MethodGet || code == MethodHead
+
+-- Whatever answers for a path, that of the request or one that a rewrite or a program names; and the key under which a small
+-- file found there is cached.
+resolve :: Serving -> Maybe ByteString -> UriPath -> IO Reply
+resolve serving key path = case findRoute (staticRoutes site) path of
+  Just found
+    | not (foundFile found && isHidden site (pathRelative path)) -> case foundAction found of
+      Through gateway -> throughRoute serving gateway (foundPlace found)
+      Rewriting address -> rewritten serving (foundPlace found) address
+      Trying candidates final -> tryFiles serving key path (foundPlace found) candidates final
+  _
+    | not (readsFiles (servingMethod serving)) -> mask_ (otherMethod serving)
+    | isHidden site (pathRelative path) -> mask_ (missing serving notFound)
+    | otherwise -> mask_ (servePath serving key path)
   where
-    place = (foundPlace (maybe id afterRedirect (servingRedirected serving) found)) {placeUser = servingUser serving}
+    site = servingSite serving
+
+-- A gateway's answer, or that for the path that its program names instead.
+throughRoute :: Serving -> Gateway -> Place -> IO Reply
+throughRoute serving gateway given =
+  try (gateway place (servingRequest serving)) >>= \case
+    Right reply -> pure reply
+    Left (LocalFile path redirected) -> resolve (asGet redirected) Nothing path
+  where
+    place = placeFor serving given
     -- Whatever the request was.
     asGet redirected = serving {servingRedirected = Just redirected, servingMethod = if servingMethod serving == MethodHead then MethodHead else MethodGet, servingOld = Nothing}
+
+-- The place with the query that counts by now.
+placeFor :: Serving -> Place -> Place
+placeFor serving place = case servingRedirected serving of
+  Just (Redirected asked hops) -> place {placeQuery = Just asked, placeHops = hops, placeUser = servingUser serving}
+  Nothing -> place {placeRewritten = servingAsked serving, placeUser = servingUser serving}
+
+-- Another path is to answer. A target without a question mark keeps the query.
+rewritten :: Serving -> Place -> TargetTemplate -> IO Reply
+rewritten serving place address
+  | servingHops serving >= mostRewrites = mask_ (finish serving (problem status500 "The rules for this address lead in circles."))
+  | otherwise = do
+    (path, asked) <- C.break (== '?') . fillTarget address <$> fillingOf (placeFor serving place) (servingRequest serving)
+    let next = (if B.null asked then id else withQuery (B.drop 1 asked)) serving {servingHops = servingHops serving + 1, servingOld = Nothing}
+    case decodePath path of
+      Right decoded -> resolve next Nothing decoded
+      Left _ -> mask_ (finish serving notFound)
+  where
+    withQuery asked next = case servingRedirected next of
+      Just (Redirected _ hops) -> next {servingRedirected = Just (Redirected asked hops)}
+      Nothing -> next {servingAsked = Just asked}
+
+-- A site whose rewrites lead in circles is answered with 500 after these.
+mostRewrites :: Int
+mostRewrites = 10
+
+-- The first path that there is a file for; otherwise what comes last.
+tryFiles :: Serving -> Maybe ByteString -> UriPath -> Place -> [TargetTemplate] -> TryLast -> IO Reply
+tryFiles serving key path place candidates final = do
+  filling <- fillingOf (placeFor serving place) (servingRequest serving)
+  let go = \case
+        [] -> case final of
+          TryStatus status -> mask_ (finish serving (problem status "There is nothing at this address."))
+          TryPath address -> rewritten serving place address
+        one : others -> case decodePath (C.takeWhile (/= '?') (fillTarget one filling)) of
+          Right candidate | not (isHidden site (pathRelative candidate)) -> do
+            found <- mask_ (isThere serving candidate)
+            if found then answer candidate else go others
+          _ -> go others
+  go candidates
+  where
+    site = servingSite serving
+    answer candidate = case findRoute (staticRoutes site) candidate of
+      -- It is a program.
+      Just found | Through gateway <- foundAction found -> throughRoute serving gateway (foundPlace found)
+      _
+        | not (readsFiles (servingMethod serving)) -> mask_ (otherMethod serving)
+        | pathTrailingSlash candidate && not (pathTrailingSlash path) && pathRelative candidate == pathRelative path -> redirectToDirectory serving path >>= mask_ . finish serving
+        | otherwise -> mask_ (servePath serving (if candidate == path then key else Nothing) candidate)
+
+-- Whether a path names a regular file, or with a slash at its end a directory with an index.
+isThere :: Serving -> UriPath -> IO Bool
+isThere serving path
+  | pathTrailingSlash path = anyIndex (staticIndexes site)
+  | otherwise = isFile (beneath site path)
+  where
+    site = servingSite serving
+    anyIndex = \case
+      [] -> pure False
+      name : others -> isFile (inDirectory (beneath site path) name) >>= \there -> if there then pure True else anyIndex others
+    isFile name =
+      openHere (staticOpening site) (servingRequest serving) name >>= \case
+        Left _ -> pure False
+        Right file -> (statusKind (openStatus file) == RegularFile) <$ closeOpened file
+
+-- A path's part that is the files'.
+beneath :: StaticSite -> UriPath -> ByteString
+beneath site path
+  | B.null (staticPrefix site) = pathRelative path
+  | otherwise = B.drop (B.length (staticPrefix site) + 1) (pathRelative path)
+
+inDirectory :: ByteString -> ByteString -> ByteString
+inDirectory directory name
+  | B.null directory = name
+  | otherwise = directory <> "/" <> name
 
 -- | The reply to a request for a whole file that is in the cache and known to be current.
 --
 -- It never answers for a route: see Note [Routes and the cache].
 --
 -- [Blocks]: never.
-staticAtOnce :: Site -> Kept -> Request -> IO (Maybe Reply)
+staticAtOnce :: StaticSite -> Kept -> Request -> IO (Maybe Reply)
 staticAtOnce site kept request = do
   code <- method request
   if code /= MethodGet && code /= MethodHead
     then pure Nothing
     else do
-      variant <- variantOf (sitePolicy site) (keptMemo kept) request
+      variant <- variantOf (staticPolicy site) (keptMemo kept) request
       withPath request (lookupVariant (keptFiles kept) variant) >>= \case
         Nothing -> pure Nothing
         Just entry -> do
@@ -154,6 +255,35 @@ staticAtOnce site kept request = do
           conditional <- isConditional request
           ranged <- hasHeader request HeaderRange
           pure (if requestBegan request < after (seconds 1) checked' && not (conditional || ranged) then Just (Ready (entryReply entry)) else Nothing)
+
+-- | A reply from the cache that needs nothing else: the file, parts of it, or that it is unchanged. 'staticHandler' makes the
+-- same.
+--
+-- [Blocks]: never.
+staticCached :: StaticSite -> Kept -> Request -> IO (Maybe Reply)
+staticCached site kept request = do
+  code <- method request
+  if not (readsFiles code)
+    then pure Nothing
+    else do
+      variant <- variantOf (staticPolicy site) (keptMemo kept) request
+      withPath request (lookupVariant (keptFiles kept) variant) >>= \case
+        Nothing -> pure Nothing
+        Just entry -> do
+          checked' <- entryChecked entry
+          conditional <- isConditional request
+          ranged <- hasHeader request HeaderRange
+          case () of
+            _
+              | requestBegan request >= after (seconds 1) checked' -> pure Nothing
+              | not (conditional || ranged) -> pure (Just (Ready (entryReply entry)))
+              | otherwise -> fromMemory <$> conditionalReply request code (entryRepresentation entry) (cachedContent entry)
+  where
+    fromMemory reply = case reply of
+      Ready _ -> Just reply
+      Segments {} -> Just reply
+      -- It may get an error's page.
+      _ -> Nothing
 
 -- A file that is compressed in itself is cached once, for clients that accept no coding.
 lookupVariant :: FileCache -> Variant -> Ptr Word8 -> Int -> IO (Maybe Entry)
@@ -170,7 +300,7 @@ lookupVariant cache variant p n = do
 
 -- A request that the cache alone cannot answer.
 data Serving = Serving
-  { servingSite :: !Site,
+  { servingSite :: !StaticSite,
     servingKept :: !Kept,
     servingRequest :: !Request,
     servingMethod :: !MethodCode,
@@ -181,12 +311,19 @@ data Serving = Serving
     servingFallback :: !Bool,
     -- A program has named this path instead of its own.
     servingRedirected :: !(Maybe Redirected),
+    -- The query after a rewrite, and how many rewrites have led here.
+    servingAsked :: !(Maybe ByteString),
+    servingHops :: !Int,
     -- The user whose password was right, worked out only for programs.
     servingUser :: Maybe ByteString
   }
 
+servingOf :: StaticSite -> Kept -> Request -> MethodCode -> Variant -> Maybe ByteString -> Serving
+servingOf site kept request code variant = Serving site kept request code variant Nothing False Nothing Nothing 0
+{-# INLINE servingOf #-}
+
 policyHere :: Serving -> Policy
-policyHere = sitePolicy . servingSite
+policyHere = staticPolicy . servingSite
 
 otherMethod :: Serving -> IO Reply
 otherMethod serving
@@ -206,11 +343,11 @@ otherMethod serving
 -- | A reply that another part of the server makes instead of the site: it gets the headers for its path, and an error's page.
 --
 -- [Blocks]: holds an OS thread if the page has to be read.
-staticRefusal :: Site -> Kept -> Request -> Reply -> IO Reply
+staticRefusal :: StaticSite -> Kept -> Request -> Reply -> IO Reply
 staticRefusal site kept request reply = do
   code <- method request
-  variant <- variantOf (sitePolicy site) (keptMemo kept) request
-  mask_ (finish (Serving site kept request code variant Nothing False Nothing Nothing) reply)
+  variant <- variantOf (staticPolicy site) (keptMemo kept) request
+  mask_ (finish (servingOf site kept request code variant Nothing) reply)
 
 -- What replies without a file get besides: the headers for the path as requested, and an error's page.
 finish :: Serving -> Reply -> IO Reply
@@ -220,7 +357,7 @@ finish serving reply = case reply of
     let names = [either (const raw) nameOf (decodePath raw)]
         more = headersFor (policyHere serving) (statusCode status >= 400) names ++ originHeaders (policyHere serving) (servingVariant serving)
     if statusCode status >= 400
-      then withHeaders more <$> errorPage (policyHere serving) (siteOpening (servingSite serving)) (keptPages (servingKept serving)) request reply
+      then withHeaders more <$> errorPage (policyHere serving) (staticPages (servingSite serving)) (keptPages (servingKept serving)) request reply
       else pure (withHeaders more reply)
   _ -> pure reply
   where
@@ -257,7 +394,7 @@ cachedContent entry =
 -- A cached file that was last compared with the disk more than a second ago.
 revalidate :: Serving -> Entry -> IO Reply
 revalidate serving entry =
-  openHere (siteOpening (servingSite serving)) request (entryFile entry) >>= \case
+  openHere (staticOpening (servingSite serving)) request (entryFile entry) >>= \case
     -- Without a descriptor to check with, the cached version is better than an error.
     Left e | e `elem` [EMFILE, ENFILE, ENOMEM] -> current serving entry
     Left _ -> anew
@@ -274,8 +411,7 @@ revalidate serving entry =
     request = servingRequest serving
     anew = do
       removeEntry cache entry
-      raw <- rawPath request
-      uncached serving {servingOld = Just entry} raw (decodePath raw)
+      unsafeUnmask (routed serving {servingOld = Just entry})
     chosen choice = sameChoice choice entry
     -- A file read right after it changed may have changed again within the same tick of its
     -- clock; and another index may have come before this one.
@@ -285,17 +421,8 @@ sameChoice :: Choice -> Entry -> Bool
 sameChoice choice entry =
   stampOf (openStatus (choiceFile choice)) == entryStamp entry && choiceCoding choice == representationCoding (entryRepresentation entry)
 
--- A path that is not in the cache, as sent and decoded. Masked because a descriptor is open before the reply has it.
-uncached :: Serving -> ByteString -> Either PathError UriPath -> IO Reply
-uncached serving raw decoded = mask_ $ case decoded of
-  Left e -> finish serving (problem (pathErrorStatus e) (pathErrorText e))
-  Right path
-    | isHidden (servingSite serving) (pathRelative path) -> missing serving notFound
-    -- Only the canonical spelling is remembered, or one file could fill the cache.
-    | otherwise -> servePath serving (if isCanonical raw path then Just raw else Nothing) path
-
-isHidden :: Site -> ByteString -> Bool
-isHidden site path = not (siteHidden site) && any (\part -> "." `B.isPrefixOf` part && part /= ".well-known") (C.split '/' path)
+isHidden :: StaticSite -> ByteString -> Bool
+isHidden site path = not (staticHidden site) && any (\part -> "." `B.isPrefixOf` part && part /= ".well-known") (C.split '/' path)
 
 -- There is nothing at the path: the fallback page, or this reply.
 missing :: Serving -> Reply -> IO Reply
@@ -312,14 +439,16 @@ missing serving reply
   | otherwise = finish serving reply
   where
     -- As if the root had been asked for.
-    page old = case decodePath "/" of
+    page old = case decodePath (rootPath <> "/") of
       Right root -> servePath serving {servingFallback = True, servingOld = old} (Just "/") root
       Left _ -> finish serving reply
+    rootPath = if B.null (staticPrefix site) then "" else "/" <> escapedPath (staticPrefix site)
+    site = servingSite serving
 
 -- A decoded path, and the key under which a small file found there is cached.
 servePath :: Serving -> Maybe ByteString -> UriPath -> IO Reply
 servePath serving key path =
-  openHere (siteOpening (servingSite serving)) request relative >>= \case
+  openHere (staticOpening (servingSite serving)) request relative >>= \case
     Left e -> openFailed serving e
     Right file -> case statusKind (openStatus file) of
       RegularFile
@@ -328,46 +457,46 @@ servePath serving key path =
       Directory -> do
         closeOpened file
         if pathTrailingSlash path || atRoot
-          then serveIndex serving key path (siteIndexes (servingSite serving))
+          then serveIndex serving key path (staticIndexes (servingSite serving))
           else redirectToDirectory serving path >>= finish serving
       OtherKind -> closeOpened file >> finish serving (problem status403 "This is not a file.")
   where
     request = servingRequest serving
-    relative = pathRelative path
-    atRoot = B.null relative
+    relative = beneath (servingSite serving) path
+    atRoot = B.null (pathRelative path)
 
 -- The first index that a directory has.
 serveIndex :: Serving -> Maybe ByteString -> UriPath -> [ByteString] -> IO Reply
 serveIndex serving _ path []
   | policyListings (policyHere serving) = do
-    listed <- listingReply (listingRules serving) (siteOpening (servingSite serving)) (servingRequest serving) path
+    listed <- listingReply (listingRules serving) (staticOpening (servingSite serving)) (servingRequest serving) (beneath (servingSite serving) path) path
     either (openFailed serving) (finish serving) listed
   | otherwise = missing serving (problem status403 "This directory has no index, and listings are off.")
 serveIndex serving key path (name : others) =
-  openHere (siteOpening (servingSite serving)) (servingRequest serving) inside >>= \case
+  openHere (staticOpening (servingSite serving)) (servingRequest serving) inside >>= \case
     Right file
       | statusKind (openStatus file) == RegularFile -> case byRoute of
         -- The index is a program's, such as index.php, whose text is nobody's business.
-        Just found -> closeOpened file >> unsafeUnmask (throughRoute serving found)
-        Nothing -> serveFile serving key path file
+        Just found | Through gateway <- foundAction found -> closeOpened file >> unsafeUnmask (throughRoute serving gateway (foundPlace found))
+        _ -> serveFile serving key path file
       | otherwise -> closeOpened file >> next
     Left e
       | e `elem` [ENOENT, ENOTDIR] -> next
       | otherwise -> openFailed serving e
   where
     next = serveIndex serving key path others
-    byRoute = findRoute (siteRoutes (servingSite serving)) path {pathRelative = inside, pathTrailingSlash = False}
-    directory = pathRelative path
-    inside
-      | B.null directory = name
-      | otherwise = directory <> "/" <> name
+    byRoute = findRoute (staticRoutes (servingSite serving)) path {pathRelative = inDirectory (pathRelative path) name, pathTrailingSlash = False}
+    inside = inDirectory (beneath (servingSite serving) path) name
 
 listingRules :: Serving -> ListingRules
-listingRules serving = ListingRules {listsHidden = siteHidden (servingSite serving)}
+listingRules serving = ListingRules {listsHidden = staticHidden (servingSite serving)}
 
 redirectToDirectory :: Serving -> UriPath -> IO Reply
 redirectToDirectory serving path = do
-  q <- maybe (query (servingRequest serving)) (\(Redirected asked _) -> pure asked) (servingRedirected serving)
+  q <- case (servingRedirected serving, servingAsked serving) of
+    (Just (Redirected asked _), _) -> pure asked
+    (Nothing, Just asked) -> pure asked
+    _ -> query (servingRequest serving)
   let location = encodePath path {pathTrailingSlash = True} <> (if B.null q then "" else "?" <> q)
   pure (withHeaders [Header "Location" location] (problem status301 "The directory is at this address with a slash."))
 
@@ -397,7 +526,7 @@ choose serving file
     worthIt = policyCompresses policy && isCompressible media && size >= smallestCompressed && size <= largestCompressed
     go = \case
       coding : others ->
-        openHere (siteOpening (servingSite serving)) (servingRequest serving) (openName file <> codingSuffix coding) >>= \case
+        openHere (staticOpening (servingSite serving)) (servingRequest serving) (openName file <> codingSuffix coding) >>= \case
           Right sibling
             | statusKind (openStatus sibling) == RegularFile && modified sibling >= modified file -> Choice sibling coding False <$ closeOpened file
             | otherwise -> closeOpened sibling >> go others
@@ -519,7 +648,7 @@ newEntryOf serving (About key name _) alone status representation content = do
         entryWords = ws
       }
   where
-    server = siteServerName (servingSite serving)
+    server = staticServerName (servingSite serving)
 
 stampOf :: FileStatus -> Stamp
 stampOf status =
@@ -547,6 +676,6 @@ openFailed serving e
 -- Note [Routes and the cache]
 -- ~~~~~~~~~~~~~~~~~~~~~~~~~~~
 -- Routes are looked up only when the cache has nothing: a hit costs what it costs without routes. That is right because
--- routes never change while the site is served, and an entry is made only by a request that no route took, for a path in
--- its canonical spelling. So no path of a route is ever in the cache. 'revalidate' replaces an entry under the path
--- that it had, which no route takes either.
+-- routes never change while the site is served, and an entry is made only for a path, in its canonical spelling, that no route
+-- takes, or that a route gave to the file of that path ('tryFiles', which caches under the path that was asked for, and only
+-- if it is the file's own). 'revalidate' looks the routes up again when the file is no longer the same.

@@ -85,8 +85,8 @@ supervise how atSecond reloading = do
   supervised <- Supervised how <$> newRef IntMap.empty <*> newRef [] <*> newWaitCell <*> newWords 1
   let stop = atomicWrite (supervisedStops supervised) 0 1 >> unpark (supervisedWake supervised)
       again = tellWorkers supervised sigKILL >> atSecond
-      reopen = reloading >>= \done -> tellWorkers supervised sigUSR1 >> done
-  handleSignals stop again reopen (happened supervised Upgrade)
+      passed signal = reloading >>= \done -> tellWorkers supervised signal >> done
+  handleSignals stop again (passed sigUSR1) (passed sigHUP) (happened supervised Upgrade)
   let go slot
         | slot == superviseNumber how = pure (Right supervised)
         | otherwise =

@@ -70,12 +70,12 @@ data Framed
 -- | Why a request is not forwarded: what to answer, and a sentence.
 data Unplanned = Unplanned !Status !ByteString
 
--- | Plan the forwarding of a request.
+-- | Plan the forwarding of a request, perhaps with another path and query than the client's.
 --
 -- [Threads]: the handler's.
-planOf :: ProxySettings -> Request -> IO (Either Unplanned Plan)
-planOf settings request =
-  restOf (proxyPrefix settings) request >>= \case
+planOf :: ProxySettings -> Maybe ByteString -> Request -> IO (Either Unplanned Plan)
+planOf settings instead request =
+  restOf (proxyPrefix settings) instead request >>= \case
     Left refusal -> pure (Left refusal)
     Right rest -> do
       code <- method request
@@ -283,9 +283,10 @@ listed value = [part | raw <- C.split ',' value, let part = C.dropWhileEnd blank
     blank c = c == ' ' || c == '\t'
 
 -- What of the target comes after the prefix. The client's spelling is kept, except where another reader could resolve it differently.
-restOf :: ByteString -> Request -> IO (Either Unplanned ByteString)
-restOf prefix request =
+restOf :: ByteString -> Maybe ByteString -> Request -> IO (Either Unplanned ByteString)
+restOf prefix instead request =
   form request >>= \case
+    _ | Just (path, asked) <- C.break (== '?') <$> instead -> pure (after' path asked)
     AsteriskForm -> pure (if B.null prefix then Right "*" else Left elsewhere)
     OriginForm -> do
       whole <- target request
