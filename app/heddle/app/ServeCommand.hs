@@ -11,34 +11,30 @@ where
 import Browser (openBrowser)
 import Control.Monad (when)
 import Data.ByteString.Char8 qualified as C
-import Data.Char (toLower)
 import Data.Either (fromRight)
-import Data.Functor ((<&>))
 import Data.List (intercalate)
-import Data.List.NonEmpty (NonEmpty (..))
 import Data.Maybe (fromMaybe)
-import Data.Text qualified as T
-import Data.Text.Encoding (encodeUtf8)
 import GHC.Foreign (peekCString)
 import GHC.IO.Encoding (getFileSystemEncoding)
-import Heddle.Gateway.Proxy (Announce (..), Balance (..), ProxySettings (..), defaultCheck, parseNetwork)
-import Heddle.Http (Pace (..), Settings (..))
-import Heddle.IO (BackendChoice (..), Spread (..))
+import Heddle.Gateway.Proxy (parseNetwork)
 import Heddle.Prim.Atomic (atomicRead, atomicWrite, newWords)
-import Heddle.Prim.Clock (Nanos (..), seconds)
+import Heddle.Prim.Clock (seconds)
 import Heddle.Prim.Exception (displayException, finally, try, trySync)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread (labelMe, nap)
 import Heddle.Serve
-import Heddle.Tls (defaultTlsConfig, pemFiles)
-import Options.Applicative hiding (Failure)
+import Heddle.Serve.Config
+import Options.Applicative hiding (Failure, argument)
+import ServeConfig
 import ServeFiles (fileOptions)
-import ServeGuard (guardingOptions)
+import ServeGuard (guardingOptions, perClient)
 import ServeLimits (limitOptions)
-import ServeLogs
+import ServeLogs (logOptions)
 import ServeProcess
-import ServeSandbox (SandboxOptions, sandboxOptions, sandboxed)
+import ServeRoutes (routeOptions)
+import ServeSandbox (SandboxOptions (..), sandboxed)
 import ServeTerminal
+import ServeWords
 import System.Directory (findExecutable)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..), exitWith)
@@ -54,268 +50,138 @@ serveCommand =
         <> progDesc "Serve a directory's files over HTTP and HTTPS"
         <> footer
           "SIGTERM, SIGINT (Ctrl-C) and SIGQUIT let open requests finish, then end; a second signal \
-          \ends at once. SIGUSR1 opens the logs again. SIGHUP does that, and opens DIR and everything else again that is served. SIGUSR2 starts the program \
+          \ends at once. SIGUSR1 opens the logs again. SIGHUP does that, reads --config again, and opens DIR and everything else again that is served. SIGUSR2 starts the program \
           \again, for an upgrade: it takes over the addresses, and this process ends when it serves. Exit codes: 0 after a \
           \signal, 1 when a second one had to end it by force, 2 when serving could not begin."
         <> failureCode 2
     )
 
-options :: Parser (Either String Chosen)
+options :: Parser Given
 options =
-  build
-    <$> strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve")
-    <*> many
-      ( option
-          (eitherReader parseListen)
-          ( long "listen" <> short 'l' <> metavar "ADDR:PORT"
-              <> help ("Listen here; may be given more than once. Also :PORT for every address, unix:PATH, systemd for the sockets of a .socket unit, and any of these after https:// (default: " <> intercalate ", " (map renderListen (serveListen standard)) <> ")")
-          )
-      )
-    <*> many routes
-    <*> proxying
-    <*> programRules
-    <*> certificates
-    <*> switch (long "redirect-https" <> help "Redirect requests on addresses without https:// to the first address with it")
-    <*> optional
-      ( option
-          (positive 1000000000 "a number of seconds")
-          (long "hsts" <> metavar "SECONDS" <> help "Tell browsers for how long to use HTTPS only (Strict-Transport-Security)")
-      )
-    <*> optional
-      ( option
-          (positive 256 "a number of cores")
-          (long "cores" <> short 'N' <> metavar "N" <> help "How many cores to use (default: all)")
-      )
-    <*> accessLogOption
-    <*> many
-      ( strOption
-          (long "index" <> metavar "NAME" <> help ("Name of a directory's index; may be given more than once (default: " <> intercalate ", " (siteIndexes (defaultSite Nothing)) <> ")"))
-      )
-    <*> switch (long "hidden" <> help "Serve names that begin with a dot, too")
-    <*> option
-      (positive 1000000 "a number of seconds")
-      (long "drain" <> metavar "SECONDS" <> value (wholeSeconds (serveDrain standard)) <> showDefault <> help "How long open connections may take to end after a signal")
-    <*> option
-      (positive 1000000 "a number of seconds")
-      (long "idle" <> metavar "SECONDS" <> value (wholeSeconds (settingIdle (serveSettings standard))) <> showDefault <> help "How long a kept connection may be silent")
-    <*> optional
-      ( option
-          (positive 10000000 "a number of connections")
-          (long "max-connections" <> metavar "N" <> help "Open connections at once; then the one that has been idle longest makes room for a new one (default: as many as there are descriptors)")
-      )
-    <*> optional (strOption (long "pid-file" <> metavar "FILE" <> action "file" <> help "Write the process id to a file, and remove it at the end"))
-    <*> optional
-      ( option
-          (eitherReader parseUser)
-          (long "user" <> metavar "USER[:GROUP]" <> action "user" <> help "Serve with the rights of this user, after the addresses, the log and the certificates have been opened")
-      )
-    <*> switch (long "one-acceptor" <> help "One listening socket for all cores, instead of one per core (SO_REUSEPORT)")
-    <*> option
-      (eitherReader backend)
-      (long "backend" <> metavar "epoll|poll" <> completeWith ["epoll", "poll"] <> value (serveBackend standard) <> showDefaultWith (map toLower . show) <> help "The system calls that report events")
-    <*> fileOptions
-    <*> logOptions
-    <*> option
-      (eitherReader parseLogChoice)
-      (long "log" <> metavar "auto|pretty|quiet" <> completeWith ["auto", "pretty", "quiet"] <> value Auto <> showDefaultWith (const "auto") <> help "pretty: show each request on standard output, for development; auto: on a terminal, a line with requests/s, errors and bytes")
-    <*> limitOptions
-    <*> guardingOptions
-    <*> sandboxOptions
-    <*> processOptions
+  Given
+    <$> optional (strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve"))
+    <*> optional (strOption (long "config" <> short 'c' <> metavar "FILE" <> action "file" <> help "Read a configuration (YAML); options of the command line count before it. Its keys are these options, and hosts, routes and includes"))
+    <*> acts
     <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
-    <*> many
-      ( option
-          (eitherReader parseNetwork)
-          (long "proxy-protocol" <> metavar "NETWORK" <> help "Connections from this network, such as those of a load balancer, begin with a header of the PROXY protocol (version 1 or 2), which names the client; unix for Unix sockets; may be given more than once")
-      )
-  where
-    build directory listen routed proxied ruled tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files (LogChoices format logs) showing limits guards sandbox processes opens announced =
-      tlsOf tls <&> \source ->
-        Chosen showing opens sandbox processes $
-          defaults
-            { serveSites = site :| [],
-              serveListen = if null listen then serveListen defaults else listen,
-              serveTls = source,
-              serveCores = cores,
-              serveAccessLog = accessLog,
-              serveDrain = seconds drain,
-              servePidFile = pidFile,
-              serveUser = user,
-              serveSpread = if one then OneAcceptor else PortPerCapability,
-              serveBackend = choice,
-              serveLogFormat = format,
-              serveLogs = logs,
-              serveProxyProtocol = announced,
-              serveSettings = limits (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
-            }
-      where
-        defaults = defaultServeOptions directory
-        blank = defaultSite (Just directory)
-        site =
-          ruled
-            blank
-              { siteRoutes = routed,
-                siteProxy = proxied (siteProxy blank),
-                siteRedirectHttps = redirect,
-                siteIndexes = if null indexes then siteIndexes blank else indexes,
-                siteHidden = dotted,
-                siteFiles = files,
-                siteGuard = guards
-              }
-    maxAge n = C.pack ("max-age=" ++ show n)
-    -- For the help: the defaults do not depend on the directory.
-    standard = defaultServeOptions "."
-    wholeSeconds (Nanos n) = n `quot` 1000000000
-    backend = \case
-      "epoll" -> Right Epoll
-      "poll" -> Right Poll
-      other -> Left ("'" ++ other ++ "' is not a back end; there are epoll and poll")
+    <*> switch (long "sandbox-show" <> help "Print what the sandbox allows, and end")
+    <*> (Config <$> serverOptions <*> logOptions <*> siteOptions <*> pure Nothing <*> pure [])
 
--- What is not answered from the directory.
-routes :: Parser RouteSpec
-routes =
-  route "cgi" "PREFIX=DIR" "Answer below PREFIX by the programs in a directory (CGI)" (Right . CgiDirectory)
-    <|> route "fastcgi" "PREFIX=ADDR" "Answer below PREFIX, or files such as /*.php, by a FastCGI server at HOST:PORT or unix:PATH; several with commas" (fmap FastCgiServers . servers)
-    <|> route "scgi" "PREFIX=ADDR" "The same with SCGI" (fmap ScgiServers . servers)
-    <|> route "proxy" "PREFIX=URL" "Forward what is below PREFIX to the HTTP server at a URL (http://, https:// or unix:PATH), with *N behind it for a weight; several with commas, or by giving it again" parseUpstreams
-  where
-    route name what text target =
-      option (eitherReader (parseRoute target)) (long name <> metavar what <> help text)
-    servers = traverse (fmap listenPlace . parseListen) . commas
-    commas text = case break (== ',') text of
-      (one, _ : others) -> one : commas others
-      (one, []) -> [one]
+acts :: Parser Act
+acts =
+  flag' Check (long "check" <> help "Report all mistakes of the configuration and of what it names, and end: with 1 if there are any")
+    <|> flag' Dump (long "dump-config" <> help "Print the configuration, with includes, variables and the options of the command line, and end")
+    <|> (Explain <$> strOption (long "explain" <> metavar "'METHOD URL'" <> help "Print which host, route and file a request would get, which headers, and which lines say so, and end"))
+    <|> (Import <$> strOption (long "import" <> metavar "FILE" <> action "file" <> help "Print a configuration of nginx or Mighttpd as one of this server, and on standard error what has no counterpart, and end"))
+    <|> flag' Schema (long "config-schema" <> help "Print a JSON schema of the configuration, for editors, and end")
+    <|> pure Serve
 
--- What programs have in common.
-programRules :: Parser (Site -> Site)
-programRules =
+-- A host may say these, too.
+siteOptions :: Parser SiteConfig
+siteOptions =
+  (\routed files guards redirects -> (routed . files . guards) emptySite {siteRedirectsHttps = redirects})
+    <$> routeOptions
+    <*> fileOptions
+    <*> guardingOptions
+    <*> yes "redirect-https" "Redirect requests on addresses without https:// to the first address with it"
+
+serverOptions :: Parser ServerConfig
+serverOptions =
   build
     <$> many
       ( option
-          (eitherReader variable)
-          (long "program-env" <> metavar "NAME=VALUE" <> help "A variable for the programs of --cgi, --fastcgi and --scgi, such as GIT_PROJECT_ROOT=/srv/git; may be given more than once")
+          (eitherReader (argument parseListen))
+          (long "listen" <> short 'l' <> metavar "ADDR:PORT" <> help "Listen here; may be given more than once. Also :PORT for every address, unix:PATH, systemd for the sockets of a .socket unit, and any of these after https:// (default: localhost:8080)")
       )
-    <*> option
-      (positive 100000 "a number of programs")
-      (long "program-limit" <> metavar "N" <> value 64 <> showDefault <> help "How many programs of one --cgi may run at once; further requests wait")
-    <*> option
-      (positive 1000000 "a number of seconds")
-      (long "program-time" <> metavar "SECONDS" <> value 3600 <> showDefault <> help "How long a program of --cgi may run")
+    <*> settings "proxy-protocol" parseNetwork (metavar "NETWORK" <> help "Connections from this network, such as those of a load balancer, begin with a header of the PROXY protocol (version 1 or 2), which names the client; unix for Unix sockets; may be given more than once")
+    <*> settings "tls-cert" file (metavar "FILE" <> action "file" <> help "Certificate, then its issuers' (PEM), for addresses after https://; may be given more than once: clients get the one with the name that they ask for")
+    <*> settings "tls-key" file (metavar "FILE" <> action "file" <> help "Private key (PEM) of the --tls-cert at the same place")
+    <*> yes "tls-self-signed" "Make a certificate for this machine's names at start, for development"
+    <*> setting "hsts" (upTo 1000000000 "a number of seconds") (metavar "SECONDS" <> help "Tell browsers for how long to use HTTPS only (Strict-Transport-Security)")
+    <*> settings "trusted-proxy" parseNetwork (metavar "NETWORK" <> help "Believe X-Forwarded-* and Forwarded of peers in this network, such as 10.0.0.0/8, or unix for Unix sockets; may be given more than once")
+    <*> optional (option (eitherReader (argument (upTo 256 "a number of cores"))) (long "cores" <> short 'N' <> metavar "N" <> help "How many cores to use (default: all)"))
+    <*> setting "processes" (upTo 256 "a number of processes") (metavar "N" <> help "Serve by N processes of one core each, which this one starts, watches, and starts again")
+    <*> yes "one-acceptor" "One listening socket for all cores, instead of one per core (SO_REUSEPORT)"
+    <*> word "backend" "a back end" backends (help "The system calls that report events (default: epoll)")
+    <*> setting "user" parseUser (metavar "USER[:GROUP]" <> action "user" <> help "Serve with the rights of this user, after the addresses, the log and the certificates have been opened")
+    <*> setting "pid-file" file (metavar "FILE" <> action "file" <> help "Write the process id to a file, and remove it at the end")
+    <*> setting "drain" seconds' (metavar "SECONDS" <> help "How long open connections may take to end after a signal (default: 30)")
+    <*> setting "idle" seconds' (metavar "SECONDS" <> help "How long a kept connection may be silent (default: 60)")
+    <*> limitOptions
+    <*> setting "max-connections" (upTo 10000000 "a number of connections") (metavar "N" <> help "Open connections at once; then the one that has been idle longest makes room for a new one (default: as many as there are descriptors)")
+    <*> perClient
+    <*> word "sandbox" "a way to use the sandbox" sandboxModes (help "Give up what the options do not need: files (Landlock) and system calls (seccomp); auto: where the system has them, and programs of --cgi keep their files; on: or refuse to start (default: auto)")
+    <*> settings "sandbox-read" file (metavar "PATH" <> action "file" <> help "Let the sandbox read this too; may be given more than once")
+    <*> settings "sandbox-write" file (metavar "PATH" <> action "file" <> help "Let the sandbox write this too; may be given more than once")
   where
-    build variables most time chosen = chosen {siteVariables = variables, siteProgramLimit = most, siteProgramTime = seconds time}
-    variable text = case break (== '=') text of
-      (name, '=' : value') | not (null name) -> Right (encodeUtf8 (T.pack name), encodeUtf8 (T.pack value'))
-      _ -> Left ("expected NAME=VALUE, not '" ++ text ++ "'")
+    build listen announced certs keys self strict trusted cores processes one backend user pid drain idle limits most clients sandbox reads' writes =
+      (limits . clients)
+        (configServer emptyConfig)
+          { serverListen = listen,
+            serverProxyProtocol = announced,
+            serverCerts = certs,
+            serverKeys = keys,
+            serverSelfSigned = self,
+            serverHsts = strict,
+            serverTrusted = trusted,
+            serverCores = cores,
+            serverProcesses = processes,
+            serverOneAcceptor = one,
+            serverBackend = backend,
+            serverUser = user,
+            serverPidFile = pid,
+            serverDrainTime = drain,
+            serverIdle = idle,
+            serverConnections = most,
+            serverSandbox = sandbox,
+            serverSandboxRead = reads',
+            serverSandboxWrite = writes
+          }
 
--- What proxies have in common.
-proxying :: Parser (ProxySettings -> ProxySettings)
-proxying =
-  build
-    <$> many
-      ( option
-          (eitherReader parseNetwork)
-          (long "trusted-proxy" <> metavar "NETWORK" <> help "Believe X-Forwarded-* and Forwarded of peers in this network, such as 10.0.0.0/8, or unix for Unix sockets; may be given more than once")
-      )
-    <*> optional
-      ( option
-          (positive 1000000 "a number of seconds")
-          (long "proxy-timeout" <> metavar "SECONDS" <> help "How long a server behind --proxy may take until its answer begins, and between parts of it (default: 60)")
-      )
-    <*> option
-      (eitherReader balance)
-      (long "proxy-balance" <> metavar "turn|least|address|header:NAME" <> completeWith ["turn", "least", "address"] <> value InTurn <> showDefaultWith (const "turn") <> help "Which of several servers gets a request: in turns, the least busy one, or always the same one for a client's address or a header's value")
-    <*> optional
-      ( option
-          (eitherReader target)
-          (long "proxy-check" <> metavar "PATH" <> help "Ask each server behind --proxy for this path every 5 s, and leave out those that do not answer with 200 to 399")
-      )
-    <*> option
-      (eitherReader announce)
-      (long "proxy-announce" <> metavar "v1|v2" <> completeWith ["v1", "v2"] <> value NoAnnouncement <> help "Tell servers behind --proxy the client's address by the PROXY protocol, on a connection for each request")
+-- What to serve, or what to do instead.
+run :: Given -> IO ()
+run given = case givenAct given of
+  Import other -> imported other
+  Schema -> putStr schemaText
+  Check ->
+    configured 1 >>= \(at, _, config) ->
+      checkConfig at config >>= \case
+        [] -> putStrLn (fromMaybe "the command line" (givenFile given) ++ ": no mistakes")
+        problems -> reported 1 problems
+  Dump -> configured 1 >>= \(_, _, config) -> dumped config
+  Explain request -> configured 1 >>= \(at, _, config) -> explain at config request >>= either (refuse 1) (putStr . unlines)
+  Serve -> do
+    (at, files, config) <- configured 2
+    case givenFile given of
+      Nothing | Nothing <- ownSite config -> refuse 2 "there is nothing to serve; give a directory (heddle serve DIR) or a configuration (--config FILE)"
+      _ -> mapM_ (refuse 2) (mistake (givenConfig given))
+    either (reported 2) (serve given files config) (optionsOf at config)
   where
-    build trusted time how check announcing settings =
-      settings
-        { proxyTrusted = trusted,
-          proxyAnswer = maybe (proxyAnswer settings) seconds time,
-          proxyPace = maybe (proxyPace settings) (\s -> (proxyPace settings) {paceGrace = seconds s}) time,
-          proxyBalance = how,
-          proxyCheck = defaultCheck <$> check,
-          proxyAnnounce = announcing
-        }
-    balance = \case
-      "turn" -> Right InTurn
-      "least" -> Right LeastBusy
-      "address" -> Right ByAddress
-      'h' : 'e' : 'a' : 'd' : 'e' : 'r' : ':' : name | not (null name) -> Right (ByHeader (C.pack name))
-      other -> Left ("'" ++ other ++ "' is none of turn, least, address and header:NAME")
-    target text
-      | take 1 text == "/" && all (\c -> c > ' ' && c < '\DEL' && c /= '#') text = Right (C.pack text)
-      | otherwise = Left ("'" ++ text ++ "' is not a path; it begins with a slash, and other characters than ASCII are percent-encoded")
-    announce = \case
-      "v1" -> Right AnnounceV1
-      "v2" -> Right AnnounceV2
-      other -> Left ("'" ++ other ++ "' is neither v1 nor v2")
+    configured code = do
+      Loaded at files result <- loaded given
+      either (reported code) (\config -> pure (at, files, config)) result
 
-certificates :: Parser ([FilePath], [FilePath], Bool)
-certificates =
-  (,,)
-    <$> many
-      ( strOption
-          (long "tls-cert" <> metavar "FILE" <> action "file" <> help "Certificate, then its issuers' (PEM), for addresses after https://; may be given more than once: clients get the one with the name that they ask for")
-      )
-    <*> many
-      ( strOption
-          (long "tls-key" <> metavar "FILE" <> action "file" <> help "Private key (PEM) of the --tls-cert at the same place")
-      )
-    <*> switch (long "tls-self-signed" <> help "Make a certificate for this machine's names at start, for development")
-
--- What the options say together.
-tlsOf :: ([FilePath], [FilePath], Bool) -> Either String ServeTls
-tlsOf = \case
-  ([], [], False) -> Right NoTls
-  ([], [], True) -> Right TlsSelfSigned
-  (_, _, True) -> Left "--tls-self-signed makes its own certificate; leave out --tls-cert and --tls-key"
-  (certs, keys, False)
-    | length certs == length keys -> Right (TlsOf (defaultTlsConfig (zipWith pemFiles certs keys)))
-    | otherwise -> Left ("each --tls-cert needs its --tls-key, in the same order; there are " ++ show (length certs) ++ " and " ++ show (length keys))
-
-positive :: Int -> String -> ReadM Int
-positive most what = eitherReader $ \text -> case reads text of
-  [(n, "")] | n > 0 && n <= most -> Right n
-  _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (1 to " ++ show most ++ ")")
-
--- What the command line says: what to show, whether to open the browser, what to give up, by how many processes, what to serve.
-data Chosen = Chosen !LogChoice !Bool !SandboxOptions !(Maybe Int) !ServeOptions
-
-run :: Either String Chosen -> IO ()
-run = either refuse serve
-  where
-    refuse why = do
-      putErrorLine ("heddle serve: " ++ why)
-      exitWith (ExitFailure 2)
-
-serve :: Chosen -> IO ()
-serve (Chosen showing opens sandbox processes given) = do
+serve :: Given -> [FilePath] -> Config -> ServeOptions -> IO ()
+serve given files config wanted = do
   labelMe "heddle/serve"
   successor <- sameCommand
-  role <- roleOf processes
+  role <- roleOf (meant <$> serverProcesses server)
   case role of
     -- It does nothing for clients, and starts programs.
     Supervisor _ -> pure ()
-    _ -> sandboxed sandbox opens given (foldMap snd successor)
+    _ -> sandboxed sandbox (givenOpen given) wanted (foldMap snd successor)
   terminal <- newTerminal
-  let chosen = forTerminal terminal showing given
+  let chosen = onTerminal terminal config wanted
   -- A successor serves a site whose page is open.
   follows <- startedAsSuccessor
   telling <- newWords 1
   let tell event = atomicWrite telling 0 1 >> ((say terminal chosen event >> openingAt event) `finally` atomicWrite telling 0 0)
       openingAt = \case
-        Serving urls _ | opens && not follows -> openBrowser urls
+        Serving urls _ | givenOpen given && not follows -> openBrowser urls
         _ -> pure ()
       -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.
       atSecond = nap (seconds 2) >> exitImmediately (ExitFailure 1)
-      site = chosen {serveSecond = atSecond, serveSuccessor = successor}
+      site = chosen {serveSecond = atSecond, serveSuccessor = successor, serveReload = again terminal <$ givenFile given}
       -- The supervisor says the rest.
       troubles = \case
         Trouble what -> tell (Trouble what)
@@ -332,6 +198,22 @@ serve (Chosen showing opens sandbox processes given) = do
     Left (e :: ServeError) -> do
       putErrorLine ("heddle serve: " ++ displayException e)
       exitWith (ExitFailure 2)
+  where
+    server = configServer config
+    sandbox =
+      SandboxOptions
+        { sandboxMode = maybe SandboxAuto meant (serverSandbox server),
+          sandboxShow = givenSandbox given,
+          sandboxRead = map meant (serverSandboxRead server),
+          sandboxWrite = map meant (serverSandboxWrite server),
+          sandboxConfig = files
+        }
+    onTerminal terminal = forTerminal terminal . maybe ConsoleAuto meant . logConsole . configLogs
+    again terminal = do
+      Loaded at _ result <- loaded given
+      pure $ case result >>= \new -> onTerminal terminal new <$> optionsOf at new of
+        Left problems -> Left (intercalate "\n  " (map renderProblem problems))
+        Right new -> Right new
 
 -- This program, as it is found now and not as it was when it was started, with the arguments that it was started with,
 -- also those for the runtime. It is found by the name that it was started by, so a symbolic link that leads to a new version

@@ -6,60 +6,47 @@ module ServeFiles
   )
 where
 
+import Data.ByteString.Char8 qualified as C
+import Heddle.Http (Header (..))
 import Heddle.Serve
-import Options.Applicative
+import Heddle.Serve.Config
+import Options.Applicative hiding (argument)
+import ServeWords
 
 -- | Headers, media types, pages, listings, compression, links, passwords.
-fileOptions :: Parser FileOptions
+fileOptions :: Parser (SiteConfig -> SiteConfig)
 fileOptions =
   build
-    <$> many
-      ( option
-          (eitherReader parseHeaderRule)
-          (long "header" <> metavar "GLOB=NAME:VALUE" <> help "Send a header with replies about paths that match; may be given more than once, and the last one for a header counts; an empty value removes it")
-      )
-    <*> many
-      ( option
-          (eitherReader parseCacheRule)
-          (long "cache-control" <> metavar "GLOB=VALUE" <> help "The same for Cache-Control, such as '/assets/**=public, max-age=31536000, immutable'")
-      )
-    <*> switch (long "security-headers" <> help "Send headers that make browsers more careful, such as X-Content-Type-Options and X-Frame-Options; --header changes single ones")
-    <*> many
-      ( option
-          (eitherReader parseOrigin)
-          (long "cors" <> metavar "ORIGIN" <> help "Let pages of this origin read replies; * for all; may be given more than once")
-      )
-    <*> many
-      ( option
-          (eitherReader parseMediaRule)
-          (long "mime" <> metavar "EXT=TYPE" <> help "The media type of files with this extension; may be given more than once")
-      )
-    <*> switch (long "spa" <> help "For a single-page application: answer paths without a file with the root's index, and status 200")
-    <*> many
-      ( option
-          (eitherReader parseErrorPage)
-          (long "error-page" <> metavar "STATUS=FILE" <> help "Send this file of DIR with errors of this status, such as 404=404.html; may be given more than once")
-      )
-    <*> switch (long "autoindex" <> help "List directories that have no index: a page, or JSON for clients that ask for it")
-    <*> option
-      (eitherReader parseCompression)
-      (long "compression" <> metavar "off|static|on" <> completeWith ["off", "static", "on"] <> value (fileCompression defaultFileOptions) <> showDefaultWith name <> help "static: send FILE.br, FILE.zst or FILE.gz instead of FILE to clients that accept it; on: also compress what has none")
-    <*> switch (long "follow-symlinks" <> help "Serve what symbolic links in DIR lead to outside it")
-    <*> optional (strOption (long "basic-auth" <> metavar "FILE" <> action "file" <> help "Ask for a name and password; FILE has lines that 'heddle password USER' or 'htpasswd -B' made"))
+    <$> settings "header" parseHeaderRule (metavar "GLOB=NAME:VALUE" <> help "Send a header with replies about paths that match; may be given more than once, and the last one for a header counts; an empty value removes it")
+    <*> settings "cache-control" parseCacheRule (metavar "GLOB=VALUE" <> help "The same for Cache-Control, such as '/assets/**=public, max-age=31536000, immutable'")
+    <*> yes "security-headers" "Send headers that make browsers more careful, such as X-Content-Type-Options and X-Frame-Options; --header changes single ones"
+    <*> settings "cors" parseOrigin (metavar "ORIGIN" <> help "Let pages of this origin read replies; * for all; may be given more than once")
+    <*> settings "mime" parseMediaRule (metavar "EXT=TYPE" <> help "The media type of files with this extension; may be given more than once")
+    <*> yes "spa" "For a single-page application: answer paths without a file with the root's index, and status 200"
+    <*> settings "error-page" parseErrorPage (metavar "STATUS=FILE" <> help "Send this file of DIR with errors of this status, such as 404=404.html; may be given more than once")
+    <*> yes "autoindex" "List directories that have no index: a page, or JSON for clients that ask for it"
+    <*> word "compression" "a way of compression" compressions (help "static: send FILE.br, FILE.zst or FILE.gz instead of FILE to clients that accept it; on: also compress what has none (default: off)")
+    <*> yes "follow-symlinks" "Serve what symbolic links in DIR lead to outside it"
+    <*> setting "basic-auth" file (metavar "FILE" <> action "file" <> help "Ask for a name and password; FILE has lines that 'heddle password USER' or 'htpasswd -B' made")
+    <*> settings "index" file (metavar "NAME" <> help "Name of a directory's index; may be given more than once (default: index.html, index.htm)")
+    <*> yes "hidden" "Serve names that begin with a dot, too"
   where
-    build headers caching security origins media fallback pages listings compression follow users =
-      defaultFileOptions
-        { fileHeaderRules = (if security then securityRules else []) ++ caching ++ headers,
-          fileOrigins = origins,
-          fileMedia = media,
-          fileFallback = fallback,
-          fileErrorPages = pages,
-          fileListings = listings,
-          fileCompression = compression,
-          fileFollow = follow,
-          fileUsers = users
+    build headers caching security origins media fallback pages listings compression follow users indexes dotted site =
+      site
+        { siteHeaders = [(globOf rule, [headerOf' rule]) | rule <- headers],
+          siteCaches = [(globOf rule, (headerOf' rule) {writtenText = valueOf rule}) | rule <- caching],
+          siteSecurity = security,
+          siteCors = origins,
+          siteMedia = addedPairs media [],
+          siteSpa = fallback,
+          siteErrorPages = addedPairs pages [],
+          siteAutoindex = listings,
+          siteCompression = compression,
+          siteFollow = follow,
+          siteUsers = users,
+          siteIndex = indexes,
+          siteDotted = dotted
         }
-    name = \case
-      CompressionOff -> "off"
-      CompressionStatic -> "static"
-      CompressionOn -> "on"
+    globOf rule = let HeaderRule _ glob _ = meant rule in Written onCommandLine (takeWhile (/= '=') (writtenText rule)) glob
+    headerOf' rule = let HeaderRule _ _ line@(Header name value') = meant rule in Written onCommandLine (C.unpack name ++ "=" ++ C.unpack value') line
+    valueOf rule = let HeaderRule _ _ (Header _ value') = meant rule in C.unpack value'

@@ -1,34 +1,19 @@
 -- |
 -- Module      : ServeProcess
--- Description : heddle serve's option for processes instead of threads
+-- Description : Processes instead of threads
 module ServeProcess
-  ( processOptions,
-    Role (..),
+  ( Role (..),
     roleOf,
     asWorker,
   )
 where
 
 import Heddle.Serve
-import Options.Applicative
-
--- | How many processes.
-processOptions :: Parser (Maybe Int)
-processOptions =
-  optional
-    ( option
-        (eitherReader number)
-        (long "processes" <> metavar "N" <> help "Serve by N processes of one core each, which this one starts, watches, and starts again")
-    )
-  where
-    number text = case reads text of
-      [(n, "")] | n >= 1 && n <= (256 :: Int) -> Right n
-      _ -> Left ("'" ++ text ++ "' is not a number of processes (1 to 256)")
 
 -- | What this process is.
 data Role = Alone | Worker | Supervisor !Int
 
--- | By the option and by what has started it.
+-- | By the number of processes that is wanted and by what has started it.
 roleOf :: Maybe Int -> IO Role
 roleOf processes = do
   started <- isWorker

@@ -1,12 +1,11 @@
 -- |
 -- Module      : ServeSandbox
--- Description : heddle serve's options for what the process may do
+-- Description : What the process of heddle serve may do
 --
 -- The rules are made here, of what is to be served. cbits/heddle_sandbox.c applies them, in this process executed again, before
 -- the runtime system has threads.
 module ServeSandbox
-  ( SandboxOptions,
-    sandboxOptions,
+  ( SandboxOptions (..),
     sandboxed,
   )
 where
@@ -28,36 +27,24 @@ import Heddle.Prim.Errno (Errno (..), describeErrno)
 import Heddle.Prim.Exception (IOException, try, trySync)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Serve
+import Heddle.Serve.Config (SandboxMode (..))
 import Heddle.Tls (PemSource (..), TlsConfig (..), TlsPair (..))
 import Inputs (toBytes)
-import Options.Applicative
 import System.Directory (canonicalizePath, getCurrentDirectory, getHomeDirectory, makeAbsolute, pathIsSymbolicLink)
 import System.Environment (getExecutablePath, lookupEnv)
 import System.Exit (ExitCode (..), exitSuccess, exitWith)
 import System.FilePath (dropTrailingPathSeparator, takeDirectory)
 
--- | What the command line says.
-data SandboxOptions = SandboxOptions !Mode !Bool ![FilePath] ![FilePath]
-
-data Mode = Auto | On | Off
-  deriving stock (Eq)
-
--- | Whether to give rights up, and which to keep besides.
-sandboxOptions :: Parser SandboxOptions
-sandboxOptions =
-  SandboxOptions
-    <$> option
-      (eitherReader mode)
-      (long "sandbox" <> metavar "auto|on|off" <> completeWith ["auto", "on", "off"] <> value Auto <> showDefaultWith (const "auto") <> help "Give up what the options do not need: files (Landlock) and system calls (seccomp); auto: where the system has them, and programs of --cgi keep their files; on: or refuse to start")
-    <*> switch (long "sandbox-show" <> help "Print what the sandbox allows, and end")
-    <*> many (strOption (long "sandbox-read" <> metavar "PATH" <> action "file" <> help "Let the sandbox read this too; may be given more than once"))
-    <*> many (strOption (long "sandbox-write" <> metavar "PATH" <> action "file" <> help "Let the sandbox write this too; may be given more than once"))
-  where
-    mode = \case
-      "auto" -> Right Auto
-      "on" -> Right On
-      "off" -> Right Off
-      other -> Left ("'" ++ other ++ "' is not a way to use the sandbox; there are auto, on and off")
+-- | What is given up, and what is kept besides.
+data SandboxOptions = SandboxOptions
+  { sandboxMode :: !SandboxMode,
+    -- | Print what is allowed, and end.
+    sandboxShow :: !Bool,
+    sandboxRead :: ![FilePath],
+    sandboxWrite :: ![FilePath],
+    -- | Files that are read again at SIGHUP.
+    sandboxConfig :: ![FilePath]
+  }
 
 -- What may be done with a path and what is beneath it.
 data Right' = Reading | Executing | Writing
@@ -69,24 +56,26 @@ data Plan = Plan !(Maybe [(Right', FilePath)]) !Bool
 -- | Serve with no more rights than needed. The flag says that a browser will be opened, which needs its own files. It does
 -- not return if the program was executed again.
 sandboxed :: SandboxOptions -> Bool -> ServeOptions -> [String] -> IO ()
-sandboxed (SandboxOptions mode shows' reads' writes) opens options arguments = do
+sandboxed sandbox opens options arguments = do
   already <- lookupEnv "HEDDLE_SANDBOXED"
-  plan <- planOf mode reads' writes options
+  plan <- planOf sandbox options
   version <- c_landlock
-  when shows' $ do
-    putStr (render (mode == Off || opens && mode == Auto) (version > 0) plan)
+  when (sandboxShow sandbox) $ do
+    putStr (render (mode == SandboxOff || opens && mode == SandboxAuto) (version > 0) plan)
     exitSuccess
   -- A successor has inherited it.
-  unless (isJust already || mode == Off || opens && mode == Auto || null arguments) $ do
+  unless (isJust already || mode == SandboxOff || opens && mode == SandboxAuto || null arguments) $ do
     records <- recordsOf plan
     words' <- traverse toBytes arguments
-    errno <- unsafeUseAsCStringLen records $ \(p, n) -> withStrings words' (c_restart p (fromIntegral n) (if mode == On then 1 else 0))
-    when (mode == On) $ do
+    errno <- unsafeUseAsCStringLen records $ \(p, n) -> withStrings words' (c_restart p (fromIntegral n) (if mode == SandboxOn then 1 else 0))
+    when (mode == SandboxOn) $ do
       putErrorLine ("heddle serve: the sandbox cannot be entered: " ++ describeErrno (Errno (fromIntegral errno)) ++ ".\n  Give --sandbox off, or mount /proc.")
       exitWith (ExitFailure 2)
+  where
+    mode = sandboxMode sandbox
 
-planOf :: Mode -> [FilePath] -> [FilePath] -> ServeOptions -> IO Plan
-planOf mode reads' writes options = do
+planOf :: SandboxOptions -> ServeOptions -> IO Plan
+planOf sandbox options = do
   program <- getExecutablePath
   libraries <- mappedDirectories
   homes <- sequence [getHomeDirectory, pure "/", pure "/home", pure "/root"]
@@ -94,6 +83,7 @@ planOf mode reads' writes options = do
   here <- getCurrentDirectory
   certificates <- traverse withReal [path | TlsOf config <- [serveTls options], pair <- tlsPairs config, PemFile path <- [pairChain pair, pairKey pair]]
   users <- traverse withReal (nub (mapMaybe (fileUsers . siteFiles) sites))
+  configs <- traverse withReal (sandboxConfig sandbox)
   let logs = [p | LogFile p <- rights (map parseLogTarget (maybeToList (serveAccessLog options))) ++ maybeToList (logErrors (serveLogs options))] ++ maybeToList (servePidFile options)
       sockets = [p | ListenSpec _ (ListenUnix p) <- serveListen options]
       routes = concatMap siteRoutes sites
@@ -106,11 +96,11 @@ planOf mode reads' writes options = do
   linked <- traverse canonicalizePath logs
   let resolve path = if "/" `isPrefixOf` path then path else here ++ "/" ++ path
       rules =
-        [(Reading, p) | p <- directories ++ concat certificates ++ concat users ++ system ++ ["/usr/lib", "/usr/share/zoneinfo", "/proc", "/sys", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"] ++ map resolve reads']
+        [(Reading, p) | p <- directories ++ concat certificates ++ concat users ++ concat configs ++ system ++ ["/usr/lib", "/usr/share/zoneinfo", "/proc", "/sys", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"] ++ map resolve (sandboxRead sandbox)]
           ++ [(Executing, p) | p <- takeDirectory program : libraries ++ map resolve programs ++ (if null programs then [] else ["/bin", "/sbin", "/usr", "/lib", "/lib64"])]
-          ++ [(Writing, p) | p <- ["/dev/null", "/dev/tty"] ++ map (directoryOf . resolve) (logs ++ sockets) ++ map directoryOf linked ++ map resolve writes]
+          ++ [(Writing, p) | p <- ["/dev/null", "/dev/tty"] ++ map (directoryOf . resolve) (logs ++ sockets) ++ map directoryOf linked ++ map resolve (sandboxWrite sandbox)]
       -- Programs, and files that are anywhere, need what nobody has listed.
-      free = mode == Auto && (not (null programs) || any (fileFollow . siteFiles) sites)
+      free = sandboxMode sandbox == SandboxAuto && (not (null programs) || any (fileFollow . siteFiles) sites)
   pure (Plan (if free then Nothing else Just (nub (sort rules))) routed)
   where
     sites = NonEmpty.toList (serveSites options)

@@ -5,9 +5,7 @@
 -- Start-up line, messages, and on a terminal a line that shows the traffic. One thread says everything, so the line
 -- that is updated in place is cleared before another one is written.
 module ServeTerminal
-  ( LogChoice (..),
-    parseLogChoice,
-    Terminal,
+  ( Terminal,
     newTerminal,
     forTerminal,
     say,
@@ -21,28 +19,11 @@ import Data.Maybe (fromMaybe)
 import Heddle.Prim.Atomic (Words, newWords, readWord, writeWord)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Serve
+import Heddle.Serve.Config (ConsoleLog (..))
 import System.Environment (lookupEnv)
 import System.IO (hFlush, stdout)
 import System.Posix.IO (stdOutput)
 import System.Posix.Terminal (queryTerminal)
-
--- | What requests are shown on standard output.
-data LogChoice
-  = -- | On a terminal, how many.
-    Auto
-  | -- | Each.
-    EachPretty
-  | -- | None.
-    Quiet
-  deriving stock (Eq)
-
--- | @auto@, @pretty@ or @quiet@.
-parseLogChoice :: String -> Either String LogChoice
-parseLogChoice = \case
-  "auto" -> Right Auto
-  "pretty" -> Right EachPretty
-  "quiet" -> Right Quiet
-  other -> Left ("'" ++ other ++ "' is not a way to log; there are auto, pretty and quiet")
 
 -- | Where messages go.
 data Terminal = Terminal
@@ -64,11 +45,11 @@ newTerminal = do
   Terminal moves (moves && maybe True null plain) <$> newWords 1
 
 -- | What to serve, with what the choice means on this terminal.
-forTerminal :: Terminal -> LogChoice -> ServeOptions -> ServeOptions
+forTerminal :: Terminal -> ConsoleLog -> ServeOptions -> ServeOptions
 forTerminal terminal choice options = case choice of
-  EachPretty -> options {serveConsole = Just (Pretty (terminalColours terminal))}
-  Auto -> options {serveActivity = terminalMoves terminal && serveAccessLog options /= Just "-"}
-  Quiet -> options
+  ConsolePretty -> options {serveConsole = Just (Pretty (terminalColours terminal))}
+  ConsoleAuto -> options {serveActivity = terminalMoves terminal && serveAccessLog options /= Just "-"}
+  ConsoleQuiet -> options
 
 -- | Say what happened.
 say :: Terminal -> ServeOptions -> ServeEvent -> IO ()

@@ -42,7 +42,7 @@ help =
     testCase "serve --help lists every option" $ do
       ended <- runTool "heddle" ["serve", "--help"]
       endedCode ended @?= ExitSuccess
-      forM_ ["DIR", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "--max-body", "--time-outs", "--open", "--spa", "--error-page", "--autoindex", "--header", "--cache-control", "--security-headers", "--cors", "--mime", "--compression", "--follow-symlinks", "--basic-auth", "--log", "--log-format", "--cgi", "--fastcgi", "--scgi", "--program-env", "--program-limit", "--program-time", "--proxy", "--pid-file", "--user", "SIGTERM", "Exit codes"] $ \part ->
+      forM_ ["DIR", "--config", "--check", "--dump-config", "--explain", "--import", "--config-schema", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "--max-body", "--time-outs", "--open", "--spa", "--error-page", "--autoindex", "--header", "--cache-control", "--security-headers", "--cors", "--mime", "--compression", "--follow-symlinks", "--basic-auth", "--log", "--log-format", "--cgi", "--fastcgi", "--scgi", "--program-env", "--program-limit", "--program-time", "--proxy", "--pid-file", "--user", "SIGTERM", "Exit codes"] $ \part ->
         contains part (out ended),
     testCase "--version: compiler, architecture, level of the kernels" $ do
       ended <- runToolIn [("HEDDLE_CPU", "plain")] "heddle" ["--version"]
@@ -86,7 +86,7 @@ refusals =
       complains ended []
       endedErr ended @?= "heddle: 'frobnicate' is not a command; there are serve, find, pipe, json, trace, password, controller, ofbench (see heddle --help)\n",
     refused "an option that is not there, and the nearest" ["serve", "--lisen", ":1"] ["--lisen", "Did you mean this?\n    --listen\n"],
-    refused "backtrackingLostTheCommand: an option that is not there gets the command's usage" ["serve", "/tmp", "--lisen", ":1"] ["--lisen", "Usage: heddle serve DIR"],
+    refused "backtrackingLostTheCommand: an option that is not there gets the command's usage" ["serve", "/tmp", "--lisen", ":1"] ["--lisen", "Usage: heddle serve [DIR]"],
     refused "a directory that is missing" ["serve", "/no/such/directory"] ["heddle serve: cannot serve /no/such/directory", "ENOENT", "directory that exists"],
     refused "a file instead of a directory" ["serve", "/etc/passwd"] ["cannot serve /etc/passwd", "ENOTDIR", "not a directory"],
     refused "a port beyond the last" ["serve", "/tmp", "--listen", "localhost:65536"] ["65535"],

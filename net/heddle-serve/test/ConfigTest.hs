@@ -56,7 +56,7 @@ mistakes =
         "site.yaml:6:13: a name is empty",
         "site.yaml:8:11: '99999' is not a port (1 to 65535)",
         "site.yaml:9:5: expected a host (a mapping), and this is a text",
-        "site.yaml:10:1: 'listen' is not a key of the configuration; there are hosts"
+        "site.yaml:10:1: 'listen' is not a key of the configuration; there is hosts"
       ]
 
 syntax :: IO ()

@@ -4,9 +4,10 @@ import AccessLogTest qualified
 import BehindTest qualified
 import CacheTest qualified
 import ConditionTest qualified
+import ConfigFileTest qualified
+import ConfigTest qualified
 import GuardTest qualified
 import Heddle.IO (systemRuntime)
-import ConfigTest qualified
 import Heddle.Testkit.Descriptors
 import HostsTest qualified
 import ListenTest qualified
@@ -50,6 +51,7 @@ main = do
         BehindTest.tests,
         ConditionTest.tests,
         ConfigTest.tests,
+        ConfigFileTest.tests,
         AccessLogTest.tests,
         -- Last: tests run one after the other.
         noDescriptorIsLeft before

@@ -22,6 +22,8 @@ module Heddle.Serve.FileOptions
     RuleScope (..),
     parseHeaderRule,
     parseCacheRule,
+    headerOf,
+    replyHeaderOf,
     securityRules,
 
     -- * Other lists
@@ -116,28 +118,38 @@ parseHeaderRule :: String -> Either String HeaderRule
 parseHeaderRule text = do
   (glob, header) <- ruleOf "GLOB=NAME:VALUE" text
   case break (== ':') header of
-    (name, ':' : value) -> HeaderRule AllReplies glob <$> checkedHeader name (trim value)
+    (name, ':' : value) -> HeaderRule AllReplies glob <$> headerOf name value
     _ -> Left ("'" ++ text ++ "' has no colon after the header's name; write GLOB=NAME:VALUE, such as '*.html=X-Robots-Tag:noindex'")
 
 -- | Read @GLOB=VALUE@: the Cache-Control of paths that match, but not of errors.
 parseCacheRule :: String -> Either String HeaderRule
 parseCacheRule text = do
   (glob, value) <- ruleOf "GLOB=VALUE" text
-  HeaderRule NoErrors glob <$> checkedHeader "Cache-Control" (trim value)
+  HeaderRule NoErrors glob <$> headerOf "Cache-Control" value
 
 ruleOf :: String -> String -> Either String (Glob, String)
 ruleOf form text = case break (== '=') text of
   (glob, '=' : rest) -> (\g -> (g, rest)) <$> parseGlob (argumentBytes glob)
   _ -> Left ("'" ++ text ++ "' has no = after the pattern; write " ++ form)
 
-checkedHeader :: String -> String -> Either String Header
-checkedHeader name value
+-- | A header of replies about files.
+--
+-- >>> headerOf "Content-Type" "text/plain"
+-- Left "the Content-Type follows from a file's extension; set it with --mime EXT=TYPE"
+headerOf :: String -> String -> Either String Header
+headerOf name given
+  | map toLower name == "content-type" = Left "the Content-Type follows from a file's extension; set it with --mime EXT=TYPE"
+  | otherwise = replyHeaderOf name given
+
+-- | A header of a reply that is no file's.
+replyHeaderOf :: String -> String -> Either String Header
+replyHeaderOf name given
   | null name || not (all isToken name) = Left ("'" ++ name ++ "' is not the name of a header")
   | map toLower name `elem` ours = Left ("the header " ++ name ++ " belongs to the server and cannot be set")
-  | map toLower name == "content-type" = Left "the Content-Type follows from a file's extension; set it with --mime EXT=TYPE"
   | not (all isFieldChar value) = Left ("the value of the header " ++ name ++ " holds a character that cannot be sent (only printable ASCII can)")
   | otherwise = Right (Header (C.pack name) (C.pack value))
   where
+    value = trim given
     -- What frames messages, or says what the server knows better.
     ours = ["accept-ranges", "connection", "content-encoding", "content-length", "content-range", "date", "etag", "keep-alive", "last-modified", "location", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"]
 

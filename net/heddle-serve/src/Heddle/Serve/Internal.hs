@@ -14,8 +14,16 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Behind,
     module Heddle.Serve.ClientTable,
     module Heddle.Serve.Coding,
+    Codec (..),
+    Shape (..),
+    Key (..),
+    configCodec,
+    importNginx,
+    importMighttpd,
     module Heddle.Serve.Config.Decode,
+    module Heddle.Serve.Config.Include,
     module Heddle.Serve.Config.Tree,
+    module Heddle.Serve.Config.Yaml,
     module Heddle.Serve.DescriptorReserve,
     module Heddle.Serve.Directory,
     module Heddle.Serve.FileCache,
@@ -63,8 +71,14 @@ import Heddle.Serve.Behind
 import Heddle.Serve.Certificates
 import Heddle.Serve.ClientTable hiding (RateLimit (..))
 import Heddle.Serve.Coding
+import Heddle.Serve.Config.Codec (Codec (..), Key (..), Shape (..))
 import Heddle.Serve.Config.Decode
+import Heddle.Serve.Config.Grammar (configCodec)
+import Heddle.Serve.Config.Include
+import Heddle.Serve.Config.Mighttpd (importMighttpd)
+import Heddle.Serve.Config.Nginx (importNginx)
 import Heddle.Serve.Config.Tree
+import Heddle.Serve.Config.Yaml
 import Heddle.Serve.DescriptorReserve
 import Heddle.Serve.Directory
 import Heddle.Serve.FileCache

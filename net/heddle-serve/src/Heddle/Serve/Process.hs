@@ -11,6 +11,7 @@ module Heddle.Serve.Process
     parseUser,
     renderUser,
     becomeUser,
+    lookUpUser,
   )
 where
 
@@ -20,6 +21,7 @@ import Heddle.Prim.Exception
 import System.Directory (removeFile, renameFile)
 import System.IO.Error (isDoesNotExistError)
 import System.Posix.Process (getProcessID)
+import System.Posix.Types (GroupID)
 import System.Posix.User
 import Text.Read (readMaybe)
 
@@ -60,26 +62,35 @@ renderUser (UserSpec user group) = user ++ maybe "" (':' :) group
 -- [Blocks]: holds an OS thread while users are looked up.
 -- [Throws]: never; what is wrong is the answer.
 becomeUser :: UserSpec -> IO (Either String ())
-becomeUser (UserSpec user group) = do
-  found <- try (userNamed user)
+becomeUser spec@(UserSpec user group) =
+  lookUpUser spec >>= \case
+    Left why -> pure (Left why)
+    Right (entry, gid) -> do
+      (uid, mine) <- (,) <$> getEffectiveUserID <*> getEffectiveGroupID
+      if uid == userID entry && mine == gid
+        then pure (Right ())
+        else do
+          others <- maybe (map groupID . filter ((userName entry `elem`) . groupMembers) <$> getAllGroupEntries) (const (pure [])) group
+          changed <- try (setGroups (gid : others) >> setGroupID gid >> setUserID (userID entry))
+          pure $ case changed of
+            Left (e :: IOException) -> Left ("this process may not become " ++ user ++ ": " ++ displayException e)
+            Right () -> Right ()
+
+-- | The user and the group that a name or number stands for, or why there is none.
+--
+-- [Blocks]: holds an OS thread.
+-- [Throws]: never.
+lookUpUser :: UserSpec -> IO (Either String (UserEntry, GroupID))
+lookUpUser (UserSpec user group) = do
+  found <- try (maybe (getUserEntryForName user) (getUserEntryForID . fromIntegral) (numbered user))
   case found of
     Left (e :: IOException) -> pure (Left (if isDoesNotExistError e then "there is no user " ++ user else show e))
     Right entry -> do
       groupFound <- try (maybe (pure (userGroupID entry)) (fmap groupID . groupNamed) group)
-      case groupFound of
-        Left (_ :: IOException) -> pure (Left ("there is no group " ++ fold group))
-        Right gid -> do
-          (uid, mine) <- (,) <$> getEffectiveUserID <*> getEffectiveGroupID
-          if uid == userID entry && mine == gid
-            then pure (Right ())
-            else do
-              others <- maybe (map groupID . filter ((userName entry `elem`) . groupMembers) <$> getAllGroupEntries) (const (pure [])) group
-              changed <- try (setGroups (gid : others) >> setGroupID gid >> setUserID (userID entry))
-              pure $ case changed of
-                Left (e :: IOException) -> Left ("this process may not become " ++ user ++ ": " ++ displayException e)
-                Right () -> Right ()
+      pure $ case groupFound of
+        Left (_ :: IOException) -> Left ("there is no group " ++ fold group)
+        Right gid -> Right (entry, gid)
   where
-    userNamed name = maybe (getUserEntryForName name) (getUserEntryForID . fromIntegral) (numbered name)
     groupNamed name = maybe (getGroupEntryForName name) (getGroupEntryForID . fromIntegral) (numbered name)
     -- The last number means none.
     numbered name = readMaybe name >>= \n -> if n >= 0 && n < (4294967295 :: Int) then Just n else Nothing

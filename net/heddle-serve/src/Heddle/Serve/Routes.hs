@@ -21,6 +21,7 @@ module Heddle.Serve.Routes
     RoutePattern (..),
     parseRoute,
     parsePattern,
+    parsePattern,
     renderPattern,
     repeatedPattern,
 

@@ -14,11 +14,14 @@ module Heddle.Serve.Config.Decode
     decodeNode,
     placed,
     refine,
+    judged,
     textWith,
     anyText,
     yesNo,
     wholeNumber,
     oneOrMore,
+    oneOf,
+    entriesOf,
 
     -- * Objects
     Fields,
@@ -73,6 +76,12 @@ refine check (Decoder run) = Decoder $ \node -> case run node of
   Outcome (Left problems) -> Outcome (Left problems)
   Outcome (Right value) -> either (bad node) pure (check value)
 
+-- | The same, where mistakes have places of their own.
+judged :: (a -> Either [Problem] b) -> Decoder a -> Decoder b
+judged check (Decoder run) = Decoder $ \node -> case run node of
+  Outcome (Left problems) -> Outcome (Left problems)
+  Outcome (Right value) -> Outcome (check value)
+
 -- | A text that a reader understands; the words say what is expected.
 textWith :: String -> (String -> Either String a) -> Decoder a
 textWith what reader = Decoder $ \node -> case nodeValue node of
@@ -101,6 +110,41 @@ oneOrMore (Decoder run) = Decoder $ \node -> case nodeValue node of
   List nodes -> traverse run nodes
   _ -> pure <$> run node
 
+-- | One of these words; after another one, the nearest is suggested.
+oneOf :: String -> [(String, a)] -> Decoder a
+oneOf what choices = textWith (alternatives (map fst choices)) $ \given -> case lookup given choices of
+  Just value -> Right value
+  Nothing -> Left ("'" ++ given ++ "' is not " ++ what ++ "; " ++ adviceFor given (map fst choices))
+
+-- What there is instead of a word.
+adviceFor :: String -> [String] -> String
+adviceFor given known = case nearest given known of
+  Just word -> "did you mean '" ++ word ++ "'?"
+  Nothing -> "there " ++ (if length known == 1 then "is " else "are ") ++ alternatives known
+
+alternatives :: [String] -> String
+alternatives known = case reverse known of
+  final : others@(_ : _) -> intercalate ", " (reverse others) ++ " and " ++ final
+  _ -> concat known
+
+-- | A mapping whose keys are data; the same key twice is a mistake.
+entriesOf :: Eq k => String -> Decoder k -> Decoder v -> Decoder [(k, v)]
+entriesOf what (Decoder readKey) (Decoder readValue) = Decoder $ \node -> case nodeValue node of
+  Mapping given -> (<*) (traverse (\(key, value) -> (,) <$> readKey key <*> readValue value) given) (repeated [] (map fst given))
+  other -> bad node ("expected " ++ what ++ " (a mapping), and this is " ++ kindOf other)
+  where
+    repeated _ [] = pure ()
+    repeated seen (key : others) = case readKey key of
+      Outcome (Right k)
+        | k `elem` seen -> bad key (alreadyGiven key) <* repeated seen others
+        | otherwise -> repeated (k : seen) others
+      Outcome (Left _) -> repeated seen others
+
+alreadyGiven :: Node -> String
+alreadyGiven key = case nodeValue key of
+  Scalar _ name -> "the key '" ++ T.unpack name ++ "' is given twice"
+  _ -> "a key is given twice"
+
 kindOf :: Value -> String
 kindOf = \case
   Scalar _ _ -> "a text"
@@ -111,37 +155,36 @@ kindOf = \case
 data Fields a = Fields [String] (Node -> [(String, Node)] -> Outcome a)
 
 instance Functor Fields where
-  fmap f (Fields keys run) = Fields keys (\node entries -> f <$> run node entries)
+  fmap f (Fields keys run) = Fields keys (\node given -> f <$> run node given)
 
 instance Applicative Fields where
   pure value = Fields [] (\_ _ -> pure value)
-  Fields a f <*> Fields b x = Fields (a ++ b) (\node entries -> f node entries <*> x node entries)
+  Fields a f <*> Fields b x = Fields (a ++ b) (\node given -> f node given <*> x node given)
 
 -- | A key that must be there.
 requiredKey :: String -> Decoder a -> Fields a
-requiredKey key (Decoder run) = Fields [key] $ \node entries ->
-  maybe (bad node ("the key '" ++ key ++ "' is missing here")) run (lookup key entries)
+requiredKey key (Decoder run) = Fields [key] $ \node given ->
+  maybe (bad node ("the key '" ++ key ++ "' is missing here")) run (lookup key given)
 
 -- | A key that may be missing.
 optionalKey :: String -> Decoder a -> Fields (Maybe a)
-optionalKey key (Decoder run) = Fields [key] (\_ entries -> traverse run (lookup key entries))
+optionalKey key (Decoder run) = Fields [key] (\_ given -> traverse run (lookup key given))
 
 -- | A mapping with these keys and no others, each once.
 objectOf :: String -> Fields a -> Decoder a
 objectOf what (Fields known run) = Decoder $ \node -> case nodeValue node of
-  Mapping entries -> run node [(T.unpack key, value) | (Node _ (Scalar _ key), value) <- entries] <* checkKeys [] (map fst entries)
+  Mapping given -> run node [(T.unpack key, value) | (Node _ (Scalar _ key), value) <- given] <* checkKeys [] (map fst given)
   other -> bad node ("expected " ++ what ++ " (a mapping), and this is " ++ kindOf other)
   where
     checkKeys _ [] = pure ()
     checkKeys seen (key : others) = case nodeValue key of
       Scalar _ given
-        | name `notElem` known -> bad key ("'" ++ name ++ "' is not a key of " ++ what ++ "; " ++ advice name) <* checkKeys seen others
-        | name `elem` seen -> bad key ("the key '" ++ name ++ "' is given twice") <* checkKeys seen others
+        | name `notElem` known -> bad key ("'" ++ name ++ "' is not a key of " ++ what ++ "; " ++ adviceFor name known) <* checkKeys seen others
+        | name `elem` seen -> bad key (alreadyGiven key) <* checkKeys seen others
         | otherwise -> checkKeys (name : seen) others
         where
           name = T.unpack given
       other -> bad key ("a key is a text, and this is " ++ kindOf other) <* checkKeys seen others
-    advice name = maybe ("there are " ++ intercalate ", " known) (\word -> "did you mean '" ++ word ++ "'?") (nearest name known)
 
 -- | The word that is a few changes of letters away.
 --

@@ -38,9 +38,9 @@ data Position = Position !FilePath !Int !Int
 data Problem = Problem !Position !String
   deriving stock (Eq, Ord, Show)
 
--- | @FILE:LINE:COLUMN: text@.
+-- | @FILE:LINE:COLUMN: text@. A line 0 is that of no file, and left out.
 renderProblem :: Problem -> String
-renderProblem (Problem (Position file line column) text) = file ++ ":" ++ show line ++ ":" ++ show column ++ ": " ++ text
+renderProblem (Problem (Position file line column) text) = file ++ (if line == 0 then "" else ":" ++ show line ++ ":" ++ show column) ++ ": " ++ text
 
 -- | A value and where it begins.
 data Node = Node

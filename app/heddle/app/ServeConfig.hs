@@ -1,0 +1,89 @@
+-- |
+-- Module      : ServeConfig
+-- Description : What heddle serve is told, by its command line and by a file
+module ServeConfig
+  ( Given (..),
+    Act (..),
+    Loaded (..),
+    loaded,
+    mistake,
+    dumped,
+    imported,
+    reported,
+    refuse,
+  )
+where
+
+import Data.ByteString qualified as B
+import Data.Text.Encoding (encodeUtf8)
+import Heddle.Prim.Errno (describeErrno, errnoOf)
+import Heddle.Prim.Exception (IOException, displayException, try)
+import Heddle.Prim.Message (putErrorLine)
+import Heddle.Serve.Config
+import System.Directory (getCurrentDirectory)
+import System.Exit (ExitCode (..), exitWith)
+
+-- | The command line.
+data Given = Given
+  { givenDirectory :: !(Maybe FilePath),
+    givenFile :: !(Maybe FilePath),
+    givenAct :: !Act,
+    -- | Open the browser.
+    givenOpen :: !Bool,
+    -- | Show what the sandbox allows.
+    givenSandbox :: !Bool,
+    -- | What it says of the keys of a configuration.
+    givenConfig :: !Config
+  }
+
+-- | What is to be done.
+data Act = Serve | Check | Dump | Explain !String | Import !FilePath | Schema
+
+-- | Where what is missing is reported, the files that were read, and what they and the command line say.
+data Loaded = Loaded !Position ![FilePath] !(Either [Problem] Config)
+
+-- | Read the file, if there is one, and put the command line over it.
+loaded :: Given -> IO Loaded
+loaded given = case givenFile given of
+  Nothing -> pure (Loaded onCommandLine [] (Right own))
+  Just file -> do
+    ReadConfig result files <- readConfig file
+    pure (Loaded (Position file 1 1) files (configOver own <$> result))
+  where
+    own = (givenConfig given) {configSite = site {siteRoot = maybe (siteRoot site) (\directory -> Just (Written onCommandLine directory directory)) (givenDirectory given)}}
+    site = configSite (givenConfig given)
+
+-- | What is wrong with options together.
+mistake :: Config -> Maybe String
+mistake config
+  | maybe False meant (serverSelfSigned server) && not (null certs && null keys) = Just "--tls-self-signed makes its own certificate; leave out --tls-cert and --tls-key"
+  | length certs /= length keys = Just ("each --tls-cert needs its --tls-key, in the same order; there are " ++ show (length certs) ++ " and " ++ show (length keys))
+  | otherwise = Nothing
+  where
+    server = configServer config
+    certs = serverCerts server
+    keys = serverKeys server
+
+-- | Print a configuration.
+dumped :: Config -> IO ()
+dumped config = do
+  here <- getCurrentDirectory
+  B.putStr (encodeUtf8 (dumpConfig (if here == "/" then here else here ++ "/") config))
+
+-- | Print a translated configuration, and on standard error what has no counterpart.
+imported :: FilePath -> IO ()
+imported file =
+  try (importFile file) >>= \case
+    Left (e :: IOException) -> refuse 1 ("cannot read " ++ file ++ ": " ++ maybe (displayException e) describeErrno (errnoOf e))
+    Right (Left problem) -> reported 1 [problem]
+    Right (Right translation) -> do
+      B.putStr (encodeUtf8 (importedText translation))
+      mapM_ (putErrorLine . renderProblem) (importedLeft translation)
+
+-- | Say what is wrong, and end with this code.
+reported :: Int -> [Problem] -> IO a
+reported code problems = mapM_ (putErrorLine . renderProblem) problems >> exitWith (ExitFailure code)
+
+-- | The same with a message.
+refuse :: Int -> String -> IO a
+refuse code why = putErrorLine ("heddle serve: " ++ why) >> exitWith (ExitFailure code)

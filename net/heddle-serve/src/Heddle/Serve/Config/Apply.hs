@@ -1,0 +1,258 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Serve.Config.Apply
+-- Description : From a configuration to what is served
+-- Stability   : internal, exempt from the version policy
+--
+-- Adds the defaults, and finds what is wrong although each value alone is right: two hosts of one name, an address with TLS and no
+-- certificate.
+--
+-- Cost: O(size of the configuration).
+-- Owner: values.
+module Heddle.Serve.Config.Apply
+  ( optionsOf,
+    ownSite,
+    servedSites,
+    Served (..),
+    routesOf,
+    sitesFiles,
+    tlsOf,
+  )
+where
+
+import Control.Applicative ((<|>))
+import Data.ByteString.Char8 qualified as C
+import Data.Char (toLower)
+import Data.List (nub, sort)
+import Data.List.NonEmpty (NonEmpty (..))
+import Data.Maybe (isJust, isNothing, maybeToList)
+import Data.Text qualified as T
+import Data.Text.Encoding (encodeUtf8)
+import Heddle.Gateway.Proxy (Announce (..), Network, ProxySettings (..), defaultCheck)
+import Heddle.Http
+import Heddle.IO (Spread (..))
+import Heddle.Prim.Clock (seconds)
+import Heddle.Serve.Certificates (ServeTls (..))
+import Heddle.Serve.Config.Codec
+import Heddle.Serve.Config.SiteGrammar
+import Heddle.Serve.Config.Tree
+import Heddle.Serve.Config.Types
+import Heddle.Serve.FileOptions
+import Heddle.Serve.Guard
+import Heddle.Serve.HostName (HostPattern)
+import Heddle.Serve.Listen
+import Heddle.Serve.LogFilter (LogFilter (..))
+import Heddle.Serve.LogOptions
+import Heddle.Serve.LogSink (Rotation (..), noRotation)
+import Heddle.Serve.Options
+import Heddle.Serve.Routes
+import Heddle.Serve.Site
+import Heddle.Tls (defaultTlsConfig, pemFiles)
+
+-- | A site as it is served: where it begins, its names, and what it says with what the top of the file says.
+data Served = Served
+  { servedAt :: !Position,
+    servedNames :: ![Written HostPattern],
+    servedSite :: !SiteConfig
+  }
+
+-- | The site at the top, if it serves anything.
+ownSite :: Config -> Maybe SiteConfig
+ownSite config = if isJust (siteRoot site) || not (null (siteRouting site)) then Just site else Nothing
+  where
+    site = configSite config
+
+-- | All sites, the one for unknown hosts first if the top of the file is one. A host does not inherit root and routes.
+servedSites :: Position -> Config -> [Served]
+servedSites at config = [Served at [] site | site <- maybeToList (ownSite config)] ++ map served (configHosts config)
+  where
+    served host = Served (writtenAt (hostAt host)) (hostNames host) (mergeKeys siteKeys (hostSite host) (configSite config) {siteRoot = Nothing, siteRouting = []})
+
+-- | What to serve, or everything that is wrong with it. The place is for what is missing altogether.
+optionsOf :: Position -> Config -> Either [Problem] ServeOptions
+optionsOf at config = case sites of
+  [] -> Left (Problem at "there is nothing to serve; give a directory (root), routes, or hosts" : problems)
+  first : others
+    | null problems ->
+      Right
+        defaults
+          { serveSites = withConnections (siteOf (serverTrusted server) first) :| map (siteOf (serverTrusted server)) others,
+            serveUnknown = unknown,
+            serveListen = if null (serverListen server) then serveListen defaults else map meant (serverListen server),
+            serveTls = tlsOf config,
+            serveCores = meant <$> serverCores server,
+            serveAccessLog = writtenText <$> logAccess logs,
+            serveLogFormat = maybe (serveLogFormat defaults) meant (logShape logs),
+            serveLogs = logOptionsOf logs,
+            serveProxyProtocol = map meant (serverProxyProtocol server),
+            serveDrain = maybe (serveDrain defaults) (seconds . meant) (serverDrainTime server),
+            serveSpread = if isYes (serverOneAcceptor server) then OneAcceptor else PortPerCapability,
+            serveBackend = maybe (serveBackend defaults) meant (serverBackend server),
+            servePidFile = meant <$> serverPidFile server,
+            serveUser = meant <$> serverUser server,
+            serveSettings = settingsOf server (serveSettings defaults)
+          }
+    | otherwise -> Left problems
+  where
+    server = configServer config
+    logs = configLogs config
+    sites = servedSites at config
+    defaults = defaultServeOptions "."
+    unknown = case configUnknown config of
+      Just word | UnknownFirst <- meant word -> FirstSite
+      Just _ -> Misdirected
+      Nothing -> if null (concatMap servedNames (take 1 sites)) then FirstSite else Misdirected
+    -- Their clients' names are not known when they are opened.
+    withConnections site = site {siteGuard = (siteGuard site) {guardConnectionsMost = meant <$> serverPerClient server}}
+    problems = nub . sort $ concat [repeatedNames, nameless, unreachable, certificates, concatMap siteProblems sites]
+    repeatedNames = again [] (concatMap servedNames sites)
+    again _ [] = []
+    again seen (name : others) = case [earlier | earlier <- seen, meant earlier == meant name] of
+      earlier : _ -> Problem (writtenAt name) ("the name '" ++ writtenText name ++ "' is given twice, first at " ++ placeText (writtenAt earlier)) : again seen others
+      [] -> again (name : seen) others
+    nameless = [Problem (servedAt served) "the host has no names; give them by 'names', such as names: www.example.org" | served <- drop 1 sites, null (servedNames served)]
+    unreachable = [Problem (writtenAt word) "'unknown-host' is 421, so nobody gets the site that has no names; leave out one of both" | Just word <- [configUnknown config], UnknownMisdirected <- [meant word], served <- take 1 sites, null (servedNames served)]
+    -- What the command line lacks is reported when serving begins.
+    certificates = [Problem (writtenAt address) ("there is no certificate for " ++ writtenText address ++ "; give tls-cert and tls-key, or tls-self-signed") | NoTls <- [tlsOf config], address <- serverListen server, listenProtocol (meant address) == Https, writtenAt address /= onCommandLine]
+    siteProblems (Served from _ site) =
+      [Problem from "the host has neither a root nor routes" | isNothing (siteRoot site), null (siteRouting site)]
+        ++ [Problem (writtenAt word) "'redirect-https' needs an address to redirect to; listen on https://ADDR:PORT" | Just word <- [siteRedirectsHttps site], meant word, writtenAt word /= onCommandLine, null [() | address <- serverListen server, listenProtocol (meant address) == Https]]
+        ++ [Problem (writtenAt prefix) "'try-files' needs a root" | isNothing (siteRoot site), (prefix, route) <- siteRouting site, not (null (routeTryFiles route))]
+        ++ repeatedPrefixes [] (map fst (siteRouting site))
+    repeatedPrefixes _ [] = []
+    repeatedPrefixes seen (prefix : others) = case [earlier | earlier <- seen, meant earlier == meant prefix] of
+      earlier : _ | notOurs prefix -> Problem (writtenAt prefix) ("there are two routes for " ++ renderPattern (meant prefix) ++ ", the first at " ++ placeText (writtenAt earlier)) : repeatedPrefixes seen others
+      _ -> repeatedPrefixes (prefix : seen) others
+    -- On the command line several --proxy of a prefix mean several servers; another repetition is reported when routes are opened.
+    notOurs prefix = writtenAt prefix /= onCommandLine
+
+placeText :: Position -> String
+placeText (Position file line _)
+  | line == 0 = file
+  | otherwise = file ++ ":" ++ show line
+
+isYes :: Maybe (Written Bool) -> Bool
+isYes = maybe False meant
+
+-- | The certificates of the file and of all hosts.
+tlsOf :: Config -> ServeTls
+tlsOf config
+  | isYes (serverSelfSigned server) = TlsSelfSigned
+  | null pairs' = NoTls
+  | otherwise = TlsOf (defaultTlsConfig pairs')
+  where
+    server = configServer config
+    pairs' = zipWith pemFiles (map meant certs) (map meant keys)
+    certs = serverCerts server ++ concatMap hostCerts (configHosts config)
+    keys = serverKeys server ++ concatMap hostKeys (configHosts config)
+
+settingsOf :: ServerConfig -> Settings -> Settings
+settingsOf server settings =
+  settings
+    { settingIdle = time (settingIdle settings) (timeOutIdle times <|> serverIdle server),
+      settingHead = time (settingHead settings) (timeOutHead times),
+      settingBodyPace = pace (settingBodyPace settings) (timeOutBody times),
+      settingReplyPace = pace (settingReplyPace settings) (timeOutReply times),
+      settingConnections = meant <$> serverConnections server,
+      settingStrictTransport = foldMap (\n -> "max-age=" <> C.pack (show (meant n))) (serverHsts server),
+      settingLimits = maybe id (\n limits -> limits {limitBody = meant n}) (serverMaxBody server) (settingLimits settings)
+    }
+  where
+    times = serverTimeOuts server
+    time standard = maybe standard (seconds . meant)
+    pace standard = maybe standard (\n -> standard {paceGrace = seconds (meant n)})
+
+logOptionsOf :: LogConfig -> LogOptions
+logOptionsOf logs =
+  LogOptions
+    { logFilter = LogFilter (concatMap meant (logOnly logs)) (map meant (logSkip logs)) (maybe 1 meant (logSample logs)),
+      logRotation = Rotation (meant <$> logRotate logs) (maybe (rotateKeep noRotation) meant (logKeep logs)),
+      logFull = maybe (logFull defaultLogOptions) meant (logWhenFull logs),
+      logErrors = meant <$> logError logs,
+      logErrorLevel = maybe (logErrorLevel defaultLogOptions) meant (logLevel logs)
+    }
+
+siteOf :: [Written Network] -> Served -> Site
+siteOf trusted (Served _ names site) =
+  standard
+    { siteNames = map meant names,
+      siteRoutes = routesOf site,
+      siteRouteOrder = maybe (siteRouteOrder standard) meant (siteOrder site),
+      siteProxy = proxyOf (siteProxy standard),
+      siteVariables = map meant (siteProgramEnv site),
+      siteProgramLimit = maybe (siteProgramLimit standard) meant (siteProgramMost site),
+      siteProgramTime = maybe (siteProgramTime standard) (seconds . meant) (siteProgramSeconds site),
+      siteRedirectHttps = isYes (siteRedirectsHttps site),
+      siteIndexes = if null (siteIndex site) then siteIndexes standard else map meant (siteIndex site),
+      siteHidden = isYes (siteDotted site),
+      siteFiles = sitesFiles site,
+      siteGuard = GuardOptions (concatMap rulesOf (siteAccess site)) (meant <$> siteRate site) Nothing
+    }
+  where
+    standard = defaultSite (meant <$> siteRoot site)
+    rulesOf (AccessConfig allow deny) = [Allow (concatMap meant allow) | not (null allow)] ++ [Deny (concatMap meant deny) | not (null deny)]
+    proxyOf settings =
+      settings
+        { proxyTrusted = map meant trusted,
+          proxyAnswer = maybe (proxyAnswer settings) (seconds . meant) (siteProxyTimeout site),
+          proxyPace = maybe (proxyPace settings) (\n -> (proxyPace settings) {paceGrace = seconds (meant n)}) (siteProxyTimeout site),
+          proxyBalance = maybe (proxyBalance settings) meant (siteBalance site),
+          proxyCheck = defaultCheck . meant <$> siteCheck site,
+          proxyAnnounce = maybe NoAnnouncement meant (siteAnnounce site)
+        }
+
+-- | How a site's files are served.
+sitesFiles :: SiteConfig -> FileOptions
+sitesFiles site =
+  defaultFileOptions
+    { fileHeaderRules =
+        (if isYes (siteSecurity site) then securityRules else [])
+          ++ [HeaderRule NoErrors (meant glob) (meant header) | (glob, header) <- siteCaches site]
+          ++ [HeaderRule AllReplies (meant glob) (meant header) | (glob, headers) <- siteHeaders site, header <- headers],
+      fileOrigins = map meant (siteCors site),
+      fileMedia = map meant (siteMedia site),
+      fileFallback = isYes (siteSpa site),
+      fileErrorPages = map meant (siteErrorPages site),
+      fileListings = isYes (siteAutoindex site),
+      fileCompression = maybe CompressionOff meant (siteCompression site),
+      fileFollow = isYes (siteFollow site),
+      fileUsers = meant <$> siteUsers site
+    }
+
+-- | A site's routes. Those of one prefix may be several if they are the command line's.
+routesOf :: SiteConfig -> [RouteSpec]
+routesOf site = [RouteSpec (meant prefix) target | (prefix, route) <- siteRouting site, target <- targetsOf route]
+
+-- A route has one; see the grammar.
+targetsOf :: RouteConfig -> [RouteTarget]
+targetsOf route =
+  concat
+    [ [FilesIn (meant directory) | Just directory <- [routeFiles route]],
+      [CgiDirectory (meant directory) | Just directory <- [routeCgi route]],
+      [FastCgiServers (map meant servers) | servers@(_ : _) <- [routeFastCgi route]],
+      [ScgiServers (map meant servers) | servers@(_ : _) <- [routeScgi route]],
+      [ProxyTo (concat [servers | ProxyTo servers <- map meant given]) | given@(_ : _) <- [routeProxy route]],
+      [RedirectTo (maybe status302 (statusOf . meant) (routeStatus route)) (meant target) | Just target <- [routeRedirect route]],
+      [RespondWith status (typed (map meant (routeReplyHeaders route))) (body status) | Just code <- [routeRespond route], let status = statusOf (meant code)],
+      [RewriteTo (meant target) | Just target <- [routeRewrite route]],
+      [TryFiles (map meant paths) (maybe (TryStatus status404) (either (TryStatus . statusOf) TryPath . meant) (routeElse route)) | paths@(_ : _) <- [routeTryFiles route]]
+    ]
+  where
+    body status
+      | statusForbidsContent status = ""
+      | otherwise = maybe (reasonPhrase status <> "\n") (encodeUtf8 . T.pack . meant) (routeBody route)
+    typed headers
+      | any (\(Header name _) -> C.map toLower name == "content-type") headers = headers
+      | otherwise = Header "Content-Type" "text/plain; charset=utf-8" : headers
+
+-- A status with its customary words.
+statusOf :: Int -> Status
+statusOf code = case filter ((== code) . statusCode) known of
+  status : _ -> status
+  [] -> otherStatus code
+  where
+    known =
+      [status200, status201, status202, status203, status204, status205, status206, status301, status302, status303, status304, status307, status308]
+        ++ [status400, status401, status403, status404, status405, status406, status408, status409, status410, status411, status412, status413, status414, status415, status416, status417, status421, status422, status425, status426, status428, status429, status431, status451]
+        ++ [status500, status501, status502, status503, status504, status505, status507, status511]

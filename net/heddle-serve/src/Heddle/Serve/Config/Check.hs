@@ -1,0 +1,74 @@
+-- |
+-- Module      : Heddle.Serve.Config.Check
+-- Description : Whether what a configuration names is there
+-- Stability   : internal, exempt from the version policy
+--
+-- Directories, programs, pages, passwords and certificates are looked at as the server would, and nothing is started or changed.
+--
+-- Cost: some system calls for each name.
+-- Owner: values.
+module Heddle.Serve.Config.Check
+  ( checkConfig,
+  )
+where
+
+import Data.Either (fromLeft)
+import Data.List (nub, sort)
+import Data.Maybe (maybeToList)
+import Heddle.Prim.Exception (displayException)
+import Heddle.Serve.Certificates (ServeTls (..))
+import Heddle.Serve.Config.Apply
+import Heddle.Serve.Config.Codec
+import Heddle.Serve.Config.Tree
+import Heddle.Serve.Config.Types
+import Heddle.Serve.FileName (fileNameBytes)
+import Heddle.Serve.LogTarget
+import Heddle.Serve.Process (lookUpUser)
+import Heddle.Serve.Users (openUsers)
+import Heddle.Tls (defaultTlsConfig, loadSite, pemFiles)
+import System.Directory (doesDirectoryExist, doesFileExist, doesPathExist)
+import System.FilePath (takeDirectory, (</>))
+
+-- | What cannot be served, in the order of the files. The place is for what is missing altogether.
+--
+-- [Blocks]: holds an OS thread while it looks.
+checkConfig :: Position -> Config -> IO [Problem]
+checkConfig at config = do
+  let wrong = fromLeft [] (optionsOf at config)
+      sites = servedSites at config
+      server = configServer config
+      certificates = zip (serverCerts server) (serverKeys server) ++ concat [zip (hostCerts host) (hostKeys host) | host <- configHosts config]
+      logs = [Written from name file | Written from name (LogFile file) <- maybeToList (logAccess (configLogs config)) ++ maybeToList (logError (configLogs config))]
+  found <-
+    sequence $
+      concatMap (siteChecks . servedSite) sites
+        ++ [either (\why -> [Problem (writtenAt user) why]) (const []) <$> lookUpUser (meant user) | Just user <- [serverUser server]]
+        ++ map certificate certificates
+        ++ [there doesDirectoryExist (takeDirectory (meant file)) "the directory" file | file <- logs ++ maybeToList (serverPidFile server)]
+  pure (nub (sort (wrong ++ concat found)))
+  where
+    certificate (cert, key') =
+      loadSite (defaultTlsConfig [pemFiles (meant cert) (meant key')]) >>= \case
+        Left problems -> pure [Problem (writtenAt cert) (displayException problem) | problem <- problems]
+        Right _ -> pure []
+
+siteChecks :: SiteConfig -> [IO [Problem]]
+siteChecks site =
+  [there doesDirectoryExist (meant root) "the directory" root | Just root <- [siteRoot site]]
+    ++ [users file | Just file <- [siteUsers site]]
+    ++ [there doesFileExist (meant root </> snd (meant page)) "the page" page | Just root <- [siteRoot site], page <- siteErrorPages site]
+    ++ concatMap (routeChecks . snd) (siteRouting site)
+  where
+    users file = do
+      name <- fileNameBytes (meant file)
+      openUsers name (const (pure ())) >>= either (\why -> pure [Problem (writtenAt file) ("cannot use the users in " ++ meant file ++ ": " ++ why)]) (const (pure []))
+
+routeChecks :: RouteConfig -> [IO [Problem]]
+routeChecks route =
+  [there doesDirectoryExist (meant directory) "the directory" directory | Just directory <- [routeFiles route]]
+    ++ [there doesPathExist (meant program) "the directory or program" program | Just program <- [routeCgi route]]
+
+there :: (FilePath -> IO Bool) -> FilePath -> String -> Written a -> IO [Problem]
+there exists path' what written = do
+  yes <- exists path'
+  pure [Problem (writtenAt written) (what ++ " " ++ path' ++ " is not there") | not yes]

@@ -1,0 +1,218 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- |
+-- Module      : Heddle.Serve.Config.Explain
+-- Description : What a request would get, and which lines say so
+-- Stability   : internal, exempt from the version policy
+--
+-- Follows a request through hosts, routes and files as the server does, without one. Files are looked up, since the answer depends on
+-- them; programs and other servers are not asked.
+--
+-- Cost: some system calls.
+-- Owner: values.
+module Heddle.Serve.Config.Explain
+  ( explain,
+  )
+where
+
+import Control.Monad (filterM)
+import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
+import Data.Char (isUpper, toLower)
+import Data.List (isPrefixOf, sortOn)
+import Data.Maybe (isJust, listToMaybe)
+import Data.Ord (Down (..))
+import Data.Text qualified as T
+import Data.Text.Encoding (decodeUtf8With)
+import Data.Text.Encoding.Error (lenientDecode)
+import Heddle.Gateway.Place (Place (..), placePath)
+import Heddle.Http (Header (..))
+import Heddle.Http.UriPath
+import Heddle.Serve.Config.Apply
+import Heddle.Serve.Config.Codec
+import Heddle.Serve.Config.Tree
+import Heddle.Serve.Config.Types
+import Heddle.Serve.FileOptions (HeaderRule (..), argumentBytes, securityRules)
+import Heddle.Serve.Glob (Glob, matches)
+import Heddle.Serve.HostName
+import Heddle.Serve.Routes
+import Heddle.Serve.TargetTemplate
+import System.Directory (doesDirectoryExist, doesFileExist)
+import System.FilePath ((</>))
+
+-- One thing that is known of the answer, and the place that says so.
+data Line = Line !String !String !(Maybe Position)
+
+-- What is asked for.
+data Asked = Asked
+  { askedSecure :: !Bool,
+    askedAuthority :: !ByteString,
+    askedPath :: !ByteString,
+    askedQuery :: !ByteString
+  }
+
+-- | Explain a request such as @GET https:\/\/www.example.org\/a?b@. Without a host, the first site's answer is explained.
+--
+-- [Blocks]: holds an OS thread while it looks for files.
+explain :: Position -> Config -> String -> IO (Either String [String])
+explain at config request = case words request of
+  [method, url] | all isUpper method -> traverse (fmap (aligned . (Line "request" (method ++ " " ++ url) Nothing :)) . hostLines at config) (parseAsked url)
+  [url] | not (all isUpper url) -> explain at config ("GET " ++ url)
+  _ -> pure (Left ("expected a method and an address, such as 'GET https://www.example.org/a', not '" ++ request ++ "'"))
+
+aligned :: [Line] -> [String]
+aligned lines' = [pad name ++ text ++ maybe "" (\at -> " [" ++ place at ++ "]") from | Line name text from <- lines']
+  where
+    pad name = name ++ ": " ++ replicate (longest - length name) ' '
+    longest = maximum [length name | Line name _ _ <- lines']
+    place (Position file line _) = if line == 0 then file else file ++ ":" ++ show line
+
+parseAsked :: String -> Either String Asked
+parseAsked url
+  | "/" `isPrefixOf` url = Right (asked False "" url)
+  | otherwise = case [(secure, drop (length scheme) url) | (scheme, secure) <- [("http://", False), ("https://", True)], scheme `isPrefixOf` map toLower (take (length scheme) url)] of
+    (secure, rest) : _ | (authority@(_ : _), path) <- break (`elem` ("/?#" :: String)) rest -> Right (asked secure authority (if "/" `isPrefixOf` path then path else '/' : path))
+    _ -> Left ("'" ++ url ++ "' is not an address; it begins with http://, https:// or /")
+  where
+    asked secure authority text =
+      let (path, rest) = break (== '?') (takeWhile (/= '#') text)
+       in Asked secure (argumentBytes authority) (argumentBytes path) (argumentBytes (drop 1 rest))
+
+hostLines :: Position -> Config -> Asked -> IO [Line]
+hostLines at config asked = case [(name, served) | served <- sites, name <- servedNames served, meant name == ExactHost host] ++ wildcards of
+  (name, served) : _ -> (Line "host" (writtenText name) (Just (writtenAt name)) :) <$> siteLines asked served
+  [] -> case sites of
+    served : _ | B.null host || firstAnswers -> (Line "host" (if B.null host then "none; the first site answers" else "no host has this name; the first site answers") (Just (maybe (servedAt served) writtenAt (listToMaybe (servedNames served)))) :) <$> siteLines asked served
+    _ -> pure [Line "host" "no host has this name" (writtenAt <$> configUnknown config), Line "status" "421" Nothing]
+  where
+    sites = servedSites at config
+    host = normalHost (askedAuthority asked)
+    wildcards = sortOn (\(name, _) -> Down (length (writtenText name))) [(name, served) | served <- sites, name <- servedNames served, isWildcard (meant name), hostMatches (meant name) host]
+    isWildcard = \case
+      HostsBelow _ -> True
+      ExactHost _ -> False
+    firstAnswers = case meant <$> configUnknown config of
+      Just UnknownFirst -> True
+      Just UnknownMisdirected -> False
+      Nothing -> isJust (ownSite config)
+
+siteLines :: Asked -> Served -> IO [Line]
+siteLines asked served
+  | Just word <- siteRedirectsHttps site, meant word, not (askedSecure asked), not (B.null (askedAuthority asked)) = pure (guards ++ [Line "handler" "redirection to HTTPS" (Just (writtenAt word)), Line "status" "308" Nothing])
+  | otherwise = (guards ++) <$> pathLines 0 (siteRouting site) asked site
+  where
+    site = servedSite served
+    guards =
+      concat
+        [ [Line "allow" (unwords (map writtenText networks)) (Just (writtenAt one)) | AccessConfig networks@(one : _) _ <- [rule]] ++ [Line "deny" (unwords (map writtenText networks)) (Just (writtenAt one)) | AccessConfig _ networks@(one : _) <- [rule]]
+          | rule <- siteAccess site
+        ]
+        ++ [Line "rate-limit" (writtenText rate) (Just (writtenAt rate)) | Just rate <- [siteRate site]]
+        ++ [Line "basic-auth" (writtenText users) (Just (writtenAt users)) | Just users <- [siteUsers site]]
+
+-- As many rewrites as the server follows.
+mostHops :: Int
+mostHops = 10
+
+pathLines :: Int -> [(Written RoutePattern, RouteConfig)] -> Asked -> SiteConfig -> IO [Line]
+pathLines hops routes asked site
+  | hops > mostHops = pure [Line "status" "500 (rewrites go round in a circle)" Nothing]
+  | otherwise = case decodePath (askedPath asked) of
+    Left e -> pure [Line "status" (show (pathErrorCode e) ++ ": " ++ C.unpack (pathErrorText e)) Nothing]
+    Right path -> case routeFor (maybe LongestPrefix meant (siteOrder site)) [(meant pattern', (pattern', route)) | (pattern', route) <- routes] path of
+      Nothing -> (Line "route" "none" Nothing :) <$> rootLines path site
+      Just ((pattern', route), place) -> (Line "route" (writtenText pattern') (Just (writtenAt pattern')) :) <$> routeLines hops routes asked site path place pattern' route
+  where
+    pathErrorCode e = if e == PathAboveRoot then 404 else 400 :: Int
+
+routeLines :: Int -> [(Written RoutePattern, RouteConfig)] -> Asked -> SiteConfig -> UriPath -> Place -> Written RoutePattern -> RouteConfig -> IO [Line]
+routeLines hops routes asked site path place pattern' route
+  | Just directory <- routeFiles route = fileLines directory (placeRest place) (placeSlash place) path site
+  | Just directory <- routeCgi route = pure [handler "CGI, " directory]
+  | servers@(_ : _) <- routeFastCgi route = pure [several "FastCGI, " servers]
+  | servers@(_ : _) <- routeScgi route = pure [several "SCGI, " servers]
+  | servers@(_ : _) <- routeProxy route = pure [several "proxy, " servers]
+  | Just target <- routeRedirect route = pure [handler "redirection to " target {writtenText = text (fillTarget (meant target) filling)}, maybe (Line "status" "302" Nothing) (\status -> Line "status" (writtenText status) (Just (writtenAt status))) (routeStatus route)]
+  | Just status <- routeRespond route = pure (Line "handler" "fixed reply" (Just (writtenAt status)) : Line "status" (writtenText status) (Just (writtenAt status)) : [headerLine (Just (writtenAt header)) (meant header) | header <- routeReplyHeaders route])
+  | Just target <- routeRewrite route = rewritten (handler "rewrite to " target {writtenText = text (fillTarget (meant target) filling)}) (fillTarget (meant target) filling)
+  | otherwise = trying (routeTryFiles route)
+  where
+    handler what given = Line "handler" (what ++ writtenText given) (Just (writtenAt given))
+    several what servers = Line "handler" (what ++ unwords (map writtenText servers)) (writtenAt <$> listToMaybe servers)
+    filling =
+      Filling
+        { fillScheme = if askedSecure asked then "https" else "http",
+          fillHost = normalHost (askedAuthority asked),
+          fillAuthority = askedAuthority asked,
+          fillPath = escapedPath (placePath place),
+          fillRest = escapedPath (placeRest place) <> (if placeSlash place && not (B.null (placeRest place)) then "/" else ""),
+          fillQuery = askedQuery asked
+        }
+    rewritten line to =
+      let (newPath, newQuery) = C.break (== '?') to
+       in (line :) <$> pathLines (hops + 1) routes asked {askedPath = newPath, askedQuery = if B.null newQuery then askedQuery asked else B.drop 1 newQuery} site
+    -- What is found is answered as any other path, but not looked for again.
+    trying = \case
+      [] -> case routeElse route of
+        Nothing -> pure [Line "status" "404" Nothing]
+        Just other -> case meant other of
+          Left status -> pure [Line "status" (show status) (Just (writtenAt other))]
+          Right target -> rewritten (handler "rewrite to " other {writtenText = text (fillTarget target filling)}) (fillTarget target filling)
+      target : others -> do
+        let candidate = C.takeWhile (/= '?') (fillTarget (meant target) filling)
+        there <- exists candidate
+        (Line "try-files" (text candidate ++ (if there then "" else ", which is not there")) (Just (writtenAt target)) :)
+          <$> if there then pathLines (hops + 1) [r | r@(p, _) <- routes, p /= pattern'] asked {askedPath = candidate} site else trying others
+    exists candidate = case (decodePath candidate, siteRoot site) of
+      (Right found, Just root)
+        | pathTrailingSlash found || B.null (pathRelative found) -> not . null <$> indexesIn (meant root </> text (pathRelative found)) site
+        | otherwise -> doesFileExist (meant root </> text (pathRelative found))
+      _ -> pure False
+
+rootLines :: UriPath -> SiteConfig -> IO [Line]
+rootLines path site = case siteRoot site of
+  Nothing -> pure [Line "status" "404" Nothing]
+  Just root -> fileLines root (pathRelative path) (pathTrailingSlash path) path site
+
+indexesIn :: FilePath -> SiteConfig -> IO [FilePath]
+indexesIn directory site = filterM (doesFileExist . (directory </>)) (if null (siteIndex site) then ["index.html", "index.htm"] else map meant (siteIndex site))
+
+-- A file of a directory: its name there, whether a slash came after it, and the path of the request.
+fileLines :: Written FilePath -> ByteString -> Bool -> UriPath -> SiteConfig -> IO [Line]
+fileLines directory relative slash path site
+  | hiddenPart = found (Line "status" "404 (a name begins with a dot)" (writtenAt <$> siteDotted site)) True []
+  | otherwise = do
+    isFile <- if slash then pure False else doesFileExist whole
+    isDirectory <- doesDirectoryExist whole
+    indexes <- if isDirectory then indexesIn whole site else pure []
+    case indexes of
+      _ | isFile -> found (Line "file" whole Nothing) False ["/" <> relative]
+      _ | isDirectory && not slash && not (B.null (pathRelative path)) -> found (Line "status" "301 (to the same path with a slash)" Nothing) False []
+      index : _ | isDirectory -> found (Line "file" (whole </> index) Nothing) False ["/" <> (if B.null relative then "" else relative <> "/") <> argumentBytes index]
+      _ | isDirectory, Just word <- siteAutoindex site, meant word -> found (Line "file" (whole ++ ", as a listing") (Just (writtenAt word))) False []
+      _ | Just word <- siteSpa site, meant word -> found (Line "file" "the root's index, since there is no such file" (Just (writtenAt word))) False ["/index.html"]
+      _ -> found (Line "status" (if isDirectory then "403 (a directory without an index)" else "404 (no such file)") Nothing) True []
+  where
+    hiddenPart = maybe True (not . meant) (siteDotted site) && any ("." `B.isPrefixOf`) (C.split '/' relative)
+    whole = if B.null relative then meant directory else meant directory </> text relative
+    found line isError names = pure (Line "handler" ("files, " ++ writtenText directory) (Just (writtenAt directory)) : line : map (uncurry headerLine) (headersOf isError (pathName : names)) ++ [Line "error-page" (snd (meant page)) (Just (writtenAt page)) | isError, page <- siteErrorPages site, fst (meant page) == 404])
+    pathName = "/" <> pathRelative path
+    headersOf isError names = latest (filter (applies isError names) rules)
+    rules =
+      [(glob, False, header, writtenAt <$> siteSecurity site) | maybe False meant (siteSecurity site), HeaderRule _ glob header <- securityRules]
+        ++ [(meant glob, True, meant header, Just (writtenAt header)) | (glob, header) <- siteCaches site]
+        ++ [(meant glob, False, meant header, Just (writtenAt header)) | (glob, headers) <- siteHeaders site, header <- headers]
+    applies :: Bool -> [ByteString] -> (Glob, Bool, Header, Maybe Position) -> Bool
+    applies isError names (glob, notErrors, _, _) = not (isError && notErrors) && any (matches glob) names
+    latest [] = []
+    latest ((_, _, header@(Header name value), from) : others)
+      | or [C.map toLower name == C.map toLower other | (_, _, Header other _, _) <- others] = latest others
+      | B.null value = latest others
+      | otherwise = (from, header) : latest others
+
+headerLine :: Maybe Position -> Header -> Line
+headerLine from (Header name value) = Line "header" (C.unpack name ++ ": " ++ C.unpack value) from
+
+text :: ByteString -> String
+text = T.unpack . decodeUtf8With lenientDecode

@@ -1,0 +1,429 @@
+-- |
+-- Module      : Heddle.Serve.Config.Nginx
+-- Description : Configurations of nginx
+-- Stability   : internal, exempt from the version policy
+--
+-- Servers become hosts, locations routes or rules by path. Regular expressions are translated if they are endings of names; other
+-- ones, and directives without a counterpart, are listed.
+--
+-- Cost: O(size).
+-- Owner: values.
+module Heddle.Serve.Config.Nginx
+  ( importNginx,
+    Directive (..),
+    parseNginx,
+  )
+where
+
+import Data.Char (isAlphaNum, isDigit, isSpace, toLower)
+import Data.List (intercalate, isPrefixOf, isSuffixOf, nub, partition, stripPrefix)
+import Data.Maybe (fromMaybe, isJust, listToMaybe, mapMaybe)
+import Heddle.Serve.Config.Import
+import Heddle.Serve.Config.Tree
+import Heddle.Serve.Config.Yaml
+import Text.Read (readMaybe)
+
+-- | A directive: its line, its name and arguments, and those in its block.
+data Directive = Directive
+  { directiveLine :: !Int,
+    directiveWords :: ![String],
+    directiveBlock :: ![Directive]
+  }
+  deriving stock (Eq, Show)
+
+data Token = Word' !Int !String | Open !Int | Close !Int | End !Int
+
+tokens :: String -> [Token]
+tokens = go 1
+  where
+    go _ [] = []
+    go n (c : rest)
+      | c == '\n' = go (n + 1) rest
+      | isSpace c = go n rest
+      | c == '#' = go n (dropWhile (/= '\n') rest)
+      | c == '{' = Open n : go n rest
+      | c == '}' = Close n : go n rest
+      | c == ';' = End n : go n rest
+      | c `elem` "\"'" = quoted n n c "" rest
+      | otherwise = bare n "" (c : rest)
+    quoted from n q done = \case
+      '\\' : c : rest -> quoted from n q (c : done) rest
+      c : rest
+        | c == q -> Word' from (reverse done) : go n rest
+        | otherwise -> quoted from (if c == '\n' then n + 1 else n) q (c : done) rest
+      [] -> [Word' from (reverse done)]
+    bare n done text = case text of
+      '$' : '{' : rest -> let (name, more) = break (== '}') rest in bare n (reverse ("${" ++ name ++ "}") ++ done) (drop 1 more)
+      '\\' : c : rest -> bare n (c : '\\' : done) rest
+      c : rest | not (isSpace c) && c `notElem` "{;" -> bare n (c : done) rest
+      _ -> Word' n (reverse done) : go n text
+
+-- | Directives, or where the text is not nginx's.
+parseNginx :: FilePath -> String -> Either Problem [Directive]
+parseNginx file text =
+  block (tokens text) >>= \case
+    (directives, []) -> Right directives
+    (_, token : _) -> Left (problem (lineOf token) "'}' closes nothing")
+  where
+    problem line = Problem (Position file line 1)
+    block = go []
+    go done = \case
+      Word' line name : rest -> do
+        (directive, more) <- arguments line [name] rest
+        go (directive : done) more
+      other -> Right (reverse done, other)
+    arguments line names = \case
+      Word' _ name : rest -> arguments line (name : names) rest
+      End _ : rest -> Right (Directive line (reverse names) [], rest)
+      Open at : rest ->
+        block rest >>= \case
+          (inner, Close _ : more) -> Right (Directive line (reverse names) inner, more)
+          _ -> Left (problem at "'{' is not closed")
+      _ -> Left (problem line ("the directive '" ++ last names ++ "' has no ';' after it"))
+    lineOf = \case
+      Word' n _ -> n
+      Open n -> n
+      Close n -> n
+      End n -> n
+
+-- What an argument such as zone=NAME says.
+valueOf :: String -> [String] -> Maybe String
+valueOf name = listToMaybe . mapMaybe (stripPrefix name)
+
+-- | Translate a file.
+importNginx :: FilePath -> String -> Either Problem Imported
+importNginx file text = translated <$> parseNginx file text
+  where
+    translated directives =
+      let Translation keys problems = foldMap (topOf file) directives
+       in Imported (YamlMap (merged keys)) problems
+
+-- What needs no key: the server does so anyway, or has no such thing.
+needless :: [String]
+needless = ["worker_rlimit_nofile", "sendfile", "tcp_nopush", "tcp_nodelay", "server_tokens", "types_hash_max_size", "types_hash_bucket_size", "server_names_hash_bucket_size", "default_type", "charset", "gzip_vary", "gzip_proxied", "gzip_http_version", "gzip_buffers", "gzip_disable", "gzip_comp_level", "gzip_types", "gzip_min_length", "keepalive_requests", "reset_timedout_connection", "proxy_http_version", "proxy_buffering", "proxy_redirect", "fastcgi_index", "fastcgi_split_path_info", "ssl_session_cache", "ssl_session_timeout", "ssl_session_tickets", "ssl_prefer_server_ciphers", "ssl_protocols", "ssl_ciphers", "http2", "log_not_found", "multi_accept", "use", "open_file_cache", "open_file_cache_valid", "open_file_cache_min_uses", "open_file_cache_errors", "auth_basic", "limit_req_zone", "log_format", "limit_req_status", "etag", "if_modified_since", "daemon", "master_process"]
+
+untranslated :: FilePath -> Directive -> Translation
+untranslated file (Directive line names _) = left file line (unwords names)
+
+topOf :: FilePath -> Directive -> Translation
+topOf file directive@(Directive line names inner) = case names of
+  "http" : _ -> httpOf file inner
+  "events" : _ -> foldMap event inner
+  ["user", user] -> says "user" (YamlText user)
+  ["user", user, group] -> says "user" (YamlText (user ++ ":" ++ group))
+  ["worker_processes", n] -> if all isDigit n then says "cores" (YamlText n) else none
+  ["pid", path] -> says "pid-file" (YamlPath path)
+  "error_log" : path : level -> errorLog path level
+  name : _ | name `elem` needless -> none
+  ["include", path] -> noted file line ("not translated: include " ++ path ++ "; translate that file itself")
+  _ -> untranslated file directive
+  where
+    event d = case directiveWords d of
+      ["worker_connections", n] -> says "max-connections" (YamlText n)
+      name : _ | name `elem` needless -> none
+      _ -> untranslated file d
+
+errorLog :: FilePath -> [String] -> Translation
+errorLog path level = says "error-log" (YamlPath path) <> foldMap (\l -> foldMap (says "error-level" . YamlText) (lookup l levels)) level
+  where
+    levels = [("emerg", "error"), ("alert", "error"), ("crit", "error"), ("error", "error"), ("warn", "warn"), ("notice", "notice"), ("info", "info"), ("debug", "info")]
+
+-- What http, servers and locations have in common to look up.
+data Around = Around
+  { aroundFile :: !FilePath,
+    aroundUpstreams :: ![(String, [Directive])],
+    -- | Zones of limit_req, and their rates.
+    aroundRates :: ![(String, String)],
+    aroundFormats :: ![(String, String)]
+  }
+
+httpOf :: FilePath -> [Directive] -> Translation
+httpOf file directives = foldMap general [d | d <- others, take 1 (directiveWords d) /= ["root"]] <> whole
+  where
+    httpRoot = listToMaybe [path | Directive _ ["root", path] _ <- others]
+    (servers, others) = partition ((== ["server"]) . take 1 . directiveWords) directives
+    around =
+      Around
+        { aroundFile = file,
+          aroundUpstreams = [(name, directiveBlock d) | d <- others, ["upstream", name] <- [directiveWords d]],
+          aroundRates = [(zone, rate) | d <- others, "limit_req_zone" : arguments <- [directiveWords d], Just zone <- [listToMaybe [takeWhile (/= ':') z | Just z <- map (stripPrefix "zone=") arguments]], Just rate <- [valueOf "rate=" arguments]],
+          aroundFormats = [(name, concat parts) | d <- others, "log_format" : name : parts <- [directiveWords d]]
+        }
+    general d = case directiveWords d of
+      "upstream" : _ -> none
+      "types" : _ -> says "mime" (YamlMap [(extension, YamlText media) | Directive _ (media : extensions) _ <- directiveBlock d, extension <- extensions])
+      ["include", path] | "mime.types" `isSuffixOf` path -> none
+      ["include", path] -> noted file (directiveLine d) ("not translated: include " ++ path ++ "; translate these files themselves, and include the results")
+      _ -> commonOf around d
+    -- A server that only redirects to HTTPS what another one serves there is that one's redirect-https.
+    (redirecting, serving) = partition redirectsHttps servers
+    secureNames = concat [namesOf s | s <- serving, any isSecure (listensOf s)]
+    covered s = not (null (namesOf s)) && all (`elem` secureNames) (namesOf s)
+    coveredNames = concatMap namesOf (filter covered redirecting)
+    kept = serving ++ filter (not . covered) redirecting
+    -- nginx answers unknown names by the default server, or else the first.
+    ordered = let (defaults, rest) = partition (any ("default_server" `elem`) . listensOf) [s | s <- servers, s `elem` kept] in defaults ++ rest
+    whole
+      | null servers = none
+      | otherwise =
+        says "listen" (texts (nub (concatMap (map listenText . listensOf) servers)))
+          <> foldMap fst hosts
+          <> says "unknown-host" (YamlText "first")
+          <> says "hosts" (YamlList [YamlMap keys | (_, keys) <- hosts])
+    hosts = zipWith split ordered (zipWith (hostOf around coveredNames) (True : repeat False) ordered)
+    -- What is for all hosts here is lifted.
+    split server (Translation given problems) =
+      let (lifted, own) = partition ((`elem` ofAllHosts) . fst) given
+          keys = merged (own ++ [("root", YamlPath path) | "root" `notElem` map fst own, Just path <- [httpRoot]])
+       in (Translation lifted problems <> foldMap (\(key, _) -> noted file (directiveLine server) ("'" ++ key ++ "' of this server holds for all hosts now")) lifted, keys)
+    ofAllHosts = ["access-log", "log-format", "error-log", "error-level", "idle", "max-body", "time-outs", "hsts", "trusted-proxy"]
+
+namesOf :: Directive -> [String]
+namesOf server = nub (concat [filter (`notElem` ["_", ""]) names | Directive _ ("server_name" : names) _ <- directiveBlock server])
+
+listensOf :: Directive -> [[String]]
+listensOf server = case [arguments | Directive _ ("listen" : arguments) _ <- directiveBlock server] of
+  [] -> [["80"]]
+  given -> given
+
+isSecure :: [String] -> Bool
+isSecure = elem "ssl"
+
+listenText :: [String] -> String
+listenText arguments = (if isSecure arguments then "https://" else "") ++ place
+  where
+    place = case arguments of
+      address : _
+        | all isDigit address -> ':' : address
+        | Just port <- stripPrefix "[::]:" address -> ':' : port
+        | Just port <- stripPrefix "*:" address -> ':' : port
+        | Just port <- stripPrefix "0.0.0.0:" address -> ':' : port
+        | "unix:" `isPrefixOf` address || ':' `elem` address -> address
+        | otherwise -> address ++ (if isSecure arguments then ":443" else ":80")
+      [] -> ":80"
+
+redirectsHttps :: Directive -> Bool
+redirectsHttps server = not (any isSecure (listensOf server)) && all plain rest && any redirection rest
+  where
+    rest = [d | d <- directiveBlock server, take 1 (directiveWords d) `notElem` [["listen"], ["server_name"], ["root"], ["access_log"], ["error_log"], ["server_tokens"]]]
+    plain d =
+      redirection d || case directiveWords d of
+        ["location", "/"] -> all redirection (directiveBlock d)
+        _ -> False
+    redirection d = case directiveWords d of
+      ["return", code, target] -> code `elem` ["301", "302", "307", "308"] && any (`isPrefixOf` target) ["https://$host$request_uri", "https://$server_name$request_uri", "https://$http_host$request_uri"]
+      ["location", "/"] -> not (null (directiveBlock d)) && all redirection (directiveBlock d)
+      _ -> False
+
+hostOf :: Around -> [String] -> Bool -> Directive -> Translation
+hostOf around covered first server =
+  named <> (if any (`elem` covered) names then says "redirect-https" (YamlText "yes") else none) <> foldMap one (directiveBlock server)
+  where
+    file = aroundFile around
+    names = namesOf server
+    -- A server without names answers only as the default one.
+    named
+      | not (null names) = says "names" (texts names)
+      | first = none
+      | otherwise = noted file (directiveLine server) "this server has no name and is not the default one; give it names"
+    root = listToMaybe [path | Directive _ ["root", path] _ <- directiveBlock server ++ concat [directiveBlock d | d <- directiveBlock server, directiveWords d == ["location", "/"]]]
+    fallbacks = [(name, directiveBlock d) | d <- directiveBlock server, ["location", name@('@' : _)] <- [directiveWords d]]
+    one d = case directiveWords d of
+      "listen" : _ -> none
+      "server_name" : _ -> none
+      ["location", '@' : _] -> none
+      "location" : pattern' -> locationOf around root fallbacks d pattern'
+      "return" : arguments -> returned file d "/" arguments
+      "try_files" : paths -> says "routes" (YamlMap [("/", YamlMap (tried paths))])
+      _ -> commonOf around d
+
+-- Paths that are tried, and what comes after them.
+tried :: [String] -> [(String, Yaml)]
+tried paths =
+  ("try-files", texts (init paths)) : case last paths of
+    '=' : status -> [("else", YamlText status)]
+    target -> [("else", YamlText target)]
+
+returned :: FilePath -> Directive -> String -> [String] -> Translation
+returned file d prefix arguments = case arguments of
+  [code, target]
+    | code `elem` ["301", "302", "303", "307", "308"] -> route [("redirect", YamlText (address target)), ("status", YamlText code)]
+    | isStatus code -> route [("respond", YamlText code), ("body", YamlText target)]
+  [code]
+    | code == "444" -> noted file (directiveLine d) "return 444 (a closed connection) became a reply with 403" <> route [("respond", YamlText "403")]
+    | isStatus code -> route [("respond", YamlText code)]
+    | otherwise -> route [("redirect", YamlText (address code)), ("status", YamlText "302")]
+  _ -> untranslated file d
+  where
+    route kind = says "routes" (YamlMap [(prefix, YamlMap kind)])
+    isStatus code = maybe False (\n -> n >= 200 && n <= (599 :: Int)) (readMaybe code)
+
+-- The server's name is the host.
+address :: String -> String
+address text = case text of
+  _ | Just rest <- stripPrefix "$server_name" text -> "$host" ++ address rest
+  c : rest -> c : address rest
+  [] -> []
+
+locationOf :: Around -> Maybe FilePath -> [(String, [Directive])] -> Directive -> [String] -> Translation
+locationOf around root fallbacks d pattern' = case pattern' of
+  [prefix] | "/" `isPrefixOf` prefix -> at (bare prefix)
+  ["^~", prefix] -> at (bare prefix)
+  ["=", path] -> noted file (directiveLine d) ("location = " ++ path ++ " became a route for " ++ path ++ " and what is below it") <> at path
+  [operator, expression]
+    | operator `elem` ["~", "~*"], Just [ending] <- endingsOf expression, forwards -> at ("/*." ++ ending)
+    | operator `elem` ["~", "~*"], Just endings <- endingsOf expression -> foldMap (ruleFor (if length endings == 1 then "*." ++ concat endings else "*.{" ++ intercalate "," endings ++ "}")) (directiveBlock d)
+    | operator `elem` ["~", "~*"], expression `elem` ["/\\.", "/\\.ht", "^/\\.", "\\.ht", "/\\.(?!well-known).*"] -> none
+  _ -> untranslated file d
+  where
+    file = aroundFile around
+    inner = directiveBlock d
+    bare prefix = if length prefix > 1 && "/" `isSuffixOf` prefix then init prefix else prefix
+    forwards = or [take 1 (directiveWords i) `elem` [["fastcgi_pass"], ["proxy_pass"], ["scgi_pass"]] | i <- inner]
+    at prefix = foldMap (inside prefix) inner
+    route prefix kind = says "routes" (YamlMap [(prefix, YamlMap kind)])
+    inside prefix i = case directiveWords i of
+      ["proxy_pass", url] -> proxied around i prefix url
+      ["fastcgi_pass", place] -> route prefix [("fastcgi", YamlText (serverText place))]
+      ["scgi_pass", place] -> route prefix [("scgi", YamlText (serverText place))]
+      ["alias", path] -> route prefix [("files", YamlPath (bare path))]
+      ["root", path]
+        | prefix == "/" -> says "root" (YamlPath path)
+        | forwards -> none
+        | otherwise -> route prefix [("files", YamlPath (bare path ++ prefix))]
+      "return" : arguments -> returned file i prefix arguments
+      "try_files" : paths
+        | forwards -> none
+        | Just body <- lookup (last paths) fallbacks, Just [url] <- listToMaybe [drop 1 (directiveWords b) | b <- body, take 1 (directiveWords b) == ["proxy_pass"]] -> noted file (directiveLine i) ("the fallback " ++ last paths ++ " became the route " ++ '/' : drop 1 (last paths) ++ ", which clients can ask for, too") <> fallbackRoute i prefix paths url
+        | "@" `isPrefixOf` last paths -> untranslated file i
+        | isJust root -> route prefix (tried paths)
+        | otherwise -> untranslated file i
+      ["deny", "all"] | prefix /= "/" -> if any ((== ["allow"]) . take 1 . directiveWords) inner then untranslated file i else route prefix [("respond", YamlText "403")]
+      "fastcgi_param" : name : _ | name `elem` ["SCRIPT_FILENAME", "PATH_INFO", "QUERY_STRING", "SCRIPT_NAME", "DOCUMENT_ROOT"] -> none
+      ["fastcgi_param", name, value] | '$' `notElem` value -> says "program-env" (YamlMap [(name, YamlText value)])
+      ["include", path] | any (`isSuffixOf` path) ["fastcgi_params", "fastcgi.conf", "fastcgi-php.conf", "proxy_params", "scgi_params"] -> none
+      "index" : _ | prefix /= "/" -> none
+      _ | prefix == "/" -> commonOf around i
+      _ -> ruleFor (prefix ++ "/**") i
+    fallbackRoute i prefix paths url =
+      let name = '/' : drop 1 (last paths)
+       in route prefix [("try-files", texts (init paths)), ("else", YamlText (name ++ "$uri$is_args$args"))] <> proxied around i name (case stripPrefix "http://" url of Just rest | '/' `notElem` rest -> url ++ "/"; _ -> url)
+    ruleFor glob i = case directiveWords i of
+      ["expires", time] | Just value <- expiresOf time -> says "cache-control" (YamlMap [(glob, YamlText value)])
+      "add_header" : "Cache-Control" : value : _ -> says "cache-control" (YamlMap [(glob, YamlText value)])
+      "add_header" : name : value : _ | '$' `notElem` value -> says "header" (YamlMap [(glob, YamlMap [(name, YamlText value)])])
+      "access_log" : "off" : _ -> noted file (directiveLine i) ("not translated: access_log off; give log-skip: " ++ show glob ++ " at the top of the file")
+      name : _ | name `elem` needless || "proxy_set_header" == name && standardHeader i -> none
+      _ -> untranslated file i
+
+standardHeader :: Directive -> Bool
+standardHeader d = map (map toLower) (take 1 (drop 1 (directiveWords d))) `elem` map pure ["host", "x-real-ip", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "upgrade", "connection", "accept-encoding"]
+
+-- Extensions that an expression such as \.(js|css)$ names.
+endingsOf :: String -> Maybe [String]
+endingsOf expression = do
+  rest <- stripPrefix "\\." expression
+  inner <- stripEnd "$" rest
+  let choices = case (stripPrefix "(" (maybe inner ('(' :) (stripPrefix "(?:" inner)), last (' ' : inner)) of
+        (Just list, ')') -> splitOn '|' (init list)
+        _ -> [inner]
+  if all plain choices then Just choices else Nothing
+  where
+    plain choice = not (null choice) && all (\c -> isAlphaNum c || c == '_') choice
+    stripEnd end text = if end `isSuffixOf` text then Just (take (length text - length end) text) else Nothing
+
+splitOn :: Char -> String -> [String]
+splitOn c text = case break (== c) text of
+  (one, _ : rest) -> one : splitOn c rest
+  (one, []) -> [one]
+
+expiresOf :: String -> Maybe String
+expiresOf = \case
+  "max" -> Just "max-age=315360000"
+  "off" -> Nothing
+  "epoch" -> Just "no-cache"
+  '-' : _ -> Just "no-cache"
+  time -> (\n -> "max-age=" ++ show n) <$> secondsOf time
+
+-- A time such as 30d or 1h.
+secondsOf :: String -> Maybe Integer
+secondsOf time = case span isDigit time of
+  (digits@(_ : _), unit) | Just factor <- lookup unit [("", 1), ("s", 1), ("m", 60), ("h", 3600), ("d", 86400), ("w", 604800), ("M", 2592000), ("y", 31536000)] -> Just (read digits * factor)
+  _ -> Nothing
+
+serverText :: String -> String
+serverText place = if "unix:" `isPrefixOf` place then place else fromMaybe place (stripPrefix "http://" place)
+
+-- nginx passes the whole path on, unless the address has a path itself.
+proxied :: Around -> Directive -> String -> String -> Translation
+proxied around d prefix url = case [(scheme, drop (length scheme) url) | scheme <- ["http://", "https://"], scheme `isPrefixOf` url] of
+  (scheme, rest) : _
+    | '$' `notElem` url ->
+      let (name, path) = break (== '/') rest
+          below
+            | null path = if prefix == "/" || "/*" `isPrefixOf` prefix then "" else prefix
+            | otherwise = if "/" `isSuffixOf` path then init path else path
+          url' server = if "unix:" `isPrefixOf` server then server ++ (if null below then "" else ":" ++ below) else scheme ++ server ++ below
+          one = case lookup name (aroundUpstreams around) of
+            Nothing -> says' [url' name]
+            Just members -> says' [url' server ++ maybe "" ('*' :) (valueOf "weight=" options) | Directive _ ("server" : server : options) _ <- members] <> foldMap (member . directiveWords) [m | m <- members, take 1 (directiveWords m) /= ["server"]] <> foldMap odd' members
+       in one
+  _ -> untranslated (aroundFile around) d
+  where
+    says' servers = says "routes" (YamlMap [(prefix, YamlMap [("proxy", case servers of [one] -> YamlText one; _ -> texts servers)])])
+    member = \case
+      ["least_conn"] -> says "proxy-balance" (YamlText "least")
+      ["ip_hash"] -> says "proxy-balance" (YamlText "address")
+      "keepalive" : _ -> none
+      "zone" : _ -> none
+      other -> left (aroundFile around) (directiveLine d) (unwords other ++ " of the servers behind")
+    odd' m = case directiveWords m of
+      "server" : server : options | not (null [() | option <- options, option `elem` ["backup", "down"]]) -> left (aroundFile around) (directiveLine m) (unwords ("server" : server : options))
+      _ -> none
+
+-- Directives that http, servers and locations for / may have.
+commonOf :: Around -> Directive -> Translation
+commonOf around d = case directiveWords d of
+  ["root", path] -> says "root" (YamlPath path)
+  "index" : names -> says "index" (texts names)
+  ["autoindex", on] -> yesOf "autoindex" on
+  ["keepalive_timeout", time] | Just n <- secondsOf time, n > 0 -> says "idle" (YamlText (show n))
+  ["keepalive_timeout", time, _] | Just n <- secondsOf time, n > 0 -> says "idle" (YamlText (show n))
+  ["client_max_body_size", size] | size /= "0" -> says "max-body" (YamlText size)
+  ["client_header_timeout", time] -> timeOut "head" time
+  ["client_body_timeout", time] -> timeOut "body" time
+  ["send_timeout", time] -> timeOut "reply" time
+  ["proxy_read_timeout", time] | Just n <- secondsOf time -> says "proxy-timeout" (YamlText (show n))
+  ["gzip", "on"] -> says "compression" (YamlText "on")
+  ["gzip", "off"] -> none
+  ["gzip_static", "on"] -> says "compression" (YamlText "static")
+  ["access_log", "off"] -> none
+  "access_log" : path : format -> says "access-log" (YamlPath path) <> foldMap (\f -> foldMap (says "log-format" . YamlText) (lookup f (("combined", "combined") : aroundFormats around))) (take 1 format)
+  "error_log" : path : level -> errorLog path level
+  "error_page" : arguments@(_ : _ : _) | all (all isDigit) (init arguments), "/" `isPrefixOf` last arguments -> says "error-page" (YamlMap [(status, YamlText (drop 1 (last arguments))) | status <- init arguments])
+  "add_header" : "Strict-Transport-Security" : value : _ | Just n <- maxAge value -> says "hsts" (YamlText n)
+  "add_header" : "Cache-Control" : value : _ -> says "cache-control" (YamlMap [("**", YamlText value)])
+  "add_header" : name : value : _ | '$' `notElem` value -> says "header" (YamlMap [("**", YamlMap [(name, YamlText value)])])
+  ["expires", time] | Just value <- expiresOf time -> says "cache-control" (YamlMap [("**", YamlText value)])
+  ["ssl_certificate", path] -> says "tls-cert" (YamlList [YamlPath path])
+  ["ssl_certificate_key", path] -> says "tls-key" (YamlList [YamlPath path])
+  ["auth_basic_user_file", path] -> says "basic-auth" (YamlPath path)
+  ["allow", network] -> says "access" (YamlList [YamlMap [("allow", YamlText network)]])
+  ["deny", network] -> says "access" (YamlList [YamlMap [("deny", YamlText network)]])
+  ["set_real_ip_from", network] -> says "trusted-proxy" (texts [if network == "unix:" then "unix" else network])
+  ["real_ip_header", _] -> none
+  ["disable_symlinks", "off"] -> says "follow-symlinks" (YamlText "yes")
+  "limit_req" : arguments | Just zone <- valueOf "zone=" arguments, Just rate <- lookup zone (aroundRates around), Just text <- rateOf rate -> says "rate-limit" (YamlText (text ++ maybe "" (':' :) (valueOf "burst=" arguments)))
+  "proxy_set_header" : _ | standardHeader d -> none
+  name : _ | name `elem` needless -> none
+  _ -> untranslated (aroundFile around) d
+  where
+    yesOf key on = says key (YamlText (if on == "on" then "yes" else "no"))
+    timeOut name time = foldMap (\n -> says "time-outs" (YamlMap [(name, YamlText (show n))])) (secondsOf time)
+    maxAge value = case stripPrefix "max-age=" value of
+      Just rest | digits@(_ : _) <- takeWhile isDigit rest -> Just digits
+      _ -> Nothing
+    rateOf rate = case span isDigit rate of
+      (digits@(_ : _), "r/s") -> Just (digits ++ "/s")
+      (digits@(_ : _), "r/m") -> Just (digits ++ "/m")
+      _ -> Nothing
