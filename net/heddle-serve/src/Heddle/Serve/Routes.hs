@@ -21,7 +21,6 @@ module Heddle.Serve.Routes
     RoutePattern (..),
     parseRoute,
     parsePattern,
-    parsePattern,
     renderPattern,
     repeatedPattern,
 
