@@ -37,6 +37,7 @@ import ServeLimits (limitOptions)
 import ServeLogs
 import ServeProcess
 import ServeSandbox (SandboxOptions, sandboxOptions, sandboxed)
+import ServeStatus (statusRules)
 import ServeTerminal
 import System.Directory (findExecutable)
 import System.Environment (getExecutablePath)
@@ -72,7 +73,7 @@ options =
       )
     <*> many routes
     <*> proxying
-    <*> programRules
+    <*> ((.) <$> programRules <*> statusRules)
     <*> certificates
     <*> switch (long "redirect-https" <> help "Redirect requests on addresses without https:// to the first address with it")
     <*> optional
@@ -281,8 +282,11 @@ positive most what = eitherReader $ \text -> case reads text of
 data Chosen = Chosen !LogChoice !Bool !SandboxOptions !(Maybe Int) !ServeOptions
 
 run :: Either String Chosen -> IO ()
-run = either refuse serve
+run = either refuse serve . (>>= consistent)
   where
+    consistent chosen@(Chosen _ _ _ processes given)
+      | Just _ <- processes, Just _ <- serveStatus given = Left "each process of --processes counts for itself, so --status would show one of them; serve by threads (--cores)"
+      | otherwise = Right chosen
     refuse why = do
       putErrorLine ("heddle serve: " ++ why)
       exitWith (ExitFailure 2)

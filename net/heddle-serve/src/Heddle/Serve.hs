@@ -65,6 +65,11 @@ module Heddle.Serve
     parseAccess,
     parseRate,
 
+    -- * Watching it
+    StatusOptions (..),
+    defaultStatusOptions,
+    parseStatusPrefix,
+
     -- * Passwords
     hashPassword,
     longestPassword,
@@ -96,6 +101,7 @@ import Heddle.Gateway.Proxy (Network, ProxySettings (..), defaultProxySettings, 
 import Heddle.Http
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (BackendChoice (..), Config (..), Listener, Shortage (..), Spread (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
+import Heddle.Prim.Atomic (modifyRef, newRef, readRef)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
@@ -125,6 +131,7 @@ import Heddle.Serve.LogOptions
 import Heddle.Serve.LogSink (RotateAt (..), Rotation (..), noRotation, parseRotateAt)
 import Heddle.Serve.LogTarget
 import Heddle.Serve.Messages
+import Heddle.Serve.Metrics
 import Heddle.Serve.Notify
 import Heddle.Serve.OpenFile (Opening (..), hasFile, openFollowing)
 import Heddle.Serve.Password (hashPassword, longestPassword)
@@ -135,6 +142,7 @@ import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Signals (handleSignals)
 import Heddle.Serve.Static
+import Heddle.Serve.Status
 import Heddle.Serve.Successor
 import Heddle.Serve.Supervisor
 import Heddle.Serve.Users (guarded, newVerified, openUsers)
@@ -182,6 +190,10 @@ data ServeOptions = ServeOptions
     serveFiles :: !FileOptions,
     -- | Which clients are answered, and how often.
     serveGuard :: !GuardOptions,
+    -- | Where and to whom the server tells how it is.
+    serveStatus :: !(Maybe StatusOptions),
+    -- | Tell of requests that take longer than this: 'Trouble'.
+    serveSlow :: !(Maybe Nanos),
     -- | Runs in a thread of its own at the second signal, after all connections were closed.
     -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
@@ -221,6 +233,8 @@ defaultServeOptions directory =
       serveBackend = Epoll,
       serveFiles = defaultFileOptions,
       serveGuard = noGuard,
+      serveStatus = Nothing,
+      serveSlow = Nothing,
       serveSecond = pure (),
       serveSuccessor = Nothing,
       servePidFile = Nothing,
@@ -281,11 +295,14 @@ serveSite options tell = do
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withNotify runtime $ \channel -> withErrors $ \errors -> withMessages runtime (\event -> notifyOf channel event >> for_ errors (toErrorLog event) >> tell event) $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
+        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \proxies plainRoutes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
+          (observer, routes) <- observing cores proxies plainRoutes
           checkPages options indexes root routes
           users <- openUsersOf messages
           guard <- newGuard (proxyTrusted (serveProxy options)) (serveGuard options)
-          let settings = (settingsWith messages) {settingOpened = guard >>= \g -> guardConnections g (announce messages . Trouble)}
+          let metrics = observerMetrics <$> observer
+              guarding = guard >>= \g -> guardConnections g (announce messages . Trouble)
+              settings = (settingsWith messages) {settingOpened = maybe guarding (\m -> Just (countingConnections m guarding)) metrics}
               policy = policyOf (serveFiles options)
               site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy routes
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
@@ -298,11 +315,13 @@ serveSite options tell = do
                     verified <- newVerified
                     logHook <- traverse (\log' -> accessLogHook log' trusted (serveLogFormat options) capability) accessLog
                     consoleHook <- traverse (\(format, log') -> accessLogHook log' trusted format capability) console
-                    let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
+                    let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts, (`metricsHook` capability) <$> metrics, (\longest -> slowHook longest (announce messages . Trouble . visible) routes) <$> serveSlow options]
+                        counted :: (Metrics -> Int -> a -> a) -> a -> a
+                        counted with = maybe id (`with` capability) metrics
                     pure
                       Handlers
-                        { handlersMain = maybe id (\g -> guardHandler g (staticRefusal site kept)) guard (redirecting (maybe (staticHandler site kept) (\known -> guarded known verified (staticRefusal site kept) (staticHandlerFor site kept)) users)),
-                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (maybe id guardAtOnce guard (staticAtOnce site kept)),
+                        { handlersMain = counted counting (maybe id (\g -> guardHandler g (staticRefusal site kept)) guard (redirecting (maybe (staticHandler site kept) (\known -> guarded known verified (staticRefusal site kept) (staticHandlerFor site kept)) users))),
+                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (counted countingAtOnce (maybe id guardAtOnce guard (staticAtOnce site kept))),
                           handlersLog = together hooks
                         }
               for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
@@ -342,8 +361,10 @@ serveSite options tell = do
                 -- Signals may come from now on.
                 maybe id withPid (servePidFile options) $ do
                   for_ (inheritedHandover inherited) announceReady
+                  for_ observer (`observeServing` Sources (connectionsOpen http) certificates)
                   announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
                   withTask (labelMe "serve/successor" >> mask_ succession) (const (park stop))
+                  for_ observer observeStopping
                   open <- connectionsOpen http
                   announceSoon messages (Draining open)
                   deadline <- deadlineIn (serveDrain options)
@@ -374,8 +395,16 @@ serveSite options tell = do
                 NoDescriptors e -> describeErrno e ++ "; raise the limit of open files (ulimit -n)"
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
+    observing cores proxies routes = case serveStatus options of
+      Nothing -> pure (Nothing, routes)
+      Just status ->
+        newObserver cores status proxies routes
+          >>= maybe (throwIO (CannotRoute (NotRouted (statusPrefix status) "it is to be the status and another route.\n  Give --status another prefix."))) (\(observer, all') -> pure (Just observer, all'))
     withRoutes runtime messages root body = do
-      opened <- try (withGateways runtime (announce messages . Trouble . visible) (serveDirectory options) (hasFile (fileFollow (serveFiles options)) root) (serveProxy options) (ProgramRules (serveVariables options) (serveProgramLimit options) (serveProgramTime options)) (serveRoutes options) body)
+      proxies <- newRef []
+      let watch pattern' names figures = modifyRef proxies (\others -> ((pattern', names, figures) : others, ()))
+          with routes = readRef proxies >>= \opened -> body (reverse opened) routes
+      opened <- try (withGateways runtime (announce messages . Trouble . visible) watch (serveDirectory options) (hasFile (fileFollow (serveFiles options)) root) (serveProxy options) (ProgramRules (serveVariables options) (serveProgramLimit options) (serveProgramTime options)) (serveRoutes options) with)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing

@@ -11,6 +11,7 @@
 -- Owner: 'withGateways'.
 module Heddle.Serve.Behind
   ( withGateways,
+    WatchProxy,
     Behind (..),
     ProgramRules (..),
     NotRouted (..),
@@ -23,7 +24,7 @@ import Data.ByteString.Char8 qualified as C
 import Heddle.Gateway.Cgi
 import Heddle.Gateway.FastCgi
 import Heddle.Gateway.Place
-import Heddle.Gateway.Proxy (ProxySettings)
+import Heddle.Gateway.Proxy (ProxyFigures, ProxySettings)
 import Heddle.Gateway.Scgi
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (Runtime)
@@ -38,11 +39,15 @@ import Heddle.Serve.Routes
 import Network.Socket (SockAddr)
 import System.Posix.Directory (getWorkingDirectory)
 
+-- | Hears of each proxy that is opened: its route, its servers, and how to ask for its figures.
+type WatchProxy = RoutePattern -> [String] -> IO ProxyFigures -> IO ()
+
 -- | What gateways are opened with.
 data Behind = Behind
   { behindRuntime :: !Runtime,
     -- | Hears of troubles.
     behindTell :: !(String -> IO ()),
+    behindWatch :: !WatchProxy,
     -- | The absolute path of the served directory.
     behindRoot :: !ByteString,
     -- | Whether there is a file with this path in it.
@@ -74,13 +79,13 @@ instance Exception NotRouted where
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
-withGateways runtime tell directory has proxied rules given body = case repeatedPattern specs of
+withGateways :: Runtime -> (String -> IO ()) -> WatchProxy -> FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways runtime tell watch directory has proxied rules given body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
     root <- absolute directory
     routes <- newRef noRoutes
-    go (Behind runtime tell root has proxied rules routes) specs []
+    go (Behind runtime tell watch root has proxied rules routes) specs []
   where
     specs = joinedProxies given
     go behind [] opened = do
@@ -115,7 +120,7 @@ withGateway behind pattern' target body = case target of
             }
     withScgi (behindRuntime behind) settings (body . scgiGateway)
   ProxyTo servers ->
-    withForwarding (behindRuntime behind) (behindTell behind) (behindProxy behind) pattern' servers $
+    withForwarding (behindRuntime behind) (behindTell behind) (behindWatch behind pattern') (behindProxy behind) pattern' servers $
       either (throwIO . NotRouted pattern') body
   where
     suffix = patternSuffix pattern'
