@@ -32,8 +32,9 @@ statusRules =
           (eitherReader duration)
           (long "slow" <> metavar "SECONDS" <> help "Say on standard error which requests take longer than this, such as 2 or 0.5")
       )
+    <*> switch (long "request-id" <> help "Give each request an X-Request-Id, for its reply, the log, programs and the servers behind --proxy; one that is sent is taken over from a --trusted-proxy. Continue traceparent")
   where
-    build prefix networks slow options = options {serveStatus = status networks <$> prefix, serveSlow = slow}
+    build prefix networks slow ids options = options {serveStatus = status networks <$> prefix, serveSlow = slow, serveRequestIds = ids}
     status networks prefix =
       let standard = (defaultStatusOptions prefix) {statusVersion = C.pack versionNumber}
        in if null networks then standard else standard {statusAllow = networks}

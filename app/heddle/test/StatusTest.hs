@@ -3,10 +3,11 @@
 -- | @heddle serve --status@ and @--slow@, through curl, promtool and Chromium.
 module StatusTest (tests) where
 
-import Control.Monad (forM_, replicateM_, unless, void)
+import Control.Monad (forM, forM_, replicateM_, unless, void)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
-import Data.List (isInfixOf)
+import Data.Char (toLower)
+import Data.List (isInfixOf, nub)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog (eventually, unexpected)
 import Program
@@ -19,7 +20,7 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, testCaseInfo, (@?=))
 
 tests :: TestTree
-tests = testGroup "watching" [counts, promtool, readers, shadows, draining, page, slow, wrong]
+tests = testGroup "watching" [counts, promtool, readers, shadows, draining, page, slow, ids, wrong]
 
 serving :: [String] -> (FilePath -> Program -> IO a) -> IO a
 serving arguments act = withDirectory $ \d -> do
@@ -144,6 +145,48 @@ slow = testCase "--slow names a slow request, with its status, time and route" .
     fetch program [] "/cgi/sleeper?a=%1b" >>= (@?= "slept\n")
     said <- eventually "the request to be named" (programErr program) ("slow request" `isInfixOf`)
     forM_ ["heddle serve: slow request: GET /cgi/sleeper?a=%1b took ", " s, status 200, route /cgi\n"] $ \part -> contains part said
+
+ids :: TestTree
+ids = testCase "--request-id: back to the client, to programs, to the server behind and to the log" . withDirectory $ \d -> do
+  writeFile (d </> "tell") "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\nX-Request-Id: its own\\r\\n\\r\\n%s|%s|%s\\n' \"$HTTP_X_REQUEST_ID\" \"$HTTP_TRACEPARENT\" \"$HTTP_TRACESTATE\"\n"
+  setFileMode (d </> "tell") 0o755
+  let log' = d </> "log"
+      programs = ["--cgi", "/cgi=" ++ d, "--sandbox", "off"]
+  serving programs $ \_ behind ->
+    serving (programs ++ ["--request-id", "--access-log", log', "--log-format", "json", "--proxy", "/p=" ++ at behind]) $ \_ program -> do
+      let get arguments path = answered . C.pack <$> fetch program ("-i" : arguments) path
+          traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+      names <- forM ([["--http1.1"], ["--http2-prior-knowledge"]] >>= replicate 3) $ \version -> do
+        [name] <- fst <$> get (version ++ ["-H", "X-Request-Id: forged"]) "/"
+        (C.length name, C.all (`elem` ("0123456789abcdef" :: String)) name) @?= (32, True)
+        pure name
+      length (nub names) @?= length names
+      -- Errors have one, too; of the program's own nothing is seen.
+      forM_ ["/none", "/cgi/none", "/%zz"] $ \path -> length . fst <$> get [] path >>= (@?= 1)
+      forM_ ["/cgi/tell", "/p/cgi/tell"] $ \path -> do
+        ([name], body) <- get ["-H", "X-Request-Id: forged", "-H", "X-Request-Id: twice", "-H", "traceparent: " ++ traceparent, "-H", "tracestate: a=b"] path
+        [told, parent, state] <- pure (C.split '|' (C.strip body))
+        (told, state) @?= (name, "a=b")
+        (C.take 36 parent, C.drop 52 parent) @?= ("00-4bf92f3577b34da6a3ce929d0e0e4736-", "-01")
+        assertBool "a parent of its own" (C.take 16 (C.drop 36 parent) `notElem` ["00f067aa0ba902b7", "0000000000000000"])
+        -- Not valid: another trace, without the state.
+        ([_], renewed) <- get ["-H", "traceparent: 00-00000000000000000000000000000000-00f067aa0ba902b7-01", "-H", "tracestate: a=b"] path
+        [_, another, none] <- pure (C.split '|' (C.strip renewed))
+        (C.length another, none, "00000000000000000000000000000000" `C.isInfixOf` another) @?= (55, "", False)
+        ([_], plain) <- get ["-H", "tracestate: a=b"] path
+        drop 1 (C.split '|' (C.strip plain)) @?= ["", ""]
+        _ <- eventually "the line in the log" (C.readFile log') (\text -> C.concat ["\"request_id\":\"", name, "\",\"traceparent\":\"", parent, "\""] `C.isInfixOf` text)
+        pure ()
+  serving ["--request-id", "--trusted-proxy", "127.0.0.1"] $ \_ program -> do
+    given <- answered . C.pack <$> fetch program ["-i", "-H", "X-Request-Id: from-outside"] "/"
+    given @?= (["from-outside"], "hello")
+    (names, _) <- answered . C.pack <$> fetch program ["-i", "-H", "X-Request-Id: with space"] "/"
+    map C.length names @?= [32]
+  where
+    -- The ids among the headers, and the body.
+    answered :: ByteString -> ([ByteString], ByteString)
+    answered whole = case C.breakSubstring "\r\n\r\n" whole of
+      (before, after) -> ([C.strip (C.drop 13 line) | line <- C.lines before, C.map toLower (C.take 13 line) == "x-request-id:"], C.drop 4 after)
 
 wrong :: TestTree
 wrong = testCase "what cannot be a status is refused" . withDirectory $ \d ->

@@ -21,7 +21,7 @@ import Test.Tasty.QuickCheck (Gen, choose, forAll, listOf1, oneof, property, tes
 import Test.Tasty.QuickCheck qualified as QC
 
 tests :: TestTree
-tests = testGroup "status" [histograms, routing, writing]
+tests = testGroup "status" [histograms, routing, writing, traces]
 
 -- From a microsecond to half a minute, evenly over the orders of magnitude.
 latency :: Gen Int
@@ -94,3 +94,54 @@ writing = testCase "labels are escaped, numbers have no exponent, and the state 
           statusUpstreams = [],
           statusUses = ProcessFigures (Just 1234567.25) Nothing (Just 1) Nothing (Just 2) Nothing Nothing
         }
+
+-- The examples of W3C Trace Context, section 3.2, and what it says of other versions.
+traces :: TestTree
+traces =
+  testGroup
+    "trace context"
+    [ testCase "valid ones are continued" . for_ valid $ \(given, flags) ->
+        continuedTrace "b7ad6b7169203331" given @?= Just ("00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-" <> flags),
+      testCase "invalid ones are not" . for_ invalid $ \given -> continuedTrace "b7ad6b7169203331" given @?= Nothing,
+      testProperty "one changed character is continued as it should be, or not at all" . forAll (choose (0, 54)) $ \i ->
+        forAll (QC.elements "0fFg- \r") $ \c ->
+          let given = C.take i good <> C.cons c (C.drop (i + 1) good)
+           in case continuedTrace "b7ad6b7169203331" given of
+                Nothing -> property True
+                Just text -> C.length text === 55 .&&. C.take 33 (C.drop 3 text) === C.take 33 (C.drop 3 given) .&&. C.take 2 text === "00",
+      testCase "ids" $ do
+        map isRequestId ["a", "0af7651916cd43dd8448eb211c80319c", "A-b_c.d~e+f/g=h:i@j", C.replicate 128 'x'] @?= replicate 4 True
+        map isRequestId ["", "a b", "a\"", "a\\", "a,b", "\195\164", C.replicate 129 'x', "a\t"] @?= replicate 8 False
+    ]
+  where
+    good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    valid =
+      [ (good, "01"),
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", "00"),
+        -- Unknown flags are not passed on.
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff", "01"),
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-fe", "00"),
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0b", "01"),
+        -- A later version may say more.
+        ("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "01"),
+        ("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-the-future-will-be-like", "01")
+      ]
+    invalid =
+      [ "",
+        "00",
+        good <> "-",
+        good <> "-more",
+        C.init good,
+        "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.what",
+        "0-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+        "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e47361-00f067aa0ba902b7-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0G",
+        "00_4bf92f3577b34da6a3ce929d0e0e4736_00f067aa0ba902b7_01",
+        " " <> good
+      ]

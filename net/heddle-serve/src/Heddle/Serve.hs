@@ -121,6 +121,7 @@ import Heddle.Serve.FileOptions
 import Heddle.Serve.Forward (parseUpstreams)
 import Heddle.Serve.Glob (Glob, parseGlob)
 import Heddle.Serve.Guard
+import Heddle.Serve.Identity
 import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
@@ -194,6 +195,8 @@ data ServeOptions = ServeOptions
     serveStatus :: !(Maybe StatusOptions),
     -- | Tell of requests that take longer than this: 'Trouble'.
     serveSlow :: !(Maybe Nanos),
+    -- | Give each request an X-Request-Id, and continue its traceparent.
+    serveRequestIds :: !Bool,
     -- | Runs in a thread of its own at the second signal, after all connections were closed.
     -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
@@ -235,6 +238,7 @@ defaultServeOptions directory =
       serveGuard = noGuard,
       serveStatus = Nothing,
       serveSlow = Nothing,
+      serveRequestIds = False,
       serveSecond = pure (),
       serveSuccessor = Nothing,
       servePidFile = Nothing,
@@ -318,10 +322,13 @@ serveSite options tell = do
                     let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts, (`metricsHook` capability) <$> metrics, (\longest -> slowHook longest (announce messages . Trouble . visible) routes) <$> serveSlow options]
                         counted :: (Metrics -> Int -> a -> a) -> a -> a
                         counted with = maybe id (`with` capability) metrics
+                    identities <- if serveRequestIds options then Just <$> newIdentities else pure Nothing
+                    let named :: ([Network] -> Identities -> a -> a) -> a -> a
+                        named with = maybe id (with trusted) identities
                     pure
                       Handlers
-                        { handlersMain = counted counting (maybe id (\g -> guardHandler g (staticRefusal site kept)) guard (redirecting (maybe (staticHandler site kept) (\known -> guarded known verified (staticRefusal site kept) (staticHandlerFor site kept)) users))),
-                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (counted countingAtOnce (maybe id guardAtOnce guard (staticAtOnce site kept))),
+                        { handlersMain = named identified . counted counting $ maybe id (\g -> guardHandler g (staticRefusal site kept)) guard (redirecting (maybe (staticHandler site kept) (\known -> guarded known verified (staticRefusal site kept) (staticHandlerFor site kept)) users)),
+                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (named identifiedAtOnce . counted countingAtOnce $ maybe id guardAtOnce guard (staticAtOnce site kept)),
                           handlersLog = together hooks
                         }
               for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure

@@ -107,12 +107,12 @@ foldRequestHeaders :: Request -> (a -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> I
 foldRequestHeaders request step start = withHead request $ \p table -> foldHeaderBytes p table step start
 {-# INLINE foldRequestHeaders #-}
 
--- | How long the head is.
+-- | How long the head is, with the headers that were added.
 --
 -- [Cost]: one load.
 -- [Units]: bytes.
 requestHeadBytes :: Request -> IO Int
-requestHeadBytes request = withHead request (\_ table -> headLength table)
+requestHeadBytes request = (+) <$> withHead request (\_ table -> headLength table) <*> get (requestWork request) WorkAdded
 
 -- | Whether the request has a well-known header.
 --

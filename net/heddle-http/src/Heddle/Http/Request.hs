@@ -30,6 +30,8 @@ module Heddle.Http.Request
     header,
     headerNamed,
     headers,
+    setRequestHeader,
+    removeRequestHeader,
 
     -- ** The connection
     peer,
@@ -51,6 +53,7 @@ module Heddle.Http.Request
     replyInterim,
     declineBody,
     closeAfterReply,
+    replyWithHeader,
 
     -- * For the engine
     withHead,
@@ -71,22 +74,26 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal qualified as BI (create)
 import Data.ByteString.Short (ShortByteString)
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Char (toLower)
+import Data.Foldable (for_)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes, moveBytes)
-import Foreign.Ptr (Ptr, plusPtr)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Http.Chunked
 import Heddle.Http.Exception (HttpException (..), fromHttp)
 import Heddle.Http.Framing (FramingResult (..))
 import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Head qualified as Head
+import Heddle.Http.Names (recogniseHeader)
 import Heddle.Http.RejectReason
-import Heddle.Http.Reply (Header, Reply)
+import Heddle.Http.Reply (Header (..), Reply, unsafeHeader)
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (Registration, registrationPeer, pattern TimedOutCode)
 import Heddle.IO.Transport (LayerFacts, Transport (..), holdsInput, isLayered, layerFacts, readUntil, transportRegistration)
-import Heddle.Prim.Atomic (readRef)
+import Heddle.Prim.Atomic (readRef, writeRef)
 import Heddle.Prim.Clock (Deadline (..), after, milliseconds, monotonicNow, seconds)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 
@@ -206,6 +213,43 @@ headerNamed request name = withHead request $ \p table -> lookupHeader p table n
 headers :: Request -> IO [(ByteString, ByteString)]
 headers request = withHead request $ \p table ->
   reverse <$> foldHeaders table (\acc n v -> (\a b -> (a, b) : acc) <$> copySlice p n <*> copySlice p v) []
+
+-- | Let the request have this header, as if the client had sent it once with this value: for every reader of the request,
+-- a proxy, a program, the log. 'False' if there is no room (for all of a request, 1 KB) or if it is no header; then the
+-- request has none of this name.
+--
+-- [Cost]: O(headers).
+-- [Threads]: the handler's, before it reads the body or replies.
+setRequestHeader :: Request -> ByteString -> ByteString -> IO Bool
+setRequestHeader request name value = withHead request $ \p table -> do
+  used <- get ws WorkAdded
+  base <- get ws WorkBase
+  capacity <- headCapacity table
+  removeHeaders p table name
+  count <- headerCount table
+  let size = B.length name + B.length value
+      at = inputSize ws - base + used
+  if count >= capacity || used + size > addedRoom || B.null name || B.any (< 0x20) name || B.any control value
+    then pure False
+    else do
+      put (p `plusPtr` at) name
+      put (p `plusPtr` (at + B.length name)) value
+      code <- recogniseHeader p at (B.length name) (at + B.length name)
+      addHeader table count at (B.length name) (at + B.length name) (B.length value) code
+      writeField table FieldHeaderCount (count + 1)
+      set ws WorkAdded (used + size)
+      pure True
+  where
+    ws = requestWork request
+    put to bytes = unsafeUseAsCStringLen bytes (\(from, n) -> copyBytes to (castPtr from) n)
+    control b = b < 0x20 && b /= 0x09 || b == 0x7F
+
+-- | Let the request have no header of this name, in any case.
+--
+-- [Cost]: O(headers).
+-- [Threads]: the handler's, before it reads the body or replies.
+removeRequestHeader :: Request -> ByteString -> IO ()
+removeRequestHeader request name = withHead request (\p table -> removeHeaders p table name)
 
 -- | The connection. Its waits belong to the engine: a handler that has to wait uses
 -- 'Heddle.Http.Borrowed.pauseRequestUntil', because the streams of an HTTP/2 connection share it.
@@ -358,6 +402,22 @@ declineBody request = do
 -- [Threads]: the handler's.
 closeAfterReply :: Request -> IO ()
 closeAfterReply request = set (requestWork request) WorkCloses 1
+
+-- | Let whatever reply the request gets have this header, instead of those of its name that the reply has itself; an error's too,
+-- and that of a proxied server. A prebuilt reply has no other of this name.
+--
+-- [Cost]: an allocation; the reply is written with a copy of its head.
+-- [Throws]: 'Heddle.Http.UnsafeHeader'.
+-- [Threads]: the handler's, before it replies.
+replyWithHeader :: Request -> ByteString -> ByteString -> IO ()
+replyWithHeader request name value = do
+  for_ (unsafeHeader [Header name value]) throwIO
+  with <- get ws WorkWith
+  before <- if with == 0 then pure [] else readRef (workHeaders ws)
+  writeRef (workHeaders ws) ((name, value) : filter ((/= C.map toLower name) . C.map toLower . fst) before)
+  set ws WorkWith 1
+  where
+    ws = requestWork request
 
 -- | Whether a part of the body has not been read.
 bodyUnread :: Request -> IO Bool
@@ -512,7 +572,10 @@ makeRoom ws = do
   if start == end && size - (base + headBytes) >= 4096
     then set ws WorkStart (base + headBytes) >> set ws WorkEnd (base + headBytes)
     else when (size - end < 1024) $ do
-      when (base > 0) $ moveBytes p (p `plusPtr` base) headBytes
+      when (base > 0) $ do
+        moveBytes p (p `plusPtr` base) headBytes
+        added <- get ws WorkAdded
+        when (added > 0) (shiftHeaders (workHead ws) (size - base) base)
       moveBytes (p `plusPtr` headBytes) (p `plusPtr` start) (end - start)
       set ws WorkBase 0
       set ws WorkStart headBytes

@@ -17,6 +17,7 @@ module Heddle.Http.Workspace
     Source (..),
     newWorkspace,
     inputSize,
+    addedRoom,
     outputSize,
     inputPtr,
     outputPtr,
@@ -48,10 +49,13 @@ module Heddle.Http.Workspace
     pattern WorkFirst,
     pattern WorkStream,
     pattern WorkBodyTotal,
+    pattern WorkAdded,
+    pattern WorkWith,
     pattern WorkBodyLast,
   )
 where
 
+import Data.ByteString (ByteString)
 import Data.Primitive.PrimArray (PrimArray, copyPrimArrayToPtr, newPrimArray, sizeofPrimArray, unsafeFreezePrimArray)
 import Data.Primitive.Ptr (copyPtrToMutablePrimArray)
 import Data.Word (Word8)
@@ -73,7 +77,9 @@ data Workspace = Workspace
     workChunks :: !ChunkState,
     workWords :: !Words,
     -- | Where an HTTP/2 request's body comes from; see 'WorkLeft'.
-    workSource :: !(Ref Source)
+    workSource :: !(Ref Source),
+    -- | Header lines for whatever reply the request gets; see 'WorkWith'.
+    workHeaders :: !(Ref [(ByteString, ByteString)])
   }
 
 -- | What stands for the connection in the workspace of an HTTP/2 stream.
@@ -88,20 +94,28 @@ newWorkspace :: Limits -> IO Workspace
 newWorkspace limits =
   Workspace
     -- A body always has 8 KB after the longest head.
-    <$> newBuffer (limitHeadBytes limits + 8192)
+    <$> newBuffer (limitHeadBytes limits + 8192 + addedRoom)
     <*> newBuffer 8192
     <*> newBuffer 4096
-    <*> newHeadTable (limitHeaders limits)
+    -- Some more may be added after the parser has counted them.
+    <*> newHeadTable (limitHeaders limits + 8)
     <*> newChunkState
-    <*> newWords 20
+    <*> newWords 22
     <*> newRef NoSource
+    <*> newRef []
 
 -- | Room for input.
 --
 -- [Units]: bytes.
 inputSize :: Workspace -> Int
-inputSize = bufferSize . workInput
+inputSize ws = bufferSize (workInput ws) - addedRoom
 {-# INLINE inputSize #-}
+
+-- | Room behind the input for headers that are added to a request; 'WorkAdded' says how much is in use.
+--
+-- [Units]: bytes.
+addedRoom :: Int
+addedRoom = 1024
 
 -- | Room for output.
 --
@@ -159,6 +173,8 @@ takeUp ws (Partial bytes head' first) = do
   set ws WorkUsed 0
   set ws WorkBurst 0
   set ws WorkFirst first
+  set ws WorkAdded 0
+  set ws WorkWith 0
 
 -- | Where unread input begins.
 pattern WorkStart :: Int
@@ -242,3 +258,11 @@ pattern WorkBodyTotal = 18
 -- | When the last wait for the body ended (monotonic nanoseconds).
 pattern WorkBodyLast :: Int
 pattern WorkBodyLast = 19
+
+-- | Bytes in use behind the input, for headers that were added to the request.
+pattern WorkAdded :: Int
+pattern WorkAdded = 20
+
+-- | 1 when the reply to the request gets the lines in 'workHeaders'.
+pattern WorkWith :: Int
+pattern WorkWith = 21

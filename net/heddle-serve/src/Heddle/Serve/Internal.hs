@@ -22,6 +22,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Glob,
     module Heddle.Serve.Guard,
     module Heddle.Serve.Histogram,
+    module Heddle.Serve.Identity,
     module Heddle.Serve.Inherited,
     module Heddle.Serve.IsoTime,
     module Heddle.Serve.Listen,
@@ -63,6 +64,7 @@ import Heddle.Serve.FileReply
 import Heddle.Serve.Glob
 import Heddle.Serve.Guard
 import Heddle.Serve.Histogram
+import Heddle.Serve.Identity
 import Heddle.Serve.Inherited
 import Heddle.Serve.IsoTime
 import Heddle.Serve.Listen

@@ -130,6 +130,8 @@ equip h2 stream = do
   set ws WorkContinue 0
   set ws WorkReplied 0
   set ws WorkCloses 0
+  set ws WorkAdded 0
+  set ws WorkWith 0
   let serving = Serving h2 stream ws (newOutput (http2Transport h2) ws (contextSettings context) (contextDate context))
   writeRef (workSource ws) (Source (pull serving) (pauseStream h2 stream) (giveUp serving))
   pure serving
@@ -489,15 +491,18 @@ send serving now code = \case
     headAlone status headers len = withHeadOf status headers len $ \h n -> begin serving h n nullPtr 0 True
     headFirst status headers len = withHeadOf status headers len $ \h n -> begin serving h n nullPtr 0 False
     -- The lines that all replies on the connection have, before the empty line.
-    withLines b n use
-      | B.null (outputLines out) = use b n
-      | otherwise = do
-        buffer <- newBuffer (n + B.length (outputLines out))
-        withBuffer buffer $ \h -> do
-          copyBytes h b (n - 2)
-          end <- pokeBytes (h `plusPtr` (n - 2)) (outputLines out <> "\r\n")
-          use h (end `minusPtr` h)
-    withHeadOf status headers len use = do
+    withLines b n use = do
+      more <- replyLines out
+      if B.null more
+        then use b n
+        else do
+          buffer <- newBuffer (n + B.length more)
+          withBuffer buffer $ \h -> do
+            copyBytes h b (n - 2)
+            end <- pokeBytes (h `plusPtr` (n - 2)) (more <> "\r\n")
+            use h (end `minusPtr` h)
+    withHeadOf status given len use = do
+      headers <- replyHeaders out given
       _ <- currentSecond (outputDate out) now
       let room = headBound out status headers ""
           write h = writeHeadTo out h status headers len "" >>= \end -> use h (end `minusPtr` h)
