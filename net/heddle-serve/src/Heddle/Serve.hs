@@ -54,6 +54,7 @@ module Heddle.Serve
     RouteSpec (..),
     RouteTarget (..),
     RoutePattern (..),
+    renderPattern,
     parseRoute,
     parseUpstreams,
 
@@ -131,7 +132,7 @@ import Heddle.Serve.Password (hashPassword, longestPassword)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Process
 import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
+import Heddle.Serve.Root (Root, closeRoot, currentRoot, noRoot, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Signals (handleSignals)
 import Heddle.Serve.Static
@@ -141,7 +142,8 @@ import Heddle.Serve.Users (guarded, newVerified, openUsers)
 
 -- | What to serve and how.
 data ServeOptions = ServeOptions
-  { serveDirectory :: !FilePath,
+  { -- | The directory of files. 'Nothing' if a route answers for every path.
+    serveDirectory :: !(Maybe FilePath),
     serveListen :: ![ListenSpec],
     -- | What is not answered from the directory.
     serveRoutes :: ![RouteSpec],
@@ -198,7 +200,7 @@ data ServeOptions = ServeOptions
 defaultServeOptions :: FilePath -> ServeOptions
 defaultServeOptions directory =
   ServeOptions
-    { serveDirectory = directory,
+    { serveDirectory = Just directory,
       serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
       serveRoutes = [],
       serveProxy = defaultProxySettings "" [],
@@ -276,11 +278,11 @@ serveSite options tell = do
   inherited <- takeInherited
   worker <- takeSupervisor
   for_ worker (const leaveGroup)
-  directory <- fileNameBytes (serveDirectory options)
+  unless (isJust (serveDirectory options) || any (servesAll . specPattern) (serveRoutes options)) (throwIO NothingToServe)
   indexes <- traverse fileNameBytes (serveIndexes options)
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withNotify runtime $ \channel -> withErrors $ \errors -> withMessages runtime (\event -> notifyOf channel event >> for_ errors (toErrorLog event) >> tell event) $ \messages ->
-      bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
+      bracket (maybe noRoot (\path -> fileNameBytes path >>= naming (CannotServe path) . openRoot) (serveDirectory options)) closeRoot $ \root ->
         withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
           checkPages options indexes root routes
           users <- openUsersOf messages
@@ -446,6 +448,9 @@ together = \case
 -- The pages that options name must be there, or their mistake would show at the first error only.
 checkPages :: ServeOptions -> [ByteString] -> Root -> Routes -> IO ()
 checkPages options indexes root routes = do
+  when (null (serveDirectory options)) $
+    for_ ([("--error-page", path) | (_, path) <- fileErrorPages (serveFiles options)] ++ [("--spa", intercalate " or " (serveIndexes options)) | fileFallback (serveFiles options)]) $ \(option, path) ->
+      throwIO (CannotUsePage option path "no directory is served")
   for_ (fileErrorPages (serveFiles options)) $ \(_, path) -> do
     when (isRouted (argumentBytes path)) (throwIO (CannotUsePage "--error-page" path "a route answers for it, so it is not a page"))
     look (argumentBytes path) >>= \e -> for_ e (throwIO . CannotUsePage "--error-page" path)

@@ -43,7 +43,7 @@ data Behind = Behind
   { behindRuntime :: !Runtime,
     -- | Hears of troubles.
     behindTell :: !(String -> IO ()),
-    -- | The absolute path of the served directory.
+    -- | The absolute path of the served directory; empty without one.
     behindRoot :: !ByteString,
     -- | Whether there is a file with this path in it.
     behindHas :: !(ByteString -> IO Bool),
@@ -69,16 +69,16 @@ data NotRouted = NotRouted !RoutePattern !String
 instance Exception NotRouted where
   displayException (NotRouted pattern' why) = "cannot serve " ++ renderPattern pattern' ++ ": " ++ why
 
--- | Open the gateways of routes for a directory, run with them, close them. Troubles of the gateways are told as they
+-- | Open the gateways of routes for a directory, if there is one, run with them, close them. Troubles of the gateways are told as they
 -- occur.
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways :: Runtime -> (String -> IO ()) -> Maybe FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
 withGateways runtime tell directory has proxied rules given body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
-    root <- absolute directory
+    root <- maybe (pure B.empty) absolute directory
     routes <- newRef noRoutes
     go (Behind runtime tell root has proxied rules routes) specs []
   where
