@@ -32,9 +32,9 @@ QUICK = {
     "gateways": ["proxy-1KB"],
     "openflow": ["openflow-one"],
     "par": ["fork", "semaphore", "fib"],
-    "find": ["walk", "seed"],
+    "find": ["seed"],
     "coroutine": ["hop", "fused"],
-    "rendezvous": ["table1-2", "table1-10", "two-party", "examples-sat"],
+    "rendezvous": ["table1-2", "table1-10", "two-party", "examples-filter"],
     "mpi": ["pingpong", "trapezoid"],
     "bytes": ["decimal", "hash", "decode"],
 }
