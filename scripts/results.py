@@ -22,7 +22,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join("docs", "results")
 INDEX = os.path.join(RESULTS, "README.md")
-SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes")
+SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes")
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 MARKED = re.compile(r"<!--=(.*?)-->(.*?)<!--/-->")
 NAMED = re.compile(r"`([^`\s]+)` (-?\d[\d,]*(?:\.\d+)?)( \[[^]]*\])?(?![\d.]*\d)")
