@@ -33,6 +33,7 @@ import ServeLogs (logOptions)
 import ServeProcess
 import ServeRoutes (routeOptions)
 import ServeSandbox (SandboxOptions (..), sandboxed)
+import ServeStatus (watchOptions, withVersion)
 import ServeTerminal
 import ServeWords
 import System.Directory (findExecutable)
@@ -47,7 +48,7 @@ serveCommand =
   info
     (run <$> options)
     ( fullDesc
-        <> progDesc "Serve a directory's files over HTTP and HTTPS"
+        <> progDesc "Serve a directory's files, programs and other servers over HTTP and HTTPS"
         <> footer
           "SIGTERM, SIGINT (Ctrl-C) and SIGQUIT let open requests finish, then end; a second signal \
           \ends at once. SIGUSR1 opens the logs again. SIGHUP does that, reads --config again, and opens DIR and everything else again that is served. SIGUSR2 starts the program \
@@ -59,12 +60,12 @@ serveCommand =
 options :: Parser Given
 options =
   Given
-    <$> optional (strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve"))
+    <$> optional (strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve; not needed with --config, or if a route such as --proxy /=URL answers for every path"))
     <*> optional (strOption (long "config" <> short 'c' <> metavar "FILE" <> action "file" <> help "Read a configuration (YAML); options of the command line count before it. Its keys are these options, and hosts, routes and includes"))
     <*> acts
     <*> switch (long "open" <> help "Open the site in the browser (xdg-open)")
     <*> switch (long "sandbox-show" <> help "Print what the sandbox allows, and end")
-    <*> (Config <$> serverOptions <*> logOptions <*> siteOptions <*> pure Nothing <*> pure [])
+    <*> (Config <$> serverOptions <*> logOptions <*> watchOptions <*> siteOptions <*> pure Nothing <*> pure [])
 
 acts :: Parser Act
 acts =
@@ -152,9 +153,9 @@ run given = case givenAct given of
   Serve -> do
     (at, files, config) <- configured 2
     case givenFile given of
-      Nothing | Nothing <- ownSite config -> refuse 2 "there is nothing to serve; give a directory (heddle serve DIR) or a configuration (--config FILE)"
-      _ -> mapM_ (refuse 2) (mistake (givenConfig given))
-    either (reported 2) (serve given files config) (optionsOf at config)
+      Nothing | nothingAtRoot config -> refuse 2 (displayException NothingToServe)
+      _ -> mapM_ (refuse 2) (mistake config)
+    either (reported 2) (serve given files config . withVersion) (optionsOf at config)
   where
     configured code = do
       Loaded at files result <- loaded given
@@ -211,7 +212,7 @@ serve given files config wanted = do
     onTerminal terminal = forTerminal terminal . maybe ConsoleAuto meant . logConsole . configLogs
     again terminal = do
       Loaded at _ result <- loaded given
-      pure $ case result >>= \new -> onTerminal terminal new <$> optionsOf at new of
+      pure $ case result >>= \new -> onTerminal terminal new . withVersion <$> optionsOf at new of
         Left problems -> Left (intercalate "\n  " (map renderProblem problems))
         Right new -> Right new
 
@@ -220,11 +221,13 @@ serve given files config wanted = do
 -- by now starts that one.
 sameCommand :: IO (Maybe (FilePath, [String]))
 sameCommand = do
-  running <- getExecutablePath
+  -- A chroot may have no /proc, and then there is no successor and no sandbox.
+  running <- fromRight "" <$> trySync getExecutablePath
   given <- trySync (C.readFile "/proc/self/cmdline")
   arguments <- either (const (pure [])) (traverse decoded . filter (not . C.null) . C.split '\0') given
   case arguments of
     [] -> pure Nothing
+    _ | null running -> pure Nothing
     name : _ -> do
       found <- if '/' `elem` name then pure (Just name) else findExecutable name
       usable <- maybe (pure False) (fmap (fromRight False) . trySync . (\path -> fileAccess path False False True)) found

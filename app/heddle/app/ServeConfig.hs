@@ -7,6 +7,7 @@ module ServeConfig
     Loaded (..),
     loaded,
     mistake,
+    nothingAtRoot,
     dumped,
     imported,
     reported,
@@ -19,6 +20,7 @@ import Data.Text.Encoding (encodeUtf8)
 import Heddle.Prim.Errno (describeErrno, errnoOf)
 import Heddle.Prim.Exception (IOException, displayException, try)
 import Heddle.Prim.Message (putErrorLine)
+import Heddle.Serve (servesAll)
 import Heddle.Serve.Config
 import System.Directory (getCurrentDirectory)
 import System.Exit (ExitCode (..), exitWith)
@@ -57,12 +59,19 @@ loaded given = case givenFile given of
 mistake :: Config -> Maybe String
 mistake config
   | maybe False meant (serverSelfSigned server) && not (null certs && null keys) = Just "--tls-self-signed makes its own certificate; leave out --tls-cert and --tls-key"
+  | Just _ <- serverProcesses server, Just _ <- watchStatus (configWatch config) = Just "each process of --processes counts for itself, so --status would show one of them; serve by threads (--cores)"
   | length certs /= length keys = Just ("each --tls-cert needs its --tls-key, in the same order; there are " ++ show (length certs) ++ " and " ++ show (length keys))
   | otherwise = Nothing
   where
     server = configServer config
     certs = serverCerts server
     keys = serverKeys server
+
+-- | Whether there is neither a directory nor a route for every path.
+nothingAtRoot :: Config -> Bool
+nothingAtRoot config = null (siteRoot site) && not (any (servesAll . meant . fst) (siteRouting site))
+  where
+    site = configSite config
 
 -- | Print a configuration.
 dumped :: Config -> IO ()

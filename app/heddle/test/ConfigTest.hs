@@ -192,7 +192,7 @@ refusing = withDirectory $ \d -> do
   contains "site.yaml:2:1: 'rot' is not a key of the configuration; did you mean 'root'?" (endedErr ended)
   nothing <- runTool "heddle" ["serve"]
   endedCode nothing @?= ExitFailure 2
-  contains "give a directory (heddle serve DIR) or a configuration (--config FILE)" (endedErr nothing)
+  contains "or a configuration (--config FILE)" (endedErr nothing)
 
 reloading :: IO ()
 reloading = withDirectory $ \d -> do

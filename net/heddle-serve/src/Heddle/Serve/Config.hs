@@ -39,6 +39,8 @@ module Heddle.Serve.Config
 
     -- * Words
     parseSize,
+    parseDuration,
+    parseShare,
     parseBalance,
     parseCheckTarget,
     parseVariable,
@@ -66,7 +68,7 @@ import Data.Text.Encoding (decodeUtf8With)
 import Data.Text.Encoding.Error (lenientDecode)
 import Heddle.Serve.Config.Apply
 import Heddle.Serve.Config.Check
-import Heddle.Serve.Config.Codec
+import Heddle.Serve.Config.Codec (Codec (..), Written (..), argument, mergeKeys, onCommandLine)
 import Heddle.Serve.Config.Decode (decodeNode)
 import Heddle.Serve.Config.Document
 import Heddle.Serve.Config.Explain

@@ -30,11 +30,12 @@ import Data.Maybe (isJust, isNothing, maybeToList)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
 import Heddle.Gateway.Proxy (Announce (..), Network, ProxySettings (..), defaultCheck)
-import Heddle.Http
+import Heddle.Http (Header (..), Limits (..), Pace (..), Settings (..), Status, otherStatus, reasonPhrase, statusCode, statusForbidsContent)
+import Heddle.Http qualified as Http
 import Heddle.IO (Spread (..))
 import Heddle.Prim.Clock (seconds)
 import Heddle.Serve.Certificates (ServeTls (..))
-import Heddle.Serve.Config.Codec
+import Heddle.Serve.Config.Codec (Written (..), mergeKeys, onCommandLine)
 import Heddle.Serve.Config.SiteGrammar
 import Heddle.Serve.Config.Tree
 import Heddle.Serve.Config.Types
@@ -48,6 +49,7 @@ import Heddle.Serve.LogSink (Rotation (..), noRotation)
 import Heddle.Serve.Options
 import Heddle.Serve.Routes
 import Heddle.Serve.Site
+import Heddle.Serve.Status (StatusOptions (..), defaultStatusOptions)
 import Heddle.Tls (defaultTlsConfig, pemFiles)
 
 -- | A site as it is served: where it begins, its names, and what it says with what the top of the file says.
@@ -85,6 +87,10 @@ optionsOf at config = case sites of
             serveAccessLog = writtenText <$> logAccess logs,
             serveLogFormat = maybe (serveLogFormat defaults) meant (logShape logs),
             serveLogs = logOptionsOf logs,
+            serveStatus = (\prefix -> let standard = defaultStatusOptions (meant prefix) in if null (watchAllow watch) then standard else standard {statusAllow = map meant (watchAllow watch)}) <$> watchStatus watch,
+            serveSlow = meant <$> watchSlow watch,
+            serveRequestIds = isYes (watchRequestIds watch),
+            serveTraces = meant <$> watchTraces watch,
             serveProxyProtocol = map meant (serverProxyProtocol server),
             serveDrain = maybe (serveDrain defaults) (seconds . meant) (serverDrainTime server),
             serveSpread = if isYes (serverOneAcceptor server) then OneAcceptor else PortPerCapability,
@@ -97,6 +103,7 @@ optionsOf at config = case sites of
   where
     server = configServer config
     logs = configLogs config
+    watch = configWatch config
     sites = servedSites at config
     defaults = defaultServeOptions "."
     unknown = case configUnknown config of
@@ -105,12 +112,14 @@ optionsOf at config = case sites of
       Nothing -> if null (concatMap servedNames (take 1 sites)) then FirstSite else Misdirected
     -- Their clients' names are not known when they are opened.
     withConnections site = site {siteGuard = (siteGuard site) {guardConnectionsMost = meant <$> serverPerClient server}}
-    problems = nub . sort $ concat [repeatedNames, nameless, unreachable, certificates, concatMap siteProblems sites]
+    problems = nub . sort $ concat [counts, repeatedNames, nameless, unreachable, certificates, concatMap siteProblems sites]
     repeatedNames = again [] (concatMap servedNames sites)
     again _ [] = []
     again seen (name : others) = case [earlier | earlier <- seen, meant earlier == meant name] of
       earlier : _ -> Problem (writtenAt name) ("the name '" ++ writtenText name ++ "' is given twice, first at " ++ placeText (writtenAt earlier)) : again seen others
       [] -> again (name : seen) others
+    -- The command line's are its own business.
+    counts = [Problem (writtenAt prefix) "each process of 'processes' counts for itself, so 'status' would show one of them; serve by threads ('cores')" | Just _ <- [serverProcesses server], Just prefix <- [watchStatus watch], writtenAt prefix /= onCommandLine]
     nameless = [Problem (servedAt served) "the host has no names; give them by 'names', such as names: www.example.org" | served <- drop 1 sites, null (servedNames served)]
     unreachable = [Problem (writtenAt word) "'unknown-host' is 421, so nobody gets the site that has no names; leave out one of both" | Just word <- [configUnknown config], UnknownMisdirected <- [meant word], served <- take 1 sites, null (servedNames served)]
     -- What the command line lacks is reported when serving begins.
@@ -233,10 +242,10 @@ targetsOf route =
       [FastCgiServers (map meant servers) | servers@(_ : _) <- [routeFastCgi route]],
       [ScgiServers (map meant servers) | servers@(_ : _) <- [routeScgi route]],
       [ProxyTo (concat [servers | ProxyTo servers <- map meant given]) | given@(_ : _) <- [routeProxy route]],
-      [RedirectTo (maybe status302 (statusOf . meant) (routeStatus route)) (meant target) | Just target <- [routeRedirect route]],
+      [RedirectTo (maybe Http.status302 (statusOf . meant) (routeStatus route)) (meant target) | Just target <- [routeRedirect route]],
       [RespondWith status (typed (map meant (routeReplyHeaders route))) (body status) | Just code <- [routeRespond route], let status = statusOf (meant code)],
       [RewriteTo (meant target) | Just target <- [routeRewrite route]],
-      [TryFiles (map meant paths) (maybe (TryStatus status404) (either (TryStatus . statusOf) TryPath . meant) (routeElse route)) | paths@(_ : _) <- [routeTryFiles route]]
+      [TryFiles (map meant paths) (maybe (TryStatus Http.status404) (either (TryStatus . statusOf) TryPath . meant) (routeElse route)) | paths@(_ : _) <- [routeTryFiles route]]
     ]
   where
     body status
@@ -253,6 +262,6 @@ statusOf code = case filter ((== code) . statusCode) known of
   [] -> otherStatus code
   where
     known =
-      [status200, status201, status202, status203, status204, status205, status206, status301, status302, status303, status304, status307, status308]
-        ++ [status400, status401, status403, status404, status405, status406, status408, status409, status410, status411, status412, status413, status414, status415, status416, status417, status421, status422, status425, status426, status428, status429, status431, status451]
-        ++ [status500, status501, status502, status503, status504, status505, status507, status511]
+      [Http.status200, Http.status201, Http.status202, Http.status203, Http.status204, Http.status205, Http.status206, Http.status301, Http.status302, Http.status303, Http.status304, Http.status307, Http.status308]
+        ++ [Http.status400, Http.status401, Http.status403, Http.status404, Http.status405, Http.status406, Http.status408, Http.status409, Http.status410, Http.status411, Http.status412, Http.status413, Http.status414, Http.status415, Http.status416, Http.status417, Http.status421, Http.status422, Http.status425, Http.status426, Http.status428, Http.status429, Http.status431, Http.status451]
+        ++ [Http.status500, Http.status501, Http.status502, Http.status503, Http.status504, Http.status505, Http.status507, Http.status511]

@@ -16,9 +16,8 @@ import Data.Either (fromLeft)
 import Data.List (nub, sort)
 import Data.Maybe (maybeToList)
 import Heddle.Prim.Exception (displayException)
-import Heddle.Serve.Certificates (ServeTls (..))
 import Heddle.Serve.Config.Apply
-import Heddle.Serve.Config.Codec
+import Heddle.Serve.Config.Codec (Written (..))
 import Heddle.Serve.Config.Tree
 import Heddle.Serve.Config.Types
 import Heddle.Serve.FileName (fileNameBytes)

@@ -14,7 +14,7 @@ module Heddle.Serve.Config.Document
 where
 
 import Data.List (intercalate, nub)
-import Heddle.Serve.Config.Codec
+import Heddle.Serve.Config.Codec (Codec (..), Key (..), Shape (..))
 import Heddle.Serve.Config.Grammar
 
 -- | A table of keys for each kind of mapping, in Markdown.

@@ -30,7 +30,7 @@ import Heddle.Gateway.Place (Place (..), placePath)
 import Heddle.Http (Header (..))
 import Heddle.Http.UriPath
 import Heddle.Serve.Config.Apply
-import Heddle.Serve.Config.Codec
+import Heddle.Serve.Config.Codec (Written (..))
 import Heddle.Serve.Config.Tree
 import Heddle.Serve.Config.Types
 import Heddle.Serve.FileOptions (HeaderRule (..), argumentBytes, securityRules)
@@ -62,7 +62,7 @@ explain at config request = case words request of
   _ -> pure (Left ("expected a method and an address, such as 'GET https://www.example.org/a', not '" ++ request ++ "'"))
 
 aligned :: [Line] -> [String]
-aligned lines' = [pad name ++ text ++ maybe "" (\at -> " [" ++ place at ++ "]") from | Line name text from <- lines']
+aligned lines' = [pad name ++ what ++ maybe "" (\at -> " [" ++ place at ++ "]") from | Line name what from <- lines']
   where
     pad name = name ++ ": " ++ replicate (longest - length name) ' '
     longest = maximum [length name | Line name _ _ <- lines']
@@ -75,8 +75,8 @@ parseAsked url
     (secure, rest) : _ | (authority@(_ : _), path) <- break (`elem` ("/?#" :: String)) rest -> Right (asked secure authority (if "/" `isPrefixOf` path then path else '/' : path))
     _ -> Left ("'" ++ url ++ "' is not an address; it begins with http://, https:// or /")
   where
-    asked secure authority text =
-      let (path, rest) = break (== '?') (takeWhile (/= '#') text)
+    asked secure authority given =
+      let (path, rest) = break (== '?') (takeWhile (/= '#') given)
        in Asked secure (argumentBytes authority) (argumentBytes path) (argumentBytes (drop 1 rest))
 
 hostLines :: Position -> Config -> Asked -> IO [Line]

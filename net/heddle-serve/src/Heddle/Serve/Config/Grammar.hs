@@ -19,6 +19,8 @@ module Heddle.Serve.Config.Grammar
     whenFulls,
     severities,
     parseSize,
+    parseDuration,
+    parseShare,
     checkTls,
   )
 where
@@ -26,6 +28,7 @@ where
 import Data.Char (isDigit, toLower)
 import Heddle.Gateway.Proxy (parseNetwork)
 import Heddle.IO (BackendChoice (..))
+import Heddle.Prim.Clock (Nanos, milliseconds)
 import Heddle.Serve.Config.Codec
 import Heddle.Serve.Config.SiteGrammar
 import Heddle.Serve.Config.Tree (Position, Problem (..))
@@ -39,6 +42,7 @@ import Heddle.Serve.LogOptions (WhenFull (..))
 import Heddle.Serve.LogSink (parseRotateAt)
 import Heddle.Serve.LogTarget
 import Heddle.Serve.Process (parseUser)
+import Heddle.Serve.Status (parseStatusPrefix)
 import System.FilePath ((</>))
 
 -- | A whole configuration.
@@ -51,6 +55,7 @@ configKeys =
   Config
     <$> part configServer serverKeys'
     <*> part configLogs logKeys
+    <*> part configWatch watchKeys
     <*> part configSite siteKeys
     <*> key "unknown-host" "" "What a request gets whose Host no host has: 421, or the first host. Without it, the site at the top of the file, if it has a root or routes; otherwise the first host if it has no names; otherwise 421" (choice "an answer to unknown hosts" [("421", UnknownMisdirected), ("first", UnknownFirst)]) configUnknown
     <*> mergedKey (flip (++)) "hosts" "none" "The sites by name" (severalOf hostCodec) configHosts
@@ -141,6 +146,30 @@ logKeys =
     encode given = case meant given of
       LogFile file -> YamlPath file
       _ -> YamlText (writtenText given)
+
+watchKeys :: Keys WatchConfig WatchConfig
+watchKeys =
+  WatchConfig
+    <$> key "status" "none" "Show how the server is at this prefix: a page, and below it json, metrics (Prometheus), health and ready" (word "a prefix" ["/status"] parseStatusPrefix) watchStatus
+    <*> listKey "status-allow" "loopback" "Who may read `status`; others get what they would get without it" (severalOf (word "a network" ["10.0.0.0/8", "unix"] parseNetwork)) watchAllow
+    <*> key "slow" "none" "Say on standard error which requests take longer than this many seconds" (word "a number of seconds" ["2", "0.5"] parseDuration) watchSlow
+    <*> flag "request-id" "Give each request an X-Request-Id, and continue its traceparent" watchRequestIds
+    <*> key "trace" "none" "Begin a trace for each request without a traceparent, to be recorded for this share of them" (word "a share, 0 to 1" ["0.01"] parseShare) watchTraces
+
+-- | A number of seconds, with parts.
+--
+-- >>> parseDuration "0.5"
+-- Right (Nanos {nanosCount = 500000000})
+parseDuration :: String -> Either String Nanos
+parseDuration text = case reads text :: [(Double, String)] of
+  [(n, "")] | n >= 0.001 && n <= 1000000 -> Right (milliseconds (round (n * 1000)))
+  _ -> Left ("'" ++ text ++ "' is not a number of seconds (0.001 to 1000000)")
+
+-- | A share of the requests.
+parseShare :: String -> Either String Double
+parseShare text = case reads text :: [(Double, String)] of
+  [(n, "")] | n >= 0 && n <= 1 -> Right n
+  _ -> Left ("'" ++ text ++ "' is not a share of the requests (0 to 1)")
 
 -- | Back ends by name.
 backends :: [(String, BackendChoice)]

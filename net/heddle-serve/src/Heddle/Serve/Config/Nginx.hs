@@ -247,22 +247,22 @@ tried paths =
 returned :: FilePath -> Directive -> String -> [String] -> Translation
 returned file d prefix arguments = case arguments of
   [code, target]
-    | code `elem` ["301", "302", "303", "307", "308"] -> route [("redirect", YamlText (address target)), ("status", YamlText code)]
+    | code `elem` ["301", "302", "303", "307", "308"] -> route [("redirect", YamlText (asTarget target)), ("status", YamlText code)]
     | isStatus code -> route [("respond", YamlText code), ("body", YamlText target)]
   [code]
     | code == "444" -> noted file (directiveLine d) "return 444 (a closed connection) became a reply with 403" <> route [("respond", YamlText "403")]
     | isStatus code -> route [("respond", YamlText code)]
-    | otherwise -> route [("redirect", YamlText (address code)), ("status", YamlText "302")]
+    | otherwise -> route [("redirect", YamlText (asTarget code)), ("status", YamlText "302")]
   _ -> untranslated file d
   where
     route kind = says "routes" (YamlMap [(prefix, YamlMap kind)])
     isStatus code = maybe False (\n -> n >= 200 && n <= (599 :: Int)) (readMaybe code)
 
 -- The server's name is the host.
-address :: String -> String
-address text = case text of
-  _ | Just rest <- stripPrefix "$server_name" text -> "$host" ++ address rest
-  c : rest -> c : address rest
+asTarget :: String -> String
+asTarget text = case text of
+  _ | Just rest <- stripPrefix "$server_name" text -> "$host" ++ asTarget rest
+  c : rest -> c : asTarget rest
   [] -> []
 
 locationOf :: Around -> Maybe FilePath -> [(String, [Directive])] -> Directive -> [String] -> Translation

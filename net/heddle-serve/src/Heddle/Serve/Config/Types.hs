@@ -14,6 +14,7 @@ module Heddle.Serve.Config.Types
     ServerConfig (..),
     TimeOutConfig (..),
     LogConfig (..),
+    WatchConfig (..),
     SiteConfig (..),
     emptySite,
     HostConfig (..),
@@ -30,7 +31,8 @@ import Data.ByteString (ByteString)
 import Heddle.Gateway.Proxy (Announce, Balance, Network)
 import Heddle.Http (Header)
 import Heddle.IO (BackendChoice)
-import Heddle.Serve.Config.Codec
+import Heddle.Prim.Clock (Nanos)
+import Heddle.Serve.Config.Codec (Written)
 import Heddle.Serve.FileOptions (Compression)
 import Heddle.Serve.Glob (Glob)
 import Heddle.Serve.Guard (RateLimit)
@@ -48,6 +50,7 @@ import Heddle.Serve.TargetTemplate (TargetTemplate)
 data Config = Config
   { configServer :: !ServerConfig,
     configLogs :: !LogConfig,
+    configWatch :: !WatchConfig,
     -- | The site of names that no host has, if it has a root or routes; and what hosts do not say themselves.
     configSite :: !SiteConfig,
     configUnknown :: !(Maybe (Written UnknownHost)),
@@ -104,6 +107,16 @@ data LogConfig = LogConfig
     logError :: !(Maybe (Written LogTarget)),
     logLevel :: !(Maybe (Written Severity)),
     logConsole :: !(Maybe (Written ConsoleLog))
+  }
+  deriving stock (Eq, Show)
+
+-- | How the server is watched.
+data WatchConfig = WatchConfig
+  { watchStatus :: !(Maybe (Written RoutePattern)),
+    watchAllow :: ![Written Network],
+    watchSlow :: !(Maybe (Written Nanos)),
+    watchRequestIds :: !(Maybe (Written Bool)),
+    watchTraces :: !(Maybe (Written Double))
   }
   deriving stock (Eq, Show)
 
@@ -198,7 +211,7 @@ data UnknownHost = UnknownMisdirected | UnknownFirst
 
 -- | Nothing said.
 emptyConfig :: Config
-emptyConfig = Config emptyServer emptyLogs emptySite Nothing []
+emptyConfig = Config emptyServer emptyLogs (WatchConfig Nothing [] Nothing Nothing Nothing) emptySite Nothing []
 
 emptyServer :: ServerConfig
 emptyServer = ServerConfig [] [] [] [] Nothing Nothing [] Nothing Nothing Nothing Nothing Nothing Nothing Nothing Nothing (TimeOutConfig Nothing Nothing Nothing Nothing) Nothing Nothing Nothing Nothing [] []
