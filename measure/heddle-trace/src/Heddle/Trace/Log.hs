@@ -494,7 +494,7 @@ advance l state base i = next
         put state i fieldTime (max from (min until' time))
         put state i fieldLength count
         put state i fieldKind kind
-    -- The window gets at least so many bytes from here on, or the block has no more.
+    -- Fill the window with at least this number of bytes from here on, unless the block ends before.
     refill at valid wanted = do
       offset <- get state i fieldOffset
       end <- get state i fieldEnd

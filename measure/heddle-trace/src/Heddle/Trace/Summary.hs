@@ -23,7 +23,7 @@ import Heddle.Trace.Log (Note (..))
 import Heddle.Trace.Model
 import Numeric (showFFloat)
 
--- | The tables: cores, why they were idle, latencies, threads (so many), what threads were blocked on, collections.
+-- | The tables: cores, why they were idle, latencies, threads (at most the given number), what threads were blocked on, collections.
 summary :: Int -> Trace -> ByteString
 summary most t =
   Char8.unlines . map (Char8.dropWhileEnd (== ' ')) . intercalate [""] . filter (not . null) $

@@ -180,7 +180,7 @@ ipv6 text = case B.breakSubstring "::" text of
         (start, final) = C.breakEnd (== ':') part
     halves = \case
       [a, b, c, d] -> [fromIntegral (256 * a + b), fromIntegral (256 * c + d)]
-      -- No address has so many.
+      -- No address is that long.
       _ -> replicate 9 0
     group :: ByteString -> Maybe Word16
     group digits

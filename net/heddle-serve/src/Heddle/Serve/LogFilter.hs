@@ -5,7 +5,7 @@
 -- Description : Which requests the access log has lines for
 -- Stability   : stable
 --
--- By status, by path, and every so many that succeed.
+-- By status, by path, and one of N that succeed.
 --
 -- Cost: nothing without a condition; patterns decode the path of each request.
 -- Owner: values; a selection belongs to its capability.
