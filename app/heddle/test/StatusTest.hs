@@ -3,7 +3,7 @@
 -- | @heddle serve --status@ and @--slow@, through curl, promtool and Chromium.
 module StatusTest (tests) where
 
-import Control.Monad (forM, forM_, replicateM_, unless, void)
+import Control.Monad (forM, forM_, replicateM, replicateM_, unless, void)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
@@ -20,7 +20,7 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, testCaseInfo, (@?=))
 
 tests :: TestTree
-tests = testGroup "watching" [counts, promtool, readers, shadows, draining, page, slow, ids, wrong]
+tests = testGroup "watching" [counts, promtool, readers, shadows, draining, page, slow, ids, traces, wrong]
 
 serving :: [String] -> (FilePath -> Program -> IO a) -> IO a
 serving arguments act = withDirectory $ \d -> do
@@ -75,10 +75,10 @@ readers =
     [ testCase "behind a proxy, no client from outside; to it there is no such path" . serving ["--status", "/status"] $ \_ program -> do
         missing <- fetch program [] "/none"
         forM_ (["/status", "/status/"] ++ map ("/status/" ++) ["json", "metrics", "health", "ready"]) $ \path ->
-          forM_ ["X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 192.0.2.1, 10.0.0.1", "X-Forwarded-For: 10.0.0.1, nonsense", "X-Real-IP: 2001:db8::1", "Forwarded: for=192.0.2.1"] $ \claim -> do
+          forM_ ["X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 10.1.2.3", "X-Forwarded-For: 192.0.2.1, 10.0.0.1", "X-Forwarded-For: 10.0.0.1, nonsense", "X-Real-IP: 2001:db8::1", "Forwarded: for=192.0.2.1"] $ \claim -> do
             status program ["-H", claim] path >>= (@?= "404")
             fetch program ["-H", claim] path >>= (@?= missing)
-        forM_ ["X-Forwarded-For: 10.1.2.3, 127.0.0.1", "X-Forwarded-For: [::1]:80", "X-Real-IP: 192.168.1.1"] $ \claim -> status program ["-H", claim] "/status/health" >>= (@?= "200"),
+        forM_ ["X-Forwarded-For: 127.1.2.3, 127.0.0.1", "X-Forwarded-For: [::1]:80", "X-Real-IP: 127.0.0.1"] $ \claim -> status program ["-H", claim] "/status/health" >>= (@?= "200"),
       testCase "only whom --status-allow names; others get the application of --spa" . serving ["--status", "/status", "--status-allow", "10.0.0.0/8", "--status-allow", "unix", "--spa"] $ \_ program ->
         forM_ ["/status", "/status/json"] $ \path -> fetch program [] path >>= (@?= "hello"),
       testCase "with --basic-auth, only users" . withDirectory $ \d -> do
@@ -122,7 +122,9 @@ draining = testCase "not ready any more after a signal, and healthy" . serving [
     request what = "GET /status/" <> what <> " HTTP/1.1\r\nHost: a\r\n"
 
 page :: TestTree
-page = testCase "the page in Chromium shows what the JSON says, and loads nothing else" . serving ["--status", "/status", "--tls-self-signed", "--listen", "https://127.0.0.1:0", "--proxy", "/app=http://127.0.0.1:1/"] $ \d program -> do
+page = testCase "the page in Chromium shows what the JSON says, and loads nothing else" . serving ["--status", "/status", "--tls-self-signed", "--listen", "https://127.0.0.1:0", "--proxy", "/app=http://127.0.0.1:1/", "--fastcgi", "/f=127.0.0.1:1"] $ \d program -> do
+  -- An address that cannot be connected to is left out for a second or more.
+  forM_ ["/app/x", "/f/x"] $ \path -> status program ["-k"] path >>= (@?= "502")
   -- The first URL is that with TLS.
   let plain = case filter ("http://" `isInfixOf`) (programUrls program) of
         url : _ -> url
@@ -134,17 +136,17 @@ page = testCase "the page in Chromium shows what the JSON says, and loads nothin
       ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--user-data-dir=" ++ d </> "profile", "--virtual-time-budget=10000", "--dump-dom", plain ++ "/status"]
   unless (endedCode ended == ExitSuccess) (unexpected "Chromium to succeed" (show ended))
   let dom = C.unpack (endedOut ended)
-  forM_ ["class=\"state good\" role=\"status\">ready<", "<th scope=\"row\">files</th>", "<th scope=\"row\">/status</th>", "<th scope=\"row\">http://127.0.0.1:1</th>", "<th scope=\"row\">localhost</th>", "<th scope=\"row\">since the start</th>", "<i style=\"height:"] $ \part -> contains part dom
+  forM_ ["class=\"state good\" role=\"status\">ready<", "<th scope=\"row\" class=\"\">files</th>", "<th scope=\"row\" class=\"\">/status</th>", "<th scope=\"row\" class=\"\">http://127.0.0.1:1</th>", "<th scope=\"row\" class=\"\">127.0.0.1:1</th>", "<td class=\"\">FastCGI</td>", "<td class=\"bad\">left out</td>", "<th scope=\"row\" class=\"\">localhost</th>", "<th scope=\"row\" class=\"\">since the start</th>", "<i style=\"height:"] $ \part -> contains part dom
   assertBool "no other resource" (not (any (`isInfixOf` dom) ["src=", "href=", "url(", "@import"]))
 
 slow :: TestTree
 slow = testCase "--slow names a slow request, with its status, time and route" . withDirectory $ \programs -> do
   writeFile (programs </> "sleeper") "#!/bin/sh\nsleep 0.6\nprintf 'Content-Type: text/plain\\r\\n\\r\\nslept\\n'\n"
   setFileMode (programs </> "sleeper") 0o755
-  serving ["--slow", "0.5", "--cgi", "/cgi=" ++ programs, "--sandbox", "off"] $ \_ program -> do
+  serving ["--slow", "0.5", "--request-id", "--cgi", "/cgi=" ++ programs, "--sandbox", "off"] $ \_ program -> do
     fetch program [] "/cgi/sleeper?a=%1b" >>= (@?= "slept\n")
     said <- eventually "the request to be named" (programErr program) ("slow request" `isInfixOf`)
-    forM_ ["heddle serve: slow request: GET /cgi/sleeper?a=%1b took ", " s, status 200, route /cgi\n"] $ \part -> contains part said
+    forM_ ["heddle serve: slow request: GET /cgi/sleeper?a=%1b took ", " s, status 200, route /cgi, upstream ", " s, id "] $ \part -> contains part said
 
 ids :: TestTree
 ids = testCase "--request-id: back to the client, to programs, to the server behind and to the log" . withDirectory $ \d -> do
@@ -162,7 +164,7 @@ ids = testCase "--request-id: back to the client, to programs, to the server beh
         pure name
       length (nub names) @?= length names
       -- Errors have one, too; of the program's own nothing is seen.
-      forM_ ["/none", "/cgi/none", "/%zz"] $ \path -> length . fst <$> get [] path >>= (@?= 1)
+      forM_ ["/none", "/cgi/none", "/%zz"] $ \path -> get [] path >>= (@?= 1) . length . fst
       forM_ ["/cgi/tell", "/p/cgi/tell"] $ \path -> do
         ([name], body) <- get ["-H", "X-Request-Id: forged", "-H", "X-Request-Id: twice", "-H", "traceparent: " ++ traceparent, "-H", "tracestate: a=b"] path
         [told, parent, state] <- pure (C.split '|' (C.strip body))
@@ -188,6 +190,27 @@ ids = testCase "--request-id: back to the client, to programs, to the server beh
     answered whole = case C.breakSubstring "\r\n\r\n" whole of
       (before, after) -> ([C.strip (C.drop 13 line) | line <- C.lines before, C.map toLower (C.take 13 line) == "x-request-id:"], C.drop 4 after)
 
+traces :: TestTree
+traces = testCase "--trace begins traces, to be recorded for the share that it says" . withDirectory $ \d -> do
+  writeFile (d </> "tell") "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n%s|%s|%s\\n' \"$HTTP_TRACEPARENT\" \"$HTTP_TRACESTATE\" \"$HTTP_X_REQUEST_ID\"\n"
+  setFileMode (d </> "tell") 0o755
+  forM_ [("1", "-01"), ("0", "-00")] $ \(share, flag) -> do
+    let log' = d </> "log" ++ share
+    serving ["--trace", share, "--cgi", "/cgi=" ++ d, "--sandbox", "off", "--access-log", log', "--log-format", "$request_uri $trace_id $upstream_time"] $ \_ program -> do
+      told <- replicateM 3 (C.split '|' . C.strip . C.pack <$> fetch program ["-H", "tracestate: a=b"] "/cgi/tell")
+      forM_ told $ \case
+        [parent, "", ""] -> (C.length parent, C.take 3 parent, C.drop 52 parent) @?= (55, "00-", flag)
+        other -> unexpected "a traceparent alone" (show other)
+      length (nub (map (C.take 32 . C.drop 3 . mconcat) told)) @?= 3
+      -- Whether another's trace is recorded is decided already.
+      forM_ ["-00", "-01"] $ \before -> do
+        answer <- C.pack <$> fetch program ["-H", "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7" ++ before] "/cgi/tell"
+        (C.take 36 answer, C.take 3 (C.drop 52 answer)) @?= ("00-4bf92f3577b34da6a3ce929d0e0e4736-", C.pack before)
+      void (fetch program [] "/")
+      text <- eventually "all lines in the log" (C.readFile log') ((== 6) . C.count '\n')
+      [(uri, C.length name, C.length (C.takeWhile (/= '.') time) > 0 && C.length time >= 5) | [uri, name, time] <- map C.words (take 5 (C.lines text))] @?= replicate 5 ("/cgi/tell", 32, True)
+      [(uri, C.length name, time) | [uri, name, time] <- map C.words (drop 5 (C.lines text))] @?= [("/", 32, "-")]
+
 wrong :: TestTree
 wrong = testCase "what cannot be a status is refused" . withDirectory $ \d ->
   forM_
@@ -198,7 +221,9 @@ wrong = testCase "what cannot be a status is refused" . withDirectory $ \d ->
       (["--status", "/a", "--status-allow", "10.0.0.0/99"], "number of bits"),
       (["--status", "/a", "--processes", "2"], "--cores"),
       (["--slow", "0"], "seconds"),
-      (["--slow", "x"], "seconds")
+      (["--slow", "x"], "seconds"),
+      (["--trace", "1.1"], "share"),
+      (["--trace", "-0.1"], "share")
     ]
     $ \(arguments, part) -> do
       ended <- runTool "heddle" (["serve", d] ++ arguments ++ free)

@@ -8,18 +8,21 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (byteString)
 import Data.ByteString.Char8 qualified as C
+import Data.Char (toLower)
 import Data.IORef
+import Data.Maybe (fromMaybe)
 import EngineFixture
 import Heddle.Http
-import Heddle.Http.Borrowed (requestHeadBytes)
+import Heddle.Http.Borrowed (noteUpstreamTime, requestHeadBytes, upstreamTime)
 import Heddle.Http.HeadCopy (copiedHeader, copiedHeaders, copyHead)
 import Heddle.IO (BackendChoice)
+import Heddle.Prim.Clock (Nanos (..))
 import Heddle.Testkit.HttpClient
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 tests :: TestTree
-tests = onBothBackends "added headers" (\backend -> [ofRequests backend, ofReplies backend])
+tests = onBothBackends "added headers" (\backend -> [ofRequests backend, ofReplies backend, upstream backend])
 
 ofRequests :: BackendChoice -> TestTree
 ofRequests backend =
@@ -73,14 +76,14 @@ seen change request = do
   _ <- readWholeBody request 100000
   given <- headers request
   copy <- copyHead request
-  copiedHeaders (\known -> C.pack (show known)) id copy `sameValues` given
+  copiedHeaders (C.pack . show) id copy `sameValues` given
   size <- requestHeadBytes request
   assertBool "the size covers all lines" (size >= sum [B.length n + B.length v | (n, v) <- given])
   known <- mapM (header request) [HeaderHost, HeaderXRequestId, HeaderAccept]
   map (`copiedHeader` copy) [HeaderHost, HeaderXRequestId, HeaderAccept] @?= known
   named <- headerNamed request "x-request-id"
   named @?= known !! 1
-  pure (Whole status200 [] (C.unlines ([n <> "=" <> v | (n, v) <- given] ++ [C.concat (concat [["|", maybe "-" id k] | k <- known])])))
+  pure (Whole status200 [] (C.unlines ([n <> "=" <> v | (n, v) <- given] ++ [C.concat (concat [["|", fromMaybe "-" k] | k <- known])])))
   where
     sameValues copied given = map snd copied @?= map snd given
 
@@ -92,8 +95,8 @@ ofReplies backend = testCase "whatever the reply is, once" $ do
         [ ("/ready", \_ -> pure (Ready prebuilt)),
           ("/whole", \_ -> pure (Whole status200 [Header "x-request-id" "its own"] "hi")),
           ("/segments", \_ -> pure (Segments status200 [] [SegmentBytes "hi"] (pure ()))),
-          ("/stream", \_ -> pure (Stream status200 [] (\w -> writerPut w "hi"))),
-          ("/sized", \_ -> pure (StreamOf status200 [] 2 (\w -> writerPut w "hi"))),
+          ("/stream", \_ -> pure (Stream status200 [] (`writerPut` "hi"))),
+          ("/sized", \_ -> pure (StreamOf status200 [] 2 (`writerPut` "hi"))),
           ("/built", \_ -> pure (Built status200 [] (byteString "hi"))),
           ("/long", \_ -> pure (Built status200 [] (byteString (B.replicate 100000 0x61)))),
           ("/builtOf", \_ -> pure (BuiltOf status200 [] 2 (byteString "hi"))),
@@ -116,5 +119,32 @@ ofReplies backend = testCase "whatever the reply is, once" $ do
         hearAnswer client >>= same path
     failuresAre engine (replicate 3 "on purpose")
   where
-    same path answer = [v | (n, v) <- answerHeaders answer, C.map lower n == "x-request-id"] @?= [path | path /= "/none"]
-    lower c = if c == 'X' then 'x' else if c == 'R' then 'r' else if c == 'I' then 'i' else c
+    same path answer = [v | (n, v) <- answerHeaders answer, C.map toLower n == "x-request-id"] @?= [path | path /= "/none"]
+
+upstream :: BackendChoice -> TestTree
+upstream backend = testCase "the time of a server behind is its request's alone, beside added headers" $ do
+  let handler request = do
+        before <- upstreamTime request
+        path <- rawPath request
+        if path == "/asked"
+          then do
+            noteUpstreamTime request (Nanos 1)
+            setRequestHeader request "A" "b" >>= (@?= True)
+            replyWithHeader request "C" "d"
+            noteUpstreamTime request (Nanos 5000000000)
+          else pure ()
+        after <- upstreamTime request
+        size <- requestHeadBytes request
+        given <- headers request
+        pure (Whole status200 [] (C.pack (show (before, after, size, length given))))
+  withEngine backend tight handler $ \engine -> do
+    withClient (engineAddress engine) $ \client -> do
+      say client (get "/asked" <> get "/other" <> get "/asked")
+      forM_ [True, False, True] $ \asked -> do
+        answer <- hearAnswer client
+        let size = B.length (get (if asked then "/asked" else "/other"))
+        answerBody answer @?= C.pack (if asked then show (none, Just (Nanos 5000000000), size + 2, 2 :: Int) else show (none, none, size, 1 :: Int))
+        [v | (n, v) <- answerHeaders answer, C.map toLower n == "c"] @?= ["d" | asked]
+    failuresAre engine []
+  where
+    none = Nothing :: Maybe Nanos

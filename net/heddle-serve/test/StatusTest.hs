@@ -73,9 +73,9 @@ writing = testCase "labels are escaped, numbers have no exponent, and the state 
     modifyIORef' counts (+ 1)
     let text = L.toStrict (toLazyByteString (figuresText (figures state)))
         json = L.toStrict (toLazyByteString (figuresJson (figures state)))
-    for_ ["version=\"1\\\"\\\\\\n\"", "heddle_http_requests_total{route=\"files\",code=\"2xx\"} 3", "le=\"0.000064\"} 2\n", "le=\"+Inf\"} 3\n", "_sum{route=\"files\"} 100.000003\n", "outcome=\"resumed\"} 2", "heddle_certificate_expiry_seconds{names=\"a.example,b.example\",number=\"1\"} -86400\n"] $ \part ->
+    for_ ["version=\"1\\\"\\\\\\n\"", "heddle_http_requests_total{route=\"files\",code=\"2xx\"} 3", "le=\"0.000064\"} 2\n", "le=\"+Inf\"} 3\n", "_sum{route=\"files\"} 100.000003\n", "outcome=\"resumed\"} 2", "heddle_certificate_expiry_seconds{names=\"a.example,b.example\",number=\"1\"} -86400\n", "heddle_cache_bytes 77\n", "heddle_upstream_up{route=\"/p\",server=\"http://a\"} 1\nheddle_upstream_up{route=\"/p\",server=\"http://b\"} 0\n# HELP", "requests_in_flight{route=\"/p\",server=\"http://a\"} 4\n", "heddle_upstream_connections{route=\"/f/*.php\",state=\"kept\"} 5\n", "heddle_upstream_requests_waiting{route=\"/c\"} 8\n", "heddle_programs_running{route=\"/c\"} 7\n"] $ \part ->
       assertBool (show part ++ " in " ++ C.unpack text) (part `B.isInfixOf` text)
-    for_ ["\"version\":\"1\\\"\\\\\\u000a\"", "\"days_left\":-1.000", "\"buckets\":[[2,2],[100663296,1]]", "\"cpu_seconds\":1234567.250"] $ \part ->
+    for_ ["\"version\":\"1\\\"\\\\\\u000a\"", "\"days_left\":-1.000", "\"buckets\":[[2,2],[100663296,1]]", "\"cpu_seconds\":1234567.250", "{\"route\":\"/f/*.php\",\"kind\":\"fastcgi\",\"server\":\"/run/php.sock\",\"up\":true,\"open\":null}", "{\"route\":\"/p\",\"kind\":\"proxy\",\"used\":4,\"kept\":2,\"waiting\":null}"] $ \part ->
       assertBool (show part ++ " in " ++ C.unpack json) (part `B.isInfixOf` json)
     assertBool "ready" ((if state == Heddle.Serve.Internal.Ready then "heddle_ready 1\n" else "heddle_ready 0\n") `B.isInfixOf` text)
   readIORef counts >>= (@?= 3)
@@ -91,7 +91,12 @@ writing = testCase "labels are escaped, numbers have no exponent, and the state 
           statusReadings = Readings 5 1 2 [RouteReading "files" [0, 3, 0, 0, 0] 10 100000003 100000001 (histogramOf [1, 1, 100000001])],
           statusHandshakes = Just (TlsCounts 1 2 3 4),
           statusCertificates = [CertificateFigures ["a.example", "b.example"] (-86400)],
-          statusUpstreams = [],
+          statusCached = 77,
+          statusUpstreams =
+            [ ("/p", UpstreamFigures "proxy" [ServerFigures "http://a" True (Just 3), ServerFigures "http://b" False (Just 0), ServerFigures "http://a" False (Just 1)] 4 2 Nothing),
+              ("/f/*.php", UpstreamFigures "fastcgi" [ServerFigures "/run/php.sock" True Nothing] 1 5 (Just 6)),
+              ("/c", UpstreamFigures "cgi" [] 7 0 (Just 8))
+            ],
           statusUses = ProcessFigures (Just 1234567.25) Nothing (Just 1) Nothing (Just 2) Nothing Nothing
         }
 
@@ -101,12 +106,12 @@ traces =
   testGroup
     "trace context"
     [ testCase "valid ones are continued" . for_ valid $ \(given, flags) ->
-        continuedTrace "b7ad6b7169203331" given @?= Just ("00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-" <> flags),
-      testCase "invalid ones are not" . for_ invalid $ \given -> continuedTrace "b7ad6b7169203331" given @?= Nothing,
+        continued given @?= Just ("00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-" <> flags),
+      testCase "invalid ones are not" . for_ invalid $ \given -> continued given @?= Nothing,
       testProperty "one changed character is continued as it should be, or not at all" . forAll (choose (0, 54)) $ \i ->
         forAll (QC.elements "0fFg- \r") $ \c ->
           let given = C.take i good <> C.cons c (C.drop (i + 1) good)
-           in case continuedTrace "b7ad6b7169203331" given of
+           in case continued given of
                 Nothing -> property True
                 Just text -> C.length text === 55 .&&. C.take 33 (C.drop 3 text) === C.take 33 (C.drop 3 given) .&&. C.take 2 text === "00",
       testCase "ids" $ do
@@ -114,6 +119,7 @@ traces =
         map isRequestId ["", "a b", "a\"", "a\\", "a,b", "\195\164", C.replicate 129 'x', "a\t"] @?= replicate 8 False
     ]
   where
+    continued given = (\traced -> renderTraceparent traced {traceParent = "b7ad6b7169203331"}) <$> parseTraceparent given
     good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     valid =
       [ (good, "01"),

@@ -197,6 +197,8 @@ data ServeOptions = ServeOptions
     serveSlow :: !(Maybe Nanos),
     -- | Give each request an X-Request-Id, and continue its traceparent.
     serveRequestIds :: !Bool,
+    -- | Begin a trace for requests without one, and record this share of them: 0 to 1.
+    serveTraces :: !(Maybe Double),
     -- | Runs in a thread of its own at the second signal, after all connections were closed.
     -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
@@ -239,6 +241,7 @@ defaultServeOptions directory =
       serveStatus = Nothing,
       serveSlow = Nothing,
       serveRequestIds = False,
+      serveTraces = Nothing,
       serveSecond = pure (),
       serveSuccessor = Nothing,
       servePidFile = Nothing,
@@ -299,8 +302,8 @@ serveSite options tell = do
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withNotify runtime $ \channel -> withErrors $ \errors -> withMessages runtime (\event -> notifyOf channel event >> for_ errors (toErrorLog event) >> tell event) $ \messages ->
       bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \proxies plainRoutes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
-          (observer, routes) <- observing cores proxies plainRoutes
+        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \upstreams plainRoutes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
+          (observer, routes) <- observing cores upstreams plainRoutes
           checkPages options indexes root routes
           users <- openUsersOf messages
           guard <- newGuard (proxyTrusted (serveProxy options)) (serveGuard options)
@@ -322,9 +325,10 @@ serveSite options tell = do
                     let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts, (`metricsHook` capability) <$> metrics, (\longest -> slowHook longest (announce messages . Trouble . visible) routes) <$> serveSlow options]
                         counted :: (Metrics -> Int -> a -> a) -> a -> a
                         counted with = maybe id (`with` capability) metrics
-                    identities <- if serveRequestIds options then Just <$> newIdentities else pure Nothing
-                    let named :: ([Network] -> Identities -> a -> a) -> a -> a
-                        named with = maybe id (with trusted) identities
+                    for_ observer (`observeCache` keptBytes kept)
+                    identities <- newIdentities (IdentityOptions (serveRequestIds options) (serveTraces options) trusted)
+                    let named :: (Identities -> a -> a) -> a -> a
+                        named with = maybe id with identities
                     pure
                       Handlers
                         { handlersMain = named identified . counted counting $ maybe id (\g -> guardHandler g (staticRefusal site kept)) guard (redirecting (maybe (staticHandler site kept) (\known -> guarded known verified (staticRefusal site kept) (staticHandlerFor site kept)) users)),
@@ -402,15 +406,15 @@ serveSite options tell = do
                 NoDescriptors e -> describeErrno e ++ "; raise the limit of open files (ulimit -n)"
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
-    observing cores proxies routes = case serveStatus options of
+    observing cores upstreams routes = case serveStatus options of
       Nothing -> pure (Nothing, routes)
       Just status ->
-        newObserver cores status proxies routes
+        newObserver cores status upstreams routes
           >>= maybe (throwIO (CannotRoute (NotRouted (statusPrefix status) "it is to be the status and another route.\n  Give --status another prefix."))) (\(observer, all') -> pure (Just observer, all'))
     withRoutes runtime messages root body = do
-      proxies <- newRef []
-      let watch pattern' names figures = modifyRef proxies (\others -> ((pattern', names, figures) : others, ()))
-          with routes = readRef proxies >>= \opened -> body (reverse opened) routes
+      upstreams <- newRef []
+      let watch pattern' figures = modifyRef upstreams (\others -> ((pattern', figures) : others, ()))
+          with routes = readRef upstreams >>= \opened -> body (reverse opened) routes
       opened <- try (withGateways runtime (announce messages . Trouble . visible) watch (serveDirectory options) (hasFile (fileFollow (serveFiles options)) root) (serveProxy options) (ProgramRules (serveVariables options) (serveProgramLimit options) (serveProgramTime options)) (serveRoutes options) with)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.Http.HeadCopy
 -- Description : A request's head, kept beyond its handler
@@ -53,7 +51,7 @@ newtype HeadCopy = HeadCopy ByteArray
 -- [Threads]: the handler's.
 copyHead :: Request -> IO HeadCopy
 copyHead request = withHead request $ \p table -> do
-  added <- get ws WorkAdded
+  added <- addedBytes ws
   -- Headers that were added stand behind the whole input.
   n <- if added == 0 then headLength table else (\base -> inputSize ws - base + added) <$> get ws WorkBase
   numbers <- numbersSize table

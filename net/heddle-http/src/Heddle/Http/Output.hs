@@ -269,8 +269,8 @@ sendReady out now gather method closing p = do
   used <- get ws WorkUsed
   let size = if method == MethodHead then prebuiltHead p else prebuiltSize p
   set ws WorkSent (size - prebuiltHead p)
-  with <- get ws WorkWith
-  let !asBuilt = bare && with == 0
+  with <- isNoted ws NoteReply
+  let !asBuilt = bare && not with
   if asBuilt && not gather && used == 0
     then withBuffer (prebuiltBuffer p) $ \b -> sendQuickly out b size
     else do
@@ -330,13 +330,13 @@ headOut out now status given len extra = do
   where
     ws = outputWork out
 
--- | The headers of a reply, with those that its request asked for ('WorkWith').
+-- | The headers of a reply, with those that its request asked for ('NoteReply').
 --
 -- [Cost]: a load, if there are none.
 replyHeaders :: Output -> [Header] -> IO [Header]
 replyHeaders out given = do
-  with <- get ws WorkWith
-  if with == 0
+  with <- isNoted ws NoteReply
+  if not with
     then pure given
     else do
       more <- readRef (workHeaders ws)
@@ -349,8 +349,8 @@ replyHeaders out given = do
 -- | The lines that a prebuilt reply's head lacks: those of the connection, and those that its request asked for.
 replyLines :: Output -> IO ByteString
 replyLines out = do
-  with <- get ws WorkWith
-  if with == 0
+  with <- isNoted ws NoteReply
+  if not with
     then pure (outputLines out)
     else (\more -> B.concat (outputLines out : concat [[name, ": ", value, "\r\n"] | (name, value) <- more])) <$> readRef (workHeaders ws)
   where

@@ -54,6 +54,8 @@ module Heddle.Http.Request
     declineBody,
     closeAfterReply,
     replyWithHeader,
+    noteUpstreamTime,
+    upstreamTime,
 
     -- * For the engine
     withHead,
@@ -69,6 +71,7 @@ module Heddle.Http.Request
 where
 
 import Control.Monad (when)
+import Data.Bits (unsafeShiftL, (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -94,7 +97,7 @@ import Heddle.Http.Workspace
 import Heddle.IO.Registration (Registration, registrationPeer, pattern TimedOutCode)
 import Heddle.IO.Transport (LayerFacts, Transport (..), holdsInput, isLayered, layerFacts, readUntil, transportRegistration)
 import Heddle.Prim.Atomic (readRef, writeRef)
-import Heddle.Prim.Clock (Deadline (..), after, milliseconds, monotonicNow, seconds)
+import Heddle.Prim.Clock (Deadline (..), Nanos (..), after, milliseconds, monotonicNow, seconds)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 
 -- | One request.
@@ -222,7 +225,7 @@ headers request = withHead request $ \p table ->
 -- [Threads]: the handler's, before it reads the body or replies.
 setRequestHeader :: Request -> ByteString -> ByteString -> IO Bool
 setRequestHeader request name value = withHead request $ \p table -> do
-  used <- get ws WorkAdded
+  used <- addedBytes ws
   base <- get ws WorkBase
   capacity <- headCapacity table
   removeHeaders p table name
@@ -237,7 +240,8 @@ setRequestHeader request name value = withHead request $ \p table -> do
       code <- recogniseHeader p at (B.length name) (at + B.length name)
       addHeader table count at (B.length name) (at + B.length name) (B.length value) code
       writeField table FieldHeaderCount (count + 1)
-      set ws WorkAdded (used + size)
+      notes <- get ws WorkNotes
+      set ws WorkNotes (notes + size `unsafeShiftL` 2)
       pure True
   where
     ws = requestWork request
@@ -412,10 +416,34 @@ closeAfterReply request = set (requestWork request) WorkCloses 1
 replyWithHeader :: Request -> ByteString -> ByteString -> IO ()
 replyWithHeader request name value = do
   for_ (unsafeHeader [Header name value]) throwIO
-  with <- get ws WorkWith
-  before <- if with == 0 then pure [] else readRef (workHeaders ws)
+  with <- isNoted ws NoteReply
+  before <- if with then readRef (workHeaders ws) else pure []
   writeRef (workHeaders ws) ((name, value) : filter ((/= C.map toLower name) . C.map toLower . fst) before)
-  set ws WorkWith 1
+  notes <- get ws WorkNotes
+  set ws WorkNotes (notes .|. NoteReply)
+  where
+    ws = requestWork request
+
+-- | Note how long what answers a request behind this server took until its answer began, for logs; the last note counts.
+--
+-- [Cost]: two stores.
+-- [Threads]: the handler's.
+noteUpstreamTime :: Request -> Nanos -> IO ()
+noteUpstreamTime request (Nanos took) = do
+  set ws WorkUpstream took
+  notes <- get ws WorkNotes
+  set ws WorkNotes (notes .|. NoteUpstream)
+  where
+    ws = requestWork request
+
+-- | What 'noteUpstreamTime' noted of the request; 'Nothing' if nothing behind this server was asked.
+--
+-- [Cost]: two loads.
+-- [Threads]: the handler's; a log hook.
+upstreamTime :: Request -> IO (Maybe Nanos)
+upstreamTime request = do
+  noted <- isNoted ws NoteUpstream
+  if noted then Just . Nanos <$> get ws WorkUpstream else pure Nothing
   where
     ws = requestWork request
 
@@ -574,7 +602,7 @@ makeRoom ws = do
     else when (size - end < 1024) $ do
       when (base > 0) $ do
         moveBytes p (p `plusPtr` base) headBytes
-        added <- get ws WorkAdded
+        added <- addedBytes ws
         when (added > 0) (shiftHeaders (workHead ws) (size - base) base)
       moveBytes (p `plusPtr` headBytes) (p `plusPtr` start) (end - start)
       set ws WorkBase 0

@@ -49,12 +49,19 @@ module Heddle.Http.Workspace
     pattern WorkFirst,
     pattern WorkStream,
     pattern WorkBodyTotal,
-    pattern WorkAdded,
-    pattern WorkWith,
     pattern WorkBodyLast,
+    pattern WorkNotes,
+    pattern WorkUpstream,
+
+    -- * What was noted of a request
+    addedBytes,
+    isNoted,
+    pattern NoteReply,
+    pattern NoteUpstream,
   )
 where
 
+import Data.Bits (unsafeShiftR, (.&.))
 import Data.ByteString (ByteString)
 import Data.Primitive.PrimArray (PrimArray, copyPrimArrayToPtr, newPrimArray, sizeofPrimArray, unsafeFreezePrimArray)
 import Data.Primitive.Ptr (copyPtrToMutablePrimArray)
@@ -78,7 +85,7 @@ data Workspace = Workspace
     workWords :: !Words,
     -- | Where an HTTP/2 request's body comes from; see 'WorkLeft'.
     workSource :: !(Ref Source),
-    -- | Header lines for whatever reply the request gets; see 'WorkWith'.
+    -- | Header lines for whatever reply the request gets; see 'NoteReply'.
     workHeaders :: !(Ref [(ByteString, ByteString)])
   }
 
@@ -111,7 +118,7 @@ inputSize :: Workspace -> Int
 inputSize ws = bufferSize (workInput ws) - addedRoom
 {-# INLINE inputSize #-}
 
--- | Room behind the input for headers that are added to a request; 'WorkAdded' says how much is in use.
+-- | Room behind the input for headers that are added to a request; 'addedBytes' says how much is in use.
 --
 -- [Units]: bytes.
 addedRoom :: Int
@@ -173,8 +180,7 @@ takeUp ws (Partial bytes head' first) = do
   set ws WorkUsed 0
   set ws WorkBurst 0
   set ws WorkFirst first
-  set ws WorkAdded 0
-  set ws WorkWith 0
+  set ws WorkNotes 0
 
 -- | Where unread input begins.
 pattern WorkStart :: Int
@@ -259,10 +265,33 @@ pattern WorkBodyTotal = 18
 pattern WorkBodyLast :: Int
 pattern WorkBodyLast = 19
 
--- | Bytes in use behind the input, for headers that were added to the request.
-pattern WorkAdded :: Int
-pattern WorkAdded = 20
+-- | What was noted of the request apart from its head: 'NoteReply' and 'NoteUpstream', and above them the bytes in use for headers that
+-- were added. One word, so that beginning a request stores one zero, and a reply without notes loads one.
+pattern WorkNotes :: Int
+pattern WorkNotes = 20
 
--- | 1 when the reply to the request gets the lines in 'workHeaders'.
-pattern WorkWith :: Int
-pattern WorkWith = 21
+-- | How long a server behind took (nanoseconds), with 'NoteUpstream'.
+pattern WorkUpstream :: Int
+pattern WorkUpstream = 21
+
+-- | The reply gets the lines in 'workHeaders'.
+pattern NoteReply :: Int
+pattern NoteReply = 1
+
+-- | 'WorkUpstream' is this request's.
+pattern NoteUpstream :: Int
+pattern NoteUpstream = 2
+
+-- | Bytes in use behind the input, for headers that were added to the request.
+--
+-- [Cost]: one load.
+addedBytes :: Workspace -> IO Int
+addedBytes ws = (`unsafeShiftR` 2) <$> get ws WorkNotes
+{-# INLINE addedBytes #-}
+
+-- | Whether this was noted of the request.
+--
+-- [Cost]: one load.
+isNoted :: Workspace -> Int -> IO Bool
+isNoted ws note = (\notes -> notes .&. note /= 0) <$> get ws WorkNotes
+{-# INLINE isNoted #-}

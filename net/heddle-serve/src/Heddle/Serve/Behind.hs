@@ -11,7 +11,7 @@
 -- Owner: 'withGateways'.
 module Heddle.Serve.Behind
   ( withGateways,
-    WatchProxy,
+    Watch,
     Behind (..),
     ProgramRules (..),
     NotRouted (..),
@@ -24,7 +24,7 @@ import Data.ByteString.Char8 qualified as C
 import Heddle.Gateway.Cgi
 import Heddle.Gateway.FastCgi
 import Heddle.Gateway.Place
-import Heddle.Gateway.Proxy (ProxyFigures, ProxySettings)
+import Heddle.Gateway.Proxy (ProxySettings)
 import Heddle.Gateway.Scgi
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (Runtime)
@@ -36,18 +36,19 @@ import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.Forward
 import Heddle.Serve.Listen
 import Heddle.Serve.Routes
+import Heddle.Serve.UpstreamFigures
 import Network.Socket (SockAddr)
 import System.Posix.Directory (getWorkingDirectory)
 
--- | Hears of each proxy that is opened: its route, its servers, and how to ask for its figures.
-type WatchProxy = RoutePattern -> [String] -> IO ProxyFigures -> IO ()
+-- | Hears of each gateway that is opened: its route, and how to ask for its figures.
+type Watch = RoutePattern -> IO UpstreamFigures -> IO ()
 
 -- | What gateways are opened with.
 data Behind = Behind
   { behindRuntime :: !Runtime,
     -- | Hears of troubles.
     behindTell :: !(String -> IO ()),
-    behindWatch :: !WatchProxy,
+    behindWatch :: !Watch,
     -- | The absolute path of the served directory.
     behindRoot :: !ByteString,
     -- | Whether there is a file with this path in it.
@@ -79,7 +80,7 @@ instance Exception NotRouted where
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> WatchProxy -> FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways :: Runtime -> (String -> IO ()) -> Watch -> FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
 withGateways runtime tell watch directory has proxied rules given body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
@@ -109,7 +110,7 @@ withGateway behind pattern' target body = case target of
               fastTell = behindTell behind,
               fastElsewhere = elsewhere behind
             }
-    withFastCgi (behindRuntime behind) settings (body . fastCgiGateway)
+    withFastCgi (behindRuntime behind) settings (\fast -> watched (ofFastCgi fast) >> body (fastCgiGateway fast))
   ScgiServers places -> do
     addresses <- resolved pattern' places
     let settings =
@@ -118,11 +119,12 @@ withGateway behind pattern' target body = case target of
               scgiTell = behindTell behind,
               scgiElsewhere = elsewhere behind
             }
-    withScgi (behindRuntime behind) settings (body . scgiGateway)
+    withScgi (behindRuntime behind) settings (\scgi -> watched (ofScgi scgi) >> body (scgiGateway scgi))
   ProxyTo servers ->
-    withForwarding (behindRuntime behind) (behindTell behind) (behindWatch behind pattern') (behindProxy behind) pattern' servers $
+    withForwarding (behindRuntime behind) (behindTell behind) watched (behindProxy behind) pattern' servers $
       either (throwIO . NotRouted pattern') body
   where
+    watched = behindWatch behind pattern'
     suffix = patternSuffix pattern'
 
 withPrograms :: Behind -> RoutePattern -> FilePath -> (Gateway -> IO a) -> IO a
@@ -138,7 +140,8 @@ withPrograms behind pattern' path body = do
             cgiTell = behindTell behind,
             cgiElsewhere = elsewhere behind
           }
-  opening pattern' path (withCgi (behindRuntime behind) settings) $ \cgi ->
+  opening pattern' path (withCgi (behindRuntime behind) settings) $ \cgi -> do
+    behindWatch behind pattern' (ofPrograms cgi)
     -- One program for files of a kind is their interpreter.
     body (if isOneProgram cgi && not (B.null suffix) then cgiScriptGateway cgi (behindRoot behind) [suffix] else cgiGateway cgi)
   where

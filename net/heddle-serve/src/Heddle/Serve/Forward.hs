@@ -31,6 +31,7 @@ import Heddle.Http.Client (Origin (..), Url (..), describeUrlError, parseUrl, re
 import Heddle.IO (Runtime)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Serve.Routes
+import Heddle.Serve.UpstreamFigures
 import Heddle.Tls (defaultTlsClientConfig, newTlsClient, tlsConnecting)
 import Numeric (showHex)
 
@@ -68,11 +69,11 @@ joinedProxies = foldr join' []
       RouteSpec p (ProxyTo _) -> p == pattern'
       _ -> False
 
--- | Open a proxy with these settings, of which the prefix and the upstreams are the route's, and tell what its servers are called and how to
--- ask for its figures; 'Left' says why it cannot be opened.
+-- | Open a proxy with these settings, of which the prefix and the upstreams are the route's, and tell how to ask for its figures;
+-- 'Left' says why it cannot be opened.
 --
 -- [Blocks]: as the body does.
-withForwarding :: Runtime -> (String -> IO ()) -> ([String] -> IO ProxyFigures -> IO ()) -> ProxySettings -> RoutePattern -> [Upstream] -> (Either String Gateway -> IO a) -> IO a
+withForwarding :: Runtime -> (String -> IO ()) -> (IO UpstreamFigures -> IO ()) -> ProxySettings -> RoutePattern -> [Upstream] -> (Either String Gateway -> IO a) -> IO a
 withForwarding runtime tell watch settings pattern' servers body =
   if any (originSecure . urlOrigin . upstreamUrl) servers
     then
@@ -81,7 +82,7 @@ withForwarding runtime tell watch settings pattern' servers body =
         Right client -> opened given {proxySecure = Just (tlsConnecting client), proxyHost = HostOfUpstream}
     else opened given
   where
-    opened with = withProxy runtime with (\proxy -> watch (map (renderOrigin . urlOrigin . upstreamUrl) servers) (proxyFigures proxy) >> body (Right (forwarding proxy)))
+    opened with = withProxy runtime with (\proxy -> watch (ofProxy (map (renderOrigin . urlOrigin . upstreamUrl) servers) proxy) >> body (Right (forwarding proxy)))
     -- A proxy forwards what the client has sent. Where a program redirects to instead, the client goes itself.
     forwarding proxy place = case placeQuery place of
       Nothing -> proxyHandler proxy

@@ -48,6 +48,8 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Status,
     module Heddle.Serve.StatusFigures,
     module Heddle.Serve.StatusPage,
+    module Heddle.Serve.Traceparent,
+    module Heddle.Serve.UpstreamFigures,
     module Heddle.Serve.Users,
   )
 where
@@ -90,4 +92,6 @@ import Heddle.Serve.Static
 import Heddle.Serve.Status
 import Heddle.Serve.StatusFigures
 import Heddle.Serve.StatusPage
+import Heddle.Serve.Traceparent
+import Heddle.Serve.UpstreamFigures
 import Heddle.Serve.Users

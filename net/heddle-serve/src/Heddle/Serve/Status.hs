@@ -20,6 +20,7 @@ module Heddle.Serve.Status
     Observer,
     newObserver,
     observerMetrics,
+    observeCache,
     observeServing,
     observeStopping,
     Sources (..),
@@ -43,9 +44,9 @@ import Data.Foldable (fold)
 import Data.Maybe (fromMaybe)
 import Data.Traversable (for)
 import Heddle.Gateway.Place
-import Heddle.Gateway.Proxy (Network, PeerAddress, ProxyFigures, isWithin, parseNetwork, peerAddressOf)
+import Heddle.Gateway.Proxy (Network, PeerAddress, isWithin, parseNetwork, peerAddressOf)
 import Heddle.Http hiding (Ready)
-import Heddle.Http.Borrowed (requestBegan)
+import Heddle.Http.Borrowed (requestBegan, upstreamTime)
 import Heddle.Http.UriPath
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
@@ -58,6 +59,7 @@ import Heddle.Serve.RealClient (addressIn)
 import Heddle.Serve.Routes
 import Heddle.Serve.StatusFigures
 import Heddle.Serve.StatusPage
+import Heddle.Serve.UpstreamFigures
 import System.Posix.Process (getProcessID)
 
 -- | Where the status is, and for whom.
@@ -70,13 +72,11 @@ data StatusOptions = StatusOptions
   }
   deriving stock (Eq, Show)
 
--- | For the loopback interface and private networks.
---
--- [Source]: RFC 1918; RFC 4193; RFC 3927 and RFC 4291 for link-local addresses.
+-- | For the loopback interface.
 defaultStatusOptions :: RoutePattern -> StatusOptions
 defaultStatusOptions prefix = StatusOptions prefix (fromRight [] (traverse parseNetwork networks)) ""
   where
-    networks = ["127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10"]
+    networks = ["127.0.0.0/8", "::1"]
 
 -- | Read a prefix such as @\/status@.
 parseStatusPrefix :: String -> Either String RoutePattern
@@ -103,24 +103,31 @@ data Observer = Observer
     observerState :: !Words,
     observerBegan :: !Deadline,
     observerSources :: !(Ref (Maybe Sources)),
-    observerProxies :: ![(RoutePattern, [String], IO ProxyFigures)]
+    observerUpstreams :: ![(RoutePattern, IO UpstreamFigures)],
+    -- | Bytes in the caches of files.
+    observerCaches :: !(Ref [IO Int])
   }
 
--- | Observe a site of these routes and proxies, on this number of cores. The answer has the routes with the status among them;
+-- | Observe a site of these routes, with what is behind some of them, on this number of cores. The answer has the routes with the status among them;
 -- it is 'Nothing' if another route has the status's prefix.
-newObserver :: Int -> StatusOptions -> [(RoutePattern, [String], IO ProxyFigures)] -> Routes -> IO (Maybe (Observer, Routes))
-newObserver cores options proxies routes = do
+newObserver :: Int -> StatusOptions -> [(RoutePattern, IO UpstreamFigures)] -> Routes -> IO (Maybe (Observer, Routes))
+newObserver cores options upstreams routes = do
   state <- newWords 1
   began <- monotonicNow
   sources <- newRef Nothing
+  caches <- newRef []
   -- Counting needs the patterns, and answering the counts.
   for (with unanswered) $ \patterns -> do
     metrics <- newMetrics cores patterns
-    let observer = Observer options metrics cores state began sources proxies
+    let observer = Observer options metrics cores state began sources upstreams caches
     pure (observer, fromMaybe patterns (with (statusGateway observer)))
   where
     with gateway = addRoute (statusPrefix options) gateway routes
     unanswered _ _ = pure (Whole status404 [] "")
+
+-- | One more cache of files, and how to ask how many bytes it has.
+observeCache :: Observer -> IO Int -> IO ()
+observeCache observer held = modifyRef (observerCaches observer) (\others -> (held : others, ()))
 
 -- | Connections are accepted from now on.
 observeServing :: Observer -> Sources -> IO ()
@@ -200,7 +207,8 @@ gathered observer = do
     <*> readMetrics (observerMetrics observer)
     <*> traverse handshakesOf certificates
     <*> (fold <$> traverse (fmap (map (certificate (fromIntegral second))) . expiriesOf) certificates)
-    <*> traverse (\(pattern', names, figures) -> UpstreamFigures (C.pack (renderPattern pattern')) names <$> figures) (observerProxies observer)
+    <*> (readRef (observerCaches observer) >>= fmap sum . sequence)
+    <*> traverse (\(pattern', figures) -> (,) (C.pack (renderPattern pattern')) <$> figures) (observerUpstreams observer)
     <*> processFigures
   where
     certificate second (names, EpochSeconds expires) = CertificateFigures names (fromIntegral expires - second)
@@ -220,6 +228,8 @@ slowHook (Nanos longest) tell routes request what status _ = do
       verb <- methodBytes request
       asked <- target request
       route <- routeLabel routes request
-      let (whole, part) = (took `quot` 1000000) `quotRem` 1000
-      tell ("slow request: " ++ C.unpack verb ++ " " ++ C.unpack (B.take 512 asked) ++ " took " ++ show whole ++ "." ++ drop 1 (show (1000 + part)) ++ " s, status " ++ show (statusCode status) ++ ", route " ++ C.unpack route)
+      behind <- upstreamTime request
+      name <- headerNamed request "x-request-id"
+      let secondsOf n = let (whole, part) = (n `quot` 1000000) `quotRem` 1000 in show whole ++ "." ++ drop 1 (show (1000 + part)) ++ " s"
+      tell ("slow request: " ++ C.unpack verb ++ " " ++ C.unpack (B.take 512 asked) ++ " took " ++ secondsOf took ++ ", status " ++ show (statusCode status) ++ ", route " ++ C.unpack route ++ foldMap (\(Nanos n) -> ", upstream " ++ secondsOf n) behind ++ foldMap (\text -> ", id " ++ C.unpack (B.take 128 text)) name)
     _ -> pure ()

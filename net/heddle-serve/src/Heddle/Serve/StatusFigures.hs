@@ -11,7 +11,6 @@
 -- Owner: values.
 module Heddle.Serve.StatusFigures
   ( StatusFigures (..),
-    UpstreamFigures (..),
     CertificateFigures (..),
     State (..),
     figuresJson,
@@ -23,11 +22,13 @@ import Data.ByteString (ByteString)
 import Data.ByteString.Builder
 import Data.ByteString.Char8 qualified as C
 import Data.List (intersperse)
-import Heddle.Gateway.Proxy (ProxyFigures (..))
+import Data.Map.Strict qualified as Map
+import Data.Monoid (Any (..), Sum (..))
 import Heddle.Serve.Histogram
 import Heddle.Serve.Listing (jsonString)
 import Heddle.Serve.Metrics
 import Heddle.Serve.ProcessFigures
+import Heddle.Serve.UpstreamFigures
 import Heddle.Tls (TlsCounts (..))
 
 -- | Whether requests should be sent here.
@@ -51,7 +52,10 @@ data StatusFigures = StatusFigures
     statusReadings :: !Readings,
     statusHandshakes :: !(Maybe TlsCounts),
     statusCertificates :: ![CertificateFigures],
-    statusUpstreams :: ![UpstreamFigures],
+    -- | Bytes in the caches of files.
+    statusCached :: !Int,
+    -- | By route.
+    statusUpstreams :: ![(ByteString, UpstreamFigures)],
     statusUses :: !ProcessFigures
   }
 
@@ -60,13 +64,6 @@ data CertificateFigures = CertificateFigures
   { certificateNames :: ![ByteString],
     -- | Seconds until it expires; negative afterwards.
     certificateLeft :: !Int
-  }
-
--- | The servers of a proxy.
-data UpstreamFigures = UpstreamFigures
-  { upstreamsRoute :: !ByteString,
-    upstreamsNames :: ![String],
-    upstreamsFigures :: !ProxyFigures
   }
 
 -- JSON ---------------------------------------------------------------------------
@@ -83,10 +80,11 @@ figuresJson figures =
       ("connections", object [("open", intDec (statusOpen figures)), ("accepted", intDec (readingAccepted readings))]),
       ("requests", object (("total", intDec (requestsOf whole)) : ("under_way", intDec (readingUnderWay readings)) : classes whole)),
       ("bytes", intDec (routeBytes whole)),
-      ("cache", object [("replies", intDec (readingFromCache readings))]),
+      ("cache", object [("replies", intDec (readingFromCache readings)), ("bytes", intDec (statusCached figures))]),
       ("latency_us", object (latencies whole ++ [("buckets", array [array [intDec (bucketBound i), intDec n] | (i, n) <- zip [0 ..] (routeBuckets whole), n > 0])])),
       ("routes", array [object ([("route", jsonString (routeName r)), ("requests", intDec (requestsOf r)), ("bytes", intDec (routeBytes r))] ++ classes r ++ [("latency_us", object (latencies r))]) | r <- readingRoutes readings, requestsOf r > 0 || routeName r /= "refused"]),
-      ("upstreams", array (concatMap upstreams (statusUpstreams figures))),
+      ("upstreams", array [server route u s | (route, u) <- statusUpstreams figures, s <- upstreamsServers u]),
+      ("pools", array (map pool (statusUpstreams figures))),
       ("certificates", array [object [("names", array (map jsonString (certificateNames c))), ("days_left", fixed (days c))] | c <- statusCertificates figures]),
       ("handshakes", maybe "null" handshakes (statusHandshakes figures)),
       ("uses", object (maybeFixed "cpu_seconds" figureCpu ++ maybeInt "resident_bytes" figureResident ++ maybeInt "descriptors" figureDescriptors ++ maybeInt "descriptors_limit" figureMostDescriptors))
@@ -97,10 +95,9 @@ figuresJson figures =
     whole = wholeOf (readingRoutes readings)
     classes r = [(C.pack (show i ++ "xx"), intDec n) | (i, n) <- zip [1 :: Int ..] (routeClasses r)]
     latencies r = [("p50", intDec (latencyOf 0.5 r)), ("p90", intDec (latencyOf 0.9 r)), ("p99", intDec (latencyOf 0.99 r)), ("max", intDec (routeLongest r))]
-    upstreams u =
-      [ object [("route", jsonString (upstreamsRoute u)), ("server", jsonString (C.pack name)), ("up", if up then "true" else "false"), ("open", intDec open)]
-        | (name, up, open) <- zip3 (upstreamsNames u) (figureUp (upstreamsFigures u)) (figureOpen (upstreamsFigures u))
-      ]
+    server route u s = object [("route", jsonString route), ("kind", jsonString (upstreamsKind u)), ("server", jsonString (serverName s)), ("up", if serverUp s then "true" else "false"), ("open", orNull (serverOpen s))]
+    pool (route, u) = object [("route", jsonString route), ("kind", jsonString (upstreamsKind u)), ("used", intDec (upstreamsUsed u)), ("kept", intDec (upstreamsKept u)), ("waiting", orNull (upstreamsWaiting u))]
+    orNull = maybe "null" intDec
     handshakes t = object [("full", intDec (countFull t)), ("resumed", intDec (countResumed t)), ("failed", intDec (countFailed t)), ("closed", intDec (countClosed t))]
     maybeInt name field = [(name, intDec n) | Just n <- [field (statusUses figures)]]
     maybeFixed name field = [(name, fixed n) | Just n <- [field (statusUses figures)]]
@@ -156,16 +153,16 @@ figuresText figures =
       metric "heddle_connections_accepted_total" "counter" "Connections that have begun." [([], intDec (readingAccepted readings))],
       metric "heddle_requests_in_flight" "gauge" "Requests that a handler is answering." [([], intDec (readingUnderWay readings))],
       metric "heddle_cache_replies_total" "counter" "Replies sent from the cache of files." [([], intDec (readingFromCache readings))],
+      metric "heddle_cache_bytes" "gauge" "Bytes of replies in the cache of files." [([], intDec (statusCached figures))],
       metric "heddle_http_requests_total" "counter" "Requests by route and class of status." [([("route", routeName r), ("code", C.pack (show i ++ "xx"))], intDec n) | r <- routes, (i, n) <- zip [1 :: Int ..] (routeClasses r)],
       metric "heddle_http_response_bytes_total" "counter" "Bytes of content sent, by route." [([("route", routeName r)], intDec (routeBytes r)) | r <- routes],
       heading "heddle_http_request_duration_seconds" "histogram" "From a request's head to the end of its reply, by route.",
       mconcat (map histogram routes),
-      if null (statusUpstreams figures)
-        then mempty
-        else
-          metric "heddle_upstream_up" "gauge" "1 if requests are given to this server." [(labels, if up then "1" else "0") | (labels, up, _) <- servers]
-            <> metric "heddle_upstream_requests_in_flight" "gauge" "Requests under way at this server." [(labels, intDec open) | (labels, _, open) <- servers]
-            <> metric "heddle_upstream_connections" "gauge" "Open connections to the servers of a route." [([("route", upstreamsRoute u)], intDec (figureConnections (upstreamsFigures u))) | u <- statusUpstreams figures],
+      some "heddle_upstream_up" "gauge" "1 if requests are given to this server." [(labels, if up then "1" else "0") | (labels, (Any up, _)) <- servers],
+      some "heddle_upstream_requests_in_flight" "gauge" "Requests under way at this server." [(labels, intDec open) | (labels, (_, Just (Sum open))) <- servers],
+      some "heddle_upstream_connections" "gauge" "Connections to the servers of a route, in use and kept." [([("route", route), ("state", state)], intDec n) | (route, u) <- behind, upstreamsKind u /= "cgi", (state, n) <- [("used", upstreamsUsed u), ("kept", upstreamsKept u)]],
+      some "heddle_upstream_requests_waiting" "gauge" "Requests that wait for a connection or a program." [([("route", route)], intDec n) | (route, u) <- behind, Just n <- [upstreamsWaiting u]],
+      some "heddle_programs_running" "gauge" "Programs of CGI that run, by route." [([("route", route)], intDec (upstreamsUsed u)) | (route, u) <- behind, upstreamsKind u == "cgi"],
       case statusHandshakes figures of
         Nothing -> mempty
         Just t -> metric "heddle_tls_handshakes_total" "counter" "Handshakes by outcome." [([("outcome", name)], intDec n) | (name, n) <- [("full", countFull t), ("resumed", countResumed t), ("failed", countFailed t), ("closed", countClosed t)]],
@@ -190,11 +187,12 @@ figuresText figures =
     uses = statusUses figures
     single name kind text = maybe mempty (\value -> metric name kind text [([], value)])
     collected name kind text field = single name kind text (field <$> figureCollections uses)
+    some name kind text samples = if null samples then mempty else metric name kind text samples
+    behind = statusUpstreams figures
+    -- A server that a route names twice is one series.
     servers =
-      [ ([("route", upstreamsRoute u), ("server", C.pack name)], up, open)
-        | u <- statusUpstreams figures,
-          (name, up, open) <- zip3 (upstreamsNames u) (figureUp (upstreamsFigures u)) (figureOpen (upstreamsFigures u))
-      ]
+      Map.toList . Map.fromListWith (<>) $
+        [([("route", route), ("server", serverName s)], (Any (serverUp s), Sum <$> serverOpen s)) | (route, u) <- behind, s <- upstreamsServers u]
     histogram r =
       mconcat [sample "heddle_http_request_duration_seconds_bucket" [("route", routeName r), ("le", micros limit)] (intDec (countBelow limit (routeBuckets r))) | limit <- map (2 ^) [6 :: Int .. 25]]
         <> sample "heddle_http_request_duration_seconds_bucket" [("route", routeName r), ("le", "+Inf")] (intDec (sum (routeBuckets r)))

@@ -130,8 +130,7 @@ equip h2 stream = do
   set ws WorkContinue 0
   set ws WorkReplied 0
   set ws WorkCloses 0
-  set ws WorkAdded 0
-  set ws WorkWith 0
+  set ws WorkNotes 0
   let serving = Serving h2 stream ws (newOutput (http2Transport h2) ws (contextSettings context) (contextDate context))
   writeRef (workSource ws) (Source (pull serving) (pauseStream h2 stream) (giveUp serving))
   pure serving
