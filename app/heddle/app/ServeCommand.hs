@@ -51,7 +51,7 @@ serveCommand =
   info
     (run <$> options)
     ( fullDesc
-        <> progDesc "Serve a directory's files over HTTP and HTTPS"
+        <> progDesc "Serve a directory's files, programs and other servers over HTTP and HTTPS"
         <> footer
           "SIGTERM, SIGINT (Ctrl-C) and SIGQUIT let open requests finish, then end; a second signal \
           \ends at once. SIGUSR1 and SIGHUP open the access log and DIR again. SIGUSR2 starts the program \
@@ -63,7 +63,7 @@ serveCommand =
 options :: Parser (Either String Chosen)
 options =
   build
-    <$> strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve")
+    <$> optional (strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve; not needed if a route such as --proxy /=URL answers for every path"))
     <*> many
       ( option
           (eitherReader parseListen)
@@ -155,7 +155,7 @@ options =
               serveSettings = limits (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
             }
       where
-        defaults = defaultServeOptions directory
+        defaults = (defaultServeOptions ".") {serveDirectory = directory}
     maxAge n = C.pack ("max-age=" ++ show n)
     -- For the help: the defaults do not depend on the directory.
     standard = defaultServeOptions "."
@@ -335,11 +335,13 @@ serve (Chosen showing opens sandbox processes given) = do
 -- by now starts that one.
 sameCommand :: IO (Maybe (FilePath, [String]))
 sameCommand = do
-  running <- getExecutablePath
+  -- A chroot may have no /proc, and then there is no successor and no sandbox.
+  running <- fromRight "" <$> trySync getExecutablePath
   given <- trySync (C.readFile "/proc/self/cmdline")
   arguments <- either (const (pure [])) (traverse decoded . filter (not . C.null) . C.split '\0') given
   case arguments of
     [] -> pure Nothing
+    _ | null running -> pure Nothing
     name : _ -> do
       found <- if '/' `elem` name then pure (Just name) else findExecutable name
       usable <- maybe (pure False) (fmap (fromRight False) . trySync . (\path -> fileAccess path False False True)) found

@@ -54,6 +54,7 @@ module Heddle.Serve
     RouteSpec (..),
     RouteTarget (..),
     RoutePattern (..),
+    renderPattern,
     parseRoute,
     parseUpstreams,
 
@@ -139,7 +140,7 @@ import Heddle.Serve.Password (hashPassword, longestPassword)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Process
 import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
+import Heddle.Serve.Root (Root, closeRoot, currentRoot, noRoot, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Signals (handleSignals)
 import Heddle.Serve.Static
@@ -150,7 +151,8 @@ import Heddle.Serve.Users (guarded, newVerified, openUsers)
 
 -- | What to serve and how.
 data ServeOptions = ServeOptions
-  { serveDirectory :: !FilePath,
+  { -- | The directory of files. 'Nothing' if a route answers for every path.
+    serveDirectory :: !(Maybe FilePath),
     serveListen :: ![ListenSpec],
     -- | What is not answered from the directory.
     serveRoutes :: ![RouteSpec],
@@ -215,7 +217,7 @@ data ServeOptions = ServeOptions
 defaultServeOptions :: FilePath -> ServeOptions
 defaultServeOptions directory =
   ServeOptions
-    { serveDirectory = directory,
+    { serveDirectory = Just directory,
       serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
       serveRoutes = [],
       serveProxy = defaultProxySettings "" [],
@@ -297,11 +299,11 @@ serveSite options tell = do
   inherited <- takeInherited
   worker <- takeSupervisor
   for_ worker (const leaveGroup)
-  directory <- fileNameBytes (serveDirectory options)
+  unless (isJust (serveDirectory options) || any (servesAll . specPattern) (serveRoutes options)) (throwIO NothingToServe)
   indexes <- traverse fileNameBytes (serveIndexes options)
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withNotify runtime $ \channel -> withErrors $ \errors -> withMessages runtime (\event -> notifyOf channel event >> for_ errors (toErrorLog event) >> tell event) $ \messages ->
-      bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
+      bracket (maybe noRoot (\path -> fileNameBytes path >>= naming (CannotServe path) . openRoot) (serveDirectory options)) closeRoot $ \root ->
         withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \upstreams plainRoutes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
           (observer, routes) <- observing cores upstreams plainRoutes
           checkPages options indexes root routes
@@ -486,6 +488,9 @@ together = \case
 -- The pages that options name must be there, or their mistake would show at the first error only.
 checkPages :: ServeOptions -> [ByteString] -> Root -> Routes -> IO ()
 checkPages options indexes root routes = do
+  when (null (serveDirectory options)) $
+    for_ ([("--error-page", path) | (_, path) <- fileErrorPages (serveFiles options)] ++ [("--spa", intercalate " or " (serveIndexes options)) | fileFallback (serveFiles options)]) $ \(option, path) ->
+      throwIO (CannotUsePage option path "no directory is served")
   for_ (fileErrorPages (serveFiles options)) $ \(_, path) -> do
     when (isRouted (argumentBytes path)) (throwIO (CannotUsePage "--error-page" path "a route answers for it, so it is not a page"))
     look (argumentBytes path) >>= \e -> for_ e (throwIO . CannotUsePage "--error-page" path)

@@ -373,7 +373,7 @@ answer job member rewriting leaving stays response = do
     Just _ -> tunnelled job leaving stays response
     Nothing -> do
       status <- statusOf response
-      fields <- passedHeaders rewriting response
+      fields <- passedHeaders rewriting (jobHttp2 job || planTrailers (jobPlan job)) response
       code <- method request
       -- An early answer, without which the client would be told to send a body that nothing reads.
       declineBody request
@@ -395,7 +395,8 @@ answer job member rewriting leaving stays response = do
     nothing _ = pure ()
     content writer =
       try (passContent response writer) >>= \case
-        Right () -> pure ()
+        -- The engine knows whether this client is sent any.
+        Right () -> responseTrailers response >>= \fields -> unless (null fields) (writerTrailers writer (passedInterim fields))
         Left (e :: ClientError) -> do
           unless (errorFailure e == GivenUp) (proxyFailed settings (oneLine e ++ "; the answer had begun"))
           -- What has come is the client's; then its connection ends before the content does.

@@ -48,6 +48,7 @@ import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr, plusPtr)
 import Heddle.Bytes.Write (Write, hex, pokeWrite, writeBound)
 import Heddle.Http.Date
 import Heddle.Http.Exception (ConnectionLost (..))
+import Heddle.Http.Framing (wantsTrailers)
 import Heddle.Http.Head (MethodCode)
 import Heddle.Http.Names (pattern MethodHead)
 import Heddle.Http.Reply
@@ -56,7 +57,7 @@ import Heddle.Http.Status
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (closeRegistration)
 import Heddle.IO.Transport
-import Heddle.Prim.Atomic (readRef, readWord, writeWord)
+import Heddle.Prim.Atomic (Ref, newRef, readRef, readWord, writeRef, writeWord)
 import Heddle.Prim.Buffer (Buffer, keepAlive, newBuffer, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Exception (finally, mask_, onException, throwIO, try, unsafeUnmask)
@@ -144,8 +145,9 @@ sendReply !out !now !gather !method !minor !closing = \case
     | statusForbidsContent status || method == MethodHead -> headAlone out now gather minor closing status headers Nothing
     | otherwise -> do
       framed <- streamHead out now minor closing status headers
-      unsafeUnmask (body (writerOf out framed))
-      endStream out gather framed
+      trailers <- newRef B.empty
+      unsafeUnmask (body (writerOf out framed) {writerTrailers = mask_ . putTrailers out trailers})
+      readRef trailers >>= endStream out gather framed
   StreamOf status headers n body -> do
     let none = statusForbidsContent status
         announced = if none && status /= status304 then Nothing else Just n
@@ -204,7 +206,7 @@ sendReply !out !now !gather !method !minor !closing = \case
           framed <- streamHead out now minor closing status headers
           putHere out framed start n
           unsafeUnmask (continueBuilder out framed after')
-          endStream out gather framed
+          endStream out gather framed ""
   -- The engine runs the action after it has given the workspace back.
   Tunnel h _ -> do
     set ws WorkSent 0
@@ -253,9 +255,9 @@ streamHead out now minor closing status headers
 {-# NOINLINE streamHead #-}
 
 -- The end of such content; whether the connection can be kept.
-endStream :: Output -> Bool -> Framed -> IO Bool
-endStream out gather = \case
-  Chunks -> True <$ (putBytes out "0\r\n\r\n" >> unless gather (flush out))
+endStream :: Output -> Bool -> Framed -> ByteString -> IO Bool
+endStream out gather framed trailers = case framed of
+  Chunks -> True <$ (putBytes out "0\r\n" >> putBytes out trailers >> putBytes out "\r\n" >> unless gather (flush out))
   _ -> False <$ flush out
 {-# NOINLINE endStream #-}
 
@@ -428,8 +430,17 @@ writerOf out framed =
   Writer
     { writerPut = mask_ . putPiece out framed,
       writerBuild = continueBuilder out framed . More 1 . runBuilder,
-      writerFlush = mask_ (flush out)
+      writerFlush = mask_ (flush out),
+      writerTrailers = \_ -> pure ()
     }
+
+-- Note the trailers for the end, if the client wants any.
+putTrailers :: Output -> Ref ByteString -> [Header] -> IO ()
+putTrailers out trailers given = do
+  fields <- trailerLines given
+  base <- get (outputWork out) WorkBase
+  wanted <- wantsTrailers (inputPtr (outputWork out) `plusPtr` base) (workHead (outputWork out))
+  when wanted (writeRef trailers fields)
 
 putPiece :: Output -> Framed -> ByteString -> IO ()
 putPiece out framed b = do

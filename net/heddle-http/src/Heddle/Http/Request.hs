@@ -379,10 +379,10 @@ replyBegun :: Request -> IO Bool
 replyBegun request = (/= 0) <$> get (requestWork request) WorkReplied
 
 -- | Send an interim response such as 103 (Early Hints), before the reply. Clients of HTTP/1.0, which would take it for the
--- reply, and of HTTP/2 are sent none, and headers that cannot be sent are refused.
+-- reply, are sent none; those of HTTP/2 no 101, which it does not have. Headers that cannot be sent are refused.
 --
 -- [Cost]: one system call.
--- [Blocks]: parks until it is in the kernel.
+-- [Blocks]: parks until it is in the kernel; with HTTP/2, never.
 -- [Throws]: 'UnsafeHeader'; when the client is gone, an 'HttpException'.
 -- [Threads]: the handler's, before it replies.
 replyInterim :: Request -> Status -> [Header] -> IO ()

@@ -49,7 +49,7 @@ data Behind = Behind
     -- | Hears of troubles.
     behindTell :: !(String -> IO ()),
     behindWatch :: !Watch,
-    -- | The absolute path of the served directory.
+    -- | The absolute path of the served directory; empty without one.
     behindRoot :: !ByteString,
     -- | Whether there is a file with this path in it.
     behindHas :: !(ByteString -> IO Bool),
@@ -75,16 +75,16 @@ data NotRouted = NotRouted !RoutePattern !String
 instance Exception NotRouted where
   displayException (NotRouted pattern' why) = "cannot serve " ++ renderPattern pattern' ++ ": " ++ why
 
--- | Open the gateways of routes for a directory, run with them, close them. Troubles of the gateways are told as they
+-- | Open the gateways of routes for a directory, if there is one, run with them, close them. Troubles of the gateways are told as they
 -- occur.
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> Watch -> FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways :: Runtime -> (String -> IO ()) -> Watch -> Maybe FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
 withGateways runtime tell watch directory has proxied rules given body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
-    root <- absolute directory
+    root <- maybe (pure B.empty) absolute directory
     routes <- newRef noRoutes
     go (Behind runtime tell watch root has proxied rules routes) specs []
   where

@@ -20,6 +20,7 @@ module Heddle.Serve.Routes
     parsePattern,
     renderPattern,
     repeatedPattern,
+    servesAll,
 
     -- * Looking them up
     Routes,
@@ -110,6 +111,10 @@ renderPattern :: RoutePattern -> String
 renderPattern (RoutePattern prefix suffix)
   | B.null suffix = if B.null prefix then "/" else C.unpack (pathBytes prefix)
   | otherwise = C.unpack (pathBytes prefix <> "/*" <> suffix)
+
+-- | Whether a pattern takes every path.
+servesAll :: RoutePattern -> Bool
+servesAll (RoutePattern prefix suffix) = B.null prefix && B.null suffix
 
 -- | A pattern that occurs twice.
 repeatedPattern :: [RouteSpec] -> Maybe RoutePattern
