@@ -54,8 +54,8 @@ libraries_packages=(
   bsdextrautils
 )
 everything_packages=(
-  # make check
-  ormolu hlint
+  # make check, and make docs
+  ormolu hlint cmark-gfm
   # make test: real clients, and a proxy
   wget chromium
   # make test: what unpacks compressed files, makes and hashes passwords, and a terminal
