@@ -30,6 +30,7 @@ QUICK = {
     "tls": ["tls-kept"],
     "h2": ["h2-151B"],
     "gateways": ["proxy-1KB"],
+    "operate": ["gzip-static"],
     "openflow": ["openflow-one"],
     "par": ["fork", "semaphore", "fib"],
     "find": ["seed"],
