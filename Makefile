@@ -296,6 +296,10 @@ bench-h2: bench-programs ## HTTP/2 against nginx and h2o
 bench-gateways: bench-programs ## the reverse proxy, FastCGI and CGI against nginx and lighttpd
 	@python3 bench/run.py gateways $(BENCH)
 
+.PHONY: bench-operate
+bench-operate: bench-programs ## threads and processes, logs, routes, compressed files, idle clients, reloads, against nginx
+	@python3 bench/run.py operate $(BENCH)
+
 .PHONY: bench-openflow
 bench-openflow: bench-programs ## an OpenFlow controller against C and ovs-testcontroller
 	@python3 bench/run.py openflow $(BENCH)
