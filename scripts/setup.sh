@@ -20,7 +20,7 @@ packages=(
 libraries_packages=(
   git python3 openssl ca-certificates
   libghc-quickcheck2-dev libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
-  libghc-inspection-testing-dev libghc-weigh-dev
+  libghc-inspection-testing-dev libghc-weigh-dev libghc-statistics-dev
   # heddle-aeson, heddle-mpi, and what the tests compare with
   libghc-aeson-dev libghc-cereal-dev libghc-scientific-dev libghc-unordered-containers-dev libghc-random-dev
   # bench/ is a package of the project, so the solver asks for these even where it is not built.
