@@ -92,6 +92,7 @@ void heddle_h2_free_slot(struct core *core, struct slot *slot) {
   release(&slot->head);
   release(&slot->in);
   release(&slot->out);
+  release(&slot->trailers);
   free(slot);
   live_slots--;
 }
@@ -135,11 +136,45 @@ static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, 
   return (ssize_t)n;
 }
 
+/* Names that HTTP/2 forbids: they speak of one connection. */
+static int of_connection(const uint8_t *name, size_t n) {
+  static const char *const names[] = {"connection", "transfer-encoding", "keep-alive", "upgrade", "proxy-connection", "http2-settings"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (same(name, n, names[i])) return 1;
+  return 0;
+}
+
+/* Fields from the lines of an HTTP/1.1 head, from 'at' to an empty line, which are changed: names to lower case. There are n
+ * fields already. */
+static int64_t fields_from(uint8_t *head, size_t at, size_t count, nghttp2_nv *fields, size_t n, size_t room) {
+  while (at < count && head[at] != '\r') {
+    size_t end = at, colon;
+    while (end < count && head[end] != '\r') end++;
+    for (colon = at; colon < end && head[colon] != ':'; colon++)
+      if (head[colon] >= 'A' && head[colon] <= 'Z') head[colon] += 32;
+    size_t value = colon + 1, last = end;
+    while (value < last && (head[value] == ' ' || head[value] == '\t')) value++;
+    while (last > value && (head[last - 1] == ' ' || head[last - 1] == '\t')) last--;
+    if (colon == at || colon >= end || !nghttp2_check_header_name(head + at, colon - at)) return MALFORMED;
+    if (!nghttp2_check_header_value(head + value, last - value)) return MALFORMED;
+    if (!of_connection(head + at, colon - at)) {
+      if (n == room) return MALFORMED;
+      fields[n++] = (nghttp2_nv){head + at, head + value, colon - at, last - value, NGHTTP2_NV_FLAG_NONE};
+    }
+    at = end + 2;
+  }
+  return (int64_t)n;
+}
+
+/* Trailers are checked when they are given, and read again when the content has been sent. */
+static int64_t trailers_of(struct slot *slot, nghttp2_nv fields[TRAILERS]) {
+  return fields_from(slot->trailers.at, 0, slot->trailers.end, fields, 0, TRAILERS);
+}
+
 static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t room, uint32_t *flags,
                            nghttp2_data_source *source, void *user) {
   struct core *core = user;
   struct slot *slot = source->ptr;
-  (void)session, (void)id;
   size_t n = take(&slot->out, buffer, room);
   /* A client that takes a byte now and then has made no progress. */
   slot->taken += n;
@@ -149,6 +184,11 @@ static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *buffer
   }
   if (!held(&slot->out) && slot->finished) {
     *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (held(&slot->trailers)) {
+      nghttp2_nv fields[TRAILERS];
+      if (nghttp2_submit_trailer(session, id, fields, (size_t)trailers_of(slot, fields))) return NGHTTP2_ERR_CALLBACK_FAILURE;
+      *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    }
     return (ssize_t)n;
   }
   if (slot->wants_room && n > 0) {
@@ -423,37 +463,13 @@ int64_t heddle_h2_read(struct shell *shell, uint32_t index, int32_t id, uint8_t 
   return leave(shell, NOTHING_YET);
 }
 
-/* Names that HTTP/2 forbids: they speak of one connection. */
-static int of_connection(const uint8_t *name, size_t n) {
-  static const char *const names[] = {"connection", "transfer-encoding", "keep-alive", "upgrade", "proxy-connection", "http2-settings"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (same(name, n, names[i])) return 1;
-  return 0;
-}
-
-/* Fields from the lines of an HTTP/1.1 head, in a copy that is changed: names to lower case. */
+/* Fields from an HTTP/1.1 head, which is changed. */
 static int64_t fields_of(uint8_t *head, size_t count, nghttp2_nv *fields, size_t room) {
-  size_t n = 1, at = 0;
+  size_t at = 0;
   if (count < 12) return MALFORMED;
   fields[0] = (nghttp2_nv){(uint8_t *)":status", head + 9, 7, 3, NGHTTP2_NV_FLAG_NONE};
   while (at < count && head[at] != '\n') at++;
-  for (at++; at < count && head[at] != '\r';) {
-    size_t end = at, colon;
-    while (end < count && head[end] != '\r') end++;
-    for (colon = at; colon < end && head[colon] != ':'; colon++)
-      if (head[colon] >= 'A' && head[colon] <= 'Z') head[colon] += 32;
-    size_t value = colon + 1, last = end;
-    while (value < last && (head[value] == ' ' || head[value] == '\t')) value++;
-    while (last > value && (head[last - 1] == ' ' || head[last - 1] == '\t')) last--;
-    if (colon == at || colon >= end || !nghttp2_check_header_name(head + at, colon - at)) return MALFORMED;
-    if (!nghttp2_check_header_value(head + value, last - value)) return MALFORMED;
-    if (!of_connection(head + at, colon - at)) {
-      if (n == room) return MALFORMED;
-      fields[n++] = (nghttp2_nv){head + at, head + value, colon - at, last - value, NGHTTP2_NV_FLAG_NONE};
-    }
-    at = end + 2;
-  }
-  return (int64_t)n;
+  return fields_from(head, at + 1, count, fields, 1, room);
 }
 
 static int64_t accept_output(struct core *core, struct slot *slot, const uint8_t *p, int64_t count, int last) {
@@ -513,13 +529,38 @@ int64_t heddle_h2_write(struct shell *shell, uint32_t index, int32_t id, const u
   return leave(shell, n);
 }
 
-/* 100 Continue. */
-void heddle_h2_continue(struct shell *shell, uint32_t index, int32_t id) {
+/* Fields that follow the content, as lines with an empty one behind, in place of earlier ones: 0, MALFORMED, or GONE. */
+int64_t heddle_h2_trailers(struct shell *shell, uint32_t index, int32_t id, const uint8_t *lines, int64_t count) {
   struct core *core = enter(shell);
   struct slot *slot = slot_of(core, index, id);
-  nghttp2_nv status = {(uint8_t *)":status", (uint8_t *)"100", 7, 3, NGHTTP2_NV_FLAG_NONE};
-  if (slot && slot->open && !slot->replied) nghttp2_submit_headers(core->session, NGHTTP2_FLAG_NONE, id, NULL, &status, 1, NULL);
-  leave(shell, 0);
+  if (!slot || !slot->open || !slot->replied || slot->finished) return leave(shell, GONE);
+  nghttp2_nv fields[TRAILERS];
+  clear(&slot->trailers);
+  int64_t n = MALFORMED;
+  /* Within what libnghttp2 packs into one block. */
+  if (count <= 32768) n = append(&slot->trailers, lines, (size_t)count) ? GONE : trailers_of(slot, fields);
+  if (n <= 0) clear(&slot->trailers);
+  return leave(shell, n > 0 ? 0 : n);
+}
+
+/* An interim response: a head in HTTP/1.1's form. 0, MALFORMED, or GONE, also when the reply has begun. */
+int64_t heddle_h2_interim(struct shell *shell, uint32_t index, int32_t id, const uint8_t *head, int64_t count) {
+  struct core *core = enter(shell);
+  struct slot *slot = slot_of(core, index, id);
+  if (!slot || !slot->open || slot->replied) return leave(shell, GONE);
+  size_t lines = 2;
+  for (int64_t i = 0; i < count; i++) lines += head[i] == '\n';
+  uint8_t *copy = malloc((size_t)count);
+  nghttp2_nv *fields = malloc(lines * sizeof *fields);
+  int64_t n = GONE;
+  if (copy && fields) {
+    memcpy(copy, head, (size_t)count);
+    n = fields_of(copy, (size_t)count, fields, lines);
+    if (n > 0 && nghttp2_submit_headers(core->session, NGHTTP2_FLAG_NONE, id, NULL, fields, (size_t)n, NULL)) n = GONE;
+  }
+  free(copy);
+  free(fields);
+  return leave(shell, n > 0 ? 0 : n);
 }
 
 /* Give a stream up. own: the client has not provoked it. */

@@ -11,7 +11,7 @@
 enum { GONE = -1, MALFORMED = -2, TOO_LARGE = -3, NOTHING_YET = -11 };
 enum { EVENT_REQUEST = 1, EVENT_WAKE = 2, EVENT_CLOSED = 3 };
 enum { STATE_READS = 1, STATE_WRITES = 2, STATE_PING_ANSWERED = 4, STATE_HEAD_PENDING = 8 };
-enum { RECENT = 128, DATA_FRAME = 16375, PREFACE = 24, FRAME_HEAD = 9 };
+enum { RECENT = 128, DATA_FRAME = 16375, TRAILERS = 64, PREFACE = 24, FRAME_HEAD = 9 };
 
 /* The parameters of heddle_h2_new, in this order. */
 struct limits {
@@ -49,6 +49,7 @@ struct slot {
   size_t taken;   /* of the reply since 'moved' */
   int64_t moved;  /* when the client last took a good part of the reply */
   struct bytes head, in, out;
+  struct bytes trailers; /* of the reply, as lines with an empty one behind */
 };
 
 /* How a stream that is not open any more ended. */
