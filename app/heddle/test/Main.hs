@@ -11,6 +11,7 @@ import JsonTest qualified
 import LogTest qualified
 import LogsTest qualified
 import MemoryTest qualified
+import OpenFlowTest qualified
 import OperateTest qualified
 import PipeTest qualified
 import PressureTest qualified
@@ -31,4 +32,4 @@ main = do
   -- One after the other: some measure memory and time.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, LogsTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, GuardTest.tests, SandboxTest.tests, ProcessesTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests, StatusTest.tests, CookbookTest.tests]
+    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, LogsTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, GuardTest.tests, SandboxTest.tests, ProcessesTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests, StatusTest.tests, CookbookTest.tests, OpenFlowTest.tests]
