@@ -37,6 +37,7 @@ import ServeLimits (limitOptions)
 import ServeLogs
 import ServeProcess
 import ServeSandbox (SandboxOptions, sandboxOptions, sandboxed)
+import ServeStatus (statusRules)
 import ServeTerminal
 import System.Directory (findExecutable)
 import System.Environment (getExecutablePath)
@@ -50,7 +51,7 @@ serveCommand =
   info
     (run <$> options)
     ( fullDesc
-        <> progDesc "Serve a directory's files over HTTP and HTTPS"
+        <> progDesc "Serve a directory's files, programs and other servers over HTTP and HTTPS"
         <> footer
           "SIGTERM, SIGINT (Ctrl-C) and SIGQUIT let open requests finish, then end; a second signal \
           \ends at once. SIGUSR1 and SIGHUP open the access log and DIR again. SIGUSR2 starts the program \
@@ -62,7 +63,7 @@ serveCommand =
 options :: Parser (Either String Chosen)
 options =
   build
-    <$> strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve")
+    <$> optional (strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve; not needed if a route such as --proxy /=URL answers for every path"))
     <*> many
       ( option
           (eitherReader parseListen)
@@ -72,7 +73,7 @@ options =
       )
     <*> many routes
     <*> proxying
-    <*> programRules
+    <*> ((.) <$> programRules <*> statusRules)
     <*> certificates
     <*> switch (long "redirect-https" <> help "Redirect requests on addresses without https:// to the first address with it")
     <*> optional
@@ -154,7 +155,7 @@ options =
               serveSettings = limits (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
             }
       where
-        defaults = defaultServeOptions directory
+        defaults = (defaultServeOptions ".") {serveDirectory = directory}
     maxAge n = C.pack ("max-age=" ++ show n)
     -- For the help: the defaults do not depend on the directory.
     standard = defaultServeOptions "."
@@ -281,8 +282,11 @@ positive most what = eitherReader $ \text -> case reads text of
 data Chosen = Chosen !LogChoice !Bool !SandboxOptions !(Maybe Int) !ServeOptions
 
 run :: Either String Chosen -> IO ()
-run = either refuse serve
+run = either refuse serve . (>>= consistent)
   where
+    consistent chosen@(Chosen _ _ _ processes given)
+      | Just _ <- processes, Just _ <- serveStatus given = Left "each process of --processes counts for itself, so --status would show one of them; serve by threads (--cores)"
+      | otherwise = Right chosen
     refuse why = do
       putErrorLine ("heddle serve: " ++ why)
       exitWith (ExitFailure 2)
@@ -331,11 +335,13 @@ serve (Chosen showing opens sandbox processes given) = do
 -- by now starts that one.
 sameCommand :: IO (Maybe (FilePath, [String]))
 sameCommand = do
-  running <- getExecutablePath
+  -- A chroot may have no /proc, and then there is no successor and no sandbox.
+  running <- fromRight "" <$> trySync getExecutablePath
   given <- trySync (C.readFile "/proc/self/cmdline")
   arguments <- either (const (pure [])) (traverse decoded . filter (not . C.null) . C.split '\0') given
   case arguments of
     [] -> pure Nothing
+    _ | null running -> pure Nothing
     name : _ -> do
       found <- if '/' `elem` name then pure (Just name) else findExecutable name
       usable <- maybe (pure False) (fmap (fromRight False) . trySync . (\path -> fileAccess path False False True)) found

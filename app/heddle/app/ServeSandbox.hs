@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : ServeSandbox
 -- Description : heddle serve's options for what the process may do
@@ -17,13 +19,14 @@ import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Char (isSpace)
 import Data.Either (rights)
+import Data.Foldable (toList)
 import Data.List (isPrefixOf, nub, sort)
 import Data.Maybe (isJust, maybeToList)
 import Foreign.C.String (CString)
 import Foreign.C.Types (CInt (..), CSize (..))
 import Foreign.Marshal.Array (withArray0)
 import Foreign.Ptr (Ptr, nullPtr)
-import Heddle.Prim.Errno (Errno (..), describeErrno)
+import Heddle.Prim.Errno (Errno (..), describeErrno, pattern ENOENT)
 import Heddle.Prim.Exception (IOException, try, trySync)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Serve
@@ -76,26 +79,27 @@ sandboxed (SandboxOptions mode shows' reads' writes) opens options arguments = d
     putStr (render (mode == Off || opens && mode == Auto) (version > 0) plan)
     exitSuccess
   -- A successor has inherited it.
-  unless (isJust already || mode == Off || opens && mode == Auto || null arguments) $ do
+  unless (isJust already || mode == Off || opens && mode == Auto) $ do
     records <- recordsOf plan
     words' <- traverse toBytes arguments
-    errno <- unsafeUseAsCStringLen records $ \(p, n) -> withStrings words' (c_restart p (fromIntegral n) (if mode == On then 1 else 0))
+    -- Without /proc it is not known what to execute again.
+    errno <- if null arguments then pure (fromIntegral (errnoNumber ENOENT)) else unsafeUseAsCStringLen records $ \(p, n) -> withStrings words' (c_restart p (fromIntegral n) (if mode == On then 1 else 0))
     when (mode == On) $ do
       putErrorLine ("heddle serve: the sandbox cannot be entered: " ++ describeErrno (Errno (fromIntegral errno)) ++ ".\n  Give --sandbox off, or mount /proc.")
       exitWith (ExitFailure 2)
 
 planOf :: Mode -> [FilePath] -> [FilePath] -> ServeOptions -> IO Plan
 planOf mode reads' writes options = do
-  directory <- dropTrailingPathSeparator <$> makeAbsolute (serveDirectory options)
-  real <- canonicalizePath directory
-  program <- getExecutablePath
+  directories <- traverse (fmap dropTrailingPathSeparator . makeAbsolute) (maybeToList (serveDirectory options))
+  reals <- traverse canonicalizePath directories
+  program <- toList <$> trySync getExecutablePath
   libraries <- mappedDirectories
-  link <- try (pathIsSymbolicLink directory)
+  links <- traverse (fmap (either (\(_ :: IOException) -> False) id) . try . pathIsSymbolicLink) directories
   homes <- sequence [getHomeDirectory, pure "/", pure "/home", pure "/root"]
   here <- getCurrentDirectory
   certificates <- traverse withReal [path | TlsOf config <- [serveTls options], pair <- tlsPairs config, PemFile path <- [pairChain pair, pairKey pair]]
   users <- traverse withReal (maybeToList (fileUsers (serveFiles options)))
-  let parents = [p | p <- takeDirectory directory : [takeDirectory real | either (\(_ :: IOException) -> False) id link], p `notElem` homes]
+  let parents = [p | p <- map takeDirectory directories ++ [takeDirectory real | (real, True) <- zip reals links], p `notElem` homes]
       logs = [p | LogFile p <- rights (map parseLogTarget (maybeToList (serveAccessLog options))) ++ maybeToList (logErrors (serveLogs options))] ++ maybeToList (servePidFile options)
       sockets = [p | ListenSpec _ (ListenUnix p) <- serveListen options]
       programs = [p | RouteSpec _ (CgiDirectory p) <- serveRoutes options]
@@ -107,8 +111,8 @@ planOf mode reads' writes options = do
   linked <- traverse canonicalizePath logs
   let resolve path = if "/" `isPrefixOf` path then path else here ++ "/" ++ path
       rules =
-        [(Reading, p) | p <- directory : real : parents ++ concat certificates ++ concat users ++ system ++ ["/usr/lib", "/usr/share/zoneinfo", "/proc", "/sys", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"] ++ map resolve reads']
-          ++ [(Executing, p) | p <- takeDirectory program : libraries ++ map resolve programs ++ (if null programs then [] else ["/bin", "/sbin", "/usr", "/lib", "/lib64"])]
+        [(Reading, p) | p <- directories ++ reals ++ parents ++ concat certificates ++ concat users ++ system ++ ["/usr/lib", "/usr/share/zoneinfo", "/proc", "/sys", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"] ++ map resolve reads']
+          ++ [(Executing, p) | p <- map takeDirectory program ++ libraries ++ map resolve programs ++ (if null programs then [] else ["/bin", "/sbin", "/usr", "/lib", "/lib64"])]
           ++ [(Writing, p) | p <- ["/dev/null", "/dev/tty"] ++ map (directoryOf . resolve) (logs ++ sockets) ++ map directoryOf linked ++ map resolve writes]
       -- Programs, and files that are anywhere, need what nobody has listed.
       free = mode == Auto && (not (null programs) || fileFollow (serveFiles options))

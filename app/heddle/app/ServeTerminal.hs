@@ -16,6 +16,7 @@ where
 
 import Control.Monad (when)
 import Data.List (intercalate)
+import Data.Maybe (fromMaybe)
 import Heddle.Prim.Atomic (Words, newWords, readWord, writeWord)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Serve
@@ -71,7 +72,7 @@ forTerminal terminal choice options = case choice of
 -- | Say what happened.
 say :: Terminal -> ServeOptions -> ServeEvent -> IO ()
 say terminal chosen = \case
-  Serving urls cores -> out ("Serving " ++ serveDirectory chosen ++ " on " ++ unwords urls ++ " (" ++ count cores "core" ++ "; Ctrl-C stops)")
+  Serving urls cores -> out ("Serving " ++ fromMaybe (intercalate ", " (map (renderPattern . specPattern) (serveRoutes chosen))) (serveDirectory chosen) ++ " on " ++ unwords urls ++ " (" ++ count cores "core" ++ "; Ctrl-C stops)")
   Draining open -> out ("Stopping; " ++ count open "open connection" ++ ".")
   Stopped 0 -> out "Stopped."
   Stopped cut -> out ("Stopped; " ++ count cut "connection" ++ " cut.")

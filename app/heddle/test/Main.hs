@@ -4,6 +4,7 @@ import AuthTest qualified
 import ClientsTest qualified
 import CommandTest qualified
 import CompletionTest qualified
+import CookbookTest qualified
 import FindTest qualified
 import GuardTest qualified
 import JsonTest qualified
@@ -18,6 +19,7 @@ import ProgramsTest qualified
 import ProxyTest qualified
 import SandboxTest qualified
 import SiteTest qualified
+import StatusTest qualified
 import System.Environment (setEnv)
 import TerminalTest qualified
 import Test.Tasty
@@ -29,4 +31,4 @@ main = do
   -- One after the other: some measure memory and time.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, LogsTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, GuardTest.tests, SandboxTest.tests, ProcessesTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests]
+    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, LogsTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, GuardTest.tests, SandboxTest.tests, ProcessesTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests, StatusTest.tests, CookbookTest.tests]

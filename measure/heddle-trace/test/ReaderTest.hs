@@ -53,6 +53,11 @@ tests =
       testCase "an undeclared event skips its block, and the next block is read" $ do
         (t, notes) <- reading (encodeLog plain [Block 0 0 9 [event 77 1 [(3, 5)], event 1 2 [(4, 7)]], Block 0 10 19 [event 1 12 [(4, 8)]]])
         (map threadNumber (traceThreads t), notes) @?= ([8], 1),
+      testCase "the mark of the log's end inside a block, as GHC 9.2 and later write it, is no damage" $ do
+        (t, notes) <- reading (encodeLog plain [Block 0 0 9 [event 1 2 [(4, 7)]], Block 0xffff 10 10 [B.pack [0xff, 0xff]]])
+        (map threadNumber (traceThreads t), notes) @?= ([7], 0)
+        (_, other) <- reading (encodeLog plain [Block 0 0 9 [event 1 2 [(4, 7)], B.pack [0, 1]]])
+        other @?= 1,
       testCase "bytes between blocks are skipped up to the next block" $ do
         let whole = encodeLog plain [Block 0 0 9 [event 1 2 [(4, 7)]]]
             next = B.drop (B.length (encodeLog plain []) - 2) (encodeLog plain [Block 1 10 19 [event 1 12 [(4, 8)]]])

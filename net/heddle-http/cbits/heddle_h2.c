@@ -57,6 +57,7 @@ static void trim(struct core *core) {
     release(&core->slots[i]->head);
     release(&core->slots[i]->in);
     release(&core->slots[i]->out);
+    release(&core->slots[i]->trailers);
     free(core->slots[i]);
   }
   free(core->slots);
@@ -96,14 +97,14 @@ struct slot *heddle_h2_new_slot(struct core *core, int32_t id) {
 
 /* For the next stream; trim frees it. */
 void heddle_h2_free_slot(struct core *core, struct slot *slot) {
-  struct bytes *buffers[] = {&slot->head, &slot->in, &slot->out};
+  struct bytes *buffers[] = {&slot->head, &slot->in, &slot->out, &slot->trailers};
   core->used--;
   if (slot->dispatched && slot->error != NGHTTP2_NO_ERROR) core->abandoned--;
   if (core->block == slot) core->block = NULL;
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
     if (buffers[i]->room > KEPT) release(buffers[i]);
     else clear(buffers[i]);
-  *slot = (struct slot){.index = slot->index, .head = slot->head, .in = slot->in, .out = slot->out, .next = core->free_slots};
+  *slot = (struct slot){.index = slot->index, .head = slot->head, .in = slot->in, .out = slot->out, .trailers = slot->trailers, .next = core->free_slots};
   core->free_slots = slot;
   live_slots--;
 }
@@ -147,16 +148,64 @@ static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, 
   return (ssize_t)n;
 }
 
+/* Names that HTTP/2 forbids: they speak of one connection. */
+static int of_connection(const uint8_t *name, size_t n) {
+  switch (n) {
+    case 7: return same(name, n, "upgrade");
+    case 10: return same(name, n, "connection") || same(name, n, "keep-alive");
+    case 14: return same(name, n, "http2-settings");
+    case 16: return same(name, n, "proxy-connection");
+    case 17: return same(name, n, "transfer-encoding");
+    default: return 0;
+  }
+}
+
+/* Fields from the lines of an HTTP/1.1 head, up to an empty line, which are changed: names to lower case. There are n fields
+ * already. How many there are then, MALFORMED, or TOO_LARGE where there are more than there is room for. */
+static int64_t fields_from(uint8_t *at, const uint8_t *end, nghttp2_nv *fields, size_t n, size_t room) {
+  while (at < end && *at != '\r') {
+    uint8_t *line = memchr(at, '\r', (size_t)(end - at));
+    const uint8_t *last = line ? line : end;
+    uint8_t *colon = memchr(at, ':', (size_t)(last - at));
+    if (!colon || colon == at) return MALFORMED;
+    for (uint8_t *c = at; c < colon; c++) *c |= *c >= 'A' && *c <= 'Z' ? 32 : 0;
+    uint8_t *value = colon + 1;
+    size_t name_count = (size_t)(colon - at);
+    while (value < last && (*value == ' ' || *value == '\t')) value++;
+    const uint8_t *stop = last;
+    while (stop > value && (stop[-1] == ' ' || stop[-1] == '\t')) stop--;
+    if (!nghttp2_check_header_name(at, name_count)) return MALFORMED;
+    if (!nghttp2_check_header_value(value, (size_t)(stop - value))) return MALFORMED;
+    if (!of_connection(at, name_count)) {
+      if (n == room) return TOO_LARGE;
+      fields[n++] = (nghttp2_nv){at, value, name_count, (size_t)(stop - value), NGHTTP2_NV_FLAG_NONE};
+    }
+    if (!line || end - line < 2) break;
+    at = line + 2;
+  }
+  return (int64_t)n;
+}
+
+/* Trailers are checked when they are given, and read again when the content has been sent. */
+static int64_t trailers_of(struct slot *slot, nghttp2_nv fields[TRAILERS]) {
+  return fields_from(slot->trailers.at, slot->trailers.at + slot->trailers.end, fields, 0, TRAILERS);
+}
+
 /* How much of a stream's content goes into the next frame, which send_output writes. */
 static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t room, uint32_t *flags,
                            nghttp2_data_source *source, void *user) {
   struct slot *slot = source->ptr;
   size_t n = held(&slot->out) < room ? held(&slot->out) : room;
-  (void)session, (void)id, (void)buffer, (void)user;
+  (void)buffer, (void)user;
   *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-  if (n == held(&slot->out) && slot->finished)
+  if (n == held(&slot->out) && slot->finished) {
     *flags |= NGHTTP2_DATA_FLAG_EOF;
-  else if (n == 0) {
+    if (held(&slot->trailers)) {
+      nghttp2_nv fields[TRAILERS];
+      if (nghttp2_submit_trailer(session, id, fields, (size_t)trailers_of(slot, fields))) return NGHTTP2_ERR_CALLBACK_FAILURE;
+      *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    }
+  } else if (n == 0) {
     slot->deferred = 1;
     return NGHTTP2_ERR_DEFERRED;
   }
@@ -455,47 +504,12 @@ int64_t heddle_h2_read(struct shell *shell, uint32_t index, int32_t id, uint8_t 
   return leave(shell, NOTHING_YET);
 }
 
-/* Names that HTTP/2 forbids: they speak of one connection. */
-static int of_connection(const uint8_t *name, size_t n) {
-  switch (n) {
-    case 7: return same(name, n, "upgrade");
-    case 10: return same(name, n, "connection") || same(name, n, "keep-alive");
-    case 14: return same(name, n, "http2-settings");
-    case 16: return same(name, n, "proxy-connection");
-    case 17: return same(name, n, "transfer-encoding");
-    default: return 0;
-  }
-}
-
-/* Fields from the lines of an HTTP/1.1 head, in a copy that is changed: names to lower case. How many, MALFORMED, or TOO_LARGE
- * where there are more than there is room for. */
+/* Fields from an HTTP/1.1 head, as fields_from answers. */
 static int64_t fields_of(uint8_t *head, size_t count, nghttp2_nv *fields, size_t room) {
-  const uint8_t *end = head + count;
-  size_t n = 1;
   if (count < 12) return MALFORMED;
   fields[0] = (nghttp2_nv){(uint8_t *)":status", head + 9, 7, 3, NGHTTP2_NV_FLAG_NONE};
-  uint8_t *at = memchr(head, '\n', count);
-  for (at = at ? at + 1 : head + count; at < end && *at != '\r';) {
-    uint8_t *line = memchr(at, '\r', (size_t)(end - at));
-    const uint8_t *last = line ? line : end;
-    uint8_t *colon = memchr(at, ':', (size_t)(last - at));
-    if (!colon || colon == at) return MALFORMED;
-    for (uint8_t *c = at; c < colon; c++) *c |= *c >= 'A' && *c <= 'Z' ? 32 : 0;
-    uint8_t *value = colon + 1;
-    size_t name_count = (size_t)(colon - at);
-    while (value < last && (*value == ' ' || *value == '\t')) value++;
-    const uint8_t *stop = last;
-    while (stop > value && (stop[-1] == ' ' || stop[-1] == '\t')) stop--;
-    if (!nghttp2_check_header_name(at, name_count)) return MALFORMED;
-    if (!nghttp2_check_header_value(value, (size_t)(stop - value))) return MALFORMED;
-    if (!of_connection(at, name_count)) {
-      if (n == room) return TOO_LARGE;
-      fields[n++] = (nghttp2_nv){at, value, name_count, (size_t)(stop - value), NGHTTP2_NV_FLAG_NONE};
-    }
-    if (!line) break;
-    at = line + 2;
-  }
-  return (int64_t)n;
+  uint8_t *line = memchr(head, '\n', count);
+  return line ? fields_from(line + 1, head + count, fields, 1, room) : 1;
 }
 
 static int64_t accept_output(struct core *core, struct slot *slot, const uint8_t *p, int64_t count, int last) {
@@ -558,13 +572,38 @@ int64_t heddle_h2_write(struct shell *shell, uint32_t index, int32_t id, const u
   return leave(shell, n);
 }
 
-/* 100 Continue. */
-void heddle_h2_continue(struct shell *shell, uint32_t index, int32_t id) {
+/* Fields that follow the content, as lines with an empty one behind, in place of earlier ones: 0, MALFORMED, or GONE. */
+int64_t heddle_h2_trailers(struct shell *shell, uint32_t index, int32_t id, const uint8_t *lines, int64_t count) {
   struct core *core = enter(shell);
   struct slot *slot = slot_of(core, index, id);
-  nghttp2_nv status = {(uint8_t *)":status", (uint8_t *)"100", 7, 3, NGHTTP2_NV_FLAG_NONE};
-  if (slot && slot->open && !slot->replied) nghttp2_submit_headers(core->session, NGHTTP2_FLAG_NONE, id, NULL, &status, 1, NULL);
-  leave(shell, 0);
+  if (!slot || !slot->open || !slot->replied || slot->finished) return leave(shell, GONE);
+  nghttp2_nv fields[TRAILERS];
+  clear(&slot->trailers);
+  int64_t n = MALFORMED;
+  /* Within what libnghttp2 packs into one block. */
+  if (count <= 32768) n = append(&slot->trailers, lines, (size_t)count) ? GONE : trailers_of(slot, fields);
+  if (n <= 0) clear(&slot->trailers);
+  return leave(shell, n > 0 ? 0 : n == TOO_LARGE ? MALFORMED : n);
+}
+
+/* An interim response: a head in HTTP/1.1's form. 0, MALFORMED, or GONE, also when the reply has begun. */
+int64_t heddle_h2_interim(struct shell *shell, uint32_t index, int32_t id, const uint8_t *head, int64_t count) {
+  struct core *core = enter(shell);
+  struct slot *slot = slot_of(core, index, id);
+  if (!slot || !slot->open || slot->replied) return leave(shell, GONE);
+  size_t lines = 2;
+  for (int64_t i = 0; i < count; i++) lines += head[i] == '\n';
+  uint8_t *copy = malloc((size_t)count);
+  nghttp2_nv *fields = malloc(lines * sizeof *fields);
+  int64_t n = GONE;
+  if (copy && fields) {
+    memcpy(copy, head, (size_t)count);
+    n = fields_of(copy, (size_t)count, fields, lines);
+    if (n > 0 && nghttp2_submit_headers(core->session, NGHTTP2_FLAG_NONE, id, NULL, fields, (size_t)n, NULL)) n = GONE;
+  }
+  free(copy);
+  free(fields);
+  return leave(shell, n > 0 ? 0 : n);
 }
 
 /* Give a stream up. own: the client has not provoked it. */

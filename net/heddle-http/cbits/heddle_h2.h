@@ -11,7 +11,7 @@
 enum { GONE = -1, MALFORMED = -2, TOO_LARGE = -3, NOTHING_YET = -11 };
 enum { EVENT_REQUEST = 1, EVENT_WAKE = 2, EVENT_CLOSED = 3 };
 enum { STATE_READS = 1, STATE_WRITES = 2, STATE_PING_ANSWERED = 4, STATE_HEAD_PENDING = 8 };
-enum { RECENT = 128, DATA_FRAME = 16384, PREFACE = 24, FRAME_HEAD = 9 };
+enum { RECENT = 128, DATA_FRAME = 16384, TRAILERS = 64, PREFACE = 24, FRAME_HEAD = 9 };
 enum { KEPT = 32768 };         /* a free slot keeps smaller buffers */
 enum { SOON = 500000000 };     /* nanoseconds; see heddle_h2_check */
 
@@ -51,6 +51,7 @@ struct slot {
   size_t taken;   /* of the reply since 'moved' */
   int64_t moved;  /* when the client last took a good part of the reply */
   struct bytes head, in, out;
+  struct bytes trailers; /* of the reply, as lines with an empty one behind */
   struct slot *next; /* in the list of free slots, whose identifier is 0 */
 };
 

@@ -19,8 +19,8 @@ import Heddle.OpenFlow.Learning
 import Heddle.OpenFlow.Packet
 import Heddle.Prim.Atomic
 import Heddle.Scope qualified as Scope
+import Heddle.Testkit.Ovs (waitFor)
 import Network.Socket (SockAddr (..), tupleToHostAddress)
-import Ovs (waitFor)
 import System.Mem (getAllocationCounter)
 import Test.Tasty
 import Test.Tasty.HUnit

@@ -38,7 +38,7 @@ withRoutes = withRoutesUnder (ProgramRules [("X_SET", "set")] 64 (seconds 60))
 
 withRoutesUnder :: ProgramRules -> [RouteSpec] -> FilePath -> (Routes -> IO a) -> IO a
 withRoutesUnder rules specs directory body = withRuntime defaultConfig $ \runtime ->
-  withGateways runtime (const (pure ())) directory (const (pure True)) (defaultProxySettings "" []) rules specs body
+  withGateways runtime (const (pure ())) (\_ _ -> pure ()) (Just directory) (const (pure True)) (defaultProxySettings "" []) rules specs body
 
 script :: FilePath -> [String] -> IO ()
 script path lines' = writeFile path (unlines ("#!/bin/sh" : lines')) >> setFileMode path 0o755

@@ -16,6 +16,7 @@ import PolicyTest qualified
 import ProcessTest qualified
 import RoutesTest qualified
 import StaticTest qualified
+import StatusTest qualified
 import System.Environment (setEnv)
 import Test.Tasty
 
@@ -39,6 +40,7 @@ main = do
         LogRingTest.tests,
         LogTemplateTest.tests,
         StaticTest.tests,
+        StatusTest.tests,
         RoutesTest.tests,
         BehindTest.tests,
         ConditionTest.tests,

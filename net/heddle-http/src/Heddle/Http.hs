@@ -50,6 +50,8 @@ module Heddle.Http
     header,
     headerNamed,
     headers,
+    setRequestHeader,
+    removeRequestHeader,
     peer,
     isSecure,
     secureFacts,
@@ -76,6 +78,7 @@ module Heddle.Http
     replyInterim,
     declineBody,
     closeAfterReply,
+    replyWithHeader,
     ReplyMisuse (..),
 
     -- ** Other protocols

@@ -54,6 +54,7 @@ module Heddle.Serve
     RouteSpec (..),
     RouteTarget (..),
     RoutePattern (..),
+    renderPattern,
     parseRoute,
     parseUpstreams,
 
@@ -64,6 +65,11 @@ module Heddle.Serve
     RateLimit (..),
     parseAccess,
     parseRate,
+
+    -- * Watching it
+    StatusOptions (..),
+    defaultStatusOptions,
+    parseStatusPrefix,
 
     -- * Passwords
     hashPassword,
@@ -96,6 +102,7 @@ import Heddle.Gateway.Proxy (Network, ProxySettings (..), defaultProxySettings, 
 import Heddle.Http
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (BackendChoice (..), Config (..), Listener, Shortage (..), Spread (..), defaultConfig, handOverListener, listenerAddress, withRuntime)
+import Heddle.Prim.Atomic (modifyRef, newRef, readRef)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
@@ -115,6 +122,7 @@ import Heddle.Serve.FileOptions
 import Heddle.Serve.Forward (parseUpstreams)
 import Heddle.Serve.Glob (Glob, parseGlob)
 import Heddle.Serve.Guard
+import Heddle.Serve.Identity
 import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
@@ -125,23 +133,26 @@ import Heddle.Serve.LogOptions
 import Heddle.Serve.LogSink (RotateAt (..), Rotation (..), noRotation, parseRotateAt)
 import Heddle.Serve.LogTarget
 import Heddle.Serve.Messages
+import Heddle.Serve.Metrics
 import Heddle.Serve.Notify
 import Heddle.Serve.OpenFile (Opening (..), hasFile, openFollowing)
 import Heddle.Serve.Password (hashPassword, longestPassword)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Process
 import Heddle.Serve.Redirect (redirectToHttps)
-import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot, refreshRoot)
+import Heddle.Serve.Root (Root, closeRoot, currentRoot, noRoot, openRoot, refreshRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Signals (handleSignals)
 import Heddle.Serve.Static
+import Heddle.Serve.Status
 import Heddle.Serve.Successor
 import Heddle.Serve.Supervisor
 import Heddle.Serve.Users (guarded, newVerified, openUsers)
 
 -- | What to serve and how.
 data ServeOptions = ServeOptions
-  { serveDirectory :: !FilePath,
+  { -- | The directory of files. 'Nothing' if a route answers for every path.
+    serveDirectory :: !(Maybe FilePath),
     serveListen :: ![ListenSpec],
     -- | What is not answered from the directory.
     serveRoutes :: ![RouteSpec],
@@ -182,6 +193,14 @@ data ServeOptions = ServeOptions
     serveFiles :: !FileOptions,
     -- | Which clients are answered, and how often.
     serveGuard :: !GuardOptions,
+    -- | Where and to whom the server tells how it is.
+    serveStatus :: !(Maybe StatusOptions),
+    -- | Tell of requests that take longer than this: 'Trouble'.
+    serveSlow :: !(Maybe Nanos),
+    -- | Give each request an X-Request-Id, and continue its traceparent.
+    serveRequestIds :: !Bool,
+    -- | Begin a trace for requests without one, and record this share of them: 0 to 1.
+    serveTraces :: !(Maybe Double),
     -- | Runs in a thread of its own at the second signal, after all connections were closed.
     -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
@@ -198,7 +217,7 @@ data ServeOptions = ServeOptions
 defaultServeOptions :: FilePath -> ServeOptions
 defaultServeOptions directory =
   ServeOptions
-    { serveDirectory = directory,
+    { serveDirectory = Just directory,
       serveListen = [ListenSpec Http (ListenHost "localhost" defaultListenPort)],
       serveRoutes = [],
       serveProxy = defaultProxySettings "" [],
@@ -221,6 +240,10 @@ defaultServeOptions directory =
       serveBackend = Epoll,
       serveFiles = defaultFileOptions,
       serveGuard = noGuard,
+      serveStatus = Nothing,
+      serveSlow = Nothing,
+      serveRequestIds = False,
+      serveTraces = Nothing,
       serveSecond = pure (),
       serveSuccessor = Nothing,
       servePidFile = Nothing,
@@ -276,16 +299,19 @@ serveSite options tell = do
   inherited <- takeInherited
   worker <- takeSupervisor
   for_ worker (const leaveGroup)
-  directory <- fileNameBytes (serveDirectory options)
+  unless (isJust (serveDirectory options) || any (servesAll . specPattern) (serveRoutes options)) (throwIO NothingToServe)
   indexes <- traverse fileNameBytes (serveIndexes options)
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withNotify runtime $ \channel -> withErrors $ \errors -> withMessages runtime (\event -> notifyOf channel event >> for_ errors (toErrorLog event) >> tell event) $ \messages ->
-      bracket (naming (CannotServe (serveDirectory options)) (openRoot directory)) closeRoot $ \root ->
-        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \routes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
+      bracket (maybe noRoot (\path -> fileNameBytes path >>= naming (CannotServe path) . openRoot) (serveDirectory options)) closeRoot $ \root ->
+        withLog runtime messages $ \accessLog -> withRoutes runtime messages root $ \upstreams plainRoutes -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts -> do
+          (observer, routes) <- observing cores upstreams plainRoutes
           checkPages options indexes root routes
           users <- openUsersOf messages
           guard <- newGuard (proxyTrusted (serveProxy options)) (serveGuard options)
-          let settings = (settingsWith messages) {settingOpened = guard >>= \g -> guardConnections g (announce messages . Trouble)}
+          let metrics = observerMetrics <$> observer
+              guarding = guard >>= \g -> guardConnections g (announce messages . Trouble)
+              settings = (settingsWith messages) {settingOpened = maybe guarding (\m -> Just (countingConnections m guarding)) metrics}
               policy = policyOf (serveFiles options)
               site = Site (Opening root reserve (policyFollow policy)) indexes (serveHidden options) (settingServerName settings) policy routes
           withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
@@ -298,11 +324,17 @@ serveSite options tell = do
                     verified <- newVerified
                     logHook <- traverse (\log' -> accessLogHook log' trusted (serveLogFormat options) capability) accessLog
                     consoleHook <- traverse (\(format, log') -> accessLogHook log' trusted format capability) console
-                    let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
+                    let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts, (`metricsHook` capability) <$> metrics, (\longest -> slowHook longest (announce messages . Trouble . visible) routes) <$> serveSlow options]
+                        counted :: (Metrics -> Int -> a -> a) -> a -> a
+                        counted with = maybe id (`with` capability) metrics
+                    for_ observer (`observeCache` keptBytes kept)
+                    identities <- newIdentities (IdentityOptions (serveRequestIds options) (serveTraces options) trusted)
+                    let named :: (Identities -> a -> a) -> a -> a
+                        named with = maybe id with identities
                     pure
                       Handlers
-                        { handlersMain = maybe id (\g -> guardHandler g (staticRefusal site kept)) guard (redirecting (maybe (staticHandler site kept) (\known -> guarded known verified (staticRefusal site kept) (staticHandlerFor site kept)) users)),
-                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (maybe id guardAtOnce guard (staticAtOnce site kept)),
+                        { handlersMain = named identified . counted counting $ maybe id (\g -> guardHandler g (staticRefusal site kept)) guard (redirecting (maybe (staticHandler site kept) (\known -> guarded known verified (staticRefusal site kept) (staticHandlerFor site kept)) users)),
+                          handlersAtOnce = if serveRedirect options || isJust users then Nothing else Just (named identifiedAtOnce . counted countingAtOnce $ maybe id guardAtOnce guard (staticAtOnce site kept)),
                           handlersLog = together hooks
                         }
               for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
@@ -342,8 +374,10 @@ serveSite options tell = do
                 -- Signals may come from now on.
                 maybe id withPid (servePidFile options) $ do
                   for_ (inheritedHandover inherited) announceReady
+                  for_ observer (`observeServing` Sources (connectionsOpen http) certificates)
                   announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
                   withTask (labelMe "serve/successor" >> mask_ succession) (const (park stop))
+                  for_ observer observeStopping
                   open <- connectionsOpen http
                   announceSoon messages (Draining open)
                   deadline <- deadlineIn (serveDrain options)
@@ -374,8 +408,16 @@ serveSite options tell = do
                 NoDescriptors e -> describeErrno e ++ "; raise the limit of open files (ulimit -n)"
                 AtLimit n -> "all " ++ show n ++ " connections that --max-connections allows are open"
         }
+    observing cores upstreams routes = case serveStatus options of
+      Nothing -> pure (Nothing, routes)
+      Just status ->
+        newObserver cores status upstreams routes
+          >>= maybe (throwIO (CannotRoute (NotRouted (statusPrefix status) "it is to be the status and another route.\n  Give --status another prefix."))) (\(observer, all') -> pure (Just observer, all'))
     withRoutes runtime messages root body = do
-      opened <- try (withGateways runtime (announce messages . Trouble . visible) (serveDirectory options) (hasFile (fileFollow (serveFiles options)) root) (serveProxy options) (ProgramRules (serveVariables options) (serveProgramLimit options) (serveProgramTime options)) (serveRoutes options) body)
+      upstreams <- newRef []
+      let watch pattern' figures = modifyRef upstreams (\others -> ((pattern', figures) : others, ()))
+          with routes = readRef upstreams >>= \opened -> body (reverse opened) routes
+      opened <- try (withGateways runtime (announce messages . Trouble . visible) watch (serveDirectory options) (hasFile (fileFollow (serveFiles options)) root) (serveProxy options) (ProgramRules (serveVariables options) (serveProgramLimit options) (serveProgramTime options)) (serveRoutes options) with)
       either (throwIO . CannotRoute) pure opened
     withLog runtime messages body = case serveAccessLog options of
       Nothing -> body Nothing
@@ -446,6 +488,9 @@ together = \case
 -- The pages that options name must be there, or their mistake would show at the first error only.
 checkPages :: ServeOptions -> [ByteString] -> Root -> Routes -> IO ()
 checkPages options indexes root routes = do
+  when (null (serveDirectory options)) $
+    for_ ([("--error-page", path) | (_, path) <- fileErrorPages (serveFiles options)] ++ [("--spa", intercalate " or " (serveIndexes options)) | fileFallback (serveFiles options)]) $ \(option, path) ->
+      throwIO (CannotUsePage option path "no directory is served")
   for_ (fileErrorPages (serveFiles options)) $ \(_, path) -> do
     when (isRouted (argumentBytes path)) (throwIO (CannotUsePage "--error-page" path "a route answers for it, so it is not a page"))
     look (argumentBytes path) >>= \e -> for_ e (throwIO . CannotUsePage "--error-page" path)

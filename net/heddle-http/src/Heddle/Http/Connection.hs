@@ -217,6 +217,7 @@ nextHead state = do
   let ws = stateWork state
   start <- get ws WorkStart
   set ws WorkBase start
+  set ws WorkNotes 0
   startHead (workHead ws)
   parseOn state never
 
@@ -660,6 +661,7 @@ refuseClearText context registration status text = lending context (\_ _ _ -> pu
   let ws = stateWork state
   set ws WorkUsed 0
   set ws WorkSent 0
+  set ws WorkNotes 0
   now <- monotonicNow
   _ <- sendReply (stateOutput state) now False MethodGet 1 Closes (plain status text)
   linger state

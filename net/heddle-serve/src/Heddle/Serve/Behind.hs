@@ -11,6 +11,7 @@
 -- Owner: 'withGateways'.
 module Heddle.Serve.Behind
   ( withGateways,
+    Watch,
     Behind (..),
     ProgramRules (..),
     NotRouted (..),
@@ -35,15 +36,20 @@ import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.Forward
 import Heddle.Serve.Listen
 import Heddle.Serve.Routes
+import Heddle.Serve.UpstreamFigures
 import Network.Socket (SockAddr)
 import System.Posix.Directory (getWorkingDirectory)
+
+-- | Hears of each gateway that is opened: its route, and how to ask for its figures.
+type Watch = RoutePattern -> IO UpstreamFigures -> IO ()
 
 -- | What gateways are opened with.
 data Behind = Behind
   { behindRuntime :: !Runtime,
     -- | Hears of troubles.
     behindTell :: !(String -> IO ()),
-    -- | The absolute path of the served directory.
+    behindWatch :: !Watch,
+    -- | The absolute path of the served directory; empty without one.
     behindRoot :: !ByteString,
     -- | Whether there is a file with this path in it.
     behindHas :: !(ByteString -> IO Bool),
@@ -69,18 +75,18 @@ data NotRouted = NotRouted !RoutePattern !String
 instance Exception NotRouted where
   displayException (NotRouted pattern' why) = "cannot serve " ++ renderPattern pattern' ++ ": " ++ why
 
--- | Open the gateways of routes for a directory, run with them, close them. Troubles of the gateways are told as they
+-- | Open the gateways of routes for a directory, if there is one, run with them, close them. Troubles of the gateways are told as they
 -- occur.
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
-withGateways runtime tell directory has proxied rules given body = case repeatedPattern specs of
+withGateways :: Runtime -> (String -> IO ()) -> Watch -> Maybe FilePath -> (ByteString -> IO Bool) -> ProxySettings -> ProgramRules -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways runtime tell watch directory has proxied rules given body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
-    root <- absolute directory
+    root <- maybe (pure B.empty) absolute directory
     routes <- newRef noRoutes
-    go (Behind runtime tell root has proxied rules routes) specs []
+    go (Behind runtime tell watch root has proxied rules routes) specs []
   where
     specs = joinedProxies given
     go behind [] opened = do
@@ -104,7 +110,7 @@ withGateway behind pattern' target body = case target of
               fastTell = behindTell behind,
               fastElsewhere = elsewhere behind
             }
-    withFastCgi (behindRuntime behind) settings (body . fastCgiGateway)
+    withFastCgi (behindRuntime behind) settings (\fast -> watched (ofFastCgi fast) >> body (fastCgiGateway fast))
   ScgiServers places -> do
     addresses <- resolved pattern' places
     let settings =
@@ -113,11 +119,12 @@ withGateway behind pattern' target body = case target of
               scgiTell = behindTell behind,
               scgiElsewhere = elsewhere behind
             }
-    withScgi (behindRuntime behind) settings (body . scgiGateway)
+    withScgi (behindRuntime behind) settings (\scgi -> watched (ofScgi scgi) >> body (scgiGateway scgi))
   ProxyTo servers ->
-    withForwarding (behindRuntime behind) (behindTell behind) (behindProxy behind) pattern' servers $
+    withForwarding (behindRuntime behind) (behindTell behind) watched (behindProxy behind) pattern' servers $
       either (throwIO . NotRouted pattern') body
   where
+    watched = behindWatch behind pattern'
     suffix = patternSuffix pattern'
 
 withPrograms :: Behind -> RoutePattern -> FilePath -> (Gateway -> IO a) -> IO a
@@ -133,7 +140,8 @@ withPrograms behind pattern' path body = do
             cgiTell = behindTell behind,
             cgiElsewhere = elsewhere behind
           }
-  opening pattern' path (withCgi (behindRuntime behind) settings) $ \cgi ->
+  opening pattern' path (withCgi (behindRuntime behind) settings) $ \cgi -> do
+    behindWatch behind pattern' (ofPrograms cgi)
     -- One program for files of a kind is their interpreter.
     body (if isOneProgram cgi && not (B.null suffix) then cgiScriptGateway cgi (behindRoot behind) [suffix] else cgiGateway cgi)
   where

@@ -13,12 +13,15 @@ module Heddle.Serve.Certificates
     Certificates,
     withCertificates,
     openingOf,
+    expiriesOf,
+    handshakesOf,
     reload,
     describeReload,
   )
 where
 
 import Control.Monad (forever)
+import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 import Data.Foldable (for_)
 import Data.List (intercalate, nub)
@@ -26,7 +29,7 @@ import Heddle.Bytes.HttpDate (formatHttpDate)
 import Heddle.Http (Scheme (..))
 import Heddle.IO (Runtime)
 import Heddle.IO.Parker (awaitUntil, withParker)
-import Heddle.Prim.Clock (deadlineIn, seconds)
+import Heddle.Prim.Clock (EpochSeconds, deadlineIn, seconds)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Prim.Thread (labelMe)
 import Heddle.Scope (withTask)
@@ -75,6 +78,14 @@ withCertificates runtime source places tell body = case source of
 -- | How connections of an address begin.
 openingOf :: Certificates -> Scheme
 openingOf (Certificates listener) = Encrypted (tlsOpening listener)
+
+-- | The names of each certificate in use, and when it expires.
+expiriesOf :: Certificates -> IO [([ByteString], EpochSeconds)]
+expiriesOf (Certificates listener) = (\site -> zip (siteNames site) (siteExpiries site)) <$> listenerSite listener
+
+-- | How many handshakes there were.
+handshakesOf :: Certificates -> IO TlsCounts
+handshakesOf (Certificates listener) = tlsCounts listener
 
 -- | Load the files again if they have changed.
 --

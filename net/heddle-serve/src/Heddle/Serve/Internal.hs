@@ -21,6 +21,8 @@ module Heddle.Serve.Internal
     module Heddle.Serve.FileReply,
     module Heddle.Serve.Glob,
     module Heddle.Serve.Guard,
+    module Heddle.Serve.Histogram,
+    module Heddle.Serve.Identity,
     module Heddle.Serve.Inherited,
     module Heddle.Serve.IsoTime,
     module Heddle.Serve.Listen,
@@ -32,15 +34,22 @@ module Heddle.Serve.Internal
     module Heddle.Serve.LogSink,
     module Heddle.Serve.LogTarget,
     module Heddle.Serve.LogTemplate,
+    module Heddle.Serve.Metrics,
     module Heddle.Serve.Mime,
     module Heddle.Serve.OpenFile,
     module Heddle.Serve.Password,
     module Heddle.Serve.Policy,
     module Heddle.Serve.Process,
+    module Heddle.Serve.ProcessFigures,
     module Heddle.Serve.RealClient,
     module Heddle.Serve.Root,
     module Heddle.Serve.Routes,
     module Heddle.Serve.Static,
+    module Heddle.Serve.Status,
+    module Heddle.Serve.StatusFigures,
+    module Heddle.Serve.StatusPage,
+    module Heddle.Serve.Traceparent,
+    module Heddle.Serve.UpstreamFigures,
     module Heddle.Serve.Users,
   )
 where
@@ -56,6 +65,8 @@ import Heddle.Serve.FileOptions
 import Heddle.Serve.FileReply
 import Heddle.Serve.Glob
 import Heddle.Serve.Guard
+import Heddle.Serve.Histogram
+import Heddle.Serve.Identity
 import Heddle.Serve.Inherited
 import Heddle.Serve.IsoTime
 import Heddle.Serve.Listen
@@ -67,13 +78,20 @@ import Heddle.Serve.LogOptions
 import Heddle.Serve.LogSink
 import Heddle.Serve.LogTarget
 import Heddle.Serve.LogTemplate
+import Heddle.Serve.Metrics
 import Heddle.Serve.Mime
 import Heddle.Serve.OpenFile
 import Heddle.Serve.Password
 import Heddle.Serve.Policy
 import Heddle.Serve.Process
+import Heddle.Serve.ProcessFigures
 import Heddle.Serve.RealClient
 import Heddle.Serve.Root
 import Heddle.Serve.Routes
 import Heddle.Serve.Static
+import Heddle.Serve.Status
+import Heddle.Serve.StatusFigures
+import Heddle.Serve.StatusPage
+import Heddle.Serve.Traceparent
+import Heddle.Serve.UpstreamFigures
 import Heddle.Serve.Users

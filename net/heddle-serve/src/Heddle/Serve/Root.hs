@@ -11,6 +11,7 @@
 module Heddle.Serve.Root
   ( Root,
     openRoot,
+    noRoot,
     closeRoot,
     refreshRoot,
     currentRoot,
@@ -49,9 +50,15 @@ openRoot path = mask_ $ do
   fd <- fromIntegral <$> checked (C.unpack path) (openFile path directoryOnly)
   pure (Root path fd ws)
 
+-- | A root that has no files: opening one beneath it fails with EBADF.
+--
+-- [Blocks]: never.
+noRoot :: IO Root
+noRoot = Root C.empty (-1) <$> newWords 1
+
 -- | Close the root's descriptor.
 closeRoot :: Root -> IO ()
-closeRoot = void . closeFile . rootFd
+closeRoot root = unless (rootFd root < 0) (void (closeFile (rootFd root)))
 
 -- | Look the root's path up now. If it names another directory, that directory atomically
 -- replaces the old one under the same descriptor number: a request that is opening a file
@@ -61,7 +68,7 @@ closeRoot = void . closeFile . rootFd
 -- [Blocks]: holds an OS thread.
 -- [Threads]: any.
 refreshRoot :: Root -> IO ()
-refreshRoot root = mask_ $ do
+refreshRoot root = unless (rootFd root < 0) . mask_ $ do
   r <- openFile (rootPath root) directoryOnly
   when (r >= 0) $ do
     let new = fromIntegral r

@@ -17,13 +17,18 @@ module Heddle.Serve.Routes
     RouteTarget (..),
     RoutePattern (..),
     parseRoute,
+    parsePattern,
     renderPattern,
     repeatedPattern,
+    servesAll,
 
     -- * Looking them up
     Routes,
     newRoutes,
     noRoutes,
+    addRoute,
+    routePatterns,
+    routePosition,
     findRoute,
     Found (..),
     LocalFile (..),
@@ -37,6 +42,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.List (group, sort, sortOn)
+import Data.Maybe (listToMaybe)
 import Data.Ord (Down (..))
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
@@ -85,6 +91,7 @@ parseRoute readTarget text = case break (== '=') text of
   (_, "=") -> Left ("expected PREFIX=TARGET, and nothing follows '=' in '" ++ text ++ "'")
   (prefix, rest) -> RouteSpec <$> parsePattern prefix <*> readTarget (drop 1 rest)
 
+-- | Read a prefix, or a prefix and a suffix such as @\/*.php@.
 parsePattern :: String -> Either String RoutePattern
 parsePattern text = case decodePath (encodeUtf8 (T.pack text)) of
   Left PathNotAbsolute -> Left ("the prefix '" ++ text ++ "' does not begin with a slash; write /" ++ text)
@@ -105,6 +112,10 @@ renderPattern (RoutePattern prefix suffix)
   | B.null suffix = if B.null prefix then "/" else C.unpack (pathBytes prefix)
   | otherwise = C.unpack (pathBytes prefix <> "/*" <> suffix)
 
+-- | Whether a pattern takes every path.
+servesAll :: RoutePattern -> Bool
+servesAll (RoutePattern prefix suffix) = B.null prefix && B.null suffix
+
 -- | A pattern that occurs twice.
 repeatedPattern :: [RouteSpec] -> Maybe RoutePattern
 repeatedPattern specs = case [p | p : _ : _ <- group (sort (map specPattern specs))] of
@@ -117,6 +128,16 @@ newtype Routes = Routes [(RoutePattern, Gateway)]
 -- | Make routes of patterns, which must be different.
 newRoutes :: [(RoutePattern, Gateway)] -> Routes
 newRoutes = Routes . sortOn (\(RoutePattern prefix suffix, _) -> Down (B.length prefix, B.length suffix))
+
+-- | One more route; 'Nothing' if there is one for its pattern.
+addRoute :: RoutePattern -> Gateway -> Routes -> Maybe Routes
+addRoute pattern' gateway (Routes routes)
+  | pattern' `elem` map fst routes = Nothing
+  | otherwise = Just (newRoutes ((pattern', gateway) : routes))
+
+-- | The patterns, the most particular first.
+routePatterns :: Routes -> [RoutePattern]
+routePatterns (Routes routes) = map fst routes
 
 -- | Files only.
 noRoutes :: Routes
@@ -151,19 +172,24 @@ afterRedirect (Redirected asked hops) found = found {foundPlace = (foundPlace fo
 --
 -- [Cost]: a comparison for each route.
 findRoute :: Routes -> UriPath -> Maybe Found
-findRoute (Routes routes) path = case [found | (pattern', gateway) <- routes, Just found <- [match pattern' gateway]] of
-  found : _ -> Just found
-  [] -> Nothing
+findRoute (Routes routes) path = listToMaybe [found | (pattern', gateway) <- routes, Just found <- [matched path pattern' gateway]]
+
+-- | The place of a path's route in 'routePatterns'.
+--
+-- [Cost]: a comparison for each route.
+routePosition :: Routes -> UriPath -> Maybe Int
+routePosition (Routes routes) path = listToMaybe [i | (i, (pattern', gateway)) <- zip [0 ..] routes, Just _ <- [matched path pattern' gateway]]
+
+matched :: UriPath -> RoutePattern -> Gateway -> Maybe Found
+matched path (RoutePattern prefix suffix) gateway
+  | not isBelow = Nothing
+  | B.null suffix = Just (Found gateway place False)
+  | isUpToSuffix suffix (placeRest place) = Just (Found gateway place True)
+  | otherwise = Nothing
   where
+    place = placeOf prefix path
     relative = pathRelative path
-    match (RoutePattern prefix suffix) gateway
-      | not (isBelow prefix) = Nothing
-      | B.null suffix = Just (Found gateway place False)
-      | isUpToSuffix suffix (placeRest place) = Just (Found gateway place True)
-      | otherwise = Nothing
-      where
-        place = placeOf prefix path
-    isBelow prefix =
+    isBelow =
       B.null prefix
         || (prefix `B.isPrefixOf` relative && (B.length relative == B.length prefix || C.index relative (B.length prefix) == '/'))
 

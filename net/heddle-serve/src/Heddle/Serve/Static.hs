@@ -16,6 +16,7 @@ module Heddle.Serve.Static
   ( Site (..),
     Kept,
     newKept,
+    keptBytes,
     staticHandler,
     staticHandlerFor,
     staticAtOnce,
@@ -80,6 +81,13 @@ data Kept = Kept
 -- | Nothing yet.
 newKept :: IO Kept
 newKept = Kept <$> newFileCache <*> newMemo <*> newErrorPages
+
+-- | How much it is.
+--
+-- [Units]: bytes of replies.
+-- [Threads]: any.
+keptBytes :: Kept -> IO Int
+keptBytes = cacheHeld . keptFiles
 
 -- Larger files are sent from the page cache instead of kept in memory.
 smallFile :: Int64
