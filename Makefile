@@ -150,9 +150,11 @@ repl: ## a library in GHCi, from source: make repl PKG=heddle-io
 DOCSDIR ?= $(BUILDDIR)/docs
 
 .PHONY: docs
-docs: $(CABAL_CONFIG) ## the Haddocks of all libraries, with sources, in dist-newstyle/docs: bin/heddle serve dist-newstyle/docs
+docs: setup $(CABAL_CONFIG) ## a site of all pages, with the Haddocks and their sources, in dist-newstyle/docs: bin/heddle serve dist-newstyle/docs
 	@cabal haddock $(CABAL_FLAGS) -v1 --haddock-hyperlink-source --haddock-quickjump '--haddock-html-location=https://hackage.haskell.org/package/$$pkg-$$version/docs' $(addprefix lib:,$(LIBRARIES))
-	@scripts/docs.py $(BUILDDIR) $(DOCSDIR)
+	@mkdir -p $(DOCSDIR)
+	@scripts/docs.py $(BUILDDIR) $(DOCSDIR)/api
+	@scripts/site.py $(DOCSDIR)
 
 .PHONY: test-repl
 test-repl: ## GHCi loads every library and program from its source
@@ -180,7 +182,7 @@ test-sdist: ## a program outside the checkout, built from the source packages al
 	@scripts/test_sdist.sh
 
 .PHONY: check
-check: check-format check-modules check-packages check-links check-results check-compilers check-generated check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
+check: check-format check-modules check-packages check-links check-site check-results check-compilers check-generated check-lint check-ordering check-sanitize check-warnings check-documentation check-safe-points check-pages ## style, warnings, documentation, sanitizers
 	@echo "check: ok"
 
 .PHONY: check-format
@@ -198,6 +200,10 @@ check-packages: ## no import of another package's Internal; the documents' packa
 .PHONY: check-links
 check-links: ## relative links, anchors and names of modules in all pages resolve
 	@scripts/check_links.py
+
+.PHONY: check-site
+check-site: ## make docs can make its site, and every link in it leads somewhere
+	@scripts/site.py --check
 
 .PHONY: check-results
 check-results: ## the numbers in the pages are those of docs/results
@@ -259,6 +265,13 @@ serve: command ## build the command, then serve examples/site on http://localhos
 bench-programs: setup-bench build
 	@$(MAKE) --no-print-directory -C bench
 
+.PHONY: bench bench-quick
+bench: bench-programs ## every benchmark, recorded in docs/results and written into the pages
+	@python3 bench/everything.py $(BENCH)
+
+bench-quick: bench-programs ## a quarter of an hour of them, and a page in bench/build/results beside the documents' figures
+	@python3 bench/everything.py --quick $(BENCH)
+
 .PHONY: bench-io
 bench-io: bench-programs ## the event manager against C and GHC's own
 	@python3 bench/run.py io $(BENCH)
@@ -282,6 +295,11 @@ bench-h2: bench-programs ## HTTP/2 against nginx and h2o
 .PHONY: bench-gateways
 bench-gateways: bench-programs ## the reverse proxy, FastCGI and CGI against nginx and lighttpd
 	@python3 bench/run.py gateways $(BENCH)
+
+.PHONY: bench-operate
+bench-operate: bench-programs ## threads and processes, logs, routes, compressed files, idle clients, reloads, against nginx
+	@python3 bench/run.py operate $(BENCH)
+
 .PHONY: bench-openflow
 bench-openflow: bench-programs ## an OpenFlow controller against C and ovs-testcontroller
 	@python3 bench/run.py openflow $(BENCH)
@@ -311,7 +329,7 @@ bench-bytes: bench-programs ## numbers, UTF-8, JSON, hashes against bytestring, 
 	@python3 bench/run.py bytes $(BENCH)
 
 .PHONY: results
-results: ## write docs/results/*.json, which BENCH=--keep records, into the pages
+results: ## write docs/results/*.json, which BENCH=--keep records, into the pages, and docs/results/index.html
 	@scripts/results.py
 
 .PHONY: compilers

@@ -121,6 +121,25 @@ def hosts():
     return "openflow-hosts", "a million hosts against a thousand, 100 switches", run
 
 
+def live_heap(place, switches):
+    """The heap, that of the controller itself included, for each of that many switches, in bytes: +RTS -hT counts what is alive
+    after a major collection."""
+    server = Server(place, "heddle", heddle("learning", "+RTS", "-hT", "-i0.5", "-RTS"))
+    try:
+        Load(place, "-s", str(switches), "-M", "2", "--window", "1", "--rate", str(switches))(server, 4)
+    finally:
+        server.stop()
+    sums = []
+    with open(place.path("heddle.hp"), encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("BEGIN_SAMPLE"):
+                sums.append(0)
+            elif sums and "\t" in line:
+                sums[-1] += int(line.rpartition("\t")[2])
+    # The first is of a process that begins, the last of one that ends.
+    return statistics.median(sums[1:-1]) / switches
+
+
 def storm():
     def run(place, _options, results):
         server = Server(place, "heddle", heddle())
@@ -150,6 +169,9 @@ def storm():
             results.figure("openflow-memory", each / 1024, "KiB", ".1f")
         finally:
             server.stop()
+        live = live_heap(place, 1000) / 1024
+        print(f"  {live:.1f} KiB of them live heap")
+        results.figure("openflow-live", live, "KiB", ".1f")
 
     return "openflow-idle", "a thousand switches connect, and then have little to do", run
 

@@ -261,16 +261,22 @@ def memory():
     return "memory", "what a branch that waits in a rendezvous takes", run
 
 
+def answers(text):
+    """Nanoseconds for each way of an example, from lines of a way and its time."""
+    times = collections.defaultdict(list)
+    for line in text.splitlines():
+        way, _, time = line.rpartition(" ")
+        times[way].append(int(time))
+    return {way: statistics.median(list_[1:]) for way, list_ in times.items()}
+
+
+def core_counts(place):
+    """The numbers of cores that a curve has places for: the powers of two that this machine reaches."""
+    return [count for count in (1, 2, 4, 8, 16) if count <= len(place.cores)]
+
+
 def example(program, what, case=None, more=()):
     case = case or program
-
-    def answers(text):
-        """Nanoseconds for each way, from lines of a way and its time."""
-        times = collections.defaultdict(list)
-        for line in text.splitlines():
-            way, _, time = line.rpartition(" ")
-            times[way].append(int(time))
-        return {way: statistics.median(list_[1:]) for way, list_ in times.items()}
 
     def run(place, options, results):
         command = [EXAMPLES, program, "--times", "--rounds", str(ANSWERS), *more]
@@ -289,6 +295,14 @@ def example(program, what, case=None, more=()):
             milliseconds = [time / 1e6 for time in times]
             print(f"  {way:16}  {spread(milliseconds, '.3f'):>28}  {spread(gain, '.2f'):>22}")
             results.measured(f"examples-{case}", way, wall_ms=milliseconds)
+        # The figures' curves: each way by cores. Sequential is the same everywhere.
+        for count in core_counts(place):
+            curve = collections.defaultdict(list)
+            for _ in range(options.rounds):
+                for way, time in answers(place.output([*command, "--cores", str(count)], f"-N{count}")).items():
+                    curve[way].append(time / 1e6)
+            for way, times in curve.items():
+                results.measured(f"examples-{case}", f"{way}-on-{count}", wall_ms=times)
         for way in samples:
             if way not in ("sequential", "par/pseq"):
                 ratios(f"examples-{case}-{way}/sequential", samples[way], base, results)
@@ -301,6 +315,25 @@ def example(program, what, case=None, more=()):
     return f"examples-{case}", what, run
 
 
+def intervals():
+    """The trade-off that section 6.3.1 names and leaves open: how often the searching threads meet."""
+    tried = (10, 100, 1000, 10000, 100000)
+
+    def run(place, options, results):
+        times = collections.defaultdict(list)
+        for name in in_turn([f"{interval} on {count}" for interval in tried for count in core_counts(place)], options.rounds):
+            interval, _, count = name.partition(" on ")
+            command = [EXAMPLES, "search", "--times", "--rounds", str(ANSWERS), "--interval", interval, "--cores", count, "--only", "rendezvous"]
+            times[name].append(answers(place.output(command, f"-N{count}"))["rendezvous"] / 1e6)
+        print(f"  {'interval on cores':>20}  {'wall ms':>28}")
+        for name, values in times.items():
+            print(f"  {name:>20}  {spread(values, '.1f'):>28}")
+            interval, _, count = name.partition(" on ")
+            results.measured("search-interval", f"{interval}-on-{count}", wall_ms=values)
+
+    return "search-interval", "Figures 23 and 24: the same search, by how many numbers each thread looks at between two meetings", run
+
+
 CASES = [
     *(table_1(n) for n in THREADS),
     two_party(),
@@ -311,6 +344,7 @@ CASES = [
     example("maximum", "the same of 40,000,000", "maximum-long", ["--size", "40000000", "--repeat", "1"]),
     example("sat", "Figures 21 and 22: 600 variables, 2,500 clauses, no model"),
     example("search", "Figures 23 and 24: a key in a list of 420,000 numbers"),
+    intervals(),
     example("filter", "Figures 25 and 27: a filter over 50,000 samples"),
     example("histogram", "Figures 26 and 27: the shades of a picture of 565 KB"),
     example("histogram", "the same 100 times over, in jobs of 100,000 pixels", "histogram-long", ["--size", "100", "--job", "100000", "--repeat", "1"]),

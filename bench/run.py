@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Heddle against C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
-usage: run.py io|serve|wai|tls|h2|gateways|openflow|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
+usage: run.py io|serve|wai|tls|h2|gateways|operate|openflow|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
               [--only NAME]... [--list] [--keep [FILE]]
 
 All contenders of a case run in turn within each round, and a ratio compares two measurements of one round;
@@ -22,6 +22,7 @@ import fronts
 import gateways
 import mpi
 import openflow
+import operate
 import parallel
 import rendezvous
 import servers
@@ -34,6 +35,7 @@ SUITES = {
     "tls": (fronts.FrontPlace, fronts.CASES["tls"]),
     "gateways": (gateways.GatewayPlace, gateways.CASES),
     "h2": (fronts.FrontPlace, fronts.CASES["h2"]),
+    "operate": (operate.OperatePlace, operate.CASES),
     "openflow": (servers.ServerPlace, openflow.CASES),
     "par": (parallel.ParallelPlace, parallel.CASES),
     "rendezvous": (rendezvous.RendezvousPlace, rendezvous.CASES),

@@ -117,7 +117,8 @@ def c_twin(name, threads=1):
 
 
 def heddle(place, *more, cores=1):
-    return lambda port: [HEDDLE, "serve", place.site, "--listen", f"127.0.0.1:{port}", "--cores", str(cores), *more]
+    of_cores = [] if cores is None else ["--cores", str(cores)]
+    return lambda port: [HEDDLE, "serve", place.site, "--listen", f"127.0.0.1:{port}", *of_cores, *more]
 
 
 def peer(place, name, program, arguments, sendfile="on", more=None):
@@ -135,6 +136,8 @@ def peer(place, name, program, arguments, sendfile="on", more=None):
             "USER": pwd.getpwuid(os.getuid()).pw_name,
             "GROUP": grp.getgrgid(os.getgid()).gr_name,
             "SENDFILE": sendfile,
+            "ACCESS": "off",
+            "COMPRESSED": "",
             **(more or {}),
         }
         for file_name in os.listdir(os.path.join(BENCH, "peers")):

@@ -62,6 +62,8 @@ apt_get() {
 
 leave_root() {
   umount -l "$root/proc" "$root/sys" "$root/dev" 2>/dev/null || true
+  # ip mounts the folder of its network namespaces on itself.
+  umount -l "$root/run/netns" 2>/dev/null || true
   rm -rf --one-file-system "$work"
 }
 

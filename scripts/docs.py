@@ -39,7 +39,7 @@ dd {{ margin: 0 }}
 <body>
 <h1>Heddle</h1>
 <p>Concurrent and parallel Haskell that is fast enough to replace C: plain blocking code in cheap threads, on all cores.</p>
-<p><a href="modules.html">All modules</a> · <a href="doc-index.html">All names</a></p>
+<p><a href="../index.html">The documents</a> · <a href="modules.html">All modules</a> · <a href="doc-index.html">All names</a></p>
 {rooms}
 </body>
 </html>
@@ -110,7 +110,7 @@ def main():
     unlink_hidden(new)
     shutil.rmtree(out, ignore_errors=True)
     os.rename(new, out)
-    print(f"{out}/index.html; to read it: bin/heddle serve {out}")
+    print(f"Haddocks: {out}/index.html")
 
 
 if __name__ == "__main__":

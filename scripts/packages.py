@@ -23,7 +23,7 @@ import sys
 # From the top to the bottom: a package depends on packages of its own room and of rooms below it.
 ROOMS = {
     "app": "the `heddle` command",
-    "measure": "timelines of event logs",
+    "measure": "benchmarks, timelines of event logs",
     "net": "sockets, HTTP, the web server",
     "cluster": "messages between processes",
     "stream": "pipelines and the stream language",

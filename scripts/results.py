@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the benchmarks' results into the documents, from docs/results/*.json; docs/results/README.md has all of them.
+"""Writes the benchmarks' results into the documents, from docs/results/*.json; docs/results/README.md has all of them, and
+docs/results/index.html those that answer figures of the documents behind Heddle (results_page.py).
 
 usage: results.py [--check]
 
@@ -22,7 +23,8 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join("docs", "results")
 INDEX = os.path.join(RESULTS, "README.md")
-SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes")
+PAGE = os.path.join(RESULTS, "index.html")
+SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes")
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 MARKED = re.compile(r"<!--=(.*?)-->(.*?)<!--/-->")
 NAMED = re.compile(r"`([^`\s]+)` (-?\d[\d,]*(?:\.\d+)?)( \[[^]]*\])?(?![\d.]*\d)")
@@ -38,9 +40,9 @@ class Wrong(Exception):
 class Results:
     """Every result by its name, and the runs that they come from."""
 
-    def __init__(self):
-        self.suites, self.values = {}, {}
-        for path in sorted(glob.glob(os.path.join(RESULTS, "*.json"))):
+    def __init__(self, folder=RESULTS):
+        self.suites, self.values, self.measured = {}, {}, {}
+        for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
             with open(path, encoding="utf-8") as file:
                 document = json.load(file)
             suite = document["suite"]
@@ -50,7 +52,7 @@ class Results:
                     if value["name"] in self.values:
                         raise Wrong(f"{path}: {value['name']} is there twice")
                     self.values[value["name"]] = value
-        self.used = set()
+                    self.measured[value["name"]] = case["run"]
 
     def fill(self, marker):
         name, *words = marker.split()
@@ -170,9 +172,18 @@ def main():
         results = Results()
     except Wrong as reason:
         sys.exit(f"results: {reason}")
-    for path in pages() + [INDEX]:
+    # Not above: it imports this module.
+    import results_page
+
+    complaints += [f"{results_page.SEEDS}: there is no result {name}" for name in results_page.names(results_page.load()) if name not in results.values]
+    for path in pages() + [INDEX, PAGE]:
         before = open(path, encoding="utf-8").read() if os.path.exists(path) else ""
-        after = index(results) if path == INDEX else filled(results, path, before, complaints)
+        if path == INDEX:
+            after = index(results)
+        elif path == PAGE:
+            after = results_page.page(results)
+        else:
+            after = filled(results, path, before, complaints)
         if after != before:
             changed.append(path)
             complaints += [f"{path}: {line}" for line in differing(before, after)] if sys.argv[1:] else []

@@ -20,7 +20,7 @@ packages=(
 libraries_packages=(
   git python3 openssl ca-certificates
   libghc-quickcheck2-dev libghc-tasty-dev libghc-tasty-hunit-dev libghc-tasty-quickcheck-dev
-  libghc-inspection-testing-dev libghc-weigh-dev
+  libghc-inspection-testing-dev libghc-weigh-dev libghc-statistics-dev
   # heddle-aeson, heddle-mpi, and what the tests compare with
   libghc-aeson-dev libghc-cereal-dev libghc-scientific-dev libghc-unordered-containers-dev libghc-random-dev
   # bench/ is a package of the project, so the solver asks for these even where it is not built.
@@ -54,15 +54,15 @@ libraries_packages=(
   bsdextrautils
 )
 everything_packages=(
-  # make check
-  ormolu hlint
+  # make check, and make docs
+  ormolu hlint cmark-gfm
   # make test: real clients, and a proxy
   wget chromium
   # make test: what unpacks compressed files, makes and hashes passwords, and a terminal
   brotli zstd apache2-utils bsdutils procps
 )
-# What some releases do not have: what compares with it is left out.
-optional_packages=(libghc-monad-par-dev h2o)
+# What some releases do not have: what compares with it is left out. Of prometheus, promtool checks the metrics of heddle serve.
+optional_packages=(libghc-monad-par-dev h2o prometheus)
 bench_packages=(nginx-light lighttpd php-fpm mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
   g++ libsimdjson-dev openvswitch-testcontroller)
 

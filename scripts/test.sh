@@ -8,7 +8,19 @@ set -uo pipefail
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-"$@" 2>&1 | tee "$log"
+# Says how long each suite took, behind its result.
+clock() {
+  local line began=0
+  while IFS= read -r line; do
+    case $line in
+      "Test suite "*": RUNNING"*) began=$SECONDS ;;
+      "Test suite "*": PASS" | "Test suite "*": FAIL") line="$line ($((SECONDS - began)) s)" ;;
+    esac
+    printf '%s\n' "$line"
+  done
+}
+
+"$@" 2>&1 | clock | tee "$log"
 code=${PIPESTATUS[0]}
 
 echo
@@ -27,17 +39,19 @@ awk -v file="${HEDDLE_SUMMARY:-}" '
   /^Test suite .*: RUNNING/ { suite = $3; sub(/:$/, "", suite); detail = "" }
   /^All [0-9]+ tests? passed/ { detail = $2 " passed"; passed += $2 }
   /^[0-9]+ out of [0-9]+ tests? failed/ { detail = $1 " of " $4 " failed"; failed += $1; passed += $4 - $1 }
-  /^Test suite .*: (PASS|FAIL)$/ {
+  /^Test suite .*: (PASS|FAIL) \([0-9]+ s\)$/ {
     name = $3; sub(/:$/, "", name)
     if (name != suite) detail = ""
-    printf "  %-32s %s  %s\n", name, $NF, detail
-    if (file != "") print name, $NF, detail >>file
+    took = substr($5, 2)
+    printf "  %-32s %s  %-16s %5d s\n", name, $4, detail, took
+    if (file != "") print name, $4, detail >>file
     suites++
-    if ($NF == "FAIL") bad++
+    seconds += took
+    if ($4 == "FAIL") bad++
   }
   END {
     if (complaints != "") printf "\nWhat failed:\n%s\n", complaints
-    printf "%d suites (%d failed), %d tests passed, %d failed\n", suites, bad, passed, failed
+    printf "%d suites (%d failed), %d tests passed, %d failed, in %d min %d s\n", suites, bad, passed, failed, seconds / 60, seconds % 60
   }
 ' "$log"
 if grep -q '^All 0 tests passed' "$log"; then

@@ -8,7 +8,7 @@ module ControllerCommand
   )
 where
 
-import Control.Monad (unless, void, when)
+import Control.Monad (unless, void)
 import Data.ByteString.Char8 qualified as C
 import Data.IntMap.Strict qualified as IntMap
 import Heddle.Http qualified as Http
@@ -113,6 +113,7 @@ run chosen = do
   opening <- tls
   hSetBuffering stdout LineBuffering
   terminal <- hIsTerminalDevice stderr
+  logsThere <- hIsTerminalDevice stdout
   stop <- newWaitCell
   let onSignal = unpark stop
       config =
@@ -120,8 +121,8 @@ run chosen = do
           { configAddress = address,
             configTls = opening,
             configTell = \event -> unless (optionQuiet chosen) $ do
-              when terminal (hPutStr stderr "\r\ESC[K")
-              putStrLn (renderEvent event)
+              -- In one write: another stream's would come before or after it.
+              putStrLn ((if terminal && logsThere then "\r\ESC[K" else "") ++ renderEvent event)
           }
   void (installHandler sigPIPE Ignore Nothing)
   -- Not a second time: a second signal ends the process at once.

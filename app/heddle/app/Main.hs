@@ -12,7 +12,7 @@ import Control.Monad (join)
 import ControllerCommand (controllerCommand)
 import Data.ByteString.Char8 qualified as Char8
 import Data.Either (fromLeft)
-import Data.List (intercalate)
+import Data.List (intercalate, isPrefixOf, sort, stripPrefix)
 import Endings (endWith, inheritInterrupt)
 import FindCommand (findCommand, findInfo)
 import GHC.IO.Encoding (getFileSystemEncoding)
@@ -24,7 +24,9 @@ import Inputs (toBytes)
 import JsonCommand (jsonCommand)
 import OfbenchCommand (ofbenchCommand)
 import Options.Applicative
+import Options.Applicative.Common (mapParser)
 import Options.Applicative.Help.Levenshtein (editDistance)
+import Options.Applicative.Types (OptName (..), OptReader (..), optMain)
 import PasswordCommand (passwordCommand)
 import PipeCommand (pipeCommand)
 import ServeCommand (serveCommand)
@@ -56,7 +58,7 @@ main = do
         -- Help, the version, or a mistake: without handles, hence without the event manager.
         Failure failure -> do
           (text, code) <- renderFailure failure <$> getProgName
-          leave text code
+          leave (suggesting words' text) code
         completion -> run (join (handleParseResult completion))
     leave text code =
       toBytes (text ++ "\n") >>= writeText (if code == ExitSuccess then 1 else 2) >>= \case
@@ -93,6 +95,25 @@ subcommands =
   [ (name, about {infoParser = infoParser about <**> version internal})
     | (name, about) <- [("serve", serveCommand), ("find", findInfo), ("pipe", pipeCommand), ("json", jsonCommand), ("trace", traceCommand), ("password", passwordCommand), ("controller", controllerCommand), ("ofbench", ofbenchCommand)]
   ]
+
+-- Name the nearest option below the message about one that is not there. optparse-applicative does so only while a word that
+-- must be given is missing.
+suggesting :: [String] -> String -> String
+suggesting words' text = case (words', lines text) of
+  (word : _, first : rest)
+    | Just about <- lookup word subcommands,
+      Just wrong <- stripPrefix "Invalid option `" first,
+      not (any (isPrefixOf "Did you mean") rest),
+      (distance, nearest) : _ <- sort [(editDistance (takeWhile (`notElem` "='") wrong) name, name) | name <- concat (mapParser (\_ one -> longNames (optMain one)) (infoParser about))],
+      distance <= 2 ->
+      intercalate "\n" (first : "" : "Did you mean this?" : ("    " ++ nearest) : rest)
+  _ -> text
+  where
+    longNames :: OptReader a -> [String]
+    longNames = \case
+      OptReader names _ _ -> ["--" ++ name | OptLong name <- names]
+      FlagReader names _ -> ["--" ++ name | OptLong name <- names]
+      _ -> []
 
 -- optparse-applicative suggests too, but prints the whole usage below it.
 unknownCommand :: String -> String

@@ -38,6 +38,7 @@ import ServeLimits (limitOptions)
 import ServeLogs
 import ServeProcess
 import ServeSandbox (SandboxOptions, sandboxOptions, sandboxed)
+import ServeStatus (statusRules)
 import ServeTerminal
 import System.Directory (findExecutable)
 import System.Environment (getExecutablePath)
@@ -51,7 +52,7 @@ serveCommand =
   info
     (run <$> options)
     ( fullDesc
-        <> progDesc "Serve a directory's files over HTTP and HTTPS"
+        <> progDesc "Serve a directory's files, programs and other servers over HTTP and HTTPS"
         <> footer
           "SIGTERM, SIGINT (Ctrl-C) and SIGQUIT let open requests finish, then end; a second signal \
           \ends at once. SIGUSR1 opens the logs again. SIGHUP does that, and opens DIR and everything else again that is served. SIGUSR2 starts the program \
@@ -63,7 +64,7 @@ serveCommand =
 options :: Parser (Either String Chosen)
 options =
   build
-    <$> strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve")
+    <$> optional (strArgument (metavar "DIR" <> action "directory" <> help "The directory to serve; not needed if a route such as --proxy /=URL answers for every path"))
     <*> many
       ( option
           (eitherReader parseListen)
@@ -74,6 +75,7 @@ options =
     <*> many routes
     <*> proxying
     <*> programRules
+    <*> statusRules
     <*> certificates
     <*> switch (long "redirect-https" <> help "Redirect requests on addresses without https:// to the first address with it")
     <*> optional
@@ -129,9 +131,9 @@ options =
           (long "proxy-protocol" <> metavar "NETWORK" <> help "Connections from this network, such as those of a load balancer, begin with a header of the PROXY protocol (version 1 or 2), which names the client; unix for Unix sockets; may be given more than once")
       )
   where
-    build directory listen routed proxied ruled tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files (LogChoices format logs) showing limits guards sandbox processes opens announced =
+    build directory listen routed proxied ruled watched tls redirect strict cores accessLog indexes dotted drain idle most pidFile user one choice files (LogChoices format logs) showing limits guards sandbox processes opens announced =
       tlsOf tls <&> \source ->
-        Chosen showing opens sandbox processes $
+        Chosen showing opens sandbox processes . watched $
           defaults
             { serveSites = site :| [],
               serveListen = if null listen then serveListen defaults else listen,
@@ -149,8 +151,8 @@ options =
               serveSettings = limits (serveSettings defaults) {settingIdle = seconds idle, settingConnections = most, settingStrictTransport = foldMap maxAge strict}
             }
       where
-        defaults = defaultServeOptions directory
-        blank = defaultSite (Just directory)
+        defaults = standard
+        blank = defaultSite directory
         site =
           ruled
             blank
@@ -163,7 +165,7 @@ options =
                 siteGuard = guards
               }
     maxAge n = C.pack ("max-age=" ++ show n)
-    -- For the help: the defaults do not depend on the directory.
+    -- The defaults do not depend on the directory.
     standard = defaultServeOptions "."
     wholeSeconds (Nanos n) = n `quot` 1000000000
     backend = \case
@@ -288,8 +290,13 @@ positive most what = eitherReader $ \text -> case reads text of
 data Chosen = Chosen !LogChoice !Bool !SandboxOptions !(Maybe Int) !ServeOptions
 
 run :: Either String Chosen -> IO ()
-run = either refuse serve
+run = either refuse serve . (>>= consistent)
   where
+    consistent chosen@(Chosen _ _ _ processes given)
+      | Just _ <- processes, Just _ <- serveStatus given = Left "each process of --processes counts for itself, so --status would show one of them; serve by threads (--cores)"
+      | all nothingAtRoot (serveSites given) = Left (displayException NothingToServe)
+      | otherwise = Right chosen
+    nothingAtRoot site = null (siteDirectory site) && not (any (servesAll . specPattern) (siteRoutes site))
     refuse why = do
       putErrorLine ("heddle serve: " ++ why)
       exitWith (ExitFailure 2)
@@ -338,11 +345,13 @@ serve (Chosen showing opens sandbox processes given) = do
 -- by now starts that one.
 sameCommand :: IO (Maybe (FilePath, [String]))
 sameCommand = do
-  running <- getExecutablePath
+  -- A chroot may have no /proc, and then there is no successor and no sandbox.
+  running <- fromRight "" <$> trySync getExecutablePath
   given <- trySync (C.readFile "/proc/self/cmdline")
   arguments <- either (const (pure [])) (traverse decoded . filter (not . C.null) . C.split '\0') given
   case arguments of
     [] -> pure Nothing
+    _ | null running -> pure Nothing
     name : _ -> do
       found <- if '/' `elem` name then pure (Just name) else findExecutable name
       usable <- maybe (pure False) (fmap (fromRight False) . trySync . (\path -> fileAccess path False False True)) found

@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : ServeSandbox
 -- Description : heddle serve's options for what the process may do
@@ -17,6 +19,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Char (isSpace)
 import Data.Either (rights)
+import Data.Foldable (toList)
 import Data.List (isPrefixOf, nub, sort)
 import Data.List.NonEmpty qualified as NonEmpty
 import Data.Maybe (isJust, mapMaybe, maybeToList)
@@ -24,7 +27,7 @@ import Foreign.C.String (CString)
 import Foreign.C.Types (CInt (..), CSize (..))
 import Foreign.Marshal.Array (withArray0)
 import Foreign.Ptr (Ptr, nullPtr)
-import Heddle.Prim.Errno (Errno (..), describeErrno)
+import Heddle.Prim.Errno (Errno (..), describeErrno, pattern ENOENT)
 import Heddle.Prim.Exception (IOException, try, trySync)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Serve
@@ -77,17 +80,18 @@ sandboxed (SandboxOptions mode shows' reads' writes) opens options arguments = d
     putStr (render (mode == Off || opens && mode == Auto) (version > 0) plan)
     exitSuccess
   -- A successor has inherited it.
-  unless (isJust already || mode == Off || opens && mode == Auto || null arguments) $ do
+  unless (isJust already || mode == Off || opens && mode == Auto) $ do
     records <- recordsOf plan
     words' <- traverse toBytes arguments
-    errno <- unsafeUseAsCStringLen records $ \(p, n) -> withStrings words' (c_restart p (fromIntegral n) (if mode == On then 1 else 0))
+    -- Without /proc it is not known what to execute again.
+    errno <- if null arguments then pure (fromIntegral (errnoNumber ENOENT)) else unsafeUseAsCStringLen records $ \(p, n) -> withStrings words' (c_restart p (fromIntegral n) (if mode == On then 1 else 0))
     when (mode == On) $ do
       putErrorLine ("heddle serve: the sandbox cannot be entered: " ++ describeErrno (Errno (fromIntegral errno)) ++ ".\n  Give --sandbox off, or mount /proc.")
       exitWith (ExitFailure 2)
 
 planOf :: Mode -> [FilePath] -> [FilePath] -> ServeOptions -> IO Plan
 planOf mode reads' writes options = do
-  program <- getExecutablePath
+  program <- toList <$> trySync getExecutablePath
   libraries <- mappedDirectories
   homes <- sequence [getHomeDirectory, pure "/", pure "/home", pure "/root"]
   directories <- concat <$> traverse (withParents homes) (nub (concat [maybeToList (siteDirectory site) ++ [p | RouteSpec _ (FilesIn p) <- siteRoutes site] | site <- sites]))
@@ -107,7 +111,7 @@ planOf mode reads' writes options = do
   let resolve path = if "/" `isPrefixOf` path then path else here ++ "/" ++ path
       rules =
         [(Reading, p) | p <- directories ++ concat certificates ++ concat users ++ system ++ ["/usr/lib", "/usr/share/zoneinfo", "/proc", "/sys", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"] ++ map resolve reads']
-          ++ [(Executing, p) | p <- takeDirectory program : libraries ++ map resolve programs ++ (if null programs then [] else ["/bin", "/sbin", "/usr", "/lib", "/lib64"])]
+          ++ [(Executing, p) | p <- map takeDirectory program ++ libraries ++ map resolve programs ++ (if null programs then [] else ["/bin", "/sbin", "/usr", "/lib", "/lib64"])]
           ++ [(Writing, p) | p <- ["/dev/null", "/dev/tty"] ++ map (directoryOf . resolve) (logs ++ sockets) ++ map directoryOf linked ++ map resolve writes]
       -- Programs, and files that are anywhere, need what nobody has listed.
       free = mode == Auto && (not (null programs) || any (fileFollow . siteFiles) sites)

@@ -86,7 +86,7 @@ say terminal chosen = \case
     writeWord (terminalShows terminal) 0 1
   where
     served = case serveSites chosen of
-      site :| [] -> fromMaybe "routes" (siteDirectory site)
+      site :| [] -> fromMaybe (intercalate ", " (map (renderPattern . specPattern) (siteRoutes site))) (siteDirectory site)
       sites -> count (length sites) "site"
     problem text = clear >> putErrorLine ("heddle serve: " ++ text)
     -- With a log of messages, they are in it.

@@ -75,7 +75,7 @@ help =
 
 refusals :: [TestTree]
 refusals =
-  [ refused "no directory" ["serve"] ["DIR"],
+  [ refused "no directory" ["serve"] ["nothing is served at /", "Give the directory"],
     testCase "mistypedCommandGotTheUsage: one sentence with the nearest command" $
       forM_ [("srve", "serve"), ("weave", "serve"), ("fnid", "find"), ("pip", "pipe"), ("jsn", "json"), ("finds", "find")] $ \(typed, meant) -> do
         ended <- runTool "heddle" [typed, "--help"]
@@ -86,7 +86,7 @@ refusals =
       complains ended []
       endedErr ended @?= "heddle: 'frobnicate' is not a command; there are serve, find, pipe, json, trace, password, controller, ofbench (see heddle --help)\n",
     refused "an option that is not there, and the nearest" ["serve", "--lisen", ":1"] ["--lisen", "Did you mean this?\n    --listen\n"],
-    refused "backtrackingLostTheCommand: an option that is not there gets the command's usage" ["serve", "/tmp", "--lisen", ":1"] ["--lisen", "Usage: heddle serve DIR"],
+    refused "backtrackingLostTheCommand: an option that is not there gets the command's usage" ["serve", "/tmp", "--lisen", ":1"] ["--lisen", "Did you mean this?\n    --listen\n", "Usage: heddle serve [DIR]"],
     refused "a directory that is missing" ["serve", "/no/such/directory"] ["heddle serve: cannot serve /no/such/directory", "ENOENT", "directory that exists"],
     refused "a file instead of a directory" ["serve", "/etc/passwd"] ["cannot serve /etc/passwd", "ENOTDIR", "not a directory"],
     refused "a port beyond the last" ["serve", "/tmp", "--listen", "localhost:65536"] ["65535"],

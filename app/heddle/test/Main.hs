@@ -4,12 +4,14 @@ import AuthTest qualified
 import ClientsTest qualified
 import CommandTest qualified
 import CompletionTest qualified
+import CookbookTest qualified
 import FindTest qualified
 import GuardTest qualified
 import JsonTest qualified
 import LogTest qualified
 import LogsTest qualified
 import MemoryTest qualified
+import OpenFlowTest qualified
 import OperateTest qualified
 import PipeTest qualified
 import PressureTest qualified
@@ -19,6 +21,7 @@ import ProxyTest qualified
 import ReloadTest qualified
 import SandboxTest qualified
 import SiteTest qualified
+import StatusTest qualified
 import System.Environment (setEnv)
 import TerminalTest qualified
 import Test.Tasty
@@ -30,4 +33,4 @@ main = do
   -- One after the other: some measure memory and time.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, LogsTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, GuardTest.tests, SandboxTest.tests, ProcessesTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests, ReloadTest.tests]
+    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, LogsTest.tests, SiteTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, GuardTest.tests, SandboxTest.tests, ProcessesTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests, StatusTest.tests, CookbookTest.tests, OpenFlowTest.tests, ReloadTest.tests]

@@ -5,6 +5,7 @@ module Program
     withProgram,
     withProgramIn,
     withProgramOn,
+    withProgramSaying,
     addressOf,
     signal,
     ends,
@@ -42,9 +43,11 @@ import System.Posix.Types (ProcessID)
 import System.Process
 import System.Timeout (timeout)
 
--- | A running @heddle serve@.
+-- | A running server, most often @heddle serve@.
 data Program = Program
   { programPid :: !ProcessID,
+    -- | The start-up line.
+    programLine :: !String,
     -- | From the start-up line, in order.
     programUrls :: ![String],
     programOut :: !(IO String),
@@ -67,16 +70,21 @@ withProgramIn = withProgramOn Inherit
 
 -- | The same with this as its standard input.
 withProgramOn :: StdStream -> [(String, String)] -> (FilePath, [String]) -> (Program -> IO a) -> IO a
-withProgramOn input changes (path, arguments) act = bracket start stop $ \(out, err, pid, exit, silent) -> do
+withProgramOn = withProgramSaying ("Serving ", " stops)")
+
+-- | The same for a server whose start-up line begins like this, and contains that.
+withProgramSaying :: (String, String) -> StdStream -> [(String, String)] -> (FilePath, [String]) -> (Program -> IO a) -> IO a
+withProgramSaying (beginning, part) input changes (path, arguments) act = bracket start stop $ \(out, err, pid, exit, silent) -> do
   let outputs = (++) <$> text out <*> text err
       text ref = C.unpack <$> readIORef ref
-  _ <- eventually "a start-up line 'Serving DIR on URL…'" ((,) <$> outputs <*> tryReadMVar exit) (\(o, e) -> any served (lines o) || isJust e)
+  _ <- eventually expected ((,) <$> outputs <*> tryReadMVar exit) (\(o, e) -> any served (lines o) || isJust e)
   began <- outputs
   case filter served (lines began) of
-    line : _ -> act (Program pid (filter url (words line)) (text out) (text err) exit silent)
-    [] -> unexpected "a start-up line 'Serving DIR on URL…'" (show began)
+    line : _ -> act (Program pid line (filter url (words line)) (text out) (text err) exit silent)
+    [] -> unexpected expected (show began)
   where
-    served line = "Serving " `isPrefixOf` line && " stops)" `isInfixOf` line
+    expected = "a start-up line '" ++ beginning ++ "…'"
+    served line = beginning `isPrefixOf` line && part `isInfixOf` line
     url w = any (`isPrefixOf` w) ["http://", "https://", "unix:"]
     start = do
       environment <- changed changes

@@ -13,7 +13,7 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 
 tests :: TestTree
-tests = testGroup "heddle serve --proxy" [forwarding, wrong]
+tests = testGroup "heddle serve --proxy" [forwarding, alone, wrong]
 
 forwarding :: TestTree
 forwarding = testCase "files of other servers, in turns, beside its own" . withDirectory $ \own -> withDirectory $ \one -> withDirectory $ \two -> do
@@ -33,6 +33,28 @@ forwarding = testCase "files of other servers, in turns, beside its own" . withD
       forM_ ["HTTP/1.1 502", "Retry-After: 1"] $ \part -> contains part (C.unpack (endedOut refused))
       signal front sigTERM
       ends front >>= (@?= ExitSuccess)
+
+alone :: TestTree
+alone = testCase "without a directory, a route must answer for every path" . withDirectory $ \behind -> do
+  B.writeFile (behind </> "page") (C.pack "behind")
+  withProgram (["serve", behind] ++ free) $ \a -> do
+    let upstream = takeWhile (/= ' ') (head (programUrls a))
+    withProgram (["serve", "--cores", "1", "--proxy", "/=" ++ upstream, "--cgi", "/cgi=/bin/true"] ++ free) $ \front -> do
+      programOut front >>= contains "Serving /, /cgi on http://"
+      page <- runTool "curl" ["-sS", "--max-time", "20", head (programUrls front) ++ "/page"]
+      (endedCode page, C.unpack (endedOut page)) @?= (ExitSuccess, "behind")
+      signal front sigTERM
+      ends front >>= (@?= ExitSuccess)
+    forM_
+      [ ([], "nothing is served at /"),
+        (["--proxy", "/app=" ++ upstream], "nothing is served at /"),
+        (["--fastcgi", "/*.php=127.0.0.1:1"], "nothing is served at /"),
+        (["--proxy", "/=" ++ upstream, "--error-page", "404=missing.html"], "no directory is served"),
+        (["--proxy", "/=" ++ upstream, "--spa"], "no directory is served")
+      ]
+      $ \(arguments, part) -> do
+        ended <- runTool "heddle" (["serve"] ++ arguments ++ free)
+        if endedCode ended == ExitFailure 2 then contains part (endedErr ended) else unexpected "exit code 2" (show ended)
 
 wrong :: TestTree
 wrong = testCase "what is not a URL, a network or a balance is refused" . withDirectory $ \d ->

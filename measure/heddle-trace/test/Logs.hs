@@ -47,7 +47,7 @@ encodeLog types blocks =
 
 -- | The types of the runtime that these tests use.
 plain :: [(Int, Int)]
-plain = [(0, 4), (1, 4), (2, 10), (3, 4), (4, 6), (8, 6), (9, 0), (10, 0), (18, 14), (19, 0xffff), (44, 0xffff), (53, 50), (200, 3)]
+plain = [(0, 4), (1, 4), (2, 10), (3, 4), (4, 6), (8, 6), (9, 0), (10, 0), (18, 14), (19, 0xffff), (44, 0xffff), (53, 50), (181, 0xffff), (200, 3)]
 
 -- | An event log with these bytes, while the action runs.
 withBytes :: ByteString -> (FilePath -> IO a) -> IO a

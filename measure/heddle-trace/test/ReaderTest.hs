@@ -53,6 +53,11 @@ tests =
       testCase "an undeclared event skips its block, and the next block is read" $ do
         (t, notes) <- reading (encodeLog plain [Block 0 0 9 [event 77 1 [(3, 5)], event 1 2 [(4, 7)]], Block 0 10 19 [event 1 12 [(4, 8)]]])
         (map threadNumber (traceThreads t), notes) @?= ([8], 1),
+      testCase "the mark of the log's end inside a block, as GHC 9.2 and later write it, is no damage" $ do
+        (t, notes) <- reading (encodeLog plain [Block 0 0 9 [event 1 2 [(4, 7)]], Block 0xffff 10 10 [B.pack [0xff, 0xff]]])
+        (map threadNumber (traceThreads t), notes) @?= ([7], 0)
+        (_, other) <- reading (encodeLog plain [Block 0 0 9 [event 1 2 [(4, 7)], B.pack [0, 1]]])
+        other @?= 1,
       testCase "bytes between blocks are skipped up to the next block" $ do
         let whole = encodeLog plain [Block 0 0 9 [event 1 2 [(4, 7)]]]
             next = B.drop (B.length (encodeLog plain []) - 2) (encodeLog plain [Block 1 10 19 [event 1 12 [(4, 8)]]])
@@ -87,6 +92,18 @@ tests =
             assertBool "collections" (or [collectionsCopied c > 0 | c <- traceCollections t])
             forM_ (traceCores t) $ \c ->
               coreRunning c + coreCollecting c + coreIdle c @?= traceEnd t - traceBegin t,
+      testCase "a thread that announces a wait for a descriptor waits for that, and not for an MVar" $ do
+        (t, notes) <- reading marked
+        notes @?= 0
+        [(reasonName (blockedReason b), blockedCount b, blockedTime b) | b <- traceBlocked t] @?= [("descriptor (heddle-io)", 1, 100), ("MVar", 1, 50)]
+        traceMessages t @?= 0,
+      testCase "a worker's time is that of running tasks, of searching and of sleeping" $ do
+        (t, _) <- reading marked
+        traceWorkers t @?= [Worker 8 B.empty 300 (100 + 50) 250 1]
+        [[n | n <- coreMarkers c, n > 0] | c <- traceCores t] @?= [[1, 2, 1, 1, 1]],
+      testCase "a marker of another program's is skipped" $ do
+        (t, notes) <- reading (encodeLog plain [Block 0 0 9 [variable 181 1 (C.pack "heddle io parking"), variable 181 2 (B.pack [0, 255])]])
+        (map (sum . coreMarkers) (traceCores t), notes) @?= ([0], 0),
       testCase "more threads than are kept are added up" $ do
         let n = maxThreads + 10
             events = concat [[event 1 (2 * i) [(4, i)], event 2 (2 * i + 1) [(4, i), (2, 5), (4, 0)]] | i <- [1 .. n]]
@@ -105,6 +122,32 @@ workload = do
   forM_ [1 .. 50 :: Int] (\_ -> putMVar ping () >> takeMVar pong)
   traceMarkerIO "done"
   performMajorGC
+
+-- Thread 7 waits once for a descriptor and once for an MVar. Thread 8 is a worker, which searches, steals, searches and sleeps.
+marked :: B.ByteString
+marked =
+  encodeLog
+    plain
+    [ Block
+        0
+        0
+        1000
+        [ event 1 0 [(4, 7)],
+          variable 181 10 (C.pack "heddle io park"),
+          event 2 20 [(4, 7), (2, 7), (4, 0)],
+          event 8 120 [(4, 7), (2, 0)],
+          event 1 130 [(4, 7)],
+          event 2 150 [(4, 7), (2, 7), (4, 0)],
+          event 8 200 [(4, 7), (2, 0)],
+          event 1 300 [(4, 8)],
+          variable 181 300 (C.pack "heddle sched search"),
+          variable 181 400 (C.pack "heddle sched steal"),
+          variable 181 700 (C.pack "heddle sched search"),
+          variable 181 750 (C.pack "heddle sched sleep"),
+          variable 181 760 (C.pack "heddle sched unpark"),
+          event 2 760 [(4, 8), (2, 7), (4, 0)]
+        ]
+    ]
 
 -- Thread 7 runs on core 0, wakes 8, which runs on core 1; a collection; a message; a label.
 small :: B.ByteString

@@ -23,7 +23,7 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 tests :: TestTree
-tests = testGroup "conversations" [onBothBackends "requests" requests, onBothBackends "answers" answers, onBothBackends "interim responses" interim, onBothBackends "tunnels" tunnels]
+tests = testGroup "conversations" [onBothBackends "requests" requests, onBothBackends "answers" answers, onBothBackends "interim responses" interim, onBothBackends "trailers" trailers, onBothBackends "tunnels" tunnels]
 
 -- What the upstream heard of one request, and the answer.
 heardOf :: BackendChoice -> (SockAddr -> ProxySettings) -> ByteString -> IO (ByteString, Answer)
@@ -45,7 +45,7 @@ requests backend =
       answersWith 200 "hello" answer
       requestLine heard @?= "GET /a%2Bb/c?q=1&r=%2F HTTP/1.1"
       map (`heardField` heard) ["host", "x-one", "accept", "x-two", "keep-alive", "te", "proxy-authorization", "trailer", "connection"]
-        @?= [Just "site.example:81", Just "1", Just "*/*", Nothing, Nothing, Nothing, Nothing, Nothing, Nothing]
+        @?= [Just "site.example:81", Just "1", Just "*/*", Nothing, Nothing, Just "trailers", Nothing, Nothing, Just "TE"]
       heardField "via" heard @?= Just "1.1 heddle",
     testCase "an untrusted client's claims about its origin are replaced" $ do
       (heard, _) <- heardOf backend plain "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX_Forwarded_For: 6.6.6.6\r\nX-Forwarded-Ssl: on\r\nProxy: evil\r\n\r\n"
@@ -231,6 +231,31 @@ interim backend =
         answersWith 413 "big" answer
         (answerInterim answer, answerHeader answer "connection") @?= ([], Just "close")
   ]
+
+trailers :: BackendChoice -> [TestTree]
+trailers backend =
+  [ testCase "pass to a client that has said TE: trailers, and to no other" $
+      forM_ [("TE: deflate;q=0.1, trailers\r\n", Just "trailers", Just "X-Sum", "0\r\nX-Sum: 1\r\nY:  2\r\n\r\n"), ("TE: deflate\r\n", Nothing, Nothing, "0\r\n\r\n"), ("", Nothing, Nothing, "0\r\n\r\n")] $ \(te, told, named, end) -> do
+        heard <- newEmptyMVar
+        withScripted (\_ peer -> hearHead peer >>= putMVar heard >> tell peer trailing >> hearToEnd peer >> pure ()) $ \upstream ->
+          withFront backend defaultSettings (plain upstream) $ \front -> withClient (frontAddress front) $ \client -> do
+            say client (B.concat ["GET / HTTP/1.1\r\nHost: a\r\n", te, "\r\n"])
+            top <- hearUntil client "\r\n\r\n"
+            heardField "trailer" top @?= named
+            _ <- hearUntil client "hello\r\n"
+            rest <- hearUntil client "\r\n\r\n"
+            C.filter (/= ' ') rest @?= C.filter (/= ' ') end
+            request <- patiently "the upstream to hear" (takeMVar heard)
+            (heardField "te" request, heardField "connection" request) @?= (told, "TE" <$ told),
+    testCase "malformed ones cut the answer" $
+      withScripted (\_ peer -> hearHead peer >> tell peer "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX Y: 1\r\n\r\n") $ \upstream ->
+        withFront backend defaultSettings (plain upstream) $ \front -> withClient (frontAddress front) $ \client -> do
+          say client "GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n"
+          (bytes, _) <- hearRest client
+          snd (B.breakSubstring "\r\n\r\n" bytes) @?= "\r\n\r\n5\r\nhello\r\n"
+  ]
+  where
+    trailing = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\nConnection: X\r\nTransfer-Encoding: x\r\nContent-Length: 7\r\nSet-Cookie: a=b\r\nY: 2\r\n\r\n"
 
 tunnels :: BackendChoice -> [TestTree]
 tunnels backend =

@@ -46,7 +46,7 @@ data Upstreamed = Upstreamed
   }
 
 tests :: TestTree
-tests = testGroup "peers" [alike "nginx" withNginx, alike "h2o" withH2o, alike "Python" withPython, secured, announced, behindHaproxy, byHttp2]
+tests = testGroup "peers" [alike "nginx" withNginx, alike "h2o" withH2o, alike "Python" withPython, secured, announced, behindHaproxy, byHttp2, trailedByHttp2]
 
 -- | A test with another server. Debian 13 has no h2o.
 peerTest :: String -> String -> IO () -> TestTree
@@ -273,6 +273,22 @@ behindHaproxy = testCase "haproxy in front, which announces clients by version 2
           "  server s " ++ show to ++ " send-proxy-v2"
         ]
       pure ["-db", "-f", directory ++ "/haproxy.cfg"]
+
+-- Like an answer of gRPC: hints, content, a status behind it.
+trailedByHttp2 :: TestTree
+trailedByHttp2 = testCase "curl gets interim responses and trailers by HTTP/2" . withScripted script $ \upstream ->
+  withFront Epoll defaultSettings (patient "" [upstream]) $ \front -> do
+    (code, out, errors) <- readProcessWithExitCode "curl" ["--silent", "--show-error", "--max-time", "20", "--http2-prior-knowledge", "--noproxy", "*", "-D", "-", "-H", "TE: trailers", "http://" ++ show (frontAddress front) ++ "/"] ""
+    (code, errors) @?= (ExitSuccess, "")
+    let heard = [line | line <- lines (filter (/= '\r') out), takeWhile (/= ':') line `notElem` ["date", "server"]]
+    heard @?= ["HTTP/2 103 ", "link: </style.css>; rel=preload", "", "HTTP/2 200 ", "content-type: application/grpc", "trailer: grpc-status", "", "hellogrpc-status: 0", "grpc-message: well"]
+  where
+    script :: Int -> Peer -> IO ()
+    script _ peer = do
+      top <- hearHead peer
+      heardField "te" top @?= Just "trailers"
+      tell peer "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTrailer: grpc-status\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nGrpc-Status: 0\r\ngrpc-message: well\r\n\r\n"
+      hearToEnd peer >> pure ()
 
 byHttp2 :: TestTree
 byHttp2 = testCase "curl speaks HTTP/2 before the proxy" . withScripted script $ \upstream ->

@@ -25,6 +25,8 @@ tests =
               body <- decode limits [] (input <> "GET /next")
               pure (body === BodyWhole (C.unpack content) (B.length input)),
             testProperty "valid, in pieces" (forAll (snd <$> validBody) agrees),
+            testProperty "trailers, in pieces" . forAll trailedBody $ \(_, trailers, input) -> forAll (cutsOf (B.length input)) $ \cuts ->
+              ioProperty ((=== trailers) <$> trailersOf cuts input),
             testProperty "mutated" (forAll (mutated (snd <$> validBody)) agrees),
             testProperty "noise" (forAll noise agrees),
             testProperty "noise after a size" (forAll noise (agrees . ("3" <>))),
@@ -84,15 +86,37 @@ agrees input = forAll (cutsOf (B.length input)) $ \cuts -> ioProperty $ do
   body <- decode limits cuts input
   pure (body === oracleChunked limits (C.unpack input))
 
+-- | The trailer lines of a body that is cut at these positions.
+trailersOf :: [Int] -> ByteString -> IO ByteString
+trailersOf cuts input = do
+  state <- newChunkState
+  resetChunkState limits state
+  let go sofar at = \case
+        [] -> fail "no end"
+        pieces@(cut : later) -> withBytes (B.drop at (B.take cut input)) $ \buffer len -> do
+          before <- trailerBytes state
+          step <- chunkNext state buffer len
+          found <- trailersIn state before step >>= copySlice buffer
+          case step of
+            ChunkMore n -> go (found : sofar) (at + n) later
+            ChunkData offset n -> go (found : sofar) (at + offset + n) pieces
+            ChunkEnd _ -> pure (B.concat (reverse (found : sofar)))
+            ChunkReject _ reason -> fail (show reason)
+  go [] 0 (cuts ++ [B.length input])
+
 -- | A body and its chunked form.
 validBody :: Gen (ByteString, ByteString)
-validBody = do
+validBody = (\(body, _, whole) -> (body, whole)) <$> trailedBody
+
+-- | A body, its trailer lines, and the chunked form.
+trailedBody :: Gen (ByteString, ByteString, ByteString)
+trailedBody = do
   parts <- resize 6 (listOf (B.pack <$> resize 40 (listOf1 arbitrary)))
   chunks <- mapM chunk parts
   zeros <- elements ["0", "00", "0000000000000000"]
   ext <- extension
   trailers <- resize 3 (listOf (elements ["A: b\r\n", "Digest:\t\x80\xFF\r\n", "X:\r\n", "Content-Length: 7\r\n"]))
-  pure (B.concat parts, B.concat (chunks ++ [zeros, ext, "\r\n"] ++ trailers ++ ["\r\n"]))
+  pure (B.concat parts, B.concat trailers, B.concat (chunks ++ [zeros, ext, "\r\n"] ++ trailers ++ ["\r\n"]))
   where
     chunk part = do
       ext <- extension

@@ -57,6 +57,7 @@ sent backend =
     testCase "a large sized stream" $
       arrives backend (BodySized 900000 (\w -> forM_ [1 .. 9 :: Int] (\_ -> writerPut w (C.replicate 100000 'y')))) "Content-Length: 900000" (C.replicate 900000 'y'),
     testCase "chunks" $ arrives backend (BodyChunked (\w -> writerPut w "ab" >> writerPut w "" >> writerFlush w >> writerPut w (C.replicate 20 'c'))) "Transfer-Encoding: chunked" ("2\r\nab\r\n14\r\n" <> C.replicate 20 'c' <> "\r\n0\r\n\r\n"),
+    testCase "chunks and trailers" $ arrives backend (BodyChunked (\w -> writerPut w "ab" >> writerTrailers w [Header "X" "1", Header "Host" "b"])) "Transfer-Encoding: chunked" "2\r\nab\r\n0\r\nX: 1\r\n\r\n",
     testCase "no chunks" $ arrives backend (BodyChunked (\_ -> pure ())) "Transfer-Encoding: chunked" "0\r\n\r\n",
     testCase "a part of a file" $
       withFile' (C.replicate 10000000 'f' <> "tail") $ \fd ->

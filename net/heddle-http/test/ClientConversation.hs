@@ -114,6 +114,15 @@ responses backend =
   [ testCase "by length" $ answers "GET" "HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 3\r\n\r\nabc" (200, [("A", "b"), ("Content-Length", "3")], "abc"),
     testCase "in chunks, with an extension and trailers" $
       answers "GET" "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n01\r\nd\r\n0\r\nT: u\r\n\r\n" (200, [("Transfer-Encoding", "chunked")], "abcd"),
+    testCase "trailers are told at the end" $ do
+      let wire = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum:  1 \r\nB:\r\n\r\n"
+      forM_ [[wire], map B.singleton (B.unpack wire)] $ \sent ->
+        withScripted (\_ peer -> hearHead peer >> tellPieces peer sent) $ \origin ->
+          withPatient backend patient $ \client -> withResponse client (get origin "/") $ \response -> do
+            withResponsePiece response (\_ _ -> pure ())
+            responseTrailers response >>= (@?= [])
+            _ <- readWholeResponse response 10
+            responseTrailers response >>= (@?= [("X-Sum", "1"), ("B", "")]),
     testCase "until the end" $ answers "GET" "HTTP/1.0 200 OK\r\n\r\nabc" (200, [], "abc"),
     testCase "HEAD has no content" $ answers "HEAD" "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n" (200, [("Content-Length", "3")], ""),
     testCase "304 has no content" $ answers "GET" "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n" (304, [("Content-Length", "3")], ""),

@@ -448,6 +448,23 @@ replies backend =
         answersWith 200 "abc" final
         answerHeader final "connection" @?= Just "close"
         hearEnd client,
+    testCase "trailers follow chunks if the client has said TE: trailers" $
+      talk backend (\_ -> pure (Stream status200 [] (\w -> writerPut w "abc" >> writerTrailers w [Header "X-Sum" "1", Header "Content-Length" "3", Header "Y" ""]))) $ \client -> do
+        let rest te = do
+              say client (C.concat ["GET / HTTP/1.1\r\nHost: a\r\n", te, "\r\n"])
+              hearThrough "abc\r\n" client
+        rest "TE: gzip;q=0.5 , Trailers\r\n" >> hearExactly client 20 >>= (@?= "0\r\nX-Sum: 1\r\nY: \r\n\r\n")
+        forM_ ["", "TE: gzip\r\n", "TE: trailersx\r\n"] $ \te -> rest te >> hearExactly client 5 >>= (@?= "0\r\n\r\n")
+        say client "GET / HTTP/1.0\r\nTE: trailers\r\n\r\n"
+        (bytes, _) <- hearRest client
+        snd (B.breakSubstring "\r\n\r\n" bytes) @?= "\r\n\r\nabc",
+    testCase "trailers that would end a line early are a failure" $
+      withEngine backend tight (\_ -> pure (Stream status200 [] (\w -> writerTrailers w [Header "X" "a\r\nb"]))) $ \engine -> do
+        withClient (engineAddress engine) $ \client -> do
+          say client (get "/")
+          (bytes, _) <- hearRest client
+          snd (B.breakSubstring "\r\n\r\n" bytes) @?= "\r\n\r\n"
+        failuresAre engine ["\"X\""],
     testCase "headers longer than the output buffer" $ do
       let long = C.replicate 20000 'v'
       talk backend (\_ -> pure (Whole status200 [Header "X-Long" long] "abc")) $ \client -> do
@@ -463,6 +480,11 @@ replies backend =
     streaming _ = pure (Stream status200 [] (\w -> mapM_ (writerPut w) streamPieces))
     streamPieces = ["a", "", "bcd", C.replicate 20000 'x', "e"]
     streamed = B.concat streamPieces
+    hearThrough end client = go B.empty
+      where
+        go seen
+          | end `B.isSuffixOf` seen = pure ()
+          | otherwise = hearExactly client 1 >>= \b -> if B.null b then unexpected (show end) (show seen) else go (seen <> b)
     pokeAll p b = forM_ (zip [0 ..] (B.unpack b)) (uncurry (pokeByteOff p))
 
 -- Handlers that fail ---------------------------------------------------------------------

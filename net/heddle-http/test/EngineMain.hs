@@ -1,6 +1,7 @@
 -- | The engine over real sockets, on both back ends.
 module Main (main) where
 
+import EngineAdded qualified
 import EngineBadInput qualified
 import EngineConversation qualified
 import EngineDeadlines qualified
@@ -23,6 +24,7 @@ main = do
       [ EngineConversation.tests,
         EngineParts.tests,
         EngineInside.tests,
+        EngineAdded.tests,
         EngineBadInput.tests,
         EngineDeadlines.tests,
         EngineTransport.tests,

@@ -184,6 +184,33 @@ site path ready started ended gate request = do
       unless (n == 3 && either (== RepliedTwice) (const False) twice) $ throwIO (ErrorCall "replied wrongly")
       pure (Replied status200)
     "/never" -> pure (Replied status200)
+    "/trailers" ->
+      query request >>= \wanted -> do
+        let fields = case wanted of
+              "early" -> [Header "Content-Length" "4", Header "set-cookie" "a=b", Header "If-Match" "x"]
+              "bad" -> [Header "x y" "a"]
+              "many" -> replicate 65 (Header "a" "b")
+              _ -> [Header "Grpc-Status" "0", Header "Content-Length" "9", Header "X-Two" " 2 "]
+            pieces = case wanted of
+              "alone" -> []
+              "big" -> replicate 30 (C.replicate 10000 't')
+              _ -> ["bo", "dy"]
+            -- The last ones count.
+            content w = writerTrailers w [Header "earlier" "1"] >> mapM_ (writerPut w) pieces >> writerTrailers w fields
+        pure (if wanted == "sized" then StreamOf status200 [] 4 content else Stream status200 [] content)
+    "/hints" ->
+      query request >>= \case
+        "bad" -> do
+          refused <- try (replyInterim request status103 [Header "x y" "a"])
+          unsafe <- try (replyInterim request status103 [Header "x" "a\r\n"])
+          pure (Whole status200 [] (if map (either (\(UnsafeHeader _) -> True) (const False)) [refused, unsafe] == [True, True] then "refused" else "sent"))
+        _ -> do
+          -- HTTP/2 has no 101.
+          replyInterim request status101 [Header "Upgrade" "x"]
+          replyInterim request status103 [Header "Link" "</a>; rel=preload"]
+          replyInterim request status103 [Header "Link" (C.concat ["<", C.replicate 5000 'b', ">"])]
+          readMVar gate
+          pure (Whole status200 [] "hinted")
     "/close" -> closeAfterReply request >> pure (Whole status200 [] "closing")
     "/abort" -> abortRequest request >> newEmptyMVar >>= readMVar >> pure (Whole status200 [] "")
     "/left" -> bodyLeft request >>= \left -> pure (Whole status200 [] (C.pack (show left)))

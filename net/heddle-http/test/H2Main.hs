@@ -65,7 +65,15 @@ answers backend =
         failures <- readIORef (siteFailures at)
         length failures @?= 4,
     testCase "bodies: trailers, 100 Continue, 413, uploads that nobody reads" $
-      withSite backend Clear settings $ \at -> runPeer at "bodies" 0
+      withSite backend Clear settings $ \at -> runPeer at "bodies" 0,
+    testCase "trailers follow the content" $
+      withSite backend Clear settings $ \at -> do
+        runPeer at "trailers" 0
+        readIORef (siteFailures at) >>= (@?= 2) . length,
+    testCase "interim responses come before the reply" $
+      withSite backend Clear settings $ \at -> talkToPeer at "hints" 0 $ \_ output -> do
+        hGetLine output >>= (@?= "hinted")
+        putMVar (siteGate at) ()
   ]
   where
     unsafe name = "cannot send the reply's header " ++ name ++ ": it has no name, or its name or value holds CR, LF or NUL"

@@ -46,6 +46,7 @@ class Peer:
         self.conn = h2.connection.H2Connection(config=config)
         self.conn.initiate_connection()
         self.heads, self.bodies, self.ended, self.resets, self.interim = {}, {}, set(), {}, []
+        self.hints, self.trailers = [], {}
         self.goaways, self.closed, self.out, self.pings, self.window = [], False, b"", 0, True
 
     def turn(self, wait=0.05):
@@ -79,6 +80,9 @@ class Peer:
             self.heads[event.stream_id] = dict(event.headers)
         elif isinstance(event, h2.events.InformationalResponseReceived):
             self.interim.append(dict(event.headers)[":status"])
+            self.hints.append(dict(event.headers))
+        elif isinstance(event, h2.events.TrailersReceived):
+            self.trailers[event.stream_id] = list(event.headers)
         elif isinstance(event, h2.events.DataReceived):
             self.bodies.setdefault(event.stream_id, bytearray()).extend(event.data)
             if self.window:
@@ -278,6 +282,45 @@ def bodies(port, rng):
     peer.until("the refusal", lambda: stream in peer.resets)
     assert peer.bodies[stream] == b"hello\n" and peer.resets[stream] == 0
     assert peer.get("/hello")[1] == b"hello\n"
+
+
+def trailers(port, rng):
+    peer = Peer(port)
+
+    def trailing(path, **kw):
+        stream = peer.open(path, **kw)
+        peer.until(path, lambda: peer.done(stream))
+        assert stream not in peer.resets, (path, peer.resets[stream])
+        return bytes(peer.bodies.get(stream, b"")), peer.trailers.get(stream)
+
+    both = [("grpc-status", "0"), ("x-two", "2")]
+    assert trailing("/trailers") == (b"body", both)
+    assert trailing("/trailers?alone") == (b"", both)
+    assert trailing("/trailers?sized") == (b"body", both)
+    # None of these may stand behind the content.
+    assert trailing("/trailers?early") == (b"body", None)
+    assert trailing("/trailers", method="HEAD") == (b"", None)
+    # Large content first: the trailers wait for the windows.
+    content, fields = trailing("/trailers?big")
+    assert len(content) == 300000 and fields == both, (len(content), fields)
+    for path in ("/trailers?bad", "/trailers?many"):
+        stream = peer.open(path)
+        peer.until("reset", lambda: peer.done(stream))
+        assert peer.resets[stream] == h2.errors.ErrorCodes.INTERNAL_ERROR, path
+
+
+def hints(port, rng):
+    peer = Peer(port)
+    stream = peer.open("/hints")
+    peer.until("hints", lambda: len(peer.hints) == 2)
+    # Before the reply, which waits for the suite.
+    assert stream not in peer.heads
+    print("hinted", flush=True)
+    peer.until("an answer", lambda: peer.done(stream))
+    assert peer.hints == [{":status": "103", "link": "</a>; rel=preload"}, {":status": "103", "link": "<" + "b" * 5000 + ">"}], peer.hints
+    assert peer.heads[stream][":status"] == "200" and peer.bodies[stream] == b"hinted"
+    assert peer.get("/hints?bad")[1] == b"refused"
+    assert len(peer.hints) == 2
 
 
 def send_all(peer, left, rng):

@@ -29,9 +29,9 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Exception
 import Heddle.Scope qualified as Scope
+import Heddle.Testkit.Ovs (waitFor)
 import Heddle.Timer (timeout)
 import Network.Socket (SockAddr (..), tupleToHostAddress)
-import Ovs (waitFor)
 import Test.QuickCheck hiding (within)
 import Test.Tasty
 import Test.Tasty.HUnit

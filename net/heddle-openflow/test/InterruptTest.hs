@@ -25,9 +25,9 @@ import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Prim.Exception
 import Heddle.Scope qualified as Scope
+import Heddle.Testkit.Ovs (waitFor)
 import Heddle.Timer (timeout)
 import Network.Socket (SockAddr (..), tupleToHostAddress)
-import Ovs (waitFor)
 import System.Directory (listDirectory)
 import System.Mem (performMajorGC)
 import Test.Tasty

@@ -17,8 +17,8 @@ import Heddle.OpenFlow.Controller
 import Heddle.OpenFlow.Learning
 import Heddle.Prim.Atomic
 import Heddle.Prim.Exception
+import Heddle.Testkit.Ovs
 import Network.Socket (SockAddr (..), tupleToHostAddress)
-import Ovs
 import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)
 import Test.Tasty

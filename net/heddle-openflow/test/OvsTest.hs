@@ -8,7 +8,7 @@ module OvsTest
   )
 where
 
-import Control.Monad (forM_, void)
+import Control.Monad (forM, forM_, void)
 import Data.Either (fromRight)
 import Data.List (isInfixOf, sortOn)
 import Heddle.IO (Runtime, withRuntime)
@@ -21,9 +21,9 @@ import Heddle.OpenFlow.Topology
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
 import Heddle.Scope qualified as Scope
+import Heddle.Testkit.Ovs
 import Heddle.Tls (defaultTlsConfig, loadSite, newTlsListener, pemFiles, tlsOpening)
 import Network.Socket (PortNumber, SockAddr (..), tupleToHostAddress)
-import Ovs
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -37,7 +37,8 @@ ovsTests missing
         testCase "the highest version in common is spoken" bothVersions,
         testGroup "direct style: commit ties errors to commands, dump-flows shows what was sent" [testCase words' (committing v words') | (v, words') <- [(OF10, "OpenFlow10"), (OF13, "OpenFlow13")]],
         testCase "TLS: a switch that trusts our certificate connects, and is asked" encrypted,
-        testCase "a ring of four bridges: links are found, a broadcast arrives once, and no storm begins" ring,
+        testGroup "a ring of four bridges: links are found, a broadcast arrives once, and no storm begins" [testCase words' (ring words') | words' <- ["OpenFlow10", "OpenFlow13"]],
+        testGroup "the same ring without the tree: one broadcast goes round for ever" [testCase words' (storm words') | words' <- ["OpenFlow10", "OpenFlow13"]],
         testCase "every question is answered, and every answer of Open vSwitch is canonical" questions
       ]
 
@@ -200,48 +201,58 @@ questions = withOvs $ \ovs -> withIO $ \runtime -> do
             other -> assertFailure ("an old generation: " ++ show other)
           assertBool "generations wrap" (generationAfter 1 maxBound && not (generationAfter maxBound 1))
 
--- Bridges 1 to 4; port 1 leads to the next bridge, port 2 to the one before, port 3 to a host.
-ring :: IO ()
-ring = withOvs $ \ovs -> withIO $ \runtime -> do
+-- Four bridges in a ring, when all have connected; port 1 leads to the next bridge, port 2 to the one before, port 3 to a host.
+inRing :: String -> Runtime -> (Controller -> Switch -> IO Handlers) -> (Ovs -> Controller -> IO ()) -> IO ()
+inRing words' runtime handlers act = withOvs $ \ovs -> do
   port <- freePort
+  withController runtime (onPort port) handlers $ \controller -> do
+    forM_ [1 .. 4] $ \b -> addBridge ovs ("ring" ++ show b) b [(ringPort b p, p) | p <- [1 .. 3]] words' port
+    forM_ [1 .. 4] $ \b -> patch ovs (ringPort b 1) (ringPort (b `rem` 4 + 1) 2)
+    waitFor "four switches" ((== 4) . length <$> switches controller)
+    act ovs controller
+
+ringPort :: Int -> Int -> String
+ringPort b p = "r" ++ show b ++ "p" ++ show p
+
+-- How many packets that are no probes each bridge has sent to its host: probes have 60 bytes, and hosts' packets 106.
+delivered :: Controller -> IO [Int]
+delivered controller = forM [1 .. 4] $ \b -> do
+  switch <- findSwitch controller b >>= maybe (fail "a switch has gone") pure
+  request switch (askPortStats (PortNo 3)) >>= \case
+    Right [stats] -> let c = portStatsCounters stats in pure ((fromIntegral (c !! 3) - 60 * fromIntegral (c !! 1)) `quot` 46)
+    other -> fail ("port statistics: " ++ show other)
+
+-- The last byte of an address that no host has, so that it is flooded.
+nobody :: Int
+nobody = 99
+
+ring :: String -> IO ()
+ring words' = withIO $ \runtime -> do
   counts <- newWords 8
   hosts <- newHosts 16 1000
-  let quick = TopologyOptions (milliseconds 500) (seconds 2)
-      name b p = "r" ++ show (b :: Int) ++ "p" ++ show (p :: Int)
-      bridge b = "ring" ++ show b
-  withTopology quick hosts $ \topology -> Scope.withScope $ \scope ->
-    withController runtime (onPort port) (topologySwitch topology scope counts) $ \controller -> do
-      forM_ [1 .. 4] $ \b -> do
-        addBridge ovs (bridge b) b [(name b 1, 1), (name b 2, 2), (name b 3, 3)] "OpenFlow13" port
-      forM_ [1 .. 4] $ \b -> do
-        let next = b `rem` 4 + 1
-        patch ovs (name b 1) (name next 2)
-      waitFor "four switches" ((== 4) . length <$> switches controller)
+  withTopology (TopologyOptions (milliseconds 500) (seconds 2)) hosts $ \topology -> Scope.withScope $ \scope ->
+    inRing words' runtime (topologySwitch topology scope counts) $ \ovs controller -> do
       waitFor "eight directions of links" ((== 8) . length <$> links topology)
       -- Three of the four links are in the tree, and each bridge's host port.
       waitFor "a tree" ((== 3 * 2 + 4) . sum <$> mapM (fmap length . treePorts topology) [1 .. 4])
-      let at b = findSwitch controller b >>= maybe (fail "a switch has gone") pure
-          delivered = mapM (\b -> at b >>= fromHosts) [1 .. 4]
-      inject ovs (name 1 3) 1 nobody
-      waitFor "the broadcast at each other host" ((== [1, 1, 1]) . drop 1 <$> delivered)
+      inject ovs (ringPort 1 3) 1 nobody
+      waitFor "the broadcast at each other host" ((== [1, 1, 1]) . drop 1 <$> delivered controller)
       -- An answer goes straight back, and the way is learned.
-      inject ovs (name 3 3) 3 1
-      waitFor "the answer" ((== [1, 1, 1, 1]) <$> delivered)
-      inject ovs (name 1 3) 1 3
-      waitFor "a packet to 3" ((== [1, 1, 2, 1]) <$> delivered)
+      inject ovs (ringPort 3 3) 3 1
+      waitFor "the answer" ((== [1, 1, 1, 1]) <$> delivered controller)
+      inject ovs (ringPort 1 3) 1 3
+      waitFor "a packet to 3" ((== [1, 1, 2, 1]) <$> delivered controller)
       -- A storm would go on: after more broadcasts than there is time for a round trip, the sums are exact.
-      forM_ [1 .. 5 :: Int] $ \_ -> inject ovs (name 1 3) 1 nobody
-      waitFor "five broadcasts" ((== [1, 6, 7, 6]) <$> delivered)
-      inject ovs (name 4 3) 4 1
-      waitFor "what came after them" ((== [2, 6, 7, 6]) <$> delivered)
-  where
-    -- Packets that are no probes, sent by port 3: probes have 60 bytes, and hosts' packets 106.
-    fromHosts switch =
-      request switch (askPortStats (PortNo 3)) >>= \case
-        Right [stats] -> let c = portStatsCounters stats in pure ((fromIntegral (c !! 3) - 60 * fromIntegral (c !! 1)) `quot` 46 :: Int)
-        other -> fail ("port statistics: " ++ show other)
-    -- An address that no host has, so that it is flooded.
-    nobody = 99
+      forM_ [1 .. 5 :: Int] $ \_ -> inject ovs (ringPort 1 3) 1 nobody
+      waitFor "five broadcasts" ((== [1, 6, 7, 6]) <$> delivered controller)
+      inject ovs (ringPort 4 3) 4 1
+      waitFor "what came after them" ((== [2, 6, 7, 6]) <$> delivered controller)
+
+-- What the tree prevents, and that the sums above would show it.
+storm :: String -> IO ()
+storm words' = withIO $ \runtime -> inRing words' runtime hub $ \ovs controller -> do
+  inject ovs (ringPort 1 3) 1 nobody
+  waitFor "the packet a hundred times at each host" (all (>= 100) <$> delivered controller)
 
 encrypted :: IO ()
 encrypted = withOvs $ \ovs -> withIO $ \runtime -> do

@@ -3,7 +3,7 @@
 -- | Lines as operators write them, the conditions for a line, where logs go, and rotation.
 module LogTemplateTest (tests) where
 
-import Control.Monad (forM_)
+import Control.Monad (forM_, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -17,7 +17,9 @@ import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr)
 import Heddle.Gateway.Proxy (Network, parseNetwork)
 import Heddle.Http
+import Heddle.Http.Borrowed (noteUpstreamTime)
 import Heddle.IO (defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
+import Heddle.Prim.Clock (Nanos (..))
 import Heddle.Serve.Internal
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
@@ -35,7 +37,7 @@ tests =
   testGroup
     "log formats"
     [ testCase "every variable" $ do
-        [line] <- linesOf [] everyVariable [request "GET" "/a%20b?c=d" [("Referer", "r"), ("User-Agent", "u"), ("X-Request-Id", "id7"), ("X-Own_Header", "own")]]
+        [line] <- linesOf [] everyVariable [request "GET" "/a%20b?c=d" [("Referer", "r"), ("User-Agent", "u"), ("X-Request-Id", "id7"), ("X-Own_Header", "own"), ("traceparent", trace)]]
         let shown = [(C.unpack n, B.drop 1 v) | part <- C.split '\t' (B.init line), let (n, v) = C.break (== '=') part]
         sort (map fst shown) @?= sort ("http_x_own_header" : filter (/= "http_NAME") logVariables)
         forM_
@@ -55,6 +57,8 @@ tests =
             ("ssl_cipher", "-"),
             ("ssl_server_name", "-"),
             ("request_id", "id7"),
+            ("trace_id", "4bf92f3577b34da6a3ce929d0e0e4736"),
+            ("upstream_time", "-"),
             ("http_referer", "r"),
             ("http_user_agent", "u"),
             ("http_x_own_header", "own")
@@ -65,6 +69,15 @@ tests =
           other -> unexpected (name ++ " in seconds with three digits after the point") (show other)
         B.length <$> lookup "time_local" shown @?= Just 26
         B.length <$> lookup "time_iso8601" shown @?= Just 25,
+      testCase "a trace's id is that of a valid traceparent only" $
+        linesOf [] "$trace_id" [request "GET" "/" [("traceparent", given)] | given <- [trace, trace <> "0", "ff" <> B.drop 2 trace, "cc" <> B.drop 2 trace <> "-", "\"", C.replicate 300 '0']]
+          >>= (@?= map (<> "\n") ["4bf92f3577b34da6a3ce929d0e0e4736", "-", "-", "4bf92f3577b34da6a3ce929d0e0e4736", "-", "-"]),
+      testCase "the time of what is behind the server, in seconds; for JSON in microseconds" $ do
+        linesOf [] "$upstream_time" [request "GET" path [] | path <- ["/", "/behind"]] >>= (@?= ["-\n", "12.034\n"])
+        linesOf [] "{\"t\":\"$upstream_time\"}" [request "GET" path [] | path <- ["/", "/behind"]] >>= (@?= ["{\"t\":\"\"}\n", "{\"t\":\"12.034\"}\n"])
+        json <- linesOf [] "json" [request "GET" path [] | path <- ["/", "/behind"]]
+        map (B.isInfixOf ",\"upstream_us\":12034567}") json @?= [False, True]
+        map (B.isInfixOf "upstream") json @?= [False, True],
       testCase "text around variables" $
         linesOf [] "${status}x $$ \8230 $request_method" [request "GET" "/" []] >>= (@?= ["200x $ \226\128\166 GET\n"]),
       testCase "what is not a request has a line, too" $
@@ -257,7 +270,11 @@ linesAs trusted poke inputs = do
                 end <- poke clock r what status sent p
                 B.packCStringLen (castPtr p, end `minusPtr` p)
               atomicModifyIORef' logged (\ls -> (line : ls, ()))
-        pure (\_ -> pure (Whole status200 [] "0123456789"), Just hook)
+            handler r = do
+              path <- rawPath r
+              when (path == "/behind") (noteUpstreamTime r (Nanos 12034567890))
+              pure (Whole status200 [] "0123456789")
+        pure (handler, Just hook)
   serving make $ \address -> forM_ (zip [1 ..] inputs) $ \(n, input) -> withClient address $ \client -> do
     say client input
     finish client
@@ -273,3 +290,6 @@ serving make body =
         _ <- body (listenerAddress listener)
         _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
         pure ()
+
+trace :: ByteString
+trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

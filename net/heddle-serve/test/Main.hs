@@ -18,6 +18,7 @@ import ProcessTest qualified
 import RoutesTest qualified
 import SitesTest qualified
 import StaticTest qualified
+import StatusTest qualified
 import System.Environment (setEnv)
 import TargetTest qualified
 import Test.Tasty
@@ -42,6 +43,7 @@ main = do
         LogRingTest.tests,
         LogTemplateTest.tests,
         StaticTest.tests,
+        StatusTest.tests,
         RoutesTest.tests,
         HostsTest.tests,
         TargetTest.tests,

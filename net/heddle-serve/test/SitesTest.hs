@@ -71,10 +71,10 @@ servingCounted unknown sites body = do
   withRuntime defaultConfig $ \runtime ->
     withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
       withHolder (\why -> atomicModifyIORef' failures (\es -> (why : es, ()))) $ \holder -> do
-        let context = SitesContext runtime noReserve (const (pure ())) "heddle" Nothing
+        let context = SitesContext runtime noReserve (const (pure ())) "heddle" Nothing Nothing
         (_, generations) <- newGenerations holder (capabilitiesOf runtime) (withSites context unknown sites)
         withServerOn runtime settings (\_ -> pure (Handlers (generationHandler generations) (Just (generationAtOnce generations)) Nothing)) [(listener, ClearText)] $ \server -> do
-          r <- body (Running "" (listenerAddress listener) (pure [])) (\others -> replaceGeneration generations (withSites context unknown others) (pure ())) (holding holder)
+          r <- body (Running "" (listenerAddress listener) (pure [])) (\others -> replaceGeneration generations (withSites context unknown others) (const (pure ()))) (holding holder)
           _ <- eventually "every connection to end" (connectionsOpen server) (== 0)
           failed <- readIORef failures
           unless (null failed) (unexpected "no failure in the server" (show failed))
@@ -326,10 +326,10 @@ reloading options body = do
       certificates <- either (unexpected "certificates" . show . map displayException) pure loaded
       withListeners runtime (serveSpread first) (Inherited Nothing []) False (serveListen first) $ \places -> do
         schemes <- forM places (\(spec, l) -> (,) l <$> schemeOf certificates spec)
-        let context = SitesContext runtime noReserve tell "heddle"
+        let context port = SitesContext runtime noReserve tell "heddle" port Nothing
         (_, generations) <- newGenerations holder (capabilitiesOf runtime) (withSites (context (securePort places)) (serveUnknown first) (serveSites first))
         withServerOn runtime defaultSettings (\_ -> pure (Handlers (generationHandler generations) (Just (generationAtOnce generations)) Nothing)) schemes $ \server -> do
-          state <- newReloading (Reloading runtime holder server certificates generations context (\what -> modifyIORef told (what :))) first places
+          state <- newReloading (Reloading runtime holder server certificates generations context (const (pure ())) (\what -> modifyIORef told (what :))) first places
           body
             ( \new -> do
                 writeIORef next new

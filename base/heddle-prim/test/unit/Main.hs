@@ -6,6 +6,7 @@ import AtomicTest qualified
 import LiteralTest qualified
 import SystemTest qualified
 import Test.Tasty
+import TraceTest qualified
 import ValueTest qualified
 
 main :: IO ()
@@ -13,4 +14,4 @@ main =
   defaultMain $
     testGroup
       "heddle-prim"
-      [AtomicTest.tests, ValueTest.tests, LiteralTest.tests, SystemTest.tests, AddrStateTest.tests]
+      [AtomicTest.tests, ValueTest.tests, LiteralTest.tests, SystemTest.tests, AddrStateTest.tests, TraceTest.tests]

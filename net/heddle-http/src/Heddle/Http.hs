@@ -51,6 +51,8 @@ module Heddle.Http
     header,
     headerNamed,
     headers,
+    setRequestHeader,
+    removeRequestHeader,
     peer,
     isSecure,
     secureFacts,
@@ -77,6 +79,7 @@ module Heddle.Http
     replyInterim,
     declineBody,
     closeAfterReply,
+    replyWithHeader,
     ReplyMisuse (..),
 
     -- ** Other protocols

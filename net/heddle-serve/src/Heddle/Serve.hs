@@ -63,6 +63,7 @@ module Heddle.Serve
     parseRoute,
     parsePattern,
     renderPattern,
+    servesAll,
     parseUpstreams,
     TargetTemplate,
     parseTarget,
@@ -76,6 +77,11 @@ module Heddle.Serve
     RateLimit (..),
     parseAccess,
     parseRate,
+
+    -- * Watching it
+    StatusOptions (..),
+    defaultStatusOptions,
+    parseStatusPrefix,
 
     -- * Passwords
     hashPassword,
@@ -124,6 +130,7 @@ import Heddle.Serve.Glob (Glob, parseGlob)
 import Heddle.Serve.Guard
 import Heddle.Serve.Held (withHolder)
 import Heddle.Serve.HostName (HostPattern (..), parseHost, renderHost)
+import Heddle.Serve.Identity
 import Heddle.Serve.Inherited
 import Heddle.Serve.Internal.Signal
 import Heddle.Serve.Listen
@@ -134,6 +141,7 @@ import Heddle.Serve.LogOptions
 import Heddle.Serve.LogSink (RotateAt (..), Rotation (..), noRotation, parseRotateAt)
 import Heddle.Serve.LogTarget
 import Heddle.Serve.Messages
+import Heddle.Serve.Metrics
 import Heddle.Serve.Notify
 import Heddle.Serve.Options
 import Heddle.Serve.Password (hashPassword, longestPassword)
@@ -143,6 +151,7 @@ import Heddle.Serve.Routes
 import Heddle.Serve.Signals (handleSignals)
 import Heddle.Serve.Site
 import Heddle.Serve.Sites
+import Heddle.Serve.Status
 import Heddle.Serve.Successor
 import Heddle.Serve.Supervisor
 import Heddle.Serve.TargetTemplate (TargetTemplate, parseTarget, renderTarget, targetVariables)
@@ -202,14 +211,23 @@ serveSite options tell = do
           certificates <- either (throwIO . CannotUse) pure loaded
           withHolder (announce messages . Trouble) $ \holder -> withListeners runtime (serveSpread options) inherited (isJust worker) (serveListen options) $ \places -> do
             schemes <- for places $ \(spec, listener) -> (,) listener . announcedBy (serveProxyProtocol options) <$> schemeOf certificates spec
-            let context = SitesContext runtime reserve (announce messages . Trouble . visible) (settingServerName (serveSettings options))
+            observer <- traverse (newObserver cores) (serveStatus options)
+            let context port = SitesContext runtime reserve (announce messages . Trouble . visible) (settingServerName (serveSettings options)) port observer
+                observe opened = for_ observer (\o -> sitesView opened >>= mapM_ (observeSites o))
             (sites, generations) <- newGenerations holder cores (withSites (context (securePort places)) (serveUnknown options) (serveSites options))
-            let settings = (settingsWith messages) {settingOpened = sitesConnections sites}
+            observe sites
+            let metrics = observerMetrics <$> observer
+                connections = sitesConnections sites
+                settings = (settingsWith messages) {settingOpened = maybe connections (\m -> Just (countingConnections m connections)) metrics}
+                slow longest = slowHook longest (announce messages . Trouble . visible) (openLabelled <$> currentSites generations)
                 make capability = do
                   logHook <- traverse (\log' -> accessLogHook log' trusted (serveLogFormat options) capability) accessLog
                   consoleHook <- traverse (\(format, log') -> accessLogHook log' trusted format capability) console
-                  let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts]
-                  pure (Handlers (generationHandler generations) (Just (generationAtOnce generations)) (together hooks))
+                  let hooks = catMaybes [logHook, consoleHook, (`activityHook` capability) <$> counts, (`metricsHook` capability) <$> metrics, slow <$> serveSlow options]
+                  identities <- newIdentities (IdentityOptions (serveRequestIds options) (serveTraces options) trusted)
+                  let named :: (Identities -> a -> a) -> a -> a
+                      named with = maybe id with identities
+                  pure (Handlers (named identified (generationHandler generations)) (Just (named identifiedAtOnce (generationAtOnce generations))) (together hooks))
             for_ (serveUser options) $ \user -> becomeUser user >>= either (throwIO . CannotBecome (renderUser user)) pure
             -- After that, for a change of rights forgets it.
             for_ worker followSupervisor
@@ -226,6 +244,7 @@ serveSite options tell = do
                       reloadingCertificates = certificates,
                       reloadingGenerations = generations,
                       reloadingContext = context,
+                      reloadingPublish = observe,
                       reloadingTell = announce messages . either Trouble Notice
                     }
                   options
@@ -268,9 +287,11 @@ serveSite options tell = do
               -- Signals may come from now on.
               maybe id withPid (servePidFile options) $ do
                 for_ (inheritedHandover inherited) announceReady
+                for_ observer (`observeServing` Sources (connectionsOpen http) certificates)
                 announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
                 withTask (labelMe "serve/successor" >> mask_ succession) $ \_ ->
                   withTask (labelMe "serve/reload" >> reloads) (const (park stop))
+                for_ observer observeStopping
                 open <- connectionsOpen http
                 announceSoon messages (Draining open)
                 deadline <- deadlineIn (serveDrain options)

@@ -33,6 +33,7 @@ module Heddle.Tls
     siteConfig,
     siteNames,
     siteExpires,
+    siteExpiries,
     TlsProblem (..),
     TlsReason (..),
 

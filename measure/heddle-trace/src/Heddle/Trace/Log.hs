@@ -471,7 +471,7 @@ advance l state base i = next
     next = do
       at <- get state i fieldAt
       valid <- get state i fieldValid
-      if valid - at >= 10 then look at valid else refill at valid 10
+      if valid - at >= 10 then look at valid else refill at valid
     look at valid = do
       let p = window `plusPtr` at :: Ptr Word8
       kind <- word16At p 0
@@ -480,12 +480,12 @@ advance l state base i = next
         then whole at valid kind (10 + declared)
         else
           if declared == -1
-            then if valid - at < 12 then refill at valid 12 else word16At p 10 >>= \n -> whole at valid kind (12 + n)
+            then if valid - at < 12 then refill at valid else word16At p 10 >>= \n -> whole at valid kind (12 + n)
             else do
               offset <- get state i fieldOffset
               abandon at valid ("an event of the undeclared type " ++ show kind) (offset - (valid - at))
     whole at valid kind count
-      | valid - at < count = refill at valid count
+      | valid - at < count = refill at valid
       | kind == 18 = put state i fieldAt (at + count) >> next
       | otherwise = do
         time <- word64At (window `plusPtr` at) 2
@@ -494,31 +494,26 @@ advance l state base i = next
         put state i fieldTime (max from (min until' time))
         put state i fieldLength count
         put state i fieldKind kind
-    -- Fill the window with at least this number of bytes from here on, unless the block ends before.
-    refill at valid wanted = do
+    -- Read more of the block into the window. What is left of a block that has no more is less than an event.
+    refill at valid = do
       offset <- get state i fieldOffset
       end <- get state i fieldEnd
       let left = valid - at
       if offset >= end
-        then
-          if left == 0
-            then another
-            else abandon at valid "a block ends inside an event" (offset - left)
-        else
-          if left + end - offset < wanted
-            then abandon at valid "a block ends inside an event" (offset - left)
-            else do
-              when (left > 0) (moveBytes window (window `plusPtr` at) left)
-              n <- readFully (logFd l) (window `plusPtr` left) (min (windowBytes - left) (end - offset)) offset
-              put state i fieldAt 0
-              put state i fieldValid (left + n)
-              put state i fieldOffset (offset + n)
-              if n == 0
-                then do
-                  damaged (logDamage l) offset (end - offset) "the file became shorter while it was read"
-                  put state i fieldEnd offset
-                  next
-                else next
+        then do
+          -- Since GHC 9.2 the mark of the log's end is in a block.
+          mark <- if left == 2 then word16At (window `plusPtr` at) 0 else pure 0
+          if left == 0 || mark == 0xffff then another else abandon at valid "a block ends inside an event" (offset - left)
+        else do
+          when (left > 0) (moveBytes window (window `plusPtr` at) left)
+          n <- readFully (logFd l) (window `plusPtr` left) (min (windowBytes - left) (end - offset)) offset
+          put state i fieldAt 0
+          put state i fieldValid (left + n)
+          put state i fieldOffset (offset + n)
+          when (n == 0) $ do
+            damaged (logDamage l) offset (end - offset) "the file became shorter while it was read"
+            put state i fieldEnd offset
+          next
     -- The rest of the block cannot be understood.
     abandon _ valid why offset = do
       end <- get state i fieldEnd

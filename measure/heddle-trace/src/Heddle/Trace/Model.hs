@@ -7,6 +7,9 @@
 -- ready (woken, and waiting for a core), or blocked for a reason that the runtime gives. Each time a core's run or
 -- collection ends, an action gets it as a 'Slice'.
 --
+-- Markers ("Heddle.Prim.Trace") say more: a thread that waits for an event manager waits for a descriptor and not for an
+-- @MVar@, and a worker of heddle-sched runs tasks, searches or sleeps.
+--
 -- Why a core was idle: while another thread was ready, work waited for this core or for its own; otherwise nothing could
 -- run, and the last thread that stopped on this core says what it waited for.
 --
@@ -28,6 +31,7 @@ module Heddle.Trace.Model
     Distribution (..),
     Collections (..),
     Blocked (..),
+    Worker (..),
 
     -- * Reasons
     Reason,
@@ -44,124 +48,16 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.IntMap.Strict qualified as IntMap
 import Data.List (sortOn)
+import Data.Map.Strict qualified as Map
 import Data.Ord (Down (..))
 import Data.Primitive.PrimArray
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Trace (Marker (..), markerText)
 import Heddle.Trace.Histogram
 import Heddle.Trace.Log
-
--- | Why a thread stopped, as the runtime counts: 1 to 5 are how it ended its turn, 6 is a foreign call, others are what
--- it is blocked on.
-type Reason = Int
-
--- | In a few words.
-reasonName :: Reason -> String
-reasonName r = case r of
-  0 -> "not known"
-  1 -> "heap check"
-  2 -> "stack overflow"
-  3 -> "time slice over"
-  4 -> "blocked"
-  5 -> "finished"
-  6 -> "foreign call"
-  7 -> "MVar"
-  8 -> "another thread's evaluation"
-  9 -> "file to be readable"
-  10 -> "file to be writable"
-  11 -> "delay"
-  12 -> "STM"
-  16 -> "foreign call"
-  17 -> "interruptible foreign call"
-  18 -> "exception to be received"
-  19 -> "migration"
-  20 -> "MVar (read)"
-  _ -> "reason " ++ show r
-
--- | A core's run of a thread, or its collection.
-data Slice = Slice
-  { sliceCore :: !Int,
-    -- | -1: a collection.
-    sliceThread :: !Int,
-    sliceBegin :: !Int,
-    sliceEnd :: !Int,
-    -- | How long the thread had been ready before, in nanoseconds; -1 if that is not known.
-    sliceReady :: !Int,
-    -- | Why the thread stopped; 0 if the log ends first. Of a collection: 0.
-    sliceReason :: !Reason
-  }
-  deriving stock (Eq, Show)
-
--- | What is done with what passes by.
-data Listener = Listener
-  { onSlice :: Slice -> IO (),
-    -- | The core (-1: none), the time, and a message or a marker of the program.
-    onMessage :: Int -> Int -> ByteString -> IO ()
-  }
-
--- | Nothing is done.
-silent :: Listener
-silent = Listener (\_ -> pure ()) (\_ _ _ -> pure ())
-
--- | A summary of durations in nanoseconds.
-data Distribution = Distribution {distributionCount, distributionMedian, distribution90, distribution99, distributionMax :: !Int}
-  deriving stock (Eq, Show)
-
--- | A core's time, in nanoseconds.
-data Core = Core
-  { coreNumber :: !Int,
-    coreRunning :: !Int,
-    coreCollecting :: !Int,
-    coreIdle :: !Int,
-    -- | The part of 'coreIdle' in which some thread was ready.
-    coreIdleReady :: !Int,
-    -- | The rest of it, by what the last thread on this core waited for.
-    coreIdleReasons :: ![(Reason, Int)],
-    coreRuns :: !Int,
-    -- | Sparks: created, duds, overflowed, converted, collected, fizzled, left.
-    coreSparks :: ![Int]
-  }
-  deriving stock (Eq, Show)
-
--- | A thread; times are in nanoseconds.
-data Thread = Thread
-  { threadNumber :: !Int,
-    threadLabel :: !ByteString,
-    threadRuns, threadRunning :: !Int,
-    threadWaits, threadWaiting, threadWaitMax :: !Int,
-    threadWakes, threadReady, threadReadyMedian, threadReady99, threadReadyMax :: !Int,
-    threadMigrations :: !Int,
-    threadFirst :: !Int,
-    threadReason :: !Reason
-  }
-  deriving stock (Eq, Show)
-
--- | The collections of one generation.
-data Collections = Collections {collectionsGeneration, collectionsCount, collectionsTime, collectionsMax, collectionsCopied :: !Int}
-  deriving stock (Eq, Show)
-
--- | How often threads were blocked for a reason, and how long in all and at most.
-data Blocked = Blocked {blockedReason :: !Reason, blockedCount, blockedTime, blockedMax :: !Int}
-  deriving stock (Eq, Show)
-
--- | All of it.
-data Trace = Trace
-  { traceProgram, traceRuntime :: !ByteString,
-    traceBegin, traceEnd :: !Int,
-    traceEvents :: !Int,
-    traceCores :: ![Core],
-    -- | By the time that they ran, longest first.
-    traceThreads :: ![Thread],
-    -- | Threads that are not in 'traceThreads', and the time that they ran.
-    traceOthers :: !(Int, Int),
-    traceRun, traceReady, traceWait, tracePause :: !Distribution,
-    traceCollections :: ![Collections],
-    traceBlocked :: ![Blocked],
-    traceMessages :: !Int,
-    traceHeapMax :: !Int
-  }
-  deriving stock (Eq, Show)
+import Heddle.Trace.Types
 
 -- | The most threads that are kept apart at one time.
 maxThreads :: Int
@@ -178,6 +74,7 @@ data Model = Model
     modelGlobal :: !Ints,
     modelBlocked :: !Ints,
     modelGenerations :: !Ints,
+    modelMarkers :: !Ints,
     modelLabels :: !(Ref (IntMap.IntMap ByteString)),
     modelProgram, modelRuntime :: !(Ref ByteString),
     modelRunning, modelReady, modelWaiting, modelPause :: !Histogram,
@@ -185,7 +82,7 @@ data Model = Model
   }
 
 -- A core's words.
-coreWords, coreState, coreSince, coreThread, coreRan, coreCollected, coreIdled, coreIdledReady, coreIntegral, coreReason, coreCount, corePause, corePending, coreWake :: Int
+coreWords, coreState, coreSince, coreThread, coreRan, coreCollected, coreIdled, coreIdledReady, coreIntegral, coreReason, coreCount, corePause, corePending, coreWake, coreWaits :: Int
 coreWords = 16
 coreState = 0
 coreSince = 1
@@ -200,6 +97,8 @@ coreCount = 9
 corePause = 10
 corePending = 11
 coreWake = 12
+-- What the running thread has announced to wait for: a reason, or 0.
+coreWaits = 13
 
 -- A core's states.
 isIdle, isRunning, isCollecting :: Int
@@ -208,8 +107,8 @@ isRunning = 1
 isCollecting = 2
 
 -- A thread's words; then come the counts of how long it was ready, by powers of two.
-threadWords, tNumber, tState, tSince, tRan, tRuns, tWaited, tWaitMax, tWaits, tReadied, tReadyMax, tWakes, tMigrations, tReason, tFirst, tBuckets :: Int
-threadWords = 56
+threadWords, tNumber, tState, tSince, tRan, tRuns, tWaited, tWaitMax, tWaits, tReadied, tReadyMax, tWakes, tMigrations, tReason, tFirst, tDoing, tDoingSince, tTasks, tSteals, tBuckets :: Int
+threadWords = 64
 tNumber = 0
 tState = 1
 tSince = 2
@@ -224,7 +123,12 @@ tWakes = 10
 tMigrations = 11
 tReason = 12
 tFirst = 13
-tBuckets = 14
+-- For workers: what it is doing, since when, and the times of running, searching and sleeping.
+tDoing = 14
+tDoingSince = 15
+tTasks = 16
+tSteals = 19
+tBuckets = 20
 
 -- A thread's states.
 unknown, running, ready, blocked, finished :: Int
@@ -233,6 +137,13 @@ running = 1
 ready = 2
 blocked = 3
 finished = 4
+
+-- What a worker is doing, in the order of its times; 0 for other threads.
+doesNothing, runsTasks, searches, sleeps :: Int
+doesNothing = 0
+runsTasks = 1
+searches = 2
+sleeps = 3
 
 -- The model's own words: how many threads are ready, when that was last looked at, for how long any was, the number of
 -- threads in the table, how many and how much was added up, and counts.
@@ -251,8 +162,9 @@ gRunMax = 10
 gWaitMax = 11
 gPauseMax = 12
 
-reasons, generations, tableWords :: Int
+reasons, generations, kinds, tableWords :: Int
 reasons = 32
+kinds = 16
 generations = 16
 tableWords = 2 * maxThreads
 
@@ -290,6 +202,7 @@ analyse l chosen listener = do
       <*> zeros 16
       <*> zeros (3 * reasons)
       <*> zeros (4 * generations)
+      <*> zeros (kinds * max 1 streams)
       <*> newRef IntMap.empty
       <*> newRef Bytes.empty
       <*> newRef Bytes.empty
@@ -323,9 +236,12 @@ step l m idBytes i time kind p count = do
       cput coreSince time
       cput coreThread t
       cput coreWake (if state == ready then time - since else -1)
+      cput coreWaits 0
       add (modelCores m) (i * coreWords + coreCount) 1
     2 | count >= idBytes + 2 -> withThread $ \t -> do
-      reason <- word16At p idBytes
+      stopped <- word16At p idBytes
+      announced <- cget coreWaits
+      let reason = if announced > 0 && (stopped == 7 || stopped == 20) then announced else stopped
       state <- cget coreState
       on <- cget coreThread
       when (state == isRunning && on == t) (leave l m i time reason)
@@ -353,6 +269,9 @@ step l m idBytes i time kind p count = do
     16 -> message
     19 -> message
     58 -> message
+    181 -> do
+      text <- takeBytes p (min 100 count)
+      maybe (pure ()) marked (Map.lookup text markers)
     44 | count > idBytes -> do
       number <- threadNumberAt
       text <- takeBytes (p `plusPtr` idBytes) (min 200 (count - idBytes))
@@ -373,10 +292,35 @@ step l m idBytes i time kind p count = do
     woken = withThread $ \t -> do
       state <- threadGet m t tState
       when (state == blocked || state == unknown) (becomes m t ready time)
+    marked kind' = do
+      add (modelMarkers m) (i * kinds + fromEnum kind') 1
+      state <- cget coreState
+      t <- cget coreThread
+      when (state == isRunning) $ case kind' of
+        IoPark -> cput coreWaits 24
+        SchedRun -> does m t runsTasks time
+        SchedSteal -> add (modelThreads m) (t * threadWords + tSteals) 1 >> does m t runsTasks time
+        SchedSearch -> does m t searches time
+        SchedSleep -> cput coreWaits 25 >> does m t sleeps time
+        _ -> pure ()
+      onMarker (modelListener m) (streamCapability l i) time kind'
     message = do
       add (modelGlobal m) gMessages 1
       text <- takeBytes p (min 1000 count)
       onMessage (modelListener m) (streamCapability l i) time text
+
+-- A marker by its text.
+markers :: Map.Map ByteString Marker
+markers = Map.fromList [(markerText k, k) | k <- [minBound ..]]
+
+-- A worker changes what it does.
+does :: Model -> Int -> Int -> Int -> IO ()
+does m t what time = do
+  before <- threadGet m t tDoing
+  since <- threadGet m t tDoingSince
+  when (before /= doesNothing) (add (modelThreads m) (t * threadWords + tTasks + before - 1) (max 0 (time - since)))
+  threadPut m t tDoing what
+  threadPut m t tDoingSince time
 
 takeBytes :: Ptr Word8 -> Int -> IO ByteString
 takeBytes p n = Bytes.packCStringLen (castPtr p, n)
@@ -561,7 +505,8 @@ result l m = do
     [ran, gc, idled, idledReady, runs] <- mapM (\f -> readPrimArray (modelCores m) (i * coreWords + f)) [coreRan, coreCollected, coreIdled, coreIdledReady, coreCount]
     why <- mapM (\r -> (,) r <$> readPrimArray (modelIdle m) (i * reasons + r)) [0 .. reasons - 1]
     sparks <- mapM (\k -> readPrimArray (modelSparks m) (8 * i + k)) [0 .. 6]
-    pure (Core (streamCapability l i) ran gc idled idledReady [w | w@(_, n) <- why, n > 0] runs sparks)
+    marks <- mapM (\k -> readPrimArray (modelMarkers m) (kinds * i + fromEnum k)) [minBound .. maxBound :: Marker]
+    pure (Core (streamCapability l i) ran gc idled idledReady [w | w@(_, n) <- why, n > 0] runs sparks marks)
   rows <- forM [0 .. threads - 1] $ \t -> do
     counts <- mapM (threadGet m t . (tBuckets +)) [0 .. 41]
     [number, runs, ran, waits, waited, waitMost, wakes, readied, readyMost, migrations, first', reason] <-
@@ -583,6 +528,11 @@ result l m = do
         migrations
         first'
         reason
+  workers <- forM [0 .. threads - 1] $ \t -> do
+    doing <- threadGet m t tDoing
+    when (doing /= doesNothing) (does m t doing (logEnd l))
+    [number, ran, searched, slept, steals] <- mapM (threadGet m t) [tNumber, tTasks, tTasks + 1, tTasks + 2, tSteals]
+    pure [Worker number (IntMap.findWithDefault Bytes.empty number labels) ran searched slept steals | doing /= doesNothing]
   collections <- forM [0 .. generations - 1] $ \g -> do
     [n, time, most, copied] <- mapM (\k -> readPrimArray (modelGenerations m) (4 * g + k)) [0 .. 3]
     pure (Collections g n time most copied)
@@ -608,6 +558,7 @@ result l m = do
         traceWait = waited,
         tracePause = pauses,
         traceCollections = filter ((> 0) . collectionsCount) collections,
+        traceWorkers = sortOn workerThread (concat workers),
         traceBlocked = sortOn (Down . blockedTime) (filter ((> 0) . blockedCount) waits),
         traceMessages = messages,
         traceHeapMax = heap
@@ -623,9 +574,3 @@ result l m = do
           | otherwise = go (b + 1) (n + c) rest
           where
             low = 1 `unsafeShiftL` b
-
--- | A thread's label and number.
-threadName :: Int -> ByteString -> ByteString
-threadName number label
-  | Bytes.null label = Char8.pack ("thread " ++ show number)
-  | otherwise = label <> Char8.pack (" (" ++ show number ++ ")")

@@ -30,6 +30,7 @@ import Data.Word (Word8)
 import Heddle.Bytes.Put (toByteString)
 import Heddle.Json.Build qualified as Json
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
+import Heddle.Prim.Trace (markerText)
 import Heddle.Trace.Histogram
 import Heddle.Trace.Log
 import Heddle.Trace.Model
@@ -41,9 +42,10 @@ import System.IO (Handle)
 maxSlices :: Int
 maxSlices = 100000
 
-maxRows, maxMessages :: Int
+maxRows, maxMessages, maxMarkers :: Int
 maxRows = 2000
 maxMessages = 3000
+maxMarkers = 20000
 
 -- | Read the log and write a page about the part between two times.
 --
@@ -65,6 +67,8 @@ writePage handle l window = do
   used <- newRef (0 :: Int)
   shortest <- newRef (0 :: Int)
   messages <- newRef ([], 0 :: Int)
+  marks <- newPrimArray (3 * maxMarkers)
+  marked <- newRef (0 :: Int)
   let width = fromIntegral (until' - from) / fromIntegral bins :: Double
       -- The part of each bin that the slice covers.
       spread :: Slice -> IO ()
@@ -92,13 +96,19 @@ writePage handle l window = do
             when (sliceEnd s - sliceBegin s >= least) (keep s),
           onMessage = \core time message -> when (time >= from && time <= until') $
             modifyRef messages $ \(kept, n) ->
-              ((if n < maxMessages then (core, time, Bytes.take 120 message) : kept else kept, n + 1), ())
+              ((if n < maxMessages then (core, time, Bytes.take 120 message) : kept else kept, n + 1), ()),
+          onMarker = \core time marker -> when (time >= from && time <= until') $ do
+            i <- readRef marked
+            when (i < maxMarkers) $ forM_ (zip [0 ..] [place core, time, fromEnum marker]) $ \(f, v) -> writePrimArray marks (3 * i + f) v
+            writeRef marked (i + 1)
         }
   n <- readRef used
   least <- readRef shortest
   frozen <- unsafeFreezePrimArray columns
   levels <- unsafeFreezePrimArray busy
   (kept, count) <- readRef messages
+  markCount <- readRef marked
+  frozenMarks <- unsafeFreezePrimArray marks
   notes <- skippedText <$> logNotes l <*> logSkipped l
   let column f = list [intDec (indexPrimArray frozen (columnCount * i + f)) | i <- [0 .. n - 1]]
       level k = string (Bytes.pack [shade (indexPrimArray levels (k * bins + i)) | i <- [0 .. bins - 1]])
@@ -124,6 +134,11 @@ writePage handle l window = do
           key "threads" (list [list [intDec (threadNumber t), string (threadLabel t), intDec (threadRuns t), intDec (threadRunning t), intDec (threadWaiting t), intDec (threadWaitMax t), intDec (threadWakes t), intDec (threadReadyMedian t), intDec (threadReady99 t), intDec (threadReadyMax t), intDec (threadMigrations t), intDec (threadReason t)] | t <- rows]) <> ",",
           key "messageCount" (intDec count) <> ",",
           key "messages" (list [list [intDec c, intDec t, string m] | (c, t, m) <- reverse kept]) <> ",",
+          key "workers" (list [list [intDec (workerThread w), string (workerLabel w), intDec (workerRunning w), intDec (workerSearching w), intDec (workerSleeping w), intDec (workerSteals w)] | w <- traceWorkers known]) <> ",",
+          key "markers" (list [string (markerText k) | k <- [minBound ..]]) <> ",",
+          key "marks" (list [list (map intDec (coreMarkers c)) | c <- traceCores known]) <> ",",
+          key "markCount" (intDec markCount) <> ",",
+          key "mark" (list [intDec (indexPrimArray frozenMarks i) | i <- [0 .. 3 * min maxMarkers markCount - 1]]) <> ",",
           key "busy" (list [level k | k <- [0 .. 2 * logStreams l - 1]])
         ]
   forM_ (zip [0 ..] ["place", "start", "length", "thread", "ready", "reason"]) $ \(f, name) ->

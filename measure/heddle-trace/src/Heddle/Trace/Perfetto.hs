@@ -6,7 +6,7 @@
 -- Stability   : stable
 --
 -- Writes the protocol buffers that <https://ui.perfetto.dev> opens: a track for each core with its runs and
--- collections, each run with its thread, why it ended and how long the thread had been ready; messages as instants.
+-- collections, each run with its thread, why it ended and how long the thread had been ready; messages and markers as instants.
 --
 -- Cost: a few packets for each run, written as they are read: memory does not depend on the log.
 -- Owner: the caller's handle.
@@ -25,6 +25,7 @@ import Data.ByteString.Lazy qualified as Lazy
 import Data.IntMap.Strict qualified as IntMap
 import Heddle.Bytes.Utf8 (repair)
 import Heddle.Bytes.Utf8 qualified as Utf8
+import Heddle.Prim.Trace (markerText)
 import Heddle.Trace.Log
 import Heddle.Trace.Model
 import System.IO (Handle)
@@ -50,7 +51,9 @@ writePerfetto handle l = do
             out (packet (sliceBegin s) (number 9 1 <> number 11 (track (sliceCore s)) <> text 23 (nameOf (sliceThread s)) <> details s))
             out (packet (sliceEnd s) (number 9 2 <> number 11 (track (sliceCore s)))),
           onMessage = \core time message ->
-            out (packet time (number 9 3 <> number 11 (if core < 0 then 1 else track core) <> text 23 message))
+            out (packet time (number 9 3 <> number 11 (if core < 0 then 1 else track core) <> text 23 message)),
+          onMarker = \core time marker ->
+            out (packet time (number 9 3 <> number 11 (track core) <> text 23 (markerText marker)))
         }
   pure ()
   where

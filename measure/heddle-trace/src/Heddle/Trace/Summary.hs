@@ -19,11 +19,13 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.List (intercalate, sortOn, transpose)
 import Data.Ord (Down (..))
+import Heddle.Prim.Trace (markerText)
 import Heddle.Trace.Log (Note (..))
 import Heddle.Trace.Model
 import Numeric (showFFloat)
 
--- | The tables: cores, why they were idle, latencies, threads (at most the given number), what threads were blocked on, collections.
+-- | The tables: cores, why they were idle, latencies, threads (at most the given number), what threads were blocked on, workers of heddle-sched,
+-- Heddle's markers, collections.
 summary :: Int -> Trace -> ByteString
 summary most t =
   Char8.unlines . map (Char8.dropWhileEnd (== ' ')) . intercalate [""] . filter (not . null) $
@@ -45,6 +47,11 @@ summary most t =
         "blocked on"
         (["count", "in all", "mean", "greatest"] : [[show (blockedCount b), duration (blockedTime b), duration (blockedTime b `div` blockedCount b), duration (blockedMax b)] | b <- traceBlocked t])
         (map (reasonName . blockedReason) (traceBlocked t)),
+      table
+        "worker"
+        (["running", "searching", "asleep", "steals"] : [map (percent . ($ w)) [workerRunning, workerSearching, workerSleeping] ++ [show (workerSteals w)] | w <- traceWorkers t])
+        [Char8.unpack (Bytes.take 40 (printable (threadName (workerThread w) (workerLabel w)))) | w <- traceWorkers t],
+      table "markers of core" (map Char8.unpack kindNames : map (map show . used . coreMarkers) marking) (map (show . coreNumber) marking),
       table
         "generation"
         (["collections", "in all", "greatest", "copied"] : [[show (collectionsCount c), duration (collectionsTime c), duration (collectionsMax c), bytes (collectionsCopied c)] | c <- traceCollections t])
@@ -82,6 +89,12 @@ summary most t =
         duration (threadReadyMax th),
         show (threadMigrations th)
       ]
+    marking = filter (any (> 0) . coreMarkers) (traceCores t)
+    -- Without the kinds that do not occur.
+    used counts = [n | (n, True) <- zip counts occurs]
+    occurs = map (any (> 0)) (transpose (map coreMarkers (traceCores t)))
+    kindNames = used' (map (Bytes.drop 7 . markerText) [minBound ..])
+    used' names = [name' | (name', True) <- zip names occurs]
     sparking = filter (any (> 0) . coreSparks) (traceCores t)
 
 counted :: Int -> String -> String

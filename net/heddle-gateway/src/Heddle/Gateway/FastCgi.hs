@@ -25,6 +25,8 @@ module Heddle.Gateway.FastCgi
     fastCgiGateway,
     fastConnectionsUsed,
     fastConnectionsKept,
+    fastRequestsWaiting,
+    fastServers,
   )
 where
 
@@ -132,6 +134,14 @@ fastConnectionsUsed = slotsTaken . fastSlots
 -- | How many connections are kept unused.
 fastConnectionsKept :: FastCgi -> IO Int
 fastConnectionsKept = keptConnections . fastUpstreams
+
+-- | How many requests wait for a connection.
+fastRequestsWaiting :: FastCgi -> IO Int
+fastRequestsWaiting = slotsAwaited . fastSlots
+
+-- | Where the applications listen, and which of them are given requests: one that cannot be connected to is passed over for a time.
+fastServers :: FastCgi -> IO [(SockAddr, Bool)]
+fastServers = upstreamsUp . fastUpstreams
 
 -- | Answer by an application.
 --

@@ -227,6 +227,8 @@ data Job = Job
     jobShare :: !Share,
     jobRequest :: !Request,
     jobPlan :: !Plan,
+    -- | When the first upstream was chosen.
+    jobBegan :: !Deadline,
     jobBody :: !RequestBody,
     -- | Word 0: 1 once a part of the body was read for an upstream.
     jobBegun :: !Words,
@@ -249,7 +251,8 @@ forward proxy request planned = do
     InChunks -> pure (BodyChunked (passBody request (major == 2) begun))
   let shares = proxyShares proxy
       share = indexSmallArray shares (requestCapability request `mod` sizeofSmallArray shares)
-      job = Job proxy share request planned body begun (major == 2)
+  began <- monotonicNow
+  let job = Job proxy share request planned began body begun (major == 2)
   try' job 0 (max 1 (proxyTries (proxyOwn proxy))) Nothing
 
 -- The body's pieces, as they come.
@@ -276,6 +279,7 @@ try' job tried left failure = do
       attempt job i member >>= \case
         Right reply -> pure reply
         Left e -> do
+          upstreamTook job
           let trouble = troubleOf (errorFailure e)
           begun <- (/= 0) <$> readWord (jobBegun job) 0
           when (troubleSuspicious trouble) $ do
@@ -301,6 +305,13 @@ try' job tried left failure = do
       InTurn -> AnyOf
       LeastBusy -> Fewest
       _ -> KeyOf (planKey (jobPlan job))
+
+-- Note the time until now as that of the upstreams.
+upstreamTook :: Job -> IO ()
+upstreamTook job = do
+  Deadline now <- monotonicNow
+  let Deadline began = jobBegan job
+  noteUpstreamTime (jobRequest job) (Nanos (now - began))
 
 -- An error for a log of lines.
 oneLine :: ClientError -> String
@@ -362,13 +373,14 @@ announced job = do
 -- Pass an answer on.
 answer :: Job -> Member -> Rewriting -> IO () -> Words -> Response -> IO Reply
 answer job member rewriting leaving stays response = do
+  upstreamTook job
   back <- succeeded member
   when back (proxyFailed settings (memberName member ++ " answers again"))
   case responseTunnel response of
     Just _ -> tunnelled job leaving stays response
     Nothing -> do
       status <- statusOf response
-      fields <- passedHeaders rewriting response
+      fields <- passedHeaders rewriting (jobHttp2 job || planTrailers (jobPlan job)) response
       code <- method request
       -- An early answer, without which the client would be told to send a body that nothing reads.
       declineBody request
@@ -390,7 +402,8 @@ answer job member rewriting leaving stays response = do
     nothing _ = pure ()
     content writer =
       try (passContent response writer) >>= \case
-        Right () -> pure ()
+        -- The engine knows whether this client is sent any.
+        Right () -> responseTrailers response >>= \fields -> unless (null fields) (writerTrailers writer (passedInterim fields))
         Left (e :: ClientError) -> do
           unless (errorFailure e == GivenUp) (proxyFailed settings (oneLine e ++ "; the answer had begun"))
           -- What has come is the client's; then its connection ends before the content does.

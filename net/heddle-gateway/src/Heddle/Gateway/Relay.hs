@@ -37,7 +37,7 @@ import Heddle.Gateway.Answer
 import Heddle.Gateway.Failure
 import Heddle.Gateway.Place
 import Heddle.Http
-import Heddle.Http.Borrowed (requestConn)
+import Heddle.Http.Borrowed (noteUpstreamTime, requestConn)
 import Heddle.IO.Registration (Interest (..), hungUp, isClosing, waitUntil, wakeReader)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
@@ -133,13 +133,13 @@ relay :: RelaySettings -> Request -> Place -> Backend -> IO Relayed
 relay settings request place backend = do
   words' <- newWords 4
   fault <- newRef Nothing
-  Deadline began <- monotonicNow
+  start@(Deadline began) <- monotonicNow
   writeWord words' WordFed began
   left <- bodyLeft request
   major <- httpMajor request
   let bodied = left /= Just 0 && null (placeQuery place)
   when bodied (askForBody request)
-  let run = answer settings request backend (Exchange words' fault) `onException` backendAbort backend
+  let run = answer settings request backend start (Exchange words' fault) `onException` backendAbort backend
   unless bodied (backendFed backend)
   -- With HTTP/2 the engine interrupts the handler when the client goes.
   if not bodied && major >= 2
@@ -216,11 +216,13 @@ next settings backend exchange@(Exchange words' _) = do
           if later > now then go later else Failed TooLate <$ backendAbort backend
         other -> pure other
 
-answer :: RelaySettings -> Request -> Backend -> Exchange -> IO Relayed
-answer settings request backend exchange@(Exchange words' _) = heading 0 B.empty
+answer :: RelaySettings -> Request -> Backend -> Deadline -> Exchange -> IO Relayed
+answer settings request backend (Deadline start) exchange@(Exchange words' _) = heading 0 B.empty
   where
     limits = relayLimits settings
+    took = monotonicNow >>= \(Deadline now) -> noteUpstreamTime request (Nanos (now - start))
     failed failure = do
+      took
       told (describeFailure failure)
       backendAbort backend
       pure (Answered (refusal failure))
@@ -247,34 +249,35 @@ answer settings request backend exchange@(Exchange words' _) = heading 0 B.empty
       case failure of
         EndedEarly | fed == 0 -> pure (NotAnswered failure)
         _ -> failed failure
-    headed fields rest = case readAnswer limits fields of
-      Left why -> failed (BadAnswer why)
-      Right (LocalRedirect path) -> do
-        drain
-        pure (Elsewhere path)
-      Right (Answer status fields' len) -> do
-        verb <- method request
-        let silent = verb == MethodHead || statusForbidsContent status
-            begun body =
-              try (replyNow request body >> when silent drain) >>= \case
-                Right () -> pure (Answered (Replied status))
-                Left broken@(GatewayError _ failure) -> do
-                  -- Nothing has gone out yet if all there was is still being gathered.
-                  out <- replyBegun request
-                  if out then throwIO broken else failed failure
-        case len of
-          _ | silent -> begun (maybe (Stream status fields' nowhere) (\n -> StreamOf status fields' n nowhere) len)
-          Just n
-            | B.length rest >= n -> do
-              r <- begun (Whole status fields' (B.take n rest))
-              if B.length rest > n then excess (B.length rest - n) else ending
-              pure r
-            | otherwise -> begun (StreamOf status fields' n (\writer -> piece writer rest >> content writer (n - B.length rest)))
-          Nothing ->
-            -- A small answer is whole by now.
-            atOnce >>= \case
-              Finished -> begun (Whole status fields' rest)
-              output -> begun (Stream status fields' (\writer -> piece writer rest >> flow writer maxBound output))
+    headed fields rest =
+      took >> case readAnswer limits fields of
+        Left why -> failed (BadAnswer why)
+        Right (LocalRedirect path) -> do
+          drain
+          pure (Elsewhere path)
+        Right (Answer status fields' len) -> do
+          verb <- method request
+          let silent = verb == MethodHead || statusForbidsContent status
+              begun body =
+                try (replyNow request body >> when silent drain) >>= \case
+                  Right () -> pure (Answered (Replied status))
+                  Left broken@(GatewayError _ failure) -> do
+                    -- Nothing has gone out yet if all there was is still being gathered.
+                    out <- replyBegun request
+                    if out then throwIO broken else failed failure
+          case len of
+            _ | silent -> begun (maybe (Stream status fields' nowhere) (\n -> StreamOf status fields' n nowhere) len)
+            Just n
+              | B.length rest >= n -> do
+                r <- begun (Whole status fields' (B.take n rest))
+                if B.length rest > n then excess (B.length rest - n) else ending
+                pure r
+              | otherwise -> begun (StreamOf status fields' n (\writer -> piece writer rest >> content writer (n - B.length rest)))
+            Nothing ->
+              -- A small answer is whole by now.
+              atOnce >>= \case
+                Finished -> begun (Whole status fields' rest)
+                output -> begun (Stream status fields' (\writer -> piece writer rest >> flow writer maxBound output))
     nowhere _ = pure ()
     piece writer bytes = unless (B.null bytes) (writerPut writer bytes)
     atOnce = received settings backend exchange (Deadline 0)

@@ -19,6 +19,8 @@ module Heddle.Gateway.Scgi
     Scgi,
     scgiGateway,
     scgiConnectionsUsed,
+    scgiRequestsWaiting,
+    scgiServers,
   )
 where
 
@@ -108,6 +110,14 @@ withScgi runtime settings = bracket open (closeUpstreams . scgiUpstreams)
 -- | How many connections are in use.
 scgiConnectionsUsed :: Scgi -> IO Int
 scgiConnectionsUsed = slotsTaken . scgiSlots
+
+-- | How many requests wait for a connection.
+scgiRequestsWaiting :: Scgi -> IO Int
+scgiRequestsWaiting = slotsAwaited . scgiSlots
+
+-- | Where the applications listen, and which of them are given requests: one that cannot be connected to is passed over for a time.
+scgiServers :: Scgi -> IO [(SockAddr, Bool)]
+scgiServers = upstreamsUp . scgiUpstreams
 
 -- | Answer by an application.
 --

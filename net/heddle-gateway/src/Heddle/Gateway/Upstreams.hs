@@ -23,6 +23,7 @@ module Heddle.Gateway.Upstreams
     keepConnection,
     dropConnection,
     keptConnections,
+    upstreamsUp,
   )
 where
 
@@ -30,6 +31,7 @@ import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.Foldable (for_)
 import Data.List (partition)
+import Data.Traversable (for)
 import Heddle.Gateway.Failure
 import Heddle.IO (Runtime, connectUntil)
 import Heddle.IO.Parker (Parker, closeParker, newParker, parkUntil, prepare)
@@ -86,6 +88,12 @@ closeUpstreams upstreams = do
 -- | How many connections are kept.
 keptConnections :: Upstreams -> IO Int
 keptConnections upstreams = maybe 0 length <$> readRef (upstreamsKept upstreams)
+
+-- | The addresses, and whether each is given requests: one that could not be connected to is passed over for a time.
+upstreamsUp :: Upstreams -> IO [(SockAddr, Bool)]
+upstreamsUp upstreams = do
+  Deadline now <- monotonicNow
+  for (upstreamsAll upstreams) $ \(Upstream address ws) -> (\until' -> (address, until' <= now)) <$> atomicRead ws 0
 
 -- | A kept connection, or a new one.
 --

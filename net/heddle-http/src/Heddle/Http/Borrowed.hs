@@ -41,6 +41,8 @@ module Heddle.Http.Borrowed
     flushRequest,
     withScratch,
     scratchSize,
+    noteUpstreamTime,
+    upstreamTime,
 
     -- * Prebuilt replies
     prebuiltSize,
@@ -58,7 +60,7 @@ import Heddle.Http.Head (HeadTable, Slice (..), effectiveHost, foldHeaderBytes, 
 import Heddle.Http.Names (KnownHeader)
 import Heddle.Http.Preconditions
 import Heddle.Http.Reply (Prebuilt (..))
-import Heddle.Http.Request (Request (..), requestConn, withBodyPiece, withHead)
+import Heddle.Http.Request (Request (..), noteUpstreamTime, requestConn, upstreamTime, withBodyPiece, withHead)
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (closeRegistration, pauseUntil)
 import Heddle.Prim.Atomic (readRef)
@@ -113,12 +115,12 @@ foldRequestHeaders :: Request -> (a -> Int -> Ptr Word8 -> Int -> Ptr Word8 -> I
 foldRequestHeaders request step start = withHead request $ \p table -> foldHeaderBytes p table step start
 {-# INLINE foldRequestHeaders #-}
 
--- | How long the head is.
+-- | How long the head is, with the headers that were added.
 --
 -- [Cost]: one load.
 -- [Units]: bytes.
 requestHeadBytes :: Request -> IO Int
-requestHeadBytes request = withHead request (\_ table -> headLength table)
+requestHeadBytes request = (+) <$> withHead request (\_ table -> headLength table) <*> addedBytes (requestWork request)
 
 -- | Whether the request has a well-known header.
 --

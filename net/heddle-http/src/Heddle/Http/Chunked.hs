@@ -22,6 +22,10 @@ module Heddle.Http.Chunked
     ChunkStep (..),
     chunkNext,
     chunkedTotal,
+
+    -- ** Trailers
+    trailerBytes,
+    trailersIn,
   )
 where
 
@@ -37,6 +41,7 @@ import Data.Primitive.ByteArray
   )
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
+import Heddle.Http.Head (Slice (..))
 import Heddle.Http.Parse (Limits (..))
 import Heddle.Http.RejectReason (RejectReason (..), rejectStatus)
 import Heddle.Http.Scan (byteAt, hexValue, isFieldByte, isHexByte, isTokenByte)
@@ -139,11 +144,34 @@ data ChunkStep
 chunkedTotal :: ChunkState -> IO Int
 chunkedTotal state = get state FieldTotal
 
+-- | Bytes of trailer lines so far, line ends included.
+--
+-- [Cost]: one load.
+trailerBytes :: ChunkState -> IO Int
+trailerBytes state = get state FieldTrailers
+
+-- | Where in the buffer of the step just taken the bytes of trailer lines lie, given how many there were before it. They
+-- are well-formed lines once the body is over.
+--
+-- [Cost]: some loads.
+trailersIn :: ChunkState -> Int -> ChunkStep -> IO Slice
+trailersIn state before step = do
+  now <- trailerBytes state
+  phase <- toEnum <$> get state FieldPhase
+  -- They stand at the end of what was consumed, but for the empty line.
+  let end = case step of
+        ChunkEnd used -> used - 2
+        ChunkMore used | phase == LastFeed -> used - 1
+        ChunkMore used -> used
+        _ -> 0
+      len = now - before
+  pure (if len > 0 then Slice (end - len) len else Slice 0 0)
+
 -- | Decode from a buffer of this many bytes, none of which was consumed before.
 -- After 'ChunkEnd' or 'ChunkReject' it repeats that answer, consuming nothing.
 --
--- Trailers are checked, counted and dropped: a field after the body could not be
--- checked before the body was acted upon, so none is ever merged into the head.
+-- Trailers are checked and counted, and none is ever merged into the head: a field after the body could
+-- not be checked before the body was acted upon. Who wants them takes them by 'trailersIn'.
 --
 -- Law (splitting): the data joined, the end and the refusal are those of one call
 -- with all the bytes.

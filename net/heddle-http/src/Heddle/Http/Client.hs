@@ -91,6 +91,7 @@ module Heddle.Http.Client
     -- ** Content
     contentLength,
     readResponsePiece,
+    responseTrailers,
     withResponsePiece,
     withResponsePieceAfter,
     readWholeResponse,

@@ -6,7 +6,7 @@
 -- Description : Where a request ends, and what follows it
 -- Stability   : internal, exempt from the version policy
 --
--- The only place that reads Content-Length, Transfer-Encoding, Connection and
+-- The only place that reads Content-Length, Transfer-Encoding, Connection, TE and
 -- Expect. Two parties that disagree about the end of a request can be made to
 -- smuggle a second one past each other; so whatever could be read in two ways is
 -- refused here, and nowhere else decided.
@@ -24,6 +24,9 @@ module Heddle.Http.Framing
     Persistence (..),
     persistenceOf,
     connectionLists,
+
+    -- * After the content
+    wantsTrailers,
 
     -- * Before the body
     Expectation (..),
@@ -186,6 +189,17 @@ connectionLists !buffer !table option =
     step found slice
       | found = pure True
       | otherwise = sliceEquals buffer slice option
+
+-- | Whether the client has said @TE: trailers@.
+--
+-- [Cost]: O(1) without TE, otherwise O(length of the values).
+-- [Source]: RFC 9110, section 10.1.4.
+wantsTrailers :: Ptr Word8 -> HeadTable -> IO Bool
+wantsTrailers !buffer !table = foldElements buffer table HeaderTe step False
+  where
+    step found slice
+      | found = pure True
+      | otherwise = sliceEquals buffer slice "trailers"
 
 -- | What the client awaits before it sends its body.
 data Expectation

@@ -88,6 +88,8 @@ module Heddle.Http.Head
     Phase (..),
     readPhase,
     addHeader,
+    removeHeaders,
+    shiftHeaders,
   )
 where
 
@@ -515,6 +517,46 @@ addHeader (HeadTable array) i nameOffset nameLen valueOffset valueLen code = do
     packed <- readInt array (knownAt + code)
     writeInt array (knownAt + code) (if packed == 0 then 0x10000 .|. i else packed + 0x10000)
 {-# INLINE addHeader #-}
+
+-- | Take all headers of a name, in any case, out of the table.
+--
+-- [Cost]: O(headers).
+removeHeaders :: Ptr Word8 -> HeadTable -> ByteString -> IO ()
+removeHeaders buffer table@(HeadTable array) name = do
+  count <- headerCount table
+  let named i = headerName table i >>= \spelt -> sliceEquals buffer spelt name
+      find i
+        | i >= count = pure ()
+        | otherwise = named i >>= \same -> if same then setByteArray array knownAt knownTotal (0 :: Int32) >> compact 0 0 else find (i + 1)
+      -- The index of known headers is made again as they move.
+      compact i to
+        | i >= count = writeField table FieldHeaderCount to
+        | otherwise = do
+          same <- named i
+          if same
+            then compact (i + 1) to
+            else do
+              Slice n nameLen <- headerName table i
+              Slice v valueLen <- headerValue table i
+              code <- readInt array (headersAt + headerWidth * i + 4)
+              addHeader table to n nameLen v valueLen code
+              compact (i + 1) (to + 1)
+  find 0
+{-# NOINLINE removeHeaders #-}
+
+-- | Move the headers that stand at or behind an offset by this much: the buffer's part before it has moved, and they have not.
+--
+-- [Cost]: O(headers).
+shiftHeaders :: HeadTable -> Int -> Int -> IO ()
+shiftHeaders table@(HeadTable array) from by = do
+  count <- headerCount table
+  let shift at = readInt array at >>= \offset -> when (offset >= from) (writeInt array at (offset + by))
+      go i = when (i < count) $ do
+        shift (headersAt + headerWidth * i)
+        shift (headersAt + headerWidth * i + 2)
+        go (i + 1)
+  go (0 :: Int)
+{-# NOINLINE shiftHeaders #-}
 
 -- | The first number of the index of known headers, and of the headers.
 knownAt, headersAt, headerWidth :: Int

@@ -36,7 +36,8 @@ import Data.Int (Int32)
 import Data.Primitive.ByteArray (ByteArray, indexByteArray, newPinnedByteArray, unsafeFreezeByteArray)
 import Data.Primitive.Ptr (copyPtrToMutableByteArray)
 import Heddle.Http.Head
-import Heddle.Http.Request (Request, withHead)
+import Heddle.Http.Request (Request (..), withHead)
+import Heddle.Http.Workspace
 import Heddle.Prim.Buffer (arrayBuffer, bufferForeign)
 import Heddle.Prim.Unsafe (unsafeInlined)
 
@@ -50,12 +51,16 @@ newtype HeadCopy = HeadCopy ByteArray
 -- [Threads]: the handler's.
 copyHead :: Request -> IO HeadCopy
 copyHead request = withHead request $ \p table -> do
-  n <- headLength table
+  added <- addedBytes ws
+  -- Headers that were added stand behind the whole input.
+  n <- if added == 0 then headLength table else (\base -> inputSize ws - base + added) <$> get ws WorkBase
   numbers <- numbersSize table
   copy <- newPinnedByteArray (numbers + n)
   copyNumbers table copy
   copyPtrToMutableByteArray copy numbers p n
   HeadCopy <$> unsafeFreezeByteArray copy
+  where
+    ws = requestWork request
 {-# NOINLINE copyHead #-}
 
 number :: HeadCopy -> Int -> Int

@@ -19,6 +19,8 @@ module Heddle.Http.Output
     sendReply,
     sendReady,
     refreshDate,
+    replyHeaders,
+    replyLines,
     writeHeadTo,
     headBound,
     flush,
@@ -34,8 +36,10 @@ import Data.ByteString.Builder (Builder)
 import Data.ByteString.Builder.Extra (BufferWriter, Next (..), runBuilder)
 import Data.ByteString.Builder.Internal (BufferRange (..), BuildStep, fillWithBuildStep)
 import Data.ByteString.Builder.Internal qualified as Internal
+import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal (createAndTrim')
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Char (toLower)
 import Data.Foldable (for_)
 import Data.Maybe (isJust)
 import Data.Word (Word8)
@@ -44,6 +48,7 @@ import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr, plusPtr)
 import Heddle.Bytes.Write (Write, hex, pokeWrite, writeBound)
 import Heddle.Http.Date
 import Heddle.Http.Exception (ConnectionLost (..))
+import Heddle.Http.Framing (wantsTrailers)
 import Heddle.Http.Head (MethodCode)
 import Heddle.Http.Names (pattern MethodHead)
 import Heddle.Http.Reply
@@ -52,7 +57,7 @@ import Heddle.Http.Status
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (closeRegistration)
 import Heddle.IO.Transport
-import Heddle.Prim.Atomic (readWord, writeWord)
+import Heddle.Prim.Atomic (Ref, newRef, readRef, readWord, writeRef, writeWord)
 import Heddle.Prim.Buffer (Buffer, keepAlive, newBuffer, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Exception (finally, mask_, onException, throwIO, try, unsafeUnmask)
@@ -140,8 +145,9 @@ sendReply !out !now !gather !method !minor !closing = \case
     | statusForbidsContent status || method == MethodHead -> headAlone out now gather minor closing status headers Nothing
     | otherwise -> do
       framed <- streamHead out now minor closing status headers
-      unsafeUnmask (body (writerOf out framed))
-      endStream out gather framed
+      trailers <- newRef B.empty
+      unsafeUnmask (body (writerOf out framed) {writerTrailers = mask_ . putTrailers out trailers})
+      readRef trailers >>= endStream out gather framed
   StreamOf status headers n body -> do
     let none = statusForbidsContent status
         announced = if none && status /= status304 then Nothing else Just n
@@ -181,7 +187,8 @@ sendReply !out !now !gather !method !minor !closing = \case
     | otherwise -> do
       set ws WorkSent 0
       -- The head is written when the length is known, into this space before the content.
-      let before = headRoom (settingServerName (outputSettings out)) status headers + B.length (outputLines out) + 60 + chunkBefore
+      with <- replyHeaders out headers
+      let before = headRoom (settingServerName (outputSettings out)) status with + B.length (outputLines out) + 60 + chunkBefore
       gathered <- get ws WorkUsed
       when (gathered > 0 && outputSize ws - gathered < before + 1024) (flush out)
       used <- get ws WorkUsed
@@ -199,7 +206,7 @@ sendReply !out !now !gather !method !minor !closing = \case
           framed <- streamHead out now minor closing status headers
           putHere out framed start n
           unsafeUnmask (continueBuilder out framed after')
-          endStream out gather framed
+          endStream out gather framed ""
   -- The engine runs the action after it has given the workspace back.
   Tunnel h _ -> do
     set ws WorkSent 0
@@ -248,9 +255,9 @@ streamHead out now minor closing status headers
 {-# NOINLINE streamHead #-}
 
 -- The end of such content; whether the connection can be kept.
-endStream :: Output -> Bool -> Framed -> IO Bool
-endStream out gather = \case
-  Chunks -> True <$ (putBytes out "0\r\n\r\n" >> unless gather (flush out))
+endStream :: Output -> Bool -> Framed -> ByteString -> IO Bool
+endStream out gather framed trailers = case framed of
+  Chunks -> True <$ (putBytes out "0\r\n" >> putBytes out trailers >> putBytes out "\r\n" >> unless gather (flush out))
   _ -> False <$ flush out
 {-# NOINLINE endStream #-}
 
@@ -264,24 +271,26 @@ sendReady out now gather method closing p = do
   used <- get ws WorkUsed
   let size = if method == MethodHead then prebuiltHead p else prebuiltSize p
   set ws WorkSent (size - prebuiltHead p)
-  if bare && not gather && used == 0
+  with <- isNoted ws NoteReply
+  let !asBuilt = bare && not with
+  if asBuilt && not gather && used == 0
     then withBuffer (prebuiltBuffer p) $ \b -> sendQuickly out b size
     else do
-      r <- try (slowly size)
+      r <- try (slowly asBuilt size)
       pure (either (\ConnectionLost -> False) (\() -> True) r)
   where
     ws = outputWork out
     -- The head as it was built says everything.
     bare = closing == Stays && B.null (outputLines out)
-    slowly size = do
+    slowly asBuilt size = do
       withBuffer (prebuiltBuffer p) $ \b ->
-        if bare
+        if asBuilt
           then putRaw out b size
           else do
             -- The connection's lines go before the empty line that ends the head.
             putRaw out b (prebuiltHead p - 2)
             putBytes out (closingLine closing)
-            putBytes out (outputLines out)
+            replyLines out >>= putBytes out
             putRaw out (b `plusPtr` (prebuiltHead p - 2)) (size - prebuiltHead p + 2)
       unless gather (flush out)
 {-# INLINE sendReady #-}
@@ -308,7 +317,8 @@ sendQuickly out p n = do
 {-# INLINE sendQuickly #-}
 
 headOut :: Output -> Deadline -> Status -> [Header] -> Maybe Int -> ByteString -> IO ()
-headOut out now status headers len extra = do
+headOut out now status given len extra = do
+  headers <- replyHeaders out given
   _ <- currentSecond (outputDate out) now
   let room = headBound out status headers extra
   used <- get ws WorkUsed
@@ -319,6 +329,32 @@ headOut out now status headers len extra = do
       start <- get ws WorkUsed
       end <- writeHeadTo out (outputPtr ws `plusPtr` start) status headers len extra
       set ws WorkUsed (end `minusPtr` outputPtr ws)
+  where
+    ws = outputWork out
+
+-- | The headers of a reply, with those that its request asked for ('NoteReply').
+--
+-- [Cost]: a load, if there are none.
+replyHeaders :: Output -> [Header] -> IO [Header]
+replyHeaders out given = do
+  with <- isNoted ws NoteReply
+  if not with
+    then pure given
+    else do
+      more <- readRef (workHeaders ws)
+      let lower = C.map toLower
+      pure ([one | one@(Header name _) <- given, lower name `notElem` map (lower . fst) more] ++ map (uncurry Header) more)
+  where
+    ws = outputWork out
+{-# INLINE replyHeaders #-}
+
+-- | The lines that a prebuilt reply's head lacks: those of the connection, and those that its request asked for.
+replyLines :: Output -> IO ByteString
+replyLines out = do
+  with <- isNoted ws NoteReply
+  if not with
+    then pure (outputLines out)
+    else (\more -> B.concat (outputLines out : concat [[name, ": ", value, "\r\n"] | (name, value) <- more])) <$> readRef (workHeaders ws)
   where
     ws = outputWork out
 
@@ -394,8 +430,17 @@ writerOf out framed =
   Writer
     { writerPut = mask_ . putPiece out framed,
       writerBuild = continueBuilder out framed . More 1 . runBuilder,
-      writerFlush = mask_ (flush out)
+      writerFlush = mask_ (flush out),
+      writerTrailers = \_ -> pure ()
     }
+
+-- Note the trailers for the end, if the client wants any.
+putTrailers :: Output -> Ref ByteString -> [Header] -> IO ()
+putTrailers out trailers given = do
+  fields <- trailerLines given
+  base <- get (outputWork out) WorkBase
+  wanted <- wantsTrailers (inputPtr (outputWork out) `plusPtr` base) (workHead (outputWork out))
+  when wanted (writeRef trailers fields)
 
 putPiece :: Output -> Framed -> ByteString -> IO ()
 putPiece out framed b = do

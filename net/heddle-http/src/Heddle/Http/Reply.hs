@@ -23,6 +23,7 @@ module Heddle.Http.Reply
 
     -- * Streams
     Writer (..),
+    trailerLines,
 
     -- * Prebuilt replies
     Prebuilt (..),
@@ -163,8 +164,55 @@ data Writer = Writer
     -- | Add what a builder writes, directly into the output.
     writerBuild :: Builder -> IO (),
     -- | Send what was added.
-    writerFlush :: IO ()
+    writerFlush :: IO (),
+    -- | The fields that follow the content, in place of earlier ones. They reach clients of HTTP/2, and those of HTTP/1.1 that
+    -- have sent @TE: trailers@ if the length of the content was not announced; others are sent none. A request's
+    -- trailers are sent if its body is chunked.
+    writerTrailers :: [Header] -> IO ()
   }
+
+-- | Trailers as lines. What frames a message, routes it, authenticates or says how to read its content must stand before
+-- the content, so such fields are left out.
+--
+-- [Cost]: O(bytes).
+-- [Throws]: 'UnsafeHeader'.
+-- [Source]: RFC 9110, section 6.5.1.
+trailerLines :: [Header] -> IO ByteString
+trailerLines given = do
+  for_ (unsafeHeader given) throwIO
+  pure (B.concat [part | Header name value <- given, let lower = C.map toLower name, lower `notElem` early, not ("if-" `B.isPrefixOf` lower), part <- [name, ": ", value, "\r\n"]])
+  where
+    early =
+      [ "age",
+        "authorization",
+        "cache-control",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-range",
+        "content-type",
+        "cookie",
+        "date",
+        "expect",
+        "expires",
+        "host",
+        "keep-alive",
+        "location",
+        "max-forwards",
+        "pragma",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "range",
+        "retry-after",
+        "set-cookie",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "vary",
+        "www-authenticate"
+      ]
 
 -- | A reply in the form it is sent in.
 data Prebuilt = Prebuilt

@@ -30,6 +30,8 @@ module Heddle.Http.Request
     header,
     headerNamed,
     headers,
+    setRequestHeader,
+    removeRequestHeader,
 
     -- ** The connection
     peer,
@@ -51,6 +53,9 @@ module Heddle.Http.Request
     replyInterim,
     declineBody,
     closeAfterReply,
+    replyWithHeader,
+    noteUpstreamTime,
+    upstreamTime,
 
     -- * For the engine
     withHead,
@@ -66,28 +71,33 @@ module Heddle.Http.Request
 where
 
 import Control.Monad (when)
+import Data.Bits (unsafeShiftL, (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal qualified as BI (create)
 import Data.ByteString.Short (ShortByteString)
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Char (toLower)
+import Data.Foldable (for_)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes, moveBytes)
-import Foreign.Ptr (Ptr, plusPtr)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Http.Chunked
 import Heddle.Http.Exception (HttpException (..), fromHttp)
 import Heddle.Http.Framing (FramingResult (..))
 import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Head qualified as Head
+import Heddle.Http.Names (recogniseHeader)
 import Heddle.Http.RejectReason
-import Heddle.Http.Reply (Header, Reply)
+import Heddle.Http.Reply (Header (..), Reply, unsafeHeader)
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (Registration, registrationPeer, pattern TimedOutCode)
 import Heddle.IO.Transport (LayerFacts, Transport (..), holdsInput, isLayered, layerFacts, readUntil, transportRegistration)
-import Heddle.Prim.Atomic (readRef)
-import Heddle.Prim.Clock (Deadline (..), after, milliseconds, monotonicNow, seconds)
+import Heddle.Prim.Atomic (readRef, writeRef)
+import Heddle.Prim.Clock (Deadline (..), Nanos (..), after, milliseconds, monotonicNow, seconds)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 
 -- | One request.
@@ -206,6 +216,44 @@ headerNamed request name = withHead request $ \p table -> lookupHeader p table n
 headers :: Request -> IO [(ByteString, ByteString)]
 headers request = withHead request $ \p table ->
   reverse <$> foldHeaders table (\acc n v -> (\a b -> (a, b) : acc) <$> copySlice p n <*> copySlice p v) []
+
+-- | Let the request have this header, as if the client had sent it once with this value: for every reader of the request,
+-- a proxy, a program, the log. 'False' if there is no room (for all of a request, 1 KB) or if it is no header; then the
+-- request has none of this name.
+--
+-- [Cost]: O(headers).
+-- [Threads]: the handler's, before it reads the body or replies.
+setRequestHeader :: Request -> ByteString -> ByteString -> IO Bool
+setRequestHeader request name value = withHead request $ \p table -> do
+  used <- addedBytes ws
+  base <- get ws WorkBase
+  capacity <- headCapacity table
+  removeHeaders p table name
+  count <- headerCount table
+  let size = B.length name + B.length value
+      at = inputSize ws - base + used
+  if count >= capacity || used + size > addedRoom || B.null name || B.any (< 0x20) name || B.any control value
+    then pure False
+    else do
+      put (p `plusPtr` at) name
+      put (p `plusPtr` (at + B.length name)) value
+      code <- recogniseHeader p at (B.length name) (at + B.length name)
+      addHeader table count at (B.length name) (at + B.length name) (B.length value) code
+      writeField table FieldHeaderCount (count + 1)
+      notes <- get ws WorkNotes
+      set ws WorkNotes (notes + size `unsafeShiftL` 2)
+      pure True
+  where
+    ws = requestWork request
+    put to bytes = unsafeUseAsCStringLen bytes (\(from, n) -> copyBytes to (castPtr from) n)
+    control b = b < 0x20 && b /= 0x09 || b == 0x7F
+
+-- | Let the request have no header of this name, in any case.
+--
+-- [Cost]: O(headers).
+-- [Threads]: the handler's, before it reads the body or replies.
+removeRequestHeader :: Request -> ByteString -> IO ()
+removeRequestHeader request name = withHead request (\p table -> removeHeaders p table name)
 
 -- | The connection. Its waits belong to the engine: a handler that has to wait uses
 -- 'Heddle.Http.Borrowed.pauseRequestUntil', because the streams of an HTTP/2 connection share it.
@@ -331,10 +379,10 @@ replyBegun :: Request -> IO Bool
 replyBegun request = (/= 0) <$> get (requestWork request) WorkReplied
 
 -- | Send an interim response such as 103 (Early Hints), before the reply. Clients of HTTP/1.0, which would take it for the
--- reply, and of HTTP/2 are sent none, and headers that cannot be sent are refused.
+-- reply, are sent none; those of HTTP/2 no 101, which it does not have. Headers that cannot be sent are refused.
 --
 -- [Cost]: one system call.
--- [Blocks]: parks until it is in the kernel.
+-- [Blocks]: parks until it is in the kernel; with HTTP/2, never.
 -- [Throws]: 'UnsafeHeader'; when the client is gone, an 'HttpException'.
 -- [Threads]: the handler's, before it replies.
 replyInterim :: Request -> Status -> [Header] -> IO ()
@@ -358,6 +406,46 @@ declineBody request = do
 -- [Threads]: the handler's.
 closeAfterReply :: Request -> IO ()
 closeAfterReply request = set (requestWork request) WorkCloses 1
+
+-- | Let whatever reply the request gets have this header, instead of those of its name that the reply has itself; an error's too,
+-- and that of a proxied server. A prebuilt reply has no other of this name.
+--
+-- [Cost]: an allocation; the reply is written with a copy of its head.
+-- [Throws]: 'Heddle.Http.UnsafeHeader'.
+-- [Threads]: the handler's, before it replies.
+replyWithHeader :: Request -> ByteString -> ByteString -> IO ()
+replyWithHeader request name value = do
+  for_ (unsafeHeader [Header name value]) throwIO
+  with <- isNoted ws NoteReply
+  before <- if with then readRef (workHeaders ws) else pure []
+  writeRef (workHeaders ws) ((name, value) : filter ((/= C.map toLower name) . C.map toLower . fst) before)
+  notes <- get ws WorkNotes
+  set ws WorkNotes (notes .|. NoteReply)
+  where
+    ws = requestWork request
+
+-- | Note how long what answers a request behind this server took until its answer began, for logs; the last note counts.
+--
+-- [Cost]: two stores.
+-- [Threads]: the handler's.
+noteUpstreamTime :: Request -> Nanos -> IO ()
+noteUpstreamTime request (Nanos took) = do
+  set ws WorkUpstream took
+  notes <- get ws WorkNotes
+  set ws WorkNotes (notes .|. NoteUpstream)
+  where
+    ws = requestWork request
+
+-- | What 'noteUpstreamTime' noted of the request; 'Nothing' if nothing behind this server was asked.
+--
+-- [Cost]: two loads.
+-- [Threads]: the handler's; a log hook.
+upstreamTime :: Request -> IO (Maybe Nanos)
+upstreamTime request = do
+  noted <- isNoted ws NoteUpstream
+  if noted then Just . Nanos <$> get ws WorkUpstream else pure Nothing
+  where
+    ws = requestWork request
 
 -- | Whether a part of the body has not been read.
 bodyUnread :: Request -> IO Bool
@@ -512,7 +600,10 @@ makeRoom ws = do
   if start == end && size - (base + headBytes) >= 4096
     then set ws WorkStart (base + headBytes) >> set ws WorkEnd (base + headBytes)
     else when (size - end < 1024) $ do
-      when (base > 0) $ moveBytes p (p `plusPtr` base) headBytes
+      when (base > 0) $ do
+        moveBytes p (p `plusPtr` base) headBytes
+        added <- addedBytes ws
+        when (added > 0) (shiftHeaders (workHead ws) (size - base) base)
       moveBytes (p `plusPtr` headBytes) (p `plusPtr` start) (end - start)
       set ws WorkBase 0
       set ws WorkStart headBytes

@@ -17,6 +17,7 @@ module Heddle.Http.Workspace
     Source (..),
     newWorkspace,
     inputSize,
+    addedRoom,
     outputSize,
     inputPtr,
     outputPtr,
@@ -49,9 +50,19 @@ module Heddle.Http.Workspace
     pattern WorkStream,
     pattern WorkBodyTotal,
     pattern WorkBodyLast,
+    pattern WorkNotes,
+    pattern WorkUpstream,
+
+    -- * What was noted of a request
+    addedBytes,
+    isNoted,
+    pattern NoteReply,
+    pattern NoteUpstream,
   )
 where
 
+import Data.Bits (unsafeShiftR, (.&.))
+import Data.ByteString (ByteString)
 import Data.Primitive.PrimArray (PrimArray, copyPrimArrayToPtr, newPrimArray, sizeofPrimArray, unsafeFreezePrimArray)
 import Data.Primitive.Ptr (copyPtrToMutablePrimArray)
 import Data.Word (Word8)
@@ -73,7 +84,9 @@ data Workspace = Workspace
     workChunks :: !ChunkState,
     workWords :: !Words,
     -- | Where an HTTP/2 request's body comes from; see 'WorkLeft'.
-    workSource :: !(Ref Source)
+    workSource :: !(Ref Source),
+    -- | Header lines for whatever reply the request gets; see 'NoteReply'.
+    workHeaders :: !(Ref [(ByteString, ByteString)])
   }
 
 -- | What stands for the connection in the workspace of an HTTP/2 stream.
@@ -88,20 +101,28 @@ newWorkspace :: Limits -> IO Workspace
 newWorkspace limits =
   Workspace
     -- A body always has 8 KB after the longest head.
-    <$> newBuffer (limitHeadBytes limits + 8192)
+    <$> newBuffer (limitHeadBytes limits + 8192 + addedRoom)
     <*> newBuffer 8192
     <*> newBuffer 4096
-    <*> newHeadTable (limitHeaders limits)
+    -- Some more may be added after the parser has counted them.
+    <*> newHeadTable (limitHeaders limits + 8)
     <*> newChunkState
-    <*> newWords 20
+    <*> newWords 22
     <*> newRef NoSource
+    <*> newRef []
 
 -- | Room for input.
 --
 -- [Units]: bytes.
 inputSize :: Workspace -> Int
-inputSize = bufferSize . workInput
+inputSize ws = bufferSize (workInput ws) - addedRoom
 {-# INLINE inputSize #-}
+
+-- | Room behind the input for headers that are added to a request; 'addedBytes' says how much is in use.
+--
+-- [Units]: bytes.
+addedRoom :: Int
+addedRoom = 1024
 
 -- | Room for output.
 --
@@ -159,6 +180,7 @@ takeUp ws (Partial bytes head' first) = do
   set ws WorkUsed 0
   set ws WorkBurst 0
   set ws WorkFirst first
+  set ws WorkNotes 0
 
 -- | Where unread input begins.
 pattern WorkStart :: Int
@@ -242,3 +264,34 @@ pattern WorkBodyTotal = 18
 -- | When the last wait for the body ended (monotonic nanoseconds).
 pattern WorkBodyLast :: Int
 pattern WorkBodyLast = 19
+
+-- | What was noted of the request apart from its head: 'NoteReply' and 'NoteUpstream', and above them the bytes in use for headers that
+-- were added. One word, so that beginning a request stores one zero, and a reply without notes loads one.
+pattern WorkNotes :: Int
+pattern WorkNotes = 20
+
+-- | How long a server behind took (nanoseconds), with 'NoteUpstream'.
+pattern WorkUpstream :: Int
+pattern WorkUpstream = 21
+
+-- | The reply gets the lines in 'workHeaders'.
+pattern NoteReply :: Int
+pattern NoteReply = 1
+
+-- | 'WorkUpstream' is this request's.
+pattern NoteUpstream :: Int
+pattern NoteUpstream = 2
+
+-- | Bytes in use behind the input, for headers that were added to the request.
+--
+-- [Cost]: one load.
+addedBytes :: Workspace -> IO Int
+addedBytes ws = (`unsafeShiftR` 2) <$> get ws WorkNotes
+{-# INLINE addedBytes #-}
+
+-- | Whether this was noted of the request.
+--
+-- [Cost]: one load.
+isNoted :: Workspace -> Int -> IO Bool
+isNoted ws note = (\notes -> notes .&. note /= 0) <$> get ws WorkNotes
+{-# INLINE isNoted #-}

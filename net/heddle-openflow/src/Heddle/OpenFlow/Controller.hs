@@ -52,6 +52,7 @@ module Heddle.OpenFlow.Controller
     -- * Switches
     Switch,
     SwitchInfo (..),
+    infoPorts,
     switchInfo,
     SwitchCounts (..),
     switchCounts,
@@ -306,7 +307,7 @@ converse controller handlersFor registration = do
     Right transport ->
       ( handshake (configVersions config) transport deadline >>= \case
           Left reason -> refused peer reason
-          Right (version, features, left) -> admit peer transport version features left
+          Right (version, features, ports, left) -> admit peer transport version features ports left
       )
         `finally` closeTransport transport
   where
@@ -314,11 +315,11 @@ converse controller handlersFor registration = do
     refused peer reason = do
       void (fetchAdd (controllerWords controller) 2 1)
       tell controller (NotConnected peer reason)
-    admit peer transport version features left = do
+    admit peer transport version features ports left = do
       number <- modifyRef (controllerNumbers controller) $ \case
         Numbers (n : free) next -> (Numbers free next, n)
         Numbers [] next -> (Numbers [] (next + 1), next)
-      let info = SwitchInfo (featuresDatapath features) version features peer number
+      let info = SwitchInfo (featuresDatapath features) version features ports peer number
           back = modifyRef (controllerNumbers controller) (\(Numbers free next) -> (Numbers (number : free) next, ()))
       ( do
           pool <- readEntry (controllerPools controller) (registrationCapability registration)
@@ -420,7 +421,7 @@ giveBackInput switch buffer = when (bufferSize buffer == bufferBytes) $ giveBack
 run :: Controller -> Handlers -> Switch -> ByteString -> IO CloseReason
 run controller handlers switch left = do
   monotonicNow >>= \(Deadline now) -> writeWord ws WordHeard now
-  buffer <- inputBuffer
+  buffer <- if B.length left > bufferBytes then largeBuffer else inputBuffer
   withBuffer buffer $ \p -> B.unsafeUseAsCStringLen left (\(from, n) -> copyBytes p (castPtr from) n)
   frames buffer 0 (B.length left) True
   where
@@ -431,13 +432,13 @@ run controller handlers switch left = do
     version = infoVersion (switchInfo switch)
     versionByteOf = versionByte version
 
+    -- They must not mention the bytes that were left: a parked switch would keep them.
     inputBuffer =
       readRef (switchInput switch) >>= \case
         Holding buffer -> pure buffer
-        Empty -> do
-          buffer <- if B.length left > bufferBytes then newBuffer 0x30000 else borrow (switchPool switch)
-          writeRef (switchInput switch) (Holding buffer)
-          pure buffer
+        Empty -> borrow (switchPool switch) >>= holding
+    largeBuffer = newBuffer 0x30000 >>= holding
+    holding buffer = buffer <$ writeRef (switchInput switch) (Holding buffer)
 
     -- Handle the frames between start and end; then read on, at once if more may be there.
     frames :: Buffer -> Int -> Int -> Bool -> IO CloseReason
@@ -521,7 +522,9 @@ run controller handlers switch left = do
       heard <- readWord ws WordHeard
       echoed <- readWord ws WordEchoed
       let silentAt = if echoed == 0 then after (configEchoAfter config) (Deadline heard) else after (configDeadAfter config) (Deadline heard)
-      late <- deadlineOver registration silentAt
+      -- The manager's clock is enough: it is exact after the wake-up by the deadline.
+      now <- freshNow registration
+      let late = now >= silentAt
       case () of
         _
           | late && echoed /= 0 -> pure (Just Silent)

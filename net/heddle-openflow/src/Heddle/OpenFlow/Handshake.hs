@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : Heddle.OpenFlow.Handshake
 -- Description : How a connection becomes a switch
@@ -13,10 +15,11 @@ module Heddle.OpenFlow.Handshake
   )
 where
 
-import Control.Monad (void)
+import Control.Monad (void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as Char8
+import Data.ByteString.Short (ShortByteString, toShort)
 import Data.ByteString.Unsafe qualified as B (unsafeUseAsCStringLen)
 import Foreign.Ptr (castPtr)
 import Heddle.IO.Registration hiding (sendUntil)
@@ -27,12 +30,14 @@ import Heddle.OpenFlow.Types
 import Heddle.OpenFlow.Wire (DecodeError (..))
 import Heddle.Prim.Buffer
 import Heddle.Prim.Clock
-import Heddle.Prim.Errno (Errno (..), describeErrno)
+import Heddle.Prim.Errno (Errno (..), describeErrno, pattern EAGAIN, pattern EINTR)
 
--- | Hellos, then the features: with what was received beyond them, or why the peer is no switch.
+-- | Hellos, then the features: without the ports, the ports of 1.0 as they came, and what was received beyond them; or why the peer is
+-- no switch.
 --
 -- [Blocks]: parks, until the deadline.
-handshake :: [Version] -> Transport -> Deadline -> IO (Either CloseReason (Version, Features, ByteString))
+-- [Masking]: the caller is masked.
+handshake :: [Version] -> Transport -> Deadline -> IO (Either CloseReason (Version, Features, ShortByteString, ByteString))
 handshake ours transport deadline = do
   sent <- send highest 1 (helloFor ours)
   if not sent then pure (Left SwitchClosed) else hello B.empty
@@ -59,7 +64,11 @@ handshake ours transport deadline = do
           Left e -> refuseWith version (ErrorKind 1 6) ("its features: " ++ decodeWhat e)
           Right (_, FeaturesReply f)
             | featuresAuxiliary f /= 0 -> refuseWith version (ErrorKind 1 5) "an auxiliary connection, which is not supported"
-            | otherwise -> pure (Right (version, f, rest))
+            | otherwise -> do
+              -- Forced, because as thunks they would keep the whole frame, in a pinned block of 4 KB of its own.
+              let !features' = f {featuresPorts = []}
+                  !ports = toShort (B.drop 32 message)
+              pure (Right (version, features', ports, rest))
           Right (xid, EchoRequest b) -> send version xid (EchoReply b) >> features version rest
           Right (_, ErrorMessage kind _) -> pure (Left (HandshakeFailed (renderError version kind)))
           Right _ -> features version rest
@@ -71,11 +80,7 @@ handshake ours transport deadline = do
       | B.length bytes >= 8 && size < 8 = refuseWith highest (ErrorKind 1 6) ("a message with a length of " ++ show size)
       | B.length bytes >= 8 && B.length bytes >= size = pure (Right (B.splitAt size bytes))
       | otherwise = do
-        buffer <- borrowBuffer (transportRegistration transport)
-        (r, more) <- withBuffer buffer $ \p -> do
-          r <- readUntil transport p (bufferSize buffer) deadline
-          (,) r <$> B.packCStringLen (castPtr p, max 0 r)
-        giveBackBuffer (transportRegistration transport) buffer
+        (r, more) <- received
         case () of
           _
             | r > 0 -> frame (bytes <> more)
@@ -85,6 +90,23 @@ handshake ours transport deadline = do
             | otherwise -> pure (Left (ConnectionFailed (describeErrno (Errno (negate r)))))
       where
         size = fromIntegral (B.index bytes 2) * 256 + fromIntegral (B.index bytes 3) :: Int
+    -- No buffer is held while it waits: a thousand switches may connect at once.
+    received = do
+      buffer <- borrowBuffer registration
+      (r, more) <- withBuffer buffer $ \p -> do
+        r <- readNow transport p (bufferSize buffer)
+        (,) r <$> B.packCStringLen (castPtr p, max 0 r)
+      giveBackBuffer registration buffer
+      case () of
+        _
+          | Errno (negate r) == EAGAIN -> do
+            late <- deadlineOver registration deadline
+            hung <- hungUp registration
+            when hung (forgetHangUp registration)
+            if late then pure (TimedOutCode, B.empty) else waitUntil registration Readable deadline >> received
+          | Errno (negate r) == EINTR -> received
+          | otherwise -> pure (r, more)
+    registration = transportRegistration transport
 
 -- | Send within a second, or not: for the last words to a peer.
 --

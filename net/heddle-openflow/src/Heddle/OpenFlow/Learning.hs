@@ -50,10 +50,10 @@ data Learning = Learning
     learnPriority :: !Word16,
     -- | Where hosts are: a table of this switch's own, or one that all switches share.
     learnHosts :: !(Switch -> IO Hosts),
-    -- | Whether a port leads to other switches, where no host is learned; and what floods a packet instead of the switch:
-    -- 'Nothing' for its own flooding.
-    learnFlood :: !(Maybe (Switch -> PortNo -> Ptr Word8 -> Int -> IO ())),
-    learnIsLink :: !(Maybe (Switch -> PortNo -> IO Bool)),
+    -- | What floods the packet-in that 'withFrame' has instead of the switch; 'Nothing' for the switch's own flooding.
+    learnFlood :: !(Maybe (Switch -> IO ())),
+    -- | Whether the packet-in that 'withFrame' has came in at a port that leads to other switches, where no host is learned.
+    learnIsLink :: !(Maybe (Switch -> IO Bool)),
     -- | The port that leads to a host of another switch; 'PortAny' if none is known.
     learnRoute :: !(Switch -> Place -> IO PortNo)
   }
@@ -126,7 +126,7 @@ packetIn version settings counts hosts switch = withFrame switch $ \p n -> do
                 | macIsMulticast (Mac source) = next
                 | otherwise = case learnIsLink settings of
                   Nothing -> learnHere next
-                  Just isLink -> asked isLink switch inPort >>= \link -> if link then next else learnHere next
+                  Just isLink -> isLink switch >>= \link -> if link then next else learnHere next
               learnHere next = learnHostThen hosts (hostKey vlan (Mac source)) here $ \case
                 Known -> next
                 Added -> next
@@ -156,12 +156,12 @@ packetIn version settings counts hosts switch = withFrame switch $ \p n -> do
   where
     flood buffer inPort packet size = case learnFlood settings of
       Nothing -> forward buffer inPort PortFlood packet size
-      Just other -> flooded other switch inPort packet size
+      Just other -> other switch
     forward buffer inPort outPort packet size
       | packetOutBound size <= 0x4000 = do
         out <- reserve switch (packetOutBound size)
         written switch =<< pokePacketOut version out 0 buffer inPort outPort packet size
-      | otherwise = large switch buffer inPort outPort packet size
+      | otherwise = large switch outPort
     {-# INLINE forward #-}
 {-# INLINE packetIn #-}
 
@@ -181,16 +181,6 @@ ahead version hosts p n = when (n >= at + 14) $ do
       OF13 -> 42
 {-# INLINE ahead #-}
 
--- Calls of functions that GHC does not know take their arguments boxed. Called from packetIn, they would make it box the port of
--- each packet-in; these two are out of line and take it unboxed.
-asked :: (Switch -> PortNo -> IO Bool) -> Switch -> PortNo -> IO Bool
-asked isLink switch !inPort = isLink switch inPort
-{-# NOINLINE asked #-}
-
-flooded :: (Switch -> PortNo -> Ptr Word8 -> Int -> IO ()) -> Switch -> PortNo -> Ptr Word8 -> Int -> IO ()
-flooded flood switch !inPort !packet !size = flood switch inPort packet size
-{-# NOINLINE flooded #-}
-
 -- Marks the flows that are made here.
 learnedCookie :: Word64
 learnedCookie = 0x6865646c65
@@ -199,9 +189,10 @@ learnedCookie = 0x6865646c65
 forgetLearned :: FlowMod
 forgetLearned = (flowDelete matchAll) {flowModCookie = learnedCookie, flowModCookieMask = maxBound}
 
--- A packet of more than 16 KiB.
-large :: Switch -> BufferId -> PortNo -> PortNo -> Ptr Word8 -> Int -> IO ()
-large switch buffer inPort outPort packet size = do
+-- Sends the packet of the present packet-in, of more than 16 KiB, to a port. It reads the frame once more: what a function out of
+-- line takes in a box, GHC 9.4 and later would make the caller put into one, for each packet-in.
+large :: Switch -> PortNo -> IO ()
+large switch outPort = withFrame switch $ \p n -> withPacketIn (infoVersion (switchInfo switch)) p n (pure ()) $ \buffer _ inPort _ packet size -> do
   bytes <- packed packet size
   void (emit switch 0 (PacketOutMessage (PacketOut buffer inPort [Output outPort 0] (if buffer == NoBuffer then bytes else B.empty))))
 {-# NOINLINE large #-}
@@ -234,5 +225,5 @@ hub _ switch = do
               then do
                 out <- reserve switch (packetOutBound size)
                 written switch =<< pokePacketOut version out 0 buffer inPort PortFlood packet size
-              else large switch buffer inPort PortFlood packet size
+              else large switch PortFlood
       }

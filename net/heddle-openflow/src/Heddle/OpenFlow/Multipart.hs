@@ -73,23 +73,16 @@ data Port = Port
   deriving stock (Eq, Show)
 
 portCodec :: Version -> Codec Port Port
-portCodec = \case
-  OF10 ->
-    Port <$> portNumber =. port16 <*> portMac =. macCodec <*> portName =. text 16 <*> portConfig =. word32 <*> portState =. word32
-      <*> portCurrent =. word32
-      <*> portAdvertised =. word32
-      <*> portSupported =. word32
-      <*> portPeer =. word32
-      <*> pure 0
-      <*> pure 0
-  OF13 ->
-    Port <$> portNumber =. port32 <* padding 4 <*> portMac =. macCodec <* padding 2 <*> portName =. text 16 <*> portConfig =. word32 <*> portState =. word32
-      <*> portCurrent =. word32
-      <*> portAdvertised =. word32
-      <*> portSupported =. word32
-      <*> portPeer =. word32
-      <*> portCurrentSpeed =. word32
-      <*> portMaxSpeed =. word32
+portCodec v =
+  Port <$> portNumber =. (if v == OF10 then port16 else paddedPort v) <*> portMac =. macCodec <* since13 v () (padding 2) <*> portName =. text 16
+    <*> portConfig =. word32
+    <*> portState =. word32
+    <*> portCurrent =. word32
+    <*> portAdvertised =. word32
+    <*> portSupported =. word32
+    <*> portPeer =. word32
+    <*> since13 v 0 (portCurrentSpeed =. word32)
+    <*> since13 v 0 (portMaxSpeed =. word32)
 
 -- | What a switch says of itself.
 data SwitchDescription = SwitchDescription
@@ -241,9 +234,16 @@ data PortStats = PortStats
   deriving stock (Eq, Show)
 
 portStats :: Version -> Codec PortStats PortStats
-portStats = \case
-  OF10 -> (\p c -> PortStats p c 0 0) <$> portStatsPort =. port16 <* padding 6 <*> portStatsCounters =. exactly 12 word64
-  OF13 -> PortStats <$> portStatsPort =. port32 <* padding 4 <*> portStatsCounters =. exactly 12 word64 <*> portStatsSeconds =. word32 <*> portStatsNanoseconds =. word32
+portStats v =
+  PortStats <$> portStatsPort =. paddedPort v <*> portStatsCounters =. exactly 12 word64
+    <*> since13 v 0 (portStatsSeconds =. word32)
+    <*> since13 v 0 (portStatsNanoseconds =. word32)
+
+-- A port in eight bytes.
+paddedPort :: Version -> Codec PortNo PortNo
+paddedPort = \case
+  OF10 -> port16 <* padding 6
+  OF13 -> port32 <* padding 4
 
 exactly :: Int -> Codec a a -> Codec [a] [a]
 exactly n c = codecOf (mapM (const (codecGet c)) [1 .. n]) $ \as ->
@@ -264,17 +264,17 @@ data QueueStats = QueueStats
   deriving stock (Eq, Show)
 
 queueStats :: Version -> Codec QueueStats QueueStats
-queueStats = \case
-  OF10 ->
-    QueueStats <$> queueStatsPort =. port16 <* padding 2 <*> queueStatsQueue =. word32 <*> queueStatsBytes =. word64 <*> queueStatsPackets =. word64
-      <*> queueStatsErrors =. word64
-      <*> pure 0
-      <*> pure 0
-  OF13 ->
-    QueueStats <$> queueStatsPort =. port32 <*> queueStatsQueue =. word32 <*> queueStatsBytes =. word64 <*> queueStatsPackets =. word64
-      <*> queueStatsErrors =. word64
-      <*> queueStatsSeconds =. word32
-      <*> queueStatsNanoseconds =. word32
+queueStats v =
+  QueueStats <$> queueStatsPort =. alignedPort v <*> queueStatsQueue =. word32 <*> queueStatsBytes =. word64 <*> queueStatsPackets =. word64
+    <*> queueStatsErrors =. word64
+    <*> since13 v 0 (queueStatsSeconds =. word32)
+    <*> since13 v 0 (queueStatsNanoseconds =. word32)
+
+-- A port in four bytes.
+alignedPort :: Version -> Codec PortNo PortNo
+alignedPort = \case
+  OF10 -> port16 <* padding 2
+  OF13 -> port32
 
 -- | Counters of a bucket.
 data BucketCounter = BucketCounter
@@ -370,10 +370,7 @@ meterStats =
         size <- fromIntegral <$> getWord16
         if size < 6 then failGet "meter statistics with a wrong length" else isolated (size - 6) (codecGet (body ident))
     )
-    ( \m -> case codecPut (body (meterStatsId m)) m of
-        Refused e -> Refused e
-        b -> codecPut word32 (meterStatsId m) <> (if putSize b + 6 > 0xffff then Refused (TooLong (putSize b + 6)) else putWord16 (fromIntegral (putSize b + 6))) <> b
-    )
+    (\m -> putSized (codecPut word32 (meterStatsId m)) 6 (codecPut (body (meterStatsId m)) m))
   where
     body ident =
       MeterStats ident <$ padding 6 <*> meterStatsFlows =. word32 <*> meterStatsPackets =. word64 <*> meterStatsBytes =. word64
@@ -486,13 +483,7 @@ tableProperty = codecOf get put
       TableActions kind hs -> framed kind (foldMap (codecPut header) hs)
       TableFields kind fs -> framed kind (foldMap (codecPut word32) fs)
       TablePropertyRaw kind bytes -> framed kind (putBytes bytes)
-    framed kind b = case b of
-      Refused e -> Refused e
-      _
-        | size > 0xffff -> Refused (TooLong size)
-        | otherwise -> putWord16 kind <> putWord16 (fromIntegral size) <> b <> putZeros (gap size)
-        where
-          size = putSize b + 4
+    framed kind b = putSized (putWord16 kind) 4 b <> putZeros (gap (putSize b + 4))
     gap n = (n + 7) `quot` 8 * 8 - n
     -- A type, a length that counts both, and what an experimenter adds.
     header =
@@ -502,7 +493,7 @@ tableProperty = codecOf get put
             size <- fromIntegral <$> getWord16
             if size < 4 then failGet "a header of less than 4 bytes" else (,) kind <$> getBytes (size - 4)
         )
-        (\(kind, bytes) -> if B.length bytes > 0xfff0 then Refused (TooLong (B.length bytes)) else putWord16 kind <> putWord16 (fromIntegral (B.length bytes + 4)) <> putBytes bytes)
+        (\(kind, bytes) -> putSized (putWord16 kind) 4 (putBytes bytes))
 
 -- | What is asked.
 data MultipartRequestBody
@@ -568,56 +559,49 @@ appendReplies parts = case parts of
 
 -- | The body of a request: its type, the reader, the writer.
 requestBody :: Version -> (Word16 -> Get MultipartRequestBody, MultipartRequestBody -> Maybe (Int, Put))
-requestBody version = bodies MultipartRequestRaw (\case MultipartRequestRaw k b -> Just (k, b); _ -> Nothing) (if version == OF10 then old else new)
+requestBody version = bodies MultipartRequestRaw (\case MultipartRequestRaw k b -> Just (k, b); _ -> Nothing) (shared ++ (if version == OF10 then [] else new))
   where
-    shared v =
+    shared =
       [ caseOf 0 (const DescriptionRequest) (\case DescriptionRequest -> Just (); _ -> Nothing) (pure ()),
-        caseOf 1 FlowRequest (\case FlowRequest q -> Just q; _ -> Nothing) (flowQuery v),
-        caseOf 2 AggregateRequest (\case AggregateRequest q -> Just q; _ -> Nothing) (flowQuery v),
-        caseOf 3 (const TableRequest) (\case TableRequest -> Just (); _ -> Nothing) (pure ())
+        caseOf 1 FlowRequest (\case FlowRequest q -> Just q; _ -> Nothing) (flowQuery version),
+        caseOf 2 AggregateRequest (\case AggregateRequest q -> Just q; _ -> Nothing) (flowQuery version),
+        caseOf 3 (const TableRequest) (\case TableRequest -> Just (); _ -> Nothing) (pure ()),
+        caseOf 4 PortStatsRequest (\case PortStatsRequest p -> Just p; _ -> Nothing) (paddedPort version),
+        caseOf 5 (uncurry QueueStatsRequest) (\case QueueStatsRequest p q -> Just (p, q); _ -> Nothing) ((,) <$> fst =. alignedPort version <*> snd =. word32)
       ]
-    old =
-      shared OF10
-        ++ [ caseOf 4 PortStatsRequest (\case PortStatsRequest p -> Just p; _ -> Nothing) (id =. port16 <* padding 6),
-             caseOf 5 (uncurry QueueStatsRequest) (\case QueueStatsRequest p q -> Just (p, q); _ -> Nothing) ((,) <$> fst =. port16 <* padding 2 <*> snd =. word32)
-           ]
     new =
-      shared OF13
-        ++ [ caseOf 4 PortStatsRequest (\case PortStatsRequest p -> Just p; _ -> Nothing) (id =. port32 <* padding 4),
-             caseOf 5 (uncurry QueueStatsRequest) (\case QueueStatsRequest p q -> Just (p, q); _ -> Nothing) ((,) <$> fst =. port32 <*> snd =. word32),
-             caseOf 6 GroupStatsRequest (\case GroupStatsRequest g -> Just g; _ -> Nothing) (id =. word32 <* padding 4),
-             caseOf 7 (const GroupDescriptionRequest) (\case GroupDescriptionRequest -> Just (); _ -> Nothing) (pure ()),
-             caseOf 8 (const GroupFeaturesRequest) (\case GroupFeaturesRequest -> Just (); _ -> Nothing) (pure ()),
-             caseOf 9 MeterStatsRequest (\case MeterStatsRequest m -> Just m; _ -> Nothing) (id =. word32 <* padding 4),
-             caseOf 10 MeterConfigRequest (\case MeterConfigRequest m -> Just m; _ -> Nothing) (id =. word32 <* padding 4),
-             caseOf 11 (const MeterFeaturesRequest) (\case MeterFeaturesRequest -> Just (); _ -> Nothing) (pure ()),
-             caseOf 12 TableFeaturesRequest (\case TableFeaturesRequest t -> Just t; _ -> Nothing) (listOf tableFeatures),
-             caseOf 13 (const PortDescriptionRequest) (\case PortDescriptionRequest -> Just (); _ -> Nothing) (pure ())
-           ]
+      [ caseOf 6 GroupStatsRequest (\case GroupStatsRequest g -> Just g; _ -> Nothing) (word32 <* padding 4),
+        caseOf 7 (const GroupDescriptionRequest) (\case GroupDescriptionRequest -> Just (); _ -> Nothing) (pure ()),
+        caseOf 8 (const GroupFeaturesRequest) (\case GroupFeaturesRequest -> Just (); _ -> Nothing) (pure ()),
+        caseOf 9 MeterStatsRequest (\case MeterStatsRequest m -> Just m; _ -> Nothing) (word32 <* padding 4),
+        caseOf 10 MeterConfigRequest (\case MeterConfigRequest m -> Just m; _ -> Nothing) (word32 <* padding 4),
+        caseOf 11 (const MeterFeaturesRequest) (\case MeterFeaturesRequest -> Just (); _ -> Nothing) (pure ()),
+        caseOf 12 TableFeaturesRequest (\case TableFeaturesRequest t -> Just t; _ -> Nothing) (listOf tableFeatures),
+        caseOf 13 (const PortDescriptionRequest) (\case PortDescriptionRequest -> Just (); _ -> Nothing) (pure ())
+      ]
 
 -- | The body of a reply.
 replyBody :: Version -> (Word16 -> Get MultipartReplyBody, MultipartReplyBody -> Maybe (Int, Put))
-replyBody version = bodies MultipartReplyRaw (\case MultipartReplyRaw k b -> Just (k, b); _ -> Nothing) (if version == OF10 then shared OF10 else new)
+replyBody version = bodies MultipartReplyRaw (\case MultipartReplyRaw k b -> Just (k, b); _ -> Nothing) (shared ++ (if version == OF10 then [] else new))
   where
-    shared v =
+    shared =
       [ caseOf 0 DescriptionReply (\case DescriptionReply d -> Just d; _ -> Nothing) description,
-        caseOf 1 FlowReply (\case FlowReply f -> Just f; _ -> Nothing) (listOf (flowStats v)),
+        caseOf 1 FlowReply (\case FlowReply f -> Just f; _ -> Nothing) (listOf (flowStats version)),
         caseOf 2 AggregateReply (\case AggregateReply a -> Just a; _ -> Nothing) aggregate,
-        caseOf 3 TableReply (\case TableReply t -> Just t; _ -> Nothing) (listOf (tableStats v)),
-        caseOf 4 PortStatsReply (\case PortStatsReply p -> Just p; _ -> Nothing) (listOf (portStats v)),
-        caseOf 5 QueueStatsReply (\case QueueStatsReply q -> Just q; _ -> Nothing) (listOf (queueStats v))
+        caseOf 3 TableReply (\case TableReply t -> Just t; _ -> Nothing) (listOf (tableStats version)),
+        caseOf 4 PortStatsReply (\case PortStatsReply p -> Just p; _ -> Nothing) (listOf (portStats version)),
+        caseOf 5 QueueStatsReply (\case QueueStatsReply q -> Just q; _ -> Nothing) (listOf (queueStats version))
       ]
     new =
-      shared OF13
-        ++ [ caseOf 6 GroupStatsReply (\case GroupStatsReply g -> Just g; _ -> Nothing) (listOf groupStats),
-             caseOf 7 GroupDescriptionReply (\case GroupDescriptionReply g -> Just g; _ -> Nothing) (listOf groupDescription),
-             caseOf 8 GroupFeaturesReply (\case GroupFeaturesReply g -> Just g; _ -> Nothing) groupFeatures,
-             caseOf 9 MeterStatsReply (\case MeterStatsReply m -> Just m; _ -> Nothing) (listOf meterStats),
-             caseOf 10 MeterConfigReply (\case MeterConfigReply m -> Just m; _ -> Nothing) (listOf meterConfig),
-             caseOf 11 MeterFeaturesReply (\case MeterFeaturesReply m -> Just m; _ -> Nothing) meterFeatures,
-             caseOf 12 TableFeaturesReply (\case TableFeaturesReply t -> Just t; _ -> Nothing) (listOf tableFeatures),
-             caseOf 13 PortDescriptionReply (\case PortDescriptionReply p -> Just p; _ -> Nothing) (listOf (portCodec OF13))
-           ]
+      [ caseOf 6 GroupStatsReply (\case GroupStatsReply g -> Just g; _ -> Nothing) (listOf groupStats),
+        caseOf 7 GroupDescriptionReply (\case GroupDescriptionReply g -> Just g; _ -> Nothing) (listOf groupDescription),
+        caseOf 8 GroupFeaturesReply (\case GroupFeaturesReply g -> Just g; _ -> Nothing) groupFeatures,
+        caseOf 9 MeterStatsReply (\case MeterStatsReply m -> Just m; _ -> Nothing) (listOf meterStats),
+        caseOf 10 MeterConfigReply (\case MeterConfigReply m -> Just m; _ -> Nothing) (listOf meterConfig),
+        caseOf 11 MeterFeaturesReply (\case MeterFeaturesReply m -> Just m; _ -> Nothing) meterFeatures,
+        caseOf 12 TableFeaturesReply (\case TableFeaturesReply t -> Just t; _ -> Nothing) (listOf tableFeatures),
+        caseOf 13 PortDescriptionReply (\case PortDescriptionReply p -> Just p; _ -> Nothing) (listOf (portCodec OF13))
+      ]
 
 bodies :: (Word16 -> ByteString -> s) -> (s -> Maybe (Word16, ByteString)) -> [Case s] -> (Word16 -> Get s, s -> Maybe (Int, Put))
 bodies raw unraw cases = (\kind -> fromMaybe (raw kind <$> getRest) (choose (fromIntegral kind)), put)

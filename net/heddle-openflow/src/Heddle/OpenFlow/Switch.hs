@@ -17,6 +17,7 @@ module Heddle.OpenFlow.Switch
   ( -- * Switches
     Switch (..),
     SwitchInfo (..),
+    infoPorts,
     newSwitch,
     bufferBytes,
     Places (..),
@@ -72,7 +73,9 @@ import Control.Applicative ((<|>))
 import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.ByteString.Short (ShortByteString, fromShort)
 import Data.ByteString.Unsafe qualified as B (unsafeUseAsCStringLen)
+import Data.Either (fromRight)
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
 import Data.Word (Word8)
@@ -81,8 +84,9 @@ import Foreign.Ptr (IntPtr (..), Ptr, castPtr, intPtrToPtr, ptrToIntPtr)
 import Heddle.IO.Registration hiding (sendUntil)
 import Heddle.IO.Transport
 import Heddle.OpenFlow.Message
+import Heddle.OpenFlow.Multipart (Port, portCodec)
 import Heddle.OpenFlow.Types
-import Heddle.OpenFlow.Wire (EncodeError)
+import Heddle.OpenFlow.Wire (Codec (..), EncodeError, listOf, runGet)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Buffer
 import Heddle.Prim.Clock
@@ -94,13 +98,23 @@ import Heddle.Timer (sleepUntil)
 data SwitchInfo = SwitchInfo
   { infoDatapath :: !DatapathId,
     infoVersion :: !Version,
+    -- | Without its ports: 'infoPorts' has them.
     infoFeatures :: !Features,
+    -- | 1.0: the ports as they came. Decoded, each would be several times as large, and most users never look at them.
+    infoPortBytes :: !ShortByteString,
     -- | Its address, as text.
     infoPeer :: !String,
     -- | A number for this connection, from 0 on; numbers of closed connections are used again.
     infoNumber :: !Int
   }
   deriving stock (Show)
+
+-- | The ports that a switch of 1.0 has named while it connected; 1.3 asks for them by 'Heddle.OpenFlow.Controller.askPorts'.
+--
+-- [Cost]: O(ports), each time.
+infoPorts :: SwitchInfo -> [Port]
+-- The handshake has decoded them before.
+infoPorts = fromRight [] . runGet (codecGet (listOf (portCodec OF10))) . fromShort . infoPortBytes
 
 -- | A connected switch.
 data Switch = Switch

@@ -45,8 +45,7 @@ import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
 import Data.Set (Set)
 import Data.Set qualified as Set
-import Data.Word (Word64, Word8)
-import Foreign.Ptr (Ptr)
+import Data.Word (Word64)
 import Heddle.Bytes.Hash (HashKey, newKey, sipHash24)
 import Heddle.OpenFlow.Action
 import Heddle.OpenFlow.Controller
@@ -143,7 +142,7 @@ topologySwitch topology scope counts controller switch = do
   where
     datapath = infoDatapath (switchInfo switch)
     version = infoVersion (switchInfo switch)
-    settings = defaultLearning {learnHosts = const (pure (topologyHosts topology)), learnFlood = Just floodTree, learnIsLink = Just (const isLink), learnRoute = \_ place -> route place}
+    settings = defaultLearning {learnHosts = const (pure (topologyHosts topology)), learnFlood = Just floodTree, learnIsLink = Just (const cameByLink), learnRoute = \_ place -> route place}
     change f = do
       now <- monotonicNow
       modifyRef (topologyState topology) (\s -> (f now s, ()))
@@ -158,12 +157,13 @@ topologySwitch topology scope counts controller switch = do
         Nothing -> PortAny
         Just to -> nextHop (Map.keys (stateLinks s)) datapath to
 
+    cameByLink = withFrame switch $ \p n -> withPacketIn version p n (pure False) (\_ _ inPort _ _ _ -> isLink inPort)
+
     -- Flooding sends the packet to each port of the tree but the one that it came from.
-    floodTree :: Switch -> PortNo -> Ptr Word8 -> Int -> IO ()
-    floodTree _ inPort packet size = do
+    floodTree _ = withFrame switch $ \p n -> withPacketIn version p n (pure ()) $ \_ _ inPort _ packet size -> do
       ports <- treePorts topology datapath
       bytes <- packed packet size
-      let out = [Output p 0 | p <- ports, p /= inPort]
+      let out = [Output port 0 | port <- ports, port /= inPort]
       -- A packet that comes in outside the tree has been, or will be, flooded by another way.
       when (inPort `elem` ports && not (null out)) $ void (emit switch 0 (PacketOutMessage (PacketOut NoBuffer inPort out bytes)))
 

@@ -45,6 +45,7 @@ module Heddle.OpenFlow.Types
     port16,
     port32,
     macCodec,
+    since13,
   )
 where
 
@@ -141,6 +142,12 @@ portFrom16 n
 port16, port32 :: Codec PortNo PortNo
 port16 = checked (Right . portFrom16) (\p -> maybe (Left ("port " ++ show p ++ " in 16 bits")) Right (portTo16 p)) word16
 port32 = mapped PortNo portWord word32
+
+-- | What only 1.3 has, and what is read for it in 1.0.
+since13 :: Version -> a -> Codec s a -> Codec s a
+since13 version none codec = case version of
+  OF10 -> pure none
+  OF13 -> codec
 
 -- | An Ethernet address, in the lower 48 bits.
 newtype Mac = Mac Word64

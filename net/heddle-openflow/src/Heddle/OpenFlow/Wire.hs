@@ -35,6 +35,7 @@ module Heddle.OpenFlow.Wire
     putWord8,
     putWord16,
     putZeros,
+    putSized,
 
     -- * Both
     Codec (..),
@@ -197,6 +198,16 @@ putBig n w = Put n (\p -> mapM_ (\i -> pokeByteOff p i (fromIntegral (w `shiftR`
 putZeros :: Int -> Put
 putZeros n = Put n (\p -> fillBytes p 0 n)
 
+-- | What stands before a length of 16 bits, the length, and the rest; the length counts this many bytes more than the rest.
+putSized :: Put -> Int -> Put -> Put
+putSized before more = \case
+  Refused e -> Refused e
+  rest
+    | n > 0xffff -> Refused (TooLong n)
+    | otherwise -> before <> putWord16 (fromIntegral n) <> rest
+    where
+      n = putSize rest + more
+
 -- | Reads an @a@; writes the @s@ that the @a@ is a part of.
 data Codec s a = Codec
   { codecGet :: !(Get a),
@@ -261,17 +272,7 @@ checked to from (Codec g p) = Codec (g >>= either failGet pure . to) (either ref
 -- | A length of 16 bits that counts itself and what stands before it (@before@ bytes), then
 -- the rest of the structure.
 lengthPrefixed :: Int -> Codec a a -> Codec a a
-lengthPrefixed before (Codec g p) =
-  Codec
-    (getWord16 >>= \n -> isolated (fromIntegral n - before - 2) g)
-    ( \a -> case p a of
-        Refused e -> Refused e
-        body
-          | n > 0xffff -> Refused (TooLong n)
-          | otherwise -> putWord16 (fromIntegral n) <> body
-          where
-            n = putSize body + before + 2
-    )
+lengthPrefixed before (Codec g p) = Codec (getWord16 >>= \n -> isolated (fromIntegral n - before - 2) g) (putSized mempty (before + 2) . p)
 
 -- | A constructor of a sum: its number, how it is built and taken apart.
 data Case s = Case !Int !(Get s) !(s -> Maybe Put)
@@ -305,10 +306,4 @@ tagged what cases raw unraw = Codec get put
     put s = case unraw s of
       Just (tag, bytes) -> framed (fromIntegral tag) (putBytes bytes)
       Nothing -> maybe (refuse (what ++ " that this version does not have")) (uncurry framed) (choosePut cases s)
-    framed tag = \case
-      Refused e -> Refused e
-      body
-        | n > 0xffff -> Refused (TooLong n)
-        | otherwise -> putWord16 (fromIntegral (tag :: Int)) <> putWord16 (fromIntegral n) <> body
-        where
-          n = putSize body + 4
+    framed tag = putSized (putWord16 (fromIntegral (tag :: Int))) 4

@@ -12,6 +12,7 @@
 -- Owner: 'withGateways'.
 module Heddle.Serve.Behind
   ( withGateways,
+    Watch,
     Behind (..),
     OpenFiles (..),
     ProgramRules (..),
@@ -39,14 +40,19 @@ import Heddle.Serve.Forward
 import Heddle.Serve.Listen
 import Heddle.Serve.Redirect (redirectGateway)
 import Heddle.Serve.Routes
+import Heddle.Serve.UpstreamFigures
 import Network.Socket (SockAddr)
 import System.Posix.Directory (getWorkingDirectory)
+
+-- | Hears of each gateway that is opened: its route, and how to ask for its figures.
+type Watch = RoutePattern -> IO UpstreamFigures -> IO ()
 
 -- | What gateways are opened with.
 data Behind = Behind
   { behindRuntime :: !Runtime,
     -- | Hears of troubles.
     behindTell :: !(String -> IO ()),
+    behindWatch :: !Watch,
     -- | The absolute path of the served directory.
     behindRoot :: !ByteString,
     -- | Whether there is a file with this path in it.
@@ -82,14 +88,14 @@ instance Exception NotRouted where
 --
 -- [Blocks]: as the body does.
 -- [Throws]: 'NotRouted' before the body begins.
-withGateways :: Runtime -> (String -> IO ()) -> Maybe FilePath -> (ByteString -> IO Bool) -> OpenFiles -> ProxySettings -> ProgramRules -> RouteOrder -> [RouteSpec] -> (Routes -> IO a) -> IO a
-withGateways runtime tell directory has files proxied rules order given body = case repeatedPattern specs of
+withGateways :: Runtime -> (String -> IO ()) -> Watch -> Maybe FilePath -> (ByteString -> IO Bool) -> OpenFiles -> ProxySettings -> ProgramRules -> RouteOrder -> [RouteSpec] -> (Routes -> IO a) -> IO a
+withGateways runtime tell watch directory has files proxied rules order given body = case repeatedPattern specs of
   Just twice -> throwIO (NotRouted twice "there are two routes for it.\n  Give each prefix once.")
   Nothing -> do
     -- Programs of a site without a directory get paths of files that do not exist.
     root <- maybe (pure "/nonexistent") absolute directory
     routes <- newRef noRoutes
-    go (Behind runtime tell root has proxied rules routes files) specs []
+    go (Behind runtime tell watch root has proxied rules routes files) specs []
   where
     specs = joinedProxies given
     go behind [] opened = do
@@ -118,7 +124,7 @@ withTarget behind pattern' target body = case target of
               fastTell = behindTell behind,
               fastElsewhere = elsewhere behind
             }
-    withFastCgi (behindRuntime behind) settings (through . fastCgiGateway)
+    withFastCgi (behindRuntime behind) settings (\fast -> watched (ofFastCgi fast) >> through (fastCgiGateway fast))
   ScgiServers places -> do
     addresses <- resolved pattern' places
     let settings =
@@ -127,12 +133,13 @@ withTarget behind pattern' target body = case target of
               scgiTell = behindTell behind,
               scgiElsewhere = elsewhere behind
             }
-    withScgi (behindRuntime behind) settings (through . scgiGateway)
+    withScgi (behindRuntime behind) settings (\scgi -> watched (ofScgi scgi) >> through (scgiGateway scgi))
   ProxyTo servers ->
-    withForwarding (behindRuntime behind) (behindTell behind) (behindProxy behind) pattern' servers $
+    withForwarding (behindRuntime behind) (behindTell behind) watched (behindProxy behind) pattern' servers $
       either (throwIO . NotRouted pattern') through
   where
     through = body . Through
+    watched = behindWatch behind pattern'
     suffix = patternSuffix pattern'
 
 withPrograms :: Behind -> RoutePattern -> FilePath -> (Gateway -> IO a) -> IO a
@@ -148,7 +155,8 @@ withPrograms behind pattern' path body = do
             cgiTell = behindTell behind,
             cgiElsewhere = elsewhere behind
           }
-  opening "Give a directory of programs, or an executable file." pattern' path (withCgi (behindRuntime behind) settings) $ \cgi ->
+  opening "Give a directory of programs, or an executable file." pattern' path (withCgi (behindRuntime behind) settings) $ \cgi -> do
+    behindWatch behind pattern' (ofPrograms cgi)
     -- One program for files of a kind is their interpreter.
     body (if isOneProgram cgi && not (B.null suffix) then cgiScriptGateway cgi (behindRoot behind) [suffix] else cgiGateway cgi)
   where

@@ -14,12 +14,15 @@ module Heddle.Serve.Certificates
     withCertificates,
     prepareCertificates,
     openingOf,
+    expiriesOf,
+    handshakesOf,
     reload,
     describeReload,
   )
 where
 
 import Control.Monad (forever)
+import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 import Data.Foldable (for_)
 import Data.List (intercalate, nub)
@@ -28,7 +31,7 @@ import Heddle.Http (Scheme (..))
 import Heddle.IO (Runtime)
 import Heddle.IO.Parker (awaitUntil, withParker)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
-import Heddle.Prim.Clock (deadlineIn, seconds)
+import Heddle.Prim.Clock (EpochSeconds, deadlineIn, seconds)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Prim.Thread (labelMe)
 import Heddle.Scope (withTask)
@@ -99,6 +102,14 @@ prepareCertificates certificates@(Certificates listener from) source places tell
 -- | How connections of an address begin, if there are certificates.
 openingOf :: Certificates -> IO (Maybe Scheme)
 openingOf (Certificates listener _) = fmap (Encrypted . tlsOpening) <$> readRef listener
+
+-- | The names of each certificate in use, and when it expires.
+expiriesOf :: Certificates -> IO [([ByteString], EpochSeconds)]
+expiriesOf (Certificates listener _) = readRef listener >>= maybe (pure []) (fmap (\site -> zip (siteNames site) (siteExpiries site)) . listenerSite)
+
+-- | How many handshakes there were, if there are certificates.
+handshakesOf :: Certificates -> IO (Maybe TlsCounts)
+handshakesOf (Certificates listener _) = readRef listener >>= traverse tlsCounts
 
 -- | Load the files again if they have changed.
 --

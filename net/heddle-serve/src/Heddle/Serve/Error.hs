@@ -23,6 +23,8 @@ import Heddle.Tls (TlsProblem)
 data ServeError
   = -- | The directory, and the system's error.
     CannotServe !FilePath !Errno
+  | -- | There is neither a directory nor a route for every path.
+    NothingToServe
   | -- | The address, and the system's error.
     CannotListen !String !Errno
   | -- | The address as given, and why it has no socket address.
@@ -64,6 +66,8 @@ instance Exception ServeError where
         ENOTDIR -> "It is not a directory; give the directory that it is in."
         EACCES -> "Give this user the right to read it, or run as a user who has that right."
         _ -> "Check the directory and its file system."
+    NothingToServe ->
+      "nothing is served at /.\n  Give the directory of its files, or a route for all paths, such as --proxy /=http://localhost:3000."
     CannotListen place e ->
       "cannot listen on " ++ place ++ ": " ++ describeErrno e ++ ".\n  " ++ case e of
         EADDRINUSE -> "Another program listens there; stop it, or choose another port with --listen."

@@ -36,6 +36,7 @@ module Heddle.Serve.FileCache
 
     -- * Facts
     cacheBudget,
+    cacheHeld,
     sameBytes,
   )
 where
@@ -133,6 +134,13 @@ mostUses = 3
 -- [Units]: bytes.
 cacheBudget :: Int
 cacheBudget = 67108864
+
+-- | How many bytes of replies it has.
+--
+-- [Units]: bytes.
+-- [Threads]: any; what another capability does meanwhile may not be counted.
+cacheHeld :: FileCache -> IO Int
+cacheHeld cache = atomicRead (cacheWords cache) 0
 
 -- | An empty cache.
 --

@@ -27,10 +27,11 @@ import Data.Text.Encoding (encodeUtf8)
 import Heddle.Gateway.Place (Gateway, Place (..), placePath)
 import Heddle.Gateway.Proxy
 import Heddle.Http (Header (..), Reply (..), status303)
-import Heddle.Http.Client (Origin (..), Url (..), describeUrlError, parseUrl)
+import Heddle.Http.Client (Origin (..), Url (..), describeUrlError, parseUrl, renderOrigin)
 import Heddle.IO (Runtime)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Serve.Routes
+import Heddle.Serve.UpstreamFigures
 import Heddle.Tls (defaultTlsClientConfig, newTlsClient, tlsConnecting)
 import Numeric (showHex)
 
@@ -68,11 +69,12 @@ joinedProxies = foldr join' []
       RouteSpec p (ProxyTo _) -> p == pattern'
       _ -> False
 
--- | Open a proxy with these settings, of which the prefix and the upstreams are the route's; 'Left' says why it cannot be opened.
+-- | Open a proxy with these settings, of which the prefix and the upstreams are the route's, and tell how to ask for its figures;
+-- 'Left' says why it cannot be opened.
 --
 -- [Blocks]: as the body does.
-withForwarding :: Runtime -> (String -> IO ()) -> ProxySettings -> RoutePattern -> [Upstream] -> (Either String Gateway -> IO a) -> IO a
-withForwarding runtime tell settings pattern' servers body =
+withForwarding :: Runtime -> (String -> IO ()) -> (IO UpstreamFigures -> IO ()) -> ProxySettings -> RoutePattern -> [Upstream] -> (Either String Gateway -> IO a) -> IO a
+withForwarding runtime tell watch settings pattern' servers body =
   if any (originSecure . urlOrigin . upstreamUrl) servers
     then
       newTlsClient defaultTlsClientConfig >>= \case
@@ -80,7 +82,7 @@ withForwarding runtime tell settings pattern' servers body =
         Right client -> opened given {proxySecure = Just (tlsConnecting client), proxyHost = HostOfUpstream}
     else opened given
   where
-    opened with = withProxy runtime with (body . Right . forwarding)
+    opened with = withProxy runtime with (\proxy -> watch (ofProxy (map (renderOrigin . urlOrigin . upstreamUrl) servers) proxy) >> body (Right (forwarding proxy)))
     -- A proxy forwards what the client has sent. Where a program redirects to instead, the client goes itself.
     forwarding proxy place = case placeQuery place of
       Nothing -> proxyHandlerFor proxy ((\asked -> addressOf place <> (if B.null asked then "" else "?" <> asked)) <$> placeRewritten place)

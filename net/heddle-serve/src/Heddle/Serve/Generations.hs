@@ -19,6 +19,7 @@ module Heddle.Serve.Generations
     OpeningSites,
     newGenerations,
     replaceGeneration,
+    currentSites,
     generationHandler,
     generationAtOnce,
   )
@@ -48,6 +49,7 @@ data Generations = Generations
 
 data Generation = Generation
   { generationNumber :: !Int,
+    generationSites :: !OpenSites,
     generationHandlers :: !(Table SiteHandlers),
     -- | Word 0: 1 when another one has taken its place. Then, 'apart' words from one to the next, how many requests each
     -- capability answers by it.
@@ -76,14 +78,14 @@ newGenerations holder capabilities opening = do
 --
 -- [Blocks]: parks while it is opened; requests under way are not waited for.
 -- [Threads]: one at a time.
-replaceGeneration :: Generations -> OpeningSites -> IO () -> IO (Either SomeException ())
+replaceGeneration :: Generations -> OpeningSites -> (OpenSites -> IO ()) -> IO (Either SomeException ())
 replaceGeneration generations opening before = do
   number <- (+ 1) <$> fetchAdd (generationsNumber generations) 0 1
   opened <- openGeneration (generationsHolder generations) (generationsCapabilities generations) number opening
   case opened of
     Left e -> pure (Left e)
-    Right (next, _) -> mask_ $ do
-      before
+    Right (next, sites) -> mask_ $ do
+      before sites
       old <- readRef (generationsCurrent generations)
       writeRef (generationsCurrent generations) next
       -- A full barrier; its pair is in 'enter'.
@@ -91,14 +93,18 @@ replaceGeneration generations opening before = do
       unpark (generationWake old)
       pure (Right ())
 
+-- | The sites that answer new requests.
+currentSites :: Generations -> IO OpenSites
+currentSites generations = generationSites <$> readRef (generationsCurrent generations)
+
 -- In a thread of its own, which goes on until the generation is retired and has no requests.
 openGeneration :: Holder -> Int -> Int -> OpeningSites -> IO (Either SomeException (Generation, OpenSites))
 openGeneration holder capabilities number opening =
   holdOpen holder ("serve/generation/" ++ show number) $ \publish -> opening $ \sites -> do
-    made <- traverse (const (siteHandlers sites)) [1 .. capabilities]
+    made <- traverse (siteHandlers sites) [0 .. capabilities - 1]
     handlers <- newTable capabilities (head made)
     for_ (zip [0 ..] made) (uncurry (writeEntry handlers))
-    generation <- Generation number handlers <$> newWords ((capabilities + 1) * apart) <*> newWaitCell
+    generation <- Generation number sites handlers <$> newWords ((capabilities + 1) * apart) <*> newWaitCell
     publish (generation, sites)
     untilDone generation
 

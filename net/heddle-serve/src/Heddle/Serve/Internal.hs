@@ -12,6 +12,7 @@
 module Heddle.Serve.Internal
   ( module Heddle.Serve.AccessLog,
     module Heddle.Serve.Behind,
+    module Heddle.Serve.Certificates,
     module Heddle.Serve.ClientTable,
     module Heddle.Serve.Coding,
     module Heddle.Serve.DescriptorReserve,
@@ -23,8 +24,10 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Glob,
     module Heddle.Serve.Guard,
     module Heddle.Serve.Held,
+    module Heddle.Serve.Histogram,
     module Heddle.Serve.HostName,
     module Heddle.Serve.Hosts,
+    module Heddle.Serve.Identity,
     module Heddle.Serve.Inherited,
     module Heddle.Serve.IsoTime,
     module Heddle.Serve.Listen,
@@ -37,13 +40,14 @@ module Heddle.Serve.Internal
     module Heddle.Serve.LogSink,
     module Heddle.Serve.LogTarget,
     module Heddle.Serve.LogTemplate,
+    module Heddle.Serve.Metrics,
     module Heddle.Serve.Mime,
-    module Heddle.Serve.Certificates,
     module Heddle.Serve.OpenFile,
     module Heddle.Serve.Options,
     module Heddle.Serve.Password,
     module Heddle.Serve.Policy,
     module Heddle.Serve.Process,
+    module Heddle.Serve.ProcessFigures,
     module Heddle.Serve.RealClient,
     module Heddle.Serve.Reload,
     module Heddle.Serve.Root,
@@ -51,7 +55,12 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Site,
     module Heddle.Serve.Sites,
     module Heddle.Serve.Static,
+    module Heddle.Serve.Status,
+    module Heddle.Serve.StatusFigures,
+    module Heddle.Serve.StatusPage,
     module Heddle.Serve.TargetTemplate,
+    module Heddle.Serve.Traceparent,
+    module Heddle.Serve.UpstreamFigures,
     module Heddle.Serve.Users,
   )
 where
@@ -70,8 +79,10 @@ import Heddle.Serve.Generations
 import Heddle.Serve.Glob
 import Heddle.Serve.Guard
 import Heddle.Serve.Held
+import Heddle.Serve.Histogram
 import Heddle.Serve.HostName
 import Heddle.Serve.Hosts
+import Heddle.Serve.Identity
 import Heddle.Serve.Inherited
 import Heddle.Serve.IsoTime
 import Heddle.Serve.Listen
@@ -84,12 +95,14 @@ import Heddle.Serve.LogOptions
 import Heddle.Serve.LogSink
 import Heddle.Serve.LogTarget
 import Heddle.Serve.LogTemplate
+import Heddle.Serve.Metrics
 import Heddle.Serve.Mime
 import Heddle.Serve.OpenFile
 import Heddle.Serve.Options
 import Heddle.Serve.Password
 import Heddle.Serve.Policy
 import Heddle.Serve.Process
+import Heddle.Serve.ProcessFigures
 import Heddle.Serve.RealClient
 import Heddle.Serve.Reload
 import Heddle.Serve.Root
@@ -97,5 +110,10 @@ import Heddle.Serve.Routes
 import Heddle.Serve.Site
 import Heddle.Serve.Sites
 import Heddle.Serve.Static
+import Heddle.Serve.Status
+import Heddle.Serve.StatusFigures
+import Heddle.Serve.StatusPage
 import Heddle.Serve.TargetTemplate
+import Heddle.Serve.Traceparent
+import Heddle.Serve.UpstreamFigures
 import Heddle.Serve.Users

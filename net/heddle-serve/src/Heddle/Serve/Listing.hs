@@ -23,6 +23,7 @@ module Heddle.Serve.Listing
     sortItems,
     humanSize,
     wantsJson,
+    jsonString,
   )
 where
 
@@ -152,7 +153,7 @@ listingJson order (Contents items _) = "[" <> mconcat (intersperse "," (map obje
         <> jsonString (hrefOf item)
         <> "}"
 
--- As UTF-8; bytes that are not are replaced. The url names the file exactly.
+-- | A string. As UTF-8; bytes that are not are replaced. In a listing, the url names the file exactly.
 jsonString :: ByteString -> Builder
 jsonString text = "\"" <> B.foldr (\b rest -> jsonByte b <> rest) mempty (valid text) <> "\""
 

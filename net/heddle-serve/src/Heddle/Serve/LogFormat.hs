@@ -24,6 +24,7 @@ import Foreign.Ptr (Ptr)
 import Heddle.Bytes.Write (Write, bytes, char7, decimal, pokeWrite)
 import Heddle.Http
 import Heddle.Http.Borrowed
+import Heddle.Prim.Clock (Nanos (..))
 import Heddle.Serve.IsoTime (isoFromLogTime)
 import Heddle.Serve.LogLine
 import Heddle.Serve.LogTemplate
@@ -80,8 +81,13 @@ pokeJson clock request what status sent p0 = do
       q3 <- pokeWrite ("\",\"protocol\":\"HTTP/" <> decimal major <> char7 '.' <> decimal minor) q2
       q4 <- field "\",\"host\":\"" HeaderHost 256 q3
       q5 <- field "\",\"referer\":\"" HeaderReferer 640 q4
-      field "\",\"user_agent\":\"" HeaderUserAgent 640 q5
-  pokeWrite ("\",\"status\":" <> decimal (statusCode status) <> ",\"bytes\":" <> decimal sent <> ",\"duration_us\":" <> decimal took <> "}\n") p3
+      q6 <- field "\",\"user_agent\":\"" HeaderUserAgent 640 q5
+      q7 <- field "\",\"request_id\":\"" HeaderXRequestId 128 q6
+      field "\",\"traceparent\":\"" HeaderTraceparent 64 q7
+  behind <- case what of
+    LoggedGarbage -> pure Nothing
+    LoggedRequest -> upstreamTime request
+  pokeWrite ("\",\"status\":" <> decimal (statusCode status) <> ",\"bytes\":" <> decimal sent <> ",\"duration_us\":" <> decimal took <> maybe "" (\(Nanos n) -> ",\"upstream_us\":" <> decimal (n `quot` 1000)) behind <> "}\n") p3
   where
     field name known most p = withHeader known request $ \from n -> if n <= 0 then pure p else pokeWrite name p >>= \q -> escapedForJson most q from n
 

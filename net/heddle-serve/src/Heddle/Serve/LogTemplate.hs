@@ -41,6 +41,7 @@ import Heddle.Http.Borrowed
 import Heddle.Prim.Clock
 import Heddle.Serve.IsoTime (isoFromLogTime)
 import Heddle.Serve.LogLine
+import Heddle.Serve.Traceparent
 
 -- | A compiled format.
 data LogTemplate = LogTemplate
@@ -202,12 +203,18 @@ variables =
     ("ssl_cipher", Chosen 64 (ofLayer factCipher)),
     ("ssl_server_name", Chosen 256 (ofLayer factServerName)),
     ("request_id", Chosen 128 (headerSource "x-request-id")),
+    ("trace_id", Chosen 32 (ofRequest traceOf)),
+    ("upstream_time", Chosen 24 (ofRequest upstreamOf)),
     ("http_referer", Chosen 768 (known HeaderReferer)),
     ("http_user_agent", Chosen 512 (known HeaderUserAgent))
   ]
   where
     timeOf r = timeText (recordClock r) (requestBegan (recordRequest r))
     known which = ofRequest (withHeader which)
+    traceOf request use = do
+      given <- withHeader HeaderTraceparent request (\p n -> B.packCStringLen (castPtr p, min 256 n))
+      borrowing (maybe "" traceId (parseTraceparent given)) use
+    upstreamOf request use = upstreamTime request >>= maybe (use nullPtr 0) (\(Nanos took) -> borrowing (C.pack (secondsText (took `quot` 1000000))) use)
     queryOf request use = query request >>= (`borrowing` use)
     ofLayer fact r use = maybe (use nullPtr 0) ((`borrowing` use) . fact) (secureFacts (recordRequest r))
 
@@ -216,6 +223,10 @@ pokeThree :: Int -> Ptr Word8 -> IO (Ptr Word8)
 pokeThree n = pokeWrite (digit 100 <> digit 10 <> digit 1)
   where
     digit place = char7 (toEnum (48 + n `quot` place `rem` 10))
+
+-- Milliseconds as seconds.
+secondsText :: Int -> String
+secondsText n = show (n `quot` 1000) ++ "." ++ drop 1 (show (1000 + n `rem` 1000))
 
 -- What was refused before it was a request has no parts.
 ofRequest :: (Request -> (Ptr Word8 -> Int -> IO (Ptr Word8)) -> IO (Ptr Word8)) -> LogRecord -> (Ptr Word8 -> Int -> IO (Ptr Word8)) -> IO (Ptr Word8)

@@ -27,6 +27,7 @@ import Heddle.Serve.LogFormat (LogFormat (..))
 import Heddle.Serve.LogOptions
 import Heddle.Serve.Process (UserSpec)
 import Heddle.Serve.Site
+import Heddle.Serve.Status (StatusOptions)
 
 -- | What to serve and how.
 data ServeOptions = ServeOptions
@@ -57,6 +58,14 @@ data ServeOptions = ServeOptions
     serveSpread :: !Spread,
     -- | The system call that reports events to the event managers.
     serveBackend :: !BackendChoice,
+    -- | Where and to whom the server tells how it is.
+    serveStatus :: !(Maybe StatusOptions),
+    -- | Tell of requests that take longer than this: 'Trouble'.
+    serveSlow :: !(Maybe Nanos),
+    -- | Give each request an X-Request-Id, and continue its traceparent.
+    serveRequestIds :: !Bool,
+    -- | Begin a trace for requests without one, and record this share of them: 0 to 1.
+    serveTraces :: !(Maybe Double),
     -- | Runs in a thread of its own at the second signal, after all connections were closed.
     -- The event listener may be stuck at that time, so a program that must end exits here.
     serveSecond :: !(IO ()),
@@ -88,6 +97,10 @@ defaultServeOptions directory =
       serveDrain = seconds 30,
       serveSpread = PortPerCapability,
       serveBackend = Epoll,
+      serveStatus = Nothing,
+      serveSlow = Nothing,
+      serveRequestIds = False,
+      serveTraces = Nothing,
       serveSecond = pure (),
       serveSuccessor = Nothing,
       servePidFile = Nothing,

@@ -13,6 +13,7 @@
 module Heddle.Serve.RealClient
   ( realClient,
     realClientAddress,
+    addressIn,
   )
 where
 

@@ -56,6 +56,8 @@ data Reloading = Reloading
     reloadingGenerations :: !Generations,
     -- | What sites are opened with, for a port with TLS.
     reloadingContext :: !(Maybe Int -> SitesContext),
+    -- | Is called right before new requests are answered by other sites.
+    reloadingPublish :: !(OpenSites -> IO ()),
     -- | Hears of what has changed, and with 'Left' of what could not.
     reloadingTell :: !(Either String String -> IO ())
   }
@@ -106,7 +108,7 @@ apply (ReloadState reloading _ current) new = do
   let places = stay ++ opened
       closeOpened = traverse_ (\(_, _, close) -> close) opened
       context = reloadingContext reloading (securePort [(spec, l) | (spec, l, _) <- places])
-  replaced <- replaceGeneration (reloadingGenerations reloading) (withSites context (serveUnknown new) (serveSites new)) takeCertificates `onException` closeOpened
+  replaced <- replaceGeneration (reloadingGenerations reloading) (withSites context (serveUnknown new) (serveSites new)) (\sites -> takeCertificates >> reloadingPublish reloading sites) `onException` closeOpened
   either (\e -> closeOpened >> throwIO e) pure replaced
   writeRef current places
   schemes <- for opened $ \(spec, l, _) -> (,) l . announcedBy (serveProxyProtocol new) <$> schemeOf certificates spec
@@ -143,6 +145,9 @@ fixedChanges old new =
           ("the user", serveUser old /= serveUser new),
           ("the file for the process id", servePidFile old /= servePidFile new),
           ("the limit of connections of each client", connections old /= connections new),
+          ("the status", serveStatus old /= serveStatus new),
+          ("slow requests", serveSlow old /= serveSlow new),
+          ("the ids of requests", serveRequestIds old /= serveRequestIds new || serveTraces old /= serveTraces new),
           ("limits and time-outs", limits (serveSettings old) /= limits (serveSettings new))
         ],
       changed

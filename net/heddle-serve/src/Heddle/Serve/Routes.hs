@@ -23,12 +23,16 @@ module Heddle.Serve.Routes
     parsePattern,
     renderPattern,
     repeatedPattern,
+    servesAll,
 
     -- * Looking them up
     Routes,
     Action (..),
     newRoutes,
     noRoutes,
+    addRoute,
+    routePatterns,
+    routePosition,
     findRoute,
     routeFor,
     Found (..),
@@ -145,6 +149,10 @@ renderPattern (RoutePattern prefix suffix)
   | B.null suffix = if B.null prefix then "/" else C.unpack (pathBytes prefix)
   | otherwise = C.unpack (pathBytes prefix <> "/*" <> suffix)
 
+-- | Whether a pattern takes every path.
+servesAll :: RoutePattern -> Bool
+servesAll (RoutePattern prefix suffix) = B.null prefix && B.null suffix
+
 -- | A pattern that occurs twice.
 repeatedPattern :: [RouteSpec] -> Maybe RoutePattern
 repeatedPattern specs = case [p | p : _ : _ <- group (sort (map specPattern specs))] of
@@ -152,7 +160,7 @@ repeatedPattern specs = case [p | p : _ : _ <- group (sort (map specPattern spec
   [] -> Nothing
 
 -- | The routes of a site, the first one that counts first.
-newtype Routes = Routes [(RoutePattern, Action)]
+data Routes = Routes !RouteOrder ![(RoutePattern, Action)]
 
 -- | What a route does with a request.
 data Action
@@ -165,7 +173,7 @@ data Action
 
 -- | Make routes of patterns, which must be different.
 newRoutes :: RouteOrder -> [(RoutePattern, Action)] -> Routes
-newRoutes order = Routes . inOrder order
+newRoutes order = Routes order . inOrder order
 
 inOrder :: RouteOrder -> [(RoutePattern, a)] -> [(RoutePattern, a)]
 inOrder = \case
@@ -174,7 +182,17 @@ inOrder = \case
 
 -- | Files only.
 noRoutes :: Routes
-noRoutes = Routes []
+noRoutes = Routes LongestPrefix []
+
+-- | One more route, the first one if routes have an order; 'Nothing' if there is one for its pattern.
+addRoute :: RoutePattern -> Gateway -> Routes -> Maybe Routes
+addRoute pattern' gateway (Routes order routes)
+  | pattern' `elem` map fst routes = Nothing
+  | otherwise = Just (newRoutes order ((pattern', Through gateway) : routes))
+
+-- | The patterns, the first one that counts first.
+routePatterns :: Routes -> [RoutePattern]
+routePatterns (Routes _ routes) = map fst routes
 
 -- | What a path is answered by.
 data Found = Found
@@ -205,7 +223,13 @@ afterRedirect (Redirected asked hops) found = found {foundPlace = (foundPlace fo
 --
 -- [Cost]: a comparison for each route.
 findRoute :: Routes -> UriPath -> Maybe Found
-findRoute (Routes routes) path = (\(pattern', action, place) -> Found action place (not (B.null (patternSuffix pattern')))) <$> firstFor routes path
+findRoute (Routes _ routes) path = (\(pattern', action, place) -> Found action place (not (B.null (patternSuffix pattern')))) <$> firstFor routes path
+
+-- | The place of a path's route in 'routePatterns'.
+--
+-- [Cost]: a comparison for each route.
+routePosition :: Routes -> UriPath -> Maybe Int
+routePosition (Routes _ routes) path = (\(_, i, _) -> i) <$> firstFor (zip (map fst routes) [0 ..]) path
 
 -- | What stands for the pattern that answers a path, and the path's place below it.
 --

@@ -17,23 +17,27 @@ module Heddle.Serve.Sites
     SiteHandlers (..),
     siteHandlers,
     sitesConnections,
+    sitesView,
+    openLabelled,
   )
 where
 
 import Control.Monad (when)
 import Data.ByteString (ByteString)
+import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
 import Data.Foldable (for_)
 import Data.List (intercalate)
 import Data.List.NonEmpty (NonEmpty (..))
 import Data.List.NonEmpty qualified as NonEmpty
-import Data.Maybe (isJust)
+import Data.Maybe (fromMaybe, isJust)
 import Data.Traversable (for)
 import Heddle.Gateway.Proxy (ProxySettings (..))
 import Heddle.Http
 import Heddle.Http.UriPath (decodePath)
 import Heddle.IO (Runtime, capabilitiesOf)
 import Heddle.IO.Registration (Registration)
-import Heddle.Prim.Atomic (newTable, writeEntry)
+import Heddle.Prim.Atomic (Ref, modifyRef, newRef, newTable, readRef, writeEntry)
 import Heddle.Prim.Clock (monotonicNow)
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception
@@ -47,6 +51,7 @@ import Heddle.Serve.FileReply (problem)
 import Heddle.Serve.Guard
 import Heddle.Serve.HostName (renderHost)
 import Heddle.Serve.Hosts
+import Heddle.Serve.Metrics
 import Heddle.Serve.OpenFile (Opening (..), hasFile, openFollowing)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Redirect (redirectToHttps)
@@ -54,6 +59,8 @@ import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot)
 import Heddle.Serve.Routes
 import Heddle.Serve.Site
 import Heddle.Serve.Static
+import Heddle.Serve.Status
+import Heddle.Serve.UpstreamFigures (UpstreamFigures)
 import Heddle.Serve.Users (Users, guarded, newVerified, openUsers)
 
 -- | What sites are opened with.
@@ -64,17 +71,33 @@ data SitesContext = SitesContext
     sitesTell :: !(String -> IO ()),
     sitesServerName :: !ByteString,
     -- | The port of the first address with TLS.
-    sitesSecurePort :: !(Maybe Int)
+    sitesSecurePort :: !(Maybe Int),
+    -- | Is told what there is to observe.
+    sitesObserver :: !(Maybe Observer)
   }
 
 -- | Sites with what they consist of.
-data OpenSites = OpenSites !SitesContext !OnUnknownHost !(NonEmpty OpenSite)
+data OpenSites = OpenSites
+  { openContext :: !SitesContext,
+    openUnknown :: !OnUnknownHost,
+    openSites :: !(NonEmpty OpenSite),
+    -- | What requests are told apart by.
+    openLabelled :: !Labelled,
+    -- | If somebody observes.
+    openMetrics :: !(Maybe Metrics),
+    -- | How to ask the caches of all capabilities how many bytes they have.
+    openCaches :: !(Ref [IO Int])
+  }
 
 -- With its limits, and what makes the handlers of a capability.
 data OpenSite = OpenSite
   { openSite :: !Site,
     openGuard :: !(Maybe Guard),
-    openHandlers :: !(IO SiteHandlers)
+    openRoutes :: !Routes,
+    -- What is behind routes.
+    openUpstreams :: ![(RoutePattern, IO UpstreamFigures)],
+    -- How many bytes its cache of files has, too.
+    openHandlers :: !(IO (SiteHandlers, IO Int))
   }
 
 -- | Open sites, run with them, close them.
@@ -88,10 +111,15 @@ withSites context unknown sites body = case repeatedName (NonEmpty.toList sites)
   where
     go (site :| others) opened = withSite context site $ \open -> case others of
       next : rest -> go (next :| rest) (open : opened)
-      [] -> body (OpenSites context unknown (NonEmpty.reverse (open :| opened)))
+      [] -> do
+        let all' = NonEmpty.reverse (open :| opened)
+        labelled <- labelledBy unknown all'
+        metrics <- for (sitesObserver context) $ \observer -> observerView observer >>= newMetrics (capabilitiesOf (sitesRuntime context)) labelled . fmap viewMetrics
+        newRef [] >>= body . OpenSites context unknown all' labelled metrics
 
 withSite :: SitesContext -> Site -> (OpenSite -> IO a) -> IO a
 withSite context site body = withRoot $ \root -> do
+  when (null (siteDirectory site) && null (siteRoutes site)) (throwIO NothingToServe)
   indexes <- traverse fileNameBytes (siteIndexes site)
   let policy = policyOf (siteFiles site)
       follows = policyFollow policy
@@ -105,11 +133,14 @@ withSite context site body = withRoot $ \root -> do
           kept <- newTable capabilities first
           for_ [1 .. capabilities - 1] $ \i -> newKept >>= writeEntry kept i
           with (staticBelow (static opening {openingRoot = Just below} (patternPrefix pattern') noRoutes) kept)
+  upstreams <- newRef []
+  let watch pattern' figures = modifyRef upstreams (\others -> ((pattern', figures) : others, ()))
   opened <-
     try
       ( withGateways
           (sitesRuntime context)
           (sitesTell context)
+          watch
           (siteDirectory site)
           (maybe (\_ -> pure False) (hasFile follows) root)
           files
@@ -117,17 +148,20 @@ withSite context site body = withRoot $ \root -> do
           (ProgramRules (siteVariables site) (siteProgramLimit site) (siteProgramTime site))
           (siteRouteOrder site)
           (siteRoutes site)
-          ( \routes -> do
-              for_ root (checkPages site indexes routes)
+          ( \plain -> do
+              routes <- maybe (pure plain) (`withStatus` plain) (sitesObserver context)
+              maybe (noPages site) (checkPages site indexes routes) root
               when (siteRedirectHttps site && null (sitesSecurePort context)) (throwIO NothingToRedirectTo)
               users <- openUsersOf
               guard <- newGuard (proxyTrusted (siteProxy site)) (siteGuard site)
-              body (OpenSite site guard (handlersFor context site (static opening "" routes) users guard))
+              behind <- reverse <$> readRef upstreams
+              body (OpenSite site guard routes behind (handlersFor context site (static opening "" routes) users guard))
           )
       )
   either (throwIO . CannotRoute) pure opened
   where
     capabilities = capabilitiesOf (sitesRuntime context)
+    withStatus observer plain = maybe (throwIO (NotRouted (observerPrefix observer) "it is to be the status and another route.\n  Give --status another prefix.")) pure (observed observer plain)
     withRoot act = case siteDirectory site of
       Nothing -> act Nothing
       Just path -> do
@@ -147,38 +181,78 @@ data SiteHandlers = SiteHandlers
   }
 
 -- | The handlers of one capability, with caches of their own.
-siteHandlers :: OpenSites -> IO SiteHandlers
-siteHandlers (OpenSites _ unknown sites) = do
-  made <- traverse openHandlers sites
-  case (made, unknown) of
-    (single :| [], FirstSite) -> pure single
-    (first :| _, _) -> do
-      hosts <- newHosts [(name, handlers) | (site, handlers) <- NonEmpty.toList (NonEmpty.zip sites made), name <- siteNames (openSite site)]
+siteHandlers :: OpenSites -> Int -> IO SiteHandlers
+siteHandlers sites capability = do
+  made <- for (openSites sites) $ \site -> do
+    (handlers, held) <- openHandlers site
+    (site, handlers) <$ modifyRef (openCaches sites) (\others -> (held : others, ()))
+  maybe id counted (openMetrics sites) <$> case (made, openUnknown sites) of
+    ((_, single) :| [], FirstSite) -> pure single
+    ((_, first) :| _, unknown) -> do
+      hosts <- newHosts [(name, handlers) | (site, handlers) <- NonEmpty.toList made, name <- siteNames (openSite site)]
       let other = case unknown of
             FirstSite -> first
             Misdirected -> SiteHandlers (\_ -> pure misdirected) (\_ -> pure Nothing) (\_ -> pure Nothing)
-          select request = (\case Just found -> found; Nothing -> other) <$> hostOf hosts request
-          at part request = select request >>= \found -> part found request
+          at part request = hostOf hosts request >>= \found -> part (fromMaybe other found) request
       pure (SiteHandlers (at siteMain) (at siteAtOnce) (at siteCached))
   where
     misdirected = problem status421 "This server has no site of that name."
+    counted metrics (SiteHandlers main atOnce cached) = SiteHandlers (counting metrics capability main) (countingAtOnce metrics capability atOnce) (countingAtOnce metrics capability cached)
 
-handlersFor :: SitesContext -> Site -> StaticSite -> Maybe Users -> Maybe Guard -> IO SiteHandlers
+-- Requests are told apart by their routes; of several sites, by the site first.
+labelledBy :: OnUnknownHost -> NonEmpty OpenSite -> IO Labelled
+labelledBy unknown sites = case (sites, unknown) of
+  (single :| [], FirstSite) -> pure (ofRoutes (openRoutes single))
+  _ -> do
+    let each = [(openSite site, ofRoutes (openRoutes site)) | site <- NonEmpty.toList sites]
+        firsts = scanl (+) 0 [length labels | (_, Labelled labels _) <- each]
+        known = [(site, (+ from) <$$> numberOf) | (from, (site, Labelled _ numberOf)) <- zip firsts each]
+        other = case (unknown, known) of
+          (FirstSite, (_, numberOf) : _) -> numberOf
+          _ -> \_ -> pure (sum [length labels | (_, Labelled labels _) <- each])
+    hosts <- newHosts [(name, numberOf) | (site, numberOf) <- known, name <- siteNames site]
+    pure (Labelled (concat [map (labelOf site) labels | (site, Labelled labels _) <- each] ++ ["misdirected" | unknown == Misdirected]) (\request -> hostOf hosts request >>= \found -> fromMaybe other found request))
+  where
+    f <$$> numberOf = fmap f . numberOf
+
+-- A label of one of several sites, such as @www.example.org\/app@.
+labelOf :: Site -> ByteString -> ByteString
+labelOf site label = name <> (if "/" `B.isPrefixOf` label then "" else " ") <> label
+  where
+    name = case siteNames site of
+      first : _ -> C.pack (renderHost first)
+      [] -> "default"
+
+-- | What there is to observe, if somebody does; once all handlers are made.
+sitesView :: OpenSites -> IO (Maybe View)
+sitesView sites = for (openMetrics sites) $ \metrics -> View metrics (concatMap upstreams (openSites sites)) <$> readRef (openCaches sites)
+  where
+    upstreams site = [((case openSites sites of _ :| [] -> id; _ -> labelOf (openSite site)) (C.pack (renderPattern pattern')), figures) | (pattern', figures) <- openUpstreams site]
+
+handlersFor :: SitesContext -> Site -> StaticSite -> Maybe Users -> Maybe Guard -> IO (SiteHandlers, IO Int)
 handlersFor context site static users guard = do
   kept <- newKept
   verified <- newVerified
   let redirecting = maybe id (\port -> if siteRedirectHttps site then redirectToHttps port else id) (sitesSecurePort context)
       answering = maybe (staticHandler static kept) (\known -> guarded known verified (staticRefusal static kept) (staticHandlerFor static kept)) users
   pure
-    SiteHandlers
-      { siteCached = if siteRedirectHttps site || isJust users || isJust guard then \_ -> pure Nothing else staticCached static kept,
-        siteMain = maybe id (\g -> guardHandler g (staticRefusal static kept)) guard (redirecting answering),
-        siteAtOnce = if siteRedirectHttps site || isJust users then \_ -> pure Nothing else maybe id guardAtOnce guard (staticAtOnce static kept)
-      }
+    ( SiteHandlers
+        { siteMain = maybe id (\g -> guardHandler g (staticRefusal static kept)) guard (redirecting answering),
+          siteAtOnce = if siteRedirectHttps site || isJust users then \_ -> pure Nothing else maybe id guardAtOnce guard (staticAtOnce static kept),
+          siteCached = if siteRedirectHttps site || isJust users || isJust guard then \_ -> pure Nothing else staticCached static kept
+        },
+      keptBytes kept
+    )
 
 -- | For 'settingOpened': the limit of connections of the first site.
 sitesConnections :: OpenSites -> Maybe (Registration -> IO (Maybe (IO ())))
-sitesConnections (OpenSites context _ (first :| _)) = openGuard first >>= \g -> guardConnections g (sitesTell context)
+sitesConnections sites = openGuard (NonEmpty.head (openSites sites)) >>= \g -> guardConnections g (sitesTell (openContext sites))
+
+-- Without a directory there are no pages.
+noPages :: Site -> IO ()
+noPages site =
+  for_ ([("--error-page", path) | (_, path) <- fileErrorPages (siteFiles site)] ++ [("--spa", intercalate " or " (siteIndexes site)) | fileFallback (siteFiles site)]) $ \(option, path) ->
+    throwIO (CannotUsePage option path "no directory is served")
 
 -- The pages that options name must be there, or their mistake would show at the first error only.
 checkPages :: Site -> [ByteString] -> Routes -> Root -> IO ()

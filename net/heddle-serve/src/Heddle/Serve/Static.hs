@@ -16,6 +16,7 @@ module Heddle.Serve.Static
   ( StaticSite (..),
     Kept,
     newKept,
+    keptBytes,
     staticHandler,
     staticHandlerFor,
     staticBelow,
@@ -90,6 +91,13 @@ data Kept = Kept
 newKept :: IO Kept
 newKept = Kept <$> newFileCache <*> newMemo <*> newErrorPages
 
+-- | How much it is.
+--
+-- [Units]: bytes of replies.
+-- [Threads]: any.
+keptBytes :: Kept -> IO Int
+keptBytes = cacheHeld . keptFiles
+
 -- Larger files are sent from the page cache instead of kept in memory.
 smallFile :: Int64
 smallFile = 65536
@@ -137,7 +145,11 @@ readsFiles code = code == MethodGet || code == MethodHead
 -- Whatever answers for a path, that of the request or one that a rewrite or a program names; and the key under which a small
 -- file found there is cached.
 resolve :: Serving -> Maybe ByteString -> UriPath -> IO Reply
-resolve serving key path = case findRoute (staticRoutes site) path of
+resolve serving key path = decide serving key path (findRoute (staticRoutes (servingSite serving)) path)
+
+-- By this route of it, if there is one.
+decide :: Serving -> Maybe ByteString -> UriPath -> Maybe Found -> IO Reply
+decide serving key path = \case
   Just found
     | not (foundFile found && isHidden site (pathRelative path)) -> case foundAction found of
       Through gateway -> throughRoute serving gateway (foundPlace found)
@@ -155,7 +167,11 @@ throughRoute :: Serving -> Gateway -> Place -> IO Reply
 throughRoute serving gateway given =
   try (gateway place (servingRequest serving)) >>= \case
     Right reply -> pure reply
-    Left (LocalFile path redirected) -> resolve (asGet redirected) Nothing path
+    -- A gateway would have answered for the path itself, unless it is the one that has left it to others.
+    Left (LocalFile path redirected) ->
+      decide (asGet redirected) Nothing path $ case findRoute (staticRoutes (servingSite serving)) path of
+        Just found | Through _ <- foundAction found -> Nothing
+        other -> other
   where
     place = placeFor serving given
     -- Whatever the request was.

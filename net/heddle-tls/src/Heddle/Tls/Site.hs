@@ -15,6 +15,7 @@ module Heddle.Tls.Site
     siteConfig,
     siteNames,
     siteExpires,
+    siteExpiries,
     siteFiles,
     withSite,
 
@@ -59,6 +60,8 @@ data TlsSite = TlsSite
     siteNames :: ![[ByteString]],
     -- | When the first of its certificates expires.
     siteExpires :: !EpochSeconds,
+    -- | When each of them does, in the order of 'tlsPairs'.
+    siteExpiries :: ![EpochSeconds],
     -- | The files that it was loaded from, as they were.
     siteFiles :: ![(FilePath, FileStamp)]
   }
@@ -95,6 +98,7 @@ loadSite config = collecting $ do
           siteConfig = config,
           siteNames = map loadedNames pairs,
           siteExpires = minimum (map loadedExpires pairs),
+          siteExpiries = map loadedExpires pairs,
           siteFiles = catMaybes (concatMap loadedFiles pairs ++ maybeToList authorities)
         }
   where

@@ -66,6 +66,7 @@ import Heddle.Prim.Exception
     unsafeUnmask,
   )
 import Heddle.Prim.Thread (getCapabilities)
+import Heddle.Prim.Trace (Marker (..), mark)
 import Heddle.Sched.Cancel
 import Heddle.Sched.Deque (Stolen (..), popOr, push, reserve, scrub, steal)
 import Heddle.Sched.Internal.PrivateStack
@@ -339,6 +340,7 @@ search w = do
     pool = workerPool w
     outside = do
       settle w
+      mark SchedSearch
       -- It has none now; see Note [Missed pushes] in "Heddle.Sched.Sleep".
       writeRef (workerTask w) (poolIdleTask pool)
       scrub (workerDeque w)
@@ -353,7 +355,7 @@ search w = do
             else do
               found <- stealLoop w affinity (searching affinity (probeAll w affinity))
               case found of
-                Just work -> start w work
+                Just work -> mark SchedSteal >> start w work
                 Nothing -> sleep w affinity
     -- Only a worker that takes any run's work counts as searching, and only during a probe: while
     -- one searches, pushes wake none. (Between two probes it may have to wait for its capability.)
@@ -455,6 +457,7 @@ runErrand :: Worker -> Errand -> IO ()
 runErrand w (Errand affinity work done) = do
   writeRef (workerErrand w) Nothing
   writeRef (workerAffinity w) affinity
+  mark SchedRun
   driver w (start w work)
   _ <- stopSleeping pool (workerId w)
   writeRef (workerTask w) (poolIdleTask pool)

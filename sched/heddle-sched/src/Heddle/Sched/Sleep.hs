@@ -38,6 +38,7 @@ import Heddle.Prim.Atomic (atomicRead, compareAndSet, fetchAdd, fetchOr, readEnt
 import Heddle.Prim.Clock (microseconds)
 import Heddle.Prim.Exception (SomeException, mask_, try)
 import Heddle.Prim.Thread (nap)
+import Heddle.Prim.Trace (Marker (..), mark)
 import Heddle.Prim.WaitCell (WaitCell, park, unpark)
 import Heddle.Sched.Internal.Barrier (barrierEverywhere, canBarrierEverywhere)
 import Heddle.Sched.Types
@@ -85,7 +86,7 @@ wakeOne pool s = mask_ $ do
             victim <- readEntry workers number
             suits <- accepts s <$> readRef (workerAffinity victim)
             woken <- if suits then stopSleeping pool number else pure False
-            when woken (unpark (workerCell victim))
+            when woken (mark SchedUnpark >> unpark (workerCell victim))
             -- It may meanwhile have been given other work.
             suited <- accepts s <$> readRef (workerAffinity victim)
             unless (woken && suited) (within' word (bits .&. (bits - 1)))
@@ -148,7 +149,7 @@ seePushes w = do
 -- | Park a worker's thread. An exception thrown at it there is meant for a task that has ended.
 parkQuietly :: WaitCell -> IO ()
 parkQuietly cell =
-  try (park cell) >>= \case
+  mark SchedSleep >> try (park cell) >>= \case
     Right () -> pure ()
     Left (_ :: SomeException) -> parkQuietly cell
 

@@ -55,6 +55,8 @@ data Plan = Plan
     planLines :: !ByteString,
     planUpgrade :: !(Maybe ByteString),
     planExpects :: !Bool,
+    -- | Whether the client has said @TE: trailers@, which this proxy then says, too.
+    planTrailers :: !Bool,
     planFraming :: !Framed,
     -- | What upstreams are chosen by.
     planKey :: !ByteString
@@ -84,6 +86,7 @@ planOf settings instead request =
       authority <- host request
       options <- connectionOptions request
       expects <- hasHeader request HeaderExpect
+      trailers <- hasHeader request HeaderTe >>= \has -> if has then elem "trailers" . concatMap (map lower . listed) <$> valuesOf request HeaderTe else pure False
       size <- requestHeadBytes request
       let from = peerAddressOf (peer request)
           trusted = not (null (proxyTrusted settings)) && any (isWithin from) (proxyTrusted settings)
@@ -109,6 +112,7 @@ planOf settings instead request =
             planLines = written,
             planUpgrade = upgrade,
             planExpects = framing /= Bodiless && expects,
+            planTrailers = trailers,
             planFraming = framing,
             planKey = key
           }
@@ -347,8 +351,9 @@ headFor settings upstream base planned = (target', B.concat (planMethod planned 
       Bodiless | planMethod planned `elem` ["POST", "PUT", "PATCH"] -> ["Content-Length: 0\r\n"]
       Bodiless -> []
     final =
-      ["Expect: 100-continue\r\n" | planExpects planned] ++ case planUpgrade planned of
-        Just protocol -> ["Connection: Upgrade\r\nUpgrade: ", protocol, "\r\n\r\n"]
-        Nothing | proxyAnnounce settings /= announcesNothing -> ["Connection: close\r\n\r\n"]
-        Nothing -> ["\r\n"]
+      ["Expect: 100-continue\r\n" | planExpects planned] ++ ["TE: trailers\r\n" | planTrailers planned] ++ case planUpgrade planned of
+        Just protocol -> ["Connection: Upgrade", also ", TE", "\r\nUpgrade: ", protocol, "\r\n\r\n"]
+        Nothing | proxyAnnounce settings /= announcesNothing -> ["Connection: close", also ", TE", "\r\n\r\n"]
+        Nothing -> [also "Connection: TE\r\n", "\r\n"]
+    also option = if planTrailers planned then option else ""
     announcesNothing = minBound

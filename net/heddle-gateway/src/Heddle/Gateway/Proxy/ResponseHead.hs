@@ -64,9 +64,9 @@ announcedLength response =
     Just digits | not (B.null digits), B.length digits <= 18, C.all isDigit digits -> pure (fst <$> C.readInt digits)
     _ -> pure Nothing
 
--- | The headers for the client. Their bytes are the response's.
-passedHeaders :: Rewriting -> Response -> IO [Header]
-passedHeaders rewriting response = do
+-- | The headers for the client, with Trailer if it is sent trailers. Their bytes are the response's.
+passedHeaders :: Rewriting -> Bool -> Response -> IO [Header]
+passedHeaders rewriting trailers response = do
   named <- foldResponseHeaders response options []
   reverse <$> foldResponseHeaders response (pass named) []
   where
@@ -76,7 +76,7 @@ passedHeaders rewriting response = do
         value <- borrowed v vn
         pure (if value == "keep-alive" || value == "close" then acc else [one | option <- listed value, let { one = lower option }, one `notElem` ["close", "keep-alive", "upgrade"]] ++ acc)
     pass named acc known n nn v vn
-      | known >= 0 && isLeftOut (toEnum known) = pure acc
+      | known >= 0 && isLeftOut (toEnum known) && not (trailers && known == fromEnum HeaderTrailer) = pure acc
       | otherwise = do
         name <- borrowed n nn
         value <- borrowed v vn
@@ -104,7 +104,7 @@ isLeftOut = \case
   HeaderProxyConnection -> True
   _ -> False
 
--- | The headers of an interim response for the client.
+-- | The headers of an interim response, or the trailers, for the client.
 passedInterim :: [(ByteString, ByteString)] -> [Header]
 passedInterim fields = [Header n v | (n, v) <- fields, C.map toLower n `notElem` names, C.map toLower n `notElem` named]
   where

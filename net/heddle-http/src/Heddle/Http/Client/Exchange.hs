@@ -57,7 +57,7 @@ import Heddle.Http.Client.Error
 import Heddle.Http.Client.Settings
 import Heddle.Http.Framing (Persistence (..), persistenceOf)
 import Heddle.Http.Head (copySlice, foldHeaders, startHead)
-import Heddle.Http.Reply (Writer (..))
+import Heddle.Http.Reply (Writer (..), trailerLines)
 import Heddle.Http.Settings (paceDeadline, paceKept)
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (Interest (..), Registration, attempt, borrowBuffer, freshNow, giveBackBuffer, waitUntil, pattern TimedOutCode)
@@ -81,6 +81,8 @@ data Exchange = Exchange
     exchangeFlags :: !Words,
     -- | The final head, or what is wrong, once it is known.
     exchangeAnswer :: !(Ref (Maybe Content)),
+    -- | Trailer lines in pieces, the last one first.
+    exchangeTrailers :: !(Ref [ByteString]),
     -- | The caller's masking state, for its own actions.
     exchangeRestore :: !(IO () -> IO ())
   }
@@ -136,7 +138,8 @@ newExchange settings request prepared transport ws restore = do
   startHead (workHead ws)
   flags <- newWords 7
   answer <- newRef Nothing
-  pure (Exchange settings request prepared transport ws flags answer restore)
+  trailers <- newRef []
+  pure (Exchange settings request prepared transport ws flags answer trailers restore)
 
 -- | The earlier one of a deadline and the request's own.
 earlier :: Exchange -> Deadline -> Deadline
@@ -359,6 +362,7 @@ sendRequest ex =
     written size action = do
       stopped <- newRef Nothing
       total <- newRef (0 :: Int)
+      trailers <- newRef B.empty
       let stop end = writeRef stopped (Just end) >> throwIO (StopSending end)
           orStop end = case end of
             AllSent -> pure ()
@@ -372,7 +376,7 @@ sendRequest ex =
             if maybe False (now >) size then stop AllSent else (if maybe True (const False) size then putChunk ex b else putPiece ex b) >>= orStop
           -- A writer that waits between two pieces learns here of an answer that has come meanwhile.
           flush' = guarded (flushMoreOut ex >>= orStop)
-      outcome <- trySyncOrStop (exchangeRestore ex (action (Writer put (mapM_ put . L.toChunks . toLazyByteString) flush')))
+      outcome <- trySyncOrStop (exchangeRestore ex (action (Writer put (mapM_ put . L.toChunks . toLazyByteString) flush' (\given -> trailerLines given >>= writeRef trailers))))
       end <- readRef stopped
       count <- readRef total
       case (outcome, end, size) of
@@ -381,7 +385,9 @@ sendRequest ex =
         (Left e, Nothing, _) -> throwIO e
         (Right (), Nothing, Just n) | count /= n -> pure (Left (BodyLengthDiffers n count))
         (Right (), Nothing, Just _) -> Right <$> flushOut ex
-        (Right (), Nothing, Nothing) -> Right <$> (putPiece ex "0\r\n\r\n" >>= andFlush)
+        (Right (), Nothing, Nothing) -> do
+          fields <- readRef trailers
+          Right <$> (putPiece ex (B.concat ["0\r\n", fields, "\r\n"]) >>= andFlush)
     trySyncOrStop action =
       try action >>= \case
         Left e

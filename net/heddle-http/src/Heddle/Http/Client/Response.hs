@@ -30,6 +30,7 @@ module Heddle.Http.Client.Response
     withResponsePiece,
     withResponsePieceAfter,
     readWholeResponse,
+    responseTrailers,
 
     -- * For the client
     newResponse,
@@ -63,6 +64,7 @@ import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Settings (paceDeadline, paceKept)
 import Heddle.Http.Status (Status, otherStatus)
 import Heddle.Http.Workspace
+import Heddle.Prim.Atomic (modifyRef, readRef)
 import Heddle.Prim.Clock (Deadline (..), Nanos, milliseconds, monotonicNow, seconds)
 import Heddle.Prim.Exception (mask_, throwIO, try)
 
@@ -264,6 +266,20 @@ readWholeResponse response most
         piece <- readResponsePiece response
         if B.null piece then pure (B.concat (reverse pieces)) else go (n + B.length piece) (piece : pieces)
 
+-- | The fields behind content that came in chunks, once its end has been read; else none. Only their form was checked.
+-- A server may leave them out unless the request has said @TE: trailers@.
+--
+-- [Cost]: O(bytes).
+-- [Throws]: 'ClientError'.
+responseTrailers :: Response -> IO [(ByteString, ByteString)]
+responseTrailers response = do
+  checkUsable response
+  left <- get (exchangeWork (responseExchange response)) WorkLeft
+  pieces <- readRef (exchangeTrailers (responseExchange response))
+  pure [(name, trim (B.drop 1 value)) | left == 0, line <- C.lines (B.concat (reverse pieces)), let (name, value) = C.break (== ':') line]
+  where
+    trim = C.dropWhileEnd (`elem` (" \t\r" :: String)) . C.dropWhile (`elem` (" \t" :: String))
+
 -- Offset and length of the next piece in the input; length 0 at the end. With a deadline, reading does not
 -- wait beyond it, instead of the pace.
 nextPiece :: Response -> IO () -> Maybe Deadline -> IO (Int, Int)
@@ -290,7 +306,13 @@ nextPiece response waiting limit = do
     chunked = do
       start <- get ws WorkStart
       end <- get ws WorkEnd
-      chunkNext (workChunks ws) (inputPtr ws `plusPtr` start) (end - start) >>= \case
+      before <- trailerBytes (workChunks ws)
+      step <- chunkNext (workChunks ws) (inputPtr ws `plusPtr` start) (end - start)
+      trailers <- trailersIn (workChunks ws) before step
+      when (sliceLength trailers > 0) $ do
+        piece <- copySlice (inputPtr ws `plusPtr` start) trailers
+        modifyRef (exchangeTrailers (responseExchange response)) (\pieces -> (piece : pieces, ()))
+      case step of
         ChunkMore used -> do
           set ws WorkStart (start + used)
           r <- waiting >> fill response limit

@@ -44,7 +44,8 @@ module Heddle.Http.H2.Session
     readInput,
     beginReply,
     writeOutput,
-    sendContinue,
+    setTrailers,
+    sendInterim,
     resetStream,
     ResetCause (..),
     endStream,
@@ -89,7 +90,7 @@ pattern NothingYet :: Int
 pattern NothingYet = -11
 
 -- | A session that has its SETTINGS to send; 'Nothing' without memory. The number is the size of
--- trailers, which are dropped, that is accepted.
+-- a request's trailers, which are dropped, that is accepted.
 --
 -- [Cost]: about 5 µs and 27 KB of C's heap.
 -- [Blocks]: never.
@@ -273,9 +274,20 @@ writeOutput (Session shell) (StreamName slot n) p count complete =
 flag :: Bool -> CInt
 flag b = if b then 1 else 0
 
--- | Tell the client to send the body.
-sendContinue :: Session -> StreamName -> IO ()
-sendContinue (Session shell) (StreamName slot n) = withForeignPtr shell $ \s -> c_continue s slot n
+-- | The fields that follow the content, as lines with an empty one behind: 0, 'Malformed', or 'Gone' when the reply has
+-- not begun or its content is complete.
+--
+-- [Cost]: a copy.
+-- [Blocks]: never.
+setTrailers :: Session -> StreamName -> Ptr Word8 -> Int -> IO Int
+setTrailers (Session shell) (StreamName slot n) p count = withForeignPtr shell $ \s -> fromIntegral <$> c_trailers s slot n p (fromIntegral count)
+
+-- | Send an interim response, a head in HTTP/1.1's form: 0, 'Malformed', or 'Gone', also when the reply has begun.
+--
+-- [Cost]: a copy.
+-- [Blocks]: never.
+sendInterim :: Session -> StreamName -> Ptr Word8 -> Int -> IO Int
+sendInterim (Session shell) (StreamName slot n) p count = withForeignPtr shell $ \s -> fromIntegral <$> c_interim s slot n p (fromIntegral count)
 
 -- | Whose fault a reset is.
 data ResetCause
@@ -325,7 +337,9 @@ foreign import ccall unsafe "heddle_h2_reply" c_reply :: Ptr Word8 -> Word32 -> 
 
 foreign import ccall unsafe "heddle_h2_write" c_write :: Ptr Word8 -> Word32 -> Int32 -> Ptr Word8 -> Int64 -> CInt -> IO Int64
 
-foreign import ccall unsafe "heddle_h2_continue" c_continue :: Ptr Word8 -> Word32 -> Int32 -> IO ()
+foreign import ccall unsafe "heddle_h2_trailers" c_trailers :: Ptr Word8 -> Word32 -> Int32 -> Ptr Word8 -> Int64 -> IO Int64
+
+foreign import ccall unsafe "heddle_h2_interim" c_interim :: Ptr Word8 -> Word32 -> Int32 -> Ptr Word8 -> Int64 -> IO Int64
 
 foreign import ccall unsafe "heddle_h2_reset" c_reset :: Ptr Word8 -> Word32 -> Int32 -> Word32 -> CInt -> IO ()
 

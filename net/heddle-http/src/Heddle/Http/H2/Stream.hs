@@ -20,10 +20,11 @@ module Heddle.Http.H2.Stream
   )
 where
 
-import Control.Monad (unless, when)
+import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder.Extra (Next (..), runBuilder)
+import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal (createAndTrim')
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_, traverse_)
@@ -130,6 +131,7 @@ equip h2 stream = do
   set ws WorkContinue 0
   set ws WorkReplied 0
   set ws WorkCloses 0
+  set ws WorkNotes 0
   let serving = Serving h2 stream ws (newOutput (http2Transport h2) ws (contextSettings context) (contextDate context))
   writeRef (workSource ws) (Source (pull serving) (pauseStream h2 stream) (giveUp serving))
   pure serving
@@ -257,7 +259,7 @@ requestAt serving now =
       requestFlush = mask_ (beforeBody serving),
       requestPolls = False,
       requestReply = \request reply -> mask_ (replyInside serving request reply),
-      requestEarly = \_ _ -> pure ()
+      requestEarly = \status given -> mask_ (interimInside serving status given)
     }
 
 -- Before waiting for a body: 100 Continue if it is owed, and what else there is to send.
@@ -267,12 +269,31 @@ beforeBody serving = do
   replied <- get ws WorkReplied
   when (owed == 1 && replied == 0) $ do
     set ws WorkContinue 0
-    sendContinue (http2Session h2) (streamName (servingStream serving))
+    void (interim serving "HTTP/1.1 100 Continue\r\n\r\n")
   state <- sessionState (http2Session h2)
   when (stateWrites state) (kick h2)
   where
     ws = servingWork serving
     h2 = servingHttp2 serving
+
+interim :: Serving -> ByteString -> IO Int
+interim serving text = unsafeUseAsCStringLen text $ \(p, n) ->
+  sendInterim (http2Session (servingHttp2 serving)) (streamName (servingStream serving)) (castPtr p) n
+
+-- 'replyInterim'. HTTP/2 has no 101 (RFC 9113, section 8.6).
+interimInside :: Serving -> Status -> [Header] -> IO ()
+interimInside serving status given = do
+  for_ (unsafeHeader given) throwIO
+  replied <- get (servingWork serving) WorkReplied
+  when (replied == 0 && statusCode status >= 100 && statusCode status < 200 && status /= status101) $ do
+    r <- interim serving (B.concat ("HTTP/1.1 " : C.pack (show (statusCode status)) : "\r\n" : concat [[name, ": ", value, "\r\n"] | Header name value <- given] ++ ["\r\n"]))
+    case r of
+      Malformed -> throwIO forbiddenByHttp2
+      _ -> kick (servingHttp2 serving)
+
+-- libnghttp2 does not say which.
+forbiddenByHttp2 :: UnsafeHeader
+forbiddenByHttp2 = UnsafeHeader (Header "(one that HTTP/2 forbids)" "")
 
 -- 'sourcePull': the stream's body.
 pull :: Serving -> Ptr Word8 -> Int -> IO Int
@@ -489,15 +510,18 @@ send serving now code = \case
     headAlone status headers len = withHeadOf status headers len $ \h n -> begin serving h n nullPtr 0 True
     headFirst status headers len = withHeadOf status headers len $ \h n -> begin serving h n nullPtr 0 False
     -- The lines that all replies on the connection have, before the empty line.
-    withLines b n use
-      | B.null (outputLines out) = use b n
-      | otherwise = do
-        buffer <- newBuffer (n + B.length (outputLines out))
-        withBuffer buffer $ \h -> do
-          copyBytes h b (n - 2)
-          end <- pokeBytes (h `plusPtr` (n - 2)) (outputLines out <> "\r\n")
-          use h (end `minusPtr` h)
-    withHeadOf status headers len use = do
+    withLines b n use = do
+      more <- replyLines out
+      if B.null more
+        then use b n
+        else do
+          buffer <- newBuffer (n + B.length more)
+          withBuffer buffer $ \h -> do
+            copyBytes h b (n - 2)
+            end <- pokeBytes (h `plusPtr` (n - 2)) (more <> "\r\n")
+            use h (end `minusPtr` h)
+    withHeadOf status given len use = do
+      headers <- replyHeaders out given
       _ <- currentSecond (outputDate out) now
       let room = headBound out status headers ""
           write h = writeHeadTo out h status headers len "" >>= \end -> use h (end `minusPtr` h)
@@ -514,8 +538,18 @@ writerOf serving most =
   Writer
     { writerPut = mask_ . putPiece serving most,
       writerBuild = continueBuilder serving most . More 1 . runBuilder,
-      writerFlush = mask_ (set (servingWork serving) WorkUsed 0 >> kick (servingHttp2 serving))
+      writerFlush = mask_ (set (servingWork serving) WorkUsed 0 >> kick (servingHttp2 serving)),
+      writerTrailers = mask_ . putTrailers serving
     }
+
+putTrailers :: Serving -> [Header] -> IO ()
+putTrailers serving given = do
+  fields <- trailerLines given
+  r <- unsafeUseAsCStringLen (fields <> "\r\n") $ \(p, n) ->
+    setTrailers (http2Session (servingHttp2 serving)) (streamName (servingStream serving)) (castPtr p) n
+  case r of
+    Malformed -> throwIO forbiddenByHttp2
+    _ -> when (r < 0) (throwIO ConnectionLost)
 
 putPiece :: Serving -> Int -> ByteString -> IO ()
 putPiece serving most bytes = unsafeUseAsCStringLen bytes $ \(p, n) -> putCounted serving most (castPtr p) n
@@ -555,7 +589,7 @@ begin serving h headBytes p n complete = do
   set ws WorkUsed 0
   r <- beginReply (http2Session h2) (streamName (servingStream serving)) h headBytes p n complete
   case r of
-    Malformed -> throwIO (UnsafeHeader (Header "(one that HTTP/2 forbids)" ""))
+    Malformed -> throwIO forbiddenByHttp2
     _ | r < 0 -> throwIO ConnectionLost
     _ -> do
       set ws WorkSent r

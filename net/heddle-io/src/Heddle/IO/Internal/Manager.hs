@@ -61,6 +61,7 @@ import Heddle.Prim.Lock (Lock, newLock, releaseLock, withLock)
 import Heddle.Prim.Poller
 import Heddle.Prim.Socket (closeSocket)
 import Heddle.Prim.Thread (ThreadId, forkOn, forkUnlabelledOn, processGeneration, yield)
+import Heddle.Prim.Trace (Marker (..), mark)
 import Heddle.Prim.WaitCell (newWaitCell, unpark)
 import System.Posix.Types (Fd)
 
@@ -292,10 +293,11 @@ sleep m events = do
   tick <- nextTick (managerWheel m)
   Deadline now <- monotonicNow
   let due = tickStart tick
-      ms
+      !ms
         | not idle || stopping == 1 || due <= now = 0
         | due == maxBound = -1
         | otherwise = min 3600000 ((due - now + 999999) `quot` 1000000)
+  unless (ms == 0) (mark IoSleep)
   n <- backendWait (managerBackend m) events ms
   atomicWrite (managerWords m) WordAsleep 0
   arrived m events n
@@ -309,6 +311,7 @@ arrived m events n = do
   fired <- expire m now
   if n > 0
     then do
+      mark IoDispatch
       table <- readRef (managerRegistrations m)
       dispatch table 0
       pure (n + fired)
@@ -339,8 +342,10 @@ deliver registration bits = do
     writing <- atomicRead (registrationWords registration) RegistrationWriting
     when (writing == 1) $ do
       writeWord (registrationWords registration) RegistrationWriting 0
+      mark IoUnpark
       unpark (registrationWrite registration)
   when (bits .&. eventIn /= 0 || hung /= 0) $ do
+    mark IoUnpark
     unpark (registrationRead registration)
     continue registration
 

@@ -64,6 +64,7 @@ import Heddle.Prim.Exception (mask_)
 import Heddle.Prim.Poller (eventError, eventHangUp, eventOut, eventReadHangUp, pollOne)
 import Heddle.Prim.Socket (closeSocket, shutdown, pattern ShutBoth)
 import Heddle.Prim.Thread (yield)
+import Heddle.Prim.Trace (Marker (..), mark)
 import Heddle.Prim.WaitCell (WaitCell, park, reset, unpark)
 import System.Posix.Types (Fd)
 
@@ -252,7 +253,7 @@ armWordsUntil ws registration interest (Deadline d) = do
   before <- readWord ws at
   if d >= before then writeWord ws at d else atomicWrite ws at d
   armed <- readWord ws RegistrationArmed
-  when (d < armed) (submit (registrationManager registration) (Arm registration))
+  when (d < armed) (mark IoArm >> submit (registrationManager registration) (Arm registration))
 {-# INLINE armWordsUntil #-}
 
 -- | Park until the direction may be ready, the deadline passes or the registration is
@@ -277,6 +278,7 @@ waitUntil registration interest deadline = do
   if closing || ready
     then pure ()
     else do
+      mark IoPark
       park cell
       -- A closed registration's token goes round: every waiter must see it.
       closed <- isClosing registration

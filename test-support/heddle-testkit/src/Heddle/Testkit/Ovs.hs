@@ -1,32 +1,43 @@
 -- |
--- Module      : Ovs
+-- Module      : Heddle.Testkit.Ovs
 -- Description : Open vSwitch with its dummy datapath, in a folder of its own
+-- Stability   : internal, exempt from the version policy
 --
 -- Needs no privilege and no kernel module. Everything is ended and removed afterwards.
-module Ovs
-  ( Ovs,
+--
+-- Owner: the calling thread.
+-- Cost: two processes of Open vSwitch; each command is one more.
+module Heddle.Testkit.Ovs
+  ( -- * Life
+    Ovs,
     ovsMissing,
     withOvs,
+    stopSwitchd,
+    startSwitchd,
+
+    -- * Its programs
     vsctl,
     ofctl,
     appctl,
-    inject,
-    stopSwitchd,
-    startSwitchd,
+
+    -- * Networks
     addBridge,
     patch,
+    inject,
+
+    -- * What tests need beside it
     selfSignedFiles,
     waitFor,
     freePort,
   )
 where
 
+import Control.Exception (IOException, bracket, try)
 import Control.Monad (void)
+import Data.IORef
 import Data.Maybe (isNothing)
-import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
-import Heddle.Prim.Clock
-import Heddle.Prim.Exception
-import Heddle.Timer (sleepFor)
+import GHC.Clock (getMonotonicTimeNSec)
+import Heddle.Testkit.Watchdog (eventually)
 import Network.Socket
 import System.Directory (createDirectory, doesFileExist, findExecutable, getTemporaryDirectory, removeDirectoryRecursive)
 import System.Environment (getEnvironment)
@@ -35,9 +46,10 @@ import System.FilePath ((</>))
 import System.IO (IOMode (..), openFile)
 import System.Process
 
+-- | A running Open vSwitch.
 data Ovs = Ovs
   { ovsFolder :: !FilePath,
-    ovsSwitchd :: !(Ref (Maybe ProcessHandle))
+    ovsSwitchd :: !(IORef (Maybe ProcessHandle))
   }
 
 -- | Whether Open vSwitch is not installed.
@@ -51,7 +63,7 @@ withOvs body = bracket folder removeDirectoryRecursive $ \d -> do
   bracket (daemon d "ovsdb-server" [d </> "conf.db", "--remote=punix:" ++ d </> "db.sock", "--unixctl=" ++ d </> "db.ctl"]) end $ \_ -> do
     waitFor "the database's socket" (doesFileExist' (d </> "db.sock"))
     void (call d "ovs-vsctl" ["--timeout=20", "--db=unix:" ++ d </> "db.sock", "--no-wait", "init"])
-    bracket (Ovs d <$> newRef Nothing) stopSwitchd $ \ovs -> do
+    bracket (Ovs d <$> newIORef Nothing) stopSwitchd $ \ovs -> do
       startSwitchd ovs
       body ovs
   where
@@ -76,14 +88,16 @@ daemon d program arguments = do
 end :: ProcessHandle -> IO ()
 end handle = terminateProcess handle >> void (waitForProcess handle)
 
+-- | Start the switch daemon again.
 startSwitchd :: Ovs -> IO ()
 startSwitchd ovs = do
   let d = ovsFolder ovs
   handle <- daemon d "ovs-vswitchd" ["--enable-dummy", "--disable-system", "--unixctl=" ++ d </> "vs.ctl", "unix:" ++ d </> "db.sock"]
-  writeRef (ovsSwitchd ovs) (Just handle)
+  writeIORef (ovsSwitchd ovs) (Just handle)
 
+-- | End the switch daemon; the database goes on.
 stopSwitchd :: Ovs -> IO ()
-stopSwitchd ovs = readRef (ovsSwitchd ovs) >>= mapM_ end >> writeRef (ovsSwitchd ovs) Nothing
+stopSwitchd ovs = readIORef (ovsSwitchd ovs) >>= mapM_ end >> writeIORef (ovsSwitchd ovs) Nothing
 
 call :: FilePath -> String -> [String] -> IO String
 call d program arguments = do
@@ -91,6 +105,7 @@ call d program arguments = do
   (code, out, err) <- readCreateProcessWithExitCode (proc program arguments) {env = Just variables} ""
   if code == ExitSuccess then pure out else fail (unwords (program : arguments) ++ ": " ++ err)
 
+-- | ovs-vsctl with these arguments; what it prints.
 vsctl :: Ovs -> [String] -> IO String
 vsctl ovs arguments = call (ovsFolder ovs) "ovs-vsctl" (["--timeout=20", "--db=unix:" ++ ovsFolder ovs </> "db.sock"] ++ arguments)
 
@@ -99,6 +114,7 @@ ofctl :: Ovs -> String -> String -> String -> [String] -> IO String
 ofctl ovs version command bridge more =
   call (ovsFolder ovs) "ovs-ofctl" (["--timeout=20", "-O", version, command, "unix:" ++ ovsFolder ovs </> (bridge ++ ".mgmt")] ++ more)
 
+-- | ovs-appctl, for the switch daemon.
 appctl :: Ovs -> [String] -> IO String
 appctl ovs arguments = call (ovsFolder ovs) "ovs-appctl" (["--timeout=20", "-t", ovsFolder ovs </> "vs.ctl"] ++ arguments)
 
@@ -135,21 +151,20 @@ patch ovs a b = do
   void (vsctl ovs ["set", "interface", a, "options:pstream=punix:" ++ path])
   void (vsctl ovs ["set", "interface", b, "options:stream=unix:" ++ path])
 
--- | Wait until it is so; fails after 30 seconds.
+-- | Wait until it is so; fails when patience ends.
 waitFor :: String -> IO Bool -> IO ()
-waitFor what is = deadlineIn (seconds 30) >>= go
-  where
-    go deadline = do
-      yes <- is
-      now <- monotonicNow
-      case () of
-        _
-          | yes -> pure ()
-          | now >= deadline -> fail ("waited 30 seconds for " ++ what)
-          | otherwise -> sleepFor (milliseconds 20) >> go deadline
+waitFor what is = void (eventually what is id)
 
--- | A port of the loopback interface that is free now.
+-- | A port of the loopback interface that is free now, and stays so until it is listened on: below 32768, because the kernel gives
+-- outgoing connections the ports from there on, and a switch that connects again and again to one of those, while nobody listens,
+-- in the end connects to itself.
 freePort :: IO PortNumber
-freePort = bracket (socket AF_INET Stream defaultProtocol) close $ \s -> do
-  bind s (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1)))
-  socketPort s
+freePort = getMonotonicTimeNSec >>= go . (`rem` 12000) . fromIntegral . (`quot` 1000)
+  where
+    go :: Int -> IO PortNumber
+    go n = do
+      let port = fromIntegral (20000 + n)
+      taken <- try (bracket (socket AF_INET Stream defaultProtocol) close (\s -> bind s (SockAddrInet port (tupleToHostAddress (127, 0, 0, 1)))))
+      case taken of
+        Left (_ :: IOException) -> go ((n + 1) `rem` 12000)
+        Right () -> pure port

@@ -1,0 +1,123 @@
+-- |
+-- Module      : Heddle.Measure.Server
+-- Description : What a server in another process costs, and how long its clients wait
+-- Stability   : stable
+--
+-- CPU time per operation of another process, and its threads' time on and waiting for a core; and an open-loop
+-- load whose latencies count from when a request was due, not from when the client got round to sending it.
+--
+-- Cost: two system calls around the work; threads are read from @\/proc@.
+-- Owner: values.
+module Heddle.Measure.Server
+  ( -- * CPU time of another process
+    ServerUse (..),
+    measureServer,
+    ThreadUse (..),
+    threadUse,
+
+    -- * Latency under a given rate
+    Load (..),
+    openLoop,
+  )
+where
+
+import Control.Concurrent (threadDelay)
+import Control.Monad (forM)
+import Data.Either (fromRight)
+import Data.Maybe (catMaybes)
+import Heddle.Measure.Counters (processCpu)
+import Heddle.Measure.Histogram (Histogram, newRecorder, recordValue, snapshot)
+import Heddle.Prim.Clock (Deadline (..), Nanos (..), elapsed, monotonicNow)
+import Heddle.Prim.Exception (IOException, try)
+import System.Directory (listDirectory)
+import Text.Read (readMaybe)
+
+-- | What a process used while something was done.
+data ServerUse = ServerUse
+  { operations :: !Int,
+    serverCpu :: !Nanos,
+    serverWall :: !Nanos
+  }
+  deriving stock (Eq, Show)
+
+-- | Run an action that has a server do work and returns how many operations it did; measure the CPU time of the
+-- server by its process number meanwhile. Divide it by the operations for the time of each. 'Nothing' if
+-- the process is not there, before or after.
+measureServer :: Int -> IO Int -> IO (Maybe ServerUse)
+measureServer pid action = do
+  before <- processCpu pid
+  begun <- monotonicNow
+  n <- action
+  ended <- monotonicNow
+  after <- processCpu pid
+  pure ((\b a -> ServerUse n (a - b) (elapsed begun ended)) <$> before <*> after)
+
+-- | A thread of another process, since it began.
+data ThreadUse = ThreadUse
+  { threadNumber :: !Int,
+    threadName :: !String,
+    -- | On a core.
+    threadRan :: !Nanos,
+    -- | Ready to run, without a core.
+    threadWaited :: !Nanos
+  }
+  deriving stock (Eq, Show)
+
+-- | The threads of a process, from @\/proc\/PID\/task@; none if there is no such process.
+threadUse :: Int -> IO [ThreadUse]
+threadUse pid = do
+  numbers <- fromRight [] <$> tryIO (listDirectory folder)
+  fmap catMaybes . forM numbers $ \number -> do
+    name <- tryIO (readStrictly (folder ++ "/" ++ number ++ "/comm"))
+    times <- tryIO (readStrictly (folder ++ "/" ++ number ++ "/schedstat"))
+    pure $ case (readMaybe number, name, map readMaybe . words <$> times) of
+      (Just tid, Right comm, Right (Just ran : Just waited : _)) -> Just (ThreadUse tid (takeWhile (/= '\n') comm) (Nanos ran) (Nanos waited))
+      -- It ended meanwhile.
+      _ -> Nothing
+  where
+    folder = "/proc/" ++ show pid ++ "/task"
+
+tryIO :: IO a -> IO (Either IOException a)
+tryIO = try
+
+readStrictly :: FilePath -> IO String
+readStrictly file = readFile file >>= \text -> length text `seq` pure text
+
+-- | A steady rate of requests.
+data Load = Load
+  { -- | Requests in a second.
+    rate :: !Double,
+    -- | How many in all.
+    requests :: !Int
+  }
+  deriving stock (Eq, Show)
+
+-- | Send requests at a steady rate from the calling thread: the action sends one and waits for its answer.
+-- Latencies, in nanoseconds, count from when a request was due. When an answer is late, those that were due
+-- meanwhile are sent at once, and their waiting counts, so a server that stops for a second cannot hide it
+-- (coordinated omission). For a rate that one connection cannot carry, run one of these in each of several threads
+-- and merge the histograms.
+--
+-- [Blocks]: parks between requests.
+-- [Throws]: what the action throws.
+openLoop :: Load -> (Int -> IO ()) -> IO Histogram
+openLoop load send = do
+  recorder <- newRecorder
+  Deadline start <- monotonicNow
+  let due k = start + round (fromIntegral k * 1e9 / rate load)
+      go k
+        | k >= requests load = pure ()
+        | otherwise = do
+          wait (due k)
+          send k
+          Deadline now <- monotonicNow
+          recordValue recorder (now - due k)
+          go (k + 1)
+  go 0
+  snapshot recorder
+  where
+    wait moment = do
+      Deadline now <- monotonicNow
+      if now >= moment
+        then pure ()
+        else threadDelay ((moment - now) `div` 1000) >> wait moment

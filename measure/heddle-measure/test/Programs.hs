@@ -1,0 +1,67 @@
+-- | The benchmark programs that the suite starts: this executable with the name of one as its first argument.
+module Programs
+  ( programs,
+  )
+where
+
+import Control.Concurrent (threadDelay)
+import CriterionFile qualified
+import Data.List (sort)
+import Heddle.Measure
+import Heddle.Measure.Run (Settings (..), defaultSettings)
+import Heddle.Prim.Exception (bug, evaluate)
+import System.CPUTime (getCPUTime)
+import System.IO (hFlush, stdout)
+import TastyBenchFile qualified
+
+programs :: [(String, IO ())]
+programs =
+  [ ("criterion", CriterionFile.main),
+    ("tasty-bench", TastyBenchFile.main),
+    ("ordinary", short ordinary),
+    ("bad", short bad),
+    ("bounds", short [bench "one" (whnf sumTo 100), bcompareWithin 0 0.5 "one" (bench "hundredfold" (whnf sumTo 10000))]),
+    ("drift", defaultMainWith quick {sampleLength = 0.2} [bench ("exp " ++ show i) (whnf exp (1.5 :: Double)) | i <- [1 .. 1000 :: Int]]),
+    ("server", server)
+  ]
+  where
+    short = defaultMainWith quick
+
+quick :: Settings
+quick = defaultSettings {timeLimit = 0.03, sampleLength = 1, allocationLimit = 64 * 1048576, sampleTimeout = 2}
+
+sumTo :: Int -> Int
+sumTo n = sum [1 .. n]
+
+ordinary :: [Benchmark]
+ordinary =
+  [ bgroup "group <b>" [bench "sort" (nf sort (reverse [1 .. 50 :: Int])), bench "sum" (whnf sumTo 50)],
+    versus "alternatives" [bench "first" (whnf sumTo 100), bgroup "inner" [bench "second" (whnf sumTo 100)]],
+    scaling "sizes" [100, 200, 400, 800, 1600, 3200] (whnf sumTo),
+    envWithCleanup (putStrLn "made" >> pure 'x') (const (putStrLn "released")) $ \c -> bench "with environment" (whnf succ c),
+    env (pure ["late"]) $ \names -> bgroup "dependent" [bench name (whnf sumTo 10) | name <- names]
+  ]
+
+bad :: [Benchmark]
+bad =
+  [ bench "throws" (whnfIO (bug "on purpose" :: IO ())),
+    bench "throws late" (whnf (\n -> if n > (0 :: Int) then error "pure" else n) 1),
+    bench "allocates" (whnf (\n -> sum [n ..]) (1 :: Integer)),
+    bench "waits" (whnfIO (threadDelay 1000000000)),
+    envWithCleanup (bug "no environment" :: IO Char) (const (putStrLn "never")) $ \c -> bench "unmade" (whnf succ c),
+    envWithCleanup (pure 'x') (const (putStrLn "released")) $ \_ -> bench "inside" (whnfIO (bug "inside" :: IO ())),
+    versus "together" [bench "good" (whnf sumTo 100), bench "bad" (whnfIO (bug "one of two" :: IO ())), bench "other" (whnf sumTo 100)],
+    bench "nothing" (whnf id ()),
+    bench "last" (whnf sumTo 100)
+  ]
+
+-- | For each line of input, some CPU time; answers with how much.
+server :: IO ()
+server = do
+  begun <- getCPUTime
+  line <- getLine
+  _ <- evaluate (sumTo (read line))
+  ended <- getCPUTime
+  print ((ended - begun) `div` 1000)
+  hFlush stdout
+  getLine >>= putStrLn
