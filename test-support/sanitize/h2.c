@@ -21,7 +21,8 @@ int64_t heddle_h2_read(struct shell *shell, uint32_t index, int32_t id, uint8_t 
 int64_t heddle_h2_reply(struct shell *shell, uint32_t index, int32_t id, const uint8_t *head, int64_t head_count,
                         const uint8_t *content, int64_t count, int last);
 int64_t heddle_h2_write(struct shell *shell, uint32_t index, int32_t id, const uint8_t *p, int64_t count, int last);
-void heddle_h2_continue(struct shell *shell, uint32_t index, int32_t id);
+int64_t heddle_h2_interim(struct shell *shell, uint32_t index, int32_t id, const uint8_t *head, int64_t count);
+int64_t heddle_h2_trailers(struct shell *shell, uint32_t index, int32_t id, const uint8_t *lines, int64_t count);
 void heddle_h2_reset(struct shell *shell, uint32_t index, int32_t id, uint32_t code, int own);
 int64_t heddle_h2_done(struct shell *shell, uint32_t index, int32_t id);
 
@@ -146,7 +147,7 @@ static void handle(struct shell *shell)
     if (chance(40)) one.slot += (uint32_t)below(3);
     if (chance(40)) one.id += (int32_t)below(3);
     int64_t size = chance(4) ? below(70000) : below(200);
-    switch (below(9)) {
+    switch (below(11)) {
     case 0: {
         int64_t room_for = below(2000);
         uint8_t *to = room(OUTPUT, room_for, 1);
@@ -179,9 +180,23 @@ static void handle(struct shell *shell)
         CHECK(n >= GONE && n <= size);
         break;
     }
-    case 7:
-        if (chance(2)) heddle_h2_continue(shell, one.slot, one.id);
-        else heddle_h2_reset(shell, one.slot, one.id, (uint32_t)below(14), chance(2));
+    case 7: {
+        static const char early[] = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+        int64_t count = (int64_t)sizeof early - 1;
+        if (chance(5)) count = 1 + below(count);
+        CHECK(heddle_h2_interim(shell, one.slot, one.id, holding(INPUT_2, early, count, 1), count) <= 0);
+        break;
+    }
+    case 8: {
+        static const char lines[] = "X-Sum: abc\r\nConnection: close\r\nX-Other:\tlast \r\n\r\n";
+        int64_t count = (int64_t)sizeof lines - 1;
+        if (chance(5)) count = below(count);
+        int64_t n = heddle_h2_trailers(shell, one.slot, one.id, holding(INPUT_2, lines, count, 1), count);
+        CHECK(n == 0 || n == GONE || n == MALFORMED);
+        break;
+    }
+    case 9:
+        heddle_h2_reset(shell, one.slot, one.id, (uint32_t)below(14), chance(2));
         break;
     default:
         heddle_h2_done(shell, handlers[which].slot, handlers[which].id);

@@ -43,7 +43,6 @@ int heddle_h2_announce(struct events *events, uint32_t kind, const struct slot *
 
 /* An idle session keeps only what libnghttp2 does. */
 static void trim(struct core *core) {
-  if (core->used > 0) return;
   struct bytes *scratch[] = {&core->method, &core->path, &core->authority, &core->host, &core->cookies, &core->fields};
   for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) release(scratch[i]);
   if (core->requests.count == 0) {
@@ -54,53 +53,66 @@ static void trim(struct core *core) {
     free(core->wakes.at);
     memset(&core->wakes, 0, sizeof core->wakes);
   }
+  for (size_t i = 0; i < core->slot_count; i++) {
+    release(&core->slots[i]->head);
+    release(&core->slots[i]->in);
+    release(&core->slots[i]->out);
+    release(&core->slots[i]->trailers);
+    free(core->slots[i]);
+  }
   free(core->slots);
   core->slots = NULL;
-  core->slot_room = 0;
+  core->free_slots = NULL;
+  core->slot_room = core->slot_count = 0;
+  heddle_h2_empty_pool(&core->pool);
 }
 
 /* Slots -------------------------------------------------------------------------- */
 
 struct slot *heddle_h2_new_slot(struct core *core, int32_t id) {
-  size_t i = 0;
-  while (i < core->slot_room && core->slots[i]) i++;
-  if (i == core->slot_room) {
-    size_t room = core->slot_room ? core->slot_room * 2 : 4;
-    struct slot **slots = realloc(core->slots, room * sizeof *slots);
-    if (!slots) return NULL;
-    memset(slots + core->slot_room, 0, (room - core->slot_room) * sizeof *slots);
-    core->slots = slots;
-    core->slot_room = room;
+  struct slot *slot = core->free_slots;
+  if (slot)
+    core->free_slots = slot->next;
+  else {
+    if (core->slot_count == core->slot_room) {
+      size_t room = core->slot_room ? core->slot_room * 2 : 4;
+      struct slot **slots = realloc(core->slots, room * sizeof *slots);
+      if (!slots) return NULL;
+      core->slots = slots;
+      core->slot_room = room;
+    }
+    slot = calloc(1, sizeof *slot);
+    if (!slot) return NULL;
+    slot->index = (uint32_t)core->slot_count;
+    core->slots[core->slot_count++] = slot;
   }
-  struct slot *slot = calloc(1, sizeof *slot);
-  if (!slot) return NULL;
   slot->id = id;
-  slot->index = (uint32_t)i;
   slot->open = 1;
   slot->moved = core->now;
-  core->slots[i] = slot;
   core->used++;
+  core->busy = 1;
   live_slots++;
   return slot;
 }
 
+/* For the next stream; trim frees it. */
 void heddle_h2_free_slot(struct core *core, struct slot *slot) {
-  core->slots[slot->index] = NULL;
+  struct bytes *buffers[] = {&slot->head, &slot->in, &slot->out, &slot->trailers};
   core->used--;
   if (slot->dispatched && slot->error != NGHTTP2_NO_ERROR) core->abandoned--;
   if (core->block == slot) core->block = NULL;
-  release(&slot->head);
-  release(&slot->in);
-  release(&slot->out);
-  release(&slot->trailers);
-  free(slot);
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+    if (buffers[i]->room > KEPT) release(buffers[i]);
+    else clear(buffers[i]);
+  *slot = (struct slot){.index = slot->index, .head = slot->head, .in = slot->in, .out = slot->out, .trailers = slot->trailers, .next = core->free_slots};
+  core->free_slots = slot;
   live_slots--;
 }
 
 static struct slot *slot_of(struct core *core, uint32_t index, int32_t id) {
-  if (!core || index >= core->slot_room) return NULL;
+  if (!core || index >= core->slot_count) return NULL;
   struct slot *slot = core->slots[index];
-  return slot && slot->id == id ? slot : NULL;
+  return slot->id == id ? slot : NULL;
 }
 
 /* Sending ------------------------------------------------------------------------ */
@@ -138,68 +150,90 @@ static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, 
 
 /* Names that HTTP/2 forbids: they speak of one connection. */
 static int of_connection(const uint8_t *name, size_t n) {
-  static const char *const names[] = {"connection", "transfer-encoding", "keep-alive", "upgrade", "proxy-connection", "http2-settings"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (same(name, n, names[i])) return 1;
-  return 0;
+  switch (n) {
+    case 7: return same(name, n, "upgrade");
+    case 10: return same(name, n, "connection") || same(name, n, "keep-alive");
+    case 14: return same(name, n, "http2-settings");
+    case 16: return same(name, n, "proxy-connection");
+    case 17: return same(name, n, "transfer-encoding");
+    default: return 0;
+  }
 }
 
-/* Fields from the lines of an HTTP/1.1 head, from 'at' to an empty line, which are changed: names to lower case. There are n
- * fields already. */
-static int64_t fields_from(uint8_t *head, size_t at, size_t count, nghttp2_nv *fields, size_t n, size_t room) {
-  while (at < count && head[at] != '\r') {
-    size_t end = at, colon;
-    while (end < count && head[end] != '\r') end++;
-    for (colon = at; colon < end && head[colon] != ':'; colon++)
-      if (head[colon] >= 'A' && head[colon] <= 'Z') head[colon] += 32;
-    size_t value = colon + 1, last = end;
-    while (value < last && (head[value] == ' ' || head[value] == '\t')) value++;
-    while (last > value && (head[last - 1] == ' ' || head[last - 1] == '\t')) last--;
-    if (colon == at || colon >= end || !nghttp2_check_header_name(head + at, colon - at)) return MALFORMED;
-    if (!nghttp2_check_header_value(head + value, last - value)) return MALFORMED;
-    if (!of_connection(head + at, colon - at)) {
-      if (n == room) return MALFORMED;
-      fields[n++] = (nghttp2_nv){head + at, head + value, colon - at, last - value, NGHTTP2_NV_FLAG_NONE};
+/* Fields from the lines of an HTTP/1.1 head, up to an empty line, which are changed: names to lower case. There are n fields
+ * already. How many there are then, MALFORMED, or TOO_LARGE where there are more than there is room for. */
+static int64_t fields_from(uint8_t *at, const uint8_t *end, nghttp2_nv *fields, size_t n, size_t room) {
+  while (at < end && *at != '\r') {
+    uint8_t *line = memchr(at, '\r', (size_t)(end - at));
+    const uint8_t *last = line ? line : end;
+    uint8_t *colon = memchr(at, ':', (size_t)(last - at));
+    if (!colon || colon == at) return MALFORMED;
+    for (uint8_t *c = at; c < colon; c++) *c |= *c >= 'A' && *c <= 'Z' ? 32 : 0;
+    uint8_t *value = colon + 1;
+    size_t name_count = (size_t)(colon - at);
+    while (value < last && (*value == ' ' || *value == '\t')) value++;
+    const uint8_t *stop = last;
+    while (stop > value && (stop[-1] == ' ' || stop[-1] == '\t')) stop--;
+    if (!nghttp2_check_header_name(at, name_count)) return MALFORMED;
+    if (!nghttp2_check_header_value(value, (size_t)(stop - value))) return MALFORMED;
+    if (!of_connection(at, name_count)) {
+      if (n == room) return TOO_LARGE;
+      fields[n++] = (nghttp2_nv){at, value, name_count, (size_t)(stop - value), NGHTTP2_NV_FLAG_NONE};
     }
-    at = end + 2;
+    if (!line || end - line < 2) break;
+    at = line + 2;
   }
   return (int64_t)n;
 }
 
 /* Trailers are checked when they are given, and read again when the content has been sent. */
 static int64_t trailers_of(struct slot *slot, nghttp2_nv fields[TRAILERS]) {
-  return fields_from(slot->trailers.at, 0, slot->trailers.end, fields, 0, TRAILERS);
+  return fields_from(slot->trailers.at, slot->trailers.at + slot->trailers.end, fields, 0, TRAILERS);
 }
 
+/* How much of a stream's content goes into the next frame, which send_output writes. */
 static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t room, uint32_t *flags,
                            nghttp2_data_source *source, void *user) {
-  struct core *core = user;
   struct slot *slot = source->ptr;
-  size_t n = take(&slot->out, buffer, room);
-  /* A client that takes a byte now and then has made no progress. */
-  slot->taken += n;
-  if (slot->taken >= (size_t)core->limits.output / 16 || (!held(&slot->out) && slot->finished)) {
-    slot->taken = 0;
-    slot->moved = core->now;
-  }
-  if (!held(&slot->out) && slot->finished) {
+  size_t n = held(&slot->out) < room ? held(&slot->out) : room;
+  (void)buffer, (void)user;
+  *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  if (n == held(&slot->out) && slot->finished) {
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (held(&slot->trailers)) {
       nghttp2_nv fields[TRAILERS];
       if (nghttp2_submit_trailer(session, id, fields, (size_t)trailers_of(slot, fields))) return NGHTTP2_ERR_CALLBACK_FAILURE;
       *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
     }
-    return (ssize_t)n;
-  }
-  if (slot->wants_room && n > 0) {
-    slot->wants_room = 0;
-    if (heddle_h2_announce(&core->wakes, EVENT_WAKE, slot, 0)) return NGHTTP2_ERR_CALLBACK_FAILURE;
-  }
-  if (n == 0) {
+  } else if (n == 0) {
     slot->deferred = 1;
     return NGHTTP2_ERR_DEFERRED;
   }
   return (ssize_t)n;
+}
+
+/* Write a DATA frame straight into the memory of heddle_h2_drain, which has copied all frames before it. Where there is no
+ * room, libnghttp2 calls again when it is next asked for output. */
+static int send_output(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t count,
+                       nghttp2_data_source *source, void *user) {
+  struct core *core = user;
+  struct slot *slot = source->ptr;
+  (void)session, (void)frame;
+  if ((size_t)(core->packed_end - core->packed) < FRAME_HEAD + count) return NGHTTP2_ERR_WOULDBLOCK;
+  memcpy(core->packed, head, FRAME_HEAD);
+  take(&slot->out, core->packed + FRAME_HEAD, count);
+  core->packed += FRAME_HEAD + count;
+  /* A client that takes a byte now and then has made no progress. */
+  slot->taken += count;
+  if (slot->taken >= (size_t)core->limits.output / 16 || (!held(&slot->out) && slot->finished)) {
+    slot->taken = 0;
+    slot->moved = core->now;
+  }
+  if (slot->wants_room) {
+    slot->wants_room = 0;
+    if (heddle_h2_announce(&core->wakes, EVENT_WAKE, slot, 0)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+  }
+  return 0;
 }
 
 /* Sessions ----------------------------------------------------------------------- */
@@ -215,15 +249,10 @@ static int64_t leave(struct shell *shell, int64_t answer) {
 }
 
 static void free_core(struct core *core) {
-  for (size_t i = 0; i < core->slot_room; i++)
-    if (core->slots[i]) {
-      core->slots[i]->error = NGHTTP2_NO_ERROR;
-      heddle_h2_free_slot(core, core->slots[i]);
-    }
-  core->used = 0;
+  live_slots -= (long)core->used;
   core->requests.count = core->wakes.count = 0;
-  trim(core);
   nghttp2_session_del(core->session);
+  trim(core);
   free(core);
   live_sessions--;
 }
@@ -239,6 +268,7 @@ static int start(struct core *core) {
   heddle_h2_receiving(callbacks);
   nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
   nghttp2_session_callbacks_set_data_source_read_length_callback(callbacks, frame_length);
+  nghttp2_session_callbacks_set_send_data_callback(callbacks, send_output);
   nghttp2_option_set_no_auto_window_update(option, 1);
   nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_PRIORITY_UPDATE);
 #if NGHTTP2_VERSION_NUM >= 0x014200
@@ -246,7 +276,8 @@ static int start(struct core *core) {
    * with every release. */
   nghttp2_option_set_glitch_rate_limit(option, INT64_MAX, INT64_MAX);
 #endif
-  int failed = nghttp2_session_server_new2(&core->session, callbacks, core, option);
+  nghttp2_mem memory = heddle_h2_memory(&core->pool);
+  int failed = nghttp2_session_server_new3(&core->session, callbacks, core, option, &memory);
   nghttp2_option_del(option);
   nghttp2_session_callbacks_del(callbacks);
   if (failed) return -1;
@@ -258,7 +289,10 @@ static int start(struct core *core) {
   };
   failed = nghttp2_submit_settings(core->session, NGHTTP2_FLAG_NONE, entries, sizeof entries / sizeof *entries) ||
            nghttp2_session_set_local_window_size(core->session, NGHTTP2_FLAG_NONE, 0, (int32_t)core->limits.connection_window);
-  if (failed) nghttp2_session_del(core->session);
+  if (failed) {
+    nghttp2_session_del(core->session);
+    heddle_h2_empty_pool(&core->pool);
+  }
   return failed ? -1 : 0;
 }
 
@@ -344,14 +378,15 @@ int64_t heddle_h2_events(struct shell *shell, struct event *to) {
   return leave(shell, (int64_t)n);
 }
 
-/* Pack output into memory: the number of bytes, and 2^32 times the number of events written to the
- * second memory, which has room for 64 of them; or GONE. libnghttp2 is asked until it has nothing
- * more or the memory is full, so that a stream whose end is written has been closed. */
+/* Pack output into memory, which has room for a DATA frame at least: the number of bytes, and 2^32 times the number of
+ * events written to the second memory, which has room for 64 of them; or GONE. libnghttp2 is asked until it has nothing more
+ * or the memory is full, so that a stream whose end is written has been closed. */
 int64_t heddle_h2_drain(struct shell *shell, uint8_t *to, int64_t room, struct event *events, int64_t now) {
   struct core *core = enter(shell);
   if (!core) return leave(shell, GONE);
   core->now = now;
-  int64_t used = 0;
+  core->packed = to;
+  core->packed_end = to + room;
   for (;;) {
     if (!core->pending_count) {
       ssize_t n = nghttp2_session_mem_send(core->session, &core->pending);
@@ -359,18 +394,17 @@ int64_t heddle_h2_drain(struct shell *shell, uint8_t *to, int64_t room, struct e
       if (n <= 0) break;
       core->pending_count = (size_t)n;
     }
-    size_t n = core->pending_count;
-    if ((int64_t)n > room - used) n = (size_t)(room - used);
+    size_t n = core->pending_count, left = (size_t)(core->packed_end - core->packed);
+    if (n > left) n = left;
     /* A frame is split only if it does not fit an empty buffer. */
-    if (n < core->pending_count && used > 0) break;
-    memcpy(to + used, core->pending, n);
+    if (n < core->pending_count && core->packed > to) break;
+    memcpy(core->packed, core->pending, n);
     core->pending += n;
     core->pending_count -= n;
-    used += (int64_t)n;
+    core->packed += n;
   }
   int64_t told = (int64_t)copy_events(&core->wakes, events, 64);
-  if (core->used == 0) trim(core);
-  return leave(shell, used + (told << 32));
+  return leave(shell, (core->packed - to) + (told << 32));
 }
 
 /* What the session wants (STATE_ bits), and from bit 8 on the number of slots. */
@@ -398,12 +432,19 @@ int64_t heddle_h2_check(struct shell *shell, int64_t now, int64_t head_patience,
     began = core->head_began = core->settings_awaited = 0;
     nghttp2_session_terminate_session(core->session, NGHTTP2_NO_ERROR);
   }
-  for (size_t i = 0; i < core->slot_room; i++) {
+  for (size_t i = 0; i < core->slot_count; i++) {
     struct slot *slot = core->slots[i];
-    if (slot && slot->open && slot->done && now - slot->moved >= reply_patience) {
+    if (slot->open && slot->done && now - slot->moved >= reply_patience) {
       slot->moved = now;
       nghttp2_submit_rst_stream(core->session, NGHTTP2_FLAG_NONE, slot->id, slot->end_sent ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
     }
+  }
+  if (core->used == 0) {
+    /* Requests that follow each other closely find the memory of those before them. The last call comes later: Service keeps
+     * the thread of such a connection for a second, then has it look again. */
+    if (now - core->idle_since >= SOON) trim(core);
+    if (core->busy) core->idle_since = now;
+    core->busy = 0;
   }
   return leave(shell, began);
 }
@@ -440,7 +481,7 @@ int64_t heddle_h2_head(struct shell *shell, uint32_t index, int32_t id, uint8_t 
   if (slot->faulty) return leave(shell, MALFORMED);
   int64_t length = (int64_t)held(&slot->head);
   take(&slot->head, to, (size_t)room);
-  release(&slot->head);
+  clear(&slot->head);
   return leave(shell, length | ((int64_t)(slot->ended && !held(&slot->in)) << 32));
 }
 
@@ -463,13 +504,12 @@ int64_t heddle_h2_read(struct shell *shell, uint32_t index, int32_t id, uint8_t 
   return leave(shell, NOTHING_YET);
 }
 
-/* Fields from an HTTP/1.1 head, which is changed. */
+/* Fields from an HTTP/1.1 head, as fields_from answers. */
 static int64_t fields_of(uint8_t *head, size_t count, nghttp2_nv *fields, size_t room) {
-  size_t at = 0;
   if (count < 12) return MALFORMED;
   fields[0] = (nghttp2_nv){(uint8_t *)":status", head + 9, 7, 3, NGHTTP2_NV_FLAG_NONE};
-  while (at < count && head[at] != '\n') at++;
-  return fields_from(head, at + 1, count, fields, 1, room);
+  uint8_t *line = memchr(head, '\n', count);
+  return line ? fields_from(line + 1, head + count, fields, 1, room) : 1;
 }
 
 static int64_t accept_output(struct core *core, struct slot *slot, const uint8_t *p, int64_t count, int last) {
@@ -491,15 +531,18 @@ int64_t heddle_h2_reply(struct shell *shell, uint32_t index, int32_t id, const u
   struct core *core = enter(shell);
   struct slot *slot = slot_of(core, index, id);
   if (!slot || !slot->open || slot->replied) return leave(shell, GONE);
-  size_t lines = 2;
-  for (int64_t i = 0; i < head_count; i++) lines += head[i] == '\n';
   uint8_t small[2048], *copy = small;
   int64_t answer = GONE;
   if (head_count > (int64_t)sizeof small) copy = malloc((size_t)head_count);
-  if (lines > FEW) fields = malloc(lines * sizeof *fields);
-  if (copy && fields) {
+  if (copy) {
     if (head_count > 0) memcpy(copy, head, (size_t)head_count);
-    int64_t n = fields_of(copy, (size_t)head_count, fields, lines > FEW ? lines : FEW);
+    int64_t n = fields_of(copy, (size_t)head_count, few, FEW);
+    if (n == TOO_LARGE) {
+      /* Each line but the last has four bytes or more. */
+      size_t most = (size_t)head_count / 4 + 1;
+      fields = malloc(most * sizeof *fields);
+      n = fields ? fields_of(copy, (size_t)head_count, fields, most) : GONE;
+    }
     if (n < 0)
       answer = n;
     else if ((answer = accept_output(core, slot, content, slot->bodiless ? 0 : count, slot->bodiless || last)) >= 0) {
@@ -540,7 +583,7 @@ int64_t heddle_h2_trailers(struct shell *shell, uint32_t index, int32_t id, cons
   /* Within what libnghttp2 packs into one block. */
   if (count <= 32768) n = append(&slot->trailers, lines, (size_t)count) ? GONE : trailers_of(slot, fields);
   if (n <= 0) clear(&slot->trailers);
-  return leave(shell, n > 0 ? 0 : n);
+  return leave(shell, n > 0 ? 0 : n == TOO_LARGE ? MALFORMED : n);
 }
 
 /* An interim response: a head in HTTP/1.1's form. 0, MALFORMED, or GONE, also when the reply has begun. */

@@ -11,7 +11,9 @@
 enum { GONE = -1, MALFORMED = -2, TOO_LARGE = -3, NOTHING_YET = -11 };
 enum { EVENT_REQUEST = 1, EVENT_WAKE = 2, EVENT_CLOSED = 3 };
 enum { STATE_READS = 1, STATE_WRITES = 2, STATE_PING_ANSWERED = 4, STATE_HEAD_PENDING = 8 };
-enum { RECENT = 128, DATA_FRAME = 16375, TRAILERS = 64, PREFACE = 24, FRAME_HEAD = 9 };
+enum { RECENT = 128, DATA_FRAME = 16384, TRAILERS = 64, PREFACE = 24, FRAME_HEAD = 9 };
+enum { KEPT = 32768 };         /* a free slot keeps smaller buffers */
+enum { SOON = 500000000 };     /* nanoseconds; see heddle_h2_check */
 
 /* The parameters of heddle_h2_new, in this order. */
 struct limits {
@@ -50,6 +52,13 @@ struct slot {
   int64_t moved;  /* when the client last took a good part of the reply */
   struct bytes head, in, out;
   struct bytes trailers; /* of the reply, as lines with an empty one behind */
+  struct slot *next; /* in the list of free slots, whose identifier is 0 */
+};
+
+/* Memory of libnghttp2 that it has given back, by size; see heddle_h2_memory.c. */
+enum { POOL_CLASSES = 5 };
+struct pool {
+  struct free_block *free[POOL_CLASSES];
 };
 
 /* How a stream that is not open any more ended. */
@@ -68,8 +77,11 @@ struct scan {
 struct core {
   nghttp2_session *session;
   struct limits limits;
-  struct slot **slots;
-  size_t slot_room, used, abandoned; /* abandoned: closed early, but the handler runs on */
+  struct pool pool;
+  struct slot **slots, *free_slots;
+  size_t slot_room, slot_count, used, abandoned; /* abandoned: closed early, but the handler runs on */
+  int64_t idle_since; /* when it last was seen without a stream after having had one */
+  int busy;           /* it has had a stream since then */
   struct events requests, wakes;
   int64_t now;
   int64_t head_began;       /* since when a head is incomplete, or 0 */
@@ -83,6 +95,8 @@ struct core {
   uint8_t calmed, ping_answered;
   const uint8_t *pending; /* output of libnghttp2 that did not fit the last buffer */
   size_t pending_count;
+  uint8_t *packed; /* where heddle_h2_drain goes on, while it runs, and the end of its memory */
+  uint8_t *packed_end;
   /* The header block being received. Blocks never interleave. */
   struct slot *block;
   int signalled; /* it has a priority field */
@@ -144,7 +158,15 @@ static inline size_t take(struct bytes *b, uint8_t *to, size_t most) {
   return n;
 }
 
-static inline int same(const uint8_t *p, size_t n, const char *text) { return n == strlen(text) && memcmp(p, text, n) == 0; }
+/* With a literal, whose length the compiler knows. */
+#define same(p, n, text) ((n) == sizeof(text) - 1 && memcmp((p), (text), sizeof(text) - 1) == 0)
+
+/* In heddle_h2_memory.c ---------------------------------------------------------- */
+
+/* libnghttp2's allocator, which keeps what is given back in the pool. */
+nghttp2_mem heddle_h2_memory(struct pool *pool);
+/* Free what the pool keeps. */
+void heddle_h2_empty_pool(struct pool *pool);
 
 /* In heddle_h2.c ----------------------------------------------------------------- */
 

@@ -142,11 +142,14 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
   return 0;
 }
 
-/* Nothing that would end a line or a word of the HTTP/1.1 head early. libnghttp2 has checked it. */
+/* Bytes that would end a line (1) or a word (2) of the HTTP/1.1 head early. */
+static const uint8_t ends[256] = {['\r'] = 1, ['\n'] = 1, [0] = 1, [' '] = 2};
+
+/* Whether there is such a byte. libnghttp2 has refused it already. */
 static int unfit(const uint8_t *p, size_t n, int word) {
-  for (size_t i = 0; i < n; i++)
-    if (p[i] == '\r' || p[i] == '\n' || p[i] == 0 || (word && p[i] == ' ')) return 1;
-  return 0;
+  uint8_t found = 0;
+  for (size_t i = 0; i < n; i++) found |= ends[p[i]];
+  return found & (word ? 3 : 1);
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_count,

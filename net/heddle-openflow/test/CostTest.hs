@@ -41,6 +41,10 @@ learningAllocates v = withRuntime IO.defaultConfig $ \runtime -> do
       config = defaultConfig {configAddress = SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))}
   withController runtime config handlers $ \controller ->
     withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 5) {fakeVersions = [v]} $ \fake -> Scope.withScope $ \scope -> do
+      -- The learning switch has asked for a barrier before it answers this. A reader would answer the barrier while the other thread is
+      -- sending: it would wait for that thread, which waits for the controller, which waits for the reader.
+      fakeSend fake 3 (EchoRequest "")
+      fakeReceiveWhere fake (\_ m -> case m of EchoReply _ -> Just (); _ -> Nothing) >>= (@?= Right ())
       reader <- Scope.fork scope (fakeReceiveWhere fake (\_ _ -> Nothing :: Maybe ()))
       -- Hosts that are known, unknown, and behind the port that they were sent from.
       batch <- either (assertFailure . show) (pure . B.concat) (mapM (encode v 0 . packet) [1 .. perBatch])

@@ -1,5 +1,9 @@
 {-# LANGUAGE OverloadedStrings #-}
 {-# LANGUAGE PatternSynonyms #-}
+{-# OPTIONS_GHC -fmax-worker-args=3 #-}
+
+-- A connection's state is passed on whole: every function that hands it to another one, or to a closure, would have to
+-- allocate it again if it got the fields as arguments.
 
 -- |
 -- Module      : Heddle.Http.Connection
@@ -107,7 +111,7 @@ converse :: Context -> Upgrade -> Transport -> IO After
 converse context upgrade transport = lending context upgrade transport begin
 
 -- | Serves a connection that begins with the preface of HTTP/2, of which this was received.
-type Upgrade = ByteString -> IO After
+type Upgrade = Context -> Transport -> ByteString -> IO After
 
 -- | 'converse' after these bytes, at most as many as a head may have, were received.
 converseFrom :: Context -> Upgrade -> Transport -> ByteString -> IO After
@@ -142,7 +146,7 @@ lending context upgrade transport act = do
         Just ConnectionLost -> pure ()
         Nothing -> settingFailed (contextSettings context) e
       lending context upgrade transport $ \next' -> set (stateWork next') WorkUsed 0 >> linger next'
-    Preface received -> upgrade received
+    Preface received -> upgrade context transport received
 
 -- What to do after giving the workspace back.
 data Outcome
@@ -302,7 +306,8 @@ serveRequest state = do
           startBody settings ws framing (expectation == ExpectContinue && framing /= NoBody)
           now <- freshNow (stateConn state)
           let request = requestAt state now
-          reply <- try (unsafeUnmask (contextHandler (stateContext state) request))
+          -- 'Right' is applied inside, because a call that is a bare argument is allocated as a thunk.
+          reply <- unsafeUnmask (Right <$> contextHandler (stateContext state) request) `catch` (pure . Left)
           replied <- get ws WorkReplied
           case reply of
             Right r
@@ -652,7 +657,7 @@ beginsWithHead ws = do
 --
 -- [Blocks]: parks.
 refuseClearText :: Context -> Registration -> Status -> ByteString -> IO After
-refuseClearText context registration status text = lending context (const (pure Service.Done)) (Bare registration) $ \state -> do
+refuseClearText context registration status text = lending context (\_ _ _ -> pure Service.Done) (Bare registration) $ \state -> do
   let ws = stateWork state
   set ws WorkUsed 0
   set ws WorkSent 0

@@ -148,21 +148,23 @@ type Session = ByteString -> Registration -> IO After
 clearSession :: (Registration -> Context) -> IO Session
 clearSession contextOf = do
   speaking <- newRef Nothing
+  -- Made once for the connection, not for each request.
+  let upgrade = startHttp2 speaking
   pure $ \received registration ->
     let context = contextOf registration
         transport = Bare registration
-     in if B.null received then talkTo context speaking transport else converseFrom context (startHttp2 context speaking transport) transport received
+     in if B.null received then talkTo context upgrade speaking transport else converseFrom context upgrade transport received
 
 -- HTTP/1, or HTTP/2 once the client has shown that it speaks it.
-talkTo :: Context -> Ref (Maybe Http2) -> Transport -> IO After
-talkTo context speaking transport =
+talkTo :: Context -> Upgrade -> Ref (Maybe Http2) -> Transport -> IO After
+talkTo context upgrade speaking transport =
   readRef speaking >>= \case
-    Nothing -> converse context (startHttp2 context speaking transport) transport
+    Nothing -> converse context upgrade transport
     Just h2 -> continueHttp2 h2
 {-# INLINE talkTo #-}
 
-startHttp2 :: Context -> Ref (Maybe Http2) -> Transport -> ByteString -> IO After
-startHttp2 context speaking transport received =
+startHttp2 :: Ref (Maybe Http2) -> Context -> Transport -> ByteString -> IO After
+startHttp2 speaking context transport received =
   openHttp2 context transport received >>= \case
     Nothing -> pure Done
     Just h2 -> writeRef speaking (Just h2) >> continueHttp2 h2
@@ -229,7 +231,8 @@ encryptedSession :: (Registration -> Context) -> Settings -> Opening -> IO Sessi
 encryptedSession contextOf settings opening = do
   opened <- newRef Nothing
   speaking <- newRef Nothing
-  let handle before registration =
+  let upgrade = startHttp2 speaking
+      handle before registration =
         readRef opened >>= \case
           Just transport -> talk registration transport
           Nothing | not (B.null before) -> inClear registration before
@@ -246,15 +249,15 @@ encryptedSession contextOf settings opening = do
       -- The client has begun with these bytes, so it does not speak TLS.
       inClear registration received = case settingOnClearText settings of
         RefuseClearText status text -> refuseClearText (contextOf registration) registration status text
-        ServeClearText -> keep (Bare registration) >> releasing (Bare registration) (let context = contextOf registration in converseFrom context (startHttp2 context speaking (Bare registration)) (Bare registration) received)
+        ServeClearText -> keep (Bare registration) >> releasing (Bare registration) (converseFrom (contextOf registration) upgrade (Bare registration) received)
       keep = writeRef opened . Just
       -- The client may have asked for HTTP/2 already.
       begin registration layer
         | factProtocol (layerFacts layer) == "h2" =
           let transport = Layered registration layer
-           in releasing transport (startHttp2 (contextOf registration) speaking transport B.empty)
+           in releasing transport (upgrade (contextOf registration) transport B.empty)
         | otherwise = talk registration (Layered registration layer)
-      talk registration transport = releasing transport (talkTo (contextOf registration) speaking transport)
+      talk registration transport = releasing transport (talkTo (contextOf registration) upgrade speaking transport)
       releasing transport act = do
         next <- act `onException` closeLayer transport
         case next of

@@ -293,7 +293,7 @@ sleep m events = do
   tick <- nextTick (managerWheel m)
   Deadline now <- monotonicNow
   let due = tickStart tick
-      ms
+      !ms
         | not idle || stopping == 1 || due <= now = 0
         | due == maxBound = -1
         | otherwise = min 3600000 ((due - now + 999999) `quot` 1000000)

@@ -190,7 +190,7 @@ earliest w level position = do
   first <- readWord (wheelHeads w) (64 * level + position)
   start <- bucketStart w level position
   let go :: Int -> Int -> Int -> IO Tick
-      go count chain best
+      go count chain !best
         | chain == 0 = pure best
         | count == 0 = pure start
         | otherwise = do
@@ -203,7 +203,7 @@ bucketStart :: Wheel -> Int -> Int -> IO Tick
 bucketStart w level position = do
   present <- readWord (wheelMasks w) levels
   let above = 6 * (level + 1)
-  pure (((present `shiftR` above) `shiftL` above) + (position `shiftL` (6 * level)))
+  pure $! ((present `shiftR` above) `shiftL` above) + (position `shiftL` (6 * level))
 
 -- | Advance to a tick, unlinking each entry due by then and passing it to the action. The
 -- action may insert entries at later ticks.

@@ -44,7 +44,7 @@ applicationHandler settings application = handle
       copy <- copyHead request
       exchange <- newExchange request
       let wai = waiRequest (settingsNoParsePath settings) exchange copy major left
-      failure <- (unsafeUnmask (application wai (respond exchange wai)) >>= \ResponseReceived -> pure Nothing) `catch` (pure . Just)
+      failure <- unsafeUnmask (application wai (respond exchange wai) >>= \ResponseReceived -> pure Nothing) `catch` (pure . Just)
       early <- finishUses exchange
       if early then failed wai exchange (toException ReturnedEarly) else maybe (ending wai exchange) (failed wai exchange) failure
 
