@@ -58,9 +58,9 @@ data Settings = Settings
     timeLimit :: !Double,
     -- | How long a sample should last, in milliseconds.
     sampleLength :: !Double,
-    -- | At least so many samples of each, even if that takes longer.
+    -- | The least number of samples of each, even if that takes longer.
     fewestSamples :: !Int,
-    -- | At most so many.
+    -- | The greatest number of samples of each.
     mostSamples :: !Int,
     -- | How many bytes a sample may allocate before the benchmark is ended.
     allocationLimit :: !Int,
@@ -268,7 +268,7 @@ runSession settings counters overhead progress session = do
 isLeft :: Either a b -> Bool
 isLeft = either (const True) (const False)
 
--- | One sample of so many runs, in a new row.
+-- | One sample with this number of runs, in a new row.
 sampleOf :: Counters -> Benchmarkable -> Int -> Samples -> IO ()
 sampleOf counters (Benchmarkable make free loop _) n table =
   bracket (make n) (free n) $ \e -> record table (sampleInto counters n (loop e n))
