@@ -127,10 +127,10 @@ sessions wanted failed visit = mapM_ (go [] Nothing)
         let here = path ++ [name]
          in together path kind against rest (continue . ([Case here work against | wanted here] ++))
       Group name below : rest ->
-        together (path ++ [name]) kind against below (\cases -> together path kind against rest (continue . (cases ++)))
+        together (path ++ [name]) kind against below (\found -> together path kind against rest (continue . (found ++)))
       Together _ name below : rest -> together path kind against (Group name below : rest) continue
       Compared other below : rest ->
-        together path kind (Just other) [below] (\cases -> together path kind against rest (continue . (cases ++)))
+        together path kind (Just other) [below] (\found -> together path kind against rest (continue . (found ++)))
       Environment make clean below : rest -> do
         begun <- newRef False
         withEnvironment path (below unmade) make clean (\e -> writeRef begun True >> together path kind against (below e : rest) continue)
