@@ -11,15 +11,14 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Heddle.Json (decode, defaultLimits)
 import Heddle.Json.Decode qualified as Json
+import Heddle.Testkit.Browser (inBrowser)
 import Heddle.Trace.Log
 import Heddle.Trace.Page
 import Heddle.Trace.Perfetto
 import Heddle.Trace.Speedscope
 import Logs
-import System.Directory (createDirectory, findExecutable, getTemporaryDirectory, removeDirectoryRecursive, removeFile)
-import System.Exit (ExitCode (..))
+import System.Directory (getTemporaryDirectory, removeFile)
 import System.IO (Handle, hClose, openBinaryTempFile)
-import System.Process (readProcessWithExitCode)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, testCaseInfo, (@?=))
 
@@ -43,16 +42,11 @@ tests =
         page <- written crowded (\h l -> writePage h l (minBound, maxBound))
         assertBool (show (B.length page)) (B.length page <= 5000000 && B.length page > 500000)
         assertBool "all of them" (not ("\"least\":0," `B.isInfixOf` page)),
-      testCaseInfo "Chromium: the page loads, finds a thread, zooms, sorts, and fits a narrow screen" $
-        findExecutable "chromium" >>= \case
-          Nothing -> pure "not tried: no chromium"
-          Just browser -> do
-            page <- written nasty (\h l -> writePage h l (minBound, maxBound))
-            let (before, after) = C.breakSubstring "</body>" page
-            withFileOf "heddle.html" (before <> probe <> after) $ \path -> do
-              dom <- chromium browser path
-              forM_ expected $ \line -> assertBool (C.unpack line ++ " in\n" ++ reverse (take 1500 (reverse dom))) (C.unpack line `isIn` dom)
-            pure ""
+      testCaseInfo "Chromium: the page loads, finds a thread, zooms, sorts, and fits a narrow screen" $ do
+        page <- written nasty (\h l -> writePage h l (minBound, maxBound))
+        let (before, after) = C.breakSubstring "</body>" page
+        withFileOf "heddle.html" (before <> probe <> after) $ \path -> inBrowser 500 path $ \dom ->
+          forM_ expected $ \line -> assertBool (C.unpack line ++ " in\n" ++ reverse (take 1500 (reverse dom))) (C.unpack line `isIn` dom)
     ]
   where
     isIn needle hay = C.pack needle `B.isInfixOf` C.pack hay
@@ -74,18 +68,6 @@ probe =
       "say('wide', document.documentElement.scrollWidth > document.documentElement.clientWidth); draw(); say('errors', errors);",
       "</script>"
     ]
-
-chromium :: FilePath -> FilePath -> IO String
-chromium browser path = do
-  folder <- getTemporaryDirectory
-  bracket (openBinaryTempFile folder "heddle.chromium" >>= \(p, h) -> hClose h >> removeFile p >> createDirectory p >> pure p) removeDirectoryRecursive $ \profile -> do
-    (code, out, complaints) <-
-      readProcessWithExitCode
-        browser
-        ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=500,800", "--user-data-dir=" ++ profile, "--virtual-time-budget=10000", "--dump-dom", "file://" ++ path]
-        ""
-    assertBool complaints (code == ExitSuccess)
-    pure out
 
 occurrences :: ByteString -> ByteString -> Int
 occurrences needle hay = case B.breakSubstring needle hay of

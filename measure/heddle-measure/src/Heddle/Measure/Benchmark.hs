@@ -42,7 +42,7 @@ import Heddle.Prim.Exception (evaluate)
 -- | Something that can be run any number of times. 'whnf', 'nf' and the others make it.
 data Benchmarkable = forall e.
   Benchmarkable
-  { -- | What is made before each sample of so many runs, unmeasured.
+  { -- | What is made, unmeasured, before each sample; it is told the sample's number of runs.
     prepare :: Int -> IO e,
     -- | What follows the sample, unmeasured.
     release :: Int -> e -> IO (),
@@ -144,7 +144,7 @@ perBatchEnvWithCleanup :: (NFData e, NFData b) => (Int64 -> IO e) -> (Int64 -> e
 perBatchEnvWithCleanup make clean work =
   Benchmarkable (\n -> make (fromIntegral n) >>= evaluate . force) (clean . fromIntegral) (loopIO rnf . work) False
 
--- | An action that does so many runs itself.
+-- | An action that is told a number of runs, and does all of them itself.
 toBenchmarkable :: (Int64 -> IO ()) -> Benchmarkable
 toBenchmarkable action = plain (action . fromIntegral)
 

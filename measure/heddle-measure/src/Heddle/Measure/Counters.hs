@@ -119,7 +119,7 @@ measured counters action = allocaBytes 64 $ \row -> do
   reading <- Reading <$> at Wall <*> at Cpu <*> at Allocated <*> at Copied <*> at Gc <*> at Instructions <*> at CacheMisses
   pure (result, reading)
 
--- | Run an action that does so many iterations, and write a row of 'Heddle.Measure.Samples.Samples'.
+-- | Run an action that does the given number of iterations, and write a row of 'Heddle.Measure.Samples.Samples'.
 sampleInto :: Counters -> Int -> IO a -> Ptr Int64 -> IO a
 sampleInto counters iterations action row = allocaBytes 64 $ \scratch -> do
   (copied, collecting) <- collector

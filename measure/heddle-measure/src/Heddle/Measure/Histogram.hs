@@ -130,7 +130,7 @@ correctOmission interval h = h <> fromCounts [(w, n) | interval > 0, (v, n) <- c
 valueCount :: Histogram -> Int
 valueCount (Histogram array) = foldlPrimArray' (+) 0 array
 
--- | The value that so many per cent of the values do not exceed, rounded up to its bucket's end; 0 without values.
+-- | The value that this percentage of the values does not exceed, rounded up to its bucket's end; 0 without values.
 percentile :: Double -> Histogram -> Int
 percentile p h = go (max 1 (ceiling (p / 100 * fromIntegral (valueCount h) - 1e-9))) (counts h)
   where

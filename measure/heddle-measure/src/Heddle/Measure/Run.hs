@@ -58,9 +58,9 @@ data Settings = Settings
     timeLimit :: !Double,
     -- | How long a sample should last, in milliseconds.
     sampleLength :: !Double,
-    -- | At least so many samples of each, even if that takes longer.
+    -- | The least number of samples of each, even if that takes longer.
     fewestSamples :: !Int,
-    -- | At most so many.
+    -- | The greatest number of samples of each.
     mostSamples :: !Int,
     -- | How many bytes a sample may allocate before the benchmark is ended.
     allocationLimit :: !Int,
@@ -127,10 +127,10 @@ sessions wanted failed visit = mapM_ (go [] Nothing)
         let here = path ++ [name]
          in together path kind against rest (continue . ([Case here work against | wanted here] ++))
       Group name below : rest ->
-        together (path ++ [name]) kind against below (\cases -> together path kind against rest (continue . (cases ++)))
+        together (path ++ [name]) kind against below (\found -> together path kind against rest (continue . (found ++)))
       Together _ name below : rest -> together path kind against (Group name below : rest) continue
       Compared other below : rest ->
-        together path kind (Just other) [below] (\cases -> together path kind against rest (continue . (cases ++)))
+        together path kind (Just other) [below] (\found -> together path kind against rest (continue . (found ++)))
       Environment make clean below : rest -> do
         begun <- newRef False
         withEnvironment path (below unmade) make clean (\e -> writeRef begun True >> together path kind against (below e : rest) continue)
@@ -268,7 +268,7 @@ runSession settings counters overhead progress session = do
 isLeft :: Either a b -> Bool
 isLeft = either (const True) (const False)
 
--- | One sample of so many runs, in a new row.
+-- | One sample with this number of runs, in a new row.
 sampleOf :: Counters -> Benchmarkable -> Int -> Samples -> IO ()
 sampleOf counters (Benchmarkable make free loop _) n table =
   bracket (make n) (free n) $ \e -> record table (sampleInto counters n (loop e n))

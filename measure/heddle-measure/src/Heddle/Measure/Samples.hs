@@ -50,7 +50,7 @@ data Field = Iterations | Wall | Cpu | Allocated | Copied | Gc | Instructions | 
 fields :: Int
 fields = 1 + fromEnum (maxBound :: Field)
 
--- | An empty table with room for so many samples to begin with.
+-- | An empty table that begins with room for this number of samples.
 newSamples :: Int -> IO Samples
 newSamples capacity = do
   memory <- newTable (max 16 capacity)

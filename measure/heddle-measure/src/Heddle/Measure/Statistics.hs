@@ -151,7 +151,7 @@ tukeyOutliers xs = foldlPrimArray' classify (Outliers 0 0 0 0) ys
 outlierCount :: Outliers -> Int
 outlierCount (Outliers a b c d) = a + b + c + d
 
--- | The correlation of each value with that of so many measurements later.
+-- | The correlation of each value with the one that follows it at this distance.
 autocorrelation :: Int -> Sample -> Double
 autocorrelation lag xs
   | total <= 0 || lag >= n = 0
@@ -303,7 +303,7 @@ mix z0 = z2 `xor` (z2 `shiftR` 31)
     z1 = (z0 `xor` (z0 `shiftR` 30)) * 0xbf58476d1ce4e5b9
     z2 = (z1 `xor` (z1 `shiftR` 27)) * 0x94d049bb133111eb
 
--- | The 97.5 % quantile of Student's distribution for so many degrees of freedom, at least 1: what replaces
+-- | The 97.5 % quantile of Student's distribution for this number of degrees of freedom, at least 1: what replaces
 -- 1.96 where the spread is itself estimated. Accurate to 1 % from 2 degrees on.
 studentQuantile :: Double -> Double
 studentQuantile freedom
@@ -390,7 +390,7 @@ fitOrder points
         onlyConstant = su / suu
         onlyFactor = sv / svv
 
--- | A kernel estimate of the density at so many places from the least to the greatest value, with Silverman's
+-- | A kernel estimate of the density at this number of places from the least to the greatest value, with Silverman's
 -- bandwidth: places and heights. A constant sample has none.
 --
 -- [Cost]: places times values.

@@ -47,7 +47,7 @@ realClientAddress trusted request
       element : others | Just address <- addressIn (C.strip element) -> if any (isWithin address) trusted then walk (Just address) others else Just address
       _ -> found
 
--- An address, in brackets or not, with a port or without.
+-- | An address, in brackets or not, with a port or without.
 addressIn :: ByteString -> Maybe PeerAddress
 addressIn text
   | B.length text > 64 = Nothing
