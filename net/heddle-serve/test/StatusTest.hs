@@ -145,13 +145,13 @@ processes =
             seen all' = (statusProcesses all', readingAccepted (statusReadings all'), statusOpen all')
         one <- join 0
         two <- join 1
-        (seen <$> told one) >>= (@?= (Just (2, 0), 10, 8))
-        (seen <$> told two) >>= (@?= (Just (2, 0), 10, 8))
+        told one >>= (@?= (Just (2, 0), 10, 8)) . seen
+        told two >>= (@?= (Just (2, 0), 10, 8)) . seen
         closeChannel (fst one)
-        (seen <$> told two) >>= (@?= (Just (1, 0), 10, 4))
+        told two >>= (@?= (Just (1, 0), 10, 4)) . seen
         modifyIORef' counts (\f -> f {statusReadings = (statusReadings f) {readingAccepted = 6}})
         three <- join 0
-        (seen <$> told three) >>= (@?= (Just (2, 1), 17, 8)),
+        told three >>= (@?= (Just (2, 1), 17, 8)) . seen,
       testCase "an answer that comes too late is not taken for the next one" . withRuntime defaultConfig $ \runtime -> do
         (asking, theirs) <- channelPair runtime
         deadline <- deadlineIn (seconds 60)
