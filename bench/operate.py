@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 
-from harness import HEDDLE, Unable, processes, ratios, spread
+from harness import HEDDLE, Unable, found, processes, ratios, spread
 from servers import PAGE, Server, ServerPlace, c_twin, heddle, peer, print_ratios, print_table, rounds_of, settled_memory, start_all, wrk
 from fronts import built
 
@@ -343,11 +343,11 @@ def log_kill():
         torn, twice, whole, seen = 0, 0, 0, [bytearray() for _ in range(LIVES)]
         with open(log, "rb") as file:
             for line in file:
-                found = LINE.fullmatch(line.rstrip(b"\n")) if line.endswith(b"\n") else None
-                if not found:
+                match = LINE.fullmatch(line.rstrip(b"\n")) if line.endswith(b"\n") else None
+                if not match:
                     torn += 1
                     continue
-                life, number = int(found.group(1)), int(found.group(2))
+                life, number = int(match.group(1)), int(match.group(2))
                 marks = seen[life]
                 if number >= len(marks):
                     marks.extend(bytes(number + 100_000 - len(marks)))
@@ -466,6 +466,17 @@ class UpgradingNginx(Upgrading):
         self.wait_for("the end of the old process", lambda: gone(old))
 
 
+def detached(command, pid_file):
+    """nginx takes an upgrade only after its first parent has ended, as that of a daemon has. Another process stands in its place here."""
+    script = '( "$@" & n=0; while [ ! -s "$0" ] && [ $n -lt 500 ]; do sleep 0.02; n=$((n + 1)); done ); exec sleep infinity'
+
+    def started(port):
+        words = command(port)
+        return ["/bin/sh", "-c", script, pid_file(port), found(words[0]), *words[1:]]
+
+    return started
+
+
 def gone(pid):
     """Whether a process has ended; our own child is one that nobody has collected yet."""
     try:
@@ -478,10 +489,11 @@ def gone(pid):
 def reload_under_load():
     def run(place, options, results):
         pid_file = place.path("heddle.pid")
+        nginx_pid = lambda port: os.path.join(place.path(f"nginx-{port}"), "nginx.pid")
         upgrades = max(1, options.reloads // 100)
         contenders = {
             "heddle": (configured(place, "--pid-file", pid_file), UpgradingHeddle, lambda server: pid_file),
-            "nginx": (nginx(place), UpgradingNginx, lambda server: os.path.join(place.path(f"nginx-{server.port}"), "nginx.pid")),
+            "nginx": (detached(nginx(place), nginx_pid), UpgradingNginx, lambda server: nginx_pid(server.port)),
         }
         for who, (command, kind, pids) in contenders.items():
             try:
