@@ -297,7 +297,7 @@ bench-gateways: bench-programs ## the reverse proxy, FastCGI and CGI against ngi
 	@python3 bench/run.py gateways $(BENCH)
 
 .PHONY: bench-operate
-bench-operate: bench-programs ## threads and processes, logs, routes, compressed files, idle clients, reloads, against nginx
+bench-operate: bench-programs ## threads and processes, logs, routes, compressed files, idle clients, attackers, reloads, against nginx
 	@python3 bench/run.py operate $(BENCH)
 
 .PHONY: bench-openflow

@@ -3,22 +3,27 @@
 As in servers.py, except where two cores are measured, the server has one core and the load another, and what is measured is the
 CPU of the server's processes for each request.
 """
+import contextlib
 import gzip
 import http.client
 import os
 import random
+import re
+import shutil
 import signal
-import statistics
 import subprocess
 import threading
 import time
 
-from harness import Unable, cpu_between, cpu_times, ratios, spread
-from servers import PAGE, Server, ServerPlace, contest, heddle, peer, print_ratios, print_table, rounds_of, settled_memory, start_all, wrk
+from harness import HEDDLE, Unable, found, processes, ratios, spread
+from servers import PAGE, Server, ServerPlace, c_twin, heddle, peer, print_ratios, print_table, rounds_of, settled_memory, start_all, wrk
 from fronts import built
 
 IDLE_CONNECTIONS = 15_000
-RELOADS = 200
+ATTACKERS = 4_000
+FEW_DESCRIPTORS = 1_024
+LIVES = 10
+BIG = 64 << 20
 
 
 class OperatePlace(ServerPlace):
@@ -34,6 +39,26 @@ class OperatePlace(ServerPlace):
         for name, body in (("text.html", self.text), ("text.html.gz", self.packed)):
             with open(os.path.join(self.site, name), "wb") as file:
                 file.write(body)
+        with open(os.path.join(self.site, "big.bin"), "wb") as file:
+            file.truncate(BIG)
+        self.configuration = self.path("sites.yaml")
+        with open(self.configuration, "w", encoding="utf-8") as file:
+            file.write(configuration(self.site))
+
+
+def configuration(site):
+    """Five hosts, of which one has 20 routes; requests for the other names come to none of the measured paths' routes either."""
+    hosts = ["unknown-host: 421", "hosts:"]
+    for host in range(5):
+        hosts += [f'  - names: ["www.host{host}.example", "*.host{host}.example"]', f'    root: "{site}"']
+        if host == 0:
+            hosts += ["    routes:"] + [f'      "/application/{i}/api": {{proxy: "http://127.0.0.1:{9000 + i}"}}' for i in range(20)]
+    return "\n".join(hosts) + "\n"
+
+
+def configured(place, *more):
+    """Heddle as the configuration says, on one core."""
+    return lambda port: [HEDDLE, "serve", "--config", place.configuration, "--listen", f"127.0.0.1:{port}", "--cores", "1", *more]
 
 
 def nginx(place, **more):
@@ -105,13 +130,38 @@ def logs():
 # ----------------------------------------------------------------------------------------------- routes
 
 
-def routes():
-    def run(place, options, results):
-        more = [word for i in range(20) for word in ("--proxy", f"/application/{i}/api=http://127.0.0.1:{9000 + i}")]
-        commands = {"heddle": heddle(place, *more), "without": heddle(place), "nginx": nginx(place)}
-        contest(place, "routes-20", commands, wrk(place, 64, "/151.html"), options, results, check=("/151.html", PAGE))
+def routes(connections):
+    name = f"routes-20-{connections}"
 
-    return "routes-20", "a file of 151B beside 20 routes to other servers, against without and nginx without, 64 connections", run
+    def run(place, options, results):
+        host = "www.host0.example"
+        commands = {
+            "heddle": configured(place),
+            "without": heddle(place),
+            "nginx": nginx(place),
+            "h2o": peer(place, "h2o", "h2o", ["-c", "@PREFIX@/h2o.conf"]),
+            "c-twin": c_twin("fixed"),
+        }
+        servers = start_all(place, commands)
+        try:
+            for who in list(servers):
+                # The C program knows one path, and answers every one with the page.
+                connection = http.client.HTTPConnection("127.0.0.1", servers[who].port, timeout=5)
+                connection.request("GET", "/151.html", headers={"Host": host})
+                answer = connection.getresponse()
+                body = answer.read()
+                connection.close()
+                if (answer.status, body) != (200, PAGE):
+                    print(f"  without {who}: it gave status {answer.status} and {len(body)} bytes, not the page")
+                    servers.pop(who).stop()
+            samples = rounds_of(servers, wrk(place, connections, "/151.html", headers=[f"Host: {host}"]), options)
+            print_table(name, samples, results)
+            print_ratios(name, samples, results)
+        finally:
+            for server in servers.values():
+                server.stop()
+
+    return name, f"a file of 151B of one of 5 hosts beside 20 routes, by a configuration; others serve one directory; {connections} connections", run
 
 
 # ----------------------------------------------------------------------------------- compressed siblings
@@ -184,6 +234,139 @@ def idle_beside():
     return "idle-beside", f"memory of {IDLE_CONNECTIONS:,} idle connections, and the slowest hundredth of others' requests beside them", run
 
 
+# ------------------------------------------------------------------------------------------- attackers
+
+
+def attack(number, what, title, *, few=False):
+    """The slowest hundredth of honest requests beside connections that hold on to what they get, against without them."""
+    name = f"attack-{what}"
+
+    def run(place, options, results):
+        attackers = [built("attack"), "--kind", str(number)]
+        count = min(ATTACKERS, (place.files - 1000) // 1000 * 1000)
+        if count < ATTACKERS:
+            print(f"  only {count:,} connections: {place.files:,} descriptors are allowed (ulimit -Hn)")
+        # With few descriptors, it is new connections that may be shut out.
+        load = wrk(place, 8, "/151.html", headers=["Connection: close"], closed=True) if few else wrk(place, 8, "/151.html")
+        for who, command in {"heddle": scarce(heddle(place)) if few else heddle(place), "nginx": nginx(place, **(SCARCE_NGINX if few else {}))}.items():
+            try:
+                quick, slow, each, closed = besieged(place, options, Server(place, who, command), load, attackers, count, few)
+            except Unable as reason:
+                # Of a peer, that is a result, too.
+                if who == "heddle":
+                    raise
+                print(f"  without {reason}")
+                continue
+            print(f"  {who:8} {each:>7,.0f} bytes an attacker, {closed:,} closed; p99 {spread(quick, '.0f'):>24} µs alone {spread(slow, '.0f'):>24} µs beside")
+            results.measured(name, who, bytes=[each], alone_us=quick, beside_us=slow)
+            ratios(f"{name}-p99-{who}/alone", slow, quick, results)
+            if who == "heddle":
+                results.figure(f"{name}-bytes", each, "bytes", ".0f")
+
+    return name, title, run
+
+
+def besieged(place, options, server, load, attackers, count, few):
+    """The slowest hundredth without and with attackers, memory for each of them, and how many the server has closed."""
+    try:
+        load(server, 1)
+        quick = [load(server, options.seconds).p99_us for _ in range(options.rounds)]
+        before = settled_memory(server.process.pid)
+        process = place.start(
+            [*attackers, "--port", str(server.port), "--count", str(count)],
+            {place.load_core}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        try:
+            opened = int(process.stdout.readline().split()[1])
+            if opened < count and not few:
+                raise Unable(f"{server.name}: only {opened:,} of {count:,} connections were opened")
+            each = (settled_memory(server.process.pid) - before) / (min(count, FEW_DESCRIPTORS) if few else count)
+            slow = [load(server, options.seconds).p99_us for _ in range(options.rounds)]
+            process.stdin.close()
+            return quick, slow, each, int(process.stdout.readline().split()[1])
+        finally:
+            place.stop(process)
+    finally:
+        server.stop()
+
+
+# As many connections as nginx itself takes for the descriptors: it wants some for files.
+SCARCE_NGINX = {"FILES": FEW_DESCRIPTORS, "CONNECTIONS": FEW_DESCRIPTORS - 64}
+
+
+def scarce(command):
+    return lambda port: ["/bin/sh", "-c", f'ulimit -n {FEW_DESCRIPTORS}; exec "$@"', "sh", *command(port)]
+
+
+# ------------------------------------------------------------------------------------------------ SIGKILL
+
+LINE = re.compile(rb'127\.0\.0\.1 - - \[[^]]+\] "GET /151\.html\?(\d+)-(\d+) HTTP/1\.1" 200 151 "-" "-"')
+A_LINE = b'127.0.0.1 - - [21/Nov/2026:20:14:07 +0100] "GET /151.html?0-100000 HTTP/1.1" 200 151 "-" "-"\n'
+
+
+def log_kill():
+    def run(place, options, results):
+        program = shutil.which("wrk")
+        if program is None:
+            raise Unable("wrk is not there; run: make setup-bench")
+        wanted = options.lines // LIVES
+        log = place.path("killed.log")
+        answered = []
+        for life in range(LIVES):
+            server = Server(place, "heddle", heddle(place, "--access-log", log))
+            before = os.path.getsize(log)
+            script = place.path("numbered.lua")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(f"local n = 0\nrequest = function() n = n + 1; return wrk.format('GET', '/151.html?{life}-' .. n) end\n")
+            process = place.start(
+                [program, "-t1", "-c64", "-d3600s", "-s", script, f"http://127.0.0.1:{server.port}/"],
+                {place.load_core}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )
+            try:
+                deadline = time.monotonic() + 600
+                while os.path.getsize(log) - before < wanted * len(A_LINE):
+                    if server.process.poll() is not None or time.monotonic() > deadline:
+                        raise Unable(f"the log did not grow to {wanted:,} lines")
+                    time.sleep(0.001)
+                server.process.kill()
+                server.process.wait()
+                # It says how many answers it has got.
+                process.send_signal(signal.SIGINT)
+                said = process.communicate(timeout=60)[0]
+            finally:
+                place.stop(process)
+                server.stop()
+            count = re.search(r"(\d+) requests in", said)
+            if not count:
+                raise Unable(f"wrk failed: {said.strip()}")
+            answered.append(int(count.group(1)))
+        torn, twice, whole, seen = 0, 0, 0, [bytearray() for _ in range(LIVES)]
+        with open(log, "rb") as file:
+            for line in file:
+                match = LINE.fullmatch(line.rstrip(b"\n")) if line.endswith(b"\n") else None
+                if not match:
+                    torn += 1
+                    continue
+                life, number = int(match.group(1)), int(match.group(2))
+                marks = seen[life]
+                if number >= len(marks):
+                    marks.extend(bytes(number + 100_000 - len(marks)))
+                twice += marks[number]
+                marks[number] = 1
+                whole += 1
+        # A number that is missing although 64 greater ones were written is that of a line that was lost before the end. wrk tries the
+        # script once before it begins.
+        early = sum(marks[2 : max(1, marks.rfind(1) - 64)].count(0) for marks in seen)
+        lost = [max(0, count - sum(marks)) for count, marks in zip(answered, seen)]
+        print(f"  {whole:,} whole lines of {LIVES} lives, {torn} torn, {twice} twice, {early} lost before the last ones; lost of those at the end: {spread(lost, ',.0f')}")
+        results.measured("log-kill", "heddle", lines=[whole], torn=[torn], early=[early], lost=lost)
+        for what, number in (("lines", whole), ("torn", torn), ("twice", twice), ("early", early)):
+            results.figure(f"log-kill-{what}", number, "lines", "d")
+        results.figure("log-kill-lost-at-end", [float(count) for count in lost], "lines", ".0f")
+
+    return "log-kill", f"lines of the access log over {LIVES} SIGKILLs under load: torn, doubled, lost (see the manual for those of the last 200 ms)", run
+
+
 # ------------------------------------------------------------------------------------------------ reload
 
 
@@ -202,7 +385,7 @@ class Posting(threading.Thread):
             try:
                 if connection is None:
                     connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-                connection.request("POST", "/151.html", b"x" * 100)
+                connection.request("POST", "/151.html", b"x" * 100, {"Host": "www.host0.example"})
                 answer = connection.getresponse()
                 answer.read()
                 # Both answer that a file takes no POST.
@@ -218,40 +401,151 @@ class Posting(threading.Thread):
                 connection = None
 
 
+def read_number(path):
+    with contextlib.suppress(OSError, ValueError):
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    return 0
+
+
+class Upgrading:
+    """A server that replaces itself: which process it is now, and how it is told to reload and to be replaced."""
+
+    def __init__(self, server, pid_file):
+        self.server, self.pid_file = server, pid_file
+        self.pids = {server.process.pid}
+
+    def pid(self):
+        return read_number(self.pid_file)
+
+    def wait_for(self, what, condition):
+        deadline = time.monotonic() + 30
+        while not condition():
+            if time.monotonic() > deadline:
+                raise Unable(f"{self.server.name}: {what} did not happen")
+            time.sleep(0.001)
+
+    def stop(self):
+        """The successors are not our children."""
+        pid = self.pid()
+        if pid and pid != self.server.process.pid:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGTERM)
+            self.wait_for("the end of the last process", lambda: not os.path.exists(f"/proc/{pid}"))
+        self.server.stop()
+
+
+class UpgradingHeddle(Upgrading):
+    def reload(self):
+        before = self.loaded()
+        os.kill(self.pid(), signal.SIGHUP)
+        self.wait_for("a reload", lambda: self.loaded() > before)
+
+    def loaded(self):
+        with open(self.server.log, "rb") as file:
+            return file.read().count(b"the configuration has been loaded again")
+
+    def upgrade(self):
+        old = self.pid()
+        os.kill(old, signal.SIGUSR2)
+        self.wait_for("an upgrade", lambda: self.pid() not in (0, old))
+        self.wait_for("the end of the old process", lambda: gone(old))
+
+
+class UpgradingNginx(Upgrading):
+    def reload(self):
+        before = set(processes(self.pid()))
+        os.kill(self.pid(), signal.SIGHUP)
+        self.wait_for("a reload", lambda: set(processes(self.pid())) - before)
+
+    def upgrade(self):
+        old = self.pid()
+        os.kill(old, signal.SIGUSR2)
+        self.wait_for("an upgrade", lambda: self.pid() not in (0, old) and len(processes(self.pid())) > 1)
+        os.kill(old, signal.SIGQUIT)
+        self.wait_for("the end of the old process", lambda: gone(old))
+
+
+def detached(command, pid_file):
+    """nginx takes an upgrade only after its first parent has ended, as that of a daemon has. Another process stands in its place here."""
+    script = '( "$@" & n=0; while [ ! -s "$0" ] && [ $n -lt 500 ]; do sleep 0.02; n=$((n + 1)); done ); exec sleep infinity'
+
+    def started(port):
+        words = command(port)
+        return ["/bin/sh", "-c", script, pid_file(port), found(words[0]), *words[1:]]
+
+    return started
+
+
+def gone(pid):
+    """Whether a process has ended; our own child is one that nobody has collected yet."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def reload_under_load():
-    def run(place, _options, results):
-        for who, command in {"heddle": heddle(place), "nginx": nginx(place)}.items():
+    def run(place, options, results):
+        pid_file = place.path("heddle.pid")
+        nginx_pid = lambda port: os.path.join(place.path(f"nginx-{port}"), "nginx.pid")
+        upgrades = max(1, options.reloads // 100)
+        contenders = {
+            "heddle": (configured(place, "--pid-file", pid_file), UpgradingHeddle, lambda server: pid_file),
+            "nginx": (detached(nginx(place), nginx_pid), UpgradingNginx, lambda server: nginx_pid(server.port)),
+        }
+        for who, (command, kind, pids) in contenders.items():
             try:
                 server = Server(place, who, command)
             except Unable as reason:
                 print(f"  without {reason}")
                 continue
+            upgrading, clients = kind(server, pids(server)), []
             try:
-                clients = [Posting(server.port) for _ in range(8)]
-                began = time.monotonic()
-                for number in range(RELOADS):
-                    before = sum(client.done for client in clients)
-                    server.process.send_signal(signal.SIGHUP)
-                    # The next one comes in the middle of other requests.
-                    deadline = time.monotonic() + 10
-                    while sum(client.done for client in clients) < before + 20:
-                        if server.process.poll() is not None or time.monotonic() > deadline:
-                            raise Unable(f"{who} answers no more after {number + 1} reloads")
-                        time.sleep(0.001)
-                took = time.monotonic() - began
+                upgrading.wait_for("its process id", upgrading.pid)
+                clients += [Posting(server.port) for _ in range(8)]
+                for what, times, act in (("reload", options.reloads, upgrading.reload), ("upgrade", upgrades, upgrading.upgrade)):
+                    began, before = time.monotonic(), (answers(clients), len(failures(clients)))
+                    for _ in range(times):
+                        act()
+                        # The next one comes in the middle of other requests.
+                        soon = answers(clients) + 20
+                        upgrading.wait_for("answers after it", lambda: answers(clients) >= soon)
+                    done, failed = answers(clients) - before[0], failures(clients)[before[1] :]
+                    print(f"  {who:8} {times} {what}s in {time.monotonic() - began:.1f} s, {done:,} requests, {len(failed)} failed {failed[:1] or ''}")
+                    results.measured(what, who, failures=[len(failed)], requests=[done])
+                    if who == "heddle":
+                        results.figure(f"{what}-failures", len(failed), "failures", "d")
             finally:
                 for client in clients:
                     client.over.set()
                 for client in clients:
                     client.join(15)
-                server.stop()
-            done, failed = sum(client.done for client in clients), [why for client in clients for why in client.failed]
-            print(f"  {who:8} {RELOADS} reloads in {took:.1f} s, {done:,} requests, {len(failed)} failed {failed[:1] or ''}")
-            results.measured("reload", who, failures=[len(failed)], requests=[done])
-            if who == "heddle":
-                results.figure("reload-failures", len(failed), "failures", "d")
+                upgrading.stop()
 
-    return "reload", f"{RELOADS} SIGHUPs under requests with a body: how many fail", run
+    return "reload", "SIGHUPs (--reloads, 1,000) and a hundredth as many upgrades of the program under requests with a body: how many fail", run
 
 
-CASES = [processes_case(), logs(), routes(), gzip_static(), idle_beside(), reload_under_load()]
+def answers(clients):
+    return sum(client.done for client in clients)
+
+
+def failures(clients):
+    return [why for client in clients for why in client.failed]
+
+
+CASES = [
+    processes_case(),
+    logs(),
+    log_kill(),
+    routes(64),
+    routes(400),
+    gzip_static(),
+    idle_beside(),
+    attack(0, "head", f"{ATTACKERS:,} clients that send a head byte by byte"),
+    attack(1, "body", f"{ATTACKERS:,} clients that send a body byte by byte"),
+    attack(2, "reader", f"{ATTACKERS:,} clients that take a file of {BIG >> 20} MB byte by byte"),
+    attack(3, "descriptors", f"{ATTACKERS:,} silent clients of a server with {FEW_DESCRIPTORS:,} descriptors, against new connections", few=True),
+    reload_under_load(),
+]

@@ -2,7 +2,7 @@
 """Measures Heddle against C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
 usage: run.py io|serve|wai|tls|h2|gateways|operate|openflow|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
-              [--only NAME]... [--list] [--keep [FILE]]
+              [--lines N] [--reloads N] [--only NAME]... [--list] [--keep [FILE]]
 
 All contenders of a case run in turn within each round, and a ratio compares two measurements of one round;
 numbers from different runs do not compare. The last lines are `RESULT <case>/<contender> <ratio>`, below 1 where
@@ -53,6 +53,8 @@ def main():
     parser.add_argument("--seconds", type=int, default=3, help="io, serve, wai, tls, openflow: how long each time (3)")
     parser.add_argument("--tree", metavar="DIR", default="/usr", help="find: what is searched (/usr)")
     parser.add_argument("--trapezoids", type=int, metavar="N", default=10**8, help="mpi: how many (100000000)")
+    parser.add_argument("--lines", type=int, metavar="N", default=10**6, help="operate: log lines until the last SIGKILL (1000000)")
+    parser.add_argument("--reloads", type=int, metavar="N", default=1000, help="operate: how many, and a hundredth as many upgrades (1000)")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this case; may be repeated")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     parser.add_argument("--keep", metavar="FILE", nargs="?", const="", help="record all samples (docs/results/SUITE.json)")
@@ -65,8 +67,8 @@ def main():
     unknown = set(options.only or []) - {name for name, _, _ in cases}
     if unknown:
         parser.error(f"no case {', '.join(sorted(unknown))}; the cases are {', '.join(name for name, _, _ in cases)}")
-    if options.rounds < 1 or options.seconds < 1 or options.trapezoids < 1:
-        parser.error("--rounds, --seconds and --trapezoids must be at least 1")
+    if min(options.rounds, options.seconds, options.trapezoids, options.reloads) < 1 or options.lines < 10:
+        parser.error("--rounds, --seconds, --trapezoids and --reloads must be at least 1, --lines at least 10")
 
     prepare_process()
     print(f"{now()}  {machine()}")

@@ -59,7 +59,6 @@ loaded given = case givenFile given of
 mistake :: Config -> Maybe String
 mistake config
   | maybe False meant (serverSelfSigned server) && not (null certs && null keys) = Just "--tls-self-signed makes its own certificate; leave out --tls-cert and --tls-key"
-  | Just _ <- serverProcesses server, Just _ <- watchStatus (configWatch config) = Just "each process of --processes counts for itself, so --status would show one of them; serve by threads (--cores)"
   | length certs /= length keys = Just ("each --tls-cert needs its --tls-key, in the same order; there are " ++ show (length certs) ++ " and " ++ show (length keys))
   | otherwise = Nothing
   where

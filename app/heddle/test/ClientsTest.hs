@@ -6,6 +6,8 @@ module ClientsTest (tests) where
 import Control.Monad (forM_, unless)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.List (isInfixOf, stripPrefix, tails)
+import Data.Maybe (listToMaybe, mapMaybe)
 import Heddle.Testkit.Watchdog (unexpected)
 import Program
 import System.Directory
@@ -198,7 +200,21 @@ chromiums =
     testCase "the example site" $
       withExample $ \d u -> do
         dom <- dump d (u ++ "/")
-        contains "</html>" dom
+        contains "</html>" dom,
+    testCase "a listing: directories first, names in natural order, sizes; sorted by size where its heading leads" $
+      withDirectory $ \d -> do
+        let root = d </> "site"
+        createDirectoryIfMissing True (root </> "photos")
+        forM_ [("file10.txt", 10), ("file9.txt", 3000), ("<b>.txt", 2)] $ \(name, size) -> B.writeFile (root </> name) (C.replicate size 'x')
+        withProgram (["serve", root, "--autoindex"] ++ free) $ \program -> case programUrls program of
+          [] -> unexpected "a URL" "none"
+          u : _ -> do
+            names <- links <$> dump d (u ++ "/")
+            names @?= ["photos/", "&lt;b&gt;.txt", "file9.txt", "file10.txt"]
+            sorted <- dump d (u ++ "/?sort=size&order=desc")
+            links sorted @?= ["photos/", "file9.txt", "file10.txt", "&lt;b&gt;.txt"]
+            contains "aria-sort=\"descending\"" sorted
+            assertBool "no script, and nothing from elsewhere" (not (any (`isInfixOf` sorted) ["<script", "src=", "@import", "http://", "https://"]))
   ]
   where
     dump d u = do
@@ -209,3 +225,8 @@ chromiums =
           ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--user-data-dir=" ++ d </> "profile", "--virtual-time-budget=10000", "--dump-dom", u]
       unless (endedCode ended == ExitSuccess) (unexpected "Chromium to succeed" (show ended))
       pure (C.unpack (endedOut ended))
+    -- The texts of what leads to names of the directory.
+    links dom = case breakOn "<a href=\"./" dom of
+      Nothing -> []
+      Just rest -> takeWhile (/= '<') (drop 1 (dropWhile (/= '>') rest)) : links rest
+    breakOn part text = listToMaybe (mapMaybe (stripPrefix part) (tails text))

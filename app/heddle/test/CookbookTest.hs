@@ -10,8 +10,8 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Char (isSpace)
-import Data.List (dropWhileEnd, find, isInfixOf, isPrefixOf, stripPrefix)
-import Data.Maybe (fromMaybe, isJust)
+import Data.List (dropWhileEnd, find, intercalate, isInfixOf, isPrefixOf, stripPrefix)
+import Data.Maybe (fromMaybe)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket
@@ -36,6 +36,7 @@ tests =
       needing "php-fpm8.2" "PHP" php,
       testCase "Git server" git,
       testCase "application with WebSocket" webSocket,
+      testCase "several hosts with TLS" hosts,
       testCase "behind Cloudflare" cloudflare,
       needing "haproxy" "behind haproxy" haproxy,
       testCaseInfo "container" container,
@@ -79,7 +80,7 @@ recipe name = page >>= maybe (unexpected ("a recipe '" ++ name ++ "' in the cook
 everyRecipe :: IO ()
 everyRecipe = do
   names <- map fst <$> page
-  names @?= ["Static site", "Single-page application", "PHP", "Git server", "Application with WebSocket", "Behind Cloudflare", "Behind haproxy", "Container", "systemd"]
+  names @?= ["Static site", "Single-page application", "PHP", "Git server", "Application with WebSocket", "Several hosts with TLS", "Behind Cloudflare", "Behind haproxy", "Container", "systemd"]
 
 -- | What stands for what the page says. The first that matches at a place counts.
 type Changes = [(String, String)]
@@ -130,13 +131,20 @@ serveBy environment text = withProgramIn environment ("/bin/sh", ["-c", "exec " 
 -- | Try the recipe's examples, with another address for that of the page.
 trying :: Recipe -> String -> String -> FilePath -> IO ()
 trying blocks address actual directory = do
-  let examples = concatMap (pairs . blockLines) (filter ((== "console") . blockLanguage) blocks)
-  when (null examples) (unexpected "examples" "none")
-  forM_ examples $ \(command, expected) -> do
-    unless (address `isInfixOf` command) (unexpected ("'" ++ address ++ "' in the example") command)
+  forM_ (examples blocks) $ \(command, _) -> unless (address `isInfixOf` command) (unexpected ("'" ++ address ++ "' in the example") command)
+  tryingAll [(changed [(address, actual)] command, expected) | (command, expected) <- examples blocks] directory
+
+tryingAll :: [(String, String)] -> FilePath -> IO ()
+tryingAll given directory = do
+  when (null given) (unexpected "examples" "none")
+  forM_ given $ \(command, expected) -> do
     let own = [("HOME", directory), ("GIT_AUTHOR_NAME", "T"), ("GIT_AUTHOR_EMAIL", "t@example.org"), ("GIT_COMMITTER_NAME", "T"), ("GIT_COMMITTER_EMAIL", "t@example.org"), ("GIT_CONFIG_NOSYSTEM", "1")]
-    ended <- shell own ("cd " ++ directory ++ "\n" ++ changed [(address, actual)] command)
+    ended <- shell own ("cd " ++ directory ++ "\n" ++ command)
     (command, dropWhileEnd (== '\n') (C.unpack (endedOut ended)), endedErr ended) @?= (command, expected, "")
+
+-- | Commands, and what they print.
+examples :: Recipe -> [(String, String)]
+examples = concatMap (pairs . blockLines) . filter ((== "console") . blockLanguage)
   where
     pairs = \case
       ('$' : ' ' : command) : rest -> let (output, more) = break (isPrefixOf "$ ") rest in (command, dropWhileEnd (== '\n') (unlines output)) : pairs more
@@ -217,8 +225,13 @@ place directory files = forM_ files $ \(path, text) -> do
 withCertificate :: FilePath -> (FilePath -> FilePath -> IO a) -> IO a
 withCertificate directory act = do
   let (certificate, key) = (directory </> "site.pem", directory </> "site.key")
-  made <- runTool "openssl" ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", certificate, "-subj", "/CN=localhost", "-days", "30"]
-  if endedCode made == ExitSuccess then act certificate key else unexpected "a certificate" (show made)
+  makeCertificate certificate key ["localhost"]
+  act certificate key
+
+makeCertificate :: FilePath -> FilePath -> [String] -> IO ()
+makeCertificate certificate key names = do
+  made <- runTool "openssl" ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", certificate, "-subj", "/CN=" ++ concat (take 1 names), "-addext", "subjectAltName=" ++ intercalate "," (map ("DNS:" ++) names), "-days", "30"]
+  unless (endedCode made == ExitSuccess) (unexpected "a certificate" (show made))
 
 -- | The access log, once it has a line.
 logged :: FilePath -> IO String
@@ -251,13 +264,18 @@ php = withDirectory $ \d -> do
     [ ("public/index.php", "<?php echo strtok($_SERVER['REQUEST_URI'], '?'), ' of ', $_SERVER['SCRIPT_NAME'], ', name=', $_GET['name'] ?? '';"),
       ("public/upload.php", "<?php http_response_code(is_uploaded_file($_FILES['file']['tmp_name'] ?? '') ? 200 : 400);"),
       ("public/style.css", "p { margin: 0 }\n"),
+      ("shop/public/index.php", several "shop"),
+      ("blog/public/index.php", several "blog"),
       ("fpm.conf", C.pack ("[global]\nerror_log = " ++ d </> "fpm.log" ++ "\ndaemonize = no\ninclude = " ++ d </> "pool.conf" ++ "\n"))
     ]
-  blocks <- cooked "PHP" ([("/etc/php/8.2/fpm/pool.d/site.conf", d </> "pool.conf"), ("/run/php/site.sock", d </> "site.sock"), ("/srv/site/public", d </> "public")] ++ own)
+  blocks <- cooked "PHP" ([("/etc/php/8.2/fpm/pool.d/site.conf", d </> "pool.conf"), ("/etc/heddle", d), ("/run/php/site.sock", d </> "site.sock"), ("/srv/site/public", d </> "public"), ("/srv", d)] ++ own)
   writeFiles blocks
+  -- The page's second half is about several sites.
+  let (one, sites) = break ((== "yaml") . blockLanguage) blocks
   beside "php-fpm8.2" ["-F", "-y", d </> "fpm.conf"] (\_ -> eventually "php-fpm's socket" (doesPathExist (d </> "site.sock")) id) $ \_ ->
-    serving blocks $ \program -> trying blocks "http://localhost:8080" (urlOf program) d
+    forM_ [one, sites] $ \part -> serving part $ \program -> trying part "http://localhost:8080" (urlOf program) d
   where
+    several name = "<?php echo strtok($_SERVER['REQUEST_URI'], '?'), ' of the " <> name <> ", name=', $_GET['name'] ?? '', ', in ', $_SERVER['APP_ENV'] ?? 'development';"
     -- Only root can give processes to another user.
     asOwnUser = do
       user <- getEffectiveUserID
@@ -296,6 +314,39 @@ webSocket = withDirectory $ \d -> withApplication d $ \one -> withApplication d 
         go seen
           | "\r\n\r\n" `B.isSuffixOf` seen = pure seen
           | otherwise = hearExactly client 1 >>= \b -> if B.null b then unexpected "a head" (show seen) else go (seen <> b)
+
+hosts :: IO ()
+hosts = withDirectory $ \d -> do
+  place d [(name </> "index.html", C.pack ("the index of " ++ name)) | name <- names]
+  createDirectoryIfMissing True (d </> "log")
+  forM_ names $ \name -> makeCertificate (d </> name ++ ".pem") (d </> name ++ ".key") (if name == "example.net" then ["*." ++ name] else [name, "www." ++ name])
+  authorities <- mconcat <$> mapM (\name -> B.readFile (d </> name ++ ".pem")) names
+  B.writeFile (d </> "authorities.pem") authorities
+  plain <- freePort
+  secure <- freePort
+  blocks <-
+    cooked
+      "Several hosts with TLS"
+      [ ("/etc/heddle", d),
+        ("/var/log/heddle", d </> "log"),
+        ("/etc/ssl", d),
+        ("/srv", d),
+        ("\":80\"", show ("127.0.0.1:" ++ plain)),
+        ("https://:443", "https://127.0.0.1:" ++ secure),
+        -- Redirections name the port.
+        ("308 https://example.org/", "308 https://example.org:" ++ secure ++ "/"),
+        -- Names lead to the server, whose certificates are verified.
+        ("curl -s ", "curl -s --cacert " ++ d </> "authorities.pem --connect-to :80:127.0.0.1:" ++ plain ++ " --connect-to :443:127.0.0.1:" ++ secure ++ " ")
+      ]
+  writeFiles blocks
+  case [line | b <- commands blocks, line <- blockLines b] of
+    [command] -> serveBy [] command $ \_ -> do
+      tryingAll (examples blocks) d
+      text <- eventually "a line for each request" (C.unpack <$> B.readFile (d </> "log" </> "access.log")) ((== 5) . length . lines)
+      forM_ ["127.0.0.1 example.org - \"GET /a?b HTTP/1.1\" 308", "127.0.0.1 shop.example.net shop.example.net \"GET / HTTP/2.0\" 200", "127.0.0.1 www.example.com www.example.com \"GET / HTTP/2.0\" 421"] (`contains` text)
+    other -> unexpected "one command" (show other)
+  where
+    names = ["example.org", "example.net"]
 
 cloudflare :: IO ()
 cloudflare = withDirectory $ \d -> withCertificate d $ \certificate key -> do
@@ -371,15 +422,14 @@ systemd = withDirectory $ \d -> do
   blocks <-
     cooked
       "systemd"
-      [ ("/etc/systemd/system/", d </> "units/"),
+      [ ("/etc/heddle", d),
         ("/etc/default", d </> "default"),
-        ("/usr/bin/heddle", heddle),
         ("/srv/www", d </> "www"),
         ("--listen :80", "--listen 127.0.0.1:0"),
+        ("\":80\"", "\"127.0.0.1:0\""),
         ("/var/log/heddle", d </> "log")
       ]
   writeFiles blocks
-  -- The drop-in lies beside the unit.
   verified <- runToolIn [("SYSTEMD_UNIT_PATH", d </> "units:")] "systemd-analyze" ["verify", "--man=no", d </> "units/heddle.service"]
   (endedCode verified, endedErr verified) @?= (ExitSuccess, "")
   let start = fromMaybe "" (find ("heddle serve" `isInfixOf`) (lines unit))
@@ -388,9 +438,8 @@ systemd = withDirectory $ \d -> do
     got <- runTool "curl" ["-sS", "--max-time", "20", urlOf program ++ "/"]
     endedOut got @?= "the index"
     void (logged (d </> "log/access.log"))
-  -- systemd takes quotes as the shell does.
-  let command = [text | b <- blocks, isJust (blockPath b), line <- blockLines b, Just text <- [stripPrefix "ExecStart=" line], not (null text)]
-  length command @?= 1
-  forM_ command $ \text -> serveBy [] text $ \program -> do
+  let configurations = [path | b <- blocks, blockLanguage b == "yaml", Just path <- [blockPath b]]
+  length configurations @?= 1
+  forM_ configurations $ \path -> serveBy [] ("heddle serve --config " ++ path) $ \program -> do
     got <- runTool "curl" ["-sS", "--max-time", "20", "-o", "/dev/null", "-w", "%header{cache-control}", urlOf program ++ "/"]
     endedOut got @?= "no-cache, private"

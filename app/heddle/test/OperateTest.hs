@@ -163,6 +163,19 @@ systemd =
                 withClient address $ \client -> do
                   say client "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
                   hearAnswer client >>= answersWith 200 "hello",
+      testCaseInfo "systemd-socket-activate: the connection that starts the server is answered" $
+        findExecutable "systemd-socket-activate" >>= \case
+          Nothing -> pure "left out: there is no systemd-socket-activate"
+          Just activate -> withDirectory $ \d -> do
+            writeFile (d </> "index.html") "hello"
+            port <- bracket (socket AF_INET Stream 0) close $ \s -> bind s (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) >> socketPort s
+            heddle <- findExecutable "heddle" >>= maybe (fail "heddle is not on the PATH") pure
+            let address = "127.0.0.1:" ++ show port
+            answer <- newEmptyMVar
+            _ <- forkIO (try (runTool "curl" ["-sS", "--max-time", "60", "--retry", "100", "--retry-connrefused", "--retry-delay", "1", "http://" ++ address ++ "/"]) >>= putMVar answer)
+            withProgramIn [] (activate, ["-l", address, "--fdname=web", heddle, "serve", d, "--listen", "systemd:web"]) $ \_ ->
+              takeMVar answer >>= either (\(e :: SomeException) -> unexpected "an answer" (show e)) (\ended -> (endedCode ended, endedOut ended) @?= (ExitSuccess, "hello"))
+            pure "",
       testCase "without them: a sentence" $ do
         ended <- runTool "heddle" ["serve", "/tmp", "--listen", "systemd"]
         endedCode ended @?= ExitFailure 2

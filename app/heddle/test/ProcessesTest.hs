@@ -102,6 +102,24 @@ tests =
             signal program sigTERM
             ends program >>= (@?= ExitSuccess)
           doesPathExist path >>= (@?= False),
+      testCase "--status tells of all workers, whichever is asked, and counts never fall" $
+        serving ["--status", "/status"] $ \_ program -> do
+          replicateM_ 30 (get program)
+          let counted :: Int -> IO ()
+              counted n = forM_ [1 .. 6 :: Int] . const $ do
+                text <- eventually "all requests" (metrics program) (("{route=\"files\",code=\"2xx\"} " ++ show n ++ "\n") `isInfixOf`)
+                forM_ ["\nheddle_processes 3\n", "\nheddle_cores 3\n", "\nheddle_ready 1\n"] (`contains` text)
+          counted 30
+          before <- children (programPid program)
+          signalProcess sigKILL (head before)
+          _ <- eventually "three workers again" (metrics program) (\t -> all (`isInfixOf` t) ["\nheddle_processes 3\n", "\nheddle_processes_ended_total 1\n"])
+          counted 30
+          replicateM_ 5 (get program)
+          counted 35
+          json <- fetched program "/status/json"
+          forM_ ["\"process\":" ++ show (programPid program) ++ ",", "\"processes\":{\"serving\":3,\"ended\":1}"] (`contains` json)
+          signal program sigTERM
+          ends program >>= (@?= ExitSuccess),
       testCase "herdOfOne: connections do not wake the supervisor" $
         serving [] $ \_ program -> do
           before <- switches program
@@ -136,6 +154,17 @@ get :: Program -> IO ()
 get program = withClient (addressOf program) $ \client -> do
   say client "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
   hearAnswer client >>= answersWith 200 "hello"
+
+metrics :: Program -> IO String
+metrics program = fetched program "/status/metrics"
+
+-- By a connection of its own, so any worker may answer. A worker that has just been killed resets some.
+fetched :: Program -> C.ByteString -> IO String
+fetched program path = either (\(_ :: SomeException) -> "") C.unpack <$> try ask
+  where
+    ask = withClient (addressOf program) $ \client -> do
+      say client ("GET " <> path <> " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+      answerBody <$> hearAnswer client
 
 -- How often the threads of a process have gone to sleep.
 switches :: Program -> IO Int

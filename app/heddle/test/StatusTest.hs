@@ -223,7 +223,6 @@ wrong = testCase "what cannot be a status is refused" . withDirectory $ \d ->
       (["--status", "/*.php"], "'*'"),
       (["--status", "/a", "--proxy", "/a=http://127.0.0.1:1"], "another prefix"),
       (["--status", "/a", "--status-allow", "10.0.0.0/99"], "number of bits"),
-      (["--status", "/a", "--processes", "2"], "--cores"),
       (["--slow", "0"], "seconds"),
       (["--slow", "x"], "seconds"),
       (["--trace", "1.1"], "share"),

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +51,11 @@ int heddle_successor_end(int pid) {
 /* A pipe, neither end of which outlives an exec: its reading and its writing end; 0 or -errno. */
 int heddle_successor_pipe(int ends[2]) {
   return pipe2(ends, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+/* Two connected sockets, neither of which outlives an exec; 0 or -errno. */
+int heddle_successor_pair(int ends[2]) {
+  return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0 ? -errno : 0;
 }
 
 /* Waits until a child ends, and collects it: its exit status, or 128 and the signal that ended it; -errno. */

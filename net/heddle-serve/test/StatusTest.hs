@@ -1,8 +1,10 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | Histograms beside exact quantiles, the routes that requests are counted by, and how metrics are written.
+-- | Histograms beside exact quantiles, the routes that requests are counted by, how metrics are written, and the figures of several
+-- processes.
 module StatusTest (tests) where
 
+import Control.Concurrent (forkIO)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (toLazyByteString)
 import Data.ByteString.Char8 qualified as C
@@ -11,8 +13,10 @@ import Data.Foldable (for_)
 import Data.IORef
 import Data.List (sort)
 import Data.Maybe (isNothing)
-import Heddle.Http
+import Heddle.Http hiding (Ready)
 import Heddle.Http.UriPath (decodePath)
+import Heddle.IO (deadlineIn, defaultConfig, register, seconds, withRuntime)
+import Heddle.Prim.Clock (Deadline (..))
 import Heddle.Serve.Internal
 import Heddle.Tls (TlsCounts (..))
 import Test.Tasty (TestTree, testGroup)
@@ -21,7 +25,7 @@ import Test.Tasty.QuickCheck (Gen, choose, forAll, listOf1, oneof, property, tes
 import Test.Tasty.QuickCheck qualified as QC
 
 tests :: TestTree
-tests = testGroup "status" [histograms, routing, writing, traces]
+tests = testGroup "status" [histograms, routing, writing, processes, traces]
 
 -- From a microsecond to half a minute, evenly over the orders of magnitude.
 latency :: Gen Int
@@ -73,32 +77,92 @@ writing = testCase "labels are escaped, numbers have no exponent, and the state 
     modifyIORef' counts (+ 1)
     let text = L.toStrict (toLazyByteString (figuresText (figures state)))
         json = L.toStrict (toLazyByteString (figuresJson (figures state)))
-    for_ ["version=\"1\\\"\\\\\\n\"", "heddle_http_requests_total{route=\"files\",code=\"2xx\"} 3", "le=\"0.000064\"} 2\n", "le=\"+Inf\"} 3\n", "_sum{route=\"files\"} 100.000003\n", "outcome=\"resumed\"} 2", "heddle_certificate_expiry_seconds{names=\"a.example,b.example\",number=\"1\"} -86400\n", "heddle_cache_bytes 77\n", "heddle_upstream_up{route=\"/p\",server=\"http://a\"} 1\nheddle_upstream_up{route=\"/p\",server=\"http://b\"} 0\n# HELP", "requests_in_flight{route=\"/p\",server=\"http://a\"} 4\n", "heddle_upstream_connections{route=\"/f/*.php\",state=\"kept\"} 5\n", "heddle_upstream_requests_waiting{route=\"/c\"} 8\n", "heddle_programs_running{route=\"/c\"} 7\n"] $ \part ->
+    for_ ["version=\"1\\\"\\\\\\n\"", "heddle_http_requests_total{route=\"files\",code=\"2xx\"} 3", "le=\"0.000064\"} 2\n", "le=\"+Inf\"} 3\n", "_sum{route=\"files\"} 100.000003\n", "outcome=\"resumed\"} 2", "heddle_certificate_expiry_seconds{names=\"a.example,b.example\",number=\"1\"} -86400\n", "heddle_cache_bytes 77\n", "heddle_processes 2\n", "heddle_processes_ended_total 1\n", "heddle_upstream_up{route=\"/p\",server=\"http://a\"} 1\nheddle_upstream_up{route=\"/p\",server=\"http://b\"} 0\n# HELP", "requests_in_flight{route=\"/p\",server=\"http://a\"} 4\n", "heddle_upstream_connections{route=\"/f/*.php\",state=\"kept\"} 5\n", "heddle_upstream_requests_waiting{route=\"/c\"} 8\n", "heddle_programs_running{route=\"/c\"} 7\n"] $ \part ->
       assertBool (show part ++ " in " ++ C.unpack text) (part `B.isInfixOf` text)
-    for_ ["\"version\":\"1\\\"\\\\\\u000a\"", "\"days_left\":-1.000", "\"buckets\":[[2,2],[100663296,1]]", "\"cpu_seconds\":1234567.250", "{\"route\":\"/f/*.php\",\"kind\":\"fastcgi\",\"server\":\"/run/php.sock\",\"up\":true,\"open\":null}", "{\"route\":\"/p\",\"kind\":\"proxy\",\"used\":4,\"kept\":2,\"waiting\":null}"] $ \part ->
+    for_ ["\"processes\":{\"serving\":2,\"ended\":1}", "\"version\":\"1\\\"\\\\\\u000a\"", "\"days_left\":-1.000", "\"buckets\":[[2,2],[100663296,1]]", "\"cpu_seconds\":1234567.250", "{\"route\":\"/f/*.php\",\"kind\":\"fastcgi\",\"server\":\"/run/php.sock\",\"up\":true,\"open\":null}", "{\"route\":\"/p\",\"kind\":\"proxy\",\"used\":4,\"kept\":2,\"waiting\":null}"] $ \part ->
       assertBool (show part ++ " in " ++ C.unpack json) (part `B.isInfixOf` json)
-    assertBool "ready" ((if state == Heddle.Serve.Internal.Ready then "heddle_ready 1\n" else "heddle_ready 0\n") `B.isInfixOf` text)
+    assertBool "ready" ((if state == Ready then "heddle_ready 1\n" else "heddle_ready 0\n") `B.isInfixOf` text)
   readIORef counts >>= (@?= 3)
-  where
-    figures state =
-      StatusFigures
-        { statusVersion' = "1\"\\\n",
-          statusProcess = 1,
-          statusCores = 2,
-          statusState' = state,
-          statusUptime = 1.5,
-          statusOpen = 4,
-          statusReadings = Readings 5 1 2 [RouteReading "files" [0, 3, 0, 0, 0] 10 100000003 100000001 (histogramOf [1, 1, 100000001])],
-          statusHandshakes = Just (TlsCounts 1 2 3 4),
-          statusCertificates = [CertificateFigures ["a.example", "b.example"] (-86400)],
-          statusCached = 77,
-          statusUpstreams =
-            [ ("/p", UpstreamFigures "proxy" [ServerFigures "http://a" True (Just 3), ServerFigures "http://b" False (Just 0), ServerFigures "http://a" False (Just 1)] 4 2 Nothing),
-              ("/f/*.php", UpstreamFigures "fastcgi" [ServerFigures "/run/php.sock" True Nothing] 1 5 (Just 6)),
-              ("/c", UpstreamFigures "cgi" [] 7 0 (Just 8))
-            ],
-          statusUses = ProcessFigures (Just 1234567.25) Nothing (Just 1) Nothing (Just 2) Nothing Nothing
-        }
+
+figures :: State -> StatusFigures
+figures state =
+  StatusFigures
+    { statusVersion' = "1\"\\\n",
+      statusProcess = 1,
+      statusProcesses = Just (2, 1),
+      statusCores = 2,
+      statusState' = state,
+      statusUptime = 1.5,
+      statusOpen = 4,
+      statusReadings = Readings 5 1 2 [RouteReading "files" [0, 3, 0, 0, 0] 10 100000003 100000001 (histogramOf [1, 1, 100000001])],
+      statusHandshakes = Just (TlsCounts 1 2 3 4),
+      statusCertificates = [CertificateFigures ["a.example", "b.example"] (-86400)],
+      statusCached = 77,
+      statusUpstreams =
+        [ ("/p", UpstreamFigures "proxy" [ServerFigures "http://a" True (Just 3), ServerFigures "http://b" False (Just 0), ServerFigures "http://a" False (Just 1)] 4 2 Nothing),
+          ("/f/*.php", UpstreamFigures "fastcgi" [ServerFigures "/run/php.sock" True Nothing] 1 5 (Just 6)),
+          ("/c", UpstreamFigures "cgi" [] 7 0 (Just 8))
+        ],
+      statusUses = ProcessFigures (Just 1234567.25) Nothing (Just 1) Nothing (Just 2) Nothing Nothing
+    }
+
+processes :: TestTree
+processes =
+  testGroup
+    "figures of several processes"
+    [ testCase "as bytes and back, and no other bytes" $ do
+        let one = (figures Stopping) {statusProcesses = Nothing, statusUses = ProcessFigures (Just 0.1) (Just 1.5) Nothing (Just 2) Nothing (Just 3) (Just (Collections 1 2 0.5 3 4))}
+            bytes = figuresBytes one
+        figuresFrom bytes @?= Just one
+        figuresFrom (figuresBytes (figures Starting)) @?= Just (figures Starting)
+        for_ [0, 7 .. L.length bytes - 1] $ \n -> figuresFrom (L.take n bytes) @?= Nothing
+        figuresFrom (bytes <> "x") @?= Nothing
+        -- Buckets of another number could not be added.
+        let RouteReading name classes sent sum' longest _ = head (readingRoutes (statusReadings one))
+        figuresFrom (figuresBytes one {statusReadings = (statusReadings one) {readingRoutes = [RouteReading name classes sent sum' longest [1]]}}) @?= Nothing,
+      testCase "numbers are added up, routes by name, servers by name" $ do
+        let other = (figures Starting) {statusUptime = 9, statusReadings = Readings 1 1 1 [RouteReading "/new" [0, 1, 0, 0, 0] 1 2 2 (histogramOf [2]), RouteReading "files" [1, 1, 0, 0, 0] 5 7 7 (histogramOf [7])], statusHandshakes = Nothing}
+        Just both <- pure (figuresTogether [figures Ready, other])
+        (statusCores both, statusUptime both, statusOpen both, statusCached both, statusState' both) @?= (4, 9, 8, 154, Ready)
+        statusReadings both @?= Readings 6 2 3 [RouteReading "files" [1, 4, 0, 0, 0] 15 100000010 100000001 (histogramOf [1, 1, 7, 100000001]), RouteReading "/new" [0, 1, 0, 0, 0] 1 2 2 (histogramOf [2])]
+        statusHandshakes both @?= Just (TlsCounts 1 2 3 4)
+        lookup "/p" (statusUpstreams both) @?= Just (UpstreamFigures "proxy" [ServerFigures "http://a" True (Just 6), ServerFigures "http://b" False (Just 0), ServerFigures "http://a" False (Just 2)] 8 4 Nothing)
+        figureDescriptors (statusUses both) @?= Just 4,
+      testCase "what a process counted stays when it has ended, and what it had goes" . withRuntime defaultConfig $ \runtime -> do
+        gathering <- newGathering runtime (assertFailure . ("told: " ++))
+        counts <- newIORef (figures Ready)
+        let join slot = do
+              (asking, theirs) <- channelPair runtime
+              (asked, theirs') <- channelPair runtime
+              answers <- register runtime theirs >>= channelOf
+              mine <- register runtime theirs' >>= channelOf
+              _ <- forkIO (answering answers (figuresBytes <$> readIORef counts))
+              joinMember gathering slot asking asked
+              pure (answers, mine)
+            told (_, mine) = do
+              deadline <- deadlineIn (seconds 60)
+              question mine deadline >>= maybe (assertFailure "no answer") (maybe (assertFailure "no figures") pure . figuresFrom)
+            seen all' = (statusProcesses all', readingAccepted (statusReadings all'), statusOpen all')
+        one <- join 0
+        two <- join 1
+        told one >>= (@?= (Just (2, 0), 10, 8)) . seen
+        told two >>= (@?= (Just (2, 0), 10, 8)) . seen
+        closeChannel (fst one)
+        told two >>= (@?= (Just (1, 0), 10, 4)) . seen
+        modifyIORef' counts (\f -> f {statusReadings = (statusReadings f) {readingAccepted = 6}})
+        three <- join 0
+        told three >>= (@?= (Just (2, 1), 17, 8)) . seen,
+      testCase "an answer that comes too late is not taken for the next one" . withRuntime defaultConfig $ \runtime -> do
+        (asking, theirs) <- channelPair runtime
+        deadline <- deadlineIn (seconds 60)
+        question asking (Deadline 0) >>= (@?= Nothing)
+        answers <- register runtime theirs >>= channelOf
+        number <- newIORef (0 :: Int)
+        _ <- forkIO (answering answers (modifyIORef' number (+ 1) >> L.fromStrict . C.pack . show <$> readIORef number))
+        question asking deadline >>= (@?= Just "2")
+        closeChannel answers
+        question asking deadline >>= (@?= Nothing)
+    ]
 
 -- The examples of W3C Trace Context, section 3.2, and what it says of other versions.
 traces :: TestTree

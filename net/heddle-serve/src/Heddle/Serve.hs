@@ -125,6 +125,7 @@ import Heddle.Serve.Error
 import Heddle.Serve.ErrorLog
 import Heddle.Serve.FileOptions
 import Heddle.Serve.Forward (parseUpstreams)
+import Heddle.Serve.Gathering
 import Heddle.Serve.Generations
 import Heddle.Serve.Glob (Glob, parseGlob)
 import Heddle.Serve.Guard
@@ -212,6 +213,8 @@ serveSite options tell = do
           withHolder (announce messages . Trouble) $ \holder -> withListeners runtime (serveSpread options) inherited (isJust worker) (serveListen options) $ \places -> do
             schemes <- for places $ \(spec, listener) -> (,) listener . announcedBy (serveProxyProtocol options) <$> schemeOf certificates spec
             observer <- traverse (newObserver cores) (serveStatus options)
+            membership <- (\o m -> (,) <$> o <*> m) observer <$> takeMembership runtime
+            for_ membership $ \(o, m) -> observeTogether o (askAll m)
             let context port = SitesContext runtime reserve (announce messages . Trouble . visible) (settingServerName (serveSettings options)) port observer
                 observe opened = for_ observer (\o -> sitesView opened >>= mapM_ (observeSites o))
             (sites, generations) <- newGenerations holder cores (withSites (context (securePort places)) (serveUnknown options) (serveSites options))
@@ -269,7 +272,7 @@ serveSite options tell = do
                     let go = do
                           park upgrade
                           here <- reloadingPlaces reloading
-                          started <- trySync (startSuccessor runtime (seconds 60) program arguments (notifyVariables channel) (handedOver here))
+                          started <- trySync (startSuccessor runtime (seconds 60) program arguments (notifyVariables channel) [] (handedOver here))
                           case either (Left . describeException) id started of
                             Left why -> do
                               announce messages (Trouble ("the successor does not serve, so this process goes on: " ++ why))
@@ -289,8 +292,10 @@ serveSite options tell = do
                 for_ (inheritedHandover inherited) announceReady
                 for_ observer (`observeServing` Sources (connectionsOpen http) certificates)
                 announceSoon messages (Serving (nub [listenUrl spec (listenerAddress l) | (spec, l) <- places]) cores)
-                withTask (labelMe "serve/successor" >> mask_ succession) $ \_ ->
-                  withTask (labelMe "serve/reload" >> reloads) (const (park stop))
+                let answers = for_ membership $ \(o, m) -> answerQuestions m (ownFigures o)
+                withTask (labelMe "serve/figures" >> answers) $ \_ ->
+                  withTask (labelMe "serve/successor" >> mask_ succession) $ \_ ->
+                    withTask (labelMe "serve/reload" >> reloads) (const (park stop))
                 for_ observer observeStopping
                 open <- connectionsOpen http
                 announceSoon messages (Draining open)
@@ -355,11 +360,13 @@ serveByWorkers number options tell = do
           let urls = nub [listenUrl spec address | (spec, address, _) <- places]
               listeners = [(renderListen spec, fds) | (spec, _, fds) <- places]
               starting = startSuccessor runtime (seconds 60) program arguments
+          gathering <- for (serveStatus options) (const (newGathering runtime (announce messages . Trouble)))
+          let worker variables slot more fds = starting (more ++ variables) fds [(name, shareOf number slot sockets) | (name, sockets) <- listeners]
               supervision =
                 Supervision
                   { superviseNumber = number,
-                    superviseStart = \variables slot -> starting variables [(name, shareOf number slot fds) | (name, fds) <- listeners],
-                    superviseSuccessor = starting (notifyVariables channel) listeners,
+                    superviseStart = \variables slot -> maybe (worker variables slot [] []) (\g -> startMember g slot (worker variables slot)) gathering,
+                    superviseSuccessor = starting (notifyVariables channel) [] listeners,
                     superviseTell = announce messages . Trouble
                   }
           maybe id (\path -> naming (CannotWritePid path) . withPidFile path) (servePidFile options) $

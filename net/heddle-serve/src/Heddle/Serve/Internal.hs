@@ -30,6 +30,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.FileCache,
     module Heddle.Serve.FileOptions,
     module Heddle.Serve.FileReply,
+    module Heddle.Serve.Gathering,
     module Heddle.Serve.Generations,
     module Heddle.Serve.Glob,
     module Heddle.Serve.Guard,
@@ -68,6 +69,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Status,
     module Heddle.Serve.StatusFigures,
     module Heddle.Serve.StatusPage,
+    module Heddle.Serve.StatusWire,
     module Heddle.Serve.TargetTemplate,
     module Heddle.Serve.Traceparent,
     module Heddle.Serve.UpstreamFigures,
@@ -93,6 +95,7 @@ import Heddle.Serve.Directory
 import Heddle.Serve.FileCache
 import Heddle.Serve.FileOptions
 import Heddle.Serve.FileReply
+import Heddle.Serve.Gathering
 import Heddle.Serve.Generations
 import Heddle.Serve.Glob
 import Heddle.Serve.Guard
@@ -131,6 +134,7 @@ import Heddle.Serve.Static
 import Heddle.Serve.Status
 import Heddle.Serve.StatusFigures
 import Heddle.Serve.StatusPage
+import Heddle.Serve.StatusWire
 import Heddle.Serve.TargetTemplate
 import Heddle.Serve.Traceparent
 import Heddle.Serve.UpstreamFigures

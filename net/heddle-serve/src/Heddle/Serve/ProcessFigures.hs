@@ -38,6 +38,7 @@ data ProcessFigures = ProcessFigures
     figureMostDescriptors :: !(Maybe Int),
     figureCollections :: !(Maybe Collections)
   }
+  deriving stock (Eq, Show)
 
 -- | What the collector has done.
 data Collections = Collections
@@ -48,6 +49,7 @@ data Collections = Collections
     collectionLive :: !Int,
     collectionAllocated :: !Int
   }
+  deriving stock (Eq, Show)
 
 -- | As it is now.
 --

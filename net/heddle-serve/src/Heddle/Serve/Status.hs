@@ -27,6 +27,8 @@ module Heddle.Serve.Status
     observerView,
     observeServing,
     observeStopping,
+    observeTogether,
+    ownFigures,
     Sources (..),
 
     -- * Slow requests
@@ -105,7 +107,9 @@ data Observer = Observer
     observerBegan :: !Deadline,
     observerSources :: !(Ref (Maybe Sources)),
     -- | Of what is served at present.
-    observerCurrent :: !(Ref (Maybe View))
+    observerCurrent :: !(Ref (Maybe View)),
+    -- | How to ask all processes, if there are several.
+    observerAsk :: !(Ref (Maybe (IO (Maybe StatusFigures))))
   }
 
 -- | What there is to be told of the sites that are served.
@@ -119,7 +123,7 @@ data View = View
 
 -- | Observe what this number of cores serves.
 newObserver :: Int -> StatusOptions -> IO Observer
-newObserver cores options = Observer options cores <$> newWords 1 <*> monotonicNow <*> newRef Nothing <*> newRef Nothing
+newObserver cores options = Observer options cores <$> newWords 1 <*> monotonicNow <*> newRef Nothing <*> newRef Nothing <*> newRef Nothing
 
 -- | Where the status is.
 observerPrefix :: Observer -> RoutePattern
@@ -153,6 +157,10 @@ observeServing observer sources = do
 observeStopping :: Observer -> IO ()
 observeStopping observer = atomicWrite (observerState observer) 0 (fromEnum Stopping)
 
+-- | Tell the figures of all processes, which this action asks for, instead of those of this one.
+observeTogether :: Observer -> IO (Maybe StatusFigures) -> IO ()
+observeTogether observer = writeRef (observerAsk observer) . Just
+
 -- Answering ------------------------------------------------------------------------
 
 statusGateway :: Observer -> Gateway
@@ -163,12 +171,17 @@ statusGateway observer place request = do
   let answering reply
         | code == MethodGet || code == MethodHead = reply
         | otherwise = pure (Whole status405 [Header "Allow" "GET, HEAD"] "405 Method Not Allowed\n")
-      json = gathered observer >>= text "application/json" . figuresJson
+      json = figures "application/json" figuresJson
+      figures kind written =
+        gathered observer
+          >>= maybe
+            (pure (Whole status503 (fields "text/plain; charset=utf-8") "the other processes do not answer\n"))
+            (text kind . written)
   case placeRest place of
     _ | not allowed -> elsewhere
     "" -> answering (if maybe False wantsJson accept then json else page)
     "json" -> answering json
-    "metrics" -> answering (gathered observer >>= text "text/plain; version=0.0.4; charset=utf-8" . figuresText)
+    "metrics" -> answering (figures "text/plain; version=0.0.4; charset=utf-8" figuresText)
     "health" -> answering (text "text/plain; charset=utf-8" "healthy\n")
     "ready" -> answering $ do
       state <- stateOf observer
@@ -205,8 +218,20 @@ mayRead networks request = do
 stateOf :: Observer -> IO State
 stateOf observer = toEnum <$> atomicRead (observerState observer) 0
 
-gathered :: Observer -> IO StatusFigures
-gathered observer = do
+-- | The figures to tell; 'Nothing' if those of all processes are not to be had, because those of one would look like a restart.
+gathered :: Observer -> IO (Maybe StatusFigures)
+gathered observer =
+  readRef (observerAsk observer) >>= \case
+    Nothing -> Just <$> ownFigures observer
+    Just ask -> do
+      state <- stateOf observer
+      fmap (\all' -> all' {statusState' = state}) <$> ask
+
+-- | The figures of this process.
+--
+-- [Blocks]: holds an OS thread.
+ownFigures :: Observer -> IO StatusFigures
+ownFigures observer = do
   Deadline now <- monotonicNow
   EpochSeconds second <- epochNow
   sources <- readRef (observerSources observer)
@@ -215,6 +240,7 @@ gathered observer = do
       certificates = sourceCertificates <$> sources
   StatusFigures (statusVersion (observerOptions observer))
     <$> (fromIntegral <$> getProcessID)
+    <*> pure Nothing
     <*> pure (observerCores observer)
     <*> stateOf observer
     <*> pure (fromIntegral (now - began) / 1e9)

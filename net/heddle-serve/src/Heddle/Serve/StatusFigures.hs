@@ -15,9 +15,14 @@ module Heddle.Serve.StatusFigures
     State (..),
     figuresJson,
     figuresText,
+
+    -- * Of several processes
+    figuresTogether,
+    countsOnly,
   )
 where
 
+import Control.Applicative ((<|>))
 import Data.ByteString (ByteString)
 import Data.ByteString.Builder
 import Data.ByteString.Char8 qualified as C
@@ -44,6 +49,8 @@ data State
 data StatusFigures = StatusFigures
   { statusVersion' :: !ByteString,
     statusProcess :: !Int,
+    -- | If the figures are those of several processes: how many have told theirs, and how many others have ended.
+    statusProcesses :: !(Maybe (Int, Int)),
     statusCores :: !Int,
     statusState' :: !State,
     -- | In seconds.
@@ -58,6 +65,7 @@ data StatusFigures = StatusFigures
     statusUpstreams :: ![(ByteString, UpstreamFigures)],
     statusUses :: !ProcessFigures
   }
+  deriving stock (Eq, Show)
 
 -- | A certificate.
 data CertificateFigures = CertificateFigures
@@ -65,6 +73,84 @@ data CertificateFigures = CertificateFigures
     -- | Seconds until it expires; negative afterwards.
     certificateLeft :: !Int
   }
+  deriving stock (Eq, Show)
+
+-- Several processes ---------------------------------------------------------------
+
+-- | The sum of the figures of processes that serve the same; of what is no number, that of the first one.
+--
+-- [Cost]: O(processes and routes).
+figuresTogether :: [StatusFigures] -> Maybe StatusFigures
+figuresTogether = \case
+  [] -> Nothing
+  all' -> Just (foldr1 plus all')
+
+plus :: StatusFigures -> StatusFigures -> StatusFigures
+plus a b =
+  a
+    { statusCores = on (+) statusCores,
+      statusUptime = on max statusUptime,
+      statusOpen = on (+) statusOpen,
+      statusReadings = on plusReadings statusReadings,
+      statusHandshakes = on (plusMaybe plusHandshakes) statusHandshakes,
+      statusCached = on (+) statusCached,
+      statusUpstreams = on plusUpstreams statusUpstreams,
+      statusUses = on plusUses statusUses
+    }
+  where
+    on f field = field a `f` field b
+    plusHandshakes (TlsCounts f r x c) (TlsCounts f' r' x' c') = TlsCounts (f + f') (r + r') (x + x') (c + c')
+
+-- | What a process that has ended leaves: what it has counted, and nothing of what it had.
+countsOnly :: StatusFigures -> StatusFigures
+countsOnly figures =
+  figures
+    { statusCores = 0,
+      statusUptime = 0,
+      statusOpen = 0,
+      statusReadings = (statusReadings figures) {readingUnderWay = 0},
+      statusCached = 0,
+      statusUpstreams = [],
+      statusUses = (statusUses figures) {figureResident = Nothing, figureVirtual = Nothing, figureDescriptors = Nothing, figureMostDescriptors = Nothing, figureCollections = (\c -> c {collectionLive = 0}) <$> figureCollections (statusUses figures)}
+    }
+
+plusMaybe :: (a -> a -> a) -> Maybe a -> Maybe a -> Maybe a
+plusMaybe f (Just a) (Just b) = Just (f a b)
+plusMaybe _ a b = a <|> b
+
+-- A process that has not reloaded yet may have other routes.
+plusReadings :: Readings -> Readings -> Readings
+plusReadings (Readings a u c routes) (Readings a' u' c' others) =
+  Readings (a + a') (u + u') (c + c') ([foldr plusRoute r [o | o <- others, routeName o == routeName r] | r <- routes] ++ [o | o <- others, routeName o `notElem` map routeName routes])
+
+plusRoute :: RouteReading -> RouteReading -> RouteReading
+plusRoute (RouteReading name classes bytes sum' longest buckets) (RouteReading _ classes' bytes' sum'' longest' buckets') =
+  RouteReading name (zipWith (+) classes classes') (bytes + bytes') (sum' + sum'') (max longest longest') (zipWith (+) buckets buckets')
+
+-- By route. A server is up if any process gives it requests.
+plusUpstreams :: [(ByteString, UpstreamFigures)] -> [(ByteString, UpstreamFigures)] -> [(ByteString, UpstreamFigures)]
+plusUpstreams theirs others = [(label, foldr plusUpstream u [o | (other, o) <- others, other == label]) | (label, u) <- theirs] ++ [other | other <- others, fst other `notElem` map fst theirs]
+  where
+    plusUpstream (UpstreamFigures kind servers used kept waiting) (UpstreamFigures _ servers' used' kept' waiting') =
+      UpstreamFigures kind (plusServers servers servers') (used + used') (kept + kept') (plusMaybe (+) waiting waiting')
+    -- A route's servers are in the same order everywhere, and one may be there twice.
+    plusServers (s : rest) (s' : rest') | serverName s == serverName s' = ServerFigures (serverName s) (serverUp s || serverUp s') (plusMaybe (+) (serverOpen s) (serverOpen s')) : plusServers rest rest'
+    plusServers servers _ = servers
+
+plusUses :: ProcessFigures -> ProcessFigures -> ProcessFigures
+plusUses a b =
+  ProcessFigures
+    { figureCpu = on (+) figureCpu,
+      figureStarted = on min figureStarted,
+      figureResident = on (+) figureResident,
+      figureVirtual = on (+) figureVirtual,
+      figureDescriptors = on (+) figureDescriptors,
+      figureMostDescriptors = on (+) figureMostDescriptors,
+      figureCollections = on plusCollections figureCollections
+    }
+  where
+    on f field = plusMaybe f (field a) (field b)
+    plusCollections (Collections c m s l n) (Collections c' m' s' l' n') = Collections (c + c') (m + m') (s + s') (l + l') (n + n')
 
 -- JSON ---------------------------------------------------------------------------
 
@@ -75,6 +161,7 @@ figuresJson figures =
     [ ("version", jsonString (statusVersion' figures)),
       ("process", intDec (statusProcess figures)),
       ("state", jsonString (stateText (statusState' figures))),
+      ("processes", maybe "null" (\(serving, ended) -> object [("serving", intDec serving), ("ended", intDec ended)]) (statusProcesses figures)),
       ("cores", intDec (statusCores figures)),
       ("uptime_seconds", fixed (statusUptime figures)),
       ("connections", object [("open", intDec (statusOpen figures)), ("accepted", intDec (readingAccepted readings))]),
@@ -149,6 +236,8 @@ figuresText figures =
     [ metric "heddle_build_info" "gauge" "The version, in a label." [([("version", statusVersion' figures)], "1")],
       metric "heddle_ready" "gauge" "1 while the server wants requests." [([], if statusState' figures == Ready then "1" else "0")],
       metric "heddle_cores" "gauge" "Cores that serve." [([], intDec (statusCores figures))],
+      single "heddle_processes" "gauge" "Processes that serve, if there are several." (intDec . fst <$> statusProcesses figures),
+      single "heddle_processes_ended_total" "counter" "Processes that have ended, and were replaced." (intDec . snd <$> statusProcesses figures),
       metric "heddle_connections_open" "gauge" "Open connections." [([], intDec (statusOpen figures))],
       metric "heddle_connections_accepted_total" "counter" "Connections that have begun." [([], intDec (readingAccepted readings))],
       metric "heddle_requests_in_flight" "gauge" "Requests that a handler is answering." [([], intDec (readingUnderWay readings))],

@@ -118,7 +118,7 @@ script =
     "  const [t0, f] = seen[0], dt = Math.max(t - t0, 0.001), first = seen.length < 2;",
     "  const per = get => first ? '\\u2013' : get(d) - get(f) < 0 ? '\\u2013' : rate((get(d) - get(f)) / dt);",
     "  at('state').textContent = d.state; at('state').className = 'state ' + (d.state === 'ready' ? 'good' : 'bad');",
-    "  at('about').textContent = 'heddle ' + d.version + ', process ' + d.process + ', ' + d.cores + (d.cores === 1 ? ' core' : ' cores') + ', up ' + span(d.uptime_seconds);",
+    "  at('about').textContent = 'heddle ' + d.version + ', process ' + d.process + (d.processes ? ' and ' + d.processes.serving + ' that serve' + (d.processes.ended ? ' (' + number(d.processes.ended) + ' have ended)' : '') : '') + ', ' + d.cores + (d.cores === 1 ? ' core' : ' cores') + ', up ' + span(d.uptime_seconds);",
     "  at('rate').textContent = per(x => x.requests.total); at('errors').textContent = per(x => x.requests['4xx'] + x.requests['5xx']);",
     "  at('sent').textContent = first ? '\\u2013' : size((d.bytes - f.bytes) / dt);",
     "  at('open').textContent = number(d.connections.open); at('under').textContent = number(d.requests.under_way);",

@@ -33,12 +33,13 @@ import System.Environment (getEnvironment)
 import System.Posix.IO (closeFd, fdWrite)
 import System.Posix.Types (Fd)
 
--- | Start a program with these arguments (the first is its name), variables besides the present ones, and listeners, and wait until it serves: its process id, or why it does not.
+-- | Start a program with these arguments (the first is its name), variables besides the present ones, descriptors that those name, and
+-- listeners, and wait until it serves: its process id, or why it does not.
 --
 -- [Blocks]: parks, until the time has passed; holds an OS thread while the program starts or is collected.
 -- [Throws]: never for what the program does; 'IOError' when there are no descriptors.
-startSuccessor :: Runtime -> Nanos -> FilePath -> [String] -> [(String, String)] -> [(String, NonEmpty Fd)] -> IO (Either String Int)
-startSuccessor runtime time program arguments variables listeners =
+startSuccessor :: Runtime -> Nanos -> FilePath -> [String] -> [(String, String)] -> [Fd] -> [(String, NonEmpty Fd)] -> IO (Either String Int)
+startSuccessor runtime time program arguments variables others listeners =
   bracket openPipe (\(readable, _) -> close readable) $ \(readable, writable) -> do
     started <- spawn writable `finally` closeFd writable
     if started < 0
@@ -68,7 +69,7 @@ startSuccessor runtime time program arguments variables listeners =
       inherited <- getEnvironment
       let handed = renderHandover (Handover writable listeners)
           environment = (handoverVariable, handed) : variables ++ inherited
-          kept = writable : concatMap (NonEmpty.toList . snd) listeners
+          kept = writable : others ++ concatMap (NonEmpty.toList . snd) listeners
       Foreign.withCString encoding program $ \path ->
         withStrings encoding arguments $ \argv ->
           withStrings encoding [name ++ "=" ++ value | (name, value) <- environment] $ \envp ->

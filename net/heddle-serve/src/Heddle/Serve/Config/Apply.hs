@@ -112,14 +112,12 @@ optionsOf at config = case sites of
       Nothing -> if null (concatMap servedNames (take 1 sites)) then FirstSite else Misdirected
     -- Their clients' names are not known when they are opened.
     withConnections site = site {siteGuard = (siteGuard site) {guardConnectionsMost = meant <$> serverPerClient server}}
-    problems = nub . sort $ concat [counts, repeatedNames, nameless, unreachable, certificates, concatMap siteProblems sites]
+    problems = nub . sort $ concat [repeatedNames, nameless, unreachable, certificates, concatMap siteProblems sites]
     repeatedNames = again [] (concatMap servedNames sites)
     again _ [] = []
     again seen (name : others) = case [earlier | earlier <- seen, meant earlier == meant name] of
       earlier : _ -> Problem (writtenAt name) ("the name '" ++ writtenText name ++ "' is given twice, first at " ++ placeText (writtenAt earlier)) : again seen others
       [] -> again (name : seen) others
-    -- The command line's are its own business.
-    counts = [Problem (writtenAt prefix) "each process of 'processes' counts for itself, so 'status' would show one of them; serve by threads ('cores')" | Just _ <- [serverProcesses server], Just prefix <- [watchStatus watch], writtenAt prefix /= onCommandLine]
     nameless = [Problem (servedAt served) "the host has no names; give them by 'names', such as names: www.example.org" | served <- drop 1 sites, null (servedNames served)]
     unreachable = [Problem (writtenAt word) "'unknown-host' is 421, so nobody gets the site that has no names; leave out one of both" | Just word <- [configUnknown config], UnknownMisdirected <- [meant word], served <- take 1 sites, null (servedNames served)]
     -- What the command line lacks is reported when serving begins.
