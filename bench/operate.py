@@ -14,6 +14,7 @@ import threading
 import time
 
 from harness import Unable, cpu_between, cpu_times, ratios, spread
+import servers
 from servers import PAGE, Server, ServerPlace, contest, heddle, peer, print_ratios, print_table, rounds_of, settled_memory, start_all, wrk
 from fronts import built
 
@@ -37,7 +38,7 @@ class OperatePlace(ServerPlace):
 
 
 def nginx(place, **more):
-    return peer(place, "nginx", "nginx", ["-p", "@PREFIX@", "-e", "stderr", "-c", "@PREFIX@/nginx.conf"], "off", more)
+    return servers.nginx(place, "off", **more)
 
 
 # ------------------------------------------------------------------------------- threads and processes
