@@ -41,7 +41,7 @@ section.figure { background: var(--card); border: 1px solid var(--line); border-
 table { border-collapse: collapse; font-size: .9rem; margin: .5rem 0 }
 td, th { text-align: left; padding: .15rem .9rem .15rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-code { font-size: .85rem; overflow-wrap: anywhere }
+code { font-size: .85rem; overflow-wrap: anywhere } .ratios td, .ratios code { white-space: nowrap }
 svg { width: 100%; min-width: 24rem; max-width: 40rem; height: auto; display: block; margin: .5rem 0 }
 svg text { fill: var(--ink); font: 13px system-ui, sans-serif } svg .soft { fill: var(--soft) }
 svg .axis { stroke: var(--line); fill: none }
@@ -185,11 +185,13 @@ class Page:
         if "timelines" in figure:
             there = os.path.exists(os.path.join("docs", "results", figure["timelines"]))
             self.add(f'<p><a href="{self.prefix}results/{figure["timelines"]}">{figure["timelines"]}</a></p>' if there else '<p class="soft">not drawn</p>')
-        if figure.get("ratios"):
-            self.add('<div class="wide"><table>', "<tr><th>ratio</th><th>Heddle / peer, median [least, most]</th><th>measured</th></tr>")
-            for name in figure["ratios"]:
-                self.add(self.ratio(name))
-            self.add("</table></div>")
+        known = [name for name in figure.get("ratios", []) if self.value(name)]
+        absent = [name for name in figure.get("ratios", []) if name not in known]
+        if known:
+            self.add('<div class="wide"><table class="ratios">', "<tr><th>ratio</th><th>Heddle / peer, median [least, most]</th><th>measured</th></tr>")
+            self.add(*(self.ratio(name) for name in known), "</table></div>")
+        if absent:
+            self.add('<p class="soft">not measured: ' + ", ".join(f"<code>{escape(name)}</code>" for name in absent) + "</p>")
         if "command" in figure:
             self.add(f"<p><code>{escape(figure['command'])}</code></p>")
         if "limits" in figure:
@@ -198,8 +200,6 @@ class Page:
 
     def ratio(self, name):
         value = self.value(name)
-        if value is None:
-            return f'<tr><td><code>{escape(name)}</code></td><td class="number">not measured</td><td></td></tr>'
         text = recorded.formatted(value, ["spread"] if recorded.interval(value) != (None, None) else [])
         return f'<tr><td><code>{escape(name)}</code></td><td class="number">{escape(text)}</td><td>{self.results.measured[name][:10]}</td></tr>'
 
@@ -211,8 +211,12 @@ class Page:
             "on the number of cores, and throughput grows with them until memory or the network is full.</p>"
         )
         self.add('<div class="wide"><table>', "<tr><th>counted</th><th>value</th><th>what follows</th></tr>")
+        command = None
         for entry in entries:
-            self.add(f"<tr><td>{escape(entry['what'])}<br><code>{escape(entry['command'])}</code></td><td class=\"number\">{escape(self.text(entry['result']))}</td><td>{escape(entry['says'])}</td></tr>")
+            if entry["command"] != command:
+                command = entry["command"]
+                self.add(f'<tr><td colspan="3"><code>{escape(command)}</code></td></tr>')
+            self.add(f"<tr><td>{escape(entry['what'])}</td><td class=\"number\">{escape(self.text(entry['result']))}</td><td>{escape(entry['says'])}</td></tr>")
         self.add("</table></div>")
         self.model(model)
 
