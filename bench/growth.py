@@ -7,19 +7,18 @@ connection, and what one write to a line of memory costs that another core has w
 Locked instructions are counted by callgrind, which runs one thread at a time: they are those of the program's own code, whether
 another core writes to the same memory or not, and so a bound. The kernel's are not in it.
 """
+import collections
 import os
 import re
-import socket
+import signal
 import statistics
 import subprocess
-import time
 
 from harness import BUILD, Unable, core_counts, found, how_to_get, in_turn, processes, spread
-from servers import Server, ServerPlace, Strace, c_twin, heddle, memory_of, nginx, own, settled_memory, start_all, wrk
+from servers import Server, ServerPlace, c_twin, heddle, memory_of, nginx, own, settled_memory, start_all, wrk
 
-REQUEST = b"GET /151.html HTTP/1.1\r\nHost: localhost\r\n\r\n"
-CONNECTIONS = 8
-FEW, MANY = 400, 2400
+# Seconds of load: what both have in common is not counted.
+FEW, MANY = 2, 6
 # Without the runtime's clock tick, which takes a lock now and then.
 STILL = ("+RTS", "-V0", "-RTS")
 
@@ -49,69 +48,80 @@ def counting(command, out):
     return [found("valgrind"), "--tool=callgrind", "--collect-bus=yes", f"--callgrind-out-file={out}", *command]
 
 
-def totals(path):
-    """Instructions and locked instructions, of all threads."""
+def counts_of(path):
+    """Instructions of all threads; and locked ones by function."""
+    names, function, inclusive = {}, None, False
+    instructions, locked = 0, collections.Counter()
     with open(path, encoding="utf-8", errors="replace") as file:
-        text = file.read()
-    events = re.search(r"^events: (.*)$", text, re.MULTILINE)
-    summary = re.search(r"^(?:totals|summary): (.*)$", text, re.MULTILINE)
-    if not (events and summary):
-        raise Unable(f"callgrind has counted nothing: {text[:80]!r}")
-    counts = dict(zip(events[1].split(), map(int, summary[1].split())))
-    return counts["Ir"], counts.get("Ge", 0)
+        for line in file:
+            named = re.match(r"c?fn=\((\d+)\)(?: (.*))?$", line)
+            if named:
+                if named[2]:
+                    names[named[1]] = named[2].partition("@")[0].partition("'")[0]
+                if line.startswith("fn="):
+                    function = names[named[1]]
+            elif line.startswith("calls="):
+                # The next line is what the call cost with everything below it.
+                inclusive = True
+            elif line[0] in "+-*0123456789":
+                costs = [int(word) for word in line.split()[1:]]
+                if not inclusive and costs:
+                    instructions += costs[0]
+                    locked[function] += costs[1] if len(costs) > 1 else 0
+                inclusive = False
+    if instructions == 0:
+        raise Unable("callgrind has counted nothing")
+    return instructions, locked
+
+
+def kinds(locked):
+    """Who runs them: system calls of the C library, which can be cancelled, write the calling thread's own descriptor; a mutex is
+    there because another thread may hold it; of the rest, whose memory it is is not known."""
+    found = {"own": 0, "mutex": 0, "other": 0}
+    for function, number in locked.items():
+        kind = "own" if "asynccancel" in function else "mutex" if function.lstrip("_").startswith(("pthread_mutex", "pthread_cond", "condvar", "lll_")) else "other"
+        found[kind] += number
+    return found
 
 
 # ---------------------------------------------------------------------------------- locked instructions
-
-
-def answered(port, count):
-    """That many requests, over several connections that are kept, each answered before the next of its connection is sent."""
-    kept = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(CONNECTIONS)]
-    try:
-        for number in range(count):
-            conversation = kept[number % CONNECTIONS]
-            conversation.sendall(REQUEST)
-            got = b""
-            while b"\r\n\r\n" not in got or b"</html>" not in got:
-                piece = conversation.recv(65536)
-                if not piece:
-                    raise Unable(f"port {port} closed a connection after {number} requests")
-                got += piece
-    finally:
-        for conversation in kept:
-            conversation.close()
 
 
 def locked_requests():
     def contenders(place, count):
         return {
             "heddle": own("bench-fixed-heddle", *STILL, cores=count),
-            "serve": heddle(place, cores=count),
+            "http": own("bench-wai-heddle", *STILL, cores=count),
             "c-twin": c_twin("fixed", count),
             "stock": own("bench-fixed-stock", *STILL, cores=count),
         }
 
-    def counted(place, name, command, requests):
-        out = place.path(f"callgrind-{name}-{requests}")
-        server = Server(place, name, lambda port: counting(command(port), out), cores=set(place.cores), patience=60)
+    def counted(place, name, command, seconds):
+        out = place.path(f"callgrind-{name}-{seconds}")
+        server = Server(place, name, lambda port: counting(command(port), out), cores={place.server_core}, patience=60)
         try:
-            answered(server.port, requests)
+            load = wrk(place, 64, "/")(server, seconds)
         finally:
             # callgrind writes its counts when the signal ends the program.
             server.stop()
-        return totals(out)
+        return load.rate * seconds, counts_of(out)
 
     def run(place, _options, results):
         for count in core_counts(place)[:2]:
             for name, command in contenders(place, count).items():
                 try:
-                    few, many = (counted(place, name, command, requests) for requests in (FEW, MANY))
+                    (few, before), (many, after) = (counted(place, f"{name}-{count}", command, seconds) for seconds in (FEW, MANY))
                 except Unable as reason:
                     print(f"  without {reason}")
                     continue
-                instructions, locked = ((many[at] - few[at]) / (MANY - FEW) for at in (0, 1))
-                print(f"  {name:8} on {count}: {instructions:>10,.0f} instructions and {locked:>7.2f} locked ones for a request")
-                results.measured("locked-requests", f"{name}-on-{count}", instructions=[instructions], locked=[locked])
+                requests = many - few
+                instructions = (after[0] - before[0]) / requests
+                each = {kind: number / requests for kind, number in kinds(after[1] - before[1]).items()}
+                shown = ", ".join(f"{kind} {number:.2f}" for kind, number in each.items())
+                print(f"  {name:8} on {count}: {instructions:>10,.0f} instructions and {sum(each.values()):>7.2f} locked ones for a request: {shown}")
+                for function, number in (after[1] - before[1]).most_common(6):
+                    print(f"    {number / requests:>8.2f} {function}")
+                results.measured("locked-requests", f"{name}-on-{count}", instructions=[instructions], locked=[sum(each.values())], **{f"{kind}_locked": [number] for kind, number in each.items()})
 
     return "locked-requests", "locked instructions of a request, the program's own, counted by callgrind", run
 
@@ -124,7 +134,6 @@ def locked_tasks():
         "sparks": ("bench-par-sparks", ("fork",), ("1",)),
         "rendezvous": ("bench-rendezvous-heddle", ("2",), ()),
         "rendezvous-mvar": ("bench-rendezvous-mvar", ("2",), ()),
-        "rendezvous-stm": ("bench-rendezvous-stm", ("2",), ()),
     }
     sizes = (20000, 60000)
 
@@ -138,13 +147,13 @@ def locked_tasks():
                     if not os.path.exists(command[0]):
                         raise Unable(f"{program} is not there; {how_to_get(command[0])}")
                     place.output(counting(command, out), {place.cores[0]})
-                    counts.append(totals(out))
+                    counts.append(counts_of(out))
             except Unable as reason:
                 print(f"  without {reason}")
                 continue
             # Programs of rendezvous warm up with a tenth more.
             times = (sizes[1] - sizes[0]) * (1.1 if name.startswith("rendezvous") else 1)
-            instructions, locked = ((counts[1][at] - counts[0][at]) / times for at in (0, 1))
+            instructions, locked = (counts[1][0] - counts[0][0]) / times, sum((counts[1][1] - counts[0][1]).values()) / times
             print(f"  {name:16} {instructions:>10,.0f} instructions and {locked:>7.2f} locked ones")
             results.measured("locked-tasks", name, instructions=[instructions], locked=[locked])
 
@@ -279,36 +288,45 @@ def switches():
                 each, request = ([row[at] for row in rows] for at in (0, 1))
                 print(f"  {name:14} {spread(each, ',.0f'):>30} context switches a second, {spread(request, '.4f'):>26} a request")
                 results.measured("switches", name, per_second=each, per_request=request)
-            for name, server in servers.items():
-                if not name.endswith(f"-{core_counts(place)[-1]}"):
-                    continue
-                calls, requests = calls_of(place, server)
-                for call in ("futex", "epoll_ctl", "epoll_wait", "membarrier"):
-                    number = calls.get(call, (0, 0))[0] / requests
-                    print(f"  {name:14} {number:>9.4f} {call} a request")
-                    results.measured("switches", name, **{f"{call}_calls": [number]})
         finally:
             for server in servers.values():
                 server.stop()
 
-    return "switches", "context switches, waits for locks and registrations of a request, by cores, 400 connections", run
+    return "switches", "context switches of a request, by cores, 400 connections", run
 
 
-def calls_of(place, server):
-    """The system calls of a server under load, and how many requests it received meanwhile."""
-    command = [found("wrk"), "-t1", "-c400", "-d8s", f"http://127.0.0.1:{server.port}/"]
-    load = place.start(command, {place.load_core}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        time.sleep(2)
-        with Strace(place, server) as strace:
-            time.sleep(3)
-        # Each answer is one of these.
-        requests = sum(number - errors for name, (number, errors) in strace.calls.items() if name in ("sendto", "sendmsg", "write", "writev"))
-        if requests == 0:
-            raise Unable(f"strace saw no request of {server.name}")
-        return strace.calls, requests
-    finally:
-        place.stop(load)
+def calls():
+    """Of a server on two cores, those that concern other cores, or a list of the kernel that they may share."""
+    counted = ("futex", "epoll_ctl", "epoll_wait", "membarrier", "write")
+
+    def contenders(place):
+        return {"heddle": own("bench-fixed-heddle", cores=2), "c-twin": c_twin("fixed", 2), "stock": own("bench-fixed-stock", cores=2)}
+
+    def run(place, options, results):
+        for name, command in contenders(place).items():
+            out = place.path(f"calls-{name}")
+            # Only these are stopped for: the kernel filters the others, so the load still saturates the server.
+            trace = [found("strace"), "-c", "-f", "--seccomp-bpf", "-e", f"trace={','.join(counted)}", "-o", out]
+            try:
+                server = Server(place, name, lambda port: trace + command(port), cores=set(place.cores[:2]))
+            except Unable as reason:
+                print(f"  without {reason}")
+                continue
+            try:
+                requests = sum(wrk(place, 400, "/")(server, options.seconds).rate * options.seconds for _ in range(2))
+                for pid in processes(server.process.pid)[1:]:
+                    os.kill(pid, signal.SIGTERM)
+                server.process.wait(30)
+            finally:
+                server.stop()
+            with open(out, encoding="utf-8") as file:
+                rows = dict(reversed(pair) for pair in re.findall(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$", file.read(), re.MULTILINE))
+            for call in counted:
+                each = int(rows.get(call, 0)) / requests
+                print(f"  {name:10} {each:>9.4f} {call} a request")
+                results.measured("calls", name, **{f"{call}_calls": [each]})
+
+    return "calls", "waits for locks, registrations and wake-ups of a request on two cores, 400 connections (strace)", run
 
 
 # -------------------------------------------------------------------------------------------- memory
@@ -348,4 +366,4 @@ def connections():
     return "connections", f"memory by the number of idle connections, to {shown[-1]:,}: the process's and the kernel's", run
 
 
-CASES = [locked_requests(), locked_tasks(), shared(), steals(), switches(), connections()]
+CASES = [locked_requests(), locked_tasks(), shared(), steals(), switches(), calls(), connections()]

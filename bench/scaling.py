@@ -156,7 +156,8 @@ def distributions(case, title, contenders, load_of):
             for share, values in by_share.items():
                 results.measured(case, name, **{f"p{share:g}_us": values})
         for name in samples:
-            if name != "heddle" and "heddle" in samples:
+            # The servers without parsing are there for their curves.
+            if name != "heddle" and "heddle" in samples and not name.startswith("fixed-"):
                 for field, suffix in (("mean_us", "mean"), ("p99_us", "p99")):
                     ratios(f"{case}-{suffix}/{name}", *([getattr(row, field) for row in samples[who]] for who in ("heddle", name)), results)
 
@@ -220,7 +221,11 @@ def bursts():
         finally:
             for server in servers.values():
                 server.stop()
-        print_table(case, samples, results)
+        # wrk has no latencies of single requests here.
+        for name, rows in samples.items():
+            cpu, rate = ([getattr(row, field) for row in rows] for field in ("cpu_us", "rate"))
+            print(f"  {name:10} {spread(cpu, '.2f'):>26} CPU µs/request {spread(rate, ',.0f'):>32} requests/s")
+            results.measured(case, name, cpu_us=cpu, rate=rate)
         for name in samples:
             if name != "heddle" and "heddle" in samples:
                 ratios(f"{case}/{name}", *([row.cpu_us for row in samples[who]] for who in ("heddle", name)), results)

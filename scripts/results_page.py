@@ -221,7 +221,7 @@ class Page:
         self.model(model)
 
     def model(self, model):
-        """Throughput by cores if every locked instruction of a request were on one line of memory, which only one core has at a time."""
+        """Throughput by cores if all that a request locks were on one line of memory, which only one core has at a time."""
         self.add('<section class="figure">', f"<h3>{escape(model['title'])}</h3>", f"<p>{escape(model['text'])}</p>")
         transfer = self.numbers(model["transfer"])[0]
         lines, rows = [], []
@@ -236,7 +236,7 @@ class Page:
             lines.append((server["name"], [(cores, min(cores / request, 1 / serial if serial > 0 else cores / request), None, None) for cores in model["cores"]], True))
         lines += [(one["name"], [(*point, None, None) for point in one["given"]], True) for one in model.get("given", [])]
         self.add(plot.curve("cores", "requests/s, at most", lines, True))
-        self.add('<div class="wide"><table>', "<tr><th>server</th><th>µs of processor time a request, one core</th><th>locked instructions a request</th><th>cores until one line is the limit</th></tr>")
+        self.add('<div class="wide"><table>', "<tr><th>server</th><th>µs of processor time a request, one core</th><th>locked instructions on mutexes a request</th><th>cores until one line is the limit</th></tr>")
         for name, *cells in rows:
             self.add(f"<tr><td>{escape(name)}</td>" + "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells) + "</tr>")
         self.add("</table></div>", f"<p class=\"soft\">A line of memory that two cores write in turn: {escape(self.text(model['transfer']))} ns each time.</p>")
