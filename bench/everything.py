@@ -38,7 +38,7 @@ QUICK = {
     "rendezvous": ["table1-10", "two-party", "examples-filter"],
     "mpi": ["pingpong", "trapezoid"],
     "bytes": ["decimal", "hash", "decode"],
-    "growth": ["locked-requests", "shared"],
+    "growth": ["shared", "calls"],
 }
 
 

@@ -18,7 +18,7 @@ from harness import BUILD, Unable, core_counts, found, how_to_get, in_turn, proc
 from servers import Server, ServerPlace, c_twin, heddle, memory_of, nginx, own, settled_memory, start_all, wrk
 
 # Seconds of load: what both have in common is not counted.
-FEW, MANY = 2, 6
+FEW, MANY = 1, 4
 # Without the runtime's clock tick, which takes a lock now and then.
 STILL = ("+RTS", "-V0", "-RTS")
 
@@ -169,6 +169,7 @@ def shared():
         if not os.path.exists(program):
             raise Unable(f"shared is not there; {how_to_get(program)}")
         kinds = [(f"{kind}-on-{count}", kind, count if kind != "barrier" else count - 1) for kind in ("line", "own", "barrier") for count in core_counts(place)]
+        kinds.append(("wake", "wake", 1))
         samples = {name: [] for name, _, _ in kinds}
         asked = {name: (kind, threads) for name, kind, threads in kinds}
         for name in in_turn(samples, options.rounds):
@@ -179,7 +180,7 @@ def shared():
             print(f"  {name:14} {spread(values, '.1f'):>26} ns")
             results.measured("shared", name, ns=values)
 
-    return "shared", "an atomic addition to a line that others write, to an own line, and a membarrier, by cores", run
+    return "shared", "an atomic addition to a line that others write, to an own line, a membarrier, by cores; waking another core", run
 
 
 def steals():

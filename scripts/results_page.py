@@ -104,9 +104,9 @@ def groups(seeds):
     for entry in seeds["growth"]:
         yield [entry["result"]], entry["command"]
     for server in seeds["model"]["server"]:
-        for name in ("cost", "shared"):
+        for name in ("cost", "waits"):
             yield [server[name]], seeds["model"]["command"]
-    yield [seeds["model"]["transfer"]], seeds["model"]["command"]
+    yield [seeds["model"]["wake"]], seeds["model"]["command"]
 
 
 def missing(results, seeds):
@@ -221,25 +221,24 @@ class Page:
         self.model(model)
 
     def model(self, model):
-        """Throughput by cores if all that a request locks were on one line of memory, which only one core has at a time."""
+        """Throughput by cores, if each core adds as many waits as the second does."""
         self.add('<section class="figure">', f"<h3>{escape(model['title'])}</h3>", f"<p>{escape(model['text'])}</p>")
-        transfer = self.numbers(model["transfer"])[0]
-        lines, rows = [], []
+        wake, lines, rows = self.numbers(model["wake"])[0], [], []
         for server in model["server"]:
-            cost, shared = self.numbers(server["cost"])[0], self.numbers(server["shared"])[0]
-            if None in (transfer, cost, shared):
-                rows.append((server["name"], "not measured", "", ""))
-                continue
-            request, serial = cost * 1e-6, shared * transfer * 1e-9
-            most = request / serial if serial > 0 else None
-            rows.append((server["name"], self.text(server["cost"]), self.text(server["shared"]), f"{most:,.0f}" if most else "no limit"))
-            lines.append((server["name"], [(cores, min(cores / request, 1 / serial if serial > 0 else cores / request), None, None) for cores in model["cores"]], True))
+            cost, waits = self.numbers(server["cost"])[0], self.numbers(server["waits"])[0]
+            limit, points = "", []
+            if None not in (wake, cost, waits):
+                request, together = cost * 1e-6, waits * wake * 1e-9
+                points = [(cores, cores / (request + (cores - 1) * together), None, None) for cores in model["cores"]]
+                limit = f"{1 / together:,.0f}" if together > 0 else "no limit"
+            rows.append((server["name"], self.text(server["cost"]), self.text(server["waits"]), limit))
+            lines.append((server["name"], points, True))
         lines += [(one["name"], [(*point, None, None) for point in one["given"]], True) for one in model.get("given", [])]
-        self.add(plot.curve("cores", "requests/s, at most", lines, True))
-        self.add('<div class="wide"><table>', "<tr><th>server</th><th>µs of processor time a request, one core</th><th>locked instructions on mutexes a request</th><th>cores until one line is the limit</th></tr>")
+        self.add(plot.curve("cores", "requests/s", lines, True))
+        self.add('<div class="wide"><table>', "<tr><th>server</th><th>µs a request, one core</th><th>waits a request, two cores</th><th>requests/s that no number of cores exceeds</th></tr>")
         for name, *cells in rows:
             self.add(f"<tr><td>{escape(name)}</td>" + "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells) + "</tr>")
-        self.add("</table></div>", f"<p class=\"soft\">A line of memory that two cores write in turn: {escape(self.text(model['transfer']))} ns each time.</p>")
+        self.add("</table></div>", f"<p class=\"soft\">Waking a thread that sleeps on another core: {escape(self.text(model['wake']))} ns.</p>")
         self.add(f"<p><code>{escape(model['command'])}</code></p>", f"<p class=\"soft\">{escape(model['limits'])}</p>", "</section>")
 
     def runs(self):

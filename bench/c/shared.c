@@ -3,11 +3,13 @@
  *
  *   shared --line THREADS       nanoseconds for an atomic addition to one word, by so many threads in turn
  *   shared --own THREADS        nanoseconds of each for one to a word in a line of its own
+ *   shared --wake 1             nanoseconds for a thread to wake another one on the next core, which sleeps in futex(2)
  *   shared --barrier THREADS    nanoseconds for a membarrier(2), while so many other threads run
  *
  * Prints "timed NS". Each thread has a core of its own, as far as there are some.
  */
 #define _GNU_SOURCE
+#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +20,7 @@
 
 #include "common.h"
 
-enum { MOST = 64, ROUNDS = 4000000, TURNS = 1000000, BARRIERS = 20000, LINE = 128 };
+enum { MOST = 64, ROUNDS = 4000000, TURNS = 1000000, WAKES = 50000, BARRIERS = 20000, LINE = 128 };
 
 static _Alignas(LINE) atomic_long words[MOST][LINE / sizeof(atomic_long)];
 static atomic_bool begun, ended;
@@ -76,6 +78,25 @@ static void *add_in_turn(void *argument)
     return NULL;
 }
 
+static atomic_int turn_of;
+
+/* Two threads sleep and wake each other in turn. */
+static void *wake_in_turn(void *argument)
+{
+    int number = (int)(long)argument;
+    stay_on(number);
+    wait_for_all();
+    int64_t before = now_ns();
+    for (long i = 0; i < WAKES; i++) {
+        while (atomic_load(&turn_of) != number)
+            syscall(SYS_futex, &turn_of, FUTEX_WAIT_PRIVATE, !number, NULL, NULL, 0);
+        atomic_store(&turn_of, !number);
+        syscall(SYS_futex, &turn_of, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
+    spent[number] = (double)(now_ns() - before) / (2 * WAKES);
+    return NULL;
+}
+
 static void *run(void *argument)
 {
     stay_on(1 + (int)(long)argument);
@@ -100,7 +121,7 @@ static void finish(long count)
         pthread_join(threads[i], NULL);
 }
 
-static double additions(long count, void *(*body)(void *))
+static double timed(long count, void *(*body)(void *))
 {
     double sum = 0;
     members = count;
@@ -130,14 +151,15 @@ static double barriers(long count)
 
 int main(int argc, char **argv)
 {
-    long line = -1, own = -1, barrier = -1;
+    long line = -1, own = -1, wake = -1, barrier = -1;
     parse_options(argc, argv,
                   (struct option_number[]){
-                      {"--line", &line, 1, MOST}, {"--own", &own, 1, MOST}, {"--barrier", &barrier, 0, MOST - 1}, {NULL, NULL, 0, 0}});
-    if ((line >= 0) + (own >= 0) + (barrier >= 0) != 1) {
-        fprintf(stderr, "usage: shared --line THREADS | --own THREADS | --barrier THREADS\n");
+                      {"--line", &line, 1, MOST}, {"--own", &own, 1, MOST}, {"--wake", &wake, 1, 1}, {"--barrier", &barrier, 0, MOST - 1}, {NULL, NULL, 0, 0}});
+    if ((line >= 0) + (own >= 0) + (wake >= 0) + (barrier >= 0) != 1) {
+        fprintf(stderr, "usage: shared --line THREADS | --own THREADS | --wake 1 | --barrier THREADS\n");
         return 2;
     }
-    printf("timed %.2f\n", barrier >= 0 ? barriers(barrier) : line >= 0 ? additions(line, add_in_turn) : additions(own, add));
+    double ns = barrier >= 0 ? barriers(barrier) : wake >= 0 ? timed(2, wake_in_turn) : line >= 0 ? timed(line, add_in_turn) : timed(own, add);
+    printf("timed %.2f\n", ns);
     return 0;
 }
