@@ -221,9 +221,9 @@ def semaphores():
     return "semaphore", "a unit taken and given back, a thread on each core", run
 
 
-# Calls of fib below which there are no tasks: from 1 task in 1 call to 1 in some 10,000.
-GRAINS = (1, 4, 8, 12, 16, 20, 24)
-GRAIN_SIZE = 32
+# Calls of fib below which there are no tasks: a task is from some tenths of a microsecond to some milliseconds long.
+GRAINS = (8, 12, 16, 20, 24, 28)
+GRAIN_SIZE = 36
 
 
 def grains():
