@@ -324,6 +324,10 @@ bench-mpi: bench-programs ## MPI against C and mpi4py, under Open MPI and MPICH
 bench-find: bench-programs ## heddle find against C, GNU find, fd, bfs and the seed's programs
 	@python3 bench/run.py find $(BENCH)
 
+.PHONY: bench-growth
+bench-growth: bench-programs ## what would grow with cores, counted: locked instructions, barriers, context switches, bytes
+	@python3 bench/run.py growth $(BENCH)
+
 .PHONY: bench-bytes
 bench-bytes: bench-programs ## numbers, UTF-8, JSON, hashes against bytestring, text, aeson, hashable, simdjson and C
 	@python3 bench/run.py bytes $(BENCH)

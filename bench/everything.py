@@ -21,7 +21,7 @@ from harness import BENCH, BUILD, machine, now
 
 ROOT = os.path.dirname(BENCH)
 RECORDED = os.path.join(ROOT, "docs", "results")
-SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes")
+SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes", "growth")
 # One or two cases for each document and each front; --list prints them.
 QUICK = {
     "io": ["fixed-400", "echo-1", "timer"],
@@ -32,12 +32,13 @@ QUICK = {
     "gateways": ["proxy-1KB"],
     "operate": ["gzip-static"],
     "openflow": ["openflow-one"],
-    "par": ["fork", "semaphore", "fib"],
+    "par": ["fork", "semaphore"],
     "find": ["seed"],
-    "coroutine": ["hop", "fused"],
-    "rendezvous": ["table1-2", "table1-10", "two-party", "examples-filter"],
+    "coroutine": ["hop"],
+    "rendezvous": ["table1-10", "two-party", "examples-filter"],
     "mpi": ["pingpong", "trapezoid"],
     "bytes": ["decimal", "hash", "decode"],
+    "growth": ["shared", "calls"],
 }
 
 

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import tempfile
 
-from harness import BUILD, HEDDLE, Unable, Workplace, found, in_turn, ratios, spread
+from harness import BUILD, HEDDLE, Unable, Workplace, core_counts, found, in_turn, ratios, spread
 
 ENOUGH = 100000
 # A sample is the median of as many runs in a row.
@@ -318,9 +318,10 @@ def ancestors():
     def run(place, options, results):
         root = place.plain_tree(options)
         seen = place.path("statistics")
-        contenders = [("findseq", [], 1), ("findpar", [], 1), ("findpar", [], 2)]
+        counts = core_counts(place)
+        contenders = [("findseq", [], 1), *(("findpar", [], cores) for cores in counts)]
         contenders += [("findpar2", ["0"], 1), ("findpar2", ["1"], 2), ("findpar2", ["2"], 2), ("findpar2", ["8"], 2)]
-        contenders += [(name, [], cores) for name in NO_UNITS for cores in (1, 2)]
+        contenders += [(name, [], cores) for name in NO_UNITS for cores in counts]
         commands = {
             " ".join([name, *units, f"-N{cores}"]): ancestor(
                 name, [*units, NOWHERE, root], cores, f"-t{seen}", "--machine-readable"

@@ -58,6 +58,11 @@ def machine():
     return f"{os.cpu_count()} cores, {processor()}, Linux {platform.release().partition('-')[0]}"
 
 
+def core_counts(place):
+    """The numbers of cores that a curve has places for: the powers of two that this machine reaches."""
+    return [count for count in (1, 2, 4, 8, 16, 32) if count <= len(place.cores)]
+
+
 def now():
     return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
 
@@ -74,6 +79,39 @@ def said(*command):
 def commit():
     """The commit of this checkout, with -dirty when files differ from it."""
     return said("git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty") or "unknown"
+
+
+# Debian's packages that a suite measures with, or against.
+WEB = ("nginx", "h2o", "lighttpd", "wrk")
+PACKAGES = {
+    "io": ("wrk", "libghc-network-dev"),
+    "serve": (*WEB, "mighttpd2", "libghc-warp-dev", "strace"),
+    "wai": ("wrk", "libghc-warp-dev", "libghc-websockets-dev"),
+    "tls": (*WEB, "libssl-dev"),
+    "h2": (*WEB, "libssl-dev", "nghttp2-client"),
+    "gateways": (*WEB, "php-fpm"),
+    "operate": WEB,
+    "openflow": ("openvswitch-testcontroller",),
+    "par": ("libghc-monad-par-dev", "libghc-parallel-dev"),
+    "find": ("findutils", "fd-find", "bfs"),
+    "coroutine": ("libghc-conduit-dev", "libghc-pipes-dev", "ripgrep", "grep", "valgrind"),
+    "rendezvous": ("golang-go",),
+    "mpi": ("openmpi-bin", "mpich", "python3-mpi4py"),
+    "bytes": ("libghc-aeson-dev", "libghc-attoparsec-dev", "libghc-hashable-dev", "libsimdjson-dev"),
+    "growth": ("nginx", "wrk", "valgrind", "strace", "libghc-network-dev", "libghc-warp-dev", "libghc-monad-par-dev"),
+}
+
+
+def versions(suite):
+    """The versions of those that are installed as packages; and of Go, which seldom is."""
+    try:
+        query = ["dpkg-query", "-W", "-f", "${Package} ${Version}\\n", *PACKAGES.get(suite, ())]
+        lines = subprocess.run(query, capture_output=True, text=True, check=False).stdout.splitlines()
+    except OSError:
+        lines = []
+    known = dict(line.split() for line in lines if len(line.split()) == 2)
+    go = said("go", "version") if suite == "rendezvous" else None
+    return {**known, **({"golang-go": go.split()[2].removeprefix("go")} if go else {})}
 
 
 def hard_limit():
@@ -242,6 +280,7 @@ class Results:
             "machine": machine(),
             "commit": commit(),
             "compilers": {"ghc": said("ghc", "--numeric-version"), "cc": said("gcc", "-dumpfullversion")},
+            "versions": versions(suite),
             "options": {name: value for name, value in vars(options).items() if isinstance(value, (int, str)) and name != "keep"},
         }
         self.document = {"suite": suite, "runs": {}, "cases": []}

@@ -267,6 +267,32 @@ def pingpong():
     return "pingpong", "8 bytes to the other rank, or back", on_both("pingpong", 2, contenders, "ns", 1, pairs)
 
 
+# How often a message of so many bytes goes to and fro in one time.
+SIZES = {8: 2000, 64: 2000, 512: 2000, 4096: 1000, 32768: 300, 262144: 60, 1048576: 15, 4194304: 4}
+SIZE_TIMES = 20
+
+
+def sizes():
+    """What the article says of its simple interface: it copies, and a message of its own tells how long the next one is."""
+
+    def run(place, options, results):
+        for mpi in place.mpis:
+            for size, rounds in SIZES.items():
+                right = exactly(rounds)
+                contenders = [
+                    Contender("Heddle", haskell("pingpong", "bytes", size, rounds, SIZE_TIMES), right),
+                    Contender("Heddle, Simple", haskell("pingpong-simple", "bytes", size, rounds, SIZE_TIMES), right),
+                    Contender("C", c(mpi, "pingpong", size, rounds, SIZE_TIMES), right),
+                ]
+                samples = contest(place, mpi, 2, contenders, options)
+                print(f"  {size:,} bytes")
+                table(f"sizes-{size}", mpi, samples, "us", 1e3, results)
+                compare(f"sizes-{size}/{mpi}", samples, "Heddle", "C", results)
+                compare(f"sizes-{size}-simple/{mpi}", samples, "Heddle, Simple", "C", results)
+
+    return "sizes", "a message to the other rank, or back, by its size: memory, a value, C", run
+
+
 def bandwidth():
     def contenders(mpi):
         work = (MEGABYTE, MESSAGES, TIMES)
@@ -341,4 +367,4 @@ def pause():
     return "pause", "what a thread that waits in a receive adds to a small collection", run
 
 
-CASES = [trapezoid(), threads(), pingpong(), bandwidth(), allreduce(), reverse(), idle(), pause()]
+CASES = [trapezoid(), threads(), pingpong(), sizes(), bandwidth(), allreduce(), reverse(), idle(), pause()]

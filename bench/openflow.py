@@ -10,12 +10,13 @@ import statistics
 import subprocess
 import time
 
-from harness import HEDDLE, Unable, cpu_between, cpu_times, ratios, spread
+from harness import HEDDLE, Unable, core_counts, cpu_between, cpu_times, ratios, spread
+from scaling import load_cores
 from servers import Sample, Server, ServerPlace, c_twin, print_ratios, print_table, rounds_of, settled_memory, start_all
 
 
-def heddle(app="learning", *more):
-    return lambda port: [HEDDLE, "controller", "--listen", f"127.0.0.1:{port}", "--app", app, "--cores", "1", "--quiet", *more]
+def heddle(app="learning", *more, cores=1):
+    return lambda port: [HEDDLE, "controller", "--listen", f"127.0.0.1:{port}", "--app", app, "--cores", str(cores), "--quiet", *more]
 
 
 def testcontroller(place):
@@ -33,13 +34,14 @@ TEST_LINE = re.compile(
 class Load:
     """`heddle ofbench` with some arguments, once. The CPU is that between the end of the warming up and the end of the test."""
 
-    def __init__(self, place, *arguments, warmup=1000):
+    def __init__(self, place, *arguments, warmup=1000, cores=None):
         self.place, self.arguments, self.warmup, self.last = place, arguments, warmup, None
+        self.cores = cores or {place.load_core}
 
     def __call__(self, server, seconds):
         command = [HEDDLE, "ofbench", "-p", str(server.port), "-l", "1", "-m", str(1000 * seconds), "-w", str(self.warmup), *self.arguments]
         before_all = cpu_times(server.process.pid)
-        process = self.place.start(command, {self.place.load_core}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        process = self.place.start(command, self.cores, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             process.stdout.readline()
             # Connecting takes less than the tenth of a second that is left out here.
@@ -96,6 +98,53 @@ def compared(name, title, arguments, contenders, outstanding=None):
             results.figure(f"{name}-fairness", fairness["heddle"], "ratio", ".2f")
 
     return name, title, run
+
+
+# As the paper's: 100 switches of 1,000 hosts, 512 requests unanswered each.
+FULL = ("-s", "100", "-M", "1000", "-t")
+
+
+def by_cores():
+    """Figure 16, and of the greatest number of cores the distribution of Figure 17."""
+    case = "openflow-cores"
+
+    def run(place, options, results):
+        servers, loads, times = {}, {}, {}
+        counts = core_counts(place)
+        try:
+            for count in counts:
+                cores = load_cores(place, count)
+                if cores & set(place.cores[:count]):
+                    print(f"  on {count} cores the load shares them with the controller")
+                for name, command in {"heddle": heddle(cores=count), "c-twin": c_twin("learning", count)}.items():
+                    try:
+                        server = Server(place, f"{name}-on-{count}", command, cores=set(place.cores[:count]))
+                    except Unable as reason:
+                        print(f"  without {reason}")
+                        continue
+                    servers[server.name] = server
+                    loads[server.name] = Load(place, *FULL, "--threads", str(len(cores)), cores=cores)
+                    times[server.name] = []
+
+            def load(server, seconds):
+                sample = loads[server.name](server, seconds)
+                times[server.name].append([float(loads[server.name].last.group(at)) for at in range(2, 7)])
+                return sample
+
+            samples = rounds_of(servers, load, options)
+        finally:
+            for server in servers.values():
+                server.stop()
+        print_table(case, samples, results)
+        for name, rows in times.items():
+            for share, values in zip(("p50", "p90", "p99", "p99.9", "p100"), zip(*rows[1:])):
+                results.measured("openflow-times", name, **{f"{share}_us": list(values)})
+        for count in counts:
+            pair = [samples.get(f"{name}-on-{count}") for name in ("heddle", "c-twin")]
+            if all(pair):
+                ratios(f"{case}-{count}/c-twin", *([row.cpu_us for row in rows] for rows in pair), results)
+
+    return case, "100 switches of 1,000 hosts, 512 requests unanswered each, by cores: throughput and latencies", run
 
 
 TWIN = {"heddle": lambda place: heddle(), "c-twin": lambda place: c_twin("learning")}
@@ -193,7 +242,7 @@ def open_loop():
 
 
 CASES = [
-    compared("openflow-full", "100 switches of 1,000 hosts, 512 requests unanswered each", ["-s", "100", "-M", "1000", "-t"], TWIN, outstanding=51200),
+    compared("openflow-full", "100 switches of 1,000 hosts, 512 requests unanswered each", list(FULL), TWIN, outstanding=51200),
     compared("openflow-one", "100 switches of 1,000 hosts, one request unanswered each", ["-s", "100", "-M", "1000"], TWIN),
     compared("openflow-full13", "the same as openflow-full, OpenFlow 1.3", ["-s", "100", "-M", "1000", "-t", "--of13"], {"heddle": lambda place: heddle()}),
     compared(
@@ -202,6 +251,7 @@ CASES = [
         ["-s", "16", "-M", "100", "--window", "8"],
         {"heddle": lambda place: heddle(), "ovs-testcontroller": testcontroller},
     ),
+    by_cores(),
     hosts(),
     storm(),
     open_loop(),

@@ -16,6 +16,7 @@ import threading
 import time
 
 from harness import HEDDLE, Unable, found, processes, ratios, spread
+import servers
 from servers import PAGE, Server, ServerPlace, c_twin, heddle, peer, print_ratios, print_table, rounds_of, settled_memory, start_all, wrk
 from fronts import built
 
@@ -62,7 +63,7 @@ def configured(place, *more):
 
 
 def nginx(place, **more):
-    return peer(place, "nginx", "nginx", ["-p", "@PREFIX@", "-e", "stderr", "-c", "@PREFIX@/nginx.conf"], "off", more)
+    return servers.nginx(place, "off", **more)
 
 
 # ------------------------------------------------------------------------------- threads and processes

@@ -13,7 +13,7 @@ import os
 import statistics
 import subprocess
 
-from harness import BUILD, Unable, Workplace, how_to_get, in_turn, ratios, spread
+from harness import BUILD, Unable, Workplace, core_counts, how_to_get, in_turn, ratios, spread
 
 AREAS = ("1m", "4m", "32m", "128m")
 TIMES = 4
@@ -68,8 +68,9 @@ class ParallelPlace(Workplace):
 
     def once(self, who, work, area):
         """One process; or two at the same time, a core for each, and their mean."""
-        kinds = {"-N1": [{self.cores[0]}], "-N2": [set(self.cores[:2])], "twice": [{core} for core in self.cores[:2]]}
-        processes = [self.begin(who.library, work, cores, area) for cores in kinds[who.how]]
+        alone = who.how == "twice"
+        kinds = [{core} for core in self.cores[:2]] if alone else [set(self.cores[: int(who.how[2:])])]
+        processes = [self.begin(who.library, work, cores, area) for cores in kinds]
         runs = [self.end(process, who.library) for process in processes]
         return Run(*(statistics.mean(column) for column in zip(*runs)))
 
@@ -220,9 +221,52 @@ def semaphores():
     return "semaphore", "a unit taken and given back, a thread on each core", run
 
 
+# Calls of fib below which there are no tasks: a task is from some tenths of a microsecond to some milliseconds long.
+GRAINS = (8, 12, 16, 20, 24, 28)
+GRAIN_SIZE = 36
+
+
+def grains():
+    """The granularity of the chapter and of the paper: what a program gains from cores, by the work of a task."""
+
+    def run(place, options, results):
+        counts = core_counts(place)
+        alone = Contender("seq", "-N1")
+        every = [(Contender(library, f"-N{count}"), grain) for library in LIBRARIES for count in counts for grain in GRAINS]
+        samples = {}
+        for who, grain in [(alone, GRAINS[-1]), *every]:
+            try:
+                place.once(who, ("fib", GRAIN_SIZE, grain), "4m")
+                samples[who, grain] = []
+            except Unable as reason:
+                print(f"  without {reason}")
+        for who, grain in in_turn(samples, options.rounds):
+            samples[who, grain].append(place.once(who, ("fib", GRAIN_SIZE, grain), "4m"))
+        base = [row.wall_ms for row in samples.get((alone, GRAINS[-1]), [])]
+        if not base:
+            raise Unable("the sequential program did not run")
+        print(f"  {'':24} {'wall ms':>28}  {'times faster':>20}")
+        for (who, grain), rows in samples.items():
+            wall = [row.wall_ms for row in rows]
+            gain = [one / time for one, time in zip(base, wall)]
+            print(f"  {' '.join(who) + ' ' + str(grain):24} {spread(wall, '.1f'):>28}  {spread(gain, '.2f'):>20}")
+            name = " ".join(who) if who is alone else f"{' '.join(who)} {grain}"
+            results.measured("grains", name, wall_ms=wall, times_faster=gain)
+        for count in counts:
+            for grain in GRAINS:
+                mine = samples.get((Contender("heddle", f"-N{count}"), grain))
+                for library in LIBRARIES[1:]:
+                    theirs = samples.get((Contender(library, f"-N{count}"), grain))
+                    if mine and theirs:
+                        ratios(f"grains-{grain}-N{count}/{library}", *([row.wall_ms for row in rows] for rows in (mine, theirs)), results)
+
+    return "grains", f"Fibonacci number {GRAIN_SIZE} by the size of a task and by cores", run
+
+
 CASES = [
     fork_and_get(),
     semaphores(),
     *(fine(workload) for workload in FINE),
     *(scaling(workload) for workload in COARSE),
+    grains(),
 ]

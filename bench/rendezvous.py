@@ -16,7 +16,7 @@ import os
 import statistics
 import subprocess
 
-from harness import BENCH, BUILD, HEDDLE, Unable, Workplace, how_to_get, in_turn, ratios, spread
+from harness import BENCH, BUILD, HEDDLE, Unable, Workplace, core_counts, how_to_get, in_turn, ratios, spread
 
 AREAS = ("1m", "4m", "32m")
 SAMPLE = 0.25e9
@@ -270,11 +270,6 @@ def answers(text):
     return {way: statistics.median(list_[1:]) for way, list_ in times.items()}
 
 
-def core_counts(place):
-    """The numbers of cores that a curve has places for: the powers of two that this machine reaches."""
-    return [count for count in (1, 2, 4, 8, 16) if count <= len(place.cores)]
-
-
 def example(program, what, case=None, more=()):
     case = case or program
 
@@ -295,14 +290,6 @@ def example(program, what, case=None, more=()):
             milliseconds = [time / 1e6 for time in times]
             print(f"  {way:16}  {spread(milliseconds, '.3f'):>28}  {spread(gain, '.2f'):>22}")
             results.measured(f"examples-{case}", way, wall_ms=milliseconds)
-        # The figures' curves: each way by cores. Sequential is the same everywhere.
-        for count in core_counts(place):
-            curve = collections.defaultdict(list)
-            for _ in range(options.rounds):
-                for way, time in answers(place.output([*command, "--cores", str(count)], f"-N{count}")).items():
-                    curve[way].append(time / 1e6)
-            for way, times in curve.items():
-                results.measured(f"examples-{case}", f"{way}-on-{count}", wall_ms=times)
         for way in samples:
             if way not in ("sequential", "par/pseq"):
                 ratios(f"examples-{case}-{way}/sequential", samples[way], base, results)
@@ -313,6 +300,48 @@ def example(program, what, case=None, more=()):
                 results.ratio(f"examples-{case}-{way}-speed-up", reached)
 
     return f"examples-{case}", what, run
+
+
+def by_cores(program, what, case=None, more=(), count_answers=ANSWERS):
+    """A figure's curve: each way by cores. The first answer of a way is not counted, as above."""
+    case = f"cores-{case or program}"
+
+    def run(place, options, results):
+        counts = core_counts(place)
+        times = collections.defaultdict(list)
+        for name in in_turn(map(str, counts), options.rounds):
+            command = [EXAMPLES, program, "--times", "--rounds", str(count_answers), *more, "--cores", name]
+            for way, time in answers(place.output(command, f"-N{name}")).items():
+                times[way, name].append(time / 1e6)
+        print(f"  {'way on cores':>20}  {'wall ms':>28}")
+        for (way, count), values in sorted(times.items()):
+            print(f"  {way + ' on ' + count:>20}  {spread(values, '.2f'):>28}")
+            results.measured(case, f"{way} on {count}", wall_ms=values)
+        for count in map(str, counts):
+            for way, number in times:
+                if number == count and way not in ("sequential", "par/pseq"):
+                    ratios(f"{case}-{count}-{way}/sequential", times[way, count], times["sequential", count], results)
+
+    return case, f"{what}, by cores", run
+
+
+def by_jobs(program, jobs, what):
+    """The server of Figure 27, by the size of the jobs that it gives out."""
+    case = f"jobs-{program}"
+
+    def run(place, options, results):
+        counts = core_counts(place)
+        times = collections.defaultdict(list)
+        for name in in_turn([f"{job} on {count}" for job in jobs for count in counts], options.rounds):
+            job, _, count = name.partition(" on ")
+            command = [EXAMPLES, program, "--times", "--rounds", str(ANSWERS), "--job", job, "--cores", count, "--only", "det"]
+            times[name].append(answers(place.output(command, f"-N{count}"))["det"] / 1e6)
+        print(f"  {'job on cores':>20}  {'wall ms':>28}")
+        for name, values in times.items():
+            print(f"  {name:>20}  {spread(values, '.2f'):>28}")
+            results.measured(case, name, wall_ms=values)
+
+    return case, f"{what}, by the size of a job", run
 
 
 def intervals():
@@ -345,6 +374,14 @@ CASES = [
     example("sat", "Figures 21 and 22: 600 variables, 2,500 clauses, no model"),
     example("search", "Figures 23 and 24: a key in a list of 420,000 numbers"),
     intervals(),
+    by_cores("maximum", "Figure 19: the greatest of 400,000 numbers"),
+    by_cores("maximum", "Figure 19: the greatest of 40,000,000 numbers", "maximum-long", ["--size", "40000000", "--repeat", "1"]),
+    by_cores("sat", "Figure 21: 600 variables, 2,500 clauses, no model", count_answers=2),
+    by_cores("search", "Figure 23: a key in a list of 420,000 numbers"),
+    by_cores("filter", "Figure 25: a filter over 50,000 samples"),
+    by_cores("histogram", "Figure 26: the shades of a picture of 565 KB"),
+    by_jobs("filter", (10, 50, 250, 1000, 5000, 25000), "Figure 25: a filter over 50,000 samples"),
+    by_jobs("histogram", (250, 1000, 5000, 25000, 100000), "Figure 26: the shades of a picture of 565 KB"),
     example("filter", "Figures 25 and 27: a filter over 50,000 samples"),
     example("histogram", "Figures 26 and 27: the shades of a picture of 565 KB"),
     example("histogram", "the same 100 times over, in jobs of 100,000 pixels", "histogram-long", ["--size", "100", "--job", "100000", "--repeat", "1"]),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Heddle against C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
-usage: run.py io|serve|wai|tls|h2|gateways|operate|openflow|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
+usage: run.py io|serve|wai|tls|h2|gateways|operate|openflow|par|rendezvous|coroutine|find|mpi|bytes|growth [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
               [--lines N] [--reloads N] [--only NAME]... [--list] [--keep [FILE]]
 
 All contenders of a case run in turn within each round, and a ratio compares two measurements of one round;
@@ -20,17 +20,19 @@ import coroutines
 import finding
 import fronts
 import gateways
+import growth
 import mpi
 import openflow
 import operate
 import parallel
 import rendezvous
+import scaling
 import servers
 from harness import BENCH, Results, Unable, conclude, machine, now, prepare_process
 
 SUITES = {
-    "io": (servers.ServerPlace, servers.CASES["io"]),
-    "serve": (servers.ServerPlace, servers.CASES["serve"]),
+    "io": (servers.ServerPlace, servers.CASES["io"] + scaling.IO_CASES),
+    "serve": (servers.ServerPlace, servers.CASES["serve"] + scaling.SERVE_CASES),
     "wai": (servers.ServerPlace, fronts.CASES["wai"]),
     "tls": (fronts.FrontPlace, fronts.CASES["tls"]),
     "gateways": (gateways.GatewayPlace, gateways.CASES),
@@ -41,6 +43,7 @@ SUITES = {
     "rendezvous": (rendezvous.RendezvousPlace, rendezvous.CASES),
     "coroutine": (coroutines.CoroutinePlace, coroutines.CASES),
     "mpi": (mpi.MpiPlace, mpi.CASES),
+    "growth": (growth.GrowthPlace, growth.CASES),
     "find": (finding.FindPlace, finding.CASES),
     "bytes": (bytework.BytePlace, bytework.CASES),
 }

@@ -63,7 +63,7 @@ def free_port():
 class Server:
     """A running server: its process and its port."""
 
-    def __init__(self, place, name, command, cores=None):
+    def __init__(self, place, name, command, cores=None, patience=10):
         self.place, self.name, self.port = place, name, free_port()
         self.log = place.path(f"{name}-{self.port}.log")
         arguments = command(self.port)
@@ -79,7 +79,7 @@ class Server:
                 stderr=log,
                 cwd=place.folder,
             )
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + patience
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
@@ -90,7 +90,7 @@ class Server:
                     place.stop(self.process)
                     with open(self.log, encoding="utf-8", errors="replace") as log:
                         said = " / ".join(log.read().strip().splitlines()[-3:])
-                    what = "ended at once" if ended else "did not listen within 10 s"
+                    what = "ended at once" if ended else f"did not listen within {patience} s"
                     raise Unable(f"{name}: {' '.join(arguments)} {what}; it said: {said or 'nothing'}") from None
                 time.sleep(0.02)
 
@@ -107,9 +107,9 @@ class Server:
         self.place.stop(self.process)
 
 
-def own(name, *more):
+def own(name, *more, cores=1):
     """One of our own programs in bench/build, which take PORT CAPS."""
-    return lambda port: [os.path.join(BUILD, name), str(port), "1", *more]
+    return lambda port: [os.path.join(BUILD, name), str(port), str(cores), *more]
 
 
 def c_twin(name, threads=1):
@@ -138,6 +138,7 @@ def peer(place, name, program, arguments, sendfile="on", more=None):
             "SENDFILE": sendfile,
             "ACCESS": "off",
             "COMPRESSED": "",
+            "WORKERS": 1,
             **(more or {}),
         }
         for file_name in os.listdir(os.path.join(BENCH, "peers")):
@@ -151,8 +152,12 @@ def peer(place, name, program, arguments, sendfile="on", more=None):
     return command
 
 
-def nginx(place, sendfile):
-    return peer(place, "nginx", "nginx", ["-p", "@PREFIX@", "-e", "stderr", "-c", "@PREFIX@/nginx.conf"], sendfile)
+def nginx(place, sendfile, **more):
+    return peer(place, "nginx", "nginx", ["-p", "@PREFIX@", "-e", "stderr", "-c", "@PREFIX@/nginx.conf"], sendfile, more)
+
+
+def mighttpd2(place):
+    return peer(place, "mighttpd2", "mighty", ["@PREFIX@/mighttpd2.conf", "@PREFIX@/mighttpd2.route"])
 
 
 def file_peers(place, sendfile):
@@ -160,9 +165,7 @@ def file_peers(place, sendfile):
         "nginx": nginx(place, sendfile),
         "h2o": peer(place, "h2o", "h2o", ["-c", "@PREFIX@/h2o.conf"]),
         "lighttpd": peer(place, "lighttpd", "lighttpd", ["-D", "-f", "@PREFIX@/lighttpd.conf"]),
-        "mighttpd2": peer(
-            place, "mighttpd2", "mighty", ["@PREFIX@/mighttpd2.conf", "@PREFIX@/mighttpd2.route"]
-        ),
+        "mighttpd2": mighttpd2(place),
     }
 
 
@@ -217,6 +220,17 @@ def wrk(place, connections, path, threads=1, cores=None, headers=(), scheme="htt
 
 
 def echoload(place, connections, message=64, websocket=False):
+    load = echo_values(place, connections, message, websocket)
+
+    def sample(server, seconds):
+        cpu, values = load(server, seconds)
+        return Sample(cpu / 1000 / values["round_trips"], values["rate"], values["p50_us"], values["p99_us"])
+
+    return sample
+
+
+def echo_values(place, connections, message=64, websocket=False):
+    """A load that answers with the server's CPU time in nanoseconds, and with all that echoload has measured."""
     program = os.path.join(BUILD, "echoload")
     if not os.path.exists(program):
         raise Unable(f"echoload is not there; {how_to_get(program)}")
@@ -241,8 +255,7 @@ def echoload(place, connections, message=64, websocket=False):
         if first != "begin\n" or process.returncode != 0:
             raise Unable(f"{server.name}: echoload failed: {(first + second + rest).strip()}")
         words = second.split()
-        values = {name: float(value) for name, value in zip(words[::2], words[1::2])}
-        return Sample(cpu / 1000 / values["round_trips"], values["rate"], values["p50_us"], values["p99_us"])
+        return cpu, {name: float(value) for name, value in zip(words[::2], words[1::2])}
 
     return load
 
@@ -465,8 +478,9 @@ def idle():
     return "idle-memory", "memory of idle keep-alive connections (process memory; the kernel's is not in it)", run
 
 
-def memory_of(place, server, client, count):
-    """Memory after every thousand connections that have each made a request."""
+def memory_of(place, server, client, count, reading=None):
+    """Memory (or another reading of the server's process) after every thousand connections that have each made a request."""
+    reading = reading or settled_memory
     points = []
     process = place.start(
         client + ["--port", str(server.port), "--count", str(count), "--step", "1000"],
@@ -477,7 +491,7 @@ def memory_of(place, server, client, count):
     )
     try:
         for line in process.stdout:
-            points.append((int(line.split()[1]), settled_memory(server.process.pid)))
+            points.append((int(line.split()[1]), reading(server.process.pid)))
             if points[-1][0] == count:
                 break
             process.stdin.write("\n")

@@ -24,7 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join("docs", "results")
 INDEX = os.path.join(RESULTS, "README.md")
 PAGE = os.path.join(RESULTS, "index.html")
-SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes")
+SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes", "growth")
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 MARKED = re.compile(r"<!--=(.*?)-->(.*?)<!--/-->")
 NAMED = re.compile(r"`([^`\s]+)` (-?\d[\d,]*(?:\.\d+)?)( \[[^]]*\])?(?![\d.]*\d)")
@@ -69,6 +69,16 @@ def provenance(suite, what):
         return "; ".join(sorted({run["machine"] for run in suite["runs"].values()}))
     days = sorted(date[:10] for date in suite["runs"])
     return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+
+
+def middle(value):
+    """The number that counts."""
+    return value["median"]
+
+
+def interval(value):
+    """The bounds of what is printed in brackets; of a single sample none."""
+    return (value["least"], value["most"]) if value["samples"] is None or len(value["samples"]) > 1 else (None, None)
 
 
 def formatted(value, words=()):
@@ -175,7 +185,10 @@ def main():
     # Not above: it imports this module.
     import results_page
 
-    complaints += [f"{results_page.SEEDS}: there is no result {name}" for name in results_page.names(results_page.load()) if name not in results.values]
+    missing, notes = results_page.missing(results, results_page.load())
+    complaints += missing
+    if notes:
+        print(f"{results_page.SEEDS}: not recorded yet: {', '.join(notes)}")
     for path in pages() + [INDEX, PAGE]:
         before = open(path, encoding="utf-8").read() if os.path.exists(path) else ""
         if path == INDEX:

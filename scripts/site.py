@@ -215,12 +215,13 @@ class Site:
             self.page(path, api)
         for path in sorted(self.sources):
             self.source(path, api)
-        # The results' page names the papers by their Markdown's path.
+        # The results' page is read without this site, too: it names the papers by their Markdown's path, and leads to no other page.
         target = os.path.join(self.out, "docs/results/index.html")
         with open(target, encoding="utf-8") as file:
             text = file.read()
         with open(target, "w", encoding="utf-8") as file:
-            file.write(re.sub(r'(<a href="[^":#]*)\.md"', r'\1.html"', text))
+            text = re.sub(r'(<a href="[^":#]*)\.md"', r'\1.html"', text)
+            file.write(text.replace("<body>", '<body>\n<p><a href="../../index.html">Heddle</a></p>', 1))
         return len(self.pages), len(self.sources)
 
 

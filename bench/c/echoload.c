@@ -1,9 +1,10 @@
 /*
  * Load for the echo servers: connections that each send a message, wait until all of it is back,
  * and send it again. With --websocket 1 it is a WebSocket message of at most 125 bytes, masked on
- * its way there and not on its way back. Prints one line:
+ * its way there and not on its way back. Prints one line, with the round trips below which some
+ * shares of all were:
  *
- *   round_trips 123456 seconds 3.001 rate 41138.3 p50_us 23.1 p99_us 41.5
+ *   round_trips 123456 seconds 3.001 rate 41138.3 mean_us 24.0 p1_us 19.9 ... p50_us 23.1 ... p99.9_us 50.1
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -24,7 +25,9 @@ struct connection {
 
 static char message[1 << 20], answer[1 << 20], sink[1 << 20];
 static long message_bytes = 64, answer_bytes;
-static uint64_t round_trips;
+static uint64_t round_trips, nanoseconds_in_all;
+/* In percent; bench/scaling.py draws them. */
+static const double shares[] = {1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9};
 static bool counting;
 
 /* Latencies in buckets 1/64 apart: the index is the exponent and the next six bits. */
@@ -33,6 +36,7 @@ static uint64_t buckets[64 * 64];
 static void record(int64_t nanoseconds)
 {
     uint64_t value = nanoseconds < 64 ? 64 : (uint64_t)nanoseconds;
+    nanoseconds_in_all += value;
     int exponent = 63 - __builtin_clzll(value);
     buckets[exponent * 64 + ((value >> (exponent - 6)) & 63)]++;
 }
@@ -219,7 +223,10 @@ int main(int argc, char **argv)
     int64_t start = now_ns();
     run_until(epoll, start + milliseconds * 1000000);
     double seconds = (now_ns() - start) / 1e9;
-    printf("round_trips %llu seconds %.3f rate %.1f p50_us %.1f p99_us %.1f\n", (unsigned long long)round_trips, seconds,
-           round_trips / seconds, percentile(0.50), percentile(0.99));
+    printf("round_trips %llu seconds %.3f rate %.1f mean_us %.3f", (unsigned long long)round_trips, seconds,
+           round_trips / seconds, round_trips ? nanoseconds_in_all / 1e3 / round_trips : 0);
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
+        printf(" p%g_us %.1f", shares[i], percentile(shares[i] / 100));
+    printf("\n");
     return 0;
 }
