@@ -1,8 +1,8 @@
 """Par monads and sparks on one core and two: the cases of `run.py par`.
 
 The programs are those of bench/par, one for each library. They read the clocks themselves, around the
-work, so starting and ending are not in it; a process does the work several times, the first time is
-dropped, and the median of the others counts. Every program gets the allocation area (-A) that suits it best,
+work, so starting and ending are not in it; a process does the work once unmeasured and then several times, and the median
+of these counts. Every program gets the allocation area (-A) that suits it best,
 found by trying.
 
 A speed-up is over the sequential program, and its ceiling is what the machine gives to two sequential
@@ -16,7 +16,7 @@ import subprocess
 from harness import BUILD, Unable, Workplace, how_to_get, in_turn, ratios, spread
 
 AREAS = ("1m", "4m", "32m", "128m")
-TIMES = 4
+TIMES = 3
 LIBRARIES = ("heddle", "sparks", "monad-par")
 
 # Milliseconds of wall and CPU time, and what came out.
@@ -49,7 +49,7 @@ class ParallelPlace(Workplace):
         program = os.path.join(BUILD, f"bench-par-{library}")
         if not os.path.exists(program):
             raise Unable(f"bench-par-{library} is not there; {how_to_get(program)}")
-        command = [program, *map(str, work), str(TIMES), "+RTS", f"-N{len(cores)}", f"-A{area}"]
+        command = [program, "-n", str(TIMES), *map(str, work), "+RTS", f"-N{len(cores)}", f"-A{area}"]
         return self.start(command, cores, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def end(self, process, library):
@@ -63,7 +63,7 @@ class ParallelPlace(Workplace):
         if process.returncode != 0 or len(lines) != TIMES:
             said = complaint.strip().splitlines()[-1:] or ["nothing"]
             raise Unable(f"{library}: {' '.join(process.args)} ended with {process.returncode}; it said: {said[0]}")
-        rows = [(float(wall) / 1000, float(cpu) / 1000, int(answer)) for _, wall, cpu, answer in lines[1:]]
+        rows = [(int(wall) / 1e6, int(cpu) / 1e6, int(answer)) for _, wall, cpu, _bytes, answer in lines]
         return Run(*(statistics.median(column) for column in zip(*rows)))
 
     def once(self, who, work, area):
