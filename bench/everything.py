@@ -21,7 +21,7 @@ from harness import BENCH, BUILD, machine, now
 
 ROOT = os.path.dirname(BENCH)
 RECORDED = os.path.join(ROOT, "docs", "results")
-SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes")
+SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes", "measure")
 # One or two cases for each document and each front; --list prints them.
 QUICK = {
     "io": ["fixed-400", "echo-1", "timer"],
@@ -38,6 +38,7 @@ QUICK = {
     "rendezvous": ["table1-2", "table1-10", "two-party", "examples-filter"],
     "mpi": ["pingpong", "trapezoid"],
     "bytes": ["decimal", "hash", "decode"],
+    "measure": ["drift"],
 }
 
 

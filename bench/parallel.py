@@ -43,7 +43,7 @@ class ParallelPlace(Workplace):
     """Two cores for the programs, and no other load."""
 
     def describe(self, options):
-        return f"cores {self.cores[0]} and {self.cores[1]}; {options.rounds} rounds; median [least, most]"
+        return f"cores {self.cores[0]} and {self.cores[1]}; {options.rounds} rounds; estimate [95 % interval]"
 
     def begin(self, library, work, cores, area):
         program = os.path.join(BUILD, f"bench-par-{library}")
@@ -120,7 +120,7 @@ def scaling(workload):
             gain = [units * theirs / wall for theirs, wall in zip(base, walls(samples, who))]
             print(
                 f"  {' '.join(who):16}  {spread(walls(samples, who), '.1f'):>26}  {cpu:>8.1f}"
-                f"  {spread(gain, '.2f'):>18}  {areas[who]}"
+                f"  {spread(gain, '.2f', 'ratio'):>18}  {areas[who]}"
             )
             record(workload, who, rows, results)
         for mine, theirs in zip((ones[0], twos[0]), (ones[1:], twos[1:])):
@@ -135,7 +135,7 @@ def scaling(workload):
             ratios(f"{workload}-N1/seq", walls(samples, ones[0]), base, results)
         if twos[0] in samples:
             reached = [most / wall for most, wall in zip(both, walls(samples, twos[0]))]
-            print(f"  speed-up of heddle -N2, where the ceiling is 2: {spread(reached, '.2f')}")
+            print(f"  speed-up of heddle -N2, where the ceiling is 2: {spread(reached, '.2f', 'ratio')}")
             results.ratio(f"{workload}-speed-up", reached)
 
     return workload, title, run

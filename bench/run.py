@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Heddle against C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
-usage: run.py io|serve|wai|tls|h2|gateways|operate|openflow|par|rendezvous|coroutine|find|mpi|bytes [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
+usage: run.py io|serve|wai|tls|h2|gateways|operate|openflow|par|rendezvous|coroutine|find|mpi|bytes|measure [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
               [--only NAME]... [--list] [--keep [FILE]]
 
 All contenders of a case run in turn within each round, and a ratio compares two measurements of one round;
@@ -20,6 +20,7 @@ import coroutines
 import finding
 import fronts
 import gateways
+import measuring
 import mpi
 import openflow
 import operate
@@ -43,6 +44,7 @@ SUITES = {
     "mpi": (mpi.MpiPlace, mpi.CASES),
     "find": (finding.FindPlace, finding.CASES),
     "bytes": (bytework.BytePlace, bytework.CASES),
+    "measure": (measuring.MeasurePlace, measuring.CASES),
 }
 
 

@@ -52,9 +52,9 @@ dt { color: var(--soft) } dd { margin: 0 }
 <body>
 <h1>The documents, measured again</h1>
 <p>For every figure and table of the documents that describe Heddle's systems: their number, ours, the peer's, and the command
-that measures it. A ratio is Heddle's cost divided by the peer's, so below 1 Heddle needs less. It is the median of the rounds of one
-run, in which all contenders took turns, with the least and the greatest; of five rounds or more these two enclose the median of all
-rounds with a probability of 94 % or more.</p>
+that measures it. A ratio is Heddle's cost divided by the peer's, so below 1 Heddle needs less. All contenders of a run take turns; the
+ratio is estimated from those of the rounds, and has a 95 % interval in brackets. The lines in bars and
+at points are such intervals, too.</p>
 """
 
 
@@ -77,15 +77,14 @@ class Page:
     # ------------------------------------------------------------------------------------ plots
 
     def bars(self, unit, rows, log=False):
-        """A bar for each contender, with a line from the least to the greatest sample."""
+        """A bar for each contender, with a line for its interval."""
         known = [(label, self.value(name)) for label, name in rows]
         known = [(label, value) for label, value in known if value]
         if not known:
             return '<p class="soft">not measured</p>'
         left, right, height, top = 150, 90, 26, 22
-        most = max(value["most"] or value["median"] for _, value in known)
-        least = min(value["least"] or value["median"] for _, value in known)
-        floor = 10 ** math.floor(math.log10(least)) if log else 0
+        most = max(recorded.interval(value)[1] or recorded.middle(value) for _, value in known)
+        floor = 10 ** math.floor(math.log10(min(recorded.middle(value) for _, value in known))) if log else 0
         scale = (math.log10(most / floor) if log else most) or 1
         room = WIDTH - left - right
         place = lambda number: left + room * (math.log10(max(number, floor) / floor) if log else number) / scale
@@ -94,13 +93,14 @@ class Page:
         parts.append(f'<text class="soft" x="{left}" y="14">{escape(unit)}{", logarithmic" if log else ""}</text>')
         for number, (label, value) in enumerate(known):
             y = top + height * number
-            end = place(value["median"])
+            end = place(recorded.middle(value))
             parts.append(f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{escape(label)}</text>')
             colour = "var(--c0)" if number == self.own(known) else "var(--c6)"
             parts.append(f'<rect x="{left}" y="{y + 3}" width="{max(end - left, 1):.1f}" height="{height - 8}" rx="2" style="fill:{colour}"/>')
             last = end
-            if value["least"] is not None:
-                low, last = place(value["least"]), max(end, place(value["most"]))
+            lower, upper = recorded.interval(value)
+            if lower is not None:
+                low, last = place(max(lower, floor)), max(end, place(upper))
                 parts.append(f'<path d="M{low:.1f} {y + 12}H{last:.1f}" style="stroke:var(--ink);stroke-width:1.5"/>')
             parts.append(f'<text x="{last + 6:.1f}" y="{y + 15}">{recorded.formatted(value)}</text>')
         return "\n".join(parts + ["</svg>"])
@@ -119,7 +119,7 @@ class Page:
             else:
                 scale = one.get("scale", 1)
                 values = [(place, self.value(one["of"].replace("{x}", str(place)))) for place in one["xs"]]
-                points = [(place, v["median"] * scale, v["least"] and v["least"] * scale, v["most"] and v["most"] * scale) for place, v in values if v]
+                points = [(place, recorded.middle(v) * scale, *(bound and bound * scale for bound in recorded.interval(v))) for place, v in values if v]
             if points:
                 lines.append((one["name"], points, "given" in one))
         if not lines:
@@ -150,10 +150,10 @@ class Page:
             dash = ";stroke-dasharray:5 4" if given else ""
             path = "L".join(f"{across(place):.1f} {up(middle):.1f}" for place, middle, _, _ in points)
             parts.append(f'<path d="M{path}" style="fill:none;stroke:{colour};stroke-width:2{dash}"/>')
-            for place, middle, least, most in points:
+            for place, middle, lower, upper in points:
                 parts.append(f'<circle cx="{across(place):.1f}" cy="{up(middle):.1f}" r="2.5" style="fill:{colour}"><title>{escape(name)}, {place}: {middle:,.4g}</title></circle>')
-                if least and most:
-                    ends = (up(max(least, low)), up(min(most, high)))
+                if upper:
+                    ends = (up(max(lower, low)), up(min(upper, high)))
                     parts.append(f'<path d="M{across(place):.1f} {ends[0]:.1f}V{ends[1]:.1f}" style="stroke:{colour}"/>')
             key = height + 18 * number
             parts.append(f'<path d="M{left} {key}h22" style="stroke:{colour};stroke-width:2{dash}"/><text x="{left + 30}" y="{key + 4}">{escape(name)}</text>')
@@ -170,7 +170,7 @@ class Page:
         if "curve" in figure:
             self.add(self.curve(figure["curve"]["x"], figure["curve"]["y"], figure["curve"]["series"]))
         if figure.get("ratios"):
-            self.add("<table>", "<tr><th>result</th><th>Heddle / peer, median [least, most]</th><th>measured</th></tr>")
+            self.add("<table>", "<tr><th>result</th><th>Heddle / peer [95 % interval]</th><th>measured</th></tr>")
             for name in figure["ratios"]:
                 self.add(self.ratio(name))
             self.add("</table>")
@@ -183,8 +183,7 @@ class Page:
         value = self.value(name)
         if value is None:
             return f'<tr><td><code>{escape(name)}</code></td><td class="number">not measured</td><td></td></tr>'
-        spread = value["samples"] is None or len(value["samples"]) > 1
-        text = recorded.formatted(value, ["spread"] if spread else [])
+        text = recorded.formatted(value, ["spread"])
         return f'<tr><td><code>{escape(name)}</code></td><td class="number">{escape(text)}</td><td>{self.results.measured[name][:10]}</td></tr>'
 
     def growth(self, entries):
