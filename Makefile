@@ -332,6 +332,10 @@ bench-growth: bench-programs ## what would grow with cores, counted: locked inst
 bench-bytes: bench-programs ## numbers, UTF-8, JSON, hashes against bytestring, text, aeson, hashable, simdjson and C
 	@python3 bench/run.py bytes $(BENCH)
 
+.PHONY: bench-measure
+bench-measure: bench-programs ## what heddle-measure promises: drift, false alarms, coverage, overhead
+	@python3 bench/run.py measure $(BENCH)
+
 .PHONY: results
 results: ## write docs/results/*.json, which BENCH=--keep records, into the pages, and docs/results/index.html
 	@scripts/results.py

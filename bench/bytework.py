@@ -34,7 +34,7 @@ class BytePlace(Workplace):
         documents.write(self.documents)
 
     def describe(self, options):
-        return f"core {self.cores[0]}; {options.rounds} rounds; median [least, most]"
+        return f"core {self.cores[0]}; {options.rounds} rounds; estimate [95 % interval]"
 
     def once(self, who, n):
         flags = ["+RTS", f"-A{AREA}"] if who.program.startswith("bench-") else []

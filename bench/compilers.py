@@ -173,7 +173,7 @@ def contest(case, builds, options, results):
         quotients = [ours / other for ours, other in zip(samples[version], base)]
         found[version] = statistics.median(quotients)
         against = f"{100 * (found[version] / found[first] - 1):+.1f} %"
-        print(f"  {case.name:14} {version:8} {spread(samples[version], '.5g'):>34} {case.unit}   ratio {spread(quotients, '.3f')}   {against}")
+        print(f"  {case.name:14} {version:8} {spread(samples[version], '.5g'):>34} {case.unit}   ratio {spread(quotients, '.3f', 'ratio')}   {against}")
         results.ratio(f"{case.name}/{version}", quotients)
 
 

@@ -55,7 +55,7 @@ class CoroutinePlace(Workplace):
 
     def describe(self, options):
         cores = f"cores {self.cores[0]} and {self.cores[1]}"
-        return f"{cores}; {options.rounds} rounds of {TIMES} runs; median [least, most]"
+        return f"{cores}; {options.rounds} rounds of {TIMES} runs; estimate [95 % interval]"
 
     def end(self, process):
         """What it wrote, as bytes and as text."""
@@ -496,8 +496,8 @@ def grep_cores():
             wall = {name: column(samples, name, "wall_ms") for name in samples}
             ceiling = [2 * one / time for one, time in zip(wall["heddle"], wall["twice"])]
             gain = [one / two for one, two in zip(wall["heddle"], wall["heddle -j2"])]
-            print(f"  {spread(gain, '.2f')} times faster on two cores;", end="")
-            print(f" two processes at once: {spread(ceiling, '.2f')}")
+            print(f"  {spread(gain, '.2f', 'ratio')} times faster on two cores;", end="")
+            print(f" two processes at once: {spread(ceiling, '.2f', 'ratio')}")
             results.ratio(f"grep-cores{suffix}-speed-up", gain)
             results.ratio(f"grep-cores{suffix}-twice", ceiling)
 

@@ -21,7 +21,7 @@ from harness import BENCH, BUILD, machine, now
 
 ROOT = os.path.dirname(BENCH)
 RECORDED = os.path.join(ROOT, "docs", "results")
-SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes", "growth")
+SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes", "growth", "measure")
 # One or two cases for each document and each front; --list prints them.
 QUICK = {
     "io": ["fixed-400", "echo-1", "timer"],
@@ -39,6 +39,7 @@ QUICK = {
     "mpi": ["pingpong", "trapezoid"],
     "bytes": ["decimal", "hash", "decode"],
     "growth": ["shared", "calls"],
+    "measure": ["drift"],
 }
 
 

@@ -40,7 +40,7 @@ class FindPlace(Workplace):
         super().close()
 
     def describe(self, options):
-        return f"tree {options.tree}; {options.rounds} rounds of {TIMES} runs; median [least, most]"
+        return f"tree {options.tree}; {options.rounds} rounds of {TIMES} runs; estimate [95 % interval]"
 
     def tree(self, options):
         """The tree that was asked for, or enough copies of it."""

@@ -2,6 +2,7 @@
 import collections
 import contextlib
 import datetime
+import functools
 import json
 import os
 import platform
@@ -9,7 +10,6 @@ import re
 import resource
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,6 +18,7 @@ import time
 BENCH = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(BENCH, "build")
 HEDDLE = os.path.join(os.path.dirname(BENCH), "bin", "heddle")
+STATISTICS = os.path.join(BUILD, "bench-statistics")
 
 
 class Unable(Exception):
@@ -29,6 +30,8 @@ class Unable(Exception):
 
 def prepare_process():
     """Before a run: signals end it through the finally blocks, so that nothing is left behind."""
+    if not os.path.exists(STATISTICS):
+        sys.exit(f"bench-statistics is not there; {how_to_get(STATISTICS)}")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
     # Debian keeps nginx and lighttpd in sbin, which is not on every PATH.
@@ -228,8 +231,35 @@ def found(program):
 # ---------------------------------------------------------------------------------------- statistics
 
 
-def spread(values, form):
-    return f"{statistics.median(values):{form}} [{min(values):{form}}, {max(values):{form}}]"
+# What a sample says: an estimate with its 95 % interval, and the sample's own median and ends.
+Summary = collections.namedtuple("Summary", "estimate lower upper median least most")
+
+
+@functools.cache
+def statistics_process():
+    """heddle-measure's statistics (bench/measure/Statistics.hs): one process, which waits between the questions."""
+    try:
+        return subprocess.Popen([STATISTICS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    except OSError:
+        raise Unable(f"bench-statistics is not there; {how_to_get(STATISTICS)}") from None
+
+
+def summary(values, unit=None):
+    """Of values in the order in which they were measured; of ratios by their logarithms."""
+    kind = "ratios" if unit == "ratio" and min(values) > 0 else "values"
+    process = statistics_process()
+    process.stdin.write(" ".join([kind, *(repr(float(value)) for value in values)]) + "\n")
+    process.stdin.flush()
+    words = process.stdout.readline().split()
+    if len(words) != len(Summary._fields):
+        raise Unable(f"bench-statistics says nothing of {values}")
+    return Summary(*map(float, words))
+
+
+def spread(values, form, unit=None):
+    """As it is printed: the estimate and its 95 % interval."""
+    found = summary(values, unit)
+    return f"{found.estimate:{form}} [{found.lower:{form}}, {found.upper:{form}}]"
 
 
 def in_turn(names, rounds):
@@ -250,10 +280,10 @@ def progress(text):
 
 
 def ratios(case, mine, theirs, results):
-    """The median of a ratio of each round, printed and reported."""
+    """The ratio of two contenders' measurements of each round, printed and reported."""
     values = [ours / other for ours, other in zip(mine, theirs)]
-    form = ".3f" if statistics.median(values) >= 0.01 else ".5f"
-    print(f"  ratio {case}  {spread(values, form)}  {len(values)} rounds")
+    form = ".3f" if max(values) >= 0.01 else ".5f"
+    print(f"  ratio {case}  {spread(values, form, 'ratio')}  {len(values)} rounds")
     results.ratio(case, values, form)
 
 
@@ -309,9 +339,10 @@ class Results:
         self.figure(name, values, "ratio", form)
 
     def figure(self, name, values, unit, form=".3f"):
-        """A result with a line of its own: one number, or the samples whose median counts."""
+        """A result with a line of its own: one number, or the samples from which it is estimated."""
         values = values if isinstance(values, list) else [values]
-        self.lines.append((name, f"{statistics.median(values):{form}}"))
+        number = values[0] if len(values) == 1 else summary(values, unit).estimate
+        self.lines.append((name, f"{number:{form}}"))
         self.add(name, unit, values)
 
     def measured(self, case, contender, **quantities):
@@ -322,9 +353,17 @@ class Results:
 
     def add(self, name, unit, samples):
         if self.case is not None:
-            digits = [float(f"{value:.6g}") for value in (*samples, statistics.median(samples), min(samples), max(samples))]
-            value = {"name": name, "unit": unit, "samples": digits[:-3]}
-            self.case["values"][name] = value | dict(zip(("median", "least", "most"), digits[-3:]))
+            self.case["values"][name] = {"name": name, "unit": unit, "samples": [digits(value) for value in samples]} | described(samples, unit)
+
+
+def digits(value):
+    return float(f"{value:.6g}")
+
+
+def described(samples, unit):
+    """What a file keeps of samples besides themselves; a single one has no interval."""
+    found = summary(samples, unit)._asdict()
+    return {name: digits(found[name]) for name in ("median", "least", "most", *(("estimate", "lower", "upper") if len(samples) > 1 else ()))}
 
 
 def write_results(path, document):

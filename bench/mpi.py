@@ -61,7 +61,7 @@ class MpiPlace(Workplace):
         load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
         return (
             f"{' and '.join(self.mpis)}; {len(self.cores)} cores, ranks not bound; {options.rounds} rounds; "
-            f"median [least, most]; load before: {load}"
+            f"estimate [95 % interval]; load before: {load}"
         )
 
     def job(self, mpi, ranks, command, *more):
@@ -206,7 +206,7 @@ def trapezoid():
             for name in ("Heddle", "C"):
                 pairs = zip(samples[1, name], samples[2, name])
                 values = [one.wall / (2 * two.wall) for one, two in pairs]
-                print(f"  efficiency of 2 ranks, {name}: {spread(values, '.3f')}")
+                print(f"  efficiency of 2 ranks, {name}: {spread(values, '.3f', 'ratio')}")
                 results.ratio(f"trapezoid-efficiency-{name.lower()}/{mpi}", values)
             for ranks in (4, 8):
                 crowded = " (oversubscribed: more ranks than cores)" if ranks > len(place.cores) else ""

@@ -91,7 +91,7 @@ def compared(name, title, arguments, contenders, outstanding=None):
         print_table(name, samples, results)
         print_ratios(name, samples, results)
         for who, rows in fairness.items():
-            print(f"  {who:15} slowest switch / fastest {spread(rows, '.2f')}")
+            print(f"  {who:15} slowest switch / fastest {spread(rows, '.2f', 'ratio')}")
         if outstanding and "heddle" in bounds:
             results.figure(f"{name}-p50-bound", [p50 for p50, _ in bounds["heddle"]], "ratio")
             results.figure(f"{name}-p99-bound", [p99 for _, p99 in bounds["heddle"]], "ratio")

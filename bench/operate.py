@@ -94,7 +94,7 @@ def processes_case():
             print(f"  limited by the load generator: it has to share the {len(cores)} cores with the server")
         for name in ("heddle", "processes"):
             capacity = [2 * one.cpu_us / both.cpu_us for one, both in zip(samples["one-core"], samples[name])]
-            print(f"  {name}: capacity of two cores, by CPU per request: {spread(capacity, '.2f')} times one core")
+            print(f"  {name}: capacity of two cores, by CPU per request: {spread(capacity, '.2f', 'ratio')} times one core")
             results.ratio(f"processes-capacity-{'threads' if name == 'heddle' else 'processes'}/one-core", capacity)
 
     return "processes", "two threads of one process (heddle) against two processes, a file of 151B, 128 connections", run

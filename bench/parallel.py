@@ -1,8 +1,8 @@
 """Par monads and sparks on one core and two: the cases of `run.py par`.
 
 The programs are those of bench/par, one for each library. They read the clocks themselves, around the
-work, so starting and ending are not in it; a process does the work several times, the first time is
-dropped, and the median of the others counts. Every program gets the allocation area (-A) that suits it best,
+work, so starting and ending are not in it; a process does the work once unmeasured and then several times, and the median
+of these counts. Every program gets the allocation area (-A) that suits it best,
 found by trying.
 
 A speed-up is over the sequential program, and its ceiling is what the machine gives to two sequential
@@ -16,7 +16,7 @@ import subprocess
 from harness import BUILD, Unable, Workplace, core_counts, how_to_get, in_turn, ratios, spread
 
 AREAS = ("1m", "4m", "32m", "128m")
-TIMES = 4
+TIMES = 3
 LIBRARIES = ("heddle", "sparks", "monad-par")
 
 # Milliseconds of wall and CPU time, and what came out.
@@ -43,13 +43,13 @@ class ParallelPlace(Workplace):
     """Two cores for the programs, and no other load."""
 
     def describe(self, options):
-        return f"cores {self.cores[0]} and {self.cores[1]}; {options.rounds} rounds; median [least, most]"
+        return f"cores {self.cores[0]} and {self.cores[1]}; {options.rounds} rounds; estimate [95 % interval]"
 
     def begin(self, library, work, cores, area):
         program = os.path.join(BUILD, f"bench-par-{library}")
         if not os.path.exists(program):
             raise Unable(f"bench-par-{library} is not there; {how_to_get(program)}")
-        command = [program, *map(str, work), str(TIMES), "+RTS", f"-N{len(cores)}", f"-A{area}"]
+        command = [program, "-n", str(TIMES), *map(str, work), "+RTS", f"-N{len(cores)}", f"-A{area}"]
         return self.start(command, cores, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def end(self, process, library):
@@ -63,7 +63,7 @@ class ParallelPlace(Workplace):
         if process.returncode != 0 or len(lines) != TIMES:
             said = complaint.strip().splitlines()[-1:] or ["nothing"]
             raise Unable(f"{library}: {' '.join(process.args)} ended with {process.returncode}; it said: {said[0]}")
-        rows = [(float(wall) / 1000, float(cpu) / 1000, int(answer)) for _, wall, cpu, answer in lines[1:]]
+        rows = [(int(wall) / 1e6, int(cpu) / 1e6, int(answer)) for _, wall, cpu, _bytes, answer in lines]
         return Run(*(statistics.median(column) for column in zip(*rows)))
 
     def once(self, who, work, area):
@@ -121,7 +121,7 @@ def scaling(workload):
             gain = [units * theirs / wall for theirs, wall in zip(base, walls(samples, who))]
             print(
                 f"  {' '.join(who):16}  {spread(walls(samples, who), '.1f'):>26}  {cpu:>8.1f}"
-                f"  {spread(gain, '.2f'):>18}  {areas[who]}"
+                f"  {spread(gain, '.2f', 'ratio'):>18}  {areas[who]}"
             )
             record(workload, who, rows, results)
         for mine, theirs in zip((ones[0], twos[0]), (ones[1:], twos[1:])):
@@ -136,7 +136,7 @@ def scaling(workload):
             ratios(f"{workload}-N1/seq", walls(samples, ones[0]), base, results)
         if twos[0] in samples:
             reached = [most / wall for most, wall in zip(both, walls(samples, twos[0]))]
-            print(f"  speed-up of heddle -N2, where the ceiling is 2: {spread(reached, '.2f')}")
+            print(f"  speed-up of heddle -N2, where the ceiling is 2: {spread(reached, '.2f', 'ratio')}")
             results.ratio(f"{workload}-speed-up", reached)
 
     return workload, title, run

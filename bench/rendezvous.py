@@ -42,7 +42,7 @@ class RendezvousPlace(Workplace):
     """Two cores for the programs, and no other load."""
 
     def describe(self, options):
-        return f"cores {self.cores[0]} and {self.cores[1]}; {options.rounds} rounds; median [least, most]"
+        return f"cores {self.cores[0]} and {self.cores[1]}; {options.rounds} rounds; estimate [95 % interval]"
 
     def begin(self, command, cores, environment=None):
         if not os.path.exists(command[0]):
@@ -288,7 +288,7 @@ def example(program, what, case=None, more=()):
             units = 2 if way == "twice" else 1
             gain = [units * one / time for one, time in zip(base, times)]
             milliseconds = [time / 1e6 for time in times]
-            print(f"  {way:16}  {spread(milliseconds, '.3f'):>28}  {spread(gain, '.2f'):>22}")
+            print(f"  {way:16}  {spread(milliseconds, '.3f'):>28}  {spread(gain, '.2f', 'ratio'):>22}")
             results.measured(f"examples-{case}", way, wall_ms=milliseconds)
         for way in samples:
             if way not in ("sequential", "par/pseq"):
@@ -296,7 +296,7 @@ def example(program, what, case=None, more=()):
                 if "par/pseq" in samples:
                     ratios(f"examples-{case}-{way}/par-pseq", samples[way], samples["par/pseq"], results)
                 reached = [most / time for most, time in zip(twice, samples[way])]
-                print(f"  speed-up of {way}, where the ceiling is 2: {spread(reached, '.2f')}")
+                print(f"  speed-up of {way}, where the ceiling is 2: {spread(reached, '.2f', 'ratio')}")
                 results.ratio(f"examples-{case}-{way}-speed-up", reached)
 
     return f"examples-{case}", what, run

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Heddle against C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
-usage: run.py io|serve|wai|tls|h2|gateways|operate|openflow|par|rendezvous|coroutine|find|mpi|bytes|growth [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
+usage: run.py io|serve|wai|tls|h2|gateways|operate|openflow|par|rendezvous|coroutine|find|mpi|bytes|growth|measure [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
               [--lines N] [--reloads N] [--only NAME]... [--list] [--keep [FILE]]
 
 All contenders of a case run in turn within each round, and a ratio compares two measurements of one round;
@@ -21,6 +21,7 @@ import finding
 import fronts
 import gateways
 import growth
+import measuring
 import mpi
 import openflow
 import operate
@@ -46,6 +47,7 @@ SUITES = {
     "growth": (growth.GrowthPlace, growth.CASES),
     "find": (finding.FindPlace, finding.CASES),
     "bytes": (bytework.BytePlace, bytework.CASES),
+    "measure": (measuring.MeasurePlace, measuring.CASES),
 }
 
 

@@ -50,7 +50,7 @@ class ServerPlace(Workplace):
     def describe(self, options):
         return (
             f"server on core {self.server_core}, load on core {self.load_core};"
-            f" {options.rounds} rounds of {options.seconds} s; median [least, most]"
+            f" {options.rounds} rounds of {options.seconds} s; estimate [95 % interval]"
         )
 
 
@@ -419,7 +419,7 @@ def two_cores():
             print(f"  limited by the load generator: it has to share the {len(cores)} cores with the server")
         pairs = zip(samples["heddle"], samples["one-core"])
         capacity = [2 * theirs.cpu_us / mine.cpu_us for mine, theirs in pairs]
-        print(f"  capacity, by CPU per request: {spread(capacity, '.2f')} times one core")
+        print(f"  capacity, by CPU per request: {spread(capacity, '.2f', 'ratio')} times one core")
         results.ratio("two-cores-capacity/one-core", capacity)
 
     return "two-cores", "two cores against one, a file of 151B, 128 connections", run

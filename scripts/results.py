@@ -7,11 +7,14 @@ usage: results.py [--check]
 With --check, nothing is written; a number that differs from its result is a failure, and so is a ratio that is typed
 by hand. In Markdown a result is written in one of two ways:
 
-  `hop/conduit` 0.37                                  a result's name in backquotes, and its number
+  `hop/conduit` 0.37                                  a result's name in backquotes, and its estimate
   <!--=fixed-64/c-twin spread-->1.05 [0.99, 1.34]<!--/-->   where the name would be in the way
 
-The words behind the name are `spread` for the median with the least and the greatest, `range` for these two alone,
+The words behind the name are `spread` for the estimate with its 95 % interval, `range` for the least and the greatest sample,
 `/1000` for a thousandth, `.1f` or another format of Python's. `<!--=io date-->` and `<!--=io machine-->` say when and where a suite was measured.
+
+Estimates and intervals are those of heddle-measure, as the benchmarks record them. Where a file has samples without them, they
+are added to it, by bench/build/bench-statistics (`make bench-programs`).
 """
 import glob
 import json
@@ -24,7 +27,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join("docs", "results")
 INDEX = os.path.join(RESULTS, "README.md")
 PAGE = os.path.join(RESULTS, "index.html")
-SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes", "growth")
+SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes", "growth", "measure")
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 MARKED = re.compile(r"<!--=(.*?)-->(.*?)<!--/-->")
 NAMED = re.compile(r"`([^`\s]+)` (-?\d[\d,]*(?:\.\d+)?)( \[[^]]*\])?(?![\d.]*\d)")
@@ -72,17 +75,19 @@ def provenance(suite, what):
 
 
 def middle(value):
-    """The number that counts."""
-    return value["median"]
+    """The estimate; of a single sample itself."""
+    return value.get("estimate", value["median"])
 
 
 def interval(value):
-    """The bounds of what is printed in brackets; of a single sample none."""
-    return (value["least"], value["most"]) if value["samples"] is None or len(value["samples"]) > 1 else (None, None)
+    """The bounds of its 95 % interval, or of the samples until that is added to the file; of a single sample none."""
+    if len(value["samples"]) < 2:
+        return None, None
+    return value.get("lower", value["least"]), value.get("upper", value["most"])
 
 
 def formatted(value, words=()):
-    """The median; with `spread` all three numbers, with `range` the least and the greatest."""
+    """The estimate; with `spread` and its interval, with `range` the least and the greatest sample."""
     scale, form, shape = 1, None, None
     for word in words:
         if word in ("spread", "range"):
@@ -91,17 +96,18 @@ def formatted(value, words=()):
             scale = float(word[1:])
         else:
             form = word
-    median, least, most = (value[key] and value[key] / scale for key in ("median", "least", "most"))
-    write = lambda number: "–" if number is None else format(number, form) if form else plain(number, median, value)
+    number = middle(value) / scale
+    write = lambda n: format(n, form) if form else plain(n, number, value)
+    low, high = (value["least"], value["most"]) if shape == "range" else interval(value)
     if shape == "range":
-        return f"{write(least)} to {write(most)}"
-    return f"{write(median)} [{write(least)}, {write(most)}]" if shape and least is not None else write(median)
+        return f"{write(low / scale)} to {write(high / scale)}"
+    return f"{write(number)} [{write(low / scale)}, {write(high / scale)}]" if shape and low is not None else write(number)
 
 
-def plain(number, median, value):
+def plain(number, whole, value):
     """Ratios with two digits behind the point; small ones, and everything else, with two or three that count."""
     ratio = value["unit"] == "ratio"
-    if ratio and (median is None or median >= 0.1):
+    if ratio and whole >= 0.1:
         return f"{number:.2f}"
     if abs(number) >= 1000 or number == round(number):
         return f"{number:,.0f}"
@@ -149,8 +155,8 @@ def index(results):
         "# Results",
         "",
         "The last results of every benchmark. `scripts/results.py` writes this page from the files beside it, which also have",
-        "every sample of every contender, as `CASE:CONTENDER:QUANTITY`. A ratio is Heddle's cost divided by the peer's, median",
-        f"[least, most], of measurements of one round; {ABOUT}.",
+        "every sample of every contender, as `CASE:CONTENDER:QUANTITY`. A ratio is Heddle's cost divided by the peer's in the same",
+        f"round: the estimate from all rounds, and its 95 % interval in brackets; {ABOUT}.",
     ]
     for suite in [name for name in SUITES if name in results.suites] + sorted(set(results.suites) - set(SUITES)):
         document = results.suites[suite]
@@ -165,11 +171,28 @@ def index(results):
             for value in case["values"]:
                 if ":" not in value["name"]:
                     unit = "" if value["unit"] == "ratio" else f" {value['unit']}"
-                    spread = value["samples"] is None or len(value["samples"]) > 1
-                    text = formatted(value, ["spread"] if spread else [])
+                    text = formatted(value, ["spread"])
                     lines.append(f"| {title} | `{value['name']}` | {text}{unit} | {numbers[case['run']]} |")
                     title = ""
     return "\n".join(lines) + "\n"
+
+
+def complete(folder=RESULTS):
+    """Adds estimates and intervals to files that have samples without them."""
+    sys.path.append(os.path.join(ROOT, "bench"))
+    import harness
+
+    for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        bare = [value for case in document["cases"] for value in case["values"] if len(value["samples"]) > 1 and "estimate" not in value]
+        try:
+            for value in bare:
+                value.update(harness.described(value["samples"], value["unit"]))
+        except harness.Unable as reason:
+            raise Wrong(f"{path}: {reason}") from None
+        if bare:
+            harness.write_results(path, document)
 
 
 def main():
@@ -179,6 +202,8 @@ def main():
     os.chdir(ROOT)
     complaints, changed = [], []
     try:
+        if not sys.argv[1:]:
+            complete()
         results = Results()
     except Wrong as reason:
         sys.exit(f"results: {reason}")

@@ -59,9 +59,9 @@ dt { color: var(--soft) } dd { margin: 0 }
 <body>
 <h1>The documents, measured again</h1>
 <p>For every figure and table of the documents that describe Heddle's systems: their number, ours, the peer's, and the command
-that measures it. A ratio is Heddle's cost divided by the peer's, so below 1 Heddle needs less. It is the median of the rounds of one
-run, in which all contenders took turns, with the least and the greatest; of five rounds or more these two enclose the median of all
-rounds with a probability of 94 % or more. Solid lines and bars were measured here, dashed lines are printed in the document or
+that measures it. A ratio is Heddle's cost divided by the peer's, so below 1 Heddle needs less. All contenders of a run take turns; the
+ratio is estimated from those of the rounds, and has a 95 % interval in brackets. The lines in bars and at points are such
+intervals, too. Solid lines and bars were measured here, dashed lines are printed in the document or
 follow from the model at the end. What says "not measured" has no recorded result yet; its command makes one.</p>
 """
 

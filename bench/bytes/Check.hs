@@ -12,11 +12,11 @@ import Data.ByteString qualified as ByteString
 import Documents (readDocument)
 import Heddle.Json.Check
 import Heddle.Json.Options
-import Measure (measure)
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 
 main :: IO ()
 main =
-  measure
+  contenderMain (oneNumber "N") . map (uncurry contender) $
     [ (way <> "-" <> name, \n -> readDocument name >>= \text -> passes (act text) n)
       | name <- ["twitter", "records", "numbers"],
         (way, act) <-

@@ -25,12 +25,12 @@ import Foreign.C.Types (CChar, CSize (..))
 import Foreign.Ptr (Ptr, castPtr)
 import Heddle.Bytes.Put (Put, drainTo, toByteString, write)
 import Heddle.Bytes.Write (char7, decimal)
-import Measure (measure)
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 import RenderedNumbers qualified as Ancestor
 
 main :: IO ()
 main =
-  measure
+  contenderMain (oneNumber "N") . map (uncurry contender) $
     [ ("heddle-blocks", inBlocks heddle),
       ("bytestring-strict", strict (Lazy.toStrict . Builder.toLazyByteString . unfolded)),
       ("heddle", strict (\n -> toByteString (heddle n 0))),

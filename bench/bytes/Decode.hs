@@ -16,11 +16,11 @@ import Data.Text qualified as Text
 import DecodeInstances ()
 import Documents
 import Heddle.Json.FromJson (decodeJson)
-import Measure (measure)
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 
 main :: IO ()
 main =
-  measure
+  contenderMain (oneNumber "N") . map (uncurry contender) $
     [ ("heddle-twitter", passes "twitter" decodeJson search),
       ("aeson-twitter", passes "twitter" Aeson.eitherDecodeStrict' search),
       ("heddle-records", passes "records" decodeJson records),

@@ -25,11 +25,11 @@ import GHC.Float (castDoubleToWord64, castWord64ToDouble)
 import Heddle.Bytes.Double (readDouble)
 import Heddle.Bytes.Put (Put, toByteString, write)
 import Heddle.Bytes.Write (char7, doubleShortest)
-import Measure (measure)
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 
 main :: IO ()
 main =
-  measure
+  contenderMain (oneNumber "N") . map (uncurry contender) $
     [ ("write-heddle", \n -> pure (ByteString.length (toByteString (heddle n 0)))),
       ("write-bytestring", lazily Builder.doubleDec),
       ("write-scientific", lazily (Scientific.scientificBuilder . Scientific.fromFloatDigits)),

@@ -18,7 +18,7 @@ import Data.Text.Lazy.Encoding (encodeUtf8)
 import Documents
 import Heddle.Bytes.Put (toByteString)
 import Heddle.Json.Encode (ToJson, encodeJson)
-import Measure (measure)
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 import SeedBuild qualified
 import System.IO.Unsafe (unsafeInterleaveIO)
 
@@ -28,7 +28,7 @@ main = do
   twitter <- unsafeInterleaveIO (document "twitter") :: IO Search
   records <- unsafeInterleaveIO (document "records") :: IO [Record]
   numbers <- unsafeInterleaveIO (document "numbers") :: IO Numbers
-  measure
+  contenderMain (oneNumber "N") . map (uncurry contender) $
     [ ("heddle-twitter", heddle twitter),
       ("aeson-twitter", aeson twitter),
       ("heddle-records", heddle records),

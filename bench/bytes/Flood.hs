@@ -19,12 +19,12 @@ import Data.Foldable qualified as Foldable
 import Data.HashMap.Strict qualified as HashMap
 import Data.Hashable (Hashable, hash)
 import Heddle.Bytes.Hash (Keyed (..))
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 import Heddle.Testkit.CollidingKeys
-import Measure (measure)
 
 main :: IO ()
 main =
-  measure
+  contenderMain (oneNumber "N") . map (uncurry contender) $
     [ ("keyed-strings", table (map Keyed strings)),
       ("keyed-strings-random", table (map Keyed randomStrings)),
       ("keyed-pairs", table (map Keyed pairs)),

@@ -16,11 +16,11 @@ import Data.Hashable (hash)
 import Fnv1 (fnv1)
 import Heddle.Bytes.Hash
 import Heddle.Bytes.Hash.Plain
-import Measure (measure)
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 
 main :: IO ()
 main =
-  measure
+  contenderMain (oneNumber "N") . map (uncurry contender) $
     [ (name <> "-" <> show len, way (text len) len)
       | (name, way) <- ways,
         len <- [5, 8, 16, 45, 64, 128, 512, 4096]

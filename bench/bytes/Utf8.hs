@@ -19,12 +19,12 @@ import Foreign.Ptr (castPtr)
 import Heddle.Bytes.TextArray (textArray)
 import Heddle.Bytes.Utf8 qualified as Utf8
 import Heddle.Bytes.Utf8.Plain qualified as Plain
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 import Heddle.Testkit.Utf8 (spell)
-import Measure (measure)
 
 main :: IO ()
 main =
-  measure
+  contenderMain (oneNumber "N") . map (uncurry contender) $
     [ (what <> "-" <> name <> "-" <> size <> "-" <> who, way (document name bytes))
       | (name, _) <- alphabets,
         (size, bytes) <- [("16", 16), ("1k", 1000), ("32k", 32768), ("1m", 1048576)],

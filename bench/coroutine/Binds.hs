@@ -10,14 +10,14 @@ import Data.Conduit.Combinators qualified as CC
 import Data.Foldable qualified as Foldable
 import Heddle.Coroutine qualified as T
 import Heddle.Coroutine.Article qualified as A
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 import Heddle.Pipe qualified as H
-import Measure (measure)
 import Pipes qualified as P
 import Pipes.Prelude qualified as PP
 
 main :: IO ()
 main =
-  measure
+  contenderMain (oneNumber "N") . map (uncurry contender) $
     [ ("pipe", pipe),
       ("coroutine", coroutine),
       ("article", article),

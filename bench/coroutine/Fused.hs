@@ -12,11 +12,11 @@ where
 
 import Heddle.Flow (run, (|>))
 import Heddle.Flow qualified as Flow
-import Measure (measure)
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 
 main :: IO ()
 main =
-  measure
+  contenderMain (oneNumber "N") . map (uncurry contender) $
     [ ("flow", flow),
       ("hand", hand),
       ("flow-four", flowFour),

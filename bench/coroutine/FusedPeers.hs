@@ -8,13 +8,13 @@ import Data.Conduit ((.|))
 import Data.Conduit qualified as C
 import Data.Conduit.Combinators qualified as CC
 import Data.Conduit.List qualified as CL
-import Measure (measure)
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 import Pipes ((>->))
 import Pipes qualified as P
 import Pipes.Prelude qualified as PP
 
 main :: IO ()
-main = measure [("conduit", conduit), ("pipes", pipes)]
+main = contenderMain (oneNumber "N") . map (uncurry contender) $ [("conduit", conduit), ("pipes", pipes)]
 
 conduit :: Int -> IO Int
 conduit n =

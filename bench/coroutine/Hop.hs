@@ -14,15 +14,15 @@ import Data.Conduit qualified as C
 import Data.Conduit.Combinators qualified as CC
 import Heddle.Coroutine qualified as T
 import Heddle.Coroutine.Article qualified as A
+import Heddle.Measure.Contender (contender, contenderMain, twoNumbers)
 import Heddle.Pipe qualified as H
-import Measure (measureStages)
 import Pipes ((>->))
 import Pipes qualified as P
 import Pipes.Prelude qualified as PP
 
 main :: IO ()
 main =
-  measureStages
+  contenderMain (twoNumbers "N" "STAGES") . map (\(name, work) -> contender name (uncurry work)) $
     [ ("pipe", pipe),
       ("coroutine", coroutine),
       ("article", article),

@@ -8,14 +8,14 @@ where
 import Data.Conduit ((.|))
 import Data.Conduit qualified as C
 import Data.Conduit.Combinators qualified as CC
+import Heddle.Measure.Contender (contender, contenderMain, oneNumber)
 import Heddle.Pipe qualified as H
-import Measure (measure)
 import Pipes ((>->))
 import Pipes qualified as P
 import Pipes.Prelude qualified as PP
 
 main :: IO ()
-main = measure [("pipe", pipe), ("conduit", conduit), ("pipes", pipes)]
+main = contenderMain (oneNumber "N") . map (uncurry contender) $ [("pipe", pipe), ("conduit", conduit), ("pipes", pipes)]
 
 -- * Heddle.Pipe
 

@@ -8,15 +8,15 @@ import Data.Conduit ((.|))
 import Data.Conduit qualified as C
 import Data.Conduit.Combinators qualified as CC
 import Data.Foldable qualified as Foldable
+import Heddle.Measure.Contender (contender, contenderMain, twoNumbers)
 import Heddle.Pipe qualified as H
-import Measure (measureStages)
 import Pipes ((>->))
 import Pipes qualified as P
 import Pipes.Prelude qualified as PP
 
 main :: IO ()
 main =
-  measureStages
+  contenderMain (twoNumbers "N" "STAGES") . map (\(name, work) -> contender name (uncurry work)) $
     [ ("pipe-left", \n stages -> H.runPipe (Foldable.foldl' (H..|) (pipeSource n) (replicate stages pipeStage) H..| pipeSum 0)),
       ("pipe-right", \n stages -> H.runPipe (pipeSource n H..| foldr (H..|) (pipeSum 0) (replicate stages pipeStage))),
       ("conduit", \n stages -> C.runConduit (CC.enumFromTo 1 n .| foldr (.|) CC.sum (replicate stages conduitStage))),

@@ -7,21 +7,21 @@ where
 
 import Control.Concurrent (forkOn, getNumCapabilities, newEmptyMVar, putMVar, takeMVar)
 import Control.Monad (forM)
+import Heddle.Measure.Contender (Contender, contender, contenderMain, twoNumbers)
 import Heddle.Par.Semaphore
-import Measure (Workload (..), measure)
-import System.IO.Unsafe (unsafePerformIO)
 
 main :: IO ()
 main =
-  measure
+  contenderMain
+    (twoNumbers "SIZE" "GRAIN")
     [ semaphore "mvar" newNBSem tryAcquireNBSem releaseNBSem,
       semaphore "atomic" newAtomicNBSem tryWaitNBSem signalNBSem,
       semaphore "fetch-add" newSemaphore tryAcquire release
     ]
 
 -- | There are enough units for everybody, so none is refused.
-semaphore :: String -> (Int -> IO s) -> (s -> IO Bool) -> (s -> IO ()) -> Workload
-semaphore name new acquire release' = Workload name (const ()) $ \() size _ -> unsafePerformIO $ do
+semaphore :: String -> (Int -> IO s) -> (s -> IO Bool) -> (s -> IO ()) -> Contender (Int, Int)
+semaphore name new acquire release' = contender name $ \(size, _) -> do
   capabilities <- getNumCapabilities
   units <- new (4 * capabilities)
   ends <- forM [0 .. capabilities - 1] $ \capability -> do

@@ -4,18 +4,19 @@ module Main
   )
 where
 
+import Heddle.Measure.Contender (contender, contenderMain, contenderWith, twoNumbers)
 import Kernels
-import Measure (Workload (..), measure)
 
 main :: IO ()
 main =
-  measure
-    [ Workload "fork" (const ()) (\() size _ -> forks size),
-      Workload "fib" (const ()) (\() size _ -> fib size),
-      Workload "queens" (const ()) (\() size _ -> solutions size emptyBoard),
-      Workload "matrix" (\size -> (matrix 1 size, matrix 2 size)) $ \(a, b) size grain ->
-        checksum (map (multiplyRows size a b) (chunks size grain)),
-      Workload "map" (const ()) (\() size grain -> sum (map (trapezoids size) (chunks size grain)))
+  contenderMain
+    (twoNumbers "SIZE" "GRAIN")
+    [ contender "fork" (\(size, _) -> pure (forks size)),
+      contender "fib" (\(size, _) -> pure (fib size)),
+      contender "queens" (\(size, _) -> pure (solutions size emptyBoard)),
+      contenderWith "matrix" (\(size, _) -> pure (matrix 1 size, matrix 2 size)) $ \(a, b) (size, grain) ->
+        pure (checksum (map (multiplyRows size a b) (chunks size grain))),
+      contender "map" (\(size, grain) -> pure (sum (map (trapezoids size) (chunks size grain))))
     ]
 
 forks :: Int -> Int

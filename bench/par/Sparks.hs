@@ -6,19 +6,20 @@ where
 
 import Control.Parallel (par, pseq)
 import Control.Parallel.Strategies (parList, rseq, using)
+import Heddle.Measure.Contender (contender, contenderMain, contenderWith, twoNumbers)
 import Kernels
-import Measure (Workload (..), measure)
 
 main :: IO ()
 main =
-  measure
-    [ Workload "fork" (const ()) (\() size _ -> forks size),
-      Workload "fib" (const ()) (\() size grain -> fibs grain size),
-      Workload "queens" (const ()) (\() size grain -> queens size grain emptyBoard),
-      Workload "matrix" (\size -> (matrix 1 size, matrix 2 size)) $ \(a, b) size grain ->
-        checksum (map (multiplyRows size a b) (chunks size grain) `using` parList rseq),
-      Workload "map" (const ()) $ \() size grain ->
-        sum (map (trapezoids size) (chunks size grain) `using` parList rseq)
+  contenderMain
+    (twoNumbers "SIZE" "GRAIN")
+    [ contender "fork" (\(size, _) -> pure (forks size)),
+      contender "fib" (\(size, grain) -> pure (fibs grain size)),
+      contender "queens" (\(size, grain) -> pure (queens size grain emptyBoard)),
+      contenderWith "matrix" (\(size, _) -> pure (matrix 1 size, matrix 2 size)) $ \(a, b) (size, grain) ->
+        pure (checksum (map (multiplyRows size a b) (chunks size grain) `using` parList rseq)),
+      contender "map" $ \(size, grain) ->
+        pure (sum (map (trapezoids size) (chunks size grain) `using` parList rseq))
     ]
 
 forks :: Int -> Int

@@ -7,20 +7,21 @@ module Main
   )
 where
 
+import Heddle.Measure.Contender (contender, contenderMain, contenderWith, twoNumbers)
 import Kernels
-import Measure (Workload (..), measure)
 import ParWords
 
 main :: IO ()
 main =
-  measure
-    [ Workload "fork" (const ()) (\() size _ -> runPar (forks size)),
-      Workload "fib" (const ()) (\() size grain -> runPar (fibs grain size)),
-      Workload "queens" (const ()) (\() size grain -> runPar (queens size grain emptyBoard)),
-      Workload "matrix" (\size -> (matrix 1 size, matrix 2 size)) $ \(a, b) size grain ->
-        checksum (runPar (rows size a b (chunks size grain))),
-      Workload "map" (const ()) $ \() size grain ->
-        sum (runPar (parMap (trapezoids size) (chunks size grain)))
+  contenderMain
+    (twoNumbers "SIZE" "GRAIN")
+    [ contender "fork" (\(size, _) -> pure (runPar (forks size))),
+      contender "fib" (\(size, grain) -> pure (runPar (fibs grain size))),
+      contender "queens" (\(size, grain) -> pure (runPar (queens size grain emptyBoard))),
+      contenderWith "matrix" (\(size, _) -> pure (matrix 1 size, matrix 2 size)) $ \(a, b) (size, grain) ->
+        pure (checksum (runPar (rows size a b (chunks size grain)))),
+      contender "map" $ \(size, grain) ->
+        pure (sum (runPar (parMap (trapezoids size) (chunks size grain))))
     ]
 
 -- | Fork, and wait at once, so many times.

@@ -16,6 +16,7 @@ import Heddle.IO qualified as IO
 import Heddle.OpenFlow
 import Heddle.OpenFlow.Load
 import Heddle.Prim.Clock
+import Heddle.Prim.Histogram (quantile)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Thread (getCapabilities, labelMe, setCapabilities)
 import Heddle.Serve (ListenPlace (..))
@@ -137,7 +138,7 @@ two x = showFFloat (Just 2) x ""
 describe :: Int -> Int -> LoadResult -> String
 describe count i result =
   show i ++ ": " ++ show (round (fromIntegral (resultAnswers result) / resultSeconds result :: Double) :: Int) ++ " responses/s, latency us p50/p90/p99/p99.9/max "
-    ++ intercalate "/" [two (fromIntegral (histogramQuantile q h) / 1000) | q <- [0.5, 0.9, 0.99, 0.999, 1]]
+    ++ intercalate "/" [two (fromIntegral (quantile q h) / 1000) | q <- [0.5, 0.9, 0.99, 0.999, 1]]
     ++ ", fairness "
     ++ two fairness
     ++ ", connecting "

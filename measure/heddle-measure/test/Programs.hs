@@ -8,6 +8,7 @@ import Control.Concurrent (threadDelay)
 import CriterionFile qualified
 import Data.List (sort)
 import Heddle.Measure
+import Heddle.Measure.Contender
 import Heddle.Measure.Run (Settings (..), defaultSettings)
 import Heddle.Prim.Exception (bug, evaluate)
 import System.CPUTime (getCPUTime)
@@ -22,7 +23,9 @@ programs =
     ("bad", short bad),
     ("bounds", short [bench "one" (whnf sumTo 100), bcompareWithin 0 0.5 "one" (bench "hundredfold" (whnf sumTo 10000))]),
     ("drift", defaultMainWith quick {sampleLength = 0.2} [bench ("exp " ++ show i) (whnf exp (1.5 :: Double)) | i <- [1 .. 1000 :: Int]]),
-    ("server", server)
+    ("server", server),
+    ("contender", contenderMain (oneNumber "N") [contender "sum" (pure . sumTo), contenderWith "prepared" (\n -> n <$ putStrLn "prepared") (\n _ -> pure (sumTo n)), contender "throws" (const (bug "on purpose"))]),
+    ("contender-of-two", contenderMain (twoNumbers "N" "M") [contender "product" (\(n, m) -> n * m <$ putStrLn "done")])
   ]
   where
     short = defaultMainWith quick

@@ -104,9 +104,10 @@ promises =
             let repetitions = 1000
                 covered = length (filter id [l <= 100 && 100 <= u | i <- [1 .. repetitions], let Interval _ l u = midmeanInterval (Seed i) (autoregressive rho n (seed + i))])
                 share = fromIntegral covered / fromIntegral repetitions :: Double
-            assertBool (show share) (share >= 0.925 && share <= 0.975)
+            -- Of fewer than 20 values too few are between the quartiles to know the spread well.
+            assertBool (show share) (share >= (if n < 20 then 0.91 else 0.93) && share <= 0.97)
             pure (showFFloat (Just 1) (100 * share) " %")
-          | (rho, n, seed) <- [(0, 20, 1000000), (0, 100, 2000000), (0.3, 100, 3000000), (0.6, 100, 4000000), (0.6, 200, 5000000), (0.8, 200, 6000000)]
+          | (rho, n, seed) <- [(0, 5, 10000000), (0, 10, 11000000), (0, 20, 1000000), (0, 100, 2000000), (0.3, 100, 3000000), (0.6, 100, 4000000), (0.6, 200, 5000000), (0.8, 200, 6000000)]
         ],
       testCaseInfo "the same against the same on a drifting machine, seed 7000000: at most 66 alarms of 1,000" $ do
         let alarms = length (filter id [l > 1 || u < 1 | i <- [1 .. 1000], let (xs, ys) = noisyPair (7000000 + i), let Interval _ l u = ratioInterval (Seed i) xs ys])

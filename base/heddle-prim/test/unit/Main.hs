@@ -3,6 +3,7 @@ module Main (main) where
 
 import AddrStateTest qualified
 import AtomicTest qualified
+import HistogramTest qualified
 import LiteralTest qualified
 import SystemTest qualified
 import Test.Tasty
@@ -14,4 +15,4 @@ main =
   defaultMain $
     testGroup
       "heddle-prim"
-      [AtomicTest.tests, ValueTest.tests, LiteralTest.tests, SystemTest.tests, AddrStateTest.tests, TraceTest.tests]
+      [AtomicTest.tests, ValueTest.tests, LiteralTest.tests, SystemTest.tests, AddrStateTest.tests, TraceTest.tests, HistogramTest.tests]

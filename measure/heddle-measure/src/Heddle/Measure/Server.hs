@@ -18,6 +18,9 @@ module Heddle.Measure.Server
     -- * Latency under a given rate
     Load (..),
     openLoop,
+
+    -- * Histograms of latencies
+    module Heddle.Prim.Histogram,
   )
 where
 
@@ -26,9 +29,9 @@ import Control.Monad (forM)
 import Data.Either (fromRight)
 import Data.Maybe (catMaybes)
 import Heddle.Measure.Counters (processCpu)
-import Heddle.Measure.Histogram (Histogram, newRecorder, recordValue, snapshot)
 import Heddle.Prim.Clock (Deadline (..), Nanos (..), elapsed, monotonicNow)
 import Heddle.Prim.Exception (IOException, try)
+import Heddle.Prim.Histogram
 import System.Directory (listDirectory)
 import Text.Read (readMaybe)
 
@@ -96,13 +99,13 @@ data Load = Load
 -- Latencies, in nanoseconds, count from when a request was due. When an answer is late, those that were due
 -- meanwhile are sent at once, and their waiting counts, so a server that stops for a second cannot hide it
 -- (coordinated omission). For a rate that one connection cannot carry, run one of these in each of several threads
--- and merge the histograms.
+-- and put the histograms together. They are exact to 1/64.
 --
 -- [Blocks]: parks between requests.
 -- [Throws]: what the action throws.
 openLoop :: Load -> (Int -> IO ()) -> IO Histogram
 openLoop load send = do
-  recorder <- newRecorder
+  recorder <- newRecorder (Precision 6)
   Deadline start <- monotonicNow
   let due k = start + round (fromIntegral k * 1e9 / rate load)
       go k

@@ -114,15 +114,20 @@ median :: Sample -> Double
 median = quantile 0.5
 
 -- | The mean of the middle half of the sorted values. A quarter of the values may be disturbed in either
--- direction without moving it far, and unlike the median it varies smoothly.
+-- direction without moving it far, and unlike the median it varies smoothly. Of fewer than seven values, their mean.
 midmean :: Sample -> Double
 midmean xs
-  | n < 4 = mean xs
+  | n == 0 = 0
   | otherwise = foldl (\s i -> s + indexPrimArray ys i) 0 [cut .. n - cut - 1] / fromIntegral (n - 2 * cut)
   where
     n = sizeofPrimArray xs
-    cut = n `div` 4
+    cut = outerQuarter n
     ys = sorted xs
+
+-- How many values of a sample are left out at either end: of fewer than seven none, because too few would be left to know how
+-- much they vary.
+outerQuarter :: Int -> Int
+outerQuarter n = if n < 7 then 0 else n `div` 4
 
 -- | Values outside Tukey's fences: mild beyond 1.5 interquartile ranges from the quartiles, severe beyond 3.
 data Outliers = Outliers
@@ -235,12 +240,13 @@ independentRatio (Interval a al ah) (Interval b bl bh)
 -- quartile. The mean of these is 0.
 influence :: Sample -> Sample
 influence xs
-  | sizeofPrimArray xs < 4 = mapPrimArray (subtract (mean xs)) xs
-  | otherwise = mapPrimArray (\x -> 2 * (x - m)) clipped
+  | n == 0 = xs
+  | otherwise = mapPrimArray (\x -> fromIntegral n / fromIntegral (n - 2 * cut) * (x - m)) clipped
   where
+    n = sizeofPrimArray xs
     ys = sorted xs
-    cut = sizeofPrimArray xs `div` 4
-    (low, high) = (indexPrimArray ys cut, indexPrimArray ys (sizeofPrimArray xs - cut - 1))
+    cut = outerQuarter n
+    (low, high) = (indexPrimArray ys cut, indexPrimArray ys (n - cut - 1))
     clipped = mapPrimArray (max low . min high) xs
     m = mean clipped
 
@@ -263,7 +269,9 @@ deviations (Seed seed) xs
     blockSum :: Int -> Double -> Word64 -> (Double, Word64)
     blockSum 0 !total !s = (total, s)
     blockSum k total s = blockSum (k - 1) (total + indexPrimArray sums (below n s)) (s + 0x9e3779b97f4a7c15)
-    scale = studentQuantile (fromIntegral n / fromIntegral len - 1) / 1.959964 * sqrt (shrinkage * tapering)
+    scale = studentQuantile (min (fromIntegral n / fromIntegral len) inside - 1) / 1.959964 * sqrt (shrinkage * tapering)
+    -- Those outside the quartiles say little of the spread.
+    inside = fromIntegral (n - 2 * outerQuarter n)
     -- Around their own mean, fewer blocks vary less.
     shrinkage = fromIntegral n / fromIntegral (max 1 (n - 2 * len + 1))
     -- Blocks cut correlations at their ends; how much, for a sequence whose correlations fall geometrically.
@@ -411,7 +419,8 @@ density places xs
 -- Resampling single values assumes that they are independent, and then 95 % intervals of a correlated sequence
 -- cover far less than 95 %. A block bootstrap keeps neighbours together. Three corrections make it cover
 -- what it promises in small samples, which `test/StatisticsTest.hs` checks on first-order autoregressive
--- sequences: Student's quantile with the blocks' degrees of freedom instead of the normal one; the variance
+-- sequences: Student's quantile instead of the normal one, with the degrees of freedom of the blocks, or of the
+-- values between the quartiles if those are fewer (as Tukey and McLaughlin do for trimmed means); the variance
 -- lost because blocks vary around their own mean; and the correlation that is cut at the ends of blocks,
 -- estimated from the first autocorrelation.
 --

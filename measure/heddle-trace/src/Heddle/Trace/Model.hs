@@ -54,8 +54,8 @@ import Data.Primitive.PrimArray
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Prim.Atomic (Ref, newRef, readRef, writeRef)
+import Heddle.Prim.Histogram (Precision (..), Recorder, newRecorder, quantile, recordValue, snapshot, valueCount)
 import Heddle.Prim.Trace (Marker (..), markerText)
-import Heddle.Trace.Histogram
 import Heddle.Trace.Log
 import Heddle.Trace.Types
 
@@ -77,7 +77,7 @@ data Model = Model
     modelMarkers :: !Ints,
     modelLabels :: !(Ref (IntMap.IntMap ByteString)),
     modelProgram, modelRuntime :: !(Ref ByteString),
-    modelRunning, modelReady, modelWaiting, modelPause :: !Histogram,
+    modelRunning, modelReady, modelWaiting, modelPause :: !Recorder,
     modelListener :: !Listener
   }
 
@@ -206,10 +206,10 @@ analyse l chosen listener = do
       <*> newRef IntMap.empty
       <*> newRef Bytes.empty
       <*> newRef Bytes.empty
-      <*> newHistogram
-      <*> newHistogram
-      <*> newHistogram
-      <*> newHistogram
+      <*> newRecorder sixteenth
+      <*> newRecorder sixteenth
+      <*> newRecorder sixteenth
+      <*> newRecorder sixteenth
       <*> pure listener
   writePrimArray (modelGlobal m) gNow (logBegin l)
   forM_ [0 .. streams - 1] $ \i -> do
@@ -353,13 +353,13 @@ becomes m t state time = do
   when (before == running) $ do
     add (modelThreads m) (t * threadWords + tRan) took
     add (modelThreads m) (t * threadWords + tRuns) 1
-    record (modelRunning m) took
+    recordValue (modelRunning m) took
     raise (modelGlobal m) gRunMax took
   when (before == blocked && state /= blocked) $ do
     add (modelThreads m) (t * threadWords + tWaited) took
     add (modelThreads m) (t * threadWords + tWaits) 1
     raise (modelThreads m) (t * threadWords + tWaitMax) took
-    record (modelWaiting m) took
+    recordValue (modelWaiting m) took
     raise (modelGlobal m) gWaitMax took
     reason <- (\r -> if r < reasons then r else 0) <$> threadGet m t tReason
     add (modelBlocked m) (3 * reason) 1
@@ -370,7 +370,7 @@ becomes m t state time = do
     add (modelThreads m) (t * threadWords + tWakes) 1
     raise (modelThreads m) (t * threadWords + tReadyMax) took
     add (modelThreads m) (t * threadWords + tBuckets + log2 took) 1
-    record (modelReady m) took
+    recordValue (modelReady m) took
     raise (modelGlobal m) gReadyMax took
   threadPut m t tState state
   threadPut m t tSince time
@@ -403,7 +403,7 @@ leave l m i time reason = do
           onSlice (modelListener m) (Slice (streamCapability l i) number since time wake reason)
         else do
           cput corePause took
-          record (modelPause m) took
+          recordValue (modelPause m) took
           raise (modelGlobal m) gPauseMax took
           pending <- cget corePending
           when (pending >= 0) (collected m pending took >> cput corePending (-1))
@@ -488,11 +488,15 @@ thinOut m = do
       if there < 0 then writePrimArray (modelTable m) i t else insert (i + 1) t
 {-# NOINLINE thinOut #-}
 
-distribution :: Histogram -> Int -> IO Distribution
-distribution h most = do
-  n <- recorded h
-  [a, b, c] <- mapM (fmap (min most) . quantile h) [0.5, 0.9, 0.99]
-  pure (Distribution n a b c most)
+distribution :: Recorder -> Int -> IO Distribution
+distribution recorder most = do
+  h <- snapshot recorder
+  let at q = min most (quantile q h)
+  pure $! Distribution (valueCount h) (at 0.5) (at 0.9) (at 0.99) most
+
+-- Durations to within a sixteenth.
+sixteenth :: Precision
+sixteenth = Precision 4
 
 result :: Log -> Model -> IO Trace
 result l m = do

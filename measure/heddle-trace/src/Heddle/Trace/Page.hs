@@ -30,8 +30,8 @@ import Data.Word (Word8)
 import Heddle.Bytes.Put (toByteString)
 import Heddle.Json.Build qualified as Json
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
+import Heddle.Prim.Histogram (Precision (..), newRecorder, quantile, recordValue, snapshot)
 import Heddle.Prim.Trace (markerText)
-import Heddle.Trace.Histogram
 import Heddle.Trace.Log
 import Heddle.Trace.Model
 import Heddle.Trace.Summary (skippedText)
@@ -153,9 +153,9 @@ columnCount = 6
 thin :: MutablePrimArray RealWorld Int -> Ref Int -> Ref Int -> IO ()
 thin columns used shortest = do
   n <- readRef used
-  lengths <- newHistogram
-  forM_ [0 .. n - 1] $ \i -> readPrimArray columns (columnCount * i + 2) >>= record lengths
-  least <- (+ 1) <$> quantile lengths 0.5
+  lengths <- newRecorder (Precision 4)
+  forM_ [0 .. n - 1] $ \i -> readPrimArray columns (columnCount * i + 2) >>= recordValue lengths
+  least <- (+ 1) . quantile 0.5 <$> snapshot lengths
   let go :: Int -> Int -> IO Int
       go from to
         | from == n = pure to

@@ -21,20 +21,11 @@ module Heddle.OpenFlow.Load
     runLoad,
     LoadResult (..),
     SwitchResult (..),
-
-    -- * Latencies
-    Histogram,
-    histogramQuantile,
-    histogramMean,
-    histogramCount,
-    histogramMax,
-    bucketOf,
-    bucketMiddle,
   )
 where
 
 import Control.Monad (forM, forM_, unless, void, when)
-import Data.Bits (countLeadingZeros, shiftL, shiftR, xor, (.&.), (.|.))
+import Data.Bits (shiftL, shiftR, xor, (.&.), (.|.))
 import Data.ByteString qualified as B
 import Data.ByteString.Unsafe qualified as B (unsafeUseAsCStringLen)
 import Data.Maybe (catMaybes)
@@ -54,6 +45,7 @@ import Heddle.Prim.Buffer
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno (Errno (..), describeErrno, pattern EAGAIN, pattern EINTR)
 import Heddle.Prim.Exception
+import Heddle.Prim.Histogram (Histogram, Precision (..), Recorder, newRecorder, recordValue, snapshot)
 import Heddle.Scope qualified as Scope
 import Heddle.Timer (sleepUntil)
 import Network.Socket (SockAddr)
@@ -98,6 +90,7 @@ data LoadResult = LoadResult
     resultOther :: !Int,
     -- | Seconds from the first connection to the last switch that is ready.
     resultConnecting :: !Double,
+    -- | In nanoseconds, at most 1/64 too high.
     resultLatencies :: !Histogram,
     resultSwitches :: ![SwitchResult],
     -- | Switches that failed, and why.
@@ -110,50 +103,6 @@ data SwitchResult = SwitchResult
     switchLost :: !Int
   }
   deriving stock (Eq, Show)
-
--- | Counts by logarithm: 32 buckets for each power of two, so a value is off by 3 percent at most.
-newtype Histogram = Histogram [(Int, Int)]
-
-buckets :: Int
-buckets = 2048
-
--- | The bucket of a number of nanoseconds.
-bucketOf :: Int -> Int
-bucketOf v
-  | v < 32 = max 0 v
-  | otherwise = let e = 58 - countLeadingZeros v in (e + 1) * 32 + (v `shiftR` e) - 32
-{-# INLINE bucketOf #-}
-
--- | The middle of a bucket.
-bucketMiddle :: Int -> Int
-bucketMiddle i
-  | i < 32 = i
-  | otherwise = let e = i `quot` 32 - 1 in ((i .&. 31) + 32) `shiftL` e + (1 `shiftL` e) `shiftR` 1
-
--- | How many values were recorded.
-histogramCount :: Histogram -> Int
-histogramCount (Histogram h) = sum (map snd h)
-
--- | The latency that this part (0 to 1) of the requests did not exceed, in nanoseconds.
-histogramQuantile :: Double -> Histogram -> Int
-histogramQuantile q (Histogram h) = go 0 h
-  where
-    wanted = ceiling (q * fromIntegral (sum (map snd h))) :: Int
-    go _ [] = 0
-    go _ [(b, _)] = bucketMiddle b
-    go n ((b, k) : rest)
-      | n + k >= wanted = bucketMiddle b
-      | otherwise = go (n + k) rest
-
--- | The mean of the values recorded; 0 for none.
-histogramMean :: Histogram -> Double
-histogramMean (Histogram h)
-  | null h = 0
-  | otherwise = sum [fromIntegral (bucketMiddle b) * fromIntegral k | (b, k) <- h] / fromIntegral (sum (map snd h))
-
--- | The largest value recorded.
-histogramMax :: Histogram -> Int
-histogramMax (Histogram h) = if null h then 0 else bucketMiddle (fst (last h))
 
 -- Words of a switch.
 wAnswers, wSecond, wLost, wOther, wState, wOutstanding, wRandom, wNext, wHost, wBase, wFree, wOldest :: Int
@@ -187,13 +136,13 @@ sReady = 8
 runLoad :: Runtime -> LoadOptions -> IO LoadResult
 runLoad runtime options = do
   shared <- newWords 16
-  histograms <- mapM (const (newWords buckets)) [1 .. threads]
+  recorders <- mapM (const (newRecorder (Precision 6))) [1 .. threads]
   began <- monotonicNow
   Scope.withScopeNamed "openflow/load" $ \scope -> do
     players <- forM [0 .. loadSwitches options - 1] $ \i -> do
       ws <- newWords 16
       let capability = i `rem` threads
-      task <- Scope.forkOn scope capability (trySync (play runtime options shared (histograms !! capability) ws i))
+      task <- Scope.forkOn scope capability (trySync (play runtime options shared (recorders !! capability) ws i))
       pure (ws, task)
     limit <- deadlineIn (loadPatience options)
     let waitReady = do
@@ -213,7 +162,7 @@ runLoad runtime options = do
     atomicWrite shared sPhase 2
     failures <- forM players $ \(_, task) -> Scope.awaitUntil task (after (seconds 5) to)
     sums <- forM [wSecond, wOther] $ \w -> sum <$> mapM (\(ws, _) -> readWord ws w) players
-    merged <- forM [0 .. buckets - 1] $ \b -> sum <$> mapM (`readWord` b) histograms
+    latencies <- mconcat <$> mapM snapshot recorders
     let took = fromIntegral (nanosCount (elapsed from to)) / 1e9
     pure
       LoadResult
@@ -223,7 +172,7 @@ runLoad runtime options = do
           resultOther = last sums,
           resultLost = sum (map switchLost counts),
           resultConnecting = fromIntegral (nanosCount (elapsed began ready)) / 1e9,
-          resultLatencies = Histogram [(b, k) | (b, k) <- zip [0 ..] merged, k > 0],
+          resultLatencies = latencies,
           resultSwitches = counts,
           resultFailed = [describeException e | Just (Left e) <- failures]
         }
@@ -231,8 +180,8 @@ runLoad runtime options = do
     threads = max 1 (loadThreads options)
 
 -- One switch, from connecting to the end.
-play :: Runtime -> LoadOptions -> Words -> Words -> Words -> Int -> IO ()
-play runtime options shared histogram ws number =
+play :: Runtime -> LoadOptions -> Words -> Recorder -> Words -> Int -> IO ()
+play runtime options shared recorder ws number =
   bracket (connecting >>= either throwIO pure) close $ \conn -> do
     slots <- newWords (3 * window)
     input <- newBuffer 0x20000
@@ -243,7 +192,7 @@ play runtime options shared histogram ws number =
     allocaBytes frameBytes $ \frame -> do
       fillBytes frame 0 frameBytes
       poke16 frame 12 0x0800
-      conversation conn (Player options shared histogram ws slots input output frame number)
+      conversation conn (Player options shared recorder ws slots input output frame number)
   where
     window = loadWindow options
     connecting = deadlineIn (loadPatience options) >>= connectUntil runtime (loadController options)
@@ -254,7 +203,7 @@ frameBytes = 64
 data Player = Player
   { playerOptions :: !LoadOptions,
     playerShared :: !Words,
-    playerHistogram :: !Words,
+    playerRecorder :: !Recorder,
     playerWords :: !Words,
     -- | Three words for each slot: the next free one, its buffer number (0 while it is free), when its packet-in was due.
     playerSlots :: !Words,
@@ -360,10 +309,7 @@ conversation conn player = mask_ $ do
             due <- readWord slots (3 * slot + 2)
             release slot
             bump wAnswers
-            when (phase == 1) $ do
-              let b = bucketOf (now - due)
-              k <- readWord (playerHistogram player) b
-              writeWord (playerHistogram player) b (k + 1)
+            when (phase == 1) $ recordValue (playerRecorder player) (now - due)
 
     release slot = do
       free <- readWord ws wFree

@@ -35,7 +35,6 @@ module Heddle.Serve.Internal
     module Heddle.Serve.Glob,
     module Heddle.Serve.Guard,
     module Heddle.Serve.Held,
-    module Heddle.Serve.Histogram,
     module Heddle.Serve.HostName,
     module Heddle.Serve.Hosts,
     module Heddle.Serve.Identity,
@@ -100,7 +99,6 @@ import Heddle.Serve.Generations
 import Heddle.Serve.Glob
 import Heddle.Serve.Guard
 import Heddle.Serve.Held
-import Heddle.Serve.Histogram
 import Heddle.Serve.HostName
 import Heddle.Serve.Hosts
 import Heddle.Serve.Identity

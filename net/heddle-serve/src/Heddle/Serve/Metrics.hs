@@ -29,6 +29,8 @@ module Heddle.Serve.Metrics
     RouteReading (..),
     readMetrics,
     latencyOf,
+    latencyPrecision,
+    latencyBucket,
   )
 where
 
@@ -45,7 +47,7 @@ import Heddle.IO.Registration (Registration, registrationCapability)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Exception (mask, onException)
-import Heddle.Serve.Histogram
+import Heddle.Prim.Histogram (Histogram, Precision (..), bucketOf, bucketTotal, fromBuckets, quantile)
 import Heddle.Serve.Routes
 
 -- | The counts.
@@ -87,11 +89,23 @@ atUnderWay = 9
 atFromCache = 10
 firstRoute = 16
 -- Classes of status 1xx to 5xx are words 0 to 4 of a route.
-stride = 8 + bucketTotal
+stride = 8 + latencyBuckets
 atBytes = 5
 atSum = 6
 atLongest = 7
 firstBucket = 8
+
+-- | How finely latencies are told apart: a quantile is at most a sixteenth too high.
+latencyPrecision :: Precision
+latencyPrecision = Precision 4
+
+-- | Of microseconds; the last one also has those of 134 s and more.
+latencyBuckets :: Int
+latencyBuckets = bucketTotal latencyPrecision 27
+
+latencyBucket :: Int -> Int
+latencyBucket took = min (latencyBuckets - 1) (bucketOf latencyPrecision took)
+{-# INLINE latencyBucket #-}
 
 -- No other thread of the capability runs between the two: nothing is allocated.
 bump :: Words -> Int -> Int -> IO ()
@@ -113,7 +127,7 @@ metricsHook current capability request what status sent = do
   bump share (at + max 0 (min 4 (statusCode status `quot` 100 - 1))) 1
   bump share (at + atBytes) sent
   bump share (at + atSum) took
-  bump share (at + firstBucket + bucketOf took) 1
+  bump share (at + firstBucket + latencyBucket took) 1
   longest <- readWord share (at + atLongest)
   if took > longest then writeWord share (at + atLongest) took else pure ()
 
@@ -184,7 +198,8 @@ data RouteReading = RouteReading
     routeSum :: !Int,
     -- | In microseconds.
     routeLongest :: !Int,
-    routeBuckets :: ![Int]
+    -- | In microseconds.
+    routeLatencies :: !Histogram
   }
   deriving stock (Eq, Show)
 
@@ -206,10 +221,10 @@ readMetrics metrics =
         <*> total (at + atBytes)
         <*> total (at + atSum)
         <*> (maximum . (0 :) <$> traverse (`atomicRead` (at + atLongest)) shares)
-        <*> traverse (\i -> total (at + firstBucket + i)) [0 .. bucketTotal - 1]
+        <*> (fromBuckets latencyPrecision <$> traverse (\i -> total (at + firstBucket + i)) [0 .. latencyBuckets - 1])
 
 -- | A quantile of latencies; no more than the longest.
 --
 -- [Units]: microseconds.
 latencyOf :: Double -> RouteReading -> Int
-latencyOf q route = min (routeLongest route) (quantile q (routeBuckets route))
+latencyOf q route = min (routeLongest route) (quantile q (routeLatencies route))

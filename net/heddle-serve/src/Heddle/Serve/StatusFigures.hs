@@ -29,7 +29,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.List (intersperse)
 import Data.Map.Strict qualified as Map
 import Data.Monoid (Any (..), Sum (..))
-import Heddle.Serve.Histogram
+import Heddle.Prim.Histogram (countBelow, counts, valueCount)
 import Heddle.Serve.Listing (jsonString)
 import Heddle.Serve.Metrics
 import Heddle.Serve.ProcessFigures
@@ -124,8 +124,8 @@ plusReadings (Readings a u c routes) (Readings a' u' c' others) =
   Readings (a + a') (u + u') (c + c') ([foldr plusRoute r [o | o <- others, routeName o == routeName r] | r <- routes] ++ [o | o <- others, routeName o `notElem` map routeName routes])
 
 plusRoute :: RouteReading -> RouteReading -> RouteReading
-plusRoute (RouteReading name classes bytes sum' longest buckets) (RouteReading _ classes' bytes' sum'' longest' buckets') =
-  RouteReading name (zipWith (+) classes classes') (bytes + bytes') (sum' + sum'') (max longest longest') (zipWith (+) buckets buckets')
+plusRoute (RouteReading name classes bytes sum' longest latencies') (RouteReading _ classes' bytes' sum'' longest' latencies'') =
+  RouteReading name (zipWith (+) classes classes') (bytes + bytes') (sum' + sum'') (max longest longest') (latencies' <> latencies'')
 
 -- By route. A server is up if any process gives it requests.
 plusUpstreams :: [(ByteString, UpstreamFigures)] -> [(ByteString, UpstreamFigures)] -> [(ByteString, UpstreamFigures)]
@@ -168,7 +168,7 @@ figuresJson figures =
       ("requests", object (("total", intDec (requestsOf whole)) : ("under_way", intDec (readingUnderWay readings)) : classes whole)),
       ("bytes", intDec (routeBytes whole)),
       ("cache", object [("replies", intDec (readingFromCache readings)), ("bytes", intDec (statusCached figures))]),
-      ("latency_us", object (latencies whole ++ [("buckets", array [array [intDec (bucketBound i), intDec n] | (i, n) <- zip [0 ..] (routeBuckets whole), n > 0])])),
+      ("latency_us", object (latencies whole ++ [("buckets", array [array [intDec (greatest + 1), intDec n] | (greatest, n) <- counts (routeLatencies whole)])])),
       ("routes", array [object ([("route", jsonString (routeName r)), ("requests", intDec (requestsOf r)), ("bytes", intDec (routeBytes r))] ++ classes r ++ [("latency_us", object (latencies r))]) | r <- readingRoutes readings, requestsOf r > 0 || routeName r /= "refused"]),
       ("upstreams", array [server route u s | (route, u) <- statusUpstreams figures, s <- upstreamsServers u]),
       ("pools", array (map pool (statusUpstreams figures))),
@@ -212,7 +212,7 @@ wholeOf routes =
       routeBytes = sum (map routeBytes routes),
       routeSum = sum (map routeSum routes),
       routeLongest = maximum (0 : map routeLongest routes),
-      routeBuckets = added routeBuckets (replicate bucketTotal 0)
+      routeLatencies = foldMap routeLatencies routes
     }
   where
     added field zero = foldr (zipWith (+) . field) zero routes
@@ -283,10 +283,10 @@ figuresText figures =
       Map.toList . Map.fromListWith (<>) $
         [([("route", route), ("server", serverName s)], (Any (serverUp s), Sum <$> serverOpen s)) | (route, u) <- behind, s <- upstreamsServers u]
     histogram r =
-      mconcat [sample "heddle_http_request_duration_seconds_bucket" [("route", routeName r), ("le", micros limit)] (intDec (countBelow limit (routeBuckets r))) | limit <- map (2 ^) [6 :: Int .. 25]]
-        <> sample "heddle_http_request_duration_seconds_bucket" [("route", routeName r), ("le", "+Inf")] (intDec (sum (routeBuckets r)))
+      mconcat [sample "heddle_http_request_duration_seconds_bucket" [("route", routeName r), ("le", micros limit)] (intDec (countBelow limit (routeLatencies r))) | limit <- map (2 ^) [6 :: Int .. 25]]
+        <> sample "heddle_http_request_duration_seconds_bucket" [("route", routeName r), ("le", "+Inf")] (intDec (valueCount (routeLatencies r)))
         <> sample "heddle_http_request_duration_seconds_sum" [("route", routeName r)] (byteString (micros (routeSum r)))
-        <> sample "heddle_http_request_duration_seconds_count" [("route", routeName r)] (intDec (sum (routeBuckets r)))
+        <> sample "heddle_http_request_duration_seconds_count" [("route", routeName r)] (intDec (valueCount (routeLatencies r)))
 
 -- Microseconds as seconds.
 micros :: Int -> ByteString

@@ -18,7 +18,7 @@ import Data.Binary (Get, Put, get, put)
 import Data.Binary.Get (runGetOrFail)
 import Data.Binary.Put (runPut)
 import Data.ByteString.Lazy qualified as L
-import Heddle.Serve.Histogram (bucketTotal)
+import Heddle.Prim.Histogram (counts, fromCounts)
 import Heddle.Serve.Metrics
 import Heddle.Serve.ProcessFigures
 import Heddle.Serve.StatusFigures
@@ -41,7 +41,7 @@ putFigures (StatusFigures version process processes cores state uptime open read
   put (uptime, open)
   let Readings accepted underWay fromCache routes = readings
   put (accepted, underWay, fromCache)
-  put [(name, classes, bytes, sum', longest, buckets) | RouteReading name classes bytes sum' longest buckets <- routes]
+  put [(name, classes, bytes, sum', longest, counts latencies) | RouteReading name classes bytes sum' longest latencies <- routes]
   put ((\(TlsCounts full resumed failed closed) -> (full, resumed, failed, closed)) <$> handshakes)
   put [(names, left) | CertificateFigures names left <- certificates]
   put cached
@@ -66,7 +66,7 @@ getFigures = do
   pure (StatusFigures version process processes cores (toEnum state) uptime open (Readings accepted underWay fromCache routes) handshakes certificates cached upstreams (ProcessFigures cpu started resident virtual descriptors most collections))
   where
     -- Figures of two processes are added element by element.
-    route (name, classes, bytes, sum', longest, buckets)
-      | length classes == 5 && length buckets == bucketTotal = pure (RouteReading name classes bytes sum' longest buckets)
+    route (name, classes, bytes, sum', longest, latencies)
+      | length classes == 5 = pure (RouteReading name classes bytes sum' longest (fromCounts latencyPrecision latencies))
       | otherwise = fail "not the counts of a route"
     upstream (label, kind, servers, used, kept, waiting) = (label, UpstreamFigures kind [ServerFigures name up open | (name, up, open) <- servers] used kept waiting)
