@@ -198,10 +198,6 @@ rewritten serving place address
       Just (Redirected _ hops) -> next {servingRedirected = Just (Redirected asked hops)}
       Nothing -> next {servingAsked = Just asked}
 
--- A site whose rewrites lead in circles is answered with 500 after these.
-mostRewrites :: Int
-mostRewrites = 10
-
 -- The first path that there is a file for; otherwise what comes last.
 tryFiles :: Serving -> Maybe ByteString -> UriPath -> Place -> [TargetTemplate] -> TryLast -> IO Reply
 tryFiles serving key path place candidates final = do
