@@ -51,6 +51,7 @@ import Heddle.Serve.Coding
 import Heddle.Serve.Compress
 import Heddle.Serve.ErrorPage
 import Heddle.Serve.FileCache
+import Heddle.Serve.FileName (isHiddenPath)
 import Heddle.Serve.FileReply
 import Heddle.Serve.Listing
 import Heddle.Serve.Negotiate
@@ -434,7 +435,7 @@ sameChoice choice entry =
   stampOf (openStatus (choiceFile choice)) == entryStamp entry && choiceCoding choice == representationCoding (entryRepresentation entry)
 
 isHidden :: StaticSite -> ByteString -> Bool
-isHidden site path = not (staticHidden site) && any (\part -> "." `B.isPrefixOf` part && part /= ".well-known") (C.split '/' path)
+isHidden site path = not (staticHidden site) && isHiddenPath path
 
 -- There is nothing at the path: the fallback page, or this reply.
 missing :: Serving -> Reply -> IO Reply
