@@ -289,13 +289,18 @@ relative =
 -- As the server does: errors get the rules for the path that was asked for, and those that hold for errors.
 explainedErrors :: Assertion
 explainedErrors = withDirectory $ \d -> do
-  write (d </> "site.yaml") ["root: .", "header: {'**': {X-All: z}, '/a/**': {X-A: '1'}}", "cache-control: {'**': max-age=1}", "routes: {/r: {rewrite: '/a/$rest'}, /t: {try-files: [$uri], else: 410}}"]
+  write (d </> "site.yaml") ["root: .", "header: {'**': {X-All: z}, '/a/**': {X-A: '1'}}", "cache-control: {'**': max-age=1}", "routes: {/*.php: {respond: 200}, /r: {rewrite: '/a/$rest'}, /t: {try-files: [$uri], else: 410}}"]
   config <- either (assertFailure . unlines . map renderProblem) pure . readResult =<< readConfig (d </> "site.yaml")
   let shown line = T.unpack (T.unwords (T.words (T.replace (T.pack d) "D" (T.pack line))))
       ends request expected = explain begin config request >>= (@?= expected) . either (: []) (map shown . filter (\line -> any (`isInfixOf` line) ["status:", "header:"]))
   ends "GET /../x" ["status: 404: The path climbs above the root.", "header: X-All: z [D/site.yaml:2]"]
   ends "GET /r/none" ["status: 404 (no such file)", "header: X-All: z [D/site.yaml:2]"]
   ends "GET /t/x" ["status: 410 [D/site.yaml:4]", "header: X-All: z [D/site.yaml:2]"]
+  -- A directory's path ends in a slash for patterns, and a hidden program is none.
+  createDirectory (d </> "a")
+  B.writeFile (d </> "a" </> "index.html") "x"
+  ends "GET /a/" ["header: Cache-Control: max-age=1 [D/site.yaml:3]", "header: X-All: z [D/site.yaml:2]", "header: X-A: 1 [D/site.yaml:2]"]
+  ends "GET /.x.php" ["status: 404 (a name begins with a dot)", "header: X-All: z [D/site.yaml:2]"]
   ends "GET /a/none" ["status: 404 (no such file)", "header: X-All: z [D/site.yaml:2]", "header: X-A: 1 [D/site.yaml:2]"]
 
 protected :: Assertion

@@ -377,12 +377,6 @@ finish serving reply = case reply of
     request = servingRequest serving
 {-# NOINLINE finish #-}
 
--- A decoded path as patterns are matched with it.
-nameOf :: UriPath -> ByteString
-nameOf path
-  | B.null (pathRelative path) = "/"
-  | otherwise = "/" <> pathRelative path <> (if pathTrailingSlash path then "/" else "")
-
 -- A cached file that is known to be current.
 current :: Serving -> Entry -> IO Reply
 current serving entry = do

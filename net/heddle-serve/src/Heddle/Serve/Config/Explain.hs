@@ -38,6 +38,7 @@ import Heddle.Serve.FileName (isHiddenPath)
 import Heddle.Serve.FileOptions (HeaderRule (..), argumentBytes, securityRules)
 import Heddle.Serve.Glob (matches)
 import Heddle.Serve.HostName
+import Heddle.Serve.Policy (nameOf)
 import Heddle.Serve.Routes
 import Heddle.Serve.TargetTemplate
 import System.Directory (doesDirectoryExist, doesFileExist)
@@ -123,6 +124,8 @@ pathLines hops routes asked site
       | otherwise -> pure (errorLines asked site (statusCode (pathErrorStatus e)) (": " ++ C.unpack (pathErrorText e)) Nothing)
     Right path -> case routeFor (maybe LongestPrefix meant (siteOrder site)) [(meant pattern', (pattern', route)) | (pattern', route) <- routes] path of
       Nothing -> (Line "route" "none" Nothing :) <$> rootLines path asked site
+      -- The rules for files apply to files that are programs.
+      Just ((pattern', _), _) | not (B.null (patternSuffix (meant pattern'))), isHiddenFor site (pathRelative path) -> (Line "route" (writtenText pattern') (Just (writtenAt pattern')) :) <$> rootLines path asked site
       Just ((pattern', route), place) -> (Line "route" (writtenText pattern') (Just (writtenAt pattern')) :) <$> routeLines hops routes asked site path place pattern' route
 
 -- The status of an error, with what replies without a file get besides.
@@ -133,10 +136,7 @@ errorLines asked site status why from = Line "status" (show status ++ why) from 
 besides :: Asked -> SiteConfig -> Int -> [Line]
 besides asked site status = map (uncurry headerLine) (headersAt site (status >= 400) [first]) ++ [Line "error-page" (snd (meant page)) (Just (writtenAt page)) | page <- siteErrorPages site, fst (meant page) == status]
   where
-    first = case decodePath (askedFirst asked) of
-      Left _ -> askedFirst asked
-      Right path | B.null (pathRelative path) -> "/"
-      Right path -> "/" <> pathRelative path <> (if pathTrailingSlash path then "/" else "")
+    first = either (const (askedFirst asked)) nameOf (decodePath (askedFirst asked))
 
 routeLines :: Int -> [(Written RoutePattern, RouteConfig)] -> Asked -> SiteConfig -> UriPath -> Place -> Written RoutePattern -> RouteConfig -> IO [Line]
 routeLines hops routes asked site path place pattern' route
@@ -182,6 +182,9 @@ routeLines hops routes asked site path place pattern' route
         | otherwise -> doesFileExist (meant root </> text (pathRelative found))
       _ -> pure False
 
+isHiddenFor :: SiteConfig -> ByteString -> Bool
+isHiddenFor site path = maybe True (not . meant) (siteDotted site) && isHiddenPath path
+
 rootLines :: UriPath -> Asked -> SiteConfig -> IO [Line]
 rootLines path asked site = case siteRoot site of
   Nothing -> pure (errorLines asked site 404 "" Nothing)
@@ -193,7 +196,7 @@ indexesIn directory site = filterM (doesFileExist . (directory </>)) (if null (s
 -- A file of a directory: its name there, whether a slash came after it, and the path that led to it.
 fileLines :: Written FilePath -> ByteString -> Bool -> UriPath -> Asked -> SiteConfig -> IO [Line]
 fileLines directory relative slash path asked site
-  | hiddenPart = maybe (failing 404 " (a name begins with a dot)" (writtenAt <$> siteDotted site)) fallback spa
+  | isHiddenFor site relative = maybe (failing 404 " (a name begins with a dot)" (writtenAt <$> siteDotted site)) fallback spa
   | otherwise = do
     isFile <- if slash then pure False else doesFileExist whole
     isDirectory <- doesDirectoryExist whole
@@ -206,12 +209,11 @@ fileLines directory relative slash path asked site
       _ | Just word <- spa -> fallback word
       _ -> if isDirectory then failing 403 " (a directory without an index)" Nothing else failing 404 " (no such file)" Nothing
   where
-    hiddenPart = maybe True (not . meant) (siteDotted site) && isHiddenPath relative
     spa = find meant (siteSpa site)
     fallback word = found (Line "file" "the root's index, since there is no such file" (Just (writtenAt word))) ["/index.html"]
     whole = if B.null relative then meant directory else meant directory </> text relative
     handler = Line "handler" ("files, " ++ writtenText directory) (Just (writtenAt directory))
-    found line names = pure (handler : line : map (uncurry headerLine) (headersAt site False (("/" <> pathRelative path) : names)))
+    found line names = pure (handler : line : map (uncurry headerLine) (headersAt site False (nameOf path : names)))
     failing status why from = pure (handler : errorLines asked site status why from)
 
 -- The headers by path, as 'Heddle.Serve.Policy.headersFor' finds them.
