@@ -61,6 +61,7 @@ site d = do
       "      /health: {respond: 200, body: \"well\\n\", headers: {X-H: h}}",
       "      /old: {redirect: 'http://$http_host/new/$rest?$args', status: 308}",
       "      /moved: {rewrite: '/files/$rest'}",
+      "      /elsewhere: {rewrite: '/files/$rest'}",
       "      /try: {try-files: ['$uri', '/index.html']}",
       "      /gone: {try-files: ['/none'], else: 410}",
       "  - names: ['*.b.example', b.example]",
@@ -78,6 +79,8 @@ serving = withDirectory $ \d -> do
     map (answerHeader home) ["x-top", "x-a"] @?= [Just "1", Just "1"]
     ask program "a.example" "/files/x.txt" >>= answersWith 200 "x of b"
     ask program "a.example" "/moved/x.txt" >>= answersWith 200 "x of b"
+    -- rewritesKeptTheLengthOfThePrefix: the other route's prefix is longer or shorter.
+    ask program "a.example" "/elsewhere/x.txt" >>= answersWith 200 "x of b"
     ask program "a.example" "/try/x" >>= answersWith 200 "a"
     health <- ask program "a.example" "/health/x"
     answersWith 200 "well\n" health

@@ -36,7 +36,7 @@ import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr)
-import Heddle.Gateway.Place (Gateway, Place (..))
+import Heddle.Gateway.Place (Gateway, Place (..), placePath)
 import Heddle.Http
 import Heddle.Http.Borrowed
 import Heddle.Http.Range (ByteRange (..), rangeLength)
@@ -127,7 +127,19 @@ staticHandlerFor site kept user request = do
 
 -- | The files of a directory as a route's gateway; each capability has its cache.
 staticBelow :: StaticSite -> Table Kept -> Gateway
-staticBelow site caches place request = readEntry caches (requestCapability request) >>= \kept -> staticHandlerFor site kept (placeUser place) request
+staticBelow site caches place request = do
+  kept <- readEntry caches (requestCapability request)
+  raw <- rawPath request
+  if decodePath raw == here
+    then staticHandlerFor site kept (placeUser place) request
+    else do
+      -- A rewrite has led here, and the cache is one of the paths of requests.
+      code <- method request
+      variant <- variantOf (staticPolicy site) (keptMemo kept) request
+      let serving = servingOf site kept request code variant (placeUser place)
+      either (const (mask_ (finish serving notFound))) (resolve serving Nothing) here
+  where
+    here = decodePath (escapedPath (placePath place))
 
 -- What the cache does not answer; see Note [Routes and the cache].
 routed :: Serving -> IO Reply
