@@ -15,7 +15,7 @@ import Data.Either (fromLeft)
 import Data.List (intercalate, isPrefixOf, sort, stripPrefix)
 import Endings (endWith, inheritInterrupt)
 import FindCommand (findCommand, findInfo)
-import GHC.IO.Encoding (getFileSystemEncoding)
+import GHC.IO.Encoding (getFileSystemEncoding, mkTextEncoding, setFileSystemEncoding)
 import Heddle.Prim.Errno (describeErrno)
 import Heddle.Prim.Exception (try)
 import Heddle.Prim.Thread (startEventManager)
@@ -47,7 +47,9 @@ main = do
     word : _ | word `elem` map Char8.pack ["serve", "controller", "ofbench"] -> parse
     _ -> inheritInterrupt >> parse
   where
-    parse =
+    parse = do
+      -- Names in configurations are UTF-8 whatever the locale; other bytes of arguments come through as they are.
+      mkTextEncoding "UTF-8//ROUNDTRIP" >>= setFileSystemEncoding
       getArgs >>= \case
         word : _ | unknown word -> leave (unknownCommand word) (ExitFailure 2)
         words' -> parsed words'

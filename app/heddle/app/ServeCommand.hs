@@ -12,7 +12,7 @@ import Browser (openBrowser)
 import Control.Monad (when)
 import Data.ByteString.Char8 qualified as C
 import Data.Either (fromRight)
-import Data.List (intercalate)
+import Data.List (intercalate, isInfixOf, sort)
 import Data.Maybe (fromMaybe)
 import GHC.Foreign (peekCString)
 import GHC.IO.Encoding (getFileSystemEncoding)
@@ -32,7 +32,7 @@ import ServeLimits (limitOptions)
 import ServeLogs (logOptions)
 import ServeProcess
 import ServeRoutes (routeOptions)
-import ServeSandbox (SandboxOptions (..), sandboxed)
+import ServeSandbox (SandboxOptions (..), beyondSandbox, noSandbox, sandboxed)
 import ServeStatus (watchOptions, withVersion)
 import ServeTerminal
 import ServeWords
@@ -144,10 +144,9 @@ run given = case givenAct given of
   Import other -> imported other
   Schema -> putStr schemaText
   Check ->
-    configured 1 >>= \(at, _, config) ->
-      checkConfig at config >>= \case
-        [] -> putStrLn (fromMaybe "the command line" (givenFile given) ++ ": no mistakes")
-        problems -> reported 1 problems
+    checked >>= \case
+      [] -> putStrLn (fromMaybe "the command line" (givenFile given) ++ ": no mistakes")
+      problems -> reported 1 problems
   Dump -> configured 1 >>= \(_, _, config) -> dumped config
   Explain request -> configured 1 >>= \(at, _, config) -> explain at config request >>= either (refuse 1) (putStr . unlines)
   Serve -> do
@@ -158,17 +157,22 @@ run given = case givenAct given of
     either (reported 2) (serve given files config . withVersion) (optionsOf at config)
   where
     configured code = do
-      Loaded at files result <- loaded given
-      either (reported code) (\config -> pure (at, files, config)) result
+      load <- loaded given
+      either (reported code) (\config -> pure (loadedAt load, loadedFiles load, config)) (loadedResult load)
+    checked = do
+      Loaded at _ rest result <- loaded given
+      case result of
+        Right config -> checkConfig at config
+        Left problems -> sort . (problems ++) <$> maybe (pure []) (checkRest at) rest
 
 serve :: Given -> [FilePath] -> Config -> ServeOptions -> IO ()
 serve given files config wanted = do
   labelMe "heddle/serve"
   successor <- sameCommand
   role <- roleOf (meant <$> serverProcesses server)
-  case role of
+  entered <- case role of
     -- It does nothing for clients, and starts programs.
-    Supervisor _ -> pure ()
+    Supervisor _ -> pure noSandbox
     _ -> sandboxed sandbox (givenOpen given) wanted (foldMap snd successor)
   terminal <- newTerminal
   let chosen = onTerminal terminal config wanted
@@ -182,7 +186,7 @@ serve given files config wanted = do
       -- Ends the process even if a message is stuck in a pipe without a reader, where the
       -- ordinary end would wait to flush it.
       atSecond = nap (seconds 2) >> exitImmediately (ExitFailure 1)
-      site = chosen {serveSecond = atSecond, serveSuccessor = successor, serveReload = again terminal <$ givenFile given}
+      site = chosen {serveSecond = atSecond, serveSuccessor = successor, serveReload = again terminal entered <$ givenFile given}
       -- The supervisor says the rest.
       troubles = \case
         Trouble what -> tell (Trouble what)
@@ -197,7 +201,7 @@ serve given files config wanted = do
       stuck <- atomicRead telling 0
       when (stuck == 1) (exitImmediately ExitSuccess)
     Left (e :: ServeError) -> do
-      putErrorLine ("heddle serve: " ++ displayException e)
+      putErrorLine ("heddle serve: " ++ displayException e ++ (if follows && "(EACCES)" `isInfixOf` displayException e then "\n  A successor is in the sandbox of the process that started it; stop the server and start it again." else ""))
       exitWith (ExitFailure 2)
   where
     server = configServer config
@@ -210,11 +214,14 @@ serve given files config wanted = do
           sandboxConfig = files
         }
     onTerminal terminal = forTerminal terminal . maybe ConsoleAuto meant . logConsole . configLogs
-    again terminal = do
-      Loaded at _ result <- loaded given
-      pure $ case result >>= \new -> onTerminal terminal new . withVersion <$> optionsOf at new of
-        Left problems -> Left (intercalate "\n  " (map renderProblem problems))
-        Right new -> Right new
+    again terminal entered = do
+      Loaded at _ _ result <- loaded given
+      case result >>= \new -> onTerminal terminal new . withVersion <$> optionsOf at new of
+        Left problems -> pure (Left (intercalate "\n  " (map renderProblem problems)))
+        Right new ->
+          beyondSandbox entered new >>= \case
+            [] -> pure (Right new)
+            lacks -> pure (Left ("the sandbox stays as it was at the start, and " ++ intercalate ", " lacks ++ ".\n  Stop the server and start it again; a successor (SIGUSR2) would be in the same sandbox. --sandbox-read allows more from the start on."))
 
 -- This program, as it is found now and not as it was when it was started, with the arguments that it was started with,
 -- also those for the runtime. It is found by the name that it was started by, so a symbolic link that leads to a new version

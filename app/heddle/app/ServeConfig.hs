@@ -41,16 +41,24 @@ data Given = Given
 -- | What is to be done.
 data Act = Serve | Check | Dump | Explain !String | Import !FilePath | Schema
 
--- | Where what is missing is reported, the files that were read, and what they and the command line say.
-data Loaded = Loaded !Position ![FilePath] !(Either [Problem] Config)
+-- | What files and the command line say.
+data Loaded = Loaded
+  { -- | Where it is reported that something is missing.
+    loadedAt :: !Position,
+    -- | As 'readFiles'.
+    loadedFiles :: ![FilePath],
+    -- | As 'readRest'.
+    loadedRest :: !(Maybe Config),
+    loadedResult :: !(Either [Problem] Config)
+  }
 
 -- | Read the file, if there is one, and put the command line over it.
 loaded :: Given -> IO Loaded
 loaded given = case givenFile given of
-  Nothing -> pure (Loaded onCommandLine [] (Right own))
+  Nothing -> pure (Loaded onCommandLine [] (Just own) (Right own))
   Just file -> do
-    ReadConfig result files <- readConfig file
-    pure (Loaded (Position file 1 1) files (configOver own <$> result))
+    ReadConfig result rest files <- readConfig file
+    pure (Loaded (Position file 1 1) files (configOver own <$> rest) (configOver own <$> result))
   where
     own = (givenConfig given) {configSite = site {siteRoot = maybe (siteRoot site) (\directory -> Just (Written onCommandLine directory directory)) (givenDirectory given)}}
     site = configSite (givenConfig given)

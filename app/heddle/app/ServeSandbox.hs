@@ -8,7 +8,10 @@
 -- the runtime system has threads.
 module ServeSandbox
   ( SandboxOptions (..),
+    Sandbox,
+    noSandbox,
     sandboxed,
+    beyondSandbox,
   )
 where
 
@@ -56,9 +59,16 @@ data Right' = Reading | Executing | Writing
 -- What is allowed: of files, if they are restricted at all, and whether connections to other machines are.
 data Plan = Plan !(Maybe [(Right', FilePath)]) !Bool
 
+-- | The sandbox that this process is in: what it allows, if it restricts anything.
+newtype Sandbox = Sandbox (Maybe Plan)
+
+-- | None.
+noSandbox :: Sandbox
+noSandbox = Sandbox Nothing
+
 -- | Serve with no more rights than needed. The flag says that a browser will be opened, which needs its own files. It does
 -- not return if the program was executed again.
-sandboxed :: SandboxOptions -> Bool -> ServeOptions -> [String] -> IO ()
+sandboxed :: SandboxOptions -> Bool -> ServeOptions -> [String] -> IO Sandbox
 sandboxed sandbox opens options arguments = do
   already <- lookupEnv "HEDDLE_SANDBOXED"
   plan <- planOf sandbox options
@@ -75,24 +85,65 @@ sandboxed sandbox opens options arguments = do
     when (mode == SandboxOn) $ do
       putErrorLine ("heddle serve: the sandbox cannot be entered: " ++ describeErrno (Errno (fromIntegral errno)) ++ ".\n  Give --sandbox off, or mount /proc.")
       exitWith (ExitFailure 2)
+  pure (Sandbox (if isJust already && version > 0 then Just plan else Nothing))
   where
     mode = sandboxMode sandbox
+
+-- | What options need that the sandbox does not allow, in words. It cannot be widened, so a reload would fail with an error that does not
+-- name the cause, or, for connections, each request would.
+--
+-- A successor is in the sandbox of the process that started it, which may allow less than is assumed here.
+beyondSandbox :: Sandbox -> ServeOptions -> IO [String]
+beyondSandbox (Sandbox Nothing) _ = pure []
+beyondSandbox (Sandbox (Just (Plan files connected))) options = do
+  let sites = NonEmpty.toList (serveSites options)
+  version <- c_landlock
+  allowed <- traverse (traverse canonicalizePath) (concat files)
+  let among known path = any (\one -> one == path || (dropTrailingPathSeparator one ++ "/") `isPrefixOf` path) known
+      lacking name known paths = (\real -> ["it does not allow to " ++ name ++ " " ++ path | (path, at) <- zip paths real, not (among known at)]) <$> traverse canonicalizePath paths
+  unread <- lacking "read" (map snd allowed) (nub (directoriesOf sites ++ certificatesOf options ++ usersOf sites))
+  unrun <- lacking "execute" [path | (Executing, path) <- allowed] (programsOf sites)
+  pure ((if isJust files then unread ++ unrun else []) ++ ["it does not allow connections to other servers by TCP" | isJust files, version >= 4, not connected, routesConnect sites])
+
+-- The directories whose files are served.
+directoriesOf :: [Site] -> [FilePath]
+directoriesOf sites = nub (concat [maybeToList (siteDirectory site) ++ [p | RouteSpec _ (FilesIn p) <- siteRoutes site] | site <- sites])
+
+programsOf :: [Site] -> [FilePath]
+programsOf sites = [p | site <- sites, RouteSpec _ (CgiDirectory p) <- siteRoutes site]
+
+certificatesOf :: ServeOptions -> [FilePath]
+certificatesOf options = [path | TlsOf config <- [serveTls options], pair <- tlsPairs config, PemFile path <- [pairChain pair, pairKey pair]]
+
+usersOf :: [Site] -> [FilePath]
+usersOf = nub . mapMaybe (fileUsers . siteFiles)
+
+-- Whether routes may need other machines, or programs that do.
+routesConnect :: [Site] -> Bool
+routesConnect sites = or [connects (specTarget route) | site <- sites, route <- siteRoutes site]
+  where
+    connects = \case
+      FilesIn _ -> False
+      RedirectTo _ _ -> False
+      RespondWith {} -> False
+      RewriteTo _ -> False
+      TryFiles _ _ -> False
+      _ -> True
 
 planOf :: SandboxOptions -> ServeOptions -> IO Plan
 planOf sandbox options = do
   program <- toList <$> trySync getExecutablePath
   libraries <- mappedDirectories
   homes <- sequence [getHomeDirectory, pure "/", pure "/home", pure "/root"]
-  directories <- concat <$> traverse (withParents homes) (nub (concat [maybeToList (siteDirectory site) ++ [p | RouteSpec _ (FilesIn p) <- siteRoutes site] | site <- sites]))
+  directories <- concat <$> traverse (withParents homes) (directoriesOf sites)
   here <- getCurrentDirectory
-  certificates <- traverse withReal [path | TlsOf config <- [serveTls options], pair <- tlsPairs config, PemFile path <- [pairChain pair, pairKey pair]]
-  users <- traverse withReal (nub (mapMaybe (fileUsers . siteFiles) sites))
+  certificates <- traverse withReal (certificatesOf options)
+  users <- traverse withReal (usersOf sites)
   configs <- traverse withReal (sandboxConfig sandbox)
   let logs = [p | LogFile p <- rights (map parseLogTarget (maybeToList (serveAccessLog options))) ++ maybeToList (logErrors (serveLogs options))] ++ maybeToList (servePidFile options)
       sockets = [p | ListenSpec _ (ListenUnix p) <- serveListen options]
-      routes = concatMap siteRoutes sites
-      programs = [p | RouteSpec _ (CgiDirectory p) <- routes]
-      routed = any (connects . specTarget) routes
+      programs = programsOf sites
+      routed = routesConnect sites
       system
         | routed = ["/etc", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/run/systemd/resolve"]
         | otherwise = map ("/etc/" ++) ["ld.so.cache", "ld.so.preload", "nsswitch.conf", "passwd", "group", "hosts", "host.conf", "gai.conf", "resolv.conf", "services", "localtime", "timezone", "mime.types", "ssl/openssl.cnf"]
@@ -108,14 +159,6 @@ planOf sandbox options = do
   pure (Plan (if free then Nothing else Just (nub (sort rules))) routed)
   where
     sites = NonEmpty.toList (serveSites options)
-    -- What may need other machines, or programs that do.
-    connects = \case
-      FilesIn _ -> False
-      RedirectTo _ _ -> False
-      RespondWith {} -> False
-      RewriteTo _ -> False
-      TryFiles _ _ -> False
-      _ -> True
     -- A directory, what it leads to, and the directories in which they may be replaced.
     withParents homes path = do
       directory <- dropTrailingPathSeparator <$> makeAbsolute path

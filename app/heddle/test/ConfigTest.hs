@@ -25,10 +25,13 @@ tests =
     [ testCase "hosts by name, wildcard, and none; routes; rules of the top and of a host" serving,
       testCase "the command line counts before the file, and the environment goes into it" overFile,
       testCase "--check: all mistakes with their places, nothing started, exit code 1" checking,
+      testCase "aMistakeHidTheMissingFiles: --check reports mistakes and what is missing at once" atOnce,
+      testCase "theLocaleChangedNames: a configuration names files in UTF-8 in any locale" anyLocale,
       testCase "--explain: the lines that decide" explaining,
       testCase "--dump-config: read back, it says the same" dumping,
       testCase "a wrong configuration is not served" refusing,
       testCase "SIGHUP: a new configuration, and the old one if the new one is wrong" reloading,
+      testCase "aPendingRestartWasSaidOnce: each reload names what needs a restart" pending,
       testCase "--import: a realistic nginx.conf, whose translation passes --check and serves" nginx,
       testCase "--import: Mighttpd's configuration with its routes" mighttpd,
       testCase "--sandbox-show: the roots of all hosts and the configuration's directory" sandbox
@@ -58,6 +61,7 @@ site d = do
       "      /health: {respond: 200, body: \"well\\n\", headers: {X-H: h}}",
       "      /old: {redirect: 'http://$http_host/new/$rest?$args', status: 308}",
       "      /moved: {rewrite: '/files/$rest'}",
+      "      /elsewhere: {rewrite: '/files/$rest'}",
       "      /try: {try-files: ['$uri', '/index.html']}",
       "      /gone: {try-files: ['/none'], else: 410}",
       "  - names: ['*.b.example', b.example]",
@@ -75,6 +79,8 @@ serving = withDirectory $ \d -> do
     map (answerHeader home) ["x-top", "x-a"] @?= [Just "1", Just "1"]
     ask program "a.example" "/files/x.txt" >>= answersWith 200 "x of b"
     ask program "a.example" "/moved/x.txt" >>= answersWith 200 "x of b"
+    -- rewritesKeptTheLengthOfThePrefix: the other route's prefix is longer or shorter.
+    ask program "a.example" "/elsewhere/x.txt" >>= answersWith 200 "x of b"
     ask program "a.example" "/try/x" >>= answersWith 200 "a"
     health <- ask program "a.example" "/health/x"
     answersWith 200 "well\n" health
@@ -152,6 +158,29 @@ checking = withDirectory $ \d -> do
   none <- runTool "heddle" ["serve", "--config", d </> "nothing.yaml", "--check"]
   (endedCode none, endedErr none) @?= (ExitFailure 1, d </> "nothing.yaml:1:1: cannot read " ++ d </> "nothing.yaml: no such file or directory (ENOENT)\n")
 
+atOnce :: IO ()
+atOnce = withDirectory $ \d -> do
+  let file = d </> "site.yaml"
+  B.writeFile file "lisen: ':80'\nroot: none\nidle: ${NO_SUCH_VARIABLE}\ninclude: absent.yaml\n"
+  ended <- runTool "heddle" ["serve", "--config", file, "--check"]
+  endedCode ended @?= ExitFailure 1
+  lines (endedErr ended)
+    @?= map
+      (file ++)
+      [ ":1:1: 'lisen' is not a key of the configuration; did you mean 'listen'?",
+        ":2:7: the directory " ++ d </> "none is not there",
+        ":3:7: the environment has no variable NO_SUCH_VARIABLE; set it, or write ${NO_SUCH_VARIABLE:-default}",
+        ":4:10: cannot read " ++ d </> "absent.yaml: no such file or directory (ENOENT)"
+      ]
+
+anyLocale :: IO ()
+anyLocale = withDirectory $ \d -> do
+  _ <- runTool "sh" ["-c", "mkdir \"$0/$(printf '\\303\\251')\"", d]
+  B.writeFile (d </> "site.yaml") "root: \xC3\xA9\n"
+  forM_ ["C", "C.UTF-8"] $ \locale -> do
+    ended <- runToolIn [("LC_ALL", locale)] "heddle" ["serve", "--config", d </> "site.yaml", "--check"]
+    (locale, endedCode ended, endedErr ended) @?= (locale, ExitSuccess, "")
+
 explaining :: IO ()
 explaining = withDirectory $ \d -> do
   site d
@@ -209,6 +238,21 @@ reloading = withDirectory $ \d -> do
     void (eventually "the mistake" (programErr program) ("'rot' is not a key of a host" `isInfixOf`))
     ask program "new.example" "/" >>= answersWith 200 "b"
     ask program "newer.example" "/" >>= (@?= 421) . answerCode
+    signal program sigTERM
+    ends program >>= (@?= ExitSuccess)
+
+pending :: IO ()
+pending = withDirectory $ \d -> do
+  site d
+  let file = d </> "site.yaml"
+      said program n = void (eventually (show n ++ " messages") (programOut program) ((== n) . length . filter ("; a restart or SIGUSR2 is needed for the time to drain" `isInfixOf`) . lines))
+  old <- B.readFile file
+  withProgram ["serve", "--config", file] $ \program -> do
+    B.writeFile file (old <> "drain: 3\n")
+    signal program sigHUP
+    said program (1 :: Int)
+    signal program sigHUP
+    said program 2
     signal program sigTERM
     ends program >>= (@?= ExitSuccess)
 
@@ -367,9 +411,13 @@ mighttpd = withDirectory $ \d -> do
 sandbox :: IO ()
 sandbox = withDirectory $ \d -> do
   site d
-  ended <- runTool "heddle" ["serve", "--config", d </> "site.yaml", "--sandbox", "on", "--sandbox-show"]
+  -- A pattern that matches nothing yet: a reload looks again.
+  mapM_ (createDirectory . (d </>)) ["conf", "more"]
+  site' <- B.readFile (d </> "site.yaml")
+  B.writeFile (d </> "conf" </> "site.yaml") (site' <> "include: ../more/*.yaml\n")
+  ended <- runTool "heddle" ["serve", "--config", d </> "conf" </> "site.yaml", "--sandbox", "on", "--sandbox-show"]
   endedCode ended @?= ExitSuccess
   let said = lines (C.unpack (endedOut ended))
   if any ("no Landlock" `isInfixOf`) said
     then pure ()
-    else forM_ [d, d </> "a", d </> "b", d </> "b/sub"] $ \path -> assertBool (path ++ " in " ++ unlines said) (("read    " ++ path) `elem` said)
+    else forM_ [d </> "conf", d </> "more", d </> "conf/a", d </> "conf/b/sub"] $ \path -> assertBool (path ++ " in " ++ unlines said) (("read    " ++ path) `elem` said)

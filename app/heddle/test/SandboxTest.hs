@@ -82,6 +82,19 @@ tests =
           void (eventually "a new log" (try (readFile log') :: IO (Either SomeException String)) (either (const False) (const True)))
           ask program "/new.txt" >>= answersWith 200 "new"
           void (eventually "a line in it" (C.readFile log') ("GET /new.txt" `C.isInfixOf`)),
+      kernelTest "sandboxHidTheCauseOfAReload: a root that the sandbox does not allow is refused by a message that says so" $ \d -> do
+        mapM_ (createDirectory . (d </>)) ["conf", "a", "a/site", "b"]
+        writeFile (d </> "a" </> "site" </> "index.html") "a"
+        writeFile (d </> "b" </> "index.html") "b"
+        let file = d </> "conf" </> "site.yaml"
+        writeFile file "root: ../a/site\n"
+        withProgram (["serve", "--config", file, "--sandbox", "on"] ++ free) $ \program -> do
+          ask program "/" >>= answersWith 200 "a"
+          writeFile file "root: ../b\n"
+          signal program sigHUP
+          said <- eventually "a message about the sandbox" (programErr program) ("the sandbox stays as it was at the start" `isInfixOf`)
+          contains ("it does not allow to read " ++ d </> "conf" </> "../b") said
+          ask program "/" >>= answersWith 200 "a",
       kernelTest "--sandbox-show prints what is allowed" $ \d -> do
         ended <- runTool "heddle" ["serve", d, "--access-log", d </> "log" </> "access.log", "--sandbox-show"]
         let said = lines (C.unpack (endedOut ended))

@@ -5,7 +5,6 @@ module ConfigFileTest (tests) where
 
 import Control.Monad (forM_)
 import Data.ByteString qualified as B
-import Data.ByteString.Lazy qualified as L
 import Data.List (isInfixOf)
 import Data.Text (Text)
 import Data.Text qualified as T
@@ -31,6 +30,12 @@ tests =
       testCase "the command line over a file" over,
       testCase "includes: joined, in order, with their own places" includes,
       testCase "includes: cycles, missing files, mistakes inside" wrongIncludes,
+      testCase "filesThatIncludeTwiceWereReadWithoutEnd: there is a limit, and a device without an end has one, too" endless,
+      testCase "aMistakeHidTheMissingFiles: what the rest names is checked as well" checkedInSpite,
+      testCase "prefixesSpeltOtherwiseWereTwoRoutes: the command line's replaces the file's" respelt,
+      testCase "rewritesToNoPathWereAccepted: a target within the site begins with a slash" relative,
+      testCase "explainedErrorsHadNoHeaders: errors get the rules for the path of the request" explainedErrors,
+      testCase "protectedLocationsWereOpen: nginx's rules without a counterpart close what they protect" protected,
       testCase "explain: hosts, routes, files, headers and their lines" explained,
       testCase "Mighttpd's files" mighttpd,
       testCase "nginx: what is no configuration" wrongNginx,
@@ -39,7 +44,7 @@ tests =
 
 -- Read a configuration, with a variable of the environment.
 readText :: Text -> Either [Problem] Config
-readText text = parseTree environment "site.yaml" (L.fromStrict (encodeUtf8 text)) >>= decodeNode (codecDecoder configCodec)
+readText text = either (Left . pure) Right (parseTree environment "site.yaml" (encodeUtf8 text)) >>= decodeNode (codecDecoder configCodec)
 
 environment :: Text -> Maybe Text
 environment name = lookup name [("WWW", "/srv/www")]
@@ -206,17 +211,17 @@ includes = withDirectory $ \d -> do
   write (d </> "sites" </> "b.yaml") ["hosts:", "  - {names: b.example, root: b}"]
   write (d </> "sites" </> "a.yaml") ["hosts:", "  - {names: a.example, root: a}"]
   write (d </> "sites" </> ".hidden.yaml") ["nonsense: yes"]
-  ReadConfig result files <- readConfig (d </> "main.yaml")
+  ReadConfig result _ files <- readConfig (d </> "main.yaml")
   config <- either (assertFailure . unlines . map renderProblem) pure result
   map (map writtenText . hostNames) (configHosts config) @?= [["z.example"], ["a.example"], ["b.example"]]
   map (fmap writtenText . siteRoot . hostSite) (configHosts config) @?= map (Just . (d </>)) ["z", "sites/a", "sites/b"]
   [(writtenText glob, map writtenText headers) | (glob, headers) <- concatMap (siteHeaders . hostSite) (configHosts config)] @?= [("**", ["X-Own=1"]), ("*.js", ["X-Included=1"])]
   map writtenAt (concatMap hostNames (configHosts config)) @?= [Position (d </> "main.yaml") 3 12, Position (d </> "sites/a.yaml") 2 13, Position (d </> "sites/b.yaml") 2 13]
-  files @?= map (d </>) ["main.yaml", "rules.yaml", "common.yaml", "sites/a.yaml", "sites/b.yaml"]
+  files @?= map (d </>) ["main.yaml", "rules.yaml", "common.yaml", "sites/*.yaml", "sites/a.yaml", "sites/b.yaml"]
 
 wrongIncludes :: Assertion
 wrongIncludes = withDirectory $ \d -> do
-  let problems name = problemsOf . treeNode <$> readTree environment (d </> name)
+  let problems name = map renderProblem . treeProblems <$> readTree environment (d </> name)
       configProblems name = problemsOf . readResult <$> readConfig (d </> name)
   write (d </> "a.yaml") ["include: b.yaml"]
   write (d </> "b.yaml") ["hosts:", "  - include: a.yaml"]
@@ -224,15 +229,13 @@ wrongIncludes = withDirectory $ \d -> do
     [one] -> assertBool one ("b.yaml:2:14: this includes itself: " `isInfixOf` one && " includes " `isInfixOf` one)
     other -> assertFailure (show other)
   write (d </> "c.yaml") ["include: nothing.yaml", "hosts: {include: ['*/x.yaml', 'none/*.yaml', {a: b}]}", "listen: ${NO}"]
-  -- A variable that is missing is a mistake of the file itself, so what it includes is not read yet.
-  problems "c.yaml" >>= (@?= [d </> "c.yaml:3:9: the environment has no variable NO; set it, or write ${NO:-default}"])
-  write (d </> "c.yaml") ["include: nothing.yaml", "hosts: {include: ['*/x.yaml', 'none/*.yaml', {a: b}]}"]
-  problems "c.yaml"
+  configProblems "c.yaml"
     >>= ( @?=
-            [ d </> "c.yaml:2:19: a pattern can only be the last part of a path, as in sites/*.yaml",
+            [ d </> "c.yaml:1:10: cannot read " ++ d </> "nothing.yaml: no such file or directory (ENOENT)",
+              d </> "c.yaml:2:19: a pattern can only be the last part of a path, as in sites/*.yaml",
               d </> "c.yaml:2:31: cannot read the directory " ++ d </> "none: no such file or directory (ENOENT)",
               d </> "c.yaml:2:46: expected the name of a file or a pattern, and this is a mapping",
-              d </> "c.yaml:1:10: cannot read " ++ d </> "nothing.yaml: no such file or directory (ENOENT)"
+              d </> "c.yaml:3:9: the environment has no variable NO; set it, or write ${NO:-default}"
             ]
         )
   write (d </> "e.yaml") ["listen: :80", "include: f.yaml", "root: r"]
@@ -245,6 +248,74 @@ wrongIncludes = withDirectory $ \d -> do
   write (d </> "i.yaml") ["hosts:", "  - {names: a.example, root: r, include: j.yaml}", "  - {names: b.example, root: r, include: j.yaml}"]
   write (d </> "j.yaml") ["hidden: yes"]
   configProblems "i.yaml" >>= (@?= [])
+
+endless :: Assertion
+endless = withDirectory $ \d -> do
+  forM_ [1 .. 20 :: Int] $ \n -> let next = T.pack (show (n + 1)) in write (d </> show n ++ ".yaml") ["include: [" <> next <> ".yaml, " <> next <> ".yaml]"]
+  write (d </> "21.yaml") ["hidden: yes"]
+  ReadTree _ problems files <- readTree environment (d </> "1.yaml")
+  ["the first 5000" `isInfixOf` renderProblem one | one <- problems] @?= [True]
+  length files @?= 21
+  write (d </> "zero.yaml") ["include: [/dev/zero, " <> T.pack d <> "]"]
+  device <- readTree environment (d </> "zero.yaml")
+  map renderProblem (treeProblems device) @?= [d </> "zero.yaml:1:11: cannot read /dev/zero: it is longer than 4 MB", d </> "zero.yaml:1:22: cannot read " ++ d ++ ": it is a directory"]
+
+checkedInSpite :: Assertion
+checkedInSpite = withDirectory $ \d -> do
+  write (d </> "site.yaml") ["lisen: :80", "root: none", "idle: ${NO_SUCH_VARIABLE}", "hosts:", "  - {names: a, root: absent, routes: {/x: {files: gone}, /y: {proxy: 'ftp://x'}}}"]
+  ReadConfig result rest _ <- readConfig (d </> "site.yaml")
+  length (problemsOf result) @?= 3
+  problems <- maybe (pure []) (checkRest begin) rest
+  map renderProblem problems
+    @?= [ d </> "site.yaml:2:7: the directory " ++ d </> "none is not there",
+          d </> "site.yaml:5:22: the directory " ++ d </> "absent is not there",
+          d </> "site.yaml:5:51: the directory " ++ d </> "gone is not there"
+        ]
+
+respelt :: Assertion
+respelt = do
+  file <- either (assertFailure . show) pure (readText "routes: {/a: {respond: 200}}")
+  line <- either (assertFailure . show) pure (readText "routes: {/a/: {respond: 204}}")
+  map (writtenText . fst) (siteRouting (configSite (configOver line file))) @?= ["/a/"]
+
+-- A rewrite to what is no path answers every request with 404.
+relative :: Assertion
+relative =
+  wrong ["root: /srv", "routes: {/a: {rewrite: $rest}, /b: {try-files: ['https://x', $uri], else: /x}}"]
+    @?= [ "site.yaml:2:24: '$rest' is not a path; it begins with a slash, $uri or $request_uri",
+          "site.yaml:2:49: 'https://x' is not a path; it begins with a slash, $uri or $request_uri"
+        ]
+
+-- As the server does: errors get the rules for the path that was asked for, and those that hold for errors.
+explainedErrors :: Assertion
+explainedErrors = withDirectory $ \d -> do
+  write (d </> "site.yaml") ["root: .", "header: {'**': {X-All: z}, '/a/**': {X-A: '1'}}", "cache-control: {'**': max-age=1}", "routes: {/*.php: {respond: 200}, /r: {rewrite: '/a/$rest'}, /t: {try-files: [$uri], else: 410}}"]
+  config <- either (assertFailure . unlines . map renderProblem) pure . readResult =<< readConfig (d </> "site.yaml")
+  let shown line = T.unpack (T.unwords (T.words (T.replace (T.pack d) "D" (T.pack line))))
+      ends request expected = explain begin config request >>= (@?= expected) . either (: []) (map shown . filter (\line -> any (`isInfixOf` line) ["status:", "header:"]))
+  ends "GET /../x" ["status: 404: The path climbs above the root.", "header: X-All: z [D/site.yaml:2]"]
+  ends "GET /r/none" ["status: 404 (no such file)", "header: X-All: z [D/site.yaml:2]"]
+  ends "GET /t/x" ["status: 410 [D/site.yaml:4]", "header: X-All: z [D/site.yaml:2]"]
+  -- A directory's path ends in a slash for patterns, and a hidden program is none.
+  createDirectory (d </> "a")
+  B.writeFile (d </> "a" </> "index.html") "x"
+  ends "GET /a/" ["header: Cache-Control: max-age=1 [D/site.yaml:3]", "header: X-All: z [D/site.yaml:2]", "header: X-A: 1 [D/site.yaml:2]"]
+  ends "GET /.x.php" ["status: 404 (a name begins with a dot)", "header: X-All: z [D/site.yaml:2]"]
+  ends "GET /a/none" ["status: 404 (no such file)", "header: X-All: z [D/site.yaml:2]", "header: X-A: 1 [D/site.yaml:2]"]
+
+protected :: Assertion
+protected = do
+  let server body = "http {\n server {\n server_name a.example;\n root /srv;\n" ++ body ++ " }\n}\n"
+      routes body = case importNginx "n.conf" (server body) of
+        Left problem -> (renderProblem problem, [])
+        Right imported -> (T.unpack (importedText imported), map renderProblem (importedLeft imported))
+  forM_ ["auth_basic x; auth_basic_user_file users;", "allow 10.0.0.0/8; deny all;", "internal;", "auth_request /auth;", "deny 192.0.2.1;"] $ \rules -> do
+    let (yaml, problems) = routes ("location /admin { " ++ rules ++ " alias /srv/admin; }\n")
+    assertBool yaml ("      /admin:\n        respond: 403\n" `isInfixOf` yaml)
+    problems @?= ["n.conf:5:1: this location has rules about who may ask, which a route has not; /admin answers with 403 until you have decided"]
+  let (yaml, problems) = routes "location ~* \\.(sql|bak)$ { deny all; }\n"
+  problems @?= []
+  forM_ ["sql", "bak"] $ \ending -> assertBool yaml (("      \"/*." ++ ending ++ "\":\n        respond: 403\n") `isInfixOf` yaml)
 
 write :: FilePath -> [Text] -> IO ()
 write name = B.writeFile name . encodeUtf8 . T.unlines

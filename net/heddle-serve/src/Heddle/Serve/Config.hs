@@ -16,6 +16,7 @@ module Heddle.Serve.Config
     optionsOf,
     ownSite,
     checkConfig,
+    checkRest,
 
     -- * Problems
     Problem (..),
@@ -69,7 +70,7 @@ import Data.Text.Encoding.Error (lenientDecode)
 import Heddle.Serve.Config.Apply
 import Heddle.Serve.Config.Check
 import Heddle.Serve.Config.Codec (Codec (..), Written (..), argument, mergeKeys, onCommandLine)
-import Heddle.Serve.Config.Decode (decodeNode)
+import Heddle.Serve.Config.Decode (decodeRest, inOrder)
 import Heddle.Serve.Config.Document
 import Heddle.Serve.Config.Explain
 import Heddle.Serve.Config.Grammar
@@ -86,9 +87,12 @@ import System.Directory (doesFileExist)
 import System.Environment (getEnvironment)
 import System.FilePath (takeDirectory, (</>))
 
--- | A configuration or everything that is wrong with it, and the files that were read.
+-- | A configuration or everything that is wrong with it.
 data ReadConfig = ReadConfig
   { readResult :: !(Either [Problem] Config),
+    -- | The configuration without what is wrong with it, whose own mistakes 'checkRest' finds.
+    readRest :: !(Maybe Config),
+    -- | The files that were read, and the patterns of files that were looked for.
     readFiles :: ![FilePath]
   }
 
@@ -98,8 +102,11 @@ data ReadConfig = ReadConfig
 readConfig :: FilePath -> IO ReadConfig
 readConfig file = do
   variables <- getEnvironment
-  ReadTree node files <- readTree (\name -> T.pack <$> lookup (T.unpack name) variables) file
-  pure (ReadConfig (node >>= decodeNode (codecDecoder configCodec)) files)
+  ReadTree node unread files <- readTree (\name -> T.pack <$> lookup (T.unpack name) variables) file
+  let (wrong, rest) = maybe ([], Nothing) (decodeRest (codecDecoder configCodec)) node
+  pure $ case (unread ++ wrong, rest) of
+    ([], Just config) -> ReadConfig (Right config) rest files
+    (problems, _) -> ReadConfig (Left (inOrder problems)) rest files
 
 -- | The first one counts where both say something; rules by path of both count, the first one's last.
 configOver :: Config -> Config -> Config

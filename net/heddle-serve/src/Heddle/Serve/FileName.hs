@@ -10,11 +10,13 @@
 -- Owner: values.
 module Heddle.Serve.FileName
   ( fileNameBytes,
+    isHiddenPath,
   )
 where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.ByteString.Char8 qualified as C
 import GHC.Foreign qualified as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
 
@@ -25,3 +27,11 @@ fileNameBytes :: FilePath -> IO ByteString
 fileNameBytes path = do
   encoding <- getFileSystemEncoding
   Foreign.withCStringLen encoding path B.packCStringLen
+
+-- | Whether a segment of a path begins with a dot; @.well-known@ is for everybody.
+--
+-- [Cost]: O(length).
+isHiddenPath :: ByteString -> Bool
+isHiddenPath path = any (\part -> C.take 1 part == C.singleton '.' && part /= wellKnown) (C.split '/' path)
+  where
+    wellKnown = C.pack ".well-known"

@@ -15,6 +15,7 @@ module Heddle.Serve.Policy
     policyOf,
 
     -- * Paths
+    nameOf,
     headersFor,
     mediaFor,
 
@@ -37,6 +38,7 @@ import Data.List (elemIndex)
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
 import Heddle.Http (Header (..))
+import Heddle.Http.UriPath (UriPath, pathRelative, pathTrailingSlash)
 import Heddle.Serve.Coding (Accepted)
 import Heddle.Serve.FileOptions
 import Heddle.Serve.Glob (matches)
@@ -78,6 +80,14 @@ policyOf options =
     }
   where
     severalOrigins origins = length origins > 1 && "*" `notElem` origins
+
+-- | A decoded path as patterns are matched with it.
+--
+-- [Cost]: a copy.
+nameOf :: UriPath -> ByteString
+nameOf path
+  | C.null (pathRelative path) = "/"
+  | otherwise = "/" <> pathRelative path <> (if pathTrailingSlash path then "/" else "")
 
 -- | The headers by path of a reply about something with these names, each decoded and with a slash before it: the path of the
 -- request, and the file that is sent; whether the reply is an error. For each header the last rule counts.

@@ -11,12 +11,10 @@ module Heddle.Serve.Redirect
   ( redirectToHttps,
     redirectGateway,
     fillingOf,
-    hostWithoutPort,
   )
 where
 
 import Control.Applicative ((<|>))
-import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Maybe (fromMaybe)
@@ -37,7 +35,7 @@ redirectToHttps port handler request
     path <- rawPath request
     if "/" `B.isPrefixOf` path && not ("/.well-known/acme-challenge/" `B.isPrefixOf` path)
       then do
-        name <- hostWithoutPort <$> host request
+        name <- normalHost <$> host request
         q <- query request
         let location = B.concat ["https://", name, if port == 443 then "" else ":" <> C.pack (show port), path, if B.null q then "" else "?" <> q]
         pure $
@@ -68,14 +66,3 @@ fillingOf place request = do
         fillRest = escapedPath (placeRest place) <> (if placeSlash place && not (B.null (placeRest place)) then "/" else ""),
         fillQuery = fromMaybe asked (placeQuery place <|> placeRewritten place)
       }
-
--- | The host of an authority; an IPv6 address keeps its brackets.
---
--- >>> hostWithoutPort "localhost:8080"
--- "localhost"
--- >>> hostWithoutPort "[::1]:8080"
--- "[::1]"
-hostWithoutPort :: ByteString -> ByteString
-hostWithoutPort authority = case C.uncons authority of
-  Just ('[', _) -> let (inside, rest) = C.break (== ']') authority in inside <> B.take 1 rest
-  _ -> C.takeWhile (/= ':') authority

@@ -62,23 +62,23 @@ data Reloading = Reloading
     reloadingTell :: !(Either String String -> IO ())
   }
 
--- | With the options in use, and the listeners with what closes them.
-data ReloadState = ReloadState !Reloading !(Ref ServeOptions) !(Ref [(ListenSpec, Listener, IO ())])
+-- | With the options that serving began with, those in use, and the listeners with what closes them.
+data ReloadState = ReloadState !Reloading !ServeOptions !(Ref ServeOptions) !(Ref [(ListenSpec, Listener, IO ())])
 
 -- | Before the first reload.
 newReloading :: Reloading -> ServeOptions -> [(ListenSpec, Listener)] -> IO ReloadState
-newReloading reloading options places = ReloadState reloading <$> newRef options <*> newRef [(spec, l, closeListener l) | (spec, l) <- places]
+newReloading reloading options places = ReloadState reloading options <$> newRef options <*> newRef [(spec, l, closeListener l) | (spec, l) <- places]
 
 -- | The listeners in use.
 reloadingPlaces :: ReloadState -> IO [(ListenSpec, Listener)]
-reloadingPlaces (ReloadState _ _ places) = map (\(spec, l, _) -> (spec, l)) <$> readRef places
+reloadingPlaces (ReloadState _ _ _ places) = map (\(spec, l, _) -> (spec, l)) <$> readRef places
 
 -- | Read the configuration and serve it, or say why not.
 --
 -- [Blocks]: parks; holds an OS thread while it opens files.
 -- [Throws]: never for what is wrong with the configuration.
 reloadOnce :: ReloadState -> IO ()
-reloadOnce state@(ReloadState reloading current _) = do
+reloadOnce state@(ReloadState reloading started current _) = do
   old <- readRef current
   read' <- trySync (fromMaybe (pure (Right old)) (serveReload old))
   case either (Left . describeException) id read' of
@@ -87,7 +87,7 @@ reloadOnce state@(ReloadState reloading current _) = do
       try (apply state new) >>= \case
         Right () -> do
           writeRef current new {serveReload = serveReload old}
-          reloadingTell reloading (Right ("the configuration has been loaded again" ++ later (fixedChanges old new)))
+          reloadingTell reloading (Right ("the configuration has been loaded again" ++ later (fixedChanges started new)))
         Left (e :: ServeError) -> refused (displayException e)
   where
     refused why = reloadingTell reloading (Left ("the configuration cannot be used, and the old one stays: " ++ why))
@@ -96,7 +96,7 @@ reloadOnce state@(ReloadState reloading current _) = do
       names -> "; a restart or SIGUSR2 is needed for " ++ intercalate ", " names
 
 apply :: ReloadState -> ServeOptions -> IO ()
-apply (ReloadState reloading _ current) new = do
+apply (ReloadState reloading _ _ current) new = do
   before <- readRef current
   takeCertificates <- prepareCertificates certificates (serveTls new) (serveListen new) (reloadingTell reloading) >>= either (throwIO . CannotUse) pure
   for_ (serveListen new) $ \spec ->
@@ -135,12 +135,13 @@ openListeners reloading spread spec =
       publish [(place, l, closeListener l >> unpark over) | (place, l) <- places]
       park over
 
--- What a reload does not change.
+-- What a reload does not change, if it is not as it was when serving began.
 fixedChanges :: ServeOptions -> ServeOptions -> [String]
 fixedChanges old new =
   [ name
     | (name, changed) <-
         [ ("cores", serveCores old /= serveCores new),
+          ("the back end", serveBackend old /= serveBackend new),
           ("the access log", serveAccessLog old /= serveAccessLog new || serveLogFormat old /= serveLogFormat new || serveLogs old /= serveLogs new),
           ("the user", serveUser old /= serveUser new),
           ("the file for the process id", servePidFile old /= servePidFile new),
@@ -148,6 +149,10 @@ fixedChanges old new =
           ("the status", serveStatus old /= serveStatus new),
           ("slow requests", serveSlow old /= serveSlow new),
           ("the ids of requests", serveRequestIds old /= serveRequestIds new || serveTraces old /= serveTraces new),
+          ("the PROXY protocol on addresses that stay", serveProxyProtocol old /= serveProxyProtocol new),
+          ("the proxies that logs and ids believe", serveTrusted old /= serveTrusted new),
+          ("the time to drain", serveDrain old /= serveDrain new),
+          ("what is shown on the terminal", serveConsole old /= serveConsole new || serveActivity old /= serveActivity new),
           ("limits and time-outs", limits (serveSettings old) /= limits (serveSettings new))
         ],
       changed

@@ -40,6 +40,7 @@ module Heddle.Serve.Routes
     Redirected (..),
     afterRedirect,
     isUpToSuffix,
+    mostRewrites,
   )
 where
 
@@ -124,7 +125,6 @@ parseRoute readTarget text = case break (== '=') text of
   (_, "=") -> Left ("expected PREFIX=TARGET, and nothing follows '=' in '" ++ text ++ "'")
   (prefix, rest) -> RouteSpec <$> parsePattern prefix <*> readTarget (drop 1 rest)
 
--- | Read a prefix, such as @\/app@, or files below one, such as @\/app\/*.php@.
 -- | Read a prefix, or a prefix and a suffix, such as @\/*.php@.
 --
 -- >>> parsePattern "/blog/*.php"
@@ -258,3 +258,7 @@ firstFor routes path = case [found | (pattern', a) <- routes, Just found <- [mat
 -- [Cost]: O(length).
 isUpToSuffix :: ByteString -> ByteString -> Bool
 isUpToSuffix suffix = any (\part -> suffix `B.isSuffixOf` part && B.length part > B.length suffix) . C.split '/'
+
+-- | A site whose rewrites lead in circles is answered with 500 after these.
+mostRewrites :: Int
+mostRewrites = 10

@@ -36,7 +36,7 @@ import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr)
-import Heddle.Gateway.Place (Gateway, Place (..))
+import Heddle.Gateway.Place (Gateway, Place (..), placePath)
 import Heddle.Http
 import Heddle.Http.Borrowed
 import Heddle.Http.Range (ByteRange (..), rangeLength)
@@ -51,6 +51,7 @@ import Heddle.Serve.Coding
 import Heddle.Serve.Compress
 import Heddle.Serve.ErrorPage
 import Heddle.Serve.FileCache
+import Heddle.Serve.FileName (isHiddenPath)
 import Heddle.Serve.FileReply
 import Heddle.Serve.Listing
 import Heddle.Serve.Negotiate
@@ -126,7 +127,19 @@ staticHandlerFor site kept user request = do
 
 -- | The files of a directory as a route's gateway; each capability has its cache.
 staticBelow :: StaticSite -> Table Kept -> Gateway
-staticBelow site caches place request = readEntry caches (requestCapability request) >>= \kept -> staticHandlerFor site kept (placeUser place) request
+staticBelow site caches place request = do
+  kept <- readEntry caches (requestCapability request)
+  raw <- rawPath request
+  if decodePath raw == here
+    then staticHandlerFor site kept (placeUser place) request
+    else do
+      -- A rewrite has led here, and the cache is one of the paths of requests.
+      code <- method request
+      variant <- variantOf (staticPolicy site) (keptMemo kept) request
+      let serving = servingOf site kept request code variant (placeUser place)
+      either (const (mask_ (finish serving notFound))) (resolve serving Nothing) here
+  where
+    here = decodePath (escapedPath (placePath place))
 
 -- What the cache does not answer; see Note [Routes and the cache].
 routed :: Serving -> IO Reply
@@ -197,10 +210,6 @@ rewritten serving place address
     withQuery asked next = case servingRedirected next of
       Just (Redirected _ hops) -> next {servingRedirected = Just (Redirected asked hops)}
       Nothing -> next {servingAsked = Just asked}
-
--- A site whose rewrites lead in circles is answered with 500 after these.
-mostRewrites :: Int
-mostRewrites = 10
 
 -- The first path that there is a file for; otherwise what comes last.
 tryFiles :: Serving -> Maybe ByteString -> UriPath -> Place -> [TargetTemplate] -> TryLast -> IO Reply
@@ -380,12 +389,6 @@ finish serving reply = case reply of
     request = servingRequest serving
 {-# NOINLINE finish #-}
 
--- A decoded path as patterns are matched with it.
-nameOf :: UriPath -> ByteString
-nameOf path
-  | B.null (pathRelative path) = "/"
-  | otherwise = "/" <> pathRelative path <> (if pathTrailingSlash path then "/" else "")
-
 -- A cached file that is known to be current.
 current :: Serving -> Entry -> IO Reply
 current serving entry = do
@@ -438,7 +441,7 @@ sameChoice choice entry =
   stampOf (openStatus (choiceFile choice)) == entryStamp entry && choiceCoding choice == representationCoding (entryRepresentation entry)
 
 isHidden :: StaticSite -> ByteString -> Bool
-isHidden site path = not (staticHidden site) && any (\part -> "." `B.isPrefixOf` part && part /= ".well-known") (C.split '/' path)
+isHidden site path = not (staticHidden site) && isHiddenPath path
 
 -- There is nothing at the path: the fallback page, or this reply.
 missing :: Serving -> Reply -> IO Reply

@@ -124,8 +124,8 @@ plusReadings (Readings a u c routes) (Readings a' u' c' others) =
   Readings (a + a') (u + u') (c + c') ([foldr plusRoute r [o | o <- others, routeName o == routeName r] | r <- routes] ++ [o | o <- others, routeName o `notElem` map routeName routes])
 
 plusRoute :: RouteReading -> RouteReading -> RouteReading
-plusRoute (RouteReading name classes bytes sum' longest latencies') (RouteReading _ classes' bytes' sum'' longest' latencies'') =
-  RouteReading name (zipWith (+) classes classes') (bytes + bytes') (sum' + sum'') (max longest longest') (latencies' <> latencies'')
+plusRoute (RouteReading name classes bytes sum' longest took) (RouteReading _ classes' bytes' sum'' longest' took') =
+  RouteReading name (zipWith (+) classes classes') (bytes + bytes') (sum' + sum'') (max longest longest') (took <> took')
 
 -- By route. A server is up if any process gives it requests.
 plusUpstreams :: [(ByteString, UpstreamFigures)] -> [(ByteString, UpstreamFigures)] -> [(ByteString, UpstreamFigures)]

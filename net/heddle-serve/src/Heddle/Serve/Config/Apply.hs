@@ -15,8 +15,6 @@ module Heddle.Serve.Config.Apply
     ownSite,
     servedSites,
     Served (..),
-    routesOf,
-    sitesFiles,
     tlsOf,
   )
 where
@@ -24,8 +22,8 @@ where
 import Control.Applicative ((<|>))
 import Data.ByteString.Char8 qualified as C
 import Data.Char (toLower)
-import Data.List (nub, sort)
 import Data.List.NonEmpty (NonEmpty (..))
+import Data.Map.Strict qualified as Map
 import Data.Maybe (isJust, isNothing, maybeToList)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
@@ -36,6 +34,7 @@ import Heddle.IO (Spread (..))
 import Heddle.Prim.Clock (seconds)
 import Heddle.Serve.Certificates (ServeTls (..))
 import Heddle.Serve.Config.Codec (Written (..), mergeKeys, onCommandLine)
+import Heddle.Serve.Config.Decode (inOrder)
 import Heddle.Serve.Config.SiteGrammar
 import Heddle.Serve.Config.Tree
 import Heddle.Serve.Config.Types
@@ -112,12 +111,8 @@ optionsOf at config = case sites of
       Nothing -> if null (concatMap servedNames (take 1 sites)) then FirstSite else Misdirected
     -- Their clients' names are not known when they are opened.
     withConnections site = site {siteGuard = (siteGuard site) {guardConnectionsMost = meant <$> serverPerClient server}}
-    problems = nub . sort $ concat [repeatedNames, nameless, unreachable, certificates, concatMap siteProblems sites]
-    repeatedNames = again [] (concatMap servedNames sites)
-    again _ [] = []
-    again seen (name : others) = case [earlier | earlier <- seen, meant earlier == meant name] of
-      earlier : _ -> Problem (writtenAt name) ("the name '" ++ writtenText name ++ "' is given twice, first at " ++ placeText (writtenAt earlier)) : again seen others
-      [] -> again (name : seen) others
+    problems = inOrder $ concat [repeatedNames, nameless, unreachable, certificates, concatMap siteProblems sites]
+    repeatedNames = [Problem (writtenAt name) ("the name '" ++ writtenText name ++ "' is given twice, first at " ++ renderPlace (writtenAt first)) | (first, name) <- repeats (concatMap servedNames sites)]
     nameless = [Problem (servedAt served) "the host has no names; give them by 'names', such as names: www.example.org" | served <- drop 1 sites, null (servedNames served)]
     unreachable = [Problem (writtenAt word) "'unknown-host' is 421, so nobody gets the site that has no names; leave out one of both" | Just word <- [configUnknown config], UnknownMisdirected <- [meant word], served <- take 1 sites, null (servedNames served)]
     -- What the command line lacks is reported when serving begins.
@@ -126,18 +121,17 @@ optionsOf at config = case sites of
       [Problem from "the host has neither a root nor routes" | isNothing (siteRoot site), null (siteRouting site)]
         ++ [Problem (writtenAt word) "'redirect-https' needs an address to redirect to; listen on https://ADDR:PORT" | Just word <- [siteRedirectsHttps site], meant word, writtenAt word /= onCommandLine, null [() | address <- serverListen server, listenProtocol (meant address) == Https]]
         ++ [Problem (writtenAt prefix) "'try-files' needs a root" | isNothing (siteRoot site), (prefix, route) <- siteRouting site, not (null (routeTryFiles route))]
-        ++ repeatedPrefixes [] (map fst (siteRouting site))
-    repeatedPrefixes _ [] = []
-    repeatedPrefixes seen (prefix : others) = case [earlier | earlier <- seen, meant earlier == meant prefix] of
-      earlier : _ | notOurs prefix -> Problem (writtenAt prefix) ("there are two routes for " ++ renderPattern (meant prefix) ++ ", the first at " ++ placeText (writtenAt earlier)) : repeatedPrefixes seen others
-      _ -> repeatedPrefixes (prefix : seen) others
-    -- On the command line several --proxy of a prefix mean several servers; another repetition is reported when routes are opened.
-    notOurs prefix = writtenAt prefix /= onCommandLine
+        -- On the command line several --proxy of a prefix mean several servers; another repetition is reported when routes are opened.
+        ++ [Problem (writtenAt prefix) ("there are two routes for " ++ renderPattern (meant prefix) ++ ", the first at " ++ renderPlace (writtenAt first)) | (first, prefix) <- repeats (map fst (siteRouting site)), writtenAt prefix /= onCommandLine]
 
-placeText :: Position -> String
-placeText (Position file line _)
-  | line == 0 = file
-  | otherwise = file ++ ":" ++ show line
+-- What means the same as something before it, with the first one.
+repeats :: Ord a => [Written a] -> [(Written a, Written a)]
+repeats = go Map.empty
+  where
+    go _ [] = []
+    go seen (one : others) = case Map.lookup (meant one) seen of
+      Just earlier -> (earlier, one) : go seen others
+      Nothing -> go (Map.insert (meant one) one seen) others
 
 isYes :: Maybe (Written Bool) -> Bool
 isYes = maybe False meant

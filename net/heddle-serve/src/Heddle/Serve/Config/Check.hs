@@ -9,15 +9,16 @@
 -- Owner: values.
 module Heddle.Serve.Config.Check
   ( checkConfig,
+    checkRest,
   )
 where
 
 import Data.Either (fromLeft)
-import Data.List (nub, sort)
 import Data.Maybe (maybeToList)
 import Heddle.Prim.Exception (displayException)
 import Heddle.Serve.Config.Apply
 import Heddle.Serve.Config.Codec (Written (..))
+import Heddle.Serve.Config.Decode (inOrder)
 import Heddle.Serve.Config.Tree
 import Heddle.Serve.Config.Types
 import Heddle.Serve.FileName (fileNameBytes)
@@ -32,9 +33,14 @@ import System.FilePath (takeDirectory, (</>))
 --
 -- [Blocks]: holds an OS thread while it looks.
 checkConfig :: Position -> Config -> IO [Problem]
-checkConfig at config = do
-  let wrong = fromLeft [] (optionsOf at config)
-      sites = servedSites at config
+checkConfig at config = inOrder . (fromLeft [] (optionsOf at config) ++) <$> checkRest at config
+
+-- | Only what names something that is not there or cannot be used. This can also be asked of a configuration that lacks something.
+--
+-- [Blocks]: holds an OS thread while it looks.
+checkRest :: Position -> Config -> IO [Problem]
+checkRest at config = do
+  let sites = servedSites at config
       server = configServer config
       certificates = zip (serverCerts server) (serverKeys server) ++ concat [zip (hostCerts host) (hostKeys host) | host <- configHosts config]
       logs = [Written from name file | Written from name (LogFile file) <- maybeToList (logAccess (configLogs config)) ++ maybeToList (logError (configLogs config))]
@@ -44,7 +50,7 @@ checkConfig at config = do
         ++ [either (\why -> [Problem (writtenAt user) why]) (const []) <$> lookUpUser (meant user) | Just user <- [serverUser server]]
         ++ map certificate certificates
         ++ [there doesDirectoryExist (takeDirectory (meant file)) "the directory" file | file <- logs ++ maybeToList (serverPidFile server)]
-  pure (nub (sort (wrong ++ concat found)))
+  pure (inOrder (concat found))
   where
     certificate (cert, key') =
       loadSite (defaultTlsConfig [pemFiles (meant cert) (meant key')]) >>= \case

@@ -1,10 +1,13 @@
+{-# LANGUAGE OverloadedStrings #-}
+
 -- |
 -- Module      : Heddle.Serve.Config.Decode
 -- Description : Values from a tree, and everything that is wrong with it
 -- Stability   : internal, exempt from the version policy
 --
 -- Decoders are applicative and not monads, so that a decoder goes on after a mistake: whoever corrects a file sees all its mistakes
--- at once. An unknown key is reported with the nearest key that there is.
+-- at once. It also makes what the rest says, as if keys and items with mistakes were not there, so that what the rest names can be checked,
+-- too. An unknown key is reported with the nearest key that there is.
 --
 -- Cost: O(nodes times keys of an object).
 -- Owner: values.
@@ -12,6 +15,7 @@ module Heddle.Serve.Config.Decode
   ( -- * Decoders
     Decoder,
     decodeNode,
+    decodeRest,
     placed,
     refine,
     judged,
@@ -26,30 +30,34 @@ module Heddle.Serve.Config.Decode
     -- * Objects
     Fields,
     objectOf,
-    requiredKey,
     optionalKey,
 
     -- * Words
     nearest,
+
+    -- * Problems
+    inOrder,
   )
 where
 
-import Data.List (intercalate, nub, sort, sortOn)
+import Control.Monad (void)
+import Data.Char (isDigit)
+import Data.List (intercalate, sortOn)
+import Data.Maybe (catMaybes)
+import Data.Set qualified as Set
 import Data.Text qualified as T
 import Heddle.Serve.Config.Tree
 import Text.Read (readMaybe)
 
--- | All problems, or a value.
-newtype Outcome a = Outcome (Either [Problem] a)
+-- | All problems, and what could be made in spite of them.
+data Outcome a = Outcome ![Problem] !(Maybe a)
 
 instance Functor Outcome where
-  fmap f (Outcome r) = Outcome (fmap f r)
+  fmap f (Outcome problems value) = Outcome problems (fmap f value)
 
 instance Applicative Outcome where
-  pure = Outcome . Right
-  Outcome (Left a) <*> Outcome (Left b) = Outcome (Left (a ++ b))
-  Outcome (Left a) <*> _ = Outcome (Left a)
-  Outcome (Right f) <*> r = fmap f r
+  pure = Outcome [] . Just
+  Outcome a f <*> Outcome b x = Outcome (a ++ b) (f <*> x)
 
 -- | Makes a value of a node.
 newtype Decoder a = Decoder (Node -> Outcome a)
@@ -59,12 +67,20 @@ instance Functor Decoder where
 
 -- | The value, or everything that is wrong, in the order of the file.
 decodeNode :: Decoder a -> Node -> Either [Problem] a
-decodeNode (Decoder run) node = case run node of
-  Outcome (Left problems) -> Left (nub (sort problems))
-  Outcome (Right value) -> Right value
+decodeNode decoder node = case decodeRest decoder node of
+  ([], Just value) -> Right value
+  (problems, _) -> Left problems
+
+-- | Everything that is wrong, in the order of the file, and what the rest says, if there is a rest.
+decodeRest :: Decoder a -> Node -> ([Problem], Maybe a)
+decodeRest (Decoder run) node = let Outcome problems value = run node in (inOrder problems, value)
 
 bad :: Node -> String -> Outcome a
-bad node why = Outcome (Left [Problem (nodePosition node) why])
+bad node why = Outcome [Problem (nodePosition node) why] Nothing
+
+-- Without the value if there is none.
+leavingOut :: Outcome a -> Outcome (Maybe a)
+leavingOut (Outcome problems value) = Outcome problems (Just value)
 
 -- | The value with its place.
 placed :: Decoder a -> Decoder (Position, a)
@@ -73,19 +89,28 @@ placed (Decoder run) = Decoder (\node -> (,) (nodePosition node) <$> run node)
 -- | Refuse values, or make others of them; a mistake is that of the whole value.
 refine :: (a -> Either String b) -> Decoder a -> Decoder b
 refine check (Decoder run) = Decoder $ \node -> case run node of
-  Outcome (Left problems) -> Outcome (Left problems)
-  Outcome (Right value) -> either (bad node) pure (check value)
+  Outcome [] (Just value) -> either (bad node) pure (check value)
+  Outcome problems _ -> Outcome problems Nothing
 
--- | The same, where mistakes have places of their own.
+-- | The same, where mistakes have places of their own. Of a value with mistakes it is not said that it lacks what they are about.
 judged :: (a -> Either [Problem] b) -> Decoder a -> Decoder b
 judged check (Decoder run) = Decoder $ \node -> case run node of
-  Outcome (Left problems) -> Outcome (Left problems)
-  Outcome (Right value) -> Outcome (check value)
+  Outcome [] (Just value) -> either (`Outcome` Nothing) pure (check value)
+  Outcome problems value -> Outcome problems (value >>= either (const Nothing) Just . check)
 
 -- | A text that a reader understands; the words say what is expected.
 textWith :: String -> (String -> Either String a) -> Decoder a
 textWith what reader = Decoder $ \node -> case nodeValue node of
-  Scalar _ content -> either (bad node) pure (reader (T.unpack content))
+  Scalar True content | content `elem` ["~", "null"] -> bad node ("expected " ++ what ++ ", and this is nothing; write it in quotes if it is meant as a text")
+  Scalar _ content
+    -- The system's names end at it.
+    | T.any (== '\0') content -> bad node "a text holds no zero byte"
+    | otherwise -> either (bad node) pure (reader (T.unpack content))
+  other -> unexpected node what other
+
+unexpected :: Node -> String -> Value -> Outcome a
+unexpected node what = \case
+  Wrong why -> bad node why
   other -> bad node ("expected " ++ what ++ ", and this is " ++ kindOf other)
 
 -- | Any text.
@@ -101,13 +126,13 @@ yesNo = textWith "yes or no" $ \given -> case lookup given [("yes", True), ("no"
 -- | A whole number within bounds, and what it is a number of.
 wholeNumber :: Int -> Int -> String -> Decoder Int
 wholeNumber least most what = textWith what $ \given -> case readMaybe given of
-  Just n | n >= toInteger least && n <= toInteger most -> Right (fromInteger n)
+  Just n | all isDigit given && n >= toInteger least && n <= toInteger most -> Right (fromInteger n)
   _ -> Left ("'" ++ given ++ "' is not " ++ what ++ " (" ++ show least ++ " to " ++ show most ++ ")")
 
 -- | A list, or a value alone as a list of one.
 oneOrMore :: Decoder a -> Decoder [a]
 oneOrMore (Decoder run) = Decoder $ \node -> case nodeValue node of
-  List nodes -> traverse run nodes
+  List nodes -> catMaybes <$> traverse (leavingOut . run) nodes
   _ -> pure <$> run node
 
 -- | One of these words; after another one, the nearest is suggested.
@@ -120,7 +145,9 @@ oneOf what choices = textWith (alternatives (map fst choices)) $ \given -> case 
 adviceFor :: String -> [String] -> String
 adviceFor given known = case nearest given known of
   Just word -> "did you mean '" ++ word ++ "'?"
-  Nothing -> "there " ++ (if length known == 1 then "is " else "are ") ++ alternatives known
+  Nothing
+    | length known > 20 -> "there are " ++ show (length known) ++ " others; see the manual, or --config-schema"
+    | otherwise -> "there " ++ (if length known == 1 then "is " else "are ") ++ alternatives known
 
 alternatives :: [String] -> String
 alternatives known = case reverse known of
@@ -128,17 +155,31 @@ alternatives known = case reverse known of
   _ -> concat known
 
 -- | A mapping whose keys are data; the same key twice is a mistake.
-entriesOf :: Eq k => String -> Decoder k -> Decoder v -> Decoder [(k, v)]
+entriesOf :: String -> Decoder k -> Decoder v -> Decoder [(k, v)]
 entriesOf what (Decoder readKey) (Decoder readValue) = Decoder $ \node -> case nodeValue node of
-  Mapping given -> (<*) (traverse (\(key, value) -> (,) <$> readKey key <*> readValue value) given) (repeated [] (map fst given))
-  other -> bad node ("expected " ++ what ++ " (a mapping), and this is " ++ kindOf other)
+  Mapping given -> catMaybes <$> traverse entry given <* onceEach given
+  other -> unexpected node (what ++ " (a mapping)") other
   where
-    repeated _ [] = pure ()
-    repeated seen (key : others) = case readKey key of
-      Outcome (Right k)
-        | k `elem` seen -> bad key (alreadyGiven key) <* repeated seen others
-        | otherwise -> repeated (k : seen) others
-      Outcome (Left _) -> repeated seen others
+    entry (key, value)
+      | isMerge key = leavingOut (bad key noMerge)
+      | otherwise = leavingOut ((,) <$> readKey key <*> readValue value)
+
+onceEach :: [(Node, Node)] -> Outcome ()
+onceEach given = Outcome (go Set.empty (map fst given)) (Just ())
+  where
+    go seen = \case
+      key@(Node at (Scalar _ name)) : others
+        | Set.member name seen -> Problem at (alreadyGiven key) : go seen others
+        | otherwise -> go (Set.insert name seen) others
+      _ : others -> go seen others
+      [] -> []
+
+-- YAML 1.1 has such a key.
+isMerge :: Node -> Bool
+isMerge key = nodeValue key == Scalar True "<<"
+
+noMerge :: String
+noMerge = "keys are not merged with '<<'; write an alias for a whole value, or put the keys into a file and include it"
 
 alreadyGiven :: Node -> String
 alreadyGiven key = case nodeValue key of
@@ -147,9 +188,11 @@ alreadyGiven key = case nodeValue key of
 
 kindOf :: Value -> String
 kindOf = \case
+  Scalar True text | text `elem` ["", "~", "null"] -> "nothing"
   Scalar _ _ -> "a text"
   List _ -> "a list"
   Mapping _ -> "a mapping"
+  Wrong _ -> "a mistake"
 
 -- | The entries of a mapping: the keys that are known, and what is made of them.
 data Fields a = Fields [String] (Node -> [(String, Node)] -> Outcome a)
@@ -161,30 +204,25 @@ instance Applicative Fields where
   pure value = Fields [] (\_ _ -> pure value)
   Fields a f <*> Fields b x = Fields (a ++ b) (\node given -> f node given <*> x node given)
 
--- | A key that must be there.
-requiredKey :: String -> Decoder a -> Fields a
-requiredKey key (Decoder run) = Fields [key] $ \node given ->
-  maybe (bad node ("the key '" ++ key ++ "' is missing here")) run (lookup key given)
-
 -- | A key that may be missing.
 optionalKey :: String -> Decoder a -> Fields (Maybe a)
-optionalKey key (Decoder run) = Fields [key] (\_ given -> traverse run (lookup key given))
+optionalKey key (Decoder run) = Fields [key] (\_ given -> maybe (pure Nothing) (leavingOut . run) (lookup key given))
 
 -- | A mapping with these keys and no others, each once.
 objectOf :: String -> Fields a -> Decoder a
 objectOf what (Fields known run) = Decoder $ \node -> case nodeValue node of
-  Mapping given -> run node [(T.unpack key, value) | (Node _ (Scalar _ key), value) <- given] <* checkKeys [] (map fst given)
-  other -> bad node ("expected " ++ what ++ " (a mapping), and this is " ++ kindOf other)
+  Mapping given -> run node [(T.unpack key, value) | (Node _ (Scalar _ key), value) <- given] <* traverse (unknown . fst) given <* onceEach [entry | entry@(Node _ (Scalar _ name), _) <- given, T.unpack name `elem` known]
+  other -> unexpected node (what ++ " (a mapping)") other
   where
-    checkKeys _ [] = pure ()
-    checkKeys seen (key : others) = case nodeValue key of
+    unknown key = case nodeValue key of
       Scalar _ given
-        | name `notElem` known -> bad key ("'" ++ name ++ "' is not a key of " ++ what ++ "; " ++ adviceFor name known) <* checkKeys seen others
-        | name `elem` seen -> bad key (alreadyGiven key) <* checkKeys seen others
-        | otherwise -> checkKeys (name : seen) others
+        | name `elem` known -> pure ()
+        | isMerge key -> bad' key noMerge
+        | otherwise -> bad' key ("'" ++ name ++ "' is not a key of " ++ what ++ "; " ++ adviceFor name known)
         where
           name = T.unpack given
-      other -> bad key ("a key is a text, and this is " ++ kindOf other) <* checkKeys seen others
+      other -> bad' key ("a key is a text, and this is " ++ kindOf other)
+    bad' key why = void (leavingOut (bad key why))
 
 -- | The word that is a few changes of letters away.
 --
@@ -199,6 +237,10 @@ nearest given = fmap snd . first . sortOn fst . filter ((<= most) . fst) . map (
     first found = case found of
       best : _ -> Just best
       [] -> Nothing
+
+-- | Each problem once, in the order of the files.
+inOrder :: [Problem] -> [Problem]
+inOrder = Set.toAscList . Set.fromList
 
 -- How many letters must be added, removed or changed.
 distance :: String -> String -> Int

@@ -20,6 +20,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Char (isUpper, toLower)
+import Data.Foldable (find)
 import Data.List (isPrefixOf, sortOn)
 import Data.Maybe (isJust, listToMaybe)
 import Data.Ord (Down (..))
@@ -27,15 +28,17 @@ import Data.Text qualified as T
 import Data.Text.Encoding (decodeUtf8With)
 import Data.Text.Encoding.Error (lenientDecode)
 import Heddle.Gateway.Place (Place (..), placePath)
-import Heddle.Http (Header (..))
+import Heddle.Http (Header (..), statusCode)
 import Heddle.Http.UriPath
 import Heddle.Serve.Config.Apply
 import Heddle.Serve.Config.Codec (Written (..))
 import Heddle.Serve.Config.Tree
 import Heddle.Serve.Config.Types
+import Heddle.Serve.FileName (isHiddenPath)
 import Heddle.Serve.FileOptions (HeaderRule (..), argumentBytes, securityRules)
-import Heddle.Serve.Glob (Glob, matches)
+import Heddle.Serve.Glob (matches)
 import Heddle.Serve.HostName
+import Heddle.Serve.Policy (nameOf)
 import Heddle.Serve.Routes
 import Heddle.Serve.TargetTemplate
 import System.Directory (doesDirectoryExist, doesFileExist)
@@ -48,6 +51,8 @@ data Line = Line !String !String !(Maybe Position)
 data Asked = Asked
   { askedSecure :: !Bool,
     askedAuthority :: !ByteString,
+    -- | Of the request; errors get the headers for it, whatever it was rewritten to.
+    askedFirst :: !ByteString,
     askedPath :: !ByteString,
     askedQuery :: !ByteString
   }
@@ -62,11 +67,10 @@ explain at config request = case words request of
   _ -> pure (Left ("expected a method and an address, such as 'GET https://www.example.org/a', not '" ++ request ++ "'"))
 
 aligned :: [Line] -> [String]
-aligned lines' = [pad name ++ what ++ maybe "" (\at -> " [" ++ place at ++ "]") from | Line name what from <- lines']
+aligned lines' = [pad name ++ what ++ maybe "" (\at -> " [" ++ renderPlace at ++ "]") from | Line name what from <- lines']
   where
     pad name = name ++ ": " ++ replicate (longest - length name) ' '
     longest = maximum [length name | Line name _ _ <- lines']
-    place (Position file line _) = if line == 0 then file else file ++ ":" ++ show line
 
 parseAsked :: String -> Either String Asked
 parseAsked url
@@ -77,7 +81,7 @@ parseAsked url
   where
     asked secure authority given =
       let (path, rest) = break (== '?') (takeWhile (/= '#') given)
-       in Asked secure (argumentBytes authority) (argumentBytes path) (argumentBytes (drop 1 rest))
+       in Asked secure (argumentBytes authority) (argumentBytes path) (argumentBytes path) (argumentBytes (drop 1 rest))
 
 hostLines :: Position -> Config -> Asked -> IO [Line]
 hostLines at config asked = case [(name, served) | served <- sites, name <- servedNames served, meant name == ExactHost host] ++ wildcards of
@@ -111,24 +115,32 @@ siteLines asked served
         ++ [Line "rate-limit" (writtenText rate) (Just (writtenAt rate)) | Just rate <- [siteRate site]]
         ++ [Line "basic-auth" (writtenText users) (Just (writtenAt users)) | Just users <- [siteUsers site]]
 
--- As many rewrites as the server follows.
-mostHops :: Int
-mostHops = 10
-
 pathLines :: Int -> [(Written RoutePattern, RouteConfig)] -> Asked -> SiteConfig -> IO [Line]
 pathLines hops routes asked site
-  | hops > mostHops = pure [Line "status" "500 (rewrites go round in a circle)" Nothing]
+  | hops > mostRewrites = pure (errorLines asked site 500 " (rewrites go round in a circle)" Nothing)
   | otherwise = case decodePath (askedPath asked) of
-    Left e -> pure [Line "status" (show (pathErrorCode e) ++ ": " ++ C.unpack (pathErrorText e)) Nothing]
+    Left e
+      | hops > 0 -> pure (errorLines asked site 404 " (that is no path)" Nothing)
+      | otherwise -> pure (errorLines asked site (statusCode (pathErrorStatus e)) (": " ++ C.unpack (pathErrorText e)) Nothing)
     Right path -> case routeFor (maybe LongestPrefix meant (siteOrder site)) [(meant pattern', (pattern', route)) | (pattern', route) <- routes] path of
-      Nothing -> (Line "route" "none" Nothing :) <$> rootLines path site
+      Nothing -> (Line "route" "none" Nothing :) <$> rootLines path asked site
+      -- The rules for files apply to files that are programs.
+      Just ((pattern', _), _) | not (B.null (patternSuffix (meant pattern'))), isHiddenFor site (pathRelative path) -> (Line "route" (writtenText pattern') (Just (writtenAt pattern')) :) <$> rootLines path asked site
       Just ((pattern', route), place) -> (Line "route" (writtenText pattern') (Just (writtenAt pattern')) :) <$> routeLines hops routes asked site path place pattern' route
+
+-- The status of an error, with what replies without a file get besides.
+errorLines :: Asked -> SiteConfig -> Int -> String -> Maybe Position -> [Line]
+errorLines asked site status why from = Line "status" (show status ++ why) from : besides asked site status
+
+-- The headers for the path of the request, and the error's page.
+besides :: Asked -> SiteConfig -> Int -> [Line]
+besides asked site status = map (uncurry headerLine) (headersAt site (status >= 400) [first]) ++ [Line "error-page" (snd (meant page)) (Just (writtenAt page)) | page <- siteErrorPages site, fst (meant page) == status]
   where
-    pathErrorCode e = if e == PathAboveRoot then 404 else 400 :: Int
+    first = either (const (askedFirst asked)) nameOf (decodePath (askedFirst asked))
 
 routeLines :: Int -> [(Written RoutePattern, RouteConfig)] -> Asked -> SiteConfig -> UriPath -> Place -> Written RoutePattern -> RouteConfig -> IO [Line]
 routeLines hops routes asked site path place pattern' route
-  | Just directory <- routeFiles route = fileLines directory (placeRest place) (placeSlash place) path site
+  | Just directory <- routeFiles route = fileLines directory (placeRest place) (placeSlash place) path asked site
   | Just directory <- routeCgi route = pure [handler "CGI, " directory]
   | servers@(_ : _) <- routeFastCgi route = pure [several "FastCGI, " servers]
   | servers@(_ : _) <- routeScgi route = pure [several "SCGI, " servers]
@@ -155,9 +167,9 @@ routeLines hops routes asked site path place pattern' route
     -- What is found is answered as any other path, but not looked for again.
     trying = \case
       [] -> case routeElse route of
-        Nothing -> pure [Line "status" "404" Nothing]
+        Nothing -> pure (errorLines asked site 404 "" Nothing)
         Just other -> case meant other of
-          Left status -> pure [Line "status" (show status) (Just (writtenAt other))]
+          Left status -> pure (errorLines asked site status "" (Just (writtenAt other)))
           Right target -> rewritten (handler "rewrite to " other {writtenText = text (fillTarget target filling)}) (fillTarget target filling)
       target : others -> do
         let candidate = C.takeWhile (/= '?') (fillTarget (meant target) filling)
@@ -170,41 +182,48 @@ routeLines hops routes asked site path place pattern' route
         | otherwise -> doesFileExist (meant root </> text (pathRelative found))
       _ -> pure False
 
-rootLines :: UriPath -> SiteConfig -> IO [Line]
-rootLines path site = case siteRoot site of
-  Nothing -> pure [Line "status" "404" Nothing]
-  Just root -> fileLines root (pathRelative path) (pathTrailingSlash path) path site
+isHiddenFor :: SiteConfig -> ByteString -> Bool
+isHiddenFor site path = maybe True (not . meant) (siteDotted site) && isHiddenPath path
+
+rootLines :: UriPath -> Asked -> SiteConfig -> IO [Line]
+rootLines path asked site = case siteRoot site of
+  Nothing -> pure (errorLines asked site 404 "" Nothing)
+  Just root -> fileLines root (pathRelative path) (pathTrailingSlash path) path asked site
 
 indexesIn :: FilePath -> SiteConfig -> IO [FilePath]
 indexesIn directory site = filterM (doesFileExist . (directory </>)) (if null (siteIndex site) then ["index.html", "index.htm"] else map meant (siteIndex site))
 
--- A file of a directory: its name there, whether a slash came after it, and the path of the request.
-fileLines :: Written FilePath -> ByteString -> Bool -> UriPath -> SiteConfig -> IO [Line]
-fileLines directory relative slash path site
-  | hiddenPart = found (Line "status" "404 (a name begins with a dot)" (writtenAt <$> siteDotted site)) True []
+-- A file of a directory: its name there, whether a slash came after it, and the path that led to it.
+fileLines :: Written FilePath -> ByteString -> Bool -> UriPath -> Asked -> SiteConfig -> IO [Line]
+fileLines directory relative slash path asked site
+  | isHiddenFor site relative = maybe (failing 404 " (a name begins with a dot)" (writtenAt <$> siteDotted site)) fallback spa
   | otherwise = do
     isFile <- if slash then pure False else doesFileExist whole
     isDirectory <- doesDirectoryExist whole
     indexes <- if isDirectory then indexesIn whole site else pure []
     case indexes of
-      _ | isFile -> found (Line "file" whole Nothing) False ["/" <> relative]
-      _ | isDirectory && not slash && not (B.null (pathRelative path)) -> found (Line "status" "301 (to the same path with a slash)" Nothing) False []
-      index : _ | isDirectory -> found (Line "file" (whole </> index) Nothing) False ["/" <> (if B.null relative then "" else relative <> "/") <> argumentBytes index]
-      _ | isDirectory, Just word <- siteAutoindex site, meant word -> found (Line "file" (whole ++ ", as a listing") (Just (writtenAt word))) False []
-      _ | Just word <- siteSpa site, meant word -> found (Line "file" "the root's index, since there is no such file" (Just (writtenAt word))) False ["/index.html"]
-      _ -> found (Line "status" (if isDirectory then "403 (a directory without an index)" else "404 (no such file)") Nothing) True []
+      _ | isFile -> found (Line "file" whole Nothing) ["/" <> relative]
+      _ | isDirectory && not slash && not (B.null (pathRelative path)) -> failing 301 " (to the same path with a slash)" Nothing
+      index : _ | isDirectory -> found (Line "file" (whole </> index) Nothing) ["/" <> (if B.null relative then "" else relative <> "/") <> argumentBytes index]
+      _ | isDirectory, Just word <- siteAutoindex site, meant word -> found (Line "file" (whole ++ ", as a listing") (Just (writtenAt word))) []
+      _ | Just word <- spa -> fallback word
+      _ -> if isDirectory then failing 403 " (a directory without an index)" Nothing else failing 404 " (no such file)" Nothing
   where
-    hiddenPart = maybe True (not . meant) (siteDotted site) && any ("." `B.isPrefixOf`) (C.split '/' relative)
+    spa = find meant (siteSpa site)
+    fallback word = found (Line "file" "the root's index, since there is no such file" (Just (writtenAt word))) ["/index.html"]
     whole = if B.null relative then meant directory else meant directory </> text relative
-    found line isError names = pure (Line "handler" ("files, " ++ writtenText directory) (Just (writtenAt directory)) : line : map (uncurry headerLine) (headersOf isError (pathName : names)) ++ [Line "error-page" (snd (meant page)) (Just (writtenAt page)) | isError, page <- siteErrorPages site, fst (meant page) == 404])
-    pathName = "/" <> pathRelative path
-    headersOf isError names = latest (filter (applies isError names) rules)
+    handler = Line "handler" ("files, " ++ writtenText directory) (Just (writtenAt directory))
+    found line names = pure (handler : line : map (uncurry headerLine) (headersAt site False (nameOf path : names)))
+    failing status why from = pure (handler : errorLines asked site status why from)
+
+-- The headers by path, as 'Heddle.Serve.Policy.headersFor' finds them.
+headersAt :: SiteConfig -> Bool -> [ByteString] -> [(Maybe Position, Header)]
+headersAt site isError names = latest [rule | rule@(glob, notErrors, _, _) <- rules, not (isError && notErrors), any (matches glob) names]
+  where
     rules =
       [(glob, False, header, writtenAt <$> siteSecurity site) | maybe False meant (siteSecurity site), HeaderRule _ glob header <- securityRules]
         ++ [(meant glob, True, meant header, Just (writtenAt header)) | (glob, header) <- siteCaches site]
         ++ [(meant glob, False, meant header, Just (writtenAt header)) | (glob, headers) <- siteHeaders site, header <- headers]
-    applies :: Bool -> [ByteString] -> (Glob, Bool, Header, Maybe Position) -> Bool
-    applies isError names (glob, notErrors, _, _) = not (isError && notErrors) && any (matches glob) names
     latest [] = []
     latest ((_, _, header@(Header name value), from) : others)
       | or [C.map toLower name == C.map toLower other | (_, _, Header other _, _) <- others] = latest others

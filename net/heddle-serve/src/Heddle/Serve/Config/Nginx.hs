@@ -271,7 +271,7 @@ locationOf around root fallbacks d pattern' = case pattern' of
   ["^~", prefix] -> at (bare prefix)
   ["=", path] -> noted file (directiveLine d) ("location = " ++ path ++ " became a route for " ++ path ++ " and what is below it") <> at path
   [operator, expression]
-    | operator `elem` ["~", "~*"], Just [ending] <- endingsOf expression, forwards -> at ("/*." ++ ending)
+    | operator `elem` ["~", "~*"], Just endings <- endingsOf expression, forwards || refuses || restricted -> foldMap (at . ("/*." ++)) endings
     | operator `elem` ["~", "~*"], Just endings <- endingsOf expression -> foldMap (ruleFor (if length endings == 1 then "*." ++ concat endings else "*.{" ++ intercalate "," endings ++ "}")) (directiveBlock d)
     | operator `elem` ["~", "~*"], expression `elem` ["/\\.", "/\\.ht", "^/\\.", "\\.ht", "/\\.(?!well-known).*"] -> none
   _ -> untranslated file d
@@ -280,7 +280,12 @@ locationOf around root fallbacks d pattern' = case pattern' of
     inner = directiveBlock d
     bare prefix = if length prefix > 1 && "/" `isSuffixOf` prefix then init prefix else prefix
     forwards = or [take 1 (directiveWords i) `elem` [["fastcgi_pass"], ["proxy_pass"], ["scgi_pass"]] | i <- inner]
-    at prefix = foldMap (inside prefix) inner
+    refuses = or [i == ["deny", "all"] || take 1 i == ["return"] | i <- map directiveWords inner]
+    -- Who may ask is a rule of whole hosts. What cannot be said of a part must not be open to everybody.
+    restricted = or [take 1 i `elem` map pure ["auth_basic_user_file", "auth_request", "allow", "internal"] || take 1 i == ["deny"] && i /= ["deny", "all"] | i <- map directiveWords inner]
+    at prefix
+      | restricted && prefix /= "/" = noted file (directiveLine d) ("this location has rules about who may ask, which a route has not; " ++ prefix ++ " answers with 403 until you have decided") <> route prefix [("respond", YamlText "403")]
+      | otherwise = foldMap (inside prefix) inner
     route prefix kind = says "routes" (YamlMap [(prefix, YamlMap kind)])
     inside prefix i = case directiveWords i of
       ["proxy_pass", url] -> proxied around i prefix url
@@ -298,7 +303,7 @@ locationOf around root fallbacks d pattern' = case pattern' of
         | "@" `isPrefixOf` last paths -> untranslated file i
         | isJust root -> route prefix (tried paths)
         | otherwise -> untranslated file i
-      ["deny", "all"] | prefix /= "/" -> if any ((== ["allow"]) . take 1 . directiveWords) inner then untranslated file i else route prefix [("respond", YamlText "403")]
+      ["deny", "all"] | prefix /= "/" -> route prefix [("respond", YamlText "403")]
       "fastcgi_param" : name : _ | name `elem` ["SCRIPT_FILENAME", "PATH_INFO", "QUERY_STRING", "SCRIPT_NAME", "DOCUMENT_ROOT"] -> none
       ["fastcgi_param", name, value] | '$' `notElem` value -> says "program-env" (YamlMap [(name, YamlText value)])
       ["include", path] | any (`isSuffixOf` path) ["fastcgi_params", "fastcgi.conf", "fastcgi-php.conf", "proxy_params", "scgi_params"] -> none

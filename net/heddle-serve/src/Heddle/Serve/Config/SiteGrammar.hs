@@ -30,6 +30,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 import Data.List (isPrefixOf)
 import Data.Maybe (isJust)
+import Data.Set qualified as Set
 import Data.Text qualified as T
 import Data.Text.Encoding (decodeUtf8With, encodeUtf8)
 import Data.Text.Encoding.Error (lenientDecode)
@@ -54,7 +55,7 @@ siteKeys :: Keys SiteConfig SiteConfig
 siteKeys =
   SiteConfig
     <$> key "root" "none" "The directory to serve" (path "a directory" ["/srv/www"]) siteRoot
-    <*> listKey "index" "index.html, index.htm" "Names of a directory's index" (severalOf (word "a file's name" ["index.html", "index.php"] Right)) siteIndex
+    <*> listKey "index" "index.html, index.htm" "Names of a directory's index" (severalOf (word "a file's name" ["index.html", "index.php"] indexName)) siteIndex
     <*> flag "hidden" "Serve names that begin with a dot, too" siteDotted
     <*> flag "security-headers" "Send headers that make browsers more careful" siteSecurity
     <*> appendKey "cache-control" "none" "Cache-Control for replies about paths that match, but not of errors" (layersOf (mappingOf "patterns and values" globWord (headerValue "Cache-Control"))) siteCaches
@@ -81,14 +82,17 @@ siteKeys =
     <*> mergedKey addedRoutes "routes" "none" "What answers for paths below a prefix, or for files such as /*.php" (mappingOf "prefixes and routes" (word "a prefix" ["/api", "/*.php", "/"] parsePattern) routeCodec) siteRouting
   where
     text = T.unpack . decodeUtf8With lenientDecode
+    indexName name = if null name then Left "the name of a file is empty" else Right name
 
 -- | Later pairs replace those of one key.
 addedPairs :: Eq k => [Written (k, v)] -> [Written (k, v)] -> [Written (k, v)]
 addedPairs = overPairs (fst . meant)
 
 -- | Routes that count replace those of one prefix.
-addedRoutes :: [(Written p, RouteConfig)] -> [(Written p, RouteConfig)] -> [(Written p, RouteConfig)]
-addedRoutes above below = [route | route@(prefix, _) <- below, prefix `notElem` map fst above] ++ above
+addedRoutes :: Ord p => [(Written p, RouteConfig)] -> [(Written p, RouteConfig)] -> [(Written p, RouteConfig)]
+addedRoutes above below = [route | route@(prefix, _) <- below, Set.notMember (meant prefix) replaced] ++ above
+  where
+    replaced = Set.fromList (map (meant . fst) above)
 
 -- | A pattern of paths.
 globWord :: Codec (Written Glob)
@@ -124,14 +128,19 @@ routeCodec =
       <*> listKey "proxy" "" "HTTP servers: http://, https:// or unix:PATH, with *N behind it for a weight" (severalOf (word "a server's URL" ["http://127.0.0.1:3000", "http://b.example*3"] parseUpstreams)) routeProxy
       <*> key "redirect" "" "Redirect to an address, which may have variables: $uri, $request_uri, $rest, $host and others" target routeRedirect
       <*> key "respond" "" "Reply with this status" (number 200 599 "a status") routeRespond
-      <*> key "rewrite" "" "Let whatever answers for this path and query answer" target routeRewrite
-      <*> listKey "try-files" "" "The first of these that names a file of the root, or with a slash at its end a directory with an index" (severalOf target) routeTryFiles
+      <*> key "rewrite" "" "Let whatever answers for this path and query answer" inner routeRewrite
+      <*> listKey "try-files" "" "The first of these that names a file of the root, or with a slash at its end a directory with an index" (severalOf inner) routeTryFiles
       <*> key "status" "302" "The status of a redirection" (choice "a status of redirections" [(show n, n) | n <- [301, 302, 303, 307, 308 :: Int]]) routeStatus
       <*> key "body" "the status in words" "The body of `respond`" (word "a text" ["ok"] Right) routeBody
       <*> listKey "headers" "none" "Headers of `respond`" (headerLines True) routeReplyHeaders
       <*> key "else" "404" "When none of `try-files` is there: the status of an error, or a path" (word "a status of an error, or a path" ["404", "/index.php?$args"] parseElse) routeElse
   where
     target = word "a path or an address" ["/index.html", "https://www.example.org$request_uri"] parseTarget
+    inner = word "a path" ["/index.html", "$uri"] parseInner
+    -- Only what begins with a slash is a path.
+    parseInner given
+      | any (`isPrefixOf` given) ["/", "$uri", "$request_uri", "${uri}", "${request_uri}"] = parseTarget given
+      | otherwise = Left ("'" ++ given ++ "' is not a path; it begins with a slash, $uri or $request_uri")
     servers = severalOf (resolved "a server's address" ["127.0.0.1:9000", "unix:/run/php/php-fpm.sock"] (unix (fmap listenPlace . parseListen)) (YamlText . writtenText))
     parseElse given = case readMaybe given of
       Just n | n >= 400 && n <= (599 :: Int) -> Right (Left n)

@@ -9,26 +9,30 @@
 -- from its own tree, which is a map: that has lost the order of keys and the places of repeated ones. In every value @${NAME}@
 -- stands for an environment variable, @${NAME:-default}@ for one with a default, and @$${@ for @${@ itself.
 --
--- Cost: O(size of the text); an alias shares what it names.
+-- Cost: O(size of the text, with each alias as long as what it names), which has a limit.
 -- Owner: values.
 module Heddle.Serve.Config.Tree
   ( Position (..),
     Problem (..),
     renderProblem,
+    renderPlace,
     Node (..),
     Value (..),
     parseTree,
   )
 where
 
-import Data.ByteString.Lazy (ByteString)
+import Data.ByteString (ByteString)
+import Data.ByteString.Lazy qualified as L
 import Data.Char (isAlphaNum, isAscii, isControl)
+import Data.Foldable (for_)
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
 import Data.Text (Text)
 import Data.Text qualified as T
 import Data.YAML.Event hiding (Scalar)
 import Data.YAML.Event qualified as Yaml
+import Heddle.Serve.Config.Source (refusedSource)
 
 -- | A file, and line and column from 1.
 data Position = Position !FilePath !Int !Int
@@ -38,9 +42,15 @@ data Position = Position !FilePath !Int !Int
 data Problem = Problem !Position !String
   deriving stock (Eq, Ord, Show)
 
--- | @FILE:LINE:COLUMN: text@. A line 0 is that of no file, and left out.
+-- | @FILE:LINE:COLUMN: text@, in one line without control characters, which terminals would obey. A line 0 is that of no file, and left out.
 renderProblem :: Problem -> String
-renderProblem (Problem (Position file line column) text) = file ++ (if line == 0 then "" else ":" ++ show line ++ ":" ++ show column) ++ ": " ++ text
+renderProblem (Problem (Position file line column) text) = concatMap visible (file ++ (if line == 0 then "" else ":" ++ show line ++ ":" ++ show column) ++ ": " ++ text)
+  where
+    visible c = if isControl c then init (drop 1 (show c)) else [c]
+
+-- | @FILE:LINE@.
+renderPlace :: Position -> String
+renderPlace (Position file line _) = if line == 0 then file else file ++ ":" ++ show line
 
 -- | A value and where it begins.
 data Node = Node
@@ -55,28 +65,29 @@ data Value
     Scalar !Bool !Text
   | List ![Node]
   | Mapping ![(Node, Node)]
+  | -- | A text that could not be made, and why. Whoever wants a value here reports it.
+    Wrong !String
   deriving stock (Eq, Show)
 
--- | Read one document; an empty one is an empty mapping. The function looks environment variables up. All missing variables are
--- reported; after a mistake in the syntax nothing further is.
+-- | Read one document; an empty one is an empty mapping. The function looks environment variables up. After a mistake in the syntax
+-- nothing further is read.
 --
 -- [Cost]: O(length).
-parseTree :: (Text -> Maybe Text) -> FilePath -> ByteString -> Either [Problem] Node
-parseTree environment file text = do
-  events <- traverse event (parseEvents text)
+parseTree :: (Text -> Maybe Text) -> FilePath -> ByteString -> Either Problem Node
+parseTree environment file content = do
+  for_ (refusedSource content) (\(line, column, why) -> Left (Problem (Position file line column) why))
+  events <- traverse event (parseEvents (L.fromStrict content))
   case [e | e@(_, what) <- events, significant what] of
     [] -> Right (Node (Position file 1 1) (Mapping []))
     significants -> do
-      (node, rest, _) <- tree Map.empty significants
+      (node, rest, _) <- tree (Known Map.empty mostValues) significants
       case rest of
-        [] -> substituted environment node
-        (at, _) : _ -> Left [Problem at "a second document begins here, and a configuration is one document"]
+        [] -> Right (substituted environment node)
+        (at, _) : _ -> Left (Problem at "a second document begins here, and a configuration is one document")
   where
     event = \case
-      Left (pos, why) -> Left [Problem (place pos) ("this is not YAML: " ++ concatMap visible why)]
+      Left (pos, why) -> Left (Problem (place pos) ("this is not YAML: " ++ why ++ (if '\t' `elem` why then "; YAML is indented with spaces" else "")))
       Right (EvPos what pos) -> Right (place pos, what)
-    -- The parser quotes the character that it did not expect.
-    visible c = if isControl c then init (drop 1 (show c)) else [c]
     place pos = Position file (posLine pos) (posColumn pos + 1)
     significant = \case
       StreamStart -> False
@@ -86,32 +97,40 @@ parseTree environment file text = do
       Comment _ -> False
       _ -> True
 
-type Anchors = Map Text Node
+-- What anchors name, with its number of values; and how many values there may still be.
+data Known = Known !(Map Text (Int, Node)) !Int
+
+-- Aliases of aliases make a file of some lines longer than any memory.
+mostValues :: Int
+mostValues = 1000000
 
 type Events = [(Position, Event)]
 
--- One value, the events after it, and the anchors known then.
-tree :: Anchors -> Events -> Either [Problem] (Node, Events, Anchors)
-tree known = \case
-  (at, Yaml.Scalar anchor _ style text) : rest -> named anchor (Node at (Scalar (style == Plain) text)) rest known
+-- One value, the events after it, and what is known then.
+tree :: Known -> Events -> Either Problem (Node, Events, Known)
+tree (Known anchors left) = \case
+  (at, Yaml.Scalar anchor _ style text) : rest -> named anchor (Node at (Scalar (style == Plain) text)) rest one
   (at, SequenceStart anchor _ _) : rest -> do
-    (items, after, inner) <- several known rest []
+    (items, after, inner) <- several one rest []
     named anchor (Node at (List items)) after inner
   (at, MappingStart anchor _ _) : rest -> do
-    (items, after, inner) <- several known rest []
+    (items, after, inner) <- several one rest []
     named anchor (Node at (Mapping (pairs items))) after inner
-  (at, Alias name) : rest -> case Map.lookup name known of
-    Just (Node _ value) -> Right (Node at value, rest, known)
-    Nothing -> Left [Problem at ("no value before this has the anchor &" ++ T.unpack name)]
-  (at, _) : _ -> Left [Problem at "a value is missing here"]
-  [] -> Left []
+  (at, Alias name) : rest -> case Map.lookup name anchors of
+    Just (size, Node _ value)
+      | size > left -> Left (Problem at ("with what this stands for, the configuration has more than " ++ show mostValues ++ " values"))
+      | otherwise -> Right (Node at value, rest, Known anchors (left - size))
+    Nothing -> Left (Problem at ("no value before this has the anchor &" ++ T.unpack name))
+  (at, _) : _ -> Left (Problem at "a value is missing here")
+  [] -> Left (Problem (Position "the configuration" 0 0) "it ends where a value is missing")
   where
-    named anchor node rest anchors = Right (node, rest, maybe anchors (\name -> Map.insert name node anchors) anchor)
+    one = Known anchors (left - 1)
+    named anchor node rest (Known inner now) = Right (node, rest, Known (maybe inner (\name -> Map.insert name (left - now, node) inner) anchor) now)
     pairs (key : value : others) = (key, value) : pairs others
     pairs _ = []
 
 -- The values up to the end of their list or mapping.
-several :: Anchors -> Events -> [Node] -> Either [Problem] ([Node], Events, Anchors)
+several :: Known -> Events -> [Node] -> Either Problem ([Node], Events, Known)
 several known events found = case events of
   (_, SequenceEnd) : rest -> Right (reverse found, rest, known)
   (_, MappingEnd) : rest -> Right (reverse found, rest, known)
@@ -120,16 +139,13 @@ several known events found = case events of
     several more rest (node : found)
 
 -- Variables in all values; keys stay as they are.
-substituted :: (Text -> Maybe Text) -> Node -> Either [Problem] Node
+substituted :: (Text -> Maybe Text) -> Node -> Node
 substituted environment (Node at value) =
-  Node at <$> case value of
-    Scalar plain text -> Scalar plain <$> either (Left . pure . Problem at) Right (expanded environment text)
-    List nodes -> List <$> every (map (substituted environment) nodes)
-    Mapping entries -> Mapping . zip (map fst entries) <$> every (map (substituted environment . snd) entries)
-  where
-    every results = case [problem | Left problems <- results, problem <- problems] of
-      [] -> sequence results
-      problems -> Left problems
+  Node at $ case value of
+    Scalar plain text -> either Wrong (Scalar plain) (expanded environment text)
+    List nodes -> List (map (substituted environment) nodes)
+    Mapping entries -> Mapping [(key, substituted environment node) | (key, node) <- entries]
+    Wrong why -> Wrong why
 
 expanded :: (Text -> Maybe Text) -> Text -> Either String Text
 expanded environment text = case T.breakOn "${" text of
