@@ -33,7 +33,7 @@ import ServeLogs (logOptions)
 import ServeProcess
 import ServeRoutes (routeOptions)
 import ServeSandbox (SandboxOptions (..), sandboxed)
-import ServeStatus (watchOptions, withVersion)
+import ServeStatus (watchOptions, withProgram)
 import ServeTerminal
 import ServeWords
 import System.Directory (findExecutable)
@@ -155,7 +155,7 @@ run given = case givenAct given of
     case givenFile given of
       Nothing | nothingAtRoot config -> refuse 2 (displayException NothingToServe)
       _ -> mapM_ (refuse 2) (mistake config)
-    either (reported 2) (serve given files config . withVersion) (optionsOf at config)
+    either (reported 2) (serve given files config . withProgram) (optionsOf at config)
   where
     configured code = do
       Loaded at files result <- loaded given
@@ -212,7 +212,7 @@ serve given files config wanted = do
     onTerminal terminal = forTerminal terminal . maybe ConsoleAuto meant . logConsole . configLogs
     again terminal = do
       Loaded at _ result <- loaded given
-      pure $ case result >>= \new -> onTerminal terminal new . withVersion <$> optionsOf at new of
+      pure $ case result >>= \new -> onTerminal terminal new . withProgram <$> optionsOf at new of
         Left problems -> Left (intercalate "\n  " (map renderProblem problems))
         Right new -> Right new
 

@@ -82,6 +82,9 @@ module Heddle.Serve
     StatusOptions (..),
     defaultStatusOptions,
     parseStatusPrefix,
+    Recorder,
+    TimelineForm (..),
+    Recording (..),
 
     -- * Passwords
     hashPassword,
@@ -155,6 +158,7 @@ import Heddle.Serve.Status
 import Heddle.Serve.Successor
 import Heddle.Serve.Supervisor
 import Heddle.Serve.TargetTemplate (TargetTemplate, parseTarget, renderTarget, targetVariables)
+import Heddle.Serve.Timeline (Recorder, Recording (..), TimelineForm (..))
 
 -- | Events while serving.
 data ServeEvent
@@ -211,7 +215,7 @@ serveSite options tell = do
           certificates <- either (throwIO . CannotUse) pure loaded
           withHolder (announce messages . Trouble) $ \holder -> withListeners runtime (serveSpread options) inherited (isJust worker) (serveListen options) $ \places -> do
             schemes <- for places $ \(spec, listener) -> (,) listener . announcedBy (serveProxyProtocol options) <$> schemeOf certificates spec
-            observer <- traverse (newObserver cores) (serveStatus options)
+            observer <- traverse (newObserver cores (serveRecorder options)) (serveStatus options)
             let context port = SitesContext runtime reserve (announce messages . Trouble . visible) (settingServerName (serveSettings options)) port observer
                 observe opened = for_ observer (\o -> sitesView opened >>= mapM_ (observeSites o))
             (sites, generations) <- newGenerations holder cores (withSites (context (securePort places)) (serveUnknown options) (serveSites options))
