@@ -161,7 +161,7 @@ class Page:
 
     # ---------------------------------------------------------------------------------- the page
 
-    def figure(self, figure):
+    def figure(self, figure, prefix):
         self.add('<section class="figure">', f"<h3>{escape(figure['item'])}: {escape(figure['title'])}</h3>")
         self.add(f"<p class=\"soft\">The document: {escape(figure['paper'])}</p>")
         if "bars" in figure:
@@ -169,6 +169,9 @@ class Page:
                 self.add(self.bars(panel["unit"], panel["rows"], panel.get("log", False)))
         if "curve" in figure:
             self.add(self.curve(figure["curve"]["x"], figure["curve"]["y"], figure["curve"]["series"]))
+        if "timelines" in figure:
+            there = os.path.exists(os.path.join("docs", "results", figure["timelines"]))
+            self.add(f'<p><a href="{prefix}results/{figure["timelines"]}">{figure["timelines"]}</a></p>' if there else '<p class="soft">not drawn</p>')
         if figure.get("ratios"):
             self.add("<table>", "<tr><th>result</th><th>Heddle / peer, median [least, most]</th><th>measured</th></tr>")
             for name in figure["ratios"]:
@@ -220,7 +223,7 @@ class Page:
             self.add(f'<p>{escape(document["limits"])}</p>')
             for figure in figures:
                 if figure["document"] == document["id"]:
-                    self.figure(figure)
+                    self.figure(figure, prefix)
         self.growth(seeds["growth"])
         self.runs()
         return "\n".join(self.lines) + "\n</body>\n</html>\n"
