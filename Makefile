@@ -300,6 +300,14 @@ bench-gateways: bench-programs ## the reverse proxy, FastCGI and CGI against ngi
 bench-operate: bench-programs ## threads and processes, logs, routes, compressed files, idle clients, attackers, reloads, against nginx
 	@python3 bench/run.py operate $(BENCH)
 
+.PHONY: bench-trace
+bench-trace: bench-programs ## what an event log costs the server, and how long 200 MB of one take
+	@python3 bench/run.py trace $(BENCH)
+
+.PHONY: bench-timelines
+bench-timelines: bench-programs ## timelines of GHC's event manager and of Heddle's, in docs/results/timelines.html
+	@python3 bench/timelines.py $(BENCH)
+
 .PHONY: bench-openflow
 bench-openflow: bench-programs ## an OpenFlow controller against C and ovs-testcontroller
 	@python3 bench/run.py openflow $(BENCH)

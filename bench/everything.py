@@ -21,7 +21,7 @@ from harness import BENCH, BUILD, machine, now
 
 ROOT = os.path.dirname(BENCH)
 RECORDED = os.path.join(ROOT, "docs", "results")
-SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes", "growth", "measure")
+SUITES = ("io", "serve", "wai", "tls", "h2", "gateways", "operate", "trace", "openflow", "par", "find", "coroutine", "rendezvous", "mpi", "bytes", "growth", "measure")
 # One or two cases for each document and each front; --list prints them.
 QUICK = {
     "io": ["fixed-400", "echo-1", "timer"],
@@ -31,6 +31,7 @@ QUICK = {
     "h2": ["h2-151B"],
     "gateways": ["proxy-1KB"],
     "operate": ["gzip-static"],
+    "trace": ["serve-traced"],
     "openflow": ["openflow-one"],
     "par": ["fork", "semaphore"],
     "find": ["seed"],

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Heddle against C, GHC's own event manager, other servers, other libraries, other finds and greps, MPI.
 
-usage: run.py io|serve|wai|tls|h2|gateways|operate|openflow|par|rendezvous|coroutine|find|mpi|bytes|growth|measure [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
+usage: run.py io|serve|wai|tls|h2|gateways|operate|trace|openflow|par|rendezvous|coroutine|find|mpi|bytes|growth|measure [--rounds N] [--seconds S] [--tree DIR] [--trapezoids N]
               [--lines N] [--reloads N] [--only NAME]... [--list] [--keep [FILE]]
 
 All contenders of a case run in turn within each round, and a ratio compares two measurements of one round;
@@ -29,6 +29,7 @@ import parallel
 import rendezvous
 import scaling
 import servers
+import tracing
 from harness import BENCH, Results, Unable, conclude, machine, now, prepare_process
 
 SUITES = {
@@ -39,6 +40,7 @@ SUITES = {
     "gateways": (gateways.GatewayPlace, gateways.CASES),
     "h2": (fronts.FrontPlace, fronts.CASES["h2"]),
     "operate": (operate.OperatePlace, operate.CASES),
+    "trace": (servers.ServerPlace, tracing.CASES),
     "openflow": (servers.ServerPlace, openflow.CASES),
     "par": (parallel.ParallelPlace, parallel.CASES),
     "rendezvous": (rendezvous.RendezvousPlace, rendezvous.CASES),
@@ -55,7 +57,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", choices=sorted(SUITES))
     parser.add_argument("--rounds", type=int, default=5, help="how often each contender is measured (5)")
-    parser.add_argument("--seconds", type=int, default=3, help="io, serve, wai, tls, openflow: how long each time (3)")
+    parser.add_argument("--seconds", type=int, default=3, help="io, serve, wai, tls, trace, openflow: how long each time (3)")
     parser.add_argument("--tree", metavar="DIR", default="/usr", help="find: what is searched (/usr)")
     parser.add_argument("--trapezoids", type=int, metavar="N", default=10**8, help="mpi: how many (100000000)")
     parser.add_argument("--lines", type=int, metavar="N", default=10**6, help="operate: log lines until the last SIGKILL (1000000)")

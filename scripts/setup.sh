@@ -62,8 +62,9 @@ everything_packages=(
   # make test: what unpacks compressed files, makes and hashes passwords, and a terminal
   brotli zstd apache2-utils bsdutils procps
 )
-# What some releases do not have: what compares with it is left out. Of prometheus, promtool checks the metrics of heddle serve.
-optional_packages=(libghc-monad-par-dev h2o prometheus)
+# What some releases do not have: what compares with it is left out. Of prometheus, promtool checks the metrics of heddle serve; with
+# ghc-events the reader of event logs is tested.
+optional_packages=(libghc-monad-par-dev libghc-ghc-events-dev h2o prometheus)
 bench_packages=(nginx-light lighttpd php-fpm mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
   g++ libsimdjson-dev openvswitch-testcontroller)
 

@@ -33,7 +33,7 @@ import ServeLogs (logOptions)
 import ServeProcess
 import ServeRoutes (routeOptions)
 import ServeSandbox (SandboxOptions (..), beyondSandbox, noSandbox, sandboxed)
-import ServeStatus (watchOptions, withVersion)
+import ServeStatus (watchOptions, withProgram)
 import ServeTerminal
 import ServeWords
 import System.Directory (findExecutable)
@@ -154,7 +154,7 @@ run given = case givenAct given of
     case givenFile given of
       Nothing | nothingAtRoot config -> refuse 2 (displayException NothingToServe)
       _ -> mapM_ (refuse 2) (mistake config)
-    either (reported 2) (serve given files config . withVersion) (optionsOf at config)
+    either (reported 2) (serve given files config . withProgram) (optionsOf at config)
   where
     configured code = do
       load <- loaded given
@@ -216,7 +216,7 @@ serve given files config wanted = do
     onTerminal terminal = forTerminal terminal . maybe ConsoleAuto meant . logConsole . configLogs
     again terminal entered = do
       Loaded at _ _ result <- loaded given
-      case result >>= \new -> onTerminal terminal new . withVersion <$> optionsOf at new of
+      case result >>= \new -> onTerminal terminal new . withProgram <$> optionsOf at new of
         Left problems -> pure (Left (intercalate "\n  " (map renderProblem problems)))
         Right new ->
           beyondSandbox entered new >>= \case

@@ -66,6 +66,7 @@ options =
   where
     form =
       flag' Summary (long "summary" <> help "Tables for a terminal: the default")
+        <|> flag' Page (long "page" <> help "A page for a browser: the default with --output")
         <|> flag' Perfetto (long "perfetto" <> help "A trace for ui.perfetto.dev")
         <|> flag' Speedscope (long "speedscope" <> help "A profile for speedscope.app")
     number = eitherReader $ \word -> case reads word of

@@ -14,6 +14,8 @@
 
 extern StgClosure ZCMain_main_closure;
 extern void heddle_sandbox_enter(void);
+extern const char *heddle_timeline_prepare(int argc, char **argv, RtsConfig *config);
+extern void heddle_timeline_ready(void);
 
 // A standard descriptor that is closed must not become that of a file opened later, which would then get the
 // output: it becomes one that fails.
@@ -105,7 +107,8 @@ int main(int argc, char **argv)
 {
   int finds = argc > 1 && strcmp(argv[1], "find") == 0;
   int pipes = argc > 1 && (strcmp(argv[1], "pipe") == 0 || strcmp(argv[1], "json") == 0);
-  int serves = argc > 1 && (strcmp(argv[1], "serve") == 0 || strcmp(argv[1], "controller") == 0 || strcmp(argv[1], "ofbench") == 0);
+  int sites = argc > 1 && strcmp(argv[1], "serve") == 0;
+  int serves = sites || (argc > 1 && (strcmp(argv[1], "controller") == 0 || strcmp(argv[1], "ofbench") == 0));
   if (serves)
     heddle_sandbox_enter();
   sigaction(SIGINT, NULL, &first_interrupt);
@@ -132,6 +135,12 @@ int main(int argc, char **argv)
     snprintf(options, sizeof options, "-I0 -A512k -qg -V0 --install-signal-handlers=no -N%.*d", jobs > 0, jobs);
     config.rts_opts = options;
   }
+  if (sites) {
+    snprintf(options, sizeof options, "%s%s", config.rts_opts, heddle_timeline_prepare(argc, argv, &config));
+    config.rts_opts = options;
+  }
   start_without_events(argc, argv, config);
+  if (sites)
+    heddle_timeline_ready();
   return hs_main(argc, argv, &ZCMain_main_closure, config);
 }

@@ -42,7 +42,7 @@ help =
     testCase "serve --help lists every option" $ do
       ended <- runTool "heddle" ["serve", "--help"]
       endedCode ended @?= ExitSuccess
-      forM_ ["DIR", "--config", "--check", "--dump-config", "--explain", "--import", "--config-schema", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "--max-body", "--time-outs", "--open", "--spa", "--error-page", "--autoindex", "--header", "--cache-control", "--security-headers", "--cors", "--mime", "--compression", "--follow-symlinks", "--basic-auth", "--log", "--log-format", "--cgi", "--fastcgi", "--scgi", "--program-env", "--program-limit", "--program-time", "--proxy", "--pid-file", "--user", "SIGTERM", "Exit codes"] $ \part ->
+      forM_ ["DIR", "--config", "--check", "--dump-config", "--explain", "--import", "--config-schema", "--listen", "--cores", "--access-log", "--index", "--hidden", "--drain", "--idle", "--max-connections", "--max-body", "--time-outs", "--open", "--spa", "--error-page", "--autoindex", "--header", "--cache-control", "--security-headers", "--cors", "--mime", "--compression", "--follow-symlinks", "--basic-auth", "--log", "--log-format", "--cgi", "--fastcgi", "--scgi", "--program-env", "--program-limit", "--program-time", "--proxy", "--pid-file", "--user", "--status", "--status-allow", "--status-timeline", "SIGTERM", "Exit codes"] $ \part ->
         contains part (out ended),
     testCase "--version: compiler, architecture, level of the kernels" $ do
       ended <- runToolIn [("HEDDLE_CPU", "plain")] "heddle" ["--version"]

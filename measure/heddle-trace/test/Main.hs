@@ -5,11 +5,12 @@ import OutputTest qualified
 import ReaderTest qualified
 import System.Environment (getArgs)
 import Test.Tasty (defaultMain, testGroup)
+import Workload (workload)
 
 main :: IO ()
 main =
   getArgs >>= \case
-    ["workload"] -> ReaderTest.workload
+    ["workload"] -> workload
     _ -> suite
 
 suite :: IO ()

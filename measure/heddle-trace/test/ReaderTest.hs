@@ -1,23 +1,18 @@
 -- | The reader and the model: made logs, damaged logs, and one of this runtime.
-module ReaderTest (tests, workload) where
+module ReaderTest (tests) where
 
-import Control.Concurrent
 import Control.Exception (try)
 import Control.Monad (forM_)
 import Data.Bits (shiftL, xor)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Debug.Trace (traceEventIO, traceMarkerIO)
-import GHC.Conc (labelThread)
 import Heddle.Trace.Log
 import Heddle.Trace.Model
 import Heddle.Trace.Summary (summary)
 import Logs
-import System.Environment (getExecutablePath)
-import System.Mem (performMajorGC)
-import System.Process (callProcess)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
+import Workload (withWorkload)
 
 tests :: TestTree
 tests =
@@ -77,21 +72,17 @@ tests =
           (t, _) <- reading (a <> B.cons (B.head b `xor` (1 `shiftL` bit)) (B.tail b))
           assertBool "a summary" (B.length (summary 5 t) > 0),
       testCase "a log of this runtime: nothing is skipped, and threads, labels, waits and messages are there" $
-        withBytes B.empty $ \path -> do
-          program <- getExecutablePath
-          -- A process of its own: -l of this one would slow all tests down.
-          callProcess program ["workload", "+RTS", "-N2", "-l", "-ol" ++ path, "-RTS"]
-          withLog (C.pack path) $ \l -> do
-            t <- analyse l (const True) silent
-            (notes, _) <- logNotes l
-            notes @?= []
-            length (traceCores t) @?= 2
-            traceMessages t @?= 51
-            [threadWaits th > 0 | th <- traceThreads t, threadLabel th == C.pack "pong"] @?= [True]
-            assertBool "MVar" (or [reasonName (blockedReason b) == "MVar" && blockedCount b > 0 | b <- traceBlocked t])
-            assertBool "collections" (or [collectionsCopied c > 0 | c <- traceCollections t])
-            forM_ (traceCores t) $ \c ->
-              coreRunning c + coreCollecting c + coreIdle c @?= traceEnd t - traceBegin t,
+        withWorkload "-l" $ \path -> withLog (C.pack path) $ \l -> do
+          t <- analyse l (const True) silent
+          (notes, _) <- logNotes l
+          notes @?= []
+          length (traceCores t) @?= 2
+          traceMessages t @?= 51
+          [threadWaits th > 0 | th <- traceThreads t, threadLabel th == C.pack "pong"] @?= [True]
+          assertBool "MVar" (or [reasonName (blockedReason b) == "MVar" && blockedCount b > 0 | b <- traceBlocked t])
+          assertBool "collections" (or [collectionsCopied c > 0 | c <- traceCollections t])
+          forM_ (traceCores t) $ \c ->
+            coreRunning c + coreCollecting c + coreIdle c @?= traceEnd t - traceBegin t,
       testCase "a thread that announces a wait for a descriptor waits for that, and not for an MVar" $ do
         (t, notes) <- reading marked
         notes @?= 0
@@ -99,8 +90,13 @@ tests =
         traceMessages t @?= 0,
       testCase "a worker's time is that of running tasks, of searching and of sleeping" $ do
         (t, _) <- reading marked
-        traceWorkers t @?= [Worker 8 B.empty 300 (100 + 50) 250 1]
+        traceWorkers t @?= [Worker 8 (C.pack "worker") 300 (100 + 50) 250 1]
         [[n | n <- coreMarkers c, n > 0] | c <- traceCores t] @?= [[1, 2, 1, 1, 1]],
+      testCase "emptyBlockBeganBeforeTheLog: a log started in a running program begins with its first events" $ do
+        (t, notes) <- reading (encodeLog plain [Block 0 5 5000 [], Block 0 5000 5100 [event 1 5000 [(4, 7)], variable 181 5001 (C.pack "heddle io sleep")]])
+        (traceBegin t, traceEnd t, notes) @?= (5000, 5100, 0)
+        -- Its label was written before.
+        map threadLabel (traceThreads t) @?= [C.pack "event manager"],
       testCase "a marker of another program's is skipped" $ do
         (t, notes) <- reading (encodeLog plain [Block 0 0 9 [variable 181 1 (C.pack "heddle io parking"), variable 181 2 (B.pack [0, 255])]])
         (map (sum . coreMarkers) (traceCores t), notes) @?= ([0], 0),
@@ -111,17 +107,6 @@ tests =
         length (traceThreads t) + fst (traceOthers t) @?= n
         sum (map threadRunning (traceThreads t)) + snd (traceOthers t) @?= n
     ]
-
--- | What the log of this runtime is about: two threads that wake each other.
-workload :: IO ()
-workload = do
-  ping <- newEmptyMVar
-  pong <- newEmptyMVar
-  t <- forkIO (forM_ [1 .. 50 :: Int] (\i -> takeMVar ping >> traceEventIO ("turn " ++ show i) >> putMVar pong ()))
-  labelThread t "pong"
-  forM_ [1 .. 50 :: Int] (\_ -> putMVar ping () >> takeMVar pong)
-  traceMarkerIO "done"
-  performMajorGC
 
 -- Thread 7 waits once for a descriptor and once for an MVar. Thread 8 is a worker, which searches, steals, searches and sleeps.
 marked :: B.ByteString

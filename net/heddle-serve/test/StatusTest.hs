@@ -35,9 +35,9 @@ routing = testCase "the status is a route, and counted beside the others" $ do
   for_ ["/", "status", "/a/*.php", ""] $ \wrong -> either (const (pure ())) (\p -> assertFailure ("accepted " ++ wrong ++ " as " ++ show p)) (parseStatusPrefix wrong)
   let app = RoutePattern "app" ""
       routes = newRoutes LongestPrefix [(pattern', Through (\_ _ -> pure (Whole status200 [] ""))) | pattern' <- [app, RoutePattern "status/deep" ""]]
-  taken <- (`observed` routes) <$> newObserver 1 (defaultStatusOptions app)
+  taken <- (`observed` routes) <$> newObserver 1 Nothing (defaultStatusOptions app)
   assertBool "another route's prefix is refused" (isNothing taken)
-  newObserver 2 (defaultStatusOptions prefix) >>= \observer -> case observed observer routes of
+  newObserver 2 Nothing (defaultStatusOptions prefix) >>= \observer -> case observed observer routes of
     Nothing -> assertFailure "refused"
     Just all' -> do
       let named path = either (const Nothing) (fmap (renderPattern . (routePatterns all' !!)) . routePosition all') (decodePath path)

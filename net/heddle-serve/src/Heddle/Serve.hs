@@ -82,6 +82,9 @@ module Heddle.Serve
     StatusOptions (..),
     defaultStatusOptions,
     parseStatusPrefix,
+    Recorder,
+    TimelineForm (..),
+    Recording (..),
 
     -- * Passwords
     hashPassword,
@@ -156,6 +159,7 @@ import Heddle.Serve.Status
 import Heddle.Serve.Successor
 import Heddle.Serve.Supervisor
 import Heddle.Serve.TargetTemplate (TargetTemplate, parseTarget, renderTarget, targetVariables)
+import Heddle.Serve.Timeline (Recorder, Recording (..), TimelineForm (..))
 
 -- | Events while serving.
 data ServeEvent
@@ -212,7 +216,7 @@ serveSite options tell = do
           certificates <- either (throwIO . CannotUse) pure loaded
           withHolder (announce messages . Trouble) $ \holder -> withListeners runtime (serveSpread options) inherited (isJust worker) (serveListen options) $ \places -> do
             schemes <- for places $ \(spec, listener) -> (,) listener . announcedBy (serveProxyProtocol options) <$> schemeOf certificates spec
-            observer <- traverse (newObserver cores) (serveStatus options)
+            observer <- traverse (newObserver cores (serveRecorder options)) (serveStatus options)
             membership <- (\o m -> (,) <$> o <*> m) observer <$> takeMembership runtime
             for_ membership $ \(o, m) -> observeTogether o (askAll m)
             let context port = SitesContext runtime reserve (announce messages . Trouble . visible) (settingServerName (serveSettings options)) port observer

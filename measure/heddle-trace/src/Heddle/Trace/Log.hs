@@ -326,7 +326,8 @@ findBlocks fd size sizes damage p blocks = go
             let whole = min count (size - offset)
             when (whole < count) $
               damaged damage offset (count - whole) ("the file ends inside a block: " ++ show (count - whole) ++ " bytes are missing")
-            taken <- addBlock blocks offset whole capability begin end
+            -- A log that was started in a running program has an empty block, which may begin long before.
+            taken <- if whole > markerBytes then addBlock blocks offset whole capability begin end else addBlock blocks offset whole capability maxBound 0
             if taken
               then go (offset + whole)
               else do

@@ -107,7 +107,7 @@ isRunning = 1
 isCollecting = 2
 
 -- A thread's words; then come the counts of how long it was ready, by powers of two.
-threadWords, tNumber, tState, tSince, tRan, tRuns, tWaited, tWaitMax, tWaits, tReadied, tReadyMax, tWakes, tMigrations, tReason, tFirst, tDoing, tDoingSince, tTasks, tSteals, tBuckets :: Int
+threadWords, tNumber, tState, tSince, tRan, tRuns, tWaited, tWaitMax, tWaits, tReadied, tReadyMax, tWakes, tMigrations, tReason, tFirst, tDoing, tDoingSince, tTasks, tSteals, tBuckets, tRole :: Int
 threadWords = 64
 tNumber = 0
 tState = 1
@@ -129,6 +129,8 @@ tDoingSince = 15
 tTasks = 16
 tSteals = 19
 tBuckets = 20
+-- What it is by its markers: 1 an event manager, 2 a worker.
+tRole = 62
 
 -- A thread's states.
 unknown, running, ready, blocked, finished :: Int
@@ -298,11 +300,15 @@ step l m idBytes i time kind p count = do
       t <- cget coreThread
       when (state == isRunning) $ case kind' of
         IoPark -> cput coreWaits 24
+        IoDispatch -> threadPut m t tRole 1
+        IoSleep -> threadPut m t tRole 1
         SchedRun -> does m t runsTasks time
         SchedSteal -> add (modelThreads m) (t * threadWords + tSteals) 1 >> does m t runsTasks time
         SchedSearch -> does m t searches time
         SchedSleep -> cput coreWaits 25 >> does m t sleeps time
-        _ -> pure ()
+        IoArm -> pure ()
+        IoUnpark -> pure ()
+        SchedUnpark -> pure ()
       onMarker (modelListener m) (streamCapability l i) time kind'
     message = do
       add (modelGlobal m) gMessages 1
@@ -321,6 +327,7 @@ does m t what time = do
   when (before /= doesNothing) (add (modelThreads m) (t * threadWords + tTasks + before - 1) (max 0 (time - since)))
   threadPut m t tDoing what
   threadPut m t tDoingSince time
+  threadPut m t tRole 2
 
 takeBytes :: Ptr Word8 -> Int -> IO ByteString
 takeBytes p n = Bytes.packCStringLen (castPtr p, n)
@@ -515,10 +522,11 @@ result l m = do
     counts <- mapM (threadGet m t . (tBuckets +)) [0 .. 41]
     [number, runs, ran, waits, waited, waitMost, wakes, readied, readyMost, migrations, first', reason] <-
       mapM (threadGet m t) [tNumber, tRuns, tRan, tWaits, tWaited, tWaitMax, tWakes, tReadied, tReadyMax, tMigrations, tFirst, tReason]
+    role <- threadGet m t tRole
     pure $
       Thread
         number
-        (IntMap.findWithDefault Bytes.empty number labels)
+        (IntMap.findWithDefault (named role) number labels)
         runs
         ran
         waits
@@ -536,7 +544,7 @@ result l m = do
     doing <- threadGet m t tDoing
     when (doing /= doesNothing) (does m t doing (logEnd l))
     [number, ran, searched, slept, steals] <- mapM (threadGet m t) [tNumber, tTasks, tTasks + 1, tTasks + 2, tSteals]
-    pure [Worker number (IntMap.findWithDefault Bytes.empty number labels) ran searched slept steals | doing /= doesNothing]
+    pure [Worker number (IntMap.findWithDefault (named 2) number labels) ran searched slept steals | doing /= doesNothing]
   collections <- forM [0 .. generations - 1] $ \g -> do
     [n, time, most, copied] <- mapM (\k -> readPrimArray (modelGenerations m) (4 * g + k)) [0 .. 3]
     pure (Collections g n time most copied)
@@ -568,6 +576,12 @@ result l m = do
         traceHeapMax = heap
       }
   where
+    -- A log that was started in a running program has no labels of the threads that ran before.
+    named :: Int -> ByteString
+    named role
+      | role == 1 = Char8.pack "event manager"
+      | role == 2 = Char8.pack "worker"
+      | otherwise = Bytes.empty
     -- By powers of two: within a bucket, as if evenly spread.
     coarse counts total part = go (0 :: Int) 0 counts
       where

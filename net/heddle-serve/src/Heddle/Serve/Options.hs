@@ -28,6 +28,7 @@ import Heddle.Serve.LogOptions
 import Heddle.Serve.Process (UserSpec)
 import Heddle.Serve.Site
 import Heddle.Serve.Status (StatusOptions)
+import Heddle.Serve.Timeline (Recorder)
 
 -- | What to serve and how.
 data ServeOptions = ServeOptions
@@ -60,6 +61,8 @@ data ServeOptions = ServeOptions
     serveBackend :: !BackendChoice,
     -- | Where and to whom the server tells how it is.
     serveStatus :: !(Maybe StatusOptions),
+    -- | Records the timelines that the status answers with.
+    serveRecorder :: !(Maybe Recorder),
     -- | Tell of requests that take longer than this: 'Trouble'.
     serveSlow :: !(Maybe Nanos),
     -- | Give each request an X-Request-Id, and continue its traceparent.
@@ -98,6 +101,7 @@ defaultServeOptions directory =
       serveSpread = PortPerCapability,
       serveBackend = Epoll,
       serveStatus = Nothing,
+      serveRecorder = Nothing,
       serveSlow = Nothing,
       serveRequestIds = False,
       serveTraces = Nothing,

@@ -64,6 +64,7 @@ import Heddle.Serve.RealClient (addressIn)
 import Heddle.Serve.Routes
 import Heddle.Serve.StatusFigures
 import Heddle.Serve.StatusPage
+import Heddle.Serve.Timeline
 import Heddle.Serve.UpstreamFigures
 import System.Posix.Process (getProcessID)
 
@@ -73,13 +74,15 @@ data StatusOptions = StatusOptions
     -- | Who may read it.
     statusAllow :: ![Network],
     -- | The program's version.
-    statusVersion :: !ByteString
+    statusVersion :: !ByteString,
+    -- | How many seconds a timeline may take; 'Nothing': there are none.
+    statusTimeline :: !(Maybe Int)
   }
   deriving stock (Eq, Show)
 
 -- | For the loopback interface.
 defaultStatusOptions :: RoutePattern -> StatusOptions
-defaultStatusOptions prefix = StatusOptions prefix (fromRight [] (traverse parseNetwork networks)) ""
+defaultStatusOptions prefix = StatusOptions prefix (fromRight [] (traverse parseNetwork networks)) "" Nothing
   where
     networks = ["127.0.0.0/8", "::1"]
 
@@ -101,6 +104,7 @@ data Sources = Sources
 -- | Tells about requests and what answers them.
 data Observer = Observer
   { observerOptions :: !StatusOptions,
+    observerRecorder :: !(Maybe Recorder),
     observerCores :: !Int,
     -- | Word 0: the 'State'.
     observerState :: !Words,
@@ -121,9 +125,9 @@ data View = View
     viewCaches :: ![IO Int]
   }
 
--- | Observe what this number of cores serves.
-newObserver :: Int -> StatusOptions -> IO Observer
-newObserver cores options = Observer options cores <$> newWords 1 <*> monotonicNow <*> newRef Nothing <*> newRef Nothing <*> newRef Nothing
+-- | Observe what this number of cores serves, and let timelines be recorded.
+newObserver :: Int -> Maybe Recorder -> StatusOptions -> IO Observer
+newObserver cores recorder options = Observer options recorder cores <$> newWords 1 <*> monotonicNow <*> newRef Nothing <*> newRef Nothing <*> newRef Nothing
 
 -- | Where the status is.
 observerPrefix :: Observer -> RoutePattern
@@ -186,12 +190,20 @@ statusGateway observer place request = do
     "ready" -> answering $ do
       state <- stateOf observer
       if state == Ready then text "text/plain; charset=utf-8" "ready\n" else pure (Whole status503 (fields "text/plain; charset=utf-8") (if state == Stopping then "stopping\n" else "starting\n"))
+    "timeline"
+      | Just longest <- statusTimeline (observerOptions observer),
+        Just recorder <- observerRecorder observer ->
+        -- Not for HEAD, which must not have an effect.
+        if code == MethodGet
+          then query request >>= timelineReply unkept longest recorder
+          else pure (Whole status405 [Header "Allow" "GET"] "405 Method Not Allowed\n")
     _ -> elsewhere
   where
     text :: ByteString -> Builder -> IO Reply
     text kind = pure . Whole status200 (fields kind) . L.toStrict . toLazyByteString
     page = pure (Whole status200 (Header "Content-Security-Policy" statusPagePolicy : fields "text/html; charset=utf-8") statusPage)
-    fields kind = [Header "Content-Type" kind, Header "Cache-Control" "no-store", Header "Vary" "Accept", Header "X-Content-Type-Options" "nosniff"]
+    fields kind = Header "Content-Type" kind : Header "Vary" "Accept" : unkept
+    unkept = [Header "Cache-Control" "no-store", Header "X-Content-Type-Options" "nosniff"]
     -- As if there were no such route.
     elsewhere = do
       asked <- query request

@@ -70,6 +70,13 @@ servedSites at config = [Served at [] site | site <- maybeToList (ownSite config
   where
     served host = Served (writtenAt (hostAt host)) (hostNames host) (mergeKeys siteKeys (hostSite host) (configSite config) {siteRoot = Nothing, siteRouting = []})
 
+statusOptionsOf :: WatchConfig -> Written RoutePattern -> StatusOptions
+statusOptionsOf watch prefix
+  | null (watchAllow watch) = timed
+  | otherwise = timed {statusAllow = map meant (watchAllow watch)}
+  where
+    timed = (defaultStatusOptions (meant prefix)) {statusTimeline = meant <$> watchTimeline watch}
+
 -- | What to serve, or everything that is wrong with it. The place is for what is missing altogether.
 optionsOf :: Position -> Config -> Either [Problem] ServeOptions
 optionsOf at config = case sites of
@@ -86,7 +93,7 @@ optionsOf at config = case sites of
             serveAccessLog = writtenText <$> logAccess logs,
             serveLogFormat = maybe (serveLogFormat defaults) meant (logShape logs),
             serveLogs = logOptionsOf logs,
-            serveStatus = (\prefix -> let standard = defaultStatusOptions (meant prefix) in if null (watchAllow watch) then standard else standard {statusAllow = map meant (watchAllow watch)}) <$> watchStatus watch,
+            serveStatus = statusOptionsOf watch <$> watchStatus watch,
             serveSlow = meant <$> watchSlow watch,
             serveRequestIds = isYes (watchRequestIds watch),
             serveTraces = meant <$> watchTraces watch,

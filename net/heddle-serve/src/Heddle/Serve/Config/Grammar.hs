@@ -152,6 +152,7 @@ watchKeys =
   WatchConfig
     <$> key "status" "none" "Show how the server is at this prefix: a page, and below it json, metrics (Prometheus), health and ready" (word "a prefix" ["/status"] parseStatusPrefix) watchStatus
     <*> listKey "status-allow" "loopback" "Who may read `status`; others get what they would get without it" (severalOf (word "a network" ["10.0.0.0/8", "unix"] parseNetwork)) watchAllow
+    <*> key "status-timeline" "none" "Whoever may read `status` may have a timeline recorded: what cores and threads do, for up to this many seconds" (number 1 600 "a number of seconds") watchTimeline
     <*> key "slow" "none" "Say on standard error which requests take longer than this many seconds" (word "a number of seconds" ["2", "0.5"] parseDuration) watchSlow
     <*> flag "request-id" "Give each request an X-Request-Id, and continue its traceparent" watchRequestIds
     <*> key "trace" "none" "Begin a trace for each request without a traceparent, to be recorded for this share of them" (word "a share, 0 to 1" ["0.01"] parseShare) watchTraces

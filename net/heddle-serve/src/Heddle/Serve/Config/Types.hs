@@ -114,6 +114,7 @@ data LogConfig = LogConfig
 data WatchConfig = WatchConfig
   { watchStatus :: !(Maybe (Written RoutePattern)),
     watchAllow :: ![Written Network],
+    watchTimeline :: !(Maybe (Written Int)),
     watchSlow :: !(Maybe (Written Nanos)),
     watchRequestIds :: !(Maybe (Written Bool)),
     watchTraces :: !(Maybe (Written Double))
@@ -211,7 +212,7 @@ data UnknownHost = UnknownMisdirected | UnknownFirst
 
 -- | Nothing said.
 emptyConfig :: Config
-emptyConfig = Config emptyServer emptyLogs (WatchConfig Nothing [] Nothing Nothing Nothing) emptySite Nothing []
+emptyConfig = Config emptyServer emptyLogs (WatchConfig Nothing [] Nothing Nothing Nothing Nothing) emptySite Nothing []
 
 emptyServer :: ServerConfig
 emptyServer = ServerConfig [] [] [] [] Nothing Nothing [] Nothing Nothing Nothing Nothing Nothing Nothing Nothing Nothing (TimeOutConfig Nothing Nothing Nothing Nothing) Nothing Nothing Nothing Nothing [] []
