@@ -75,7 +75,7 @@ tests =
           let file = folder ++ "/old.json"
               against bounds = do
                 writeFile file ("{\"benchmarks\":[{\"name\":\"group <b>/sum\",\"time\":" ++ bounds ++ "},{\"name\":\"gone\",\"error\":\"x\"},{\"name\":\"removed\",\"time\":" ++ bounds ++ "}]}")
-                program "ordinary" ["--match", "group", "--match", "removed", "--baseline", file, "--fail-if-slower", "5%"]
+                program "ordinary" ["--match", "group", "--match", "removed", "--time-limit", "0.5", "--baseline", file, "--fail-if-slower", "5%"]
           (slower, out, _) <- against "{\"estimate\":0.01,\"lower\":0.01,\"upper\":0.01}"
           slower @?= ExitFailure 2
           mapM_ (`within` out) ["group <b>/sum / baseline: ", "REGRESSION", "only in the baseline: removed"]
