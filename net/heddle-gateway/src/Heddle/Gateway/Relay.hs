@@ -138,7 +138,6 @@ relay :: RelaySettings -> Request -> Place -> Backend -> IO Relayed
 relay settings request place backend = do
   words' <- newWords 4
   fault <- newRef Nothing
-  attended <- newRef Nothing
   start@(Deadline began) <- monotonicNow
   writeWord words' WordFed began
   left <- bodyLeft request
@@ -147,9 +146,8 @@ relay settings request place backend = do
       gone = atomicWrite words' WordGone 1 >> backendAbort backend
       -- With HTTP/2 the engine interrupts the handler when the client goes.
       watches = major < 2
-      watch
-        | watches && not bodied = mask_ (attend (attendanceFor (relayAttendances settings) request) (requestConn request) gone >>= writeRef attended . Just)
-        | otherwise = pure ()
+  attended <- newRef (if watches && not bodied then Nothing else Just (pure False))
+  let watch = mask_ (attend (attendanceFor (relayAttendances settings) request) (requestConn request) gone >>= writeRef attended . Just)
       run = answer settings request backend start (Exchange words' fault attended watch) `onException` backendAbort backend
       -- The thread that found the client gone may not have aborted yet; afterwards its doing so changes nothing.
       leave = readRef attended >>= traverse_ (\over -> over >>= \found -> when found (backendAbort backend))
@@ -157,8 +155,8 @@ relay settings request place backend = do
     then askForBody request >> withHelper "gateway/client" (client request backend words' fault gone watches) run
     else backendFed backend >> run `finally` leave
 
--- What the threads share: words, and what is wrong with the request's body; and how the client comes to be watched, once, while the program is
--- silent.
+-- What the threads share: words, and what is wrong with the request's body; how the client ceases to be watched, once it is; and
+-- how it comes to be, while the program is silent.
 data Exchange = Exchange
   { exchangeWords :: !Words,
     exchangeFault :: !(Ref (Maybe BodyError)),
