@@ -116,11 +116,11 @@ int main(int argc, char **argv)
   RtsConfig config = defaultRtsConfig;
   // As -with-rtsopts would; GHC leaves that to us with -no-hs-main. Only the server handles signals by itself: others
   // have them as they were when the process started, ignored or not, and so have the programs that they start.
-  /* -ki: a request's frames need a little more than the 1 KB with which a thread's stack begins, and the next
+  /* -ki: the frames of a request, or of a tunnel, need more than the 1 KB with which a thread's stack begins, and the next
    * piece has 32 KB. */
   // The thread of a switch, which lives as long as its connection, needs more than that, and less than a piece.
   int switches = argc > 1 && strcmp(argv[1], "controller") == 0;
-  config.rts_opts = switches ? "-I0 -A4m -ki4k" : serves ? "-I0 -A4m -ki1536" : "-I0 -A1m -qg --install-signal-handlers=no";
+  config.rts_opts = switches ? "-I0 -A4m -ki4k" : serves ? "-I0 -A4m -ki2k" : "-I0 -A1m -qg --install-signal-handlers=no";
   config.rts_hs_main = true;
   config.rts_opts_enabled = finds ? RtsOptsIgnoreAll : RtsOptsAll;
   if (finds || pipes)

@@ -1,17 +1,17 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | How much the server's memory grows with clients that sent half a head, and with many requests.
+-- | How much the server's memory grows with clients that sent half a head, with tunnels, and with many requests.
 module MemoryTest (tests) where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Exception (SomeException, bracket, try)
-import Control.Monad (forM, forM_, replicateM, when)
+import Control.Exception (IOException, SomeException, bracket, catch, finally, try)
+import Control.Monad (forM, forM_, forever, replicateM, unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Heddle.Testkit.Watchdog
-import Network.Socket (Family (AF_INET), Socket, SocketType (Stream), close, connect, defaultProtocol, socket)
+import Network.Socket
 import Network.Socket.ByteString (recv, sendAll)
 import Program
 import System.Environment (lookupEnv)
@@ -40,6 +40,20 @@ tests =
             forM_ clients $ \client -> do
               sendAll client "\r\n\r\n"
               recv client 4096 >>= (@?= "HTTP/1.1 200") . B.take 12,
+      testCase "tunnelsKeptTheirRequests: a tunnel through the proxy costs less than 25 KB, and goes on after a reload" $
+        withSwitching $ \upstream -> withDirectory $ \d ->
+          withProgram (["serve", d, "--cores", "1", "--proxy", "/=http://127.0.0.1:" ++ show upstream] ++ free) $ \program -> do
+            -- Once through the allocation area.
+            forM_ [1 .. 4 :: Int] $ \_ -> withClients 50 program (mapM_ switch)
+            before <- resident program
+            withClients 400 program $ \clients -> do
+              mapM_ switch clients
+              forM_ clients echoed
+              after <- resident program
+              when (after - before > 10000) $ unexpected "at most 10,000 KB more for 400 tunnels" (show (after - before) ++ " KB")
+              signal program sigHUP
+              _ <- eventually "the configuration to be loaded again" (C.pack <$> programOut program) ("the configuration has been loaded again" `B.isInfixOf`)
+              forM_ clients echoed,
       testCase "soak: memory ends growing over 4 million requests on 200 kept connections (HEDDLE_NIGHTLY=1; else 40,000)" $ do
         nightly <- (== Just "1") <$> lookupEnv "HEDDLE_NIGHTLY"
         -- A short run every day, so that the long one is known to work.
@@ -61,6 +75,31 @@ tests =
     withHome act = withDirectory $ \d -> do
       writeFile (d </> "index.html") (replicate 500 'x')
       withProgram (["serve", d, "--cores", "1", "--access-log", d </> "log"] ++ free) act
+
+-- A server on this port that switches protocols, then echoes.
+withSwitching :: (PortNumber -> IO a) -> IO a
+withSwitching act = bracket (socket AF_INET Stream defaultProtocol) close $ \listener -> do
+  bind listener (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1)))
+  listen listener 1024
+  _ <- forkIO (forever (accept listener >>= forkIO . serving . fst) `catch` \(_ :: IOException) -> pure ())
+  socketPort listener >>= act
+  where
+    serving client = (heard client B.empty >> sendAll client "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n" >> echo client) `finally` close client
+    heard client before = unless ("\r\n\r\n" `B.isSuffixOf` before) $ do
+      more <- recv client 4096
+      unless (B.null more) (heard client (before <> more))
+    echo client = do
+      more <- recv client 4096
+      unless (B.null more) (sendAll client more >> echo client)
+
+-- Make a tunnel of a connection.
+switch :: Socket -> IO ()
+switch client = do
+  sendAll client "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+  recv client 4096 >>= (@?= "HTTP/1.1 101") . B.take 12
+
+echoed :: Socket -> IO ()
+echoed client = sendAll client "x" >> recv client 1 >>= (@?= "x")
 
 request :: ByteString
 request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"

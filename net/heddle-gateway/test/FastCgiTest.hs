@@ -36,6 +36,7 @@ tests =
     "FastCGI and SCGI"
     [ testProperty "once: records are read as they were written" records,
       testProperty "once: pairs are read as they were written" pairs,
+      testProperty "openings: in one copy as record by record" openings,
       testProperty "cut off pairs are no pairs" cutPairs,
       testCase "a request, its parameters and its body; the connection is kept" exchange,
       testCase "scripts with a suffix: SCRIPT_FILENAME, PATH_INFO, 404 without a file" scripts,
@@ -77,6 +78,11 @@ pairs given = readPairs (build (renderPairs (somePairs given))) === Just (somePa
 
 cutPairs :: Int -> Q.Property
 cutPairs n = readPairs (B.init (build (renderPairs [("name", C.replicate (1 + abs n `mod` 300) 'v')]))) === Nothing
+
+openings :: [(Int, Int)] -> Bool -> Bool -> Q.Property
+openings given keep bodiless = renderOpening 258 Responder keep (somePairs given) bodiless === build (mconcat records')
+  where
+    records' = [renderBegin 258 Responder keep, renderStream Params 258 (build (renderPairs (somePairs given))), renderEnd Params 258] ++ [renderEnd Stdin 258 | bodiless]
 
 build :: Builder -> ByteString
 build = L.toStrict . toLazyByteString

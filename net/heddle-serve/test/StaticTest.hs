@@ -10,7 +10,7 @@ import Control.Monad (forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Heddle.Serve.Internal (closeRoot, hasFile, openRoot)
+import Heddle.Serve.Internal (closeRoot, newHasFile, openRoot)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket
@@ -36,9 +36,18 @@ tests =
           B.writeFile (outside </> "page.php") "x"
           createFileLink (outside </> "page.php") (directory </> "page.php")
           bracket (openRoot (C.pack directory)) closeRoot $ \root -> do
-            hasFile False root "page.php" >>= (@?= False)
-            hasFile True root "page.php" >>= (@?= True)
-            hasFile True root "none.php" >>= (@?= False)
+            beneath <- newHasFile False root
+            following <- newHasFile True root
+            beneath "page.php" >>= (@?= False)
+            following "page.php" >>= (@?= True)
+            following "none.php" >>= (@?= False),
+      testCase "that a file is missing is not remembered" $
+        withDirectory $ \directory -> bracket (openRoot (C.pack directory)) closeRoot $ \root -> do
+          has <- newHasFile False root
+          has "page.php" >>= (@?= False)
+          B.writeFile (directory </> "page.php") "x"
+          has "page.php" >>= (@?= True)
+          has "page.php" >>= (@?= True)
     ]
 
 -- Paths --------------------------------------------------------------------------

@@ -26,9 +26,10 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.Char (isDigit, toLower)
+import Data.Char (isDigit)
 import Data.Foldable (foldlM)
 import Data.Word (Word8)
+import Heddle.Gateway.Ascii (lowered)
 import Heddle.Http
 
 -- | What the head says.
@@ -100,7 +101,7 @@ field seen line
   | B.null name || B.length rest == 0 = Left ("the line " ++ shown line ++ " is no header")
   | not (B.all isToken name) = Left ("the header name " ++ shown name ++ " has characters that none may have")
   | B.any isControl value = Left ("the header " ++ shown name ++ " has control characters")
-  | otherwise = case C.map toLower name of
+  | otherwise = case lowered name of
     "status"
       | Nothing <- seenStatus seen -> (\s -> seen {seenStatus = Just s}) <$> readStatus value
       | otherwise -> Left "it has two statuses"

@@ -43,6 +43,7 @@ import Data.IntMap.Strict qualified as IntMap
 import Foreign.C.Types (CChar, CInt (..), CLong (..))
 import Foreign.Ptr (Ptr)
 import Heddle.Gateway.Answer
+import Heddle.Gateway.Attend (Attendances, withAttendances)
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
 import Heddle.Gateway.Place
@@ -123,7 +124,8 @@ data Cgi = Cgi
     cgiOpen :: !(Maybe Fd),
     cgiSlots :: !Slots,
     -- | Those that run, by a number each, and the next number.
-    cgiRunning :: !(Ref (Int, IntMap Program))
+    cgiRunning :: !(Ref (Int, IntMap Program)),
+    cgiAttendances :: !Attendances
   }
 
 -- | Open the directory, run, and end the programs that still run.
@@ -131,9 +133,9 @@ data Cgi = Cgi
 -- [Blocks]: as the body does; at the end parks until the programs have ended, for the grace and ten seconds at most.
 -- [Throws]: 'IOError' when the path is neither a directory nor an executable file.
 withCgi :: Runtime -> CgiSettings -> (Cgi -> IO a) -> IO a
-withCgi runtime settings = bracket open closing
+withCgi runtime settings body = withAttendances runtime $ \attendances -> bracket (open attendances) closing body
   where
-    open = do
+    open attendances = do
       r <- openFile (cgiPath settings) directoryOnly
       directory <-
         if r >= 0
@@ -142,7 +144,7 @@ withCgi runtime settings = bracket open closing
             if Errno (negate r) == ENOTDIR
               then Nothing <$ checked (C.unpack (cgiPath settings)) (B.useAsCString (cgiPath settings) (fmap fromIntegral . c_executable))
               else checked (C.unpack (cgiPath settings)) (pure r) >> pure Nothing
-      Cgi settings runtime directory <$> newSlots (cgiPrograms settings) (cgiQueue settings) <*> newRef (0, IntMap.empty)
+      Cgi settings runtime directory <$> newSlots (cgiPrograms settings) (cgiQueue settings) <*> newRef (0, IntMap.empty) <*> pure attendances
     closing cgi = do
       (_, running) <- readRef (cgiRunning cgi)
       for_ running (endProgram (cgiGrace settings))
@@ -262,7 +264,7 @@ runProgram cgi place request script file = mask $ \restore -> do
     settings = cgiSettings cgi
     name = "program " ++ C.unpack (scriptName script)
     refused failure = refusal failure <$ cgiTell settings (name ++ " " ++ describeFailure failure)
-    relaying = RelaySettings (cgiSilence settings) (cgiLimits settings) (cgiTell settings)
+    relaying = RelaySettings (cgiSilence settings) (cgiLimits settings) (cgiTell settings) (cgiAttendances cgi)
     backend program =
       Backend
         { backendName = name,

@@ -25,10 +25,10 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.Char (toLower, toUpper)
 import Data.Map.Strict qualified as Map
 import Data.Maybe (fromMaybe)
 import Heddle.Gateway.Answer (isHopByHop)
+import Heddle.Gateway.Ascii
 import Heddle.Gateway.Place
 import Heddle.Http
 import Heddle.Http.Borrowed (requestConn)
@@ -87,8 +87,8 @@ variablesOf request place script = do
   let (name, askedPort) = splitAuthority authority
       usual = if isSecure request then "443" else "80"
       fieldOf wanted = Map.lookup wanted gathered
-      gathered = Map.fromListWith (\new old -> (fst old, snd old <> (if fst old == "cookie" then "; " else ", ") <> snd new)) [(lower n, (lower n, v)) | (n, v) <- fields]
-      passed = [("HTTP_" <> C.map variable n, v) | (n, (_, v)) <- Map.toList gathered, passes n]
+      gathered = Map.fromListWith (\new old -> (fst old, snd old <> (if fst old == "cookie" then "; " else ", ") <> snd new)) [(name', (name', v)) | (n, v) <- fields, let name' = lowered n]
+      passed = [("HTTP_" <> B.map variable n, v) | (n, (_, v)) <- Map.toList gathered, passes n]
       -- After a local redirect the query is the redirect's, the method is GET, and there is no body.
       (verb', asked', left') = case placeQuery place of
         Nothing -> (verb, fromMaybe asked (placeRewritten place), left)
@@ -96,7 +96,7 @@ variablesOf request place script = do
   pure . concat $
     [ [ ("GATEWAY_INTERFACE", "CGI/1.1"),
         ("SERVER_SOFTWARE", "heddle"),
-        ("SERVER_PROTOCOL", "HTTP/" <> C.pack (show major) <> "." <> C.pack (show minor)),
+        ("SERVER_PROTOCOL", protocol major minor),
         ("SERVER_NAME", if B.null name then here else name),
         ("SERVER_PORT", if not (B.null port) then port else if B.null askedPort then usual else askedPort),
         ("SERVER_ADDR", here),
@@ -119,15 +119,18 @@ variablesOf request place script = do
       concat [[("AUTH_TYPE", "Basic"), ("REMOTE_USER", user)] | Just user <- [placeUser place]],
       -- Of an absolute target, whose Host header does not count.
       [("HTTP_HOST", authority) | not (B.null authority)],
-      [("CONTENT_LENGTH", C.pack (show n)) | Just n <- [left'], n > 0 || fmap snd (fieldOf "content-length") == Just "0"],
+      [("CONTENT_LENGTH", decimal n) | Just n <- [left'], n > 0 || fmap snd (fieldOf "content-length") == Just "0"],
       [("CONTENT_TYPE", v) | placeQuery place == Nothing, Just (_, v) <- [fieldOf "content-type"]],
       passed
     ]
   where
-    lower = C.map toLower
-    variable c = if c == '-' then '_' else toUpper c
+    variable b = if b == 0x2D then 0x5F else upperByte b
     -- A password that the server has verified is not the program's business (RFC 3875, section 4.1.18).
     passes n = (null (placeUser place) || n /= "authorization") && not (C.elem '_' n) && not (isHopByHop n) && n `notElem` ["content-length", "content-type", "host", "proxy", "proxy-authorization"]
+
+protocol :: Int -> Int -> ByteString
+protocol 1 1 = "HTTP/1.1"
+protocol major minor = B.concat ["HTTP/", decimal major, ".", decimal minor]
 
 -- The path and query of a target, which may be a whole URL.
 pathOf :: ByteString -> ByteString
@@ -146,7 +149,7 @@ numbers :: SockAddr -> IO (ByteString, ByteString)
 numbers address = case address of
   SockAddrUnix _ -> pure ("unix:", "")
   SockAddrInet port there
-    | (a, b, c, d) <- hostAddressToTuple there -> pure (C.intercalate "." (map (C.pack . show) [a, b, c, d]), C.pack (show port))
+    | (a, b, c, d) <- hostAddressToTuple there -> pure (dotted (map fromIntegral [a, b, c, d]), decimal (fromIntegral port))
   _ -> do
     (name, port) <- getNameInfo [NI_NUMERICHOST, NI_NUMERICSERV] True True address :: IO (Maybe HostName, Maybe HostName)
     pure (maybe "" C.pack name, maybe "" C.pack port)

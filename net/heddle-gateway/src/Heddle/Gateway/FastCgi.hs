@@ -40,6 +40,7 @@ import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Char (isPrint)
 import Foreign.Ptr (castPtr)
 import Heddle.Gateway.Answer
+import Heddle.Gateway.Attend (Attendances, withAttendances)
 import Heddle.Gateway.Cgi (LocalRedirects, redirectClients)
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
@@ -113,19 +114,21 @@ defaultFastCgiSettings addresses root =
 data FastCgi = FastCgi
   { fastSettings :: !FastCgiSettings,
     fastUpstreams :: !Upstreams,
-    fastSlots :: !Slots
+    fastSlots :: !Slots,
+    fastAttendances :: !Attendances
   }
 
 -- | Make the connections' pool, run, close them.
 --
 -- [Blocks]: as the body does.
 withFastCgi :: Runtime -> FastCgiSettings -> (FastCgi -> IO a) -> IO a
-withFastCgi runtime settings = bracket open (closeUpstreams . fastUpstreams)
+withFastCgi runtime settings body = withAttendances runtime $ \attendances -> bracket (open attendances) (closeUpstreams . fastUpstreams) body
   where
-    open =
+    open attendances =
       FastCgi settings
         <$> newUpstreams runtime (fastAddresses settings) (fastConnect settings) (fastKeep settings) (fastKeepFor settings)
         <*> newSlots (fastConnections settings) (fastQueue settings)
+        <*> pure attendances
 
 -- | How many connections are in use.
 fastConnectionsUsed :: FastCgi -> IO Int
@@ -164,10 +167,11 @@ fastCgiGateway fast place request
     whole' info = if placeSlash place && not (B.null info) then info <> "/" else info
     go = ask fast place request
 
--- State of an exchange: whether the body has gone out whole, and whether the end has come.
-pattern WordFed, WordEnded :: Int
+-- State of an exchange: whether the body has gone out whole, whether the end has come, and whether an answer was waited for.
+pattern WordFed, WordEnded, WordAwaited :: Int
 pattern WordFed = 0
 pattern WordEnded = 1
+pattern WordAwaited = 2
 
 ask :: FastCgi -> Place -> Request -> Script -> IO Reply
 ask fast place request script = mask $ \restore -> do
@@ -189,13 +193,13 @@ ask fast place request script = mask $ \restore -> do
     settings = fastSettings fast
     name = "FastCGI " ++ C.unpack (scriptName script)
     refused failure = refusal failure <$ fastTell settings (name ++ " " ++ describeFailure failure)
-    relaying = RelaySettings (fastSilence settings) (fastLimits settings) (fastTell settings)
+    relaying = RelaySettings (fastSilence settings) (fastLimits settings) (fastTell settings) (fastAttendances fast)
     exchange :: (IO Relayed -> IO Relayed) -> Variables -> Bool -> IO Relayed
     exchange restore variables fresh =
       connectTo (fastUpstreams fast) fresh >>= \case
         Left failure -> pure (NotAnswered failure)
         Right connected -> do
-          words' <- newWords 2
+          words' <- newWords 3
           relayed <- restore (converse variables connected words') `onException` dropConnection connected
           fed <- atomicRead words' WordFed
           when (fed == 1) (void (restore (relayed <$ awaitEnd connected words' relayed) `onException` dropConnection connected))
@@ -219,14 +223,13 @@ ask fast place request script = mask $ \restore -> do
     converse variables connected words' = do
       left <- bodyLeft request
       let bodied = left /= Just 0 && null (placeQuery place)
-          beginning = renderBegin 1 Responder True <> paramsOf (fastVariables settings ++ variables) <> (if bodied then mempty else renderEnd Stdin 1)
+          beginning = renderOpening 1 Responder True (fastVariables settings ++ variables) (not bodied)
       unless bodied (atomicWrite words' WordFed 1)
       patience <- deadlineIn (fastSilence settings)
       sent <- sendBy patience (connectedTo connected) beginning
       if sent
         then relay relaying request place (backend connected words' bodied)
         else pure (NotAnswered EndedEarly)
-    paramsOf pairs = renderStream Params 1 (build (renderPairs pairs)) <> renderEnd Params 1
     backend connected words' bodied =
       Backend
         { backendName = name,
@@ -238,15 +241,12 @@ ask fast place request script = mask $ \restore -> do
           backendAbort = dropConnection connected
         }
 
-build :: Builder -> ByteString
-build = L.toStrict . toLazyByteString
-
 -- Send all; 'False' when the connection has failed. The reader's patience bounds it.
 send :: Registration -> Builder -> IO Bool
-send = sendBy never
+send registration = sendBy never registration . L.toStrict . toLazyByteString
 
-sendBy :: Deadline -> Registration -> Builder -> IO Bool
-sendBy deadline registration builder = unsafeUseAsCStringLen (build builder) $ \(p, n) -> (== n) <$> sendUntil registration (castPtr p) n deadline
+sendBy :: Deadline -> Registration -> ByteString -> IO Bool
+sendBy deadline registration bytes = unsafeUseAsCStringLen bytes $ \(p, n) -> (== n) <$> sendUntil registration (castPtr p) n deadline
 
 -- The next output: what is in the connection's input, then what comes.
 receive :: FastCgiSettings -> String -> Connected -> Words -> Deadline -> IO Output
@@ -279,6 +279,12 @@ receive settings name connected words' deadline = do
           -- The end of standard output, and management, to which there is nothing to say.
           _ -> go rest
     receiveMore = do
+      -- An answer takes its time, and an attempt to read that finds nothing costs a system call. The connection is new, or the look whether it is
+      -- stale found nothing, so what has come since ends the wait.
+      awaited <- readWord words' WordAwaited
+      when (awaited == 0 && deadline > Deadline 0) $ do
+        writeWord words' WordAwaited 1
+        waitUntil registration Readable deadline
       buffer <- borrowBuffer registration
       r <- withBuffer buffer $ \p -> do
         n <- receiveUntil registration p (bufferSize buffer) deadline

@@ -58,22 +58,22 @@ module Heddle.Gateway.Proxy
   )
 where
 
-import Control.Monad (unless, when)
+import Control.Monad (unless, void, when)
 import Data.Bits (setBit)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafePackCStringLen)
-import Data.Char (toLower)
 import Data.Foldable (for_, toList, traverse_)
 import Data.List (intercalate)
 import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
 import Data.Word (Word64)
 import Foreign.Ptr (castPtr)
+import Heddle.Gateway.Ascii (lowered)
+import Heddle.Gateway.Attend
 import Heddle.Gateway.Failure qualified as Gateway
 import Heddle.Gateway.Proxy.Address
 import Heddle.Gateway.Proxy.Announce
-import Heddle.Gateway.Proxy.Attend
 import Heddle.Gateway.Proxy.Balance
 import Heddle.Gateway.Proxy.Check
 import Heddle.Gateway.Proxy.RequestHead
@@ -85,7 +85,7 @@ import Heddle.Http
 import Heddle.Http.Borrowed
 import Heddle.Http.Client hiding (Header (..), Limits (..), Pace (..), Writer (..))
 import Heddle.IO (Runtime, capabilitiesOf, localAddress)
-import Heddle.IO.Registration (connectionOf, freshNow)
+import Heddle.IO.Registration (closeRegistration, connectionOf, freshNow)
 import Heddle.IO.Transport (closeTransport, writeUntil)
 import Heddle.Prim.Atomic
 import Heddle.Prim.Clock
@@ -344,7 +344,7 @@ attempt job i member = do
             requestWritten = Just written,
             requestPreamble = address,
             requestClose = not (B.null address),
-            requestAttended = if jobHttp2 job then Nothing else Just (attend (shareAttendance (jobShare job)) (requestConn request))
+            requestAttended = if jobHttp2 job then Nothing else Just (attend (shareAttendance (jobShare job)) (requestConn request) . void . closeRegistration)
           }
       !leaving = leave members turns i
   mask $ \restore -> do
@@ -428,7 +428,7 @@ tunnelled job leaving stays response = do
   -- Strict: a tunnel may last, so it shall not keep the request's memory.
   let !silence = proxySilence settings
       !pace = proxyPace settings
-      protocol = [Header "Upgrade" value | (name, value) <- fields, C.map toLower name == "upgrade"]
+      protocol = [Header "Upgrade" value | (name, value) <- fields, lowered name == "upgrade"]
       line (Header name value) = [name, ": ", value, "\r\n"]
       !written = B.concat ("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n" : concatMap line (protocol ++ passedInterim fields) ++ ["\r\n"])
   mask_ $

@@ -8,13 +8,14 @@
 --
 -- What CGI, FastCGI and SCGI have in common. While the handler's thread passes the program's output to the client, a
 -- second thread passes the request's body to the program, and then watches whether the client stays: each direction
--- flows at its own pace, and neither is ever in memory as a whole.
+-- flows at its own pace, and neither is ever in memory as a whole. A request without a body has no second thread; when its
+-- program has been silent for 20 ms, "Heddle.Gateway.Attend" watches its client.
 --
 -- Until the head of the answer has been understood, whatever fails is answered with a status. Afterwards the connection
 -- is cut short, and the exception that says why is the engine's to report.
 --
 -- Invariant: when 'relay' returns or throws, both threads have left the backend alone, and it may be closed.
--- Cost: a thread for each request; a copy of the body and one of the answer.
+-- Cost: a thread for each request with a body; a copy of the body and one of the answer.
 -- Owner: the handler's thread.
 module Heddle.Gateway.Relay
   ( Backend (..),
@@ -32,8 +33,10 @@ import Control.Monad (unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.Foldable (traverse_)
 import Data.Maybe (fromMaybe)
 import Heddle.Gateway.Answer
+import Heddle.Gateway.Attend
 import Heddle.Gateway.Failure
 import Heddle.Gateway.Place
 import Heddle.Http
@@ -79,7 +82,9 @@ data RelaySettings = RelaySettings
     relaySilence :: !Nanos,
     relayLimits :: !AnswerLimits,
     -- | Told of what the client is not told.
-    relayTell :: !(String -> IO ())
+    relayTell :: !(String -> IO ()),
+    -- | Of the gateway.
+    relayAttendances :: !Attendances
   }
 
 -- | What became of a request.
@@ -138,24 +143,32 @@ relay settings request place backend = do
   left <- bodyLeft request
   major <- httpMajor request
   let bodied = left /= Just 0 && null (placeQuery place)
-  when bodied (askForBody request)
-  let run = answer settings request backend start (Exchange words' fault) `onException` backendAbort backend
-  unless bodied (backendFed backend)
-  -- With HTTP/2 the engine interrupts the handler when the client goes.
-  if not bodied && major >= 2
-    then run
-    else withHelper "gateway/client" (client request backend (Exchange words' fault) bodied (major < 2)) run
+      gone = atomicWrite words' WordGone 1 >> backendAbort backend
+      -- With HTTP/2 the engine interrupts the handler when the client goes.
+      watches = major < 2
+  attended <- newRef (if watches && not bodied then Nothing else Just (pure False))
+  let watch = mask_ (attend (attendanceFor (relayAttendances settings) request) (requestConn request) gone >>= writeRef attended . Just)
+      run = answer settings request backend start (Exchange words' fault attended watch) `onException` backendAbort backend
+      -- The thread that found the client gone may not have aborted yet; afterwards its doing so changes nothing.
+      leave = readRef attended >>= traverse_ (\over -> over >>= \found -> when found (backendAbort backend))
+  if bodied
+    then askForBody request >> withHelper "gateway/client" (client request backend words' fault gone watches) run
+    else backendFed backend >> run `finally` leave
 
--- What the two threads share: words, and what is wrong with the request's body.
-data Exchange = Exchange !Words !(Ref (Maybe BodyError))
+-- What the threads share: words, and what is wrong with the request's body; how the client ceases to be watched, once it is; and
+-- how it comes to be, while the program is silent.
+data Exchange = Exchange
+  { exchangeWords :: !Words,
+    exchangeFault :: !(Ref (Maybe BodyError)),
+    exchangeAttended :: !(Ref (Maybe (IO Bool))),
+    exchangeWatch :: !(IO ())
+  }
 
 -- The second thread. How long the client may take over its body, the engine judges, which counts only the time that the
 -- client is waited for: a program that reads slowly does not make the client look slow.
-client :: Request -> Backend -> Exchange -> Bool -> Bool -> IO ()
-client request backend (Exchange words' fault) bodied watches =
-  (when bodied feed >> when watches (watch >> gone)) `catchSync` failed
+client :: Request -> Backend -> Words -> Ref (Maybe BodyError) -> IO () -> Bool -> IO ()
+client request backend words' fault gone watches = (feed >> when watches (watch >> gone)) `catchSync` failed
   where
-    gone = atomicWrite words' WordGone 1 >> backendAbort backend
     failed e = writeRef fault (bodyFault e) >> gone
     bodyFault e = case fromException e of
       Just BodyCutShort -> Nothing
@@ -184,18 +197,18 @@ client request backend (Exchange words' fault) bodied watches =
 -- Receive. A program that was told to end because of the client has not failed, and an answer that it still ended in peace
 -- is not one to this request.
 received :: RelaySettings -> Backend -> Exchange -> Deadline -> IO Output
-received settings backend (Exchange words' fault) deadline =
+received settings backend exchange deadline =
   backendReceive backend deadline >>= \case
     Failed failure -> judged (Failed failure)
     Finished -> judged Finished
     other -> pure other
   where
     judged output = do
-      left <- atomicRead words' WordGone
+      left <- atomicRead (exchangeWords exchange) WordGone
       if left == 0
         then pure output
         else
-          readRef fault >>= \case
+          readRef (exchangeFault exchange) >>= \case
             Nothing -> throwIO ConnectionLost
             Just wrong -> do
               relayTell settings (backendName backend ++ " was ended: " ++ displayException wrong)
@@ -203,21 +216,26 @@ received settings backend (Exchange words' fault) deadline =
 
 -- Receive within the bounds; never 'Silent'.
 next :: RelaySettings -> Backend -> Exchange -> IO Output
-next settings backend exchange@(Exchange words' _) = do
-  deadline <- deadlineIn (relaySilence settings)
-  go deadline
+next settings backend exchange = do
+  now <- monotonicNow
+  let deadline = after (relaySilence settings) now
+  attended <- readRef (exchangeAttended exchange)
+  first <- if null attended then received settings backend exchange (min deadline (after (milliseconds 20) now)) else pure Silent
+  case first of
+    Silent -> when (null attended) (exchangeWatch exchange) >> go deadline
+    output -> pure output
   where
     go deadline =
       received settings backend exchange deadline >>= \case
         Silent -> do
-          fed <- atomicRead words' WordFed
+          fed <- atomicRead (exchangeWords exchange) WordFed
           now <- monotonicNow
           let later = after (relaySilence settings) (Deadline fed)
           if later > now then go later else Failed TooLate <$ backendAbort backend
         other -> pure other
 
 answer :: RelaySettings -> Request -> Backend -> Deadline -> Exchange -> IO Relayed
-answer settings request backend (Deadline start) exchange@(Exchange words' _) = heading 0 B.empty
+answer settings request backend (Deadline start) exchange = heading 0 B.empty
   where
     limits = relayLimits settings
     took = monotonicNow >>= \(Deadline now) -> noteUpstreamTime request (Nanos (now - start))
@@ -245,7 +263,7 @@ answer settings request backend (Deadline start) exchange@(Exchange words' _) = 
         Failed failure -> failed failure
         Silent -> failed TooLate
     nothing failure = do
-      fed <- readWord words' WordBegan
+      fed <- readWord (exchangeWords exchange) WordBegan
       case failure of
         EndedEarly | fed == 0 -> pure (NotAnswered failure)
         _ -> failed failure

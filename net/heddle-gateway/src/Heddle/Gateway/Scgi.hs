@@ -32,6 +32,7 @@ import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Maybe (fromMaybe)
 import Foreign.Ptr (castPtr)
 import Heddle.Gateway.Answer
+import Heddle.Gateway.Attend (Attendances, withAttendances)
 import Heddle.Gateway.Cgi (LocalRedirects, redirectClients)
 import Heddle.Gateway.Environment
 import Heddle.Gateway.Failure
@@ -93,19 +94,21 @@ defaultScgiSettings addresses root =
 data Scgi = Scgi
   { scgiSettings :: !ScgiSettings,
     scgiUpstreams :: !Upstreams,
-    scgiSlots :: !Slots
+    scgiSlots :: !Slots,
+    scgiAttendances :: !Attendances
   }
 
 -- | Run with applications.
 --
 -- [Blocks]: as the body does.
 withScgi :: Runtime -> ScgiSettings -> (Scgi -> IO a) -> IO a
-withScgi runtime settings = bracket open (closeUpstreams . scgiUpstreams)
+withScgi runtime settings body = withAttendances runtime $ \attendances -> bracket (open attendances) (closeUpstreams . scgiUpstreams) body
   where
-    open =
+    open attendances =
       Scgi settings
         <$> newUpstreams runtime (scgiAddresses settings) (scgiConnect settings) 0 (seconds 0)
         <*> newSlots (scgiConnections settings) (scgiQueue settings)
+        <*> pure attendances
 
 -- | How many connections are in use.
 scgiConnectionsUsed :: Scgi -> IO Int
@@ -162,7 +165,7 @@ ask scgi place request gathered = mask $ \restore -> do
     script = Script prefix (if placeSlash place && not (B.null rest) then rest <> "/" else rest) (scgiRoot settings <> prefix) (scgiRoot settings)
     name = "SCGI " ++ C.unpack (placePath place)
     refused failure = refusal failure <$ scgiTell settings (name ++ " " ++ describeFailure failure)
-    relaying = RelaySettings (scgiSilence settings) (scgiLimits settings) (scgiTell settings)
+    relaying = RelaySettings (scgiSilence settings) (scgiLimits settings) (scgiTell settings) (scgiAttendances scgi)
     exchange restore variables =
       connectTo (scgiUpstreams scgi) True >>= \case
         Left failure -> pure (NotAnswered failure)

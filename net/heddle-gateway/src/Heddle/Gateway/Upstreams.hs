@@ -114,6 +114,8 @@ connectTo upstreams fresh = do
   where
     -- Old ones are closed first: each may occupy a process of the server, which the new connection would wait for.
     takeOne capability now = \case
+      -- Usually the newest is one of this capability.
+      Just (one@(Kept c until') : rest) | not fresh && until' > now && registrationCapability (connectedTo c) == capability -> (Just rest, (Just one, []))
       Just connections ->
         let (alive, old) = partition (\(Kept _ until') -> until' > now) connections
             (mine, others) = partition (\(Kept c _) -> registrationCapability (connectedTo c) == capability) alive
@@ -131,12 +133,16 @@ keepConnection upstreams connected = do
   let entry = Kept connected (after (upstreamsKeepFor upstreams) now)
   dropped <- modifyRef (upstreamsKept upstreams) $ \case
     Nothing -> (Nothing, [entry])
+    Just others
+      | keep > 0 && null (drop (keep - 1) others) -> (Just (entry : others), [])
     Just others ->
       let (alive, old) = partition (\(Kept _ until') -> until' > now) others
-          (keep, excess) = splitAt (upstreamsKeep upstreams) (entry : alive)
-       in (Just keep, excess ++ old)
+          (stay, excess) = splitAt keep (entry : alive)
+       in (Just stay, excess ++ old)
   for_ dropped (\(Kept c _) -> dropConnection c)
-  when (upstreamsKeep upstreams > 0) (startSweeping upstreams)
+  when (keep > 0) (startSweeping upstreams)
+  where
+    keep = upstreamsKeep upstreams
 
 -- The thread runs while there are kept connections. All are kept for the same time, so a new one is never the next to go.
 startSweeping :: Upstreams -> IO ()

@@ -170,6 +170,8 @@ complete request reply = case reply of
   -- It has descriptors of its own.
   Segments {} -> pure reply
   Replied _ -> pure reply
+  -- Its two connections are its own. Run within the request, it would keep the request's memory for as long as it lasts.
+  Tunnel {} -> pure reply
   _ -> do
     let status = replyStatus reply
     _ <- replyNow request reply

@@ -14,7 +14,7 @@ module Heddle.Serve.OpenFile
     Opening (..),
     openHere,
     openFollowing,
-    hasFile,
+    newHasFile,
     closeOpened,
 
     -- * Reading
@@ -23,15 +23,17 @@ module Heddle.Serve.OpenFile
   )
 where
 
-import Control.Monad (void)
+import Control.Monad (void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.Int (Int64)
+import Data.Map.Strict qualified as Map
 import Data.Word (Word8)
 import Foreign.C.Types (CChar, CInt (..), CLong (..))
 import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Http (Request)
 import Heddle.Http.Borrowed (pauseRequestUntil, requestBegan)
+import Heddle.Prim.Atomic (modifyRef, newRef, readRef)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno
 import Heddle.Prim.Exception (mask_, onException)
@@ -111,14 +113,33 @@ openBelow opening request relative below = do
 openFollowing :: Fd -> ByteString -> IO Int
 openFollowing root path = following c_following root path 0
 
--- | Whether there is a regular file with this path beneath the root, also one that this process may not read; with 'True',
--- symbolic links may lead anywhere, as they may for requests.
+-- | Says whether there is a regular file with a path beneath the root, also one that this process may not read; with 'True',
+-- symbolic links may lead anywhere, as they may for requests. That a file was there is remembered for a second.
 --
--- [Blocks]: holds an OS thread unless the kernel has the path at hand.
+-- [Cost]: a look into a map of at most 1,024 paths; with nothing remembered, openat2, fstat and close.
+-- [Blocks]: holds an OS thread while it looks at the disk.
 -- [Threads]: any.
-hasFile :: Bool -> Root -> ByteString -> IO Bool
-hasFile follows root path = do
-  now <- monotonicNow
+newHasFile :: Bool -> Root -> IO (ByteString -> IO Bool)
+newHasFile follows root = do
+  seen <- newRef Map.empty
+  pure $ \path -> do
+    now <- monotonicNow
+    known <- Map.lookup path <$> readRef seen
+    case known of
+      Just until' | now < until' -> pure True
+      _ -> do
+        there <- hasFile follows root now path
+        when there (modifyRef seen (\others -> (Map.insert path (after (seconds 1) now) (withRoom now others), ())))
+        pure there
+  where
+    withRoom now others
+      | Map.size others < most = others
+      | current <- Map.filter (now <) others, Map.size current < most = current
+      | otherwise = Map.empty
+    most = 1024
+
+hasFile :: Bool -> Root -> Deadline -> ByteString -> IO Bool
+hasFile follows root now path = do
   fd <- currentRoot root now
   mask_ $ do
     cached <- if follows then following c_following_cached fd path 1 else openBeneathCached fd path readOnly

@@ -52,7 +52,7 @@ import Heddle.Serve.Guard
 import Heddle.Serve.HostName (renderHost)
 import Heddle.Serve.Hosts
 import Heddle.Serve.Metrics
-import Heddle.Serve.OpenFile (Opening (..), hasFile, openFollowing)
+import Heddle.Serve.OpenFile (Opening (..), newHasFile, openFollowing)
 import Heddle.Serve.Policy (Policy (..), policyOf)
 import Heddle.Serve.Redirect (redirectToHttps)
 import Heddle.Serve.Root (Root, closeRoot, currentRoot, openRoot)
@@ -134,6 +134,7 @@ withSite context site body = withRoot $ \root -> do
           for_ [1 .. capabilities - 1] $ \i -> newKept >>= writeEntry kept i
           with (staticBelow (static opening {openingRoot = Just below} (patternPrefix pattern') noRoutes) kept)
   upstreams <- newRef []
+  has <- maybe (pure (\_ -> pure False)) (newHasFile follows) root
   let watch pattern' figures = modifyRef upstreams (\others -> ((pattern', figures) : others, ()))
   opened <-
     try
@@ -142,7 +143,7 @@ withSite context site body = withRoot $ \root -> do
           (sitesTell context)
           watch
           (siteDirectory site)
-          (maybe (\_ -> pure False) (hasFile follows) root)
+          has
           files
           (siteProxy site)
           (ProgramRules (siteVariables site) (siteProgramLimit site) (siteProgramTime site))

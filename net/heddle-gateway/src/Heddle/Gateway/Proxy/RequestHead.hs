@@ -30,13 +30,14 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal qualified as B (createUptoN)
 import Data.ByteString.Unsafe (unsafePackCStringLen)
-import Data.Char (isDigit, toLower)
+import Data.Char (isDigit)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
 import Heddle.Bytes.Write (bytes, pokeWrite)
+import Heddle.Gateway.Ascii (lowered)
 import Heddle.Gateway.Place (hidesDots)
 import Heddle.Gateway.Proxy.Address
 import Heddle.Gateway.Proxy.Settings
@@ -86,7 +87,7 @@ planOf settings instead request =
       authority <- host request
       options <- connectionOptions request
       expects <- hasHeader request HeaderExpect
-      trailers <- hasHeader request HeaderTe >>= \has -> if has then elem "trailers" . concatMap (map lower . listed) <$> valuesOf request HeaderTe else pure False
+      trailers <- hasHeader request HeaderTe >>= \has -> if has then elem "trailers" . concatMap (map lowered . listed) <$> valuesOf request HeaderTe else pure False
       size <- requestHeadBytes request
       let from = peerAddressOf (peer request)
           trusted = not (null (proxyTrusted settings)) && any (isWithin from) (proxyTrusted settings)
@@ -126,13 +127,13 @@ passed counted trusted named p known n nameLength v valueLength
       else
         if null named
           then line
-          else borrowed n nameLength >>= \name -> if lower name `elem` named then pure p else line
+          else borrowed n nameLength >>= \name -> if lowered name `elem` named then pure p else line
   | otherwise = do
     suspect <- if null named then isSuspect n nameLength else pure True
     if suspect
       then do
         name <- borrowed n nameLength
-        if lower name `elem` named || dropsOther trusted name then pure p else line
+        if lowered name `elem` named || dropsOther trusted name then pure p else line
       else line
   where
     line = do
@@ -162,7 +163,7 @@ connectionOptions :: Request -> IO [ByteString]
 connectionOptions request =
   header request HeaderConnection >>= \case
     Nothing -> pure []
-    Just _ -> concatMap (map lower . listed) <$> valuesOf request HeaderConnection
+    Just _ -> concatMap (map lowered . listed) <$> valuesOf request HeaderConnection
 
 -- The values of all lines of a header.
 valuesOf :: Request -> KnownHeader -> IO [ByteString]
@@ -184,7 +185,7 @@ upgradeOf request = do
         minor == 1,
         not (B.null value),
         -- An upstream that began HTTP/2 on this connection would take requests that this proxy has not seen.
-        not (any (\name -> any (`B.isPrefixOf` lower name) ["h2", "http", "tls"]) (listed value)) ->
+        not (any (\name -> any (`B.isPrefixOf` lowered name) ["h2", "http", "tls"]) (listed value)) ->
         Just value
     _ -> Nothing
 
@@ -272,13 +273,10 @@ dropsOther trusted spelt
   | C.elem '_' spelt = hyphened `elem` framingNames || isForwarding hyphened
   | otherwise = name `elem` ["http2-settings", "proxy", "x-forwarded-prefix"] || (not trusted && isForwarding name)
   where
-    name = lower spelt
+    name = lowered spelt
     hyphened = C.map (\c -> if c == '_' then '-' else c) name
     isForwarding n = "x-forwarded" `B.isPrefixOf` n || n == "x-real-ip" || n == "forwarded"
     framingNames = ["content-length", "transfer-encoding", "host", "connection"]
-
-lower :: ByteString -> ByteString
-lower = C.map toLower
 
 -- The elements of a list in a header's value.
 listed :: ByteString -> [ByteString]

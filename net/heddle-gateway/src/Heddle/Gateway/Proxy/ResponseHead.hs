@@ -29,11 +29,12 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafePackCStringLen)
-import Data.Char (isDigit, toLower)
+import Data.Char (isDigit)
 import Data.Foldable (asum)
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr)
+import Heddle.Gateway.Ascii (lowered)
 import Heddle.Http
 import Heddle.Http.Client
 
@@ -74,7 +75,7 @@ passedHeaders rewriting trailers response = do
       | known /= fromEnum HeaderConnection = pure acc
       | otherwise = do
         value <- borrowed v vn
-        pure (if value == "keep-alive" || value == "close" then acc else [one | option <- listed value, let { one = lower option }, one `notElem` ["close", "keep-alive", "upgrade"]] ++ acc)
+        pure (if value == "keep-alive" || value == "close" then acc else [one | option <- listed value, let { one = lowered option }, one `notElem` ["close", "keep-alive", "upgrade"]] ++ acc)
     pass named acc known n nn v vn
       | known >= 0 && isLeftOut (toEnum known) && not (trailers && known == fromEnum HeaderTrailer) = pure acc
       | otherwise = do
@@ -82,11 +83,10 @@ passedHeaders rewriting trailers response = do
         value <- borrowed v vn
         pure $
           if
-              | not (null named) && lower name `elem` named -> acc
-              | nn == 8 && known < 0 && lower name == "location" -> Header name (rewriteLocation rewriting value) : acc
-              | nn == 10 && known < 0 && lower name == "set-cookie" -> Header name (rewriteCookie rewriting value) : acc
+              | not (null named) && lowered name `elem` named -> acc
+              | nn == 8 && known < 0 && lowered name == "location" -> Header name (rewriteLocation rewriting value) : acc
+              | nn == 10 && known < 0 && lowered name == "set-cookie" -> Header name (rewriteCookie rewriting value) : acc
               | otherwise -> Header name value : acc
-    lower = C.map toLower
 
 borrowed :: Ptr Word8 -> Int -> IO ByteString
 borrowed p n = unsafePackCStringLen (castPtr p, n)
@@ -106,10 +106,10 @@ isLeftOut = \case
 
 -- | The headers of an interim response, or the trailers, for the client.
 passedInterim :: [(ByteString, ByteString)] -> [Header]
-passedInterim fields = [Header n v | (n, v) <- fields, C.map toLower n `notElem` names, C.map toLower n `notElem` named]
+passedInterim fields = [Header n v | (n, v) <- fields, lowered n `notElem` names, lowered n `notElem` named]
   where
     names = ["connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "keep-alive", "proxy-connection"]
-    named = [C.map toLower option | (n, v) <- fields, C.map toLower n == "connection", option <- listed v]
+    named = [lowered option | (n, v) <- fields, lowered n == "connection", option <- listed v]
 
 listed :: ByteString -> [ByteString]
 listed value = [part | raw <- C.split ',' value, let part = trim raw, not (B.null part)]
@@ -141,9 +141,9 @@ rewriteLocation rewriting value
   | otherwise = value
   where
     own scheme
-      | C.map toLower (B.take (B.length scheme) value) == scheme,
+      | lowered (B.take (B.length scheme) value) == scheme,
         (authority, path) <- C.break (`elem` ("/?#" :: String)) (B.drop (B.length scheme) value),
-        C.map toLower authority `elem` rewritingNames rewriting =
+        lowered authority `elem` rewritingNames rewriting =
         Just path
       | otherwise = Nothing
 
@@ -158,7 +158,7 @@ rewriteCookie rewriting value
     parts = C.split ';' value
     unchanged = rewritingBase rewriting == rewritingPrefix rewriting && B.null (rewritingHost rewriting)
     attribute part = case C.break (== '=') part of
-      (name, rest) -> case C.map toLower (trim name) of
+      (name, rest) -> case lowered (trim name) of
         "path" | Just path <- clientPath rewriting (trim (B.drop 1 rest)), "/" `B.isPrefixOf` trim (B.drop 1 rest) -> Just (" Path=" <> path)
-        "domain" | C.map toLower (C.dropWhile (== '.') (trim (B.drop 1 rest))) == rewritingHost rewriting -> Nothing
+        "domain" | lowered (C.dropWhile (== '.') (trim (B.drop 1 rest))) == rewritingHost rewriting -> Nothing
         _ -> Just part
