@@ -141,6 +141,19 @@ answers backend =
       answersWith 418 "hi" answer
       [v | ("x-a", v) <- answerHeaders answer] @?= ["1", "2"]
       map (answerHeader answer) ["x-b", "keep-alive", "server", "date", "trailer"] @?= [Nothing, Nothing, Just "up", Just "Thu, 01 Jan 1970 00:00:00 GMT", Nothing],
+    testCase "header lines are written in one form, however they were spaced" . serving "HTTP/1.1 200 OK\r\nSeRver:up\r\nX-A:  1\r\nX-B:\t2 \r\nX-C: 3\r\nX-D:\r\nKeep-Alive: timeout=9\r\nX-E: 5\r\nX-F: 6\t\r\nDATE: Thu, 01 Jan 1970 00:00:00 GMT\r\nX-G: \r\nContent-Length: 2\r\n\r\nhi" $ \front ->
+      withClient (frontAddress front) $ \client -> do
+        say client (get "/")
+        heard <- hearUntil client "\r\n\r\nhi"
+        heard @?= "HTTP/1.1 200 OK\r\nSeRver: up\r\nX-A: 1\r\nX-B: 2\r\nX-C: 3\r\nX-D: \r\nX-E: 5\r\nX-F: 6\r\nDATE: Thu, 01 Jan 1970 00:00:00 GMT\r\nX-G: \r\nContent-Length: 2\r\n\r\nhi",
+    testCase "small content passes in each form of the answer" $
+      -- Lines as they came, lines that change, and lines for a client that wants trailers.
+      forM_ ["", "Location: /x\r\n", "Set-Cookie: a=b; Path=/\r\n", "Connection: X-B\r\nX-B: 1\r\n", "Connection: Keep-Alive\r\n"] $ \more ->
+        serving (B.concat ["HTTP/1.1 200 OK\r\n", more, "X-A: 1\r\nContent-Length: 2\r\n\r\nhi"]) $ \front ->
+          forM_ ["", "Connection: TE\r\nTE: trailers\r\n"] $ \wish -> do
+            answer <- ask front (B.concat ["GET / HTTP/1.1\r\nHost: a\r\n", wish, "\r\n"])
+            answersWith 200 "hi" answer
+            map (answerHeader answer) ["x-a", "x-b", "connection"] @?= [Just "1", Nothing, Nothing],
     testCase "chunked content, and content until the end" $ do
       serving "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n" $ \front -> ask front (get "/") >>= answersWith 200 "hello"
       serving "HTTP/1.0 200 OK\r\n\r\nto the end" $ \front -> ask front (get "/") >>= answersWith 200 "to the end",

@@ -136,7 +136,7 @@ responses backend =
           fetchedContent fetched @?= "ok"
       readIORef hints >>= (@?= [(103, [("Link", "</a>"), ("B", "c")])]),
     testCase "headers by name, phrase, version, length" $
-      withScripted (\_ peer -> hearHead peer >> tell peer "HTTP/1.0 299 Of its own\r\nETag: \"e\"\r\nDate: d\r\nContent-Length: 2\r\n\r\nok") $ \origin ->
+      withScripted (\_ peer -> hearHead peer >> tell peer "HTTP/1.0 299 Of its own\r\nETag: \"e\"\r\nX-Own: o\r\nDate: d\r\nContent-Length: 2\r\n\r\nok") $ \origin ->
         withPatient backend patient $ \client ->
           withResponse client (get origin "/") $ \response -> do
             statusCode (responseStatus response) @?= 299
@@ -147,7 +147,7 @@ responses backend =
             responseHeaderNamed response "e" >>= (@?= Nothing)
             responseHeader response HeaderDate >>= (@?= Just "d")
             names <- foldResponseHeaders response (\acc known p n _ _ -> (\b -> (if known < 0 then Nothing else Just (toEnum known), b) : acc) <$> B.packCStringLen (castPtr p, n)) []
-            reverse names @?= [(Nothing, "ETag"), (Just HeaderDate, "Date"), (Just HeaderContentLength, "Content-Length")]
+            reverse names @?= [(Just HeaderEtag, "ETag"), (Nothing, "X-Own"), (Just HeaderDate, "Date"), (Just HeaderContentLength, "Content-Length")]
             first <- withResponsePiece response (\p n -> B.packCStringLen (castPtr p, n))
             first @?= "ok"
             -- The head can still be read.

@@ -8,12 +8,15 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (byteString)
 import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Char (toLower)
 import Data.IORef
 import Data.Maybe (fromMaybe)
 import EngineFixture
+import Foreign.Marshal.Utils (copyBytes)
+import Foreign.Ptr (castPtr, plusPtr)
 import Heddle.Http
-import Heddle.Http.Borrowed (noteUpstreamTime, requestHeadBytes, upstreamTime)
+import Heddle.Http.Borrowed (Lines (..), noteUpstreamTime, requestHeadBytes, upstreamTime)
 import Heddle.Http.HeadCopy (copiedHeader, copiedHeaders, copyHead)
 import Heddle.IO (BackendChoice)
 import Heddle.Prim.Clock (Nanos (..))
@@ -87,6 +90,19 @@ seen change request = do
   where
     sameValues copied given = map snd copied @?= map snd given
 
+-- Header lines as a gateway gives them.
+linesOf :: [Header] -> Lines
+linesOf fields =
+  Lines
+    { linesRoom = B.length text,
+      linesDate = False,
+      linesServer = False,
+      linesWrite = \p -> unsafeUseAsCStringLen text (\(from, n) -> p `plusPtr` n <$ copyBytes p (castPtr from) n),
+      linesHeaders = pure fields
+    }
+  where
+    text = B.concat [part | Header name value <- fields, part <- [name, ": ", value, "\r\n"]]
+
 ofReplies :: BackendChoice -> TestTree
 ofReplies backend = testCase "whatever the reply is, once" $ do
   prebuilt <- newPrebuilt "heddle" status200 [Header "A" "b"] (ContentOf 2 (\_ -> pure ()))
@@ -94,6 +110,7 @@ ofReplies backend = testCase "whatever the reply is, once" $ do
       replies =
         [ ("/ready", \_ -> pure (Ready prebuilt)),
           ("/whole", \_ -> pure (Whole status200 [Header "x-request-id" "its own"] "hi")),
+          ("/copied", \_ -> pure (Copied status200 (linesOf [Header "x-request-id" "its own"]) "hi")),
           ("/segments", \_ -> pure (Segments status200 [] [SegmentBytes "hi"] (pure ()))),
           ("/stream", \_ -> pure (Stream status200 [] (`writerPut` "hi"))),
           ("/sized", \_ -> pure (StreamOf status200 [] 2 (`writerPut` "hi"))),

@@ -169,8 +169,8 @@ tests =
         few <- allocation (manyHeaders 1)
         many <- allocation (manyHeaders 90)
         assertBool ("1 header: " ++ show few ++ " B, 90 headers: " ++ show many ++ " B") (many == few)
-        -- Optimised code allocates nothing; unoptimised, the answer's box and the loop's.
-        assertBool (show few ++ " B for one head") (few <= 128)
+        -- Optimised code allocates nothing; unoptimised, the boxes of the answer, the loop and the method's scan.
+        assertBool (show few ++ " B for one head") (few <= 160)
     ]
 
 -- | Small limits, so that every one of them is reached.

@@ -33,6 +33,7 @@ tests =
           "scans"
           [ scans "nameEnd" nameEnd (\b -> b < 0x21 || b == 0x3A),
             scans "valueEnd" valueEnd (not . isFieldByte),
+            scans "controlEnd" controlEnd (\b -> b < 0x20 || b == 0x7F),
             scans "visibleEnd" visibleEnd (\b -> b < 0x21 || b >= 0x7F),
             scans "tokenEnd" tokenEnd (not . isTokenByte),
             scans "blankEnd" blankEnd (not . isBlank),
@@ -56,4 +57,4 @@ scans name scan stops = testProperty name $
     pure (stop === maybe (B.length input) (+ from) (B.findIndex stops (B.drop from input)))
   where
     -- Mostly bytes that do not stop, so that the loop by words is reached.
-    bytes = B.pack <$> listOf (frequency [(20, elements (B.unpack (alphanumeric <> "\t "))), (10, elements [0x61 .. 0x7A]), (1, arbitrary), (1, elements [0x09, 0x0A, 0x0D, 0x1F, 0x20, 0x21, 0x3A, 0x7E, 0x7F, 0x80, 0xFF])])
+    bytes = B.pack <$> listOf (frequency [(20, elements (B.unpack (alphanumeric <> "\t "))), (40, elements (0x2D : [0x41 .. 0x5A] ++ [0x61 .. 0x7A])), (1, arbitrary), (1, elements [0x09, 0x0A, 0x0D, 0x1F, 0x20, 0x21, 0x3A, 0x40, 0x5B, 0x60, 0x7B, 0x7E, 0x7F, 0x80, 0xAD, 0xC1, 0xFF])])

@@ -66,6 +66,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafePackCStringLen)
 import Data.Foldable (for_, toList, traverse_)
 import Data.List (intercalate)
+import Data.Maybe (isNothing)
 import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
 import Data.Word (Word64)
 import Foreign.Ptr (castPtr)
@@ -250,7 +251,7 @@ forward proxy request planned = do
       | otherwise -> pure (BodySized n (passBody request (major == 2) begun))
     InChunks -> pure (BodyChunked (passBody request (major == 2) begun))
   let shares = proxyShares proxy
-      share = indexSmallArray shares (requestCapability request `mod` sizeofSmallArray shares)
+      !share = indexSmallArray shares (requestCapability request `mod` sizeofSmallArray shares)
   began <- monotonicNow
   let job = Job proxy share request planned began body begun (major == 2)
   try' job 0 (max 1 (proxyTries (proxyOwn proxy))) Nothing
@@ -274,7 +275,7 @@ try' job tried left failure = do
     (Nothing, Just trouble) -> pure (failedReply trouble)
     (Nothing, Nothing) -> pure (failedReply (troubleOf NoConnectionFree))
     (Just i, _) -> do
-      let member = indexSmallArray members i
+      let !member = indexSmallArray members i
           again = try' job (setBit tried i) (left - 1) . Just
       attempt job i member >>= \case
         Right reply -> pure reply
@@ -334,8 +335,8 @@ attempt :: Job -> Int -> Member -> IO (Either ClientError Reply)
 attempt job i member = do
   address <- if proxyAnnounce settings == NoAnnouncement then pure "" else announced job
   stays <- newWords 1
-  let (path, written) = headFor settings (memberUpstream member) (rewritingBase rewriting) planned
-      asked =
+  (path, written) <- headFor settings (memberUpstream member) (rewritingBase rewriting) planned
+  let asked =
         (requestTo (planMethod planned) (urlOrigin (upstreamUrl (memberUpstream member))) path)
           { requestBody = jobBody job,
             requestUpgrade = planUpgrade planned,
@@ -349,7 +350,10 @@ attempt job i member = do
       !leaving = leave members turns i
   mask $ \restore -> do
     enter members turns i
-    r <- try (restore (withResponse (proxyClient proxy) asked (answer job member rewriting leaving stays))) `onException` leaving
+    r <-
+      (Right <$> restore (withResponse (proxyClient proxy) asked (answer job member rewriting leaving stays))) `catch` \e -> case fromException e of
+        Just failure -> pure (Left failure)
+        Nothing -> leaving >> throwIO (e :: SomeException)
     kept <- readWord stays 0
     when (kept == 0) leaving
     pure r
@@ -360,7 +364,7 @@ attempt job i member = do
     planned = jobPlan job
     !members = proxyMembers proxy
     !turns = shareTurns (jobShare job)
-    rewriting = indexSmallArray (proxyRewritings proxy) i
+    !rewriting = indexSmallArray (proxyRewritings proxy) i
 
 -- The bytes that tell the upstream of the client.
 announced :: Job -> IO ByteString
@@ -380,11 +384,16 @@ answer job member rewriting leaving stays response = do
     Just _ -> tunnelled job leaving stays response
     Nothing -> do
       status <- statusOf response
-      fields <- passedHeaders rewriting (jobHttp2 job || planTrailers (jobPlan job)) response
       code <- method request
       -- An early answer, without which the client would be told to send a body that nothing reads.
       declineBody request
+      let trailers = jobHttp2 job || planTrailers (jobPlan job)
+      whole <- contentAtHand response
+      asLines <- if trailers || isNothing whole then pure Nothing else passedLines rewriting response
+      fields <- if isNothing asLines then passedHeaders rewriting trailers response else pure []
       reply <- case contentLength response of
+        _
+          | Just bytes <- whole -> pure (maybe (Whole status fields bytes) (\given -> Copied status given bytes) asLines)
         Just 0
           | code == MethodHead || status == status304 ->
             announcedLength response >>= \case

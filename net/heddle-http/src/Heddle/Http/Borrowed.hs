@@ -44,6 +44,9 @@ module Heddle.Http.Borrowed
     noteUpstreamTime,
     upstreamTime,
 
+    -- * Header lines of replies
+    Lines (..),
+
     -- * Prebuilt replies
     prebuiltSize,
     prebuiltPart,
@@ -59,7 +62,7 @@ import Heddle.Http.Conditional (Preconditions)
 import Heddle.Http.Head (HeadTable, Slice (..), effectiveHost, foldHeaderBytes, headLength, knownCount, knownSlice, methodSlice, pathSlice, targetSlice)
 import Heddle.Http.Names (KnownHeader)
 import Heddle.Http.Preconditions
-import Heddle.Http.Reply (Prebuilt (..))
+import Heddle.Http.Reply (Lines (..), Prebuilt (..))
 import Heddle.Http.Request (Request (..), noteUpstreamTime, requestConn, upstreamTime, withBodyPiece, withHead)
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (closeRegistration, pauseUntil)

@@ -94,6 +94,7 @@ module Heddle.Http.Client
     responseTrailers,
     withResponsePiece,
     withResponsePieceAfter,
+    contentAtHand,
     readWholeResponse,
 
     -- * Exceptions
@@ -129,10 +130,11 @@ import Heddle.Http.Workspace
 import Heddle.IO (Runtime, capabilitiesOf, systemRuntime)
 import Heddle.IO.Parker (Parker, closeParker, isClosed, newParker, parkUntil, unpark)
 import Heddle.IO.Parker qualified as Parker
+import Heddle.IO.Registration (freshNow)
 import Heddle.IO.Transport
 import Heddle.Prim.Atomic (Words, atomicRead, atomicWrite, compareAndSet, newWords)
-import Heddle.Prim.Buffer (Pool, borrow, giveBack, newPool)
-import Heddle.Prim.Clock (Deadline (..), Nanos, deadlineIn, monotonicNow)
+import Heddle.Prim.Buffer (Buffer, Pool, borrow, giveBack, newBuffer, newPool, withBuffer)
+import Heddle.Prim.Clock (Deadline (..), Nanos, after, deadlineIn, monotonicNow)
 import Heddle.Prim.Exception (bracket, mask, mask_, onException, throwIO)
 import Heddle.Prim.Thread (forkOn, myCapability)
 
@@ -149,6 +151,8 @@ data Share = Share
   { shareCapability :: !Int,
     shareShard :: !(Shard Origin Transport),
     shareSpaces :: !(Pool Workspace),
+    -- | A byte for 'isStale'.
+    shareByte :: !Buffer,
     -- | Where the thread that closes old connections waits.
     shareParker :: !Parker,
     -- | Whether that thread runs, and until when it waits.
@@ -186,6 +190,7 @@ newClientOn runtime settings = Client runtime settings . smallArrayFromList <$> 
       Share i
         <$> newShard limits closeTransport
         <*> newPool 64 (newWorkspace (clientLimits settings))
+        <*> newBuffer 1
         <*> newParker runtime
         <*> newWords 2
 
@@ -267,8 +272,8 @@ withResponse client request use = case prepare settings request of
   Left failure -> failed failure
   Right prepared -> mask $ \restore -> do
     capability <- myCapability
-    let share = indexSmallArray (clientShares client) (capability `mod` sizeofSmallArray (clientShares client))
-        origin = preparedOrigin prepared
+    let !share = indexSmallArray (clientShares client) (capability `mod` sizeofSmallArray (clientShares client))
+        !origin = preparedOrigin prepared
         giveUp = surrender (shareShard share) origin
         opening = do
           deadline <- deadlineIn (clientConnect settings)
@@ -299,25 +304,36 @@ withResponse client request use = case prepare settings request of
               answer <$ closingOwn
             Right content -> do
               response <- newResponse ex content
-              answer <- restore (use response) `onException` (closing >> giveUp)
-              endResponse ex
-              keeps <- finishContent response `onException` (closing >> giveUp)
+              Finished answer keeps <- finishing ex response (restore (use response)) `onException` (closing >> giveUp)
               if keeps
                 then keepAliveFor ex >>= keep share origin transport
                 else closeTransport transport >> giveUp
               giveBack (shareSpaces share) ws
               pure answer
-    deadline <- deadlineIn (clientQueue settings)
-    acquireUntil (shareShard share) origin (min deadline (requestUntil request)) >>= \case
+        -- No clock is read for a connection that is there.
+        queued = do
+          deadline <- deadlineIn (clientQueue settings)
+          acquireUntil (shareShard share) origin (min deadline (requestUntil request))
+    acquireNow (shareShard share) origin >>= maybe queued (pure . Just) >>= \case
       Nothing -> failed NoConnectionFree
       Just PoolClosed -> failed ClientClosed
       Just OpenNew -> opening
       Just (Reuse transport _) -> do
-        stale <- if B.null (requestPreamble request) then isStale transport else pure True
+        stale <- if B.null (requestPreamble request) then withBuffer (shareByte share) (isStale transport) else pure True
         if stale then closeTransport transport >> opening else conversation transport True
   where
     settings = clientSettings client
     failed = throwIO . clientError request
+
+-- What an action has made of a response, and whether its connection can be kept.
+data Finished a = Finished a !Bool
+
+finishing :: Exchange -> Response -> IO a -> IO (Finished a)
+finishing ex response use = do
+  answer <- use
+  endResponse ex
+  Finished answer <$> finishContent response
+{-# INLINE finishing #-}
 
 clientError :: ClientRequest -> Failure -> ClientError
 clientError request = ClientError (requestOrigin request) (requestMethod request) (C.takeWhile (/= '?') (requestTarget request))
@@ -344,7 +360,8 @@ wordWakes = 1
 
 keep :: Share -> Origin -> Transport -> Nanos -> IO ()
 keep share origin transport time = do
-  until'@(Deadline d) <- deadlineIn time
+  now <- freshNow (transportRegistration transport)
+  let !until'@(Deadline d) = after time now
   release (shareShard share) origin transport until'
   wakes <- atomicRead (shareWords share) wordWakes
   running <- atomicRead (shareWords share) wordSweeping

@@ -555,6 +555,7 @@ unsafeReply :: Reply -> Maybe UnsafeHeader
 unsafeReply = \case
   Ready _ -> Nothing
   Whole _ h _ -> unsafeHeader h
+  Copied {} -> Nothing
   Segments _ h _ _ -> unsafeHeader h
   Stream _ h _ -> unsafeHeader h
   Built _ h _ -> unsafeHeader h

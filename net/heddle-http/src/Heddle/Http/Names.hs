@@ -231,6 +231,13 @@ data KnownHeader
   | HeaderAccessControlRequestMethod
   | HeaderAccessControlRequestHeaders
   | HeaderTraceparent
+  | -- Of responses.
+    HeaderServer
+  | HeaderLocation
+  | HeaderSetCookie
+  | HeaderEtag
+  | HeaderLastModified
+  | HeaderAcceptRanges
   deriving stock (Bounded, Enum, Eq, Ord, Show)
 
 -- | The name, in lower case.

@@ -112,11 +112,12 @@ sendReply !out !now !gather !method !minor !closing = \case
     let n = B.length content
         bare = statusForbidsContent status
     headOut out now status headers (if bare then Nothing else Just n) (closingLine closing)
-    if method == MethodHead || bare
-      then set ws WorkSent 0
-      else set ws WorkSent n >> putBytes out content
-    unless gather (flush out)
-    pure True
+    wholeContent out gather (method == MethodHead || bare) content
+  Copied status given content -> do
+    with <- isNoted ws NoteReply
+    if with
+      then linesHeaders given >>= \headers -> sendReply out now gather method minor closing (Whole status headers content)
+      else copied out now gather method closing status given content
   Segments status headers segments release -> flip finally release $ do
     let total = sum (map segmentLength segments)
         bare = statusForbidsContent status
@@ -230,8 +231,29 @@ sendReply !out !now !gather !method !minor !closing = \case
         else pure (paceDeadline pace (Deadline began) (done - before))
     pace = settingReplyPace (outputSettings out)
 
--- The three functions below are apart from 'sendReply', which would allocate their closures for every
--- reply.
+-- The functions below are apart from 'sendReply', which would allocate their closures for every reply.
+
+-- Content that follows its head, unless it is left out.
+wholeContent :: Output -> Bool -> Bool -> ByteString -> IO Bool
+wholeContent out gather silent content = do
+  if silent
+    then set (outputWork out) WorkSent 0
+    else set (outputWork out) WorkSent (B.length content) >> putBytes out content
+  unless gather (flush out)
+  pure True
+{-# NOINLINE wholeContent #-}
+
+-- A head whose lines are written in place, and its content.
+copied :: Output -> Deadline -> Bool -> MethodCode -> Closing -> Status -> Lines -> ByteString -> IO Bool
+copied out now gather method closing status given content = do
+  let !content' = if bare then Nothing else Just (B.length content)
+  placeHead out now (headBound out status [] extra + linesRoom given) $ \p ->
+    writeHeadWith out p status (linesDate given) (linesServer given) (linesWrite given) content' extra
+  wholeContent out gather (method == MethodHead || bare) content
+  where
+    !bare = statusForbidsContent status
+    !extra = closingLine closing
+{-# NOINLINE copied #-}
 
 -- A head without content.
 headAlone :: Output -> Deadline -> Bool -> Int -> Closing -> Status -> [Header] -> Maybe Int -> IO Bool
@@ -319,18 +341,23 @@ sendQuickly out p n = do
 headOut :: Output -> Deadline -> Status -> [Header] -> Maybe Int -> ByteString -> IO ()
 headOut out now status given len extra = do
   headers <- replyHeaders out given
+  placeHead out now (headBound out status headers extra) (\p -> writeHeadTo out p status headers len extra)
+
+-- Add a head, which takes at most this many bytes.
+placeHead :: Output -> Deadline -> Int -> (Ptr Word8 -> IO (Ptr Word8)) -> IO ()
+placeHead out now room writeTo = do
   _ <- currentSecond (outputDate out) now
-  let room = headBound out status headers extra
   used <- get ws WorkUsed
   when (room > outputSize ws - used) (flush out)
   if room > outputSize ws
-    then largeHead out room status headers len extra
+    then largeHead out room writeTo
     else do
       start <- get ws WorkUsed
-      end <- writeHeadTo out (outputPtr ws `plusPtr` start) status headers len extra
+      end <- writeTo (outputPtr ws `plusPtr` start)
       set ws WorkUsed (end `minusPtr` outputPtr ws)
   where
     ws = outputWork out
+{-# INLINE placeHead #-}
 
 -- | The headers of a reply, with those that its request asked for ('NoteReply').
 --
@@ -367,18 +394,30 @@ headBound out status headers extra =
 
 -- | Write a head with the date's text as it is, and return the address after it.
 writeHeadTo :: Output -> Ptr Word8 -> Status -> [Header] -> Maybe Int -> ByteString -> IO (Ptr Word8)
-writeHeadTo out p status headers len extra = do
-  let others = if B.null (outputLines out) then extra else extra <> outputLines out
-  (dateAt, end) <- pokeHead p (settingServerName (outputSettings out)) status headers len others
+writeHeadTo out p status headers len extra =
+  pokeHead p (settingServerName (outputSettings out)) status headers len (connectionLines out extra) >>= dated out
+
+-- The same with lines that an action writes; see 'pokeHeadWith'.
+writeHeadWith :: Output -> Ptr Word8 -> Status -> Bool -> Bool -> (Ptr Word8 -> IO (Ptr Word8)) -> Maybe Int -> ByteString -> IO (Ptr Word8)
+writeHeadWith out p status hasDate hasServer fields len extra =
+  pokeHeadWith p (settingServerName (outputSettings out)) status hasDate hasServer fields len (connectionLines out extra) >>= dated out
+
+-- These lines, and those that all replies on the connection have.
+connectionLines :: Output -> ByteString -> ByteString
+connectionLines out extra = if B.null (outputLines out) then extra else extra <> outputLines out
+
+-- Write the date where a head has left room for it; the head's end.
+dated :: Output -> (Ptr Word8, Ptr Word8) -> IO (Ptr Word8)
+dated out (dateAt, end) = do
   unless (dateAt == nullPtr) (void (dateText (outputDate out) >>= pokeBytes dateAt))
   pure end
 
 -- A head that the output has no room for.
-largeHead :: Output -> Int -> Status -> [Header] -> Maybe Int -> ByteString -> IO ()
-largeHead out room status headers len extra = do
+largeHead :: Output -> Int -> (Ptr Word8 -> IO (Ptr Word8)) -> IO ()
+largeHead out room writeTo = do
   buffer <- newBuffer room :: IO Buffer
   withBuffer buffer $ \p -> do
-    end <- writeHeadTo out p status headers len extra
+    end <- writeTo p
     sendPaced out p (end `minusPtr` p)
 {-# NOINLINE largeHead #-}
 

@@ -19,6 +19,7 @@ module Heddle.Http.Reply
     unsafeHeader,
     Segment (..),
     segmentLength,
+    Lines (..),
     replyStatus,
 
     -- * Streams
@@ -33,6 +34,7 @@ module Heddle.Http.Reply
     -- * Writing heads
     headRoom,
     pokeHead,
+    pokeHeadWith,
     pokeBytes,
   )
 where
@@ -41,20 +43,24 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (Builder)
 import Data.ByteString.Char8 qualified as C
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.ByteString.Unsafe qualified as B (unsafeIndex)
 import Data.Char (toLower)
 import Data.Foldable (for_)
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
-import Foreign.Ptr (Ptr, minusPtr, nullPtr, plusPtr)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr, plusPtr)
 import Heddle.Bytes.HttpDate (httpDateLength)
-import Heddle.Bytes.Write (Write, bytes, decimal, pokeWrite)
+import Heddle.Bytes.Write (bytes, decimal, pokeWrite)
 import Heddle.Http.Duplex (Duplex)
 import Heddle.Http.Exception (HttpException (..), fromHttp)
+import Heddle.Http.Scan (controlEnd, lowerByte)
 import Heddle.Http.Status
 import Heddle.Prim.Atomic (Words, newWords)
 import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
 import Heddle.Prim.Exception (Exception (..), throwIO)
+import Heddle.Prim.Unsafe (unsafeDupable)
 import System.Posix.Types (Fd)
 
 -- | A header line of a reply: name and value.
@@ -98,8 +104,8 @@ unsafeHeader (one@(Header name value) : others)
   | safe name && safe value && not (B.null name) = unsafeHeader others
   | otherwise = Just (UnsafeHeader one)
   where
-    -- Three searches by memchr are faster than one loop.
-    safe b = not (B.elem 13 b || B.elem 10 b || B.elem 0 b)
+    -- Hardly any header has a control character, so one search for all of them mostly answers.
+    safe b = unsafeDupable (unsafeUseAsCStringLen b (\(p, n) -> (== n) <$> controlEnd (castPtr p) 0 n)) || not (B.elem 13 b || B.elem 10 b || B.elem 0 b)
 
 -- | A piece of content.
 data Segment
@@ -115,12 +121,27 @@ segmentLength = \case
   SegmentBytes b -> B.length b
   SegmentFile _ _ n -> n
 
+-- | Header lines that are known to be whole and safe, such as lines that a parser has found in a message: nothing of them is checked.
+data Lines = Lines
+  { -- | The most bytes that they take.
+    linesRoom :: !Int,
+    -- | Whether Date is among them, and whether Server.
+    linesDate :: !Bool,
+    linesServer :: !Bool,
+    -- | Writes them to an address, each with its CRLF, and returns their end. None of them frames the message.
+    linesWrite :: !(Ptr Word8 -> IO (Ptr Word8)),
+    -- | The same as a list, for HTTP/2, and for replies that get further headers.
+    linesHeaders :: !(IO [Header])
+  }
+
 -- | A handler's answer.
 data Reply
   = -- | Sent as it is, with the current date: one system call.
     Ready !Prebuilt
   | -- | Status, headers, content.
     Whole !Status ![Header] !ByteString
+  | -- | 'Whole' whose header lines are written where they are sent, as those that a gateway passes on.
+    Copied !Status !Lines !ByteString
   | -- | Status, headers, pieces of content, and what releases them afterwards.
     Segments !Status ![Header] ![Segment] !(IO ())
   | -- | Content written by a builder. If all of it fits the connection's output, its length is
@@ -149,6 +170,7 @@ replyStatus :: Reply -> Status
 replyStatus = \case
   Ready p -> prebuiltStatus p
   Whole s _ _ -> s
+  Copied s _ _ -> s
   Segments s _ _ _ -> s
   Stream s _ _ -> s
   Built s _ _ -> s
@@ -278,22 +300,7 @@ headRoom server status = go (256 + B.length server + B.length (reasonPhrase stat
 -- address is null. The length is announced when given; extra header lines (each with its CRLF) go
 -- last.
 pokeHead :: Ptr Word8 -> ByteString -> Status -> [Header] -> Maybe Int -> ByteString -> IO (Ptr Word8, Ptr Word8)
-pokeHead p0 server status headers len extra = do
-  start <- pokeWrite (statusLine status) p0
-  (dateAt, p1) <-
-    if names "date"
-      then pure (nullPtr, start)
-      else do
-        at <- pokeWrite "Date: " start
-        next <- pokeWrite "\r\n" (at `plusPtr` httpDateLength)
-        pure (at, next)
-  p2 <- if B.null server || names "server" then pure p1 else pokeWrite ("Server: " <> bytes server <> "\r\n") p1
-  p3 <- fields p2 headers
-  p4 <- case len of
-    Nothing -> pure p3
-    Just n -> pokeWrite ("Content-Length: " <> decimal n <> "\r\n") p3
-  end <- pokeWrite (bytes extra <> "\r\n") p4
-  pure (dateAt, end)
+pokeHead p0 server status headers = pokeHeadWith p0 server status (names "date") (names "server") (`fields` headers)
   where
     names field = any (\(Header name _) -> name `isNamed` field) headers
     fields !p [] = pure p
@@ -301,16 +308,37 @@ pokeHead p0 server status headers len extra = do
       next <- pokeWrite (bytes n <> ": " <> bytes v <> "\r\n") p
       fields next others
 
+-- | The same with header lines that an action writes: whether Date is among them, and whether Server.
+pokeHeadWith :: Ptr Word8 -> ByteString -> Status -> Bool -> Bool -> (Ptr Word8 -> IO (Ptr Word8)) -> Maybe Int -> ByteString -> IO (Ptr Word8, Ptr Word8)
+pokeHeadWith p0 server status hasDate hasServer fields len extra = do
+  start <- pokeStatus status p0
+  (dateAt, p1) <-
+    if hasDate
+      then pure (nullPtr, start)
+      else do
+        at <- pokeWrite "Date: " start
+        next <- pokeWrite "\r\n" (at `plusPtr` httpDateLength)
+        pure (at, next)
+  p2 <- if B.null server || hasServer then pure p1 else pokeWrite ("Server: " <> bytes server <> "\r\n") p1
+  p3 <- fields p2
+  p4 <- case len of
+    Nothing -> pure p3
+    Just n -> pokeWrite ("Content-Length: " <> decimal n <> "\r\n") p3
+  end <- pokeWrite (bytes extra <> "\r\n") p4
+  pure (dateAt, end)
+
 -- | Whether a name is this one, given in lower case.
 isNamed :: ByteString -> ByteString -> Bool
-isNamed name lower = B.length name == B.length lower && C.map toLower name == lower
+isNamed name lower = B.length name == B.length lower && same 0
+  where
+    same !i = i >= B.length lower || (lowerByte (B.unsafeIndex name i) == B.unsafeIndex lower i && same (i + 1))
 
 -- | Copy bytes to an address, and return the address after them.
 pokeBytes :: Ptr Word8 -> ByteString -> IO (Ptr Word8)
 pokeBytes p b = pokeWrite (bytes b) p
 {-# INLINE pokeBytes #-}
 
-statusLine :: Status -> Write
-statusLine status
-  | statusCode status == 200 && reasonPhrase status == "OK" = "HTTP/1.1 200 OK\r\n"
-  | otherwise = "HTTP/1.1 " <> decimal (statusCode status) <> " " <> bytes (reasonPhrase status) <> "\r\n"
+pokeStatus :: Status -> Ptr Word8 -> IO (Ptr Word8)
+pokeStatus status p
+  | statusCode status == 200 && reasonPhrase status == "OK" = pokeWrite "HTTP/1.1 200 OK\r\n" p
+  | otherwise = pokeWrite ("HTTP/1.1 " <> decimal (statusCode status) <> " " <> bytes (reasonPhrase status) <> "\r\n") p

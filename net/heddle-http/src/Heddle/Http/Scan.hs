@@ -31,6 +31,7 @@ module Heddle.Http.Scan
     -- * Scans
     nameEnd,
     valueEnd,
+    controlEnd,
     visibleEnd,
     tokenEnd,
     blankEnd,
@@ -190,13 +191,20 @@ valueEnd# :: Ptr Word8 -> Int -> Int -> Unboxed
 valueEnd# !buffer !from !end = unboxed (go from)
   where
     go !start = do
-      i <- boxed (controlEnd# buffer start end)
+      i <- controlEnd buffer start end
       if i >= end
         then pure i
         else do
           byte <- byteAt buffer i
           if byte == 0x09 then go (i + 1) else pure i
 {-# NOINLINE valueEnd# #-}
+
+-- | Stop at the first control character.
+--
+-- [Cost]: O(1) per eight bytes.
+controlEnd :: Ptr Word8 -> Int -> Int -> IO Int
+controlEnd buffer from end = boxed (controlEnd# buffer from end)
+{-# INLINE controlEnd #-}
 
 controlEnd# :: Ptr Word8 -> Int -> Int -> Unboxed
 controlEnd# !buffer !from !end =
@@ -217,7 +225,7 @@ visibleEnd# !buffer !from !end =
 
 -- | Stop at the first byte that is not part of a token.
 --
--- [Cost]: O(1) per byte.
+-- [Cost]: O(1) per byte; per eight bytes, where all of them are letters and hyphens.
 tokenEnd :: Ptr Word8 -> Int -> Int -> IO Int
 tokenEnd buffer from end = boxed (tokenEnd# buffer from end)
 {-# INLINE tokenEnd #-}
@@ -226,11 +234,25 @@ tokenEnd# :: Ptr Word8 -> Int -> Int -> Unboxed
 tokenEnd# !buffer !from !end = unboxed (go from)
   where
     go !i
+      | i + 8 <= end = do
+        w <- word64At buffer i
+        if lettersOnly w then go (i + 8) else boxed (tokenBytes# buffer i end)
+      | i < end && end - 8 >= from = do
+        w <- word64At buffer (end - 8)
+        if lettersOnly w then pure end else boxed (tokenBytes# buffer i end)
+      | otherwise = boxed (tokenBytes# buffer i end)
+{-# NOINLINE tokenEnd# #-}
+
+-- The same byte by byte.
+tokenBytes# :: Ptr Word8 -> Int -> Int -> Unboxed
+tokenBytes# !buffer !from !end = unboxed (go from)
+  where
+    go !i
       | i >= end = pure i
       | otherwise = do
         byte <- byteAt buffer i
         if isTokenByte byte then go (i + 1) else pure i
-{-# NOINLINE tokenEnd# #-}
+{-# NOINLINE tokenBytes# #-}
 
 -- | Stop at the first byte that is neither space nor HTAB.
 --
@@ -294,7 +316,7 @@ equalsIgnoringCase !buffer !from !len expected
           then go (i + 1)
           else pure False
 
--- | The common loop: eight bytes at a time while eight remain, then one by one.
+-- | The common loop: eight bytes at a time, of which the last ones may have been seen before; fewer than eight one by one.
 scan :: (Word64 -> Word64) -> (Word8 -> Bool) -> Ptr Word8 -> Int -> Int -> IO Int
 scan marks stops !buffer !from !end = wide from
   where
@@ -304,6 +326,11 @@ scan marks stops !buffer !from !end = wide from
         case marks w of
           0 -> wide (i + 8)
           m -> pure (i + (countTrailingZeros m `unsafeShiftR` 3))
+      | i < end && end - 8 >= from = do
+        w <- word64At buffer (end - 8)
+        case marks w of
+          0 -> pure end
+          m -> pure (end - 8 + (countTrailingZeros m `unsafeShiftR` 3))
       | otherwise = narrow i
     narrow !i
       | i >= end = pure i
@@ -316,6 +343,16 @@ scan marks stops !buffer !from !end = wide from
 below :: Word64 -> Word64 -> Word64
 below bound w = (w - bound * ones) .&. complement w .&. highs
 {-# INLINE below #-}
+
+-- | Whether all bytes of a word are ASCII letters and hyphens.
+lettersOnly :: Word64 -> Bool
+lettersOnly w = w .&. highs == 0 && ((letters .|. hyphens) .&. highs) == highs
+  where
+    -- Without high bits, no addition carries into the next byte.
+    folded = w .|. 0x20 * ones
+    letters = (folded + (0x80 - 0x61) * ones) .&. complement (folded + (0x80 - 0x7B) * ones)
+    hyphens = complement ((w `xor` (0x2D * ones)) + 0x7F * ones)
+{-# INLINE lettersOnly #-}
 
 -- | Mark the bytes of a word that equal a byte; see Note [Marks].
 equal :: Word64 -> Word64 -> Word64

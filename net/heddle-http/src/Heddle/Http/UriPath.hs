@@ -36,7 +36,7 @@ import Data.Bits (unsafeShiftL, unsafeShiftR, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Internal qualified as B (unsafeCreateUptoN)
-import Data.ByteString.Unsafe qualified as B (unsafeIndex)
+import Data.ByteString.Unsafe qualified as B (unsafeDrop, unsafeIndex)
 import Data.Word (Word8)
 import Foreign.Storable (pokeByteOff)
 import Heddle.Http.Scan (hexValue, isHexByte, isPathByte)
@@ -125,20 +125,20 @@ decodePath :: ByteString -> Either PathError UriPath
 decodePath raw
   | B.null raw = Right (UriPath B.empty True)
   | B.unsafeIndex raw 0 /= 0x2F = Left PathNotAbsolute
-  | isPlain raw = Right (plain raw)
+  | isPlain raw = Right $! plain raw
   | otherwise = unescape raw >>= resolve
 
 -- | Whether there is nothing to decode, resolve or refuse.
 isPlain :: ByteString -> Bool
-isPlain raw = go 0x2F 1
+isPlain raw = not (B.elem 0x25 raw || B.elem 0x5C raw || B.elem 0 raw) && segments raw
   where
-    go :: Word8 -> Int -> Bool
-    go !before !i
-      | i >= B.length raw = True
-      | otherwise =
-        let byte = B.unsafeIndex raw i
-         in not (isSpecial byte) && not (before == 0x2F && (byte == 0x2F || byte == 0x2E)) && go byte (i + 1)
-    isSpecial byte = byte == 0x25 || byte == 0x5C || byte == 0
+    -- No segment but the last one is empty, and none begins with a dot.
+    segments rest = case B.elemIndex 0x2F rest of
+      Just i | i + 1 < B.length rest -> case B.unsafeIndex rest (i + 1) of
+        0x2F -> False
+        0x2E -> False
+        _ -> segments (B.unsafeDrop (i + 1) rest)
+      _ -> True
 
 plain :: ByteString -> UriPath
 plain raw = case B.unsnoc (B.drop 1 raw) of

@@ -24,6 +24,7 @@ module Heddle.Serve.Routes
     renderPattern,
     repeatedPattern,
     servesAll,
+    takesAll,
 
     -- * Looking them up
     Routes,
@@ -171,6 +172,14 @@ data Action
   | -- | It lets another path answer.
     Rewriting !TargetTemplate
 
+-- | Whether one gateway answers every path.
+--
+-- [Cost]: two comparisons.
+takesAll :: Routes -> Bool
+takesAll = \case
+  Routes _ [(pattern', Through _)] -> servesAll pattern'
+  _ -> False
+
 -- | Make routes of patterns, which must be different.
 newRoutes :: RouteOrder -> [(RoutePattern, Action)] -> Routes
 newRoutes order = Routes order . inOrder order
@@ -238,17 +247,16 @@ routeFor :: RouteOrder -> [(RoutePattern, a)] -> UriPath -> Maybe (a, Place)
 routeFor order patterns path = (\(_, a, place) -> (a, place)) <$> firstFor (inOrder order patterns) path
 
 firstFor :: [(RoutePattern, a)] -> UriPath -> Maybe (RoutePattern, a, Place)
-firstFor routes path = case [found | (pattern', a) <- routes, Just found <- [match pattern' a]] of
-  found : _ -> Just found
-  [] -> Nothing
+firstFor routes path = go routes
   where
     relative = pathRelative path
-    match pattern'@(RoutePattern prefix suffix) a
-      | not (isBelow prefix) = Nothing
-      | B.null suffix || isUpToSuffix suffix (placeRest place) = Just (pattern', a, place)
-      | otherwise = Nothing
-      where
-        place = placeOf prefix path
+    go = \case
+      [] -> Nothing
+      (pattern'@(RoutePattern prefix suffix), a) : others
+        | isBelow prefix && (B.null suffix || isUpToSuffix suffix (placeRest place)) -> Just (pattern', a, place)
+        | otherwise -> go others
+        where
+          place = placeOf prefix path
     isBelow prefix =
       B.null prefix
         || (prefix `B.isPrefixOf` relative && (B.length relative == B.length prefix || C.index relative (B.length prefix) == '/'))

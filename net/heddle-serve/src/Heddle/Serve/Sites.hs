@@ -239,8 +239,8 @@ handlersFor context site static users guard = do
   pure
     ( SiteHandlers
         { siteMain = maybe id (\g -> guardHandler g (staticRefusal static kept)) guard (redirecting answering),
-          siteAtOnce = if siteRedirectHttps site || isJust users then \_ -> pure Nothing else maybe id guardAtOnce guard (staticAtOnce static kept),
-          siteCached = if siteRedirectHttps site || isJust users || isJust guard then \_ -> pure Nothing else staticCached static kept
+          siteAtOnce = if siteRedirectHttps site || isJust users || takesAll (staticRoutes static) then \_ -> pure Nothing else maybe id guardAtOnce guard (staticAtOnce static kept),
+          siteCached = if siteRedirectHttps site || isJust users || isJust guard || takesAll (staticRoutes static) then \_ -> pure Nothing else staticCached static kept
         },
       keptBytes kept
     )

@@ -112,8 +112,9 @@ staticHandlerFor :: StaticSite -> Kept -> Maybe ByteString -> Handler
 staticHandlerFor site kept user request = do
   code <- method request
   variant <- variantOf (staticPolicy site) (keptMemo kept) request
-  let serving = servingOf site kept request code variant user
-  if readsFiles code
+  let !serving = servingOf site kept request code variant user
+  -- Nothing is cached that a route answers for.
+  if readsFiles code && not (takesAll (staticRoutes site))
     then do
       found <- withPath request (lookupVariant (keptFiles kept) variant)
       case found of
@@ -186,7 +187,7 @@ throughRoute serving gateway given =
         Just found | Through _ <- foundAction found -> Nothing
         other -> other
   where
-    place = placeFor serving given
+    !place = placeFor serving given
     -- Whatever the request was.
     asGet redirected = serving {servingRedirected = Just redirected, servingMethod = if servingMethod serving == MethodHead then MethodHead else MethodGet, servingOld = Nothing}
 

@@ -85,7 +85,7 @@ data Key
 -- | An upstream that is not among those in the set (its bits), if there is one: its number.
 choose :: SmallArray Member -> Turns -> Key -> Word64 -> Deadline -> IO (Maybe Int)
 choose members (Turns turns) key tried now
-  | n == 1 = pure (if testBit tried 0 then Nothing else Just 0)
+  | n == 1 = pure $! if testBit tried 0 then Nothing else Just 0
   | popCount tried >= n = pure Nothing
   | otherwise = do
     up <- filterUp [i | i <- [0 .. n - 1], not (testBit tried i)]

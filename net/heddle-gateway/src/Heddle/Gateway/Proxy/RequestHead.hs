@@ -8,7 +8,7 @@
 -- A head is written from the parsed request, never copied: what frames the client's message, belongs to its connection, or claims where the
 -- request comes from is left out and written afresh. So the upstream reads one request whatever the client has sent.
 --
--- Cost: one copy of the client's head and one of the new head.
+-- Cost: one copy of the client's head, straight into the new one.
 -- Owner: values.
 -- Source: RFC 9110, sections 7.6.1 and 7.6.3; RFC 7239.
 module Heddle.Gateway.Proxy.RequestHead
@@ -30,13 +30,15 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal qualified as B (createUptoN)
 import Data.ByteString.Unsafe (unsafePackCStringLen)
+import Data.ByteString.Unsafe qualified as B (unsafeDrop, unsafeIndex)
 import Data.Char (isDigit)
+import Data.Foldable (foldlM)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
-import Heddle.Bytes.Write (bytes, pokeWrite)
+import Heddle.Bytes.Write (byte, bytes, pokeWrite)
 import Heddle.Gateway.Ascii (lowered)
 import Heddle.Gateway.Place (hidesDots)
 import Heddle.Gateway.Proxy.Address
@@ -52,8 +54,9 @@ data Plan = Plan
     -- | The path after the prefix, and the query.
     planRest :: !ByteString,
     planHost :: !ByteString,
-    -- | Header lines.
-    planLines :: !ByteString,
+    -- | Header lines: most bytes, and what writes them to an address and returns their end, as long as the request is valid.
+    planRoom :: !Int,
+    planWrite :: !(Ptr Word8 -> IO (Ptr Word8)),
     planUpgrade :: !(Maybe ByteString),
     planExpects :: !Bool,
     -- | Whether the client has said @TE: trailers@, which this proxy then says, too.
@@ -89,28 +92,27 @@ planOf settings instead request =
       expects <- hasHeader request HeaderExpect
       trailers <- hasHeader request HeaderTe >>= \has -> if has then elem "trailers" . concatMap (map lowered . listed) <$> valuesOf request HeaderTe else pure False
       size <- requestHeadBytes request
-      let from = peerAddressOf (peer request)
-          trusted = not (null (proxyTrusted settings)) && any (isWithin from) (proxyTrusted settings)
-          framing = case left of
+      let !from = peerAddressOf (peer request)
+          !trusted = not (null (proxyTrusted settings)) && any (isWithin from) (proxyTrusted settings)
+          !framing = case left of
             Just 0 -> Bodiless
             Just n -> Counted n
             Nothing -> InChunks
-          named = filter (`notElem` ["close", "keep-alive", "upgrade", "te"]) options
-          clientText = peerText from
-      upgrade <- if "upgrade" `elem` options && framing == Bodiless then upgradeOf request else pure Nothing
+          !named = if null options then [] else filter (`notElem` ["close", "keep-alive", "upgrade", "te"]) options
+          !clientText = peerText from
+      upgrade <- if not (null options) && "upgrade" `elem` options && framing == Bodiless then upgradeOf request else pure Nothing
       hops <- if code == MethodOptions then header request HeaderMaxForwards else pure Nothing
-      claims <- (<> fewerHops hops) <$> claimsOf settings request trusted from clientText authority
+      Claims claimsRoom claims <- claimsOf settings request trusted from clientText authority
       key <- keyOf settings request trusted clientText
-      -- A line grows by the space that it may have lacked, and has four bytes at least.
-      written <- B.createUptoN (size + size `quot` 4 + B.length claims) $ \p -> do
-        end <- foldRequestHeaders request (passed (code == MethodOptions) trusted named) p
-        pokeWrite (bytes claims) end >>= \q -> pure (q `minusPtr` p)
+      let !fewer = fewerHops hops
       pure . Right $
         Plan
           { planMethod = verb,
             planRest = rest,
             planHost = authority,
-            planLines = written,
+            -- A line grows by the space that it may have lacked, and has four bytes at least.
+            planRoom = size + size `quot` 4 + claimsRoom + B.length fewer,
+            planWrite = \p -> foldRequestHeaders request (passed (code == MethodOptions) trusted named) p >>= claims >>= pokeWrite (bytes fewer),
             planUpgrade = upgrade,
             planExpects = framing /= Bodiless && expects,
             planTrailers = trailers,
@@ -189,41 +191,57 @@ upgradeOf request = do
         Just value
     _ -> Nothing
 
+-- Header lines that are written in place: most bytes, and the action.
+data Claims = Claims !Int !(Ptr Word8 -> IO (Ptr Word8))
+
 -- What this proxy says itself: where the request comes from, and that it has passed here.
-claimsOf :: ProxySettings -> Request -> Bool -> PeerAddress -> ByteString -> ByteString -> IO ByteString
+claimsOf :: ProxySettings -> Request -> Bool -> PeerAddress -> ByteString -> ByteString -> IO Claims
 claimsOf settings request trusted from clientText authority = do
   via <- hasHeader request HeaderVia >>= \has -> if has then B.intercalate ", " <$> valuesOf request HeaderVia else pure ""
-  before <- given HeaderXForwardedFor
-  forwarded <- given HeaderForwarded
+  others <- joined HeaderXForwardedFor
+  othersForwarded <- joined HeaderForwarded
   scheme <- first HeaderXForwardedProto ownScheme
   hostSeen <- first HeaderXForwardedHost authority
   major <- httpMajor request
   minor <- httpMinor request
-  let version
-        | major == 2 = "2.0 heddle\r\n"
-        | minor == 0 = "1.0 heddle\r\n"
-        | otherwise = "1.1 heddle\r\n"
-      viaLine = "\r\nVia: " : (if B.null via then id else \others -> via : ", " : others) [version]
-      forwardedLine = "\r\nForwarded: " : joined forwarded : "for=" : node : hostPart (";proto=" : ownScheme : viaLine)
-      hostPart others = if B.null authority then others else ";host=\"" : quotable : "\"" : others
-      quotable = if B.elem 0x22 authority || B.elem 0x5C authority then B.filter isQuotable authority else authority
-      prefixLine = if B.null (proxyPrefix settings) then forwardedLine else "\r\nX-Forwarded-Prefix: " : proxyPrefix settings : forwardedLine
-      hostLine = if B.null hostSeen then prefixLine else "\r\nX-Forwarded-Host: " : hostSeen : prefixLine
-  pure (B.concat ("X-Forwarded-For: " : joined before : clientText : "\r\nX-Forwarded-Proto: " : scheme : hostLine))
+  let !version
+        | major == 2 = 0x32 :: Word8
+        | otherwise = 0x31
+      !subversion
+        | major == 2 || minor == 0 = 0x30 :: Word8
+        | otherwise = 0x31
+      !quotable = if B.elem 0x22 authority || B.elem 0x5C authority then B.filter isQuotable authority else authority
+      !prefix = proxyPrefix settings
+      !room = B.length others + B.length othersForwarded + B.length via + B.length scheme + B.length hostSeen + B.length prefix + B.length quotable + 2 * B.length clientText
+  -- The names, punctuation and versions of all lines are 145 bytes.
+  pure . Claims (room + 192) $ \start -> do
+    named <- pokeWrite ("X-Forwarded-For: " <> bytes others <> bytes clientText <> "\r\nX-Forwarded-Proto: " <> bytes scheme) start
+    hosted <- if B.null hostSeen then pure named else pokeWrite ("\r\nX-Forwarded-Host: " <> bytes hostSeen) named
+    prefixed <- if B.null prefix then pure hosted else pokeWrite ("\r\nX-Forwarded-Prefix: " <> bytes prefix) hosted
+    for <- pokeWrite ("\r\nForwarded: " <> bytes othersForwarded <> "for=") prefixed >>= node
+    of' <- if B.null authority then pure for else pokeWrite (";host=\"" <> bytes quotable <> "\"") for
+    passing <- pokeWrite (";proto=" <> bytes ownScheme <> "\r\nVia: ") of'
+    after' <- if B.null via then pure passing else pokeWrite (bytes via <> ", ") passing
+    pokeWrite (byte version <> "." <> byte subversion <> " heddle\r\n") after'
   where
-    ownScheme = if isSecure request then "https" else "http"
-    given known = if trusted then filter (not . B.null) <$> valuesOf request known else pure []
-    first known own =
-      given known >>= \case
-        value : _ -> pure value
-        [] -> pure own
-    joined = \case
-      [] -> ""
-      values -> B.intercalate ", " values <> ", "
+    !ownScheme = if isSecure request then "https" else "http"
+    given known = filter (not . B.null) <$> valuesOf request known
+    first known own
+      | trusted =
+        given known >>= \case
+          value : _ -> pure value
+          [] -> pure own
+      | otherwise = pure own
+    joined known
+      | trusted =
+        given known >>= \case
+          [] -> pure ""
+          values -> pure $! B.intercalate ", " values <> ", "
+      | otherwise = pure ""
     node = case from of
-      PeerLocal -> "unknown"
-      _ | C.elem ':' clientText -> "\"[" <> clientText <> "]\""
-      _ -> clientText
+      PeerLocal -> pokeWrite "unknown"
+      _ | C.elem ':' clientText -> pokeWrite ("\"[" <> bytes clientText <> "]\"")
+      _ -> pokeWrite (bytes clientText)
     isQuotable b = b /= 0x22 && b /= 0x5C
 
 -- What upstreams are chosen by.
@@ -315,7 +333,10 @@ restOf prefix instead request =
         Just rest | B.null rest || "/" `B.isPrefixOf` rest -> Just rest
         _ -> Nothing
     -- Nothing that could be decoded or resolved.
-    plain path = not (C.elem '%' path || C.elem '\\' path || ("/." `B.isInfixOf` path))
+    plain path = not (C.elem '%' path || C.elem '\\' path || dotAfterSlash path)
+    dotAfterSlash path = case C.elemIndex '.' path of
+      Nothing -> False
+      Just i -> (i > 0 && B.unsafeIndex path (i - 1) == 0x2F) || dotAfterSlash (B.unsafeDrop (i + 1) path)
     -- A segment of one or two dots, however they are written.
     hasDots path = any dots (C.split '/' path)
     dots segment = unescaped segment `elem` [".", ".."]
@@ -328,18 +349,26 @@ restOf prefix instead request =
 basePath :: Upstream -> ByteString
 basePath = C.dropWhileEnd (== '/') . C.takeWhile (/= '?') . urlTarget . upstreamUrl
 
--- | The whole head for an upstream with this base path.
+-- | The target for an upstream with this base path, and the whole head.
 --
--- [Cost]: a copy.
-headFor :: ProxySettings -> Upstream -> ByteString -> Plan -> (ByteString, ByteString)
-headFor settings upstream base planned = (target', B.concat (planMethod planned : " " : target' : " HTTP/1.1\r\nHost: " : name : "\r\n" : planLines planned : (framing ++ final)))
+-- [Cost]: that of writing it.
+-- [Threads]: the handler's.
+headFor :: ProxySettings -> Upstream -> ByteString -> Plan -> IO (ByteString, ByteString)
+headFor settings upstream base planned = do
+  written <- B.createUptoN (32 + B.length verb + B.length target' + B.length name + planRoom planned + sum (map B.length after')) $ \p -> do
+    q <- pokeWrite (bytes verb <> " " <> bytes target' <> " HTTP/1.1\r\nHost: " <> bytes name <> "\r\n") p >>= planWrite planned
+    end <- foldlM (\r part -> pokeWrite (bytes part) r) q after'
+    pure (end `minusPtr` p)
+  pure (target', written)
   where
-    target'
+    verb = planMethod planned
+    after' = framing ++ final
+    !target'
       | planRest planned == "*" = "*"
       | "/" `B.isPrefixOf` joined = joined
       | otherwise = "/" <> joined
     joined = base <> planRest planned
-    name = case proxyHost settings of
+    !name = case proxyHost settings of
       HostOfClient | not (B.null (planHost planned)) -> planHost planned
       _ -> originAuthority (urlOrigin (upstreamUrl upstream))
     framing = case planFraming planned of

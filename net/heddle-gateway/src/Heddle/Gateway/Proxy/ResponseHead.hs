@@ -15,6 +15,7 @@
 module Heddle.Gateway.Proxy.ResponseHead
   ( Rewriting (..),
     passedHeaders,
+    passedLines,
     passedInterim,
     announcedLength,
     statusOf,
@@ -25,6 +26,7 @@ module Heddle.Gateway.Proxy.ResponseHead
   )
 where
 
+import Control.Monad (when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -33,9 +35,13 @@ import Data.Char (isDigit)
 import Data.Foldable (asum)
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Word (Word8)
-import Foreign.Ptr (Ptr, castPtr)
+import Foreign.Marshal.Utils (copyBytes)
+import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr, plusPtr)
+import Foreign.Storable (peekByteOff)
+import Heddle.Bytes.Write (pokeWrite)
 import Heddle.Gateway.Ascii (lowered)
 import Heddle.Http
+import Heddle.Http.Borrowed (Lines (..))
 import Heddle.Http.Client
 
 -- | How addresses correspond.
@@ -84,9 +90,78 @@ passedHeaders rewriting trailers response = do
         pure $
           if
               | not (null named) && lowered name `elem` named -> acc
-              | nn == 8 && known < 0 && lowered name == "location" -> Header name (rewriteLocation rewriting value) : acc
-              | nn == 10 && known < 0 && lowered name == "set-cookie" -> Header name (rewriteCookie rewriting value) : acc
+              | known == fromEnum HeaderLocation -> Header name (rewriteLocation rewriting value) : acc
+              | known == fromEnum HeaderSetCookie -> Header name (rewriteCookie rewriting value) : acc
               | otherwise -> Header name value : acc
+
+-- | The same as lines, if none of them must change, for a client of HTTP/1 that is sent no trailers. They can be written as long as
+-- the response is valid.
+passedLines :: Rewriting -> Response -> IO (Maybe Lines)
+passedLines rewriting response = do
+  seen <- foldResponseHeaders response look (Seen 0 False False True)
+  pure $
+    if seenPlain seen
+      then
+        Just
+          Lines
+            { linesRoom = seenRoom seen,
+              linesDate = seenDate seen,
+              linesServer = seenServer seen,
+              linesWrite = copyLines response,
+              linesHeaders = passedHeaders rewriting False response
+            }
+      else Nothing
+  where
+    look seen known _ nn v vn
+      | known == fromEnum HeaderConnection = do
+        value <- borrowed v vn
+        pure (if value == "keep-alive" || value == "close" || lowered value `elem` ["keep-alive", "close"] then seen else seen {seenPlain = False})
+      | known == fromEnum HeaderDate = pure grown {seenDate = True}
+      | known == fromEnum HeaderServer = pure grown {seenServer = True}
+      | known == fromEnum HeaderLocation || known == fromEnum HeaderSetCookie = pure grown {seenPlain = False}
+      | otherwise = pure grown
+      where
+        !grown = seen {seenRoom = seenRoom seen + nn + vn + 4}
+
+-- What the header lines are, so far.
+data Seen = Seen
+  { -- Bytes, at most.
+    seenRoom :: !Int,
+    seenDate :: !Bool,
+    seenServer :: !Bool,
+    -- None must change.
+    seenPlain :: !Bool
+  }
+
+-- Where to write, and lines that lie in a row and have not been copied yet: their beginning and end.
+data Run = Run !(Ptr Word8) !(Ptr Word8) !(Ptr Word8)
+
+-- Write the lines that are passed on. Those that came as they are written, with one space and nothing after the value, are copied together.
+copyLines :: Response -> Ptr Word8 -> IO (Ptr Word8)
+copyLines response to = foldResponseHeaders response line (Run to nullPtr nullPtr) >>= ended
+  where
+    line run@(Run at from end) known n nn v vn
+      | known >= 0 && isLeftOut (toEnum known) = pure run
+      | otherwise = do
+        blank <- peekByteOff v (-1) :: IO Word8
+        next <- peekByteOff v vn :: IO Word8
+        if
+            | v `minusPtr` n /= nn + 2 || blank /= 0x20 || next /= 0x0D -> do
+              p <- ended run >>= pieces n nn v vn
+              pure (Run p nullPtr nullPtr)
+            | n == end -> pure (Run at from (v `plusPtr` (vn + 2)))
+            | otherwise -> do
+              p <- ended run
+              pure (Run p n (v `plusPtr` (vn + 2)))
+    ended (Run at from end) = do
+      let size = end `minusPtr` from
+      when (size > 0) (copyBytes at from size)
+      pure (at `plusPtr` size)
+    pieces n nn v vn p = do
+      copyBytes p n nn
+      q <- pokeWrite ": " (p `plusPtr` nn)
+      copyBytes q v vn
+      pokeWrite "\r\n" (q `plusPtr` vn)
 
 borrowed :: Ptr Word8 -> Int -> IO ByteString
 borrowed p n = unsafePackCStringLen (castPtr p, n)

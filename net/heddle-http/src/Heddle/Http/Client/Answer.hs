@@ -28,6 +28,7 @@ module Heddle.Http.Client.Answer
   )
 where
 
+import Data.Bits ((.&.))
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe qualified as B (unsafeIndex)
 import Data.Word (Word8)
@@ -36,7 +37,7 @@ import Heddle.Http.Framing (FramingResult (..), framingOf)
 import Heddle.Http.Head (Field (..), HeadTable, Phase (..), headLength, readField, readPhase, writeField)
 import Heddle.Http.Parse (Limits (..), Parsed (..), parseHead)
 import Heddle.Http.RejectReason
-import Heddle.Http.Scan (byteAt, findByte, isDigitByte, valueEnd)
+import Heddle.Http.Scan (byteAt, findByte, isDigitByte, valueEnd, word64At)
 
 -- | What the bytes so far are.
 data AnswerParsed
@@ -98,10 +99,11 @@ parseAnswer !limits !buffer !available !table =
   readPhase table >>= \case
     AtHeader -> fieldLines limits buffer available table
     _ -> do
-      foreign' <- otherProtocol buffer (min available 7) 0
+      begun <- if available >= 8 then (\w -> w .&. 0x00FFFFFFFFFFFFFF == 0x002E312F50545448) <$> word64At buffer 0 else pure False
+      foreign' <- if begun then pure False else otherProtocol buffer (min available 7) 0
       if foreign' then pure (AnswerWrong NotHttp) else statusLine limits buffer available table
 
--- Whether the first bytes, at most seven, differ from HTTP/1. already.
+-- Whether the first bytes, at most seven, differ from HTTP/1. already. The caller has compared them as one word, if they are there.
 otherProtocol :: Ptr Word8 -> Int -> Int -> IO Bool
 otherProtocol !buffer !end !i
   | i >= end = pure False
@@ -127,12 +129,15 @@ statusLine limits buffer available table = do
       | otherwise = do
         minor <- byteAt buffer 7
         space <- byteAt buffer 8
-        digits <- mapM (byteAt buffer) [9, 10, 11]
+        hundreds <- byteAt buffer 9
+        tens <- byteAt buffer 10
+        ones <- byteAt buffer 11
         after <- byteAt buffer 12
         stop <- valueEnd buffer 12 feed
-        let code = foldl (\n d -> n * 10 + fromIntegral d - 48) 0 digits
+        let digit d = fromIntegral d - 48 :: Int
+            !code = 100 * digit hundreds + 10 * digit tens + digit ones
         if
-            | not (isDigitByte minor) || space /= 0x20 || not (all isDigitByte digits) -> pure (AnswerWrong BadStatusLine)
+            | not (isDigitByte minor) || space /= 0x20 || not (isDigitByte hundreds && isDigitByte tens && isDigitByte ones) -> pure (AnswerWrong BadStatusLine)
             -- Nothing but the CR may stop the scan.
             | stop /= feed - 1 -> pure (AnswerWrong (if stop >= feed then Malformed BareLineFeed else BadStatusLine))
             | after /= 0x20 && feed /= 13 -> pure (AnswerWrong BadStatusLine)

@@ -123,7 +123,7 @@ data Prepared = Prepared
 -- | Check a request, and write its head.
 prepare :: ClientSettings -> ClientRequest -> Either Failure Prepared
 prepare settings request
-  | Just written <- requestWritten request = Right (Prepared origin written asked expects)
+  | Just written <- requestWritten request = Right $! Prepared origin written asked expects
   | B.null verb || not (B.all isTokenByte verb) = Left BadMethodName
   | B.null target || not (B.all isTargetByte target) || not targetFits = Left BadRequestTarget
   | Just bad <- firstUnsafe headers = Left (UnsafeRequestHeader bad)

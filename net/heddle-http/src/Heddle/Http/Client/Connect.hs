@@ -22,8 +22,8 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
-import Foreign.Marshal.Alloc (allocaBytes)
-import Foreign.Ptr (castPtr, plusPtr)
+import Data.Word (Word8)
+import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Http.Client.Answer
 import Heddle.Http.Client.Error
 import Heddle.Http.Client.Settings
@@ -180,7 +180,8 @@ tunnel settings proxy registration authority deadline = do
                 ContentWrong fault -> pure (Left (BadAnswer fault))
                 _ -> pure (Left (ProxyRefused code))
 
--- | Whether an unused connection is of no more use: its peer has closed it, or sent what nothing asked for.
+-- | Whether an unused connection is of no more use: its peer has closed it, or sent what nothing asked for, of which a byte
+-- goes to the address.
 --
 -- The system is asked each time. What the event manager has heard of a connection is not enough: a busy machine took bytes that it had
 -- not heard of yet for the answer to the next request.
@@ -188,11 +189,11 @@ tunnel settings proxy registration authority deadline = do
 -- [Cost]: one system call.
 -- [Blocks]: never.
 -- [Masking]: the caller is masked.
-isStale :: Transport -> IO Bool
-isStale transport = do
+isStale :: Transport -> Ptr Word8 -> IO Bool
+isStale transport p = do
   hung <- hungUp (transportRegistration transport)
-  if hung then pure True else allocaBytes 1 look
+  if hung then pure True else look
   where
-    look p = do
+    look = do
       r <- readNow transport p 1
-      if r < 0 && Errno (negate r) == EINTR then look p else pure (r >= 0 || Errno (negate r) /= EAGAIN)
+      if r < 0 && Errno (negate r) == EINTR then look else pure $! r >= 0 || Errno (negate r) /= EAGAIN

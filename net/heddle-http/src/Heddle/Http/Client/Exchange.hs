@@ -166,7 +166,7 @@ ask ex =
     Left failure -> pure (Left failure)
     Right AllSent -> do
       setFlag ex FlagSent 1
-      deadline <- earlier ex <$> deadlineIn (clientHead (exchangeSettings ex))
+      !deadline <- earlier ex <$> deadlineIn (clientHead (exchangeSettings ex))
       heard <- flag ex FlagHeard
       case exchangeTransport ex of
         -- The last attempt to read, if any, found nothing; see Note [Waiting first].
@@ -204,7 +204,10 @@ takeIn ex receive = do
 
 -- When a wait that began now counts as long; see 'requestAttended'.
 deadlineSoon :: Registration -> Deadline -> IO Deadline
-deadlineSoon registration deadline = min deadline . after (milliseconds 20) <$> freshNow registration
+deadlineSoon registration deadline = do
+  now <- freshNow registration
+  pure $! min deadline (after (milliseconds 20) now)
+{-# INLINE deadlineSoon #-}
 
 -- | Read until the deadline; a long wait is attended to. 'GivenUpCode' when it was given up.
 readAttended :: Exchange -> Deadline -> Ptr Word8 -> Int -> IO Int

@@ -27,6 +27,7 @@ module Heddle.Http.Client.Pool
     -- * Connections
     Kept (..),
     Grant (..),
+    acquireNow,
     acquireUntil,
     release,
     surrender,
@@ -105,13 +106,21 @@ change :: Shard o c -> (State o c -> (State o c, IO a)) -> IO a
 change shard decide = join (modifyRef (shardState shard) decide)
 {-# INLINE change #-}
 
+-- | Get a connection or a slot, if there is one.
+--
+-- [Blocks]: never.
+-- [Masking]: the caller is masked.
+acquireNow :: Ord o => Shard o c -> o -> IO (Maybe (Grant c))
+acquireNow shard origin = change shard (tryNow shard origin)
+{-# INLINEABLE acquireNow #-}
+
 -- | Get a connection or a slot; 'Nothing' when none became free by the deadline.
 --
 -- [Blocks]: parks while the limits are reached.
 -- [Masking]: the caller is masked; interruptible while parked, and then nothing is lost.
 acquireUntil :: Ord o => Shard o c -> o -> Deadline -> IO (Maybe (Grant c))
 acquireUntil shard origin deadline =
-  change shard (tryNow shard origin) >>= \case
+  acquireNow shard origin >>= \case
     Just grant -> pure (Just grant)
     Nothing -> withCellUntil deadline $ \cell -> do
       waiter <- newWaiter cell
@@ -157,7 +166,7 @@ tryNow :: Ord o => Shard o c -> o -> State o c -> (State o c, IO (Maybe (Grant c
 tryNow shard origin s
   | stateClosed s = (s, pure (Just PoolClosed))
   | Just (kept : others) <- Map.lookup origin (stateKept s) =
-    (s {stateKept = putKept origin others (stateKept s)}, pure (Just (Reuse (keptConnection kept) (keptUntil kept))))
+    let !taken = s {stateKept = putKept origin others (stateKept s)} in (taken, pure (Just (Reuse (keptConnection kept) (keptUntil kept))))
   | not (available limits origin s) = (s, pure Nothing)
   | stateTotal s < limitInAll limits = (opened s, pure (Just OpenNew))
   -- Make room: the connection that would be closed first anyway.
@@ -167,6 +176,7 @@ tryNow shard origin s
   where
     limits = shardLimits shard
     opened t = t {stateOpen = Map.insertWith (+) origin 1 (stateOpen t), stateTotal = stateTotal t + 1}
+{-# INLINEABLE tryNow #-}
 
 putKept :: Ord o => o -> [Kept c] -> Map o [Kept c] -> Map o [Kept c]
 putKept origin kept
@@ -206,7 +216,8 @@ release shard origin c deadline = change shard $ \s ->
         -- That thread needs a connection elsewhere, and only the total held it up.
         | otherwise -> (moved origin whose s', shardClose shard c >> handOff waiter OpenNew)
       Nothing ->
-        (s {stateKept = Map.insertWith (++) origin [Kept c deadline] (stateKept s)}, pure ())
+        let !returned = s {stateKept = Map.insertWith (++) origin [Kept c deadline] (stateKept s)} in (returned, pure ())
+{-# INLINEABLE release #-}
 
 -- | Return a slot: its connection is closed, or was never opened.
 --

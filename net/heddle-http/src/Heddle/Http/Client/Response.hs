@@ -29,6 +29,7 @@ module Heddle.Http.Client.Response
     readResponsePiece,
     withResponsePiece,
     withResponsePieceAfter,
+    contentAtHand,
     readWholeResponse,
     responseTrailers,
 
@@ -46,7 +47,7 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Internal qualified as BI
-import Data.ByteString.Unsafe (unsafeUseAsCString)
+import Data.ByteString.Unsafe (unsafePackCStringLen, unsafeUseAsCString)
 import Data.Char (isDigit, toLower)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
@@ -251,6 +252,27 @@ withResponsePieceAfter response waiting use = do
   use (inputPtr ws `plusPtr` at) n
 {-# INLINE withResponsePieceAfter #-}
 
+-- | The whole content, if its length was announced and all of it has been received together with the head; otherwise nothing is
+-- read. The bytes are the response's memory, which is valid until the action that uses the response returns.
+--
+-- [Cost]: none.
+-- [Blocks]: never.
+-- [Throws]: 'ResponseOver'.
+contentAtHand :: Response -> IO (Maybe ByteString)
+contentAtHand response = do
+  checkUsable response
+  left <- get ws WorkLeft
+  start <- get ws WorkStart
+  end <- get ws WorkEnd
+  case responseContent response of
+    SizedContent n | left == n && end - start >= n -> do
+      set ws WorkStart (start + n)
+      set ws WorkLeft 0
+      Just <$> unsafePackCStringLen (castPtr (inputPtr ws `plusPtr` start), n)
+    _ -> pure Nothing
+  where
+    ws = exchangeWork (responseExchange response)
+
 -- | The whole content; 'ContentTooLarge' if it is longer than this many bytes.
 --
 -- [Blocks]: parks.
@@ -387,20 +409,21 @@ finishContent response = do
   left <- get ws WorkLeft
   if keeps == 0 || sent == 0 || left == closeLeft || left > most || requestClose request || not (B.null (requestPreamble request))
     then pure False
-    else either (\(_ :: ClientError) -> False) id <$> try (drop' most)
+    else if left == 0 then nothingAfter else either (\(_ :: ClientError) -> False) id <$> try (drop' most)
   where
     ex = responseExchange response
     ws = exchangeWork ex
     request = exchangeRequest ex
     most = clientDiscard (exchangeSettings ex)
+    nothingAfter = do
+      start <- get ws WorkStart
+      end <- get ws WorkEnd
+      pure $! start == end
     drop' room = do
       left <- get ws WorkLeft
       case () of
         _
-          | left == 0 -> do
-            start <- get ws WorkStart
-            end <- get ws WorkEnd
-            pure (start == end)
+          | left == 0 -> nothingAfter
           | room < 0 -> pure False
           | otherwise -> do
             (_, n) <- nextPiece response (pure ()) (Just (Deadline 0))

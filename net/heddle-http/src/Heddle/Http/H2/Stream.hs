@@ -460,6 +460,7 @@ send serving now code = \case
         sent = if bare || code == MethodHead then B.empty else content
     withHeadOf status headers (if bare then Nothing else Just (B.length content)) $ \h n ->
       unsafeUseAsCStringLen sent $ \(p, count) -> begin serving h n (castPtr p) count True
+  Copied status given content -> linesHeaders given >>= \headers -> send serving now code (Whole status headers content)
   Segments status headers segments release -> flip finally release $ do
     let bare = statusForbidsContent status
         total = sum (map segmentLength segments)
