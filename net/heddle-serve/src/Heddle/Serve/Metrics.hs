@@ -103,6 +103,9 @@ latencyPrecision = Precision 4
 latencyBuckets :: Int
 latencyBuckets = bucketTotal latencyPrecision 27
 
+-- | The bucket of a latency in microseconds.
+--
+-- [Cost]: a shift and a comparison.
 latencyBucket :: Int -> Int
 latencyBucket took = min (latencyBuckets - 1) (bucketOf latencyPrecision took)
 {-# INLINE latencyBucket #-}
