@@ -114,7 +114,8 @@ median :: Sample -> Double
 median = quantile 0.5
 
 -- | The mean of the middle half of the sorted values. A quarter of the values may be disturbed in either
--- direction without moving it far, and unlike the median it varies smoothly. Of fewer than seven values, their mean.
+-- direction without moving it far, and unlike the median it varies smoothly. Of five or six values it is their median, of
+-- fewer their mean.
 midmean :: Sample -> Double
 midmean xs
   | n == 0 = 0
@@ -124,10 +125,17 @@ midmean xs
     cut = outerQuarter n
     ys = sorted xs
 
--- How many values of a sample are left out at either end: of fewer than seven none, because too few would be left to know how
--- much they vary.
+-- How many values of a sample are left out at either end: a quarter. The middle half of five or six would be too few to know how
+-- much it varies, but between the least and the greatest of them lies the median of all with a probability of 94 % or
+-- more; of fewer, none is left out.
 outerQuarter :: Int -> Int
-outerQuarter n = if n < 7 then 0 else n `div` 4
+outerQuarter n
+  | n < 5 = 0
+  | hasFew n = (n - 1) `div` 2
+  | otherwise = n `div` 4
+
+hasFew :: Int -> Bool
+hasFew n = n == 5 || n == 6
 
 -- | Values outside Tukey's fences: mild beyond 1.5 interquartile ranges from the quartiles, severe beyond 3.
 data Outliers = Outliers
@@ -209,9 +217,11 @@ newtype Seed = Seed Word64
 resamples :: Int
 resamples = 1000
 
--- | The 'midmean' with its 95 % interval.
+-- | The 'midmean' with its 95 % interval. That of five or six values reaches from the least to the greatest.
 midmeanInterval :: Seed -> Sample -> Interval
-midmeanInterval seed xs = Interval middle (middle + low) (middle + high)
+midmeanInterval seed xs
+  | hasFew (sizeofPrimArray xs) = Interval middle (quantile 0 xs) (quantile 1 xs)
+  | otherwise = Interval middle (middle + low) (middle + high)
   where
     middle = midmean xs
     (low, high) = deviations seed (influence xs)
