@@ -21,7 +21,7 @@ import Heddle.Prim.Exception
 import System.Directory (removeFile, renameFile)
 import System.IO.Error (isDoesNotExistError)
 import System.Posix.Process (getProcessID)
-import System.Posix.Types (GroupID)
+import System.Posix.Types (GroupID, UserID)
 import System.Posix.User
 import Text.Read (readMaybe)
 
@@ -65,22 +65,22 @@ becomeUser :: UserSpec -> IO (Either String ())
 becomeUser spec@(UserSpec user group) =
   lookUpUser spec >>= \case
     Left why -> pure (Left why)
-    Right (entry, gid) -> do
-      (uid, mine) <- (,) <$> getEffectiveUserID <*> getEffectiveGroupID
-      if uid == userID entry && mine == gid
+    Right (name, uid, gid) -> do
+      (mine, mineToo) <- (,) <$> getEffectiveUserID <*> getEffectiveGroupID
+      if mine == uid && mineToo == gid
         then pure (Right ())
         else do
-          others <- maybe (map groupID . filter ((userName entry `elem`) . groupMembers) <$> getAllGroupEntries) (const (pure [])) group
-          changed <- try (setGroups (gid : others) >> setGroupID gid >> setUserID (userID entry))
+          others <- maybe (map groupID . filter ((name `elem`) . groupMembers) <$> getAllGroupEntries) (const (pure [])) group
+          changed <- try (setGroups (gid : others) >> setGroupID gid >> setUserID uid)
           pure $ case changed of
             Left (e :: IOException) -> Left ("this process may not become " ++ user ++ ": " ++ displayException e)
             Right () -> Right ()
 
--- | The user and the group that a name or number stands for, or why there is none.
+-- | The user, by name and number, and the group that a name or number stands for, or why there is none.
 --
 -- [Blocks]: holds an OS thread.
 -- [Throws]: never.
-lookUpUser :: UserSpec -> IO (Either String (UserEntry, GroupID))
+lookUpUser :: UserSpec -> IO (Either String (String, UserID, GroupID))
 lookUpUser (UserSpec user group) = do
   found <- try (maybe (getUserEntryForName user) (getUserEntryForID . fromIntegral) (numbered user))
   case found of
@@ -89,7 +89,7 @@ lookUpUser (UserSpec user group) = do
       groupFound <- try (maybe (pure (userGroupID entry)) (fmap groupID . groupNamed) group)
       pure $ case groupFound of
         Left (_ :: IOException) -> Left ("there is no group " ++ fold group)
-        Right gid -> Right (entry, gid)
+        Right gid -> Right (userName entry, userID entry, gid)
   where
     groupNamed name = maybe (getGroupEntryForName name) (getGroupEntryForID . fromIntegral) (numbered name)
     -- The last number means none.
