@@ -135,9 +135,7 @@ staticBelow site caches place request = do
     then staticHandlerFor site kept (placeUser place) request
     else do
       -- A rewrite has led here, and the cache is one of the paths of requests.
-      code <- method request
-      variant <- variantOf (staticPolicy site) (keptMemo kept) request
-      let serving = servingOf site kept request code variant (placeUser place)
+      serving <- (\code variant -> servingOf site kept request code variant (placeUser place)) <$> method request <*> variantOf (staticPolicy site) (keptMemo kept) request
       either (const (mask_ (finish serving notFound))) (resolve serving Nothing) here
   where
     here = decodePath (escapedPath (placePath place))
