@@ -1,10 +1,10 @@
 /*
  * What cores pay for each other: a line of memory that all of them write, and a barrier that one asks of all.
  *
- *   shared --line THREADS       nanoseconds for an atomic addition to one word, by so many threads in turn
+ *   shared --line THREADS       nanoseconds for an atomic addition to one word by THREADS threads in turn
  *   shared --own THREADS        nanoseconds of each for one to a word in a line of its own
  *   shared --wake 1             nanoseconds for a thread to wake another one on the next core, which sleeps in futex(2)
- *   shared --barrier THREADS    nanoseconds for a membarrier(2), while so many other threads run
+ *   shared --barrier THREADS    nanoseconds for a membarrier(2) while THREADS other threads run
  *
  * Prints "timed NS". Each thread has a core of its own, as far as there are some.
  */

@@ -1,7 +1,7 @@
 -- | What heddle-measure promises, measured on this machine.
 --
--- @drift COPIES MS@: the same benchmark so many times over, for so long each; the time of the last tenth over that of the
--- first, and its interval.
+-- @drift COPIES MS@: this number of copies of one benchmark, each for MS milliseconds; the time of the last tenth over that of
+-- the first, and its interval.
 --
 -- @alarms COMPARISONS SAMPLES@: a benchmark against itself; how many of the 95 % intervals do not contain 1.
 --

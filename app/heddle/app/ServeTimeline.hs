@@ -87,7 +87,7 @@ made restore option file = do
         ExitSuccess -> Recorded [SegmentBytes bytes] (pure ())
         ExitFailure n -> failure ("heddle trace ended with the code " ++ show n)
 
--- After so many, the recording ends: some seconds of a busy server.
+-- The recording ends at this size: some seconds of a busy server.
 mostBytes :: CSize
 mostBytes = 64 * 1024 * 1024
 
@@ -102,5 +102,5 @@ foreign import ccall safe "heddle_timeline_start" c_start :: CSize -> IO CInt
 -- safe: the same, and writes what the cores still have.
 foreign import ccall safe "heddle_timeline_stop" c_stop :: IO CLong
 
--- unsafe: reads two numbers under a lock that is held for the copy of a buffer into memory.
-foreign import ccall unsafe "heddle_timeline_over" c_over :: IO CInt
+-- safe: waits for the lock of a core that writes its buffer.
+foreign import ccall safe "heddle_timeline_over" c_over :: IO CInt

@@ -117,10 +117,11 @@ int main(int argc, char **argv)
   // As -with-rtsopts would; GHC leaves that to us with -no-hs-main. Only the server handles signals by itself: others
   // have them as they were when the process started, ignored or not, and so have the programs that they start.
   /* -ki: the frames of a request, or of a tunnel, need more than the 1 KB with which a thread's stack begins, and the next
-   * piece has 32 KB. */
+   * piece has 32 KB. A proxied request needs a little more than 2 KB;
+   * with 2 KB each one got such a piece and gave it back. */
   // The thread of a switch, which lives as long as its connection, needs more than that, and less than a piece.
   int switches = argc > 1 && strcmp(argv[1], "controller") == 0;
-  config.rts_opts = switches ? "-I0 -A4m -ki4k" : serves ? "-I0 -A4m -ki2k" : "-I0 -A1m -qg --install-signal-handlers=no";
+  config.rts_opts = switches ? "-I0 -A4m -ki4k" : serves ? "-I0 -A4m -ki3k" : "-I0 -A1m -qg --install-signal-handlers=no";
   config.rts_hs_main = true;
   config.rts_opts_enabled = finds ? RtsOptsIgnoreAll : RtsOptsAll;
   if (finds || pipes)

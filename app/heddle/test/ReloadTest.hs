@@ -88,39 +88,37 @@ get client path = say client ("GET " <> path <> " HTTP/1.1\r\nHost: a\r\n\r\n") 
 fetched :: Program -> B.ByteString -> IO Answer
 fetched program path = withClient (addressOf program) (`get` path)
 
-failing :: IO ()
-failing = withDirectory $ \d -> do
+-- A server of a site with a page for 404, which is needed at each reload.
+withPage :: [String] -> (Program -> FilePath -> IO ()) -> IO ()
+withPage options body = withDirectory $ \d -> do
   let root = d </> "site"
       page = root </> "404.html"
   createDirectory root
   B.writeFile (root </> "index.html") "home"
   B.writeFile page "nothing"
-  withProgram (["serve", root, "--error-page", "404=404.html"] ++ free) $ \program -> do
-    withClient (addressOf program) $ \client -> do
-      get client "/" >>= answersWith 200 "home"
-      removeFile page
-      signal program sigHUP
-      _ <- eventually "a message that says why" (C.pack <$> programErr program) ("the configuration cannot be used, and the old one stays: cannot use the page 404.html" `B.isInfixOf`)
-      get client "/" >>= answersWith 200 "home"
-      B.writeFile page "nothing"
-      reload program
-      get client "/" >>= answersWith 200 "home"
-      get client "/none" >>= answersWith 404 "nothing"
-    signal program sigTERM
-    ends program >>= (@?= ExitSuccess)
+  withProgram (["serve", root, "--error-page", "404=404.html"] ++ options ++ free) (`body` page)
 
-byProcesses :: IO ()
-byProcesses = withDirectory $ \d -> do
-  let root = d </> "site"
-      page = root </> "404.html"
-  createDirectory root
-  B.writeFile (root </> "index.html") "home"
-  B.writeFile page "nothing"
-  withProgram (["serve", root, "--error-page", "404=404.html", "--processes", "2"] ++ free) $ \program -> do
+failing :: IO ()
+failing = withPage [] $ \program page -> do
+  withClient (addressOf program) $ \client -> do
+    get client "/" >>= answersWith 200 "home"
     removeFile page
     signal program sigHUP
-    _ <- eventually "a message of each worker" (C.lines . C.pack <$> programErr program) ((== 2) . length . filter ("the old one stays: cannot use the page" `B.isInfixOf`))
-    fetched program "/" >>= answersWith 200 "home"
-    signal program sigTERM
-    code <- ends program
-    unless (code == ExitSuccess) (unexpected "an end without an error" (show code))
+    _ <- eventually "a message that says why" (C.pack <$> programErr program) ("the configuration cannot be used, and the old one stays: cannot use the page 404.html" `B.isInfixOf`)
+    get client "/" >>= answersWith 200 "home"
+    B.writeFile page "nothing"
+    reload program
+    get client "/" >>= answersWith 200 "home"
+    get client "/none" >>= answersWith 404 "nothing"
+  signal program sigTERM
+  ends program >>= (@?= ExitSuccess)
+
+byProcesses :: IO ()
+byProcesses = withPage ["--processes", "2"] $ \program page -> do
+  removeFile page
+  signal program sigHUP
+  _ <- eventually "a message of each worker" (C.lines . C.pack <$> programErr program) ((== 2) . length . filter ("the old one stays: cannot use the page" `B.isInfixOf`))
+  fetched program "/" >>= answersWith 200 "home"
+  signal program sigTERM
+  code <- ends program
+  unless (code == ExitSuccess) (unexpected "an end without an error" (show code))

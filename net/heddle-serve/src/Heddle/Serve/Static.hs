@@ -266,26 +266,28 @@ inDirectory directory name
 --
 -- [Blocks]: never.
 staticAtOnce :: StaticSite -> Kept -> Request -> IO (Maybe Reply)
-staticAtOnce site kept request = do
-  code <- method request
-  if code /= MethodGet && code /= MethodHead
-    then pure Nothing
-    else do
-      variant <- variantOf (staticPolicy site) (keptMemo kept) request
-      withPath request (lookupVariant (keptFiles kept) variant) >>= \case
-        Nothing -> pure Nothing
-        Just entry -> do
-          checked' <- entryChecked entry
-          conditional <- isConditional request
-          ranged <- hasHeader request HeaderRange
-          pure (if requestBegan request < after (seconds 1) checked' && not (conditional || ranged) then Just (Ready (entryReply entry)) else Nothing)
+staticAtOnce site kept request = withCurrent site kept request $ \_ entry special -> pure (if special then Nothing else Just (Ready (entryReply entry)))
 
 -- | A reply from the cache that needs nothing else: the file, parts of it, or that it is unchanged. 'staticHandler' makes the
 -- same.
 --
 -- [Blocks]: never.
 staticCached :: StaticSite -> Kept -> Request -> IO (Maybe Reply)
-staticCached site kept request = do
+staticCached site kept request = withCurrent site kept request $ \code entry special ->
+  if special
+    then fromMemory <$> conditionalReply request code (entryRepresentation entry) (cachedContent entry)
+    else pure (Just (Ready (entryReply entry)))
+  where
+    fromMemory reply = case reply of
+      Ready _ -> Just reply
+      Segments {} -> Just reply
+      -- It may get an error's page.
+      _ -> Nothing
+
+-- An answer from the request's entry in the cache, if the entry is known to be current. The action also learns whether the request
+-- has conditions, or asks for parts.
+withCurrent :: StaticSite -> Kept -> Request -> (MethodCode -> Entry -> Bool -> IO (Maybe Reply)) -> IO (Maybe Reply)
+withCurrent site kept request answer = do
   code <- method request
   if not (readsFiles code)
     then pure Nothing
@@ -297,17 +299,8 @@ staticCached site kept request = do
           checked' <- entryChecked entry
           conditional <- isConditional request
           ranged <- hasHeader request HeaderRange
-          case () of
-            _
-              | requestBegan request >= after (seconds 1) checked' -> pure Nothing
-              | not (conditional || ranged) -> pure (Just (Ready (entryReply entry)))
-              | otherwise -> fromMemory <$> conditionalReply request code (entryRepresentation entry) (cachedContent entry)
-  where
-    fromMemory reply = case reply of
-      Ready _ -> Just reply
-      Segments {} -> Just reply
-      -- It may get an error's page.
-      _ -> Nothing
+          if requestBegan request < after (seconds 1) checked' then answer code entry (conditional || ranged) else pure Nothing
+{-# INLINE withCurrent #-}
 
 -- A file that is compressed in itself is cached once, for clients that accept no coding.
 lookupVariant :: FileCache -> Variant -> Ptr Word8 -> Int -> IO (Maybe Entry)
