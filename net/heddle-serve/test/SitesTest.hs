@@ -7,6 +7,7 @@ import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
 import Control.Exception (SomeException, try)
 import Control.Monad (forM, forM_, replicateM_, unless, void)
+import Data.Bifunctor (bimap)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -338,7 +339,7 @@ reloading options body = do
                   newest : _ -> pure newest
                   [] -> unexpected "a word about the reload" "nothing"
             )
-            (map (\(spec, l) -> (renderListen spec, listenerAddress l)) <$> reloadingPlaces state)
+            (map (bimap renderListen listenerAddress) <$> reloadingPlaces state)
 
 listeners :: IO ()
 listeners = withDirectory $ \d -> do
