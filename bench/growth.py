@@ -195,7 +195,7 @@ def steals():
             log, calls = place.path(f"{name}.eventlog"), place.path(f"{name}.strace")
             # Only barriers are stopped for: the kernel filters the other calls.
             trace = [found("strace"), "-c", "-f", "--seccomp-bpf", "-e", "trace=membarrier", "-o", calls]
-            place.output([*trace, program, *map(str, work), "4", "+RTS", "-N2", "-A4m", "-l-au", f"-ol{log}"], set(place.cores[:2]))
+            place.output([*trace, program, "-n", "4", *map(str, work), "+RTS", "-N2", "-A4m", "-l-au", f"-ol{log}"], set(place.cores[:2]))
             with open(log, "rb") as file:
                 events = file.read()
             stolen = events.count(b"heddle sched steal")
