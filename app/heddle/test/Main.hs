@@ -9,6 +9,7 @@ import CookbookTest qualified
 import FindTest qualified
 import GuardTest qualified
 import JsonTest qualified
+import LogKillTest qualified
 import LogTest qualified
 import LogsTest qualified
 import MemoryTest qualified
@@ -35,4 +36,4 @@ main = do
   -- One after the other: some measure memory and time.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, LogsTest.tests, SiteTest.tests, ConfigTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, GuardTest.tests, SandboxTest.tests, ProcessesTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests, StatusTest.tests, TimelineTest.tests, CookbookTest.tests, OpenFlowTest.tests, ReloadTest.tests]
+    testGroup "heddle" [CommandTest.tests, CompletionTest.tests, LogTest.tests, LogKillTest.tests, LogsTest.tests, SiteTest.tests, ConfigTest.tests, TerminalTest.tests, AuthTest.tests, PipeTest.tests, JsonTest.tests, TraceTest.tests, FindTest.tests, GuardTest.tests, SandboxTest.tests, ProcessesTest.tests, PressureTest.tests, MemoryTest.tests, ClientsTest.tests, TlsTest.tests, ProxyTest.tests, ProgramsTest.tests, OperateTest.tests, StatusTest.tests, TimelineTest.tests, CookbookTest.tests, OpenFlowTest.tests, ReloadTest.tests]

@@ -174,11 +174,6 @@ switches program = do
   texts <- mapM (\t -> C.readFile (tasks </> t </> "status")) names
   pure (sum [n | text <- texts, line <- C.lines text, Just rest <- [C.stripPrefix "voluntary_ctxt_switches:\t" line], Just (n, _) <- [C.readInt rest]])
 
-children :: ProcessID -> IO [ProcessID]
-children pid = concat <$> (tasks >>= mapM (\t -> map read . words . C.unpack <$> C.readFile ("/proc/" ++ show pid ++ "/task/" ++ t ++ "/children")))
-  where
-    tasks = pure [show pid]
-
 openFiles :: ProcessID -> IO String
 openFiles pid = C.unpack . endedOut <$> runTool "ls" ["-l", "/proc/" ++ show pid ++ "/fd"]
 

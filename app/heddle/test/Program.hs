@@ -9,6 +9,7 @@ module Program
     addressOf,
     signal,
     ends,
+    children,
 
     -- * Programs that end by themselves
     runTool,
@@ -135,6 +136,10 @@ signal program s = signalProcess s (programPid program)
 ends :: Program -> IO ExitCode
 ends program =
   timeout patience (readMVar (programExit program) <* mapM_ readMVar (programSilent program)) >>= maybe (unexpected "the program to end" "it runs on") pure
+
+-- | The processes that a process's main thread has started.
+children :: ProcessID -> IO [ProcessID]
+children pid = map read . words . C.unpack <$> C.readFile ("/proc/" ++ show pid ++ "/task/" ++ show pid ++ "/children")
 
 -- | How a program ended, and what it wrote.
 data Ended = Ended

@@ -12,6 +12,7 @@ import Heddle.Testkit.Descriptors
 import HostsTest qualified
 import ListenTest qualified
 import LogLineTest qualified
+import LogPendingTest qualified
 import LogRingTest qualified
 import LogTemplateTest qualified
 import MimeTest qualified
@@ -42,6 +43,7 @@ main = do
         ProcessTest.tests,
         CacheTest.tests,
         LogLineTest.tests,
+        LogPendingTest.tests,
         LogRingTest.tests,
         LogTemplateTest.tests,
         StaticTest.tests,

@@ -7,7 +7,8 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- Each capability formats its lines into its own ring. One thread writes all rings to the
--- file, as soon as a ring holds 64 KB or 200 ms after the first line. Lines are never split.
+-- file, as soon as a ring holds 64 KB or 200 ms after the first line. Lines are never split. The rings of a log that is a file
+-- outlive a process that is killed; see "Heddle.Serve.LogPending".
 --
 -- When the file accepts no data (a stalled disk, a pipe that nobody reads), requests wait up
 -- to one second for room in the ring. After that the log is stalled until the writer makes
@@ -35,6 +36,7 @@ import Control.Monad (unless, void, when)
 import Data.ByteString qualified as B
 import Data.ByteString.Unsafe (unsafePackCStringLen)
 import Data.Foldable (for_)
+import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, plusPtr)
 import Heddle.Gateway.Proxy (Network)
@@ -53,6 +55,7 @@ import Heddle.Serve.LogFilter (newSelection)
 import Heddle.Serve.LogFormat
 import Heddle.Serve.LogLine
 import Heddle.Serve.LogOptions
+import Heddle.Serve.LogPending
 import Heddle.Serve.LogSink
 import Heddle.Serve.LogTarget
 import System.Posix.Types (Fd)
@@ -60,6 +63,8 @@ import System.Posix.Types (Fd)
 -- | An open access log.
 data AccessLog = AccessLog
   { logRings :: ![LogRing],
+    -- | Where they are, if a file has them.
+    logPending :: !(Maybe PendingFile),
     -- | Where the writer parks.
     logWake :: !Parker,
     -- | See the @Log…@ patterns.
@@ -118,12 +123,24 @@ withAccessLog runtime opening options place report = bracket open close
     trouble = void . trySync . report
     open = do
       sink <- openSink opening (logRotation options) place
-      rings <- mapM (\_ -> newLogRing ringSize) [1 .. capabilitiesOf runtime]
-      log' <- (\wake ws again ended refused -> AccessLog rings wake ws again ended sink options refused trouble) <$> newParker runtime <*> newWords 64 <*> newParker runtime <*> newParker runtime <*> newRef Nothing
+      file <- openRings sink `onException` closeSink sink
+      rings <- maybe (mapM (\_ -> newLogRing ringSize) [1 .. capabilitiesOf runtime]) (pure . pendingRings) file
+      log' <- (\wake ws again ended refused -> AccessLog rings file wake ws again ended sink options refused trouble) <$> newParker runtime <*> newWords 64 <*> newParker runtime <*> newParker runtime <*> newRef Nothing
       _ <- fork "serve/access-log" (writer log' `finally` over log')
       log' <$ fork "serve/access-log-report" (reporter log')
+    -- What a process that was killed has left is written before the first line of this one.
+    openRings sink =
+      sinkFile sink >>= \case
+        Nothing -> pure Nothing
+        Just (fd, path) -> do
+          r <- openPending (trouble . ("access log: " ++)) path fd (rotateKeep (logRotation options)) (capabilitiesOf runtime) ringSize
+          noteFile sink
+          case r of
+            Right file -> pure (Just file)
+            Left why -> Nothing <$ trouble ("access log: " ++ why ++ "; lines that are not written yet are lost if this process is killed")
     over log' = do
       closeSink (logSink log')
+      for_ (logPending log') closePending
       atomicWrite (logWords log') LogOver 1
       Parker.unpark (logEnded log')
     close log' = uninterruptibleMask_ $ do
@@ -133,7 +150,7 @@ withAccessLog runtime opening options place report = bracket open close
       dropped <- atomicRead (logWords log') LogDropped
       left <- if ended then pure 0 else sum <$> traverse pendingBytes (logRings log')
       when (dropped > 0) (reportDropped log')
-      unless ended $ trouble ("access log: " ++ logName log' ++ " takes nothing; " ++ show left ++ " bytes of lines are not written")
+      unless ended $ trouble ("access log: " ++ logName log' ++ " takes nothing; " ++ show left ++ " bytes of lines are not written" ++ foldMap (\file -> "; they stay in " ++ pendingPath file ++ " for the next start") (logPending log'))
       Parker.unpark (logReport log')
       mapM_ (closeParker . ($ log')) [logWake, logReport, logEnded]
 
@@ -284,7 +301,7 @@ writer log' = go
       Parker.prepare parker
       again <- atomicRead ws LogReopen
       ending <- (||) <$> ((== 1) <$> atomicRead ws LogEnding) <*> Parker.isClosed parker
-      passes <- traverse (drain log') (logRings log')
+      passes <- traverse (uncurry (drain log')) (zip [0 ..] (logRings log'))
       -- What was logged before the request to reopen belongs to the old file.
       when (again == 1) (atomicWrite ws LogReopen 0 >> reopenNow log')
       case maximum passes of
@@ -314,29 +331,33 @@ data Pass = Nothing' | Wrote | More
 share :: Int
 share = 4
 
-drain :: AccessLog -> LogRing -> IO Pass
-drain log' ring = go 0
+drain :: AccessLog -> Int -> LogRing -> IO Pass
+drain log' number ring = go 0
   where
     go :: Int -> IO Pass
     go pieces
       | pieces == share = pure More
       | otherwise = do
-        n <- pending ring $ \p n -> n <$ when (n > 0) (writePiece log' p n)
+        n <- pending ring $ \p n -> n <$ when (n > 0) (ringTail ring >>= \at -> writePiece log' (noting at) p n)
         if n == 0
           then pure (if pieces == 0 then Nothing' else Wrote)
           else do
             consume ring n
+            for_ (logPending log') forgetNote
             progress <- readWord ws LogProgress
             atomicWrite ws LogProgress (progress + 1)
             stalled <- atomicRead ws LogStalled
             when (stalled == 1) (atomicWrite ws LogStalled 0)
             go (pieces + 1)
     ws = logWords log'
+    noting :: Int64 -> Int -> Int -> SinkPlace -> IO ()
+    noting at done n place = for_ (logPending log') $ \file -> note file number (at + fromIntegral done) n place
 
--- Write whole lines, or count those that the target refuses. With 'Block' they are written later.
-writePiece :: AccessLog -> Ptr Word8 -> Int -> IO ()
-writePiece log' p n = do
-  (done, failed) <- writeLines (logSink log') (\what -> logTrouble log' ("access log: " ++ what)) SeverityInfo p n
+-- Write whole lines, or count those that the target refuses. With 'Block' they are written later. The action is told before each
+-- write where in the lines it begins, and how much it is.
+writePiece :: AccessLog -> (Int -> Int -> SinkPlace -> IO ()) -> Ptr Word8 -> Int -> IO ()
+writePiece log' noting p n = do
+  (done, failed) <- writeLinesNoting (logSink log') (noting 0 n) (\what -> logTrouble log' ("access log: " ++ what)) SeverityInfo p n
   for_ failed $ \e -> do
     let rest = p `plusPtr` done
     if logFull (logOptions log') == Block
@@ -352,7 +373,7 @@ writePiece log' p n = do
         -- The lines may be wanted in another file, which has room.
         again <- atomicRead ws LogReopen
         when (again == 1) (atomicWrite ws LogReopen 0 >> reopenNow log')
-        writePiece log' rest (n - done)
+        writePiece log' (noting . (done +)) rest (n - done)
       else do
         refused <- B.count 10 <$> unsafePackCStringLen (castPtr rest, n - done)
         writeRef (logRefused log') (Just e)

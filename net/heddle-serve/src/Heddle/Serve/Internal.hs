@@ -47,6 +47,7 @@ module Heddle.Serve.Internal
     module Heddle.Serve.LogFormat,
     module Heddle.Serve.LogLine,
     module Heddle.Serve.LogOptions,
+    module Heddle.Serve.LogPending,
     module Heddle.Serve.LogSink,
     module Heddle.Serve.LogTarget,
     module Heddle.Serve.LogTemplate,
@@ -111,6 +112,7 @@ import Heddle.Serve.LogFilter
 import Heddle.Serve.LogFormat
 import Heddle.Serve.LogLine
 import Heddle.Serve.LogOptions
+import Heddle.Serve.LogPending
 import Heddle.Serve.LogSink
 import Heddle.Serve.LogTarget
 import Heddle.Serve.LogTemplate

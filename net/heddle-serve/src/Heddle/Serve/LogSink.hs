@@ -17,8 +17,12 @@ module Heddle.Serve.LogSink
     closeSink,
     reopenSink,
     writeLines,
+    writeLinesNoting,
     sinkName,
     sinkTargetOf,
+    SinkPlace (..),
+    sinkFile,
+    noteFile,
 
     -- * Rotation
     Rotation (..),
@@ -51,8 +55,9 @@ import Heddle.Serve.IsoTime (isoFromLogTime)
 import Heddle.Serve.Listen
 import Heddle.Serve.LogTarget
 import Network.Socket (Family (..), SockAddr (..), SocketType (..), close, connect, defaultProtocol, socket, withFdSocket)
+import System.IO (SeekMode (..))
 import System.Posix.Files (deviceID, fileID, fileSize, getFdStatus, getFileStatus, isRegularFile, modificationTime, rename)
-import System.Posix.IO (FdOption (CloseOnExec, NonBlockingRead), dup, setFdOption)
+import System.Posix.IO (FdOption (CloseOnExec, NonBlockingRead), dup, fdSeek, setFdOption)
 import System.Posix.Process (getProcessID)
 import System.Posix.Types (Fd)
 import System.Posix.Unistd (getSystemID, nodeName)
@@ -68,13 +73,16 @@ data LogSink = LogSink
     sinkProcess :: !(ByteString, ByteString)
   }
 
-pattern SinkSize, SinkPeriod, SinkTorn :: Int
--- The file's size, as far as this process knows.
+pattern SinkSize, SinkPeriod, SinkTorn, SinkDevice, SinkInode :: Int
+-- The file's size, as far as this process knows: where its last write ended.
 pattern SinkSize = 0
 -- The period in which the file was last written.
 pattern SinkPeriod = 1
 -- 1: the file ends in an incomplete line.
 pattern SinkTorn = 2
+-- The number of the open file's device, and its own; 0 of what is no regular file.
+pattern SinkDevice = 3
+pattern SinkInode = 4
 
 -- | When a file is replaced by a new one, and how many old ones are kept.
 data Rotation = Rotation
@@ -116,6 +124,19 @@ parseRotateAt text = case span isDigit text of
   where
     wrong = Left ("'" ++ text ++ "' is neither a size such as 100M nor a time such as 30min, 12h, 1d or 1w")
 
+-- | Where a write goes: the file's device and number, and its size, or less if another process has appended to it since this one's
+-- last write.
+data SinkPlace = SinkPlace !Int64 !Int64 !Int64
+  deriving stock (Eq, Show)
+
+-- | The open descriptor and the name of a regular file.
+sinkFile :: LogSink -> IO (Maybe (Fd, FilePath))
+sinkFile sink = case sinkTarget sink of
+  LogFile path -> do
+    inode <- readWord (sinkWords sink) SinkInode
+    if inode == 0 then pure Nothing else (\fd -> Just (fd, path)) <$> readRef (sinkFd sink)
+  _ -> pure Nothing
+
 -- | For messages.
 sinkName :: LogSink -> String
 sinkName = renderLogTarget . sinkTarget
@@ -135,7 +156,7 @@ openSink wrap rotation target = do
   fd <- case target of
     LogOutput -> pure 1
     _ -> wrap (openTarget target)
-  sink <- (\ref ws -> LogSink target rotation ref ws (C.pack (show pid), C.pack (map (\c -> if c > ' ' && c < '\DEL' then c else '-') machine))) <$> newRef fd <*> newWords 3
+  sink <- (\ref ws -> LogSink target rotation ref ws (C.pack (show pid), C.pack (map (\c -> if c > ' ' && c < '\DEL' then c else '-') machine))) <$> newRef fd <*> newWords 5
   sink <$ noteFile sink
 
 openTarget :: LogTarget -> IO Fd
@@ -177,12 +198,14 @@ reopenSink sink = unless (sinkTarget sink == LogOutput) $ do
   _ <- closeFile old
   noteFile sink
 
--- What the open file holds already: its size, and the period of its last line.
+-- | Learn what the open file holds already: its size, and the period of its last line.
 noteFile :: LogSink -> IO ()
 noteFile sink = when (isFile sink) $ do
   fd <- readRef (sinkFd sink)
   status <- trySync (getFdStatus fd)
   for_ status $ \s -> do
+    writeWord (sinkWords sink) SinkDevice (fromIntegral (deviceID s))
+    writeWord (sinkWords sink) SinkInode (if isRegularFile s then fromIntegral (fileID s) else 0)
     writeWord (sinkWords sink) SinkSize (if isRegularFile s then fromIntegral (fileSize s) else 0)
     period <- periodOf sink (if isRegularFile s && fileSize s > 0 then Just (truncate (toRational (modificationTime s))) else Nothing)
     writeWord (sinkWords sink) SinkPeriod period
@@ -207,20 +230,29 @@ periodOf sink given = case rotateAt (sinkRotation sink) of
 --
 -- [Blocks]: holds an OS thread.
 writeLines :: LogSink -> (String -> IO ()) -> Severity -> Ptr Word8 -> Int -> IO (Int, Maybe Errno)
-writeLines sink tell severity p n = case sinkTarget sink of
-  LogOutput -> toFile sink p n
-  LogFile path -> rotateFor sink tell path n >> toFile sink p n
+writeLines sink = writeLinesNoting sink (\_ -> pure ())
+
+-- | The same; the action is called before lines go to a regular file, with where they go.
+writeLinesNoting :: LogSink -> (SinkPlace -> IO ()) -> (String -> IO ()) -> Severity -> Ptr Word8 -> Int -> IO (Int, Maybe Errno)
+writeLinesNoting sink noting tell severity p n = case sinkTarget sink of
+  LogOutput -> toFile sink noting p n
+  LogFile path -> rotateFor sink tell path n >> toFile sink noting p n
   LogSyslog facility place -> prefixOf sink facility severity place >>= \prefix -> toDaemon sink prefix p n
   LogJournald _ -> toDaemon sink ("PRIORITY=" <> C.pack (show (severityNumber severity)) <> "\nSYSLOG_IDENTIFIER=heddle\nMESSAGE=") p n
 
 -- If a failure left an incomplete line in the file, the next write begins with a newline.
-toFile :: LogSink -> Ptr Word8 -> Int -> IO (Int, Maybe Errno)
-toFile sink p n = do
+toFile :: LogSink -> (SinkPlace -> IO ()) -> Ptr Word8 -> Int -> IO (Int, Maybe Errno)
+toFile sink noting p n = do
   fd <- readRef (sinkFd sink)
   torn <- readWord ws SinkTorn
   when (torn == 1) $ do
     r <- unsafeUseAsCStringLen "\n" (\(line, _) -> writeWhole fd (castPtr line) 1)
     when (r == 1) (writeWord ws SinkTorn 0)
+  inode <- readWord ws SinkInode
+  when (inode /= 0) $ do
+    device <- readWord ws SinkDevice
+    size <- readWord ws SinkSize
+    noting (SinkPlace (fromIntegral device) (fromIntegral inode) (fromIntegral size))
   let step done
         | done >= n = pure (n, Nothing)
         | otherwise = do
@@ -235,7 +267,9 @@ toFile sink p n = do
                 pure (done, Just e)
   (done, failed) <- step 0
   size <- readWord ws SinkSize
-  (done, failed) <$ writeWord ws SinkSize (size + done)
+  -- With O_APPEND the offset is where this write ended, after what other processes have appended.
+  end <- if inode /= 0 && done > 0 then trySync (fdSeek fd RelativeSeek 0) else pure (Right 0)
+  (done, failed) <$ writeWord ws SinkSize (either (const (size + done)) (\at -> if at > 0 then fromIntegral at else size + done) end)
   where
     ws = sinkWords sink
 
