@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | How much the server's memory grows with clients that sent half a head, with tunnels, and with many requests.
+-- | How much the server's memory grows with clients that sent half a head or half a body, with tunnels, and with many requests.
 module MemoryTest (tests) where
 
 import Control.Concurrent (forkIO)
@@ -40,6 +40,19 @@ tests =
             forM_ clients $ \client -> do
               sendAll client "\r\n\r\n"
               recv client 4096 >>= (@?= "HTTP/1.1 200") . B.take 12,
+      testCase "discardedBodiesKeptWorkspaces: a client that sends slowly a body that is not read costs less than 10 KB" $
+        withHome $ \program -> do
+          withClients 1 program (`requests` 8000)
+          before <- resident program
+          withClients 400 program $ \clients -> do
+            forM_ clients $ \client -> do
+              sendAll client (request <> "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabcd")
+              recv client 4096 >>= (@?= "HTTP/1.1 200") . B.take 12
+            after <- resident program
+            when (after - before > 4000) $ unexpected "at most 4,000 KB more for 400 clients" (show (after - before) ++ " KB")
+            forM_ clients $ \client -> do
+              sendAll client "efghij"
+              recv client 4096 >>= (@?= "HTTP/1.1 405") . B.take 12,
       testCase "tunnelsKeptTheirRequests: a tunnel through the proxy costs less than 25 KB, and goes on after a reload" $
         withSwitching $ \upstream -> withDirectory $ \d ->
           withProgram (["serve", d, "--cores", "1", "--proxy", "/=http://127.0.0.1:" ++ show upstream] ++ free) $ \program -> do

@@ -93,6 +93,62 @@ slow backend =
           map (`answerHeader` "connection") answers @?= [Just "close"]
         _ <- eventually "a log line with 408" (engineLogged engine) (== [408])
         pure (),
+    testCase "discardedBodiesKeptWorkspaces: a request is as it was when the workspace has been lent to others meanwhile" $ do
+      let handler request = do
+            t <- target request
+            if t == "/other"
+              then echo request
+              else do
+                _ <- setRequestHeader request "X-Added" (C.replicate 100 'x')
+                replyWithHeader request "X-Given" t
+                pure (Whole status200 [] "done")
+          piecewise client others body = forM_ (C.unpack body) $ \byte -> do
+            heard <- hearsWithin client 3000
+            heard @?= False
+            forM_ others $ \other -> do
+              say other "GET /other HTTP/1.1\r\nHost: other\r\nX-Filler: ffffffffffffffffffffffffffffffff\r\nConnection: keep-alive\r\n\r\n"
+              hearAnswer other >>= answersWith 200 "GET /other\n"
+            say client (C.singleton byte)
+          post t framing = C.concat ["POST ", t, " HTTP/1.1\r\nHost: a\r\n", framing, "\r\n\r\n"]
+          given answer = (answerBody answer, answerHeader answer "x-given", answerHeader answer "connection")
+      withEngine backend tight handler $ \engine -> do
+        withClient (engineAddress engine) $ \one -> withClient (engineAddress engine) $ \two -> withClient (engineAddress engine) $ \client -> do
+          -- Behind another request, so that the head does not stand at the input's beginning.
+          say client (get "/other" <> post "/1" "Content-Length: 6" <> "a")
+          hearAnswer client >>= answersWith 200 "GET /other\n"
+          piecewise client [one, two] "bcdef"
+          hearAnswer client >>= (@?= ("done", Just "/1", Nothing)) . given
+          say client (post "/2" "Transfer-Encoding: chunked")
+          piecewise client [one, two] "3\r\nabc\r\n0\r\n\r"
+          say client ("\n" <> post "/3" "Content-Length: 3\r\nConnection: close")
+          hearAnswer client >>= (@?= ("done", Just "/2", Nothing)) . given
+          piecewise client [one, two] "abc"
+          hearAnswer client >>= (@?= ("done", Just "/3", Just "close")) . given
+          hearEnd client
+        failuresAre engine [],
+    testCase "a faulty chunk of a body that is discarded piece by piece: 400, not the reply" $
+      withEngine backend tight (\_ -> pure (Whole status200 [] "done")) $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client "POST /1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab"
+          hearsWithin client 3000 >>= (@?= False)
+          say client "c"
+          hearsWithin client 3000 >>= (@?= False)
+          say client "!"
+          hearCodes client >>= (@?= [400]),
+    testCase "a body that trickles and is not read: 408, though each byte comes in time" $
+      withEngine backend soon (\_ -> pure (Whole status200 [] "done")) $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n"
+          trickle client "a"
+          hearCodes client >>= (@?= [408]),
+    testCase "a client that leaves in the middle of a body that is not read is no failure, and what the reply holds is released" $ do
+      released <- newEmptyMVar
+      withEngine backend tight (\_ -> pure (Segments status200 [] [] (putMVar released ()))) $ \engine -> do
+        withClient (engineAddress engine) $ \client -> do
+          say client "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc"
+          hearsWithin client 3000 >>= (@?= False)
+        patiently "the release" (takeMVar released)
+        failuresAre engine [],
     testCase "a client that does not take a reply is closed" $
       forM_ [Whole status200 [] large, Stream status200 [] (`writerPut` large)] $ \reply ->
         withEngine backend soon (\_ -> pure reply) $ \engine ->

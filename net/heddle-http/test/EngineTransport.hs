@@ -138,6 +138,11 @@ layers backend =
       withLayered backend echo $ \engine -> layered engine $ \client -> do
         forM_ (B.unpack (turned (get "/slow"))) (say client . B.singleton)
         hearTurned client "GET /slow\n" 200,
+    testCase "a body that is not read, one byte at a time" $
+      withLayered backend (\_ -> pure (Whole status200 [] "done")) $ \engine -> layered engine $ \client -> do
+        say client (turned "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\n\r\n")
+        forM_ [1 .. 30 :: Int] $ \_ -> say client (turned "b")
+        hearTurned client "done" 200,
     testCase "a body, larger than what the layer gives at once" $
       withLayered backend echo $ \engine -> layered engine $ \client -> do
         let body = C.replicate 50000 'b'

@@ -17,6 +17,7 @@ module Heddle.Http.Chunked
     ChunkState,
     newChunkState,
     resetChunkState,
+    copyChunkState,
 
     -- * Decoding
     ChunkStep (..),
@@ -34,6 +35,8 @@ import Data.Bits (unsafeShiftL, unsafeShiftR, (.|.))
 import Data.Foldable (for_)
 import Data.Primitive.ByteArray
   ( MutableByteArray,
+    copyMutableByteArray,
+    getSizeofMutableByteArray,
     newByteArray,
     readByteArray,
     setByteArray,
@@ -123,6 +126,12 @@ resetChunkState limits state = do
   set state FieldLimitBody (limitBody limits)
   set state FieldLimitExtensions (limitChunkExtensions limits)
   set state FieldLimitTrailers (limitTrailers limits)
+
+-- | @copyChunkState from to@ lets a state continue where another one is.
+--
+-- [Cost]: a copy of about 100 bytes.
+copyChunkState :: ChunkState -> ChunkState -> IO ()
+copyChunkState (ChunkState from) (ChunkState to) = getSizeofMutableByteArray from >>= copyMutableByteArray to 0 from 0
 
 -- | One step of decoding. Consumed bytes are never needed again.
 data ChunkStep

@@ -28,10 +28,7 @@ module Heddle.Http.Connection
     refuseClearText,
 
     -- * For HTTP/2
-    unsafeReply,
-    releaseReply,
     beginsWithHead,
-    plain,
   )
 where
 
@@ -141,6 +138,12 @@ lending context upgrade transport act = do
     Unfinished partial deadline -> do
       waitUntil (transportRegistration transport) Readable deadline
       lending context upgrade transport $ \next' -> takeUp (stateWork next') partial >> moreHead next' deadline
+    Discarding saved reply room deadline -> do
+      waitUntil (transportRegistration transport) Readable deadline `onException` releaseReply reply
+      lending context upgrade transport $ \next' -> discardOn next' saved reply room deadline
+    Lingering dropped deadline -> do
+      waitUntil (transportRegistration transport) Readable deadline
+      lending context upgrade transport (lingerOn deadline dropped)
     Elsewhere action -> do
       unsafeUnmask action `catchSync` \e -> case fromException e of
         Just ConnectionLost -> pure ()
@@ -156,6 +159,10 @@ data Outcome
     Idle !Deadline
   | -- | The same, with the beginning of a head.
     Unfinished !Partial !Deadline
+  | -- | The same, with a reply whose request has a body to be discarded first, at most so many bytes of it.
+    Discarding !Suspended !Reply !Int !Deadline
+  | -- | The same, with nothing but the end of the connection before it; so many bytes were dropped.
+    Lingering !Int !Deadline
   | -- | Run this, which needs no workspace, then close.
     Elsewhere !(IO ())
   | -- | Speak HTTP/2 from here on; this was received.
@@ -356,14 +363,33 @@ answer state request reply
     -- Drop what the handler left of the body before the reply: only then is it known whether
     -- the connection can be kept, and a faulty body is refused instead of answered. A stream
     -- may still read its body.
-    dropped <-
-      if unread && not (streams reply)
-        then dropBody state request `onException` releaseReply reply
-        else pure Dropped
-    case dropped of
-      Faulty failure -> releaseReply reply >> bodyFailed state failure
-      _ -> answerKnowing state request reply unread (dropped == Dropped)
+    if unread && not (mayReadBody reply)
+      then discard state request Nothing reply (settingDiscard (settingsOf state)) never
+      else answerKnowing state request reply unread True
 {-# INLINE answer #-}
+
+-- Discard what has come of a body, and answer when that was all. While more must come, the workspace is lent to others.
+discard :: ConnectionState -> Request -> Maybe Suspended -> Reply -> Int -> Deadline -> IO Outcome
+discard state request earlier reply room deadline =
+  (try (discardNow request room deadline) `onException` releaseReply reply) >>= \case
+    Right DiscardedAll -> answerKnowing state request reply True True
+    Right DiscardedEnough -> answerKnowing state request reply True False
+    Right (DiscardedSome room' deadline') -> do
+      saved <- case earlier of
+        Nothing -> suspend ws (requestBegan request)
+        Just saved -> saved <$ suspendAgain ws saved
+      pure (Discarding saved reply room' deadline')
+    Left BodyCutShort -> answerKnowing state request reply True False
+    Left failure -> releaseReply reply >> bodyFailed state failure
+  where
+    ws = stateWork state
+{-# NOINLINE discard #-}
+
+discardOn :: ConnectionState -> Suspended -> Reply -> Int -> Deadline -> IO Outcome
+discardOn state saved reply room deadline = do
+  resume (stateWork state) saved
+  bodyWaited (stateWork state)
+  discard state (requestAt state (suspendedBegan saved)) (Just saved) reply room deadline
 
 -- Answer after the body was dropped or left to a stream. The last argument says whether the
 -- connection can be kept as far as the body is concerned.
@@ -380,7 +406,7 @@ answerKnowing state request reply unread kept = do
   now <- freshNow (stateConn state)
   wanted <- get ws WorkCloses
   -- A stream may read the body. 100 Continue must precede the head of its reply.
-  when (unread && streams reply) (beforeBody state)
+  when (unread && mayReadBody reply) (beforeBody state)
   start <- get ws WorkStart
   end <- get ws WorkEnd
   let quick = case reply of Ready _ -> not unread; _ -> False
@@ -402,7 +428,7 @@ answerKnowing state request reply unread kept = do
       case reply of
         Tunnel _ action -> leave state action
         _ -> do
-          whole <- if unread && streams reply then (== Dropped) <$> dropBody state request else pure kept
+          whole <- if unread && mayReadBody reply then (== Dropped) <$> dropBody state request else pure kept
           if closes || not stays || not whole
             then flush (stateOutput state) >> (if whole then pure Over else linger state)
             else next state =<< if quick then pure now else freshNow (stateConn state)
@@ -435,7 +461,7 @@ replyInside state request reply = do
   unread <- bodyUnread request
   -- The body may be read later, but 100 Continue cannot be sent then. If it is still owed, the client
   -- is told not to send the body, unless the reply is a stream, which may read it.
-  when (unread && streams reply) (beforeBody state)
+  when (unread && mayReadBody reply) (beforeBody state)
   owed <- get ws WorkContinue
   base <- get ws WorkBase
   persistence <- persistenceOf (inputPtr ws `plusPtr` base) (workHead ws)
@@ -539,38 +565,6 @@ dropBody state request =
     Left failure -> pure (Faulty failure)
 {-# NOINLINE dropBody #-}
 
-streams :: Reply -> Bool
-streams = \case
-  Stream {} -> True
-  StreamOf {} -> True
-  -- It may read the body lazily.
-  BuiltOf {} -> True
-  -- What is left of the body is the tunnel's.
-  Tunnel {} -> True
-  _ -> False
-{-# INLINE streams #-}
-
--- | The first header of a reply that cannot be sent.
-unsafeReply :: Reply -> Maybe UnsafeHeader
-unsafeReply = \case
-  Ready _ -> Nothing
-  Whole _ h _ -> unsafeHeader h
-  Copied {} -> Nothing
-  Segments _ h _ _ -> unsafeHeader h
-  Stream _ h _ -> unsafeHeader h
-  Built _ h _ -> unsafeHeader h
-  BuiltOf _ h _ _ -> unsafeHeader h
-  StreamOf _ h _ _ -> unsafeHeader h
-  Tunnel h _ -> h >>= unsafeHeader . snd
-  Replied _ -> Nothing
-{-# INLINE unsafeReply #-}
-
--- | Release a reply that is not sent.
-releaseReply :: Reply -> IO ()
-releaseReply = \case
-  Segments _ _ _ release -> release
-  _ -> pure ()
-
 logged :: ConnectionState -> Request -> Logged -> Status -> IO ()
 logged state request what status = case contextLog (stateContext state) of
   Nothing -> pure ()
@@ -667,14 +661,6 @@ refuseClearText context registration status text = lending context (\_ _ _ -> pu
   _ <- sendReply (stateOutput state) now False MethodGet 1 Closes (plain status text)
   linger state
 
--- | A refusal.
-plain :: Status -> ByteString -> Reply
-plain status text =
-  Whole
-    status
-    [Header "Content-Type" "text/plain; charset=utf-8"]
-    (C.concat [C.pack (show (statusCode status)), " ", reasonPhrase status, "\n", text, "\n"])
-
 -- Closing while the client still sends makes the kernel answer with a reset, which may
 -- destroy the reply on its way. So shut down the sending side, read on for at most two
 -- seconds or 256 KB, then close.
@@ -683,11 +669,20 @@ linger state = do
   flush (stateOutput state)
   _ <- endWriting (stateTransport state)
   deadline <- deadlineIn (seconds 2)
-  go deadline (0 :: Int)
+  lingerOn deadline 0 state
+
+lingerOn :: Deadline -> Int -> ConnectionState -> IO Outcome
+lingerOn deadline dropped state
+  | dropped > 262144 = pure Over
+  | otherwise = do
+    n <- readNow (stateTransport state) (inputPtr ws) (inputSize ws)
+    if n > 0 then lingerOn deadline (dropped + n) state else nothing n
   where
     ws = stateWork state
-    go deadline dropped
-      | dropped > 262144 = pure Over
-      | otherwise = do
-        n <- readUntil (stateTransport state) (inputPtr ws) (inputSize ws) deadline
-        if n > 0 then go deadline (dropped + n) else pure Over
+    nothing n
+      | Errno (negate n) == EINTR = lingerOn deadline dropped state
+      | n < 0 && Errno (negate n) == EAGAIN = do
+        forgetHangUp (stateConn state)
+        late <- deadlineOver (stateConn state) deadline
+        pure (if late then Over else Lingering dropped deadline)
+      | otherwise = pure Over

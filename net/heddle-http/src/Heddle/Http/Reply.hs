@@ -21,6 +21,10 @@ module Heddle.Http.Reply
     segmentLength,
     Lines (..),
     replyStatus,
+    plain,
+    mayReadBody,
+    unsafeReply,
+    releaseReply,
 
     -- * Streams
     Writer (..),
@@ -178,6 +182,47 @@ replyStatus = \case
   StreamOf s _ _ _ -> s
   Tunnel h _ -> maybe status101 fst h
   Replied s -> s
+
+-- | A refusal.
+plain :: Status -> ByteString -> Reply
+plain status text =
+  Whole
+    status
+    [Header "Content-Type" "text/plain; charset=utf-8"]
+    (C.concat [C.pack (show (statusCode status)), " ", reasonPhrase status, "\n", text, "\n"])
+
+-- | Whether a reply's action may read the request's body.
+mayReadBody :: Reply -> Bool
+mayReadBody = \case
+  Stream {} -> True
+  StreamOf {} -> True
+  -- It may read the body lazily.
+  BuiltOf {} -> True
+  -- What is left of the body is the tunnel's.
+  Tunnel {} -> True
+  _ -> False
+{-# INLINE mayReadBody #-}
+
+-- | The first header of a reply that cannot be sent.
+unsafeReply :: Reply -> Maybe UnsafeHeader
+unsafeReply = \case
+  Ready _ -> Nothing
+  Whole _ h _ -> unsafeHeader h
+  Copied {} -> Nothing
+  Segments _ h _ _ -> unsafeHeader h
+  Stream _ h _ -> unsafeHeader h
+  Built _ h _ -> unsafeHeader h
+  BuiltOf _ h _ _ -> unsafeHeader h
+  StreamOf _ h _ _ -> unsafeHeader h
+  Tunnel h _ -> h >>= unsafeHeader . snd
+  Replied _ -> Nothing
+{-# INLINE unsafeReply #-}
+
+-- | Release a reply that is not sent.
+releaseReply :: Reply -> IO ()
+releaseReply = \case
+  Segments _ _ _ release -> release
+  _ -> pure ()
 
 -- | Where a stream's content goes. Each action throws when the connection is lost.
 data Writer = Writer

@@ -1,3 +1,4 @@
+{-# LANGUAGE MultiWayIf #-}
 {-# LANGUAGE PatternSynonyms #-}
 
 -- |
@@ -62,6 +63,8 @@ module Heddle.Http.Request
     bodyUnread,
     withBodyPiece,
     discardBody,
+    Discarded (..),
+    discardNow,
     startBody,
     failing,
     bodyWindow,
@@ -94,10 +97,11 @@ import Heddle.Http.Reply (Header (..), Reply, unsafeHeader)
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
-import Heddle.IO.Registration (Registration, registrationPeer, pattern TimedOutCode)
-import Heddle.IO.Transport (LayerFacts, Transport (..), holdsInput, isLayered, layerFacts, readUntil, transportRegistration)
+import Heddle.IO.Registration (Registration, forgetHangUp, hungUp, registrationPeer, pattern TimedOutCode)
+import Heddle.IO.Transport (LayerFacts, Transport (..), holdsInput, isLayered, layerFacts, readNow, readUntil, transportRegistration)
 import Heddle.Prim.Atomic (readRef, writeRef)
-import Heddle.Prim.Clock (Deadline (..), Nanos (..), after, milliseconds, monotonicNow, seconds)
+import Heddle.Prim.Clock (Deadline (..), Nanos (..), after, milliseconds, monotonicNow, never, seconds)
+import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
 import Heddle.Prim.Exception (Exception (..), throwIO)
 
 -- | One request.
@@ -469,6 +473,54 @@ discardBody request most = do
         n <- bodyStep request (\_ n -> pure n)
         if n == 0 then pure True else go (room - n)
 
+-- | How far 'discardNow' has come.
+data Discarded
+  = -- | The body's end was reached.
+    DiscardedAll
+  | -- | There is more than may be discarded.
+    DiscardedEnough
+  | -- | More must come by this time; so many bytes may still be discarded then.
+    DiscardedSome !Int !Deadline
+
+-- | 'discardBody' as far as it goes without waiting for the client, which may be called again with the room that is left and
+-- the deadline of the wait; 'never' at first. Gathered output is sent before there is something to wait for.
+--
+-- [Cost]: a system call for each piece; none after a receive that took all there was.
+-- [Blocks]: never, unless gathered output must be sent.
+-- [Throws]: 'BodyError'.
+discardNow :: Request -> Int -> Deadline -> IO Discarded
+discardNow request most until' = do
+  owed <- get ws WorkContinue
+  left <- get ws WorkLeft
+  start <- get ws WorkStart
+  end <- get ws WorkEnd
+  if
+      | left == 0 -> pure DiscardedAll
+      | owed /= 0 || left > most -> pure DiscardedEnough
+      -- Most are there as a whole, and cost no closure.
+      | left > 0 && left <= end - start -> DiscardedAll <$ (set ws WorkStart (start + left) >> set ws WorkLeft 0)
+      | otherwise -> discardPieces request most until'
+  where
+    ws = requestWork request
+
+discardPieces :: Request -> Int -> Deadline -> IO Discarded
+discardPieces request most until' = get ws WorkBodyGot >>= \before -> go before most
+  where
+    ws = requestWork request
+    go before room
+      | room < 0 = pure DiscardedEnough
+      | otherwise =
+        bodyStepOr (\further -> fillNow request >>= \filled -> if filled then further else pure (-1)) request (\_ n -> pure n) >>= \case
+          0 -> pure DiscardedAll
+          -1 -> do
+            requestFlush request
+            got <- get ws WorkBodyGot
+            -- A wait that brought nothing continues with its deadline.
+            (now, deadline) <- if got == before && until' /= never then (\now -> (now, until')) <$> monotonicNow else bodyWindow (settingBodyPace (requestSettings request)) ws
+            if now >= deadline then failing request BodyTooSlow else pure (DiscardedSome room deadline)
+          n -> go before (room - n)
+{-# NOINLINE discardPieces #-}
+
 class Piece a where
   noPiece :: a
 
@@ -482,7 +534,11 @@ instance Piece Int where
   noPiece = 0
 
 bodyStep :: Piece a => Request -> (Ptr Word8 -> Int -> IO a) -> IO a
-bodyStep request use = do
+bodyStep request = bodyStepOr (fill request >>) request
+
+-- The same with an action that receives more and goes on, or does something else.
+bodyStepOr :: Piece a => (IO a -> IO a) -> Request -> (Ptr Word8 -> Int -> IO a) -> IO a
+bodyStepOr filling request use = do
   left <- get ws WorkLeft
   case left of
     0 -> pure noPiece
@@ -496,7 +552,7 @@ bodyStep request use = do
       start <- get ws WorkStart
       end <- get ws WorkEnd
       if start == end
-        then fill request >> sized left
+        then filling (sized left)
         else do
           let n = min left (end - start)
           set ws WorkStart (start + n)
@@ -506,7 +562,7 @@ bodyStep request use = do
       start <- get ws WorkStart
       end <- get ws WorkEnd
       chunkNext (workChunks ws) (inputPtr ws `plusPtr` start) (end - start) >>= \case
-        ChunkMore used -> set ws WorkStart (start + used) >> fill request >> chunked
+        ChunkMore used -> set ws WorkStart (start + used) >> filling chunked
         ChunkData offset n -> do
           set ws WorkStart (start + offset + n)
           use (inputPtr ws `plusPtr` (start + offset)) n
@@ -529,6 +585,7 @@ bodyStep request use = do
         then use (inputPtr ws `plusPtr` end) n
         else -- Less than was announced.
           if left < -3 then failing request BodyCutShort else pure noPiece
+{-# INLINE bodyStepOr #-}
 
 -- | Throw a failure to read the body. The mark stops the engine from answering the error again if the
 -- handler catches it.
@@ -579,6 +636,31 @@ fill request = do
     else if r == TimedOutCode && soon < deadline then fill request else failing request (if r == TimedOutCode then BodyTooSlow else BodyCutShort)
   where
     ws = requestWork request
+
+-- Receive more of the body if there is any; 'False' when it must be waited for.
+fillNow :: Request -> IO Bool
+fillNow request = do
+  short <- get ws WorkShort
+  hung <- hungUp (requestConn request)
+  if short == 1 && not hung then pure False else makeRoom ws >> receive
+  where
+    ws = requestWork request
+    receive = do
+      end <- get ws WorkEnd
+      let room = inputSize ws - end
+      r <- readNow (requestTransport request) (inputPtr ws `plusPtr` end) room
+      if r > 0
+        then do
+          set ws WorkEnd (end + r)
+          got <- get ws WorkBodyGot
+          set ws WorkBodyGot (got + r)
+          noteShort (requestTransport request) ws r room
+          pure True
+        else case Errno (negate r) of
+          EINTR -> receive
+          -- Hung up, yet nothing to read: the next wait must not return at once.
+          EAGAIN -> False <$ forgetHangUp (requestConn request)
+          _ -> failing request BodyCutShort
 
 -- | @noteShort transport workspace count room@ notes, after a read of @count@ bytes, whether it took
 -- all that there was: then waiting for the socket misses nothing.

@@ -6,7 +6,8 @@
 -- Stability   : internal, exempt from the version policy
 --
 -- Input and output buffer, head table, chunk decoder and a few counters, borrowed from a pool
--- of the capability. A connection that idles, or waits for the rest of a head, has none.
+-- of the capability. A connection that idles, or waits for the rest of a head or of a body that
+-- is to be discarded, has none.
 --
 -- Invariant: unread input lies from 'WorkStart' to 'WorkEnd'; the head being served begins
 -- at 'WorkBase', before it.
@@ -28,6 +29,11 @@ module Heddle.Http.Workspace
     Partial,
     putAway,
     takeUp,
+    Suspended,
+    suspendedBegan,
+    suspend,
+    suspendAgain,
+    resume,
 
     -- * Counters
     pattern WorkStart,
@@ -61,16 +67,18 @@ module Heddle.Http.Workspace
   )
 where
 
+import Control.Monad (when)
 import Data.Bits (unsafeShiftR, (.&.))
 import Data.ByteString (ByteString)
+import Data.Foldable (for_)
 import Data.Primitive.PrimArray (PrimArray, copyPrimArrayToPtr, newPrimArray, sizeofPrimArray, unsafeFreezePrimArray)
 import Data.Primitive.Ptr (copyPtrToMutablePrimArray)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, plusPtr)
-import Heddle.Http.Chunked (ChunkState, newChunkState)
-import Heddle.Http.Head (HeadTable, SavedHead, newHeadTable, restoreHead, saveHead)
+import Heddle.Http.Chunked (ChunkState, copyChunkState, newChunkState)
+import Heddle.Http.Head (HeadTable, SavedHead, headLength, newHeadTable, restoreHead, saveHead, shiftHeaders)
 import Heddle.Http.Parse (Limits (..))
-import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readWord, writeWord)
+import Heddle.Prim.Atomic (Ref, Words, newRef, newWords, readRef, readWord, writeRef, writeWord)
 import Heddle.Prim.Buffer (Buffer, bufferPtr, bufferSize, newBuffer)
 import Heddle.Prim.Clock (Deadline)
 
@@ -107,7 +115,7 @@ newWorkspace limits =
     -- Some more may be added after the parser has counted them.
     <*> newHeadTable (limitHeaders limits + 8)
     <*> newChunkState
-    <*> newWords 22
+    <*> newWords workWordCount
     <*> newRef NoSource
     <*> newRef []
 
@@ -179,8 +187,75 @@ takeUp ws (Partial bytes head' first) = do
   set ws WorkEnd size
   set ws WorkUsed 0
   set ws WorkBurst 0
+  set ws WorkShort 0
   set ws WorkFirst first
   set ws WorkNotes 0
+
+-- | A request whose handler has replied, with nothing in the input or the output: it needs no workspace while
+-- it waits.
+data Suspended = Suspended
+  { -- | Its head, and the headers that were added to it.
+    suspendedBytes :: !(PrimArray Word8),
+    suspendedHead :: !SavedHead,
+    suspendedWords :: !Words,
+    suspendedChunks :: !ChunkState,
+    suspendedHeaders :: ![(ByteString, ByteString)],
+    -- | When its head was complete.
+    suspendedBegan :: !Deadline
+  }
+
+-- | Copy a request that began at this time out of a workspace.
+--
+-- [Cost]: its head's bytes, and about 800.
+suspend :: Workspace -> Deadline -> IO Suspended
+suspend ws began = do
+  size <- headLength (workHead ws)
+  base <- get ws WorkBase
+  added <- addedBytes ws
+  -- As if the head stood at the beginning of the input, where it will.
+  when (added > 0) (shiftHeaders (workHead ws) (inputSize ws - base) base)
+  bytes <- newPrimArray (size + added)
+  copyPtrToMutablePrimArray bytes 0 (inputPtr ws `plusPtr` base) size
+  copyPtrToMutablePrimArray bytes size (inputPtr ws `plusPtr` inputSize ws) added
+  set ws WorkBase 0
+  set ws WorkStart size
+  set ws WorkEnd size
+  saved <- Suspended <$> unsafeFreezePrimArray bytes <*> saveHead (workHead ws) <*> newWords workWordCount <*> newChunkState <*> noted <*> pure began
+  suspendAgain ws saved
+  pure saved
+  where
+    -- Not those of an earlier request.
+    noted = isNoted ws NoteReply >>= \with -> if with then readRef (workHeaders ws) else pure []
+
+-- | The same for a request that was resumed: only its counters have changed.
+--
+-- [Cost]: a copy of 300 bytes; nothing allocated.
+suspendAgain :: Workspace -> Suspended -> IO ()
+suspendAgain ws saved = do
+  copyWords (workWords ws) (suspendedWords saved)
+  copyChunkState (workChunks ws) (suspendedChunks saved)
+
+-- | Restore a request into a workspace; its previous content is overwritten.
+--
+-- [Cost]: that of 'suspend'; nothing allocated.
+resume :: Workspace -> Suspended -> IO ()
+resume ws saved = do
+  copyWords (suspendedWords saved) (workWords ws)
+  size <- get ws WorkEnd
+  added <- addedBytes ws
+  copyPrimArrayToPtr (inputPtr ws) (suspendedBytes saved) 0 size
+  copyPrimArrayToPtr (inputPtr ws `plusPtr` inputSize ws) (suspendedBytes saved) size added
+  restoreHead (workHead ws) (suspendedHead saved)
+  copyChunkState (suspendedChunks saved) (workChunks ws)
+  writeRef (workHeaders ws) (suspendedHeaders saved)
+  -- More may have come since.
+  set ws WorkShort 0
+
+copyWords :: Words -> Words -> IO ()
+copyWords from to = for_ [0 .. workWordCount - 1] $ \i -> readWord from i >>= writeWord to i
+
+workWordCount :: Int
+workWordCount = 22
 
 -- | Where unread input begins.
 pattern WorkStart :: Int
