@@ -507,7 +507,27 @@ costTests =
           let count name = length (filter ((name <> "(") `B.isInfixOf`) ls)
               sent = count "sendto"
           -- Once a second the file and its sibling are looked at.
-          assertBool (show (sent, count "recvfrom", count "openat2")) (count "recvfrom" <= sent + 5 && count "openat2" <= 60)
+          assertBool (show (sent, count "recvfrom", count "openat2")) (count "recvfrom" <= sent + 5 && count "openat2" <= 60),
+    testCase "aTrickledByteCostTwoReceives: a byte of a slow head, or of a body that is not read, is one" $
+      withDirectory $ \d -> do
+        site d
+        withProgram (["serve", d, "--cores", "1"] ++ free) $ \program -> withClient (addressOf program) $ \client -> do
+          let ask = say client "GET / HTTP/1.1\r\nHost: a\r\n\r\n" >> hearAnswer client >>= \answer -> answerCode answer @?= 200
+              receives = length . filter ("recvfrom(" `B.isInfixOf`) <$> traced d
+              slowly bytes = forM_ (map C.singleton (C.unpack bytes)) $ \byte -> do
+                say client byte
+                -- Bytes that come together only make fewer receives.
+                hearsWithin client 10000
+          result <- newEmptyMVar
+          _ <- forkIO (try (runTool "timeout" ["-s", "INT", "5", "strace", "-f", "-o", d </> "trace", "-e", "trace=recvfrom", "-p", show (programPid program)]) >>= putMVar result)
+          _ <- eventually "strace to be attached" (ask >> traced d) (any ("recvfrom(" `B.isInfixOf`))
+          before <- receives
+          slowly "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\n\r\n"
+          slowly (C.replicate 40 'x')
+          hearAnswer client >>= \answer -> answerCode answer @?= 405
+          _ <- readMVar result >>= either (\e -> unexpected "strace to run" (show (e :: SomeException))) pure
+          after <- receives
+          assertBool (show (after - before)) (after - before <= 88 + 3)
   ]
   where
     traced d = do

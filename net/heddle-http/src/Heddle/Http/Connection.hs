@@ -271,6 +271,7 @@ moreHead state deadline = do
     set ws WorkBase 0
     set ws WorkEnd (end - base)
   end' <- get ws WorkEnd
+  short <- get ws WorkShort
   let room = size - end'
       receive = do
         n <- readNow (stateTransport state) (inputPtr ws `plusPtr` end') room
@@ -283,16 +284,19 @@ moreHead state deadline = do
       nothing n
         | Errno (negate n) == EINTR = receive
         | n < 0 && Errno (negate n) == EAGAIN = do
-          late <- deadlineOver registration deadline
           -- The peer hung up but there is nothing to read: without this the next wait would
           -- return at once.
           hung <- hungUp registration
           when hung (forgetHangUp registration)
-          if late
-            then refuse state LoggedGarbage status408 "The request did not arrive in time."
-            else (`Unfinished` deadline) <$> putAway ws
+          await
         | otherwise = pure Over
-  receive
+      await = do
+        late <- deadlineOver registration deadline
+        if late
+          then refuse state LoggedGarbage status408 "The request did not arrive in time."
+          else (`Unfinished` deadline) <$> putAway ws
+  -- After a receive that took all there was, another one would find nothing.
+  hungUp registration >>= \hung -> if short == 1 && not hung then await else receive
 
 -- The head is complete: decide, call the handler, answer.
 serveRequest :: ConnectionState -> IO Outcome
