@@ -35,6 +35,7 @@ tests =
       testCase "prefixesSpeltOtherwiseWereTwoRoutes: the command line's replaces the file's" respelt,
       testCase "rewritesToNoPathWereAccepted: a target within the site begins with a slash" relative,
       testCase "explainedErrorsHadNoHeaders: errors get the rules for the path of the request" explainedErrors,
+      testCase "serversOutsideHttpWereUntranslated: nginx's files of sites-enabled" sitesEnabled,
       testCase "protectedLocationsWereOpen: nginx's rules without a counterpart close what they protect" protected,
       testCase "explain: hosts, routes, files, headers and their lines" explained,
       testCase "Mighttpd's files" mighttpd,
@@ -302,6 +303,16 @@ explainedErrors = withDirectory $ \d -> do
   ends "GET /a/" ["header: Cache-Control: max-age=1 [D/site.yaml:3]", "header: X-All: z [D/site.yaml:2]", "header: X-A: 1 [D/site.yaml:2]"]
   ends "GET /.x.php" ["status: 404 (a name begins with a dot)", "header: X-All: z [D/site.yaml:2]"]
   ends "GET /a/none" ["status: 404 (no such file)", "header: X-All: z [D/site.yaml:2]", "header: X-A: 1 [D/site.yaml:2]"]
+
+-- A file of sites-enabled has no http block around it.
+sitesEnabled :: Assertion
+sitesEnabled = do
+  let site = "upstream app { server 127.0.0.1:3000; }\nserver {\n  listen 80;\n  server_name a.example;\n  root /srv;\n  location /p/ { proxy_pass http://app; }\n}\n"
+      parts = fmap (\i -> (importedText i, map renderProblem (importedLeft i))) . importNginx "example"
+  parts site @?= parts ("http { " ++ site ++ "}\n")
+  case parts site of
+    Right (yaml, []) -> assertBool (T.unpack yaml) (all (`T.isInfixOf` yaml) ["a.example", "/p:", "http://127.0.0.1:3000/p"])
+    other -> assertFailure (show other)
 
 protected :: Assertion
 protected = do

@@ -95,8 +95,12 @@ importNginx :: FilePath -> String -> Either Problem Imported
 importNginx file text = translated <$> parseNginx file text
   where
     translated directives =
-      let Translation keys problems = foldMap (topOf file) directives
+      let Translation keys problems = if any isInHttp directives then httpOf file directives else foldMap (topOf file) directives
        in Imported (YamlMap (merged keys)) problems
+    -- A file that the http block includes, such as those of sites-enabled.
+    isInHttp d = case directiveWords d of
+      name : _ -> name `elem` ["server", "upstream"]
+      [] -> False
 
 -- What needs no key: the server does so anyway, or has no such thing.
 needless :: [String]
