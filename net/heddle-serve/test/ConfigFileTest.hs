@@ -36,6 +36,7 @@ tests =
       testCase "rewritesToNoPathWereAccepted: a target within the site begins with a slash" relative,
       testCase "explainedErrorsHadNoHeaders: errors get the rules for the path of the request" explainedErrors,
       testCase "serversOutsideHttpWereUntranslated: nginx's files of sites-enabled" sitesEnabled,
+      testCase "spareServersWereAsked: nginx's spare servers, names with a wildcard, and two Cache-Controls" sideServers,
       testCase "protectedLocationsWereOpen: nginx's rules without a counterpart close what they protect" protected,
       testCase "explain: hosts, routes, files, headers and their lines" explained,
       testCase "Mighttpd's files" mighttpd,
@@ -314,12 +315,22 @@ sitesEnabled = do
     Right (yaml, []) -> assertBool (T.unpack yaml) (all (`T.isInfixOf` yaml) ["a.example", "/p:", "http://127.0.0.1:3000/p"])
     other -> assertFailure (show other)
 
+sideServers :: Assertion
+sideServers = do
+  let (yaml, problems) = translationOf "http {\n upstream app { server a:1; server b:1 backup; server c:1 down; }\n server { server_name .example.org ~^x www.*;\n location /s/ { expires 1d; add_header Cache-Control public; alias /s; }\n location /p { proxy_pass http://app; }\n }\n}\n"
+  problems @?= ["n.conf:3:1: not translated: server_name ~^x", "n.conf:3:1: not translated: server_name www.*", "n.conf:2:1: not translated: server b:1 backup", "n.conf:2:1: not translated: server c:1 down"]
+  forM_ ["names: [example.org, \"*.example.org\"]\n", "proxy: \"http://a:1/p\"\n", "\"/s/**\": \"max-age=86400, public\"\n"] $ \part -> assertBool yaml (part `isInfixOf` yaml)
+
+-- The text, and what was left out.
+translationOf :: String -> (String, [String])
+translationOf text = case importNginx "n.conf" text of
+  Left problem -> (renderProblem problem, [])
+  Right imported -> (T.unpack (importedText imported), map renderProblem (importedLeft imported))
+
 protected :: Assertion
 protected = do
   let server body = "http {\n server {\n server_name a.example;\n root /srv;\n" ++ body ++ " }\n}\n"
-      routes body = case importNginx "n.conf" (server body) of
-        Left problem -> (renderProblem problem, [])
-        Right imported -> (T.unpack (importedText imported), map renderProblem (importedLeft imported))
+      routes = translationOf . server
   forM_ ["auth_basic x; auth_basic_user_file users;", "allow 10.0.0.0/8; deny all;", "internal;", "auth_request /auth;", "deny 192.0.2.1;"] $ \rules -> do
     let (yaml, problems) = routes ("location /admin { " ++ rules ++ " alias /srv/admin; }\n")
     assertBool yaml ("      /admin:\n        respond: 403\n" `isInfixOf` yaml)

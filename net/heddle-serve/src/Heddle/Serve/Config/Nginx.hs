@@ -16,7 +16,7 @@ module Heddle.Serve.Config.Nginx
 where
 
 import Data.Char (isAlphaNum, isDigit, isSpace, toLower)
-import Data.List (intercalate, isPrefixOf, isSuffixOf, nub, partition, stripPrefix)
+import Data.List (intercalate, isInfixOf, isPrefixOf, isSuffixOf, nub, partition, stripPrefix)
 import Data.Maybe (fromMaybe, isJust, listToMaybe, mapMaybe)
 import Heddle.Serve.Config.Import
 import Heddle.Serve.Config.Tree
@@ -182,8 +182,19 @@ httpOf file directives = foldMap general [d | d <- others, take 1 (directiveWord
        in (Translation lifted problems <> foldMap (\(key, _) -> noted file (directiveLine server) ("'" ++ key ++ "' of this server holds for all hosts now")) lifted, keys)
     ofAllHosts = ["access-log", "log-format", "error-log", "error-level", "idle", "max-body", "time-outs", "hsts", "trusted-proxy"]
 
+-- Without expressions and wildcards at the end, which a host has not.
 namesOf :: Directive -> [String]
-namesOf server = nub (concat [filter (`notElem` ["_", ""]) names | Directive _ ("server_name" : names) _ <- directiveBlock server])
+namesOf server = nub (concatMap expanded (filter (not . isPattern) (givenNames server)))
+  where
+    expanded name = case name of
+      '.' : domain -> [domain, "*." ++ domain]
+      _ -> [name]
+
+givenNames :: Directive -> [String]
+givenNames server = concat [filter (`notElem` ["_", ""]) names | Directive _ ("server_name" : names) _ <- directiveBlock server]
+
+isPattern :: String -> Bool
+isPattern name = "~" `isPrefixOf` name || ".*" `isSuffixOf` name
 
 listensOf :: Directive -> [[String]]
 listensOf server = case [arguments | Directive _ ("listen" : arguments) _ <- directiveBlock server] of
@@ -221,7 +232,7 @@ redirectsHttps server = not (any isSecure (listensOf server)) && all plain rest 
 
 hostOf :: Around -> [String] -> Bool -> Directive -> Translation
 hostOf around covered first server =
-  named <> (if any (`elem` covered) names then says "redirect-https" (YamlText "yes") else none) <> foldMap one (directiveBlock server)
+  named <> (if any (`elem` covered) names then says "redirect-https" (YamlText "yes") else none) <> foldMap one (joinedCache (directiveBlock server))
   where
     file = aroundFile around
     names = namesOf server
@@ -234,7 +245,7 @@ hostOf around covered first server =
     fallbacks = [(name, directiveBlock d) | d <- directiveBlock server, ["location", name@('@' : _)] <- [directiveWords d]]
     one d = case directiveWords d of
       "listen" : _ -> none
-      "server_name" : _ -> none
+      "server_name" : given -> foldMap (\name -> left file (directiveLine d) ("server_name " ++ name)) (filter isPattern given)
       ["location", '@' : _] -> none
       "location" : pattern' -> locationOf around root fallbacks d pattern'
       "return" : arguments -> returned file d "/" arguments
@@ -281,7 +292,7 @@ locationOf around root fallbacks d pattern' = case pattern' of
   _ -> untranslated file d
   where
     file = aroundFile around
-    inner = directiveBlock d
+    inner = joinedCache (directiveBlock d)
     bare prefix = if length prefix > 1 && "/" `isSuffixOf` prefix then init prefix else prefix
     forwards = or [take 1 (directiveWords i) `elem` [["fastcgi_pass"], ["proxy_pass"], ["scgi_pass"]] | i <- inner]
     refuses = or [i == ["deny", "all"] || take 1 i == ["return"] | i <- map directiveWords inner]
@@ -346,6 +357,17 @@ splitOn c text = case break (== c) text of
   (one, _ : rest) -> one : splitOn c rest
   (one, []) -> [one]
 
+-- nginx sends both headers where a block has expires and a Cache-Control of its own.
+joinedCache :: [Directive] -> [Directive]
+joinedCache block = case [value | Directive _ ["expires", time] _ <- block, Just value <- [expiresOf time]] of
+  age : _ | any ((== ["add_header", "Cache-Control"]) . take 2 . directiveWords) block -> concatMap (with age) block
+  _ -> block
+  where
+    with age d = case directiveWords d of
+      ["expires", _] -> []
+      "add_header" : "Cache-Control" : value : more -> [d {directiveWords = "add_header" : "Cache-Control" : (if "max-age" `isInfixOf` value then value else age ++ ", " ++ value) : more}]
+      _ -> [d]
+
 expiresOf :: String -> Maybe String
 expiresOf = \case
   "max" -> Just "max-age=315360000"
@@ -375,7 +397,7 @@ proxied around d prefix url = case [(scheme, drop (length scheme) url) | scheme 
           url' server = if "unix:" `isPrefixOf` server then server ++ (if null below then "" else ":" ++ below) else scheme ++ server ++ below
           one = case lookup name (aroundUpstreams around) of
             Nothing -> says' [url' name]
-            Just members -> says' [url' server ++ maybe "" ('*' :) (valueOf "weight=" options) | Directive _ ("server" : server : options) _ <- members] <> foldMap (member . directiveWords) [m | m <- members, take 1 (directiveWords m) /= ["server"]] <> foldMap odd' members
+            Just members -> says' [url' server ++ maybe "" ('*' :) (valueOf "weight=" options) | m@(Directive _ ("server" : server : options) _) <- members, not (spare m)] <> foldMap (member . directiveWords) [m | m <- members, take 1 (directiveWords m) /= ["server"]] <> foldMap odd' members
        in one
   _ -> untranslated (aroundFile around) d
   where
@@ -386,9 +408,9 @@ proxied around d prefix url = case [(scheme, drop (length scheme) url) | scheme 
       "keepalive" : _ -> none
       "zone" : _ -> none
       other -> left (aroundFile around) (directiveLine d) (unwords other ++ " of the servers behind")
-    odd' m = case directiveWords m of
-      "server" : server : options | not (null [() | option <- options, option `elem` ["backup", "down"]]) -> left (aroundFile around) (directiveLine m) (unwords ("server" : server : options))
-      _ -> none
+    -- One that nginx asks only if all others are down, or never.
+    spare m = take 1 (directiveWords m) == ["server"] && any (`elem` ["backup", "down"]) (directiveWords m)
+    odd' m = if spare m then left (aroundFile around) (directiveLine m) (unwords (directiveWords m)) else none
 
 -- Directives that http, servers and locations for / may have.
 commonOf :: Around -> Directive -> Translation
