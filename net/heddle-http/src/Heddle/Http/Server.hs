@@ -281,8 +281,9 @@ drainUntil :: Server -> Deadline -> IO Bool
 drainUntil server deadline = do
   services <- readRef (serverServices server)
   let ended time = and <$> traverse (`awaitDrainedUntil` time) services
-  traverse_ stopAccepting services
+  -- First, so that no reply after the last accepted connection keeps its own open.
   atomicWrite (serverDraining server) 0 1
+  traverse_ stopAccepting services
   grace <- deadlineIn (serverGrace server)
   early <- ended (min grace deadline)
   if early
