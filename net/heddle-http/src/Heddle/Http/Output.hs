@@ -58,7 +58,7 @@ import Heddle.Http.Workspace
 import Heddle.IO.Registration (closeRegistration)
 import Heddle.IO.Transport
 import Heddle.Prim.Atomic (Ref, newRef, readRef, readWord, writeRef, writeWord)
-import Heddle.Prim.Buffer (Buffer, keepAlive, newBuffer, withBuffer)
+import Heddle.Prim.Buffer (bufferPtr, keepAlive, newBuffer, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import Heddle.Prim.Exception (finally, mask_, onException, throwIO, try, unsafeUnmask)
 
@@ -349,12 +349,13 @@ placeHead out now room writeTo = do
   _ <- currentSecond (outputDate out) now
   used <- get ws WorkUsed
   when (room > outputSize ws - used) (flush out)
-  if room > outputSize ws
-    then largeHead out room writeTo
-    else do
-      start <- get ws WorkUsed
-      end <- writeTo (outputPtr ws `plusPtr` start)
-      set ws WorkUsed (end `minusPtr` outputPtr ws)
+  -- There is one call of the action, which would otherwise be a closure for every reply.
+  large <- if room > outputSize ws then Just <$> newBuffer room else pure Nothing
+  start <- get ws WorkUsed
+  end <- writeTo (maybe (outputPtr ws `plusPtr` start) bufferPtr large)
+  case large of
+    Nothing -> set ws WorkUsed (end `minusPtr` outputPtr ws)
+    Just buffer -> withBuffer buffer (\p -> sendPaced out p (end `minusPtr` p))
   where
     ws = outputWork out
 {-# INLINE placeHead #-}
@@ -394,13 +395,17 @@ headBound out status headers extra =
 
 -- | Write a head with the date's text as it is, and return the address after it.
 writeHeadTo :: Output -> Ptr Word8 -> Status -> [Header] -> Maybe Int -> ByteString -> IO (Ptr Word8)
-writeHeadTo out p status headers len extra =
-  pokeHead p (settingServerName (outputSettings out)) status headers len (connectionLines out extra) >>= dated out
+writeHeadTo out p status headers len extra = pokeHead p server status headers len lines' >>= dated out
+  where
+    !server = settingServerName (outputSettings out)
+    !lines' = connectionLines out extra
 
 -- The same with lines that an action writes; see 'pokeHeadWith'.
 writeHeadWith :: Output -> Ptr Word8 -> Status -> Bool -> Bool -> (Ptr Word8 -> IO (Ptr Word8)) -> Maybe Int -> ByteString -> IO (Ptr Word8)
-writeHeadWith out p status hasDate hasServer fields len extra =
-  pokeHeadWith p (settingServerName (outputSettings out)) status hasDate hasServer fields len (connectionLines out extra) >>= dated out
+writeHeadWith out p status hasDate hasServer fields len extra = pokeHeadWith p server status hasDate hasServer fields len lines' >>= dated out
+  where
+    !server = settingServerName (outputSettings out)
+    !lines' = connectionLines out extra
 
 -- These lines, and those that all replies on the connection have.
 connectionLines :: Output -> ByteString -> ByteString
@@ -411,15 +416,6 @@ dated :: Output -> (Ptr Word8, Ptr Word8) -> IO (Ptr Word8)
 dated out (dateAt, end) = do
   unless (dateAt == nullPtr) (void (dateText (outputDate out) >>= pokeBytes dateAt))
   pure end
-
--- A head that the output has no room for.
-largeHead :: Output -> Int -> (Ptr Word8 -> IO (Ptr Word8)) -> IO ()
-largeHead out room writeTo = do
-  buffer <- newBuffer room :: IO Buffer
-  withBuffer buffer $ \p -> do
-    end <- writeTo p
-    sendPaced out p (end `minusPtr` p)
-{-# NOINLINE largeHead #-}
 
 -- | Add bytes to the output; what does not fit is sent.
 --

@@ -345,13 +345,14 @@ headRoom server status = go (256 + B.length server + B.length (reasonPhrase stat
 -- address is null. The length is announced when given; extra header lines (each with its CRLF) go
 -- last.
 pokeHead :: Ptr Word8 -> ByteString -> Status -> [Header] -> Maybe Int -> ByteString -> IO (Ptr Word8, Ptr Word8)
-pokeHead p0 server status headers = pokeHeadWith p0 server status (names "date") (names "server") (`fields` headers)
+pokeHead p0 server status headers len extra = pokeHeadWith p0 server status (names "date") (names "server") (`fields` headers) len extra
   where
     names field = any (\(Header name _) -> name `isNamed` field) headers
     fields !p [] = pure p
     fields p (Header n v : others) = do
       next <- pokeWrite (bytes n <> ": " <> bytes v <> "\r\n") p
       fields next others
+{-# INLINE pokeHead #-}
 
 -- | The same with header lines that an action writes: whether Date is among them, and whether Server.
 pokeHeadWith :: Ptr Word8 -> ByteString -> Status -> Bool -> Bool -> (Ptr Word8 -> IO (Ptr Word8)) -> Maybe Int -> ByteString -> IO (Ptr Word8, Ptr Word8)
@@ -371,6 +372,8 @@ pokeHeadWith p0 server status hasDate hasServer fields len extra = do
     Just n -> pokeWrite ("Content-Length: " <> decimal n <> "\r\n") p3
   end <- pokeWrite (bytes extra <> "\r\n") p4
   pure (dateAt, end)
+-- Where it is not inlined, each head has closures for the action and the questions, and boxes for the pair.
+{-# INLINE pokeHeadWith #-}
 
 -- | Whether a name is this one, given in lower case.
 isNamed :: ByteString -> ByteString -> Bool
