@@ -9,10 +9,12 @@ module ControllerTest
 where
 
 import Control.Monad (forM, forM_, void, when)
+import Data.Bits (xor)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as Char8
 import Data.Set qualified as Set
+import Heddle.Bytes.Hash (newKey)
 import Heddle.IO (Runtime, withRuntime)
 import Heddle.IO qualified as IO
 import Heddle.IO.Transport (Opened (..), Opening)
@@ -46,7 +48,8 @@ controllerTests =
       within' "a message with a length below 8: an error, and that switch only is closed" (oneBad (\fake -> fakeSendBytes fake (header fake 10 4)) isBroken),
       within' "a message of another version: an error, and that switch only is closed" (oneBad (\fake -> fakeSendBytes fake (B.pack [9, 10, 0, 8, 0, 0, 0, 1])) isBroken),
       within' "a body that cannot be decoded is counted and given raw, and the stream goes on" undecodable,
-      within' "a first message that is no hello is answered by an error" noHello,
+      within' "a first message that is no hello is answered by an error" (noHello (B.pack [1, 5, 0, 8, 0, 0, 0, 1])),
+      within' "anotherProtocolsLengthWasWaitedFor: so is a client of HTTP, at once" (noHello "GET / HTTP/1.1\r\n\r\n"),
       within' "a handler's exception closes its switch only, with the reason" handlerFails,
       within' "a duplicate of a datapath is refused while the first is alive, and replaces a silent one" duplicates,
       within' "a silent switch is asked for an echo, and closed" silent,
@@ -74,9 +77,21 @@ controllerTests =
       testGroup
         "topology"
         [ testProperty "a spanning tree connects what the links connect, without a ring" treeLaw,
-          testProperty "the next hop leads to the goal" hopLaw
+          testProperty "the next hop leads to the goal" hopLaw,
+          testProperty "a forged probe makes no link" forged
         ]
     ]
+
+-- Whoever changes a byte of a probe, or signs with another key, names no other place with it.
+forged :: Property
+forged = forAll ((,,,) <$> choose (1, 1000000) <*> choose (1, 1000) <*> choose (14, 59) <*> choose (1, 255)) $ \(datapath, port, at, change) -> ioProperty $ do
+  key <- newKey
+  other <- newKey
+  let probe = probeFrame key datapath (PortNo port)
+      changed = B.concat [B.take at probe, B.singleton (B.index probe at `xor` change), B.drop (at + 1) probe]
+  pure $
+    (readProbe key probe, readProbe other probe) === (Just (datapath, PortNo port), Nothing)
+      .&&. (readProbe key changed `elem` [Nothing, Just (datapath, PortNo port)])
 
 within' :: String -> IO () -> TestTree
 within' name body = testCase name (timeout (seconds 60) body >>= maybe (assertFailure "took more than a minute") pure)
@@ -189,11 +204,11 @@ undecodable = withIO $ \runtime -> do
       told <- readRef events
       assertBool (show told) (or [True | Undecodable _ _ <- told])
 
-noHello :: IO ()
-noHello = withLearning local $ \runtime controller events -> do
+noHello :: ByteString -> IO ()
+noHello first = withLearning local $ \runtime controller events -> do
   deadline <- deadlineIn (seconds 10)
   conn <- IO.connectUntil runtime (controllerAddress controller) deadline >>= either throwIO pure
-  _ <- IO.sendAllUntil conn (B.pack [1, 5, 0, 8, 0, 0, 0, 1]) deadline
+  _ <- IO.sendAllUntil conn first deadline
   let gather bytes =
         IO.recvUntil conn 1000 deadline >>= \case
           IO.Got more -> gather (bytes <> more)

@@ -47,7 +47,7 @@ handshake ours transport deadline = do
       Left _ -> pure False
       Right bytes -> (== B.length bytes) <$> B.unsafeUseAsCStringLen bytes (\(p, n) -> writeUntil transport (castPtr p) n deadline)
     hello bytes =
-      frame bytes >>= \case
+      frame (\b -> B.length b >= 2 && B.index b 1 /= 0) bytes >>= \case
         Left reason -> pure (Left reason)
         Right (message, rest) -> case decodeHello message of
           Left e -> refuseWith highest (ErrorKind 1 1) ("its first message is no hello: " ++ decodeWhat e)
@@ -57,7 +57,7 @@ handshake ours transport deadline = do
               _ <- send version 2 FeaturesRequest
               features version rest
     features version bytes =
-      frame bytes >>= \case
+      frame (const False) bytes >>= \case
         Left reason -> pure (Left reason)
         Right (message, rest) -> case decode version message of
           Left e | B.head message /= versionByte version -> refuseWith version (ErrorKind 1 0) (decodeWhat e)
@@ -75,15 +75,17 @@ handshake ours transport deadline = do
     refuseWith version kind why = do
       _ <- send version 0 (ErrorMessage kind (Char8.pack (take 64 why)))
       pure (Left (HandshakeFailed why))
-    -- The next whole message, and what follows.
-    frame bytes
+    -- The next whole message, and what follows, unless its beginning shows that it is no hello: a client of another protocol, whose length
+    -- would be waited for.
+    frame other bytes
+      | other bytes = refuseWith highest (ErrorKind 1 1) ("its first message is no hello: its type is " ++ show (B.index bytes 1))
       | B.length bytes >= 8 && size < 8 = refuseWith highest (ErrorKind 1 6) ("a message with a length of " ++ show size)
       | B.length bytes >= 8 && B.length bytes >= size = pure (Right (B.splitAt size bytes))
       | otherwise = do
         (r, more) <- received
         case () of
           _
-            | r > 0 -> frame (bytes <> more)
+            | r > 0 -> frame other (bytes <> more)
             | r == 0 -> pure (Left SwitchClosed)
             | r == TimedOutCode -> pure (Left (HandshakeFailed "it took too long"))
             | r == ClosedCode -> pure (Left ControllerStopped)

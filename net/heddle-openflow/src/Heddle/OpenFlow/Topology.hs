@@ -31,7 +31,8 @@ module Heddle.OpenFlow.Topology
     -- * For tests
     spanningTree,
     nextHop,
-    signature,
+    probeFrame,
+    readProbe,
   )
 where
 
@@ -266,7 +267,8 @@ nextHop all' from to
       | Set.member d seen = go seen rest
       | otherwise = go (Set.insert d seen) (rest ++ [(fst (linkTo l), first) | l <- outOf d])
 
--- Chassis (7: locally assigned), port (7), time to live, and the signature in a value of our own (127).
+-- | The packet that goes out of a port to find what is at its other end: chassis (7: locally assigned), port (7), time to live, and the
+-- signature in a value of our own (127).
 probeFrame :: HashKey -> DatapathId -> PortNo -> ByteString
 probeFrame key datapath port = ethernet lldpMulticast (Mac (0x020000000000 + datapath `rem` 0x10000000000)) lldpType (content <> B.replicate (46 - B.length content) 0)
   where
@@ -274,6 +276,7 @@ probeFrame key datapath port = ethernet lldpMulticast (Mac (0x020000000000 + dat
     chassis = Char8.pack (renderDatapath datapath)
     place = Char8.pack (show (portWord port))
 
+-- | Where a probe of ours went out; 'Nothing' if it is none, or signed with another key.
 readProbe :: HashKey -> ByteString -> Maybe (DatapathId, PortNo)
 readProbe key bytes = do
   packet <- parsePacket bytes
@@ -290,7 +293,7 @@ readProbe key bytes = do
     digit c = maybe 0 fromIntegral (B.elemIndex (toByte c) "0123456789abcdef") :: Word64
     toByte = fromIntegral . fromEnum
 
--- | The signature of a probe: SipHash under the process's key.
+-- The signature of a probe: SipHash under the process's key.
 signature :: HashKey -> DatapathId -> PortNo -> ByteString
 signature key datapath (PortNo port) = B.pack [fromIntegral (h `shiftR` (8 * i)) | i <- [7, 6 .. 0]]
   where
