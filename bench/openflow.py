@@ -39,7 +39,7 @@ class Load:
         self.cores = cores or {place.load_core}
 
     def __call__(self, server, seconds):
-        command = [HEDDLE, "ofbench", "-p", str(server.port), "-l", "1", "-m", str(1000 * seconds), "-w", str(self.warmup), *self.arguments]
+        command = [HEDDLE, "ofbench", "-p", str(server.port), "-l", "1", "-m", str(1000 * seconds), "--warmup-ms", str(self.warmup), *self.arguments]
         before_all = cpu_times(server.process.pid)
         process = self.place.start(command, self.cores, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:

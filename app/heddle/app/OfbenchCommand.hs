@@ -36,10 +36,14 @@ data Options = Options
     optionMilliseconds :: !Int,
     optionLoops :: !Int,
     optionWarmup :: !Int,
+    -- | Tests at the beginning, and at the end, that do not count.
+    optionFirstTests :: !Int,
+    optionLastTests :: !Int,
+    optionRanged :: !Bool,
     optionRate :: !(Maybe Int),
     optionThreads :: !Int,
     optionNew :: !Bool,
-    optionNoLearn :: !Bool,
+    optionLearn :: !Bool,
     optionFirst :: !Int
   }
 
@@ -68,21 +72,29 @@ options =
     <*> switch (long "throughput" <> short 't' <> help "Many requests at once instead of one")
     <*> option (positive 3600000 "a number of milliseconds") (long "ms-per-test" <> short 'm' <> metavar "MS" <> value 1000 <> showDefault <> help "How long a test takes")
     <*> option (positive 1000 "a number of tests") (long "loops" <> short 'l' <> metavar "N" <> value 16 <> showDefault <> help "How many tests")
-    <*> option (positive 3600000 "a number of milliseconds") (long "warmup-ms" <> short 'w' <> metavar "MS" <> value 1000 <> showDefault <> help "How long to load before the first test")
+    <*> option (positive 3600000 "a number of milliseconds") (long "warmup-ms" <> metavar "MS" <> value 1000 <> showDefault <> help "How long to load before each test, after connecting")
+    <*> option (within 0 999 "a number of tests") (long "warmup" <> short 'w' <> metavar "N" <> value 0 <> showDefault <> help "How many tests at the beginning do not count")
+    <*> option (within 0 999 "a number of tests") (long "cooldown" <> short 'C' <> metavar "N" <> value 0 <> showDefault <> help "How many tests at the end do not count")
+    <*> switch (long "ranged-test" <> short 'r' <> help "Test with 1, 2, ... switches, up to --switches")
     <*> optional (option (positive 1000000000 "a number of requests a second") (long "rate" <> metavar "N" <> help "Open loop: this many requests a second, of all switches together"))
     <*> option (positive 64 "a number of threads") (long "threads" <> metavar "N" <> value 1 <> showDefault <> help "Cores of the generator")
     <*> switch (long "of13" <> help "Speak OpenFlow 1.3 instead of 1.0")
-    <*> switch (long "no-learn" <> help "Do not make each host known first")
-    <*> option (positive 2000000000 "a number") (long "first-datapath" <> metavar "N" <> value 1 <> showDefault <> help "The first switch's datapath; several generators need different ones")
+    <*> (flag' True (long "learn-dst-macs" <> short 'L' <> help "Make each host known first (the default)") <|> flag True False (long "no-learn" <> help "Do not"))
+    <*> option (positive 2000000000 "a number") (long "first-datapath" <> long "dpid-offset" <> short 'o' <> metavar "N" <> value 1 <> showDefault <> help "The first switch's datapath; several generators need different ones")
 
 positive :: Int -> String -> ReadM Int
-positive most what = eitherReader $ \text -> case reads text of
-  [(n, "")] | n > 0 && n <= most -> Right n
-  _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (1 to " ++ show most ++ ")")
+positive = within 1
+
+within :: Int -> Int -> String -> ReadM Int
+within least most what = eitherReader $ \text -> case reads text of
+  [(n, "")] | n >= least && n <= most -> Right n
+  _ -> Left ("'" ++ text ++ "' is not " ++ what ++ " (" ++ show least ++ " to " ++ show most ++ ")")
 
 run :: Options -> IO ()
 run chosen = do
   labelMe "heddle/ofbench"
+  let counted = optionLoops chosen - optionFirstTests chosen - optionLastTests chosen
+  when (counted < 1) (refuse ("of " ++ show (optionLoops chosen) ++ " tests (--loops) none counts: --warmup leaves " ++ show (optionFirstTests chosen) ++ " out, and --cooldown " ++ show (optionLastTests chosen)))
   hSetBuffering stdout LineBuffering
   now <- getCapabilities
   unless (now == optionThreads chosen) (setCapabilities (optionThreads chosen))
@@ -97,7 +109,7 @@ run chosen = do
             loadRate = fromIntegral <$> optionRate chosen,
             loadWarmup = milliseconds (optionWarmup chosen),
             loadDuration = milliseconds (optionMilliseconds chosen),
-            loadLearn = not (optionNoLearn chosen),
+            loadLearn = optionLearn chosen,
             loadThreads = optionThreads chosen,
             loadFirstDatapath = fromIntegral (optionFirst chosen)
           }
@@ -105,23 +117,14 @@ run chosen = do
     intercalate
       ", "
       [ show (optionSwitches chosen) ++ " switches",
-        show (optionHosts chosen) ++ " hosts each" ++ (if optionNoLearn chosen then " (not made known first)" else ""),
+        show (optionHosts chosen) ++ " hosts each" ++ (if optionLearn chosen then "" else " (not made known first)"),
         "window " ++ show window,
         maybe "closed loop" (\r -> "open loop, " ++ show r ++ " requests/s") (optionRate chosen),
         if optionNew chosen then "OpenFlow 1.3" else "OpenFlow 1.0",
         show (optionLoops chosen) ++ " tests of " ++ show (optionMilliseconds chosen) ++ " ms"
       ]
-  results <- withRuntime IO.defaultConfig $ \runtime -> forM [1 .. optionLoops chosen] $ \i -> do
-    result <- runLoad runtime load
-    putStrLn (describe (optionSwitches chosen) i result)
-    pure result
-  let rates = [fromIntegral (resultAnswers r) / resultSeconds r | r <- results] :: [Double]
-      mean = sum rates / fromIntegral (length rates)
-      deviation = sqrt (sum [(x - mean) ^ (2 :: Int) | x <- rates] / fromIntegral (length rates))
-  putStrLn $
-    "RESULT: " ++ show (optionSwitches chosen) ++ " switches " ++ show (length rates) ++ " tests min/max/avg/stdev = "
-      ++ intercalate "/" (map two [minimum rates, maximum rates, mean, deviation])
-      ++ " responses/s"
+  results <- withRuntime IO.defaultConfig $ \runtime ->
+    concat <$> forM (if optionRanged chosen then [1 .. optionSwitches chosen] else [optionSwitches chosen]) (\switches -> testsOf chosen switches (runLoad runtime load {loadSwitches = switches}))
   let failures = concatMap resultFailed results
   unless (null failures) $ do
     putErrorLine ("heddle ofbench: " ++ show (length failures) ++ " switches failed; the first: " ++ head failures)
@@ -131,6 +134,24 @@ run chosen = do
     exitWith (ExitFailure 1)
   where
     refuse why = putErrorLine ("heddle ofbench: " ++ why) >> exitWith (ExitFailure 2)
+
+-- The tests with so many switches, and what they come to.
+testsOf :: Options -> Int -> IO LoadResult -> IO [LoadResult]
+testsOf chosen switches test = do
+  results <- forM [1 .. optionLoops chosen] $ \i -> do
+    result <- test
+    putStrLn (describe switches i result ++ (if counts i then "" else " (does not count)"))
+    pure result
+  let rates = [fromIntegral (resultAnswers r) / resultSeconds r | (i, r) <- zip [1 ..] results, counts i] :: [Double]
+      mean = sum rates / fromIntegral (length rates)
+      deviation = sqrt (sum [(x - mean) ^ (2 :: Int) | x <- rates] / fromIntegral (length rates))
+  putStrLn $
+    "RESULT: " ++ show switches ++ " switches " ++ show (length rates) ++ " tests min/max/avg/stdev = "
+      ++ intercalate "/" (map two [minimum rates, maximum rates, mean, deviation])
+      ++ " responses/s"
+  pure results
+  where
+    counts i = i > optionFirstTests chosen && i <= optionLoops chosen - optionLastTests chosen
 
 two :: Double -> String
 two x = showFFloat (Just 2) x ""

@@ -7,7 +7,7 @@ module OpenFlowTest (tests) where
 import Control.Monad (forM_, unless, void)
 import Data.ByteString.Char8 qualified as C
 import Data.Char (isDigit)
-import Data.List (isInfixOf, isPrefixOf, sort)
+import Data.List (isInfixOf, isPrefixOf, isSuffixOf, sort)
 import Data.Maybe (isNothing)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Ovs
@@ -180,7 +180,7 @@ splitOn c s = case break (== c) s of
 benchFlags :: IO ()
 benchFlags = withController [] $ \program port -> do
   -- cbench's, short and long.
-  ended <- bench port ["-c", "localhost", "-s", "4", "-M", "10", "-t", "-m", "300", "-l", "3", "-w", "100"]
+  ended <- bench port ["-c", "localhost", "-s", "4", "-M", "10", "-t", "-m", "300", "-l", "3", "--warmup-ms", "100"]
   numbers <- resultOf ended
   let said = lines (C.unpack (endedOut ended))
   head said @?= "4 switches, 10 hosts each, window 512, closed loop, OpenFlow 1.0, 3 tests of 300 ms"
@@ -203,10 +203,17 @@ benchFlags = withController [] $ \program port -> do
   _ <- resultOf other
   C.unpack (C.takeWhile (/= '\n') (endedOut other)) @?= "2 switches, 5 hosts each (not made known first), window 8, closed loop, OpenFlow 1.0, 1 tests of 200 ms"
   programOut program >>= contains "switch 00000000000000fb connected"
+  -- Tests that do not count, and with one switch and then two.
+  ranged <- bench port ["-r", "-L", "-s", "2", "-M", "5", "-m", "100", "-l", "3", "-w", "1", "-C", "1", "-o", "900", "--warmup-ms", "20"]
+  endedCode ranged @?= ExitSuccess
+  let outcomes = [(take 3 line, "(does not count)" `isSuffixOf` line) | line <- drop 1 (lines (C.unpack (endedOut ranged)))]
+  outcomes @?= concat (replicate 2 [("1: ", True), ("2: ", False), ("3: ", True), ("RES", False)])
+  contains "RESULT: 1 switches 1 tests" (C.unpack (endedOut ranged))
+  contains "RESULT: 2 switches 1 tests" (C.unpack (endedOut ranged))
 
 benchRate :: IO ()
 benchRate = withController [] $ \program port -> do
-  ended <- bench port ["-s", "2", "-M", "10", "--window", "16", "--rate", "500", "--of13", "-m", "1000", "-l", "1", "-w", "100"]
+  ended <- bench port ["-s", "2", "-M", "10", "--window", "16", "--rate", "500", "--of13", "-m", "1000", "-l", "1", "--warmup-ms", "100"]
   numbers <- resultOf ended
   contains "window 16, open loop, 500 requests/s, OpenFlow 1.3" (C.unpack (endedOut ended))
   -- A loaded machine may be late, and then makes up for it with at most what is due.
@@ -216,7 +223,7 @@ benchRate = withController [] $ \program port -> do
 noController :: IO ()
 noController = do
   port <- freePort
-  ended <- bench port ["-s", "3", "-m", "100", "-l", "1", "-w", "50"]
+  ended <- bench port ["-s", "3", "-m", "100", "-l", "1", "--warmup-ms", "50"]
   endedCode ended @?= ExitFailure 1
   contains "heddle ofbench: 3 switches failed; the first: " (endedErr ended)
   contains "ECONNREFUSED" (endedErr ended)
@@ -238,6 +245,7 @@ wrongOptions = withDirectory $ \d -> do
   refuses ["controller", "--tls-cert", d </> "missing.pem"] "--tls-key"
   refuses ["ofbench", "-s", "0"] "'0' is not a number of switches (1 to 100000)"
   refuses ["ofbench", "-p", "70000"] "'70000' is not a port (1 to 65535)"
+  refuses ["ofbench", "-l", "3", "-w", "2", "-C", "1"] "of 3 tests (--loops) none counts"
   refuses ["ofbench", "--rate", "-5"] "not a number of requests a second"
   refuses ["ofbench", "-c", "no.such.host.invalid"] "no.such.host.invalid"
   refuses ["ofbench", "extra"] "extra"
@@ -251,13 +259,13 @@ wrongOptions = withDirectory $ \d -> do
 onTerminal :: IO ()
 onTerminal = do
   terminal [] $ \program port -> do
-    _ <- bench port ["-s", "2", "-M", "5", "-m", "1500", "-l", "1", "-w", "100"]
+    _ <- bench port ["-s", "2", "-M", "5", "-m", "1500", "-l", "1", "--warmup-ms", "100"]
     said <- eventually "a status line of two switches, and one of none" (programOut program) (\o -> " packet-ins/s, " `isInfixOf` o && "\r\ESC[K0 switches, " `isInfixOf` o)
     -- The status line is gone before a line of the log comes (it was not: the clearing waited for the next status line).
     forM_ ["connected", "disconnected"] $ \what -> contains ("\r\ESC[Kswitch 0000000000000001 " ++ what) said
     contains "\r\ESC[K2 switches, " said
   terminal ["--quiet", "--http", "127.0.0.1:0"] $ \program port -> do
-    _ <- bench port ["-s", "2", "-M", "5", "-m", "1500", "-l", "1", "-w", "100"]
+    _ <- bench port ["-s", "2", "-M", "5", "-m", "1500", "-l", "1", "--warmup-ms", "100"]
     said <- programOut program
     assertBool said (not (any (`isInfixOf` said) ["\ESC", "connected"]))
   where
