@@ -166,12 +166,13 @@ test-conformance: setup build ## h2spec, and Autobahn's cases for WebSocket; bot
 	@scripts/test_conformance.sh $(abspath $(BUILDDIR)) cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct
 
 .PHONY: test-nightly
-test-nightly: setup build ## what takes too long for every day: all short UTF-8, the C for 20 minutes, soaks, a storm over TLS
+test-nightly: setup build ## what takes too long for every day: all short UTF-8, the C for 20 minutes, soaks, a storm over TLS, a million mutated messages of OpenFlow
 	@HEDDLE_SANITIZE_SECONDS=$${HEDDLE_SANITIZE_SECONDS:-1200} scripts/check_sanitize.sh $(BUILDDIR)
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p UTF-8' heddle-bytes-test
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p capabilities' heddle-rendezvous-test
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p soak' heddle-test
 	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p crowd' heddle-tls-test
+	@HEDDLE_NIGHTLY=1 cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct --test-options='-p mutated' heddle-openflow-test
 
 .PHONY: sdist
 sdist: ## source packages of the libraries and the command, in dist-newstyle/sdist
