@@ -340,6 +340,9 @@ headRoom server status = go (256 + B.length server + B.length (reasonPhrase stat
     go !room [] = room
     go room (Header n v : others) = go (room + B.length n + B.length v + 4) others
 
+-- With fewer arguments pokeHeadWith is not inlined.
+{- HLINT ignore pokeHead "Eta reduce" -}
+
 -- | Write a head: where the date belongs ('httpDateLength' bytes, left unwritten), and
 -- the end. A Date or Server among the headers is sent instead of ours; with such a Date the first
 -- address is null. The length is announced when given; extra header lines (each with its CRLF) go
