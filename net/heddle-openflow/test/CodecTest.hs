@@ -46,6 +46,7 @@ codecTests =
             Left e -> counterexample (show (m, e)) False
             Right written -> counterexample (show m) (decode v written === Right (xid, m)),
       testCase "mutated messages, at the end of a page: no crash, no read past a frame" mutations,
+      testCase "lengths within a message that are too short, lead out of it, or wrap are refused" wrappingLengths,
       forVersions "the encoder refuses more than 65,535 bytes" $ \v ->
         forAll (choose (65500, 70000)) $ \n ->
           let bytes = B.replicate n 1
@@ -71,6 +72,25 @@ codecTests =
                 pure (Right out === encode v 5 (EchoReply bytes))
         ]
     ]
+
+-- An action's, an action list's, a match's and an instruction's.
+wrappingLengths :: IO ()
+wrappingLengths = do
+  isLeft (decode OF10 (packetOut 8 8)) @?= False
+  forM_ [0, 4, 7, 9, 16, 0x7FFF, 0x8000, 0xFFF8, 0xFFFF] $ \n -> do
+    (n, isLeft (decode OF10 (packetOut 8 n))) @?= (n, True)
+    -- Without a list the action's bytes are the packet's.
+    (n, isLeft (decode OF10 (packetOut n 8))) @?= (n, n /= 0)
+  isLeft (decode OF13 (flowMod 4 8)) @?= False
+  forM_ [0, 3, 0x7FFF, 0x8000, 0xFFFC, 0xFFFF] $ \n -> (n, isLeft (decode OF13 (flowMod n 8))) @?= (n, True)
+  forM_ [0, 4, 7, 9, 16, 0x7FFF, 0xFFF8, 0xFFFF] $ \n -> (n, isLeft (decode OF13 (flowMod 4 n))) @?= (n, True)
+  where
+    two :: Int -> [Word8]
+    two n = [fromIntegral (n `div` 256), fromIntegral (n `mod` 256)]
+    packetOut list action = B.pack ([1, 13, 0, 24, 0, 0, 0, 1] ++ replicate 4 255 ++ two 0xFFF8 ++ two list ++ [0, 0] ++ two action ++ [0, 1, 0, 0])
+    -- Instruction 1 goes to a table.
+    flowMod match instruction =
+      B.pack ([4, 14, 0, 64, 0, 0, 0, 1] ++ replicate 16 0 ++ replicate 8 0 ++ replicate 4 255 ++ replicate 8 255 ++ replicate 4 0 ++ [0, 1] ++ two match ++ replicate 4 0 ++ [0, 1] ++ two instruction ++ [1, 0, 0, 0])
 
 forVersions :: Testable p => String -> (Version -> p) -> TestTree
 forVersions name p = testGroup name [testProperty (show v) (p v) | v <- [minBound ..]]
