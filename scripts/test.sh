@@ -36,7 +36,14 @@ awk -v file="${HEDDLE_SUMMARY:-}" '
   telling > 0 { complaints = complaints $0 "\n"; telling-- }
   /^ .*: +FAIL( \([0-9.]+s\))?$/ { inside = indent($0); telling = 8; complaints = complaints suite ": " $0 "\n" }
 
-  /^Test suite .*: RUNNING/ { suite = $3; sub(/:$/, "", suite); detail = "" }
+  # Of a suite that failed without such a test, its last lines.
+  { recent[NR % 15] = $0 }
+  function last_lines(  i, told) {
+    for (i = NR - 14; i < NR; i++) if (i >= began) told = told "  " recent[i % 15] "\n"
+    return suite ":\n" told
+  }
+
+  /^Test suite .*: RUNNING/ { suite = $3; sub(/:$/, "", suite); detail = ""; began = NR + 1; before = complaints }
   /^All [0-9]+ tests? passed/ { detail = $2 " passed"; passed += $2 }
   /^[0-9]+ out of [0-9]+ tests? failed/ { detail = $1 " of " $4 " failed"; failed += $1; passed += $4 - $1 }
   /^Test suite .*: (PASS|FAIL) \([0-9]+ s\)$/ {
@@ -47,11 +54,15 @@ awk -v file="${HEDDLE_SUMMARY:-}" '
     if (file != "") print name, $4, detail >>file
     suites++
     seconds += took
-    if ($4 == "FAIL") bad++
+    if ($4 == "FAIL") {
+      bad++
+      named = named (bad == 1 ? ": " : ", ") suite
+      if (complaints == before) complaints = complaints last_lines()
+    }
   }
   END {
     if (complaints != "") printf "\nWhat failed:\n%s\n", complaints
-    printf "%d suites (%d failed), %d tests passed, %d failed, in %d min %d s\n", suites, bad, passed, failed, seconds / 60, seconds % 60
+    printf "%d suites (%d failed%s), %d tests passed, %d failed, in %d min %d s\n", suites, bad, named, passed, failed, seconds / 60, seconds % 60
   }
 ' "$log"
 if grep -q '^All 0 tests passed' "$log"; then
