@@ -135,7 +135,7 @@ run chosen = do
   where
     refuse why = putErrorLine ("heddle ofbench: " ++ why) >> exitWith (ExitFailure 2)
 
--- The tests with so many switches, and what they come to.
+-- Run the tests with this number of switches, and print each result and the sum of those that count.
 testsOf :: Options -> Int -> IO LoadResult -> IO [LoadResult]
 testsOf chosen switches test = do
   results <- forM [1 .. optionLoops chosen] $ \i -> do

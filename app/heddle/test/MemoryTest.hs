@@ -26,33 +26,9 @@ tests =
   testGroup
     "memory"
     [ testCase "unfinishedHeadsKeptWorkspaces: a client with half a head costs less than 10 KB" $
-        withHome $ \program -> do
-          -- Once through the allocation area, which is not a client's memory.
-          withClients 1 program (`requests` 8000)
-          before <- resident program
-          withClients 400 program $ \clients -> do
-            -- In two pieces, of which the first is answered, so that the second has been seen.
-            forM_ clients $ \client -> do
-              sendAll client (request <> B.take (B.length request - 2) request <> "X: " <> C.replicate 200 'x')
-              recv client 4096 >>= (@?= "HTTP/1.1 200") . B.take 12
-            after <- resident program
-            when (after - before > 4000) $ unexpected "at most 4,000 KB more for 400 clients" (show (after - before) ++ " KB")
-            forM_ clients $ \client -> do
-              sendAll client "\r\n\r\n"
-              recv client 4096 >>= (@?= "HTTP/1.1 200") . B.take 12,
+        unfinished (B.take (B.length request - 2) request <> "X: " <> C.replicate 200 'x') "\r\n\r\n" "HTTP/1.1 200",
       testCase "discardedBodiesKeptWorkspaces: a client that sends slowly a body that is not read costs less than 10 KB" $
-        withHome $ \program -> do
-          withClients 1 program (`requests` 8000)
-          before <- resident program
-          withClients 400 program $ \clients -> do
-            forM_ clients $ \client -> do
-              sendAll client (request <> "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabcd")
-              recv client 4096 >>= (@?= "HTTP/1.1 200") . B.take 12
-            after <- resident program
-            when (after - before > 4000) $ unexpected "at most 4,000 KB more for 400 clients" (show (after - before) ++ " KB")
-            forM_ clients $ \client -> do
-              sendAll client "efghij"
-              recv client 4096 >>= (@?= "HTTP/1.1 405") . B.take 12,
+        unfinished "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabcd" "efghij" "HTTP/1.1 405",
       testCase "tunnelsKeptTheirRequests: a tunnel through the proxy costs less than 25 KB, and goes on after a reload" $
         withSwitching $ \upstream -> withDirectory $ \d ->
           withProgram (["serve", d, "--cores", "1", "--proxy", "/=http://127.0.0.1:" ++ show upstream] ++ free) $ \program -> do
@@ -84,10 +60,28 @@ tests =
           signal program sigTERM
           ends program >>= (@?= ExitSuccess)
     ]
-  where
-    withHome act = withDirectory $ \d -> do
-      writeFile (d </> "index.html") (replicate 500 'x')
-      withProgram (["serve", d, "--cores", "1", "--access-log", d </> "log"] ++ free) act
+
+withHome :: (Program -> IO a) -> IO a
+withHome act = withDirectory $ \d -> do
+  writeFile (d </> "index.html") (replicate 500 'x')
+  withProgram (["serve", d, "--cores", "1", "--access-log", d </> "log"] ++ free) act
+
+-- 400 clients that have sent this much of a request; then they send the rest, and get this answer.
+unfinished :: ByteString -> ByteString -> ByteString -> IO ()
+unfinished begun rest answer = withHome $ \program -> do
+  -- Once through the allocation area, which is not a client's memory.
+  withClients 1 program (`requests` 8000)
+  before <- resident program
+  withClients 400 program $ \clients -> do
+    -- Behind a request that is answered, so that it has been seen.
+    forM_ clients $ \client -> do
+      sendAll client (request <> begun)
+      recv client 4096 >>= (@?= "HTTP/1.1 200") . B.take 12
+    after <- resident program
+    when (after - before > 4000) $ unexpected "at most 4,000 KB more for 400 clients" (show (after - before) ++ " KB")
+    forM_ clients $ \client -> do
+      sendAll client rest
+      recv client 4096 >>= (@?= answer) . B.take 12
 
 -- A server on this port that switches protocols, then echoes.
 withSwitching :: (PortNumber -> IO a) -> IO a

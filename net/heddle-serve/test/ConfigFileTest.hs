@@ -319,6 +319,8 @@ sideServers :: Assertion
 sideServers = do
   let (yaml, problems) = translationOf "http {\n upstream app { server a:1; server b:1 backup; server c:1 down; }\n server { server_name .example.org ~^x www.*;\n location /s/ { expires 1d; add_header Cache-Control public; alias /s; }\n location /p { proxy_pass http://app; }\n }\n}\n"
   problems @?= ["n.conf:3:1: not translated: server_name ~^x", "n.conf:3:1: not translated: server_name www.*", "n.conf:2:1: not translated: server b:1 backup", "n.conf:2:1: not translated: server c:1 down"]
+  let (down, _) = translationOf "http {\n upstream app { server a:1 down; }\n server { location /p { proxy_pass http://app; } }\n}\n"
+  assertBool down ("      /p:\n        respond: 502\n" `isInfixOf` down)
   forM_ ["names: [example.org, \"*.example.org\"]\n", "proxy: \"http://a:1/p\"\n", "\"/s/**\": \"max-age=86400, public\"\n"] $ \part -> assertBool yaml (part `isInfixOf` yaml)
 
 -- The text, and what was left out.

@@ -92,19 +92,13 @@ tests =
           kept @?= "before\nc\n",
       testCase "the log was cut to nothing meanwhile: what is there is found" $
         withLog $ \path -> do
-          place <- placeOf path
-          left path 1 256 $ \file -> do
-            put (head (pendingRings file)) batch
-            note file 0 0 (B.length batch) place
+          noted path 1 256
           B.writeFile path batch
           (kept, _) <- opened path 4
           kept @?= batch,
       testCase "the log was removed: rather a line twice than none" $
         withLog $ \path -> do
-          place <- placeOf path
-          left path 1 256 $ \file -> do
-            put (head (pendingRings file)) batch
-            note file 0 0 (B.length batch) place
+          noted path 1 256
           renameFile path (path ++ ".elsewhere")
           (kept, _) <- opened path 4
           kept @?= batch,
@@ -182,10 +176,7 @@ tests =
           listDirectory d >>= (@?= ["log"]),
       testProperty "damaged files: a message, nothing in the log, and a new file" $
         forAllBlind damage $ \(name, spoil) -> ioProperty . withLog $ \path -> do
-          place <- placeOf path
-          left path 2 64 $ \file -> do
-            put (head (pendingRings file)) batch
-            note file 0 0 (B.length batch) place
+          noted path 2 64
           change (path ++ ".pending.0") spoil
           (kept, said) <- opened path 2
           unless (kept == "before\n" && any ("is damaged" `isInfixOf`) said) $ assertFailure (name ++ ": " ++ show (kept, said)),
@@ -249,6 +240,14 @@ placeOf path = (\s -> SinkPlace (fromIntegral (deviceID s)) (fromIntegral (fileI
 -- What a process has in its file when it is killed.
 left :: FilePath -> Int -> Int -> (PendingFile -> IO ()) -> IO ()
 left path = leftAs (path ++ ".pending.0")
+
+-- The same with the batch in the first ring, and the note that it is being written.
+noted :: FilePath -> Int -> Int -> IO ()
+noted path count size = do
+  place <- placeOf path
+  left path count size $ \file -> do
+    put (head (pendingRings file)) batch
+    note file 0 0 (B.length batch) place
 
 leftAs :: FilePath -> Int -> Int -> (PendingFile -> IO ()) -> IO ()
 leftAs name count size fill = do

@@ -159,9 +159,9 @@ data Outcome
     Idle !Deadline
   | -- | The same, with the beginning of a head.
     Unfinished !Partial !Deadline
-  | -- | The same, with a reply whose request has a body to be discarded first, at most so many bytes of it.
+  | -- | The same, with a reply that is sent when the rest of the request's body has been discarded. The number is how many bytes still may be.
     Discarding !Suspended !Reply !Int !Deadline
-  | -- | The same, with nothing but the end of the connection before it; so many bytes were dropped.
+  | -- | The same, until the client closes. The number is how many bytes were dropped.
     Lingering !Int !Deadline
   | -- | Run this, which needs no workspace, then close.
     Elsewhere !(IO ())

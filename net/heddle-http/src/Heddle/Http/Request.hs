@@ -479,11 +479,11 @@ data Discarded
     DiscardedAll
   | -- | There is more than may be discarded.
     DiscardedEnough
-  | -- | More must come by this time; so many bytes may still be discarded then.
+  | -- | More must come by this time. The number is how many bytes may still be discarded.
     DiscardedSome !Int !Deadline
 
--- | 'discardBody' as far as it goes without waiting for the client, which may be called again with the room that is left and
--- the deadline of the wait; 'never' at first. Gathered output is sent before there is something to wait for.
+-- | 'discardBody' as far as it goes without waiting for the client. When more has come, call it again with the number of bytes and the
+-- deadline that it gave; the first deadline is 'never'. Gathered output is sent before there is something to wait for.
 --
 -- [Cost]: a system call for each piece; none after a receive that took all there was.
 -- [Blocks]: never, unless gathered output must be sent.

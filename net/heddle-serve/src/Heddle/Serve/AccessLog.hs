@@ -125,7 +125,9 @@ withAccessLog runtime opening options place report = bracket open close
       sink <- openSink opening (logRotation options) place
       file <- openRings sink `onException` closeSink sink
       rings <- maybe (mapM (\_ -> newLogRing ringSize) [1 .. capabilitiesOf runtime]) (pure . pendingRings) file
-      log' <- (\wake ws again ended refused -> AccessLog rings file wake ws again ended sink options refused trouble) <$> newParker runtime <*> newWords 64 <*> newParker runtime <*> newParker runtime <*> newRef Nothing
+      log' <-
+        ((\wake ws again ended refused -> AccessLog rings file wake ws again ended sink options refused trouble) <$> newParker runtime <*> newWords 64 <*> newParker runtime <*> newParker runtime <*> newRef Nothing)
+          `onException` (closeSink sink >> for_ file closePending)
       _ <- fork "serve/access-log" (writer log' `finally` over log')
       log' <$ fork "serve/access-log-report" (reporter log')
     -- What a process that was killed has left is written before the first line of this one.

@@ -1,3 +1,4 @@
+{-# LANGUAGE MultiWayIf #-}
 {-# LANGUAGE PatternSynonyms #-}
 
 -- |
@@ -77,8 +78,9 @@ mostFiles = 520
 nameOf :: FilePath -> Int -> FilePath
 nameOf path k = path ++ ".pending." ++ show k
 
--- | @openPending tell path log old count size@ writes the lines that killed processes have left to the open log of this name, of
--- which as many rotated files are looked at, and makes a file with so many empty rings of this size, or says why there is none.
+-- | @openPending tell path log old count size@ first writes to the open log of this name the lines that killed processes have left. It
+-- looks for them in this many rotated files, too. Then it makes a file of empty rings, of this number and size. 'Left' says why there
+-- is none.
 --
 -- [Blocks]: holds an OS thread.
 -- [Units]: bytes, a power of two.
@@ -296,24 +298,20 @@ examine name fd =
                 fits =
                   count >= 1 && count <= 65536 && size >= 1 && size <= 1 `shiftL` 30 && popCount size == 1
                     && statusSize status == fromIntegral (dataOffset rings) + count * size
-            if not isMagic
-              then pure (damaged "its beginning")
-              else
-                if not isVersion
-                  then pure (damaged "its version")
-                  else
-                    if not fits
-                      then pure (damaged "its size")
-                      else do
-                        file <- PendingFile name fd memory <$> ringsIn memory rings (fromIntegral size)
-                        wrong <- or <$> traverse (isWrong p rings (fromIntegral size)) [0 .. rings - 1]
-                        left <- if wrong then pure 0 else sum <$> traverse pendingBytes (pendingRings file)
-                        noted <- readNote word rings file
-                        pure $ case noted of
-                          _ | wrong -> damaged "its lines"
-                          _ | boot /= now -> Left (if left == 0 then "" else "is from before the machine was started, so its " ++ show left ++ " bytes of lines are dropped")
-                          Left () -> damaged "its note"
-                          Right found -> Right (file, found)
+            if
+                | not isMagic -> pure (damaged "its beginning")
+                | not isVersion -> pure (damaged "its version")
+                | not fits -> pure (damaged "its size")
+                | otherwise -> do
+                  file <- PendingFile name fd memory <$> ringsIn memory rings (fromIntegral size)
+                  wrong <- or <$> traverse (isWrong p rings (fromIntegral size)) [0 .. rings - 1]
+                  left <- if wrong then pure 0 else sum <$> traverse pendingBytes (pendingRings file)
+                  noted <- readNote word rings file
+                  pure $ case noted of
+                    _ | wrong -> damaged "its lines"
+                    _ | boot /= now -> Left (if left == 0 then "" else "is from before the machine was started, so its " ++ show left ++ " bytes of lines are dropped")
+                    Left () -> damaged "its note"
+                    Right found -> Right (file, found)
   where
     damaged what = Left ("is damaged (" ++ what ++ ") and started afresh")
 

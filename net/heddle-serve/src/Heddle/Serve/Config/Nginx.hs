@@ -401,7 +401,12 @@ proxied around d prefix url = case [(scheme, drop (length scheme) url) | scheme 
        in one
   _ -> untranslated (aroundFile around) d
   where
-    says' servers = says "routes" (YamlMap [(prefix, YamlMap [("proxy", case servers of [one] -> YamlText one; _ -> texts servers)])])
+    says' servers = says "routes" (YamlMap [(prefix, YamlMap [route servers])])
+    route = \case
+      -- All of them are down: nginx has no other answer either.
+      [] -> ("respond", YamlText "502")
+      [one] -> ("proxy", YamlText one)
+      several -> ("proxy", texts several)
     member = \case
       ["least_conn"] -> says "proxy-balance" (YamlText "least")
       ["ip_hash"] -> says "proxy-balance" (YamlText "address")
