@@ -85,6 +85,14 @@ siteOptions =
     <*> guardingOptions
     <*> yes "redirect-https" "Redirect requests on addresses without https:// to the first address with it"
 
+tlsPolicyOptions :: Parser TlsPolicyConfig
+tlsPolicyOptions =
+  TlsPolicyConfig
+    <$> setting "tls-client-ca" file (metavar "FILE" <> action "file" <> help "Clients need a certificate that leads to one of these authorities (PEM)")
+    <*> yes "tls-client-optional" "Serve clients without a certificate, too"
+    <*> word "tls-minimum" "a version of TLS" tlsVersions (help "The lowest version of TLS (default: 1.2)")
+    <*> setting "tls-ticket-secret" file (metavar "FILE" <> action "file" <> help "A secret of 32 bytes or more. Sessions are resumed on all machines with the same one (default: a random one)")
+
 serverOptions :: Parser ServerConfig
 serverOptions =
   build
@@ -96,7 +104,9 @@ serverOptions =
     <*> settings "proxy-protocol" parseNetwork (metavar "NETWORK" <> help "Connections from this network, such as those of a load balancer, begin with a header of the PROXY protocol (version 1 or 2), which names the client; unix for Unix sockets; may be given more than once")
     <*> settings "tls-cert" file (metavar "FILE" <> action "file" <> help "Certificate, then its issuers' (PEM), for addresses after https://; may be given more than once: clients get the one with the name that they ask for")
     <*> settings "tls-key" file (metavar "FILE" <> action "file" <> help "Private key (PEM) of the --tls-cert at the same place")
+    <*> settings "tls-staple" file (metavar "FILE" <> action "file" <> help "OCSP response (DER) of the --tls-cert at the same place, to be stapled; the last certificates may have none")
     <*> yes "tls-self-signed" "Make a certificate for this machine's names at start, for development"
+    <*> tlsPolicyOptions
     <*> setting "hsts" (upTo 1000000000 "a number of seconds") (metavar "SECONDS" <> help "Tell browsers for how long to use HTTPS only (Strict-Transport-Security)")
     <*> settings "trusted-proxy" parseNetwork (metavar "NETWORK" <> help "Believe X-Forwarded-* and Forwarded of peers in this network, such as 10.0.0.0/8, or unix for Unix sockets; may be given more than once")
     <*> optional (option (eitherReader (argument (upTo 256 "a number of cores"))) (long "cores" <> short 'N' <> metavar "N" <> help "How many cores to use (default: all)"))
@@ -114,14 +124,14 @@ serverOptions =
     <*> settings "sandbox-read" file (metavar "PATH" <> action "file" <> help "Let the sandbox read this too; may be given more than once")
     <*> settings "sandbox-write" file (metavar "PATH" <> action "file" <> help "Let the sandbox write this too; may be given more than once")
   where
-    build listen announced certs keys self strict trusted cores processes one backend user pid drain idle limits most clients sandbox reads' writes =
+    build listen announced certs keys staples self policy strict trusted cores processes one backend user pid drain idle limits most clients sandbox reads' writes =
       (limits . clients)
         (configServer emptyConfig)
           { serverListen = listen,
             serverProxyProtocol = announced,
-            serverCerts = certs,
-            serverKeys = keys,
+            serverCertificates = CertificateConfig certs keys staples,
             serverSelfSigned = self,
+            serverTlsPolicy = policy,
             serverHsts = strict,
             serverTrusted = trusted,
             serverCores = cores,

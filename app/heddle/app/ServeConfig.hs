@@ -65,14 +65,9 @@ loaded given = case givenFile given of
 
 -- | What is wrong with options together.
 mistake :: Config -> Maybe String
-mistake config
-  | maybe False meant (serverSelfSigned server) && not (null certs && null keys) = Just "--tls-self-signed makes its own certificate; leave out --tls-cert and --tls-key"
-  | length certs /= length keys = Just ("each --tls-cert needs its --tls-key, in the same order; there are " ++ show (length certs) ++ " and " ++ show (length keys))
-  | otherwise = Nothing
+mistake config = snd <$> tlsMistake ("--" ++) (serverCertificates server) (serverSelfSigned server) (serverTlsPolicy server)
   where
     server = configServer config
-    certs = serverCerts server
-    keys = serverKeys server
 
 -- | Whether there is neither a directory nor a route for every path.
 nothingAtRoot :: Config -> Bool

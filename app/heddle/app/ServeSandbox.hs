@@ -34,7 +34,7 @@ import Heddle.Prim.Exception (IOException, try, trySync)
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Serve
 import Heddle.Serve.Config (SandboxMode (..))
-import Heddle.Tls (PemSource (..), TlsConfig (..), TlsPair (..))
+import Heddle.Tls (tlsFiles)
 import Inputs (toBytes)
 import System.Directory (canonicalizePath, getCurrentDirectory, getHomeDirectory, makeAbsolute, pathIsSymbolicLink)
 import System.Environment (getExecutablePath, lookupEnv)
@@ -113,7 +113,10 @@ programsOf :: [Site] -> [FilePath]
 programsOf sites = [p | site <- sites, RouteSpec _ (CgiDirectory p) <- siteRoutes site]
 
 certificatesOf :: ServeOptions -> [FilePath]
-certificatesOf options = [path | TlsOf config <- [serveTls options], pair <- tlsPairs config, PemFile path <- [pairChain pair, pairKey pair]]
+certificatesOf options = case serveTls options of
+  NoTls -> []
+  TlsOf config -> tlsFiles config
+  TlsSelfSigned config -> tlsFiles config
 
 usersOf :: [Site] -> [FilePath]
 usersOf = nub . mapMaybe (fileUsers . siteFiles)

@@ -138,6 +138,8 @@ checking = withDirectory $ \d -> do
       "access-log: logs/access.log",
       "tls-cert: cert.pem",
       "tls-key: key.pem",
+      "tls-client-ca: cert.pem",
+      "tls-ticket-secret: users",
       "routes: {/x: {files: absent}, /y: {cgi: absent}}",
       "user: nobody-of-this-name"
     ]
@@ -150,9 +152,11 @@ checking = withDirectory $ \d -> do
       ":3:13: cannot use the users in " ++ d </> "users: ",
       ":4:13: the directory " ++ d </> "logs is not there",
       ":5:11: ",
-      ":7:22: the directory " ++ d </> "absent is not there",
-      ":7:41: the directory or program " ++ d </> "absent is not there",
-      ":8:7: there is no user nobody-of-this-name"
+      ":7:16: " ++ d </> "cert.pem: has no certificate",
+      ":8:20: " ++ d </> "users: a secret for tickets has at least 32 bytes",
+      ":9:22: the directory " ++ d </> "absent is not there",
+      ":9:41: the directory or program " ++ d </> "absent is not there",
+      ":10:7: there is no user nobody-of-this-name"
     ]
     $ \part -> assertBool (part ++ " in " ++ unlines said) (any (((d </> "absent.yaml") ++ part) `isInfixOf`) said)
   none <- runTool "heddle" ["serve", "--config", d </> "nothing.yaml", "--check"]

@@ -1,7 +1,7 @@
 -- | @heddle serve@ over TLS: certificates, renewals, redirections, and what curl and OpenSSL think of it.
 module TlsTest (tests) where
 
-import Control.Monad (forM_, void)
+import Control.Monad (forM_, replicateM_, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.List (isPrefixOf, tails)
@@ -10,12 +10,12 @@ import Program
 import System.Directory (renameFile)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
-import System.Posix.Signals (sigHUP, sigTERM)
+import System.Posix.Signals (sigHUP, sigTERM, sigUSR2)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 
 tests :: TestTree
-tests = testGroup "heddle serve over TLS" (serving ++ http2 ++ names ++ renewing ++ redirecting ++ refusing)
+tests = testGroup "heddle serve over TLS" (serving ++ http2 ++ names ++ renewing ++ redirecting ++ policy ++ refusing)
 
 -- A site with a large file.
 withSite :: (FilePath -> IO a) -> IO a
@@ -195,11 +195,85 @@ redirecting =
         fetched ["-i", plain ++ "/.well-known/acme-challenge/token"] >>= contains "HTTP/1.1 404"
   ]
 
+policy :: [TestTree]
+policy =
+  [ testCase "--tls-client-ca: only clients with a certificate of the authority" $
+      withAuthority $ \d -> withProgram (["serve", d, "--tls-client-ca", d </> "ca.pem"] ++ secure) $ \program -> do
+        u <- urlOf program "https://"
+        forM_ [["--tls-max", "1.2"], ["--tlsv1.3"]] $ \version -> do
+          fetched (["-k", u ++ "/"] ++ version ++ showing d "client") >>= contains "secure"
+          forM_ [[], showing d "stranger"] $ \shown -> do
+            ended <- curl (["-k", u ++ "/"] ++ version ++ shown)
+            (endedCode ended == ExitSuccess, endedOut ended) @?= (False, B.empty),
+    testCase "--tls-client-optional: clients without one, too, but none with another authority's" $
+      withAuthority $ \d -> withProgram (["serve", d, "--tls-client-ca", d </> "ca.pem", "--tls-client-optional"] ++ secure) $ \program -> do
+        u <- urlOf program "https://"
+        forM_ [[], showing d "client"] $ \shown -> fetched (["-k", u ++ "/"] ++ shown) >>= contains "secure"
+        ended <- curl (["-k", u ++ "/"] ++ showing d "stranger")
+        (endedCode ended == ExitSuccess, endedOut ended) @?= (False, B.empty),
+    testCase "--tls-minimum 1.3: no client of TLS 1.2" $
+      withSite $ \d -> withProgram (["serve", d, "--tls-minimum", "1.3"] ++ secure) $ \program -> do
+        u <- urlOf program "https://"
+        fetched ["-k", u ++ "/"] >>= contains "secure"
+        ended <- curl ["-k", "--tls-max", "1.2", u ++ "/"]
+        endedCode ended @?= ExitFailure 35,
+    testCase "--tls-staple: the OCSP response comes with the handshake" $
+      withAuthority $ \d -> do
+        _ <- sh d "printf 'V\\t350101000000Z\\t\\t1000\\tunknown\\t/CN=good.test\\n' >index; openssl ocsp -index index -rsigner ca.pem -rkey ca.key -CA ca.pem -issuer ca.pem -cert good.pem -respout good.ocsp -ndays 5"
+        let files = ["--tls-cert", d </> "chain.pem", "--tls-key", d </> "good.key"]
+        withProgram (["serve", d, "--listen", "https://localhost:0", "--tls-staple", d </> "good.ocsp"] ++ files) $ \program -> do
+          port <- portOf <$> urlOf program "https://"
+          sh d ("openssl s_client -connect localhost:" ++ port ++ " -servername good.test -status </dev/null 2>&1") >>= contains "OCSP Response Status: successful",
+    testCase "--tls-ticket-secret: a session is resumed with another server" $
+      withSite $ \d -> do
+        B.writeFile (d </> "secret") (B.replicate 32 120)
+        let arguments = ["serve", d, "--tls-ticket-secret", d </> "secret"] ++ secure
+        withProgram arguments $ \one -> withProgram arguments $ \other -> do
+          session <- sessionWith d one
+          session `resumedWith` other >>= (@?= True),
+    testCase "without it, a session is not resumed with another server" $
+      withSite $ \d -> withProgram (["serve", d] ++ secure) $ \one -> withProgram (["serve", d] ++ secure) $ \other -> do
+        session <- sessionWith d one
+        session `resumedWith` one >>= (@?= True)
+        session `resumedWith` other >>= (@?= False),
+    testCase "--processes: a session is resumed with every worker, and with the successor" $
+      withSite $ \d -> withProgram (["serve", d, "--processes", "3"] ++ secure) $ \program -> do
+        session <- sessionWith d program
+        -- The kernel chooses the worker.
+        replicateM_ 20 (session `resumedWith` program >>= (@?= True))
+        signal program sigUSR2
+        _ <- eventually "a successor" (programOut program) (\out -> C.pack "serves from now on" `C.isInfixOf` C.pack out)
+        replicateM_ 10 (session `resumedWith` program >>= (@?= True))
+  ]
+  where
+    showing d name = ["--cert", d </> name ++ ".pem", "--key", d </> name ++ ".key"]
+    sh d script = C.unpack . endedOut <$> runTool "sh" ["-c", "cd " ++ d ++ " && { " ++ script ++ "\n}"]
+    withAuthority act = withSite $ \d -> do
+      let new = "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
+          issue name serial = new ++ "-subj /CN=" ++ name ++ ".test -addext subjectAltName=DNS:" ++ name ++ ".test -keyout " ++ name ++ ".key -out request && openssl x509 -req -in request -CA ca.pem -CAkey ca.key -set_serial 0x" ++ serial ++ " -days 2 -copy_extensions copy -out " ++ name ++ ".pem\n"
+      _ <- sh d (new ++ "-x509 -days 2 -subj /CN=authority -keyout ca.key -out ca.pem\n" ++ issue "good" "1000" ++ issue "client" "1001" ++ "cat good.pem ca.pem >chain.pem")
+      makePair (d </> "stranger.pem") (d </> "stranger.key") "stranger.test"
+      act d
+    -- With TLS 1.2 the ticket comes within the handshake.
+    client program more = do
+      port <- portOf <$> urlOf program "https://"
+      C.unpack . endedOut <$> runTool "sh" ["-c", "openssl s_client -connect localhost:" ++ port ++ " -tls1_2 " ++ more ++ " </dev/null 2>&1"]
+    sessionWith d program = do
+      let file = d </> "session"
+      client program ("-sess_out " ++ file) >>= contains "New, TLSv1.2"
+      pure file
+    resumedWith file program = do
+      said <- client program ("-sess_in " ++ file)
+      if occurrences "Reused, TLSv1.2" said > 0 then pure True else False <$ contains "New, TLSv1.2" said
+
 refusing :: [TestTree]
 refusing =
   [ refused "an address with TLS, without a certificate" ["--listen", "https://localhost:0"] ["no certificate for https://localhost:0", "--tls-self-signed"],
     refused "a certificate without its key" ["--listen", "https://localhost:0", "--tls-cert", "/etc/hosts"] ["each --tls-cert needs its --tls-key"],
     refused "files as well as a self-signed one" ["--tls-self-signed", "--tls-cert", "a", "--tls-key", "b"] ["leave out --tls-cert"],
+    refused "more OCSP responses than certificates" ["--listen", "https://localhost:0", "--tls-self-signed", "--tls-staple", "a"] ["--tls-self-signed makes its own certificate"],
+    refused "clients' certificates without an authority" ("--tls-client-optional" : secure) ["--tls-client-optional needs --tls-client-ca"],
+    refused "a ticket secret that is too short" (["--tls-ticket-secret", "/dev/null"] ++ secure) ["/dev/null: a secret for tickets has at least 32 bytes"],
     refused "a file that is missing" ["--listen", "https://localhost:0", "--tls-cert", "/no/such.pem", "--tls-key", "/no/such.key"] ["/no/such.pem: cannot be read", "ENOENT"],
     refused "no address to redirect to" ["--redirect-https", "--listen", "localhost:0"] ["no address to redirect to"],
     testCase "a key that belongs to another certificate" $

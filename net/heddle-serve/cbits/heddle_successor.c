@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,6 +58,27 @@ int heddle_successor_pipe(int ends[2]) {
 /* Two connected sockets, neither of which outlives an exec; 0 or -errno. */
 int heddle_successor_pair(int ends[2]) {
   return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0 ? -errno : 0;
+}
+
+/* A file in memory with this many random bytes, which does not outlive an exec; or -errno. */
+int heddle_successor_secret(int size) {
+  char bytes[256];
+  if (size < 0 || (size_t)size > sizeof bytes) return -EINVAL;
+  if (getrandom(bytes, (size_t)size, 0) != size) return -EIO;
+  int fd = memfd_create("heddle-tickets", MFD_CLOEXEC);
+  if (fd < 0) return -errno;
+  if (write(fd, bytes, (size_t)size) != size) {
+    int error = errno;
+    close(fd);
+    return -error;
+  }
+  return fd;
+}
+
+/* What such a file has: how many bytes, or -errno. */
+int heddle_successor_read_secret(int fd, char *bytes, int size) {
+  ssize_t n = pread(fd, bytes, (size_t)size, 0);
+  return n < 0 ? -errno : (int)n;
 }
 
 /* Waits until a child ends, and collects it: its exit status, or 128 and the signal that ended it; -errno. */

@@ -37,6 +37,7 @@ tests =
       testCase "explainedErrorsHadNoHeaders: errors get the rules for the path of the request" explainedErrors,
       testCase "serversOutsideHttpWereUntranslated: nginx's files of sites-enabled" sitesEnabled,
       testCase "spareServersWereAsked: nginx's spare servers, names with a wildcard, and two Cache-Controls" sideServers,
+      testCase "nginx's client certificates, for all hosts" clientCertificates,
       testCase "protectedLocationsWereOpen: nginx's rules without a counterpart close what they protect" protected,
       testCase "explain: hosts, routes, files, headers and their lines" explained,
       testCase "Mighttpd's files" mighttpd,
@@ -167,7 +168,7 @@ yamlOf = \case
         kind <- elements (map (: []) ["files", "cgi", "fastcgi", "scgi", "proxy", "rewrite"] ++ [["redirect", "status"], ["redirect"], ["respond", "body", "headers"], ["respond"], ["try-files", "else"], ["try-files"]])
         pure [k | k <- keys, keyName k `elem` kind]
       "a rule of access" -> (\name -> [k | k <- keys, keyName k == name]) <$> elements ["allow", "deny"]
-      _ -> sublistOf [k | k <- keys, keyName k `notElem` ["tls-cert", "tls-key"]] >>= shuffle
+      _ -> sublistOf [k | k <- keys, keyName k `notElem` ["tls-cert", "tls-key", "tls-staple", "tls-client-optional"]] >>= shuffle
     YamlMap <$> traverse (\k -> (,) (keyName k) <$> yamlOf (keyShape k)) wanted
 
 scalars :: Assertion
@@ -322,6 +323,17 @@ sideServers = do
   let (down, _) = translationOf "http {\n upstream app { server a:1 down; }\n server { location /p { proxy_pass http://app; } }\n}\n"
   assertBool down ("      /p:\n        respond: 502\n" `isInfixOf` down)
   forM_ ["names: [example.org, \"*.example.org\"]\n", "proxy: \"http://a:1/p\"\n", "\"/s/**\": \"max-age=86400, public\"\n"] $ \part -> assertBool yaml (part `isInfixOf` yaml)
+
+clientCertificates :: Assertion
+clientCertificates = do
+  let server directives = "http { server { listen 443 ssl; server_name a; " ++ directives ++ " root /a; } server { server_name b; root /b; } }"
+      (asked, problems) = translationOf (server "ssl_client_certificate ca.pem; ssl_verify_client optional; ssl_stapling_file a.ocsp; ssl_protocols TLSv1.3;")
+  forM_ ["tls-client-ca: ca.pem\n", "tls-client-optional: yes\n", "tls-minimum: 1.3\n", "    tls-staple: [a.ocsp]\n"] $ \part -> assertBool asked (part `isInfixOf` asked)
+  problems @?= ["n.conf:1:1: '" ++ key ++ "' of this server holds for all hosts now" | key <- ["tls-client-ca", "tls-client-optional", "tls-minimum"]]
+  -- nginx asks for none then.
+  let (unasked, none) = translationOf (server "ssl_client_certificate ca.pem;")
+  assertBool unasked (not ("tls-client" `isInfixOf` unasked))
+  none @?= []
 
 -- The text, and what was left out.
 translationOf :: String -> (String, [String])

@@ -23,6 +23,7 @@ import Heddle.Serve.Internal
 import Heddle.Testkit.Descriptors (openDescriptors)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
+import Heddle.Tls (defaultTlsConfig)
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import SiteFixture
 import System.Directory (createDirectory, createDirectoryIfMissing, doesFileExist)
@@ -323,7 +324,7 @@ reloading options body = do
   let first = options {serveReload = Just (Right <$> readIORef next)}
       tell = const (pure ())
   withRuntime defaultConfig $ \runtime -> withHolder tell $ \holder ->
-    withCertificates runtime (serveTls first) (serveListen first) (const (pure ())) $ \loaded -> do
+    withCertificates runtime Nothing (serveTls first) (serveListen first) (const (pure ())) $ \loaded -> do
       certificates <- either (unexpected "certificates" . show . map displayException) pure loaded
       withListeners runtime (serveSpread first) (Inherited Nothing []) False (serveListen first) $ \places -> do
         schemes <- forM places (\(spec, l) -> (,) l <$> schemeOf certificates spec)
@@ -374,7 +375,7 @@ listeners = withDirectory $ \d -> do
       -- With TLS from now on, which needs certificates.
       r2 <- again (options a ["127.0.0.1:0", "https://127.0.0.1:0"])
       assertBool (show r2) (either ("there is no certificate" `isInfixOf`) (const False) r2)
-      again (options a ["127.0.0.1:0", "https://127.0.0.1:0"]) {serveTls = TlsSelfSigned} >>= (@?= Right "the configuration has been loaded again")
+      again (options a ["127.0.0.1:0", "https://127.0.0.1:0"]) {serveTls = TlsSelfSigned (defaultTlsConfig [])} >>= (@?= Right "the configuration has been loaded again")
       secure <- at places "https://127.0.0.1:0"
       withClient secure $ \client -> do
         answer <- of' client "x" "/"

@@ -159,6 +159,7 @@ import Heddle.Serve.Status
 import Heddle.Serve.Successor
 import Heddle.Serve.Supervisor
 import Heddle.Serve.TargetTemplate (TargetTemplate, parseTarget, renderTarget, targetVariables)
+import Heddle.Serve.TicketSecret
 import Heddle.Serve.Timeline (Recorder, Recording (..), TimelineForm (..))
 
 -- | Events while serving.
@@ -207,12 +208,13 @@ serveSite options tell = do
   -- The others would end the process until they are handled.
   for_ [sigPIPE, sigUSR1, sigUSR2] ignoreSignal
   inherited <- takeInherited
+  tickets <- takeTicketBytes
   worker <- takeSupervisor
   for_ worker (const leaveGroup)
   withDescriptorReserve $ \reserve -> withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime ->
     withNotify runtime $ \channel -> withErrors $ \errors -> withMessages runtime (\event -> notifyOf channel event >> for_ errors (toErrorLog event) >> tell event) $ \messages ->
       withLog runtime messages $ \accessLog -> withConsole runtime messages $ \console -> withCounts runtime messages $ \counts ->
-        withCertificates runtime (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
+        withCertificates runtime tickets (serveTls options) (serveListen options) (tellOfCertificates messages) $ \loaded -> do
           certificates <- either (throwIO . CannotUse) pure loaded
           withHolder (announce messages . Trouble) $ \holder -> withListeners runtime (serveSpread options) inherited (isJust worker) (serveListen options) $ \places -> do
             schemes <- for places $ \(spec, listener) -> (,) listener . announcedBy (serveProxyProtocol options) <$> schemeOf certificates spec
@@ -356,6 +358,7 @@ serveByWorkers number options tell = do
   unless (number == now) (setCapabilities number)
   for_ [sigPIPE, sigUSR1, sigUSR2] ignoreSignal
   inherited <- takeInherited
+  tickets <- takeTicketSecret
   case serveSuccessor options of
     Nothing -> throwIO (CannotStartWorkers "there is no program to start")
     Just (program, arguments) ->
@@ -363,7 +366,7 @@ serveByWorkers number options tell = do
         withRuntime defaultConfig {configBackend = serveBackend options} $ \runtime -> withNotify runtime $ \channel -> withMessages runtime tell $ \messages -> do
           let urls = nub [listenUrl spec address | (spec, address, _) <- places]
               listeners = [(renderListen spec, fds) | (spec, _, fds) <- places]
-              starting = startSuccessor runtime (seconds 60) program arguments
+              starting variables fds = startSuccessor runtime (seconds 60) program arguments (ticketVariables tickets ++ variables) (ticketDescriptors tickets ++ fds)
           gathering <- for (serveStatus options) (const (newGathering runtime (announce messages . Trouble)))
           let worker variables slot more fds = starting (more ++ variables) fds [(name, shareOf number slot sockets) | (name, sockets) <- listeners]
               supervision =

@@ -24,6 +24,7 @@ module Heddle.Tls
     TlsVersion (..),
     ClientCertificates (..),
     TlsTickets (..),
+    tlsFiles,
     TlsTuning (..),
     defaultTlsTuning,
 

@@ -44,23 +44,24 @@ data ServeTls
     NoTls
   | -- | From files.
     TlsOf !TlsConfig
-  | -- | Made at start, for development: clients must be told to trust it.
-    TlsSelfSigned
+  | -- | Made at start, for development: clients must be told to trust it. The settings have no certificate.
+    TlsSelfSigned !TlsConfig
   deriving stock (Eq)
 
--- | The certificates in use, and where they come from.
-data Certificates = Certificates !(Ref (Maybe TlsListener)) !(Ref ServeTls)
+-- | The certificates in use, where they come from, and the secret of tickets that other processes have.
+data Certificates = Certificates !(Ref (Maybe TlsListener)) !(Ref ServeTls) !(Maybe ByteString)
 
 -- | Load the certificates, and keep them current while the body runs; the action is told of
--- each change, with 'Left' if the new files cannot be used.
+-- each change, with 'Left' if the new files cannot be used. Session tickets are made from the secret, if there is one and the settings
+-- have none.
 --
 -- [Blocks]: as the body does.
-withCertificates :: Runtime -> ServeTls -> [ListenSpec] -> (Either String String -> IO ()) -> (Either [TlsProblem] Certificates -> IO a) -> IO a
-withCertificates runtime source places tell body =
-  load source places >>= \case
+withCertificates :: Runtime -> Maybe ByteString -> ServeTls -> [ListenSpec] -> (Either String String -> IO ()) -> (Either [TlsProblem] Certificates -> IO a) -> IO a
+withCertificates runtime secret source places tell body =
+  load secret source places >>= \case
     Left problems -> body (Left problems)
     Right site -> do
-      certificates <- Certificates <$> (traverse newTlsListener site >>= newRef) <*> newRef source
+      certificates <- Certificates <$> (traverse newTlsListener site >>= newRef) <*> newRef source <*> pure secret
       withTask (labelMe "serve/certificates" >> eachMinute (reload certificates tell)) (const (body (Right certificates)))
   where
     eachMinute act = withParker runtime $ \parker -> forever $ do
@@ -68,15 +69,15 @@ withCertificates runtime source places tell body =
       _ <- awaitUntil parker deadline (pure (Nothing :: Maybe ()))
       act
 
-load :: ServeTls -> [ListenSpec] -> IO (Either [TlsProblem] (Maybe TlsSite))
-load source places = case source of
+load :: Maybe ByteString -> ServeTls -> [ListenSpec] -> IO (Either [TlsProblem] (Maybe TlsSite))
+load secret source places = case source of
   NoTls -> pure (Right Nothing)
   TlsOf config -> using config
-  TlsSelfSigned -> do
+  TlsSelfSigned config -> do
     pair <- selfSignedPair names
-    using (defaultTlsConfig [pair])
+    using config {tlsPairs = [pair]}
   where
-    using config = fmap Just <$> loadSite config {tlsProtocols = protocols}
+    using config = fmap Just <$> loadSite config {tlsProtocols = protocols, tlsTickets = case tlsTickets config of OwnTickets -> maybe OwnTickets SharedTickets secret; other -> other}
     protocols = [C.pack "h2", C.pack "http/1.1"]
     -- What a browser on this machine may call it.
     names = nub ([host | ListenSpec Https (ListenHost host _) <- places, host `notElem` ["", "0.0.0.0", "::"]] ++ ["localhost", "127.0.0.1", "::1"])
@@ -86,11 +87,11 @@ load source places = case source of
 --
 -- [Blocks]: holds an OS thread while it reads.
 prepareCertificates :: Certificates -> ServeTls -> [ListenSpec] -> (Either String String -> IO ()) -> IO (Either [TlsProblem] (IO ()))
-prepareCertificates certificates@(Certificates listener from) source places tell = do
+prepareCertificates certificates@(Certificates listener from secret) source places tell = do
   before <- readRef from
   if before == source
     then pure (Right (reload certificates tell))
-    else fmap takeUp <$> load source places
+    else fmap takeUp <$> load secret source places
   where
     takeUp site = do
       writeRef from source
@@ -101,21 +102,21 @@ prepareCertificates certificates@(Certificates listener from) source places tell
 
 -- | How connections of an address begin, if there are certificates.
 openingOf :: Certificates -> IO (Maybe Scheme)
-openingOf (Certificates listener _) = fmap (Encrypted . tlsOpening) <$> readRef listener
+openingOf (Certificates listener _ _) = fmap (Encrypted . tlsOpening) <$> readRef listener
 
 -- | The names of each certificate in use, and when it expires.
 expiriesOf :: Certificates -> IO [([ByteString], EpochSeconds)]
-expiriesOf (Certificates listener _) = readRef listener >>= maybe (pure []) (fmap (\site -> zip (siteNames site) (siteExpiries site)) . listenerSite)
+expiriesOf (Certificates listener _ _) = readRef listener >>= maybe (pure []) (fmap (\site -> zip (siteNames site) (siteExpiries site)) . listenerSite)
 
 -- | How many handshakes there were, if there are certificates.
 handshakesOf :: Certificates -> IO (Maybe TlsCounts)
-handshakesOf (Certificates listener _) = readRef listener >>= traverse tlsCounts
+handshakesOf (Certificates listener _ _) = readRef listener >>= traverse tlsCounts
 
 -- | Load the files again if they have changed.
 --
 -- [Blocks]: holds an OS thread while it reads.
 reload :: Certificates -> (Either String String -> IO ()) -> IO ()
-reload (Certificates listener _) tell = readRef listener >>= \known -> for_ known (\l -> reloadWhenChanged l >>= tellReload tell)
+reload (Certificates listener _ _) tell = readRef listener >>= \known -> for_ known (\l -> reloadWhenChanged l >>= tellReload tell)
 
 tellReload :: (Either String String -> IO ()) -> Reload -> IO ()
 tellReload tell outcome = for_ (describeReload outcome) tell

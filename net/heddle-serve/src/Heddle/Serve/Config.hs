@@ -37,8 +37,10 @@ module Heddle.Serve.Config
     addedPairs,
     addedRoutes,
     tlsOf,
+    tlsMistake,
 
     -- * Words
+    tlsVersions,
     parseSize,
     parseDuration,
     parseShare,

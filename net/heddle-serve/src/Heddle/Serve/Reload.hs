@@ -46,6 +46,7 @@ import Heddle.Serve.Listeners
 import Heddle.Serve.Options
 import Heddle.Serve.Site (siteGuard)
 import Heddle.Serve.Sites
+import Heddle.Tls (TlsConfig (..))
 
 -- | What a reload works on.
 data Reloading = Reloading
@@ -153,12 +154,17 @@ fixedChanges old new =
           ("the proxies that logs and ids believe", serveTrusted old /= serveTrusted new),
           ("the time to drain", serveDrain old /= serveDrain new),
           ("what is shown on the terminal", serveConsole old /= serveConsole new || serveActivity old /= serveActivity new),
+          ("the secret of session tickets", or ((/=) <$> tickets (serveTls old) <*> tickets (serveTls new))),
           ("limits and time-outs", limits (serveSettings old) /= limits (serveSettings new))
         ],
       changed
   ]
   where
     connections = guardConnectionsMost . siteGuard . NonEmpty.head . serveSites
+    tickets = \case
+      NoTls -> Nothing
+      TlsOf config -> Just (tlsTickets config)
+      TlsSelfSigned config -> Just (tlsTickets config)
     limits s = (settingLimits s, settingServerName s, settingStrictTransport s, (settingIdle s, settingHead s, settingBodyPace s, settingReplyPace s, settingConnections s))
 
 -- | The port of the first address with TLS.

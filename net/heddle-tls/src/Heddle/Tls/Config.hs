@@ -15,6 +15,7 @@ module Heddle.Tls.Config
     sourceName,
     ClientCertificates (..),
     TlsTickets (..),
+    tlsFiles,
 
     -- * Clients
     TlsClientConfig (..),
@@ -29,6 +30,7 @@ module Heddle.Tls.Config
 where
 
 import Data.ByteString (ByteString)
+import Data.Maybe (mapMaybe)
 import Heddle.Prim.Clock (Nanos, seconds)
 
 -- | A version of the protocol.
@@ -81,6 +83,8 @@ data TlsTickets
   | -- | From a secret of at least 32 bytes: tickets are good for all listeners, on all machines, with the same secret and
     -- the same 'tlsTicketPeriod'.
     SharedTickets !ByteString
+  | -- | The same with the bytes of a file, which is read with the certificates.
+    TicketSecretFile !FilePath
   deriving stock (Eq)
 
 -- | Settings in OpenSSL's syntax; empty for ours. Leave them empty unless a policy demands otherwise.
@@ -113,7 +117,7 @@ data TlsConfig = TlsConfig
     tlsClients :: !ClientCertificates,
     tlsTickets :: !TlsTickets,
     -- | How long a key makes tickets; it accepts them for three such periods more. At least a second, and with
-    -- 'SharedTickets' ten minutes.
+    -- a shared secret ten minutes.
     tlsTicketPeriod :: !Nanos,
     -- | How many handshakes of a capability may be unfinished, each with its 47 KB. When there is one more, the oldest is
     -- closed: choose more than a capability begins within a client's round trip. At least one.
@@ -138,6 +142,15 @@ defaultTlsConfig pairs =
       tlsUnfinished = 2048,
       tlsTuning = defaultTlsTuning
     }
+
+-- | The files that a server's settings name.
+tlsFiles :: TlsConfig -> [FilePath]
+tlsFiles config =
+  [path | pair <- tlsPairs config, PemFile path <- [pairChain pair, pairKey pair]]
+    ++ mapMaybe pairStaple (tlsPairs config)
+    ++ [path | WantClientCertificates (PemFile path) <- [tlsClients config]]
+    ++ [path | RequireClientCertificates (PemFile path) <- [tlsClients config]]
+    ++ [path | TicketSecretFile path <- [tlsTickets config]]
 
 -- | Whom a client believes.
 data Trust

@@ -71,15 +71,12 @@ data TlsListener = TlsListener
 newTlsListener :: TlsSite -> IO TlsListener
 newTlsListener site = do
   shared <- mask_ $ do
-    p <- unsafeUseAsCStringLen secret $ \(s, n) -> c_sharedNew (castPtr s) (fromIntegral n) (fromIntegral period)
+    p <- unsafeUseAsCStringLen (siteSecret site) $ \(s, n) -> c_sharedNew (castPtr s) (fromIntegral n) (fromIntegral period)
     if p == nullPtr then throwIO (TlsProblem "TLS" (Refused "memory has run out")) else newForeignPtr p_sharedRelease p
   TlsListener <$> newRef site <*> pure shared <*> newRef Nothing <*> newLock <*> newUnfinished
   where
     config = siteConfig site
     period = nanosCount (tlsTicketPeriod config) `quot` nanosCount (seconds 1)
-    secret = case tlsTickets config of
-      OwnTickets -> B.empty
-      SharedTickets bytes -> bytes
 
 -- | The site that new handshakes use.
 listenerSite :: TlsListener -> IO TlsSite

@@ -17,6 +17,7 @@ module Heddle.Tls.Site
     siteExpires,
     siteExpiries,
     siteFiles,
+    siteSecret,
     withSite,
 
     -- * Clients
@@ -63,7 +64,9 @@ data TlsSite = TlsSite
     -- | When each of them does, in the order of 'tlsPairs'.
     siteExpiries :: ![EpochSeconds],
     -- | The files that it was loaded from, as they were.
-    siteFiles :: ![(FilePath, FileStamp)]
+    siteFiles :: ![(FilePath, FileStamp)],
+    -- | What the keys of its tickets are made from; empty for a random one.
+    siteSecret :: !ByteString
   }
 
 -- | Use the pointer.
@@ -86,6 +89,7 @@ withClientSite (ClientSite site) = withForeignPtr site
 loadSite :: TlsConfig -> IO (Either [TlsProblem] TlsSite)
 loadSite config = collecting $ do
   throwAll (settingProblems config)
+  secret <- ticketSecret (tlsTickets config)
   site <- newSite (1 + (if tlsStrictNames config then 2 else 0)) (tlsLowest config) (tlsHighest config) asked
   withForeignPtr site $ \p -> do
     authorities <- traverse (addAuthorities p) source
@@ -99,13 +103,25 @@ loadSite config = collecting $ do
           siteNames = map loadedNames pairs,
           siteExpires = minimum (map loadedExpires pairs),
           siteExpiries = map loadedExpires pairs,
-          siteFiles = catMaybes (concatMap loadedFiles pairs ++ maybeToList authorities)
+          siteFiles = catMaybes (concatMap loadedFiles pairs ++ maybeToList authorities),
+          siteSecret = secret
         }
   where
     (asked, source) = case tlsClients config of
       NoClientCertificates -> (0, Nothing)
       WantClientCertificates s -> (1, Just s)
       RequireClientCertificates s -> (2, Just s)
+
+-- Empty if there is none.
+ticketSecret :: TlsTickets -> IO ByteString
+ticketSecret = \case
+  OwnTickets -> pure B.empty
+  SharedTickets secret -> secret <$ throwAll [setting short | B.length secret < 32]
+  TicketSecretFile path -> do
+    (secret, _) <- load (PemFile path)
+    secret <$ throwAll [TlsProblem path (BadSetting short) | B.length secret < 32]
+  where
+    short = "a secret for tickets has at least 32 bytes"
 
 -- | Load what a client needs, with the same checks.
 --
@@ -132,12 +148,11 @@ settingProblems config =
   [setting "a server needs a certificate: tlsPairs is empty" | null (tlsPairs config)]
     ++ versionProblems (tlsLowest config) (tlsHighest config)
     ++ protocolProblems (tlsProtocols config)
-    ++ [setting "a secret for tickets has at least 32 bytes" | SharedTickets secret <- [tlsTickets config], B.length secret < 32]
     ++ [setting "at least one handshake may be unfinished: tlsUnfinished is below 1" | tlsUnfinished config < 1]
     ++ [setting "a period of ticket keys is at least a second" | tlsTicketPeriod config < seconds 1]
     ++ [ setting "a period of the keys of a shared secret is at least ten minutes, because its chain begins in 2024"
          | tlsTicketPeriod config < seconds 600,
-           SharedTickets _ <- [tlsTickets config]
+           tlsTickets config /= OwnTickets
        ]
 
 versionProblems :: TlsVersion -> TlsVersion -> [TlsProblem]

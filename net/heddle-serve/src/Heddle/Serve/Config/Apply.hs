@@ -16,6 +16,8 @@ module Heddle.Serve.Config.Apply
     servedSites,
     Served (..),
     tlsOf,
+    tlsConfigOf,
+    pairsOf,
   )
 where
 
@@ -49,7 +51,7 @@ import Heddle.Serve.Options
 import Heddle.Serve.Routes
 import Heddle.Serve.Site
 import Heddle.Serve.Status (StatusOptions (..), defaultStatusOptions)
-import Heddle.Tls (defaultTlsConfig, pemFiles)
+import Heddle.Tls hiding (siteNames)
 
 -- | A site as it is served: where it begins, its names, and what it says with what the top of the file says.
 data Served = Served
@@ -146,14 +148,32 @@ isYes = maybe False meant
 -- | The certificates of the file and of all hosts.
 tlsOf :: Config -> ServeTls
 tlsOf config
-  | isYes (serverSelfSigned server) = TlsSelfSigned
+  | isYes (serverSelfSigned server) = TlsSelfSigned (tlsConfigOf policy [])
   | null pairs' = NoTls
-  | otherwise = TlsOf (defaultTlsConfig pairs')
+  | otherwise = TlsOf (tlsConfigOf policy (map snd pairs'))
   where
     server = configServer config
-    pairs' = zipWith pemFiles (map meant certs) (map meant keys)
-    certs = serverCerts server ++ concatMap hostCerts (configHosts config)
-    keys = serverKeys server ++ concatMap hostKeys (configHosts config)
+    policy = serverTlsPolicy server
+    pairs' = concatMap pairsOf (serverCertificates server : map hostCertificates (configHosts config))
+
+-- | Each certificate with its key and OCSP response, and where it was written.
+pairsOf :: CertificateConfig -> [(Position, TlsPair)]
+pairsOf (CertificateConfig chains keys staples) = zipWith3 pair chains keys (map (Just . meant) staples ++ repeat Nothing)
+  where
+    pair chain key staple = (writtenAt chain, (pemFiles (meant chain) (meant key)) {pairStaple = staple})
+
+-- | These certificates under this policy.
+tlsConfigOf :: TlsPolicyConfig -> [TlsPair] -> TlsConfig
+tlsConfigOf policy pairs =
+  defaults
+    { tlsClients = case policyClientCa policy of
+        Nothing -> NoClientCertificates
+        Just ca -> (if isYes (policyClientOptional policy) then WantClientCertificates else RequireClientCertificates) (PemFile (meant ca)),
+      tlsLowest = maybe (tlsLowest defaults) meant (policyMinimum policy),
+      tlsTickets = maybe (tlsTickets defaults) (TicketSecretFile . meant) (policyTicketSecret policy)
+    }
+  where
+    defaults = defaultTlsConfig pairs
 
 settingsOf :: ServerConfig -> Settings -> Settings
 settingsOf server settings =

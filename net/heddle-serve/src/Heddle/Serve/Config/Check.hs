@@ -25,7 +25,7 @@ import Heddle.Serve.FileName (fileNameBytes)
 import Heddle.Serve.LogTarget
 import Heddle.Serve.Process (lookUpUser)
 import Heddle.Serve.Users (openUsers)
-import Heddle.Tls (defaultTlsConfig, loadSite, pemFiles)
+import Heddle.Tls (loadSite, selfSignedPair)
 import System.Directory (doesDirectoryExist, doesFileExist, doesPathExist)
 import System.FilePath (takeDirectory, (</>))
 
@@ -42,20 +42,25 @@ checkRest :: Position -> Config -> IO [Problem]
 checkRest at config = do
   let sites = servedSites at config
       server = configServer config
-      certificates = zip (serverCerts server) (serverKeys server) ++ concat [zip (hostCerts host) (hostKeys host) | host <- configHosts config]
+      certificates = concatMap pairsOf (serverCertificates server : map hostCertificates (configHosts config))
+      policy = serverTlsPolicy server
       logs = [Written from name file | Written from name (LogFile file) <- maybeToList (logAccess (configLogs config)) ++ maybeToList (logError (configLogs config))]
   found <-
     sequence $
       concatMap (siteChecks . servedSite) sites
         ++ [either (\why -> [Problem (writtenAt user) why]) (const []) <$> lookUpUser (meant user) | Just user <- [serverUser server]]
-        ++ map certificate certificates
+        ++ [loadable from (tlsConfigOf noTlsPolicy [pair]) | (from, pair) <- certificates]
+        ++ [underPolicy ca noTlsPolicy {policyClientCa = Just ca} | Just ca <- [policyClientCa policy]]
+        ++ [underPolicy secret noTlsPolicy {policyTicketSecret = Just secret} | Just secret <- [policyTicketSecret policy]]
         ++ [there doesDirectoryExist (takeDirectory (meant file)) "the directory" file | file <- logs ++ maybeToList (serverPidFile server)]
   pure (inOrder (concat found))
   where
-    certificate (cert, key') =
-      loadSite (defaultTlsConfig [pemFiles (meant cert) (meant key')]) >>= \case
-        Left problems -> pure [Problem (writtenAt cert) (displayException problem) | problem <- problems]
+    loadable from tls =
+      loadSite tls >>= \case
+        Left problems -> pure [Problem from (displayException problem) | problem <- problems]
         Right _ -> pure []
+    -- With any certificate.
+    underPolicy file policy = selfSignedPair ["localhost"] >>= loadable (writtenAt file) . tlsConfigOf policy . pure
 
 siteChecks :: SiteConfig -> [IO [Problem]]
 siteChecks site =

@@ -21,11 +21,13 @@ module Heddle.Serve.Config.Grammar
     parseSize,
     parseDuration,
     parseShare,
-    checkTls,
+    tlsMistake,
+    tlsVersions,
   )
 where
 
 import Data.Char (isDigit, toLower)
+import Data.Maybe (fromMaybe, isNothing, listToMaybe)
 import Heddle.Gateway.Proxy (parseNetwork)
 import Heddle.IO (BackendChoice (..))
 import Heddle.Prim.Clock (Nanos, milliseconds)
@@ -43,11 +45,16 @@ import Heddle.Serve.LogSink (parseRotateAt)
 import Heddle.Serve.LogTarget
 import Heddle.Serve.Process (parseUser)
 import Heddle.Serve.Status (parseStatusPrefix)
+import Heddle.Tls (TlsVersion (..))
 import System.FilePath ((</>))
 
 -- | A whole configuration.
 configCodec :: Codec Config
-configCodec = judgedBy (\at config -> config <$ checkTls at (serverCerts (configServer config)) (serverKeys (configServer config)) (serverSelfSigned (configServer config))) id (object "the configuration" configKeys)
+configCodec = judgedBy check id (object "the configuration" configKeys)
+  where
+    check at config = config <$ checkTls at (serverCertificates server) (serverSelfSigned server) (serverTlsPolicy server)
+      where
+        server = configServer config
 
 -- | The keys of a file.
 configKeys :: Keys Config Config
@@ -65,35 +72,51 @@ hostCodec =
   judgedBy check id . object "a host" $
     HostConfig (Written onCommandLine "" ())
       <$> listKey "names" "" "The host's names; *.example.org for every name below example.org. An exact name goes before a wildcard. Only the first host can do without names: it answers for names that no host has" (severalOf (word "a host's name" ["www.example.org", "*.example.org"] parseHost)) hostNames
-      <*> certKey hostCerts
-      <*> keyKey hostKeys
+      <*> part hostCertificates certificateFileKeys
       <*> part hostSite siteKeys
   where
-    check at host = host {hostAt = Written at "" ()} <$ checkTls at (hostCerts host) (hostKeys host) Nothing
+    check at host = host {hostAt = Written at "" ()} <$ checkTls at (hostCertificates host) Nothing noTlsPolicy
 
--- | Each certificate has its key.
-checkTls :: Position -> [Written FilePath] -> [Written FilePath] -> Maybe (Written Bool) -> Either [Problem] ()
-checkTls at certs keys self
-  | length certs /= length keys = Left [Problem (placeOf (certs ++ keys)) ("each 'tls-cert' needs its 'tls-key', in the same order; there are " ++ show (length certs) ++ " and " ++ show (length keys))]
-  | Just own <- self, meant own, not (null certs) = Left [Problem (writtenAt own) "'tls-self-signed' makes its own certificate; leave out 'tls-cert' and 'tls-key'"]
-  | otherwise = Right ()
-  where
-    placeOf = \case
-      one : _ -> writtenAt one
-      [] -> at
+checkTls :: Position -> CertificateConfig -> Maybe (Written Bool) -> TlsPolicyConfig -> Either [Problem] ()
+checkTls at files self policy = maybe (Right ()) (\(from, why) -> Left [Problem (fromMaybe at from) why]) (tlsMistake (\name -> "'" ++ name ++ "'") files self policy)
 
-certKey, keyKey :: (o -> [Written FilePath]) -> Keys o [Written FilePath]
-certKey = listKey "tls-cert" "none" "Files with a certificate and its issuers' (PEM). Clients get the one with the name that they ask for" (severalOf (path "a file" ["/etc/ssl/site.pem"]))
-keyKey = listKey "tls-key" "none" "Files with the private keys (PEM), in the order of `tls-cert`" (severalOf (path "a file" ["/etc/ssl/site.key"]))
+-- | The first thing that is wrong with these keys together, and where, if a place says it. The function shows a key's name as it is
+-- written.
+tlsMistake :: (String -> String) -> CertificateConfig -> Maybe (Written Bool) -> TlsPolicyConfig -> Maybe (Maybe Position, String)
+tlsMistake shown (CertificateConfig chains keys staples) self policy
+  | Just own <- self, meant own, not (null chains && null keys && null staples) = Just (Just (writtenAt own), shown "tls-self-signed" ++ " makes its own certificate; leave out " ++ shown "tls-cert" ++ " and " ++ shown "tls-key")
+  | length chains /= length keys = Just (writtenAt <$> listToMaybe (chains ++ keys), "each " ++ shown "tls-cert" ++ " needs its " ++ shown "tls-key" ++ ", in the same order; there are " ++ show (length chains) ++ " and " ++ show (length keys))
+  | length staples > length chains = Just (writtenAt <$> listToMaybe staples, "each " ++ shown "tls-staple" ++ " belongs to the " ++ shown "tls-cert" ++ " at the same place; there are " ++ show (length staples) ++ " and " ++ show (length chains))
+  | Just optional <- policyClientOptional policy, meant optional, isNothing (policyClientCa policy) = Just (Just (writtenAt optional), shown "tls-client-optional" ++ " needs " ++ shown "tls-client-ca" ++ ", which clients' certificates must lead to")
+  | otherwise = Nothing
+
+certificateFileKeys :: Keys CertificateConfig CertificateConfig
+certificateFileKeys =
+  CertificateConfig
+    <$> listKey "tls-cert" "none" "Files with a certificate and its issuers' (PEM). Clients get the one with the name that they ask for" (severalOf (path "a file" ["/etc/ssl/site.pem"])) certificateChains
+    <*> listKey "tls-key" "none" "Files with the private keys (PEM), in the order of `tls-cert`" (severalOf (path "a file" ["/etc/ssl/site.key"])) certificateKeys
+    <*> listKey "tls-staple" "none" "Files with OCSP responses (DER) to be stapled, in the order of `tls-cert`; the last certificates may have none" (severalOf (path "a file" ["/etc/ssl/site.ocsp"])) certificateStaples
+
+tlsPolicyKeys :: Keys TlsPolicyConfig TlsPolicyConfig
+tlsPolicyKeys =
+  TlsPolicyConfig
+    <$> key "tls-client-ca" "none" "A file with authorities (PEM). Clients need a certificate that leads to one of them" (path "a file" ["/etc/ssl/clients.pem"]) policyClientCa
+    <*> flag "tls-client-optional" "Serve clients without a certificate, too" policyClientOptional
+    <*> key "tls-minimum" "1.2" "The lowest version of TLS" (choice "a version of TLS" tlsVersions) policyMinimum
+    <*> key "tls-ticket-secret" "a random one" "A file of 32 bytes or more. Sessions are resumed on all machines with the same one" (path "a file" ["/etc/ssl/tickets"]) policyTicketSecret
+
+-- | The versions of TLS.
+tlsVersions :: [(String, TlsVersion)]
+tlsVersions = [("1.2", Tls12), ("1.3", Tls13)]
 
 serverKeys' :: Keys ServerConfig ServerConfig
 serverKeys' =
   ServerConfig
     <$> listKey "listen" "localhost:8080" "Addresses: ADDR:PORT, :PORT, unix:PATH, systemd, and these after https://" (severalOf (resolved "an address" [":8080", "https://:8443", "unix:/run/site.sock"] (unix parseListen) (YamlText . writtenText))) serverListen
     <*> listKey "proxy-protocol" "none" "Connections from these networks begin with a header of the PROXY protocol" (severalOf (word "a network" ["10.0.0.0/8", "unix"] parseNetwork)) serverProxyProtocol
-    <*> certKey serverCerts
-    <*> keyKey serverKeys
+    <*> part serverCertificates certificateFileKeys
     <*> flag "tls-self-signed" "Make a certificate for this machine's names at start, for development" serverSelfSigned
+    <*> part serverTlsPolicy tlsPolicyKeys
     <*> key "hsts" "none" "Seconds for which browsers use HTTPS only (Strict-Transport-Security)" (number 1 1000000000 "a number of seconds") serverHsts
     <*> listKey "trusted-proxy" "none" "Believe X-Forwarded-* and Forwarded of peers in these networks" (severalOf (word "a network" ["10.0.0.0/8", "unix"] parseNetwork)) serverTrusted
     <*> key "cores" "all" "How many cores to use" (number 1 256 "a number of cores") serverCores

@@ -138,7 +138,9 @@ data Around = Around
     aroundUpstreams :: ![(String, [Directive])],
     -- | Zones of limit_req, and their rates.
     aroundRates :: ![(String, String)],
-    aroundFormats :: ![(String, String)]
+    aroundFormats :: ![(String, String)],
+    -- | Whether any server asks clients for certificates.
+    aroundVerifies :: !Bool
   }
 
 httpOf :: FilePath -> [Directive] -> Translation
@@ -151,7 +153,8 @@ httpOf file directives = foldMap general [d | d <- others, take 1 (directiveWord
         { aroundFile = file,
           aroundUpstreams = [(name, directiveBlock d) | d <- others, ["upstream", name] <- [directiveWords d]],
           aroundRates = [(zone, rate) | d <- others, "limit_req_zone" : arguments <- [directiveWords d], Just zone <- [listToMaybe [takeWhile (/= ':') z | Just z <- map (stripPrefix "zone=") arguments]], Just rate <- [valueOf "rate=" arguments]],
-          aroundFormats = [(name, concat parts) | d <- others, "log_format" : name : parts <- [directiveWords d]]
+          aroundFormats = [(name, concat parts) | d <- others, "log_format" : name : parts <- [directiveWords d]],
+          aroundVerifies = or [how `elem` ["on", "optional"] | d <- others ++ concatMap directiveBlock servers, ["ssl_verify_client", how] <- [directiveWords d]]
         }
     general d = case directiveWords d of
       "upstream" : _ -> none
@@ -180,7 +183,7 @@ httpOf file directives = foldMap general [d | d <- others, take 1 (directiveWord
       let (lifted, own) = partition ((`elem` ofAllHosts) . fst) given
           keys = merged (own ++ [("root", YamlPath path) | "root" `notElem` map fst own, Just path <- [httpRoot]])
        in (Translation lifted problems <> foldMap (\(key, _) -> noted file (directiveLine server) ("'" ++ key ++ "' of this server holds for all hosts now")) lifted, keys)
-    ofAllHosts = ["access-log", "log-format", "error-log", "error-level", "idle", "max-body", "time-outs", "hsts", "trusted-proxy"]
+    ofAllHosts = ["access-log", "log-format", "error-log", "error-level", "idle", "max-body", "time-outs", "hsts", "trusted-proxy", "tls-client-ca", "tls-client-optional", "tls-minimum"]
 
 -- Without expressions and wildcards at the end, which a host has not.
 namesOf :: Directive -> [String]
@@ -443,6 +446,12 @@ commonOf around d = case directiveWords d of
   ["expires", time] | Just value <- expiresOf time -> says "cache-control" (YamlMap [("**", YamlText value)])
   ["ssl_certificate", path] -> says "tls-cert" (YamlList [YamlPath path])
   ["ssl_certificate_key", path] -> says "tls-key" (YamlList [YamlPath path])
+  ["ssl_stapling_file", path] -> says "tls-staple" (YamlList [YamlPath path])
+  ["ssl_client_certificate", path] -> if aroundVerifies around then says "tls-client-ca" (YamlPath path) else none
+  ["ssl_verify_client", "on"] -> none
+  ["ssl_verify_client", "off"] -> none
+  ["ssl_verify_client", "optional"] -> says "tls-client-optional" (YamlText "yes")
+  "ssl_protocols" : versions | "TLSv1.2" `notElem` versions, "TLSv1.3" `elem` versions -> says "tls-minimum" (YamlText "1.3")
   ["auth_basic_user_file", path] -> says "basic-auth" (YamlPath path)
   ["allow", network] -> says "access" (YamlList [YamlMap [("allow", YamlText network)]])
   ["deny", network] -> says "access" (YamlList [YamlMap [("deny", YamlText network)]])

@@ -12,6 +12,10 @@ module Heddle.Serve.Config.Types
   ( Config (..),
     emptyConfig,
     ServerConfig (..),
+    CertificateConfig (..),
+    noCertificates,
+    TlsPolicyConfig (..),
+    noTlsPolicy,
     TimeOutConfig (..),
     LogConfig (..),
     WatchConfig (..),
@@ -45,6 +49,7 @@ import Heddle.Serve.LogTarget (LogTarget, Severity)
 import Heddle.Serve.Process (UserSpec)
 import Heddle.Serve.Routes (RouteOrder, RoutePattern, RouteTarget)
 import Heddle.Serve.TargetTemplate (TargetTemplate)
+import Heddle.Tls (TlsVersion)
 
 -- | All of it.
 data Config = Config
@@ -62,9 +67,9 @@ data Config = Config
 data ServerConfig = ServerConfig
   { serverListen :: ![Written ListenSpec],
     serverProxyProtocol :: ![Written Network],
-    serverCerts :: ![Written FilePath],
-    serverKeys :: ![Written FilePath],
+    serverCertificates :: !CertificateConfig,
     serverSelfSigned :: !(Maybe (Written Bool)),
+    serverTlsPolicy :: !TlsPolicyConfig,
     serverHsts :: !(Maybe (Written Int)),
     serverTrusted :: ![Written Network],
     serverCores :: !(Maybe (Written Int)),
@@ -82,6 +87,24 @@ data ServerConfig = ServerConfig
     serverSandbox :: !(Maybe (Written SandboxMode)),
     serverSandboxRead :: ![Written FilePath],
     serverSandboxWrite :: ![Written FilePath]
+  }
+  deriving stock (Eq, Show)
+
+-- | Files of certificates, and those of their keys and OCSP responses in the same order.
+data CertificateConfig = CertificateConfig
+  { certificateChains :: ![Written FilePath],
+    certificateKeys :: ![Written FilePath],
+    -- | There may be fewer.
+    certificateStaples :: ![Written FilePath]
+  }
+  deriving stock (Eq, Show)
+
+-- | What all addresses with TLS ask of clients.
+data TlsPolicyConfig = TlsPolicyConfig
+  { policyClientCa :: !(Maybe (Written FilePath)),
+    policyClientOptional :: !(Maybe (Written Bool)),
+    policyMinimum :: !(Maybe (Written TlsVersion)),
+    policyTicketSecret :: !(Maybe (Written FilePath))
   }
   deriving stock (Eq, Show)
 
@@ -157,8 +180,7 @@ data HostConfig = HostConfig
   { -- | Where it begins.
     hostAt :: !(Written ()),
     hostNames :: ![Written HostPattern],
-    hostCerts :: ![Written FilePath],
-    hostKeys :: ![Written FilePath],
+    hostCertificates :: !CertificateConfig,
     hostSite :: !SiteConfig
   }
   deriving stock (Eq, Show)
@@ -215,7 +237,15 @@ emptyConfig :: Config
 emptyConfig = Config emptyServer emptyLogs (WatchConfig Nothing [] Nothing Nothing Nothing Nothing) emptySite Nothing []
 
 emptyServer :: ServerConfig
-emptyServer = ServerConfig [] [] [] [] Nothing Nothing [] Nothing Nothing Nothing Nothing Nothing Nothing Nothing Nothing (TimeOutConfig Nothing Nothing Nothing Nothing) Nothing Nothing Nothing Nothing [] []
+emptyServer = ServerConfig [] [] noCertificates Nothing noTlsPolicy Nothing [] Nothing Nothing Nothing Nothing Nothing Nothing Nothing Nothing (TimeOutConfig Nothing Nothing Nothing Nothing) Nothing Nothing Nothing Nothing [] []
+
+-- | None.
+noCertificates :: CertificateConfig
+noCertificates = CertificateConfig [] [] []
+
+-- | Nothing said.
+noTlsPolicy :: TlsPolicyConfig
+noTlsPolicy = TlsPolicyConfig Nothing Nothing Nothing Nothing
 
 emptyLogs :: LogConfig
 emptyLogs = LogConfig Nothing Nothing [] [] Nothing Nothing Nothing Nothing Nothing Nothing Nothing
