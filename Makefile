@@ -161,8 +161,9 @@ test-repl: ## GHCi loads every library and program from its source
 	@scripts/test_repl.sh
 
 .PHONY: test-conformance
-test-conformance: setup build ## h2spec, and Autobahn's cases for WebSocket; both are fetched from their registries
-	@cabal build $(CABAL_FLAGS) heddle-http-h2-test heddle-websocket-conformance
+test-conformance: build ## h2spec, Autobahn's cases for WebSocket, testssl.sh and sslyze, which are fetched from their registries
+	@scripts/setup.sh conformance
+	@cabal build $(CABAL_FLAGS) heddle-http-h2-test heddle-websocket-conformance heddle-wai-apps-test
 	@scripts/test_conformance.sh $(abspath $(BUILDDIR)) cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct
 
 .PHONY: test-nightly

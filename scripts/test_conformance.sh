@@ -1,33 +1,29 @@
 #!/usr/bin/env bash
-# h2spec against HTTP/2, and Autobahn's cases (by kosoku) against both sides of WebSocket. The two tools come from Go's
-# module proxy and from PyPI into the build folder; the suites look for them in the PATH.
+# h2spec against HTTP/2, Autobahn's cases (by kosoku) against both sides of WebSocket and against wai-websockets, testssl.sh and
+# sslyze against TLS. All but testssl.sh come from Go's module proxy and from PyPI into the build folder; the suites look for them in
+# the PATH. HEDDLE_NIGHTLY adds Autobahn's cases with large messages, which take a quarter of an hour.
 #
-#   scripts/test_conformance.sh BUILDDIR CABAL-COMMAND...
+#   scripts/test_conformance.sh BUILDDIR CABAL-TEST-COMMAND...
 set -euo pipefail
 tools=$1/conformance
 shift
 
-missing=()
-command -v go >/dev/null || missing+=(golang-go)
-python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
-if [ "${#missing[@]}" -gt 0 ]; then
-  echo "make test-conformance: not installed: ${missing[*]}; run: apt-get install ${missing[*]}" >&2
-  exit 1
-fi
-
 mkdir -p "$tools"
+not_fetched() {
+  tail -n 5 "$1" >&2
+  echo "make test-conformance: cannot fetch $2" >&2
+  exit 1
+}
 if [ ! -x "$tools/h2spec" ]; then
-  GOBIN=$(cd "$tools" && pwd) go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible 2>"$tools/go.log" || {
-    tail -n 5 "$tools/go.log" >&2
-    echo "make test-conformance: Go cannot install h2spec" >&2
-    exit 1
-  }
+  GOBIN=$(cd "$tools" && pwd) go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible >"$tools/log" 2>&1 || not_fetched "$tools/log" h2spec
 fi
-if [ ! -x "$tools/python/bin/kosoku" ]; then
+if [ ! -x "$tools/python/bin/kosoku" ] || [ ! -x "$tools/python/bin/sslyze" ]; then
   python3 -m venv "$tools/python"
-  "$tools/python/bin/pip" install --quiet kosoku==0.1.0
+  "$tools/python/bin/pip" install --quiet kosoku==0.1.0 sslyze==6.3.1 >"$tools/log" 2>&1 || not_fetched "$tools/log" "kosoku and sslyze"
 fi
 PATH=$(cd "$tools" && pwd):$(cd "$tools/python/bin" && pwd):$PATH
 export PATH
 "$@" --test-options='-p h2spec' heddle-http-h2-test
 "$@" heddle-websocket-conformance
+"$@" --test-options='-p Autobahn' heddle-wai-apps-test
+scripts/scan_tls.py bin/heddle testssl sslyze

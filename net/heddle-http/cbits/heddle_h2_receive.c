@@ -246,6 +246,15 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
   return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
+/* The request has ended. A client that has had the whole reply before may learn that its stream is over only when it hears
+ * something more: curl 7.88 waits for ever. So it is sent a PING. That of heddle_h2_notice has zeros. */
+static int ended(struct core *core, struct slot *slot) {
+  static const uint8_t late[8] = "heddle h";
+  slot->ended = 1;
+  if (slot->end_sent && nghttp2_submit_ping(core->session, NGHTTP2_FLAG_NONE, late)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+  return wake_reader(core, slot);
+}
+
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
   struct core *core = user;
   switch (frame->hd.type) {
@@ -254,8 +263,8 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
       core->block = NULL;
       if (!slot) break;
       core->useful += (int64_t)frame->hd.length;
-      if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) slot->ended = 1;
       if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+        if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) slot->ended = 1;
         slot->bodiless = held(&core->method) == 4 && memcmp(core->method.at, "HEAD", 4) == 0;
         /* RFC 9113, section 8.3.1. Another path would be read as a target of HTTP/1.1 with a host of its own. */
         if (held(&core->path) && core->path.at[core->path.start] != '/' && !(held(&core->path) == 1 && core->path.at[core->path.start] == '*'))
@@ -266,17 +275,14 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         nghttp2_extpri shared = {NGHTTP2_EXTPRI_DEFAULT_URGENCY, 1};
         if (!core->signalled) nghttp2_session_change_extpri_stream_priority(session, slot->id, &shared, 0);
         if (heddle_h2_announce(&core->requests, EVENT_REQUEST, slot, 0)) return NGHTTP2_ERR_CALLBACK_FAILURE;
-      } else if (slot->ended)
-        return wake_reader(core, slot);
+      } else if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+        return ended(core, slot);
       break;
     }
     case NGHTTP2_DATA:
       if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
         struct slot *slot = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-        if (slot) {
-          slot->ended = 1;
-          return wake_reader(core, slot);
-        }
+        if (slot) return ended(core, slot);
       }
       break;
     case NGHTTP2_RST_STREAM:
@@ -290,9 +296,9 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
       }
       break;
     case NGHTTP2_PING:
-      if (frame->hd.flags & NGHTTP2_FLAG_ACK)
-        core->ping_answered = 1;
-      else
+      if (frame->hd.flags & NGHTTP2_FLAG_ACK) {
+        if (!frame->ping.opaque_data[0]) core->ping_answered = 1;
+      } else
         spend(core, &core->controls, core->limits.control_burst, core->limits.control_rate);
       break;
     default:

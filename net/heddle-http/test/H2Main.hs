@@ -14,9 +14,9 @@ import Heddle.Http.Internal (calmedSessions, liveSessions, liveStreams)
 import Heddle.IO (BackendChoice (..))
 import Heddle.Prim.Clock (deadlineIn, milliseconds, seconds)
 import Heddle.Testkit.Descriptors
+import Heddle.Testkit.Needing
 import Heddle.Testkit.Watchdog
-import System.Directory (findExecutable)
-import System.Environment (lookupEnv, setEnv)
+import System.Environment (setEnv)
 import System.IO (hFlush, hGetLine, hPutStrLn)
 import System.Mem (performMajorGC)
 import Test.Tasty
@@ -25,6 +25,7 @@ import Test.Tasty.HUnit (testCase, (@?=))
 main :: IO ()
 main = do
   before <- openDescriptors
+  spec <- conformance
   -- One after the other: they count what is left in the process. As a local option it has no effect.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
@@ -37,7 +38,7 @@ main = do
         onBothBackends "deadlines and draining" deadlines,
         onBothBackends "beginnings" beginnings,
         testGroup "clients" clients,
-        testGroup "conformance" conformance,
+        spec,
         testCase "no session and no stream is left" $ do
           performMajorGC
           liveSessions >>= (@?= 0)
@@ -66,6 +67,8 @@ answers backend =
         length failures @?= 4,
     testCase "bodies: trailers, 100 Continue, 413, uploads that nobody reads" $
       withSite backend Clear settings $ \at -> runPeer at "bodies" 0,
+    testCase "aLateBodyLeftItsClientWaiting: a request that ends after its reply" $
+      withSite backend Clear settings $ \at -> runPeer at "late_end" 0,
     testCase "trailers follow the content" $
       withSite backend Clear settings $ \at -> do
         runPeer at "trailers" 0
@@ -201,16 +204,9 @@ clients =
         unless ("20000 succeeded, 0 failed, 0 errored" `isInfixOf` said) $ unexpected "20000 answers" said
   ]
 
-conformance :: [TestTree]
-conformance =
-  [ testCase "h2spec" $ do
-      given <- lookupEnv "H2SPEC"
-      found <- maybe (findExecutable "h2spec") (pure . Just) given
-      case found of
-        Nothing -> putStrLn "left out, there is no h2spec: go install github.com/summerwind/h2spec/cmd/h2spec@latest, and put it in the PATH or its path in H2SPEC"
-        Just h2spec -> withSite Epoll Agreed settings $ \at -> do
-          said <- program h2spec ["-h", "127.0.0.1", "-p", sitePort at, "-P", "/hello", "-o", "10"]
-          case filter (" tests, " `isInfixOf`) (lines said) of
-            [line] | " 0 skipped, 0 failed" `isInfixOf` line, not ("0 tests" `isPrefixOf` line) -> pure ()
-            _ -> unexpected "every case to pass" said
-  ]
+conformance :: IO TestTree
+conformance = needing "h2spec" "h2spec" $ \h2spec -> withSite Epoll Agreed settings $ \at -> do
+  said <- program h2spec ["-h", "127.0.0.1", "-p", sitePort at, "-P", "/hello", "-o", "10"]
+  case filter (" tests, " `isInfixOf`) (lines said) of
+    [line] | " 0 skipped, 0 failed" `isInfixOf` line, not ("0 tests" `isPrefixOf` line) -> pure ()
+    _ -> unexpected "every case to pass" said

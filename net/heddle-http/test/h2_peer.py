@@ -47,7 +47,7 @@ class Peer:
         self.conn.initiate_connection()
         self.heads, self.bodies, self.ended, self.resets, self.interim = {}, {}, set(), {}, []
         self.hints, self.trailers = [], {}
-        self.goaways, self.closed, self.out, self.pings, self.window = [], False, b"", 0, True
+        self.goaways, self.closed, self.out, self.pings, self.asked, self.window = [], False, b"", 0, 0, True
 
     def turn(self, wait=0.05):
         """Send what there is, take what comes."""
@@ -95,6 +95,8 @@ class Peer:
             self.goaways.append((event.error_code, event.last_stream_id))
         elif isinstance(event, h2.events.PingAckReceived):
             self.pings += 1
+        elif isinstance(event, h2.events.PingReceived):
+            self.asked += 1
 
     def until(self, what, condition):
         end = time.monotonic() + PATIENCE
@@ -282,6 +284,20 @@ def bodies(port, rng):
     peer.until("the refusal", lambda: stream in peer.resets)
     assert peer.bodies[stream] == b"hello\n" and peer.resets[stream] == 0
     assert peer.get("/hello")[1] == b"hello\n"
+
+
+def late_end(port, rng):
+    """A request that ends after its reply is followed by a PING; others are not."""
+    for ending in (lambda s: peer.conn.send_data(s, b"x", end_stream=True), lambda s: peer.conn.send_data(s, b"", end_stream=True),
+                   lambda s: peer.conn.send_headers(s, [("x-trailer", "dropped")], end_stream=True)):
+        peer = Peer(port)
+        stream = peer.open("/hello", method="POST", end=False)
+        peer.until("the reply", lambda: stream in peer.ended)
+        assert peer.asked == 0
+        ending(stream)
+        peer.until("a PING", lambda: peer.asked == 1)
+        assert peer.get("/echo", method="POST")[0][":status"] == "200"
+        assert peer.asked == 1 and not peer.goaways
 
 
 def trailers(port, rng):

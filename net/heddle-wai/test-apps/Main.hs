@@ -28,6 +28,7 @@ main = do
   -- One after the other: what is left is looked for at the end.
   setEnv "TASTY_NUM_THREADS" "1"
   before <- openDescriptors
+  conformance <- Sockets.conformance
   withFolder $ \folder -> do
     C.writeFile (folder ++ "/file") "abcdefghij"
     C.writeFile (folder ++ "/page.html") (C.concat (replicate 2000 "<p>page</p>"))
@@ -39,6 +40,7 @@ main = do
           yesod folder,
           Middlewares.tests folder,
           Sockets.tests,
+          conformance,
           -- Last: tests run one after the other. http-client's pools end when they are collected.
           testCase "no descriptor is left" . void $ eventually "no more descriptors" (performMajorGC >> openDescriptors) ((<= length before) . length)
         ]

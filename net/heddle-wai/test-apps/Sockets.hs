@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | wai-websockets on raw responses, with the websockets library as the client.
-module Sockets (tests) where
+module Sockets (tests, conformance) where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar)
 import Control.Exception (SomeException, throwIO, try)
@@ -10,10 +10,13 @@ import Data.ByteString.Lazy qualified as L
 import Data.IORef
 import Data.Text (Text)
 import Data.Text qualified as Text
+import Heddle.Testkit.Autobahn
+import Heddle.Testkit.Needing
 import Heddle.Testkit.Watchdog
 import Network.HTTP.Types
 import Network.Wai
 import Network.Wai.Handler.Heddle qualified as Heddle
+import Network.Wai.Handler.Warp qualified as Warp
 import Network.Wai.Handler.WebSockets (websocketsOr)
 import Network.WebSockets
 import Servers
@@ -64,6 +67,17 @@ tests =
     ]
   where
     serving application = Heddle.withApplication (pure (websocketsOr defaultConnectionOptions application backup))
+
+-- | Autobahn's cases. The websockets library is not strict in all of them, on any server.
+conformance :: IO TestTree
+conformance = needing "kosoku" "Autobahn's cases: what wai-websockets passes on Warp it passes here" $ \kosoku -> do
+  let cases port = againstServer kosoku quickCases ("127.0.0.1:" ++ show port)
+      application = pure (websocketsOr defaultConnectionOptions echoing backup)
+  ours <- Heddle.withApplication application cases
+  warps <- Warp.testWithApplication application cases
+  assertBool ("there are 247 cases, not " ++ show (length ours `quot` 2)) (length ours >= 2 * 247)
+  map verdictCase ours @?= map verdictCase warps
+  [v | v <- refusals ours, v `notElem` warps] @?= []
 
 echoing, chatty :: ServerApp
 echoing pending = do

@@ -5,17 +5,21 @@
 module Failures (tests) where
 
 import Control.Concurrent (forkIO, killThread, myThreadId, newEmptyMVar, putMVar, takeMVar)
-import Control.Exception (ErrorCall (..), SomeException, evaluate, finally, throwIO, try)
-import Control.Monad (forM_, void)
+import Control.Exception (ErrorCall (..), SomeException, bracket, catch, evaluate, finally, throwIO, try)
+import Control.Monad (forM_, replicateM, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (byteString)
 import Data.IORef
 import Fixture
+import Heddle.Prim.Clock (elapsed, milliseconds, monotonicNow)
+import Heddle.Prim.Thread (nap)
 import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Watchdog
 import Network.HTTP.Types
 import Network.Wai
 import Network.Wai.Handler.Heddle qualified as Heddle
 import Network.Wai.Internal (ResponseReceived (..))
+import System.Process
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -126,8 +130,30 @@ tests =
         withHeddleSettings (reporting reports Heddle.defaultSettings) application $ \address -> do
           withClient address $ \client -> say client (get "/") >> void (hearSome client) >> abort client
           takeMVar told >>= (@?= Just Heddle.ConnectionClosedByPeer)
-        reportsAre reports [(True, "prematurely")]
+        reportsAre reports [(True, "prematurely")],
+      testGroup
+        "a client that leaves is told to the application within 100 ms"
+        [ testCase (version ++ ", " ++ name) (toldSoon arguments pause)
+          | (version, arguments) <- [("HTTP/1.1", ["--http1.1"]), ("HTTP/2", ["--http2-prior-knowledge"])],
+            (name, pause) <- [("under a flood", pure ()), ("under an event each 10 ms", nap (milliseconds 10))]
+        ]
     ]
+
+-- The best of ten, since the machine may have other work.
+toldSoon :: [String] -> IO () -> Assertion
+toldSoon arguments pause = do
+  told <- newEmptyMVar
+  let application _ respond = respond . responseStream status200 [] $ \write flush ->
+        let go = write (byteString (B.replicate 100 120)) >> flush >> pause >> go
+         in go `catch` \(e :: SomeException) -> monotonicNow >>= putMVar told >> throwIO e
+      once address = do
+        left <- bracket (createProcess (proc "curl" (arguments ++ ["-sN", "http://" ++ show address ++ "/"])) {std_out = CreatePipe}) (\(_, _, _, p) -> waitForProcess p) $ \case
+          (_, Just out, _, p) -> B.hGetSome out 10 >> monotonicNow <* terminateProcess p
+          _ -> unexpected "a pipe" "none"
+        elapsed left <$> patiently "the application to be told" (takeMVar told)
+  withHeddleSettings (Heddle.setOnException (\_ _ -> pure ()) Heddle.defaultSettings) application $ \address -> do
+    times <- replicateM 10 (once address)
+    assertBool (show times) (minimum times <= milliseconds 100)
 
 earlyFailures :: [(String, Application, String)]
 earlyFailures =

@@ -5,6 +5,7 @@ module Fixture
   ( withHeddle,
     withHeddleSettings,
     withWarp,
+    withWarpServer,
     Reports,
     reporting,
     reportsAre,
@@ -43,7 +44,11 @@ withHeddleSettings settings application act = Heddle.withApplicationSettings set
 
 -- | One connection to the application on Warp.
 withWarp :: Application -> (Client -> IO a) -> IO a
-withWarp application act = Warp.withApplicationSettings (Warp.setOnException (\_ _ -> pure ()) Warp.defaultSettings) (pure application) $ \port -> withClient (loopback port) act
+withWarp application act = withWarpServer application (`withClient` act)
+
+-- | The application on Warp.
+withWarpServer :: Application -> (SockAddr -> IO a) -> IO a
+withWarpServer application act = Warp.withApplicationSettings (Warp.setOnException (\_ _ -> pure ()) Warp.defaultSettings) (pure application) (act . loopback)
 
 loopback :: Int -> SockAddr
 loopback port = SockAddrInet (fromIntegral port) (tupleToHostAddress (127, 0, 0, 1))

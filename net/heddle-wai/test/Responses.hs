@@ -5,7 +5,7 @@
 module Responses (tests) where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar)
-import Control.Exception (SomeException, try)
+import Control.Exception (SomeException, catch, try)
 import Control.Monad (forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -19,7 +19,10 @@ import Fixture
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.HTTP.Types
+import Network.Socket (SockAddr)
 import Network.Wai
+import Network.Wai.Handler.Heddle qualified as Heddle
+import System.Process (readProcess)
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -28,6 +31,7 @@ tests =
   testGroup
     "responses"
     [ testGroup "kind, method, version, Connection" (map table kinds),
+      testGroup "kind, method, over HTTP/2" (map tableHttp2 kinds),
       testGroup "headers" headersTests,
       testGroup "streams" streams,
       testGroup "raw" raws
@@ -73,7 +77,7 @@ data Wish = None | Close | KeepAlive
 
 table :: Kind -> TestTree
 table kind = testCase (kindName kind) $
-  forM_ ["GET", "HEAD", "POST", "OPTIONS", "DELETE", "BREW"] $ \verb ->
+  forM_ verbs $ \verb ->
     forM_ [1, 0 :: Int] $ \minor ->
       forM_ [None, Close, KeepAlive] $ \wish -> do
         let request = requestOf minor
@@ -121,6 +125,41 @@ table kind = testCase (kindName kind) $
         answerBody answer,
         sort [h | h@(n, _) <- answerHeaders answer, n `notElem` ["date", "server", "connection", "transfer-encoding", "content-length"]]
       )
+
+verbs :: [ByteString]
+verbs = ["GET", "HEAD", "POST", "OPTIONS", "DELETE", "BREW"]
+
+-- With curl as the client, and by prior knowledge, as Warp speaks it, too.
+tableHttp2 :: Kind -> TestTree
+tableHttp2 kind = testCase (kindName kind) $
+  withHeddleSettings Heddle.defaultSettings application $ \ours -> withWarpServer application $ \theirs ->
+    forM_ verbs $ \verb -> do
+      (first, fields, body) <- byHttp2 ours verb `catch` \(e :: SomeException) -> unexpected "an answer of ours" (show e)
+      (theirFirst, theirFields, theirBody) <- byHttp2 theirs verb `catch` \(e :: SomeException) -> unexpected "an answer of Warp" (show e)
+      let what = C.unpack verb
+      assertEqual (what ++ ": code") ("HTTP/2 " <> C.pack (show (kindCode kind)) <> " ") first
+      assertEqual (what ++ ": body") (if verb == "HEAD" then "" else kindBody kind) body
+      assertEqual (what ++ ": as Warp") (theirFirst, common theirFields, theirBody) (first, common fields, body)
+      assertEqual (what ++ ": length") (C.pack . show <$> kindLength kind) (lookup "content-length" fields)
+      assertEqual (what ++ ": no header of HTTP/1.1") [] [n | (n, _) <- fields, n `elem` ["connection", "transfer-encoding", "keep-alive"]]
+  where
+    application _ respond = respond (kindResponse kind)
+    common fields = sort [h | h@(n, _) <- fields, n `notElem` ["date", "server", "content-length"]]
+
+-- The first line, the fields and the body of an answer.
+byHttp2 :: SockAddr -> ByteString -> IO (ByteString, [(ByteString, ByteString)], ByteString)
+byHttp2 address verb = do
+  said <- C.pack <$> readProcess "curl" (["-sS", "--max-time", "20", "--http2-prior-knowledge", "-D", "-"] ++ asked ++ ["http://" ++ show address ++ "/"]) ""
+  let (top, rest) = B.breakSubstring "\r\n\r\n" said
+  case lines' top of
+    first : fields -> pure (first, [(n, B.drop 2 v) | (n, v) <- map (C.break (== ':')) fields], B.drop 4 rest)
+    [] -> unexpected "an answer" (C.unpack said)
+  where
+    asked
+      | verb == "HEAD" = ["-I", "-o", "/dev/null"]
+      | verb == "POST" = ["--data-binary", "abc"]
+      | otherwise = ["-X", C.unpack verb]
+    lines' = map (C.filter (/= '\r')) . C.lines
 
 -- The answer to a request, and whether the connection stays.
 converse :: ByteString -> ByteString -> Client -> IO (Answer, Bool)

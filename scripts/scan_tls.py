@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""What testssl.sh and sslyze find in heddle serve with TLS, which should be nothing.
+
+usage: scan_tls.py HEDDLE TESTSSL SSLYZE
+
+The certificate is this script's own, so findings about certificates are left out. sslyze compares with Mozilla's intermediate
+configuration.
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+# Findings about this script's certificate, and about what one machine cannot show.
+OWN = re.compile(r"cert_|OCSP_stapling|DNS_CAArecord|overall_grade|scanTime|scanProblem")
+
+
+def certificates(folder):
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *key, "-days", "90", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
+    openssl("req", *key, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-addext", "extendedKeyUsage=serverAuth",
+            "-keyout", "site.key", "-out", "request")
+    openssl("x509", "-req", "-in", "request", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "80", "-copy_extensions", "copy", "-out", "site.pem")
+    (folder / "chain.pem").write_text((folder / "site.pem").read_text() + (folder / "ca.pem").read_text())
+
+
+def by_testssl(program, folder, place):
+    report = folder / "testssl.json"
+    subprocess.run([program, "--quiet", "--color", "0", "--warnings", "off", "--add-ca", folder / "ca.pem", "--jsonfile", report, f"https://{place}"],
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600, check=False)
+    findings = json.loads(report.read_text())
+    if len(findings) < 100:
+        sys.exit(f"testssl.sh has looked at {len(findings)} things only")
+    bad = [f for f in findings if f["severity"] not in ("OK", "INFO") and not OWN.match(f["id"])]
+    return len(findings), [f"{f['id']}: {f['severity']}: {f['finding']}" for f in bad]
+
+
+def by_sslyze(program, place):
+    said = subprocess.run([program, place], capture_output=True, text=True, timeout=600, check=False).stdout
+    if "COMPLIANCE AGAINST TLS CONFIGURATION" not in said:
+        sys.exit("sslyze has compared nothing:\n" + said)
+    compliance = said.split("COMPLIANCE AGAINST TLS CONFIGURATION")[1]
+    bad = [line.strip() for line in compliance.splitlines() if line.strip().startswith("* ") and "certificate_path_validation" not in line]
+    vulnerable = [line.strip() for line in said.splitlines() if "VULNERABLE" in line and "Not vulnerable" not in line]
+    return bad + vulnerable
+
+
+def main():
+    heddle, testssl, sslyze = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        certificates(folder)
+        (folder / "site").mkdir()
+        (folder / "site" / "index.html").write_text("<!doctype html><title>scanned</title>\n")
+        server = subprocess.Popen([heddle, "serve", folder / "site", "--listen", "https://localhost:0", "--hsts", "31536000", "--security-headers",
+                                   "--tls-cert", folder / "chain.pem", "--tls-key", folder / "site.key"], stdout=subprocess.PIPE, text=True)
+        try:
+            line = server.stdout.readline()
+            found = re.search(r"https://(localhost:\d+)", line)
+            if not found:
+                sys.exit("heddle serve does not say where it serves: " + line)
+            count, bad = by_testssl(testssl, folder, found[1])
+            print(f"testssl.sh: {count} findings, {len(bad)} of them bad")
+            more = by_sslyze(sslyze, found[1])
+            print(f"sslyze: {len(more)} findings against Mozilla's intermediate configuration")
+        finally:
+            server.terminate()
+            server.wait()
+    for finding in bad + more:
+        print("  " + finding)
+    sys.exit(1 if bad + more else 0)
+
+
+main()
