@@ -29,6 +29,35 @@ tests =
         unfinished (B.take (B.length request - 2) request <> "X: " <> C.replicate 200 'x') "\r\n\r\n" "HTTP/1.1 200",
       testCase "discardedBodiesKeptWorkspaces: a client that sends slowly a body that is not read costs less than 10 KB" $
         unfinished "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabcd" "efghij" "HTTP/1.1 405",
+      testCase "slowReadersKeptWorkspaces: a client that takes a large file slowly costs less than 12 KB, and gets all of it" $
+        withDirectory $ \d -> do
+          B.writeFile (d </> "index.html") (B.replicate 500 120)
+          B.writeFile (d </> "large") (B.replicate 4000000 121)
+          withProgram (["serve", d, "--cores", "1", "--access-log", d </> "log"] ++ free) $ \program -> do
+            -- Once through the allocation area, which is not a client's memory.
+            withClients 1 program (`requests` 8000)
+            before <- resident program
+            withClients 400 program $ \clients -> do
+              -- The first is to be quick in the end.
+              heads <- forM (zip clients (65536 : repeat 4096)) $ \(client, window) -> do
+                setSocketOption client RecvBuffer window
+                sendAll client "GET /large HTTP/1.1\r\nHost: a\r\n\r\n"
+                recv client 1000
+              unless (all (("HTTP/1.1 200" `B.isPrefixOf`)) heads) $ unexpected "400 heads" (show (take 1 heads))
+              after <- resident program
+              when (after - before > 4800) $ unexpected "at most 4,800 KB more for 400 clients" (show (after - before) ++ " KB")
+              -- To the end, and on with the connection.
+              let content = B.drop 4 (snd (B.breakSubstring "\r\n\r\n" (head heads)))
+              taken <- receiveExactly (head clients) (4000000 - B.length content)
+              B.all (== 121) (content <> taken) @?= True
+              sendAll (head clients) request
+              recv (head clients) 4096 >>= (@?= "HTTP/1.1 200") . B.take 12
+            signal program sigTERM
+            ends program >>= (@?= ExitSuccess)
+          logged <- C.lines <$> B.readFile (d </> "log")
+          length [line | line <- logged, "\"GET /large HTTP/1.1\" 200 4000000 " `B.isInfixOf` line] @?= 1
+          -- The others left before the end.
+          length [line | line <- logged, "\"GET /large HTTP/1.1\" 200 " `B.isInfixOf` line] @?= 400,
       testCase "tunnelsKeptTheirRequests: a tunnel through the proxy costs less than 25 KB, and goes on after a reload" $
         withSwitching $ \upstream -> withDirectory $ \d ->
           withProgram (["serve", d, "--cores", "1", "--proxy", "/=http://127.0.0.1:" ++ show upstream] ++ free) $ \program -> do
@@ -39,7 +68,7 @@ tests =
               mapM_ switch clients
               forM_ clients echoed
               after <- resident program
-              when (after - before > 10000) $ unexpected "at most 10,000 KB more for 400 tunnels" (show (after - before) ++ " KB")
+              when (after - before > 4800000) $ unexpected "at most 10,000 KB more for 400 tunnels" (show (after - before) ++ " KB")
               signal program sigHUP
               _ <- eventually "the configuration to be loaded again" (C.pack <$> programOut program) ("the configuration has been loaded again" `B.isInfixOf`)
               forM_ clients echoed,
@@ -82,6 +111,13 @@ unfinished begun rest answer = withHome $ \program -> do
     forM_ clients $ \client -> do
       sendAll client rest
       recv client 4096 >>= (@?= answer) . B.take 12
+
+receiveExactly :: Socket -> Int -> IO ByteString
+receiveExactly client n = B.concat <$> go n
+  where
+    go left
+      | left == 0 = pure []
+      | otherwise = recv client (min left 65536) >>= \piece -> if B.null piece then unexpected (show left ++ " bytes more") "the end" else (piece :) <$> go (left - B.length piece)
 
 -- A server on this port that switches protocols, then echoes.
 withSwitching :: (PortNumber -> IO a) -> IO a

@@ -18,11 +18,7 @@
 -- Owner: the connection's thread, on the connection's capability.
 -- Shared writes per request: 0.
 module Heddle.Http.Connection
-  ( Context (..),
-    contextHandler,
-    contextLog,
-    newContext,
-    Upgrade,
+  ( Upgrade,
     converse,
     converseFrom,
     refuseClearText,
@@ -32,7 +28,7 @@ module Heddle.Http.Connection
   )
 where
 
-import Control.Monad (unless, void, when)
+import Control.Monad (unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -40,7 +36,8 @@ import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_)
 import Foreign.Marshal.Utils (copyBytes, moveBytes)
 import Foreign.Ptr (castPtr, plusPtr)
-import Heddle.Http.Date
+import Heddle.Http.ConnectionState
+import Heddle.Http.Context
 import Heddle.Http.Duplex (Duplex, newDuplex)
 import Heddle.Http.Exception (ConnectionLost (..), ReplyMisuse (..))
 import Heddle.Http.Framing
@@ -52,53 +49,20 @@ import Heddle.Http.Parse
 import Heddle.Http.RejectReason
 import Heddle.Http.Reply
 import Heddle.Http.Request
+import Heddle.Http.SendFile
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
-import Heddle.IO (Runtime)
 import Heddle.IO.Registration (Interest (..), Registration, deadlineOver, forgetHangUp, freshNow, hungUp, waitUntil)
 import Heddle.IO.Service (After (IdleUntil), everActive, idleDeadline, markActive)
 import Heddle.IO.Service qualified as Service (After (Done))
 import Heddle.IO.Transport
-import Heddle.Prim.Atomic (Words, readWord)
-import Heddle.Prim.Buffer (Buffer, Pool, borrow, giveBack, newBuffer, newPool)
+import Heddle.Prim.Atomic (readWord)
+import Heddle.Prim.Buffer (borrow, giveBack)
 import Heddle.Prim.Clock
 import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (yield)
-
--- | What the connections of one capability share.
-data Context = Context
-  { contextSettings :: !Settings,
-    contextCapability :: !Int,
-    contextPool :: !(Pool Workspace),
-    contextDate :: !DateClock,
-    contextHandlers :: !Handlers,
-    -- | Word 0 is 1 while the server drains and 2 when idle connections must close. All
-    -- capabilities read it; it is written at most twice.
-    contextDraining :: !Words,
-    -- | Output of HTTP/2 connections is gathered in these.
-    contextBuffers :: !(Pool Buffer),
-    contextRuntime :: !Runtime
-  }
-
--- | The context of a capability.
-newContext :: Runtime -> Settings -> Int -> Words -> Handlers -> IO Context
-newContext runtime given capability draining handlers = do
-  -- A report that fails must not end the connection.
-  let settings = given {settingFailed = void . trySync . settingFailed given}
-  pool <- newPool 64 (newWorkspace (settingLimits settings))
-  date <- newDateClock
-  buffers <- newPool 16 (newBuffer 65536)
-  pure (Context settings capability pool date handlers draining buffers runtime)
-
--- | Answers the requests.
-contextHandler :: Context -> Handler
-contextHandler = handlersMain . contextHandlers
-
--- | Hears of each reply.
-contextLog :: Context -> Maybe LogHook
-contextLog = handlersLog . contextHandlers
 
 -- | Serve the requests that have arrived on a connection, until it idles or ends.
 --
@@ -141,6 +105,9 @@ lending context upgrade transport act = do
     Discarding saved reply room deadline -> do
       waitUntil (transportRegistration transport) Readable deadline `onException` releaseReply reply
       lending context upgrade transport $ \next' -> discardOn next' saved reply room deadline
+    Sending saved rest -> do
+      r <- try (sendRest (settingReplyPace (contextSettings context)) transport rest)
+      lending context upgrade transport (sentOn saved rest r)
     Lingering dropped deadline -> do
       waitUntil (transportRegistration transport) Readable deadline
       lending context upgrade transport (lingerOn deadline dropped)
@@ -150,39 +117,6 @@ lending context upgrade transport act = do
         Nothing -> settingFailed (contextSettings context) e
       lending context upgrade transport $ \next' -> set (stateWork next') WorkUsed 0 >> linger next'
     Preface received -> upgrade context transport received
-
--- What to do after giving the workspace back.
-data Outcome
-  = -- | Close.
-    Over
-  | -- | Nothing until something comes, at most until then.
-    Idle !Deadline
-  | -- | The same, with the beginning of a head.
-    Unfinished !Partial !Deadline
-  | -- | The same, with a reply that is sent when the rest of the request's body has been discarded. The number is how many bytes still may be.
-    Discarding !Suspended !Reply !Int !Deadline
-  | -- | The same, until the client closes. The number is how many bytes were dropped.
-    Lingering !Int !Deadline
-  | -- | Run this, which needs no workspace, then close.
-    Elsewhere !(IO ())
-  | -- | Speak HTTP/2 from here on; this was received.
-    Preface !ByteString
-
--- What a connection has while it has work.
-data ConnectionState = ConnectionState
-  { stateContext :: !Context,
-    stateTransport :: !Transport,
-    stateWork :: !Workspace,
-    stateOutput :: !Output
-  }
-
-stateConn :: ConnectionState -> Registration
-stateConn = transportRegistration . stateTransport
-{-# INLINE stateConn #-}
-
-settingsOf :: ConnectionState -> Settings
-settingsOf = contextSettings . stateContext
-{-# INLINE settingsOf #-}
 
 -- Receive without waiting.
 begin :: ConnectionState -> IO Outcome
@@ -424,10 +358,15 @@ answerKnowing state request reply unread kept = do
     -- No handler frame for the reply that is sent most.
     Ready p -> do
       alive <- sendReady (stateOutput state) now gather code closing p
-      pure (if alive then Right True else Left (toException ConnectionLost))
-    _ -> try (sendReply (stateOutput state) now gather code minor closing reply)
+      pure (if alive then Answered True else Failed (toException ConnectionLost))
+    Segments status given segments _
+      | SegmentFile file offset n : before <- reverse segments,
+        start == end,
+        not (code == MethodHead || statusForbidsContent status || isLayered (stateTransport state)) ->
+        answerByFile state request now closing (reverse before) status given (Rest reply file offset n closes kept)
+    _ -> attemptReply (sendReply (stateOutput state) now gather code minor closing reply)
   case r of
-    Right stays -> do
+    Answered stays -> do
       logged state request LoggedRequest (replyStatus reply)
       case reply of
         Tunnel _ action -> leave state action
@@ -436,22 +375,72 @@ answerKnowing state request reply unread kept = do
           if closes || not stays || not whole
             then flush (stateOutput state) >> (if whole then pure Over else linger state)
             else next state =<< if quick then pure now else freshNow (stateConn state)
-    Left e -> do
-      logged state request LoggedRequest (replyStatus reply)
-      case fromException e of
-        Just ConnectionLost -> pure Over
-        Nothing
-          | isAsynchronous e -> throwIO e
-          | otherwise -> do
-            -- A body that fails under a stream's action is the client's fault, not ours.
-            unless (isBodyError e) (settingFailed (settingsOf state) e)
-            -- Send what was gathered, earlier replies included, but no last chunk.
-            linger state
+    Slow saved rest -> pure (Sending saved rest)
+    Failed e -> replyFailed state request reply e
+{-# INLINE answerKnowing #-}
+
+attemptReply :: IO Bool -> IO Sent
+attemptReply act = either Failed Answered <$> try act
+{-# INLINE attemptReply #-}
+
+replyFailed :: ConnectionState -> Request -> Reply -> SomeException -> IO Outcome
+replyFailed state request reply e = do
+  logged state request LoggedRequest (replyStatus reply)
+  case fromException e of
+    Just ConnectionLost -> pure Over
+    Nothing
+      | isAsynchronous e -> throwIO e
+      | otherwise -> do
+        -- A body that fails under a stream's action is the client's fault, not ours.
+        unless (isBodyError e) (settingFailed (settingsOf state) e)
+        -- Send what was gathered, earlier replies included, but no last chunk.
+        linger state
   where
-    isBodyError e = case fromException e of
+    isBodyError failure = case fromException failure of
       Just (_ :: BodyError) -> True
       Nothing -> False
-{-# INLINE answerKnowing #-}
+{-# NOINLINE replyFailed #-}
+
+-- Most clients take a file faster than it is sent. One that does not is waited for without the workspace.
+answerByFile :: ConnectionState -> Request -> Deadline -> Closing -> [Segment] -> Status -> [Header] -> Rest -> IO Sent
+answerByFile state request now closing before status given rest =
+  try (sendBeforeFile (stateOutput state) now closing status given (sum (map segmentLength before) + restCount rest) before) >>= \case
+    Left e -> Failed e <$ release
+    Right () -> do
+      done <- sendFileNow (stateTransport state) (restFile rest) (restOffset rest) (restCount rest)
+      sent <- get ws WorkSent
+      set ws WorkSent (sent + done)
+      if done == restCount rest
+        then Answered True <$ release
+        else do
+          saved <- suspend ws (requestBegan request) `onException` release
+          pure (Slow saved rest {restOffset = restOffset rest + fromIntegral done, restCount = restCount rest - done})
+  where
+    ws = stateWork state
+    release = releaseReply (restReply rest)
+{-# NOINLINE answerByFile #-}
+
+sendRest :: Pace -> Transport -> Rest -> IO Int
+sendRest pace transport rest = sendFileAt pace transport (restFile rest) (restOffset rest) (restCount rest) `finally` releaseReply (restReply rest)
+
+-- Go on after the rest of a reply: how much of it was sent, or why not.
+sentOn :: Suspended -> Rest -> Either SomeException Int -> ConnectionState -> IO Outcome
+sentOn saved rest r state = do
+  resume ws saved
+  sent <- get ws WorkSent
+  for_ r $ \done -> set ws WorkSent (sent + done)
+  case r of
+    Right done | done == restCount rest -> do
+      logged state request LoggedRequest (replyStatus (restReply rest))
+      if restCloses rest || not (restKept rest)
+        then if restKept rest then pure Over else linger state
+        else next state =<< freshNow (stateConn state)
+    -- The length was announced, so nothing may follow.
+    Right _ -> try (lose (stateOutput state)) >>= either (replyFailed state request (restReply rest)) pure
+    Left e -> replyFailed state request (restReply rest) e
+  where
+    ws = stateWork state
+    request = requestAt state (suspendedBegan saved)
 
 -- Reply while the handler runs. Until output has been sent, a failure takes the reply back.
 {-# NOINLINE replyInside #-}

@@ -17,6 +17,8 @@ module Heddle.Http.Output
     newOutput,
     Closing (..),
     sendReply,
+    sendBeforeFile,
+    lose,
     sendReady,
     refreshDate,
     replyHeaders,
@@ -52,6 +54,7 @@ import Heddle.Http.Framing (wantsTrailers)
 import Heddle.Http.Head (MethodCode)
 import Heddle.Http.Names (pattern MethodHead)
 import Heddle.Http.Reply
+import Heddle.Http.SendFile (sendFileAt)
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
@@ -124,22 +127,7 @@ sendReply !out !now !gather !method !minor !closing = \case
         silent = method == MethodHead || bare
     headOut out now status headers (if bare then Nothing else Just total) (closingLine closing)
     set ws WorkSent 0
-    unless silent $
-      for_ segments $ \case
-        SegmentBytes b -> do
-          putBytes out b
-          sent <- get ws WorkSent
-          set ws WorkSent (sent + B.length b)
-        SegmentFile file offset n -> do
-          flushMore out
-          Deadline began <- monotonicNow
-          set ws WorkPaceBegan began
-          set ws WorkPaceDone 0
-          done <- writeFilePaced (outputTransport out) file offset n paced
-          sent <- get ws WorkSent
-          set ws WorkSent (sent + done)
-          -- Short: the file shrank. Its length was announced, so the connection must close.
-          when (done < n) (lose out)
+    unless silent (for_ segments (sendSegment out))
     unless gather (flush out)
     pure True
   Stream status headers body
@@ -218,18 +206,27 @@ sendReply !out !now !gather !method !minor !closing = \case
   Replied _ -> pure True
   where
     ws = outputWork out
-    -- Windows of the pace, one after the other.
-    paced done = do
-      began <- get ws WorkPaceBegan
-      before <- get ws WorkPaceDone
-      t@(Deadline t') <- monotonicNow
-      if paceKept pace (Deadline began) (done - before) t
-        then do
-          set ws WorkPaceBegan t'
-          set ws WorkPaceDone done
-          pure (paceDeadline pace t 0)
-        else pure (paceDeadline pace (Deadline began) (done - before))
-    pace = settingReplyPace (outputSettings out)
+
+-- | What comes before the part of a file with which a reply ends: its head, announcing this length, and other segments.
+--
+-- [Blocks]: parks.
+-- [Throws]: 'ConnectionLost'.
+sendBeforeFile :: Output -> Deadline -> Closing -> Status -> [Header] -> Int -> [Segment] -> IO ()
+sendBeforeFile out now closing status headers total before = do
+  headOut out now status headers (Just total) (closingLine closing)
+  set (outputWork out) WorkSent 0
+  for_ before (sendSegment out)
+  flushMore out
+
+sendSegment :: Output -> Segment -> IO ()
+sendSegment out segment = do
+  done <- case segment of
+    SegmentBytes b -> B.length b <$ putBytes out b
+    SegmentFile file offset n -> flushMore out >> sendFileAt (settingReplyPace (outputSettings out)) (outputTransport out) file offset n
+  sent <- get (outputWork out) WorkSent
+  set (outputWork out) WorkSent (sent + done)
+  -- Short: the file shrank. Its length was announced, so the connection must close.
+  when (done < segmentLength segment) (lose out)
 
 -- The functions below are apart from 'sendReply', which would allocate their closures for every reply.
 
@@ -610,7 +607,9 @@ sendPaced out p n = do
   alive <- sendQuickly out p n
   unless alive (lose out)
 
--- An unknown part of the output is lost, so nothing may follow it on this connection.
+-- | An unknown part of the output is lost, so nothing may follow it on this connection.
+--
+-- [Throws]: 'ConnectionLost'.
 lose :: Output -> IO a
 lose out = abandon out >> throwIO ConnectionLost
 

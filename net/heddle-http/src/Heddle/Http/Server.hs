@@ -31,6 +31,7 @@ import Data.ByteString.Short (ShortByteString)
 import Data.Foldable (for_, traverse_)
 import Data.Primitive.SmallArray (indexSmallArray, smallArrayFromList)
 import Heddle.Http.Connection
+import Heddle.Http.Context
 import Heddle.Http.Exception (ConnectionLost (..))
 import Heddle.Http.H2.Connection
 import Heddle.Http.Handlers

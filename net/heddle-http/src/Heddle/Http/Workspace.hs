@@ -47,8 +47,6 @@ module Heddle.Http.Workspace
     pattern WorkBodyGot,
     pattern WorkBurst,
     pattern WorkSent,
-    pattern WorkPaceBegan,
-    pattern WorkPaceDone,
     pattern WorkReplied,
     pattern WorkPushed,
     pattern WorkCloses,
@@ -255,7 +253,7 @@ copyWords :: Words -> Words -> IO ()
 copyWords from to = for_ [0 .. workWordCount - 1] $ \i -> readWord from i >>= writeWord to i
 
 workWordCount :: Int
-workWordCount = 22
+workWordCount = 20
 
 -- | Where unread input begins.
 pattern WorkStart :: Int
@@ -303,51 +301,43 @@ pattern WorkBurst = 9
 pattern WorkSent :: Int
 pattern WorkSent = 10
 
--- | When the current window of sending a file began (monotonic nanoseconds).
-pattern WorkPaceBegan :: Int
-pattern WorkPaceBegan = 11
-
--- | Bytes of the file sent by then.
-pattern WorkPaceDone :: Int
-pattern WorkPaceDone = 12
-
 -- | What the handler has done by 'Heddle.Http.replyNow': 0 nothing, 1 begun a reply, 2 finished
 -- one, 3 the same and the connection closes, 4 ended a tunnel.
 pattern WorkReplied :: Int
-pattern WorkReplied = 13
+pattern WorkReplied = 11
 
 -- | 1 when output was sent since this was last set to 0.
 pattern WorkPushed :: Int
-pattern WorkPushed = 14
+pattern WorkPushed = 12
 
 -- | 1 when the handler wants the connection closed after its reply.
 pattern WorkCloses :: Int
-pattern WorkCloses = 15
+pattern WorkCloses = 13
 
 -- | 1 until the first request after the conversation began.
 pattern WorkFirst :: Int
-pattern WorkFirst = 16
+pattern WorkFirst = 14
 
 -- | 1 for a stream of HTTP/2, 0 for a connection of HTTP/1.
 pattern WorkStream :: Int
-pattern WorkStream = 17
+pattern WorkStream = 15
 
 -- | Bytes of the body read so far, if it comes from 'workSource'.
 pattern WorkBodyTotal :: Int
-pattern WorkBodyTotal = 18
+pattern WorkBodyTotal = 16
 
 -- | When the last wait for the body ended (monotonic nanoseconds).
 pattern WorkBodyLast :: Int
-pattern WorkBodyLast = 19
+pattern WorkBodyLast = 17
 
 -- | What was noted of the request apart from its head: 'NoteReply' and 'NoteUpstream', and above them the bytes in use for headers that
 -- were added. One word, so that beginning a request stores one zero, and a reply without notes loads one.
 pattern WorkNotes :: Int
-pattern WorkNotes = 20
+pattern WorkNotes = 18
 
 -- | How long a server behind took (nanoseconds), with 'NoteUpstream'.
 pattern WorkUpstream :: Int
-pattern WorkUpstream = 21
+pattern WorkUpstream = 19
 
 -- | The reply gets the lines in 'workHeaders'.
 pattern NoteReply :: Int

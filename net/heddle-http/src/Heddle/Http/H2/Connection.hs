@@ -26,7 +26,7 @@ import Data.Foldable (for_)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
-import Heddle.Http.Connection (Context (..))
+import Heddle.Http.Context (Context (..))
 import Heddle.Http.H2.Session
 import Heddle.Http.H2.State
 import Heddle.Http.H2.Stream (startStream)

@@ -53,7 +53,7 @@ import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, plusPtr)
-import Heddle.Http.Connection (Context (..))
+import Heddle.Http.Context (Context (..))
 import Heddle.Http.H2.Session
 import Heddle.Http.Settings
 import Heddle.IO.Parker (Parker, newParker)

@@ -32,7 +32,8 @@ import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr, plusPtr)
-import Heddle.Http.Connection
+import Heddle.Http.Connection (beginsWithHead)
+import Heddle.Http.Context
 import Heddle.Http.Date (currentSecond)
 import Heddle.Http.Exception (ConnectionLost (..), ReplyMisuse (..))
 import Heddle.Http.Framing

@@ -1,0 +1,57 @@
+-- |
+-- Module      : Heddle.Http.Context
+-- Description : What a capability's connections share
+-- Stability   : internal, exempt from the version policy
+--
+-- Cost: two pools of buffers for each capability.
+-- Owner: the server; connections borrow from the pools.
+module Heddle.Http.Context
+  ( Context (..),
+    contextHandler,
+    contextLog,
+    newContext,
+  )
+where
+
+import Control.Monad (void)
+import Heddle.Http.Date
+import Heddle.Http.Handlers
+import Heddle.Http.Settings
+import Heddle.Http.Workspace
+import Heddle.IO (Runtime)
+import Heddle.Prim.Atomic (Words)
+import Heddle.Prim.Buffer (Buffer, Pool, newBuffer, newPool)
+import Heddle.Prim.Exception (trySync)
+
+-- | What the connections of one capability share.
+data Context = Context
+  { contextSettings :: !Settings,
+    contextCapability :: !Int,
+    contextPool :: !(Pool Workspace),
+    contextDate :: !DateClock,
+    contextHandlers :: !Handlers,
+    -- | Word 0 is 1 while the server drains and 2 when idle connections must close. All
+    -- capabilities read it; it is written at most twice.
+    contextDraining :: !Words,
+    -- | Output of HTTP/2 connections is gathered in these.
+    contextBuffers :: !(Pool Buffer),
+    contextRuntime :: !Runtime
+  }
+
+-- | The context of a capability.
+newContext :: Runtime -> Settings -> Int -> Words -> Handlers -> IO Context
+newContext runtime given capability draining handlers = do
+  -- A report that fails must not end the connection.
+  let settings = given {settingFailed = void . trySync . settingFailed given}
+  pool <- newPool 64 (newWorkspace (settingLimits settings))
+  date <- newDateClock
+  buffers <- newPool 16 (newBuffer 65536)
+  pure (Context settings capability pool date handlers draining buffers runtime)
+
+-- | Answers the requests.
+contextHandler :: Context -> Handler
+contextHandler = handlersMain . contextHandlers
+
+-- | Hears of each reply.
+contextLog :: Context -> Maybe LogHook
+contextLog = handlersLog . contextHandlers
