@@ -243,7 +243,8 @@ def attack(number, what, title, *, few=False):
     name = f"attack-{what}"
 
     def run(place, options, results):
-        attackers = [built("attack"), "--kind", str(number)]
+        # They share a core with the load, whose requests must wait for the server, not for them.
+        attackers = ["chrt", "--idle", "0", built("attack"), "--kind", str(number)]
         count = min(ATTACKERS, (place.files - 1000) // 1000 * 1000)
         if count < ATTACKERS:
             print(f"  only {count:,} connections: {place.files:,} descriptors are allowed (ulimit -Hn)")

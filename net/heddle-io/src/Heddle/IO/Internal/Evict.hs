@@ -8,7 +8,7 @@
 -- longest is closed for a new one.
 --
 -- A connection with unread input is not idle. A new connection that has sent nothing counts as
--- idle only after a second.
+-- idle after 10 ms.
 --
 -- One scan of all registrations finds the 64 that have been idle longest. They are closed one
 -- by one as needed, except those that have become busy meanwhile.
@@ -88,9 +88,10 @@ idleSince registration = do
 most :: Int
 most = 64
 
--- How long a new connection may be silent before it counts as idle, in nanoseconds.
+-- How long a new connection may be silent before it counts as idle, in nanoseconds: most clients' first bytes come within that. It
+-- must be short. Clients that connect and stay silent would otherwise have all descriptors for as long, and the others wait behind them.
 grace :: Int
-grace = 1000000000
+grace = 10000000
 
 look :: Runtime -> IO [(Int, Registration)]
 look runtime = do

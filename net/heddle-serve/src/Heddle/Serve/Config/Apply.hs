@@ -51,7 +51,7 @@ import Heddle.Serve.Options
 import Heddle.Serve.Routes
 import Heddle.Serve.Site
 import Heddle.Serve.Status (StatusOptions (..), defaultStatusOptions)
-import Heddle.Tls hiding (siteNames)
+import Heddle.Tls (ClientCertificates (..), PemSource (..), TlsConfig (..), TlsPair (..), TlsTickets (..), defaultTlsConfig, pemFiles)
 
 -- | A site as it is served: where it begins, its names, and what it says with what the top of the file says.
 data Served = Served
