@@ -97,7 +97,8 @@ def groups(seeds):
             else:
                 for one in panel["series"]:
                     names = [name for _, name in points_of(one)]
-                    if names:
+                    # A series of so many cores is there where the machine has them.
+                    if names and "cores" not in one:
                         yield names, figure["command"]
         for name in single:
             yield [name], figure["command"]
@@ -165,7 +166,8 @@ class Page:
                 lines.append((one["name"], [(*point, None, None) for point in one["given"]], True))
                 continue
             points = [(place, *self.numbers(name, one.get("scale", 1))) for place, name in points_of(one) if self.value(name)]
-            lines.append((one["name"], points, False))
+            if points or "cores" not in one:
+                lines.append((one["name"], points, False))
         if kind == "shares":
             return plot.shares(panel["x"], lines)
         return plot.curve(panel["x"], panel["y"], lines, panel.get("log", True))
