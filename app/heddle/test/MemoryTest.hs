@@ -43,7 +43,7 @@ tests =
                 setSocketOption client RecvBuffer window
                 sendAll client "GET /large HTTP/1.1\r\nHost: a\r\n\r\n"
                 recv client 1000
-              unless (all (("HTTP/1.1 200" `B.isPrefixOf`)) heads) $ unexpected "400 heads" (show (take 1 heads))
+              unless (all ("HTTP/1.1 200" `B.isPrefixOf`) heads) $ unexpected "400 heads" (show (take 1 heads))
               after <- resident program
               when (after - before > 4800) $ unexpected "at most 4,800 KB more for 400 clients" (show (after - before) ++ " KB")
               -- To the end, and on with the connection.
