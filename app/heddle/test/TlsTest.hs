@@ -1,6 +1,7 @@
 -- | @heddle serve@ over TLS: certificates, renewals, redirections, and what curl and OpenSSL think of it.
 module TlsTest (tests) where
 
+import Control.Exception (SomeException, finally, try)
 import Control.Monad (forM_, replicateM_, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -10,7 +11,7 @@ import Program
 import System.Directory (renameFile)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
-import System.Posix.Signals (sigHUP, sigTERM, sigUSR2)
+import System.Posix.Signals (sigHUP, sigTERM, sigUSR2, signalProcess)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 
@@ -237,7 +238,7 @@ policy =
         session `resumedWith` one >>= (@?= True)
         session `resumedWith` other >>= (@?= False),
     testCase "--processes: a session is resumed with every worker, and with the successor" $
-      withSite $ \d -> withProgram (["serve", d, "--processes", "3"] ++ secure) $ \program -> do
+      withSite $ \d -> withProgram (["serve", d, "--processes", "3", "--pid-file", d </> "pid"] ++ secure) $ \program -> flip finally (endOf (d </> "pid")) $ do
         session <- sessionWith d program
         -- The kernel chooses the worker.
         replicateM_ 20 (session `resumedWith` program >>= (@?= True))
@@ -262,6 +263,8 @@ policy =
       let file = d </> "session"
       client program ("-sess_out " ++ file) >>= contains "New, TLSv1.2"
       pure file
+    -- The successor is nobody's program.
+    endOf file = void (try (readFile file >>= signalProcess sigTERM . read) :: IO (Either SomeException ()))
     resumedWith file program = do
       said <- client program ("-sess_in " ++ file)
       if occurrences "Reused, TLSv1.2" said > 0 then pure True else False <$ contains "New, TLSv1.2" said
