@@ -160,9 +160,12 @@ docs: setup $(CABAL_CONFIG) ## a site of all pages, with the Haddocks and their 
 test-repl: ## GHCi loads every library and program from its source
 	@scripts/test_repl.sh
 
-.PHONY: test-conformance
-test-conformance: build ## h2spec, Autobahn's cases for WebSocket, testssl.sh and sslyze, which are fetched from their registries
+.PHONY: setup-conformance
+setup-conformance: ## install also what make test-conformance needs
 	@scripts/setup.sh conformance
+
+.PHONY: test-conformance
+test-conformance: setup-conformance build ## h2spec, Autobahn's cases for WebSocket, testssl.sh and sslyze, which are fetched from their registries
 	@cabal build $(CABAL_FLAGS) heddle-http-h2-test heddle-websocket-conformance heddle-wai-apps-test
 	@scripts/test_conformance.sh $(abspath $(BUILDDIR)) cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct
 

@@ -334,19 +334,17 @@ upgrades =
           writeFile (d </> "bin" </> "xdg-open") ("#!/bin/sh\necho opened >> " ++ d </> "opened\n")
           setFileMode (d </> "bin" </> "xdg-open") 0o755
           let pids = d </> "pid"
-              readPid = (read <$> readFile pids) :: IO Int
-          withProgramIn [("PATH", d </> "bin" ++ ":/usr/bin:/bin")] (d </> "heddle", ["serve", d, "--open", "--pid-file", pids] ++ free) $ \program -> flip finally (readPid >>= \pid -> try (signalProcess sigTERM (fromIntegral pid)) >>= \r -> pure (either (\(_ :: SomeException) -> ()) id r)) $ do
+          withProgramIn [("PATH", d </> "bin" ++ ":/usr/bin:/bin")] (d </> "heddle", ["serve", d, "--open", "--pid-file", pids] ++ free) $ \program -> flip finally (endOf pids) $ do
             _ <- eventually "a browser" (doesFileExist (d </> "opened")) id
-            before <- readPid
+            before <- readPid pids
             removeFile (d </> "heddle")
             createFileLink (d </> "new") (d </> "heddle")
             signal program sigUSR2
-            after <- eventually "another process" readPid (/= before)
+            after <- eventually "another process" (readPid pids) (/= before)
             getSymbolicLinkTarget ("/proc/" ++ show after ++ "/exe") >>= (@?= d </> "new")
             _ <- eventually "the old process to end" (tryReadMVar (programExit program)) (/= Nothing)
-            signalProcess sigTERM (fromIntegral after)
+            signalProcess sigTERM after
             _ <- eventually "the new one to end" (doesFileExist pids) not
-            writeFile pids (show after)
             readFile (d </> "opened") >>= (@?= "opened\n")
     ]
 

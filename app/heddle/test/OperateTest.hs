@@ -7,7 +7,7 @@ module OperateTest (tests) where
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
 import Control.Exception (SomeException, bracket, finally, try)
-import Control.Monad (forM, forM_, replicateM, unless, void, when)
+import Control.Monad (forM, forM_, replicateM, unless, void)
 import Data.ByteString (ByteString)
 import Data.ByteString.Char8 qualified as C
 import Data.Foldable (fold)
@@ -23,7 +23,6 @@ import System.FilePath ((</>))
 import System.Posix.Files (setFileMode)
 import System.Posix.IO (dup, fdToHandle)
 import System.Posix.Signals
-import System.Posix.Types (ProcessID)
 import System.Posix.User (getEffectiveUserID)
 import System.Process (StdStream (UseHandle))
 import Test.Tasty (TestTree, testGroup)
@@ -134,17 +133,6 @@ successors =
 -- Its outputs go on: the successor has inherited them.
 gone :: Program -> IO ()
 gone program = patiently "the process to end" (readMVar (programExit program)) >>= (@?= ExitSuccess)
-
-readPid :: FilePath -> IO ProcessID
-readPid path = fromIntegral . (read :: String -> Int) . C.unpack <$> C.readFile path
-
--- A successor is not a child of the test.
-endOf :: FilePath -> IO ()
-endOf pids = do
-  there <- doesFileExist pids
-  when there $ do
-    pid <- readPid pids
-    void (try (signalProcess sigKILL pid) :: IO (Either SomeException ()))
 
 systemd :: TestTree
 systemd =

@@ -183,13 +183,6 @@ gone pid = do
   text <- try (C.readFile ("/proc/" ++ show pid ++ "/stat")) :: IO (Either SomeException C.ByteString)
   pure (either (const True) (\line -> " Z " `C.isInfixOf` line) text)
 
-readPid :: FilePath -> IO ProcessID
-readPid path = fromIntegral . (read :: String -> Int) . C.unpack <$> C.readFile path
-
--- A successor is not a child of the test.
-endOf :: FilePath -> IO ()
-endOf pids = void (try (readPid pids >>= signalProcess sigKILL) :: IO (Either SomeException ()))
-
 together :: [IO ()] -> IO ()
 together actions = do
   results <- forM actions $ \action -> do

@@ -8,6 +8,8 @@ module Program
     withProgramSaying,
     addressOf,
     signal,
+    readPid,
+    endOf,
     ends,
     children,
 
@@ -25,7 +27,7 @@ where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Exception (IOException, bracket, finally, try)
+import Control.Exception (IOException, SomeException, bracket, finally, try)
 import Control.Monad (unless, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -191,3 +193,11 @@ contains part text = unless (part `isInfixOf` text) (unexpected ("a text that co
 -- | Listen on the loopback interface, on any free port.
 free :: [String]
 free = ["--listen", "127.0.0.1:0"]
+
+-- | The process id that a file has.
+readPid :: FilePath -> IO ProcessID
+readPid path = fromIntegral . (read :: String -> Int) . C.unpack <$> C.readFile path
+
+-- | End the process whose id a file has, if there is one: a successor is not a child of the test.
+endOf :: FilePath -> IO ()
+endOf path = void (try (readPid path >>= signalProcess sigKILL) :: IO (Either SomeException ()))

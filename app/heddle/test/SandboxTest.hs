@@ -17,7 +17,6 @@ import System.FilePath ((</>))
 import System.Info (arch)
 import System.Posix.Files (createSymbolicLink, setFileMode)
 import System.Posix.Signals
-import System.Posix.Types (ProcessID)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, testCaseInfo, (@?=))
 
@@ -132,10 +131,3 @@ status pid = C.unpack <$> C.readFile ("/proc/" ++ pid ++ "/status")
 
 field :: String -> String -> String
 field name text = concat [drop 1 (dropWhile (/= '\t') line) | line <- lines text, (name ++ ":") `isPrefixOf` line]
-
-readPid :: FilePath -> IO ProcessID
-readPid path = fromIntegral . (read :: String -> Int) . C.unpack <$> C.readFile path
-
--- A successor is not a child of the test.
-endOf :: FilePath -> IO ()
-endOf pids = void (try (readPid pids >>= signalProcess sigKILL) :: IO (Either SomeException ()))

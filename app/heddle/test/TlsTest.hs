@@ -1,7 +1,7 @@
 -- | @heddle serve@ over TLS: certificates, renewals, redirections, and what curl and OpenSSL think of it.
 module TlsTest (tests) where
 
-import Control.Exception (SomeException, finally, try)
+import Control.Exception (finally)
 import Control.Monad (forM_, replicateM_, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
@@ -11,7 +11,7 @@ import Program
 import System.Directory (renameFile)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
-import System.Posix.Signals (sigHUP, sigTERM, sigUSR2, signalProcess)
+import System.Posix.Signals (sigHUP, sigTERM, sigUSR2)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 
@@ -263,8 +263,6 @@ policy =
       let file = d </> "session"
       client program ("-sess_out " ++ file) >>= contains "New, TLSv1.2"
       pure file
-    -- The successor is nobody's program.
-    endOf file = void (try (readFile file >>= signalProcess sigTERM . read) :: IO (Either SomeException ()))
     resumedWith file program = do
       said <- client program ("-sess_in " ++ file)
       if occurrences "Reused, TLSv1.2" said > 0 then pure True else False <$ contains "New, TLSv1.2" said

@@ -249,7 +249,7 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
 /* The request has ended. A client that has had the whole reply before may learn that its stream is over only when it hears
  * something more: curl 7.88 waits for ever. So it is sent a PING. That of heddle_h2_notice has zeros. */
 static int ended(struct core *core, struct slot *slot) {
-  static const uint8_t late[8] = "heddle h";
+  static const uint8_t late[8] = {1};
   slot->ended = 1;
   if (slot->end_sent && nghttp2_submit_ping(core->session, NGHTTP2_FLAG_NONE, late)) return NGHTTP2_ERR_CALLBACK_FAILURE;
   return wake_reader(core, slot);

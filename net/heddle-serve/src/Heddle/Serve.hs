@@ -358,8 +358,7 @@ serveByWorkers number options tell = do
   unless (number == now) (setCapabilities number)
   for_ [sigPIPE, sigUSR1, sigUSR2] ignoreSignal
   inherited <- takeInherited
-  tickets <- takeTicketSecret
-  case serveSuccessor options of
+  withTicketSecret $ \tickets -> case serveSuccessor options of
     Nothing -> throwIO (CannotStartWorkers "there is no program to start")
     Just (program, arguments) ->
       withoutAccepting (serveSpread options) inherited (serveListen options) $ \places ->

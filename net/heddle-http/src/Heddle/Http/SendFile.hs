@@ -20,7 +20,8 @@ import Heddle.Prim.Atomic (newWords, readWord, writeWord)
 import Heddle.Prim.Clock (Deadline (..), monotonicNow)
 import System.Posix.Types (Fd)
 
--- | @sendFileNow transport file offset count@ sends what the client takes at once: how much that was.
+-- | @sendFileNow transport file offset count@ sends what the client takes at once: how much that was. Not for a transport with a layer,
+-- whose records would be cut short.
 --
 -- [Blocks]: while pages come from the disk, holds an OS thread.
 sendFileNow :: Transport -> Fd -> Int64 -> Int -> IO Int

@@ -8,10 +8,10 @@
 -- one process has none: its keys come from a secret that nobody keeps, so that old ones cannot be found any more.
 --
 -- Cost: a descriptor of the supervisor.
--- Owner: the supervisor keeps the descriptor to its end; a worker closes it at once.
+-- Owner: the supervisor closes the descriptor when it has ended its workers; a worker closes it at once.
 module Heddle.Serve.TicketSecret
   ( TicketSecret,
-    takeTicketSecret,
+    withTicketSecret,
     takeTicketBytes,
     ticketVariables,
     ticketDescriptors,
@@ -24,7 +24,7 @@ import Foreign.C.Types (CChar, CInt (..))
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr)
 import Heddle.Prim.Errno (checked)
-import Heddle.Prim.Exception (trySync)
+import Heddle.Prim.Exception (bracket, trySync)
 import System.Environment (lookupEnv, unsetEnv)
 import System.Posix.IO (FdOption (CloseOnExec), closeFd, setFdOption)
 import System.Posix.Types (Fd)
@@ -35,13 +35,15 @@ newtype TicketSecret = TicketSecret Fd
 
 -- | For a supervisor: the secret of the one whose place it takes, or a new one.
 --
--- [Blocks]: never.
+-- [Blocks]: as the body does.
 -- [Throws]: 'IOError' when there are no descriptors.
-takeTicketSecret :: IO TicketSecret
-takeTicketSecret =
-  inherited >>= \case
-    Just (fd, _) -> TicketSecret fd <$ trySync (setFdOption fd CloseOnExec True)
-    Nothing -> TicketSecret . fromIntegral <$> checked "memfd_create" (fromIntegral <$> c_secret (fromIntegral secretSize))
+withTicketSecret :: (TicketSecret -> IO a) -> IO a
+withTicketSecret = bracket take' (\(TicketSecret fd) -> closeFd fd)
+  where
+    take' =
+      inherited >>= \case
+        Just (fd, _) -> TicketSecret fd <$ trySync (setFdOption fd CloseOnExec True)
+        Nothing -> TicketSecret . fromIntegral <$> checked "memfd_create" (fromIntegral <$> c_secret (fromIntegral secretSize))
 
 -- | For a worker: the supervisor's secret, which has 40 bytes.
 --
