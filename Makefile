@@ -169,6 +169,12 @@ test-conformance: setup-conformance build ## h2spec, Autobahn's cases for WebSoc
 	@cabal build $(CABAL_FLAGS) heddle-http-h2-test heddle-websocket-conformance heddle-wai-apps-test
 	@scripts/test_conformance.sh $(abspath $(BUILDDIR)) cabal test $(CABAL_FLAGS:-j%=-j1) --test-show-details=direct
 
+.PHONY: test-ktls
+test-ktls: setup build ## TLS where the kernel encrypts (kTLS), in Debian's User Mode Linux
+	@scripts/setup.sh ktls
+	@cabal build $(CABAL_FLAGS) heddle-tls-test heddle-test
+	@scripts/test_ktls.sh "$$(cabal list-bin $(CABAL_FLAGS) heddle-tls-test)" "$$(cabal list-bin $(CABAL_FLAGS) heddle-test)"
+
 .PHONY: test-nightly
 test-nightly: setup build ## what takes too long for every day: all short UTF-8, the C for 20 minutes, soaks, a storm over TLS, a million mutated messages of OpenFlow
 	@HEDDLE_SANITIZE_SECONDS=$${HEDDLE_SANITIZE_SECONDS:-1200} scripts/check_sanitize.sh $(BUILDDIR)

@@ -6,6 +6,7 @@
 #   scripts/setup.sh everything  the same, and what testing the command and checking everything needs
 #   scripts/setup.sh bench       the same, and the programs that Heddle is measured against
 #   scripts/setup.sh conformance everything, and what make test-conformance needs
+#   scripts/setup.sh ktls        everything, and what make test-ktls needs
 set -euo pipefail
 
 # The cabal files admit these versions of the compiler.
@@ -69,6 +70,7 @@ optional_packages=(libghc-monad-par-dev libghc-ghc-events-dev h2o prometheus)
 bench_packages=(nginx-light lighttpd php-fpm mighttpd2 wrk valgrind fd-find bfs golang-go ripgrep python3-mpi4py
   g++ libsimdjson-dev openvswitch-testcontroller)
 conformance_packages=(golang-go python3-venv testssl.sh)
+ktls_packages=(user-mode-linux kmod iproute2)
 
 case "${1:-everything}" in
   command) ;;
@@ -76,8 +78,9 @@ case "${1:-everything}" in
   everything) packages+=("${libraries_packages[@]}" "${everything_packages[@]}") ;;
   bench) packages+=("${libraries_packages[@]}" "${everything_packages[@]}" "${bench_packages[@]}") ;;
   conformance) packages+=("${libraries_packages[@]}" "${everything_packages[@]}" "${conformance_packages[@]}") ;;
+  ktls) packages+=("${libraries_packages[@]}" "${everything_packages[@]}" "${ktls_packages[@]}") ;;
   *)
-    echo "setup.sh: '$1' is none of command, libraries, everything, bench, conformance" >&2
+    echo "setup.sh: '$1' is none of command, libraries, everything, bench, conformance, ktls" >&2
     exit 2
     ;;
 esac

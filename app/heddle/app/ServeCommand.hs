@@ -92,6 +92,7 @@ tlsPolicyOptions =
     <*> yes "tls-client-optional" "Serve clients without a certificate, too"
     <*> word "tls-minimum" "a version of TLS" tlsVersions (help "The lowest version of TLS (default: 1.2)")
     <*> setting "tls-ticket-secret" file (metavar "FILE" <> action "file" <> help "A secret of 32 bytes or more. Sessions are resumed on all machines with the same one (default: a random one)")
+    <*> yes "tls-no-kernel" "Do not let the kernel encrypt long files (kTLS), where it can"
 
 serverOptions :: Parser ServerConfig
 serverOptions =

@@ -72,6 +72,16 @@ serving =
           fetched (["-k", "-r", "0-9", u ++ "/big.bin"] ++ version) >>= (@?= "0123456789")
           ended <- curl (["-k", u ++ "/big.bin"] ++ version)
           (endedCode ended, endedOut ended == large) @?= (ExitSuccess, True),
+    testCase "long files and a page on one connection; the kernel encrypts, where it can and may" $
+      forM_ [(["--tls-no-kernel"], False), ([], True)] $ \(more, may) ->
+        withSite $ \d -> withProgram (["serve", d, "--status", "/status"] ++ more ++ secure) $ \program -> do
+          u <- urlOf program "https://"
+          -- Where it may, the server has asked for the module.
+          has <- elem (C.pack "tls") . C.words <$> B.readFile "/proc/sys/net/ipv4/tcp_available_ulp"
+          ended <- curl ["-k", "--http1.1", u ++ "/big.bin", u ++ "/", u ++ "/big.bin"]
+          page <- B.readFile (d </> "index.html")
+          (endedCode ended, endedOut ended == large <> page <> large) @?= (ExitSuccess, True)
+          fetched ["-k", u ++ "/status/metrics"] >>= contains ("heddle_tls_kernel_sessions_total " ++ (if may && has then "1" else "0") ++ "\n"),
     testCase "a client that was not told to trust it refuses" $
       withSite $ \d -> withProgram (["serve", d] ++ secure) $ \program -> do
         u <- urlOf program "https://"

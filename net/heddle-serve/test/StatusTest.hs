@@ -69,7 +69,7 @@ figures state =
       statusUptime = 1.5,
       statusOpen = 4,
       statusReadings = Readings 5 1 2 [RouteReading "files" [0, 3, 0, 0, 0] 10 100000003 100000001 (latencies [1, 1, 100000001])],
-      statusHandshakes = Just (TlsCounts 1 2 3 4),
+      statusHandshakes = Just (TlsCounts 1 2 3 4 5),
       statusCertificates = [CertificateFigures ["a.example", "b.example"] (-86400)],
       statusCached = 77,
       statusUpstreams =
@@ -99,7 +99,7 @@ processes =
         Just both <- pure (figuresTogether [figures Ready, other])
         (statusCores both, statusUptime both, statusOpen both, statusCached both, statusState' both) @?= (4, 9, 8, 154, Ready)
         statusReadings both @?= Readings 6 2 3 [RouteReading "files" [1, 4, 0, 0, 0] 15 100000010 100000001 (latencies [1, 1, 7, 100000001]), RouteReading "/new" [0, 1, 0, 0, 0] 1 2 2 (latencies [2])]
-        statusHandshakes both @?= Just (TlsCounts 1 2 3 4)
+        statusHandshakes both @?= Just (TlsCounts 1 2 3 4 5)
         lookup "/p" (statusUpstreams both) @?= Just (UpstreamFigures "proxy" [ServerFigures "http://a" True (Just 6), ServerFigures "http://b" False (Just 0), ServerFigures "http://a" False (Just 2)] 8 4 Nothing)
         figureDescriptors (statusUses both) @?= Just 4,
       testCase "what a process counted stays when it has ended, and what it had goes" . withRuntime defaultConfig $ \runtime -> do

@@ -23,7 +23,8 @@ enum {
     SMALL_SEGMENT = 4096,              /* Longer ones are not sent through the internet. */
     IDLE = 1000,                       /* Milliseconds after which the kernel has begun a new window, about. */
     EXTRA_OPEN = 16384,                /* Unsent replies to a peer's messages: beyond that it floods us. */
-    EXTRA_HANDSHAKE = 1 << 20          /* A flight with the longest chain that anybody would send. */
+    EXTRA_HANDSHAKE = 1 << 20,         /* A flight with the longest chain that anybody would send. */
+    CONTROL_KEYS = 72                  /* Keys of a direction (1: writing). The header <openssl/bio.h> has it in a comment. */
 };
 
 static atomic_llong live;
@@ -115,6 +116,12 @@ static int bio_write(BIO *b, const char *p, size_t n, size_t *taken)
     heddle_tls_conn *c = BIO_get_data(b);
     BIO_clear_retry_flags(b);
     *taken = 0;
+    /* An alert, or an answer to new keys, with keys that the kernel uses now; on_message ends sessions that need the answer. */
+    if (c->kernel) {
+        *taken = n;
+        return 1;
+    }
+    heddle_tls_keys_used(c, (const uint8_t *)p, n);
     if (c->out) {
         if (c->out_room - c->out_n < n) return -1;
         memcpy(c->out + c->out_n, p, n);
@@ -138,10 +145,12 @@ static int bio_write(BIO *b, const char *p, size_t n, size_t *taken)
 
 static long bio_control(BIO *b, int what, long n, void *p)
 {
-    (void)n;
-    (void)p;
     heddle_tls_conn *c = BIO_get_data(b);
     switch (what) {
+    /* 0: libssl goes on with them. */
+    case CONTROL_KEYS:
+        if (n && p && c) heddle_tls_keys_offered(c, p);
+        return 0;
     case BIO_CTRL_FLUSH: return 1;
     case BIO_CTRL_EOF: return c && c->ended;
     default: return 0;
@@ -178,10 +187,15 @@ static void enter(heddle_tls_conn *c, int fd)
 static void on_message(int write, int version, int type, const void *p, size_t n, SSL *ssl, void *arg)
 {
     (void)version;
-    (void)p;
-    (void)n;
-    (void)ssl;
     heddle_tls_conn *c = arg;
+    if (write && type == SSL3_RT_HANDSHAKE && n && *(const uint8_t *)p == SSL3_MT_SERVER_HELLO) heddle_tls_keys_wanted(c, ssl);
+    if (type == SSL3_RT_HANDSHAKE && n > 4 && *(const uint8_t *)p == SSL3_MT_KEY_UPDATE) {
+        /* Ours, or one that ours will answer. The keys that are kept are for records before it. */
+        if (write || ((const uint8_t *)p)[4] == SSL_KEY_UPDATE_REQUESTED) {
+            if (c->kernel) c->why = "new keys were asked for, which the kernel cannot change";
+            heddle_tls_keys_drop(c);
+        }
+    }
     if (write || type != SSL3_RT_HANDSHAKE || !c->open) return;
     if (++c->empty > EMPTY_MESSAGES) c->why = "too many records without content";
 }
@@ -211,6 +225,12 @@ static int flush(heddle_tls_conn *c)
     }
     drop_extra(c);
     return 1;
+}
+
+int heddle_tls_flushed(heddle_tls_conn *c, int fd)
+{
+    enter(c, fd);
+    return flush(c);
 }
 
 static heddle_tls_conn *make(heddle_tls_site *site, heddle_tls_shared *shared)
@@ -440,6 +460,23 @@ long heddle_tls_write(heddle_tls_conn *c, int fd, const uint8_t *p, size_t n, ui
     return (long)done;
 }
 
+long heddle_tls_kernel_write(heddle_tls_conn *c, int fd, const uint8_t *p, size_t n)
+{
+    if (c->dead || c->closing) return -EPIPE;
+    long r = transmit(fd, p, n);
+    c->writing = r < (long)n;
+    if (r < 0 && r != -EAGAIN) c->dead = 1;
+    return r;
+}
+
+long heddle_tls_kernel_file(heddle_tls_conn *c, int fd)
+{
+    (void)fd;
+    if (c->dead || c->closing) return -EPIPE;
+    c->writing = 1;
+    return 0;
+}
+
 long heddle_tls_written(heddle_tls_conn *c, int fd)
 {
     enter(c, fd);
@@ -453,6 +490,7 @@ long heddle_tls_end(heddle_tls_conn *c, int fd)
     enter(c, fd);
     if (!c->open || c->dead || c->writing || c->closing) return 0;
     c->closing = 1;
+    if (c->kernel) heddle_tls_kernel_farewell(c);
     SSL_shutdown(c->ssl);
     flush(c);
     ERR_clear_error();
@@ -470,6 +508,7 @@ void heddle_tls_free(heddle_tls_conn *c)
     if (c->shared) heddle_tls_shared_release(c->shared);
     OPENSSL_free(c->extra);
     OPENSSL_free(c->first);
+    heddle_tls_keys_drop(c);
     OPENSSL_free(c);
     ERR_clear_error();
     atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);

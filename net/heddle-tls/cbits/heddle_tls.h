@@ -64,10 +64,11 @@ int heddle_tls_site_finish(heddle_tls_site *);
 void heddle_tls_site_release(heddle_tls_site *);
 
 /* What the sessions of one listener share: ticket keys, which change by themselves, and counters. Listeners with the
-   same secret have the same keys; without one (n is 0) it is drawn at random. */
-heddle_tls_shared *heddle_tls_shared_new(const uint8_t *secret, size_t n, int64_t period);
+   same secret have the same keys; without one (n is 0) it is drawn at random. `kernel`: sessions may be given to it. */
+heddle_tls_shared *heddle_tls_shared_new(const uint8_t *secret, size_t n, int64_t period, int kernel);
 void heddle_tls_shared_rotate(heddle_tls_shared *);
-void heddle_tls_shared_counts(heddle_tls_shared *, int64_t counts[3]);
+/* Full handshakes, resumed ones, failed ones; sessions that the kernel has been given. */
+void heddle_tls_shared_counts(heddle_tls_shared *, int64_t counts[4]);
 void heddle_tls_shared_release(heddle_tls_shared *);
 
 /* Answers of sessions, besides counts and minus an error number. -EPROTO: the text says what happened. */
@@ -93,6 +94,15 @@ long heddle_tls_read(heddle_tls_conn *, int fd, uint8_t *p, size_t n, int fresh)
 long heddle_tls_write(heddle_tls_conn *, int fd, const uint8_t *p, size_t n, uint8_t *out, size_t room);
 /* After what heddle_tls_write made was sent. */
 long heddle_tls_written(heddle_tls_conn *, int fd);
+/* Whether the kernel can encrypt. Sleeps: the kernel may load a module. */
+int heddle_tls_kernel_has(void);
+/* Let the kernel encrypt what is written from now on. 1: it does; 0: not yet; -1: it never will. Sleeps: the kernel may load a
+   cipher. */
+int heddle_tls_to_kernel(heddle_tls_conn *, int fd);
+/* Then, in the place of heddle_tls_write: a count, or minus an error number. */
+long heddle_tls_kernel_write(heddle_tls_conn *, int fd, const uint8_t *p, size_t n);
+/* Before a file is sent to the socket; heddle_tls_written follows if all of it was. */
+long heddle_tls_kernel_file(heddle_tls_conn *, int fd);
 long heddle_tls_end(heddle_tls_conn *, int fd);
 void heddle_tls_free(heddle_tls_conn *);
 /* A client's session for resumption, or NULL; the caller frees it. */

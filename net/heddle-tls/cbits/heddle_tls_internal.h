@@ -6,6 +6,8 @@
 #include <openssl/ssl.h>
 #include <stdatomic.h>
 
+enum { HEDDLE_TLS_KEYS = 56, HEDDLE_TLS_COUNTS = 4, HEDDLE_TLS_COUNT_KERNEL = 3 };
+
 /* One certificate of a site. */
 struct heddle_tls_entry {
     SSL_CTX *ctx;
@@ -46,7 +48,8 @@ struct heddle_tls_conn {
     int drained;                       /* The last receive found less than it had room for. */
     int ended;                         /* The peer has ended its direction. */
     int open, dead, closing, defer;
-    int writing;                       /* heddle_tls_write has made bytes that are not all sent. */
+    int kernel;                        /* The kernel encrypts what is written: see heddle_tls_kernel.c. */
+    int writing;                       /* What a write has made, or was given for the kernel, is not all sent. */
     int read_errno, write_errno;
     size_t taken;                      /* Received by the call in progress. */
     int empty;                         /* Messages of the open session since content was last read. */
@@ -62,6 +65,12 @@ struct heddle_tls_conn {
     char name[256];                    /* What the client asked for. */
     int64_t written_at;                /* When more than a short record was last written, in milliseconds. */
     int small, small_size;             /* How many short records follow, and how many plain bytes they have. */
+    uint64_t records;                  /* Begun with the keys that follow… */
+    size_t record_left;                /* …of the last one, the bytes that have not been written; without its header. */
+    size_t head_n;                     /* Of the next one's header, what has been written. */
+    uint8_t head[5];
+    size_t keys_n;                     /* Keys that the kernel may be given; 0: none. */
+    uint8_t keys[HEDDLE_TLS_KEYS];
 };
 
 void heddle_tls_say(char text[256], const char *fallback);
@@ -71,6 +80,13 @@ SSL_TICKET_RETURN heddle_tls_on_ticket_read(SSL *, SSL_SESSION *, const unsigned
 int heddle_tls_on_session(SSL *, SSL_SESSION *);
 void heddle_tls_shared_hold(heddle_tls_shared *);
 void heddle_tls_shared_count(heddle_tls_shared *, int which);
+int heddle_tls_shared_kernel(const heddle_tls_shared *);
+int heddle_tls_flushed(heddle_tls_conn *, int fd);
+void heddle_tls_keys_wanted(heddle_tls_conn *, SSL *);
+void heddle_tls_keys_offered(heddle_tls_conn *, const void *keys);
+void heddle_tls_keys_used(heddle_tls_conn *, const uint8_t *p, size_t n);
+void heddle_tls_keys_drop(heddle_tls_conn *);
+void heddle_tls_kernel_farewell(heddle_tls_conn *);
 int heddle_tls_entry_for(const heddle_tls_site *, const char *name);
 int64_t heddle_tls_now(void);
 

@@ -33,7 +33,8 @@ struct heddle_tls_shared {
     int64_t period, ahead;             /* In seconds; and periods that were forced. */
     atomic_llong present;
     struct ticket_key keys[RING];      /* By period; a slot is written again after RING periods. */
-    atomic_llong counts[3];
+    int kernel;
+    atomic_llong counts[HEDDLE_TLS_COUNTS];
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -90,7 +91,7 @@ static int64_t current(struct heddle_tls_shared *t)
     return seen;
 }
 
-heddle_tls_shared *heddle_tls_shared_new(const uint8_t *secret, size_t secret_n, int64_t period)
+heddle_tls_shared *heddle_tls_shared_new(const uint8_t *secret, size_t secret_n, int64_t period, int kernel)
 {
     ERR_clear_error();
     pthread_once(&once, fetch);
@@ -104,6 +105,7 @@ heddle_tls_shared *heddle_tls_shared_new(const uint8_t *secret, size_t secret_n,
         return NULL;
     }
     t->period = period < 1 ? 1 : period;
+    t->kernel = kernel;
     int64_t now = period_now(t);
     t->made = (secret_n ? 0 : now - ACCEPTED) - 1;
     advance(t, now, INT64_MAX);
@@ -130,9 +132,11 @@ void heddle_tls_shared_release(heddle_tls_shared *t)
 
 void heddle_tls_shared_count(heddle_tls_shared *t, int which) { atomic_fetch_add_explicit(&t->counts[which], 1, memory_order_relaxed); }
 
-void heddle_tls_shared_counts(heddle_tls_shared *t, int64_t counts[3])
+int heddle_tls_shared_kernel(const heddle_tls_shared *t) { return t->kernel; }
+
+void heddle_tls_shared_counts(heddle_tls_shared *t, int64_t counts[HEDDLE_TLS_COUNTS])
 {
-    for (int i = 0; i < 3; i++) counts[i] = atomic_load_explicit(&t->counts[i], memory_order_relaxed);
+    for (int i = 0; i < HEDDLE_TLS_COUNTS; i++) counts[i] = atomic_load_explicit(&t->counts[i], memory_order_relaxed);
 }
 
 int heddle_tls_on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, int making)

@@ -2,7 +2,7 @@
 
 -- | Each system call fails in turn, with each error that it can have; each allocation of libssl fails. The peer is told or
 -- disconnected, nothing is left, and the server serves the next.
-module FailureTest (startFailing, liveAllocations, tests) where
+module FailureTest (startFailing, liveAllocations, Call (..), failing, tests) where
 
 import Control.Exception (SomeException, bracket, bracket_, try)
 import Control.Monad (forM, forM_, unless, void, when)
@@ -40,15 +40,15 @@ foreign import ccall unsafe "faults_allocated" c_allocated :: IO CLong
 liveAllocations :: IO Int
 liveAllocations = fromIntegral <$> c_allocated
 
--- In the order of test/cbits/faults.c.
-data Call = Receive | Send | Accept | Register | Open | Status | Read | Allocate
+-- | In the order of test/cbits/faults.c.
+data Call = Receive | Send | Accept | Register | Open | Status | Read | Allocate | Option
   deriving stock (Enum, Eq, Show)
 
 -- | Before anything uses libssl.
 startFailing :: IO ()
 startFailing = c_start >>= \r -> when (r /= 1) (unexpected "to be libssl's allocator" "it has allocated already")
 
--- Number @n@ of these calls, from 0 on, fails during the body, where the path has this part. Whether one did.
+-- | Number @n@ of these calls, from 0 on, fails during the body, where the path has this part. Whether one did.
 failing :: Call -> Errno -> Int -> String -> IO a -> IO (a, Bool)
 failing call e n path body = do
   r <- bracket_ (withCString path (c_want (number call) (fromIntegral (errnoNumber e)) (fromIntegral n))) c_end body

@@ -19,6 +19,10 @@ module Fixture
     echoPort,
     reports,
 
+    -- * Two ends
+    betweenWith,
+    onePort,
+
     -- * Clients
     client,
     connecting,
@@ -41,7 +45,7 @@ where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Exception (bracket, evaluate, finally, mask, onException)
+import Control.Exception (bracket, evaluate, finally, mask, mask_, onException)
 import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -57,6 +61,7 @@ import Heddle.IO
     Listener,
     Runtime,
     Spread (..),
+    accept,
     connectUntil,
     defaultConfig,
     defaultListenOptions,
@@ -71,6 +76,7 @@ import Heddle.Prim.Buffer (bufferSize, withBuffer)
 import Heddle.Prim.Clock (Deadline, deadlineIn, milliseconds, seconds)
 import Heddle.Prim.Errno (errnoNumber, pattern EAGAIN)
 import Heddle.Prim.Exception (SomeException, describeException)
+import Heddle.Prim.Thread (forkOn)
 import Heddle.Testkit.Descriptors (openDescriptors)
 import Heddle.Testkit.Watchdog
 import Heddle.Tls
@@ -272,6 +278,31 @@ talk registration transport = do
   case next of
     Done -> Done <$ closeTransport transport
     idle -> pure idle
+
+-- | A session between two ends in this process: the listener, the client's end, the server's.
+betweenWith :: TlsConfig -> TlsClientConfig -> (TlsListener -> Transport -> Transport -> IO a) -> IO a
+betweenWith config clientConfig body = nothingIsLeft $ do
+  to <- client clientConfig
+  onePort config $ \runtime address tls accepted -> do
+    server <- newEmptyMVar
+    _ <- forkOn 1 "test/accept" (accepted >>= putMVar server)
+    deadline <- patience'
+    Right conn <- connectUntil runtime address deadline
+    Opened near <- mask_ (tlsConnecting to "localhost" (registrationOf conn) deadline)
+    far <- patiently "the server's side" (takeMVar server)
+    bracket (pure (Layered (registrationOf conn) near, far)) (\(a, b) -> closeTransport a >> closeTransport b) (uncurry (body tls))
+
+-- | A listener at an address, and an action that accepts a session.
+onePort :: TlsConfig -> (Runtime -> SockAddr -> TlsListener -> IO Transport -> IO a) -> IO a
+onePort config body = do
+  tls <- siteOf config >>= newTlsListener
+  withRuntime defaultConfig $ \runtime -> withListener runtime defaultListenOptions (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener ->
+    body runtime (listenerAddress listener) tls $ do
+      conn <- accept listener
+      deadline <- patience'
+      mask_ (tlsOpening tls (registrationOf conn) deadline) >>= \case
+        Opened layer -> pure (Layered (registrationOf conn) layer)
+        _ -> unexpected "a session" "none"
 
 -- | Connect a client of this name, and run the body with the transport or why there is none.
 connectingWith :: Echo -> TlsClient -> ByteString -> (Either String (Transport, LayerFacts) -> IO a) -> IO a

@@ -134,7 +134,7 @@ oldestFirst folder = nothingIsLeft $ do
         if n `elem` lives
           then tryReadMVar result >>= maybe (pure ()) (const (assertFailure (show n ++ " is over")))
           else patiently "its end" (takeMVar result) >>= \r -> refusal r >>= (@?= "the handshake was closed, because too many later ones were unfinished too")
-      tlsCounts tls >>= (@?= TlsCounts 0 0 0 (length openings - length lives))
+      tlsCounts tls >>= (@?= TlsCounts 0 0 0 (length openings - length lives) 0)
       -- The peers end the others. Nothing is counted that is over: as many may begin again.
       mapM_ N.close crowd
       forM_ [result | (n, (_, result)) <- openings, n `elem` lives] $ \result -> patiently "an end" (takeMVar result) >>= refusal

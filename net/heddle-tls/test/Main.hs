@@ -9,6 +9,7 @@ import HandshakeTest qualified
 import Heddle.Prim.Clock (nanos)
 import Heddle.Testkit.Descriptors (noDescriptorIsLeft, openDescriptors)
 import Heddle.Timer (sleepFor)
+import KernelTest qualified
 import SiteTest qualified
 import System.Environment (setEnv)
 import Test.Tasty
@@ -28,6 +29,7 @@ main = do
         [ HandshakeTest.tests folder,
           SiteTest.tests folder,
           TransferTest.tests folder,
+          KernelTest.tests folder,
           FailureTest.tests folder,
           FaultTest.tests folder,
           FloodTest.tests folder,

@@ -224,7 +224,7 @@ reloads folder =
         patiently "the swapping to end" (takeMVar stopped)
         counts <- tlsCounts (echoListener echo)
         -- Tickets outlive a reload; the open connection and the first after it had none.
-        counts @?= TlsCounts 2 99 0 0
+        counts @?= TlsCounts 2 99 0 0 0
   ]
   where
     isUnchanged = \case

@@ -18,7 +18,7 @@ import Fixture
 import Foreign.C.Types (CInt (..))
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (castPtr)
-import Heddle.IO (BackendChoice (..), accept, connectUntil, defaultConfig, defaultListenOptions, listenerAddress, withListener, withRuntime)
+import Heddle.IO (BackendChoice (..))
 import Heddle.IO.Registration
 import Heddle.IO.Transport
 import Heddle.Prim.Clock (Deadline (..), deadlineIn, milliseconds, never)
@@ -27,7 +27,6 @@ import Heddle.Prim.Thread (forkOn)
 import Heddle.Testkit.Descriptors (openDescriptor)
 import Heddle.Testkit.Watchdog
 import Heddle.Tls
-import Network.Socket (SockAddr (..), tupleToHostAddress)
 import Network.Socket qualified as N
 import Relay
 import System.IO (hClose, hFlush)
@@ -57,24 +56,8 @@ tests folder =
 
 -- | A session between two ends in this process: the client's, the server's.
 between :: Folder -> BackendChoice -> TlsVersion -> (Transport -> Transport -> IO a) -> IO a
-between folder _ v body = nothingIsLeft $ do
-  loaded <- site folder ["good"]
-  tls <- newTlsListener loaded
-  to <- client (trusting folder) {clientLowest = v, clientHighest = v}
-  withRuntime defaultConfig $ \runtime -> withListener runtime defaultListenOptions (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener -> do
-    server <- newEmptyMVar
-    deadline <- patience'
-    _ <- forkOn 1 "test/accept" $ do
-      conn <- accept listener
-      opened <- mask_ (tlsOpening tls (registrationOf conn) deadline)
-      putMVar server (registrationOf conn, opened)
-    Right conn <- connectUntil runtime (listenerAddress listener) deadline
-    Opened near <- mask_ (tlsConnecting to "localhost" (registrationOf conn) deadline)
-    (registration, opened) <- patiently "the server's side" (takeMVar server)
-    case opened of
-      Opened far ->
-        bracket (pure (Layered (registrationOf conn) near, Layered registration far)) (\(a, b) -> closeTransport a >> closeTransport b) (uncurry body)
-      _ -> unexpected "a session" "none"
+between folder _ v body =
+  betweenWith (defaultTlsConfig [pair folder "good"]) (trusting folder) {clientLowest = v, clientHighest = v} (const body)
 
 -- Unsafe: adds to a word.
 foreign import ccall unsafe "faults_later" c_later :: CInt -> IO ()

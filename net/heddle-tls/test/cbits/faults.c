@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/crypto.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -18,7 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RECEIVE, SEND, ACCEPT, REGISTER, OPEN, STATUS, READ, ALLOCATE, CALLS };
+enum { RECEIVE, SEND, ACCEPT, REGISTER, OPEN, STATUS, READ, ALLOCATE, OPTION, CALLS };
+
+#ifndef SOL_TLS
+#define SOL_TLS 282
+#endif
 
 static atomic_int wanted = -1, wanted_error, wanted_number;
 static atomic_long seen[CALLS];
@@ -89,6 +95,14 @@ int accept4(int fd, struct sockaddr *address, socklen_t *n, int flags)
     REAL("accept4")
     if (fails(ACCEPT)) return -1;
     return ((int (*)(int, struct sockaddr *, socklen_t *, int))real)(fd, address, n, flags);
+}
+
+/* Those about kTLS. */
+int setsockopt(int fd, int level, int option, const void *value, socklen_t n)
+{
+    REAL("setsockopt")
+    if (((level == IPPROTO_TCP && option == TCP_ULP) || level == SOL_TLS) && fails(OPTION)) return -1;
+    return ((int (*)(int, int, int, const void *, socklen_t))real)(fd, level, option, value, n);
 }
 
 int epoll_ctl(int ep, int what, int fd, struct epoll_event *e)

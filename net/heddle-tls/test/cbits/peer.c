@@ -1,6 +1,7 @@
 /* Peers that do what no Heddle program does: libssl with a blocking socket. Used by safe calls only. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <string.h>
@@ -76,4 +77,36 @@ out:
     SSL_CTX_free(ctx);
     if (fd >= 0) close(fd);
     return result;
+}
+
+/* Connect, send a byte, read that much, send a byte, and read one. New keys are asked for before (1) or after (2) what is read.
+   How many bytes came; -1: no session. */
+long peer_reads(int port, long size, int ask, int segment)
+{
+    struct sockaddr_in a = local(port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    long got = -1;
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    SSL *ssl = ctx ? SSL_new(ctx) : NULL;
+    static char b[65536];
+    if (!ssl || fd < 0) goto out;
+    SSL_set_min_proto_version(ssl, TLS1_3_VERSION);
+    patience(fd);
+    if (segment && setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment)) goto out;
+    if (connect(fd, (struct sockaddr *)&a, sizeof a) || !SSL_set_fd(ssl, fd) || SSL_connect(ssl) != 1) goto out;
+    got = 0;
+    for (int turn = 1; turn <= 2; turn++) {
+        if (ask == turn && (!SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED) || SSL_do_handshake(ssl) != 1)) goto out;
+        if (SSL_write(ssl, "x", 1) != 1) goto out;
+        for (long most = turn == 1 ? size : size + 1; got < most;) {
+            int n = SSL_read(ssl, b, most - got > (long)sizeof b ? (int)sizeof b : (int)(most - got));
+            if (n <= 0) goto out;
+            got += n;
+        }
+    }
+out:
+    SSL_free(ssl);
+    SSL_CTX_free(ctx);
+    if (fd >= 0) close(fd);
+    return got;
 }

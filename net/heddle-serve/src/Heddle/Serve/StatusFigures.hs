@@ -99,7 +99,7 @@ plus a b =
     }
   where
     on f field = field a `f` field b
-    plusHandshakes (TlsCounts f r x c) (TlsCounts f' r' x' c') = TlsCounts (f + f') (r + r') (x + x') (c + c')
+    plusHandshakes (TlsCounts f r x c k) (TlsCounts f' r' x' c' k') = TlsCounts (f + f') (r + r') (x + x') (c + c') (k + k')
 
 -- | What a process that has ended leaves: what it has counted, and nothing of what it had.
 countsOnly :: StatusFigures -> StatusFigures
@@ -185,7 +185,7 @@ figuresJson figures =
     server route u s = object [("route", jsonString route), ("kind", jsonString (upstreamsKind u)), ("server", jsonString (serverName s)), ("up", if serverUp s then "true" else "false"), ("open", orNull (serverOpen s))]
     pool (route, u) = object [("route", jsonString route), ("kind", jsonString (upstreamsKind u)), ("used", intDec (upstreamsUsed u)), ("kept", intDec (upstreamsKept u)), ("waiting", orNull (upstreamsWaiting u))]
     orNull = maybe "null" intDec
-    handshakes t = object [("full", intDec (countFull t)), ("resumed", intDec (countResumed t)), ("failed", intDec (countFailed t)), ("closed", intDec (countClosed t))]
+    handshakes t = object [("full", intDec (countFull t)), ("resumed", intDec (countResumed t)), ("failed", intDec (countFailed t)), ("closed", intDec (countClosed t)), ("kernel", intDec (countKernel t))]
     maybeInt name field = [(name, intDec n) | Just n <- [field (statusUses figures)]]
     maybeFixed name field = [(name, fixed n) | Just n <- [field (statusUses figures)]]
 
@@ -254,7 +254,9 @@ figuresText figures =
       some "heddle_programs_running" "gauge" "Programs of CGI that run, by route." [([("route", route)], intDec (upstreamsUsed u)) | (route, u) <- behind, upstreamsKind u == "cgi"],
       case statusHandshakes figures of
         Nothing -> mempty
-        Just t -> metric "heddle_tls_handshakes_total" "counter" "Handshakes by outcome." [([("outcome", name)], intDec n) | (name, n) <- [("full", countFull t), ("resumed", countResumed t), ("failed", countFailed t), ("closed", countClosed t)]],
+        Just t ->
+          metric "heddle_tls_handshakes_total" "counter" "Handshakes by outcome." [([("outcome", name)], intDec n) | (name, n) <- [("full", countFull t), ("resumed", countResumed t), ("failed", countFailed t), ("closed", countClosed t)]]
+            <> metric "heddle_tls_kernel_sessions_total" "counter" "Sessions that the kernel was given to encrypt (kTLS)." [([], intDec (countKernel t))],
       if null (statusCertificates figures)
         then mempty
         else metric "heddle_certificate_expiry_seconds" "gauge" "Seconds until a certificate expires." [([("names", C.intercalate "," (certificateNames c)), ("number", C.pack (show i))], intDec (certificateLeft c)) | (i, c) <- zip [1 :: Int ..] (statusCertificates figures)],

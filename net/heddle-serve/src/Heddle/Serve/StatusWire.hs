@@ -42,7 +42,7 @@ putFigures (StatusFigures version process processes cores state uptime open read
   let Readings accepted underWay fromCache routes = readings
   put (accepted, underWay, fromCache)
   put [(name, classes, bytes, sum', longest, counts latencies) | RouteReading name classes bytes sum' longest latencies <- routes]
-  put ((\(TlsCounts full resumed failed closed) -> (full, resumed, failed, closed)) <$> handshakes)
+  put ((\(TlsCounts full resumed failed closed kernel) -> (full, resumed, failed, closed, kernel)) <$> handshakes)
   put [(names, left) | CertificateFigures names left <- certificates]
   put cached
   put [(route, kind, [(name, up, open') | ServerFigures name up open' <- servers], used, kept, waiting) | (route, UpstreamFigures kind servers used kept waiting) <- upstreams]
@@ -57,7 +57,7 @@ getFigures = do
   (uptime, open) <- get
   (accepted, underWay, fromCache) <- get
   routes <- get >>= traverse route
-  handshakes <- fmap (\(full, resumed, failed, closed) -> TlsCounts full resumed failed closed) <$> get
+  handshakes <- fmap (\(full, resumed, failed, closed, kernel) -> TlsCounts full resumed failed closed kernel) <$> get
   certificates <- map (uncurry CertificateFigures) <$> get
   cached <- get
   upstreams <- map upstream <$> get

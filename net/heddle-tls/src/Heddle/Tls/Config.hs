@@ -122,12 +122,15 @@ data TlsConfig = TlsConfig
     -- | How many handshakes of a capability may be unfinished, each with its 47 KB. When there is one more, the oldest is
     -- closed: choose more than a capability begins within a client's round trip. At least one.
     tlsUnfinished :: !Int,
+    -- | When a session of TLS 1.3 sends a long file, let the kernel encrypt what follows, and send files with sendfile, if it
+    -- has kTLS when the listener is made (Linux's module @tls@). Such a session ends if its client asks for new keys.
+    tlsKernel :: !Bool,
     tlsTuning :: !TlsTuning
   }
   deriving stock (Eq)
 
 -- | TLS 1.2 and 1.3, the given certificates, no application protocols, no client certificates, a new ticket key every six
--- hours, 2,048 unfinished handshakes: a capability computes as many in 0.4 s, longer than a round trip.
+-- hours, 2,048 unfinished handshakes: a capability computes as many in 0.4 s, longer than a round trip; kTLS.
 defaultTlsConfig :: [TlsPair] -> TlsConfig
 defaultTlsConfig pairs =
   TlsConfig
@@ -140,6 +143,7 @@ defaultTlsConfig pairs =
       tlsTickets = OwnTickets,
       tlsTicketPeriod = seconds (6 * 3600),
       tlsUnfinished = 2048,
+      tlsKernel = True,
       tlsTuning = defaultTlsTuning
     }
 

@@ -51,6 +51,10 @@ module Heddle.Tls.Foreign
     c_write,
     c_written,
     c_end,
+    c_kernelHas,
+    c_toKernel,
+    c_kernelWrite,
+    c_kernelFile,
     c_free,
     c_fact,
     c_live,
@@ -159,12 +163,12 @@ foreign import ccall safe "heddle_tls_site_finish" c_siteFinish :: Ptr CSite -> 
 foreign import ccall "&heddle_tls_site_release" p_siteRelease :: FunPtr (Ptr CSite -> IO ())
 
 -- Safe: walks the chain of secrets, thousands of hashes.
-foreign import ccall safe "heddle_tls_shared_new" c_sharedNew :: Ptr Word8 -> CSize -> Int64 -> IO (Ptr CShared)
+foreign import ccall safe "heddle_tls_shared_new" c_sharedNew :: Ptr Word8 -> CSize -> Int64 -> CInt -> IO (Ptr CShared)
 
 -- Unsafe: a few hashes; its lock is held for as long.
 foreign import ccall unsafe "heddle_tls_shared_rotate" c_sharedRotate :: Ptr CShared -> IO ()
 
--- Unsafe: reads three words.
+-- Unsafe: reads four words.
 foreign import ccall unsafe "heddle_tls_shared_counts" c_sharedCounts :: Ptr CShared -> Ptr Int64 -> IO ()
 
 foreign import ccall "&heddle_tls_shared_release" p_sharedRelease :: FunPtr (Ptr CShared -> IO ())
@@ -195,6 +199,18 @@ foreign import ccall unsafe "heddle_tls_written" c_written :: Ptr CConn -> CInt 
 
 -- Unsafe: MSG_DONTWAIT.
 foreign import ccall unsafe "heddle_tls_end" c_end :: Ptr CConn -> CInt -> IO CLong
+
+-- Safe: the kernel may load a module.
+foreign import ccall safe "heddle_tls_kernel_has" c_kernelHas :: IO CInt
+
+-- Safe: the kernel may load a cipher.
+foreign import ccall safe "heddle_tls_to_kernel" c_toKernel :: Ptr CConn -> CInt -> IO CInt
+
+-- Unsafe: MSG_DONTWAIT; the kernel encrypts at most four records.
+foreign import ccall unsafe "heddle_tls_kernel_write" c_kernelWrite :: Ptr CConn -> CInt -> Ptr Word8 -> CSize -> IO CLong
+
+-- Unsafe: writes a word.
+foreign import ccall unsafe "heddle_tls_kernel_file" c_kernelFile :: Ptr CConn -> CInt -> IO CLong
 
 -- Unsafe: frees memory.
 foreign import ccall unsafe "heddle_tls_free" c_free :: Ptr CConn -> IO ()

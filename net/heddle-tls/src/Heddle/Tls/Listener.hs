@@ -70,8 +70,9 @@ data TlsListener = TlsListener
 -- [Throws]: 'TlsProblem' when memory has run out.
 newTlsListener :: TlsSite -> IO TlsListener
 newTlsListener site = do
+  kernel <- if tlsKernel config then c_kernelHas else pure 0
   shared <- mask_ $ do
-    p <- unsafeUseAsCStringLen (siteSecret site) $ \(s, n) -> c_sharedNew (castPtr s) (fromIntegral n) (fromIntegral period)
+    p <- unsafeUseAsCStringLen (siteSecret site) $ \(s, n) -> c_sharedNew (castPtr s) (fromIntegral n) (fromIntegral period) kernel
     if p == nullPtr then throwIO (TlsProblem "TLS" (Refused "memory has run out")) else newForeignPtr p_sharedRelease p
   TlsListener <$> newRef site <*> pure shared <*> newRef Nothing <*> newLock <*> newUnfinished
   where
@@ -198,17 +199,19 @@ data TlsCounts = TlsCounts
     -- | Refused by one of the sides, or garbled; without those that were interrupted, took too long or were closed.
     countFailed :: !Int,
     -- | Closed unfinished, because there were too many ('tlsUnfinished').
-    countClosed :: !Int
+    countClosed :: !Int,
+    -- | Sessions whose writing was given to the kernel ('tlsKernel').
+    countKernel :: !Int
   }
   deriving stock (Eq, Show)
 
 -- | The counts.
 --
--- [Cost]: four reads.
+-- [Cost]: five reads.
 -- [Blocks]: never.
 tlsCounts :: TlsListener -> IO TlsCounts
-tlsCounts listener = withForeignPtr (listenerShared listener) $ \shared -> allocaBytes 24 $ \p -> do
+tlsCounts listener = withForeignPtr (listenerShared listener) $ \shared -> allocaBytes 32 $ \p -> do
   c_sharedCounts shared p
-  TlsCounts <$> at p 0 <*> at p 1 <*> at p 2 <*> closedHandshakes (listenerUnfinished listener)
+  TlsCounts <$> at p 0 <*> at p 1 <*> at p 2 <*> closedHandshakes (listenerUnfinished listener) <*> at p 3
   where
     at p i = fromIntegral <$> peekElemOff p i

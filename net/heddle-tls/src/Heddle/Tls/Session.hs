@@ -23,7 +23,7 @@ module Heddle.Tls.Session
   )
 where
 
-import Control.Monad (when)
+import Control.Monad (void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.Int (Int64)
@@ -73,6 +73,20 @@ pattern WordSent = 3
 pattern WordHeavy :: Int
 pattern WordHeavy = 4
 
+-- | Who encrypts what is written: 'Libssl', 'Kernel', or, if negative, libssl for ever; the writer's.
+pattern WordWriter :: Int
+pattern WordWriter = 5
+
+pattern Libssl, Kernel :: Int
+pattern Libssl = 0
+pattern Kernel = 1
+
+-- | A file of which at least so much is left is worth giving the keys to the kernel: two system calls, and its ciphers' set-up.
+--
+-- [Units]: bytes.
+kernelLeast :: Int
+kernelLeast = 4 * pieceSize
+
 -- | How many sessions are alive in this process, clients' and servers'.
 --
 -- [Cost]: one read.
@@ -83,7 +97,7 @@ liveSessions = fromIntegral <$> c_live
 -- | A session from what C has made; the action runs before it is freed.
 newSession :: Registration -> Ptr CConn -> (Ptr CConn -> IO ()) -> IO Session
 newSession registration conn closing = do
-  ws <- newWords 5
+  ws <- newWords 6
   faceHeavy conn >>= writeWord ws WordHeavy
   pure (Session conn registration ws closing)
 
@@ -185,7 +199,9 @@ layerOf session = do
       { layerReadNow = readStepNow session,
         layerReadUntil = readStepUntil session,
         layerHoldsInput = (== 1) <$> readWord (sessionWords session) WordHolds,
-        layerWriteSomeUntil = \p n deadline -> writePiece session p n (\_ -> pure deadline),
+        layerWriteSomeUntil = \p n deadline -> do
+          writer <- readWord (sessionWords session) WordWriter
+          if writer == Kernel then writeByKernel session p n deadline else writePiece session p n (\_ -> pure deadline),
         layerWriteFilePaced = writeFile' session,
         layerEndWriting = endSession session,
         layerClose = closeSession session,
@@ -298,20 +314,52 @@ writePieceThen encrypted session p n deadlineAfter
         r <- attempt registration Writable deadline (\fd -> S.send fd (bufferPtr buffer `plusPtr` (sent - begins)) (made - sent))
         if r < 0 then pure r else sendRest buffer begins done made (sent + r)
 
--- Read a piece of the file, encrypt, send. What was not encrypted of a piece is read again, so that nothing but records is
--- held while the socket is waited for.
+-- The kernel has the keys, and encrypts what the socket takes.
+writeByKernel :: Session -> Ptr Word8 -> Int -> Deadline -> IO Int
+writeByKernel session p n deadline
+  | n <= 0 = pure 0
+  | otherwise = attempt (sessionRegistration session) Writable deadline $ \(Fd fd) ->
+    locked session (\conn -> c_kernelWrite conn fd p (fromIntegral (min pieceSize n)))
+
+-- After a part of the file, C refuses to say farewell, which would make a whole of it.
+writeFileByKernel :: Session -> Fd -> Int64 -> Int -> (Int -> IO Deadline) -> IO Int
+writeFileByKernel session file offset count deadlineAfter = mask_ $ do
+  begun <- step c_kernelFile
+  if begun < 0
+    then pure 0
+    else do
+      done <- sendFilePaced registration file offset count deadlineAfter
+      when (done == count) (void (step c_written))
+      pure done
+  where
+    registration = sessionRegistration session
+    step call = using registration (\(Fd fd) -> locked session (`call` fd))
+
+-- By the kernel, if it can and much is left. Otherwise read a piece of the file, encrypt, send. What was not encrypted of a piece is read
+-- again, so that nothing but records is held while the socket is waited for.
 writeFile' :: Session -> Fd -> Int64 -> Int -> (Int -> IO Deadline) -> IO Int
 writeFile' session file offset count deadlineAfter = go 0
   where
-    capability = registrationCapability (sessionRegistration session)
+    registration = sessionRegistration session
+    capability = registrationCapability registration
+    ws = sessionWords session
     go done
       | done >= count = pure done
       | otherwise = do
-        plain <- borrowStaging capability
-        let finished = keepAlive plain >> giveBackStaging capability plain
-        n <- readPiece (bufferPtr plain) (min pieceSize (count - done)) (offset + fromIntegral done)
-        r <- writePieceThen finished session (bufferPtr plain) n (\gone -> deadlineAfter (done + gone))
-        if r <= 0 then pure done else go (done + r)
+        writer <- readWord ws WordWriter
+        now <- if writer == Libssl && count - done >= kernelLeast then toKernel else pure writer
+        if now == Kernel
+          then (done +) <$> writeFileByKernel session file (offset + fromIntegral done) (count - done) (\more -> deadlineAfter (done + more))
+          else byLibssl done
+    toKernel = mask_ $ do
+      now <- using registration (\(Fd fd) -> locked session (fmap fromIntegral . (`c_toKernel` fd)))
+      now <$ writeWord ws WordWriter now
+    byLibssl done = do
+      plain <- borrowStaging capability
+      let finished = keepAlive plain >> giveBackStaging capability plain
+      n <- readPiece (bufferPtr plain) (min pieceSize (count - done)) (offset + fromIntegral done)
+      r <- writePieceThen finished session (bufferPtr plain) n (\gone -> deadlineAfter (done + gone))
+      if r <= 0 then pure done else go (done + r)
     readPiece p n at = do
       cached <- readAtNoWait file p n at
       if cached > 0 then pure cached else fromDisk p n at
@@ -334,6 +382,9 @@ endSession session = do
 -- the lock word at 1. The holder is in an unsafe call and two instructions around it, so it cannot park, and it can lose
 -- its capability only between them; a thread that finds the word taken yields, and the holder goes on. Steps are masked:
 -- no exception comes between taking and releasing.
+--
+-- One step is a safe call, 'c_toKernel', once in a session: meanwhile the holder has no capability, and who finds the word
+-- taken yields until the kernel has set up its cipher.
 --
 -- The records of a write leave outside of the lock, because sending may park. C remembers that they are on their way:
 -- a reader that must answer meanwhile leaves its record behind, and it goes out with, or after, the rest.

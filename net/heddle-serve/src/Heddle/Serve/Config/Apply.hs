@@ -170,7 +170,8 @@ tlsConfigOf policy pairs =
         Nothing -> NoClientCertificates
         Just ca -> (if isYes (policyClientOptional policy) then WantClientCertificates else RequireClientCertificates) (PemFile (meant ca)),
       tlsLowest = maybe (tlsLowest defaults) meant (policyMinimum policy),
-      tlsTickets = maybe (tlsTickets defaults) (TicketSecretFile . meant) (policyTicketSecret policy)
+      tlsTickets = maybe (tlsTickets defaults) (TicketSecretFile . meant) (policyTicketSecret policy),
+      tlsKernel = not (isYes (policyNoKernel policy))
     }
   where
     defaults = defaultTlsConfig pairs

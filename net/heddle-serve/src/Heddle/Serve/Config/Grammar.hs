@@ -104,6 +104,7 @@ tlsPolicyKeys =
     <*> flag "tls-client-optional" "Serve clients without a certificate, too" policyClientOptional
     <*> key "tls-minimum" "1.2" "The lowest version of TLS" (choice "a version of TLS" tlsVersions) policyMinimum
     <*> key "tls-ticket-secret" "a random one" "A file of 32 bytes or more. Sessions are resumed on all machines with the same one" (path "a file" ["/etc/ssl/tickets"]) policyTicketSecret
+    <*> flag "tls-no-kernel" "Do not let the kernel encrypt long files (kTLS), where it can" policyNoKernel
 
 -- | The versions of TLS.
 tlsVersions :: [(String, TlsVersion)]

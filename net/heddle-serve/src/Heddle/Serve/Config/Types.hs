@@ -104,7 +104,8 @@ data TlsPolicyConfig = TlsPolicyConfig
   { policyClientCa :: !(Maybe (Written FilePath)),
     policyClientOptional :: !(Maybe (Written Bool)),
     policyMinimum :: !(Maybe (Written TlsVersion)),
-    policyTicketSecret :: !(Maybe (Written FilePath))
+    policyTicketSecret :: !(Maybe (Written FilePath)),
+    policyNoKernel :: !(Maybe (Written Bool))
   }
   deriving stock (Eq, Show)
 
@@ -245,7 +246,7 @@ noCertificates = CertificateConfig [] [] []
 
 -- | Nothing said.
 noTlsPolicy :: TlsPolicyConfig
-noTlsPolicy = TlsPolicyConfig Nothing Nothing Nothing Nothing
+noTlsPolicy = TlsPolicyConfig Nothing Nothing Nothing Nothing Nothing
 
 emptyLogs :: LogConfig
 emptyLogs = LogConfig Nothing Nothing [] [] Nothing Nothing Nothing Nothing Nothing Nothing Nothing
