@@ -34,6 +34,10 @@ module Fixture
     rawSocket,
     patience',
 
+    -- * Content
+    variedBytes,
+    withFileOf,
+
     -- * Leaks
     nothingIsLeft,
 
@@ -77,7 +81,7 @@ import Heddle.Prim.Clock (Deadline, deadlineIn, milliseconds, seconds)
 import Heddle.Prim.Errno (errnoNumber, pattern EAGAIN)
 import Heddle.Prim.Exception (SomeException, describeException)
 import Heddle.Prim.Thread (forkOn)
-import Heddle.Testkit.Descriptors (openDescriptors)
+import Heddle.Testkit.Descriptors (openDescriptor, openDescriptors)
 import Heddle.Testkit.Watchdog
 import Heddle.Tls
 import Network.Socket (SockAddr (..), tupleToHostAddress)
@@ -85,7 +89,9 @@ import Network.Socket qualified as N
 import System.Directory (createDirectory, getTemporaryDirectory, removePathForcibly)
 import System.Exit (ExitCode (..))
 import System.IO (hClose, hSetBinaryMode)
+import System.Posix.IO (OpenMode (..), closeFd)
 import System.Posix.Process (getProcessID)
+import System.Posix.Types (Fd)
 import System.Process
 
 -- | A folder with certificates.
@@ -368,6 +374,17 @@ rawSocket echo = bracket open N.close
       s <- N.socket N.AF_INET N.Stream N.defaultProtocol
       N.connect s (echoAddress echo) `onException` N.close s
       pure s
+
+-- | So many bytes, which differ everywhere, from a seed.
+variedBytes :: Int -> Int -> ByteString
+variedBytes seed n = fst (B.unfoldrN n (\x -> Just (fromIntegral (x `quot` 65536), (x * 1103515245 + 12345) `rem` 2147483648)) (seed + 1))
+
+-- | A file of the folder with these bytes, opened for the body.
+withFileOf :: Folder -> ByteString -> (Fd -> IO a) -> IO a
+withFileOf folder bytes use = do
+  let path = folder ++ "/file"
+  B.writeFile path bytes
+  bracket (openDescriptor path ReadOnly) closeFd use
 
 -- | After the body, as many sessions and descriptors are alive as before it, or fewer.
 nothingIsLeft :: IO a -> IO a

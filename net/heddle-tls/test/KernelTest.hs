@@ -20,14 +20,12 @@ import Foreign.Ptr (castPtr)
 import Heddle.IO.Transport
 import Heddle.Prim.Clock (deadlineIn, milliseconds)
 import Heddle.Prim.Errno (Errno, errnoNumber, pattern ENOENT, pattern ENOMEM, pattern ENOTCONN, pattern EPROTO)
-import Heddle.Testkit.Descriptors (openDescriptor)
 import Heddle.Testkit.Watchdog
 import Heddle.Tls
 import Network.Socket (SockAddr (..))
 import System.Environment (lookupEnv)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Mem (performMajorGC)
-import System.Posix.IO (OpenMode (..), closeFd)
 import System.Posix.Types (Fd)
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -78,16 +76,10 @@ long :: Int
 long = 12000000
 
 content :: ByteString
-content = fst (B.unfoldrN long (\x -> Just (fromIntegral (x `quot` 65536), (x * 1103515245 + 12345) `rem` 2147483648)) (7 :: Int))
+content = variedBytes 7 long
 
 withContent :: Folder -> (Fd -> IO a) -> IO a
-withContent folder = withBytes folder content
-
-withBytes :: Folder -> ByteString -> (Fd -> IO a) -> IO a
-withBytes folder bytes use = do
-  let path = folder ++ "/kernel"
-  B.writeFile path bytes
-  bracket (openDescriptor path ReadOnly) closeFd use
+withContent folder = withFileOf folder content
 
 server :: Folder -> TlsConfig
 server folder = defaultTlsConfig [pair folder "good"]
@@ -208,7 +200,7 @@ killed folder = withContent folder $ \fd -> betweenWith (server folder) (trustin
   partOnly near
 
 shorter :: Folder -> IO ()
-shorter folder = withBytes folder (B.take 1000000 content) $ \fd -> betweenWith (server folder) (trusting folder) $ \_ near far -> do
+shorter folder = withFileOf folder (B.take 1000000 content) $ \fd -> betweenWith (server folder) (trusting folder) $ \_ near far -> do
   sent <- beside (writeFilePaced far fd 0 long (const patience'))
   got <- readAll near 1000000
   assertBool "the file" (got == B.take 1000000 content)

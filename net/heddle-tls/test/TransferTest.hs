@@ -8,12 +8,10 @@ import Control.Concurrent (yield)
 import Control.Concurrent.MVar
 import Control.Exception (SomeException, bracket, bracketOnError, mask_, try)
 import Control.Monad (forM_, unless, void, when)
-import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.IORef
-import Data.Word (Word8)
 import Fixture
 import Foreign.C.Types (CInt (..))
 import Foreign.Marshal.Alloc (allocaBytes)
@@ -24,13 +22,11 @@ import Heddle.IO.Transport
 import Heddle.Prim.Clock (Deadline (..), deadlineIn, milliseconds, never)
 import Heddle.Prim.Errno (errnoNumber, pattern EAGAIN, pattern EPIPE, pattern EPROTO)
 import Heddle.Prim.Thread (forkOn)
-import Heddle.Testkit.Descriptors (openDescriptor)
 import Heddle.Testkit.Watchdog
 import Heddle.Tls
 import Network.Socket qualified as N
 import Relay
 import System.IO (hClose, hFlush)
-import System.Posix.IO (OpenMode (..), closeFd)
 import System.Process
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -73,7 +69,7 @@ firstRecords folder v = nothingIsLeft $ do
     connecting relayed tls "localhost" $ \transport _ -> do
       let lengths n = do
             writeIORef seen B.empty
-            ask transport (pattern' n n)
+            ask transport (variedBytes n n)
             lengthsOf . B.dropWhile (/= 23) <$> readIORef seen
       -- The echo's pieces are shorter than a record at first, so that there may be other short ones between.
       first <- lengths 200000
@@ -89,7 +85,7 @@ firstRecords folder v = nothingIsLeft $ do
     connecting relayed tls "localhost" $ \transport _ -> do
       ask transport "x"
       writeIORef seen B.empty
-      ask transport (pattern' 1 100000)
+      ask transport (variedBytes 1 100000)
       long <- lengthsOf <$> readIORef seen
       assertBool (show long) (any (> 4000) (take 3 long))
   where
@@ -104,10 +100,6 @@ firstRecords folder v = nothingIsLeft $ do
       where
         n = 5 + 256 * fromIntegral (B.index bytes 3) + fromIntegral (B.index bytes 4)
 
--- Bytes that differ everywhere.
-pattern' :: Int -> Int -> ByteString
-pattern' seed n = fst (B.unfoldrN n (\x -> Just (fromIntegral (x `quot` 65536) :: Word8, (x * 1103515245 + 12345) `rem` 2147483648)) (seed + 1))
-
 pieces :: Folder -> BackendChoice -> TlsVersion -> Property
 pieces folder backend v = withMaxSuccess 15 $
   forAll (sizes [choose (1, 100), choose (16380, 16390), choose (1, 70000), choose (60000, 300000)]) $ \writes ->
@@ -115,7 +107,7 @@ pieces folder backend v = withMaxSuccess 15 $
       loaded <- site folder ["good"]
       tls <- client (trusting folder) {clientLowest = v, clientHighest = v}
       withEchoOn backend 20000 loaded $ \echo -> connecting echo tls "localhost" $ \transport _ -> do
-        let sent = [pattern' i n | (i, n) <- zip [0 ..] writes]
+        let sent = [variedBytes i n | (i, n) <- zip [0 ..] writes]
         writer <- newEmptyMVar
         _ <- forkOn 0 "test/writer" (try (mapM_ (writeAll transport) sent) >>= putMVar writer)
         got <- newIORef []
@@ -139,7 +131,7 @@ sizes kinds = choose (1, 12) >>= \n -> vectorOf n (oneof kinds)
 duplex :: Folder -> TlsVersion -> IO ()
 duplex folder v = between folder Epoll v $ \near far -> do
   let size = 4000000
-      bytes = [pattern' 1 size, pattern' 2 size]
+      bytes = [variedBytes 1 size, variedBytes 2 size]
       ends = [(0, near, head bytes), (1, far, last bytes)]
   done <- newEmptyMVar
   forM_ ends $ \(capability, transport, out) -> do
@@ -202,12 +194,9 @@ files folder =
   where
     -- More than the socket's buffers have room for.
     size = 12000000
-    withBytes use = do
-      let path = folder ++ "/file"
-      B.writeFile path bytes
-      bracket (openDescriptor path ReadOnly) closeFd use
+    withBytes = withFileOf folder bytes
     -- Made once for all of them.
-    bytes = pattern' 3 size
+    bytes = variedBytes 3 size
 
 full :: Folder -> IO ()
 full folder = between folder Epoll Tls13 $ \_ far -> do
@@ -252,7 +241,7 @@ truncated folder = forM_ [Tls12, Tls13] $ \v -> between folder Epoll v $ \near f
 -- A consumer that reads once each time, and waits for its socket as soon as nothing is held.
 held :: Folder -> IO ()
 held folder = forM_ [Tls12, Tls13] $ \v -> forM_ [100, 1000, 16384, 50000] $ \size -> between folder Epoll v $ \near far -> do
-  let bytes = pattern' 4 400000
+  let bytes = variedBytes 4 400000
   writer <- newEmptyMVar
   _ <- forkOn 0 "test/write" (report writer (writeAll near bytes))
   got <- newIORef []
