@@ -55,7 +55,10 @@ tree = do
 within' :: Tree -> (FilePath -> IO a) -> IO a
 within' entries use = do
   temporary <- getTemporaryDirectory
-  top <- mkdtemp (temporary ++ "/heddle-find-random-")
+  private <- mkdtemp (temporary ++ "/heddle-find-random-")
+  -- A link to ".." leads out of the tree: not to the folder of all temporary files, which changes meanwhile.
+  let top = private ++ "/tree"
+  createDirectoryIfMissing True top
   let places = nub [p | (p, _, _, _) <- entries]
       isParent p = any (\q -> (p ++ "/") == take (length p + 1) q) places
       parents p = [take i p | (i, '/') <- zip [0 ..] p]
@@ -75,7 +78,7 @@ within' entries use = do
   -- Whatever times of access the tests change, they change now.
   _ <- runTool [] "" top Gnu [".", "-printf", "%l"]
   result <- use top
-  removePathForcibly top
+  removePathForcibly private
   pure result
 
 commandLine :: Gen [String]
