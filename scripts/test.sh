@@ -33,13 +33,13 @@ awk -v file="${HEDDLE_SUMMARY:-}" '
   # A test that failed, and what it says: the lines below it that are further in.
   function indent(line) { match(line, /^ */); return RLENGTH }
   telling > 0 && (indent($0) <= inside || /^$/) { telling = 0 }
-  telling > 0 { complaints = complaints $0 "\n"; telling-- }
+  telling > 0 { complaints = complaints substr($0, 1, 1000) "\n"; telling-- }
   /^ .*: +FAIL( \([0-9.]+s\))?$/ { inside = indent($0); telling = 8; complaints = complaints suite ": " $0 "\n" }
 
   # Of a suite that failed without such a test, its last lines.
   { recent[NR % 15] = $0 }
   function last_lines(  i, told) {
-    for (i = NR - 14; i < NR; i++) if (i >= began) told = told "  " recent[i % 15] "\n"
+    for (i = NR - 14; i < NR; i++) if (i >= began) told = told "  " substr(recent[i % 15], 1, 1000) "\n"
     return suite ":\n" told
   }
 
