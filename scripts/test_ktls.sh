@@ -54,6 +54,7 @@ machine=$!
 trap 'kill "$machine" 2>/dev/null || true; rm -rf "$work"' EXIT
 tail --pid="$machine" -n +1 -f "$work/log" | sed -u 's:\r::' || true
 wait "$machine" || true
+trap 'rm -rf "$work"' EXIT
 if [ ! -e "$work/code" ]; then
   echo "test_ktls.sh: User Mode Linux does not run here" >&2
   exit 77

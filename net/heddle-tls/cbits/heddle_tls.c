@@ -24,6 +24,7 @@ enum {
     IDLE = 1000,                       /* Milliseconds after which the kernel has begun a new window, about. */
     EXTRA_OPEN = 16384,                /* Unsent replies to a peer's messages: beyond that it floods us. */
     EXTRA_HANDSHAKE = 1 << 20,         /* A flight with the longest chain that anybody would send. */
+    WRITING_FILE = 2,                  /* Of `writing`: until the whole file is sent, nothing else can be. */
     CONTROL_KEYS = 72                  /* Keys of a direction (1: writing). The header <openssl/bio.h> has it in a comment. */
 };
 
@@ -462,7 +463,7 @@ long heddle_tls_write(heddle_tls_conn *c, int fd, const uint8_t *p, size_t n, ui
 
 long heddle_tls_kernel_write(heddle_tls_conn *c, int fd, const uint8_t *p, size_t n)
 {
-    if (c->dead || c->closing) return -EPIPE;
+    if (c->dead || c->closing || c->writing == WRITING_FILE) return -EPIPE;
     long r = transmit(fd, p, n);
     c->writing = r < (long)n;
     if (r < 0 && r != -EAGAIN) c->dead = 1;
@@ -472,8 +473,8 @@ long heddle_tls_kernel_write(heddle_tls_conn *c, int fd, const uint8_t *p, size_
 long heddle_tls_kernel_file(heddle_tls_conn *c, int fd)
 {
     (void)fd;
-    if (c->dead || c->closing) return -EPIPE;
-    c->writing = 1;
+    if (c->dead || c->closing || c->writing) return -EPIPE;
+    c->writing = WRITING_FILE;
     return 0;
 }
 
