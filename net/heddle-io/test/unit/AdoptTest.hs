@@ -9,6 +9,10 @@ import Data.ByteString qualified as B
 import Data.List.NonEmpty qualified as NonEmpty
 import Harness
 import Heddle.IO
+import Heddle.IO.Internal.Manager (openRegistrations)
+import Heddle.IO.Internal.Runtime (managerOn)
+import Heddle.IO.Internal.Types (Registration (registrationFd))
+import Heddle.IO.Registration (using)
 import Network.Socket qualified as N
 import System.Directory (doesPathExist, getTemporaryDirectory)
 import System.Posix.Process (getProcessID)
@@ -62,6 +66,19 @@ tests =
           close client
         closeListener second
         joinTask server,
+      -- The process that was given the socket got EINVAL from accept4, and ended its service.
+      bothBackends "aListenerClosedWhileItAcceptedShutTheSocketOfItsSuccessor" $ \rt -> do
+        first <- newListener rt defaultListenOptions {listenSpread = OneAcceptor} (N.SockAddrInet 0 (N.tupleToHostAddress (127, 0, 0, 1)))
+        second <- adoptListeners rt (NonEmpty.fromList (listenerDescriptors first))
+        listening <- filter ((`elem` listenerDescriptors first) . registrationFd) <$> openRegistrations (managerOn rt 0)
+        length listening @?= 1
+        -- As while the first's acceptor is in accept4.
+        forM_ listening $ \registration -> using registration (\_ -> 0 <$ handOverListener first)
+        far <- late
+        client <- connectUntil rt (listenerAddress second) far >>= either throwIO pure
+        acceptUntil second far >>= maybe (assertFailure "nothing was accepted") close
+        close client
+        closeListener second,
       bothBackends "a Unix socket's file goes with the last owner" $ \rt -> do
         pid <- getProcessID
         path <- (++ "/heddle-taken-over-" ++ show pid) <$> getTemporaryDirectory

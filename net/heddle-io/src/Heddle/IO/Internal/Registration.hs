@@ -108,6 +108,7 @@ releaseIfLast registration = do
   when won $ do
     case registrationKind registration of
       Owned -> closeIt
+      Listening -> closeIt
       Served _ _ -> closeIt
       Lent release -> do
         -- In a forked process, not from its parent's epoll descriptor.
