@@ -92,14 +92,14 @@ def main():
             print(f"testssl.sh: {count} findings, {len(bad)} of them bad")
             more = by_sslyze(sslyze, found[1])
             print(f"sslyze: {len(more)} findings against Mozilla's intermediate configuration")
-            kept = by_resuming(folder, found[1])
-            print(f"openssl: {len(kept)} versions without resumption by tickets")
+            unresumed = by_resuming(folder, found[1])
+            print(f"openssl: {len(unresumed)} versions without resumption by tickets")
         finally:
             server.terminate()
             server.wait()
-    for finding in bad + more + kept:
+    for finding in bad + more + unresumed:
         print("  " + finding)
-    sys.exit(1 if bad + more + kept else 0)
+    sys.exit(1 if bad + more + unresumed else 0)
 
 
 main()

@@ -73,7 +73,7 @@ tests =
         listening <- filter ((`elem` listenerDescriptors first) . registrationFd) <$> openRegistrations (managerOn rt 0)
         length listening @?= 1
         -- As while the first's acceptor is in accept4.
-        forM_ listening $ \registration -> using registration (\_ -> 0 <$ handOverListener first)
+        forM_ listening $ \registration -> using registration (\_ -> 0 <$ handOverListener first) >>= (@?= 0)
         far <- late
         client <- connectUntil rt (listenerAddress second) far >>= either throwIO pure
         acceptUntil second far >>= maybe (assertFailure "nothing was accepted") close

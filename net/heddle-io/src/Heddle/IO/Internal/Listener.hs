@@ -139,7 +139,7 @@ newListener runtime options address = mask_ $ do
     open shared bound (m : rest) = do
       registration <- bracketOnError (boundSocket options shared bound) S.closeSocket $ \fd -> do
         _ <- checked "listen" (S.listen fd (listenBacklog options))
-        newRegistration m Listening fd mempty Attached (\_ -> pure ())
+        newRegistration m Owned fd mempty Attached (\_ -> pure ())
       (registration :) <$> open shared bound rest `onException` closeRegistration registration
 
 -- | Accept from a socket that listens already, such as one of the network package or one that was
@@ -190,7 +190,7 @@ adoptListeners runtime originals = mask_ $ do
         -- As in 'boundSocket'. On a Unix socket they fail: they do not exist there.
         _ <- S.setOption fd S.NoDelay 1
         _ <- S.setOption fd S.NotSentLowWater 131072
-        newRegistration manager Listening fd mempty Attached (\_ -> pure ())
+        newRegistration manager Owned fd mempty Attached (\_ -> pure ())
 
 -- | The listening sockets, to be passed to another process. The listener still owns them.
 listenerDescriptors :: Listener -> [Fd]

@@ -62,7 +62,7 @@ import Heddle.Prim.Clock (Deadline (..), monotonicNow, never)
 import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
 import Heddle.Prim.Exception (mask_)
 import Heddle.Prim.Poller (eventError, eventHangUp, eventOut, eventReadHangUp, pollOne)
-import Heddle.Prim.Socket (closeSocket, shutdown, pattern ShutBoth)
+import Heddle.Prim.Socket (closeSocket, getOption, shutdown, pattern Listening, pattern ShutBoth)
 import Heddle.Prim.Thread (yield)
 import Heddle.Prim.Trace (Marker (..), mark)
 import Heddle.Prim.WaitCell (WaitCell, park, reset, unpark)
@@ -108,7 +108,6 @@ releaseIfLast registration = do
   when won $ do
     case registrationKind registration of
       Owned -> closeIt
-      Listening -> closeIt
       Served _ _ -> closeIt
       Lent release -> do
         -- In a forked process, not from its parent's epoll descriptor.
@@ -128,7 +127,7 @@ releaseIfLast registration = do
 -- | Close: no system call begins after this, every waiter wakes, and the descriptor is
 -- closed now or by the last call in flight. Idempotent; 'True' for the caller that closed.
 --
--- [Cost]: one system call.
+-- [Cost]: one system call; up to three while another call is in flight.
 -- [Blocks]: never.
 -- [Threads]: any.
 closeRegistration :: Registration -> IO Bool
@@ -139,8 +138,11 @@ closeRegistration registration = mask_ $ do
   let first = old .&. Closing == 0
       others = old .&. complement 3 > OneRef
   when (first && others) $ case registrationKind registration of
-    Owned -> void (shutdown (registrationFd registration) ShutBoth)
-    Served _ _ -> void (shutdown (registrationFd registration) ShutBoth)
+    Owned -> do
+      -- Another process may accept from a socket that listens, and a shutdown would end that, too.
+      listening <- getOption (registrationFd registration) Listening
+      unless (listening > 0) end
+    Served _ _ -> end
     _ -> pure ()
   _ <- fetchAdd (registrationWords registration) RegistrationState (-OneRef)
   releaseIfLast registration
@@ -149,6 +151,8 @@ closeRegistration registration = mask_ $ do
     unpark (registrationWrite registration)
     continue registration
   pure first
+  where
+    end = void (shutdown (registrationFd registration) ShutBoth)
 
 -- | Whether it is closed, or about to be.
 --

@@ -155,10 +155,7 @@ managerWordCount = 32
 data Kind
   = -- | Its descriptor is closed with the registration.
     Owned
-  | -- | The same, for a socket that listens: it is never shut down, for the process that was given it
-    -- accepts from the same socket.
-    Listening
-  | -- | As 'Owned', for a connection of the service with this number; the action takes it
+  | -- | The same, for a connection of the service with this number; the action takes it
     -- out of the service's count.
     Served !Int !(IO ())
   | -- | Its descriptor is taken out of the back end and given to the action.
