@@ -1,16 +1,18 @@
 -- | Tasks that block: for ever, and many at once.
 module BlockTest (tests) where
 
-import Control.Concurrent (MVar, forkIO, newEmptyMVar, putMVar, readMVar, takeMVar, yield)
+import Control.Concurrent (MVar, forkIO, myThreadId, newEmptyMVar, putMVar, readMVar, takeMVar, tryPutMVar, yield)
 import Control.Exception (BlockedIndefinitelyOnMVar (..), bracket_, try)
-import Control.Monad (forM, forM_, forever, replicateM, replicateM_, void)
+import Control.Monad (forM, forM_, forever, replicateM, replicateM_, unless, void)
 import Data.IORef (IORef, atomicModifyIORef', newIORef, readIORef)
 import Heddle.Par.IO hiding (try)
 import Heddle.Par.IO qualified as ParIO
+import Heddle.Prim.Clock (elapsed, microseconds, monotonicNow)
+import Heddle.Prim.Thread (setCapabilities)
 import System.Exit (ExitCode (..), exitWith)
 import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)
-import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+import Test.Tasty.HUnit (assertBool, assertEqual, testCase, (@?=))
 import Trees (onCapabilities)
 
 tests :: TestTree
@@ -21,6 +23,7 @@ tests =
       testCase "a task may handle that it waits for ever" handledForEver,
       testCase "aHundredBlockedTasksStopThePool" hundred,
       testCase "more than may be lent block in place" tooMany,
+      testCase "aRetiredWorkerTookTheWakeMeantForARunsOwn" retired,
       testCase "the places come back" reclaimed,
       testCase "what a blocking action throws is the task's" throws,
       testCase "a run that is killed ends its blocking tasks" killed,
@@ -74,16 +77,51 @@ hundred = onEach . replicateM_ 10 $ do
   sums @?= 5070
   readIORef begun >>= (@?= 100)
 
+-- | The gate opens when a task has blocked its own worker, however many were lent before.
 tooMany :: IO ()
 tooMany = onCapabilities 2 $ do
   gate <- newEmptyMVar
-  begun <- newIORef 0
-  let opens = readIORef begun >>= \n -> if n < 500 then yield >> opens else putMVar gate ()
-  _ <- forkIO opens
-  got <- within . runParIO $ do
-    vs <- forM [1 .. 2000 :: Int] $ \i -> spawn (blocking (i <$ (count begun 1 >> readMVar gate)))
+  blocked <- newEmptyMVar
+  inPlace <- newIORef 0
+  lent <- newIORef 0
+  _ <- forkIO (takeMVar blocked >> putMVar gate ())
+  let blockAndReturn i = do
+        worker <- liftIO myThreadId
+        blocking $ do
+          here <- myThreadId
+          if here == worker then count inPlace 1 >> void (tryPutMVar blocked ()) else count lent 1
+          readMVar gate
+        pure i
+  got <- timeout 30000000 . runParIO $ do
+    vs <- mapM (spawn . blockAndReturn) [1 .. 2000 :: Int]
     sum <$> mapM get vs
-  got @?= 2001000
+  begun <- (,) <$> readIORef inPlace <*> readIORef lent
+  assertEqual ("begun in place and lent: " ++ show begun) (Just 2001000) got
+  uncurry (+) begun @?= 2000
+
+-- | Workers sleep when their capabilities are taken away. The worker of the run must be woken all
+-- the same: the other one that is left waits for what it is to run.
+retired :: IO ()
+retired = replicateM_ 40 . onCapabilities 4 . within . runParIO . liftIO . runParIO $ do
+  mvar <- liftIO newEmptyMVar
+  -- Another worker steals what follows,
+  fork (liftIO (spinFor 1000 (pure False)))
+  -- all others fall asleep,
+  liftIO (spinFor 20000 (pure False))
+  liftIO (setCapabilities 2)
+  -- and the run's own must be woken for what follows.
+  fork (liftIO (takeMVar mvar))
+  liftIO (putMVar mvar ())
+
+-- | Yield until the condition holds, or this many microseconds have passed.
+spinFor :: Int -> IO Bool -> IO ()
+spinFor micros holds = do
+  begun <- monotonicNow
+  let go = do
+        held <- holds
+        now <- monotonicNow
+        unless (held || elapsed begun now >= microseconds micros) (yield >> go)
+  go
 
 -- | Runs that block one after the other take the same spare workers.
 reclaimed :: IO ()

@@ -376,8 +376,8 @@ isRetired w = \case
   AnyRun -> (workerLine w >=) <$> getCapabilities
   _ -> pure False
 
--- | Park until there are more capabilities again. A push may have relied on this worker's search, so
--- wake another first.
+-- | Park until there are more capabilities again. A push may have relied on this worker's search, and
+-- it is not known whose work that was, so wake all others first.
 retireWorker :: Worker -> IO ()
 retireWorker w = do
   let pool = workerPool w
@@ -386,7 +386,7 @@ retireWorker w = do
   getCapabilities >>= atomicWrite (poolWords pool) capabilitiesWord
   retired <- isRetired w AnyRun
   when retired $ do
-    wakeOne pool (taskScope (poolIdleTask pool))
+    wakeAll pool
     parkQuietly (workerCell w)
 
 -- | Announce the sleep, look once more, and park. That look sees every push from before the
@@ -418,8 +418,9 @@ settleDown w = do
   -- The announcement and the loan belong together: see 'Heddle.Sched.Workers.hire'.
   back <- if found then holdingLoan (stopSleeping pool (workerId w)) else pure False
   unless back $ do
-    -- This worker serves a caller now, or is about to be woken: wake another for that work.
-    when found (wakeOne pool (taskScope (poolIdleTask pool)))
+    -- This worker serves a caller now, or is about to be woken: wake the others for that work,
+    -- whosever it is, since its push may have relied on this worker's search.
+    when found (wakeAll pool)
     parkOwn
   where
     pool = workerPool w

@@ -21,6 +21,7 @@ module Heddle.Sched.Sleep
     -- * Waking
     signal,
     wakeOne,
+    wakeAll,
     accepts,
 
     -- * Sleeping
@@ -32,7 +33,7 @@ module Heddle.Sched.Sleep
   )
 where
 
-import Control.Monad (unless, void, when)
+import Control.Monad (forM_, unless, void, when)
 import Data.Bits (countTrailingZeros, testBit, unsafeShiftL, (.&.))
 import Heddle.Prim.Atomic (atomicRead, compareAndSet, fetchAdd, fetchOr, readEntry, readRef, readWord, tableSize, wordCount)
 import Heddle.Prim.Clock (microseconds)
@@ -92,6 +93,18 @@ wakeOne pool s = mask_ $ do
             unless (woken && suited) (within' word (bits .&. (bits - 1)))
     from 0
 {-# NOINLINE wakeOne #-}
+
+-- | Wake every worker that sleeps, whatever work it takes.
+--
+-- [Cost]: O(workers).
+-- [Blocks]: never.
+-- [Masking]: to be called masked.
+wakeAll :: Pool -> IO ()
+wakeAll pool = do
+  workers <- workersAll <$> readRef (poolWorkers pool)
+  forM_ [0 .. tableSize workers - 1] $ \number -> do
+    woken <- stopSleeping pool number
+    when woken (readEntry workers number >>= unpark . workerCell)
 
 accepts :: Scope -> Affinity -> Bool
 accepts s = \case
