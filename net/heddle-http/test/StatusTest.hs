@@ -16,6 +16,9 @@ tests =
         length (nub (map rejectText reasons)) @?= length reasons
         assertBool "status" (all (\reason -> rejectStatus reason >= status400 && not (B.null (reasonPhrase (rejectStatus reason)))) reasons),
       testCase "codes without a phrase" $ map (reasonPhrase . otherStatus) [299, 0, 999] @?= replicate 3 B.empty,
+      testCase "the status of a code" $ do
+        map (reasonPhrase . statusFor) [299, 404, 511] @?= map reasonPhrase [otherStatus 299, status404, status511]
+        length (filter (not . B.null . reasonPhrase . statusFor) [0 .. 999]) @?= 51,
       testCase "statuses that forbid content" $
         map statusForbidsContent [status100, status200, status204, status304, status404] @?= [True, False, True, True, False]
     ]

@@ -55,6 +55,7 @@ controllerTests =
       within' "a silent switch is asked for an echo, and closed" silent,
       within' "a switch that does not read: its mailbox is full, then it is closed" notReading,
       within' "requests end with the connection, and by their deadline" requestsEnd,
+      within' "an answer of more than 16 MiB is given up, and the switch stays" tooBig,
       within' "two bodies ask each other's switches, and packet-ins meanwhile are bounded" bodiesAsk,
       within' "a body that returns early does not hold its switch" (bodyEnds (\_ -> pure ())),
       within' "a body that never looks is cancelled when the controller stops" (bodyEnds (\feed -> void (recvUntil feed never) >> bodyForever)),
@@ -312,6 +313,28 @@ requestsEnd = withLearning local $ \runtime controller _ -> do
       pure t
     readRef answers >>= (@?= [Left NoAnswer])
     Scope.await task >>= (@?= Left Disconnected)
+
+tooBig :: IO ()
+tooBig = withLearning local $ \runtime controller _ ->
+  withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 9) {fakeVersions = [OF13]} $ \fake -> do
+    waitFor "the switch" (not . null <$> switches controller)
+    [switch] <- switches controller
+    let part = MultipartReplyRaw 0xffff (B.replicate 60000 0)
+        -- Of 60,016 bytes each: 280 are too many, and the next are for nobody.
+        asked (parts :: Int) = Scope.withScope $ \scope -> do
+          task <- Scope.fork scope (request switch (askFlows allFlows))
+          Right xid <- fakeReceiveWhere fake (\xid m -> case m of MultipartRequest _ _ -> Just xid; _ -> Nothing)
+          forM_ [1 .. parts] $ \n -> fakeSend fake xid (MultipartReply (if n == parts then 0 else 1) part)
+          answer <- Scope.await task
+          pure $ case answer of
+            Left (Unexpected (MultipartReply 0 (MultipartReplyRaw _ bytes))) -> Left (B.length bytes)
+            other -> Right (void other)
+    asked 279 >>= (@?= Left (279 * 60000))
+    asked 300 >>= (@?= Right (Left TooBig))
+    Scope.withScope $ \scope -> do
+      answering <- Scope.fork scope (fakeReceive fake)
+      request switch askBarrier >>= (@?= Right ())
+      Scope.cancel answering
 
 bodiesAsk :: IO ()
 bodiesAsk = withIO $ \runtime -> do

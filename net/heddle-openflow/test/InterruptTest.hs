@@ -14,7 +14,7 @@ where
 
 import Control.Monad (forM, forM_, forever, replicateM_, unless, void, when)
 import Data.ByteString qualified as B
-import Heddle.IO (Runtime, withRuntime)
+import Heddle.IO (Runtime, systemRuntime, withRuntime)
 import Heddle.IO qualified as IO
 import Heddle.OpenFlow
 import Heddle.OpenFlow.Controller
@@ -52,6 +52,8 @@ open = length <$> listDirectory "/proc/self/fd"
 -- Descriptors that are open after the body are those before it; a closed one may need a moment.
 nothingLeft :: IO a -> IO a
 nothingLeft body = do
+  -- Its descriptors, which timers use, are opened once and never closed.
+  _ <- systemRuntime
   before <- open
   result <- body
   performMajorGC

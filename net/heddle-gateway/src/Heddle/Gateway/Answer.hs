@@ -146,16 +146,8 @@ readStatus value
   where
     (digits, rest) = C.span isDigit value
     code = C.foldl' (\n c -> n * 10 + fromEnum c - 48) 0 digits
-    usual = reasonPhrase (knownStatus code)
+    usual = reasonPhrase (statusFor code)
     wrong = Left (shown value ++ " is no status")
-
--- The statuses that programs send without their words.
-knownStatus :: Int -> Status
-knownStatus code = case [s | s <- known, statusCode s == code] of
-  s : _ -> s
-  [] -> otherStatus code
-  where
-    known = [status200, status201, status204, status206, status301, status302, status303, status304, status307, status308, status400, status401, status403, status404, status405, status500, status502, status503, status504]
 
 readLength :: ByteString -> Either String Int
 readLength value

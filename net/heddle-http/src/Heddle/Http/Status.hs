@@ -15,6 +15,7 @@ module Heddle.Http.Status
     statusCode,
     reasonPhrase,
     statusForbidsContent,
+    statusFor,
     otherStatus,
     statusWith,
 
@@ -83,6 +84,8 @@ where
 
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.List (find)
+import Data.Maybe (fromMaybe)
 
 -- | A status: a code of three digits and its reason phrase. Statuses are equal when their
 -- codes are.
@@ -127,8 +130,16 @@ statusForbidsContent :: Status -> Bool
 statusForbidsContent (Status code _) = code < 200 || code == 204 || code == 304
 {-# INLINE statusForbidsContent #-}
 
--- | A status by its code, without a phrase, as the grammar allows: for codes that have no
--- constant below.
+-- | The status of a code: the constant below if there is one, else 'otherStatus'.
+--
+-- >>> reasonPhrase (statusFor 429)
+-- "Too Many Requests"
+--
+-- [Cost]: O(number of constants).
+statusFor :: Int -> Status
+statusFor code = fromMaybe (otherStatus code) (find ((== code) . statusCode) constants)
+
+-- | A status by its code, without a phrase, as the grammar allows.
 --
 -- [Cost]: O(1).
 otherStatus :: Int -> Status
@@ -220,3 +231,14 @@ status504 = Status 504 "Gateway Timeout"
 status505 = Status 505 "HTTP Version Not Supported"
 status507 = Status 507 "Insufficient Storage"
 status511 = Status 511 "Network Authentication Required"
+
+-- Every constant.
+constants :: [Status]
+constants =
+  concat
+    [ [status100, status101, status103],
+      [status200, status201, status202, status203, status204, status205, status206],
+      [status300, status301, status302, status303, status304, status307, status308],
+      [status400, status401, status402, status403, status404, status405, status406, status407, status408, status409, status410, status411, status412, status413, status414, status415, status416, status417, status421, status422, status425, status426, status428, status429, status431, status451],
+      [status500, status501, status502, status503, status504, status505, status507, status511]
+    ]

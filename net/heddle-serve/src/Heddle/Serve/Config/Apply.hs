@@ -30,7 +30,7 @@ import Data.Maybe (isJust, isNothing, maybeToList)
 import Data.Text qualified as T
 import Data.Text.Encoding (encodeUtf8)
 import Heddle.Gateway.Proxy (Announce (..), Network, ProxySettings (..), defaultCheck)
-import Heddle.Http (Header (..), Limits (..), Pace (..), Settings (..), Status, otherStatus, reasonPhrase, statusCode, statusForbidsContent)
+import Heddle.Http (Header (..), Limits (..), Pace (..), Settings (..), reasonPhrase, statusFor, statusForbidsContent)
 import Heddle.Http qualified as Http
 import Heddle.IO (Spread (..))
 import Heddle.Prim.Clock (seconds)
@@ -262,10 +262,10 @@ targetsOf route =
       [FastCgiServers (map meant servers) | servers@(_ : _) <- [routeFastCgi route]],
       [ScgiServers (map meant servers) | servers@(_ : _) <- [routeScgi route]],
       [ProxyTo (concat [servers | ProxyTo servers <- map meant given]) | given@(_ : _) <- [routeProxy route]],
-      [RedirectTo (maybe Http.status302 (statusOf . meant) (routeStatus route)) (meant target) | Just target <- [routeRedirect route]],
-      [RespondWith status (typed (map meant (routeReplyHeaders route))) (body status) | Just code <- [routeRespond route], let status = statusOf (meant code)],
+      [RedirectTo (maybe Http.status302 (statusFor . meant) (routeStatus route)) (meant target) | Just target <- [routeRedirect route]],
+      [RespondWith status (typed (map meant (routeReplyHeaders route))) (body status) | Just code <- [routeRespond route], let status = statusFor (meant code)],
       [RewriteTo (meant target) | Just target <- [routeRewrite route]],
-      [TryFiles (map meant paths) (maybe (TryStatus Http.status404) (either (TryStatus . statusOf) TryPath . meant) (routeElse route)) | paths@(_ : _) <- [routeTryFiles route]]
+      [TryFiles (map meant paths) (maybe (TryStatus Http.status404) (either (TryStatus . statusFor) TryPath . meant) (routeElse route)) | paths@(_ : _) <- [routeTryFiles route]]
     ]
   where
     body status
@@ -274,14 +274,3 @@ targetsOf route =
     typed headers
       | any (\(Header name _) -> C.map toLower name == "content-type") headers = headers
       | otherwise = Header "Content-Type" "text/plain; charset=utf-8" : headers
-
--- A status with its customary words.
-statusOf :: Int -> Status
-statusOf code = case filter ((== code) . statusCode) known of
-  status : _ -> status
-  [] -> otherStatus code
-  where
-    known =
-      [Http.status200, Http.status201, Http.status202, Http.status203, Http.status204, Http.status205, Http.status206, Http.status301, Http.status302, Http.status303, Http.status304, Http.status307, Http.status308]
-        ++ [Http.status400, Http.status401, Http.status403, Http.status404, Http.status405, Http.status406, Http.status408, Http.status409, Http.status410, Http.status411, Http.status412, Http.status413, Http.status414, Http.status415, Http.status416, Http.status417, Http.status421, Http.status422, Http.status425, Http.status426, Http.status428, Http.status429, Http.status431, Http.status451]
-        ++ [Http.status500, Http.status501, Http.status502, Http.status503, Http.status504, Http.status505, Http.status507, Http.status511]
