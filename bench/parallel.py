@@ -1,4 +1,4 @@
-"""Par monads and sparks on one core and two: the cases of `run.py par`.
+"""Par monads and sparks on one core, two, and all there are: the cases of `run.py par`.
 
 The programs are those of bench/par, one for each library. They read the clocks themselves, around the
 work, so starting and ending are not in it; a process does the work once unmeasured and then several times, and the median
@@ -40,10 +40,10 @@ FINE = {
 
 
 class ParallelPlace(Workplace):
-    """Two cores for the programs, and no other load."""
+    """Cores for the programs, and no other load."""
 
     def describe(self, options):
-        return f"cores {self.cores[0]} and {self.cores[1]}; {options.rounds} rounds; estimate [95 % interval]"
+        return f"cores {self.cores[0]} and {self.cores[1]}, more where a case says so; {options.rounds} rounds; estimate [95 % interval]"
 
     def begin(self, library, work, cores, area):
         program = os.path.join(BUILD, f"bench-par-{library}")
@@ -75,8 +75,8 @@ class ParallelPlace(Workplace):
         return Run(*(statistics.mean(column) for column in zip(*runs)))
 
 
-def contest(place, work, contenders, options):
-    """Runs of each contender, and its allocation area; those that cannot run are left out."""
+def best_areas(place, work, contenders):
+    """The allocation area that suits each contender best; those that cannot run are left out."""
     areas, answers = {}, {}
     for who in contenders:
         try:
@@ -88,8 +88,14 @@ def contest(place, work, contenders, options):
         answers[who] = tried[areas[who]].answer
     if len(set(answers.values())) > 1:
         raise Unable(f"they do not agree: {answers}")
-    samples = {who: [] for who in answers}
-    for who in in_turn(answers, options.rounds):
+    return areas
+
+
+def contest(place, work, contenders, options):
+    """Runs of each contender, and its allocation area."""
+    areas = best_areas(place, work, contenders)
+    samples = {who: [] for who in areas}
+    for who in in_turn(areas, options.rounds):
         samples[who].append(place.once(who, work, areas[who]))
     return samples, areas
 
@@ -140,6 +146,36 @@ def scaling(workload):
             results.ratio(f"{workload}-speed-up", reached)
 
     return workload, title, run
+
+
+def over_cores(workload):
+    """What `scaling` measures, on as many cores as there are, without the ceiling."""
+    size, grain, title = COARSE[workload]
+    work = (workload, size, grain)
+
+    def run(place, options, results):
+        counts = core_counts(place)
+        # The same on every number of cores.
+        areas = best_areas(place, work, [Contender(library, f"-N{counts[-1]}") for library in LIBRARIES])
+        area_of = {who.library: area for who, area in areas.items()}
+        alone = Contender("seq", "-N1")
+        samples = {who: [] for who in [alone, *(Contender(library, f"-N{count}") for count in counts for library in area_of)]}
+        for who in in_turn(samples, options.rounds):
+            samples[who].append(place.once(who, work, area_of.get(who.library, "4m")))
+        base = walls(samples, alone)
+        print(f"  {'':16}  {'wall ms':>26}  {'CPU ms':>8}  {'times faster':>18}  -A")
+        for who, rows in samples.items():
+            cpu = statistics.median(row.cpu_ms for row in rows)
+            gain = [one / wall for one, wall in zip(base, walls(samples, who))]
+            print(f"  {' '.join(who):16}  {spread(walls(samples, who), '.1f'):>26}  {cpu:>8.1f}  {spread(gain, '.2f', 'ratio'):>18}  {area_of.get(who.library, '4m')}")
+            record(f"{workload}-cores", who, rows, results, times_faster=gain)
+        for count in counts:
+            for library in LIBRARIES[1:]:
+                mine, theirs = (walls(samples, Contender(one, f"-N{count}")) for one in ("heddle", library))
+                if mine and theirs:
+                    ratios(f"{workload}-cores-{count}/{library}", mine, theirs, results)
+
+    return f"{workload}-cores", f"{title}, by cores", run
 
 
 def fine(workload):
@@ -268,5 +304,6 @@ CASES = [
     semaphores(),
     *(fine(workload) for workload in FINE),
     *(scaling(workload) for workload in COARSE),
+    *(over_cores(workload) for workload in COARSE),
     grains(),
 ]
