@@ -54,11 +54,16 @@ waitUntilTrue state = do
   there <- state
   unless there (yield >> waitUntilTrue state)
 
--- | Wait until a thread is parked on an @MVar@ or in STM.
+-- | Wait until a thread is parked on an @MVar@ or in STM. One that ends instead fails the test.
 --
 -- [Blocks]: never parks.
 waitParked :: ThreadId -> IO ()
-waitParked t = waitUntilTrue ((`elem` [ThreadBlocked BlockedOnMVar, ThreadBlocked BlockedOnSTM]) <$> threadStatus t)
+waitParked t =
+  threadStatus t >>= \case
+    ThreadBlocked reason | reason `elem` [BlockedOnMVar, BlockedOnSTM] -> pure ()
+    ThreadFinished -> assertFailure "the thread has ended, and was to park"
+    ThreadDied -> assertFailure "the thread has died, and was to park"
+    _ -> yield >> waitParked t
 
 -- | Wait until a thread is parked or has ended, as one with a near deadline may have.
 --
