@@ -51,8 +51,10 @@ soak mode step = do
 data End = Ended | StoppedIn Char
 
 -- | Read the letters: c before a change, d after it, r after a run, x when one went wrong, e at
--- the end. Returns how many changes were made. The process has stopped if for 30 seconds no
--- run ends (which takes a millisecond).
+-- the end. Returns how many changes were made. The process has stopped if for two minutes no
+-- run ends. A run takes a millisecond, but where three other processes compute on two cores, 40 seconds
+-- without one have been seen, after which it went on: the runtime's threads give way while they
+-- wait for one another.
 follow :: Handle -> IO (Int, End)
 follow letters = go 0 'd' 0
   where
@@ -60,7 +62,7 @@ follow letters = go 0 'd' 0
     go !done phase silent =
       timeout 1000000 (try (hGetChar letters)) >>= \case
         Nothing
-          | silent >= 30 -> pure (done, StoppedIn phase)
+          | silent >= 120 -> pure (done, StoppedIn phase)
           | otherwise -> go done phase (silent + 1)
         Just (Left e) -> fail ("the process has ended: " ++ show (e :: IOError))
         Just (Right c) -> case c of
