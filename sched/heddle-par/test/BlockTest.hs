@@ -105,23 +105,21 @@ retired :: IO ()
 retired = replicateM_ 40 . onCapabilities 4 . within . runParIO . liftIO . runParIO $ do
   mvar <- liftIO newEmptyMVar
   -- Another worker steals what follows,
-  fork (liftIO (spinFor 1000 (pure False)))
+  fork (liftIO (spinFor 1000))
   -- all others fall asleep,
-  liftIO (spinFor 20000 (pure False))
+  liftIO (spinFor 20000)
   liftIO (setCapabilities 2)
   -- and the run's own must be woken for what follows.
   fork (liftIO (takeMVar mvar))
   liftIO (putMVar mvar ())
 
--- | Yield until the condition holds, or this many microseconds have passed.
-spinFor :: Int -> IO Bool -> IO ()
-spinFor micros holds = do
-  begun <- monotonicNow
-  let go = do
-        held <- holds
-        now <- monotonicNow
-        unless (held || elapsed begun now >= microseconds micros) (yield >> go)
-  go
+-- | Compute for so many microseconds, in turn with other threads of the capability.
+spinFor :: Int -> IO ()
+spinFor micros = monotonicNow >>= go
+  where
+    go begun = do
+      now <- monotonicNow
+      unless (elapsed begun now >= microseconds micros) (yield >> go begun)
 
 -- | Runs that block one after the other take the same spare workers.
 reclaimed :: IO ()

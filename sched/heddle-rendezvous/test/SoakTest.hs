@@ -52,9 +52,8 @@ data End = Ended | StoppedIn Char
 
 -- | Read the letters: c before a change, d after it, r after a run, x when one went wrong, e at
 -- the end. Returns how many changes were made. The process has stopped if for two minutes no
--- run ends. A run takes a millisecond, but where three other processes compute on two cores, 40 seconds
--- without one have been seen, after which it went on: the runtime's threads give way while they
--- wait for one another.
+-- run ends. A run takes a millisecond, but beside three processes that compute on two cores, 40 seconds
+-- without one have been seen, after which it went on.
 follow :: Handle -> IO (Int, End)
 follow letters = go 0 'd' 0
   where
