@@ -72,7 +72,7 @@ newRateTable sets = RateTable sets <$> newWords (8 * sets)
 --
 -- [Blocks]: never.
 spend :: RateTable -> RateLimit -> Deadline -> ClientKey -> IO Nanos
-spend (RateTable sets table) (RateLimit (Nanos interval) burst) (Deadline now) (ClientKey key) = attempt (8 :: Int)
+spend (RateTable sets table) (RateLimit (Nanos interval) burst) (Deadline now) (ClientKey key) = attempt (100 :: Int)
   where
     tag = fromIntegral key :: Int
     base = 8 * (fromIntegral (key `shiftR` 32) .&. (sets - 1))
@@ -81,10 +81,11 @@ spend (RateTable sets table) (RateLimit (Nanos interval) burst) (Deadline now) (
       -- Somebody else has won each time; one request more is no harm.
       if tries == 0 then pure (Nanos 0) else look 0 (-1) maxBound tries
     look i oldest oldestFull tries
-      | i == 4 = replace oldest tries
+      | i == 4 = replace oldest oldestFull tries
       | otherwise = do
-        owner <- atomicRead table (base + 2 * i)
+        -- In this order: a slot that is claimed meanwhile is either the client's own or looks as it was before.
         full <- atomicRead table (base + 2 * i + 1)
+        owner <- atomicRead table (base + 2 * i)
         if owner == tag
           then counted i full tries
           else if full < oldestFull then look (i + 1) i full tries else look (i + 1) oldest oldestFull tries
@@ -96,12 +97,12 @@ spend (RateTable sets table) (RateLimit (Nanos interval) burst) (Deadline now) (
       where
         start = max now full
     -- The client that needs its slot least: most often it has earned everything back, and loses nothing.
-    replace i tries = do
+    replace i full tries = do
       owner <- atomicRead table (base + 2 * i)
       won <- compareAndSet table (base + 2 * i) owner tag
-      if won
-        then Nanos 0 <$ atomicWrite table (base + 2 * i + 1) (now + interval)
-        else attempt (tries - 1)
+      -- Another request of the client may have spent from the slot already.
+      begun <- if won then compareAndSet table (base + 2 * i + 1) full (now + interval) else pure False
+      if begun then pure (Nanos 0) else attempt (tries - 1)
 
 -- | Sets of eight words. A word is 0, or 48 bits of a client's key and 16 bits of the number of its connections. The number of
 -- sets is a power of two.
@@ -170,5 +171,7 @@ countPlace sets key = (fromIntegral (key `shiftR` 17), 8 * (fromIntegral key .&.
 -- never spend the same token.
 --
 -- The key's word and the time's are changed separately. A request that finds its client's key just written may still
--- read the time of the client that had the slot before; it is then judged by that one's, once. If two requests claim
--- slots for one client at once, the client has two buckets until one is replaced. Both errors are rare and small.
+-- read the time of the client that had the slot before, and spend from there. That one had earned back the most of its
+-- set, mostly all, and then this is a full bucket, too; so the request that claimed the slot goes on from that time, and does
+-- not write over it. If two requests claim slots for one client at once, the client has two buckets until one is replaced.
+-- Both errors are rare and small.
