@@ -79,16 +79,16 @@ spend (RateTable sets table) (RateLimit (Nanos interval) burst) (Deadline now) (
     slack = (burst - 1) * interval
     attempt tries = do
       -- Somebody else has won each time; one request more is no harm.
-      if tries == 0 then pure (Nanos 0) else look 0 (-1) maxBound tries
-    look i oldest oldestFull tries
-      | i == 4 = replace oldest oldestFull tries
+      if tries == 0 then pure (Nanos 0) else look 0 (-1) 0 maxBound tries
+    look i oldest oldestOwner oldestFull tries
+      | i == 4 = replace oldest oldestOwner oldestFull tries
       | otherwise = do
         -- In this order: a slot that is claimed meanwhile is either the client's own or looks as it was before.
         full <- atomicRead table (base + 2 * i + 1)
         owner <- atomicRead table (base + 2 * i)
         if owner == tag
           then counted i full tries
-          else if full < oldestFull then look (i + 1) i full tries else look (i + 1) oldest oldestFull tries
+          else if full < oldestFull then look (i + 1) i owner full tries else look (i + 1) oldest oldestOwner oldestFull tries
     counted i full tries
       | start - now > slack = pure (Nanos (start - slack - now))
       | otherwise = do
@@ -97,8 +97,7 @@ spend (RateTable sets table) (RateLimit (Nanos interval) burst) (Deadline now) (
       where
         start = max now full
     -- The client that needs its slot least: most often it has earned everything back, and loses nothing.
-    replace i full tries = do
-      owner <- atomicRead table (base + 2 * i)
+    replace i owner full tries = do
       won <- compareAndSet table (base + 2 * i) owner tag
       -- Another request of the client may have spent from the slot already.
       begun <- if won then compareAndSet table (base + 2 * i + 1) full (now + interval) else pure False
