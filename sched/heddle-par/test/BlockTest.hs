@@ -113,7 +113,7 @@ retired = replicateM_ 40 . onCapabilities 4 . within . runParIO . liftIO . runPa
   fork (liftIO (takeMVar mvar))
   liftIO (putMVar mvar ())
 
--- | Compute for so many microseconds, in turn with other threads of the capability.
+-- | Keep the thread busy for a number of microseconds. It yields to other threads meanwhile.
 spinFor :: Int -> IO ()
 spinFor micros = monotonicNow >>= go
   where

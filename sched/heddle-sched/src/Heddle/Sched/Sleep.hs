@@ -104,7 +104,7 @@ wakeAll pool = do
   workers <- workersAll <$> readRef (poolWorkers pool)
   forM_ [0 .. tableSize workers - 1] $ \number -> do
     woken <- stopSleeping pool number
-    when woken (readEntry workers number >>= unpark . workerCell)
+    when woken (mark SchedUnpark >> readEntry workers number >>= unpark . workerCell)
 
 accepts :: Scope -> Affinity -> Bool
 accepts s = \case
