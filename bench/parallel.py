@@ -109,6 +109,20 @@ def record(case, who, rows, results, **more):
     results.measured(case, " ".join(who), **columns, **more)
 
 
+def print_gains(samples, base, areas, units=lambda who: 1):
+    """A line for each contender, and how many times as fast as the sequential program it is."""
+    gains = {}
+    print(f"  {'':16}  {'wall ms':>26}  {'CPU ms':>8}  {'speed-up':>18}  -A")
+    for who, rows in samples.items():
+        cpu = statistics.median(row.cpu_ms for row in rows)
+        gains[who] = [units(who) * theirs / wall for theirs, wall in zip(base, walls(samples, who))]
+        print(
+            f"  {' '.join(who):16}  {spread(walls(samples, who), '.1f'):>26}  {cpu:>8.1f}"
+            f"  {spread(gains[who], '.2f', 'ratio'):>18}  {areas[who]}"
+        )
+    return gains
+
+
 def scaling(workload):
     size, grain, title = COARSE[workload]
     work = (workload, size, grain)
@@ -120,15 +134,8 @@ def scaling(workload):
         if alone not in samples or twice not in samples:
             raise Unable("nothing to compare with")
         base, both = walls(samples, alone), walls(samples, twice)
-        print(f"  {'':16}  {'wall ms':>26}  {'CPU ms':>8}  {'speed-up':>18}  -A")
+        print_gains(samples, base, areas, lambda who: 2 if who is twice else 1)
         for who, rows in samples.items():
-            cpu = statistics.median(row.cpu_ms for row in rows)
-            units = 2 if who is twice else 1
-            gain = [units * theirs / wall for theirs, wall in zip(base, walls(samples, who))]
-            print(
-                f"  {' '.join(who):16}  {spread(walls(samples, who), '.1f'):>26}  {cpu:>8.1f}"
-                f"  {spread(gain, '.2f', 'ratio'):>18}  {areas[who]}"
-            )
             record(workload, who, rows, results)
         for mine, theirs in zip((ones[0], twos[0]), (ones[1:], twos[1:])):
             if mine not in samples:
@@ -155,20 +162,19 @@ def over_cores(workload):
 
     def run(place, options, results):
         counts = core_counts(place)
-        # The same on every number of cores.
-        areas = best_areas(place, work, [Contender(library, f"-N{counts[-1]}") for library in LIBRARIES])
-        area_of = {who.library: area for who, area in areas.items()}
         alone = Contender("seq", "-N1")
-        samples = {who: [] for who in [alone, *(Contender(library, f"-N{count}") for count in counts for library in area_of)]}
-        for who in in_turn(samples, options.rounds):
-            samples[who].append(place.once(who, work, area_of.get(who.library, "4m")))
-        base = walls(samples, alone)
-        print(f"  {'':16}  {'wall ms':>26}  {'CPU ms':>8}  {'times faster':>18}  -A")
+        # The area that suits a library best on all cores is used on fewer, too.
+        found = best_areas(place, work, [alone, *(Contender(library, f"-N{counts[-1]}") for library in LIBRARIES)])
+        if alone not in found:
+            raise Unable("nothing to compare with")
+        areas = {alone: found.pop(alone)}
+        areas |= {Contender(who.library, f"-N{count}"): area for count in counts for who, area in found.items()}
+        samples = {who: [] for who in areas}
+        for who in in_turn(areas, options.rounds):
+            samples[who].append(place.once(who, work, areas[who]))
+        gains = print_gains(samples, walls(samples, alone), areas)
         for who, rows in samples.items():
-            cpu = statistics.median(row.cpu_ms for row in rows)
-            gain = [one / wall for one, wall in zip(base, walls(samples, who))]
-            print(f"  {' '.join(who):16}  {spread(walls(samples, who), '.1f'):>26}  {cpu:>8.1f}  {spread(gain, '.2f', 'ratio'):>18}  {area_of.get(who.library, '4m')}")
-            record(f"{workload}-cores", who, rows, results, times_faster=gain)
+            record(f"{workload}-cores", who, rows, results, times_faster=gains[who])
         for count in counts:
             for library in LIBRARIES[1:]:
                 mine, theirs = (walls(samples, Contender(one, f"-N{count}")) for one in ("heddle", library))
