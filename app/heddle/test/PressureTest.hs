@@ -5,9 +5,12 @@ module PressureTest (tests) where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Exception (SomeException, try)
+import Control.Exception (SomeException, finally, try)
 import Control.Monad (forM, forM_, replicateM_)
+import Data.Either (isLeft)
+import Data.IORef
 import Data.List (isInfixOf)
+import GHC.Clock (getMonotonicTimeNSec)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr)
@@ -66,20 +69,15 @@ answered client = do
   say client "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
   hearAnswer client >>= answersWith 200 "home"
 
--- All connect and ask before the first one hears its answer.
+-- All connect and ask before the first one hears its answer. A client that was not quick enough to ask, as on a busy machine, may
+-- be closed for another one, as the manual says; it comes again.
 crowd :: SockAddr -> IO ()
 crowd address = do
   ready <- newEmptyMVar
   go <- newEmptyMVar
   done <- forM [1 .. clients] $ \i -> do
     result <- newEmptyMVar
-    _ <- forkIO $ do
-      r <- try . withClient address $ \client -> do
-        say client "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-        putMVar ready ()
-        readMVar go
-        hearAnswer client
-      putMVar result (i, r)
+    _ <- forkIO (visit go (putMVar ready ()) >>= putMVar result . (,) i)
     pure result
   replicateM_ clients (takeMVar ready)
   putMVar go ()
@@ -87,6 +85,17 @@ crowd address = do
     (i, r) <- readMVar result
     case r of
       Right answer -> answersWith 200 "home" answer
-      Left e -> unexpected ("client " ++ show i ++ " to be answered") (show (e :: SomeException))
+      Left e -> unexpected ("client " ++ show i ++ " to be answered") (show e)
   where
     clients = 200 :: Int
+    visit :: MVar () -> IO () -> IO (Either SomeException Answer)
+    visit go tell = do
+      begun <- getMonotonicTimeNSec
+      asked <- newIORef begun
+      r <- try . withClient address $ \client -> do
+        (say client "GET / HTTP/1.1\r\nHost: a\r\n\r\n" >> getMonotonicTimeNSec >>= writeIORef asked) `finally` tell
+        readMVar go
+        hearAnswer client
+      end <- readIORef asked
+      if isLeft r && end - begun > milliseconds 10 then visit go (pure ()) else pure r
+    milliseconds = (* 1000000)

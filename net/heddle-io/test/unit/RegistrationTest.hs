@@ -25,7 +25,7 @@ import Heddle.IO.Service
 import Heddle.Prim.Buffer (bufferSize, withBuffer)
 import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EPIPE, pattern ETIMEDOUT)
 import Heddle.Prim.Socket qualified as S
-import Heddle.Timer (TimerClosed (..))
+import Heddle.Timer (TimerClosed (..), monotonicNow, sleepFor)
 import Network.Socket qualified as N
 import System.Directory (getTemporaryDirectory, removeFile)
 import Test.Tasty
@@ -339,6 +339,31 @@ services =
       ask b "still there"
       mapM_ IO.close [a, b, c]
       mapM_ drained running,
+    -- Its client's first bytes were late, as on a busy machine, and it was accepted before the other was last useful.
+    bothBackends "aSilentNewConnectionWasClosedBeforeAnIdleOne" $ \rt -> withLoopback rt $ \listener -> do
+      answered <- newMVar (0 :: Int)
+      let handler registration = echoOnce registration <* (everActive registration >>= \active -> modifyMVar_ answered (pure . (+ fromEnum active)))
+          inTime service = do
+            limit <- deadlineIn (milliseconds 900)
+            silent <- dial rt listener
+            idle <- dial rt listener
+            before <- readMVar answered
+            ask idle "useful"
+            waitUntilTrue ((> before) <$> readMVar answered)
+            -- Longer than a new connection's 10 ms. Its credit is a second; a machine so slow that this takes longer tries again.
+            sleepFor (milliseconds 50)
+            newest <- dial rt listener
+            ask newest "room"
+            now <- monotonicNow
+            if now > limit
+              then mapM_ IO.close [silent, idle, newest] >> waitUntilTrue ((== 0) <$> openConnections service) >> inTime service
+              else do
+                readToEnd idle >>= (@?= "")
+                ask silent "late"
+                mapM_ IO.close [silent, idle, newest]
+      service <- startService quiet {serviceLimit = Just 2, serviceCrowded = \_ -> pure ()} listener handler
+      inTime service
+      drained service,
     -- It was not called if its thread was still waiting, so what it knew of the connection stayed.
     bothBackends "evictedWhileItKeptItsThreadWasNotHandledAgain" $ \rt -> withLoopback rt $ \listener -> do
       closings <- newMVar (0 :: Int)

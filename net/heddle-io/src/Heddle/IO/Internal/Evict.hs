@@ -7,8 +7,9 @@
 -- must not make new ones wait until an idle time is over. So the connection that has been idle
 -- longest is closed for a new one.
 --
--- A connection with unread input is not idle. A new connection that has sent nothing counts as
--- idle after 10 ms.
+-- A connection with unread input is not idle. A new connection that has sent nothing may be
+-- closed after 10 ms, but it counts as idle only from one second after it was accepted: closing
+-- it costs its client a request, and closing one that was answered costs only a connection.
 --
 -- One scan of all registrations finds the 64 that have been idle longest. They are closed one
 -- by one as needed, except those that have become busy meanwhile.
@@ -88,35 +89,41 @@ idleSince registration = do
 most :: Int
 most = 64
 
--- How long a new connection may be silent before it counts as idle, in nanoseconds: most clients' first bytes come within that. It
+-- How long a new connection may be silent before it may be closed, in nanoseconds: most clients' first bytes come within that. It
 -- must be short. Clients that connect and stay silent would otherwise have all descriptors for as long, and the others wait behind them.
 grace :: Int
 grace = 10000000
+
+-- By how much a new connection counts as idle later than it was accepted, in nanoseconds. A busy client's first bytes, or lost and
+-- repeated ones, come within that.
+credit :: Int
+credit = 1000000000
 
 look :: Runtime -> IO [(Int, Registration)]
 look runtime = do
   Deadline now <- monotonicNow
   found <- foldM (manager now) Map.empty (map (managerOn runtime) [0 .. capabilitiesOf runtime - 1])
-  pure [(since, registration) | ((since, _, _), registration) <- Map.toAscList found]
+  pure (Map.elems found)
   where
     manager now found m = do
       table <- readRef (managerRegistrations m)
       foldM (\best i -> readEntry table i >>= consider now best) found [1 .. tableSize table - 1]
 
-consider :: Int -> Map (Int, Int, Int) Registration -> Registration -> IO (Map (Int, Int, Int) Registration)
+consider :: Int -> Map (Int, Int, Int) (Int, Registration) -> Registration -> IO (Map (Int, Int, Int) (Int, Registration))
 consider now best registration = case registrationKind registration of
   Served _ _ -> do
     detached <- readWord ws RegistrationDetached
     closing <- (.&. Closing) <$> readWord ws RegistrationState
     since <- idleSince registration
     active <- readWord ws RegistrationLastActive
-    let key = (since, managerCapability (registrationManager registration), registrationIndex registration)
+    let order = if active == 0 then since + credit else since
+        key = (order, managerCapability (registrationManager registration), registrationIndex registration)
     pure $ case () of
       _
         | closing /= 0 || (detached /= 1 && detached /= 2) -> best
         | active == 0 && now - since < grace -> best
-        | Map.size best < most -> Map.insert key registration best
-        | fmap fst (Map.lookupMax best) > Just key -> Map.insert key registration (Map.deleteMax best)
+        | Map.size best < most -> Map.insert key (since, registration) best
+        | fmap fst (Map.lookupMax best) > Just key -> Map.insert key (since, registration) (Map.deleteMax best)
         | otherwise -> best
   _ -> pure best
   where
