@@ -120,11 +120,19 @@ long heddle_open(const char *p, int flags, int mode)
     do fd = open(p, flags | O_CLOEXEC, mode); while (fd < 0 && errno == EINTR);
     ANSWER(fd);
 }
+/*
+ * A path with ".." fails with EAGAIN if anything in the system was renamed meanwhile, which soon passes. A file with a lease, opened
+ * without waiting, fails with it, too, for longer.
+ */
 long heddle_open_beneath(int root, const char *p, int flags, int cached)
 {
     struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC),
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (cached ? RESOLVE_CACHED : 0) };
-    ANSWER(syscall(SYS_openat2, root, p, &how, sizeof how));
+    long fd;
+    int tries = 0;
+    do fd = syscall(SYS_openat2, root, p, &how, sizeof how);
+    while (fd < 0 && !cached && (errno == EINTR || (errno == EAGAIN && ++tries < 100)));
+    ANSWER(fd);
 }
 long heddle_replace(int new, int old) { ANSWER(dup3(new, old, O_CLOEXEC)); }
 int heddle_is_socket(const char *p)

@@ -161,6 +161,20 @@ long heddle_pipe_write(int fd, const void *from, size_t n)
   return r < 0 ? -errno : r;
 }
 
+/* Open a path below a directory, which has no links that lead out of it. With ".." in it that fails with EAGAIN if anything
+ * in the system was renamed meanwhile. */
+static int open_beneath(int directory, const char *path)
+{
+  struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+  int fd;
+  int tries = 0;
+
+  do
+    fd = (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+  while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < 100)));
+  return fd;
+}
+
 /* The program that a path below a directory leads to: the length of the part of the path that names it. -EISDIR if all of
  * the path is a directory, -EACCES if the program is no executable file. Neither dots nor symbolic links lead out of the
  * directory. */
@@ -169,7 +183,6 @@ long heddle_cgi_find(int root, char *path)
   size_t end = 0;
 
   for (;;) {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     struct stat status;
     char after;
     int fd, error = 0;
@@ -178,7 +191,7 @@ long heddle_cgi_find(int root, char *path)
       end++;
     after = path[end];
     path[end] = 0;
-    fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    fd = open_beneath(root, path);
     if (fd < 0)
       error = errno;
     else {
@@ -216,13 +229,12 @@ long heddle_executable(const char *path)
  */
 long heddle_regular(const char *root, const char *path)
 {
-  struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
   struct stat status;
   int error = 0;
   int directory = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0)
     return -errno;
-  int fd = (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+  int fd = open_beneath(directory, path);
   if (fd < 0)
     error = errno;
   else {

@@ -22,7 +22,7 @@ import Heddle.Prim.File qualified as F
 import Heddle.Prim.Poller
 import Heddle.Prim.Socket qualified as S
 import Heddle.Prim.Thread qualified as T
-import System.Directory (createDirectoryIfMissing, getTemporaryDirectory, removePathForcibly)
+import System.Directory (createDirectoryIfMissing, getTemporaryDirectory, removePathForcibly, renameFile)
 import System.Posix.Files (createSymbolicLink)
 import System.Posix.IO (closeFd, createPipe)
 import System.Posix.Types (Fd)
@@ -212,6 +212,15 @@ files =
           via "/etc/passwd" >>= (@?= minus EXDEV)
           via "out" >>= (@?= minus EXDEV)
           via "missing" >>= (@?= minus ENOENT),
+      testCase "aPathWithDotsFailedBesideARename" $
+        inDirectory $ \dir -> withDirectory dir $ \root -> do
+          let (one, other) = (C.unpack dir ++ "/one", C.unpack dir ++ "/other")
+              renaming = T.fork "prim-test/rename" (forever (renameFile one other >> renameFile other one))
+          B.writeFile one ""
+          -- One call in 26 failed.
+          bracket renaming killThread $ \_ -> replicateM_ 10000 $ do
+            fd <- F.openBeneath root "sub/../sub/../sub/../file" F.readOnly
+            if fd < 0 then assertFailure ("error " ++ show (negate fd)) else void (F.closeFile (fromIntegral fd)),
       testCase "status and bytes" $
         inDirectory $ \dir -> withFile' (dir <> "/file") $ \f -> do
           F.fileStatus f >>= either (assertFailure . show) (\s -> (F.statusKind s, F.statusSize s) @?= (F.RegularFile, 10))

@@ -90,7 +90,7 @@ withRoot path = bracket (newRoot path) closeRoot
 newRoot :: ByteString -> IO Root
 newRoot path = Root path . fromIntegral <$> opened
   where
-    opened = checked ("open directory " ++ C.unpack path) (persist (Prim.openFile path Prim.directoryOnly))
+    opened = checked ("open directory " ++ C.unpack path) (Prim.openFile path Prim.directoryOnly)
 
 -- | Close a directory, once.
 --
@@ -129,15 +129,9 @@ newFileBeneath (Root _ root) path
     -- EINVAL: a kernel that does not know RESOLVE_CACHED.
     r <-
       if cached < 0 && Errno (negate cached) `elem` [EAGAIN, EINTR, EINVAL]
-        then persist (Prim.openBeneath root path Prim.readOnly)
+        then Prim.openBeneath root path Prim.readOnly
         else pure cached
     pure (if r < 0 then Left (Errno (negate r)) else Right (File path (fromIntegral r)))
-
--- openat2 fails with EAGAIN after a concurrent rename anywhere in the system.
-persist :: IO Int -> IO Int
-persist call = do
-  r <- call
-  if r < 0 && Errno (negate r) `elem` [EINTR, EAGAIN] then persist call else pure r
 
 -- | Close a file, once, when no call uses it any more.
 --

@@ -85,7 +85,7 @@ openFile :: ByteString -> OpenFlags -> IO Int
 openFile path (OpenFlags flags mode) = B.useAsCString path $ \p -> fromIntegral <$> c_open p flags mode
 
 -- | Open a relative path beneath a directory. A path that leaves the directory, by a symbolic link or
--- otherwise, gives -EXDEV.
+-- otherwise, gives -EXDEV. A rename elsewhere in the system is no failure.
 --
 -- [Blocks]: holds an OS thread.
 -- [Source]: openat2(2), RESOLVE_BENEATH.
