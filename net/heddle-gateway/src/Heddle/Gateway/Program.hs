@@ -331,11 +331,20 @@ receiveOutput program deadline = do
   where
     registration = registrationOf (programOutput program)
     ws = programWords program
-    ended = do
-      soon <- deadlineIn (milliseconds 100)
-      _ <- attempt registration Readable soon $ \_ -> do
+    reaped patience' = do
+      until' <- deadlineIn patience'
+      attempt registration Readable until' $ \_ -> do
         stage <- atomicRead ws WordStage
         pure (if stage == Reaped then 1 else negate (errnoNumber EAGAIN))
+    -- Its descriptor is valid until it has been reaped.
+    exited = do
+      stage <- atomicRead ws WordStage
+      if stage == Reaped then pure True else (== 1) <$> c_ended (programPidfd program)
+    ended = do
+      inTime <- reaped (milliseconds 200)
+      -- It may live on without its output; or it has ended, and the thread that reaps it is late.
+      gone <- if inTime == 1 then pure False else withLock (programLock program) exited
+      when gone (void (reaped (seconds 10)))
       stage <- atomicRead ws WordStage
       code <- atomicRead ws WordCode
       late <- (>= programUntil program) <$> monotonicNow
