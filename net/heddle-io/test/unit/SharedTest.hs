@@ -1,14 +1,21 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE PatternSynonyms #-}
+
 -- | Several threads on one descriptor, one timer, one direction.
 module SharedTest (tests, systemTests) where
 
 import Control.Exception
 import Control.Monad
 import Data.ByteString qualified as B
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.IORef
 import Data.List (sort)
+import Foreign.Ptr (castPtr)
 import Harness
 import Heddle.IO (RecvResult (..), SendResult (..), Wake (..), readableUntil, recvUntil, sendAllUntil, writableUntil)
 import Heddle.IO qualified as IO
+import Heddle.IO.Registration (Interest (..), attempt, closeRegistration, registrationOf, pattern ClosedCode)
+import Heddle.Prim.Socket qualified as S
 import Heddle.Socket
 import Heddle.Timer (await, never, newTimerUntil)
 import Test.Tasty
@@ -70,7 +77,12 @@ tests =
             Closed -> pure ()
             Got _ -> pure ()
             Eof -> pure ()
-            other -> assertFailure (show other)
+            other -> assertFailure (show other),
+      -- A send that began before its own side's close, and met the shutdown.
+      bothBackends "aCloseDuringASendWasABrokenPipe" $ \rt -> withPair rt $ \a _ -> do
+        let registration = registrationOf a
+            closedMeanwhile fd = closeRegistration registration >> unsafeUseAsCStringLen "x" (\(p, n) -> S.send fd (castPtr p) n)
+        attempt registration Writable never closedMeanwhile >>= (@?= ClosedCode)
     ]
 
 -- | In the system runtime.

@@ -394,8 +394,10 @@ retryUntil registration interest deadline call = judge
             go
       | Errno (negate r) == EINTR = go
       | r == ClosedCode = ClosedCode <$ unpark (cellOf registration interest)
-      -- An error also causes a single edge: wake the next waiter, which will see it.
-      | otherwise = r <$ unpark (cellOf registration interest)
+      -- An error also causes a single edge: wake the next waiter, which will see it. EPIPE may be the work of our own close, too.
+      | otherwise = do
+        closing <- isClosing registration
+        (if closing then ClosedCode else r) <$ unpark (cellOf registration interest)
 {-# INLINE retryUntil #-}
 
 -- | Detach the registration from the calling thread: 'True' when the thread may end, since
