@@ -141,7 +141,8 @@ reap interrupted process = do
     void (trySync (waitForProcess process))
     unpark ended
   let kill = do
-        getPid process >>= mapM_ (signalProcess sigKILL)
+        -- It may have ended just now. An error of that must not replace what interrupted the run.
+        void (trySync (getPid process >>= mapM_ (signalProcess sigKILL)))
         uninterruptibleMask_ (park ended)
   inTime <- if interrupted then pure Nothing else timeout 500000 (park ended) `onException` kill
   when (inTime == Nothing) kill
