@@ -13,10 +13,11 @@ import Data.Char (isSpace)
 import Data.List (dropWhileEnd, find, intercalate, isInfixOf, isPrefixOf, stripPrefix)
 import Data.Maybe (fromMaybe)
 import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Ovs qualified as Ovs
 import Heddle.Testkit.Watchdog
 import Network.Socket
 import Program
-import System.Directory (createDirectoryIfMissing, doesPathExist, findExecutable)
+import System.Directory (createDirectoryIfMissing, findExecutable)
 import System.Exit (ExitCode (..))
 import System.FilePath (takeDirectory, (</>))
 import System.IO (Handle, IOMode (..), hGetLine, withBinaryFile)
@@ -208,13 +209,16 @@ withApplication directory act = do
       ]
 
 freePort :: IO String
-freePort = bracket (socket AF_INET Stream 0) close $ \s -> do
-  bind s (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1)))
-  show <$> socketPort s
+freePort = show <$> Ovs.freePort
 
--- | Whether something listens there.
+-- | Whether something listens on a port, or at an address.
 listens :: String -> IO Bool
-listens port = either (\(_ :: IOException) -> False) (const True) <$> try (bracket (socket AF_INET Stream 0) close (`connect` SockAddrInet (read port) (tupleToHostAddress (127, 0, 0, 1))))
+listens port = listensAt AF_INET (SockAddrInet (read port) (tupleToHostAddress (127, 0, 0, 1)))
+
+listensAt :: Family -> SockAddr -> IO Bool
+listensAt family address = either (\(_ :: IOException) -> False) (const True) <$> try (bracket opened close (`connect` address))
+  where
+    opened = socket family Stream 0
 
 place :: FilePath -> [(FilePath, ByteString)] -> IO ()
 place directory files = forM_ files $ \(path, text) -> do
@@ -272,7 +276,8 @@ php = withDirectory $ \d -> do
   writeFiles blocks
   -- The page's second half is about several sites.
   let (one, sites) = break ((== "yaml") . blockLanguage) blocks
-  beside "php-fpm8.2" ["-F", "-y", d </> "fpm.conf"] (\_ -> eventually "php-fpm's socket" (doesPathExist (d </> "site.sock")) id) $ \_ ->
+  let listening = listensAt AF_UNIX (SockAddrUnix (d </> "site.sock"))
+  beside "php-fpm8.2" ["-F", "-y", d </> "fpm.conf"] (\_ -> eventually "php-fpm to listen" listening id) $ \_ ->
     forM_ [one, sites] $ \part -> serving part $ \program -> trying part "http://localhost:8080" (urlOf program) d
   where
     several name = "<?php echo strtok($_SERVER['REQUEST_URI'], '?'), ' of the " <> name <> ", name=', $_GET['name'] ?? '', ', in ', $_SERVER['APP_ENV'] ?? 'development';"

@@ -13,6 +13,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.List (isInfixOf, isPrefixOf, sort)
 import Heddle.Testkit.AccessLogLine
 import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Ovs (freePort)
 import Heddle.Testkit.Watchdog
 import Network.Socket hiding (connect)
 import Network.Socket.ByteString qualified as N (recv)
@@ -70,7 +71,7 @@ rotation =
     [ testCase "by size, under load: each line is in one of the files, whole" $
         withDirectory $ \d -> do
           let path = d </> "log"
-          withProgram (["serve", "/tmp", "--cores", "2", "--access-log", path, "--log-rotate", "20k", "--log-keep", "1000"] ++ free) $ \program -> do
+          withProgram (["serve", "/tmp", "--cores", "2", "--access-log", path, "--log-full", "block", "--log-rotate", "20k", "--log-keep", "1000"] ++ free) $ \program -> do
             load (addressOf program) 4 "a" 3000
             ending program
           names <- filter ("log" `isPrefixOf`) <$> listDirectory d
@@ -81,7 +82,7 @@ rotation =
         withDirectory $ \d -> do
           let path = d </> "log"
           setFileMode d 0o755
-          withProgram (["serve", "/tmp", "--cores", "2", "--access-log", path] ++ free) $ \program -> do
+          withProgram (["serve", "/tmp", "--cores", "2", "--access-log", path, "--log-full", "block"] ++ free) $ \program -> do
             writeFile (d </> "conf") (unlines [path ++ " {", "  rotate 20", "  su root root", "  postrotate", "    kill -USR1 " ++ show (programPid program), "  endscript", "}"])
             setFileMode (d </> "conf") 0o644
             forM_ ["a", "b", "c"] $ \tag -> do
@@ -175,6 +176,8 @@ killed = testCase "SIGKILL: what was written stays, and every line is whole" . w
     signal program sigKILL
     _ <- patiently "the program to end" (readMVar (programExit program))
     void (takeMVar loading)
+  -- The next server completes a line that was being written.
+  withProgram (["serve", "/tmp", "--access-log", path] ++ free) ending
   found <- requests path
   filter ("GET /a/" `B.isPrefixOf`) found @?= wanted 2 "a" 1000
 
@@ -296,7 +299,7 @@ proxies =
         withProgram (["serve", d, "--access-log", path, "--log-format", "$remote_addr $status", "--cores", "1", "--proxy-protocol", "127.0.0.1"] ++ free) $ \program -> do
           let url = takeWhile (/= ' ') (head (programUrls program))
           forM_ ["send-proxy", "send-proxy-v2"] $ \kind -> do
-            port <- bracket (socket AF_INET Stream defaultProtocol) close $ \s -> bind s (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) >> socketPort s
+            port <- freePort
             writeFile (d </> "haproxy.cfg") (unlines ["defaults", "  mode tcp", "  timeout client 60s", "  timeout server 60s", "  timeout connect 60s", "frontend f", "  bind 127.0.0.1:" ++ show port, "  default_backend b", "backend b", "  server s " ++ drop 7 url ++ " " ++ kind])
             Just haproxy <- findExecutable "haproxy" >>= maybe (findFile ["/usr/sbin"] "haproxy") (pure . Just)
             withCreateProcess (proc haproxy ["-db", "-f", d </> "haproxy.cfg"]) {std_out = NoStream, std_err = NoStream} $ \_ _ _ _ -> do

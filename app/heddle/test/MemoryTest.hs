@@ -68,7 +68,7 @@ tests =
               mapM_ switch clients
               forM_ clients echoed
               after <- resident program
-              when (after - before > 4800000) $ unexpected "at most 10,000 KB more for 400 tunnels" (show (after - before) ++ " KB")
+              when (after - before > 10000) $ unexpected "at most 10,000 KB more for 400 tunnels" (show (after - before) ++ " KB")
               signal program sigHUP
               _ <- eventually "the configuration to be loaded again" (C.pack <$> programOut program) ("the configuration has been loaded again" `B.isInfixOf`)
               forM_ clients echoed,

@@ -9,6 +9,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.Char (isDigit)
 import Data.List (isInfixOf, isPrefixOf, isSuffixOf, sort)
 import Data.Maybe (isNothing)
+import GHC.Clock (getMonotonicTime)
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Ovs
 import Heddle.Testkit.Watchdog
@@ -179,7 +180,7 @@ splitOn c s = case break (== c) s of
 
 benchFlags :: IO ()
 benchFlags = withController [] $ \program port -> do
-  -- cbench's, short and long.
+  -- cbench's, short and long. Tests without any answer fail, so they take longer than a slow machine may stall.
   ended <- bench port ["-c", "localhost", "-s", "4", "-M", "10", "-t", "-m", "300", "-l", "3", "--warmup-ms", "100"]
   numbers <- resultOf ended
   let said = lines (C.unpack (endedOut ended))
@@ -188,7 +189,8 @@ benchFlags = withController [] $ \program port -> do
   contains "RESULT: 4 switches 3 tests min/max/avg/stdev = " (last said)
   contains " responses/s" (last said)
   case numbers of
-    [least, most, mean, _] -> assertBool (last said) (0 < least && least <= mean && mean <= most)
+    -- A machine that stalls may have had no answer in one of the tests.
+    [least, most, mean, _] -> assertBool (last said) (0 < most && least <= mean && mean <= most)
     _ -> assertFailure (last said)
   forM_ (zip [1 :: Int ..] (init (tail said))) $ \(i, line) -> do
     assertBool line ((show i ++ ": ") `isPrefixOf` line)
@@ -197,14 +199,13 @@ benchFlags = withController [] $ \program port -> do
   -- Latencies are in order.
   let latencies = map read (splitOn '/' (takeWhile (`notElem` (", " :: String)) (words (said !! 1) !! 6))) :: [Double]
   assertBool (said !! 1) (length latencies == 5 && sort latencies == latencies)
-  connected <- programOut program
-  forM_ [1 .. 4 :: Int] $ \n -> contains ("switch 000000000000000" ++ show n ++ " connected") connected
-  other <- bench port ["--switches", "2", "--mac-addresses", "5", "--window", "8", "--no-learn", "--threads", "2", "--ms-per-test", "200", "--loops", "1", "--warmup-ms", "50", "--first-datapath", "250"]
+  told program ["switch 000000000000000" ++ show n ++ " connected" | n <- [1 .. 4 :: Int]]
+  other <- bench port ["--switches", "2", "--mac-addresses", "5", "--window", "8", "--no-learn", "--threads", "2", "--ms-per-test", "1500", "--loops", "1", "--warmup-ms", "50", "--first-datapath", "250"]
   _ <- resultOf other
-  C.unpack (C.takeWhile (/= '\n') (endedOut other)) @?= "2 switches, 5 hosts each (not made known first), window 8, closed loop, OpenFlow 1.0, 1 tests of 200 ms"
-  programOut program >>= contains "switch 00000000000000fb connected"
+  C.unpack (C.takeWhile (/= '\n') (endedOut other)) @?= "2 switches, 5 hosts each (not made known first), window 8, closed loop, OpenFlow 1.0, 1 tests of 1500 ms"
+  told program ["switch 00000000000000fb connected"]
   -- Tests that do not count, and with one switch and then two.
-  ranged <- bench port ["-r", "-L", "-s", "2", "-M", "5", "-m", "100", "-l", "3", "-w", "1", "-C", "1", "-o", "900", "--warmup-ms", "20"]
+  ranged <- bench port ["-r", "-L", "-s", "2", "-M", "5", "-m", "300", "-l", "3", "-w", "1", "-C", "1", "-o", "900", "--warmup-ms", "20"]
   endedCode ranged @?= ExitSuccess
   let outcomes = [(take 3 line, "(does not count)" `isSuffixOf` line) | line <- drop 1 (lines (C.unpack (endedOut ranged)))]
   outcomes @?= concat (replicate 2 [("1: ", True), ("2: ", False), ("3: ", True), ("RES", False)])
@@ -213,12 +214,18 @@ benchFlags = withController [] $ \program port -> do
 
 benchRate :: IO ()
 benchRate = withController [] $ \program port -> do
-  ended <- bench port ["-s", "2", "-M", "10", "--window", "16", "--rate", "500", "--of13", "-m", "1000", "-l", "1", "--warmup-ms", "100"]
+  before <- getMonotonicTime
+  ended <- bench port ["-s", "2", "-M", "10", "--window", "16", "--rate", "500", "--of13", "-m", "2000", "-l", "1", "--warmup-ms", "100"]
+  after <- getMonotonicTime
   numbers <- resultOf ended
   contains "window 16, open loop, 500 requests/s, OpenFlow 1.3" (C.unpack (endedOut ended))
-  -- A loaded machine may be late, and then makes up for it with at most what is due.
-  assertBool (show numbers) (all (\n -> n > 0 && n < 700) (take 1 numbers))
-  programOut program >>= contains "(OpenFlow 1.3)"
+  -- A loaded machine may be late, and then makes up for it with at most what is due: all of it within the two seconds.
+  assertBool (show (numbers, after - before)) (all (\n -> n > 0 && 2 * n <= 500 * (after - before) + 2 * 16) (take 1 numbers))
+  told program ["(OpenFlow 1.3)"]
+
+-- What the controller has said of switches that are gone again; its output may come after theirs.
+told :: Program -> [String] -> IO ()
+told program parts = void (eventually (show parts) (programOut program) (\said -> all (`isInfixOf` said) parts))
 
 noController :: IO ()
 noController = do
@@ -259,11 +266,13 @@ wrongOptions = withDirectory $ \d -> do
 onTerminal :: IO ()
 onTerminal = do
   terminal [] $ \program port -> do
-    _ <- bench port ["-s", "2", "-M", "5", "-m", "1500", "-l", "1", "--warmup-ms", "100"]
-    said <- eventually "a status line of two switches, and one of none" (programOut program) (\o -> " packet-ins/s, " `isInfixOf` o && "\r\ESC[K0 switches, " `isInfixOf` o)
+    -- The switches stay until a status line has counted them; the end of the bracket ends them.
+    let arguments = ["ofbench", "-p", show port, "-s", "2", "-M", "5", "-m", "60000", "-l", "1", "--warmup-ms", "100"]
+    withProgramSaying ("2 switches", "tests of") NoStream [] ("heddle", arguments) $ \_ ->
+      told program ["\r\ESC[K2 switches, ", " packet-ins/s, "]
     -- The status line is gone before a line of the log comes (it was not: the clearing waited for the next status line).
-    forM_ ["connected", "disconnected"] $ \what -> contains ("\r\ESC[Kswitch 0000000000000001 " ++ what) said
-    contains "\r\ESC[K2 switches, " said
+    let switch = "switch 0000000000000001 "
+    told program (map ("\r\ESC[K" ++) [switch ++ "connected", switch ++ "disconnected", "2 switches, ", "0 switches, "])
   terminal ["--quiet", "--http", "127.0.0.1:0"] $ \program port -> do
     _ <- bench port ["-s", "2", "-M", "5", "-m", "1500", "-l", "1", "--warmup-ms", "100"]
     said <- programOut program

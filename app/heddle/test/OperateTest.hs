@@ -13,6 +13,7 @@ import Data.ByteString.Char8 qualified as C
 import Data.Foldable (fold)
 import Data.List (isInfixOf, isPrefixOf)
 import Heddle.Testkit.HttpClient
+import Heddle.Testkit.Ovs (freePort)
 import Heddle.Testkit.Watchdog
 import Network.Socket hiding (connect)
 import Network.Socket.ByteString qualified as N (recv)
@@ -64,7 +65,9 @@ successors =
           let pids = d </> "pid"
           withProgram (["serve", d, "--pid-file", pids] ++ free) $ \program -> flip finally (endOf pids) $
             withClient (addressOf program) $ \client -> do
-              say client "GET / HTTP/1.1\r\nHost: a\r\n"
+              -- The server has the half request when it has answered the one before it.
+              say client "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n"
+              hearAnswer client >>= answersWith 200 "hello"
               before <- readPid pids
               signalProcess sigUSR2 before
               _ <- eventually "another process" (readPid pids) (/= before)
@@ -119,13 +122,13 @@ successors =
       case over of
         Just () -> pure ()
         Nothing -> do
-          withClient address $ \client -> do
-            say client "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+          visiting address $ \client ask -> do
+            ask "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
             answer <- hearAnswer client
             answersWith 200 "hello" answer
             -- The old process says that it will not answer another request.
             unless (answerHeader answer "connection" == Just "close") $ do
-              say client "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+              ask "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
               hearAnswer client >>= (@?= 405) . answerCode
           modifyMVar_ count (pure . (+ 1))
           asking stop count address
@@ -156,7 +159,7 @@ systemd =
           Nothing -> pure "left out: there is no systemd-socket-activate"
           Just activate -> withDirectory $ \d -> do
             writeFile (d </> "index.html") "hello"
-            port <- bracket (socket AF_INET Stream 0) close $ \s -> bind s (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) >> socketPort s
+            port <- freePort
             heddle <- findExecutable "heddle" >>= maybe (fail "heddle is not on the PATH") pure
             let address = "127.0.0.1:" ++ show port
             answer <- newEmptyMVar

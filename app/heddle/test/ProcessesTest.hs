@@ -29,8 +29,9 @@ tests =
           workers <- children (programPid program)
           length workers @?= 3
           withClient (addressOf program) $ \client -> do
-            say client "GET / HTTP/1.1\r\nHost: a\r\n"
-            get program
+            -- The worker has the half request when it has answered the one before it.
+            say client "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n"
+            hearAnswer client >>= answersWith 200 "hello"
             signal program sigTERM
             say client "\r\n"
             hearAnswer client >>= answersWith 200 "hello"
@@ -51,7 +52,7 @@ tests =
           signal program sigKILL
           forM_ workers $ \pid -> eventually "the worker's end" (gone pid) id,
       testCase "all workers append whole lines to one log, and SIGUSR1 makes all open it again" $
-        serving ["--access-log", "log/access.log"] $ \d program -> do
+        serving ["--access-log", "log/access.log", "--log-full", "block"] $ \d program -> do
           let path = d </> "log" </> "access.log"
               clients = 4
               requests = 500
@@ -107,8 +108,9 @@ tests =
           replicateM_ 30 (get program)
           let counted :: Int -> IO ()
               counted n = forM_ [1 .. 6 :: Int] . const $ do
-                text <- eventually "all requests" (metrics program) (("{route=\"files\",code=\"2xx\"} " ++ show n ++ "\n") `isInfixOf`)
-                forM_ ["\nheddle_processes 3\n", "\nheddle_cores 3\n", "\nheddle_ready 1\n"] (`contains` text)
+                -- A worker that is slow to answer is left out of what there is at present.
+                let parts = ["{route=\"files\",code=\"2xx\"} " ++ show n, "\nheddle_processes 3", "\nheddle_cores 3", "\nheddle_ready 1"]
+                eventually "all requests, and all workers" (metrics program) (\t -> all ((`isInfixOf` t) . (++ "\n")) parts)
           counted 30
           before <- children (programPid program)
           signalProcess sigKILL (head before)
@@ -116,8 +118,8 @@ tests =
           counted 30
           replicateM_ 5 (get program)
           counted 35
-          json <- fetched program "/status/json"
-          forM_ ["\"process\":" ++ show (programPid program) ++ ",", "\"processes\":{\"serving\":3,\"ended\":1}"] (`contains` json)
+          let parts = ["\"process\":" ++ show (programPid program) ++ ",", "\"processes\":{\"serving\":3,\"ended\":1}"]
+          _ <- eventually "the JSON to say so, too" (fetched program "/status/json") (\t -> all (`isInfixOf` t) parts)
           signal program sigTERM
           ends program >>= (@?= ExitSuccess),
       testCase "herdOfOne: connections do not wake the supervisor" $
@@ -151,8 +153,8 @@ serving arguments act = withDirectory $ \d -> do
   withProgram (["serve", d </> "site", "--processes", "3"] ++ map beneath arguments ++ free) (act d)
 
 get :: Program -> IO ()
-get program = withClient (addressOf program) $ \client -> do
-  say client "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+get program = visiting (addressOf program) $ \client ask -> do
+  ask "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
   hearAnswer client >>= answersWith 200 "hello"
 
 metrics :: Program -> IO String

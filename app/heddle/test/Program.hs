@@ -12,6 +12,7 @@ module Program
     endOf,
     ends,
     children,
+    visiting,
 
     -- * Programs that end by themselves
     runTool,
@@ -27,13 +28,15 @@ where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Exception (IOException, SomeException, bracket, finally, try)
+import Control.Exception (IOException, SomeException, bracket, finally, throwIO, try)
 import Control.Monad (unless, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import Data.List (isInfixOf, isPrefixOf, stripPrefix)
 import Data.Maybe (isJust, mapMaybe)
+import GHC.Clock (getMonotonicTime)
+import Heddle.Testkit.HttpClient (Client, say, withClient)
 import Heddle.Testkit.Watchdog
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory (findExecutable, removePathForcibly)
@@ -142,6 +145,24 @@ ends program =
 -- | The processes that a process's main thread has started.
 children :: ProcessID -> IO [ProcessID]
 children pid = map read . words . C.unpack <$> C.readFile ("/proc/" ++ show pid ++ "/task/" ++ show pid ++ "/children")
+
+-- | Act on a connection; what is given to the action sends a request. A process that stops closes a connection a second after it
+-- has fallen silent, so a client that took about as long before it asked, as on a busy machine, comes again.
+visiting :: SockAddr -> (Client -> (B.ByteString -> IO ()) -> IO a) -> IO a
+visiting address act = do
+  seen <- getMonotonicTime >>= newIORef
+  silent <- newIORef 0
+  let asking client bytes = do
+        say client bytes
+        now <- getMonotonicTime
+        before <- readIORef seen
+        writeIORef silent (now - before)
+        writeIORef seen now
+  r <- try (withClient address (\client -> act client (asking client)))
+  took <- readIORef silent
+  case r of
+    Right a -> pure a
+    Left (e :: SomeException) -> if took > 0.9 then visiting address act else throwIO e
 
 -- | How a program ended, and what it wrote.
 data Ended = Ended

@@ -37,8 +37,8 @@ withPrograms act = withDirectory $ \d -> do
   forM_
     [ ("echo", ["echo Content-Type: text/plain", "echo", "echo \"$SERVER_PROTOCOL|$HTTPS|$PATH_INFO|$SET\"", "cat"]),
       ("says", ["echo a line for the log >&2", "echo Content-Type: text/plain", "echo", "echo said"]),
-      -- Waits until the file named by the query is there.
-      ("waits", ["echo Content-Type: text/plain", "echo", "echo begun", "echo $$ > \"$QUERY_STRING.pid\"", "while [ ! -e \"$QUERY_STRING\" ]; do sleep 0.05; done", "echo done"])
+      -- Waits until the file named by the query is there. Its own file is there once it is whole.
+      ("waits", ["echo Content-Type: text/plain", "echo", "echo begun", "echo $$ > \"$QUERY_STRING.new\"", "mv \"$QUERY_STRING.new\" \"$QUERY_STRING.pid\"", "while [ ! -e \"$QUERY_STRING\" ]; do sleep 0.05; done", "echo done"])
     ]
     $ \(name, lines') -> writeFile (programs </> name) (unlines ("#!/bin/sh" : lines')) >> setFileMode (programs </> name) 0o755
   act site programs

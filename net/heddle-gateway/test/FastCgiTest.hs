@@ -246,9 +246,9 @@ stale = withServerOf once $ \address connections -> withFast [address] id $ \fas
 several :: IO ()
 several =
   withServerOf (answering (const (reply "one"))) $ \one _ ->
-    withServerOf (answering (const (reply "two"))) $ \two _ -> do
-      -- A port that nobody listens on.
-      away <- bracket (socket AF_INET Stream defaultProtocol) close (\s -> bind s loopback >> getSocketName s)
+    withServerOf (answering (const (reply "two"))) $ \two _ -> bracket (socket AF_INET Stream defaultProtocol) close $ \bound -> do
+      -- A port that nobody listens on, nor can.
+      away <- bind bound loopback >> getSocketName bound
       withFast [one, away, two] (\s -> s {fastKeep = 0}) $ \_ running _ -> do
         said <- mapM (const (answerBody <$> asking running "/p")) [1 .. 12 :: Int]
         assertBool (show said) ("one" `elem` said && "two" `elem` said && all (`elem` ["one", "two"]) said)
@@ -377,13 +377,16 @@ swept = do
       fastConnectionsKept fast >>= (@?= 0)
 
 stalePost :: IO ()
-stalePost = withServerOf once $ \address connections -> withFast [address] id $ \fast running _ ->
-  forM_ [1 .. 3 :: Int] $ \i -> do
-    posting running "Content-Length: 4" "body" >>= (@?= 200)
-    void (eventually "the connection to be kept" (fastConnectionsKept fast) (== 1))
-    connections >>= (@?= i)
-  where
-    once _ peer = wholeRequest peer >>= maybe (pure ()) (\_ -> tellPeer peer (reply "hello"))
+stalePost = do
+  closed <- newEmptyMVar
+  let once _ peer@(Peer s _) = wholeRequest peer >>= maybe (pure ()) (\_ -> tellPeer peer (reply "hello") >> close s >> putMVar closed ())
+  withServerOf once $ \address connections -> withFast [address] id $ \fast running _ ->
+    forM_ [1 .. 3 :: Int] $ \i -> do
+      posting running "Content-Length: 4" "body" >>= (@?= 200)
+      void (eventually "the connection to be kept" (fastConnectionsKept fast) (== 1))
+      -- The answer comes before the end.
+      patiently "the server to close it" (takeMVar closed)
+      connections >>= (@?= i)
 
 -- SCGI ---------------------------------------------------------------------------
 

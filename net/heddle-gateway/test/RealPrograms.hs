@@ -4,18 +4,19 @@
 -- said to be, and its test passes.
 module RealPrograms (tests) where
 
-import Control.Exception (bracket)
+import Control.Exception (IOException, bracket, try)
 import Control.Monad (forM_, void)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.Char (isDigit)
+import Data.Either (isRight)
 import Data.List (sort)
 import GatewayFixture
 import Heddle.Gateway.Cgi
 import Heddle.Gateway.FastCgi
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
-import Network.Socket (SockAddr (..))
+import Network.Socket (Family (..), SockAddr (..), SocketType (..), close, connect, socket)
 import System.Directory
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
@@ -208,7 +209,8 @@ phpFpm = do
       (createProcess (proc program (["--nodaemonize", "--fpm-config", conf] ++ ["--allow-to-run-as-root" | user == 0])) {std_in = NoStream, std_err = UseHandle nowhere})
       (\(_, _, _, process) -> terminateProcess process >> waitForProcess process)
       $ \_ -> do
-        void (eventually "php-fpm's socket" (doesPathExist path) id)
+        let connecting = bracket (socket AF_UNIX Stream 0) close (`connect` SockAddrUnix path)
+        void (eventually "php-fpm to listen" (try connecting :: IO (Either IOException ())) isRight)
         told <- newTold
         withTestRuntime $ \runtime ->
           withFastCgi runtime (defaultFastCgiSettings [SockAddrUnix path] (C.pack directory)) {fastSuffixes = [".php"], fastExists = \script -> doesFileExist (directory </> C.unpack script), fastConnections = 3, fastTell = tellTo told} $ \fast -> do

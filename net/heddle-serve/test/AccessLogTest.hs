@@ -32,14 +32,14 @@ tests =
     [ testCase "20,000 requests by 8 clients: 20,000 lines, none torn, lost or doubled" $
         withDirectory $ \directory -> do
           let path = directory </> "log"
-          troubles <- logging path $ \address _ -> load address 8 2500 (\_ -> pure ())
+          troubles <- loggingOn complete path $ \address _ -> load address 8 2500 (\_ -> pure ())
           troubles @?= []
           content <- B.readFile path
           exactly 8 2500 [content],
       testCase "each client's lines keep their order" $
         withDirectory $ \directory -> do
           let path = directory </> "log"
-          _ <- logging path $ \address _ -> load address 4 500 (\_ -> pure ())
+          _ <- loggingOn complete path $ \address _ -> load address 4 500 (\_ -> pure ())
           entries <- either fail pure . readLog =<< B.readFile path
           forM_ [1 .. 4] $ \c -> do
             let mine = [t | e <- entries, Just t <- [B.stripPrefix (prefix c) (entryRequest e)]]
@@ -47,7 +47,7 @@ tests =
       testCase "moved away and reopened under load: all lines in one of the files" $
         withDirectory $ \directory -> do
           let path = directory </> "log"
-          troubles <- logging path $ \address log' -> do
+          troubles <- loggingOn complete path $ \address log' -> do
             load address 4 1000 $ \i -> forM_ (lookup i [(200, "log.1"), (500, "log.2"), (800, "log.3")]) $ \old -> do
               -- Only the first client rotates the log, each time to a new name.
               renameFile path (directory </> old)
@@ -80,12 +80,19 @@ tests =
 prefix :: Int -> ByteString
 prefix c = C.pack ("GET /" ++ show c ++ "/")
 
+-- No line is dropped, however long the writer stalls.
+complete :: LogOptions
+complete = defaultLogOptions {logFull = Block}
+
 -- Run a server with a log; returns what the log reported.
 logging :: FilePath -> (SockAddr -> AccessLog -> IO ()) -> IO [String]
-logging path body = do
+logging = loggingOn defaultLogOptions
+
+loggingOn :: LogOptions -> FilePath -> (SockAddr -> AccessLog -> IO ()) -> IO [String]
+loggingOn options path body = do
   troubles <- newIORef []
   withRuntime defaultConfig $ \runtime ->
-    withAccessLog runtime id defaultLogOptions (LogFile path) (\t -> atomicModifyIORef' troubles (\ts -> (ts ++ [t], ()))) $ \log' ->
+    withAccessLog runtime id options (LogFile path) (\t -> atomicModifyIORef' troubles (\ts -> (ts ++ [t], ()))) $ \log' ->
       withListener runtime defaultListenOptions {listenSpread = PortPerCapability} (SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))) $ \listener -> do
         let make capability = do
               hook <- accessLogHook log' [] Combined capability

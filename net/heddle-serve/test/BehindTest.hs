@@ -9,7 +9,7 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Heddle.Gateway.Proxy (defaultProxySettings)
 import Heddle.Http.UriPath (decodePath)
-import Heddle.IO (defaultConfig, milliseconds, seconds, withRuntime)
+import Heddle.IO (defaultConfig, seconds, withRuntime)
 import Heddle.Serve.Internal
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Threads (forkTask, joinTask)
@@ -121,7 +121,7 @@ bounds :: IO ()
 bounds = withDirectory $ \directory -> do
   let notes = directory </> "notes"
   script (directory </> "hangs") ["trap 'echo ended >> " ++ notes ++ "; exit 1' TERM", "echo begun >> " ++ notes, "sleep 60 & wait"]
-  withRoutesUnder (ProgramRules [] 1 (milliseconds 500)) [RouteSpec (RoutePattern "cgi" "") (CgiDirectory directory)] directory $ \routes ->
+  withRoutesUnder (ProgramRules [] 1 (seconds 3)) [RouteSpec (RoutePattern "cgi" "") (CgiDirectory directory)] directory $ \routes ->
     withRoutedSite routes (const (pure ())) $ \site -> do
       tasks <- mapM (const (forkTask (asking site "GET" "/cgi/hangs" []))) [1, 2 :: Int]
       mapM_ (\task -> joinTask task >>= assertBool "no answer of the program's" . (>= 500) . answerCode) tasks
