@@ -37,17 +37,22 @@ def connect(port):
 
 
 class Peer:
-    """A connection by the h2 library; what happens to each stream is kept."""
+    """A connection by the h2 library; what happens to each stream is kept.
 
-    def __init__(self, port):
-        self.sock = connect(port)
-        self.sock.setblocking(False)
+    A first request leaves with the preface, right after connecting."""
+
+    def __init__(self, port, first=None, extra=()):
         config = h2.config.H2Configuration(client_side=True, header_encoding="utf-8", validate_outbound_headers=False, normalize_outbound_headers=False)
         self.conn = h2.connection.H2Connection(config=config)
         self.conn.initiate_connection()
         self.heads, self.bodies, self.ended, self.resets, self.interim = {}, {}, set(), {}, []
         self.hints, self.trailers = [], {}
         self.goaways, self.closed, self.out, self.pings, self.asked, self.window = [], False, b"", 0, 0, True
+        self.first = self.open(first, extra=extra) if first else None
+        self.sock = connect(port)
+        self.sock.setblocking(False)
+        if first:
+            self.turn()
 
     def turn(self, wait=0.05):
         """Send what there is, take what comes."""
@@ -114,7 +119,9 @@ class Peer:
         return stream in self.ended or stream in self.resets
 
     def get(self, path, **kw):
-        stream = self.open(path, **kw)
+        return self.answer(self.open(path, **kw), path)
+
+    def answer(self, stream, path):
         self.until(path, lambda: self.done(stream))
         assert stream not in self.resets, "%s was reset: %r" % (path, self.resets[stream])
         return self.heads[stream], self.bodies.get(stream, b"")
@@ -620,10 +627,9 @@ def stubborn(port, rng):
 
 def incomplete_head(port, rng):
     """The suite has made the deadline of heads short."""
-    peer = Peer(port)
     # A request that is refused is not an incomplete one: the connection outlives the deadline.
-    stream = peer.open("/hello", extra=[("connection", "close")])
-    peer.until("a reset", lambda: peer.done(stream))
+    peer = Peer(port, "/hello", [("connection", "close")])
+    peer.until("a reset", lambda: peer.done(peer.first))
     end = time.monotonic() + 0.5
     while time.monotonic() < end:
         assert peer.get("/hello")[1] == b"hello\n"
@@ -639,8 +645,8 @@ def incomplete_head(port, rng):
 
 def idle(port, rng):
     """The suite has made the idle deadline short; PING does not extend it."""
-    peer = Peer(port)
-    assert peer.get("/hello")[1] == b"hello\n"
+    peer = Peer(port, "/hello")
+    assert peer.answer(peer.first, "/hello")[1] == b"hello\n"
     end, due = time.monotonic() + PATIENCE, 0
     while not peer.closed:
         assert time.monotonic() < end

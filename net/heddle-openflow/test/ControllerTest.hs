@@ -243,35 +243,37 @@ handlerFails = withIO $ \runtime -> do
       _ -> False
 
 duplicates :: IO ()
-duplicates = withLearning local {configProbe = milliseconds 300} $ \runtime controller events ->
-  withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 7) $ \first -> do
-    waitFor "the first" ((== 1) . length <$> switches controller)
+duplicates = do
+  withFirst (seconds 30) $ \first another controller events -> do
     -- The first answers the probe while the second waits.
     Scope.withScope $ \scope -> do
       task <- Scope.fork scope (fakeReceiveWhere first (\_ _ -> Nothing :: Maybe ()))
-      withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 7) $ \second ->
-        (@?= Right ()) =<< fakeReceiveWhere second (\_ m -> case m of ErrorMessage _ _ -> Just (); _ -> Nothing)
+      another $ \second -> (@?= Right ()) =<< fakeReceiveWhere second (\_ m -> case m of ErrorMessage _ _ -> Just (); _ -> Nothing)
       Scope.cancel task
     waitFor "the refusal" (any refused <$> readRef events)
     (@?= 1) . length =<< switches controller
-    -- Now it is silent: the next one takes its place.
-    withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 7) $ \third -> do
-      fakePacketIn' third
-      void (answerOf third)
-      waitFor "the replacement" (any replaced <$> readRef events)
+  -- A silent one: the next one takes its place.
+  withFirst (milliseconds 300) $ \_ another _ events -> another $ \second -> do
+    fakePacketIn second 1 (PortNo 1) (frameOf 1 2)
+    void (answerOf second)
+    waitFor "the replacement" (any replaced <$> readRef events)
   where
+    withFirst probe body = withLearning local {configProbe = probe} $ \runtime controller events -> do
+      let connecting :: (FakeSwitch -> IO a) -> IO a
+          connecting = withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 7)
+      connecting $ \first -> do
+        waitFor "the first" ((== 1) . length <$> switches controller)
+        body first connecting controller events
     refused = \case
       NotConnected _ (HandshakeFailed _) -> True
       _ -> False
     replaced = \case
       Ended _ Replaced -> True
       _ -> False
-    fakePacketIn' fake = fakePacketIn fake 1 (PortNo 1) (frameOf 1 2)
 
 silent :: IO ()
 silent = withLearning local {configEchoAfter = milliseconds 200, configDeadAfter = milliseconds 600} $ \runtime controller events ->
-  withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 9) $ \_ -> do
-    waitFor "the switch" (not . null <$> switches controller)
+  withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 9) $ \_ ->
     -- It reads nothing more, so it answers nothing.
     waitFor "the end" (any ended <$> readRef events)
   where
@@ -405,25 +407,39 @@ manySwitches = withLearning local $ \runtime controller events -> do
       _ -> False
 
 loaded :: IO ()
-loaded = forM_ [(OF10, Nothing, 8), (OF13, Nothing, 1), (OF10, Just 2000, 16)] $ \(v, rate, window) -> withLearning local $ \runtime controller _ -> do
-  result <-
-    runLoad
-      runtime
-      (defaultLoad (controllerAddress controller))
-        { loadVersion = v,
-          loadSwitches = 5,
-          loadHosts = 20,
-          loadWindow = window,
-          loadRate = rate,
-          loadWarmup = milliseconds 200,
-          loadDuration = milliseconds 500,
-          loadThreads = 2
-        }
-  resultFailed result @?= []
-  (resultLost result, resultSecond result, resultOther result) @?= (0, 0, 0)
-  assertBool "answers" (resultAnswers result > 50 && all ((> 0) . switchAnswers) (resultSwitches result))
-  assertBool "latencies" (valueCount (resultLatencies result) > 0 && quantile 0.5 (resultLatencies result) <= greatest (resultLatencies result))
-  forM_ rate $ \r -> assertBool (show (resultAnswers result)) (fromIntegral (resultAnswers result) <= 1.5 * r * resultSeconds result + 100)
+loaded = forM_ [(OF10, Nothing, 8), (OF13, Nothing, 1), (OF10, Just 2000, 16)] $ \(v, rate, window) ->
+  -- A busy machine may leave some switch without an answer in half a second: then again, for longer.
+  let attempt (duration : longer) = do
+        (result, took) <- withLearning local $ \runtime controller _ -> do
+          began <- monotonicNow
+          result <-
+            runLoad
+              runtime
+              (defaultLoad (controllerAddress controller))
+                { loadVersion = v,
+                  loadSwitches = 5,
+                  loadHosts = 20,
+                  loadWindow = window,
+                  loadRate = rate,
+                  loadWarmup = milliseconds 200,
+                  loadDuration = duration,
+                  loadThreads = 2
+                }
+          ended <- monotonicNow
+          pure (result, fromIntegral (nanosCount (elapsed began ended)) / 1e9)
+        resultFailed result @?= []
+        (resultLost result, resultSecond result, resultOther result) @?= (0, 0, 0)
+        -- What was due before the measurement may have waited for it.
+        forM_ rate $ \r -> assertBool (show (resultAnswers result)) (fromIntegral (resultAnswers result) <= 1.5 * r * took + 100)
+        let latencies = resultLatencies result
+            answered = resultAnswers result > 50 && all ((> 0) . switchAnswers) (resultSwitches result)
+        if not answered && not (null longer)
+          then attempt longer
+          else do
+            assertBool "answers" answered
+            assertBool "latencies" (valueCount latencies > 0 && quantile 0.5 latencies <= greatest latencies)
+      attempt [] = pure ()
+   in attempt [milliseconds 500, seconds 2, seconds 8]
 
 northbounds :: IO ()
 northbounds = withLearning local $ \runtime controller _ ->

@@ -26,6 +26,7 @@ import Heddle.Prim.Clock
 import Heddle.Prim.Exception
 import Heddle.Scope qualified as Scope
 import Heddle.Testkit.Ovs (waitFor)
+import Heddle.Testkit.Watchdog (eventually)
 import Heddle.Timer (timeout)
 import Network.Socket (SockAddr (..), tupleToHostAddress)
 import System.Directory (listDirectory)
@@ -83,7 +84,11 @@ life fake switch = do
   void (request switch askBarrier)
 
 theSwitch :: Controller -> IO Switch
-theSwitch controller = waitFor "the switch" (not . null <$> switches controller) >> head <$> switches controller
+theSwitch controller = head <$> eventually "the switch" (switches controller) (not . null)
+
+-- The last switch has left, so that the next one is not taken for it.
+noSwitch :: Controller -> IO ()
+noSwitch controller = waitFor "no switch" (null <$> switches controller)
 
 -- Run an action with time-outs that grow until it ends by itself three times; for a slow machine by ever larger steps.
 atEveryStep :: (Int -> IO (Maybe ())) -> IO ()
@@ -121,7 +126,8 @@ switchInterrupted :: IO ()
 switchInterrupted = withRuntime IO.defaultConfig $ \runtime -> nothingLeft $ do
   handlers <- learningHandlers
   withController runtime local handlers $ \controller -> do
-    forM_ [OF10, OF13] $ \v -> atEveryStep $ \d ->
+    forM_ [OF10, OF13] $ \v -> atEveryStep $ \d -> do
+      noSwitch controller
       timeout (after' d) . Scope.withScope $ \scope ->
         withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 3) {fakeVersions = [v]} $ \fake -> do
           _ <- Scope.fork scope (trySync (answering fake))
@@ -134,7 +140,8 @@ switchInterrupted = withRuntime IO.defaultConfig $ \runtime -> nothingLeft $ do
       pure (none && countConnected counted == countEnded counted)
 
 withAnswering :: Runtime -> Controller -> Version -> (FakeSwitch -> Switch -> IO a) -> IO a
-withAnswering runtime controller v body =
+withAnswering runtime controller v body = do
+  noSwitch controller
   withFakeSwitch runtime (controllerAddress controller) (fakeSwitch 3) {fakeVersions = [v]} $ \fake -> Scope.withScope $ \scope -> do
     task <- Scope.fork scope (answering fake)
     switch <- theSwitch controller

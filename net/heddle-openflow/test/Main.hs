@@ -13,11 +13,14 @@ import Heddle.Testkit.Ovs (ovsMissing)
 import InterruptTest (interruptTests)
 import NamespaceTest (namespaceTests)
 import OvsTest (ovsTests)
+import System.Environment (setEnv)
 import Test.Tasty (defaultMain, testGroup)
 import TextTest (ofctlTests, textTests)
 
 main :: IO ()
 main = do
+  -- One after the other: descriptors of the process are counted.
+  setEnv "TASTY_NUM_THREADS" "1"
   missing <- ovsMissing
   namespaces <- namespaceTests missing
   defaultMain (testGroup "heddle-openflow" [codecTests, controllerTests, costTests, interruptTests, textTests, ofctlTests missing, ovsTests missing, namespaces])

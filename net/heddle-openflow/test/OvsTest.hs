@@ -66,8 +66,10 @@ learning :: Version -> String -> IO ()
 learning version words' = withOvs $ \ovs -> withIO $ \runtime -> do
   port <- freePort
   counts <- newWords 8
-  let settings = defaultLearning {learnIdle = 2}
-      run = withController runtime (onPort port) (learningSwitch settings counts)
+  -- Flows that are looked at outlive the programs that are started meanwhile.
+  let settings = defaultLearning {learnIdle = 60}
+      runWith chosen = withController runtime (onPort port) (learningSwitch chosen counts)
+      run = runWith settings
       flows switch = fromRight [] <$> request switch (askFlows allFlows)
       learned switch = filter ((> 0) . flowPriority) <$> flows switch
   addBridge ovs "br0" 17 [("p1", 1), ("p2", 2), ("p3", 3)] words' port
@@ -96,13 +98,18 @@ learning version words' = withOvs $ \ovs -> withIO $ \runtime -> do
     waitFor "a flooded packet at port 2" ((== 4) <$> sent switch 2)
     -- Open vSwitch's cache of flows may be behind its table for half a second.
     waitFor "a packet at the host's new port" (inject ovs "p2" 2 1 >> (>= 2) <$> sent switch 3)
+  -- Flows that end soon. This one's making is counted, because it may have ended before we look.
+  runWith settings {learnIdle = 1} $ \controller -> do
+    switch <- theSwitch controller
+    made <- countFlows <$> learningCounts counts
+    -- Again while Open vSwitch's cache still has the flows of before.
+    waitFor "a flow" (inject ovs "p1" 1 2 >> inject ovs "p2" 2 1 >> (> made) . countFlows <$> learningCounts counts)
     waitFor "aged flows" (null <$> learned switch)
   -- The controller is gone; a new one takes over.
   run $ \controller -> do
     switch <- theSwitch controller
     before <- sent switch 2
-    inject ovs "p1" 1 2
-    waitFor "a flooded packet after the controller's restart" ((> before) <$> sent switch 2)
+    waitFor "a flooded packet after the controller's restart" (inject ovs "p1" 1 2 >> (> before) <$> sent switch 2)
     -- The switch is gone, and comes back.
     stopSwitchd ovs
     waitFor "the end of the connection" (null <$> switches controller)

@@ -108,8 +108,8 @@ flows13 =
 
 compared :: Version -> String -> String -> IO ()
 compared v words' flow = do
-  answered <- timeout (seconds 8) (sentByOfctl v words' ["add-flow", "@", flow])
-  message <- maybe (fail "ovs-ofctl sent no flow within 8 seconds") pure answered
+  answered <- timeout (seconds 40) (sentByOfctl v words' ["add-flow", "@", flow])
+  message <- maybe (fail "ovs-ofctl sent no flow within 40 seconds") pure answered
   case decode v message of
     Left e -> assertFailure (show e)
     Right (xid, m) -> do
@@ -140,7 +140,7 @@ sentByOfctl v words' arguments =
     listen listening 1
     port <- socketPort listening
     let target = "tcp:127.0.0.1:" ++ show port
-        command = proc "ovs-ofctl" (["--timeout=8", "--no-names", "-O", words'] ++ map (\a -> if a == "@" then target else a) arguments)
+        command = proc "ovs-ofctl" (["--timeout=40", "--no-names", "-O", words'] ++ map (\a -> if a == "@" then target else a) arguments)
     withCreateProcess command {std_err = CreatePipe, std_out = CreatePipe} $ \_ _ _ handle -> do
       -- The flow may come in another connection than the first.
       let connection left =

@@ -3,7 +3,7 @@
 module Main (main) where
 
 import ChannelTest qualified
-import Harness (limited)
+import Heddle.Testkit.Watchdog (within)
 import ScopeTest qualified
 import System.Environment (getEnvironment, getExecutablePath, lookupEnv, setEnv)
 import System.Exit (ExitCode (..))
@@ -23,7 +23,7 @@ tests :: [TestTree]
 tests = [ScopeTest.tests, ChannelTest.tests]
 
 onPoll :: Assertion
-onPoll = limited $ do
+onPoll = within 600000000 "the suite on poll(2) to end" $ do
   program <- getExecutablePath
   inherited <- getEnvironment
   let variables = [("HEDDLE_TEST_CHILD", "poll"), ("HEDDLE_BACKEND", "poll")]

@@ -95,9 +95,12 @@ tests folder =
         ask "POST" "/" [] "0123456789" >>= says 200 "0123456789"
         ask "POST" "/" [] "0123456789a" >>= hasCode 413
         ask "POST" "/" [] "after" >>= says 200 "after",
-      testCase "timeout" . withBoth (pure (timeout 1 (\request respond -> if rawPathInfo request == "/slow" then threadDelay 30000000 >> hello request respond else hello request respond))) $ \ask -> do
-        ask "GET" "/slow" [] "" >>= hasCode 503
-        ask "GET" "/" [] "" >>= says 200 "hello",
+      testCase "timeout" $ do
+        let slow request respond = threadDelay 30000000 >> hello request respond
+            application request = if rawPathInfo request == "/slow" then timeout 1 slow request else timeout 5 hello request
+        withBoth (pure application) $ \ask -> do
+          ask "GET" "/slow" [] "" >>= hasCode 503
+          ask "GET" "/" [] "" >>= says 200 "hello",
       testCase "streamFile" . withBoth (pure (streamFile (\_ respond -> respond (responseFile status200 [] (folder ++ "/file") Nothing)))) $ \ask ->
         ask "GET" "/" [] "" >>= says 200 "abcdefghij",
       testCase "RequestLogger" $ do

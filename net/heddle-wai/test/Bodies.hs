@@ -117,7 +117,7 @@ tests =
         reportsAre reports [(True, "request body rejected")],
       testCase "a slow body ends in 408, unless its time-out is paused" $ do
         reports <- newIORef []
-        let settings = Heddle.setTimeout 1 (reporting reports Heddle.defaultSettings)
+        let settings = Heddle.setTimeout 3 (reporting reports Heddle.defaultSettings)
             application request respond = do
               if rawPathInfo request == "/paused" then Heddle.pauseTimeout request else pure ()
               echo request respond

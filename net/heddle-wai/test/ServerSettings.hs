@@ -122,12 +122,12 @@ tests =
           say client (C.concat ["GET / HTTP/1.1\r\nHost: a\r\nCookie: ", B.replicate 40000 97, "\r\n\r\n"])
           hearAnswer client >>= answersWith 200 "hello",
       testCase "silent connections end after the time-out" $
-        withHeddleSettings (setTimeout 1 defaultSettings) hello $ \address -> do
+        withHeddleSettings (setTimeout 3 defaultSettings) hello $ \address -> do
           withClient address hearEnd
           withClient address $ \client -> say client (get "/") >> hearAnswer client >>= answersWith 200 "hello" >> hearEnd client
           withClient address $ \client -> say client "GET / HT" >> hearCodes client >>= (@?= [408]),
       testCase "the time-out does not end an application that takes longer" $
-        withHeddleSettings (setTimeout 1 defaultSettings) (\request respond -> threadDelay 2500000 >> hello request respond) $ \address ->
+        withHeddleSettings (setTimeout 3 defaultSettings) (\request respond -> threadDelay 4500000 >> hello request respond) $ \address ->
           withClient address $ \client -> say client (get "/") >> hearAnswer client >>= answersWith 200 "hello",
       testCase "before the main loop the socket listens, and no request is served" $ do
         served <- newIORef False

@@ -13,7 +13,7 @@ import Data.IORef
 import Fixture
 import Heddle.Http (Header (..), statusCode)
 import Heddle.IO (defaultConfig, withRuntime)
-import Heddle.Prim.Clock (milliseconds)
+import Heddle.Prim.Clock (milliseconds, seconds)
 import Heddle.WebSocket
 import Heddle.WebSocket.Codec
 import Network.Socket (SockAddr (..))
@@ -217,7 +217,7 @@ clients =
           assertBool "accepted" (isLeft r),
     testCase "a server that does not answer" $ do
       withRawServer (const "") (void . hearUntilEnd) $ \address -> do
-        r <- asking defaults {optionHandshake = milliseconds 30} address (\_ -> pure ())
+        r <- asking defaults {optionHandshake = seconds 1} address (\_ -> pure ())
         either (\e -> assertBool (show e) ("in time" `B.isInfixOf` C.pack (show e))) (\_ -> assertFailure "accepted") r,
     testCase "what cannot be asked for" $ do
       forM_ [("a b", "/"), ("", "/"), ("a", "x"), ("a", "/ x"), ("a\r\nX: y", "/"), ("a", "/\r\n")] $ \(host, path) ->

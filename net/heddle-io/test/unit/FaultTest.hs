@@ -126,11 +126,17 @@ pausing = inRuntime $ \rt -> withLoopback rt $ \l -> do
 -- been idle longest is closed for it.
 givingWay :: IO ()
 givingWay = inRuntime $ \rt -> withLoopback rt $ \l -> do
-  sockets <- clients 24
+  -- It opens its descriptors at its first use, which is the sleep below.
+  _ <- systemRuntime
+  waitTicker
+  before <- length <$> openDescriptors
   pauses <- newIORef (0 :: Int)
+  threads <- newMVar []
   server <-
     forkTask $
-      serve defaultServiceOptions {servicePaused = \_ -> modifyIORef' pauses (+ 1)} l $ \c ->
+      serve defaultServiceOptions {servicePaused = \_ -> modifyIORef' pauses (+ 1)} l $ \c -> do
+        t <- myThreadId
+        modifyMVar_ threads (pure . (t :))
         -- After a spurious wake-up it must not wait here, because a connection whose handler waits is
         -- not idle.
         recvUntil c 100 (Deadline 1) >>= \case
@@ -139,19 +145,37 @@ givingWay = inRuntime $ \rt -> withLoopback rt $ \l -> do
           _ -> pure Done
   let answer s = N.withFdSocket s (\fd -> late >>= threadWaitReadUntil rt (fromIntegral fd)) >>= assertBool "an answer" >> NB.recv s 100
       ping s = NB.sendAll s "ping" >> answer s
-      (old, new) = splitAt 20 sockets
-  forM_ old $ \s -> N.connect s (listenerAddress l) >> ping s >>= (@?= "ping")
-  -- Activity is dated by the event managers' clocks, which differ by their last turns.
-  sleepFor (milliseconds 100)
-  forM_ (drop 4 old) $ \s -> ping s >>= (@?= "ping")
-  taken <- exhaust
-  forM_ new $ \s -> N.connect s (listenerAddress l) >> ping s >>= (@?= "ping")
-  -- The first four have made room, the others have not.
-  forM_ (take 4 old) $ \s -> answer s >>= (@?= B.empty)
-  forM_ (drop 4 old) $ \s -> ping s >>= (@?= "ping")
-  readIORef pauses >>= (@?= 0)
-  mapM_ N.close sockets
-  mapM_ closeFd taken
+      -- A connection is idle some steps after its client has the answer.
+      settled = readMVar threads >>= mapM_ waitSettled
+      inTime = do
+        sockets <- clients 24
+        let (old, new) = splitAt 20 sockets
+        forM_ old $ \s -> N.connect s (listenerAddress l) >> ping s >>= (@?= "ping")
+        taken <- exhaust
+        limit <- deadlineIn (milliseconds 900)
+        forM_ (take 4 old) $ \s -> ping s >>= (@?= "ping")
+        settled
+        -- Activity is dated by the event managers' clocks, which differ by their last turns.
+        sleepFor (milliseconds 100)
+        forM_ (drop 4 old) $ \s -> ping s >>= (@?= "ping")
+        settled
+        forM_ new $ \s -> N.connect s (listenerAddress l) >> ping s >>= (@?= "ping")
+        now <- monotonicNow
+        -- A kept thread calls its handler again after a second, which dates the activity anew: then the order is another one.
+        if now >= limit
+          then do
+            mapM_ N.close sockets
+            mapM_ closeFd taken
+            waitUntilTrue ((<= before) . length <$> openDescriptors)
+            inTime
+          else do
+            -- The first four have made room, the others have not.
+            forM_ (take 4 old) $ \s -> answer s >>= (@?= B.empty)
+            forM_ (drop 4 old) $ \s -> ping s >>= (@?= "ping")
+            readIORef pauses >>= (@?= 0)
+            mapM_ N.close sockets
+            mapM_ closeFd taken
+  inTime
   closeListener l
   joinTask server
 

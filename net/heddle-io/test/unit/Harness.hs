@@ -135,7 +135,7 @@ expectIOError wanted body =
     Left e -> assertEqual (show e) (Just wanted) (errnoOf e)
     Right _ -> assertFailure ("expected " ++ show wanted)
 
--- | Run this program in a child process under a deadline, with a scenario's name in
+-- | Run this program in a child process, which may run many tests, under a deadline of ten minutes, with a scenario's name in
 -- @HEDDLE_TEST_CHILD@ and other variables: exit code, output, errors.
 child :: String -> [(String, String)] -> [String] -> IO (ExitCode, String, String)
 child scenario variables arguments = do
@@ -143,5 +143,5 @@ child scenario variables arguments = do
   inherited <- getEnvironment
   let ours = ("HEDDLE_TEST_CHILD", scenario) : variables
       environment = ours ++ filter ((`notElem` map fst ours) . fst) inherited
-  timeout 100000000 (readCreateProcessWithExitCode (proc program arguments) {env = Just environment} "")
+  timeout 600000000 (readCreateProcessWithExitCode (proc program arguments) {env = Just environment} "")
     >>= maybe (assertFailure ("the child process " ++ scenario ++ " did not end")) pure

@@ -8,7 +8,7 @@ import Data.Maybe (fromMaybe)
 import DescriptorTest qualified
 import FaultTest qualified
 import FileTest qualified
-import Harness (child, limited)
+import Harness (child)
 import ParkerTest qualified
 import PooledTimerTest qualified
 import RegistrationTest qualified
@@ -47,7 +47,7 @@ main = do
             FaultTest.tests,
             systemTests,
             testCase "the system runtime on poll(2)" $ do
-              (code, out, err) <- limited (child "system" [("HEDDLE_BACKEND", "poll")] ["--color=never", "--hide-successes"])
+              (code, out, err) <- child "system" [("HEDDLE_BACKEND", "poll")] ["--color=never", "--hide-successes"]
               assertEqual (out ++ err) ExitSuccess code
           ]
 

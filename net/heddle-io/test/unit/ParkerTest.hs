@@ -6,7 +6,7 @@ import Control.Exception
 import Control.Monad
 import Data.Foldable (for_)
 import Data.IORef
-import Data.Maybe (fromMaybe, isNothing)
+import Data.Maybe (fromMaybe, isJust, isNothing)
 import Harness
 import Heddle.IO (Deadline, defaultConfig, never, withRuntime)
 import Heddle.IO.Parker
@@ -38,13 +38,18 @@ parkers =
       joinTask waiter >>= (@?= Just "there"),
     bothBackends "an early wake-up does not" $ \rt -> withParker rt $ \parker -> do
       looks <- newIORef (0 :: Int)
-      d <- soon
+      d <- late
       waiter <- forkTask (awaitUntil parker d (Nothing <$ modifyIORef' looks (+ 1)))
-      waitUntilTrue ((>= 1) <$> readIORef looks)
+      waitParked (taskThread waiter)
+      before <- readIORef looks
       unpark parker
-      joinTask waiter >>= (@?= (Nothing :: Maybe ()))
-      isPast parker d >>= assertBool "past"
-      readIORef looks >>= \n -> assertBool ("looks: " ++ show n) (n >= 2),
+      waitUntilTrue ((> before) <$> readIORef looks)
+      waitParked (taskThread (waiter :: Task (Maybe ())))
+      killTask waiter >>= assertBool "it waited" . isJust,
+    bothBackends "the deadline does" $ \rt -> withParker rt $ \parker -> do
+      d <- soon
+      awaitUntil parker d (pure Nothing) >>= (@?= (Nothing :: Maybe ()))
+      isPast parker d >>= assertBool "past",
     bothBackends "a token left before parking ends the park" $ \rt -> withParker rt $ \parker -> do
       unpark parker
       parkUntil parker never

@@ -43,6 +43,7 @@ module Heddle.Testkit.HttpClient
   )
 where
 
+import Control.Concurrent (threadWaitRead)
 import Control.Exception (IOException, bracket, try)
 import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
@@ -297,10 +298,9 @@ hearsWithin (Client s rest) limit = do
   if not (B.null have)
     then pure True
     else do
-      got <- timeout limit (recv s 65536)
-      case got of
-        Nothing -> pure False
-        Just bytes -> True <$ writeIORef rest bytes
+      -- What has been received must not be lost to the time-out.
+      ready <- timeout limit (withFdSocket s (threadWaitRead . fromIntegral))
+      if ready == Nothing then pure False else True <$ (recv s 65536 >>= writeIORef rest)
 
 -- | The bytes received and not consumed yet, or else the next ones; empty at the end.
 hearSome :: Client -> IO ByteString

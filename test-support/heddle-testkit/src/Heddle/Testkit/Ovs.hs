@@ -34,12 +34,13 @@ where
 
 import Control.Exception (IOException, bracket, try)
 import Control.Monad (void)
+import Data.Either (isRight)
 import Data.IORef
 import Data.Maybe (isNothing)
 import GHC.Clock (getMonotonicTimeNSec)
 import Heddle.Testkit.Watchdog (eventually)
 import Network.Socket
-import System.Directory (createDirectory, doesFileExist, findExecutable, getTemporaryDirectory, removeDirectoryRecursive)
+import System.Directory (createDirectory, findExecutable, getTemporaryDirectory, removeDirectoryRecursive)
 import System.Environment (getEnvironment)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
@@ -61,7 +62,8 @@ withOvs :: (Ovs -> IO a) -> IO a
 withOvs body = bracket folder removeDirectoryRecursive $ \d -> do
   void (call d "ovsdb-tool" ["create", d </> "conf.db", "/usr/share/openvswitch/vswitch.ovsschema"])
   bracket (daemon d "ovsdb-server" [d </> "conf.db", "--remote=punix:" ++ d </> "db.sock", "--unixctl=" ++ d </> "db.ctl"]) end $ \_ -> do
-    waitFor "the database's socket" (doesFileExist' (d </> "db.sock"))
+    -- Its file is there before it is listened on.
+    waitFor "the database" (listens (d </> "db.sock"))
     void (call d "ovs-vsctl" ["--timeout=20", "--db=unix:" ++ d </> "db.sock", "--no-wait", "init"])
     bracket (Ovs d <$> newIORef Nothing) stopSwitchd $ \ovs -> do
       startSwitchd ovs
@@ -72,8 +74,8 @@ withOvs body = bracket folder removeDirectoryRecursive $ \d -> do
       port <- freePort
       let d = base </> ("heddle-ovs-" ++ show port)
       d <$ createDirectory d
-    doesFileExist' path = (||) <$> doesFileExist path <*> isSocket' path
-    isSocket' path = (\(code, _, _) -> code == ExitSuccess) <$> readProcessWithExitCode "test" ["-S", path] ""
+    listens path = isRight <$> (try (bracket opened close (`connect` SockAddrUnix path)) :: IO (Either IOException ()))
+    opened = socket AF_UNIX Stream defaultProtocol
 
 environment :: FilePath -> IO [(String, String)]
 environment d = (++ [("OVS_RUNDIR", d), ("OVS_LOGDIR", d), ("OVS_DBDIR", d)]) . filter ((`notElem` ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"]) . fst) <$> getEnvironment

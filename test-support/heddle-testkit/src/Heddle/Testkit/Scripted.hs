@@ -26,7 +26,7 @@ module Heddle.Testkit.Scripted
 where
 
 import Control.Concurrent (forkIOWithUnmask, killThread)
-import Control.Exception (IOException, SomeException, bracket, finally, fromException, throwIO, try)
+import Control.Exception (IOException, SomeException, bracket, finally, fromException, mask_, throwIO, try)
 import Control.Monad (forM_, void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -56,12 +56,14 @@ withScriptedAt address script body = do
     bound <- getSocketName listener
     let acceptOn :: Int -> IO ()
         acceptOn i = do
-          (s, _) <- accept listener
-          withFdSocket s setCloseOnExecIfNeeded
-          buffer <- newIORef B.empty
-          thread <- forkIOWithUnmask $ \unmask ->
-            (try (unmask (script i (Peer s buffer))) >>= either (note failures) pure) `finally` close s
-          modifyIORef' threads (thread :)
+          -- Interruptible only while it waits: a socket that was accepted has its thread, which closes it.
+          mask_ $ do
+            (s, _) <- accept listener
+            withFdSocket s setCloseOnExecIfNeeded
+            buffer <- newIORef B.empty
+            thread <- forkIOWithUnmask $ \unmask ->
+              (try (unmask (script i (Peer s buffer))) >>= either (note failures) pure) `finally` close s
+            modifyIORef' threads (thread :)
           acceptOn (i + 1)
     r <-
       bracket
