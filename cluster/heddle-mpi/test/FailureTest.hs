@@ -9,7 +9,7 @@ module FailureTest
   )
 where
 
-import Control.Monad (forM_, forever, replicateM, unless, void)
+import Control.Monad (forM_, forever, unless, void)
 import Data.List (isInfixOf, isPrefixOf)
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable.Mutable qualified as Mutable
@@ -17,7 +17,6 @@ import Heddle.MPI
 import Heddle.MPI.Collective (barrier)
 import Heddle.MPI.Fast qualified as Fast
 import Heddle.MPI.Simple
-import Heddle.Prim.Clock (Nanos (..), elapsed, monotonicNow)
 import Heddle.Prim.Exception
 import Jobs
 import System.Environment (setEnv)
@@ -92,11 +91,7 @@ tests =
           ends mpi' 3 "exits-together" [7] [],
           killedRank mpi',
           ends mpi' 2 "aborts" [9] [],
-          -- The lowest rank's, unless the system has let it wait for a quarter of a second.
-          testCase "exitCodeWasThatOfWhoeverAbortedFirst" $ do
-            codes <- replicateM 5 (resultExit <$> runJob (Job mpi' 3 ["--fails", "exits-all"] [] 30))
-            assertBool (show codes) (all (`elem` map (Just . ExitFailure) [20, 21, 22]) codes)
-            assertBool (show codes) (length (filter (== Just (ExitFailure 20)) codes) >= 3),
+          testCase "exitCodeWasThatOfWhoeverAbortedFirst" (mostlyLowest mpi'),
           ends mpi' 2 "before" [] ["NotStarted"],
           ends mpi' 2 "after" [] ["AlreadyFinished"],
           ends mpi' 2 "twice" [] ["AlreadyFinished"],
@@ -140,26 +135,35 @@ single =
     [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "test"), ("HEDDLE_MPI", "alone")]
   ]
 
--- The job ends by itself within 5 seconds plus the launcher's time, with one of the given exit
--- codes, if any, and the given words in its output.
+-- The exit code is that of the lowest rank, unless the system has let that wait for a quarter of a second: in 3 of 10 jobs
+-- at least.
+mostlyLowest :: String -> Assertion
+mostlyLowest mpi' = go []
+  where
+    go codes
+      | length (filter (== lowest) codes) == 3 = pure ()
+      | length codes == 10 = assertFailure (show codes)
+      | otherwise = do
+        code <- resultExit <$> runJob (Job mpi' 3 ["--fails", "exits-all"] [] 30)
+        assertBool (show code) (code `elem` map (Just . ExitFailure) [20, 21, 22])
+        go (code : codes)
+    lowest = Just (ExitFailure 20)
+
+-- The job ends by itself, before it is killed after 30 seconds, with one of the given exit codes, if any, and the given words
+-- in its output.
 ends :: String -> Int -> String -> [Int] -> [String] -> TestTree
 ends mpi' n role codes texts = testCase role $ do
-  began <- monotonicNow
   result <- runJob (Job mpi' n ["--fails", role] [] 30)
-  Nanos took <- (`elapsed'` began) <$> monotonicNow
-  assertBool ("it took " ++ show (took `div` 1000000) ++ " ms\n" ++ show' result) (took < 15000000000)
   case resultExit result of
     Just (ExitFailure code) -> unless (null codes || code `elem` codes) (assertFailure ("code " ++ show code ++ "\n" ++ show' result))
     _ -> assertFailure (show' result)
   forM_ texts $ \text -> assertBool (text ++ " is not in\n" ++ show' result) (text `isInfixOf` resultErrors result)
-  where
-    elapsed' now from = elapsed from now
 
 -- Also where the launcher tells of success: the job ends.
 killedRank :: String -> TestTree
 killedRank mpi' = testCase "is-killed" $ do
   forgets <- if mpi' == "mpich" then forgetfulLauncher else pure False
-  result <- runJob (Job mpi' 3 ["--fails", "is-killed"] [] 15)
+  result <- runJob (Job mpi' 3 ["--fails", "is-killed"] [] 60)
   case resultExit result of
     Just ExitSuccess | forgets -> pure ()
     Just (ExitFailure _) -> pure ()

@@ -34,6 +34,7 @@ import Heddle.Prim.Thread (forkMasked)
 import Ranks
 import System.Directory (getTemporaryDirectory)
 import System.Mem (performMajorGC)
+import System.Posix.Process (getProcessID)
 import System.Timeout (timeout)
 
 -- | In jobs, and alone as far as an operation can be outstanding there.
@@ -246,7 +247,8 @@ transfers :: IO ()
 transfers = do
   (_, rank) <- place
   temporary <- getTemporaryDirectory
-  path <- Simple.bcast commWorld 0 (temporary ++ "/heddle-mpi-given-up")
+  pid <- getProcessID
+  path <- Simple.bcast commWorld 0 (temporary ++ "/heddle-mpi-given-up-" ++ show pid)
   File.withFile commWorld path (File.ReadWrite File.MayExist) [File.DeleteOnClose] $ \file -> do
     File.writeAtAll file (rank * 8000) (Vector.replicate 1000 (-1 :: Int))
     forM_ [1 .. many] $ \i -> do

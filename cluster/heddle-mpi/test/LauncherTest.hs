@@ -15,6 +15,7 @@ import Data.Char (digitToInt)
 import Data.List (isInfixOf, isPrefixOf, sort)
 import Heddle.Prim.Exception (finally, trySync)
 import Heddle.Prim.Thread (getCapabilities)
+import Jobs (writeProgram)
 import Ranks (Case, anywhere, (===))
 import System.Directory
 import System.Environment (getEnvironment, lookupEnv)
@@ -58,15 +59,20 @@ runIn folder more given = do
   command <- findExecutable "heddle-mpirun" >>= maybe (assertFailure "heddle-mpirun is not on the PATH") pure
   let environment = more ++ filter ((`notElem` map fst more) . fst) inherited
       process = (proc command given) {env = Just environment, cwd = folder}
-      attempt n = do
-        result <- timeout 60000000 (readCreateProcessWithExitCode process "") >>= maybe (assertFailure (unwords given ++ ": did not end")) pure
-        case result of
-          -- MPICH's launcher writes to its helpers when they may have ended, and dies of SIGPIPE: MPICH 4.0.2's in 2 of
-          -- 900 jobs of nine /bin/true.
-          (ExitFailure (-13), _, _) | n < 5 -> attempt (n + 1)
-          (ExitSuccess, out, err) -> pure (ExitSuccess, out, unlines (filter (not . toldTooLate) (lines err)))
-          _ -> pure result
-  attempt (1 :: Int)
+  readAgain (timeout 60000000 (readCreateProcessWithExitCode process "") >>= maybe (assertFailure (unwords given ++ ": did not end")) pure)
+
+-- MPICH's launcher tells its helpers of the end of standard input when they may have ended. It then dies of SIGPIPE: MPICH
+-- 4.0.2's in 2 of 900 jobs of nine /bin/true. Or, where it ignores that, it ends with 255: on a loaded machine in 11 of 300
+-- jobs of one /bin/true. The job has succeeded nevertheless, so it is run again.
+readAgain :: IO (ExitCode, String, String) -> IO (ExitCode, String, String)
+readAgain act = attempt (1 :: Int)
+  where
+    attempt n =
+      act >>= \case
+        (ExitFailure (-13), _, _) | n < 5 -> attempt (n + 1)
+        (ExitFailure 255, _, err) | n < 5, "HYDU_sock_write" `isInfixOf` err -> attempt (n + 1)
+        (ExitSuccess, out, err) -> pure (ExitSuccess, out, unlines (filter (not . toldTooLate) (lines err)))
+        result -> pure result
 
 -- Where it does not die, it may say that it could not tell its helper of the end of standard input: that one has ended, and
 -- the job has succeeded.
@@ -100,8 +106,7 @@ runtimeOptions mpi = testCase "launcherTookTheProgramsRuntimeOptions" $ do
 directory mpi = testCase "the working directory is the caller's, and a program there is found" $
   withFolder ("directory-" ++ mpi) $ \folder -> do
     let script = folder ++ "/a program"
-    writeFile script "#!/bin/sh\npwd\n"
-    getPermissions script >>= setPermissions script . setOwnerExecutable True
+    writeProgram script "#!/bin/sh\npwd\n"
     forM_ ["a program", "./a program", script] $ \name -> do
       (code, out, err) <- runIn (Just folder) [] ["--mpi", mpi, "-n", "2", name]
       (code, err, lines out) @?= (ExitSuccess, "", [folder, folder])
@@ -130,7 +135,7 @@ interrupted name signal mpi = testCase (name ++ " ends the job") $ do
       _ -> mapM_ (signalProcessGroup sigKILL) pid >> assertFailure "the job did not start"
   where
     -- The launcher may be done just before its processes are.
-    gone ranks = timeout 20000000 (waitGone ranks) >>= maybe (assertFailure "a rank lives on") pure
+    gone ranks = timeout 60000000 (waitGone ranks) >>= maybe (assertFailure "a rank lives on") pure
     waitGone ranks = do
       living <- or <$> mapM (fmap (either (const False) (const True)) . trySync . signalProcess nullSignal . fromIntegral) ranks
       if living then threadDelay 10000 >> waitGone ranks else pure ()
@@ -169,8 +174,7 @@ releases = testCase "openMpi4GotTheSettingsOfAnotherRelease" $
   withFolder "releases" $ \folder ->
     forM_ told $ \(text, setting) -> do
       let launcher = folder ++ "/mpirun.openmpi"
-      writeFile launcher ("#!/bin/sh\necho '" ++ text ++ "'\n")
-      getPermissions launcher >>= setPermissions launcher . setOwnerExecutable True
+      writeProgram launcher ("#!/bin/sh\necho '" ++ text ++ "'\n")
       (code, out, err) <- runIn Nothing [("PATH", folder)] ["--show", "-n", "2", "/bin/sh"]
       (code, err) @?= (ExitSuccess, "")
       assertBool (text ++ ": " ++ out) ((" " ++ setting ++ "=") `isInfixOf` out)
@@ -209,7 +213,7 @@ quoting :: TestTree
 quoting = testCase "--show prints what a shell runs" $ do
   (code, out, err) <- run ["--show", "--mpi", "mpich", "-n", "2", "sh", "-c", "printf '%s|' \"$@\"", "sh", "a b", "it's", ""]
   (code, err) @?= (ExitSuccess, "")
-  (code', out', _) <- readProcessWithExitCode "sh" ["-c", out] ""
+  (code', out', _) <- readAgain (readProcessWithExitCode "sh" ["-c", out] "")
   (code', sort out') @?= (ExitSuccess, sort (concat (replicate 2 "a b|it's||")))
 
 refusals :: TestTree

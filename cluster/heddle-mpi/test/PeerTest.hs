@@ -54,11 +54,10 @@ withPeer mpi' use = do
   flip finally (removeDirectoryRecursive directory) $ do
     writeFile source peerSource
     callProcess ("mpicc." ++ mpi') ["-O1", "-o", program, source]
-    writeFile script . unlines $
+    writeProgram script . unlines $
       [ "#!/bin/sh",
         "if [ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = 0 ]; then exec '" ++ self ++ "' --peer; else exec '" ++ program ++ "'; fi"
       ]
-    getPermissions script >>= setPermissions script . setOwnerExecutable True
     use mpi' script
 
 -- | Rank 0's part.

@@ -50,7 +50,7 @@ fewerAndMore = forM_ [4, 2, 4, 1, 3] $ \n -> onCapabilities n $ do
   _ <- evaluate (Par.runPar (Par.parMap (+ 1) [1 .. 100 :: Int]))
   begun <- newIORef 0
   all' <- newEmptyMVar
-  together <- timeout 20000000 . runParIO . forM_ [1 .. n] $ \_ -> fork . liftIO $ do
+  together <- timeout 60000000 . runParIO . forM_ [1 .. n] $ \_ -> fork . liftIO $ do
     k <- atomicModifyIORef' begun (\k -> (k + 1, k + 1))
     when (k == n) (putMVar all' ())
     readMVar all'
@@ -85,10 +85,13 @@ killed = forM_ [1 .. 300 :: Int] $ \_ -> do
 parked :: IO ()
 parked = forM_ [1 .. 20 :: Int] $ \_ -> do
   live <- newIORef 0
+  never <- newEmptyMVar
   r <- timeout 2000 . runParIO $ do
-    forM_ [1 .. 6 :: Int] $ \_ -> fork (counted live (newEmptyMVar >>= takeMVar))
+    forM_ [1 .. 6 :: Int] $ \_ -> fork (counted live (takeMVar never))
   r @?= (Nothing :: Maybe ())
   readIORef live >>= (@?= 0)
+  -- Till here it can be filled, so the collector ends no task that waits for it.
+  putMVar never ()
 
 restarted :: IO ()
 restarted = forM_ [1 .. 100 :: Int] $ \i -> do

@@ -147,7 +147,7 @@ hit e i after body = do
       putMVar done (r, b)
   replicateM_ (i * 7 `mod` 60) yield
   _ <- forkIO (throwTo t e)
-  timeout 20000000 (takeMVar done) >>= maybe (fail "the run does not end") pure
+  timeout 60000000 (takeMVar done) >>= maybe (fail "the run does not end") pure
 
 timeoutInside :: IO ()
 timeoutInside = onEach . replicateM_ 20 $ do

@@ -67,7 +67,7 @@ idleBetween = forM_ [1 .. 5 :: Int] $ \i -> do
   let value = unsafePerformIO (putMVar ran i)
   () <- evaluate (par value ())
   -- Nobody else evaluates it.
-  got <- timeout 20000000 (takeMVar ran)
+  got <- timeout 60000000 (takeMVar ran)
   got @?= Just i
   -- The collector drops a spark that is not needed.
   evaluate value

@@ -6,7 +6,7 @@
 module CostTest (tests) where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar)
-import Control.Monad (replicateM_, void)
+import Control.Monad (forM, replicateM_, void)
 import Data.Foldable (sequenceA_)
 import GHC.Stats (RTSStats (..), getRTSStats, getRTSStatsEnabled)
 import Heddle.Prim.Exception (Exception (..), evaluate, try)
@@ -34,10 +34,12 @@ proportional most n body = do
   enabled <- getRTSStatsEnabled
   assertBool "run with +RTS -T" enabled
   small <- allocatedBy (body n)
-  large <- allocatedBy (body (4 * n))
+  -- Threads of the runtime allocate as well, so the least of three counts. Each run builds its program anew: one that
+  -- was shared would cost nothing the second time (and fail).
+  large <- minimum <$> forM [1 .. 3 :: Int] (\_ -> allocatedBy (body (4 * n)))
   assertBool
     (show (4 * n) ++ " branches allocate " ++ show large ++ " bytes, " ++ show n ++ " allocate " ++ show small)
-    (large < most * small)
+    (small < large && large < most * small)
 
 -- | By all threads, within a time that is a hundred times as long as needed.
 allocatedBy :: IO () -> IO Integer

@@ -9,6 +9,7 @@ import Control.Exception (SomeException, displayException, evaluate, try)
 import Control.Monad (replicateM, replicateM_, void)
 import Data.Foldable (sequenceA_)
 import Data.List (intercalate, nub)
+import Heddle.Prim.Clock (deadlineIn, monotonicNow, seconds)
 import Heddle.Rendezvous
 import Support
 import System.Mem (performGC, performMajorGC)
@@ -402,7 +403,7 @@ large = do
     size = 3000
     report :: (forall s. Det s ()) -> IO Deadlock
     report m =
-      timeout 20000000 (try (evaluate (runDet m))) >>= \case
+      timeout 60000000 (try (evaluate (runDet m))) >>= \case
         Just (Left d) -> pure d
         other -> assertFailure (maybe "no report" (either (\(Deadlock _ _) -> "") show) other)
 
@@ -430,8 +431,12 @@ collecting :: IO a -> IO (Maybe a)
 collecting body = do
   done <- newEmptyMVar
   _ <- forkIO (body >>= putMVar done)
-  let wait n = if n == 0 then pure Nothing else performMajorGC >> timeout 5000 (takeMVar done) >>= maybe (wait (n - 1 :: Int)) (pure . Just)
-  wait 400
+  deadline <- deadlineIn (seconds 60)
+  let wait = do
+        performMajorGC
+        now <- monotonicNow
+        timeout 5000 (takeMVar done) >>= maybe (if now < deadline then wait else pure Nothing) (pure . Just)
+  wait
 
 -- * None
 

@@ -34,7 +34,13 @@ main =
           Nothing ->
             [RandomTest.tests, MemoryTest.tests, CostTest.tests, TypeTest.tests, SoakTest.tests]
               ++ here
-              ++ [testGroup "all that again" [testCase ("on " ++ show n ++ " cores") (onCores n) | n <- [1, 3, 4]]]
+              ++ [onOthers]
+
+-- | Each of these is most of the suite, so it has more time than one of its tests.
+onOthers :: TestTree
+onOthers =
+  localOption (mkTimeout 1200000000) $
+    testGroup "all that again" [testCase ("on " ++ show n ++ " cores") (onCores n) | n <- [1, 3, 4]]
 
 here :: [TestTree]
 here = [RandomTest.testsHere, DeadlockTest.tests, EvaluationTest.tests, ExceptionTest.tests, GrantTest.tests, RunTest.tests, LeftmostTest.tests]

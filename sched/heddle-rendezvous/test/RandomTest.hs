@@ -69,7 +69,7 @@ agrees = forAllShrink anyProgram shrinkProgram $ \p seed -> forAll (elements [Pu
   ioProperty $ do
     let p' = asRun way p
         want = run (Shuffled seed) p'
-    timeout 20000000 (observe way p') >>= \case
+    timeout 60000000 (observe way p') >>= \case
       Nothing -> pure (counterexample ("does not end; to come: " ++ show want) False)
       Just got -> pure (counterexample (textOf got) (observed got === want .&&. rightCycle got))
 

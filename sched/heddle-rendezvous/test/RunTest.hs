@@ -171,7 +171,7 @@ stagesAndSinks =
   forAll (chooseInt (1, 12)) $ \stages -> forAll (chooseInt (1, 12)) $ \sinks ->
     forAll (elements [(0, 300), (30, 300), (1000, 200), (10000, 30)]) $ \(work, most) -> forAll (chooseInt (1, most)) $ \items ->
       ioProperty $ do
-        got <- timeout 20000000 (runDetIO (\_ -> program stages sinks work items))
+        got <- timeout 60000000 (runDetIO (\_ -> program stages sinks work items))
         pure (got === Just (replicate sinks (items * (items + 1) `div` 2 + stages * items)))
   where
     program :: Int -> Int -> Int -> Int -> Det s [Int]
@@ -290,7 +290,7 @@ thrownAt e k body = do
   t <- mask_ (forkIOWithUnmask (\unmask -> try (unmask body) >>= putMVar done))
   replicateM_ (k * 7 `mod` 100) yield
   _ <- forkIO (throwTo t e)
-  timeout 20000000 (takeMVar done) >>= \case
+  timeout 60000000 (takeMVar done) >>= \case
     Nothing -> pure (Just "does not end")
     Just (Left e') | fromException e' /= Just e -> pure (Just (describeException e'))
     _ -> pure Nothing

@@ -101,7 +101,7 @@ interrupted :: Assertion
 interrupted = do
   caller <- myThreadId
   gate <- newEmptyMVar
-  r <- timeout 20000000 . runBody GoOn $ \w k -> do
+  r <- timeout 60000000 . runBody GoOn $ \w k -> do
     _ <- forkIO (throwTo caller (ErrorCall "stop"))
     takeMVar gate
     k w ()

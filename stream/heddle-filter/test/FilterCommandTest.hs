@@ -85,7 +85,7 @@ tests =
             ++ [testCase "a large file on three cores" startsOneOfMany]
         ),
       testCase "a command need not read" $ do
-        out <- leavesNothing (quickly 20 (runWith 1000 "command \"echo done\"" (Char8.replicate 3000000 'a')))
+        out <- leavesNothing (quickly 60 (runWith 1000 "command \"echo done\"" (Char8.replicate 3000000 'a')))
         out @?= "done\n",
       testGroup "ten megabytes both ways" [testCase (Char8.unpack text) (throughCat text) | text <- large],
       testCase "500 sections, each through a command of its own, keep no descriptors" $ do
@@ -101,11 +101,11 @@ tests =
     ]
 
 makes :: ByteString -> ByteString -> ByteString -> TestTree
-makes text input expected = testCase (Char8.unpack text ++ " on " ++ show input) . leavesNothing . quickly 20 $
+makes text input expected = testCase (Char8.unpack text ++ " on " ++ show input) . leavesNothing . quickly 60 $
   forM_ [1, 100] $ \size -> runWith size text input >>= (@?= expected)
 
 fails :: ByteString -> String -> String -> TestTree
-fails text stage reason = testCase (Char8.unpack text) . leavesNothing . quickly 20 $ do
+fails text stage reason = testCase (Char8.unpack text) . leavesNothing . quickly 60 $ do
   r <- try (runWith 2 text "a\nb\n")
   case r of
     Left e -> (stageName e, fromException (stageException e)) @?= (stage, Just (CommandFailed reason))
@@ -113,7 +113,7 @@ fails text stage reason = testCase (Char8.unpack text) . leavesNothing . quickly
 
 -- On an input that never ends.
 stops :: ByteString -> ByteString -> TestTree
-stops text expected = testCase (Char8.unpack text) . leavesNothing . quickly 20 $ do
+stops text expected = testCase (Char8.unpack text) . leavesNothing . quickly 60 $ do
   stage <- stageOf text
   let endless = readerSource "endless" (\p room -> let n = min room 4096 `div` 2 * 2 in n <$ fill p n)
   out <- runBytes (compile stage) [endless]
@@ -139,7 +139,7 @@ startsOne :: (String, Stage -> Plan) -> ByteString -> TestTree
 startsOne (name, how) text = testCase (Char8.unpack text ++ ", " ++ name) . inNewFile $ \file -> do
   stage <- stageOf (inFile file text)
   source <- bytesSource "rows" [] (Char8.unlines (map (Char8.pack . show) [1 .. 10 :: Int]))
-  _ <- leavesNothing (quickly 20 (runBytes (how stage) [source]))
+  _ <- leavesNothing (quickly 60 (runBytes (how stage) [source]))
   Bytes.readFile file >>= (@?= "1\n")
 
 startsOneOfMany :: IO ()

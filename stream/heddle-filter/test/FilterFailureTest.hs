@@ -67,12 +67,12 @@ tests =
           forM_ ["id", "id || id", "command \"cat\"", "count", "select row having \"a\"", "foreach row then command \"cat\" end", "tail 1 || id"] $ \text -> do
             stage <- stageOf text
             source <- bytesSource "some" [3] "ab\na\n"
-            r <- leavesNothing (quickly 20 (try (runPlan defaultFilterOptions (compile stage) [source] (Sink (\_ -> throwIO (userError "full")) (pure ())))))
+            r <- leavesNothing (quickly 60 (try (runPlan defaultFilterOptions (compile stage) [source] (Sink (\_ -> throwIO (userError "full")) (pure ())))))
             either (\e -> (Char8.unpack text, isUserError e) @?= (Char8.unpack text, True)) (const (assertFailure "it did not fail")) r,
         testCase "a sink that throws at the end" $ do
           source <- bytesSource "some" [] "ab\n"
           stage <- stageOf "id || id"
-          r <- leavesNothing (quickly 20 (try (runPlan defaultFilterOptions (compile stage) [source] (Sink (\_ -> pure True) (throwIO (userError "full"))))))
+          r <- leavesNothing (quickly 60 (try (runPlan defaultFilterOptions (compile stage) [source] (Sink (\_ -> pure True) (throwIO (userError "full"))))))
           either (\e -> isUserError e @?= True) (const (assertFailure "it did not fail")) r,
         testGroup "outputs" outputs
       ]
@@ -94,7 +94,7 @@ needsNoRow :: IO FilePath -> (ByteString, ByteString) -> TestTree
 needsNoRow directory (text, expected) = testCase (Char8.unpack text) $ do
   stage <- stageOf text
   forM_ [uncompiled, compile] $ \how -> forM_ [1, 3] $ \jobs -> do
-    out <- directory >>= leavesNothing . quickly 20 . runs 64 jobs how stage
+    out <- directory >>= leavesNothing . quickly 60 . runs 64 jobs how stage
     (jobs, out) @?= (jobs, expected)
 
 -- What is too long -----------------------------------------------------------
@@ -129,7 +129,7 @@ tooLong :: IO FilePath -> (ByteString, String) -> TestTree
 tooLong directory (text, name) = testCase (Char8.unpack text) $ do
   stage <- stageOf text
   forM_ [uncompiled, compile] $ \how -> forM_ [1, 3] $ \jobs -> do
-    r <- directory >>= leavesNothing . quickly 20 . try . runs 64 jobs how stage
+    r <- directory >>= leavesNothing . quickly 60 . try . runs 64 jobs how stage
     case r of
       -- A plan with a front keeps rows.
       Left (TooLong found 64) -> assertBool found (found `elem` [name', "a row"])
@@ -167,7 +167,7 @@ unreadable text expected jobs directory = do
   let folder = Char8.pack (directory ++ "/folder")
   complaints <- newIORef []
   out <-
-    leavesNothing . quickly 20 . collected $
+    leavesNothing . quickly 60 . collected $
       runPlan
         defaultFilterOptions {filterOnError = \e -> modifyIORef' complaints (e :), filterJobs = jobs, filterBlockSize = 16, filterPartSize = 2}
         (compile stage)
@@ -178,7 +178,7 @@ unreadable text expected jobs directory = do
 
 -- What a reader gives or throws at each call; how the run ends, and what comes out of it.
 runReader :: [Either SomeException ByteString] -> IO (Either SomeException (), ByteString)
-runReader given = leavesNothing . quickly 20 $ do
+runReader given = leavesNothing . quickly 60 $ do
   left <- newIORef given
   next <- bytesSource "next" [] "next\n"
   got <- newIORef []
@@ -208,7 +208,7 @@ outputs =
       closeFd r
       out <- newOutput w "the pipe"
       stage <- stageOf "command \"yes\" || id"
-      leavesNothing (quickly 20 (runPlan defaultFilterOptions (compile stage) [] (outputSink out)))
+      leavesNothing (quickly 60 (runPlan defaultFilterOptions (compile stage) [] (outputSink out)))
       readerGone out >>= (@?= True)
       closeFd w,
     testCase "nothing but a 0" $ do

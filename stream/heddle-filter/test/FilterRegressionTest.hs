@@ -45,9 +45,10 @@ tests =
       testProperty "what is searched for first is in every match" . withMaxSuccess 4000 $ forAll rawPatterns searchedAlike,
       testCase "turnOfACommandThatHasEnded" $ agree "foreach row then command \"cat\" end" "a\nb\n" "a\nb\n",
       testCase "whatIsLeftForACommandThatDoesNotRead" $
+        -- The sleeper lives on with the pipe, for longer than is waited for the result.
         replicateM_ 20 $ do
-          killedWhileWriting "command \"exec 2>&-; sleep 20; true\"" 60
-          killedWhileWriting "foreach everything then command \"exec 2>&-; sleep 20\" end" 125,
+          killedWhileWriting "command \"exec 2>&-; sleep 70; true\"" 60
+          killedWhileWriting "foreach everything then command \"exec 2>&-; sleep 70\" end" 125,
       testCase "anEmptyBlockWasTheNewestOfTheLast" $ do
         agree "fields 2 with \" \" | select last 1 row" "a" ""
         agree "fields 2 with \" \" | select last 1 row" "a b\nc" "b\n"
@@ -69,7 +70,7 @@ inBlocks stage text = do
   collected (runPlan defaultFilterOptions {filterOnError = fail . show, filterBlockSize = 1} (compile stage) [source])
 
 agree :: ByteString -> ByteString -> ByteString -> IO ()
-agree expression text expected = leavesNothing . quickly 20 $ do
+agree expression text expected = leavesNothing . quickly 60 $ do
   stage <- stageOf expression
   found <- sequence [inPieces uncompiled stage text, inPieces compile stage text, inBlocks stage text]
   assertEqual (Char8.unpack expression) [expected, expected, expected] found
@@ -123,5 +124,5 @@ killedWhileWriting expression reads' = do
   running <- mask_ (forkIOWithUnmask (\unmask -> try (unmask (runBytes (uncompiled stage) [source])) >>= putMVar result))
   takeMVar full
   killThread running
-  r <- quickly 15 (takeMVar result)
+  r <- quickly 60 (takeMVar result)
   either (@?= ThreadKilled) (const (fail "it was not killed")) r

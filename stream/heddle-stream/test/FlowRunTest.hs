@@ -110,7 +110,7 @@ unmasked = do
 
 -- | At many points of a run: as often opened as closed, and nothing open when it has ended.
 cancelled :: IO ()
-cancelled = forM_ [1 .. 500 :: Int] $ \k -> do
+cancelled = forM_ [1 .. 150 :: Int] $ \k -> do
   open <- newIORef (0 :: Int, 0 :: Int)
   begun <- newEmptyMVar
   ended <- newEmptyMVar

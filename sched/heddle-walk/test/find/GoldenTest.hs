@@ -20,6 +20,7 @@ import Oracle
 import System.Directory (doesPathExist, removePathForcibly)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
+import System.Posix.Process (getProcessID)
 import System.Process (readProcessWithExitCode)
 import Test.Tasty (TestTree, testGroup, withResource)
 import Test.Tasty.HUnit (assertBool, assertEqual, assertFailure, testCase)
@@ -120,11 +121,13 @@ fromFiles =
 
 outputFiles :: FilePath -> IO ()
 outputFiles tree = do
-  let expression =
-        [".", "-name", "a*", "-fprint", "/tmp/heddle-find-o1", "-fprint0", "/tmp/heddle-find-o2"]
-          ++ ["-fprintf", "/tmp/heddle-find-o1", "x%p %s\n", "-fls", "/tmp/heddle-find-o3", "-o", "-fprint", "/dev/stdout"]
-          ++ ["-fprintf", "/dev/stderr", "E%p\n", "-false", "-fprint", "/tmp/heddle-find-o4"]
-      files = ["/tmp/heddle-find-o" ++ show i | i <- [1 .. 4 :: Int]]
+  pid <- getProcessID
+  let file i = "/tmp/heddle-find-" ++ show pid ++ "-o" ++ show (i :: Int)
+      expression =
+        [".", "-name", "a*", "-fprint", file 1, "-fprint0", file 2]
+          ++ ["-fprintf", file 1, "x%p %s\n", "-fls", file 3, "-o", "-fprint", "/dev/stdout"]
+          ++ ["-fprintf", "/dev/stderr", "E%p\n", "-false", "-fprint", file 4]
+      files = map file [1 .. 4]
       look tool more = do
         mapM_ removePathForcibly files
         outcome <- runTool [] "" tree tool (more ++ expression)
