@@ -34,7 +34,7 @@ proportional most n body = do
   enabled <- getRTSStatsEnabled
   assertBool "run with +RTS -T" enabled
   small <- allocatedBy (body n)
-  -- Threads of the runtime allocate as well, so the least of three counts. Each run builds its program anew: one that
+  -- Threads of the runtime allocate as well, so the least of three counts. Each run builds its own program: one that
   -- was shared would cost nothing the second time (and fail).
   large <- minimum <$> forM [1 .. 3 :: Int] (\_ -> allocatedBy (body (4 * n)))
   assertBool

@@ -161,7 +161,7 @@ givingWay = inRuntime $ \rt -> withLoopback rt $ \l -> do
         settled
         forM_ new $ \s -> N.connect s (listenerAddress l) >> ping s >>= (@?= "ping")
         now <- monotonicNow
-        -- A kept thread calls its handler again after a second, which dates the activity anew: then the order is another one.
+        -- A kept thread calls its handler again after a second, which takes that for activity: then the order is another one.
         if now >= limit
           then do
             mapM_ N.close sockets

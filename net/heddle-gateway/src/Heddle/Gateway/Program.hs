@@ -310,7 +310,7 @@ feedInput program bytes = case programInput program of
         if r < 0 then pure False else go registration (p `plusPtr` r) (n - r)
 
 -- | The next output. A program that was ended by a signal has not finished; whether it was is known when it has been
--- reaped, for which this waits, a moment at most, after the end of the output.
+-- reaped, for which this waits after the end of the output: a moment if the program lives on, 10 s at most if it has ended.
 --
 -- [Blocks]: parks.
 -- [Masking]: interruptible while parked.
@@ -331,9 +331,9 @@ receiveOutput program deadline = do
   where
     registration = registrationOf (programOutput program)
     ws = programWords program
-    reaped patience' = do
-      until' <- deadlineIn patience'
-      attempt registration Readable until' $ \_ -> do
+    awaitReaped longest = do
+      until' <- deadlineIn longest
+      void . attempt registration Readable until' $ \_ -> do
         stage <- atomicRead ws WordStage
         pure (if stage == Reaped then 1 else negate (errnoNumber EAGAIN))
     -- Its descriptor is valid until it has been reaped.
@@ -341,10 +341,10 @@ receiveOutput program deadline = do
       stage <- atomicRead ws WordStage
       if stage == Reaped then pure True else (== 1) <$> c_ended (programPidfd program)
     ended = do
-      inTime <- reaped (milliseconds 200)
-      -- It may live on without its output; or it has ended, and the thread that reaps it is late.
-      gone <- if inTime == 1 then pure False else withLock (programLock program) exited
-      when gone (void (reaped (seconds 10)))
+      awaitReaped (milliseconds 200)
+      -- If not by now, it may live on without its output; or it has ended, and the thread that reaps it is late.
+      gone <- withLock (programLock program) exited
+      when gone (awaitReaped (seconds 10))
       stage <- atomicRead ws WordStage
       code <- atomicRead ws WordCode
       late <- (>= programUntil program) <$> monotonicNow

@@ -219,11 +219,11 @@ reportDropped log' = do
   n <- atomicRead (logWords log') LogDropped
   -- The reporter and the closing thread may both come here.
   mine <- compareAndSet (logWords log') LogDropped n 0
-  why <- if mine then modifyRef (logRefused log') (Nothing,) else pure Nothing
-  case () of
-    _ | not mine -> reportDropped log'
-    _ | n == 0 -> pure ()
-    _ -> logTrouble log' ("access log: " ++ show n ++ (if n == 1 then " line was" else " lines were") ++ " dropped: " ++ logName log' ++ maybe " does not keep up" ((": " ++) . describeErrno) why)
+  if not mine
+    then reportDropped log'
+    else when (n > 0) $ do
+      why <- modifyRef (logRefused log') (Nothing,)
+      logTrouble log' ("access log: " ++ show n ++ (if n == 1 then " line was" else " lines were") ++ " dropped: " ++ logName log' ++ maybe " does not keep up" ((": " ++) . describeErrno) why)
 
 -- Count dropped lines, and have the first ones reported.
 countDropped :: AccessLog -> Int -> IO ()
