@@ -27,12 +27,12 @@ tests =
             let exact = max (toInteger (minBound :: Int)) . min (toInteger (maxBound :: Int))
                 agrees op onInteger = toInteger (nanosCount (op (nanos a) (nanos b))) === exact (onInteger (toInteger a) (toInteger b))
              in conjoin
-                  [ agrees (+) (+),
-                    agrees (-) (-),
-                    agrees (*) (*),
+                  [ agrees (<>) (+),
+                    agrees minusNanos (-),
+                    agrees (timesNanos . nanosCount) (*),
                     toInteger (nanosCount (seconds a)) === exact (toInteger a * 1000000000),
                     toInteger (nanosCount (elapsed (Deadline a) (Deadline b))) === exact (toInteger b - toInteger a),
-                    nanosCount (negate (nanos minBound)) === maxBound,
+                    nanosCount (mempty `minusNanos` nanos minBound) === maxBound,
                     after (nanos b) never === never
                   ],
           testCase "the clock does not go back" $ do

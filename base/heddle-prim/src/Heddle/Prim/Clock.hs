@@ -22,6 +22,8 @@ module Heddle.Prim.Clock
     microseconds,
     milliseconds,
     seconds,
+    minusNanos,
+    timesNanos,
 
     -- * Monotonic time
     Deadline (..),
@@ -42,26 +44,31 @@ where
 import Data.Int (Int32, Int64)
 import GHC.Exts (Int (I#), addIntC#, isTrue#, mulIntMayOflo#, subIntC#, (*#), (==#))
 
--- | A length of time in nanoseconds. Its arithmetic saturates.
+-- | A length of time in nanoseconds. 'mempty' is no time, and '<>' the sum, which saturates.
+--
+-- A number literal is not a duration: there is no 'Num' instance, so that a call written for a function that counts
+-- microseconds, such as @System.Timeout.timeout 1000000@, does not compile instead of meaning something else.
 newtype Nanos = Nanos {nanosCount :: Int}
   deriving stock (Eq, Ord)
   deriving newtype (Show)
 
-instance Num Nanos where
-  Nanos a + Nanos b = Nanos (plus a b)
-  {-# INLINE (+) #-}
-  Nanos a - Nanos b = Nanos (minus a b)
-  {-# INLINE (-) #-}
-  Nanos a * Nanos b = Nanos (times a b)
-  {-# INLINE (*) #-}
-  negate (Nanos a) = Nanos (minus 0 a)
-  abs a = if a < 0 then negate a else a
-  signum (Nanos a) = Nanos (signum a)
-  fromInteger n
-    | n > toInteger (maxBound :: Int) = Nanos maxBound
-    | n < toInteger (minBound :: Int) = Nanos minBound
-    | otherwise = Nanos (fromInteger n)
-  {-# INLINE fromInteger #-}
+instance Semigroup Nanos where
+  Nanos a <> Nanos b = Nanos (plus a b)
+  {-# INLINE (<>) #-}
+
+instance Monoid Nanos where
+  mempty = Nanos 0
+  {-# INLINE mempty #-}
+
+-- | The first duration less the second, negative when that is longer; saturates.
+minusNanos :: Nanos -> Nanos -> Nanos
+minusNanos (Nanos a) (Nanos b) = Nanos (minus a b)
+{-# INLINE minusNanos #-}
+
+-- | A duration this many times; saturates.
+timesNanos :: Int -> Nanos -> Nanos
+timesNanos n (Nanos a) = Nanos (times n a)
+{-# INLINE timesNanos #-}
 
 -- Saturating sum, difference and product.
 plus, minus, times :: Int -> Int -> Int
@@ -74,7 +81,10 @@ minus (I# a) (I# b) = case subIntC# a b of
 times (I# a) (I# b)
   | isTrue# (mulIntMayOflo# a b ==# 0#) = I# (a *# b)
   -- The primitive may report an overflow although the product fits.
-  | otherwise = nanosCount (fromInteger (toInteger (I# a) * toInteger (I# b)))
+  | otherwise = fromInteger (max (toInteger minInt) (min (toInteger maxInt) (toInteger (I# a) * toInteger (I# b))))
+  where
+    minInt = minBound :: Int
+    maxInt = maxBound :: Int
 {-# INLINE times #-}
 
 -- | This many nanoseconds.

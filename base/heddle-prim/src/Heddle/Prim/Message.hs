@@ -16,6 +16,7 @@ where
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (char7, stringUtf8, toLazyByteString)
 import Data.ByteString.Lazy (toStrict)
+import Heddle.Prim.Exception (catchSync)
 import System.IO (stderr)
 
 -- | Write a message and a newline to standard error, in UTF-8, without another thread's
@@ -23,7 +24,7 @@ import System.IO (stderr)
 --
 -- [Cost]: O(length); one system call.
 -- [Blocks]: holds an OS thread while standard error is a pipe that is full.
--- [Throws]: 'IOError' when standard error is closed or gone.
+-- [Throws]: nothing synchronous: a message that cannot be written is lost, and what it is about goes on.
 -- [Threads]: any.
 putErrorLine :: String -> IO ()
-putErrorLine message = B.hPut stderr (toStrict (toLazyByteString (stringUtf8 message <> char7 '\n')))
+putErrorLine message = B.hPut stderr (toStrict (toLazyByteString (stringUtf8 message <> char7 '\n'))) `catchSync` \_ -> pure ()

@@ -29,6 +29,8 @@ import Data.Word (Word8)
 -- An absent size, which is written as a dash, is 0.
 data Entry = Entry
   { entryPeer :: !ByteString,
+    -- | As it stands in the line, a dash for none.
+    entryUser :: !ByteString,
     entryTime :: !ByteString,
     entryRequest :: !ByteString,
     entryStatus :: !Int,
@@ -43,8 +45,9 @@ readEntry :: ByteString -> Either String Entry
 readEntry line = do
   if B.all printable line then Right () else Left "a byte outside printable ASCII"
   (peer, r1) <- word line
-  r2 <- expect "- - [" r1
-  let (time, r3) = C.break (== ']') r2
+  (user, r2) <- expect "- " r1 >>= word
+  r2' <- expect "[" r2
+  let (time, r3) = C.break (== ']') r2'
   if validTime time then Right () else Left ("the time " ++ show time)
   r4 <- expect "] \"" r3
   (request, r5) <- quoted r4
@@ -58,7 +61,7 @@ readEntry line = do
   if B.null r12 then Right () else Left ("words after the end: " ++ show r12)
   status' <- if B.length status == 3 then number status else Left ("the status " ++ show status)
   size' <- if size == "-" then Right 0 else number size
-  Right (Entry peer time request status' size' referer agent)
+  Right (Entry peer user time request status' size' referer agent)
   where
     printable b = b >= 0x20 && b < 0x7F
     word s = case C.break (== ' ') s of

@@ -26,7 +26,7 @@ module Heddle.Testkit.Scripted
 where
 
 import Control.Concurrent (forkIOWithUnmask, killThread)
-import Control.Exception (IOException, SomeException, bracket, finally, fromException, mask_, throwIO, try)
+import Control.Exception (IOException, SomeException, bracket, finally, fromException, mask_, throwIO, try, uninterruptibleMask_)
 import Control.Monad (forM_, void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -61,8 +61,9 @@ withScriptedAt address script body = do
             (s, _) <- accept listener
             withFdSocket s setCloseOnExecIfNeeded
             buffer <- newIORef B.empty
+            -- Closing takes locks of the event manager, and the end of the test would interrupt it.
             thread <- forkIOWithUnmask $ \unmask ->
-              (try (unmask (script i (Peer s buffer))) >>= either (note failures) pure) `finally` close s
+              (try (unmask (script i (Peer s buffer))) >>= either (note failures) pure) `finally` uninterruptibleMask_ (close s)
             modifyIORef' threads (thread :)
           acceptOn (i + 1)
     r <-
