@@ -39,12 +39,20 @@ void *heddle_regex_new(int dialect, int fold, const char *pattern, size_t len, c
     *error = strerror(ENOMEM);
     return NULL;
   }
+  // Which bytes a match can begin with: without this table the matcher is tried at every byte. regfree frees it.
+  re->fastmap = malloc(256);
+  if (!re->fastmap) {
+    free(re);
+    *error = strerror(ENOMEM);
+    return NULL;
+  }
   // The syntax is a variable of the whole process.
   pthread_mutex_lock(&lock);
   re_set_syntax(dialects[dialect].syntax | (fold ? RE_ICASE : 0));
   *error = re_compile_pattern(pattern, len, re);
   pthread_mutex_unlock(&lock);
   if (*error) {
+    free(re->fastmap);
     free(re);
     return NULL;
   }

@@ -53,7 +53,7 @@ import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Heddle.Bytes.Internal.Needle
 import Heddle.Bytes.Internal.Search
 import Heddle.Prim.Thread (yield)
-import Heddle.Prim.Unsafe (unsafePure)
+import Heddle.Prim.Unsafe (unsafeDupable)
 
 -- | The offset of a byte's first occurrence.
 --
@@ -280,9 +280,10 @@ chomp line
 newline :: Word8
 newline = 10
 
--- | The result of an action that only reads the string.
+-- | The result of an action that only reads the string. On several capabilities, 'Heddle.Prim.Unsafe.unsafePure' would walk the
+-- thread's stack at each call, which takes longer than finding a byte that is near; two threads may well do the same search.
 onBytes :: ByteString -> (Ptr Word8 -> Int -> IO a) -> a
-onBytes s kernel = unsafePure (unsafeUseAsCStringLen s (\(p, n) -> kernel (castPtr p) n))
+onBytes s kernel = unsafeDupable (unsafeUseAsCStringLen s (\(p, n) -> kernel (castPtr p) n))
 {-# INLINE onBytes #-}
 
 -- | Call the function with offset and size of each piece until one has a result.

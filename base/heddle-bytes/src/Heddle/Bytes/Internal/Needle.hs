@@ -58,7 +58,7 @@ import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekElemOff)
 import Heddle.Bytes.Internal.Search (Level, levelCode)
 import Heddle.Prim.Buffer (Buffer, bufferSize, newBuffer, withBuffer)
-import Heddle.Prim.Unsafe (unsafePure)
+import Heddle.Prim.Unsafe (unsafeDupable)
 
 -- | Whether the case of letters matters.
 data CaseRule
@@ -97,7 +97,7 @@ mostLiterals = 32
 --
 -- [Cost]: O(n); twice the literal and 100 bytes.
 newNeedleAt :: Level -> CaseRule -> ByteString -> Needle
-newNeedleAt level rule literal = unsafePure (ready level rule [literal])
+newNeedleAt level rule literal = unsafeDupable (ready level rule [literal])
 
 -- | Prepare several literals; 'Nothing' for none, or for more than 'mostLiterals'.
 --
@@ -105,7 +105,7 @@ newNeedleAt level rule literal = unsafePure (ready level rule [literal])
 newNeedlesAt :: Level -> CaseRule -> [ByteString] -> Maybe Needle
 newNeedlesAt level rule literals
   | null literals || length literals > mostLiterals = Nothing
-  | otherwise = Just (unsafePure (ready level rule literals))
+  | otherwise = Just (unsafeDupable (ready level rule literals))
 
 ready :: Level -> CaseRule -> [ByteString] -> IO Needle
 ready level rule literals = do
