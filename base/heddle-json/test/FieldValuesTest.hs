@@ -1,8 +1,11 @@
+{-# LANGUAGE UnboxedTuples #-}
+
 -- | The values of a record's fields.
 module FieldValuesTest (tests) where
 
-import Data.IORef
+import Data.Functor.Identity (Identity (..))
 import Heddle.Json.Internal.FieldValues
+import Heddle.Prim.Exception (Exception, throw, try)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
 
@@ -10,28 +13,38 @@ tests :: TestTree
 tests =
   testGroup
     "field values"
-    [ testCase "a type is forgotten and known again" $ do
-        unsafeThing (anything 'x') @?= 'x'
-        (unsafeThing (anything (succ :: Int -> Int)) :: Int -> Int) 4 @?= 5,
-      testCase "each entry has its own type" $ do
-        entries <- newFieldValues 3
-        putFieldValue entries 0 (anything 'x')
-        putFieldValue entries 2 (anything [1, 2 :: Int])
-        mapM (hasFieldValue entries) [0, 1, 2] >>= (@?= [True, False, True])
-        unsafeFieldValue entries 0 (pure '-') pure >>= (@?= 'x')
-        unsafeFieldValue entries 1 (pure '-') pure >>= (@?= '-')
-        unsafeFieldValue entries 2 (pure []) pure >>= (@?= [1, 2 :: Int]),
+    [ testCase "each entry has its own type" $ do
+        entries <- newEntries 3
+        putEntry entries 0 (thing 'x')
+        putEntry entries 1 (thing (succ :: Int -> Int))
+        putEntry entries 2 (thing [1, 2 :: Int])
+        values <- unsafeFieldValues entries
+        at values 0 @?= 'x'
+        (at values 1 :: Int -> Int) 4 @?= 5
+        at values 2 @?= [1, 2 :: Int],
       testCase "the last value counts, also one of another type" $ do
-        entries <- newFieldValues 1
-        putFieldValue entries 0 (anything 'x')
-        putFieldValue entries 0 (anything (7 :: Int))
-        unsafeFieldValue entries 0 (pure 0) pure >>= (@?= (7 :: Int)),
-      testCase "only one of the two ways is gone" $ do
-        entries <- newFieldValues 1
-        seen <- newIORef ""
-        let go = unsafeFieldValue entries 0 (modifyIORef seen ('e' :)) (\c -> modifyIORef seen (c :))
-        go
-        putFieldValue entries 0 (anything 'f')
-        go
-        readIORef seen >>= (@?= "fe")
+        entries <- newEntries 1
+        putEntry entries 0 (thing 'x')
+        putEntry entries 0 (thing (7 :: Int))
+        values <- unsafeFieldValues entries
+        at values 0 @?= (7 :: Int),
+      testCase "values are evaluated when they are put" $ do
+        entries <- newEntries 1
+        got <- try (putEntry entries 0 (thing (throw Late :: Int)))
+        either (\Late -> True) (const False) got @?= True,
+      testCase "an entry is present once it is set, and no other is" $ do
+        there <- newPresence 5
+        setPresent there 0
+        setPresent there 3
+        mapM (isPresent there) [0 .. 4] >>= (@?= [True, False, False, True, False])
     ]
+  where
+    thing x = runIdentity (anythings (Identity x))
+
+at :: FieldValues -> Int -> a
+at values i = case unsafeFieldValue values i of (# x #) -> x
+
+data Late = Late
+  deriving stock (Show)
+
+instance Exception Late

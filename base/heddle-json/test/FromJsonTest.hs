@@ -10,15 +10,19 @@ module FromJsonTest
   )
 where
 
+import Control.Monad (forM_)
 import Data.Aeson qualified as Aeson
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Lazy qualified as Lazy
-import Data.Int (Int8)
-import Data.List (permutations)
+import Data.Either (isLeft)
+import Data.Functor.Identity (Identity)
+import Data.Int (Int16, Int32, Int64, Int8)
+import Data.List (isInfixOf, permutations)
 import Data.List.NonEmpty (NonEmpty (..))
 import Data.Map.Strict (Map)
 import Data.Map.Strict qualified as Map
+import Data.Proxy (Proxy (..))
 import Data.Sequence (Seq)
 import Data.Sequence qualified as Seq
 import Data.Set (Set)
@@ -26,12 +30,14 @@ import Data.Set qualified as Set
 import Data.Text (Text)
 import Data.Text qualified as Text
 import Data.Text.Encoding qualified as Text
+import Data.Word (Word16, Word32, Word64, Word8)
 import GHC.Generics (Generic)
 import Heddle.Json.Decode
 import Heddle.Json.FromJson
 import Heddle.Json.Malformed
+import Numeric.Natural (Natural)
 import Test.Tasty (TestTree, adjustOption, testGroup)
-import Test.Tasty.HUnit (testCase, (@?=))
+import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
 import Test.Tasty.QuickCheck hiding (Failure, reason)
 
 tests :: TestTree
@@ -82,6 +88,18 @@ run policy d input = case decode defaultLimits {limitDuplicates = policy} d inpu
   Left e -> Left (malformedOffset e, malformedReason e)
   Right x -> Right x
 
+-- A number is a key only as it is written in JSON, without white space, also where escapes write that.
+spacedKeys :: forall k. (Ord k, Num k, Show k, FromKey k) => String -> Proxy k -> TestTree
+spacedKeys name _ = testCase name $ do
+  keyed ["12", "0"] @?= Right (Map.fromList [(12, True), (0, True)])
+  forM_ [" 1", "1 ", " 1 ", "\\t1", "1\\t", "\\n1", "1\\r", "\\u00201", "1\\u000a", "  1", " 0"] $ \key ->
+    case keyed ["7", key] of
+      Left (11, Refused why) -> assertBool why ("white space" `isInfixOf` why)
+      other -> assertFailure (show (key, other))
+  forM_ ["", " ", "1 2", "\\u00a01", "1\\u0000", "\\ufeff1"] $ \key -> assertBool (show key) (isLeft (keyed [key]))
+  where
+    keyed keys = run DuplicatesRefused fromJson (object ["\"" <> key <> "\":true" | key <- keys]) :: Either (Int, Reason) (Map k Bool)
+
 records :: [TestTree]
 records =
   [ testCase "every order" $
@@ -130,6 +148,23 @@ records =
       let odd' = record ((,,) <$> required "a\"b\\" int <*> required "\n" int <*> required "" int)
       run DuplicatesRefused odd' "{\"a\\\"b\\\\\":1,\"\\n\":2,\"\":3}" @?= Right (1, 2, 3)
       run DuplicatesRefused odd' "{\"\":3,\"\\u000a\":2,\"\\u0061\\\"b\\\\\":1}" @?= Right (1, 2, 3),
+    testGroup
+      "spacesAroundANumberKeyWereSkipped"
+      [ spacedKeys "Int" (Proxy :: Proxy Int),
+        spacedKeys "Int8" (Proxy :: Proxy Int8),
+        spacedKeys "Int16" (Proxy :: Proxy Int16),
+        spacedKeys "Int32" (Proxy :: Proxy Int32),
+        spacedKeys "Int64" (Proxy :: Proxy Int64),
+        spacedKeys "Word" (Proxy :: Proxy Word),
+        spacedKeys "Word8" (Proxy :: Proxy Word8),
+        spacedKeys "Word16" (Proxy :: Proxy Word16),
+        spacedKeys "Word32" (Proxy :: Proxy Word32),
+        spacedKeys "Word64" (Proxy :: Proxy Word64),
+        spacedKeys "Integer" (Proxy :: Proxy Integer),
+        spacedKeys "Natural" (Proxy :: Proxy Natural),
+        spacedKeys "Double" (Proxy :: Proxy Double),
+        spacedKeys "Identity Int" (Proxy :: Proxy (Identity Int))
+      ],
     testCase "nothing known" $ do
       run DuplicatesRefused (record (pure 'x')) "{\"a\":1}" @?= Right 'x'
       run DuplicatesRefused (record (pure 'x')) "{}" @?= Right 'x'

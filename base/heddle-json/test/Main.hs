@@ -4,7 +4,6 @@ module Main
   )
 where
 
-import AddrStateWithTest qualified
 import CheckTest qualified
 import ExamplesTest qualified
 import FieldValuesTest qualified
@@ -42,6 +41,5 @@ main =
         JsonOracleTest.tests,
         RoundTripTest.tests,
         FieldValuesTest.tests,
-        AddrStateWithTest.tests,
         ExamplesTest.tests
       ]

@@ -46,7 +46,6 @@ module Heddle.Json.Encode
   )
 where
 
-import Control.Monad (void)
 import Data.Functor.Const (Const (..))
 import Data.Functor.Identity (Identity (..))
 import Data.Int (Int16, Int32, Int64, Int8)
@@ -73,22 +72,18 @@ import Data.Tree (Tree (..))
 import Data.Version (Version, showVersion)
 import Data.Void (Void, absurd)
 import Data.Word (Word16, Word32, Word64, Word8)
-import Foreign.Ptr (plusPtr)
-import Foreign.Storable (poke)
 import GHC.Generics
 import GHC.TypeLits (KnownSymbol)
-import Heddle.Bytes.Decimal (maxDecimalLength, pokeDecimal)
-import Heddle.Bytes.Double (maxDoubleLength, pokeDouble)
 import Heddle.Bytes.Put.Sink (Put, Sink, withSinkPolicy)
 import Heddle.Bytes.Utf8 (Utf8)
 import Heddle.Bytes.Utf8 qualified as Utf8 (toByteString)
 import Heddle.Json.Build
 import Heddle.Json.Internal.Build hiding (First, nameText)
 import Heddle.Json.Internal.Build qualified as Build (Before (First))
-import Heddle.Json.Internal.Escape (putChars)
 import Heddle.Json.Internal.Generic
+import Heddle.Json.Internal.ToKey (ToKey (..))
 import Heddle.Json.Options (NonFinite (..), Options, defaultOptions)
-import Heddle.Prim.AddrState (AddrState, At (..), addrState, runAddrState)
+import Heddle.Prim.AddrState (AddrState, addrState, runAddrState)
 import Numeric.Natural (Natural)
 
 -- | Types that have a JSON form.
@@ -101,8 +96,12 @@ class ToJson a where
 
   -- | The form of a list: an array, except for characters.
   toJsonList :: [a] -> Build 'One Mixed
-  toJsonList = mixed . arrayOf toJson
-  {-# INLINE toJsonList #-}
+  toJsonList = listOf toJson
+
+-- Compiled once, not where it is used: derived instances are compiled in a fraction of the time.
+listOf :: (a -> Build 'One Mixed) -> [a] -> Build 'One Mixed
+listOf form xs = mixed (arrayOf form xs)
+{-# NOINLINE listOf #-}
 
 -- | A value's form with its type as its kind, as one value or one of many: @array (foldMap json xs)@.
 --
@@ -139,10 +138,10 @@ steps' (Build f) = f
 -- Law (@aeson@): the bytes are those of aeson's @genericToEncoding@ with the same options,
 -- except for floating point numbers, which are written differently: finite ones in the shortest form, infinities as
 -- 'NonFinite' says (aeson writes @"+inf"@ and @"-inf"@).
-genericToJson :: (Generic a, GenericJson (Rep a)) => Options -> a -> Build 'One Mixed
+genericToJson :: forall a. (Generic a, GenericJson (Rep a)) => Options -> a -> Build 'One Mixed
 genericToJson options = \x -> Build (\before -> addrState (\sink p -> runAddrState (runData plan (from x) before) sink p))
   where
-    plan = planData options
+    plan = planData @(Rep a) options
 {-# INLINE genericToJson #-}
 
 {- HLINT ignore "Eta reduce" -}
@@ -152,30 +151,32 @@ genericToJson options = \x -> Build (\before -> addrState (\sink p -> runAddrSta
 -- | 'Generic' representations of types that have a form.
 class PlanData f => GenericJson (f :: Type -> Type) where
   -- | Write a value by its plan.
-  runData :: DataPlan f -> f p -> Steps
+  runData :: DataPlan -> f p -> Steps
 
-instance RunSum f => GenericJson (D1 m f) where
-  runData (DataPlan plan) (M1 x) before = runSum plan x before
+instance (PlanSum f, RunSum f) => GenericJson (D1 m f) where
+  runData plan (M1 x) before = runSum plan 0 x before
   {-# INLINE runData #-}
 
 class PlanSum f => RunSum (f :: Type -> Type) where
-  runSum :: SumPlan f -> f p -> Steps
+  -- Write a value by the plans of its type. The number is that of the first constructor.
+  runSum :: DataPlan -> Int -> f p -> Steps
 
 instance RunSum V1 where
-  runSum _ x _ = case x of {}
+  runSum _ _ x _ = case x of {}
 
 instance (RunSum f, RunSum g) => RunSum (f :+: g) where
-  runSum (OneOf f g) s before = case s of
-    L1 x -> runSum f x before
-    R1 x -> runSum g x before
+  runSum plan i s before = case s of
+    L1 x -> runSum plan i x before
+    R1 x -> runSum plan (i + constructors @f) x before
   {-# INLINE runSum #-}
 
 instance (Constructor c, RunFields f) => RunSum (C1 c f) where
-  runSum (ConPlan opening start fields closing) (M1 x) before = do
-    putFixed opening before
-    _ <- runFields fields 0 x start
-    putFixed closing Build.First
-    pure Next
+  runSum plan i (M1 x) before = case conPlan plan i of
+    ConPlan opening start fields closing -> do
+      putFixed opening before
+      _ <- runFields fields 0 x start
+      putFixed closing Build.First
+      pure Next
   {-# INLINE runSum #-}
 
 class PlanFields f => RunFields (f :: Type -> Type) where
@@ -196,28 +197,43 @@ instance ToJson a => RunFields (S1 ('MetaSel 'Nothing u s l) (K1 i a)) where
 
 instance (KnownSymbol n, ToJson a) => RunFields (S1 ('MetaSel ('Just n) u s l) (K1 i a)) where
   runFields plan i (M1 (K1 x)) before = do
-    putFixed (fieldKey plan i) before
+    putKey plan i before
     _ <- steps' (toJson x) Build.First
     pure Next
   {-# INLINE runFields #-}
 
 -- Incoherent: for a type variable GHC takes the other instance, which omits nothing, as aeson does.
 instance {-# INCOHERENT #-} (KnownSymbol n, ToJson a) => RunFields (S1 ('MetaSel ('Just n) u s l) (K1 i (Maybe a))) where
-  runFields plan@(FieldsPlan omit _) i (M1 (K1 x)) before
-    | omit, Nothing <- x = pure before
-    | otherwise = do
-      putFixed (fieldKey plan i) before
-      _ <- steps' (toJson x) Build.First
-      pure Next
+  runFields plan i (M1 (K1 x)) before = putMaybe plan i (\y -> steps' (toJson y)) x before
   {-# INLINE runFields #-}
+
+-- The next two are not inlined: every field of a program would take their code.
+putKey :: FieldsPlan -> Int -> Before -> AddrState Sink ()
+putKey plan i before = putFixed (fieldKey plan i) before
+{-# NOINLINE putKey #-}
+
+putMaybe :: FieldsPlan -> Int -> (a -> Steps) -> Maybe a -> Steps
+putMaybe plan@(FieldsPlan omit _) i value x before = case x of
+  Nothing
+    | omit -> pure before
+    | otherwise -> putKey plan i before *> steps' (null_ :: Build 'One ()) Build.First
+  Just y -> do
+    putKey plan i before
+    _ <- value y Build.First
+    pure Next
+{-# NOINLINE putMaybe #-}
 
 instance ToJson Bool where
   toJson = mixed . bool
   {-# INLINE toJson #-}
+  toJsonList = mixed . arrayOf bool
+  {-# NOINLINE toJsonList #-}
 
 instance ToJson Int where
   toJson = mixed . int
   {-# INLINE toJson #-}
+  toJsonList = mixed . arrayOf int
+  {-# NOINLINE toJsonList #-}
 
 instance ToJson Int8 where
   toJson = mixed . int
@@ -234,10 +250,14 @@ instance ToJson Int32 where
 instance ToJson Int64 where
   toJson = mixed . int
   {-# INLINE toJson #-}
+  toJsonList = mixed . arrayOf int
+  {-# NOINLINE toJsonList #-}
 
 instance ToJson Word where
   toJson = mixed . int
   {-# INLINE toJson #-}
+  toJsonList = mixed . arrayOf int
+  {-# NOINLINE toJsonList #-}
 
 instance ToJson Word8 where
   toJson = mixed . int
@@ -258,6 +278,8 @@ instance ToJson Word64 where
 instance ToJson Integer where
   toJson = mixed . int
   {-# INLINE toJson #-}
+  toJsonList = mixed . arrayOf int
+  {-# NOINLINE toJsonList #-}
 
 instance ToJson Natural where
   toJson = mixed . int
@@ -266,6 +288,8 @@ instance ToJson Natural where
 instance ToJson Double where
   toJson = mixed . double
   {-# INLINE toJson #-}
+  toJsonList = mixed . arrayOf double
+  {-# NOINLINE toJsonList #-}
 
 instance ToJson Float where
   toJson = mixed . float
@@ -278,6 +302,8 @@ instance ToJson a => ToJson (Ratio a) where
 instance ToJson Text where
   toJson = mixed . text
   {-# INLINE toJson #-}
+  toJsonList = mixed . arrayOf text
+  {-# NOINLINE toJsonList #-}
 
 instance ToJson Utf8 where
   toJson = mixed . utf8 . Utf8.toByteString
@@ -321,15 +347,12 @@ instance ToJson a => ToJson [a] where
 
 instance ToJson a => ToJson (NonEmpty a) where
   toJson (x :| xs) = mixed (arrayOf toJson (x : xs))
-  {-# INLINE toJson #-}
 
 instance ToJson a => ToJson (Seq a) where
   toJson = mixed . array . foldMap json
-  {-# INLINE toJson #-}
 
 instance ToJson a => ToJson (Set a) where
   toJson = mixed . array . foldMap json
-  {-# INLINE toJson #-}
 
 instance ToJson IntSet where
   toJson = mixed . arrayOf int . IntSet.toAscList
@@ -354,14 +377,20 @@ instance (ToJson a, ToJson b) => ToJson (Either a b) where
 instance (ToJson a, ToJson b) => ToJson (a, b) where
   toJson (a, b) = mixed . array $ part a <> part b
   {-# INLINE toJson #-}
+  toJsonList = mixed . arrayOf toJson
+  {-# INLINE toJsonList #-}
 
 instance (ToJson a, ToJson b, ToJson c) => ToJson (a, b, c) where
   toJson (a, b, c) = mixed . array $ part a <> part b <> part c
   {-# INLINE toJson #-}
+  toJsonList = mixed . arrayOf toJson
+  {-# INLINE toJsonList #-}
 
 instance (ToJson a, ToJson b, ToJson c, ToJson d) => ToJson (a, b, c, d) where
   toJson (a, b, c, d) = mixed . array $ part a <> part b <> part c <> part d
   {-# INLINE toJson #-}
+  toJsonList = mixed . arrayOf toJson
+  {-# INLINE toJsonList #-}
 
 instance (ToJson a, ToJson b, ToJson c, ToJson d, ToJson e) => ToJson (a, b, c, d, e) where
   toJson (a, b, c, d, e) = mixed . array $ part a <> part b <> part c <> part d <> part e
@@ -418,6 +447,8 @@ instance ToJson a => ToJson (Last a) where
 instance (ToKey k, ToJson a) => ToJson (Map k a) where
   toJson = mixed . mapObject . Map.toAscList
   {-# INLINE toJson #-}
+  toJsonList = mixed . arrayOf toJson
+  {-# INLINE toJsonList #-}
 
 -- | An array of pairs, as in aeson.
 instance ToJson a => ToJson (IntMap a) where
@@ -430,88 +461,3 @@ instance ToJson a => ToJson (IntMap a) where
 mapObject :: (ToKey k, ToJson a) => [(k, a)] -> Build c Obj
 mapObject = object . foldMap (\(k, a) -> toKey k <:> toJson a)
 {-# INLINE mapObject #-}
-
--- | Types that can be keys of objects.
-class ToKey a where
-  -- | The key.
-  toKey :: a -> Name
-
-instance ToKey Text where
-  toKey = nameText
-  {-# INLINE toKey #-}
-
-instance ToKey Lazy.Text where
-  toKey t = WrittenName (void (steps' (lazyText t :: Build 'One Lazy.Text) Build.First))
-
-instance ToKey [Char] where
-  toKey = WrittenName . putChars
-  {-# INLINE toKey #-}
-
-instance ToKey Int where
-  toKey = numberKey
-  {-# INLINE toKey #-}
-
-instance ToKey Int8 where
-  toKey = numberKey . fromIntegral
-
-instance ToKey Int16 where
-  toKey = numberKey . fromIntegral
-
-instance ToKey Int32 where
-  toKey = numberKey . fromIntegral
-
-instance ToKey Int64 where
-  toKey = numberKey . fromIntegral
-
-instance ToKey Word8 where
-  toKey = numberKey . fromIntegral
-
-instance ToKey Word16 where
-  toKey = numberKey . fromIntegral
-
-instance ToKey Word32 where
-  toKey = numberKey . fromIntegral
-
-instance ToKey Word where
-  toKey = toKey . toInteger
-
-instance ToKey Word64 where
-  toKey = toKey . toInteger
-
-instance ToKey Natural where
-  toKey = toKey . toInteger
-
-instance ToKey Integer where
-  toKey = WrittenName . putChars . show
-
--- | Infinities and NaN are the keys @Infinity@, @-Infinity@ and @NaN@.
-instance ToKey Double where
-  toKey x = WrittenName . addrState $ \sink p0 -> do
-    p <- room sink (2 + maxDoubleLength) p0
-    poke p 0x22
-    end <- pokeDouble (p `plusPtr` 1) x
-    poke end 0x22
-    pure (At (end `plusPtr` 1) ())
-
-instance ToKey Bool where
-  toKey b = if b then "true" else "false"
-
--- | The character alone.
-instance ToKey Char where
-  toKey = WrittenName . putChars . pure
-
-instance ToKey a => ToKey (Identity a) where
-  toKey (Identity x) = toKey x
-
--- | A number in quotes.
-numberKey :: Int -> Name
-numberKey n = WrittenName (numbered n)
-{-# INLINE numberKey #-}
-
-numbered :: Int -> AddrState Sink ()
-numbered n = addrState $ \sink p0 -> do
-  p <- room sink (2 + maxDecimalLength) p0
-  poke p 0x22
-  end <- pokeDecimal (p `plusPtr` 1) n
-  poke end 0x22
-  pure (At (end `plusPtr` 1) ())

@@ -75,8 +75,17 @@ defaultLimits =
     }
 
 -- | How a data type becomes JSON. A record is an object. A constructor with several unnamed fields is an array, one
--- with a single field is that field, one without fields is @[]@, as in aeson. Encoding and decoding with the same
--- options are inverse, except for infinities and NaN under 'NonFiniteNull'.
+-- with a single field is that field, one without fields is @[]@, as in aeson. Decoding what has been encoded with the
+-- same options gives the same value, but for
+--
+-- * infinities and NaN under 'NonFiniteNull', which become @null@;
+-- * 'Maybe' of a type that itself writes @null@, such as @Maybe (Maybe a)@: @Just Nothing@ is @null@, too, and is read as
+--   'Nothing';
+-- * halves of surrogate pairs in a 'String', which become U+FFFD;
+-- * constructors that 'Untagged' cannot tell apart: the first that fits is read.
+--
+-- A field with the key that 'TaggedObject' has for the tag gives the object this key twice, which other readers may refuse
+-- or take otherwise (RFC 8259, section 4): 'optionField' can give it another.
 data Options = Options
   { -- | From a field's name to a key.
     optionField :: String -> String,

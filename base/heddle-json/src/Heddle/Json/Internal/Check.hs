@@ -51,7 +51,7 @@ data Shape
   = -- | One value.
     OneValue
   | -- | Any number of values, one after the other. White space between them is needed only where two could not be told
-    -- apart: after a number, and after @true@, @false@ and @null@.
+    -- apart: between two that are numbers, @true@, @false@ or @null@.
     ManyValues
   | -- | As 'ManyValues'; 'Begins' and 'Ends' announce each value.
     Values

@@ -2,10 +2,10 @@
 {-# LANGUAGE DataKinds #-}
 {-# LANGUAGE FlexibleContexts #-}
 {-# LANGUAGE FlexibleInstances #-}
+{-# LANGUAGE KindSignatures #-}
 {-# LANGUAGE OverloadedStrings #-}
 {-# LANGUAGE ScopedTypeVariables #-}
 {-# LANGUAGE TypeApplications #-}
-{-# LANGUAGE TypeFamilies #-}
 {-# LANGUAGE TypeOperators #-}
 
 -- |
@@ -13,18 +13,20 @@
 -- Description : The constant parts of derived encodings
 -- Stability   : internal; exempt from the version policy
 --
--- A plan holds all constant bytes of a type (brackets, tags, escaped keys) in the shape of the type.
--- It depends on the type's names and on 'Options', not on the instances of its fields' types, so it
--- is made once for an instance even if the instance has parameters.
+-- A plan holds all constant bytes of a type (brackets, tags, escaped keys), by the numbers of its constructors and
+-- fields. It depends on the type's names and on 'Options', not on the instances of its fields' types, so it is made
+-- once for an instance even if the instance has parameters. Its own type has no parameters: with those of the
+-- description, most of the time in which an instance is compiled went into their coercions.
 --
 -- Cost: made once; then a load or two for each field.
 -- Owner: a value.
 module Heddle.Json.Internal.Generic
   ( -- * Plans
     PlanData (..),
-    DataPlan (..),
+    DataPlan,
     PlanSum (..),
-    SumPlan (..),
+    ConPlan (..),
+    conPlan,
     PlanFields (..),
     FieldsPlan (..),
     fieldKey,
@@ -46,18 +48,26 @@ import Heddle.Json.Options
 quoted :: String -> ByteString
 quoted = toByteString . putting . putChars
 
+-- | The constructors' plans by their numbers.
+newtype DataPlan = DataPlan (SmallArray ConPlan)
+
+-- | A constructor's opening bytes, whether its first field needs a comma, its fields, the closing bytes.
+data ConPlan = ConPlan !Fixed !Before !FieldsPlan !Fixed
+
+-- | The plan of the constructor with this number.
+conPlan :: DataPlan -> Int -> ConPlan
+conPlan (DataPlan constructors') = indexSmallArray constructors'
+{-# INLINE conPlan #-}
+
 -- | Types that have a plan.
 class PlanData (f :: Type -> Type) where
-  -- | The plan of a whole type.
-  data DataPlan f
-
   -- | Compute the plan.
-  planData :: Options -> DataPlan f
+  planData :: Options -> DataPlan
 
 instance PlanSum f => PlanData (D1 m f) where
-  newtype DataPlan (D1 m f) = DataPlan (SumPlan f)
-  planData options = DataPlan (planSum options style)
+  planData options = DataPlan (foldr seq (smallArrayFromList plans) plans)
     where
+      plans = planSum @f options style []
       style
         | constructors @f == 1 = Alone
         | optionEnumerations options && enumeration @f = Names
@@ -74,11 +84,8 @@ data Style
 
 -- | Sums of constructors that have a plan.
 class PlanSum (f :: Type -> Type) where
-  -- | The constructors' plans, in the shape of the type.
-  data SumPlan f
-
-  -- | Compute the plan.
-  planSum :: Options -> Style -> SumPlan f
+  -- | Put the constructors' plans before others.
+  planSum :: Options -> Style -> [ConPlan] -> [ConPlan]
 
   -- | The number of constructors.
   constructors :: Int
@@ -87,36 +94,35 @@ class PlanSum (f :: Type -> Type) where
   enumeration :: Bool
 
 instance PlanSum V1 where
-  data SumPlan V1 = NoPlan
-  planSum _ _ = NoPlan
+  planSum _ _ = id
   constructors = 0
   enumeration = False
 
 instance (PlanSum f, PlanSum g) => PlanSum (f :+: g) where
-  data SumPlan (f :+: g) = OneOf !(SumPlan f) !(SumPlan g)
-  planSum options style = OneOf (planSum options style) (planSum options style)
+  planSum options style = planSum @f options style . planSum @g options style
   constructors = constructors @f + constructors @g
+  {-# INLINE constructors #-}
   enumeration = enumeration @f && enumeration @g
 
 instance (Constructor c, PlanFields f) => PlanSum (C1 c f) where
-  -- The opening bytes, whether the first field needs a comma, the fields, the closing bytes.
-  data SumPlan (C1 c f) = ConPlan !Fixed !Before !FieldsPlan !Fixed
   constructors = 1
+  {-# INLINE constructors #-}
   enumeration = fieldCount @f == 0
-  planSum options style = case style of
-    Alone -> inside "" ""
-    Names -> con tag First ""
-    Tagged sums -> case sums of
-      TaggedObject tagKey contentsKey
-        | fieldCount @f == 0 -> con ("{" <> quoted tagKey <> ":" <> tag) First "}"
-        | record -> con ("{" <> quoted tagKey <> ":" <> tag) Next "}"
-        | otherwise -> inside ("{" <> quoted tagKey <> ":" <> tag <> "," <> quoted contentsKey <> ":") "}"
-      SingleKey -> inside ("{" <> tag <> ":") "}"
-      TwoElements -> inside ("[" <> tag <> ",") "]"
-      Untagged
-        | fieldCount @f == 0 -> con tag First ""
-        | otherwise -> inside "" ""
+  planSum options style rest = planned : rest
     where
+      planned = case style of
+        Alone -> inside "" ""
+        Names -> con tag First ""
+        Tagged sums -> case sums of
+          TaggedObject tagKey contentsKey
+            | fieldCount @f == 0 -> con ("{" <> quoted tagKey <> ":" <> tag) First "}"
+            | record -> con ("{" <> quoted tagKey <> ":" <> tag) Next "}"
+            | otherwise -> inside ("{" <> quoted tagKey <> ":" <> tag <> "," <> quoted contentsKey <> ":") "}"
+          SingleKey -> inside ("{" <> tag <> ":") "}"
+          TwoElements -> inside ("[" <> tag <> ",") "]"
+          Untagged
+            | fieldCount @f == 0 -> con tag First ""
+            | otherwise -> inside "" ""
       record = conIsRecord (ConProxy :: ConProxy c f ())
       tag = quoted (optionConstructor options (conName (ConProxy :: ConProxy c f ())))
       con opening before closing = ConPlan (fixed opening) before (planFields options (fieldNames @f)) (fixed closing)

@@ -83,7 +83,7 @@ instance FromKey Bool where
     | t == Text.pack "false" = Right False
     | otherwise = Left "expected the key true or false"
 
--- Integers are written as in JSON.
+-- Integers are written as in JSON, without white space.
 instance FromKey Int where fromKey = numberKey int
 
 instance FromKey Int8 where fromKey = numberKey int8
@@ -108,7 +108,7 @@ instance FromKey Integer where fromKey = numberKey integer
 
 instance FromKey Natural where fromKey = numberKey natural
 
--- | A number, @NaN@, @Infinity@ or @-Infinity@.
+-- | A number without white space, @NaN@, @Infinity@ or @-Infinity@.
 instance FromKey Double where
   fromKey key = maybe (numberKey double key) Right (lookup key names)
     where
@@ -118,8 +118,13 @@ instance FromKey a => FromKey (Identity a) where fromKey = fmap Identity . fromK
 
 numberKey :: Decoder a -> Text -> Either String a
 numberKey d key = case runPure (levelCode level) defaultLimits d (Utf8.encode key) of
-  Right x -> Right x
-  Left malformed -> Left ("the key " <> show key <> ": " <> showReason (malformedReason malformed))
+  Right x
+    -- The decoder of a whole text skips it around the value, and two keys must not be one number by that.
+    | Text.any (`elem` [' ', '\t', '\n', '\r']) key -> refused "expected no white space"
+    | otherwise -> Right x
+  Left malformed -> refused (showReason (malformedReason malformed))
+  where
+    refused why = Left ("the key " <> show key <> ": " <> why)
 
 -- | Fold over the members with an action that gets the key's address, the key and the value.
 membersFrom :: state -> (Env -> Ptr Word8 -> Text -> a -> state -> IO state) -> Decoder a -> Env -> Ptr Word8 -> IO (At state)
@@ -298,7 +303,7 @@ oneOf choices = decoder $ \env p -> do
   where
     !names = newKeys (map fst choices)
     !values = arrayFromListN (length choices) (map snd choices)
-{-# INLINE oneOf #-}
+{-# NOINLINE oneOf #-}
 
 -- | An object with a key whose value selects the decoder for the whole object, that key included.
 -- Only the selected decoder can find the key duplicated, if it also asks for it by
@@ -318,7 +323,7 @@ tagged tag choices = decoder $ \env p -> do
     !tags = newKeys [tag]
     !names = newKeys (map fst choices)
     !decoders = arrayFromListN (length choices) (map snd choices)
-{-# INLINE tagged #-}
+{-# NOINLINE tagged #-}
 
 -- The number of the decoder that an object's tag names. If the last of equal keys counts, it looks at all keys.
 tagFrom :: Keys -> Text -> Keys -> [Key] -> Env -> Ptr Word8 -> IO (At Int)
@@ -373,7 +378,7 @@ singleKey choices = decoder $ \env p -> do
   where
     !names = newKeys (map fst choices)
     !decoders = arrayFromListN (length choices) (map snd choices)
-{-# INLINE singleKey #-}
+{-# NOINLINE singleKey #-}
 
 -- | An array of two elements. The first, a string, selects the decoder of the second.
 --
@@ -397,4 +402,4 @@ twoElements choices = decoder $ \env p -> do
     !names = newKeys (map fst choices)
     !decoders = arrayFromListN (length choices) (map snd choices)
     two = "expected an array of two elements"
-{-# INLINE twoElements #-}
+{-# NOINLINE twoElements #-}
