@@ -20,6 +20,7 @@ tests =
     [ testCase "killing the caller ends every task first" killed,
       testCase "a time-out ends tasks that park" parked,
       testCase "a value whose evaluation was interrupted is evaluated anew" restarted,
+      testCase "interruptedBetweenTheCountOfAForkAndItsPush" interruptedForks,
       testCase "inside mask, and inside uninterruptibleMask" masked,
       testCase "killing at any moment, 3,000 times" anyMoment,
       testCase "a nested run inside a cancelled one" nestedCancelled,
@@ -106,6 +107,22 @@ collatz = go 0
   where
     go !acc 1 = acc
     go acc n = go (acc + 1) (if even n then n `quot` 2 else 3 * n + 1)
+
+-- | Tasks that do little but fork, so that an interrupt often finds the worker in a fork. One that is counted and
+-- not pushed never ends, and no exception frees the caller, which waits for the end.
+interruptedForks :: IO ()
+interruptedForks = do
+  done <- newEmptyMVar
+  _ <- forkIO $ do
+    forM_ [1 .. 200 :: Int] $ \i -> do
+      wait <- generate (chooseInt (100, 2000))
+      timeout wait (runParIO (if even i then forM_ [1 .. 1000000 :: Int] (\_ -> fork (pure ())) else deep 1000000))
+    putMVar done ()
+  ended <- timeout 60000000 (takeMVar done)
+  ended @?= Just ()
+  where
+    deep :: Int -> ParIO ()
+    deep n = unless (n == 0) (spawn (pure ()) >>= get >> fork (deep (n - 1)))
 
 masked :: IO ()
 masked = do

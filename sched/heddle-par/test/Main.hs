@@ -4,6 +4,7 @@ module Main (main) where
 import BlockTest qualified
 import CancelTest qualified
 import ExceptionTest qualified
+import GrowthTest qualified
 import OriginTest qualified
 import ParTest qualified
 import SemaphoreTest qualified
@@ -24,5 +25,6 @@ main = do
         CancelTest.tests,
         BlockTest.tests,
         SemaphoreTest.tests,
-        StrategiesTest.tests
+        StrategiesTest.tests,
+        GrowthTest.tests
       ]

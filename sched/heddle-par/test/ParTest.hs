@@ -4,7 +4,6 @@ module ParTest (tests) where
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar)
 import Control.Exception (evaluate, try)
 import Control.Monad (forM, forM_, replicateM)
-import Control.Monad.Par.Class qualified as Class
 import Heddle.Par
 import Heddle.Par.IO qualified as ParIO
 import Heddle.Par.MonadPar qualified as MonadPar
@@ -29,7 +28,6 @@ tests =
       testCase "100 threads run at once" manyCallers,
       testCase "parMapReduce covers every range" ranges,
       testCase "leftmost does not begin what it does not need" leftmostLazy,
-      testCase "programs for abstract-par's classes" abstractPar,
       testCase "programs for monad-par" monadPar
     ]
 
@@ -126,17 +124,6 @@ leftmostLazy :: IO ()
 leftmostLazy = runPar (leftmost (map found [0 ..])) @?= Just (3 :: Int)
   where
     found i = Closed (pure (if i < 3 then Nothing else Just i))
-
-abstractPar :: IO ()
-abstractPar = runPar (classFib 15) @?= 987
-  where
-    classFib :: Class.ParFuture v m => Int -> m Int
-    classFib n
-      | n < 2 = pure 1
-      | otherwise = do
-        a <- Class.spawn (classFib (n - 1))
-        b <- classFib (n - 2)
-        (+ b) <$> Class.get a
 
 monadPar :: IO ()
 monadPar = do

@@ -219,6 +219,17 @@ int heddle_find_local(int64_t seconds, int64_t *fields)
   return 1;
 }
 
+// The name of the user's zone at a time, which strftime(3) writes, and whether it is summer there; the name's length.
+size_t heddle_find_zone_name(int64_t seconds, char *out, size_t cap, int *summer)
+{
+  struct tm tm;
+  time_t t = (time_t)seconds;
+  if (!localtime_r(&t, &tm))
+    return 0;
+  *summer = tm.tm_isdst > 0;
+  return strftime(out, cap, "%Z", &tm);
+}
+
 // Local calendar fields to seconds; 0 when there is no such time. Summer time: 1, 0 or -1 for whichever
 // is right; on return, what it was.
 int heddle_find_mktime(int64_t year, int64_t month, int64_t day, int64_t hour, int64_t minute, int64_t second, int *summer, int64_t *out)
@@ -470,7 +481,7 @@ int64_t heddle_find_argument_room(void)
 // A name as -ls shows it, whatever the locale. Needs room for 4 * len + 1; the length.
 int64_t heddle_find_escape(const uint8_t *s, int64_t len, uint8_t *out)
 {
-  static const char from[] = "\a\b\f\n\r\t\v \"\\", to[] = "abfnrtv \"\\";
+  static const char from[] = "\b\f\n\r\t \"\\", to[] = "bfnrt \"\\";
   uint8_t *p = out;
   for (int64_t i = 0; i < len; i++) {
     const char *found = s[i] ? strchr(from, s[i]) : NULL;

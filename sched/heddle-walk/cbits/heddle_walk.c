@@ -359,8 +359,8 @@ int64_t heddle_walk_status(struct heddle_cursor *c) {
   int64_t r = heddle_walk_stat(c->directory, c->tail, c->follow, &c->status);
   int state = 1;
   if (c->follow && (r == -ENOENT || r == -ENOTDIR)) {
+    state = r == -ENOENT ? 2 : 3;
     r = heddle_walk_stat(c->directory, c->tail, 0, &c->status);
-    state = 2;
   }
   c->state = r < 0 ? (int32_t)r : state;
   if (r == 0) c->kind = IFTODT((mode_t)c->status.mode);

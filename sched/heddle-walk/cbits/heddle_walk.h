@@ -32,7 +32,7 @@ struct heddle_cursor {
   int32_t depth;         /*  44 */
   int32_t kind;          /*  48 DT_*, DT_UNKNOWN while not known */
   int32_t state;         /*  52 of status: 0 not asked, 1 known, 2 known of a link that
-                                leads nowhere, -errno */
+                                leads nowhere, 3 of one that leads through a file, -errno */
   int32_t follow;        /*  56 does status follow a link? */
   int32_t unused;        /*  60 */
   /* The path buffer: the prefix, with its slash, then what path() put there. */

@@ -173,6 +173,6 @@ newtype Closed a = Closed (forall s. Par s a)
 -- computation that has one, unless one further left fails: then the search fails with it. The
 -- computations to the right are cancelled.
 --
--- [Cost]: a scope (64 bytes a capability, and 400) for each.
+-- [Cost]: a scope (64 bytes a capability, and 800) for each.
 leftmost :: [Closed (Maybe a)] -> Par s (Maybe a)
 leftmost branches = leftmostOf ClosedScope [p | Closed p <- branches]

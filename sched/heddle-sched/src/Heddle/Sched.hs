@@ -96,6 +96,9 @@ module Heddle.Sched
     nextOldest,
     finishPrivately,
     absorbing,
+
+    -- * Costs
+    stepsTaken,
   )
 where
 
@@ -104,6 +107,7 @@ import Heddle.Sched.Pool (finishPrivately, next, nextOldest, pause, start)
 import Heddle.Sched.Run
 import Heddle.Sched.RunQueue
 import Heddle.Sched.Scope (Outcome (..), handleFailures)
+import Heddle.Sched.StepCount (stepsTaken)
 import Heddle.Sched.Task
 import Heddle.Sched.Types
 import Heddle.Sched.Workers (lend)

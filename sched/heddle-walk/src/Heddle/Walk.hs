@@ -20,7 +20,8 @@
 --
 -- Names are bytes. Links are not followed unless the options say so. Directories are opened
 -- relative to their parents: paths may be longer than the kernel's limit, and descriptors
--- fewer than the tree is deep. Entries that vanish meanwhile are left out.
+-- fewer than the tree is deep. Entries that vanish meanwhile are left out, unless the options
+-- say otherwise.
 --
 -- The walk runs on the pool of "Heddle.Par.IO": a program that calls
 -- 'Heddle.Prim.Thread.setCapabilities' 1 walks sequentially.

@@ -16,7 +16,7 @@ import System.Environment (setEnv)
 import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)
 import Test.Tasty (DependencyType (..), TestTree, after, testGroup)
-import Test.Tasty.HUnit (assertBool, testCase)
+import Test.Tasty.HUnit (assertBool, assertEqual, testCase)
 import Test.Tasty.QuickCheck
 
 -- | A table and generated dates.
@@ -24,7 +24,12 @@ dateTests :: TestTree
 dateTests =
   testGroup
     "dates"
-    [ testCase "table" $
+    [ -- GNU's reads it since 4.10; the machine's may be older.
+      testCase "the letter J is the user's own zone" $ do
+        local <- ours "2020-07-01 10:00"
+        forM_ ["2020-07-01 10:00 J", "2020-07-01 10:00j"] $ \text -> ours text >>= assertEqual text local
+        ours "2020-07-01 10:00 J UTC" >>= assertEqual "two zones" Nothing,
+      after AllFinish "dates.the letter J" . testCase "table" $
         forM_ table $ \text -> do
           (first, actual, last') <- around text
           assertBool (text ++ ": " ++ show (first, actual, last')) (first <= actual && actual <= last'),
@@ -133,6 +138,78 @@ table =
     "x",
     "2020-01-02 24:00",
     "10:00 am pm",
+    "12 -3",
+    "12 +100",
+    "12 -3:30",
+    "12 -3 days",
+    "5-4",
+    "0020-015",
+    "00020-015",
+    "23 -24",
+    "23 -25",
+    "10 -2 friday",
+    "2020-01-01 10-5",
+    "2020-01-01 10+5:3",
+    "2020-01-01T10+05",
+    "10 -5 ago",
+    "12 -1.5",
+    "-3 12",
+    "20-1-2",
+    "1234 + 10 year ago",
+    "1234 - 10 year ago",
+    "1234 10 year ago",
+    "1234 + 10 year",
+    "- 10 year ago",
+    "12:34 +10 year ago",
+    "20200102 +1 day ago",
+    "20200102 + 1 day",
+    "7pm.",
+    "7 p.m.",
+    "7 p.m",
+    "7 a.m.",
+    "a.m.",
+    "10 sept.",
+    "tues.",
+    "mon.",
+    "monday.",
+    "u.t.c. 10:00",
+    "10:00 u.t",
+    "e.s.t 10:00",
+    "3 d.ays",
+    "3 days.",
+    "3 days hence",
+    "day hence",
+    "hence",
+    "tomorrow hence",
+    "last week hence",
+    "3 days ago hence",
+    "2020-07-01 10:00 EST",
+    "2020-07-01 10:00 EDT",
+    "2020-01-01 10:00 EDT",
+    "2020-01-01 10:00 EST",
+    "2020-07-01 10:00 EST DST",
+    "2020-01-01 10:00 EST DST",
+    "DST",
+    "CET DST 10:00",
+    "2020-01-01 10:00 EST +1 day",
+    "10:00 EST +1",
+    "2020-07-01 EDT 3 days ago",
+    "2020-07-01 EDT 6 months ago",
+    "2020-01-01 12:00 EST 6 months",
+    "UTC +1 day ago",
+    "UTC +1 day",
+    "2020-01-01 12:00 EST EST",
+    "2020-01-01 12:00 EST UTC",
+    "2020-03-08 02:30 EST",
+    "2020-03-08 02:30",
+    "2020-03-08 02:30 UTC",
+    "2020-03-08 02:30 UTC 1 day",
+    "2020-11-01 01:30 EST",
+    "2020-11-01 01:30 EDT",
+    "2020-11-01 01:30",
+    "1234 + 10 year hence",
+    "wet dst 10:00",
+    "@5 EST",
     "TZ=\"Asia/Tokyo\" 2020-06-01 12:00",
     "  TZ=\"Asia/Tokyo\"yesterday 10:00",
     "TZ=\"Europe/Paris\" 2020-06-01 12:00 UTC",

@@ -5,16 +5,19 @@
 -- Description : Our find and GNU's, side by side
 --
 -- Runs a command line with both and compares what they write, line by line in any order,
--- messages, and status. Ours is this very program, called with @--as-find@. It follows
--- findutils 4.10; with another release, what has changed is not compared.
+-- messages, and status. Ours is this very program, called with @--as-find@, or the program that
+-- HEDDLE_FIND names, called with @find@: @heddle@, whose start-up lacks GHC's event manager. It
+-- follows findutils 4.10; with another release, what has changed is not compared.
 module Oracle
   ( Outcome (..),
     Tool (..),
     runTool,
+    ourCommand,
     agree,
     agreeUnder,
     sameAsGnu,
     messages,
+    calledFind,
     meansTheSame,
     linesOf,
     withFixture,
@@ -29,7 +32,7 @@ import Data.ByteString.Char8 qualified as Char8
 import Data.List (isInfixOf, sort)
 import Heddle.Prim.Exception (bracket)
 import System.Directory (createDirectory, createDirectoryIfMissing, getTemporaryDirectory, removePathForcibly)
-import System.Environment (getEnvironment, getExecutablePath)
+import System.Environment (getEnvironment, getExecutablePath, lookupEnv)
 import System.Exit (ExitCode (..))
 import System.IO (IOMode (..), withBinaryFile)
 import System.Posix.Files
@@ -53,12 +56,12 @@ data Tool = Ours | Gnu
 -- | Run in a directory, with some variables set and some input.
 runTool :: [(String, String)] -> String -> FilePath -> Tool -> [String] -> IO Outcome
 runTool variables input directory tool arguments = do
-  self <- getExecutablePath
+  ours <- ourCommand
   environment <- getEnvironment
   temporary <- getTemporaryDirectory
   bracket (mkdtemp (temporary ++ "/heddle-find-run-")) removePathForcibly $ \scratch -> do
     let (program, words') = case tool of
-          Ours -> (self, "--as-find" : arguments)
+          Ours -> (fst ours, snd ours : arguments)
           Gnu -> ("find", arguments)
     writeFile (scratch ++ "/in") input
     status <-
@@ -76,8 +79,19 @@ runTool variables input directory tool arguments = do
               $ \_ _ _ process -> timeout 60000000 (waitForProcess process)
     Outcome
       <$> Bytes.readFile (scratch ++ "/out")
-      <*> Bytes.readFile (scratch ++ "/err")
+      <*> (calledFind <$> Bytes.readFile (scratch ++ "/err"))
       <*> maybe (assertFailure ("no end within a minute: " ++ unwords arguments)) pure status
+
+-- | Our program, and its first argument.
+ourCommand :: IO (FilePath, String)
+ourCommand = lookupEnv "HEDDLE_FIND" >>= maybe (flip (,) "--as-find" <$> getExecutablePath) (pure . flip (,) "find")
+
+-- | The messages of @heddle find@ as those of @find@.
+calledFind :: ByteString -> ByteString
+calledFind text = case Bytes.breakSubstring "heddle find" text of
+  (start, rest)
+    | Bytes.null rest -> start
+    | otherwise -> Bytes.concat [start, "find", calledFind (Bytes.drop 11 rest)]
 
 -- | Lines and NUL-terminated records, sorted.
 linesOf :: ByteString -> [ByteString]
@@ -197,12 +211,12 @@ makeFixture = do
   mapM_ (createDirectory . at) ["d", "u", "empty", "st"]
   createDirectoryIfMissing True (at "deep/er/e")
   file "a" "hi\n"
-  mapM_ (`file` "") ["d/b", "old", "new", "sp ace\"\\\n\t\SOH\195\169\255", "re\nx", "abab", "x{}", "\255.txt", "\195\169.txt", "su", "-dash", ".hidden"]
+  mapM_ (`file` "") ["d/b", "old", "new", "sp ace\"\\\n\t\SOH\a\b\f\r\v\195\169\255", "re\nx", "abab", "x{}", "\255.txt", "\195\169.txt", "su", "-dash", ".hidden"]
   file "five" (replicate 5000 'z')
   file "script" "echo script \"$@\"\n"
   setFileMode (at "script") 0o755
   setFileSize (at "old") 5000000
-  forM_ [("a", "l"), ("nowhere", "broken"), ("loop", "loop"), ("../d", "deep/ld"), ("..", "deep/up"), ("d", "ld")] $ \(to, name) ->
+  forM_ [("a", "l"), ("nowhere", "broken"), ("loop", "loop"), ("../d", "deep/ld"), ("..", "deep/up"), ("d", "ld"), ("a/x", "through")] $ \(to, name) ->
     createSymbolicLink to (at name)
   createLink (at "a") (at "hard")
   createNamedPipe (at "pp") 0o644

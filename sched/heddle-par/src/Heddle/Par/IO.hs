@@ -100,7 +100,7 @@ blocking io = par (\w k -> lend w (\w' -> io >>= k w'))
 -- and throws the leftmost failure among them. If it fails, tasks of it that wait for what
 -- only others outside would write are given up.
 --
--- [Cost]: 64 bytes a capability, and 400.
+-- [Cost]: 64 bytes a capability, and 800; the same at any depth.
 scope :: ParIO a -> ParIO a
 scope p =
   par (scoped OpenScope (unPar p)) >>= \case

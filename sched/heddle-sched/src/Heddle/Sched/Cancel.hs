@@ -30,7 +30,6 @@ import Heddle.Prim.Atomic
     readEntry,
     readRef,
     readWord,
-    tableSize,
   )
 import Heddle.Prim.Exception (SomeException, throwTo, try)
 import Heddle.Prim.Lock (withLock)
@@ -92,11 +91,11 @@ absorbing action =
 -- [Blocks]: while a worker runs masked, or does not allocate.
 -- [Masking]: to be called masked. The condition must also hold for the tasks that such a task
 -- forks.
-interruptWhere :: Pool -> Int -> (Task -> Bool) -> IO ()
+interruptWhere :: Pool -> Int -> (Task -> IO Bool) -> IO ()
 interruptWhere pool except wanted = do
-  workers <- workersAll <$> readRef (poolWorkers pool)
+  Workers {workersAll = workers, workersMany = many} <- readRef (poolWorkers pool)
   let go i
-        | i == tableSize workers = pure ()
+        | i == many = pure ()
         | otherwise = do
           victim <- readEntry workers i
           when (workerId victim /= except) $ do
@@ -111,7 +110,7 @@ interruptWhere pool except wanted = do
         then yield >> hits victim
         else do
           task <- readRef (workerTask victim)
-          pure (running /= 0 && wanted task)
+          if running == 0 then pure False else wanted task
     interrupt victim = do
       atomicWrite (workerWords victim) interruptWord 1
       still <- hits victim

@@ -152,19 +152,14 @@ finishPrivately w = do
 -- [Cost]: about ten memory operations, none shared; see Note [No safe point].
 commitFork :: Worker -> Task -> Work -> IO ()
 commitFork w !child !continuation = do
-  let s = taskScope child
+  -- Now: a thunk for it later would be a safe point between the count and the push.
+  let !s = taskScope child
   reserve (workerDeque w)
-  plain <- isPlain s
-  if plain
-    then countUpHere s w >> handOver
-    else unsafeMask (countUp s w >> handOver)
+  countUp s w
+  writeRef (workerTask w) child
+  writeWord (workerWords w) indexWord 0
+  push (workerDeque w) continuation
   signal w s
-  where
-    handOver = do
-      writeRef (workerTask w) child
-      writeWord (workerWords w) indexWord 0
-      push (workerDeque w) continuation
-    {-# INLINE handOver #-}
 {-# NOINLINE commitFork #-}
 
 -- | The running task has ended, and no task waits for it: go on with the newest work.
@@ -174,23 +169,20 @@ commitFork w !child !continuation = do
 finish :: Worker -> IO ()
 finish w = do
   !t <- readRef (workerTask w)
-  let s = taskScope t
-  case scopeAround s of
-    Just _ -> slowly
-    Nothing -> do
-      writeWord (workerWords w) runningWord between
-      popOr (workerDeque w) slowly $ \work@(Work t' index continuation value) -> do
-        announced <- isAnnounced w
-        plain <- isPlain s
-        if announced || not plain || scopeId (taskScope t') /= scopeId s
-          then push (workerDeque w) work >> slowly
-          else do
-            countDownHere s w
-            writeRef (workerTask w) t'
-            writeWord (workerWords w) indexWord index
-            -- A release: a thread that cancels and reads 1 must not find the task that has ended.
-            writeRelease (workerWords w) runningWord 1
-            continuation w value
+  let !s = taskScope t
+  writeWord (workerWords w) runningWord between
+  popOr (workerDeque w) slowly $ \work@(Work t' index continuation value) -> do
+    announced <- isAnnounced w
+    plain <- isPlain s
+    if announced || not plain || scopeId (taskScope t') /= scopeId s
+      then push (workerDeque w) work >> slowly
+      else do
+        countDown s w
+        writeRef (workerTask w) t'
+        writeWord (workerWords w) indexWord index
+        -- A release: a thread that cancels and reads 1 must not find the task that has ended.
+        writeRelease (workerWords w) runningWord 1
+        continuation w value
   where
     slowly = writeWord (workerWords w) runningWord 0 >> unsafeMask (workerGoOn w)
     {-# INLINE slowly #-}
@@ -238,9 +230,9 @@ broken w e =
   readRef (workerAffinity w) >>= \case
     Only s -> do
       t <- readRef (workerTask w)
-      newFailure t e Nothing >>= addFailure s
-      markCancelled s
-      interruptWhere (workerPool w) (workerId w) (\t' -> scopeRun (taskScope t') == scopeRun s)
+      newFailure t e Nothing >>= addFailure w s
+      markCancelled w s
+      interruptWhere (workerPool w) (workerId w) (pure . isOfRun s)
       checkQuiet w s
     _ -> pure ()
 
@@ -307,7 +299,7 @@ failMasked w t f = do
 -- | Pass a failure on to the tasks that read the task's cell; without a cell, to the scope.
 failTask :: Worker -> Task -> Failure -> IO ()
 failTask w t f = do
-  addFailure s f
+  addFailure w s f
   case t of
     SpawnTask {_taskCell = cell} ->
       fill cell (Failed f) >>= \case
@@ -315,10 +307,10 @@ failTask w t f = do
         Wakes waiters -> forM_ (reverse waiters) $ \(Waiter reader index _) ->
           resume w (Work reader index (\resumed () -> failHere resumed f) ())
         -- Another task has written the cell, too: an error whichever comes first.
-        Already -> newFailure t (toException MultiplePut) Nothing >>= addFailure s
+        Already -> newFailure t (toException MultiplePut) Nothing >>= addFailure w s
     _ -> when (scopeCuts s) $ do
-      markCutoff s failed
-      interruptWhere (workerPool w) (workerId w) (\other -> isWithin s (taskScope other) && isRightOf other failed)
+      markCutoff w s failed
+      interruptWhere (workerPool w) (workerId w) (isUnwanted s)
   where
     s = taskScope t
     failed = failureTask f
@@ -496,6 +488,7 @@ runErrand w (Errand affinity work done) = do
 -- falls before all of it or after all of it. Code that does not fit this is masked.
 --
 -- That is a property of the compiled code: with -O1 GHC 9.0 allocates a closure in the
--- middle of 'finish', and a program that injects exceptions hung within seconds. So this
+-- middle of 'finish', and a program that injects exceptions hung within seconds; a lazy scope in
+-- 'commitFork' became a thunk for 'signal', with its heap check between the count and the push. So this
 -- module, and the packages it is compiled from, insist on -O2, and @make check@ looks at the
 -- machine code (scripts/check_safe_points.py).

@@ -43,6 +43,7 @@ import Heddle.Prim.Exception
 import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 import Heddle.Sched.Cancel (indexWord, interruptWhere, runningWord, settle)
 import Heddle.Sched.Pool
+import Heddle.Sched.Position (parentAt, placeBelow)
 import Heddle.Sched.RunQueue (pushWork, resume)
 import Heddle.Sched.Scope
 import Heddle.Sched.Task (newCell)
@@ -60,7 +61,7 @@ data Kind
 
 -- | Run a part as a scope of its own, which ends when all its tasks have.
 --
--- [Cost]: 64 bytes a capability, and 400.
+-- [Cost]: 64 bytes a capability, and 800; the same at any depth.
 -- [Blocks]: parks the task until the scope has ended.
 scoped :: Kind -> Body a -> Body (Scope, Outcome a)
 scoped kind body w continue = do
@@ -72,12 +73,22 @@ scoped kind body w continue = do
         whenQuiet s ender = do
           out <- outcome s cell
           resume ender (Work task (child + 1) continue (s, out))
-    scope <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) whenQuiet
+    (_, root) <- inside w task child kind whenQuiet
+    -- It does not count itself down: its count is now the scope's.
     countParked parent w
-    countDown parent w
     atomicWrite (workerWords w) runningWord 0
     settle w
-    start w (Work (RootTask task child scope) 0 (\starter () -> body starter (endRoot cell)) ())
+    start w (Work root 0 (\starter () -> body starter (endRoot cell)) ())
+
+-- A scope inside that of the task, and its first task.
+inside :: Worker -> Task -> Int -> Kind -> (Scope -> Worker -> IO ()) -> IO (Scope, Task)
+inside w task child kind whenQuiet = do
+  let parent = taskScope task
+      place = placeBelow task child
+  above <- parentAt task place
+  scope <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) whenQuiet
+  enrol w parent scope (ForkTask above place parent)
+  pure (scope, RootTask above place scope)
 
 isClosed :: Kind -> Bool
 isClosed = \case
@@ -121,7 +132,7 @@ openBranches kind bodies worker continue = do
 data Race = Race
   { -- The leftmost branch that has a result or has failed.
     raceLimit :: !(Ref Int),
-    -- Those begun, by number.
+    -- Those begun and not cancelled, by number, the last first.
     raceScopes :: !(Ref [(Int, Scope)])
   }
 
@@ -133,15 +144,16 @@ openBranch kind race index body w continue = do
     task <- readRef (workerTask w)
     child <- readWord (workerWords w) indexWord
     let parent = taskScope task
-    scope <- newScope w (Just parent) (isClosed kind) (scopeCuts parent) (endBranch race index cell out)
+    countUp parent w
+    (scope, root) <- inside w task child kind (endBranch race index cell out)
     modifyRef (raceScopes race) (\others -> ((index, scope) : others, ()))
     limit <- readRef (raceLimit race)
-    when (limit < index) (markCancelled scope)
+    when (limit < index) (markCancelled w scope)
     pushWork w (Work task (child + 1) continue out)
     atomicWrite (workerWords w) runningWord 0
     settle w
     -- Forced in the task: the worker that ends the scope examines it masked and between tasks.
-    start w (Work (RootTask task child scope) 0 (\starter () -> body starter (\ender !a -> endRoot cell ender a)) ())
+    start w (Work root 0 (\starter () -> body starter (\ender !a -> endRoot cell ender a)) ())
 
 -- Its scope is quiet: decide the race if it has a result or has failed, then fill its cell.
 endBranch :: Race -> Int -> Ref (Maybe (Maybe a)) -> Cell (Outcome (Maybe a)) -> Scope -> Worker -> IO ()
@@ -158,11 +170,10 @@ endBranch race index cell out s w = do
 cancelRight :: Race -> Int -> Worker -> IO ()
 cancelRight race index w = do
   modifyRef (raceLimit race) (\limit -> (min limit index, ()))
-  others <- readRef (raceScopes race)
-  let right = [s | (other, s) <- others, other > index]
-      isThere task = any (`isWithin` taskScope task) right
-  forM_ right markCancelled
-  interruptWhere (workerPool w) (workerId w) isThere
+  right <- modifyRef (raceScopes race) $ \begun ->
+    let (right, others) = span ((> index) . fst) begun in (others, map snd right)
+  forM_ right (markCancelled w)
+  forM_ (take 1 right) (interruptWhere (workerPool w) (workerId w) . isUnwanted)
   forM_ right (checkQuiet w)
 
 -- Runs -----------------------------------------------------------------------

@@ -43,7 +43,6 @@ where
 
 import Control.Monad (when)
 import Heddle.Prim.Atomic (atomicRead, atomicWrite, readRef, readWord, writeRef, writeWord)
-import Heddle.Prim.Exception (unsafeMask)
 import Heddle.Sched.Cancel (absorbing, runningWord)
 import Heddle.Sched.Deque (push, reserve, scrub)
 import Heddle.Sched.Internal.PrivateStack
@@ -83,8 +82,9 @@ countTask w = do
 
 -- | Where in 'workerWords', beside those in "Heddle.Sched.Cancel": on the owner's line the seed of
 -- the steal loop, how many tasks the worker has run, whether it is in a chain, and how many ends
--- of tasks the chain has put off; on the line of the others the task count at which work was last
--- stolen from its private stack, zero once that is more than 'sharedTasks' ago.
+-- of tasks the chain has put off (and 'Heddle.Sched.Steps.stepsWord'); on the line of the others
+-- the task count at which work was last stolen from its private stack, zero once that is more than
+-- 'sharedTasks' ago.
 seedWord, taskCountWord, chainWord, downsWord, victimWord, workerWordCount :: Int
 seedWord = 2
 taskCountWord = 3
@@ -137,19 +137,19 @@ resume w work = do
   let s = taskScope (workTask work)
   countUp s w
   countResumed s w
-  pushWork w work
+  wanted <- rouse w s
+  if wanted then pushWork w work else countDown s w
 
 -- | Count one task more and push its work on the deque. Called unmasked.
 --
 -- [Cost]: as 'commitFork'; see Note [No safe point].
 pushHere :: Worker -> Work -> IO ()
 pushHere w !work = do
-  let s = taskScope (workTask work)
+  -- As in 'pushPrivately'.
+  let !s = taskScope (workTask work)
   reserve (workerDeque w)
-  plain <- isPlain s
-  if plain
-    then countUpHere s w >> push (workerDeque w) work
-    else unsafeMask (countUp s w >> push (workerDeque w) work)
+  countUp s w
+  push (workerDeque w) work
   signal w s
 {-# NOINLINE pushHere #-}
 
@@ -187,7 +187,7 @@ pushPrivately w !work = do
       -- One end of a task put off, and one task more: no change.
       if downs > 0
         then writeWord (workerWords w) downsWord (downs - 1)
-        else countUpHere s w
+        else countUp s w
       pushPrivate (workerPrivate w) work
       sleepers <- readWord (workerSleepers w) sleepersWord
       when (sleepers > 0) (wakeOne (workerPool w) s)

@@ -3,25 +3,25 @@
 -- Description : Counting tasks, and knowing when none is left
 -- Stability   : internal
 --
--- A scope counts the tasks that run or are ready to. Each worker counts in its own cache
--- line with plain stores; only a worker that runs out of the scope's work adds them up.
+-- A scope counts the tasks that run or are ready to, and the scopes inside it that have such
+-- tasks. Each worker counts in its own cache line with plain stores; only a worker that runs out of
+-- the scope's work adds them up.
 --
--- Cost: two plain memory operations a task; no shared write.
+-- Cost: two plain memory operations a task, however many scopes lie around; no shared write.
 -- Owner: a line belongs to its worker; all other workers share the last line, atomically.
 module Heddle.Sched.Scope
   ( newScope,
+    enrol,
     endlessCounts,
-    noFailures,
 
     -- * Counting
     isPlain,
-    countUpHere,
-    countDownHere,
     countUp,
     countDown,
     countDownBy,
     countParked,
     countResumed,
+    rouse,
     retire,
     checkQuiet,
     isQuiet,
@@ -30,6 +30,8 @@ module Heddle.Sched.Scope
     markCancelled,
     markCutoff,
     admits,
+    isOfRun,
+    isUnwanted,
 
     -- * Failing
     addFailure,
@@ -39,7 +41,8 @@ module Heddle.Sched.Scope
   )
 where
 
-import Control.Monad (filterM, unless, void, when)
+import Control.Monad (filterM, forM_, unless, void, when)
+import Data.Bits ((.&.))
 import Data.List (minimumBy)
 import Data.Maybe (isJust)
 import Heddle.Prim.Atomic
@@ -59,29 +62,46 @@ import Heddle.Prim.Atomic
     writeRelease,
   )
 import Heddle.Prim.Exception (Exception (..), SomeException)
+import Heddle.Sched.Bag (Bag, addTo, inBag, newBag)
+import Heddle.Sched.Position (compareTasks, isRightOf)
 import Heddle.Sched.Sleep (scopeNumberWord)
+import Heddle.Sched.Steps (step)
 import Heddle.Sched.Types
 
-flagsWord, quietWord, firstLine, lineWords :: Int
+flagsWord, stateWord, firstLine, lineWords :: Int
 flagsWord = 0
-quietWord = 1
+stateWord = 1
 firstLine = 8
 lineWords = 8
 
-cancelledFlag, cutoffFlag :: Int
+-- | Of 'flagsWord': no task of the scope may begin; none to the right of the cutoff may; and no task
+-- of the scopes inside may, either.
+cancelledFlag, cutoffFlag, sealedFlag :: Int
 cancelledFlag = 1
 cutoffFlag = 2
+sealedFlag = 4
 
--- | A scope with one task counted.
+-- | Of 'stateWord'; see Note [Scopes inside].
 --
--- [Cost]: 64 bytes for each capability, and 200.
+-- Active -> Dormant (a worker that finds all tasks waiting); Dormant -> Active (a worker that is
+-- about to wake one); Active or Dormant -> Ended (a worker that finds the scope quiet).
+activeState, endedState, dormantState :: Int
+activeState = 0
+endedState = 1
+dormantState = 2
+
+-- | A scope with one task counted. One that is not the outermost is known to the scope around it only
+-- after 'enrol'.
+--
+-- [Cost]: 64 bytes for each capability, and 300.
 newScope :: Worker -> Maybe Scope -> Bool -> Bool -> (Scope -> Worker -> IO ()) -> IO Scope
 newScope w around closed cuts whenQuiet = do
   number <- fetchAdd (poolWords (workerPool w)) scopeNumberWord 1
   workers <- readRef (poolWorkers (workerPool w))
   let pinned = tableSize (workersPinned workers)
   ws <- newWords (firstLine + lineWords * (pinned + 2))
-  failures <- newRef noFailures
+  failures <- newBag
+  children <- newBag
   cutoff <- newRef NoCutoff
   let scope =
         Scope
@@ -95,10 +115,26 @@ newScope w around closed cuts whenQuiet = do
             scopeCuts = cuts,
             scopeCutoff = cutoff,
             scopeFailures = failures,
+            scopeChildren = children,
             scopeWhenQuiet = whenQuiet scope
           }
   countUp scope w
   pure scope
+
+-- | Make a scope known to the scope around it, which then cancels it with its other tasks; if that has
+-- been done already, cancel it now. The place is the one that its first task has among the
+-- tasks around.
+--
+-- [Cost]: a compare-and-set; as 'addTo'.
+enrol :: Worker -> Scope -> Scope -> Task -> IO ()
+enrol w around s place = do
+  addTo (scopeChildren around) lives child
+  -- After a full barrier: whoever sets a flag looks for children afterwards.
+  needed <- admits around place
+  unless needed (cancelChild w child)
+  where
+    child = Child {childPlace = place, childWords = scopeWords s, childChildren = scopeChildren s}
+    lives other = step w >> (/= endedState) <$> readWord (childWords other) stateWord
 
 -- | The counts of a scope without lines for workers in which one task never ends, so that the
 -- scope does not either.
@@ -107,57 +143,31 @@ endlessCounts = do
   ws <- newWords (firstLine + 2 * lineWords)
   ws <$ fetchAdd ws (firstLine + upCount) 1
 
--- | Those of a new scope.
-noFailures :: Failures
-noFailures = Failures 0 forgetLimit []
-
--- | How many failures a scope keeps before it checks which have been handled.
-forgetLimit :: Int
-forgetLimit = 64
-
--- | Is it the outermost scope, with nothing failed or cancelled?
+-- | Has nothing in it failed or been cancelled?
 --
--- [Cost]: two reads.
+-- [Cost]: one read.
 isPlain :: Scope -> IO Bool
-isPlain s = case scopeAround s of
-  Just _ -> pure False
-  Nothing -> (== 0) <$> readWord (scopeWords s) flagsWord
+isPlain s = (== 0) <$> readWord (scopeWords s) flagsWord
 {-# INLINE isPlain #-}
 
--- | 'countUp' for the outermost scope; no call, and no safe point.
-countUpHere :: Scope -> Worker -> IO ()
-countUpHere s w = count s w upCount
-{-# INLINE countUpHere #-}
-
--- | 'countDown' for the outermost scope; no call, and no safe point.
-countDownHere :: Scope -> Worker -> IO ()
-countDownHere s w = count s w downCount
-{-# INLINE countDownHere #-}
-
--- | One task more is ready or running, here and in the scopes around. Allocates nothing.
+-- | One task more is ready or running. Allocates nothing; no call, and no safe point.
 --
--- [Cost]: two plain memory operations for each scope.
+-- [Cost]: two plain memory operations.
 -- [Threads]: the worker's.
 countUp :: Scope -> Worker -> IO ()
-countUp s w = do
-  count s w upCount
-  case scopeAround s of
-    Nothing -> pure ()
-    Just around -> countUp around w
+countUp s w = count s w upCount
+{-# INLINE countUp #-}
 
 -- | A task has ended or waits, and the scope cannot end with it, since another task of it
--- is ready; else 'retire'.
+-- is ready; else 'retire'. No call, and no safe point.
 --
 -- [Cost]: as 'countUp'.
 -- [Threads]: the worker's.
 countDown :: Scope -> Worker -> IO ()
-countDown s w = do
-  count s w downCount
-  case scopeAround s of
-    Nothing -> pure ()
-    Just around -> countDown around w
+countDown s w = count s w downCount
+{-# INLINE countDown #-}
 
--- | 'countDown' for several tasks of the outermost scope.
+-- | 'countDown' for several tasks.
 --
 -- [Cost]: as 'countDown'.
 -- [Threads]: the worker's.
@@ -199,41 +209,62 @@ countBy by s w which
       writeRelease (scopeWords s) i (n + by)
 {-# INLINE countBy #-}
 
--- | Count a task of the scope down, and end the scope, and those around it, where none is
--- left; of all workers that see it, one does.
+-- | Count a task of the scope down, and end the scope where none is left, or count it down in the one
+-- around where all wait; of all workers that see it, one does.
 --
 -- A scope that ends lets a task outside go on, so that one is counted up before we count
 -- down there.
 --
--- [Cost]: O(capabilities) for each scope.
+-- [Cost]: O(capabilities) for each scope that ends or of which all tasks wait.
 -- [Masking]: to be called masked.
 retire :: Worker -> Scope -> IO ()
 retire w s = do
-  count s w downCount
+  countDown s w
   checkQuiet w s
-  mapM_ (retire w) (scopeAround s)
 
--- | If no task of the scope is left, end it.
+-- | If no task of the scope is left, end it; if all wait for others outside, let the scope around know.
 --
--- [Cost]: O(capabilities).
+-- [Cost]: as 'retire'.
 -- [Threads]: any worker, after counting down or cancelling; see Note [Quiet].
 -- [Masking]: to be called masked.
 checkQuiet :: Worker -> Scope -> IO ()
 checkQuiet w s = do
+  step w
   -- Our own counts, before we look at those of the others.
-  already <- fetchAdd (scopeWords s) quietWord 0
-  when (already == 0) $ do
+  state <- fetchAdd (scopeWords s) stateWord 0
+  unless (state == endedState) $ do
     down <- total downCount
     resumed <- total resumedCount
     up <- total upCount
     parked <- total parkedCount
     flags <- atomicRead (scopeWords s) flagsWord
-    when (down == up && (scopeClosed s || flags /= 0 || parked == resumed)) $ do
-      first <- compareAndSet (scopeWords s) quietWord 0 1
-      when first $ do
-        markCancelled s
-        scopeWhenQuiet s w
+    when (down == up) $
+      if flags .&. sealedFlag /= 0 || flags == 0 && (scopeClosed s || parked == resumed)
+        then end state
+        else
+          if flags /= 0
+            then markCancelled w s >> checkQuiet w s
+            else when (state == activeState) rest
   where
+    end state = do
+      won <- compareAndSet (scopeWords s) stateWord state endedState
+      if won
+        then do
+          markCancelled w s
+          scopeWhenQuiet s w
+          when (state == activeState) retireAround
+        else checkQuiet w s
+    rest = do
+      won <- compareAndSet (scopeWords s) stateWord activeState dormantState
+      if won
+        then do
+          -- A worker may have woken a task, and have found the scope active.
+          down <- total downCount
+          up <- total upCount
+          active <- if down == up then pure False else compareAndSet (scopeWords s) stateWord dormantState activeState
+          if active then checkQuiet w s else retireAround
+        else checkQuiet w s
+    retireAround = mapM_ (retire w) (scopeAround s)
     total which = go 0 0
       where
         go !acc l
@@ -242,32 +273,72 @@ checkQuiet w s = do
             n <- atomicRead (scopeWords s) (firstLine + lineWords * l + which)
             go (acc + n) (l + 1 :: Int)
 
+-- | A waiting task of the scope has been counted up, and will be made ready: let the scopes around
+-- know, where all tasks waited until now. 'False' if the scope has ended, so that nobody needs
+-- the task.
+--
+-- [Cost]: one locked instruction; O(1) for each scope of which all tasks waited.
+-- [Masking]: to be called masked.
+rouse :: Worker -> Scope -> IO Bool
+rouse w s = case scopeAround s of
+  Nothing -> pure True
+  Just around -> do
+    step w
+    -- A full barrier, after the count.
+    state <- fetchAdd (scopeWords s) stateWord 0
+    if state /= dormantState
+      then pure (state == activeState)
+      else do
+        countUp around w
+        _ <- rouse w around
+        won <- compareAndSet (scopeWords s) stateWord dormantState activeState
+        if won then pure True else retire w around >> rouse w s
+
 -- | Has every task ended?
 --
 -- [Cost]: one read.
 isQuiet :: Scope -> IO Bool
-isQuiet s = (/= 0) <$> atomicRead (scopeWords s) quietWord
+isQuiet s = (== endedState) <$> atomicRead (scopeWords s) stateWord
 
--- | Drop every task that has not begun; the running ones are interrupted elsewhere.
-markCancelled :: Scope -> IO ()
-markCancelled s = void (fetchOr (scopeWords s) flagsWord cancelledFlag)
+-- | Drop every task that has not begun, in the scopes inside, too; the running ones are interrupted
+-- elsewhere.
+--
+-- [Cost]: O(scopes inside that were not cancelled).
+markCancelled :: Worker -> Scope -> IO ()
+markCancelled w s = cancel w (scopeWords s) (scopeChildren s)
 
--- | Drop every task to the right of a failed one.
-markCutoff :: Scope -> Task -> IO ()
-markCutoff s failed = do
+cancelChild :: Worker -> Child -> IO ()
+cancelChild w child = cancel w (childWords child) (childChildren child)
+
+-- The seal comes last, so that who sees it knows that the scopes inside are cancelled; who sees only
+-- that the scope is cancelled cancels those, too.
+cancel :: Worker -> Words -> Bag Child -> IO ()
+cancel w ws children = do
+  step w
+  flags <- fetchOr ws flagsWord cancelledFlag
+  when (flags .&. sealedFlag == 0) $ do
+    inBag children >>= mapM_ (cancelChild w)
+    void (fetchOr ws flagsWord sealedFlag)
+
+-- | Drop every task to the right of a failed one, and every scope that was opened there.
+--
+-- [Cost]: a comparison for each scope opened in this one.
+markCutoff :: Worker -> Scope -> Task -> IO ()
+markCutoff w s failed = do
   modifyRef (scopeCutoff s) $ \case
     RightOf other | compareTasks other failed == LT -> (RightOf other, ())
     _ -> (RightOf failed, ())
-  void (fetchOr (scopeWords s) flagsWord cutoffFlag)
+  _ <- fetchOr (scopeWords s) flagsWord cutoffFlag
+  children <- inBag (scopeChildren s)
+  forM_ children $ \child -> step w >> when (childPlace child `isRightOf` failed) (cancelChild w child)
 
--- | May this task (still) run?
+-- | May this task of the scope (still) run?
 --
--- [Cost]: one read for each scope around it, unless something failed.
+-- [Cost]: one read, unless something failed.
 admits :: Scope -> Task -> IO Bool
 admits s t = do
   flags <- readWord (scopeWords s) flagsWord
-  here <- if flags == 0 then pure True else slowly flags
-  if here then maybe (pure True) (`admits` t) (scopeAround s) else pure False
+  if flags == 0 then pure True else slowly flags
   where
     slowly flags
       | odd flags = pure False
@@ -276,24 +347,25 @@ admits s t = do
           RightOf failed -> pure (not (isRightOf t failed))
           NoCutoff -> pure True
 
+-- | Is the task one of the scope's run?
+--
+-- [Cost]: two reads.
+isOfRun :: Scope -> Task -> Bool
+isOfRun s t = scopeRun (taskScope t) == scopeRun s
+
+-- | Is the task one of the scope's run that may not run on? So is then every task that it forks.
+--
+-- [Cost]: as 'admits'.
+isUnwanted :: Scope -> Task -> IO Bool
+isUnwanted s t
+  | isOfRun s t = not <$> admits (taskScope t) t
+  | otherwise = pure False
+
 -- | Keep a failure for the end of the scope.
 --
--- [Cost]: O(1) amortised; when the limit is reached, one look at each failure.
-addFailure :: Scope -> Failure -> IO ()
-addFailure s f = do
-  many <- modifyRef (scopeFailures s) $ \(Failures n limit fs) ->
-    (Failures (n + 1) limit (f : fs), null (drop (limit - 1) fs))
-  unless many (forget s)
-
--- | Drop those that have been handled.
-forget :: Scope -> IO ()
-forget s = do
-  Failures n _ fs <- readRef (scopeFailures s)
-  open <- filterM (fmap not . readRef . failureHandled) fs
-  let limit = max forgetLimit (2 * length open)
-  modifyRef (scopeFailures s) $ \case
-    Failures n' _ _ | n' == n -> (Failures (n + 1) limit open, ())
-    other -> (other, ())
+-- [Cost]: O(1) amortised.
+addFailure :: Worker -> Scope -> Failure -> IO ()
+addFailure w s = addTo (scopeFailures s) (\f -> step w >> not <$> readRef (failureHandled f))
 
 -- | How a scope ended.
 data Outcome a
@@ -311,8 +383,7 @@ data Outcome a
 -- [Cost]: O(failures).
 outcome :: Scope -> Ref (Maybe a) -> IO (Outcome a)
 outcome s result = do
-  Failures _ _ everything <- readRef (scopeFailures s)
-  failures <- filterM (fmap not . readRef . failureHandled) everything
+  failures <- inBag (scopeFailures s) >>= filterM (fmap not . readRef . failureHandled)
   case (filter (isMultiplePut . failureException) failures, failures) of
     (f : fs, _) -> pure (Broken (leftmost f fs))
     ([], f : fs) -> pure (Broken (leftmost f fs))
@@ -326,13 +397,14 @@ isMultiplePut e = isJust (fromException e :: Maybe MultiplePut)
 -- | Mark every failure of an ended scope, and what caused it, as handled, so that no scope
 -- around it fails with one of them.
 --
--- [Cost]: O(failures).
+-- [Cost]: O(failures and causes).
 handleFailures :: Scope -> IO ()
-handleFailures s = do
-  Failures _ _ failures <- readRef (scopeFailures s)
-  mapM_ handle failures
+handleFailures s = inBag (scopeFailures s) >>= mapM_ handle
   where
-    handle f = writeRef (failureHandled f) True >> mapM_ handle (failureCause f)
+    -- Readers of readers share their causes, which are marked once.
+    handle f = do
+      handled <- readRef (failureHandled f)
+      unless handled (writeRef (failureHandled f) True >> mapM_ handle (failureCause f))
 
 -- Note [Quiet]
 -- ~~~~~~~~~~~~
@@ -350,3 +422,26 @@ handleFailures s = do
 -- The end is always noticed: the worker that counted the last task down adds up the counts
 -- afterwards (a locked instruction lies between), and of two that do so at once one sees the
 -- other's count. A task of a scope that has ended is found cancelled when it is woken.
+--
+-- A scope of which something failed ends although tasks of it wait, and those may be woken from
+-- outside meanwhile. So it is cancelled first, with the scopes inside, and its counts are added up
+-- again: a task that began before that is seen, one that comes later is dropped.
+--
+-- Note [Scopes inside]
+-- ~~~~~~~~~~~~~~~~~~~~
+-- A scope counts for one task of the scope around it while it is active. Its opener gives it its
+-- own count there, since that waits until the scope ends; a branch of a search is counted up.
+-- So a task is counted in one scope only, however deep that lies.
+--
+-- If all tasks of an open scope wait, it is dormant, and not counted around: otherwise a closed
+-- scope further out, such as the run, would not see that nothing goes on in it. Whoever wakes a
+-- task from outside counts the task up, and then finds the scope active or dormant; the worker that
+-- makes the scope dormant does so first and then adds up the counts again. A full barrier lies
+-- between, on both sides, so one of the two sees the other. If both do, each of them changes the
+-- scope around by one, and the sum is right.
+--
+-- The scope around is counted up before the scope becomes active, and down after it has become
+-- dormant or ended, so it never counts fewer than are active.
+--
+-- A change from active to dormant may go on to the scopes around, as far as the first in which a
+-- task is ready: a task in n scopes that waits for one outside all of them costs O(n).

@@ -35,7 +35,7 @@ where
 
 import Control.Monad (forM_, unless, void, when)
 import Data.Bits (countTrailingZeros, testBit, unsafeShiftL, (.&.))
-import Heddle.Prim.Atomic (atomicRead, compareAndSet, fetchAdd, fetchOr, readEntry, readRef, readWord, tableSize, wordCount)
+import Heddle.Prim.Atomic (atomicRead, compareAndSet, fetchAdd, fetchOr, readEntry, readRef, readWord, wordCount)
 import Heddle.Prim.Clock (microseconds)
 import Heddle.Prim.Exception (SomeException, mask_, try)
 import Heddle.Prim.Thread (nap)
@@ -101,8 +101,8 @@ wakeOne pool s = mask_ $ do
 -- [Masking]: to be called masked.
 wakeAll :: Pool -> IO ()
 wakeAll pool = do
-  workers <- workersAll <$> readRef (poolWorkers pool)
-  forM_ [0 .. tableSize workers - 1] $ \number -> do
+  Workers {workersAll = workers, workersMany = many} <- readRef (poolWorkers pool)
+  forM_ [0 .. many - 1] $ \number -> do
     woken <- stopSleeping pool number
     when woken (mark SchedUnpark >> readEntry workers number >>= unpark . workerCell)
 
@@ -144,9 +144,9 @@ stopSleeping pool number
 -- [Cost]: a read for each worker; if another has a task, a system call of some microseconds.
 seePushes :: Worker -> IO ()
 seePushes w = do
-  workers <- workersAll <$> readRef (poolWorkers pool)
+  Workers {workersAll = workers, workersMany = many} <- readRef (poolWorkers pool)
   let anyBusy i
-        | i == tableSize workers = pure False
+        | i == many = pure False
         | otherwise = do
           other <- readEntry workers i
           s <- taskScope <$> readRef (workerTask other)

@@ -17,7 +17,7 @@ where
 
 import Control.Monad (forM_, unless, when)
 import Data.Bits (shiftL, shiftR, xor, (.&.))
-import Heddle.Prim.Atomic (readEntry, readRef, readWord, tableSize, writeWord)
+import Heddle.Prim.Atomic (readEntry, readRef, readWord, writeWord)
 import Heddle.Prim.Clock (elapsed, microseconds, monotonicNow, nanosCount)
 import Heddle.Prim.Thread (nap, yield)
 import Heddle.Sched.Cancel (absorbing)
@@ -54,8 +54,8 @@ stealLoop w affinity look = go (0 :: Int) (0 :: Int) probes
                   nap (microseconds (min 500 (20 * 2 ^ napped)))
                   go again (napped + 1) 4
     allTasks = do
-      workers <- workersAll <$> readRef (poolWorkers (workerPool w))
-      sum <$> mapM (of' workers) [0 .. tableSize workers - 1]
+      Workers {workersAll = workers, workersMany = many} <- readRef (poolWorkers (workerPool w))
+      sum <$> mapM (of' workers) [0 .. many - 1]
     of' workers i = do
       victim <- readEntry workers i
       if workerId victim == workerId w then pure 0 else taskCount victim
@@ -76,7 +76,7 @@ probeFor w affinity look n =
     Nothing -> do
       workers <- readRef (poolWorkers (workerPool w))
       done <- finished affinity
-      if done || tableSize (workersAll workers) == 1
+      if done || workersMany workers == 1
         then pure Nothing
         else yield >> probeFor w affinity look (n - 1)
 
@@ -84,12 +84,11 @@ probeFor w affinity look n =
 probeAll :: Worker -> Affinity -> IO (Maybe Work)
 probeAll w affinity = do
   let pool = workerPool w
-  workers <- workersAll <$> readRef (poolWorkers pool)
+  Workers {workersAll = workers, workersMany = size} <- readRef (poolWorkers pool)
   seed <- readWord (workerWords w) seedWord
   let a = seed `xor` (seed `shiftL` 13)
       b = a `xor` ((a `shiftR` 7) .&. 0x1ffffffffffffff)
       seed' = b `xor` (b `shiftL` 17)
-      size = tableSize workers
       begin = (seed' .&. 0xffffff) `rem` size
       go k
         | k == size = pure Nothing
@@ -138,9 +137,9 @@ slowNanos = 2000
 -- | Is there work for this worker?
 workExists :: Worker -> Affinity -> IO Bool
 workExists w affinity = do
-  workers <- workersAll <$> readRef (poolWorkers (workerPool w))
+  Workers {workersAll = workers, workersMany = many} <- readRef (poolWorkers (workerPool w))
   let go i
-        | i == tableSize workers = pure False
+        | i == many = pure False
         | otherwise = do
           victim <- readEntry workers i
           there <- offers (workerDeque victim) acceptable

@@ -32,6 +32,7 @@ import Heddle.Prim.Atomic (Ref, acquireFence, modifyRef, newRef, readRef, readWo
 import Heddle.Prim.Exception (Exception (..), SomeException, evaluate, throwIO, try, unsafeMask)
 import Heddle.Sched.Cancel (indexWord, runningWord, settle)
 import Heddle.Sched.Pool
+import Heddle.Sched.Position (parentAt, placeBelow)
 import Heddle.Sched.Scope (addFailure, countParked, countResumed)
 import Heddle.Sched.Types
 
@@ -46,7 +47,9 @@ fork :: Body () -> Body ()
 fork body w continue = do
   !task <- readRef (workerTask w)
   index <- readWord (workerWords w) indexWord
-  let !child = ForkTask task index (taskScope task)
+  let !place = placeBelow task index
+  parent <- parentAt task place
+  let !child = ForkTask parent place (taskScope task)
       !after = Work task (index + 1) continue ()
   commitFork w child after
   body w endFork
@@ -61,7 +64,9 @@ forkStolen :: Body () -> Body Bool
 forkStolen body w continue = do
   !task <- readRef (workerTask w)
   index <- readWord (workerWords w) indexWord
-  let !child = ForkTask task index (taskScope task)
+  let !place = placeBelow task index
+  parent <- parentAt task place
+  let !child = ForkTask parent place (taskScope task)
       !after = Work task (index + 1) (\taker () -> continue taker (workerId taker /= workerId w)) ()
   commitFork w child after
   body w endFork
@@ -80,7 +85,9 @@ spawn body w continue = do
   !cell <- newCell
   !task <- readRef (workerTask w)
   index <- readWord (workerWords w) indexWord
-  let !child = SpawnTask task index (taskScope task) cell
+  let !place = placeBelow task index
+  parent <- parentAt task place
+  let !child = SpawnTask parent place (taskScope task) cell
       !after = Work task (index + 1) continue cell
   commitFork w child after
   body w (endSpawn cell)
@@ -108,7 +115,7 @@ endSpawnSlowly cell w a = unsafeMask $ do
       start w (Work reader index continue a)
     Wakes waiters -> wake w a waiters >> next w scope
     Already -> do
-      newFailure task (toException MultiplePut) Nothing >>= addFailure scope
+      newFailure task (toException MultiplePut) Nothing >>= addFailure w scope
       next w scope
 {-# NOINLINE endSpawnSlowly #-}
 

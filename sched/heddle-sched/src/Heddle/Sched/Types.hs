@@ -10,7 +10,7 @@
 -- 'Work': a function and its argument. Workers keep work in their deques; a task that
 -- waits for a cell is a waiter in it and nowhere else.
 --
--- Cost: a fork allocates a 'Task' (5 words) and a 'Work' (6 words).
+-- Cost: a fork allocates a 'Task' (5 words) and a 'Work' (6 words); each 64th level of forks 20 words more.
 -- Owner: a 'Worker' belongs to the thread that runs it, the rest is shared as said.
 module Heddle.Sched.Types
   ( -- * Cells
@@ -21,15 +21,13 @@ module Heddle.Sched.Types
     -- * Tasks
     Task (..),
     Work (..),
+    Milestone (..),
     Failure (..),
-    Failures (..),
     taskScope,
-    compareTasks,
-    isRightOf,
-    isWithin,
 
     -- * Scopes
     Scope (..),
+    Child (..),
     Cutoff (..),
 
     -- * Workers
@@ -60,6 +58,7 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Lock (Lock)
 import Heddle.Prim.Thread (WeakThread)
 import Heddle.Prim.WaitCell (WaitCell)
+import Heddle.Sched.Bag (Bag)
 import Heddle.Sched.Deque (Deque)
 import Heddle.Sched.Internal.PrivateStack (PrivateStack)
 
@@ -83,7 +82,8 @@ data Task
   = -- | The first task of a scope; in the outermost scope it is its own parent.
     RootTask
       { _taskParent :: Task,
-        -- | Its number among its parent's forks, or among the tasks of its hook.
+        -- | Its number among its parent's forks, with its level (see "Heddle.Sched.Position"); of
+        -- a hooked task, its number among those of its hook.
         taskIndex :: !Int,
         _taskScope :: !Scope
       }
@@ -94,6 +94,25 @@ data Task
   | -- | A task of another library: what it throws goes to its hook, with its index, and not to
     -- the scope. So it is never compared with other tasks of its scope and has no parent.
     HookedTask {taskIndex :: !Int, _taskScope :: !Scope, _taskThrew :: Worker -> Int -> SomeException -> IO ()}
+  | -- | No task, but what lies above each 64th task on the way down from the root, with its index.
+    MilestoneTask {_taskParent :: !Task, taskIndex :: !Int, _taskScope :: !Scope, _taskMilestone :: Milestone}
+
+-- | A shorter way up the tree of tasks; see "Heddle.Sched.Position".
+data Milestone
+  = -- | The root.
+    Summit
+  | Milestone
+      { -- | Equal to itself only. The collector may copy a task, so its address says nothing.
+        _milestoneIdentity :: !(Ref ()),
+        -- | How many milestones there are from the root to this one.
+        _milestoneNumber :: Int,
+        -- | The next one on the way up.
+        _milestoneAbove :: Milestone,
+        -- | One that is further up.
+        _milestoneJump :: Milestone,
+        -- | The indices that lead from the next one to this one.
+        _milestonePath :: [Int]
+      }
 
 -- | The scope a task belongs to.
 taskScope :: Task -> Scope
@@ -116,18 +135,13 @@ data Failure = Failure
     failureCause :: !(Maybe Failure)
   }
 
--- | The failures of a scope: a number that changes with every change, how many there may be before
--- the scope checks which have been handled, and the failures.
-data Failures = Failures !Int !Int [Failure]
-
 -- | The tasks of one run, or of one part of it that succeeds or fails as a whole.
 data Scope = Scope
   { scopeId :: !Int,
     -- | Of the outermost scope: the run's.
     scopeRun :: !Int,
     scopeAround :: !(Maybe Scope),
-    -- | Flags, the quiet bit, and a line of two counts for each worker;
-    -- see "Heddle.Sched.Scope".
+    -- | Flags, the state, and a line of counts for each worker; see "Heddle.Sched.Scope".
     scopeWords :: !Words,
     -- | How many workers have a line of their own; see 'workerLine'.
     scopeLines :: !Int,
@@ -140,10 +154,16 @@ data Scope = Scope
     -- the left may wait for one to the right, and would then depend on timing.
     scopeCuts :: !Bool,
     scopeCutoff :: !(Ref Cutoff),
-    scopeFailures :: !(Ref Failures),
+    scopeFailures :: !(Bag Failure),
+    -- | The scopes opened in it that may not have ended.
+    scopeChildren :: !(Bag Child),
     -- | What the last worker does when every task has ended or waits for ever.
     scopeWhenQuiet :: Worker -> IO ()
   }
+
+-- | What a scope keeps of one inside it, to cancel that: its place, flags and state, and children.
+-- It does not keep the scope alive, and with it what goes on after that.
+data Child = Child {childPlace :: !Task, childWords :: !Words, childChildren :: !(Bag Child)}
 
 -- | Tasks to the right of one that has certainly failed are not needed.
 data Cutoff = NoCutoff | RightOf !Task
@@ -214,8 +234,9 @@ data Pool = Pool
 data Workers = Workers
   { -- | The pool's own, by capability.
     workersPinned :: !(Table Worker),
-    -- | All.
-    workersAll :: !(Table Worker)
+    -- | All, at the first 'workersMany' places; the table doubles when it is full.
+    workersAll :: !(Table Worker),
+    workersMany :: !Int
   }
 
 -- | What a task does, in continuation-passing style: called with the worker that runs it, it
@@ -251,38 +272,3 @@ newtype Interrupt = Interrupt Int
 instance Exception Interrupt where
   toException = asyncExceptionToException
   fromException = asyncExceptionFromException
-
--- | The numbers of the forks that lead from the outermost task to this one.
-path :: Task -> [Int]
-path = go []
-  where
-    go acc t = case t of
-      RootTask {_taskScope = s} | Nothing <- scopeAround s -> acc
-      RootTask {_taskParent = parent} -> go (taskIndex t : acc) parent
-      ForkTask {_taskParent = parent} -> go (taskIndex t : acc) parent
-      SpawnTask {_taskParent = parent} -> go (taskIndex t : acc) parent
-      HookedTask {} -> taskIndex t : acc
-
--- | The order in which a sequential run would see them fail: what a task forks comes
--- before the rest of the task.
---
--- [Cost]: O(depth).
-compareTasks :: Task -> Task -> Ordering
-compareTasks a b = go (path a) (path b)
-  where
-    go (x : xs) (y : ys) = compare x y <> go xs ys
-    go [] [] = EQ
-    go [] _ = GT
-    go _ [] = LT
-
--- | Would a sequential run not have come to (the rest of) this task when that one failed?
---
--- [Cost]: O(depth).
-isRightOf :: Task -> Task -> Bool
-isRightOf a failed = compareTasks a failed == GT
-
--- | @isWithin outer inner@: is @inner@ the scope @outer@, or one inside it?
---
--- [Cost]: O(depth).
-isWithin :: Scope -> Scope -> Bool
-isWithin outer inner = scopeId outer == scopeId inner || maybe False (isWithin outer) (scopeAround inner)

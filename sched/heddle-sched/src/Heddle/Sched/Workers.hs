@@ -16,6 +16,9 @@ module Heddle.Sched.Workers
 
     -- * Blocking
     lend,
+
+    -- * The pool
+    thePool,
   )
 where
 
@@ -45,6 +48,7 @@ import Heddle.Prim.Global (unsafeGlobal)
 import Heddle.Prim.Lock (newLock, withLock)
 import Heddle.Prim.Thread (forkMasked, forkMaskedOn, getCapabilities, labelMe, myCapability, myWeakThread)
 import Heddle.Prim.WaitCell (WaitCell, newWaitCell, unpark)
+import Heddle.Sched.Bag (newBag)
 import Heddle.Sched.Cancel
 import Heddle.Sched.Deque (newDeque)
 import Heddle.Sched.Internal.PrivateStack
@@ -107,8 +111,8 @@ assign w caller errand = do
 -- [Masking]: to be called masked.
 abort :: Worker -> Scope -> IO ()
 abort w s = do
-  markCancelled s
-  interruptWhere (workerPool w) (-1) (\t -> scopeRun (taskScope t) == scopeRun s)
+  markCancelled w s
+  interruptWhere (workerPool w) (-1) (pure . isOfRun s)
 
 -- Blocking -------------------------------------------------------------------
 
@@ -163,11 +167,12 @@ newPool = do
   ws <- newWords poolWordCount
   masks <- newWords maskWords
   none <- newTable 0 (error "no worker")
-  workers <- newRef (Workers none none)
+  workers <- newRef (Workers none none 0)
   growing <- newLock
   spare <- newStack
   scopeCounts <- endlessCounts
-  failures <- newRef noFailures
+  failures <- newBag
+  children <- newBag
   cutoff <- newRef NoCutoff
   let idle = RootTask {_taskParent = idle, taskIndex = 0, _taskScope = idleScope}
       idleScope =
@@ -182,6 +187,7 @@ newPool = do
             scopeCuts = False,
             scopeCutoff = cutoff,
             scopeFailures = failures,
+            scopeChildren = children,
             scopeWhenQuiet = \_ -> pure ()
           }
   -- Number 0 is that scope's.
@@ -216,9 +222,8 @@ begin w name work = unsafeMask $ do
 -- | A worker, added to the table of all, and to the pinned ones if it has a line.
 newWorker :: Pool -> Int -> IO Worker
 newWorker pool line = do
-  Workers pinned everyWorker <- readRef (poolWorkers pool)
-  let number = tableSize everyWorker
-      idle = poolIdleTask pool
+  Workers pinned everyWorker number <- readRef (poolWorkers pool)
+  let idle = poolIdleTask pool
   make <-
     Worker number line pool (poolWords pool) <$> newWords workerWordCount
       <*> newDeque dequeCapacity (Work idle 0 (\_ () -> pure ()) ())
@@ -232,9 +237,14 @@ newWorker pool line = do
       <*> newWaitCell
   let w = make (readRef (workerTask w) >>= next w . taskScope)
   writeWord (workerWords w) seedWord (0x2545f4914f6cdd1d + number * 0x9e3779b97f4a7c1)
-  everyWorker' <- append everyWorker w
+  -- One more than there is room for would be a copy each time that runs nest one deeper.
+  everyWorker' <-
+    if number < tableSize everyWorker
+      then pure everyWorker
+      else growTable everyWorker (max 8 (2 * number)) w
+  writeEntry everyWorker' number w
   pinned' <- if line < 0 then pure pinned else append pinned w
-  writeRef (poolWorkers pool) (Workers pinned' everyWorker')
+  writeRef (poolWorkers pool) (Workers pinned' everyWorker' (number + 1))
   pure w
 
 -- | How many entries a new worker's deque and private stack have room for, before they grow.

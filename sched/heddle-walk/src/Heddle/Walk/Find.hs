@@ -30,7 +30,7 @@ import Heddle.Prim.Errno (errnoOf, pattern EBADF, pattern EISDIR)
 import Heddle.Prim.Exception (Exception (..), IOException, bracket, try, trySync)
 import Heddle.Prim.File (readOnlyWaiting)
 import Heddle.Prim.Thread (getCapabilities, getProcessors, setCapabilities)
-import Heddle.Walk.Find.Internal.Accounts (newAccounts)
+import Heddle.Walk.Find.Internal.Accounts (learnMounts, mountsProblem, newAccounts)
 import Heddle.Walk.Find.Internal.Compile
 import Heddle.Walk.Find.Internal.Outputs (flushOutputs, withOutputs)
 import Heddle.Walk.Find.Internal.Parser
@@ -156,6 +156,7 @@ runCommand (Command _ expr chosen) roots = do
             walkOneFileSystem = setOneFileSystem chosen,
             walkMinDepth = setMinDepth chosen,
             walkMaxDepth = setMaxDepth chosen,
+            walkReportVanished = not (setIgnoreRace chosen),
             walkProgram = program,
             walkPrompt = terminal,
             walkSequential = sequential
@@ -177,11 +178,11 @@ runCommand (Command _ expr chosen) roots = do
                 envFileRenderer = renderer {renderTerminal = False}
               }
             expr
-    result <- try (runWalk options roots visitor)
+    ready <- if null [() | OnFileSystem _ <- tests expr] then pure (Right ()) else try (learnMounts accounts)
+    result <- either (pure . Left . mountsProblem) (const (walkWith options visitor)) ready
     batches <- finishPrograms programs
     walked <- case result of
-      -- Memory is short, or the directories above an entry are gone.
-      Left (e :: IOException) -> False <$ complain program (Char8.pack (displayException e))
+      Left problem -> False <$ complain program problem
       Right ended -> case walkProblem ended of
         Nothing -> pure (not (walkFailed ended))
         Just e -> do
@@ -191,3 +192,9 @@ runCommand (Command _ expr chosen) roots = do
           pure False
     pure (walked && batches)
   pure (ok && written)
+  where
+    -- What it throws: memory is short, or the directories above an entry are gone.
+    walkWith options visitor =
+      try (runWalk options roots visitor) >>= \case
+        Left (e :: IOException) -> pure (Left (Char8.pack (displayException e)))
+        Right ended -> pure (Right ended)

@@ -32,7 +32,6 @@ module Heddle.Par.Internal.Monad
 where
 
 import Control.Monad.IO.Class (MonadIO (..))
-import Control.Monad.Par.Class qualified as Class
 import Control.Monad.ST (RealWorld)
 import Data.Coerce (coerce)
 import Heddle.Prim.Unsafe (oneShot)
@@ -91,22 +90,6 @@ instance s ~ RealWorld => MonadIO (Par s) where
 
 -- | A cell that is written once. Reading waits for it.
 newtype IVar s a = IVar (Cell a)
-
-instance Class.ParFuture (IVar s) (Par s) where
-  spawn_ = spawn
-  {-# INLINE spawn_ #-}
-  get = get
-  {-# INLINE get #-}
-
-instance Class.ParIVar (IVar s) (Par s) where
-  fork = fork
-  {-# INLINE fork #-}
-  new = new
-  {-# INLINE new #-}
-  put_ = put
-  {-# INLINE put_ #-}
-  newFull_ = newFull
-  {-# INLINE newFull_ #-}
 
 -- Forking --------------------------------------------------------------------
 

@@ -1,3 +1,4 @@
+{-# LANGUAGE MultiWayIf #-}
 {-# LANGUAGE PatternSynonyms #-}
 {-# OPTIONS_HADDOCK not-home #-}
 
@@ -99,20 +100,20 @@ visitRoot walk w top root = do
       beginRecord c
       showName c tailAt size
       showKind c 0 0
-      r <- cursorStatus c
+      r <- askStatus (workerVisit w)
+      through <- isThroughFile (workerVisit w)
       kind <- readInt32 c fieldKind
       let enters = kind == directoryKind && walkMaxDepth options > 0
-      if r < 0
-        then Nothing <$ reportAt walk w size (Errno (negate r))
-        else
-          if enters && walkPostOrder options
-            then pure (Just name)
-            else do
-              verdict <- if walkMinDepth options <= 0 then callVisitor walk w else pure Descend
-              case verdict of
-                Descend -> pure (if enters then Just name else Nothing)
-                Prune -> pure Nothing
-                Quit -> Nothing <$ quitAt w
+      if
+          | r < 0 -> Nothing <$ reportAt walk w size (Errno (negate r))
+          | through -> pure Nothing
+          | enters && walkPostOrder options -> pure (Just name)
+          | otherwise -> do
+            verdict <- if walkMinDepth options <= 0 then callVisitor walk w else pure Descend
+            case verdict of
+              Descend -> pure (if enters then Just name else Nothing)
+              Prune -> pure Nothing
+              Quit -> Nothing <$ quitAt w
   where
     c = workerCursor w
     options = walkOptions walk
@@ -124,7 +125,8 @@ showName c p size = do
   writePtr c fieldTail p
   writeField c fieldTailLength size
   end <- trim size
-  from <- back end
+  -- Of "/" the slash is the name.
+  from <- if end <= 1 then pure 0 else back end
   writePtr c fieldName (p `plusPtr` from)
   writeField c fieldNameLength (end - from)
   where
@@ -133,7 +135,7 @@ showName c p size = do
       | n <= 1 = pure n
       | otherwise = slash (n - 1) >>= \s -> if s then trim (n - 1) else pure n
     back n
-      | n <= 1 = pure 0
+      | n == 0 = pure 0
       | otherwise = slash (n - 1) >>= \s -> if s then pure n else back (n - 1)
 
 -- What is known of the entry before any system call.
@@ -208,14 +210,14 @@ openChild walk w parent fork name = do
   r <-
     if alive
       then openOr holder parent (\fd -> openDirectory c (holderTable holder) fd p (flags .|. how) (dirDevice parent))
-      else pure gone
+      else pure unopened
   release holder parent (if post then use else use + todo)
   device <- readField c fieldOpenedDevice
   inode <- readField c fieldOpenedInode
   if r < 0
     then do
       let cause = Errno (negate r)
-      unless (cause == ENOENT) (reportAt walk w size cause)
+      when (alive && not (leftOut walk cause)) (reportAt walk w size cause)
       leaveUnread (-1) 0 0 (cause /= ENOENT)
     else
       if walkOneFileSystem options && not starting && device /= dirDevice parent
@@ -232,7 +234,7 @@ openChild walk w parent fork name = do
     post = walkPostOrder options
     starting = dirDepth parent < startingDepth
     size = dirPrefix parent + Short.length name
-    gone = let Errno e = ENOENT in negate e
+    unopened = let Errno e = ENOENT in negate e
     flags = case walkFollow options of
       FollowAll -> followLink
       FollowRoots | starting -> followLink
@@ -511,14 +513,14 @@ resolve :: Walk -> Worker -> Dir -> IO Int
 resolve walk w dir = do
   before <- readInt32 c fieldKind
   void (entryDirectory (workerVisit w))
-  r <- cursorStatus c
+  r <- askStatus (workerVisit w)
   kind <- readInt32 c fieldKind
   if r >= 0
     then if follows && kind == directoryKind then loops kind else pure kind
-    else case Errno (negate r) of
-      ENOENT -> pure (-1)
-      ELOOP | follows -> (-1) <$ reportErrno (workerVisit w) ELOOP
-      e -> before <$ reportErrno (workerVisit w) e
+    else do
+      let cause = Errno (negate r)
+      entryStatusError (workerVisit w) cause
+      pure (if cause == ENOENT || (follows && cause == ELOOP) then -1 else before)
   where
     c = workerCursor w
     follows = walkFollow (walkOptions walk) == FollowAll

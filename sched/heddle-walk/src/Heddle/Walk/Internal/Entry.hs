@@ -45,7 +45,8 @@ module Heddle.Walk.Internal.Entry
 
     -- * Its status
     hasStatus,
-    isBrokenLink,
+    askStatus,
+    isThroughFile,
     statusMode,
     statusLinks,
     statusUser,
@@ -95,7 +96,7 @@ import Foreign.C.Types (CInt)
 import Foreign.Marshal.Alloc (alloca, allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekByteOff, poke)
-import Heddle.Prim.Errno (Errno (..), pattern ENOENT)
+import Heddle.Prim.Errno (Errno (..), pattern ENOTDIR)
 import Heddle.Walk.Internal.Cursor
 import Heddle.Walk.Internal.Options (RawPath, WalkControl)
 
@@ -114,6 +115,9 @@ data Entry = Entry
     entryWriteTo :: !(CInt -> ByteString -> IO ()),
     -- | An error of the entry.
     entryError :: !(Errno -> IO ()),
+    -- | The status could not be read: an error, unless the entry has vanished and the walk
+    -- leaves such entries out.
+    entryStatusError :: !(Errno -> IO ()),
     -- | A message, and the walk has failed.
     entryText :: !(ByteString -> IO ()),
     -- | The walk has failed.
@@ -250,15 +254,27 @@ hasStatus v = do
     c = entryCursor v
     ask = do
       void (entryDirectory v)
-      r <- cursorStatus c
-      -- An entry that vanished since its directory was read was never there.
-      when (r < 0 && Errno (negate r) /= ENOENT) (entryError v (Errno (negate r)))
+      r <- askStatus v
+      when (r < 0) (entryStatusError v (Errno (negate r)))
       pure (r >= 0)
 
--- | After 'hasStatus': is it a link that should have been followed and leads nowhere?
-isBrokenLink :: Entry -> IO Bool
-isBrokenLink v = (== 2) <$> readInt32 (entryCursor v) fieldState
-{-# INLINE isBrokenLink #-}
+-- | Read the status, whether it was read before or not: 0, or minus an error number. A link that
+-- should have been followed and leads through a file is reported, and is then itself what is
+-- visited, as in GNU find.
+--
+-- [Blocks]: holds an OS thread for the system call.
+askStatus :: Entry -> IO Int
+askStatus v = do
+  r <- cursorStatus (entryCursor v)
+  through <- isThroughFile v
+  when through (entryError v ENOTDIR)
+  pure r
+
+-- | After the status was read: is it that of a link that should have been followed and leads
+-- through a file?
+isThroughFile :: Entry -> IO Bool
+isThroughFile v = (== 3) <$> readInt32 (entryCursor v) fieldState
+{-# INLINE isThroughFile #-}
 
 status :: Int -> Entry -> IO Int
 status i v = readField (entryCursor v) (Field (at + 8 * i))

@@ -82,6 +82,10 @@ data WalkOptions = WalkOptions
     walkMaxDepth :: !Int,
     -- | What errors do.
     walkOnError :: !OnError,
+    -- | Take it for an error when an entry was removed after its directory was read, as
+    -- @find@ does; otherwise such an entry is left out. Only a visitor that asks for the
+    -- status, and the opening of a directory, notice.
+    walkReportVanished :: !Bool,
     -- | The name before the colon in messages.
     walkProgram :: !ByteString,
     -- | Where records go; -1 drops them.
@@ -115,6 +119,7 @@ defaultWalkOptions =
       walkMinDepth = 0,
       walkMaxDepth = maxBound,
       walkOnError = ReportErrors,
+      walkReportVanished = False,
       walkProgram = Char8.pack "find",
       walkOutput = 1,
       walkErrors = 2,

@@ -1,3 +1,4 @@
+{-# LANGUAGE PatternSynonyms #-}
 {-# OPTIONS_HADDOCK not-home #-}
 
 -- |
@@ -27,6 +28,7 @@ module Heddle.Walk.Internal.Worker
     stopped,
 
     -- * Errors
+    leftOut,
     reportAt,
     reportLoop,
   )
@@ -48,7 +50,7 @@ import Heddle.Prim.Atomic
     writeEntry,
     writeRef,
   )
-import Heddle.Prim.Errno (Errno (..), errnoSentence, throwErrnoFor)
+import Heddle.Prim.Errno (Errno (..), errnoSentence, throwErrnoFor, pattern ENOENT)
 import Heddle.Prim.Lock (Lock, newLock, withLock)
 import Heddle.Prim.Thread (getCapabilities)
 import Heddle.Walk.Internal.Cursor
@@ -150,6 +152,7 @@ newWorker walk = do
               entryFlush = flushAll rope,
               entryWriteTo = writeTo rope,
               entryError = reportErrnoOf walk rope cursor,
+              entryStatusError = \e -> if leftOut walk e then pure () else reportErrnoOf walk rope cursor e,
               entryText = writeError rope,
               entryFailed = failRope rope
             }
@@ -196,6 +199,10 @@ stopped walk = isStopped (walkOut walk)
 {-# INLINE stopped #-}
 
 -- Errors ---------------------------------------------------------------------
+
+-- | Is an entry that could not be read one that has vanished and is left out?
+leftOut :: Walk -> Errno -> Bool
+leftOut walk cause = cause == ENOENT && not (walkReportVanished (walkOptions walk))
 
 reportErrnoOf :: Walk -> RopeWriter -> CursorPtr -> Errno -> IO ()
 reportErrnoOf walk rope c e = do

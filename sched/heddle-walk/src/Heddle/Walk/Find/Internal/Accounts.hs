@@ -1,3 +1,5 @@
+{-# LANGUAGE PatternSynonyms #-}
+
 -- |
 -- Module      : Heddle.Walk.Find.Internal.Accounts
 -- Description : Names of users, groups and file systems, asked for once
@@ -13,7 +15,12 @@ module Heddle.Walk.Find.Internal.Accounts
     newAccounts,
     nameOf,
     hasName,
+
+    -- * File systems
     fileSystemOf,
+    learnMounts,
+    MountsUnreadable,
+    mountsProblem,
   )
 where
 
@@ -22,22 +29,26 @@ import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
 import Data.IntMap.Strict (IntMap)
 import Data.IntMap.Strict qualified as IntMap
-import Data.Maybe (mapMaybe)
+import Data.Maybe (fromMaybe, mapMaybe)
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef)
-import Heddle.Prim.Exception (trySync)
-import Heddle.Walk.Find.Internal.System (Account (..), accountName)
+import Heddle.Prim.Errno (Errno, errnoOf, pattern EIO)
+import Heddle.Prim.Exception (Exception, IOException, bracket, throwIO, try)
+import Heddle.Prim.File (readOnlyWaiting)
+import Heddle.Walk.Find.Internal.Settings (errnoText)
+import Heddle.Walk.Find.Internal.System (Account (..), accountName, openNamed, readText)
+import System.Posix.IO.ByteString (closeFd)
 
 -- | What is known so far.
 data Accounts = Accounts
   { knownUsers :: !(Ref (IntMap (Maybe ByteString))),
     knownGroups :: !(Ref (IntMap (Maybe ByteString))),
-    -- | By device; read from the kernel when first needed.
-    knownMounts :: !(Ref (Maybe (IntMap ByteString)))
+    -- | By device; read from the kernel when a device is missing.
+    knownMounts :: !(Ref (IntMap ByteString))
   }
 
 -- | Nothing is known.
 newAccounts :: IO Accounts
-newAccounts = Accounts <$> newRef IntMap.empty <*> newRef IntMap.empty <*> newRef Nothing
+newAccounts = Accounts <$> newRef IntMap.empty <*> newRef IntMap.empty <*> newRef IntMap.empty
 
 -- | The name of a number, if it has one.
 --
@@ -58,21 +69,49 @@ nameOf accounts account number = do
 hasName :: Accounts -> Account -> Int -> IO Bool
 hasName accounts account number = maybe False (const True) <$> nameOf accounts account number
 
--- | The type of the file system on a device.
+-- | The kernel's table of mounts could not be read: no answer about a file system would be true.
+newtype MountsUnreadable = MountsUnreadable Errno
+  deriving stock (Show)
+
+instance Exception MountsUnreadable
+
+-- | A message for the user, without the program's name.
+mountsProblem :: MountsUnreadable -> ByteString
+mountsProblem (MountsUnreadable e) =
+  Char8.pack "cannot read mounted file system list, /proc/self/mountinfo: " <> errnoText e
+
+-- | Read the table of mounts before it is needed, so that a search that depends on it fails before it acts.
+--
+-- [Blocks]: holds an OS thread.
+-- [Throws]: 'MountsUnreadable'.
+learnMounts :: Accounts -> IO ()
+learnMounts accounts = do
+  mounts <- parseMounts <$> readMounts
+  modifyRef (knownMounts accounts) (\old -> (IntMap.union mounts old, ()))
+
+-- | The type of the file system on a device; "unknown" if no mount has it, as subvolumes of btrfs.
 --
 -- [Blocks]: holds an OS thread the first time.
+-- [Throws]: 'MountsUnreadable'.
 -- [Threads]: any.
 fileSystemOf :: Accounts -> Int -> IO ByteString
 fileSystemOf accounts device = do
-  known <-
-    readRef (knownMounts accounts) >>= \case
-      Just mounts -> pure mounts
-      Nothing -> do
-        text <- trySync (Bytes.readFile "/proc/self/mountinfo")
-        let mounts = either (const IntMap.empty) parseMounts text
-        modifyRef (knownMounts accounts) (const (Just mounts, ()))
-        pure mounts
-  pure (IntMap.findWithDefault (Char8.pack "unknown") device known)
+  known <- readRef (knownMounts accounts)
+  case IntMap.lookup device known of
+    Just kind -> pure kind
+    Nothing -> do
+      -- Read again for each new device: it may have been mounted since.
+      learnMounts accounts
+      modifyRef (knownMounts accounts) $ \mounts ->
+        let kind = IntMap.findWithDefault (Char8.pack "unknown") device mounts
+         in (IntMap.insert device kind mounts, kind)
+
+-- Not through a handle: find runs without GHC's event manager.
+readMounts :: IO ByteString
+readMounts =
+  try (bracket (openNamed (Char8.pack "/proc/self/mountinfo") readOnlyWaiting) closeFd readText) >>= \case
+    Right text -> pure text
+    Left (e :: IOException) -> throwIO (MountsUnreadable (fromMaybe EIO (errnoOf e)))
 
 -- Each line: number, parent, major:minor, root, mount point, options, tags, a minus sign,
 -- the type, and more. Later mounts hide earlier ones.

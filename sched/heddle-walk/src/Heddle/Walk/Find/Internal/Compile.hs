@@ -33,8 +33,9 @@ import Foreign.Ptr (Ptr, castPtr)
 import Foreign.Storable (peekByteOff)
 import Heddle.Bytes.Regex (matchRegex)
 import Heddle.Prim.Errno (pattern ELOOP, pattern ENOENT, pattern ENOTDIR)
+import Heddle.Prim.Exception (catch)
 import Heddle.Walk.Find.Internal.Accounts
-import Heddle.Walk.Find.Internal.Format (Format)
+import Heddle.Walk.Find.Internal.Format (Format, asksForFileSystem)
 import Heddle.Walk.Find.Internal.Number
 import Heddle.Walk.Find.Internal.Outputs (Outputs, putRecord)
 import Heddle.Walk.Find.Internal.Pattern (matchPattern)
@@ -69,6 +70,20 @@ data Environment = Environment
 -- [Cost]: compiling is O(size); see the module's header for visits.
 compileVisitor :: Environment -> Expr -> Visitor
 compileVisitor env expr
+  | asksForMounts best = \v -> visit v `catch` \e -> Quit <$ reportText v (unreadable e)
+  | otherwise = visit
+  where
+    best = optimise expr
+    visit = compilePlain env best
+    unreadable e = Bytes.concat [envProgram env, Char8.pack ": ", mountsProblem e, Char8.pack "\n"]
+
+-- Does it contain -fstype or %F?
+asksForMounts :: Expr -> Bool
+asksForMounts expr =
+  or [True | OnFileSystem _ <- tests expr] || or [asksForFileSystem format | Printf _ format <- actions expr]
+
+compilePlain :: Environment -> Expr -> Visitor
+compilePlain env best
   | flows best = \v -> do
     outcome <- compileFlow env best v
     pure $
@@ -80,7 +95,6 @@ compileVisitor env expr
     pure (if found then Quit else Descend)
   | otherwise = \v -> Descend <$ run v
   where
-    best = optimise expr
     run = compileBool env best
 
 -- | The same expression, tests that follow one another sorted by cost, constants folded.

@@ -23,7 +23,7 @@ import Data.Char (isAlpha, isAscii, isDigit, isSpace, toLower)
 import Data.Int (Int64)
 import Data.List (isPrefixOf, stripPrefix)
 import Data.Maybe (fromMaybe)
-import Heddle.Walk.Find.Internal.System (LocalTime (..), Timestamp (..), anySeason, fromLocal, inZone, localOffset, localTime)
+import Heddle.Walk.Find.Internal.System
 
 -- | What a text means now; 'Nothing' when it means nothing.
 --
@@ -37,9 +37,9 @@ parseDate now text = case namedZone (Char8.unpack text) of
     parseIn words' = case tokens words' of
       Nothing -> pure Nothing
       Just [At, Number n] -> pure (Just (exact n))
-      Just list -> case items list of
-        Nothing -> pure Nothing
-        Just found -> resolve now found
+      Just list -> do
+        here <- zoneNamesAround (let Timestamp s _ = now in s)
+        maybe (pure Nothing) (resolve now) (items [(map toLower (Char8.unpack name), season) | (name, season) <- here] list)
     exact n = Timestamp (numberValue n) (numberNanos n)
 
 -- A zone in quotation marks at the beginning, and what follows; a backslash quotes itself and
@@ -106,13 +106,15 @@ data Found = Found
     -- | A date without its year.
     monthDays :: [(Int64, Int64)],
     times :: [(Int64, Int64, Int64, Int64)],
-    -- | Minutes east.
-    zones :: [Int64],
+    zones :: [Zone],
     -- | Which one, and the day of the week.
     weekdays :: [(Int64, Int64)],
     relative :: Maybe Relative,
     yearGiven :: Maybe Numeral
   }
+
+-- Minutes east, or the user's own zone, perhaps in one of its seasons.
+data Zone = East !Int64 | Here !Summer
 
 -- Years, months, days, seconds, nanoseconds.
 data Relative = Relative !Int64 !Int64 !Int64 !Int64 !Int64
@@ -120,18 +122,27 @@ data Relative = Relative !Int64 !Int64 !Int64 !Int64 !Int64
 nothing :: Found
 nothing = Found [] [] [] [] [] Nothing Nothing
 
-items :: [Token] -> Maybe Found
-items = go nothing
+-- The names of the user's own zone, in small letters.
+type ZoneNames = [(String, Summer)]
+
+items :: ZoneNames -> [Token] -> Maybe Found
+items here = go nothing
   where
     go found [] = Just found
     go found list = do
-      (found', rest) <- item found list
+      (found', rest) <- item here found list
       go found' rest
 
 type Item = Maybe (Found, [Token])
 
-item :: Found -> [Token] -> Item
-item found list = timeItem found list <|> dateItem found list <|> dayItem found list <|> relativeItem found list <|> zoneItem found list <|> numberItem found list
+item :: ZoneNames -> Found -> [Token] -> Item
+item here found list =
+  timeItem found list
+    <|> dateItem found list
+    <|> dayItem found list
+    <|> relativeItem found list
+    <|> zoneItem here found list
+    <|> numberItem found list
 
 unsigned :: Numeral -> Bool
 unsigned n = not (numberSigned n) && not (numberFraction n)
@@ -147,9 +158,9 @@ timeItem found = \case
     | unsigned h, unsigned m -> clock h (numberValue m) 0 0 rest
   Number h : Word w : rest
     | unsigned h, Just half <- meridian w -> at half (numberValue h) 0 0 0 rest
-  -- An hour and a zone.
-  Number h : rest@(Number z : _)
-    | unsigned h, signed z, numberDigits h <= 2, numberDigits z == 4 -> clock h 0 0 0 rest
+  -- An hour and a zone; not a date, nor a number before something relative.
+  Number h : rest@(Number z : more)
+    | unsigned h, signed z, not (beginsUnit more), not (beginsSigned more) -> clock h 0 0 0 rest
   _ -> Nothing
   where
     clock h m s n = \case
@@ -164,11 +175,14 @@ timeItem found = \case
     zoned f = \case
       Number z : rest | signed z -> do
         (east, rest') <- offset z rest
-        Just (f {zones = east : zones f}, rest')
+        Just (f {zones = East east : zones f}, rest')
       rest -> Just (f, rest)
+    beginsSigned = \case
+      Number n : _ -> signed n
+      _ -> False
 
 meridian :: String -> Maybe Bool
-meridian w = lookup (filter (/= '.') w) [("am", False), ("pm", True)]
+meridian w = lookup w [("am", False), ("a.m.", False), ("pm", True), ("p.m.", True)]
 
 -- Minutes east of a zone written as a number.
 offset :: Numeral -> [Token] -> Maybe (Int64, [Token])
@@ -257,6 +271,7 @@ relativeItem found = \case
   _ -> Nothing
   where
     perhapsAgo (Relative y m d s n) = \case
+      Word "hence" : rest -> add (Relative y m d s n) rest
       Word "ago" : rest -> add (Relative (negate y) (negate m) (negate d) (negate s) (negate n)) rest
       rest -> add (Relative y m d s n) rest
     add (Relative y m d s n) rest =
@@ -281,21 +296,41 @@ unit u = case singular u of
 singular :: String -> String
 singular u = if not (null u) && last u == 's' then init u else u
 
-zoneItem :: Found -> [Token] -> Item
-zoneItem found = \case
+beginsUnit :: [Token] -> Bool
+beginsUnit = \case
+  Word u : _ | Just _ <- unit u -> True
+  _ -> False
+
+-- A signed number with its unit belongs to what stands before it, and nothing turns it round.
+thenTurned :: [Token] -> Bool
+thenTurned = \case
+  Number n : Word u : Word w : _ | signed n, Just _ <- unit u -> w `elem` ["ago", "hence"]
+  _ -> False
+
+zoneItem :: ZoneNames -> Found -> [Token] -> Item
+zoneItem here found = \case
+  -- The user's own names come before all but those of universal time.
+  Word w : rest | w == "j" -> add (Here anySeason) rest
+  Word w : Word "dst" : rest | Just (Here _) <- meant w -> add (Here summerTime) rest
+  Word w : rest | Just (Here season) <- meant w -> add (Here season) rest
   Word w : Number z : rest
-    | Just east <- zone w,
+    | Just (East east) <- meant w,
       signed z,
       not (beginsUnit rest) -> do
       (more, rest') <- offset z rest
-      Just (found {zones = (east + more) : zones found}, rest')
-  Word w : Word "dst" : rest | Just east <- zone w -> Just (found {zones = (east + 60) : zones found}, rest)
-  Word w : rest | Just east <- zone w -> Just (found {zones = east : zones found}, rest)
+      add (East (east + more)) rest'
+  Word w : Word "dst" : rest | Just (East east) <- meant w -> add (East (east + 60)) rest
+  Word w : rest | Just z <- meant w, not (thenTurned rest) -> add z rest
   _ -> Nothing
   where
-    beginsUnit = \case
-      Word u : _ | Just _ <- unit u -> True
-      _ -> False
+    add z rest = Just (found {zones = z : zones found}, rest)
+    -- Points may be left out.
+    meant w = named' w <|> (guard ('.' `elem` w && length letters > 1) >> named' letters)
+      where
+        letters = filter (/= '.') w
+    named' w
+      | w `elem` ["gmt", "ut", "utc"] = Just (East 0)
+      | otherwise = (Here <$> lookup w here) <|> (East <$> zone w)
 
 -- Minutes east.
 zone :: String -> Maybe Int64
@@ -314,7 +349,7 @@ zoneNames :: [(String, Int64)]
 zoneNames =
   [ (name, hours * 60 + minutes)
     | (names, hours, minutes) <-
-        [ ("gmt ut utc wet", 0, 0),
+        [ ("wet", 0, 0),
           ("west bst wat cet met mez", 1, 0),
           ("cest mest mesz eet cat sast", 2, 0),
           ("eest eat msk", 3, 0),
@@ -345,7 +380,7 @@ zoneNames =
 numberItem :: Found -> [Token] -> Item
 numberItem found = \case
   Number n : rest
-    | not (unsigned n) -> Nothing
+    | not (unsigned n) || thenTurned rest -> Nothing
     | hasDate && not hasYear && relative found `is` Nothing && (not (null (times found)) || numberDigits n > 2) ->
       Just (found {yearGiven = Just n}, rest)
     | numberDigits n > 4 ->
@@ -386,12 +421,21 @@ resolve (Timestamp seconds nanos) found
         if not (isDate year mon day)
           then pure Nothing
           else do
-            base <- fromLocal anySeason start
+            base <- fromLocal (case zones found of Here season : _ -> season; _ -> anySeason) start
             case base of
               Nothing -> pure Nothing
-              Just (begun, season) -> finish start ns begun season
+              Just (begun, season) -> do
+                meant <- localTime begun
+                case zones found of
+                  -- No such hour or season here.
+                  _ | fmap fst meant == Just start -> finish start ns begun season
+                  East _ : _ -> inZone (Char8.pack "UTC0") (fromLocal anySeason start >>= maybe (pure Nothing) (uncurry (finish start ns)))
+                  _ -> pure Nothing
   where
     absolute = dated || not (null (times found)) || not (null (weekdays found))
+    seasonGiven = case zones found of
+      Here _ : _ -> True
+      _ -> False
     dated = not (null (dates found)) || not (null (monthDays found))
     -- Moving from now keeps the season, and with it the hour in winter time; moving from a
     -- given time does not. So does GNU's.
@@ -405,14 +449,14 @@ resolve (Timestamp seconds nanos) found
           -- The day of the week comes first: what is a month from it depends on its month.
           (year', mon', day') = if ahead == 0 then (year, mon, day) else dayFrom1970 (daysFrom1970 year mon day + ahead)
           moved = LocalTime (year' + y) (mon' + m) (day' + d) hour minute second
-      base <- if (y, m, d + ahead) == (0, 0, 0) then pure (Just begun) else fmap fst <$> fromLocal (if absolute then anySeason else season) moved
+      base <- if (y, m, d + ahead) == (0, 0, 0) then pure (Just begun) else fmap fst <$> fromLocal (if absolute && not seasonGiven then anySeason else season) moved
       case base of
         Nothing -> pure Nothing
         Just b -> do
           -- The same hour in the zone that was named.
           zoned <- case zones found of
-            east : _ -> (\here -> b + here - east * 60) <$> localOffset b
-            [] -> pure b
+            East east : _ -> (\here -> b + here - east * 60) <$> localOffset b
+            _ -> pure b
           let whole = ns + f
           pure (Just (Timestamp (zoned + s + whole `div` 1000000000) (whole `mod` 1000000000)))
 

@@ -19,6 +19,7 @@ module Heddle.Walk.Find.Internal.Format
     FormatProblem (..),
     parseFormat,
     directiveNeedsStatus,
+    asksForFileSystem,
   )
 where
 
@@ -171,3 +172,7 @@ directiveNeedsStatus :: Directive -> Bool
 directiveNeedsStatus = \case
   TimeOf _ _ -> True
   Letter c -> c `elem` "abcDFgGikmMnsStuU"
+
+-- | Does it ask for the type of the file system?
+asksForFileSystem :: Format -> Bool
+asksForFileSystem format = or [c == 'F' | Directive _ (Letter c) <- formatPieces format]

@@ -59,7 +59,7 @@ helpText =
       "  -exec COMMAND ;  -exec COMMAND {} +  -execdir ...  -ok COMMAND ;  -okdir ...",
       "",
       "Exit status: 0 when everything could be looked at, 1 otherwise.",
-      "docs/manual/find.md has the details, and what differs from GNU find."
+      "heddle-find(1), which is docs/manual/find.md, has the details, and what differs from GNU find."
     ]
 
 -- | Name and version.
@@ -67,7 +67,7 @@ versionText :: ByteString
 versionText =
   Char8.pack . unlines $
     [ "heddle find 0.1.0.0",
-      "The expression language of GNU find 4.9.0, on all cores."
+      "The expression language of GNU find 4.10.0, on all cores."
     ]
 
 -- | What @-D@ takes.

@@ -25,9 +25,9 @@ import Control.Monad (forM_, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
-import Data.Either (fromRight)
 import Data.Foldable (find)
 import Data.Int (Int64)
+import Data.Traversable (for)
 import Foreign.C.Types (CInt)
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Errno (Errno, pattern E2BIG)
@@ -230,7 +230,8 @@ endingOf report name = \case
           Exited _ -> pure ()
         pure (Just ending)
 
--- Add an entry, first running what would otherwise become too long.
+-- Add an entry, first running what would otherwise become too long. An entry whose directory cannot be held is an error: its name means
+-- another file elsewhere.
 addTo :: Programs -> Batch -> Entry -> ByteString -> IO ()
 addTo programs batch v path = do
   depth <- if execInDirectory spec then entryDepth v else pure 0
@@ -242,24 +243,20 @@ addTo programs batch v path = do
     let moved = execInDirectory spec && fmap fst place /= Just front && not (null gathered)
         crowded = not (null gathered) && used + size + fixed > room
         fresh = null gathered || moved || crowded
-    place' <-
-      if not (execInDirectory spec)
-        then pure Nothing
-        else
-          if fresh
-            then do
-              directory <- if depth == 0 then pure here else entryDirectory v
-              held <- holdDirectory directory (if depth == 0 then Just front else Nothing)
-              pure (Just (front, fromRight here held))
-            else pure place
-    writeRef (batchFilling batch) $
-      if fresh then Filling [name] size place' else Filling (name : gathered) (used + size) place
-    pure (if moved || crowded then Just filling else Nothing)
-  forM_ full $ \filling -> do
-    void (flushOutput v)
-    runFilling programs (\text -> writeRecordTo v 2 (Bytes.concat [programsName programs, Char8.pack ": ", text, Char8.pack "\n"])) batch filling
+    held <-
+      if execInDirectory spec && fresh
+        then do
+          directory <- if depth == 0 then pure here else entryDirectory v
+          fmap (Just . (,) front) <$> holdDirectory directory (if depth == 0 then Just front else Nothing)
+        else pure (Right place)
+    for held $ \place' -> do
+      writeRef (batchFilling batch) $
+        if fresh then Filling [name] size place' else Filling (name : gathered) (used + size) place
+      pure (if moved || crowded then Just filling else Nothing)
+  either (\e -> report (quote front <> Char8.pack ": " <> errnoText e) >> markFailed v) (mapM_ (\filling -> void (flushOutput v) >> runFilling programs report batch filling)) full
   where
     spec = batchSpec batch
+    report text = writeRecordTo v 2 (Bytes.concat [programsName programs, Char8.pack ": ", text, Char8.pack "\n"])
     fixed = sum [fromIntegral (Bytes.length w) + 1 | w <- execWords spec]
 
 -- Run a batch; in halves where the system takes no command line of that length. (How long one may

@@ -44,6 +44,8 @@ module Heddle.Walk.Find.Internal.System
     localOffset,
     Summer,
     anySeason,
+    summerTime,
+    zoneNamesAround,
     fromLocal,
     inZone,
 
@@ -83,7 +85,7 @@ import Foreign.Marshal.Alloc (alloca, allocaBytes, free)
 import Foreign.Marshal.Array (allocaArray, withArray0)
 import Foreign.Marshal.Utils (with)
 import Foreign.Ptr (Ptr, castPtr, nullPtr, plusPtr)
-import Foreign.Storable (peek, peekElemOff)
+import Foreign.Storable (peek, peekElemOff, poke)
 import Heddle.Prim.Errno (Errno (..), checked, pattern EINTR)
 import Heddle.Prim.Exception (bracket, trySync)
 import Heddle.Prim.File (OpenFlags, openFile)
@@ -246,6 +248,24 @@ newtype Summer = Summer CInt
 -- | Whichever is right for the time.
 anySeason :: Summer
 anySeason = Summer (-1)
+
+-- | It is in force.
+summerTime :: Summer
+summerTime = Summer 1
+
+-- | What the user's zone is called at a time and, if it has another one, in its other season.
+--
+-- [Blocks]: holds an OS thread if the zone's file has to be looked at.
+zoneNamesAround :: Int64 -> IO [(ByteString, Summer)]
+zoneNamesAround now = do
+  names <- mapM (\quarter -> nameAt (now + quarter * 90 * 86400)) [0 .. 3]
+  let here = take 1 names
+  pure (here ++ take 1 [other | other@(_, Summer s) <- names, all (\(_, Summer h) -> s /= h) here])
+  where
+    nameAt seconds = alloca $ \flag -> do
+      poke flag 0
+      name <- built 64 (\out -> fromIntegral <$> c_zone_name seconds (castPtr out) 64 flag)
+      (,) name . Summer <$> peek flag
 
 -- | The time of fields in the user's zone, taken for summer or winter time, and which of
 -- them it was; fields out of range are carried over.
@@ -423,6 +443,9 @@ foreign import ccall unsafe "heddle_find_list_time" c_list_time :: CString -> CS
 foreign import ccall unsafe "heddle_find_local" c_local :: Int64 -> Ptr Int64 -> IO CInt
 
 -- Safe: mktime(3) looks whether the zone's file has changed.
+foreign import ccall safe "heddle_find_zone_name" c_zone_name :: Int64 -> CString -> CSize -> Ptr CInt -> IO CSize
+
+-- Safe: reads the zone's file.
 foreign import ccall safe "heddle_find_mktime" c_mktime :: Int64 -> Int64 -> Int64 -> Int64 -> Int64 -> Int64 -> Ptr CInt -> Ptr Int64 -> IO CInt
 
 -- Safe: reads the zone's file.
