@@ -15,7 +15,8 @@ import Harness (expectIOError, forkTask, joinTask, killTask, taskThread, testIn,
 import Heddle.Channel (Channel, ChannelDeserted (..), Multicast, newBounded, newMulticast, newUnbounded, next, recv, send, subscribe)
 import Heddle.Prim.Errno (pattern EINVAL)
 import Heddle.Scope
-import Heddle.Timer (deadlineIn, microseconds, milliseconds, never, seconds, sleepFor)
+import Heddle.Timer (deadlineIn, never, sleepFor)
+import System.Exit (ExitCode (..), exitWith)
 import System.Mem (performMajorGC)
 import Test.Tasty
 import Test.Tasty.HUnit
@@ -115,7 +116,7 @@ tests =
         started <- newEmptyMVar
         ended <- newIORef 0
         r <- try $
-          withScopeNamed "the scope" $ \s -> do
+          withScopeTagged "the scope" $ \s -> do
             replicateM_ 3 (fork s (parked started ended))
             replicateM_ 3 (takeMVar started)
             _ <- forkNamed s "the task" (throwIO (Boom 1))
@@ -126,13 +127,32 @@ tests =
             displayException e @?= "task the task of scope the scope failed: Boom 1"
           Right () -> assertFailure "returned"
         readIORef ended >>= (@?= 3),
+      testIn "aTasksExceptionWasHiddenInTaskFailed" $ do
+        let unchanged name raise is =
+              forM_ [("withScope", withScope), ("withScopeNamed", withScopeNamed "s"), ("a scope inside", \b -> withScope (\_ -> withScope b))] $ \(how, scoped) ->
+                forM_ [("while the body waits", const forEver), ("after the body", const (pure ())), ("awaited", await), ("cancelled by it", \_ -> scoped (const forEver))] $ \(when', rest) -> do
+                  r <- try (scoped (\s -> fork s raise >>= rest))
+                  assertBool (unwords [name, how, when']) (either is (const False) r)
+        unchanged "an IOException" (ioError (userError "mine")) (== userError "mine")
+        unchanged "one's own" (throwIO (Boom 40)) (== Boom 40)
+        unchanged "of pure code" (void (evaluate (1 `div` (0 :: Int)))) (== DivideByZero)
+        unchanged "by its root" (throwIO (ScopeClosed "s")) (\e -> displayException (e :: ScopeException) == "forking in a scope that is ending: s")
+        unchanged "a task's own scope" (withScope (\s -> void (fork s (throwIO (Boom 41))))) (== Boom 41)
+        unchanged "a tagged scope's" (withScopeTagged "t" (\s -> void (forkNamed s "u" (throwIO (Boom 42))))) (\e -> (failedScope e, failedTask e, causeOf e) == ("t", "u", Just (Boom 42))),
+      testIn "anExitCodeOfATaskIsNoFailureOfIt" $
+        forM_ [ExitSuccess, ExitFailure 3] $ \code ->
+          forM_ [withScope, withScopeNamed "s", withScopeTagged "s", \b -> withScopeTagged "s" (\_ -> withScopeTagged "t" b)] $ \scoped -> do
+            r <- try (scoped (\s -> void (fork s (exitWith code))))
+            r @?= Left code
+            q <- try (scoped (\s -> fork s (void (fork s (exitWith code))) >> forEver))
+            q @?= (Left code :: Either ExitCode ()),
       testIn "a child that fails after the body has returned fails the scope" $ do
         gate <- newEmptyMVar
         t <- forkTask (try (withScope (\s -> void (fork s (takeMVar gate >> throwIO (Boom 2))))))
         waitParked (taskThread t)
         putMVar gate ()
         r <- joinTask t
-        either causeOf (const Nothing) r @?= Just (Boom 2),
+        either Just (const Nothing) r @?= Just (Boom 2),
       testIn "the body's exception cancels the children and passes" $ do
         started <- newEmptyMVar
         ended <- newIORef 0
@@ -162,11 +182,11 @@ tests =
             _ <- fork s (throwIO (Boom 4))
             (forEver :: IO ()) `catch` \(_ :: SomeException) -> pure ()
             pure 'x'
-        either causeOf (const Nothing) r @?= Just (Boom 4),
+        either Just (const Nothing) r @?= Just (Boom 4),
       testIn "of nested scopes the right one fails" $ do
         r <- try $
-          withScopeNamed "outer" $ \outer -> do
-            inner <- try $ withScopeNamed "inner" $ \s -> fork s (throwIO (Boom 5)) >> forEver
+          withScopeTagged "outer" $ \outer -> do
+            inner <- try $ withScopeTagged "inner" $ \s -> fork s (throwIO (Boom 5)) >> forEver
             either failedScope (\() -> "none") inner @?= "inner"
             _ <- fork outer (throwIO (Boom 6))
             withScope (\s -> fork s forEver >>= await :: IO ())
@@ -178,12 +198,12 @@ tests =
             withScope $ \s -> do
               _ <- fork s (spin (i `mod` 60) >> throwIO (Boom i))
               spin (i `mod` 37)
-          either causeOf (const Nothing) r @?= Just (Boom i)
+          either Just (const Nothing) r @?= Just (Boom i)
           yield,
       testIn "several failures: the first one is thrown" $
         forM_ [1 .. 100 :: Int] $ \_ -> do
           r <- try (withScope (\s -> replicateM_ 5 (fork s (throwIO (Boom 7)))))
-          either causeOf (const Nothing) r @?= Just (Boom 7),
+          either Just (const Nothing) r @?= Just (Boom 7),
       testIn "an ended scope takes no task" $ do
         s <- withScope pure
         r <- try (fork s (pure ()))
@@ -209,7 +229,7 @@ tests =
             takeMVar started
             cancel t
             forEver
-        either causeOf (\() -> Nothing) r @?= Just (Boom 8),
+        either Just (\() -> Nothing) r @?= Just (Boom 8),
       testIn "a killed task is a failed task" $ do
         r <- try $
           withScope $ \s -> do
@@ -217,7 +237,7 @@ tests =
             _ <- fork s (myThreadId >>= putMVar inside >> forEver)
             takeMVar inside >>= killThread
             forEver
-        either (fromException . failedCause) (\() -> Nothing) r @?= Just ThreadKilled,
+        r @?= (Left ThreadKilled :: Either AsyncException ()),
       testIn "await throws what the task threw; awaitEither returns it" $ do
         r <- withTask (throwIO (Boom 9) :: IO ()) (try . await)
         r @?= Left (Boom 9)
