@@ -118,4 +118,7 @@ enum { HEDDLE_TLS_VERSION = 0, HEDDLE_TLS_CIPHER = 1, HEDDLE_TLS_ALPN = 2, HEDDL
 int heddle_tls_self_signed(const char *common, const char *names, int days, uint8_t *certificate, size_t *certificate_n,
                            uint8_t *key, size_t *key_n, char *text);
 
+/* The subject of a certificate in DER, as RFC 2253 writes it, in at most this many bytes: how many, or -1 if it cannot be read. */
+int heddle_tls_subject(const uint8_t *der, size_t n, uint8_t *to, size_t room);
+
 #endif

@@ -92,6 +92,7 @@ import Foreign.Storable (peek, poke)
 import Heddle.IO.Connection hiding (close, unpark)
 import Heddle.IO.Connection qualified as Conn
 import Heddle.IO.Internal.Address
+import Heddle.IO.Internal.Listener (removeStaleSocket)
 import Heddle.IO.Internal.Manager
 import Heddle.IO.Internal.PooledTimer (sleepOn)
 import Heddle.IO.Internal.Registration
@@ -207,16 +208,22 @@ socketPair family kind protocol = mask_ $ do
   b <- adopt runtime y `onException` (Conn.close a >> Network.close y)
   (,) <$> kept kind a <*> kept kind b
 
--- | Give the socket an address.
+-- | Give the socket an address. The file of a Unix socket whose server has ended is replaced, as
+-- @Network.Socket.bind@ does.
 --
--- [Cost]: one system call.
+-- [Cost]: one system call; five if a file of that name is there.
 -- [Blocks]: holds an OS thread: a Unix socket makes a file.
 -- [Throws]: 'IOError': EADDRINUSE, EACCES, EBADF when it is closed…
 -- @since 0.1.0.0
 bind :: Socket -> SockAddr -> IO ()
 bind s address = do
-  r <- heldSocket s (using (registrationOfSocket s) (withAddress address . S.bind))
-  when (r < 0) $ refused ("bind to " ++ renderAddress address) r
+  r <- attemptBind
+  r' <- case address of
+    SockAddrUnix path | Errno (negate r) == EADDRINUSE -> removeStaleSocket path address >> attemptBind
+    _ -> pure r
+  when (r' < 0) $ refused ("bind to " ++ renderAddress address) r'
+  where
+    attemptBind = heldSocket s (using (registrationOfSocket s) (withAddress address . S.bind))
 
 -- | Listen; at most this many connections wait for 'accept'.
 --
@@ -286,7 +293,7 @@ connect s address = heldSocket s (begin (milliseconds 1))
           | e == EAGAIN -> do
             -- A Unix listener whose queue is full, for which nothing can be waited.
             deadlineIn backOff >>= sleepOn (registrationManager registration)
-            begin (min (milliseconds 50) (backOff * 2))
+            begin (min (milliseconds 50) (backOff <> backOff))
           | otherwise -> refused what r
     finish = do
       _ <- reset (registrationWrite registration)
@@ -445,12 +452,12 @@ getSocketName s = named (localAddress (socketConn s))
 --
 -- [Cost]: one system call at most.
 -- [Blocks]: never.
--- [Throws]: 'IOError': ENOTCONN.
+-- [Throws]: 'IOError': ENOTCONN, EBADF when it is closed.
 -- @since 0.1.0.0
 getPeerName :: Socket -> IO SockAddr
 getPeerName s = do
-  connected <- isConnected s
-  unless connected (throwErrnoFor "getPeerName" ENOTCONN)
+  r <- askPeer s
+  when (r < 0) $ refused "getPeerName" r
   named (peerAddress (socketConn s))
 
 named :: IO (Maybe SockAddr) -> IO SockAddr
@@ -463,10 +470,14 @@ named ask =
 -- [Blocks]: never.
 -- @since 0.1.0.0
 isConnected :: Socket -> IO Bool
-isConnected s = allocaBytes (addressRoom + 8) $ \p -> do
+isConnected s = (>= 0) <$> askPeer s
+
+-- Negative if there is none.
+askPeer :: Socket -> IO Int
+askPeer s = allocaBytes (addressRoom + 8) $ \p -> do
   let size = p `plusPtr` addressRoom
   poke size (fromIntegral addressRoom :: Int32)
-  (>= 0) <$> heldSocket s (using (registrationOfSocket s) (\fd -> S.peerName fd p size))
+  heldSocket s (using (registrationOfSocket s) (\fd -> S.peerName fd p size))
 
 -- | The port of the socket's own address.
 --

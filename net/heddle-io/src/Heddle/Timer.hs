@@ -50,6 +50,8 @@ module Heddle.Timer
     microseconds,
     milliseconds,
     seconds,
+    minusNanos,
+    timesNanos,
   )
 where
 
@@ -76,7 +78,7 @@ import Heddle.Prim.WaitCell (WaitCell, newWaitCell, park, unpark)
 -- @since 0.1.0.0
 sleepFor :: Nanos -> IO ()
 sleepFor n
-  | n <= 0 = pure ()
+  | n <= mempty = pure ()
   | otherwise = deadlineIn n >>= sleepUntil
 
 -- | Park the calling thread until the deadline passes; not at all if it has, and for ever
@@ -95,7 +97,8 @@ sleepUntil deadline = do
 
 -- | Run a body for at most this time: 'Nothing' when the time was over first, and an
 -- asynchronous exception has interrupted the body. With a time of zero the body does not run; a
--- negative time is no limit, as in "System.Timeout".
+-- negative time is no limit, as in "System.Timeout", whose argument is a number of microseconds:
+-- @timeout (microseconds n)@ is its @timeout n@.
 --
 -- [Cost]: about 150 ns besides the body's.
 -- [Blocks]: as the body does.
@@ -107,8 +110,8 @@ sleepUntil deadline = do
 -- @since 0.1.0.0
 timeout :: Nanos -> IO a -> IO (Maybe a)
 timeout n body
-  | n < 0 = Just <$> body
-  | n == 0 = pure Nothing
+  | n < mempty = Just <$> body
+  | n == mempty = pure Nothing
   | otherwise = do
     deadline <- deadlineIn n
     m <- systemRuntime >>= managerHere

@@ -90,7 +90,7 @@ connections =
       take' server 100 d >>= (@?= TimedOutCode) . fst
       deadlineOver server d >>= assertBool "over"
       fresh <- freshNow server
-      now <- deadlineIn 0
+      now <- deadlineIn mempty
       assertBool "a fresh time is not the future" (fresh <= now),
     bothBackends "a deadline can be set before the wait" $ \rt -> withEnds rt $ \_ server -> allocaBytes 16 $ \p -> mask_ $ do
       receiveNow server p 16 >>= (@?= minus EAGAIN)

@@ -103,7 +103,7 @@ tests =
               modifyMVar_ calls (pure . (+ 1))
               t <- myThreadId
               modifyMVar_ threads (pure . (t :))
-              near <- deadlineIn 0
+              near <- deadlineIn mempty
               recvUntil c 100 near >>= \case
                 Got b -> sendAllUntil c b never >> IdleUntil <$> late
                 TimedOut -> IdleUntil <$> late

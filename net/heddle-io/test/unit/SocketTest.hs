@@ -13,7 +13,9 @@ import Heddle.IO (RecvResult (..), SendResult (..), recvUntil, sendAllUntil)
 import Heddle.Prim.Errno
 import Heddle.Socket
 import Heddle.Timer (deadlineIn, milliseconds, never, timeout)
+import System.Directory (createDirectory, getTemporaryDirectory, removeDirectoryRecursive)
 import System.Mem (performMajorGC)
+import System.Posix.Process (getProcessID)
 import Test.Tasty
 import Test.Tasty.HUnit
 
@@ -29,6 +31,14 @@ withServer body = stream $ \s -> do
   bind s local
   listen s maxListenQueue
   getSocketName s >>= body s
+
+withFolder :: (FilePath -> IO a) -> IO a
+withFolder = bracket make removeDirectoryRecursive
+  where
+    make = do
+      pid <- getProcessID
+      folder <- (++ "/heddle-socket-" ++ show pid) <$> getTemporaryDirectory
+      folder <$ createDirectory folder
 
 readAll :: Socket -> IO B.ByteString
 readAll s = B.concat <$> go
@@ -53,6 +63,40 @@ tests =
         sendAll b "here"
         joinTask reader >>= (@?= "here")
         close b,
+      testIn "bindLeftAStaleUnixPathInTheWay" . withoutLeak . withFolder $ \folder -> do
+        let path = folder ++ "/socket"
+            unix = bracket (socket AF_UNIX Stream defaultProtocol) close
+        unix $ \first -> bind first (SockAddrUnix path) >> listen first 1
+        -- Its server has ended and has left the file.
+        unix $ \second -> do
+          bind second (SockAddrUnix path)
+          listen second 1
+          -- One that serves is not replaced, nor is what is no socket.
+          unix $ \third -> expectIOError EADDRINUSE (bind third (SockAddrUnix path))
+          unix $ \client -> connect client (SockAddrUnix path)
+        writeFile (folder ++ "/file") "kept"
+        unix $ \fourth -> expectIOError EADDRINUSE (bind fourth (SockAddrUnix (folder ++ "/file")))
+        readFile (folder ++ "/file") >>= (@?= "kept"),
+      testIn "anAbstractPathInUseWasLookedUpAsAFile" . withoutLeak . withFolder $ \folder -> do
+        -- Of this test alone.
+        let abstract = SockAddrUnix ('\0' : folder)
+            unix = bracket (socket AF_UNIX Stream defaultProtocol) close
+        unix $ \first -> do
+          -- It does not listen, so connections are refused.
+          bind first abstract
+          unix $ \second -> expectIOError EADDRINUSE (bind second abstract)
+          listen first 1
+          unix $ \third -> expectIOError EADDRINUSE (bind third abstract)
+          unix $ \client -> connect client abstract,
+      testIn "aClosedSocketWasSaidToHaveNoPeer" . withoutLeak $ do
+        (a, b) <- socketPair AF_UNIX Stream defaultProtocol
+        _ <- getPeerName a
+        close a
+        expectIOError EBADF (getPeerName a)
+        expectIOError EBADF (getSocketName a)
+        isConnected a >>= (@?= False)
+        close b
+        bracket (socket AF_INET Stream defaultProtocol) close $ \alone -> expectIOError ENOTCONN (getPeerName alone),
       testIn "a socket is a connection of Heddle.IO" $
         withoutLeak $ do
           (a, b) <- socketPair AF_UNIX Stream defaultProtocol

@@ -26,8 +26,8 @@ tests =
         deadlines <- forM [1 .. 50] (deadlineIn . milliseconds)
         sleepers <- forM deadlines $ \d -> forkTask (sleepUntil d >> (>= d) <$> monotonicNow)
         mapM joinTask sleepers >>= assertBool "too early" . and
-        sleepFor 0
-        sleepFor (-1)
+        sleepFor mempty
+        sleepFor (nanos (-1))
         sleepFor (seconds minBound)
         monotonicNow >>= sleepUntil,
       testIn "a sleeper can be killed, and its timer goes on to serve" $ do
@@ -53,12 +53,12 @@ tests =
         timeout (seconds maxBound) (pure 'y') >>= (@?= Just 'y')
         timeout (nanos (maxBound - 1)) (pure 'z') >>= (@?= Just 'z'),
       testIn "a negative time-out is none, as in System.Timeout" $ do
-        timeout (-1) (pure 'x') >>= (@?= Just 'x')
+        timeout (nanos (-1)) (pure 'x') >>= (@?= Just 'x')
         timeout (nanos minBound) (pure 'y') >>= (@?= Just 'y'),
       testIn "timeout: in time, too late, none, zero" $ do
         timeout (seconds 50) (pure 'x') >>= (@?= Just 'x')
         timeout (milliseconds 5) forEver >>= (@?= (Nothing :: Maybe ()))
-        timeout 0 (assertFailure "run") >>= (@?= (Nothing :: Maybe ()))
+        timeout mempty (assertFailure "run") >>= (@?= (Nothing :: Maybe ()))
         timeoutUntil never (pure 'y') >>= (@?= Just 'y')
         now <- monotonicNow
         timeoutUntil now (assertFailure "run") >>= (@?= (Nothing :: Maybe ())),

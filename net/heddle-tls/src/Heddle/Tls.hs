@@ -31,6 +31,8 @@ module Heddle.Tls
     -- ** Loading
     TlsSite,
     loadSite,
+    loadSiteBy,
+    FileOpener,
     siteConfig,
     siteNames,
     siteExpires,
@@ -61,6 +63,9 @@ module Heddle.Tls
     newTlsClient,
     tlsConnecting,
 
+    -- * Certificates of clients
+    certificateSubject,
+
     -- * Certificates for development
     selfSigned,
     selfSignedPair,
@@ -79,3 +84,4 @@ import Heddle.Tls.Problem
 import Heddle.Tls.SelfSigned
 import Heddle.Tls.Session (liveSessions)
 import Heddle.Tls.Site
+import Heddle.Tls.Subject (certificateSubject)

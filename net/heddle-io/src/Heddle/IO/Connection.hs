@@ -168,7 +168,7 @@ connectUntil runtime address deadline = mask_ $ do
                 else do
                   next <- deadlineIn backOff
                   sleepOn m (min deadline next)
-                  begin m fd (min (milliseconds 50) (backOff * 2))
+                  begin m fd (min (milliseconds 50) (backOff <> backOff))
     finish registration = do
       _ <- reset (registrationWrite registration)
       r <- using registration (`pollOne` eventOut)

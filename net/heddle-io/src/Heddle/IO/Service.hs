@@ -39,11 +39,13 @@ module Heddle.IO.Service
     -- * Ending
 
     -- | To drain: 'stopAccepting', 'resumeIdle', 'awaitDrainedUntil'. To cut:
-    -- 'stopAccepting', 'closeConnections', 'endService'.
+    -- 'stopAccepting', 'closeConnections', 'endService'; before the last, 'awaitDrainedUntil'
+    -- waits for handlers that were interrupted.
     stopAccepting,
     resumeIdle,
     awaitDrainedUntil,
     closeConnections,
+    HandlerInterrupted (..),
     endService,
 
     -- * Looking
@@ -72,7 +74,7 @@ import Heddle.Prim.Exception
 import Heddle.Prim.Message (putErrorLine)
 import Heddle.Prim.Poller (eventIn, pollOne)
 import Heddle.Prim.Socket qualified as S
-import Heddle.Prim.Thread (forkOn, yield)
+import Heddle.Prim.Thread (WeakThread, fork, forkOn, myWeakThread, strongThread, yield)
 import Heddle.Prim.WaitCell (reset, unpark)
 
 -- | What a handler wants next.
@@ -235,7 +237,6 @@ acceptLoop service registration =
     listener = serviceListener service
     alone = length (listenerRegistrations listener) == 1
     firstBackOff = milliseconds 5
-    kind = Served (serviceNumber service) (countDown service)
     go idlers scratch burst backOff = do
       full <- atLimit service
       -- At the limit, room is made only for a connection that waits.
@@ -257,7 +258,7 @@ acceptLoop service registration =
           _ <- reset (registrationWrite registration)
           waitUntil registration Writable until'
           writeWord (serviceWords service) 8 0
-          go idlers scratch burst (min (milliseconds 100) (backOff * 2))
+          go idlers scratch burst (min (milliseconds 100) (backOff <> backOff))
     once = atMostOnceAMinute (serviceReports service)
     accepted idlers scratch burst backOff r =
       if r >= 0
@@ -266,8 +267,9 @@ acceptLoop service registration =
           _ <- fetchAdd (serviceWords service) 0 1
           first <- deadlineIn (serviceFirstByte options)
           opened <- trySync $ do
-            handler <- serviceHandlerFor service `onException` S.closeSocket (fromIntegral r)
-            adoptAccepted m kind scratch (fromIntegral r) (DetachedUntil first) (activate service handler)
+            (handler, thread) <- ((,) <$> serviceHandlerFor service <*> newRef Nothing) `onException` S.closeSocket (fromIntegral r)
+            let kind = Served (serviceNumber service) (countDown service) thread
+            adoptAccepted m kind scratch (fromIntegral r) (DetachedUntil first) (activate service handler thread)
           case opened of
             Right opened' -> do
               -- A drain that began meanwhile has not seen it.
@@ -343,9 +345,11 @@ idleDeadline registration = Deadline <$> readWord (registrationWords registratio
 
 -- One life of a connection's thread; see Note [Threads are earned]. One handler frame
 -- serves all of its requests. When @talk@ returns 'True', another thread runs the registration.
-activate :: Service -> (Registration -> IO After) -> Registration -> IO ()
-activate service handler registration =
-  mask_ $
+activate :: Service -> (Registration -> IO After) -> Ref (Maybe WeakThread) -> Registration -> IO ()
+activate service handler thread registration =
+  mask_ $ do
+    -- Until then the handler may be interrupted; see Note [Interrupting handlers].
+    myWeakThread >>= here . Just
     try talk >>= \case
       Right True -> pure ()
       Right False -> finish
@@ -354,6 +358,7 @@ activate service handler registration =
         unless (isAsynchronous e) (serviceFailed options e)
   where
     options = serviceOptions service
+    here = writeRef thread
     talk =
       handler registration >>= \case
         IdleUntil deadline -> idle deadline
@@ -372,10 +377,13 @@ activate service handler registration =
           -- Closed to make room: call the handler, as for a detached connection.
           if mine then talk else False <$ handler registration
         else do
+          -- The next thread names itself.
+          here Nothing
           parked <- detachUntil registration deadline
-          if parked then pure True else talk
+          if parked then pure True else (myWeakThread >>= here . Just) >> talk
     keep = 1000000000
     finish = do
+      here Nothing
       _ <- closeRegistration registration
       evicted <- readWord (registrationWords registration) RegistrationDetached
       unless (evicted == 3) (countDown service)
@@ -409,20 +417,37 @@ stopAccepting = closeListener . serviceListener
 resumeIdle :: Service -> IO ()
 resumeIdle service = eachConnection service $ \registration -> unpark (registrationRead registration) >> continue registration
 
--- | Close every connection at once. Handlers meet 'Heddle.IO.Registration.ClosedCode'.
+-- | Close every connection at once, and interrupt the handlers that run: they meet
+-- 'Heddle.IO.Registration.ClosedCode' or 'HandlerInterrupted'.
 --
--- [Cost]: O(connections).
+-- [Cost]: O(connections); a thread for each handler that runs.
 -- [Blocks]: never.
 -- [Threads]: any.
 closeConnections :: Service -> IO ()
-closeConnections service = eachConnection service (void . closeRegistration)
+closeConnections service = eachConnection service $ \registration -> do
+  _ <- closeRegistration registration
+  case registrationKind registration of
+    Served _ _ thread -> readRef thread >>= traverse_ (\weak -> strongThread weak >>= traverse_ end)
+    _ -> pure ()
+  where
+    -- In threads of their own, so that none waits for another's masked handler.
+    end thread = fork (serviceName (serviceOptions service) ++ "/interrupt") (throwTo thread HandlerInterrupted)
+
+-- | Thrown to a handler whose connection 'closeConnections' closes.
+data HandlerInterrupted = HandlerInterrupted
+  deriving stock (Eq, Show)
+
+instance Exception HandlerInterrupted where
+  toException = asyncExceptionToException
+  fromException = asyncExceptionFromException
+  displayException HandlerInterrupted = "the server has ended"
 
 eachConnection :: Service -> (Registration -> IO ()) -> IO ()
 eachConnection service act = for_ [0 .. capabilitiesOf runtime - 1] $ \i ->
   openRegistrations (managerOn runtime i) >>= traverse_ (\registration -> when (ours registration) (act registration))
   where
     runtime = listenerRuntime (serviceListener service)
-    ours registration = case registrationKind registration of Served number _ -> number == serviceNumber service; _ -> False
+    ours registration = case registrationKind registration of Served number _ _ -> number == serviceNumber service; _ -> False
 
 -- | How many connections are open.
 --
@@ -463,3 +488,11 @@ awaitDrainedUntil service deadline = do
 -- connection that was useful twice within the last second keeps its thread, for a second, which
 -- saves starting a new one. Fifteen thousand idle browsers therefore cost registrations, not
 -- stacks.
+
+-- Note [Interrupting handlers]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- A handler may compute, or wait for something other than its connection, long after the service
+-- has ended. So a thread names itself before it calls the handler, and 'closeConnections' first
+-- closes the connection and then looks for the name. A thread that named itself later finds the
+-- connection closed as soon as it reads from it. Between the two, on either side, lies a locked
+-- instruction: closing is one, and so is the call that begins each read.

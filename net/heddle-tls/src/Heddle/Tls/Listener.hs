@@ -154,11 +154,11 @@ reloadWhenChanged :: TlsListener -> IO Reload
 reloadWhenChanged listener = withLock (listenerReloading listener) $ do
   site <- readRef (listenerCurrent listener)
   let loaded = [(path, Just stamp) | (path, stamp) <- siteFiles site]
-  now <- traverse (\(path, _) -> (,) path <$> stampOf path) loaded
+  now <- traverse (\(path, _) -> (,) path <$> stampOf (siteOpener site) path) loaded
   if now == loaded
     then Unchanged <$ writeRef (listenerRefused listener) Nothing
     else
-      loadSite (siteConfig site) >>= \case
+      loadSiteBy (siteOpener site) (siteConfig site) >>= \case
         Left problems -> do
           refused <- readRef (listenerRefused listener)
           if refused == Just (now, problems)

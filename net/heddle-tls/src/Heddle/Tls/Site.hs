@@ -12,7 +12,9 @@ module Heddle.Tls.Site
   ( -- * Servers
     TlsSite,
     loadSite,
+    loadSiteBy,
     siteConfig,
+    siteOpener,
     siteNames,
     siteExpires,
     siteExpiries,
@@ -26,6 +28,7 @@ module Heddle.Tls.Site
     withClientSite,
 
     -- * Files
+    FileOpener,
     FileStamp,
     stampOf,
   )
@@ -57,6 +60,8 @@ data TlsSite = TlsSite
   { sitePointer :: !(ForeignPtr CSite),
     -- | What it was loaded from.
     siteConfig :: !TlsConfig,
+    -- | How its files were opened.
+    siteOpener :: !FileOpener,
     -- | The domain names of each certificate, in the order of 'tlsPairs'.
     siteNames :: ![[ByteString]],
     -- | When the first of its certificates expires.
@@ -87,19 +92,25 @@ withClientSite (ClientSite site) = withForeignPtr site
 -- [Cost]: reads the files; some milliseconds for each certificate.
 -- [Blocks]: holds an OS thread while it reads.
 loadSite :: TlsConfig -> IO (Either [TlsProblem] TlsSite)
-loadSite config = collecting $ do
+loadSite = loadSiteBy openDirectly
+
+-- | 'loadSite' with files that somebody else opens, at every reload, too: for a server that has given up the right to read its keys
+-- and has left it with another process.
+loadSiteBy :: FileOpener -> TlsConfig -> IO (Either [TlsProblem] TlsSite)
+loadSiteBy opener config = collecting $ do
   throwAll (settingProblems config)
-  secret <- ticketSecret (tlsTickets config)
+  secret <- ticketSecret opener (tlsTickets config)
   site <- newSite (1 + (if tlsStrictNames config then 2 else 0)) (tlsLowest config) (tlsHighest config) asked
   withForeignPtr site $ \p -> do
-    authorities <- traverse (addAuthorities p) source
+    authorities <- traverse (addAuthorities opener p) source
     setCommon p (tlsProtocols config) (tlsTuning config)
-    pairs <- allOf (map (addPair p) (tlsPairs config))
+    pairs <- allOf (map (addPair opener p) (tlsPairs config))
     finish p
     pure
       TlsSite
         { sitePointer = site,
           siteConfig = config,
+          siteOpener = opener,
           siteNames = map loadedNames pairs,
           siteExpires = minimum (map loadedExpires pairs),
           siteExpiries = map loadedExpires pairs,
@@ -113,12 +124,12 @@ loadSite config = collecting $ do
       RequireClientCertificates s -> (2, Just s)
 
 -- Empty if there is none.
-ticketSecret :: TlsTickets -> IO ByteString
-ticketSecret = \case
+ticketSecret :: FileOpener -> TlsTickets -> IO ByteString
+ticketSecret opener = \case
   OwnTickets -> pure B.empty
   SharedTickets secret -> secret <$ throwAll [setting short | B.length secret < 32]
   TicketSecretFile path -> do
-    (secret, _) <- load (PemFile path)
+    (secret, _) <- load opener (PemFile path)
     secret <$ throwAll [TlsProblem path (BadSetting short) | B.length secret < 32]
   where
     short = "a secret for tickets has at least 32 bytes"
@@ -134,10 +145,10 @@ loadClientSite config = collecting $ do
   withForeignPtr site $ \p -> do
     case clientTrust config of
       TrustSystem -> reporting "the system's authorities" "" (c_siteRoots p)
-      TrustOnly source -> void (addAuthorities p source)
+      TrustOnly source -> void (addAuthorities openDirectly p source)
       TrustEverybody -> pure ()
     setCommon p (clientProtocols config) (clientTuning config)
-    traverse_ (addPair p) (clientPair config)
+    traverse_ (addPair openDirectly p) (clientPair config)
     finish p
   pure (ClientSite site)
 
@@ -195,16 +206,16 @@ data Loaded = Loaded
     loadedFiles :: ![Maybe (FilePath, FileStamp)]
   }
 
-addAuthorities :: Ptr CSite -> PemSource -> IO (Maybe (FilePath, FileStamp))
-addAuthorities p source = do
-  (bytes, file) <- load source
+addAuthorities :: FileOpener -> Ptr CSite -> PemSource -> IO (Maybe (FilePath, FileStamp))
+addAuthorities opener p source = do
+  (bytes, file) <- load opener source
   reporting (sourceName source) "" $ \report -> bytesOf bytes (\q n -> c_siteAuthorities p q (fromIntegral n) report)
   pure file
 
-addPair :: Ptr CSite -> TlsPair -> IO Loaded
-addPair p pair = do
-  loads <- allOf [load (pairChain pair), load (pairKey pair)]
-  staple <- traverse (load . PemFile) (pairStaple pair)
+addPair :: FileOpener -> Ptr CSite -> TlsPair -> IO Loaded
+addPair opener p pair = do
+  loads <- allOf [load opener (pairChain pair), load opener (pairKey pair)]
+  staple <- traverse (load opener . PemFile) (pairStaple pair)
   let (bytes, files) = unzip (loads ++ maybeToList staple)
       room = B.length (head bytes) + 64
   EpochSeconds now <- epochNow
@@ -246,6 +257,12 @@ problemOf staple chain key report = do
 
 -- Files ------------------------------------------------------------------------
 
+-- | How a file is opened for reading, by its name as the system has it: a descriptor, which the caller closes, or minus the error number.
+type FileOpener = ByteString -> IO Int
+
+openDirectly :: FileOpener
+openDirectly path = openFile path readOnly
+
 -- | What tells one state of a file from another.
 newtype FileStamp = FileStamp FileStatus
   deriving stock (Eq)
@@ -253,25 +270,24 @@ newtype FileStamp = FileStamp FileStatus
 -- | A file's present stamp; 'Nothing' if it cannot be opened.
 --
 -- [Blocks]: holds an OS thread.
-stampOf :: FilePath -> IO (Maybe FileStamp)
-stampOf path = either (const Nothing) (fmap FileStamp) <$> (try (withFile path (fmap (either (const Nothing) Just) . fileStatus)) :: IO (Either Problems (Maybe FileStatus)))
+stampOf :: FileOpener -> FilePath -> IO (Maybe FileStamp)
+stampOf opener path = either (const Nothing) (fmap FileStamp) <$> (try (withFile opener path (fmap (either (const Nothing) Just) . fileStatus)) :: IO (Either Problems (Maybe FileStatus)))
 
-withFile :: FilePath -> (Fd -> IO a) -> IO a
-withFile path = bracket open closeFile
+withFile :: FileOpener -> FilePath -> (Fd -> IO a) -> IO a
+withFile opener path = bracket open closeFile
   where
     open = do
-      encoded <- withCString path B.packCString
-      fd <- openFile encoded readOnly
+      fd <- withCString path B.packCString >>= opener
       if fd < 0 then unreadable path fd else pure (fromIntegral fd)
 
 unreadable :: FilePath -> Int -> IO a
 unreadable path code = throwIO (Problems [TlsProblem path (Unreadable (describeErrno (Errno (negate code))))])
 
 -- The bytes, and the stamp of the very file that they were read from.
-load :: PemSource -> IO (ByteString, Maybe (FilePath, FileStamp))
-load = \case
+load :: FileOpener -> PemSource -> IO (ByteString, Maybe (FilePath, FileStamp))
+load opener = \case
   PemBytes _ bytes -> pure (bytes, Nothing)
-  PemFile path -> withFile path $ \fd -> do
+  PemFile path -> withFile opener path $ \fd -> do
     status <- fileStatus fd >>= either (unreadable path) pure
     bytes <- allocaBytes pieceBytes (readPieces path fd [] 0)
     pure (bytes, Just (path, FileStamp status))

@@ -68,7 +68,7 @@ evict registration = do
   state <- atomicRead ws RegistrationDetached
   claimed <- if state == 1 || state == 2 then compareAndSet ws RegistrationDetached state 3 else pure False
   case registrationKind registration of
-    Served _ gone | claimed -> do
+    Served _ gone _ | claimed -> do
       _ <- closeRegistration registration
       gone
       -- Its handler is called once more, by the thread that keeps it or by a new one.
@@ -111,7 +111,7 @@ look runtime = do
 
 consider :: Int -> Map (Int, Int, Int) (Int, Registration) -> Registration -> IO (Map (Int, Int, Int) (Int, Registration))
 consider now best registration = case registrationKind registration of
-  Served _ _ -> do
+  Served {} -> do
     detached <- readWord ws RegistrationDetached
     closing <- (.&. Closing) <$> readWord ws RegistrationState
     since <- idleSince registration

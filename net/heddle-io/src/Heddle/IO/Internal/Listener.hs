@@ -25,6 +25,7 @@ module Heddle.IO.Internal.Listener
     listenerDescriptors,
     handOverListener,
     takenOver,
+    removeStaleSocket,
 
     -- * One at a time
     acceptUntil,
@@ -38,7 +39,7 @@ module Heddle.IO.Internal.Listener
   )
 where
 
-import Control.Monad (void, when)
+import Control.Monad (unless, void, when)
 import Data.Foldable (toList, traverse_)
 import Data.Int (Int32)
 import Data.List.NonEmpty (NonEmpty (..))
@@ -242,9 +243,13 @@ boundSocket options shared address = do
   where
     set fd option value = void (checked "setsockopt" (S.setOption fd option value))
 
--- Remove a socket file only if it refuses connections, which means that its server has ended.
+-- | Remove a socket file only if it refuses connections, which means that its server has ended. An abstract address, which begins
+-- with NUL, has no file.
+--
+-- [Blocks]: holds an OS thread.
+-- [Throws]: 'IOError'.
 removeStaleSocket :: FilePath -> SockAddr -> IO ()
-removeStaleSocket path address = do
+removeStaleSocket path address = unless (take 1 path == "\0") $ do
   probe <- fromIntegral <$> checked "socket" (S.socket S.FamilyUnix S.TypeStream 0) :: IO Fd
   r <- withAddress address (S.connect probe) `finally` S.closeSocket probe
   isSocket <- isSocketName path
@@ -279,7 +284,7 @@ acceptUntil listener deadline = mask_ $
                 until' <- deadlineIn backOff
                 _ <- reset (registrationWrite registration)
                 waitUntil registration Writable (min deadline until')
-                go (min (milliseconds 100) (backOff * 2))
+                go (min (milliseconds 100) (backOff <> backOff))
               Ended -> unpark (registrationRead registration) >> throwCode "accept" r
     entered <- lockDirection registration Readable deadline
     if entered

@@ -467,7 +467,7 @@ startAgain m = uninterruptibleMask_ $
       case registrationKind registration of
         _ | state .&. Closing /= 0 -> pure ()
         TimerOnly -> push (managerInbox m) (Arm registration)
-        Served _ _ -> do
+        Served {} -> do
           -- A connection that the parent serves: only this process's copy is closed.
           writeWord words' RegistrationDetached 0
           atomicWrite words' RegistrationState (Closing .|. Released)

@@ -108,7 +108,7 @@ releaseIfLast registration = do
   when won $ do
     case registrationKind registration of
       Owned -> closeIt
-      Served _ _ -> closeIt
+      Served {} -> closeIt
       Lent release -> do
         -- In a forked process, not from its parent's epoll descriptor.
         revive (registrationManager registration)
@@ -142,7 +142,7 @@ closeRegistration registration = mask_ $ do
       -- Another process may accept from a socket that listens, and a shutdown would end that, too.
       listening <- getOption (registrationFd registration) Listening
       unless (listening > 0) end
-    Served _ _ -> end
+    Served {} -> end
     _ -> pure ()
   _ <- fetchAdd (registrationWords registration) RegistrationState (-OneRef)
   releaseIfLast registration

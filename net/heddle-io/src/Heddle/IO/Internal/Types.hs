@@ -70,7 +70,7 @@ import Heddle.IO.WaitQueue (Queue, Waiter)
 import Heddle.Prim.Atomic (Ref, Stack, Table, Words)
 import Heddle.Prim.Buffer (Buffer, Pool)
 import Heddle.Prim.Lock (Lock)
-import Heddle.Prim.Thread (ThreadId)
+import Heddle.Prim.Thread (ThreadId, WeakThread)
 import Heddle.Prim.WaitCell (WaitCell)
 import System.Posix.Types (Fd)
 
@@ -156,8 +156,9 @@ data Kind
   = -- | Its descriptor is closed with the registration.
     Owned
   | -- | The same, for a connection of the service with this number; the action takes it
-    -- out of the service's count.
-    Served !Int !(IO ())
+    -- out of the service's count. The thread is that in the handler; weak, so that the runtime
+    -- can tell a handler that it waits for something unreachable.
+    Served !Int !(IO ()) !(Ref (Maybe WeakThread))
   | -- | Its descriptor is taken out of the back end and given to the action.
     Lent !(IO ())
   | -- | No descriptor, only a deadline.
