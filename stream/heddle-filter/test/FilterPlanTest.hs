@@ -52,9 +52,24 @@ tests =
         ("[a]\\q", "the character itself is q"),
         ("[^]]\\0", "the character itself is 0"),
         ("[[:alpha:]]\\e", "the character itself is e"),
-        ("\\\\\\d", "[0-9]")
+        ("\\\\\\d", "[0-9]"),
+        -- backslashesBetweenBracketsWereLetters: and a tab that was none.
+        ("[\\d]", "a digit is 0-9 there"),
+        ("[^]\\d]", "a digit is 0-9 there"),
+        ("[]\\D]", "the character itself is D"),
+        ("[[:digit:]\\d]", "a digit is 0-9 there"),
+        ("[\\w.]", "[[:alnum:]_]"),
+        ("[^\\s,]", "[[:space:]]"),
+        ("[ \\t]+$", "[[:blank:]]"),
+        ("a|(b[\\n])", "within a line"),
+        ("[\\]]", "a ] is the first there"),
+        ("[a\\-z]", "a - is the last there"),
+        ("[\\^]", "unless it is the first"),
+        ("[\\.]", "the . needs none"),
+        ("[\\\\\\1]", "the character itself is 1"),
+        ("[x]y[z\\x]", "\\xHH")
       ]
-    taken = ["\\\\d", "[\\d]", "[^]\\d]", "[]\\d]", "[[:digit:]\\d]", "\\.\\*\\[\\]\\(\\)\\{\\}\\+\\?\\|\\^\\$\\-\\/", "(a)\\1", "\\w\\W\\s\\S\\b\\B\\<\\>\\`\\'"]
+    taken = ["\\\\d", "[\\\\]", "[^]\\\\]", "[]\\\\d]", "[[:digit:]\\\\]", "[\\/]", "\\.\\*\\[\\]\\(\\)\\{\\}\\+\\?\\|\\^\\$\\-\\/", "(a)\\1", "\\w\\W\\s\\S\\b\\B\\<\\>\\`\\'"]
     meanings = [("\\w+", "ab1_"), ("\\W+", " ,"), ("\\s", " "), ("\\S+", "ab1_,"), ("\\b.", "a 1,"), ("\\<.", "a1"), (".\\>", "b_"), ("\\`.", "a"), (".\\'", ","), ("a\\B.", "ab")]
 
 -- Twice as large, about twice as much is allocated, and not four times.

@@ -18,7 +18,7 @@ import Heddle.Filter.Language (parseStage, printStage)
 import Test.QuickCheck (Gen, Property, conjoin, counterexample, elements, forAll, frequency, ioProperty, listOf, property, resize, suchThat, withMaxSuccess, (===))
 import Test.QuickCheck.Property (rejected)
 import Test.Tasty (TestTree, testGroup)
-import Test.Tasty.HUnit (assertEqual, testCase, (@?=))
+import Test.Tasty.HUnit (assertBool, assertEqual, testCase, (@?=))
 import Test.Tasty.QuickCheck (testProperty)
 
 tests :: TestTree
@@ -42,10 +42,29 @@ tests =
         agree "select row having /xab+{0,1}y/" "xay\nxaby\n" "xay\nxaby\n",
       testCase "repeatedCharacterOfSeveralBytes" $ sameBothWays "select row having /ab\xc3\xa9*/" "ab\nab\xc3\xa9\nab\xc3\n",
       testCase "plainExpressionsOfPartsOfCharacters" $ sameBothWays "select /\xa9/" "\xc3\xa9\n\xa9\n",
+      testCase "alternativesEndedTheSearchForATextThatEveryMatchHas" $
+        for_
+          [ ("(GET|POST) \\/api\\/[^ ]*7 HTTP", "\"7 HTTP\""),
+            ("FIND ME|curl\\/7\\.8+", "\"FIND ME\" or \"curl/7.8\""),
+            ("x(ab|cde)+[0-9]", "\"ab\" or \"cde\""),
+            ("((ab|cd)|ef)$", "\"ab\" or \"cd\" or \"ef\""),
+            ("(ab|cd)?longer|ab*cd", "\"longer\" or \"cd\""),
+            ("[|a](x|y)needle", "\"needle\""),
+            ("\\|\\||ab", "\"||\" or \"ab\"")
+          ]
+          $ \(expression, texts) -> do
+            stage <- stageOf ("select row having /" <> expression <> "/")
+            let plan = Char8.pack (explain stage 1 (compile stage))
+            assertBool (Char8.unpack plan) ((" in rows with " <> texts <> ", which every match has") `Bytes.isInfixOf` plan),
+      testCase "optionalTextsAreNotSearchedFor" $
+        for_ ["(ab|cd)?", "ab|x", "(ab)*x", "(ab){0,1}x", "a?b*|cd", "(|ab)", "(ab|[a-z]+)", "ab|"] $ \expression -> do
+          stage <- stageOf ("select row having /" <> expression <> "/")
+          let plan = Char8.pack (explain stage 1 (compile stage))
+          assertBool (Char8.unpack plan) (not (" in rows with " `Bytes.isInfixOf` plan)),
       testProperty "what is searched for first is in every match" . withMaxSuccess 4000 $ forAll rawPatterns searchedAlike,
       testCase "turnOfACommandThatHasEnded" $ agree "foreach row then command \"cat\" end" "a\nb\n" "a\nb\n",
       testCase "whatIsLeftForACommandThatDoesNotRead" $
-        -- The sleeper lives on with the pipe, for longer than is waited for the result.
+        -- The sleeper does not read, and would sleep for longer than is waited for the result.
         replicateM_ 20 $ do
           killedWhileWriting "command \"exec 2>&-; sleep 70; true\"" 60
           killedWhileWriting "foreach everything then command \"exec 2>&-; sleep 70\" end" 125,
@@ -92,22 +111,24 @@ rawPatterns = Bytes.concat <$> (resize 9 (listOf piece) `suchThat` fewCounted)
     fewCounted parts = length (filter ("{" `Char8.isPrefixOf`) parts) <= 2
     characters = ["a", "b", "ab", "aab", "x", "\xc3\xa9", "-", " "]
     repeats = ["*", "+", "?", "{0}", "{1,2}", "{0,1}", "{2,}", "+?", "+*"]
-    others = [".", "(", ")", "(ab)", "(b)?", "[ab]", "[^a]", "[]a]", "|", "\\.", "\\b", "\\w", "\\<", "^", "$", "\\/", "\\+"]
+    others = [".", "(", ")", "(ab)", "(ab|xa)", "(b)?", "(ab|)", "[ab]", "[^a]", "[]a]", "|", "\\.", "\\b", "\\w", "\\<", "^", "$", "\\/", "\\+"]
 
+-- Beside the same expression with an alternative that never matches and contains no text: all rows go to the matcher.
 searchedAlike :: ByteString -> Property
 searchedAlike text = ioProperty $ do
-  made <- newPattern CaseMatters text
-  folded <- newPattern IgnoreAsciiCase text
-  case (made, folded) of
-    (Right p, Right q) -> conjoin <$> mapM alike [p, q]
+  made <- mapM (`newPattern` text) [CaseMatters, IgnoreAsciiCase]
+  unsifted <- mapM (`newPattern` (text <> "|$.")) [CaseMatters, IgnoreAsciiCase]
+  case (sequence made, sequence unsifted) of
+    (Right ps, Right qs) -> conjoin <$> sequence [alike make p q | (p, q) <- zip ps qs, make <- stages]
     _ -> pure (property rejected)
   where
-    alike p = do
-      let stage = If (Having Row (Matching p)) Identity Suppress
-      asWritten <- inPieces uncompiled stage rows
-      compiled <- inPieces compile stage rows
-      pure (counterexample (printStage stage) (compiled === asWritten))
-    rows = Char8.unlines (concatMap (\w -> [w, "x" <> w <> "x", Char8.map (\c -> if c == 'a' then 'A' else c) w]) ["", "a", "b", "ab", "aab", "aabb", "xa", "ab-", "a b", "ab\xc3\xa9", "\xc3\xa9", "a.", "a+b", "a/b"])
+    stages = [\s -> If (Having Row s) Identity Suppress, \s -> ForEach s (Prepend "<" :> Append ">") Identity, \s -> ForEach (Having Row s) (Prepend "<") Identity]
+    alike make p q = do
+      reference <- inPieces uncompiled (make (Matching q)) rows
+      found <- sequence [inPieces uncompiled (make (Matching p)) rows, inPieces compile (make (Matching p)) rows, whole (make (Matching p))]
+      pure (counterexample (printStage (make (Matching p))) (found === [reference, reference, reference]))
+    whole stage = bytesSource "some" [] rows >>= \source -> runBytes (compile stage) [source]
+    rows = Char8.intercalate "\n" (concatMap (\w -> [w, "x" <> w <> "x", Char8.map (\c -> if c == 'a' then 'A' else c) w]) ["", "a", "b", "ab", "aab", "aabb", "xa", "ab-", "a b", "ab\xc3\xa9", "\xc3\xa9", "a.", "a+b", "a/b"])
 
 -- Its pipe is full, and more waits to be written, when this many kilobytes have been read.
 killedWhileWriting :: ByteString -> Int -> IO ()

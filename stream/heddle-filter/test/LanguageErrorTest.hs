@@ -48,9 +48,10 @@ wrong expression line column message =
   where
     place = (if Char8.elem '\n' expression then "line " ++ show line ++ ", " else "") ++ "column " ++ show column ++ ": "
 
-stages, behind, pipes, splitters, atoms :: String
-stages = "'id', 'suppress', 'select', 'if', 'foreach', 'count', 'number', 'numbers', 'prepend', 'append', 'instead', 'replace', 'head', 'tail', 'fields', 'concat', 'interleave', 'zip', 'flip', 'command', 'upper', 'lower' or '('"
+stages, behind, tight, pipes, splitters, atoms :: String
+stages = "'id', 'suppress', 'select', 'if', 'foreach', 'count', 'number', 'numbers', 'prepend', 'append', 'instead', 'replace', 'head', 'tail', 'fields', 'concat', 'interleave', 'zip', 'flip', 'command', 'upper', 'lower', a text in double quotes, a regular expression between slashes or '('"
 behind = "'having', 'having-only', 'followed-by', 'and', 'or'"
+tight = "'having', 'having-only', 'followed-by'"
 pipes = "'where', 'unless', '|', '||'"
 splitters = "'not', 'first', 'last', 'prefix', 'suffix', " ++ atoms
 atoms = "a text in double quotes, a regular expression between slashes, 'row', 'line', 'substring', 'bytes', 'from', 'word', 'whitespace', 'blank', 'digits', 'letters', 'capitals', 'controls', 'non-ascii', 'everything', 'nothing'"
@@ -96,8 +97,8 @@ goldens =
     wrong "select not" 1 11 ("expected " ++ splitters ++ " or '(', found the end"),
     wrong "select row and" 1 15 ("expected " ++ splitters ++ " or '(', found the end"),
     wrong "select row or or row" 1 15 ("expected " ++ splitters ++ " or '(', found 'or'"),
-    wrong "select from \"a\"" 1 16 "expected 'to', found the end",
-    wrong "select from \"a\" \"b\"" 1 17 "expected 'to', found a text in double quotes",
+    wrong "select from \"a\"" 1 16 ("expected " ++ tight ++ " or 'to', found the end"),
+    wrong "select from \"a\" \"b\"" 1 17 ("expected " ++ tight ++ " or 'to', found a text in double quotes"),
     wrong "select row having" 1 18 ("expected " ++ atoms ++ " or '(', found the end"),
     wrong "select row having not row" 1 19 ("expected " ++ atoms ++ " or '(', found 'not'"),
     wrong "select first -1 row" 1 14 ("expected a number, " ++ splitters ++ " or '(', found '-'"),
@@ -109,6 +110,17 @@ goldens =
     wrong "\xff" 1 1 "nothing is written like this; texts are in double quotes, regular expressions between slashes",
     wrong "select \"a\" where row 5" 1 22 ("expected " ++ behind ++ ", " ++ pipes ++ " or the end, found the number 5"),
     wrong "number 5" 1 8 ("expected a text in double quotes, " ++ pipes ++ " or the end, found the number 5"),
+    -- Habits of other programs.
+    wrong "grep \"x\"" 1 1 "'grep' is no stage; \"text\" or /regex/ alone gives the rows that have it",
+    wrong "id | sed" 1 6 "'sed' is no stage; replace \"text\" with \"other\" replaces, and replace /regex/ with \"other\"",
+    wrong "awk '{print $1}'" 1 5 "nothing is written like this; texts are in double quotes, regular expressions between slashes",
+    wrong "foreach row then cut end" 1 18 "'cut' is no stage; fields 1,3 by \":\" gives fields of rows",
+    wrong "sort | uniq" 1 1 "'sort' is no stage; command \"sort\" runs that program",
+    wrong "id | tac" 1 6 "'tac' is no stage; command \"tac\" runs that program",
+    wrong "wc -l" 1 1 "'wc' is no stage; count gives the number of rows, count word that of words",
+    wrong "head -5" 1 6 "there are no options; the number alone is how many rows, as in head 5",
+    wrong "tail -n 5" 1 6 "there are no options; the number alone is how many rows, as in tail 5",
+    wrong "/a(/" 1 1 "this regular expression is malformed: Unmatched ( or \\(",
     wrong "append" 1 7 "expected a text in double quotes, found the end",
     wrong "id ; id" 1 4 "nothing is written like this; texts are in double quotes, regular expressions between slashes",
     wrong "select /\xc3\xa9(/" 1 8 "this regular expression is malformed: Unmatched ( or \\(",

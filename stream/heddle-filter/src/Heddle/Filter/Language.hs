@@ -168,8 +168,15 @@ chain around = stage around >>= more
 
 -- A stage, and the splitters that restrict it.
 stage :: Around -> Parser Stage
-stage around = needed (firstOf (map keyword (stages around) ++ [parenthesised])) >>= more
+stage around = firstOf (map keyword (stages around) ++ [bare, parenthesised]) >>= maybe strange pure >>= more
   where
+    -- A text or an expression alone gives the rows that have it.
+    bare = fmap (\s -> If (Having Row s) Identity Suppress) <$> firstOf [literal, expression]
+    strange = do
+      at <- offset
+      peek >>= \case
+        Name word | Just advice <- lookup word habits -> failAt at ("'" ++ word ++ "' is no stage; " ++ advice)
+        _ -> unexpected
     parenthesised = behind (Symbol "(") (chain around <* expect (Symbol ")"))
     more inner =
       firstOf
@@ -177,6 +184,21 @@ stage around = needed (firstOf (map keyword (stages around) ++ [parenthesised]))
           keyword ("unless", (\s -> If s Identity inner) <$> needed splitter)
         ]
         >>= maybe (pure inner) more
+
+-- What is meant by names of other programs.
+habits :: [(String, String)]
+habits =
+  [(word, "\"text\" or /regex/ alone gives the rows that have it") | word <- ["grep", "egrep", "fgrep", "rg"]]
+    ++ [ ("sed", "replace \"text\" with \"other\" replaces, and replace /regex/ with \"other\""),
+         ("awk", "fields 1,3 gives fields of rows, and foreach row having \"x\" then ... end works on some rows"),
+         ("cut", "fields 1,3 by \":\" gives fields of rows"),
+         ("tr", "upper and lower change letters, replace bytes \"abc\" with \"\" and command \"tr ...\" other bytes"),
+         ("wc", "count gives the number of rows, count word that of words"),
+         ("nl", "number puts numbers before rows"),
+         ("paste", "zip (A, B) puts rows side by side"),
+         ("cat", "id gives the input")
+       ]
+    ++ [(word, "command \"" ++ word ++ "\" runs that program") | word <- ["sort", "uniq", "tac", "rev", "shuf", "tee", "xargs"]]
 
 stages :: Around -> [(String, Parser Stage)]
 stages around =
@@ -192,8 +214,8 @@ stages around =
     ("append", Append <$> needed text),
     ("instead", Instead <$> needed text),
     ("replace", replacing),
-    ("head", rowsBy First <$> number `orElse` 10),
-    ("tail", rowsBy Last <$> number `orElse` 10),
+    ("head", rowsBy "head" First),
+    ("tail", rowsBy "tail" Last),
     ("fields", fields),
     ("concat", both Appending),
     ("interleave", both Interleaving),
@@ -206,7 +228,11 @@ stages around =
     select s = do
       numbered <- keyword ("numbered", text `orElse` Char8.pack ":")
       pure (maybe (If s Identity Suppress) (\between -> ForEach s (Number between) Suppress) numbered)
-    rowsBy which n = If (which n Row) Identity Suppress
+    rowsBy word which = do
+      at <- offset
+      next <- peek
+      when (next == Symbol "-") (failAt at ("there are no options; the number alone is how many rows, as in " ++ word ++ " 5"))
+      (\n -> If (which n Row) Identity Suppress) <$> number `orElse` 10
     conditional make inside = do
       s <- needed splitter
       expect (Name "then")
@@ -284,16 +310,20 @@ unary =
       keyword ("last", Last <$> number `orElse` 1 <*> needed unary),
       keyword ("prefix", Prefix <$> needed unary),
       keyword ("suffix", Suffix <$> needed unary),
-      atom >>= traverse tight
+      tightly
     ]
+
+-- An atom and what binds tightest.
+tightly :: Parser (Maybe Splitter)
+tightly = atom >>= traverse more
   where
-    tight left =
+    more left =
       firstOf
         [ keyword ("having", Having left <$> needed atom),
           keyword ("having-only", HavingOnly left <$> needed atom),
           keyword ("followed-by", FollowedBy left <$> needed atom)
         ]
-        >>= maybe (pure left) tight
+        >>= maybe (pure left) more
 
 atom :: Parser (Maybe Splitter)
 atom = firstOf ([literal, expression] ++ map keyword words' ++ [parenthesised])
@@ -303,25 +333,29 @@ atom = firstOf ([literal, expression] ++ map keyword words' ++ [parenthesised])
         ("line", pure Line),
         ("substring", needed literal),
         ("bytes", Runs . bytesSet quoted <$> needed text),
-        ("from", Between <$> needed atom <* expect (Name "to") <*> needed atom)
+        ("from", Between <$> needed tightly <* expect (Name "to") <*> needed tightly)
       ]
         ++ [(setName s, pure (Runs s)) | s <- namedSets]
     parenthesised = behind (Symbol "(") (needed splitter <* expect (Symbol ")"))
-    literal = do
-      wanted "a text in double quotes"
-      peek >>= \case
-        Text rule t -> Just (Substring rule t) <$ advance
-        _ -> pure Nothing
-    expression = do
-      wanted "a regular expression between slashes"
-      at <- offset
-      peek >>= \case
-        Expression rule t -> do
-          advance
-          lift (lift (newPattern rule t)) >>= \case
-            Left complaint -> failAt at ("this regular expression is malformed: " ++ complaint)
-            Right p -> pure (Just (Matching p))
-        _ -> pure Nothing
+
+literal :: Parser (Maybe Splitter)
+literal = do
+  wanted "a text in double quotes"
+  peek >>= \case
+    Text rule t -> Just (Substring rule t) <$ advance
+    _ -> pure Nothing
+
+expression :: Parser (Maybe Splitter)
+expression = do
+  wanted "a regular expression between slashes"
+  at <- offset
+  peek >>= \case
+    Expression rule t -> do
+      advance
+      lift (lift (newPattern rule t)) >>= \case
+        Left complaint -> failAt at ("this regular expression is malformed: " ++ complaint)
+        Right p -> pure (Just (Matching p))
+    _ -> pure Nothing
 
 -- Literals -------------------------------------------------------------------
 

@@ -16,19 +16,14 @@ module Heddle.Filter.Internal.AsyncBoundary
   )
 where
 
-import Control.Monad (unless, when)
+import Control.Monad (void)
 import Data.ByteString (ByteString)
-import Data.ByteString qualified as Bytes
+import Heddle.Filter.Internal.Batch
 import Heddle.Filter.Internal.Machine
 import Heddle.Filter.Internal.Worker
 import Heddle.Pipe.Queue (Queue, Taken (..))
 import Heddle.Pipe.Queue qualified as Queue
-import Heddle.Prim.Atomic (modifyRef, newRef, readRef, writeRef)
 import Heddle.Prim.Exception
-
--- How many bytes a batch holds, unless a flush sends it earlier.
-batchBytes :: Int
-batchBytes = 65536
 
 -- How many batches the upstream thread may be ahead.
 batchesAhead :: Int
@@ -42,41 +37,24 @@ asyncBoundary :: Env -> Env -> Sink -> IO Sink
 asyncBoundary below above to = do
   queue <- Queue.newQueue batchesAhead
   worker <- startWorker above (envBoundaries below) "filter/stage" (pushBatches below queue to `onException` Queue.refuse queue)
-  batch <- newRef []
-  size <- newRef (0 :: Int)
-  wanting <- newRef True
-  let send = do
-        pieces <- readRef batch
-        unless (null pieces) $ do
-          writeRef batch []
-          writeRef size 0
-          Queue.put queue (reverse pieces) >>= writeRef wanting
-      add piece = do
-        modifyRef batch (\pieces -> (piece : pieces, ()))
-        n <- (+ Bytes.length piece) <$> readRef size
-        writeRef size n
-        when (n >= batchBytes) send
-        readRef wanting
-  onFlush above send
+  batch <- newBatch (Queue.put queue)
+  onFlush above (void (passOn batch))
   pure $
-    Sink add $ do
-      send
+    Sink (append batch) $ do
+      _ <- passOn batch
       Queue.finish queue ()
       joinWorker worker
       failureSoFar above
 
 -- Push batches into a sink until there are no more, or it wants no more.
-pushBatches :: Env -> Queue [ByteString] () -> Sink -> IO ()
+pushBatches :: Env -> Queue ByteString () -> Sink -> IO ()
 pushBatches env queue to = loop >> finish to
   where
     loop =
       Queue.take queue >>= \case
         Finished () -> pure ()
         Item batch -> do
-          wanted <- pushAll batch
+          wanted <- push to batch
           if wanted
             then flushAll env >> loop
             else Queue.refuse queue >> Queue.awaitFinish queue
-    pushAll = \case
-      [] -> pure True
-      piece : pieces -> push to piece >>= \ok -> if ok then pushAll pieces else pure False

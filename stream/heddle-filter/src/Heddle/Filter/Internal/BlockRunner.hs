@@ -138,8 +138,8 @@ newRows search = do
     Texts rule texts ->
       let needle = needleFor rule texts
        in Rows (byNeedle needle) (\block -> onBlock block (countLinesAt needle))
-    Match pattern' literal ->
-      let candidates = maybe everyRow (byNeedle . newNeedle (patternCase pattern')) literal
+    Match pattern' ->
+      let candidates = maybe everyRow byNeedle (patternNeedle pattern')
           rows = passing pattern' candidates
        in Rows rows (counting rows)
   where

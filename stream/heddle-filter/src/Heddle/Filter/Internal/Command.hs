@@ -7,6 +7,9 @@
 -- what is downstream. Inside another stage, whose siblings share what is downstream, the
 -- output is kept until the command has ended.
 --
+-- A command is a shell and what that has started: all of it ends with the run, and when a signal ends the program
+-- (@cbits/heddle_commands.c@). It stays in the program's process group, since it may use the terminal.
+--
 -- Cost: a process, a thread, and a system call for each 64 KiB in either direction.
 -- Owner: the run's scope, which ends the process and the thread.
 module Heddle.Filter.Internal.Command
@@ -19,6 +22,7 @@ import Control.Monad (unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Unsafe qualified as Bytes
+import Foreign.C.Types (CInt (..))
 import GHC.Foreign qualified as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Heddle.Filter.Internal.Exception (CommandFailed (..))
@@ -36,7 +40,8 @@ import Heddle.Prim.WaitCell (newWaitCell, park, unpark)
 import System.Exit (ExitCode (..))
 import System.IO (Handle, hClose, hSetBinaryMode)
 import System.Posix.IO (FdOption (..), handleToFd, setFdOption)
-import System.Posix.Signals (sigKILL, signalProcess)
+import System.Posix.Signals (Signal, sigKILL, sigTERM)
+import System.Posix.Types (CPid (..))
 import System.Process hiding (env)
 import System.Timeout (timeout)
 
@@ -120,7 +125,7 @@ startCommand env text = mask_ $ do
     -- It may have ended already.
     getProcessExitCode process >>= \case
       Just _ -> pure ()
-      Nothing -> terminateProcess process
+      Nothing -> endTree process sigTERM
     close
     hClose output
     reap interrupted process
@@ -142,7 +147,7 @@ reap interrupted process = do
     unpark ended
   let kill = do
         -- It may have ended just now. An error of that must not replace what interrupted the run.
-        void (trySync (getPid process >>= mapM_ (signalProcess sigKILL)))
+        void (trySync (endTree process sigKILL))
         uninterruptibleMask_ (park ended)
   inTime <- if interrupted then pure Nothing else timeout 500000 (park ended) `onException` kill
   when (inTime == Nothing) kill
@@ -171,3 +176,10 @@ endCommand text early command = do
       | n == 127 = failing "the shell found no such command (exit status 127)"
       | otherwise = failing ("exit status " ++ show n)
     failing = throwIO . StageFailed ("command " ++ quoted text) . toException . CommandFailed
+
+-- Send a signal to the shell and to what it has started, unless it is known to have ended.
+endTree :: ProcessHandle -> Signal -> IO ()
+endTree process number = getPid process >>= mapM_ (`c_end` number)
+
+-- Safe: it reads a file of /proc for each process.
+foreign import ccall safe "heddle_command_end" c_end :: CPid -> CInt -> IO ()

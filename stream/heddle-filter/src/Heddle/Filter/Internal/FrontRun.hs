@@ -245,43 +245,19 @@ probeBlock run report block = do
 runFileInParts :: Run -> FileRange -> IO ()
 runFileInParts run file = do
   endPieces run
-  left <- runParts (runOptions run) (runEnv run) (runFront run) file $ \results outcome -> do
-    printResults run results
-    account run outcome
-    flushAll (runEnv run)
-    readRef (runWanted run)
-  for_ left $ \part -> do
-    place <- firstRowFrom file part >>= newRef
+  let Emit piece row = printer run
+      told ok = ok <$ unless ok (wantNoMore run)
+      partDone outcome = do
+        account run outcome
+        flushAll (runEnv run)
+        readRef (runWanted run)
+  left <- runParts (runOptions run) (runEnv run) (runFront run) file (Emit (\p -> piece p >>= told) (\i r -> row i r >>= told)) partDone
+  for_ left $ \at -> do
+    place <- newRef at
     runPiecesFrom run $ \p room -> do
-      at <- readRef place
-      n <- readFileAt file p (fromIntegral (min (fromIntegral room) (fileTo file - at))) at
-      n <$ writeRef place (at + fromIntegral n)
-
-printResults :: Run -> [Result] -> IO ()
-printResults run = go
-  where
-    emit = printer run
-    go results = do
-      wanted <- readRef (runWanted run)
-      case results of
-        result : others | wanted -> do
-          ok <- case result of
-            Piece piece -> emitPiece emit piece
-            Numbered i row -> emitRow emit i row
-          unless ok (wantNoMore run)
-          go others
-        _ -> pure ()
-
--- The offset of the first row that begins at this offset or later.
-firstRowFrom :: FileRange -> Int64 -> IO Int64
-firstRowFrom file offset
-  | offset <= fileFrom file = pure (fileFrom file)
-  | otherwise = allocaBytes pieceSize (\p -> go p (offset - 1))
-  where
-    go p at = do
-      n <- readFileAt file p pieceSize at
-      newline <- if n <= 0 then pure 0 else findByteAt bestLevel p n 0x0a
-      if newline < 0 then go p (at + fromIntegral n) else pure (at + fromIntegral newline + 1)
+      from <- readRef place
+      n <- readFileAt file p (fromIntegral (min (fromIntegral room) (fileTo file - from))) from
+      n <$ writeRef place (from + fromIntegral n)
 
 -- Pieces ---------------------------------------------------------------------
 

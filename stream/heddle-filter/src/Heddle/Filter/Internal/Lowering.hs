@@ -25,6 +25,7 @@ import Data.Sequence (Seq (..), (|>))
 import Data.Sequence qualified as Seq
 import Heddle.Bytes.Search (countByte)
 import Heddle.Filter.Internal.AsyncBoundary
+import Heddle.Filter.Internal.Batch
 import Heddle.Filter.Internal.Command
 import Heddle.Filter.Internal.Fields
 import Heddle.Filter.Internal.Machine
@@ -90,7 +91,7 @@ lowerOne stage around to = case stage of
   Prepend text -> before text to
   Append text -> pure to {finish = unless (Bytes.null text) (void (push to text)) >> finish to}
   Instead text -> pure (ignoring (\_ -> pure ()) (unless (Bytes.null text) (void (push to text)) >> finish to))
-  Translate t -> pure to {push = push to . Bytes.map (translate t)}
+  Translate t -> pure to {push = push to . translateAll t}
   Fields ranges separator between -> fieldsOf ranges separator between env to
   Join joint a b -> joined joint a b env to
   Command text -> wholeCommand text env to
@@ -214,6 +215,14 @@ countingSink s env done = do
             writeRef inRun after
             writeRef count n'
       pure (ignoring take' (readRef count >>= done))
+    -- Rows are counted by their ends.
+    _ | s == Row || s == Line -> do
+      open <- newRef False
+      let take' piece = do
+            n <- readRef count
+            writeRef count $! n + countByte 0x0a piece
+            writeRef open $! Bytes.last piece /= 0x0a
+      pure (ignoring take' ((\n unended -> n + fromEnum unended) <$> readRef count <*> readRef open >>= done))
     _ ->
       lowerSplitter s (inside env) $
         Sections
@@ -246,7 +255,15 @@ numbering to = do
   pure (Sink (\piece -> go piece >> readRef wanting) (finish to))
 
 fieldsOf :: [FieldRange] -> Maybe ByteString -> ByteString -> Env -> Sink -> IO Sink
-fieldsOf ranges separator between env to = byRows env (push to . selectFields ranges separator between) (finish to)
+fieldsOf ranges separator between env to = byRows env row (finish to)
+  where
+    row = case ranges of
+      -- A part of the row, which need not be copied.
+      [FieldRange n (Just m)] | n == m -> \whole -> let (field, newline) = oneField n separator whole in given field (given newline (pure True))
+      _ -> \whole -> given (selectFields ranges separator between whole) (pure True)
+    given piece next
+      | Bytes.null piece = next
+      | otherwise = push to piece >>= \ok -> if ok then next else pure False
 
 -- A sink that passes on whole rows; the last may lack its newline.
 byRows :: Env -> (ByteString -> IO Bool) -> IO () -> IO Sink
@@ -282,12 +299,14 @@ joined joint a b env to = case joint of
   Flipped other -> joined other b a env to
   Appending -> do
     budget <- newBudget env
-    kept <- newRef Seq.empty
+    later <- newRef Seq.empty
     wanting <- newRef True
     first <- lowerStage a (inside env) (Sink (passed wanting) (pure ()))
-    second <- lowerStage b (inside env) (ignoring (\piece -> charge budget piece >> modifyRef kept (\pieces -> (pieces |> piece, ()))) (pure ()))
+    batch <- newBatch (kept later)
+    second <- lowerStage b (inside env) (ignoring (\piece -> charge budget piece >> void (append batch piece)) (pure ()))
     twice wanting first second (pure ()) $ do
-      pieces <- readRef kept
+      _ <- passOn batch
+      pieces <- readRef later
       for_ pieces (push to)
       finish to
   Interleaving -> turns (\pass x y -> pass x >> pass y) (void . push to)
@@ -318,27 +337,37 @@ joined joint a b env to = case joint of
           )
           (finish first >> finish second >> between >> done)
     withoutEnd row = if not (Bytes.null row) && Bytes.last row == 0x0a then Bytes.init row else row
-    -- @pair@ gets a row of each, @alone@ those left over at the end.
+    -- @pair@ gets a row of each, @alone@ the rows left over at the end.
     turns pair alone = do
       budget <- newBudget env
       rowsA <- newRef Seq.empty
       rowsB <- newRef Seq.empty
+      batchA <- newBatch (kept rowsA)
+      batchB <- newBatch (kept rowsB)
       wanting <- newRef True
-      let put rows row = True <$ (charge budget row >> modifyRef rows (\queue -> (queue |> row, ())))
-          drain = do
+      let put batch row = charge budget row >> append batch row
+          drain = passOn batchA >> passOn batchB >> pairs
+          pairs = do
             queueA <- readRef rowsA
             queueB <- readRef rowsB
-            case (queueA, queueB) of
-              (x :<| xs, y :<| ys) -> do
+            case (firstRow queueA, firstRow queueB) of
+              (Just (x, xs), Just (y, ys)) -> do
                 refund budget (Bytes.length x + Bytes.length y)
                 writeRef rowsA xs
                 writeRef rowsB ys
                 ok <- pair (passed wanting) x y
-                when ok drain
+                when ok pairs
               _ -> pure ()
-      first <- byRows env (put rowsA) (pure ()) >>= lowerStage a (inside env)
-      second <- byRows env (put rowsB) (pure ()) >>= lowerStage b (inside env)
+      first <- byRows env (put batchA) (pure ()) >>= lowerStage a (inside env)
+      second <- byRows env (put batchB) (pure ()) >>= lowerStage b (inside env)
       twice wanting first second drain $ do
         readRef rowsA >>= mapM_ alone
         readRef rowsB >>= mapM_ alone
         finish to
+    kept rows piece = True <$ modifyRef rows (\pieces -> (pieces |> piece, ()))
+    -- Rows are kept whole, several in a piece: only the last one of all may lack its newline.
+    firstRow = \case
+      Empty -> Nothing
+      piece :<| others -> Just $ case Bytes.elemIndex 0x0a piece of
+        Just i | i + 1 < Bytes.length piece -> (Bytes.unsafeTake (i + 1) piece, Bytes.unsafeDrop (i + 1) piece :<| others)
+        _ -> (piece, others)

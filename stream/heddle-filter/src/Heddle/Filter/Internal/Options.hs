@@ -22,7 +22,8 @@ data FilterOptions = FilterOptions
     -- | How much is read at once, at first; 128 KiB by default.
     filterBlockSize :: !Int,
     -- | How much of a file a worker takes at once, and up to four times as much of a large
-    -- one; files of less than two parts are not divided. 2 MiB by default.
+    -- one that it only counts in; files of less than two parts are not divided. A worker keeps twice as much
+    -- output. 2 MiB by default.
     filterPartSize :: !Int,
     -- | How long a row may be, and how much a stage may hold back; 256 MiB by default.
     filterLongest :: !Int,

@@ -5,29 +5,29 @@
 --
 -- The file is cut into parts of some megabytes. Each worker takes the next part whenever it is
 -- free, since cores are not equally fast at all times, and runs the front on the rows that
--- begin in it. The calling thread takes the results in the order of the file.
+-- begin in it. The calling thread takes their output in the order of the file, in chunks: a worker that is ahead waits once
+-- its chunks are full, until its part's turn comes.
 --
--- Cost: reading, and what the front costs. In memory: a buffer for each worker, and the results
--- of a few parts.
+-- Cost: reading, and what the front costs. In memory: a buffer for each worker, and its chunks, which hold twice
+-- 'filterPartSize' bytes of output.
 -- Owner: the calling thread, and the run's workers, which have ended when it returns.
 module Heddle.Filter.Internal.Parts
   ( FileRange (..),
     readFileAt,
-    Result (..),
     runParts,
   )
 where
 
 import Control.Monad (forM, when)
 import Data.ByteString (ByteString)
-import Data.ByteString qualified as Bytes
 import Data.Int (Int64)
-import Data.Maybe (isNothing)
+import Data.Maybe (isJust, isNothing)
 import Data.Sequence (Seq (..), (|>))
 import Data.Sequence qualified as Seq
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
 import Heddle.Filter.Internal.BlockRunner
+import Heddle.Filter.Internal.Chunks
 import Heddle.Filter.Internal.Exception (SourceError (..))
 import Heddle.Filter.Internal.Machine
 import Heddle.Filter.Internal.Options
@@ -60,58 +60,75 @@ readFileAt file p n at = do
   r <- readAt (fileFd file) p n at
   if r >= 0 then pure r else throwIO (SourceError (fileName file) (Errno (negate r)))
 
--- | A piece of a part's output.
-data Result
-  = Piece !ByteString
-  | -- | A row, with the number of rows before it in the part.
-    Numbered !Int !ByteString
-
--- What a worker answers for a part.
+-- What a worker answers: chunks of its parts' output.
 data Answer
-  = Unreadable SourceError
-  | -- | A row is longer than the worker's buffer may be.
-    LongRow
-  | Done [Result] Outcome
+  = Some !ByteString
+  | -- | The last chunk of a part.
+    Last !ByteString !Outcome !Ending
 
--- How many parts a worker may be ahead of the collector.
-partsAhead :: Int
-partsAhead = 4
+-- How the work on a part has ended.
+data Ending
+  = Complete
+  | -- | The row that begins at this offset is longer than the worker's buffer may be. The rows before it are done.
+    LongRow !Int64
+  | Unreadable !SourceError
 
--- | Run the front on a file. The function takes the results of each part, in order, and says
--- whether it wants more. The answer is the beginning of a part with a row that is too long for
--- a worker, if there was one: the results of that part and those after it have not been taken.
+-- How many bytes a chunk has.
+chunkBytes :: FilterOptions -> Int
+chunkBytes options = min 65536 (filterBlockSize options)
+
+-- How many chunks a worker may be ahead of the collector: two parts, if their output is as large as they are.
+chunksAhead :: FilterOptions -> Int
+chunksAhead options = max 2 (2 * filterPartSize options `div` chunkBytes options)
+
+-- | Run the front on a file. The consumer gets the output of each part, in order, and the action that is run at the end of
+-- each part says whether more is wanted. The answer is the beginning of a row that is too long for a worker, if there was
+-- one: that row and what follows has not been worked on.
 --
 -- [Throws]: 'SourceError' (that of the first part that cannot be read, if several cannot be);
--- what the function and the workers throw.
-runParts :: FilterOptions -> Env -> Front -> FileRange -> ([Result] -> Outcome -> IO Bool) -> IO (Maybe Int64)
-runParts options env front file consume = do
-  let parts = partsOf options file
+-- what the consumer and the workers throw.
+runParts :: FilterOptions -> Env -> Front -> FileRange -> Emit -> (Outcome -> IO Bool) -> IO (Maybe Int64)
+runParts options env front file emit partDone = do
+  let parts = partsOf options front file
   assignment <- newAssignment parts
   workers <- forM [0 .. filterJobs options - 1] $ \i -> do
-    queue <- Queue.newQueue partsAhead
+    queue <- Queue.newQueue (chunksAhead options)
     worker <- startWorker env i ("filter/part/" ++ show i) (partWorker options env front file (takePart assignment i) queue)
     pure (queue, worker)
   let collect = \case
         [] -> pure Nothing
-        (begins, _) : others -> do
+        _ : others -> do
           owner <- nextOwner assignment
-          Queue.take (fst (workers !! owner)) >>= \case
-            Finished () -> pure Nothing
-            Item (Unreadable e) -> throwIO e
-            Item LongRow -> pure (Just begins)
-            Item (Done results outcome) -> do
-              wanted <- consume results outcome
-              if wanted then collect others else pure Nothing
+          collectPart others (fst (workers !! owner))
+      collectPart others queue =
+        Queue.take queue >>= \case
+          Finished () -> pure Nothing
+          Item (Some chunk) -> emitted chunk >>= \ok -> if ok then collectPart others queue else pure Nothing
+          Item (Last chunk outcome ending) -> do
+            ok <- emitted chunk
+            wanted <- partDone outcome {outcomeWanted = ok}
+            case ending of
+              _ | not wanted -> pure Nothing
+              Complete -> collect others
+              LongRow at -> pure (Just at)
+              Unreadable e -> throwIO e
+      emitted = emitChunk (isFramed front) (emitPiece emit) (emitRow emit)
       stopAll = mapM_ (Queue.refuse . fst) workers <* mapM_ (joinWorker . snd) workers
   -- When this returns or throws, no worker reads the file any more, and it can be closed.
   left <- (collect parts <* stopAll) `onException` mapM_ (endWorker . snd) workers
   left <$ failureSoFar env
 
--- A file's parts: larger ones for a large file, but at least 16 for each worker.
-partsOf :: FilterOptions -> FileRange -> [(Int64, Int64)]
-partsOf options (FileRange _ _ from to) = [(a, min to (a + size)) | a <- [from, from + size .. to - 1]]
+-- Are the chunks' rows numbered by the collector?
+isFramed :: Front -> Bool
+isFramed front = isJust (frontSearch front >>= searchNumber)
+
+-- A file's parts: larger ones for a large file of which nothing is put out, but at least 16 for each worker.
+partsOf :: FilterOptions -> Front -> FileRange -> [(Int64, Int64)]
+partsOf options front (FileRange _ _ from to) = [(a, min to (a + size)) | a <- [from, from + size .. to - 1]]
   where
-    size = max least (min (4 * least) ((to - from) `div` (16 * fromIntegral (filterJobs options))))
+    size
+      | isJust (frontCount front) = max least (min (4 * least) ((to - from) `div` (16 * fromIntegral (filterJobs options))))
+      | otherwise = least
     least = fromIntegral (filterPartSize options)
 
 -- Which parts are left, and which workers took those whose results have not been collected.
@@ -149,11 +166,13 @@ partWorker options around front file next queue = do
   env <- withOwnFlushes around {envTopLevel = False}
   runBlock <- newBlockRunner env front
   buffer <- newRowBuffer env {envLimit = longest} (filterBlockSize options)
-  let loop = next >>= mapM_ (\part -> runPart front file runBlock buffer queue part >>= answered)
-      answered answer = do
-        wanted <- Queue.put queue answer
-        case answer of
-          Done {} -> when wanted loop
+  chunks <- newChunks (chunkBytes options) (chunksAhead options) (Queue.put queue . Some)
+  let loop = next >>= mapM_ (\part -> runPart front file runBlock buffer chunks queue part >>= answered)
+      answered (outcome, ending) = do
+        chunk <- takeChunk chunks
+        wanted <- Queue.put queue (Last chunk outcome ending)
+        case ending of
+          Complete -> when wanted loop
           _ -> pure ()
   loop
   Queue.finish queue ()
@@ -163,21 +182,20 @@ partWorker options around front file next queue = do
       | isNothing (frontSearch front) = min (filterLongest options) (4 * filterPartSize options)
       | otherwise = filterLongest options
 
--- Run the front on one part.
-runPart :: Front -> FileRange -> BlockRunner -> RowBuffer -> Queue Answer () -> (Int64, Int64) -> IO Answer
-runPart front file runBlock buffer queue part = do
-  results <- newRef []
+-- Run the front on one part; its output goes into the chunks.
+runPart :: Front -> FileRange -> BlockRunner -> RowBuffer -> Chunks -> Queue Answer () -> (Int64, Int64) -> IO (Outcome, Ending)
+runPart front file runBlock buffer chunks queue part = do
   total <- newRef noOutcome
-  let -- Strict: the copy is made before the block's memory is used again.
-      keep !result = True <$ (readRef results >>= \kept -> writeRef results (result : kept))
-      block bytes = do
+  let block bytes = do
         before <- readRef total
-        outcome <- runBlock bytes (Emit (keep . Piece . Bytes.copy) (\i row -> keep (Numbered (outcomeRows before + i) (Bytes.copy row))))
+        outcome <- runBlock bytes (Emit (appendPiece chunks) (appendRow chunks . (outcomeRows before +)))
         writeRef total $! Outcome (outcomeRows before + outcomeRows outcome) (outcomeCount before + outcomeCount outcome) True
         Queue.isWanted queue
-  try (try (readPart buffer (readFileAt file) (fileFrom file, fileTo file) part block)) >>= \case
-    Left e -> pure (Unreadable e)
-    Right (Left tooLong)
-      | isNothing (frontSearch front) -> pure LongRow
-      | otherwise -> throwIO (tooLongRow tooLong)
-    Right (Right ()) -> Done . reverse <$> readRef results <*> readRef total
+  ending <-
+    try (try (readPart buffer (readFileAt file) (fileFrom file, fileTo file) part block)) >>= \case
+      Left e -> pure (Unreadable e)
+      Right (Left tooLong)
+        | isNothing (frontSearch front) -> pure (LongRow (rowBegin tooLong))
+        | otherwise -> throwIO (tooLongRow tooLong)
+      Right (Right ()) -> pure Complete
+  (\outcome -> (outcome, ending)) <$> readRef total

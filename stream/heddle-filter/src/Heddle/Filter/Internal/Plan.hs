@@ -23,11 +23,8 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
-import Data.Char (isAlphaNum, isAscii)
 import Data.Foldable qualified as Foldable
-import Data.List (maximumBy)
-import Data.Ord (comparing)
-import Heddle.Bytes.Search (mostLiterals)
+import Heddle.Bytes.Search (mostLiterals, needleLiterals)
 import Heddle.Filter.Internal.Print
 import Heddle.Filter.Internal.Rewrite
 import Heddle.Filter.Internal.RowParallel
@@ -65,8 +62,8 @@ data Search = Search
 data Test
   = -- | One of these texts.
     Texts !CaseRule [ByteString]
-  | -- | A match; with a text that every match contains, if one is known.
-    Match !Pattern !(Maybe ByteString)
+  | -- | A match.
+    Match !Pattern
   deriving stock (Eq, Show)
 
 -- | A plan without laws and without a front: the stage runs as one machine, as it is written.
@@ -134,7 +131,7 @@ searching s = do
 
 testFor :: Splitter -> Maybe Test
 testFor = \case
-  Matching p -> Just (Match p (required (patternCase p) (patternText p)))
+  Matching p -> Just (Match p)
   s -> do
     (rule, texts) <- literals s
     if length texts <= mostLiterals then Just (Texts rule texts) else Nothing
@@ -151,67 +148,6 @@ literals = fmap (\(rule, texts) -> (rule, texts [])) . go
         (rule', texts') <- go b
         if rule == rule' then Just (rule, texts . texts') else Nothing
       _ -> Nothing
-
--- A text that every match of an expression contains: the longest run of plain characters outside
--- groups, if there are no alternatives.
-required :: CaseRule -> ByteString -> Maybe ByteString
-required rule text
-  | Char8.any (`elem` "|\n") text = Nothing
-  | otherwise = case filter ((>= 2) . length) (concatMap certain (runsOf (Char8.unpack text))) of
-    [] -> Nothing
-    found -> Just (Char8.pack (maximumBy (comparing length) found))
-  where
-    -- Where case does not matter, some letters beyond ASCII, such as the Kelvin sign, match
-    -- ASCII letters.
-    certain run = case rule of
-      CaseMatters -> [run]
-      IgnoreAsciiCase -> words (map (\c -> if isAscii c && c `notElem` " kKsSiI" then c else ' ') run)
-    runsOf = go []
-    -- The first argument is the present run so far, reversed.
-    go run = \case
-      [] -> [reverse run]
-      '\\' : c : rest
-        -- A backslash before a letter or digit has a special meaning.
-        | isAlphaNum c || c `elem` "<>`'" -> reverse run : go [] (skipRepeat rest)
-        | otherwise -> plainChar c run rest
-      '[' : rest -> reverse run : go [] (skipRepeat (skipSet rest))
-      '(' : rest -> reverse run : go [] (skipRepeat (skipGroup (1 :: Int) rest))
-      c : rest
-        | c `elem` ".^$*+?{})" -> reverse run : go [] (skipRepeat rest)
-        | otherwise -> plainChar c run rest
-    plainChar c run rest
-      -- The byte may be a part of a character, and a repetition would mean the whole character.
-      | not (isAscii c) = reverse run : go [] (skipRepeat rest)
-      | otherwise = case span (== '+') rest of
-        -- The character may be missing.
-        (_, r : _) | r `elem` "*?{" -> reverse run : go [] (skipRepeat rest)
-        ([], _) -> go (c : run) rest
-        -- The character is there, perhaps several times before what follows.
-        (_, more) -> reverse (c : run) : go [] more
-    skipRepeat = \case
-      '{' : rest -> skipRepeat (drop 1 (dropWhile (/= '}') rest))
-      c : rest | c `elem` "*+?" -> skipRepeat rest
-      rest -> rest
-    skipSet = \case
-      '^' : ']' : rest -> closing rest
-      ']' : rest -> closing rest
-      rest -> closing rest
-    closing = \case
-      '[' : c : rest | c `elem` ".:=" -> closing (named c rest)
-      ']' : rest -> rest
-      _ : rest -> closing rest
-      [] -> []
-    named c = \case
-      a : ']' : rest | a == c -> rest
-      _ : rest -> named c rest
-      [] -> []
-    skipGroup depth = \case
-      [] -> []
-      '\\' : _ : rest -> skipGroup depth rest
-      '[' : rest -> skipGroup depth (skipSet rest)
-      '(' : rest -> skipGroup (depth + 1) rest
-      ')' : rest -> if depth == 1 then rest else skipGroup (depth - 1) rest
-      _ : rest -> skipGroup depth rest
 
 -- | A plan in words: the laws that were applied, what is done to blocks of rows, and what is
 -- done to the output of that.
@@ -249,7 +185,7 @@ explain stage jobs p =
       | otherwise = ["count " ++ printSplitter s ++ " of each block, and add   (law: the count of whole rows = the sum of the blocks' counts)"]
     testText = \case
       Texts rule texts -> unwords' (map quoted texts) ++ (if rule == IgnoreAsciiCase then ", whatever the case" else "")
-      Match pattern' literal ->
+      Match pattern' ->
         "/" ++ Char8.unpack (patternText pattern') ++ "/"
-          ++ maybe "" (\t -> " in rows with " ++ quoted t ++ ", which every match has") literal
+          ++ maybe "" (\n -> " in rows with " ++ unwords' (map quoted (needleLiterals n)) ++ ", which every match has") (patternNeedle pattern')
     unwords' = foldr1 (\a b -> a ++ " or " ++ b)

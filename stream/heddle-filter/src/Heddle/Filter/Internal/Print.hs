@@ -97,11 +97,15 @@ disjunct = \case
       Suffix s -> showString "suffix " . unary s
       other -> tight other
     tight = \case
-      Having a b -> tight a . showString " having " . atom b
-      HavingOnly a b -> tight a . showString " having-only " . atom b
-      FollowedBy a b -> tight a . showString " followed-by " . atom b
-      Between a b -> showString "from " . atom a . showString " to " . atom b
+      Having a b -> operand a . showString " having " . atom b
+      HavingOnly a b -> operand a . showString " having-only " . atom b
+      FollowedBy a b -> operand a . showString " followed-by " . atom b
+      Between a b -> showString "from " . operand a . showString " to " . operand b
       other -> atom other
+    -- What follows it would belong to the second part of a 'Between'.
+    operand = \case
+      s@(Between _ _) -> atom s
+      other -> tight other
     atom = \case
       Row -> showString "row"
       Line -> showString "line"

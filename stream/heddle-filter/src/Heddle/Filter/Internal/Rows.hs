@@ -38,14 +38,19 @@ import Heddle.Prim.Exception
 
 -- | A row does not fit into a buffer of this many bytes. The callers of 'readRows' and 'readPart' catch it. It is
 -- thrown between two calls of the reader and the consumer, never within one, so no handler of the program's sees it.
-newtype LongerThan = LongerThan Int
+data LongerThan = LongerThan
+  { -- | The buffer's limit.
+    longerThan :: !Int,
+    -- | The offset at which the row begins, if 'readPart' throws it.
+    rowBegin :: !Int64
+  }
   deriving stock (Show)
 
 instance Exception LongerThan
 
 -- | The exception for users of a plan: only searches need whole rows.
 tooLongRow :: LongerThan -> TooLong
-tooLongRow (LongerThan limit) = TooLong "a row" limit
+tooLongRow e = TooLong "a row" (longerThan e)
 
 -- | A buffer that starts at the start of a row.
 data RowBuffer = RowBuffer
@@ -73,15 +78,15 @@ pendingRow buffer = do
   writeRef (bufferFilled buffer) 0
   pure (fromForeignPtr memory 0 n)
 
--- Make room for at least a byte; returns the free space.
-makeRoom :: RowBuffer -> IO Int
-makeRoom buffer = do
+-- Make room for at least a byte, which is read from this offset; returns the free space.
+makeRoom :: RowBuffer -> Int64 -> IO Int
+makeRoom buffer at = do
   size <- readRef (bufferSize buffer)
   filled <- readRef (bufferFilled buffer)
   if filled < size
     then pure (size - filled)
     else do
-      when (size >= bufferLimit buffer) (throwIO (LongerThan (bufferLimit buffer)))
+      when (size >= bufferLimit buffer) (throwIO (LongerThan (bufferLimit buffer) (at - fromIntegral filled)))
       let larger = min (bufferLimit buffer) (2 * size)
       old <- readRef (bufferMemory buffer)
       new <- mallocByteString larger
@@ -106,7 +111,7 @@ readRows :: RowBuffer -> (Ptr Word8 -> Int -> IO Int) -> (ByteString -> IO Bool)
 readRows buffer reading take' = go
   where
     go = do
-      room <- makeRoom buffer
+      room <- makeRoom buffer 0
       filled <- readRef (bufferFilled buffer)
       memory <- readRef (bufferMemory buffer)
       n <- withForeignPtr memory (\p -> reading (p `plusPtr` filled) room)
@@ -134,7 +139,7 @@ readPart buffer reading (from, to) (a, b) take' = do
     -- Append to the buffer. Beyond the part's end the steps are small, since only
     -- the rest of one row is needed.
     more at = do
-      room <- makeRoom buffer
+      room <- makeRoom buffer at
       filled <- readRef (bufferFilled buffer)
       memory <- readRef (bufferMemory buffer)
       let wanted

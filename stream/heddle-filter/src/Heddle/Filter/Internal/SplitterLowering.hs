@@ -26,7 +26,8 @@ import Data.Sequence (Seq (..), (|>))
 import Data.Sequence qualified as Seq
 import Foreign.Ptr (castPtr)
 import Heddle.Bytes.Regex (searchRegex)
-import Heddle.Bytes.Search (findNeedle, newNeedle)
+import Heddle.Bytes.Search (Needle, findNeedle, needleLiterals, needleRule, newNeedle)
+import Heddle.Bytes.Search.Block (lineEnd, lineStart, linesCapacity, newLines, nextLinesAt)
 import Heddle.Filter.Internal.Aligned
 import Heddle.Filter.Internal.Machine
 import Heddle.Filter.Internal.MemoryBudget
@@ -43,19 +44,25 @@ lowerSplitter splitter env to = case splitter of
   Runs set -> runs set to
   Substring rule text
     | Bytes.null text -> everywhere to
-    | otherwise -> occurrences rule text to
+    | otherwise -> occurrences (newNeedle rule text) to
   Matching p -> matches p env to
   Not s -> lowerSplitter s env to {begin = begin to . not, rest = rest to . not}
   And a b -> pointwise (&&) (lowerSplitter a env) (lowerSplitter b env) env to
   Or a b -> pointwise (||) (lowerSplitter a env) (lowerSplitter b env) env to
   Between a b -> between (lowerSplitter a env) (lowerSplitter b env) env to
-  Having a b -> having True (lowerSplitter b env) env to >>= lowerSplitter a env
-  HavingOnly a b -> having False (lowerSplitter b env) env to >>= lowerSplitter a env
-  FollowedBy a b -> followedBy (lowerSplitter b env) env to >>= lowerSplitter a env
+  Having a b -> having True (often b env) env to >>= lowerSplitter a env
+  HavingOnly a b -> having False (often b env) env to >>= lowerSplitter a env
+  FollowedBy a b -> followedBy (often b env) env to >>= lowerSplitter a env
   First n s -> firstOnes n to >>= lowerSplitter s env
   Last n s -> lastOnes n env to >>= lowerSplitter s env
   Prefix s -> onlyFirst to >>= lowerSplitter s env
   Suffix s -> onlyLast env to >>= lowerSplitter s env
+
+-- The machines of a splitter, one for each section of another: a text is prepared for all of them.
+often :: Splitter -> Env -> Sections -> IO Sink
+often splitter env = case splitter of
+  Substring rule text | not (Bytes.null text) -> let !needle = newNeedle rule text in occurrences needle
+  _ -> lowerSplitter splitter env
 
 -- Primitive splitters --------------------------------------------------------
 
@@ -124,13 +131,14 @@ everywhere to = pure (telling to go (place >> over to))
     place = begin to True >> end to
     byte b = place >> begin to False >> more to (Bytes.singleton b) >> end to
 
-occurrences :: CaseRule -> ByteString -> Sections -> IO Sink
-occurrences rule text to = do
+occurrences :: Needle -> Sections -> IO Sink
+occurrences needle to = do
   -- The longest suffix of the input so far that may still become an occurrence.
   carried <- newRef Bytes.empty
   inFalse <- newRef False
-  let size = Bytes.length text
-      needle = newNeedle rule text
+  let rule = needleRule needle
+      text = Bytes.concat (needleLiterals needle)
+      size = Bytes.length text
       others piece = unless (Bytes.null piece) $ do
         open <- readRef inFalse
         unless open (begin to False >> writeRef inFalse True)
@@ -196,14 +204,38 @@ matches p env to = do
                       end to
                       whileWanted to (go stop (if stop > start then stop else stop + 1) (Just stop))
         go 0 0 Nothing
-      feed piece = unless (Bytes.null piece) $ case Bytes.elemIndex 0x0a piece of
+      feed piece = do
+        begun <- not . null <$> readRef before
+        case patternNeedle p of
+          Just needle | not begun -> sifted needle piece
+          _ -> rowByRow begun piece
+      -- The rows without a text that every match has are not given to the matcher, but passed on together. The piece begins a row.
+      sifted needle piece = do
+        found <- newLines 16
+        let size = maybe 0 (+ 1) (Bytes.elemIndexEnd 0x0a piece)
+            slice start stop = Bytes.unsafeTake (stop - start) (Bytes.unsafeDrop start piece)
+            go from = do
+              n <- Bytes.unsafeUseAsCString piece (\address -> nextLinesAt needle (castPtr address) size from False found)
+              visit from 0 n
+            visit told i n
+              | i < n = do
+                start <- lineStart found i
+                stop <- lineEnd found i
+                others (slice told start)
+                row (slice start (stop + 1)) (stop - start)
+                whileWanted to (visit (stop + 1) (i + 1) n)
+              | n == linesCapacity found = go told
+              | otherwise = others (slice told size)
+        go 0
+        whileWanted to (rowByRow False (Bytes.unsafeDrop size piece))
+      rowByRow begun piece = unless (Bytes.null piece) $ case Bytes.elemIndex 0x0a piece of
         Nothing -> do
           charge budget piece
           modifyRef before (\pieces -> (piece : pieces, ()))
         Just i -> do
           earlier <- readRef before
           let here = Bytes.unsafeTake (i + 1) piece
-              whole = if null earlier then here else Bytes.concat (reverse (here : earlier))
+              whole = if begun then Bytes.concat (reverse (here : earlier)) else here
           refund budget (Bytes.length whole - i - 1)
           writeRef before []
           row whole (Bytes.length whole - 1)

@@ -17,7 +17,7 @@ module Heddle.Filter.Internal.Tail
   )
 where
 
-import Control.Monad (unless)
+import Control.Monad (unless, void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Unsafe qualified as Bytes
@@ -29,6 +29,7 @@ import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr)
 import Heddle.Bytes.Search (countByte)
 import Heddle.Bytes.Search.Block (bestLevel, countByteAt, findByteEndAt)
+import Heddle.Filter.Internal.Batch
 import Heddle.Filter.Internal.Exception (TooLong (..))
 import Heddle.Filter.Internal.Machine
 import Heddle.Filter.Internal.Types
@@ -68,7 +69,9 @@ lastRows n env to
         give = \case
           Block piece _ :<| others -> push to piece >>= \ok -> if ok then give others else pure ()
           Empty -> pure ()
-    pure . ignoring keep $ do
+    batch <- newBatch (\piece -> True <$ keep piece)
+    pure . ignoring (void . append batch) $ do
+      _ <- passOn batch
       Kept blocks _ _ <- exactly n <$> readRef ref
       writeRef ref (Kept Seq.empty 0 0)
       give blocks

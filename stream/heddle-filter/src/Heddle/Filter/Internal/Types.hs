@@ -17,6 +17,7 @@ module Heddle.Filter.Internal.Types
     patternText,
     patternCase,
     patternRegex,
+    patternNeedle,
     newPattern,
 
     -- * Sets of bytes
@@ -32,6 +33,7 @@ module Heddle.Filter.Internal.Types
     Translation,
     translation,
     translate,
+    translateAll,
     translationName,
     FieldRange (..),
 
@@ -47,11 +49,15 @@ where
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as Bytes
 import Data.ByteString.Char8 qualified as Char8
+import Data.ByteString.Internal (create)
 import Data.ByteString.Unsafe qualified as Bytes
 import Data.Word (Word8)
+import Foreign.Ptr (Ptr, castPtr)
 import Heddle.Bytes.Regex (Regex, compileRegex, extendedDialect)
-import Heddle.Bytes.Search (CaseRule (..))
+import Heddle.Bytes.Search (CaseRule (..), Needle, newNeedles)
 import Heddle.Filter.Internal.Escapes (meaninglessEscape)
+import Heddle.Filter.Internal.Required (requiredTexts)
+import Heddle.Prim.Unsafe (unsafeDupable)
 
 -- | Divides a stream of bytes into sections, each true or false. The sections cover the whole
 -- stream; some are empty.
@@ -97,7 +103,9 @@ data Pattern = Pattern
     patternCase :: !CaseRule,
     -- | The source of the expression.
     patternText :: !ByteString,
-    patternRegex :: !Regex
+    patternRegex :: !Regex,
+    -- | Finds what every match contains, if something is known.
+    patternNeedle :: Maybe Needle
   }
 
 instance Eq Pattern where
@@ -107,14 +115,14 @@ instance Show Pattern where
   showsPrec _ p = shows (patternText p)
 
 -- | Compile a regular expression, or say what is wrong with it. A backslash before a letter or
--- digit is refused unless POSIX or GNU defines its meaning.
+-- digit is refused unless POSIX or GNU defines its meaning; between brackets, where it has none, before anything but another.
 --
 -- [Cost]: about 10 us for each capability that uses it.
 newPattern :: CaseRule -> ByteString -> IO (Either String Pattern)
 newPattern rule text = case meaninglessEscape text of
   Just complaint -> pure (Left complaint)
   Nothing ->
-    either (Left . Char8.unpack) (Right . Pattern rule text)
+    either (Left . Char8.unpack) (\regex -> Right (Pattern rule text regex (requiredTexts rule text >>= newNeedles rule)))
       <$> compileRegex extendedDialect (rule == IgnoreAsciiCase) text
 
 -- | A set of bytes, and its name.
@@ -220,6 +228,17 @@ translation name f = Translation name (Bytes.pack (map f [0 .. 255]))
 translate :: Translation -> Word8 -> Word8
 translate (Translation _ table) b = Bytes.unsafeIndex table (fromIntegral b)
 {-# INLINE translate #-}
+
+-- | Translate all bytes of a string.
+--
+-- [Cost]: a table lookup in C for each byte, half a nanosecond.
+translateAll :: Translation -> ByteString -> ByteString
+translateAll (Translation _ table) text =
+  unsafeDupable . Bytes.unsafeUseAsCStringLen text $ \(from, n) ->
+    Bytes.unsafeUseAsCString table $ \look -> create n (\to -> c_translate to (castPtr from) n (castPtr look))
+
+-- Unsafe: linear in the bytes, without a system call.
+foreign import ccall unsafe "heddle_translate" c_translate :: Ptr Word8 -> Ptr Word8 -> Int -> Ptr Word8 -> IO ()
 
 -- | The name, as the language writes it.
 translationName :: Translation -> String
