@@ -28,19 +28,30 @@ void heddle_mpi_set_detail(const char *format, ...)
     int refused_ = heddle_mpi_refused();           \
     if (__builtin_expect(refused_, 0)) return refused_; \
   } while (0)
-#define FIND(h, kind, object)                                    \
-  native object = 0;                                             \
-  do {                                                           \
-    int code_ = heddle_mpi_handle_find(h, kind, &object);        \
-    if (__builtin_expect(code_, 0)) return code_;                \
+/* Objects are held until the function returns: another thread that closes one waits so long. */
+static void release_held(handle *held)
+{
+  if (*held) heddle_mpi_handle_release(*held);
+}
+#define HOLD(h, kind, object, failed)                                 \
+  native object = 0;                                                  \
+  handle object##_held __attribute__((cleanup(release_held))) = 0;    \
+  do {                                                                \
+    int code_ = heddle_mpi_handle_hold(h, kind, &object);             \
+    if (__builtin_expect(code_, 0)) return failed;                    \
+    object##_held = h;                                                \
   } while (0)
 /* 0 is no object. */
-#define FIND_IF(h, kind, object)                                             \
-  native object = 0;                                                         \
-  do {                                                                       \
-    int code_ = (h) ? heddle_mpi_handle_find(h, kind, &object) : 0;          \
-    if (code_) return code_;                                                 \
+#define HOLD_IF(h, kind, object, failed)                              \
+  native object = 0;                                                  \
+  handle object##_held __attribute__((cleanup(release_held))) = 0;    \
+  do {                                                                \
+    int code_ = (h) ? heddle_mpi_handle_hold(h, kind, &object) : 0;   \
+    if (__builtin_expect(code_, 0)) return failed;                    \
+    object##_held = h;                                                \
   } while (0)
+#define FIND(h, kind, object) HOLD(h, kind, object, code_)
+#define FIND_IF(h, kind, object) HOLD_IF(h, kind, object, code_)
 
 /* The same for what starts an operation. */
 #define START()                                                              \
@@ -48,43 +59,22 @@ void heddle_mpi_set_detail(const char *format, ...)
     int refused_ = heddle_mpi_refused();                                     \
     if (__builtin_expect(refused_, 0)) return heddle_mpi_failed(refused_, outcome); \
   } while (0)
-#define START_WITH(h, kind, object)                                          \
-  native object = 0;                                                         \
-  do {                                                                       \
-    int code_ = heddle_mpi_handle_find(h, kind, &object);                    \
-    if (__builtin_expect(code_, 0)) return heddle_mpi_failed(code_, outcome); \
-  } while (0)
+#define START_WITH(h, kind, object) HOLD(h, kind, object, heddle_mpi_failed(code_, outcome))
+#define START_WITH_IF(h, kind, object) HOLD_IF(h, kind, object, heddle_mpi_failed(code_, outcome))
 
-/* A file stays open until the function returns. */
-static void release_held(handle *held)
-{
-  if (*held) heddle_mpi_handle_release(*held);
-}
-#define HOLD(h, object)                                                \
-  native object = 0;                                                   \
-  handle held_ __attribute__((cleanup(release_held))) = 0;             \
-  do {                                                                 \
-    int code_ = heddle_mpi_handle_hold(h, H_FILE, &object);            \
-    if (code_) return code_;                                           \
-    held_ = h;                                                         \
-  } while (0)
-#define START_HOLDING(h, object)                                       \
-  native object = 0;                                                   \
-  handle held_ __attribute__((cleanup(release_held))) = 0;             \
-  do {                                                                 \
-    int code_ = heddle_mpi_handle_hold(h, H_FILE, &object);            \
-    if (code_) return heddle_mpi_failed(code_, outcome);               \
-    held_ = h;                                                         \
-  } while (0)
-
-static int keep(int code, int kind, native object, handle *made)
+static int keep_within(int code, int kind, native object, handle within, handle *made)
 {
   *made = 0;
   if (code || !object) return code;
-  handle h = heddle_mpi_handle_new(kind, object);
+  handle h = heddle_mpi_handle_new(kind, object, within);
   if (h < 0) return NO_MEMORY;
   *made = h;
   return 0;
+}
+
+static int keep(int code, int kind, native object, handle *made)
+{
+  return keep_within(code, kind, object, 0, made);
 }
 
 /* Life --------------------------------------------------------------------------------------------------------- */
@@ -273,7 +263,8 @@ slot heddle_mpi_recv(handle comm, int source, int tag, void *data, int64_t count
   START();
   START_WITH(comm, H_COMM, c);
   START_WITH(type, H_TYPE, t);
-  struct heddle_mpi_started started = {.bytes = weight(count, type)};
+  if (heddle_mpi_any_kept() && heddle_mpi_kept_receive(c, source, tag, data, count, t, outcome)) return 0;
+  struct heddle_mpi_started started = {.bytes = weight(count, type), .comm = c, .source = source, .tag = tag};
   int code = CALLS->irecv(c, source, tag, data, count, t, &started.request);
   if (__builtin_expect(code, 0)) return heddle_mpi_start_failed(code, outcome);
   return heddle_mpi_settle(&started, budget, held, outcome);
@@ -284,6 +275,7 @@ slot heddle_mpi_mprobe(handle comm, int source, int tag, int64_t budget, int hel
 {
   START();
   START_WITH(comm, H_COMM, c);
+  if (heddle_mpi_any_kept() && heddle_mpi_kept_probe(c, source, tag, 1, outcome)) return 0;
   struct heddle_mpi_started started = {.probe = 1, .comm = c, .source = source, .tag = tag};
   return heddle_mpi_settle(&started, budget, held, outcome);
 }
@@ -293,6 +285,10 @@ slot heddle_mpi_mrecv(native message, void *data, int64_t count, handle type, in
 {
   START();
   START_WITH(type, H_TYPE, t);
+  if (__builtin_expect(heddle_mpi_is_kept(message), 0)) {
+    int failed = heddle_mpi_kept_receive_reserved(message, data, count, t, outcome);
+    return failed ? heddle_mpi_failed(failed, outcome) : 0;
+  }
   struct heddle_mpi_started started = {.bytes = weight(count, type)};
   int code = CALLS->imrecv(data, count, t, &message, &started.request);
   if (code) return heddle_mpi_start_failed(code, outcome);
@@ -305,10 +301,25 @@ int heddle_mpi_iprobe(handle comm, int source, int tag, struct heddle_mpi_outcom
   native c;
   int found = 0;
   int code = heddle_mpi_refused();
-  if (!code) code = heddle_mpi_handle_find(comm, H_COMM, &c);
-  if (!code) code = CALLS->iprobe(c, source, tag, &found, &outcome->status);
+  if (!code) code = heddle_mpi_handle_hold(comm, H_COMM, &c);
+  if (!code) {
+    if (heddle_mpi_any_kept()) found = heddle_mpi_kept_probe(c, source, tag, 0, outcome);
+    if (!found) code = CALLS->iprobe(c, source, tag, &found, &outcome->status);
+    heddle_mpi_handle_release(comm);
+  }
   if (code) heddle_mpi_failed(code, outcome);
   return code ? 2 : found;
+}
+
+/* Keeps a message for the next receive that it fits, or with comm 0 for a receive of the message that it then is. */
+int heddle_mpi_keep(handle comm, int source, int tag, int error, int64_t bytes, void *data, int64_t count, handle type,
+                    native *message)
+{
+  ENTER();
+  FIND_IF(comm, H_COMM, c);
+  FIND(type, H_TYPE, t);
+  heddle_mpi_status status = {.source = source, .tag = tag, .error = error, .bytes = bytes};
+  return heddle_mpi_keep_native(c, &status, data, count, t, type >= H_ELEMENTS + ELEMENTS, message);
 }
 
 int heddle_mpi_send_init(handle comm, int rank, int tag, int mode, const void *data, int64_t count, handle type, handle *made)
@@ -318,7 +329,7 @@ int heddle_mpi_send_init(handle comm, int rank, int tag, int mode, const void *d
   FIND(type, H_TYPE, t);
   native request = 0;
   int code = CALLS->send_init(c, rank, tag, mode, data, count, t, &request);
-  return keep(code, H_PERSISTENT, request, made);
+  return keep_within(code, H_PERSISTENT, request, comm, made);
 }
 
 int heddle_mpi_recv_init(handle comm, int source, int tag, void *data, int64_t count, handle type, handle *made)
@@ -328,15 +339,22 @@ int heddle_mpi_recv_init(handle comm, int source, int tag, void *data, int64_t c
   FIND(type, H_TYPE, t);
   native request = 0;
   int code = CALLS->recv_init(c, source, tag, data, count, t, &request);
-  return keep(code, H_PERSISTENT, request, made);
+  return keep_within(code, H_PERSISTENT, request, comm, made);
 }
 
-slot heddle_mpi_start(handle persistent, int64_t bytes, int sends, int64_t budget, int held, struct heddle_mpi_outcome *outcome)
+/* The source, the tag and the memory are those of a receive. */
+slot heddle_mpi_start(handle persistent, int source, int tag, void *data, int64_t count, handle type, int64_t bytes, int sends,
+                      int64_t budget, int held, struct heddle_mpi_outcome *outcome)
 {
   START();
-  struct heddle_mpi_started started = {.persistent = 1, .bytes = bytes, .sends = sends};
   START_WITH(persistent, H_PERSISTENT, request);
-  started.request = request;
+  START_WITH(heddle_mpi_handle_within(persistent), H_COMM, c);
+  if (!sends && heddle_mpi_any_kept()) {
+    START_WITH(type, H_TYPE, t);
+    if (heddle_mpi_kept_receive(c, source, tag, data, count, t, outcome)) return 0;
+  }
+  struct heddle_mpi_started started = {
+    .request = request, .bytes = bytes, .comm = c, .source = source, .tag = tag, .persistent = 1, .sends = sends};
   int code = CALLS->start(&started.request);
   if (code) return heddle_mpi_start_failed(code, outcome);
   return heddle_mpi_settle(&started, budget, held, outcome);
@@ -368,11 +386,8 @@ slot heddle_mpi_collective(const struct heddle_mpi_asked *asked, int blocking, i
 {
   START();
   START_WITH(asked->comm, H_COMM, comm);
-  native send_type = 0, receive_type = 0;
-  int code = 0;
-  if (asked->send_type) code = heddle_mpi_handle_find(asked->send_type, H_TYPE, &send_type);
-  if (!code && asked->receive_type) code = heddle_mpi_handle_find(asked->receive_type, H_TYPE, &receive_type);
-  if (code) return heddle_mpi_failed(code, outcome);
+  START_WITH_IF(asked->send_type, H_TYPE, send_type);
+  START_WITH_IF(asked->receive_type, H_TYPE, receive_type);
   struct heddle_mpi_collective_args args = {
     .comm = comm, .kind = asked->kind, .root = asked->root, .send = asked->send, .receive = asked->receive,
     .sends = asked->sends, .receives = asked->receives, .send_type = send_type, .receive_type = receive_type,
@@ -380,8 +395,8 @@ slot heddle_mpi_collective(const struct heddle_mpi_asked *asked, int blocking, i
     .receive_counts = asked->receive_counts, .receive_offsets = asked->receive_offsets,
     .op = asked->op >= 0 ? CALLS->op[asked->op] : 0};
   struct heddle_mpi_started started = {
-    .bytes = weight(asked->sends > asked->receives ? asked->sends : asked->receives, asked->send_type)};
-  code = CALLS->collective(&args, blocking ? 0 : &started.request);
+    .bytes = weight(asked->sends > asked->receives ? asked->sends : asked->receives, asked->send_type), .comm = comm, .collective = 1};
+  int code = CALLS->collective(&args, blocking ? 0 : &started.request);
   if (blocking) return heddle_mpi_failed(code, outcome);
   if (code) return heddle_mpi_start_failed(code, outcome);
   return heddle_mpi_settle(&started, budget, held, outcome);
@@ -455,20 +470,25 @@ int heddle_mpi_comm_create(handle comm, handle group, handle *made)
   return keep(code, H_COMM, object, made);
 }
 
+/* Whoever waits for something in it learns that it is closed, before the implementation may use its handle again. */
+static int close_comm(handle comm, int (*close)(native *comm))
+{
+  native c;
+  int code = heddle_mpi_handle_take(comm, H_COMM, &c);
+  if (code) return code;
+  return heddle_mpi_engine_close(c) ? close(&c) : 0;
+}
+
 int heddle_mpi_comm_free(handle comm)
 {
   ENTER();
-  native c;
-  int code = heddle_mpi_handle_take(comm, H_COMM, &c);
-  return code ? code : CALLS->comm_free(&c);
+  return close_comm(comm, CALLS->comm_free);
 }
 
 int heddle_mpi_comm_disconnect(handle comm)
 {
   ENTER();
-  native c;
-  int code = heddle_mpi_handle_take(comm, H_COMM, &c);
-  return code ? code : CALLS->comm_disconnect(&c);
+  return close_comm(comm, CALLS->comm_disconnect);
 }
 
 int heddle_mpi_comm_name(handle comm, char *text, int capacity, int set)
@@ -631,6 +651,14 @@ int heddle_mpi_graph_neighbours(handle comm, int ins_capacity, int *ins, int *so
   return CALLS->graph_neighbours(c, ins_capacity, ins, sources, outs_capacity, outs, destinations);
 }
 
+/* How many send to this process in its topology, and to how many it sends. */
+int heddle_mpi_neighbour_counts(handle comm, int *ins, int *outs)
+{
+  ENTER();
+  FIND(comm, H_COMM, c);
+  return CALLS->neighbour_counts(c, ins, outs);
+}
+
 /* Types --------------------------------------------------------------------------------------------------------- */
 
 /* A new type, ready for use. */
@@ -690,13 +718,11 @@ int heddle_mpi_type_resized(handle type, int64_t lower_bytes, int64_t extent_byt
 int heddle_mpi_type_struct(int count, const int64_t *lengths, const int64_t *offset_bytes, const handle *types, handle *made)
 {
   ENTER();
-  native found[count > 0 ? count : 1];
-  for (int i = 0; i < count; i++) {
-    int code = heddle_mpi_handle_find(types[i], H_TYPE, &found[i]);
-    if (code) return code;
-  }
-  native object = 0;
-  int code = CALLS->type_struct(count, lengths, offset_bytes, found, &object);
+  native found[count > 0 ? count : 1], object = 0;
+  int held = 0, code = 0;
+  while (held < count && !(code = heddle_mpi_handle_hold(types[held], H_TYPE, &found[held]))) held++;
+  if (!code) code = CALLS->type_struct(count, lengths, offset_bytes, found, &object);
+  while (held > 0) heddle_mpi_handle_release(types[--held]);
   return keep_type(code, object, made);
 }
 
@@ -750,35 +776,35 @@ int heddle_mpi_file_delete(const char *path)
 int heddle_mpi_file_size(handle file, int64_t *bytes)
 {
   ENTER();
-  HOLD(file, f);
+  FIND(file, H_FILE, f);
   return CALLS->file_size(f, bytes);
 }
 
 int heddle_mpi_file_resize(handle file, int64_t bytes, int preallocate)
 {
   ENTER();
-  HOLD(file, f);
+  FIND(file, H_FILE, f);
   return CALLS->file_resize(f, bytes, preallocate);
 }
 
 int heddle_mpi_file_sync(handle file)
 {
   ENTER();
-  HOLD(file, f);
+  FIND(file, H_FILE, f);
   return CALLS->file_sync(f);
 }
 
 int heddle_mpi_file_atomic(handle file, int yes)
 {
   ENTER();
-  HOLD(file, f);
+  FIND(file, H_FILE, f);
   return CALLS->file_atomic(f, yes);
 }
 
 int heddle_mpi_file_view(handle file, int64_t offset_bytes, handle element, handle view)
 {
   ENTER();
-  HOLD(file, f);
+  FIND(file, H_FILE, f);
   FIND(element, H_TYPE, e);
   FIND(view, H_TYPE, v);
   return CALLS->file_view(f, offset_bytes, e, v);
@@ -787,14 +813,14 @@ int heddle_mpi_file_view(handle file, int64_t offset_bytes, handle element, hand
 int heddle_mpi_file_seek(handle file, int64_t by, int whence, int shared)
 {
   ENTER();
-  HOLD(file, f);
+  FIND(file, H_FILE, f);
   return CALLS->file_seek(f, by, whence, shared);
 }
 
 int heddle_mpi_file_tell(handle file, int shared, int64_t *offset)
 {
   ENTER();
-  HOLD(file, f);
+  FIND(file, H_FILE, f);
   return CALLS->file_tell(f, shared, offset);
 }
 
@@ -803,7 +829,7 @@ int heddle_mpi_file_tell(handle file, int shared, int64_t *offset)
 int heddle_mpi_file_available(handle file, int64_t offset, int64_t element_bytes, int64_t most, int64_t *available)
 {
   ENTER();
-  HOLD(file, f);
+  FIND(file, H_FILE, f);
   int64_t size, byte, low = 0, high = most, middle = most - 1; /* the last one first: mostly it is there */
   int code = CALLS->file_size(f, &size);
   while (!code && low < high) {
@@ -820,7 +846,7 @@ slot heddle_mpi_file_transfer(handle file, int write, int place, int together, i
                               handle type, int blocking, struct heddle_mpi_outcome *outcome)
 {
   START();
-  START_HOLDING(file, f);
+  START_WITH(file, H_FILE, f);
   START_WITH(type, H_TYPE, t);
   struct heddle_mpi_started started = {.bytes = weight(count, type), .file = 1};
   *outcome = (struct heddle_mpi_outcome){0};

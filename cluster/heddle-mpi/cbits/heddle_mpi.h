@@ -158,6 +158,7 @@ struct heddle_mpi_calls {
   int (*cart_shift)(native comm, int dimension, int by, int *source, int *destination);
   int (*cart_sub)(native comm, const int *keep, native *made);
   int (*graph_create)(native comm, int ins, const int *sources, int outs, const int *destinations, int reorder, native *made);
+  int (*neighbour_counts)(native comm, int *ins, int *outs); /* of a grid or a graph, as neighbourhood collectives see them */
   int (*graph_neighbours)(native comm, int ins_capacity, int *ins, int *sources, int outs_capacity, int *outs, int *destinations);
 
   /* Types. */

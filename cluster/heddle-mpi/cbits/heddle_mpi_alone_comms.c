@@ -445,6 +445,14 @@ static int graph_create(native comm, int ins, const int *sources, int outs, cons
   return make_graph(ins, made);
 }
 
+static int neighbour_counts(native handle, int *ins, int *outs)
+{
+  const struct comm *comm = alone_comm(handle);
+  if (!comm) return C_COMM;
+  *ins = *outs = comm->topology == T_CART ? 2 * comm->dimensions : comm->edges;
+  return comm->topology == T_NONE ? C_TOPOLOGY : 0;
+}
+
 static int graph_neighbours(native handle, int ins_capacity, int *ins, int *sources, int outs_capacity, int *outs,
                             int *destinations)
 {
@@ -478,6 +486,7 @@ static void offer_topologies(struct heddle_mpi_calls *calls)
   calls->cart_shift = cart_shift;
   calls->cart_sub = cart_sub;
   calls->graph_create = graph_create;
+  calls->neighbour_counts = neighbour_counts;
   calls->graph_neighbours = graph_neighbours;
 }
 

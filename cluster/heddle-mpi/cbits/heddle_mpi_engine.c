@@ -25,8 +25,9 @@ struct operation {
   int64_t generation;
   struct heddle_mpi_started started;
   struct heddle_mpi_outcome outcome;
-  int32_t next; /* free, or new, after this one */
-  int8_t state, joined, registered, watched, seen, cancelling;
+  int64_t order; /* of the start: what began earlier has the smaller one */
+  int32_t next;  /* free, or new, after this one */
+  int8_t state, joined, registered, watched, seen, cancelling, closing, returning;
 };
 
 /* Two locks. Under `testing`, which is kept while MPI tests: the requests that are tested. Under `table`, which is kept
@@ -46,6 +47,8 @@ static int32_t first_new = -1; /* not yet among the requests */
 static int64_t first_generation; /* of new entries: above those of all entries that the table once had */
 static int32_t pending, probes, watched, unclaimed;
 static int stopping, napping;
+static int offering; /* a message was kept, or something has begun that may wait for one */
+static int64_t orders;
 
 static _Atomic int bulky;    /* outstanding operations above BULK */
 static _Atomic int spinners; /* threads in step 2 */
@@ -109,7 +112,8 @@ static slot occupy(const struct heddle_mpi_started *started)
   }
   struct operation *operation = &operations[index];
   int64_t generation = operation->generation;
-  *operation = (struct operation){.generation = generation, .started = *started, .next = first_new, .state = PENDING};
+  *operation = (struct operation){.generation = generation, .started = *started, .order = orders++, .next = first_new, .state = PENDING};
+  if (heddle_mpi_any_kept()) offering = 1;
   first_new = index;
   pending++;
   if (started->probe) probes++;
@@ -243,6 +247,14 @@ static int settled(struct heddle_mpi_started *started, struct heddle_mpi_outcome
                         : tested(&started->request, &outcome->status);
 }
 
+/* Under `table`: is a collective pending in a communicator that is closed? */
+static int lingers(native comm)
+{
+  for (int32_t i = 0; i < used; i++)
+    if (operations[i].state == PENDING && operations[i].started.detached && operations[i].started.comm == comm) return 1;
+  return 0;
+}
+
 /* The slot is complete, with this: unless it was completed otherwise meanwhile. */
 static void complete(int32_t index, const heddle_mpi_status *status, native message)
 {
@@ -250,10 +262,16 @@ static void complete(int32_t index, const heddle_mpi_status *status, native mess
   pthread_mutex_lock(&table);
   struct operation *operation = &operations[index];
   operation->outcome.status = *status;
-  if (!operation->cancelling) operation->outcome.status.cancelled = 0;
+  if (operation->closing && status->cancelled) operation->outcome.status = (heddle_mpi_status){.error = CLOSED};
+  if (!operation->cancelling) operation->outcome.status.cancelled = operation->returning && operation->outcome.status.cancelled ? AGAIN : 0;
+  if (operation->returning && !operation->outcome.status.cancelled) offering = 1; /* to others */
   operation->outcome.message = message;
+  native closed = operation->started.detached ? operation->started.comm : 0;
   completed(index);
+  if (closed && lingers(closed)) closed = 0;
   pthread_mutex_unlock(&table);
+  /* Its closer has returned: there is nobody to tell a failure, and what is not freed stays until the end. */
+  if (closed) heddle_mpi_calls->comm_free(&closed);
 }
 
 /* Is it still pending, and what is it? */
@@ -267,9 +285,53 @@ static int pending_at(int32_t index, struct heddle_mpi_started *started)
   return is;
 }
 
+/* Under `table`: the oldest that waits for such a message will be started again, and no other: of two receives of one thread
+ * the first gets it. */
+static void want(native comm, int source, int tag)
+{
+  struct operation *oldest = 0;
+  for (int32_t i = 0; i < used; i++) {
+    struct operation *operation = &operations[i];
+    const struct heddle_mpi_started *started = &operation->started;
+    if (operation->state != PENDING || !operation->joined || operation->returning || operation->cancelling || operation->closing ||
+        started->comm != comm || started->sends || started->collective || started->file)
+      continue;
+    if ((started->source == ANY_SOURCE || started->source == source) && (started->tag == ANY_TAG || started->tag == tag) &&
+        (!oldest || operation->order < oldest->order))
+      oldest = operation;
+  }
+  if (oldest) oldest->returning = 1;
+}
+
+/* Ends what waits for messages that were kept, so that it is started again and finds them. One that MPI has matched meanwhile
+ * keeps its own message, and the next that waits is asked. */
+static void offer(void)
+{
+  pthread_mutex_lock(&table);
+  int is = offering;
+  offering = 0;
+  if (is) heddle_mpi_kept_offer(want);
+  int32_t count = is ? used : 0;
+  pthread_mutex_unlock(&table);
+  for (int32_t i = 0; i < count; i++) {
+    pthread_mutex_lock(&table);
+    struct operation *operation = &operations[i];
+    int wanted = operation->state == PENDING && operation->returning;
+    int probe = operation->started.probe;
+    if (wanted && probe) {
+      operation->outcome.status = (heddle_mpi_status){.cancelled = AGAIN};
+      completed(i);
+    }
+    pthread_mutex_unlock(&table);
+    heddle_mpi_status status;
+    if (wanted && !probe && !heddle_mpi_calls->cancel(&requests[i]) && tested(&requests[i], &status)) complete(i, &status, 0);
+  }
+}
+
 static void test_slot(slot s)
 {
   join();
+  offer();
   pthread_mutex_lock(&table);
   int32_t index;
   struct operation *operation = operation_of(s, &index);
@@ -306,6 +368,7 @@ static void test_probes(int32_t count)
 static int test_everything(void)
 {
   int32_t count = join();
+  offer();
   int done = 0;
   /* If the call itself fails, each operation's waiter meets the error. */
   if (count && !heddle_mpi_calls->test_some(count, requests, &done, indices, statuses))
@@ -435,6 +498,14 @@ void heddle_mpi_register(slot s, void *owner)
   pthread_mutex_unlock(&table);
 }
 
+void heddle_mpi_engine_offer(void)
+{
+  pthread_mutex_lock(&table);
+  offering = 1;
+  wake(AWAKE);
+  pthread_mutex_unlock(&table);
+}
+
 /* Somebody is parked until it is complete. */
 void heddle_mpi_watch(slot s)
 {
@@ -471,6 +542,57 @@ int heddle_mpi_cancel(slot s)
   if (is && !probe) code = heddle_mpi_calls->cancel(&requests[index]);
   pthread_mutex_unlock(&testing);
   return code;
+}
+
+/* A collective cannot be cancelled: it gets another slot, in which it keeps its memory and its communicator until MPI is done
+ * with it. Under both locks. */
+static void detach(int32_t index)
+{
+  struct heddle_mpi_started started = operations[index].started;
+  started.request = requests[index];
+  started.detached = 1;
+  slot rest = occupy(&started); /* may move the operations */
+  requests[index] = heddle_mpi_calls->no_request;
+  struct heddle_mpi_outcome *outcome = &operations[index].outcome;
+  outcome->status = (heddle_mpi_status){.error = CLOSED, .lost = rest <= 0};
+  outcome->message = rest > 0 ? rest : 0;
+  completed(index);
+}
+
+/* Probes and receives that have not matched end; one that has matched ends with its message. A send is MPI's since its
+ * start: the receiver may still take it. */
+int heddle_mpi_engine_close(native comm)
+{
+  heddle_mpi_kept_forget(comm);
+  pthread_mutex_lock(&testing);
+  int32_t count = join();
+  for (int32_t i = 0; i < count; i++) {
+    pthread_mutex_lock(&table);
+    struct operation *operation = &operations[i];
+    int is = operation->state == PENDING && operation->joined && operation->started.comm == comm &&
+             !operation->started.sends && !operation->started.detached;
+    int receive = is && !operation->started.probe && !operation->started.collective;
+    if (is && operation->started.probe) {
+      operation->outcome.status = (heddle_mpi_status){.error = CLOSED};
+      completed(i);
+    } else if (is && operation->started.collective) {
+      detach(i);
+    } else if (receive) {
+      operation->closing = 1;
+    }
+    pthread_mutex_unlock(&table);
+    /* A failure leaves it as it was: a receive that MPI ends when it comes, or never. */
+    if (receive && !heddle_mpi_calls->cancel(&requests[i])) {
+      heddle_mpi_status status;
+      if (tested(&requests[i], &status)) complete(i, &status, 0);
+    }
+  }
+  pthread_mutex_lock(&table);
+  pthread_cond_signal(&news);
+  int free_now = !lingers(comm);
+  pthread_mutex_unlock(&table);
+  pthread_mutex_unlock(&testing);
+  return free_now;
 }
 
 /* Under `table`: what is complete. What nobody is parked for is left to its waiter for one look. */
@@ -647,6 +769,7 @@ void heddle_mpi_engine_end(void)
     unfinished += started.sends;
     if (!started.persistent) heddle_mpi_calls->request_free(&requests[i]);
   }
+  heddle_mpi_kept_end();
   pthread_mutex_unlock(&testing);
 }
 

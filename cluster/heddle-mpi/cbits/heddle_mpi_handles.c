@@ -4,11 +4,11 @@
  * carries exactly that handle. They stay until the process ends, since a late thread may still look. Making and
  * closing take the lock.
  *
- * Files are closed by a thread of the library's, after an exception, while others may still use them. So each call on
- * a file holds its entry: it counts itself in `users`, then looks whether the handle is current. Closing clears the
- * handle, then waits until nobody is counted. Both orders are sequentially consistent, so a call that found the handle
- * current is seen by the closer. Closing another object (a communicator, a type) while a thread uses it is an error of
- * the program, as in MPI; it may reach the implementation. */
+ * Any thread may close an object while others use it. So each call holds the entries of its objects: it counts itself in
+ * `users`, then looks whether the handle is current. Closing clears the handle, then waits until nobody is counted. Both
+ * orders are sequentially consistent, so a call that found the handle current is seen by the closer, and none reaches the
+ * implementation with an object that was freed. The fixed objects are never closed and not counted; for others a call costs
+ * two atomic additions. */
 #include <pthread.h>
 #include <stdlib.h>
 #include "heddle_mpi_core.h"
@@ -20,6 +20,7 @@ struct entry {
   _Atomic int32_t users;  /* calls that hold it */
   handle last;            /* what it carried before */
   native object;
+  handle within;          /* the communicator of a persistent request */
   int32_t kind;
   int32_t next_free; /* 0 is the end: index 0 is never used */
 };
@@ -60,15 +61,16 @@ static struct entry *fresh_entry(int32_t *index)
   return entry_at(*index);
 }
 
-static void occupy(struct entry *entry, handle h, int kind, native object)
+static void occupy(struct entry *entry, handle h, int kind, native object, handle within)
 {
+  entry->within = within;
   entry->object = object;
   entry->kind = kind;
   entry->last = h;
   atomic_store_explicit(&entry->current, h, memory_order_release);
 }
 
-handle heddle_mpi_handle_new(int kind, native object)
+handle heddle_mpi_handle_new(int kind, native object, handle within)
 {
   pthread_mutex_lock(&lock);
   int32_t index;
@@ -77,7 +79,7 @@ handle heddle_mpi_handle_new(int kind, native object)
   if (entry) {
     int64_t generation = (entry->last >> INDEX_BITS) + 1;
     h = generation << INDEX_BITS | index;
-    occupy(entry, h, kind, object);
+    occupy(entry, h, kind, object, within);
     open_of[kind]++;
   }
   pthread_mutex_unlock(&lock);
@@ -96,7 +98,7 @@ int heddle_mpi_handle_find(handle h, int kind, native *object)
 int heddle_mpi_handle_hold(handle h, int kind, native *object)
 {
   int code = heddle_mpi_handle_find(h, kind, object);
-  if (code) return code;
+  if (code || !(h >> INDEX_BITS)) return code;
   struct entry *entry = entry_of(h);
   atomic_fetch_add(&entry->users, 1);
   if (atomic_load(&entry->current) == h) return 0;
@@ -106,11 +108,17 @@ int heddle_mpi_handle_hold(handle h, int kind, native *object)
 
 void heddle_mpi_handle_release(handle h)
 {
+  if (!(h >> INDEX_BITS)) return;
   struct entry *entry = entry_of(h);
   if (atomic_fetch_sub(&entry->users, 1) != 1 || atomic_load(&entry->current)) return;
   pthread_mutex_lock(&lock);
   pthread_cond_broadcast(&unused);
   pthread_mutex_unlock(&lock);
+}
+
+handle heddle_mpi_handle_within(handle h)
+{
+  return entry_of(h)->within;
 }
 
 int heddle_mpi_handle_take(handle h, int kind, native *object)
@@ -140,7 +148,7 @@ int heddle_mpi_handles_open(int kind)
 
 static void fix(handle h, int kind, native object)
 {
-  if (object) occupy(entry_at(h), h, kind, object);
+  if (object) occupy(entry_at(h), h, kind, object, 0);
 }
 
 int heddle_mpi_handles_begin(void)

@@ -1197,6 +1197,11 @@ static int cart_create(native comm, int dimensions, const int *sizes, const int 
 }
 
 /* With too little room only the number of dimensions is told. */
+static int neighbour_counts(native comm, int *ins, int *outs)
+{
+    return neighbours(to_comm(comm), ins, outs);
+}
+
 static int cart_get(native comm, int capacity, int *dimensions, int *sizes, int *periodic, int *coordinates)
 {
     int code = mpi.MPI_Cartdim_get(to_comm(comm), dimensions);
@@ -1614,7 +1619,7 @@ static struct heddle_mpi_calls calls = {
     CALL(group_of), CALL(group_size), CALL(group_rank), CALL(group_pick), CALL(group_combine), CALL(group_translate),
     CALL(group_free),
     CALL(dims_create), CALL(cart_create), CALL(cart_get), CALL(cart_rank), CALL(cart_coordinates), CALL(cart_shift),
-    CALL(cart_sub), CALL(graph_create), CALL(graph_neighbours),
+    CALL(cart_sub), CALL(graph_create), CALL(neighbour_counts), CALL(graph_neighbours),
     CALL(type_contiguous), CALL(type_vector), CALL(type_indexed), CALL(type_subarray), CALL(type_resized),
     CALL(type_struct), CALL(type_commit), CALL(type_measure), CALL(type_reach), CALL(type_free),
     CALL(file_open), CALL(file_close), CALL(file_delete), CALL(file_size), CALL(file_resize), CALL(file_sync),

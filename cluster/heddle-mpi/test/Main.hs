@@ -9,6 +9,7 @@ module Main
   )
 where
 
+import ClosingTest qualified
 import ClosureTest qualified
 import CollectiveTest qualified
 import CommunicatorTest qualified
@@ -18,6 +19,7 @@ import DatatypeTest qualified
 import FailureTest qualified
 import FastTest qualified
 import FileTest qualified
+import GivenUpReceiveTest qualified
 import GivenUpTest qualified
 import Heddle.MPI (mpi)
 import Jobs
@@ -50,9 +52,11 @@ cases =
     [ FastTest.cases,
       SimpleTest.cases,
       GivenUpTest.cases,
+      GivenUpReceiveTest.cases,
       SpmdTest.cases,
       CollectiveTest.cases,
       CommunicatorTest.cases,
+      ClosingTest.cases,
       CompatibilityTest.cases,
       TopologyTest.cases,
       ClosureTest.cases,

@@ -171,6 +171,37 @@ cases =
           sending (Vector.fromList [100 * rank + 1, 100 * rank + 2]) into
           got <- Vector.freeze into
           when (size > 2) (Vector.toList got === [100 * previous + 1, 100 * next + 2]),
+    anywhere "the caller's number of neighbours was believed" $ do
+      (rank, size) <- place commWorld
+      withGrid commWorld [Dimension size True, Dimension 1 False] $ \grid -> do
+        -- Four neighbours, whose parts do not fit.
+        into <- Mutable.replicate 12 (-1) :: IO (Mutable.IOVector Int)
+        let mine = Vector.generate 3 (+ 10 * rank)
+        forM_ [-1, 0, 1, 2, 3, 5, maxBound] $ \wrongly -> do
+          throws [InvalidCount] (neighbourAllgather grid wrongly mine (Mutable.take 3 into))
+          throws [InvalidCount] (ineighbourAllgather grid wrongly mine (Mutable.take 3 into) >>= wait)
+          throws [InvalidCount] (neighbourAlltoall grid wrongly mine (Mutable.take 3 into))
+          throws [InvalidCount] (ineighbourAlltoall grid wrongly mine (Mutable.take 3 into) >>= wait)
+        throws [InvalidCount] (neighbourAllgather grid 4 mine (Mutable.take 11 into))
+        throws [InvalidCount] (neighbourAlltoall grid 4 (Vector.replicate 12 rank) (Mutable.take 11 into))
+        throws [InvalidCount] (neighbourAlltoall grid 4 (Vector.replicate 11 rank) into)
+        neighbourAllgather grid 4 mine into
+        Vector.freeze into >>= (=== [-1, -1, -1, -1, -1, -1]) . Vector.toList . Vector.drop 6
+      throws [InvalidTopology] ((Mutable.new 8 :: IO (Mutable.IOVector Int)) >>= neighbourAllgather commWorld 2 (Vector.replicate 1 rank))
+      throws [InvalidTopology] ((Mutable.new 8 :: IO (Mutable.IOVector Int)) >>= neighbourAlltoall commWorld 2 (Vector.replicate 2 rank)),
+    anywhere "neighbours that send, and others that are sent to" $ do
+      (rank, size) <- place commWorld
+      let others = map toRank [1 .. size - 1]
+      withGraph commWorld (if rank == 0 then others else []) [0 | rank /= 0] False $ \star -> do
+        let (ins, outs) = if rank == 0 then (size - 1, 0) else (0, 1)
+        into <- Mutable.replicate (max 1 ins) (-1) :: IO (Mutable.IOVector Int)
+        throws [InvalidCount] (neighbourAllgather star (ins + 1) (Vector.singleton rank) into)
+        throws [InvalidCount] (neighbourAlltoall star (outs + 1) (Vector.replicate (outs + 1) rank) into)
+        neighbourAllgather star ins (Vector.singleton rank) into
+        Vector.freeze into >>= (=== if ins > 0 then [1 .. size - 1] else [-1]) . Vector.toList
+        Mutable.set into (-1)
+        neighbourAlltoall star outs (Vector.replicate outs rank) (Mutable.take ins into)
+        Vector.freeze into >>= (=== if ins > 0 then [1 .. size - 1] else [-1]) . Vector.toList,
     anywhere "a star, and no edges" $ do
       (rank, size) <- place commWorld
       let others = map toRank [1 .. size - 1]

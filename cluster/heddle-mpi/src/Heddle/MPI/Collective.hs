@@ -85,13 +85,15 @@ module Heddle.MPI.Collective
 where
 
 import Control.Monad (when)
+import Data.Int (Int64)
 import Data.Maybe (isJust)
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable qualified as Vector
 import Data.Vector.Storable.Mutable qualified as Mutable
-import Foreign.C.Types (CInt)
+import Foreign.C.Types (CInt (..))
 import Foreign.ForeignPtr (touchForeignPtr)
-import Foreign.Ptr (nullPtr)
+import Foreign.Marshal.Alloc (alloca)
+import Foreign.Ptr (Ptr, nullPtr)
 import Foreign.Storable (peek, poke)
 import Heddle.MPI.Internal.Buffer
 import Heddle.MPI.Internal.Collective
@@ -340,14 +342,18 @@ allgatherv comm b c parts = allgathervC comm b c parts >>= performNow
 iallgatherv :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> Parts -> IO (Request ())
 iallgatherv comm b c parts = allgathervC comm b c parts >>= beginNow
 
-alltoallC :: (SendBuffer b, ReceiveBuffer c) => String -> KindCode -> Int -> Comm kind -> b -> c -> IO (Collective ())
-alltoallC call kind size comm b c = do
+-- With the numbers of parts to receive and to send.
+alltoallC :: (SendBuffer b, ReceiveBuffer c) => String -> KindCode -> Int -> Int -> Comm kind -> b -> c -> IO (Collective ())
+alltoallC call kind ins outs comm b c = do
   out <- sendSide b
   into <- receiveSide c
-  let each = if size == 0 then 0 else sideCount out `quot` size
-  when (each * size /= sideCount out) . wrong InvalidCount call $
-    show (sideCount out) ++ " elements cannot be divided among " ++ show size ++ " ranks"
-  fits call out into (sideCount out)
+  let each
+        | outs > 0 = sideCount out `quot` outs
+        | ins > 0 = sideCount into `quot` ins
+        | otherwise = 0
+  when (outs > 0 && each * outs /= sideCount out) . wrong InvalidCount call $
+    show (sideCount out) ++ " elements cannot be divided among " ++ show outs ++ " ranks"
+  fits call out into (ins * each)
   pure (collective call kind comm (exchanging (out, each) (into, each)))
 
 -- | Each rank sends a part of its memory to each rank; all parts have the same size.
@@ -355,11 +361,11 @@ alltoallC call kind size comm b c = do
 -- [Blocks]: parks the thread until the operation is complete.
 -- [Throws]: 'MPIError'.
 alltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO ()
-alltoall comm b c = commSize comm >>= \size -> alltoallC "alltoall" kAlltoall size comm b c >>= performNow
+alltoall comm b c = commSize comm >>= \size -> alltoallC "alltoall" kAlltoall size size comm b c >>= performNow
 
 -- | 'alltoall', without waiting.
 ialltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> c -> IO (Request ())
-ialltoall comm b c = commSize comm >>= \size -> alltoallC "ialltoall" kAlltoall size comm b c >>= beginNow
+ialltoall comm b c = commSize comm >>= \size -> alltoallC "ialltoall" kAlltoall size size comm b c >>= beginNow
 
 alltoallvC :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> b -> Parts -> c -> Parts -> IO (Collective ())
 alltoallvC comm b sent c received = do
@@ -560,32 +566,57 @@ treeReduceScatter op b counts c shadow = do
 
 -- Neighbours -----------------------------------------------------------------
 
-neighboursC :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO (Collective ())
-neighboursC comm ins b c = do
+-- How many ranks this one receives from and sends to. The implementation writes a part for each of them, so the caller's
+-- number must not be believed.
+neighbourCounts :: String -> Comm 'Intra -> IO (Int, Int)
+neighbourCounts call comm = alloca $ \ins -> alloca $ \outs -> do
+  poke ins 0 >> poke outs 0
+  check call (c_neighbour_counts (commHandle comm) ins outs)
+  (,) <$> (fromIntegral <$> peek ins) <*> (fromIntegral <$> peek outs)
+
+asTheTopology :: String -> Int -> Int -> String -> IO ()
+asTheTopology call actual given direction =
+  when (actual /= given) . wrong InvalidCount call $
+    "the topology has " ++ show actual ++ " neighbours that this rank " ++ direction ++ ", not " ++ show given
+
+neighbourAllgatherC :: (SendBuffer b, ReceiveBuffer c) => String -> Comm 'Intra -> Int -> b -> c -> IO (Collective ())
+neighbourAllgatherC call comm given b c = do
   out <- sendSide b
   into <- receiveSide c
-  fits "neighbourAllgather" out into (ins * sideCount out)
-  pure (collective "neighbourAllgather" kNeighbourAllgather comm (exchanging (out, sideCount out) (into, sideCount out)))
+  (ins, _) <- neighbourCounts call comm
+  asTheTopology call ins given "receives from"
+  fits call out into (ins * sideCount out)
+  pure (collective call kNeighbourAllgather comm (exchanging (out, sideCount out) (into, sideCount out)))
 
--- | Collect the memory of all neighbours that send to this rank; the number is how many there are.
+-- | Collect the memory of all neighbours that send to this rank, in the order of the topology. The number is how many
+-- there are: in a grid two for each dimension, also at an edge, where the part of the buffer for 'noRank' stays as it was.
 --
 -- [Blocks]: parks the thread until the operation is complete.
--- [Throws]: 'MPIError', if the communicator has no topology.
+-- [Throws]: 'MPIError': 'InvalidCount' if the number is not the topology's, or the buffer is too small;
+-- 'InvalidTopology' if there is no topology.
 neighbourAllgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO ()
-neighbourAllgather comm ins b c = neighboursC comm ins b c >>= performNow
+neighbourAllgather comm ins b c = neighbourAllgatherC "neighbourAllgather" comm ins b c >>= performNow
 
 -- | 'neighbourAllgather', without waiting.
 ineighbourAllgather :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO (Request ())
-ineighbourAllgather comm ins b c = neighboursC comm ins b c >>= beginNow
+ineighbourAllgather comm ins b c = neighbourAllgatherC "ineighbourAllgather" comm ins b c >>= beginNow
 
--- | Send a part to each neighbour and receive one of the same size from each; the number is how many
--- neighbours there are.
+neighbourAlltoallC :: (SendBuffer b, ReceiveBuffer c) => String -> Comm 'Intra -> Int -> b -> c -> IO (Collective ())
+neighbourAlltoallC call comm given b c = do
+  (ins, outs) <- neighbourCounts call comm
+  asTheTopology call outs given "sends to"
+  alltoallC call kNeighbourAlltoall ins outs comm b c
+
+-- | Send a part to each neighbour and receive one of the same size from each; the number is how many this rank sends to,
+-- and the memory to send is divided by it. See 'neighbourAllgather' on grids.
 --
 -- [Blocks]: parks the thread until the operation is complete.
--- [Throws]: 'MPIError', if the communicator has no topology.
+-- [Throws]: 'MPIError', as 'neighbourAllgather'; 'InvalidCount' also if the memory cannot be divided.
 neighbourAlltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO ()
-neighbourAlltoall comm n b c = alltoallC "neighbourAlltoall" kNeighbourAlltoall n comm b c >>= performNow
+neighbourAlltoall comm n b c = neighbourAlltoallC "neighbourAlltoall" comm n b c >>= performNow
 
 -- | 'neighbourAlltoall', without waiting.
 ineighbourAlltoall :: (SendBuffer b, ReceiveBuffer c) => Comm 'Intra -> Int -> b -> c -> IO (Request ())
-ineighbourAlltoall comm n b c = alltoallC "ineighbourAlltoall" kNeighbourAlltoall n comm b c >>= beginNow
+ineighbourAlltoall comm n b c = neighbourAlltoallC "ineighbourAlltoall" comm n b c >>= beginNow
+
+foreign import ccall safe "heddle_mpi_neighbour_counts" c_neighbour_counts :: Int64 -> Ptr CInt -> Ptr CInt -> IO CInt

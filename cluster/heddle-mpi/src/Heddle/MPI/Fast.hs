@@ -22,6 +22,7 @@ module Heddle.MPI.Fast
     recv,
     recvNew,
     recvValue,
+    recvUntil,
     sendrecv,
 
     -- * Without waiting
@@ -58,4 +59,5 @@ module Heddle.MPI.Fast
 where
 
 import Heddle.MPI.Internal.Buffer
+import Heddle.MPI.Internal.Persistent
 import Heddle.MPI.Internal.Point

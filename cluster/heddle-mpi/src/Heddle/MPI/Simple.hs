@@ -24,6 +24,7 @@ module Heddle.MPI.Simple
     rsend,
     bsend,
     recv,
+    recvUntil,
     sendrecv,
 
     -- * Without waiting
@@ -75,6 +76,8 @@ import Heddle.MPI.Internal.Point (Mode (..))
 import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Types
 import Heddle.MPI.Internal.ValueCollective
+import Heddle.Prim.Clock (Deadline)
+import Heddle.Prim.Exception (onException)
 
 -- | Send a value. It returns when MPI no longer reads the value's memory, which for a small
 -- message may be before it is received; see 'ssend'.
@@ -111,12 +114,22 @@ bsend comm rank tag a = void (isend comm rank tag a)
 --
 -- [Cost]: a probe, a buffer, a decoding.
 -- [Blocks]: parks the thread until the operation is complete.
+-- [Masking]: interruptible while it waits; then the message is left to the next receive.
 -- [Throws]: 'Heddle.MPI.MPIError': of class 'Heddle.MPI.DecodeError' if the message is not of this
 -- type; the message is consumed nevertheless.
 -- [Source]: Monad.Reader 19, "Point-to-point communications".
 recv :: Message a => Comm kind -> Rank -> Tag -> IO (a, Status)
-recv comm rank tag = recvPacked "recv" comm rank tag >>= unpack "recv"
+recv = recvUnpacked "recv"
 {-# INLINE recv #-}
+
+-- | 'recv' until a deadline; 'Nothing' if it passes before a message has come, which then is the next
+-- receive's.
+--
+-- [Blocks]: parks the thread until the operation is complete or the deadline has passed, by up to a millisecond.
+-- [Masking]: as 'recv'.
+-- [Throws]: as 'recv'.
+recvUntil :: Message a => Comm kind -> Rank -> Tag -> Deadline -> IO (Maybe (a, Status))
+recvUntil comm rank tag deadline = recvUnpackedUntil deadline "recvUntil" comm rank tag
 
 -- | Send to one rank while receiving from another (or the same).
 --
@@ -125,9 +138,9 @@ recv comm rank tag = recvPacked "recv" comm rank tag >>= unpack "recv"
 sendrecv :: (Message a, Message b) => Comm kind -> Rank -> Tag -> a -> Rank -> Tag -> IO (b, Status)
 sendrecv comm to sendTag a from recvTag = do
   sent <- isend comm to sendTag a
-  answer <- recv comm from recvTag
-  wait sent
-  pure answer
+  packed <- recvPacked "sendrecv" comm from recvTag
+  wait sent `onException` keepPacked comm packed
+  unpack "sendrecv" packed
 
 -- | Start sending a value.
 --

@@ -61,6 +61,7 @@ module Heddle.MPI.Internal.Foreign
     c_mrecv,
     c_mrecv_held,
     c_iprobe,
+    c_keep,
     c_send_init,
     c_recv_init,
     c_start,
@@ -95,11 +96,14 @@ data Outcome = Outcome
     -- | An error, or 0.
     outcomeError :: !Int32,
     outcomeCancelled :: !Bool,
+    -- | With 'outcomeCancelled': a message that was given back waits for this receive, which has to be started again.
+    outcomeAgain :: !Bool,
     -- | After an error: MPI may go on with the operation, so its memory must never be freed.
     outcomeLost :: !Bool,
     -- | The number of bytes received; negative if the implementation does not report it.
     outcomeReceived :: !Int64,
-    -- | The message that a matched probe found.
+    -- | The message that a matched probe found. After an error, the slot in which a collective goes on
+    -- whose communicator was closed.
     outcomeMessage :: !Int64,
     -- | The continuation that was registered for the slot.
     outcomeOwner :: !(Maybe (StablePtr (Outcome -> IO ())))
@@ -120,6 +124,7 @@ peekOutcome p = do
     <*> peekByteOff p 4
     <*> peekByteOff p 8
     <*> pure (cancelled /= 0)
+    <*> pure (cancelled == 2)
     <*> pure (lost /= 0)
     <*> peekByteOff p 16
     <*> peekByteOff p 32
@@ -211,13 +216,15 @@ foreign import ccall unsafe "heddle_mpi_mrecv" c_mrecv_held :: Int64 -> Ptr Word
 
 foreign import ccall safe "heddle_mpi_iprobe" c_iprobe :: Int64 -> CInt -> CInt -> Ptr Outcome -> IO CInt
 
+foreign import ccall safe "heddle_mpi_keep" c_keep :: Int64 -> CInt -> CInt -> CInt -> Int64 -> Ptr Word8 -> Int64 -> Int64 -> Ptr Int64 -> IO CInt
+
 foreign import ccall safe "heddle_mpi_send_init" c_send_init :: Int64 -> CInt -> CInt -> CInt -> Ptr Word8 -> Int64 -> Int64 -> Ptr Int64 -> IO CInt
 
 foreign import ccall safe "heddle_mpi_recv_init" c_recv_init :: Int64 -> CInt -> CInt -> Ptr Word8 -> Int64 -> Int64 -> Ptr Int64 -> IO CInt
 
-foreign import ccall safe "heddle_mpi_start" c_start :: Int64 -> Int64 -> CInt -> Int64 -> CInt -> Ptr Outcome -> IO Slot
+foreign import ccall safe "heddle_mpi_start" c_start :: Int64 -> CInt -> CInt -> Ptr Word8 -> Int64 -> Int64 -> Int64 -> CInt -> Int64 -> CInt -> Ptr Outcome -> IO Slot
 
-foreign import ccall unsafe "heddle_mpi_start" c_start_held :: Int64 -> Int64 -> CInt -> Int64 -> CInt -> Ptr Outcome -> IO Slot -- starts, and tests for its budget
+foreign import ccall unsafe "heddle_mpi_start" c_start_held :: Int64 -> CInt -> CInt -> Ptr Word8 -> Int64 -> Int64 -> Int64 -> CInt -> Int64 -> CInt -> Ptr Outcome -> IO Slot -- starts, and tests for its budget
 
 foreign import ccall safe "heddle_mpi_persistent_free" c_persistent_free :: Int64 -> IO CInt
 

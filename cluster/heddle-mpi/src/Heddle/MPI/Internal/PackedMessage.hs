@@ -17,13 +17,16 @@ module Heddle.MPI.Internal.PackedMessage
     -- * Receiving
     Packed,
     recvPacked,
+    recvUnpacked,
+    recvUnpackedUntil,
+    keepPacked,
     receivingPacked,
     unpack,
     decodeOr,
   )
 where
 
-import Control.Monad (forM_, (>=>))
+import Control.Monad (forM_, when, (>=>))
 import Data.Int (Int64)
 import Data.Word (Word8)
 import Foreign.C.Types (CInt (..))
@@ -35,11 +38,13 @@ import Foreign.Storable (peek, poke)
 import Heddle.MPI.Internal.Buffer
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
+import Heddle.MPI.Internal.GivenUp
 import Heddle.MPI.Internal.Message
 import Heddle.MPI.Internal.Point
 import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Buffer (Buffer, bufferPtr, foreignAddress, keepAlive, newBuffer)
+import Heddle.Prim.Clock (Deadline)
 import Heddle.Prim.Exception
 import Heddle.Prim.Global (unsafeGlobal)
 
@@ -112,10 +117,58 @@ matchedPacked call found' = do
   let lent = Lent (bufferPtr memory) n byteType 1 (keepAlive memory) (pure ())
   pure (Then (matched call (outcomeMessage found') lent) (\_ -> Finished (Packed memory n status) <$ keepAlive memory))
 
+-- The probe of a receive, which keeps what it found if it is given up.
+anyLength :: String -> Comm kind -> Rank -> Tag -> Receive
+anyLength call comm rank tag = Receive (probing call comm rank tag) (pure ()) (keepFound (matched call) comm)
+{-# INLINE anyLength #-}
+
+-- Receive the message that it found. Masked.
+filled :: String -> Comm kind -> Outcome -> IO Packed
+filled call comm found' = do
+  let n = fromIntegral (outcomeReceived found')
+  memory <- newBuffer (max 16 n)
+  let lent = Lent (bufferPtr memory) n byteType 1 (keepAlive memory) (pure ())
+  _ <- receiveMatched (Receive (matched call (outcomeMessage found') lent) (keepAlive memory) (keepReceived comm lent))
+  pure (Packed memory n (statusOf found'))
+
 -- | Receive a message of any length.
+--
+-- [Masking]: as 'Heddle.MPI.Internal.GivenUp.receiveNow'.
 recvPacked :: String -> Comm kind -> Rank -> Tag -> IO Packed
-recvPacked call comm rank tag = perform (probing call comm rank tag) (matchedPacked call)
-{-# INLINE recvPacked #-}
+recvPacked call comm rank tag = mask $ \restore -> do
+  packed <- receiveMasked call comm rank tag
+  packed <$ restored restore (keepPacked comm packed)
+
+receiveMasked :: String -> Comm kind -> Rank -> Tag -> IO Packed
+receiveMasked call comm rank tag = receiveNow (anyLength call comm rank tag) (filled call comm)
+{-# INLINE receiveMasked #-}
+
+-- | Receive a value. The message is kept if an exception comes from another thread before its value is there.
+--
+-- [Masking]: as 'Heddle.MPI.Internal.GivenUp.receiveNow'; the value is decoded unmasked.
+recvUnpacked :: Message a => String -> Comm kind -> Rank -> Tag -> IO (a, Status)
+recvUnpacked call comm rank tag = mask $ \restore -> do
+  packed <- receiveMasked call comm rank tag
+  unpackedOrKept restore call comm packed
+{-# INLINE recvUnpacked #-}
+
+unpackedOrKept :: Message a => (IO (a, Status) -> IO (a, Status)) -> String -> Comm kind -> Packed -> IO (a, Status)
+unpackedOrKept restore call comm packed =
+  restore (unpack call packed) `catch` \e -> do
+    when (isAsynchronous e) (keepPacked comm packed)
+    throwIO e
+{-# INLINE unpackedOrKept #-}
+
+-- | 'recvUnpacked' until a deadline.
+recvUnpackedUntil :: Message a => Deadline -> String -> Comm kind -> Rank -> Tag -> IO (Maybe (a, Status))
+recvUnpackedUntil deadline call comm rank tag = mask $ \restore ->
+  receiveUntil deadline (anyLength call comm rank tag) (filled call comm)
+    >>= traverse (unpackedOrKept restore call comm)
+
+-- | Keep a message for the next receive.
+keepPacked :: Comm kind -> Packed -> IO ()
+keepPacked comm (Packed memory n status) =
+  uninterruptibleMask_ (keepBytes comm (Lent (bufferPtr memory) n byteType 1 (keepAlive memory) (pure ())) status)
 
 -- | Start receiving a value. The thread that finds the message complete decodes it.
 receivingPacked :: Message a => String -> Comm kind -> Rank -> Tag -> IO (Request (a, Status))

@@ -34,6 +34,7 @@ module Heddle.MPI.Internal.Point
     recv,
     recvNew,
     recvValue,
+    recvUntil,
     irecv,
     irecvNew,
     sendrecv,
@@ -49,13 +50,6 @@ module Heddle.MPI.Internal.Point
     mrecv,
     mrecvNew,
 
-    -- * Persistent requests
-    Persistent,
-    sendInit,
-    recvInit,
-    startRequest,
-    closePersistent,
-
     -- * Counting
     statusCount,
   )
@@ -66,19 +60,19 @@ import Data.Int (Int64)
 import Data.Vector.Storable (Vector)
 import Data.Vector.Storable qualified as Vector
 import Data.Vector.Storable.Mutable qualified as Mutable
-import Foreign.C.Types (CInt)
-import Foreign.Marshal.Alloc (alloca, allocaBytesAligned)
+import Foreign.Marshal.Alloc (allocaBytesAligned)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr)
 import Foreign.Storable (peek, poke)
 import Heddle.MPI.Internal.Buffer
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
+import Heddle.MPI.Internal.GivenUp
 import Heddle.MPI.Internal.Request
 import Heddle.MPI.Internal.Types
 import Heddle.Prim.Atomic (Ref, modifyRef, newRef, writeRef)
 import Heddle.Prim.Buffer (Buffer, bufferPtr, keepAlive, newBuffer)
-import Heddle.Prim.Clock (microseconds)
+import Heddle.Prim.Clock (Deadline, microseconds)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (nap)
 
@@ -261,16 +255,33 @@ received :: Lent -> Outcome -> IO (Next Status)
 received lent outcome = Finished (statusOf outcome) <$ lentDone lent
 {-# INLINE received #-}
 
+-- A receive that can be given up.
+receive :: String -> Comm kind -> Rank -> Tag -> Lent -> Receive
+receive call comm rank tag lent = Receive (receiving call comm rank tag lent) (lentDone lent) (keepReceived comm lent)
+{-# INLINE receive #-}
+
 -- | Receive into memory, which may be larger than the message.
 --
 -- [Blocks]: parks the thread until the operation is complete.
--- [Masking]: interruptible while it waits; the message may still be received afterwards.
+-- [Masking]: interruptible while it waits for a message; then the memory is the caller's again, and a message that came
+-- in that moment is kept for the next receive.
 -- [Throws]: 'MPIError': 'Truncated' if the message is larger.
 recv :: ReceiveBuffer b => Comm kind -> Rank -> Tag -> b -> IO Status
 recv comm rank tag b = do
   lent <- lendIn b
-  perform (receiving "recv" comm rank tag lent) (received lent)
+  receiveNow (receive "recv" comm rank tag lent) (pure . statusOf)
 {-# INLINE recv #-}
+
+-- | 'recv' until a deadline; 'Nothing' if it passes before a message has come, which then is the next
+-- receive's.
+--
+-- [Blocks]: parks the thread until the operation is complete or the deadline has passed, by up to a millisecond.
+-- [Masking]: as 'recv'.
+-- [Throws]: as 'recv'.
+recvUntil :: ReceiveBuffer b => Comm kind -> Rank -> Tag -> Deadline -> b -> IO (Maybe Status)
+recvUntil comm rank tag deadline b = do
+  lent <- lendIn b
+  receiveUntil deadline (receive "recvUntil" comm rank tag lent) (pure . statusOf)
 
 -- | 'recv', without waiting. The memory must not be read before the request is complete.
 --
@@ -283,14 +294,13 @@ irecv comm rank tag b = do
 {-# INLINE irecv #-}
 
 -- The part of a new vector that the message filled.
-frozen :: forall a. Element a => String -> Mutable.IOVector a -> Lent -> Outcome -> IO (Next (Vector a, Status))
-frozen call v lent outcome = do
-  lentDone lent
+frozen :: forall a. Element a => String -> Mutable.IOVector a -> Outcome -> IO (Vector a, Status)
+frozen call v outcome = do
   let status = statusOf outcome
       (n, left) = statusBytes status `quotRem` max 1 (elementBytes @a)
   when (left /= 0) (wrong SizeMismatch call (show (statusBytes status) ++ " bytes are no whole number of elements of " ++ show (elementBytes @a)))
   whole <- Vector.unsafeFreeze v
-  pure (Finished (Vector.unsafeTake (max 0 n) whole, status))
+  pure (Vector.unsafeTake (max 0 n) whole, status)
 
 -- | Receive at most the given number of elements into a new vector of the message's length.
 --
@@ -301,7 +311,7 @@ recvNew :: Element a => Comm kind -> Rank -> Tag -> Int -> IO (Vector a, Status)
 recvNew comm rank tag most = do
   v <- newVector "recvNew" most
   lent <- lendIn v
-  perform (receiving "recvNew" comm rank tag lent) (frozen "recvNew" v lent)
+  receiveNow (receive "recvNew" comm rank tag lent) (frozen "recvNew" v)
 
 -- | 'recvNew', without waiting.
 --
@@ -310,7 +320,7 @@ irecvNew :: Element a => Comm kind -> Rank -> Tag -> Int -> IO (Request (Vector 
 irecvNew comm rank tag most = do
   v <- newVector "irecvNew" most
   lent <- lendIn v
-  begin (receiving "irecvNew" comm rank tag lent) (frozen "irecvNew" v lent)
+  begin (receiving "irecvNew" comm rank tag lent) (\outcome -> lentDone lent >> Finished <$> frozen "irecvNew" v outcome)
 
 newVector :: Element a => String -> Int -> IO (Mutable.IOVector a)
 newVector call n
@@ -324,13 +334,13 @@ newVector call n
 recvValue :: forall a kind. Element a => Comm kind -> Rank -> Tag -> IO (a, Status)
 recvValue comm rank tag = do
   (memory, p, lent) <- forValue
-  perform (receiving "recvValue" comm rank tag lent) $ \outcome -> do
+  receiveNow (receive "recvValue" comm rank tag lent) $ \outcome -> do
     let status = statusOf outcome
     when (statusBytes status /= elementBytes @a) $
       wrong SizeMismatch "recvValue" (show (statusBytes status) ++ " bytes, not the " ++ show (elementBytes @a) ++ " of the value")
     a <- peek p
     keepAlive memory
-    pure (Finished (a, status))
+    pure (a, status)
 {-# INLINE recvValue #-}
 
 -- | Send to one rank while receiving from another (or the same), so a ring cannot deadlock.
@@ -338,10 +348,15 @@ recvValue comm rank tag = do
 -- [Blocks]: until both are complete.
 -- [Throws]: 'MPIError'.
 sendrecv :: (SendBuffer b, ReceiveBuffer c) => Comm kind -> Rank -> Tag -> b -> Rank -> Tag -> c -> IO Status
-sendrecv comm to sendTag b from recvTag c = do
-  receive <- irecv comm from recvTag c
-  send comm to sendTag b
-  wait receive
+sendrecv comm to sendTag b from recvTag c = mask $ \restore -> do
+  lent <- lendIn c
+  let wanted = receive "sendrecv" comm from recvTag lent
+  begun <- beginReceive wanted
+  restore (send comm to sendTag b) `onException` either giveUp (receiveKeep wanted) begun
+  outcome <- either finishReceive pure begun
+  if outcomeError outcome /= 0
+    then failWith "sendrecv" (fromIntegral (outcomeError outcome))
+    else statusOf outcome <$ restored restore (receiveKeep wanted outcome)
 
 -- Looking first --------------------------------------------------------------
 
@@ -384,134 +399,57 @@ takeFound :: String -> Found -> IO Int64
 takeFound call (Found ref _) =
   modifyRef ref ((,) Nothing) >>= maybe (wrong InvalidRequest call "this message was received before") pure
 
-found :: Outcome -> IO (Next Found)
+found :: Outcome -> IO Found
 found outcome = do
   ref <- newRef (Just (outcomeMessage outcome))
-  pure (Finished (Found ref (statusOf outcome)))
+  pure (Found ref (statusOf outcome))
 
 -- | Wait for a message and reserve it: only the result can receive it.
 --
 -- [Blocks]: parks the thread until the operation is complete.
+-- [Masking]: interruptible while it waits; then it reserves nothing.
 -- [Throws]: 'MPIError'.
 -- [Source]: MPI 3.1, section 3.8.2.
 mprobe :: Comm kind -> Rank -> Tag -> IO Found
-mprobe comm rank tag = perform (probing "mprobe" comm rank tag) found
+mprobe comm rank tag = receiveNow (Receive (probing "mprobe" comm rank tag) (pure ()) (keepFound (matched "mprobe") comm)) found
 
 -- | 'mprobe', without waiting.
 --
 -- [Blocks]: never.
 improbe :: Comm kind -> Rank -> Tag -> IO (Request Found)
-improbe comm rank tag = begin (probing "improbe" comm rank tag) found
+improbe comm rank tag = begin (probing "improbe" comm rank tag) (fmap Finished . found)
 
 -- | Receive a found message.
 --
 -- [Blocks]: parks the thread until the message has arrived.
+-- [Masking]: an exception that comes while it waits is thrown when the message has arrived, which can then be received again.
 -- [Throws]: 'MPIError': 'Truncated' if the memory is too small, 'InvalidRequest' the second time.
 mrecv :: ReceiveBuffer b => Found -> b -> IO Status
-mrecv message b = mask_ $ do
+mrecv message b = do
   lent <- lendIn b
-  m <- takeFound "mrecv" message
-  perform (matched "mrecv" m lent) (received lent)
+  receiveFound "mrecv" message lent (pure . statusOf)
+
+receiveFound :: String -> Found -> Lent -> (Outcome -> IO a) -> IO a
+receiveFound call message@(Found ref _) lent finish = mask $ \restore -> do
+  m <- takeFound call message
+  let wanted = Receive (matched call m lent) (lentDone lent) (\outcome -> keepForMatched lent outcome >>= writeRef ref . Just)
+  outcome <- receiveMatched wanted
+  a <- finish outcome
+  a <$ restored restore (receiveKeep wanted outcome)
 
 -- | Receive a found message into a new vector of its length.
 --
 -- [Blocks]: parks the thread until the message has arrived.
+-- [Masking]: as 'mrecv'.
 -- [Throws]: 'MPIError': as 'recvNew'.
 mrecvNew :: forall a. Element a => Found -> IO (Vector a, Status)
-mrecvNew message = mask_ $ do
+mrecvNew message = do
   let bytes = statusBytes (foundStatus message)
       each = max 1 (elementBytes @a)
   when (bytes `rem` each /= 0) (wrong SizeMismatch "mrecvNew" (show bytes ++ " bytes are no whole number of elements of " ++ show each))
   v <- newVector "mrecvNew" (bytes `quot` each)
   lent <- lendIn v
-  m <- takeFound "mrecvNew" message
-  perform (matched "mrecvNew" m lent) (frozen "mrecvNew" v lent)
-
--- Persistent requests --------------------------------------------------------
-
--- | A send or receive on fixed memory that can be started repeatedly.
-data Persistent a = Persistent
-  { persistentHandle :: !Int64,
-    persistentLent :: !Lent,
-    persistentSends :: !Bool,
-    persistentUse :: !(Ref Use),
-    persistentGives :: Outcome -> IO (Next a)
-  }
-
--- | Idle -> Started ('startRequest'); Started -> Idle (whoever finds the operation complete);
--- Idle -> Closed ('closePersistent').
-data Use = Idle | Started | Closed
-  deriving stock (Eq)
-
--- | Prepare to send the same memory repeatedly, with its contents at the time of each start.
---
--- [Throws]: 'MPIError'.
-sendInit :: SendBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Persistent ())
-sendInit comm (Rank rank) (Tag tag) b = mask_ $ do
-  lent <- lendOut b
-  let Datatype type' = lentType lent
-  handle <- made "sendInit" (c_send_init (commHandle comm) (fromIntegral rank) (fromIntegral tag) 0 (lentAt lent) (fromIntegral (lentCount lent)) type')
-  use <- newRef Idle
-  pure (Persistent handle lent True use (done lent))
-
--- | Prepare to receive into the same memory repeatedly.
---
--- [Throws]: 'MPIError'.
-recvInit :: ReceiveBuffer b => Comm kind -> Rank -> Tag -> b -> IO (Persistent Status)
-recvInit comm (Rank rank) (Tag tag) b = mask_ $ do
-  lent <- lendIn b
-  let Datatype type' = lentType lent
-  handle <- made "recvInit" (c_recv_init (commHandle comm) (fromIntegral rank) (fromIntegral tag) (lentAt lent) (fromIntegral (lentCount lent)) type')
-  use <- newRef Idle
-  pure (Persistent handle lent False use (received lent))
-
-made :: String -> (Ptr Int64 -> IO CInt) -> IO Int64
-made call make = alloca $ \p -> poke p 0 >> check call (make p) >> peek p
-
--- | Start the operation once. Its previous run must be complete and have been waited for.
---
--- [Cost]: memory that the collector may move is copied each time.
--- [Blocks]: never.
--- [Throws]: 'MPIError': 'InvalidRequest' if it is under way, 'AlreadyClosed' if it is closed;
--- others when it is waited for.
-startRequest :: Persistent a -> IO (Request a)
-startRequest persistent = mask_ $ do
-  changeUse persistent Started "startRequest"
-  lentAgain (persistentLent persistent)
-  begin start ended
-  where
-    bytes = lentBytes (persistentLent persistent)
-    sends = if persistentSends persistent then 1 else 0
-    start =
-      Start
-        { startCall = "startRequest",
-          startFree = c_start (persistentHandle persistent) (fromIntegral bytes) sends,
-          startHeld = c_start_held (persistentHandle persistent) (fromIntegral bytes) sends,
-          startWeight = weigh bytes,
-          startTells = True
-        }
-    ended outcome = told outcome `finally` writeRef (persistentUse persistent) Idle
-    told outcome
-      | outcomeCancelled outcome = pure Gone
-      | outcomeError outcome /= 0 = failWith "startRequest" (fromIntegral (outcomeError outcome))
-      | otherwise = persistentGives persistent outcome
-
--- | Free a persistent request.
---
--- [Blocks]: never.
--- [Throws]: 'MPIError': 'InvalidRequest' if it is under way, 'AlreadyClosed' the second time.
-closePersistent :: Persistent a -> IO ()
-closePersistent persistent = mask_ $ do
-  changeUse persistent Closed "closePersistent"
-  check "closePersistent" (c_persistent_free (persistentHandle persistent))
-
--- From Idle to this.
-changeUse :: Persistent a -> Use -> String -> IO ()
-changeUse persistent next call =
-  modifyRef (persistentUse persistent) (\now -> (if now == Idle then next else now, now)) >>= \case
-    Idle -> pure ()
-    Started -> wrong InvalidRequest call "the operation is under way: wait for the request that it was started with, or cancel that"
-    Closed -> failWith call (-3)
+  receiveFound "mrecvNew" message lent (frozen "mrecvNew" v)
 
 -- | The number of elements in a message; 'Nothing' if its size is not a whole number of them.
 statusCount :: forall a. Element a => Status -> Maybe Int

@@ -1,20 +1,11 @@
-{-# LANGUAGE ExistentialQuantification #-}
-
 -- |
 -- Module      : Heddle.MPI.Internal.Request
--- Description : Outstanding operations, and waiting for them
+-- Description : Performing operations, and waiting for them
 -- Stability   : internal, exempt from the version policy
---
--- An operation that is not complete at once is registered with C under a stable pointer to its
--- continuation. The pointer keeps the operation's memory alive even if the request is dropped or
--- its waiters are interrupted. The waiter or the engine, whichever finds the operation complete
--- first, runs the continuation.
 --
 -- A waiter tests for a few microseconds in an unsafe call, then for the configured time in a safe
 -- call, then parks in STM while the engine tests. See @heddle_mpi_engine.c@.
 --
--- Invariant: from the start of an operation to its registration exceptions are masked.
--- See Note [Memory lent].
 -- Cost: an operation that is complete at once allocates only its outcome, 48 bytes.
 -- Owner: a request may be used by any thread.
 module Heddle.MPI.Internal.Request
@@ -44,6 +35,7 @@ module Heddle.MPI.Internal.Request
     wait,
     waitUntil,
     test,
+    testFor,
     waitAny,
     waitAll,
     cancel,
@@ -57,70 +49,20 @@ where
 
 import Control.Concurrent.STM hiding (check)
 import Control.Monad (forM_, join, unless, void, when)
-import Data.Foldable (for_)
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Foreign.C.Types (CInt)
 import Foreign.Marshal.Alloc (allocaBytesAligned)
 import Foreign.Ptr (Ptr, nullPtr, plusPtr)
-import Foreign.StablePtr (deRefStablePtr, freeStablePtr, newStablePtr)
 import Foreign.Storable (peekByteOff)
 import Heddle.MPI.Internal.Error
 import Heddle.MPI.Internal.Foreign
-import Heddle.Prim.Atomic (Ref, acquireFence, modifyRef, newRef, readRef)
+import Heddle.MPI.Internal.Operation
+import Heddle.Prim.Atomic (acquireFence, modifyRef, readRef)
 import Heddle.Prim.Clock (Deadline, Nanos (..), elapsed, monotonicNow)
 import Heddle.Prim.Exception
 import Heddle.Prim.Thread (forkMasked, labelMe, threadedRuntime, yield)
 import Heddle.Prim.Unsafe (unsafeInSTM)
-
--- | How an operation is started, given its testing budget in nanoseconds: by a safe call, which
--- gives up the capability, and by an unsafe call, which holds it.
-data Start = Start
-  { startCall :: !String,
-    startFree :: Int64 -> CInt -> Ptr Outcome -> IO Slot,
-    startHeld :: Int64 -> CInt -> Ptr Outcome -> IO Slot,
-    startWeight :: !Weight,
-    -- | Whether the continuation also runs after failure and cancellation. Otherwise a failure
-    -- throws, and the continuation does not run.
-    startTells :: !Bool
-  }
-
--- | Whether the call that starts an operation may copy much data ('Bulky').
-data Weight = Light | Bulky
-  deriving stock (Eq)
-
--- | The weight of an operation on this many bytes.
-weigh :: Int -> Weight
-weigh n = if n > bulkBytes then Bulky else Light
-{-# INLINE weigh #-}
-
--- | The continuation's answer when an operation is complete.
-data Next a
-  = Finished a
-  | -- | Start another operation, with its continuation.
-    Then !Start (Outcome -> IO (Next a))
-  | -- | Another operation was started and is not complete; with its continuation.
-    Awaiting !Slot !Start (Outcome -> IO (Next a))
-  | -- | The operation was cancelled.
-    Gone
-
--- How long a call that holds the capability tests, in nanoseconds.
-heldBudget :: Int64
-heldBudget = 5000
-
--- How long a call that gives up the capability tests after starting an operation.
-freeBudget :: Int64
-freeBudget = 200000
-
-withOutcome :: (Ptr Outcome -> IO a) -> IO a
-withOutcome = allocaBytesAligned outcomeBytes 8
-{-# INLINE withOutcome #-}
-
-launch :: Start -> Bool -> Ptr Outcome -> IO Slot
-launch start patient p = case startWeight start of
-  Light -> startHeld start (if patient then heldBudget else 0) 1 p
-  Bulky -> startFree start (if patient then freeBudget else 0) 0 p
-{-# INLINE launch #-}
 
 -- | Start an operation and wait until it is complete.
 --
@@ -161,11 +103,6 @@ sendFailure call slot keeper
   | slot < sendLost + 1000000 = keepForEver keeper >> failWith call (fromIntegral (sendLost - slot))
   | otherwise = failWith call (fromIntegral (sendFailed - slot))
 {-# NOINLINE sendFailure #-}
-
--- See Note [Memory lent].
-keepForEver :: a -> IO ()
-keepForEver keeper = void (newStablePtr keeper)
-{-# NOINLINE keepForEver #-}
 
 -- Run operations in sequence while each is complete at once.
 chain :: Start -> (Outcome -> IO (Next a)) -> Ptr Outcome -> IO (Either (Under a) a)
@@ -257,35 +194,7 @@ begin :: Start -> (Outcome -> IO (Next a)) -> IO (Request a)
 begin start rest = mask_ $ do
   under <- newUnder
   enter under start rest
-  pure (Request under id)
-
--- | A started operation. Its memory is kept until it is complete, even if the request is dropped.
--- Any thread may ask for the result, any number of times.
-data Request a = forall x. Request !(Under x) (x -> a)
-
-instance Functor Request where
-  fmap f (Request under g) = Request under (f . g)
-
-data Under a = Under
-  { underState :: !(TVar (State a)),
-    -- | The slot of the current phase.
-    underSlot :: !(Ref Slot),
-    -- | Whether a thread is parked for it: then the slots of later phases are watched as well.
-    underWatched :: !(Ref Bool)
-  }
-
-data State a
-  = Underway
-  | Over a
-  | Cancelled'
-  | Broken !SomeException
-
-newUnder :: IO (Under a)
-newUnder = Under <$> newTVarIO Underway <*> newRef 0 <*> newRef False
-
--- | A request that is already complete.
-finishedWith :: a -> IO (Request a)
-finishedWith a = (\state slot watched -> Request (Under state slot watched) id) <$> newTVarIO (Over a) <*> newRef 0 <*> newRef False
+  pure (requestOf under)
 
 -- | Run an action on a separate thread, as a request. It cannot be cancelled.
 --
@@ -298,52 +207,7 @@ forked name body = do
     labelMe name
     result <- try (unmask body)
     atomically (writeTVar (underState under) (either Broken Over result))
-  pure (Request under id)
-
--- Start the next phase. Masked.
-enter :: Under a -> Start -> (Outcome -> IO (Next a)) -> IO ()
-enter under start rest = withOutcome $ \p -> do
-  slot <- launch start False p
-  if slot == 0
-    then peekOutcome p >>= advance under start rest
-    else follow under start slot rest
-
--- Continue with an outcome. Masked.
-advance :: Under a -> Start -> (Outcome -> IO (Next a)) -> Outcome -> IO ()
-advance under start rest outcome
-  | outcomeCancelled outcome && not (startTells start) = settle Cancelled'
-  | otherwise = do
-    when (outcomeLost outcome) (keepForEver rest)
-    try (if code /= 0 && not (startTells start) then failWith (startCall start) code else rest outcome) >>= \case
-      Left e -> settle (Broken e)
-      Right (Finished a) -> settle (Over a)
-      Right (Then start' rest') -> enter under start' rest'
-      Right (Awaiting slot start' rest') -> follow under start' slot rest'
-      Right Gone -> settle Cancelled'
-  where
-    code = fromIntegral (outcomeError outcome)
-    settle = atomically . writeTVar (underState under)
-
--- Continue when the slot is complete. Masked.
-follow :: Under a -> Start -> Slot -> (Outcome -> IO (Next a)) -> IO ()
-follow under start slot rest
-  | slot < 0 = do
-    -- The operation has started, but there was no memory for its slot.
-    keepForEver rest
-    errorFrom (startCall start) (fromIntegral slot) >>= atomically . writeTVar (underState under) . Broken . toException
-  | otherwise = do
-    owner <- newStablePtr (advance under start rest)
-    modifyRef (underSlot under) (const (slot, ()))
-    c_register slot owner
-    watched <- modifyRef (underWatched under) (\w -> (w, w))
-    when watched (c_watch slot)
-
--- | Run the continuation of an outcome that was taken.
-runOutcome :: Outcome -> IO ()
-runOutcome outcome = for_ (outcomeOwner outcome) $ \owner -> do
-  go <- deRefStablePtr owner
-  freeStablePtr owner
-  go outcome
+  pure (requestOf under)
 
 -- Waiting --------------------------------------------------------------------
 
@@ -355,9 +219,6 @@ outcomeOf = \case
   Over a -> Just (a <$ acquireFence)
   Cancelled' -> Just throwCancelled
   Broken e -> Just (throwIO e)
-
-throwCancelled :: IO a
-throwCancelled = wrong Cancelled "wait" "the request was cancelled"
 
 -- | The progress of a sequence of phases.
 data Stage = Going | Ended | Failing !SomeException
@@ -419,9 +280,9 @@ waitFor under =
   where
     park
       | threadedRuntime = join (atomically (over under))
-      | otherwise = readTVarIO (underState under) >>= fromMaybe (pollEngine >> yield >> park) . outcomeOf
+      | otherwise = readTVarIO (underState under) >>= fromMaybe (pollEngine >> allowInterrupt >> yield >> park) . outcomeOf
 
--- Test the slot; 'True' if it was complete, in which case its continuation has run.
+-- | Test the slot; 'True' if it was complete, in which case its continuation has run.
 testFor :: Under a -> Bool -> IO Bool
 testFor under patient = mask_ . withOutcome $ \p -> do
   slot <- readRef (underSlot under)
@@ -488,8 +349,7 @@ cancel :: Request a -> IO Bool
 cancel (Request under _) =
   readTVarIO (underState under) >>= \case
     Underway -> do
-      slot <- readRef (underSlot under)
-      when (slot /= 0) (check "cancel" (c_cancel slot))
+      withdraw under >>= check "cancel" . pure
       void (trySync (waitFor under))
       isCancelled
     _ -> isCancelled
@@ -514,20 +374,3 @@ pollEngine = mask_ . allocaBytesAligned (engineBatch * outcomeBytes) 8 $ \p -> d
 -- | Run the continuations of a batch of outcomes.
 runOutcomes :: Ptr Outcome -> Int -> IO ()
 runOutcomes p n = forM_ [0 .. n - 1] (\i -> peekOutcome (p `plusPtr` (i * outcomeBytes)) >>= runOutcome)
-
--- Note [Memory lent]
--- ~~~~~~~~~~~~~~~~~~
--- The continuation of an operation (that in 'Then', or the action given to 'performSend') refers
--- to all memory lent to the operation, through 'Heddle.MPI.Internal.Buffer.lentDone'. While the call that starts the operation runs, exceptions are masked, and the thread's
--- stack holds the continuation. An operation that is not complete when that call returns is
--- registered under a stable pointer to the continuation before the mask ends. The thread
--- that takes the outcome frees the pointer, after MPI has reported completion. So the waiting
--- thread keeps nothing alive and may be interrupted at any time.
---
--- In three cases it is unknown when MPI has finished: starting fails with an error that is not
--- about the arguments, and the operation may have started; a test fails without completing the
--- request; there is no memory for a slot. Then the continuation is kept until the process ends
--- ('keepForEver'). C reports the first two by 'outcomeLost'.
---
--- Only the caller can keep the memory of a bare address alive. This package itself starts no
--- operation on a bare address unless the operation's continuation holds the memory.

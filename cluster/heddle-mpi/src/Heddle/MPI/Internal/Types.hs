@@ -212,8 +212,9 @@ remoteSize comm = fromIntegral <$> answerOf "remoteSize" (c_comm_remote_size (co
 answerOf :: String -> (Ptr CInt -> IO CInt) -> IO CInt
 answerOf call ask = alloca $ \p -> poke p 0 >> check call (ask p) >> peek p
 
--- | Free a communicator; collective. If abandoned collectives on it are not complete, it waits for
--- them for at most 5 seconds, then returns; the communicator is closed when they complete.
+-- | Free a communicator; collective. Threads that wait in it for a message, or for a collective on memory, get
+-- 'AlreadyClosed'; sends that were started go on. If collectives of values on it are not complete, it waits for them for at
+-- most 5 seconds, then returns; the communicator is closed when they complete.
 --
 -- [Blocks]: as the implementation does.
 -- [Throws]: 'MPIError' if it is already closed, or is a predefined communicator.
@@ -357,7 +358,7 @@ shadowOf comm =
 --    waits for its result.
 --  * 'collectivelyInPhases', for small reductions, runs the phases on the calling thread. A phase
 --    that is not complete at once is registered with its continuation (Note [Memory lent] in
---    "Heddle.MPI.Internal.Request"), which the thread that finds it complete runs. An interrupted
+--    "Heddle.MPI.Internal.Operation"), which the thread that finds it complete runs. An interrupted
 --    caller leaves a thread behind that releases the ticket.
 --
 -- MPI's own collectives are one operation each, which MPI completes in order.
