@@ -10,7 +10,7 @@ import statistics
 import subprocess
 
 import documents
-from harness import BUILD, Unable, Workplace, how_to_get, in_turn, ratios, spread
+from harness import BENCH, BUILD, Unable, Workplace, how_to_get, in_turn, ratios, spread
 
 # How long a run takes, in nanoseconds: at least this for the fastest way, at most this for the slowest.
 LEAST, MOST = 0.03e9, 1e9
@@ -287,4 +287,65 @@ def flooding():
     return "flood", f"{keys:,} keys chosen to collide, against random ones, into a HashMap", run
 
 
-CASES = [decimals(), doubles(), utf8(), encoding(), decoding(), memory(), checking(), hashing(), flooding()]
+# ------------------------------------------------------------------------------------------ deriving
+
+# The package database of `make build`.
+PACKAGES = os.path.join(os.path.dirname(BENCH), "dist-newstyle", "packagedb")
+
+LIBRARIES = {
+    "heddle": ("import Heddle.Json", "FromJson", "ToJson"),
+    "aeson": ("import Data.Aeson", "FromJSON", "ToJSON"),
+}
+
+
+def records(count, library, encoders):
+    """A module of as many records with eight fields each, with derived decoders and perhaps encoders."""
+    header, decoder, encoder = LIBRARIES[library]
+    classes = f"{decoder}, {encoder}" if encoders else decoder
+    types = ("Int", "Text", "Maybe Text", "Double", "Bool", "[Int]", "Maybe Int", "Text")
+    lines = ["{-# LANGUAGE DeriveAnyClass, DeriveGeneric, DerivingStrategies #-}", "module Records where"]
+    lines += ["import Data.Text (Text)", "import GHC.Generics (Generic)", header]
+    for r in range(count):
+        fields = ", ".join(f"r{r}f{i} :: !({kind})" for i, kind in enumerate(types))
+        lines.append(f"data R{r} = R{r} {{{fields}}} deriving stock (Generic) deriving anyclass ({classes})")
+    return "\n".join(lines) + "\n"
+
+
+def deriving():
+    """The compiler's time and memory, at -O1, which is where most programs are compiled."""
+
+    def compiled(place, count, library, encoders):
+        folder = place.path(f"records-{count}-{library}-{encoders}")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "Records.hs"), "w", encoding="ascii") as file:
+            file.write(records(count, library, encoders))
+        release = subprocess.run(["ghc", "--numeric-version"], check=True, capture_output=True, text=True).stdout.strip()
+        database = os.path.join(PACKAGES, f"ghc-{release}")
+        if not os.path.exists(database):
+            raise Unable("heddle-json is not built; make build")
+        command = ["ghc", "-O1", "-v0", "-fforce-recomp", "-package-db", database, "-package", "heddle-json", "-c", "Records.hs"]
+        process = place.start(command, {place.cores[0]}, cwd=folder, stderr=subprocess.PIPE)
+        complaint = process.stderr.read().decode()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        place.started.remove(process)
+        if process.returncode:
+            raise Unable(f"the records of {library} were not compiled: {complaint}")
+        return usage.ru_utime + usage.ru_stime, usage.ru_maxrss
+
+    def run(place, options, results):
+        for name, count, encoders in (("derive-decoders-20", 20, False), ("derive-both-100", 100, True)):
+            times, peaks = ({who: [] for who in LIBRARIES} for _ in range(2))
+            for who in in_turn(LIBRARIES, min(options.rounds, 3)):
+                seconds, kilobytes = compiled(place, count, who, encoders)
+                times[who].append(seconds)
+                peaks[who].append(kilobytes)
+            for who in LIBRARIES:
+                print(f"  {name} {who:8} {spread(times[who], '.1f')} s, at most {max(peaks[who]) / 1e3:,.0f} MB")
+                results.measured(name, who, cpu_ms=[1e3 * value for value in times[who]], kb=peaks[who])
+            ratios(f"{name}/aeson", times["heddle"], times["aeson"], results)
+
+    return "deriving", "compiling derived decoders of 20 records, and decoders and encoders of 100, against aeson", run
+
+
+CASES = [decimals(), doubles(), utf8(), encoding(), decoding(), memory(), checking(), hashing(), flooding(), deriving()]

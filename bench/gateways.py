@@ -301,7 +301,7 @@ def fastcgi_hello():
         try:
             arguments = ["-p", "@PREFIX@", "-e", "stderr", "-c", "@PREFIX@/nginx-fastcgi.conf"]
             commands = {
-                "heddle": heddle(place, "--fastcgi", f"/*.php=unix:{php.socket}"),
+                "heddle": heddle(place, "--fastcgi", f"/*.php=unix:{php.socket}", "--fastcgi-keep", "8"),
                 "nginx": peer(place, "nginx-fastcgi", "nginx", arguments, more={"SOCKET": php.socket}),
             }
             # A process of php-fpm serves one connection, also while that is kept unused: there are enough for both contenders, or the one that

@@ -3,13 +3,17 @@
 The program is bench/measure/Checks.hs, which uses the library as a benchmark program does. Nothing is compared with a peer:
 a loop without the library, the first of many copies of a benchmark and a benchmark itself are what it is measured against.
 """
+import contextlib
 import os
 import subprocess
+import sys
 
 from harness import BUILD, Unable, Workplace, how_to_get, progress, spread
 
 COPIES, COPY_MS = 1000, 20
-COMPARISONS, SAMPLES = 1000, 20
+COMPARISONS, SAMPLES, SHORT = 1000, 20, 500
+# Samples as long as the library's default, so that the system's scheduler interrupts some of them, and loops beside them.
+BUSY_COMPARISONS, LONG, LOOPS = 100, 10000, 4
 REPETITIONS = 2000
 # Lengths of a sample in microseconds, and how many of them.
 LENGTHS = {100: 400, 1000: 200, 10000: 40}
@@ -40,6 +44,17 @@ class MeasurePlace(Workplace):
         return [line.split()[1:] for line in output.splitlines()]
 
 
+    @contextlib.contextmanager
+    def busy(self, number):
+        """Other programs on the same core, which never wait."""
+        loops = [self.start([sys.executable, "-c", "while True: pass"], {self.cores[0]}) for _ in range(number)]
+        try:
+            yield
+        finally:
+            for loop in loops:
+                self.stop(loop)
+
+
 def drift():
     def run(place, options, results):
         ratio, lower, upper = (float(word) for word in place.say("drift", COPIES, COPY_MS)[0][:3])
@@ -51,11 +66,21 @@ def drift():
 
 def alarms():
     def run(place, options, results):
-        found = int(place.say("alarms", COMPARISONS, SAMPLES)[0][0])
+        found = int(place.say("alarms", COMPARISONS, SAMPLES, SHORT)[0][0])
         print(f"  {found} of {COMPARISONS:,} intervals of {SAMPLES} rounds do not contain 1")
         results.figure("measure-alarms-percent", 100 * found / COMPARISONS, "%", ".1f")
 
     return "alarms", f"{COMPARISONS:,} comparisons of a benchmark with itself", run
+
+
+def busy_alarms():
+    def run(place, options, results):
+        with place.busy(LOOPS):
+            found = int(place.say("alarms", BUSY_COMPARISONS, SAMPLES, LONG)[0][0])
+        print(f"  {found} of {BUSY_COMPARISONS} intervals of {SAMPLES} rounds do not contain 1, beside {LOOPS} loops on the same core")
+        results.figure("measure-busy-alarms-percent", 100 * found / BUSY_COMPARISONS, "%", ".1f")
+
+    return "busy-alarms", f"{BUSY_COMPARISONS} comparisons of a benchmark with itself, on a busy core", run
 
 
 def coverage():
@@ -81,4 +106,4 @@ def overhead():
     return "overhead", "sampling against a loop that does the work as often", run
 
 
-CASES = [drift(), alarms(), coverage(), overhead()]
+CASES = [drift(), alarms(), busy_alarms(), coverage(), overhead()]

@@ -17,6 +17,7 @@ import sys
 
 import bytework
 import coroutines
+import filters
 import finding
 import fronts
 import gateways
@@ -44,7 +45,7 @@ SUITES = {
     "openflow": (servers.ServerPlace, openflow.CASES),
     "par": (parallel.ParallelPlace, parallel.CASES),
     "rendezvous": (rendezvous.RendezvousPlace, rendezvous.CASES),
-    "coroutine": (coroutines.CoroutinePlace, coroutines.CASES),
+    "coroutine": (coroutines.CoroutinePlace, coroutines.CASES + filters.CASES),
     "mpi": (mpi.MpiPlace, mpi.CASES),
     "growth": (growth.GrowthPlace, growth.CASES),
     "find": (finding.FindPlace, finding.CASES),

@@ -3,7 +3,8 @@
 -- @drift COPIES MS@: this number of copies of one benchmark, each for MS milliseconds; the time of the last tenth over that of
 -- the first, and its interval.
 --
--- @alarms COMPARISONS SAMPLES@: a benchmark against itself; how many of the 95 % intervals do not contain 1.
+-- @alarms COMPARISONS SAMPLES MICROSECONDS@: a benchmark against itself, in so many samples of this length; how many of the 95 %
+-- intervals do not contain 1.
 --
 -- @overhead MICROSECONDS SAMPLES@: samples of this length; the time for all over that of a bare loop which does the work as often.
 --
@@ -35,10 +36,10 @@ main :: IO ()
 main =
   getArgs >>= \arguments -> case (take 1 arguments, mapM readMaybe (drop 1 arguments)) of
     (["drift"], Just [copies, ms]) | copies >= 20, ms > 0 -> drift copies (fromIntegral ms)
-    (["alarms"], Just [comparisons, samples]) | comparisons > 0, samples > 1 -> alarms comparisons samples
+    (["alarms"], Just [comparisons, samples, micros]) | comparisons > 0, samples > 1, micros > 0 -> alarms comparisons samples (fromIntegral micros)
     (["overhead"], Just [micros, samples]) | micros > 0, samples > 1 -> overheadOf (fromIntegral micros) samples
     (["coverage"], Just [repetitions]) | repetitions > 0 -> coverage repetitions
-    _ -> die "usage: bench-measure drift COPIES MS | alarms COMPARISONS SAMPLES | overhead MICROSECONDS SAMPLES | coverage REPETITIONS"
+    _ -> die "usage: bench-measure drift COPIES MS | alarms COMPARISONS SAMPLES MICROSECONDS | overhead MICROSECONDS SAMPLES | coverage REPETITIONS"
 
 -- | Run benchmarks as 'Heddle.Measure.defaultMain' does; the outcomes are kept until the end, as there.
 runAll :: Settings -> [Benchmark] -> (Counters -> Double -> Session -> IO a) -> IO [a]
@@ -69,8 +70,8 @@ drift copies ms = do
   where
     settings = defaultSettings {timeLimit = ms / 1000, sampleLength = 1}
 
-alarms :: Int -> Int -> IO ()
-alarms comparisons samples = do
+alarms :: Int -> Int -> Double -> IO ()
+alarms comparisons samples micros = do
   found <- runAll settings [versus (show i) [bench "one" (whnf sumTo 100), bench "other" (whnf sumTo 100)] | i <- [1 .. comparisons]] $ \counters overhead session -> do
     outcomes <- runSession settings counters overhead (const (pure ())) session
     times <- finished outcomes >>= mapM (adjustedTimes overhead . samplesOf)
@@ -79,7 +80,7 @@ alarms comparisons samples = do
       _ -> die "not two alternatives"
   putStrLn (unwords ["alarms", show (length (filter id found)), "of", show comparisons])
   where
-    settings = defaultSettings {timeLimit = 0.000001, sampleLength = 0.5, fewestSamples = samples, mostSamples = samples}
+    settings = defaultSettings {timeLimit = 0.000001, sampleLength = micros / 1000, fewestSamples = samples, mostSamples = samples}
 
 -- Between the first call of the progress action and the last, there are all rounds but the one after the last call.
 overheadOf :: Double -> Int -> IO ()

@@ -1,6 +1,7 @@
 -- | The suite of heddle-measure; with the name of a program of "Programs", that one.
 module Main (main) where
 
+import CalibrationTest qualified
 import ContenderTest qualified
 import ProgramTest qualified
 import Programs (programs)
@@ -13,4 +14,4 @@ main :: IO ()
 main =
   getArgs >>= \case
     "program" : name : rest | Just program <- lookup name programs -> withArgs rest program
-    _ -> defaultMain (testGroup "heddle-measure" [StatisticsTest.tests, ServerTest.tests, ContenderTest.tests, ProgramTest.tests])
+    _ -> defaultMain (testGroup "heddle-measure" [StatisticsTest.tests, CalibrationTest.tests, ServerTest.tests, ContenderTest.tests, ProgramTest.tests])

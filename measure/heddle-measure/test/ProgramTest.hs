@@ -7,7 +7,8 @@ import Control.Monad (forM_, void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as ByteString
 import Data.ByteString.Char8 qualified as Char8
-import Data.List (isInfixOf, isPrefixOf, sort)
+import Data.Char (isDigit)
+import Data.List (isInfixOf, isPrefixOf, sort, stripPrefix, tails)
 import Heddle.Json.Decode qualified as Decode
 import Heddle.Measure.Report.Json (readBaseline)
 import Heddle.Prim.Exception (bracket)
@@ -60,6 +61,7 @@ tests =
           assertBool "columns" (all ((== 19) . Char8.count ',') table)
           page <- ByteString.readFile html
           assertBool "escaped" ("group &lt;b&gt;" `ByteString.isInfixOf` page && not ("group <b>" `ByteString.isInfixOf` page)),
+      testCase "the number of samples read as a share of the runs" samplesReadAsAShareOfTheRuns,
       testCaseInfo "the page in Chromium, wide and narrow" $
         inFolder $ \folder -> do
           let html = folder ++ "/r.html"
@@ -181,3 +183,16 @@ inFolder = bracket make removeDirectoryRecursive
       (path, handle) <- openBinaryTempFile above "heddle.measure"
       hClose handle >> removeFile path >> createDirectory path
       pure path
+
+-- The page said "238 of 38885 runs" for 238 samples of 38,885 runs each.
+samplesReadAsAShareOfTheRuns :: IO ()
+samplesReadAsAShareOfTheRuns = inFolder $ \folder -> do
+  let html = folder ++ "/r.html"
+  void (program "ordinary" ["--match", "group", "--html", html])
+  page <- Char8.unpack <$> ByteString.readFile html
+  let rows = [takeWhile (/= '<') cell | Just cell <- map (stripPrefix "<tr><th>samples</th><td>") (tails page)]
+  length rows @?= 2
+  forM_ rows $ \row -> case words row of
+    [n, samples, "of", runs, "run"] | all isDigit n -> (samples, runs) @?= ("samples", "1")
+    [n, samples, "of", runs, "runs", "each"] -> assertBool row (all isDigit (n ++ runs) && samples == (if n == "1" then "sample" else "samples"))
+    _ -> assertFailure row

@@ -1,5 +1,3 @@
-{-# LANGUAGE MultiWayIf #-}
-
 -- |
 -- Module      : Heddle.Measure.Run
 -- Description : Running benchmarks in rounds, and what came out
@@ -225,20 +223,20 @@ loopOverhead counters = minimum <$> mapM (const once) [1 .. 20 :: Int]
 runSession :: Settings -> Counters -> Double -> (Double -> IO ()) -> Session -> IO [(Case, Outcome)]
 runSession settings counters overhead progress session = do
   performMajorGC
-  begun <- mapM start (sessionCases session)
+  begun <- mapM pace (sessionCases session) >>= mapM start . numbersOfRuns settings (sessionKind session)
   started <- monotonicNow
   ended <- rounds started 0 begun
   mapM conclude ended
   where
     budget = timeLimit settings * 1e9 * fromIntegral (length (sessionCases session))
 
-    start c = do
-      result <- guarded settings (calibrate settings counters (caseWork c))
-      case result of
-        Left why -> pure (c, Left why)
-        Right n -> do
-          table <- newSamples (mostSamples settings)
-          pure (c, Right (n, table))
+    pace c = (,) c <$> guarded settings (calibrate settings counters (caseWork c))
+
+    start = \case
+      (c, Left why) -> pure (c, Left why)
+      (c, Right n) -> do
+        table <- newSamples (mostSamples settings)
+        pure (c, Right (n, table))
 
     rounds started number running
       | number >= mostSamples settings || all (isLeft . snd) running = pure running
@@ -273,18 +271,60 @@ sampleOf :: Counters -> Benchmarkable -> Int -> Samples -> IO ()
 sampleOf counters (Benchmarkable make free loop _) n table =
   bracket (make n) (free n) $ \e -> record table (sampleInto counters n (loop e n))
 
--- | How many runs last as long as a sample should; it doubles them until the clock is exact enough to tell.
-calibrate :: Settings -> Counters -> Benchmarkable -> IO Int
-calibrate settings counters (Benchmarkable make free loop alone) = go 1
+-- | The time of a run in nanoseconds: by the wall, and of the CPU.
+data Pace
+  = Pace !Double !Double
+  | -- | A sample has one run.
+    Single
+
+-- | How long a run takes: the least of five readings of so many runs that the clock is exact enough. A reading is a
+-- fortieth of a sample, so on a busy machine some are not interrupted.
+--
+-- [Cost]: five runs, or as many as half a second has room for, and at least one.
+calibrate :: Settings -> Counters -> Benchmarkable -> IO Pace
+calibrate settings counters (Benchmarkable make free loop alone)
+  | alone = Single <$ reading 1
+  | otherwise = go 1
   where
-    wanted = sampleLength settings * 1e6
+    -- Each reading may allocate what a sample may.
+    reading n = allowance settings >> bracket (make n) (free n) (\e -> snd <$> measured counters (loop e n))
     go n = do
-      reading <- bracket (make n) (free n) (\e -> snd <$> measured counters (loop e n))
-      let time = fromIntegral (readWall reading) :: Double
-      if
-          | alone -> pure 1
-          | time >= wanted / 4 || n >= 2 ^ (36 :: Int) -> pure (max 1 (round (fromIntegral n * wanted / max 1 time)))
-          | otherwise -> go (2 * n)
+      first <- reading n
+      found <- if isExact [first] then several (4 :: Int) (wallOf first) [first] else pure [first]
+      if isExact found || n >= 2 ^ (36 :: Int) then pure (paceOf n found) else go (2 * n)
+      where
+        several left passed found
+          | left == 0 || passed > 5e8 || not (isExact found) = pure found
+          | otherwise = reading n >>= \next -> several (left - 1) (passed + wallOf next) (next : found)
+    isExact found = minimum (map wallOf found) >= sampleLength settings * 1e6 / 40
+    wallOf = fromIntegral . readWall :: Reading -> Double
+    paceOf n found = Pace (least readWall) (least readCpu)
+      where
+        least field = max 1e-3 (fromIntegral (minimum (map field found)) / fromIntegral n)
+
+-- | How many runs last as long as a sample should. Alternatives of about one speed have the same number, which the
+-- slowest decides: samples of different lengths are interrupted by other programs differently often, and then seem
+-- to differ themselves. About one speed is: at most four times the time, by the wall or of the CPU, where no other program counts.
+numbersOfRuns :: Settings -> Maybe Together -> [(Case, Either String Pace)] -> [(Case, Either String Int)]
+numbersOfRuns settings kind paces = case kind of
+  Just Alternatives -> zipWith (\i (c, p) -> (c, together i <$> p)) [0 ..] paces
+  _ -> [(c, runsOf <$> p) | (c, p) <- paces]
+  where
+    runsOf = \case
+      Pace wall _ -> max 1 (round (sampleLength settings * 1e6 / wall))
+      Single -> 1
+    together i p = case [members | members <- groups, i `elem` map fst members] of
+      members : _ -> minimum (map (runsOf . snd) members)
+      [] -> runsOf p
+    -- The head of a group is its fastest member.
+    groups = foldr grouped [] (sortOn (runsOf . snd) [(i, p) | (i, (_, Right p@(Pace _ _))) <- zip [0 :: Int ..] paces])
+    grouped p = \case
+      (q : others) : rest | alike (snd p) (snd q) -> (q : p : others) : rest
+      group : rest -> group : grouped p rest
+      [] -> [[p]]
+    alike (Pace a b) (Pace x y) = near a x || near b y
+    alike _ _ = False
+    near x y = max x y <= 4 * min x y
 
 -- | Run an action with the limits. What it throws, and running into a limit, becomes a sentence; other exceptions
 -- from outside pass.
@@ -293,7 +333,7 @@ guarded settings action = fromMaybe (Left late) <$> timeout (round (1e6 * sample
   where
     late = "did not end within " ++ show (sampleTimeout settings) ++ " s; if it should take longer, raise --timeout"
     limited = do
-      result <- try ((startLimit >> action) `finally` disableAllocationLimit)
+      result <- try ((allowance settings >> enableAllocationLimit >> action) `finally` disableAllocationLimit)
       case result of
         Right value -> pure (Right value)
         Left e
@@ -303,7 +343,10 @@ guarded settings action = fromMaybe (Left late) <$> timeout (round (1e6 * sample
           | Just HeapOverflow <- fromException e -> pure (Left "overflowed the heap")
           | isAsynchronous e -> throwIO e
           | otherwise -> pure (Left ("threw: " ++ describeException e))
-    startLimit = setAllocationCounter (fromIntegral (allocationLimit settings)) >> enableAllocationLimit
+
+-- How much this thread may allocate from now on.
+allowance :: Settings -> IO ()
+allowance settings = setAllocationCounter (fromIntegral (allocationLimit settings))
 
 shuffled :: Word64 -> [a] -> [a]
 shuffled seed = map snd . sortOn fst . zip (tail (iterate scramble (scramble seed)))

@@ -29,7 +29,7 @@ import Control.Monad (forM)
 import Data.Either (fromRight)
 import Data.Maybe (catMaybes)
 import Heddle.Measure.Counters (processCpu)
-import Heddle.Prim.Clock (Deadline (..), Nanos (..), elapsed, monotonicNow)
+import Heddle.Prim.Clock (Deadline (..), Nanos (..), elapsed, minusNanos, monotonicNow)
 import Heddle.Prim.Exception (IOException, try)
 import Heddle.Prim.Histogram
 import System.Directory (listDirectory)
@@ -53,7 +53,7 @@ measureServer pid action = do
   n <- action
   ended <- monotonicNow
   after <- processCpu pid
-  pure ((\b a -> ServerUse n (a - b) (elapsed begun ended)) <$> before <*> after)
+  pure ((\b a -> ServerUse n (a `minusNanos` b) (elapsed begun ended)) <$> before <*> after)
 
 -- | A thread of another process, since it began.
 data ThreadUse = ThreadUse

@@ -190,13 +190,17 @@ benchmarkSection (Entry name _ (Finished m)) = do
       <> maybe mempty (\t -> row "collector's time" [showNanos t]) (collecting s)
       <> events "instructions" (instructions s)
       <> events "cache misses" (cacheMisses s)
-      <> row "samples" [show (sampleTotal s) ++ " of " ++ show (iterationsEach s) ++ " runs; " ++ show (outlierCount (outliers s)) ++ " outliers; Durbin\8211Watson " ++ showFFloat (Just 2) (serialCorrelation s) "; worth " ++ show (round (effectiveSamples s) :: Int) ++ " independent ones"]
+      <> row "samples" [counted (sampleTotal s) "sample" ++ " of " ++ runsEach (iterationsEach s)]
+      <> row "outliers" [show (outlierCount (outliers s))]
+      <> row "independence" ["Durbin\8211Watson " ++ showFFloat (Just 2) (serialCorrelation s) "; worth " ++ counted (round (effectiveSamples s)) "independent sample"]
       <> "</table></div>"
       <> foldMap (\note -> "<p>Note: " <> text note <> "</p>") (warnings s)
       <> plots times
       <> "</section>"
   where
     row label cells = "<tr><th>" <> text label <> "</th>" <> foldMap (\c -> "<td>" <> text c <> "</td>") cells <> "</tr>"
+    counted n what = show (n :: Int) ++ " " ++ what ++ ['s' | n /= 1]
+    runsEach n = counted n "run" ++ (if n == 1 then "" else " each")
     interval label i = row label [showNanos (estimate i) ++ ", between " ++ showNanos (lower i) ++ " and " ++ showNanos (upper i)]
     memory label = maybe mempty (\b -> row label [showBytes b])
     events label = maybe mempty (\n -> row label [showFFloat (Just 1) n ""])
