@@ -67,6 +67,13 @@ static void trim(struct core *core) {
   heddle_h2_empty_pool(&core->pool);
 }
 
+/* Nothing is half sent, so libnghttp2's memory for frames is not in use. */
+static void rest(struct core *core) {
+  if (!core->packs || core->pending_count || core->dead || nghttp2_session_want_write(core->session)) return;
+  heddle_h2_rest_pages(&core->pool);
+  core->packs = 0;
+}
+
 /* Slots -------------------------------------------------------------------------- */
 
 struct slot *heddle_h2_new_slot(struct core *core, int32_t id) {
@@ -99,6 +106,7 @@ struct slot *heddle_h2_new_slot(struct core *core, int32_t id) {
 void heddle_h2_free_slot(struct core *core, struct slot *slot) {
   struct bytes *buffers[] = {&slot->head, &slot->in, &slot->out, &slot->trailers};
   core->used--;
+  core->waiting -= held(&slot->out);
   if (slot->dispatched && slot->error != NGHTTP2_NO_ERROR) core->abandoned--;
   if (core->block == slot) core->block = NULL;
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
@@ -218,10 +226,13 @@ static int send_output(nghttp2_session *session, nghttp2_frame *frame, const uin
                        nghttp2_data_source *source, void *user) {
   struct core *core = user;
   struct slot *slot = source->ptr;
-  (void)session, (void)frame;
+  (void)frame;
   if ((size_t)(core->packed_end - core->packed) < FRAME_HEAD + count) return NGHTTP2_ERR_WOULDBLOCK;
   memcpy(core->packed, head, FRAME_HEAD);
   take(&slot->out, core->packed + FRAME_HEAD, count);
+  core->waiting -= count;
+  /* What waits for a window waits without memory. The window shrinks after this call. */
+  if (!held(&slot->out) && nghttp2_session_get_stream_remote_window_size(session, slot->id) <= (int32_t)count) release(&slot->out);
   core->packed += FRAME_HEAD + count;
   /* A client that takes a byte now and then has made no progress. */
   slot->taken += count;
@@ -253,6 +264,7 @@ static void free_core(struct core *core) {
   core->requests.count = core->wakes.count = 0;
   nghttp2_session_del(core->session);
   trim(core);
+  heddle_h2_free_pages(&core->pool);
   free(core);
   live_sessions--;
 }
@@ -277,10 +289,16 @@ static int start(struct core *core) {
   nghttp2_option_set_glitch_rate_limit(option, INT64_MAX, INT64_MAX);
 #endif
   nghttp2_mem memory = heddle_h2_memory(&core->pool);
+  core->pool.opening = 1;
   int failed = nghttp2_session_server_new3(&core->session, callbacks, core, option, &memory);
+  core->pool.opening = 0;
   nghttp2_option_del(option);
   nghttp2_session_callbacks_del(callbacks);
-  if (failed) return -1;
+  if (failed) {
+    heddle_h2_empty_pool(&core->pool);
+    heddle_h2_free_pages(&core->pool);
+    return -1;
+  }
   nghttp2_settings_entry entries[] = {
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)core->limits.streams},
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)core->limits.stream_window},
@@ -292,6 +310,7 @@ static int start(struct core *core) {
   if (failed) {
     nghttp2_session_del(core->session);
     heddle_h2_empty_pool(&core->pool);
+    heddle_h2_free_pages(&core->pool);
   }
   return failed ? -1 : 0;
 }
@@ -392,6 +411,7 @@ int64_t heddle_h2_drain(struct shell *shell, uint8_t *to, int64_t room, struct e
       ssize_t n = nghttp2_session_mem_send(core->session, &core->pending);
       if (n < 0) core->dead = core->mute = 1;
       if (n <= 0) break;
+      core->packs = 1;
       core->pending_count = (size_t)n;
     }
     size_t n = core->pending_count, left = (size_t)(core->packed_end - core->packed);
@@ -442,7 +462,10 @@ int64_t heddle_h2_check(struct shell *shell, int64_t now, int64_t head_patience,
   if (core->used == 0) {
     /* Requests that follow each other closely find the memory of those before them. The last call comes later: Service keeps
      * the thread of such a connection for a second, then has it look again. */
-    if (now - core->idle_since >= SOON) trim(core);
+    if (now - core->idle_since >= SOON) {
+      trim(core);
+      rest(core);
+    }
     if (core->busy) core->idle_since = now;
     core->busy = 0;
   }
@@ -512,17 +535,40 @@ static int64_t fields_of(uint8_t *head, size_t count, nghttp2_nv *fields, size_t
   return line ? fields_from(line + 1, head + count, fields, 1, room) : 1;
 }
 
+/* How much of a reply may be added to what waits: no more than the stream's window lets the client take, and little when other
+ * streams hold all that the connection's does. Where a client opens no window, its streams wait in their handlers, without
+ * memory here. */
+static int64_t room_of(struct core *core, struct slot *slot) {
+  int64_t most = core->limits.output, window = nghttp2_session_get_stream_remote_window_size(core->session, slot->id);
+  if (most > window) most = window;
+  if (most > LEAST && (int64_t)core->waiting >= nghttp2_session_get_remote_window_size(core->session)) most = LEAST;
+  int64_t room = most - (int64_t)held(&slot->out);
+  return room < 0 ? 0 : room;
+}
+
+/* The end of a small reply always finds room, so that its handler can end. */
 static int64_t accept_output(struct core *core, struct slot *slot, const uint8_t *p, int64_t count, int last) {
-  int64_t room = core->limits.output - (int64_t)held(&slot->out);
-  int64_t n = count < room ? count : room < 0 ? 0 : room;
+  int64_t room = room_of(core, slot);
+  int64_t n = count < room || last == WHOLE || (last && count + (int64_t)held(&slot->out) <= LEAST) ? count : room;
   if (append(&slot->out, p, (size_t)n)) return GONE;
+  core->waiting += (size_t)n;
   if (n == count && last) slot->finished = 1;
   if (n < count) slot->wants_room = 1;
   return n;
 }
 
+/* How much of a reply would be accepted now, or GONE. */
+int64_t heddle_h2_room(struct shell *shell, uint32_t index, int32_t id) {
+  struct core *core = enter(shell);
+  struct slot *slot = slot_of(core, index, id);
+  if (!slot || !slot->open) return leave(shell, GONE);
+  int64_t room = room_of(core, slot);
+  if (!room) slot->wants_room = 1;
+  return leave(shell, room);
+}
+
 /* Begin the reply: a head in HTTP/1.1's form, some or all of its content. With last, the content
- * ends there. The count that was accepted (all, of the content that a reply to HEAD leaves out), MALFORMED,
+ * ends there; with WHOLE, all of it is accepted. The count that was accepted (all, of the content that a reply to HEAD leaves out), MALFORMED,
  * or GONE. */
 int64_t heddle_h2_reply(struct shell *shell, uint32_t index, int32_t id, const uint8_t *head, int64_t head_count,
                         const uint8_t *content, int64_t count, int last) {

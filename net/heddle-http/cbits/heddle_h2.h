@@ -14,6 +14,8 @@ enum { STATE_READS = 1, STATE_WRITES = 2, STATE_PING_ANSWERED = 4, STATE_HEAD_PE
 enum { RECENT = 128, DATA_FRAME = 16384, TRAILERS = 64, PREFACE = 24, FRAME_HEAD = 9 };
 enum { KEPT = 32768 };         /* a free slot keeps smaller buffers */
 enum { SOON = 500000000 };     /* nanoseconds; see heddle_h2_check */
+enum { WHOLE = 2 };            /* see heddle_h2_reply */
+enum { LEAST = 4096 };         /* of a reply that may wait, whatever the client's windows */
 
 /* The parameters of heddle_h2_new, in this order. */
 struct limits {
@@ -59,6 +61,9 @@ struct slot {
 enum { POOL_CLASSES = 5 };
 struct pool {
   struct free_block *free[POOL_CLASSES];
+  uint8_t *region; /* pages for the large blocks that are made with the session */
+  uint8_t frames_used, streams_used;
+  uint8_t opening; /* the session is being made */
 };
 
 /* How a stream that is not open any more ended. */
@@ -82,6 +87,8 @@ struct core {
   size_t slot_room, slot_count, used, abandoned; /* abandoned: closed early, but the handler runs on */
   int64_t idle_since; /* when it last was seen without a stream after having had one */
   int busy;           /* it has had a stream since then */
+  int packs;          /* it has packed output since its pages were given back */
+  size_t waiting;     /* bytes of replies that wait in all streams */
   struct events requests, wakes;
   int64_t now;
   int64_t head_began;       /* since when a head is incomplete, or 0 */
@@ -167,6 +174,10 @@ static inline size_t take(struct bytes *b, uint8_t *to, size_t most) {
 nghttp2_mem heddle_h2_memory(struct pool *pool);
 /* Free what the pool keeps. */
 void heddle_h2_empty_pool(struct pool *pool);
+/* Give the pages of a session back to the system. It has no stream and nothing to send. */
+void heddle_h2_rest_pages(struct pool *pool);
+/* Free them; the session is gone. */
+void heddle_h2_free_pages(struct pool *pool);
 
 /* In heddle_h2.c ----------------------------------------------------------------- */
 

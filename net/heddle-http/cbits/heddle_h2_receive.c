@@ -255,6 +255,13 @@ static int ended(struct core *core, struct slot *slot) {
   return wake_reader(core, slot);
 }
 
+/* There is room for a reply that waits. */
+static int wake_writer(struct core *core, struct slot *slot) {
+  if (!slot->open || !slot->wants_room) return 0;
+  slot->wants_room = 0;
+  return heddle_h2_announce(&core->wakes, EVENT_WAKE, slot, 0) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
   struct core *core = user;
   switch (frame->hd.type) {
@@ -293,8 +300,16 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
       if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
         core->settings_awaited = 0;
         spend(core, &core->controls, core->limits.control_burst, core->limits.control_rate);
+        /* The windows of all streams may have changed. */
+        for (size_t i = 0; i < core->slot_count; i++)
+          if (wake_writer(core, core->slots[i])) return NGHTTP2_ERR_CALLBACK_FAILURE;
       }
       break;
+    case NGHTTP2_WINDOW_UPDATE: {
+      struct slot *slot = frame->hd.stream_id ? nghttp2_session_get_stream_user_data(session, frame->hd.stream_id) : NULL;
+      if (slot) return wake_writer(core, slot);
+      break;
+    }
     case NGHTTP2_PING:
       if (frame->hd.flags & NGHTTP2_FLAG_ACK) {
         if (!frame->ping.opaque_data[0]) core->ping_answered = 1;
@@ -345,6 +360,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
       slot->ended = 0;
     }
   }
+  core->waiting -= held(&slot->out);
   clear(&slot->out);
   nghttp2_session_set_stream_user_data(session, id, NULL);
   if (!slot->dispatched || slot->done) {

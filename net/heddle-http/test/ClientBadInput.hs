@@ -30,6 +30,11 @@ tests =
       onBothBackends "byte by byte" $ \backend -> [testCase "every row" (forM_ rows $ \row -> refused backend row (map B.singleton . B.unpack))],
       onBothBackends "cut short" $ \backend ->
         [testCase (show bytes) (cutShort backend bytes failure) | (bytes, failure) <- short],
+      testGroup
+        "framingOfAnAnswerWithoutContentWasRefused"
+        [ onBothBackends name $ \backend -> [testCase (show bytes) (taken backend verb code bytes (if pieces then map B.singleton . B.unpack else (: []))) | pieces <- [False, True]]
+          | (name, verb, code, bytes) <- harmless
+        ],
       testProperty "onlyInvalid: a bad row after good responses, cut anywhere, never becomes an answer" $
         forAll ((,,) <$> elements rows <*> choose (0, 3 :: Int) <*> resize 8 (listOf (choose (1, 50)))) $ \((_, bytes, failure), before, cuts) ->
           ioProperty (True <$ afterGood bytes failure before cuts),
@@ -53,6 +58,30 @@ refused backend (_, bytes, failure) cut =
       failureIs (== failure) (show failure) (fetch client (get origin "/") 1000)
       connectionsInAll client >>= (@?= 0)
       fetch client (get origin "/") 1000 >>= (@?= "good") . fetchedContent
+
+-- The answer is used, its content empty, and its connection is not used again.
+taken :: BackendChoice -> ByteString -> Int -> ByteString -> (ByteString -> [ByteString]) -> IO ()
+taken backend verb code bytes cut =
+  withScripted (serveBadly cut bytes) $ \origin ->
+    withPatient backend patient $ \client -> do
+      answer <- fetch client (requestTo verb origin "/") 1000
+      (statusCode (fetchedStatus answer), fetchedContent answer) @?= (code, if code == 200 && verb == "GET" then "ok" else "")
+      connectionsInAll client >>= (@?= 0)
+      fetch client (get origin "/") 1000 >>= (@?= "good") . fetchedContent
+
+harmless :: [(String, ByteString, Int, ByteString)]
+harmless =
+  [ ("204, length", "GET", 204, "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n"),
+    ("204, length and content", "GET", 204, "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\nabc"),
+    ("204, chunked", "GET", 204, "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    ("204, chunks", "DELETE", 204, "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    ("204, contradictions", "PUT", 204, "HTTP/1.1 204 No Content\r\nContent-Length: 1\r\nContent-Length: x\r\nTransfer-Encoding: gzip\r\n\r\n"),
+    ("304, contradictions", "GET", 304, "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    ("HEAD, contradictions", "HEAD", 200, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n"),
+    ("interim, length", "GET", 200, "HTTP/1.1 103 Early Hints\r\nContent-Length: 3\r\n\r\n" <> simple "ok"),
+    ("interim, chunked", "GET", 200, "HTTP/1.1 102 Processing\r\nTransfer-Encoding: chunked\r\n\r\n" <> simple "ok"),
+    ("100, chunked", "GET", 200, "HTTP/1.1 100 Continue\r\nTransfer-Encoding: chunked\r\n\r\n" <> simple "ok")
+  ]
 
 afterGood :: ByteString -> Failure -> Int -> [Int] -> IO ()
 afterGood bytes failure before cuts =
@@ -153,8 +182,7 @@ rows =
     ("a trailer that is no header", chunked "0\r\na b\r\n\r\n", malformed BadTrailer),
     ("a trailer that ends in LF", chunked "0\r\na: b\n\r\n", malformed BadTrailer),
     ("trailers without end", chunked ("0\r\nA: " <> C.replicate 3000 'a'), malformed TrailersTooLarge),
-    ("content where there is none", "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\nabc", BadAnswer ContentForbidden),
-    ("content of an interim response", "HTTP/1.1 103 Early Hints\r\nContent-Length: 3\r\n\r\nabc", BadAnswer ContentForbidden),
+    ("content of an interim response", "HTTP/1.1 103 Early Hints\r\nContent-Length: 3\r\n\r\nabc", BadAnswer NotHttp),
     ("another protocol that was not asked for", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", BadAnswer UnaskedSwitch),
     ("interim responses without end", B.concat (replicate 200 "HTTP/1.1 100 Continue\r\n\r\n"), BadAnswer InterimFlood)
   ]

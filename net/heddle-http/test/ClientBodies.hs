@@ -15,7 +15,6 @@ import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import Data.IORef
 import EngineFixture (onBothBackends)
-import Heddle.Http (statusCode)
 import Heddle.Http.Client
 import Heddle.IO (BackendChoice)
 import Heddle.Prim.Clock (milliseconds)

@@ -116,7 +116,7 @@ phases backend =
         endsIn AwaitingAnswer $ \time -> do
           deadline <- deadlineIn time
           failureOf client (get origin "/") {requestUntil = deadline}
-        deadline <- deadlineIn 0
+        deadline <- deadlineIn mempty
         ends client (requestTo "POST" origin "/") {requestUntil = deadline, requestBody = BodyBytes (C.replicate 30000000 'x')} $ \case
           TooSlow _ -> True
           NotConnected _ -> True

@@ -5,7 +5,6 @@ module ClientExample
 where
 
 import Data.ByteString (ByteString)
-import Heddle.Http (statusCode)
 import Heddle.Http.Client
 
 download :: Client -> ByteString -> IO ByteString

@@ -214,20 +214,26 @@ heads =
         (AskedContent, "200 OK\r\nTransfer-Encoding: gzip", wrong BadCoding),
         (AskedContent, "200 OK\r\nTransfer-Encoding: chunked, chunked", wrong BadCoding),
         (AskedContent, "200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked", wrong BadCoding),
-        (AskedContent, "204 No\r\nContent-Length: 5", ContentWrong ContentForbidden),
-        (AskedContent, "204 No\r\nTransfer-Encoding: chunked", ContentWrong ContentForbidden),
-        (AskedContent, "100 No\r\nContent-Length: 5", ContentWrong ContentForbidden),
+        (AskedContent, "204 No\r\nContent-Length: 5", Unkept NoContent),
+        (AskedContent, "204 No\r\nContent-Length: 0", NoContent),
+        (AskedContent, "204 No\r\nTransfer-Encoding: chunked", Unkept NoContent),
+        (AskedContent, "204 No\r\nContent-Length: 5\r\nTransfer-Encoding: gzip, x", Unkept NoContent),
+        (AskedContent, "304 No\r\nContent-Length: 5", NoContent),
+        (AskedContent, "304 No\r\nContent-Length: 5\r\nTransfer-Encoding: chunked", Unkept NoContent),
+        (AskedContent, "100 No\r\nContent-Length: 5", Unkept Interim),
+        (AskedContent, "103 No\r\nTransfer-Encoding: chunked", Unkept Interim),
         (AskedContent, "101 No", ContentWrong UnaskedSwitch),
         (AskedUpgrade, "101 Yes", Switched),
-        (AskedUpgrade, "101 Yes\r\nContent-Length: 3", ContentWrong ContentForbidden),
+        (AskedUpgrade, "101 Yes\r\nContent-Length: 3", Switched),
+        (AskedUpgrade, "101 Yes\r\nTransfer-Encoding: chunked", Switched),
         (AskedUpgrade, "200 No\r\nContent-Length: 3", SizedContent 3),
         (AskedTunnel, "200 Yes", Switched),
-        (AskedTunnel, "200 Yes\r\nTransfer-Encoding: chunked", ContentWrong ContentForbidden),
+        (AskedTunnel, "200 Yes\r\nTransfer-Encoding: chunked", Switched),
         (AskedTunnel, "407 No\r\nContent-Length: 3", SizedContent 3),
         (AskedHead, "200 OK\r\nContent-Length: 5", NoContent),
         (AskedHead, "200 OK\r\nTransfer-Encoding: chunked", NoContent),
         (AskedHead, "200 OK", NoContent),
-        (AskedHead, "200 OK\r\nContent-Length: 5\r\nContent-Length: 6", wrong RepeatedLength)
+        (AskedHead, "200 OK\r\nContent-Length: 5\r\nContent-Length: 6", Unkept NoContent)
       ]
     wrong = ContentWrong . Malformed
 

@@ -17,7 +17,6 @@ import Data.List (isPrefixOf, stripPrefix)
 import Data.Maybe (mapMaybe)
 import Data.Unique (hashUnique, newUnique)
 import EngineFixture (onBothBackends)
-import Heddle.Http (statusCode)
 import Heddle.Http.Client
 import Heddle.Testkit.Watchdog
 import System.Directory (createDirectory, getTemporaryDirectory, removeDirectoryRecursive)

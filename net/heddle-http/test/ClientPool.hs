@@ -94,6 +94,49 @@ tests =
         readIORef closed >>= (@?= [1, 2]) . sort
         mask_ (sweep shard (Deadline 30)) >>= (@?= never)
         shardCounts shard >>= (@?= (0, 0)),
+      testCase "an unused connection may be taken away, and is counted no more" $ do
+        (shard, closed) <- numbered 1 9
+        takeKept shard 'a' >>= (@?= Nothing)
+        _ <- acquire shard 'a'
+        takeKept shard 'a' >>= (@?= Nothing)
+        release shard 'a' 1 never
+        takeKept shard 'b' >>= (@?= Nothing)
+        takeKept shard 'a' >>= (@?= Just 1)
+        shardCounts shard >>= (@?= (0, 0))
+        acquire shard 'a' >>= (@?= "new")
+        readIORef closed >>= (@?= []),
+      testCase "a server is full when all that it has been seen to serve are open" $ do
+        widths <- newWidths
+        isFull widths 'a' >>= (@?= False)
+        answered widths 'a'
+        isFull widths 'a' >>= (@?= True)
+        answered widths 'a'
+        ended widths 'a'
+        -- It has served two.
+        isFull widths 'a' >>= (@?= False)
+        narrowed widths 'a'
+        isFull widths 'a' >>= (@?= True)
+        isFull widths 'b' >>= (@?= False)
+        ended widths 'a'
+        isFull widths 'a' >>= (@?= False),
+      testCase "a returned connection is awaited while a request waits and the server is full" $ do
+        widths <- newWidths
+        waitBegins widths 'a'
+        isAwaited widths 'a' >>= (@?= True)
+        isFull widths 'a' >>= (@?= False)
+        answered widths 'a'
+        answered widths 'a'
+        waitBegins widths 'a'
+        mapM (isAwaited widths) "ab" >>= (@?= [True, False])
+        ended widths 'a'
+        -- It has served two, so that one can be kept.
+        isAwaited widths 'a' >>= (@?= False)
+        narrowed widths 'a'
+        isAwaited widths 'a' >>= (@?= True)
+        waitEnds widths 'a'
+        isAwaited widths 'a' >>= (@?= True)
+        waitEnds widths 'a'
+        isAwaited widths 'a' >>= (@?= False),
       testCase "closing ends waits, and closes what is returned later" $ do
         (shard, closed) <- numbered 2 9
         _ <- acquire shard 'a'
@@ -133,7 +176,7 @@ tests =
 numbered :: Int -> Int -> IO (Shard Char Int, IORef [Int])
 numbered per whole = do
   closed <- newIORef []
-  shard <- newShard (PoolLimits per whole) (\c -> modifyIORef closed (c :))
+  shard <- newShard (PoolLimits per whole) (\_ c -> modifyIORef closed (c :))
   pure (shard, closed)
 
 acquire :: Shard Char Int -> Char -> IO String

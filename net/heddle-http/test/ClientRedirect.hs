@@ -11,7 +11,6 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
 import EngineFixture (onBothBackends)
-import Heddle.Http (statusCode)
 import Heddle.Http.Client
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))

@@ -16,7 +16,7 @@ import EngineFixture
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (castPtr, plusPtr)
 import Heddle.Http
-import Heddle.Http.Borrowed (Lines (..), noteUpstreamTime, requestHeadBytes, upstreamTime)
+import Heddle.Http.Borrowed (Lines (..), noteForLog, noteUpstreamTime, notedForLog, requestHeadBytes, upstreamTime)
 import Heddle.Http.HeadCopy (copiedHeader, copiedHeaders, copyHead)
 import Heddle.IO (BackendChoice)
 import Heddle.Prim.Clock (Nanos (..))
@@ -139,18 +139,21 @@ ofReplies backend = testCase "whatever the reply is, once" $ do
     same path answer = [v | (n, v) <- answerHeaders answer, C.map toLower n == "x-request-id"] @?= [path | path /= "/none"]
 
 upstream :: BackendChoice -> TestTree
-upstream backend = testCase "the time of a server behind is its request's alone, beside added headers" $ do
+upstream backend = testCase "the time of a server behind, and notes for logs, are their request's alone, beside added headers" $ do
   let handler request = do
-        before <- upstreamTime request
+        before <- (,) <$> upstreamTime request <*> notedForLog request "who"
         path <- rawPath request
         if path == "/asked"
           then do
             noteUpstreamTime request (Nanos 1)
+            noteForLog request "who" "a"
+            noteForLog request "else" "x"
+            noteForLog request "who" "b"
             setRequestHeader request "A" "b" >>= (@?= True)
             replyWithHeader request "C" "d"
             noteUpstreamTime request (Nanos 5000000000)
           else pure ()
-        after <- upstreamTime request
+        after <- (,) <$> upstreamTime request <*> notedForLog request "who"
         size <- requestHeadBytes request
         given <- headers request
         pure (Whole status200 [] (C.pack (show (before, after, size, length given))))
@@ -160,8 +163,8 @@ upstream backend = testCase "the time of a server behind is its request's alone,
       forM_ [True, False, True] $ \asked -> do
         answer <- hearAnswer client
         let size = B.length (get (if asked then "/asked" else "/other"))
-        answerBody answer @?= C.pack (if asked then show (none, Just (Nanos 5000000000), size + 2, 2 :: Int) else show (none, none, size, 1 :: Int))
+        answerBody answer @?= C.pack (if asked then show (none, (Just (Nanos 5000000000), Just ("a, b" :: ByteString)), size + 2, 2 :: Int) else show (none, none, size, 1 :: Int))
         [v | (n, v) <- answerHeaders answer, C.map toLower n == "c"] @?= ["d" | asked]
     failuresAre engine []
   where
-    none = Nothing :: Maybe Nanos
+    none = (Nothing, Nothing) :: (Maybe Nanos, Maybe ByteString)

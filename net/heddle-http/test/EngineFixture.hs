@@ -4,6 +4,7 @@
 module EngineFixture
   ( Engine (..),
     withEngine,
+    withEngineLogging,
     onBothBackends,
     tight,
     echo,
@@ -49,11 +50,15 @@ data Engine = Engine
 
 -- | Serve with a handler, run, and see that every connection ends.
 withEngine :: BackendChoice -> Settings -> Handler -> (Engine -> IO a) -> IO a
-withEngine backend settings handler body = do
+withEngine backend settings = withEngineLogging backend settings (\_ -> pure ())
+
+-- | The same, and the function is called for each line of the log.
+withEngineLogging :: BackendChoice -> Settings -> (Request -> IO ()) -> Handler -> (Engine -> IO a) -> IO a
+withEngineLogging backend settings logging handler body = do
   seen <- newIORef []
   failures <- newIORef []
   codes <- newIORef []
-  let hook _ _ status _ = atomicModifyIORef' codes (\cs -> (statusCode status : cs, ()))
+  let hook request _ status _ = logging request >> atomicModifyIORef' codes (\cs -> (statusCode status : cs, ()))
       hear' e = atomicModifyIORef' failures (\es -> (es ++ [e], ()))
       handler' request = do
         t <- target request

@@ -6,10 +6,10 @@ module EngineInside
   )
 where
 
-import Control.Concurrent (forkIO)
+import Control.Concurrent (forkIO, forkOn, myThreadId, threadCapability, throwTo, yield)
 import Control.Concurrent.MVar
-import Control.Exception (ErrorCall (..), throwIO, try)
-import Control.Monad (forM_)
+import Control.Exception (ErrorCall (..), MaskingState (..), getMaskingState, throwIO, try)
+import Control.Monad (forM_, unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (byteString, intDec, lazyByteString, toLazyByteString)
@@ -18,11 +18,14 @@ import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Lazy qualified as L
 import Data.IORef
 import EngineFixture
+import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
 import Heddle.Http
+import Heddle.Http.Borrowed (requestLength)
 import Heddle.Http.HeadCopy
 import Heddle.IO (BackendChoice (..))
 import Heddle.Testkit.HttpClient
 import Heddle.Testkit.Watchdog
+import System.IO.Unsafe (unsafePerformIO)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -130,6 +133,30 @@ inside backend =
       talk backend handler $ \client -> do
         say client (get "/" <> "first")
         hearRest client >>= (@?= "heard first") . fst,
+    testCase "anInterruptedAmendmentKeptItsFile" $
+      forM_ [\_ reply -> pure reply, \request reply -> Replied status200 <$ replyNow request reply] $ \send -> do
+        released <- newIORef (0 :: Int)
+        -- A header that frames messages has the reply amended, and one of its values is not made before.
+        let handler request = do
+              value <- newIORef () >>= \new -> pure (unsafePerformIO (readIORef new >> interruptionPending >> pure "close"))
+              send request (Segments status200 [Header "Connection" value] [SegmentBytes "x"] (modifyIORef' released (+ 1)))
+        withEngine backend tight handler $ \engine -> do
+          withClient (engineAddress engine) $ \client -> do
+            say client (get "/")
+            hearAnswer client >>= (@?= 500) . answerCode
+          failuresAre engine ["interrupted"]
+        readIORef released >>= (@?= 1),
+    testCase "aRefusedRequestHadAnothersLength" $ do
+      lengths <- newIORef []
+      let note request = requestLength request >>= \n -> modifyIORef' lengths (n :)
+          first = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+          second = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: more\r\n\r\n"
+      withEngineLogging backend tight note (\request -> Whole status200 [] "" <$ readWholeBody request 100) $ \engine ->
+        withClient (engineAddress engine) $ \client -> do
+          say client (first <> second)
+          hearAnswer client >>= answersWith 200 ""
+          hearAnswer client >>= (@?= 417) . answerCode
+      readIORef lengths >>= (@?= [B.length second, B.length first]),
     testCase "closeAfterReply" $
       forM_ [\request -> closeAfterReply request >> pure (Whole status200 [] "x"), \request -> closeAfterReply request >> replyNow request (Whole status200 [] "x") >> pure (Replied status200)] $ \handler ->
         talk backend handler $ \client -> do
@@ -137,6 +164,18 @@ inside backend =
           answers <- hearAll client
           map (`answerHeader` "connection") answers @?= [Just "close"]
   ]
+
+-- An exception that waits until this thread is interrupted. Nothing waits where the thread can be interrupted: it is then thrown here.
+interruptionPending :: IO ()
+interruptionPending = do
+  me <- myThreadId
+  -- On another capability it would wait before the exception has come.
+  (here, _) <- threadCapability me
+  thrower <- forkOn here (throwTo me (ErrorCall "interrupted"))
+  let wait = threadStatus thrower >>= \status -> unless (status `elem` [ThreadBlocked BlockedOnException, ThreadFinished]) (yield >> wait)
+  masked <- getMaskingState
+  when (masked == Unmasked) (unexpected "the engine to be masked" "unmasked")
+  wait
 
 built :: BackendChoice -> [TestTree]
 built backend =

@@ -158,7 +158,7 @@ site path ready started ended gate request = do
   atomicModifyIORef' started (\n -> (n + 1, ()))
   rawPath request >>= \case
     "/hello" -> pure (Whole status200 [Header "Content-Type" "text/plain"] "hello\n")
-    "/forty" -> pure (Whole status200 [] (C.replicate 40000 'f'))
+    "/forty" -> pure (Whole status200 [] forty)
     "/big" -> pure (Whole status200 [] (C.replicate 3000000 'x'))
     "/ready" -> pure (Ready ready)
     "/204" -> pure (Whole status204 [] "nothing")
@@ -183,6 +183,13 @@ site path ready started ended gate request = do
       twice <- try (replyNow request (Whole status200 [] "twice"))
       unless (n == 3 && either (== RepliedTwice) (const False) twice) $ throwIO (ErrorCall "replied wrongly")
       pure (Replied status200)
+    "/echo-now" -> Replied status200 <$ replyNow request (Stream status200 [] (\w -> let go = readBody request >>= \b -> unless (B.null b) (writerPut w b >> go) in go))
+    -- The field is one that libnghttp2 refuses.
+    "/goes-on" -> do
+      let persistent w = (writerPut w "one" `catch` \(_ :: UnsafeHeader) -> pure ()) >> writerPut w "two"
+      try (replyNow request (Stream status200 [Header "X" "a\SOHb"] persistent)) >>= \case
+        Left (UnsafeHeader _) -> pure (Whole status200 [] "refused")
+        Right _ -> pure (Replied status200)
     "/never" -> pure (Replied status200)
     "/trailers" ->
       query request >>= \wanted -> do
@@ -240,6 +247,11 @@ site path ready started ended gate request = do
       act `catch` \e -> do
         atomicModifyIORef' ended (\es -> (describeException e : es, ()))
         throwIO (e :: SomeException)
+
+-- One string for all requests.
+forty :: B.ByteString
+forty = C.replicate 40000 'f'
+{-# NOINLINE forty #-}
 
 -- | Run a case of @h2_peer.py@.
 runPeer :: Site -> String -> Int -> IO ()

@@ -65,7 +65,7 @@ oracleHead limits input = case nextLine 0 of
     request line after = case splitOn ' ' line of
       [method, target, version]
         | null method || not (all (`elem` tokenChars) method) -> Refused 400
-        | null target || not (all (\c -> c > ' ' && c < '\DEL') target) -> Refused 400
+        | null target || not (all (\c -> c > ' ' && c /= '\DEL') target) -> Refused 400
         | otherwise -> case version of
           ['H', 'T', 'T', 'P', '/', major, '.', minor]
             | not (isDigit major && isDigit minor) -> Refused 400

@@ -209,7 +209,7 @@ invalidHead = do
       ("other protocol", 400, with "GET / HTCPCP/1.0\r\n" [host]),
       ("method not a token", 400, with ("G" <> t <> "T / HTTP/1.1\r\n") [host]),
       ("control in the target", 400, with ("GET /" <> c <> " HTTP/1.1\r\n") [host]),
-      ("raw byte in the target", 400, with "GET /\xC3\xA9 HTTP/1.1\r\n" [host]),
+      ("raw byte in the target's host", 400, with "GET http://\xC3\xA9/ HTTP/1.1\r\n" [host]),
       ("fragment", 400, with "GET /a#b HTTP/1.1\r\n" [host]),
       ("relative target", 400, with "GET a/b HTTP/1.1\r\n" [host]),
       ("other scheme", 400, with "GET ftp://h/ HTTP/1.1\r\n" [host]),

@@ -35,6 +35,7 @@ tests =
             scans "valueEnd" valueEnd (not . isFieldByte),
             scans "controlEnd" controlEnd (\b -> b < 0x20 || b == 0x7F),
             scans "visibleEnd" visibleEnd (\b -> b < 0x21 || b >= 0x7F),
+            scans "targetEnd" targetEnd (\b -> b < 0x21 || b == 0x7F),
             scans "tokenEnd" tokenEnd (not . isTokenByte),
             scans "blankEnd" blankEnd (not . isBlank),
             scans "findByte" (findByte 0x0A) (== 0x0A)

@@ -29,6 +29,21 @@ tests =
             testProperty "once" . forAll rawPath $ \raw -> case decodePath raw of
               Left _ -> property True
               Right path -> decodePath (encodePath path) === Right path,
+            testProperty "encoded slashes are octets or separators, and nothing else changes" . forAll rawPath $ \raw -> case decodeBothWays raw of
+              Left _ -> property (not (isRight (decodePath raw)))
+              -- Read again with slashes, the first is the second: nothing can be resolved in between.
+              Right (octets, slashes)
+                | decodePath (withoutEncoded (encodePath octets)) /= Right slashes -> counterexample (show (octets, slashes)) False
+              Right (octets, slashes) ->
+                conjoin
+                  [ property (B.notElem 0 (pathRelative slashes)),
+                    decodePath (withoutEncoded raw) === Right slashes,
+                    decodeBothWays (encodePath octets) `named` Right octets,
+                    if B.elem 0 (pathRelative octets) then decodePath (encodePath octets) === Left PathEncodedSlash else property (isRight (decodePath (encodePath octets)))
+                  ]
+                where
+                  -- Of the first reading only: the second one has other dots.
+                  named got wanted = fmap fst got === wanted,
             testProperty "clean" . forAll rawPath $ \raw -> case decodePath raw of
               Left _ -> property True
               Right path ->
@@ -52,6 +67,14 @@ tests =
       testCase "statuses" $
         map (statusCode . pathErrorStatus) [minBound .. maxBound] @?= [400, 400, 404, 404, 404, 404]
     ]
+
+-- With each encoded slash as one.
+withoutEncoded :: ByteString -> ByteString
+withoutEncoded raw = case B.breakSubstring "%2" raw of
+  (a, b)
+    | B.length b >= 3, C.index b 2 `elem` ("fF" :: String) -> a <> "/" <> withoutEncoded (B.drop 3 b)
+    | B.length b >= 2 -> a <> "%2" <> withoutEncoded (B.drop 2 b)
+    | otherwise -> raw
 
 summary :: Either PathError UriPath -> Either PathError (ByteString, Bool)
 summary = fmap (\path -> (pathRelative path, pathTrailingSlash path))

@@ -247,6 +247,7 @@ def inside(port, rng):
     assert head["content-length"] == "200000" and body == b"0123456789" * 20000
     assert peer.get("/built-of", method="HEAD")[0]["content-length"] == "200000"
     assert peer.get("/now")[1] == b"now"
+    assert peer.get("/goes-on")[1] == b"refused"
     for path in ("/failing", "/never"):
         assert peer.get(path)[0][":status"] == "500"
     for path in ("/wrong", "/built-wrong", "/abort", "/short"):
@@ -291,6 +292,17 @@ def bodies(port, rng):
     peer.until("the refusal", lambda: stream in peer.resets)
     assert peer.bodies[stream] == b"hello\n" and peer.resets[stream] == 0
     assert peer.get("/hello")[1] == b"hello\n"
+
+
+def head_first(port, rng):
+    """A client may send its body only when it has the head."""
+    peer = Peer(port)
+    for path in ("/echo", "/echo-now"):
+        stream = peer.open(path, method="POST", end=False)
+        peer.until("the head", lambda: stream in peer.heads)
+        peer.conn.send_data(stream, b"late", end_stream=True)
+        peer.until("echo", lambda: peer.done(stream))
+        assert peer.bodies[stream] == b"late", path
 
 
 def late_end(port, rng):
@@ -488,6 +500,43 @@ def one_byte_windows(port, rng):
         peer.until("a byte", lambda: len(peer.bodies.get(stream, b"")) == n)
     peer.until("the end", lambda: peer.done(stream))
     assert peer.bodies[stream] == b"hello\n"
+
+
+def closed_windows(port, rng):
+    """Replies that wait for a window; the suite looks what they hold meanwhile."""
+    peer = Peer(port)
+    peer.window = False
+    peer.conn.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    peer.until("settings", lambda: peer.conn.local_settings.initial_window_size == 0)
+    paths = ["/file", "/forty", "/forty", "/forty"]
+    streams = [peer.open(paths[n % 4]) for n in range(320)]
+    peer.until("the heads", lambda: all(stream in peer.heads for stream in streams))
+    peer.conn.ping(bytes(8))
+    peer.until("a ping", lambda: peer.pings == 1)
+    print("waiting", flush=True)
+    sys.stdin.readline()
+    # In steps of any size, in any order; the last ones of all streams at once, by the initial window.
+    peer.conn.increment_flow_control_window(2000000000)
+    for stream in rng.sample(streams, 60):
+        peer.conn.increment_flow_control_window(rng.choice([1, 100, 5000, 70000]), stream)
+        peer.turn(0)
+    peer.conn.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 4000000})
+    peer.until("the ends", lambda: all(peer.done(stream) for stream in streams))
+    file = bytes(n % 251 for n in range(200000))
+    wanted = {"/file": bytes(range(100)) + file[100:], "/forty": b"f" * 40000}
+    for n, stream in enumerate(streams):
+        assert stream in peer.ended, (n, peer.resets)
+        assert bytes(peer.bodies[stream]) == wanted[paths[n % 4]], n
+    # Streams that are given up while they wait leave nothing behind.
+    peer.conn.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    peer.until("settings", lambda: peer.conn.local_settings.initial_window_size == 0)
+    streams = [peer.open(paths[n % 4]) for n in range(40)]
+    peer.until("the heads", lambda: all(stream in peer.heads for stream in streams))
+    for stream in streams[:20]:
+        peer.conn.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
+    peer.conn.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 300000})
+    peer.until("the other ends", lambda: all(peer.done(stream) for stream in streams[20:]))
+    assert peer.get("/left")[0][":status"] == "200"
 
 
 def never_reads(port, rng):

@@ -93,11 +93,13 @@ module Heddle.Http
     PrebuiltBody (..),
     newPrebuilt,
     UnsafeHeader (..),
+    UnsendableReply (..),
     WrongLength (..),
 
     -- * Exceptions
     HttpException (..),
     ConnectionLost (..),
+    isInterruption,
 
     -- * Names
     module Heddle.Http.Names,
@@ -106,8 +108,9 @@ module Heddle.Http
   )
 where
 
+import Heddle.Http.Body
 import Heddle.Http.Duplex (Duplex (duplexReceived, duplexTransport), duplexReceive, duplexReceiveUntil, duplexSend)
-import Heddle.Http.Exception (ConnectionLost (..), HttpException (..), ReplyMisuse (..))
+import Heddle.Http.Exception (ConnectionLost (..), HttpException (..), ReplyMisuse (..), UnsendableReply (..), isInterruption)
 import Heddle.Http.H2.Limits (Http2Limits (..), defaultHttp2Limits)
 import Heddle.Http.Handlers
 import Heddle.Http.Head (TargetForm (..))

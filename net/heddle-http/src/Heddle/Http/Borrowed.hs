@@ -8,7 +8,7 @@
 --
 -- Invariant: an address is valid until the function that it was given to returns; what
 -- stands there may be overwritten after the handler has returned.
--- Cost: a load or two; 0 bytes.
+-- Cost: a load or two; 0 bytes, but for a header on several lines.
 -- Owner: the connection's thread.
 module Heddle.Http.Borrowed
   ( -- * Parts of the request
@@ -23,6 +23,8 @@ module Heddle.Http.Borrowed
     withReceived,
     foldRequestHeaders,
     requestHeadBytes,
+    requestLength,
+    addedHeadersFrom,
     withBodyPiece,
     beforeBodyWaits,
 
@@ -43,6 +45,8 @@ module Heddle.Http.Borrowed
     scratchSize,
     noteUpstreamTime,
     upstreamTime,
+    noteForLog,
+    notedForLog,
 
     -- * Header lines of replies
     Lines (..),
@@ -56,14 +60,18 @@ where
 import Control.Monad (void)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
+import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
+import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Heddle.Http.Body (withBodyPiece)
 import Heddle.Http.Conditional (Preconditions)
 import Heddle.Http.Head (HeadTable, Slice (..), effectiveHost, foldHeaderBytes, headLength, knownCount, knownSlice, methodSlice, pathSlice, targetSlice)
+import Heddle.Http.HeadLookup (lookupKnown)
 import Heddle.Http.Names (KnownHeader)
 import Heddle.Http.Preconditions
 import Heddle.Http.Reply (Lines (..), Prebuilt (..))
-import Heddle.Http.Request (Request (..), noteUpstreamTime, requestConn, upstreamTime, withBodyPiece, withHead)
+import Heddle.Http.Request (Request (..), noteForLog, noteUpstreamTime, notedForLog, requestConn, upstreamTime, withHead)
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (closeRegistration, pauseUntil)
 import Heddle.Prim.Atomic (readRef)
@@ -96,9 +104,16 @@ withHost :: Request -> (Ptr Word8 -> Int -> IO a) -> IO a
 withHost = withSlice effectiveHost
 {-# INLINE withHost #-}
 
--- | The first value of a well-known header.
+-- | The value of a well-known header, of several lines as 'Heddle.Http.header' has it; then its bytes are a copy that goes with
+-- the action's end. Empty without one.
+--
+-- [Cost]: some loads; with several lines a copy.
 withHeader :: KnownHeader -> Request -> (Ptr Word8 -> Int -> IO a) -> IO a
-withHeader known = withSlice (`knownSlice` known)
+withHeader known request use = withHead request $ \p table -> do
+  count <- knownCount table known
+  if count > 1
+    then lookupKnown p table known >>= \value -> unsafeUseAsCStringLen (fromMaybe B.empty value) (\(from, n) -> use (castPtr from) n)
+    else knownSlice table known >>= \(Slice offset n) -> use (p `plusPtr` offset) n
 {-# INLINE withHeader #-}
 
 -- | Everything received since the request began, also when it was refused before its parts
@@ -124,6 +139,21 @@ foldRequestHeaders request step start = withHead request $ \p table -> foldHeade
 -- [Units]: bytes.
 requestHeadBytes :: Request -> IO Int
 requestHeadBytes request = (+) <$> withHead request (\_ table -> headLength table) <*> addedBytes (requestWork request)
+
+-- | How long the request is: its head as it was received (of HTTP/2, as HTTP/1.1 spells it), and what was read or dropped of
+-- its content, without the chunks' framing.
+--
+-- [Cost]: two loads.
+-- [Units]: bytes.
+requestLength :: Request -> IO Int
+requestLength request = (+) <$> withHead request (\_ table -> headLength table) <*> get (requestWork request) WorkBodyTotal
+
+-- | Where the headers begin that were added to the request ('Heddle.Http.setRequestHeader'). Those that the client has sent
+-- lie before this address.
+--
+-- [Cost]: none.
+addedHeadersFrom :: Request -> Ptr Word8
+addedHeadersFrom request = inputPtr (requestWork request) `plusPtr` inputSize (requestWork request)
 
 -- | Whether the request has a well-known header.
 --

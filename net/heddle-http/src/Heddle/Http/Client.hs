@@ -39,6 +39,7 @@ module Heddle.Http.Client
     closeClient,
     connectionsKept,
     connectionsInAll,
+    makeWay,
 
     -- * Settings
     ClientSettings (..),
@@ -79,6 +80,8 @@ module Heddle.Http.Client
     -- * Responses
     Response,
     responseStatus,
+    Status,
+    statusCode,
     responseMinor,
     responseTunnel,
     takeTunnel,
@@ -94,8 +97,10 @@ module Heddle.Http.Client
     responseTrailers,
     withResponsePiece,
     withResponsePieceAfter,
+    withResponsePieceIf,
     contentAtHand,
     readWholeResponse,
+    releaseResponse,
 
     -- * Exceptions
     ClientError (..),
@@ -106,25 +111,29 @@ module Heddle.Http.Client
   )
 where
 
-import Control.Monad (void, when)
+import Control.Monad (join, unless, void, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
+import Data.Char (toLower)
 import Data.Foldable (for_, toList)
+import Data.Maybe (listToMaybe)
 import Data.Primitive.SmallArray (SmallArray, indexSmallArray, sizeofSmallArray, smallArrayFromList)
 import Heddle.Http.Client.Answer
 import Heddle.Http.Client.Ask
 import Heddle.Http.Client.Connect
 import Heddle.Http.Client.Error
-import Heddle.Http.Client.Exchange
+import Heddle.Http.Client.Exchange hiding (answered)
 import Heddle.Http.Client.Pool
 import Heddle.Http.Client.Redirect
 import Heddle.Http.Client.Response
+import Heddle.Http.Client.Sending
 import Heddle.Http.Client.Settings
 import Heddle.Http.Client.Url
+import Heddle.Http.Client.Width
 import Heddle.Http.Parse (Limits (..))
 import Heddle.Http.Reply (Header (..), Writer (..))
-import Heddle.Http.Settings (Pace (..))
+import Heddle.Http.Settings (Pace (..), boundedLimits)
 import Heddle.Http.Status (Status, statusCode)
 import Heddle.Http.Workspace
 import Heddle.IO (Runtime, capabilitiesOf, systemRuntime)
@@ -132,7 +141,7 @@ import Heddle.IO.Parker (Parker, closeParker, isClosed, newParker, parkUntil, un
 import Heddle.IO.Parker qualified as Parker
 import Heddle.IO.Registration (freshNow)
 import Heddle.IO.Transport
-import Heddle.Prim.Atomic (Words, atomicRead, atomicWrite, compareAndSet, newWords)
+import Heddle.Prim.Atomic (Words, atomicRead, atomicWrite, compareAndSet, newRef, newWords, readRef, writeRef)
 import Heddle.Prim.Buffer (Buffer, Pool, borrow, giveBack, newBuffer, newPool, withBuffer)
 import Heddle.Prim.Clock (Deadline (..), Nanos, after, deadlineIn, monotonicNow)
 import Heddle.Prim.Exception (bracket, mask, mask_, onException, throwIO)
@@ -142,8 +151,9 @@ import Heddle.Prim.Thread (forkOn, myCapability)
 data Client = Client
   { clientRuntime :: !Runtime,
     clientSettings :: !ClientSettings,
-    -- | One for each capability.
-    clientShares :: !(SmallArray Share)
+    -- | One for each capability, or one.
+    clientShares :: !(SmallArray Share),
+    clientWidths :: !(Widths Origin)
   }
 
 -- What one capability has of a client.
@@ -183,12 +193,16 @@ newClient settings = systemRuntime >>= \runtime -> newClientOn runtime settings
 --
 -- [Blocks]: never.
 newClientOn :: Runtime -> ClientSettings -> IO Client
-newClientOn runtime settings = Client runtime settings . smallArrayFromList <$> traverse share [0 .. capabilitiesOf runtime - 1]
+newClientOn runtime given = do
+  widths <- newWidths
+  shares <- traverse (share widths) [0 .. (if clientShared settings then 1 else capabilitiesOf runtime) - 1]
+  pure (Client runtime settings (smallArrayFromList shares) widths)
   where
+    settings = given {clientLimits = boundedLimits (clientLimits given)}
     limits = PoolLimits (max 1 (clientPerOrigin settings)) (max 1 (clientConnections settings))
-    share i =
+    share widths i =
       Share i
-        <$> newShard limits closeTransport
+        <$> newShard limits (\origin transport -> ended widths origin >> closeTransport transport)
         <*> newPool 64 (newWorkspace (clientLimits settings))
         <*> newBuffer 1
         <*> newParker runtime
@@ -245,10 +259,9 @@ fetchFollowing :: Client -> Int -> ClientRequest -> Int -> IO (ClientRequest, Fe
 fetchFollowing client redirections request0 most = go redirections request0
   where
     go left request = do
-      (location, fetched) <- withResponse client request $ \response -> do
-        location <- responseHeaderNamed response "Location"
-        fetched <- Fetched (responseStatus response) <$> responseHeaders response <*> readWholeResponse response most
-        pure (location, fetched)
+      fetched <- fetch client request most
+      -- It is no list: of several lines, the first counts.
+      let location = listToMaybe [value | (name, value) <- fetchedHeaders fetched, C.map toLower name == "location"]
       case redirected (statusCode (fetchedStatus fetched)) location request of
         Left failure -> failed request failure
         Right Nothing -> pure (request, fetched)
@@ -275,20 +288,30 @@ withResponse client request use = case prepare settings request of
     let !share = indexSmallArray (clientShares client) (capability `mod` sizeofSmallArray (clientShares client))
         !origin = preparedOrigin prepared
         giveUp = surrender (shareShard share) origin
+        -- A connection that has answered. It is counted out first, for the server may at once take up another one, and answer.
+        close transport = ended (clientWidths client) origin >> closeTransport transport
         opening = do
           deadline <- deadlineIn (clientConnect settings)
           opened <- openUntil (clientRuntime client) settings (requestPreamble request) origin (min deadline (requestUntil request)) `onException` giveUp
           case opened of
             Right transport -> conversation transport False
             Left failure -> giveUp >> failed failure
+        reusing transport = do
+          stale <- if B.null (requestPreamble request) then withBuffer (shareByte share) (isStale transport) else pure True
+          if stale then close transport >> opening else conversation transport True
         conversation transport reused = do
           ws <- borrow (shareSpaces share)
-          ex <- newExchange settings request prepared transport ws restore
-          let closing = endResponse ex >> closeTransport transport
-          asked <- (ask ex >>= wholeSwitch ex) `onException` (closing >> giveUp)
+          -- What ends the wait for the server to take up a new connection.
+          taken <- newRef (pure ())
+          ex <- newExchange settings request prepared transport ws restore (if reused then Nothing else Just (notTakenUp taken))
+          let closing = endResponse ex >> if reused then close transport else closeTransport transport
+              takenUp = join (readRef taken)
+          asked <- (ask ex >>= wholeSwitch ex) `onException` (takenUp >> closing >> giveUp)
+          takenUp
           case asked of
             Left failure -> do
               closing
+              unless (reused || failure /= TooSlow AwaitingAnswer) (narrowed (clientWidths client) origin)
               heard <- flag ex FlagHeard
               giveBack (shareSpaces share) ws
               if reused && heard == 0 && isLost failure && isIdempotent (requestMethod request) && replays (requestBody request)
@@ -298,18 +321,28 @@ withResponse client request use = case prepare settings request of
               response <- newSwitched ex `onException` (closing >> giveUp)
               -- The connection is no longer the pool's, nor does it need a workspace.
               giveBack (shareSpaces share) ws
+              when reused (ended (clientWidths client) origin)
               giveUp
-              let closingOwn = flag ex FlagTaken >>= \taken -> if taken == 1 then endResponse ex else closing
+              let closingOwn = flag ex FlagTaken >>= \own -> endResponse ex >> unless (own == 1) (closeTransport transport)
               answer <- restore (use response) `onException` closingOwn
               answer <$ closingOwn
             Right content -> do
-              response <- newResponse ex content
-              Finished answer keeps <- finishing ex response (restore (use response)) `onException` (closing >> giveUp)
-              if keeps
-                then keepAliveFor ex >>= keep share origin transport
-                else closeTransport transport >> giveUp
+              unless reused (answered (clientWidths client) origin)
+              let returning response = unlessReturned $ do
+                    keeps <- finishContent response
+                    setFlag ex FlagReturned 1
+                    if keeps then keepAliveFor ex >>= keep client share origin transport else close transport >> giveUp
+                  unlessReturned act = flag ex FlagReturned >>= \before -> unless (before == 1) act
+              response <- newResponse ex content returning
+              answer <- (restore (use response) <* (endResponse ex >> returning response)) `onException` (endResponse ex >> unlessReturned (close transport >> giveUp))
               giveBack (shareSpaces share) ws
               pure answer
+        -- The width may be wrong: the server has closed connections that count as open still. So a long silence corrects it.
+        notTakenUp taken times =
+          mask_ $
+            if times == (0 :: Int)
+              then makeWay client origin >>= writeRef taken
+              else narrowed (clientWidths client) origin >> closeIfFull client origin
         -- No clock is read for a connection that is there.
         queued = do
           deadline <- deadlineIn (clientQueue settings)
@@ -317,23 +350,48 @@ withResponse client request use = case prepare settings request of
     acquireNow (shareShard share) origin >>= maybe queued (pure . Just) >>= \case
       Nothing -> failed NoConnectionFree
       Just PoolClosed -> failed ClientClosed
-      Just OpenNew -> opening
-      Just (Reuse transport _) -> do
-        stale <- if B.null (requestPreamble request) then withBuffer (shareByte share) (isStale transport) else pure True
-        if stale then closeTransport transport >> opening else conversation transport True
+      Just OpenNew -> (if B.null (requestPreamble request) then idleElsewhere client share origin else pure Nothing) >>= maybe opening reusing
+      Just (Reuse transport _) -> reusing transport
   where
     settings = clientSettings client
     failed = throwIO . clientError request
 
--- What an action has made of a response, and whether its connection can be kept.
-data Finished a = Finished a !Bool
+-- An unused connection of another capability, if the server may not take up a new one; see "Heddle.Http.Client.Width".
+idleElsewhere :: Client -> Share -> Origin -> IO (Maybe Transport)
+idleElsewhere client share origin
+  | sizeofSmallArray (clientShares client) == 1 = pure Nothing
+  | otherwise = do
+    full <- isFull (clientWidths client) origin
+    if full then anyKept [other | other <- toList (clientShares client), shareCapability other /= shareCapability share] origin else pure Nothing
 
-finishing :: Exchange -> Response -> IO a -> IO (Finished a)
-finishing ex response use = do
-  answer <- use
-  endResponse ex
-  Finished answer <$> finishContent response
-{-# INLINE finishing #-}
+anyKept :: [Share] -> Origin -> IO (Maybe Transport)
+anyKept shares origin = case shares of
+  [] -> pure Nothing
+  share : others -> takeKept (shareShard share) origin >>= maybe (anyKept others origin) (pure . Just)
+
+-- | A request waits on a connection to the origin, of this client or another one, that the server may not have taken up. If the server has not been
+-- seen to serve more connections than those of this client that have answered, one of these has to end: one that is unused is closed, and so
+-- are those that come back, until the action that is returned.
+--
+-- The client does this itself when a request on a new connection has heard nothing for 200 ms. After longer silence it also closes
+-- a connection if the server has been seen to serve more.
+--
+-- [Cost]: a look-up; at worst one for each capability.
+-- [Blocks]: never.
+-- [Masking]: the caller is masked until it has called the action, once.
+-- [Threads]: any.
+makeWay :: Client -> Origin -> IO (IO ())
+makeWay client origin = do
+  waitBegins (clientWidths client) origin
+  closeIfFull client origin
+  pure (waitEnds (clientWidths client) origin)
+
+-- Close an unused connection.
+closeIfFull :: Client -> Origin -> IO ()
+closeIfFull client origin = do
+  full <- isFull (clientWidths client) origin
+  when full $
+    anyKept (toList (clientShares client)) origin >>= mapM_ (\transport -> ended (clientWidths client) origin >> closeTransport transport)
 
 clientError :: ClientRequest -> Failure -> ClientError
 clientError request = ClientError (requestOrigin request) (requestMethod request) (C.takeWhile (/= '?') (requestTarget request))
@@ -358,8 +416,18 @@ wordSweeping, wordWakes :: Int
 wordSweeping = 0
 wordWakes = 1
 
-keep :: Share -> Origin -> Transport -> Nanos -> IO ()
-keep share origin transport time = do
+keep :: Client -> Share -> Origin -> Transport -> Nanos -> IO ()
+keep client share origin transport time = do
+  awaited <- isAwaited (clientWidths client) origin
+  if awaited
+    then do
+      ended (clientWidths client) origin
+      closeTransport transport
+      surrender (shareShard share) origin
+    else keepFor share origin transport time
+
+keepFor :: Share -> Origin -> Transport -> Nanos -> IO ()
+keepFor share origin transport time = do
   now <- freshNow (transportRegistration transport)
   let !until'@(Deadline d) = after time now
   release (shareShard share) origin transport until'

@@ -22,34 +22,34 @@ module Heddle.Http.Connection
     converse,
     converseFrom,
     refuseClearText,
-
-    -- * For HTTP/2
-    beginsWithHead,
   )
 where
 
 import Control.Monad (unless, when)
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
-import Data.ByteString.Char8 qualified as C
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Foldable (for_)
 import Foreign.Marshal.Utils (copyBytes, moveBytes)
 import Foreign.Ptr (castPtr, plusPtr)
+import Heddle.Http.Body
+import Heddle.Http.Connection.Ending
+import Heddle.Http.Connection.FileTail
+import Heddle.Http.Connection.Inside
 import Heddle.Http.ConnectionState
 import Heddle.Http.Context
-import Heddle.Http.Duplex (Duplex, newDuplex)
-import Heddle.Http.Exception (ConnectionLost (..), ReplyMisuse (..))
+import Heddle.Http.Duplex (Duplex)
+import Heddle.Http.Exception (ConnectionLost (..), ReplyMisuse (..), isInterruption)
 import Heddle.Http.Framing
 import Heddle.Http.Handlers
 import Heddle.Http.Head (minorVersion)
-import Heddle.Http.Names (MethodCode, pattern MethodGet, pattern MethodHead)
+import Heddle.Http.Names (pattern MethodGet, pattern MethodHead)
 import Heddle.Http.Output
 import Heddle.Http.Parse
 import Heddle.Http.RejectReason
 import Heddle.Http.Reply
+import Heddle.Http.ReplyCheck
 import Heddle.Http.Request
-import Heddle.Http.SendFile
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
@@ -159,6 +159,7 @@ nextHead state = do
   start <- get ws WorkStart
   set ws WorkBase start
   set ws WorkNotes 0
+  set ws WorkBodyTotal 0
   startHead (workHead ws)
   parseOn state never
 
@@ -260,51 +261,43 @@ serveRequest state = do
               | otherwise -> releaseReply r >> repliedInside state request
             Left e -> handlerFailed state request e
 
-requestAt :: ConnectionState -> Deadline -> Request
-requestAt state now =
-  Request
-    { requestTransport = stateTransport state,
-      requestWork = stateWork state,
-      requestSettings = settingsOf state,
-      requestCapability = contextCapability (stateContext state),
-      requestBegan = now,
-      requestFlush = mask_ (beforeBody state),
-      requestPolls = False,
-      requestReply = \request reply -> mask_ (replyInside state request reply),
-      requestEarly = \status given -> mask_ (interimInside state status given)
-    }
-{-# INLINE requestAt #-}
-
--- Before waiting for a body: send the gathered replies, and 100 Continue if it is owed.
-{-# NOINLINE beforeBody #-}
-beforeBody :: ConnectionState -> IO ()
-beforeBody state = do
-  let ws = stateWork state
-  -- After 'replyNow' the output belongs to the reply, which another thread may be writing.
-  replied <- get ws WorkReplied
-  when (replied == 0) $ do
-    owed <- get ws WorkContinue
-    when (owed == 1) $ do
-      set ws WorkContinue 0
-      putBytes (stateOutput state) "HTTP/1.1 100 Continue\r\n\r\n"
-    flush (stateOutput state)
-
 answer :: ConnectionState -> Request -> Reply -> IO Outcome
 answer state request reply
   | Replied _ <- reply = repliedInside state request
-  | Just unsafe <- unsafeReply reply = do
-    settingFailed (settingsOf state) (toException unsafe)
-    releaseReply reply
-    answer state request (plain status500 "The server made a malformed reply.")
-  | otherwise = do
-    unread <- bodyUnread request
-    -- Drop what the handler left of the body before the reply: only then is it known whether
-    -- the connection can be kept, and a faulty body is refused instead of answered. A stream
-    -- may still read its body.
-    if unread && not (mayReadBody reply)
-      then discard state request Nothing reply (settingDiscard (settingsOf state)) never
-      else answerKnowing state request reply unread True
+  | otherwise = case checkReply reply of
+    Sound -> answerSound state request reply
+    unsound -> answerUnsound state request reply unsound
 {-# INLINE answer #-}
+
+-- A reply that can be sent.
+answerSound :: ConnectionState -> Request -> Reply -> IO Outcome
+answerSound state request reply = do
+  unread <- bodyUnread request
+  -- Drop what the handler left of the body before the reply: only then is it known whether
+  -- the connection can be kept, and a faulty body is refused instead of answered. A stream
+  -- may still read its body.
+  if unread && not (mayReadBody reply)
+    then discard state request Nothing reply (settingDiscard (settingsOf state)) never
+    else answerKnowing state request reply unread True
+{-# INLINE answerSound #-}
+
+-- The other replies.
+answerUnsound :: ConnectionState -> Request -> Reply -> Checked -> IO Outcome
+answerUnsound state request reply = \case
+  Sound -> answerSound state request reply
+  Unsound e -> do
+    settingFailed (settingsOf state) e
+    releaseReply reply
+    answerUnsound state request (plain status500 "The server made a malformed reply.") Sound
+  Amended make closes -> do
+    unread <- bodyUnread request
+    -- It may read the body.
+    when (unread && mayReadBody reply) (beforeBody state)
+    when closes (set (stateWork state) WorkCloses 1)
+    try (unsafeUnmask make) >>= \case
+      Right amended -> answerUnsound state request amended Sound
+      Left e -> releaseReply reply >> handlerFailed state request e
+{-# NOINLINE answerUnsound #-}
 
 -- Discard what has come of a body, and answer when that was all. While more must come, the workspace is lent to others.
 discard :: ConnectionState -> Request -> Maybe Suspended -> Reply -> Int -> Deadline -> IO Outcome
@@ -343,12 +336,16 @@ answerKnowing state request reply unread kept = do
   draining <- readWord (contextDraining context) 0
   now <- freshNow (stateConn state)
   wanted <- get ws WorkCloses
+  -- All that is needed of the reply after it was sent, see Note [Replies that are sent].
+  let !status = replyStatus reply
+      !bodyLater = unread && mayReadBody reply
+      !quick = case reply of Ready _ -> not unread; _ -> False
+      !tunnel = case reply of Tunnel _ action -> Just action; _ -> Nothing
   -- A stream may read the body. 100 Continue must precede the head of its reply.
-  when (unread && mayReadBody reply) (beforeBody state)
+  when bodyLater (beforeBody state)
   start <- get ws WorkStart
   end <- get ws WorkEnd
-  let quick = case reply of Ready _ -> not unread; _ -> False
-      closes = persistence == Close || draining /= 0 || wanted /= 0 || not kept
+  let closes = persistence == Close || draining /= 0 || wanted /= 0 || not kept
       closing
         | closes = Closes
         | minor == 0 = StaysTold
@@ -359,37 +356,37 @@ answerKnowing state request reply unread kept = do
     Ready p -> do
       alive <- sendReady (stateOutput state) now gather code closing p
       pure (if alive then Answered True else Failed (toException ConnectionLost))
-    Segments status given segments _
+    Segments _ given segments release
       | SegmentFile file offset n : before <- reverse segments,
         start == end,
         not (code == MethodHead || statusForbidsContent status || isLayered (stateTransport state)) ->
-        answerByFile state request now closing (reverse before) status given (Rest reply file offset n closes kept)
+        answerByFile state request now closing (reverse before) given (Rest status release file offset n closes kept)
     _ -> attemptReply (sendReply (stateOutput state) now gather code minor closing reply)
   case r of
     Answered stays -> do
-      logged state request LoggedRequest (replyStatus reply)
-      case reply of
-        Tunnel _ action -> leave state action
-        _ -> do
-          whole <- if unread && mayReadBody reply then (== Dropped) <$> dropBody state request else pure kept
+      logged state request LoggedRequest status
+      case tunnel of
+        Just action -> leave state action
+        Nothing -> do
+          whole <- if bodyLater then (== Dropped) <$> dropBody state request else pure kept
           if closes || not stays || not whole
             then flush (stateOutput state) >> (if whole then pure Over else linger state)
             else next state =<< if quick then pure now else freshNow (stateConn state)
     Slow saved rest -> pure (Sending saved rest)
-    Failed e -> replyFailed state request reply e
+    Failed e -> replyFailed state request status e
 {-# INLINE answerKnowing #-}
 
 attemptReply :: IO Bool -> IO Sent
 attemptReply act = either Failed Answered <$> try act
 {-# INLINE attemptReply #-}
 
-replyFailed :: ConnectionState -> Request -> Reply -> SomeException -> IO Outcome
-replyFailed state request reply e = do
-  logged state request LoggedRequest (replyStatus reply)
+replyFailed :: ConnectionState -> Request -> Status -> SomeException -> IO Outcome
+replyFailed state request status e = do
+  logged state request LoggedRequest status
   case fromException e of
     Just ConnectionLost -> pure Over
     Nothing
-      | isAsynchronous e -> throwIO e
+      | isInterruption e -> throwIO e
       | otherwise -> do
         -- A body that fails under a stream's action is the client's fault, not ours.
         unless (isBodyError e) (settingFailed (settingsOf state) e)
@@ -401,28 +398,6 @@ replyFailed state request reply e = do
       Nothing -> False
 {-# NOINLINE replyFailed #-}
 
--- Most clients take a file faster than it is sent. One that does not is waited for without the workspace.
-answerByFile :: ConnectionState -> Request -> Deadline -> Closing -> [Segment] -> Status -> [Header] -> Rest -> IO Sent
-answerByFile state request now closing before status given rest =
-  try (sendBeforeFile (stateOutput state) now closing status given (sum (map segmentLength before) + restCount rest) before) >>= \case
-    Left e -> Failed e <$ release
-    Right () -> do
-      done <- sendFileNow (stateTransport state) (restFile rest) (restOffset rest) (restCount rest)
-      sent <- get ws WorkSent
-      set ws WorkSent (sent + done)
-      if done == restCount rest
-        then Answered True <$ release
-        else do
-          saved <- suspend ws (requestBegan request) `onException` release
-          pure (Slow saved rest {restOffset = restOffset rest + fromIntegral done, restCount = restCount rest - done})
-  where
-    ws = stateWork state
-    release = releaseReply (restReply rest)
-{-# NOINLINE answerByFile #-}
-
-sendRest :: Pace -> Transport -> Rest -> IO Int
-sendRest pace transport rest = sendFileAt pace transport (restFile rest) (restOffset rest) (restCount rest) `finally` releaseReply (restReply rest)
-
 -- Go on after the rest of a reply: how much of it was sent, or why not.
 sentOn :: Suspended -> Rest -> Either SomeException Int -> ConnectionState -> IO Outcome
 sentOn saved rest r state = do
@@ -431,74 +406,16 @@ sentOn saved rest r state = do
   for_ r $ \done -> set ws WorkSent (sent + done)
   case r of
     Right done | done == restCount rest -> do
-      logged state request LoggedRequest (replyStatus (restReply rest))
+      logged state request LoggedRequest (restStatus rest)
       if restCloses rest || not (restKept rest)
         then if restKept rest then pure Over else linger state
         else next state =<< freshNow (stateConn state)
     -- The length was announced, so nothing may follow.
-    Right _ -> try (lose (stateOutput state)) >>= either (replyFailed state request (restReply rest)) pure
-    Left e -> replyFailed state request (restReply rest) e
+    Right _ -> try (lose (stateOutput state)) >>= either (replyFailed state request (restStatus rest)) pure
+    Left e -> replyFailed state request (restStatus rest) e
   where
     ws = stateWork state
     request = requestAt state (suspendedBegan saved)
-
--- Reply while the handler runs. Until output has been sent, a failure takes the reply back.
-{-# NOINLINE replyInside #-}
-replyInside :: ConnectionState -> Request -> Reply -> IO Int
-replyInside state request reply = do
-  let ws = stateWork state
-      out = stateOutput state
-  replied <- get ws WorkReplied
-  when (replied /= 0) (releaseReply reply >> throwIO RepliedTwice)
-  for_ (unsafeReply reply) (\e -> releaseReply reply >> throwIO e)
-  unread <- bodyUnread request
-  -- The body may be read later, but 100 Continue cannot be sent then. If it is still owed, the client
-  -- is told not to send the body, unless the reply is a stream, which may read it.
-  when (unread && mayReadBody reply) (beforeBody state)
-  owed <- get ws WorkContinue
-  base <- get ws WorkBase
-  persistence <- persistenceOf (inputPtr ws `plusPtr` base) (workHead ws)
-  minor <- minorVersion (workHead ws)
-  code <- method request
-  draining <- readWord (contextDraining (stateContext state)) 0
-  wanted <- get ws WorkCloses
-  now <- freshNow (stateConn state)
-  let closes = persistence == Close || draining /= 0 || wanted /= 0 || (unread && owed /= 0)
-      !closing
-        | closes = Closes
-        | minor == 0 = StaysTold
-        | otherwise = Stays
-  -- What an earlier request left in the output is sent with this reply, or without it.
-  before <- get ws WorkUsed
-  set ws WorkPushed 0
-  set ws WorkReplied 1
-  try (sendReply out now False code minor closing reply) >>= \case
-    Right stays -> do
-      case reply of
-        Tunnel _ action -> tunnelHere state action >> set ws WorkReplied 4
-        _ -> set ws WorkReplied (if closes || not stays then 3 else 2)
-      logged state request LoggedRequest (replyStatus reply)
-      get ws WorkSent
-    Left e -> do
-      pushed <- get ws WorkPushed
-      if pushed == 0
-        then set ws WorkUsed before >> set ws WorkReplied 0
-        else logged state request LoggedRequest (replyStatus reply)
-      throwIO (e :: SomeException)
-
--- An interim response, behind what earlier requests left in the output.
-{-# NOINLINE interimInside #-}
-interimInside :: ConnectionState -> Status -> [Header] -> IO ()
-interimInside state status given = do
-  for_ (unsafeHeader given) throwIO
-  replied <- get (stateWork state) WorkReplied
-  minor <- minorVersion (workHead (stateWork state))
-  when (replied == 0 && minor > 0 && statusCode status >= 100 && statusCode status < 200) $ do
-    let out = stateOutput state
-    putBytes out (C.concat ["HTTP/1.1 ", C.pack (show (statusCode status)), " ", reasonPhrase status, "\r\n"])
-    for_ given (\(Header name value) -> putBytes out (B.concat [name, ": ", value, "\r\n"]))
-    putBytes out "\r\n"
-    flush out
 
 -- The handler has replied: continue after the reply.
 {-# NOINLINE repliedInside #-}
@@ -508,7 +425,7 @@ repliedInside state request =
     -- It has not; its own bug.
     0 -> do
       settingFailed (settingsOf state) (toException NotReplied)
-      answer state request (plain status500 "The server failed to answer this request.")
+      answerUnsound state request (plain status500 "The server failed to answer this request.") Sound
     -- It has caught the failure of its reply.
     1 -> linger state
     4 -> linger state
@@ -521,54 +438,16 @@ repliedInside state request =
   where
     ws = stateWork state
 
--- A tunnel inside a handler, which still holds the workspace.
-{-# NOINLINE tunnelHere #-}
-tunnelHere :: ConnectionState -> (Duplex -> IO ()) -> IO ()
-tunnelHere state action = duplexHere state >>= unsafeUnmask . action
-
 -- The tunnel begins with what was received after the request's head.
 leave :: ConnectionState -> (Duplex -> IO ()) -> IO Outcome
 leave state action = Elsewhere . action <$> duplexHere state
 {-# NOINLINE leave #-}
 
-duplexHere :: ConnectionState -> IO Duplex
-duplexHere state = do
-  let ws = stateWork state
-  start <- get ws WorkStart
-  end <- get ws WorkEnd
-  -- A tunnel may last, so it shall not keep an empty string's memory.
-  received <- if start == end then pure B.empty else B.packCStringLen (castPtr (inputPtr ws `plusPtr` start), end - start)
-  newDuplex (stateTransport state) (settingReplyPace (settingsOf state)) received
-
--- The state of a body that the handler did not read to its end.
-data Dropped
-  = -- | Nothing of it is left.
-    Dropped
-  | -- | Too much is left, or the client's end came first: the connection must close.
-    LeftOver
-  | -- | It is malformed, too large or too slow.
-    Faulty !BodyError
-  deriving stock (Eq)
-
-dropBody :: ConnectionState -> Request -> IO Dropped
-dropBody state request =
-  try (discardBody request (settingDiscard (settingsOf state))) >>= \case
-    Right whole -> pure (if whole then Dropped else LeftOver)
-    Left BodyCutShort -> pure LeftOver
-    Left failure -> pure (Faulty failure)
-{-# NOINLINE dropBody #-}
-
-logged :: ConnectionState -> Request -> Logged -> Status -> IO ()
-logged state request what status = case contextLog (stateContext state) of
-  Nothing -> pure ()
-  Just hook -> get (stateWork state) WorkSent >>= hook request what status
-{-# INLINE logged #-}
-
 {-# NOINLINE handlerFailed #-}
 handlerFailed :: ConnectionState -> Request -> SomeException -> IO Outcome
 handlerFailed state request e
   | Just ConnectionLost <- fromException e = pure Over
-  | isAsynchronous e = throwIO e
+  | isInterruption e = throwIO e
   | otherwise = do
     replied <- get (stateWork state) WorkReplied
     case fromException e of
@@ -577,14 +456,7 @@ handlerFailed state request e
         settingFailed (settingsOf state) e
         if replied == 0 then failed500 else linger state
   where
-    failed500 = answer state request (plain status500 "The server failed to answer this request.")
-
--- The reply has not begun, so the answer can say what was wrong with the body.
-bodyFailed :: ConnectionState -> BodyError -> IO Outcome
-bodyFailed state = \case
-  BodyRejected status reason -> reject state LoggedRequest status reason
-  BodyTooSlow -> refuse state LoggedRequest status408 "The request's body did not arrive in time."
-  BodyCutShort -> pure Over
+    failed500 = answerUnsound state request (plain status500 "The server failed to answer this request.") Sound
 
 -- After a reply on a connection that stays open: the next request, or idle.
 next :: ConnectionState -> Deadline -> IO Outcome
@@ -613,34 +485,6 @@ next state now = do
         else receiveFresh state (after (settingIdle (settingsOf state)) now)
 {-# INLINE next #-}
 
--- Refusals ---------------------------------------------------------------------
-
-reject :: ConnectionState -> Logged -> Status -> RejectReason -> IO Outcome
-reject state what status reason = refuse state what status (rejectText reason)
-
--- Answer an error and close, so that nothing after it can be taken for a request.
-refuse :: ConnectionState -> Logged -> Status -> ByteString -> IO Outcome
-refuse state what status text = do
-  now <- monotonicNow
-  code <- case what of
-    LoggedRequest -> method request0
-    LoggedGarbage -> beginsWithHead (stateWork state)
-  set (stateWork state) WorkSent 0
-  _ <- sendReply (stateOutput state) now False code 1 Closes (plain status text)
-  logged state (requestAt state now) what status
-  linger state
-  where
-    request0 = requestAt state (Deadline 0)
-
--- | The head was refused before its method was stored. The answer to HEAD must have no content
--- even so, or a client would take the content for the next answer.
-beginsWithHead :: Workspace -> IO MethodCode
-beginsWithHead ws = do
-  base <- get ws WorkBase
-  end <- get ws WorkEnd
-  bytes <- B.packCStringLen (castPtr (inputPtr ws `plusPtr` base), min 7 (end - base))
-  pure (if any (`B.isPrefixOf` bytes) ["HEAD ", "\r\nHEAD "] then MethodHead else MethodGet)
-
 -- | Answer a client that speaks HTTP where TLS is spoken.
 --
 -- [Blocks]: parks.
@@ -654,28 +498,8 @@ refuseClearText context registration status text = lending context (\_ _ _ -> pu
   _ <- sendReply (stateOutput state) now False MethodGet 1 Closes (plain status text)
   linger state
 
--- Closing while the client still sends makes the kernel answer with a reset, which may
--- destroy the reply on its way. So shut down the sending side, read on for at most two
--- seconds or 256 KB, then close.
-linger :: ConnectionState -> IO Outcome
-linger state = do
-  flush (stateOutput state)
-  _ <- endWriting (stateTransport state)
-  deadline <- deadlineIn (seconds 2)
-  lingerOn deadline 0 state
-
-lingerOn :: Deadline -> Int -> ConnectionState -> IO Outcome
-lingerOn deadline dropped state
-  | dropped > 262144 = pure Over
-  | otherwise = do
-    n <- readNow (stateTransport state) (inputPtr ws) (inputSize ws)
-    if n > 0 then lingerOn deadline (dropped + n) state else nothing n
-  where
-    ws = stateWork state
-    nothing n
-      | Errno (negate n) == EINTR = lingerOn deadline dropped state
-      | n < 0 && Errno (negate n) == EAGAIN = do
-        forgetHangUp (stateConn state)
-        late <- deadlineOver (stateConn state) deadline
-        pure (if late then Over else Lingering dropped deadline)
-      | otherwise = pure Over
+-- Note [Replies that are sent]
+-- ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+-- Content may be lazy: it comes into being while it is sent, and is garbage as soon as it was. A reply that is
+-- looked at afterwards, were it for its status only, would keep all of it until then. So what is needed of
+-- a reply later is taken out, and evaluated, before it is sent.

@@ -21,6 +21,7 @@ import Heddle.Http.Context
 import Heddle.Http.Output (Output)
 import Heddle.Http.Reply (Reply)
 import Heddle.Http.Settings (Settings)
+import Heddle.Http.Status (Status)
 import Heddle.Http.Workspace
 import Heddle.IO.Registration (Registration)
 import Heddle.IO.Transport
@@ -49,7 +50,9 @@ data Outcome
 
 -- | A part of a file with which a reply ends.
 data Rest = Rest
-  { restReply :: !Reply,
+  { -- | The reply's status, and what releases it; not the reply, which would keep what was sent of it.
+    restStatus :: !Status,
+    restRelease :: !(IO ()),
     restFile :: !Fd,
     restOffset :: !Int64,
     restCount :: !Int,

@@ -14,14 +14,18 @@ module Heddle.Http.Context
 where
 
 import Control.Monad (void)
+import Data.Int (Int64)
+import Data.Map.Strict (Map)
+import Data.Map.Strict qualified as Map
 import Heddle.Http.Date
 import Heddle.Http.Handlers
 import Heddle.Http.Settings
 import Heddle.Http.Workspace
 import Heddle.IO (Runtime)
-import Heddle.Prim.Atomic (Words)
+import Heddle.Prim.Atomic (Ref, Words, newRef)
 import Heddle.Prim.Buffer (Buffer, Pool, newBuffer, newPool)
 import Heddle.Prim.Exception (trySync)
+import System.Posix.Types (Fd)
 
 -- | What the connections of one capability share.
 data Context = Context
@@ -35,18 +39,20 @@ data Context = Context
     contextDraining :: !Words,
     -- | Output of HTTP/2 connections is gathered in these.
     contextBuffers :: !(Pool Buffer),
-    contextRuntime :: !Runtime
+    contextRuntime :: !Runtime,
+    -- | Files of which replies of HTTP/2 wait, by device and inode: a descriptor, and how many replies use it.
+    contextFiles :: !(Ref (Map (Int64, Int64) (Fd, Int)))
   }
 
 -- | The context of a capability.
 newContext :: Runtime -> Settings -> Int -> Words -> Handlers -> IO Context
 newContext runtime given capability draining handlers = do
   -- A report that fails must not end the connection.
-  let settings = given {settingFailed = void . trySync . settingFailed given}
+  let settings = given {settingFailed = void . trySync . settingFailed given, settingLimits = boundedLimits (settingLimits given)}
   pool <- newPool 64 (newWorkspace (settingLimits settings))
   date <- newDateClock
   buffers <- newPool 16 (newBuffer 65536)
-  pure (Context settings capability pool date handlers draining buffers runtime)
+  Context settings capability pool date handlers draining buffers runtime <$> newRef Map.empty
 
 -- | Answers the requests.
 contextHandler :: Context -> Handler

@@ -65,7 +65,6 @@ module Heddle.Http.Head
     headerKnown,
     foldHeaders,
     foldHeaderBytes,
-    lookupHeader,
 
     -- * Known headers
 
@@ -76,7 +75,6 @@ module Heddle.Http.Head
     knownCount,
     knownIndex,
     knownSlice,
-    lookupKnown,
     foldKnown,
 
     -- * For the parser
@@ -429,22 +427,6 @@ foldHeaderBytes p table step start = do
   go 0 start
 {-# INLINE foldHeaderBytes #-}
 
--- | The value of the first header of this name, in any case.
---
--- [Cost]: O(headers); allocates the copy. 'lookupKnown' is O(1).
-lookupHeader :: Ptr Word8 -> HeadTable -> ByteString -> IO (Maybe ByteString)
-lookupHeader buffer table name = do
-  count <- headerCount table
-  let go !i
-        | i >= count = pure Nothing
-        | otherwise = do
-          spelt <- headerName table i
-          same <- sliceEquals buffer spelt name
-          if same
-            then Just <$> (headerValue table i >>= copySlice buffer)
-            else go (i + 1)
-  go 0
-
 -- | How many header lines have this name.
 --
 -- [Cost]: one load.
@@ -472,17 +454,6 @@ knownSlice table known = do
   i <- knownIndex table known
   if i < 0 then pure (Slice 0 0) else headerValue table i
 {-# INLINE knownSlice #-}
-
--- | The value of the first header line with this name.
---
--- [Cost]: O(length of the value); allocates the copy.
-lookupKnown :: Ptr Word8 -> HeadTable -> KnownHeader -> IO (Maybe ByteString)
-lookupKnown buffer table known = do
-  i <- knownIndex table known
-  if i < 0
-    then pure Nothing
-    else Just <$> (headerValue table i >>= copySlice buffer)
-{-# INLINE lookupKnown #-}
 
 -- | Fold over the values of every header line with this name, in order.
 --

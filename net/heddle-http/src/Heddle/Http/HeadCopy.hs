@@ -26,6 +26,7 @@ module Heddle.Http.HeadCopy
     -- * Headers
     copiedHeader,
     copiedHeaders,
+    copiedHeadersAs,
   )
 where
 
@@ -129,17 +130,25 @@ copiedHeader known copy = go 0
 --
 -- [Cost]: O(headers).
 copiedHeaders :: (KnownHeader -> name) -> (ByteString -> name) -> HeadCopy -> [(name, ByteString)]
-copiedHeaders knownName name copy = go 0
+copiedHeaders knownName = copiedHeadersAs (\known _ -> knownName known)
+{-# INLINE copiedHeaders #-}
+
+-- | 'copiedHeaders', where the first function is given the name as spelt, too.
+--
+-- [Cost]: O(headers).
+copiedHeadersAs :: (KnownHeader -> ByteString -> name) -> (ByteString -> name) -> HeadCopy -> [(name, ByteString)]
+copiedHeadersAs knownName name copy = go 0
   where
     !count = field copy FieldHeaderCount
     go !i
       | i >= count = []
-      | code >= 0 = (knownName (toEnum code), value copy i) : go (i + 1)
-      | otherwise = (name (part copy (number copy at) (number copy (at + 1))), value copy i) : go (i + 1)
+      | code >= 0 = (knownName (toEnum code) asSpelt, value copy i) : go (i + 1)
+      | otherwise = (name asSpelt, value copy i) : go (i + 1)
       where
         !at = copiedAt i
         !code = number copy (at + 4)
-{-# INLINE copiedHeaders #-}
+        asSpelt = part copy (number copy at) (number copy (at + 1))
+{-# INLINE copiedHeadersAs #-}
 
 value :: HeadCopy -> Int -> ByteString
 value copy i = part copy (number copy (copiedAt i + 2)) (number copy (copiedAt i + 3))

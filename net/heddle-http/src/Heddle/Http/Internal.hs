@@ -19,6 +19,7 @@ module Heddle.Http.Internal
     liveStreams,
     calmedSessions,
     module Heddle.Http.Head,
+    module Heddle.Http.HeadLookup,
     module Heddle.Http.Parse,
     module Heddle.Http.Preconditions,
     module Heddle.Http.RejectReason,
@@ -31,6 +32,7 @@ import Heddle.Http.Chunked
 import Heddle.Http.Framing
 import Heddle.Http.H2.Session (calmedSessions, liveSessions, liveStreams)
 import Heddle.Http.Head
+import Heddle.Http.HeadLookup
 import Heddle.Http.Parse
 import Heddle.Http.Preconditions
 import Heddle.Http.RejectReason

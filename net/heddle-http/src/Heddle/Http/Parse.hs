@@ -32,6 +32,7 @@ where
 
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr)
+import Heddle.Http.Authority
 import Heddle.Http.Head
   ( Field (..),
     HeadTable,
@@ -49,6 +50,7 @@ import Heddle.Http.Head
     startHead,
     writeField,
   )
+import Heddle.Http.Limits
 import Heddle.Http.Names
   ( KnownHeader (HeaderHost),
     MethodCode (..),
@@ -62,51 +64,15 @@ import Heddle.Http.Scan
     findByte,
     isBlank,
     isDigitByte,
-    isHexByte,
-    isHostByte,
     lowerByte,
     nameEnd,
+    targetEnd,
     tokenEnd,
     trimEnd,
     valueEnd,
-    visibleEnd,
     word64At,
   )
 import Heddle.Http.Status (Status)
-
--- | The largest request a server accepts; every size is in bytes.
-data Limits = Limits
-  { -- | Longest target; a longer one is answered 414.
-    limitTarget :: !Int,
-    -- | Longest head, request line and empty lines included; beyond it, 414 in
-    -- the request line and 431 later.
-    limitHeadBytes :: !Int,
-    -- | Most header lines; beyond it, 431. The table's capacity is a limit too.
-    limitHeaders :: !Int,
-    -- | Longest body, whatever its framing; a longer one is answered 413.
-    limitBody :: !Int,
-    -- | Longest trailer section of a chunked body; beyond it, 431.
-    limitTrailers :: !Int,
-    -- | Chunk extensions in excess of what the data allows; beyond it, 400.
-    limitChunkExtensions :: !Int
-  }
-  deriving stock (Eq, Show)
-
--- | Target 8,000, head 16,384, 100 headers, body 1 GiB, trailers 8,192, chunk
--- extensions 4,096.
---
--- [Cost]: none.
--- [Source]: RFC 9112, section 3, asks for targets of at least 8,000.
-defaultLimits :: Limits
-defaultLimits =
-  Limits
-    { limitTarget = 8000,
-      limitHeadBytes = 16384,
-      limitHeaders = 100,
-      limitBody = 1073741824,
-      limitTrailers = 8192,
-      limitChunkExtensions = 4096
-    }
 
 -- | What the bytes so far are: the start of a head ('More'), malformed
 -- ('Reject', with the status to answer and the reason), or a whole head
@@ -273,7 +239,7 @@ requestLine job@Job {jobBuffer = buffer, jobEnd = end, jobTable = table} !start 
         else do
           method <- recogniseMethod buffer start (space - start) end
           let !target = space + 1
-          stop <- visibleEnd buffer target end
+          stop <- targetEnd buffer target end
           if stop >= end
             then unfinished job start
             else do
@@ -512,75 +478,6 @@ checkHost Job {jobBuffer = buffer, jobTable = table} = do
       port <- checkAuthority buffer host
       pure $! (if port == BadPort then refuse BadHost else complete)
     _ -> pure (refuse RepeatedHost)
-
--- | What a check of @host[:port]@ found.
-data AuthorityPort
-  = -- | Not an authority that HTTP allows.
-    BadPort
-  | -- | A host, or nothing at all, without a port number.
-    NoPort
-  | -- | A host and a port number.
-    PortGiven
-  deriving stock (Eq, Show)
-
--- | Check a host with an optional port. The host is a registered name, with its
--- percent-escapes well formed, or an address in brackets, of which only the
--- characters are checked; user information is refused. A port has at most five
--- digits and is at most 65,535. An empty slice is valid, as an empty Host is, but
--- a port without a host is not.
---
--- [Cost]: O(length); 0 bytes.
--- [Source]: RFC 9110, sections 4.2.1, 4.2.4 and 7.2; RFC 3986, section 3.2.
-checkAuthority :: Ptr Word8 -> Slice -> IO AuthorityPort
-checkAuthority !buffer (Slice from len)
-  | len == 0 = pure NoPort
-  | otherwise = do
-    byte <- byteAt buffer from
-    if byte == 0x5B then literal (from + 1) (0 :: Int) else name from
-  where
-    !end = from + len
-
-    name !i
-      | i >= end = pure NoPort
-      | otherwise = do
-        byte <- byteAt buffer i
-        if
-            | isHostByte byte -> name (i + 1)
-            | byte == 0x3A && i > from -> port (i + 1)
-            | byte == 0x25 && i + 2 < end -> do
-              high <- byteAt buffer (i + 1)
-              low <- byteAt buffer (i + 2)
-              if isHexByte high && isHexByte low then name (i + 3) else pure BadPort
-            | otherwise -> pure BadPort
-
-    literal !i !colons
-      | i >= end = pure BadPort
-      | otherwise = do
-        byte <- byteAt buffer i
-        if
-            | byte == 0x3A -> literal (i + 1) (colons + 1)
-            | isHexByte byte || byte == 0x2E -> literal (i + 1) colons
-            | byte == 0x5D && colons >= 2 -> afterLiteral (i + 1)
-            | otherwise -> pure BadPort
-
-    afterLiteral !i
-      | i >= end = pure NoPort
-      | otherwise = do
-        byte <- byteAt buffer i
-        if byte == 0x3A then port (i + 1) else pure BadPort
-
-    port !i
-      | i == end = pure NoPort
-      | end - i > 5 = pure BadPort
-      | otherwise = digits i 0
-
-    digits !i !acc
-      | i >= end = pure $! (if acc <= (65535 :: Int) then PortGiven else BadPort)
-      | otherwise = do
-        byte <- byteAt buffer i
-        if isDigitByte byte
-          then digits (i + 1) (acc * 10 + fromIntegral byte - 48)
-          else pure BadPort
 
 -- Note [Resuming]
 -- ~~~~~~~~~~~~~~~

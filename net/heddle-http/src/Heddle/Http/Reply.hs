@@ -13,27 +13,24 @@
 module Heddle.Http.Reply
   ( -- * Replies
     Reply (..),
-    Header (..),
-    UnsafeHeader (..),
+    module Heddle.Http.Fields,
     WrongLength (..),
-    unsafeHeader,
     Segment (..),
     segmentLength,
     Lines (..),
     replyStatus,
     plain,
     mayReadBody,
-    unsafeReply,
     releaseReply,
 
     -- * Streams
     Writer (..),
-    trailerLines,
 
     -- * Prebuilt replies
     Prebuilt (..),
     newPrebuilt,
     PrebuiltBody (..),
+    statusFault,
 
     -- * Writing heads
     headRoom,
@@ -47,43 +44,21 @@ import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Builder (Builder)
 import Data.ByteString.Char8 qualified as C
-import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
-import Data.ByteString.Unsafe qualified as B (unsafeIndex)
-import Data.Char (toLower)
 import Data.Foldable (for_)
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word8)
-import Foreign.Ptr (Ptr, castPtr, minusPtr, nullPtr, plusPtr)
+import Foreign.Ptr (Ptr, minusPtr, nullPtr, plusPtr)
 import Heddle.Bytes.HttpDate (httpDateLength)
 import Heddle.Bytes.Write (bytes, decimal, pokeWrite)
 import Heddle.Http.Duplex (Duplex)
-import Heddle.Http.Exception (HttpException (..), fromHttp)
-import Heddle.Http.Scan (controlEnd, lowerByte)
+import Heddle.Http.Exception (HttpException (..), UnsendableReply (..), fromHttp)
+import Heddle.Http.Fields
 import Heddle.Http.Status
 import Heddle.Prim.Atomic (Words, newWords)
 import Heddle.Prim.Buffer (Buffer, newBuffer, withBuffer)
 import Heddle.Prim.Exception (Exception (..), throwIO)
-import Heddle.Prim.Unsafe (unsafeDupable)
 import System.Posix.Types (Fd)
-
--- | A header line of a reply: name and value.
-data Header = Header !ByteString !ByteString
-  deriving stock (Eq, Show)
-
--- | A handler's header that cannot be sent: its name is empty, or a CR, LF or NUL in it would end its line early.
-newtype UnsafeHeader = UnsafeHeader Header
-  deriving stock (Eq)
-
-instance Show UnsafeHeader where
-  showsPrec d e = showParen (d > 10) (showString (displayException e))
-
--- The value may be a secret, such as a cookie.
-instance Exception UnsafeHeader where
-  toException = toException . HttpException
-  fromException = fromHttp
-  displayException (UnsafeHeader (Header name _)) =
-    "cannot send the reply's header " ++ show name ++ ": it has no name, or its name or value holds CR, LF or NUL"
 
 -- | The content of a 'StreamOf' reply was not as long as announced: bytes announced, and bytes
 -- written or about to be.
@@ -98,18 +73,6 @@ instance Exception WrongLength where
   fromException = fromHttp
   displayException (WrongLength announced written) =
     "a reply announced " ++ show announced ++ " bytes of content, and its handler wrote " ++ show written
-
--- | The first header that cannot be sent.
---
--- [Cost]: O(bytes).
-unsafeHeader :: [Header] -> Maybe UnsafeHeader
-unsafeHeader [] = Nothing
-unsafeHeader (one@(Header name value) : others)
-  | safe name && safe value && not (B.null name) = unsafeHeader others
-  | otherwise = Just (UnsafeHeader one)
-  where
-    -- Hardly any header has a control character, so one search for all of them mostly answers.
-    safe b = unsafeDupable (unsafeUseAsCStringLen b (\(p, n) -> (== n) <$> controlEnd (castPtr p) 0 n)) || not (B.elem 13 b || B.elem 10 b || B.elem 0 b)
 
 -- | A piece of content.
 data Segment
@@ -139,6 +102,11 @@ data Lines = Lines
   }
 
 -- | A handler's answer.
+--
+-- The status is one of 200 to 999, except that of a 'Tunnel', and no length is negative; 205 has no content. The engine answers 500
+-- instead of another reply, and reports 'UnsendableReply'. It frames messages itself: of a handler's Content-Length,
+-- Transfer-Encoding, Keep-Alive and Proxy-Connection nothing is sent, and @Connection: close@ closes the
+-- connection of HTTP/1.
 data Reply
   = -- | Sent as it is, with the current date: one system call.
     Ready !Prebuilt
@@ -146,7 +114,8 @@ data Reply
     Whole !Status ![Header] !ByteString
   | -- | 'Whole' whose header lines are written where they are sent, as those that a gateway passes on.
     Copied !Status !Lines !ByteString
-  | -- | Status, headers, pieces of content, and what releases them afterwards.
+  | -- | Status, headers, pieces of content, and what releases them afterwards. Their list is held until then, because the
+    -- length is announced.
     Segments !Status ![Header] ![Segment] !(IO ())
   | -- | Content written by a builder. If all of it fits the connection's output, its length is
     -- announced; otherwise it is sent as a stream. A builder that fails before then is a
@@ -203,21 +172,6 @@ mayReadBody = \case
   _ -> False
 {-# INLINE mayReadBody #-}
 
--- | The first header of a reply that cannot be sent.
-unsafeReply :: Reply -> Maybe UnsafeHeader
-unsafeReply = \case
-  Ready _ -> Nothing
-  Whole _ h _ -> unsafeHeader h
-  Copied {} -> Nothing
-  Segments _ h _ _ -> unsafeHeader h
-  Stream _ h _ -> unsafeHeader h
-  Built _ h _ -> unsafeHeader h
-  BuiltOf _ h _ _ -> unsafeHeader h
-  StreamOf _ h _ _ -> unsafeHeader h
-  Tunnel h _ -> h >>= unsafeHeader . snd
-  Replied _ -> Nothing
-{-# INLINE unsafeReply #-}
-
 -- | Release a reply that is not sent.
 releaseReply :: Reply -> IO ()
 releaseReply = \case
@@ -235,51 +189,14 @@ data Writer = Writer
     -- | The fields that follow the content, in place of earlier ones. They reach clients of HTTP/2, and those of HTTP/1.1 that
     -- have sent @TE: trailers@ if the length of the content was not announced; others are sent none. A request's
     -- trailers are sent if its body is chunked.
-    writerTrailers :: [Header] -> IO ()
+    writerTrailers :: [Header] -> IO (),
+    -- | Add bytes as far as that is possible without waiting for the peer: how many, from their beginning. For who has something else to do
+    -- meanwhile; a request's writer takes all of them, and waits.
+    writerOffer :: ByteString -> IO Int,
+    -- | Send what was added as far as that is possible without waiting: whether all of it was. With HTTP/2 it always is, as far as
+    -- the connection's other streams are concerned.
+    writerTryFlush :: IO Bool
   }
-
--- | Trailers as lines. What frames a message, routes it, authenticates or says how to read its content must stand before
--- the content, so such fields are left out.
---
--- [Cost]: O(bytes).
--- [Throws]: 'UnsafeHeader'.
--- [Source]: RFC 9110, section 6.5.1.
-trailerLines :: [Header] -> IO ByteString
-trailerLines given = do
-  for_ (unsafeHeader given) throwIO
-  pure (B.concat [part | Header name value <- given, let lower = C.map toLower name, lower `notElem` early, not ("if-" `B.isPrefixOf` lower), part <- [name, ": ", value, "\r\n"]])
-  where
-    early =
-      [ "age",
-        "authorization",
-        "cache-control",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-range",
-        "content-type",
-        "cookie",
-        "date",
-        "expect",
-        "expires",
-        "host",
-        "keep-alive",
-        "location",
-        "max-forwards",
-        "pragma",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "range",
-        "retry-after",
-        "set-cookie",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "vary",
-        "www-authenticate"
-      ]
 
 -- | A reply in the form it is sent in.
 data Prebuilt = Prebuilt
@@ -298,24 +215,30 @@ data Prebuilt = Prebuilt
 
 -- | The content of a prebuilt reply.
 data PrebuiltBody
-  = -- | None, and no length announced (304, 204).
+  = -- | None. No length is announced for 304 and 204.
     NoContent
   | -- | This many bytes, filled in by the action.
     ContentOf !Int (Ptr Word8 -> IO ())
 
--- | Build a reply once, to be sent often by one capability.
+-- | Build a reply once, to be sent often by one capability. Headers that frame messages are left out, and so is content that the status
+-- forbids; no content for another status is content of length 0.
 --
 -- [Cost]: a pinned buffer of its size.
--- [Throws]: 'UnsafeHeader'.
+-- [Throws]: 'UnsafeHeader', 'UnsendableReply'.
 -- [Threads]: the date is changed in place, so a prebuilt reply belongs to one capability.
 newPrebuilt :: ByteString -> Status -> [Header] -> PrebuiltBody -> IO Prebuilt
 newPrebuilt server status given body = do
-  for_ (unsafeHeader given) throwIO
   let (len, fill) = case body of
-        NoContent -> (Nothing, \_ -> pure ())
+        _ | statusForbidsContent status -> (Nothing, \_ -> pure ())
+        NoContent -> (Just 0, \_ -> pure ())
         ContentOf n f -> (Just n, f)
-      -- Its date is always the current one.
-      headers = [one | one@(Header name _) <- given, not (name `isNamed` "date")]
+  for_ (statusFault status (fromMaybe 0 len)) throwIO
+  framing <- case checkHeaders given of
+    HeaderUnsafe one -> throwIO (UnsafeHeader one)
+    HeadersFine -> pure given
+    HeadersFrame -> pure (fst (withoutFraming given))
+  -- Its date is always the current one.
+  let headers = [one | one@(Header name _) <- framing, not (name `isNamed` "date")]
   buffer <- newBuffer (headRoom server status headers + fromMaybe 0 len)
   shows' <- newWords 1
   withBuffer buffer $ \p -> do
@@ -330,6 +253,20 @@ newPrebuilt server status given body = do
           prebuiltDateAt = dateAt `minusPtr` p,
           prebuiltShows = shows'
         }
+
+-- | What is wrong with a status, for content of this length.
+--
+-- [Cost]: O(1).
+-- [Source]: RFC 9110, sections 15 and 15.3.6.
+statusFault :: Status -> Int -> Maybe UnsendableReply
+statusFault status n
+  | code < 200 || code > 999 = Just (NoFinalStatus code)
+  | n < 0 = Just (NegativeLength n)
+  | code == 205 && n > 0 = Just (ContentForbidden code)
+  | otherwise = Nothing
+  where
+    code = statusCode status
+{-# INLINE statusFault #-}
 
 -- | How much room 'pokeHead' may need.
 --
@@ -377,12 +314,6 @@ pokeHeadWith p0 server status hasDate hasServer fields len extra = do
   pure (dateAt, end)
 -- Where it is not inlined, each head has closures for the action and the questions, and boxes for the pair.
 {-# INLINE pokeHeadWith #-}
-
--- | Whether a name is this one, given in lower case.
-isNamed :: ByteString -> ByteString -> Bool
-isNamed name lower = B.length name == B.length lower && same 0
-  where
-    same !i = i >= B.length lower || (lowerByte (B.unsafeIndex name i) == B.unsafeIndex lower i && same (i + 1))
 
 -- | Copy bytes to an address, and return the address after them.
 pokeBytes :: Ptr Word8 -> ByteString -> IO (Ptr Word8)

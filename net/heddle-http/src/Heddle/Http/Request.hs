@@ -1,6 +1,3 @@
-{-# LANGUAGE MultiWayIf #-}
-{-# LANGUAGE PatternSynonyms #-}
-
 -- |
 -- Module      : Heddle.Http.Request
 -- Description : A request, as its handler sees it
@@ -41,9 +38,6 @@ module Heddle.Http.Request
     requestConn,
 
     -- * Bodies
-    readBody,
-    readWholeBody,
-    bodyLeft,
     unpaced,
     askForBody,
     BodyError (..),
@@ -57,52 +51,43 @@ module Heddle.Http.Request
     replyWithHeader,
     noteUpstreamTime,
     upstreamTime,
+    noteForLog,
+    notedForLog,
 
     -- * For the engine
     withHead,
-    bodyUnread,
-    withBodyPiece,
-    discardBody,
-    Discarded (..),
-    discardNow,
-    startBody,
-    failing,
-    bodyWindow,
-    bodyWaited,
-    noteShort,
   )
 where
 
 import Control.Monad (when)
-import Data.Bits (unsafeShiftL, (.|.))
+import Data.Bits (unsafeShiftL, unsafeShiftR, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
 import Data.ByteString.Char8 qualified as C
-import Data.ByteString.Internal qualified as BI (create)
 import Data.ByteString.Short (ShortByteString)
 import Data.ByteString.Unsafe (unsafeUseAsCStringLen)
 import Data.Char (toLower)
 import Data.Foldable (for_)
 import Data.Word (Word8)
-import Foreign.Marshal.Utils (copyBytes, moveBytes)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
-import Heddle.Http.Chunked
 import Heddle.Http.Exception (HttpException (..), fromHttp)
-import Heddle.Http.Framing (FramingResult (..))
 import Heddle.Http.Head hiding (requestMethod)
 import Heddle.Http.Head qualified as Head
+import Heddle.Http.HeadLookup
 import Heddle.Http.Names (recogniseHeader)
 import Heddle.Http.RejectReason
 import Heddle.Http.Reply (Header (..), Reply, unsafeHeader)
+import Heddle.Http.Scan (visibleEnd)
 import Heddle.Http.Settings
 import Heddle.Http.Status
 import Heddle.Http.Workspace
-import Heddle.IO.Registration (Registration, forgetHangUp, hungUp, registrationPeer, pattern TimedOutCode)
-import Heddle.IO.Transport (LayerFacts, Transport (..), holdsInput, isLayered, layerFacts, readNow, readUntil, transportRegistration)
+import Heddle.IO.Registration (Registration, registrationPeer)
+import Heddle.IO.Transport (LayerFacts, Transport (..), isLayered, layerFacts, transportRegistration)
 import Heddle.Prim.Atomic (readRef, writeRef)
-import Heddle.Prim.Clock (Deadline (..), Nanos (..), after, milliseconds, monotonicNow, never, seconds)
-import Heddle.Prim.Errno (Errno (..), pattern EAGAIN, pattern EINTR)
+import Heddle.Prim.Clock (Deadline (..), Nanos (..), seconds)
 import Heddle.Prim.Exception (Exception (..), throwIO)
+import Heddle.Prim.Unsafe (unsafeDupable)
 
 -- | One request.
 data Request = Request
@@ -168,17 +153,28 @@ method request = Head.requestMethod (workHead (requestWork request))
 methodBytes :: Request -> IO ByteString
 methodBytes request = slice request methodSlice
 
--- | The target, as sent.
+-- | The target, as sent; but bytes beyond ASCII, which some programs send as they are, are percent-encoded, as they must be in
+-- whatever the target is put into.
+--
+-- [Cost]: a copy; two, with such bytes.
+-- [Source]: RFC 3986, section 2.1.
 target :: Request -> IO ByteString
-target request = slice request targetSlice
+target request = asciiOnly <$> slice request targetSlice
 
--- | The path, as sent (still escaped), without the query.
+-- | The path, as sent (still escaped), without the query; bytes beyond ASCII as for 'target'.
 rawPath :: Request -> IO ByteString
-rawPath request = slice request pathSlice
+rawPath request = asciiOnly <$> slice request pathSlice
 
--- | What follows the question mark, as sent; empty without one.
+-- | What follows the question mark, as sent; empty without one; bytes beyond ASCII as for 'target'.
 query :: Request -> IO ByteString
-query request = B.drop 1 <$> slice request querySlice
+query request = asciiOnly . B.drop 1 <$> slice request querySlice
+
+asciiOnly :: ByteString -> ByteString
+asciiOnly bytes
+  | unsafeDupable (unsafeUseAsCStringLen bytes (\(p, n) -> (== n) <$> visibleEnd (castPtr p) 0 n)) = bytes
+  | otherwise = B.concatMap (\b -> if b < 0x80 then B.singleton b else B.pack [0x25, digit (b `unsafeShiftR` 4), digit (b .&. 15)]) bytes
+  where
+    digit d = if d < 10 then 0x30 + d else 0x37 + d
 
 -- | The target's form.
 form :: Request -> IO TargetForm
@@ -202,13 +198,15 @@ httpMinor request = do
   stream <- get (requestWork request) WorkStream
   if stream == 1 then pure 0 else minorVersion (workHead (requestWork request))
 
--- | The first value of a well-known header.
+-- | The value of a well-known header. A list on several lines is one list, so their values are joined with @, @ between, those of
+-- Cookie with @; @. What may be there only once, such as Range or a date, becomes a value that is none of its kind.
 --
--- [Cost]: one load, and a copy.
+-- [Cost]: two loads, and a copy; with several lines O(headers).
+-- [Source]: RFC 9110, section 5.2.
 header :: Request -> KnownHeader -> IO (Maybe ByteString)
 header request known = withHead request $ \p table -> lookupKnown p table known
 
--- | The first value of a header, by name in any case.
+-- | The value of a header, by name in any case; that of several lines as 'header' has it.
 --
 -- [Cost]: O(headers).
 headerNamed :: Request -> ByteString -> IO (Maybe ByteString)
@@ -245,7 +243,7 @@ setRequestHeader request name value = withHead request $ \p table -> do
       addHeader table count at (B.length name) (at + B.length name) (B.length value) code
       writeField table FieldHeaderCount (count + 1)
       notes <- get ws WorkNotes
-      set ws WorkNotes (notes + size `unsafeShiftL` 2)
+      set ws WorkNotes (notes + size `unsafeShiftL` 3)
       pure True
   where
     ws = requestWork request
@@ -280,66 +278,7 @@ secureFacts request = case requestTransport request of
 peer :: Request -> ShortByteString
 peer = registrationPeer . requestConn
 
--- Bodies ----------------------------------------------------------------------
-
--- | Prepare the workspace for a body so framed.
-startBody :: Settings -> Workspace -> FramingResult -> Bool -> IO ()
-startBody settings ws framing continue = do
-  set ws WorkLeft $ case framing of
-    Sized n -> n
-    ChunkedBody -> -1
-    _ -> 0
-  set ws WorkContinue (if continue then 1 else 0)
-  set ws WorkReplied 0
-  set ws WorkCloses 0
-  set ws WorkBodyBegan 0
-  case framing of
-    ChunkedBody -> resetChunkState (settingLimits settings) (workChunks ws)
-    _ -> pure ()
-{-# INLINE startBody #-}
-
--- | The next piece of the body; empty at its end.
---
--- [Cost]: a copy of the piece.
--- [Blocks]: parks.
--- [Throws]: 'BodyError'.
-readBody :: Request -> IO ByteString
-readBody request = bodyStep request $ \p n -> BI.create n (\q -> copyBytes q p n)
-
--- | Give the next piece of the body to an action, without a copy: its address and length. The answer is that of the action,
--- or 'Nothing' at the body's end.
---
--- [Cost]: none but the system call, when nothing of it has been received.
--- [Blocks]: parks.
--- [Throws]: 'BodyError'.
-withBodyPiece :: Request -> (Ptr Word8 -> Int -> IO a) -> IO (Maybe a)
-withBodyPiece request use = bodyStep request (\p n -> Just <$> use p n)
-{-# INLINE withBodyPiece #-}
-
--- | The whole body; 'BodyRejected' with 413 if it is longer than this many bytes.
---
--- [Blocks]: parks.
--- [Throws]: 'BodyError'.
-readWholeBody :: Request -> Int -> IO ByteString
-readWholeBody request most = go 0 []
-  where
-    go n pieces
-      | n > most = throwIO (BodyRejected status413 BodyTooLarge)
-      | otherwise = do
-        piece <- readBody request
-        if B.null piece then pure (B.concat (reverse pieces)) else go (n + B.length piece) (piece : pieces)
-
--- | How many bytes of the body have not been read; 'Nothing' when that is unknown, in a body without
--- Content-Length before its end.
---
--- [Cost]: one load.
-bodyLeft :: Request -> IO (Maybe Int)
-bodyLeft request = known <$> get (requestWork request) WorkLeft
-  where
-    known left
-      | left >= 0 = Just left
-      | left <= -3 = Just (-3 - left)
-      | otherwise = Nothing
+-- Bodies and replies -------------------------------------------------------------
 
 -- | The same request, whose body may come as slowly as the client likes.
 --
@@ -369,7 +308,7 @@ askForBody = requestFlush
 -- handler can reply again, or fail; if so, the connection closes when the handler returns.
 --
 -- [Blocks]: parks until the reply is in the kernel; with HTTP/2, in the stream's buffer.
--- [Throws]: 'UnsafeHeader', 'WrongLength', 'ReplyMisuse' on a second reply, what a reply's action or
+-- [Throws]: 'UnsafeHeader', 'UnsendableReply', 'WrongLength', 'ReplyMisuse' on a second reply, what a reply's action or
 -- builder throws; when the client is gone, an 'HttpException'.
 -- [Threads]: the handler's.
 replyNow :: Request -> Reply -> IO Int
@@ -383,7 +322,8 @@ replyBegun :: Request -> IO Bool
 replyBegun request = (/= 0) <$> get (requestWork request) WorkReplied
 
 -- | Send an interim response such as 103 (Early Hints), before the reply. Clients of HTTP/1.0, which would take it for the
--- reply, are sent none; those of HTTP/2 no 101, which it does not have. Headers that cannot be sent are refused.
+-- reply, are sent none; those of HTTP/2 no 101, which it does not have. Headers that cannot be sent are
+-- refused, and those that frame messages left out.
 --
 -- [Cost]: one system call.
 -- [Blocks]: parks until it is in the kernel; with HTTP/2, never.
@@ -412,7 +352,7 @@ closeAfterReply :: Request -> IO ()
 closeAfterReply request = set (requestWork request) WorkCloses 1
 
 -- | Let whatever reply the request gets have this header, instead of those of its name that the reply has itself; an error's too,
--- and that of a proxied server. A prebuilt reply has no other of this name.
+-- and that of a proxied server. A prebuilt reply has no other of this name. A header that frames messages is refused.
 --
 -- [Cost]: an allocation; the reply is written with a copy of its head.
 -- [Throws]: 'Heddle.Http.UnsafeHeader'.
@@ -451,242 +391,31 @@ upstreamTime request = do
   where
     ws = requestWork request
 
--- | Whether a part of the body has not been read.
-bodyUnread :: Request -> IO Bool
-bodyUnread request = (/= 0) <$> get (requestWork request) WorkLeft
-{-# INLINE bodyUnread #-}
-
--- | Read and discard the rest, at most this many bytes; 'True' when that reached the end. A
--- client that still waits for 100 Continue sends nothing, and after a failure was thrown the
--- rest cannot be read: 'False' in both cases.
+-- | Note something about the request for log hooks, under a name, such as the user whose password was right. Several notes of one
+-- name are a list.
 --
--- [Throws]: 'BodyError'.
-discardBody :: Request -> Int -> IO Bool
-discardBody request most = do
-  owed <- get (requestWork request) WorkContinue
-  left <- get (requestWork request) WorkLeft
-  if left == 0 then pure True else if owed /= 0 || left > most then pure False else go most
+-- [Cost]: an allocation.
+-- [Threads]: the handler's.
+noteForLog :: Request -> ByteString -> ByteString -> IO ()
+noteForLog request name value = do
+  with <- isNoted ws NoteLog
+  before <- if with then readRef (workLogged ws) else pure []
+  writeRef (workLogged ws) ((name, value) : before)
+  notes <- get ws WorkNotes
+  set ws WorkNotes (notes .|. NoteLog)
   where
-    go room
-      | room < 0 = pure False
-      | otherwise = do
-        n <- bodyStep request (\_ n -> pure n)
-        if n == 0 then pure True else go (room - n)
+    ws = requestWork request
 
--- | How far 'discardNow' has come.
-data Discarded
-  = -- | The body's end was reached.
-    DiscardedAll
-  | -- | There is more than may be discarded.
-    DiscardedEnough
-  | -- | More must come by this time. The number is how many bytes may still be discarded.
-    DiscardedSome !Int !Deadline
-
--- | 'discardBody' as far as it goes without waiting for the client. When more has come, call it again with the number of bytes and the
--- deadline that it gave; the first deadline is 'never'. Gathered output is sent before there is something to wait for.
+-- | What 'noteForLog' noted under a name; several notes in their order, with commas between.
 --
--- [Cost]: a system call for each piece; none after a receive that took all there was.
--- [Blocks]: never, unless gathered output must be sent.
--- [Throws]: 'BodyError'.
-discardNow :: Request -> Int -> Deadline -> IO Discarded
-discardNow request most until' = do
-  owed <- get ws WorkContinue
-  left <- get ws WorkLeft
-  start <- get ws WorkStart
-  end <- get ws WorkEnd
-  if
-      | left == 0 -> pure DiscardedAll
-      | owed /= 0 || left > most -> pure DiscardedEnough
-      -- Most are there as a whole, and cost no closure.
-      | left > 0 && left <= end - start -> DiscardedAll <$ (set ws WorkStart (start + left) >> set ws WorkLeft 0)
-      | otherwise -> discardPieces request most until'
+-- [Cost]: a load if nothing was noted; otherwise O(notes).
+-- [Threads]: the handler's; a log hook.
+notedForLog :: Request -> ByteString -> IO (Maybe ByteString)
+notedForLog request name = do
+  with <- isNoted ws NoteLog
+  notes <- if with then readRef (workLogged ws) else pure []
+  pure $ case [value | (n, value) <- notes, n == name] of
+    [] -> Nothing
+    values -> Just (B.intercalate (C.pack ", ") (reverse values))
   where
     ws = requestWork request
-
-discardPieces :: Request -> Int -> Deadline -> IO Discarded
-discardPieces request most until' = get ws WorkBodyGot >>= \before -> go before most
-  where
-    ws = requestWork request
-    go before room
-      | room < 0 = pure DiscardedEnough
-      | otherwise =
-        bodyStepOr (\further -> fillNow request >>= \filled -> if filled then further else pure (-1)) request (\_ n -> pure n) >>= \case
-          0 -> pure DiscardedAll
-          -1 -> do
-            requestFlush request
-            got <- get ws WorkBodyGot
-            -- A wait that brought nothing continues with its deadline.
-            (now, deadline) <- if got == before && until' /= never then (\now -> (now, until')) <$> monotonicNow else bodyWindow (settingBodyPace (requestSettings request)) ws
-            if now >= deadline then failing request BodyTooSlow else pure (DiscardedSome room deadline)
-          n -> go before (room - n)
-{-# NOINLINE discardPieces #-}
-
-class Piece a where
-  noPiece :: a
-
-instance Piece ByteString where
-  noPiece = B.empty
-
-instance Piece (Maybe a) where
-  noPiece = Nothing
-
-instance Piece Int where
-  noPiece = 0
-
-bodyStep :: Piece a => Request -> (Ptr Word8 -> Int -> IO a) -> IO a
-bodyStep request = bodyStepOr (fill request >>) request
-
--- The same with an action that receives more and goes on, or does something else.
-bodyStepOr :: Piece a => (IO a -> IO a) -> Request -> (Ptr Word8 -> Int -> IO a) -> IO a
-bodyStepOr filling request use = do
-  left <- get ws WorkLeft
-  case left of
-    0 -> pure noPiece
-    -1 -> chunked
-    _
-      | left > 0 -> sized left
-      | otherwise -> streamed left
-  where
-    ws = requestWork request
-    sized left = do
-      start <- get ws WorkStart
-      end <- get ws WorkEnd
-      if start == end
-        then filling (sized left)
-        else do
-          let n = min left (end - start)
-          set ws WorkStart (start + n)
-          set ws WorkLeft (left - n)
-          use (inputPtr ws `plusPtr` start) n
-    chunked = do
-      start <- get ws WorkStart
-      end <- get ws WorkEnd
-      chunkNext (workChunks ws) (inputPtr ws `plusPtr` start) (end - start) >>= \case
-        ChunkMore used -> set ws WorkStart (start + used) >> filling chunked
-        ChunkData offset n -> do
-          set ws WorkStart (start + offset + n)
-          use (inputPtr ws `plusPtr` (start + offset)) n
-        ChunkEnd used -> do
-          set ws WorkStart (start + used)
-          set ws WorkLeft 0
-          pure noPiece
-        ChunkReject status reason -> failing request (BodyRejected status reason)
-    streamed left = do
-      makeRoom ws
-      end <- get ws WorkEnd
-      source <- readRef (workSource ws)
-      n <- case source of
-        NoSource -> pure 0
-        Source pull _ _ -> pull (inputPtr ws `plusPtr` end) (inputSize ws - end)
-      set ws WorkStart (end + n)
-      set ws WorkEnd (end + n)
-      set ws WorkLeft (if n == 0 then 0 else if left == -2 then -2 else left + n)
-      if n > 0
-        then use (inputPtr ws `plusPtr` end) n
-        else -- Less than was announced.
-          if left < -3 then failing request BodyCutShort else pure noPiece
-{-# INLINE bodyStepOr #-}
-
--- | Throw a failure to read the body. The mark stops the engine from answering the error again if the
--- handler catches it.
-failing :: Request -> BodyError -> IO a
-failing request e = set (requestWork request) WorkContinue 2 >> throwIO e
-
--- | Before a wait for more of the body: the time now, and the time by which something must come.
---
--- Only time spent waiting counts against the client: the window moves by what the handler has taken since the last wait, so
--- a handler that takes long over each piece does not make its client look slow.
-bodyWindow :: Pace -> Workspace -> IO (Deadline, Deadline)
-bodyWindow pace ws = do
-  Deadline now <- monotonicNow
-  earlier <- get ws WorkBodyBegan
-  ended <- get ws WorkBodyLast
-  before <- get ws WorkBodyGot
-  let began = earlier + (now - ended)
-  -- A new window begins whenever the last one kept the pace, so that a fast start does not
-  -- excuse a later stall.
-  if earlier == 0 || paceKept pace (Deadline began) before (Deadline now)
-    then set ws WorkBodyBegan now >> set ws WorkBodyGot 0
-    else set ws WorkBodyBegan began
-  since <- get ws WorkBodyBegan
-  got <- get ws WorkBodyGot
-  pure (Deadline now, paceDeadline pace (Deadline since) got)
-
--- | After such a wait.
-bodyWaited :: Workspace -> IO ()
-bodyWaited ws = monotonicNow >>= \(Deadline now) -> set ws WorkBodyLast now
-
--- Receive more of the body, into the buffer after the head.
-fill :: Request -> IO ()
-fill request = do
-  requestFlush request
-  (now, deadline) <- bodyWindow (settingBodyPace (requestSettings request)) ws
-  makeRoom ws
-  end <- get ws WorkEnd
-  got <- get ws WorkBodyGot
-  let room = inputSize ws - end
-      soon = if requestPolls request then min deadline (after (milliseconds 100) now) else deadline
-  r <- readUntil (requestTransport request) (inputPtr ws `plusPtr` end) room soon
-  bodyWaited ws
-  if r > 0
-    then do
-      set ws WorkEnd (end + r)
-      set ws WorkBodyGot (got + r)
-      noteShort (requestTransport request) ws r room
-    else if r == TimedOutCode && soon < deadline then fill request else failing request (if r == TimedOutCode then BodyTooSlow else BodyCutShort)
-  where
-    ws = requestWork request
-
--- Receive more of the body if there is any; 'False' when it must be waited for.
-fillNow :: Request -> IO Bool
-fillNow request = do
-  short <- get ws WorkShort
-  hung <- hungUp (requestConn request)
-  if short == 1 && not hung then pure False else makeRoom ws >> receive
-  where
-    ws = requestWork request
-    receive = do
-      end <- get ws WorkEnd
-      let room = inputSize ws - end
-      r <- readNow (requestTransport request) (inputPtr ws `plusPtr` end) room
-      if r > 0
-        then do
-          set ws WorkEnd (end + r)
-          got <- get ws WorkBodyGot
-          set ws WorkBodyGot (got + r)
-          noteShort (requestTransport request) ws r room
-          pure True
-        else case Errno (negate r) of
-          EINTR -> receive
-          -- Hung up, yet nothing to read: the next wait must not return at once.
-          EAGAIN -> False <$ forgetHangUp (requestConn request)
-          _ -> failing request BodyCutShort
-
--- | @noteShort transport workspace count room@ notes, after a read of @count@ bytes, whether it took
--- all that there was: then waiting for the socket misses nothing.
-noteShort :: Transport -> Workspace -> Int -> Int -> IO ()
-noteShort transport ws count room = do
-  more <- if count < room then holdsInput transport else pure True
-  set ws WorkShort (if more then 0 else 1)
-{-# INLINE noteShort #-}
-
--- When little room is left, move the head to the front and the unread input after it.
-makeRoom :: Workspace -> IO ()
-makeRoom ws = do
-  base <- get ws WorkBase
-  headBytes <- headLength (workHead ws)
-  start <- get ws WorkStart
-  end <- get ws WorkEnd
-  let size = inputSize ws
-      p = inputPtr ws
-  if start == end && size - (base + headBytes) >= 4096
-    then set ws WorkStart (base + headBytes) >> set ws WorkEnd (base + headBytes)
-    else when (size - end < 1024) $ do
-      when (base > 0) $ do
-        moveBytes p (p `plusPtr` base) headBytes
-        added <- addedBytes ws
-        when (added > 0) (shiftHeaders (workHead ws) (size - base) base)
-      moveBytes (p `plusPtr` headBytes) (p `plusPtr` start) (end - start)
-      set ws WorkBase 0
-      set ws WorkStart headBytes
-      set ws WorkEnd (headBytes + end - start)

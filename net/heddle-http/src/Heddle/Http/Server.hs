@@ -34,6 +34,7 @@ import Heddle.Http.Connection
 import Heddle.Http.Context
 import Heddle.Http.Exception (ConnectionLost (..))
 import Heddle.Http.H2.Connection
+import Heddle.Http.H2.State (awaitThreads)
 import Heddle.Http.Handlers
 import Heddle.Http.Proxied
 import Heddle.Http.ProxyProtocol (ProxySource (..), proxyMistakeText)
@@ -44,8 +45,8 @@ import Heddle.IO.Registration (Registration, deadlineOver, registrationCapabilit
 import Heddle.IO.Service
 import Heddle.IO.Transport (Layer (..), LayerFacts (..), Opened (..), Opening, Transport (..))
 import Heddle.Prim.Atomic (Ref, Words, atomicWrite, newRef, newWords, readRef, writeRef)
-import Heddle.Prim.Clock (Deadline, Nanos, deadlineIn)
-import Heddle.Prim.Exception (bracket, fromException, onException)
+import Heddle.Prim.Clock (Deadline, Nanos, deadlineIn, seconds)
+import Heddle.Prim.Exception (bracket, finally, fromException, onException)
 import Heddle.Prim.WaitCell (newWaitCell, park)
 import Network.Socket (SockAddr)
 
@@ -58,7 +59,9 @@ data Server = Server
     serverGrace :: !Nanos
   }
 
--- | Serve listeners while the body runs, then close all connections at once.
+-- | Serve listeners while the body runs, then close all connections at once and interrupt the handlers
+-- that run. It waits for those, but not longer than a second for one that does not let itself be
+-- interrupted.
 --
 -- The function makes the handler, and the log if there is one, of each capability.
 --
@@ -94,7 +97,7 @@ data ProxyUse
 --
 -- [Blocks]: as the body does.
 withServerOn :: Runtime -> Settings -> (Int -> IO Handlers) -> [(Listener, Scheme)] -> (Server -> IO a) -> IO a
-withServerOn runtime settings make listeners = bracket open cutShort
+withServerOn runtime settings make listeners = bracket open end
   where
     open = do
       draining <- newWords 1
@@ -171,7 +174,7 @@ startHttp2 speaking context transport received =
     Just h2 -> writeRef speaking (Just h2) >> continueHttp2 h2
 
 continueHttp2 :: Http2 -> IO After
-continueHttp2 h2 = serveHttp2 h2 `onException` abandon h2
+continueHttp2 h2 = serveHttp2 h2 `onException` (abandon h2 >> awaitThreads h2)
 
 -- Calls the hook before the handler's first call and the hook's action after its last.
 hookedSession :: (Registration -> IO (Maybe (IO ()))) -> IO Session -> IO Session
@@ -294,17 +297,28 @@ drainUntil server deadline = do
       traverse_ resumeIdle services
       ended deadline
 
--- | Stop accepting and close every connection at once; this also ends a drain in progress.
+-- | Stop accepting, close every connection at once and interrupt the handlers that run; this also ends
+-- a drain in progress.
 --
 -- [Blocks]: never.
 cutShort :: Server -> IO ()
-cutShort server = do
+cutShort server = cut server >> release server
+
+-- The same, and wait until the handlers have ended, at most a second.
+end :: Server -> IO ()
+end server = flip finally (release server) $ do
+  cut server
+  deadline <- deadlineIn (seconds 1)
+  readRef (serverServices server) >>= traverse_ (`awaitDrainedUntil` deadline)
+
+cut :: Server -> IO ()
+cut server = do
   atomicWrite (serverDraining server) 0 2
   services <- readRef (serverServices server)
-  for_ services $ \service -> do
-    stopAccepting service
-    closeConnections service
-    endService service
+  for_ services $ \service -> stopAccepting service >> closeConnections service
+
+release :: Server -> IO ()
+release server = readRef (serverServices server) >>= traverse_ endService
 
 -- | How many connections are open.
 connectionsOpen :: Server -> IO Int

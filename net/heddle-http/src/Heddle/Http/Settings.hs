@@ -14,6 +14,7 @@ module Heddle.Http.Settings
     Pace (..),
     OnClearText (..),
     defaultSettings,
+    boundedLimits,
     paceDeadline,
     paceKept,
   )
@@ -21,7 +22,7 @@ where
 
 import Data.ByteString (ByteString)
 import Heddle.Http.H2.Limits (Http2Limits, defaultHttp2Limits)
-import Heddle.Http.Parse (Limits, defaultLimits)
+import Heddle.Http.Parse (Limits (..), defaultLimits)
 import Heddle.Http.Status (Status, status400)
 import Heddle.IO.Registration (Registration)
 import Heddle.IO.Service (Shortage, describeShortage)
@@ -117,13 +118,31 @@ defaultSettings =
       settingOpened = Nothing
     }
 
+-- | The limits that are kept: memory for a whole head of 16 MB, 60,000 header lines, and other sizes without overflow. More than
+-- that is meant as "no limit".
+--
+-- [Cost]: once for each capability.
+boundedLimits :: Limits -> Limits
+boundedLimits limits =
+  Limits
+    { limitTarget = upTo 0x1000000 limitTarget,
+      limitHeadBytes = upTo 0x1000000 limitHeadBytes,
+      limitHeaders = upTo 60000 limitHeaders,
+      limitBody = upTo unlimited limitBody,
+      limitTrailers = upTo 0x1000000 limitTrailers,
+      limitChunkExtensions = upTo unlimited limitChunkExtensions
+    }
+  where
+    upTo most limit = max 0 (min most (limit limits))
+    unlimited = maxBound `quot` 2
+
 -- | @paceDeadline pace began moved@ is the time by which a window of a transfer must move
 -- further bytes. It is at most twice the grace period after the window began, so that a fast
 -- start does not excuse a long stall.
 --
 -- [Cost]: arithmetic: a slow client costs one store per attempt.
 paceDeadline :: Pace -> Deadline -> Int -> Deadline
-paceDeadline (Pace grace rate) began moved = after (grace + min grace earned) began
+paceDeadline (Pace grace rate) began moved = after (grace <> min grace earned) began
   where
     earned
       | moved >= rate * 1000000 = grace

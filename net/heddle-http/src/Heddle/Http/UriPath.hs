@@ -10,7 +10,8 @@
 -- files both start from the result, never from the raw bytes.
 --
 -- Invariant: 'pathRelative' has no empty segment, no @.@ or @..@ segment, no NUL and
--- no backslash, and neither begins nor ends with a slash.
+-- no backslash, and neither begins nor ends with a slash; except that NUL stands for an encoded slash in one of the paths of
+-- 'decodeBothWays'.
 --
 -- Everything here is pure.
 module Heddle.Http.UriPath
@@ -21,6 +22,7 @@ module Heddle.Http.UriPath
 
     -- * Decoding
     decodePath,
+    decodeBothWays,
     PathError (..),
     pathErrorStatus,
     pathErrorText,
@@ -32,6 +34,7 @@ module Heddle.Http.UriPath
   )
 where
 
+import Control.Monad (when)
 import Data.Bits (unsafeShiftL, unsafeShiftR, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.ByteString qualified as B
@@ -126,7 +129,34 @@ decodePath raw
   | B.null raw = Right (UriPath B.empty True)
   | B.unsafeIndex raw 0 /= 0x2F = Left PathNotAbsolute
   | isPlain raw = Right $! plain raw
-  | otherwise = unescape raw >>= resolve
+  | otherwise = unescape Refused raw >>= resolve
+
+-- | Decode a path that may have encoded slashes in both ways in which servers read them: as octets of their segments, and as
+-- separators. In the first path NUL, which is no octet of a path, stands for each of them; it is for choosing by segments, and names
+-- no file. 'escapedPath' spells it @%2F@ again. The second is a path like any other.
+--
+-- Only if both lead to the same thing does a decision about the path hold for whatever server it is passed on to as it came.
+-- A path with an encoded slash and a dot segment in any reading is refused: a server could resolve the one before it decodes
+-- the other, or after it, and no two would agree on what is meant.
+--
+-- >>> fmap (\(octets, slashes) -> (pathRelative octets, pathRelative slashes)) (decodeBothWays "/a%2Fb")
+-- Right ("a\NULb","a/b")
+--
+-- [Cost]: O(length).
+-- [Source]: RFC 3986, section 2.2.
+decodeBothWays :: ByteString -> Either PathError (UriPath, UriPath)
+decodeBothWays raw = case B.uncons raw of
+  Nothing -> Right (UriPath B.empty True, UriPath B.empty True)
+  Just (0x2F, _) -> do
+    octets <- unescape Octet raw
+    slashes <- unescape Separator raw
+    when (B.elem 0 octets && any (`elem` [".", ".."]) (B.split 0x2F slashes)) (Left PathEncodedSlash)
+    (,) <$> resolve octets <*> resolve slashes
+  Just _ -> Left PathNotAbsolute
+
+-- What an encoded slash is.
+data EncodedSlash = Refused | Octet | Separator
+  deriving stock (Eq)
 
 -- | Whether there is nothing to decode, resolve or refuse.
 isPlain :: ByteString -> Bool
@@ -147,8 +177,8 @@ plain raw = case B.unsnoc (B.drop 1 raw) of
   Just _ -> UriPath (B.drop 1 raw) False
 
 -- | Replace each escape by its byte.
-unescape :: ByteString -> Either PathError ByteString
-unescape raw = case firstError 0 of
+unescape :: EncodedSlash -> ByteString -> Either PathError ByteString
+unescape slash raw = case firstError 0 of
   Just problem -> Left problem
   Nothing -> Right (B.unsafeCreateUptoN (B.length raw) (\to -> fill to 0 0))
   where
@@ -164,13 +194,13 @@ unescape raw = case firstError 0 of
       | i + 2 >= len || not (isHexByte (at (i + 1)) && isHexByte (at (i + 2))) = Just PathBadEscape
       | otherwise = case escaped i of
         0 -> Just PathNul
-        0x2F -> Just PathEncodedSlash
+        0x2F | slash == Refused -> Just PathEncodedSlash
         0x5C -> Just PathBackslash
         _ -> firstError (i + 3)
 
     fill to !i !o
       | i >= len = pure o
-      | at i == 0x25 = pokeByteOff to o (escaped i) >> fill to (i + 3) (o + 1)
+      | at i == 0x25 = pokeByteOff to o (if slash == Octet && escaped i == 0x2F then 0 else escaped i) >> fill to (i + 3) (o + 1)
       | otherwise = pokeByteOff to o (at i) >> fill to (i + 1) (o + 1)
 
 -- | Drop empty and dot segments.
@@ -208,7 +238,7 @@ encodePath :: UriPath -> ByteString
 encodePath (UriPath relative slash) =
   B.concat ["/", escapedPath relative, if slash && not (B.null relative) then "/" else ""]
 
--- | Escape every byte of a decoded path, or of a part of one, that does not stand for itself.
+-- | Escape every byte of a decoded path, or of a part of one, that does not stand for itself; NUL stands for an encoded slash.
 --
 -- [Cost]: O(length); no copy if there is nothing to escape.
 escapedPath :: ByteString -> ByteString
@@ -221,11 +251,12 @@ escapedPath relative
       | isPathByte byte = pokeByteOff to o byte >> fill to (i + 1) (o + 1)
       | otherwise = do
         pokeByteOff to o (0x25 :: Word8)
-        pokeByteOff to (o + 1) (hexDigit (byte `unsafeShiftR` 4))
-        pokeByteOff to (o + 2) (hexDigit (byte .&. 15))
+        pokeByteOff to (o + 1) (hexDigit (spelt `unsafeShiftR` 4))
+        pokeByteOff to (o + 2) (hexDigit (spelt .&. 15))
         fill to (i + 1) (o + 3)
       where
         byte = B.unsafeIndex relative i
+        spelt = if byte == 0 then 0x2F else byte
 
     hexDigit :: Word8 -> Word8
     hexDigit n

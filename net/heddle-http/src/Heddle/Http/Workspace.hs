@@ -62,6 +62,7 @@ module Heddle.Http.Workspace
     isNoted,
     pattern NoteReply,
     pattern NoteUpstream,
+    pattern NoteLog,
   )
 where
 
@@ -92,7 +93,9 @@ data Workspace = Workspace
     -- | Where an HTTP/2 request's body comes from; see 'WorkLeft'.
     workSource :: !(Ref Source),
     -- | Header lines for whatever reply the request gets; see 'NoteReply'.
-    workHeaders :: !(Ref [(ByteString, ByteString)])
+    workHeaders :: !(Ref [(ByteString, ByteString)]),
+    -- | What logs are to know of the request, by name, the newest first; see 'NoteLog'.
+    workLogged :: !(Ref [(ByteString, ByteString)])
   }
 
 -- | What stands for the connection in the workspace of an HTTP/2 stream.
@@ -115,6 +118,7 @@ newWorkspace limits =
     <*> newChunkState
     <*> newWords workWordCount
     <*> newRef NoSource
+    <*> newRef []
     <*> newRef []
 
 -- | Room for input.
@@ -188,6 +192,7 @@ takeUp ws (Partial bytes head' first) = do
   set ws WorkShort 0
   set ws WorkFirst first
   set ws WorkNotes 0
+  set ws WorkBodyTotal 0
 
 -- | A request whose handler has replied, with nothing in the input or the output: it needs no workspace while
 -- it waits.
@@ -198,6 +203,7 @@ data Suspended = Suspended
     suspendedWords :: !Words,
     suspendedChunks :: !ChunkState,
     suspendedHeaders :: ![(ByteString, ByteString)],
+    suspendedLogged :: ![(ByteString, ByteString)],
     -- | When its head was complete.
     suspendedBegan :: !Deadline
   }
@@ -218,12 +224,12 @@ suspend ws began = do
   set ws WorkBase 0
   set ws WorkStart size
   set ws WorkEnd size
-  saved <- Suspended <$> unsafeFreezePrimArray bytes <*> saveHead (workHead ws) <*> newWords workWordCount <*> newChunkState <*> noted <*> pure began
+  saved <- Suspended <$> unsafeFreezePrimArray bytes <*> saveHead (workHead ws) <*> newWords workWordCount <*> newChunkState <*> noted NoteReply workHeaders <*> noted NoteLog workLogged <*> pure began
   suspendAgain ws saved
   pure saved
   where
     -- Not those of an earlier request.
-    noted = isNoted ws NoteReply >>= \with -> if with then readRef (workHeaders ws) else pure []
+    noted note part = isNoted ws note >>= \with -> if with then readRef (part ws) else pure []
 
 -- | The same for a request that was resumed: only its counters have changed.
 --
@@ -246,6 +252,7 @@ resume ws saved = do
   restoreHead (workHead ws) (suspendedHead saved)
   copyChunkState (suspendedChunks saved) (workChunks ws)
   writeRef (workHeaders ws) (suspendedHeaders saved)
+  writeRef (workLogged ws) (suspendedLogged saved)
   -- More may have come since.
   set ws WorkShort 0
 
@@ -322,7 +329,7 @@ pattern WorkFirst = 14
 pattern WorkStream :: Int
 pattern WorkStream = 15
 
--- | Bytes of the body read so far, if it comes from 'workSource'.
+-- | Bytes of the body's content read so far.
 pattern WorkBodyTotal :: Int
 pattern WorkBodyTotal = 16
 
@@ -330,7 +337,7 @@ pattern WorkBodyTotal = 16
 pattern WorkBodyLast :: Int
 pattern WorkBodyLast = 17
 
--- | What was noted of the request apart from its head: 'NoteReply' and 'NoteUpstream', and above them the bytes in use for headers that
+-- | What was noted of the request apart from its head: 'NoteReply', 'NoteUpstream' and 'NoteLog', and above them the bytes in use for headers that
 -- were added. One word, so that beginning a request stores one zero, and a reply without notes loads one.
 pattern WorkNotes :: Int
 pattern WorkNotes = 18
@@ -347,11 +354,15 @@ pattern NoteReply = 1
 pattern NoteUpstream :: Int
 pattern NoteUpstream = 2
 
+-- | Logs are to know what is in 'workLogged'.
+pattern NoteLog :: Int
+pattern NoteLog = 4
+
 -- | Bytes in use behind the input, for headers that were added to the request.
 --
 -- [Cost]: one load.
 addedBytes :: Workspace -> IO Int
-addedBytes ws = (`unsafeShiftR` 2) <$> get ws WorkNotes
+addedBytes ws = (`unsafeShiftR` 3) <$> get ws WorkNotes
 {-# INLINE addedBytes #-}
 
 -- | Whether this was noted of the request.

@@ -58,8 +58,6 @@ data AnswerFault
     BadStatusCode
   | -- | A header line, the framing or a chunk; the words are those for requests.
     Malformed !RejectReason
-  | -- | A response whose status forbids content announces some.
-    ContentForbidden
   | -- | 101 to a request that asked for no other protocol.
     UnaskedSwitch
   | -- | More interim responses than a final one can need.
@@ -72,7 +70,6 @@ describeFault = \case
   NotHttp -> "it does not begin with HTTP/1: the peer speaks another protocol"
   BadStatusLine -> "its status line is malformed"
   BadStatusCode -> "its status is not a number from 100 to 599"
-  ContentForbidden -> "its status forbids content, but it announces some"
   UnaskedSwitch -> "it switches to another protocol, which the request did not ask for"
   InterimFlood -> "too many interim responses precede the final one"
   Malformed reason -> case reason of
@@ -199,11 +196,17 @@ data Content
     Interim
   | -- | Another protocol.
     Switched
+  | -- | That, and the connection must not be used for another request.
+    Unkept !Content
   | -- | Unclear: the connection must close.
     ContentWrong !AnswerFault
   deriving stock (Eq, Show)
 
 -- | Decide what follows a head. The precondition is 'AnswerDone' for this buffer and table.
+--
+-- An interim response, one of status 204 or 304, the answer to HEAD and agreement to CONNECT and Upgrade end with the head,
+-- whatever their fields say. Where these announce content, or contradict each other, the peer may send some, so the connection
+-- is not used again.
 --
 -- [Cost]: O(length of the framing headers).
 -- [Source]: RFC 9112, section 6.3, and stricter: where two readers could find different ends, the
@@ -212,27 +215,27 @@ contentOf :: Limits -> Asked -> Ptr Word8 -> HeadTable -> IO Content
 contentOf limits asked buffer table = do
   code <- answerCode table
   framing <- framingOf limits buffer table
-  pure $ case framing of
-    -- The length that a HEAD or 304 announces is not that of this message.
-    FramingReject _ BodyTooLarge | asked == AskedHead || code == 304 -> NoContent
-    FramingReject _ reason -> ContentWrong (Malformed reason)
-    _
-      | code == 101 ->
-        if
-            | asked /= AskedUpgrade -> ContentWrong UnaskedSwitch
-            | announces framing -> ContentWrong ContentForbidden
-            | otherwise -> Switched
-      | code < 200 -> if announces framing then ContentWrong ContentForbidden else Interim
-      | asked == AskedTunnel && code < 300 -> if announces framing then ContentWrong ContentForbidden else Switched
-      | code == 204 -> if announces framing then ContentWrong ContentForbidden else NoContent
-      | asked == AskedHead || code == 304 -> NoContent
-    Sized 0 -> NoContent
-    Sized n -> SizedContent n
-    ChunkedBody -> ChunkedContent
-    NoBody -> UntilClose
+  pure $
+    if
+        | code == 101 -> if asked == AskedUpgrade then Switched else ContentWrong UnaskedSwitch
+        | code < 200 -> ended (announces framing) Interim
+        | asked == AskedTunnel && code < 300 -> Switched
+        | code == 204 -> ended (announces framing) NoContent
+        -- The length announced is that of another message.
+        | asked == AskedHead || code == 304 -> ended (contradicts framing) NoContent
+        | otherwise -> case framing of
+          FramingReject _ reason -> ContentWrong (Malformed reason)
+          Sized 0 -> NoContent
+          Sized n -> SizedContent n
+          ChunkedBody -> ChunkedContent
+          NoBody -> UntilClose
   where
+    ended wrong content = if wrong then Unkept content else content
     -- A length of 0 contradicts nothing.
     announces = \case
       Sized n -> n > 0
-      ChunkedBody -> True
+      NoBody -> False
+      _ -> True
+    contradicts = \case
+      FramingReject _ reason -> reason /= BodyTooLarge
       _ -> False

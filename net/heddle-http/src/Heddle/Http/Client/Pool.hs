@@ -31,6 +31,7 @@ module Heddle.Http.Client.Pool
     acquireUntil,
     release,
     surrender,
+    takeKept,
 
     -- * Ageing
     sweep,
@@ -75,7 +76,7 @@ data PoolLimits = PoolLimits
 -- | The connections of one capability, to origins @o@.
 data Shard o c = Shard
   { shardLimits :: !PoolLimits,
-    shardClose :: !(c -> IO ()),
+    shardClose :: !(o -> c -> IO ()),
     shardState :: !(Ref (State o c))
   }
 
@@ -91,8 +92,8 @@ data State o c = State
     stateClosed :: !Bool
   }
 
--- | A shard that closes connections with this action, which must not park.
-newShard :: PoolLimits -> (c -> IO ()) -> IO (Shard o c)
+-- | A shard that closes connections to an origin with this action, which must not park.
+newShard :: PoolLimits -> (o -> c -> IO ()) -> IO (Shard o c)
 newShard limits closing = Shard limits closing <$> newRef (State Map.empty Map.empty 0 Map.empty 0 False)
 
 -- | Connections unused, and all that are open or being opened.
@@ -171,7 +172,7 @@ tryNow shard origin s
   | stateTotal s < limitInAll limits = (opened s, pure (Just OpenNew))
   -- Make room: the connection that would be closed first anyway.
   | Just (other, oldest, rest) <- oldestKept (stateKept s) =
-    (opened (closedOne other s {stateKept = rest}), Just OpenNew <$ shardClose shard (keptConnection oldest))
+    (opened (closedOne other s {stateKept = rest}), Just OpenNew <$ shardClose shard other (keptConnection oldest))
   | otherwise = (s, pure Nothing)
   where
     limits = shardLimits shard
@@ -209,12 +210,12 @@ oldestKept kept = case Foldable.foldl' earlier Nothing (Map.toList kept) of
 release :: Ord o => Shard o c -> o -> c -> Deadline -> IO ()
 release shard origin c deadline = change shard $ \s ->
   if stateClosed s
-    then (closedOne origin s, shardClose shard c)
+    then (closedOne origin s, shardClose shard origin c)
     else case nextWaiter (shardLimits shard) origin s of
       Just (whose, waiter, s')
         | whose == origin -> (s', handOff waiter (Reuse c deadline))
         -- That thread needs a connection elsewhere, and only the total held it up.
-        | otherwise -> (moved origin whose s', shardClose shard c >> handOff waiter OpenNew)
+        | otherwise -> (moved origin whose s', shardClose shard origin c >> handOff waiter OpenNew)
       Nothing ->
         let !returned = s {stateKept = Map.insertWith (++) origin [Kept c deadline] (stateKept s)} in (returned, pure ())
 {-# INLINEABLE release #-}
@@ -230,6 +231,23 @@ surrender shard origin = change shard $ \s ->
     else case nextWaiter (shardLimits shard) origin s of
       Just (whose, waiter, s') -> (moved origin whose s', handOff waiter OpenNew)
       Nothing -> (closedOne origin s, pure ())
+
+-- | Take an unused connection out of the shard, which counts it no more.
+--
+-- [Blocks]: never.
+-- [Masking]: the caller is masked, and uses or closes the connection.
+-- [Threads]: any.
+takeKept :: Ord o => Shard o c -> o -> IO (Maybe c)
+takeKept shard origin = do
+  -- Most of the time there is none, which one load shows.
+  before <- readRef (shardState shard)
+  if Map.member origin (stateKept before)
+    then change shard $ \s -> case Map.lookup origin (stateKept s) of
+      -- Nobody waits for a slot of a shard that has an unused connection.
+      Just (kept : others) -> (closedOne origin s {stateKept = putKept origin others (stateKept s)}, pure (Just (keptConnection kept)))
+      _ -> (s, pure Nothing)
+    else pure Nothing
+{-# INLINEABLE takeKept #-}
 
 -- A slot of one origin becomes one of another.
 moved :: Ord o => o -> o -> State o c -> State o c
@@ -268,7 +286,7 @@ sweep shard now = change shard $ \s ->
         then (s, pure next)
         else
           ( Foldable.foldl' (\t (origin, _) -> closedOne origin t) s {stateKept = young} old,
-            next <$ mapM_ (shardClose shard . keptConnection . snd) old
+            next <$ mapM_ (\(origin, k) -> shardClose shard origin (keptConnection k)) old
           )
 
 -- | Close unused connections now and the others when they are returned; threads that wait get 'PoolClosed'.
@@ -281,6 +299,6 @@ closeShard shard = change shard $ \s ->
       s' = Foldable.foldl' (\t (origin, _) -> closedOne origin t) s {stateKept = Map.empty, stateWaiting = Map.empty, stateClosed = True} kept
    in ( s',
         do
-          mapM_ (shardClose shard . keptConnection . snd) kept
+          mapM_ (\(origin, k) -> shardClose shard origin (keptConnection k)) kept
           mapM_ (`handOff` PoolClosed) waiters
       )

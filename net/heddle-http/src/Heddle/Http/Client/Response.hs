@@ -29,9 +29,11 @@ module Heddle.Http.Client.Response
     readResponsePiece,
     withResponsePiece,
     withResponsePieceAfter,
+    withResponsePieceIf,
     contentAtHand,
     readWholeResponse,
     responseTrailers,
+    releaseResponse,
 
     -- * For the client
     newResponse,
@@ -62,6 +64,7 @@ import Heddle.Http.Client.Exchange
 import Heddle.Http.Client.Settings
 import Heddle.Http.Duplex (Duplex, newDuplex)
 import Heddle.Http.Head hiding (requestMethod)
+import Heddle.Http.HeadLookup
 import Heddle.Http.Settings (paceDeadline, paceKept)
 import Heddle.Http.Status (Status, otherStatus)
 import Heddle.Http.Workspace
@@ -81,7 +84,9 @@ data Response = Response
     responseExchange :: !Exchange,
     responseHead :: !HeadMemory,
     -- | How the content is framed.
-    responseContent :: !Content
+    responseContent :: !Content,
+    -- | Returns the connection to its pool, once.
+    responseReturn :: !(Response -> IO ())
   }
 
 instance Show Response where
@@ -93,9 +98,9 @@ data HeadMemory
   | -- | A copy, for a tunnel, which needs no workspace.
     Apart !ByteString !HeadTable
 
--- | The response whose head the exchange has read.
-newResponse :: Exchange -> Content -> IO Response
-newResponse ex content = do
+-- | The response whose head the exchange has read, and what returns its connection.
+newResponse :: Exchange -> Content -> (Response -> IO ()) -> IO Response
+newResponse ex content returning = do
   let ws = exchangeWork ex
   code <- answerCode (workHead ws)
   minor <- minorVersion (workHead ws)
@@ -110,7 +115,7 @@ newResponse ex content = do
   case content of
     ChunkedContent -> resetChunkState (clientLimits (exchangeSettings ex)) (workChunks ws)
     _ -> pure ()
-  pure (Response (otherStatus code) minor Nothing ex InWorkspace content)
+  pure (Response (otherStatus code) minor Nothing ex InWorkspace content returning)
 
 -- | The response after which the connection carries another protocol. It holds nothing of the workspace.
 newSwitched :: Exchange -> IO Response
@@ -128,7 +133,7 @@ newSwitched ex = do
   table <- newHeadTable count
   saveHead (workHead ws) >>= restoreHead table
   duplex <- newDuplex (exchangeTransport ex) (clientSendPace (exchangeSettings ex)) received
-  pure (Response (otherStatus code) minor (Just duplex) ex (Apart headBytes table) Switched)
+  pure (Response (otherStatus code) minor (Just duplex) ex (Apart headBytes table) Switched (\_ -> pure ()))
 
 -- | The connection of 'responseTunnel', which is not closed any more when the request's action returns: the caller
 -- closes its transport.
@@ -177,14 +182,16 @@ withHead response use = do
 responseReason :: Response -> IO ByteString
 responseReason response = withHead response $ \p table -> targetSlice table >>= copySlice p
 
--- | The first value of a well-known header.
+-- | The value of a well-known header. A list on several lines is one list, so their values are joined with @, @ between; of
+-- Set-Cookie, which is no list, this is the first.
 --
--- [Cost]: one load, and a copy.
+-- [Cost]: two loads, and a copy; with several lines O(headers).
+-- [Source]: RFC 9110, section 5.2.
 -- [Throws]: 'ClientError'.
 responseHeader :: Response -> KnownHeader -> IO (Maybe ByteString)
 responseHeader response known = withHead response $ \p table -> lookupKnown p table known
 
--- | The first value of a header, by name in any case.
+-- | The value of a header, by name in any case; that of several lines as 'responseHeader' has it.
 --
 -- [Cost]: O(headers).
 -- [Throws]: 'ClientError'.
@@ -245,12 +252,22 @@ withResponsePiece response = withResponsePieceAfter response (pure ())
 -- [Masking]: the first action runs masked.
 -- [Throws]: as 'readResponsePiece'.
 withResponsePieceAfter :: Response -> IO () -> (Ptr Word8 -> Int -> IO a) -> IO a
-withResponsePieceAfter response waiting use = do
+withResponsePieceAfter response waiting = withResponsePieceIf response (True <$ waiting)
+{-# INLINE withResponsePieceAfter #-}
+
+-- | 'withResponsePiece', asking the first action before each wait for the server whether to wait; the length is -1 if not.
+--
+-- [Cost]: as 'withResponsePiece'.
+-- [Blocks]: parks.
+-- [Masking]: the first action runs masked.
+-- [Throws]: as 'readResponsePiece'.
+withResponsePieceIf :: Response -> IO Bool -> (Ptr Word8 -> Int -> IO a) -> IO a
+withResponsePieceIf response waits use = do
   checkUsable response
   let ws = exchangeWork (responseExchange response)
-  (at, n) <- mask_ (nextPiece response waiting Nothing)
+  (at, n) <- mask_ (nextPiece response waits Nothing)
   use (inputPtr ws `plusPtr` at) n
-{-# INLINE withResponsePieceAfter #-}
+{-# INLINE withResponsePieceIf #-}
 
 -- | The whole content, if its length was announced and all of it has been received together with the head; otherwise nothing is
 -- read. The bytes are the response's memory, which is valid until the action that uses the response returns.
@@ -302,10 +319,23 @@ responseTrailers response = do
   where
     trim = C.dropWhileEnd (`elem` (" \t\r" :: String)) . C.dropWhile (`elem` (" \t" :: String))
 
--- Offset and length of the next piece in the input; length 0 at the end. With a deadline, reading does not
--- wait beyond it, instead of the pace.
-nextPiece :: Response -> IO () -> Maybe Deadline -> IO (Int, Int)
-nextPiece response waiting limit = do
+-- | Return the connection now, for other requests, instead of when the request's action returns. Nothing happens unless all of the content has
+-- been read. The head and the content of 'contentAtHand' can still be used.
+--
+-- [Cost]: that of returning it.
+-- [Blocks]: never.
+-- [Throws]: 'ResponseOver'.
+-- [Threads]: the thread that asked.
+releaseResponse :: Response -> IO ()
+releaseResponse response = do
+  checkUsable response
+  left <- get (exchangeWork (responseExchange response)) WorkLeft
+  when (left == 0) (mask_ (responseReturn response response))
+
+-- Offset and length of the next piece in the input; length 0 at the end, and -1 if the action does not want to wait for one. With a
+-- deadline, reading does not wait beyond it, instead of the pace.
+nextPiece :: Response -> IO Bool -> Maybe Deadline -> IO (Int, Int)
+nextPiece response waits limit = do
   left <- get ws WorkLeft
   case () of
     _
@@ -315,11 +345,12 @@ nextPiece response waiting limit = do
       | otherwise -> sized left
   where
     ws = exchangeWork (responseExchange response)
+    received start next = waits >>= \wanted -> if wanted then fill response limit >>= next else pure (start, -1)
     sized left = do
       start <- get ws WorkStart
       end <- get ws WorkEnd
       if start == end
-        then (waiting >> fill response limit) >>= \r -> if r == 0 then failing response (Ended ReadingContent) else sized left
+        then received start (\r -> if r == 0 then failing response (Ended ReadingContent) else sized left)
         else do
           let n = min left (end - start)
           set ws WorkStart (start + n)
@@ -337,8 +368,7 @@ nextPiece response waiting limit = do
       case step of
         ChunkMore used -> do
           set ws WorkStart (start + used)
-          r <- waiting >> fill response limit
-          if r == 0 then failing response (Ended ReadingContent) else chunked
+          received start (\r -> if r == 0 then failing response (Ended ReadingContent) else chunked)
         ChunkData offset n -> do
           set ws WorkStart (start + offset + n)
           pure (start + offset, n)
@@ -351,7 +381,7 @@ nextPiece response waiting limit = do
       start <- get ws WorkStart
       end <- get ws WorkEnd
       if start == end
-        then (waiting >> fill response limit) >>= \r -> if r == 0 then (0, 0) <$ set ws WorkLeft 0 else untilClose
+        then received start (\r -> if r == 0 then (0, 0) <$ set ws WorkLeft 0 else untilClose)
         else do
           set ws WorkStart end
           pure (start, end - start)
@@ -426,7 +456,7 @@ finishContent response = do
           | left == 0 -> nothingAfter
           | room < 0 -> pure False
           | otherwise -> do
-            (_, n) <- nextPiece response (pure ()) (Just (Deadline 0))
+            (_, n) <- nextPiece response (pure True) (Just (Deadline 0))
             drop' (room - n - (if n == 0 then 1 else 0))
 
 -- | How long the connection may be unused: the settings' time, or less if the peer closes earlier.
@@ -441,7 +471,7 @@ keepAliveFor ex = do
   pure $ case value >>= timeoutOf of
     Nothing -> most
     -- Some time before the peer closes, so that no request meets the end.
-    Just 0 -> 0
+    Just 0 -> mempty
     Just 1 -> min most (milliseconds 500)
     Just n -> min most (seconds (min n 1000000 - 1))
 

@@ -27,7 +27,7 @@ import Heddle.Prim.Clock (Nanos, seconds)
 import Network.Socket (AddrInfo (..), AddrInfoFlag (AI_ADDRCONFIG, AI_NUMERICSERV), SockAddr, SocketType (Stream), defaultHints, getAddrInfo)
 
 -- | How a client treats servers. Numbers of connections are for each capability, because each
--- has a pool of its own.
+-- has a pool of its own, unless 'clientShared' says otherwise.
 data ClientSettings = ClientSettings
   { -- | How long opening a connection may take: looking up the host, connecting, the tunnel through a proxy,
     -- securing.
@@ -48,6 +48,9 @@ data ClientSettings = ClientSettings
     clientPerOrigin :: !Int,
     -- | Most connections in all.
     clientConnections :: !Int,
+    -- | Whether all capabilities have one pool. Then the numbers are the client's, and requests that wait for a connection are served in the
+    -- order of their arrival; for that, each request writes to memory that the capabilities share.
+    clientShared :: !Bool,
     -- | How much of a content that the caller left unread is read and dropped to keep the
     -- connection, if it has arrived.
     clientDiscard :: !Int,
@@ -77,7 +80,7 @@ instance Show ClientProxy where
   showsPrec d proxy = showParen (d > 10) (showString "ClientProxy " . showsPrec 11 (proxyOrigin proxy) . showString " …")
 
 -- | 10 s to connect, 10 s to wait for a connection, 60 s for a head, bodies and requests at least 240 B/s after
--- 30 s, 1 s for 100 (Continue), 30 s idle, 64 connections per origin and 512 in all, 64 KB
+-- 30 s, 1 s for 100 (Continue), 30 s idle, 64 connections per origin and 512 in all on each capability, 64 KB
 -- discarded, heads of 16 KB with 100 headers, content of any length, no security, no proxy.
 defaultClientSettings :: ClientSettings
 defaultClientSettings =
@@ -91,6 +94,7 @@ defaultClientSettings =
       clientIdle = seconds 30,
       clientPerOrigin = 64,
       clientConnections = 512,
+      clientShared = False,
       clientDiscard = 65536,
       clientLimits = defaultLimits {limitBody = maxBound},
       clientSecure = Nothing,

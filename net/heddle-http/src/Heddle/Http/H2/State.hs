@@ -28,7 +28,6 @@ module Heddle.Http.H2.State
     unlistedStream,
     listStream,
     forgetStream,
-    StreamCancelled (..),
     cancelStream,
     Waiting (..),
     awaitStream,
@@ -54,6 +53,7 @@ import Data.IntMap.Strict qualified as IntMap
 import Data.Word (Word8)
 import Foreign.Ptr (Ptr, plusPtr)
 import Heddle.Http.Context (Context (..))
+import Heddle.Http.Exception (StreamCancelled (..))
 import Heddle.Http.H2.Session
 import Heddle.Http.Settings
 import Heddle.IO.Parker (Parker, newParker)
@@ -130,16 +130,6 @@ forgetStream h2 stream = do
   for_ [streamReading, streamWriting] $ \parker -> readRef (parker stream) >>= traverse_ Parker.closeParker
   modifyRef (http2Streams h2) (\streams -> (IntMap.delete (fromIntegral (streamNumber (streamName stream))) streams, ()))
   unpark (http2Ended h2)
-
--- | Ends a handler whose stream is over: the client has reset it, or has gone. Only the engine throws
--- it, and only to threads that it has started for a stream.
-data StreamCancelled = StreamCancelled
-  deriving stock (Show)
-
-instance Exception StreamCancelled where
-  toException = asyncExceptionToException
-  fromException = asyncExceptionFromException
-  displayException StreamCancelled = "the client has reset the stream, or has gone"
 
 -- | Cancel the handler of a stream that is closed in the session. One that has not started yet will see that.
 -- A thread of its own throws, because throwing waits while the handler masks exceptions.
